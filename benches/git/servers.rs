@@ -38,8 +38,8 @@ pub(crate) struct Scale {
     pub(crate) calls: u32,
     /// Pushes to the repository that gets many.
     pub(crate) pushes: u32,
-    /// Clones at once.
-    pub(crate) clones: u32,
+    /// Numbers of clones at once.
+    pub(crate) clones: Vec<u32>,
     /// Clones at once while git-svc's memory is measured.
     pub(crate) memory_clones: u32,
     /// MiB of the push while git-svc's memory is measured.

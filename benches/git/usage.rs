@@ -139,13 +139,23 @@ impl Private {
 
 /// Returns the private memory of a process, or `None` if it has ended.
 pub(crate) fn private(id: u32) -> Option<Private> {
-    let text = std::fs::read_to_string(format!("/proc/{id}/smaps_rollup")).ok()?;
-    let of = |name: &str| {
-        let line = text.lines().find_map(|line| line.strip_prefix(name));
-        line.and_then(|line| line.split_whitespace().next()?.parse::<u64>().ok()).unwrap_or(0) << 10
-    };
-    let dirty = of("Private_Dirty:");
-    Some(Private { all: dirty + of("Private_Clean:"), dirty })
+    let maps = memory_maps(id)?;
+    let dirty = bytes_of(&maps, "Private_Dirty:");
+    Some(Private { all: dirty + bytes_of(&maps, "Private_Clean:"), dirty })
+}
+
+/// Returns the memory of a process and all below it, in bytes: the proportional set size, so that shared pages count once.
+pub(crate) fn proportional(root: u32) -> u64 {
+    tree(root).iter().filter_map(|(id, _)| Some(bytes_of(&memory_maps(*id)?, "Pss:"))).sum()
+}
+
+fn memory_maps(id: u32) -> Option<String> {
+    std::fs::read_to_string(format!("/proc/{id}/smaps_rollup")).ok()
+}
+
+fn bytes_of(maps: &str, name: &str) -> u64 {
+    let line = maps.lines().find_map(|line| line.strip_prefix(name));
+    line.and_then(|line| line.split_whitespace().next()?.parse::<u64>().ok()).unwrap_or(0) << 10
 }
 
 /// The largest values that a [`Sampler`] has read.
@@ -153,7 +163,7 @@ pub(crate) fn private(id: u32) -> Option<Private> {
 pub(crate) struct Peak {
     /// Private memory of the one process.
     pub(crate) own: Private,
-    /// Private memory of the whole tree, in bytes.
+    /// Memory of the whole tree ([`proportional`]), in bytes.
     pub(crate) tree: u64,
 }
 
@@ -173,9 +183,7 @@ impl Sampler {
             while !is_stopped.load(Ordering::Relaxed) {
                 peak.own = peak.own.max(private(process).unwrap_or_default());
                 if round.is_multiple_of(10) {
-                    peak.tree = peak
-                        .tree
-                        .max(tree(root).iter().filter_map(|(id, _)| private(*id)).map(|private| private.all).sum());
+                    peak.tree = peak.tree.max(proportional(root));
                 }
                 round += 1;
                 std::thread::sleep(POLL_INTERVAL);

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
+use reqwest::Client;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpSocket;
 
@@ -45,16 +46,20 @@ fn address(client: u32) -> Ipv4Addr {
     Ipv4Addr::new(127, 7, high, low.saturating_add(2))
 }
 
+/// Returns the client of a number, with an address of its own.
+pub(crate) fn client(number: u32) -> Result<Client, Failure> {
+    Ok(Client::builder().no_proxy().local_address(IpAddr::V4(address(number))).build()?)
+}
+
 /// Fetches everything and discards it.
-pub(crate) async fn clone(url: String, body: Vec<u8>, client: u32) -> Ending {
-    match try_clone(&url, body, client).await {
+pub(crate) async fn clone(client: Client, url: String, body: Vec<u8>) -> Ending {
+    match try_clone(&client, &url, body).await {
         Ok(ending) => ending,
         Err(error) => Ending::Failed(error.to_string()),
     }
 }
 
-async fn try_clone(url: &str, body: Vec<u8>, client: u32) -> Result<Ending, Failure> {
-    let http = reqwest::Client::builder().no_proxy().local_address(IpAddr::V4(address(client))).build()?;
+async fn try_clone(http: &Client, url: &str, body: Vec<u8>) -> Result<Ending, Failure> {
     let request = http.post(format!("{url}/git-upload-pack")).header("content-type", CONTENT_TYPE);
     let mut answer = request.header("git-protocol", "version=2").body(body).send().await?;
     let status = answer.status().as_u16();

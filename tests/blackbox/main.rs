@@ -17,6 +17,7 @@ mod bad_input;
 mod body_bounds;
 mod changes;
 mod chaos;
+mod clones_at_once;
 mod closing;
 mod collaborators;
 mod comments;

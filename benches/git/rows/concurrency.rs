@@ -11,7 +11,7 @@ use crate::Failure;
 use crate::report::{Figure, Row, digits, median, mib, shown};
 use crate::server::{USER, bytes_of};
 use crate::servers::{LARGE, Servers};
-use crate::usage::{Peak, Private, Sampler, private};
+use crate::usage::{Peak, Private, Sampler, private, proportional};
 use crate::wire::{self, Ending, clone_request};
 
 /// Clients that read slowly.
@@ -24,7 +24,7 @@ pub(super) async fn slow_readers(servers: &Servers) -> Result<Vec<Row>, Failure>
     let body = clone_request(&servers.large.tips);
     // Fill the cache of packs before the measurement.
     for client in 0..2 {
-        wire::clone(servers.ferrite.url(LARGE), body.clone(), client).await;
+        wire::clone(wire::client(client)?, servers.ferrite.url(LARGE), body.clone()).await;
     }
     servers.ferrite.processes().settled().await;
     let idle = small_calls(servers).await?;
@@ -66,6 +66,8 @@ struct CloneCounts {
     busy: usize,
     failed: Vec<String>,
     idle: Private,
+    /// Memory of all processes before.
+    idle_tree: u64,
     peak: Peak,
     wall: Duration,
 }
@@ -74,16 +76,19 @@ async fn clone_at_once(servers: &Servers, clients: u32) -> Result<CloneCounts, F
     servers.ferrite.processes().settled().await;
     let process = servers.ferrite.git_svc();
     let idle = private(process).ok_or("git-svc is gone")?;
+    let idle_tree = proportional(servers.ferrite.processes().root());
+    let body = clone_request(&servers.large.tips);
+    // Before the clones begin, because each takes longer than a request.
+    let clients = (0..clients).map(wire::client).collect::<Result<Vec<_>, _>>()?;
     let sampler = Sampler::start(process, servers.ferrite.processes().root());
     let begin = Instant::now();
-    let body = clone_request(&servers.large.tips);
     let mut clones = JoinSet::new();
-    for client in 0..clients {
-        clones.spawn(wire::clone(servers.ferrite.url(LARGE), body.clone(), client));
+    for client in clients {
+        clones.spawn(wire::clone(client, servers.ferrite.url(LARGE), body.clone()));
     }
     let endings = clones.join_all().await;
-    let mut counts =
-        CloneCounts { whole: 0, busy: 0, failed: Vec::new(), idle, peak: sampler.peak(), wall: begin.elapsed() };
+    let (wall, peak) = (begin.elapsed(), sampler.peak());
+    let mut counts = CloneCounts { whole: 0, busy: 0, failed: Vec::new(), idle, idle_tree, peak, wall };
     for ending in endings {
         match ending {
             Ending::Whole(_) => counts.whole += 1,
@@ -100,12 +105,13 @@ async fn clone_at_once(servers: &Servers, clients: u32) -> Result<CloneCounts, F
 impl CloneCounts {
     fn shown(&self) -> String {
         format!(
-            "{} whole, {} got 503, {} failed; git-svc {} idle, peak {}; all processes {} MiB; {:.1} s",
+            "{} whole, {} got 503, {} failed; git-svc {} idle, peak {}; all processes {} MiB idle, peak {} MiB (PSS); {:.1} s",
             self.whole,
             self.busy,
             self.failed.len(),
             shown(self.idle),
             shown(self.peak.own),
+            digits(mib(self.idle_tree)),
             digits(mib(self.peak.tree)),
             self.wall.as_secs_f64()
         )
@@ -114,11 +120,15 @@ impl CloneCounts {
 
 /// Many more clones at once than the limit on processes.
 pub(super) async fn parallel(servers: &Servers) -> Result<Vec<Row>, Failure> {
-    let counts = clone_at_once(servers, servers.scale.clones).await?;
-    let holds = counts.failed.is_empty() && counts.whole > 0 && servers.ferrite.is_alive();
-    let value = if servers.ferrite.is_alive() { "git-svc lives" } else { "git-svc died" };
-    let case = format!("{} clones at once", servers.scale.clones);
-    Ok(vec![Row::limit(&case, counts.shown(), value.to_owned(), "no error but 503, git-svc alive", holds)])
+    let mut rows = Vec::new();
+    for clients in &servers.scale.clones {
+        let counts = clone_at_once(servers, *clients).await?;
+        let holds = counts.busy == 0 && counts.failed.is_empty() && servers.ferrite.is_alive();
+        let value = if servers.ferrite.is_alive() { "git-svc lives" } else { "git-svc died" };
+        let case = format!("{clients} clones at once");
+        rows.push(Row::limit(&case, counts.shown(), value.to_owned(), "all whole, git-svc alive", holds));
+    }
+    Ok(rows)
 }
 
 /// The memory of git-svc without its children, during many clones.

@@ -1,5 +1,5 @@
-//! Limits on concurrent work (git processes, large reads) per store, per repository and per client, and on the requests that wait
-//! for it.
+//! Limits on concurrent work (git processes, large reads, clones) per store, per repository and per client, and on the requests that
+//! wait for it.
 
 use std::{sync::Arc, time::Duration};
 
@@ -21,6 +21,8 @@ pub(crate) struct LimiterOptions {
     pub(crate) queue_per_repository: usize,
     /// Longest time that a request waits.
     pub(crate) queue_timeout: Duration,
+    /// Clones whose pack is cached, or made to be cached: no processes. Not 0.
+    pub(crate) clones: usize,
     /// Light work, which mostly waits for its clients.
     pub(crate) light: usize,
     /// Heavy work, which keeps a core busy.
@@ -35,7 +37,9 @@ pub(crate) struct LimiterOptions {
 pub(crate) struct Limiters {
     /// Lists of refs: short processes. Light.
     pub(crate) advertise: Arc<Limiter>,
-    /// Fetches, busy or waiting for their clients. Light.
+    /// Clones that read a cached pack: no process, mostly waiting for clients.
+    pub(crate) clone: Arc<Limiter>,
+    /// Other fetches, busy or waiting for their clients. Light.
     pub(crate) fetch: Arc<Limiter>,
     /// Large files that are being read. Light.
     pub(crate) raw: Arc<Limiter>,
@@ -73,6 +77,7 @@ impl Limiters {
         };
         Self {
             advertise: limiter("advertise", light / 16, usize::MAX),
+            clone: limiter("clone", options.clones, options.clones - options.clones / 4),
             fetch: limiter("fetch", light, light / 2),
             raw: limiter("raw", light / 8, light / 16),
             upload: limiter("upload", light / 4, light / 8),
@@ -91,6 +96,7 @@ impl Limiters {
 pub(crate) struct Limiter {
     name: &'static str,
     waiting: QueueLimits,
+    permits: usize,
     store: Arc<Semaphore>,
     per_repository: usize,
     repositories: WeakMap<RepositoryId, KeyedSemaphore>,
@@ -184,6 +190,7 @@ impl Limiter {
         Self {
             name,
             waiting: QueueLimits { timeout: Duration::from_secs(30), per_repository: 32, per_client: 64 },
+            permits: store,
             store: Arc::new(Semaphore::new(store)),
             // One repository never holds all permits, unless there is only one.
             per_repository: per_repository.min(store.saturating_sub(1)).max(1),
@@ -229,6 +236,11 @@ impl Limiter {
             }
             _ => Err(self.overloaded()),
         }
+    }
+
+    /// Returns the number of permits that are held.
+    pub(crate) fn running(&self) -> usize {
+        self.permits.saturating_sub(self.store.available_permits())
     }
 
     /// Counts a refusal and returns its error.

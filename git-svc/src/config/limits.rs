@@ -51,10 +51,15 @@ pub struct LimiterArgs {
     #[arg(long = "wait-seconds", env = "FERRITE_GIT_WAIT_SECONDS", default_value = "30", value_parser = seconds)]
     pub timeout: Duration,
 
-    /// Light work at once, which mostly waits for its clients: so many fetches and so many sessions over SSH, a quarter as many uploads of
+    /// Light work at once, which mostly waits for its clients: so many other fetches and sessions over SSH, a quarter as many uploads of
     /// files, an eighth raw files, a sixteenth lists of refs; 0 for 64 per core. One repository gets half, one client half.
     #[arg(long, env = "FERRITE_GIT_LIGHT", default_value_t = 0)]
     pub light: u16,
+
+    /// Clones at once whose pack is cached or made to be cached, without a process for each. One repository has three quarters of them,
+    /// one client half.
+    #[arg(long, env = "FERRITE_GIT_CLONES", default_value_t = 1024, value_parser = value_parser!(u16).range(1..))]
+    pub clones: u16,
 
     /// Heavy work at once, which keeps a core busy: so many packs and walks through history, half as many archives and copies of
     /// repositories; 0 for one per core. Sending a cached pack does not count.
@@ -104,6 +109,7 @@ impl LimiterArgs {
         LimiterOptions {
             queue_per_repository: self.waiting.into(),
             queue_timeout: self.timeout,
+            clones: self.clones.into(),
             light: self.light.into(),
             heavy: self.heavy.into(),
             pushes: self.pushes.into(),
@@ -138,8 +144,10 @@ impl Default for LimitArgs {
 #[cfg(test)]
 mod tests {
     use clap::Parser;
+    use ferrite_proto::id::RepositoryId;
 
     use super::*;
+    use crate::admission::limiter::{ClientKey, Limiters};
 
     #[derive(Parser)]
     struct Outer {
@@ -158,17 +166,34 @@ mod tests {
         assert_eq!((transfers.idle.as_secs(), transfers.total.as_secs(), transfers.min_rate), (60, 3600, 1024));
         assert_eq!((transfers.pause.as_secs(), transfers.session_idle.as_secs()), (30, 600));
         assert_eq!((limits.limiters.waiting, limits.limiters.timeout.as_secs()), (32, 30));
-        assert_eq!(limits.max_file_bytes, 50 << 20);
+        assert_eq!((limits.limiters.clones, limits.max_file_bytes), (1024, 50 << 20));
         assert_eq!((limits.process.pack_window_bytes, limits.process.big_file_bytes), (100 << 20, 32 << 20));
         assert_eq!((limits.process.process_memory_bytes, limits.process.process_cpu.as_secs()), (8 << 30, 7200));
     }
 
     #[test]
     fn limits_that_would_end_every_transfer_are_refused() {
-        for flag in ["--idle-seconds=0", "--transfer-seconds=0", "--transfer-seconds=x", "--max-file-bytes=0"] {
+        for flag in
+            ["--idle-seconds=0", "--transfer-seconds=0", "--transfer-seconds=x", "--max-file-bytes=0", "--clones=0"]
+        {
             assert!(parse(&[flag]).is_err(), "{flag}");
         }
         assert!(parse(&["--max-file-bytes=52428801"]).is_err());
         assert_eq!(parse(&["--slowest-bytes=0"]).unwrap().slowest, 0);
+    }
+
+    #[tokio::test]
+    async fn a_repository_has_three_quarters_of_the_clones_and_a_client_half() {
+        let limits = parse(&["--clones=40", "--wait-seconds=0"]).unwrap();
+        let limiter = Limiters::new(&limits.limiters.options()).clone;
+        let mut held = Vec::new();
+        for (repository, user, expected) in [(1, 1, 20), (1, 2, 10), (2, 2, 10), (2, 3, 0)] {
+            let before = held.len();
+            while let Ok(permit) = limiter.acquire(RepositoryId(repository), &ClientKey::User(user)).await {
+                held.push(permit);
+            }
+            assert_eq!(held.len() - before, expected, "repository {repository}, user {user}");
+        }
+        assert_eq!(limiter.running(), 40);
     }
 }

@@ -12,12 +12,15 @@ use tokio::time::Instant;
 
 use super::protocol_v2::{self, V2Command};
 use crate::{
-    admission::{limiter::Permit, throughput::MinThroughput},
+    admission::{
+        limiter::{Limiter, Permit},
+        throughput::MinThroughput,
+    },
     git::pktline::MAX_PACKET,
     state::AppState,
     transfer::{
         body_channel::{BodySender, CHUNK_BYTES, channel},
-        fetch::{CloneRequest, Fetch, FetchService, Pack},
+        fetch::{CloneRequest, Pack},
         request_body::RequestBody,
     },
     types::{error::GitError, limits::TransferLimits},
@@ -27,10 +30,20 @@ use crate::{
 const GROWTH_POLL_INTERVAL: Duration = Duration::from_millis(20);
 /// Maximum time without a packet, after which a keep-alive is sent, as by git (`uploadpack.keepAlive`).
 const KEEP_ALIVE: Duration = Duration::from_secs(5);
+/// Maximum bytes of a request that is read without a permit, as those of `ls-refs` are: some 1,300 wants.
+pub(super) const MAX_SHORT_REQUEST_BYTES: usize = 64 << 10;
+/// Maximum bytes of a request that is read under a permit of the fetch limiter: some 20,000 wants.
+pub(super) const MAX_REQUEST_BYTES: usize = 1 << 20;
 /// Bytes before the data of a packet: its length and its band.
 const HEADER_BYTES: usize = 5;
-/// Packets of one chunk.
+/// Bytes of a packet's data.
+const MAX_DATA_BYTES: usize = MAX_PACKET - HEADER_BYTES;
+/// Packets of one chunk: a few large chunks cost less than many small ones.
 const PACKETS_PER_CHUNK: usize = CHUNK_BYTES / MAX_PACKET;
+/// Clones at once beyond which a chunk is one packet, because each clone has up to three chunks in memory.
+const MAX_CLONES_WITH_LARGE_CHUNKS: usize = 64;
+/// Chunks that wait for the client at once.
+const MAX_WAITING_CHUNKS: usize = 1;
 /// Band of the pack.
 const BAND_PACK: u8 = 1;
 /// Band of progress text that the client shows.
@@ -40,8 +53,6 @@ const BAND_ERROR: u8 = 3;
 
 impl V2Command for CloneRequest {
     const NAME: &'static [u8] = b"command=fetch";
-    /// Enough for some 20,000 wants.
-    const MAX_BYTES: usize = 1 << 20;
 
     fn argument(&mut self, line: &[u8]) -> bool {
         // `done` must be the last argument.
@@ -68,28 +79,19 @@ fn want(line: &[u8]) -> Option<Oid> {
     Oid::from_str(std::str::from_utf8(digits).ok()?).ok()
 }
 
-/// Returns the pack of a plain clone; `None` for any other request, which stays in `input`.
-///
-/// # Errors
-/// `Overloaded` when too many packs are being made; the errors of reading `input`.
-pub(super) async fn find(
-    fetches: &FetchService,
-    fetch: &Fetch,
-    input: &mut RequestBody,
-) -> Result<Option<Pack>, GitError> {
-    match protocol_v2::read::<CloneRequest>(input).await? {
-        Some(request) if request.is_done => fetches.find_pack(fetch, &request).await,
-        _ => Ok(None),
-    }
+/// Reads the request of a plain clone, if it has at most `max_bytes`; `None` for any other request, which stays in `input`.
+pub(super) async fn read_request(input: &mut RequestBody, max_bytes: usize) -> Result<Option<CloneRequest>, GitError> {
+    let request = protocol_v2::read::<CloneRequest>(input, max_bytes).await?;
+    Ok(request.filter(|request| request.is_done))
 }
 
 /// Returns the response body: the pack in packets of the side band.
 pub(super) fn send(state: &AppState, pack: Pack, permit: Permit) -> Body {
-    let (sender, receiver) = channel();
-    let limits = *state.transfers.limits();
+    let (sender, receiver) = channel(MAX_WAITING_CHUNKS);
+    let (limits, limiter) = (*state.transfers.limits(), Arc::clone(&state.limiters.clone));
     state.life.spawn_for_request("clone", async move {
         let outcome = tokio::select! {
-            outcome = tokio::time::timeout(limits.total, serve(&limits, pack, &sender)) => outcome,
+            outcome = tokio::time::timeout(limits.total, serve(&limits, &limiter, pack, &sender)) => outcome,
             () = sender.closed() => return,
         };
         match outcome {
@@ -111,6 +113,11 @@ struct PacketWriter<'a> {
 }
 
 impl PacketWriter<'_> {
+    /// Waits until the client has room for more.
+    async fn ready(&mut self) -> Result<(), GitError> {
+        self.throughput.wait(self.sender.ready()).await?.map_err(|_| GitError::ClientGone)
+    }
+
     async fn send(&mut self, bytes: impl Into<Bytes>) -> Result<(), GitError> {
         let bytes = bytes.into();
         let count = bytes.len();
@@ -121,7 +128,7 @@ impl PacketWriter<'_> {
     }
 
     async fn send_band(&mut self, band: u8, text: &[u8]) -> Result<(), GitError> {
-        for text in text.chunks(MAX_PACKET - HEADER_BYTES) {
+        for text in text.chunks(MAX_DATA_BYTES) {
             let mut packet = vec![0; HEADER_BYTES + text.len()];
             packet[HEADER_BYTES..].copy_from_slice(text);
             set_header(&mut packet, band);
@@ -132,24 +139,36 @@ impl PacketWriter<'_> {
 }
 
 /// Sends the pack to its end, or the reason why it failed.
-async fn serve(limits: &TransferLimits, mut pack: Pack, sender: &BodySender) -> Result<(), GitError> {
+async fn serve(
+    limits: &TransferLimits,
+    limiter: &Limiter,
+    mut pack: Pack,
+    sender: &BodySender,
+) -> Result<(), GitError> {
     let mut writer = PacketWriter {
         sender,
         throughput: MinThroughput::new(limits.idle, limits.min_rate),
         last_sent: Instant::now(),
     };
     writer.send(&b"000dpackfile\n"[..]).await?;
-    match copy(&mut pack, &mut writer).await? {
+    match copy(&mut pack, limiter, &mut writer).await? {
         Ok(()) => writer.send(&b"0000"[..]).await,
         Err(reason) => writer.send_band(BAND_ERROR, format!("{reason}\n").as_bytes()).await,
     }
 }
 
 /// Sends the pack as it grows. The outer error is one of the transfer, the inner one is that of making the pack.
-async fn copy(pack: &mut Pack, writer: &mut PacketWriter<'_>) -> Result<Result<(), String>, GitError> {
+async fn copy(
+    pack: &mut Pack,
+    limiter: &Limiter,
+    writer: &mut PacketWriter<'_>,
+) -> Result<Result<(), String>, GitError> {
     let mut at = 0;
     loop {
-        let (chunk, count) = read(pack.file(), at).await.map_err(GitError::io("reading a pack"))?;
+        // Before the read: a chunk takes memory only once there is room for it.
+        writer.ready().await?;
+        let packets = if limiter.running() > MAX_CLONES_WITH_LARGE_CHUNKS { 1 } else { PACKETS_PER_CHUNK };
+        let (chunk, count) = read(pack.file(), at, packets).await.map_err(GitError::io("reading a pack"))?;
         if count > 0 {
             writer.send(chunk).await?;
         }
@@ -161,7 +180,7 @@ async fn copy(pack: &mut Pack, writer: &mut PacketWriter<'_>) -> Result<Result<(
             None => {}
         }
         // Short read: wait for the pack to grow, as a few large chunks cost less than many small ones.
-        let is_full = count == PACKETS_PER_CHUNK * (MAX_PACKET - HEADER_BYTES);
+        let is_full = count == packets * MAX_DATA_BYTES;
         let (text, outcome) = pack.read_progress(if is_full { Duration::ZERO } else { GROWTH_POLL_INTERVAL }).await;
         writer.send_band(BAND_PROGRESS, &text).await?;
         if outcome.is_err() {
@@ -173,9 +192,14 @@ async fn copy(pack: &mut Pack, writer: &mut PacketWriter<'_>) -> Result<Result<(
     }
 }
 
-/// Reads the file at `at`; returns the packets, and the number of file bytes in them.
-async fn read(file: &Arc<File>, at: u64) -> io::Result<(Bytes, usize)> {
-    let mut chunk = vec![0; PACKETS_PER_CHUNK * MAX_PACKET];
+/// Reads the file at `at`; returns at most this many packets, and the number of file bytes in them.
+async fn read(file: &Arc<File>, at: u64, packets: usize) -> io::Result<(Bytes, usize)> {
+    let available = usize::try_from(file.metadata()?.len().saturating_sub(at)).unwrap_or(usize::MAX);
+    let bytes = available.min(packets * MAX_DATA_BYTES);
+    if bytes == 0 {
+        return Ok((Bytes::new(), 0));
+    }
+    let mut chunk = vec![0; bytes + HEADER_BYTES * bytes.div_ceil(MAX_DATA_BYTES)];
     let count = match fill(file, &mut chunk, at, ReadWriteFlags::NOWAIT) {
         Ok(count) => count,
         // The read would wait for the disk, or the file system does not support `NOWAIT`.
@@ -193,7 +217,7 @@ async fn read(file: &Arc<File>, at: u64) -> io::Result<(Bytes, usize)> {
     let mut left = count;
     let mut used = 0;
     while left > 0 {
-        let taken = left.min(MAX_PACKET - HEADER_BYTES);
+        let taken = left.min(MAX_DATA_BYTES);
         set_header(&mut chunk[used..used + HEADER_BYTES + taken], BAND_PACK);
         (left, used) = (left - taken, used + HEADER_BYTES + taken);
     }

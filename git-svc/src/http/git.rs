@@ -182,13 +182,24 @@ pub(super) async fn upload_pack(
     if is_plain && let Some(refs) = ls_refs::try_answer(&state, RepositoryId(id), &mut input).await? {
         return Ok(response(refs, "application/x-git-upload-pack-result"));
     }
-    let permit = state.limiters.fetch.acquire(RepositoryId(id), &client).await?;
-    let path = state.store.path(RepositoryId(id));
     metrics::counter!("ferrite_git_fetches_total").increment(1);
     let fetch = Fetch { repository: RepositoryId(id), epoch: grant.epoch, client };
-    if is_plain && let Some(pack) = clone::find(&state.fetches, &fetch, &mut input).await? {
+    if is_plain && let Some(wanted) = clone::read_request(&mut input, clone::MAX_SHORT_REQUEST_BYTES).await? {
+        let permit = state.limiters.clone.acquire(fetch.repository, &fetch.client).await?;
+        if let Some(pack) = state.fetches.find_pack(&fetch, &wanted).await? {
+            return Ok(response(clone::send(&state, pack, permit), "application/x-git-upload-pack-result"));
+        }
+    }
+    let permit = state.limiters.fetch.acquire(fetch.repository, &fetch.client).await?;
+    // A clone with many wants, which take memory, holds one of the fewer permits.
+    if is_plain
+        && input.buffered().len() > clone::MAX_SHORT_REQUEST_BYTES
+        && let Some(wanted) = clone::read_request(&mut input, clone::MAX_REQUEST_BYTES).await?
+        && let Some(pack) = state.fetches.find_pack(&fetch, &wanted).await?
+    {
         return Ok(response(clone::send(&state, pack, permit), "application/x-git-upload-pack-result"));
     }
+    let path = state.store.path(RepositoryId(id));
     let session = state.sessions.open_fetch(fetch);
     let child = state.git.serve_fetch(
         &path,

@@ -14,6 +14,10 @@ use super::{
 };
 use crate::{repo::refs::RefTable, state::AppState, transfer::request_body::RequestBody, types::error::GitError};
 
+/// Maximum bytes of a request that is answered here: below any that reaches git's limit of 65,536 prefixes, at which git
+/// ignores all of them (`ls-refs.c`).
+const MAX_REQUEST_BYTES: usize = 64 << 10;
+
 /// Returns the capabilities of the server as git itself advertises them, if the repository exists.
 pub(super) async fn capabilities(state: &AppState, id: RepositoryId) -> Result<Bytes, GitError> {
     if !state.store.exists(id) {
@@ -29,7 +33,7 @@ pub(super) async fn try_answer(
     id: RepositoryId,
     input: &mut RequestBody,
 ) -> Result<Option<Body>, GitError> {
-    let Some(request) = protocol_v2::read(input).await? else { return Ok(None) };
+    let Some(request) = protocol_v2::read(input, MAX_REQUEST_BYTES).await? else { return Ok(None) };
     let table = state.refs.table(id).await?;
     if !table.is_plain() {
         return Ok(None);
@@ -50,8 +54,6 @@ struct LsRefsRequest {
 
 impl V2Command for LsRefsRequest {
     const NAME: &'static [u8] = b"command=ls-refs";
-    /// Below any request that reaches git's limit of 65,536 prefixes, at which git ignores all of them (`ls-refs.c`).
-    const MAX_BYTES: usize = 64 << 10;
 
     fn argument(&mut self, line: &[u8]) -> bool {
         match line {

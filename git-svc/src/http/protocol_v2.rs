@@ -9,15 +9,13 @@ use crate::{git::pktline::Packet, transfer::request_body::RequestBody, types::er
 pub(super) trait V2Command: Default {
     /// Capability that names the command.
     const NAME: &'static [u8];
-    /// Maximum bytes of a request that is parsed here.
-    const MAX_BYTES: usize;
 
     /// Adds an argument; returns whether it is known.
     fn argument(&mut self, line: &[u8]) -> bool;
 }
 
-/// Reads the request from `input`; `None` for any other request, which stays in `input`.
-pub(super) async fn read<C: V2Command>(input: &mut RequestBody) -> Result<Option<C>, GitError> {
+/// Reads the request from `input`, if it has at most `max_bytes`; `None` for any other request, which stays in `input`.
+pub(super) async fn read<C: V2Command>(input: &mut RequestBody, max_bytes: usize) -> Result<Option<C>, GitError> {
     let mut parser = Parser::<C>::default();
     loop {
         match parser.read(input.buffered()) {
@@ -25,7 +23,7 @@ pub(super) async fn read<C: V2Command>(input: &mut RequestBody) -> Result<Option
             Step::More | Step::Done if !input.peek().await? => break,
             Step::More | Step::Done => {}
         }
-        if input.buffered().len() > C::MAX_BYTES {
+        if input.buffered().len() > max_bytes {
             return Ok(None);
         }
     }

@@ -17,12 +17,10 @@ use crate::types::error::GitError;
 
 /// Bytes of one chunk of a body.
 pub(crate) const CHUNK_BYTES: usize = 128 << 10;
-/// Chunks that wait for the client at once.
-const CHUNKS_IN_FLIGHT: usize = 2;
 
-/// Returns the channel of one response body.
-pub(crate) fn channel() -> (BodySender, BodyReceiver) {
-    let (chunks, receiver) = mpsc::channel(CHUNKS_IN_FLIGHT);
+/// Returns the channel of one response body, in which at most `max_waiting` chunks wait for the client.
+pub(crate) fn channel(max_waiting: usize) -> (BodySender, BodyReceiver) {
+    let (chunks, receiver) = mpsc::channel(max_waiting);
     let is_whole = Arc::new(AtomicBool::new(false));
     (BodySender { chunks, is_whole: Arc::clone(&is_whole) }, BodyReceiver { receiver, is_whole })
 }
@@ -41,6 +39,11 @@ impl BodySender {
     /// Waits for room, and sends a chunk, or the error that ends the body.
     pub(crate) async fn send(&self, chunk: Result<Bytes, GitError>) -> Result<(), Disconnected> {
         self.chunks.send(chunk).await.map_err(|_| Disconnected)
+    }
+
+    /// Waits for room for a chunk.
+    pub(crate) async fn ready(&self) -> Result<(), Disconnected> {
+        self.chunks.reserve().await.map(drop).map_err(|_| Disconnected)
     }
 
     /// Waits until the client has disconnected.

@@ -34,6 +34,8 @@ use crate::{
 /// Time that a long response waits for more output after a short read: a few large chunks cost less than many small
 /// ones.
 const COALESCE_DELAY: Duration = Duration::from_millis(1);
+/// Chunks of output that wait for the client at once.
+const MAX_WAITING_CHUNKS: usize = 2;
 /// Maximum time for reading the rest of a request after its response was ended early.
 const DRAIN_TIMEOUT: Duration = Duration::from_secs(1);
 /// Bytes of a process's stderr that are kept for the log.
@@ -122,7 +124,7 @@ impl Transfers {
         prefix: Vec<u8>,
         on_exit: K,
     ) -> Result<Body, GitError> {
-        let (sender, mut chunks) = channel();
+        let (sender, mut chunks) = channel(MAX_WAITING_CHUNKS);
         let limits = self.limits;
         self.life.spawn_for_request("transfer", async move {
             let ended_well = serve(&limits, child, input, sender).await;
@@ -140,7 +142,7 @@ impl Transfers {
     where
         K: Send + 'static,
     {
-        let (sender, chunks) = channel();
+        let (sender, chunks) = channel(MAX_WAITING_CHUNKS);
         let limits = self.limits;
         self.life.spawn_for_request("transfer", async move {
             serve(&limits, child, RequestBody::empty(&limits), sender).await;

@@ -66,7 +66,7 @@ async fn a_file_is_read_in_packets() {
     let file = Arc::new(file);
     let (mut at, mut copied, mut lengths) = (0, Vec::new(), Vec::new());
     loop {
-        let (chunk, count) = read(&file, at).await.unwrap();
+        let (chunk, count) = read(&file, at, PACKETS_PER_CHUNK).await.unwrap();
         if count == 0 {
             assert!(chunk.is_empty());
             break;
