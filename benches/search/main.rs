@@ -125,6 +125,7 @@ async fn measure(
     }
     let mut times = Vec::new();
     for number in 0..calls.max(1) {
+        dataset.change().await?;
         let begin = Instant::now();
         call.make(server, dataset, number + 1_000, token).await?;
         times.push(begin.elapsed());
@@ -153,6 +154,7 @@ async fn round(database: &str, url: &Secret, size: i64, calls: u32) -> Result<()
             );
         }
     }
+    dataset.close().await;
     server.stop().await;
     Ok(())
 }

@@ -79,9 +79,13 @@ const GIVE: &str = "INSERT INTO team_repositories (team_id, repository_id, creat
 const NAMES: &str = "SELECT name FROM repositories WHERE id > (SELECT MIN(id) FROM repositories) + $1 - 1 AND NOT is_private \
      ORDER BY id LIMIT 1";
 
-/// Search words for the dataset.
+const CHANGE: &str = "UPDATE users SET created_us = created_us + 1 WHERE id = $1";
+
+/// The dataset, and search words for it.
 #[derive(Debug)]
 pub(crate) struct Dataset {
+    db: Db,
+    user: i64,
     rare: Vec<String>,
 }
 
@@ -135,8 +139,18 @@ impl Dataset {
         } else {
             server::restore(url, indexes).await?;
         }
-        db.close().await;
-        Ok(Self { rare })
+        Ok(Self { db, user, rare })
+    }
+
+    /// Changes a row, so that no result that is kept until the next change is used again.
+    pub(crate) async fn change(&self) -> Result<(), Failure> {
+        self.db.execute(CHANGE, &args![self.user]).await?;
+        Ok(())
+    }
+
+    /// Closes the database.
+    pub(crate) async fn close(self) {
+        self.db.close().await;
     }
 
     /// A whole name.

@@ -2,7 +2,7 @@
 
 use std::ops::RangeInclusive;
 
-use chrono::DateTime;
+use chrono::{DateTime, SecondsFormat};
 use ferrite_proto::issue::IssueState;
 use prost_types::Timestamp;
 
@@ -30,7 +30,7 @@ const RFC_3339_SECONDS: RangeInclusive<i64> = -62_167_219_200..=253_402_300_799;
 pub fn time(timestamp: Option<Timestamp>, name: &'static str) -> Result<String, MissingField> {
     let seconds = require(timestamp, name)?.seconds.clamp(*RFC_3339_SECONDS.start(), *RFC_3339_SECONDS.end());
     let time = DateTime::from_timestamp(seconds, 0).ok_or(MissingField(name))?;
-    Ok(time.format("%Y-%m-%dT%H:%M:%SZ").to_string())
+    Ok(time.to_rfc3339_opts(SecondsFormat::Secs, true))
 }
 
 /// Formats a time that may be absent, as [`time`].

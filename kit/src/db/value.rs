@@ -1,7 +1,7 @@
 use ferrite_proto::id::{DeployKeyId, HookId, IssueId, PublicKeyId, RepositoryId, TeamId, TokenId, UserId};
 
 /// An argument of a statement, of a type that both databases have. `None` is `NULL` of that type.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum Value {
     /// `BIGINT`, in SQLite `INTEGER`.
     Int(Option<i64>),

@@ -6,7 +6,7 @@
 use std::sync::Arc;
 
 use ferrite_kit::args;
-use ferrite_kit::db::{Db, DbError, Query, QueryCache, Tx};
+use ferrite_kit::db::{Db, DbError, Query, QueryCache, Tx, Value};
 use ferrite_proto::Permission;
 use ferrite_proto::events::IssueChanged;
 use ferrite_proto::id::{RepositoryId, UserId};
@@ -72,6 +72,8 @@ const APPLY_ISSUES: &str =
 
 /// Rows that are cached until the database changes, each for one viewer: about a kilobyte each.
 const MAX_CACHED_REPOSITORIES: u64 = 10_000;
+/// Pages of lists that are cached likewise.
+const MAX_CACHED_PAGES: u64 = 256;
 /// Epoch of the first placement of a repository.
 const FIRST_EPOCH: i64 = 1;
 
@@ -223,6 +225,8 @@ pub(crate) struct RepositoryStore {
     pub(super) with_parent: RowCache,
     /// The same by a former name.
     pub(super) redirected: RowCache,
+    /// Pages of lists with the number of all rows, by their statements.
+    pub(super) pages: QueryCache<(String, Vec<Value>), (Vec<Repository>, i64)>,
 }
 
 type RowCache = QueryCache<(RepositoryKey, CachedViewer), Option<Repository>>;
@@ -282,7 +286,8 @@ impl RepositoryStore {
     pub(crate) fn new(db: Db) -> Self {
         let [cache, with_parent, redirected] = ["repositories", "repositories_with_parents", "redirected_repositories"]
             .map(|name| QueryCache::new(name, MAX_CACHED_REPOSITORIES));
-        Self { db, cache, with_parent, redirected }
+        let pages = QueryCache::new("repository_pages", MAX_CACHED_PAGES);
+        Self { db, cache, with_parent, redirected, pages }
     }
 
     /// Returns those of the repositories that exist, by id. The rows have the roles of nobody.

@@ -55,6 +55,8 @@ const SEARCH_COLUMNS: SearchColumns = SearchColumns {
     short_postgres: [" AND (strpos(r.name_key, ", ") > 0 OR strpos(r.description_key, ", ") > 0)"],
     short_sqlite: [" AND (instr(r.name_key, ", ") > 0 OR instr(r.description_key, ", ") > 0)"],
 };
+/// Most rows of a page that is cached: each takes about a kilobyte.
+const MAX_CACHED_PAGE_SIZE: i64 = 50;
 /// Ids in one query of names.
 const NAMES_PER_QUERY: usize = 10_000;
 
@@ -296,16 +298,23 @@ impl RepositoryStore {
         query.push(" LIMIT ").bind(page.size()).push(" OFFSET ").bind(page.offset()).push(") ");
         columns(&mut query, PAGE, viewer);
         query.push(OF_PAGE).push(whole);
-        let rows: Vec<PageRow> = self.db.all(query.sql(), query.args()).await?;
-        let total = match rows.first() {
-            Some(first) => first.total,
-            None if page.offset() == 0 => 0,
-            None => {
-                let mut query = Query::new(count);
-                filter(&mut query);
-                self.db.one::<(i64,)>(query.sql(), query.args()).await?.0
-            }
+        let read = async {
+            let rows: Vec<PageRow> = self.db.all(query.sql(), query.args()).await?;
+            let total = match rows.first() {
+                Some(first) => first.total,
+                None if page.offset() == 0 => 0,
+                None => {
+                    let mut query = Query::new(count);
+                    filter(&mut query);
+                    self.db.one::<(i64,)>(query.sql(), query.args()).await?.0
+                }
+            };
+            Ok((rows.into_iter().map(|row| row.repository).collect(), total))
         };
-        Ok((rows.into_iter().map(|row| row.repository).collect(), total))
+        if page.size() > MAX_CACHED_PAGE_SIZE {
+            return read.await;
+        }
+        // The viewer is in the text and the arguments.
+        self.pages.get_or_query(&self.db, (query.sql().to_owned(), query.args().to_vec()), read).await
     }
 }

@@ -8,13 +8,17 @@ use crate::access::Viewer;
 
 /// Adds a column: the highest level of the viewer's teams that hold the repository, as a number or null.
 pub(super) fn team_level(query: &mut Query, viewer: &Viewer) {
+    let Some(user) = viewer.user() else {
+        query.push("CAST(NULL AS BIGINT)");
+        return;
+    };
     query
         .push(
             "(SELECT MAX(t.level) FROM team_members m JOIN teams t ON t.id = m.team_id \
              WHERE t.organization_id = r.owner_id AND (t.level = 4 OR EXISTS (SELECT 1 FROM team_repositories x \
              WHERE x.team_id = t.id AND x.repository_id = r.id)) AND m.user_id = ",
         )
-        .bind(viewer.user().map_or(0, |user| user.0))
+        .bind(user)
         .push(")");
 }
 

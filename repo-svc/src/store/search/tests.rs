@@ -321,3 +321,27 @@ async fn a_page_of_a_thousand_costs_as_many_statements_as_one_of_ten() {
     })
     .await;
 }
+
+#[tokio::test]
+async fn a_page_is_read_again_for_another_viewer_and_after_a_change() {
+    on_both(async |db: Db| {
+        let store = repositories(&db).await;
+        let (ada, bob) = (account(&db, "user", "ada", "").await, account(&db, "user", "bob", "").await);
+        for (name, is_private) in [("demo-open", false), ("demo-hidden", true)] {
+            ready(&db, &store, ada, &wanted(name, "", is_private).unwrap()).await.unwrap();
+        }
+        let search = RepositorySearch { text: SearchText::parse("demo", "q").unwrap(), ..RepositorySearch::default() };
+        let find = async |user| {
+            let before = db.statements();
+            let (rows, total) = store.search(&search, &viewer(user), Page::nearest(1, 50, 50)).await.unwrap();
+            assert_eq!(rows.len() as i64, total);
+            (total, db.statements() - before)
+        };
+        assert_eq!((find(ada).await, find(bob).await), ((2, 1), (1, 1)));
+        let repeated = db.pick(1, 0);
+        assert_eq!((find(ada).await, find(bob).await), ((2, repeated), (1, repeated)));
+        ready(&db, &store, ada, &wanted("demo-new", "", false).unwrap()).await.unwrap();
+        assert_eq!((find(ada).await, find(bob).await), ((3, 1), (2, 1)));
+    })
+    .await;
+}
