@@ -2,7 +2,7 @@
 
 use clap::ValueEnum;
 
-use crate::site::{BRANCHES, REPOSITORY, SEARCHED};
+use crate::site::{BRANCHES, FOUND, REPOSITORY, SEARCHED};
 use crate::support::server::USER;
 
 /// A request.
@@ -14,28 +14,34 @@ pub(crate) enum Read {
     User,
     /// A repository.
     Repository,
+    /// A search for repositories that finds a page of fifty.
+    Search,
     /// An issue with labels and a milestone, by another user.
     Issue,
     /// A page of such issues.
     Issues,
-    /// A page of branches.
-    Branches,
+    /// A small file as JSON.
+    Contents,
     /// A small file.
     Raw,
-    /// A search for repositories that finds ten.
-    Search,
+    /// The newest commit of a branch.
+    Commit,
+    /// A page of branches.
+    Branches,
 }
 
 impl Read {
-    pub(crate) const ALL: [Self; 8] = [
+    pub(crate) const ALL: [Self; 10] = [
         Self::Unknown,
         Self::User,
         Self::Repository,
+        Self::Search,
         Self::Issue,
         Self::Issues,
-        Self::Branches,
+        Self::Contents,
         Self::Raw,
-        Self::Search,
+        Self::Commit,
+        Self::Branches,
     ];
 
     pub(crate) fn name(self) -> &'static str {
@@ -43,11 +49,13 @@ impl Read {
             Self::Unknown => "unknown",
             Self::User => "user",
             Self::Repository => "repository",
+            Self::Search => "search",
             Self::Issue => "issue",
             Self::Issues => "issues",
-            Self::Branches => "branches",
+            Self::Contents => "contents",
             Self::Raw => "raw",
-            Self::Search => "search",
+            Self::Commit => "commit",
+            Self::Branches => "branches",
         }
     }
 
@@ -58,11 +66,13 @@ impl Read {
             Self::Unknown => "/api/v1/unknown".to_owned(),
             Self::User => format!("/api/v1/users/{USER}"),
             Self::Repository => repository,
+            Self::Search => format!("/api/v1/repos/search?q={SEARCHED}&limit={FOUND}"),
             Self::Issue => format!("{repository}/issues/1"),
             Self::Issues => format!("{repository}/issues?limit=10"),
-            Self::Branches => format!("{repository}/branches?limit={BRANCHES}"),
+            Self::Contents => format!("{repository}/contents/README.md"),
             Self::Raw => format!("{repository}/raw/main/README.md"),
-            Self::Search => format!("/api/v1/repos/search?q={SEARCHED}&limit=10"),
+            Self::Commit => format!("{repository}/commits/main"),
+            Self::Branches => format!("{repository}/branches?limit={BRANCHES}"),
         }
     }
 

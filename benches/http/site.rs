@@ -13,13 +13,15 @@ pub(crate) const REPOSITORY: &str = "demo";
 /// Part of the names of the repositories that the search finds.
 pub(crate) const SEARCHED: &str = "needle";
 pub(crate) const BRANCHES: usize = 10;
-const FOUND: usize = 10;
+/// Repositories that the search finds.
+pub(crate) const FOUND: usize = 50;
 const AUTHOR: &str = "bench-author";
 const PASSWORD: &str = "correct horse battery";
 /// Repositories that the search does not find, and issues.
 const OTHERS: usize = 200;
 const ISSUES: usize = 100;
-const TEST_OTHERS: usize = 2;
+/// Repositories of each kind and issues in a test.
+const TEST_REPOSITORIES: usize = 2;
 const TEST_ISSUES: usize = 3;
 
 /// Settings without which the bench would meet the limits of one user.
@@ -56,16 +58,18 @@ impl Site {
         let installation = Installation::new(databases, folder, place, settings).await?;
         let redis = redis.map(|url| url.trim_start_matches("redis://").to_owned());
         let site = Self { installation, folder: folder.to_owned(), redis };
-        let (others, issues) = if is_full { (OTHERS, ISSUES) } else { (TEST_OTHERS, TEST_ISSUES) };
-        site.fill(others, issues).await?;
+        let counts =
+            if is_full { (FOUND, OTHERS, ISSUES) } else { (TEST_REPOSITORIES, TEST_REPOSITORIES, TEST_ISSUES) };
+        site.fill(counts).await?;
         Ok(site)
     }
 
-    async fn fill(&self, others: usize, issues: usize) -> Result<(), Failure> {
+    /// Makes repositories that the search finds, others, and issues.
+    async fn fill(&self, (found, others, issues): (usize, usize, usize)) -> Result<(), Failure> {
         let account = json!({"username": AUTHOR, "email": "author@example.com", "password": PASSWORD});
         self.installation.create("/admin/users", &account).await?;
         self.installation.create("/user/repos", &json!({"name": REPOSITORY, "auto_init": true})).await?;
-        for number in 0..FOUND {
+        for number in 0..found {
             self.installation.create("/user/repos", &json!({"name": format!("{SEARCHED}-{number}")})).await?;
         }
         for number in 0..others {
