@@ -16,13 +16,8 @@ on_own_installations! {
 }
 
 /// One fetch with a process at a time, and no request that waits for its turn.
-const SETTINGS: &[(&str, &str)] = &[
-    ("FERRITE_GIT_CLONES", "40"),
-    ("FERRITE_GIT_FETCHES", "2"),
-    ("FERRITE_GIT_FETCHES_PER_REPOSITORY", "1"),
-    ("FERRITE_GIT_WAITING", "0"),
-    ("FERRITE_GIT_WAITING_PER_CLIENT", "0"),
-];
+const SETTINGS: &[(&str, &str)] =
+    &[("FERRITE_GIT_CLONES", "40"), ("FERRITE_GIT_LIGHT", "2"), ("FERRITE_GIT_WAITING", "0")];
 /// Clones at once of one client: half of all.
 const CLONES: usize = 20;
 /// Size of the file in the repository: larger than the buffers on the way to a client that does not read.
