@@ -9,7 +9,7 @@ mkdir -p "$1"
 folder=$(cd "$1" && pwd)
 cd "$(dirname "$0")/../.."
 
-cp Cargo.toml Cargo.lock "$folder/"
+cp -r .cargo Cargo.toml Cargo.lock "$folder/"
 for manifest in */Cargo.toml; do
     crate=$(dirname "$manifest")
     mkdir -p "$folder/$crate/src"
