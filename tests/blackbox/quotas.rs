@@ -60,6 +60,19 @@ fn bytes_in(folder: &Path) -> u64 {
         .sum()
 }
 
+/// Bytes of the store, once two looks agree: a look sees a repository that is moved to the trash meanwhile twice, or not at all.
+async fn bytes_of_store(cluster: &Cluster) -> u64 {
+    let mut bytes = bytes_in(&cluster.store());
+    for _ in 0..200 {
+        tokio::time::sleep(Duration::from_millis(50)).await;
+        let before = std::mem::replace(&mut bytes, bytes_in(&cluster.store()));
+        if bytes == before {
+            break;
+        }
+    }
+    bytes
+}
+
 #[track_caller]
 fn over_quota(answer: Answer) {
     answer.refused_with_message(422, "bytes of its quota of");
@@ -106,7 +119,7 @@ async fn pushes_and_commits_beyond_the_quota_leave_nothing(cluster: &Cluster, ad
     let ssh = client_of(cluster, ada, "ed25519").await;
     let (http, over_ssh) = (ada.git_url(&ada.name, "demo"), ssh.url(&ada.name, "demo"));
     let wiki = ada.git_url(&ada.name, "demo.wiki");
-    let (refs, before) = (git.run("", &["ls-remote", &http]).await, bytes_in(&cluster.store()));
+    let (refs, before) = (git.run("", &["ls-remote", &http]).await, bytes_of_store(cluster).await);
     commit_noise(git, "large", LARGE_FILE_BYTES, 2).await;
     for (transport, url) in [("http", &http), ("ssh", &over_ssh), ("wiki", &wiki)] {
         let output = match transport {
@@ -159,7 +172,7 @@ async fn mirrors_receive_no_more_than_the_quota_leaves(cluster: &Cluster, admin:
     let more = json!({"mirror": true, "mirror_interval": "8h"});
     migrate(&owner, &server.url("growing.git"), "followed", more).await.expect(201);
     let url = owner.git_url(&owner.name, "followed");
-    let (refs, before) = (git.run("", &["ls-remote", &url]).await, bytes_in(&cluster.store()));
+    let (refs, before) = (git.run("", &["ls-remote", &url]).await, bytes_of_store(cluster).await);
     commit_noise(&git, "large", 2 * LARGE_FILE_BYTES, 5).await;
     git.run("work", &["push", "-q", "../growing.git", "main"]).await;
     let path = owner.repo("followed", "");
@@ -202,7 +215,7 @@ async fn forks_and_transfers_count_for_their_owners(cluster: &Cluster, admin: &U
 }
 
 async fn files_of_releases_count(cluster: &Cluster, admin: &User, ada: &User) {
-    let before = (used(admin, &ada.name).await, bytes_in(&cluster.store()));
+    let before = (used(admin, &ada.name).await, bytes_of_store(cluster).await);
     let release = ada.post(&ada.repo("demo", "/releases"), &json!({"tag_name": "v1"})).await.expect(201).json();
     let path = ada.repo("demo", &format!("/releases/{}", release["id"]));
     let upload = async |name: &str, bytes: usize| {
