@@ -1,5 +1,6 @@
 //! The load: clients that each keep one connection and have one request on its way.
 
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
@@ -13,6 +14,9 @@ use tokio::task::JoinSet;
 use crate::Failure;
 use crate::reads::Read;
 use crate::site::Site;
+
+/// Requests so far, by which those are told apart that have to differ.
+static REQUESTS: AtomicUsize = AtomicUsize::new(0);
 
 /// The outcome of one measurement.
 pub(crate) struct Measured {
@@ -70,7 +74,8 @@ async fn client(authority: String, token: String, read: Read, end: Instant) -> R
     driver.spawn(connection);
     let mut times = Vec::new();
     loop {
-        let request = Request::get(read.path()).header("host", &authority).header("authorization", &token);
+        let path = read.path(REQUESTS.fetch_add(1, Ordering::Relaxed));
+        let request = Request::get(&path).header("host", &authority).header("authorization", &token);
         let request = request.body(Empty::<Bytes>::new())?;
         let begin = Instant::now();
         sender.ready().await?;
@@ -79,7 +84,7 @@ async fn client(authority: String, token: String, read: Read, end: Instant) -> R
         let body = answer.into_body().collect().await?.to_bytes();
         times.push(begin.elapsed());
         if status != read.status() {
-            return Err(format!("{}: {status}: {}", read.path(), String::from_utf8_lossy(&body)).into());
+            return Err(format!("{path}: {status}: {}", String::from_utf8_lossy(&body)).into());
         }
         if Instant::now() >= end {
             return Ok(times);

@@ -10,8 +10,8 @@ use crate::support::databases::Databases;
 use crate::support::server::{Installation, Settings, USER, client, id_of, json_of};
 
 pub(crate) const REPOSITORY: &str = "demo";
-/// Part of the names of the repositories that the search finds.
-pub(crate) const SEARCHED: &str = "needle";
+/// Part of the names of the repositories that a search finds, with more parts than repo-svc keeps pages of.
+pub(crate) const SEARCHED: &str = "needle-qhzjvwkyxgbpmfudcotirlsnea-qwfpgjluyarstdhneiozxcvbkm-ybvzkjxqwg";
 pub(crate) const BRANCHES: usize = 10;
 /// Repositories that the search finds.
 pub(crate) const FOUND: usize = 50;

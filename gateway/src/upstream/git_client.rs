@@ -34,7 +34,7 @@ const IDLE_TIMEOUT: Duration = Duration::from_secs(10);
 /// Most idle connections in the pool.
 const MAX_IDLE_CONNECTIONS: usize = 32;
 /// Bytes that are buffered per connection and direction.
-const BUFFER_BYTES: usize = 256 * 1024;
+const BUFFER_BYTES: usize = 64 * 1024;
 /// Host in the URIs of requests to the only store. Others have the name of their store: connections are pooled by it.
 const AUTHORITY: &str = "git-svc";
 

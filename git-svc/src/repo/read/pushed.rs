@@ -59,11 +59,7 @@ pub fn pushed_commits(
         return Err(GitError::CommitNotFound);
     }
     let mut walk = Walk::new(repo, deadline, limit, MAX_READ_COMMITS);
-    walk.push(new, false)?;
-    if is_commit(repo, old)? {
-        walk.push(old, true)?;
-    }
-    walk.run()?;
+    walk.run(new, is_commit(repo, old)?.then_some(old))?;
     with_messages(repo, &walk.oldest_first())
 }
 
@@ -91,11 +87,7 @@ pub(super) fn new_commits(
     deadline: &Deadline,
 ) -> Result<NewCommits, GitError> {
     let mut walk = Walk::new(repo, deadline, usize::MAX, max_read.clamp(1, MAX_READ_COMMITS));
-    walk.push(new, false)?;
-    for id in old {
-        walk.push(id, true)?;
-    }
-    walk.run()?;
+    walk.run(new, old)?;
     let mut newest = walk.oldest_first();
     newest.reverse();
     newest.truncate(limit);
@@ -201,8 +193,16 @@ impl<'a> Walk<'a> {
         }
     }
 
-    /// Visits commits until the newest `limit` of the new ones are known.
-    fn run(&mut self) -> Result<(), GitError> {
+    /// Visits commits until the newest `limit` of those are known that `new` has and none of `old` has.
+    fn run(&mut self, new: Oid, old: impl IntoIterator<Item = Oid>) -> Result<(), GitError> {
+        self.push(new, false)?;
+        let mut old = old.into_iter();
+        let (first, second) = (old.next(), old.next());
+        for id in first.into_iter().chain(second).chain(old) {
+            self.push(id, true)?;
+        }
+        let only_old = first.filter(|_| second.is_none());
+        let mut is_line = true;
         let mut slack = SLACK_COMMITS;
         while slack > 0
             && let Some((time, _, id)) = self.queue.pop()
@@ -217,6 +217,11 @@ impl<'a> Walk<'a> {
                 self.visited.push(id);
                 if self.visited_new <= self.limit {
                     self.last_time = time;
+                }
+                is_line &= parents.len() == 1;
+                if is_line && parents.first() == only_old.as_ref() {
+                    // Every new commit has the old end, which therefore has none of them, whatever their times.
+                    break;
                 }
             }
             for parent in parents {

@@ -6,7 +6,10 @@ use git2::{Oid, Repository, Signature, Time};
 use proptest::prelude::*;
 
 use super::super::*;
-use crate::types::error::GitError;
+use crate::{
+    repo::read::pushed::{MAX_READ_COMMITS, new_commits},
+    types::error::GitError,
+};
 
 const ZERO: Oid = Oid::ZERO_SHA1;
 
@@ -58,6 +61,21 @@ fn an_update_has_the_newest_commits_oldest_first() {
     assert_eq!(history.pushed(ZERO, ids[49], 1000).unwrap(), ids);
     assert_eq!(history.pushed(ZERO, ids[49], 5).unwrap(), ids[45..]);
     assert_eq!(history.pushed(ids[48], ids[49], 1000).unwrap(), ids[49..]);
+}
+
+#[test]
+fn a_line_of_commits_costs_no_more_reads_than_it_has() {
+    let history = History::new();
+    let (deadline, _waiting) = Deadline::start(Duration::from_secs(60));
+    let read = |old: &[Oid], new| {
+        let limits = (1000, MAX_READ_COMMITS);
+        new_commits(&history.repo, old.iter().copied(), new, limits, &deadline).unwrap().read
+    };
+    let ids = history.chain((0..50).map(|index| 1_000 + index));
+    assert_eq!(read(&ids[48..49], ids[49]), 2);
+    assert_eq!(read(&ids[40..41], ids[49]), 10);
+    // A second end may have commits of the line.
+    assert!(read(&[ids[48], ids[10]], ids[49]) > 3);
 }
 
 #[test]
