@@ -25,6 +25,8 @@ pub(crate) struct Plain {
     pub(crate) alone: f64,
     /// By as many clients at once as in the load.
     pub(crate) at_once: f64,
+    /// The same of the history that every repository began with.
+    pub(crate) before: f64,
 }
 
 /// `git clone` and `git archive`.
@@ -90,11 +92,24 @@ async fn median(what: Act, copies: &Arc<Vec<PathBuf>>, clients: usize, rounds: u
     Ok(percentile_ms(&times, 50))
 }
 
-async fn both(what: Act, copies: &Arc<Vec<PathBuf>>, clients: usize, rounds: usize) -> Result<Plain, Failure> {
-    // The first round reads the files of the copies into memory.
-    median(what, copies, 1, copies.len()).await?;
-    let alone = median(what, copies, 1, rounds).await?;
-    Ok(Plain { in_load: 0.0, alone, at_once: median(what, copies, clients.max(1), rounds).await? })
+/// The copies that are measured: of the repositories, and of what they began with.
+struct Copies {
+    after: Arc<Vec<PathBuf>>,
+    before: Arc<Vec<PathBuf>>,
+    rounds: usize,
+}
+
+impl Copies {
+    async fn measure(&self, what: Act, clients: usize, in_load: f64) -> Result<Plain, Failure> {
+        let (clients, rounds) = (clients.max(1), self.rounds);
+        // The first round reads the files of the copies into memory.
+        for copies in [&self.before, &self.after] {
+            median(what, copies, 1, copies.len()).await?;
+        }
+        let before = median(what, &self.before, clients, rounds).await?;
+        let alone = median(what, &self.after, 1, rounds).await?;
+        Ok(Plain { in_load, alone, at_once: median(what, &self.after, clients, rounds).await?, before })
+    }
 }
 
 /// Measures git on the copies. The installation has stopped.
@@ -102,10 +117,14 @@ async fn both(what: Act, copies: &Arc<Vec<PathBuf>>, clients: usize, rounds: usi
 /// # Errors
 /// If git fails.
 pub(crate) async fn measure(site: &Site, load: &Load, record: &Record, is_full: bool) -> Result<Baseline, Failure> {
-    let (copies, rounds) = (Arc::new(site.copies().to_vec()), if is_full { ROUNDS } else { TEST_ROUNDS });
+    let copies = Copies {
+        after: Arc::new(site.copies().to_vec()),
+        before: Arc::new(vec![site.copy_of_history().await?]),
+        rounds: if is_full { ROUNDS } else { TEST_ROUNDS },
+    };
     let in_load = |kind| record.plain_median_ms(kind);
-    let clone = both(Act::Clone, &copies, load.cloners, rounds).await?;
-    let archive = both(Act::Archive, &copies, load.readers, rounds).await?;
-    let clone = Plain { in_load: in_load(Kind::Clone), ..clone };
-    Ok(Baseline { clone, archive: Plain { in_load: in_load(Kind::Archive), ..archive } })
+    Ok(Baseline {
+        clone: copies.measure(Act::Clone, load.cloners, in_load(Kind::Clone)).await?,
+        archive: copies.measure(Act::Archive, load.readers, in_load(Kind::Archive)).await?,
+    })
 }

@@ -136,14 +136,26 @@ impl Site {
     pub(crate) async fn make_copies(&self) -> Result<(), Failure> {
         let mut copies = Vec::new();
         for repository in self.repositories.iter().take(MAX_COPIES) {
-            let copy = self.work.join(format!("copy-{}.git", repository.name));
-            let (from, to) = (format!("file://{}", repository.path.display()), copy.display().to_string());
-            command::run(&self.work, &["clone", "--quiet", "--bare", &from, &to]).await?;
-            command::run(&copy, &["repack", "-adbq"]).await?;
-            command::run(&copy, &["commit-graph", "write", "--reachable", "--no-progress"]).await?;
-            copies.push(copy);
+            copies.push(self.packed_copy(&repository.path, &repository.name).await?);
         }
         self.copies.set(copies).map_err(|_| "copies were made before".into())
+    }
+
+    /// Makes a packed copy of the history that every repository began with.
+    ///
+    /// # Errors
+    /// If git fails.
+    pub(crate) async fn copy_of_history(&self) -> Result<PathBuf, Failure> {
+        self.packed_copy(&self.history, "history").await
+    }
+
+    async fn packed_copy(&self, repository: &Path, name: &str) -> Result<PathBuf, Failure> {
+        let copy = self.work.join(format!("copy-{name}.git"));
+        let (from, to) = (format!("file://{}", repository.display()), copy.display().to_string());
+        command::run(&self.work, &["clone", "--quiet", "--bare", &from, &to]).await?;
+        command::run(&copy, &["repack", "-adbq"]).await?;
+        command::run(&copy, &["commit-graph", "write", "--reachable", "--no-progress"]).await?;
+        Ok(copy)
     }
 
     /// The copies of repositories, once they are made.
