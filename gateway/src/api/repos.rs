@@ -11,6 +11,7 @@ use ferrite_proto::repo::{
 use super::access::PermissionCheck;
 use super::operation;
 use super::state::ApiState;
+use super::tracker::list_headers;
 use crate::auth::{Authenticated, MaybeAuthenticated, RequestContext, with_timeout};
 use crate::dto::{Repository, SearchResults, Viewer, require};
 use crate::http::body::JsonBody;
@@ -133,7 +134,8 @@ async fn search(
     let answer = api.clients.repositories().search_repositories(context.request(request)).await?.into_inner();
     let found = api.repositories(&context, answer.repositories)?;
     let data = found.into_iter().map(Repository::without_permissions).collect();
-    Ok(json::page(SearchResults { data, ok: true }, query.headers(page, answer.total_count, &api.links)))
+    let headers = list_headers(&query, page, answer.total_count, answer.is_partial, &api.links);
+    Ok(json::page(SearchResults { data, ok: true }, headers))
 }
 
 /// Returns the terms of a search.

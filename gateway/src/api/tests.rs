@@ -374,6 +374,10 @@ async fn search_results_are_an_object_and_have_links() {
         link.starts_with("<http://git.example.com/api/v1/repos/search?q=a&limit=10&page=3>; rel=\"next\","),
         "{link}"
     );
+    let (_, headers, _) = gateway.send("GET", "/repos/search?q=partial&limit=10&page=2", None, "").await;
+    assert!(!headers.contains_key("x-total-count"));
+    let links: Vec<_> = headers["link"].to_str().unwrap().split("rel=").skip(1).collect();
+    assert!(links.len() == 3 && links[0].starts_with("\"next\"") && links[2] == "\"prev\"", "{links:?}");
     for query in ["q=%00", "q=%ff&uid=-1", "uid=99999999999999999999", "uid=x&page=-1&limit=1000000"] {
         assert_eq!(gateway.status("GET", &format!("/repos/search?{query}"), GOOD, "").await, 200, "{query}");
     }

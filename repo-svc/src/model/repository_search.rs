@@ -1,11 +1,11 @@
 //! The terms of a search for repositories.
 //!
-//! Not here: the text of a query (`text`), and SQL.
+//! Not here: the text (`search_text`), and SQL.
 
 use ferrite_proto::id::UserId;
 use ferrite_proto::repo::{RepositoryMode, RepositorySort, SearchRepositoriesRequest};
 
-use super::text::SearchText;
+use super::search_text::SearchText;
 use super::topic::Topic;
 use super::violations::Violations;
 use crate::error::RepoError;

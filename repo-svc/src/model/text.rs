@@ -1,6 +1,6 @@
-//! Texts of accounts and repositories: display names, e-mail addresses, descriptions, passwords, template names, search queries.
+//! Texts of accounts and repositories: display names, e-mail addresses, descriptions, passwords, template names.
 //!
-//! Not here: names in URLs (`name`).
+//! Not here: names in URLs (`name`), and the text of a search (`search_text`).
 
 use ferrite_kit::Secret;
 use ferrite_kit::text::{check_line, check_lines, cleaned, is_control_or_direction};
@@ -12,7 +12,6 @@ const MAX_EMAIL_CHARS: usize = 254;
 const MAX_DESCRIPTION_CHARS: usize = 255;
 /// Limit for a repository that comes from another host, where descriptions may be longer.
 const MAX_MIGRATED_DESCRIPTION_CHARS: usize = 512;
-const MAX_SEARCH_CHARS: usize = 255;
 const MAX_TEMPLATE_NAME_CHARS: usize = 255;
 const MAX_GITIGNORES: usize = 100;
 const MIN_PASSWORD_CHARS: usize = 8;
@@ -25,7 +24,7 @@ pub(super) fn check_length(text: &str, max: usize, field: &str) -> Result<(), Fi
     Ok(())
 }
 
-fn refuse_nul(text: &str, field: &str) -> Result<(), FieldViolation> {
+pub(super) fn refuse_nul(text: &str, field: &str) -> Result<(), FieldViolation> {
     if text.contains('\0') {
         return Err(FieldViolation::new(field, "invalid", "must not hold NUL characters"));
     }
@@ -190,68 +189,6 @@ impl Templates {
     }
 }
 
-/// A query that searches repositories or users.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(crate) struct SearchText {
-    /// Folded name of the owner whose repositories are searched; `None` for all owners.
-    pub(crate) owner_key: Option<String>,
-    /// Folded part of a name or description; `None` for everything.
-    pub(crate) part: Option<String>,
-}
-
-impl SearchText {
-    /// Parses a query for repositories: `part`, or `owner/part`.
-    pub(crate) fn parse(text: &str, field: &str) -> Result<Self, FieldViolation> {
-        check_length(text, MAX_SEARCH_CHARS, field)?;
-        refuse_nul(text, field)?;
-        let (owner, part) = match text.trim().rsplit_once('/') {
-            Some((owner, part)) => (Some(owner), part),
-            None => (None, text.trim()),
-        };
-        // Existing clients send these characters alone as a wildcard for everything. Elsewhere they are literal.
-        let is_everything = part.chars().all(|char| matches!(char, '%' | '_'));
-        Ok(Self {
-            owner_key: owner.filter(|owner| !owner.is_empty()).map(str::to_lowercase),
-            part: (!is_everything).then(|| part.to_lowercase()),
-        })
-    }
-
-    /// Parses a query for users, in which a slash is literal. Returns `None` for an empty query, which finds nothing.
-    pub(crate) fn parse_name(text: &str, field: &str) -> Result<Option<Self>, FieldViolation> {
-        check_length(text, MAX_SEARCH_CHARS, field)?;
-        refuse_nul(text, field)?;
-        let part = text.trim();
-        let is_everything = part.chars().all(|char| matches!(char, '%' | '_'));
-        let part = (!is_everything).then(|| part.to_lowercase());
-        Ok((!text.trim().is_empty()).then_some(Self { owner_key: None, part }))
-    }
-
-    /// Returns whether the part is long enough for the indexes, which hold groups of three characters (trigrams).
-    pub(crate) fn is_indexed(&self) -> bool {
-        self.part.as_ref().is_some_and(|part| part.chars().count() >= 3)
-    }
-
-    /// Returns the phrase for SQLite's `MATCH` that finds the part literally.
-    pub(crate) fn phrase(&self) -> Option<String> {
-        self.part.as_ref().map(|part| format!("\"{}\"", part.replace('"', "\"\"")))
-    }
-
-    /// Returns the pattern for `LIKE … ESCAPE '!'` that finds the part literally.
-    pub(crate) fn pattern(&self) -> Option<String> {
-        let part = self.part.as_ref()?;
-        let mut pattern = String::with_capacity(part.len() + 2);
-        pattern.push('%');
-        for char in part.chars() {
-            if matches!(char, '%' | '_' | '!') {
-                pattern.push('!');
-            }
-            pattern.push(char);
-        }
-        pattern.push('%');
-        Some(pattern)
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use proptest::prelude::*;
@@ -311,17 +248,6 @@ mod tests {
         assert_eq!(Templates::check(None).unwrap(), None);
     }
 
-    #[test]
-    fn a_query_names_an_owner_before_its_last_slash() {
-        let parse = |text| SearchText::parse(text, "q").unwrap();
-        assert_eq!(parse("Bob/De"), SearchText { owner_key: Some("bob".into()), part: Some("de".into()) });
-        assert_eq!(parse("bob/"), SearchText { owner_key: Some("bob".into()), part: None });
-        for everything in ["", "  ", "%", "_%_"] {
-            assert_eq!(parse(everything), SearchText::default(), "{everything:?}");
-        }
-        assert_eq!(parse("50%_!").pattern().as_deref(), Some("%50!%!_!!%"));
-    }
-
     proptest! {
         #[test]
         fn accepted_texts_can_be_stored(text in any::<String>()) {
@@ -335,21 +261,6 @@ mod tests {
                     Ok(value) => prop_assert!(value == text && !value.contains('\0')),
                     Err(violation) => prop_assert_eq!(violation.field, "f"),
                 }
-            }
-        }
-
-        #[test]
-        fn a_pattern_has_wildcards_at_its_ends_only(text in "[a-z%_!/]{0,20}") {
-            let search = SearchText::parse(&text, "q").unwrap();
-            if let Some(pattern) = search.pattern() {
-                let inner = &pattern[1..pattern.len() - 1];
-                let mut chars = inner.chars();
-                let mut literal = String::new();
-                while let Some(char) = chars.next() {
-                    prop_assert!(!matches!(char, '%' | '_'));
-                    literal.push(if char == '!' { chars.next().unwrap() } else { char });
-                }
-                prop_assert_eq!(Some(literal), search.part);
             }
         }
     }

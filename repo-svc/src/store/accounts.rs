@@ -31,10 +31,12 @@ const ADD_TEXT: &str = "INSERT INTO users_text (rowid, name_key, full_name_key) 
 const SEARCH: &str = ") SELECT u.id, u.kind, u.name, u.full_name, u.email, u.is_admin FROM page g CROSS JOIN users u \
      WHERE u.id = g.id ORDER BY u.id";
 const SEARCH_COLUMNS: SearchColumns = SearchColumns {
-    postgres: [" AND (name_key LIKE ", " ESCAPE '!' OR full_name_key LIKE ", " ESCAPE '!')"],
-    sqlite: " AND id IN (SELECT rowid FROM users_text WHERE users_text MATCH ",
-    short_postgres: [" AND (strpos(name_key, ", ") > 0 OR strpos(full_name_key, ", ") > 0)"],
-    short_sqlite: [" AND (instr(name_key, ", ") > 0 OR instr(full_name_key, ", ") > 0)"],
+    like: [" AND (name_key LIKE ", " ESCAPE '!' OR full_name_key LIKE ", " ESCAPE '!')"],
+    indexed: " AND id IN (SELECT rowid FROM users_text WHERE users_text MATCH ",
+    contains: [
+        [" AND (strpos(name_key, ", ") > 0 OR strpos(full_name_key, ", ") > 0)"],
+        [" AND (instr(name_key, ", ") > 0 OR instr(full_name_key, ", ") > 0)"],
+    ],
 };
 const FIND: &str = "SELECT id, kind, name, full_name, email, is_admin FROM users WHERE name_key = $1";
 const FIND_ACTIVE: &str = "SELECT id, kind, name, full_name, email, is_admin FROM users WHERE id = $1 AND is_active";

@@ -100,7 +100,7 @@ impl RepositoryStore {
             query.push(" AND r.parent_id = ").bind(parent);
             visibility::only_visible(query, viewer);
         };
-        self.page(ListQueries::by_id(), filter, viewer, page).await
+        self.list_page(ListQueries::by_id(), filter, viewer, page).await
     }
 
     /// Returns those of the repositories that exist and that the viewer may see, unordered. The caller limits their number.

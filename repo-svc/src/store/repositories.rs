@@ -18,6 +18,7 @@ use super::level::level_from_str;
 use super::quotas::{self, OwnerLimits, UsageChanges};
 use super::redirects;
 use super::relations;
+use super::repository_searches;
 use super::visibility;
 use crate::access::{RepositoryAccess, Unit, Viewer};
 use crate::error::RepoError;
@@ -227,6 +228,8 @@ pub(crate) struct RepositoryStore {
     pub(super) redirected: RowCache,
     /// Pages of lists with the number of all rows, by their statements.
     pub(super) pages: QueryCache<(String, Vec<Value>), (Vec<Repository>, i64)>,
+    /// The highest id, for a while.
+    pub(super) highest_id: moka::sync::Cache<(), i64>,
 }
 
 type RowCache = QueryCache<(RepositoryKey, CachedViewer), Option<Repository>>;
@@ -287,7 +290,7 @@ impl RepositoryStore {
         let [cache, with_parent, redirected] = ["repositories", "repositories_with_parents", "redirected_repositories"]
             .map(|name| QueryCache::new(name, MAX_CACHED_REPOSITORIES));
         let pages = QueryCache::new("repository_pages", MAX_CACHED_PAGES);
-        Self { db, cache, with_parent, redirected, pages }
+        Self { db, cache, with_parent, redirected, pages, highest_id: repository_searches::highest_id_cache() }
     }
 
     /// Returns those of the repositories that exist, by id. The rows have the roles of nobody.

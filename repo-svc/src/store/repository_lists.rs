@@ -1,32 +1,28 @@
 //! Lists of repositories: a query finds ids first and reads whole rows only for the requested page.
 //!
-//! Not here: single repositories (`repositories`), and the filters by access (`visibility`).
+//! Not here: single repositories (`repositories`), searches (`repository_searches`), and the filters by access (`visibility`).
 
 use std::collections::{BTreeSet, HashMap};
 
 use ferrite_kit::db::{DbError, Query};
 use ferrite_kit::page::Page;
 use ferrite_proto::id::UserId;
-use ferrite_proto::repo::{RepositoryMode, RepositorySort};
 
 use super::relations::Relation;
 use super::repositories::columns;
 use super::repositories::{Repository, RepositoryStore};
-use super::search::{self, SearchColumns};
+use super::search;
 use super::teams::Team;
 use super::visibility;
 use crate::access::Viewer;
-use crate::model::{RepositoryPath, RepositorySearch};
+use crate::model::RepositoryPath;
 
 const NAMES: &str = "SELECT r.id, u.name AS owner_name, r.name FROM repositories r JOIN users u ON u.id = r.owner_id \
      WHERE r.state = 'ready'";
-const COUNT: &str = "SELECT COUNT(*) FROM repositories r WHERE r.state = 'ready'";
-/// Finds the ids of a list, each with the value that places it in the order; filters follow.
-macro_rules! found {
-    ($place:literal) => {
-        concat!("SELECT r.id, ", $place, " AS place FROM repositories r WHERE r.state = 'ready'")
-    };
-}
+pub(super) const COUNT: &str = "SELECT COUNT(*) FROM repositories r WHERE r.state = 'ready'";
+/// Find the ids of a list, each with the value that places it in the order; filters follow.
+const FOUND_BY_UPDATE: &str = "SELECT r.id, r.updated_us AS place FROM repositories r WHERE r.state = 'ready'";
+const FOUND_BY_ID: &str = "SELECT r.id, r.id AS place FROM repositories r WHERE r.state = 'ready'";
 /// The same of the repositories to which users have a relation: those of one user, whose id follows.
 macro_rules! related {
     ($table:literal) => {
@@ -49,24 +45,18 @@ macro_rules! related {
 const PAGE: &str = ", (SELECT COUNT(*) FROM found) AS total FROM page g CROSS JOIN repositories r CROSS JOIN users u \
      CROSS JOIN placements p LEFT JOIN collaborators c ON c.repository_id = g.id AND c.user_id = ";
 const OF_PAGE: &str = " WHERE r.id = g.id AND u.id = r.owner_id AND p.repository_id = g.id";
-const SEARCH_COLUMNS: SearchColumns = SearchColumns {
-    postgres: [" AND (r.name_key LIKE ", " ESCAPE '!' OR r.description_key LIKE ", " ESCAPE '!')"],
-    sqlite: " AND r.id IN (SELECT rowid FROM repositories_text WHERE repositories_text MATCH ",
-    short_postgres: [" AND (strpos(r.name_key, ", ") > 0 OR strpos(r.description_key, ", ") > 0)"],
-    short_sqlite: [" AND (instr(r.name_key, ", ") > 0 OR instr(r.description_key, ", ") > 0)"],
-};
 /// Most rows of a page that is cached: each takes about a kilobyte.
 const MAX_CACHED_PAGE_SIZE: i64 = 50;
 /// Ids in one query of names.
 const NAMES_PER_QUERY: usize = 10_000;
 
 /// The order of a list: for the ids, and for the rows of a page.
-type Order = [&'static str; 2];
+pub(super) type Order = [&'static str; 2];
 
-const BY_PLACE: Order = [" ORDER BY f.place, f.id", " ORDER BY g.place, g.id"];
-const BY_PLACE_DESC: Order = [" ORDER BY f.place DESC, f.id DESC", " ORDER BY g.place DESC, g.id DESC"];
-const BY_ID: Order = [" ORDER BY f.id", " ORDER BY g.id"];
-const BY_ID_DESC: Order = [" ORDER BY f.id DESC", " ORDER BY g.id DESC"];
+pub(super) const BY_PLACE: Order = [" ORDER BY f.place, f.id", " ORDER BY g.place, g.id"];
+pub(super) const BY_PLACE_DESC: Order = [" ORDER BY f.place DESC, f.id DESC", " ORDER BY g.place DESC, g.id DESC"];
+pub(super) const BY_ID: Order = [" ORDER BY f.id", " ORDER BY g.id"];
+pub(super) const BY_ID_DESC: Order = [" ORDER BY f.id DESC", " ORDER BY g.id DESC"];
 
 /// The queries of a list, to which filters are added.
 #[derive(Clone, Copy, Debug)]
@@ -90,12 +80,12 @@ const WATCHED: Related = related!("watches");
 impl ListQueries {
     /// Returns the queries of a list of repositories, last updated first.
     pub(super) const fn last_updated_first(is_gathered: bool) -> Self {
-        Self { count: COUNT, found: found!("r.updated_us"), order: BY_PLACE_DESC, is_gathered }
+        Self { count: COUNT, found: FOUND_BY_UPDATE, order: BY_PLACE_DESC, is_gathered }
     }
 
     /// Returns the queries of a list of repositories by id, which an index finds.
     pub(super) const fn by_id() -> Self {
-        Self { count: COUNT, found: found!("r.id"), order: BY_ID, is_gathered: true }
+        Self { count: COUNT, found: FOUND_BY_ID, order: BY_ID, is_gathered: true }
     }
 
     /// Returns the queries of a list of the repositories to which a user has a relation, latest first.
@@ -105,30 +95,6 @@ impl ListQueries {
             Relation::Watch => WATCHED,
         };
         Self { count, found, order: BY_PLACE_DESC, is_gathered: true }
-    }
-
-    /// Returns the queries of a search. PostgreSQL compares the bytes of names, as SQLite does, and has an index in that order.
-    fn of_search(search: &RepositorySearch, is_postgres: bool) -> Self {
-        let found = match search.sort {
-            // Ids are given in the order of creation.
-            RepositorySort::Unspecified | RepositorySort::Id | RepositorySort::Created => found!("r.id"),
-            RepositorySort::Name if is_postgres => found!("r.name_key COLLATE \"C\""),
-            RepositorySort::Name => found!("r.name_key"),
-            RepositorySort::Updated => found!("r.updated_us"),
-            RepositorySort::Size => found!("r.size_bytes"),
-            RepositorySort::Stars => found!("r.star_count"),
-            RepositorySort::Forks => found!("r.fork_count"),
-        };
-        let is_by_id =
-            matches!(search.sort, RepositorySort::Unspecified | RepositorySort::Id | RepositorySort::Created);
-        let order = match (is_by_id, search.is_descending) {
-            (true, false) => BY_ID,
-            (true, true) => BY_ID_DESC,
-            (false, false) => BY_PLACE,
-            (false, true) => BY_PLACE_DESC,
-        };
-        let is_rare = matches!(search.mode, RepositoryMode::Fork | RepositoryMode::Mirror) || search.topic.is_some();
-        Self { count: COUNT, found, order, is_gathered: is_rare || search.text.is_indexed() }
     }
 }
 
@@ -177,7 +143,7 @@ impl RepositoryStore {
             }
             None => visibility::only_own(query, viewer),
         };
-        self.page(ListQueries::last_updated_first(owner.is_none()), filter, viewer, page).await
+        self.list_page(ListQueries::last_updated_first(owner.is_none()), filter, viewer, page).await
     }
 
     /// Returns a page of the repositories to which a user has a relation and that the viewer may see, latest relation first, and their
@@ -193,7 +159,7 @@ impl RepositoryStore {
             query.push(" AND x.user_id = ").bind(user);
             visibility::only_visible(query, viewer);
         };
-        self.page(ListQueries::related(relation), filter, viewer, page).await
+        self.list_page(ListQueries::related(relation), filter, viewer, page).await
     }
 
     /// Returns those of the repositories that exist and that the viewer may see, unordered.
@@ -244,56 +210,33 @@ impl RepositoryStore {
             }
             visibility::only_visible(query, viewer);
         };
-        self.page(ListQueries::last_updated_first(true), filter, viewer, page).await
+        self.list_page(ListQueries::last_updated_first(true), filter, viewer, page).await
     }
 
-    /// Returns a page of the repositories that match a search and that the viewer may see, in the order of the search, and their total
-    /// number.
-    pub(crate) async fn search(
+    /// Reads a page of a list (see [`Self::page`]).
+    pub(super) async fn list_page(
         &self,
-        search: &RepositorySearch,
-        viewer: &Viewer,
-        page: Page,
-    ) -> Result<(Vec<Repository>, i64), DbError> {
-        let filter = |query: &mut Query| {
-            if let Some(owner) = search.owner {
-                query.push(" AND r.owner_id = ").bind(owner);
-            }
-            if let Some(key) = &search.text.owner_key {
-                query.push(" AND r.owner_id = (SELECT id FROM users WHERE name_key = ").bind(key).push(")");
-            }
-            if let Some(topic) = &search.topic {
-                query.push(" AND r.id IN (SELECT repository_id FROM repository_topics WHERE topic = ");
-                query.bind(topic.as_str()).push(")");
-            }
-            query.push(match search.mode {
-                RepositoryMode::Unspecified => "",
-                RepositoryMode::Source => " AND r.parent_id IS NULL AND NOT r.is_mirror",
-                RepositoryMode::Fork => " AND r.parent_id IS NOT NULL",
-                RepositoryMode::Mirror => " AND r.is_mirror",
-            });
-            query.push(match search.is_archived {
-                None => "",
-                Some(true) => " AND r.is_archived",
-                Some(false) => " AND NOT r.is_archived",
-            });
-            search::only_found(query, &self.db, &SEARCH_COLUMNS, &search.text);
-            visibility::only_visible(query, viewer);
-        };
-        self.page(ListQueries::of_search(search, self.db.pick(true, false)), filter, viewer, page).await
-    }
-
-    /// Finds ids by the filter alone and reads whole rows for one page of them. The same statement counts the ids, except for a page behind
-    /// the last one, which has no row to carry the count.
-    pub(super) async fn page(
-        &self,
-        ListQueries { count, found, order: [ids, whole], is_gathered }: ListQueries,
+        ListQueries { count, found, order, is_gathered }: ListQueries,
         filter: impl Fn(&mut Query),
         viewer: &Viewer,
         page: Page,
     ) -> Result<(Vec<Repository>, i64), DbError> {
+        let find = |query: &mut Query| filter(query.push(found));
+        let count = |query: &mut Query| filter(query.push(count));
+        self.page((order, is_gathered), (find, count), viewer, page).await
+    }
+
+    /// Finds the ids of a list and reads whole rows for one page of them. The same statement counts the ids, except for a page behind the
+    /// last one, which has no row to carry the count.
+    pub(super) async fn page(
+        &self,
+        ([ids, whole], is_gathered): (Order, bool),
+        (find, count): (impl Fn(&mut Query), impl Fn(&mut Query)),
+        viewer: &Viewer,
+        page: Page,
+    ) -> Result<(Vec<Repository>, i64), DbError> {
         let mut query = Query::new(search::found(is_gathered));
-        filter(query.push(found));
+        find(&mut query);
         query.push("), page AS (SELECT f.id, f.place FROM found f").push(ids);
         query.push(" LIMIT ").bind(page.size()).push(" OFFSET ").bind(page.offset()).push(") ");
         columns(&mut query, PAGE, viewer);
@@ -304,8 +247,8 @@ impl RepositoryStore {
                 Some(first) => first.total,
                 None if page.offset() == 0 => 0,
                 None => {
-                    let mut query = Query::new(count);
-                    filter(&mut query);
+                    let mut query = Query::new("");
+                    count(&mut query);
                     self.db.one::<(i64,)>(query.sql(), query.args()).await?.0
                 }
             };

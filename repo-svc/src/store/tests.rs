@@ -339,8 +339,8 @@ async fn search_is_literal_and_shows_visible_repositories_only() {
         let search = async |query: &str, owner: Option<UserId>, viewer: &Viewer| {
             let text = SearchText::parse(query, "q").unwrap();
             let search = RepositorySearch { text, owner, ..RepositorySearch::default() };
-            let rows = store.search(&search, viewer, all()).await.unwrap();
-            names(&rows).into_iter().map(str::to_owned).collect::<Vec<_>>()
+            let rows = store.search(&search, viewer, all()).await.unwrap().repositories;
+            rows.into_iter().map(|row| row.name).collect::<Vec<_>>()
         };
         let anonymous = Viewer::of(None);
         assert_eq!(search("", None, &anonymous).await, ["Demo_one", "demoXone"]);

@@ -43,7 +43,8 @@ impl RepositoryService for FakeRepoService {
         self.record(&request)?;
         let request = request.into_inner();
         assert!(!request.query.contains('\0') && request.owner_id >= 0 && request.page >= 1 && request.page_size <= 50);
-        Ok(Response::new(repo::SearchRepositoriesResponse { repositories: Vec::new(), total_count: 25 }))
+        let is_partial = request.query == "partial";
+        Ok(Response::new(repo::SearchRepositoriesResponse { repositories: Vec::new(), total_count: 25, is_partial }))
     }
 
     async fn delete_repository(

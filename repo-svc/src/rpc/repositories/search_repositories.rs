@@ -18,7 +18,7 @@ pub(super) async fn handle(
     let request = request.into_inner();
     let search = RepositorySearch::check(&request)?;
     let page = Page::nearest(request.page, request.page_size, MAX_PAGE_SIZE);
-    let (rows, total_count) = state.repositories.search(&search, permit.viewer(), page).await?;
-    let repositories = parents::encode_all(&state.repositories, rows, permit.viewer()).await?;
-    Ok(SearchRepositoriesResponse { repositories, total_count })
+    let found = state.repositories.search(&search, permit.viewer(), page).await?;
+    let repositories = parents::encode_all(&state.repositories, found.repositories, permit.viewer()).await?;
+    Ok(SearchRepositoriesResponse { repositories, total_count: found.total, is_partial: found.is_partial })
 }

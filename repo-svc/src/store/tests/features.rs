@@ -4,6 +4,7 @@ use ferrite_proto::repo::{RepositoryMode, RepositorySort};
 
 use super::*;
 use crate::model::{Topic, Topics, WikiSettings};
+use crate::store::FoundRepositories;
 
 async fn set(db: &Db, id: RepositoryId, sql: &'static str) {
     assert_eq!(db.execute(&format!("UPDATE repositories SET {sql} WHERE id = $1"), &args![id]).await.unwrap(), 1);
@@ -18,12 +19,13 @@ async fn set_topics(db: &Db, store: &RepositoryStore, id: RepositoryId, texts: &
 }
 
 async fn found(store: &RepositoryStore, search: RepositorySearch) -> String {
-    let (rows, total) = store.search(&search, &Viewer::of(None), all()).await.unwrap();
-    assert_eq!(rows.len() as i64, total);
+    let FoundRepositories { repositories: rows, total, is_partial } =
+        store.search(&search, &Viewer::of(None), all()).await.unwrap();
+    assert_eq!((rows.len() as i64, false), (total, is_partial));
     // The pages have the same order.
     let mut paged = Vec::new();
     for number in 1..=3 {
-        paged.extend(store.search(&search, &Viewer::of(None), Page::nearest(number, 3, 3)).await.unwrap().0);
+        paged.extend(store.search(&search, &Viewer::of(None), Page::nearest(number, 3, 3)).await.unwrap().repositories);
     }
     assert_eq!(paged, rows.iter().take(9).cloned().collect::<Vec<_>>());
     rows.into_iter().map(|row| row.name).collect::<Vec<_>>().join(" ")

@@ -1,0 +1,173 @@
+//! The text of a search, and what an index of trigrams is asked for it.
+//!
+//! Not here: the other terms of a search (`repository_search`), and SQL.
+
+use ferrite_proto::error::FieldViolation;
+
+use super::text::{check_length, refuse_nul};
+
+const MAX_SEARCH_CHARS: usize = 255;
+/// Characters of the groups by which the indexes find a part.
+const TRIGRAM_CHARS: usize = 3;
+/// Most groups by which a part is looked up. Each is a list to read, and few texts have four groups of a part but not the part.
+const MAX_GROUPS: usize = 4;
+
+/// A query that searches repositories or users.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct SearchText {
+    /// Folded name of the owner whose repositories are searched; `None` for all owners.
+    pub(crate) owner_key: Option<String>,
+    /// Folded part of a name or description; `None` for everything.
+    pub(crate) part: Option<String>,
+}
+
+impl SearchText {
+    /// Parses a query for repositories: `part`, or `owner/part`.
+    pub(crate) fn parse(text: &str, field: &str) -> Result<Self, FieldViolation> {
+        check_length(text, MAX_SEARCH_CHARS, field)?;
+        refuse_nul(text, field)?;
+        let (owner, part) = match text.trim().rsplit_once('/') {
+            Some((owner, part)) => (Some(owner), part),
+            None => (None, text.trim()),
+        };
+        // Existing clients send these characters alone as a wildcard for everything. Elsewhere they are literal.
+        let is_everything = part.chars().all(|char| matches!(char, '%' | '_'));
+        Ok(Self {
+            owner_key: owner.filter(|owner| !owner.is_empty()).map(str::to_lowercase),
+            part: (!is_everything).then(|| part.to_lowercase()),
+        })
+    }
+
+    /// Parses a query for users, in which a slash is literal. Returns `None` for an empty query, which finds nothing.
+    pub(crate) fn parse_name(text: &str, field: &str) -> Result<Option<Self>, FieldViolation> {
+        check_length(text, MAX_SEARCH_CHARS, field)?;
+        refuse_nul(text, field)?;
+        let part = text.trim();
+        let is_everything = part.chars().all(|char| matches!(char, '%' | '_'));
+        let part = (!is_everything).then(|| part.to_lowercase());
+        Ok((!text.trim().is_empty()).then_some(Self { owner_key: None, part }))
+    }
+
+    /// Returns whether the part is long enough for the indexes, which hold groups of three characters (trigrams).
+    pub(crate) fn is_indexed(&self) -> bool {
+        self.part.as_ref().is_some_and(|part| part.chars().count() >= TRIGRAM_CHARS)
+    }
+
+    /// Returns the pattern for `LIKE … ESCAPE '!'` that finds the part literally.
+    pub(crate) fn pattern(&self) -> String {
+        like(self.part.iter().map(String::as_str))
+    }
+
+    /// Returns the pattern for `LIKE … ESCAPE '!'` that finds all texts with the part, and few others, by an index of trigrams.
+    pub(crate) fn candidates_pattern(&self) -> String {
+        like(self.groups())
+    }
+
+    /// Returns the query for SQLite's `MATCH` that finds all texts with the part, and few others, by an index of trigrams.
+    pub(crate) fn candidates_phrases(&self) -> String {
+        self.groups().map(|group| format!("\"{}\"", group.replace('"', "\"\""))).collect::<Vec<_>>().join(" AND ")
+    }
+
+    /// Returns whether the candidates are the texts that have the part.
+    pub(crate) fn are_candidates_exact(&self) -> bool {
+        self.groups().nth(1).is_none()
+    }
+
+    /// Returns groups of three characters of a long part that do not overlap, the first and the last three among them. An index finds a
+    /// text by some of its trigrams almost as surely as by all, and reads fewer lists. A part too short for two groups is one.
+    fn groups(&self) -> impl Iterator<Item = &str> {
+        let part = self.part.as_deref().unwrap_or_default();
+        let mut ends: Vec<usize> = part.char_indices().map(|(place, _)| place).collect();
+        ends.push(part.len());
+        let length = ends.len() - 1;
+        let count = (length / TRIGRAM_CHARS).clamp(1, MAX_GROUPS);
+        (0..count).filter_map(move |number| {
+            if count == 1 {
+                return Some(part);
+            }
+            let begin = number * (length - TRIGRAM_CHARS) / (count - 1);
+            part.get(*ends.get(begin)?..*ends.get(begin + TRIGRAM_CHARS)?)
+        })
+    }
+}
+
+/// Returns the pattern for `LIKE … ESCAPE '!'` that finds these parts in this order.
+fn like<'a>(parts: impl IntoIterator<Item = &'a str>) -> String {
+    let mut pattern = String::from("%");
+    for part in parts {
+        for char in part.chars() {
+            if matches!(char, '%' | '_' | '!') {
+                pattern.push('!');
+            }
+            pattern.push(char);
+        }
+        pattern.push('%');
+    }
+    pattern
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn parse(text: &str) -> SearchText {
+        SearchText::parse(text, "q").unwrap()
+    }
+
+    #[test]
+    fn a_query_names_an_owner_before_its_last_slash() {
+        assert_eq!(parse("Bob/De"), SearchText { owner_key: Some("bob".into()), part: Some("de".into()) });
+        assert_eq!(parse("bob/"), SearchText { owner_key: Some("bob".into()), part: None });
+        for everything in ["", "  ", "%", "_%_"] {
+            assert_eq!(parse(everything), SearchText::default(), "{everything:?}");
+        }
+        assert_eq!(parse("50%_!").pattern(), "%50!%!_!!%");
+    }
+
+    #[test]
+    fn a_long_part_is_looked_up_by_groups_from_its_first_to_its_last_characters() {
+        for (part, pattern, phrases) in [
+            ("äbc", "%äbc%", r#""äbc""#),
+            ("ab\"de", "%ab\"de%", r#""ab""de""#),
+            ("abc_ef", "%abc%!_ef%", r#""abc" AND "_ef""#),
+            ("abcdefgh", "%abc%fgh%", r#""abc" AND "fgh""#),
+            ("abcdefghijk", "%abc%efg%ijk%", r#""abc" AND "efg" AND "ijk""#),
+            ("abcdefghijklmnop", "%abc%efg%ijk%nop%", r#""abc" AND "efg" AND "ijk" AND "nop""#),
+        ] {
+            let text = parse(part);
+            assert_eq!((text.candidates_pattern().as_str(), text.candidates_phrases().as_str()), (pattern, phrases));
+            assert_eq!(text.are_candidates_exact(), part.chars().count() < 6, "{part}");
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn a_pattern_has_wildcards_at_its_ends_only(text in "[a-z%_!/]{0,20}") {
+            let search = parse(&text);
+            if search.part.is_some() {
+                let pattern = search.pattern();
+                let inner = &pattern[1..pattern.len() - 1];
+                let mut chars = inner.chars();
+                let mut literal = String::new();
+                while let Some(char) = chars.next() {
+                    prop_assert!(!matches!(char, '%' | '_'));
+                    literal.push(if char == '!' { chars.next().unwrap() } else { char });
+                }
+                prop_assert_eq!(Some(literal), search.part);
+            }
+        }
+
+        #[test]
+        fn groups_follow_one_another_in_the_part(text in "[a-zä日]{1,40}") {
+            let search = parse(&text);
+            let mut rest = text.as_str();
+            for group in search.groups() {
+                rest = rest.split_once(group).unwrap().1;
+            }
+            prop_assert!(search.groups().count() < 2 || text.starts_with(search.groups().next().unwrap()));
+            prop_assert!(text.ends_with(search.groups().last().unwrap()));
+        }
+    }
+}

@@ -1,0 +1,109 @@
+//! Compares the pages of searches with a plain scan, from each source.
+
+use ferrite_kit::args;
+use ferrite_kit::db::Db;
+
+use super::*;
+use crate::model::SearchText;
+use crate::testing::{default_store, on_both};
+
+const ADD_OWNER: &str = "INSERT INTO users (kind, name, name_key, full_name, full_name_key, email, is_admin, is_active, created_us) \
+     VALUES ('user', 'ada', 'ada', '', '', '', $1, $2, 0) RETURNING id";
+/// Each tenth name begins with `common`, and one is `rarely-found`; each seventh repository is private.
+const ADD_MANY: &str = "WITH RECURSIVE numbers (i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM numbers WHERE i < $2), \
+     named AS (SELECT i, CASE WHEN i = 398 THEN 'rarely-found' WHEN i % 10 = 3 THEN 'common-' || (i * 37 % 100) || '-' || i \
+     ELSE 'plain-' || i END AS name FROM numbers) \
+     INSERT INTO repositories (owner_id, name, name_key, description, description_key, website, state, is_private, is_mirror, \
+     is_empty, is_issues_enabled, default_branch, size_bytes, star_count, fork_count, watcher_count, open_issue_count, \
+     issues_version, refs_number, created_us, updated_us) \
+     SELECT $1, name, name, '', '', '', 'ready', i % 7 = 0, $3, $3, $3, 'main', i * 31 % 50, i % 9, 0, 1, 0, 0, 0, i, i * 17 % 400 \
+     FROM named";
+const PLACE_ALL: &str =
+    "INSERT INTO placements (repository_id, store, epoch) SELECT id, 'default', 1 FROM repositories";
+const INDEX_ALL: &str = "INSERT INTO repositories_text (rowid, name_key, description_key) \
+     SELECT id, name_key, description_key FROM repositories";
+/// Enough for the first ones of an order to be asked.
+const REPOSITORIES: i64 = 400;
+
+async fn filled(db: &Db) -> RepositoryStore {
+    default_store(db).await;
+    let mut tx = db.begin().await.unwrap();
+    let (owner,): (i64,) = tx.one(ADD_OWNER, &args![false, true]).await.unwrap();
+    tx.execute(ADD_MANY, &args![owner, REPOSITORIES, false]).await.unwrap();
+    tx.execute(PLACE_ALL, &[]).await.unwrap();
+    if tx.pick(false, true) {
+        tx.execute(INDEX_ALL, &[]).await.unwrap();
+    }
+    tx.commit().await.unwrap();
+    RepositoryStore::new(db.clone())
+}
+
+/// Returns the names of all pages, and for each page its number of rows behind it that are counted, and whether there are more.
+async fn pages(store: &RepositoryStore, search: &RepositorySearch, size: i32) -> (Vec<String>, Vec<(i64, bool)>) {
+    let (mut names, mut counts) = (Vec::new(), Vec::new());
+    for number in 1.. {
+        let page = Page::nearest(number, size, size);
+        let found = store.search(search, &Viewer::of(None), page).await.unwrap();
+        if found.repositories.is_empty() {
+            assert_eq!((found.total, found.is_partial), (names.len() as i64, false));
+            break;
+        }
+        names.extend(found.repositories.into_iter().map(|row| row.name));
+        counts.push((found.total - names.len() as i64, found.is_partial));
+    }
+    (names, counts)
+}
+
+#[tokio::test]
+async fn pages_from_each_source_are_those_of_a_scan() {
+    on_both(async |db: Db| {
+        let store = filled(&db).await;
+        for (sort, column) in [
+            (RepositorySort::Id, "id"),
+            (RepositorySort::Name, db.pick("name_key COLLATE \"C\"", "name_key")),
+            (RepositorySort::Updated, "updated_us"),
+            (RepositorySort::Size, "size_bytes"),
+            (RepositorySort::Stars, "star_count"),
+        ] {
+            for (is_descending, direction) in [(false, ""), (true, " DESC")] {
+                for text in ["", "-3", "common-", "common-1", "rarely-found", "nowhere"] {
+                    let like = format!("%{text}%");
+                    let sql = format!(
+                        "SELECT name FROM repositories WHERE name_key LIKE $1 AND NOT is_private ORDER BY {column}{direction}, id{direction}"
+                    );
+                    let expected: Vec<(String,)> =
+                        db.all(&sql, &args![like.as_str()]).await.unwrap();
+                    let expected: Vec<_> = expected.into_iter().map(|(name,)| name).collect();
+                    let text = SearchText::parse(text, "q").unwrap();
+                    let search = RepositorySearch { text, sort, is_descending, ..RepositorySearch::default() };
+                    let (names, counts) = pages(&store, &search, 20).await;
+                    assert_eq!(names, expected, "{sql} {like}");
+                    for (ahead, is_partial) in counts {
+                        assert!(!is_partial || (1..=MAX_ROWS_COUNTED_AHEAD).contains(&ahead), "{sql} {like} {ahead}");
+                    }
+                }
+            }
+        }
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn the_first_rows_are_read_for_a_common_part_only() {
+    on_both(async |db: Db| {
+        let store = filled(&db).await;
+        let find = async |text: &str, size: i32| {
+            let text = SearchText::parse(text, "q").unwrap();
+            let search = RepositorySearch { text, sort: RepositorySort::Stars, ..RepositorySearch::default() };
+            let before = db.statements();
+            let found = store.search(&search, &Viewer::of(None), Page::nearest(1, size, size)).await.unwrap();
+            (found.repositories.len(), found.is_partial, db.statements() - before)
+        };
+        find("", 1).await;
+        find("warm", 1).await;
+        assert_eq!(find("common-", 5).await, (5, true, 1));
+        assert_eq!(find("rarely-found", 5).await, (1, false, 2));
+        assert_eq!(find("common-", 50).await, (35, false, 2));
+    })
+    .await;
+}
