@@ -68,7 +68,6 @@ pub(crate) use releases::{Release, ReleaseKey, ReleaseStore};
 pub(crate) use repositories::{CreatedOnDisk, NewRepository, Repository, RepositoryKey, RepositoryStore};
 pub(crate) use repository_lists::RepositoryName;
 pub(crate) use repository_migrations::{Migration, MigrationStore, NewMigration, Phase, Progress};
-pub(crate) use repository_searches::FoundRepositories;
 pub(crate) use repository_sizes::SizeChange;
 pub(crate) use sign_in_addresses::SignInAddressStore;
 pub(crate) use teams::{Team, TeamStore};

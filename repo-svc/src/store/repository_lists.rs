@@ -222,16 +222,16 @@ impl RepositoryStore {
         page: Page,
     ) -> Result<(Vec<Repository>, i64), DbError> {
         let find = |query: &mut Query| filter(query.push(found));
-        let count = |query: &mut Query| filter(query.push(count));
+        let count = Some(|query: &mut Query| filter(query.push(count)));
         self.page((order, is_gathered), (find, count), viewer, page).await
     }
 
     /// Finds the ids of a list and reads whole rows for one page of them. The same statement counts the ids, except for a page behind the
-    /// last one, which has no row to carry the count.
+    /// last one, which has no row to carry the count: `count` does, or it is zero.
     pub(super) async fn page(
         &self,
         ([ids, whole], is_gathered): (Order, bool),
-        (find, count): (impl Fn(&mut Query), impl Fn(&mut Query)),
+        (find, count): (impl Fn(&mut Query), Option<impl Fn(&mut Query)>),
         viewer: &Viewer,
         page: Page,
     ) -> Result<(Vec<Repository>, i64), DbError> {
@@ -243,14 +243,14 @@ impl RepositoryStore {
         query.push(OF_PAGE).push(whole);
         let read = async {
             let rows: Vec<PageRow> = self.db.all(query.sql(), query.args()).await?;
-            let total = match rows.first() {
-                Some(first) => first.total,
-                None if page.offset() == 0 => 0,
-                None => {
+            let total = match (rows.first(), count) {
+                (Some(first), _) => first.total,
+                (None, Some(count)) if page.offset() > 0 => {
                     let mut query = Query::new("");
                     count(&mut query);
                     self.db.one::<(i64,)>(query.sql(), query.args()).await?.0
                 }
+                (None, _) => 0,
             };
             Ok((rows.into_iter().map(|row| row.repository).collect(), total))
         };

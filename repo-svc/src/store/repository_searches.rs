@@ -189,7 +189,8 @@ impl<'a> SearchStatement<'a> {
 
     async fn read(&self, source: Source, page: Page) -> Result<FoundRepositories, DbError> {
         let find = |query: &mut Query| self.find(source, query);
-        let count = |query: &mut Query| self.filter(query.push(COUNT));
+        let is_tried = matches!(source, Source::FirstRows { .. });
+        let count = (!is_tried).then_some(|query: &mut Query| self.filter(query.push(COUNT)));
         let (repositories, total) = self.store.page((self.order, true), (find, count), self.viewer, page).await?;
         let limit = match source {
             Source::All => i64::MAX,

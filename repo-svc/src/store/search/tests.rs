@@ -14,9 +14,8 @@ use proptest::test_runner::TestRunner;
 
 use crate::access::Viewer;
 use crate::model::{Description, FullName, RepoName, RepositorySearch, SearchText};
-use crate::store::{
-    AccountStore, CreatedOnDisk, FoundRepositories, NewRepository, OwnerLimits, Repository, RepositoryStore,
-};
+use crate::store::repository_searches::FoundRepositories;
+use crate::store::{AccountStore, CreatedOnDisk, NewRepository, OwnerLimits, Repository, RepositoryStore};
 use crate::testing::{default_store, on_both};
 
 const NOW: i64 = 1_000_000;

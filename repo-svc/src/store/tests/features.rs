@@ -4,7 +4,7 @@ use ferrite_proto::repo::{RepositoryMode, RepositorySort};
 
 use super::*;
 use crate::model::{Topic, Topics, WikiSettings};
-use crate::store::FoundRepositories;
+use crate::store::repository_searches::FoundRepositories;
 
 async fn set(db: &Db, id: RepositoryId, sql: &'static str) {
     assert_eq!(db.execute(&format!("UPDATE repositories SET {sql} WHERE id = $1"), &args![id]).await.unwrap(), 1);
