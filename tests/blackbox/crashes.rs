@@ -18,7 +18,7 @@ use serde_json::{Value, json};
 use tokio::task::JoinSet;
 
 use crate::harness::ssh::{Client, client_of};
-use crate::harness::tree::{Random, fsck_all, git_below, wait_for_no_process_in};
+use crate::harness::tree::{Random, fsck_all, git_below};
 use crate::harness::{Answer, Cluster, Git, Options, Profile, Role, User, is_slow, rounds, run_expecting_errors};
 
 /// Numbers of kills. The launcher waits longer before each restart of a process that keeps dying, so the embedded profile has fewer.
@@ -396,8 +396,7 @@ async fn nothing_acknowledged_is_lost(cluster: &Cluster, plan: &Plan) {
     settled(cluster).await;
     let refs = all_acknowledged_is_there(&work, &acknowledged).await;
     events_are_exact(cluster, &work, &refs).await;
-    wait_for_no_process_in(&cluster.store(), SETTLE_TIMEOUT).await;
-    assert_eq!(fsck_all(&cluster.store(), &Git::new()).await, REPOSITORIES.len());
+    assert_eq!(fsck_all(cluster, 0, &Git::new()).await, REPOSITORIES.len());
 }
 
 /// Waits until no journal entry is open and all events are delivered.

@@ -145,7 +145,7 @@ async fn clients_that_disconnect_leave_nothing_behind(cluster: &Cluster) {
     }
     assert_eq!(left(), [""; 0].map(std::path::PathBuf::from), "quarantines are left");
     repository_is_intact(&ada, &git).await;
-    assert_eq!(fsck_all(&cluster.store(), &git).await, 1);
+    assert_eq!(fsck_all(cluster, 0, &git).await, 1);
 }
 
 /// Checks that the repository works and that no push of these clients had an effect.

@@ -130,7 +130,7 @@ impl Fixture {
         self.git.run(&copy, &["clone", "-q", "--mirror", &self.url, "."]).await;
         self.git.run(&copy, &["fsck", "--strict"]).await;
         self.ada.get(&self.ada.repo("tight", "/raw/main/README.md")).await.expect(200);
-        fsck_all(&cluster.store(), &self.git).await;
+        fsck_all(cluster, 0, &self.git).await;
         for _ in 0..100 {
             if leftovers(&cluster.store()).is_empty() {
                 return;
@@ -185,7 +185,7 @@ async fn a_full_disk_breaks_nothing(cluster: &Cluster) {
     ada.post("/user/repos", &json!({"name": "third", "auto_init": true})).await.expect(201);
     let open = "SELECT COUNT(*) FROM ref_journal WHERE state = 'open'";
     assert_eq!(cluster.number(Role::Git, open).await, 0);
-    fsck_all(&cluster.store(), git).await;
+    fsck_all(cluster, 0, git).await;
 }
 
 /// Fills a disk to the last byte.
@@ -226,5 +226,5 @@ async fn files_that_cannot_grow_break_nothing(cluster: &Cluster) {
     limit_files(cluster, None);
     fixture.git.run("work", &push).await;
     fixture.put("/contents/large", &noise(PUSH_BYTES, 5)).await.expect(201);
-    fsck_all(&cluster.store(), &fixture.git).await;
+    fsck_all(cluster, 0, &fixture.git).await;
 }

@@ -147,7 +147,7 @@ impl Fixture {
         }
         let listed = self.git.run("", &["ls-remote", &self.ada.git_url(&self.ada.name, "slow")]).await;
         assert_eq!(listed, format!("{}\tHEAD\n{}\trefs/heads/main", self.tip, self.tip));
-        assert_eq!(fsck_all(&cluster.store(), &self.git).await, 2);
+        assert_eq!(fsck_all(cluster, 0, &self.git).await, 2);
     }
 }
 

@@ -9,7 +9,7 @@ use ferrite_kit::net::Address;
 use rustix::process::Signal;
 
 use super::cluster::{Cluster, PROCESS_TIMEOUT, Processes, Role, http_get};
-use super::process::Process;
+use super::process::{Process, send};
 use super::servers::Redis;
 
 impl Cluster {
@@ -97,8 +97,10 @@ impl Cluster {
 
     /// Sends a signal to a process that goes on after it.
     pub(crate) fn signal_replica(&self, role: Role, number: usize, signal: Signal) {
-        let Processes::Roles(processes) = &self.processes else { panic!("the launcher has its processes") };
-        processes.lock().unwrap()[&(role, number)].signal(signal);
+        match &self.processes {
+            Processes::Launcher(_) => send(self.process_id(role).unwrap(), signal),
+            Processes::Roles(processes) => processes.lock().unwrap()[&(role, number)].signal(signal),
+        }
     }
 
     /// True if a process reports that it is ready.

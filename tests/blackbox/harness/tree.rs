@@ -4,6 +4,13 @@ use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
+use rustix::process::Signal;
+
+use super::{Cluster, Role};
+
+/// Longest time that a process of git goes on while its git-svc is paused.
+const GIT_TIMEOUT: Duration = Duration::from_secs(60);
+
 /// A running git process.
 #[derive(Clone, Debug)]
 pub(crate) struct Running {
@@ -90,17 +97,22 @@ pub(crate) fn leftovers(folder: &Path) -> Vec<PathBuf> {
     found
 }
 
-/// Runs `git fsck` on every repository of a store and returns their number.
-pub(crate) async fn fsck_all(store: &Path, git: &super::Git) -> usize {
+/// Runs `git fsck` on every repository of the store with this number and returns their number. Its git-svc is paused meanwhile and has
+/// no process of git: fsck reports packs that upkeep replaces while it reads as missing.
+pub(crate) async fn fsck_all(cluster: &Cluster, number: usize, git: &super::Git) -> usize {
+    let store = if number == 0 { cluster.store() } else { cluster.store_folder(number) };
     let below = |folders: Vec<PathBuf>| -> Vec<PathBuf> {
         let lists = folders.iter().flat_map(|folder| std::fs::read_dir(folder).unwrap().flatten());
         lists.map(|entry| entry.path()).collect()
     };
+    cluster.signal_replica(Role::Git, number, Signal::STOP);
+    wait_for_no_process_in(&store, GIT_TIMEOUT).await;
     let repositories = below(below(below(vec![store.join("repos")])));
     for path in &repositories {
         let place = path.display().to_string();
         git.run("", &["-c", "safe.directory=*", "--git-dir", &place, "fsck", "--strict", "--full"]).await;
     }
+    cluster.signal_replica(Role::Git, number, Signal::CONT);
     repositories.len()
 }
 

@@ -39,8 +39,7 @@ pub(super) async fn verify(shared: &Shared, receiver: &Receiver, cluster: &Clust
     }
     check_deliveries(shared, receiver, &ledger).await;
     for number in 0..cluster.replicas(Role::Git) {
-        let folder = cluster.store_folder(number);
-        eprintln!("store {number}: {} repositories are whole", fsck_all(&folder, &Git::new()).await);
+        eprintln!("store {number}: {} repositories are whole", fsck_all(cluster, number, &Git::new()).await);
     }
 }
 
