@@ -12,6 +12,7 @@ mod emails;
 mod fork_counts;
 mod forks;
 mod git_stores;
+mod highest_id;
 mod issue_repositories;
 mod issue_trackers;
 mod key_lookup;

@@ -12,13 +12,13 @@ use ferrite_proto::events::IssueChanged;
 use ferrite_proto::id::{RepositoryId, UserId};
 
 use super::fork_counts;
+use super::highest_id::HighestId;
 use super::keys::release_repository_keys;
 use super::level::level_from_number;
 use super::level::level_from_str;
 use super::quotas::{self, OwnerLimits, UsageChanges};
 use super::redirects;
 use super::relations;
-use super::repository_searches;
 use super::visibility;
 use crate::access::{RepositoryAccess, Unit, Viewer};
 use crate::error::RepoError;
@@ -229,7 +229,7 @@ pub(crate) struct RepositoryStore {
     /// Pages of lists with the number of all rows, by their statements.
     pub(super) pages: QueryCache<(String, Vec<Value>), (Vec<Repository>, i64)>,
     /// The highest id, for a while.
-    pub(super) highest_id: moka::sync::Cache<(), i64>,
+    pub(super) highest_id: HighestId,
 }
 
 type RowCache = QueryCache<(RepositoryKey, CachedViewer), Option<Repository>>;
@@ -290,7 +290,7 @@ impl RepositoryStore {
         let [cache, with_parent, redirected] = ["repositories", "repositories_with_parents", "redirected_repositories"]
             .map(|name| QueryCache::new(name, MAX_CACHED_REPOSITORIES));
         let pages = QueryCache::new("repository_pages", MAX_CACHED_PAGES);
-        Self { db, cache, with_parent, redirected, pages, highest_id: repository_searches::highest_id_cache() }
+        Self { db, cache, with_parent, redirected, pages, highest_id: HighestId::new() }
     }
 
     /// Returns those of the repositories that exist, by id. The rows have the roles of nobody.

@@ -9,12 +9,9 @@
 //!
 //! Not here: other lists (`repository_lists`), and the checks of the terms (`model`).
 
-use std::time::Duration;
-
 use ferrite_kit::db::{DbError, Query};
 use ferrite_kit::page::Page;
 use ferrite_proto::repo::{RepositoryMode, RepositorySort};
-use moka::sync::Cache;
 
 use super::repositories::{Repository, RepositoryStore};
 use super::repository_lists::{BY_ID, BY_ID_DESC, BY_PLACE, BY_PLACE_DESC, COUNT, Order};
@@ -34,9 +31,6 @@ const COLUMNS: SearchColumns = SearchColumns {
 /// Finds repositories by SQLite's index, in the order of ids; its query and filters follow.
 const FOUND_IN_TEXTS: &str = "SELECT r.id, r.id AS place FROM repositories_text CROSS JOIN repositories r \
      WHERE r.id = repositories_text.rowid AND r.state = 'ready' AND repositories_text MATCH ";
-const HIGHEST_ID: &str = "SELECT COALESCE(MAX(id), 0) FROM repositories";
-/// Time for which the highest id is kept. It tells how many repositories there are, roughly.
-const HIGHEST_ID_LIFETIME: Duration = Duration::from_secs(60);
 
 /// Rows behind a page that are counted, to tell the length of the list if it has no more.
 #[cfg(not(test))]
@@ -64,11 +58,6 @@ pub(crate) struct FoundRepositories {
     pub(crate) total: i64,
     /// True if there are more than were counted.
     pub(crate) is_partial: bool,
-}
-
-/// Returns an empty cache of the highest id.
-pub(super) fn highest_id_cache() -> Cache<(), i64> {
-    Cache::builder().max_capacity(1).time_to_live(HIGHEST_ID_LIFETIME).build()
 }
 
 /// Where the ids of a search are found.
@@ -112,16 +101,6 @@ impl RepositoryStore {
             }
         }
         statement.read(statement.source(page), page).await
-    }
-
-    /// Returns the highest id of a repository, as it was at most [`HIGHEST_ID_LIFETIME`] ago.
-    async fn highest_id(&self) -> Result<i64, DbError> {
-        if let Some(id) = self.highest_id.get(&()) {
-            return Ok(id);
-        }
-        let (id,): (i64,) = self.db.one(HIGHEST_ID, &[]).await?;
-        self.highest_id.insert((), id);
-        Ok(id)
     }
 }
 
@@ -177,7 +156,7 @@ impl<'a> SearchStatement<'a> {
         if self.is_narrow() || !self.search.text.is_indexed() || self.is_in_texts() || limit > MAX_SCANNED_ROWS {
             return Ok(None);
         }
-        let repositories = self.store.highest_id().await?;
+        let repositories = self.store.highest_id.read(&self.store.db).await?;
         if repositories < MIN_REPOSITORIES_TO_SAMPLE {
             return Ok(None);
         }
