@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use axum::body::Body;
 use axum::response::{IntoResponse, Response};
+use ferrite_kit::grpc::is_connection_lost;
 use ferrite_proto::error::reason;
 use http::header::{CACHE_CONTROL, CONTENT_TYPE, RETRY_AFTER, WWW_AUTHENTICATE, X_CONTENT_TYPE_OPTIONS};
 use http::{HeaderValue, StatusCode};
@@ -76,6 +77,10 @@ impl GitHttpError {
             (Code::Unavailable | Code::DeadlineExceeded | Code::Aborted | Code::Cancelled, _) => {
                 tracing::warn!(code = ?status.code(), "repo-svc is not available to resolve access");
                 Self::Unavailable(retry_after())
+            }
+            (_, None) if is_connection_lost(status) => {
+                tracing::warn!("the connection to repo-svc was lost");
+                Self::Unavailable(None)
             }
             (code, _) => {
                 tracing::error!(?code, message = status.message(), "repo-svc failed to resolve access");
@@ -182,6 +187,13 @@ mod tests {
             assert_eq!(GitHttpError::of_status(&status, true), GitHttpError::CredentialsRequired);
             assert_eq!(GitHttpError::of_status(&status, false), GitHttpError::NotFound);
         }
+    }
+
+    #[test]
+    fn a_lost_connection_is_no_fault_of_the_service() {
+        let status = Status::from_error(Box::new(std::io::Error::from(std::io::ErrorKind::ConnectionReset)));
+        assert_eq!(status.code(), Code::Unknown);
+        assert_eq!(GitHttpError::of_status(&status, false), GitHttpError::Unavailable(None));
     }
 
     #[test]

@@ -8,6 +8,7 @@ use std::time::Duration;
 use axum::http::header::{CONTENT_TYPE, RETRY_AFTER, WWW_AUTHENTICATE};
 use axum::http::{HeaderMap, HeaderValue, StatusCode};
 use axum::response::{IntoResponse, Response};
+use ferrite_kit::grpc::is_connection_lost;
 use ferrite_proto::error::{FieldViolation, detail, reason, violations};
 use serde::Serialize;
 use tonic::{Code, Status};
@@ -202,7 +203,6 @@ fn whole_seconds(duration: Duration) -> u64 {
 /// Converts a status without `ErrorInfo`, which comes from the transport and not from a service. Its message is logged and never
 /// sent to the client.
 fn from_transport(status: &Status) -> ApiError {
-    let is_connection = std::error::Error::source(status).is_some();
     let is_absent = http_status(status.code(), "") == StatusCode::SERVICE_UNAVAILABLE;
     tracing::warn!(code = ?status.code(), "a call failed: {}", status.message());
     if status.code() == Code::OutOfRange {
@@ -210,7 +210,7 @@ fn from_transport(status: &Status) -> ApiError {
         // to it.
         return ApiError::too_large();
     }
-    if is_connection || is_absent { ApiError::unavailable() } else { ApiError::internal() }
+    if is_absent || is_connection_lost(status) { ApiError::unavailable() } else { ApiError::internal() }
 }
 
 impl IntoResponse for ApiError {

@@ -2,6 +2,7 @@
 
 use std::fmt;
 
+use ferrite_kit::grpc::is_connection_lost;
 use ferrite_proto::error::reason;
 use tonic::{Code, Status};
 
@@ -44,6 +45,10 @@ impl SshCommandError {
             (Code::Unavailable | Code::DeadlineExceeded | Code::Aborted | Code::Cancelled, _)
             | (Code::ResourceExhausted, Some(_)) => {
                 tracing::warn!(code = ?status.code(), "repo-svc is not available to resolve access");
+                Self::Unavailable
+            }
+            (_, None) if is_connection_lost(status) => {
+                tracing::warn!("the connection to repo-svc was lost");
                 Self::Unavailable
             }
             (code, _) => {

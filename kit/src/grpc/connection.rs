@@ -16,8 +16,8 @@ use hyper::client::conn::http2::{Builder, SendRequest};
 use hyper::rt::Executor;
 use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
 use tokio::sync::Mutex;
-use tonic::ConnectError;
 use tonic::body::Body;
+use tonic::{ConnectError, Status};
 use tower::Service;
 
 use super::channel_credentials::ChannelCredentials;
@@ -46,6 +46,13 @@ pub enum CallError {
     /// The connection was lost, or the service refused the call before its handler began.
     #[error("the connection failed")]
     Connection(#[source] hyper::Error),
+}
+
+/// Returns whether a status was made of a failure of the connection, before the call's response or within it: the code says no more than
+/// that its cause is unknown, and the service may answer the next call. A status that a service sent has no cause.
+#[must_use]
+pub fn is_connection_lost(status: &Status) -> bool {
+    std::error::Error::source(status).is_some()
 }
 
 /// Where a replica is: an address of the settings, and one of those that its host name stands for, if it has one.

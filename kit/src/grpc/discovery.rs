@@ -16,7 +16,7 @@ use tonic_health::pb::health_check_response::ServingStatus;
 use tonic_health::pb::health_client::HealthClient;
 
 use super::channel_credentials::ChannelCredentials;
-use super::connection::Target;
+use super::connection::{Target, is_connection_lost};
 use super::replicas::{Health, Replica, ReplicaSet};
 use crate::net::ServiceAddresses;
 
@@ -171,7 +171,7 @@ async fn health_of(replica: &Replica) -> Option<Health> {
             Some(if is_serving { Health::Serving } else { Health::NotServing })
         }
         // There is no connection, or it was lost.
-        Ok(Err(status)) if status.code() == Code::Unavailable || std::error::Error::source(&status).is_some() => {
+        Ok(Err(status)) if status.code() == Code::Unavailable || is_connection_lost(&status) => {
             Some(Health::Unreachable)
         }
         // The replica answers, but does not know the question.

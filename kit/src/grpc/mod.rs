@@ -18,6 +18,6 @@ mod tests;
 
 pub use channel::{Channel, channel};
 pub use channel_credentials::ChannelCredentials;
-pub use connection::CallError;
+pub use connection::{CallError, is_connection_lost};
 pub use store_channel::{StoreChannel, for_store};
 pub(crate) use timeout::call_deadline;
