@@ -33,7 +33,7 @@ secrets: build ## makes keys and passwords for docker-compose.yml in ./secrets, 
 TEST_THREADS ?= $(shell echo $$((4 * $$(getconf _NPROCESSORS_ONLN))))
 
 test: needs ## installs what tests need and runs every test; stress tests run a tenth of their rounds
-	tests/servers.sh cargo test --workspace --locked --lib --bins --tests -- --test-threads=$(TEST_THREADS)
+	tests/servers.sh cargo test --workspace --locked --no-fail-fast --lib --bins --tests -- --test-threads=$(TEST_THREADS)
 
 test-slow: needs ## runs the tests that kill and restart processes and cut off clients, for all of their rounds
 	FERRITE_TEST_SLOW=1 tests/servers.sh cargo test --locked --test blackbox -- --nocapture crashes cut_clients chaos rolling
