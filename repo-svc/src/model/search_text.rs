@@ -9,8 +9,8 @@ use super::text::{check_length, refuse_nul};
 const MAX_SEARCH_CHARS: usize = 255;
 /// Characters of the groups by which the indexes find a part.
 const TRIGRAM_CHARS: usize = 3;
-/// Most groups by which a part is looked up. Each is a list to read, and few texts have four groups of a part but not the part.
-const MAX_GROUPS: usize = 4;
+/// Most groups by which a part is looked up. Each is a list to read, and few texts have five groups of a part but not the part.
+const MAX_GROUPS: usize = 5;
 
 /// A query that searches repositories or users.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -134,7 +134,7 @@ mod tests {
             ("abc_ef", "%abc%!_ef%", r#""abc" AND "_ef""#),
             ("abcdefgh", "%abc%fgh%", r#""abc" AND "fgh""#),
             ("abcdefghijk", "%abc%efg%ijk%", r#""abc" AND "efg" AND "ijk""#),
-            ("abcdefghijklmnop", "%abc%efg%ijk%nop%", r#""abc" AND "efg" AND "ijk" AND "nop""#),
+            ("abcdefghijklmnopqrs", "%abc%efg%ijk%mno%qrs%", r#""abc" AND "efg" AND "ijk" AND "mno" AND "qrs""#),
         ] {
             let text = parse(part);
             assert_eq!((text.candidates_pattern().as_str(), text.candidates_phrases().as_str()), (pattern, phrases));
