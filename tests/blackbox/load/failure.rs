@@ -6,7 +6,7 @@ use reqwest::RequestBuilder;
 use crate::harness::Answer;
 
 /// Pause before a repeat, where the answer names none.
-const PAUSE: Duration = Duration::from_millis(200);
+const REPEAT_PAUSE: Duration = Duration::from_millis(200);
 /// Statuses that tell a client to come again.
 const TEMPORARY: [u16; 5] = [409, 429, 502, 503, 504];
 
@@ -23,12 +23,12 @@ pub(crate) struct Failure {
 impl Failure {
     /// A failure that no client could understand.
     pub(crate) fn unclear(text: impl Into<String>) -> Self {
-        Self { text: text.into(), is_clear: false, pause: PAUSE }
+        Self { text: text.into(), is_clear: false, pause: REPEAT_PAUSE }
     }
 
     /// A failure after which a client tries again.
     pub(crate) fn temporary(text: impl Into<String>) -> Self {
-        Self { text: text.into(), is_clear: true, pause: PAUSE }
+        Self { text: text.into(), is_clear: true, pause: REPEAT_PAUSE }
     }
 
     /// The answer of a request that has to be answered with one of these statuses.
@@ -48,7 +48,7 @@ impl Failure {
             return Err(Self::unclear(text));
         }
         let seconds = answer.header("retry-after").parse().ok();
-        Err(Self { pause: seconds.map_or(PAUSE, Duration::from_secs), ..Self::temporary(text) })
+        Err(Self { pause: seconds.map_or(REPEAT_PAUSE, Duration::from_secs), ..Self::temporary(text) })
     }
 
     /// Success of git, or what it says.
