@@ -8,7 +8,7 @@ use ferrite_proto::repo::{CreateUserRequest, DeleteUserRequest, SetEmailVerifica
 use super::access::PermissionCheck;
 use super::state::ApiState;
 use super::{keys, operation, orgs, repos, teams};
-use crate::auth::{Authenticated, RequestContext};
+use crate::auth::Authenticated;
 use crate::dto::require;
 use crate::http::body::JsonBody;
 use crate::http::error::ApiError;
@@ -21,11 +21,11 @@ routes! { ApiState:
     "/api/v1/admin/users" => post create as operation::CREATE_USER;
     "/api/v1/admin/users/{username}" => patch update as operation::UPDATE_USER, delete remove as operation::DELETE_USER;
     "/api/v1/admin/users/{username}/emails/{email}/verified" =>
-        put verify_email as operation::SET_EMAIL_VERIFICATION,
-        delete unverify_email as operation::SET_EMAIL_VERIFICATION;
-    "/api/v1/admin/users/{username}/keys" => post create_key as administrator(operation::CREATE_PUBLIC_KEY);
-    "/api/v1/admin/users/{username}/orgs" => post create_organization as administrator(operation::CREATE_ORGANIZATION);
-    "/api/v1/admin/users/{username}/repos" => post create_repository as administrator(operation::CREATE_REPOSITORY);
+        put set_email_verification::<true> as operation::SET_EMAIL_VERIFICATION,
+        delete set_email_verification::<false> as operation::SET_EMAIL_VERIFICATION;
+    "/api/v1/admin/users/{username}/keys" => post keys::create as administrator(operation::CREATE_PUBLIC_KEY);
+    "/api/v1/admin/users/{username}/orgs" => post orgs::create as administrator(operation::CREATE_ORGANIZATION);
+    "/api/v1/admin/users/{username}/repos" => post repos::create as administrator(operation::CREATE_REPOSITORY);
     "/api/v1/admin/orgs/{org}/teams" => post teams::create::<true> as administrator(operation::CREATE_TEAM);
     "/api/v1/admin/teams/{id}/members" => get teams::members::<true> as administrator(operation::LIST_TEAM_MEMBERS);
     "/api/v1/admin/teams/{id}/members/{username}" =>
@@ -99,57 +99,13 @@ async fn remove(
     Ok(StatusCode::NO_CONTENT.into_response())
 }
 
-async fn verify_email(
+async fn set_email_verification<const IS_VERIFIED: bool>(
     State(api): State<ApiState>,
     Authenticated(context): Authenticated,
     path: Params,
-) -> Result<Response, ApiError> {
-    set_email_verification(&api, &context, &path, true).await
-}
-
-async fn unverify_email(
-    State(api): State<ApiState>,
-    Authenticated(context): Authenticated,
-    path: Params,
-) -> Result<Response, ApiError> {
-    set_email_verification(&api, &context, &path, false).await
-}
-
-async fn set_email_verification(
-    api: &ApiState,
-    context: &RequestContext,
-    path: &Params,
-    is_verified: bool,
 ) -> Result<Response, ApiError> {
     let (username, email) = (path.name("username"), path.name("email"));
-    let request = context.request(SetEmailVerificationRequest { username, email, is_verified });
+    let request = context.request(SetEmailVerificationRequest { username, email, is_verified: IS_VERIFIED });
     api.clients.administration().set_email_verification(request).await?;
     Ok(StatusCode::NO_CONTENT.into_response())
-}
-
-async fn create_key(
-    State(api): State<ApiState>,
-    Authenticated(context): Authenticated,
-    path: Params,
-    body: JsonBody,
-) -> Result<Response, ApiError> {
-    keys::add(&api, &context, body, Some(path.name("username"))).await
-}
-
-async fn create_organization(
-    State(api): State<ApiState>,
-    Authenticated(context): Authenticated,
-    path: Params,
-    body: JsonBody,
-) -> Result<Response, ApiError> {
-    orgs::add(&api, &context, body, Some(path.name("username"))).await
-}
-
-async fn create_repository(
-    State(api): State<ApiState>,
-    Authenticated(context): Authenticated,
-    path: Params,
-    body: JsonBody,
-) -> Result<Response, ApiError> {
-    repos::add(&api, &context, body, repos::Owner::AsAdministrator(path.name("username"))).await
 }

@@ -11,6 +11,7 @@ use ferrite_rest::links::Links;
 use serde::Serialize;
 
 use super::access::PermissionCheck;
+use super::named_user::NamedUser;
 use super::operation;
 use super::state::ApiState;
 use crate::auth::{Authenticated, RequestContext};
@@ -70,24 +71,16 @@ async fn get(
     Ok(json::ok(OwnPublicKey::new(require(answer.key, "key")?, &api.links)?))
 }
 
-async fn create(
+/// Adds a key to the caller's account, or to that of `username` for a caller that acts as an administrator.
+pub(super) async fn create(
     State(api): State<ApiState>,
     Authenticated(context): Authenticated,
+    NamedUser(username): NamedUser,
     body: JsonBody,
-) -> Result<Response, ApiError> {
-    add(&api, &context, body, None).await
-}
-
-/// Adds a key to the caller's account, or to that of `username` for a caller that acts as an administrator.
-pub(super) async fn add(
-    api: &ApiState,
-    context: &RequestContext,
-    body: JsonBody,
-    username: Option<String>,
 ) -> Result<Response, ApiError> {
     let as_administrator = username.is_some();
     let check = PermissionCheck::of(operation::CREATE_PUBLIC_KEY).by_administrator(as_administrator);
-    let decode = api.decode_body(context, check, body, |fields| CreatePublicKeyRequest {
+    let decode = api.decode_body(&context, check, body, |fields| CreatePublicKeyRequest {
         title: fields.required_non_empty("title"),
         key: fields.required_non_empty("key"),
         username: username.unwrap_or_default(),

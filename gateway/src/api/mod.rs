@@ -34,6 +34,7 @@ mod members;
 mod migrations;
 mod milestones;
 mod mirrors;
+mod named_user;
 mod operation;
 mod orgs;
 mod protections;

@@ -9,9 +9,10 @@ use ferrite_proto::repo::{
 };
 
 use super::access::PermissionCheck;
+use super::named_user::NamedUser;
 use super::operation;
 use super::state::ApiState;
-use crate::auth::{Authenticated, MaybeAuthenticated, RequestContext};
+use crate::auth::{Authenticated, MaybeAuthenticated};
 use crate::dto::{Organization, require};
 use crate::http::body::JsonBody;
 use crate::http::error::ApiError;
@@ -22,32 +23,21 @@ use crate::http::query::Query;
 use crate::http::routes::routes;
 
 routes! { ApiState:
-    "/api/v1/user/orgs" => get list_mine as operation::LIST_ORGANIZATIONS, post create as operation::CREATE_ORGANIZATION;
-    "/api/v1/users/{username}/orgs" => get list_of_user as operation::LIST_ORGANIZATIONS;
+    "/api/v1/user/orgs" => get list as operation::LIST_ORGANIZATIONS, post create as operation::CREATE_ORGANIZATION;
+    "/api/v1/users/{username}/orgs" => get list as operation::LIST_ORGANIZATIONS;
     "/api/v1/orgs/{org}" =>
         get get as operation::GET_ORGANIZATION,
         patch update as operation::UPDATE_ORGANIZATION,
         delete remove as operation::DELETE_ORGANIZATION;
 }
 
-async fn list_mine(
+async fn list(
     State(api): State<ApiState>,
     Authenticated(context): Authenticated,
+    NamedUser(username): NamedUser,
     query: Query,
 ) -> Result<Response, ApiError> {
-    list(&api, &context, &query, String::new()).await
-}
-
-async fn list_of_user(
-    State(api): State<ApiState>,
-    Authenticated(context): Authenticated,
-    path: Params,
-    query: Query,
-) -> Result<Response, ApiError> {
-    list(&api, &context, &query, path.name("username")).await
-}
-
-async fn list(api: &ApiState, context: &RequestContext, query: &Query, username: String) -> Result<Response, ApiError> {
+    let username = username.unwrap_or_default();
     let page = query.page(PageLimits::WHOLE_LIST);
     let request = context.request(ListOrganizationsRequest { username, page: page.number, page_size: page.size });
     let answer = api.clients.organizations().list_organizations(request).await?.into_inner();
@@ -66,24 +56,16 @@ async fn get(
     Ok(json::ok(Organization::new(require(answer.organization, "organization")?, &api.links)))
 }
 
-async fn create(
+/// Creates an organization of the caller, or of `owner` for a caller that acts as an administrator.
+pub(super) async fn create(
     State(api): State<ApiState>,
     Authenticated(context): Authenticated,
+    NamedUser(owner): NamedUser,
     body: JsonBody,
-) -> Result<Response, ApiError> {
-    add(&api, &context, body, None).await
-}
-
-/// Creates an organization of the caller, or of `owner` for a caller that acts as an administrator.
-pub(super) async fn add(
-    api: &ApiState,
-    context: &RequestContext,
-    body: JsonBody,
-    owner: Option<String>,
 ) -> Result<Response, ApiError> {
     let as_administrator = owner.is_some();
     let check = PermissionCheck::of(operation::CREATE_ORGANIZATION).by_administrator(as_administrator);
-    let decode = api.decode_body(context, check, body, |fields| CreateOrganizationRequest {
+    let decode = api.decode_body(&context, check, body, |fields| CreateOrganizationRequest {
         username: fields.required_non_empty("username"),
         full_name: fields.text_or_empty("full_name"),
         description: fields.text_or_empty("description"),

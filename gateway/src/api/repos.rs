@@ -9,6 +9,7 @@ use ferrite_proto::repo::{
 };
 
 use super::access::PermissionCheck;
+use super::named_user::NamedUser;
 use super::operation;
 use super::state::ApiState;
 use super::tracker::list_headers;
@@ -185,7 +186,7 @@ fn note<T>(error: FieldError, errors: &mut Vec<FieldError>) -> Option<T> {
 }
 
 /// The owner of a new repository.
-pub(super) enum Owner {
+enum Owner {
     /// The caller.
     Caller,
     /// An organization.
@@ -194,12 +195,14 @@ pub(super) enum Owner {
     AsAdministrator(String),
 }
 
-async fn create(
+/// Creates a repository of the caller, or of the user that the route names for a caller that acts as an administrator.
+pub(super) async fn create(
     State(api): State<ApiState>,
     Authenticated(context): Authenticated,
+    NamedUser(username): NamedUser,
     body: JsonBody,
 ) -> Result<Response, ApiError> {
-    add(&api, &context, body, Owner::Caller).await
+    add(&api, &context, body, username.map_or(Owner::Caller, Owner::AsAdministrator)).await
 }
 
 async fn create_in_organization(
@@ -211,12 +214,7 @@ async fn create_in_organization(
     add(&api, &context, body, Owner::Organization(path.name("org"))).await
 }
 
-pub(super) async fn add(
-    api: &ApiState,
-    context: &RequestContext,
-    body: JsonBody,
-    owner: Owner,
-) -> Result<Response, ApiError> {
+async fn add(api: &ApiState, context: &RequestContext, body: JsonBody, owner: Owner) -> Result<Response, ApiError> {
     let check = PermissionCheck::of(operation::CREATE_REPOSITORY);
     let (check, owner, as_administrator) = match owner {
         Owner::Caller => (check, String::new(), false),

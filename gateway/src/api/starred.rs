@@ -8,9 +8,10 @@ use ferrite_proto::repo::{
     StarRepositoryRequest, UnstarRepositoryRequest, repository_ref,
 };
 
+use super::named_user::NamedUser;
 use super::operation;
 use super::state::ApiState;
-use crate::auth::{Authenticated, RequestContext};
+use crate::auth::Authenticated;
 use crate::http::error::ApiError;
 use crate::http::json;
 use crate::http::page::PageLimits;
@@ -19,12 +20,12 @@ use crate::http::query::Query;
 use crate::http::routes::routes;
 
 routes! { ApiState:
-    "/api/v1/user/starred" => get list_mine as operation::LIST_STARRED_REPOSITORIES;
+    "/api/v1/user/starred" => get list as operation::LIST_STARRED_REPOSITORIES;
     "/api/v1/user/starred/{owner}/{repo}" =>
         get is_starred as operation::IS_STARRED,
         put star as operation::STAR_REPOSITORY,
         delete unstar as operation::UNSTAR_REPOSITORY;
-    "/api/v1/users/{username}/starred" => get list_of_user as operation::LIST_STARRED_REPOSITORIES;
+    "/api/v1/users/{username}/starred" => get list as operation::LIST_STARRED_REPOSITORIES;
     "/api/v1/repos/{owner}/{repo}/stargazers" => get stargazers as operation::LIST_STARGAZERS;
 }
 
@@ -34,28 +35,17 @@ fn repository(path: &Params) -> RepositoryRef {
     RepositoryRef { by: Some(repository_ref::By::Name(name)) }
 }
 
-async fn list_mine(
+async fn list(
     State(api): State<ApiState>,
     Authenticated(context): Authenticated,
+    NamedUser(username): NamedUser,
     query: Query,
 ) -> Result<Response, ApiError> {
-    list(&api, &context, &query, String::new()).await
-}
-
-async fn list_of_user(
-    State(api): State<ApiState>,
-    Authenticated(context): Authenticated,
-    path: Params,
-    query: Query,
-) -> Result<Response, ApiError> {
-    list(&api, &context, &query, path.name("username")).await
-}
-
-async fn list(api: &ApiState, context: &RequestContext, query: &Query, username: String) -> Result<Response, ApiError> {
+    let username = username.unwrap_or_default();
     let page = query.page(PageLimits::WHOLE_LIST);
     let request = ListStarredRepositoriesRequest { username, page: page.number, page_size: page.size };
     let answer = api.clients.stars().list_starred_repositories(context.request(request)).await?.into_inner();
-    let repositories = api.repositories(context, answer.repositories)?;
+    let repositories = api.repositories(&context, answer.repositories)?;
     Ok(json::page(repositories, query.headers(page, answer.total_count, &api.links)))
 }
 

@@ -8,20 +8,21 @@ use ferrite_proto::repo::{
     WatchRepositoryRequest,
 };
 
+use super::named_user::NamedUser;
 use super::operation;
 use super::state::ApiState;
-use crate::auth::{Authenticated, RequestContext};
+use crate::auth::Authenticated;
 use crate::dto::{Watch, require};
 use crate::http::error::ApiError;
 use crate::http::json;
 use crate::http::page::PageLimits;
-use crate::http::path::{Params, RepoPath};
+use crate::http::path::RepoPath;
 use crate::http::query::Query;
 use crate::http::routes::routes;
 
 routes! { ApiState:
-    "/api/v1/user/subscriptions" => get list_mine as operation::LIST_WATCHED_REPOSITORIES;
-    "/api/v1/users/{username}/subscriptions" => get list_of_user as operation::LIST_WATCHED_REPOSITORIES;
+    "/api/v1/user/subscriptions" => get list as operation::LIST_WATCHED_REPOSITORIES;
+    "/api/v1/users/{username}/subscriptions" => get list as operation::LIST_WATCHED_REPOSITORIES;
     "/api/v1/repos/{owner}/{repo}/subscribers" => get subscribers as operation::LIST_WATCHERS;
     "/api/v1/repos/{owner}/{repo}/subscription" =>
         get get as operation::GET_WATCH,
@@ -29,28 +30,17 @@ routes! { ApiState:
         delete unwatch as operation::UNWATCH_REPOSITORY;
 }
 
-async fn list_mine(
+async fn list(
     State(api): State<ApiState>,
     Authenticated(context): Authenticated,
+    NamedUser(username): NamedUser,
     query: Query,
 ) -> Result<Response, ApiError> {
-    list(&api, &context, &query, String::new()).await
-}
-
-async fn list_of_user(
-    State(api): State<ApiState>,
-    Authenticated(context): Authenticated,
-    path: Params,
-    query: Query,
-) -> Result<Response, ApiError> {
-    list(&api, &context, &query, path.name("username")).await
-}
-
-async fn list(api: &ApiState, context: &RequestContext, query: &Query, username: String) -> Result<Response, ApiError> {
+    let username = username.unwrap_or_default();
     let page = query.page(PageLimits::WHOLE_LIST);
     let request = ListWatchedRepositoriesRequest { username, page: page.number, page_size: page.size };
     let answer = api.clients.watches().list_watched_repositories(context.request(request)).await?.into_inner();
-    let repositories = api.repositories(context, answer.repositories)?;
+    let repositories = api.repositories(&context, answer.repositories)?;
     Ok(json::page(repositories, query.headers(page, answer.total_count, &api.links)))
 }
 
