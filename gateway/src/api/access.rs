@@ -258,8 +258,7 @@ impl ApiState {
         access: &Access,
         ids: impl IntoIterator<Item = i64>,
     ) -> Result<Accounts, ApiError> {
-        let caller_id = access.caller.as_ref().map_or(0, |caller| caller.id);
-        let others: Vec<_> = ids.into_iter().filter(|id| *id != caller_id).collect();
+        let others: Vec<_> = ids.into_iter().filter(|id| *id != access.caller_id()).collect();
         let mut accounts = self.accounts_by_id(context, others).await?;
         if let Some(caller) = &access.caller {
             accounts.insert(caller.clone(), &self.links);

@@ -8,6 +8,7 @@ use prost_types::Timestamp;
 use super::access::PermissionCheck;
 use super::operation;
 use super::state::ApiState;
+use super::tracker::value;
 use crate::auth::Authenticated;
 use crate::dto::AuditEvent;
 use crate::http::error::ApiError;
@@ -54,13 +55,7 @@ async fn list(
 /// 422 with every malformed time.
 fn period(query: &Query) -> Result<(Option<Timestamp>, Option<Timestamp>), ApiError> {
     let mut errors = Vec::new();
-    let mut time = |name: &str| {
-        query.time(name).unwrap_or_else(|error| {
-            errors.push(error);
-            None
-        })
-    };
-    let period = (time("since"), time("until"));
+    let period = (value(query.time("since"), &mut errors), value(query.time("until"), &mut errors));
     if errors.is_empty() { Ok(period) } else { Err(ApiError::invalid(errors)) }
 }
 

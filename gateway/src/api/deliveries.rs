@@ -11,11 +11,11 @@ use ferrite_proto::operation;
 use super::access::PermissionCheck;
 use super::hook_owner::HookOwnerPath;
 use super::state::ApiState;
-use super::tracker::list_headers;
+use super::tracker::{list_headers, value};
 use crate::auth::{Authenticated, RequestContext};
 use crate::dto::{Delivery, DeliveryWithAttempts, ReplayCount, require};
 use crate::http::body::JsonBody;
-use crate::http::error::{ApiError, FieldError};
+use crate::http::error::ApiError;
 use crate::http::json;
 use crate::http::page::{Page, PageLimits};
 use crate::http::path::Params;
@@ -73,18 +73,9 @@ async fn list(
 /// # Errors
 /// 422 with every parameter that cannot be read.
 fn decode(query: &Query, hook_id: i64, page: Page) -> Result<ListDeliveriesRequest, ApiError> {
-    let mut errors: Vec<FieldError> = Vec::new();
-    let status = query.word("status", &STATUSES).unwrap_or_else(|error| {
-        errors.push(error);
-        None
-    });
-    let mut time = |name| {
-        query.time(name).unwrap_or_else(|error| {
-            errors.push(error);
-            None
-        })
-    };
-    let (since_time, until_time) = (time("since"), time("until"));
+    let mut errors = Vec::new();
+    let status = value(query.word("status", &STATUSES), &mut errors);
+    let (since_time, until_time) = (value(query.time("since"), &mut errors), value(query.time("until"), &mut errors));
     if !errors.is_empty() {
         return Err(ApiError::invalid(errors));
     }

@@ -57,6 +57,14 @@ pub(super) fn list_headers(query: &Query, page: Page, total: i64, is_partial: bo
     query.headers_of_uncounted(page, Some(total).filter(|_| !is_partial), has_more, links)
 }
 
+/// Returns the value of a parameter of a query; notes its error, so that a response has all of them.
+pub(super) fn value<T>(parameter: Result<Option<T>, FieldError>, errors: &mut Vec<FieldError>) -> Option<T> {
+    parameter.unwrap_or_else(|error| {
+        errors.push(error);
+        None
+    })
+}
+
 /// Returns the state that `state` of a query asks for. `all` asks for both, other words for `default`.
 pub(super) fn listed_state(query: &Query, default: IssueState) -> IssueState {
     match query.text("state").as_deref() {

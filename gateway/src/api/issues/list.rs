@@ -8,10 +8,10 @@ use ferrite_proto::operation;
 use ferrite_proto::repo::GetUsersRequest;
 
 use crate::api::state::ApiState;
-use crate::api::tracker::{list_error, list_headers, listed_state, prefer_refusal};
+use crate::api::tracker::{list_error, list_headers, listed_state, prefer_refusal, value};
 use crate::auth::{Authenticated, RequestContext};
 use crate::dto::Issue;
-use crate::http::error::{ApiError, FieldError};
+use crate::http::error::ApiError;
 use crate::http::json;
 use crate::http::page::{Page, PageLimits};
 use crate::http::path::RepoPath;
@@ -79,14 +79,6 @@ fn decode(query: &Query, repository_id: i64, page: Page) -> Result<ListIssuesReq
         since,
         sort: sort.unwrap_or(IssueSort::Created).into(),
         is_ascending: is_ascending.unwrap_or(false),
-    })
-}
-
-/// Returns the value of a parameter; notes its error.
-fn value<T>(parameter: Result<Option<T>, FieldError>, errors: &mut Vec<FieldError>) -> Option<T> {
-    parameter.unwrap_or_else(|error| {
-        errors.push(error);
-        None
     })
 }
 
