@@ -8,6 +8,7 @@ use ferrite_kit::page::Page;
 use ferrite_proto::Permission;
 use ferrite_proto::id::{RepositoryId, UserId};
 
+use super::accounts::UserRow;
 use super::level::level_from_str;
 use crate::model::User;
 
@@ -23,12 +24,8 @@ const REMOVE: &str = "DELETE FROM collaborators WHERE repository_id = $1 AND use
 
 #[derive(Debug, sqlx::FromRow)]
 struct CollaboratorRow {
-    id: i64,
-    name: String,
-    full_name: String,
-    email: String,
-    kind: String,
-    is_admin: bool,
+    #[sqlx(flatten)]
+    user: UserRow,
     permission: String,
 }
 
@@ -43,15 +40,7 @@ pub(crate) struct Collaborator {
 
 impl From<CollaboratorRow> for Collaborator {
     fn from(row: CollaboratorRow) -> Self {
-        let user = User {
-            id: UserId(row.id),
-            username: row.name,
-            full_name: row.full_name,
-            email: row.email,
-            is_organization: row.kind == "organization",
-            is_admin: row.is_admin,
-        };
-        Self { user, permission: level_from_str(Some(&row.permission)) }
+        Self { user: row.user.into(), permission: level_from_str(Some(&row.permission)) }
     }
 }
 

@@ -9,8 +9,7 @@ use ferrite_proto::id::{RepositoryId, UserId};
 
 use super::quotas::{self, OwnerLimits, UsageChanges};
 use super::redirects;
-use super::repositories::{Repository, RepositoryStore, lock_owner, rows};
-use crate::access::Viewer;
+use super::repositories::{Repository, RepositoryStore, lock_owner};
 use crate::error::RepoError;
 use crate::model::RepositorySettings;
 
@@ -50,18 +49,6 @@ impl From<SettingsRow> for RepositorySettings {
 }
 
 impl RepositoryStore {
-    /// Returns the repository, read for `viewer` within a transaction.
-    pub(crate) async fn reload(
-        &self,
-        tx: &mut Tx,
-        id: RepositoryId,
-        viewer: &Viewer,
-    ) -> Result<Option<Repository>, DbError> {
-        let mut query = rows(viewer);
-        query.push(" AND r.id = ").bind(id);
-        tx.optional(query.sql(), query.args()).await
-    }
-
     /// Returns whether an owner has a repository of that folded name other than `id`, finished or not.
     pub(crate) async fn is_name_taken(&self, owner: UserId, name_key: &str, id: RepositoryId) -> Result<bool, DbError> {
         let other: Option<(i64,)> = self.db.optional(OTHER_OF_NAME, &args![owner, name_key, id]).await?;

@@ -69,7 +69,7 @@ async fn update(
         }
         fields.push("default_branch");
     }
-    let changed = state.repositories.reload(&mut tx, id, permit.viewer()).await?;
+    let changed = state.repositories.find_in(&mut tx, id, permit.viewer()).await?;
     let changed = changed.ok_or(AuthError::RepositoryNotFound)?;
     if !fields.is_empty() {
         let details = details(&fields, &before, &after);

@@ -45,7 +45,7 @@ pub(super) async fn change_owner(
         return Err(RepoError::Interrupted);
     }
     let pending = state.transfers.end(tx, id).await?;
-    let repository = state.repositories.reload(tx, id, permit.viewer()).await?;
+    let repository = state.repositories.find_in(tx, id, permit.viewer()).await?;
     let repository = repository.ok_or(AuthError::RepositoryNotFound)?;
     let details = [("from", before.owner_name.clone()), ("to", new_owner.username.clone())];
     change::record(tx, permit, Action::RepositoryTransfer, Target::repository(&repository), &details, now_us).await?;
