@@ -9,11 +9,14 @@ mod env;
 mod program;
 #[cfg(test)]
 mod redis;
+mod service;
 mod service_keys;
 #[cfg(test)]
 mod tables;
 #[cfg(test)]
 mod wait;
+
+use ferrite_proto::error::{Kind, ServiceError, to_status};
 
 pub use caller::{REPOSITORY, TestCaller, public_key_pem};
 pub use databases::{TestDb, on_each, on_each_schema, on_each_url, setting};
@@ -22,6 +25,7 @@ pub(crate) use env::{ROLE, TestEnv};
 pub use program::script;
 #[cfg(test)]
 pub(crate) use redis::Redis;
+pub use service::{TestService, serve_peers};
 pub use service_keys::ServiceKeys;
 #[cfg(test)]
 pub(crate) use tables::{migrations, service_tables};
@@ -35,4 +39,28 @@ pub(crate) use wait::eventually;
 #[must_use]
 pub fn reason(status: &tonic::Status) -> String {
     ferrite_proto::error::reason(status).unwrap_or_else(|| panic!("not one of ours: {status:?}"))
+}
+
+/// Returns the status of an error of a Ferrite service, of a kind and with a reason.
+#[must_use]
+pub fn failure(kind: Kind, reason: &'static str) -> tonic::Status {
+    to_status(&Failure(kind, reason))
+}
+
+#[derive(Debug, thiserror::Error)]
+#[error("text of the service")]
+struct Failure(Kind, &'static str);
+
+impl ServiceError for Failure {
+    fn kind(&self) -> Kind {
+        self.0
+    }
+
+    fn reason(&self) -> &'static str {
+        self.1
+    }
+
+    fn domain(&self) -> &'static str {
+        "test"
+    }
 }

@@ -2,10 +2,7 @@
 
 use std::sync::{Arc, Mutex};
 
-use ferrite_kit::Lifecycle;
 use ferrite_kit::auth::AuthError;
-use ferrite_kit::net::Address;
-use ferrite_kit::server::{ListenerOptions, serve_all};
 use ferrite_proto::Permission;
 use ferrite_proto::events::event::Fact;
 use ferrite_proto::events::event_sink_server::{EventSink, EventSinkServer};
@@ -20,6 +17,7 @@ use ferrite_proto::repo::{
     ResolveAccessResponse, ResolveIssueAccessRequest, ResolveIssueAccessResponse, ResolveKeyRequest,
     ResolveKeyResponse,
 };
+use tonic::service::Routes;
 use tonic::{Request, Response, Status};
 
 use super::peers::Peer;
@@ -44,16 +42,13 @@ const ACCOUNTS: [(&str, i64, &str); 3] =
 pub(crate) struct FakeRepo(Arc<Mutex<Vec<Event>>>);
 
 impl FakeRepo {
-    /// Serves at `address` until `life` stops.
-    pub(crate) async fn start(address: &Address, life: &Lifecycle) -> Self {
-        let (repo, listener) = (Self::default(), address.bind().await.unwrap());
-        let mut routes = tonic::service::Routes::builder();
-        routes.add_service(AccessServiceServer::new(repo.clone()));
-        routes.add_service(EventSinkServer::new(repo.clone()));
+    /// Returns the services that it stands in for.
+    pub(super) fn routes(&self) -> Routes {
+        let mut routes = Routes::builder();
+        routes.add_service(AccessServiceServer::new(self.clone()));
+        routes.add_service(EventSinkServer::new(self.clone()));
         routes.add_service(AccountServiceServer::new(Peer::default()));
-        let (router, life2) = (routes.routes().into_axum_router(), life.clone());
-        life.spawn("repo", async move { serve_all(vec![listener], router, ListenerOptions::default(), &life2).await });
-        repo
+        routes.routes()
     }
 
     /// Returns the changes of webhooks that were told, with their repositories.

@@ -7,7 +7,7 @@ use std::time::Duration;
 use ferrite_kit::Lifecycle;
 use ferrite_kit::grpc::{Channel, channel};
 use ferrite_kit::net::Address;
-use ferrite_kit::server::{ListenerOptions, serve_all};
+use ferrite_kit::testing::serve_peers;
 use ferrite_proto::git::storage_service_server::{StorageService, StorageServiceServer};
 use ferrite_proto::git::{
     CreateRepositoryRequest, CreateRepositoryResponse, DeleteRepositoryRequest, DeleteRepositoryResponse,
@@ -63,17 +63,12 @@ impl FakePeers {
     pub(crate) async fn start() -> Self {
         let folder = tempfile::tempdir().unwrap();
         let address = Address::Unix(folder.path().join("others.sock"));
-        let listener = address.bind().await.unwrap();
         let (peer, life) = (Peer::default(), Lifecycle::new(Duration::from_secs(5)));
         let mut routes = tonic::service::Routes::builder();
         routes.add_service(StorageServiceServer::new(peer.clone()));
         routes.add_service(AccessServiceServer::new(peer.clone()));
         routes.add_service(AccountServiceServer::new(peer.clone()));
-        let (router, life2) = (routes.routes().into_axum_router(), life.clone());
-        life.spawn(
-            "others",
-            async move { serve_all(vec![listener], router, ListenerOptions::default(), &life2).await },
-        );
+        serve_peers(&address, routes.routes(), &life).await;
         let peers = Self { peer, life, channel: channel(&address, None), _folder: folder };
         for (id, name) in [(7, "ada"), (8, "bob")] {
             peers.state(|state| state.users.insert(id, user(id, name)));

@@ -1,33 +1,26 @@
 //! The service under test on a real socket.
 
-use std::time::Duration;
+use std::ops::Deref;
+use std::path::Path;
 
-use clap::Parser;
-use ferrite_kit::db::Db;
-use ferrite_kit::grpc::{Channel, channel};
+use ferrite_kit::Secret;
+use ferrite_kit::grpc::Channel;
 use ferrite_kit::net::Address;
-use ferrite_kit::startup::StartError;
-use ferrite_kit::testing::{ServiceKeys, public_key_pem};
-use ferrite_kit::{Lifecycle, Secret, args};
-use ferrite_proto::events::event_sink_client::EventSinkClient;
-use ferrite_proto::events::{DeliverRequest, Event};
+use ferrite_kit::testing::TestService;
 use ferrite_proto::hook::delivery_service_client::DeliveryServiceClient;
 use ferrite_proto::hook::hook_service_client::HookServiceClient;
 use ferrite_proto::hook::{CreateHookRequest, Hook, HookOwner, ListHooksRequest, ListHooksResponse, hook_owner};
 use ferrite_proto::metadata::AUTHORIZATION;
 use ferrite_proto::operation;
-use tempfile::TempDir;
-use tokio::task::JoinHandle;
 use tonic::Status;
 
 use super::TestCaller;
 use super::fake_repo::FakeRepo;
+use crate::ROLE;
 use crate::secrets::Sealer;
-use crate::{Config, ROLE};
 
 /// The key that seals URLs and secrets.
 const SECRET_KEY: [u8; 32] = [9; 32];
-const DELIVER: &str = "ferrite.events.v1.EventSink/Deliver";
 
 /// Returns a sealer with the key of the service.
 pub(crate) fn sealer() -> Sealer {
@@ -63,13 +56,15 @@ pub(crate) fn with_token<T>(token: &str, message: T) -> tonic::Request<T> {
 pub(crate) struct Service {
     /// The stand-in for repo-svc.
     pub(crate) repo: FakeRepo,
-    address: Address,
-    keys: ServiceKeys,
-    channel: Channel,
-    db: Db,
-    life: Lifecycle,
-    task: JoinHandle<Result<(), StartError>>,
-    _folder: TempDir,
+    service: TestService,
+}
+
+impl Deref for Service {
+    type Target = TestService;
+
+    fn deref(&self) -> &TestService {
+        &self.service
+    }
 }
 
 impl Service {
@@ -80,54 +75,24 @@ impl Service {
 
     /// Starts the service with further flags.
     pub(crate) async fn start_with(url: &Secret, flags: &[&str]) -> Self {
-        let folder = tempfile::tempdir().unwrap();
-        let path = |name: &str| folder.path().join(name).display().to_string();
-        let keys = ServiceKeys::write(folder.path());
-        let [own_key, public_keys] = keys.flags(ROLE);
-        std::fs::write(path("grant.pem"), public_key_pem()).unwrap();
-        std::fs::write(path("secret.key"), hex::encode(SECRET_KEY)).unwrap();
-        let (address, repo_address) = (format!("unix:{}", path("service.sock")), format!("unix:{}", path("repo.sock")));
-        let own_flags = [
-            "service",
-            &format!("--listen={address}"),
-            &format!("--database-url={}", url.expose()),
-            &own_key,
-            &public_keys,
-            &format!("--grant-public-key-file={}", path("grant.pem")),
-            &format!("--secret-key-file={}", path("secret.key")),
-            &format!("--repo-address={repo_address}"),
-            &format!("--git-address={repo_address}"),
-            "--owner-limit=4",
-        ];
-        let all = own_flags.iter().chain(flags).copied();
-        let config = Config::try_parse_from(all).unwrap();
-
-        let life = Lifecycle::new(Duration::from_secs(5));
-        let repo = FakeRepo::start(&repo_address.parse().unwrap(), &life).await;
-        let listeners = config.serve.bind().await.unwrap();
-        let task = life.spawn("service", crate::run(config, listeners, life.clone()));
-        while !life.is_ready() {
-            assert!(!task.is_finished(), "the service did not start: {:?}", task.await);
-            tokio::time::sleep(Duration::from_millis(2)).await;
-        }
-        let address: Address = address.parse().unwrap();
-        Self {
-            repo,
-            channel: channel(&address, None),
-            address,
-            keys,
-            db: Db::open(url, 2).await.unwrap(),
-            life,
-            task,
-            _folder: folder,
-        }
+        let own_flags = |folder: &Path, peer: &Address| {
+            let secret_key = folder.join("secret.key");
+            std::fs::write(&secret_key, hex::encode(SECRET_KEY)).unwrap();
+            let own = [
+                format!("--secret-key-file={}", secret_key.display()),
+                format!("--repo-address={peer}"),
+                format!("--git-address={peer}"),
+                "--owner-limit=4".to_owned(),
+            ];
+            own.into_iter().chain(flags.iter().map(|&flag| flag.to_owned())).collect()
+        };
+        let repo = FakeRepo::default();
+        let service = TestService::start(ROLE, url, repo.routes(), own_flags, crate::run).await;
+        Self { repo, service }
     }
 
     pub(crate) async fn stop(self) {
-        self.db.close().await;
-        self.life.stop();
-        assert!(self.life.finished().await, "the service did not stop in time");
-        self.task.await.unwrap().unwrap();
+        self.service.stop().await;
     }
 
     /// Returns a client that sends no credentials of its own.
@@ -156,30 +121,7 @@ impl Service {
 
     /// Returns the sealed secrets of all hooks, ordered by id.
     pub(crate) async fn secrets(&self) -> Vec<Option<Vec<u8>>> {
-        let rows: Vec<(Option<Vec<u8>>,)> = self.db.all("SELECT secret FROM hooks ORDER BY id", &[]).await.unwrap();
+        let rows: Vec<(Option<Vec<u8>>,)> = self.db().all("SELECT secret FROM hooks ORDER BY id", &[]).await.unwrap();
         rows.into_iter().map(|(secret,)| secret).collect()
-    }
-
-    /// Returns the database.
-    pub(crate) fn db(&self) -> &Db {
-        &self.db
-    }
-
-    /// Delivers events, each by the role that tells of such facts.
-    pub(crate) async fn deliver(&self, events: Vec<Event>) -> Result<(), Status> {
-        self.keys.deliver(ROLE, &self.address, events).await
-    }
-
-    /// Delivers events as a caller who is no service.
-    pub(crate) async fn deliver_as(&self, caller: &TestCaller, events: Vec<Event>) -> Result<(), Status> {
-        let request = caller.request(DELIVER, DeliverRequest { events });
-        EventSinkClient::new(self.channel.clone()).deliver(request).await.map(|_| ())
-    }
-
-    /// Returns how often an event is in the inbox.
-    pub(crate) async fn inbox_count(&self, event_id: &str) -> i64 {
-        let sql = "SELECT COUNT(*) FROM inbox WHERE event_id = $1";
-        let (count,): (i64,) = self.db.one(sql, &args![event_id]).await.unwrap();
-        count
     }
 }

@@ -1,48 +1,31 @@
 //! The service under test on a real socket.
 
 use std::collections::HashSet;
+use std::ops::Deref;
+use std::path::Path;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use clap::Parser;
-use ferrite_kit::db::Db;
-use ferrite_kit::grpc::{Channel, channel};
+use ferrite_kit::Secret;
+use ferrite_kit::grpc::Channel;
 use ferrite_kit::net::Address;
-use ferrite_kit::server::{ListenerOptions, serve_all};
-use ferrite_kit::startup::StartError;
-use ferrite_kit::testing::{ServiceKeys, public_key_pem};
-use ferrite_kit::{Lifecycle, Secret, args};
+use ferrite_kit::testing::TestService;
 use ferrite_proto::events::event::Fact;
-use ferrite_proto::events::event_sink_client::EventSinkClient;
 use ferrite_proto::events::event_sink_server::{EventSink, EventSinkServer};
 use ferrite_proto::events::{DeliverRequest, DeliverResponse, Event, IssueChanged};
 use ferrite_proto::issue::issue_service_client::IssueServiceClient;
 use ferrite_proto::issue::{CreateIssueRequest, GetIssueRequest, Issue, ListIssuesRequest, ListIssuesResponse};
 use ferrite_proto::operation;
 use prost::Message;
-use tempfile::TempDir;
-use tokio::task::JoinHandle;
+use tonic::service::Routes;
 use tonic::{Request, Response, Status};
 
 use super::TestCaller;
-use crate::{Config, ROLE};
-
-const DELIVER: &str = "ferrite.events.v1.EventSink/Deliver";
+use crate::ROLE;
 
 /// Stands in for repo-svc and hook-svc. Keeps the ids of the events that they got.
 #[derive(Clone, Default)]
 struct Subscriber(Arc<Mutex<HashSet<String>>>);
-
-impl Subscriber {
-    /// Serves at `address` until `life` stops.
-    async fn serve(address: &Address, life: &Lifecycle) -> Self {
-        let (subscriber, listener) = (Self::default(), address.bind().await.unwrap());
-        let router = tonic::service::Routes::new(EventSinkServer::new(subscriber.clone())).into_axum_router();
-        let own = life.clone();
-        life.spawn("peer", async move { serve_all(vec![listener], router, ListenerOptions::default(), &own).await });
-        subscriber
-    }
-}
 
 #[tonic::async_trait]
 impl EventSink for Subscriber {
@@ -55,14 +38,16 @@ impl EventSink for Subscriber {
 
 /// The service on a Unix socket, beside a stand-in for repo-svc and hook-svc.
 pub(crate) struct Service {
-    address: Address,
-    keys: ServiceKeys,
     subscriber: Subscriber,
-    channel: Channel,
-    db: Db,
-    life: Lifecycle,
-    task: JoinHandle<Result<(), StartError>>,
-    _folder: TempDir,
+    service: TestService,
+}
+
+impl Deref for Service {
+    type Target = TestService;
+
+    fn deref(&self) -> &TestService {
+        &self.service
+    }
 }
 
 impl Service {
@@ -73,52 +58,18 @@ impl Service {
 
     /// Starts the service with further flags.
     pub(crate) async fn start_with(url: &Secret, flags: &[&str]) -> Self {
-        let folder = tempfile::tempdir().unwrap();
-        let path = |name: &str| folder.path().join(name).display().to_string();
-        let keys = ServiceKeys::write(folder.path());
-        let [own_key, public_keys] = keys.flags(ROLE);
-        std::fs::write(path("grant.pem"), public_key_pem()).unwrap();
-        let (address, peer) = (format!("unix:{}", path("service.sock")), format!("unix:{}", path("peer.sock")));
-        let own_flags = [
-            "service",
-            &format!("--listen={address}"),
-            &format!("--database-url={}", url.expose()),
-            &own_key,
-            &public_keys,
-            &format!("--grant-public-key-file={}", path("grant.pem")),
-            &format!("--repo-address={peer}"),
-            &format!("--hook-address={peer}"),
-            &format!("--git-address={peer}"),
-        ];
-        let all = own_flags.iter().chain(flags).copied();
-        let config = Config::try_parse_from(all).unwrap();
-
-        let life = Lifecycle::new(Duration::from_secs(5));
-        let subscriber = Subscriber::serve(&peer.parse().unwrap(), &life).await;
-        let listeners = config.serve.bind().await.unwrap();
-        let task = life.spawn("service", crate::run(config, listeners, life.clone()));
-        while !life.is_ready() {
-            assert!(!task.is_finished(), "the service did not start: {:?}", task.await);
-            tokio::time::sleep(Duration::from_millis(2)).await;
-        }
-        let address: Address = address.parse().unwrap();
-        Self {
-            channel: channel(&address, None),
-            address,
-            keys,
-            subscriber,
-            db: Db::open(url, 2).await.unwrap(),
-            life,
-            task,
-            _folder: folder,
-        }
+        let own_flags = |_: &Path, peer: &Address| {
+            let own = ["repo", "hook", "git"].map(|name| format!("--{name}-address={peer}"));
+            own.into_iter().chain(flags.iter().map(|&flag| flag.to_owned())).collect()
+        };
+        let subscriber = Subscriber::default();
+        let peers = Routes::new(EventSinkServer::new(subscriber.clone()));
+        let service = TestService::start(ROLE, url, peers, own_flags, crate::run).await;
+        Self { subscriber, service }
     }
 
     pub(crate) async fn stop(self) {
-        self.db.close().await;
-        self.life.stop();
-        assert!(self.life.finished().await, "the service did not stop in time");
-        self.task.await.unwrap().unwrap();
+        self.service.stop().await;
     }
 
     pub(crate) async fn create(&self, caller: &TestCaller, request: CreateIssueRequest) -> Result<Issue, Status> {
@@ -148,7 +99,7 @@ impl Service {
     /// Returns the events for repo-svc, in order.
     pub(crate) async fn sent_changes(&self) -> Vec<IssueChanged> {
         let sql = "SELECT payload FROM outbox WHERE subscriber = 'repo-svc' AND kind = 'issue.changed' ORDER BY id";
-        let rows: Vec<(Vec<u8>,)> = self.db.all(sql, &[]).await.unwrap();
+        let rows: Vec<(Vec<u8>,)> = self.db().all(sql, &[]).await.unwrap();
         rows.into_iter()
             .map(|(payload,)| match Event::decode(payload.as_slice()).unwrap().fact {
                 Some(Fact::IssueChanged(changed)) => changed,
@@ -160,27 +111,9 @@ impl Service {
     /// Waits until all events of the outbox are delivered, and returns the number of events that repo-svc and hook-svc got.
     pub(crate) async fn wait_for_delivery(&self) -> usize {
         let waiting = "SELECT COUNT(*) FROM outbox WHERE delivered_us IS NULL";
-        while self.db.one::<(i64,)>(waiting, &[]).await.unwrap().0 > 0 {
+        while self.db().one::<(i64,)>(waiting, &[]).await.unwrap().0 > 0 {
             tokio::time::sleep(Duration::from_millis(2)).await;
         }
         self.subscriber.0.lock().unwrap().len()
-    }
-
-    /// Delivers events, each by the role that tells of such facts.
-    pub(crate) async fn deliver(&self, events: Vec<Event>) -> Result<(), Status> {
-        self.keys.deliver(ROLE, &self.address, events).await
-    }
-
-    /// Delivers events as a caller who is no service.
-    pub(crate) async fn deliver_as(&self, caller: &TestCaller, events: Vec<Event>) -> Result<(), Status> {
-        let request = caller.request(DELIVER, DeliverRequest { events });
-        EventSinkClient::new(self.channel.clone()).deliver(request).await.map(|_| ())
-    }
-
-    /// Returns how often an event is in the inbox.
-    pub(crate) async fn inbox_count(&self, event_id: &str) -> i64 {
-        let sql = "SELECT COUNT(*) FROM inbox WHERE event_id = $1";
-        let (count,): (i64,) = self.db.one(sql, &args![event_id]).await.unwrap();
-        count
     }
 }

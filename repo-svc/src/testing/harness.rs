@@ -13,8 +13,7 @@ use ferrite_kit::credentials::ServiceCredentials;
 use ferrite_kit::db::Db;
 use ferrite_kit::grpc::{Channel, channel};
 use ferrite_kit::net::Address;
-use ferrite_kit::server::{ListenerOptions, serve_all};
-use ferrite_kit::testing::ServiceKeys;
+use ferrite_kit::testing::{ServiceKeys, serve_peers};
 use ferrite_kit::{Clock, Lifecycle, Secret};
 use ferrite_proto::ServiceRole;
 use ferrite_proto::events::Event;
@@ -108,9 +107,7 @@ impl Harness {
         let config = config(folder.path(), &database_url, extra);
         let life = Lifecycle::new(Duration::from_secs(5));
         let peer = FakePeer::new();
-        let others = Address::Unix(folder.path().join("others.sock")).bind().await.unwrap();
-        let (router, life2) = (peer.routes().into_axum_router(), life.clone());
-        life.spawn("others", async move { serve_all(vec![others], router, ListenerOptions::default(), &life2).await });
+        serve_peers(&Address::Unix(folder.path().join("others.sock")), peer.routes(), &life).await;
 
         let gateway =
             CredentialArgs { service_key_file: keys.private_file(ServiceRole::Gateway), ..config.trust.clone() };

@@ -2,8 +2,8 @@
 
 use std::fmt::Debug;
 
+pub(super) use ferrite_kit::testing::failure;
 use ferrite_kit::timestamp;
-use ferrite_proto::error::{Kind, ServiceError, to_status};
 use ferrite_proto::issue::{self, IssueState};
 use ferrite_proto::repo;
 use prost::Message;
@@ -22,30 +22,6 @@ pub(super) const GET_USERS: &str = "AccountService/GetUsers";
 pub(super) struct Tracker {
     pub(super) gateway: TestGateway,
     pub(super) script: Script,
-}
-
-/// An error of a service, of a kind and with a reason.
-#[derive(Debug, thiserror::Error)]
-#[error("text of the service")]
-struct ScriptedError(Kind, &'static str);
-
-impl ServiceError for ScriptedError {
-    fn kind(&self) -> Kind {
-        self.0
-    }
-
-    fn reason(&self) -> &'static str {
-        self.1
-    }
-
-    fn domain(&self) -> &'static str {
-        "test"
-    }
-}
-
-/// Returns the status of an error.
-pub(super) fn failure(kind: Kind, reason: &'static str) -> tonic::Status {
-    to_status(&ScriptedError(kind, reason))
 }
 
 pub(super) fn bob() -> repo::User {

@@ -7,9 +7,9 @@ use std::time::Duration;
 use ferrite_kit::Lifecycle;
 use ferrite_kit::grpc::{Channel, channel};
 use ferrite_kit::net::{Address, StoreAddresses};
-use ferrite_kit::server::{ListenerOptions, serve_all};
+use ferrite_kit::testing::{failure, serve_peers};
 use ferrite_proto::Permission;
-use ferrite_proto::error::{FieldViolation, Kind, ServiceError, to_status};
+use ferrite_proto::error::Kind;
 use ferrite_proto::git::storage_service_server::{StorageService, StorageServiceServer};
 use ferrite_proto::git::{
     CreateRepositoryRequest, CreateRepositoryResponse, DeleteRepositoryRequest, DeleteRepositoryResponse,
@@ -47,35 +47,13 @@ pub(super) enum Failure {
 impl Failure {
     async fn status(self) -> Status {
         match self {
-            Self::NotFound(reason) => to_status(&NotFound(reason)),
+            Self::NotFound(reason) => failure(Kind::NotFound, reason),
             Self::Internal => Status::internal("internal error"),
             Self::Hangs => {
                 tokio::time::sleep(Duration::from_secs(3600)).await;
                 Status::cancelled("too late")
             }
         }
-    }
-}
-
-#[derive(Debug, thiserror::Error)]
-#[error("not found")]
-struct NotFound(&'static str);
-
-impl ServiceError for NotFound {
-    fn kind(&self) -> Kind {
-        Kind::NotFound
-    }
-
-    fn reason(&self) -> &'static str {
-        self.0
-    }
-
-    fn domain(&self) -> &'static str {
-        "test"
-    }
-
-    fn violations(&self) -> Vec<FieldViolation> {
-        Vec::new()
     }
 }
 
@@ -115,16 +93,11 @@ impl Peers {
     pub(super) async fn start() -> Self {
         let folder = tempfile::tempdir().unwrap();
         let address = Address::Unix(folder.path().join("others.sock"));
-        let listener = address.bind().await.unwrap();
         let (peer, life) = (Peer::default(), Lifecycle::new(Duration::from_secs(5)));
         let mut routes = tonic::service::Routes::builder();
         routes.add_service(StorageServiceServer::new(peer.clone()));
         routes.add_service(AccessServiceServer::new(peer.clone()));
-        let (router, life2) = (routes.routes().into_axum_router(), life.clone());
-        life.spawn(
-            "others",
-            async move { serve_all(vec![listener], router, ListenerOptions::default(), &life2).await },
-        );
+        serve_peers(&address, routes.routes(), &life).await;
         let stores = format!("git-0=unix:/nonexistent/git-0.sock,{STORE}={address}").parse().unwrap();
         Self { peer, life, channel: channel(&address, None), stores, _folder: folder }
     }
