@@ -6,11 +6,11 @@ use ferrite_proto::error::violations;
 use ferrite_proto::repo::deploy_key_service_client::DeployKeyServiceClient;
 use ferrite_proto::repo::{
     CreateDeployKeyRequest, DeleteDeployKeyRequest, DeleteRepositoryRequest, DeployKey, GetDeployKeyRequest,
-    ListDeployKeysRequest, RepositoryRef, repository_ref,
+    ListDeployKeysRequest,
 };
 use tonic::{Code, Status};
 
-use super::{refusal, refused};
+use super::{by_id, refusal, refused};
 use crate::testing::{Harness, with_token};
 
 const ED25519: &str = include_str!("../../model/key/examples/ed25519.pub");
@@ -19,10 +19,6 @@ const WEAK: &str = include_str!("../../model/key/examples/rsa-1024.pub");
 
 fn client(harness: &Harness) -> DeployKeyServiceClient<Channel> {
     DeployKeyServiceClient::new(harness.service.clone())
-}
-
-fn by_id(id: i64) -> Option<RepositoryRef> {
-    Some(RepositoryRef { by: Some(repository_ref::By::Id(id)) })
 }
 
 async fn create(harness: &Harness, token: &str, repository: i64, title: &str, key: &str) -> Result<DeployKey, Status> {

@@ -10,11 +10,11 @@ use ferrite_proto::events::{
     DeliverRequest, Event, HookAction, HookChanged, IssueChanged, ProtectionChanged, RefsUpdated, SizeChanged,
 };
 use ferrite_proto::id::RepositoryId;
-use ferrite_proto::repo::{GetRepositoryRequest, Repository, RepositoryRef, repository_ref};
+use ferrite_proto::repo::{GetRepositoryRequest, Repository};
 use tonic::Code;
 
 use super::organizations::create;
-use super::{refusal, refused};
+use super::{by_id, refusal, refused};
 use crate::store::AuditFilter;
 use crate::testing::{Harness, with_token};
 
@@ -29,7 +29,7 @@ fn issues(id: i64, version: i64, open_issue_count: i64) -> Event {
 }
 
 async fn get(harness: &Harness, id: i64, token: &str) -> Repository {
-    let request = GetRepositoryRequest { repository: Some(RepositoryRef { by: Some(repository_ref::By::Id(id)) }) };
+    let request = GetRepositoryRequest { repository: by_id(id) };
     harness.repository().get_repository(with_token(request, token)).await.unwrap().into_inner().repository.unwrap()
 }
 

@@ -7,18 +7,13 @@ use ferrite_proto::error::violations;
 use ferrite_proto::events::event::Fact;
 use ferrite_proto::repo::{
     CreateAccessTokenRequest, ForkRepositoryRequest, GetRepositoryRequest, ListForksRequest, Permission, Repository,
-    RepositoryRef, repository_ref,
 };
 use tonic::{Code, Status};
 
 use super::organizations::create as create_organization;
-use super::{refusal, refused};
+use super::{by_id, refusal, refused};
 use crate::store::AuditFilter;
 use crate::testing::{Harness, PASSWORD, StoreMode, basic, with_token};
-
-fn by_id(id: i64) -> Option<RepositoryRef> {
-    Some(RepositoryRef { by: Some(repository_ref::By::Id(id)) })
-}
 
 async fn fork(harness: &Harness, id: i64, token: &str, organization: &str, name: &str) -> Result<Repository, Status> {
     let request = ForkRepositoryRequest { repository: by_id(id), organization: organization.into(), name: name.into() };

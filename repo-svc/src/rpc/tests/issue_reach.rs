@@ -5,10 +5,9 @@ use ferrite_proto::grant::IssueReach;
 use ferrite_proto::operation::{
     CHANGE_FILES, CREATE_ISSUE, DELETE_CONTENTS, GET_CONTENTS, PUT_CONTENTS, RECEIVE_PACK, UPDATE_ISSUE, UPLOAD_PACK,
 };
-use ferrite_proto::repo::{
-    CreateAccessTokenRequest, RepositoryName, RepositoryRef, ResolveAccessRequest, repository_ref,
-};
+use ferrite_proto::repo::{CreateAccessTokenRequest, ResolveAccessRequest};
 
+use super::of_demo;
 use super::ssh::{ADD_DEPLOY_KEY, ADD_USER_KEY};
 use crate::testing::{Harness, PASSWORD, basic, with_token};
 
@@ -23,15 +22,6 @@ async fn token(harness: &Harness, name: &str, scopes: &[&str], repositories: &[&
         ..CreateAccessTokenRequest::default()
     };
     harness.account().create_access_token(request).await.unwrap().into_inner().value
-}
-
-fn of_demo(operation: &str) -> ResolveAccessRequest {
-    let name = RepositoryName { owner: "ada".into(), name: "demo".into() };
-    ResolveAccessRequest {
-        repository: Some(RepositoryRef { by: Some(repository_ref::By::Name(name)) }),
-        operation: operation.to_owned(),
-        ..ResolveAccessRequest::default()
-    }
 }
 
 async fn reach(harness: &Harness, token: &str, request: ResolveAccessRequest) -> IssueReach {

@@ -10,12 +10,12 @@ use ferrite_proto::events::{Event, MigrationEnded, MirrorChanged};
 use ferrite_proto::id::RepositoryId;
 use ferrite_proto::repo::{
     GetMigrationRequest, GetMigrationResponse, GetRepositoryRequest, ListMigrationsRequest, MembershipRole,
-    MigrateRepositoryRequest, Migration, MigrationPhase, MirrorState, Repository, RepositoryRef, repository_ref,
+    MigrateRepositoryRequest, Migration, MigrationPhase, MirrorState, Repository,
 };
 use tonic::{Code, Request, Status};
 
 use super::organizations::{create as create_organization, set as set_member};
-use super::{refusal, refused};
+use super::{by_id, refusal, refused};
 use crate::background::{MigrationSweeper, Sweeper};
 use crate::testing::{Harness, StoreMode, with_token};
 
@@ -51,7 +51,7 @@ async fn list(harness: &Harness, token: &str) -> Vec<(String, MigrationPhase, i6
 }
 
 async fn get(harness: &Harness, token: &str, id: i64) -> Result<Repository, Status> {
-    let request = GetRepositoryRequest { repository: Some(RepositoryRef { by: Some(repository_ref::By::Id(id)) }) };
+    let request = GetRepositoryRequest { repository: by_id(id) };
     Ok(harness.repository().get_repository(with_token(request, token)).await?.into_inner().repository.unwrap())
 }
 

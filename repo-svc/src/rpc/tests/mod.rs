@@ -29,6 +29,7 @@ mod transfers;
 mod wikis;
 
 use ferrite_proto::error::reason;
+use ferrite_proto::repo::{RepositoryName, RepositoryRef, ResolveAccessRequest, repository_ref};
 use tonic::{Code, Status};
 
 /// Returns the code and the reason of an error response.
@@ -39,4 +40,18 @@ fn refusal<T: std::fmt::Debug>(answer: Result<T, Status>) -> (Code, String) {
 
 fn refused(code: Code, reason: &str) -> (Code, String) {
     (code, reason.to_owned())
+}
+
+fn by_id(id: i64) -> Option<RepositoryRef> {
+    Some(RepositoryRef { by: Some(repository_ref::By::Id(id)) })
+}
+
+/// Returns a request for access to the repository `ada/demo`.
+fn of_demo(operation: &str) -> ResolveAccessRequest {
+    let name = RepositoryName { owner: "ada".into(), name: "demo".into() };
+    ResolveAccessRequest {
+        repository: Some(RepositoryRef { by: Some(repository_ref::By::Name(name)) }),
+        operation: operation.to_owned(),
+        ..ResolveAccessRequest::default()
+    }
 }

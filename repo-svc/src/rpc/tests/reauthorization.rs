@@ -3,26 +3,15 @@
 use ferrite_kit::args;
 use ferrite_proto::grant::Credential;
 use ferrite_proto::operation::{RAW, RECEIVE_PACK, UPLOAD_PACK};
-use ferrite_proto::repo::{
-    ReauthorizeAccessRequest, RepositoryName, RepositoryRef, ResolveAccessRequest, repository_ref,
-};
+use ferrite_proto::repo::{ReauthorizeAccessRequest, ResolveAccessRequest};
 use tonic::Code;
 
 use super::ssh::{ADD_DEPLOY_KEY, ADD_USER_KEY};
-use super::{refusal, refused};
+use super::{of_demo, refusal, refused};
 use crate::testing::{Harness, PASSWORD, basic, with_token};
 
 const FORGET_TOKENS: &str = "DELETE FROM access_tokens";
 const CHANGE_PASSWORDS: &str = "UPDATE users SET password_hash = $1";
-
-fn of_demo(operation: &str) -> ResolveAccessRequest {
-    let name = RepositoryName { owner: "ada".into(), name: "demo".into() };
-    ResolveAccessRequest {
-        repository: Some(RepositoryRef { by: Some(repository_ref::By::Name(name)) }),
-        operation: operation.to_owned(),
-        ..ResolveAccessRequest::default()
-    }
-}
 
 /// Resolves an access and returns the request that asks about it again.
 async fn given(harness: &Harness, token: &str, request: ResolveAccessRequest) -> ReauthorizeAccessRequest {

@@ -11,17 +11,13 @@ use ferrite_proto::events::event::Fact;
 use ferrite_proto::repo::access_service_client::AccessServiceClient;
 use ferrite_proto::repo::{
     AutoInit, CreateRepositoryRequest, DeleteRepositoryRequest, DescribeRepositoriesRequest, GetRepositoryRequest,
-    ListRepositoriesRequest, Permission, RepositoryRef, SearchRepositoriesRequest, repository_ref,
+    ListRepositoriesRequest, Permission, SearchRepositoriesRequest,
 };
 use tonic::{Code, Request};
 
-use super::{refusal, refused};
+use super::{by_id, refusal, refused};
 use crate::background::Sweeper;
 use crate::testing::{Harness, StoreMode, with_token};
-
-fn by_id(id: i64) -> Option<RepositoryRef> {
-    Some(RepositoryRef { by: Some(repository_ref::By::Id(id)) })
-}
 
 fn named(name: &str) -> CreateRepositoryRequest {
     CreateRepositoryRequest { name: name.into(), ..CreateRepositoryRequest::default() }

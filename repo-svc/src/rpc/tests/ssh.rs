@@ -8,7 +8,7 @@ use ferrite_proto::repo::{
 use ferrite_proto::{Permission, ServiceRole, operation};
 use tonic::{Code, Status};
 
-use super::{refusal, refused};
+use super::{of_demo, refusal, refused};
 use crate::store::{KeyHolder, key_holder};
 use crate::testing::{Harness, PASSWORD, basic, on_both};
 
@@ -48,13 +48,8 @@ async fn only_the_gateway_names_keys_and_passwords() {
     harness.create(&ada, "demo", true).await.unwrap();
     harness.db().await.execute(ADD_USER_KEY, &args!["ada", "SHA256:ada"]).await.unwrap();
     assert_eq!(outcome(&harness, "SHA256:ada", operation::UPLOAD_PACK, "demo").await, Ok(Permission::Owner));
-    let name = RepositoryName { owner: "ada".into(), name: "demo".into() };
-    let by_key = ResolveAccessRequest {
-        repository: Some(RepositoryRef { by: Some(repository_ref::By::Name(name)) }),
-        operation: operation::UPLOAD_PACK.to_owned(),
-        ssh_fingerprint: Some("SHA256:ada".to_owned()),
-        ..ResolveAccessRequest::default()
-    };
+    let by_key =
+        ResolveAccessRequest { ssh_fingerprint: Some("SHA256:ada".to_owned()), ..of_demo(operation::UPLOAD_PACK) };
     let by_password =
         ResolveAccessRequest { ssh_fingerprint: None, basic: Some(basic("ada", PASSWORD)), ..by_key.clone() };
     for role in [ServiceRole::IssueSvc, ServiceRole::HookSvc, ServiceRole::GitSvc] {

@@ -6,14 +6,13 @@ use ferrite_proto::repo::team_service_client::TeamServiceClient;
 use ferrite_proto::repo::{
     AddTeamMemberRequest, AddTeamRepositoryRequest, CreateRepositoryRequest, CreateTeamRequest, DeleteTeamRequest,
     GetTeamRequest, ListTeamMembersRequest, ListTeamRepositoriesRequest, ListTeamsRequest, MembershipRole, Permission,
-    RemoveTeamMemberRequest, RemoveTeamRepositoryRequest, RepositoryRef, ResolveAccessRequest, Team, UpdateTeamRequest,
-    repository_ref,
+    RemoveTeamMemberRequest, RemoveTeamRepositoryRequest, ResolveAccessRequest, Team, UpdateTeamRequest,
 };
 use ferrite_proto::{Scope, operation};
 use tonic::{Code, Status};
 
 use super::organizations::{create, log_entries, narrow, remove, set};
-use super::{refusal, refused};
+use super::{by_id, refusal, refused};
 use crate::testing::{Harness, with_token};
 
 fn client(harness: &Harness) -> TeamServiceClient<Channel> {
@@ -92,7 +91,7 @@ async fn repository(harness: &Harness, token: &str, name: &str, is_private: bool
 async fn git(harness: &Harness, token: &str, id: i64) -> &'static str {
     let ask = async |operation: &str| {
         let request = ResolveAccessRequest {
-            repository: Some(RepositoryRef { by: Some(repository_ref::By::Id(id)) }),
+            repository: by_id(id),
             operation: operation.to_owned(),
             ..ResolveAccessRequest::default()
         };
