@@ -9,9 +9,9 @@ use ferrite_proto::events::IssueChanged;
 use ferrite_proto::events::event::Fact;
 use ferrite_proto::id::RepositoryId;
 use prost::Message;
-use sqlx::{AssertSqlSafe, Connection, PgConnection};
 
 use crate::Failure;
+use crate::one_database::administer;
 
 /// The subscriber that was away.
 pub(crate) const AWAY: &str = "away";
@@ -72,25 +72,4 @@ async fn settle(url: &Secret) -> Result<(), Failure> {
         administer(url.expose(), "CHECKPOINT".to_owned()).await?;
     }
     Ok(())
-}
-
-async fn administer(server: &str, sql: String) -> Result<(), Failure> {
-    let mut connection = PgConnection::connect(server).await?;
-    sqlx::query(AssertSqlSafe(sql)).execute(&mut connection).await?;
-    connection.close().await?;
-    Ok(())
-}
-
-/// Makes a database on the server of this URL.
-pub(crate) async fn new_database(server: &str) -> Result<Secret, Failure> {
-    let name = format!("ferrite_bench_{}", hex::encode(rand::random::<[u8; 8]>()));
-    administer(server, format!("CREATE DATABASE {name}")).await?;
-    let (before, _) = server.rsplit_once('/').ok_or("the URL of PostgreSQL names no database")?;
-    Ok(Secret::new(format!("{before}/{name}")))
-}
-
-/// Drops a database of [`new_database`].
-pub(crate) async fn drop_database(server: &str, url: &Secret) -> Result<(), Failure> {
-    let (_, name) = url.expose().rsplit_once('/').ok_or("the URL of PostgreSQL names no database")?;
-    administer(server, format!("DROP DATABASE {name} WITH (FORCE)")).await
 }

@@ -8,6 +8,8 @@
 
 mod backlog;
 mod drain;
+#[path = "../support/one_database.rs"]
+mod one_database;
 mod rounds;
 mod subscribers;
 
@@ -116,17 +118,8 @@ async fn run(args: Args) -> Result<(), Failure> {
     println!("| database   | waiting   | in                | claim ms | p95      | mark ms  | p95      |");
     println!("|------------|-----------|-------------------|----------|----------|----------|----------|");
     for size in sizes {
-        if !args.no_sqlite {
-            let folder = tempfile::tempdir()?;
-            let url = Secret::new(format!("sqlite://{}", folder.path().join("bench.db").display()));
-            round("SQLite", &url, size, extent).await?;
-        }
-        if let Some(postgres) = &args.postgres {
-            let url = backlog::new_database(postgres).await?;
-            let outcome = round("PostgreSQL", &url, size, extent).await;
-            backlog::drop_database(postgres, &url).await?;
-            outcome?;
-        }
+        let round = async |database: &str, url: &Secret| round(database, url, size, extent).await;
+        one_database::on_each(args.no_sqlite, args.postgres.as_deref(), round).await?;
     }
     Ok(())
 }

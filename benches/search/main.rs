@@ -6,6 +6,8 @@
 //! FERRITE_TEST_POSTGRES_URL names. Without `--bench`, as `cargo test --benches` runs it, every call is measured twice on few
 //! repositories: a test that it works.
 
+#[path = "../support/one_database.rs"]
+mod one_database;
 mod seed;
 mod server;
 
@@ -169,17 +171,8 @@ async fn run(args: Args) -> Result<(), Failure> {
     println!("| database   | repos     | call                   | caller    | found   | median ms | p95 ms    |");
     println!("|------------|-----------|------------------------|-----------|---------|-----------|-----------|");
     for size in sizes {
-        if !args.no_sqlite {
-            let folder = tempfile::tempdir()?;
-            let url = Secret::new(format!("sqlite://{}", folder.path().join("bench.db").display()));
-            round("SQLite", &url, size, calls).await?;
-        }
-        if let Some(postgres) = &args.postgres {
-            let url = server::new_database(postgres).await?;
-            let outcome = round("PostgreSQL", &url, size, calls).await;
-            server::drop_database(postgres, &url).await?;
-            outcome?;
-        }
+        let round = async |database: &str, url: &Secret| round(database, url, size, calls).await;
+        one_database::on_each(args.no_sqlite, args.postgres.as_deref(), round).await?;
     }
     Ok(())
 }

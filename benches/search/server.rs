@@ -20,6 +20,7 @@ use sqlx::{AssertSqlSafe, Connection, PgConnection};
 use tempfile::TempDir;
 
 use crate::Failure;
+use crate::one_database::administer;
 
 const USER: &str = "ada";
 
@@ -134,27 +135,6 @@ impl Server {
         self.life.stop();
         self.life.finished().await;
     }
-}
-
-async fn administer(server: &str, sql: String) -> Result<(), Failure> {
-    let mut connection = PgConnection::connect(server).await?;
-    sqlx::query(AssertSqlSafe(sql)).execute(&mut connection).await?;
-    connection.close().await?;
-    Ok(())
-}
-
-/// Makes a database on the server of this URL.
-pub(crate) async fn new_database(server: &str) -> Result<Secret, Failure> {
-    let name = format!("ferrite_bench_{}", hex::encode(rand::random::<[u8; 8]>()));
-    administer(server, format!("CREATE DATABASE {name}")).await?;
-    let (before, _) = server.rsplit_once('/').ok_or("the URL of PostgreSQL names no database")?;
-    Ok(Secret::new(format!("{before}/{name}")))
-}
-
-/// Drops a database of [`new_database`].
-pub(crate) async fn drop_database(server: &str, url: &Secret) -> Result<(), Failure> {
-    let (_, name) = url.expose().rsplit_once('/').ok_or("the URL of PostgreSQL names no database")?;
-    administer(server, format!("DROP DATABASE {name} WITH (FORCE)")).await
 }
 
 /// Drops the trigram indexes, which are faster to make at once than row by row, and returns their definitions. Empty on SQLite.
