@@ -70,13 +70,8 @@ impl RpcError {
 
     /// Returns the chain of causes as text, from the nearest to the farthest.
     pub(crate) fn causes(&self) -> String {
-        let mut causes = Vec::new();
-        let mut next = std::error::Error::source(self);
-        while let Some(cause) = next {
-            causes.push(cause.to_string());
-            next = cause.source();
-        }
-        causes.join(": ")
+        let causes = std::iter::successors(std::error::Error::source(self), |cause| cause.source());
+        causes.map(ToString::to_string).collect::<Vec<_>>().join(": ")
     }
 }
 
