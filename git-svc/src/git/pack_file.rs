@@ -186,7 +186,7 @@ fn object_type(kind: u8) -> Option<ObjectType> {
 }
 
 /// Decodes kind and size at the beginning of an entry, and returns them with the number of bytes that they take.
-pub(crate) fn entry_header(bytes: &[u8]) -> Option<(u8, u64, usize)> {
+fn entry_header(bytes: &[u8]) -> Option<(u8, u64, usize)> {
     let first = *bytes.first()?;
     let (mut size, mut shift, mut used) = (u64::from(first & 0x0f), 4, 1);
     let mut last = first;
@@ -196,20 +196,6 @@ pub(crate) fn entry_header(bytes: &[u8]) -> Option<(u8, u64, usize)> {
         (shift, used) = (shift + 7, used + 1);
     }
     Some((first >> 4 & 7, size, used))
-}
-
-/// Returns the bytes between the header of an entry of this kind and its deflated content: those that name a delta's base.
-pub(crate) fn base_bytes(kind: u8, rest: &[u8]) -> Option<usize> {
-    match kind {
-        OFS_DELTA => distance(rest).map(|(_, bytes)| bytes),
-        REF_DELTA => Some(ID_BYTES),
-        _ => Some(0),
-    }
-}
-
-/// Returns whether entries of this kind are deltas.
-pub(crate) fn is_delta(kind: u8) -> bool {
-    matches!(kind, OFS_DELTA | REF_DELTA)
 }
 
 /// Decodes the distance of an `OFS_DELTA`, 7 bits per byte and one more for each byte that follows, and the number of its bytes.
@@ -226,7 +212,7 @@ fn distance(bytes: &[u8]) -> Option<(u64, usize)> {
 }
 
 /// Decodes the size of the result at the beginning of an inflated delta, where it follows the size of the base.
-pub(crate) fn delta_result_size(delta: &[u8]) -> Option<u64> {
+fn delta_result_size(delta: &[u8]) -> Option<u64> {
     let (_, used) = delta_size(delta)?;
     delta_size(&delta[used..]).map(|(size, _)| size)
 }

@@ -1,8 +1,6 @@
 //! Handlers of fetches and pushes over HTTP: `info-refs`, `upload-pack`, `receive-pack`. Not here: sessions over SSH
 //! (`session`).
 
-use std::time::Duration;
-
 use axum::{
     Extension,
     body::Body,
@@ -36,7 +34,7 @@ use crate::{
     transfer::{
         fetch::Fetch,
         process_pipe::OnExit,
-        push::{HookSession, Push, PushInspector, PushService, needs_no_check},
+        push::{HookSession, Push, PushInspector, PushService},
         request_body::RequestBody,
     },
     types::{error::GitError, rpc_error::RpcError},
@@ -44,11 +42,6 @@ use crate::{
 
 /// Maximum bytes of a fetch request, inflated.
 pub(super) const MAX_FETCH_REQUEST_BYTES: u64 = 32 << 20;
-/// Maximum bytes of a push that are inspected before git starts. A push that is not shown whole by them does not count as
-/// small, unless it has no pack.
-const MAX_PEEKED_BYTES: usize = 256 << 10;
-/// Maximum time to wait for these bytes.
-const PEEK_TIMEOUT: Duration = Duration::from_millis(500);
 /// Maximum bytes of a push beside its pack: the commands before it.
 pub(super) const MAX_PUSH_COMMANDS_BYTES: u64 = 64 << 20;
 
@@ -102,24 +95,6 @@ fn input(state: &AppState, request: Request, limit: u64) -> Result<RequestBody, 
         Some(b"gzip" | b"x-gzip") => Ok(RequestBody::gzip(state.transfers.limits(), request.into_body(), limit)),
         Some(_) => Err(GitError::invalid("content-encoding", "unknown", "must be gzip or absent").into()),
     }
-}
-
-/// Returns whether the bytes of a push show that it is small ([`PushInspector::is_small`], [`needs_no_check`]).
-async fn is_small(input: &mut RequestBody, max_refs: usize) -> Result<bool, GitError> {
-    let (mut inspector, mut seen) = (PushInspector::new(u64::MAX), 0);
-    while !inspector.is_done() && seen < MAX_PEEKED_BYTES && input.peek().await? {
-        if inspector.inspect(&input.buffered()[seen..]).is_some() {
-            // The inspector of the transfer rejects the push later.
-            return Ok(false);
-        }
-        seen = input.buffered().len();
-    }
-    if !inspector.is_small(max_refs) {
-        return Ok(false);
-    }
-    let Some(start) = inspector.pack_start() else { return Ok(true) };
-    while input.buffered().len() < MAX_PEEKED_BYTES && input.peek().await? {}
-    Ok(input.buffered().get(start..).is_some_and(needs_no_check))
 }
 
 /// `GET /git/{id}/info-refs?service=…`: the advertisement for a fetch or a push.
@@ -226,16 +201,13 @@ pub(super) async fn receive_pack(
     // Before the permit, of which other repositories need some, too.
     let admission = state.backlogs.admit(RepositoryId(id)).await;
     let permit = state.limiters.push.acquire(RepositoryId(id), &client).await?;
-    let mut input = input(&state, request, state.pushes.limits().bytes.saturating_add(MAX_PUSH_COMMANDS_BYTES))?;
-    let is_small = tokio::time::timeout(PEEK_TIMEOUT, is_small(&mut input, state.pushes.limits().refs))
-        .await
-        .unwrap_or(Ok(false))?;
+    let input = input(&state, request, state.pushes.limits().bytes.saturating_add(MAX_PUSH_COMMANDS_BYTES))?;
     let input = input.inspected(PushInspector::new(state.pushes.limits().objects).within(grant.limits.bytes));
     let session = state.sessions.open(Push::of(RepositoryId(id), &grant));
     let receive = ReceivePack {
         exchange: Exchange::Request,
         protocol: None,
-        hooks: Some(if is_small { state.hooks.of_small_pushes() } else { state.hooks.all().to_owned() }),
+        hooks: Some(state.hooks.all().to_owned()),
         hook_env: session.env(),
     };
     let child = state.git.receive_pack(&state.store.path(RepositoryId(id)), &receive)?;

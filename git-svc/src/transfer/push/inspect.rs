@@ -4,7 +4,6 @@
 
 use ferrite_proto::grant::ByteQuota;
 
-use super::delta_depth::MAX_CHAIN_DEPTH;
 use crate::{
     git::pktline::{MAX_DATA, Packet},
     types::{error::quota_exceeded, push_options::PushOptions},
@@ -30,8 +29,6 @@ pub(crate) struct PushInspector {
     wants_pack: bool,
     /// Number of objects in the pack, once it is known.
     objects: Option<u64>,
-    /// Bytes before the pack, as far as they are inspected.
-    before_pack: usize,
     /// Quota of the owner of the repository, into which the pack has to fit.
     quota: Option<ByteQuota>,
     /// Bytes of the pack so far, counted if there is a quota.
@@ -61,22 +58,9 @@ impl PushInspector {
     pub(crate) fn new(limit: u64) -> Self {
         let (buffer, names, state) = (Vec::new(), Vec::new(), State::Commands);
         let (capabilities, options) = (ClientCapabilities::default(), PushOptions::default());
-        let (wants_pack, objects, before_pack) = (false, None, 0);
+        let (wants_pack, objects) = (false, None);
         let (quota, pack_bytes) = (None, 0);
-        Self {
-            limit,
-            state,
-            buffer,
-            names,
-            kept: 0,
-            capabilities,
-            options,
-            wants_pack,
-            objects,
-            before_pack,
-            quota,
-            pack_bytes,
-        }
+        Self { limit, state, buffer, names, kept: 0, capabilities, options, wants_pack, objects, quota, pack_bytes }
     }
 
     /// Returns the inspector for a push whose pack has to fit into a quota, if there is one.
@@ -119,7 +103,6 @@ impl PushInspector {
             }
         }
         self.buffer.drain(..used);
-        self.before_pack += used;
         let header = *self.buffer.first_chunk::<12>().filter(|_| self.state == State::Pack)?;
         self.state = State::Done;
         self.check(header)
@@ -140,23 +123,6 @@ impl PushInspector {
             }
         }
         None
-    }
-
-    /// Returns whether the inspection is complete, and the push has so few refs and objects that `pre-receive` need not
-    /// count them in quarantine. The sizes of its objects are another matter.
-    pub(crate) fn is_small(&self, max_refs: usize) -> bool {
-        let is_flat = self.objects.is_some_and(|objects| objects <= u64::from(MAX_CHAIN_DEPTH));
-        is_flat && self.names.len() <= max_refs && self.kept < MAX_KEPT_NAME_BYTES / 2
-    }
-
-    /// Returns the number of bytes before the pack; `None` if the push has no pack, or its beginning is not known yet.
-    pub(crate) fn pack_start(&self) -> Option<usize> {
-        self.objects.filter(|_| self.is_done() && self.wants_pack).map(|_| self.before_pack)
-    }
-
-    /// Returns whether there is nothing more to inspect.
-    pub(crate) fn is_done(&self) -> bool {
-        self.state == State::Done
     }
 
     /// Parses `<old> <new> <name>`, with capabilities behind a NUL.

@@ -10,7 +10,6 @@ mod receive;
 mod serve;
 mod service;
 mod sessions;
-mod small_pack;
 
 pub(crate) use self::{
     credential::{RemoteLogin, RemoteLogins},
@@ -19,5 +18,4 @@ pub(crate) use self::{
     serve::{HookServer, Hooks, install_hooks},
     service::PushService,
     sessions::{HookSession, HookSessions, HookSocket, Push},
-    small_pack::needs_no_check,
 };

@@ -2,8 +2,6 @@
 //! and trees.
 //!
 //! Reads the headers of entries. An object is only loaded to count its parents or entries, where its size leaves room for too many.
-//!
-//! Not here: small pushes that need no such check (`small_pack`).
 
 use std::{fs, io, path::Path};
 

@@ -53,12 +53,6 @@ impl Hooks {
     pub(crate) fn credential(&self) -> PathBuf {
         self.0.join(hook::CREDENTIAL)
     }
-
-    /// Returns the folder for pushes that are small (`PushInspector::is_small`). Their `pre-receive` is absent, because
-    /// no such push can fail its checks.
-    pub(crate) fn of_small_pushes(&self) -> PathBuf {
-        self.0.join("small")
-    }
 }
 
 /// Installs links to the hook program under the names of our hooks, each replaced in one step. Every other hook stays
@@ -70,9 +64,8 @@ pub(crate) fn install_hooks(store: &Path, program: &Path) -> Result<Hooks, GitEr
         std::os::unix::fs::symlink(program, &beside)?;
         fs::rename(&beside, path)
     };
-    let installed = fs::create_dir_all(hooks.of_small_pushes())
-        .and_then(|()| hook::NAMES.into_iter().try_for_each(|name| install(hooks.all().join(name))))
-        .and_then(|()| install(hooks.of_small_pushes().join(hook::PROC_RECEIVE)));
+    let installed = fs::create_dir_all(hooks.all())
+        .and_then(|()| hook::NAMES.into_iter().try_for_each(|name| install(hooks.all().join(name))));
     installed.map_err(GitError::io("installing the hooks"))?;
     Ok(hooks)
 }
@@ -270,13 +263,10 @@ mod tests {
         fs::create_dir(folder.path().join("incoming")).unwrap();
         for program in ["/bin/true", "/bin/false"] {
             let hooks = install_hooks(folder.path(), Path::new(program)).unwrap();
-            let small = hooks.of_small_pushes();
-            let installed =
-                hook::NAMES.map(|name| hooks.all().join(name)).into_iter().chain([small.join("proc-receive")]);
-            for path in installed {
-                assert_eq!(fs::read_link(path).unwrap(), Path::new(program));
+            for name in hook::NAMES {
+                assert_eq!(fs::read_link(hooks.all().join(name)).unwrap(), Path::new(program));
             }
-            assert_eq!(fs::read_dir(small).unwrap().count(), 1);
+            assert_eq!(fs::read_dir(hooks.all()).unwrap().count(), hook::NAMES.len());
         }
     }
 }

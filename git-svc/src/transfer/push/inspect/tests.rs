@@ -57,40 +57,6 @@ fn a_pack_beyond_the_quota_is_refused_once_wherever_it_is_cut() {
 }
 
 #[test]
-fn a_push_is_small_when_all_of_it_is_known_to_be() {
-    let watched = |bytes: &[u8]| {
-        let mut inspector = PushInspector::new(u64::MAX);
-        assert_eq!(inspector.inspect(bytes), None);
-        inspector
-    };
-    for capabilities in ["report-status", "report-status push-options"] {
-        let small = push(capabilities, MAX_CHAIN_DEPTH);
-        assert!(watched(&small).is_small(2));
-        assert!(!watched(&small).is_small(1), "two refs");
-        assert!(!watched(&small[..small.len() - 1]).is_small(2), "not seen to the end");
-        assert!(!watched(&push(capabilities, MAX_CHAIN_DEPTH + 1)).is_small(2));
-    }
-    assert!(watched(b"0000").is_small(0));
-    assert!(!watched(b"zzzz").is_small(0), "git reads it in its own way");
-}
-
-#[test]
-fn the_beginning_of_the_pack_is_found_wherever_the_stream_is_cut() {
-    for capabilities in ["report-status", "report-status push-options"] {
-        let bytes = push(capabilities, 3);
-        for part in [1, 50, bytes.len()] {
-            let mut inspector = PushInspector::new(u64::MAX);
-            for piece in [bytes.as_slice(), b"more of the pack"].concat().chunks(part) {
-                assert_eq!(inspector.inspect(piece), None);
-            }
-            assert_eq!(inspector.pack_start(), Some(bytes.len() - 12), "{part}");
-        }
-    }
-    let mut inspector = PushInspector::new(u64::MAX);
-    assert_eq!((inspector.inspect(b"0000"), inspector.pack_start()), (None, None));
-}
-
-#[test]
 fn unusual_input_does_not_pass_uninspected() {
     let limited = push("report-status", 11);
     let (commands, pack) = limited.split_at(limited.len() - 12);
