@@ -69,6 +69,10 @@ const ADD_REPOSITORIES: &str = "WITH RECURSIVE numbers (i) AS (SELECT CAST($1 AS
 const PLACE: &str = "INSERT INTO placements (repository_id, store, epoch) SELECT id, 'default', 1 FROM repositories";
 const INDEX: &str = "INSERT INTO repositories_text (rowid, name_key, description_key) \
      SELECT id, name_key, description_key FROM repositories";
+/// Merges segments of SQLite's index of one size, as repo-svc does by itself within minutes.
+const PREPARE_MERGES: &str = "INSERT INTO repositories_text (repositories_text, rank) VALUES ('usermerge', 2)";
+const MERGE: &str = "INSERT INTO repositories_text (repositories_text, rank) VALUES ('merge', 500)";
+const CHANGES: &str = "SELECT total_changes()";
 const COLLABORATE: &str = "INSERT INTO collaborators (repository_id, user_id, permission, created_us) \
      SELECT id, $1, 'write', 0 FROM repositories WHERE id > (SELECT MIN(id) FROM repositories) + $2 - 1 ORDER BY id LIMIT $3";
 const ADD_TEAM: &str = "INSERT INTO teams (organization_id, name, name_key, description, level, created_us) \
@@ -136,6 +140,7 @@ impl Dataset {
         if db.pick(false, true) {
             db.execute(INDEX_USERS, &[]).await?;
             db.execute(INDEX, &[]).await?;
+            merge(&db).await?;
         } else {
             server::restore(url, indexes).await?;
         }
@@ -182,6 +187,21 @@ async fn unchecked(db: &Db, sql: &str, args: &[Value]) -> Result<(), Failure> {
     }
     tx.execute(sql, args).await?;
     Ok(tx.commit().await?)
+}
+
+/// Merges segments of SQLite's index until there are none of one size. A merge without effect changes one row.
+async fn merge(db: &Db) -> Result<(), Failure> {
+    db.execute(PREPARE_MERGES, &[]).await?;
+    loop {
+        let mut tx = db.begin_relaxed().await?;
+        let (before,): (i64,) = tx.one(CHANGES, &[]).await?;
+        tx.execute(MERGE, &[]).await?;
+        let (after,): (i64,) = tx.one(CHANGES, &[]).await?;
+        tx.commit().await?;
+        if after - before < 2 {
+            return Ok(());
+        }
+    }
 }
 
 /// Adds the words and returns the number of each kind.

@@ -1,5 +1,6 @@
 //! URLs inside responses. All begin with the configured public URL, never with the `Host` of a request.
 
+use std::borrow::Cow;
 use std::sync::Arc;
 
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, percent_encode};
@@ -10,7 +11,7 @@ const RESERVED: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'_').remove(b
 /// Encodes one part of a path, or a value of a query.
 #[must_use]
 pub fn encode(bytes: &[u8]) -> String {
-    percent_encode(bytes, RESERVED).to_string()
+    Cow::from(percent_encode(bytes, RESERVED)).into_owned()
 }
 
 /// Encodes a path and keeps its slashes.
@@ -62,7 +63,7 @@ impl Links {
     pub fn repository(&self, owner: &str, name: &str) -> RepositoryLinks {
         RepositoryLinks {
             links: self.clone(),
-            path: format!("{}/{}", encode(owner.as_bytes()), encode(name.as_bytes())),
+            path: [encode(owner.as_bytes()).as_str(), "/", &encode(name.as_bytes())].concat(),
         }
     }
 }
@@ -90,21 +91,21 @@ impl RepositoryLinks {
     /// Returns the URL of the repository's page.
     #[must_use]
     pub fn html(&self) -> String {
-        format!("{}/{}", self.links.root, self.path)
+        [&*self.links.root, "/", &self.path].concat()
     }
 
     /// Returns the URL to clone by HTTP.
     #[must_use]
     pub fn clone_http(&self) -> String {
-        format!("{}/{}.git", self.links.root, self.path)
+        [&*self.links.root, "/", &self.path, ".git"].concat()
     }
 
     /// Returns the URL to clone by SSH: in the short form for port 22.
     #[must_use]
     pub fn clone_ssh(&self) -> String {
         match self.links.ssh.rsplit_once(':') {
-            Some((host, "22")) => format!("git@{host}:{}.git", self.path),
-            _ => format!("ssh://git@{}/{}.git", self.links.ssh, self.path),
+            Some((host, "22")) => ["git@", host, ":", &self.path, ".git"].concat(),
+            _ => ["ssh://git@", &self.links.ssh, "/", &self.path, ".git"].concat(),
         }
     }
 

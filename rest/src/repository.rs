@@ -161,7 +161,7 @@ impl Repository {
         };
         Ok(Self {
             id: repository.id,
-            full_name: format!("{}/{}", owner.username, repository.name),
+            full_name: [&owner.username, "/", &repository.name].concat(),
             owner: User::new(owner, links),
             name: repository.name,
             description: repository.description,

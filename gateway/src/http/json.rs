@@ -20,6 +20,11 @@ pub(crate) const CONTENT_TYPE_JSON: HeaderValue = HeaderValue::from_static("appl
 
 /// Most bytes that a cut text grows by: its mark, `,"truncated":true`.
 const MARK_BYTES: usize = 17;
+/// Bytes that the JSON of a value, and that of a page of a list, may have before its buffer grows.
+const VALUE_CAPACITY: usize = 256;
+const PAGE_CAPACITY: usize = 32 * 1024;
+/// Bytes of a text that are compared at once.
+const BLOCK_BYTES: usize = 8;
 
 /// Compact JSON in which `<`, `>`, `&`, U+2028 and U+2029 are written as `\u…`, so that the text is safe inside a web page.
 struct SafeFormatter;
@@ -28,7 +33,7 @@ impl Formatter for SafeFormatter {
     fn write_string_fragment<W: ?Sized + Write>(&mut self, writer: &mut W, fragment: &str) -> io::Result<()> {
         let bytes = fragment.as_bytes();
         let (mut start, mut at) = (0, 0);
-        while let Some(found) = bytes[at..].iter().position(|byte| matches!(byte, b'<' | b'>' | b'&' | 0xe2)) {
+        while let Some(found) = first_escaped(&bytes[at..]) {
             at += found;
             let (escape, length) = match &bytes[at..] {
                 [b'<', ..] => ("\\u003c", 1),
@@ -48,6 +53,16 @@ impl Formatter for SafeFormatter {
         }
         writer.write_all(&bytes[start..])
     }
+}
+
+/// Returns the place of the first byte that may begin a character that is escaped. A block has no branch for each byte, so the compiler
+/// compares all of its bytes at once.
+fn first_escaped(bytes: &[u8]) -> Option<usize> {
+    let may_begin = |byte: &u8| matches!(byte, b'<' | b'>' | b'&' | 0xe2);
+    let (blocks, _) = bytes.as_chunks::<BLOCK_BYTES>();
+    let has_none = |block: &&[u8; BLOCK_BYTES]| !block.iter().fold(false, |any, byte| any | may_begin(byte));
+    let start = blocks.iter().take_while(has_none).count() * BLOCK_BYTES;
+    bytes[start..].iter().position(may_begin).map(|found| start + found)
 }
 
 /// Returns the bytes with which `character` is written inside of a JSON string.
@@ -226,7 +241,7 @@ impl Unwritten {
     /// When the JSON has more bytes.
     pub(crate) fn try_write(&self, max_bytes: usize) -> Result<Vec<u8>, OverBudget> {
         let Some(payload) = self.take() else { return Err(OverBudget) };
-        let mut output = Output::keeping(256, max_bytes);
+        let mut output = Output::keeping(if self.is_page { PAGE_CAPACITY } else { VALUE_CAPACITY }, max_bytes);
         if payload.write(&mut output).is_ok() {
             return Ok(output.kept.unwrap_or_default());
         }

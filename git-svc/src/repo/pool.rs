@@ -61,6 +61,8 @@ struct Queue {
     jobs: VecDeque<Job>,
     /// Per worker: repositories to close before the next job.
     forget: Vec<Vec<RepositoryId>>,
+    /// Workers that wait for a job. Waking takes a system call, also if none waits.
+    waiting: usize,
     closed: bool,
 }
 
@@ -74,7 +76,7 @@ impl Pool {
     pub fn new(store: Arc<RepositoryStore>, options: PoolOptions) -> Result<Self, GitError> {
         set_library_options();
         let workers = options.workers.max(1);
-        let queue = Queue { jobs: VecDeque::new(), forget: vec![Vec::new(); workers], closed: false };
+        let queue = Queue { jobs: VecDeque::new(), forget: vec![Vec::new(); workers], waiting: 0, closed: false };
         let shared = Arc::new(Shared { store, options, queue: Mutex::new(queue), wake: Condvar::new() });
         let owner = Arc::new(Owner { shared: Arc::clone(&shared) });
         for index in 0..workers {
@@ -157,9 +159,12 @@ impl Shared {
             return Err(GitError::Overloaded);
         }
         queue.jobs.push_back(job);
+        let has_waiting = queue.waiting > 0;
         // Unlocked first, because the woken worker takes the lock at once.
         drop(queue);
-        self.wake.notify_one();
+        if has_waiting {
+            self.wake.notify_one();
+        }
         Ok(())
     }
 
@@ -171,7 +176,9 @@ impl Shared {
             let job = {
                 let mut queue = self.lock();
                 if queue.jobs.is_empty() && queue.forget[index].is_empty() && !queue.closed {
+                    queue.waiting += 1;
                     queue = self.wake.wait_timeout(queue, poll_interval).unwrap_or_else(PoisonError::into_inner).0;
+                    queue.waiting -= 1;
                 }
                 for id in std::mem::take(&mut queue.forget[index]) {
                     repos.open.remove(&id);

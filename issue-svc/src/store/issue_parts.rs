@@ -2,6 +2,9 @@
 //!
 //! Each part is looked up by the key of one issue at a time, in subqueries and joins: however large the planner thinks a page is, it
 //! cannot choose to read a whole table. Labels come as lines of one text, as both databases can make it; names have no ends of lines.
+//!
+//! Labels are sorted here, and each count is read by itself: for an order within an aggregate, and for a list of keys, SQLite makes a
+//! table with a cache of its own in each statement, which takes longer than the rest of it.
 
 use ferrite_proto::id::RepositoryId;
 use sqlx::FromRow;
@@ -9,20 +12,22 @@ use sqlx::FromRow;
 use crate::model::{FullIssue, Issue, Label, Milestone, PullRequest};
 
 /// The columns of the parts.
-pub(super) const COLUMNS: &str = ", (SELECT STRING_AGG(CAST(labels.id AS TEXT) || ' ' || labels.color || ' ' || labels.name, '\n' \
-     ORDER BY labels.name_key, labels.id) FROM issue_labels JOIN labels ON labels.id = issue_labels.label_id \
+pub(super) const COLUMNS: &str = ", (SELECT STRING_AGG(CAST(labels.id AS TEXT) || ' ' || labels.color || ' ' || labels.name, '\n') \
+     FROM issue_labels JOIN labels ON labels.id = issue_labels.label_id \
      WHERE issue_labels.issue_id = issues.id) AS label_lines, \
      pull_requests.head_repository_id, pull_requests.head_branch, pull_requests.base_branch, pull_requests.merged_us, \
      milestones.id AS found_milestone_id, milestones.title AS milestone_title, \
      milestones.description AS milestone_description, milestones.is_closed AS milestone_is_closed, \
      milestones.due_us AS milestone_due_us, milestones.closed_us AS milestone_closed_us, \
      milestones.created_us AS milestone_created_us, \
-     CASE WHEN milestones.id IS NOT NULL THEN (SELECT CAST(SUM(count) AS BIGINT) FROM issue_tallies \
-     WHERE issue_tallies.repository_id = milestones.repository_id AND list = 3 AND list_id = milestones.id AND block = -1 \
-     AND issue_tallies.class IN (0, 2)) END AS milestone_open_count, \
-     CASE WHEN milestones.id IS NOT NULL THEN (SELECT CAST(SUM(count) AS BIGINT) FROM issue_tallies \
-     WHERE issue_tallies.repository_id = milestones.repository_id AND list = 3 AND list_id = milestones.id AND block = -1 \
-     AND issue_tallies.class IN (1, 3)) END AS milestone_closed_count";
+     (SELECT count FROM issue_tallies WHERE issue_tallies.repository_id = milestones.repository_id AND list = 3 \
+     AND list_id = milestones.id AND block = -1 AND issue_tallies.class = 0) AS milestone_open_issues, \
+     (SELECT count FROM issue_tallies WHERE issue_tallies.repository_id = milestones.repository_id AND list = 3 \
+     AND list_id = milestones.id AND block = -1 AND issue_tallies.class = 1) AS milestone_closed_issues, \
+     (SELECT count FROM issue_tallies WHERE issue_tallies.repository_id = milestones.repository_id AND list = 3 \
+     AND list_id = milestones.id AND block = -1 AND issue_tallies.class = 2) AS milestone_open_pulls, \
+     (SELECT count FROM issue_tallies WHERE issue_tallies.repository_id = milestones.repository_id AND list = 3 \
+     AND list_id = milestones.id AND block = -1 AND issue_tallies.class = 3) AS milestone_closed_pulls";
 /// The tables of issues with their parts.
 pub(super) const FROM: &str = " FROM issues LEFT JOIN milestones ON milestones.id = issues.milestone_id \
      LEFT JOIN pull_requests ON pull_requests.issue_id = issues.id";
@@ -46,8 +51,10 @@ pub(super) struct PartsRow {
     milestone_due_us: Option<i64>,
     milestone_closed_us: Option<i64>,
     milestone_created_us: Option<i64>,
-    milestone_open_count: Option<i64>,
-    milestone_closed_count: Option<i64>,
+    milestone_open_issues: Option<i64>,
+    milestone_closed_issues: Option<i64>,
+    milestone_open_pulls: Option<i64>,
+    milestone_closed_pulls: Option<i64>,
 }
 
 impl PartsRow {
@@ -55,7 +62,8 @@ impl PartsRow {
     pub(super) fn complete(self, issue: Issue) -> FullIssue {
         let repository = issue.repository;
         let lines = self.label_lines.as_deref().unwrap_or_default().lines();
-        let labels = lines.filter_map(|line| label(repository, line)).collect();
+        let mut labels: Vec<_> = lines.filter_map(|line| label(repository, line)).collect();
+        labels.sort_by_cached_key(|label| (label.name.to_lowercase(), label.id));
         let pull_request = self.head_repository_id.map(|head_repository_id| PullRequest {
             head_repository_id,
             head_branch: self.head_branch.unwrap_or_default(),
@@ -72,8 +80,8 @@ impl PartsRow {
             due_us: self.milestone_due_us,
             closed_us: self.milestone_closed_us,
             created_us: self.milestone_created_us.unwrap_or_default(),
-            open_count: self.milestone_open_count.unwrap_or_default(),
-            closed_count: self.milestone_closed_count.unwrap_or_default(),
+            open_count: self.milestone_open_issues.unwrap_or(0) + self.milestone_open_pulls.unwrap_or(0),
+            closed_count: self.milestone_closed_issues.unwrap_or(0) + self.milestone_closed_pulls.unwrap_or(0),
         });
         FullIssue { issue, labels, milestone, pull_request }
     }

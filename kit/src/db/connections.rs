@@ -6,7 +6,8 @@
 //!
 //! A quarter of the connections is for lookups, whose statements are planned once for each connection. Else PostgreSQL compares the cost
 //! of such a plan with that of plans for given arguments, also of times when the tables were smaller, and may plan a lookup for each
-//! execution, which takes several times as long as the lookup itself.
+//! execution, which takes several times as long as the lookup itself. An eighth is for pages of searches, which are planned likewise: they
+//! are found by more than keys, and must not keep lookups waiting.
 //!
 //! Not here: running statements, which is in `query`.
 
@@ -40,6 +41,8 @@ struct Inner {
     pool: PgPool,
     /// The connections for lookups; `None` if this pool is for them, too.
     lookups: Option<PgConnections>,
+    /// The connections for pages; `None` if this pool is for them, too.
+    pages: Option<PgConnections>,
     /// As many as the pool may have connections. A caller with a permit waits for nobody else.
     permits: Arc<Semaphore>,
     /// Connections between two statements, the one used last at the end.
@@ -67,17 +70,22 @@ impl std::fmt::Debug for PgConnections {
 }
 
 impl PgConnections {
-    /// Takes connections from `pool`, and those for lookups from `lookups`. Nothing else may use the pools.
-    pub(super) fn new(pool: PgPool, lookups: Option<PgPool>) -> Self {
+    /// Takes connections from `pool`, those for lookups from `lookups`, and those for pages from `pages`. Nothing else may use the pools.
+    pub(super) fn new(pool: PgPool, lookups: Option<PgPool>, pages: Option<PgPool>) -> Self {
         let permits = usize::try_from(pool.options().get_max_connections()).unwrap_or(usize::MAX);
         let permits = Arc::new(Semaphore::new(permits.min(Semaphore::MAX_PERMITS)));
-        let lookups = lookups.map(|pool| Self::new(pool, None));
-        Self(Arc::new(Inner { pool, lookups, permits, idle: Mutex::default() }))
+        let [lookups, pages] = [lookups, pages].map(|pool| pool.map(|pool| Self::new(pool, None, None)));
+        Self(Arc::new(Inner { pool, lookups, pages, permits, idle: Mutex::default() }))
     }
 
     /// Returns the number of connections of `max_connections` that are for lookups.
     pub(super) fn lookup_share(max_connections: u32) -> u32 {
         if max_connections < 2 { 0 } else { (max_connections / 4).max(1) }
+    }
+
+    /// Returns the number of connections of `max_connections` that are for pages.
+    pub(super) fn page_share(max_connections: u32) -> u32 {
+        max_connections / 8
     }
 
     /// Returns the pool, for its settings.
@@ -90,18 +98,29 @@ impl PgConnections {
         self.0.lookups.as_ref().unwrap_or(self)
     }
 
+    /// Returns the connections for pages.
+    pub(super) fn pages(&self) -> &Self {
+        self.0.pages.as_ref().unwrap_or(self)
+    }
+
+    /// Returns the connections of the other pools.
+    fn others(&self) -> impl Iterator<Item = &Self> {
+        [&self.0.lookups, &self.0.pages].into_iter().flatten()
+    }
+
     /// Returns the largest number of connections.
     pub(super) fn max_connections(&self) -> u32 {
-        let lookups = self.0.lookups.as_ref().map_or(0, Self::max_connections);
-        self.0.pool.options().get_max_connections() + lookups
+        self.0.pool.options().get_max_connections() + self.others().map(Self::max_connections).sum::<u32>()
     }
 
     /// Returns the number of open connections, and how many of them are in use.
     pub(super) fn counts(&self) -> (u32, u32) {
         let open = self.0.pool.size();
         let waiting = u32::try_from(self.0.pool.num_idle() + self.idle().len()).unwrap_or(u32::MAX);
-        let (more, more_in_use) = self.0.lookups.as_ref().map_or((0, 0), Self::counts);
-        (open + more, open.saturating_sub(waiting) + more_in_use)
+        let own = (open, open.saturating_sub(waiting));
+        self.others()
+            .map(Self::counts)
+            .fold(own, |(open, in_use), (more, more_in_use)| (open + more, in_use + more_in_use))
     }
 
     /// Takes a free connection, or opens one.
@@ -187,8 +206,8 @@ impl PgConnections {
             let closed = self.0.pool.close();
             drop(std::mem::take(&mut *self.idle()));
             closed.await;
-            if let Some(lookups) = &self.0.lookups {
-                lookups.close().await;
+            for other in self.others() {
+                other.close().await;
             }
         })
     }

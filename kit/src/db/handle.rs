@@ -18,6 +18,7 @@ use super::connections::PgConnections;
 use super::error::DbError;
 use super::lock;
 use super::measure::{POSTGRES, SQLITE, measured, measured_wait};
+use super::sqlite_readers::SqliteReaders;
 use super::wal_index::{WalIndex, WalState};
 use crate::secret::Secret;
 
@@ -41,7 +42,7 @@ const POSTGRES_RELAXED: &str = "BEGIN; SET LOCAL synchronous_commit TO OFF";
 /// that hangs, or whose machine is gone, loses the locks of its open transaction: others wait for them.
 const POSTGRES_SESSION: &str =
     "SET jit = off; SET max_parallel_workers_per_gather = 0; SET idle_in_transaction_session_timeout = '15s'";
-const POSTGRES_LOOKUP_SESSION: &str =
+const POSTGRES_PLANNED_ONCE_SESSION: &str =
     "SET jit = off; SET max_parallel_workers_per_gather = 0; SET plan_cache_mode = force_generic_plan";
 
 /// Counts statements in the metrics of the process: `kind` is `statement`, or `transaction` for those that begin or end one.
@@ -84,7 +85,7 @@ pub struct Db {
 #[derive(Clone, Debug)]
 pub(super) enum Pools {
     Postgres(PgConnections),
-    Sqlite { read: SqlitePool, write: SqlitePool, file: PathBuf, index: Option<WalIndex> },
+    Sqlite { read: SqliteReaders, write: SqlitePool, file: PathBuf, index: Option<WalIndex> },
 }
 
 /// A write transaction. Rolled back if it is dropped without [`Tx::commit`].
@@ -116,10 +117,14 @@ impl Db {
         if text.starts_with("postgres://") || text.starts_with("postgresql://") {
             let options = PgConnectOptions::from_str(text).map_err(|_| DbError::Url)?;
             let options = options.statement_cache_capacity(MAX_PREPARED_STATEMENTS);
-            let share = PgConnections::lookup_share(max_connections);
-            let pool = postgres_pool(max_connections - share, POSTGRES_SESSION).connect_with(options.clone()).await?;
-            let lookups = (share > 0).then(|| postgres_pool(share, POSTGRES_LOOKUP_SESSION).connect_lazy_with(options));
-            return Ok(Self::with_pools(Pools::Postgres(PgConnections::new(pool, lookups))));
+            let shares = [PgConnections::lookup_share(max_connections), PgConnections::page_share(max_connections)];
+            let rest = max_connections - shares.iter().sum::<u32>();
+            let pool = postgres_pool(rest, POSTGRES_SESSION).connect_with(options.clone()).await?;
+            let [lookups, pages] = shares.map(|share| {
+                let pool = || postgres_pool(share, POSTGRES_PLANNED_ONCE_SESSION).connect_lazy_with(options.clone());
+                (share > 0).then(pool)
+            });
+            return Ok(Self::with_pools(Pools::Postgres(PgConnections::new(pool, lookups, pages))));
         }
         if text.starts_with("sqlite://") {
             return Self::open_sqlite(text).await;
@@ -152,7 +157,7 @@ impl Db {
         let read = pool().max_connections(MAX_SQLITE_READERS).connect_with(options.pragma("query_only", "on")).await?;
         let (mode,): (String,) = sqlx::query_as("PRAGMA journal_mode").fetch_one(&read).await?;
         let index = if mode == "wal" { WalIndex::open(&file) } else { None };
-        Ok(Self::with_pools(Pools::Sqlite { read, write, file, index }))
+        Ok(Self::with_pools(Pools::Sqlite { read: SqliteReaders::new(read), write, file, index }))
     }
 
     fn with_pools(pools: Pools) -> Self {
@@ -213,9 +218,9 @@ impl Db {
         match &self.pools {
             Pools::Postgres(connections) => connections.counts(),
             Pools::Sqlite { read, write, .. } => {
-                let open = read.size() + write.size();
-                let idle = u32::try_from(read.num_idle() + write.num_idle()).unwrap_or(u32::MAX);
-                (open, open.saturating_sub(idle))
+                let (open, in_use) = read.counts();
+                let idle_writers = u32::try_from(write.num_idle()).unwrap_or(u32::MAX);
+                (open + write.size(), in_use + write.size().saturating_sub(idle_writers))
             }
         }
     }

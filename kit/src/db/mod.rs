@@ -18,6 +18,7 @@ mod migrate;
 mod pool_metrics;
 mod query;
 mod reach;
+mod sqlite_readers;
 mod value;
 mod wal_index;
 

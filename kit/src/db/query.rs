@@ -62,12 +62,24 @@ macro_rules! read_postgres {
     }};
 }
 
+/// Runs a reading statement on SQLite.
+macro_rules! read_sqlite {
+    ($readers:expr, $fetch:ident, $sql:expr, $args:expr) => {{
+        let mut lease = $readers.lease().await?;
+        let found = sqlite($sql, $args).$fetch(lease.connection()).await?;
+        $readers.put_back(lease);
+        found
+    }};
+}
+
 /// The kind of a query, which decides how PostgreSQL plans it.
 #[derive(Clone, Copy, Debug)]
 enum QueryKind {
     Any,
     /// Planned without regard to the arguments.
     Lookup,
+    /// The same on other connections.
+    Page,
 }
 
 /// A row of one of the drivers, before its type is known. The functions that fetch have no type parameters and return boxed
@@ -139,7 +151,11 @@ impl Db {
     /// # Errors
     /// When the database fails.
     pub async fn lookup<T: Row>(&self, sql: &str, args: &[Value]) -> Result<Option<T>, DbError> {
-        Ok(self.fetch_all(sql, args, QueryKind::Lookup).await?.read()?.into_iter().next())
+        match self.pools {
+            Pools::Postgres(_) => Ok(self.lookup_all(sql, args).await?.into_iter().next()),
+            // The thread of the connection passes on one row and nothing after it.
+            Pools::Sqlite { .. } => self.optional(sql, args).await,
+        }
     }
 
     /// Returns all rows of a lookup, as [`Db::lookup`]. No limit that is an argument may decide about its plan.
@@ -148,6 +164,15 @@ impl Db {
     /// When the database fails.
     pub async fn lookup_all<T: Row>(&self, sql: &str, args: &[Value]) -> Result<Vec<T>, DbError> {
         self.fetch_all(sql, args, QueryKind::Lookup).await?.read()
+    }
+
+    /// Returns all rows of a page of a search, which PostgreSQL plans once for each connection, as a lookup. The plan must not depend on
+    /// arguments that are limits, or on how many rows match.
+    ///
+    /// # Errors
+    /// When the database fails.
+    pub async fn page<T: Row>(&self, sql: &str, args: &[Value]) -> Result<Vec<T>, DbError> {
+        self.fetch_all(sql, args, QueryKind::Page).await?.read()
     }
 
     /// Returns all rows of a query. The caller must limit their number.
@@ -234,7 +259,7 @@ impl Db {
                 Pools::Postgres(connections) => {
                     read_postgres!(connections, fetch_optional, sql, args).map(RawRow::Postgres)
                 }
-                Pools::Sqlite { read, .. } => sqlite(sql, args).fetch_optional(read).await?.map(RawRow::Sqlite),
+                Pools::Sqlite { read, .. } => read_sqlite!(read, fetch_optional, sql, args).map(RawRow::Sqlite),
             })
         };
         Box::pin(measured(self.pick(POSTGRES, SQLITE), sql, run))
@@ -253,10 +278,11 @@ impl Db {
                     let connections = match kind {
                         QueryKind::Any => connections,
                         QueryKind::Lookup => connections.lookups(),
+                        QueryKind::Page => connections.pages(),
                     };
                     RawRows::Postgres(read_postgres!(connections, fetch_all, sql, args))
                 }
-                Pools::Sqlite { read, .. } => RawRows::Sqlite(sqlite(sql, args).fetch_all(read).await?),
+                Pools::Sqlite { read, .. } => RawRows::Sqlite(read_sqlite!(read, fetch_all, sql, args)),
             })
         };
         Box::pin(measured(self.pick(POSTGRES, SQLITE), sql, run))

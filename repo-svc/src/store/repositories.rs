@@ -3,6 +3,8 @@
 //! Not here: lookups (`repository_lookup`), lists and searches (`repository_lists`), and the effects of events of the git store
 //! (`repository_sizes`).
 
+pub(super) mod packed;
+
 use std::sync::Arc;
 
 use ferrite_kit::args;

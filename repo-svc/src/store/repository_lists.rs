@@ -9,8 +9,8 @@ use ferrite_kit::page::Page;
 use ferrite_proto::id::UserId;
 
 use super::relations::Relation;
-use super::repositories::columns;
-use super::repositories::{Repository, RepositoryStore};
+use super::repositories::packed;
+use super::repositories::{Repository, RepositoryStore, columns};
 use super::search;
 use super::teams::Team;
 use super::visibility;
@@ -40,10 +40,16 @@ macro_rules! related {
         }
     };
 }
+/// Most rows of a page that is planned once; a constant of the statement.
+pub(super) const MAX_SHORT_PAGE_SIZE: i64 = 50;
 /// Reads the rows of a page whose ids are known, and counts the list; the viewer's id follows. `CROSS JOIN` makes SQLite join in this
 /// order.
 const PAGE: &str = ", (SELECT COUNT(*) FROM found) AS total FROM page g CROSS JOIN repositories r CROSS JOIN users u \
      CROSS JOIN placements p LEFT JOIN collaborators c ON c.repository_id = g.id AND c.user_id = ";
+/// Ends the ids of a page that is planned once. Without this limit, which is no argument, PostgreSQL would expect a tenth of all ids.
+const OF_SHORT_PAGE: &str = ") f LIMIT 50) ";
+/// The same on SQLite, with all rows as one value.
+const PACKED_PAGE: &str = "SELECT (SELECT COUNT(*) FROM found) AS total, ";
 const OF_PAGE: &str = " WHERE r.id = g.id AND u.id = r.owner_id AND p.repository_id = g.id";
 /// Most rows of a page that is cached: each takes about a kilobyte.
 const MAX_CACHED_PAGE_SIZE: i64 = 50;
@@ -66,6 +72,17 @@ pub(super) struct ListQueries {
     order: Order,
     /// True if the ids are found by an index and materialized before they are ordered (see [`search::found`]).
     is_gathered: bool,
+}
+
+/// How a page of a list is read.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct PagePlan {
+    pub(super) order: Order,
+    /// True if the ids are materialized before they are ordered (see [`search::found`]).
+    pub(super) is_gathered: bool,
+    /// True if neither the number of ids nor a limit that is an argument may change the plan, so that PostgreSQL needs to plan the statement
+    /// only once for each connection: planning takes longer than such a search.
+    pub(super) is_planned_once: bool,
 }
 
 /// The queries of a relation.
@@ -223,41 +240,62 @@ impl RepositoryStore {
     ) -> Result<(Vec<Repository>, i64), DbError> {
         let find = |query: &mut Query| filter(query.push(found));
         let count = Some(|query: &mut Query| filter(query.push(count)));
-        self.page((order, is_gathered), (find, count), viewer, page).await
+        let plan = PagePlan { order, is_gathered, is_planned_once: false };
+        self.page(plan, (find, count), viewer, page).await
     }
 
-    /// Finds the ids of a list and reads whole rows for one page of them. The same statement counts the ids, except for a page behind the
-    /// last one, which has no row to carry the count: `count` does, or it is zero.
+    /// Finds the ids of a list and reads whole rows for one page of them. The same statement counts the ids; on PostgreSQL not for a page
+    /// behind the last one, which has no row to carry the count: `count` does, or it is zero.
     pub(super) async fn page(
         &self,
-        ([ids, whole], is_gathered): (Order, bool),
+        PagePlan { order: [ids, whole], is_gathered, is_planned_once }: PagePlan,
         (find, count): (impl Fn(&mut Query), Option<impl Fn(&mut Query)>),
         viewer: &Viewer,
         page: Page,
     ) -> Result<(Vec<Repository>, i64), DbError> {
         let mut query = Query::new(search::found(is_gathered));
         find(&mut query);
-        query.push("), page AS (SELECT f.id, f.place FROM found f").push(ids);
-        query.push(" LIMIT ").bind(page.size()).push(" OFFSET ").bind(page.offset()).push(") ");
+        query.push("), page AS (").push(if is_planned_once { "SELECT * FROM (" } else { "" });
+        query.push("SELECT f.id, f.place FROM found f").push(ids);
+        query.push(" LIMIT ").bind(page.size()).push(" OFFSET ").bind(page.offset());
+        query.push(if is_planned_once { OF_SHORT_PAGE } else { ") " });
+        if self.db.pick(false, true) {
+            query.push(PACKED_PAGE).push(packed::PACKED);
+        }
         columns(&mut query, PAGE, viewer);
-        query.push(OF_PAGE).push(whole);
-        let read = async {
-            let rows: Vec<PageRow> = self.db.all(query.sql(), query.args()).await?;
-            let total = match (rows.first(), count) {
-                (Some(first), _) => first.total,
-                (None, Some(count)) if page.offset() > 0 => {
-                    let mut query = Query::new("");
-                    count(&mut query);
-                    self.db.one::<(i64,)>(query.sql(), query.args()).await?.0
-                }
-                (None, _) => 0,
-            };
-            Ok((rows.into_iter().map(|row| row.repository).collect(), total))
-        };
+        query.push(OF_PAGE).push(whole).push(self.db.pick("", ")"));
+        let read = self.read_page((&query, is_planned_once), count, page);
         if page.size() > MAX_CACHED_PAGE_SIZE {
             return read.await;
         }
         // The viewer is in the text and the arguments.
         self.pages.get_or_query(&self.db, (query.sql().to_owned(), query.args().to_vec()), read).await
+    }
+
+    /// Runs the statement of [`Self::page`].
+    async fn read_page(
+        &self,
+        (query, is_planned_once): (&Query, bool),
+        count: Option<impl Fn(&mut Query)>,
+        page: Page,
+    ) -> Result<(Vec<Repository>, i64), DbError> {
+        if self.db.pick(false, true) {
+            let (total, rows): (i64, String) = self.db.one(query.sql(), query.args()).await?;
+            return Ok((packed::unpack(&rows)?, total));
+        }
+        let rows: Vec<PageRow> = match is_planned_once {
+            true => self.db.page(query.sql(), query.args()).await?,
+            false => self.db.all(query.sql(), query.args()).await?,
+        };
+        let total = match (rows.first(), count) {
+            (Some(first), _) => first.total,
+            (None, Some(count)) if page.offset() > 0 => {
+                let mut query = Query::new("");
+                count(&mut query);
+                self.db.one::<(i64,)>(query.sql(), query.args()).await?.0
+            }
+            (None, _) => 0,
+        };
+        Ok((rows.into_iter().map(|row| row.repository).collect(), total))
     }
 }

@@ -87,3 +87,14 @@ proptest! {
         }
     }
 }
+
+proptest! {
+    #[test]
+    fn a_text_is_escaped_wherever_its_characters_are(text in "[a-e<>&\u{2027}-\u{202a}â\"\n]{0,40}") {
+        let encoded = String::from_utf8(encode(&text)).unwrap();
+        let read: String = serde_json::from_str(&encoded).unwrap();
+        prop_assert_eq!(read, text);
+        let is_safe = !encoded.contains(['<', '>', '&', '\u{2028}', '\u{2029}']);
+        prop_assert!(is_safe, "{}", encoded);
+    }
+}

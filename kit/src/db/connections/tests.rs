@@ -13,6 +13,7 @@ const SLEEP: &str = "SELECT CAST(1 AS BIGINT) FROM (SELECT pg_sleep(0.1)) AS sle
 const TERMINATE: &str = "SELECT COUNT(pg_terminate_backend(pid)) FROM pg_stat_activity \
      WHERE datname = current_database() AND pid <> pg_backend_pid()";
 const NUMBER: &str = "SELECT CAST($1 AS BIGINT)";
+const PLAN_MODE: &str = "SELECT current_setting('plan_cache_mode')";
 const WAIT: Duration = Duration::from_secs(20);
 
 /// Runs a test on a database of PostgreSQL that is opened with so many connections.
@@ -103,6 +104,19 @@ async fn a_statement_that_fails_leaves_its_connection_usable() {
             db.all::<(i64,)>("SELECT missing", &[]).await.unwrap_err();
             assert_eq!(db.one::<(i64,)>(NUMBER, &crate::args![number]).await.unwrap(), (number,));
         }
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn lookups_and_pages_are_planned_without_their_arguments() {
+    on_postgres(8, |db, _| async move {
+        let other: (String,) = db.one(PLAN_MODE, &[]).await.unwrap();
+        let lookups: Vec<(String,)> = db.lookup_all(PLAN_MODE, &[]).await.unwrap();
+        let pages: Vec<(String,)> = db.page(PLAN_MODE, &[]).await.unwrap();
+        let once = [("force_generic_plan".to_owned(),)];
+        assert_eq!((other.0.as_str(), &lookups[..], &pages[..]), ("auto", &once[..], &once[..]));
+        assert!(db.connections().0 <= 8, "{:?}", db.connections());
     })
     .await;
 }

@@ -18,6 +18,9 @@ const ADD_MANY: &str = "WITH RECURSIVE numbers (i) AS (SELECT 1 UNION ALL SELECT
      issues_version, refs_number, created_us, updated_us) \
      SELECT $1, name, name, '', '', '', 'ready', i % 7 = 0, $3, $3, $3, 'main', i * 31 % 50, i % 9, 0, 1, 0, 0, 0, i, i * 17 % 400 \
      FROM named";
+/// Gives some repositories values that are not the usual ones, and characters that JSON escapes.
+const VARY: &str = "UPDATE repositories SET description = $1, topics = $2, is_archived = $3, is_wiki_public = $3, mirror_error = $1, \
+     mirror_interval_secs = 28800, size_bytes = 9007199254740993, parent_id = id - 1 WHERE id % 5 = 0";
 const PLACE_ALL: &str =
     "INSERT INTO placements (repository_id, store, epoch) SELECT id, 'default', 1 FROM repositories";
 const INDEX_ALL: &str = "INSERT INTO repositories_text (rowid, name_key, description_key) \
@@ -104,6 +107,21 @@ async fn the_first_rows_are_read_for_a_common_part_only() {
         assert_eq!(find("common-", 5).await, (5, true, 1));
         assert_eq!(find("rarely-found", 5).await, (1, false, 2));
         assert_eq!(find("common-", 50).await, (35, false, 2));
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn a_page_has_the_rows_that_are_found_one_by_one() {
+    on_both(async |db: Db| {
+        let store = filled(&db).await;
+        let text = "\"quoted\" \\ \u{1}\u{7f}\n\u{2028} é 日本 🦀";
+        db.execute(VARY, &args![text, "a,b", true]).await.unwrap();
+        let found =
+            store.search(&RepositorySearch::default(), &Viewer::of(None), Page::nearest(1, 50, 50)).await.unwrap();
+        let ids: Vec<i64> = found.repositories.iter().map(|row| row.id).collect();
+        assert_eq!(found.repositories, store.find_many(&ids).await.unwrap());
+        assert!(found.repositories.iter().any(|row| row.description == text && row.parent_id.is_some()));
     })
     .await;
 }
