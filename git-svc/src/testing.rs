@@ -16,7 +16,7 @@ use git2::Oid;
 use crate::{
     admission::backlog::Backlogs,
     db::{RepositoryTable, migrations},
-    disk::repositories::RepositoryStore,
+    disk::{loose_objects::NewObject, repositories::RepositoryStore},
     git::command::{Git, GitOptions},
     ref_updates::{HOOK_SVC, ISSUE_SVC, REPO_SVC, RefUpdater},
     repo::{
@@ -78,6 +78,14 @@ impl TestRepo {
         let tree = repo.find_tree(repo.treebuilder(None).unwrap().write().unwrap()).unwrap();
         let who = git2::Signature::new("Ada", "ada@example.com", &git2::Time::new(0, 0)).unwrap();
         repo.commit(None, &who, &who, message, &tree, &[]).unwrap()
+    }
+
+    /// Returns objects of the repository as they are written.
+    pub(crate) fn objects(&self, ids: &[Oid]) -> Vec<NewObject> {
+        let repo = git2::Repository::open_bare(self.store.path(self.id)).unwrap();
+        let odb = repo.odb().unwrap();
+        let object = |id: &Oid| odb.read(*id).unwrap();
+        ids.iter().map(|id| NewObject::new(object(id).kind(), object(id).data().to_vec()).unwrap()).collect()
     }
 }
 

@@ -1,4 +1,4 @@
-//! Rules of texts that issue-svc and the gateway share: the bounds that keep the time to parse Markdown linear, and the mentions and
+//! Rules of texts that the gateway, issue-svc and git-svc share: the bounds that keep the time to parse Markdown linear, and the mentions and
 //! references in plain text.
 //!
 //! Pure functions over texts of any content, each in time linear in the length of its text.

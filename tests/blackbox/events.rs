@@ -38,7 +38,8 @@ async fn a_push_is_recorded_once_and_delivered(cluster: &Cluster) {
     git.small("work").await;
     git.run("work", &["push", "-q", &ada.git_url(&ada.name, "recorded"), "main", "main:side", "main:refs/tags/t"])
         .await;
-    ada.put(&ada.repo("recorded", "/contents/x"), &json!({"message": "m", "content": ""})).await.expect(201);
+    let naming_an_issue = json!({"message": "see #1", "content": ""});
+    ada.put(&ada.repo("recorded", "/contents/x"), &naming_an_issue).await.expect(201);
     let events = format!("FROM outbox WHERE repository_id = {id} AND kind = 'refs.updated'");
     // Both move the default branch, which is told to repo-svc, hook-svc and issue-svc.
     wait_for(cluster, Role::Git, format!("SELECT COUNT(*) {events} AND delivered_us IS NOT NULL"), 6).await;
@@ -54,6 +55,10 @@ async fn a_push_is_recorded_once_and_delivered(cluster: &Cluster) {
     wait_for(cluster, Role::Repo, delivered.clone(), 3).await;
     wait_for(cluster, Role::Git, format!("SELECT COUNT(*) {events}"), 8).await;
     wait_for(cluster, Role::Hook, delivered.clone(), 3).await;
+    ada.put(&ada.repo("recorded", "/contents/y"), &json!({"message": "m", "content": ""})).await.expect(201);
+    // A commit by API that names no issue, and an update of another branch, are told to repo-svc and hook-svc.
+    wait_for(cluster, Role::Git, format!("SELECT COUNT(*) {events}"), 10).await;
+    wait_for(cluster, Role::Hook, delivered.clone(), 4).await;
     wait_for(cluster, Role::Issue, delivered, 2).await;
 }
 

@@ -11,7 +11,7 @@ use git2::Oid;
 use uuid::Uuid;
 
 use super::repositories::RepositoryTable;
-use crate::{repo::refs::RefEdit, types::push_options::PushOptions};
+use crate::{disk::loose_objects::NewObject, repo::refs::RefEdit, types::push_options::PushOptions};
 
 /// Object id of 40 zeros: no object.
 pub(crate) const ZERO: &str = "0000000000000000000000000000000000000000";
@@ -87,12 +87,12 @@ pub(crate) struct RefTransaction {
     pub(crate) edits: Vec<RefEdit>,
     /// Push options (`git push -o`).
     pub(crate) options: PushOptions,
-    /// Loose objects that were written for this update and may not be synced to disk yet.
-    pub(crate) objects: Vec<Oid>,
+    /// Objects that the update needs and that are still to be written.
+    pub(crate) objects: Vec<NewObject>,
 }
 
 impl RefTransaction {
-    /// Creates an update that changes no issues, without push options and without objects to sync.
+    /// Creates an update that changes no issues, without push options and without objects to write.
     pub(crate) fn new(kind: UpdateKind, user: i64, edits: Vec<RefEdit>) -> Self {
         let (issue_reach, options) = (IssueReach::None, PushOptions::default());
         Self { kind, user, issue_reach, edits, options, objects: Vec::new() }

@@ -1,7 +1,6 @@
 //! `fsync` of files, folders and folder trees, and the threads that wait for those of writes. Not here: which files a write must sync.
 
 use std::{
-    collections::BTreeSet,
     fs, io,
     path::{Path, PathBuf},
     sync::{
@@ -97,24 +96,6 @@ pub(crate) fn sync_tree(root: &Path) -> Result<(), GitError> {
         }
     }
     sync_all(&paths)
-}
-
-/// Syncs the loose files of `objects`, then the folders that hold them. Objects that are in packs are skipped, and those that maintenance
-/// packs meanwhile: their pack was synced first. The caller syncs `objects` itself.
-///
-/// Objects that existed before the write are synced too: git does not write an object again that an earlier, unacknowledged
-/// attempt left behind, and that file may be unsynced.
-pub(crate) fn sync_objects(repository: &Path, objects: &[git2::Oid]) -> Result<(), GitError> {
-    let mut folders = BTreeSet::new();
-    for id in objects {
-        let hex = id.to_string();
-        let (folder, file) = hex.split_at(2);
-        let folder = repository.join("objects").join(folder);
-        if sync_if_present(&folder.join(file))? {
-            folders.insert(folder);
-        }
-    }
-    folders.iter().try_for_each(|folder| sync_if_present(folder).map(drop))
 }
 
 #[cfg(test)]

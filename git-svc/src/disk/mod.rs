@@ -5,6 +5,7 @@
 pub(crate) mod assets;
 pub(crate) mod durable;
 pub(crate) mod full;
+pub(crate) mod loose_objects;
 pub(crate) mod packs;
 pub mod repositories;
 pub(crate) mod space;

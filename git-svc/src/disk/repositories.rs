@@ -23,8 +23,9 @@ use sha2::{Digest as _, Sha256};
 use uuid::Uuid;
 
 use super::{
-    durable::{self, SyncThreads, sync, sync_all, sync_if_present, sync_tree},
+    durable::{SyncThreads, sync, sync_all, sync_if_present, sync_tree},
     full::classify_disk_full,
+    loose_objects::{NewObject, write_objects},
     usage::{DiskUsage, DiskUsageCache},
 };
 use crate::types::{
@@ -286,15 +287,16 @@ impl RepositoryStore {
         self.root.join("incoming").join(format!("{id}-file-{}", Uuid::new_v4()))
     }
 
-    /// Syncs and counts loose objects that were just written, as [`durable::sync_objects`] does. Blocking.
+    /// Writes and counts loose objects, as [`write_objects`] does. Returns whether the caller has to sync the folder of objects. Blocking.
     ///
     /// # Errors
-    /// `Io`.
-    pub(crate) fn sync_objects(&self, id: RepositoryId, objects: &[git2::Oid]) -> Result<(), GitError> {
+    /// `StoreFull`, and `Io`.
+    pub(crate) fn write_objects(&self, id: RepositoryId, new: &[NewObject]) -> Result<bool, GitError> {
         let path = self.path(id);
-        durable::sync_objects(&path, objects)?;
-        self.usages.update_loose(id, &path, objects);
-        Ok(())
+        let has_new_folder = write_objects(&path.join("objects"), new)?;
+        let ids: Vec<_> = new.iter().map(NewObject::id).collect();
+        self.usages.update_loose(id, &path, &ids);
+        Ok(has_new_folder)
     }
 
     /// Makes the names of a push's packs durable, and counts the packs: git syncs the pack files, but not the folder that it moves them

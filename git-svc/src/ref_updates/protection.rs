@@ -11,7 +11,7 @@ use crate::{
     repo::{pool::Pool, refs::RefEdit},
     types::{
         denial::Denial,
-        protection::{Actor, Rules},
+        protection::{Actor, EffectiveRule, Rules},
         rpc_error::RpcError,
     },
 };
@@ -33,6 +33,18 @@ impl BranchProtection {
         self.table.list(id).await
     }
 
+    /// Returns why the rules do not allow a commit that is made on top of its branch, or with a new branch; `None` if they do. It takes no
+    /// commits away, so it is judged before it is written. The caller holds the repository's write lock, so that no rule changes meanwhile.
+    pub(crate) async fn check_commit(
+        &self,
+        id: RepositoryId,
+        actor: &Actor,
+        edit: &RefEdit,
+    ) -> Result<Option<Denial>, RpcError> {
+        let rules = self.rules(id).await?;
+        Ok(effective_rule(&rules, actor, edit).and_then(|rule| rule.deny(false)))
+    }
+
     /// Returns one verdict for each edit, in their order: `None` where the rules allow it.
     ///
     /// An edit is judged by its `old` and `new` ids alone; the ref's current value is not read. The caller holds the repository's
@@ -50,8 +62,7 @@ impl BranchProtection {
         }
         let mut moves = Vec::new();
         for (index, edit) in edits.iter().enumerate() {
-            let rule = edit.name.as_bytes().strip_prefix(b"refs/heads/").and_then(|name| rules.effective(name, actor));
-            let Some(rule) = rule else { continue };
+            let Some(rule) = effective_rule(&rules, actor, edit) else { continue };
             verdicts[index] = rule.deny(edit.new.is_none());
             if let (None, false, Some(old), Some(new)) = (verdicts[index], rule.allow_force, edit.old, edit.new) {
                 moves.push((index, old, new));
@@ -66,6 +77,11 @@ impl BranchProtection {
         }
         Ok(verdicts)
     }
+}
+
+/// Returns what the rules of a branch say to a user, if the ref is a branch with rules.
+fn effective_rule(rules: &Rules, actor: &Actor, edit: &RefEdit) -> Option<EffectiveRule> {
+    edit.name.as_bytes().strip_prefix(b"refs/heads/").and_then(|name| rules.effective(name, actor))
 }
 
 /// Returns whether moving a branch from `old` to `new` removes commits from it. True also if libgit2 cannot compare them, for

@@ -264,7 +264,9 @@ async fn only_the_event_with_the_default_branch_goes_to_issue_svc() {
         let (updater, one) = (test_repo.updater(), test_repo.commit("1"));
         let mut edits: Vec<_> = (0..1200).map(|index| edit(&format!("branch-{index}"), None, Some(one))).collect();
         edits.insert(1000, edit("main", None, Some(one)));
-        let change = RefTransaction::new(UpdateKind::Push, 7, edits.clone());
+        let reaching =
+            |edits| RefTransaction { issue_reach: IssueReach::All, ..RefTransaction::new(UpdateKind::Push, 7, edits) };
+        let change = reaching(edits.clone());
         let batch = record_intent(&test_repo, &updater, &edits).await;
         // One file instead of one per ref, which would take long.
         std::fs::write(test_repo.store.path(test_repo.id).join("packed-refs"), format!("{one} refs/heads/main\n"))
@@ -276,7 +278,13 @@ async fn only_the_event_with_the_default_branch_goes_to_issue_svc() {
         assert!(all.len() > 1 && of_issues.len() == 1, "{} {}", all.len(), of_issues.len());
         assert!(names(&of_issues[0]).contains(&"refs/heads/main".to_owned()));
         updater.publish_size(&updater.lock(test_repo.id).await.unwrap()).await.unwrap();
-        apply(&test_repo, &updater, vec![edit("main", Some(one), Some(test_repo.commit("2")))]).await.unwrap();
+        let (two, three) = (test_repo.commit("2"), test_repo.commit("3"));
+        let guard = updater.lock(test_repo.id).await.unwrap();
+        let change = reaching(vec![edit("main", Some(one), Some(two))]);
+        drop(updater.apply::<()>(&guard, &change, None).await.unwrap());
+        drop(guard);
+        // Its messages reach no issue.
+        apply(&test_repo, &updater, vec![edit("main", Some(two), Some(three))]).await.unwrap();
         assert_eq!(events_for(&test_repo.db, ISSUE_SVC).await.len(), 2);
     })
     .await;

@@ -33,7 +33,8 @@ use crate::{
     admission::backlog::Backlogs,
     db::{Journal, JournalEntry, MaintenanceTable, NewBatch, RefTransaction, RepositoryTable, UpdateKind, ZERO, hex},
     disk::{
-        durable::{PARALLEL_SYNCS, sync_if_present},
+        durable::{PARALLEL_SYNCS, sync},
+        loose_objects::NewObject,
         repositories::RepositoryStore,
         usage::DiskUsage,
     },
@@ -181,7 +182,7 @@ impl RefUpdater {
         // All wait for the disk, so they run concurrently; the refs change only after all.
         let (batch, synced, prepared) = tokio::join!(
             self.record_intent(guard, change, response),
-            inner.sync(guard.id, &change.objects),
+            inner.write(guard.id, &change.objects),
             inner.refs.prepare(guard.id, &change.edits),
         );
         let batch = batch?;
@@ -337,21 +338,26 @@ impl Inner {
         self.needing_recovery.lock().unwrap_or_else(PoisonError::into_inner).iter().copied().collect()
     }
 
-    /// Syncs loose objects to disk, several at a time, and counts them.
-    async fn sync(&self, id: RepositoryId, objects: &[git2::Oid]) -> Result<(), GitError> {
+    /// Writes objects durably, several at a time, and counts them.
+    async fn write(&self, id: RepositoryId, objects: &[NewObject]) -> Result<(), GitError> {
         if objects.is_empty() {
             return Ok(());
         }
         let mut objects = objects.to_vec();
         // Those of one folder stay together.
-        objects.sort_unstable();
+        objects.sort_unstable_by_key(NewObject::id);
         let parts = objects.chunks(objects.len().div_ceil(PARALLEL_SYNCS)).map(|part| {
             let (store, part) = (Arc::clone(&self.store), part.to_vec());
-            self.store.sync_threads().run(move || store.sync_objects(id, &part))
+            self.store.sync_threads().run(move || store.write_objects(id, &part))
         });
         let folder = self.store.path(id).join("objects");
-        let folder = self.store.sync_threads().run(move || sync_if_present(&folder));
-        tokio::try_join!(try_join_all(parts), folder).map(drop)
+        let sync_folder = || {
+            let folder = folder.clone();
+            self.store.sync_threads().run(move || sync(&folder))
+        };
+        // A folder that an earlier process has made may be new to the disk, too.
+        let (has_new_folder, ()) = tokio::try_join!(try_join_all(parts), sync_folder())?;
+        if has_new_folder.contains(&true) { sync_folder().await } else { Ok(()) }
     }
 
     /// Settles a batch of which nothing was applied.

@@ -44,9 +44,8 @@ fn parse(index: usize, file: git::FileChange) -> Result<FileChange, GitError> {
     if kind != FileOperation::Move && !file.from_path.is_empty() {
         return Err(GitError::invalid(&field("from_path"), "invalid", "is for moves only"));
     }
-    let content = file.content.map(Vec::from);
     let required = || GitError::invalid(&field("content"), "required", "must be given");
-    let operation = match (kind, content) {
+    let operation = match (kind, file.content) {
         (FileOperation::Create, _) if expected_blob.is_some() => {
             return Err(GitError::invalid(&field("sha"), "invalid", "is for files that exist"));
         }

@@ -3,9 +3,10 @@
 use std::sync::Arc;
 
 use ferrite_kit::{auth::Caller, idempotency::IdempotencyKey};
+use ferrite_markup::scan::{Scanner, Token};
 use ferrite_proto::{
     git::{Commit, CommitIdentity},
-    grant::Grant,
+    grant::{Grant, IssueReach},
     id::RepositoryId,
 };
 use git2::{Oid, Repository};
@@ -139,11 +140,13 @@ async fn run<A: Message + Default>(
         };
         let mut prepared = state.pool.run(id, job).await?;
         let edit = prepared.edit();
-        let denied = state.protection.check(id, &context.actor, std::slice::from_ref(&edit)).await?;
-        if let Some(denial) = denied.into_iter().flatten().next() {
+        if let Some(denial) = state.protection.check_commit(id, &context.actor, &edit).await? {
             return Err(GitError::BranchProtected { denial }.into());
         }
-        let (objects, Actor { user, issue_reach, .. }) = (std::mem::take(&mut prepared.written), context.actor);
+        let (objects, user) = (std::mem::take(&mut prepared.objects), context.actor.user);
+        // The only new commit is this one: issue-svc need not ask for its message.
+        let issue_reach =
+            if names_issue(&prepared.commit.message) { context.actor.issue_reach } else { IssueReach::None };
         let change = RefTransaction { objects, issue_reach, ..RefTransaction::new(UpdateKind::Api, user, vec![edit]) };
         let response = respond(prepared);
         let stored = context.key.as_ref().map(|key| IdempotentResponse { key, message: &response });
@@ -187,6 +190,12 @@ pub(super) fn object_id(field: &str, id: &str) -> Result<Oid, GitError> {
     // libgit2 would accept a shorter id, which may be ambiguous.
     let id = Some(id).filter(|id| id.len() == 40).and_then(|id| Oid::from_str(id).ok());
     id.ok_or_else(|| GitError::invalid(field, "invalid", "must be 40 hexadecimal digits"))
+}
+
+/// Returns whether a commit message names an issue.
+fn names_issue(message: &[u8]) -> bool {
+    let message = String::from_utf8_lossy(message);
+    Scanner::new(&message).any(|token| matches!(token, Token::Issue { .. }))
 }
 
 fn identity(field: &str, given: Option<CommitIdentity>, grant: &Grant, now: i64) -> Result<Author, GitError> {

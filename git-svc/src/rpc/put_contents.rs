@@ -27,7 +27,7 @@ pub(super) async fn put_contents(
     let put = PutFile {
         expected_blob: commit::blob("sha", &request.expected_blob_id)?,
         path: TreePath::strict(&request.path).map_err(|error| error.of("path"))?,
-        content: request.content.into(),
+        content: request.content,
         draft,
     };
     let respond = |mut prepared: PreparedCommit| {

@@ -5,7 +5,8 @@ use ferrite_proto::{
     events::{IssueReach as Reach, RefsUpdateKind, RefsUpdated},
     git::{
         ChangeFilesRequest, CreateRepositoryRequest, DeleteRepositoryRequest, FileChange, FileOperation, FirstCommit,
-        ListPushedCommitsRequest, PushedCommit, Signature, storage_service_client::StorageServiceClient,
+        ListPushedCommitsRequest, PushedCommit, PutContentsRequest, Signature,
+        storage_service_client::StorageServiceClient,
     },
     grant::{Grant, IssueReach},
     operation::PUT_CONTENTS,
@@ -24,6 +25,12 @@ async fn pushed(service: &Service, request: ListPushedCommitsRequest) -> Result<
     Ok(storage.list_pushed_commits(request).await?.into_inner().commits)
 }
 
+/// Writes a file by a commit whose message names an issue.
+async fn put_for_issue(service: &Service, id: i64, path: &str, grant: &Grant) {
+    let request = PutContentsRequest { message: "See ada/site#1".into(), ..put_request(id, path, b"x") };
+    service.git().put_contents(with_token(request, &service.sign(grant.clone()))).await.unwrap();
+}
+
 #[tokio::test]
 async fn updates_of_the_default_branch_go_to_all_subscribers_and_others_not_to_issue_svc() {
     let gateway = Gateway::start().await;
@@ -36,10 +43,13 @@ async fn updates_of_the_default_branch_go_to_all_subscribers_and_others_not_to_i
     git(&work, &["push", &remote, "main", "main:refs/tags/v1", "main:other"]).await;
     git(&work, &["push", &remote, "main:topic"]).await;
     git(&work, &["push", &remote, "main:late", ":topic"]).await;
+    // Its message names no issue.
     service.put(id, "a.txt", b"a").await;
-    let (all, of_issues) = (service.updates(id, 4).await, service.updates_for_issues(id, 2).await);
-    assert_eq!(of_issues, [all[0].clone(), all[3].clone()]);
-    assert_eq!(service.updates_for_hooks(id, 4).await, all);
+    put_for_issue(service, id, "b.txt", &service.grant(id, PUT_CONTENTS)).await;
+    let (all, of_issues) = (service.updates(id, 5).await, service.updates_for_issues(id, 2).await);
+    assert_eq!(of_issues, [all[0].clone(), all[4].clone()]);
+    assert_eq!(all[3].issue_reach(), Reach::None);
+    assert_eq!(service.updates_for_hooks(id, 5).await, all);
     assert_eq!(of_issues[0].default_branch, b"main");
     assert_eq!(of_issues[1].kind(), RefsUpdateKind::Api);
 }
@@ -63,16 +73,17 @@ async fn events_tell_the_reach_of_the_grant() {
     let id = service.create().await;
     for (index, issue_reach) in [IssueReach::All, IssueReach::Repository, IssueReach::None].into_iter().enumerate() {
         let grant = Grant { issue_reach, ..service.grant(id, PUT_CONTENTS) };
-        let request = with_token(put_request(id, &format!("f{index}"), b"x"), &service.sign(grant));
-        service.git().put_contents(request).await.unwrap();
+        put_for_issue(&service, id, &format!("f{index}"), &grant).await;
     }
     let operation = FileOperation::Delete.into();
     let files = vec![FileChange { path: b"f0".to_vec(), operation, ..FileChange::default() }];
     let deletion =
-        ChangeFilesRequest { repository_id: id, message: "m".into(), files, ..ChangeFilesRequest::default() };
+        ChangeFilesRequest { repository_id: id, message: "fixes #1".into(), files, ..ChangeFilesRequest::default() };
     service.git().change_files(service.with_grant(id, deletion)).await.unwrap();
-    let reaches: Vec<_> = service.updates_for_issues(id, 4).await.iter().map(RefsUpdated::issue_reach).collect();
+    let reaches: Vec<_> = service.updates_for_hooks(id, 4).await.iter().map(RefsUpdated::issue_reach).collect();
     assert_eq!(reaches, [Reach::All, Reach::Repository, Reach::None, Reach::All]);
+    let reaches: Vec<_> = service.updates_for_issues(id, 3).await.iter().map(RefsUpdated::issue_reach).collect();
+    assert_eq!(reaches, [Reach::All, Reach::Repository, Reach::All]);
 
     let author = Some(Signature { name: "Ada".into(), email: "ada@example.com".into() });
     let first_commit = Some(FirstCommit { author, user_id: 7, readme: "Default".into(), ..FirstCommit::default() });

@@ -40,7 +40,7 @@ async fn put(test_repo: &TestRepo, updater: &RefUpdater, parent: Option<Oid>, te
         let id = git(&path, &["rev-parse", &format!("{next}{end}")]).stdout;
         Oid::from_str(String::from_utf8(id).unwrap().trim()).unwrap()
     });
-    test_repo.store.sync_objects(test_repo.id, &objects).unwrap();
+    test_repo.store.write_objects(test_repo.id, &test_repo.objects(&objects)).unwrap();
     set(test_repo, updater, "refs/heads/main", parent, Some(next)).await;
     next
 }

@@ -41,7 +41,8 @@ async fn an_update_whose_value_or_objects_cannot_be_written_is_dropped() {
         std::fs::remove_dir(&incoming).unwrap();
         apply(&test_repo, &updater, edits.clone()).await.unwrap_err();
         std::fs::create_dir(&incoming).unwrap();
-        let change = RefTransaction { objects: vec![two], ..RefTransaction::new(UpdateKind::Api, 7, edits.clone()) };
+        let new = test_repo.objects(&[two]);
+        let change = RefTransaction { objects: new, ..RefTransaction::new(UpdateKind::Api, 7, edits.clone()) };
         let objects = test_repo.store.path(test_repo.id).join("objects");
         // A file where a folder is expected.
         let (folder, aside) = (objects.join(&two.to_string()[..2]), objects.join("aside"));
@@ -72,7 +73,7 @@ async fn the_size_in_events_is_that_on_disk_after_each_write() {
             let branch = format!("b{index}");
             let edits = vec![edit("main", tip, Some(next)), edit(&branch, None, Some(next))];
             let edits = if index % 2 == 0 { edits[..1].to_vec() } else { edits };
-            let objects = vec![tree, next];
+            let objects = test_repo.objects(&[tree, next]);
             let change = RefTransaction { objects, ..RefTransaction::new(UpdateKind::Api, 7, edits) };
             let guard = updater.lock(test_repo.id).await.unwrap();
             drop(updater.apply::<()>(&guard, &change, None).await.unwrap());

@@ -2,8 +2,8 @@
 //! (`transact`).
 //!
 //! The new value is written and synced beforehand, to a file outside of the repository. A transaction follows git's `files` backend: the
-//! process that changes a ref creates `<ref>.lock`. So a process that is killed leaves a lock file only if it was about to rename the new
-//! value to the file of the ref.
+//! process that changes a ref creates `<ref>.lock` and renames it to the file of the ref. Here the lock is a second name of the file with the
+//! new value, so a process that is killed leaves a lock only if it was about to rename it, and no file is made to be removed.
 
 use std::{
     fs::{self, File},
@@ -30,7 +30,7 @@ impl Drop for RemovedOnDrop {
     }
 }
 
-/// A file with the new value of a ref, synced. Removed when dropped, unless it became the ref's file.
+/// A file with the new value of a ref, synced. This name of it is removed when dropped.
 #[derive(Debug)]
 pub(crate) struct PreparedValue(RemovedOnDrop);
 
@@ -44,10 +44,24 @@ impl PreparedValue {
         Ok(value)
     }
 
-    /// Renames the file to the ref's file; returns false if a folder of that name exists.
-    fn rename_to(&self, path: &Path) -> Result<bool, GitError> {
-        match fs::rename(&self.0.0, path) {
-            Ok(()) => Ok(true),
+    /// Links the file to `path`, the ref's lock; `None` if the lock exists or its folder does not.
+    fn lock(&self, path: PathBuf) -> Result<Option<RemovedOnDrop>, GitError> {
+        match fs::hard_link(&self.0.0, &path) {
+            Ok(()) => Ok(Some(RemovedOnDrop(path))),
+            Err(error) if matches!(error.kind(), io::ErrorKind::AlreadyExists | io::ErrorKind::NotFound) => Ok(None),
+            Err(error) => Err(GitError::io(format!("locking `{}`", path.display()))(error)),
+        }
+    }
+}
+
+impl RemovedOnDrop {
+    /// Renames the file instead of removing it; returns false if a folder has the new name.
+    fn rename_to(self, path: &Path) -> Result<bool, GitError> {
+        match fs::rename(&self.0, path) {
+            Ok(()) => {
+                std::mem::forget(self);
+                Ok(true)
+            }
             Err(error) if error.kind() == io::ErrorKind::IsADirectory => Ok(false),
             Err(error) => Err(GitError::io(format!("replacing `{}`", path.display()))(error)),
         }
@@ -67,7 +81,7 @@ pub(super) fn target(edits: &[RefEdit]) -> Option<Oid> {
 /// `RefConflict` when the ref is not at the old value, `RefTarget` when it may not point to the new one.
 pub(super) fn advance(repo: &Repository, edit: &RefEdit, value: &PreparedValue) -> Result<bool, GitError> {
     let (path, lock) = (ref_path(repo.path(), &edit.name), lock_path(repo.path(), &edit.name));
-    let Some(lock) = acquire(lock)? else { return Ok(false) };
+    let Some(lock) = value.lock(lock)? else { return Ok(false) };
     if is_symbolic(&path)? {
         return Ok(false);
     }
@@ -77,22 +91,11 @@ pub(super) fn advance(repo: &Repository, edit: &RefEdit, value: &PreparedValue) 
     if !edit.new.is_some_and(|new| may_point_to(repo, edit, new)) {
         return Err(GitError::RefTarget { name: edit.name.to_string() });
     }
-    if !value.rename_to(&path)? {
+    if !lock.rename_to(&path)? {
         return Ok(false);
     }
-    // Before the sync, which makes the end of the lock durable, too.
-    drop(lock);
     sync(path.parent().unwrap_or(repo.path()))?;
     Ok(true)
-}
-
-/// Creates the lock file at `path`; `None` if it exists or its folder does not.
-fn acquire(path: PathBuf) -> Result<Option<RemovedOnDrop>, GitError> {
-    match File::create_new(&path) {
-        Ok(_) => Ok(Some(RemovedOnDrop(path))),
-        Err(error) if matches!(error.kind(), io::ErrorKind::AlreadyExists | io::ErrorKind::NotFound) => Ok(None),
-        Err(error) => Err(GitError::io(format!("locking `{}`", path.display()))(error)),
-    }
 }
 
 /// Returns whether the ref's file holds a symbolic ref, or is a folder.

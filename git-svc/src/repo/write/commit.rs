@@ -1,16 +1,17 @@
 //! The part that all commits by API share: the base, the message and the commit object. Not here: which files change
-//! (`files`). The caller syncs the objects and moves the ref.
+//! (`files`). The caller writes the objects and moves the ref.
 
-use git2::{Oid, Repository};
+use git2::{ObjectType, Oid, Repository};
 
 use super::{
     overlay::Overlay,
-    signature::{Author, write_commit},
+    signature::{Author, commit_content},
 };
 use crate::{
+    disk::loose_objects::NewObject,
     repo::{
         objects,
-        read::{CommitInfo, Entry, commit_info},
+        read::{CommitInfo, Entry},
         refs::{self, RefEdit},
     },
     types::{error::GitError, limits::MAX_COMMIT_BYTES, name::BranchName},
@@ -32,7 +33,7 @@ pub struct CommitDraft {
     pub committer: Author,
 }
 
-/// A commit whose objects are written, and that no ref points to yet.
+/// A commit whose objects are to be written, and that no ref points to yet.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PreparedCommit {
     /// The branch to create or move.
@@ -45,8 +46,8 @@ pub struct PreparedCommit {
     pub entries: Vec<Entry>,
     /// The fields of the commit.
     pub commit: CommitInfo,
-    /// All objects of the commit, including itself. They are not durable until the caller syncs them.
-    pub written: Vec<Oid>,
+    /// The new objects of the commit, including itself.
+    pub objects: Vec<NewObject>,
 }
 
 impl PreparedCommit {
@@ -106,7 +107,7 @@ impl<'repo> CommitBase<'repo> {
         Overlay::new(self.repo, self.base.map(|base| base.tree))
     }
 
-    /// Writes the trees and the commit; `blobs` were written before.
+    /// Builds the trees and the commit, to which `blobs` belong.
     ///
     /// # Errors
     /// `UnchangedContent`.
@@ -114,20 +115,30 @@ impl<'repo> CommitBase<'repo> {
         self,
         draft: &CommitDraft,
         overlay: &Overlay<'_>,
-        blobs: Vec<Oid>,
+        blobs: Vec<NewObject>,
         entries: Vec<Entry>,
     ) -> Result<PreparedCommit, GitError> {
-        let mut written = blobs;
-        let tree = overlay.write(&mut written)?;
+        let mut objects = blobs;
+        let tree = overlay.build(&mut objects)?;
         if self.base.is_some_and(|base| base.tree == tree) {
             return Err(GitError::UnchangedContent);
         }
         let parents: Vec<_> = self.base.iter().map(|base| base.commit).collect();
         let people = (&draft.author, &draft.committer);
-        let new_commit = write_commit(self.repo, tree, &parents, people, &draft.message)?;
-        written.push(new_commit);
-        let commit = commit_info(self.repo, new_commit)?;
-        Ok(PreparedCommit { branch: self.branch, old: self.old, new_commit, entries, commit, written })
+        let content = commit_content(tree, &parents, people, &draft.message);
+        let object = NewObject::new(ObjectType::Commit, content)?;
+        let new_commit = object.id();
+        objects.push(object);
+        let commit = CommitInfo {
+            id: new_commit,
+            tree,
+            parents,
+            message: draft.message.clone().into_bytes(),
+            author: draft.author.signature(),
+            committer: draft.committer.signature(),
+            is_truncated: false,
+        };
+        Ok(PreparedCommit { branch: self.branch, old: self.old, new_commit, entries, commit, objects })
     }
 }
 

@@ -3,6 +3,7 @@
 
 use std::collections::HashSet;
 
+use bytes::Bytes;
 use git2::{ObjectType, Oid, Repository};
 
 use super::{
@@ -10,6 +11,7 @@ use super::{
     overlay::{FILE_MODE, Overlay, TreeEntry},
 };
 use crate::{
+    disk::loose_objects::NewObject,
     repo::read::{
         Entry, EntryKind,
         entry::read_blob,
@@ -36,7 +38,7 @@ pub struct PutFile {
     /// The path, from [`TreePath::strict`].
     pub path: TreePath,
     /// The new content.
-    pub content: Vec<u8>,
+    pub content: Bytes,
     /// The blob that must be at the path, if the caller wants this checked.
     pub expected_blob: Option<Oid>,
     /// Message and branch of the commit.
@@ -58,13 +60,13 @@ pub struct DeleteFile {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Operation {
     /// Create a file, which must not exist, with this content.
-    Create(Vec<u8>),
+    Create(Bytes),
     /// Replace the content of an existing file.
-    Update(Vec<u8>),
+    Update(Bytes),
     /// Delete an existing file.
     Delete,
     /// Move the existing file at this path, with new content if given.
-    Move(TreePath, Option<Vec<u8>>),
+    Move(TreePath, Option<Bytes>),
 }
 
 /// A change of one file.
@@ -139,23 +141,24 @@ impl FieldPath {
         Ok(())
     }
 
-    /// Writes content to a path with the given mode.
+    /// Sets content at a path with the given mode.
     fn write(
         self,
         builder: &mut CommitBuilder<'_>,
         path: &TreePath,
-        content: &[u8],
+        content: &Bytes,
         mode: i32,
     ) -> Result<(), GitError> {
         if content.len() as u64 > MAX_FILE_BYTES {
             return Err(GitError::TooLarge { what: "the file", limit: MAX_FILE_BYTES });
         }
         self.check_special(path, content)?;
-        let id = Oid::hash_object(ObjectType::Blob, content)?;
+        let blob = NewObject::new(ObjectType::Blob, content.clone())?;
+        let id = blob.id();
         let entry = TreeEntry { mode, id };
         // With the same content there is nothing to write, and perhaps no commit to make.
         if builder.overlay.find(path)? != Ok(Some(entry)) {
-            builder.blobs.push(builder.repo.blob(content)?);
+            builder.blobs.push(blob);
             builder.overlay.set(path, entry)?;
         }
         builder.add_entry(path, id, content.len() as u64);
@@ -167,7 +170,7 @@ impl FieldPath {
 struct CommitBuilder<'repo> {
     repo: &'repo Repository,
     overlay: Overlay<'repo>,
-    blobs: Vec<Oid>,
+    blobs: Vec<NewObject>,
     entries: Vec<Entry>,
 }
 
@@ -189,8 +192,7 @@ impl<'repo> CommitBuilder<'repo> {
     }
 }
 
-/// Creates or replaces one file. The objects are written, and the caller syncs them; the caller holds the repository's
-/// write lock.
+/// Creates or replaces one file. The caller holds the repository's write lock, and writes the objects.
 ///
 /// # Errors
 /// `Invalid` (field `path`, `content`, `message`), `UnchangedContent`, `StaleBlob`, `TooLarge`.

@@ -1,8 +1,8 @@
 //! The first commit of a new repository: a README, and optionally a .gitignore and a licence.
 
-use git2::{Oid, Repository};
+use git2::{ObjectType, Oid, Repository};
 
-use super::signature::{Author, write_commit};
+use super::signature::{Author, commit_content};
 use crate::{
     repo::templates::{self, ReadmeValues},
     types::error::GitError,
@@ -54,5 +54,6 @@ pub fn initial_commit(repo: &Repository, first: &InitialCommit) -> Result<Oid, G
         builder.insert(name, blob, 0o100_644)?;
     }
     let tree = builder.write()?;
-    write_commit(repo, tree, &[], (&first.author, &first.author), "Initial commit\n")
+    let content = commit_content(tree, &[], (&first.author, &first.author), "Initial commit\n");
+    Ok(repo.odb()?.write(ObjectType::Commit, content.as_bytes())?)
 }

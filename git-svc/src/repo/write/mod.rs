@@ -1,4 +1,4 @@
-//! Commits made without a work tree: this module writes the objects, the caller syncs them and moves the ref.
+//! Commits made without a work tree: this module builds the objects, the caller writes them and moves the ref.
 
 mod commit;
 mod files;

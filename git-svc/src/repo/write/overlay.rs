@@ -1,11 +1,12 @@
-//! A tree with changes on top, kept in memory until it is written. Only the folders on changed paths are loaded. Not here:
+//! A tree with changes on top, kept in memory. Only the folders on changed paths are loaded. Not here:
 //! which changes are allowed (`files`).
 
 use std::collections::BTreeMap;
 
-use git2::{Oid, Repository, Tree};
+use git2::{ObjectType, Oid, Repository, Tree};
 
 use crate::{
+    disk::loose_objects::NewObject,
     repo::{objects, read::EntryKind},
     types::{
         error::GitError,
@@ -17,6 +18,8 @@ use crate::{
 /// Bytes of all trees that one commit loads, as they are stored. In memory they take about twice as much.
 const MAX_LOADED_BYTES: u64 = 64 << 20;
 
+/// Bytes of an entry of a tree beside its name: mode, blank, NUL and id.
+const ENTRY_BYTES: usize = 6 + 1 + 1 + 20;
 /// Mode of a regular file.
 pub(super) const FILE_MODE: i32 = 0o100_644;
 const DIRECTORY_MODE: i32 = 0o040_000;
@@ -32,6 +35,20 @@ pub(super) struct TreeEntry {
 impl TreeEntry {
     pub(super) fn kind(self) -> EntryKind {
         EntryKind::of(self.mode)
+    }
+
+    /// Appends the entry as it is in the content of a tree.
+    fn encode(self, name: &[u8], content: &mut Vec<u8>) {
+        content.extend_from_slice(format!("{:o} ", self.mode).as_bytes());
+        content.extend_from_slice(name);
+        content.push(0);
+        content.extend_from_slice(self.id.as_bytes());
+    }
+
+    /// Returns what git orders an entry of this name by: a directory sorts as if its name ended in a slash.
+    fn sort_key(self, name: &[u8]) -> impl Iterator<Item = u8> {
+        let slash = (self.kind() == EntryKind::Directory).then_some(b'/');
+        name.iter().copied().chain(slash)
     }
 }
 
@@ -126,14 +143,12 @@ impl<'repo> Overlay<'repo> {
         Ok(Ok(folder))
     }
 
-    /// Writes the changed trees, appends their ids to `written` and returns the root's id.
-    pub(super) fn write(&self, written: &mut Vec<Oid>) -> Result<Oid, GitError> {
-        if let Some(root) = self.root.write(self.repo, written)? {
-            return Ok(root);
+    /// Appends the changed trees to `objects` and returns the root's id.
+    pub(super) fn build(&self, objects: &mut Vec<NewObject>) -> Result<Oid, GitError> {
+        match self.root.build(objects)? {
+            Some(root) => Ok(root),
+            None => push_tree(objects, Vec::new()),
         }
-        let root = self.repo.treebuilder(None)?.write()?;
-        written.push(root);
-        Ok(root)
     }
 }
 
@@ -185,32 +200,47 @@ impl<'repo> Folder<'repo> {
         self.changes.keys().filter(|name| base.get_name_bytes(name).is_some()).count() == base.len()
     }
 
-    /// Writes the tree and returns its id; `None` for an empty tree, which git does not store as an entry.
-    fn write(&self, repo: &Repository, written: &mut Vec<Oid>) -> Result<Option<Oid>, GitError> {
+    /// Appends the tree and those below it to `objects` and returns its id; `None` for an empty tree, which git does not store as an entry.
+    fn build(&self, objects: &mut Vec<NewObject>) -> Result<Option<Oid>, GitError> {
         if let (Some(base), true) = (&self.base, self.changes.is_empty()) {
             return Ok(Some(base.id()));
         }
         self.check_size()?;
-        let mut builder = repo.treebuilder(self.base.as_ref())?;
+        let mut changed = Vec::with_capacity(self.changes.len());
         for (name, change) in &self.changes {
             let entry = match change {
                 Change::Removed => None,
                 Change::Set(entry) => Some(*entry),
-                Change::Folder(folder) => folder.write(repo, written)?.map(|id| TreeEntry { mode: DIRECTORY_MODE, id }),
+                Change::Folder(folder) => folder.build(objects)?.map(|id| TreeEntry { mode: DIRECTORY_MODE, id }),
             };
-            match entry {
-                Some(entry) => {
-                    builder.insert(name.as_slice(), entry.id, entry.mode)?;
-                }
-                None if builder.get(name.as_slice())?.is_some() => builder.remove(name.as_slice())?,
-                None => {}
-            }
+            changed.extend(entry.map(|entry| (name.as_slice(), entry)));
         }
-        if builder.is_empty() {
-            return Ok(None);
-        }
-        let id = builder.write()?;
-        written.push(id);
-        Ok(Some(id))
+        let content = self.merge(changed);
+        if content.is_empty() { Ok(None) } else { push_tree(objects, content).map(Some) }
     }
+
+    /// Returns the content of the tree: the entries of the base without changes, and these, all in git's order.
+    fn merge(&self, mut changed: Vec<(&[u8], TreeEntry)>) -> Vec<u8> {
+        changed.sort_by(|(one, entry), (two, other)| entry.sort_key(one).cmp(other.sort_key(two)));
+        let added: usize = changed.iter().map(|(name, _)| name.len() + ENTRY_BYTES).sum();
+        let mut content = Vec::with_capacity(usize::try_from(self.base_bytes).unwrap_or_default() + added);
+        let mut changed = changed.into_iter().peekable();
+        for kept in self.base.iter().flatten().filter(|entry| !self.changes.contains_key(entry.name_bytes())) {
+            let (name, entry) = (kept.name_bytes(), TreeEntry { mode: kept.filemode_raw(), id: kept.id() });
+            while let Some((before, new)) = changed.next_if(|(new, key)| key.sort_key(new).lt(entry.sort_key(name))) {
+                new.encode(before, &mut content);
+            }
+            entry.encode(name, &mut content);
+        }
+        changed.for_each(|(name, new)| new.encode(name, &mut content));
+        content
+    }
+}
+
+/// Appends a tree to `objects` and returns its id.
+fn push_tree(objects: &mut Vec<NewObject>, content: Vec<u8>) -> Result<Oid, GitError> {
+    let tree = NewObject::new(ObjectType::Tree, content)?;
+    let id = tree.id();
+    objects.push(tree);
+    Ok(id)
 }

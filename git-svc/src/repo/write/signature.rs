@@ -1,10 +1,10 @@
-//! Authors and committers in the form that git stores, and the commit objects written with them.
+//! Authors and committers in the form that git stores, and the content of commits with them.
 //!
 //! Not here: signatures of existing commits (`read`).
 
-use git2::{ObjectType, Oid, Repository};
+use git2::Oid;
 
-use crate::types::error::GitError;
+use crate::{repo::read::Signature, types::error::GitError};
 
 /// Bytes of the longest name or address that a client may send.
 const MAX_IDENTITY_BYTES: usize = 255;
@@ -80,25 +80,29 @@ impl Author {
         self.seconds
     }
 
+    /// Returns the name, the address and the time as they are read from a commit.
+    pub(super) fn signature(&self) -> Signature {
+        let (name, email) = (self.name.clone().into_bytes(), self.email.clone().into_bytes());
+        Signature { name, email, seconds: self.seconds, offset_minutes: 0 }
+    }
+
     /// Returns the text of the `author` or `committer` line.
     fn line(&self) -> String {
         format!("{} <{}> {} +0000", self.name, self.email, self.seconds)
     }
 }
 
-/// Writes a commit object. libgit2's own function is not used, because it strips full stops from the ends of names, which
+/// Returns the content of a commit object. libgit2's own function is not used, because it strips full stops from the ends of names, which
 /// git keeps.
-pub(super) fn write_commit(
-    repo: &Repository,
+pub(super) fn commit_content(
     tree: Oid,
     parents: &[Oid],
     (author, committer): (&Author, &Author),
     message: &str,
-) -> Result<Oid, GitError> {
+) -> String {
     let parents: String = parents.iter().map(|id| format!("parent {id}\n")).collect();
     let (author, committer) = (author.line(), committer.line());
-    let text = format!("tree {tree}\n{parents}author {author}\ncommitter {committer}\n\n{message}");
-    Ok(repo.odb()?.write(ObjectType::Commit, text.as_bytes())?)
+    format!("tree {tree}\n{parents}author {author}\ncommitter {committer}\n\n{message}")
 }
 
 /// Removes angle brackets, turns control characters into blanks, and cuts the text after 255 characters.
@@ -114,6 +118,7 @@ fn trimmed(text: &str) -> &str {
 
 #[cfg(test)]
 mod tests {
+    use git2::{ObjectType, Repository};
     use proptest::prelude::*;
 
     use super::*;
@@ -164,7 +169,8 @@ mod tests {
             }
             let output = git.output().unwrap();
             let author = Author::exact("author", name, " <a@b.>;", 7).unwrap();
-            let ours = write_commit(&repo, tree, &[], (&author, &author), "m\n").unwrap();
+            let content = commit_content(tree, &[], (&author, &author), "m\n");
+            let ours = repo.odb().unwrap().write(ObjectType::Commit, content.as_bytes()).unwrap();
             assert_eq!(String::from_utf8_lossy(&output.stdout).trim(), ours.to_string(), "{name}");
             let read = crate::repo::read::commit_info(&repo, ours).unwrap().author;
             assert_eq!((read.name, read.email), (author.name.into_bytes(), author.email.into_bytes()));

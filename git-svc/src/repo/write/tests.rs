@@ -6,6 +6,7 @@ use git2::{Oid, Repository};
 
 use super::*;
 use crate::{
+    disk::loose_objects::write_objects,
     repo::{read, templates::ReadmeValues},
     types::{error::GitError, name::BranchName, path::TreePath},
 };
@@ -26,7 +27,7 @@ fn fixture() -> Fixture {
 fn file(path: &str, content: &str) -> PutFile {
     PutFile {
         path: TreePath::strict(path.as_bytes()).unwrap(),
-        content: content.as_bytes().to_vec(),
+        content: content.as_bytes().to_vec().into(),
         expected_blob: None,
         draft: draft(&format!("Write {path}")),
     }
@@ -43,12 +44,14 @@ fn on(branch: &str, put: PutFile) -> PutFile {
 }
 
 impl Fixture {
-    /// Writes the commit and moves the branch, as callers do with `Refs`.
+    /// Builds the commit, writes its objects and moves the branch, as callers do.
     fn put(&self, put: &PutFile) -> PreparedCommit {
         self.apply(put_file(&self.repo, put).unwrap())
     }
 
     fn apply(&self, prepared: PreparedCommit) -> PreparedCommit {
+        write_objects(&self.repo.path().join("objects"), &prepared.objects).unwrap();
+        assert_eq!(read::commit_info(&self.repo, prepared.new_commit).unwrap(), prepared.commit);
         let name = prepared.branch.to_ref();
         self.repo.reference(name.as_str().unwrap(), prepared.new_commit, true, "").unwrap();
         prepared
@@ -188,11 +191,11 @@ fn delete(at: &str) -> DeleteFile {
 }
 
 fn create(at: &str, content: &str) -> FileChange {
-    FileChange { path: path(at), operation: Operation::Create(content.into()), expected_blob: None }
+    FileChange { path: path(at), operation: Operation::Create(content.to_owned().into()), expected_blob: None }
 }
 
 fn update(at: &str, content: &str) -> FileChange {
-    FileChange { operation: Operation::Update(content.into()), ..create(at, "") }
+    FileChange { operation: Operation::Update(content.to_owned().into()), ..create(at, "") }
 }
 
 fn remove(at: &str) -> FileChange {

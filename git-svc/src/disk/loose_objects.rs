@@ -1,0 +1,136 @@
+//! Writes loose objects, durably and without libgit2: that looks for each one in all packs, whose folder it reads anew before, and its file has
+//! to be opened again to be synced.
+//!
+//! Not here: which objects a write needs (`repo::write`), and when they are written (`ref_updates`).
+
+use std::{
+    collections::BTreeSet,
+    fmt, fs,
+    io::{self, Write as _},
+    os::unix::fs::OpenOptionsExt as _,
+    path::{Path, PathBuf},
+    time::SystemTime,
+};
+
+use bytes::Bytes;
+use flate2::{Compression, write::ZlibEncoder};
+use git2::{ObjectType, Oid};
+use uuid::Uuid;
+
+use super::durable::sync;
+use crate::types::error::GitError;
+
+/// Attempts to create a file in a folder, which a git process may remove as long as it is empty.
+const MAX_ATTEMPTS: usize = 5;
+/// Mode of the file of an object, as git has it: nobody writes to it.
+const FILE_MODE: u32 = 0o444;
+
+/// An object that is to be written. Clones share the content.
+#[derive(Clone, PartialEq, Eq)]
+pub struct NewObject {
+    id: Oid,
+    kind: ObjectType,
+    content: Bytes,
+}
+
+impl NewObject {
+    /// Creates an object with this content, and computes its id.
+    ///
+    /// # Errors
+    /// Those of libgit2.
+    pub fn new(kind: ObjectType, content: impl Into<Bytes>) -> Result<Self, GitError> {
+        let content = content.into();
+        Ok(Self { id: Oid::hash_object(kind, &content)?, kind, content })
+    }
+
+    /// Object id.
+    #[must_use]
+    pub fn id(&self) -> Oid {
+        self.id
+    }
+
+    /// Writes the object to the folder `objects` of a repository, and syncs the file. An object that is loose already, perhaps from an earlier
+    /// write that was never acknowledged, is synced, and its file counts as new to whatever removes old ones. Blocking.
+    fn write(&self, objects: &Path) -> Result<Written, GitError> {
+        let hex = self.id.to_string();
+        let (folder, name) = hex.split_at(2);
+        let folder = objects.join(folder);
+        let path = folder.join(name);
+        let has_new_folder = match fs::File::open(&path) {
+            Ok(file) => file.set_modified(SystemTime::now()).and_then(|()| file.sync_all()).map(|()| false),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => self.create(&folder, &path),
+            Err(error) => Err(error),
+        };
+        let has_new_folder = has_new_folder.map_err(|error| GitError::io("writing an object")(error).or_full())?;
+        Ok(Written { folder, has_new_folder })
+    }
+
+    /// Creates the file of the object. Returns whether its folder was created, too.
+    fn create(&self, folder: &Path, path: &Path) -> io::Result<bool> {
+        let (file, beside, has_new_folder) = create_beside(folder)?;
+        let written = self.encode(&file).and_then(|()| file.sync_all()).and_then(|()| fs::rename(&beside, path));
+        if written.is_err() {
+            // One that stays is removed as an abandoned file.
+            drop(fs::remove_file(&beside));
+        }
+        written.map(|()| has_new_folder)
+    }
+
+    /// Writes the format of loose objects: type, length, NUL and content, compressed (git's `object-file.c`).
+    fn encode(&self, file: &fs::File) -> io::Result<()> {
+        let mut encoder = ZlibEncoder::new(file, Compression::fast());
+        write!(encoder, "{} {}\0", self.kind, self.content.len())?;
+        encoder.write_all(&self.content)?;
+        encoder.finish().map(drop)
+    }
+}
+
+impl fmt::Debug for NewObject {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(formatter, "{} {} of {} bytes", self.kind, self.id, self.content.len())
+    }
+}
+
+/// Where an object was written.
+struct Written {
+    folder: PathBuf,
+    has_new_folder: bool,
+}
+
+/// Writes objects to the folder `objects` of a repository, durably but for the names of their folders. Returns whether one of these is new, so
+/// that the caller syncs `objects`. Blocking.
+///
+/// # Errors
+/// `StoreFull`, and `Io`; some of the objects may be written then.
+pub(crate) fn write_objects(objects: &Path, new: &[NewObject]) -> Result<bool, GitError> {
+    let (mut folders, mut has_new_folder) = (BTreeSet::new(), false);
+    for object in new {
+        let written = object.write(objects)?;
+        has_new_folder |= written.has_new_folder;
+        folders.insert(written.folder);
+    }
+    folders.iter().try_for_each(|folder| sync(folder))?;
+    Ok(has_new_folder)
+}
+
+/// Creates a temporary file in a folder, which is created if it is missing. Returns the file, its path, and whether the folder was created.
+fn create_beside(folder: &Path) -> io::Result<(fs::File, PathBuf, bool)> {
+    let beside = folder.join(format!("tmp_obj_{}", Uuid::new_v4()));
+    let mut has_new_folder = false;
+    for attempt in 1.. {
+        match fs::OpenOptions::new().write(true).create_new(true).mode(FILE_MODE).open(&beside) {
+            Ok(file) => return Ok((file, beside, has_new_folder)),
+            Err(error) if error.kind() == io::ErrorKind::NotFound && attempt < MAX_ATTEMPTS => {}
+            Err(error) => return Err(error),
+        }
+        match fs::create_dir(folder) {
+            Ok(()) => has_new_folder = true,
+            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
+            Err(error) => return Err(error),
+        }
+    }
+    unreachable!("the loop returns")
+}
+
+#[cfg(test)]
+mod tests;
