@@ -17,7 +17,7 @@ use flate2::{Compression, write::ZlibEncoder};
 use git2::{ObjectType, Oid};
 use uuid::Uuid;
 
-use super::durable::sync;
+use super::durable::sync_if_present;
 use crate::types::error::GitError;
 
 /// Attempts to create a file in a folder, which a git process may remove as long as it is empty.
@@ -109,18 +109,20 @@ pub(crate) fn write_objects(objects: &Path, new: &[NewObject]) -> Result<bool, G
         has_new_folder |= written.has_new_folder;
         folders.insert(written.folder);
     }
-    folders.iter().try_for_each(|folder| sync(folder))?;
+    // A git process may have packed the objects of a folder, synced the pack, and removed the folder.
+    folders.iter().try_for_each(|folder| sync_if_present(folder).map(drop))?;
     Ok(has_new_folder)
 }
 
 /// Creates a temporary file in a folder, which is created if it is missing. Returns the file, its path, and whether the folder was created.
 fn create_beside(folder: &Path) -> io::Result<(fs::File, PathBuf, bool)> {
     let beside = folder.join(format!("tmp_obj_{}", Uuid::new_v4()));
-    let mut has_new_folder = false;
-    for attempt in 1.. {
+    let (mut has_new_folder, mut attempts_left) = (false, MAX_ATTEMPTS);
+    loop {
+        attempts_left -= 1;
         match fs::OpenOptions::new().write(true).create_new(true).mode(FILE_MODE).open(&beside) {
             Ok(file) => return Ok((file, beside, has_new_folder)),
-            Err(error) if error.kind() == io::ErrorKind::NotFound && attempt < MAX_ATTEMPTS => {}
+            Err(error) if error.kind() == io::ErrorKind::NotFound && attempts_left > 0 => {}
             Err(error) => return Err(error),
         }
         match fs::create_dir(folder) {
@@ -129,7 +131,6 @@ fn create_beside(folder: &Path) -> io::Result<(fs::File, PathBuf, bool)> {
             Err(error) => return Err(error),
         }
     }
-    unreachable!("the loop returns")
 }
 
 #[cfg(test)]

@@ -16,7 +16,6 @@ use tonic::Request;
 use super::{encode, finish::finish};
 use crate::{
     db::{RefTransaction, UpdateKind},
-    disk::full::classify_disk_full,
     ref_updates::IdempotentResponse,
     repo::write::{Author, CommitDraft, PreparedCommit},
     state::AppState,
@@ -94,7 +93,7 @@ impl CommitContext {
     }
 }
 
-/// Makes a commit: `prepare` writes its objects, again when the branch moved before the ref was updated, and `respond` builds the
+/// Makes a commit: `prepare` builds its objects, again when the branch moved before the ref was updated, and `respond` builds the
 /// response, which is stored for a repeated request. Once begun, this is completed even if the caller disconnects.
 pub(super) async fn commit<A>(
     state: &AppState,
@@ -135,10 +134,7 @@ async fn run<A: Message + Default>(
     loop {
         // Reads the branch anew in each attempt: the blob that the caller expects must still be there.
         let prepare = Arc::clone(&prepare);
-        let job = move |repo: &Repository| {
-            prepare(repo).map_err(|error| classify_disk_full(error, &repo.path().join("objects")))
-        };
-        let mut prepared = state.pool.run(id, job).await?;
+        let mut prepared = state.pool.run(id, move |repo| prepare(repo)).await?;
         let edit = prepared.edit();
         if let Some(denial) = state.protection.check_commit(id, &context.actor, &edit).await? {
             return Err(GitError::BranchProtected { denial }.into());

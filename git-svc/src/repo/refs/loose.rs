@@ -44,11 +44,12 @@ impl PreparedValue {
         Ok(value)
     }
 
-    /// Links the file to `path`, the ref's lock; `None` if the lock exists or its folder does not.
+    /// Links the file to `path`, the ref's lock; `None` if the lock exists, its folder does not, or the file system has no hard links
+    /// (`EPERM` in link(2)).
     fn lock(&self, path: PathBuf) -> Result<Option<RemovedOnDrop>, GitError> {
         match fs::hard_link(&self.0.0, &path) {
             Ok(()) => Ok(Some(RemovedOnDrop(path))),
-            Err(error) if matches!(error.kind(), io::ErrorKind::AlreadyExists | io::ErrorKind::NotFound) => Ok(None),
+            Err(error) if is_left_to_git(error.kind()) => Ok(None),
             Err(error) => Err(GitError::io(format!("locking `{}`", path.display()))(error)),
         }
     }
@@ -96,6 +97,12 @@ pub(super) fn advance(repo: &Repository, edit: &RefEdit, value: &PreparedValue) 
     }
     sync(path.parent().unwrap_or(repo.path()))?;
     Ok(true)
+}
+
+/// Returns whether git, which waits for locks and makes folders, may lock a ref where that failed here.
+fn is_left_to_git(error: io::ErrorKind) -> bool {
+    use io::ErrorKind::{AlreadyExists, NotFound, PermissionDenied, Unsupported};
+    matches!(error, AlreadyExists | NotFound | PermissionDenied | Unsupported)
 }
 
 /// Returns whether the ref's file holds a symbolic ref, or is a folder.
