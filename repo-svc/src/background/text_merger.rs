@@ -1,3 +1,5 @@
+//! The background task that keeps SQLite's full-text tables in few segments. Not here: the merges (`store::text_index`).
+
 use std::time::Duration;
 
 use ferrite_kit::Lifecycle;
@@ -5,9 +7,10 @@ use ferrite_kit::db::DbError;
 
 use crate::store::TextIndex;
 
+/// Time between two rounds of merges.
 const MERGE_INTERVAL: Duration = Duration::from_secs(5 * 60);
 /// Time between two merges of one round, in which others write.
-const PAUSE: Duration = Duration::from_millis(100);
+const MERGE_PAUSE: Duration = Duration::from_millis(100);
 
 /// Merges segments of SQLite's full-text tables, so that searches stay fast.
 #[derive(Clone, Debug)]
@@ -40,7 +43,7 @@ impl TextMerger {
     /// Merges until there is nothing to merge.
     async fn merge_all(&self, life: &Lifecycle) -> Result<(), DbError> {
         while !life.is_stopping() && self.index.merge().await? {
-            life.pause(PAUSE).await;
+            life.pause(MERGE_PAUSE).await;
         }
         Ok(())
     }
