@@ -1,8 +1,9 @@
 //! Tests of commits by API: single files, several files, templates and identities.
 
-use std::{path::Path, process::Command};
+use std::{collections::BTreeMap, path::Path, process::Command};
 
 use git2::{Oid, Repository};
+use proptest::prelude::*;
 
 use super::*;
 use crate::{
@@ -318,4 +319,50 @@ fn author_and_committer_are_as_given() {
     f.put(&PutFile { draft: CommitDraft { author, ..draft("m") }, ..file("a", "1") });
     let shown = f.git(&["log", "-1", "--format=%an %ae %at %cn %ct", "main"]);
     assert_eq!(shown, "Grace grace@example.com 86400 Ada 1700000000\n");
+}
+
+/// Returns the root tree that git's index makes of files with these blobs.
+fn tree_of_index(repo: &Repository, files: &BTreeMap<String, Oid>) -> Oid {
+    let time = || git2::IndexTime::new(0, 0);
+    let mut index = git2::Index::new().unwrap();
+    for (path, id) in files {
+        let entry = git2::IndexEntry {
+            ctime: time(),
+            mtime: time(),
+            dev: 0,
+            ino: 0,
+            mode: 0o100_644,
+            uid: 0,
+            gid: 0,
+            file_size: 0,
+            id: *id,
+            flags: 0,
+            flags_extended: 0,
+            path: path.as_bytes().to_vec(),
+        };
+        index.add(&entry).unwrap();
+    }
+    index.write_tree_to(repo).unwrap()
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(64))]
+
+    /// The names sort differently as files and as directories: `a.b` is before the directory `a`, and behind the file.
+    #[test]
+    fn trees_are_those_that_git_makes_of_the_same_files(changes in prop::collection::vec(("[ab][.0-]?[ab]?(/[ab][.0]?b?)?", any::<bool>()), 1..12)) {
+        let (f, mut files) = (fixture(), BTreeMap::new());
+        for (path, is_removal) in changes {
+            let Ok(_) = TreePath::strict(path.as_bytes()) else { continue };
+            let prepared = if is_removal { delete_file(&f.repo, &delete(&path)) } else { put_file(&f.repo, &file(&path, &path)) };
+            // A file is where a folder would be, or there is nothing to change.
+            let Ok(prepared) = prepared else { continue };
+            let commit = f.apply(prepared);
+            match commit.entries.first() {
+                Some(entry) => drop(files.insert(path, entry.id)),
+                None => drop(files.remove(&path)),
+            }
+            prop_assert_eq!(commit.commit.tree, tree_of_index(&f.repo, &files));
+        }
+    }
 }
