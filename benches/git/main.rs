@@ -7,6 +7,8 @@
 //! The service is the shipped binary, `ferrite up` on SQLite with its usual settings. `docs/benchmarks.md` describes the
 //! rows. Without `--bench`, as `cargo test --benches` runs it, every row is measured once on small repositories: a test that it works.
 
+#[path = "../support/binary.rs"]
+mod binary;
 mod command;
 mod daemon;
 mod history;

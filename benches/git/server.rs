@@ -3,13 +3,14 @@
 use std::fs::File;
 use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
-use std::process::{Child, ChildStdin, Command, Stdio};
+use std::process::{Child, ChildStdin, Stdio};
 use std::time::{Duration, Instant};
 
 use reqwest::{Method, RequestBuilder};
 use serde_json::{Value, json};
 
 use crate::Failure;
+use crate::binary;
 use crate::usage::{self, Processes};
 
 /// The administrator, who owns all repositories.
@@ -38,9 +39,7 @@ impl Ferrite {
     pub(crate) async fn start(data: &Path, environment: &[(&str, &str)]) -> Result<Self, Failure> {
         std::fs::create_dir_all(data)?;
         let log = data.with_extension("log");
-        let mut command = Command::new(env!("CARGO_BIN_EXE_ferrite"));
-        let path = std::env::vars_os().find(|(name, _)| name == "PATH").unwrap_or_default().1;
-        command.env_clear().env("PATH", path).env("FERRITE_LOG", "info").env("RUST_BACKTRACE", "1");
+        let mut command = binary::ferrite();
         command.envs([("FERRITE_ADMIN_USERNAME", USER), ("FERRITE_ADMIN_PASSWORD", PASSWORD)]);
         command.envs(environment.iter().copied());
         command.args(["up", "--stop-with-stdin", "--http", "127.0.0.1:0", "--ssh", "127.0.0.1:0", "--data"]).arg(data);

@@ -2,6 +2,7 @@
 //!
 //! A bench includes this folder by its path and uses every item: an item for one bench belongs there.
 
+pub(crate) mod binary;
 pub(crate) mod databases;
 pub(crate) mod rounds;
 pub(crate) mod server;

@@ -203,11 +203,7 @@ impl Installation {
     }
 
     fn ferrite(&self) -> Command {
-        // Another binary is named to compare two versions.
-        let binary = std::env::var_os("FERRITE_BENCH_BINARY").unwrap_or_else(|| env!("CARGO_BIN_EXE_ferrite").into());
-        let mut command = Command::new(binary);
-        let path = std::env::vars_os().find(|(name, _)| name == "PATH").unwrap_or_default().1;
-        command.env_clear().env("PATH", path).env("FERRITE_LOG", "info").env("RUST_BACKTRACE", "1");
+        let mut command = super::binary::ferrite();
         command.envs(self.settings.iter().copied());
         command
     }
