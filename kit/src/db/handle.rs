@@ -1,4 +1,4 @@
-//! The database handle [`Db`] and its transactions [`Tx`]: opening, the two connection pools of SQLite, and the kinds of commit.
+//! The database handle [`Db`] and its transactions [`Tx`]: opening, the connections of readers and of the writer of SQLite, and the kinds of commit.
 //!
 //! Not here: running statements, which is in `query`.
 
@@ -11,14 +11,14 @@ use std::time::Duration;
 use futures_util::future::BoxFuture;
 use sqlx::postgres::{PgConnectOptions, PgPoolOptions, PgRow};
 use sqlx::sqlite::{SqliteConnectOptions, SqliteJournalMode, SqlitePoolOptions, SqliteRow, SqliteSynchronous};
-use sqlx::{Connection, Executor, FromRow, Postgres, Sqlite, SqliteConnection, SqlitePool, Transaction};
+use sqlx::{Connection, Executor, FromRow, Postgres, Transaction};
 use tokio::sync::OwnedSemaphorePermit;
 
 use super::connections::PgConnections;
 use super::error::DbError;
 use super::lock;
-use super::measure::{POSTGRES, SQLITE, measured, measured_wait};
-use super::sqlite_readers::SqliteReaders;
+use super::measure::{POSTGRES, SQLITE, measured};
+use super::sqlite_connections::{SqliteConnections, SqliteTx, is_rolled_back};
 use super::wal_index::{WalIndex, WalState};
 use crate::secret::Secret;
 
@@ -30,11 +30,13 @@ const ACQUIRE_TIMEOUT: Duration = Duration::from_secs(10);
 const MAX_SQLITE_READERS: u32 = 8;
 /// Idle time in the pool after which a PostgreSQL connection is pinged before use.
 const PING_AFTER_IDLE: Duration = Duration::from_secs(1);
-/// Prepared statements that a PostgreSQL connection keeps. A service has fewer texts.
+/// Prepared statements that a PostgreSQL connection keeps, and the writer of SQLite. A service has fewer texts.
 const MAX_PREPARED_STATEMENTS: usize = 400;
 /// Statements that begin a transaction. `synchronous` is a setting of the connection, which outlives the transaction, so each sets it.
 const SQLITE_DURABLE: &str = "PRAGMA synchronous = FULL; BEGIN IMMEDIATE";
 pub(super) const SQLITE_RELAXED: &str = "PRAGMA synchronous = NORMAL; BEGIN IMMEDIATE";
+/// The setting before a statement that is a durable transaction by itself.
+pub(super) const SQLITE_SYNCED: &str = "PRAGMA synchronous = FULL";
 const POSTGRES_DURABLE: &str = "BEGIN";
 const POSTGRES_RELAXED: &str = "BEGIN; SET LOCAL synchronous_commit TO OFF";
 
@@ -85,7 +87,7 @@ pub struct Db {
 #[derive(Clone, Debug)]
 pub(super) enum Pools {
     Postgres(PgConnections),
-    Sqlite { read: SqliteReaders, write: SqlitePool, file: PathBuf, index: Option<WalIndex> },
+    Sqlite { read: SqliteConnections, write: SqliteConnections, file: PathBuf, index: Option<WalIndex> },
 }
 
 /// A write transaction. Rolled back if it is dropped without [`Tx::commit`].
@@ -100,7 +102,7 @@ pub struct Tx {
 #[derive(Debug)]
 pub(super) enum TxKind {
     Postgres(Transaction<'static, Postgres>),
-    Sqlite(Transaction<'static, Sqlite>),
+    Sqlite(SqliteTx),
 }
 
 impl Db {
@@ -152,12 +154,13 @@ impl Db {
             pool.max_lifetime(None).idle_timeout(None)
         };
         let _lock = lock::exclusive(&file).await?;
-        let write = pool().max_connections(1).after_release(|connection, _| Box::pin(is_usable(connection)));
-        let write = write.connect_with(options.clone()).await?;
+        let write = pool().max_connections(1).after_release(|connection, _| Box::pin(is_rolled_back(connection)));
+        let write = write.connect_with(options.clone().statement_cache_capacity(MAX_PREPARED_STATEMENTS)).await?;
         let read = pool().max_connections(MAX_SQLITE_READERS).connect_with(options.pragma("query_only", "on")).await?;
         let (mode,): (String,) = sqlx::query_as("PRAGMA journal_mode").fetch_one(&read).await?;
         let index = if mode == "wal" { WalIndex::open(&file) } else { None };
-        Ok(Self::with_pools(Pools::Sqlite { read: SqliteReaders::new(read), write, file, index }))
+        let [read, write] = [read, write].map(SqliteConnections::new);
+        Ok(Self::with_pools(Pools::Sqlite { read, write, file, index }))
     }
 
     fn with_pools(pools: Pools) -> Self {
@@ -180,8 +183,8 @@ impl Db {
         }
     }
 
-    /// Begins a write transaction. On SQLite it holds the single writer from the start (`BEGIN IMMEDIATE`), so rows that it reads cannot
-    /// change before it writes.
+    /// Begins a write transaction. On SQLite it holds the single writer from the start (`BEGIN IMMEDIATE`, sent with the first statement), so
+    /// rows that it reads cannot change before it writes.
     ///
     /// # Errors
     /// When no connection is free in time, or the database cannot be reached.
@@ -205,9 +208,7 @@ impl Db {
                 let (transaction, permit) = connections.begin(postgres).await?;
                 (TxKind::Postgres(transaction), Some(permit))
             }
-            Pools::Sqlite { write, .. } => {
-                (TxKind::Sqlite(measured_wait(SQLITE, write.begin_with(sqlite)).await?), None)
-            }
+            Pools::Sqlite { write, .. } => (TxKind::Sqlite(write.begin(sqlite).await?), None),
         };
         Ok(Tx { kind, statements: Arc::clone(&self.statements), _permit: permit })
     }
@@ -218,9 +219,8 @@ impl Db {
         match &self.pools {
             Pools::Postgres(connections) => connections.counts(),
             Pools::Sqlite { read, write, .. } => {
-                let (open, in_use) = read.counts();
-                let idle_writers = u32::try_from(write.num_idle()).unwrap_or(u32::MAX);
-                (open + write.size(), in_use + write.size().saturating_sub(idle_writers))
+                let ((readers, reading), (writers, writing)) = (read.counts(), write.counts());
+                (readers + writers, reading + writing)
             }
         }
     }
@@ -253,16 +253,6 @@ impl Db {
             }
         })
     }
-}
-
-/// Returns whether a connection may go back to the pool. When the disk is full, SQLite rolls a transaction back by itself; the driver
-/// still counts it as open, cannot roll it back, and refuses to begin another one.
-async fn is_usable(connection: &mut SqliteConnection) -> Result<bool, sqlx::Error> {
-    if connection.is_in_transaction() {
-        // A ping is queued behind the rollback of a transaction that was dropped.
-        connection.ping().await?;
-    }
-    Ok(!connection.is_in_transaction())
 }
 
 impl Tx {

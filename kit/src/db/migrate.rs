@@ -5,6 +5,7 @@
 use futures_util::future::BoxFuture;
 use sqlx::migrate::{MigrateError, Migrator};
 use sqlx::postgres::PgPoolOptions;
+use sqlx::sqlite::SqlitePoolOptions;
 
 use super::error::DbError;
 use super::handle::{Db, Pools};
@@ -45,7 +46,11 @@ impl Migrations {
             }
             Pools::Sqlite { write, file, .. } => {
                 let _lock = exclusive(file).await?;
-                self.sqlite.run(write).await?;
+                let options = write.pool().connect_options().as_ref().clone();
+                let own = SqlitePoolOptions::new().max_connections(1).connect_with(options).await?;
+                let outcome = self.sqlite.run(&own).await;
+                own.close().await;
+                outcome?;
             }
         }
         Ok(())

@@ -18,7 +18,7 @@ mod migrate;
 mod pool_metrics;
 mod query;
 mod reach;
-mod sqlite_readers;
+mod sqlite_connections;
 mod value;
 mod wal_index;
 

@@ -2,17 +2,17 @@
 
 use std::sync::atomic::Ordering;
 
+use futures_util::TryStreamExt as _;
 use futures_util::future::BoxFuture;
-use sqlx::pool::PoolConnection;
 use sqlx::postgres::{PgArguments, PgRow};
 use sqlx::query::Query as SqlxQuery;
 use sqlx::sqlite::{SqliteArguments, SqliteRow};
-use sqlx::{AssertSqlSafe, Postgres, Sqlite};
+use sqlx::{AssertSqlSafe, Either, Executor as _, Postgres, Sqlite, SqliteConnection};
 
 use super::connections::{MAX_ATTEMPTS, is_connection_lost};
 use super::error::DbError;
-use super::handle::{Db, Pools, Row, SQLITE_RELAXED, Tx, TxKind, count_statement};
-use super::measure::{POSTGRES, SQLITE, measured, measured_wait};
+use super::handle::{Db, Pools, Row, SQLITE_RELAXED, SQLITE_SYNCED, Tx, TxKind, count_statement};
+use super::measure::{POSTGRES, SQLITE, measured};
 use super::value::Value;
 
 /// Values of a list up to which the last one is repeated.
@@ -67,9 +67,21 @@ macro_rules! read_sqlite {
     ($readers:expr, $fetch:ident, $sql:expr, $args:expr) => {{
         let mut lease = $readers.lease().await?;
         let found = sqlite($sql, $args).$fetch(lease.connection()).await?;
-        $readers.put_back(lease);
+        lease.put_back();
         found
     }};
+}
+
+/// Runs statements on SQLite and returns the number of rows that the last one affected.
+async fn sqlite_changes(connection: &mut SqliteConnection, sql: &str, args: &[Value]) -> Result<u64, sqlx::Error> {
+    let mut results = connection.fetch_many(sqlite(sql, args));
+    let mut changes = 0;
+    while let Some(result) = results.try_next().await? {
+        if let Either::Left(done) = result {
+            changes = done.rows_affected();
+        }
+    }
+    Ok(changes)
 }
 
 /// The kind of a query, which decides how PostgreSQL plans it.
@@ -95,21 +107,6 @@ impl RawRow {
             Self::Postgres(row) => T::from_row(row)?,
             Self::Sqlite(row) => T::from_row(row)?,
         })
-    }
-}
-
-/// The writing connection of SQLite during a script that begins and ends a transaction. After a failure in the middle, or when the
-/// caller is cancelled, the connection is still in the transaction and the driver does not know: it is closed, which rolls back.
-struct ScriptConnection {
-    connection: PoolConnection<Sqlite>,
-    is_committed: bool,
-}
-
-impl Drop for ScriptConnection {
-    fn drop(&mut self) {
-        if !self.is_committed {
-            self.connection.close_on_drop();
-        }
     }
 }
 
@@ -189,21 +186,27 @@ impl Db {
     /// [`DbError::Violation`] when the statement violates a constraint, or when the database fails.
     pub fn execute<'a>(&'a self, sql: &'a str, args: &'a [Value]) -> BoxFuture<'a, Result<u64, DbError>> {
         Box::pin(async move {
-            if let Pools::Postgres(connections) = &self.pools {
-                // A statement by itself is a transaction, without two more round trips to begin and to end it.
-                self.count();
-                let run = async {
-                    let mut lease = connections.lease().await?;
-                    let rows = postgres(sql, args).execute(&mut *lease).await?.rows_affected();
-                    connections.put_back(lease);
-                    Ok(rows)
-                };
-                return measured(POSTGRES, sql, run).await;
-            }
-            let mut tx = self.begin().await?;
-            let rows = tx.execute(sql, args).await?;
-            tx.commit().await?;
-            Ok(rows)
+            // A statement by itself is a transaction, without more round trips to begin and to end it.
+            self.count();
+            let run = async {
+                Ok(match &self.pools {
+                    Pools::Postgres(connections) => {
+                        let mut lease = connections.lease().await?;
+                        let rows = postgres(sql, args).execute(&mut *lease).await?.rows_affected();
+                        connections.put_back(lease);
+                        rows
+                    }
+                    Pools::Sqlite { write, .. } => {
+                        let mut lease = write.lease().await?;
+                        let text = format!("{SQLITE_SYNCED}; {sql}");
+                        let rows = sqlite_changes(lease.connection(), &text, args).await;
+                        // After a statement that failed nothing is open.
+                        lease.put_back();
+                        rows?
+                    }
+                })
+            };
+            measured(self.pick(POSTGRES, SQLITE), sql, run).await
         })
     }
 
@@ -235,17 +238,17 @@ impl Db {
                 return Ok(rows);
             };
             self.count();
-            let mut script = format!("{SQLITE_RELAXED}; ");
+            let mut script = String::new();
             for (sql, _) in statements {
                 script.push_str(sql);
                 script.push_str("; ");
             }
             script.push_str("COMMIT");
             let run = async {
-                let connection = measured_wait(SQLITE, write.acquire()).await?;
-                let mut connection = ScriptConnection { connection, is_committed: false };
-                let rows = sqlite(&script, args).fetch_all(&mut *connection.connection).await?;
-                connection.is_committed = true;
+                let mut tx = write.begin(SQLITE_RELAXED).await?;
+                let (connection, text) = tx.prepare(&script)?;
+                let rows = sqlite(&text, args).fetch_all(connection).await?;
+                tx.ended();
                 Ok(RawRows::Sqlite(rows))
             };
             measured(SQLITE, &script, run).await
@@ -337,7 +340,10 @@ impl Tx {
         let run = async move {
             Ok(match &mut self.kind {
                 TxKind::Postgres(tx) => postgres(sql, args).execute(&mut **tx).await?.rows_affected(),
-                TxKind::Sqlite(tx) => sqlite(sql, args).execute(&mut **tx).await?.rows_affected(),
+                TxKind::Sqlite(tx) => {
+                    let (connection, text) = tx.prepare(sql)?;
+                    sqlite_changes(connection, &text, args).await?
+                }
             })
         };
         Box::pin(measured(system, sql, run))
@@ -353,7 +359,10 @@ impl Tx {
         let run = async move {
             Ok(match &mut self.kind {
                 TxKind::Postgres(tx) => postgres(sql, args).fetch_optional(&mut **tx).await?.map(RawRow::Postgres),
-                TxKind::Sqlite(tx) => sqlite(sql, args).fetch_optional(&mut **tx).await?.map(RawRow::Sqlite),
+                TxKind::Sqlite(tx) => {
+                    let (connection, text) = tx.prepare(sql)?;
+                    sqlite(&text, args).fetch_optional(connection).await?.map(RawRow::Sqlite)
+                }
             })
         };
         Box::pin(measured(system, sql, run))
@@ -365,7 +374,10 @@ impl Tx {
         let run = async move {
             Ok(match &mut self.kind {
                 TxKind::Postgres(tx) => RawRows::Postgres(postgres(sql, args).fetch_all(&mut **tx).await?),
-                TxKind::Sqlite(tx) => RawRows::Sqlite(sqlite(sql, args).fetch_all(&mut **tx).await?),
+                TxKind::Sqlite(tx) => {
+                    let (connection, text) = tx.prepare(sql)?;
+                    RawRows::Sqlite(sqlite(&text, args).fetch_all(connection).await?)
+                }
             })
         };
         Box::pin(measured(system, sql, run))

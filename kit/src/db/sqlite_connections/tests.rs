@@ -74,3 +74,32 @@ async fn a_statement_that_fails_leaves_its_connection_usable() {
     })
     .await;
 }
+
+#[tokio::test]
+async fn the_first_statement_of_a_transaction_begins_it() {
+    on_sqlite(|db| async move {
+        db.execute("CREATE TABLE numbers (number INTEGER PRIMARY KEY) STRICT", &[]).await.unwrap();
+        let add = "INSERT INTO numbers (number) VALUES ($1)";
+        assert_eq!(db.execute(add, &crate::args![1_i64]).await.unwrap(), 1);
+        // Nothing is open yet: another transaction need not wait.
+        drop(db.begin().await.unwrap());
+        db.begin().await.unwrap().commit().await.unwrap();
+        db.begin().await.unwrap().rollback().await.unwrap();
+        // The number of rows is that of the statement, not of what the connection did before.
+        let mut tx = db.begin().await.unwrap();
+        assert_eq!(tx.execute("DELETE FROM numbers WHERE number = 5", &[]).await.unwrap(), 0);
+        assert_eq!(tx.execute(add, &crate::args![2_i64]).await.unwrap(), 1);
+        tx.commit().await.unwrap();
+        // Statements that fail, in a transaction and by themselves, end with it.
+        for _ in 0..3 {
+            let mut tx = db.begin().await.unwrap();
+            tx.execute(add, &crate::args![1_i64]).await.unwrap_err();
+            tx.execute(add, &crate::args![3_i64]).await.unwrap();
+            drop(tx);
+            db.execute(add, &crate::args![1_i64]).await.unwrap_err();
+        }
+        let numbers: Vec<(i64,)> = db.all("SELECT number FROM numbers ORDER BY number", &[]).await.unwrap();
+        assert_eq!(numbers, [(1,), (2,)]);
+    })
+    .await;
+}

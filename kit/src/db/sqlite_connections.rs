@@ -1,0 +1,214 @@
+//! The connections to a SQLite database: a stack in front of sqlx's pool, one for readers and one for the single writer.
+//!
+//! The pool pings each connection that is returned to it, in a task of its own: the thread of the connection changes places with those of
+//! requests once more for each statement. A connection whose statement or transaction ended well needs no ping: it goes to the stack, and
+//! the next one takes the connection that was used last. All others go back to the pool: after a failure, and after a caller that was
+//! cancelled.
+//!
+//! Not here: running statements, which is in `query`.
+
+use std::borrow::Cow;
+use std::sync::{Arc, Mutex, MutexGuard};
+use std::time::Duration;
+
+use futures_util::future::BoxFuture;
+use sqlx::pool::PoolConnection;
+use sqlx::{Executor, Sqlite, SqliteConnection, SqlitePool};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+
+use super::measure::{SQLITE, measured_wait};
+
+/// Longest time that a caller waits for a free connection.
+const ACQUIRE_TIMEOUT: Duration = Duration::from_secs(10);
+const COMMIT: &str = "COMMIT";
+const ROLLBACK: &str = "ROLLBACK";
+
+/// The connections of one pool. Clones share them.
+#[derive(Clone)]
+pub(super) struct SqliteConnections(Arc<Inner>);
+
+struct Inner {
+    pool: SqlitePool,
+    /// As many as the pool may have connections. A caller with a permit waits for nobody else.
+    permits: Arc<Semaphore>,
+    /// Connections between two uses, the one used last at the end.
+    idle: Mutex<Vec<PoolConnection<Sqlite>>>,
+}
+
+/// A connection in use. Dropping it returns the connection to the pool, which pings it.
+pub(super) struct SqliteLease {
+    connection: PoolConnection<Sqlite>,
+    /// Given back after the connection.
+    permit: OwnedSemaphorePermit,
+    owner: SqliteConnections,
+}
+
+/// A transaction of the writer. It is begun together with its first statement, which saves a change of threads. Dropped before its end it
+/// goes back to the pool, which rolls it back by [`is_rolled_back`].
+pub(super) struct SqliteTx {
+    lease: Option<SqliteLease>,
+    /// The statements that begin it, until they are sent.
+    begin: Option<&'static str>,
+}
+
+impl std::fmt::Debug for SqliteConnections {
+    fn fmt(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        out.debug_struct("SqliteConnections").field("pool", &self.0.pool).finish_non_exhaustive()
+    }
+}
+
+impl std::fmt::Debug for SqliteTx {
+    fn fmt(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        out.debug_struct("SqliteTx").field("begin", &self.begin).finish_non_exhaustive()
+    }
+}
+
+impl SqliteConnections {
+    /// Takes connections from `pool`, which nothing else may use.
+    pub(super) fn new(pool: SqlitePool) -> Self {
+        let permits = usize::try_from(pool.options().get_max_connections()).unwrap_or(usize::MAX);
+        let permits = Arc::new(Semaphore::new(permits.min(Semaphore::MAX_PERMITS)));
+        Self(Arc::new(Inner { pool, permits, idle: Mutex::default() }))
+    }
+
+    /// Returns the pool, for its settings.
+    pub(super) fn pool(&self) -> &SqlitePool {
+        &self.0.pool
+    }
+
+    /// Returns the number of open connections, and how many of them are in use.
+    pub(super) fn counts(&self) -> (u32, u32) {
+        let open = self.0.pool.size();
+        let waiting = u32::try_from(self.0.pool.num_idle() + self.idle().len()).unwrap_or(u32::MAX);
+        (open, open.saturating_sub(waiting))
+    }
+
+    /// Takes a free connection, or opens one. Callers get theirs in the order in which they came.
+    ///
+    /// # Errors
+    /// When none is free in time, or the file cannot be opened.
+    pub(super) async fn lease(&self) -> Result<SqliteLease, sqlx::Error> {
+        measured_wait(SQLITE, self.take()).await
+    }
+
+    async fn take(&self) -> Result<SqliteLease, sqlx::Error> {
+        let permit = tokio::time::timeout(ACQUIRE_TIMEOUT, Arc::clone(&self.0.permits).acquire_owned()).await;
+        let permit = permit.map_err(|_| sqlx::Error::PoolTimedOut)?.map_err(|_| sqlx::Error::PoolClosed)?;
+        let newest = self.idle().pop();
+        let connection = match newest {
+            Some(connection) => connection,
+            None => self.0.pool.acquire().await?,
+        };
+        Ok(SqliteLease { connection, permit, owner: self.clone() })
+    }
+
+    /// Takes a connection for a transaction that begins with the statements `begin`.
+    ///
+    /// # Errors
+    /// As those of [`SqliteConnections::lease`].
+    pub(super) async fn begin(&self, begin: &'static str) -> Result<SqliteTx, sqlx::Error> {
+        Ok(SqliteTx { lease: Some(self.lease().await?), begin: Some(begin) })
+    }
+
+    /// Closes all connections; waits for those in use.
+    pub(super) fn close(&self) -> BoxFuture<'_, ()> {
+        Box::pin(async move {
+            let closed = self.0.pool.close();
+            drop(std::mem::take(&mut *self.idle()));
+            closed.await;
+        })
+    }
+
+    fn idle(&self) -> MutexGuard<'_, Vec<PoolConnection<Sqlite>>> {
+        self.0.idle.lock().expect("nothing panics while it is held")
+    }
+}
+
+impl SqliteLease {
+    /// Returns the connection, for one statement.
+    pub(super) fn connection(&mut self) -> &mut SqliteConnection {
+        &mut self.connection
+    }
+
+    /// Keeps the connection, whose statement or transaction ended well, for the next caller.
+    pub(super) fn put_back(self) {
+        let Self { connection, permit, owner } = self;
+        let mut idle = owner.idle();
+        // The pool is marked as closed before `close` empties the stack.
+        if owner.0.pool.is_closed() {
+            drop(idle);
+            drop(connection);
+        } else {
+            idle.push(connection);
+            drop(idle);
+        }
+        drop(permit);
+    }
+}
+
+impl SqliteTx {
+    /// Returns the connection and the text to send for a statement: the first one begins the transaction.
+    pub(super) fn prepare<'a>(&mut self, sql: &'a str) -> Result<(&mut SqliteConnection, Cow<'a, str>), sqlx::Error> {
+        let text = self.begin.take().map_or(Cow::Borrowed(sql), |begin| Cow::Owned(format!("{begin}; {sql}")));
+        let lease = self.lease.as_mut().ok_or(sqlx::Error::PoolClosed)?;
+        Ok((lease.connection(), text))
+    }
+
+    /// Commits. Without a statement there is nothing to end.
+    ///
+    /// # Errors
+    /// When the database does not confirm.
+    pub(super) async fn commit(self) -> Result<(), sqlx::Error> {
+        self.end(COMMIT).await
+    }
+
+    /// Rolls back, and waits for it.
+    ///
+    /// # Errors
+    /// When the database fails.
+    pub(super) async fn rollback(self) -> Result<(), sqlx::Error> {
+        self.end(ROLLBACK).await
+    }
+
+    /// Gives the connection back after a statement that has ended the transaction.
+    pub(super) fn ended(mut self) {
+        if let Some(lease) = self.lease.take() {
+            lease.put_back();
+        }
+    }
+
+    async fn end(mut self, sql: &'static str) -> Result<(), sqlx::Error> {
+        if self.begin.is_none()
+            && let Some(lease) = &mut self.lease
+        {
+            lease.connection().execute(sql).await?;
+        }
+        self.ended();
+        Ok(())
+    }
+}
+
+impl Drop for SqliteTx {
+    fn drop(&mut self) {
+        if let Some(lease) = self.lease.take_if(|_| self.begin.is_some()) {
+            lease.put_back();
+        }
+    }
+}
+
+impl Drop for Inner {
+    /// Closes the connections of the stack. Returning them to the pool would need a runtime.
+    fn drop(&mut self) {
+        let idle = std::mem::take(self.idle.get_mut().expect("nothing panics while it is held"));
+        idle.into_iter().for_each(|connection| drop(connection.detach()));
+    }
+}
+
+/// Rolls back what was left open on a connection of the writer. Returns whether the pool may keep the connection: not if SQLite has ended the
+/// transaction by itself, as when the disk is full.
+pub(super) async fn is_rolled_back(connection: &mut SqliteConnection) -> Result<bool, sqlx::Error> {
+    Ok(connection.execute(ROLLBACK).await.is_ok())
+}
+
+#[cfg(test)]
+mod tests;
