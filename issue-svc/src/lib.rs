@@ -85,6 +85,7 @@ async fn start(config: Config, listeners: Vec<Listener>, life: Lifecycle) -> Res
     let subscribers = HashMap::from([(writer::REPO_SVC, repo.clone()), (writer::HOOK_SVC, hook)]);
     let relay = Relay::new(db.clone(), clock.clone(), subscribers);
     relay.start(config.database.event_retention, &life);
+    db.merge_full_text(&["issue_words"], &life);
 
     let store = IssueStore::new(db.clone());
     let writer = IssueWriter { store: store.clone(), relay, clock: clock.clone() };

@@ -36,11 +36,8 @@ use ferrite_proto::{Permission, ServiceRole};
 pub use config::Config;
 pub use error::RepoError;
 
-use crate::background::{
-    DownloadWriter, FileSweeper, LastUseWriter, MigrationSweeper, StorePoller, Sweeper, TextMerger,
-};
+use crate::background::{DownloadWriter, FileSweeper, LastUseWriter, MigrationSweeper, StorePoller, Sweeper};
 use crate::state::AppState;
-use crate::store::TextIndex;
 
 /// Serves accounts and repositories on `listeners` until `life` stops and requests in flight are done.
 ///
@@ -89,7 +86,7 @@ async fn start(config: Config, listeners: Vec<Listener>, life: Lifecycle) -> Res
     download_writer.clone().start(&life);
     let last_use_writer = LastUseWriter::new(Arc::clone(&state.last_use), state.tokens.clone());
     last_use_writer.clone().start(&life);
-    TextMerger::new(TextIndex::new(db.clone())).start(&life);
+    db.merge_full_text(&["repositories_text", "users_text"], &life);
     startup::watch_database(&db, &life);
 
     let auth = trust.layer_with(trust.token_cache.clone(), Arc::new(state.token_authenticator.clone()));

@@ -11,6 +11,7 @@
 mod cache;
 mod connections;
 mod error;
+mod full_text;
 mod handle;
 mod lock;
 mod measure;

@@ -8,7 +8,6 @@ mod last_use_writer;
 mod migration_sweeper;
 mod store_poller;
 mod sweeper;
-mod text_merger;
 
 pub(crate) use download_counts::{DownloadCounts, DownloadWriter};
 pub(crate) use file_sweeper::FileSweeper;
@@ -16,4 +15,3 @@ pub(crate) use last_use_writer::LastUseWriter;
 pub(crate) use migration_sweeper::MigrationSweeper;
 pub(crate) use store_poller::StorePoller;
 pub(crate) use sweeper::Sweeper;
-pub(crate) use text_merger::TextMerger;

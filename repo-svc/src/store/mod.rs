@@ -40,7 +40,6 @@ mod search;
 mod sign_in_addresses;
 mod team_members;
 mod teams;
-mod text_index;
 mod tokens;
 mod topics;
 mod transfers;
@@ -73,7 +72,6 @@ pub(crate) use repository_migrations::{Migration, MigrationStore, NewMigration, 
 pub(crate) use repository_sizes::SizeChange;
 pub(crate) use sign_in_addresses::SignInAddressStore;
 pub(crate) use teams::{Team, TeamStore};
-pub(crate) use text_index::TextIndex;
 pub(crate) use tokens::{NewToken, TokenRow, TokenStore};
 pub(crate) use transfers::{TransferRow, TransferStore};
 pub(crate) use users::{UserRecord, change_user, delete_user, lock_administrators, lock_user, token_hashes};
