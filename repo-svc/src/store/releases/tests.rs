@@ -86,11 +86,8 @@ impl Fixture {
         let mut tx = self.db.begin().await.unwrap();
         let asset = self.store.insert_asset(&mut tx, release, &new, self.author, now_us).await;
         // A transaction that is only dropped ends a little later: until then PostgreSQL passes over the file among those that are due.
-        if asset.is_ok() {
-            tx.commit().await.unwrap()
-        } else {
-            tx.rollback().await.unwrap()
-        }
+        let ended = if asset.is_ok() { tx.commit().await } else { tx.rollback().await };
+        ended.unwrap();
         asset
     }
 
