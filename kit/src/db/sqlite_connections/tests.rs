@@ -80,8 +80,10 @@ async fn the_first_statement_of_a_transaction_begins_it() {
     on_sqlite(|db| async move {
         db.execute("CREATE TABLE numbers (number INTEGER PRIMARY KEY) STRICT", &[]).await.unwrap();
         let add = "INSERT INTO numbers (number) VALUES ($1)";
+        // Only the connection that makes it sees a temporary table.
+        db.execute("CREATE TEMP TABLE of_this_connection (number INTEGER) STRICT", &[]).await.unwrap();
         assert_eq!(db.execute(add, &crate::args![1_i64]).await.unwrap(), 1);
-        // Nothing is open yet: another transaction need not wait.
+        // Nothing is open without a statement.
         drop(db.begin().await.unwrap());
         db.begin().await.unwrap().commit().await.unwrap();
         db.begin().await.unwrap().rollback().await.unwrap();
@@ -98,6 +100,7 @@ async fn the_first_statement_of_a_transaction_begins_it() {
             drop(tx);
             db.execute(add, &crate::args![1_i64]).await.unwrap_err();
         }
+        db.execute("DELETE FROM of_this_connection", &[]).await.expect("the connection was kept all the time");
         let numbers: Vec<(i64,)> = db.all("SELECT number FROM numbers ORDER BY number", &[]).await.unwrap();
         assert_eq!(numbers, [(1,), (2,)]);
     })
