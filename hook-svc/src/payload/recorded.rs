@@ -23,11 +23,12 @@ pub(crate) const NAMES: [&str; 14] = [
 /// Returns the body of a recording as it was sent.
 pub(crate) fn body(name: &str) -> String {
     let path = format!("{}/tests/recorded/{name}.json", env!("CARGO_MANIFEST_DIR"));
-    let recording: Value = serde_json::from_str(&std::fs::read_to_string(path).unwrap()).unwrap();
-    recording["body"].as_str().unwrap().to_owned()
+    let text = std::fs::read_to_string(path).expect("each of the names has a file");
+    let recording: Value = serde_json::from_str(&text).expect("a recording is JSON");
+    recording["body"].as_str().expect("a recording has a body").to_owned()
 }
 
 /// Returns the body of a recording in JSON, parsed.
 pub(crate) fn json(name: &str) -> Value {
-    serde_json::from_str(&body(name)).unwrap()
+    serde_json::from_str(&body(name)).expect("the body is JSON unless it is a form")
 }
