@@ -206,7 +206,7 @@ impl Journal {
                     .bind(reach_name(change.issue_reach))
                     .push(")");
             }
-            tx.execute(query.sql(), query.args()).await?;
+            tx.execute_later(query.sql(), query.args()).await?;
         }
         Ok(Some(NewBatch { id: batch, number: next.number, is_wiki: next.is_wiki }))
     }
@@ -243,7 +243,7 @@ impl Journal {
 
     /// Drops one open entry that was not applied.
     pub(crate) async fn drop_entry(tx: &mut Tx, id: i64, now_us: i64) -> Result<(), DbError> {
-        tx.execute(DROP, &args![id, now_us]).await.map(drop)
+        tx.execute_later(DROP, &args![id, now_us]).await
     }
 
     /// Confirms the open entries of an update that was applied. Returns their number.

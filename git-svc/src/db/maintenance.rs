@@ -75,7 +75,7 @@ impl MaintenanceTable {
 
     /// Records the update `number` of a repository, in the transaction that confirms it.
     pub(crate) async fn changed(tx: &mut Tx, id: RepositoryId, number: i64, now_us: i64) -> Result<(), DbError> {
-        tx.execute(CHANGED, &args![id, number, now_us]).await.map(drop)
+        tx.execute_later(CHANGED, &args![id, number, now_us]).await
     }
 
     /// Returns up to 256 repositories of a store that are due, longest overdue first.

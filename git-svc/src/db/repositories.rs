@@ -20,8 +20,11 @@ const PLACE: &str = "INSERT INTO repositories (repository_id, store, epoch, last
      VALUES ($1, $2, $3, 0, $4, $5, $6) \
      ON CONFLICT (repository_id) DO NOTHING";
 const RAISE: &str = "UPDATE repositories SET epoch = $2 WHERE repository_id = $1 AND epoch < $2";
-const NUMBER: &str = "UPDATE repositories SET last_number = last_number + 1 WHERE repository_id = $1 AND NOT deleted \
+const NUMBER_POSTGRES: &str = "UPDATE repositories SET last_number = last_number + 1 WHERE repository_id = $1 AND NOT deleted \
      RETURNING last_number, is_wiki";
+/// Two statements that are sent together: SQLite collects returned rows in a temporary table first.
+const NUMBER_SQLITE: &str = "UPDATE repositories SET last_number = last_number + 1 WHERE repository_id = $1 AND NOT deleted; \
+     SELECT last_number, is_wiki FROM repositories WHERE repository_id = $1 AND NOT deleted";
 /// Waits for an open transaction that took a number (PostgreSQL). SQLite has one writer at a time and needs no row lock.
 const LOCK_ROW: &str = "SELECT last_number FROM repositories WHERE repository_id = $1 FOR UPDATE";
 const READ_ROW: &str = "SELECT last_number FROM repositories WHERE repository_id = $1";
@@ -185,6 +188,6 @@ impl RepositoryTable {
 
     /// Takes the next number of the repository's journal. Returns `None` if the repository has no row or was deleted.
     pub(crate) async fn next_number(tx: &mut Tx, id: RepositoryId) -> Result<Option<NextNumber>, DbError> {
-        tx.optional(NUMBER, &args![id]).await
+        tx.optional(tx.pick(NUMBER_POSTGRES, NUMBER_SQLITE), &args![id]).await
     }
 }

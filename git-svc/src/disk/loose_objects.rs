@@ -22,6 +22,12 @@ use crate::types::error::GitError;
 
 /// Attempts to create a file in a folder, which a git process may remove as long as it is empty.
 const MAX_ATTEMPTS: usize = 5;
+/// Bytes of a file up to which it takes one block on usual file systems.
+const BLOCK_BYTES: usize = 4096;
+/// Bytes of zlib's format beside those of a block that is not compressed: two of its header, five of the block's, four of the checksum.
+const STORED_OVERHEAD_BYTES: usize = 11;
+/// Bytes of an object, with its header, up to which it is not compressed.
+const MAX_STORED_BYTES: usize = BLOCK_BYTES - STORED_OVERHEAD_BYTES;
 /// Mode of the file of an object, as git has it: nobody writes to it.
 const FILE_MODE: u32 = 0o444;
 
@@ -76,13 +82,31 @@ impl NewObject {
         written.map(|()| has_new_folder)
     }
 
-    /// Writes the format of loose objects: type, length, NUL and content, compressed (git's `object-file.c`).
-    fn encode(&self, file: &fs::File) -> io::Result<()> {
+    /// Writes the format of loose objects: type, length, NUL and content, in zlib's format (git's `object-file.c`). Compressed only if that may
+    /// save a block of the disk: a compressor is some 300 KB of memory, which would be made anew for each object.
+    fn encode(&self, mut file: &fs::File) -> io::Result<()> {
+        let header = format!("{} {}\0", self.kind, self.content.len());
+        if header.len() + self.content.len() <= MAX_STORED_BYTES {
+            return file.write_all(&stored(&[header.as_bytes(), &self.content].concat()));
+        }
         let mut encoder = ZlibEncoder::new(file, Compression::fast());
-        write!(encoder, "{} {}\0", self.kind, self.content.len())?;
+        encoder.write_all(header.as_bytes())?;
         encoder.write_all(&self.content)?;
         encoder.finish().map(drop)
     }
+}
+
+/// Returns at most [`MAX_STORED_BYTES`] in zlib's format (RFC 1950) as one block that is not compressed (RFC 1951, 3.2.4).
+fn stored(data: &[u8]) -> Vec<u8> {
+    let length = data.len() as u16;
+    let mut out = Vec::with_capacity(data.len() + STORED_OVERHEAD_BYTES);
+    // Deflate with a window of 32 KiB, its fastest level; then the block, which is the last.
+    out.extend([0x78, 0x01, 0x01]);
+    out.extend(length.to_le_bytes());
+    out.extend((!length).to_le_bytes());
+    out.extend_from_slice(data);
+    out.extend(adler2::adler32_slice(data).to_be_bytes());
+    out
 }
 
 impl fmt::Debug for NewObject {

@@ -4,6 +4,7 @@
 //! Not here: the contents of repositories (`repo`), and how their size is measured (`usage`).
 
 mod incoming;
+mod objects;
 mod quarantine;
 
 use std::{
@@ -19,13 +20,13 @@ use std::{
 };
 
 use ferrite_proto::id::RepositoryId;
+use moka::sync::Cache;
 use sha2::{Digest as _, Sha256};
 use uuid::Uuid;
 
 use super::{
     durable::{SyncThreads, sync, sync_all, sync_if_present, sync_tree},
     full::classify_disk_full,
-    loose_objects::{NewObject, write_objects},
     usage::{DiskUsage, DiskUsageCache},
 };
 use crate::types::{
@@ -45,6 +46,9 @@ const CONFIG: &str = "[core]\n\trepositoryformatversion = 0\n\tfilemode = true\n
 /// The folders of a store that are made at start, below the first, which is the store itself.
 const FOLDERS: [&str; 6] = ["", "repos", "incoming", "trash", "cache", "hooks"];
 
+/// Repositories of which is kept that their folders are synced; of all others they are synced again with the next write.
+const MAX_SYNCED_REPOSITORIES: u64 = 10_000;
+
 /// Permissions of these folders.
 const PRIVATE_MODE: u32 = 0o700;
 
@@ -58,6 +62,8 @@ pub struct RepositoryStore {
     name: String,
     usages: DiskUsageCache,
     sync_threads: SyncThreads,
+    /// Repositories in which the names of all folders of loose objects are on disk.
+    synced_folders: Cache<RepositoryId, ()>,
     /// The locked file `lock`; closing it releases the lock.
     _lock: fs::File,
 }
@@ -88,7 +94,8 @@ impl RepositoryStore {
         check_identity(&root, name)?;
         sync(&root)?;
         let (usages, sync_threads) = (DiskUsageCache::default(), SyncThreads::default());
-        Ok(Self { root, name: name.to_owned(), usages, sync_threads, _lock: lock })
+        let synced_folders = Cache::new(MAX_SYNCED_REPOSITORIES);
+        Ok(Self { root, name: name.to_owned(), usages, sync_threads, synced_folders, _lock: lock })
     }
 
     /// The name that the store was opened with.
@@ -171,6 +178,7 @@ impl RepositoryStore {
     /// `Io`.
     pub fn delete(&self, id: RepositoryId) -> Result<(), GitError> {
         self.usages.forget(id);
+        self.synced_folders.invalidate(&id);
         let path = self.path(id);
         let trash = self.root.join("trash");
         // `empty_trash` goes by this time; without it the retention would count from the repository's last change.
@@ -255,6 +263,8 @@ impl RepositoryStore {
     /// Measures what the repository's objects take on disk. Blocking.
     pub(crate) fn measure(&self, id: RepositoryId) -> Result<DiskUsage, GitError> {
         self.usages.forget(id);
+        // Maintenance may have changed folders, too.
+        self.synced_folders.invalidate(&id);
         self.usage(id)
     }
 
@@ -276,42 +286,10 @@ impl RepositoryStore {
         written.map_err(GitError::io("writing the repository's attributes"))
     }
 
-    /// The threads that wait for the disk when this store is written to.
-    pub(crate) fn sync_threads(&self) -> &SyncThreads {
-        &self.sync_threads
-    }
-
     /// Returns a new path for a file that is to be renamed into the repository. One that a killed process left is removed at the next
     /// start.
     pub(crate) fn incoming_file(&self, id: RepositoryId) -> PathBuf {
         self.root.join("incoming").join(format!("{id}-file-{}", Uuid::new_v4()))
-    }
-
-    /// Writes and counts loose objects, as [`write_objects`] does. Returns whether the caller has to sync the folder of objects. Blocking.
-    ///
-    /// # Errors
-    /// `StoreFull`, and `Io`.
-    pub(crate) fn write_objects(&self, id: RepositoryId, new: &[NewObject]) -> Result<bool, GitError> {
-        let path = self.path(id);
-        let has_new_folder = write_objects(&path.join("objects"), new)?;
-        let ids: Vec<_> = new.iter().map(NewObject::id).collect();
-        self.usages.update_loose(id, &path, &ids);
-        Ok(has_new_folder)
-    }
-
-    /// Makes the names of a push's packs durable, and counts the packs: git syncs the pack files, but not the folder that it moves them
-    /// into. Blocking.
-    ///
-    /// Called after `receive-pack` has accepted objects and before refs are changed.
-    ///
-    /// # Errors
-    /// `Io`.
-    pub fn sync_packs(&self, id: RepositoryId) -> Result<(), GitError> {
-        let path = self.path(id);
-        // A push never adds loose objects, because of `receive.unpackLimit=1`.
-        sync_all(&[path.join("objects/pack"), path.join("objects")])?;
-        self.usages.update_packs(id, &path);
-        Ok(())
     }
 }
 

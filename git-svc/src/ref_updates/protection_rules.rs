@@ -90,16 +90,14 @@ impl RefUpdater {
     async fn commit_with_event(
         &self,
         guard: &WriteGuard,
-        mut tx: ferrite_kit::db::Tx,
+        tx: ferrite_kit::db::Tx,
         fact: Fact,
     ) -> Result<DeliveryWait, RpcError> {
         let inner = self.inner();
         let now = inner.clock.now_us();
         let subscribers = subscribers(&fact);
         let event = outbox::event(guard.id, now, fact);
-        outbox::append(&mut tx, &event, subscribers, now).await?;
-        let flush = inner.relay.flush(&event, AWAITED);
-        tx.commit().await?;
-        Ok(Box::pin(async move { flush.wait().await }))
+        let flush = inner.relay.commit(tx, &event, subscribers, AWAITED, now).await?;
+        Ok(Box::pin(flush.wait()))
     }
 }

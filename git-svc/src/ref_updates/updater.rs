@@ -32,12 +32,7 @@ use super::{
 use crate::{
     admission::backlog::Backlogs,
     db::{Journal, JournalEntry, MaintenanceTable, NewBatch, RefTransaction, RepositoryTable, UpdateKind, ZERO, hex},
-    disk::{
-        durable::{PARALLEL_SYNCS, sync},
-        loose_objects::NewObject,
-        repositories::RepositoryStore,
-        usage::DiskUsage,
-    },
+    disk::{durable::PARALLEL_SYNCS, loose_objects::NewObject, repositories::RepositoryStore, usage::DiskUsage},
     repo::{
         pool::Pool,
         refs::{HeadState, RefEdit, Refs},
@@ -248,7 +243,6 @@ impl RefUpdater {
         // Not awaited: the subscriber (repo-svc) is the caller of this RPC.
         drop(self.confirm(guard, BatchOutcome::of(batch, &change)).await?);
         inner.set_needs_recovery(guard.id, false);
-        inner.relay.wake();
         Ok(())
     }
 
@@ -278,21 +272,22 @@ impl RefUpdater {
             return Ok(std::future::ready(()).boxed());
         }
         MaintenanceTable::changed(&mut tx, guard.id, number, now).await?;
-        let mut flush = None;
-        for (index, fact) in (0..).zip(facts.events.into_iter().map(Fact::RefsUpdated)) {
-            let subscribers = subscribers(&fact);
+        let event = |(index, fact)| {
+            let fact = Fact::RefsUpdated(fact);
+            let to = subscribers(&fact);
             let event_id = outbox::part_uuid(&facts.batch, index).to_string();
-            let event = Event { event_id, ..outbox::event(guard.id, now, fact) };
-            outbox::append(&mut tx, &event, subscribers, now).await?;
-            flush = Some(inner.relay.flush(&event, AWAITED));
+            (Event { event_id, ..outbox::event(guard.id, now, fact) }, to)
+        };
+        let mut events: Vec<_> = (0..).zip(facts.events).map(event).collect();
+        let Some((event, to)) = events.pop() else {
+            tx.commit().await?;
+            return Ok(std::future::ready(()).boxed());
+        };
+        for (event, to) in &events {
+            outbox::append(&mut tx, event, to, now).await?;
         }
-        tx.commit().await?;
-        Ok(async move {
-            if let Some(flush) = flush {
-                flush.wait().await;
-            }
-        }
-        .boxed())
+        let flush = inner.relay.commit(tx, &event, to, AWAITED, now).await?;
+        Ok(flush.wait().boxed())
     }
 
     /// Measures a repository on disk and publishes its size (bytes) as an event of its own, after maintenance changed it. The size of
@@ -350,14 +345,15 @@ impl Inner {
             let (store, part) = (Arc::clone(&self.store), part.to_vec());
             self.store.sync_threads().run(move || store.write_objects(id, &part))
         });
-        let folder = self.store.path(id).join("objects");
-        let sync_folder = || {
-            let folder = folder.clone();
-            self.store.sync_threads().run(move || sync(&folder))
-        };
         // A folder that an earlier process has made may be new to the disk, too.
-        let (has_new_folder, ()) = tokio::try_join!(try_join_all(parts), sync_folder())?;
-        if has_new_folder.contains(&true) { sync_folder().await } else { Ok(()) }
+        let was_synced = self.store.take_synced(id);
+        let has_new_folder = try_join_all(parts).await?.contains(&true);
+        if was_synced && !has_new_folder {
+            self.store.keep_synced(id);
+            return Ok(());
+        }
+        let store = Arc::clone(&self.store);
+        self.store.sync_threads().run(move || store.sync_objects(id)).await
     }
 
     /// Settles a batch of which nothing was applied.

@@ -107,9 +107,6 @@ impl Write<'_> {
     /// # Errors
     /// A failure of the database.
     pub(crate) async fn commit<A: Message>(mut self, key: Option<&IdempotencyKey>, answer: A) -> Result<A, IssueError> {
-        if let Some(event) = &self.event {
-            outbox::append(&mut self.tx, event, &[REPO_SVC], self.now_us).await?;
-        }
         let is_told = !self.facts.is_empty();
         for fact in std::mem::take(&mut self.facts) {
             let event = outbox::event(self.repository, self.now_us, fact);
@@ -118,13 +115,19 @@ impl Write<'_> {
         if let Some(key) = key {
             key.store(&mut self.tx, &answer, self.now_us).await?;
         }
-        let flush = self.event.as_ref().map(|event| self.writer.relay.flush(event, &[REPO_SVC]));
-        self.tx.commit().await?;
-        if let Some(flush) = flush {
-            flush.wait_at_most(COUNT_TIMEOUT).await;
-        } else if is_told {
-            self.writer.relay.wake();
+        let relay = &self.writer.relay;
+        let Some(event) = &self.event else {
+            self.tx.commit().await?;
+            if is_told {
+                relay.wake_one(HOOK_SVC);
+            }
+            return Ok(answer);
+        };
+        let flush = relay.commit(self.tx, event, &[REPO_SVC], &[REPO_SVC], self.now_us).await?;
+        if is_told {
+            relay.wake_one(HOOK_SVC);
         }
+        flush.wait_at_most(COUNT_TIMEOUT).await;
         Ok(answer)
     }
 }

@@ -19,7 +19,9 @@ mod migrate;
 mod pool_metrics;
 mod query;
 mod reach;
+mod script;
 mod sqlite_connections;
+mod statement;
 mod value;
 mod wal_index;
 

@@ -2,45 +2,20 @@
 
 use std::sync::atomic::Ordering;
 
-use futures_util::TryStreamExt as _;
 use futures_util::future::BoxFuture;
-use sqlx::postgres::{PgArguments, PgRow};
-use sqlx::query::Query as SqlxQuery;
-use sqlx::sqlite::{SqliteArguments, SqliteRow};
-use sqlx::{AssertSqlSafe, Either, Executor as _, Postgres, Sqlite, SqliteConnection};
+use sqlx::postgres::PgRow;
+use sqlx::sqlite::SqliteRow;
 
 use super::connections::{MAX_ATTEMPTS, is_connection_lost};
 use super::error::DbError;
 use super::handle::{Db, Pools, Row, SQLITE_RELAXED, SQLITE_SYNCED, Tx, TxKind, count_statement};
 use super::measure::{POSTGRES, SQLITE, measured};
+use super::sqlite_connections::COMMIT;
+use super::statement::{postgres, sqlite, sqlite_changes};
 use super::value::Value;
 
 /// Values of a list up to which the last one is repeated.
 const MAX_PADDED_LIST: usize = 1024;
-
-macro_rules! bind {
-    ($query:expr, $args:expr) => {{
-        let mut query = $query;
-        for value in $args {
-            query = match value {
-                Value::Int(value) => query.bind(*value),
-                Value::Text(value) => query.bind(value.as_deref()),
-                Value::Bool(value) => query.bind(*value),
-                Value::Bytes(value) => query.bind(value.as_deref()),
-            };
-        }
-        query
-    }};
-}
-
-// `AssertSqlSafe` is needed because the text may come from `Query`, which concatenates constants only.
-fn postgres<'q>(sql: &str, args: &'q [Value]) -> SqlxQuery<'q, Postgres, PgArguments> {
-    bind!(sqlx::query::<Postgres>(AssertSqlSafe(sql)), args)
-}
-
-fn sqlite<'q>(sql: &str, args: &'q [Value]) -> SqlxQuery<'q, Sqlite, SqliteArguments> {
-    bind!(sqlx::query::<Sqlite>(AssertSqlSafe(sql)), args)
-}
 
 /// Runs a reading statement on PostgreSQL. It is repeated on another connection if the one it was sent on is lost, as all are that were
 /// open when the server was restarted.
@@ -70,18 +45,6 @@ macro_rules! read_sqlite {
         lease.put_back();
         found
     }};
-}
-
-/// Runs statements on SQLite and returns the number of rows that the last one affected.
-async fn sqlite_changes(connection: &mut SqliteConnection, sql: &str, args: &[Value]) -> Result<u64, sqlx::Error> {
-    let mut results = connection.fetch_many(sqlite(sql, args));
-    let mut changes = 0;
-    while let Some(result) = results.try_next().await? {
-        if let Either::Left(done) = result {
-            changes = done.rows_affected();
-        }
-    }
-    Ok(changes)
 }
 
 /// The kind of a query, which decides how PostgreSQL plans it.
@@ -246,8 +209,8 @@ impl Db {
             script.push_str("COMMIT");
             let run = async {
                 let mut tx = write.begin(SQLITE_RELAXED).await?;
-                let (connection, text) = tx.prepare(&script)?;
-                let rows = sqlite(&text, args).fetch_all(connection).await?;
+                let (connection, text, args) = tx.prepare(&script, args)?;
+                let rows = sqlite(&text, &args).fetch_all(connection).await?;
                 tx.ended();
                 Ok(RawRows::Sqlite(rows))
             };
@@ -341,12 +304,53 @@ impl Tx {
             Ok(match &mut self.kind {
                 TxKind::Postgres(tx) => postgres(sql, args).execute(&mut **tx).await?.rows_affected(),
                 TxKind::Sqlite(tx) => {
-                    let (connection, text) = tx.prepare(sql)?;
-                    sqlite_changes(connection, &text, args).await?
+                    let (connection, text, args) = tx.prepare(sql, args)?;
+                    sqlite_changes(connection, &text, &args).await?
                 }
             })
         };
         Box::pin(measured(system, sql, run))
+    }
+
+    /// Runs one statement whose result the caller does not need. On SQLite it is sent together with the next one or with the commit, which
+    /// saves a change of threads. It must return no rows.
+    ///
+    /// # Errors
+    /// As those of [`Tx::execute`], at the latest from the commit.
+    pub fn execute_later<'a>(&'a mut self, sql: &'a str, args: &'a [Value]) -> BoxFuture<'a, Result<(), DbError>> {
+        Box::pin(async move {
+            if let TxKind::Sqlite(tx) = &mut self.kind {
+                tx.add(sql, args);
+                self.count();
+                return Ok(());
+            }
+            self.execute(sql, args).await.map(drop)
+        })
+    }
+
+    /// Runs a last statement, commits, and returns the statement's rows. On SQLite both are sent together.
+    ///
+    /// # Errors
+    /// As those of [`Tx::execute`] and [`Tx::commit`].
+    pub async fn commit_returning<T: Row>(self, sql: &str, args: &[Value]) -> Result<Vec<T>, DbError> {
+        self.fetch_and_commit(sql, args).await?.read()
+    }
+
+    fn fetch_and_commit<'a>(mut self, sql: &'a str, args: &'a [Value]) -> BoxFuture<'a, Result<RawRows, DbError>> {
+        Box::pin(async move {
+            if let TxKind::Sqlite(tx) = &mut self.kind {
+                tx.add(sql, args);
+                count_statement("transaction");
+                let rows = self.fetch_all(COMMIT, &[]).await?;
+                if let TxKind::Sqlite(tx) = self.kind {
+                    tx.ended();
+                }
+                return Ok(rows);
+            }
+            let rows = self.fetch_all(sql, args).await?;
+            self.commit().await?;
+            Ok(rows)
+        })
     }
 
     fn fetch_optional<'a>(
@@ -360,8 +364,8 @@ impl Tx {
             Ok(match &mut self.kind {
                 TxKind::Postgres(tx) => postgres(sql, args).fetch_optional(&mut **tx).await?.map(RawRow::Postgres),
                 TxKind::Sqlite(tx) => {
-                    let (connection, text) = tx.prepare(sql)?;
-                    sqlite(&text, args).fetch_optional(connection).await?.map(RawRow::Sqlite)
+                    let (connection, text, args) = tx.prepare(sql, args)?;
+                    sqlite(&text, &args).fetch_optional(connection).await?.map(RawRow::Sqlite)
                 }
             })
         };
@@ -375,8 +379,8 @@ impl Tx {
             Ok(match &mut self.kind {
                 TxKind::Postgres(tx) => RawRows::Postgres(postgres(sql, args).fetch_all(&mut **tx).await?),
                 TxKind::Sqlite(tx) => {
-                    let (connection, text) = tx.prepare(sql)?;
-                    RawRows::Sqlite(sqlite(&text, args).fetch_all(connection).await?)
+                    let (connection, text, args) = tx.prepare(sql, args)?;
+                    RawRows::Sqlite(sqlite(&text, &args).fetch_all(connection).await?)
                 }
             })
         };

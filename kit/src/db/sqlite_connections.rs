@@ -17,10 +17,13 @@ use sqlx::{Executor, Sqlite, SqliteConnection, SqlitePool};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 use super::measure::{SQLITE, measured_wait};
+use super::script::Script;
+use super::statement::sqlite_changes;
+use super::value::Value;
 
 /// Longest time that a caller waits for a free connection.
 const ACQUIRE_TIMEOUT: Duration = Duration::from_secs(10);
-const COMMIT: &str = "COMMIT";
+pub(super) const COMMIT: &str = "COMMIT";
 const ROLLBACK: &str = "ROLLBACK";
 
 /// The connections of one pool. Clones share them.
@@ -47,9 +50,24 @@ pub(super) struct SqliteLease {
 /// goes back to the pool, which rolls it back by [`is_rolled_back`].
 pub(super) struct SqliteTx {
     lease: Option<SqliteLease>,
-    /// The statements that begin it, until they are sent.
-    begin: Option<&'static str>,
+    /// Statements that are sent with the next one, first those that begin the transaction.
+    unsent: Script,
+    state: TxState,
 }
+
+/// What a transaction has to do at its end.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum TxState {
+    /// There was no statement yet.
+    New,
+    /// Statements wait to be sent, and none was sent before.
+    Unsent,
+    /// The transaction has begun.
+    Begun,
+}
+
+/// A connection, and the text and the arguments to send for a statement of a transaction.
+pub(super) type Prepared<'c, 'a> = (&'c mut SqliteConnection, Cow<'a, str>, Cow<'a, [Value]>);
 
 impl std::fmt::Debug for SqliteConnections {
     fn fmt(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
@@ -59,7 +77,7 @@ impl std::fmt::Debug for SqliteConnections {
 
 impl std::fmt::Debug for SqliteTx {
     fn fmt(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        out.debug_struct("SqliteTx").field("begin", &self.begin).finish_non_exhaustive()
+        out.debug_struct("SqliteTx").field("state", &self.state).finish_non_exhaustive()
     }
 }
 
@@ -107,7 +125,7 @@ impl SqliteConnections {
     /// # Errors
     /// As those of [`SqliteConnections::lease`].
     pub(super) async fn begin(&self, begin: &'static str) -> Result<SqliteTx, sqlx::Error> {
-        Ok(SqliteTx { lease: Some(self.lease().await?), begin: Some(begin) })
+        Ok(SqliteTx { lease: Some(self.lease().await?), unsent: Script::new(begin), state: TxState::New })
     }
 
     /// Closes all connections; waits for those in use.
@@ -147,27 +165,54 @@ impl SqliteLease {
 }
 
 impl SqliteTx {
-    /// Returns the connection and the text to send for a statement: the first one begins the transaction.
-    pub(super) fn prepare<'a>(&mut self, sql: &'a str) -> Result<(&mut SqliteConnection, Cow<'a, str>), sqlx::Error> {
-        let text = self.begin.take().map_or(Cow::Borrowed(sql), |begin| Cow::Owned(format!("{begin}; {sql}")));
+    /// Keeps statements, which must return no rows, until the next one is sent.
+    pub(super) fn add(&mut self, sql: &str, args: &[Value]) {
+        self.unsent.push(sql, args);
+        if self.state == TxState::New {
+            self.state = TxState::Unsent;
+        }
+    }
+
+    /// Returns the connection, and what to send for a statement: before it those that wait.
+    pub(super) fn prepare<'a>(&mut self, sql: &'a str, args: &'a [Value]) -> Result<Prepared<'_, 'a>, sqlx::Error> {
+        let (text, args) = if self.unsent.is_empty() {
+            (Cow::Borrowed(sql), Cow::Borrowed(args))
+        } else {
+            let mut script = std::mem::take(&mut self.unsent);
+            script.push(sql, args);
+            let (text, args) = script.into_parts();
+            (Cow::Owned(text), Cow::Owned(args))
+        };
         let lease = self.lease.as_mut().ok_or(sqlx::Error::PoolClosed)?;
-        Ok((lease.connection(), text))
+        self.state = TxState::Begun;
+        Ok((lease.connection(), text, args))
     }
 
     /// Commits. Without a statement there is nothing to end.
     ///
     /// # Errors
-    /// When the database does not confirm.
-    pub(super) async fn commit(self) -> Result<(), sqlx::Error> {
-        self.end(COMMIT).await
+    /// When a statement that waited fails, or the database does not confirm.
+    pub(super) async fn commit(mut self) -> Result<(), sqlx::Error> {
+        if self.state != TxState::New {
+            let (connection, text, args) = self.prepare(COMMIT, &[])?;
+            sqlite_changes(connection, &text, &args).await?;
+        }
+        self.ended();
+        Ok(())
     }
 
     /// Rolls back, and waits for it.
     ///
     /// # Errors
     /// When the database fails.
-    pub(super) async fn rollback(self) -> Result<(), sqlx::Error> {
-        self.end(ROLLBACK).await
+    pub(super) async fn rollback(mut self) -> Result<(), sqlx::Error> {
+        if self.state == TxState::Begun
+            && let Some(lease) = &mut self.lease
+        {
+            lease.connection().execute(ROLLBACK).await?;
+        }
+        self.ended();
+        Ok(())
     }
 
     /// Gives the connection back after a statement that has ended the transaction.
@@ -176,21 +221,11 @@ impl SqliteTx {
             lease.put_back();
         }
     }
-
-    async fn end(mut self, sql: &'static str) -> Result<(), sqlx::Error> {
-        if self.begin.is_none()
-            && let Some(lease) = &mut self.lease
-        {
-            lease.connection().execute(sql).await?;
-        }
-        self.ended();
-        Ok(())
-    }
 }
 
 impl Drop for SqliteTx {
     fn drop(&mut self) {
-        if let Some(lease) = self.lease.take_if(|_| self.begin.is_some()) {
+        if let Some(lease) = self.lease.take_if(|_| self.state != TxState::Begun) {
             lease.put_back();
         }
     }

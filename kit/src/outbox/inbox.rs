@@ -24,7 +24,13 @@ pub(super) async fn record(tx: &mut Tx, events: &[Event], now_us: i64) -> Result
         query.push(if index == 0 { "(" } else { ", (" }).bind(&event.event_id).push(", ").bind(event.repository_id);
         query.push(", ").bind(kind(event)).push(", ").bind(now_us).push(")");
     }
-    query.push(" ON CONFLICT DO NOTHING RETURNING event_id");
+    query.push(" ON CONFLICT DO NOTHING");
+    if let [event] = events {
+        // The number of rows tells as much, and SQLite collects returned rows in a temporary table first.
+        let is_new = tx.execute(query.sql(), query.args()).await? > 0;
+        return Ok(is_new.then(|| event.event_id.clone()).into_iter().collect());
+    }
+    query.push(" RETURNING event_id");
     let new: Vec<(String,)> = tx.all(query.sql(), query.args()).await?;
     Ok(new.into_iter().map(|(event_id,)| event_id).collect())
 }

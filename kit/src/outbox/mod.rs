@@ -6,8 +6,12 @@
 //!
 //! Not here: the effects of an event, which each subscriber implements as [`Apply`].
 
+mod append;
+mod commit;
 mod delivery;
 mod event;
+mod flush;
+mod handover;
 mod inbox;
 mod lag;
 mod purge;
@@ -19,8 +23,10 @@ mod waiters;
 #[cfg(test)]
 mod tests;
 
+pub use append::append;
 pub use delivery::{Apply, DeliveryError, apply_span, deliver, delivered};
 pub use event::{event, kind, part_uuid};
+pub use flush::FlushHandle;
 pub use inbox::first_seen;
-pub use relay::{FlushHandle, Relay, Subscribers};
-pub use rows::{ClaimRequest, Lane, Settlement, append, claim, settle_and_claim};
+pub use relay::{Relay, Subscribers};
+pub use rows::{ClaimRequest, Lane, Settlement, claim, settle_and_claim};

@@ -1,9 +1,9 @@
 //! The sending side of events: delivers the rows of the outbox to the subscribers.
 //!
 //! Subscribers may come and go while the relay runs. For each one a task claims events, delivers them, and records the outcome in the
-//! transaction of its next claim. A claim ends after a lease, so that another replica takes over the events of a process that died. A
-//! subscriber that is unreachable is left alone for a while as a whole; an event that a subscriber refuses delays the events of its own
-//! repository.
+//! transaction of its next claim. A writer that waits for the delivery may claim for the task, and record for it (see `commit`). A claim ends
+//! after a lease, so that another replica takes over the events of a process that died. A subscriber that is unreachable is left alone for a
+//! while as a whole; an event that a subscriber refuses delays the events of its own repository.
 //!
 //! Not here: the SQL of the outbox, which is in `rows`, and the deliveries, which are in `round`.
 
@@ -14,12 +14,13 @@ use std::time::Duration;
 
 use ferrite_proto::events::Event;
 use ferrite_proto::events::event_sink_client::EventSinkClient;
-use tokio::sync::{Notify, oneshot};
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
+use super::flush::FlushHandle;
+use super::handover::Handover;
 use super::round::Deliverer;
-use super::rows::{self, ClaimRequest, Settlement};
+use super::rows::{self, ClaimRequest, Lane, Settlement};
 use super::waiters::FlushWaiters;
 use super::{lag, purge};
 use crate::clock::{Clock, micros};
@@ -28,7 +29,7 @@ use crate::grpc::{Channel, StoreChannel};
 use crate::lifecycle::Lifecycle;
 
 /// Duration of a claim. Longer than all deliveries of one round; also the delay of events whose relay was killed.
-const CLAIM_LEASE: Duration = Duration::from_secs(20);
+pub(super) const CLAIM_LEASE: Duration = Duration::from_secs(20);
 /// Time between two looks for events without a wake-up.
 const POLL_INTERVAL: Duration = Duration::from_secs(1);
 /// Pause after the first round that did not reach the subscriber. Doubled by each further one.
@@ -40,13 +41,6 @@ const MAX_PAUSE: Duration = Duration::from_secs(2);
 /// which writers wait, the next event is delivered at once as well: the time is only how long the outcome of a round may wait to be recorded
 /// together with the next claim.
 const MIN_ROUND_INTERVAL: Duration = Duration::from_millis(50);
-/// Longest time that a writer waits for the delivery of its own event.
-const FLUSH_TIMEOUT: Duration = Duration::from_millis(50);
-
-/// Time after which a writer that waits looks for the first time if another replica has delivered its event. Doubled by each further look.
-const MIN_LOOK_PAUSE: Duration = Duration::from_millis(15);
-const MAX_LOOK_PAUSE: Duration = Duration::from_millis(120);
-
 /// Most subscribers of a relay: the services, and one for each git store.
 const MAX_SUBSCRIBERS: usize = 1100;
 
@@ -56,14 +50,14 @@ pub type Subscribers = HashMap<&'static str, Channel>;
 /// Delivers the rows of the outbox of one service, in order per repository and at least once, until the subscriber has accepted each.
 /// Several replicas may run at once.
 #[derive(Clone, Debug)]
-pub struct Relay(Arc<Inner>);
+pub struct Relay(pub(super) Arc<Inner>);
 
 #[derive(Debug)]
-struct Inner {
-    db: Db,
-    clock: Clock,
+pub(super) struct Inner {
+    pub(super) db: Db,
+    pub(super) clock: Clock,
     subscribers: Mutex<SubscriberTable>,
-    waiters: Arc<FlushWaiters>,
+    pub(super) waiters: Arc<FlushWaiters>,
 }
 
 #[derive(Debug, Default)]
@@ -78,20 +72,11 @@ struct SubscriberTable {
 struct Subscriber {
     name: Arc<str>,
     channel: StoreChannel,
-    wake: Notify,
+    handover: Arc<Handover>,
     /// True once a writer has waited for the subscriber.
     is_awaited: AtomicBool,
     /// Cancelled when the subscriber is removed.
     removed: CancellationToken,
-}
-
-/// Waits for the delivery of one event. Must be made before the commit, so that it cannot miss the delivery.
-#[derive(Debug)]
-pub struct FlushHandle {
-    relay: Relay,
-    event_id: String,
-    subscribers: Vec<Arc<str>>,
-    delivered: Vec<oneshot::Receiver<()>>,
 }
 
 /// The result of a round.
@@ -110,8 +95,9 @@ struct SubscriberTask {
     db: Db,
     clock: Clock,
     deliverer: Deliverer,
-    /// The outcome of the last round, until it is recorded.
-    settlement: Option<Settlement>,
+    handover: Arc<Handover>,
+    /// Time of the last look into the table.
+    looked: Instant,
     /// Rounds in a row that did not reach the subscriber.
     unreached: u32,
     /// Time for which the subscriber is left alone after such a round.
@@ -139,8 +125,9 @@ impl Relay {
         if table.by_name.len() >= MAX_SUBSCRIBERS {
             return tracing::error!(subscriber = name, "too many subscribers: this one's events wait");
         }
-        let (wake, is_awaited, removed) = (Notify::new(), AtomicBool::new(false), CancellationToken::new());
-        let subscriber = Arc::new(Subscriber { name: name.into(), channel: channel.into(), wake, is_awaited, removed });
+        let (handover, is_awaited, removed) = (Arc::default(), AtomicBool::new(false), CancellationToken::new());
+        let subscriber = Subscriber { name: name.into(), channel: channel.into(), handover, is_awaited, removed };
+        let subscriber = Arc::new(subscriber);
         table.by_name.insert(Arc::clone(&subscriber.name), Arc::clone(&subscriber));
         let life = table.life.clone();
         drop(table);
@@ -187,15 +174,26 @@ impl Relay {
             subscriber.is_awaited.store(true, Ordering::Relaxed);
         }
         drop(table);
-        let delivered = self.0.waiters.add(&event.event_id, &names);
-        FlushHandle { relay: self.clone(), event_id: event.event_id.clone(), subscribers: names, delivered }
+        FlushHandle::new(self.clone(), event, names)
     }
 
     /// Makes all tasks look for rows now instead of at the next poll.
     pub fn wake(&self) {
         for subscriber in self.subscribers().by_name.values() {
-            subscriber.wake.notify_one();
+            subscriber.handover.look();
         }
+    }
+
+    /// Makes the task of one subscriber look for rows now.
+    pub fn wake_one(&self, subscriber: &str) {
+        if let Some(handover) = self.handover(subscriber) {
+            handover.look();
+        }
+    }
+
+    /// Returns what writers share with the task of a subscriber.
+    pub(super) fn handover(&self, subscriber: &str) -> Option<Arc<Handover>> {
+        self.subscribers().by_name.get(subscriber).map(|subscriber| Arc::clone(&subscriber.handover))
     }
 
     fn subscribers(&self) -> MutexGuard<'_, SubscriberTable> {
@@ -205,18 +203,10 @@ impl Relay {
 
     /// Delivers to one subscriber until `life` stops or the subscriber is removed.
     async fn run(&self, subscriber: &Subscriber, life: Lifecycle) {
-        let Subscriber { name, channel, wake, is_awaited, removed } = subscriber;
-        let (db, clock) = (self.0.db.clone(), self.0.clock.clone());
+        let Subscriber { name, channel, handover, is_awaited, removed } = subscriber;
         // On PostgreSQL a writer of another replica may wait for the mark of a delivery. SQLite has one process for each service.
-        let outcomes_may_wait = db.pick(false, true);
-        let client = EventSinkClient::new(channel.clone());
-        let deliverer = Deliverer {
-            subscriber: Arc::clone(name),
-            clock: clock.clone(),
-            client,
-            waiters: Arc::clone(&self.0.waiters),
-        };
-        let mut task = SubscriberTask { db, clock, deliverer, settlement: None, unreached: 0, pause: None };
+        let outcomes_may_wait = self.0.db.pick(false, true);
+        let mut task = self.task(subscriber, channel);
         let stopping = async || {
             tokio::select! {
                 () = life.stopping() => {}
@@ -232,7 +222,7 @@ impl Relay {
                     if !is_awaited || outcomes_may_wait {
                         tokio::select! {
                             () = stopping() => {}
-                            () = wake.notified(), if is_awaited => {}
+                            () = handover.wait(), if is_awaited => {}
                             () = tokio::time::sleep_until(begin + MIN_ROUND_INTERVAL) => {}
                         }
                     }
@@ -244,99 +234,85 @@ impl Relay {
             let pause = task.pause.take();
             tokio::select! {
                 () = stopping() => {}
-                () = wake.notified(), if pause.is_none() => {}
+                () = handover.wait(), if pause.is_none() => {}
                 () = tokio::time::sleep(pause.unwrap_or(POLL_INTERVAL)) => {}
             }
         }
-        if let Err(error) = task.settle(name).await {
+        if let Err(error) = task.end(name).await {
             tracing::warn!(%error, subscriber = %name, "deliveries could not be recorded and will be repeated");
         }
+    }
+
+    fn task(&self, subscriber: &Subscriber, channel: &StoreChannel) -> SubscriberTask {
+        let (db, clock) = (self.0.db.clone(), self.0.clock.clone());
+        let deliverer = Deliverer {
+            subscriber: Arc::clone(&subscriber.name),
+            clock: clock.clone(),
+            client: EventSinkClient::new(channel.clone()),
+            waiters: Arc::clone(&self.0.waiters),
+        };
+        let (handover, looked) = (Arc::clone(&subscriber.handover), Instant::now());
+        SubscriberTask { db, clock, deliverer, handover, looked, unreached: 0, pause: None }
     }
 }
 
 impl SubscriberTask {
-    /// Records the outcome of the last round, claims events and delivers them.
+    /// Delivers lanes that writers have claimed, or looks into the table.
     async fn round(&mut self, name: &str) -> Result<Round, DbError> {
+        // Writers do not keep it from the table, where lanes become due that were refused.
+        let lanes = if self.looked.elapsed() < POLL_INTERVAL { self.handover.take_lanes() } else { Vec::new() };
+        if lanes.is_empty() { self.claim(name).await } else { self.deliver(name, lanes).await }
+    }
+
+    /// Records the outcome of the last rounds, claims events and delivers them.
+    async fn claim(&mut self, name: &str) -> Result<Round, DbError> {
+        self.looked = Instant::now();
         let now = self.clock.now_us();
-        let request = ClaimRequest::new(now, now + micros(CLAIM_LEASE));
-        let lanes = match &self.settlement {
-            Some(settlement) => rows::settle_and_claim(&self.db, name, Some(settlement), &request).await?,
-            None => rows::claim(&self.db, name, &request).await?,
-        };
-        self.settlement = None;
+        let lanes = self.settle(name, &ClaimRequest::new(now, now + micros(CLAIM_LEASE))).await?;
         if lanes.is_empty() {
             return Ok(Round::Idle);
         }
         let is_full = lanes.iter().map(|lane| lane.rows.len()).sum::<usize>() >= rows::MAX_CLAIM_EVENTS as usize;
-        let mut settlement = request.settlement();
+        let round = self.deliver(name, lanes).await?;
+        Ok(if is_full && round == Round::Part { Round::Full } else { round })
+    }
+
+    /// Delivers the events of claimed lanes.
+    async fn deliver(&mut self, name: &str, lanes: Vec<Lane>) -> Result<Round, DbError> {
+        let mut settlement = Settlement::default();
         let is_reachable = self.deliverer.deliver_all(lanes, &mut settlement).await;
-        self.settlement = Some(settlement);
+        self.handover.record(settlement);
         if is_reachable {
             self.unreached = 0;
-            return Ok(if is_full { Round::Full } else { Round::Part });
+            return Ok(Round::Part);
         }
         self.pause = Some((MIN_PAUSE * 2_u32.pow(self.unreached.min(10))).min(MAX_PAUSE));
         self.unreached = self.unreached.saturating_add(1);
-        self.settle(name).await?;
+        self.settle(name, &ClaimRequest::nothing(self.clock.now_us())).await?;
         Ok(Round::Idle)
     }
 
-    /// Records the outcome of the last round without a new claim.
-    async fn settle(&mut self, name: &str) -> Result<(), DbError> {
-        if let Some(settlement) = &self.settlement {
-            let nothing = ClaimRequest::nothing(self.clock.now_us());
-            rows::settle_and_claim(&self.db, name, Some(settlement), &nothing).await?;
+    /// Records the outcomes of rounds, if there are any, and claims the next lanes.
+    async fn settle(&mut self, name: &str, next: &ClaimRequest) -> Result<Vec<Lane>, DbError> {
+        let settlement = self.handover.take_settlement();
+        if settlement.is_empty() {
+            return rows::claim(&self.db, name, next).await;
         }
-        self.settlement = None;
-        Ok(())
-    }
-}
-
-impl FlushHandle {
-    /// Wakes the relay and waits until each of the subscribers has accepted the event, at most 50 ms. After that the relay goes on delivering
-    /// the event without the caller.
-    pub async fn wait(self) {
-        self.wait_at_most(FLUSH_TIMEOUT).await;
-    }
-
-    /// Waits as [`FlushHandle::wait`], but at most `limit`: for an effect that the next request of the same client must see.
-    pub async fn wait_at_most(mut self, limit: Duration) {
-        self.relay.wake();
-        let delivered = std::mem::take(&mut self.delivered);
-        let all = async {
-            for delivered in delivered {
-                let _ = delivered.await;
-            }
-        };
-        let either = async {
-            tokio::select! {
-                () = all => {}
-                () = self.delivered_elsewhere() => {}
-            }
-        };
-        let _ = tokio::time::timeout(limit, either).await;
-    }
-
-    /// Waits for the mark of the delivery: another replica may have claimed the event, of which this process hears nothing. SQLite has one
-    /// process for each service.
-    async fn delivered_elsewhere(&self) {
-        let db = &self.relay.0.db;
-        if db.pick(false, true) {
-            return std::future::pending().await;
+        let lanes = rows::settle_and_claim(&self.db, name, Some(&settlement), next).await;
+        if lanes.is_err() {
+            self.handover.record(settlement);
         }
-        let mut pause = MIN_LOOK_PAUSE;
-        loop {
-            tokio::time::sleep(pause).await;
-            if let Ok(false) = rows::is_waiting(db, &self.event_id, &self.subscribers).await {
-                return;
-            }
-            pause = (pause * 2).min(MAX_LOOK_PAUSE);
-        }
+        lanes
     }
-}
 
-impl Drop for FlushHandle {
-    fn drop(&mut self) {
-        self.relay.0.waiters.remove(&self.event_id);
+    /// Gives up lanes that wait for a delivery, and records the outcomes of rounds.
+    async fn end(&mut self, name: &str) -> Result<(), DbError> {
+        let now_us = self.clock.now_us();
+        let nothing = ClaimRequest::nothing(now_us);
+        self.settle(name, &nothing).await?;
+        let mut given_up = Settlement::default();
+        self.handover.take_lanes().iter().for_each(|lane| given_up.postponed(lane, now_us, lane.attempts));
+        self.handover.record(given_up);
+        self.settle(name, &nothing).await.map(drop)
     }
 }

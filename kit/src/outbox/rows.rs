@@ -1,4 +1,4 @@
-//! The SQL of the tables `outbox` and `outbox_lanes`: appending events, claiming them for delivery, recording deliveries.
+//! The SQL of the tables `outbox` and `outbox_lanes` after an event is written: claiming events for delivery, recording deliveries.
 //!
 //! A lane is the queue of one subscriber and repository. Its row counts the events that wait and says when the lane is due; a claim
 //! takes lanes by an index on that time, and then the first events of each. So a claim costs the same however many events wait, and the
@@ -7,26 +7,17 @@
 //! `append` and `settle_and_claim` count in the row of the lane, which both lock. A claim has a random id: what a process records after
 //! its claim was replaced has no effect.
 //!
-//! Not here: calls to subscribers, which are in `round`, and the deletion of delivered rows, which is in `purge`.
+//! Not here: writing events, which is in `append`, calls to subscribers, which are in `round`, and the deletion of delivered rows, which is
+//! in `purge`.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use ferrite_proto::events::Event;
-use prost::Message;
-
-use super::event::kind;
 use crate::args;
-use crate::db::{Db, DbError, Query, Tx, Value};
+use crate::db::{Db, DbError, Query, Value};
 
 /// Most events of one claim, and so of one delivery; also the most lanes of a claim.
 pub(super) const MAX_CLAIM_EVENTS: i64 = 64;
-
-const ADD_LANES: &str = "INSERT INTO outbox_lanes \
-     (subscriber, repository_id, waiting_count, due_us, claim_id, attempts, delivered_id) VALUES ";
-const COUNT_LANES: &str =
-    " ON CONFLICT (subscriber, repository_id) DO UPDATE SET waiting_count = outbox_lanes.waiting_count + 1";
-const ADD_ROWS: &str = "INSERT INTO outbox (event_id, subscriber, repository_id, kind, payload, created_us) ";
 
 /// Finds out if an event still waits for some subscribers.
 const WAITS: &str = "SELECT id FROM outbox WHERE delivered_us IS NULL AND event_id = ";
@@ -34,31 +25,22 @@ const WAITS: &str = "SELECT id FROM outbox WHERE delivered_us IS NULL AND event_
 const IS_DUE: &str =
     "SELECT repository_id FROM outbox_lanes WHERE subscriber = $1 AND due_us <= $2 AND waiting_count > 0 LIMIT 1";
 
-// Arguments of the statements below: $1 subscriber, $2 id of the new claim, $3 now, $4 its end, $5 most events, $6 id of the old claim;
-// from $7 on the settled lanes, as in `SETTLED`.
-const SETTLED: &str = "WITH settled (repository, delivered, first_id, last_id, due_us, attempts) AS (VALUES ";
-/// A lane without waiting events is due at 0: the next claim, in the same transaction, finds and deletes it.
+// Arguments of the statements below: $1 subscriber, $2 id of the new claim, $3 now, $4 its end, $5 most events; from $6 on the settled
+// lanes, with the fields of `SettledLane` in their order.
+const SETTLED: &str = "WITH settled (repository, claim, delivered, first_id, last_id, due_us, attempts) AS (VALUES ";
+/// PostgreSQL uses the index for an array, where it would read all lanes for a join. A lane without waiting events is due at 0: the next
+/// claim finds and deletes it.
 const SETTLE_LANES: &str = "UPDATE outbox_lanes SET waiting_count = outbox_lanes.waiting_count - s.delivered, claim_id = 0, attempts = s.attempts, \
      due_us = CASE WHEN outbox_lanes.waiting_count <= s.delivered THEN 0 ELSE s.due_us END, \
      delivered_id = CASE WHEN s.delivered > 0 THEN s.last_id ELSE outbox_lanes.delivered_id END \
-     FROM settled s WHERE ";
-/// `CROSS JOIN` keeps SQLite to this order of the tables: without statistics it would begin with all rows that wait.
-const SETTLE_ROWS_SQLITE: &str = "UPDATE outbox SET delivered_us = $3 WHERE id IN (SELECT o.id FROM settled s \
-     CROSS JOIN outbox_lanes l ON l.subscriber = $1 AND l.repository_id = s.repository AND l.claim_id = $6 \
-     CROSS JOIN outbox o ON o.subscriber = $1 AND o.repository_id = s.repository AND o.delivered_us IS NULL \
-     AND o.id BETWEEN s.first_id AND s.last_id)";
-/// The same order for [`SETTLE_LANES`]; the `+` keeps SQLite from another index.
-const LANES_SQLITE: &str = "outbox_lanes.rowid IN (SELECT l.rowid FROM settled t CROSS JOIN outbox_lanes l \
-     ON l.subscriber = $1 AND l.repository_id = t.repository AND l.claim_id = $6) AND +outbox_lanes.repository_id = s.repository";
-/// PostgreSQL uses the index for an array, where it would read all lanes for a join.
-const LANES_POSTGRES: &str = "outbox_lanes.subscriber = $1 AND outbox_lanes.repository_id = s.repository AND outbox_lanes.claim_id = $6 \
+     FROM settled s WHERE outbox_lanes.subscriber = $1 AND outbox_lanes.repository_id = s.repository AND outbox_lanes.claim_id = s.claim \
      AND outbox_lanes.repository_id = ANY (ARRAY(SELECT repository FROM settled))";
 /// Marks the rows of the lanes that the first part has returned, and of no lane with another claim.
-const SETTLE_ROWS_POSTGRES: &str = " RETURNING outbox_lanes.repository_id, s.first_id, s.last_id) \
+const SETTLE_ROWS: &str = " RETURNING outbox_lanes.repository_id, s.first_id, s.last_id) \
      UPDATE outbox SET delivered_us = $3 FROM lanes l WHERE outbox.subscriber = $1 \
      AND outbox.repository_id = l.repository_id AND outbox.id BETWEEN l.first_id AND l.last_id AND outbox.delivered_us IS NULL";
 /// Locks the lanes in one order, before they are settled in any, so that two relays that settle several do not block each other.
-const LOCK_LANES: &str = "SELECT repository_id FROM outbox_lanes WHERE subscriber = $1 AND claim_id = $6 \
+const LOCK_LANES: &str = "SELECT repository_id FROM outbox_lanes WHERE subscriber = $1 \
      AND repository_id = ANY (ARRAY(SELECT repository FROM settled)) ORDER BY repository_id FOR UPDATE";
 
 /// Arguments of the statements of a claim.
@@ -96,6 +78,8 @@ pub(super) struct OutboxRow {
 #[derive(Clone, Debug)]
 pub struct Lane {
     pub(super) repository_id: i64,
+    /// Id of the claim.
+    pub(super) claim_id: i64,
     /// Failed attempts to deliver the first event.
     pub(super) attempts: i64,
     /// Empty when the events cannot be seen yet, or were deleted by hand.
@@ -115,6 +99,7 @@ pub struct ClaimRequest {
 #[derive(Clone, Copy, Debug)]
 struct SettledLane {
     repository_id: i64,
+    claim_id: i64,
     delivered: i64,
     first_id: i64,
     last_id: i64,
@@ -122,10 +107,9 @@ struct SettledLane {
     attempts: i64,
 }
 
-/// The outcome of the deliveries of one claim.
-#[derive(Clone, Debug)]
+/// The outcomes of the deliveries of claimed lanes, to be recorded.
+#[derive(Clone, Debug, Default)]
 pub struct Settlement {
-    claim_id: i64,
     lanes: Vec<SettledLane>,
 }
 
@@ -150,12 +134,6 @@ impl ClaimRequest {
     pub fn nothing(now_us: i64) -> Self {
         Self { max_events: 0, ..Self::new(now_us, now_us) }
     }
-
-    /// The settlement of this claim, to which its lanes are added.
-    #[must_use]
-    pub fn settlement(&self) -> Settlement {
-        Settlement { claim_id: self.claim_id, lanes: Vec::new() }
-    }
 }
 
 impl Settlement {
@@ -164,6 +142,7 @@ impl Settlement {
         let (Some(first), Some(last)) = (lane.rows.first(), lane.rows.last()) else { return };
         self.lanes.push(SettledLane {
             repository_id: lane.repository_id,
+            claim_id: lane.claim_id,
             delivered: lane.rows.len() as i64,
             first_id: first.id,
             last_id: last.id,
@@ -174,41 +153,97 @@ impl Settlement {
 
     /// Adds a lane that is due again at `due_us`, with this number of failed attempts.
     pub(super) fn postponed(&mut self, lane: &Lane, due_us: i64, attempts: i64) {
-        let repository_id = lane.repository_id;
-        self.lanes.push(SettledLane { repository_id, delivered: 0, first_id: 1, last_id: 0, due_us, attempts });
+        let Lane { repository_id, claim_id, .. } = *lane;
+        self.lanes.push(SettledLane {
+            repository_id,
+            claim_id,
+            delivered: 0,
+            first_id: 1,
+            last_id: 0,
+            due_us,
+            attempts,
+        });
     }
 
-    /// Returns the statements that record this settlement, and appends their arguments to `args`, of which there are six.
+    pub(super) fn is_empty(&self) -> bool {
+        self.lanes.is_empty()
+    }
+
+    /// Number of lanes.
+    pub(super) fn len(&self) -> usize {
+        self.lanes.len()
+    }
+
+    /// Adds the outcomes of `other`.
+    pub(super) fn extend(&mut self, other: Self) {
+        self.lanes.extend(other.lanes);
+    }
+
+    /// Takes the outcomes of the lanes of one repository out.
+    pub(super) fn take_repository(&mut self, repository_id: i64) -> Self {
+        Self { lanes: self.lanes.extract_if(.., |lane| lane.repository_id == repository_id).collect() }
+    }
+
+    /// Returns the statements that record this settlement, and appends their arguments to `args`, of which there are five.
     pub(super) fn statements(&self, db: &Db, args: &mut Vec<Value>) -> Vec<String> {
+        if self.lanes.is_empty() {
+            return Vec::new();
+        }
         // The text depends on the number of lanes: few different numbers are few prepared statements.
         let count = self.lanes.len().next_power_of_two();
-        let missing = SettledLane { repository_id: -1, delivered: 0, first_id: 1, last_id: 0, due_us: 0, attempts: 0 };
-        let lanes = self.lanes.iter().chain(std::iter::repeat(&missing)).take(count);
-        let mut settled = Vec::new();
+        let lanes = self.lanes.iter().chain(std::iter::repeat(&SettledLane::NONE)).take(count);
+        let mut fields = Vec::with_capacity(count);
         for lane in lanes {
-            let first = args.len() + 1;
-            args.extend(args![
-                lane.repository_id,
-                lane.delivered,
-                lane.first_id,
-                lane.last_id,
-                lane.due_us,
-                lane.attempts
-            ]);
-            settled.push(placeholders(first..=args.len()));
+            fields.push(args.len() + 1);
+            args.extend(lane.values());
         }
-        let settled = format!("{SETTLED}{})", settled.join(", "));
         if db.pick(false, true) {
-            return vec![format!("{settled} {SETTLE_ROWS_SQLITE}"), format!("{settled} {SETTLE_LANES}{LANES_SQLITE}")];
+            let is_single = self.lanes.iter().all(|lane| lane.first_id == lane.last_id);
+            return fields.into_iter().flat_map(|first| settle_sqlite(first, is_single)).collect();
         }
-        let settle = format!("{settled}, lanes AS ({SETTLE_LANES}{LANES_POSTGRES}{SETTLE_ROWS_POSTGRES}");
+        let lanes: Vec<_> = fields.into_iter().map(|first| placeholders(first..first + SettledLane::FIELDS)).collect();
+        let settled = format!("{SETTLED}{})", lanes.join(", "));
+        let settle = format!("{settled}, lanes AS ({SETTLE_LANES}{SETTLE_ROWS}");
         let lock = format!("{settled} {LOCK_LANES}");
         if self.lanes.len() > 1 { vec![lock, settle] } else { vec![settle] }
     }
 }
 
+impl SettledLane {
+    const FIELDS: usize = 7;
+    /// Stands for a lane that no table has.
+    const NONE: Self =
+        Self { repository_id: -1, claim_id: -1, delivered: 0, first_id: 0, last_id: 0, due_us: 0, attempts: 0 };
+
+    fn values(&self) -> [Value; Self::FIELDS] {
+        let Self { repository_id, claim_id, delivered, first_id, last_id, due_us, attempts } = *self;
+        [repository_id, claim_id, delivered, first_id, last_id, due_us, attempts].map(Value::from)
+    }
+}
+
+/// Returns the statements for SQLite that settle one lane, whose fields are the arguments from `first` on. They find rows by keys only: an
+/// update that finds them by an index which it changes collects them in a temporary table first, which costs more than the rest. So rows of
+/// one event (`is_single`) are found by id.
+fn settle_sqlite(first: usize, is_single: bool) -> [String; 2] {
+    let [repository, claim, delivered, first_id, last_id, due_us, attempts] =
+        std::array::from_fn(|field| format!("${}", first + field));
+    let lane = format!("subscriber = $1 AND repository_id = {repository} AND claim_id = {claim}");
+    let rows = if is_single { format!("id = {first_id}") } else { format!("id BETWEEN {first_id} AND {last_id}") };
+    [
+        format!(
+            "UPDATE outbox SET delivered_us = $3 WHERE {rows} AND subscriber = $1 AND repository_id = {repository} \
+             AND delivered_us IS NULL AND EXISTS (SELECT 1 FROM outbox_lanes WHERE {lane})"
+        ),
+        format!(
+            "UPDATE outbox_lanes SET waiting_count = waiting_count - {delivered}, claim_id = 0, attempts = {attempts}, \
+             due_us = CASE WHEN waiting_count <= {delivered} THEN 0 ELSE {due_us} END, \
+             delivered_id = CASE WHEN {delivered} > 0 THEN {last_id} ELSE delivered_id END WHERE {lane}"
+        ),
+    ]
+}
+
 /// Returns `($first, …, $last)`.
-fn placeholders(numbers: std::ops::RangeInclusive<usize>) -> String {
+fn placeholders(numbers: std::ops::Range<usize>) -> String {
     let names: Vec<_> = numbers.map(|number| format!("${number}")).collect();
     format!("({})", names.join(", "))
 }
@@ -221,63 +256,6 @@ pub(super) async fn is_waiting(db: &Db, event_id: &str, subscribers: &[Arc<str>]
     Ok(db.optional::<(i64,)>(query.sql(), query.args()).await?.is_some())
 }
 
-/// Writes `event` for each of `subscribers`, in the transaction of the change that the event reports.
-///
-/// Two transactions that append events of one repository should exclude each other before (by a row lock or a lock in memory).
-/// Otherwise the order of their events is that of these calls.
-///
-/// # Errors
-/// When the database fails.
-pub async fn append(tx: &mut Tx, event: &Event, subscribers: &[&str], now_us: i64) -> Result<(), DbError> {
-    if subscribers.is_empty() {
-        return Ok(());
-    }
-    // All transactions lock the lanes of a repository in the same order.
-    let mut subscribers = subscribers.to_vec();
-    subscribers.sort_unstable();
-    let query = if tx.pick(true, false) {
-        append_postgres(event, &subscribers, now_us)
-    } else {
-        append_sqlite(event, &subscribers, now_us)
-    };
-    tx.execute(query.sql(), query.args()).await?;
-    Ok(())
-}
-
-fn push_lanes(query: &mut Query, event: &Event, subscribers: &[&str], now_us: i64) {
-    query.push(ADD_LANES);
-    for (index, subscriber) in subscribers.iter().enumerate() {
-        query.push(if index == 0 { "(" } else { ", (" }).bind(*subscriber).push(", ").bind(event.repository_id);
-        query.push(", 1, ").bind(now_us).push(", 0, 0, 0)");
-    }
-    query.push(COUNT_LANES);
-}
-
-/// One statement: a row gets its id when its lane is locked, so that ids of a lane are committed in order.
-fn append_postgres(event: &Event, subscribers: &[&str], now_us: i64) -> Query {
-    let mut query = Query::new("WITH lanes AS (");
-    push_lanes(&mut query, event, subscribers, now_us);
-    query.push(" RETURNING subscriber) ").push(ADD_ROWS);
-    query.push("SELECT ").bind(&event.event_id).push(", subscriber, ").bind(event.repository_id);
-    query.push(", ").bind(kind(event)).push(", ").bind(event.encode_to_vec()).push(", ").bind(now_us);
-    query.push(" FROM lanes");
-    query
-}
-
-/// Two statements that are sent together.
-fn append_sqlite(event: &Event, subscribers: &[&str], now_us: i64) -> Query {
-    let payload = event.encode_to_vec();
-    let mut query = Query::default();
-    push_lanes(&mut query, event, subscribers, now_us);
-    query.push("; ").push(ADD_ROWS).push("VALUES ");
-    for (index, subscriber) in subscribers.iter().enumerate() {
-        query.push(if index == 0 { "(" } else { ", (" }).bind(&event.event_id).push(", ").bind(*subscriber);
-        query.push(", ").bind(event.repository_id).push(", ").bind(kind(event));
-        query.push(", ").bind(payload.as_slice()).push(", ").bind(now_us).push(")");
-    }
-    query
-}
-
 /// Claims lanes that are due, if there are any. The lanes of a claim are due again at its end.
 ///
 /// Claims and settlements need not survive a crash of the machine: after it the events are delivered again, and applied once.
@@ -285,7 +263,7 @@ fn append_sqlite(event: &Event, subscribers: &[&str], now_us: i64) -> Query {
 /// # Errors
 /// When the database fails.
 pub async fn claim(db: &Db, subscriber: &str, request: &ClaimRequest) -> Result<Vec<Lane>, DbError> {
-    if db.optional::<(i64,)>(IS_DUE, &args![subscriber, request.now_us]).await?.is_none() {
+    if request.max_events == 0 || db.optional::<(i64,)>(IS_DUE, &args![subscriber, request.now_us]).await?.is_none() {
         return Ok(Vec::new());
     }
     settle_and_claim(db, subscriber, None, request).await
@@ -302,24 +280,23 @@ pub async fn settle_and_claim(
     settlement: Option<&Settlement>,
     next: &ClaimRequest,
 ) -> Result<Vec<Lane>, DbError> {
-    let old_claim = settlement.map_or(0, |settlement| settlement.claim_id);
-    let mut args = args![subscriber, next.claim_id, next.now_us, next.until_us, next.max_events, old_claim].to_vec();
-    let settled = settlement.filter(|settlement| !settlement.lanes.is_empty());
-    let settled = settled.map_or_else(Vec::new, |settlement| settlement.statements(db, &mut args));
+    let mut args = args![subscriber, next.claim_id, next.now_us, next.until_us, next.max_events].to_vec();
+    let settled = settlement.map_or_else(Vec::new, |settlement| settlement.statements(db, &mut args));
     let mut statements: Vec<_> = settled.iter().map(|sql| (sql.as_str(), args.len())).collect();
     statements.extend(claim_statements(db).iter().map(|sql| (*sql, CLAIM_ARGS)));
-    Ok(by_lane(db.all_relaxed(&statements, &args).await?))
+    Ok(by_lane(db.all_relaxed(&statements, &args).await?, next.claim_id))
 }
 
 pub(super) fn claim_statements(db: &Db) -> &'static [&'static str] {
     db.pick(&[CLAIM_POSTGRES], &[DELETE_EMPTY, CLAIM_SQLITE, CLAIMED_SQLITE])
 }
 
-fn by_lane(mut rows: Vec<ClaimedRow>) -> Vec<Lane> {
+fn by_lane(mut rows: Vec<ClaimedRow>, claim_id: i64) -> Vec<Lane> {
     rows.sort_unstable_by_key(|row| row.id);
     let mut lanes: BTreeMap<i64, Lane> = BTreeMap::new();
     for ClaimedRow { repository_id, attempts, id, event_id, payload } in rows {
-        let lane = lanes.entry(repository_id).or_insert_with(|| Lane { repository_id, attempts, rows: Vec::new() });
+        let none = || Lane { repository_id, claim_id, attempts, rows: Vec::new() };
+        let lane = lanes.entry(repository_id).or_insert_with(none);
         if let (Some(id), Some(event_id), Some(payload)) = (id, event_id, payload) {
             lane.rows.push(OutboxRow { id, event_id, payload });
         }

@@ -1,5 +1,6 @@
 //! Outbox, relay and inbox with a subscriber on both databases: order, repetition, failures.
 
+mod commit;
 mod lanes;
 mod replicas;
 mod statements;
@@ -334,7 +335,7 @@ async fn an_event_that_was_delivered_and_not_marked_is_delivered_again_and_appli
         assert_eq!(setup.effects(1).await, [5]);
         // What the first relay records late has no effect, because its claim was replaced.
         write(&setup.test.db, &issue(1, 6)).await;
-        let mut late = request.settlement();
+        let mut late = Settlement::default();
         late.delivered(&claimed[0], 99);
         settle(&setup.test.db, &late).await;
         relay.wake();

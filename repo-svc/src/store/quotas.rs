@@ -24,8 +24,14 @@ const FIND_BY_REPOSITORY: &str = "SELECT q.used_bytes, q.max_bytes, q.rate_perce
 /// Lock for a change of limits. SQLite has a single writer anyway.
 const LOCK_POSTGRES: &str = concat!(find!(), " FOR NO KEY UPDATE");
 const LOCK_SQLITE: &str = find!();
-const ADD: &str = "INSERT INTO owner_quotas (owner_id, used_bytes) VALUES ($1, $2) ON CONFLICT (owner_id) \
-     DO UPDATE SET used_bytes = owner_quotas.used_bytes + excluded.used_bytes RETURNING used_bytes, max_bytes, rate_percent";
+macro_rules! add {
+    () => {
+        "INSERT INTO owner_quotas (owner_id, used_bytes) VALUES ($1, $2) ON CONFLICT (owner_id) \
+         DO UPDATE SET used_bytes = owner_quotas.used_bytes + excluded.used_bytes"
+    };
+}
+const ADD: &str = add!();
+const ADD_RETURNING: &str = concat!(add!(), " RETURNING used_bytes, max_bytes, rate_percent");
 const SET_LIMITS: &str = "INSERT INTO owner_quotas (owner_id, used_bytes, max_bytes, rate_percent) VALUES ($1, 0, $2, $3) \
      ON CONFLICT (owner_id) DO UPDATE SET max_bytes = excluded.max_bytes, rate_percent = excluded.rate_percent";
 macro_rules! owned {
@@ -164,7 +170,7 @@ impl UsageChanges {
     /// Writes the changes in the order of the owners' ids.
     pub(crate) async fn write(self, tx: &mut Tx) -> Result<(), DbError> {
         for (owner, bytes) in self.0.into_iter().filter(|(_, bytes)| *bytes != 0) {
-            tx.one::<QuotaRow>(ADD, &args![owner, bytes]).await?;
+            tx.execute_later(ADD, &args![owner, bytes]).await?;
         }
         Ok(())
     }
@@ -240,7 +246,7 @@ impl QuotaStore {
     /// [`RepoError::StorageQuota`] if the account would use more than it may: the transaction must be dropped then. Those of the
     /// database.
     pub(crate) async fn charge(&self, tx: &mut Tx, owner: UserId, bytes: i64) -> Result<(), RepoError> {
-        let row: QuotaRow = tx.one(ADD, &args![owner, bytes]).await?;
+        let row: QuotaRow = tx.one(ADD_RETURNING, &args![owner, bytes]).await?;
         match row.max_bytes(self.site) {
             Some(limit) if row.used_bytes() > limit => Err(storage_quota(row.used_bytes() - bytes, limit)),
             _ => Ok(()),
@@ -249,7 +255,7 @@ impl QuotaStore {
 
     /// Takes bytes from those that an account uses, as the last change of a transaction.
     pub(crate) async fn release(&self, tx: &mut Tx, owner: UserId, bytes: i64) -> Result<(), DbError> {
-        tx.one::<QuotaRow>(ADD, &args![owner, -bytes]).await.map(drop)
+        tx.execute_later(ADD, &args![owner, -bytes]).await
     }
 
     /// Returns the whole quota of an account and locks it; `None` if the account was deleted.

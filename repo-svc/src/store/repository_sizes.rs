@@ -11,12 +11,12 @@ use super::repositories::RepositoryStore;
 
 macro_rules! size {
     () => {
-        "SELECT owner_id, size_bytes, state FROM repositories WHERE id = $1"
+        "SELECT owner_id, size_bytes, refs_number, state FROM repositories WHERE id = $1"
     };
 }
 macro_rules! wiki_size {
     () => {
-        "SELECT r.owner_id, w.size_bytes FROM wikis w JOIN repositories r ON r.id = w.repository_id \
+        "SELECT r.owner_id, w.size_bytes, w.refs_number FROM wikis w JOIN repositories r ON r.id = w.repository_id \
          WHERE w.wiki_id = $1 AND r.state = 'ready'"
     };
 }
@@ -27,12 +27,10 @@ const LOCK_WIKI_SIZE_POSTGRES: &str = concat!(wiki_size!(), " FOR NO KEY UPDATE 
 const LOCK_WIKI_SIZE_SQLITE: &str = wiki_size!();
 const APPLY_REFS: &str = "UPDATE repositories SET refs_number = $2, size_bytes = $3, is_empty = $4, \
      default_branch = COALESCE($5, default_branch), updated_us = CASE WHEN updated_us < $6 THEN $6 ELSE updated_us END \
-     WHERE id = $1 AND refs_number < $2";
-/// Ignores a size that was measured before the last applied update of refs.
-const APPLY_SIZE: &str = "UPDATE repositories SET size_bytes = $2 WHERE id = $1 AND refs_number <= $3";
-const APPLY_WIKI_REFS: &str =
-    "UPDATE wikis SET size_bytes = $2, refs_number = $3 WHERE wiki_id = $1 AND refs_number < $3";
-const APPLY_WIKI_SIZE: &str = "UPDATE wikis SET size_bytes = $2 WHERE wiki_id = $1 AND refs_number <= $3";
+     WHERE id = $1";
+const APPLY_SIZE: &str = "UPDATE repositories SET size_bytes = $2 WHERE id = $1";
+const APPLY_WIKI_REFS: &str = "UPDATE wikis SET size_bytes = $2, refs_number = $3 WHERE wiki_id = $1";
+const APPLY_WIKI_SIZE: &str = "UPDATE wikis SET size_bytes = $2 WHERE wiki_id = $1";
 
 /// A change of the bytes that an owner uses.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -47,27 +45,38 @@ pub(crate) struct SizeChange {
 struct Measured {
     owner: UserId,
     size_bytes: i64,
+    /// Number of the last applied update of refs.
+    refs_number: i64,
     /// False for a repository that is not finished: its size counts once it is.
     counts: bool,
     is_wiki: bool,
 }
 
 impl Measured {
-    fn change(&self, size_bytes: i64, was_applied: bool) -> Option<SizeChange> {
+    /// Returns the change to a size that is applied.
+    fn change(&self, size_bytes: i64) -> Option<SizeChange> {
         let bytes = size_bytes.saturating_sub(self.size_bytes);
-        (self.counts && was_applied).then_some(SizeChange { owner: self.owner, bytes })
+        self.counts.then_some(SizeChange { owner: self.owner, bytes })
     }
 }
 
 async fn lock_size(tx: &mut Tx, id: RepositoryId) -> Result<Option<Measured>, DbError> {
     let sql = tx.pick(LOCK_SIZE_POSTGRES, LOCK_SIZE_SQLITE);
-    if let Some((owner, size_bytes, state)) = tx.optional::<(i64, i64, String)>(sql, &args![id]).await? {
+    if let Some((owner, size_bytes, refs_number, state)) =
+        tx.optional::<(i64, i64, i64, String)>(sql, &args![id]).await?
+    {
         let counts = state == "ready";
-        return Ok(Some(Measured { owner: UserId(owner), size_bytes, counts, is_wiki: false }));
+        return Ok(Some(Measured { owner: UserId(owner), size_bytes, refs_number, counts, is_wiki: false }));
     }
     let sql = tx.pick(LOCK_WIKI_SIZE_POSTGRES, LOCK_WIKI_SIZE_SQLITE);
-    let wiki: Option<(i64, i64)> = tx.optional(sql, &args![id]).await?;
-    Ok(wiki.map(|(owner, size_bytes)| Measured { owner: UserId(owner), size_bytes, counts: true, is_wiki: true }))
+    let wiki: Option<(i64, i64, i64)> = tx.optional(sql, &args![id]).await?;
+    Ok(wiki.map(|(owner, size_bytes, refs_number)| Measured {
+        owner: UserId(owner),
+        size_bytes,
+        refs_number,
+        counts: true,
+        is_wiki: true,
+    }))
 }
 
 impl RepositoryStore {
@@ -80,29 +89,32 @@ impl RepositoryStore {
         update: &RefsUpdated,
         time_us: i64,
     ) -> Result<Option<SizeChange>, DbError> {
-        let Some(before) = lock_size(tx, id).await? else { return Ok(None) };
-        let applied = if before.is_wiki {
-            tx.execute(APPLY_WIKI_REFS, &args![id, update.size_bytes, update.number]).await?
+        let before = lock_size(tx, id).await?.filter(|before| before.refs_number < update.number);
+        let Some(before) = before else { return Ok(None) };
+        if before.is_wiki {
+            tx.execute_later(APPLY_WIKI_REFS, &args![id, update.size_bytes, update.number]).await?;
         } else {
             // The column is text: a branch name that is not valid UTF-8 leaves the last valid one in place.
             let branch = std::str::from_utf8(&update.default_branch).ok();
             let branch = branch.filter(|name| !name.is_empty() && !name.contains('\0')).map(str::to_owned);
             let args = args![id, update.number, update.size_bytes, update.is_empty, branch, time_us];
-            tx.execute(APPLY_REFS, &args).await?
-        };
-        Ok(before.change(update.size_bytes, applied == 1))
+            tx.execute_later(APPLY_REFS, &args).await?;
+        }
+        Ok(before.change(update.size_bytes))
     }
 
-    /// Applies the size of a repository or wiki on disk, unless a later update of refs was applied already. Returns the change of size.
+    /// Applies the size of a repository or wiki on disk, unless it was measured before the last applied update of refs. Returns the change of
+    /// size.
     pub(crate) async fn apply_size(
         &self,
         tx: &mut Tx,
         id: RepositoryId,
         change: &SizeChanged,
     ) -> Result<Option<SizeChange>, DbError> {
-        let Some(before) = lock_size(tx, id).await? else { return Ok(None) };
+        let before = lock_size(tx, id).await?.filter(|before| before.refs_number <= change.number);
+        let Some(before) = before else { return Ok(None) };
         let sql = if before.is_wiki { APPLY_WIKI_SIZE } else { APPLY_SIZE };
-        let applied = tx.execute(sql, &args![id, change.size_bytes, change.number]).await?;
-        Ok(before.change(change.size_bytes, applied == 1))
+        tx.execute_later(sql, &args![id, change.size_bytes]).await?;
+        Ok(before.change(change.size_bytes))
     }
 }

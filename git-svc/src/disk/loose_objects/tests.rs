@@ -28,7 +28,9 @@ fn git_and_libgit2_read_what_is_written() {
     let objects = folder.path().join("objects");
     let (empty, text) = (blob(b""), blob(b"some text\n"));
     let tree = NewObject::new(ObjectType::Tree, [b"100644 a\0", text.id().as_bytes()].concat()).unwrap();
-    let new = [empty, text, tree, blob(&vec![b'x'; 300_000])];
+    // With its header, `blob 4075` and NUL, the first of the next two is the longest that is not compressed.
+    let (longest, longer) = (blob(&[b'y'; MAX_STORED_BYTES - 10]), blob(&[b'z'; MAX_STORED_BYTES - 9]));
+    let new = [empty, text, tree, longest, longer, blob(&vec![b'x'; 300_000])];
     assert!(write_objects(&objects, &new).unwrap());
     let odb = repo.odb().unwrap();
     for object in &new {
@@ -36,6 +38,9 @@ fn git_and_libgit2_read_what_is_written() {
         assert_eq!((read.kind(), read.data()), (object.kind, &object.content[..]));
         assert_eq!(fs::metadata(file(&objects, object)).unwrap().permissions().mode() & 0o777, FILE_MODE);
     }
+    let bytes = |object| fs::metadata(file(&objects, object)).unwrap().len() as usize;
+    assert_eq!(bytes(&new[3]), BLOCK_BYTES);
+    assert!(bytes(&new[4]) < 100);
     let fsck = Command::new("git").arg("-C").arg(folder.path()).args(["fsck", "--strict", "--no-dangling"]).output();
     let fsck = fsck.unwrap();
     assert!(fsck.status.success() && !String::from_utf8_lossy(&fsck.stderr).contains("error"), "{fsck:?}");

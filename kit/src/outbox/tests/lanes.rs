@@ -25,8 +25,8 @@ fn numbers(lanes: &[Lane]) -> Vec<(i64, Vec<i64>)> {
 }
 
 /// Returns the settlement of a claim whose events were all delivered.
-fn all_delivered(request: &ClaimRequest, lanes: &[Lane], now_us: i64) -> Settlement {
-    let mut settlement = request.settlement();
+fn all_delivered(lanes: &[Lane], now_us: i64) -> Settlement {
+    let mut settlement = Settlement::default();
     lanes.iter().for_each(|lane| settlement.delivered(lane, now_us));
     settlement
 }
@@ -47,7 +47,7 @@ async fn a_later_event_is_not_claimed_while_an_earlier_one_is() {
         write(db, &issue(2, 0)).await;
         let others = claim(db, SINK, &ClaimRequest::new(10, 1_000)).await.unwrap();
         assert_eq!(numbers(&others), [(2, vec![0])]);
-        let mut refused = request.settlement();
+        let mut refused = Settlement::default();
         refused.postponed(&first[0], 50, 1);
         settle(db, &refused).await;
         assert!(
@@ -79,7 +79,7 @@ async fn a_claim_takes_a_share_of_every_lane_and_the_rest_follows_in_order() {
             for (repository, numbers) in numbers(&claimed) {
                 seen[usize::try_from(repository).unwrap() - 1].extend(numbers);
             }
-            let settlement = all_delivered(&request, &claimed, 1);
+            let settlement = all_delivered(&claimed, 1);
             request = ClaimRequest::new(1, END_US);
             claimed = settle_and_claim(db, SINK, Some(&settlement), &request).await.unwrap();
         }
@@ -100,7 +100,7 @@ async fn more_lanes_than_a_claim_takes_have_their_turn() {
         let first = ClaimRequest::new(1, END_US);
         let claimed = claim(db, SINK, &first).await.unwrap();
         assert_eq!(claimed.len(), 64);
-        let settlement = all_delivered(&first, &claimed, 1);
+        let settlement = all_delivered(&claimed, 1);
         let rest = settle_and_claim(db, SINK, Some(&settlement), &ClaimRequest::new(1, END_US)).await.unwrap();
         assert_eq!(rest.len(), 36);
         assert_eq!(lanes(db).await.len(), 36);
@@ -118,14 +118,14 @@ async fn a_settlement_after_the_claim_was_replaced_changes_nothing() {
         let new = ClaimRequest::new(3, 4);
         let again = claim(db, SINK, &new).await.unwrap();
         assert_eq!(numbers(&again), numbers(&claimed), "the first claim has ended");
-        settle(db, &all_delivered(&old, &claimed, 3)).await;
+        settle(db, &all_delivered(&claimed, 3)).await;
         assert_eq!(db.one::<(i64,)>(WAITING, &[]).await.unwrap(), (1,));
         assert_eq!(lanes(db).await, [(1, 1)]);
-        settle(db, &all_delivered(&new, &again, 3)).await;
+        settle(db, &all_delivered(&again, 3)).await;
         assert!(lanes(db).await.is_empty());
         // A lane that was deleted and made anew is another one.
         write(db, &issue(1, 1)).await;
-        settle(db, &all_delivered(&new, &again, 3)).await;
+        settle(db, &all_delivered(&again, 3)).await;
         assert_eq!(lanes(db).await, [(1, 1)]);
     })
     .await;
@@ -208,7 +208,7 @@ async fn a_lane_that_grows_while_it_is_settled_keeps_its_new_event() {
         let claimed = claim(db, SINK, &request).await.unwrap();
         let mut open = db.begin().await.unwrap();
         append(&mut open, &issue(1, 1), &[SINK], 0).await.unwrap();
-        let settlement = all_delivered(&request, &claimed, 1);
+        let settlement = all_delivered(&claimed, 1);
         tokio::join!(settle(db, &settlement), async {
             // The settlement waits for the lane meanwhile.
             tokio::time::sleep(Duration::from_millis(100)).await;
@@ -237,7 +237,7 @@ async fn old_rows_are_purged_in_batches_and_waiting_ones_are_not() {
             let request = ClaimRequest::new(1, END_US);
             let claimed = claim(db, SINK, &request).await.unwrap();
             let Some(lane) = claimed.iter().find(|lane| lane.repository_id == 1) else { break };
-            let mut settlement = request.settlement();
+            let mut settlement = Settlement::default();
             settlement.delivered(lane, 1);
             assert!(settle_and_claim(db, SINK, Some(&settlement), &ClaimRequest::nothing(9)).await.unwrap().is_empty());
         }

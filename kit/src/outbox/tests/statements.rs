@@ -19,7 +19,7 @@ async fn counted<T>(db: &Db, work: impl Future<Output = T>) -> (u64, T) {
 async fn claim_and_settle(db: &Db) -> (u64, u64) {
     let request = ClaimRequest::new(1, 1_000_000);
     let (claims, lanes) = counted(db, claim(db, SINK, &request)).await;
-    let mut settlement = request.settlement();
+    let mut settlement = Settlement::default();
     lanes.unwrap().iter().for_each(|lane| settlement.delivered(lane, 1));
     let next = ClaimRequest::nothing(1);
     let (settlements, left) = counted(db, settle_and_claim(db, SINK, Some(&settlement), &next)).await;
@@ -87,11 +87,11 @@ async fn sqlite_reads_lanes_and_rows_by_index() {
             return;
         }
         for count in [1, 64] {
-            let mut settlement = ClaimRequest::new(1, 2).settlement();
+            let mut settlement = Settlement::default();
             for repository_id in 1..=count {
-                settlement.postponed(&Lane { repository_id, attempts: 0, rows: Vec::new() }, 1, 1);
+                settlement.postponed(&Lane { repository_id, claim_id: 1, attempts: 0, rows: Vec::new() }, 1, 1);
             }
-            let mut args = args![SINK, 1_i64, 1_i64, 1_i64, 64_i64, 1_i64].to_vec();
+            let mut args = args![SINK, 1_i64, 1_i64, 1_i64, 64_i64].to_vec();
             let mut statements = settlement.statements(db, &mut args);
             statements.extend(rows::claim_statements(db).iter().map(|sql| (*sql).to_owned()));
             for sql in statements {
