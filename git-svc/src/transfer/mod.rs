@@ -7,6 +7,7 @@ pub(crate) mod body_channel;
 mod cache_file;
 pub(crate) mod copy;
 pub(crate) mod fetch;
+mod file_chunks;
 mod inflate;
 pub(crate) mod process_pipe;
 pub(crate) mod push;

@@ -3,16 +3,16 @@
 
 use std::{io, path::Path, sync::Arc, time::Duration};
 
-use bytes::{Bytes, BytesMut};
+use bytes::Bytes;
 use ferrite_proto::id::RepositoryId;
 use futures_util::{Stream, stream};
 use sha2::{Digest as _, Sha256};
-use tokio::io::{AsyncReadExt as _, AsyncSeekExt as _};
 
 use super::plan::ArchiveLimits;
 use crate::{
     transfer::{
         cache_file::CacheDisk,
+        file_chunks::FileChunks,
         stream_cache::{Stop, StreamCache, StreamKey, StreamProducer, StreamReader, StreamState},
     },
     types::error::GitError,
@@ -161,22 +161,18 @@ impl Reader {
         start: u64,
         end: Option<u64>,
     ) -> Result<impl Stream<Item = io::Result<Bytes>> + use<>, GitError> {
-        let opened = async {
-            let mut file = tokio::fs::File::open(self.path()).await?;
-            file.seek(io::SeekFrom::Start(start)).await?;
-            Ok(file)
-        };
-        let file = opened.await.map_err(GitError::io("opening an archive"))?;
-        let state = (self, file, start, end.unwrap_or(u64::MAX));
-        Ok(stream::try_unfold(state, |(mut reader, mut file, at, end)| async move {
-            let Some(chunk) = reader.next_chunk(&mut file, at, end).await? else { return Ok(None) };
+        let file = tokio::fs::File::open(self.path()).await.map_err(GitError::io("opening an archive"))?;
+        let chunks = FileChunks::new(file.into_std().await);
+        let state = (self, chunks, start, end.unwrap_or(u64::MAX));
+        Ok(stream::try_unfold(state, |(mut reader, mut chunks, at, end)| async move {
+            let Some(chunk) = reader.next_chunk(&mut chunks, at, end).await? else { return Ok(None) };
             let next = at + chunk.len() as u64;
-            Ok(Some((chunk, (reader, file, next, end))))
+            Ok(Some((chunk, (reader, chunks, next, end))))
         }))
     }
 
     /// Returns the next bytes; `None` at the end.
-    async fn next_chunk(&mut self, file: &mut tokio::fs::File, at: u64, end: u64) -> io::Result<Option<Bytes>> {
+    async fn next_chunk(&mut self, chunks: &mut FileChunks, at: u64, end: u64) -> io::Result<Option<Bytes>> {
         loop {
             if at >= end {
                 return Ok(None);
@@ -188,9 +184,7 @@ impl Reader {
             let available = written.min(end).saturating_sub(at);
             if available > 0 {
                 let size = usize::try_from(available).unwrap_or(CHUNK_BYTES).min(CHUNK_BYTES);
-                let mut chunk = BytesMut::zeroed(size);
-                file.read_exact(&mut chunk).await?;
-                return Ok(Some(chunk.freeze()));
+                return chunks.read(at, size).await.map(Some);
             }
             if ended.is_some() {
                 return Ok(None);
