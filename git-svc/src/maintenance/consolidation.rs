@@ -123,7 +123,8 @@ impl MaintenanceService {
         if !packs.has_reservation() && self.on_disk(id, has_foreign_job).await? {
             return Ok(None);
         }
-        let loose = self.pool.run_blocking(move |store| store.measure(id)).await?.loose;
+        // Writes have counted theirs: to measure a repository reads 256 folders.
+        let loose = self.pool.run_blocking(move |store| store.usage(id)).await?.loose;
         let listed = self.on_disk(id, list_packs).await?;
         let may_combine = |pack: &Pack| pack.role == PackRole::Recent && !packs.is_reserved(&pack.name);
         let plan = CombinePlan::of(&listed, loose, may_combine);
