@@ -11,6 +11,8 @@ const MAX_SEARCH_CHARS: usize = 255;
 const TRIGRAM_CHARS: usize = 3;
 /// Most groups by which a part is looked up. Each is a list to read, and few texts have five groups of a part but not the part.
 const MAX_GROUPS: usize = 5;
+/// Fewest groups within words by which a part is looked up: by less than these an index would find many other texts.
+const MIN_WORD_GROUPS: usize = 3;
 
 /// A query that searches repositories or users.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -53,14 +55,15 @@ impl SearchText {
         self.part.as_ref().is_some_and(|part| part.chars().count() >= TRIGRAM_CHARS)
     }
 
-    /// Returns the pattern for `LIKE … ESCAPE '!'` that finds the part literally.
+    /// Returns the pattern for PostgreSQL's `LIKE` that finds the part literally.
     pub(crate) fn pattern(&self) -> String {
         like(self.part.iter().map(String::as_str))
     }
 
-    /// Returns the pattern for `LIKE … ESCAPE '!'` that finds all texts with the part, and few others, by an index of trigrams.
+    /// Returns the pattern for PostgreSQL's `LIKE` that finds all texts with the part, and few others, by an index of trigrams.
     pub(crate) fn candidates_pattern(&self) -> String {
-        like(self.groups())
+        let groups = self.word_groups();
+        if groups.len() < MIN_WORD_GROUPS { like(self.groups()) } else { like(groups) }
     }
 
     /// Returns the query for SQLite's `MATCH` that finds all texts with the part, and few others, by an index of trigrams.
@@ -89,15 +92,36 @@ impl SearchText {
             part.get(*ends.get(begin)?..*ends.get(begin + TRIGRAM_CHARS)?)
         })
     }
+
+    /// Returns groups like [`Self::groups`], of characters within a word. PostgreSQL's index has no trigrams across the end of a word: for
+    /// `r-b` it would read the list of all words that begin with `b`, which are too many.
+    fn word_groups(&self) -> Vec<&str> {
+        let part = self.part.as_deref().unwrap_or_default();
+        let begins: Vec<usize> =
+            (0..part.len()).filter(|&begin| part.get(begin..begin + TRIGRAM_CHARS).is_some_and(is_in_word)).collect();
+        let mut end = 0;
+        let groups = (0..MAX_GROUPS).filter_map(|number| {
+            let begin = *begins.get(number * begins.len().saturating_sub(1) / (MAX_GROUPS - 1))?;
+            let is_behind = begin >= end;
+            end = if is_behind { begin + TRIGRAM_CHARS } else { end };
+            part.get(begin..end).filter(|_| is_behind)
+        });
+        groups.collect()
+    }
 }
 
-/// Returns the pattern for `LIKE … ESCAPE '!'` that finds these parts in this order.
+/// Returns whether PostgreSQL's index has a trigram for these characters, in every locale.
+fn is_in_word(group: &str) -> bool {
+    group.bytes().all(|byte| byte.is_ascii_alphanumeric())
+}
+
+/// Returns the pattern for `LIKE` that finds these parts in this order.
 fn like<'a>(parts: impl IntoIterator<Item = &'a str>) -> String {
     let mut pattern = String::from("%");
     for part in parts {
         for char in part.chars() {
-            if matches!(char, '%' | '_' | '!') {
-                pattern.push('!');
+            if matches!(char, '%' | '_' | '\\') {
+                pattern.push('\\');
             }
             pattern.push(char);
         }
@@ -123,7 +147,7 @@ mod tests {
         for everything in ["", "  ", "%", "_%_"] {
             assert_eq!(parse(everything), SearchText::default(), "{everything:?}");
         }
-        assert_eq!(parse("50%_!").pattern(), "%50!%!_!!%");
+        assert_eq!(parse("50%_\\!").pattern(), r"%50\%\_\\!%");
     }
 
     #[test]
@@ -131,7 +155,7 @@ mod tests {
         for (part, pattern, phrases) in [
             ("äbc", "%äbc%", r#""äbc""#),
             ("ab\"de", "%ab\"de%", r#""ab""de""#),
-            ("abc_ef", "%abc%!_ef%", r#""abc" AND "_ef""#),
+            ("abc_ef", r"%abc%\_ef%", r#""abc" AND "_ef""#),
             ("abcdefgh", "%abc%fgh%", r#""abc" AND "fgh""#),
             ("abcdefghijk", "%abc%efg%ijk%", r#""abc" AND "efg" AND "ijk""#),
             ("abcdefghijklmnopqrs", "%abc%efg%ijk%mno%qrs%", r#""abc" AND "efg" AND "ijk" AND "mno" AND "qrs""#),
@@ -142,9 +166,22 @@ mod tests {
         }
     }
 
+    #[test]
+    fn postgresql_is_asked_for_groups_within_words_if_there_are_three() {
+        for (part, pattern) in [
+            ("ivory-ferret-500018", "%ivo%rre%500%018%"),
+            ("abc-def-ghi", "%abc%def%ghi%"),
+            ("äbcd-efg-hij", "%bcd%efg%hij%"),
+            ("ab-cd-efg-hijk", "%ab-%cd-%fg-%ijk%"),
+            ("äbc-def-ghi", "%äbc%def%ghi%"),
+        ] {
+            assert_eq!(parse(part).candidates_pattern(), pattern, "{part}");
+        }
+    }
+
     proptest! {
         #[test]
-        fn a_pattern_has_wildcards_at_its_ends_only(text in "[a-z%_!/]{0,20}") {
+        fn a_pattern_has_wildcards_at_its_ends_only(text in "[a-z%_!/\\\\]{0,20}") {
             let search = parse(&text);
             if search.part.is_some() {
                 let pattern = search.pattern();
@@ -153,18 +190,20 @@ mod tests {
                 let mut literal = String::new();
                 while let Some(char) = chars.next() {
                     prop_assert!(!matches!(char, '%' | '_'));
-                    literal.push(if char == '!' { chars.next().unwrap() } else { char });
+                    literal.push(if char == '\\' { chars.next().unwrap() } else { char });
                 }
                 prop_assert_eq!(Some(literal), search.part);
             }
         }
 
         #[test]
-        fn groups_follow_one_another_in_the_part(text in "[a-zä日]{1,40}") {
+        fn groups_follow_one_another_in_the_part(text in "[a-zä日-]{1,40}") {
             let search = parse(&text);
-            let mut rest = text.as_str();
-            for group in search.groups() {
-                rest = rest.split_once(group).unwrap().1;
+            for groups in [search.groups().collect(), search.word_groups()] {
+                let mut rest = text.as_str();
+                for group in groups {
+                    rest = rest.split_once(group).unwrap().1;
+                }
             }
             prop_assert!(search.groups().count() < 2 || text.starts_with(search.groups().next().unwrap()));
             prop_assert!(text.ends_with(search.groups().last().unwrap()));

@@ -31,7 +31,7 @@ const ADD_TEXT: &str = "INSERT INTO users_text (rowid, name_key, full_name_key) 
 const SEARCH: &str = ") SELECT u.id, u.kind, u.name, u.full_name, u.email, u.is_admin FROM page g CROSS JOIN users u \
      WHERE u.id = g.id ORDER BY u.id";
 const SEARCH_COLUMNS: SearchColumns = SearchColumns {
-    like: [" AND (name_key LIKE ", " ESCAPE '!' OR full_name_key LIKE ", " ESCAPE '!')"],
+    like: [" AND (name_key LIKE ", " OR full_name_key LIKE ", ")"],
     indexed: " AND id IN (SELECT rowid FROM users_text WHERE users_text MATCH ",
     contains: [
         [" AND (strpos(name_key, ", ") > 0 OR strpos(full_name_key, ", ") > 0)"],

@@ -23,7 +23,7 @@ use crate::access::Viewer;
 use crate::model::RepositorySearch;
 
 const COLUMNS: SearchColumns = SearchColumns {
-    like: [" AND (r.name_key LIKE ", " ESCAPE '!' OR r.description_key LIKE ", " ESCAPE '!')"],
+    like: [" AND (r.name_key LIKE ", " OR r.description_key LIKE ", ")"],
     indexed: " AND r.id IN (SELECT rowid FROM repositories_text WHERE repositories_text MATCH ",
     contains: [
         [" AND (strpos(r.name_key, ", ") > 0 OR strpos(r.description_key, ", ") > 0)"],

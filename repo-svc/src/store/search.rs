@@ -9,7 +9,8 @@ use crate::model::SearchText;
 /// SQL filters that find a part in two text columns of a table. Arguments are bound between the strings.
 #[derive(Debug)]
 pub(super) struct SearchColumns {
-    /// PostgreSQL: `LIKE` patterns, for which it has GIN indexes.
+    /// PostgreSQL: `LIKE` patterns, for which it has GIN indexes. With `ESCAPE`, a statement that is planned once would rewrite the pattern
+    /// for each row.
     pub(super) like: [&'static str; 3],
     /// SQLite: a query of the FTS table; a closing parenthesis follows.
     pub(super) indexed: &'static str,
