@@ -14,13 +14,13 @@ use ferrite_proto::events::IssueChanged;
 use ferrite_proto::id::{RepositoryId, UserId};
 
 use super::fork_counts;
-use super::highest_id::HighestId;
 use super::keys::release_repository_keys;
 use super::level::level_from_number;
 use super::level::level_from_str;
 use super::quotas::{self, OwnerLimits, UsageChanges};
 use super::redirects;
 use super::relations;
+use super::search_statistics::SearchStatistics;
 use super::visibility;
 use crate::access::{RepositoryAccess, Unit, Viewer};
 use crate::error::RepoError;
@@ -230,8 +230,8 @@ pub(crate) struct RepositoryStore {
     pub(super) redirected: RowCache,
     /// Pages of lists with the number of all rows, by their statements.
     pub(super) pages: QueryCache<(String, Vec<Value>), (Vec<Repository>, i64)>,
-    /// The highest id, for a while.
-    pub(super) highest_id: HighestId,
+    /// Facts about all repositories, for a while.
+    pub(super) search_statistics: SearchStatistics,
 }
 
 type RowCache = QueryCache<(RepositoryKey, CachedViewer), Option<Repository>>;
@@ -292,7 +292,7 @@ impl RepositoryStore {
         let [cache, with_parent, redirected] = ["repositories", "repositories_with_parents", "redirected_repositories"]
             .map(|name| QueryCache::new(name, MAX_CACHED_REPOSITORIES));
         let pages = QueryCache::new("repository_pages", MAX_CACHED_PAGES);
-        Self { db, cache, with_parent, redirected, pages, highest_id: HighestId::new() }
+        Self { db, cache, with_parent, redirected, pages, search_statistics: SearchStatistics::new() }
     }
 
     /// Returns those of the repositories that exist, by id. The rows have the roles of nobody.

@@ -4,8 +4,8 @@
 //! - A search for everything, or for a part too short for an index, reads the repositories in its order, until the page and at most
 //!   [`MAX_ROWS_COUNTED_AHEAD`] more are found.
 //! - SQLite's index finds a part in the order of ids, and is read so far as well.
-//! - An index that does not find in the order has to find all. Where there are many repositories, the first ones of the order tell whether
-//!   the part is common. If it is, its page is found by reading in the order. If not, the index finds it.
+//! - An index that does not find in the order has to find all. Where there are many repositories, a sample of the first ones of the order
+//!   tells whether the part is common (`search_statistics`). If it is, its page is found by reading in the order. If not, the index finds it.
 //!
 //! Not here: other lists (`repository_lists`), and the checks of the terms (`model`).
 
@@ -18,6 +18,7 @@ use super::repository_lists::{
     BY_ID, BY_ID_DESC, BY_PLACE, BY_PLACE_DESC, COUNT, MAX_SHORT_PAGE_SIZE, Order, PagePlan,
 };
 use super::search::{self, SearchColumns};
+use super::search_statistics::{SAMPLED_ROWS, SAMPLED_TEXTS};
 use super::visibility;
 use crate::access::Viewer;
 use crate::model::RepositorySearch;
@@ -34,6 +35,11 @@ const COLUMNS: SearchColumns = SearchColumns {
 const FOUND_IN_TEXTS: &str = "SELECT r.id, r.id AS place FROM repositories_text CROSS JOIN repositories r \
      WHERE r.id = repositories_text.rowid AND r.state = 'ready' AND repositories_text MATCH ";
 
+/// The rows that are read in the order, as a table `r` whose columns are those that filters and orders name. PostgreSQL makes a row of
+/// all columns that are listed here before it compares one of them, so that all of the table would take as long as the comparison.
+const FIRST_ROWS: &str = " FROM (SELECT r.id, r.owner_id, r.parent_id, r.state, r.is_private, r.is_mirror, r.is_archived, r.name_key, \
+     r.description_key, r.updated_us, r.size_bytes, r.star_count, r.fork_count FROM repositories r";
+
 /// Rows behind a page that are counted, to tell the length of the list if it has no more.
 #[cfg(not(test))]
 pub(crate) const MAX_ROWS_COUNTED_AHEAD: i64 = 500;
@@ -44,13 +50,11 @@ pub(crate) const MAX_ROWS_COUNTED_AHEAD: i64 = 25;
 const MIN_REPOSITORIES_TO_SAMPLE: i64 = 50_000;
 #[cfg(test)]
 const MIN_REPOSITORIES_TO_SAMPLE: i64 = 300;
-/// Number of these first ones; in a statement a constant, because PostgreSQL may plan it once.
-const SAMPLED_ROWS: i64 = 500;
-const SAMPLED: &str = "500";
-/// Most rows that are read in the order for a page of a common part.
+/// Most rows that are read in the order for a page of a common part; in a statement a constant, because PostgreSQL may plan it once.
 const MAX_SCANNED_ROWS: i64 = 20_000;
-/// Rows that are read in the order in the time in which an index finds one: 0.35 µs and 2 µs on PostgreSQL.
-const SCANNED_PER_FOUND_ROW: i64 = 6;
+const MAX_SCANNED: &str = "20000";
+/// Rows that are read in the order in the time in which an index finds one: 0.25 µs and 2 µs on PostgreSQL.
+const SCANNED_PER_FOUND_ROW: i64 = 8;
 
 /// A page of a search.
 #[derive(Debug, Default, PartialEq, Eq)]
@@ -72,8 +76,8 @@ enum Source {
     InOrder(i64),
     /// In SQLite's index, which is read in the order of ids, so many of them.
     InTexts(i64),
-    /// In the first rows of the order, so many of them, if the part is common among these.
-    FirstRows { limit: i64, min_sampled: i64 },
+    /// In the first rows of the order, so many of them.
+    FirstRows(i64),
 }
 
 /// A search for one viewer, as SQL.
@@ -153,25 +157,35 @@ impl<'a> SearchStatement<'a> {
         }
     }
 
-    /// Returns the first rows as the source of a page that they may fill, if another source would have to find all repositories that match.
+    /// Returns the first rows as the source of a page that they probably fill, if another source would have to find all repositories that
+    /// match.
     async fn first_rows(&self, page: Page) -> Result<Option<Source>, DbError> {
         let limit = page.offset().saturating_add(page.size() + 1);
-        if self.is_narrow() || !self.search.text.is_indexed() || self.is_in_texts() || limit > MAX_SCANNED_ROWS {
+        let Some(part) = self.search.text.part.as_deref().filter(|_| self.search.text.is_indexed()) else {
+            return Ok(None);
+        };
+        if self.is_narrow() || self.is_in_texts() || limit > MAX_SCANNED_ROWS {
             return Ok(None);
         }
-        let repositories = self.store.highest_id.read(&self.store.db).await?;
+        let repositories = self.store.search_statistics.highest_id(&self.store.db).await?;
         if repositories < MIN_REPOSITORIES_TO_SAMPLE {
             return Ok(None);
         }
         // With a share `s` of all rows, a scan reads `limit / s` rows, and an index finds `s * repositories`.
         let for_index = limit * SAMPLED_ROWS * SAMPLED_ROWS / (SCANNED_PER_FOUND_ROW * repositories);
         let min_sampled = for_index.isqrt().max(limit * SAMPLED_ROWS / MAX_SCANNED_ROWS) + 1;
-        Ok((min_sampled <= SAMPLED_ROWS).then_some(Source::FirstRows { limit, min_sampled }))
+        if min_sampled > SAMPLED_ROWS {
+            return Ok(None);
+        }
+        let mut sample = Query::new(SAMPLED_TEXTS);
+        self.in_order(&mut sample, self.place).bind(SAMPLED_ROWS);
+        let sampled = self.store.search_statistics.count_sampled(&self.store.db, &sample, part).await?;
+        Ok((sampled >= min_sampled).then_some(Source::FirstRows(limit)))
     }
 
     async fn read(&self, source: Source, page: Page) -> Result<FoundRepositories, DbError> {
         let find = |query: &mut Query| self.find(source, query);
-        let is_tried = matches!(source, Source::FirstRows { .. });
+        let is_tried = matches!(source, Source::FirstRows(_));
         let count = (!is_tried).then_some(|query: &mut Query| self.filter(query.push(COUNT)));
         let is_in_order = matches!(source, Source::InOrder(_));
         let is_planned_once = self.store.db.pick(!is_in_order, false) && page.size() <= MAX_SHORT_PAGE_SIZE;
@@ -179,7 +193,7 @@ impl<'a> SearchStatement<'a> {
         let (repositories, total) = self.store.page(plan, (find, count), self.viewer, page).await?;
         let limit = match source {
             Source::All => i64::MAX,
-            Source::InOrder(limit) | Source::InTexts(limit) | Source::FirstRows { limit, .. } => limit,
+            Source::InOrder(limit) | Source::InTexts(limit) | Source::FirstRows(limit) => limit,
         };
         Ok(FoundRepositories { repositories, total: total.min(limit - 1), is_partial: total >= limit })
     }
@@ -199,14 +213,9 @@ impl<'a> SearchStatement<'a> {
                 self.filter_rows(query);
                 self.in_order(query, "repositories_text.rowid").bind(limit);
             }
-            Source::FirstRows { limit, min_sampled } => {
-                self.select(query).push(" FROM (SELECT r.* FROM repositories r");
-                self.in_order(query, self.place)
-                    .push("CASE WHEN (SELECT COUNT(*) FROM (SELECT r.* FROM repositories r");
-                self.in_order(query, self.place).push(SAMPLED).push(") r WHERE r.state = 'ready'");
-                search::only_with(query, db, &COLUMNS, text);
-                query.push(") >= ").bind(min_sampled).push(" THEN ").bind(MAX_SCANNED_ROWS);
-                query.push(" ELSE 0 END) r WHERE r.state = 'ready'");
+            Source::FirstRows(limit) => {
+                self.select(query).push(FIRST_ROWS);
+                self.in_order(query, self.place).push(MAX_SCANNED).push(") r WHERE r.state = 'ready'");
                 search::only_with(query, db, &COLUMNS, text);
                 self.filter_rows(query);
                 self.in_order(query, self.place).bind(limit);

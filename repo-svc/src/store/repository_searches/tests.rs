@@ -25,6 +25,10 @@ const PLACE_ALL: &str =
     "INSERT INTO placements (repository_id, store, epoch) SELECT id, 'default', 1 FROM repositories";
 const INDEX_ALL: &str = "INSERT INTO repositories_text (rowid, name_key, description_key) \
      SELECT id, name_key, description_key FROM repositories";
+const CLEAR_INDEX: &str = "DELETE FROM repositories_text";
+const HIDE_COMMON: &str = "UPDATE repositories SET is_private = $1 WHERE name_key LIKE 'common-%'";
+const RENAME_PLAIN: &str = "UPDATE repositories SET name = 'newly-common' || id, name_key = 'newly-common' || id \
+     WHERE name_key LIKE 'plain-%'";
 /// Enough for the first ones of an order to be asked.
 const REPOSITORIES: i64 = 400;
 
@@ -95,18 +99,47 @@ async fn pages_from_each_source_are_those_of_a_scan() {
 async fn the_first_rows_are_read_for_a_common_part_only() {
     on_both(async |db: Db| {
         let store = filled(&db).await;
-        let find = async |text: &str, size: i32| {
+        let find = async |text: &str, size: i32, is_archived: Option<bool>| {
             let text = SearchText::parse(text, "q").unwrap();
-            let search = RepositorySearch { text, sort: RepositorySort::Stars, ..RepositorySearch::default() };
+            let search =
+                RepositorySearch { text, sort: RepositorySort::Stars, is_archived, ..RepositorySearch::default() };
             let before = db.statements();
             let found = store.search(&search, &Viewer::of(None), Page::nearest(1, size, size)).await.unwrap();
-            (found.repositories.len(), found.is_partial, db.statements() - before)
+            (found.repositories.len(), found.total, found.is_partial, db.statements() - before)
         };
-        find("", 1).await;
-        find("warm", 1).await;
-        assert_eq!(find("common-", 5).await, (5, true, 1));
-        assert_eq!(find("rarely-found", 5).await, (1, false, 2));
-        assert_eq!(find("common-", 50).await, (35, false, 2));
+        // The first search asks how many repositories there are, and for a sample.
+        assert_eq!(find("warm", 1, None).await, (0, 0, false, 3));
+        assert_eq!(find("common-", 5, None).await, (5, 5, true, 1));
+        assert_eq!(find("rarely-found", 5, None).await, (1, 1, false, 1));
+        // Too few of the first rows for such a page.
+        assert_eq!(find("common-", 50, None).await, (35, 35, false, 1));
+        // The sample does not tell that a filter leaves none.
+        assert_eq!(find("common-", 5, Some(true)).await, (0, 0, false, 2));
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn an_old_sample_changes_no_result() {
+    on_both(async |db: Db| {
+        let store = filled(&db).await;
+        let find = async |text: &str| {
+            let text = SearchText::parse(text, "q").unwrap();
+            let search = RepositorySearch { text, sort: RepositorySort::Stars, ..RepositorySearch::default() };
+            let found = store.search(&search, &Viewer::of(None), Page::nearest(1, 5, 5)).await.unwrap();
+            found.repositories.into_iter().map(|row| row.name).collect::<Vec<_>>()
+        };
+        assert_eq!(find("common-").await.len(), 5);
+        assert_eq!(find("newly-common").await, Vec::<String>::new());
+        // The sample has texts of repositories that nobody may see any more, and lacks new ones.
+        db.execute(HIDE_COMMON, &args![true]).await.unwrap();
+        db.execute(RENAME_PLAIN, &[]).await.unwrap();
+        if db.pick(false, true) {
+            db.execute(CLEAR_INDEX, &[]).await.unwrap();
+            db.execute(INDEX_ALL, &[]).await.unwrap();
+        }
+        assert_eq!(find("common-").await, Vec::<String>::new());
+        assert_eq!(find("newly-common").await.len(), 5);
     })
     .await;
 }
