@@ -100,7 +100,7 @@ struct SubscriberTask {
     looked: Instant,
     /// Rounds in a row that did not reach the subscriber.
     unreached: u32,
-    /// Time for which the subscriber is left alone after such a round.
+    /// Time for which the subscriber is left alone, after such a round or a failure of the database.
     pause: Option<Duration>,
 }
 
@@ -229,7 +229,11 @@ impl Relay {
                     continue;
                 }
                 Ok(Round::Idle) => {}
-                Err(error) => tracing::warn!(%error, subscriber = %name, "outbox round failed"),
+                Err(error) => {
+                    tracing::warn!(%error, subscriber = %name, "outbox round failed");
+                    // Lanes that wait in memory would begin the next round at once.
+                    task.pause.get_or_insert(MIN_PAUSE);
+                }
             }
             let pause = task.pause.take();
             tokio::select! {
