@@ -26,12 +26,20 @@ pub struct FlushHandle {
     is_known: bool,
 }
 
-impl FlushHandle {
-    pub(super) fn new(relay: Relay, event: &Event, subscribers: Vec<Arc<str>>) -> Self {
-        let delivered = relay.0.waiters.add(&event.event_id, &subscribers);
-        Self { relay, event_id: event.event_id.clone(), subscribers, delivered, is_known: false }
+impl Relay {
+    /// Returns a handle that waits for the delivery of `event` to these of its subscribers. Call this before the commit and
+    /// [`FlushHandle::wait`] after it.
+    #[must_use]
+    pub fn flush(&self, event: &Event, subscribers: &[&str]) -> FlushHandle {
+        let (relay, event_id) = (self.clone(), event.event_id.clone());
+        let subscribers: Vec<Arc<str>> = subscribers.iter().map(|name| Arc::from(*name)).collect();
+        self.set_awaited(&subscribers);
+        let delivered = self.0.waiters.add(&event_id, &subscribers);
+        FlushHandle { relay, event_id, subscribers, delivered, is_known: false }
     }
+}
 
+impl FlushHandle {
     /// Returns the handle of an event that the relay knows of, and need not be woken for.
     pub(super) fn known(mut self) -> Self {
         self.is_known = true;

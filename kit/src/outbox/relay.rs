@@ -12,12 +12,10 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use ferrite_proto::events::Event;
 use ferrite_proto::events::event_sink_client::EventSinkClient;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
-use super::flush::FlushHandle;
 use super::handover::Handover;
 use super::round::Deliverer;
 use super::rows::{self, ClaimRequest, Lane, Settlement};
@@ -164,17 +162,12 @@ impl Relay {
         life.spawn("relay", async move { relay.run(&subscriber, life2).await });
     }
 
-    /// Returns a handle that waits for the delivery of `event` to these of its subscribers. Call this before the commit and
-    /// [`FlushHandle::wait`] after it.
-    #[must_use]
-    pub fn flush(&self, event: &Event, subscribers: &[&str]) -> FlushHandle {
-        let names: Vec<Arc<str>> = subscribers.iter().map(|name| Arc::from(*name)).collect();
+    /// Notes that writers wait for the delivery to these subscribers.
+    pub(super) fn set_awaited(&self, subscribers: &[Arc<str>]) {
         let table = self.subscribers();
-        for subscriber in names.iter().filter_map(|name| table.by_name.get(name)) {
+        for subscriber in subscribers.iter().filter_map(|name| table.by_name.get(name)) {
             subscriber.is_awaited.store(true, Ordering::Relaxed);
         }
-        drop(table);
-        FlushHandle::new(self.clone(), event, names)
     }
 
     /// Makes all tasks look for rows now instead of at the next poll.
