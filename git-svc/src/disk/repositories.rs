@@ -40,6 +40,9 @@ const TRASH_RETENTION: Duration = Duration::from_secs(7 * 24 * 3600);
 /// Maximum lag of file times behind the system clock: the kernel stamps files with the time of its last tick.
 pub(crate) const FILE_CLOCK_LAG: Duration = Duration::from_millis(20);
 
+/// The new content of `packed-refs`, which git does not replace if a killed process has left it.
+pub(crate) const PACKED_REFS_NEW: &str = "packed-refs.new";
+
 /// The `config` file of a new repository: the format only, because each git process gets all settings on its command line.
 const CONFIG: &str = "[core]\n\trepositoryformatversion = 0\n\tfilemode = true\n\tbare = true\n";
 
@@ -325,7 +328,9 @@ fn remove_abandoned_files_in(repository: &Path, now: SystemTime, age: Duration) 
     let is_left_over = |folder: &Path, name: &str| {
         // `receive-pack` holds a `.keep` file until its refs are changed.
         let is_temporary = name.starts_with("tmp_") || name.starts_with(".tmp-") || name.ends_with(".keep");
-        (folder.starts_with(&objects) && (is_temporary || lacks_index(folder, name))) || name.ends_with(".lock")
+        let is_packed_refs = folder == repository && name == PACKED_REFS_NEW;
+        let is_lock = name.ends_with(".lock") || is_packed_refs;
+        (folder.starts_with(&objects) && (is_temporary || lacks_index(folder, name))) || is_lock
     };
     let mut folders = vec![repository.to_owned(), repository.join("refs"), objects.clone()];
     while let Some(folder) = folders.pop() {

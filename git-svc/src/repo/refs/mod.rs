@@ -262,10 +262,10 @@ fn write_head(repository: &Path, branch: &BranchName) -> Result<(), GitError> {
     sync(repository)
 }
 
-/// Removes `packed-refs.lock` if a killed process left it behind; returns whether it did. The caller holds the repository's
+/// Removes the lock of `packed-refs` and its new content if a killed process left them behind; returns whether it did. The caller holds the repository's
 /// write lock.
 pub(crate) fn remove_stale_lock(repository: &Path) -> bool {
-    transact::remove_stale(&repository.join("packed-refs.lock"), transact::DEADLINE)
+    transact::remove_stale_packed(repository, transact::DEADLINE)
 }
 
 #[cfg(test)]

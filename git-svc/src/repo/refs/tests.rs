@@ -162,6 +162,23 @@ async fn lists_are_sorted_paged_and_hide_ours() {
     assert!(beyond.entries.is_empty());
 }
 
+#[tokio::test]
+async fn what_a_killed_process_left_of_packed_refs_is_removed_once_it_is_stale() {
+    let f = fixture().await;
+    let tip = f.commits[0];
+    f.refs.transact(ID, &[edit("refs/tags/v1", None, Some(tip))]).await.unwrap();
+    let packed =
+        std::process::Command::new("git").arg("-C").arg(&f.path).args(["pack-refs", "--all"]).status().unwrap();
+    assert!(packed.success());
+    let left = f.path.join("packed-refs.new");
+    let file = fs::File::create(&left).unwrap();
+    let delete = [edit("refs/tags/v1", Some(tip), None)];
+    assert!(f.refs.transact(ID, &delete).await.is_err(), "it may be a process that runs");
+    file.set_modified(std::time::SystemTime::now() - Duration::from_secs(60)).unwrap();
+    f.refs.transact(ID, &delete).await.unwrap();
+    assert!(!left.exists());
+}
+
 /// Names of the files beside the refs that are no refs: locks, and values that are prepared.
 fn leftovers(f: &Fixture) -> Vec<String> {
     let folders = [f.path.join("refs/heads"), f.refs.store.root().join("incoming")];

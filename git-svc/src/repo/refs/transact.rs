@@ -13,7 +13,10 @@ use git2::Oid;
 
 use super::edit::RefEdit;
 use crate::{
-    disk::{durable::sync_all, repositories::ref_path},
+    disk::{
+        durable::sync_all,
+        repositories::{PACKED_REFS_NEW, ref_path},
+    },
     git::command::Git,
     types::{error::GitError, name::RefName},
 };
@@ -25,6 +28,9 @@ pub(super) const DEADLINE: Duration = Duration::from_secs(10);
 /// ended by then.
 const STALE_LOCK_MARGIN: Duration = Duration::from_secs(5);
 
+/// Files by which git changes `packed-refs`.
+const PACKED_REFS_FILES: [&str; 2] = ["packed-refs.lock", PACKED_REFS_NEW];
+
 /// Time added to the limit of a transaction per ref: git writes and syncs one file after the other.
 const TIME_PER_REF: Duration = Duration::from_millis(50);
 
@@ -35,7 +41,8 @@ pub(super) async fn run(git: &Git, repository: &Path, edits: &[RefEdit]) -> Resu
     let deadline = DEADLINE + TIME_PER_REF * u32::try_from(edits.len()).unwrap_or(u32::MAX);
     let outcome = git.update_ref(repository)?.finish(&input, deadline).await;
     let Err(GitError::Command { stderr, .. }) = &outcome else { return outcome.map(drop) };
-    if stderr.contains(".lock") && remove_stale_locks(repository, edits, deadline) {
+    let names_file = [".lock", PACKED_REFS_NEW].iter().any(|name| stderr.contains(name));
+    if names_file && remove_stale_locks(repository, edits, deadline) {
         let again = git.update_ref(repository)?.finish(&input, deadline).await;
         return again.map(drop).map_err(|error| classify(error, edits));
     }
@@ -100,13 +107,18 @@ fn quoted_ref(stderr: &str, edits: &[RefEdit]) -> String {
 /// Removes stale lock files of the edited refs, of `packed-refs` and of `HEAD`; returns whether any was removed.
 fn remove_stale_locks(repository: &Path, edits: &[RefEdit], deadline: Duration) -> bool {
     let mut locks: Vec<_> = edits.iter().map(|edit| lock_path(repository, &edit.name)).collect();
-    locks.push(repository.join("packed-refs.lock"));
     locks.push(repository.join("HEAD.lock"));
-    locks.iter().filter(|lock| remove_stale(lock, deadline)).count() > 0
+    let is_packed_removed = remove_stale_packed(repository, deadline);
+    is_packed_removed | (locks.iter().filter(|lock| remove_stale(lock, deadline)).count() > 0)
+}
+
+/// Removes the stale files of a killed process that changed `packed-refs`; returns whether there were any.
+pub(super) fn remove_stale_packed(repository: &Path, deadline: Duration) -> bool {
+    PACKED_REFS_FILES.iter().filter(|name| remove_stale(&repository.join(name), deadline)).count() > 0
 }
 
 /// Removes a stale lock file; returns whether it did.
-pub(super) fn remove_stale(lock: &Path, deadline: Duration) -> bool {
+fn remove_stale(lock: &Path, deadline: Duration) -> bool {
     let modified = fs::metadata(lock).and_then(|data| data.modified());
     modified.is_ok_and(|time| time.elapsed().is_ok_and(|age| age > deadline + STALE_LOCK_MARGIN))
         && fs::remove_file(lock).is_ok()
