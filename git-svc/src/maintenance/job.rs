@@ -18,6 +18,7 @@ use super::{
     plan::{JobPlan, Repack, next_us},
     reservations::Reservation,
     running::JobHandle,
+    saved_packs,
 };
 use crate::{
     db::MaintenanceRow,
@@ -267,11 +268,12 @@ impl MaintenanceService {
             self.consolidate_in_job(job).await?;
         }
         // Packs that come later stay as they are.
-        self.reserve_all(job, &inspection.reservation).await?;
+        let packs = self.reserve_all(job, &inspection.reservation).await?;
         let bytes = inspection.usage.bytes;
         let trash = self.pool.run_blocking(move |store| {
             check_free_space(store, bytes)?;
             touch_packs(&store.path(id))?;
+            saved_packs::save(&store.path(id), &packs)?;
             store.make_trash(id)
         });
         let trash = trash.await?;
@@ -280,12 +282,17 @@ impl MaintenanceService {
         let path = self.store.path(id);
         if outcome.is_err() {
             // The command may have moved some objects already.
-            self.pool.run_blocking(move |_| restore_if_changed(&trash, &path, true)).await?;
+            let restore = move |_: &_| restore_if_changed(&trash, &path, true).and(saved_packs::restore(&path));
+            self.pool.run_blocking(restore).await?;
             return outcome;
         }
         let _guard = self.locked(job).await?;
         let changed = self.last_number(job).await? != before;
-        Ok(self.pool.run_blocking(move |_| restore_if_changed(&trash, &path, changed)).await?)
+        let settle = move |_: &_| {
+            restore_if_changed(&trash, &path, changed)?;
+            if changed { saved_packs::restore(&path) } else { saved_packs::discard(&path) }
+        };
+        Ok(self.pool.run_blocking(settle).await?)
     }
 
     /// Returns the journal's newest number for the repository of a job.
@@ -345,6 +352,7 @@ fn inspect(
     let path = store.path(id);
     let Some(lock) = lock::take(&path)? else { return Ok(None) };
     remove_leftovers(&path);
+    saved_packs::restore(&path)?;
     Ok(Some((lock, usage(store, id, percent)?, loose_refs(&path, limit))))
 }
 

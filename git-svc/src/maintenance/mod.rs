@@ -14,6 +14,7 @@ pub(crate) mod options;
 mod plan;
 mod reservations;
 pub(crate) mod running;
+mod saved_packs;
 
 use std::{
     collections::VecDeque,

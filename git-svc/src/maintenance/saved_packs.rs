@@ -1,0 +1,143 @@
+//! Packs that `git repack` may remove although a push has begun to use them.
+//!
+//! A push that fails leaves its pack, whose objects no ref reaches. The same push again brings a pack of the same name, and git keeps the one
+//! that is there. A repack that has begun in between removes that pack by its list, but leaves the objects of a pack that a push has marked
+//! with `.keep` out of its new packs: the push would then move a ref to objects that are gone. So packs are linked to a folder before a full
+//! repack, and put back if refs have changed meanwhile. What a killed service leaves there is put back by the next job.
+
+use std::{
+    fs, io,
+    path::{Path, PathBuf},
+};
+
+use crate::{
+    disk::{
+        durable::sync,
+        packs::{Pack, PackRole},
+    },
+    types::error::GitError,
+};
+
+/// Endings of the files of a pack that git cannot do without or make anew at once, in the order in which they are put back.
+const SAVED_FILES: [&str; 3] = ["pack", "rev", "idx"];
+
+/// Links the packs of writes to a folder of the repository that git does not look into. Blocking. A file system without hard links is left
+/// without them.
+///
+/// # Errors
+/// `Io`.
+pub(super) fn save(repository: &Path, packs: &[Pack]) -> Result<(), GitError> {
+    let (from, to) = (pack_folder(repository), folder(repository));
+    discard(repository)?;
+    fs::create_dir(&to).map_err(GitError::io("making a folder for packs"))?;
+    for pack in packs.iter().filter(|pack| matches!(pack.role, PackRole::Recent | PackRole::Kept)) {
+        for file in SAVED_FILES.map(|ending| format!("{}.{ending}", pack.name)) {
+            match fs::hard_link(from.join(&file), to.join(&file)) {
+                Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+                Err(error) if matches!(error.kind(), io::ErrorKind::PermissionDenied | io::ErrorKind::Unsupported) => {
+                    return Ok(());
+                }
+                linked => linked.map_err(GitError::io("linking a pack"))?,
+            }
+        }
+    }
+    Ok(())
+}
+
+/// Puts back the saved packs that are gone, and removes the folder; without it there is nothing to do. Blocking.
+///
+/// # Errors
+/// `Io`; the packs stay saved then.
+pub(super) fn restore(repository: &Path) -> Result<(), GitError> {
+    let (from, to) = (folder(repository), pack_folder(repository));
+    let entries = match fs::read_dir(&from) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
+        entries => entries.map_err(GitError::io("listing saved packs"))?,
+    };
+    let names: Vec<_> = entries.flatten().map(|entry| entry.path()).collect();
+    // git finds a pack by its index, so the index is moved last.
+    for ending in SAVED_FILES {
+        for path in names.iter().filter(|path| path.extension().is_some_and(|found| found == ending)) {
+            let place = to.join(path.file_name().unwrap_or_default());
+            if !place.exists() {
+                fs::rename(path, place).map_err(GitError::io("putting a pack back"))?;
+            }
+        }
+    }
+    sync(&to)?;
+    discard(repository)
+}
+
+/// Removes the folder. Blocking.
+///
+/// # Errors
+/// `Io`.
+pub(super) fn discard(repository: &Path) -> Result<(), GitError> {
+    match fs::remove_dir_all(folder(repository)) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => Err(GitError::io("removing saved packs")(error)),
+        _ => Ok(()),
+    }
+}
+
+fn folder(repository: &Path) -> PathBuf {
+    repository.join("objects/saved_packs")
+}
+
+fn pack_folder(repository: &Path) -> PathBuf {
+    repository.join("objects/pack")
+}
+
+#[cfg(test)]
+mod tests {
+    use std::process::Command;
+
+    use super::*;
+    use crate::disk::packs::{list_packs, remove_pack};
+
+    fn git(path: &Path, args: &[&str]) {
+        let done = Command::new("git").arg("-C").arg(path).args(args).env("GIT_CONFIG_GLOBAL", "/dev/null").status();
+        assert!(done.unwrap().success(), "{args:?}");
+    }
+
+    /// Returns a repository with one pack, which has one blob.
+    fn repository() -> (tempfile::TempDir, git2::Oid, Vec<Pack>) {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path();
+        let blob = git2::Repository::init_bare(path).unwrap().blob(b"text").unwrap();
+        let script = format!("echo {blob} | git pack-objects -q objects/pack/pack && git prune-packed -q");
+        assert!(Command::new("sh").arg("-c").arg(script).current_dir(path).status().unwrap().success());
+        let packs = list_packs(path).unwrap();
+        assert_eq!(packs.len(), 1);
+        (folder, blob, packs)
+    }
+
+    #[test]
+    fn a_pack_that_was_removed_is_put_back_and_another_stays() {
+        for is_removed in [true, false] {
+            let (folder, blob, packs) = repository();
+            let path = folder.path();
+            save(path, &packs).unwrap();
+            if is_removed {
+                remove_pack(path, &packs[0].name).unwrap();
+            }
+            restore(path).unwrap();
+            assert_eq!(list_packs(path).unwrap(), packs);
+            git(path, &["cat-file", "-e", &blob.to_string()]);
+            assert!(!super::folder(path).exists());
+            restore(path).unwrap();
+        }
+    }
+
+    #[test]
+    fn packs_that_are_not_wanted_any_more_go() {
+        let (folder, _, packs) = repository();
+        let path = folder.path();
+        save(path, &packs).unwrap();
+        // What an earlier job has left is replaced.
+        save(path, &packs).unwrap();
+        remove_pack(path, &packs[0].name).unwrap();
+        discard(path).unwrap();
+        restore(path).unwrap();
+        assert_eq!(list_packs(path).unwrap(), []);
+    }
+}
