@@ -184,7 +184,8 @@ fn loose_name(line: &str) -> Option<(&str, &str)> {
     (is_hex(folder, 2) && is_hex(file, 38)).then_some((folder, file))
 }
 
-fn pack_folder(repository: &Path) -> PathBuf {
+/// Returns the folder of the packs of a repository.
+pub(crate) fn pack_folder(repository: &Path) -> PathBuf {
     repository.join("objects/pack")
 }
 

@@ -24,6 +24,7 @@ use crate::{
     db::MaintenanceRow,
     disk::{
         durable::sync_all,
+        packs::pack_folder,
         repositories::RepositoryStore,
         usage::{DiskUsage, loose_refs},
     },
@@ -393,8 +394,7 @@ fn check_free_space(store: &RepositoryStore, bytes: u64) -> Result<(), GitError>
 /// Sets the modification time of every pack but cruft packs to now. git takes it as the age of objects that become unreachable,
 /// so they expire `expire_after` after maintenance first found them unreachable, however old they are.
 fn touch_packs(repository: &Path) -> Result<(), GitError> {
-    let folder = repository.join("objects/pack");
-    let entries = fs::read_dir(&folder).map_err(GitError::io("listing packs"))?;
+    let entries = fs::read_dir(pack_folder(repository)).map_err(GitError::io("listing packs"))?;
     for path in entries.flatten().map(|entry| entry.path()) {
         if path.extension().is_some_and(|extension| extension == "pack") && !path.with_extension("mtimes").exists() {
             let touched = fs::File::open(&path).and_then(|file| file.set_modified(SystemTime::now()));
@@ -413,7 +413,7 @@ pub(super) fn restore_if_changed(trash: &Path, repository: &Path, changed: bool)
         // git finds a pack by its index, so the index is moved last.
         files.sort_by_key(|entry| entry.path().extension().is_some_and(|extension| extension == "idx"));
         for entry in files {
-            let place = repository.join("objects/pack").join(entry.file_name());
+            let place = pack_folder(repository).join(entry.file_name());
             fs::rename(entry.path(), place).map_err(GitError::io("putting expired objects back"))?;
         }
     }

@@ -13,7 +13,7 @@ use std::{
 use crate::{
     disk::{
         durable::sync,
-        packs::{Pack, PackRole},
+        packs::{Pack, PackRole, pack_folder},
     },
     types::error::GitError,
 };
@@ -83,21 +83,12 @@ fn folder(repository: &Path) -> PathBuf {
     repository.join("objects/saved_packs")
 }
 
-fn pack_folder(repository: &Path) -> PathBuf {
-    repository.join("objects/pack")
-}
-
 #[cfg(test)]
 mod tests {
     use std::process::Command;
 
     use super::*;
     use crate::disk::packs::{list_packs, remove_pack};
-
-    fn git(path: &Path, args: &[&str]) {
-        let done = Command::new("git").arg("-C").arg(path).args(args).env("GIT_CONFIG_GLOBAL", "/dev/null").status();
-        assert!(done.unwrap().success(), "{args:?}");
-    }
 
     /// Returns a repository with one pack, which has one blob.
     fn repository() -> (tempfile::TempDir, git2::Oid, Vec<Pack>) {
@@ -122,7 +113,7 @@ mod tests {
             }
             restore(path).unwrap();
             assert_eq!(list_packs(path).unwrap(), packs);
-            git(path, &["cat-file", "-e", &blob.to_string()]);
+            assert!(git2::Repository::open_bare(path).unwrap().odb().unwrap().exists(blob));
             assert!(!super::folder(path).exists());
             restore(path).unwrap();
         }
