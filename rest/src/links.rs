@@ -61,10 +61,11 @@ impl Links {
     /// Returns the maker of URLs of one repository.
     #[must_use]
     pub fn repository(&self, owner: &str, name: &str) -> RepositoryLinks {
-        RepositoryLinks {
-            links: self.clone(),
-            path: [encode(owner.as_bytes()).as_str(), "/", &encode(name.as_bytes())].concat(),
-        }
+        let mut path = String::with_capacity(owner.len() + 1 + name.len());
+        path.extend(percent_encode(owner.as_bytes(), RESERVED));
+        path.push('/');
+        path.extend(percent_encode(name.as_bytes(), RESERVED));
+        RepositoryLinks { links: self.clone(), path }
     }
 }
 

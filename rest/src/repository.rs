@@ -161,7 +161,7 @@ impl Repository {
         };
         Ok(Self {
             id: repository.id,
-            full_name: [&owner.username, "/", &repository.name].concat(),
+            full_name: urls.full_name().to_owned(),
             owner: User::new(owner, links),
             name: repository.name,
             description: repository.description,
@@ -196,9 +196,8 @@ impl Repository {
     }
 
     /// Removes `permissions`, which search results do not have.
-    #[must_use]
-    pub fn without_permissions(self) -> Self {
-        Self { permissions: None, ..self }
+    pub fn hide_permissions(&mut self) {
+        self.permissions = None;
     }
 }
 

@@ -43,8 +43,7 @@ impl ApiState {
         context: &RequestContext,
         repository: Option<repo::Repository>,
     ) -> Result<Repository, ApiError> {
-        let viewer = if context.is_anonymous() { Viewer::Anonymous } else { Viewer::Authenticated };
-        Ok(Repository::new(require(repository, "repository")?, viewer, &self.links)?)
+        Ok(Repository::new(require(repository, "repository")?, viewer(context), &self.links)?)
     }
 
     /// Converts repositories. E-mail addresses are blank for a request without credentials.
@@ -53,8 +52,18 @@ impl ApiState {
         context: &RequestContext,
         repositories: Vec<repo::Repository>,
     ) -> Result<Vec<Repository>, ApiError> {
-        repositories.into_iter().map(|repository| self.repository(context, Some(repository))).collect()
+        let viewer = viewer(context);
+        // A repository is large, and a vector that does not know its length moves all of its entries each time it grows.
+        let mut converted = Vec::with_capacity(repositories.len());
+        for repository in repositories {
+            converted.push(Repository::new(repository, viewer, &self.links)?);
+        }
+        Ok(converted)
     }
+}
+
+fn viewer(context: &RequestContext) -> Viewer {
+    if context.is_anonymous() { Viewer::Anonymous } else { Viewer::Authenticated }
 }
 
 async fn get(
@@ -133,8 +142,8 @@ async fn search(
         }
     };
     let answer = api.clients.repositories().search_repositories(context.request(request)).await?.into_inner();
-    let found = api.repositories(&context, answer.repositories)?;
-    let data = found.into_iter().map(Repository::without_permissions).collect();
+    let mut data = api.repositories(&context, answer.repositories)?;
+    data.iter_mut().for_each(Repository::hide_permissions);
     let headers = list_headers(&query, page, answer.total_count, answer.is_partial, &api.links);
     Ok(json::page(SearchResults { data, ok: true }, headers))
 }

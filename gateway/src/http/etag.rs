@@ -8,7 +8,6 @@ use axum::http::header::{CONTENT_LENGTH, CONTENT_TYPE, ETAG};
 use axum::http::{HeaderValue, StatusCode};
 use axum::response::Response;
 use ferrite_kit::headers::matches_etag;
-use sha2::{Digest, Sha256};
 
 /// The tag of a body. That of a large one is made on a blocking thread.
 #[derive(Clone, Debug)]
@@ -17,7 +16,7 @@ pub(crate) struct BodyTag(String);
 impl BodyTag {
     /// Returns the tag of a body.
     pub(crate) fn of(bytes: &[u8]) -> Self {
-        Self(format!("\"{}\"", hex::encode(&Sha256::digest(bytes)[..16])))
+        Self(format!("\"{}\"", hex::encode(&blake3::hash(bytes).as_bytes()[..16])))
     }
 }
 

@@ -13,8 +13,9 @@ use axum::http::header::CONTENT_TYPE;
 use axum::http::{HeaderMap, HeaderValue, StatusCode};
 use axum::response::{IntoResponse, Response};
 use ferrite_rest::LongTexts;
+use memchr::{memchr_iter, memchr3_iter};
 use serde::Serialize;
-use serde_json::ser::{Formatter, Serializer};
+use serde_json::Serializer;
 
 pub(crate) const CONTENT_TYPE_JSON: HeaderValue = HeaderValue::from_static("application/json; charset=UTF-8");
 
@@ -23,46 +24,47 @@ const MARK_BYTES: usize = 17;
 /// Bytes that the JSON of a value, and that of a page of a list, may have before its buffer grows.
 const VALUE_CAPACITY: usize = 256;
 const PAGE_CAPACITY: usize = 32 * 1024;
-/// Bytes of a text that are compared at once.
-const BLOCK_BYTES: usize = 8;
+/// Bytes of a character that is written as `\u…`.
+const ESCAPE_BYTES: usize = 6;
 
-/// Compact JSON in which `<`, `>`, `&`, U+2028 and U+2029 are written as `\u…`, so that the text is safe inside a web page.
-struct SafeFormatter;
-
-impl Formatter for SafeFormatter {
-    fn write_string_fragment<W: ?Sized + Write>(&mut self, writer: &mut W, fragment: &str) -> io::Result<()> {
-        let bytes = fragment.as_bytes();
-        let (mut start, mut at) = (0, 0);
-        while let Some(found) = first_escaped(&bytes[at..]) {
-            at += found;
-            let (escape, length) = match &bytes[at..] {
-                [b'<', ..] => ("\\u003c", 1),
-                [b'>', ..] => ("\\u003e", 1),
-                [b'&', ..] => ("\\u0026", 1),
-                [_, 0x80, 0xa8, ..] => ("\\u2028", 3),
-                [_, 0x80, 0xa9, ..] => ("\\u2029", 3),
-                _ => {
-                    at += 1;
-                    continue;
-                }
-            };
-            writer.write_all(&bytes[start..at])?;
-            writer.write_all(escape.as_bytes())?;
-            at += length;
-            start = at;
-        }
-        writer.write_all(&bytes[start..])
+/// Returns the bytes of the character that `json` begins with if HTML or JavaScript would interpret it, otherwise 0. JSON has such
+/// characters inside of its strings alone.
+fn escaped_bytes(json: &[u8]) -> usize {
+    match json {
+        [b'<' | b'>' | b'&', ..] => 1,
+        [0xe2, 0x80, 0xa8 | 0xa9, ..] => 3,
+        _ => 0,
     }
 }
 
-/// Returns the place of the first byte that may begin a character that is escaped. A block has no branch for each byte, so the compiler
-/// compares all of its bytes at once.
-fn first_escaped(bytes: &[u8]) -> Option<usize> {
-    let may_begin = |byte: &u8| matches!(byte, b'<' | b'>' | b'&' | 0xe2);
-    let (blocks, _) = bytes.as_chunks::<BLOCK_BYTES>();
-    let has_none = |block: &&[u8; BLOCK_BYTES]| !block.iter().fold(false, |any, byte| any | may_begin(byte));
-    let start = blocks.iter().take_while(has_none).count() * BLOCK_BYTES;
-    bytes[start..].iter().position(may_begin).map(|found| start + found)
+/// Returns the bytes that `json` grows by when it is escaped.
+fn escape_growth(json: &[u8]) -> usize {
+    let html = memchr3_iter(b'<', b'>', b'&', json).count();
+    let separators = memchr_iter(0xe2, json).filter(|at| escaped_bytes(&json[*at..]) > 0).count();
+    html * (ESCAPE_BYTES - 1) + separators * (ESCAPE_BYTES - 3)
+}
+
+/// Escapes `json`, from the end on: it gets `growth` bytes more.
+fn escape(json: &mut Vec<u8>, growth: usize) {
+    let mut end = json.len();
+    json.reserve_exact(growth);
+    json.resize(end + growth, 0);
+    let mut to = json.len();
+    while end < to {
+        let Some(at) = (0..end).rev().find(|at| escaped_bytes(&json[*at..end]) > 0) else { return };
+        let (escape, after) = match json[at] {
+            b'<' => (b"\\u003c", at + 1),
+            b'>' => (b"\\u003e", at + 1),
+            b'&' => (b"\\u0026", at + 1),
+            _ if json[at + 2] == 0xa8 => (b"\\u2028", at + 3),
+            _ => (b"\\u2029", at + 3),
+        };
+        to -= end - after;
+        json.copy_within(after..end, to);
+        to -= ESCAPE_BYTES;
+        json[to..to + ESCAPE_BYTES].copy_from_slice(escape);
+        end = at;
+    }
 }
 
 /// Returns the bytes with which `character` is written inside of a JSON string.
@@ -78,6 +80,7 @@ fn written_bytes(character: char) -> usize {
 struct Output {
     /// `None` if bytes are only counted.
     kept: Option<Vec<u8>>,
+    /// Bytes so far: as they will be escaped if they are only counted, as they are if they are kept.
     count: usize,
     max_bytes: usize,
 }
@@ -90,6 +93,17 @@ impl Output {
     fn keeping(capacity: usize, max_bytes: usize) -> Self {
         Self { kept: Some(Vec::with_capacity(capacity)), count: 0, max_bytes }
     }
+
+    /// Returns the bytes that were kept, escaped.
+    fn finish(self) -> Result<Vec<u8>, OverBudget> {
+        let mut json = self.kept.unwrap_or_default();
+        let growth = escape_growth(&json);
+        if json.len() + growth > self.max_bytes {
+            return Err(OverBudget);
+        }
+        escape(&mut json, growth);
+        Ok(json)
+    }
 }
 
 impl Write for Output {
@@ -98,8 +112,10 @@ impl Write for Output {
         Ok(bytes.len())
     }
 
+    /// Takes whole characters: those of a part of a string, or of what stands between strings.
     fn write_all(&mut self, bytes: &[u8]) -> io::Result<()> {
-        self.count = self.count.saturating_add(bytes.len());
+        let growth = if self.kept.is_some() { 0 } else { escape_growth(bytes) };
+        self.count = self.count.saturating_add(bytes.len() + growth);
         if self.count > self.max_bytes {
             return Err(io::ErrorKind::FileTooLarge.into());
         }
@@ -120,7 +136,7 @@ pub(crate) struct OverBudget;
 
 /// Writes a value to `output`.
 fn write_to<T: Serialize + ?Sized>(value: &T, output: &mut Output) -> Result<(), OverBudget> {
-    let written = value.serialize(&mut Serializer::with_formatter(output, SafeFormatter));
+    let written = value.serialize(&mut Serializer::new(output));
     // Answers have string keys and no failing serializer: only the output fails.
     written.map_err(|_| OverBudget)
 }
@@ -128,8 +144,7 @@ fn write_to<T: Serialize + ?Sized>(value: &T, output: &mut Output) -> Result<(),
 /// Returns `value` as JSON, whatever its size: for errors and other values whose parts are bounded.
 pub(crate) fn encode<T: Serialize + ?Sized>(value: &T) -> Vec<u8> {
     let mut output = Output::keeping(128, usize::MAX);
-    write_to(value, &mut output).expect("the output has no limit");
-    output.kept.unwrap_or_default()
+    write_to(value, &mut output).and_then(|()| output.finish()).expect("the output has no limit")
 }
 
 /// The value of a response that is not written yet.
@@ -242,8 +257,8 @@ impl Unwritten {
     pub(crate) fn try_write(&self, max_bytes: usize) -> Result<Vec<u8>, OverBudget> {
         let Some(payload) = self.take() else { return Err(OverBudget) };
         let mut output = Output::keeping(if self.is_page { PAGE_CAPACITY } else { VALUE_CAPACITY }, max_bytes);
-        if payload.write(&mut output).is_ok() {
-            return Ok(output.kept.unwrap_or_default());
+        if let Ok(json) = payload.write(&mut output).and_then(|()| output.finish()) {
+            return Ok(json);
         }
         *self.payload.lock().unwrap_or_else(PoisonError::into_inner) = Some(payload);
         Err(OverBudget)
@@ -261,7 +276,7 @@ impl Unwritten {
         payload.write(&mut count)?;
         let mut output = Output::keeping(count.count, max_bytes);
         payload.write(&mut output)?;
-        Ok(output.kept.unwrap_or_default())
+        output.finish()
     }
 
     fn into_response(self, status: StatusCode) -> Response {

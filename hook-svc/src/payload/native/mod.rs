@@ -44,12 +44,9 @@ impl<'a> Context<'a> {
     ) -> Result<Self, MissingField> {
         let owner = repository.owner.as_ref().map(|owner| owner.username.as_str()).unwrap_or_default();
         let urls = links.repository(owner, &repository.name);
-        Ok(Self {
-            default_branch: repository.default_branch.clone(),
-            repository: Repository::new(repository, Viewer::Authenticated, links)?.without_permissions(),
-            sender: accounts.by_id(sender_id, links),
-            urls,
-            accounts,
-        })
+        let default_branch = repository.default_branch.clone();
+        let mut repository = Repository::new(repository, Viewer::Authenticated, links)?;
+        repository.hide_permissions();
+        Ok(Self { default_branch, repository, sender: accounts.by_id(sender_id, links), urls, accounts })
     }
 }

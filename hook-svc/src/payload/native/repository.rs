@@ -91,7 +91,8 @@ struct RepositoryEvent<'a> {
 
 /// Returns the payload of `fork`, which hooks of the forked repository get. `forkee` is the new one.
 pub(crate) fn fork(context: &Context, forkee: repo::Repository, links: &Links) -> Payload {
-    let forkee = Repository::new(forkee, Viewer::Authenticated, links)?.without_permissions();
+    let mut forkee = Repository::new(forkee, Viewer::Authenticated, links)?;
+    forkee.hide_permissions();
     Ok(serde_json::to_string(&Fork { forkee, repository: &context.repository, sender: &context.sender })?)
 }
 
