@@ -17,7 +17,7 @@ use flate2::{Compression, write::ZlibEncoder};
 use git2::{ObjectType, Oid};
 use uuid::Uuid;
 
-use super::durable::sync_if_present;
+use super::{durable::sync_if_present, usage::LooseObjects};
 use crate::types::error::GitError;
 
 /// Attempts to create a file in a folder, which a git process may remove as long as it is empty.
@@ -57,42 +57,50 @@ impl NewObject {
 
     /// Writes the object to the folder `objects` of a repository, and syncs the file. An object that is loose already, perhaps from an earlier
     /// write that was never acknowledged, is synced, and its file counts as new to whatever removes old ones. Blocking.
-    fn write(&self, objects: &Path) -> Result<Written, GitError> {
+    fn write(&self, objects: &Path) -> Result<(PathBuf, Written), GitError> {
         let hex = self.id.to_string();
         let (folder, name) = hex.split_at(2);
         let folder = objects.join(folder);
         let path = folder.join(name);
-        let has_new_folder = match fs::File::open(&path) {
-            Ok(file) => file.set_modified(SystemTime::now()).and_then(|()| file.sync_all()).map(|()| false),
+        let written = match fs::File::open(&path) {
+            Ok(file) => {
+                file.set_modified(SystemTime::now()).and_then(|()| file.sync_all()).map(|()| Written::default())
+            }
             Err(error) if error.kind() == io::ErrorKind::NotFound => self.create(&folder, &path),
             Err(error) => Err(error),
         };
-        let has_new_folder = has_new_folder.map_err(|error| GitError::io("writing an object")(error).or_full())?;
-        Ok(Written { folder, has_new_folder })
+        let written = written.map_err(|error| GitError::io("writing an object")(error).or_full())?;
+        Ok((folder, written))
     }
 
-    /// Creates the file of the object. Returns whether its folder was created, too.
-    fn create(&self, folder: &Path, path: &Path) -> io::Result<bool> {
+    /// Creates the file of the object.
+    fn create(&self, folder: &Path, path: &Path) -> io::Result<Written> {
         let (file, beside, has_new_folder) = create_beside(folder)?;
-        let written = self.encode(&file).and_then(|()| file.sync_all()).and_then(|()| fs::rename(&beside, path));
+        let written = self.encode(&file).and_then(|bytes| {
+            file.sync_all()?;
+            fs::rename(&beside, path)?;
+            Ok(Written { added: LooseObjects { objects: 1, bytes }, has_new_folder })
+        });
         if written.is_err() {
             // One that stays is removed as an abandoned file.
             drop(fs::remove_file(&beside));
         }
-        written.map(|()| has_new_folder)
+        written
     }
 
     /// Writes the format of loose objects: type, length, NUL and content, in zlib's format (git's `object-file.c`). Compressed only if that may
-    /// save a block of the disk: a compressor is some 300 KB of memory, which would be made anew for each object.
-    fn encode(&self, mut file: &fs::File) -> io::Result<()> {
+    /// save a block of the disk: a compressor is some 300 KB of memory, which would be made anew for each object. Returns the bytes of the file.
+    fn encode(&self, mut file: &fs::File) -> io::Result<u64> {
         let header = format!("{} {}\0", self.kind, self.content.len());
         if header.len() + self.content.len() <= MAX_STORED_BYTES {
-            return file.write_all(&stored(&[header.as_bytes(), &self.content].concat()));
+            let stored = stored(&[header.as_bytes(), &self.content].concat());
+            return file.write_all(&stored).map(|()| stored.len() as u64);
         }
         let mut encoder = ZlibEncoder::new(file, Compression::fast());
         encoder.write_all(header.as_bytes())?;
         encoder.write_all(&self.content)?;
-        encoder.finish().map(drop)
+        encoder.try_finish()?;
+        Ok(encoder.total_out())
     }
 }
 
@@ -115,27 +123,30 @@ impl fmt::Debug for NewObject {
     }
 }
 
-/// Where an object was written.
-struct Written {
-    folder: PathBuf,
-    has_new_folder: bool,
+/// What was written.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Written {
+    /// The objects that were not there, which have files now.
+    pub(crate) added: LooseObjects,
+    /// True if one of their folders is new, so that the caller syncs `objects`.
+    pub(crate) has_new_folder: bool,
 }
 
-/// Writes objects to the folder `objects` of a repository, durably but for the names of their folders. Returns whether one of these is new, so
-/// that the caller syncs `objects`. Blocking.
+/// Writes objects to the folder `objects` of a repository, durably but for the names of their folders. Blocking.
 ///
 /// # Errors
 /// `StoreFull`, and `Io`; some of the objects may be written then.
-pub(crate) fn write_objects(objects: &Path, new: &[NewObject]) -> Result<bool, GitError> {
-    let (mut folders, mut has_new_folder) = (BTreeSet::new(), false);
+pub(crate) fn write_objects(objects: &Path, new: &[NewObject]) -> Result<Written, GitError> {
+    let (mut folders, mut all) = (BTreeSet::new(), Written::default());
     for object in new {
-        let written = object.write(objects)?;
-        has_new_folder |= written.has_new_folder;
-        folders.insert(written.folder);
+        let (folder, written) = object.write(objects)?;
+        all.added += written.added;
+        all.has_new_folder |= written.has_new_folder;
+        folders.insert(folder);
     }
     // A git process may have packed the objects of a folder, synced the pack, and removed the folder.
     folders.iter().try_for_each(|folder| sync_if_present(folder).map(drop))?;
-    Ok(has_new_folder)
+    Ok(all)
 }
 
 /// Creates a temporary file in a folder, which is created if it is missing. Returns the file, its path, and whether the folder was created.

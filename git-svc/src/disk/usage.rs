@@ -1,25 +1,24 @@
-//! Disk usage of repositories: measured from their folders, and kept up to date by writes, which read the folders that they have changed.
+//! Disk usage of repositories: measured from their folders, and kept up to date by writes, which tell what they have added.
 //!
 //! Not here: when a repository needs maintenance (`maintenance`).
 
 use std::{
-    collections::BTreeSet,
     fs,
+    ops::AddAssign,
     path::Path,
     sync::{Arc, Mutex, PoisonError},
     time::Duration,
 };
 
 use ferrite_proto::id::RepositoryId;
-use git2::Oid;
 use moka::sync::Cache;
 
 use super::packs::{PackRole, packs_among};
 
-/// Repositories whose usage is kept: 4 KiB each.
+/// Repositories whose usage is kept.
 const MAX_CACHED_REPOSITORIES: u64 = 1000;
 /// Time for which a measured usage is kept up to date by writes. Then a repository is measured anew, which finds what no write reports:
-/// objects of refused writes, and what failed maintenance leaves.
+/// objects of refused writes, and what failed maintenance leaves. What is written while a repository is measured may count twice until then.
 const MEASURE_INTERVAL: Duration = Duration::from_secs(60);
 /// Share of the objects that no bitmap covers from which on a new base is made: a quarter of the base, which keeps the cost of an object
 /// constant, and so many at least that an index is worth a process.
@@ -55,20 +54,19 @@ pub(crate) struct PackCount {
 #[derive(Debug)]
 pub(crate) struct DiskUsageCache(Cache<RepositoryId, Arc<Mutex<Measured>>>);
 
-/// What the folders of a repository held when each was last read.
+/// What a repository held when it was measured, with what writes have added since.
 #[derive(Debug)]
 struct Measured {
-    /// The folders of loose objects, indexed by the first byte of the object ids.
-    loose: Vec<LooseFolder>,
+    loose: LooseObjects,
     /// All but the loose objects.
     packed: DiskUsage,
 }
 
-/// The loose objects of one folder.
-#[derive(Clone, Copy, Debug, Default)]
-struct LooseFolder {
-    objects: u64,
-    bytes: u64,
+/// Number of loose objects, and bytes of their files.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct LooseObjects {
+    pub(crate) objects: u64,
+    pub(crate) bytes: u64,
 }
 
 impl Default for DiskUsageCache {
@@ -93,12 +91,11 @@ impl DiskUsageCache {
         self.with(id, path, |measured| measured.total())
     }
 
-    /// Reads the folders of loose objects that were just written.
-    pub(crate) fn update_loose(&self, id: RepositoryId, path: &Path, objects: &[Oid]) {
-        let folders: BTreeSet<_> = objects.iter().map(|id| id.as_bytes()[0]).collect();
-        self.with(id, path, |measured| {
-            folders.iter().for_each(|folder| measured.loose[usize::from(*folder)] = LooseFolder::read(path, *folder));
-        });
+    /// Counts loose objects that were just written, unless the repository is to be measured anyway.
+    pub(crate) fn add_loose(&self, id: RepositoryId, written: LooseObjects) {
+        if let Some(measured) = self.0.get(&id) {
+            measured.lock().unwrap_or_else(PoisonError::into_inner).loose += written;
+        }
     }
 
     /// Reads the folder of packs, where some were just written.
@@ -114,25 +111,32 @@ impl DiskUsageCache {
 
 impl Measured {
     fn read(path: &Path) -> Self {
-        let loose = (0..=u8::MAX).map(|folder| LooseFolder::read(path, folder)).collect();
-        Self { loose, packed: DiskUsage::without_loose(path) }
+        Self { loose: LooseObjects::measure(path), packed: DiskUsage::without_loose(path) }
     }
 
     fn total(&self) -> DiskUsage {
         let mut usage = self.packed.clone();
-        for folder in &self.loose {
-            usage.loose += folder.objects;
-            usage.bytes += folder.bytes;
-        }
+        usage.loose += self.loose.objects;
+        usage.bytes += self.loose.bytes;
         usage
     }
 }
 
-impl LooseFolder {
-    fn read(repository: &Path, folder: u8) -> Self {
-        let folder = repository.join(format!("objects/{folder:02x}"));
-        let files = list_dir(&folder).filter(|(name, _)| name.len() == 38);
-        files.fold(Self::default(), |sum, (_, bytes)| Self { objects: sum.objects + 1, bytes: sum.bytes + bytes })
+impl LooseObjects {
+    fn measure(repository: &Path) -> Self {
+        let mut sum = Self::default();
+        for folder in 0..=u8::MAX {
+            let files = list_dir(&repository.join(format!("objects/{folder:02x}")));
+            files.filter(|(name, _)| name.len() == 38).for_each(|(_, bytes)| sum += Self { objects: 1, bytes });
+        }
+        sum
+    }
+}
+
+impl AddAssign for LooseObjects {
+    fn add_assign(&mut self, other: Self) {
+        self.objects += other.objects;
+        self.bytes += other.bytes;
     }
 }
 
@@ -192,7 +196,7 @@ fn oldest(path: &Path) -> Option<i64> {
 }
 
 /// Lists names and sizes of the files in a folder; empty if the folder is missing.
-fn list_dir(folder: &Path) -> impl Iterator<Item = (String, u64)> {
+fn list_dir(folder: &Path) -> impl Iterator<Item = (String, u64)> + use<> {
     let entries = fs::read_dir(folder).into_iter().flatten().flatten();
     entries.filter_map(|entry| {
         let data = entry.metadata().ok().filter(fs::Metadata::is_file)?;

@@ -33,18 +33,6 @@ impl BranchProtection {
         self.table.list(id).await
     }
 
-    /// Returns why the rules do not allow a commit that is made on top of its branch, or with a new branch; `None` if they do. It takes no
-    /// commits away, so it is judged before it is written. The caller holds the repository's write lock, so that no rule changes meanwhile.
-    pub(crate) async fn check_commit(
-        &self,
-        id: RepositoryId,
-        actor: &Actor,
-        edit: &RefEdit,
-    ) -> Result<Option<Denial>, RpcError> {
-        let rules = self.rules(id).await?;
-        Ok(effective_rule(&rules, actor, edit).and_then(|rule| rule.deny(false)))
-    }
-
     /// Returns one verdict for each edit, in their order: `None` where the rules allow it.
     ///
     /// An edit is judged by its `old` and `new` ids alone; the ref's current value is not read. The caller holds the repository's
@@ -77,6 +65,12 @@ impl BranchProtection {
         }
         Ok(verdicts)
     }
+}
+
+/// Returns why the rules do not allow a commit that is made on top of its branch, or with a new branch; `None` if they do. It takes no
+/// commits away, so it is judged before it is written. The caller has held the repository's write lock since it read the rules.
+pub(crate) fn check_commit(rules: &Rules, actor: &Actor, edit: &RefEdit) -> Option<Denial> {
+    effective_rule(rules, actor, edit).and_then(|rule| rule.deny(false))
 }
 
 /// Returns what the rules of a branch say to a user, if the ref is a branch with rules.

@@ -16,7 +16,7 @@ use tonic::Request;
 use super::{encode, finish::finish};
 use crate::{
     db::{RefTransaction, UpdateKind},
-    ref_updates::IdempotentResponse,
+    ref_updates::{IdempotentResponse, protection::check_commit},
     repo::write::{Author, CommitDraft, PreparedCommit},
     state::AppState,
     types::{
@@ -134,9 +134,10 @@ async fn run<A: Message + Default>(
     loop {
         // Reads the branch anew in each attempt: the blob that the caller expects must still be there.
         let prepare = Arc::clone(&prepare);
-        let mut prepared = state.pool.run(id, move |repo| prepare(repo)).await?;
+        let (prepared, rules) = tokio::join!(state.pool.run(id, move |repo| prepare(repo)), state.protection.rules(id));
+        let mut prepared = prepared?;
         let edit = prepared.edit();
-        if let Some(denial) = state.protection.check_commit(id, &context.actor, &edit).await? {
+        if let Some(denial) = check_commit(&rules?, &context.actor, &edit) {
             return Err(GitError::BranchProtected { denial }.into());
         }
         let (objects, user) = (std::mem::take(&mut prepared.objects), context.actor.user);

@@ -31,7 +31,9 @@ fn git_and_libgit2_read_what_is_written() {
     // With its header, `blob 4075` and NUL, the first of the next two is the longest that is not compressed.
     let (longest, longer) = (blob(&[b'y'; MAX_STORED_BYTES - 10]), blob(&[b'z'; MAX_STORED_BYTES - 9]));
     let new = [empty, text, tree, longest, longer, blob(&vec![b'x'; 300_000])];
-    assert!(write_objects(&objects, &new).unwrap());
+    let written = write_objects(&objects, &new).unwrap();
+    let on_disk = new.iter().map(|object| fs::metadata(file(&objects, object)).unwrap().len()).sum();
+    assert_eq!(written, Written { added: LooseObjects { objects: 6, bytes: on_disk }, has_new_folder: true });
     let odb = repo.odb().unwrap();
     for object in &new {
         let read = odb.read(object.id()).unwrap();
@@ -53,12 +55,12 @@ fn an_object_that_is_there_stays_and_counts_as_new() {
     let (folder, _repo) = repository();
     let objects = folder.path().join("objects");
     let object = blob(b"content");
-    assert!(write_objects(&objects, std::slice::from_ref(&object)).unwrap());
+    assert!(write_objects(&objects, std::slice::from_ref(&object)).unwrap().has_new_folder);
     let path = file(&objects, &object);
     let long_ago = SystemTime::now() - Duration::from_secs(1_000_000);
     fs::File::open(&path).unwrap().set_modified(long_ago).unwrap();
     let before = fs::read(&path).unwrap();
-    assert!(!write_objects(&objects, std::slice::from_ref(&object)).unwrap(), "no new folder");
+    assert_eq!(write_objects(&objects, std::slice::from_ref(&object)).unwrap(), Written::default());
     assert_eq!(fs::read(&path).unwrap(), before);
     assert!(fs::metadata(&path).unwrap().modified().unwrap() > SystemTime::now() - Duration::from_secs(1000));
 }

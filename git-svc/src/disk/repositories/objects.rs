@@ -22,11 +22,9 @@ impl RepositoryStore {
     /// # Errors
     /// `StoreFull`, and `Io`.
     pub(crate) fn write_objects(&self, id: RepositoryId, new: &[NewObject]) -> Result<bool, GitError> {
-        let path = self.path(id);
-        let has_new_folder = write_objects(&path.join("objects"), new)?;
-        let ids: Vec<_> = new.iter().map(NewObject::id).collect();
-        self.usages.update_loose(id, &path, &ids);
-        Ok(has_new_folder)
+        let written = write_objects(&self.path(id).join("objects"), new)?;
+        self.usages.add_loose(id, written.added);
+        Ok(written.has_new_folder)
     }
 
     /// Returns whether the names of all folders of loose objects are on disk, and forgets it: until [`RepositoryStore::sync_objects`] or

@@ -18,21 +18,20 @@ fn write(path: &Path, bytes: usize) {
 fn what_writes_report_is_added_to_what_was_measured() {
     let folder = tempfile::tempdir().unwrap();
     let (path, usages, id) = (folder.path(), DiskUsageCache::default(), RepositoryId(1));
-    let object = |text: &str| Oid::from_str(text).unwrap();
     let (first, same_folder, other) = ("ab".repeat(20), "ab".to_owned() + &"1".repeat(38), "2".repeat(40));
+    let add = |objects, bytes| usages.add_loose(id, LooseObjects { objects, bytes });
     let write_object = |id: &str| write(&path.join("objects").join(&id[..2]).join(&id[2..]), 10);
     write_object(&first);
-    usages.update_loose(id, path, &[object(&first)]);
-    assert_eq!(usages.get(id, path).loose, 1, "once, although it was measured first");
+    add(1, 10);
+    assert_eq!(usages.get(id, path).loose, 1, "once, because it was not measured before");
     write_object(&same_folder);
     write_object(&other);
     assert_eq!(usages.get(id, path).loose, 1, "nothing was reported");
-    for _ in 0..2 {
-        // One that was there before is reported with the others of its commit, and packed ones that have no file.
-        usages.update_loose(id, path, &[object(&first), object(&same_folder), object(&"7".repeat(40))]);
-        assert_eq!((usages.get(id, path).loose, usages.get(id, path).bytes), (2, 20));
-    }
-    usages.update_loose(id, path, &[object(&other)]);
+    add(1, 10);
+    assert_eq!((usages.get(id, path).loose, usages.get(id, path).bytes), (2, 20));
+    // Of a commit whose objects were all there.
+    add(0, 0);
+    add(1, 10);
     write(&path.join("objects/pack/pack-a.idx"), usize::try_from(index_bytes(3)).unwrap());
     assert_eq!(usages.get(id, path).recent, PackCount::default());
     usages.update_packs(id, path);
