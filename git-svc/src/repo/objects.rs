@@ -4,6 +4,7 @@
 //! Not here: blobs (`read::entry`).
 
 use std::{
+    cell::RefCell,
     fs,
     io::{self, BufRead, BufReader, Read},
     path::Path,
@@ -27,6 +28,44 @@ pub(super) const MAX_TAG_DEPTH: usize = 1000;
 const MAX_LINE_BYTES: u64 = 4096;
 /// Lines of a header that are kept, by their first words.
 const KEPT_LINES: [&[u8]; 7] = [b"tree ", b"author ", b"committer ", b"object ", b"type ", b"tag ", b"tagger "];
+
+/// Headers that a thread remembers, by the first bytes of the object ids.
+const REMEMBERED_HEADERS: usize = 1024;
+
+/// The type and the size in bytes of an object.
+pub(crate) type Header = (ObjectType, u64);
+
+thread_local! {
+    static HEADERS: RefCell<Vec<Option<(Oid, Header)>>> = RefCell::new(vec![None; REMEMBERED_HEADERS]);
+}
+
+/// Reads the header of an object. The next [`header`] of it need not.
+///
+/// # Errors
+/// Those of libgit2.
+pub(crate) fn read_header(repo: &Repository, id: Oid) -> Result<Header, git2::Error> {
+    let (size, kind) = repo.odb()?.read_header(id)?;
+    HEADERS.with_borrow_mut(|headers| headers[slot(id)] = Some((id, (kind, size as u64))));
+    Ok((kind, size as u64))
+}
+
+/// Returns the header of an object that is to be read, perhaps as this thread remembers it: an id is the hash of type, size and content, so
+/// the object has the same header in every repository. Whether it is in this one is known once it is read.
+///
+/// # Errors
+/// Those of libgit2.
+pub(crate) fn header(repo: &Repository, id: Oid) -> Result<Header, git2::Error> {
+    let remembered = HEADERS.with_borrow(|headers| headers[slot(id)]);
+    match remembered {
+        Some((known, header)) if known == id => Ok(header),
+        _ => read_header(repo, id),
+    }
+}
+
+fn slot(id: Oid) -> usize {
+    let bytes = id.as_bytes();
+    usize::from(u16::from_be_bytes([bytes[0], bytes[1]])) % REMEMBERED_HEADERS
+}
 
 /// Returns a commit.
 ///
@@ -101,17 +140,9 @@ pub(crate) fn tag_target(repo: &Repository, tag: Oid) -> Result<Oid, GitError> {
     }
 }
 
-/// Returns the size of an object in bytes, from its header.
-///
-/// # Errors
-/// Those of libgit2.
-pub(crate) fn size(repo: &Repository, id: Oid) -> Result<u64, GitError> {
-    Ok(repo.odb()?.read_header(id)?.0 as u64)
-}
-
 /// Returns the size of an object of this type, if that is within its limit.
 fn check_size(repo: &Repository, id: Oid, kind: ObjectType) -> Result<u64, GitError> {
-    let (size, found) = repo.odb()?.read_header(id)?;
+    let (found, size) = header(repo, id)?;
     let (what, limit) = match kind {
         ObjectType::Tree => ("the folder", MAX_TREE_BYTES),
         ObjectType::Tag => ("the tag", MAX_COMMIT_BYTES as u64),
@@ -122,7 +153,7 @@ fn check_size(repo: &Repository, id: Oid, kind: ObjectType) -> Result<u64, GitEr
         let message = format!("the object is a {found}, not a {kind}");
         return Err(git2::Error::new(git2::ErrorCode::NotFound, git2::ErrorClass::Invalid, message).into());
     }
-    if size as u64 > limit { Err(GitError::TooLarge { what, limit }) } else { Ok(size as u64) }
+    if size > limit { Err(GitError::TooLarge { what, limit }) } else { Ok(size) }
 }
 
 /// The fields of a commit or tag of any size, and the beginning of its message.

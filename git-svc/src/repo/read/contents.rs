@@ -1,7 +1,7 @@
 //! Reads the entry at a path: a file, a symbolic link, a submodule, or the entries of a directory. Symbolic links are
 //! returned, never followed.
 
-use git2::{Odb, Oid, Repository, Tree};
+use git2::{Oid, Repository, Tree};
 
 use super::{
     entry::{EntryKind, read_blob},
@@ -106,8 +106,7 @@ pub(super) fn is_unborn(repo: &Repository, revision: &Revision) -> Result<bool, 
 }
 
 fn at_path(repo: &Repository, root: &Tree<'_>, path: &TreePath, size: ResponseSize) -> Result<Target, GitError> {
-    let odb = repo.odb()?;
-    let mut reader = EntryReader { repo, odb, root, submodules: None, size, budget: MAX_RESPONSE_BYTES };
+    let mut reader = EntryReader { repo, root, submodules: None, size, budget: MAX_RESPONSE_BYTES };
     if path.is_root() {
         return reader.directory(root, path).map(Target::Directory);
     }
@@ -139,7 +138,6 @@ pub(crate) fn find(repo: &Repository, root: &Tree<'_>, path: &TreePath) -> Resul
 
 struct EntryReader<'repo> {
     repo: &'repo Repository,
-    odb: Odb<'repo>,
     root: &'repo Tree<'repo>,
     /// `.gitmodules`, read at the first submodule.
     submodules: Option<Submodules>,
@@ -200,7 +198,7 @@ impl EntryReader<'_> {
                 entry.submodule_url = submodules.url(&entry.path).map(str::to_owned);
             }
             EntryKind::File | EntryKind::Symlink => {
-                let (size, content) = read_blob(self.repo, &self.odb, id, MAX_INLINE_BYTES.min(self.budget))?;
+                let (size, content) = read_blob(self.repo, id, MAX_INLINE_BYTES.min(self.budget))?;
                 let cost = |content: &Vec<u8>| match kind {
                     // A target is text, and no base64.
                     EntryKind::Symlink => json_bytes(content) / 4 * 3,

@@ -1,8 +1,8 @@
 //! Kinds of tree entries, and the bytes of blobs.
 
-use git2::{ObjectType, Odb, Oid, Repository};
+use git2::{ObjectType, Oid, Repository};
 
-use crate::types::error::GitError;
+use crate::{repo::objects, types::error::GitError};
 
 /// The kind of a tree entry.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -32,17 +32,11 @@ impl EntryKind {
 
 /// Returns the size of a blob and, if that is at most `limit`, its bytes. The size is read from the header first, so a
 /// large blob is never loaded.
-pub(crate) fn read_blob(
-    repo: &Repository,
-    odb: &Odb<'_>,
-    id: Oid,
-    limit: u64,
-) -> Result<(u64, Option<Vec<u8>>), GitError> {
-    let (size, kind) = odb.read_header(id)?;
+pub(crate) fn read_blob(repo: &Repository, id: Oid, limit: u64) -> Result<(u64, Option<Vec<u8>>), GitError> {
+    let (kind, size) = objects::header(repo, id)?;
     if kind != ObjectType::Blob {
         return Err(GitError::PathNotFound);
     }
-    let size = size as u64;
     if size > limit {
         return Ok((size, None));
     }

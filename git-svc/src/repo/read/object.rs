@@ -119,7 +119,7 @@ pub fn reference(repo: &Repository, name: &RefName) -> Result<RefInfo, GitError>
         return Err(GitError::RefNotFound);
     }
     let target = refs::lookup(repo, name)?.ok_or(GitError::RefNotFound)?;
-    let (_, kind) = repo.odb()?.read_header(target)?;
+    let (kind, _) = objects::read_header(repo, target)?;
     Ok(RefInfo { name: name.clone(), target, kind })
 }
 
@@ -128,9 +128,8 @@ pub fn reference(repo: &Repository, name: &RefName) -> Result<RefInfo, GitError>
 /// # Errors
 /// `ObjectNotFound`, and `TooLarge` above 8 MiB.
 pub fn blob(repo: &Repository, id: &str) -> Result<(Oid, Vec<u8>), GitError> {
-    let odb = repo.odb()?;
     let id = find(repo, id)?;
-    match read_blob(repo, &odb, id, MAX_RESPONSE_BYTES) {
+    match read_blob(repo, id, MAX_RESPONSE_BYTES) {
         Ok((_, Some(content))) => Ok((id, content)),
         Ok((_, None)) => {
             Err(GitError::TooLarge { what: "the blob (a raw file may be larger)", limit: MAX_RESPONSE_BYTES })
@@ -146,7 +145,7 @@ pub fn blob(repo: &Repository, id: &str) -> Result<(Oid, Vec<u8>), GitError> {
 /// `ObjectNotFound`, and `TooLarge` for an oversized tag whose fields cannot be read.
 pub fn tag_object(repo: &Repository, id: &str) -> Result<TagObject, GitError> {
     let id = find(repo, id)?;
-    let (_, kind) = repo.odb()?.read_header(id)?;
+    let (kind, _) = objects::read_header(repo, id)?;
     if kind != ObjectType::Tag {
         return Err(GitError::ObjectNotFound);
     }

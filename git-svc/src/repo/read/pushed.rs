@@ -96,8 +96,8 @@ pub(super) fn new_commits(
 
 /// Returns whether there is a commit with this id.
 fn is_commit(repo: &Repository, id: Oid) -> Result<bool, GitError> {
-    match repo.odb()?.read_header(id) {
-        Ok((_, kind)) => Ok(kind == ObjectType::Commit),
+    match objects::read_header(repo, id) {
+        Ok((kind, _)) => Ok(kind == ObjectType::Commit),
         Err(error) if error.code() == git2::ErrorCode::NotFound => Ok(false),
         Err(error) => Err(error.into()),
     }

@@ -56,7 +56,7 @@ pub fn raw(repo: &Repository, ref_and_path: &[u8]) -> Result<RawFile, GitError> 
     if !matches!(EntryKind::of(mode), EntryKind::File | EntryKind::Symlink) {
         return Err(GitError::PathNotFound);
     }
-    let (size, content) = read_blob(repo, &repo.odb()?, blob, MAX_INLINE_BYTES)?;
+    let (size, content) = read_blob(repo, blob, MAX_INLINE_BYTES)?;
     Ok(RawFile { commit, blob, size, name: path.name().to_vec(), path: path.as_bytes().to_vec(), content })
 }
 

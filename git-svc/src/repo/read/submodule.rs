@@ -30,7 +30,7 @@ impl Submodules {
         if EntryKind::of(entry.filemode()) != EntryKind::File {
             return Ok(Self::default());
         }
-        let (_, content) = read_blob(repo, &repo.odb()?, entry.id(), MAX_GITMODULES)?;
+        let (_, content) = read_blob(repo, entry.id(), MAX_GITMODULES)?;
         Ok(content.map_or_else(Self::default, |content| Self::parse(&content)))
     }
 

@@ -115,7 +115,7 @@ pub(crate) fn walk(
     mut visit: impl FnMut(&WalkEntry<'_>) -> Result<Step, GitError>,
 ) -> Result<(), GitError> {
     let mut path = Vec::new();
-    let mut bytes = objects::size(repo, root.id())?;
+    let (_, mut bytes) = objects::header(repo, root.id())?;
     // Per level: the tree and its bytes, the index of its next entry, and the length of the path to the tree.
     let mut levels = vec![((root, bytes), 0_usize, 0_usize)];
     while let Some(((tree, tree_bytes), next, base)) = levels.last_mut() {

@@ -302,7 +302,7 @@ fn apply_write(
         (Operation::Move(_, None), None, Some(moved)) => {
             // The content matters only for files that git itself reads.
             let limit = if is_special(&file.path) { MAX_GITMODULES } else { 0 };
-            let (size, content) = read_blob(builder.repo, &builder.repo.odb()?, moved.id, limit)?;
+            let (size, content) = read_blob(builder.repo, moved.id, limit)?;
             if let Some(content) = content {
                 at.check_special(&file.path, &content)?;
             } else if is_special(&file.path) {
