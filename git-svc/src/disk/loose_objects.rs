@@ -17,7 +17,7 @@ use flate2::{Compression, write::ZlibEncoder};
 use git2::{ObjectType, Oid};
 use uuid::Uuid;
 
-use super::{durable::sync_if_present, usage::LooseObjects};
+use super::{compressibility::CompressionSampler, durable::sync_if_present, usage::LooseObjects};
 use crate::types::error::GitError;
 
 /// Attempts to create a file in a folder, which a git process may remove as long as it is empty.
@@ -89,14 +89,17 @@ impl NewObject {
     }
 
     /// Writes the format of loose objects: type, length, NUL and content, in zlib's format (git's `object-file.c`). Compressed only if that may
-    /// save a block of the disk: a compressor is some 300 KB of memory, which would be made anew for each object. Returns the bytes of the file.
+    /// save a block of the disk: a compressor is some 300 KB of memory, which would be made anew for each object. The fastest level makes what is
+    /// compressed already larger, and ten times as slow to read. Returns the bytes of the file.
     fn encode(&self, mut file: &fs::File) -> io::Result<u64> {
         let header = format!("{} {}\0", self.kind, self.content.len());
         if header.len() + self.content.len() <= MAX_STORED_BYTES {
             let stored = stored(&[header.as_bytes(), &self.content].concat());
             return file.write_all(&stored).map(|()| stored.len() as u64);
         }
-        let mut encoder = ZlibEncoder::new(file, Compression::fast());
+        let is_compressible = CompressionSampler::default().is_compressible(&self.content)?;
+        let level = if is_compressible { Compression::fast() } else { Compression::none() };
+        let mut encoder = ZlibEncoder::new(file, level);
         encoder.write_all(header.as_bytes())?;
         encoder.write_all(&self.content)?;
         encoder.try_finish()?;

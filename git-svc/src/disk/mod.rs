@@ -3,6 +3,7 @@
 //! Not here: the contents of repositories (`repo`).
 
 pub(crate) mod assets;
+pub(crate) mod compressibility;
 pub(crate) mod durable;
 pub(crate) mod full;
 pub(crate) mod loose_objects;

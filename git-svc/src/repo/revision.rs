@@ -166,11 +166,11 @@ pub(crate) fn peel(repo: &Repository, id: Oid) -> Result<Option<Oid>, GitError> 
 }
 
 /// Returns the object that tags lead to, and its type; the object itself if it is no tag, and `None` if an object is missing. Loads
-/// nothing but tags.
+/// nothing but tags. The repository has `id`, so that a thread that remembers its header reads nothing.
 fn follow(repo: &Repository, id: Oid) -> Result<Option<(Oid, ObjectType)>, GitError> {
     let mut id = id;
     for _ in 0..=objects::MAX_TAG_DEPTH {
-        match objects::read_header(repo, id) {
+        match objects::header(repo, id) {
             Ok((ObjectType::Tag, _)) => id = objects::tag_target(repo, id)?,
             Ok((kind, _)) => return Ok(Some((id, kind))),
             Err(error) if error.code() == git2::ErrorCode::NotFound => return Ok(None),

@@ -30,10 +30,11 @@ fn git_and_libgit2_read_what_is_written() {
     let tree = NewObject::new(ObjectType::Tree, [b"100644 a\0", text.id().as_bytes()].concat()).unwrap();
     // With its header, `blob 4075` and NUL, the first of the next two is the longest that is not compressed.
     let (longest, longer) = (blob(&[b'y'; MAX_STORED_BYTES - 10]), blob(&[b'z'; MAX_STORED_BYTES - 9]));
-    let new = [empty, text, tree, longest, longer, blob(&vec![b'x'; 300_000])];
+    let noise: Vec<u8> = (0..300_000).map(|_| rand::random()).collect();
+    let new = [empty, text, tree, longest, longer, blob(&vec![b'x'; 300_000]), blob(&noise)];
     let written = write_objects(&objects, &new).unwrap();
     let on_disk = new.iter().map(|object| fs::metadata(file(&objects, object)).unwrap().len()).sum();
-    assert_eq!(written, Written { added: LooseObjects { objects: 6, bytes: on_disk }, has_new_folder: true });
+    assert_eq!(written, Written { added: LooseObjects { objects: 7, bytes: on_disk }, has_new_folder: true });
     let odb = repo.odb().unwrap();
     for object in &new {
         let read = odb.read(object.id()).unwrap();
@@ -43,6 +44,7 @@ fn git_and_libgit2_read_what_is_written() {
     let bytes = |object| fs::metadata(file(&objects, object)).unwrap().len() as usize;
     assert_eq!(bytes(&new[3]), BLOCK_BYTES);
     assert!(bytes(&new[4]) < 100);
+    assert!((noise.len()..noise.len() + 100).contains(&bytes(&new[6])), "not compressed");
     let fsck = Command::new("git").arg("-C").arg(folder.path()).args(["fsck", "--strict", "--no-dangling"]).output();
     let fsck = fsck.unwrap();
     assert!(fsck.status.success() && !String::from_utf8_lossy(&fsck.stderr).contains("error"), "{fsck:?}");

@@ -3,11 +3,11 @@
 use std::io::{self, Write};
 
 use chrono::{DateTime, Datelike as _, Timelike as _};
-use flate2::{Compression, Crc, write::DeflateEncoder};
+use flate2::{Crc, write::DeflateEncoder};
 use git2::Oid;
 
 use super::spec::COMPRESSION_LEVEL;
-use crate::repo::read::EntryKind;
+use crate::{disk::compressibility::CompressionSampler, repo::read::EntryKind};
 
 const STORED: u16 = 0;
 const DEFLATED: u16 = 8;
@@ -20,12 +20,6 @@ const MADE_BY: u16 = 3 << 8 | NEEDED;
 /// Version of the format needed to read a zip64 directory: 4.5.
 const NEEDED_64: u16 = 45;
 
-/// Bytes of each of three samples. A large file is compressed only if one of its samples gets smaller: most large files
-/// are compressed already.
-const SAMPLE_BYTES: usize = 16 << 10;
-/// Size above which a file is sampled, in bytes.
-const MIN_SAMPLED_BYTES: usize = 8 * SAMPLE_BYTES;
-
 /// Writer of one zip file.
 pub(super) struct Zip<W> {
     out: W,
@@ -36,15 +30,15 @@ pub(super) struct Zip<W> {
     entries: u64,
     /// Reused for all files, because its tables are larger than most files.
     deflate: DeflateEncoder<Vec<u8>>,
-    sampler: DeflateEncoder<Vec<u8>>,
+    sampler: CompressionSampler,
 }
 
 impl<W: Write> Zip<W> {
     /// Begins a file whose entries have the time `seconds`.
     pub(super) fn begin(out: W, seconds: i64) -> Self {
         let deflate = DeflateEncoder::new(Vec::new(), COMPRESSION_LEVEL);
-        let sampler = DeflateEncoder::new(Vec::new(), Compression::fast());
-        Self { out, written: 0, stamp: stamp(seconds), directory: Vec::new(), entries: 0, deflate, sampler }
+        let (stamp, sampler) = (stamp(seconds), CompressionSampler::default());
+        Self { out, written: 0, stamp, directory: Vec::new(), entries: 0, deflate, sampler }
     }
 
     /// Adds an entry. The path of a folder ends in a slash.
@@ -126,24 +120,12 @@ impl<W: Write> Zip<W> {
 
     /// Compresses the content; `None` if it is not worth it.
     fn deflated(&mut self, content: &[u8]) -> io::Result<Option<Vec<u8>>> {
-        if content.len() > MIN_SAMPLED_BYTES && !self.is_compressible(content)? {
+        if !self.sampler.is_compressible(content)? {
             return Ok(None);
         }
         self.deflate.write_all(content)?;
         let packed = self.deflate.reset(Vec::new())?;
         Ok((packed.len() < content.len()).then_some(packed))
-    }
-
-    /// Returns whether a sample at the beginning, in the middle or at the end gets noticeably smaller.
-    fn is_compressible(&mut self, content: &[u8]) -> io::Result<bool> {
-        let last = content.len() - SAMPLE_BYTES;
-        for start in [0, last / 2, last] {
-            self.sampler.write_all(&content[start..start + SAMPLE_BYTES])?;
-            if self.sampler.reset(Vec::new())?.len() < SAMPLE_BYTES - SAMPLE_BYTES / 32 {
-                return Ok(true);
-            }
-        }
-        Ok(false)
     }
 
     fn write(&mut self, bytes: &[u8]) -> io::Result<()> {
@@ -176,6 +158,7 @@ fn stamp(seconds: i64) -> (u16, u16, u32) {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::disk::compressibility::{MIN_SAMPLED_BYTES, SAMPLE_BYTES};
 
     #[test]
     fn large_files_are_compressed_where_that_helps() {
