@@ -27,13 +27,19 @@ const OPEN_REPOSITORIES: &str = "SELECT DISTINCT j.repository_id FROM ref_journa
 const FOLLOWED: &str =
     "SELECT COUNT(*) FROM ref_journal WHERE repository_id = $1 AND ref_name = $2 AND id > $3 AND old_id = $4";
 const DROP: &str = "UPDATE ref_journal SET state = 'dropped', settled_us = $2 WHERE id = $1 AND state = 'open'";
+/// The rows of an update, which an index finds by repository and number.
+macro_rules! of_batch {
+    () => {
+        " WHERE repository_id = $1 AND number = $2 AND batch_id = $3"
+    };
+}
 const DROP_BATCH: &str =
-    "UPDATE ref_journal SET state = 'dropped', settled_us = $2 WHERE batch_id = $1 AND state = 'open'";
+    concat!("UPDATE ref_journal SET state = 'dropped', settled_us = $4", of_batch!(), " AND state = 'open'");
 const PURGE: &str = "DELETE FROM ref_journal WHERE settled_us < $1";
 /// Idempotency key of the response that was stored with an update.
-const RECEIPT: &str = "SELECT receipt FROM ref_journal WHERE batch_id = $1 AND receipt IS NOT NULL LIMIT 1";
+const RECEIPT: &str = concat!("SELECT receipt FROM ref_journal", of_batch!(), " AND receipt IS NOT NULL LIMIT 1");
 const CONFIRM: &str =
-    "UPDATE ref_journal SET state = 'confirmed', settled_us = $2 WHERE batch_id = $1 AND state = 'open'";
+    concat!("UPDATE ref_journal SET state = 'confirmed', settled_us = $4", of_batch!(), " AND state = 'open'");
 
 /// Origin of an update of refs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -231,10 +237,16 @@ impl Journal {
     }
 
     /// Drops all open entries of an update that was not applied, and withdraws its stored response.
-    pub(crate) async fn drop_batch(&self, batch: &str, now_us: i64) -> Result<(), DbError> {
+    pub(crate) async fn drop_batch(
+        &self,
+        repository: RepositoryId,
+        batch: &NewBatch,
+        now_us: i64,
+    ) -> Result<(), DbError> {
         let mut tx = self.db.begin().await?;
-        tx.execute(DROP_BATCH, &args![batch, now_us]).await?;
-        let receipt: Option<(String,)> = tx.optional(RECEIPT, &args![batch]).await?;
+        let (number, id) = (batch.number, batch.id.as_str());
+        tx.execute(DROP_BATCH, &args![repository, number, id, now_us]).await?;
+        let receipt: Option<(String,)> = tx.optional(RECEIPT, &args![repository, number, id]).await?;
         if let Some((receipt,)) = receipt {
             idempotency::withdraw(&mut tx, &receipt).await?;
         }
@@ -247,8 +259,13 @@ impl Journal {
     }
 
     /// Confirms the open entries of an update that was applied. Returns their number.
-    pub(crate) async fn confirm(tx: &mut Tx, batch: &str, now_us: i64) -> Result<u64, DbError> {
-        tx.execute(CONFIRM, &args![batch, now_us]).await
+    pub(crate) async fn confirm(
+        tx: &mut Tx,
+        repository: RepositoryId,
+        batch: &NewBatch,
+        now_us: i64,
+    ) -> Result<u64, DbError> {
+        tx.execute(CONFIRM, &args![repository, batch.number, batch.id.as_str(), now_us]).await
     }
 
     /// Deletes rows that were settled before `before_us` (microseconds since 1970).

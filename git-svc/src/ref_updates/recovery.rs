@@ -113,11 +113,11 @@ impl RefUpdater {
             }
         }
         tracing::info!(repo.id = %guard.id, confirmed = done.len(), dropped = dropped.len(), "settled an open update");
-        if done.is_empty() {
-            return Ok(inner.journal.drop_batch(&first.batch, inner.clock.now_us()).await?);
-        }
         let is_wiki = inner.repositories.find(guard.id).await?.is_some_and(|row| row.is_wiki);
         let batch = NewBatch { id: first.batch.clone(), number: first.number, is_wiki };
+        if done.is_empty() {
+            return Ok(inner.journal.drop_batch(guard.id, &batch, inner.clock.now_us()).await?);
+        }
         let options = entries.iter().find_map(|entry| entry.options.clone()).unwrap_or_default();
         let JournalEntry { kind, user, issue_reach, .. } = *first;
         let outcome = BatchOutcome { batch, kind, user, issue_reach, options, done, dropped, state: None };

@@ -253,9 +253,8 @@ impl RefUpdater {
     /// subscribers ignore those that they have.
     pub(super) async fn confirm(&self, guard: &WriteGuard, outcome: BatchOutcome) -> Result<DeliveryWait, RpcError> {
         let inner = &self.0;
-        let (number, is_wiki) = (outcome.batch.number, outcome.batch.is_wiki);
         let mut facts = inner.batch_facts(guard.id, outcome).await?;
-        if is_wiki {
+        if facts.batch.is_wiki {
             // No service knows wikis as repositories.
             facts.events.clear();
         }
@@ -266,16 +265,16 @@ impl RefUpdater {
         for row in &facts.dropped {
             Journal::drop_entry(&mut tx, *row, now).await?;
         }
-        if Journal::confirm(&mut tx, &facts.batch, now).await? == 0 {
+        if Journal::confirm(&mut tx, guard.id, &facts.batch, now).await? == 0 {
             // An earlier confirmation, whose caller was cancelled, has committed meanwhile and wrote the event.
             tx.rollback().await?;
             return Ok(std::future::ready(()).boxed());
         }
-        MaintenanceTable::changed(&mut tx, guard.id, number, now).await?;
+        MaintenanceTable::changed(&mut tx, guard.id, facts.batch.number, now).await?;
         let event = |(index, fact)| {
             let fact = Fact::RefsUpdated(fact);
             let to = subscribers(&fact);
-            let event_id = outbox::part_uuid(&facts.batch, index).to_string();
+            let event_id = outbox::part_uuid(&facts.batch.id, index).to_string();
             (Event { event_id, ..outbox::event(guard.id, now, fact) }, to)
         };
         let mut events: Vec<_> = (0..).zip(facts.events).map(event).collect();
@@ -310,7 +309,7 @@ impl RefUpdater {
 
 /// Rows and events that the confirming transaction writes.
 struct BatchFacts {
-    batch: String,
+    batch: NewBatch,
     dropped: Vec<i64>,
     events: Vec<RefsUpdated>,
 }
@@ -358,7 +357,7 @@ impl Inner {
 
     /// Settles a batch of which nothing was applied.
     async fn drop_batch(&self, id: RepositoryId, batch: &NewBatch) {
-        match self.journal.drop_batch(&batch.id, self.clock.now_us()).await {
+        match self.journal.drop_batch(id, batch, self.clock.now_us()).await {
             Ok(()) => self.set_needs_recovery(id, false),
             Err(error) => tracing::warn!(repo.id = %id, %error, "a refused update stays open for now"),
         }
@@ -393,7 +392,7 @@ impl Inner {
             .into_iter()
             .map(|updates| RefsUpdated { updates, ..whole.clone() })
             .collect();
-        Ok(BatchFacts { batch: outcome.batch.id, dropped: outcome.dropped, events })
+        Ok(BatchFacts { batch: outcome.batch, dropped: outcome.dropped, events })
     }
 
     /// Points HEAD to a branch of this batch if the branch it names does not exist. Returns the branch that HEAD names

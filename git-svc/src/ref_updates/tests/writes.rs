@@ -1,7 +1,9 @@
 //! Updates of which a part fails before the refs change, and the size that updates tell.
 
+use git2::ObjectType;
+
 use super::*;
-use crate::disk::usage::DiskUsageCache;
+use crate::disk::{loose_objects::NewObject, usage::DiskUsageCache};
 
 /// Returns whether a lock or a prepared value is left beside the refs.
 fn has_leftovers(test_repo: &TestRepo) -> bool {
@@ -65,15 +67,14 @@ async fn the_size_in_events_is_that_on_disk_after_each_write() {
     on_each(async |db| {
         let test_repo = TestRepo::new(db).await;
         let (updater, mut tip) = (test_repo.updater(), None);
-        for index in 0..20 {
-            // Some commits bring what is there already.
-            let next = test_repo.commit(&format!("{}", index % 15));
-            let tree =
-                test_repo.pool.run(test_repo.id, move |repo| Ok(repo.find_commit(next)?.tree_id())).await.unwrap();
+        let commits: Vec<_> = (0..20).map(|index| test_repo.commit(&index.to_string())).collect();
+        for (index, next) in commits.into_iter().enumerate() {
             let branch = format!("b{index}");
             let edits = vec![edit("main", tip, Some(next)), edit(&branch, None, Some(next))];
             let edits = if index % 2 == 0 { edits[..1].to_vec() } else { edits };
-            let objects = test_repo.objects(&[tree, next]);
+            // The commits are there already, and so are the last files.
+            let file = NewObject::new(ObjectType::Blob, format!("{}", index % 15)).unwrap();
+            let objects = [test_repo.objects(&[next]), vec![file]].concat();
             let change = RefTransaction { objects, ..RefTransaction::new(UpdateKind::Api, 7, edits) };
             let guard = updater.lock(test_repo.id).await.unwrap();
             drop(updater.apply::<()>(&guard, &change, None).await.unwrap());
@@ -84,7 +85,7 @@ async fn the_size_in_events_is_that_on_disk_after_each_write() {
             let told = events(&test_repo.db).await.pop().unwrap().size_bytes;
             assert_eq!(told, i64::try_from(measured.bytes).unwrap());
         }
-        assert_eq!(test_repo.store.usage(test_repo.id).unwrap().loose, 15 + 1);
+        assert_eq!(test_repo.store.usage(test_repo.id).unwrap().loose, 20 + 1 + 15);
     })
     .await;
 }
