@@ -13,15 +13,9 @@ pub(crate) const MIN_SAMPLED_BYTES: usize = 8 * SAMPLE_BYTES;
 /// Bytes that a sample has at most, compressed, if its content is worth the time.
 const MAX_COMPRESSED_BYTES: usize = SAMPLE_BYTES - SAMPLE_BYTES / 32;
 
-/// Compresses samples. Its tables are larger than most files, so one is kept for many of them.
-#[derive(Debug)]
-pub(crate) struct CompressionSampler(DeflateEncoder<Vec<u8>>);
-
-impl Default for CompressionSampler {
-    fn default() -> Self {
-        Self(DeflateEncoder::new(Vec::new(), Compression::fast()))
-    }
-}
+/// Compresses samples. The encoder's tables are larger than most files, so it is made for the first sample, and kept for all others.
+#[derive(Debug, Default)]
+pub(crate) struct CompressionSampler(Option<DeflateEncoder<Vec<u8>>>);
 
 impl CompressionSampler {
     /// Returns whether content is to be compressed: it is small, or a sample at its beginning, in its middle or at its end gets noticeably
@@ -33,10 +27,11 @@ impl CompressionSampler {
         if content.len() <= MIN_SAMPLED_BYTES {
             return Ok(true);
         }
+        let encoder = self.0.get_or_insert_with(|| DeflateEncoder::new(Vec::new(), Compression::fast()));
         let last = content.len() - SAMPLE_BYTES;
         for start in [0, last / 2, last] {
-            self.0.write_all(&content[start..start + SAMPLE_BYTES])?;
-            if self.0.reset(Vec::new())?.len() < MAX_COMPRESSED_BYTES {
+            encoder.write_all(&content[start..start + SAMPLE_BYTES])?;
+            if encoder.reset(Vec::new())?.len() < MAX_COMPRESSED_BYTES {
                 return Ok(true);
             }
         }

@@ -41,7 +41,9 @@ pub(super) fn save(repository: &Path, packs: &[Pack]) -> Result<(), GitError> {
             }
         }
     }
-    Ok(())
+    // Before git removes a pack: a machine that fails then must find the link.
+    sync(&to)?;
+    sync(&repository.join("objects"))
 }
 
 /// Puts back the saved packs that are gone, and removes the folder; without it there is nothing to do. Blocking.

@@ -79,3 +79,20 @@ fn a_header_without_end_has_the_fields_that_it_has() {
     assert_eq!(head.id_after(b"tree "), None);
     assert_eq!(ObjectHead::parse(b"".as_slice(), 10).unwrap(), ObjectHead::default());
 }
+
+#[test]
+fn headers_are_those_of_the_objects_whatever_was_read_before() {
+    let ((_one, one), (_two, two)) = (repository(), repository());
+    // Of more blobs than there are places, some have the same one.
+    let blobs: Vec<_> = (1..2 * REMEMBERED_HEADERS).map(|size| one.blob(&vec![b'x'; size]).unwrap()).collect();
+    for _ in 0..2 {
+        for (size, id) in (1..).zip(&blobs) {
+            assert_eq!(header(&one, *id).unwrap(), (ObjectType::Blob, size));
+        }
+    }
+    let last = *blobs.last().unwrap();
+    std::fs::remove_dir_all(one.path().join("objects")).unwrap();
+    assert!(header(&one, last).is_ok(), "it was read a moment ago");
+    assert!(read_header(&one, last).is_err());
+    assert!(crate::repo::read::blob(&two, &last.to_string()).is_err(), "another repository has no such blob");
+}

@@ -262,8 +262,8 @@ fn write_head(repository: &Path, branch: &BranchName) -> Result<(), GitError> {
     sync(repository)
 }
 
-/// Removes the lock of `packed-refs` and its new content if a killed process left them behind; returns whether it did. The caller holds the repository's
-/// write lock.
+/// Removes the lock of `packed-refs` and its new content if a killed process left them behind; returns whether it did. The caller holds
+/// the repository's write lock.
 pub(crate) fn remove_stale_lock(repository: &Path) -> bool {
     transact::remove_stale_packed(repository, transact::DEADLINE)
 }
