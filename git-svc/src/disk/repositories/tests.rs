@@ -2,8 +2,10 @@
 
 use super::*;
 
+/// Opens a store. One that the same test has just closed may be held a moment longer: a process that another test forks inherits the locked
+/// file until it executes its program.
 async fn store(folder: &Path) -> RepositoryStore {
-    RepositoryStore::open(folder, "s1", Duration::ZERO).await.unwrap()
+    RepositoryStore::open(folder, "s1", Duration::from_secs(10)).await.unwrap()
 }
 
 #[tokio::test]
@@ -15,7 +17,6 @@ async fn one_process_holds_a_store() {
     let waiting = RepositoryStore::open(folder.path(), "s1", Duration::from_secs(10));
     let (_, second) = tokio::join!(async move { drop(first) }, waiting);
     drop(second.unwrap());
-    // A process that another test forks inherits the locked file until it executes its program.
     let other = RepositoryStore::open(folder.path(), "s2", Duration::from_secs(10)).await;
     assert!(matches!(other, Err(GitError::StoreIdentity { .. })), "{other:?}");
 }
