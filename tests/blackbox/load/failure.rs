@@ -59,7 +59,14 @@ impl Failure {
         let text = String::from_utf8_lossy(&output.stderr);
         let text: String = text.lines().filter(|line| !line.starts_with("To ")).collect::<Vec<_>>().join(" / ");
         // What git says of a repository that it is told not to exist, of refused credentials, and of an internal error.
-        let is_wrong = ["not found", "Authentication failed", "error: 500", "error: 403", "non-fast-forward"];
+        let is_wrong = [
+            "not found",
+            "Authentication failed",
+            "could not read Username",
+            "error: 500",
+            "error: 403",
+            "non-fast-forward",
+        ];
         if is_wrong.iter().any(|part| text.contains(part)) {
             return Err(Self::unclear(text));
         }

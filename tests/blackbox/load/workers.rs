@@ -120,8 +120,8 @@ async fn clones(shared: Arc<Shared>) {
             let (shared, attempt) = (&shared, attempts.fetch_add(1, Ordering::SeqCst));
             async move {
                 let folder = format!("clone-{step}-{attempt}");
-                let url = user.git_url(&user.name, repository);
-                let output = shared.git.attempt("", &["clone", "-q", &url, &folder]).await;
+                let (url, login) = (repository_url(&user, repository), login(&user));
+                let output = shared.git.attempt("", &["-c", &login, "clone", "-q", &url, &folder]).await;
                 let _ = std::fs::remove_dir_all(shared.git.path().join(folder));
                 Failure::or_output(&output)
             }
@@ -129,6 +129,18 @@ async fn clones(shared: Arc<Shared>) {
         shared.perform(Kind::Clone, &format!("clone {repository}"), clone).await;
         tokio::time::sleep(GIT_PAUSE).await;
     }
+}
+
+fn repository_url(user: &User, repository: &str) -> String {
+    format!("{}/{}/{repository}.git", user.url, user.name)
+}
+
+/// The setting by which git sends the user's token at once. With a token in the URL it waits for a challenge first, and says that credentials
+/// were refused if the server dies between the challenge and its answer.
+fn login(user: &User) -> String {
+    let token = user.token.as_deref().unwrap_or_default();
+    let basic = base64::engine::general_purpose::STANDARD.encode(format!("{}:{token}", user.name));
+    format!("http.extraHeader=Authorization: Basic {basic}")
 }
 
 /// Pushes a commit and one more to a branch of one repository after the other.
@@ -144,8 +156,8 @@ async fn pushes(shared: Arc<Shared>) {
         let push = |user: User| {
             let refspec = &refspec;
             async move {
-                let url = user.git_url(&user.name, repository);
-                Failure::or_output(&shared2.git.attempt("source", &["push", "-q", &url, refspec]).await)
+                let (url, login) = (repository_url(&user, repository), login(&user));
+                Failure::or_output(&shared2.git.attempt("source", &["-c", &login, "push", "-q", &url, refspec]).await)
             }
         };
         if shared.perform(Kind::Push, &format!("push {step} to {repository}"), push).await.is_some() {
