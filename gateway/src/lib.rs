@@ -10,7 +10,7 @@
 //! config
 //! api  docs  ssh           REST v1; its documentation; git over SSH
 //! git                      git over HTTP, and the names of repositories in git's paths
-//! auth  dto                credentials and the metadata of calls; JSON shapes of responses
+//! auth  dto                credentials; JSON shapes of responses
 //! markdown  avatar         texts as HTML; pictures of accounts
 //! blocking                 work that keeps a processor busy
 //! upstream  http           clients of the services; requests, errors and routes of the API

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use ferrite_kit::server::{ConnectionBounds, Transport, TrustedProxies, fit_descriptors};
+use ferrite_kit::server::{ConnectionBounds, ConnectionTable, Transport, TrustedProxies, fit_descriptors};
 use ferrite_kit::startup::StartError;
 use ferrite_kit::{Clock, Lifecycle};
 use ferrite_proto::ServiceRole;
@@ -16,7 +16,7 @@ use crate::git::GitHttpState;
 use crate::http::body_limits::BodyLimits;
 use crate::http::client_bounds::ClientBounds;
 use crate::http::middleware::MiddlewareState;
-use crate::ssh::{ConnectionLimits, SshState};
+use crate::ssh::SshState;
 use crate::upstream::clients::Clients;
 use crate::upstream::git_client::GitHttpClient;
 use crate::upstream::reauthorize::Reauthorizer;
@@ -128,23 +128,21 @@ impl AppState {
     /// # Errors
     /// When a key file cannot be used.
     pub(crate) fn ssh(&self, config: &Config, transport: Transport, life: &Lifecycle) -> Result<SshState, StartError> {
-        let limits = ConnectionLimits {
-            connections: ConnectionBounds {
-                total: fit_descriptors("ssh", config.ssh_connections.into(), SSH_DESCRIPTOR_EIGHTHS),
-                per_address: config.ssh_connections_per_address.into(),
-                per_network: config.ssh_connections_per_network.into(),
-            },
+        let bounds = ConnectionBounds {
+            total: fit_descriptors("ssh", config.ssh_connections.into(), SSH_DESCRIPTOR_EIGHTHS),
+            per_address: config.ssh_connections_per_address.into(),
+            per_network: config.ssh_connections_per_network.into(),
+        };
+        Ok(SshState {
+            access: self.clients.access(),
+            git_client: self.git_client.clone(),
+            reauthorizer: self.reauthorizer.clone(),
+            limiter: config.trust.load(ServiceRole::Gateway, &Clock::system())?.limiter,
+            life: life.clone(),
             sign_in_timeout: config.ssh_sign_in,
             idle_timeout: config.ssh_idle,
-        };
-        Ok(SshState::new(
-            self.clients.access(),
-            self.git_client.clone(),
-            self.reauthorizer.clone(),
-            config.trust.load(ServiceRole::Gateway, &Clock::system())?.limiter,
-            limits,
             transport,
-            life.clone(),
-        ))
+            connections: ConnectionTable::new("ssh", bounds),
+        })
     }
 }

@@ -10,8 +10,7 @@ use ferrite_proto::repo::{
     ReauthorizeAccessRequest, RepositoryRef, ResolveAccessRequest,
 };
 
-use super::state::ApiState;
-use crate::auth::RequestContext;
+use super::call::ApiCall;
 use crate::dto::{Accounts, User, require};
 use crate::http::body::JsonBody;
 use crate::http::body_limits::MAX_JSON_BYTES;
@@ -93,23 +92,18 @@ impl Emails {
     }
 }
 
-impl ApiState {
+impl ApiCall {
     /// Resolves the repository of a path and the caller's permission for `operation`, one of [`ferrite_proto::operation`].
     ///
     /// # Errors
     /// 401, 403 or 404 of repo-svc.
-    pub(crate) async fn access(
-        &self,
-        context: &RequestContext,
-        path: &RepoPath,
-        operation: &str,
-    ) -> Result<Access, ApiError> {
+    pub(crate) async fn access(&self, path: &RepoPath, operation: &str) -> Result<Access, ApiError> {
         let request = ResolveAccessRequest {
             repository: Some(path.repository()),
             operation: operation.to_owned(),
             ..ResolveAccessRequest::default()
         };
-        let answer = self.clients.access().resolve_access(context.request(request)).await?.into_inner();
+        let answer = self.clients.access().resolve_access(self.request(request)).await?.into_inner();
         let repository = require(answer.repository, "repository")?;
         Ok(Access {
             id: repository.id,
@@ -123,28 +117,31 @@ impl ApiState {
     }
 
     /// Returns the owner of the caller's token.
-    pub(crate) async fn identity(&self, context: &RequestContext) -> Result<Identity, ApiError> {
-        let token = context.token().ok_or_else(ApiError::credentials_required)?.expose().to_owned();
-        let answer = self
-            .clients
-            .access()
-            .authenticate(context.request_without_token(AuthenticateRequest { token }))
-            .await?
-            .into_inner();
+    pub(crate) async fn identity(&self) -> Result<Identity, ApiError> {
+        let token = self.token.as_ref().ok_or_else(ApiError::credentials_required)?.expose().to_owned();
+        let request = self.request_without_token(AuthenticateRequest { token });
+        let answer = self.clients.access().authenticate(request).await?.into_inner();
         Ok(require(answer.identity, "identity")?)
     }
 
     /// Returns the error of a request in which `error` was found: if the caller has no permission, that comes first, so that it
     /// learns nothing about the request.
-    pub(crate) async fn prefer_permission_error(
-        &self,
-        context: &RequestContext,
-        check: PermissionCheck,
-        error: ApiError,
-    ) -> ApiError {
-        match self.clients.access().check_access(context.request(check.0)).await {
+    pub(crate) async fn prefer_permission_error(&self, check: PermissionCheck, error: ApiError) -> ApiError {
+        match self.clients.access().check_access(self.request(check.0)).await {
             Ok(_) => error,
             Err(status) => status.into(),
+        }
+    }
+
+    /// Returns what was read of a request. For a mistake in it, the error is that of [`Self::prefer_permission_error`].
+    pub(crate) async fn after_permission<T>(
+        &self,
+        check: PermissionCheck,
+        read: Result<T, ApiError>,
+    ) -> Result<T, ApiError> {
+        match read {
+            Ok(read) => Ok(read),
+            Err(error) => Err(self.prefer_permission_error(check, error).await),
         }
     }
 
@@ -152,8 +149,8 @@ impl ApiState {
     ///
     /// # Errors
     /// 401, 403 or 404 of repo-svc.
-    pub(crate) async fn check(&self, context: &RequestContext, check: PermissionCheck) -> Result<(), ApiError> {
-        self.clients.access().check_access(context.request(check.0)).await?;
+    pub(crate) async fn check(&self, check: PermissionCheck) -> Result<(), ApiError> {
+        self.clients.access().check_access(self.request(check.0)).await?;
         Ok(())
     }
 
@@ -163,16 +160,15 @@ impl ApiState {
     /// For mistakes in the body, if the caller has the permission of `check`; else the permission error.
     pub(crate) async fn decode_body<T>(
         &self,
-        context: &RequestContext,
         check: PermissionCheck,
         body: JsonBody,
         decode: impl FnOnce(&mut FieldReader) -> T,
     ) -> Result<T, ApiError> {
         if body.may_be_long() {
-            self.check(context, check.clone()).await?;
+            self.check(check.clone()).await?;
         }
         let fields = body.fields(&self.body_limits, MAX_JSON_BYTES).await;
-        self.decode_fields(context, check, fields, decode).await
+        self.decode_fields(check, fields, decode).await
     }
 
     /// Decodes the fields of a JSON body by `decode`.
@@ -181,29 +177,18 @@ impl ApiState {
     /// As [`Self::decode_body`].
     pub(crate) async fn decode_fields<T>(
         &self,
-        context: &RequestContext,
         check: PermissionCheck,
         fields: Result<FieldReader, ApiError>,
         decode: impl FnOnce(&mut FieldReader) -> T,
     ) -> Result<T, ApiError> {
-        let decoded = fields.and_then(|mut fields| {
-            let decoded = decode(&mut fields);
-            // The bodies of these operations are ordinary ones, without a permit to hold.
-            fields.finish().map(|_permit| decoded)
-        });
-        match decoded {
-            Ok(decoded) => Ok(decoded),
-            Err(error) => Err(self.prefer_permission_error(context, check, error).await),
-        }
+        // The bodies of these operations are ordinary ones, without a permit to hold.
+        let decoded = fields.and_then(|fields| fields.decode(decode)).map(|(decoded, _permit)| decoded);
+        self.after_permission(check, decoded).await
     }
 
     /// Returns the links of a repository, for responses of repo-svc that do not have its name.
-    pub(crate) async fn links_of(
-        &self,
-        context: &RequestContext,
-        path: &RepoPath,
-    ) -> Result<RepositoryLinks, ApiError> {
-        let request = context.request(GetRepositoryRequest { repository: Some(path.repository()) });
+    pub(crate) async fn links_of(&self, path: &RepoPath) -> Result<RepositoryLinks, ApiError> {
+        let request = self.request(GetRepositoryRequest { repository: Some(path.repository()) });
         let answer = self.clients.repositories().get_repository(request).await?.into_inner();
         self.urls(require(answer.repository, "repository")?)
     }
@@ -214,52 +199,43 @@ impl ApiState {
     }
 
     /// Converts a user. The e-mail address is blank for a request without credentials.
-    pub(crate) fn user(&self, context: &RequestContext, mut user: repo::User) -> User {
-        if context.is_anonymous() {
+    pub(crate) fn user(&self, mut user: repo::User) -> User {
+        if self.is_anonymous() {
             user.email.clear();
         }
         User::new(user, &self.links)
     }
 
     /// Converts users, as [`Self::user`].
-    pub(crate) fn users(&self, context: &RequestContext, users: Vec<repo::User>) -> Vec<User> {
-        users.into_iter().map(|user| self.user(context, user)).collect()
+    pub(crate) fn users(&self, users: Vec<repo::User>) -> Vec<User> {
+        users.into_iter().map(|user| self.user(user)).collect()
     }
 
     /// Looks up the accounts with the given ids.
-    pub(crate) async fn accounts_by_id(
-        &self,
-        context: &RequestContext,
-        ids: impl IntoIterator<Item = i64>,
-    ) -> Result<Accounts, ApiError> {
+    pub(crate) async fn accounts_by_id(&self, ids: impl IntoIterator<Item = i64>) -> Result<Accounts, ApiError> {
         let ids: Vec<_> = ids.into_iter().collect::<BTreeSet<_>>().into_iter().collect();
         let requests =
             ids.chunks(MAX_LOOKUP_ITEMS).map(|ids| GetUsersRequest { user_ids: ids.to_vec(), ..Default::default() });
-        self.accounts(context, requests).await
+        self.accounts(requests).await
     }
 
     /// Looks up the accounts with the given verified e-mail addresses.
-    pub(crate) async fn accounts_by_email(
-        &self,
-        context: &RequestContext,
-        emails: Emails,
-    ) -> Result<Accounts, ApiError> {
+    pub(crate) async fn accounts_by_email(&self, emails: Emails) -> Result<Accounts, ApiError> {
         let emails: Vec<_> = emails.0.into_iter().collect();
         let requests = emails
             .chunks(MAX_LOOKUP_ITEMS)
             .map(|emails| GetUsersRequest { emails: emails.to_vec(), ..Default::default() });
-        self.accounts(context, requests).await
+        self.accounts(requests).await
     }
 
     /// Looks up the accounts with the given ids, as [`Self::accounts_by_id`], except that of the caller, which `access` has.
     pub(crate) async fn accounts_beside_caller(
         &self,
-        context: &RequestContext,
         access: &Access,
         ids: impl IntoIterator<Item = i64>,
     ) -> Result<Accounts, ApiError> {
         let others: Vec<_> = ids.into_iter().filter(|id| *id != access.caller_id()).collect();
-        let mut accounts = self.accounts_by_id(context, others).await?;
+        let mut accounts = self.accounts_by_id(others).await?;
         if let Some(caller) = &access.caller {
             accounts.insert(caller.clone(), &self.links);
         }
@@ -270,26 +246,21 @@ impl ApiState {
     /// commit that names no author is the caller's, and costs no lookup.
     pub(crate) async fn accounts_by_email_beside_caller(
         &self,
-        context: &RequestContext,
         access: &Access,
         mut emails: Emails,
     ) -> Result<Accounts, ApiError> {
         let caller = access.caller.as_ref().filter(|caller| emails.0.remove(&caller.email));
-        let mut accounts = self.accounts_by_email(context, emails).await?;
+        let mut accounts = self.accounts_by_email(emails).await?;
         if let Some(caller) = caller {
             accounts.insert(caller.clone(), &self.links);
         }
         Ok(accounts)
     }
 
-    async fn accounts(
-        &self,
-        context: &RequestContext,
-        requests: impl Iterator<Item = GetUsersRequest>,
-    ) -> Result<Accounts, ApiError> {
+    async fn accounts(&self, requests: impl Iterator<Item = GetUsersRequest>) -> Result<Accounts, ApiError> {
         let mut accounts = Accounts::default();
         for request in requests {
-            let found = self.clients.accounts().get_users(context.request(request)).await?.into_inner();
+            let found = self.clients.accounts().get_users(self.request(request)).await?.into_inner();
             accounts.add(found, &self.links);
         }
         Ok(accounts)

@@ -1,23 +1,19 @@
 //! Operations of administrators of the site: on accounts, and on the keys, organizations, repositories and teams of others.
 
-use axum::extract::State;
-use axum::http::StatusCode;
-use axum::response::{IntoResponse, Response};
 use ferrite_proto::repo::{CreateUserRequest, DeleteUserRequest, SetEmailVerificationRequest, UpdateUserRequest};
 
 use super::access::PermissionCheck;
-use super::state::ApiState;
+use super::call::{Authenticated, routes};
 use super::{keys, operation, orgs, repos, teams};
-use crate::auth::Authenticated;
 use crate::dto::require;
 use crate::http::body::JsonBody;
-use crate::http::error::ApiError;
+use crate::http::error::ApiResult;
 use crate::http::fields::FieldReader;
 use crate::http::json;
 use crate::http::path::Params;
-use crate::http::routes::{administrator, routes};
+use crate::http::routes::administrator;
 
-routes! { ApiState:
+routes! {
     "/api/v1/admin/users" => post create as operation::CREATE_USER;
     "/api/v1/admin/users/{username}" => patch update as operation::UPDATE_USER, delete remove as operation::DELETE_USER;
     "/api/v1/admin/users/{username}/emails/{email}/verified" =>
@@ -26,23 +22,19 @@ routes! { ApiState:
     "/api/v1/admin/users/{username}/keys" => post keys::create as administrator(operation::CREATE_PUBLIC_KEY);
     "/api/v1/admin/users/{username}/orgs" => post orgs::create as administrator(operation::CREATE_ORGANIZATION);
     "/api/v1/admin/users/{username}/repos" => post repos::create as administrator(operation::CREATE_REPOSITORY);
-    "/api/v1/admin/orgs/{org}/teams" => post teams::create::<true> as administrator(operation::CREATE_TEAM);
-    "/api/v1/admin/teams/{id}/members" => get teams::members::<true> as administrator(operation::LIST_TEAM_MEMBERS);
+    "/api/v1/admin/orgs/{org}/teams" => post teams::create as administrator(operation::CREATE_TEAM);
+    "/api/v1/admin/teams/{id}/members" => get teams::members as administrator(operation::LIST_TEAM_MEMBERS);
     "/api/v1/admin/teams/{id}/members/{username}" =>
-        put teams::add_member::<true> as administrator(operation::ADD_TEAM_MEMBER),
-        delete teams::remove_member::<true> as administrator(operation::REMOVE_TEAM_MEMBER);
+        put teams::add_member as administrator(operation::ADD_TEAM_MEMBER),
+        delete teams::remove_member as administrator(operation::REMOVE_TEAM_MEMBER);
     "/api/v1/admin/teams/{id}/repos/{repo}" =>
-        put teams::add_repository::<true> as administrator(operation::ADD_TEAM_REPOSITORY),
-        delete teams::remove_repository::<true> as administrator(operation::REMOVE_TEAM_REPOSITORY);
+        put teams::add_repository as administrator(operation::ADD_TEAM_REPOSITORY),
+        delete teams::remove_repository as administrator(operation::REMOVE_TEAM_REPOSITORY);
 }
 
-async fn create(
-    State(api): State<ApiState>,
-    Authenticated(context): Authenticated,
-    body: JsonBody,
-) -> Result<Response, ApiError> {
+async fn create(Authenticated(call): Authenticated, body: JsonBody) -> ApiResult {
     let check = PermissionCheck::of(operation::CREATE_USER);
-    let decode = api.decode_body(&context, check, body, |fields| {
+    let decode = call.decode_body(check, body, |fields| {
         refuse_login_source(fields);
         CreateUserRequest {
             username: fields.required_non_empty("username"),
@@ -52,19 +44,14 @@ async fn create(
             is_admin: false,
         }
     });
-    let request = context.request(decode.await?);
-    let answer = api.clients.administration().create_user(request).await?.into_inner();
-    Ok(json::created(api.user(&context, require(answer.user, "user")?)))
+    let request = call.request(decode.await?);
+    let answer = call.clients.administration().create_user(request).await?.into_inner();
+    Ok(json::created(call.user(require(answer.user, "user")?)))
 }
 
-async fn update(
-    State(api): State<ApiState>,
-    Authenticated(context): Authenticated,
-    path: Params,
-    body: JsonBody,
-) -> Result<Response, ApiError> {
+async fn update(Authenticated(call): Authenticated, path: Params, body: JsonBody) -> ApiResult {
     let check = PermissionCheck::of(operation::UPDATE_USER);
-    let decode = api.decode_body(&context, check, body, |fields| {
+    let decode = call.decode_body(check, body, |fields| {
         refuse_login_source(fields);
         UpdateUserRequest {
             username: path.name("username"),
@@ -78,9 +65,9 @@ async fn update(
             repository_limit: fields.optional_number("max_repo_creation"),
         }
     });
-    let request = context.request(decode.await?);
-    let answer = api.clients.administration().update_user(request).await?.into_inner();
-    Ok(json::ok(api.user(&context, require(answer.user, "user")?)))
+    let request = call.request(decode.await?);
+    let answer = call.clients.administration().update_user(request).await?.into_inner();
+    Ok(json::ok(call.user(require(answer.user, "user")?)))
 }
 
 fn refuse_login_source(fields: &mut FieldReader) {
@@ -89,23 +76,18 @@ fn refuse_login_source(fields: &mut FieldReader) {
     }
 }
 
-async fn remove(
-    State(api): State<ApiState>,
-    Authenticated(context): Authenticated,
-    path: Params,
-) -> Result<Response, ApiError> {
-    let request = context.request(DeleteUserRequest { username: path.name("username") });
-    api.clients.administration().delete_user(request).await?;
-    Ok(StatusCode::NO_CONTENT.into_response())
+async fn remove(Authenticated(call): Authenticated, path: Params) -> ApiResult {
+    let request = call.request(DeleteUserRequest { username: path.name("username") });
+    call.clients.administration().delete_user(request).await?;
+    Ok(json::no_content())
 }
 
 async fn set_email_verification<const IS_VERIFIED: bool>(
-    State(api): State<ApiState>,
-    Authenticated(context): Authenticated,
+    Authenticated(call): Authenticated,
     path: Params,
-) -> Result<Response, ApiError> {
+) -> ApiResult {
     let (username, email) = (path.name("username"), path.name("email"));
-    let request = context.request(SetEmailVerificationRequest { username, email, is_verified: IS_VERIFIED });
-    api.clients.administration().set_email_verification(request).await?;
-    Ok(StatusCode::NO_CONTENT.into_response())
+    let request = call.request(SetEmailVerificationRequest { username, email, is_verified: IS_VERIFIED });
+    call.clients.administration().set_email_verification(request).await?;
+    Ok(json::no_content())
 }

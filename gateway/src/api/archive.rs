@@ -4,40 +4,37 @@ use std::time::Duration;
 
 use axum::Extension;
 use axum::body::Body;
-use axum::extract::State;
-use axum::http::header::{CACHE_CONTROL, CONTENT_DISPOSITION, CONTENT_TYPE, IF_NONE_MATCH, IF_RANGE, RANGE};
+use axum::http::header::{CACHE_CONTROL, CONTENT_TYPE, IF_NONE_MATCH, IF_RANGE, RANGE};
 use axum::http::{HeaderMap, HeaderValue, Method, Response, StatusCode};
 use ferrite_proto::operation;
 use http_body_util::BodyExt;
 use hyper::body::Incoming;
 
+use super::call::{Authenticated, routes};
 use super::git_response::{
-    TRANSFER_ENCODING, content_disposition, git_request, response_with_file, response_without_file, send_guarded,
+    TRANSFER_ENCODING, git_request, insert_content_disposition, response_with_file, response_without_file, send_guarded,
 };
-use super::state::ApiState;
-use crate::auth::Authenticated;
-use crate::http::error::{ApiError, FieldError};
+use crate::http::error::{ApiError, ApiResult};
 use crate::http::middleware::HeadRequest;
 use crate::http::path::RepoPath;
-use crate::http::routes::routes;
 use ferrite_rest::links::encode;
 
 /// Deadline for the headers of an archive. git-svc sends them once the archive is complete, and has a shorter deadline itself.
 const ARCHIVE_TIMEOUT: Duration = Duration::from_secs(160);
 const NOT_FOUND: &str = "archive does not exist";
+const TOO_LARGE: &str = "holds more than an archive may, clone the repository instead";
 
-routes! { ApiState:
+routes! {
     "/api/v1/repos/{owner}/{repo}/archive/{*archive}" => get get as operation::ARCHIVE;
 }
 
 async fn get(
-    State(api): State<ApiState>,
-    Authenticated(context): Authenticated,
+    Authenticated(call): Authenticated,
     path: RepoPath,
     head_request: Option<Extension<HeadRequest>>,
     headers: HeaderMap,
-) -> Result<Response<Body>, ApiError> {
-    let access = api.access(&context, &path, operation::ARCHIVE).await?;
+) -> ApiResult {
+    let access = call.access(&path, operation::ARCHIVE).await?;
     let (revision, format) = split_name(&path.rest).ok_or(ApiError::not_found(NOT_FOUND))?;
     let uri = format!(
         "/git/{}/archive?revision={}&format={format}&prefix={}",
@@ -52,13 +49,13 @@ async fn get(
         *request.method_mut() = Method::HEAD;
     }
     // The body may take as long as the client reads.
-    let (response, revoked) = send_guarded(&api, &access, request, ARCHIVE_TIMEOUT).await?;
+    let (response, revoked) = send_guarded(&call, &access, request, ARCHIVE_TIMEOUT).await?;
     match response.status() {
         StatusCode::OK | StatusCode::PARTIAL_CONTENT => {
             let response = archive_response(response, &file_name(&access.name, revision, format));
-            Ok(response.map(|body| api.reauthorizer.guard(body, revoked)))
+            Ok(response.map(|body| call.reauthorizer.guard(body, revoked)))
         }
-        StatusCode::PAYLOAD_TOO_LARGE => Err(too_large()),
+        StatusCode::PAYLOAD_TOO_LARGE => Err(ApiError::invalid_field("archive", "too_large", TOO_LARGE)),
         _ => response_without_file(&response, NOT_FOUND, "range begins behind the end of the archive"),
     }
 }
@@ -84,22 +81,13 @@ fn archive_response(upstream: Response<Incoming>, name: &[u8]) -> Response<Body>
     headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/octet-stream"));
     headers.insert(TRANSFER_ENCODING, HeaderValue::from_static("binary"));
     headers.insert(CACHE_CONTROL, HeaderValue::from_static("must-revalidate"));
-    if let Ok(value) = HeaderValue::try_from(content_disposition(name)) {
-        headers.insert(CONTENT_DISPOSITION, value);
-    }
+    insert_content_disposition(headers, name);
     response
-}
-
-fn too_large() -> ApiError {
-    ApiError::invalid(vec![FieldError {
-        field: "archive".into(),
-        code: "too_large".into(),
-        message: "holds more than an archive may, clone the repository instead".into(),
-    }])
 }
 
 #[cfg(test)]
 mod tests {
+    use super::super::git_response::content_disposition;
     use super::*;
 
     #[test]

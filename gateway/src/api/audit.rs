@@ -1,41 +1,27 @@
 //! The audit log, for administrators of the site.
 
-use axum::extract::State;
-use axum::response::Response;
 use ferrite_proto::repo::ListAuditEventsRequest;
 use prost_types::Timestamp;
 
 use super::access::PermissionCheck;
+use super::call::{Authenticated, routes};
 use super::operation;
-use super::state::ApiState;
 use super::tracker::value;
-use crate::auth::Authenticated;
 use crate::dto::AuditEvent;
-use crate::http::error::ApiError;
+use crate::http::error::{ApiError, ApiResult};
 use crate::http::json;
 use crate::http::page::PageLimits;
 use crate::http::query::Query;
-use crate::http::routes::routes;
 
-routes! { ApiState:
+routes! {
     "/api/v1/admin/audit" => get list as operation::LIST_AUDIT_EVENTS;
 }
 
-async fn list(
-    State(api): State<ApiState>,
-    Authenticated(context): Authenticated,
-    query: Query,
-) -> Result<Response, ApiError> {
-    let page = query.page(PageLimits::AUDIT_LOG);
-    let (since, until) = match period(&query) {
-        Ok(period) => period,
-        Err(error) => {
-            return Err(api
-                .prefer_permission_error(&context, PermissionCheck::of(operation::LIST_AUDIT_EVENTS), error)
-                .await);
-        }
-    };
-    let request = context.request(ListAuditEventsRequest {
+async fn list(Authenticated(call): Authenticated, query: Query) -> ApiResult {
+    let page = query.page(PageLimits::EXTENSION_LIST);
+    let check = PermissionCheck::of(operation::LIST_AUDIT_EVENTS);
+    let (since, until) = call.after_permission(check, period(&query)).await?;
+    let request = call.request(ListAuditEventsRequest {
         actor: query.filter("actor"),
         target: query.filter("target"),
         action: query.filter("action"),
@@ -44,9 +30,9 @@ async fn list(
         page: page.number,
         page_size: page.size,
     });
-    let answer = api.clients.administration().list_audit_events(request).await?.into_inner();
+    let answer = call.clients.administration().list_audit_events(request).await?.into_inner();
     let events = answer.events.into_iter().map(AuditEvent::new).collect::<Result<Vec<_>, _>>()?;
-    Ok(json::page(events, query.headers(page, answer.total_count, &api.links)))
+    Ok(json::page(events, query.headers(page, answer.total_count, &call.links)))
 }
 
 /// Returns the times `since` and `until` of the query.

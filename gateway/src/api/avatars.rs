@@ -1,26 +1,26 @@
 //! Pictures of users and organizations. They are public, as the accounts are.
 
 use axum::body::Body;
-use axum::extract::State;
 use axum::http::header::{ACCEPT, CACHE_CONTROL, CONTENT_SECURITY_POLICY, CONTENT_TYPE, ETAG, IF_NONE_MATCH, VARY};
 use axum::http::{HeaderMap, HeaderValue, Response, StatusCode};
-use axum::response::IntoResponse;
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use ferrite_kit::headers::matches_etag;
+use ferrite_proto::error::FieldViolation;
 use ferrite_proto::repo::{DeleteAvatarRequest, GetAvatarRequest, SetAvatarRequest};
 
 use super::access::PermissionCheck;
+use super::call::{ApiCall, Authenticated, MaybeAuthenticated, routes};
 use super::operation;
-use super::state::ApiState;
-use crate::auth::{Authenticated, MaybeAuthenticated, RequestContext};
 use crate::avatar::{FIELD, Identicon, MAX_UPLOAD_BYTES, prepare};
 use crate::http::body::JsonBody;
 use crate::http::body_limits::MAX_JSON_BYTES;
-use crate::http::error::ApiError;
+use crate::http::error::{ApiError, ApiResult};
+use crate::http::fields::FieldReader;
+use crate::http::json;
 use crate::http::path::{Params, number};
 use crate::http::query::Query;
-use crate::http::routes::{organization, routes};
+use crate::http::routes::organization;
 
 /// Pixels a side of a drawn picture, by default and at most, and at least.
 const DEFAULT_SIDE_PIXELS: usize = 256;
@@ -37,12 +37,12 @@ const TAG_DIGITS: usize = 32;
 /// Media types of pictures that are sent as they are.
 const PICTURE_TYPES: [&str; 2] = ["image/png", "image/jpeg"];
 
-routes! { ApiState:
+routes! {
     "/avatars/{file}" => get get as operation::GET_AVATAR;
-    "/api/v1/user/avatar" => post set_own as operation::SET_AVATAR, delete remove_own as operation::DELETE_AVATAR;
+    "/api/v1/user/avatar" => post set as operation::SET_AVATAR, delete remove as operation::DELETE_AVATAR;
     "/api/v1/orgs/{org}/avatar" =>
-        post set_of_organization as organization(operation::SET_AVATAR),
-        delete remove_of_organization as organization(operation::DELETE_AVATAR);
+        post set as organization(operation::SET_AVATAR),
+        delete remove as organization(operation::DELETE_AVATAR);
 }
 
 /// The form of a drawn picture.
@@ -53,14 +53,13 @@ enum Form {
 }
 
 async fn get(
-    State(api): State<ApiState>,
-    MaybeAuthenticated(context): MaybeAuthenticated,
+    MaybeAuthenticated(call): MaybeAuthenticated,
     path: Params,
     query: Query,
     headers: HeaderMap,
-) -> Result<Response<Body>, ApiError> {
+) -> ApiResult {
     let (user_id, form) = parse_file(&path.name("file"), &headers);
-    let answer = api.clients.avatars().get_avatar(context.request(GetAvatarRequest { user_id })).await?.into_inner();
+    let answer = call.clients.avatars().get_avatar(call.request(GetAvatarRequest { user_id })).await?.into_inner();
     let (content_type, tag, content) = if answer.content.is_empty() {
         let side = side_pixels(&query);
         let tag = format!("\"drawn-{DRAWING_VERSION}-{user_id}-{side}-{form:?}\"");
@@ -111,75 +110,44 @@ fn side_pixels(query: &Query) -> usize {
     asked.map_or(DEFAULT_SIDE_PIXELS, |side| side.clamp(MIN_SIDE_PIXELS, MAX_SIDE_PIXELS))
 }
 
-async fn set_own(
-    State(api): State<ApiState>,
-    Authenticated(context): Authenticated,
-    body: JsonBody,
-) -> Result<Response<Body>, ApiError> {
-    set(&api, &context, PermissionCheck::of(operation::SET_AVATAR), String::new(), body).await
-}
-
-async fn set_of_organization(
-    State(api): State<ApiState>,
-    Authenticated(context): Authenticated,
-    path: Params,
-    body: JsonBody,
-) -> Result<Response<Body>, ApiError> {
-    let owner = path.name("org");
-    let check = PermissionCheck::of(operation::SET_AVATAR).on_organization(&owner);
-    set(&api, &context, check, owner, body).await
-}
-
-/// Keeps a picture. The permission is checked first: a picture takes memory and time to decode.
-async fn set(
-    api: &ApiState,
-    context: &RequestContext,
-    check: PermissionCheck,
-    owner: String,
-    body: JsonBody,
-) -> Result<Response<Body>, ApiError> {
-    api.check(context, check).await?;
-    let file = read_picture(api, body).await?;
-    let prepared = api.blocking.pictures.run(move || prepare(&file)).await?;
-    let content =
-        prepared.map_err(|error| ApiError::invalid(vec![ferrite_proto::error::FieldViolation::from(error).into()]))?;
-    api.clients.avatars().set_avatar(context.request(SetAvatarRequest { owner, content })).await?;
-    Ok(StatusCode::NO_CONTENT.into_response())
+/// Keeps a picture of the caller, or of the organization that the route names. The permission is checked first: a picture takes memory and
+/// time to decode.
+async fn set(Authenticated(call): Authenticated, path: Params, body: JsonBody) -> ApiResult {
+    let organization = path.optional_name("org");
+    let check = PermissionCheck::of(operation::SET_AVATAR);
+    let check = match &organization {
+        Some(name) => check.on_organization(name),
+        None => check,
+    };
+    call.check(check).await?;
+    let file = read_picture(&call, body).await?;
+    let prepared = call.blocking.pictures.run(move || prepare(&file)).await?;
+    let content = prepared.map_err(|error| ApiError::invalid(vec![FieldViolation::from(error).into()]))?;
+    call.clients
+        .avatars()
+        .set_avatar(call.request(SetAvatarRequest { owner: organization.unwrap_or_default(), content }))
+        .await?;
+    Ok(json::no_content())
 }
 
 /// Reads a picture: as it is, or as base64 in JSON.
-async fn read_picture(api: &ApiState, body: JsonBody) -> Result<Vec<u8>, ApiError> {
+async fn read_picture(call: &ApiCall, body: JsonBody) -> Result<Vec<u8>, ApiError> {
     if PICTURE_TYPES.contains(&body.media_type().as_str()) {
-        return body.bytes(&api.body_limits, MAX_UPLOAD_BYTES).await.map(|(bytes, _)| bytes);
+        return body.bytes(&call.body_limits, MAX_UPLOAD_BYTES).await.map(|(bytes, _)| bytes);
     }
-    let mut fields = body.fields(&api.body_limits, MAX_JSON_BYTES).await?;
-    let text = fields.required_non_empty(FIELD);
-    let file = STANDARD.decode(text.trim()).unwrap_or_else(|_| {
-        fields.add_error(FIELD, "invalid", "must be base64 in the standard alphabet, with padding");
-        Vec::new()
-    });
-    fields.finish()?;
-    Ok(file)
+    let decode = |fields: &mut FieldReader| {
+        STANDARD.decode(fields.required_non_empty(FIELD).trim()).unwrap_or_else(|_| {
+            fields.add_error(FIELD, "invalid", "must be base64 in the standard alphabet, with padding");
+            Vec::new()
+        })
+    };
+    body.decode(&call.body_limits, MAX_JSON_BYTES, decode).await.map(|(file, _)| file)
 }
 
-async fn remove_own(
-    State(api): State<ApiState>,
-    Authenticated(context): Authenticated,
-) -> Result<Response<Body>, ApiError> {
-    remove(&api, &context, String::new()).await
-}
-
-async fn remove_of_organization(
-    State(api): State<ApiState>,
-    Authenticated(context): Authenticated,
-    path: Params,
-) -> Result<Response<Body>, ApiError> {
-    remove(&api, &context, path.name("org")).await
-}
-
-async fn remove(api: &ApiState, context: &RequestContext, owner: String) -> Result<Response<Body>, ApiError> {
-    api.clients.avatars().delete_avatar(context.request(DeleteAvatarRequest { owner })).await?;
-    Ok(StatusCode::NO_CONTENT.into_response())
+async fn remove(Authenticated(call): Authenticated, path: Params) -> ApiResult {
+    let owner = path.optional_name("org").unwrap_or_default();
+    call.clients.avatars().delete_avatar(call.request(DeleteAvatarRequest { owner })).await?;
+    Ok(json::no_content())
 }
 
 #[cfg(test)]

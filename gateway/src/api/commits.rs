@@ -3,7 +3,6 @@
 use std::time::Duration;
 
 use axum::body::Body;
-use axum::extract::State;
 use axum::http::header::{ACCEPT, CONTENT_TYPE};
 use axum::http::{HeaderMap, HeaderValue};
 use axum::response::Response;
@@ -11,32 +10,25 @@ use ferrite_proto::git::{GetCommitRequest, ListCommitsRequest};
 use ferrite_proto::operation;
 
 use super::access::Emails;
+use super::call::{Authenticated, routes, with_timeout};
 use super::git_response::read_error;
-use super::state::ApiState;
-use crate::auth::{Authenticated, with_timeout};
 use crate::dto::{Commit, require};
-use crate::http::error::ApiError;
+use crate::http::error::ApiResult;
 use crate::http::json;
 use crate::http::page::PageLimits;
 use crate::http::path::RepoPath;
 use crate::http::query::Query;
-use crate::http::routes::routes;
 
 /// Deadline of a list. For the commits of a path, git-svc waits for a permit and then runs git.
 const LIST_TIMEOUT: Duration = Duration::from_secs(70);
 
-routes! { ApiState:
+routes! {
     "/api/v1/repos/{owner}/{repo}/commits" => get list as operation::LIST_COMMITS;
     "/api/v1/repos/{owner}/{repo}/commits/{*sha}" => get get as operation::GET_COMMIT;
 }
 
-async fn list(
-    State(api): State<ApiState>,
-    Authenticated(context): Authenticated,
-    path: RepoPath,
-    query: Query,
-) -> Result<Response, ApiError> {
-    let access = api.access(&context, &path, operation::LIST_COMMITS).await?;
+async fn list(Authenticated(call): Authenticated, path: RepoPath, query: Query) -> ApiResult {
+    let access = call.access(&path, operation::LIST_COMMITS).await?;
     let page = query.page_with_size_names(PageLimits::COMMITS, &["limit", "pageSize"]);
     let request = ListCommitsRequest {
         repository_id: access.id,
@@ -45,30 +37,25 @@ async fn list(
         page: page.number,
         page_size: page.size,
     };
-    let request = with_timeout(context.request_with_grant(&access.grant, request), LIST_TIMEOUT);
-    let answer = api.clients.git_data().list_commits(request).await?.into_inner();
-    let accounts = api.accounts_by_email(&context, Emails::of(&answer.commits)).await?;
+    let request = with_timeout(call.request_with_grant(&access.grant, request), LIST_TIMEOUT);
+    let answer = call.clients.git_data().list_commits(request).await?.into_inner();
+    let accounts = call.accounts_by_email(Emails::of(&answer.commits)).await?;
     let commits = answer.commits.into_iter().map(|commit| Commit::new(commit, &accounts, &access.urls));
     let commits = commits.collect::<Result<Vec<_>, _>>()?;
-    Ok(json::page_of_texts(commits, query.headers_of_uncounted(page, answer.total_count, answer.has_more, &api.links)))
+    Ok(json::page_of_texts(commits, query.headers_of_uncounted(page, answer.total_count, answer.has_more, &call.links)))
 }
 
-async fn get(
-    State(api): State<ApiState>,
-    Authenticated(context): Authenticated,
-    path: RepoPath,
-    headers: HeaderMap,
-) -> Result<Response, ApiError> {
-    let access = api.access(&context, &path, operation::GET_COMMIT).await?;
+async fn get(Authenticated(call): Authenticated, path: RepoPath, headers: HeaderMap) -> ApiResult {
+    let access = call.access(&path, operation::GET_COMMIT).await?;
     let request = GetCommitRequest { repository_id: access.id, revision: path.rest };
-    let answer = api.clients.git().get_commit(context.request_with_grant(&access.grant, request)).await;
+    let answer = call.clients.git().get_commit(call.request_with_grant(&access.grant, request)).await;
     let commit = require(answer.map_err(read_error)?.into_inner().commit, "commit")?;
     if wants_id(&headers) {
         let mut response = Response::new(Body::from(commit.id));
         response.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static("text/plain"));
         return Ok(response);
     }
-    let accounts = api.accounts_by_email(&context, Emails::of([&commit])).await?;
+    let accounts = call.accounts_by_email(Emails::of([&commit])).await?;
     Ok(json::ok(Commit::new(commit, &accounts, &access.urls)?))
 }
 

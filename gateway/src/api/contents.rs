@@ -1,33 +1,27 @@
 //! Files and directories: read, and changed by one commit for each request.
 
-use axum::extract::State;
-use axum::response::Response;
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use ferrite_proto::git::{
-    ChangeFilesRequest, CommitIdentity, DeleteContentsRequest, FileChange, FileOperation, GetContentsRequest,
+    self, ChangeFilesRequest, CommitIdentity, DeleteContentsRequest, FileChange, FileOperation, GetContentsRequest,
     PutContentsRequest,
 };
 use ferrite_proto::operation;
 
-use super::access::Emails;
+use super::access::{Access, Emails};
+use super::call::{ApiCall, Authenticated, routes, with_timeout};
 use super::git_response::read_error;
-use super::state::ApiState;
-use crate::auth::{Authenticated, with_timeout};
 use crate::dto::{Commit, Content, Contents, EntryLocation, FileRemoved, FileWritten, FilesChanged, require};
 use crate::http::body::JsonBody;
-use crate::http::body_limits::{BodyPermit, MAX_FILE_BODY_BYTES, MAX_JSON_BYTES};
-use crate::http::error::ApiError;
+use crate::http::body_limits::{MAX_FILE_BODY_BYTES, MAX_JSON_BYTES};
+use crate::http::error::{ApiError, ApiResult};
 use crate::http::fields::FieldReader;
 use crate::http::json;
 use crate::http::path::RepoPath;
 use crate::http::query::Query;
-use crate::http::routes::routes;
 use crate::upstream::clients::LONG_CALL_DEADLINE;
 
-const MUST_BE_BASE64: &str = "must be base64 in the standard alphabet, with padding";
-
-routes! { ApiState:
+routes! {
     "/api/v1/repos/{owner}/{repo}/contents" =>
         get get as operation::GET_CONTENTS,
         put put as operation::PUT_CONTENTS,
@@ -39,91 +33,70 @@ routes! { ApiState:
         delete remove as operation::DELETE_CONTENTS;
 }
 
-async fn get(
-    State(api): State<ApiState>,
-    Authenticated(context): Authenticated,
-    path: RepoPath,
-    query: Query,
-) -> Result<Response, ApiError> {
-    let access = api.access(&context, &path, operation::GET_CONTENTS).await?;
+async fn get(Authenticated(call): Authenticated, path: RepoPath, query: Query) -> ApiResult {
+    let access = call.access(&path, operation::GET_CONTENTS).await?;
     let requested_ref = query.bytes("ref").filter(|revision| !revision.is_empty());
     let revision = requested_ref.clone().unwrap_or_default();
     let request = GetContentsRequest { repository_id: access.id, revision, path: path.rest };
-    let answer = api.clients.git().get_contents(context.request_with_grant(&access.grant, request)).await;
+    let answer = call.clients.git().get_contents(call.request_with_grant(&access.grant, request)).await;
     Ok(json::ok(Contents::new(answer.map_err(read_error)?.into_inner(), &access.urls, requested_ref)?))
 }
 
-async fn put(
-    State(api): State<ApiState>,
-    Authenticated(context): Authenticated,
-    path: RepoPath,
-    body: JsonBody,
-) -> Result<Response, ApiError> {
-    let access = api.access(&context, &path, operation::PUT_CONTENTS).await?;
-    let fields = body.fields(&api.body_limits, MAX_FILE_BODY_BYTES).await?;
-    let (request, _permit) = decode(fields, access.id, path.rest)?;
+async fn put(Authenticated(call): Authenticated, path: RepoPath, body: JsonBody) -> ApiResult {
+    let access = call.access(&path, operation::PUT_CONTENTS).await?;
+    let decode = |fields: &mut FieldReader| decode(fields, access.id, path.rest);
+    let (request, _permit) = body.decode(&call.body_limits, MAX_FILE_BODY_BYTES, decode).await?;
     let requested_ref = Some(request.branch.clone()).filter(|branch| !branch.is_empty());
-    let request = with_timeout(context.request_with_grant(&access.grant, request), LONG_CALL_DEADLINE);
-    let answer = api.clients.git().put_contents(request).await.map_err(write_error)?.into_inner();
-    let commit = require(answer.commit, "commit")?;
-    let accounts = api.accounts_by_email_beside_caller(&context, &access, Emails::of([&commit])).await?;
+    let request = with_timeout(call.request_with_grant(&access.grant, request), LONG_CALL_DEADLINE);
+    let answer = call.clients.git().put_contents(request).await.map_err(write_error)?.into_inner();
+    let commit = convert_commit(&call, &access, answer.commit).await?;
     let requested_ref = requested_ref.as_deref().map(str::as_bytes);
     let location = EntryLocation { urls: &access.urls, display_ref: &answer.branch, requested_ref };
-    Ok(json::created(FileWritten {
-        content: Content::new(require(answer.entry, "entry")?, &location)?,
-        commit: Commit::new(commit, &accounts, &access.urls)?,
-    }))
+    Ok(json::created(FileWritten { content: Content::new(require(answer.entry, "entry")?, &location)?, commit }))
 }
 
-async fn remove(
-    State(api): State<ApiState>,
-    Authenticated(context): Authenticated,
-    path: RepoPath,
-    body: JsonBody,
-) -> Result<Response, ApiError> {
-    let access = api.access(&context, &path, operation::DELETE_CONTENTS).await?;
-    let mut fields = body.fields(&api.body_limits, MAX_JSON_BYTES).await?;
-    let commit = CommitFields::read(&mut fields);
-    let expected_blob_id = fields.text_or_empty("sha");
-    require_path(&mut fields, &path.rest);
-    let _permit = fields.finish()?;
-    let request = DeleteContentsRequest {
-        repository_id: access.id,
-        path: path.rest,
-        message: commit.message,
-        branch: commit.branch,
-        expected_blob_id,
-        author: commit.author,
-        committer: commit.committer,
+async fn remove(Authenticated(call): Authenticated, path: RepoPath, body: JsonBody) -> ApiResult {
+    let access = call.access(&path, operation::DELETE_CONTENTS).await?;
+    let decode = |fields: &mut FieldReader| {
+        let commit = CommitFields::read(fields);
+        let expected_blob_id = fields.text_or_empty("sha");
+        require_path(fields, &path.rest);
+        DeleteContentsRequest {
+            repository_id: access.id,
+            path: path.rest,
+            message: commit.message,
+            branch: commit.branch,
+            expected_blob_id,
+            author: commit.author,
+            committer: commit.committer,
+        }
     };
-    let request = with_timeout(context.request_with_grant(&access.grant, request), LONG_CALL_DEADLINE);
-    let answer = api.clients.git().delete_contents(request).await?.into_inner();
-    let commit = require(answer.commit, "commit")?;
-    let accounts = api.accounts_by_email_beside_caller(&context, &access, Emails::of([&commit])).await?;
-    Ok(json::ok(FileRemoved { content: None, commit: Commit::new(commit, &accounts, &access.urls)? }))
+    let (request, _permit) = body.decode(&call.body_limits, MAX_JSON_BYTES, decode).await?;
+    let request = with_timeout(call.request_with_grant(&access.grant, request), LONG_CALL_DEADLINE);
+    let answer = call.clients.git().delete_contents(request).await?.into_inner();
+    let commit = convert_commit(&call, &access, answer.commit).await?;
+    Ok(json::ok(FileRemoved { content: None, commit }))
 }
 
-async fn change(
-    State(api): State<ApiState>,
-    Authenticated(context): Authenticated,
-    path: RepoPath,
-    body: JsonBody,
-) -> Result<Response, ApiError> {
-    let access = api.access(&context, &path, operation::CHANGE_FILES).await?;
-    let fields = body.fields(&api.body_limits, MAX_FILE_BODY_BYTES).await?;
-    let (request, _permit) = decode_changes(fields, access.id)?;
+async fn change(Authenticated(call): Authenticated, path: RepoPath, body: JsonBody) -> ApiResult {
+    let access = call.access(&path, operation::CHANGE_FILES).await?;
+    let decode = |fields: &mut FieldReader| decode_changes(fields, access.id);
+    let (request, _permit) = body.decode(&call.body_limits, MAX_FILE_BODY_BYTES, decode).await?;
     let requested_ref = [&request.new_branch, &request.branch].into_iter().find(|name| !name.is_empty()).cloned();
-    let request = with_timeout(context.request_with_grant(&access.grant, request), LONG_CALL_DEADLINE);
-    let answer = api.clients.git().change_files(request).await.map_err(write_error)?.into_inner();
-    let commit = require(answer.commit, "commit")?;
-    let accounts = api.accounts_by_email_beside_caller(&context, &access, Emails::of([&commit])).await?;
+    let request = with_timeout(call.request_with_grant(&access.grant, request), LONG_CALL_DEADLINE);
+    let answer = call.clients.git().change_files(request).await.map_err(write_error)?.into_inner();
+    let commit = convert_commit(&call, &access, answer.commit).await?;
     let requested_ref = requested_ref.as_deref().map(str::as_bytes);
     let location = EntryLocation { urls: &access.urls, display_ref: &answer.branch, requested_ref };
     let files = answer.entries.into_iter().map(|entry| Content::new(entry, &location));
-    Ok(json::created(FilesChanged {
-        files: files.collect::<Result<_, _>>()?,
-        commit: Commit::new(commit, &accounts, &access.urls)?,
-    }))
+    Ok(json::created(FilesChanged { files: files.collect::<Result<_, _>>()?, commit }))
+}
+
+/// Converts the commit of a response, with its accounts.
+async fn convert_commit(call: &ApiCall, access: &Access, commit: Option<git::Commit>) -> Result<Commit, ApiError> {
+    let commit = require(commit, "commit")?;
+    let accounts = call.accounts_by_email_beside_caller(access, Emails::of([&commit])).await?;
+    Ok(Commit::new(commit, &accounts, &access.urls)?)
 }
 
 /// Converts a status of git-svc. A message that is too long for git-svc has a file that is too large.
@@ -164,21 +137,13 @@ fn require_path(fields: &mut FieldReader, path: &[u8]) {
     }
 }
 
-fn decode(
-    mut fields: FieldReader,
-    repository_id: i64,
-    path: Vec<u8>,
-) -> Result<(PutContentsRequest, BodyPermit), ApiError> {
-    let commit = CommitFields::read(&mut fields);
+fn decode(fields: &mut FieldReader, repository_id: i64, path: Vec<u8>) -> PutContentsRequest {
+    let commit = CommitFields::read(fields);
     let encoded = fields.required("content");
     let expected_blob_id = fields.text_or_empty("sha");
-    let content = decode_base64(encoded).unwrap_or_else(|| {
-        fields.add_error("content", "invalid", MUST_BE_BASE64);
-        Vec::new()
-    });
-    require_path(&mut fields, &path);
-    let permit = fields.finish()?;
-    let request = PutContentsRequest {
+    let content = content(fields, encoded).unwrap_or_default();
+    require_path(fields, &path);
+    PutContentsRequest {
         repository_id,
         path,
         content: content.into(),
@@ -187,25 +152,21 @@ fn decode(
         expected_blob_id,
         author: commit.author,
         committer: commit.committer,
-    };
-    Ok((request, permit))
+    }
 }
 
-fn decode_changes(mut fields: FieldReader, repository_id: i64) -> Result<(ChangeFilesRequest, BodyPermit), ApiError> {
-    let commit = CommitFields::read(&mut fields);
+fn decode_changes(fields: &mut FieldReader, repository_id: i64) -> ChangeFilesRequest {
+    let commit = CommitFields::read(fields);
     let new_branch = fields.text_or_empty("new_branch");
-    let files = fields.required_objects("files", file);
-    let permit = fields.finish()?;
-    let request = ChangeFilesRequest {
+    ChangeFilesRequest {
         repository_id,
         branch: commit.branch,
         new_branch,
         message: commit.message,
         author: commit.author,
         committer: commit.committer,
-        files,
-    };
-    Ok((request, permit))
+        files: fields.required_objects("files", file),
+    }
 }
 
 fn file(fields: &mut FieldReader) -> FileChange {
@@ -222,13 +183,7 @@ fn file(fields: &mut FieldReader) -> FileChange {
             FileOperation::Unspecified
         }
     };
-    let content = fields.optional_text("content").and_then(|encoded| {
-        let content = decode_base64(encoded);
-        if content.is_none() {
-            fields.add_error("content", "invalid", MUST_BE_BASE64);
-        }
-        content
-    });
+    let content = fields.optional_text("content").and_then(|encoded| content(fields, encoded));
     FileChange {
         path: fields.required_non_empty("path").into_bytes(),
         operation: operation.into(),
@@ -236,6 +191,15 @@ fn file(fields: &mut FieldReader) -> FileChange {
         content: content.map(Into::into),
         expected_blob_id: fields.text_or_empty("sha"),
     }
+}
+
+/// Returns the content of a file, or notes a mistake in its field.
+fn content(fields: &mut FieldReader, encoded: String) -> Option<Vec<u8>> {
+    let content = decode_base64(encoded);
+    if content.is_none() {
+        fields.add_error("content", "invalid", "must be base64 in the standard alphabet, with padding");
+    }
+    content
 }
 
 /// Decodes base64, with or without line breaks.

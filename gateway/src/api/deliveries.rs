@@ -1,26 +1,22 @@
 //! Deliveries of webhooks: the log, repeated deliveries and tests. An extension of this API.
 
-use axum::extract::State;
-use axum::response::Response;
 use ferrite_proto::hook::{
     DeliveryStatus, GetDeliveryRequest, ListDeliveriesRequest, RedeliverRequest, ReplayDeliveriesRequest,
     TestHookRequest,
 };
 use ferrite_proto::operation;
 
-use super::access::PermissionCheck;
+use super::call::{Authenticated, routes};
 use super::hook_owner::HookOwnerPath;
-use super::state::ApiState;
 use super::tracker::{list_headers, value};
-use crate::auth::{Authenticated, RequestContext};
 use crate::dto::{Delivery, DeliveryWithAttempts, ReplayCount, require};
 use crate::http::body::JsonBody;
-use crate::http::error::ApiError;
+use crate::http::error::{ApiError, ApiResult};
 use crate::http::json;
 use crate::http::page::{Page, PageLimits};
 use crate::http::path::Params;
 use crate::http::query::Query;
-use crate::http::routes::{administrator, organization, routes};
+use crate::http::routes::{administrator, organization};
 
 const STATUSES: [(&str, DeliveryStatus); 5] = [
     ("pending", DeliveryStatus::Pending),
@@ -30,7 +26,7 @@ const STATUSES: [(&str, DeliveryStatus); 5] = [
     ("cancelled", DeliveryStatus::Cancelled),
 ];
 
-routes! { ApiState:
+routes! {
     "/api/v1/repos/{owner}/{repo}/hooks/{id}/deliveries" => get list as operation::LIST_DELIVERIES;
     "/api/v1/repos/{owner}/{repo}/hooks/{id}/deliveries/{delivery}" => get get as operation::GET_DELIVERY;
     "/api/v1/repos/{owner}/{repo}/hooks/{id}/deliveries/{delivery}/redeliver" => post redeliver as operation::REDELIVER;
@@ -49,22 +45,18 @@ routes! { ApiState:
     "/api/v1/admin/hooks/{id}/test" => post test as administrator(operation::TEST_HOOK);
 }
 
-async fn list(
-    State(api): State<ApiState>,
-    Authenticated(context): Authenticated,
-    path: HookOwnerPath,
-    params: Params,
-    query: Query,
-) -> Result<Response, ApiError> {
-    let access = api.hook_access(&context, &path, operation::LIST_DELIVERIES).await?;
-    let page = query.page(PageLimits::DELIVERIES);
-    let request = match decode(&query, params.id("id"), page) {
-        Ok(request) => ListDeliveriesRequest { owner: access.owner(), ..request },
-        Err(error) => return Err(after_permission(&api, &context, &path, error).await),
+async fn list(Authenticated(call): Authenticated, path: HookOwnerPath, params: Params, query: Query) -> ApiResult {
+    let access = call.hook_access(&path, operation::LIST_DELIVERIES).await?;
+    let page = query.page(PageLimits::EXTENSION_LIST);
+    let filters = decode(&query, params.id("id"), page);
+    let filters = match path.left_check(operation::LIST_DELIVERIES) {
+        Some(check) => call.after_permission(check, filters).await?,
+        None => filters?,
     };
-    let answer = api.clients.deliveries().list_deliveries(access.request(&context, request)).await?.into_inner();
+    let request = ListDeliveriesRequest { owner: access.owner(), ..filters };
+    let answer = call.clients.deliveries().list_deliveries(access.request(&call, request)).await?.into_inner();
     let deliveries = answer.deliveries.into_iter().map(Delivery::new).collect::<Result<Vec<_>, _>>()?;
-    let headers = list_headers(&query, page, answer.total_count, answer.is_partial, &api.links);
+    let headers = list_headers(&query, page, answer.total_count, answer.is_partial, &call.links);
     Ok(json::page(deliveries, headers))
 }
 
@@ -91,52 +83,24 @@ fn decode(query: &Query, hook_id: i64, page: Page) -> Result<ListDeliveriesReque
     })
 }
 
-/// Returns the error of a caller without permission instead of `error`. That of a repository was checked before.
-async fn after_permission(api: &ApiState, context: &RequestContext, path: &HookOwnerPath, error: ApiError) -> ApiError {
-    let check = PermissionCheck::of(operation::LIST_DELIVERIES);
-    match path {
-        HookOwnerPath::Repository(_) => error,
-        HookOwnerPath::Organization(name) => {
-            api.prefer_permission_error(context, check.on_organization(name), error).await
-        }
-        HookOwnerPath::Site => api.prefer_permission_error(context, check.by_administrator(true), error).await,
-    }
-}
-
-async fn get(
-    State(api): State<ApiState>,
-    Authenticated(context): Authenticated,
-    path: HookOwnerPath,
-    params: Params,
-) -> Result<Response, ApiError> {
-    let access = api.hook_access(&context, &path, operation::GET_DELIVERY).await?;
+async fn get(Authenticated(call): Authenticated, path: HookOwnerPath, params: Params) -> ApiResult {
+    let access = call.hook_access(&path, operation::GET_DELIVERY).await?;
     let request =
         GetDeliveryRequest { owner: access.owner(), hook_id: params.id("id"), delivery_id: params.name("delivery") };
-    let answer = api.clients.deliveries().get_delivery(access.request(&context, request)).await?.into_inner();
+    let answer = call.clients.deliveries().get_delivery(access.request(&call, request)).await?.into_inner();
     Ok(json::ok(DeliveryWithAttempts::new(require(answer.delivery, "delivery")?, answer.attempts)?))
 }
 
-async fn redeliver(
-    State(api): State<ApiState>,
-    Authenticated(context): Authenticated,
-    path: HookOwnerPath,
-    params: Params,
-) -> Result<Response, ApiError> {
-    let access = api.hook_access(&context, &path, operation::REDELIVER).await?;
+async fn redeliver(Authenticated(call): Authenticated, path: HookOwnerPath, params: Params) -> ApiResult {
+    let access = call.hook_access(&path, operation::REDELIVER).await?;
     let request =
         RedeliverRequest { owner: access.owner(), hook_id: params.id("id"), delivery_id: params.name("delivery") };
-    let answer = api.clients.deliveries().redeliver(access.request(&context, request)).await?.into_inner();
+    let answer = call.clients.deliveries().redeliver(access.request(&call, request)).await?.into_inner();
     Ok(json::accepted(Delivery::new(require(answer.delivery, "delivery")?)?))
 }
 
-async fn replay(
-    State(api): State<ApiState>,
-    Authenticated(context): Authenticated,
-    path: HookOwnerPath,
-    params: Params,
-    body: JsonBody,
-) -> Result<Response, ApiError> {
-    let decode = api.hook_body(&context, &path, operation::REPLAY_DELIVERIES, body, |fields| ReplayDeliveriesRequest {
+async fn replay(Authenticated(call): Authenticated, path: HookOwnerPath, params: Params, body: JsonBody) -> ApiResult {
+    let decode = call.hook_body(&path, operation::REPLAY_DELIVERIES, body, |fields| ReplayDeliveriesRequest {
         owner: None,
         hook_id: params.id("id"),
         from_time: fields.optional_time("from"),
@@ -145,18 +109,13 @@ async fn replay(
     });
     let (access, request) = decode.await?;
     let request = ReplayDeliveriesRequest { owner: access.owner(), ..request };
-    let answer = api.clients.deliveries().replay_deliveries(access.request(&context, request)).await?.into_inner();
+    let answer = call.clients.deliveries().replay_deliveries(access.request(&call, request)).await?.into_inner();
     Ok(json::accepted(ReplayCount { count: answer.count }))
 }
 
-async fn test(
-    State(api): State<ApiState>,
-    Authenticated(context): Authenticated,
-    path: HookOwnerPath,
-    params: Params,
-) -> Result<Response, ApiError> {
-    let access = api.hook_access(&context, &path, operation::TEST_HOOK).await?;
+async fn test(Authenticated(call): Authenticated, path: HookOwnerPath, params: Params) -> ApiResult {
+    let access = call.hook_access(&path, operation::TEST_HOOK).await?;
     let request = TestHookRequest { owner: access.owner(), hook_id: params.id("id") };
-    let answer = api.clients.deliveries().test_hook(access.request(&context, request)).await?.into_inner();
+    let answer = call.clients.deliveries().test_hook(access.request(&call, request)).await?.into_inner();
     Ok(json::accepted(Delivery::new(require(answer.delivery, "delivery")?)?))
 }

@@ -6,7 +6,6 @@ use std::convert::Infallible;
 use std::time::Duration;
 
 use axum::body::Body;
-use axum::extract::State;
 use axum::http::header::{ACCEPT, CACHE_CONTROL, CONTENT_TYPE};
 use axum::http::{HeaderMap, HeaderValue};
 use axum::response::Response;
@@ -16,14 +15,12 @@ use ferrite_proto::operation;
 use futures_util::stream;
 use tokio::time::Instant;
 
-use super::state::ApiState;
-use crate::auth::{Authenticated, RequestContext};
+use super::call::{ApiCall, Authenticated, routes};
 use crate::dto::{FeedEvent, FeedPage};
-use crate::http::error::ApiError;
+use crate::http::error::{ApiError, ApiResult};
 use crate::http::json;
 use crate::http::path::RepoPath;
 use crate::http::query::Query;
-use crate::http::routes::routes;
 
 /// Events of a page, by default and at most.
 const DEFAULT_PAGE_EVENTS: i64 = 50;
@@ -37,30 +34,23 @@ const LAST_EVENT_ID: &str = "last-event-id";
 /// A comment, by which clients and proxies see that the stream lives.
 const KEEP_ALIVE: &str = ": \n\n";
 
-routes! { ApiState:
+routes! {
     "/api/v1/repos/{owner}/{repo}/events" => get list as operation::LIST_EVENTS;
 }
 
 /// The feed of one request.
 struct FeedReader {
-    api: ApiState,
-    context: RequestContext,
+    call: ApiCall,
     path: RepoPath,
     after: String,
 }
 
-async fn list(
-    State(api): State<ApiState>,
-    Authenticated(context): Authenticated,
-    path: RepoPath,
-    headers: HeaderMap,
-    query: Query,
-) -> Result<Response, ApiError> {
+async fn list(Authenticated(call): Authenticated, path: RepoPath, headers: HeaderMap, query: Query) -> ApiResult {
     let accepts = headers.get_all(ACCEPT).iter().filter_map(|value| value.to_str().ok());
     let is_stream = accepts.flat_map(|value| value.split(',')).any(|one| {
         one.split(';').next().is_some_and(|media_type| media_type.trim().eq_ignore_ascii_case(EVENT_STREAM))
     });
-    let mut reader = FeedReader { api, context, path, after: query.filter("after") };
+    let mut reader = FeedReader { call, path, after: query.filter("after") };
     if is_stream {
         if let Some(last) = headers.get(LAST_EVENT_ID).and_then(|value| value.to_str().ok()) {
             last.clone_into(&mut reader.after);
@@ -72,7 +62,7 @@ async fn list(
     let deadline = Instant::now() + Duration::from_secs(wait);
     let page = loop {
         let page = reader.page(limit, deadline.saturating_duration_since(Instant::now())).await?;
-        if !page.events.is_empty() || Instant::now() >= deadline || reader.api.life.is_stopping() {
+        if !page.events.is_empty() || Instant::now() >= deadline || reader.call.life.is_stopping() {
             break page;
         }
     };
@@ -83,8 +73,8 @@ async fn list(
 impl FeedReader {
     /// Returns the next page after a check of the permission. Waits at most [`MAX_CALL_WAIT`] for an event.
     async fn page(&self, limit: i64, wait: Duration) -> Result<ListEventsResponse, ApiError> {
-        let access = self.api.access(&self.context, &self.path, operation::LIST_EVENTS).await?;
-        let wait = if self.api.life.is_stopping() { Duration::ZERO } else { wait.min(MAX_CALL_WAIT) };
+        let access = self.call.access(&self.path, operation::LIST_EVENTS).await?;
+        let wait = if self.call.life.is_stopping() { Duration::ZERO } else { wait.min(MAX_CALL_WAIT) };
         // Rounded up, so that the last call of a wait is not one of zero seconds over and over.
         let wait_seconds = wait.as_millis().div_ceil(1000);
         let request = ListEventsRequest {
@@ -93,12 +83,12 @@ impl FeedReader {
             limit: i32::try_from(limit).unwrap_or(i32::MAX),
             wait_seconds: i32::try_from(wait_seconds).unwrap_or(i32::MAX),
         };
-        let request = self.context.request_with_grant(&access.grant, request);
-        Ok(self.api.clients.feeds().list_events(request).await?.into_inner())
+        let request = self.call.request_with_grant(&access.grant, request);
+        Ok(self.call.clients.feeds().list_events(request).await?.into_inner())
     }
 
     /// Returns the feed as server-sent events. It ends when a page fails; the client then connects again and resumes after the last event.
-    async fn stream(self) -> Result<Response, ApiError> {
+    async fn stream(self) -> ApiResult {
         // The status is that of the first page.
         let first = self.page(MAX_PAGE_EVENTS, Duration::ZERO).await?;
         let pages = stream::unfold(Some((self, Some(first))), |state| async move {
@@ -120,7 +110,7 @@ impl FeedReader {
     /// Returns the next page of a stream; `None` when the stream ends.
     async fn next_page(&self) -> Option<ListEventsResponse> {
         tokio::select! {
-            () = self.api.life.stopping() => None,
+            () = self.call.life.stopping() => None,
             page = self.page(MAX_PAGE_EVENTS, MAX_CALL_WAIT) => page.ok(),
         }
     }

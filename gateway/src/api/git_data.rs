@@ -1,6 +1,5 @@
 //! Objects and refs of git: tags, trees, blobs, refs and annotated tags.
 
-use axum::extract::State;
 use axum::response::Response;
 use ferrite_proto::error::reason;
 use ferrite_proto::git::{
@@ -9,18 +8,16 @@ use ferrite_proto::git::{
 use ferrite_proto::operation;
 
 use super::access::Emails;
+use super::call::{ApiCall, Authenticated, routes};
 use super::git_response::read_error;
-use super::state::ApiState;
-use crate::auth::{Authenticated, RequestContext};
 use crate::dto::{Blob, Ref, Tag, TagObject, Tree, require};
-use crate::http::error::ApiError;
+use crate::http::error::{ApiError, ApiResult};
 use crate::http::json;
 use crate::http::page::PageLimits;
 use crate::http::path::RepoPath;
 use crate::http::query::Query;
-use crate::http::routes::routes;
 
-routes! { ApiState:
+routes! {
     "/api/v1/repos/{owner}/{repo}/tags" => get tags as operation::LIST_TAGS;
     "/api/v1/repos/{owner}/{repo}/git/trees/{*sha}" => get tree as operation::GET_TREE;
     "/api/v1/repos/{owner}/{repo}/git/blobs/{sha}" => get blob as operation::GET_BLOB;
@@ -40,81 +37,52 @@ fn object_id(path: &RepoPath, kind: &[u8]) -> String {
     String::from_utf8_lossy(&path_after(path, kind)).into_owned()
 }
 
-async fn tags(
-    State(api): State<ApiState>,
-    Authenticated(context): Authenticated,
-    path: RepoPath,
-    query: Query,
-) -> Result<Response, ApiError> {
-    let access = api.access(&context, &path, operation::LIST_TAGS).await?;
+async fn tags(Authenticated(call): Authenticated, path: RepoPath, query: Query) -> ApiResult {
+    let access = call.access(&path, operation::LIST_TAGS).await?;
     let page = query.page(PageLimits::WHOLE_LIST);
     let request = ListTagsRequest { repository_id: access.id, page: page.number, page_size: page.size };
-    let answer =
-        api.clients.git_data().list_tags(context.request_with_grant(&access.grant, request)).await?.into_inner();
+    let answer = call.clients.git_data().list_tags(call.request_with_grant(&access.grant, request)).await?.into_inner();
     let emails = Emails::of(answer.tags.iter().filter_map(|tag| tag.commit.as_ref()));
-    let accounts = api.accounts_by_email(&context, emails).await?;
+    let accounts = call.accounts_by_email(emails).await?;
     let tags = answer.tags.into_iter().map(|tag| Tag::new(tag, &accounts, &access.urls));
     let tags = tags.collect::<Result<Vec<_>, _>>()?;
-    Ok(json::page_of_texts(tags, query.headers(page, answer.total_count, &api.links)))
+    Ok(json::page_of_texts(tags, query.headers(page, answer.total_count, &call.links)))
 }
 
-async fn tree(
-    State(api): State<ApiState>,
-    Authenticated(context): Authenticated,
-    path: RepoPath,
-    query: Query,
-) -> Result<Response, ApiError> {
-    let access = api.access(&context, &path, operation::GET_TREE).await?;
+async fn tree(Authenticated(call): Authenticated, path: RepoPath, query: Query) -> ApiResult {
+    let access = call.access(&path, operation::GET_TREE).await?;
     let is_recursive = query.text("recursive").is_some_and(|value| matches!(value.as_str(), "1" | "true"));
     let request = GetTreeRequest { repository_id: access.id, tree_ish: path_after(&path, b"trees"), is_recursive };
-    let answer = api.clients.git_data().get_tree(context.request_with_grant(&access.grant, request)).await;
+    let answer = call.clients.git_data().get_tree(call.request_with_grant(&access.grant, request)).await;
     Ok(json::ok_with_parts(Tree::new(answer.map_err(read_error)?.into_inner(), &access.urls)?))
 }
 
-async fn blob(
-    State(api): State<ApiState>,
-    Authenticated(context): Authenticated,
-    path: RepoPath,
-) -> Result<Response, ApiError> {
-    let access = api.access(&context, &path, operation::GET_BLOB).await?;
+async fn blob(Authenticated(call): Authenticated, path: RepoPath) -> ApiResult {
+    let access = call.access(&path, operation::GET_BLOB).await?;
     let request = GetBlobRequest { repository_id: access.id, blob_id: object_id(&path, b"blobs") };
-    let answer = api.clients.git_data().get_blob(context.request_with_grant(&access.grant, request)).await;
+    let answer = call.clients.git_data().get_blob(call.request_with_grant(&access.grant, request)).await;
     Ok(json::ok(Blob::new(answer.map_err(read_error)?.into_inner(), &access.urls)))
 }
 
-async fn tag_object(
-    State(api): State<ApiState>,
-    Authenticated(context): Authenticated,
-    path: RepoPath,
-) -> Result<Response, ApiError> {
-    let access = api.access(&context, &path, operation::GET_TAG_OBJECT).await?;
+async fn tag_object(Authenticated(call): Authenticated, path: RepoPath) -> ApiResult {
+    let access = call.access(&path, operation::GET_TAG_OBJECT).await?;
     let request = GetTagObjectRequest { repository_id: access.id, tag_id: object_id(&path, b"tags") };
-    let answer = api.clients.git_data().get_tag_object(context.request_with_grant(&access.grant, request)).await;
+    let answer = call.clients.git_data().get_tag_object(call.request_with_grant(&access.grant, request)).await;
     Ok(json::ok(TagObject::new(answer.map_err(read_error)?.into_inner(), &access.urls)?))
 }
 
-async fn refs(
-    State(api): State<ApiState>,
-    Authenticated(context): Authenticated,
-    path: RepoPath,
-    query: Query,
-) -> Result<Response, ApiError> {
-    let (list, _) = list(&api, &context, &path, &query, Vec::new()).await?;
+async fn refs(Authenticated(call): Authenticated, path: RepoPath, query: Query) -> ApiResult {
+    let (list, _) = list(&call, &path, &query, Vec::new()).await?;
     Ok(list)
 }
 
 /// Handles a full name of a ref: returns the ref of that name, or else the refs whose names begin with it.
-async fn named_refs(
-    State(api): State<ApiState>,
-    Authenticated(context): Authenticated,
-    path: RepoPath,
-    query: Query,
-) -> Result<Response, ApiError> {
-    let access = api.access(&context, &path, operation::GET_REF).await?;
+async fn named_refs(Authenticated(call): Authenticated, path: RepoPath, query: Query) -> ApiResult {
+    let access = call.access(&path, operation::GET_REF).await?;
     // The rest of the path begins with `refs/`, as full names do.
     let name = path.rest.clone();
     let request = GetRefRequest { repository_id: access.id, name: name.clone() };
-    match api.clients.git_data().get_ref(context.request_with_grant(&access.grant, request)).await {
+    match call.clients.git_data().get_ref(call.request_with_grant(&access.grant, request)).await {
         Ok(answer) => {
             let reference = require(answer.into_inner().reference, "reference")?;
             return Ok(json::ok(Ref::new(reference, &access.urls)?));
@@ -122,24 +90,17 @@ async fn named_refs(
         Err(status) if reason(&status).as_deref() == Some("REF_NOT_FOUND") => {}
         Err(status) => return Err(status.into()),
     }
-    let (list, total) = list(&api, &context, &path, &query, name).await?;
+    let (list, total) = list(&call, &path, &query, name).await?;
     if total == 0 { Err(ApiError::not_found("reference does not exist")) } else { Ok(list) }
 }
 
 /// Returns a page of the refs whose full names begin with `prefix`, and their total number.
-async fn list(
-    api: &ApiState,
-    context: &RequestContext,
-    path: &RepoPath,
-    query: &Query,
-    prefix: Vec<u8>,
-) -> Result<(Response, i64), ApiError> {
-    let access = api.access(context, path, operation::LIST_REFS).await?;
+async fn list(call: &ApiCall, path: &RepoPath, query: &Query, prefix: Vec<u8>) -> Result<(Response, i64), ApiError> {
+    let access = call.access(path, operation::LIST_REFS).await?;
     let page = query.page(PageLimits::WHOLE_LIST);
     let request = ListRefsRequest { repository_id: access.id, prefix, page: page.number, page_size: page.size };
-    let answer =
-        api.clients.git_data().list_refs(context.request_with_grant(&access.grant, request)).await?.into_inner();
+    let answer = call.clients.git_data().list_refs(call.request_with_grant(&access.grant, request)).await?.into_inner();
     let refs = answer.references.into_iter().map(|reference| Ref::new(reference, &access.urls));
     let refs = refs.collect::<Result<Vec<_>, _>>()?;
-    Ok((json::page(refs, query.headers(page, answer.total_count, &api.links)), answer.total_count))
+    Ok((json::page(refs, query.headers(page, answer.total_count, &call.links)), answer.total_count))
 }

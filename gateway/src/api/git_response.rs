@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use axum::body::Body;
-use axum::http::header::{ACCEPT_RANGES, CONTENT_LENGTH, CONTENT_RANGE, ETAG, HeaderName};
+use axum::http::header::{ACCEPT_RANGES, CONTENT_DISPOSITION, CONTENT_LENGTH, CONTENT_RANGE, ETAG, HeaderName};
 use axum::http::response::Parts;
 use axum::http::{HeaderMap, HeaderValue, Request, Response, StatusCode};
 use axum::response::IntoResponse;
@@ -13,8 +13,8 @@ use hyper::body::Incoming;
 use tonic::Status;
 
 use super::access::Access;
-use super::state::ApiState;
-use crate::http::error::ApiError;
+use super::call::ApiCall;
+use crate::http::error::{ApiError, ApiResult};
 use crate::upstream::client_headers::ClientHeaders;
 use crate::upstream::git_client::{GitClientError, GitHttpClient, reason_of};
 use crate::upstream::reauthorize::Revoked;
@@ -50,14 +50,14 @@ pub(super) fn git_request(
 /// # Errors
 /// 503 when git-svc does not respond in time, and the error of a caller that lost its access meanwhile.
 pub(super) async fn send_guarded(
-    api: &ApiState,
+    call: &ApiCall,
     access: &Access,
     request: Request<Body>,
     timeout: Duration,
 ) -> Result<(Response<Incoming>, Revoked), ApiError> {
-    let mut revoked = api.reauthorizer.until_revoked(access.reauthorization.clone());
+    let mut revoked = call.reauthorizer.until_revoked(access.reauthorization.clone());
     let response = tokio::select! {
-        response = tokio::time::timeout(timeout, send(&api.git_client, request)) => response,
+        response = tokio::time::timeout(timeout, send(&call.git_client, request)) => response,
         status = &mut revoked => return Err(status.into()),
     };
     Ok((response.map_err(|_| ApiError::unavailable())??, revoked))
@@ -114,7 +114,7 @@ pub(super) fn response_without_file(
     upstream: &Response<Incoming>,
     not_found: &'static str,
     out_of_range: &'static str,
-) -> Result<Response<Body>, ApiError> {
+) -> ApiResult {
     let (mut response, name) = match upstream.status() {
         StatusCode::NOT_MODIFIED => (StatusCode::NOT_MODIFIED.into_response(), ETAG),
         status @ StatusCode::RANGE_NOT_SATISFIABLE => {
@@ -138,6 +138,13 @@ where
     copy_headers(&upstream.headers, &[CONTENT_LENGTH, CONTENT_RANGE, ETAG], headers);
     headers.insert(ACCEPT_RANGES, HeaderValue::from_static("bytes"));
     response
+}
+
+/// Adds the `Content-Disposition` of a download.
+pub(super) fn insert_content_disposition(headers: &mut HeaderMap, name: &[u8]) {
+    if let Ok(value) = HeaderValue::try_from(content_disposition(name)) {
+        headers.insert(CONTENT_DISPOSITION, value);
+    }
 }
 
 /// Returns the `Content-Disposition` of a download (RFC 6266): an ASCII name, and the exact one in `filename*` if they differ.

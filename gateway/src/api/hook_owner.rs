@@ -5,13 +5,12 @@
 
 use std::convert::Infallible;
 
-use axum::extract::{FromRequestParts, MatchedPath};
+use axum::extract::FromRequestParts;
 use axum::http::request::Parts;
 use ferrite_proto::hook::{HookOwner, hook_owner};
 
 use super::access::PermissionCheck;
-use super::state::ApiState;
-use crate::auth::RequestContext;
+use super::call::ApiCall;
 use crate::http::body::JsonBody;
 use crate::http::body_limits::MAX_JSON_BYTES;
 use crate::http::error::ApiError;
@@ -31,16 +30,22 @@ impl<S: Send + Sync> FromRequestParts<S> for HookOwnerPath {
     type Rejection = Infallible;
 
     async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Self, Infallible> {
-        let template = parts.extensions.get::<MatchedPath>().map(|template| template.as_str().to_owned());
-        let template = template.unwrap_or_default();
-        if template.starts_with("/api/v1/repos/") {
+        let params = Params::from_request_parts(parts, state).await?;
+        if params.optional_name("repo").is_some() {
             return RepoPath::from_request_parts(parts, state).await.map(Self::Repository);
         }
-        if template.starts_with("/api/v1/orgs/") {
-            let params = Params::from_request_parts(parts, state).await?;
-            return Ok(Self::Organization(params.name("org")));
+        Ok(params.optional_name("org").map_or(Self::Site, Self::Organization))
+    }
+}
+
+impl HookOwnerPath {
+    /// Returns the check of the caller's permission that [`ApiCall::hook_access`] leaves to hook-svc.
+    pub(crate) fn left_check(&self, operation: &str) -> Option<PermissionCheck> {
+        match self {
+            Self::Repository(_) => None,
+            Self::Organization(name) => Some(PermissionCheck::of(operation).on_organization(name)),
+            Self::Site => Some(PermissionCheck::of(operation).by_administrator(true)),
         }
-        Ok(Self::Site)
     }
 }
 
@@ -58,29 +63,24 @@ impl HookAccess {
     }
 
     /// Makes a call to hook-svc.
-    pub(crate) fn request<T>(&self, context: &RequestContext, message: T) -> tonic::Request<T> {
+    pub(crate) fn request<T>(&self, call: &ApiCall, message: T) -> tonic::Request<T> {
         match &self.grant {
-            Some(grant) => context.request_with_grant(grant, message),
-            None => context.request(message),
+            Some(grant) => call.request_with_grant(grant, message),
+            None => call.request(message),
         }
     }
 }
 
-impl ApiState {
+impl ApiCall {
     /// Resolves the owner of a path. For a repository that is the permission of the caller for `operation`; for other owners hook-svc
     /// checks it.
     ///
     /// # Errors
     /// 401, 403 or 404 of repo-svc.
-    pub(crate) async fn hook_access(
-        &self,
-        context: &RequestContext,
-        path: &HookOwnerPath,
-        operation: &str,
-    ) -> Result<HookAccess, ApiError> {
+    pub(crate) async fn hook_access(&self, path: &HookOwnerPath, operation: &str) -> Result<HookAccess, ApiError> {
         let (owner, grant) = match path {
             HookOwnerPath::Repository(path) => {
-                let access = self.access(context, path, operation).await?;
+                let access = self.access(path, operation).await?;
                 (hook_owner::Owner::RepositoryId(access.id), Some(access.grant))
             }
             HookOwnerPath::Organization(name) => (hook_owner::Owner::Organization(name.clone()), None),
@@ -95,24 +95,16 @@ impl ApiState {
     /// As [`Self::hook_access`]. For mistakes in the body, if the caller has the permission.
     pub(crate) async fn hook_body<T>(
         &self,
-        context: &RequestContext,
         path: &HookOwnerPath,
         operation: &str,
         body: JsonBody,
         decode: impl FnOnce(&mut FieldReader) -> T,
     ) -> Result<(HookAccess, T), ApiError> {
-        let access = self.hook_access(context, path, operation).await?;
-        let check = match path {
-            HookOwnerPath::Repository(_) => {
-                let mut fields = body.fields(&self.body_limits, MAX_JSON_BYTES).await?;
-                let decoded = decode(&mut fields);
-                let _permit = fields.finish()?;
-                return Ok((access, decoded));
-            }
-            HookOwnerPath::Organization(name) => PermissionCheck::of(operation).on_organization(name),
-            HookOwnerPath::Site => PermissionCheck::of(operation).by_administrator(true),
+        let access = self.hook_access(path, operation).await?;
+        let decoded = match path.left_check(operation) {
+            Some(check) => self.decode_body(check, body, decode).await?,
+            None => body.decode(&self.body_limits, MAX_JSON_BYTES, decode).await?.0,
         };
-        let decoded = self.decode_body(context, check, body, decode).await?;
         Ok((access, decoded))
     }
 }

@@ -1,24 +1,20 @@
 //! Webhooks of a repository, of an organization, and of the site. Those of the last two are an extension of this API.
 
-use axum::extract::State;
-use axum::http::StatusCode;
-use axum::response::{IntoResponse, Response};
 use ferrite_proto::hook::{CreateHookRequest, DeleteHookRequest, GetHookRequest, ListHooksRequest, UpdateHookRequest};
 use ferrite_proto::operation;
 
+use super::call::{Authenticated, routes};
 use super::hook_owner::HookOwnerPath;
-use super::state::ApiState;
-use crate::auth::Authenticated;
 use crate::dto::{Hook, require};
 use crate::http::body::JsonBody;
-use crate::http::error::ApiError;
+use crate::http::error::ApiResult;
 use crate::http::json;
 use crate::http::page::PageLimits;
 use crate::http::path::Params;
 use crate::http::query::Query;
-use crate::http::routes::{administrator, organization, routes};
+use crate::http::routes::{administrator, organization};
 
-routes! { ApiState:
+routes! {
     "/api/v1/repos/{owner}/{repo}/hooks" => get list as operation::LIST_HOOKS, post create as operation::CREATE_HOOK;
     "/api/v1/repos/{owner}/{repo}/hooks/{id}" =>
         get get as operation::GET_HOOK,
@@ -40,39 +36,24 @@ routes! { ApiState:
         delete remove as administrator(operation::DELETE_HOOK);
 }
 
-async fn list(
-    State(api): State<ApiState>,
-    Authenticated(context): Authenticated,
-    path: HookOwnerPath,
-    query: Query,
-) -> Result<Response, ApiError> {
-    let access = api.hook_access(&context, &path, operation::LIST_HOOKS).await?;
+async fn list(Authenticated(call): Authenticated, path: HookOwnerPath, query: Query) -> ApiResult {
+    let access = call.hook_access(&path, operation::LIST_HOOKS).await?;
     let page = query.page(PageLimits::WHOLE_LIST);
     let request = ListHooksRequest { owner: access.owner(), page: page.number, page_size: page.size };
-    let answer = api.clients.hooks().list_hooks(access.request(&context, request)).await?.into_inner();
+    let answer = call.clients.hooks().list_hooks(access.request(&call, request)).await?.into_inner();
     let hooks = answer.hooks.into_iter().map(Hook::new).collect::<Result<Vec<_>, _>>()?;
-    Ok(json::page(hooks, query.headers(page, answer.total_count, &api.links)))
+    Ok(json::page(hooks, query.headers(page, answer.total_count, &call.links)))
 }
 
-async fn get(
-    State(api): State<ApiState>,
-    Authenticated(context): Authenticated,
-    path: HookOwnerPath,
-    params: Params,
-) -> Result<Response, ApiError> {
-    let access = api.hook_access(&context, &path, operation::GET_HOOK).await?;
+async fn get(Authenticated(call): Authenticated, path: HookOwnerPath, params: Params) -> ApiResult {
+    let access = call.hook_access(&path, operation::GET_HOOK).await?;
     let request = GetHookRequest { owner: access.owner(), hook_id: params.id("id") };
-    let answer = api.clients.hooks().get_hook(access.request(&context, request)).await?.into_inner();
+    let answer = call.clients.hooks().get_hook(access.request(&call, request)).await?.into_inner();
     Ok(json::ok(Hook::new(require(answer.hook, "hook")?)?))
 }
 
-async fn create(
-    State(api): State<ApiState>,
-    Authenticated(context): Authenticated,
-    path: HookOwnerPath,
-    body: JsonBody,
-) -> Result<Response, ApiError> {
-    let decode = api.hook_body(&context, &path, operation::CREATE_HOOK, body, |fields| CreateHookRequest {
+async fn create(Authenticated(call): Authenticated, path: HookOwnerPath, body: JsonBody) -> ApiResult {
+    let decode = call.hook_body(&path, operation::CREATE_HOOK, body, |fields| CreateHookRequest {
         owner: None,
         r#type: fields.required_non_empty("type"),
         config: fields.required_map("config"),
@@ -81,18 +62,12 @@ async fn create(
     });
     let (access, request) = decode.await?;
     let request = CreateHookRequest { owner: access.owner(), ..request };
-    let answer = api.clients.hooks().create_hook(access.request(&context, request)).await?.into_inner();
+    let answer = call.clients.hooks().create_hook(access.request(&call, request)).await?.into_inner();
     Ok(json::created(Hook::new(require(answer.hook, "hook")?)?))
 }
 
-async fn update(
-    State(api): State<ApiState>,
-    Authenticated(context): Authenticated,
-    path: HookOwnerPath,
-    params: Params,
-    body: JsonBody,
-) -> Result<Response, ApiError> {
-    let decode = api.hook_body(&context, &path, operation::UPDATE_HOOK, body, |fields| {
+async fn update(Authenticated(call): Authenticated, path: HookOwnerPath, params: Params, body: JsonBody) -> ApiResult {
+    let decode = call.hook_body(&path, operation::UPDATE_HOOK, body, |fields| {
         let events = fields.optional_texts("events");
         UpdateHookRequest {
             owner: None,
@@ -106,18 +81,13 @@ async fn update(
     });
     let (access, request) = decode.await?;
     let request = UpdateHookRequest { owner: access.owner(), ..request };
-    let answer = api.clients.hooks().update_hook(access.request(&context, request)).await?.into_inner();
+    let answer = call.clients.hooks().update_hook(access.request(&call, request)).await?.into_inner();
     Ok(json::ok(Hook::new(require(answer.hook, "hook")?)?))
 }
 
-async fn remove(
-    State(api): State<ApiState>,
-    Authenticated(context): Authenticated,
-    path: HookOwnerPath,
-    params: Params,
-) -> Result<Response, ApiError> {
-    let access = api.hook_access(&context, &path, operation::DELETE_HOOK).await?;
+async fn remove(Authenticated(call): Authenticated, path: HookOwnerPath, params: Params) -> ApiResult {
+    let access = call.hook_access(&path, operation::DELETE_HOOK).await?;
     let request = DeleteHookRequest { owner: access.owner(), hook_id: params.id("id") };
-    api.clients.hooks().delete_hook(access.request(&context, request)).await?;
-    Ok(StatusCode::NO_CONTENT.into_response())
+    call.clients.hooks().delete_hook(access.request(&call, request)).await?;
+    Ok(json::no_content())
 }

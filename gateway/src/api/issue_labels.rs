@@ -1,27 +1,22 @@
 //! Labels of an issue: listed, added, replaced and removed. Not here: the labels of a repository.
 
-use axum::extract::State;
-use axum::http::StatusCode;
-use axum::response::{IntoResponse, Response};
 use ferrite_proto::issue::{ChangeIssueLabelsRequest, LabelChange, ListIssueLabelsRequest};
 use ferrite_proto::operation;
 
 use super::access::Access;
-use super::state::ApiState;
+use super::call::{ApiCall, Authenticated, routes};
 use super::tracker::prefer_refusal;
-use crate::auth::{Authenticated, RequestContext};
 use crate::dto::Label;
 use crate::http::body::JsonBody;
 use crate::http::body_limits::MAX_JSON_BYTES;
-use crate::http::error::ApiError;
+use crate::http::error::{ApiError, ApiResult};
 use crate::http::json;
 use crate::http::path::{Params, RepoPath};
-use crate::http::routes::routes;
 
 /// Reasons for a missing target, which is told after mistakes in the request.
 const MISSING: &[&str] = &["ISSUE_NOT_FOUND"];
 
-routes! { ApiState:
+routes! {
     "/api/v1/repos/{owner}/{repo}/issues/{index}/labels" =>
         get list as operation::LIST_ISSUE_LABELS,
         post add as operation::CHANGE_ISSUE_LABELS,
@@ -30,92 +25,62 @@ routes! { ApiState:
     "/api/v1/repos/{owner}/{repo}/issues/{index}/labels/{id}" => delete remove as operation::CHANGE_ISSUE_LABELS;
 }
 
-async fn list(
-    State(api): State<ApiState>,
-    Authenticated(context): Authenticated,
-    path: RepoPath,
-    params: Params,
-) -> Result<Response, ApiError> {
-    let access = api.access(&context, &path, operation::LIST_ISSUE_LABELS).await?;
+async fn list(Authenticated(call): Authenticated, path: RepoPath, params: Params) -> ApiResult {
+    let access = call.access(&path, operation::LIST_ISSUE_LABELS).await?;
     let request = ListIssueLabelsRequest { repository_id: access.id, issue_number: params.id("index") };
-    let request = context.request_with_grant(&access.grant, request);
-    let answer = api.clients.labels().list_issue_labels(request).await?.into_inner();
+    let request = call.request_with_grant(&access.grant, request);
+    let answer = call.clients.labels().list_issue_labels(request).await?.into_inner();
     let labels: Vec<_> = answer.labels.into_iter().map(|label| Label::new(label, &access.urls)).collect();
     Ok(json::ok(labels))
 }
 
-async fn add(
-    State(api): State<ApiState>,
-    Authenticated(context): Authenticated,
-    path: RepoPath,
-    params: Params,
-    body: JsonBody,
-) -> Result<Response, ApiError> {
-    change_by_body(&api, &context, &path, &params, body, LabelChange::Add).await
+async fn add(Authenticated(call): Authenticated, path: RepoPath, params: Params, body: JsonBody) -> ApiResult {
+    change_by_body(&call, &path, &params, body, LabelChange::Add).await
 }
 
 /// Replaces all labels by those of the body. One without labels clears them.
-async fn replace(
-    State(api): State<ApiState>,
-    Authenticated(context): Authenticated,
-    path: RepoPath,
-    params: Params,
-    body: JsonBody,
-) -> Result<Response, ApiError> {
-    change_by_body(&api, &context, &path, &params, body, LabelChange::Replace).await
+async fn replace(Authenticated(call): Authenticated, path: RepoPath, params: Params, body: JsonBody) -> ApiResult {
+    change_by_body(&call, &path, &params, body, LabelChange::Replace).await
 }
 
-async fn clear(
-    State(api): State<ApiState>,
-    Authenticated(context): Authenticated,
-    path: RepoPath,
-    params: Params,
-) -> Result<Response, ApiError> {
-    let access = api.access(&context, &path, operation::CHANGE_ISSUE_LABELS).await?;
-    change(&api, &context, &access, request(&access, &params, LabelChange::Replace)).await?;
-    Ok(StatusCode::NO_CONTENT.into_response())
+async fn clear(Authenticated(call): Authenticated, path: RepoPath, params: Params) -> ApiResult {
+    let access = call.access(&path, operation::CHANGE_ISSUE_LABELS).await?;
+    change(&call, &access, request(&access, &params, LabelChange::Replace)).await?;
+    Ok(json::no_content())
 }
 
-async fn remove(
-    State(api): State<ApiState>,
-    Authenticated(context): Authenticated,
-    path: RepoPath,
-    params: Params,
-) -> Result<Response, ApiError> {
-    let access = api.access(&context, &path, operation::CHANGE_ISSUE_LABELS).await?;
+async fn remove(Authenticated(call): Authenticated, path: RepoPath, params: Params) -> ApiResult {
+    let access = call.access(&path, operation::CHANGE_ISSUE_LABELS).await?;
     let request = request(&access, &params, LabelChange::Remove);
-    change(&api, &context, &access, ChangeIssueLabelsRequest { label_ids: vec![params.id("id")], ..request }).await?;
-    Ok(StatusCode::NO_CONTENT.into_response())
+    change(&call, &access, ChangeIssueLabelsRequest { label_ids: vec![params.id("id")], ..request }).await?;
+    Ok(json::no_content())
 }
 
 /// Changes the labels by the ids in a body: an object with `labels`, or the list alone.
 async fn change_by_body(
-    api: &ApiState,
-    context: &RequestContext,
+    call: &ApiCall,
     path: &RepoPath,
     params: &Params,
     body: JsonBody,
     kind: LabelChange,
-) -> Result<Response, ApiError> {
-    let access = api.access(context, path, operation::CHANGE_ISSUE_LABELS).await?;
+) -> ApiResult {
+    let access = call.access(path, operation::CHANGE_ISSUE_LABELS).await?;
     let request = request(&access, params, kind);
-    let label_ids = match ids(api, body).await {
+    let label_ids = match ids(call, body).await {
         Ok(label_ids) => label_ids,
         Err(error) => {
-            let check =
-                context.check_with_grant(&access.grant, ChangeIssueLabelsRequest { check_only: true, ..request });
-            return Err(prefer_refusal(api.clients.labels().change_issue_labels(check).await, error, MISSING));
+            let check = call.check_with_grant(&access.grant, ChangeIssueLabelsRequest { check_only: true, ..request });
+            return Err(prefer_refusal(call.clients.labels().change_issue_labels(check).await, error, MISSING));
         }
     };
-    let labels = change(api, context, &access, ChangeIssueLabelsRequest { label_ids, ..request }).await?;
+    let labels = change(call, &access, ChangeIssueLabelsRequest { label_ids, ..request }).await?;
     Ok(json::ok(labels))
 }
 
-async fn ids(api: &ApiState, body: JsonBody) -> Result<Vec<i64>, ApiError> {
-    let mut fields = body.fields_or_list(&api.body_limits, MAX_JSON_BYTES, "labels").await?;
-    let ids = fields.numbers("labels");
+async fn ids(call: &ApiCall, body: JsonBody) -> Result<Vec<i64>, ApiError> {
+    let fields = body.fields_or_list(&call.body_limits, MAX_JSON_BYTES, "labels").await?;
     // The body is an ordinary one, without a permit to hold.
-    fields.finish().map(|_permit| ids)
+    fields.decode(|fields| fields.numbers("labels")).map(|(ids, _permit)| ids)
 }
 
 /// Returns the request for a change of the issue's labels, without labels.
@@ -130,13 +95,8 @@ fn request(access: &Access, params: &Params, kind: LabelChange) -> ChangeIssueLa
 }
 
 /// Carries out a change and returns the labels of the issue after it.
-async fn change(
-    api: &ApiState,
-    context: &RequestContext,
-    access: &Access,
-    request: ChangeIssueLabelsRequest,
-) -> Result<Vec<Label>, ApiError> {
-    let request = context.request_with_grant(&access.grant, request);
-    let answer = api.clients.labels().change_issue_labels(request).await?.into_inner();
+async fn change(call: &ApiCall, access: &Access, request: ChangeIssueLabelsRequest) -> Result<Vec<Label>, ApiError> {
+    let request = call.request_with_grant(&access.grant, request);
+    let answer = call.clients.labels().change_issue_labels(request).await?.into_inner();
     Ok(answer.labels.into_iter().map(|label| Label::new(label, &access.urls)).collect())
 }

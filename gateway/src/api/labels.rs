@@ -1,26 +1,21 @@
 //! Labels of a repository. Not here: the labels of an issue.
 
-use axum::extract::State;
-use axum::http::StatusCode;
-use axum::response::{IntoResponse, Response};
 use ferrite_proto::issue::{
     CreateLabelRequest, DeleteLabelRequest, GetLabelRequest, ListLabelsRequest, UpdateLabelRequest,
 };
 use ferrite_proto::operation;
 
-use super::state::ApiState;
-use crate::auth::Authenticated;
+use super::call::{Authenticated, routes};
 use crate::dto::{Label, require};
 use crate::http::body::JsonBody;
 use crate::http::body_limits::MAX_JSON_BYTES;
-use crate::http::error::ApiError;
+use crate::http::error::ApiResult;
 use crate::http::json;
 use crate::http::page::PageLimits;
 use crate::http::path::{Params, RepoPath};
 use crate::http::query::Query;
-use crate::http::routes::routes;
 
-routes! { ApiState:
+routes! {
     "/api/v1/repos/{owner}/{repo}/labels" => get list as operation::LIST_LABELS, post create as operation::CREATE_LABEL;
     "/api/v1/repos/{owner}/{repo}/labels/{id}" =>
         get get as operation::GET_LABEL,
@@ -28,83 +23,55 @@ routes! { ApiState:
         delete remove as operation::DELETE_LABEL;
 }
 
-async fn list(
-    State(api): State<ApiState>,
-    Authenticated(context): Authenticated,
-    path: RepoPath,
-    query: Query,
-) -> Result<Response, ApiError> {
-    let access = api.access(&context, &path, operation::LIST_LABELS).await?;
+async fn list(Authenticated(call): Authenticated, path: RepoPath, query: Query) -> ApiResult {
+    let access = call.access(&path, operation::LIST_LABELS).await?;
     let page = query.page(PageLimits::WHOLE_LIST);
     let request = ListLabelsRequest { repository_id: access.id, page: page.number, page_size: page.size };
-    let request = context.request_with_grant(&access.grant, request);
-    let answer = api.clients.labels().list_labels(request).await?.into_inner();
+    let request = call.request_with_grant(&access.grant, request);
+    let answer = call.clients.labels().list_labels(request).await?.into_inner();
     let labels: Vec<_> = answer.labels.into_iter().map(|label| Label::new(label, &access.urls)).collect();
-    Ok(json::page(labels, query.headers(page, answer.total_count, &api.links)))
+    Ok(json::page(labels, query.headers(page, answer.total_count, &call.links)))
 }
 
 /// Answers with one label, by its id or its name.
-async fn get(
-    State(api): State<ApiState>,
-    Authenticated(context): Authenticated,
-    path: RepoPath,
-    params: Params,
-) -> Result<Response, ApiError> {
-    let access = api.access(&context, &path, operation::GET_LABEL).await?;
+async fn get(Authenticated(call): Authenticated, path: RepoPath, params: Params) -> ApiResult {
+    let access = call.access(&path, operation::GET_LABEL).await?;
     let request = GetLabelRequest { repository_id: access.id, label: params.name("id") };
-    let request = context.request_with_grant(&access.grant, request);
-    let answer = api.clients.labels().get_label(request).await?.into_inner();
+    let request = call.request_with_grant(&access.grant, request);
+    let answer = call.clients.labels().get_label(request).await?.into_inner();
     Ok(json::ok(Label::new(require(answer.label, "label")?, &access.urls)))
 }
 
-async fn create(
-    State(api): State<ApiState>,
-    Authenticated(context): Authenticated,
-    path: RepoPath,
-    body: JsonBody,
-) -> Result<Response, ApiError> {
-    let access = api.access(&context, &path, operation::CREATE_LABEL).await?;
-    let mut fields = body.fields(&api.body_limits, MAX_JSON_BYTES).await?;
-    let request = CreateLabelRequest {
+async fn create(Authenticated(call): Authenticated, path: RepoPath, body: JsonBody) -> ApiResult {
+    let access = call.access(&path, operation::CREATE_LABEL).await?;
+    let decode = body.decode(&call.body_limits, MAX_JSON_BYTES, |fields| CreateLabelRequest {
         repository_id: access.id,
         name: fields.required_non_empty("name"),
         color: fields.required_non_empty("color"),
-    };
-    let _permit = fields.finish()?;
-    let request = context.request_with_grant(&access.grant, request);
-    let answer = api.clients.labels().create_label(request).await?.into_inner();
+    });
+    let (request, _permit) = decode.await?;
+    let request = call.request_with_grant(&access.grant, request);
+    let answer = call.clients.labels().create_label(request).await?.into_inner();
     Ok(json::created(Label::new(require(answer.label, "label")?, &access.urls)))
 }
 
-async fn update(
-    State(api): State<ApiState>,
-    Authenticated(context): Authenticated,
-    path: RepoPath,
-    params: Params,
-    body: JsonBody,
-) -> Result<Response, ApiError> {
-    let access = api.access(&context, &path, operation::UPDATE_LABEL).await?;
-    let mut fields = body.fields(&api.body_limits, MAX_JSON_BYTES).await?;
-    let request = UpdateLabelRequest {
+async fn update(Authenticated(call): Authenticated, path: RepoPath, params: Params, body: JsonBody) -> ApiResult {
+    let access = call.access(&path, operation::UPDATE_LABEL).await?;
+    let decode = body.decode(&call.body_limits, MAX_JSON_BYTES, |fields| UpdateLabelRequest {
         repository_id: access.id,
         label_id: params.id("id"),
         name: fields.optional_non_empty("name"),
         color: fields.optional_text("color"),
-    };
-    let _permit = fields.finish()?;
-    let request = context.request_with_grant(&access.grant, request);
-    let answer = api.clients.labels().update_label(request).await?.into_inner();
+    });
+    let (request, _permit) = decode.await?;
+    let request = call.request_with_grant(&access.grant, request);
+    let answer = call.clients.labels().update_label(request).await?.into_inner();
     Ok(json::ok(Label::new(require(answer.label, "label")?, &access.urls)))
 }
 
-async fn remove(
-    State(api): State<ApiState>,
-    Authenticated(context): Authenticated,
-    path: RepoPath,
-    params: Params,
-) -> Result<Response, ApiError> {
-    let access = api.access(&context, &path, operation::DELETE_LABEL).await?;
+async fn remove(Authenticated(call): Authenticated, path: RepoPath, params: Params) -> ApiResult {
+    let access = call.access(&path, operation::DELETE_LABEL).await?;
     let request = DeleteLabelRequest { repository_id: access.id, label_id: params.id("id") };
-    api.clients.labels().delete_label(context.request_with_grant(&access.grant, request)).await?;
-    Ok(StatusCode::NO_CONTENT.into_response())
+    call.clients.labels().delete_label(call.request_with_grant(&access.grant, request)).await?;
+    Ok(json::no_content())
 }

@@ -1,19 +1,16 @@
 //! Rendering of Markdown, which the gateway does by itself: it needs no repository and looks nothing up.
 
 use axum::body::Body;
-use axum::extract::State;
 use axum::http::header::{CONTENT_SECURITY_POLICY, CONTENT_TYPE};
 use axum::http::{HeaderValue, Response};
 use ferrite_proto::operation;
 
 use super::access::PermissionCheck;
-use super::state::ApiState;
-use crate::auth::MaybeAuthenticated;
+use super::call::{ApiCall, MaybeAuthenticated, routes};
 use crate::http::body::JsonBody;
 use crate::http::body_limits::MAX_TEXT_BODY_BYTES;
-use crate::http::error::ApiError;
+use crate::http::error::ApiResult;
 use crate::http::fields::FieldReader;
-use crate::http::routes::routes;
 use crate::markdown::{ReferenceLinks, render};
 
 /// Longest text.
@@ -21,18 +18,14 @@ const MAX_TEXT_BYTES: usize = 1024 * 1024;
 /// Mode in which references become links.
 const GFM: &str = "gfm";
 
-routes! { ApiState:
+routes! {
     "/api/v1/markdown" => post of_fields as operation::RENDER_MARKDOWN;
     "/api/v1/markdown/raw" => post of_body as operation::RENDER_MARKDOWN;
 }
 
-async fn of_fields(
-    State(api): State<ApiState>,
-    MaybeAuthenticated(context): MaybeAuthenticated,
-    body: JsonBody,
-) -> Result<Response<Body>, ApiError> {
-    api.check(&context, PermissionCheck::of(operation::RENDER_MARKDOWN)).await?;
-    let mut fields = body.fields(&api.body_limits, MAX_TEXT_BODY_BYTES).await?;
+async fn of_fields(MaybeAuthenticated(call): MaybeAuthenticated, body: JsonBody) -> ApiResult {
+    call.check(PermissionCheck::of(operation::RENDER_MARKDOWN)).await?;
+    let mut fields = body.fields(&call.body_limits, MAX_TEXT_BODY_BYTES).await?;
     let text = text_of(&mut fields, ["text", "Text"]);
     let mode = text_of(&mut fields, ["mode", "Mode"]);
     let repository = text_of(&mut fields, ["context", "Context"]);
@@ -40,18 +33,14 @@ async fn of_fields(
         fields.add_error("text", "too_long", "must have at most 1,024 KiB");
     }
     let _permit = fields.finish()?;
-    let links = (mode == GFM).then(|| ReferenceLinks::of_context(&repository, api.links.root()));
-    response(&api, text, links).await
+    let links = (mode == GFM).then(|| ReferenceLinks::of_context(&repository, call.links.root()));
+    response(&call, text, links).await
 }
 
-async fn of_body(
-    State(api): State<ApiState>,
-    MaybeAuthenticated(context): MaybeAuthenticated,
-    body: JsonBody,
-) -> Result<Response<Body>, ApiError> {
-    api.check(&context, PermissionCheck::of(operation::RENDER_MARKDOWN)).await?;
-    let (bytes, _permit) = body.bytes(&api.body_limits, MAX_TEXT_BYTES).await?;
-    response(&api, String::from_utf8_lossy(&bytes).into_owned(), None).await
+async fn of_body(MaybeAuthenticated(call): MaybeAuthenticated, body: JsonBody) -> ApiResult {
+    call.check(PermissionCheck::of(operation::RENDER_MARKDOWN)).await?;
+    let (bytes, _permit) = body.bytes(&call.body_limits, MAX_TEXT_BYTES).await?;
+    response(&call, String::from_utf8_lossy(&bytes).into_owned(), None).await
 }
 
 /// Reads a text by the first of its names that the body has: clients in Go send them with a capital letter.
@@ -60,8 +49,8 @@ fn text_of(fields: &mut FieldReader, names: [&str; 2]) -> String {
     name.or(in_go).unwrap_or_default()
 }
 
-async fn response(api: &ApiState, text: String, links: Option<ReferenceLinks>) -> Result<Response<Body>, ApiError> {
-    let html = api.blocking.markdown.run(move || render(&text, links.as_ref())).await?;
+async fn response(call: &ApiCall, text: String, links: Option<ReferenceLinks>) -> ApiResult {
+    let html = call.blocking.markdown.run(move || render(&text, links.as_ref())).await?;
     let mut response = Response::new(Body::from(html));
     response.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static("text/html; charset=utf-8"));
     // A page of another site may send a form here: what a browser then shows is no part of this site.

@@ -1,28 +1,24 @@
 //! Members of an organization: their roles, and whether their membership is public.
 
-use axum::extract::State;
 use axum::http::StatusCode;
-use axum::response::{IntoResponse, Response};
 use ferrite_proto::repo::{
     GetMembershipRequest, GetMembershipResponse, ListMembersRequest, MembershipRole, RemoveMemberRequest,
     SetMembershipRequest, SetMembershipVisibilityRequest,
 };
 
 use super::access::PermissionCheck;
+use super::call::{ApiCall, Authenticated, routes};
 use super::operation;
-use super::state::ApiState;
-use crate::auth::{Authenticated, RequestContext};
 use crate::dto::{Membership, require};
 use crate::http::body::JsonBody;
-use crate::http::error::ApiError;
+use crate::http::error::{ApiError, ApiResult};
 use crate::http::fields::FieldReader;
 use crate::http::json;
 use crate::http::page::PageLimits;
 use crate::http::path::Params;
 use crate::http::query::Query;
-use crate::http::routes::routes;
 
-routes! { ApiState:
+routes! {
     "/api/v1/orgs/{org}/members" => get list as operation::LIST_MEMBERS;
     "/api/v1/orgs/{org}/members/{username}" =>
         get is_member as operation::GET_MEMBERSHIP,
@@ -36,64 +32,42 @@ routes! { ApiState:
         delete set_visibility::<false> as operation::SET_MEMBERSHIP_VISIBILITY;
 }
 
-async fn list(
-    State(api): State<ApiState>,
-    Authenticated(context): Authenticated,
-    path: Params,
-    query: Query,
-) -> Result<Response, ApiError> {
+async fn list(Authenticated(call): Authenticated, path: Params, query: Query) -> ApiResult {
     let page = query.page(PageLimits::WHOLE_LIST);
     let request = ListMembersRequest { organization: path.name("org"), page: page.number, page_size: page.size };
-    let answer = api.clients.organizations().list_members(context.request(request)).await?.into_inner();
-    let members = api.users(&context, answer.users);
-    Ok(json::page(members, query.headers(page, answer.total_count, &api.links)))
+    let answer = call.clients.organizations().list_members(call.request(request)).await?.into_inner();
+    let members = call.users(answer.users);
+    Ok(json::page(members, query.headers(page, answer.total_count, &call.links)))
 }
 
-async fn is_member(
-    State(api): State<ApiState>,
-    Authenticated(context): Authenticated,
-    path: Params,
-) -> Result<Response, ApiError> {
-    membership(&api, &context, &path).await?;
-    Ok(StatusCode::NO_CONTENT.into_response())
+async fn is_member(Authenticated(call): Authenticated, path: Params) -> ApiResult {
+    membership(&call, &path).await?;
+    Ok(json::no_content())
 }
 
-async fn get(
-    State(api): State<ApiState>,
-    Authenticated(context): Authenticated,
-    path: Params,
-) -> Result<Response, ApiError> {
-    let answer = membership(&api, &context, &path).await?;
+async fn get(Authenticated(call): Authenticated, path: Params) -> ApiResult {
+    let answer = membership(&call, &path).await?;
     let role = answer.role();
-    let user = api.user(&context, require(answer.user, "user")?);
+    let user = call.user(require(answer.user, "user")?);
     Ok(json::ok(Membership::new(role, answer.is_public, user)?))
 }
 
-async fn membership(
-    api: &ApiState,
-    context: &RequestContext,
-    path: &Params,
-) -> Result<GetMembershipResponse, ApiError> {
+async fn membership(call: &ApiCall, path: &Params) -> Result<GetMembershipResponse, ApiError> {
     let request = GetMembershipRequest { organization: path.name("org"), username: path.name("username") };
-    Ok(api.clients.organizations().get_membership(context.request(request)).await?.into_inner())
+    Ok(call.clients.organizations().get_membership(call.request(request)).await?.into_inner())
 }
 
-async fn set(
-    State(api): State<ApiState>,
-    Authenticated(context): Authenticated,
-    path: Params,
-    body: JsonBody,
-) -> Result<Response, ApiError> {
+async fn set(Authenticated(call): Authenticated, path: Params, body: JsonBody) -> ApiResult {
     let organization = path.name("org");
     let check = PermissionCheck::of(operation::SET_MEMBERSHIP).on_organization(&organization);
-    let decode = api.decode_body(&context, check, body, |fields| SetMembershipRequest {
+    let decode = call.decode_body(check, body, |fields| SetMembershipRequest {
         organization,
         username: path.name("username"),
         role: role(fields).into(),
     });
-    let request = context.request(decode.await?);
-    api.clients.organizations().set_membership(request).await?;
-    Ok(StatusCode::NO_CONTENT.into_response())
+    let request = call.request(decode.await?);
+    call.clients.organizations().set_membership(request).await?;
+    Ok(json::no_content())
 }
 
 fn role(fields: &mut FieldReader) -> MembershipRole {
@@ -108,29 +82,21 @@ fn role(fields: &mut FieldReader) -> MembershipRole {
 }
 
 /// Shows or hides the membership of the caller. No other membership can be changed by it.
-async fn set_visibility<const IS_PUBLIC: bool>(
-    State(api): State<ApiState>,
-    Authenticated(context): Authenticated,
-    path: Params,
-) -> Result<Response, ApiError> {
+async fn set_visibility<const IS_PUBLIC: bool>(Authenticated(call): Authenticated, path: Params) -> ApiResult {
     let organization = path.name("org");
-    let caller = api.identity(&context).await?;
+    let caller = call.identity().await?;
     if !caller.username.eq_ignore_ascii_case(&path.name("username")) {
         let check = PermissionCheck::of(operation::SET_MEMBERSHIP_VISIBILITY).on_organization(&organization);
         let error = ApiError::new(StatusCode::FORBIDDEN, "only members themselves show or hide their membership");
-        return Err(api.prefer_permission_error(&context, check, error).await);
+        return Err(call.prefer_permission_error(check, error).await);
     }
     let request = SetMembershipVisibilityRequest { organization, is_public: IS_PUBLIC };
-    api.clients.organizations().set_membership_visibility(context.request(request)).await?;
-    Ok(StatusCode::NO_CONTENT.into_response())
+    call.clients.organizations().set_membership_visibility(call.request(request)).await?;
+    Ok(json::no_content())
 }
 
-async fn remove(
-    State(api): State<ApiState>,
-    Authenticated(context): Authenticated,
-    path: Params,
-) -> Result<Response, ApiError> {
+async fn remove(Authenticated(call): Authenticated, path: Params) -> ApiResult {
     let request = RemoveMemberRequest { organization: path.name("org"), username: path.name("username") };
-    api.clients.organizations().remove_member(context.request(request)).await?;
-    Ok(StatusCode::NO_CONTENT.into_response())
+    call.clients.organizations().remove_member(call.request(request)).await?;
+    Ok(json::no_content())
 }

@@ -2,10 +2,8 @@
 
 use std::time::Duration;
 
-use axum::extract::State;
 use axum::http::header::LOCATION;
 use axum::http::{HeaderMap, HeaderName, HeaderValue};
-use axum::response::Response;
 use ferrite_proto::error::reason;
 use ferrite_proto::repo::{
     GetMigrationRequest, GetMigrationResponse, ListMigrationsRequest, MigrateRepositoryRequest, MigrationPhase,
@@ -14,18 +12,16 @@ use tokio::time::Instant;
 use tonic::Code;
 
 use super::access::PermissionCheck;
+use super::call::{ApiCall, Authenticated, routes, with_timeout};
 use super::operation;
-use super::state::ApiState;
-use crate::auth::{Authenticated, RequestContext, with_timeout};
 use crate::dto::{Migration, require};
 use crate::http::body::JsonBody;
-use crate::http::error::{ApiError, FieldError};
+use crate::http::error::{ApiError, ApiResult};
 use crate::http::fields::FieldReader;
 use crate::http::json;
 use crate::http::page::PageLimits;
 use crate::http::path::Params;
 use crate::http::query::Query;
-use crate::http::routes::routes;
 use crate::upstream::clients::LONG_CALL_DEADLINE;
 
 /// Longest wait of one call to repo-svc: less than the deadline of a call.
@@ -37,7 +33,7 @@ const PREFER: &str = "prefer";
 const PREFERENCE_APPLIED: HeaderName = HeaderName::from_static("preference-applied");
 const RESPOND_ASYNC: &str = "respond-async";
 
-routes! { ApiState:
+routes! {
     "/api/v1/repos/migrate" => post migrate as operation::MIGRATE_REPOSITORY;
     "/api/v1/repos/migrations/{id}" => get get as operation::GET_MIGRATION;
     "/api/v1/user/migrations" => get list as operation::LIST_MIGRATIONS;
@@ -79,38 +75,29 @@ impl Preferences {
     }
 }
 
-async fn migrate(
-    State(api): State<ApiState>,
-    Authenticated(context): Authenticated,
-    headers: HeaderMap,
-    body: JsonBody,
-) -> Result<Response, ApiError> {
+async fn migrate(Authenticated(call): Authenticated, headers: HeaderMap, body: JsonBody) -> ApiResult {
     let check = PermissionCheck::of(operation::MIGRATE_REPOSITORY);
-    let decoded = api.decode_body(&context, check, body, decode).await?;
-    let request = with_timeout(context.request(decoded), LONG_CALL_DEADLINE);
-    let started = api.clients.migrations().migrate_repository(request).await?.into_inner();
+    let decoded = call.decode_body(check, body, decode).await?;
+    let request = with_timeout(call.request(decoded), LONG_CALL_DEADLINE);
+    let started = call.clients.migrations().migrate_repository(request).await?.into_inner();
     let started = require(started.migration, "migration")?;
     let preferences = Preferences::of(&headers);
-    let wait = preferences.wait(api.migration_wait);
-    let ended = if wait.is_zero() { None } else { api.migration_end(&context, started.id, wait).await? };
+    let wait = preferences.wait(call.migration_wait);
+    let ended = if wait.is_zero() { None } else { call.migration_end(started.id, wait).await? };
     let Some(GetMigrationResponse { migration, repository }) = ended else {
-        return accepted(&api, Migration::new(started)?, preferences);
+        return accepted(&call, Migration::new(started)?, preferences);
     };
     let migration = require(migration, "migration")?;
     match (migration.phase(), repository) {
-        (MigrationPhase::Done, Some(repository)) => Ok(json::created(api.repository(&context, Some(repository))?)),
+        (MigrationPhase::Done, Some(repository)) => Ok(json::created(call.repository(Some(repository))?)),
         (MigrationPhase::Done, None) => Err(ApiError::repository_not_found()),
-        _ => Err(ApiError::invalid(vec![FieldError {
-            field: "clone_addr".into(),
-            code: "invalid".into(),
-            message: migration.error,
-        }])),
+        _ => Err(ApiError::invalid_field("clone_addr", "invalid", migration.error)),
     }
 }
 
 /// Returns 202 with the address of a migration that goes on.
-fn accepted(api: &ApiState, migration: Migration, preferences: Preferences) -> Result<Response, ApiError> {
-    let location = format!("{}/api/v1/repos/migrations/{}", api.links.root(), migration.id);
+fn accepted(call: &ApiCall, migration: Migration, preferences: Preferences) -> ApiResult {
+    let location = format!("{}/api/v1/repos/migrations/{}", call.links.root(), migration.id);
     let mut response = json::accepted(migration);
     response.headers_mut().insert(LOCATION, HeaderValue::try_from(location).map_err(|_| ApiError::internal())?);
     if preferences.is_async {
@@ -119,21 +106,16 @@ fn accepted(api: &ApiState, migration: Migration, preferences: Preferences) -> R
     Ok(response)
 }
 
-impl ApiState {
+impl ApiCall {
     /// Waits for the end of a migration; `None` if it goes on after `wait`, or this process stops.
-    async fn migration_end(
-        &self,
-        context: &RequestContext,
-        migration_id: i64,
-        wait: Duration,
-    ) -> Result<Option<GetMigrationResponse>, ApiError> {
+    async fn migration_end(&self, migration_id: i64, wait: Duration) -> Result<Option<GetMigrationResponse>, ApiError> {
         let deadline = Instant::now() + wait;
         let (mut heard, mut client) = (Instant::now(), self.clients.migrations());
         while Instant::now() < deadline && !self.life.is_stopping() {
             let left = (deadline - Instant::now()).as_millis().div_ceil(1000);
             let left = u64::try_from(left).unwrap_or(MAX_CALL_WAIT_SECONDS).min(MAX_CALL_WAIT_SECONDS);
             let wait_seconds = i32::try_from(left).unwrap_or(0);
-            let request = context.request(GetMigrationRequest { migration_id, wait_seconds });
+            let request = self.request(GetMigrationRequest { migration_id, wait_seconds });
             let answer = tokio::select! {
                 () = self.life.stopping() => return Ok(None),
                 answer = client.get_migration(request) => answer,
@@ -160,26 +142,18 @@ fn is_outage(status: &tonic::Status) -> bool {
         || matches!(status.code(), Code::Unavailable | Code::DeadlineExceeded | Code::Cancelled | Code::Internal)
 }
 
-async fn get(
-    State(api): State<ApiState>,
-    Authenticated(context): Authenticated,
-    path: Params,
-) -> Result<Response, ApiError> {
-    let request = context.request(GetMigrationRequest { migration_id: path.id("id"), wait_seconds: 0 });
-    let answer = api.clients.migrations().get_migration(request).await?.into_inner();
+async fn get(Authenticated(call): Authenticated, path: Params) -> ApiResult {
+    let request = call.request(GetMigrationRequest { migration_id: path.id("id"), wait_seconds: 0 });
+    let answer = call.clients.migrations().get_migration(request).await?.into_inner();
     Ok(json::ok(Migration::new(require(answer.migration, "migration")?)?))
 }
 
-async fn list(
-    State(api): State<ApiState>,
-    Authenticated(context): Authenticated,
-    query: Query,
-) -> Result<Response, ApiError> {
-    let page = query.page(PageLimits::MIGRATIONS);
-    let request = context.request(ListMigrationsRequest { page: page.number, page_size: page.size });
-    let answer = api.clients.migrations().list_migrations(request).await?.into_inner();
+async fn list(Authenticated(call): Authenticated, query: Query) -> ApiResult {
+    let page = query.page(PageLimits::EXTENSION_LIST);
+    let request = call.request(ListMigrationsRequest { page: page.number, page_size: page.size });
+    let answer = call.clients.migrations().list_migrations(request).await?.into_inner();
     let migrations = answer.migrations.into_iter().map(Migration::new).collect::<Result<Vec<_>, _>>()?;
-    Ok(json::page(migrations, query.headers(page, answer.total_count, &api.links)))
+    Ok(json::page(migrations, query.headers(page, answer.total_count, &call.links)))
 }
 
 fn decode(fields: &mut FieldReader) -> MigrateRepositoryRequest {

@@ -1,48 +1,36 @@
 //! Mirrors: repositories that follow one elsewhere.
 
-use axum::extract::State;
 use axum::http::StatusCode;
-use axum::response::{IntoResponse, Response};
+use axum::response::IntoResponse;
 use ferrite_proto::error::{reason, violations};
 use ferrite_proto::git::{SyncMirrorRequest, UpdateMirrorRequest};
 use ferrite_proto::operation;
 use tonic::Status;
 
-use super::state::ApiState;
-use crate::auth::{Authenticated, RequestContext};
-use crate::http::error::{ApiError, FieldError};
+use super::call::{ApiCall, Authenticated, routes};
+use crate::http::error::{ApiError, ApiResult};
 use crate::http::path::RepoPath;
-use crate::http::routes::routes;
 
-routes! { ApiState:
+routes! {
     "/api/v1/repos/{owner}/{repo}/mirror-sync" => post sync as operation::SYNC_MIRROR;
 }
 
-async fn sync(
-    State(api): State<ApiState>,
-    Authenticated(context): Authenticated,
-    path: RepoPath,
-) -> Result<Response, ApiError> {
-    let access = api.access(&context, &path, operation::SYNC_MIRROR).await?;
-    let request = context.request_with_grant(&access.grant, SyncMirrorRequest { repository_id: access.id });
-    api.clients.mirrors().sync_mirror(request).await?;
+async fn sync(Authenticated(call): Authenticated, path: RepoPath) -> ApiResult {
+    let access = call.access(&path, operation::SYNC_MIRROR).await?;
+    let request = call.request_with_grant(&access.grant, SyncMirrorRequest { repository_id: access.id });
+    call.clients.mirrors().sync_mirror(request).await?;
     Ok(StatusCode::ACCEPTED.into_response())
 }
 
-impl ApiState {
+impl ApiCall {
     /// Changes the schedule of a mirror.
     ///
     /// # Errors
     /// 401, 403 or 404 of repo-svc; 422 that names the field `mirror_interval`, also for a repository that is no mirror.
-    pub(super) async fn set_mirror_interval(
-        &self,
-        context: &RequestContext,
-        path: &RepoPath,
-        interval_seconds: i64,
-    ) -> Result<(), ApiError> {
-        let access = self.access(context, path, operation::UPDATE_MIRROR).await?;
+    pub(super) async fn set_mirror_interval(&self, path: &RepoPath, interval_seconds: i64) -> Result<(), ApiError> {
+        let access = self.access(path, operation::UPDATE_MIRROR).await?;
         let request = UpdateMirrorRequest { repository_id: access.id, interval_seconds };
-        match self.clients.mirrors().update_mirror(context.request_with_grant(&access.grant, request)).await {
+        match self.clients.mirrors().update_mirror(self.request_with_grant(&access.grant, request)).await {
             Ok(_) => Ok(()),
             Err(status) => Err(interval_error(status)),
         }
@@ -56,5 +44,5 @@ fn interval_error(status: Status) -> ApiError {
         (None, Some("NOT_A_MIRROR")) => "is for mirrors only".to_owned(),
         (None, _) => return status.into(),
     };
-    ApiError::invalid(vec![FieldError { field: "mirror_interval".into(), code: "invalid".into(), message }])
+    ApiError::invalid_field("mirror_interval", "invalid", message)
 }

@@ -1,7 +1,7 @@
 //! REST v1: one file per resource, each with its own routes.
 //!
 //! Order of the files: resources (`admin` uses `keys`, `orgs`, `repos` and `teams`) → `hook_owner` → `access`, `git_response`,
-//! `tracker`, `response_layer` → `state`, `operation`. Uses `auth`, `dto`, `upstream` and `http`.
+//! `tracker` → `call`, `response_layer` → `state`, `operation`. Uses `auth`, `dto`, `upstream` and `http`.
 
 mod access;
 mod accounts;
@@ -10,6 +10,7 @@ mod archive;
 mod audit;
 mod avatars;
 mod branches;
+mod call;
 mod collaborators;
 mod comments;
 mod commits;
@@ -34,7 +35,6 @@ mod members;
 mod migrations;
 mod milestones;
 mod mirrors;
-mod named_user;
 mod operation;
 mod orgs;
 mod protections;

@@ -1,50 +1,37 @@
 //! Quotas of users and organizations, for administrators of the site.
 
-use axum::extract::State;
-use axum::response::Response;
 use ferrite_proto::repo::{GetQuotaRequest, LimitChange, UpdateQuotaRequest};
 
 use super::access::PermissionCheck;
+use super::call::{Authenticated, routes};
 use super::operation;
-use super::state::ApiState;
-use crate::auth::Authenticated;
 use crate::dto::{Quota, require};
 use crate::http::body::JsonBody;
-use crate::http::error::ApiError;
+use crate::http::error::ApiResult;
 use crate::http::fields::FieldReader;
 use crate::http::json;
 use crate::http::path::Params;
-use crate::http::routes::routes;
 
-routes! { ApiState:
+routes! {
     "/api/v1/admin/users/{username}/quota" => get get as operation::GET_QUOTA, patch update as operation::UPDATE_QUOTA;
 }
 
-async fn get(
-    State(api): State<ApiState>,
-    Authenticated(context): Authenticated,
-    path: Params,
-) -> Result<Response, ApiError> {
-    let request = context.request(GetQuotaRequest { username: path.name("username") });
-    let answer = api.clients.administration().get_quota(request).await?.into_inner();
+async fn get(Authenticated(call): Authenticated, path: Params) -> ApiResult {
+    let request = call.request(GetQuotaRequest { username: path.name("username") });
+    let answer = call.clients.administration().get_quota(request).await?.into_inner();
     Ok(json::ok(Quota::new(require(answer.quota, "quota")?)?))
 }
 
-async fn update(
-    State(api): State<ApiState>,
-    Authenticated(context): Authenticated,
-    path: Params,
-    body: JsonBody,
-) -> Result<Response, ApiError> {
+async fn update(Authenticated(call): Authenticated, path: Params, body: JsonBody) -> ApiResult {
     let check = PermissionCheck::of(operation::UPDATE_QUOTA);
-    let decode = api.decode_body(&context, check, body, |fields| UpdateQuotaRequest {
+    let decode = call.decode_body(check, body, |fields| UpdateQuotaRequest {
         username: path.name("username"),
         repositories: limit(fields, "repositories"),
         bytes: limit(fields, "bytes"),
         rate_percent: limit(fields, "rate_percent"),
     });
-    let request = context.request(decode.await?);
-    let answer = api.clients.administration().update_quota(request).await?.into_inner();
+    let request = call.request(decode.await?);
+    let answer = call.clients.administration().update_quota(request).await?.into_inner();
     Ok(json::ok(Quota::new(require(answer.quota, "quota")?)?))
 }
 

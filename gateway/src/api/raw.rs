@@ -1,9 +1,7 @@
 //! Files as they are, piped from git-svc. Text is shown as plain text; binary files are offered for download.
 
 use axum::Extension;
-use axum::body::Body;
-use axum::extract::State;
-use axum::http::header::{CONTENT_DISPOSITION, CONTENT_SECURITY_POLICY, CONTENT_TYPE, IF_NONE_MATCH, IF_RANGE, RANGE};
+use axum::http::header::{CONTENT_SECURITY_POLICY, CONTENT_TYPE, IF_NONE_MATCH, IF_RANGE, RANGE};
 use axum::http::{HeaderMap, HeaderValue, Response, StatusCode};
 use bytes::BytesMut;
 use ferrite_proto::operation;
@@ -12,50 +10,47 @@ use futures_util::{StreamExt, stream};
 use http_body_util::BodyExt;
 use hyper::body::Incoming;
 
+use super::call::{Authenticated, routes};
 use super::git_response::{
-    TRANSFER_ENCODING, content_disposition, git_request, response_with_file, response_without_file, send_guarded,
+    TRANSFER_ENCODING, git_request, insert_content_disposition, response_with_file, response_without_file, send_guarded,
 };
-use super::state::ApiState;
-use crate::auth::Authenticated;
-use crate::http::error::ApiError;
+use crate::http::error::{ApiError, ApiResult};
 use crate::http::middleware::HeadRequest;
 use crate::http::path::{RepoPath, decode};
-use crate::http::routes::routes;
 use crate::upstream::clients::CALL_DEADLINE;
 use ferrite_rest::links::encode;
 
 const NOT_FOUND: &str = "file does not exist";
 
-routes! { ApiState:
+routes! {
     "/api/v1/repos/{owner}/{repo}/raw/{*file}" => get get as operation::RAW;
 }
 
 async fn get(
-    State(api): State<ApiState>,
-    Authenticated(context): Authenticated,
+    Authenticated(call): Authenticated,
     path: RepoPath,
     head_request: Option<Extension<HeadRequest>>,
     headers: HeaderMap,
-) -> Result<Response<Body>, ApiError> {
-    let access = api.access(&context, &path, operation::RAW).await?;
+) -> ApiResult {
+    let access = call.access(&path, operation::RAW).await?;
     let uri = format!("/git/{}/raw?path={}", access.id, encode(&path.rest));
     // A response to HEAD has no bytes of which a range could be sent.
     let names = if head_request.is_none() { &[IF_NONE_MATCH, IF_RANGE, RANGE][..] } else { &[IF_NONE_MATCH] };
     let request = git_request(&uri, &access, &headers, names).ok_or(ApiError::not_found(NOT_FOUND))?;
     // The deadline is for the headers: the body may take as long as the client reads.
-    let (response, revoked) = send_guarded(&api, &access, request, CALL_DEADLINE).await?;
+    let (response, revoked) = send_guarded(&call, &access, request, CALL_DEADLINE).await?;
     match response.status() {
         StatusCode::OK | StatusCode::PARTIAL_CONTENT => {
             let response = tokio::time::timeout(CALL_DEADLINE, file_response(response)).await;
             let response = response.map_err(|_| ApiError::unavailable())??;
-            Ok(response.map(|body| api.reauthorizer.guard(body, revoked)))
+            Ok(response.map(|body| call.reauthorizer.guard(body, revoked)))
         }
         _ => response_without_file(&response, NOT_FOUND, "range begins behind the end of the file"),
     }
 }
 
 /// Pipes a file to the client. Its beginning is collected first, to find out whether it is text.
-async fn file_response(upstream: Response<Incoming>) -> Result<Response<Body>, ApiError> {
+async fn file_response(upstream: Response<Incoming>) -> ApiResult {
     let (parts, mut body) = upstream.into_parts();
     let mut start = BytesMut::new();
     while start.len() < TEXT_CHECK_BYTES {
@@ -88,9 +83,7 @@ fn insert_file_headers(headers: &mut HeaderMap, from: &HeaderMap, is_text: bool)
     headers.insert(CONTENT_TYPE, HeaderValue::from_static("text/plain"));
     headers.insert(TRANSFER_ENCODING, HeaderValue::from_static("binary"));
     let name = from.get(FILE_NAME_HEADER).and_then(|value| value.to_str().ok()).map(decode).unwrap_or_default();
-    if let Ok(value) = HeaderValue::try_from(content_disposition(&name)) {
-        headers.insert(CONTENT_DISPOSITION, value);
-    }
+    insert_content_disposition(headers, &name);
 }
 
 #[cfg(test)]
@@ -103,7 +96,7 @@ mod tests {
         from.insert(FILE_NAME_HEADER, HeaderValue::from_static("bin.dat"));
         let mut headers = HeaderMap::new();
         insert_file_headers(&mut headers, &from, false);
-        assert_eq!(headers[CONTENT_DISPOSITION], "attachment; filename=\"bin.dat\"");
+        assert_eq!(headers["content-disposition"], "attachment; filename=\"bin.dat\"");
         assert_eq!(headers[CONTENT_TYPE], "text/plain");
     }
 }

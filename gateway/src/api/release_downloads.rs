@@ -1,10 +1,8 @@
 //! Downloads of files of releases, under an address that stays the same while the file has its name: piped from git-svc.
 
 use axum::body::Body;
-use axum::extract::State;
 use axum::http::header::{
-    CACHE_CONTROL, CONTENT_DISPOSITION, CONTENT_RANGE, CONTENT_SECURITY_POLICY, CONTENT_TYPE, IF_NONE_MATCH, IF_RANGE,
-    RANGE,
+    CACHE_CONTROL, CONTENT_RANGE, CONTENT_SECURITY_POLICY, CONTENT_TYPE, IF_NONE_MATCH, IF_RANGE, RANGE,
 };
 use axum::http::{HeaderMap, HeaderValue, Method, Response, StatusCode};
 use ferrite_proto::operation::ASSET;
@@ -13,28 +11,28 @@ use futures_util::TryStreamExt;
 use http_body_util::BodyExt;
 use hyper::body::Incoming;
 
-use super::git_response::{content_disposition, git_request, response_with_file, response_without_file, send_guarded};
+use super::call::{ApiCall, MaybeAuthenticated, routes};
+use super::git_response::{
+    git_request, insert_content_disposition, response_with_file, response_without_file, send_guarded,
+};
 use super::state::ApiState;
-use crate::auth::MaybeAuthenticated;
 use crate::dto::require;
-use crate::http::error::ApiError;
+use crate::http::error::{ApiError, ApiResult};
 use crate::http::path::PagePath;
-use crate::http::routes::routes;
 use crate::upstream::clients::CALL_DEADLINE;
 
 const NOT_FOUND: &str = "file does not exist";
 
-routes! { ApiState:
+routes! {
     "/{owner}/{repo}/releases/download/{*file}" => get download as ASSET;
 }
 
 async fn download(
-    State(api): State<ApiState>,
-    MaybeAuthenticated(context): MaybeAuthenticated,
+    MaybeAuthenticated(call): MaybeAuthenticated,
     PagePath(path): PagePath,
     method: Method,
     headers: HeaderMap,
-) -> Result<Response<Body>, ApiError> {
+) -> ApiResult {
     let (tag_name, name) = split_file(&path.rest);
     let request = GetReleaseAssetRequest {
         repository: Some(path.repository()),
@@ -42,9 +40,9 @@ async fn download(
         name,
         ..GetReleaseAssetRequest::default()
     };
-    let asset = api.clients.releases().get_release_asset(context.request(request)).await?.into_inner().asset;
+    let asset = call.clients.releases().get_release_asset(call.request(request)).await?.into_inner().asset;
     let asset = require(asset, "asset")?;
-    let access = api.access(&context, &path, ASSET).await?;
+    let access = call.access(&path, ASSET).await?;
     let uri = format!("/git/{}/asset?file={}&sha256={}", access.id, asset.file_id, asset.sha256);
     let mut request =
         git_request(&uri, &access, &headers, &[IF_NONE_MATCH, IF_RANGE, RANGE]).ok_or_else(ApiError::internal)?;
@@ -53,11 +51,11 @@ async fn download(
         *request.method_mut() = Method::HEAD;
     }
     // The deadline is for the headers: the body may take as long as the client reads.
-    let (response, revoked) = send_guarded(&api, &access, request, CALL_DEADLINE).await?;
+    let (response, revoked) = send_guarded(&call, &access, request, CALL_DEADLINE).await?;
     match response.status() {
         StatusCode::OK | StatusCode::PARTIAL_CONTENT => {
-            let response = file_response(&api, response, &asset, is_head);
-            Ok(response.map(|body| api.reauthorizer.guard(body, revoked)))
+            let response = file_response(&call, response, &asset, is_head);
+            Ok(response.map(|body| call.reauthorizer.guard(body, revoked)))
         }
         _ => response_without_file(&response, NOT_FOUND, "range begins behind the end of the file"),
     }
@@ -74,14 +72,14 @@ fn split_file(rest: &[u8]) -> (String, String) {
 }
 
 fn file_response(
-    api: &ApiState,
+    call: &ApiCall,
     upstream: Response<Incoming>,
     asset: &repo::ReleaseAsset,
     is_head: bool,
 ) -> Response<Body> {
     let (parts, body) = upstream.into_parts();
     let is_counted = !is_head && is_whole(parts.status, &parts.headers, asset.size_bytes);
-    let mut count = is_counted.then(|| DownloadCounter::new(api, asset));
+    let mut count = is_counted.then(|| DownloadCounter::new(call, asset));
     let content = body.into_data_stream().inspect_ok(move |bytes| {
         if let Some(counter) = &mut count {
             counter.sent(bytes.len());
@@ -94,9 +92,7 @@ fn file_response(
     headers.insert(CACHE_CONTROL, HeaderValue::from_static("must-revalidate"));
     // A browser that opens the URL runs no script of the file.
     headers.insert(CONTENT_SECURITY_POLICY, HeaderValue::from_static("default-src 'none'; sandbox"));
-    if let Ok(value) = HeaderValue::try_from(content_disposition(asset.name.as_bytes())) {
-        headers.insert(CONTENT_DISPOSITION, value);
-    }
+    insert_content_disposition(headers, asset.name.as_bytes());
     response
 }
 
@@ -108,15 +104,15 @@ fn is_whole(status: StatusCode, headers: &HeaderMap, size_bytes: i64) -> bool {
 
 /// Counts a download when the last byte of the file was taken to be sent.
 struct DownloadCounter {
-    api: ApiState,
+    state: ApiState,
     asset_id: i64,
     left_bytes: u64,
 }
 
 impl DownloadCounter {
-    fn new(api: &ApiState, asset: &repo::ReleaseAsset) -> Self {
+    fn new(call: &ApiCall, asset: &repo::ReleaseAsset) -> Self {
         let left_bytes = u64::try_from(asset.size_bytes).unwrap_or_default();
-        let counter = Self { api: api.clone(), asset_id: asset.id, left_bytes };
+        let counter = Self { state: call.state.clone(), asset_id: asset.id, left_bytes };
         if left_bytes == 0 {
             counter.count();
         }
@@ -136,8 +132,8 @@ impl DownloadCounter {
         let downloads = vec![AssetDownloads { asset_id: self.asset_id, count: 1 }];
         let mut request = tonic::Request::new(CountDownloadsRequest { downloads });
         request.set_timeout(CALL_DEADLINE);
-        let mut releases = self.api.clients.releases();
-        self.api.life.spawn("count download", async move {
+        let mut releases = self.state.clients.releases();
+        self.state.life.spawn("count download", async move {
             if let Err(status) = releases.count_downloads(request).await {
                 tracing::debug!(%status, "a download is not counted");
             }

@@ -1,30 +1,26 @@
 //! Releases of a repository. Drafts do not exist for callers without write permission.
 
-use axum::extract::State;
-use axum::http::StatusCode;
-use axum::response::{IntoResponse, Response};
 use ferrite_proto::repo::get_release_request::By;
 use ferrite_proto::repo::{
     CreateReleaseRequest, DeleteReleaseRequest, GetReleaseRequest, ListReleasesRequest, UpdateReleaseRequest,
 };
 
 use super::access::PermissionCheck;
+use super::call::{ApiCall, Authenticated, MaybeAuthenticated, routes, with_timeout};
 use super::operation;
-use super::state::ApiState;
-use super::tracker::{decode_text_body, limit_text};
-use crate::auth::{Authenticated, MaybeAuthenticated, RequestContext, with_timeout};
+use super::tracker::limit_text;
 use crate::dto::{Release, require};
 use crate::http::body::JsonBody;
-use crate::http::error::ApiError;
+use crate::http::body_limits::MAX_TEXT_BODY_BYTES;
+use crate::http::error::ApiResult;
 use crate::http::fields::FieldReader;
 use crate::http::json;
 use crate::http::page::PageLimits;
 use crate::http::path::{Params, RepoPath};
 use crate::http::query::Query;
-use crate::http::routes::routes;
 use crate::upstream::clients::LONG_CALL_DEADLINE;
 
-routes! { ApiState:
+routes! {
     "/api/v1/repos/{owner}/{repo}/releases" =>
         get list as operation::LIST_RELEASES,
         post create as operation::CREATE_RELEASE;
@@ -36,72 +32,44 @@ routes! { ApiState:
         delete remove as operation::DELETE_RELEASE;
 }
 
-async fn list(
-    State(api): State<ApiState>,
-    MaybeAuthenticated(context): MaybeAuthenticated,
-    path: RepoPath,
-    query: Query,
-) -> Result<Response, ApiError> {
+async fn list(MaybeAuthenticated(call): MaybeAuthenticated, path: RepoPath, query: Query) -> ApiResult {
     let page = query.page(PageLimits::WHOLE_LIST);
     let request = ListReleasesRequest { repository: Some(path.repository()), page: page.number, page_size: page.size };
-    let answer = api.clients.releases().list_releases(context.request(request)).await?.into_inner();
-    let urls = api.links_of(&context, &path).await?;
+    let answer = call.clients.releases().list_releases(call.request(request)).await?.into_inner();
+    let urls = call.links_of(&path).await?;
     let releases = answer.releases.into_iter().map(|release| Release::new(release, &urls));
     let releases = releases.collect::<Result<Vec<_>, _>>()?;
-    Ok(json::page_of_texts(releases, query.headers(page, answer.total_count, &api.links)))
+    Ok(json::page_of_texts(releases, query.headers(page, answer.total_count, &call.links)))
 }
 
-async fn get(
-    State(api): State<ApiState>,
-    MaybeAuthenticated(context): MaybeAuthenticated,
-    path: RepoPath,
-    params: Params,
-) -> Result<Response, ApiError> {
-    find(&api, &context, &path, By::ReleaseId(params.id("id"))).await
+async fn get(MaybeAuthenticated(call): MaybeAuthenticated, path: RepoPath, params: Params) -> ApiResult {
+    find(&call, &path, By::ReleaseId(params.id("id"))).await
 }
 
-async fn get_latest(
-    State(api): State<ApiState>,
-    MaybeAuthenticated(context): MaybeAuthenticated,
-    path: RepoPath,
-) -> Result<Response, ApiError> {
-    find(&api, &context, &path, By::IsLatest(true)).await
+async fn get_latest(MaybeAuthenticated(call): MaybeAuthenticated, path: RepoPath) -> ApiResult {
+    find(&call, &path, By::IsLatest(true)).await
 }
 
-async fn get_by_tag(
-    State(api): State<ApiState>,
-    MaybeAuthenticated(context): MaybeAuthenticated,
-    path: RepoPath,
-) -> Result<Response, ApiError> {
+async fn get_by_tag(MaybeAuthenticated(call): MaybeAuthenticated, path: RepoPath) -> ApiResult {
     // What is no UTF-8 becomes U+FFFD, which leaves the decision to repo-svc: it finds no such tag.
     let tag = String::from_utf8_lossy(path.rest.strip_prefix(b"tags/").unwrap_or_default()).into_owned();
-    find(&api, &context, &path, By::TagName(tag)).await
+    find(&call, &path, By::TagName(tag)).await
 }
 
-async fn find(api: &ApiState, context: &RequestContext, path: &RepoPath, by: By) -> Result<Response, ApiError> {
+async fn find(call: &ApiCall, path: &RepoPath, by: By) -> ApiResult {
     let request = GetReleaseRequest { repository: Some(path.repository()), by: Some(by) };
-    let answer = api.clients.releases().get_release(context.request(request)).await?.into_inner();
-    let urls = api.links_of(context, path).await?;
+    let answer = call.clients.releases().get_release(call.request(request)).await?.into_inner();
+    let urls = call.links_of(path).await?;
     Ok(json::ok(Release::new(require(answer.release, "release")?, &urls)?))
 }
 
-async fn create(
-    State(api): State<ApiState>,
-    Authenticated(context): Authenticated,
-    path: RepoPath,
-    body: JsonBody,
-) -> Result<Response, ApiError> {
-    let decoded = decode_text_body(body, &api.body_limits, |fields| decode_new(fields, &path)).await;
-    let (request, _permit) = match decoded {
-        Ok(decoded) => decoded,
-        Err(error) => {
-            let check = PermissionCheck::of(operation::CREATE_RELEASE).on_repository(path.repository());
-            return Err(api.prefer_permission_error(&context, check, error).await);
-        }
-    };
-    let request = with_timeout(context.request(request), LONG_CALL_DEADLINE);
-    let answer = api.clients.releases().create_release(request).await?.into_inner();
-    let urls = api.links_of(&context, &path).await?;
+async fn create(Authenticated(call): Authenticated, path: RepoPath, body: JsonBody) -> ApiResult {
+    let decoded = body.decode(&call.body_limits, MAX_TEXT_BODY_BYTES, |fields| decode_new(fields, &path)).await;
+    let check = PermissionCheck::of(operation::CREATE_RELEASE).on_repository(path.repository());
+    let (request, _permit) = call.after_permission(check, decoded).await?;
+    let request = with_timeout(call.request(request), LONG_CALL_DEADLINE);
+    let answer = call.clients.releases().create_release(request).await?.into_inner();
+    let urls = call.links_of(&path).await?;
     Ok(json::created(Release::new(require(answer.release, "release")?, &urls)?))
 }
 
@@ -118,25 +86,14 @@ fn decode_new(fields: &mut FieldReader, path: &RepoPath) -> CreateReleaseRequest
     }
 }
 
-async fn update(
-    State(api): State<ApiState>,
-    Authenticated(context): Authenticated,
-    path: RepoPath,
-    params: Params,
-    body: JsonBody,
-) -> Result<Response, ApiError> {
+async fn update(Authenticated(call): Authenticated, path: RepoPath, params: Params, body: JsonBody) -> ApiResult {
     let id = params.id("id");
-    let decoded = decode_text_body(body, &api.body_limits, |fields| decode_change(fields, &path, id)).await;
-    let (request, _permit) = match decoded {
-        Ok(decoded) => decoded,
-        Err(error) => {
-            let check = PermissionCheck::of(operation::UPDATE_RELEASE).on_repository(path.repository());
-            return Err(api.prefer_permission_error(&context, check, error).await);
-        }
-    };
-    let request = with_timeout(context.request(request), LONG_CALL_DEADLINE);
-    let answer = api.clients.releases().update_release(request).await?.into_inner();
-    let urls = api.links_of(&context, &path).await?;
+    let decoded = body.decode(&call.body_limits, MAX_TEXT_BODY_BYTES, |fields| decode_change(fields, &path, id)).await;
+    let check = PermissionCheck::of(operation::UPDATE_RELEASE).on_repository(path.repository());
+    let (request, _permit) = call.after_permission(check, decoded).await?;
+    let request = with_timeout(call.request(request), LONG_CALL_DEADLINE);
+    let answer = call.clients.releases().update_release(request).await?.into_inner();
+    let urls = call.links_of(&path).await?;
     Ok(json::ok(Release::new(require(answer.release, "release")?, &urls)?))
 }
 
@@ -155,13 +112,8 @@ fn decode_change(fields: &mut FieldReader, path: &RepoPath, release_id: i64) -> 
     }
 }
 
-async fn remove(
-    State(api): State<ApiState>,
-    Authenticated(context): Authenticated,
-    path: RepoPath,
-    params: Params,
-) -> Result<Response, ApiError> {
+async fn remove(Authenticated(call): Authenticated, path: RepoPath, params: Params) -> ApiResult {
     let request = DeleteReleaseRequest { repository: Some(path.repository()), release_id: params.id("id") };
-    api.clients.releases().delete_release(context.request(request)).await?;
-    Ok(StatusCode::NO_CONTENT.into_response())
+    call.clients.releases().delete_release(call.request(request)).await?;
+    Ok(json::no_content())
 }

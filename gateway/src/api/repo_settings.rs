@@ -1,45 +1,36 @@
 //! Settings of a repository.
 
-use axum::extract::State;
-use axum::response::Response;
 use ferrite_proto::repo::UpdateRepositoryRequest;
 
 use super::access::PermissionCheck;
+use super::call::{Authenticated, routes, with_timeout};
 use super::operation;
-use super::state::ApiState;
-use crate::auth::{Authenticated, with_timeout};
 use crate::http::body::JsonBody;
-use crate::http::error::ApiError;
+use crate::http::error::ApiResult;
 use crate::http::fields::FieldReader;
 use crate::http::json;
 use crate::http::path::RepoPath;
-use crate::http::routes::routes;
 use crate::upstream::clients::LONG_CALL_DEADLINE;
 
-routes! { ApiState:
+routes! {
     "/api/v1/repos/{owner}/{repo}" => patch update as operation::UPDATE_REPOSITORY;
 }
 
-async fn update(
-    State(api): State<ApiState>,
-    Authenticated(context): Authenticated,
-    path: RepoPath,
-    body: JsonBody,
-) -> Result<Response, ApiError> {
+async fn update(Authenticated(call): Authenticated, path: RepoPath, body: JsonBody) -> ApiResult {
     let check = PermissionCheck::of(operation::UPDATE_REPOSITORY).on_repository(path.repository());
-    let (decoded, mirror_interval) = api.decode_body(&context, check, body, decode).await?;
+    let (decoded, mirror_interval) = call.decode_body(check, body, decode).await?;
     if let Some(seconds) = mirror_interval {
-        api.set_mirror_interval(&context, &path, seconds).await?;
+        call.set_mirror_interval(&path, seconds).await?;
     }
-    let request = context.request(UpdateRepositoryRequest { repository: Some(path.repository()), ..decoded });
+    let request = call.request(UpdateRepositoryRequest { repository: Some(path.repository()), ..decoded });
     let mut answer =
-        api.clients.repositories().update_repository(with_timeout(request, LONG_CALL_DEADLINE)).await?.into_inner();
+        call.clients.repositories().update_repository(with_timeout(request, LONG_CALL_DEADLINE)).await?.into_inner();
     let mirror = answer.repository.as_mut().and_then(|repository| repository.mirror.as_mut());
     // The store tells repo-svc of the interval a moment later.
     if let (Some(mirror), Some(seconds)) = (mirror, mirror_interval) {
         mirror.interval_seconds = seconds;
     }
-    Ok(json::ok(api.repository(&context, answer.repository)?))
+    Ok(json::ok(call.repository(answer.repository)?))
 }
 
 /// Reads the fields, and the interval of a mirror in seconds. An empty name or branch counts as absent.

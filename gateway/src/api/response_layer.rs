@@ -12,7 +12,7 @@ use ferrite_kit::telemetry::http_span;
 use serde::Serialize;
 
 use super::state::ApiState;
-use crate::http::error::{ApiError, FieldError};
+use crate::http::error::ApiError;
 use crate::http::etag::{self, BodyTag};
 use crate::http::json::{self, OverBudget, Unwritten};
 use crate::http::redirect;
@@ -81,7 +81,7 @@ async fn bytes(api: &ApiState, unwritten: &Unwritten) -> Result<(Vec<u8>, Option
 fn over_budget(is_page: bool, max_bytes: usize) -> ApiError {
     if is_page {
         let message = format!("the response would have more than {max_bytes} bytes, ask for fewer entries");
-        return ApiError::invalid(vec![FieldError { field: "limit".into(), code: "too_long".into(), message }]);
+        return ApiError::invalid_field("limit", "too_long", message);
     }
     let message = format!("the response would have more than {max_bytes} bytes");
     ApiError::new(StatusCode::UNPROCESSABLE_ENTITY, message)

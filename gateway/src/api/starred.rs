@@ -1,25 +1,19 @@
 //! Stars: those of users, and the users who gave one to a repository.
 
-use axum::extract::State;
-use axum::http::StatusCode;
-use axum::response::{IntoResponse, Response};
 use ferrite_proto::repo::{
     IsStarredRequest, ListStargazersRequest, ListStarredRepositoriesRequest, RepositoryName, RepositoryRef,
     StarRepositoryRequest, UnstarRepositoryRequest, repository_ref,
 };
 
-use super::named_user::NamedUser;
+use super::call::{Authenticated, routes};
 use super::operation;
-use super::state::ApiState;
-use crate::auth::Authenticated;
-use crate::http::error::ApiError;
+use crate::http::error::{ApiError, ApiResult};
 use crate::http::json;
 use crate::http::page::PageLimits;
 use crate::http::path::{Params, RepoPath};
 use crate::http::query::Query;
-use crate::http::routes::routes;
 
-routes! { ApiState:
+routes! {
     "/api/v1/user/starred" => get list as operation::LIST_STARRED_REPOSITORIES;
     "/api/v1/user/starred/{owner}/{repo}" =>
         get is_starred as operation::IS_STARRED,
@@ -35,63 +29,37 @@ fn repository(path: &Params) -> RepositoryRef {
     RepositoryRef { by: Some(repository_ref::By::Name(name)) }
 }
 
-async fn list(
-    State(api): State<ApiState>,
-    Authenticated(context): Authenticated,
-    NamedUser(username): NamedUser,
-    query: Query,
-) -> Result<Response, ApiError> {
-    let username = username.unwrap_or_default();
+async fn list(Authenticated(call): Authenticated, path: Params, query: Query) -> ApiResult {
+    let username = path.optional_name("username").unwrap_or_default();
     let page = query.page(PageLimits::WHOLE_LIST);
     let request = ListStarredRepositoriesRequest { username, page: page.number, page_size: page.size };
-    let answer = api.clients.stars().list_starred_repositories(context.request(request)).await?.into_inner();
-    let repositories = api.repositories(&context, answer.repositories)?;
-    Ok(json::page(repositories, query.headers(page, answer.total_count, &api.links)))
+    let answer = call.clients.stars().list_starred_repositories(call.request(request)).await?.into_inner();
+    let repositories = call.repositories(answer.repositories)?;
+    Ok(json::page(repositories, query.headers(page, answer.total_count, &call.links)))
 }
 
-async fn stargazers(
-    State(api): State<ApiState>,
-    Authenticated(context): Authenticated,
-    path: RepoPath,
-    query: Query,
-) -> Result<Response, ApiError> {
+async fn stargazers(Authenticated(call): Authenticated, path: RepoPath, query: Query) -> ApiResult {
     let page = query.page(PageLimits::WHOLE_LIST);
     let repository = Some(path.repository());
     let request = ListStargazersRequest { repository, page: page.number, page_size: page.size };
-    let answer = api.clients.stars().list_stargazers(context.request(request)).await?.into_inner();
-    Ok(json::page(api.users(&context, answer.users), query.headers(page, answer.total_count, &api.links)))
+    let answer = call.clients.stars().list_stargazers(call.request(request)).await?.into_inner();
+    Ok(json::page(call.users(answer.users), query.headers(page, answer.total_count, &call.links)))
 }
 
-async fn is_starred(
-    State(api): State<ApiState>,
-    Authenticated(context): Authenticated,
-    path: Params,
-) -> Result<Response, ApiError> {
-    let request = context.request(IsStarredRequest { repository: Some(repository(&path)) });
-    let answer = api.clients.stars().is_starred(request).await?.into_inner();
-    if answer.is_starred {
-        Ok(StatusCode::NO_CONTENT.into_response())
-    } else {
-        Err(ApiError::not_found("repository is not starred"))
-    }
+async fn is_starred(Authenticated(call): Authenticated, path: Params) -> ApiResult {
+    let request = call.request(IsStarredRequest { repository: Some(repository(&path)) });
+    let answer = call.clients.stars().is_starred(request).await?.into_inner();
+    if answer.is_starred { Ok(json::no_content()) } else { Err(ApiError::not_found("repository is not starred")) }
 }
 
-async fn star(
-    State(api): State<ApiState>,
-    Authenticated(context): Authenticated,
-    path: Params,
-) -> Result<Response, ApiError> {
-    let request = context.request(StarRepositoryRequest { repository: Some(repository(&path)) });
-    api.clients.stars().star_repository(request).await?;
-    Ok(StatusCode::NO_CONTENT.into_response())
+async fn star(Authenticated(call): Authenticated, path: Params) -> ApiResult {
+    let request = call.request(StarRepositoryRequest { repository: Some(repository(&path)) });
+    call.clients.stars().star_repository(request).await?;
+    Ok(json::no_content())
 }
 
-async fn unstar(
-    State(api): State<ApiState>,
-    Authenticated(context): Authenticated,
-    path: Params,
-) -> Result<Response, ApiError> {
-    let request = context.request(UnstarRepositoryRequest { repository: Some(repository(&path)) });
-    api.clients.stars().unstar_repository(request).await?;
-    Ok(StatusCode::NO_CONTENT.into_response())
+async fn unstar(Authenticated(call): Authenticated, path: Params) -> ApiResult {
+    let request = call.request(UnstarRepositoryRequest { repository: Some(repository(&path)) });
+    call.clients.stars().unstar_repository(request).await?;
+    Ok(json::no_content())
 }

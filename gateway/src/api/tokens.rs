@@ -1,39 +1,29 @@
 //! Access tokens of a user: the only operations of the API that need a password.
 
-use axum::extract::State;
-use axum::http::StatusCode;
-use axum::response::{IntoResponse, Response};
 use ferrite_proto::repo::{
     BasicCredential, CreateAccessTokenRequest, DeleteAccessTokenRequest, ListAccessTokensRequest,
 };
 
+use super::call::{ApiCall, BasicAuth, routes};
 use super::operation;
-use super::state::ApiState;
-use crate::auth::{BasicAuth, RequestContext};
 use crate::dto::{AccessToken, ListedToken, NewToken, require};
 use crate::http::body::JsonBody;
 use crate::http::body_limits::MAX_UNVERIFIED_BODY_BYTES;
-use crate::http::error::ApiError;
+use crate::http::error::{ApiError, ApiResult};
 use crate::http::fields::FieldReader;
 use crate::http::json;
 use crate::http::page::PageLimits;
 use crate::http::path::Params;
 use crate::http::query::Query;
-use crate::http::routes::routes;
 
-routes! { ApiState:
+routes! {
     "/api/v1/users/{username}/tokens" =>
         get list as operation::LIST_ACCESS_TOKENS,
         post create as operation::CREATE_ACCESS_TOKEN;
     "/api/v1/users/{username}/tokens/{name}" => delete remove as operation::DELETE_ACCESS_TOKEN;
 }
 
-async fn list(
-    State(api): State<ApiState>,
-    BasicAuth(context, credential): BasicAuth,
-    path: Params,
-    query: Query,
-) -> Result<Response, ApiError> {
+async fn list(BasicAuth(call, credential): BasicAuth, path: Params, query: Query) -> ApiResult {
     let page = query.page(PageLimits::WHOLE_LIST);
     let request = ListAccessTokensRequest {
         credential: Some(credential),
@@ -41,37 +31,22 @@ async fn list(
         page: page.number,
         page_size: page.size,
     };
-    let answer = api
-        .clients
-        .accounts()
-        .list_access_tokens(context.request_without_token(request))
-        .await
-        .map_err(error_with_challenge)?
-        .into_inner();
+    let request = call.request_without_token(request);
+    let answer = call.clients.accounts().list_access_tokens(request).await.map_err(error_with_challenge)?.into_inner();
     let tokens = answer.tokens.into_iter().map(ListedToken::new).collect::<Result<Vec<_>, _>>()?;
-    Ok(json::page(tokens, query.headers(page, answer.total_count, &api.links)))
+    Ok(json::page(tokens, query.headers(page, answer.total_count, &call.links)))
 }
 
-async fn create(
-    State(api): State<ApiState>,
-    BasicAuth(context, credential): BasicAuth,
-    path: Params,
-    body: JsonBody,
-) -> Result<Response, ApiError> {
+async fn create(BasicAuth(call, credential): BasicAuth, path: Params, body: JsonBody) -> ApiResult {
     let username = path.name("username");
     // The password is checked together with the request, so the body has no more bytes than are read for anybody.
-    let request = match body.fields(&api.body_limits, MAX_UNVERIFIED_BODY_BYTES).await.and_then(decode) {
-        Ok(decoded) => CreateAccessTokenRequest { credential: Some(credential), username, ..decoded },
-        Err(error) => return Err(prefer_password_error(&api, &context, credential, username, error).await),
+    let request = match body.decode(&call.body_limits, MAX_UNVERIFIED_BODY_BYTES, decode).await {
+        Ok((decoded, _permit)) => CreateAccessTokenRequest { credential: Some(credential), username, ..decoded },
+        Err(error) => return Err(prefer_password_error(&call, credential, username, error).await),
     };
     let is_plain = request.scopes.is_empty() && request.expire_time.is_none() && request.repositories.is_empty();
-    let answer = api
-        .clients
-        .accounts()
-        .create_access_token(context.request_without_token(request))
-        .await
-        .map_err(error_with_challenge)?
-        .into_inner();
+    let request = call.request_without_token(request);
+    let answer = call.clients.accounts().create_access_token(request).await.map_err(error_with_challenge)?.into_inner();
     let token = require(answer.token, "token")?;
     if is_plain {
         // A request with a name only gets the response that older clients expect.
@@ -81,34 +56,26 @@ async fn create(
 }
 
 /// Decodes a body. The caller adds the credential and the user name.
-fn decode(mut fields: FieldReader) -> Result<CreateAccessTokenRequest, ApiError> {
-    let decoded = CreateAccessTokenRequest {
+fn decode(fields: &mut FieldReader) -> CreateAccessTokenRequest {
+    CreateAccessTokenRequest {
         credential: None,
         username: String::new(),
         name: fields.required_non_empty("name"),
         scopes: fields.texts("scopes"),
         expire_time: fields.optional_time("expires_at"),
         repositories: fields.texts("repositories"),
-    };
-    fields.finish().map(|_permit| decoded)
+    }
 }
 
-async fn remove(
-    State(api): State<ApiState>,
-    BasicAuth(context, credential): BasicAuth,
-    path: Params,
-) -> Result<Response, ApiError> {
+async fn remove(BasicAuth(call, credential): BasicAuth, path: Params) -> ApiResult {
     let request = DeleteAccessTokenRequest {
         credential: Some(credential),
         username: path.name("username"),
         name: path.name("name"),
     };
-    api.clients
-        .accounts()
-        .delete_access_token(context.request_without_token(request))
-        .await
-        .map_err(error_with_challenge)?;
-    Ok(StatusCode::NO_CONTENT.into_response())
+    let request = call.request_without_token(request);
+    call.clients.accounts().delete_access_token(request).await.map_err(error_with_challenge)?;
+    Ok(json::no_content())
 }
 
 fn error_with_challenge(status: tonic::Status) -> ApiError {
@@ -117,14 +84,13 @@ fn error_with_challenge(status: tonic::Status) -> ApiError {
 
 /// Returns the error of a request in which `error` was found: a wrong password comes first.
 async fn prefer_password_error(
-    api: &ApiState,
-    context: &RequestContext,
+    call: &ApiCall,
     credential: BasicCredential,
     username: String,
     error: ApiError,
 ) -> ApiError {
     let request = ListAccessTokensRequest { credential: Some(credential), username, page: 1, page_size: 1 };
-    match api.clients.accounts().list_access_tokens(context.request_without_token(request)).await {
+    match call.clients.accounts().list_access_tokens(call.request_without_token(request)).await {
         Ok(_) => error,
         Err(status) => error_with_challenge(status),
     }

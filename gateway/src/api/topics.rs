@@ -1,69 +1,45 @@
 //! Topics of repositories.
 
-use axum::extract::State;
-use axum::http::StatusCode;
-use axum::response::{IntoResponse, Response};
 use ferrite_proto::repo::{AddTopicRequest, ListTopicsRequest, RemoveTopicRequest, SetTopicsRequest};
 
 use super::access::PermissionCheck;
+use super::call::{Authenticated, routes};
 use super::operation;
-use super::state::ApiState;
-use crate::auth::Authenticated;
 use crate::dto::Topics;
 use crate::http::body::JsonBody;
-use crate::http::error::ApiError;
+use crate::http::error::ApiResult;
 use crate::http::json;
 use crate::http::path::{Params, RepoPath};
-use crate::http::routes::routes;
 
-routes! { ApiState:
+routes! {
     "/api/v1/repos/{owner}/{repo}/topics" => get list as operation::LIST_TOPICS, put set as operation::SET_TOPICS;
     "/api/v1/repos/{owner}/{repo}/topics/{topic}" =>
         put add as operation::ADD_TOPIC,
         delete remove as operation::REMOVE_TOPIC;
 }
 
-async fn list(
-    State(api): State<ApiState>,
-    Authenticated(context): Authenticated,
-    path: RepoPath,
-) -> Result<Response, ApiError> {
-    let request = context.request(ListTopicsRequest { repository: Some(path.repository()) });
-    let answer = api.clients.topics().list_topics(request).await?.into_inner();
+async fn list(Authenticated(call): Authenticated, path: RepoPath) -> ApiResult {
+    let request = call.request(ListTopicsRequest { repository: Some(path.repository()) });
+    let answer = call.clients.topics().list_topics(request).await?.into_inner();
     Ok(json::ok(Topics { topics: answer.topics }))
 }
 
-async fn set(
-    State(api): State<ApiState>,
-    Authenticated(context): Authenticated,
-    path: RepoPath,
-    body: JsonBody,
-) -> Result<Response, ApiError> {
+async fn set(Authenticated(call): Authenticated, path: RepoPath, body: JsonBody) -> ApiResult {
     let check = PermissionCheck::of(operation::SET_TOPICS).on_repository(path.repository());
-    let topics = api.decode_body(&context, check, body, |fields| fields.required_list("topics")).await?;
-    let request = context.request(SetTopicsRequest { repository: Some(path.repository()), topics });
-    api.clients.topics().set_topics(request).await?;
-    Ok(StatusCode::NO_CONTENT.into_response())
+    let topics = call.decode_body(check, body, |fields| fields.required_list("topics")).await?;
+    let request = call.request(SetTopicsRequest { repository: Some(path.repository()), topics });
+    call.clients.topics().set_topics(request).await?;
+    Ok(json::no_content())
 }
 
-async fn add(
-    State(api): State<ApiState>,
-    Authenticated(context): Authenticated,
-    path: RepoPath,
-    params: Params,
-) -> Result<Response, ApiError> {
+async fn add(Authenticated(call): Authenticated, path: RepoPath, params: Params) -> ApiResult {
     let request = AddTopicRequest { repository: Some(path.repository()), topic: params.name("topic") };
-    api.clients.topics().add_topic(context.request(request)).await?;
-    Ok(StatusCode::NO_CONTENT.into_response())
+    call.clients.topics().add_topic(call.request(request)).await?;
+    Ok(json::no_content())
 }
 
-async fn remove(
-    State(api): State<ApiState>,
-    Authenticated(context): Authenticated,
-    path: RepoPath,
-    params: Params,
-) -> Result<Response, ApiError> {
+async fn remove(Authenticated(call): Authenticated, path: RepoPath, params: Params) -> ApiResult {
     let request = RemoveTopicRequest { repository: Some(path.repository()), topic: params.name("topic") };
-    api.clients.topics().remove_topic(context.request(request)).await?;
-    Ok(StatusCode::NO_CONTENT.into_response())
+    call.clients.topics().remove_topic(call.request(request)).await?;
+    Ok(json::no_content())
 }

@@ -5,8 +5,6 @@ use ferrite_proto::error::reason;
 use ferrite_proto::issue::IssueState;
 use tonic::{Code, Status};
 
-use crate::http::body::JsonBody;
-use crate::http::body_limits::{BodyLimits, BodyPermit, MAX_TEXT_BODY_BYTES};
 use crate::http::error::{ApiError, FieldError};
 use crate::http::fields::FieldReader;
 use crate::http::page::Page;
@@ -15,20 +13,6 @@ use ferrite_rest::links::Links;
 
 /// Longest text that is passed on to issue-svc, in bytes: none of its fields may be longer, and a whole message has a limit of its own.
 const MAX_TEXT_BYTES: usize = 1024 * 1024;
-
-/// Decodes a JSON body with texts of up to 1 MiB. The caller holds the permit until the request is done.
-///
-/// # Errors
-/// 4xx for mistakes in the body, 503 when too many large bodies are in memory.
-pub(super) async fn decode_text_body<T>(
-    body: JsonBody,
-    limits: &BodyLimits,
-    decode: impl FnOnce(&mut FieldReader) -> T,
-) -> Result<(T, BodyPermit), ApiError> {
-    let mut fields = body.fields(limits, MAX_TEXT_BODY_BYTES).await?;
-    let decoded = decode(&mut fields);
-    Ok((decoded, fields.finish()?))
-}
 
 /// Returns the error of a request in which the mistake `error` was found, given the response to `check`, a call that changes nothing:
 /// an error of that call comes first, unless it is about fields or has one of the reasons in `later`.
@@ -47,8 +31,7 @@ pub(super) fn list_error(status: Status) -> ApiError {
     if status.code() != Code::OutOfRange {
         return status.into();
     }
-    let message = "the texts of this page are too long together, ask for fewer entries";
-    ApiError::invalid(vec![FieldError { field: "limit".into(), code: "too_long".into(), message: message.into() }])
+    ApiError::invalid_field("limit", "too_long", "the texts of this page are too long together, ask for fewer entries")
 }
 
 /// Returns the headers for `page` of a list that may have been counted in part.

@@ -1,35 +1,26 @@
 //! Settings of a repository's wiki.
 
-use axum::extract::State;
-use axum::http::StatusCode;
-use axum::response::{IntoResponse, Response};
 use ferrite_proto::repo::UpdateWikiRequest;
 
 use super::access::PermissionCheck;
+use super::call::{Authenticated, routes};
 use super::operation;
-use super::state::ApiState;
-use crate::auth::Authenticated;
 use crate::http::body::JsonBody;
-use crate::http::error::ApiError;
+use crate::http::error::ApiResult;
 use crate::http::fields::FieldReader;
+use crate::http::json;
 use crate::http::path::RepoPath;
-use crate::http::routes::routes;
 
-routes! { ApiState:
+routes! {
     "/api/v1/repos/{owner}/{repo}/wiki" => patch update as operation::UPDATE_WIKI;
 }
 
-async fn update(
-    State(api): State<ApiState>,
-    Authenticated(context): Authenticated,
-    path: RepoPath,
-    body: JsonBody,
-) -> Result<Response, ApiError> {
+async fn update(Authenticated(call): Authenticated, path: RepoPath, body: JsonBody) -> ApiResult {
     let check = PermissionCheck::of(operation::UPDATE_WIKI).on_repository(path.repository());
-    let decoded = api.decode_body(&context, check, body, decode).await?;
-    let request = context.request(UpdateWikiRequest { repository: Some(path.repository()), ..decoded });
-    api.clients.repositories().update_wiki(request).await?;
-    Ok(StatusCode::NO_CONTENT.into_response())
+    let decoded = call.decode_body(check, body, decode).await?;
+    let request = call.request(UpdateWikiRequest { repository: Some(path.repository()), ..decoded });
+    call.clients.repositories().update_wiki(request).await?;
+    Ok(json::no_content())
 }
 
 fn decode(fields: &mut FieldReader) -> UpdateWikiRequest {

@@ -12,7 +12,7 @@ use super::credential::{Credential, InvalidCredential};
 use crate::http::body_limits::CredentialCheck;
 use crate::http::error::ApiError;
 use crate::upstream::client_headers::ClientHeaders;
-use crate::upstream::clients::{CALL_DEADLINE, Clients};
+use crate::upstream::clients::Clients;
 
 /// Returns the check by the services behind `clients`. A request without a token has no account, one with a password neither: only the
 /// bodies of tokens come with one, and those are short.
@@ -35,8 +35,5 @@ fn request(headers: &HeaderMap) -> Result<Option<tonic::Request<AuthenticateRequ
         Ok(Credential::Absent | Credential::Basic { .. }) => return Ok(None),
         Err(InvalidCredential) => return Err(ApiError::bad_credentials()),
     };
-    let mut request = tonic::Request::new(AuthenticateRequest { token });
-    request.set_timeout(CALL_DEADLINE);
-    ClientHeaders::of(headers).insert_into(request.metadata_mut().as_mut());
-    Ok(Some(request))
+    Ok(Some(ClientHeaders::of(headers).request(AuthenticateRequest { token })))
 }

@@ -3,7 +3,7 @@
 use ferrite_proto::{Scopes, repo};
 use serde::Serialize;
 
-use ferrite_rest::convert::{MissingField, time};
+use ferrite_rest::convert::{MissingField, optional_time, time};
 use ferrite_rest::links::{Links, RepositoryLinks};
 
 /// An access token: its name, and its value when it was just created, else a digest.
@@ -25,7 +25,7 @@ struct TokenLimits {
 impl TokenLimits {
     /// Takes the limits of `token`; leaves its list of repositories empty.
     fn take(token: &mut repo::AccessToken) -> Result<Self, MissingField> {
-        let expires_at = token.expire_time.map(|at| time(Some(at), "expire_time")).transpose()?;
+        let expires_at = optional_time(token.expire_time, "expire_time")?;
         let repositories = std::mem::take(&mut token.repositories);
         Ok(Self {
             scopes: Scopes::from_proto(&token.scopes).iter().map(ferrite_proto::Scope::as_str).collect(),
@@ -69,7 +69,7 @@ impl ListedToken {
         Ok(Self {
             id: token.id,
             created_at: time(token.create_time, "create_time")?,
-            last_used_at: token.last_use_time.map(|at| time(Some(at), "last_use_time")).transpose()?,
+            last_used_at: optional_time(token.last_use_time, "last_use_time")?,
             token: AccessToken { name: token.name, sha1: token.digest },
             limits,
         })

@@ -1,5 +1,5 @@
 use ferrite_proto::repo;
-use ferrite_rest::convert::{MissingField, time};
+use ferrite_rest::convert::{MissingField, optional_time, time};
 use serde::Serialize;
 
 /// A git store.
@@ -19,7 +19,6 @@ pub(crate) struct Store {
 
 impl Store {
     pub(crate) fn new(store: repo::Store) -> Result<Self, MissingField> {
-        let last_seen_at = store.seen_at.map(|seen| time(Some(seen), "seen_at")).transpose()?;
         Ok(Self {
             name: store.name,
             weight: store.weight,
@@ -27,7 +26,7 @@ impl Store {
             reachable: store.is_reachable,
             free_bytes: store.free_bytes,
             total_bytes: store.total_bytes,
-            last_seen_at,
+            last_seen_at: optional_time(store.seen_at, "seen_at")?,
             created_at: time(store.created_at, "created_at")?,
         })
     }

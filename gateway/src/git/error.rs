@@ -1,6 +1,5 @@
 //! Errors of git over HTTP: a status and one line of plain text, which git shows to its user.
 
-use std::borrow::Cow;
 use std::time::Duration;
 
 use axum::body::Body;
@@ -13,6 +12,7 @@ use tonic::{Code, Status};
 use tonic_types::StatusExt;
 
 use crate::auth::InvalidCredential;
+use crate::http::error::whole_seconds;
 
 /// Value of `WWW-Authenticate`.
 const CHALLENGE: &str = "Basic realm=\"Ferrite\"";
@@ -24,37 +24,52 @@ const DEFAULT_RETRY_DELAY: Duration = Duration::from_secs(1);
 const MAX_LINE_CHARS: usize = 200;
 
 /// The error of a request of git over HTTP.
-#[derive(Debug, PartialEq, Eq)]
+#[derive(Debug, PartialEq, Eq, thiserror::Error)]
 pub(super) enum GitHttpError {
     /// Credentials are required. Also the answer for missing repositories to a request without credentials.
+    #[error("credentials are required")]
     CredentialsRequired,
     /// The credentials are wrong or malformed.
+    #[error("credentials are not valid")]
     BadCredentials,
     /// The repository is missing, or hidden from the caller.
+    #[error("repository does not exist")]
     NotFound,
     /// A push to a mirror.
+    #[error("mirror repository is read-only")]
     MirrorReadOnly,
     /// The caller has no permission, with the message of repo-svc.
+    #[error("{0}")]
     PermissionDenied(String),
     /// The service is not offered.
+    #[error("service is not offered")]
     UnknownService,
     /// A request of the dumb protocol.
+    #[error("only the smart protocol is served; please upgrade git")]
     DumbProtocol,
     /// A malformed or repeated `Git-Protocol` header.
+    #[error("`Git-Protocol` is not well formed")]
     InvalidProtocol,
     /// The body does not have this content type, which the service requires.
+    #[error("content type must be {0}")]
     ContentType(&'static str),
     /// The body has an unsupported content encoding.
+    #[error("content encoding must be gzip or none")]
     ContentEncoding,
     /// Too many wrong passwords; the client may retry after this time.
+    #[error("too many failed attempts; try again later")]
     TooManyAttempts(Option<Duration>),
     /// A service cannot be reached or is at a limit; the client may retry after this time.
+    #[error("service is not available now; try again later")]
     Unavailable(Option<Duration>),
     /// The connection to git-svc was lost before its response.
+    #[error("connection to the repository was lost")]
     Interrupted,
     /// An error response of git-svc that is passed on: its status and one line of text.
+    #[error("{1}")]
     GitService(StatusCode, String),
     /// A bug or a broken installation; the cause is in the log.
+    #[error("internal error")]
     Internal,
 }
 
@@ -104,25 +119,6 @@ impl GitHttpError {
         }
     }
 
-    fn text(&self) -> Cow<'static, str> {
-        match self {
-            Self::CredentialsRequired => "credentials are required".into(),
-            Self::BadCredentials => "credentials are not valid".into(),
-            Self::NotFound => "repository does not exist".into(),
-            Self::MirrorReadOnly => "mirror repository is read-only".into(),
-            Self::UnknownService => "service is not offered".into(),
-            Self::DumbProtocol => "only the smart protocol is served; please upgrade git".into(),
-            Self::InvalidProtocol => "`Git-Protocol` is not well formed".into(),
-            Self::ContentType(expected) => format!("content type must be {expected}").into(),
-            Self::ContentEncoding => "content encoding must be gzip or none".into(),
-            Self::TooManyAttempts(_) => "too many failed attempts; try again later".into(),
-            Self::Unavailable(_) => "service is not available now; try again later".into(),
-            Self::Interrupted => "connection to the repository was lost".into(),
-            Self::PermissionDenied(text) | Self::GitService(_, text) => text.clone().into(),
-            Self::Internal => "internal error".into(),
-        }
-    }
-
     /// Returns `Retry-After` in seconds, rounded up.
     fn retry_after(&self) -> Option<u64> {
         let delay = match self {
@@ -130,7 +126,7 @@ impl GitHttpError {
             Self::Unavailable(delay) => delay.unwrap_or(DEFAULT_RETRY_DELAY),
             _ => return None,
         };
-        Some(delay.as_secs() + u64::from(delay.subsec_nanos() > 0))
+        Some(whole_seconds(delay))
     }
 }
 
@@ -142,7 +138,7 @@ impl From<InvalidCredential> for GitHttpError {
 
 impl IntoResponse for GitHttpError {
     fn into_response(self) -> Response {
-        let mut response = Response::new(Body::from(self.text().into_owned()));
+        let mut response = Response::new(Body::from(self.to_string()));
         *response.status_mut() = self.status();
         let headers = response.headers_mut();
         headers.insert(CONTENT_TYPE, HeaderValue::from_static("text/plain"));

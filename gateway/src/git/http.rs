@@ -27,7 +27,6 @@ use super::request::{
 use super::target;
 use crate::auth::Credential;
 use crate::upstream::client_headers::ClientHeaders;
-use crate::upstream::clients::CALL_DEADLINE;
 use crate::upstream::git_client::{GitClientError, GitHttpClient, reason_of, set_git_protocol};
 use crate::upstream::grant::Grant;
 use crate::upstream::reauthorize::Reauthorizer;
@@ -153,9 +152,7 @@ impl GitHttpState {
             basic: credential,
             ssh_fingerprint: None,
         };
-        let mut request = tonic::Request::new(access_request);
-        request.set_timeout(CALL_DEADLINE);
-        ClientHeaders::of(headers).insert_into(request.metadata_mut().as_mut());
+        let request = ClientHeaders::of(headers).request(access_request);
         let response = self.access.clone().resolve_access(request).await;
         let response = response.map_err(|status| GitHttpError::of_status(&status, is_anonymous))?.into_inner();
         let grant = Grant::new(&response.grant, &response.store);

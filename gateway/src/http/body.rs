@@ -2,7 +2,6 @@
 //!
 //! Not here: JSON values ([`super::json_value`]) and the fields of an object ([`super::fields`]).
 
-use std::collections::BTreeMap;
 use std::convert::Infallible;
 use std::time::Duration;
 
@@ -17,7 +16,7 @@ use tokio::time::Instant;
 use super::body_limits::{BodyLimits, BodyPermit, MAX_JSON_BYTES, MAX_UNVERIFIED_BODY_BYTES};
 use super::error::ApiError;
 use super::fields::FieldReader;
-use super::json_value::{Value, parse_object, parse_object_or_list};
+use super::json_value::parse_object;
 
 /// Slowest average rate, in bytes per second, of a body whose sender pauses for longer than [`BodyLimits`] allow in all.
 const MIN_BYTES_PER_SECOND: usize = 8 * 1024;
@@ -46,7 +45,20 @@ impl JsonBody {
     /// 415 for another content type, 413 above `max_bytes`, 401 for a long body with a credential that is not valid, 408 for a client that
     /// sends too slowly, 503 when bodies take too much memory, 400 for what is not JSON, 422 for JSON that is not an object.
     pub(crate) async fn fields(self, limits: &BodyLimits, max_bytes: usize) -> Result<FieldReader, ApiError> {
-        self.parse(limits, max_bytes, parse_object).await
+        self.parse(limits, max_bytes, None).await
+    }
+
+    /// Reads the JSON object in the body by `decode`. The caller holds the permit until the request is done.
+    ///
+    /// # Errors
+    /// As [`Self::fields`], and 422 with all mistakes that `decode` noted.
+    pub(crate) async fn decode<T>(
+        self,
+        limits: &BodyLimits,
+        max_bytes: usize,
+        decode: impl FnOnce(&mut FieldReader) -> T,
+    ) -> Result<(T, BodyPermit), ApiError> {
+        self.fields(limits, max_bytes).await?.decode(decode)
     }
 
     /// Reads the JSON object in the body, or a list in the body as an object with that list in its field `name`.
@@ -59,7 +71,7 @@ impl JsonBody {
         max_bytes: usize,
         name: &str,
     ) -> Result<FieldReader, ApiError> {
-        self.parse(limits, max_bytes, |bytes| parse_object_or_list(bytes, name)).await
+        self.parse(limits, max_bytes, Some(name)).await
     }
 
     /// Returns the number of bytes that the client declares.
@@ -79,28 +91,24 @@ impl JsonBody {
         value.split(';').next().unwrap_or_default().trim().to_ascii_lowercase()
     }
 
+    async fn parse(
+        self,
+        limits: &BodyLimits,
+        max_bytes: usize,
+        list_field: Option<&str>,
+    ) -> Result<FieldReader, ApiError> {
+        if !is_json(&self.headers) {
+            return Err(ApiError::new(StatusCode::UNSUPPORTED_MEDIA_TYPE, "content type must be JSON"));
+        }
+        let (bytes, permit) = self.bytes(limits, max_bytes).await?;
+        Ok(FieldReader::new(parse_object(&bytes, list_field)?, permit))
+    }
+
     /// Reads the body as it is, whatever its content type.
     ///
     /// # Errors
     /// 413, 401, 408 and 503 as [`Self::fields`], 400 for a body that ends early.
     pub(crate) async fn bytes(self, limits: &BodyLimits, max_bytes: usize) -> Result<(Vec<u8>, BodyPermit), ApiError> {
-        self.collect(limits, max_bytes).await
-    }
-
-    async fn parse(
-        self,
-        limits: &BodyLimits,
-        max_bytes: usize,
-        parse: impl FnOnce(&[u8]) -> Result<BTreeMap<String, Value>, ApiError>,
-    ) -> Result<FieldReader, ApiError> {
-        if !is_json(&self.headers) {
-            return Err(ApiError::new(StatusCode::UNSUPPORTED_MEDIA_TYPE, "content type must be JSON"));
-        }
-        let (bytes, permit) = self.collect(limits, max_bytes).await?;
-        Ok(FieldReader::new(parse(&bytes)?, permit))
-    }
-
-    async fn collect(self, limits: &BodyLimits, max_bytes: usize) -> Result<(Vec<u8>, BodyPermit), ApiError> {
         let declared = self.declared_bytes();
         if declared.is_some_and(|declared| declared > max_bytes) {
             return Err(ApiError::too_large());
@@ -123,13 +131,13 @@ impl JsonBody {
             if total > max_bytes {
                 return Err(ApiError::too_large());
             }
-            if total > MAX_UNVERIFIED_BODY_BYTES && !permit.is_checked() {
+            if total > MAX_UNVERIFIED_BODY_BYTES && !permit.is_checked {
                 permit.check(limits, &headers).await?;
             }
             match permit.grow_to(limits, total) {
                 Ok(()) => {}
                 // Clients who are not known have taken what there is for them: who is known has more.
-                Err(_) if !permit.is_checked() => {
+                Err(_) if !permit.is_checked => {
                     permit.check(limits, &headers).await?;
                     permit.grow_to(limits, total)?;
                 }

@@ -112,17 +112,12 @@ pub(crate) struct UploadPermit {
 pub(crate) struct BodyPermit {
     client: Client,
     /// True once the credential of the client was checked.
-    is_checked: bool,
+    pub(super) is_checked: bool,
     memory: Share,
     place: Share,
 }
 
 impl BodyPermit {
-    /// True once the credential of the client was checked.
-    pub(super) fn is_checked(&self) -> bool {
-        self.is_checked
-    }
-
     /// True if the body has one of the places of large bodies.
     pub(super) fn is_large(&self) -> bool {
         !self.place.is_empty()

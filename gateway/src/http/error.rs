@@ -5,8 +5,8 @@
 use std::borrow::Cow;
 use std::time::Duration;
 
-use axum::http::header::{CONTENT_TYPE, RETRY_AFTER, WWW_AUTHENTICATE};
-use axum::http::{HeaderMap, HeaderValue, StatusCode};
+use axum::http::header::{CONTENT_LENGTH, CONTENT_TYPE, RETRY_AFTER, WWW_AUTHENTICATE};
+use axum::http::{HeaderValue, StatusCode};
 use axum::response::{IntoResponse, Response};
 use ferrite_kit::grpc::is_connection_lost;
 use ferrite_proto::error::{FieldViolation, detail, reason, violations};
@@ -26,6 +26,9 @@ const REPOSITORY_NOT_FOUND: &str = "repository does not exist";
 const DEFAULT_RETRY_SECONDS: u64 = 1;
 /// Most field errors in one response: a small body can have very many.
 const MAX_FIELD_ERRORS: usize = 100;
+
+/// The response of a handler of the API.
+pub(crate) type ApiResult = Result<Response, ApiError>;
 
 /// An error response. [`render`] writes its body, which needs the address of the documentation.
 #[derive(Clone, Debug)]
@@ -60,9 +63,13 @@ pub(crate) struct FieldError {
 }
 
 impl FieldError {
+    pub(crate) fn new(field: &str, code: &'static str, message: impl Into<String>) -> Self {
+        Self { field: field.to_owned(), code: code.into(), message: message.into() }
+    }
+
     /// The error of a value that is not `expected` (`a string`).
     pub(super) fn wrong_type(field: &str, expected: &str) -> Self {
-        Self { field: field.to_owned(), code: "type".into(), message: format!("must be {expected}") }
+        Self::new(field, "type", format!("must be {expected}"))
     }
 }
 
@@ -108,10 +115,7 @@ impl ApiError {
 
     /// 503: a service does not answer, or a limit is reached.
     pub(crate) fn unavailable() -> Self {
-        Self {
-            retry_after: Some(DEFAULT_RETRY_SECONDS),
-            ..Self::new(StatusCode::SERVICE_UNAVAILABLE, "service is not available now, try again")
-        }
+        Self::busy("service is not available now, try again")
     }
 
     /// 503: a limit is reached, which `message` names.
@@ -127,6 +131,11 @@ impl ApiError {
             None => Cow::Borrowed("validation failed"),
         };
         Self { errors, ..Self::new(StatusCode::UNPROCESSABLE_ENTITY, message) }
+    }
+
+    /// 422: one field of the request breaks a rule.
+    pub(crate) fn invalid_field(field: &str, code: &'static str, message: impl Into<String>) -> Self {
+        Self::invalid(vec![FieldError::new(field, code, message)])
     }
 
     /// Returns the present name of the repository, for a 404 to a request that used a former name.
@@ -196,7 +205,7 @@ impl From<Status> for ApiError {
 }
 
 /// Returns a duration in seconds, rounded up.
-fn whole_seconds(duration: Duration) -> u64 {
+pub(crate) fn whole_seconds(duration: Duration) -> u64 {
     duration.as_secs() + u64::from(duration.subsec_nanos() > 0)
 }
 
@@ -241,11 +250,8 @@ pub(crate) fn render(response: Response, links: &Links) -> Response {
     let body = ErrorBody { message: &error.message, url: links.docs(), errors: &error.errors };
     let bytes = json::encode(&body);
     let (mut parts, _) = response.into_parts();
-    let mut headers = HeaderMap::new();
-    std::mem::swap(&mut headers, &mut parts.headers);
-    headers.remove(axum::http::header::CONTENT_LENGTH);
-    headers.insert(CONTENT_TYPE, json::CONTENT_TYPE_JSON);
-    parts.headers = headers;
+    parts.headers.remove(CONTENT_LENGTH);
+    parts.headers.insert(CONTENT_TYPE, json::CONTENT_TYPE_JSON);
     Response::from_parts(parts, axum::body::Body::from(bytes))
 }
 

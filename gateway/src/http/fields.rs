@@ -13,10 +13,10 @@ use super::error::{ApiError, FieldError};
 use super::json_value::Value;
 
 /// Error message for a text that is no time.
-pub(crate) const MUST_BE_RFC_3339: &str = "must be a time by RFC 3339, such as `2026-01-02T03:04:05Z`";
+pub(super) const MUST_BE_RFC_3339: &str = "must be a time by RFC 3339, such as `2026-01-02T03:04:05Z`";
 
 /// Parses a time by RFC 3339.
-pub(crate) fn parse_time(text: &str) -> Option<Timestamp> {
+pub(super) fn parse_time(text: &str) -> Option<Timestamp> {
     let time = DateTime::parse_from_rfc3339(text).ok()?;
     // A leap second becomes the last nanosecond of the second before it.
     let nanos = time.timestamp_subsec_nanos().min(999_999_999);
@@ -47,8 +47,7 @@ impl FieldReader {
 
     /// Notes a mistake in a field.
     pub(crate) fn add_error(&mut self, field: &str, code: &'static str, message: &str) {
-        let field = format!("{}{field}", self.prefix);
-        self.errors.push(FieldError { field, code: code.into(), message: message.to_owned() });
+        self.errors.push(FieldError::new(&format!("{}{field}", self.prefix), code, message));
     }
 
     fn add_type_error(&mut self, field: &str, expected: &str) {
@@ -56,15 +55,23 @@ impl FieldReader {
         self.errors.push(error);
     }
 
+    fn add_missing(&mut self, field: &str) {
+        self.add_error(field, "required", "is required");
+    }
+
+    /// Takes the value of a field out and returns what `read` makes of it; `None` is noted as the mistake that it is not `expected`.
+    fn take_as<T>(&mut self, name: &str, expected: &str, read: impl FnOnce(Value) -> Option<T>) -> Option<T> {
+        let read = read(self.take(name)?);
+        if read.is_none() {
+            self.add_type_error(name, expected);
+        }
+        read
+    }
+
     /// Reads an optional object by `read`. Mistakes in it are named with its own name in front, as in `author.date`.
     pub(crate) fn optional_object<T>(&mut self, name: &str, read: impl FnOnce(&mut Self) -> T) -> Option<T> {
-        match self.take(name)? {
-            Value::Map(entries) => Some(self.in_object(name, entries, read)),
-            _ => {
-                self.add_type_error(name, "an object");
-                None
-            }
-        }
+        let entries = self.take_as(name, "an object", Value::into_map)?;
+        Some(self.in_object(name, entries, read))
     }
 
     /// Reads each object of a required list that is not empty. Mistakes are named with their place, as in `files[3].path`.
@@ -72,7 +79,7 @@ impl FieldReader {
         let items = match self.take(name) {
             Some(Value::List(items)) if !items.is_empty() => items,
             None | Some(Value::List(_)) => {
-                self.add_error(name, "required", "is required");
+                self.add_missing(name);
                 return Vec::new();
             }
             Some(_) => {
@@ -116,6 +123,11 @@ impl FieldReader {
         }
     }
 
+    /// Returns whether a field is an empty text.
+    pub(crate) fn is_empty_text(&self, name: &str) -> bool {
+        matches!(self.values.get(name), Some(Value::Text(text)) if text.is_empty())
+    }
+
     /// Reads an optional text, which may be empty.
     pub(crate) fn optional_text(&mut self, name: &str) -> Option<String> {
         let value = self.take(name)?;
@@ -144,39 +156,24 @@ impl FieldReader {
 
     /// Reads a required text, which may be empty.
     pub(crate) fn required(&mut self, name: &str) -> String {
-        match self.take(name) {
-            Some(value) => self.text_of(name, value).unwrap_or_default(),
-            None => {
-                self.add_error(name, "required", "is required");
-                String::new()
-            }
+        if let Some(value) = self.take(name) {
+            return self.text_of(name, value).unwrap_or_default();
         }
+        self.add_missing(name);
+        String::new()
     }
 
     /// Reads a required text that is not empty.
     pub(crate) fn required_non_empty(&mut self, name: &str) -> String {
-        match self.take(name) {
-            Some(Value::Text(text)) if text.is_empty() => {
-                self.add_error(name, "required", "is required");
-                text
-            }
-            Some(value) => self.text_of(name, value).unwrap_or_default(),
-            None => {
-                self.add_error(name, "required", "is required");
-                String::new()
-            }
+        if self.is_empty_text(name) {
+            self.values.remove(name);
         }
+        self.required(name)
     }
 
     /// Reads an optional truth value.
     pub(crate) fn optional_flag(&mut self, name: &str) -> Option<bool> {
-        match self.take(name)? {
-            Value::Bool(value) => Some(value),
-            _ => {
-                self.add_type_error(name, "true or false");
-                None
-            }
-        }
+        self.take_as(name, "true or false", |value| if let Value::Bool(flag) = value { Some(flag) } else { None })
     }
 
     /// Reads a truth value, false when absent.
@@ -186,13 +183,7 @@ impl FieldReader {
 
     /// Reads an optional whole number.
     pub(crate) fn optional_number(&mut self, name: &str) -> Option<i64> {
-        match self.take(name)? {
-            Value::Int(value) => Some(value),
-            _ => {
-                self.add_type_error(name, "a whole number");
-                None
-            }
-        }
+        self.take_as(name, "a whole number", Value::into_int)
     }
 
     /// Reads an optional whole number that may be null, which is `Some(None)`.
@@ -209,7 +200,7 @@ impl FieldReader {
         match self.take(name) {
             Some(Value::Int(value)) if value != 0 => value,
             None | Some(Value::Int(_)) => {
-                self.add_error(name, "required", "is required");
+                self.add_missing(name);
                 0
             }
             Some(_) => {
@@ -243,13 +234,8 @@ impl FieldReader {
 
     /// Reads an optional list of texts.
     pub(crate) fn optional_texts(&mut self, name: &str) -> Option<Vec<String>> {
-        match self.take(name)? {
-            Value::List(items) => Some(items.into_iter().filter_map(|item| self.text_of(name, item)).collect()),
-            _ => {
-                self.add_type_error(name, "a list of strings");
-                None
-            }
-        }
+        let items = self.take_as(name, "a list of strings", Value::into_list)?;
+        Some(items.into_iter().filter_map(|item| self.text_of(name, item)).collect())
     }
 
     /// Reads a list of texts, empty when absent.
@@ -260,7 +246,7 @@ impl FieldReader {
     /// Reads a required list of texts, which may be empty.
     pub(crate) fn required_list(&mut self, name: &str) -> Vec<String> {
         if matches!(self.values.get(name), None | Some(Value::Null)) {
-            self.add_error(name, "required", "is required");
+            self.add_missing(name);
             return Vec::new();
         }
         self.texts(name)
@@ -268,57 +254,42 @@ impl FieldReader {
 
     /// Reads a required list of texts that is not empty.
     pub(crate) fn required_texts(&mut self, name: &str) -> Vec<String> {
-        let is_missing = match self.values.get(name) {
-            None | Some(Value::Null) => true,
-            Some(Value::List(items)) => items.is_empty(),
-            Some(_) => false,
-        };
-        if is_missing {
-            self.add_error(name, "required", "is required");
-            return Vec::new();
+        if matches!(self.values.get(name), Some(Value::List(items)) if items.is_empty()) {
+            self.values.remove(name);
         }
-        self.texts(name)
+        self.required_list(name)
     }
 
     /// Reads a list of whole numbers, empty when absent.
     pub(crate) fn numbers(&mut self, name: &str) -> Vec<i64> {
-        let expected = "a list of whole numbers";
-        let Some(value) = self.take(name) else { return Vec::new() };
-        let Value::List(items) = value else {
-            self.add_type_error(name, expected);
-            return Vec::new();
-        };
-        let numbers = items.iter().map(|item| if let Value::Int(number) = item { Some(*number) } else { None });
-        numbers.collect::<Option<_>>().unwrap_or_else(|| {
-            self.add_type_error(name, expected);
-            Vec::new()
-        })
+        let read = |value: Value| value.into_list()?.into_iter().map(Value::into_int).collect();
+        self.take_as(name, "a list of whole numbers", read).unwrap_or_default()
     }
 
     /// Reads a required object of texts, which may be empty. Keys with `null` and keys with NUL characters are left out.
     pub(crate) fn required_map(&mut self, name: &str) -> BTreeMap<String, String> {
-        match self.take(name) {
-            Some(Value::Map(entries)) => {
-                let mut map = BTreeMap::new();
-                for (key, value) in entries {
-                    if value == Value::Null || key.contains('\0') {
-                        continue;
-                    }
-                    if let Some(text) = self.text_of(&format!("{name}.{key}"), value) {
-                        map.insert(key, text);
-                    }
-                }
-                map
+        if matches!(self.values.get(name), None | Some(Value::Null)) {
+            self.add_missing(name);
+        }
+        let mut map = BTreeMap::new();
+        for (key, value) in self.take_as(name, "an object of strings", Value::into_map).unwrap_or_default() {
+            if value == Value::Null || key.contains('\0') {
+                continue;
             }
-            Some(_) => {
-                self.add_type_error(name, "an object of strings");
-                BTreeMap::new()
-            }
-            None => {
-                self.add_error(name, "required", "is required");
-                BTreeMap::new()
+            if let Some(text) = self.text_of(&format!("{name}.{key}"), value) {
+                map.insert(key, text);
             }
         }
+        map
+    }
+
+    /// Reads the fields by `decode`, and ends the reading. The caller holds the permit until the request is done.
+    ///
+    /// # Errors
+    /// As [`Self::finish`].
+    pub(crate) fn decode<T>(mut self, decode: impl FnOnce(&mut Self) -> T) -> Result<(T, BodyPermit), ApiError> {
+        let decoded = decode(&mut self);
+        Ok((decoded, self.finish()?))
     }
 
     /// Ends the reading. The caller holds the permit until the request is done.

@@ -147,37 +147,40 @@ pub(crate) fn encode<T: Serialize + ?Sized>(value: &T) -> Vec<u8> {
     write_to(value, &mut output).and_then(|()| output.finish()).expect("the output has no limit")
 }
 
-/// The value of a response that is not written yet.
-trait Payload: Send {
-    fn write(&self, output: &mut Output) -> Result<(), OverBudget>;
-
-    /// Cuts long texts, if there are any, so that the JSON has at most `max_bytes`.
+/// A value that can leave out a part of itself and say so.
+pub(crate) trait Shorten {
+    /// Leaves out what does not fit, so that the JSON has at most `max_bytes`.
     fn shorten(&mut self, max_bytes: usize);
 }
 
-/// A value without texts that may be cut.
+/// The value of a response that is not written yet.
+trait Payload: Shorten + Send {
+    fn write(&self, output: &mut Output) -> Result<(), OverBudget>;
+}
+
+impl<T: Serialize + Shorten + Send> Payload for T {
+    fn write(&self, output: &mut Output) -> Result<(), OverBudget> {
+        write_to(self, output)
+    }
+}
+
+/// A value of which nothing may be left out.
+#[derive(Serialize)]
 struct Whole<T>(T);
 
-impl<T: Serialize + Send> Payload for Whole<T> {
-    fn write(&self, output: &mut Output) -> Result<(), OverBudget> {
-        write_to(&self.0, output)
-    }
-
+impl<T> Shorten for Whole<T> {
     fn shorten(&mut self, _: usize) {}
 }
 
 /// A list whose entries have texts that may be cut.
+#[derive(Serialize)]
 struct Texts<T>(Vec<T>);
 
-impl<T: Serialize + LongTexts + Send> Payload for Texts<T> {
-    fn write(&self, output: &mut Output) -> Result<(), OverBudget> {
-        write_to(&self.0, output)
-    }
-
+impl<T: Serialize + LongTexts> Shorten for Texts<T> {
     /// Each text gets the same number of bytes of what the rest leaves.
     fn shorten(&mut self, max_bytes: usize) {
-        let mut whole = Output::counting(usize::MAX);
-        if self.write(&mut whole).is_err() || whole.count <= max_bytes {
+        let whole = json_bytes(&self.0);
+        if whole <= max_bytes {
             return;
         }
         let (mut texts, mut bytes) = (0, 0);
@@ -187,30 +190,11 @@ impl<T: Serialize + LongTexts + Send> Payload for Texts<T> {
                 bytes += text.chars().map(written_bytes).sum::<usize>();
             });
         }
-        let rest = whole.count - bytes + texts * MARK_BYTES;
+        let rest = whole - bytes + texts * MARK_BYTES;
         let max_text_bytes = max_bytes.saturating_sub(rest) / texts.max(1);
         for entry in &mut self.0 {
             entry.for_each_text(&mut |text, is_cut| *is_cut |= cut(text, max_text_bytes));
         }
-    }
-}
-
-/// A value that can leave out a part of itself and say so.
-pub(crate) trait Shorten {
-    /// Leaves out what does not fit, so that the JSON has at most `max_bytes`.
-    fn shorten(&mut self, max_bytes: usize);
-}
-
-/// A value of which a part may be left out.
-struct Parts<T>(T);
-
-impl<T: Serialize + Shorten + Send> Payload for Parts<T> {
-    fn write(&self, output: &mut Output) -> Result<(), OverBudget> {
-        write_to(&self.0, output)
-    }
-
-    fn shorten(&mut self, max_bytes: usize) {
-        self.0.shorten(max_bytes);
     }
 }
 
@@ -288,33 +272,34 @@ impl Unwritten {
     }
 }
 
-/// A response of a status and a value.
-pub(crate) struct Json<T>(pub(crate) StatusCode, pub(crate) T);
-
-impl<T: Serialize + Send + 'static> IntoResponse for Json<T> {
-    fn into_response(self) -> Response {
-        Unwritten::new(Whole(self.1), false).into_response(self.0)
-    }
+/// Returns a status with a value.
+pub(crate) fn with_status<T: Serialize + Send + 'static>(status: StatusCode, value: T) -> Response {
+    Unwritten::new(Whole(value), false).into_response(status)
 }
 
 /// Returns 200 with a value.
 pub(crate) fn ok<T: Serialize + Send + 'static>(value: T) -> Response {
-    Json(StatusCode::OK, value).into_response()
+    with_status(StatusCode::OK, value)
 }
 
 /// Returns 200 with a value that leaves out what does not fit into a response.
 pub(crate) fn ok_with_parts<T: Serialize + Shorten + Send + 'static>(value: T) -> Response {
-    Unwritten::new(Parts(value), false).into_response(StatusCode::OK)
+    Unwritten::new(value, false).into_response(StatusCode::OK)
 }
 
 /// Returns 201 with a value.
 pub(crate) fn created<T: Serialize + Send + 'static>(value: T) -> Response {
-    Json(StatusCode::CREATED, value).into_response()
+    with_status(StatusCode::CREATED, value)
 }
 
 /// Returns 202 with a value.
 pub(crate) fn accepted<T: Serialize + Send + 'static>(value: T) -> Response {
-    Json(StatusCode::ACCEPTED, value).into_response()
+    with_status(StatusCode::ACCEPTED, value)
+}
+
+/// Returns 204, for an operation without a result.
+pub(crate) fn no_content() -> Response {
+    StatusCode::NO_CONTENT.into_response()
 }
 
 /// Returns 200 with a page of a list and the headers of the page.

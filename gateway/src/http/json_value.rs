@@ -24,31 +24,36 @@ pub(super) enum Value {
     Map(BTreeMap<String, Value>),
 }
 
-/// Parses the object in `bytes`. Blanks only and `null` are an empty object.
-///
-/// # Errors
-/// 400 for what is not JSON or has too many values, 422 for another value than an object.
-pub(super) fn parse_object(bytes: &[u8]) -> Result<BTreeMap<String, Value>, ApiError> {
-    match parse(bytes)? {
-        Value::Map(fields) => Ok(fields),
-        Value::Null => Ok(BTreeMap::new()),
-        Value::Bool(_) | Value::Int(_) | Value::Number | Value::Text(_) | Value::List(_) => {
-            Err(ApiError::invalid(vec![FieldError::wrong_type(ROOT, "an object")]))
-        }
+impl Value {
+    /// Returns the whole number that the value is.
+    pub(super) fn into_int(self) -> Option<i64> {
+        if let Self::Int(number) = self { Some(number) } else { None }
+    }
+
+    /// Returns the items of the list that the value is.
+    pub(super) fn into_list(self) -> Option<Vec<Self>> {
+        if let Self::List(items) = self { Some(items) } else { None }
+    }
+
+    /// Returns the entries of the object that the value is.
+    pub(super) fn into_map(self) -> Option<BTreeMap<String, Self>> {
+        if let Self::Map(entries) = self { Some(entries) } else { None }
     }
 }
 
-/// Parses the object in `bytes`, or a list in `bytes` as an object with that list in its field `name`.
+/// Parses the object in `bytes`. Blanks only and `null` are an empty object; with `list_field`, a list is an object with that list in the
+/// field.
 ///
 /// # Errors
-/// As [`parse_object`].
-pub(super) fn parse_object_or_list(bytes: &[u8], name: &str) -> Result<BTreeMap<String, Value>, ApiError> {
-    match parse(bytes)? {
-        Value::Map(fields) => Ok(fields),
-        Value::Null => Ok(BTreeMap::new()),
-        list @ Value::List(_) => Ok(BTreeMap::from([(name.to_owned(), list)])),
-        Value::Bool(_) | Value::Int(_) | Value::Number | Value::Text(_) => {
-            Err(ApiError::invalid(vec![FieldError::wrong_type(ROOT, "an object or a list")]))
+/// 400 for what is not JSON or has too many values, 422 for another value.
+pub(super) fn parse_object(bytes: &[u8], list_field: Option<&str>) -> Result<BTreeMap<String, Value>, ApiError> {
+    match (parse(bytes)?, list_field) {
+        (Value::Map(fields), _) => Ok(fields),
+        (Value::Null, _) => Ok(BTreeMap::new()),
+        (list @ Value::List(_), Some(name)) => Ok(BTreeMap::from([(name.to_owned(), list)])),
+        (Value::Bool(_) | Value::Int(_) | Value::Number | Value::Text(_) | Value::List(_), _) => {
+            let expected = if list_field.is_some() { "an object or a list" } else { "an object" };
+            Err(ApiError::invalid(vec![FieldError::wrong_type(ROOT, expected)]))
         }
     }
 }
@@ -109,13 +114,13 @@ mod tests {
     use super::*;
 
     fn status(bytes: &[u8]) -> u16 {
-        parse_object(bytes).map_or_else(|error| error.status.as_u16(), |_| 200)
+        parse_object(bytes, None).map_or_else(|error| error.status.as_u16(), |_| 200)
     }
 
     #[test]
     fn nothing_and_null_are_an_empty_object() {
         for text in ["", "  \r\n", "null", "{}"] {
-            assert_eq!(parse_object(text.as_bytes()).unwrap(), BTreeMap::new(), "{text:?}");
+            assert_eq!(parse_object(text.as_bytes(), None).unwrap(), BTreeMap::new(), "{text:?}");
         }
     }
 
@@ -166,7 +171,7 @@ mod tests {
 
     #[test]
     fn a_bare_list_is_an_object_with_the_one_field() {
-        let list = |text: &str| parse_object_or_list(text.as_bytes(), "emails").map_err(|error| error.status.as_u16());
+        let list = |text: &str| parse_object(text.as_bytes(), Some("emails")).map_err(|error| error.status.as_u16());
         let expected = BTreeMap::from([("emails".to_owned(), Value::List(vec![Value::Text("a@b".into())]))]);
         assert_eq!(list(r#"["a@b"]"#), Ok(expected.clone()));
         assert_eq!(list(r#"{"emails":["a@b"]}"#), Ok(expected));

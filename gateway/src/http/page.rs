@@ -35,14 +35,17 @@ impl PageLimits {
     pub(crate) const COMMITS: Self = Self { default: 30, max: 100 };
     /// Followers, and accounts that a user follows.
     pub(crate) const FOLLOWS: Self = Self { default: 40, max: 40 };
-    /// Deliveries of a webhook.
-    pub(crate) const DELIVERIES: Self = Self { default: 50, max: 100 };
-    /// Migrations of a user.
-    pub(crate) const MIGRATIONS: Self = Self { default: 50, max: 100 };
-    /// The audit log.
-    pub(crate) const AUDIT_LOG: Self = Self { default: 50, max: 100 };
-    /// Git stores.
-    pub(crate) const STORES: Self = Self { default: 50, max: 100 };
+    /// Lists that are an extension of this API: deliveries of a webhook, migrations, the audit log, git stores.
+    pub(crate) const EXTENSION_LIST: Self = Self { default: 50, max: 100 };
+}
+
+impl Page {
+    /// Returns the items of the page, of a list that is there as a whole.
+    pub(crate) fn of<T>(self, items: Vec<T>) -> impl Iterator<Item = T> {
+        let size = usize::try_from(self.size).unwrap_or(usize::MAX);
+        let before = usize::try_from(self.number - 1).unwrap_or(usize::MAX).saturating_mul(size);
+        items.into_iter().skip(before).take(size)
+    }
 }
 
 impl Query {
@@ -62,23 +65,13 @@ impl Query {
 
     /// Returns the headers for `page` of a list of `total` items.
     pub(crate) fn headers(&self, page: Page, total: i64, links: &Links) -> HeaderMap {
-        let mut headers = HeaderMap::new();
-        headers.insert(TOTAL_COUNT, HeaderValue::from(total));
-        let (number, size) = (i64::from(page.number), i64::from(page.size));
+        let mut headers = HeaderMap::from_iter([(TOTAL_COUNT, HeaderValue::from(total))]);
+        let size = i64::from(page.size);
         let last = total.saturating_add(size - 1) / size;
-        if last <= 1 {
-            return headers;
+        if last > 1 {
+            headers.extend(self.link_header(page, i64::from(page.number) < last, Some(last), links));
         }
-        let mut entries = Vec::new();
-        if number < last {
-            entries.push(self.link_to(number + 1, "next", links));
-            entries.push(self.link_to(last, "last", links));
-        }
-        if number > 1 {
-            entries.push(self.link_to(1, "first", links));
-            entries.push(self.link_to((number - 1).min(last), "prev", links));
-        }
-        with_links(headers, &entries)
+        headers
     }
 
     /// Returns the headers for `page` of a list whose length is known at its end only: `total` is there if the end was reached.
@@ -89,19 +82,33 @@ impl Query {
         has_more: bool,
         links: &Links,
     ) -> HeaderMap {
-        if let Some(total) = total {
-            return self.headers(page, total, links);
+        match total {
+            Some(total) => self.headers(page, total, links),
+            None => self.link_header(page, has_more, None, links).into_iter().collect(),
         }
+    }
+
+    /// Returns the `Link` header for `page`, with the last page if that is known; `None` for the only page.
+    fn link_header(
+        &self,
+        page: Page,
+        has_next: bool,
+        last: Option<i64>,
+        links: &Links,
+    ) -> Option<(HeaderName, HeaderValue)> {
         let number = i64::from(page.number);
         let mut entries = Vec::new();
-        if has_more {
+        if has_next {
             entries.push(self.link_to(number + 1, "next", links));
+            entries.extend(last.map(|last| self.link_to(last, "last", links)));
         }
         if number > 1 {
+            let previous = last.map_or(number - 1, |last| last.min(number - 1));
             entries.push(self.link_to(1, "first", links));
-            entries.push(self.link_to(number - 1, "prev", links));
+            entries.push(self.link_to(previous, "prev", links));
         }
-        with_links(HeaderMap::new(), &entries)
+        let value = HeaderValue::try_from(entries.join(",")).ok()?;
+        (!value.is_empty()).then_some((LINK, value))
     }
 
     /// Returns one link of a `Link` header (RFC 8288): the address of this request with another `page`, at the end of the query.
@@ -113,15 +120,6 @@ impl Query {
             .collect();
         format!("<{}{}?{kept}page={page}>; rel=\"{relation}\"", links.root(), self.path)
     }
-}
-
-fn with_links(mut headers: HeaderMap, entries: &[String]) -> HeaderMap {
-    if !entries.is_empty()
-        && let Ok(value) = HeaderValue::try_from(entries.join(","))
-    {
-        headers.insert(LINK, value);
-    }
-    headers
 }
 
 #[cfg(test)]

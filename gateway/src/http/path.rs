@@ -108,6 +108,15 @@ impl Params {
         name(self.raw(parameter)).unwrap_or_else(unparsable_name)
     }
 
+    /// Returns a parameter as a name, as [`Self::name`]; `None` if the route has no such parameter.
+    pub(crate) fn optional_name(&self, parameter: &str) -> Option<String> {
+        self.has(parameter).then(|| self.name(parameter))
+    }
+
+    fn has(&self, parameter: &str) -> bool {
+        self.0.iter().any(|(name, _)| name == parameter)
+    }
+
     /// Returns a parameter as an id. Anything but a positive number becomes `i64::MAX`, which is never assigned.
     pub(crate) fn id(&self, parameter: &str) -> i64 {
         number(self.raw(parameter).as_bytes()).unwrap_or(i64::MAX)
@@ -115,7 +124,7 @@ impl Params {
 
     /// Returns a parameter as an id; zero if the route has no such parameter.
     pub(crate) fn id_or_zero(&self, parameter: &str) -> i64 {
-        if self.0.iter().any(|(name, _)| name == parameter) { self.id(parameter) } else { 0 }
+        if self.has(parameter) { self.id(parameter) } else { 0 }
     }
 }
 

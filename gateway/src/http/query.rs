@@ -73,11 +73,7 @@ impl Query {
         let Some(text) = self.text(name).filter(|text| !text.is_empty()) else { return Ok(None) };
         // A `+` that was not encoded was decoded to a blank.
         let time = parse_time(&text.replace(' ', "+"));
-        time.map(Some).ok_or_else(|| FieldError {
-            field: name.to_owned(),
-            code: "invalid".into(),
-            message: MUST_BE_RFC_3339.to_owned(),
-        })
+        time.map(Some).ok_or_else(|| FieldError::new(name, "invalid", MUST_BE_RFC_3339))
     }
 
     /// Returns the meaning of the first value of a parameter, one of `words`; `None` when it is absent or empty.
@@ -90,8 +86,7 @@ impl Query {
             Some((_, meaning)) => Ok(Some(*meaning)),
             None => {
                 let known: Vec<_> = words.iter().map(|(word, _)| format!("`{word}`")).collect();
-                let message = format!("must be one of {}", known.join(", "));
-                Err(FieldError { field: name.to_owned(), code: "unknown".into(), message })
+                Err(FieldError::new(name, "unknown", format!("must be one of {}", known.join(", "))))
             }
         }
     }

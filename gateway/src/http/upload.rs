@@ -1,32 +1,25 @@
 //! Bodies with one file: `multipart/form-data` with the file as its first part, or the bytes of the file alone. The file is never held
 //! in memory: it is read as fast as it is taken.
 
-use std::convert::Infallible;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::task::{Context, Poll};
 
 use axum::body::{Body, BodyDataStream};
-use axum::extract::{FromRequest, Request};
+use axum::extract::Request;
+use axum::http::StatusCode;
 use axum::http::header::{CONTENT_LENGTH, CONTENT_TYPE};
-use axum::http::{HeaderMap, StatusCode};
 use bytes::Bytes;
 use futures_util::{Stream, StreamExt};
 
 use super::body_limits::{BodyLimits, UploadPermit};
-use super::error::{ApiError, FieldError};
+use super::error::ApiError;
 
 /// Bytes in front of a part with a file that are read to find its beginning.
 const MAX_HEAD_BYTES: usize = 64 * 1024;
 /// Media type of a body that is a file.
 const FILE_TYPE: &str = "application/octet-stream";
-
-/// A body with a file that is not read yet: a handler checks permissions first.
-pub(crate) struct FileBody {
-    headers: HeaderMap,
-    body: Body,
-}
 
 /// A file of which the content is not read yet.
 pub(crate) struct Upload {
@@ -42,48 +35,40 @@ pub(crate) struct Upload {
     pub(crate) permit: UploadPermit,
 }
 
-impl<S: Send + Sync> FromRequest<S> for FileBody {
-    type Rejection = Infallible;
-
-    async fn from_request(request: Request, _: &S) -> Result<Self, Infallible> {
-        let (parts, body) = request.into_parts();
-        Ok(Self { headers: parts.headers, body })
-    }
-}
-
-impl FileBody {
-    /// Reads up to the beginning of the file that `user` sends: in a multipart body, the part `field`, which must be the first one.
+impl Upload {
+    /// Reads a request up to the beginning of the file that `user` sends: in a multipart body, the part `field`, which must be the first one.
     ///
     /// # Errors
     /// 415 for another content type, 413 for a body that declares more than `max_bytes`, 503 for too many files at once, 408 for a client
     /// that sends too slowly, 400 for a malformed body, 422 for one with another first part.
     pub(crate) async fn open(
-        self,
+        request: Request,
         limits: &BodyLimits,
         user: i64,
         max_bytes: u64,
         field: &str,
-    ) -> Result<Upload, ApiError> {
-        let content_type = self.headers.get(CONTENT_TYPE).and_then(|value| value.to_str().ok()).unwrap_or_default();
+    ) -> Result<Self, ApiError> {
+        let (parts, body) = request.into_parts();
+        let content_type = parts.headers.get(CONTENT_TYPE).and_then(|value| value.to_str().ok()).unwrap_or_default();
         let media_type = content_type.split(';').next().unwrap_or_default().trim();
         let is_form = media_type.eq_ignore_ascii_case("multipart/form-data");
         if !is_form && !media_type.eq_ignore_ascii_case(FILE_TYPE) {
             let message = "content type must be multipart/form-data or application/octet-stream";
             return Err(ApiError::new(StatusCode::UNSUPPORTED_MEDIA_TYPE, message));
         }
-        let declared = self.headers.get(CONTENT_LENGTH).and_then(|value| value.to_str().ok()?.parse::<u64>().ok());
+        let declared = parts.headers.get(CONTENT_LENGTH).and_then(|value| value.to_str().ok()?.parse::<u64>().ok());
         let allowed = max_bytes.saturating_add(if is_form { MAX_HEAD_BYTES as u64 } else { 0 });
         if declared.is_some_and(|declared| declared > allowed) {
             return Err(ApiError::too_large());
         }
-        let permit = limits.upload(&self.headers, user)?;
+        let permit = limits.upload(&parts.headers, user)?;
         if !is_form {
             let (name, content_type) = (None, FILE_TYPE.to_owned());
-            return Ok(Upload { name, content_type, content: self.body, is_malformed: Arc::default(), permit });
+            return Ok(Self { name, content_type, content: body, is_malformed: Arc::default(), permit });
         }
         let boundary = multer::parse_boundary(content_type)
             .map_err(|_| ApiError::bad_request("content type names no boundary of parts"))?;
-        tokio::time::timeout(limits.max_pause, open_part(self.body, boundary, field, permit))
+        tokio::time::timeout(limits.max_pause, open_part(body, boundary, field, permit))
             .await
             .map_err(|_| ApiError::new(StatusCode::REQUEST_TIMEOUT, "request body did not arrive in time"))?
     }
@@ -95,9 +80,7 @@ async fn open_part(body: Body, boundary: String, field: &str, permit: UploadPerm
     let mut parts = multer::Multipart::new(chunks, boundary);
     let part = parts.next_field().await.map_err(|_| ApiError::bad_request("multipart body is malformed"))?;
     let Some(part) = part.filter(|part| part.name() == Some(field)) else {
-        let message = "must be the first part of the body";
-        let error = FieldError { field: field.to_owned(), code: "required".into(), message: message.into() };
-        return Err(ApiError::invalid(vec![error]));
+        return Err(ApiError::invalid_field(field, "required", "must be the first part of the body"));
     };
     // The head is read: from here on the number of bytes is another one's to limit.
     head_bytes.store(HEAD_IS_READ, Ordering::Relaxed);
@@ -153,6 +136,7 @@ impl Stream for PacedChunks {
 
 #[cfg(test)]
 mod tests {
+    use std::convert::Infallible;
     use std::time::Duration;
 
     use futures_util::stream;
@@ -163,10 +147,10 @@ mod tests {
     const FORM: &str = "multipart/form-data; boundary=xyz";
 
     async fn open(content_type: &str, body: Body, max_bytes: u64) -> Result<Upload, u16> {
-        let mut headers = HeaderMap::new();
-        headers.insert(CONTENT_TYPE, content_type.parse().unwrap());
+        let mut request = Request::new(body);
+        request.headers_mut().insert(CONTENT_TYPE, content_type.parse().unwrap());
         let limits = BodyLimits::new(1, 1, Duration::from_secs(5));
-        FileBody { headers, body }.open(&limits, 7, max_bytes, "file").await.map_err(|error| error.status.as_u16())
+        Upload::open(request, &limits, 7, max_bytes, "file").await.map_err(|error| error.status.as_u16())
     }
 
     fn form(name: &str, content: &str) -> String {
@@ -202,9 +186,9 @@ mod tests {
     async fn a_user_passes_on_so_many_files_at_once() {
         let limits = BodyLimits::new(1, 8, Duration::from_secs(5));
         let open = async |user| {
-            let mut headers = HeaderMap::new();
-            headers.insert(CONTENT_TYPE, FILE_TYPE.parse().unwrap());
-            FileBody { headers, body: Body::empty() }.open(&limits, user, 9, "file").await
+            let mut request = Request::new(Body::empty());
+            request.headers_mut().insert(CONTENT_TYPE, FILE_TYPE.parse().unwrap());
+            Upload::open(request, &limits, user, 9, "file").await
         };
         let (first, second) = (open(1).await.unwrap(), open(1).await.unwrap());
         assert_eq!(open(1).await.err().map(|error| error.status.as_u16()), Some(503));

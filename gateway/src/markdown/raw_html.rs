@@ -66,7 +66,7 @@ impl<'t> Pieces<'t> {
         if !name.starts_with(|first: char| first.is_ascii_alphabetic()) {
             return Some(Piece::Text(self.take(1)));
         }
-        let window = window(self.rest, MAX_TAG_BYTES);
+        let window = &self.rest[..self.rest.floor_char_boundary(MAX_TAG_BYTES)];
         let tag = Tag::read(&window[begin + name_length..]);
         let length = begin + name_length + tag.length;
         if !tag.is_closed {
@@ -124,11 +124,6 @@ impl<'t> Iterator for Pieces<'t> {
         }
         None
     }
-}
-
-/// Returns at most `max_bytes` of the beginning of `text`.
-fn window(text: &str, max_bytes: usize) -> &str {
-    if text.len() <= max_bytes { text } else { &text[..text.floor_char_boundary(max_bytes)] }
 }
 
 /// The rest of a tag behind its name.

@@ -20,7 +20,6 @@ use super::session::{self, Message, OpenSession, SessionEnd};
 use super::state::SshState;
 use crate::git::target;
 use crate::upstream::client_headers::ClientHeaders;
-use crate::upstream::clients::CALL_DEADLINE;
 use crate::upstream::grant::Grant;
 use crate::upstream::reauthorize::Revoked;
 
@@ -176,10 +175,7 @@ async fn open(
         basic: None,
         ssh_fingerprint: Some(client.key.fingerprint.clone()),
     };
-    let mut request = tonic::Request::new(access_request);
-    request.set_timeout(CALL_DEADLINE);
-    headers.insert_into(request.metadata_mut().as_mut());
-    let response = state.access.clone().resolve_access(request).await;
+    let response = state.access.clone().resolve_access(headers.request(access_request)).await;
     let is_user = matches!(client.key.owner, KeyOwner::User(_));
     let response = response.map_err(|status| SshCommandError::of_status(&status, is_user))?.into_inner();
     let stored_id = response.stored_id;

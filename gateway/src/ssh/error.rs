@@ -1,35 +1,44 @@
 //! Errors of commands over SSH: one line on the client's standard error, and a name in metrics.
 
-use std::fmt;
-
 use ferrite_kit::grpc::is_connection_lost;
 use ferrite_proto::error::reason;
 use tonic::{Code, Status};
 
 /// The error of a command.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub(super) enum SshCommandError {
     /// The command is not one of git's.
+    #[error("Unknown git command")]
     UnknownCommand,
     /// The argument is not the path of a repository.
+    #[error("Invalid repository path")]
     InvalidPath,
     /// The repository is missing, or hidden from the caller.
+    #[error("Repository does not exist or you do not have access")]
     Missing,
     /// The user has no permission.
+    #[error("You do not have sufficient authorization for this action")]
     NotAuthorized,
     /// The deploy key has no permission.
+    #[error("Key permission denied")]
     KeyNotAuthorized,
     /// The key was removed after the authentication.
+    #[error("This key is not registered any more")]
     KeyRemoved,
     /// A push to a mirror.
+    #[error("Mirror repository is read-only")]
     MirrorReadOnly,
     /// A push to an archived repository.
+    #[error("Repository is archived and cannot be changed")]
     Archived,
     /// A service cannot be reached or is at a limit.
+    #[error("The service is not available now; try again later")]
     Unavailable,
     /// The connection to git-svc was lost.
+    #[error("The connection to the repository was lost")]
     Interrupted,
     /// A bug or a broken installation; the cause is in the log.
+    #[error("Internal error")]
     Internal,
 }
 
@@ -72,23 +81,5 @@ impl SshCommandError {
             Self::Interrupted => "interrupted",
             Self::Internal => "internal",
         }
-    }
-}
-
-impl fmt::Display for SshCommandError {
-    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
-        out.write_str(match self {
-            Self::UnknownCommand => "Unknown git command",
-            Self::InvalidPath => "Invalid repository path",
-            Self::Missing => "Repository does not exist or you do not have access",
-            Self::NotAuthorized => "You do not have sufficient authorization for this action",
-            Self::KeyNotAuthorized => "Key permission denied",
-            Self::KeyRemoved => "This key is not registered any more",
-            Self::MirrorReadOnly => "Mirror repository is read-only",
-            Self::Archived => "Repository is archived and cannot be changed",
-            Self::Unavailable => "The service is not available now; try again later",
-            Self::Interrupted => "The connection to the repository was lost",
-            Self::Internal => "Internal error",
-        })
     }
 }

@@ -30,7 +30,7 @@ use std::sync::Arc;
 use ferrite_kit::net::Address;
 use ferrite_kit::startup::StartError;
 
-pub(crate) use state::{ConnectionLimits, SshState};
+pub(crate) use state::SshState;
 
 /// Listens on `address` and serves until the lifecycle of `state` stops. Creates the host keys in `key_folder` that are missing.
 ///

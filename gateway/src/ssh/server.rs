@@ -126,7 +126,7 @@ async fn establish(
 ) -> Option<(Stream, Option<SocketAddr>)> {
     let established = tokio::select! {
         () = state.life.stopping() => return None,
-        established = tokio::time::timeout(state.limits.sign_in_timeout, state.transport.establish(stream, peer)) => established,
+        established = tokio::time::timeout(state.sign_in_timeout, state.transport.establish(stream, peer)) => established,
     };
     let (stream, client) = match established {
         Ok(Ok(established)) => established,
@@ -218,8 +218,8 @@ async fn enforce_timeouts(state: &SshState, mut connection: watch::Receiver<Conn
     loop {
         let now = *connection.borrow_and_update();
         let end = match now {
-            ConnectionState { is_authenticated: false, .. } => Some(opened + state.limits.sign_in_timeout),
-            ConnectionState { commands: 0, .. } => Some(Instant::now() + state.limits.idle_timeout),
+            ConnectionState { is_authenticated: false, .. } => Some(opened + state.sign_in_timeout),
+            ConnectionState { commands: 0, .. } => Some(Instant::now() + state.idle_timeout),
             ConnectionState { .. } => None,
         };
         let expired = async {

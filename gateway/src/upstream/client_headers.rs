@@ -3,6 +3,8 @@
 use ferrite_proto::metadata;
 use http::{HeaderMap, HeaderValue};
 
+use super::clients::CALL_DEADLINE;
+
 /// The id of a client's request, and the address under which the client is counted: every call that the gateway makes for it has them.
 #[derive(Clone, Debug)]
 pub(crate) struct ClientHeaders {
@@ -29,5 +31,13 @@ impl ClientHeaders {
         if let Some(address) = &self.address {
             headers.insert(metadata::CLIENT, address.clone());
         }
+    }
+
+    /// Makes a call to a service for the client.
+    pub(crate) fn request<T>(&self, message: T) -> tonic::Request<T> {
+        let mut request = tonic::Request::new(message);
+        request.set_timeout(CALL_DEADLINE);
+        self.insert_into(request.metadata_mut().as_mut());
+        request
     }
 }

@@ -3,34 +3,7 @@
 use std::time::Duration;
 
 use ferrite_kit::grpc::{Channel, StoreChannel};
-use ferrite_proto::git::git_data_service_client::GitDataServiceClient;
-use ferrite_proto::git::git_service_client::GitServiceClient;
-use ferrite_proto::git::mirror_service_client::MirrorServiceClient;
-use ferrite_proto::git::protection_service_client::ProtectionServiceClient;
-use ferrite_proto::hook::delivery_service_client::DeliveryServiceClient;
-use ferrite_proto::hook::feed_service_client::FeedServiceClient;
-use ferrite_proto::hook::hook_service_client::HookServiceClient;
-use ferrite_proto::issue::comment_service_client::CommentServiceClient;
-use ferrite_proto::issue::issue_service_client::IssueServiceClient;
-use ferrite_proto::issue::label_service_client::LabelServiceClient;
-use ferrite_proto::issue::milestone_service_client::MilestoneServiceClient;
 use ferrite_proto::repo::access_service_client::AccessServiceClient;
-use ferrite_proto::repo::account_service_client::AccountServiceClient;
-use ferrite_proto::repo::administration_service_client::AdministrationServiceClient;
-use ferrite_proto::repo::avatar_service_client::AvatarServiceClient;
-use ferrite_proto::repo::collaborator_service_client::CollaboratorServiceClient;
-use ferrite_proto::repo::deploy_key_service_client::DeployKeyServiceClient;
-use ferrite_proto::repo::migration_service_client::MigrationServiceClient;
-use ferrite_proto::repo::organization_service_client::OrganizationServiceClient;
-use ferrite_proto::repo::profile_service_client::ProfileServiceClient;
-use ferrite_proto::repo::public_key_service_client::PublicKeyServiceClient;
-use ferrite_proto::repo::release_service_client::ReleaseServiceClient;
-use ferrite_proto::repo::repository_service_client::RepositoryServiceClient;
-use ferrite_proto::repo::star_service_client::StarServiceClient;
-use ferrite_proto::repo::team_service_client::TeamServiceClient;
-use ferrite_proto::repo::topic_service_client::TopicServiceClient;
-use ferrite_proto::repo::transfer_service_client::TransferServiceClient;
-use ferrite_proto::repo::watch_service_client::WatchServiceClient;
 use tonic_health::pb::HealthCheckRequest;
 use tonic_health::pb::health_check_response::ServingStatus;
 use tonic_health::pb::health_client::HealthClient;
@@ -57,114 +30,6 @@ impl Clients {
         AccessServiceClient::new(self.repo.clone())
     }
 
-    pub(crate) fn accounts(&self) -> AccountServiceClient<Channel> {
-        AccountServiceClient::new(self.repo.clone()).max_decoding_message_size(MAX_RESPONSE_BYTES)
-    }
-
-    pub(crate) fn avatars(&self) -> AvatarServiceClient<Channel> {
-        AvatarServiceClient::new(self.repo.clone()).max_decoding_message_size(MAX_RESPONSE_BYTES)
-    }
-
-    pub(crate) fn repositories(&self) -> RepositoryServiceClient<Channel> {
-        RepositoryServiceClient::new(self.repo.clone()).max_decoding_message_size(MAX_RESPONSE_BYTES)
-    }
-
-    pub(crate) fn migrations(&self) -> MigrationServiceClient<Channel> {
-        MigrationServiceClient::new(self.repo.clone()).max_decoding_message_size(MAX_RESPONSE_BYTES)
-    }
-
-    pub(crate) fn releases(&self) -> ReleaseServiceClient<Channel> {
-        ReleaseServiceClient::new(self.repo.clone()).max_decoding_message_size(MAX_RESPONSE_BYTES)
-    }
-
-    pub(crate) fn transfers(&self) -> TransferServiceClient<Channel> {
-        TransferServiceClient::new(self.repo.clone()).max_decoding_message_size(MAX_RESPONSE_BYTES)
-    }
-
-    pub(crate) fn stars(&self) -> StarServiceClient<Channel> {
-        StarServiceClient::new(self.repo.clone()).max_decoding_message_size(MAX_RESPONSE_BYTES)
-    }
-
-    pub(crate) fn watches(&self) -> WatchServiceClient<Channel> {
-        WatchServiceClient::new(self.repo.clone()).max_decoding_message_size(MAX_RESPONSE_BYTES)
-    }
-
-    pub(crate) fn topics(&self) -> TopicServiceClient<Channel> {
-        TopicServiceClient::new(self.repo.clone()).max_decoding_message_size(MAX_RESPONSE_BYTES)
-    }
-
-    pub(crate) fn profiles(&self) -> ProfileServiceClient<Channel> {
-        ProfileServiceClient::new(self.repo.clone()).max_decoding_message_size(MAX_RESPONSE_BYTES)
-    }
-
-    pub(crate) fn public_keys(&self) -> PublicKeyServiceClient<Channel> {
-        PublicKeyServiceClient::new(self.repo.clone()).max_decoding_message_size(MAX_RESPONSE_BYTES)
-    }
-
-    pub(crate) fn organizations(&self) -> OrganizationServiceClient<Channel> {
-        OrganizationServiceClient::new(self.repo.clone()).max_decoding_message_size(MAX_RESPONSE_BYTES)
-    }
-
-    pub(crate) fn teams(&self) -> TeamServiceClient<Channel> {
-        TeamServiceClient::new(self.repo.clone()).max_decoding_message_size(MAX_RESPONSE_BYTES)
-    }
-
-    pub(crate) fn collaborators(&self) -> CollaboratorServiceClient<Channel> {
-        CollaboratorServiceClient::new(self.repo.clone()).max_decoding_message_size(MAX_RESPONSE_BYTES)
-    }
-
-    pub(crate) fn deploy_keys(&self) -> DeployKeyServiceClient<Channel> {
-        DeployKeyServiceClient::new(self.repo.clone()).max_decoding_message_size(MAX_RESPONSE_BYTES)
-    }
-
-    pub(crate) fn administration(&self) -> AdministrationServiceClient<Channel> {
-        AdministrationServiceClient::new(self.repo.clone()).max_decoding_message_size(MAX_RESPONSE_BYTES)
-    }
-
-    pub(crate) fn issues(&self) -> IssueServiceClient<Channel> {
-        IssueServiceClient::new(self.issue.clone()).max_decoding_message_size(MAX_RESPONSE_BYTES)
-    }
-
-    pub(crate) fn comments(&self) -> CommentServiceClient<Channel> {
-        CommentServiceClient::new(self.issue.clone()).max_decoding_message_size(MAX_RESPONSE_BYTES)
-    }
-
-    pub(crate) fn labels(&self) -> LabelServiceClient<Channel> {
-        LabelServiceClient::new(self.issue.clone()).max_decoding_message_size(MAX_RESPONSE_BYTES)
-    }
-
-    pub(crate) fn milestones(&self) -> MilestoneServiceClient<Channel> {
-        MilestoneServiceClient::new(self.issue.clone()).max_decoding_message_size(MAX_RESPONSE_BYTES)
-    }
-
-    pub(crate) fn hooks(&self) -> HookServiceClient<Channel> {
-        HookServiceClient::new(self.hook.clone()).max_decoding_message_size(MAX_RESPONSE_BYTES)
-    }
-
-    pub(crate) fn feeds(&self) -> FeedServiceClient<Channel> {
-        FeedServiceClient::new(self.hook.clone()).max_decoding_message_size(MAX_RESPONSE_BYTES)
-    }
-
-    pub(crate) fn deliveries(&self) -> DeliveryServiceClient<Channel> {
-        DeliveryServiceClient::new(self.hook.clone()).max_decoding_message_size(MAX_RESPONSE_BYTES)
-    }
-
-    pub(crate) fn git(&self) -> GitServiceClient<StoreChannel> {
-        GitServiceClient::new(self.git.clone()).max_decoding_message_size(MAX_RESPONSE_BYTES)
-    }
-
-    pub(crate) fn git_data(&self) -> GitDataServiceClient<StoreChannel> {
-        GitDataServiceClient::new(self.git.clone()).max_decoding_message_size(MAX_RESPONSE_BYTES)
-    }
-
-    pub(crate) fn protections(&self) -> ProtectionServiceClient<StoreChannel> {
-        ProtectionServiceClient::new(self.git.clone()).max_decoding_message_size(MAX_RESPONSE_BYTES)
-    }
-
-    pub(crate) fn mirrors(&self) -> MirrorServiceClient<StoreChannel> {
-        MirrorServiceClient::new(self.git.clone()).max_decoding_message_size(MAX_RESPONSE_BYTES)
-    }
-
     /// Checks the health of repo-svc, which every request needs.
     ///
     /// # Errors
@@ -179,4 +44,55 @@ impl Clients {
             }
         }
     }
+}
+
+/// Makes a function for each client over one channel, which is named as the package of its services.
+macro_rules! clients {
+    ($package:ident over $channel:ident: $($name:ident is $module:ident::$client:ident;)+) => {
+        impl Clients {
+            $(pub(crate) fn $name(&self) -> ferrite_proto::$package::$module::$client<$channel> {
+                ferrite_proto::$package::$module::$client::new(self.$package.clone())
+                    .max_decoding_message_size(MAX_RESPONSE_BYTES)
+            })+
+        }
+    };
+}
+
+clients! { repo over Channel:
+    accounts is account_service_client::AccountServiceClient;
+    avatars is avatar_service_client::AvatarServiceClient;
+    repositories is repository_service_client::RepositoryServiceClient;
+    migrations is migration_service_client::MigrationServiceClient;
+    releases is release_service_client::ReleaseServiceClient;
+    transfers is transfer_service_client::TransferServiceClient;
+    stars is star_service_client::StarServiceClient;
+    watches is watch_service_client::WatchServiceClient;
+    topics is topic_service_client::TopicServiceClient;
+    profiles is profile_service_client::ProfileServiceClient;
+    public_keys is public_key_service_client::PublicKeyServiceClient;
+    organizations is organization_service_client::OrganizationServiceClient;
+    teams is team_service_client::TeamServiceClient;
+    collaborators is collaborator_service_client::CollaboratorServiceClient;
+    deploy_keys is deploy_key_service_client::DeployKeyServiceClient;
+    administration is administration_service_client::AdministrationServiceClient;
+}
+
+clients! { issue over Channel:
+    issues is issue_service_client::IssueServiceClient;
+    comments is comment_service_client::CommentServiceClient;
+    labels is label_service_client::LabelServiceClient;
+    milestones is milestone_service_client::MilestoneServiceClient;
+}
+
+clients! { hook over Channel:
+    hooks is hook_service_client::HookServiceClient;
+    feeds is feed_service_client::FeedServiceClient;
+    deliveries is delivery_service_client::DeliveryServiceClient;
+}
+
+clients! { git over StoreChannel:
+    git is git_service_client::GitServiceClient;
+    git_data is git_data_service_client::GitDataServiceClient;
+    protections is protection_service_client::ProtectionServiceClient;
+    mirrors is mirror_service_client::MirrorServiceClient;
 }

@@ -1,38 +1,31 @@
-use axum::extract::State;
-use axum::response::Response;
 use ferrite_proto::issue::CreateIssueRequest;
 use ferrite_proto::operation;
 
 use super::convert_issue;
-use crate::api::state::ApiState;
-use crate::api::tracker::{decode_text_body, limit_text, prefer_refusal};
-use crate::auth::Authenticated;
+use crate::api::call::Authenticated;
+use crate::api::tracker::{limit_text, prefer_refusal};
 use crate::http::body::JsonBody;
-use crate::http::error::ApiError;
+use crate::http::body_limits::MAX_TEXT_BODY_BYTES;
+use crate::http::error::ApiResult;
 use crate::http::fields::FieldReader;
 use crate::http::json;
 use crate::http::path::RepoPath;
 
-pub(super) async fn create(
-    State(api): State<ApiState>,
-    Authenticated(context): Authenticated,
-    path: RepoPath,
-    body: JsonBody,
-) -> Result<Response, ApiError> {
-    let access = api.access(&context, &path, operation::CREATE_ISSUE).await?;
-    let decoded = decode_text_body(body, &api.body_limits, |fields| decode(fields, access.id)).await;
+pub(super) async fn create(Authenticated(call): Authenticated, path: RepoPath, body: JsonBody) -> ApiResult {
+    let access = call.access(&path, operation::CREATE_ISSUE).await?;
+    let decoded = body.decode(&call.body_limits, MAX_TEXT_BODY_BYTES, |fields| decode(fields, access.id)).await;
     let (request, _permit) = match decoded {
         Ok(decoded) => decoded,
         Err(error) => {
             // No issue is opened without a title: the call only finds out whether the repository takes issues.
             let check = CreateIssueRequest { repository_id: access.id, ..Default::default() };
-            let check = api.clients.issues().create_issue(context.check_with_grant(&access.grant, check)).await;
+            let check = call.clients.issues().create_issue(call.check_with_grant(&access.grant, check)).await;
             return Err(prefer_refusal(check, error, &[]));
         }
     };
     let answer =
-        api.clients.issues().create_issue(context.request_with_grant(&access.grant, request)).await?.into_inner();
-    Ok(json::created(convert_issue(&api, &context, &access, answer.issue).await?))
+        call.clients.issues().create_issue(call.request_with_grant(&access.grant, request)).await?.into_inner();
+    Ok(json::created(convert_issue(&call, &access, answer.issue).await?))
 }
 
 /// Reads the fields. issue-svc ignores assignee, milestone and labels of callers without write permission, so that they do not learn what

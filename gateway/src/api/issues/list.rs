@@ -1,17 +1,14 @@
 //! The list of a repository's issues, and its filters.
 
-use axum::extract::State;
-use axum::response::Response;
 use ferrite_proto::issue::assignee_filter::Condition;
 use ferrite_proto::issue::{AssigneeFilter, IssueKind, IssueSort, IssueState, ListIssuesRequest};
 use ferrite_proto::operation;
 use ferrite_proto::repo::GetUsersRequest;
 
-use crate::api::state::ApiState;
+use crate::api::call::{ApiCall, Authenticated};
 use crate::api::tracker::{list_error, list_headers, listed_state, prefer_refusal, value};
-use crate::auth::{Authenticated, RequestContext};
 use crate::dto::Issue;
-use crate::http::error::ApiError;
+use crate::http::error::{ApiError, ApiResult};
 use crate::http::json;
 use crate::http::page::{Page, PageLimits};
 use crate::http::path::RepoPath;
@@ -20,31 +17,25 @@ use crate::http::query::Query;
 /// An id that no account has, in place of the id of an unknown name: no issue matches it.
 const NO_USER: i64 = i64::MAX;
 
-pub(super) async fn list(
-    State(api): State<ApiState>,
-    Authenticated(context): Authenticated,
-    path: RepoPath,
-    query: Query,
-) -> Result<Response, ApiError> {
-    let access = api.access(&context, &path, operation::LIST_ISSUES).await?;
+pub(super) async fn list(Authenticated(call): Authenticated, path: RepoPath, query: Query) -> ApiResult {
+    let access = call.access(&path, operation::LIST_ISSUES).await?;
     let page = query.page(PageLimits::LARGE_LIST);
     let filters = match decode(&query, access.id, page) {
         Ok(filters) => filters,
         Err(error) => {
             let check = ListIssuesRequest { repository_id: access.id, page: 1, page_size: 1, ..Default::default() };
-            let check = api.clients.issues().list_issues(context.check_with_grant(&access.grant, check)).await;
+            let check = call.clients.issues().list_issues(call.check_with_grant(&access.grant, check)).await;
             return Err(prefer_refusal(check, error, &[]));
         }
     };
-    let (assignee, creator_id) = accounts_of_filters(&api, &context, &query).await?;
+    let (assignee, creator_id) = accounts_of_filters(&call, &query).await?;
     let request = ListIssuesRequest { assignee, creator_id, ..filters };
-    let request = context.request_with_grant(&access.grant, request);
-    let answer = api.clients.issues().list_issues(request).await.map_err(list_error)?.into_inner();
-    let accounts =
-        api.accounts_beside_caller(&context, &access, answer.issues.iter().flat_map(Issue::account_ids)).await?;
+    let request = call.request_with_grant(&access.grant, request);
+    let answer = call.clients.issues().list_issues(request).await.map_err(list_error)?.into_inner();
+    let accounts = call.accounts_beside_caller(&access, answer.issues.iter().flat_map(Issue::account_ids)).await?;
     let issues = answer.issues.into_iter().map(|issue| Issue::new(issue, &accounts, &access.urls));
     let issues = issues.collect::<Result<Vec<_>, _>>()?;
-    Ok(json::page_of_texts(issues, list_headers(&query, page, answer.total_count, answer.is_partial, &api.links)))
+    Ok(json::page_of_texts(issues, list_headers(&query, page, answer.total_count, answer.is_partial, &call.links)))
 }
 
 /// Returns the filters of a query, without those that name accounts.
@@ -83,11 +74,7 @@ fn decode(query: &Query, repository_id: i64, page: Page) -> Result<ListIssuesReq
 }
 
 /// Returns the filters by `assignee` and `creator`, whose names are looked up by one call.
-async fn accounts_of_filters(
-    api: &ApiState,
-    context: &RequestContext,
-    query: &Query,
-) -> Result<(Option<AssigneeFilter>, i64), ApiError> {
+async fn accounts_of_filters(call: &ApiCall, query: &Query) -> Result<(Option<AssigneeFilter>, i64), ApiError> {
     let (assignee, creator) = (query.filter("assignee"), query.filter("creator"));
     let is_name = !matches!(assignee.as_str(), "" | "none" | "*");
     let usernames: Vec<_> = Some(&assignee)
@@ -100,7 +87,7 @@ async fn accounts_of_filters(
         Vec::new()
     } else {
         let request = GetUsersRequest { usernames, ..Default::default() };
-        api.clients.accounts().get_users(context.request(request)).await?.into_inner().users
+        call.clients.accounts().get_users(call.request(request)).await?.into_inner().users
     };
     let id_of = |name: &str| {
         let key = name.to_lowercase();

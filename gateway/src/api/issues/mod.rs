@@ -8,21 +8,17 @@ mod timeline;
 mod update;
 mod user;
 
-use axum::extract::State;
-use axum::response::Response;
 use ferrite_proto::issue::{self, GetIssueRequest};
 use ferrite_proto::operation;
 
 use super::access::Access;
-use super::state::ApiState;
-use crate::auth::{Authenticated, RequestContext};
+use super::call::{ApiCall, Authenticated, routes};
 use crate::dto::{Issue, require};
-use crate::http::error::ApiError;
+use crate::http::error::{ApiError, ApiResult};
 use crate::http::json;
 use crate::http::path::{Params, RepoPath};
-use crate::http::routes::routes;
 
-routes! { ApiState:
+routes! {
     "/api/v1/repos/{owner}/{repo}/issues" =>
         get list::list as operation::LIST_ISSUES,
         post create::create as operation::CREATE_ISSUE;
@@ -34,26 +30,16 @@ routes! { ApiState:
     "/api/v1/issues" => get user::list as operation::LIST_USER_ISSUES;
 }
 
-async fn get(
-    State(api): State<ApiState>,
-    Authenticated(context): Authenticated,
-    path: RepoPath,
-    params: Params,
-) -> Result<Response, ApiError> {
-    let access = api.access(&context, &path, operation::GET_ISSUE).await?;
+async fn get(Authenticated(call): Authenticated, path: RepoPath, params: Params) -> ApiResult {
+    let access = call.access(&path, operation::GET_ISSUE).await?;
     let request = GetIssueRequest { repository_id: access.id, number: params.id("index") };
-    let answer = api.clients.issues().get_issue(context.request_with_grant(&access.grant, request)).await?.into_inner();
-    Ok(json::ok(convert_issue(&api, &context, &access, answer.issue).await?))
+    let answer = call.clients.issues().get_issue(call.request_with_grant(&access.grant, request)).await?.into_inner();
+    Ok(json::ok(convert_issue(&call, &access, answer.issue).await?))
 }
 
 /// Converts an issue of a response, with its accounts.
-async fn convert_issue(
-    api: &ApiState,
-    context: &RequestContext,
-    access: &Access,
-    issue: Option<issue::Issue>,
-) -> Result<Issue, ApiError> {
+async fn convert_issue(call: &ApiCall, access: &Access, issue: Option<issue::Issue>) -> Result<Issue, ApiError> {
     let issue = require(issue, "issue")?;
-    let accounts = api.accounts_beside_caller(context, access, Issue::account_ids(&issue)).await?;
+    let accounts = call.accounts_beside_caller(access, Issue::account_ids(&issue)).await?;
     Ok(Issue::new(issue, &accounts, &access.urls)?)
 }

@@ -1,39 +1,36 @@
-use axum::extract::State;
-use axum::response::Response;
 use ferrite_proto::issue::UpdateIssueRequest;
 use ferrite_proto::operation;
 
 use super::convert_issue;
-use crate::api::state::ApiState;
-use crate::api::tracker::{decode_text_body, limit_text, new_state, prefer_refusal};
-use crate::auth::Authenticated;
+use crate::api::call::Authenticated;
+use crate::api::tracker::{limit_text, new_state, prefer_refusal};
 use crate::http::body::JsonBody;
-use crate::http::error::ApiError;
+use crate::http::body_limits::MAX_TEXT_BODY_BYTES;
+use crate::http::error::ApiResult;
 use crate::http::fields::FieldReader;
 use crate::http::json;
 use crate::http::path::{Params, RepoPath};
 
 pub(super) async fn update(
-    State(api): State<ApiState>,
-    Authenticated(context): Authenticated,
+    Authenticated(call): Authenticated,
     path: RepoPath,
     params: Params,
     body: JsonBody,
-) -> Result<Response, ApiError> {
-    let access = api.access(&context, &path, operation::UPDATE_ISSUE).await?;
+) -> ApiResult {
+    let access = call.access(&path, operation::UPDATE_ISSUE).await?;
     let target = UpdateIssueRequest { repository_id: access.id, number: params.id("index"), ..Default::default() };
-    let decoded = decode_text_body(body, &api.body_limits, |fields| decode(fields, &target)).await;
+    let decoded = body.decode(&call.body_limits, MAX_TEXT_BODY_BYTES, |fields| decode(fields, &target)).await;
     let (request, _permit) = match decoded {
         Ok(decoded) => decoded,
         Err(error) => {
             // A missing issue, and one that the caller may not change, come before mistakes in the body.
-            let check = context.check_with_grant(&access.grant, UpdateIssueRequest { check_only: true, ..target });
-            return Err(prefer_refusal(api.clients.issues().update_issue(check).await, error, &[]));
+            let check = call.check_with_grant(&access.grant, UpdateIssueRequest { check_only: true, ..target });
+            return Err(prefer_refusal(call.clients.issues().update_issue(check).await, error, &[]));
         }
     };
     let answer =
-        api.clients.issues().update_issue(context.request_with_grant(&access.grant, request)).await?.into_inner();
-    Ok(json::ok(convert_issue(&api, &context, &access, answer.issue).await?))
+        call.clients.issues().update_issue(call.request_with_grant(&access.grant, request)).await?.into_inner();
+    Ok(json::ok(convert_issue(&call, &access, answer.issue).await?))
 }
 
 /// Reads the changes of the issue `target`. A blank title counts as absent, as an empty state does; an empty body or assignee and

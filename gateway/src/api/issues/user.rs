@@ -1,33 +1,26 @@
-use axum::extract::State;
-use axum::response::Response;
 use ferrite_proto::issue::{IssueState, ListUserIssuesRequest};
 
-use crate::api::state::ApiState;
+use crate::api::call::Authenticated;
 use crate::api::tracker::{list_error, listed_state};
-use crate::auth::Authenticated;
 use crate::dto::{Issue, RepositoryUrls, require};
-use crate::http::error::ApiError;
+use crate::http::error::ApiResult;
 use crate::http::json;
 use crate::http::page::PageLimits;
 use crate::http::query::Query;
 
 /// Answers with the issues that are assigned to the caller. issue-svc decides by the token which of them the caller may see.
-pub(super) async fn list(
-    State(api): State<ApiState>,
-    Authenticated(context): Authenticated,
-    query: Query,
-) -> Result<Response, ApiError> {
+pub(super) async fn list(Authenticated(call): Authenticated, query: Query) -> ApiResult {
     let page = query.page(PageLimits::LARGE_LIST);
     let state = listed_state(&query, IssueState::Open);
     let request = ListUserIssuesRequest { state: state.into(), page: page.number, page_size: page.size };
-    let answer = api.clients.issues().list_user_issues(context.request(request)).await.map_err(list_error)?;
+    let answer = call.clients.issues().list_user_issues(call.request(request)).await.map_err(list_error)?;
     let answer = answer.into_inner();
-    let accounts = api.accounts_by_id(&context, answer.issues.iter().flat_map(Issue::account_ids)).await?;
-    let repositories = RepositoryUrls::new(answer.repositories, &api.links);
+    let accounts = call.accounts_by_id(answer.issues.iter().flat_map(Issue::account_ids)).await?;
+    let repositories = RepositoryUrls::new(answer.repositories, &call.links);
     let mut issues = Vec::with_capacity(answer.issues.len());
     for issue in answer.issues {
         let urls = require(repositories.of(issue.repository_id), "repositories")?;
         issues.push(Issue::new(issue, &accounts, urls)?);
     }
-    Ok(json::page_of_texts(issues, query.headers(page, answer.total_count, &api.links)))
+    Ok(json::page_of_texts(issues, query.headers(page, answer.total_count, &call.links)))
 }

@@ -1,8 +1,10 @@
-//! The context of a request to the API, and the extractors by which handlers say which credential they take.
+//! What all files of handlers use: one call of the API, the extractors by which handlers say which credential they take, and the macro
+//! for routes.
 
+use std::ops::Deref;
 use std::time::Duration;
 
-use axum::extract::FromRequestParts;
+use axum::extract::{FromRequestParts, MatchedPath};
 use axum::http::HeaderName;
 use axum::http::request::Parts;
 use ferrite_kit::Secret;
@@ -11,35 +13,51 @@ use ferrite_proto::metadata;
 use ferrite_proto::repo::BasicCredential;
 use tonic::metadata::{Ascii, MetadataValue};
 
-use super::credential::{Credential, InvalidCredential};
-use crate::http::error::{ApiError, FieldError};
+use super::state::{ApiParts, ApiState};
+use crate::auth::{Credential, InvalidCredential};
+use crate::http::error::ApiError;
 use crate::upstream::client_headers::ClientHeaders;
-use crate::upstream::clients::CALL_DEADLINE;
 use crate::upstream::grant::Grant;
 
+/// Begin of the routes of administrators.
+const ADMIN_PREFIX: &str = "/api/v1/admin/";
 const MAX_IDEMPOTENCY_KEY_BYTES: usize = 255;
 
-/// Metadata for every gRPC call that is made for one request: token, request id, client address and idempotency key.
+/// One call of the API: the parts that its handler uses, and the metadata for every gRPC call that is made for it: token, request id,
+/// client address and idempotency key.
 #[derive(Clone, Debug)]
-pub(crate) struct RequestContext {
-    token: Option<Secret>,
+pub(crate) struct ApiCall {
+    pub(super) state: ApiState,
+    /// True on the routes of administrators, on which the caller acts as an administrator of the site.
+    pub(super) as_administrator: bool,
+    pub(super) token: Option<Secret>,
     client: ClientHeaders,
     idempotency_key: Option<MetadataValue<Ascii>>,
 }
 
-impl RequestContext {
-    fn of(parts: &Parts, token: Option<Secret>) -> Result<Self, ApiError> {
-        Ok(Self { token, client: ClientHeaders::of(&parts.headers), idempotency_key: idempotency_key(parts)? })
+impl Deref for ApiCall {
+    type Target = ApiParts;
+
+    fn deref(&self) -> &ApiParts {
+        &self.state
+    }
+}
+
+impl ApiCall {
+    fn of(parts: &Parts, state: &ApiState, token: Option<Secret>) -> Result<Self, ApiError> {
+        let template = parts.extensions.get::<MatchedPath>();
+        Ok(Self {
+            state: state.clone(),
+            as_administrator: template.is_some_and(|template| template.as_str().starts_with(ADMIN_PREFIX)),
+            token,
+            client: ClientHeaders::of(&parts.headers),
+            idempotency_key: idempotency_key(parts)?,
+        })
     }
 
     /// True if the request has no token.
     pub(crate) fn is_anonymous(&self) -> bool {
         self.token.is_none()
-    }
-
-    /// Returns the token, for the one call that takes it as a field.
-    pub(crate) fn token(&self) -> Option<&Secret> {
-        self.token.as_ref()
     }
 
     /// Makes a call to repo-svc with the client's token.
@@ -78,9 +96,7 @@ impl RequestContext {
 
     /// Makes a call without the client's token, as the gateway itself.
     pub(crate) fn request_without_token<T>(&self, message: T) -> tonic::Request<T> {
-        let mut request = tonic::Request::new(message);
-        request.set_timeout(CALL_DEADLINE);
-        self.client.insert_into(request.metadata_mut().as_mut());
+        let mut request = self.client.request(message);
         if let Some(key) = &self.idempotency_key {
             request.metadata_mut().insert(metadata::IDEMPOTENCY_KEY, key.clone());
         }
@@ -104,11 +120,8 @@ fn idempotency_key(parts: &Parts) -> Result<Option<MetadataValue<Ascii>>, ApiErr
         return Ok(None);
     }
     let invalid = || {
-        ApiError::invalid(vec![FieldError {
-            field: "Idempotency-Key".into(),
-            code: "invalid".into(),
-            message: "must be 1 to 255 printable ASCII characters, once".into(),
-        }])
+        let message = "must be 1 to 255 printable ASCII characters, once";
+        ApiError::invalid_field("Idempotency-Key", "invalid", message)
     };
     let Some(value) = single_header(&parts.headers, NAME).map_err(|_| invalid())? else { return Ok(None) };
     let text = value.to_str().map_err(|_| invalid())?;
@@ -118,48 +131,57 @@ fn idempotency_key(parts: &Parts) -> Result<Option<MetadataValue<Ascii>>, ApiErr
     MetadataValue::try_from(text).map(Some).map_err(|_| invalid())
 }
 
-/// Extracts the context of a request with a token or without any credential. A password is refused.
-pub(crate) struct MaybeAuthenticated(pub(crate) RequestContext);
+/// Extracts a call with a token or without any credential. A password is refused.
+pub(crate) struct MaybeAuthenticated(pub(crate) ApiCall);
 
-impl<S: Send + Sync> FromRequestParts<S> for MaybeAuthenticated {
+impl FromRequestParts<ApiState> for MaybeAuthenticated {
     type Rejection = ApiError;
 
-    async fn from_request_parts(parts: &mut Parts, _: &S) -> Result<Self, ApiError> {
+    async fn from_request_parts(parts: &mut Parts, state: &ApiState) -> Result<Self, ApiError> {
         let token = match Credential::of(&parts.headers) {
             Ok(Credential::Absent) => None,
             Ok(Credential::Token(token)) => Some(token),
             Ok(Credential::Basic { .. }) | Err(InvalidCredential) => return Err(ApiError::bad_credentials()),
         };
-        RequestContext::of(parts, token).map(Self)
+        ApiCall::of(parts, state, token).map(Self)
     }
 }
 
-/// Extracts the context of a request with a token; others are refused.
-pub(crate) struct Authenticated(pub(crate) RequestContext);
+/// Extracts a call with a token; others are refused.
+pub(crate) struct Authenticated(pub(crate) ApiCall);
 
-impl<S: Send + Sync> FromRequestParts<S> for Authenticated {
+impl FromRequestParts<ApiState> for Authenticated {
     type Rejection = ApiError;
 
-    async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Self, ApiError> {
-        let MaybeAuthenticated(context) = MaybeAuthenticated::from_request_parts(parts, state).await?;
-        if context.is_anonymous() { Err(ApiError::credentials_required()) } else { Ok(Self(context)) }
+    async fn from_request_parts(parts: &mut Parts, state: &ApiState) -> Result<Self, ApiError> {
+        let MaybeAuthenticated(call) = MaybeAuthenticated::from_request_parts(parts, state).await?;
+        if call.is_anonymous() { Err(ApiError::credentials_required()) } else { Ok(Self(call)) }
     }
 }
 
-/// Extracts the context of a request with a name and a password; others are refused.
-pub(crate) struct BasicAuth(pub(crate) RequestContext, pub(crate) BasicCredential);
+/// Extracts a call with a name and a password; others are refused.
+pub(crate) struct BasicAuth(pub(crate) ApiCall, pub(crate) BasicCredential);
 
-impl<S: Send + Sync> FromRequestParts<S> for BasicAuth {
+impl FromRequestParts<ApiState> for BasicAuth {
     type Rejection = ApiError;
 
-    async fn from_request_parts(parts: &mut Parts, _: &S) -> Result<Self, ApiError> {
+    async fn from_request_parts(parts: &mut Parts, state: &ApiState) -> Result<Self, ApiError> {
         match Credential::of(&parts.headers) {
             Ok(Credential::Basic { username, password }) => {
                 let credential = BasicCredential { username, password: password.expose().to_owned() };
-                Ok(Self(RequestContext::of(parts, None)?, credential))
+                Ok(Self(ApiCall::of(parts, state, None)?, credential))
             }
             Ok(Credential::Absent | Credential::Token(_)) => Err(ApiError::credentials_required().with_challenge()),
             Err(InvalidCredential) => Err(ApiError::bad_credentials().with_challenge()),
         }
     }
 }
+
+/// Makes the functions `routes` and `router` of the API's routes, as [`crate::http::routes::routes`].
+macro_rules! routes {
+    ($($routes:tt)+) => {
+        $crate::http::routes::routes! { $crate::api::ApiState: $($routes)+ }
+    };
+}
+
+pub(super) use routes;
