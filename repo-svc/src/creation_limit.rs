@@ -35,7 +35,7 @@ impl CreationLimit {
     /// # Errors
     /// [`RepoError::TooManyCreations`] with the time to wait, when the account has reached its limit; or those of the database.
     pub(crate) async fn count(&self, caller: &Identity) -> Result<(), RepoError> {
-        let own = self.quotas.find(UserId(caller.user_id)).await?.rate_percent();
+        let own = self.quotas.find(UserId(caller.user_id)).await?.rate_percent;
         let limit = if caller.is_admin { &self.administrators } else { &self.users };
         let counted = limit.count(caller.user_id, 1, own.map(|own| percent(own, 1))).await;
         counted.map_err(|RateExceeded { limit, retry_after }| RepoError::TooManyCreations { limit, retry_after })
@@ -46,7 +46,7 @@ impl CreationLimit {
     /// # Errors
     /// Those of the database.
     pub(crate) async fn rate_percent(&self, caller: &Identity) -> Result<Option<u32>, RepoError> {
-        let own = self.quotas.find(UserId(caller.user_id)).await?.rate_percent();
+        let own = self.quotas.find(UserId(caller.user_id)).await?.rate_percent;
         Ok(match (own, caller.is_admin) {
             (None, false) => None,
             (None, true) => Some(ADMINISTRATOR_PERCENT),

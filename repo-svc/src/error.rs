@@ -8,7 +8,7 @@ use ferrite_kit::auth::AuthError;
 use ferrite_kit::db::DbError;
 use ferrite_kit::idempotency::IdempotencyError;
 use ferrite_proto::error::{FieldViolation, Kind, ServiceError, to_status};
-use tonic::Status;
+use tonic::{Code, Status};
 
 /// Errors of repo-svc, with a kind and a stable reason each.
 #[derive(Debug, thiserror::Error)]
@@ -220,6 +220,12 @@ pub enum RepoError {
     Store(#[from] DbError),
 }
 
+impl From<FieldViolation> for RepoError {
+    fn from(violation: FieldViolation) -> Self {
+        Self::Invalid(vec![violation])
+    }
+}
+
 fn first_violation(violations: &[FieldViolation]) -> String {
     violations.first().map_or_else(
         || "request is not valid".to_owned(),
@@ -230,119 +236,88 @@ fn first_violation(violations: &[FieldViolation]) -> String {
 impl RepoError {
     /// Returns an [`RepoError::Invalid`] with one violation.
     pub(crate) fn field(field: &str, code: &'static str, message: &str) -> Self {
-        Self::Invalid(vec![FieldViolation::new(field, code, message)])
+        FieldViolation::new(field, code, message).into()
+    }
+
+    /// Returns the error for a git store that cannot be reached, or that failed for no reason that concerns the caller.
+    pub(crate) fn of_store(status: &Status) -> Self {
+        match status.code() {
+            Code::Unavailable | Code::DeadlineExceeded | Code::Cancelled => Self::StoreUnavailable,
+            code => Self::Storage(format!("{code:?}: {}", status.message())),
+        }
+    }
+
+    /// Returns an [`RepoError::RepositoryExists`].
+    pub(crate) fn repository_exists(owner: &str, name: &str) -> Self {
+        Self::RepositoryExists { owner: owner.to_owned(), name: name.to_owned() }
+    }
+
+    /// Returns the kind and the reason.
+    fn classify(&self) -> (Kind, &'static str) {
+        match self {
+            Self::Invalid(_) | Self::Refused(_) => (Kind::InvalidArgument, "INVALID_FIELDS"),
+            Self::UserNotFound => (Kind::NotFound, "USER_NOT_FOUND"),
+            Self::TokenNotFound => (Kind::NotFound, "TOKEN_NOT_FOUND"),
+            Self::OrganizationNotFound => (Kind::NotFound, "ORGANIZATION_NOT_FOUND"),
+            Self::TeamNotFound => (Kind::NotFound, "TEAM_NOT_FOUND"),
+            Self::MemberNotFound => (Kind::NotFound, "MEMBER_NOT_FOUND"),
+            Self::KeyNotFound => (Kind::NotFound, "KEY_NOT_FOUND"),
+            Self::CollaboratorNotFound => (Kind::NotFound, "COLLABORATOR_NOT_FOUND"),
+            Self::WatchNotFound => (Kind::NotFound, "WATCH_NOT_FOUND"),
+            Self::TopicNotFound => (Kind::NotFound, "TOPIC_NOT_FOUND"),
+            Self::ReleaseNotFound => (Kind::NotFound, "RELEASE_NOT_FOUND"),
+            Self::AssetNotFound => (Kind::NotFound, "ASSET_NOT_FOUND"),
+            Self::ReleaseLimit { .. } => (Kind::FailedPrecondition, "RELEASE_LIMIT_REACHED"),
+            Self::AssetLimit { .. } => (Kind::FailedPrecondition, "ASSET_LIMIT_REACHED"),
+            Self::MigrationNotFound => (Kind::NotFound, "MIGRATION_NOT_FOUND"),
+            Self::OrganizationMemberRequired => (Kind::PermissionDenied, "ORGANIZATION_MEMBER_REQUIRED"),
+            Self::OrganizationOwnerRequired => (Kind::PermissionDenied, "ORGANIZATION_OWNER_REQUIRED"),
+            Self::KeyUsed => (Kind::AlreadyExists, "KEY_ALREADY_USED"),
+            Self::KeyTitleUsed(_) => (Kind::AlreadyExists, "KEY_TITLE_ALREADY_USED"),
+            Self::TeamExists(_) => (Kind::AlreadyExists, "TEAM_ALREADY_EXISTS"),
+            Self::LastOwner => (Kind::FailedPrecondition, "LAST_OWNER"),
+            Self::OwnersTeam => (Kind::FailedPrecondition, "OWNERS_TEAM"),
+            Self::OwnsRepositories => (Kind::FailedPrecondition, "ACCOUNT_OWNS_REPOSITORIES"),
+            Self::BelongsToOrganizations => (Kind::FailedPrecondition, "USER_BELONGS_TO_ORGANIZATIONS"),
+            Self::LastAdministrator => (Kind::FailedPrecondition, "LAST_ADMINISTRATOR"),
+            Self::TooManyCreations { .. } => (Kind::RateLimited, "TOO_MANY_CREATIONS"),
+            Self::RepositoryExists { .. } => (Kind::AlreadyExists, "REPOSITORY_ALREADY_EXISTS"),
+            Self::RepositoryLimit { .. } => (Kind::FailedPrecondition, "REPOSITORY_LIMIT_REACHED"),
+            Self::StorageQuota { .. } => (Kind::FailedPrecondition, "STORAGE_QUOTA_EXCEEDED"),
+            Self::ForksTooDeep { .. } => (Kind::FailedPrecondition, "FORKS_TOO_DEEP"),
+            Self::RepositoryMoved { .. } => (Kind::NotFound, "REPOSITORY_MOVED"),
+            Self::TransferNotFound => (Kind::NotFound, "TRANSFER_NOT_FOUND"),
+            Self::TransferPending => (Kind::FailedPrecondition, "TRANSFER_PENDING"),
+            Self::TransferReceiverRequired => (Kind::PermissionDenied, "TRANSFER_RECEIVER_REQUIRED"),
+            Self::UserExists(_) => (Kind::AlreadyExists, "USER_ALREADY_EXISTS"),
+            Self::EmailUsed => (Kind::AlreadyExists, "EMAIL_ALREADY_USED"),
+            Self::TokenExists(_) => (Kind::AlreadyExists, "TOKEN_ALREADY_EXISTS"),
+            Self::NotYourTokens => (Kind::PermissionDenied, "NOT_YOUR_TOKENS"),
+            Self::TooManyAttempts { .. } => (Kind::RateLimited, "TOO_MANY_ATTEMPTS"),
+            Self::Busy => (Kind::Overloaded, "BUSY"),
+            Self::StoreUnavailable => (Kind::Overloaded, "STORE_UNAVAILABLE"),
+            Self::NoOpenStore => (Kind::Overloaded, "NO_OPEN_STORE"),
+            // The reason of a store whose disk is full.
+            Self::NoStoreSpace => (Kind::FailedPrecondition, "STORE_FULL"),
+            Self::StoreNotFound => (Kind::NotFound, "STORE_NOT_FOUND"),
+            Self::StoreNotEmpty => (Kind::FailedPrecondition, "STORE_NOT_EMPTY"),
+            Self::StoreLimit { .. } => (Kind::FailedPrecondition, "STORE_LIMIT_REACHED"),
+            Self::Interrupted => (Kind::Aborted, "INTERRUPTED"),
+            Self::Storage(_) | Self::Hashing(_) | Self::UnlistedOperation { .. } => (Kind::Internal, "INTERNAL"),
+            Self::Store(error) => (error.kind(), error.reason()),
+            Self::Auth(error) => (error.kind(), error.reason()),
+            Self::Idempotency(error) => (error.kind(), error.reason()),
+        }
     }
 }
 
 impl ServiceError for RepoError {
     fn kind(&self) -> Kind {
-        match self {
-            Self::Invalid(_) | Self::Refused(_) => Kind::InvalidArgument,
-            Self::UserNotFound
-            | Self::TokenNotFound
-            | Self::OrganizationNotFound
-            | Self::TeamNotFound
-            | Self::MemberNotFound
-            | Self::KeyNotFound
-            | Self::RepositoryMoved { .. }
-            | Self::TransferNotFound
-            | Self::CollaboratorNotFound
-            | Self::WatchNotFound
-            | Self::TopicNotFound
-            | Self::ReleaseNotFound
-            | Self::AssetNotFound
-            | Self::StoreNotFound
-            | Self::MigrationNotFound => Kind::NotFound,
-            Self::RepositoryExists { .. }
-            | Self::UserExists(_)
-            | Self::EmailUsed
-            | Self::TokenExists(_)
-            | Self::KeyUsed
-            | Self::KeyTitleUsed(_)
-            | Self::TeamExists(_) => Kind::AlreadyExists,
-            Self::RepositoryLimit { .. }
-            | Self::StorageQuota { .. }
-            | Self::ForksTooDeep { .. }
-            | Self::ReleaseLimit { .. }
-            | Self::AssetLimit { .. }
-            | Self::TransferPending
-            | Self::LastOwner
-            | Self::OwnersTeam
-            | Self::OwnsRepositories
-            | Self::BelongsToOrganizations
-            | Self::NoStoreSpace
-            | Self::StoreNotEmpty
-            | Self::StoreLimit { .. }
-            | Self::LastAdministrator => Kind::FailedPrecondition,
-            Self::NotYourTokens
-            | Self::OrganizationMemberRequired
-            | Self::OrganizationOwnerRequired
-            | Self::TransferReceiverRequired => Kind::PermissionDenied,
-            Self::TooManyAttempts { .. } | Self::TooManyCreations { .. } => Kind::RateLimited,
-            Self::Busy | Self::StoreUnavailable | Self::NoOpenStore => Kind::Overloaded,
-            Self::Interrupted => Kind::Aborted,
-            Self::Storage(_) | Self::Hashing(_) | Self::UnlistedOperation { .. } => Kind::Internal,
-            Self::Store(error) => error.kind(),
-            Self::Auth(error) => error.kind(),
-            Self::Idempotency(error) => error.kind(),
-        }
+        self.classify().0
     }
 
     fn reason(&self) -> &'static str {
-        match self {
-            Self::Invalid(_) | Self::Refused(_) => "INVALID_FIELDS",
-            Self::UserNotFound => "USER_NOT_FOUND",
-            Self::TokenNotFound => "TOKEN_NOT_FOUND",
-            Self::OrganizationNotFound => "ORGANIZATION_NOT_FOUND",
-            Self::TeamNotFound => "TEAM_NOT_FOUND",
-            Self::MemberNotFound => "MEMBER_NOT_FOUND",
-            Self::KeyNotFound => "KEY_NOT_FOUND",
-            Self::CollaboratorNotFound => "COLLABORATOR_NOT_FOUND",
-            Self::WatchNotFound => "WATCH_NOT_FOUND",
-            Self::TopicNotFound => "TOPIC_NOT_FOUND",
-            Self::ReleaseNotFound => "RELEASE_NOT_FOUND",
-            Self::AssetNotFound => "ASSET_NOT_FOUND",
-            Self::ReleaseLimit { .. } => "RELEASE_LIMIT_REACHED",
-            Self::AssetLimit { .. } => "ASSET_LIMIT_REACHED",
-            Self::MigrationNotFound => "MIGRATION_NOT_FOUND",
-            Self::OrganizationMemberRequired => "ORGANIZATION_MEMBER_REQUIRED",
-            Self::OrganizationOwnerRequired => "ORGANIZATION_OWNER_REQUIRED",
-            Self::KeyUsed => "KEY_ALREADY_USED",
-            Self::KeyTitleUsed(_) => "KEY_TITLE_ALREADY_USED",
-            Self::TeamExists(_) => "TEAM_ALREADY_EXISTS",
-            Self::LastOwner => "LAST_OWNER",
-            Self::OwnersTeam => "OWNERS_TEAM",
-            Self::OwnsRepositories => "ACCOUNT_OWNS_REPOSITORIES",
-            Self::BelongsToOrganizations => "USER_BELONGS_TO_ORGANIZATIONS",
-            Self::LastAdministrator => "LAST_ADMINISTRATOR",
-            Self::TooManyCreations { .. } => "TOO_MANY_CREATIONS",
-            Self::RepositoryExists { .. } => "REPOSITORY_ALREADY_EXISTS",
-            Self::RepositoryLimit { .. } => "REPOSITORY_LIMIT_REACHED",
-            Self::StorageQuota { .. } => "STORAGE_QUOTA_EXCEEDED",
-            Self::ForksTooDeep { .. } => "FORKS_TOO_DEEP",
-            Self::RepositoryMoved { .. } => "REPOSITORY_MOVED",
-            Self::TransferNotFound => "TRANSFER_NOT_FOUND",
-            Self::TransferPending => "TRANSFER_PENDING",
-            Self::TransferReceiverRequired => "TRANSFER_RECEIVER_REQUIRED",
-            Self::UserExists(_) => "USER_ALREADY_EXISTS",
-            Self::EmailUsed => "EMAIL_ALREADY_USED",
-            Self::TokenExists(_) => "TOKEN_ALREADY_EXISTS",
-            Self::NotYourTokens => "NOT_YOUR_TOKENS",
-            Self::TooManyAttempts { .. } => "TOO_MANY_ATTEMPTS",
-            Self::Busy => "BUSY",
-            Self::StoreUnavailable => "STORE_UNAVAILABLE",
-            Self::NoOpenStore => "NO_OPEN_STORE",
-            // The reason of a store whose disk is full.
-            Self::NoStoreSpace => "STORE_FULL",
-            Self::StoreNotFound => "STORE_NOT_FOUND",
-            Self::StoreNotEmpty => "STORE_NOT_EMPTY",
-            Self::StoreLimit { .. } => "STORE_LIMIT_REACHED",
-            Self::Interrupted => "INTERRUPTED",
-            Self::Storage(_) | Self::Hashing(_) | Self::UnlistedOperation { .. } => "INTERNAL",
-            Self::Store(error) => error.reason(),
-            Self::Auth(error) => error.reason(),
-            Self::Idempotency(error) => error.reason(),
-        }
+        self.classify().1
     }
 
     fn domain(&self) -> &'static str {

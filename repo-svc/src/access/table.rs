@@ -384,6 +384,17 @@ impl Operation {
     }
 }
 
+impl Capacity {
+    /// Returns the capacity in which the caller of a request acts that names an organization, or none by the empty text.
+    pub(crate) fn named(as_administrator: bool, organization: &str) -> Self {
+        match (as_administrator, organization) {
+            (true, _) => Self::Administrator,
+            (false, "") => Self::Own,
+            (false, _) => Self::Organization,
+        }
+    }
+}
+
 impl Unit {
     /// Returns the scope that a token needs for `level` on this part.
     #[must_use]

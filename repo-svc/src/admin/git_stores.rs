@@ -5,7 +5,7 @@ use ferrite_kit::startup::StartError;
 use ferrite_kit::{Clock, Secret};
 
 use crate::error::RepoError;
-use crate::model::{DEFAULT_STORE_WEIGHT, check_store_weight};
+use crate::model::check_store_weight;
 use crate::store::{Action, Actor, Entry, GitStore, GitStoreTable, Target, append};
 
 /// Stores of one page of a list, of which [`GitStores::list`] returns all.
@@ -55,23 +55,15 @@ impl GitStores {
     /// [`RepoError::Invalid`] for a weight out of range, [`RepoError::StoreLimit`] if there are as many as there may be, or those of the
     /// database.
     pub async fn add(&self, name: &StoreName, weight: Option<i32>) -> Result<bool, RepoError> {
-        let checked = checked(weight.unwrap_or(DEFAULT_STORE_WEIGHT))?;
+        let weight = weight.map(|weight| check_store_weight(weight, "weight")).transpose()?;
         let now = self.clock.now_us();
         let mut tx = self.db.begin().await?;
-        let before = self.table.lock(&mut tx, name).await?;
-        match before {
-            None => {
-                self.table.add(&mut tx, name, checked, now).await?;
-                record(&mut tx, Action::StoreAdd, name, Some(checked), now).await?;
-            }
-            Some(before) if weight.is_some() && before != i64::from(checked) => {
-                self.table.set_weight(&mut tx, name, checked).await?;
-                record(&mut tx, Action::StoreUpdate, name, Some(checked), now).await?;
-            }
-            Some(_) => {}
+        let change = self.table.set(&mut tx, name, weight, now).await?;
+        if let Some((action, weight)) = change {
+            record(&mut tx, action, name, Some(weight), now).await?;
         }
         tx.commit().await?;
-        Ok(before.is_none())
+        Ok(matches!(change, Some((Action::StoreAdd, _))))
     }
 
     /// Sets the weight of a store.
@@ -79,7 +71,7 @@ impl GitStores {
     /// # Errors
     /// [`RepoError::Invalid`] for a weight out of range, [`RepoError::StoreNotFound`], or those of the database.
     pub async fn set_weight(&self, name: &StoreName, weight: i32) -> Result<(), RepoError> {
-        let weight = checked(weight)?;
+        let weight = check_store_weight(weight, "weight")?;
         let mut tx = self.db.begin().await?;
         let before = self.table.lock(&mut tx, name).await?.ok_or(RepoError::StoreNotFound)?;
         if before != i64::from(weight) {
@@ -95,15 +87,10 @@ impl GitStores {
     /// [`RepoError::StoreNotFound`], [`RepoError::StoreNotEmpty`], or those of the database.
     pub async fn remove(&self, name: &StoreName) -> Result<(), RepoError> {
         let mut tx = self.db.begin().await?;
-        self.table.lock(&mut tx, name).await?.ok_or(RepoError::StoreNotFound)?;
         self.table.delete(&mut tx, name).await?;
         record(&mut tx, Action::StoreRemove, name, None, self.clock.now_us()).await?;
         Ok(tx.commit().await?)
     }
-}
-
-fn checked(weight: i32) -> Result<i32, RepoError> {
-    check_store_weight(weight, "weight").map_err(|violation| RepoError::Invalid(vec![violation]))
 }
 
 /// Appends a change to the audit log.

@@ -6,7 +6,7 @@ pub(crate) fn parse_level(text: &str, field: &str) -> Result<Permission, FieldVi
     level_named(text).ok_or_else(|| FieldViolation::new(field, "invalid", "must be `read`, `write` or `admin`"))
 }
 
-/// Returns the level that a collaborator can have by its name.
+/// Returns the level that a collaborator or a team can have by its name.
 pub(crate) fn level_named(text: &str) -> Option<Permission> {
     match text {
         "read" => Some(Permission::Read),

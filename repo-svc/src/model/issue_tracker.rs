@@ -5,11 +5,11 @@
 use ferrite_proto::error::FieldViolation;
 use ferrite_proto::repo::{TrackerIssueStyle, UpdateIssueTrackerRequest};
 
+use super::changed_fields::changed_fields;
 use super::violations::Violations;
-use super::web_address::is_web_address;
+use super::web_address::parse_external_url;
 use crate::error::RepoError;
 
-const MAX_TRACKER_URL_BYTES: usize = 2_048;
 const URL_FIELD: &str = "external_tracker_url";
 const FORMAT_FIELD: &str = "tracker_url_format";
 const STYLE_FIELD: &str = "tracker_issue_style";
@@ -55,14 +55,13 @@ pub(crate) struct IssueTracker {
 impl IssueTracker {
     /// Returns the names of the fields that differ from `after`, as requests name them.
     pub(crate) fn changed_fields(&self, after: &Self) -> Vec<&'static str> {
-        let fields = [
+        changed_fields([
             ("enable_issues", self.is_enabled != after.is_enabled),
             ("enable_external_tracker", self.is_external != after.is_external),
             (URL_FIELD, self.url != after.url),
             (FORMAT_FIELD, self.format != after.format),
             (STYLE_FIELD, self.style != after.style),
-        ];
-        fields.into_iter().filter(|(_, is_changed)| *is_changed).map(|(name, _)| name).collect()
+        ])
     }
 }
 
@@ -83,8 +82,8 @@ impl IssueTrackerChange {
     /// [`RepoError::Invalid`] with every field that breaks a rule.
     pub(crate) fn check(request: &UpdateIssueTrackerRequest) -> Result<Self, RepoError> {
         let mut violations = Violations::default();
-        let url = violations.take(request.external_tracker_url.as_deref().map(tracker_url).transpose());
-        let format = violations.take(request.tracker_url_format.as_deref().map(url_format).transpose());
+        let url = violations.take_optional(request.external_tracker_url.as_deref(), URL_FIELD, parse_external_url);
+        let format = violations.take_optional(request.tracker_url_format.as_deref(), FORMAT_FIELD, url_format);
         let style = violations.take(style(request.tracker_issue_style));
         match (url, format, style) {
             (Some(url), Some(format), Some(style)) => Ok(Self {
@@ -120,25 +119,9 @@ impl IssueTrackerChange {
     }
 }
 
-/// Parses an absolute `http` or `https` URL, or the empty text.
-fn address(text: &str, field: &str) -> Result<String, FieldViolation> {
-    if text.len() > MAX_TRACKER_URL_BYTES {
-        let message = format!("must have at most {MAX_TRACKER_URL_BYTES} bytes");
-        return Err(FieldViolation::new(field, "too_long", message));
-    }
-    if text.is_empty() || is_web_address(text) {
-        return Ok(text.to_owned());
-    }
-    Err(FieldViolation::new(field, "invalid", "must be an absolute http or https URL"))
-}
-
-fn tracker_url(text: &str) -> Result<String, FieldViolation> {
-    address(text, URL_FIELD)
-}
-
-fn url_format(text: &str) -> Result<String, FieldViolation> {
-    let format = address(text, FORMAT_FIELD)?;
-    let refuse = |message| Err(FieldViolation::new(FORMAT_FIELD, "invalid", message));
+fn url_format(text: &str, field: &str) -> Result<String, FieldViolation> {
+    let format = parse_external_url(text, field)?;
+    let refuse = |message| Err(FieldViolation::new(field, "invalid", message));
     if !format.is_empty() && !format.contains(INDEX_PLACEHOLDER) {
         return refuse("must contain `{index}`");
     }
@@ -170,6 +153,7 @@ fn style(number: i32) -> Result<Option<TrackerStyle>, FieldViolation> {
 mod tests {
     use proptest::prelude::*;
 
+    use super::super::web_address::MAX_EXTERNAL_URL_BYTES;
     use super::*;
 
     fn off() -> IssueTracker {
@@ -222,7 +206,7 @@ mod tests {
         ] {
             assert_eq!(fields(change("", bad, 0).unwrap_err()), [(FORMAT_FIELD.to_owned(), "invalid")], "{bad:?}");
         }
-        let long = format!("http://{}", "a".repeat(MAX_TRACKER_URL_BYTES - 7));
+        let long = format!("http://{}", "a".repeat(MAX_EXTERNAL_URL_BYTES - 7));
         assert!(change(&long, "", 0).is_ok());
         let refused = fields(change(&format!("{long}a"), "http://a", 3).unwrap_err());
         assert_eq!(

@@ -9,6 +9,10 @@ use ferrite_proto::error::FieldViolation;
 use ssh_key::public::KeyData;
 use ssh_key::{HashAlg, PublicKey};
 
+use super::name::Title;
+use super::violations::Violations;
+use crate::error::RepoError;
+
 const MAX_KEY_BYTES: usize = 16 * 1024;
 const MIN_RSA_BITS: usize = 2048;
 const MAX_RSA_BITS: usize = 16 * 1024;
@@ -69,6 +73,17 @@ impl SshKey {
     pub(crate) fn fingerprint(&self) -> &str {
         &self.fingerprint
     }
+}
+
+/// Parses the title and the text of a key to add.
+///
+/// # Errors
+/// [`RepoError::Invalid`] with the fields that break a rule.
+pub(crate) fn parse_titled_key(title: &str, key: &str) -> Result<(Title, SshKey), RepoError> {
+    let mut violations = Violations::default();
+    let title = violations.take(Title::parse(title, "title"));
+    let key = violations.take(SshKey::parse(key, "key"));
+    title.zip(key).ok_or_else(|| violations.into_error())
 }
 
 /// The parts of a key's text, not validated yet.

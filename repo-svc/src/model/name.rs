@@ -5,6 +5,7 @@
 use ferrite_kit::text::check_line;
 use ferrite_proto::error::FieldViolation;
 
+use super::checked_text::checked_text;
 use super::text::check_length;
 
 const MAX_USER_NAME_CHARS: usize = 35;
@@ -101,6 +102,8 @@ fn refuse_endings(key: &str, endings: &[&str], field: &str) -> Result<(), FieldV
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct UserName(String);
 
+checked_text!(UserName, to_ascii_lowercase);
+
 impl UserName {
     /// Parses a user name.
     pub(crate) fn parse(text: &str, field: &str) -> Result<Self, FieldViolation> {
@@ -122,21 +125,13 @@ impl UserName {
         refuse_endings(&text.to_ascii_lowercase(), &[".keys"], field)?;
         Ok(Self(text.to_owned()))
     }
-
-    /// Returns the name as it was spelled.
-    pub(crate) fn as_str(&self) -> &str {
-        &self.0
-    }
-
-    /// Returns the folded name, by which names are compared.
-    pub(crate) fn key(&self) -> String {
-        self.0.to_ascii_lowercase()
-    }
 }
 
 /// The name of a repository, as it was spelled.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct RepoName(String);
+
+checked_text!(RepoName, to_ascii_lowercase);
 
 impl RepoName {
     /// Parses a repository name.
@@ -145,21 +140,13 @@ impl RepoName {
         refuse_endings(&text.to_ascii_lowercase(), &[".git", ".wiki"], field)?;
         Ok(Self(text.to_owned()))
     }
-
-    /// Returns the name as it was spelled.
-    pub(crate) fn as_str(&self) -> &str {
-        &self.0
-    }
-
-    /// Returns the folded name, by which names are compared.
-    pub(crate) fn key(&self) -> String {
-        self.0.to_ascii_lowercase()
-    }
 }
 
 /// The title that its owner gives to a key, or the name of a token.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Title(String);
+
+checked_text!(Title, to_lowercase);
 
 impl Title {
     /// Parses a title.
@@ -170,16 +157,6 @@ impl Title {
         check_length(text, MAX_TITLE_CHARS, field)?;
         check_line(text, field)?;
         Ok(Self(text.to_owned()))
-    }
-
-    /// Returns the title as it was written.
-    pub(crate) fn as_str(&self) -> &str {
-        &self.0
-    }
-
-    /// Returns the folded title, by which titles are compared.
-    pub(crate) fn key(&self) -> String {
-        self.0.to_lowercase()
     }
 }
 

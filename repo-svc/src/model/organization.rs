@@ -2,21 +2,20 @@
 //!
 //! Not here: memberships, which have no fields of their own.
 
-use ferrite_kit::text::check_line;
 use ferrite_proto::Permission;
 use ferrite_proto::error::FieldViolation;
 use ferrite_proto::repo::{CreateOrganizationRequest, CreateTeamRequest, UpdateOrganizationRequest, UpdateTeamRequest};
 
-use super::name::UserName;
-use super::name::check_plain;
-use super::text::check_length;
-use super::text::{Description, FullName};
+use super::checked_text::checked_text;
+use super::collaborator::level_named;
+use super::name::{UserName, check_plain};
+use super::profile::parse_location;
+use super::text::{Description, FullName, check_length};
 use super::violations::Violations;
-use super::web_address::is_web_address;
+use super::web_address::parse_web_address;
 use crate::error::RepoError;
 
 const MAX_WEBSITE_CHARS: usize = 100;
-const MAX_LOCATION_CHARS: usize = 50;
 const MAX_TEAM_NAME_CHARS: usize = 30;
 
 /// The checked fields of an organization to create.
@@ -40,7 +39,7 @@ impl CheckedOrganization {
         let full_name = violations.take(FullName::parse(&request.full_name, "full_name"));
         let description = violations.take(Description::parse_lines(&request.description, "description"));
         let website = violations.take(website(&request.website, "website"));
-        let location = violations.take(location(&request.location, "location"));
+        let location = violations.take(parse_location(&request.location, "location"));
         match (username, full_name, description, website, location) {
             (Some(username), Some(full_name), Some(description), Some(website), Some(location)) => {
                 Ok(Self { username, full_name, description, website, location })
@@ -66,10 +65,11 @@ impl OrganizationChange {
     /// As [`CheckedOrganization::check`].
     pub(crate) fn check(request: &UpdateOrganizationRequest) -> Result<Self, RepoError> {
         let mut violations = Violations::default();
-        let full_name = violations.take(optional(&request.full_name, "full_name", FullName::parse));
-        let description = violations.take(optional(&request.description, "description", Description::parse_lines));
-        let website = violations.take(optional(&request.website, "website", website));
-        let location = violations.take(optional(&request.location, "location", location));
+        let full_name = violations.take_optional(request.full_name.as_deref(), "full_name", FullName::parse);
+        let description = request.description.as_deref();
+        let description = violations.take_optional(description, "description", Description::parse_lines);
+        let website = violations.take_optional(request.website.as_deref(), "website", website);
+        let location = violations.take_optional(request.location.as_deref(), "location", parse_location);
         match (full_name, description, website, location) {
             (Some(full_name), Some(description), Some(website), Some(location)) => {
                 Ok(Self { full_name, description, website, location })
@@ -83,6 +83,8 @@ impl OrganizationChange {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct TeamName(String);
 
+checked_text!(TeamName, to_ascii_lowercase);
+
 impl TeamName {
     /// Parses a team name.
     pub(crate) fn parse(text: &str, field: &str) -> Result<Self, FieldViolation> {
@@ -92,16 +94,6 @@ impl TeamName {
             return Err(FieldViolation::new(field, "reserved", "is reserved"));
         }
         Ok(Self(text.to_owned()))
-    }
-
-    /// Returns the name as it was spelled.
-    pub(crate) fn as_str(&self) -> &str {
-        &self.0
-    }
-
-    /// Returns the folded name, by which names are compared.
-    pub(crate) fn key(&self) -> String {
-        self.0.to_ascii_lowercase()
     }
 }
 
@@ -146,9 +138,10 @@ impl TeamChange {
     /// As [`CheckedTeam::check`].
     pub(crate) fn check(request: &UpdateTeamRequest) -> Result<Self, RepoError> {
         let mut violations = Violations::default();
-        let name = violations.take(optional(&request.name, "name", TeamName::parse));
-        let description = violations.take(optional(&request.description, "description", Description::parse_lines));
-        let permission = violations.take(optional(&request.permission, "permission", team_permission));
+        let name = violations.take_optional(request.name.as_deref(), "name", TeamName::parse);
+        let description = request.description.as_deref();
+        let description = violations.take_optional(description, "description", Description::parse_lines);
+        let permission = violations.take_optional(request.permission.as_deref(), "permission", team_permission);
         match (name, description, permission) {
             (Some(name), Some(description), Some(permission)) => Ok(Self { name, description, permission }),
             _ => Err(violations.into_error()),
@@ -156,37 +149,15 @@ impl TeamChange {
     }
 }
 
-fn optional<T>(
-    text: &Option<String>,
-    field: &str,
-    parse: impl Fn(&str, &str) -> Result<T, FieldViolation>,
-) -> Result<Option<T>, FieldViolation> {
-    text.as_deref().map(|text| parse(text, field)).transpose()
-}
-
 /// Parses the level of a team. `owner` is not among them: only the team of owners has it.
 fn team_permission(text: &str, field: &str) -> Result<Permission, FieldViolation> {
-    match text {
-        "read" => Ok(Permission::Read),
-        "write" => Ok(Permission::Write),
-        "admin" => Ok(Permission::Admin),
-        _ => Err(FieldViolation::new(field, "unknown", "must be `read`, `write` or `admin`")),
-    }
-}
-
-fn location(text: &str, field: &str) -> Result<String, FieldViolation> {
-    check_length(text, MAX_LOCATION_CHARS, field)?;
-    check_line(text, field)?;
-    Ok(text.to_owned())
+    level_named(text).ok_or_else(|| FieldViolation::new(field, "unknown", "must be `read`, `write` or `admin`"))
 }
 
 /// Parses an absolute `http` or `https` URL, or the empty text.
 fn website(text: &str, field: &str) -> Result<String, FieldViolation> {
     check_length(text, MAX_WEBSITE_CHARS, field)?;
-    if text.is_empty() || is_web_address(text) {
-        return Ok(text.to_owned());
-    }
-    Err(FieldViolation::new(field, "invalid", "must be an absolute http or https URL"))
+    parse_web_address(text, field)
 }
 
 #[cfg(test)]
@@ -310,7 +281,7 @@ mod tests {
     proptest! {
         #[test]
         fn accepted_values_can_be_stored_and_shown(text in "\\PC*|(http|https|ftp)://[-._a-z0-9:@/\\[\\]\0 \"]{0,30}|[-._a-zA-Z0-9/\0 ]{0,32}") {
-            for parsed in [website(&text, "f"), location(&text, "f"), TeamName::parse(&text, "f").map(|name| name.0)] {
+            for parsed in [website(&text, "f"), parse_location(&text, "f"), TeamName::parse(&text, "f").map(|name| name.0)] {
                 match parsed {
                     Ok(value) => {
                         prop_assert!(!value.chars().any(char::is_control));

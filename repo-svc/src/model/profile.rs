@@ -1,40 +1,28 @@
-//! Website and location of a user.
+//! Websites of users and repositories, and locations of accounts.
 //!
-//! Not here: names and e-mail addresses (`name`, `text`), and the same fields of organizations (`organization`).
+//! Not here: names and e-mail addresses (`name`, `text`), and websites of organizations (`organization`).
 
 use ferrite_kit::text::check_line;
 use ferrite_proto::error::FieldViolation;
 
-const MAX_LOCATION_CHARS: usize = 50;
+use super::text::check_length;
 
-fn check(text: &str, max: usize, field: &str) -> Result<(), FieldViolation> {
-    if text.chars().count() > max {
-        return Err(FieldViolation::new(field, "too_long", format!("must have at most {max} characters")));
-    }
-    check_line(text, field)
+const MAX_LOCATION_CHARS: usize = 50;
+const MAX_USER_WEBSITE_CHARS: usize = 50;
+
+/// Parses the website of a user, as [`parse_website`].
+pub(crate) fn parse_user_website(text: &str, field: &str) -> Result<String, FieldViolation> {
+    parse_website(text, MAX_USER_WEBSITE_CHARS, field)
 }
 
-/// The website of an account, possibly empty.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Website(String);
-
-impl Website {
-    /// Limit for the website of a user, in characters.
-    pub(crate) const MAX_USER_CHARS: usize = 50;
-
-    /// Parses an absolute `http` or `https` URL of at most `max` characters, or the empty text.
-    pub(crate) fn parse(text: &str, max: usize, field: &str) -> Result<Self, FieldViolation> {
-        check(text, max, field)?;
-        if !text.is_empty() && !is_absolute(text) {
-            return Err(FieldViolation::new(field, "invalid", "must be an absolute http or https URL"));
-        }
-        Ok(Self(text.to_owned()))
+/// Parses an absolute `http` or `https` URL of at most `max` characters, or the empty text.
+pub(super) fn parse_website(text: &str, max: usize, field: &str) -> Result<String, FieldViolation> {
+    check_length(text, max, field)?;
+    check_line(text, field)?;
+    if !text.is_empty() && !is_absolute(text) {
+        return Err(FieldViolation::new(field, "invalid", "must be an absolute http or https URL"));
     }
-
-    /// Returns the text as it was written.
-    pub(crate) fn as_str(&self) -> &str {
-        &self.0
-    }
+    Ok(text.to_owned())
 }
 
 /// Returns whether a text is an absolute `http` or `https` URL without characters that have to be escaped in HTML.
@@ -46,21 +34,11 @@ fn is_absolute(text: &str) -> bool {
     is_web && is_plain && host.chars().any(char::is_alphanumeric)
 }
 
-/// The location of an account, possibly empty.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Location(String);
-
-impl Location {
-    /// Parses a line of at most 50 characters.
-    pub(crate) fn parse(text: &str, field: &str) -> Result<Self, FieldViolation> {
-        check(text, MAX_LOCATION_CHARS, field)?;
-        Ok(Self(text.to_owned()))
-    }
-
-    /// Returns the text as it was written.
-    pub(crate) fn as_str(&self) -> &str {
-        &self.0
-    }
+/// Parses the location of an account: a line of at most 50 characters, possibly empty.
+pub(crate) fn parse_location(text: &str, field: &str) -> Result<String, FieldViolation> {
+    check_length(text, MAX_LOCATION_CHARS, field)?;
+    check_line(text, field)?;
+    Ok(text.to_owned())
 }
 
 #[cfg(test)]
@@ -70,7 +48,7 @@ mod tests {
     use super::*;
 
     fn website(text: &str) -> &'static str {
-        Website::parse(text, Website::MAX_USER_CHARS, "website").err().map_or("", |violation| violation.code)
+        parse_user_website(text, "website").err().map_or("", |violation| violation.code)
     }
 
     #[test]
@@ -100,7 +78,7 @@ mod tests {
 
     #[test]
     fn locations_are_short_lines() {
-        let code = |text: &str| Location::parse(text, "location").err().map_or("", |violation| violation.code);
+        let code = |text: &str| parse_location(text, "location").err().map_or("", |violation| violation.code);
         assert_eq!(
             (code(""), code(&"ä".repeat(50)), code(&"a".repeat(51)), code("a\nb")),
             ("", "", "too_long", "invalid")
@@ -110,11 +88,11 @@ mod tests {
     proptest! {
         #[test]
         fn accepted_values_can_be_stored_and_shown(text in any::<String>()) {
-            if let Ok(website) = Website::parse(&text, 50, "f") {
-                prop_assert!(website.as_str() == text && (text.is_empty() || text.to_lowercase().starts_with("http")));
+            if let Ok(website) = parse_user_website(&text, "f") {
+                prop_assert!(website == text && (text.is_empty() || text.to_lowercase().starts_with("http")));
             }
-            if let Ok(location) = Location::parse(&text, "f") {
-                prop_assert!(location.as_str() == text && !text.contains('\0'));
+            if let Ok(location) = parse_location(&text, "f") {
+                prop_assert!(location == text && !text.contains('\0'));
             }
         }
     }

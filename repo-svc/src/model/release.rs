@@ -6,6 +6,8 @@ use ferrite_kit::text::{check_line, is_control_or_direction};
 use ferrite_proto::error::FieldViolation;
 use ferrite_proto::repo::{CreateReleaseAssetRequest, CreateReleaseRequest, UpdateReleaseRequest};
 
+use super::checked_text::checked_text;
+use super::text::{check_length, refuse_nul};
 use super::violations::Violations;
 use crate::error::RepoError;
 
@@ -20,37 +22,27 @@ const MAX_CONTENT_TYPE_BYTES: usize = 100;
 /// Media type of a file of which none is known.
 const UNKNOWN_CONTENT_TYPE: &str = "application/octet-stream";
 
-/// The short name of a tag: one that git accepts and that cannot be taken for an option, a full name or an object id.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct TagName(String);
-
-impl TagName {
-    /// Parses a short name, by the rules of `git check-ref-format`.
-    pub(crate) fn parse(text: &str, field: &str) -> Result<Self, FieldViolation> {
-        let refuse = |code, message: &str| Err(FieldViolation::new(field, code, message));
-        if text.is_empty() {
-            return refuse("required", "is required");
-        }
-        if text.len() > MAX_TAG_NAME_BYTES {
-            return refuse("too_long", "must have at most 250 bytes");
-        }
-        let is_bad_char = |char: char| char <= ' ' || char == '\u{7f}' || "~^:?*[\\".contains(char);
-        let is_bad_part = |part: &str| part.is_empty() || part.starts_with('.') || part.ends_with(".lock");
-        let has_bad_pair = text.contains("..") || text.contains("@{") || text.ends_with('.') || text == "@";
-        if text.contains(is_bad_char) || has_bad_pair || text.split('/').any(is_bad_part) {
-            return refuse("invalid", "is no name that git allows for a tag");
-        }
-        let is_id = text.len() == 40 && text.bytes().all(|byte| byte.is_ascii_hexdigit());
-        if is_id || text.starts_with('-') || text.starts_with("refs/") || text == "refs" || text == "HEAD" {
-            return refuse("invalid", "could be taken for an option, a ref or an object id");
-        }
-        Ok(Self(text.to_owned()))
+/// Parses the short name of a tag: one that git accepts, by the rules of `git check-ref-format`, and that cannot be taken for an option, a
+/// full name or an object id.
+fn tag_name(text: &str) -> Result<String, FieldViolation> {
+    let refuse = |code, message: &str| Err(FieldViolation::new("tag_name", code, message));
+    if text.is_empty() {
+        return refuse("required", "is required");
     }
-
-    /// Returns the name.
-    pub(crate) fn into_string(self) -> String {
-        self.0
+    if text.len() > MAX_TAG_NAME_BYTES {
+        return refuse("too_long", "must have at most 250 bytes");
     }
+    let is_bad_char = |char: char| char <= ' ' || char == '\u{7f}' || "~^:?*[\\".contains(char);
+    let is_bad_part = |part: &str| part.is_empty() || part.starts_with('.') || part.ends_with(".lock");
+    let has_bad_pair = text.contains("..") || text.contains("@{") || text.ends_with('.') || text == "@";
+    if text.contains(is_bad_char) || has_bad_pair || text.split('/').any(is_bad_part) {
+        return refuse("invalid", "is no name that git allows for a tag");
+    }
+    let is_id = text.len() == 40 && text.bytes().all(|byte| byte.is_ascii_hexdigit());
+    if is_id || text.starts_with('-') || text.starts_with("refs/") || text == "refs" || text == "HEAD" {
+        return refuse("invalid", "could be taken for an option, a ref or an object id");
+    }
+    Ok(text.to_owned())
 }
 
 fn target(text: &str) -> Result<String, FieldViolation> {
@@ -65,7 +57,7 @@ fn target(text: &str) -> Result<String, FieldViolation> {
 }
 
 fn title(text: &str) -> Result<String, FieldViolation> {
-    super::text::check_length(text, MAX_TITLE_CHARS, "name")?;
+    check_length(text, MAX_TITLE_CHARS, "name")?;
     check_line(text, "name")?;
     Ok(text.to_owned())
 }
@@ -74,14 +66,8 @@ fn body(text: &str) -> Result<String, FieldViolation> {
     if text.len() > MAX_BODY_BYTES {
         return Err(FieldViolation::new("body", "too_long", "must have at most 1 MiB"));
     }
-    if text.contains('\0') {
-        return Err(FieldViolation::new("body", "invalid", "must not hold NUL characters"));
-    }
+    refuse_nul(text, "body")?;
     Ok(text.to_owned())
-}
-
-fn tag_name(text: &str) -> Result<String, FieldViolation> {
-    TagName::parse(text, "tag_name").map(TagName::into_string)
 }
 
 /// The checked fields of a release that requests set.
@@ -174,6 +160,8 @@ impl ReleaseChange {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct AssetName(String);
 
+checked_text!(AssetName);
+
 impl AssetName {
     /// Parses a name: 1 to 255 bytes without slashes and control characters.
     pub(crate) fn parse(text: &str) -> Result<Self, FieldViolation> {
@@ -189,11 +177,6 @@ impl AssetName {
             return refuse("invalid", "must be a file name without slashes and control characters");
         }
         Ok(Self(text.to_owned()))
-    }
-
-    /// Returns the name.
-    pub(crate) fn as_str(&self) -> &str {
-        &self.0
     }
 }
 
@@ -261,7 +244,7 @@ mod tests {
     #[test]
     fn tag_names_are_those_of_git() {
         for good in ["v1.0", "release/2", "a-b", "ünï", "1234567", "a@b", "heads/x", &"x".repeat(250)] {
-            assert!(TagName::parse(good, "tag_name").is_ok(), "{good}");
+            assert!(tag_name(good).is_ok(), "{good}");
         }
         for (bad, code) in [
             ("", "required"),
@@ -282,7 +265,7 @@ mod tests {
             ("a".repeat(40).as_str(), "invalid"),
             ("x".repeat(251).as_str(), "too_long"),
         ] {
-            assert_eq!(TagName::parse(bad, "tag_name").unwrap_err().code, code, "{bad}");
+            assert_eq!(tag_name(bad).unwrap_err().code, code, "{bad}");
         }
     }
 

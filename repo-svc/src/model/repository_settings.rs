@@ -5,8 +5,9 @@
 use ferrite_proto::error::FieldViolation;
 use ferrite_proto::repo::UpdateRepositoryRequest;
 
+use super::changed_fields::changed_fields;
 use super::name::RepoName;
-use super::profile::Website;
+use super::profile::parse_website;
 use super::text::Description;
 use super::violations::Violations;
 use crate::error::RepoError;
@@ -28,14 +29,13 @@ pub(crate) struct RepositorySettings {
 impl RepositorySettings {
     /// Returns the names of the fields that differ from `after`, as requests name them.
     pub(crate) fn changed_fields(&self, after: &Self) -> Vec<&'static str> {
-        let fields = [
+        changed_fields([
             ("name", self.name != after.name),
             ("description", self.description != after.description),
             ("website", self.website != after.website),
             ("private", self.is_private != after.is_private),
             ("archived", self.is_archived != after.is_archived),
-        ];
-        fields.into_iter().filter(|(_, is_changed)| *is_changed).map(|(name, _)| name).collect()
+        ])
     }
 
     /// Returns the folded name, by which names are compared.
@@ -47,9 +47,9 @@ impl RepositorySettings {
 /// The checked changes of a repository's settings; `None` keeps a field.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct RepositoryChange {
-    name: Option<RepoName>,
+    pub(crate) name: Option<RepoName>,
     description: Option<Description>,
-    website: Option<Website>,
+    website: Option<String>,
     is_private: Option<bool>,
     is_archived: Option<bool>,
     /// Short name of the branch, which the store checks.
@@ -63,12 +63,10 @@ impl RepositoryChange {
     /// [`RepoError::Invalid`] with every field that breaks a rule.
     pub(crate) fn check(request: UpdateRepositoryRequest) -> Result<Self, RepoError> {
         let mut violations = Violations::default();
-        let name = request.name.as_deref().map(|text| RepoName::parse(text, "name"));
-        let name = violations.take(name.transpose());
-        let description = request.description.as_deref().map(|text| Description::parse(text, "description"));
-        let description = violations.take(description.transpose());
-        let website = request.website.as_deref().map(|text| Website::parse(text, MAX_WEBSITE_CHARS, "website"));
-        let website = violations.take(website.transpose());
+        let name = violations.take_optional(request.name.as_deref(), "name", RepoName::parse);
+        let description = violations.take_optional(request.description.as_deref(), "description", Description::parse);
+        let website = |text: &str, field: &str| parse_website(text, MAX_WEBSITE_CHARS, field);
+        let website = violations.take_optional(request.website.as_deref(), "website", website);
         let default_branch = violations.take(request.default_branch.map(branch).transpose());
         match (name, description, website, default_branch) {
             (Some(name), Some(description), Some(website), Some(default_branch)) => Ok(Self {
@@ -88,15 +86,10 @@ impl RepositoryChange {
         RepositorySettings {
             name: self.name.as_ref().map_or(&*before.name, RepoName::as_str).to_owned(),
             description: self.description.as_ref().map_or(&*before.description, Description::as_str).to_owned(),
-            website: self.website.as_ref().map_or(&*before.website, Website::as_str).to_owned(),
+            website: self.website.as_ref().unwrap_or(&before.website).clone(),
             is_private: self.is_private.unwrap_or(before.is_private),
             is_archived: self.is_archived.unwrap_or(before.is_archived),
         }
-    }
-
-    /// Returns the new name, if there is one.
-    pub(crate) fn name(&self) -> Option<&RepoName> {
-        self.name.as_ref()
     }
 }
 

@@ -26,28 +26,15 @@ pub(crate) struct SearchText {
 impl SearchText {
     /// Parses a query for repositories: `part`, or `owner/part`.
     pub(crate) fn parse(text: &str, field: &str) -> Result<Self, FieldViolation> {
-        check_length(text, MAX_SEARCH_CHARS, field)?;
-        refuse_nul(text, field)?;
-        let (owner, part) = match text.trim().rsplit_once('/') {
-            Some((owner, part)) => (Some(owner), part),
-            None => (None, text.trim()),
-        };
-        // Existing clients send these characters alone as a wildcard for everything. Elsewhere they are literal.
-        let is_everything = part.chars().all(|char| matches!(char, '%' | '_'));
-        Ok(Self {
-            owner_key: owner.filter(|owner| !owner.is_empty()).map(str::to_lowercase),
-            part: (!is_everything).then(|| part.to_lowercase()),
-        })
+        let text = checked(text, field)?;
+        let (owner, part) = text.rsplit_once('/').unwrap_or(("", text));
+        Ok(Self { owner_key: (!owner.is_empty()).then(|| owner.to_lowercase()), part: literal_part(part) })
     }
 
     /// Parses a query for users, in which a slash is literal. Returns `None` for an empty query, which finds nothing.
     pub(crate) fn parse_name(text: &str, field: &str) -> Result<Option<Self>, FieldViolation> {
-        check_length(text, MAX_SEARCH_CHARS, field)?;
-        refuse_nul(text, field)?;
-        let part = text.trim();
-        let is_everything = part.chars().all(|char| matches!(char, '%' | '_'));
-        let part = (!is_everything).then(|| part.to_lowercase());
-        Ok((!text.trim().is_empty()).then_some(Self { owner_key: None, part }))
+        let text = checked(text, field)?;
+        Ok((!text.is_empty()).then(|| Self { owner_key: None, part: literal_part(text) }))
     }
 
     /// Returns whether the part is long enough for the indexes, which hold groups of three characters (trigrams).
@@ -108,6 +95,20 @@ impl SearchText {
         });
         groups.collect()
     }
+}
+
+/// Returns a query without spaces around it.
+fn checked<'a>(text: &'a str, field: &str) -> Result<&'a str, FieldViolation> {
+    check_length(text, MAX_SEARCH_CHARS, field)?;
+    refuse_nul(text, field)?;
+    Ok(text.trim())
+}
+
+/// Returns the folded part to search; `None` for everything. Existing clients send `%` and `_` alone as a wildcard. Elsewhere they are
+/// literal.
+fn literal_part(text: &str) -> Option<String> {
+    let is_everything = text.chars().all(|char| matches!(char, '%' | '_'));
+    (!is_everything).then(|| text.to_lowercase())
 }
 
 /// Returns whether PostgreSQL's index has a trigram for these characters, in every locale.

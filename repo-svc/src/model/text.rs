@@ -7,6 +7,8 @@ use ferrite_kit::text::{check_line, check_lines, cleaned, is_control_or_directio
 use ferrite_proto::error::FieldViolation;
 use ferrite_proto::repo::AutoInit;
 
+use super::checked_text::checked_text;
+
 const MAX_FULL_NAME_CHARS: usize = 100;
 const MAX_EMAIL_CHARS: usize = 254;
 const MAX_DESCRIPTION_CHARS: usize = 255;
@@ -17,14 +19,14 @@ const MAX_GITIGNORES: usize = 100;
 const MIN_PASSWORD_CHARS: usize = 8;
 const MAX_PASSWORD_CHARS: usize = 255;
 
-pub(super) fn check_length(text: &str, max: usize, field: &str) -> Result<(), FieldViolation> {
+pub(crate) fn check_length(text: &str, max: usize, field: &str) -> Result<(), FieldViolation> {
     if text.chars().count() > max {
         return Err(FieldViolation::new(field, "too_long", format!("must have at most {max} characters")));
     }
     Ok(())
 }
 
-pub(super) fn refuse_nul(text: &str, field: &str) -> Result<(), FieldViolation> {
+pub(crate) fn refuse_nul(text: &str, field: &str) -> Result<(), FieldViolation> {
     if text.contains('\0') {
         return Err(FieldViolation::new(field, "invalid", "must not hold NUL characters"));
     }
@@ -35,28 +37,22 @@ pub(super) fn refuse_nul(text: &str, field: &str) -> Result<(), FieldViolation> 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct FullName(String);
 
-impl FullName {
-    /// Returns the folded name, for searches.
-    pub(crate) fn key(&self) -> String {
-        self.0.to_lowercase()
-    }
+checked_text!(FullName, to_lowercase);
 
+impl FullName {
     /// Parses a display name.
     pub(crate) fn parse(text: &str, field: &str) -> Result<Self, FieldViolation> {
         check_length(text, MAX_FULL_NAME_CHARS, field)?;
         check_line(text, field)?;
         Ok(Self(text.to_owned()))
     }
-
-    /// Returns the text as it was written.
-    pub(crate) fn as_str(&self) -> &str {
-        &self.0
-    }
 }
 
 /// An e-mail address. Its form is checked; no message is sent to it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Email(String);
+
+checked_text!(Email, to_lowercase);
 
 impl Email {
     /// Parses an e-mail address.
@@ -80,16 +76,6 @@ impl Email {
         Ok(Self(text.to_owned()))
     }
 
-    /// Returns the text as it was written.
-    pub(crate) fn as_str(&self) -> &str {
-        &self.0
-    }
-
-    /// Returns the folded address, by which addresses are compared.
-    pub(crate) fn key(&self) -> String {
-        Self::lookup_key(&self.0)
-    }
-
     /// Folds any text like an address, to look it up.
     pub(crate) fn lookup_key(text: &str) -> String {
         text.to_lowercase()
@@ -99,6 +85,8 @@ impl Email {
 /// The description of a repository, organization or team, possibly empty.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Description(String);
+
+checked_text!(Description, to_lowercase);
 
 impl Description {
     /// Parses the description of a repository, which is one line.
@@ -128,16 +116,6 @@ impl Description {
         check_length(text, max_chars, field)?;
         check_line(text, field)?;
         Ok(Self(text.to_owned()))
-    }
-
-    /// Returns the text as it was written.
-    pub(crate) fn as_str(&self) -> &str {
-        &self.0
-    }
-
-    /// Returns the folded text, for searches.
-    pub(crate) fn key(&self) -> String {
-        self.0.to_lowercase()
     }
 }
 
@@ -169,24 +147,18 @@ impl Password {
     }
 }
 
-/// The names of the templates for the first commit of a repository.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Templates;
-
-impl Templates {
-    /// Checks their number and lengths. git-svc checks that the templates exist.
-    pub(crate) fn check(init: Option<AutoInit>) -> Result<Option<AutoInit>, FieldViolation> {
-        let Some(init) = init else { return Ok(None) };
-        if init.gitignores.len() > MAX_GITIGNORES {
-            let message = format!("must name at most {MAX_GITIGNORES} templates");
-            return Err(FieldViolation::new("gitignores", "too_long", message));
-        }
-        let gitignores = init.gitignores.iter().map(|name| (name, "gitignores"));
-        for (name, field) in gitignores.chain([(&init.license, "license"), (&init.readme, "readme")]) {
-            check_length(name, MAX_TEMPLATE_NAME_CHARS, field)?;
-        }
-        Ok(Some(init))
+/// Checks the number of the templates for the first commit of a repository, and the lengths of their names. git-svc checks that the
+/// templates exist.
+pub(crate) fn check_templates(init: AutoInit) -> Result<AutoInit, FieldViolation> {
+    if init.gitignores.len() > MAX_GITIGNORES {
+        let message = format!("must name at most {MAX_GITIGNORES} templates");
+        return Err(FieldViolation::new("gitignores", "too_long", message));
     }
+    let gitignores = init.gitignores.iter().map(|name| (name, "gitignores"));
+    for (name, field) in gitignores.chain([(&init.license, "license"), (&init.readme, "readme")]) {
+        check_length(name, MAX_TEMPLATE_NAME_CHARS, field)?;
+    }
+    Ok(init)
 }
 
 #[cfg(test)]
@@ -233,9 +205,9 @@ mod tests {
 
     #[test]
     fn templates_are_few_and_short() {
-        let check = |init| Templates::check(Some(init)).map_err(|violation| (violation.field, violation.code));
+        let check = |init| check_templates(init).map_err(|violation| (violation.field, violation.code));
         let few = AutoInit { gitignores: vec!["Rust".into(); 100], ..AutoInit::default() };
-        assert_eq!(check(few.clone()), Ok(Some(few)));
+        assert_eq!(check(few.clone()), Ok(few));
         let (many, long) = (vec!["Rust".to_owned(); 101], "x".repeat(256));
         for (init, field) in [
             (AutoInit { gitignores: many, ..AutoInit::default() }, "gitignores"),
@@ -245,7 +217,6 @@ mod tests {
         ] {
             assert_eq!(check(init), Err((field.to_owned(), "too_long")));
         }
-        assert_eq!(Templates::check(None).unwrap(), None);
     }
 
     proptest! {

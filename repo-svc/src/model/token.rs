@@ -22,60 +22,39 @@ fn echo(text: &str) -> String {
     text.chars().filter(|char| !char.is_control()).take(MAX_ECHO_CHARS).collect()
 }
 
-/// The scopes of a new token.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct TokenScopes(Scopes);
-
-impl TokenScopes {
-    /// Parses the words for scopes. No words mean all scopes, or for a limited token those that concern repositories.
-    pub(crate) fn parse(words: &[String], is_limited: bool, field: &str) -> Result<Self, FieldViolation> {
-        if words.is_empty() {
-            return Ok(Self(if is_limited { REPOSITORY_SCOPES.into_iter().collect() } else { Scopes::all() }));
+/// Parses the words for the scopes of a new token. No words mean all scopes, or for a limited token those that concern repositories.
+pub(crate) fn parse_scopes(words: &[String], is_limited: bool, field: &str) -> Result<Scopes, FieldViolation> {
+    if words.is_empty() {
+        return Ok(if is_limited { REPOSITORY_SCOPES.into_iter().collect() } else { Scopes::all() });
+    }
+    let scope = |word: &String| {
+        let unknown = || FieldViolation::new(field, "unknown", format!("there is no scope `{}`", echo(word)));
+        let scope = word.parse::<Scope>().map_err(|_| unknown())?;
+        // A key that such a token adds has the limits of the token.
+        if is_limited && scope != Scope::Key && !REPOSITORY_SCOPES.contains(&scope) {
+            let message = format!("must not hold `{scope}` for a token that is limited to repositories");
+            return Err(FieldViolation::new(field, "invalid", message));
         }
-        let scope = |word: &String| {
-            let unknown = || FieldViolation::new(field, "unknown", format!("there is no scope `{}`", echo(word)));
-            let scope = word.parse::<Scope>().map_err(|_| unknown())?;
-            // A key that such a token adds has the limits of the token.
-            if is_limited && scope != Scope::Key && !REPOSITORY_SCOPES.contains(&scope) {
-                let message = format!("must not hold `{scope}` for a token that is limited to repositories");
-                return Err(FieldViolation::new(field, "invalid", message));
-            }
-            Ok(scope)
-        };
-        words.iter().map(scope).collect::<Result<Scopes, _>>().map(Self)
-    }
-
-    /// Returns the set of scopes.
-    pub(crate) fn scopes(self) -> Scopes {
-        self.0
-    }
+        Ok(scope)
+    };
+    words.iter().map(scope).collect()
 }
 
-/// The time of expiry of a new token.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Expiry(i64);
-
-impl Expiry {
-    /// Parses a time in seconds and nanoseconds since 1970; `None` for no expiry.
-    pub(crate) fn parse(time: Option<(i64, i32)>, now_us: i64, field: &str) -> Result<Self, FieldViolation> {
-        let Some((seconds, nanos)) = time else { return Ok(Self(0)) };
-        if !(0..1_000_000_000).contains(&nanos) {
-            return Err(FieldViolation::new(field, "invalid", "must be a time"));
-        }
-        let micros = seconds.saturating_mul(1_000_000).saturating_add(i64::from(nanos) / 1_000);
-        if micros <= now_us {
-            return Err(FieldViolation::new(field, "invalid", "must lie in the future"));
-        }
-        if micros > now_us.saturating_add(MAX_LIFETIME_US) {
-            return Err(FieldViolation::new(field, "invalid", "must lie within the next 100 years"));
-        }
-        Ok(Self(micros))
+/// Parses the time of expiry of a new token, in seconds and nanoseconds since 1970; `None` for no expiry. Returns it in microseconds; zero
+/// for no expiry.
+pub(crate) fn parse_expiry(time: Option<(i64, i32)>, now_us: i64, field: &str) -> Result<i64, FieldViolation> {
+    let Some((seconds, nanos)) = time else { return Ok(0) };
+    if !(0..1_000_000_000).contains(&nanos) {
+        return Err(FieldViolation::new(field, "invalid", "must be a time"));
     }
-
-    /// Returns the time in microseconds since 1970; zero for no expiry.
-    pub(crate) fn micros(self) -> i64 {
-        self.0
+    let micros = seconds.saturating_mul(1_000_000).saturating_add(i64::from(nanos) / 1_000);
+    if micros <= now_us {
+        return Err(FieldViolation::new(field, "invalid", "must lie in the future"));
     }
+    if micros > now_us.saturating_add(MAX_LIFETIME_US) {
+        return Err(FieldViolation::new(field, "invalid", "must lie within the next 100 years"));
+    }
+    Ok(micros)
 }
 
 /// The path of a repository, `owner/name`, folded.
@@ -135,7 +114,7 @@ mod tests {
 
     #[test]
     fn scopes_are_words_and_no_words_mean_all_scopes() {
-        let parse = |words: &[&str]| TokenScopes::parse(&texts(words), false, "scopes").map(TokenScopes::scopes);
+        let parse = |words: &[&str]| parse_scopes(&texts(words), false, "scopes");
         assert_eq!(parse(&[]), Ok(Scopes::all()));
         assert_eq!(parse(&["issue", "repo:read", "issue"]), Ok([Scope::RepoRead, Scope::Issue].into_iter().collect()));
         for bad in ["", "all", "REPO:READ", "repo", " issue", "repo:read,issue", "\0"] {
@@ -147,7 +126,7 @@ mod tests {
 
     #[test]
     fn a_limited_token_has_only_scopes_of_repositories() {
-        let parse = |words: &[&str]| TokenScopes::parse(&texts(words), true, "scopes").map(TokenScopes::scopes);
+        let parse = |words: &[&str]| parse_scopes(&texts(words), true, "scopes");
         assert_eq!(parse(&[]), Ok(REPOSITORY_SCOPES.into_iter().collect()));
         assert_eq!(parse(&["hook"]), Ok([Scope::Hook].into_iter().collect()));
         assert_eq!(parse(&["key"]), Ok([Scope::Key].into_iter().collect()));
@@ -161,7 +140,7 @@ mod tests {
     fn an_expiry_lies_within_the_next_hundred_years() {
         let seconds = NOW / 1_000_000;
         let century = MAX_LIFETIME_US / 1_000_000;
-        let parse = |time| Expiry::parse(time, NOW, "expires_at").map(Expiry::micros);
+        let parse = |time| parse_expiry(time, NOW, "expires_at");
         assert_eq!(parse(None), Ok(0));
         assert_eq!(parse(Some((seconds, 1_000))), Ok(NOW + 1));
         assert_eq!(parse(Some((seconds + century, 0))), Ok(NOW + MAX_LIFETIME_US));
@@ -202,11 +181,11 @@ mod tests {
             words in prop::collection::vec(any::<String>(), 0..5),
             time in any::<Option<(i64, i32)>>(),
         ) {
-            if let Err(violation) = TokenScopes::parse(&words, false, "s") {
+            if let Err(violation) = parse_scopes(&words, false, "s") {
                 prop_assert_eq!(violation.field, "s");
             }
-            match Expiry::parse(time, NOW, "e") {
-                Ok(expiry) => prop_assert!(expiry.micros() > NOW || time.is_none()),
+            match parse_expiry(time, NOW, "e") {
+                Ok(expire_us) => prop_assert!(expire_us > NOW || time.is_none()),
                 Err(violation) => prop_assert_eq!(violation.field, "e"),
             }
             match RepositoryPath::parse_all(&words, "r") {

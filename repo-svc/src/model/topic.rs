@@ -4,6 +4,7 @@
 
 use ferrite_proto::error::FieldViolation;
 
+use super::checked_text::checked_text;
 use crate::error::RepoError;
 
 const MAX_TOPIC_CHARS: usize = 35;
@@ -13,6 +14,8 @@ pub(crate) const MAX_TOPICS: usize = 25;
 /// A topic: 1 to 35 characters `a` to `z`, digits, and `-` between others.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct Topic(String);
+
+checked_text!(Topic);
 
 impl Topic {
     /// Parses a topic. Capital letters are made small.
@@ -29,11 +32,6 @@ impl Topic {
             return refuse("invalid", "may hold letters, digits, and `-` between others only".into());
         }
         Ok(Self(text.to_ascii_lowercase()))
-    }
-
-    /// Returns the topic.
-    pub(crate) fn as_str(&self) -> &str {
-        &self.0
     }
 }
 

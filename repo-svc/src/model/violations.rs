@@ -18,6 +18,16 @@ impl Violations {
         }
     }
 
+    /// As [`Violations::take`], for a field that a request may leave out.
+    pub(crate) fn take_optional<T>(
+        &mut self,
+        text: Option<&str>,
+        field: &str,
+        parse: impl FnOnce(&str, &str) -> Result<T, FieldViolation>,
+    ) -> Option<Option<T>> {
+        self.take(text.map(|text| parse(text, field)).transpose())
+    }
+
     /// Returns the error with all violations.
     pub(crate) fn into_error(self) -> RepoError {
         RepoError::Invalid(self.0)

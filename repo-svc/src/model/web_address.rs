@@ -1,8 +1,29 @@
 use ferrite_kit::text::is_control_or_direction;
+use ferrite_proto::error::FieldViolation;
+
+/// Limit for the address of a tracker or wiki.
+pub(super) const MAX_EXTERNAL_URL_BYTES: usize = 2_048;
+
+/// Parses the address of an external tracker or wiki, as [`parse_web_address`].
+pub(super) fn parse_external_url(text: &str, field: &str) -> Result<String, FieldViolation> {
+    if text.len() > MAX_EXTERNAL_URL_BYTES {
+        let message = format!("must have at most {MAX_EXTERNAL_URL_BYTES} bytes");
+        return Err(FieldViolation::new(field, "too_long", message));
+    }
+    parse_web_address(text, field)
+}
+
+/// Parses an absolute `http` or `https` URL, or the empty text.
+pub(super) fn parse_web_address(text: &str, field: &str) -> Result<String, FieldViolation> {
+    if text.is_empty() || is_web_address(text) {
+        return Ok(text.to_owned());
+    }
+    Err(FieldViolation::new(field, "invalid", "must be an absolute http or https URL"))
+}
 
 /// Returns whether a text is an absolute `http` or `https` URL without credentials, and without characters that have to be escaped in
 /// HTML.
-pub(super) fn is_web_address(text: &str) -> bool {
+fn is_web_address(text: &str) -> bool {
     let is_forbidden = |char: char| {
         char.is_whitespace() || is_control_or_direction(char) || matches!(char, '<' | '>' | '"' | '\\' | '`')
     };

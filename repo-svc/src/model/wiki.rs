@@ -2,13 +2,12 @@
 //!
 //! Not here: its pages, which are in a repository of its own on the store.
 
-use ferrite_proto::error::FieldViolation;
 use ferrite_proto::repo::UpdateWikiRequest;
 
-use super::web_address::is_web_address;
+use super::changed_fields::changed_fields;
+use super::web_address::parse_external_url;
 use crate::error::RepoError;
 
-const MAX_WIKI_URL_BYTES: usize = 2_048;
 const URL_FIELD: &str = "external_wiki_url";
 
 /// The settings of a wiki.
@@ -27,13 +26,12 @@ pub(crate) struct WikiSettings {
 impl WikiSettings {
     /// Returns the names of the fields that differ from `after`, as requests name them.
     pub(crate) fn changed_fields(&self, after: &Self) -> Vec<&'static str> {
-        let fields = [
+        changed_fields([
             ("enable_wiki", self.is_enabled != after.is_enabled),
             ("allow_public_wiki", self.is_public != after.is_public),
             ("enable_external_wiki", self.is_external != after.is_external),
             (URL_FIELD, self.url != after.url),
-        ];
-        fields.into_iter().filter(|(_, is_changed)| *is_changed).map(|(name, _)| name).collect()
+        ])
     }
 }
 
@@ -52,12 +50,12 @@ impl WikiChange {
     /// # Errors
     /// [`RepoError::Invalid`] with the field that breaks a rule.
     pub(crate) fn check(request: &UpdateWikiRequest) -> Result<Self, RepoError> {
-        let url = request.external_wiki_url.as_deref().map(wiki_url).transpose();
+        let url = request.external_wiki_url.as_deref().map(|url| parse_external_url(url, URL_FIELD));
         Ok(Self {
             is_enabled: request.enable_wiki,
             is_public: request.allow_public_wiki,
             is_external: request.enable_external_wiki,
-            url: url.map_err(|violation| RepoError::Invalid(vec![violation]))?,
+            url: url.transpose()?,
         })
     }
 
@@ -79,20 +77,9 @@ impl WikiChange {
     }
 }
 
-/// Parses an absolute `http` or `https` URL, or the empty text.
-fn wiki_url(text: &str) -> Result<String, FieldViolation> {
-    if text.len() > MAX_WIKI_URL_BYTES {
-        let message = format!("must have at most {MAX_WIKI_URL_BYTES} bytes");
-        return Err(FieldViolation::new(URL_FIELD, "too_long", message));
-    }
-    if text.is_empty() || is_web_address(text) {
-        return Ok(text.to_owned());
-    }
-    Err(FieldViolation::new(URL_FIELD, "invalid", "must be an absolute http or https URL"))
-}
-
 #[cfg(test)]
 mod tests {
+    use super::super::web_address::MAX_EXTERNAL_URL_BYTES;
     use super::*;
 
     fn before() -> WikiSettings {
@@ -120,7 +107,7 @@ mod tests {
         {
             assert_eq!(code(with_url(bad).unwrap_err()), "invalid", "{bad:?}");
         }
-        let long = format!("http://{}", "a".repeat(MAX_WIKI_URL_BYTES - 7));
+        let long = format!("http://{}", "a".repeat(MAX_EXTERNAL_URL_BYTES - 7));
         assert!(with_url(&long).is_ok());
         assert_eq!(code(with_url(&format!("{long}a")).unwrap_err()), "too_long");
     }

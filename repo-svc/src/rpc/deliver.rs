@@ -12,23 +12,14 @@ use tonic::Request;
 use super::migrations;
 use crate::rpc::permit::Permit;
 use crate::state::AppState;
-use crate::store::{
-    Action, Actor, Entry, MigrationStore, OrganizationStore, QuotaStore, RepositoryStore, SizeChange, Target,
-    UsageChanges, append,
-};
+use crate::store::{Action, Actor, Entry, SizeChange, Target, UsageChanges, append};
 
 pub(super) async fn handle(
     state: &AppState,
     _: Permit,
     request: Request<DeliverRequest>,
 ) -> Result<DeliverResponse, DeliveryError> {
-    let handler = EventHandler {
-        repositories: &state.repositories,
-        organizations: &state.organizations,
-        migrations: &state.migrations,
-        quotas: &state.quotas,
-        usage: Mutex::default(),
-    };
+    let handler = EventHandler { state, usage: Mutex::default() };
     let tells = request.get_ref().events.iter().any(|event| matches!(event.fact, Some(Fact::MigrationEnded(_))));
     let answer = outbox::deliver(&handler, &state.db, state.clock.now_us(), request).await?;
     if tells {
@@ -39,46 +30,27 @@ pub(super) async fn handle(
 
 /// Applies the events of other services to the repositories they are about.
 struct EventHandler<'a> {
-    repositories: &'a RepositoryStore,
-    organizations: &'a OrganizationStore,
-    migrations: &'a MigrationStore,
-    quotas: &'a QuotaStore,
+    state: &'a AppState,
     /// Changes of the bytes that owners use, of all events together.
     usage: Mutex<UsageChanges>,
 }
 
 impl Apply for EventHandler<'_> {
     async fn apply(&self, tx: &mut Tx, event: &Event, now_us: i64) -> Result<(), DbError> {
-        let id = RepositoryId(event.repository_id);
+        let (state, repositories) = (self.state, &self.state.repositories);
+        let (id, time_us) = (RepositoryId(event.repository_id), event_time_us(event).unwrap_or(now_us).min(now_us));
         match &event.fact {
-            Some(Fact::RefsUpdated(update)) => {
-                let time_us = event_time_us(event).unwrap_or(now_us).min(now_us);
-                self.note(self.repositories.apply_refs(tx, id, update, time_us).await?);
-                Ok(())
-            }
-            Some(Fact::IssueChanged(change)) => self.repositories.apply_issues(tx, id, change).await,
-            Some(Fact::SizeChanged(change)) => {
-                self.note(self.repositories.apply_size(tx, id, change).await?);
-                Ok(())
-            }
-            Some(Fact::ProtectionChanged(change)) => {
-                let time_us = event_time_us(event).unwrap_or(now_us).min(now_us);
-                record_protection(self.repositories, tx, id, change, time_us).await
-            }
-            Some(Fact::HookChanged(change)) => {
-                let time_us = event_time_us(event).unwrap_or(now_us).min(now_us);
-                self.record_hook(tx, id, change, time_us).await
-            }
-            Some(Fact::MigrationEnded(end)) => {
-                let (repositories, quotas) = (self.repositories, self.quotas);
-                let change = migrations::end::apply(repositories, self.migrations, quotas, tx, id, end, now_us);
-                self.note(change.await?);
-                Ok(())
-            }
-            Some(Fact::MirrorChanged(change)) => self.repositories.apply_mirror(tx, id, change).await,
+            Some(Fact::RefsUpdated(update)) => self.note(repositories.apply_refs(tx, id, update, time_us).await?),
+            Some(Fact::IssueChanged(change)) => repositories.apply_issues(tx, id, change).await?,
+            Some(Fact::SizeChanged(change)) => self.note(repositories.apply_size(tx, id, change).await?),
+            Some(Fact::ProtectionChanged(change)) => record_protection(state, tx, id, change, time_us).await?,
+            Some(Fact::HookChanged(change)) => record_hook(state, tx, id, change, time_us).await?,
+            Some(Fact::MigrationEnded(end)) => self.note(migrations::end::apply(state, tx, id, end, now_us).await?),
+            Some(Fact::MirrorChanged(change)) => repositories.apply_mirror(tx, id, change).await?,
             // Events of this service itself, and those for others.
-            _ => Ok(()),
+            _ => {}
         }
+        Ok(())
     }
 
     async fn finish(&self, tx: &mut Tx) -> Result<(), DbError> {
@@ -99,57 +71,44 @@ impl EventHandler<'_> {
             self.usage().add(change.owner, change.bytes);
         }
     }
-    /// Records a change of a webhook in the audit log. If its repository or organization is deleted by now, the entry has the id only.
-    async fn record_hook(
-        &self,
-        tx: &mut Tx,
-        id: RepositoryId,
-        change: &HookChanged,
-        time_us: i64,
-    ) -> Result<(), DbError> {
-        let action = match change.action() {
-            HookAction::Created => Action::HookCreate,
-            HookAction::Updated => Action::HookUpdate,
-            HookAction::Deleted => Action::HookDelete,
-            HookAction::Unspecified => return Ok(()),
-        };
-        let target = match (change.organization_id, id.0) {
-            (0, 0) => Target::site(),
-            (0, _) => Target::repository_named(id, self.repositories.full_name(tx, id).await?.unwrap_or_default()),
-            (organization, _) => {
-                let organization = UserId(organization);
-                let name = self.organizations.name(tx, organization).await?.unwrap_or_default();
-                Target::organization(organization, &name)
-            }
-        };
-        let actor = Actor {
-            id: change.user_id,
-            name: change.username.clone(),
-            token_id: 0,
-            address: change.address.clone(),
-            request_id: change.request_id.clone(),
-        };
-        let details = [("hook_id", change.hook_id.to_string()), ("url", change.url.clone())];
-        append(tx, Entry { actor: &actor, action, target, details: &details }, time_us).await
-    }
+}
+
+/// Records a change of a webhook in the audit log. If its repository or organization is deleted by now, the entry has the id only.
+async fn record_hook(
+    state: &AppState,
+    tx: &mut Tx,
+    id: RepositoryId,
+    change: &HookChanged,
+    time_us: i64,
+) -> Result<(), DbError> {
+    let action = match change.action() {
+        HookAction::Created => Action::HookCreate,
+        HookAction::Updated => Action::HookUpdate,
+        HookAction::Deleted => Action::HookDelete,
+        HookAction::Unspecified => return Ok(()),
+    };
+    let target = match (UserId(change.organization_id), id.0) {
+        (UserId(0), 0) => Target::site(),
+        (UserId(0), _) => Target::repository_named(id, state.repositories.full_name(tx, id).await?.unwrap_or_default()),
+        (organization, _) => {
+            let name = state.organizations.name(tx, organization).await?.unwrap_or_default();
+            Target::organization(organization, &name)
+        }
+    };
+    let actor = actor(change.user_id, &change.username, &change.address, &change.request_id);
+    let details = [("hook_id", change.hook_id.to_string()), ("url", change.url.clone())];
+    append(tx, Entry { actor: &actor, action, target, details: &details }, time_us).await
 }
 
 /// Records a change of a branch protection in the audit log. If the repository is deleted by now, the entry has its id only.
 async fn record_protection(
-    repositories: &RepositoryStore,
+    state: &AppState,
     tx: &mut Tx,
     id: RepositoryId,
     change: &ProtectionChanged,
     time_us: i64,
 ) -> Result<(), DbError> {
-    let actor = Actor {
-        id: change.user_id,
-        name: change.username.clone(),
-        // Unknown: a grant does not name the token.
-        token_id: 0,
-        address: change.address.clone(),
-        request_id: change.request_id.clone(),
-    };
+    let actor = actor(change.user_id, &change.username, &change.address, &change.request_id);
     let mut details = vec![("pattern", change.pattern.clone())];
     let action = if change.is_removed { Action::ProtectionRemove } else { Action::ProtectionSet };
     if !change.is_removed {
@@ -158,9 +117,15 @@ async fn record_protection(
         details.push(("allow_delete", change.allow_delete.to_string()));
         details.push(("push_user_ids", users.join(",")));
     }
-    let name = repositories.full_name(tx, id).await?.unwrap_or_default();
+    let name = state.repositories.full_name(tx, id).await?.unwrap_or_default();
     let entry = Entry { actor: &actor, action, target: Target::repository_named(id, name), details: &details };
     append(tx, entry, time_us).await
+}
+
+/// Returns the actor of a change that an event tells. Its token is unknown, because a grant does not name it.
+fn actor(id: i64, name: &str, address: &str, request_id: &str) -> Actor {
+    let [name, address, request_id] = [name, address, request_id].map(str::to_owned);
+    Actor { id, name, token_id: 0, address, request_id }
 }
 
 fn event_time_us(event: &Event) -> Option<i64> {

@@ -7,21 +7,28 @@ use crate::state::AppState;
 pub(crate) struct Rpc(pub(super) Arc<AppState>);
 
 /// Implements the methods of one service for [`Rpc`]: each request passes the permission table, and is then answered by `handle` in
-/// the module named like the method. `capacity` after a request type marks a request that names the capacity of its caller.
+/// the module named like the method. After a request type stand its fields that decide the capacity of its caller; see
+/// [`Capacity::named`](crate::access::Capacity::named).
 macro_rules! service {
-    ($service:ident { $($method:ident($request:ty $(, $capacity:ident)?) -> $response:ty;)* }) => {
+    ($service:ident { $($method:ident($request:ty $(, $field:ident)*) -> $response:ty;)* }) => {
         #[tonic::async_trait]
         impl $service for $crate::rpc::dispatch::Rpc {
             $(async fn $method(
                 &self,
                 request: tonic::Request<$request>,
             ) -> Result<tonic::Response<$response>, tonic::Status> {
-                let permit = $crate::rpc::permit::Permit::of(&request, service!(@capacity request $($capacity)?))?;
+                let permit = $crate::rpc::permit::Permit::of(&request, service!(@capacity request $($field)*))?;
                 Ok(tonic::Response::new($method::handle(&self.0, permit, request).await?))
             })*
         }
     };
     (@capacity $request:ident) => { $crate::access::Capacity::Own };
-    (@capacity $request:ident capacity) => { $crate::rpc::permit::ActsAs::capacity($request.get_ref()) };
+    (@capacity $request:ident as_administrator) => {
+        $crate::access::Capacity::named($request.get_ref().as_administrator, "")
+    };
+    (@capacity $request:ident owner) => { $crate::access::Capacity::named(false, &$request.get_ref().owner) };
+    (@capacity $request:ident as_administrator owner) => {
+        $crate::access::Capacity::named($request.get_ref().as_administrator, &$request.get_ref().owner)
+    };
 }
 pub(super) use service;

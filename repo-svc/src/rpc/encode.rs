@@ -26,6 +26,11 @@ pub(super) fn user(user: User, viewer: &Viewer) -> repo::User {
     }
 }
 
+/// Encodes users as `viewer` sees them.
+pub(super) fn users(rows: Vec<User>, viewer: &Viewer) -> Vec<repo::User> {
+    rows.into_iter().map(|row| user(row, viewer)).collect()
+}
+
 /// Encodes an authenticated user, who sees all of its account.
 pub(super) fn identity(identity: &repo::Identity) -> repo::User {
     repo::User {

@@ -8,10 +8,10 @@ use ferrite_proto::id::UserId;
 use ferrite_proto::repo::{BasicCredential, Identity};
 
 use super::permit::Permit;
-use crate::access::Viewer;
+use crate::access::{Capacity, Viewer};
 use crate::auth::{ClientAddress, PasswordProof};
 use crate::error::RepoError;
-use crate::model::{User, lookup_key};
+use crate::model::User;
 use crate::state::AppState;
 use crate::store::Organization;
 
@@ -20,11 +20,7 @@ use crate::store::Organization;
 /// # Errors
 /// [`RepoError::UserNotFound`], or those of the database.
 pub(super) async fn account(state: &AppState, name: &str) -> Result<User, RepoError> {
-    let found = match lookup_key(name) {
-        Some(key) => state.accounts.find(&key).await?,
-        None => None,
-    };
-    found.ok_or(RepoError::UserNotFound)
+    state.accounts.find(name).await?.ok_or(RepoError::UserNotFound)
 }
 
 /// Returns the user with a name; an organization of that name counts as missing.
@@ -49,11 +45,53 @@ pub(super) async fn user_or_caller(state: &AppState, permit: &Permit, username: 
 /// # Errors
 /// [`RepoError::OrganizationNotFound`], or those of the database.
 pub(super) async fn organization(state: &AppState, name: &str, viewer: &Viewer) -> Result<Organization, RepoError> {
-    let found = match lookup_key(name) {
-        Some(key) => state.organizations.find(&key, viewer.user()).await?,
-        None => None,
-    };
-    found.ok_or(RepoError::OrganizationNotFound)
+    state.organizations.find(name, viewer.user()).await?.ok_or(RepoError::OrganizationNotFound)
+}
+
+/// The account that will own what a request makes.
+#[derive(Clone, Debug)]
+pub(super) struct Owner {
+    pub(super) id: UserId,
+    pub(super) name: String,
+}
+
+impl Owner {
+    /// Returns the authenticated caller.
+    ///
+    /// # Errors
+    /// [`AuthError::CredentialsRequired`].
+    pub(super) fn caller(permit: &Permit) -> Result<Self, AuthError> {
+        let identity = permit.identity()?;
+        Ok(Self { id: UserId(identity.user_id), name: identity.username.clone() })
+    }
+
+    /// Returns the user that a request names, or the caller if it names none. Only administrators of the site act for other users.
+    ///
+    /// # Errors
+    /// Those of [`is_for_caller`], or those of [`user`].
+    pub(super) async fn user(state: &AppState, permit: &Permit, username: &str) -> Result<Self, RepoError> {
+        if is_for_caller(permit, username)? {
+            return Ok(Self::caller(permit)?);
+        }
+        Ok(user(state, username).await?.into())
+    }
+}
+
+impl From<User> for Owner {
+    fn from(account: User) -> Self {
+        Self { id: account.id, name: account.username }
+    }
+}
+
+/// Returns whether the user that a request names is the caller, which the empty name stands for.
+///
+/// # Errors
+/// [`AuthError::AdminRequired`] for another user, unless the caller acts as an administrator.
+pub(super) fn is_for_caller(permit: &Permit, username: &str) -> Result<bool, AuthError> {
+    if username.is_empty() || username.eq_ignore_ascii_case(&permit.identity()?.username) {
+        return Ok(true);
+    }
+    if permit.capacity() == Capacity::Administrator { Ok(false) } else { Err(AuthError::AdminRequired) }
 }
 
 /// The user whose tokens a request is about, authenticated by password.

@@ -12,17 +12,10 @@ use tonic::Request;
 use crate::access::{Capacity, Operation, RepositoryAccess, RequiredRole, Rule, Unit, Viewer};
 use crate::auth::ClientAddress;
 use crate::error::RepoError;
-use crate::model::lookup_key;
 use crate::store::{
     Actor, Organization, OrganizationRole, OrganizationStore, Repository, RepositoryKey, RepositoryStore, Team,
     TeamStore,
 };
-
-/// A request that names the capacity in which its caller acts.
-pub(crate) trait ActsAs {
-    /// Returns the capacity.
-    fn capacity(&self) -> Capacity;
-}
 
 /// A request that passed the permission table as far as its caller alone decides. An operation on a repository, organization or
 /// team checks the rest of its rule when it looks that up: [`Permit::repository`], [`Permit::organization`], [`Permit::team`].
@@ -206,7 +199,7 @@ impl Permit {
         repositories: &RepositoryStore,
         by: Option<RepositoryRef>,
     ) -> Result<Repository, RepoError> {
-        self.lookup(repositories, by, Lookup::default()).await
+        self.lookup(repositories, by, Lookup::Plain).await
     }
 
     /// As [`Permit::repository`], a fork with its parent, which the caller may not be able to see.
@@ -218,7 +211,7 @@ impl Permit {
         repositories: &RepositoryStore,
         by: Option<RepositoryRef>,
     ) -> Result<Repository, RepoError> {
-        self.lookup(repositories, by, Lookup { with_parent: true, ..Lookup::default() }).await
+        self.lookup(repositories, by, Lookup::WithParent).await
     }
 
     /// As [`Permit::repository`], but a former name leads to its repository.
@@ -231,19 +224,19 @@ impl Permit {
         repositories: &RepositoryStore,
         by: Option<RepositoryRef>,
     ) -> Result<Repository, RepoError> {
-        self.lookup(repositories, by, Lookup::BY_ANY_NAME).await
+        self.lookup(repositories, by, Lookup::ByAnyName).await
     }
 
     async fn lookup(
         &self,
         repositories: &RepositoryStore,
         by: Option<RepositoryRef>,
-        options: Lookup,
+        way: Lookup,
     ) -> Result<Repository, RepoError> {
         let Rule::Repository { unit, level, anonymous } = self.operation.rule else {
             return Err(self.unlisted());
         };
-        let found = self.find_visible(repositories, by, options).await?;
+        let found = self.find_visible(repositories, by, way).await?;
         require_level(&self.viewer, self.access(&found), unit, level, anonymous)?;
         if self.is_wiki && !found.has_wiki() {
             return Err(AuthError::RepositoryNotFound.into());
@@ -263,7 +256,7 @@ impl Permit {
         repositories: &RepositoryStore,
         by: Option<RepositoryRef>,
     ) -> Result<Repository, RepoError> {
-        self.find_visible(repositories, by, Lookup::default()).await
+        self.find_visible(repositories, by, Lookup::Plain).await
     }
 
     /// As [`Permit::visible_repository`], but a former name leads to its repository.
@@ -275,7 +268,7 @@ impl Permit {
         repositories: &RepositoryStore,
         by: Option<RepositoryRef>,
     ) -> Result<Repository, RepoError> {
-        self.find_visible(repositories, by, Lookup::BY_ANY_NAME).await
+        self.find_visible(repositories, by, Lookup::ByAnyName).await
     }
 
     /// Returns the facts that decide about the access to a repository, or to its wiki.
@@ -287,15 +280,15 @@ impl Permit {
         &self,
         repositories: &RepositoryStore,
         by: Option<RepositoryRef>,
-        options: Lookup,
+        way: Lookup,
     ) -> Result<Repository, RepoError> {
         let by = by.and_then(|reference| reference.by);
         let by = by.ok_or_else(|| RepoError::field("repository", "required", "is required"))?;
         let key = repository_key(&by).ok_or(AuthError::RepositoryNotFound)?;
         let is_visible = |row: &Repository| self.access(row).is_visible(&self.viewer);
-        let found = match options.with_parent {
-            true => repositories.find_with_parent(&key, &self.viewer).await?,
-            false => repositories.find(&key, &self.viewer).await?,
+        let found = match way {
+            Lookup::WithParent => repositories.find_with_parent(&key, &self.viewer).await?,
+            Lookup::Plain | Lookup::ByAnyName => repositories.find(&key, &self.viewer).await?,
         };
         if let Some(found) = found.filter(is_visible) {
             return Ok(found);
@@ -303,12 +296,9 @@ impl Permit {
         // Also if a hidden repository has the name, so that the response is that for a name that no repository has, after as many
         // queries.
         let moved = repositories.find_redirected(&key, &self.viewer).await?.filter(is_visible);
-        match (moved, options.former_names) {
-            (Some(moved), FormerNames::Followed) => Ok(moved),
-            (Some(moved), FormerNames::Refused) => {
-                Err(RepoError::RepositoryMoved { owner: moved.owner_name, name: moved.name })
-            }
-            (None, _) => Err(AuthError::RepositoryNotFound.into()),
+        match moved.ok_or(AuthError::RepositoryNotFound)? {
+            moved if way == Lookup::ByAnyName => Ok(moved),
+            moved => Err(RepoError::RepositoryMoved { owner: moved.owner_name, name: moved.name }),
         }
     }
 
@@ -331,11 +321,7 @@ impl Permit {
         name: &str,
     ) -> Result<Organization, RepoError> {
         let Rule::Organization(required, _) = self.operation.rule else { return Err(self.unlisted()) };
-        let found = match lookup_key(name) {
-            Some(key) => organizations.find(&key, self.viewer.user()).await?,
-            None => None,
-        };
-        let found = found.ok_or(RepoError::OrganizationNotFound)?;
+        let found = organizations.find(name, self.viewer.user()).await?.ok_or(RepoError::OrganizationNotFound)?;
         self.require_role(required, found.role())?;
         Ok(found)
     }
@@ -360,7 +346,11 @@ impl Permit {
         }
     }
 
-    fn require_role(&self, required: RequiredRole, role: OrganizationRole) -> Result<(), RepoError> {
+    /// Checks that a role in an organization is the required one, or more. Administrators of the site have every role.
+    ///
+    /// # Errors
+    /// [`RepoError::OrganizationMemberRequired`], [`RepoError::OrganizationOwnerRequired`].
+    pub(crate) fn require_role(&self, required: RequiredRole, role: OrganizationRole) -> Result<(), RepoError> {
         match (required, role) {
             _ if self.viewer.is_site_administrator() => Ok(()),
             (_, OrganizationRole::Owner)
@@ -381,25 +371,14 @@ impl Permit {
 }
 
 /// The way in which a repository is looked up.
-#[derive(Clone, Copy, Debug, Default)]
-struct Lookup {
-    former_names: FormerNames,
-    /// True if the parent of a fork is read as well.
-    with_parent: bool,
-}
-
-impl Lookup {
-    const BY_ANY_NAME: Self = Self { former_names: FormerNames::Followed, with_parent: false };
-}
-
-/// The treatment of names that repositories had before.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-enum FormerNames {
-    /// They lead to the repository.
-    Followed,
-    /// They are refused with the present name.
-    #[default]
-    Refused,
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Lookup {
+    /// By its present name: a former one is refused.
+    Plain,
+    /// As [`Lookup::Plain`]; the parent of a fork is read as well.
+    WithParent,
+    /// By its present name or a former one.
+    ByAnyName,
 }
 
 /// Returns the key of a repository; `None` if no repository can have this name.

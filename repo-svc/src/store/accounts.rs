@@ -10,10 +10,11 @@ use ferrite_kit::db::{Db, DbError, Query, QueryCache, Tx};
 use ferrite_kit::page::Page;
 use ferrite_proto::id::UserId;
 
-use super::emails::drop_unverified;
+use super::emails::{ADD_VERIFIED, drop_unverified};
+use super::locking::{Locking, locking};
 use super::search::{self, SearchColumns};
 use crate::error::RepoError;
-use crate::model::{CheckedUser, Email, SearchText, User};
+use crate::model::{CheckedUser, Email, SearchText, User, lookup_key};
 
 /// Results of [`AccountStore::find_many`] that are cached until the database changes: at most a few tens of kilobytes each.
 const MAX_CACHED_QUERIES: u64 = 256;
@@ -24,9 +25,8 @@ const INSERT: &str = "INSERT INTO users \
      VALUES ('user', $1, $2, $3, $4, $5, $6, $7, $8, $9, $10) ON CONFLICT DO NOTHING \
      RETURNING id, kind, name, full_name, email, is_admin";
 const NAME_IS_TAKEN: &str = "SELECT id FROM users WHERE name_key = $1";
-const ADD_EMAIL: &str = "INSERT INTO emails (user_id, email, email_key, created_us) VALUES ($1, $2, $3, $4) \
-     ON CONFLICT DO NOTHING";
 const ADD_TEXT: &str = "INSERT INTO users_text (rowid, name_key, full_name_key) VALUES ($1, $2, $3)";
+const REMOVE_TEXT: &str = "DELETE FROM users_text WHERE rowid = $1";
 /// Reads the rows of a page; follows its ids.
 const SEARCH: &str = ") SELECT u.id, u.kind, u.name, u.full_name, u.email, u.is_admin FROM page g CROSS JOIN users u \
      WHERE u.id = g.id ORDER BY u.id";
@@ -53,18 +53,18 @@ const LOGIN: &str = "SELECT id, kind, name, full_name, email, is_admin, is_activ
      WHERE (name_key = $1 OR id = (SELECT user_id FROM emails WHERE email_key = $1)) AND kind = 'user'";
 const LOGIN_BY_ID: &str = "SELECT id, kind, name, full_name, email, is_admin, is_active, password_hash FROM users \
      WHERE id = $1 AND kind = 'user'";
-/// Locks the row until the transaction ends, so that a later change of the account sees what this transaction wrote. SQLite has a
-/// single writer anyway.
-const LOCK_PASSWORD: &str = "SELECT id FROM users WHERE id = $1 AND password_hash = $2 AND is_active FOR SHARE";
-const IS_PASSWORD: &str = "SELECT id FROM users WHERE id = $1 AND password_hash = $2 AND is_active";
+/// Locks the row until the transaction ends, so that a later change of the account sees what this transaction wrote.
+const LOCK_PASSWORD: Locking =
+    locking!("SELECT id FROM users WHERE id = $1 AND password_hash = $2 AND is_active", " FOR SHARE");
 const ANY: &str = "SELECT id FROM users LIMIT 1";
 /// Lock for first starts, so that of two at once only one finds an empty table. SQLite has a single writer anyway.
 const LOCK_FIRST_USER_POSTGRES: &str =
     "SELECT CAST(1 AS BIGINT) FROM (SELECT pg_advisory_xact_lock(hashtext('ferrite.first-user'))) AS lock";
 const LOCK_FIRST_USER_SQLITE: &str = "SELECT 1";
 
+/// The columns of a [`User`].
 #[derive(Debug, sqlx::FromRow)]
-pub(super) struct UserRow {
+struct UserRow {
     id: i64,
     kind: String,
     name: String,
@@ -73,16 +73,14 @@ pub(super) struct UserRow {
     is_admin: bool,
 }
 
-impl From<UserRow> for User {
-    fn from(row: UserRow) -> Self {
-        Self {
-            id: UserId(row.id),
-            username: row.name,
-            full_name: row.full_name,
-            email: row.email,
-            is_organization: row.kind == "organization",
-            is_admin: row.is_admin,
-        }
+impl<'r, R: sqlx::Row> sqlx::FromRow<'r, R> for User
+where
+    UserRow: sqlx::FromRow<'r, R>,
+{
+    fn from_row(row: &'r R) -> Result<Self, sqlx::Error> {
+        let UserRow { id, kind, name, full_name, email, is_admin } = UserRow::from_row(row)?;
+        let is_organization = kind == "organization";
+        Ok(Self { id: UserId(id), username: name, full_name, email, is_organization, is_admin })
     }
 }
 
@@ -90,34 +88,21 @@ impl From<UserRow> for User {
 #[derive(Debug, sqlx::FromRow)]
 struct FoundRow {
     #[sqlx(flatten)]
-    user: UserRow,
+    user: User,
     /// The folded address by which it was found.
     email_key: Option<String>,
 }
 
-#[derive(Debug, sqlx::FromRow)]
-struct LoginRow {
-    #[sqlx(flatten)]
-    user: UserRow,
-    is_active: bool,
-    password_hash: Option<String>,
-}
-
 /// An account as it is needed to check a password.
-#[derive(Debug)]
+#[derive(Debug, sqlx::FromRow)]
 pub(crate) struct Login {
     /// The account.
+    #[sqlx(flatten)]
     pub(crate) user: User,
     /// False if the account is disabled.
     pub(crate) is_active: bool,
     /// The hash of its password; `None` if it has no password.
     pub(crate) password_hash: Option<String>,
-}
-
-impl From<LoginRow> for Login {
-    fn from(row: LoginRow) -> Self {
-        Self { user: row.user.into(), is_active: row.is_active, password_hash: row.password_hash }
-    }
 }
 
 /// Keys of accounts to look up.
@@ -207,28 +192,20 @@ impl AccountStore {
             true,
             now_us,
         ];
-        if let Some(row) = tx.optional::<UserRow>(INSERT, &args).await? {
-            let email = args![row.id, user.email.as_str(), user.email.key(), now_us];
-            if tx.execute(ADD_EMAIL, &email).await? == 0 {
+        if let Some(made) = tx.optional::<User>(INSERT, &args).await? {
+            let email = args![made.id, user.email.as_str(), user.email.key(), now_us];
+            if tx.execute(ADD_VERIFIED, &email).await? == 0 {
                 return Err(RepoError::EmailUsed);
             }
             drop_unverified(tx, &user.email.key()).await?;
-            self.index(tx, row.id, &user.username.key(), &user.full_name.key()).await?;
-            return Ok(row.into());
+            index(tx, made.id, &user.username.key(), &user.full_name.key()).await?;
+            return Ok(made);
         }
         let taken: Option<(i64,)> = tx.optional(NAME_IS_TAKEN, &args![user.username.key()]).await?;
         Err(match taken {
             Some(_) => RepoError::UserExists(user.username.as_str().to_owned()),
             None => RepoError::EmailUsed,
         })
-    }
-
-    /// Adds the names of an account to SQLite's full-text table. PostgreSQL's indexes need no such step.
-    async fn index(&self, tx: &mut Tx, id: i64, name_key: &str, full_name_key: &str) -> Result<(), DbError> {
-        if tx.pick(false, true) {
-            tx.execute(ADD_TEXT, &args![id, name_key, full_name_key]).await?;
-        }
-        Ok(())
     }
 
     /// Returns a page of the users whose names match the search, ordered by id, and their total number.
@@ -245,8 +222,7 @@ impl AccountStore {
         let mut count = filtered("SELECT COUNT(*) FROM (");
         count.push(") AS found");
         let (total,): (i64,) = self.db.one(count.sql(), count.args()).await?;
-        let rows: Vec<UserRow> = self.db.all(rows.sql(), rows.args()).await?;
-        Ok((rows.into_iter().map(User::from).collect(), total))
+        Ok((self.db.all(rows.sql(), rows.args()).await?, total))
     }
 
     /// Returns whether there is no account at all. Other callers wait until the transaction ends.
@@ -256,19 +232,21 @@ impl AccountStore {
         Ok(tx.optional::<(i64,)>(ANY, &[]).await?.is_none())
     }
 
-    /// Returns the account with the folded name `key`.
-    pub(crate) async fn find(&self, key: &str) -> Result<Option<User>, DbError> {
-        Ok(self.db.lookup::<UserRow>(FIND, &args![key]).await?.map(User::from))
+    /// Returns the account with a name.
+    pub(crate) async fn find(&self, name: &str) -> Result<Option<User>, DbError> {
+        let Some(key) = lookup_key(name) else { return Ok(None) };
+        self.db.lookup(FIND, &args![key]).await
     }
 
     /// Returns the user or organization with this id; `None` also for a disabled one.
     pub(crate) async fn find_active(&self, id: UserId) -> Result<Option<User>, DbError> {
-        Ok(self.db.lookup::<UserRow>(FIND_ACTIVE, &args![id]).await?.map(User::from))
+        self.db.lookup(FIND_ACTIVE, &args![id]).await
     }
 
-    /// Returns the user with the folded name `key`; `None` also for a disabled one and for an organization.
-    pub(crate) async fn find_active_user(&self, key: &str) -> Result<Option<User>, DbError> {
-        Ok(self.db.lookup::<UserRow>(FIND_ACTIVE_USER, &args![key]).await?.map(User::from))
+    /// Returns the user with a name; `None` also for a disabled one and for an organization.
+    pub(crate) async fn find_active_user(&self, name: &str) -> Result<Option<User>, DbError> {
+        let Some(key) = lookup_key(name) else { return Ok(None) };
+        self.db.lookup(FIND_ACTIVE_USER, &args![key]).await
     }
 
     /// Returns the accounts that `wanted` names.
@@ -287,9 +265,8 @@ impl AccountStore {
             return Ok(Arc::new(found));
         }
         let rows: Vec<FoundRow> = self.db.lookup_all(query.sql(), query.args()).await?;
-        for row in rows {
-            let user = User::from(row.user);
-            found.email_owners.extend(row.email_key.map(|key| (key, user.id.0)));
+        for FoundRow { user, email_key } in rows {
+            found.email_owners.extend(email_key.map(|key| (key, user.id.0)));
             if found.users.last().is_none_or(|last| last.id != user.id) {
                 found.users.push(user);
             }
@@ -299,19 +276,32 @@ impl AccountStore {
 
     /// Returns the user with the name or e-mail address `login`.
     pub(crate) async fn login(&self, login: &str) -> Result<Option<Login>, DbError> {
-        let row: Option<LoginRow> = self.db.optional(LOGIN, &args![Email::lookup_key(login)]).await?;
-        Ok(row.map(Login::from))
+        self.db.optional(LOGIN, &args![Email::lookup_key(login)]).await
     }
 
     /// Returns the user with this id.
     pub(crate) async fn login_by_id(&self, user: UserId) -> Result<Option<Login>, DbError> {
-        let row: Option<LoginRow> = self.db.optional(LOGIN_BY_ID, &args![user]).await?;
-        Ok(row.map(Login::from))
+        self.db.optional(LOGIN_BY_ID, &args![user]).await
     }
 
     /// Returns whether `hash` is the user's password hash and the user is active, and keeps it so until the transaction ends.
     pub(crate) async fn is_password(&self, tx: &mut Tx, user: UserId, hash: &str) -> Result<bool, DbError> {
-        let sql = tx.pick(LOCK_PASSWORD, IS_PASSWORD);
-        Ok(tx.optional::<(i64,)>(sql, &args![user, hash]).await?.is_some())
+        Ok(tx.optional::<(i64,)>(LOCK_PASSWORD.sql(tx), &args![user, hash]).await?.is_some())
     }
+}
+
+/// Adds the names of an account to SQLite's full-text table. PostgreSQL's indexes need no such step.
+pub(super) async fn index(tx: &mut Tx, id: UserId, name_key: &str, full_name_key: &str) -> Result<(), DbError> {
+    if tx.pick(false, true) {
+        tx.execute(ADD_TEXT, &args![id, name_key, full_name_key]).await?;
+    }
+    Ok(())
+}
+
+/// Removes the names that [`index`] added.
+pub(super) async fn unindex(tx: &mut Tx, id: UserId) -> Result<(), DbError> {
+    if tx.pick(false, true) {
+        tx.execute(REMOVE_TEXT, &args![id]).await?;
+    }
+    Ok(())
 }

@@ -4,6 +4,7 @@ use ferrite_kit::args;
 use ferrite_kit::db::{Db, DbError, Tx};
 use ferrite_proto::id::UserId;
 
+use super::constraints::or_missing;
 use crate::error::RepoError;
 use crate::model::Avatar;
 
@@ -50,10 +51,8 @@ impl AvatarStore {
         now_us: i64,
     ) -> Result<bool, RepoError> {
         let sha256 = avatar.sha256();
-        match tx.execute(SET, &args![account, avatar.into_content(), sha256, now_us]).await {
-            Err(error) if error.is_foreign_key() => Err(RepoError::UserNotFound),
-            done => Ok(done? > 0),
-        }
+        let set = tx.execute(SET, &args![account, avatar.into_content(), sha256, now_us]).await;
+        Ok(set.map_err(or_missing(RepoError::UserNotFound))? > 0)
     }
 
     /// Removes the picture of an account. Returns whether there was one.

@@ -8,7 +8,6 @@ use ferrite_kit::page::Page;
 use ferrite_proto::Permission;
 use ferrite_proto::id::{RepositoryId, UserId};
 
-use super::accounts::UserRow;
 use super::level::level_from_str;
 use crate::model::User;
 
@@ -25,7 +24,7 @@ const REMOVE: &str = "DELETE FROM collaborators WHERE repository_id = $1 AND use
 #[derive(Debug, sqlx::FromRow)]
 struct CollaboratorRow {
     #[sqlx(flatten)]
-    user: UserRow,
+    user: User,
     permission: String,
 }
 
@@ -40,7 +39,7 @@ pub(crate) struct Collaborator {
 
 impl From<CollaboratorRow> for Collaborator {
     fn from(row: CollaboratorRow) -> Self {
-        Self { user: row.user.into(), permission: level_from_str(Some(&row.permission)) }
+        Self { user: row.user, permission: level_from_str(Some(&row.permission)) }
     }
 }
 

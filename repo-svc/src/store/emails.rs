@@ -15,7 +15,8 @@ pub(super) const EMAIL_COUNT: &str = "SELECT (SELECT COUNT(*) FROM emails WHERE 
      + (SELECT COUNT(*) FROM unverified_emails WHERE user_id = $1)";
 const OWNER: &str = "SELECT user_id FROM emails WHERE email_key = $1";
 const TAKE_UNVERIFIED: &str = "DELETE FROM unverified_emails WHERE email_key = $1 RETURNING user_id, email, created_us";
-const ADD_VERIFIED: &str =
+/// Adds a verified address, unless an account has it.
+pub(super) const ADD_VERIFIED: &str =
     "INSERT INTO emails (user_id, email, email_key, created_us) VALUES ($1, $2, $3, $4) ON CONFLICT DO NOTHING";
 const TAKE_VERIFIED: &str =
     "DELETE FROM emails WHERE user_id = $1 AND email_key = $2 RETURNING user_id, email, created_us";

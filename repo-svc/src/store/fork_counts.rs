@@ -2,20 +2,18 @@ use ferrite_kit::args;
 use ferrite_kit::db::{DbError, Tx};
 use ferrite_proto::id::RepositoryId;
 
-macro_rules! parent {
-    () => {
-        "SELECT id FROM repositories WHERE id = (SELECT parent_id FROM repositories WHERE id = $1)"
-    };
-}
-/// Locks a parent. SQLite has a single writer anyway.
-const LOCK_PARENT_POSTGRES: &str = concat!(parent!(), " FOR NO KEY UPDATE");
-const LOCK_PARENT_SQLITE: &str = parent!();
+use super::locking::{Locking, locking};
+
+const LOCK_PARENT: Locking = locking!(
+    "SELECT id FROM repositories WHERE id = (SELECT parent_id FROM repositories WHERE id = $1)",
+    " FOR NO KEY UPDATE"
+);
 const REMOVE_FORK: &str = "UPDATE repositories SET fork_count = fork_count - 1 WHERE id = \
      (SELECT parent_id FROM repositories WHERE id = $1 AND state = 'ready')";
 
 /// Locks the parent of a repository that is going to be deleted, before that is locked.
 pub(super) async fn lock_parent(tx: &mut Tx, id: RepositoryId) -> Result<(), DbError> {
-    tx.optional::<(i64,)>(tx.pick(LOCK_PARENT_POSTGRES, LOCK_PARENT_SQLITE), &args![id]).await.map(drop)
+    tx.optional::<(i64,)>(LOCK_PARENT.sql(tx), &args![id]).await.map(drop)
 }
 
 /// Takes a repository that is locked and going to be deleted out of the number of its parent's forks.

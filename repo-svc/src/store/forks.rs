@@ -11,6 +11,7 @@ use ferrite_kit::db::{DbError, Query, Tx};
 use ferrite_kit::page::Page;
 use ferrite_proto::id::{RepositoryId, UserId};
 
+use super::constraints::or_missing;
 use super::quotas::{self, OwnerLimits};
 use super::repositories::{CreatedOnDisk, NewRepository, Repository, RepositoryStore, rows};
 use super::repository_lists::ListQueries;
@@ -52,9 +53,8 @@ impl RepositoryStore {
             return Err(RepoError::ForksTooDeep { limit: MAX_CHAIN_LENGTH });
         }
         let Some((id, epoch)) = self.insert_in(&mut tx, owner, new, limits, now_us).await? else { return Ok(None) };
-        tx.execute(SET_PARENT, &args![id, parent]).await.map_err(|error| {
-            if error.is_foreign_key() { AuthError::RepositoryNotFound.into() } else { RepoError::from(error) }
-        })?;
+        let linked = tx.execute(SET_PARENT, &args![id, parent]).await;
+        linked.map_err(or_missing(AuthError::RepositoryNotFound))?;
         quotas::check_copies(&mut tx, owner, limits).await?;
         tx.commit().await?;
         Ok(Some((id, epoch)))

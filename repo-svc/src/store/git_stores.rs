@@ -10,6 +10,8 @@ use ferrite_kit::net::StoreName;
 use ferrite_kit::page::Page;
 use ferrite_proto::id::RepositoryId;
 
+use super::audit::Action;
+use super::locking::{Locking, locking};
 use crate::error::RepoError;
 use crate::model::DEFAULT_STORE_WEIGHT;
 
@@ -26,9 +28,8 @@ const COLUMNS: &str = "SELECT s.name, s.weight, s.created_us, \
      (SELECT COUNT(*) FROM placements p WHERE p.store = s.name) AS repository_count FROM stores s";
 const PAGE: &str = " ORDER BY s.name LIMIT ";
 const COUNT: &str = "SELECT COUNT(*) FROM stores";
-/// Lock against other changes of a store. SQLite has a single writer anyway.
-const LOCK_POSTGRES: &str = "SELECT weight FROM stores WHERE name = $1 FOR UPDATE";
-const LOCK_SQLITE: &str = "SELECT weight FROM stores WHERE name = $1";
+/// Lock against other changes of a store.
+const LOCK: Locking = locking!("SELECT weight FROM stores WHERE name = $1", " FOR UPDATE");
 const SET_WEIGHT: &str = "UPDATE stores SET weight = $2 WHERE name = $1";
 const HAS_REPOSITORY: &str = "SELECT repository_id FROM placements WHERE store = $1 LIMIT 1";
 const DELETE: &str = "DELETE FROM stores WHERE name = $1";
@@ -114,7 +115,7 @@ impl GitStoreTable {
 
     /// Locks a store against other changes until the transaction ends. Returns its weight; `None` if there is no such store.
     pub(crate) async fn lock(&self, tx: &mut Tx, name: &StoreName) -> Result<Option<i64>, DbError> {
-        let row: Option<(i64,)> = tx.optional(tx.pick(LOCK_POSTGRES, LOCK_SQLITE), &args![name.as_str()]).await?;
+        let row: Option<(i64,)> = tx.optional(LOCK.sql(tx), &args![name.as_str()]).await?;
         Ok(row.map(|(weight,)| weight))
     }
 
@@ -131,16 +132,39 @@ impl GitStoreTable {
         Ok(())
     }
 
+    /// Adds a store, with the usual weight if none is given, or sets the weight of one that is there to the given one. Returns what it did,
+    /// with the weight; `None` if nothing had to be changed.
+    ///
+    /// # Errors
+    /// Those of [`GitStoreTable::add`].
+    pub(crate) async fn set(
+        &self,
+        tx: &mut Tx,
+        name: &StoreName,
+        weight: Option<i32>,
+        now_us: i64,
+    ) -> Result<Option<(Action, i32)>, RepoError> {
+        let Some(before) = self.lock(tx, name).await? else {
+            let weight = weight.unwrap_or(DEFAULT_STORE_WEIGHT);
+            self.add(tx, name, weight, now_us).await?;
+            return Ok(Some((Action::StoreAdd, weight)));
+        };
+        let Some(weight) = weight.filter(|weight| i64::from(*weight) != before) else { return Ok(None) };
+        self.set_weight(tx, name, weight).await?;
+        Ok(Some((Action::StoreUpdate, weight)))
+    }
+
     /// Sets the weight of a store.
     pub(crate) async fn set_weight(&self, tx: &mut Tx, name: &StoreName, weight: i32) -> Result<(), DbError> {
         tx.execute(SET_WEIGHT, &args![name.as_str(), i64::from(weight)]).await.map(drop)
     }
 
-    /// Removes a store that is locked, with the events that wait for it.
+    /// Removes a store, with the events that wait for it.
     ///
     /// # Errors
-    /// [`RepoError::StoreNotEmpty`] if repositories are placed on it, or those of the database.
+    /// [`RepoError::StoreNotFound`], [`RepoError::StoreNotEmpty`] if repositories are placed on it, or those of the database.
     pub(crate) async fn delete(&self, tx: &mut Tx, name: &StoreName) -> Result<(), RepoError> {
+        self.lock(tx, name).await?.ok_or(RepoError::StoreNotFound)?;
         let repository: Option<(i64,)> = tx.optional(HAS_REPOSITORY, &args![name.as_str()]).await?;
         if repository.is_some() {
             return Err(RepoError::StoreNotEmpty);

@@ -4,52 +4,19 @@
 
 use ferrite_kit::args;
 use ferrite_kit::db::{Db, DbError};
+use ferrite_proto::Permission;
 use ferrite_proto::id::RepositoryId;
 use ferrite_proto::repo::Identity;
-use ferrite_proto::{Permission, Scopes};
 
-use super::tokens::ids;
+use super::tokens::IdentityRow;
 
 /// A key that is bound to a token is no key once the token has expired. It is deleted with the token.
-const USER: &str = "SELECT u.id, u.name, u.full_name, u.email, u.is_admin, k.token_id, t.scopes, t.expire_us, t.repository_ids \
+const USER: &str = "SELECT u.id AS user_id, u.name, u.full_name, u.email, u.is_admin, k.token_id, t.scopes, t.expire_us, t.repository_ids \
      FROM public_keys k JOIN users u ON u.id = k.user_id LEFT JOIN access_tokens t ON t.id = k.token_id \
      WHERE k.fingerprint = $1 AND u.is_active AND (k.token_id IS NULL OR t.expire_us = 0 OR t.expire_us > $2)";
 const REPOSITORIES: &str = "SELECT repository_id, is_read_only FROM deploy_keys WHERE fingerprint = $1";
 /// Limit for the text of a fingerprint, above any real one.
 const MAX_FINGERPRINT_BYTES: usize = 128;
-
-#[derive(Debug, sqlx::FromRow)]
-struct UserRow {
-    id: i64,
-    name: String,
-    full_name: String,
-    email: String,
-    is_admin: bool,
-    token_id: Option<i64>,
-    scopes: Option<i64>,
-    expire_us: Option<i64>,
-    repository_ids: Option<String>,
-}
-
-impl UserRow {
-    /// Returns the identity that the key proves: with the rights that a password would give, or with those of its token.
-    fn into_identity(self) -> Identity {
-        let bound = self.token_id.is_some();
-        let scopes = if bound { Scopes::from_bits(self.scopes.unwrap_or_default()) } else { Scopes::all() };
-        Identity {
-            user_id: self.id,
-            username: self.name,
-            full_name: self.full_name,
-            email: self.email,
-            is_admin: self.is_admin,
-            token_id: self.token_id.unwrap_or_default(),
-            scopes: scopes.to_proto(),
-            expire_us: self.expire_us.unwrap_or_default(),
-            is_limited: self.repository_ids.is_some(),
-            repository_ids: ids(self.repository_ids.as_deref()),
-        }
-    }
-}
 
 /// The holder of a key: one user, or any number of repositories, never both.
 #[derive(Clone, Debug, PartialEq)]
@@ -66,8 +33,8 @@ pub(crate) async fn key_holder(db: &Db, fingerprint: &str, now_us: i64) -> Resul
     if fingerprint.len() > MAX_FINGERPRINT_BYTES || fingerprint.contains('\0') {
         return Ok(None);
     }
-    if let Some(row) = db.optional::<UserRow>(USER, &args![fingerprint, now_us]).await? {
-        return Ok(Some(KeyHolder::User(row.into_identity())));
+    if let Some(row) = db.optional::<IdentityRow>(USER, &args![fingerprint, now_us]).await? {
+        return Ok(Some(KeyHolder::User(row.into())));
     }
     let rows: Vec<(i64, bool)> = db.all(REPOSITORIES, &args![fingerprint]).await?;
     let level = |is_read_only| if is_read_only { Permission::Read } else { Permission::Write };

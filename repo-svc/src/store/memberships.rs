@@ -7,7 +7,7 @@ use ferrite_kit::db::{DbError, Query, Tx};
 use ferrite_kit::page::Page;
 use ferrite_proto::id::UserId;
 
-use super::accounts::UserRow;
+use super::constraints::or_missing;
 use super::organizations::OrganizationStore;
 use crate::error::RepoError;
 use crate::model::User;
@@ -40,15 +40,9 @@ pub(crate) struct Membership {
     pub(crate) is_owner: bool,
 }
 
-#[derive(Debug, sqlx::FromRow)]
-struct MembershipRow {
-    is_public: bool,
-    is_owner: i32,
-}
-
-impl From<MembershipRow> for Membership {
-    fn from(row: MembershipRow) -> Self {
-        Self { is_public: row.is_public, is_owner: row.is_owner == 1 }
+impl Membership {
+    fn of((is_public, is_owner): (bool, i32)) -> Self {
+        Self { is_public, is_owner: is_owner == 1 }
     }
 }
 
@@ -68,14 +62,12 @@ impl OrganizationStore {
         rows.push(" ORDER BY u.id LIMIT ").bind(page.size()).push(" OFFSET ").bind(page.offset());
         let count = filtered(COUNT);
         let (total,): (i64,) = self.db.one(count.sql(), count.args()).await?;
-        let rows: Vec<UserRow> = self.db.all(rows.sql(), rows.args()).await?;
-        Ok((rows.into_iter().map(User::from).collect(), total))
+        Ok((self.db.all(rows.sql(), rows.args()).await?, total))
     }
 
     /// Returns the membership of a user; `None` if the user is no member.
     pub(crate) async fn membership(&self, id: UserId, user: UserId) -> Result<Option<Membership>, DbError> {
-        let row: Option<MembershipRow> = self.db.optional(FIND, &args![id, user]).await?;
-        Ok(row.map(Membership::from))
+        Ok(self.db.optional(FIND, &args![id, user]).await?.map(Membership::of))
     }
 
     /// As [`OrganizationStore::membership`], within a transaction.
@@ -85,8 +77,7 @@ impl OrganizationStore {
         id: UserId,
         user: UserId,
     ) -> Result<Option<Membership>, DbError> {
-        let row: Option<MembershipRow> = tx.optional(FIND, &args![id, user]).await?;
-        Ok(row.map(Membership::from))
+        Ok(tx.optional(FIND, &args![id, user]).await?.map(Membership::of))
     }
 
     /// Adds a user as a member, with a private membership. Returns `false` if the user is a member already.
@@ -94,7 +85,8 @@ impl OrganizationStore {
     /// # Errors
     /// [`RepoError::UserNotFound`] if the user was deleted, or those of the database.
     pub(crate) async fn join(&self, tx: &mut Tx, id: UserId, user: UserId, now_us: i64) -> Result<bool, RepoError> {
-        Ok(tx.execute(JOIN, &args![id, user, false, now_us]).await.map_err(map_missing_user)? == 1)
+        let joined = tx.execute(JOIN, &args![id, user, false, now_us]).await;
+        Ok(joined.map_err(or_missing(RepoError::UserNotFound))? == 1)
     }
 
     /// Adds a member to the team of owners.
@@ -102,8 +94,8 @@ impl OrganizationStore {
     /// # Errors
     /// [`RepoError::UserNotFound`] if the user was deleted, or those of the database.
     pub(crate) async fn add_owner(&self, tx: &mut Tx, id: UserId, user: UserId, now_us: i64) -> Result<(), RepoError> {
-        tx.execute(ADD_OWNER, &args![id, user, now_us]).await.map_err(map_missing_user)?;
-        Ok(())
+        let added = tx.execute(ADD_OWNER, &args![id, user, now_us]).await;
+        added.map(drop).map_err(or_missing(RepoError::UserNotFound))
     }
 
     /// Removes a member from the team of owners.
@@ -149,9 +141,4 @@ impl OrganizationStore {
         tx.execute(LEAVE, &args![id, user]).await?;
         Ok(true)
     }
-}
-
-/// Maps the foreign-key violation of a membership row to a missing user: the organization is locked, so it exists.
-fn map_missing_user(error: DbError) -> RepoError {
-    if error.is_foreign_key() { RepoError::UserNotFound } else { error.into() }
 }

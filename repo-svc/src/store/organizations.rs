@@ -7,9 +7,11 @@ use ferrite_kit::db::{Db, DbError, Query, Tx};
 use ferrite_kit::page::Page;
 use ferrite_proto::id::UserId;
 
+use super::locking::{Locking, locking};
 use super::organization_role::{OrganizationRole, push_role};
+use super::quotas::COUNT_OWNED;
 use crate::error::RepoError;
-use crate::model::{CheckedOrganization, OrganizationChange};
+use crate::model::{CheckedOrganization, OrganizationChange, changed_fields, lookup_key};
 
 const COLUMNS: &str = "SELECT u.id, u.name, u.full_name, u.description, u.website, u.location, ";
 const COUNT: &str = "SELECT COUNT(*)";
@@ -20,13 +22,10 @@ const INSERT: &str = "INSERT INTO users \
      VALUES ('organization', $1, $2, $3, $4, '', $5, $6, $7, $8, $9, $10) ON CONFLICT DO NOTHING RETURNING id";
 const INSERT_OWNERS_TEAM: &str = "INSERT INTO teams (organization_id, name, name_key, description, level, created_us) \
      VALUES ($1, $2, $3, '', 4, $4)";
-/// Lock for changes of an organization, its members and its teams. SQLite has a single writer anyway.
-const LOCK_POSTGRES: &str = "SELECT id FROM users WHERE id = $1 AND kind = 'organization' FOR UPDATE";
-const LOCK_SQLITE: &str = "SELECT id FROM users WHERE id = $1 AND kind = 'organization'";
+/// Lock for changes of an organization, its members and its teams.
+const LOCK: Locking = locking!("SELECT id FROM users WHERE id = $1 AND kind = 'organization'", " FOR UPDATE");
 const UPDATE: &str = "UPDATE users SET full_name = $2, full_name_key = $3, description = $4, website = $5, location = $6 \
      WHERE id = $1 AND kind = 'organization'";
-/// Counts unfinished repositories as well, because the sweeper needs their rows.
-const COUNT_OWNED: &str = "SELECT COUNT(*) FROM repositories WHERE owner_id = $1";
 const DELETE: &str = "DELETE FROM users WHERE id = $1 AND kind = 'organization'";
 
 /// An organization, and the role of one viewer in it.
@@ -78,8 +77,9 @@ impl OrganizationStore {
         Ok(row.map(|(name,)| name))
     }
 
-    /// Returns the organization with the folded name `key`, read for `viewer`.
-    pub(crate) async fn find(&self, key: &str, viewer: Option<UserId>) -> Result<Option<Organization>, DbError> {
+    /// Returns the organization with a name, read for `viewer`.
+    pub(crate) async fn find(&self, name: &str, viewer: Option<UserId>) -> Result<Option<Organization>, DbError> {
+        let Some(key) = lookup_key(name) else { return Ok(None) };
         let mut query = rows(viewer);
         query.push(" FROM users u WHERE u.kind = 'organization' AND u.name_key = ").bind(key);
         self.db.optional(query.sql(), query.args()).await
@@ -157,8 +157,7 @@ impl OrganizationStore {
     /// Locks the organization, its members and its teams against other changes until the transaction ends. Returns `false` if the
     /// organization was deleted.
     pub(crate) async fn lock(&self, tx: &mut Tx, id: UserId) -> Result<bool, DbError> {
-        let sql = tx.pick(LOCK_POSTGRES, LOCK_SQLITE);
-        Ok(tx.optional::<(i64,)>(sql, &args![id]).await?.is_some())
+        Ok(tx.optional::<(i64,)>(LOCK.sql(tx), &args![id]).await?.is_some())
     }
 
     /// Returns the organization, read for `viewer` within a transaction.
@@ -184,15 +183,12 @@ impl OrganizationStore {
         let description = change.description.as_ref().map_or(old.description.as_str(), |text| text.as_str());
         let website = change.website.as_deref().unwrap_or(&old.website);
         let location = change.location.as_deref().unwrap_or(&old.location);
-        let fields: Vec<_> = [
+        let fields = changed_fields([
             ("full_name", full_name != old.full_name),
             ("description", description != old.description),
             ("website", website != old.website),
             ("location", location != old.location),
-        ]
-        .into_iter()
-        .filter_map(|(field, is_changed)| is_changed.then_some(field))
-        .collect();
+        ]);
         if !fields.is_empty() {
             let args = args![old.id, full_name, full_name.to_lowercase(), description, website, location];
             tx.execute(UPDATE, &args).await?;
@@ -205,6 +201,7 @@ impl OrganizationStore {
     /// # Errors
     /// [`RepoError::OwnsRepositories`] if it owns any, or those of the database.
     pub(crate) async fn delete(&self, tx: &mut Tx, id: UserId) -> Result<(), RepoError> {
+        // Unfinished ones as well, because the sweeper needs their rows.
         let (owned,): (i64,) = tx.one(COUNT_OWNED, &args![id]).await?;
         if owned > 0 {
             return Err(RepoError::OwnsRepositories);

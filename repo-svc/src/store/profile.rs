@@ -7,8 +7,9 @@ use ferrite_kit::db::{Db, DbError, Query, Tx};
 use ferrite_kit::page::Page;
 use ferrite_proto::id::UserId;
 
-use super::accounts::UserRow;
+use super::constraints::or_missing;
 use super::emails::{EMAIL_COUNT, require_room};
+use super::locking::{Locking, locking};
 use crate::error::RepoError;
 use crate::model::{Email, User};
 
@@ -22,8 +23,7 @@ const EMAILS: &str = "SELECT email, is_primary, is_verified FROM ( \
 const ARE_VERIFIED: &str = "SELECT user_id FROM emails WHERE email_key IN ";
 const ADD_EMAILS: &str = "INSERT INTO unverified_emails (user_id, email, email_key, created_us) VALUES ";
 /// Locks the account, so that the primary address does not change meanwhile.
-const LOCK_PRIMARY_POSTGRES: &str = "SELECT email_key FROM users WHERE id = $1 FOR NO KEY UPDATE";
-const LOCK_PRIMARY_SQLITE: &str = "SELECT email_key FROM users WHERE id = $1";
+const LOCK_PRIMARY: Locking = locking!("SELECT email_key FROM users WHERE id = $1", " FOR NO KEY UPDATE");
 const REMOVE_EMAILS: [&str; 2] =
     ["DELETE FROM emails WHERE user_id = ", "DELETE FROM unverified_emails WHERE user_id = "];
 
@@ -89,8 +89,8 @@ impl ProfileStore {
         emails: &[Email],
         now_us: i64,
     ) -> Result<(), RepoError> {
-        let sql = tx.pick(LOCK_PRIMARY_POSTGRES, LOCK_PRIMARY_SQLITE);
-        tx.optional::<(Option<String>,)>(sql, &args![user]).await?.ok_or(RepoError::UserNotFound)?;
+        let account: Option<(Option<String>,)> = tx.optional(LOCK_PRIMARY.sql(tx), &args![user]).await?;
+        account.ok_or(RepoError::UserNotFound)?;
         let mut verified = Query::new(ARE_VERIFIED);
         verified.bind_list(emails.iter().map(Email::key)).push(" LIMIT 1");
         if tx.optional::<(i64,)>(verified.sql(), verified.args()).await?.is_some() {
@@ -121,8 +121,7 @@ impl ProfileStore {
         user: UserId,
         keys: &[String],
     ) -> Result<Option<Vec<String>>, DbError> {
-        let sql = tx.pick(LOCK_PRIMARY_POSTGRES, LOCK_PRIMARY_SQLITE);
-        let primary: Option<(Option<String>,)> = tx.optional(sql, &args![user]).await?;
+        let primary: Option<(Option<String>,)> = tx.optional(LOCK_PRIMARY.sql(tx), &args![user]).await?;
         if primary.and_then(|(key,)| key).is_some_and(|key| keys.contains(&key)) {
             return Ok(None);
         }
@@ -147,9 +146,9 @@ impl ProfileStore {
             FollowDirection::Followers => (FOLLOWERS, FOLLOWER_COUNT),
             FollowDirection::Following => (FOLLOWING, FOLLOWING_COUNT),
         };
-        let rows: Vec<UserRow> = self.db.all(list, &args![user, page.size(), page.offset()]).await?;
+        let rows = self.db.all(list, &args![user, page.size(), page.offset()]).await?;
         let (count,): (i64,) = self.db.one(count, &args![user]).await?;
-        Ok((rows.into_iter().map(User::from).collect(), count))
+        Ok((rows, count))
     }
 
     /// Returns whether one user follows another.
@@ -162,10 +161,8 @@ impl ProfileStore {
     /// # Errors
     /// [`RepoError::UserNotFound`] if one of them was deleted meanwhile, or those of the database.
     pub(crate) async fn follow(&self, follower: UserId, followed: UserId, now_us: i64) -> Result<(), RepoError> {
-        match self.db.execute(FOLLOW, &args![follower, followed, now_us]).await {
-            Err(error) if error.is_foreign_key() => Err(RepoError::UserNotFound),
-            done => Ok(done.map(drop)?),
-        }
+        let done = self.db.execute(FOLLOW, &args![follower, followed, now_us]).await;
+        done.map(drop).map_err(or_missing(RepoError::UserNotFound))
     }
 
     /// Removes the follow of one user by another, if there is one.

@@ -11,19 +11,14 @@ use ferrite_kit::args;
 use ferrite_kit::db::{Db, DbError, QueryCache, Tx};
 use ferrite_proto::id::{RepositoryId, UserId};
 
+use super::locking::{Locking, locking};
 use crate::error::RepoError;
 
-macro_rules! find {
-    () => {
-        "SELECT used_bytes, max_bytes, rate_percent FROM owner_quotas WHERE owner_id = $1"
-    };
-}
-const FIND: &str = find!();
+/// The lock is for a change of limits.
+const FIND: Locking =
+    locking!("SELECT used_bytes, max_bytes, rate_percent FROM owner_quotas WHERE owner_id = $1", " FOR NO KEY UPDATE");
 const FIND_BY_REPOSITORY: &str = "SELECT q.used_bytes, q.max_bytes, q.rate_percent FROM repositories r \
      JOIN owner_quotas q ON q.owner_id = r.owner_id WHERE r.id = $1";
-/// Lock for a change of limits. SQLite has a single writer anyway.
-const LOCK_POSTGRES: &str = concat!(find!(), " FOR NO KEY UPDATE");
-const LOCK_SQLITE: &str = find!();
 macro_rules! add {
     () => {
         "INSERT INTO owner_quotas (owner_id, used_bytes) VALUES ($1, $2) ON CONFLICT (owner_id) \
@@ -34,19 +29,13 @@ const ADD: &str = add!();
 const ADD_RETURNING: &str = concat!(add!(), " RETURNING used_bytes, max_bytes, rate_percent");
 const SET_LIMITS: &str = "INSERT INTO owner_quotas (owner_id, used_bytes, max_bytes, rate_percent) VALUES ($1, 0, $2, $3) \
      ON CONFLICT (owner_id) DO UPDATE SET max_bytes = excluded.max_bytes, rate_percent = excluded.rate_percent";
-macro_rules! owned {
-    () => {
-        "SELECT repository_limit FROM users WHERE id = $1"
-    };
-}
-const OWNED: &str = owned!();
-const OWNED_LOCK_POSTGRES: &str = concat!(owned!(), " FOR NO KEY UPDATE");
-const OWNED_LOCK_SQLITE: &str = owned!();
+const OWNED: Locking = locking!("SELECT repository_limit FROM users WHERE id = $1", " FOR NO KEY UPDATE");
 const SET_REPOSITORY_LIMIT: &str = "UPDATE users SET repository_limit = $2 WHERE id = $1";
 const OWNER_OF_STORED: &str = "SELECT owner_id FROM repositories WHERE id = $1 UNION ALL \
      SELECT r.owner_id FROM wikis w JOIN repositories r ON r.id = w.repository_id WHERE w.wiki_id = $1";
 const UNFINISHED_OWNER: &str = "SELECT owner_id FROM repositories WHERE id = $1 AND state = 'creating'";
-const COUNT_OWNED: &str = "SELECT COUNT(*) FROM repositories WHERE owner_id = $1";
+/// Counts the repositories of an account, finished or not.
+pub(super) const COUNT_OWNED: &str = "SELECT COUNT(*) FROM repositories WHERE owner_id = $1";
 /// Everything that is stored of a repository.
 const STORED_BYTES: &str = "SELECT r.size_bytes + COALESCE((SELECT w.size_bytes FROM wikis w WHERE w.repository_id = r.id), 0) \
      + CAST(COALESCE((SELECT SUM(a.size_bytes) FROM release_assets a JOIN releases l ON l.id = a.release_id \
@@ -83,7 +72,8 @@ pub(crate) struct OwnLimits {
 pub(crate) struct QuotaRow {
     used_bytes: i64,
     max_bytes: Option<i64>,
-    rate_percent: Option<i64>,
+    /// Percentage of the limits per hour; a negative number is no limit.
+    pub(crate) rate_percent: Option<i64>,
 }
 
 impl QuotaRow {
@@ -95,11 +85,6 @@ impl QuotaRow {
     /// Returns the bytes that they may take; `None` if there is no limit.
     pub(crate) fn max_bytes(&self, site: OwnerLimits) -> Option<i64> {
         effective(self.max_bytes, site.bytes)
-    }
-
-    /// Returns the percentage of the limits per hour that is set for the account; a negative number is no limit.
-    pub(crate) fn rate_percent(&self) -> Option<i64> {
-        self.rate_percent
     }
 
     /// Checks that the account is below its limit, and may store `added` bytes more.
@@ -178,7 +163,7 @@ impl UsageChanges {
 
 /// Returns the quota of an account within a transaction.
 pub(super) async fn find_in(tx: &mut Tx, owner: UserId) -> Result<QuotaRow, DbError> {
-    Ok(tx.optional(FIND, &args![owner]).await?.unwrap_or_default())
+    Ok(tx.optional(FIND.plain, &args![owner]).await?.unwrap_or_default())
 }
 
 /// Returns the bytes that are stored of a locked repository, with its wiki and the files of its releases.
@@ -217,7 +202,7 @@ impl QuotaStore {
 
     /// Returns the quota of an account.
     pub(crate) async fn find(&self, owner: UserId) -> Result<QuotaRow, DbError> {
-        let query = async { Ok(self.db.optional(FIND, &args![owner]).await?.unwrap_or_default()) };
+        let query = async { Ok(self.db.optional(FIND.plain, &args![owner]).await?.unwrap_or_default()) };
         self.cache.get_or_query(&self.db, owner.0, query).await
     }
 
@@ -260,16 +245,15 @@ impl QuotaStore {
 
     /// Returns the whole quota of an account and locks it; `None` if the account was deleted.
     pub(crate) async fn lock(&self, tx: &mut Tx, owner: UserId) -> Result<Option<OwnerQuota>, DbError> {
-        let owned = tx.optional(tx.pick(OWNED_LOCK_POSTGRES, OWNED_LOCK_SQLITE), &args![owner]).await?;
-        let Some((own_count,)) = owned else { return Ok(None) };
+        let Some((own_count,)) = tx.optional(OWNED.sql(tx), &args![owner]).await? else { return Ok(None) };
         let (repository_count,): (i64,) = tx.one(COUNT_OWNED, &args![owner]).await?;
-        let row: Option<QuotaRow> = tx.optional(tx.pick(LOCK_POSTGRES, LOCK_SQLITE), &args![owner]).await?;
+        let row: Option<QuotaRow> = tx.optional(FIND.sql(tx), &args![owner]).await?;
         Ok(Some(OwnerQuota::new(repository_count, own_count, row.unwrap_or_default())))
     }
 
     /// Returns the whole quota of an account; `None` if the account was deleted.
     pub(crate) async fn read(&self, owner: UserId) -> Result<Option<OwnerQuota>, DbError> {
-        let Some((own_count,)) = self.db.optional(OWNED, &args![owner]).await? else { return Ok(None) };
+        let Some((own_count,)) = self.db.optional(OWNED.plain, &args![owner]).await? else { return Ok(None) };
         let (repository_count,): (i64,) = self.db.one(COUNT_OWNED, &args![owner]).await?;
         Ok(Some(OwnerQuota::new(repository_count, own_count, self.find(owner).await?)))
     }

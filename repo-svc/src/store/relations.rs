@@ -11,28 +11,24 @@ use ferrite_kit::db::{Db, DbError, Tx};
 use ferrite_kit::page::Page;
 use ferrite_proto::id::{RepositoryId, UserId};
 
-use super::accounts::UserRow;
+use super::constraints::or_missing;
+use super::locking::{Locking, locking};
 use crate::error::RepoError;
 use crate::model::User;
 
-/// Locks the user against deletion. SQLite has a single writer anyway.
-const LOCK_USER_POSTGRES: &str = "SELECT id FROM users WHERE id = $1 FOR KEY SHARE";
-const LOCK_USER_SQLITE: &str = "SELECT id FROM users WHERE id = $1";
-const LOCK_REPOSITORY_POSTGRES: &str =
-    "SELECT id FROM repositories WHERE id = $1 AND state = 'ready' FOR NO KEY UPDATE";
-const LOCK_REPOSITORY_SQLITE: &str = "SELECT id FROM repositories WHERE id = $1 AND state = 'ready'";
-macro_rules! next_related {
-    () => {
-        "SELECT id FROM repositories WHERE id IN (SELECT repository_id FROM \
-         (SELECT repository_id FROM stars WHERE user_id = $1 AND repository_id > $2 ORDER BY repository_id LIMIT $3) AS s \
-         UNION SELECT repository_id FROM \
-         (SELECT repository_id FROM watches WHERE user_id = $1 AND repository_id > $2 ORDER BY repository_id LIMIT $3) AS w) \
-         ORDER BY id LIMIT $3"
-    };
-}
+/// Locks the user against deletion.
+const LOCK_USER: Locking = locking!("SELECT id FROM users WHERE id = $1", " FOR KEY SHARE");
+const LOCK_REPOSITORY: Locking =
+    locking!("SELECT id FROM repositories WHERE id = $1 AND state = 'ready'", " FOR NO KEY UPDATE");
 /// Locks the next repositories that a user has a relation to.
-const NEXT_RELATED_POSTGRES: &str = concat!(next_related!(), " FOR NO KEY UPDATE");
-const NEXT_RELATED_SQLITE: &str = next_related!();
+const NEXT_RELATED: Locking = locking!(
+    "SELECT id FROM repositories WHERE id IN (SELECT repository_id FROM \
+     (SELECT repository_id FROM stars WHERE user_id = $1 AND repository_id > $2 ORDER BY repository_id LIMIT $3) AS s \
+     UNION SELECT repository_id FROM \
+     (SELECT repository_id FROM watches WHERE user_id = $1 AND repository_id > $2 ORDER BY repository_id LIMIT $3) AS w) \
+     ORDER BY id LIMIT $3",
+    " FOR NO KEY UPDATE"
+);
 /// Repositories whose numbers are changed at once when an account is deleted.
 const REPOSITORIES_PER_BATCH: i64 = 1_000;
 
@@ -170,18 +166,15 @@ impl RelationStore {
         page: Page,
     ) -> Result<Vec<User>, DbError> {
         let args = args![repository, page.size(), page.offset()];
-        let rows: Vec<UserRow> = self.db.all(relation.statements().users, &args).await?;
-        Ok(rows.into_iter().map(User::from).collect())
+        self.db.all(relation.statements().users, &args).await
     }
 }
 
 /// Locks a user against deletion, and a repository and the rows that belong to it against other changes.
 async fn lock(tx: &mut Tx, user: UserId, repository: RepositoryId) -> Result<(), RepoError> {
-    let sql = tx.pick(LOCK_USER_POSTGRES, LOCK_USER_SQLITE);
-    tx.optional::<(i64,)>(sql, &args![user]).await?.ok_or(RepoError::UserNotFound)?;
-    let sql = tx.pick(LOCK_REPOSITORY_POSTGRES, LOCK_REPOSITORY_SQLITE);
-    tx.optional::<(i64,)>(sql, &args![repository]).await?.ok_or(AuthError::RepositoryNotFound)?;
-    Ok(())
+    tx.optional::<(i64,)>(LOCK_USER.sql(tx), &args![user]).await?.ok_or(RepoError::UserNotFound)?;
+    let found: Option<(i64,)> = tx.optional(LOCK_REPOSITORY.sql(tx), &args![repository]).await?;
+    Ok(found.map(drop).ok_or(AuthError::RepositoryNotFound)?)
 }
 
 /// Makes a user watch a repository that is registered in the same transaction, with one watcher.
@@ -194,18 +187,15 @@ pub(super) async fn watch_new(
     user: UserId,
     now_us: i64,
 ) -> Result<(), RepoError> {
-    match tx.execute(WATCHES.add, &args![user, repository, now_us]).await {
-        Err(error) if error.is_foreign_key() => Err(RepoError::UserNotFound),
-        done => Ok(done.map(drop)?),
-    }
+    let added = tx.execute(WATCHES.add, &args![user, repository, now_us]).await;
+    added.map(drop).map_err(or_missing(RepoError::UserNotFound))
 }
 
 /// Subtracts the stars and watches of a locked user, whose rows go with its account, from the numbers of their repositories.
 pub(super) async fn subtract_user(tx: &mut Tx, user: UserId) -> Result<(), DbError> {
-    let sql = tx.pick(NEXT_RELATED_POSTGRES, NEXT_RELATED_SQLITE);
     let mut before = 0;
     loop {
-        let batch: Vec<(i64,)> = tx.all(sql, &args![user, before, REPOSITORIES_PER_BATCH]).await?;
+        let batch: Vec<(i64,)> = tx.all(NEXT_RELATED.sql(tx), &args![user, before, REPOSITORIES_PER_BATCH]).await?;
         let Some((last,)) = batch.last().copied() else { return Ok(()) };
         for statements in [&STARS, &WATCHES] {
             tx.execute(statements.subtract, &args![user, before, last]).await?;

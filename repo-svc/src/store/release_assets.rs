@@ -9,6 +9,7 @@ use ferrite_kit::args;
 use ferrite_kit::db::{DbError, Query, Tx};
 use ferrite_proto::id::{RepositoryId, UserId};
 
+use super::constraints::or_taken;
 use super::releases::{Release, ReleaseStore};
 use crate::error::RepoError;
 use crate::model::{AssetName, NewAsset};
@@ -165,7 +166,7 @@ impl ReleaseStore {
     /// [`RepoError::Invalid`] (field `name`) if its release has a file of that name, or those of the database.
     pub(crate) async fn rename_asset(&self, tx: &mut Tx, id: i64, name: &AssetName) -> Result<(), RepoError> {
         let renamed = tx.execute(RENAME, &args![id, name.as_str()]).await;
-        renamed.map(drop).map_err(|error| if error.is_unique() { name_is_taken() } else { error.into() })
+        renamed.map(drop).map_err(or_taken(name_is_taken))
     }
 
     /// Removes a file from a release. Its bytes are due for removal then.

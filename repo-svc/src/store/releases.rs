@@ -8,6 +8,7 @@ use ferrite_kit::db::{Db, DbError, Query, Tx};
 use ferrite_kit::page::Page;
 use ferrite_proto::id::{RepositoryId, UserId};
 
+use super::constraints::or_taken;
 use crate::error::RepoError;
 use crate::model::ReleaseFields;
 
@@ -114,15 +115,6 @@ pub(crate) enum ReleaseKey {
     Latest,
 }
 
-/// A page of releases.
-#[derive(Debug, PartialEq, Eq)]
-pub(crate) struct ReleasePage {
-    /// By id, with the beginnings of long notes.
-    pub(crate) releases: Vec<Release>,
-    /// In all pages.
-    pub(crate) total: i64,
-}
-
 /// Store of releases and their files.
 #[derive(Clone, Debug)]
 pub(crate) struct ReleaseStore {
@@ -135,13 +127,14 @@ impl ReleaseStore {
         Self { db }
     }
 
-    /// Returns a page of a repository's releases, with drafts if `with_drafts`.
+    /// Returns a page of a repository's releases, ordered by id and with the beginnings of long notes, and their total number; with drafts
+    /// if `with_drafts`.
     pub(crate) async fn list(
         &self,
         repository: RepositoryId,
         with_drafts: bool,
         page: Page,
-    ) -> Result<ReleasePage, DbError> {
+    ) -> Result<(Vec<Release>, i64), DbError> {
         let drafts = if with_drafts { "" } else { PUBLISHED };
         let mut count = Query::new(COUNT_OF);
         count.bind(repository).push(drafts);
@@ -172,7 +165,7 @@ impl ReleaseStore {
         ids(query.push(" WHERE r.id IN ("));
         query.push(") ORDER BY r.id");
         let rows: Vec<ListedRelease> = self.db.all(query.sql(), query.args()).await?;
-        Ok(ReleasePage { releases: rows.into_iter().map(Release::from).collect(), total })
+        Ok((rows.into_iter().map(Release::from).collect(), total))
     }
 
     /// Returns a release of the repository, also if it is a draft.
@@ -260,8 +253,7 @@ impl ReleaseStore {
             fields.is_prerelease,
             published_us,
         ];
-        let updated = tx.execute(UPDATE, &args).await;
-        updated.map_err(|error| if error.is_unique() { tag_is_taken() } else { error.into() })?;
+        tx.execute(UPDATE, &args).await.map_err(or_taken(tag_is_taken))?;
         let repository = RepositoryId(before.repository_id);
         self.find_locked(tx, repository, before.id).await?.ok_or(RepoError::Interrupted)
     }

@@ -13,10 +13,11 @@ use ferrite_proto::Permission;
 use ferrite_proto::events::IssueChanged;
 use ferrite_proto::id::{RepositoryId, UserId};
 
+use super::constraints::or_missing;
 use super::fork_counts;
 use super::keys::release_repository_keys;
-use super::level::level_from_number;
-use super::level::level_from_str;
+use super::level::{level_from_number, level_from_str};
+use super::locking::{Locking, locking};
 use super::quotas::{self, OwnerLimits, UsageChanges};
 use super::redirects;
 use super::relations;
@@ -39,14 +40,12 @@ pub(super) const FROM: &str = " FROM repositories r JOIN users u ON u.id = r.own
 pub(super) const READY: &str = " WHERE r.state = 'ready'";
 const ADD_TEXT: &str = "INSERT INTO repositories_text (rowid, name_key, description_key) VALUES ($1, $2, $3)";
 const REMOVE_TEXT: &str = "DELETE FROM repositories_text WHERE rowid = $1";
-/// Lock for changes of rows that belong to a repository, which also keeps it from being deleted. SQLite has a single writer anyway.
-const LOCK_POSTGRES: &str = "SELECT owner_id FROM repositories WHERE id = $1 AND state = 'ready' FOR NO KEY UPDATE";
-const LOCK_SQLITE: &str = "SELECT owner_id FROM repositories WHERE id = $1 AND state = 'ready'";
-/// Lock for creations by one owner, so that its limit holds. SQLite has a single writer anyway. With `FOR UPDATE` a transaction that refers to
-/// the account would wait, such as one that finishes a repository of the same name, for which this one waits.
-const LOCK_OWNER_POSTGRES: &str = "SELECT repository_limit, kind FROM users WHERE id = $1 FOR NO KEY UPDATE";
-const LOCK_OWNER_SQLITE: &str = "SELECT repository_limit, kind FROM users WHERE id = $1";
-const COUNT_OWNED: &str = "SELECT COUNT(*) FROM repositories WHERE owner_id = $1";
+/// Lock for changes of rows that belong to a repository, which also keeps it from being deleted.
+const LOCK: Locking =
+    locking!("SELECT owner_id FROM repositories WHERE id = $1 AND state = 'ready'", " FOR NO KEY UPDATE");
+/// Lock for creations by one owner, so that its limit holds. With `FOR UPDATE` a transaction that refers to the account would wait, such as
+/// one that finishes a repository of the same name, for which this one waits.
+const LOCK_OWNER: Locking = locking!("SELECT repository_limit, kind FROM users WHERE id = $1", " FOR NO KEY UPDATE");
 const INSERT: &str = "INSERT INTO repositories (owner_id, name, name_key, description, description_key, website, state, is_private, \
      is_mirror, is_empty, is_issues_enabled, default_branch, size_bytes, star_count, fork_count, watcher_count, open_issue_count, \
      issues_version, refs_number, created_us, updated_us) \
@@ -275,11 +274,10 @@ pub(super) fn by_key(query: &mut Query, key: &RepositoryKey) {
 /// [`RepoError::RepositoryLimit`] and [`RepoError::StorageQuota`] if the account has reached its own limits, or else `limits`;
 /// [`RepoError::UserNotFound`] if it was deleted; or those of the database.
 pub(super) async fn lock_owner(tx: &mut Tx, owner: UserId, limits: OwnerLimits) -> Result<String, RepoError> {
-    let sql = tx.pick(LOCK_OWNER_POSTGRES, LOCK_OWNER_SQLITE);
-    let account: Option<(Option<i64>, String)> = tx.optional(sql, &args![owner]).await?;
+    let account: Option<(Option<i64>, String)> = tx.optional(LOCK_OWNER.sql(tx), &args![owner]).await?;
     let (own_limit, kind) = account.ok_or(RepoError::UserNotFound)?;
     if quotas::effective(own_limit, limits.repositories).is_some() {
-        let (count,): (i64,) = tx.one(COUNT_OWNED, &args![owner]).await?;
+        let (count,): (i64,) = tx.one(quotas::COUNT_OWNED, &args![owner]).await?;
         quotas::check_count(own_limit, limits, count)?;
     }
     quotas::find_in(tx, owner).await?.check_bytes(limits, 0)?;
@@ -305,7 +303,7 @@ impl RepositoryStore {
     /// Locks a repository, and the rows that belong to it, against other changes until the transaction ends. Returns the owning
     /// account; `None` if the repository was deleted.
     pub(crate) async fn lock(&self, tx: &mut Tx, id: RepositoryId) -> Result<Option<UserId>, DbError> {
-        let owner: Option<(i64,)> = tx.optional(tx.pick(LOCK_POSTGRES, LOCK_SQLITE), &args![id]).await?;
+        let owner: Option<(i64,)> = tx.optional(LOCK.sql(tx), &args![id]).await?;
         Ok(owner.map(|(owner,)| UserId(owner)))
     }
 
@@ -377,10 +375,9 @@ impl RepositoryStore {
             now_us,
         ];
         let Some((id,)) = tx.optional::<(i64,)>(INSERT, &args).await? else { return Ok(None) };
-        tx.execute(INSERT_PLACEMENT, &args![id, new.store.as_str(), FIRST_EPOCH]).await.map_err(|error| {
-            // The store was removed meanwhile; the next attempt gets another one.
-            if error.is_foreign_key() { RepoError::StoreUnavailable } else { error.into() }
-        })?;
+        let placed = tx.execute(INSERT_PLACEMENT, &args![id, new.store.as_str(), FIRST_EPOCH]).await;
+        // If the store was removed meanwhile, the next attempt gets another one.
+        placed.map_err(or_missing(RepoError::StoreUnavailable))?;
         self.index(tx, id, &new.name.key(), &new.description.key()).await?;
         let watcher = if kind == "user" { owner } else { new.creator };
         relations::watch_new(tx, RepositoryId(id), watcher, now_us).await?;

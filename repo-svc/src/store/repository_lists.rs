@@ -26,7 +26,7 @@ const FOUND_BY_ID: &str = "SELECT r.id, r.id AS place FROM repositories r WHERE 
 /// The same of the repositories to which users have a relation: those of one user, whose id follows.
 macro_rules! related {
     ($table:literal) => {
-        Related {
+        ListQueries {
             count: concat!(
                 "SELECT COUNT(*) FROM ",
                 $table,
@@ -37,6 +37,8 @@ macro_rules! related {
                 $table,
                 " x JOIN repositories r ON r.id = x.repository_id WHERE r.state = 'ready'"
             ),
+            order: BY_PLACE_DESC,
+            is_gathered: true,
         }
     };
 }
@@ -85,14 +87,8 @@ pub(super) struct PagePlan {
     pub(super) is_planned_once: bool,
 }
 
-/// The queries of a relation.
-struct Related {
-    count: &'static str,
-    found: &'static str,
-}
-
-const STARRED: Related = related!("stars");
-const WATCHED: Related = related!("watches");
+const STARRED: ListQueries = related!("stars");
+const WATCHED: ListQueries = related!("watches");
 
 impl ListQueries {
     /// Returns the queries of a list of repositories, last updated first.
@@ -107,11 +103,10 @@ impl ListQueries {
 
     /// Returns the queries of a list of the repositories to which a user has a relation, latest first.
     fn related(relation: Relation) -> Self {
-        let Related { count, found } = match relation {
+        match relation {
             Relation::Star => STARRED,
             Relation::Watch => WATCHED,
-        };
-        Self { count, found, order: BY_PLACE_DESC, is_gathered: true }
+        }
     }
 }
 

@@ -10,8 +10,9 @@ use ferrite_proto::git;
 use ferrite_proto::id::{RepositoryId, UserId};
 
 use super::audit::Actor;
+use super::locking::{Locking, locking};
 use super::repositories::RepositoryStore;
-use super::repository_sizes::SizeChange;
+use super::repository_sizes::{SizeChange, branch_column};
 use super::wikis::{self, Wiki};
 
 const COLUMNS: &str = "SELECT m.id, m.repository_id, m.user_id, u.name AS username, m.owner_name, m.name, m.phase, m.object_count, \
@@ -22,9 +23,8 @@ const INSERT: &str = "INSERT INTO migrations (repository_id, user_id, owner_name
      interval_secs, wiki_id, token_id, address, request_id, created_us, heard_us, finished_us) \
      VALUES ($1, $2, $3, $4, 'queued', 0, 0, '', $5, $6, $7, $8, $9, $10, $10, 0) RETURNING id";
 const DELETE: &str = "DELETE FROM migrations WHERE id = $1 AND finished_us = 0";
-/// Lock for the end of a migration, which the store may tell while the sweeper gives it up. SQLite has a single writer anyway.
-const UNFINISHED_LOCK_POSTGRES: &str = " AND m.finished_us = 0 FOR UPDATE OF m";
-const UNFINISHED_LOCK_SQLITE: &str = " AND m.finished_us = 0";
+/// Lock for the end of a migration, which the store may tell while the sweeper gives it up.
+const UNFINISHED_LOCK: Locking = locking!(" AND m.finished_us = 0", " FOR UPDATE OF m");
 const UPDATE: &str = "UPDATE migrations SET phase = $2, object_count = $3, received_bytes = $4, heard_us = $5 \
      WHERE id = $1 AND finished_us = 0";
 const END: &str = "UPDATE migrations SET phase = $2, error = $3, object_count = CASE WHEN object_count < $4 THEN $4 ELSE object_count END, \
@@ -166,11 +166,6 @@ impl MigrationStore {
         Self { db }
     }
 
-    /// Returns an id for the wiki of a repository that was registered in the same transaction.
-    pub(crate) async fn take_wiki_id(&self, tx: &mut Tx) -> Result<i64, DbError> {
-        wikis::take_id(tx).await
-    }
-
     /// Notes a migration in the transaction that registers its repository, and returns its id.
     pub(crate) async fn insert(&self, tx: &mut Tx, new: &NewMigration<'_>, now_us: i64) -> Result<i64, DbError> {
         let args = args![
@@ -229,8 +224,7 @@ impl MigrationStore {
     /// ended.
     pub(crate) async fn lock(&self, tx: &mut Tx, id: RepositoryId) -> Result<Option<Migration>, DbError> {
         let mut query = Query::new(COLUMNS);
-        query.push(" WHERE m.repository_id = ").bind(id);
-        query.push(tx.pick(UNFINISHED_LOCK_POSTGRES, UNFINISHED_LOCK_SQLITE));
+        query.push(" WHERE m.repository_id = ").bind(id).push(UNFINISHED_LOCK.sql(tx));
         tx.optional(query.sql(), query.args()).await
     }
 
@@ -272,8 +266,6 @@ impl RepositoryStore {
         end: &MigrationEnded,
         now_us: i64,
     ) -> Result<Option<SizeChange>, DbError> {
-        let branch = std::str::from_utf8(&end.default_branch).ok();
-        let branch = branch.filter(|name| !name.is_empty() && !name.contains('\0')).map(str::to_owned);
         let interval = migration.interval_secs;
         let is_mirror = interval > 0;
         let (last_us, next_us) = if is_mirror { (now_us, now_us + interval * 1_000_000) } else { (0, 0) };
@@ -281,7 +273,7 @@ impl RepositoryStore {
             migration.repository_id,
             end.size_bytes,
             end.is_empty,
-            branch,
+            branch_column(&end.default_branch),
             end.number,
             is_mirror,
             interval,

@@ -7,20 +7,19 @@ use ferrite_kit::auth::AuthError;
 use ferrite_kit::db::{DbError, Tx};
 use ferrite_proto::id::{RepositoryId, UserId};
 
+use super::constraints::or_taken;
+use super::locking::{Locking, locking};
 use super::quotas::{self, OwnerLimits, UsageChanges};
 use super::redirects;
 use super::repositories::{Repository, RepositoryStore, lock_owner};
 use crate::error::RepoError;
 use crate::model::RepositorySettings;
 
-macro_rules! find {
-    () => {
-        "SELECT owner_id, name, description, website, is_private, is_archived FROM repositories WHERE id = $1 AND state = 'ready'"
-    };
-}
-/// Locks the row as other changes of a repository do. SQLite has a single writer anyway.
-const LOCK_POSTGRES: &str = concat!(find!(), " FOR NO KEY UPDATE");
-const LOCK_SQLITE: &str = find!();
+/// Locks the row as other changes of a repository do.
+const LOCK: Locking = locking!(
+    "SELECT owner_id, name, description, website, is_private, is_archived FROM repositories WHERE id = $1 AND state = 'ready'",
+    " FOR NO KEY UPDATE"
+);
 const UPDATE: &str = "UPDATE repositories SET name = $2, name_key = $3, description = $4, description_key = $5, website = $6, \
      is_private = $7, is_archived = $8, updated_us = CASE WHEN updated_us < $9 THEN $9 ELSE updated_us END WHERE id = $1";
 const OTHER_OF_NAME: &str = "SELECT id FROM repositories WHERE owner_id = $1 AND name_key = $2 AND id <> $3";
@@ -30,23 +29,6 @@ const SET_OWNER: &str = "UPDATE repositories SET owner_id = $2, updated_us = CAS
      WHERE id = $1";
 const REMOVE_COLLABORATOR: &str = "DELETE FROM collaborators WHERE repository_id = $1 AND user_id = $2";
 const REMOVE_TEAMS: &str = "DELETE FROM team_repositories WHERE repository_id = $1";
-
-#[derive(Debug, sqlx::FromRow)]
-struct SettingsRow {
-    owner_id: i64,
-    name: String,
-    description: String,
-    website: String,
-    is_private: bool,
-    is_archived: bool,
-}
-
-impl From<SettingsRow> for RepositorySettings {
-    fn from(row: SettingsRow) -> Self {
-        let SettingsRow { name, description, website, is_private, is_archived, .. } = row;
-        Self { name, description, website, is_private, is_archived }
-    }
-}
 
 impl RepositoryStore {
     /// Returns whether an owner has a repository of that folded name other than `id`, finished or not.
@@ -62,8 +44,10 @@ impl RepositoryStore {
         tx: &mut Tx,
         id: RepositoryId,
     ) -> Result<Option<(UserId, RepositorySettings)>, DbError> {
-        let row: Option<SettingsRow> = tx.optional(tx.pick(LOCK_POSTGRES, LOCK_SQLITE), &args![id]).await?;
-        Ok(row.map(|row| (UserId(row.owner_id), row.into())))
+        let row: Option<(i64, String, String, String, bool, bool)> = tx.optional(LOCK.sql(tx), &args![id]).await?;
+        Ok(row.map(|(owner, name, description, website, is_private, is_archived)| {
+            (UserId(owner), RepositorySettings { name, description, website, is_private, is_archived })
+        }))
     }
 
     /// Replaces the settings of a locked repository, which are `before` until now, and moves the time of its last update. A name that it
@@ -100,7 +84,8 @@ impl RepositoryStore {
             after.is_archived,
             now_us,
         ];
-        tx.execute(UPDATE, &args).await.map_err(|error| map_taken(error, &repository.owner_name, &after.name))?;
+        let taken = || RepoError::repository_exists(&repository.owner_name, &after.name);
+        tx.execute(UPDATE, &args).await.map_err(or_taken(taken))?;
         if before.name_key() != name_key {
             let (former, present) = (before.name_key(), name_key.as_str());
             redirects::move_name(tx, id, (owner, &former), (owner, present), now_us).await?;
@@ -133,7 +118,7 @@ impl RepositoryStore {
         let stored = quotas::stored_bytes(tx, id).await?;
         quotas::find_in(tx, new_owner).await?.check_bytes(limits, stored)?;
         let moved = tx.execute(SET_OWNER, &args![id, new_owner, now_us]).await;
-        moved.map_err(|error| map_taken(error, new_owner_name, &settings.name))?;
+        moved.map_err(or_taken(|| RepoError::repository_exists(new_owner_name, &settings.name)))?;
         let name_key = settings.name_key();
         redirects::move_name(tx, id, (former, &name_key), (new_owner, &name_key), now_us).await?;
         tx.execute(REMOVE_COLLABORATOR, &args![id, new_owner]).await?;
@@ -143,14 +128,5 @@ impl RepositoryStore {
         usage.add(new_owner, stored);
         usage.write(tx).await?;
         Ok(former)
-    }
-}
-
-/// Maps the unique violation of a name to the error that names it.
-fn map_taken(error: DbError, owner: &str, name: &str) -> RepoError {
-    if error.is_unique() {
-        RepoError::RepositoryExists { owner: owner.to_owned(), name: name.to_owned() }
-    } else {
-        error.into()
     }
 }

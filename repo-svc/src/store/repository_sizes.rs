@@ -7,24 +7,17 @@ use ferrite_kit::db::{DbError, Tx};
 use ferrite_proto::events::{RefsUpdated, SizeChanged};
 use ferrite_proto::id::{RepositoryId, UserId};
 
+use super::locking::{Locking, locking};
 use super::repositories::RepositoryStore;
 
-macro_rules! size {
-    () => {
-        "SELECT owner_id, size_bytes, refs_number, state FROM repositories WHERE id = $1"
-    };
-}
-macro_rules! wiki_size {
-    () => {
-        "SELECT r.owner_id, w.size_bytes, w.refs_number FROM wikis w JOIN repositories r ON r.id = w.repository_id \
-         WHERE w.wiki_id = $1 AND r.state = 'ready'"
-    };
-}
-/// Locks the row as other changes of a repository do. SQLite has a single writer anyway.
-const LOCK_SIZE_POSTGRES: &str = concat!(size!(), " FOR NO KEY UPDATE");
-const LOCK_SIZE_SQLITE: &str = size!();
-const LOCK_WIKI_SIZE_POSTGRES: &str = concat!(wiki_size!(), " FOR NO KEY UPDATE OF r");
-const LOCK_WIKI_SIZE_SQLITE: &str = wiki_size!();
+/// Locks the row as other changes of a repository do.
+const LOCK_SIZE: Locking =
+    locking!("SELECT owner_id, size_bytes, refs_number, state FROM repositories WHERE id = $1", " FOR NO KEY UPDATE");
+const LOCK_WIKI_SIZE: Locking = locking!(
+    "SELECT r.owner_id, w.size_bytes, w.refs_number FROM wikis w JOIN repositories r ON r.id = w.repository_id \
+     WHERE w.wiki_id = $1 AND r.state = 'ready'",
+    " FOR NO KEY UPDATE OF r"
+);
 const APPLY_REFS: &str = "UPDATE repositories SET refs_number = $2, size_bytes = $3, is_empty = $4, \
      default_branch = COALESCE($5, default_branch), updated_us = CASE WHEN updated_us < $6 THEN $6 ELSE updated_us END \
      WHERE id = $1";
@@ -60,16 +53,20 @@ impl Measured {
     }
 }
 
+/// Returns the name of a default branch as the column has it, which is text. `None` for no name and for one that is not valid UTF-8, which
+/// leaves the last valid one in place.
+pub(super) fn branch_column(name: &[u8]) -> Option<String> {
+    let name = std::str::from_utf8(name).ok();
+    name.filter(|name| !name.is_empty() && !name.contains('\0')).map(str::to_owned)
+}
+
 async fn lock_size(tx: &mut Tx, id: RepositoryId) -> Result<Option<Measured>, DbError> {
-    let sql = tx.pick(LOCK_SIZE_POSTGRES, LOCK_SIZE_SQLITE);
-    if let Some((owner, size_bytes, refs_number, state)) =
-        tx.optional::<(i64, i64, i64, String)>(sql, &args![id]).await?
-    {
+    let repository: Option<(i64, i64, i64, String)> = tx.optional(LOCK_SIZE.sql(tx), &args![id]).await?;
+    if let Some((owner, size_bytes, refs_number, state)) = repository {
         let counts = state == "ready";
         return Ok(Some(Measured { owner: UserId(owner), size_bytes, refs_number, counts, is_wiki: false }));
     }
-    let sql = tx.pick(LOCK_WIKI_SIZE_POSTGRES, LOCK_WIKI_SIZE_SQLITE);
-    let wiki: Option<(i64, i64, i64)> = tx.optional(sql, &args![id]).await?;
+    let wiki: Option<(i64, i64, i64)> = tx.optional(LOCK_WIKI_SIZE.sql(tx), &args![id]).await?;
     Ok(wiki.map(|(owner, size_bytes, refs_number)| Measured {
         owner: UserId(owner),
         size_bytes,
@@ -94,9 +91,7 @@ impl RepositoryStore {
         if before.is_wiki {
             tx.execute_later(APPLY_WIKI_REFS, &args![id, update.size_bytes, update.number]).await?;
         } else {
-            // The column is text: a branch name that is not valid UTF-8 leaves the last valid one in place.
-            let branch = std::str::from_utf8(&update.default_branch).ok();
-            let branch = branch.filter(|name| !name.is_empty() && !name.contains('\0')).map(str::to_owned);
+            let branch = branch_column(&update.default_branch);
             let args = args![id, update.number, update.size_bytes, update.is_empty, branch, time_us];
             tx.execute_later(APPLY_REFS, &args).await?;
         }

@@ -8,10 +8,10 @@ use ferrite_kit::db::{DbError, Tx};
 use ferrite_kit::page::Page;
 use ferrite_proto::id::{RepositoryId, TeamId, UserId};
 
-use super::accounts::UserRow;
+use super::constraints::or_missing;
 use super::teams::TeamStore;
 use crate::error::RepoError;
-use crate::model::User;
+use crate::model::{User, lookup_key};
 
 const MEMBERS: &str = "SELECT u.id, u.kind, u.name, u.full_name, u.email, u.is_admin \
      FROM team_members m JOIN users u ON u.id = m.user_id WHERE m.team_id = $1 ORDER BY u.id LIMIT $2 OFFSET $3";
@@ -32,8 +32,7 @@ impl TeamStore {
     /// Returns a page of the members of a team, ordered by id, and their total number.
     pub(crate) async fn members(&self, team: TeamId, page: Page) -> Result<(Vec<User>, i64), DbError> {
         let (total,): (i64,) = self.db.one(COUNT_MEMBERS, &args![team]).await?;
-        let rows: Vec<UserRow> = self.db.all(MEMBERS, &args![team, page.size(), page.offset()]).await?;
-        Ok((rows.into_iter().map(User::from).collect(), total))
+        Ok((self.db.all(MEMBERS, &args![team, page.size(), page.offset()]).await?, total))
     }
 
     /// Returns whether a user is in a team.
@@ -53,8 +52,7 @@ impl TeamStore {
         now_us: i64,
     ) -> Result<bool, RepoError> {
         let added = tx.execute(ADD_MEMBER, &args![team, user, now_us]).await;
-        let is_gone = |error: DbError| if error.is_foreign_key() { RepoError::UserNotFound } else { error.into() };
-        Ok(added.map_err(is_gone)? == 1)
+        Ok(added.map_err(or_missing(RepoError::UserNotFound))? == 1)
     }
 
     /// Removes a user from a team. Returns `false` if it is not in the team. The caller checks that an owner is left.
@@ -62,12 +60,13 @@ impl TeamStore {
         Ok(tx.execute(REMOVE_MEMBER, &args![team, user]).await? == 1)
     }
 
-    /// Returns the id and the name, as it is spelled, of the organization's repository with the folded name `key`.
+    /// Returns the id and the name, as it is spelled, of the organization's repository with a name.
     pub(crate) async fn find_repository(
         &self,
         organization: UserId,
-        key: &str,
+        name: &str,
     ) -> Result<Option<(RepositoryId, String)>, DbError> {
+        let Some(key) = lookup_key(name) else { return Ok(None) };
         let row: Option<(i64, String)> = self.db.optional(FIND_REPOSITORY, &args![organization, key]).await?;
         Ok(row.map(|(id, name)| (RepositoryId(id), name)))
     }
@@ -84,10 +83,7 @@ impl TeamStore {
         now_us: i64,
     ) -> Result<bool, RepoError> {
         let added = tx.execute(ADD_REPOSITORY, &args![team, repository, now_us]).await;
-        let is_gone = |error: DbError| {
-            if error.is_foreign_key() { RepoError::from(AuthError::RepositoryNotFound) } else { error.into() }
-        };
-        Ok(added.map_err(is_gone)? == 1)
+        Ok(added.map_err(or_missing(AuthError::RepositoryNotFound))? == 1)
     }
 
     /// Removes a repository from a team. Returns `false` if the team does not hold it.

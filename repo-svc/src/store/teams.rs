@@ -8,10 +8,11 @@ use ferrite_kit::page::Page;
 use ferrite_proto::Permission;
 use ferrite_proto::id::{TeamId, UserId};
 
+use super::constraints::or_taken;
 use super::level::{level_from_number, level_number};
 use super::organization_role::{OrganizationRole, push_role};
 use crate::error::RepoError;
-use crate::model::{CheckedTeam, TeamChange};
+use crate::model::{CheckedTeam, TeamChange, changed_fields};
 
 const COLUMNS: &str = "SELECT t.id, t.organization_id, t.name, t.description, t.level, o.name AS organization, ";
 const FROM: &str = " FROM teams t JOIN users o ON o.id = t.organization_id WHERE ";
@@ -48,16 +49,6 @@ impl Team {
     /// Returns the level of its members on its repositories.
     pub(crate) fn permission(&self) -> Permission {
         level_from_number(Some(self.level))
-    }
-
-    /// Returns the level of its members as the audit log spells it.
-    pub(crate) fn permission_str(&self) -> &'static str {
-        match self.permission() {
-            Permission::None | Permission::Read => "read",
-            Permission::Write => "write",
-            Permission::Admin => "admin",
-            Permission::Owner => "owner",
-        }
     }
 
     /// Returns whether it is the organization's team of owners.
@@ -169,16 +160,15 @@ impl TeamStore {
         if old.is_owners() && (is_renamed || is_level_changed) {
             return Err(RepoError::OwnersTeam);
         }
-        let fields: Vec<_> =
-            [("name", is_renamed), ("description", description != old.description), ("permission", is_level_changed)]
-                .into_iter()
-                .filter_map(|(field, is_changed)| is_changed.then_some(field))
-                .collect();
+        let fields = changed_fields([
+            ("name", is_renamed),
+            ("description", description != old.description),
+            ("permission", is_level_changed),
+        ]);
         if !fields.is_empty() {
             let args = args![old.id, name, name.to_ascii_lowercase(), description, level_number(permission)];
-            tx.execute(UPDATE, &args).await.map_err(|error| {
-                if error.is_unique() { RepoError::TeamExists(name.to_owned()) } else { error.into() }
-            })?;
+            let taken = || RepoError::TeamExists(name.to_owned());
+            tx.execute(UPDATE, &args).await.map_err(or_taken(taken))?;
         }
         Ok(fields)
     }

@@ -11,7 +11,8 @@ use ferrite_proto::id::{RepositoryId, TokenId, UserId};
 use ferrite_proto::repo::Identity;
 
 use super::keys::release_token_keys;
-use crate::model::{Expiry, Title};
+use super::locking::{Locking, locking};
+use crate::model::Title;
 
 const IDENTITY: &str = "SELECT t.id AS token_id, t.scopes, t.expire_us, t.repository_ids, u.id AS user_id, u.name, u.full_name, \
      u.email, u.is_admin FROM access_tokens t JOIN users u ON u.id = t.user_id \
@@ -25,11 +26,10 @@ const INSERT: &str = "INSERT INTO access_tokens (user_id, hash, name, name_key, 
 const LIST: &str = "SELECT id, name, digest, created_us, scopes, expire_us, last_use_us, repository_ids FROM access_tokens \
      WHERE user_id = $1 ORDER BY id DESC LIMIT $2 OFFSET $3";
 const COUNT: &str = "SELECT COUNT(*) FROM access_tokens WHERE user_id = $1";
-/// Locks the token, so that no transaction binds a key to it after its keys were released. SQLite has a single writer anyway.
-const LOCK_BY_NAME_POSTGRES: &str = "SELECT id FROM access_tokens WHERE user_id = $1 AND name_key = $2 FOR UPDATE";
-const LOCK_BY_NAME_SQLITE: &str = "SELECT id FROM access_tokens WHERE user_id = $1 AND name_key = $2";
-const LOCK_BY_ID_POSTGRES: &str = "SELECT id FROM access_tokens WHERE user_id = $1 AND id = $2 FOR UPDATE";
-const LOCK_BY_ID_SQLITE: &str = "SELECT id FROM access_tokens WHERE user_id = $1 AND id = $2";
+/// Locks the token, so that no transaction binds a key to it after its keys were released.
+const LOCK_BY_NAME: Locking =
+    locking!("SELECT id FROM access_tokens WHERE user_id = $1 AND name_key = $2", " FOR UPDATE");
+const LOCK_BY_ID: Locking = locking!("SELECT id FROM access_tokens WHERE user_id = $1 AND id = $2", " FOR UPDATE");
 const DELETE: &str = "DELETE FROM access_tokens WHERE id = $1 RETURNING name, hash";
 const RECORD_USE: &str = "UPDATE access_tokens SET last_use_us = $2 WHERE id = $1 AND last_use_us < $2";
 /// Skips locked rows, so that it cannot deadlock with a transaction that deletes several tokens. A locked row is being deleted, or
@@ -44,30 +44,33 @@ const USES_PER_TRANSACTION: usize = 500;
 /// Identities that are cached until the database changes: well below a kilobyte each.
 const MAX_CACHED_IDENTITIES: u64 = 10_000;
 
+/// A user with the token that limits its rights; `None` in the columns of the token for all rights.
 #[derive(Debug, sqlx::FromRow)]
-struct IdentityRow {
-    token_id: i64,
-    scopes: i64,
-    expire_us: i64,
-    repository_ids: Option<String>,
+pub(super) struct IdentityRow {
     user_id: i64,
     name: String,
     full_name: String,
     email: String,
     is_admin: bool,
+    token_id: Option<i64>,
+    scopes: Option<i64>,
+    expire_us: Option<i64>,
+    repository_ids: Option<String>,
 }
 
 impl From<IdentityRow> for Identity {
     fn from(row: IdentityRow) -> Self {
+        let is_bound = row.token_id.is_some();
+        let scopes = if is_bound { Scopes::from_bits(row.scopes.unwrap_or_default()) } else { Scopes::all() };
         Self {
             user_id: row.user_id,
             username: row.name,
             full_name: row.full_name,
             email: row.email,
             is_admin: row.is_admin,
-            token_id: row.token_id,
-            scopes: Scopes::from_bits(row.scopes).to_proto(),
-            expire_us: row.expire_us,
+            token_id: row.token_id.unwrap_or_default(),
+            scopes: scopes.to_proto(),
+            expire_us: row.expire_us.unwrap_or_default(),
             is_limited: row.repository_ids.is_some(),
             repository_ids: ids(row.repository_ids.as_deref()),
         }
@@ -75,7 +78,7 @@ impl From<IdentityRow> for Identity {
 }
 
 /// Parses a comma-separated list of ids. Skips invalid ones, so that a broken list allows less, not more.
-pub(super) fn ids(list: Option<&str>) -> Vec<i64> {
+fn ids(list: Option<&str>) -> Vec<i64> {
     list.unwrap_or_default().split(',').filter_map(|id| id.parse().ok()).collect()
 }
 
@@ -86,8 +89,8 @@ pub(crate) struct NewToken {
     pub(crate) name: Title,
     /// Scopes.
     pub(crate) scopes: Scopes,
-    /// Time of expiry.
-    pub(crate) expiry: Expiry,
+    /// Time of expiry; zero for none.
+    pub(crate) expire_us: i64,
     /// The only private repositories that the token may be used for; `None` for no such limit.
     pub(crate) only: Option<Vec<RepositoryId>>,
 }
@@ -181,7 +184,7 @@ impl TokenStore {
             digest,
             now_us,
             new.scopes.bits(),
-            new.expiry.micros(),
+            new.expire_us,
             only,
         ];
         tx.optional(INSERT, &args).await
@@ -197,13 +200,11 @@ impl TokenStore {
     /// Deletes the user's token with this name, or else with this decimal id, and the keys that are bound to it, in the transaction of
     /// the caller. Returns `None` if there is neither.
     pub(crate) async fn delete(&self, tx: &mut Tx, user: UserId, name: &str) -> Result<Option<DeletedToken>, DbError> {
-        let by_name = tx.pick(LOCK_BY_NAME_POSTGRES, LOCK_BY_NAME_SQLITE);
-        let mut found: Option<(i64,)> = tx.optional(by_name, &args![user, name.to_lowercase()]).await?;
+        let mut found: Option<(i64,)> = tx.optional(LOCK_BY_NAME.sql(tx), &args![user, name.to_lowercase()]).await?;
         if found.is_none()
             && let Ok(id) = name.parse::<i64>()
         {
-            let by_id = tx.pick(LOCK_BY_ID_POSTGRES, LOCK_BY_ID_SQLITE);
-            found = tx.optional(by_id, &args![user, TokenId(id)]).await?;
+            found = tx.optional(LOCK_BY_ID.sql(tx), &args![user, TokenId(id)]).await?;
         }
         let Some((id,)) = found else { return Ok(None) };
         let key_count = release_token_keys(tx, TokenId(id)).await?;

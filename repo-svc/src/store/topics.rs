@@ -6,17 +6,13 @@ use ferrite_kit::args;
 use ferrite_kit::db::{DbError, Query, Tx};
 use ferrite_proto::id::RepositoryId;
 
+use super::locking::{Locking, locking};
 use super::repositories::RepositoryStore;
 use crate::model::Topics;
 
-macro_rules! find {
-    () => {
-        "SELECT topics FROM repositories WHERE id = $1 AND state = 'ready'"
-    };
-}
-/// Locks the row as other changes of a repository do. SQLite has a single writer anyway.
-const LOCK_POSTGRES: &str = concat!(find!(), " FOR NO KEY UPDATE");
-const LOCK_SQLITE: &str = find!();
+/// Locks the row as other changes of a repository do.
+const LOCK: Locking =
+    locking!("SELECT topics FROM repositories WHERE id = $1 AND state = 'ready'", " FOR NO KEY UPDATE");
 const UPDATE: &str = "UPDATE repositories SET topics = $2, updated_us = CASE WHEN updated_us < $3 THEN $3 ELSE updated_us END \
      WHERE id = $1";
 const CLEAR: &str = "DELETE FROM repository_topics WHERE repository_id = $1";
@@ -25,7 +21,7 @@ const ADD: &str = "INSERT INTO repository_topics (repository_id, topic) VALUES "
 impl RepositoryStore {
     /// Returns the topics of a repository and locks it as [`RepositoryStore::lock`] does; `None` if it was deleted.
     pub(crate) async fn lock_topics(&self, tx: &mut Tx, id: RepositoryId) -> Result<Option<Topics>, DbError> {
-        let row: Option<(String,)> = tx.optional(tx.pick(LOCK_POSTGRES, LOCK_SQLITE), &args![id]).await?;
+        let row: Option<(String,)> = tx.optional(LOCK.sql(tx), &args![id]).await?;
         Ok(row.map(|(topics,)| Topics::of_column(&topics)))
     }
 

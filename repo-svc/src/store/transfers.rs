@@ -6,6 +6,7 @@ use ferrite_kit::args;
 use ferrite_kit::db::{Db, DbError, Tx};
 use ferrite_proto::id::{RepositoryId, UserId};
 
+use super::constraints::or_missing;
 use crate::error::RepoError;
 
 const FIND: &str = "SELECT new_owner_id, user_id, created_us FROM repository_transfers WHERE repository_id = $1";
@@ -64,10 +65,7 @@ impl TransferStore {
         now_us: i64,
     ) -> Result<(), RepoError> {
         let inserted = tx.execute(INSERT, &args![repository, new_owner, user, now_us]).await;
-        let inserted = inserted.map_err(|error| match error.is_foreign_key() {
-            true => RepoError::UserNotFound,
-            false => error.into(),
-        })?;
+        let inserted = inserted.map_err(or_missing(RepoError::UserNotFound))?;
         if inserted == 1 { Ok(()) } else { Err(RepoError::TransferPending) }
     }
 

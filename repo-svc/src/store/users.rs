@@ -7,20 +7,20 @@ use ferrite_kit::auth::TokenHash;
 use ferrite_kit::db::{DbError, Tx};
 use ferrite_proto::id::UserId;
 
+use super::accounts::{index, unindex};
+use super::constraints::or_taken;
 use super::emails::drop_unverified;
 use super::keys::release_user_keys;
+use super::locking::{Locking, locking};
 use super::relations::subtract_user;
 use crate::error::RepoError;
 use crate::model::User;
 
-macro_rules! find {
-    () => {
-        "SELECT id, name, name_key, full_name, email, website, location, is_active, is_admin, repository_limit \
-         FROM users WHERE name_key = $1 AND kind = 'user'"
-    };
-}
-const LOCK_USER_POSTGRES: &str = concat!(find!(), " FOR UPDATE");
-const LOCK_USER_SQLITE: &str = find!();
+const LOCK_USER: Locking = locking!(
+    "SELECT id, name, name_key, full_name, email, website, location, is_active, is_admin, repository_limit \
+     FROM users WHERE name_key = $1 AND kind = 'user'",
+    " FOR UPDATE"
+);
 /// Lock for transactions that may remove an administrator, so that two at once cannot remove the last two.
 const LOCK_ADMINISTRATORS_POSTGRES: &str =
     "SELECT CAST(1 AS BIGINT) FROM (SELECT pg_advisory_xact_lock(hashtext('ferrite.administrators'))) AS lock";
@@ -34,8 +34,6 @@ const REMOVE_EMAIL: &str = "DELETE FROM emails WHERE user_id = $1 AND email_key 
 /// Also succeeds for an address that the user has already, which becomes the primary one.
 const ADD_EMAIL: &str = "INSERT INTO emails (user_id, email, email_key, created_us) VALUES ($1, $2, $3, $4) \
      ON CONFLICT (email_key) DO UPDATE SET email = excluded.email WHERE emails.user_id = excluded.user_id";
-const REMOVE_TEXT: &str = "DELETE FROM users_text WHERE rowid = $1";
-const ADD_TEXT: &str = "INSERT INTO users_text (rowid, name_key, full_name_key) VALUES ($1, $2, $3)";
 const TOKENS: &str = "SELECT hash FROM access_tokens WHERE user_id = $1";
 const OWNS: &str = "SELECT id FROM repositories WHERE owner_id = $1 LIMIT 1";
 const BELONGS: &str = "SELECT organization_id FROM memberships WHERE user_id = $1 LIMIT 1";
@@ -91,8 +89,7 @@ pub(crate) async fn lock_administrators(tx: &mut Tx) -> Result<(), DbError> {
 /// Returns the user with the folded name `key`, locked until the transaction ends; `None` if there is none, or it is an
 /// organization.
 pub(crate) async fn lock_user(tx: &mut Tx, key: &str) -> Result<Option<UserRecord>, DbError> {
-    let sql = tx.pick(LOCK_USER_POSTGRES, LOCK_USER_SQLITE);
-    tx.optional(sql, &args![key]).await
+    tx.optional(LOCK_USER.sql(tx), &args![key]).await
 }
 
 /// Returns the hashes of the tokens of a locked user, to which no transaction can add tokens meanwhile.
@@ -133,10 +130,7 @@ pub(crate) async fn change_user(
     ];
     // Writes the account before its addresses, in the order of account creation, so that it waits for a concurrent creation with
     // the same address instead of deadlocking with it.
-    match tx.execute(UPDATE, &args).await {
-        Err(error) if error.is_unique() => return Err(RepoError::EmailUsed),
-        done => done.map(drop)?,
-    }
+    tx.execute(UPDATE, &args).await.map_err(or_taken(|| RepoError::EmailUsed))?;
     if after.email != before.email {
         if key != old_key {
             tx.execute(REMOVE_EMAIL, &args![before.id, old_key]).await?;
@@ -146,9 +140,9 @@ pub(crate) async fn change_user(
         }
         drop_unverified(tx, &key).await?;
     }
-    if after.full_name != before.full_name && tx.pick(false, true) {
-        tx.execute(REMOVE_TEXT, &args![before.id]).await?;
-        tx.execute(ADD_TEXT, &args![before.id, before.name_key.as_str(), full_name_key]).await?;
+    if after.full_name != before.full_name {
+        unindex(tx, before.id()).await?;
+        index(tx, before.id(), &before.name_key, &full_name_key).await?;
     }
     Ok(())
 }
@@ -171,10 +165,7 @@ pub(crate) async fn delete_user(tx: &mut Tx, user: &UserRecord) -> Result<(), Re
     release_user_keys(tx, user.id()).await?;
     subtract_user(tx, user.id()).await?;
     tx.execute(DELETE, &args![user.id]).await?;
-    if tx.pick(false, true) {
-        tx.execute(REMOVE_TEXT, &args![user.id]).await?;
-    }
-    Ok(())
+    Ok(unindex(tx, user.id()).await?)
 }
 
 async fn require_other_administrator(tx: &mut Tx, user: UserId) -> Result<(), RepoError> {

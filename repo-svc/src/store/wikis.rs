@@ -6,18 +6,16 @@ use ferrite_kit::args;
 use ferrite_kit::db::{DbError, Tx};
 use ferrite_proto::id::RepositoryId;
 
+use super::locking::{Locking, locking};
 use super::repositories::RepositoryStore;
 use crate::model::WikiSettings;
 
-macro_rules! settings {
-    () => {
-        "SELECT is_wiki_enabled, is_wiki_public, is_external_wiki, external_wiki_url \
-         FROM repositories WHERE id = $1 AND state = 'ready'"
-    };
-}
-/// Locks the row as other changes of a repository do. SQLite has a single writer anyway.
-const LOCK_SETTINGS_POSTGRES: &str = concat!(settings!(), " FOR NO KEY UPDATE");
-const LOCK_SETTINGS_SQLITE: &str = settings!();
+/// Locks the row as other changes of a repository do.
+const LOCK_SETTINGS: Locking = locking!(
+    "SELECT is_wiki_enabled, is_wiki_public, is_external_wiki, external_wiki_url \
+     FROM repositories WHERE id = $1 AND state = 'ready'",
+    " FOR NO KEY UPDATE"
+);
 const UPDATE_SETTINGS: &str = "UPDATE repositories SET is_wiki_enabled = $2, is_wiki_public = $3, is_external_wiki = $4, \
      external_wiki_url = $5, updated_us = CASE WHEN updated_us < $6 THEN $6 ELSE updated_us END WHERE id = $1";
 const FIND: &str = "SELECT wiki_id, is_made FROM wikis WHERE repository_id = $1";
@@ -26,25 +24,6 @@ const SET_MADE: &str = "UPDATE wikis SET is_made = $2 WHERE repository_id = $1";
 /// Takes an id that no repository gets. A repository was registered before, so SQLite has a row for the sequence.
 const TAKE_ID_POSTGRES: &str = "SELECT nextval(pg_get_serial_sequence('repositories', 'id'))";
 const TAKE_ID_SQLITE: &str = "UPDATE sqlite_sequence SET seq = seq + 1 WHERE name = 'repositories' RETURNING seq";
-
-#[derive(Debug, sqlx::FromRow)]
-struct SettingsRow {
-    is_wiki_enabled: bool,
-    is_wiki_public: bool,
-    is_external_wiki: bool,
-    external_wiki_url: String,
-}
-
-impl From<SettingsRow> for WikiSettings {
-    fn from(row: SettingsRow) -> Self {
-        Self {
-            is_enabled: row.is_wiki_enabled,
-            is_public: row.is_wiki_public,
-            is_external: row.is_external_wiki,
-            url: row.external_wiki_url,
-        }
-    }
-}
 
 /// The wiki of a repository.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, sqlx::FromRow)]
@@ -63,9 +42,13 @@ impl RepositoryStore {
         tx: &mut Tx,
         id: RepositoryId,
     ) -> Result<Option<WikiSettings>, DbError> {
-        let sql = tx.pick(LOCK_SETTINGS_POSTGRES, LOCK_SETTINGS_SQLITE);
-        let row: Option<SettingsRow> = tx.optional(sql, &args![id]).await?;
-        Ok(row.map(WikiSettings::from))
+        let row: Option<(bool, bool, bool, String)> = tx.optional(LOCK_SETTINGS.sql(tx), &args![id]).await?;
+        Ok(row.map(|(is_enabled, is_public, is_external, url)| WikiSettings {
+            is_enabled,
+            is_public,
+            is_external,
+            url,
+        }))
     }
 
     /// Replaces the settings of a locked repository's wiki, and moves the time of its last update.
@@ -101,7 +84,7 @@ impl RepositoryStore {
         if let Some(wiki) = tx.optional(FIND, &args![id]).await? {
             return Ok(Some(wiki));
         }
-        let wiki = Wiki { id: take_id(&mut tx).await?, is_made: false };
+        let wiki = Wiki { id: take_wiki_id(&mut tx).await?, is_made: false };
         add_wiki(&mut tx, id, wiki, now_us).await?;
         tx.commit().await?;
         Ok(Some(wiki))
@@ -114,7 +97,7 @@ impl RepositoryStore {
 }
 
 /// Takes an id for a wiki, in a transaction that knows of a repository.
-pub(crate) async fn take_id(tx: &mut Tx) -> Result<i64, DbError> {
+pub(crate) async fn take_wiki_id(tx: &mut Tx) -> Result<i64, DbError> {
     let (id,): (i64,) = tx.one(tx.pick(TAKE_ID_POSTGRES, TAKE_ID_SQLITE), &[]).await?;
     Ok(id)
 }

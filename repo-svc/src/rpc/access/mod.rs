@@ -11,12 +11,7 @@ mod resolve_key;
 mod wiki;
 
 use ferrite_proto::repo::access_service_server::AccessService;
-use ferrite_proto::repo::{
-    AuthenticateRequest, AuthenticateResponse, CheckAccessRequest, CheckAccessResponse, DescribeRepositoriesRequest,
-    DescribeRepositoriesResponse, ReauthorizeAccessRequest, ReauthorizeAccessResponse, ResolveAccessRequest,
-    ResolveAccessResponse, ResolveIssueAccessRequest, ResolveIssueAccessResponse, ResolveKeyRequest,
-    ResolveKeyResponse,
-};
+use ferrite_proto::repo::*;
 
 use super::dispatch::service;
 

@@ -11,7 +11,7 @@ use tonic::Request;
 use super::super::encode;
 use crate::access::{Capacity, Unit, Viewer};
 use crate::error::RepoError;
-use crate::model::{User, lookup_key};
+use crate::model::User;
 use crate::rpc::permit::{Permit, repository_key};
 use crate::state::AppState;
 use crate::store::{IssueRepository, RepositoryKey};
@@ -51,10 +51,7 @@ pub(super) async fn handle(
 async fn named(state: &AppState, account: Account) -> Result<User, RepoError> {
     let found = match account {
         Account::UserId(id) => state.accounts.find_active(UserId(id)).await?,
-        Account::Username(name) => match lookup_key(&name) {
-            Some(key) => state.accounts.find_active_user(&key).await?,
-            None => None,
-        },
+        Account::Username(name) => state.accounts.find_active_user(&name).await?,
     };
     found.ok_or(RepoError::UserNotFound)
 }

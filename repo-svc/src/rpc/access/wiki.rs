@@ -63,8 +63,7 @@ async fn make(state: &AppState, repository: &Repository) -> Result<i64, RepoErro
 
 fn map_status(status: &Status) -> RepoError {
     match (status.code(), reason(status).as_deref()) {
-        (Code::Unavailable | Code::DeadlineExceeded | Code::Cancelled, _)
-        | (Code::FailedPrecondition, Some("STORE_FULL")) => RepoError::StoreUnavailable,
-        (code, _) => RepoError::Storage(format!("{code:?}: {}", status.message())),
+        (Code::FailedPrecondition, Some("STORE_FULL")) => RepoError::StoreUnavailable,
+        _ => RepoError::of_store(status),
     }
 }

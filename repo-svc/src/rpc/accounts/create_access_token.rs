@@ -15,7 +15,7 @@ use tonic::Request;
 use super::super::{encode, lookup};
 use crate::access::Viewer;
 use crate::error::RepoError;
-use crate::model::{Expiry, RepositoryPath, Title, TokenScopes, Violations};
+use crate::model::{RepositoryPath, Title, Violations, parse_expiry, parse_scopes};
 use crate::rpc::permit::Permit;
 use crate::state::AppState;
 use crate::store::{Action, Entry, NewToken, RepositoryName, Target, TokenRow, append};
@@ -58,16 +58,16 @@ async fn check(
     let expire = request.expire_time.as_ref().map(|time| (time.seconds, time.nanos));
     let name = violations.take(Title::parse(&request.name, "name"));
     let is_limited = !request.repositories.is_empty();
-    let scopes = violations.take(TokenScopes::parse(&request.scopes, is_limited, "scopes"));
-    let expiry = violations.take(Expiry::parse(expire, state.clock.now_us(), "expires_at"));
+    let scopes = violations.take(parse_scopes(&request.scopes, is_limited, "scopes"));
+    let expire_us = violations.take(parse_expiry(expire, state.clock.now_us(), "expires_at"));
     let found = violations.take(find(state, &request.repositories, viewer).await?);
-    let (Some(name), Some(scopes), Some(expiry), Some(found)) = (name, scopes, expiry, found) else {
+    let (Some(name), Some(scopes), Some(expire_us), Some(found)) = (name, scopes, expire_us, found) else {
         return Err(violations.into_error());
     };
     let ids = found.iter().map(|row| RepositoryId(row.id)).collect();
     let only = if found.is_empty() { None } else { Some(ids) };
     let names = found.into_iter().map(|row| (row.id, row)).collect();
-    Ok((NewToken { name, scopes: scopes.scopes(), expiry, only }, names))
+    Ok((NewToken { name, scopes, expire_us, only }, names))
 }
 
 /// Finds repositories by path, in the order of `texts`. Missing and hidden ones give the same violation.

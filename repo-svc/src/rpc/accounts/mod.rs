@@ -9,11 +9,7 @@ mod list_access_tokens;
 mod search_users;
 
 use ferrite_proto::repo::account_service_server::AccountService;
-use ferrite_proto::repo::{
-    CreateAccessTokenRequest, CreateAccessTokenResponse, DeleteAccessTokenRequest, DeleteAccessTokenResponse,
-    GetAuthenticatedUserRequest, GetAuthenticatedUserResponse, GetUserRequest, GetUserResponse, GetUsersRequest,
-    GetUsersResponse, ListAccessTokensRequest, ListAccessTokensResponse, SearchUsersRequest, SearchUsersResponse,
-};
+use ferrite_proto::repo::*;
 
 use super::dispatch::service;
 

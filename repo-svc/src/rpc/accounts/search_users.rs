@@ -16,10 +16,9 @@ pub(super) async fn handle(
     request: Request<SearchUsersRequest>,
 ) -> Result<SearchUsersResponse, RepoError> {
     let request = request.into_inner();
-    let text = SearchText::parse_name(&request.query, "q").map_err(|violation| RepoError::Invalid(vec![violation]))?;
+    let text = SearchText::parse_name(&request.query, "q")?;
     let Some(text) = text else { return Ok(SearchUsersResponse::default()) };
     let page = Page::nearest(request.page, request.page_size, MAX_PAGE_SIZE);
     let (rows, total_count) = state.accounts.search(&text, page).await?;
-    let users = rows.into_iter().map(|row| encode::user(row, permit.viewer())).collect();
-    Ok(SearchUsersResponse { users, total_count })
+    Ok(SearchUsersResponse { users: encode::users(rows, permit.viewer()), total_count })
 }

@@ -30,10 +30,9 @@ async fn delete(
 ) -> Result<DeleteStoreResponse, RepoError> {
     // A name that no store can have is that of no store.
     let name = parse_store_name(&request.name, "name").map_err(|_| RepoError::StoreNotFound)?;
-    let (table, now) = (state.stores.table(), state.clock.now_us());
+    let now = state.clock.now_us();
     let mut tx = state.db.begin().await?;
-    table.lock(&mut tx, &name).await?.ok_or(RepoError::StoreNotFound)?;
-    table.delete(&mut tx, &name).await?;
+    state.stores.table().delete(&mut tx, &name).await?;
     change::record(&mut tx, permit, Action::StoreRemove, Target::git_store(&name), &[], now).await?;
     change::commit(tx, key, DeleteStoreResponse {}, now).await
 }

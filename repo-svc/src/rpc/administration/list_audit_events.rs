@@ -7,7 +7,7 @@ use ferrite_proto::repo::{AuditEvent, ListAuditEventsRequest, ListAuditEventsRes
 use tonic::Request;
 
 use crate::error::RepoError;
-use crate::model::Violations;
+use crate::model::{Violations, check_length, refuse_nul};
 use crate::rpc::permit::Permit;
 use crate::state::AppState;
 use crate::store::{AuditFilter, AuditRow};
@@ -48,12 +48,8 @@ fn filter(request: &ListAuditEventsRequest) -> Result<AuditFilter, RepoError> {
 
 /// Parses the text of a filter. Returns `None` for the empty text, which is no filter.
 fn text<'a>(text: &'a str, field: &str) -> Result<Option<&'a str>, FieldViolation> {
-    if text.chars().count() > MAX_FILTER_CHARS {
-        return Err(FieldViolation::new(field, "too_long", format!("must have at most {MAX_FILTER_CHARS} characters")));
-    }
-    if text.contains('\0') {
-        return Err(FieldViolation::new(field, "invalid", "must not hold NUL characters"));
-    }
+    check_length(text, MAX_FILTER_CHARS, field)?;
+    refuse_nul(text, field)?;
     Ok((!text.is_empty()).then_some(text))
 }
 

@@ -30,7 +30,7 @@ async fn set(
     let now = state.clock.now_us();
     let mut tx = state.db.begin().await?;
     let user = lock_user(&mut tx, &name_key).await?.ok_or(RepoError::UserNotFound)?;
-    let email = Email::parse(&request.email, "email").map_err(|violation| RepoError::Invalid(vec![violation]))?;
+    let email = Email::parse(&request.email, "email")?;
     let (is_changed, action) = if request.is_verified {
         (verify_email(&mut tx, user.id(), &email, now).await?, Action::EmailVerify)
     } else {

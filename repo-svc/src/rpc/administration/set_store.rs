@@ -7,7 +7,7 @@ use tonic::Request;
 
 use super::list_stores::encode;
 use crate::error::RepoError;
-use crate::model::{DEFAULT_STORE_WEIGHT, Violations, check_store_weight, parse_store_name};
+use crate::model::{Violations, check_store_weight, parse_store_name};
 use crate::rpc::change;
 use crate::rpc::permit::Permit;
 use crate::state::AppState;
@@ -28,10 +28,7 @@ fn check(request: &SetStoreRequest) -> Result<(StoreName, Option<i32>), RepoErro
     let mut violations = Violations::default();
     let name = violations.take(parse_store_name(&request.name, "name"));
     let weight = violations.take(request.weight.map(|weight| check_store_weight(weight, "weight")).transpose());
-    match (name, weight) {
-        (Some(name), Some(weight)) => Ok((name, weight)),
-        _ => Err(violations.into_error()),
-    }
+    name.zip(weight).ok_or_else(|| violations.into_error())
 }
 
 async fn set(
@@ -43,25 +40,13 @@ async fn set(
     let (name, weight) = check(request)?;
     let (table, now) = (state.stores.table(), state.clock.now_us());
     let mut tx = state.db.begin().await?;
-    let before = table.lock(&mut tx, &name).await?;
-    let change = match before {
-        None => {
-            let weight = weight.unwrap_or(DEFAULT_STORE_WEIGHT);
-            table.add(&mut tx, &name, weight, now).await?;
-            Some((Action::StoreAdd, weight))
-        }
-        Some(before) => {
-            weight.filter(|weight| i64::from(*weight) != before).map(|weight| (Action::StoreUpdate, weight))
-        }
-    };
+    let change = table.set(&mut tx, &name, weight, now).await?;
     if let Some((action, weight)) = change {
-        if action == Action::StoreUpdate {
-            table.set_weight(&mut tx, &name, weight).await?;
-        }
         let details = [("weight", weight.to_string())];
         change::record(&mut tx, permit, action, Target::git_store(&name), &details, now).await?;
     }
     let row = table.find_in(&mut tx, &name).await?.ok_or(RepoError::Interrupted)?;
-    let answer = SetStoreResponse { store: Some(encode(row, &state.stores)), was_added: before.is_none() };
+    let was_added = matches!(change, Some((Action::StoreAdd, _)));
+    let answer = SetStoreResponse { store: Some(encode(row, &state.stores)), was_added };
     change::commit(tx, key, answer, now).await
 }

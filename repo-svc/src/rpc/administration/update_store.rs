@@ -33,7 +33,7 @@ async fn update(
     let mut tx = state.db.begin().await?;
     let before = table.lock(&mut tx, &name).await?.ok_or(RepoError::StoreNotFound)?;
     if let Some(weight) = request.weight {
-        let weight = check_store_weight(weight, "weight").map_err(|violation| RepoError::Invalid(vec![violation]))?;
+        let weight = check_store_weight(weight, "weight")?;
         if i64::from(weight) != before {
             table.set_weight(&mut tx, &name, weight).await?;
             let details = [("weight", weight.to_string())];

@@ -10,7 +10,9 @@ use tonic::Request;
 use super::super::revoke::revoke_cached;
 use super::super::{change, encode};
 use crate::error::RepoError;
-use crate::model::{Email, FullName, Location, Password, Violations, Website, lookup_key};
+use crate::model::{
+    Email, FullName, Password, Violations, changed_fields, lookup_key, parse_location, parse_user_website,
+};
 use crate::rpc::permit::Permit;
 use crate::state::AppState;
 use crate::store::{Action, Target, UserRecord, change_user, lock_administrators, lock_user, token_hashes};
@@ -36,8 +38,8 @@ pub(super) async fn handle(
 struct UserChange {
     email: Option<Email>,
     full_name: Option<FullName>,
-    website: Option<Website>,
-    location: Option<Location>,
+    website: Option<String>,
+    location: Option<String>,
     password: Option<Password>,
     is_active: Option<bool>,
     is_admin: Option<bool>,
@@ -47,18 +49,14 @@ struct UserChange {
 impl UserChange {
     fn check(request: &UpdateUserRequest, password: Option<&Secret>) -> Result<Self, RepoError> {
         let mut violations = Violations::default();
-        let email = request.email.as_ref().map(|text| Email::parse(text, "email"));
-        let full_name = request.full_name.as_ref().map(|text| FullName::parse(text, "full_name"));
-        let website = request.website.as_ref().map(|text| Website::parse(text, Website::MAX_USER_CHARS, "website"));
-        let location = request.location.as_ref().map(|text| Location::parse(text, "location"));
         // Existing clients send an empty password to keep the old one.
         let password = password.filter(|password| !password.expose().is_empty());
         let password = password.map(|password| Password::parse(password, "password"));
         let parsed = (
-            violations.take(email.transpose()),
-            violations.take(full_name.transpose()),
-            violations.take(website.transpose()),
-            violations.take(location.transpose()),
+            violations.take_optional(request.email.as_deref(), "email", Email::parse),
+            violations.take_optional(request.full_name.as_deref(), "full_name", FullName::parse),
+            violations.take_optional(request.website.as_deref(), "website", parse_user_website),
+            violations.take_optional(request.location.as_deref(), "location", parse_location),
             violations.take(password.transpose()),
         );
         let (Some(email), Some(full_name), Some(website), Some(location), Some(password)) = parsed else {
@@ -87,8 +85,8 @@ impl UserChange {
         UserRecord {
             full_name: text(self.full_name.as_ref().map(FullName::as_str), &before.full_name),
             email: text(self.email.as_ref().map(Email::as_str), &before.email),
-            website: text(self.website.as_ref().map(Website::as_str), &before.website),
-            location: text(self.location.as_ref().map(Location::as_str), &before.location),
+            website: text(self.website.as_deref(), &before.website),
+            location: text(self.location.as_deref(), &before.location),
             is_active: self.is_active.unwrap_or(before.is_active),
             is_admin: self.is_admin.unwrap_or(before.is_admin),
             repository_limit: match self.repository_limit {
@@ -101,8 +99,8 @@ impl UserChange {
 }
 
 /// Returns the names of the fields that differ, except the password.
-fn changed_fields(before: &UserRecord, after: &UserRecord) -> Vec<&'static str> {
-    let fields = [
+fn changes(before: &UserRecord, after: &UserRecord) -> Vec<&'static str> {
+    changed_fields([
         ("email", before.email != after.email),
         ("full_name", before.full_name != after.full_name),
         ("website", before.website != after.website),
@@ -110,8 +108,7 @@ fn changed_fields(before: &UserRecord, after: &UserRecord) -> Vec<&'static str> 
         ("is_active", before.is_active != after.is_active),
         ("is_admin", before.is_admin != after.is_admin),
         ("repository_limit", before.repository_limit != after.repository_limit),
-    ];
-    fields.into_iter().filter(|(_, is_changed)| *is_changed).map(|(name, _)| name).collect()
+    ])
 }
 
 /// Returns whether a change of this field revokes the cached identities of the user's tokens.
@@ -139,7 +136,7 @@ async fn update(
     }
     let before = lock_user(&mut tx, &name_key).await?.ok_or(RepoError::UserNotFound)?;
     let after = requested.apply(&before);
-    let mut fields = changed_fields(&before, &after);
+    let mut fields = changes(&before, &after);
     fields.extend(hash.is_some().then_some("password"));
     let mut hashes = Vec::new();
     if !fields.is_empty() {

@@ -3,7 +3,7 @@ use ferrite_proto::repo::{DeleteAvatarRequest, DeleteAvatarResponse};
 use tonic::Request;
 
 use super::super::{change, repeat};
-use super::{Account, CHANGED_FIELD, account};
+use super::{Account, account};
 use crate::error::RepoError;
 use crate::rpc::permit::Permit;
 use crate::state::AppState;
@@ -29,8 +29,7 @@ async fn delete(
     let now = state.clock.now_us();
     let mut tx = state.db.begin().await?;
     if state.avatars.delete(&mut tx, id).await? {
-        let (name, value) = CHANGED_FIELD;
-        change::record(&mut tx, permit, action, target, &[(name, value.to_owned())], now).await?;
+        change::record(&mut tx, permit, action, target, &[("fields", "avatar".to_owned())], now).await?;
     }
     change::commit(tx, key, DeleteAvatarResponse {}, now).await
 }

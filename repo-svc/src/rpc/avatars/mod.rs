@@ -8,38 +8,19 @@ mod set_avatar;
 
 use ferrite_proto::id::UserId;
 use ferrite_proto::repo::avatar_service_server::AvatarService;
-use ferrite_proto::repo::{
-    DeleteAvatarRequest, DeleteAvatarResponse, GetAvatarRequest, GetAvatarResponse, SetAvatarRequest, SetAvatarResponse,
-};
+use ferrite_proto::repo::*;
 
 use super::dispatch::service;
-use crate::access::Capacity;
 use crate::error::RepoError;
-use crate::rpc::permit::{ActsAs, Permit};
+use crate::rpc::permit::Permit;
 use crate::state::AppState;
 use crate::store::{Action, Target};
 
 service!(AvatarService {
     get_avatar(GetAvatarRequest) -> GetAvatarResponse;
-    set_avatar(SetAvatarRequest, capacity) -> SetAvatarResponse;
-    delete_avatar(DeleteAvatarRequest, capacity) -> DeleteAvatarResponse;
+    set_avatar(SetAvatarRequest, owner) -> SetAvatarResponse;
+    delete_avatar(DeleteAvatarRequest, owner) -> DeleteAvatarResponse;
 });
-
-fn capacity(owner: &str) -> Capacity {
-    if owner.is_empty() { Capacity::Own } else { Capacity::Organization }
-}
-
-impl ActsAs for SetAvatarRequest {
-    fn capacity(&self) -> Capacity {
-        capacity(&self.owner)
-    }
-}
-
-impl ActsAs for DeleteAvatarRequest {
-    fn capacity(&self) -> Capacity {
-        capacity(&self.owner)
-    }
-}
 
 /// The account that a change of a picture is about, and the change's entry in the audit log.
 struct Account {
@@ -47,9 +28,6 @@ struct Account {
     action: Action,
     target: Target,
 }
-
-/// Details of a change of a picture, in the audit log.
-const CHANGED_FIELD: (&str, &str) = ("fields", "avatar");
 
 /// Returns the account of a request: the organization `owner`, or the caller.
 async fn account(state: &AppState, permit: &Permit, owner: &str) -> Result<Account, RepoError> {

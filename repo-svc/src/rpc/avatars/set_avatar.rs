@@ -3,7 +3,7 @@ use ferrite_proto::repo::{SetAvatarRequest, SetAvatarResponse};
 use tonic::Request;
 
 use super::super::{change, repeat};
-use super::{Account, CHANGED_FIELD, account};
+use super::{Account, account};
 use crate::error::RepoError;
 use crate::model::Avatar;
 use crate::rpc::permit::Permit;
@@ -27,12 +27,11 @@ async fn set(
     key: Option<&IdempotencyKey>,
 ) -> Result<SetAvatarResponse, RepoError> {
     let Account { id, action, target } = account(state, permit, &request.owner).await?;
-    let avatar = Avatar::parse(request.content).map_err(|violation| RepoError::Invalid(vec![violation]))?;
+    let avatar = Avatar::parse(request.content)?;
     let now = state.clock.now_us();
     let mut tx = state.db.begin().await?;
     if state.avatars.set(&mut tx, id, avatar, now).await? {
-        let (name, value) = CHANGED_FIELD;
-        change::record(&mut tx, permit, action, target, &[(name, value.to_owned())], now).await?;
+        change::record(&mut tx, permit, action, target, &[("fields", "avatar".to_owned())], now).await?;
     }
     change::commit(tx, key, SetAvatarResponse {}, now).await
 }

@@ -7,10 +7,7 @@ mod remove_collaborator;
 mod set_collaborator;
 
 use ferrite_proto::repo::collaborator_service_server::CollaboratorService;
-use ferrite_proto::repo::{
-    GetCollaboratorRequest, GetCollaboratorResponse, ListCollaboratorsRequest, ListCollaboratorsResponse,
-    RemoveCollaboratorRequest, RemoveCollaboratorResponse, SetCollaboratorRequest, SetCollaboratorResponse,
-};
+use ferrite_proto::repo::*;
 
 use super::dispatch::service;
 

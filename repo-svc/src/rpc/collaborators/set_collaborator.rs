@@ -14,16 +14,10 @@ use crate::error::RepoError;
 use crate::model::{User, Violations, parse_level};
 use crate::rpc::permit::Permit;
 use crate::state::AppState;
-use crate::store::{Action, Target};
+use crate::store::{Action, Target, or_missing};
 
 /// Level of a new collaborator if the request names none.
 const DEFAULT_PERMISSION: Permission = Permission::Write;
-
-/// The checked fields of a request. Without a permission, a collaborator keeps its level.
-struct CheckedRequest {
-    user: User,
-    permission: Option<Permission>,
-}
 
 pub(super) async fn handle(
     state: &AppState,
@@ -35,23 +29,24 @@ pub(super) async fn handle(
     repeat::once(&state.db, key.as_ref(), access, set(state, request.into_inner(), &permit, key.as_ref())).await
 }
 
-impl CheckedRequest {
-    async fn check(state: &AppState, owner: UserId, request: &SetCollaboratorRequest) -> Result<Self, RepoError> {
-        let refuse = |code, message: &str| Err(FieldViolation::new(USER_FIELD, code, message));
-        let user = match lookup::account(state, &request.username).await {
-            Err(RepoError::UserNotFound) => refuse("unknown", "does not exist"),
-            Err(error) => return Err(error),
-            Ok(account) if account.id == owner => refuse("invalid", "is the owner"),
-            Ok(account) if account.is_organization => refuse("invalid", "must not be an organization"),
-            Ok(account) => Ok(account),
-        };
-        let permission = request.permission.as_deref().map(|word| parse_level(word, "permission")).transpose();
-        let mut violations = Violations::default();
-        match (violations.take(user), violations.take(permission)) {
-            (Some(user), Some(permission)) => Ok(Self { user, permission }),
-            _ => Err(violations.into_error()),
-        }
-    }
+/// Checks a request. Without a permission, a collaborator keeps its level.
+async fn check(
+    state: &AppState,
+    owner: UserId,
+    request: &SetCollaboratorRequest,
+) -> Result<(User, Option<Permission>), RepoError> {
+    let refuse = |code, message: &str| Err(FieldViolation::new(USER_FIELD, code, message));
+    let user = match lookup::account(state, &request.username).await {
+        Err(RepoError::UserNotFound) => refuse("unknown", "does not exist"),
+        Err(error) => return Err(error),
+        Ok(account) if account.id == owner => refuse("invalid", "is the owner"),
+        Ok(account) if account.is_organization => refuse("invalid", "must not be an organization"),
+        Ok(account) => Ok(account),
+    };
+    let mut violations = Violations::default();
+    let user = violations.take(user);
+    let permission = violations.take_optional(request.permission.as_deref(), "permission", parse_level);
+    user.zip(permission).ok_or_else(|| violations.into_error())
 }
 
 async fn set(
@@ -61,8 +56,7 @@ async fn set(
     key: Option<&IdempotencyKey>,
 ) -> Result<SetCollaboratorResponse, RepoError> {
     let repository = permit.repository(&state.repositories, request.repository.take()).await?;
-    let CheckedRequest { user, permission } =
-        CheckedRequest::check(state, UserId(repository.owner_id), &request).await?;
+    let (user, permission) = check(state, UserId(repository.owner_id), &request).await?;
     let now = state.clock.now_us();
     let mut tx = state.db.begin().await?;
     state.repositories.lock(&mut tx, repository.id()).await?.ok_or(AuthError::RepositoryNotFound)?;
@@ -72,10 +66,7 @@ async fn set(
     require_at_most(permit.level(&repository), [current, permission])?;
     if permission != current {
         let stored = state.collaborators.set(&mut tx, repository.id(), user.id, permission, now).await;
-        stored.map_err(|error| match error {
-            error if error.is_foreign_key() => RepoError::field(USER_FIELD, "unknown", "does not exist"),
-            error => error.into(),
-        })?;
+        stored.map_err(or_missing(RepoError::field(USER_FIELD, "unknown", "does not exist")))?;
         let details = [("user", user.username), ("permission", permission.to_string())];
         change::record(&mut tx, permit, Action::CollaboratorSet, Target::repository(&repository), &details, now)
             .await?;

@@ -5,7 +5,7 @@ use tonic::Request;
 
 use super::super::{change, encode, repeat};
 use crate::error::RepoError;
-use crate::model::{SshKey, Title, Violations};
+use crate::model::parse_titled_key;
 use crate::rpc::permit::Permit;
 use crate::state::AppState;
 use crate::store::{Action, Target};
@@ -20,13 +20,6 @@ pub(super) async fn handle(
     repeat::once(&state.db, key.as_ref(), access, create(state, request.into_inner(), &permit, key.as_ref())).await
 }
 
-fn check(request: &CreateDeployKeyRequest) -> Result<(Title, SshKey), RepoError> {
-    let mut violations = Violations::default();
-    let title = violations.take(Title::parse(&request.title, "title"));
-    let key = violations.take(SshKey::parse(&request.key, "key"));
-    title.zip(key).ok_or_else(|| violations.into_error())
-}
-
 async fn create(
     state: &AppState,
     mut request: CreateDeployKeyRequest,
@@ -34,7 +27,7 @@ async fn create(
     key: Option<&IdempotencyKey>,
 ) -> Result<CreateDeployKeyResponse, RepoError> {
     let repository = permit.repository(&state.repositories, request.repository.take()).await?;
-    let (title, ssh_key) = check(&request)?;
+    let (title, ssh_key) = parse_titled_key(&request.title, &request.key)?;
     state.creation_limit.count(permit.identity()?).await?;
     let now = state.clock.now_us();
     let mut tx = state.db.begin().await?;

@@ -6,10 +6,7 @@ mod get_deploy_key;
 mod list_deploy_keys;
 
 use ferrite_proto::repo::deploy_key_service_server::DeployKeyService;
-use ferrite_proto::repo::{
-    CreateDeployKeyRequest, CreateDeployKeyResponse, DeleteDeployKeyRequest, DeleteDeployKeyResponse,
-    GetDeployKeyRequest, GetDeployKeyResponse, ListDeployKeysRequest, ListDeployKeysResponse,
-};
+use ferrite_proto::repo::*;
 
 use super::dispatch::service;
 

@@ -13,6 +13,6 @@ use super::dispatch::service;
 service!(PublicKeyService {
     list_public_keys(ListPublicKeysRequest) -> ListPublicKeysResponse;
     get_public_key(GetPublicKeyRequest) -> GetPublicKeyResponse;
-    create_public_key(CreatePublicKeyRequest, capacity) -> CreatePublicKeyResponse;
+    create_public_key(CreatePublicKeyRequest, as_administrator) -> CreatePublicKeyResponse;
     delete_public_key(DeletePublicKeyRequest) -> DeletePublicKeyResponse;
 });

@@ -3,8 +3,9 @@ use ferrite_proto::repo::{self, MigrationPhase};
 
 use crate::store::{Migration, Phase, Progress};
 
-/// Encodes a migration with how far it is, which the store may know better than the row.
-pub(super) fn migration(row: Migration, progress: Progress) -> repo::Migration {
+/// Encodes a migration with how far it is: as its store says now, if it does, or else as the row has it.
+pub(super) fn migration(row: Migration, live: Option<Progress>) -> repo::Migration {
+    let progress = live.unwrap_or(row.progress());
     let phase = match progress.phase {
         Phase::Queued => MigrationPhase::Queued,
         Phase::Fetching => MigrationPhase::Fetching,

@@ -8,7 +8,8 @@ use ferrite_proto::id::RepositoryId;
 
 use super::super::encode;
 use crate::access::Viewer;
-use crate::store::{Action, Entry, Migration, MigrationStore, QuotaStore, RepositoryStore, SizeChange, Target, append};
+use crate::state::AppState;
+use crate::store::{Action, Entry, Migration, RepositoryStore, SizeChange, Target, append};
 
 /// Subscribers to new repositories.
 const SUBSCRIBERS: &[&str] = &["hook-svc"];
@@ -18,14 +19,13 @@ const REMOVED: &str = "the repository was removed";
 /// Applies the end of a migration. One that was given up meanwhile stays so: the sweeper deletes what the store has of it. So is one whose
 /// repository does not fit into the quota of its owner. Returns the change of the bytes that the owner uses.
 pub(in crate::rpc) async fn apply(
-    repositories: &RepositoryStore,
-    migrations: &MigrationStore,
-    quotas: &QuotaStore,
+    state: &AppState,
     tx: &mut Tx,
     id: RepositoryId,
     end: &MigrationEnded,
     now_us: i64,
 ) -> Result<Option<SizeChange>, DbError> {
+    let AppState { repositories, migrations, quotas, .. } = state;
     let Some(migration) = migrations.lock(tx, id).await? else { return Ok(None) };
     if !end.error.is_empty() {
         repositories.delete_unfinished_in(tx, id).await?;

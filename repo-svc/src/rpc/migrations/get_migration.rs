@@ -33,15 +33,14 @@ pub(super) async fn handle(
     let wait = u64::try_from(wait_seconds).unwrap_or(0).min(MAX_WAIT_SECONDS);
     let migration = awaited(state, &permit, migration_id, Duration::from_secs(wait)).await?;
     if !migration.is_finished() {
-        let progress = live_progress(state, &migration).await.unwrap_or(migration.progress());
-        return Ok(GetMigrationResponse { migration: Some(encode::migration(migration, progress)), repository: None });
+        let live = live_progress(state, &migration).await;
+        return Ok(GetMigrationResponse { migration: Some(encode::migration(migration, live)), repository: None });
     }
-    let progress = migration.progress();
-    let repository = match progress.phase {
+    let repository = match migration.progress().phase {
         Phase::Done => repository(state, &permit, &migration).await?,
         _ => None,
     };
-    Ok(GetMigrationResponse { migration: Some(encode::migration(migration, progress)), repository })
+    Ok(GetMigrationResponse { migration: Some(encode::migration(migration, None)), repository })
 }
 
 /// Returns a migration when it has ended, or when `wait` is over.

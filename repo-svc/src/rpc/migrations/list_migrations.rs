@@ -19,9 +19,6 @@ pub(super) async fn handle(
     let token = permit.identity()?.token_id;
     let only = permit.viewer().only_repositories().map(|repositories| (repositories, token));
     let (rows, total_count) = state.migrations.list(permit.user()?, only, page).await?;
-    let encode = |row: crate::store::Migration| {
-        let progress = row.progress();
-        encode::migration(row, progress)
-    };
-    Ok(ListMigrationsResponse { migrations: rows.into_iter().map(encode).collect(), total_count })
+    let migrations = rows.into_iter().map(|row| encode::migration(row, None)).collect();
+    Ok(ListMigrationsResponse { migrations, total_count })
 }

@@ -8,10 +8,11 @@ use ferrite_proto::id::UserId;
 use ferrite_proto::repo::{MigrateRepositoryRequest, MigrateRepositoryResponse};
 use tonic::Request;
 
-use super::start::{CheckedMigration, Owner, start};
+use super::super::lookup::Owner;
+use super::start::{CheckedMigration, start};
 use crate::config::Config;
 use crate::error::RepoError;
-use crate::model::{CloneAddress, Description, RepoName, Violations, lookup_key, mirror_interval};
+use crate::model::{CloneAddress, Description, RepoName, Violations, mirror_interval};
 use crate::rpc::permit::Permit;
 use crate::rpc::repeat;
 use crate::state::AppState;
@@ -82,9 +83,8 @@ fn check(request: &MigrateRepositoryRequest, config: &Config, creator: UserId) -
 /// Returns the account that is to own the repository: the caller, an organization of the caller, or any for an administrator of the
 /// site.
 async fn find_owner(state: &AppState, permit: &Permit, uid: UserId) -> Result<Owner, RepoError> {
-    let caller = permit.identity()?;
-    if uid.0 == caller.user_id {
-        return Ok(Owner { id: uid, name: caller.username.clone() });
+    if uid == permit.user()? {
+        return Ok(Owner::caller(permit)?);
     }
     let found = state.accounts.find_active(uid).await?;
     let found = found.ok_or_else(|| RepoError::field("uid", "unknown", "is no account"))?;
@@ -92,13 +92,10 @@ async fn find_owner(state: &AppState, permit: &Permit, uid: UserId) -> Result<Ow
         if !found.is_organization {
             return Err(AuthError::AdminRequired.into());
         }
-        let organization = match lookup_key(&found.username) {
-            Some(key) => state.organizations.find(&key, permit.viewer().user()).await?,
-            None => None,
-        };
+        let organization = state.organizations.find(&found.username, permit.viewer().user()).await?;
         if organization.is_none_or(|organization| organization.role() != OrganizationRole::Owner) {
             return Err(RepoError::OrganizationOwnerRequired);
         }
     }
-    Ok(Owner { id: found.id, name: found.username })
+    Ok(found.into())
 }

@@ -11,10 +11,7 @@ mod migrate_repository;
 mod start;
 
 use ferrite_proto::repo::migration_service_server::MigrationService;
-use ferrite_proto::repo::{
-    GetMigrationRequest, GetMigrationResponse, GetStorageQuotaRequest, GetStorageQuotaResponse, ListMigrationsRequest,
-    ListMigrationsResponse, MigrateRepositoryRequest, MigrateRepositoryResponse,
-};
+use ferrite_proto::repo::*;
 
 use super::dispatch::service;
 

@@ -10,30 +10,24 @@ use ferrite_proto::events::MigrationEnded;
 use ferrite_proto::git::migration_service_client::MigrationServiceClient;
 use ferrite_proto::git::storage_service_client::StorageServiceClient;
 use ferrite_proto::git::{DeleteRepositoryRequest, StartMigrationRequest};
-use ferrite_proto::id::{RepositoryId, UserId};
+use ferrite_proto::id::RepositoryId;
 use ferrite_proto::repo::MigrateRepositoryResponse;
 use tokio::time::Instant;
 use tonic::{Code, Status};
 
 use super::super::change;
+use super::super::lookup::Owner;
 use super::encode;
 use crate::error::RepoError;
 use crate::model::CloneAddress;
 use crate::rpc::permit::Permit;
 use crate::state::AppState;
-use crate::store::{Migration, NewMigration, NewRepository};
+use crate::store::{Migration, NewMigration, NewRepository, take_wiki_id};
 
 /// Time for which the store is asked to start a migration: shorter than the deadline of the caller.
 const START_TIMEOUT: Duration = Duration::from_secs(15);
 const START_RETRY_PAUSE: Duration = Duration::from_millis(500);
 const NOT_STARTED: &str = "the git store could not be reached";
-
-/// The account that will own the repository.
-#[derive(Clone, Debug)]
-pub(super) struct Owner {
-    pub(super) id: UserId,
-    pub(super) name: String,
-}
 
 /// The checked fields of a request.
 pub(super) struct CheckedMigration {
@@ -44,13 +38,6 @@ pub(super) struct CheckedMigration {
     pub(super) includes_wiki: bool,
 }
 
-/// A migration that is in the database, and perhaps on the store.
-struct Registered {
-    migration: Migration,
-    epoch: i64,
-    answer: MigrateRepositoryResponse,
-}
-
 /// Registers a repository and its migration, and starts the migration on the store. Nothing stays of one that is refused.
 pub(super) async fn start(
     state: Arc<AppState>,
@@ -59,37 +46,36 @@ pub(super) async fn start(
     checked: CheckedMigration,
     key: Option<IdempotencyKey>,
 ) -> Result<MigrateRepositoryResponse, RepoError> {
-    let registered = register(&state, &permit, &owner, &checked, key.as_ref()).await?;
-    let migration = &registered.migration;
-    match start_on_store(&state, migration, registered.epoch, &checked).await {
+    let (migration, epoch, answer) = register(&state, &permit, &owner, &checked, key.as_ref()).await?;
+    match start_on_store(&state, &migration, epoch, &checked).await {
         Ok(()) => {
             let (id, repo_id) = (migration.id, migration.repository_id());
             tracing::info!(repo.id = %repo_id, user.id = migration.user_id().0, "migration {id} started");
-            Ok(registered.answer)
+            Ok(answer)
         }
         Err(status) => {
-            abandon(&state, migration, is_refusal(&status), key.as_ref()).await;
+            abandon(&state, &migration, is_refusal(&status), key.as_ref()).await;
             Err(map_status(status))
         }
     }
 }
 
+/// Registers a repository and its migration. Returns the migration, the epoch of the repository, and the response.
 async fn register(
     state: &AppState,
     permit: &Permit,
     owner: &Owner,
     checked: &CheckedMigration,
     key: Option<&IdempotencyKey>,
-) -> Result<Registered, RepoError> {
+) -> Result<(Migration, i64, MigrateRepositoryResponse), RepoError> {
     let now = state.clock.now_us();
     let mut tx = state.db.begin().await?;
     let limits = state.quotas.site();
     let inserted = state.repositories.insert_in(&mut tx, owner.id, &checked.new, limits, now).await?;
     let Some((repository, epoch)) = inserted else {
-        let (owner, name) = (owner.name.clone(), checked.new.name.as_str().to_owned());
-        return Err(RepoError::RepositoryExists { owner, name });
+        return Err(RepoError::repository_exists(&owner.name, checked.new.name.as_str()));
     };
-    let wiki_id = if checked.includes_wiki { state.migrations.take_wiki_id(&mut tx).await? } else { 0 };
+    let wiki_id = if checked.includes_wiki { take_wiki_id(&mut tx).await? } else { 0 };
     let new = NewMigration {
         repository,
         owner_name: &owner.name,
@@ -100,10 +86,10 @@ async fn register(
     };
     state.migrations.insert(&mut tx, &new, now).await?;
     let migration = state.migrations.lock(&mut tx, repository).await?.ok_or(RepoError::Interrupted)?;
-    let encoded = encode::migration(migration.clone(), migration.progress());
+    let encoded = encode::migration(migration.clone(), None);
     let answer = MigrateRepositoryResponse { migration: Some(encoded) };
     let answer = change::commit(tx, key, answer, now).await?;
-    Ok(Registered { migration, epoch, answer })
+    Ok((migration, epoch, answer))
 }
 
 /// Has the store note the migration. Asks again while the store cannot be reached: only this process has the credentials.
@@ -210,6 +196,6 @@ fn map_status(status: Status) -> RepoError {
             RepoError::Refused(Box::new(status))
         }
         _ if is_temporary(&status) => RepoError::StoreUnavailable,
-        (code, _) => RepoError::Storage(format!("{code:?}: {}", status.message())),
+        _ => RepoError::of_store(&status),
     }
 }

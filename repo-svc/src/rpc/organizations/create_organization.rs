@@ -1,22 +1,14 @@
-use ferrite_kit::auth::AuthError;
 use ferrite_kit::idempotency::{IdempotencyKey, once};
-use ferrite_proto::id::UserId;
 use ferrite_proto::repo::{CreateOrganizationRequest, CreateOrganizationResponse};
 use tonic::Request;
 
-use super::super::{change, encode, lookup};
-use crate::access::Capacity;
+use super::super::lookup::Owner;
+use super::super::{change, encode};
 use crate::error::RepoError;
 use crate::model::CheckedOrganization;
-use crate::rpc::permit::{ActsAs, Permit};
+use crate::rpc::permit::Permit;
 use crate::state::AppState;
 use crate::store::{Action, Target};
-
-impl ActsAs for CreateOrganizationRequest {
-    fn capacity(&self) -> Capacity {
-        if self.as_administrator { Capacity::Administrator } else { Capacity::Own }
-    }
-}
 
 pub(super) async fn handle(
     state: &AppState,
@@ -33,26 +25,13 @@ async fn create(
     permit: &Permit,
     key: Option<&IdempotencyKey>,
 ) -> Result<CreateOrganizationResponse, RepoError> {
-    let (owner, owner_name) = owner(state, permit, &request.owner).await?;
+    let owner = Owner::user(state, permit, &request.owner).await?;
     let new = CheckedOrganization::check(request)?;
     state.creation_limit.count(permit.identity()?).await?;
     let now = state.clock.now_us();
     let mut tx = state.db.begin().await?;
-    let made = state.organizations.insert(&mut tx, &new, owner, permit.viewer().user(), now).await?;
+    let made = state.organizations.insert(&mut tx, &new, owner.id, permit.viewer().user(), now).await?;
     let target = Target::organization(made.id(), &made.name);
-    change::record(&mut tx, permit, Action::OrganizationCreate, target, &[("owner", owner_name)], now).await?;
+    change::record(&mut tx, permit, Action::OrganizationCreate, target, &[("owner", owner.name)], now).await?;
     change::commit(tx, key, CreateOrganizationResponse { organization: Some(encode::organization(made)) }, now).await
-}
-
-/// Returns the first owner. Only administrators of the site create organizations for other users.
-async fn owner(state: &AppState, permit: &Permit, name: &str) -> Result<(UserId, String), RepoError> {
-    let caller = permit.identity()?;
-    if name.is_empty() || name.eq_ignore_ascii_case(&caller.username) {
-        return Ok((UserId(caller.user_id), caller.username.clone()));
-    }
-    if permit.capacity() != Capacity::Administrator {
-        return Err(AuthError::AdminRequired.into());
-    }
-    let user = lookup::user(state, name).await?;
-    Ok((user.id, user.username))
 }

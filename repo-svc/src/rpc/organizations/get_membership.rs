@@ -4,7 +4,6 @@ use tonic::Request;
 use super::super::{encode, lookup};
 use super::visibility::sees_all;
 use crate::error::RepoError;
-use crate::model::lookup_key;
 use crate::rpc::permit::Permit;
 use crate::state::AppState;
 
@@ -16,8 +15,7 @@ pub(super) async fn handle(
 ) -> Result<GetMembershipResponse, RepoError> {
     let (request, viewer) = (request.get_ref(), permit.viewer());
     let organization = lookup::organization(state, &request.organization, viewer).await?;
-    let key = lookup_key(&request.username).ok_or(RepoError::MemberNotFound)?;
-    let user = state.accounts.find(&key).await?.ok_or(RepoError::MemberNotFound)?;
+    let user = state.accounts.find(&request.username).await?.ok_or(RepoError::MemberNotFound)?;
     let membership = state.organizations.membership(organization.id(), user.id).await?;
     let membership = membership
         .filter(|membership| membership.is_public || sees_all(viewer, &organization))

@@ -15,20 +15,14 @@ mod update_organization;
 mod visibility;
 
 use ferrite_proto::repo::organization_service_server::OrganizationService;
-use ferrite_proto::repo::{
-    CreateOrganizationRequest, CreateOrganizationResponse, DeleteOrganizationRequest, DeleteOrganizationResponse,
-    GetMembershipRequest, GetMembershipResponse, GetOrganizationRequest, GetOrganizationResponse, ListMembersRequest,
-    ListMembersResponse, ListOrganizationsRequest, ListOrganizationsResponse, RemoveMemberRequest,
-    RemoveMemberResponse, SetMembershipRequest, SetMembershipResponse, SetMembershipVisibilityRequest,
-    SetMembershipVisibilityResponse, UpdateOrganizationRequest, UpdateOrganizationResponse,
-};
+use ferrite_proto::repo::*;
 
 use super::dispatch::service;
 
 service!(OrganizationService {
     list_organizations(ListOrganizationsRequest) -> ListOrganizationsResponse;
     get_organization(GetOrganizationRequest) -> GetOrganizationResponse;
-    create_organization(CreateOrganizationRequest, capacity) -> CreateOrganizationResponse;
+    create_organization(CreateOrganizationRequest, as_administrator) -> CreateOrganizationResponse;
     update_organization(UpdateOrganizationRequest) -> UpdateOrganizationResponse;
     delete_organization(DeleteOrganizationRequest) -> DeleteOrganizationResponse;
     list_members(ListMembersRequest) -> ListMembersResponse;

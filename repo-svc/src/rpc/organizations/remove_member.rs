@@ -3,11 +3,11 @@ use ferrite_proto::repo::{RemoveMemberRequest, RemoveMemberResponse};
 use tonic::Request;
 
 use super::super::{change, repeat};
+use crate::access::RequiredRole;
 use crate::error::RepoError;
-use crate::model::lookup_key;
 use crate::rpc::permit::Permit;
 use crate::state::AppState;
-use crate::store::{Action, Organization, OrganizationRole, Target};
+use crate::store::{Action, Target};
 
 pub(super) async fn handle(
     state: &AppState,
@@ -18,20 +18,13 @@ pub(super) async fn handle(
     let RemoveMemberRequest { organization, username } = request.get_ref().clone();
     let access = async {
         // After a member has left, there is no role of its own to check.
-        match username.eq_ignore_ascii_case(&permit.identity()?.username) {
-            true => Ok(()),
-            false => require_owner(&permit, &permit.organization(&state.organizations, &organization).await?),
+        if username.eq_ignore_ascii_case(&permit.identity()?.username) {
+            return Ok(());
         }
+        let organization = permit.organization(&state.organizations, &organization).await?;
+        permit.require_role(RequiredRole::Owner, organization.role())
     };
     repeat::once(&state.db, key.as_ref(), access, remove(state, &request.into_inner(), &permit, key.as_ref())).await
-}
-
-/// Checks that the caller may remove others.
-fn require_owner(permit: &Permit, organization: &Organization) -> Result<(), RepoError> {
-    match organization.role() == OrganizationRole::Owner || permit.viewer().is_site_administrator() {
-        true => Ok(()),
-        false => Err(RepoError::OrganizationOwnerRequired),
-    }
 }
 
 async fn remove(
@@ -42,10 +35,9 @@ async fn remove(
 ) -> Result<RemoveMemberResponse, RepoError> {
     let organization = permit.organization(&state.organizations, &request.organization).await?;
     if !request.username.eq_ignore_ascii_case(&permit.identity()?.username) {
-        require_owner(permit, &organization)?;
+        permit.require_role(RequiredRole::Owner, organization.role())?;
     }
-    let name = lookup_key(&request.username).ok_or(RepoError::MemberNotFound)?;
-    let user = state.accounts.find(&name).await?.ok_or(RepoError::MemberNotFound)?;
+    let user = state.accounts.find(&request.username).await?.ok_or(RepoError::MemberNotFound)?;
     let now = state.clock.now_us();
     let mut tx = state.db.begin().await?;
     state.organizations.lock(&mut tx, organization.id()).await?;

@@ -3,7 +3,7 @@ use ferrite_proto::repo::{AddEmailsRequest, AddEmailsResponse};
 use tonic::Request;
 
 use super::super::{change, encode};
-use super::limits::MAX_EMAILS_PER_REQUEST;
+use super::MAX_EMAILS_PER_REQUEST;
 use crate::error::RepoError;
 use crate::model::{Email, Violations};
 use crate::rpc::permit::Permit;

@@ -2,7 +2,7 @@ use ferrite_proto::repo::{DeleteEmailsRequest, DeleteEmailsResponse};
 use tonic::Request;
 
 use super::super::change;
-use super::limits::MAX_EMAILS_PER_REQUEST;
+use super::MAX_EMAILS_PER_REQUEST;
 use crate::error::RepoError;
 use crate::model::Email;
 use crate::rpc::permit::Permit;

@@ -1,13 +1,10 @@
-use ferrite_kit::page::Page;
 use ferrite_proto::repo::{ListEmailsRequest, ListEmailsResponse};
 use tonic::Request;
 
-use super::super::encode;
+use super::super::{encode, lists};
 use crate::error::RepoError;
 use crate::rpc::permit::Permit;
 use crate::state::AppState;
-
-const MAX_PAGE_SIZE: i32 = 1_000;
 
 pub(super) async fn handle(
     state: &AppState,
@@ -15,7 +12,7 @@ pub(super) async fn handle(
     request: Request<ListEmailsRequest>,
 ) -> Result<ListEmailsResponse, RepoError> {
     let request = request.into_inner();
-    let page = Page::nearest(request.page, request.page_size, MAX_PAGE_SIZE);
+    let page = lists::page(request.page, request.page_size);
     let (rows, total_count) = state.profiles.emails(permit.user()?, page).await?;
     Ok(ListEmailsResponse { emails: rows.into_iter().map(encode::email).collect(), total_count })
 }

@@ -3,7 +3,7 @@ use ferrite_proto::repo::{ListFollowersRequest, ListFollowersResponse};
 use tonic::Request;
 
 use super::super::{encode, lookup};
-use super::limits::MAX_FOLLOWS_PAGE_SIZE;
+use super::MAX_FOLLOWS_PAGE_SIZE;
 use crate::error::RepoError;
 use crate::rpc::permit::Permit;
 use crate::state::AppState;
@@ -18,8 +18,5 @@ pub(super) async fn handle(
     let user = lookup::user_or_caller(state, &permit, &request.username).await?;
     let page = Page::nearest(request.page, request.page_size, MAX_FOLLOWS_PAGE_SIZE);
     let (rows, total_count) = state.profiles.follows(user, FollowDirection::Followers, page).await?;
-    Ok(ListFollowersResponse {
-        users: rows.into_iter().map(|row| encode::user(row, permit.viewer())).collect(),
-        total_count,
-    })
+    Ok(ListFollowersResponse { users: encode::users(rows, permit.viewer()), total_count })
 }

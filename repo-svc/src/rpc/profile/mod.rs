@@ -4,7 +4,6 @@ mod add_emails;
 mod delete_emails;
 mod follow_user;
 mod is_following;
-mod limits;
 mod list_emails;
 mod list_followers;
 mod list_following;
@@ -25,3 +24,8 @@ service!(ProfileService {
     follow_user(FollowUserRequest) -> FollowUserResponse;
     unfollow_user(UnfollowUserRequest) -> UnfollowUserResponse;
 });
+
+/// Limit for the users on a page of followers or followed users.
+const MAX_FOLLOWS_PAGE_SIZE: i32 = 40;
+/// Limit for the e-mail addresses in one request.
+const MAX_EMAILS_PER_REQUEST: usize = 100;

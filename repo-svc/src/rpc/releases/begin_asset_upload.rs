@@ -6,7 +6,7 @@ use ferrite_proto::repo::{BeginAssetUploadRequest, BeginAssetUploadResponse, Byt
 use tonic::Request;
 
 use crate::error::RepoError;
-use crate::model::{AssetName, Violations};
+use crate::model::AssetName;
 use crate::rpc::encode;
 use crate::rpc::permit::Permit;
 use crate::state::AppState;
@@ -19,8 +19,7 @@ pub(super) async fn handle(
 ) -> Result<BeginAssetUploadResponse, RepoError> {
     let is_repeated = is_repeated(state, &request).await?;
     let request = request.into_inner();
-    let mut violations = Violations::default();
-    let Some(name) = violations.take(AssetName::parse(&request.name)) else { return Err(violations.into_error()) };
+    let name = AssetName::parse(&request.name)?;
     let repository = RepositoryId(request.repository_id);
     // The user may write to the repository, so drafts are no secret.
     let release = state.releases.find(repository, &ReleaseKey::Id(request.release_id)).await?;

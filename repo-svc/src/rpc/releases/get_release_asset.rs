@@ -24,6 +24,6 @@ pub(super) async fn handle(
         (ReleaseKey::Tag(request.tag_name), AssetKey::Name(request.name))
     };
     let release = lookup::release(state, &permit, &repository, &release).await?;
-    let asset = lookup::asset(state, &release, &asset).await?;
+    let asset = state.releases.find_asset(&release, &asset).await?.ok_or(RepoError::AssetNotFound)?;
     Ok(GetReleaseAssetResponse { asset: Some(encode::asset(asset, &release)) })
 }

@@ -5,7 +5,7 @@ use ferrite_proto::Permission;
 use crate::error::RepoError;
 use crate::rpc::permit::Permit;
 use crate::state::AppState;
-use crate::store::{Asset, AssetKey, Release, ReleaseKey, Repository};
+use crate::store::{Release, ReleaseKey, Repository};
 
 /// Returns whether the caller may see drafts of a repository.
 pub(super) fn sees_drafts(permit: &Permit, repository: &Repository) -> bool {
@@ -24,12 +24,4 @@ pub(super) async fn release(
 ) -> Result<Release, RepoError> {
     let found = state.releases.find(repository.id(), key).await?;
     found.filter(|release| !release.is_draft || sees_drafts(permit, repository)).ok_or(RepoError::ReleaseNotFound)
-}
-
-/// Returns a file of a release.
-///
-/// # Errors
-/// [`RepoError::AssetNotFound`], or those of the database.
-pub(super) async fn asset(state: &AppState, release: &Release, key: &AssetKey) -> Result<Asset, RepoError> {
-    state.releases.find_asset(release, key).await?.ok_or(RepoError::AssetNotFound)
 }

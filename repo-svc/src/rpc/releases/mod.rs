@@ -19,14 +19,7 @@ mod update_release;
 mod update_release_asset;
 
 use ferrite_proto::repo::release_service_server::ReleaseService;
-use ferrite_proto::repo::{
-    BeginAssetUploadRequest, BeginAssetUploadResponse, CountDownloadsRequest, CountDownloadsResponse,
-    CreateReleaseAssetRequest, CreateReleaseAssetResponse, CreateReleaseRequest, CreateReleaseResponse,
-    DeleteReleaseAssetRequest, DeleteReleaseAssetResponse, DeleteReleaseRequest, DeleteReleaseResponse,
-    GetReleaseAssetRequest, GetReleaseAssetResponse, GetReleaseRequest, GetReleaseResponse, ListReleaseAssetsRequest,
-    ListReleaseAssetsResponse, ListReleasesRequest, ListReleasesResponse, UpdateReleaseAssetRequest,
-    UpdateReleaseAssetResponse, UpdateReleaseRequest, UpdateReleaseResponse,
-};
+use ferrite_proto::repo::*;
 
 use super::dispatch::service;
 

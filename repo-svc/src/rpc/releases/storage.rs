@@ -39,8 +39,7 @@ fn map_status(status: Status) -> RepoError {
     match (status.code(), reason(&status).as_deref()) {
         (Code::InvalidArgument | Code::Aborted | Code::NotFound, Some(_))
         | (Code::FailedPrecondition, Some("STORE_FULL" | "MIRROR_READ_ONLY")) => RepoError::Refused(Box::new(status)),
-        (Code::Unavailable | Code::DeadlineExceeded | Code::Cancelled, _) => RepoError::StoreUnavailable,
-        (code, _) => RepoError::Storage(format!("{code:?}: {}", status.message())),
+        _ => RepoError::of_store(&status),
     }
 }
 

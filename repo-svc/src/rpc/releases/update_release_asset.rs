@@ -5,7 +5,7 @@ use tonic::Request;
 
 use super::encode;
 use crate::error::RepoError;
-use crate::model::{AssetName, Violations};
+use crate::model::AssetName;
 use crate::rpc::permit::Permit;
 use crate::rpc::{change, repeat};
 use crate::state::AppState;
@@ -28,10 +28,7 @@ async fn update(
     key: Option<&IdempotencyKey>,
 ) -> Result<UpdateReleaseAssetResponse, RepoError> {
     let repository = permit.repository(&state.repositories, request.repository.take()).await?;
-    let mut violations = Violations::default();
-    let Some(name) = violations.take(request.name.as_deref().map(AssetName::parse).transpose()) else {
-        return Err(violations.into_error());
-    };
+    let name = request.name.as_deref().map(AssetName::parse).transpose()?;
     let mut tx = state.db.begin().await?;
     state.repositories.lock(&mut tx, repository.id()).await?.ok_or(AuthError::RepositoryNotFound)?;
     let release = state.releases.find_locked(&mut tx, repository.id(), request.release_id).await?;

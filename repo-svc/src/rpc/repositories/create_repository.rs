@@ -9,48 +9,27 @@ use ferrite_proto::repo::{AutoInit, CreateRepositoryRequest, CreateRepositoryRes
 use ferrite_rest::links::Links;
 use tonic::Request;
 
-use super::super::{lookup, repeat};
-use super::creation::{Creation, Owner};
+use super::super::lookup::{self, Owner};
+use super::super::repeat;
+use super::creation::Creation;
 use crate::access::Capacity;
 use crate::config::Config;
 use crate::error::RepoError;
-use crate::model::{Description, RepoName, Templates, Violations};
-use crate::rpc::permit::{ActsAs, Permit};
+use crate::model::{Description, RepoName, Violations, check_templates};
+use crate::rpc::permit::Permit;
 use crate::state::AppState;
 use crate::store::NewRepository;
-
-impl ActsAs for CreateRepositoryRequest {
-    fn capacity(&self) -> Capacity {
-        match (self.as_administrator, self.owner.is_empty()) {
-            (true, _) => Capacity::Administrator,
-            (false, false) => Capacity::Organization,
-            (false, true) => Capacity::Own,
-        }
-    }
-}
 
 /// Returns the account that will own the repository.
 async fn owner(state: &AppState, permit: &Permit, name: &str) -> Result<Owner, RepoError> {
     match permit.capacity() {
-        Capacity::Own => {
-            let caller = permit.identity()?;
-            Ok(Owner { id: UserId(caller.user_id), name: caller.username.clone() })
-        }
+        Capacity::Own => Ok(Owner::caller(permit)?),
         Capacity::Organization => {
             let organization = permit.organization(&state.organizations, name).await?;
             Ok(Owner { id: organization.id(), name: organization.name })
         }
-        Capacity::Administrator => {
-            let account = lookup::account(state, name).await?;
-            Ok(Owner { id: account.id, name: account.username })
-        }
+        Capacity::Administrator => Ok(lookup::account(state, name).await?.into()),
     }
-}
-
-/// The checked fields of a request.
-struct CheckedRequest {
-    new: NewRepository,
-    auto_init: Option<AutoInit>,
 }
 
 pub(super) async fn handle(
@@ -63,8 +42,7 @@ pub(super) async fn handle(
     let access = async { owner(state, &caller, &owner_name).await.map(drop) };
     let work = async {
         let owner = owner(state, &permit, &request.get_ref().owner).await?;
-        let CheckedRequest { new, auto_init } =
-            CheckedRequest::check(request.into_inner(), permit.user()?, &state.config)?;
+        let (new, auto_init) = check(request.into_inner(), permit.user()?, &state.config)?;
         let author = permit.identity()?;
         state.creation_limit.count(author).await?;
         let new = NewRepository { store: state.stores.place().await?, ..new };
@@ -78,26 +56,29 @@ pub(super) async fn handle(
     repeat::once(&state.db, key.as_ref(), access, work).await
 }
 
-impl CheckedRequest {
-    fn check(request: CreateRepositoryRequest, creator: UserId, config: &Config) -> Result<Self, RepoError> {
-        let mut violations = Violations::default();
-        let name = violations.take(RepoName::parse(&request.name, "name"));
-        let description = violations.take(Description::parse(&request.description, "description"));
-        let auto_init = violations.take(Templates::check(request.auto_init));
-        let (Some(name), Some(description), Some(auto_init)) = (name, description, auto_init) else {
-            return Err(violations.into_error());
-        };
-        let new = NewRepository {
-            creator,
-            name,
-            description,
-            is_private: request.is_private,
-            default_branch: config.default_branch.clone(),
-            // Chosen when nothing else is in the way.
-            store: String::new(),
-        };
-        Ok(Self { new, auto_init })
-    }
+/// Checks a request. Returns the repository to register, and the templates for its first commit.
+fn check(
+    request: CreateRepositoryRequest,
+    creator: UserId,
+    config: &Config,
+) -> Result<(NewRepository, Option<AutoInit>), RepoError> {
+    let mut violations = Violations::default();
+    let name = violations.take(RepoName::parse(&request.name, "name"));
+    let description = violations.take(Description::parse(&request.description, "description"));
+    let auto_init = violations.take(request.auto_init.map(check_templates).transpose());
+    let (Some(name), Some(description), Some(auto_init)) = (name, description, auto_init) else {
+        return Err(violations.into_error());
+    };
+    let new = NewRepository {
+        creator,
+        name,
+        description,
+        is_private: request.is_private,
+        default_branch: config.default_branch.clone(),
+        // Chosen when nothing else is in the way.
+        store: String::new(),
+    };
+    Ok((new, auto_init))
 }
 
 fn first_commit(init: AutoInit, author: &Identity, owner: &Owner, new: &NewRepository, config: &Config) -> FirstCommit {

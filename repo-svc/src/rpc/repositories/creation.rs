@@ -14,11 +14,12 @@ use ferrite_proto::events::event::Fact;
 use ferrite_proto::events::{RepositoryCreated, RepositoryForked};
 use ferrite_proto::git::storage_service_client::StorageServiceClient;
 use ferrite_proto::git::{self, FirstCommit};
-use ferrite_proto::id::{RepositoryId, UserId};
+use ferrite_proto::id::RepositoryId;
 use ferrite_proto::repo;
 use prost::Message;
 use tonic::{Code, Request, Status};
 
+use super::super::lookup::Owner;
 use super::super::{change, encode};
 use crate::error::RepoError;
 use crate::rpc::permit::Permit;
@@ -38,13 +39,6 @@ const REMOVAL_DEADLINE: Duration = Duration::from_secs(5);
 const SIGN_OF_LIFE_INTERVAL: Duration = Duration::from_secs(20);
 /// Subscribers to new repositories and forks. The response waits for none of them.
 const SUBSCRIBERS: &[&str] = &["hook-svc"];
-
-/// The account that will own a repository.
-#[derive(Clone, Debug)]
-pub(super) struct Owner {
-    pub(super) id: UserId,
-    pub(super) name: String,
-}
 
 /// A repository to create, all of whose fields are checked.
 pub(super) struct Creation<A> {
@@ -180,7 +174,7 @@ impl<A: Message> Creation<A> {
             }
             pause = (pause * 2).min(MAX_DUPLICATE_POLL_INTERVAL);
         }
-        RepoError::RepositoryExists { owner: self.owner.name.clone(), name: self.new.name.as_str().to_owned() }
+        RepoError::repository_exists(&self.owner.name, self.new.name.as_str())
     }
 }
 
@@ -223,8 +217,7 @@ fn is_unreachable(status: &Status) -> bool {
 }
 
 fn map_status(status: Status) -> RepoError {
-    let reason = reason(&status);
-    match (status.code(), reason.as_deref()) {
+    match (status.code(), reason(&status).as_deref()) {
         (Code::InvalidArgument, Some(_)) => RepoError::Refused(Box::new(status)),
         // Passed on to the client: the disk is full, and stays so until an administrator frees space; or the copy takes too long.
         (Code::FailedPrecondition, Some("STORE_FULL")) | (Code::Unavailable, Some("TIMED_OUT")) => {
@@ -232,7 +225,6 @@ fn map_status(status: Status) -> RepoError {
         }
         // The repository to copy.
         (Code::NotFound, Some("REPOSITORY_NOT_FOUND")) => AuthError::RepositoryNotFound.into(),
-        (Code::Unavailable | Code::DeadlineExceeded | Code::Cancelled, _) => RepoError::StoreUnavailable,
-        (code, _) => RepoError::Storage(format!("{code:?}: {}", status.message())),
+        _ => RepoError::of_store(&status),
     }
 }

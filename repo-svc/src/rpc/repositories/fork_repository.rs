@@ -7,13 +7,15 @@ use ferrite_proto::id::UserId;
 use ferrite_proto::repo::{ForkRepositoryRequest, ForkRepositoryResponse};
 use tonic::Request;
 
-use super::creation::{Creation, Owner};
+use super::super::lookup::Owner;
+use super::creation::Creation;
+use crate::access::RequiredRole;
 use crate::error::RepoError;
-use crate::model::{Description, RepoName, lookup_key};
+use crate::model::{Description, RepoName};
 use crate::rpc::permit::Permit;
 use crate::rpc::repeat;
 use crate::state::AppState;
-use crate::store::{NewRepository, OrganizationRole, Repository};
+use crate::store::{NewRepository, Repository};
 
 pub(super) async fn handle(
     state: &Arc<AppState>,
@@ -43,10 +45,9 @@ pub(super) async fn handle(
 
 /// Returns the fork to make: with the description and the visibility of its parent, and with its name if `name` is empty.
 fn new_repository(parent: &Repository, name: &str, creator: UserId) -> Result<NewRepository, RepoError> {
-    let refused = |violation| RepoError::Invalid(vec![violation]);
     Ok(NewRepository {
         creator,
-        name: RepoName::parse(if name.is_empty() { &parent.name } else { name }, "name").map_err(refused)?,
+        name: RepoName::parse(if name.is_empty() { &parent.name } else { name }, "name")?,
         description: Description::of_parent(&parent.description),
         is_private: parent.is_private,
         default_branch: parent.default_branch.clone(),
@@ -56,17 +57,11 @@ fn new_repository(parent: &Repository, name: &str, creator: UserId) -> Result<Ne
 
 /// Returns the account that will own the fork: the caller, or an organization that it owns.
 async fn owner(state: &AppState, permit: &Permit, organization: &str) -> Result<Owner, RepoError> {
-    let caller = permit.identity()?;
     if organization.is_empty() {
-        return Ok(Owner { id: UserId(caller.user_id), name: caller.username.clone() });
+        return Ok(Owner::caller(permit)?);
     }
-    let found = match lookup_key(organization) {
-        Some(key) => state.organizations.find(&key, permit.viewer().user()).await?,
-        None => None,
-    };
+    let found = state.organizations.find(organization, permit.viewer().user()).await?;
     let found = found.ok_or_else(|| RepoError::field("organization", "unknown", "does not exist"))?;
-    if found.role() != OrganizationRole::Owner && !permit.viewer().is_site_administrator() {
-        return Err(RepoError::OrganizationOwnerRequired);
-    }
+    permit.require_role(RequiredRole::Owner, found.role())?;
     Ok(Owner { id: found.id(), name: found.name })
 }

@@ -1,13 +1,10 @@
-use ferrite_kit::page::Page;
 use ferrite_proto::repo::{ListForksRequest, ListForksResponse};
 use tonic::Request;
 
-use super::super::parents;
+use super::super::{lists, parents};
 use crate::error::RepoError;
 use crate::rpc::permit::Permit;
 use crate::state::AppState;
-
-const MAX_PAGE_SIZE: i32 = 1_000;
 
 pub(super) async fn handle(
     state: &AppState,
@@ -16,7 +13,7 @@ pub(super) async fn handle(
 ) -> Result<ListForksResponse, RepoError> {
     let ListForksRequest { repository, page, page_size } = request.into_inner();
     let parent = permit.repository(&state.repositories, repository).await?;
-    let page = Page::nearest(page, page_size, MAX_PAGE_SIZE);
+    let page = lists::page(page, page_size);
     let (rows, total_count) = state.repositories.list_forks(parent.id(), permit.viewer(), page).await?;
     let repositories = parents::encode_all(&state.repositories, rows, permit.viewer()).await?;
     Ok(ListForksResponse { repositories, total_count })

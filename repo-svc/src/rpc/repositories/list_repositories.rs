@@ -1,13 +1,10 @@
-use ferrite_kit::page::Page;
 use ferrite_proto::repo::{ListRepositoriesRequest, ListRepositoriesResponse};
 use tonic::Request;
 
-use super::super::{lookup, parents};
+use super::super::{lists, lookup, parents};
 use crate::error::RepoError;
 use crate::rpc::permit::Permit;
 use crate::state::AppState;
-
-const MAX_PAGE_SIZE: i32 = 1_000;
 
 pub(super) async fn handle(
     state: &AppState,
@@ -24,7 +21,7 @@ pub(super) async fn handle(
             Some(account).filter(|account| permit.user().ok() != Some(*account))
         }
     };
-    let page = Page::nearest(request.page, request.page_size, MAX_PAGE_SIZE);
+    let page = lists::page(request.page, request.page_size);
     let (rows, total_count) = state.repositories.list(owner, permit.viewer(), page).await?;
     let repositories = parents::encode_all(&state.repositories, rows, permit.viewer()).await?;
     Ok(ListRepositoriesResponse { repositories, total_count })

@@ -13,18 +13,12 @@ mod update_repository;
 mod update_wiki;
 
 use ferrite_proto::repo::repository_service_server::RepositoryService;
-use ferrite_proto::repo::{
-    CreateRepositoryRequest, CreateRepositoryResponse, DeleteRepositoryRequest, DeleteRepositoryResponse,
-    ForkRepositoryRequest, ForkRepositoryResponse, GetRepositoryRequest, GetRepositoryResponse, ListForksRequest,
-    ListForksResponse, ListRepositoriesRequest, ListRepositoriesResponse, SearchRepositoriesRequest,
-    SearchRepositoriesResponse, UpdateIssueTrackerRequest, UpdateIssueTrackerResponse, UpdateRepositoryRequest,
-    UpdateRepositoryResponse, UpdateWikiRequest, UpdateWikiResponse,
-};
+use ferrite_proto::repo::*;
 
 use super::dispatch::service;
 
 service!(RepositoryService {
-    create_repository(CreateRepositoryRequest, capacity) -> CreateRepositoryResponse;
+    create_repository(CreateRepositoryRequest, as_administrator, owner) -> CreateRepositoryResponse;
     get_repository(GetRepositoryRequest) -> GetRepositoryResponse;
     list_repositories(ListRepositoriesRequest) -> ListRepositoriesResponse;
     search_repositories(SearchRepositoriesRequest) -> SearchRepositoriesResponse;

@@ -90,11 +90,9 @@ async fn require_free_name(
     repository: &Repository,
     wanted: &RepositoryChange,
 ) -> Result<(), RepoError> {
-    let Some(name) = wanted.name() else { return Ok(()) };
+    let Some(name) = &wanted.name else { return Ok(()) };
     match state.repositories.is_name_taken(UserId(repository.owner_id), &name.key(), repository.id()).await? {
-        true => {
-            Err(RepoError::RepositoryExists { owner: repository.owner_name.clone(), name: name.as_str().to_owned() })
-        }
+        true => Err(RepoError::repository_exists(&repository.owner_name, name.as_str())),
         false => Ok(()),
     }
 }
@@ -121,14 +119,12 @@ async fn set_default_branch(
 }
 
 fn map_status(status: Status) -> RepoError {
-    match status.code() {
-        Code::InvalidArgument if reason(&status).is_some() => RepoError::Refused(Box::new(status)),
-        Code::FailedPrecondition if reason(&status).as_deref() == Some("STORE_FULL") => {
+    match (status.code(), reason(&status).as_deref()) {
+        (Code::InvalidArgument, Some(_)) | (Code::FailedPrecondition, Some("STORE_FULL")) => {
             RepoError::Refused(Box::new(status))
         }
-        Code::NotFound if reason(&status).is_some() => AuthError::RepositoryNotFound.into(),
-        Code::Unavailable | Code::DeadlineExceeded | Code::Cancelled => RepoError::StoreUnavailable,
-        code => RepoError::Storage(format!("{code:?}: {}", status.message())),
+        (Code::NotFound, Some(_)) => AuthError::RepositoryNotFound.into(),
+        _ => RepoError::of_store(&status),
     }
 }
 

@@ -1,14 +1,11 @@
-use ferrite_kit::page::Page;
 use ferrite_proto::repo::{ListStargazersRequest, ListStargazersResponse};
 use tonic::Request;
 
-use super::super::encode;
+use super::super::{encode, lists};
 use crate::error::RepoError;
 use crate::rpc::permit::Permit;
 use crate::state::AppState;
 use crate::store::Relation;
-
-const MAX_PAGE_SIZE: i32 = 1_000;
 
 pub(super) async fn handle(
     state: &AppState,
@@ -17,8 +14,8 @@ pub(super) async fn handle(
 ) -> Result<ListStargazersResponse, RepoError> {
     let request = request.into_inner();
     let repository = permit.repository(&state.repositories, request.repository).await?;
-    let page = Page::nearest(request.page, request.page_size, MAX_PAGE_SIZE);
+    let page = lists::page(request.page, request.page_size);
     let rows = state.relations.users(Relation::Star, repository.id(), page).await?;
-    let users = rows.into_iter().map(|row| encode::user(row, permit.viewer())).collect();
+    let users = encode::users(rows, permit.viewer());
     Ok(ListStargazersResponse { users, total_count: repository.star_count })
 }

@@ -7,11 +7,7 @@ mod star_repository;
 mod unstar_repository;
 
 use ferrite_proto::repo::star_service_server::StarService;
-use ferrite_proto::repo::{
-    IsStarredRequest, IsStarredResponse, ListStargazersRequest, ListStargazersResponse, ListStarredRepositoriesRequest,
-    ListStarredRepositoriesResponse, StarRepositoryRequest, StarRepositoryResponse, UnstarRepositoryRequest,
-    UnstarRepositoryResponse,
-};
+use ferrite_proto::repo::*;
 
 use super::dispatch::service;
 

@@ -40,7 +40,7 @@ async fn create(
         return Err(RepoError::OrganizationNotFound);
     }
     let team = state.teams.insert(&mut tx, id, &new, permit.viewer().user(), now).await?;
-    let details = [("permission", team.permission_str().to_owned())];
+    let details = [("permission", team.permission().to_string())];
     change::record(&mut tx, permit, Action::TeamCreate, Target::team(&team), &details, now).await?;
     change::commit(tx, key, CreateTeamResponse { team: Some(encode::team(team)) }, now).await
 }

@@ -1,14 +1,11 @@
-use ferrite_kit::page::Page;
 use ferrite_proto::id::TeamId;
 use ferrite_proto::repo::{ListTeamRepositoriesRequest, ListTeamRepositoriesResponse};
 use tonic::Request;
 
-use super::super::parents;
+use super::super::{lists, parents};
 use crate::error::RepoError;
 use crate::rpc::permit::Permit;
 use crate::state::AppState;
-
-const MAX_PAGE_SIZE: i32 = 1_000;
 
 pub(super) async fn handle(
     state: &AppState,
@@ -17,7 +14,7 @@ pub(super) async fn handle(
 ) -> Result<ListTeamRepositoriesResponse, RepoError> {
     let (request, viewer) = (request.into_inner(), permit.viewer());
     let team = permit.team(&state.teams, TeamId(request.team_id)).await?;
-    let page = Page::nearest(request.page, request.page_size, MAX_PAGE_SIZE);
+    let page = lists::page(request.page, request.page_size);
     let (rows, total_count) = state.repositories.list_of_team(&team, viewer, page).await?;
     let repositories = parents::encode_all(&state.repositories, rows, viewer).await?;
     Ok(ListTeamRepositoriesResponse { repositories, total_count })

@@ -3,7 +3,6 @@ use ferrite_kit::db::Tx;
 use ferrite_proto::id::RepositoryId;
 
 use crate::error::RepoError;
-use crate::model::lookup_key;
 use crate::state::AppState;
 use crate::store::Team;
 
@@ -22,9 +21,6 @@ pub(super) async fn lock(state: &AppState, tx: &mut Tx, found: &Team) -> Result<
 /// # Errors
 /// [`AuthError::RepositoryNotFound`], or those of the database.
 pub(super) async fn repository(state: &AppState, team: &Team, name: &str) -> Result<(RepositoryId, String), RepoError> {
-    let found = match lookup_key(name) {
-        Some(key) => state.teams.find_repository(team.organization_id(), &key).await?,
-        None => None,
-    };
+    let found = state.teams.find_repository(team.organization_id(), name).await?;
     Ok(found.ok_or(AuthError::RepositoryNotFound)?)
 }

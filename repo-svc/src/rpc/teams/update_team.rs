@@ -37,7 +37,7 @@ async fn update(
     if !fields.is_empty() {
         // The target has the old name, the details have the new one.
         let details =
-            [("fields", fields.join(",")), ("name", new.name.clone()), ("permission", new.permission_str().to_owned())];
+            [("fields", fields.join(",")), ("name", new.name.clone()), ("permission", new.permission().to_string())];
         change::record(&mut tx, permit, Action::TeamUpdate, Target::team(&old), &details, now).await?;
     }
     change::commit(tx, key, UpdateTeamResponse { team: Some(encode::team(new)) }, now).await

@@ -19,7 +19,7 @@ pub(super) async fn handle(
     let request = request.into_inner();
     let work = async {
         let repository = permit.repository(&state.repositories, request.repository).await?;
-        let topic = Topic::parse(&request.topic, "topic").map_err(|violation| RepoError::Invalid(vec![violation]))?;
+        let topic = Topic::parse(&request.topic, "topic")?;
         let with_it = |before: &Topics| before.with(topic);
         change_topics(state, &permit, &repository, key.as_ref(), AddTopicResponse {}, with_it).await
     };

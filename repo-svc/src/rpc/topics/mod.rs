@@ -8,10 +8,7 @@ mod set_topics;
 use ferrite_kit::auth::AuthError;
 use ferrite_kit::idempotency::IdempotencyKey;
 use ferrite_proto::repo::topic_service_server::TopicService;
-use ferrite_proto::repo::{
-    AddTopicRequest, AddTopicResponse, ListTopicsRequest, ListTopicsResponse, RemoveTopicRequest, RemoveTopicResponse,
-    SetTopicsRequest, SetTopicsResponse,
-};
+use ferrite_proto::repo::*;
 use prost::Message;
 
 use super::change;

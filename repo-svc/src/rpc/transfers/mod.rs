@@ -9,10 +9,7 @@ mod reject_transfer;
 mod start_transfer;
 
 use ferrite_proto::repo::transfer_service_server::TransferService;
-use ferrite_proto::repo::{
-    AcceptTransferRequest, AcceptTransferResponse, CancelTransferRequest, CancelTransferResponse, GetTransferRequest,
-    GetTransferResponse, RejectTransferRequest, RejectTransferResponse, StartTransferRequest, StartTransferResponse,
-};
+use ferrite_proto::repo::*;
 
 use super::dispatch::service;
 

@@ -8,7 +8,7 @@ use super::super::{change, encode, repeat};
 use super::change_owner::change_owner;
 use super::pending::may_act_for;
 use crate::error::RepoError;
-use crate::model::{User, lookup_key};
+use crate::model::User;
 use crate::rpc::permit::Permit;
 use crate::state::AppState;
 use crate::store::{Action, Repository, Target};
@@ -64,11 +64,7 @@ async fn new_owner(state: &AppState, repository: &Repository, name: &str) -> Res
     if name.is_empty() {
         return Err(RepoError::field(FIELD, "required", "is required"));
     }
-    let named = match lookup_key(name) {
-        Some(key) => state.accounts.find(&key).await?,
-        None => None,
-    };
-    let found = match named {
+    let found = match state.accounts.find(name).await? {
         Some(user) => state.accounts.find_active(user.id).await?,
         None => None,
     };

@@ -1,7 +1,7 @@
 use ferrite_proto::repo::{GetWatchRequest, GetWatchResponse};
 use tonic::Request;
 
-use super::encode_watch::watch;
+use super::watch;
 use crate::error::RepoError;
 use crate::rpc::permit::Permit;
 use crate::state::AppState;

@@ -1,14 +1,11 @@
-use ferrite_kit::page::Page;
 use ferrite_proto::repo::{ListWatchedRepositoriesRequest, ListWatchedRepositoriesResponse};
 use tonic::Request;
 
-use super::super::{lookup, parents};
+use super::super::{lists, lookup, parents};
 use crate::error::RepoError;
 use crate::rpc::permit::Permit;
 use crate::state::AppState;
 use crate::store::Relation;
-
-const MAX_PAGE_SIZE: i32 = 1_000;
 
 pub(super) async fn handle(
     state: &AppState,
@@ -17,7 +14,7 @@ pub(super) async fn handle(
 ) -> Result<ListWatchedRepositoriesResponse, RepoError> {
     let request = request.into_inner();
     let user = lookup::user_or_caller(state, &permit, &request.username).await?;
-    let page = Page::nearest(request.page, request.page_size, MAX_PAGE_SIZE);
+    let page = lists::page(request.page, request.page_size);
     let (rows, total_count) = state.repositories.list_related(Relation::Watch, user, permit.viewer(), page).await?;
     let repositories = parents::encode_all(&state.repositories, rows, permit.viewer()).await?;
     Ok(ListWatchedRepositoriesResponse { repositories, total_count })

@@ -1,20 +1,17 @@
 //! Watches of users on repositories.
 
-mod encode_watch;
 mod get_watch;
 mod list_watched_repositories;
 mod list_watchers;
 mod unwatch_repository;
 mod watch_repository;
 
+use ferrite_kit::timestamp;
 use ferrite_proto::repo::watch_service_server::WatchService;
-use ferrite_proto::repo::{
-    GetWatchRequest, GetWatchResponse, ListWatchedRepositoriesRequest, ListWatchedRepositoriesResponse,
-    ListWatchersRequest, ListWatchersResponse, UnwatchRepositoryRequest, UnwatchRepositoryResponse,
-    WatchRepositoryRequest, WatchRepositoryResponse,
-};
+use ferrite_proto::repo::*;
 
 use super::dispatch::service;
+use crate::store::Repository;
 
 service!(WatchService {
     list_watched_repositories(ListWatchedRepositoriesRequest) -> ListWatchedRepositoriesResponse;
@@ -23,3 +20,8 @@ service!(WatchService {
     watch_repository(WatchRepositoryRequest) -> WatchRepositoryResponse;
     unwatch_repository(UnwatchRepositoryRequest) -> UnwatchRepositoryResponse;
 });
+
+/// Encodes the watch on a repository that began at a time (microseconds since 1970).
+fn watch(repository: Repository, created_us: i64) -> Watch {
+    Watch { create_time: Some(timestamp(created_us)), owner: repository.owner_name, name: repository.name }
+}

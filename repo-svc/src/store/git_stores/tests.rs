@@ -36,7 +36,6 @@ async fn add(db: &Db, store: &str, weight: i32, now_us: i64) -> Result<(), RepoE
 
 async fn delete(db: &Db, store: &str) -> Result<(), RepoError> {
     let (table, mut tx) = (GitStoreTable::new(db.clone()), db.begin().await?);
-    table.lock(&mut tx, &name(store)).await?.ok_or(RepoError::StoreNotFound)?;
     table.delete(&mut tx, &name(store)).await?;
     Ok(tx.commit().await?)
 }

@@ -156,7 +156,7 @@ async fn an_account_has_its_own_limits_or_those_of_the_site() {
 
         let own = OwnLimits { repositories: Some(3), bytes: Some(1_200), rate_percent: Some(50) };
         let row = set(own).await;
-        assert_eq!((row.used_bytes(), row.max_bytes(site), row.rate_percent()), (600, Some(1_200), Some(50)));
+        assert_eq!((row.used_bytes(), row.max_bytes(site), row.rate_percent), (600, Some(1_200), Some(50)));
         let mut tx = db.begin().await.unwrap();
         quotas.charge(&mut tx, ada.id, 600).await.unwrap();
         quotas.release(&mut tx, ada.id, 1_200).await.unwrap();

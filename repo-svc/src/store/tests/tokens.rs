@@ -7,17 +7,12 @@ use ferrite_proto::Scope;
 use ferrite_proto::id::{PublicKeyId, TokenId};
 
 use super::*;
-use crate::model::{Expiry, RepositoryPath, SshKey, Title};
+use crate::model::{RepositoryPath, SshKey, Title, parse_expiry};
 
 const ED25519: &str = include_str!("../../model/key/examples/ed25519.pub");
 
 fn token(name: &str) -> NewToken {
-    NewToken {
-        name: Title::parse(name, "name").unwrap(),
-        scopes: Scopes::all(),
-        expiry: Expiry::parse(None, NOW, "expires_at").unwrap(),
-        only: None,
-    }
+    NewToken { name: Title::parse(name, "name").unwrap(), scopes: Scopes::all(), expire_us: 0, only: None }
 }
 
 async fn insert(db: &Db, user: &User, new: &NewToken, hash: &TokenHash) -> Option<TokenRow> {
@@ -71,7 +66,7 @@ async fn scopes_expiry_and_repositories_are_stored_with_a_token() {
         let scopes: Scopes = [Scope::RepoRead, Scope::Issue].into_iter().collect();
         let new = NewToken {
             scopes,
-            expiry: Expiry::parse(Some((2, 5_000)), NOW, "expires_at").unwrap(),
+            expire_us: parse_expiry(Some((2, 5_000)), NOW, "expires_at").unwrap(),
             only: Some(vec![RepositoryId(7), RepositoryId(3)]),
             ..token("ci")
         };
@@ -253,8 +248,8 @@ async fn a_key_that_is_bound_to_a_token_has_its_limits_and_ends_with_it() {
     on_both(async |db: Db| {
         let (keys, ada) = (PublicKeyStore::new(db.clone()), user(&db, "ada").await);
         let scopes: Scopes = [Scope::RepoRead, Scope::Key].into_iter().collect();
-        let expiry = Expiry::parse(Some((2, 0)), NOW, "expires_at").unwrap();
-        let new = NewToken { scopes, expiry, only: Some(vec![RepositoryId(7)]), ..token("ci") };
+        let expire_us = parse_expiry(Some((2, 0)), NOW, "expires_at").unwrap();
+        let new = NewToken { scopes, expire_us, only: Some(vec![RepositoryId(7)]), ..token("ci") };
         let token = insert(&db, &ada, &new, &TokenHash::of("one")).await.unwrap();
         let (title, key) = (Title::parse("t", "title").unwrap(), SshKey::parse(ED25519, "key").unwrap());
         let add = async |bound_to: Option<i64>| {
