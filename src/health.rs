@@ -2,7 +2,7 @@
 //!
 //! Not here: what makes a process ready, which each process knows by itself.
 
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::Duration;
@@ -10,7 +10,7 @@ use std::time::Duration;
 use clap::Args;
 use ferrite_kit::net::Address;
 
-use crate::launcher::{admin_sockets, probe};
+use crate::launcher::{self, admin_sockets, probe};
 use crate::output::print_line;
 use crate::role::in_runtime;
 
@@ -37,14 +37,10 @@ pub(crate) fn start(args: &HealthArgs) -> ExitCode {
 
 async fn check(args: &HealthArgs) -> Result<(), String> {
     let timeout = Duration::from_secs(args.timeout);
-    match tokio::time::timeout(timeout, ask(args)).await {
-        Ok(Ok(())) => {
-            print_line("ready");
-            Ok(())
-        }
-        Ok(Err(reason)) => Err(reason),
-        Err(_) => Err(format!("no answer within {} s", args.timeout)),
-    }
+    let asked = tokio::time::timeout(timeout, ask(args)).await;
+    asked.map_err(|_| format!("no answer within {} s", args.timeout))??;
+    print_line("ready");
+    Ok(())
 }
 
 async fn ask(args: &HealthArgs) -> Result<(), String> {
@@ -60,22 +56,14 @@ async fn ask(args: &HealthArgs) -> Result<(), String> {
 }
 
 async fn ready(address: &Address) -> Result<(), String> {
-    match probe::ask(address).await {
-        Ok(answer) => answer,
-        Err(error) => Err(format!("{address}: {error}")),
-    }
+    probe::ask(address).await.map_err(|error| format!("{address}: {error}"))?
 }
 
 /// Replaces the address of a listener on all interfaces by the loopback address.
 fn connectable(address: &Address) -> Address {
     let Address::Tcp(text) = address else { return address.clone() };
     let Ok(socket) = text.parse::<SocketAddr>() else { return address.clone() };
-    let ip = match socket.ip() {
-        IpAddr::V4(ip) if ip.is_unspecified() => IpAddr::V4(Ipv4Addr::LOCALHOST),
-        IpAddr::V6(ip) if ip.is_unspecified() => IpAddr::V6(Ipv6Addr::LOCALHOST),
-        ip => ip,
-    };
-    Address::Tcp(SocketAddr::new(ip, socket.port()).to_string())
+    Address::Tcp(launcher::connectable(socket).to_string())
 }
 
 #[cfg(test)]

@@ -6,14 +6,14 @@ use std::io::Read;
 use std::process::ExitCode;
 use std::time::Duration;
 
-use ferrite_kit::config::{PlaintextAddress, ServeArgs, TelemetryArgs};
+use ferrite_kit::config::{ServeArgs, TelemetryArgs};
 use ferrite_kit::net::Listener;
-use ferrite_kit::startup::{ServiceFuture, StartError};
+use ferrite_kit::startup::ServiceFuture;
 use ferrite_kit::{Lifecycle, server, telemetry};
 use tokio::runtime::Builder;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
-use crate::output::{error_chain, print_error, print_line};
+use crate::output::{error_chain, exit_code, print_line};
 
 /// The settings of a role, as far as running it needs them.
 pub(crate) trait Role: Send + 'static {
@@ -26,17 +26,12 @@ pub(crate) trait Role: Send + 'static {
     /// Returns the settings of logs and traces.
     fn telemetry(&self) -> &TelemetryArgs;
 
-    /// Checks what the settings say of addresses, before one is bound.
-    ///
-    /// # Errors
-    /// When gRPC would leave this machine without TLS, and the settings do not permit it.
-    fn check_addresses(&self) -> Result<(), PlaintextAddress>;
-
     /// Checks the settings and the files that they name, before an address is bound.
     ///
     /// # Errors
-    /// When one is missing, malformed, or does not fit to the others.
-    fn check(&self) -> Result<(), StartError>;
+    /// When one is missing, malformed, or does not fit to the others, or gRPC would leave this machine without TLS and they do not permit
+    /// it.
+    fn check(&self) -> Result<(), String>;
 
     /// Waits until the servers that the role needs can be used: database and Redis.
     fn wait_for_servers(&self, life: &Lifecycle) -> ServiceFuture;
@@ -58,12 +53,9 @@ macro_rules! roles {
                 &self.telemetry
             }
 
-            fn check_addresses(&self) -> Result<(), PlaintextAddress> {
-                $service::Config::check_addresses(self)
-            }
-
-            fn check(&self) -> Result<(), StartError> {
-                $service::check(self)
+            fn check(&self) -> Result<(), String> {
+                self.check_addresses().map_err(|error| error.to_string())?;
+                $service::check(self).map_err(|error| error_chain(&error))
             }
 
             fn wait_for_servers(&self, life: &Lifecycle) -> ServiceFuture {
@@ -112,19 +104,12 @@ pub(crate) fn in_runtime(name: &str, workers: Option<u16>, work: impl Future<Out
         }
         Err(error) => Err(format!("cannot start: {error}")),
     };
-    match outcome {
-        Ok(()) => ExitCode::SUCCESS,
-        Err(message) => {
-            print_error(&format!("ferrite {name}: {message}"));
-            ExitCode::FAILURE
-        }
-    }
+    exit_code(name, outcome)
 }
 
 async fn serve<R: Role>(config: R) -> Result<(), String> {
     let telemetry = telemetry::init(R::NAME, config.telemetry()).map_err(|error| error.to_string())?;
-    config.check_addresses().map_err(|error| error.to_string())?;
-    config.check().map_err(|error| error_chain(&error))?;
+    config.check()?;
     server::raise_descriptor_limit();
     let settings = config.serve().clone();
     let life = Lifecycle::new(settings.grace);

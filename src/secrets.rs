@@ -26,18 +26,14 @@ use ferrite_kit::net::Address;
 use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
 use sha2::{Digest, Sha256};
 
-use crate::launcher;
-use crate::output::{print_error, print_line};
+use crate::launcher::{self, KEY_FOLDER, SERVICE_PUBLIC_FOLDER};
+use crate::output::{exit_code, print_line};
 use crate::password;
 
 /// Mode of files that a container reads under another user.
 const MOUNTED_FILE_MODE: u32 = 0o644;
 /// Mode of the folder of public keys, which is mounted whole.
 const MOUNTED_FOLDER_MODE: u32 = 0o755;
-/// Folder of the keys.
-const KEY_FOLDER: &str = "keys";
-/// Folder of the public keys in that folder.
-const PUBLIC_KEY_FOLDER: &str = "public";
 /// Services with a database of their own.
 const DATABASES: [&str; 4] = ["repo", "issue", "hook", "git"];
 /// Passwords from which no other file is made.
@@ -67,20 +63,13 @@ fn host_and_port(text: &str) -> Result<String, &'static str> {
 
 /// Makes the files that are missing, and prints their names.
 pub(crate) fn start(args: &SecretsArgs) -> ExitCode {
-    match make(args) {
-        Ok(made) if made.is_empty() => {
+    let made = make(args).map(|made| {
+        if made.is_empty() {
             print_line(&format!("nothing is missing in {}", args.folder.display()));
-            ExitCode::SUCCESS
         }
-        Ok(made) => {
-            made.iter().for_each(|name| print_line(&format!("made {}", args.folder.join(name).display())));
-            ExitCode::SUCCESS
-        }
-        Err(message) => {
-            print_error(&format!("ferrite secrets: {message}"));
-            ExitCode::FAILURE
-        }
-    }
+        made.iter().for_each(|name| print_line(&format!("made {}", args.folder.join(name).display())));
+    });
+    exit_code("secrets", made)
 }
 
 /// Returns the names of the files that were missing.
@@ -114,7 +103,7 @@ fn encoded(password: &Secret) -> String {
 /// Makes the keys that are missing, and returns the names of their files.
 fn make_keys(folder: &Path) -> Result<Vec<String>, String> {
     let keys = folder.join(KEY_FOLDER);
-    let public = keys.join(PUBLIC_KEY_FOLDER);
+    let public = keys.join(SERVICE_PUBLIC_FOLDER);
     let had_public = public.is_dir();
     let before = files_below(&keys)?;
     launcher::ensure_keys(&keys)?;
@@ -136,7 +125,7 @@ fn set_mode(path: &Path, mode: u32) -> Result<(), String> {
 /// Returns the files in a folder and its folder of public keys; none if the folder does not exist.
 fn files_below(folder: &Path) -> Result<BTreeSet<PathBuf>, String> {
     let mut found = BTreeSet::new();
-    for folder in [folder.to_owned(), folder.join(PUBLIC_KEY_FOLDER)] {
+    for folder in [folder.to_owned(), folder.join(SERVICE_PUBLIC_FOLDER)] {
         if !folder.is_dir() {
             continue;
         }

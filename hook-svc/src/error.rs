@@ -7,10 +7,9 @@ use std::time::Duration;
 use ferrite_kit::auth::AuthError;
 use ferrite_kit::db::DbError;
 use ferrite_kit::idempotency::IdempotencyError;
+use ferrite_kit::sealing::SealError;
 use ferrite_proto::error::{FieldViolation, Kind, ServiceError, to_status};
 use tonic::Status;
-
-use crate::secrets::SealError;
 
 /// Errors of this service, with a kind and a stable reason each.
 #[derive(Debug, thiserror::Error)]

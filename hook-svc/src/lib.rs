@@ -23,12 +23,12 @@ mod testing;
 mod upstream;
 
 use std::collections::HashMap;
-use std::str::FromStr;
 
 use ferrite_kit::db::{Db, Migrations};
 use ferrite_kit::net::Listener;
 use ferrite_kit::outbox::Relay;
 use ferrite_kit::rate_limit::HourlyLimit;
+use ferrite_kit::sealing::{SealError, Sealer};
 use ferrite_kit::server::{GrpcServer, MAX_MESSAGE_BYTES, serve_all};
 use ferrite_kit::startup::{self, ServiceFuture, StartError};
 use ferrite_kit::{Clock, Lifecycle};
@@ -45,7 +45,6 @@ use error::HookError;
 use feed::{Feed, FeedWaiters};
 use ferrite_rest::links::Links;
 use rpc::{FeedRpc, HookRpc, Intake};
-use secrets::{SealError, Sealer};
 use sender::Sender;
 use store::HookStore;
 use store::events::EventStore;
@@ -78,7 +77,7 @@ pub fn run(config: Config, listeners: Vec<Listener>, life: Lifecycle) -> Service
 /// When a key cannot be read or is not that of this role, or the URL of the database is malformed.
 pub fn check(config: &Config) -> Result<(), StartError> {
     config.trust.load(ROLE, &Clock::system())?;
-    Sealer::read(&config.secret_key_file).map_err(|error| error.of("FERRITE_SECRET_KEY_FILE"))?;
+    Sealer::read(&config.secret_key_file, secrets::SERVICE).map_err(|error| error.of("FERRITE_SECRET_KEY_FILE"))?;
     config.database.check()
 }
 
@@ -100,7 +99,7 @@ async fn start(config: Config, listeners: Vec<Listener>, life: Lifecycle) -> Res
     relay.start(config.database.event_retention, &life);
 
     let client = Client::new(policy.clone());
-    let sender = Sender::new(store.clone(), client, clock.clone(), &config.delivery);
+    let sender = Sender::new(store.clone(), client, clock.clone(), config.delivery);
     sender.start(&life);
     let events = EventStore::new(db.clone());
     let upstream = Upstream::new(repo.clone(), trust.store_channel(&config.git_address));
@@ -111,21 +110,21 @@ async fn start(config: Config, listeners: Vec<Listener>, life: Lifecycle) -> Res
     dispatcher.start(&life);
     let feeds = FeedWaiters::default();
     let feed = Feed::new(events, renderer.clone(), feeds.clone(), life.clone());
-    feed.start(clock.clone(), &config.feed);
+    feed.start(clock.clone(), config.feed);
 
     let access = trust.access(&repo);
     let intake = Intake { db: db.clone(), dispatcher, feeds, clock: clock.clone() };
     let feed = FeedRpc { feed, access: access.clone() };
-    let repo2 = repo.clone();
     let owner_limit = config.owner_limit;
     let creations = HourlyLimit::new(trust.limiter.clone(), "hooks", config.creations_per_hour);
-    let rpc = HookRpc { store, access, repo: repo2, relay, policy, owner_limit, creations, renderer, sender, clock };
+    let (repo, auth) = (repo.clone(), trust.layer(&repo));
+    let rpc = HookRpc { store, access, repo, relay, policy, owner_limit, creations, renderer, sender, clock };
     let router = GrpcServer::default()
         .add(HookServiceServer::new(rpc.clone()).max_decoding_message_size(MAX_MESSAGE_BYTES))
         .add(DeliveryServiceServer::new(rpc).max_decoding_message_size(MAX_MESSAGE_BYTES))
         .add(FeedServiceServer::new(feed).max_decoding_message_size(MAX_MESSAGE_BYTES))
         .add(EventSinkServer::new(intake).max_decoding_message_size(MAX_EVENTS_BYTES))
-        .into_router(trust.layer(&repo), Default::default(), &life);
+        .into_router(auth, Default::default(), &life);
 
     startup::watch_database(&db, &life);
     serve_all(listeners, router, trust.listener_options(), &life).await;
@@ -134,7 +133,7 @@ async fn start(config: Config, listeners: Vec<Listener>, life: Lifecycle) -> Res
 
 /// Opens the store with the key of the installation, and seals the rows of before there was one.
 async fn open_store(db: &Db, config: &Config) -> Result<HookStore, StartError> {
-    let sealer = Sealer::read(&config.secret_key_file)?;
+    let sealer = Sealer::read(&config.secret_key_file, secrets::SERVICE)?;
     let store = HookStore::new(db.clone(), sealer);
     let failed = |error: HookError| match error {
         HookError::Store(error) => StartError::Database(error),
@@ -145,7 +144,7 @@ async fn open_store(db: &Db, config: &Config) -> Result<HookStore, StartError> {
         error => StartError::Other(error.to_string()),
     };
     store.check_key().await.map_err(failed)?;
-    let any_address = AllowList::from_str("0.0.0.0/0,::/0").map_err(|error| StartError::Other(error.to_string()))?;
+    let any_address = "0.0.0.0/0,::/0".parse::<AllowList>().map_err(|error| StartError::Other(error.to_string()))?;
     let sealed = store.seal_rows(&Policy::new(any_address)).await.map_err(failed)?;
     if sealed > 0 {
         tracing::info!(sealed, "sealed URLs and secrets of webhooks");

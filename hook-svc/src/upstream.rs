@@ -63,17 +63,18 @@ impl Upstream {
     /// # Errors
     /// The status of repo-svc.
     pub(crate) async fn accounts(&self, ids: &[i64], emails: &[String]) -> Result<Vec<GetUsersResponse>, Status> {
-        let with_emails = GetUsersRequest { with_emails: true, ..Default::default() };
-        let by_id =
-            ids.chunks(MAX_QUESTION_IDS).map(|ids| GetUsersRequest { user_ids: ids.to_vec(), ..with_emails.clone() });
-        let by_email = emails
-            .chunks(MAX_QUESTION_IDS)
-            .map(|emails| GetUsersRequest { emails: emails.to_vec(), ..with_emails.clone() });
+        let request = |ids: &[i64], emails: &[String]| GetUsersRequest {
+            user_ids: ids.to_vec(),
+            emails: emails.to_vec(),
+            with_emails: true,
+            ..Default::default()
+        };
         // Both in one question, as nearly always.
         let requests: Vec<_> = if ids.len() + emails.len() <= MAX_QUESTION_IDS {
-            vec![GetUsersRequest { user_ids: ids.to_vec(), emails: emails.to_vec(), ..with_emails.clone() }]
+            vec![request(ids, emails)]
         } else {
-            by_id.chain(by_email).collect()
+            let by_id = ids.chunks(MAX_QUESTION_IDS).map(|ids| request(ids, &[]));
+            by_id.chain(emails.chunks(MAX_QUESTION_IDS).map(|emails| request(&[], emails))).collect()
         };
         let mut found = Vec::with_capacity(requests.len());
         for request in requests {

@@ -64,6 +64,19 @@ pub(crate) enum IssueError {
     Store(#[from] DbError),
 }
 
+impl IssueError {
+    /// Returns the error of a request with these violations.
+    pub(crate) fn invalid(violations: impl IntoIterator<Item = Option<FieldViolation>>) -> Self {
+        Self::Invalid(violations.into_iter().flatten().collect())
+    }
+}
+
+impl From<FieldViolation> for IssueError {
+    fn from(violation: FieldViolation) -> Self {
+        Self::Invalid(vec![violation])
+    }
+}
+
 impl ServiceError for IssueError {
     fn kind(&self) -> Kind {
         match self {

@@ -26,6 +26,7 @@ use std::collections::HashMap;
 use ferrite_kit::db::Migrations;
 use ferrite_kit::net::Listener;
 use ferrite_kit::outbox::Relay;
+use ferrite_kit::rate_limit::HourlyLimit;
 use ferrite_kit::server::{GrpcServer, MAX_MESSAGE_BYTES, serve_all};
 use ferrite_kit::startup::{self, ServiceFuture, StartError};
 use ferrite_kit::{Clock, Lifecycle};
@@ -38,7 +39,7 @@ use ferrite_proto::issue::milestone_service_server::MilestoneServiceServer;
 
 use commits::{CommitScanner, ScanQueue};
 pub use config::Config;
-use rpc::{HourlyLimits, IssueRpc, WriteLimits};
+use rpc::{IssueRpc, WriteLimits};
 use store::IssueStore;
 use upstream::RepoClient;
 use writer::IssueWriter;
@@ -94,12 +95,12 @@ async fn start(config: Config, listeners: Vec<Listener>, life: Lifecycle) -> Res
     let git = trust.store_channel(&config.git_address);
     CommitScanner::new(scans.clone(), git, repo.clone(), writer.clone(), clock).start(&life);
 
-    let limits = HourlyLimits {
-        issues: config.issues_per_hour,
-        comments: config.comments_per_hour,
-        text_bytes: config.text_bytes_per_hour,
+    let limit = |name, per_hour| HourlyLimit::new(trust.limiter.clone(), name, per_hour);
+    let limits = WriteLimits {
+        issues: limit("issues", config.issues_per_hour),
+        comments: limit("comments", config.comments_per_hour),
+        text_bytes: limit("text_bytes", config.text_bytes_per_hour),
     };
-    let limits = WriteLimits::new(&trust.limiter, limits);
     let (access, client) = (trust.access(&repo), RepoClient::new(repo.clone()));
     let rpc = IssueRpc { store, writer, scans, access, repo: client, limits };
     let router = GrpcServer::default()

@@ -80,7 +80,7 @@ impl RepoClient {
     /// # Errors
     /// [`IssueError::Invalid`] for another name.
     pub(crate) async fn assignee(&self, repository: RepositoryId, name: &str) -> Result<UserId, IssueError> {
-        let refuse = |code, message: &str| IssueError::Invalid(vec![FieldViolation::new("assignee", code, message)]);
+        let refuse = |code, message: &str| IssueError::from(FieldViolation::new("assignee", code, message));
         let account = Account::Username(name.to_owned());
         let answer = match self.access_of(account, vec![by_id(repository)]).await {
             Ok(answer) => answer,

@@ -130,7 +130,7 @@ fn parse_network(entry: &str, address: &str, prefix: &str) -> Result<Destination
         .and_then(|prefix| u8::try_from(prefix).ok())
         .filter(|prefix| *prefix <= longest)
         .ok_or_else(|| AllowListError::Prefix(entry.to_owned(), longest))?;
-    let network = first_address(address, prefix);
+    let network = address::first_address(address, prefix);
     if network != address {
         return Err(AllowListError::HostBits(entry.to_owned(), network, prefix));
     }
@@ -151,19 +151,6 @@ fn parse_host(entry: &str, host: &str) -> Result<Destination, AllowListError> {
 /// Parses digits only, unlike `FromStr` of numbers, which takes a sign.
 fn parse_number(text: &str) -> Option<u32> {
     text.bytes().all(|byte| byte.is_ascii_digit()).then(|| text.parse().ok()).flatten()
-}
-
-fn first_address(address: IpAddr, prefix: u8) -> IpAddr {
-    match address {
-        IpAddr::V4(address) => {
-            let mask = u32::MAX.checked_shl(u32::BITS - u32::from(prefix)).unwrap_or(0);
-            IpAddr::V4((address.to_bits() & mask).into())
-        }
-        IpAddr::V6(address) => {
-            let mask = u128::MAX.checked_shl(u128::BITS - u32::from(prefix)).unwrap_or(0);
-            IpAddr::V6((address.to_bits() & mask).into())
-        }
-    }
 }
 
 #[cfg(test)]

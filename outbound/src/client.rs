@@ -32,7 +32,7 @@ impl Client {
     /// Makes a client with the system's resolver and root certificates, which are read now.
     #[must_use]
     pub fn new(policy: Policy) -> Self {
-        Self::with_resolver(policy, Arc::new(SystemResolver::new()))
+        Self::with_resolver(policy, Arc::new(SystemResolver::default()))
     }
 
     /// Makes a client with another resolver.

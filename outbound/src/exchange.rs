@@ -31,7 +31,8 @@ where
     S: AsyncRead + AsyncWrite + Unpin,
 {
     let limits = request.limits;
-    let stream = BoundedReader { stream, left: max_wire_bytes(limits) };
+    let max_body_bytes = limits.max_body_read_bytes.saturating_mul(WIRE_BYTES_PER_BODY_BYTE);
+    let stream = BoundedReader { stream, left: max_body_bytes.saturating_add(MAX_HEAD_BYTES) };
     let (mut sender, connection) = http1::Builder::new()
         .max_buf_size(MAX_HEAD_BYTES)
         .max_header_size(MAX_HEAD_BYTES)
@@ -121,10 +122,6 @@ fn failure(error: &hyper::Error) -> SendError {
 fn is_limit(error: &hyper::Error) -> bool {
     let cause = error.source().and_then(|cause| cause.downcast_ref::<io::Error>());
     cause.is_some_and(|cause| cause.kind() == io::ErrorKind::FileTooLarge)
-}
-
-fn max_wire_bytes(limits: Limits) -> usize {
-    limits.max_body_read_bytes.saturating_mul(WIRE_BYTES_PER_BODY_BYTE).saturating_add(MAX_HEAD_BYTES)
 }
 
 /// A stream that fails with `FileTooLarge` after a number of bytes read. It bounds the interim responses before a head, and the

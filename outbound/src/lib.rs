@@ -38,6 +38,6 @@ pub use error::{SendError, TlsFault};
 pub use host::Host;
 pub use policy::Policy;
 pub use request::{HeaderRefusal, Headers, Limits, Method, Request};
-pub use resolve::{Resolve, SystemResolver};
+pub use resolve::Resolve;
 pub use response::{BodyEnd, Response};
 pub use url::{OutboundUrl, Scheme, UrlRefusal};

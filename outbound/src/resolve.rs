@@ -22,23 +22,15 @@ pub trait Resolve: Send + Sync {
     async fn resolve(&self, name: &str) -> io::Result<Vec<IpAddr>>;
 }
 
-/// The resolver of the system: its hosts file, its name servers.
+/// The resolver of the system: its hosts file, its name servers. It runs a bounded number of resolutions at once.
 #[derive(Debug)]
-pub struct SystemResolver {
+pub(crate) struct SystemResolver {
     permits: Arc<Semaphore>,
-}
-
-impl SystemResolver {
-    /// Makes a resolver that runs a bounded number of resolutions at once.
-    #[must_use]
-    pub fn new() -> Self {
-        Self { permits: Arc::new(Semaphore::new(MAX_RESOLUTIONS)) }
-    }
 }
 
 impl Default for SystemResolver {
     fn default() -> Self {
-        Self::new()
+        Self { permits: Arc::new(Semaphore::new(MAX_RESOLUTIONS)) }
     }
 }
 

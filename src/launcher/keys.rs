@@ -29,7 +29,7 @@ pub(super) const GRANT_KEY_FILE: &str = "grant.pem";
 /// File of the public key that verifies grants.
 pub(super) const GRANT_PUBLIC_KEY_FILE: &str = "grant.pub.pem";
 /// Folder of the public keys of all roles.
-pub(super) const SERVICE_PUBLIC_FOLDER: &str = "public";
+pub(crate) const SERVICE_PUBLIC_FOLDER: &str = "public";
 /// File of a secret that all roles of earlier versions shared. Nothing uses it any more.
 const FORMER_SERVICE_KEY_FILE: &str = "service.key";
 /// File of the secret key that seals secrets of users in databases. Without it they are lost.
@@ -57,7 +57,7 @@ pub(crate) fn ensure(folder: &Path) -> Result<(), String> {
         ensure_pair((folder, &service_key_file(role)), (&public_folder, &format!("{role}.pub.pem")))?;
     }
     if !folder.join(SECRET_KEY_FILE).exists() {
-        write(folder, SECRET_KEY_FILE, hex::encode(random()?).as_bytes()).map_err(failed)?;
+        write(folder, SECRET_KEY_FILE, hex::encode(random()?).as_bytes(), PRIVATE_FILE_MODE).map_err(failed)?;
     }
     match std::fs::remove_file(folder.join(FORMER_SERVICE_KEY_FILE)) {
         Err(error) if error.kind() != ErrorKind::NotFound => Err(failed(error)),
@@ -72,7 +72,8 @@ fn ensure_pair(private: (&Path, &str), public: (&Path, &str)) -> Result<(), Stri
     let pem = key.verifying_key().to_public_key_pem(LineEnding::LF).map_err(|error| error.to_string())?;
     let path = public.0.join(public.1);
     if std::fs::read_to_string(&path).ok().as_deref() != Some(&pem) {
-        write(public.0, public.1, pem.as_bytes()).map_err(|error| format!("{}: {error}", path.display()))?;
+        let written = write(public.0, public.1, pem.as_bytes(), PRIVATE_FILE_MODE);
+        written.map_err(|error| format!("{}: {error}", path.display()))?;
     }
     Ok(())
 }
@@ -85,7 +86,8 @@ fn private_key(folder: &Path, name: &str) -> Result<SigningKey, String> {
         Err(error) if error.kind() == ErrorKind::NotFound => {
             let key = SigningKey::from_bytes(&random()?);
             let pem = key.to_pkcs8_pem(LineEnding::LF).map_err(|error| error.to_string())?;
-            write(folder, name, pem.as_bytes()).map_err(|error| format!("{}: {error}", path.display()))?;
+            let written = write(folder, name, pem.as_bytes(), PRIVATE_FILE_MODE);
+            written.map_err(|error| format!("{}: {error}", path.display()))?;
             Ok(key)
         }
         Err(error) => Err(format!("{}: {error}", path.display())),
@@ -98,16 +100,11 @@ fn random() -> Result<[u8; 32], String> {
     Ok(bytes)
 }
 
-/// Writes a private file atomically, and syncs it to disk before it returns.
-fn write(folder: &Path, name: &str, content: &[u8]) -> std::io::Result<()> {
-    write_with_mode(folder, name, content, PRIVATE_FILE_MODE)
-}
-
 /// Writes a file of the given mode atomically, and syncs it to disk before it returns.
 ///
 /// # Errors
 /// When the file cannot be written.
-pub(crate) fn write_with_mode(folder: &Path, name: &str, content: &[u8], mode: u32) -> std::io::Result<()> {
+pub(crate) fn write(folder: &Path, name: &str, content: &[u8], mode: u32) -> std::io::Result<()> {
     let unfinished = folder.join(format!(".{name}.new"));
     match std::fs::remove_file(&unfinished) {
         Err(error) if error.kind() != ErrorKind::NotFound => return Err(error),

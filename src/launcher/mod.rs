@@ -31,9 +31,9 @@ pub(crate) use args::UpArgs;
 use child::{ChildEvent, Children};
 use folder::DataFolder;
 pub(crate) use folder::create_private_folder;
-pub(crate) use keys::{ensure as ensure_keys, write_with_mode as write_file};
+pub(crate) use keys::{SERVICE_PUBLIC_FOLDER, ensure as ensure_keys, write as write_file};
 use plan::Plan;
-pub(crate) use plan::admin_sockets;
+pub(crate) use plan::{KEY_FOLDER, admin_sockets, connectable};
 
 /// Time limit for all children together to become ready for the first time.
 const START_TIMEOUT: Duration = Duration::from_secs(60);

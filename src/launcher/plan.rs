@@ -10,7 +10,7 @@ use super::args::UpArgs;
 use super::keys;
 
 /// Folder of the keys.
-pub(super) const KEY_FOLDER: &str = "keys";
+pub(crate) const KEY_FOLDER: &str = "keys";
 /// URL of repo-svc's database.
 pub(super) const REPO_DATABASE_URL: &str = "sqlite://repo.db";
 /// The TCP addresses that `--grpc-tcp` opens, by role.
@@ -55,13 +55,8 @@ impl Plan {
         let public_url = args.public_url.clone().unwrap_or_else(|| http_url.clone());
         let public_ssh = args.public_ssh.clone().unwrap_or_else(|| connectable(ssh).to_string());
         let builder = SpecBuilder { args, public_url, public_ssh };
-        let peers = ["repo", "issue", "hook", "git"].map(|name| (format!("--{name}-address"), socket(name)));
         let address_flags = |names: &[&str]| -> Vec<String> {
-            peers
-                .iter()
-                .filter(|(flag, _)| names.iter().any(|name| *flag == format!("--{name}-address")))
-                .flat_map(|(flag, address)| [flag.clone(), address.clone()])
-                .collect()
+            names.iter().flat_map(|name| [format!("--{name}-address"), socket(name)]).collect()
         };
         let git_over_ssh = strings(&["--ssh-listen", &ssh.to_string(), "--ssh-host-key-folder", KEY_FOLDER]);
         let all = address_flags(&["repo", "issue", "hook", "git"]);
@@ -100,7 +95,7 @@ fn worker_threads() -> usize {
 }
 
 /// Replaces an unspecified address (`0.0.0.0`, `::`), to which not every system can connect, by the loopback address.
-fn connectable(address: SocketAddr) -> SocketAddr {
+pub(crate) fn connectable(address: SocketAddr) -> SocketAddr {
     let ip = match address.ip() {
         IpAddr::V4(ip) if ip.is_unspecified() => IpAddr::V4(Ipv4Addr::LOCALHOST),
         IpAddr::V6(ip) if ip.is_unspecified() => IpAddr::V6(Ipv6Addr::LOCALHOST),

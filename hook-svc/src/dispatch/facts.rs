@@ -3,7 +3,7 @@
 //! Not here: the lookups of what the payload needs beside the fact (`render`).
 
 use ferrite_proto::events::event::Fact;
-use ferrite_proto::events::{self, RefUpdate, RefsUpdated, ReleasePublished, RepositoryUpdated};
+use ferrite_proto::events::{RefUpdate, RefsUpdated, ReleasePublished, RepositoryAction, RepositoryUpdated};
 use ferrite_proto::git::{DescribedCommit, Person, UpdateDescription, UpdateToDescribe};
 use ferrite_proto::repo;
 use ferrite_rest::convert::{MissingField, text};
@@ -13,9 +13,7 @@ use prost_types::Timestamp;
 use serde_json::json;
 
 use crate::payload::PayloadError;
-use crate::payload::native::{
-    self, CommentEvent, Commit, Context, IssueEvent, PushEvent, RefEvent, Release, RepositoryAction, Signature,
-};
+use crate::payload::native::{self, Context, PushEvent};
 use crate::store::events::StoredEvent;
 
 /// Returns the user who caused an event; zero for none.
@@ -101,26 +99,16 @@ pub(super) fn payload(
             let update = updated.updates.first().ok_or(MissingField("updates"))?;
             ref_payload(event, &context, update, description)
         }
-        ("issues", Fact::IssueUpdated(updated)) => {
-            let issue = updated.issue.clone().ok_or(MissingField("issue"))?;
-            let (old_title, old_body) = (updated.old_title.clone(), updated.old_body.clone());
-            native::issues(&context, &IssueEvent { action: updated.action(), issue, old_title, old_body })
-        }
-        ("issue_comment", Fact::CommentChanged(changed)) => {
-            let issue = changed.issue.clone().ok_or(MissingField("issue"))?;
-            let comment = changed.comment.clone().ok_or(MissingField("comment"))?;
-            let old_body = changed.old_body.clone();
-            native::issue_comment(&context, &CommentEvent { action: changed.action(), issue, comment, old_body })
-        }
-        ("repository", Fact::RepositoryCreated(_)) => native::repository(&context, RepositoryAction::Created, &[]),
-        ("repository", Fact::RepositoryDeleted(_)) => native::repository(&context, RepositoryAction::Deleted, &[]),
+        ("issues", Fact::IssueUpdated(updated)) => native::issues(&context, updated),
+        ("issue_comment", Fact::CommentChanged(changed)) => native::issue_comment(&context, changed),
+        ("repository", Fact::RepositoryCreated(_)) => native::repository(&context, "created", &[]),
+        ("repository", Fact::RepositoryDeleted(_)) => native::repository(&context, "deleted", &[]),
         ("repository", Fact::RepositoryUpdated(updated)) => repository_payload(&context, updated),
         ("fork", Fact::RepositoryForked(forked)) => {
             native::fork(&context, forked.fork.clone().ok_or(MissingField("fork"))?, links)
         }
         ("release", Fact::ReleasePublished(published)) => {
-            let release = published.release.clone().ok_or(MissingField("release"))?;
-            native::release(&context, &native_release(release, author_id(published)))
+            native::release(&context, published.release.as_ref().ok_or(MissingField("release"))?)
         }
         (name, _) => Err(PayloadError::UnknownEvent(name.to_owned())),
     }
@@ -131,38 +119,24 @@ fn repository_payload(context: &Context, updated: &RepositoryUpdated) -> Result<
     let after = updated.repository.as_ref().ok_or(MissingField("repository"))?;
     let mut changes = Vec::new();
     let action = match updated.action() {
-        events::RepositoryAction::Renamed => RepositoryAction::Renamed,
-        events::RepositoryAction::Transferred => {
+        RepositoryAction::Renamed => "renamed",
+        RepositoryAction::Transferred => {
             let owner = updated.old_owner.as_ref().ok_or(MissingField("old_owner"))?;
             changes.push(("owner", json!(owner.username)));
-            RepositoryAction::Transferred
+            "transferred"
         }
-        events::RepositoryAction::Visibility => {
+        RepositoryAction::Visibility => {
             changes.push(("private", json!(!after.is_private)));
-            RepositoryAction::VisibilityChanged
+            "visibility"
         }
-        events::RepositoryAction::Archived => RepositoryAction::Archived,
-        events::RepositoryAction::Unarchived => RepositoryAction::Unarchived,
-        events::RepositoryAction::Unspecified => return Err(MissingField("action").into()),
+        RepositoryAction::Archived => "archived",
+        RepositoryAction::Unarchived => "unarchived",
+        RepositoryAction::Unspecified => return Err(MissingField("action").into()),
     };
     if !updated.old_name.is_empty() && updated.old_name != after.name {
         changes.push(("name", json!(updated.old_name)));
     }
     native::repository(context, action, &changes)
-}
-
-fn native_release(release: repo::Release, author_id: i64) -> Release {
-    Release {
-        id: release.id,
-        tag_name: release.tag_name,
-        target: release.target,
-        name: release.title,
-        body: release.body,
-        is_draft: release.is_draft,
-        is_prerelease: release.is_prerelease,
-        author_id,
-        create_time: release.create_time,
-    }
 }
 
 fn ref_payload(
@@ -174,15 +148,15 @@ fn ref_payload(
     let name = text(&update.name);
     let (old_id, new_id) = (update.old_id.as_str(), update.new_id.as_str());
     match event.name.as_str() {
-        "create" => native::create(context, RefEvent { name: &name, new_id }),
-        "delete" => native::delete(context, RefEvent { name: &name, new_id }),
+        "create" => native::create(context, &name, new_id),
+        "delete" => native::delete(context, &name),
         _ => {
-            let known = description.filter(|description| !description.is_missing);
-            let (commits, total_commits) = match known {
-                Some(known) => (known.commits.iter().map(commit).collect(), known.total_commits),
-                None => (vec![unknown_commit(new_id, event.fact.event_time.unwrap_or_default())], 1),
+            let unknown = [unknown_commit(new_id, event.fact.event_time)];
+            let (commits, total_commits) = match description.filter(|description| !description.is_missing) {
+                Some(known) => (known.commits.as_slice(), known.total_commits),
+                None => (unknown.as_slice(), 1),
             };
-            native::push(context, &PushEvent { name: &name, old_id, new_id, commits: &commits, total_commits })
+            native::push(context, &PushEvent { name: &name, old_id, new_id, commits, total_commits })
         }
     }
 }
@@ -197,32 +171,14 @@ pub(super) fn head_payload(
     let name = format!("refs/heads/{}", text(branch));
     let zeros = "0".repeat(head.id.len());
     let old_id = if parent_id.is_empty() { &zeros } else { parent_id };
-    let commits = [commit(head)];
-    native::push(context, &PushEvent { name: &name, old_id, new_id: &head.id, commits: &commits, total_commits: 1 })
+    let commits = std::slice::from_ref(head);
+    native::push(context, &PushEvent { name: &name, old_id, new_id: &head.id, commits, total_commits: 1 })
 }
 
 /// Returns what is known of a commit that does not exist any more.
-fn unknown_commit(id: &str, time: Timestamp) -> Commit {
-    let nobody = Signature { time, ..Signature::default() };
-    Commit { id: id.to_owned(), author: nobody.clone(), committer: nobody, is_cut: true, ..Commit::default() }
-}
-
-fn commit(described: &DescribedCommit) -> Commit {
-    Commit {
-        id: described.id.clone(),
-        message: described.message.clone(),
-        author: signature(described.author.as_ref()),
-        committer: signature(described.committer.as_ref()),
-        added: described.added.clone(),
-        removed: described.removed.clone(),
-        modified: described.modified.clone(),
-        is_cut: described.is_message_cut || described.are_paths_cut,
-    }
-}
-
-fn signature(person: Option<&Person>) -> Signature {
-    let person = person.cloned().unwrap_or_default();
-    Signature { name: person.name, email: person.email, time: person.time.unwrap_or_default() }
+fn unknown_commit(id: &str, time: Option<Timestamp>) -> DescribedCommit {
+    let committer = Some(Person { time, ..Person::default() });
+    DescribedCommit { id: id.to_owned(), committer, is_message_cut: true, ..DescribedCommit::default() }
 }
 
 /// Returns the addresses of the authors and committers of commits.
@@ -259,7 +215,7 @@ mod tests {
         Ok(serde_json::from_str(&payload).unwrap())
     }
 
-    fn updated(action: events::RepositoryAction, change: impl FnOnce(&mut RepositoryUpdated)) -> Value {
+    fn updated(action: RepositoryAction, change: impl FnOnce(&mut RepositoryUpdated)) -> Value {
         let mut updated = RepositoryUpdated {
             action: action.into(),
             repository: Some(repo::Repository { is_private: true, ..repository(42, None) }),
@@ -272,7 +228,7 @@ mod tests {
 
     #[test]
     fn a_changed_repository_is_told_with_the_values_before() {
-        use events::RepositoryAction::{Archived, Renamed, Transferred, Unarchived, Unspecified, Visibility};
+        use RepositoryAction::{Archived, Renamed, Transferred, Unarchived, Unspecified, Visibility};
         let renamed = updated(Renamed, |updated| updated.old_name = "old".to_owned());
         assert_eq!((&renamed["action"], &renamed["changes"]), (&json!("renamed"), &json!({"name": {"from": "old"}})));
         let old_owner = repo::User { username: "bob".to_owned(), ..repo::User::default() };

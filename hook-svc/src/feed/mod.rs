@@ -65,9 +65,8 @@ impl Feed {
     }
 
     /// Starts to take old events out of the feeds, until `life` stops.
-    pub(crate) fn start(&self, clock: Clock, settings: &FeedArgs) {
-        let retention = settings.retention();
-        let task = purge::run(self.store.clone(), self.waiters.clone(), clock, retention, self.life.clone());
+    pub(crate) fn start(&self, clock: Clock, settings: FeedArgs) {
+        let task = purge::run(self.store.clone(), self.waiters.clone(), clock, settings, self.life.clone());
         self.life.spawn("feed purge", task);
     }
 

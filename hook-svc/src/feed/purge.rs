@@ -5,6 +5,7 @@ use std::time::Duration;
 use ferrite_kit::db::DbError;
 use ferrite_kit::{Clock, Lifecycle, micros};
 
+use super::settings::FeedArgs;
 use super::waiters::FeedWaiters;
 use crate::store::events::EventStore;
 
@@ -12,18 +13,11 @@ use crate::store::events::EventStore;
 const INTERVAL: Duration = Duration::from_secs(60);
 /// Pause between two batches, in which writers go first.
 const BATCH_PAUSE: Duration = Duration::from_millis(50);
+const DAY: Duration = Duration::from_secs(24 * 3600);
 
-/// The events that stay in feeds.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Retention {
-    pub(super) age: Duration,
-    /// Newest events of one repository.
-    pub(super) events: i64,
-}
-
-pub(super) async fn run(store: EventStore, waiters: FeedWaiters, clock: Clock, retention: Retention, life: Lifecycle) {
+pub(super) async fn run(store: EventStore, waiters: FeedWaiters, clock: Clock, settings: FeedArgs, life: Lifecycle) {
     while life.pause(INTERVAL).await {
-        let round = purge(&store, &waiters, &clock, retention);
+        let round = purge(&store, &waiters, &clock, &settings);
         tokio::select! {
             () = life.stopping() => return,
             result = round => {
@@ -39,14 +33,14 @@ pub(super) async fn purge(
     store: &EventStore,
     waiters: &FeedWaiters,
     clock: &Clock,
-    retention: Retention,
+    settings: &FeedArgs,
 ) -> Result<(), DbError> {
-    let before_us = clock.now_us().saturating_sub(micros(retention.age));
+    let before_us = clock.now_us().saturating_sub(micros(DAY * settings.feed_days));
     while store.leave_feed_before(before_us).await? {
         tokio::time::sleep(BATCH_PAUSE).await;
     }
     for repository in waiters.take_grown() {
-        while store.leave_feed_beyond(repository, retention.events).await? {
+        while store.leave_feed_beyond(repository, settings.feed_events).await? {
             tokio::time::sleep(BATCH_PAUSE).await;
         }
     }

@@ -1,10 +1,6 @@
 //! Settings of feeds.
 
-use std::time::Duration;
-
 use clap::{Args, value_parser};
-
-use super::purge::Retention;
 
 /// How long and how many events feeds keep.
 #[derive(Args, Clone, Debug)]
@@ -16,10 +12,4 @@ pub struct FeedArgs {
     /// Most events in the feed of one repository; the newest stay.
     #[arg(long, env = "FERRITE_HOOK_FEED_EVENTS", default_value_t = 10_000, value_parser = value_parser!(i64).range(1..=1_000_000))]
     pub feed_events: i64,
-}
-
-impl FeedArgs {
-    pub(super) fn retention(&self) -> Retention {
-        Retention { age: Duration::from_secs(u64::from(self.feed_days) * 86_400), events: self.feed_events }
-    }
 }

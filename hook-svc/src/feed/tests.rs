@@ -8,7 +8,7 @@ use ferrite_proto::events::{Event, RefUpdate, RefsUpdated};
 use ferrite_rest::links::Links;
 use tonic::Code;
 
-use super::purge::{Retention, purge};
+use super::purge::purge;
 use super::*;
 use crate::store::events::{self, NewEvent, Source};
 use crate::testing::{FakePeers, on_each_schema};
@@ -134,14 +134,14 @@ async fn old_events_and_those_beyond_the_limit_leave_the_feed() {
         let setup = Setup::new(db).await;
         setup.push(0..5, 1).await;
         setup.push(5..250, 3 * DAY_US).await;
-        let retention = Retention { age: Duration::from_secs(2 * 86_400), events: 20 };
+        let settings = FeedArgs { feed_days: 2, feed_events: 20 };
         let clock = Clock::fixed(3 * DAY_US);
         let store = EventStore::new(setup.db.clone());
-        purge(&store, &setup.feed.waiters, &clock, retention).await.unwrap();
+        purge(&store, &setup.feed.waiters, &clock, &settings).await.unwrap();
         let first = setup.page(0, 1, Duration::ZERO).await.unwrap();
         assert_eq!(numbers(&first), [5], "too few facts for a look at the length");
         setup.feed.waiters.notify(&[REPOSITORY; 100]);
-        purge(&store, &setup.feed.waiters, &clock, retention).await.unwrap();
+        purge(&store, &setup.feed.waiters, &clock, &settings).await.unwrap();
         let rest = setup.page(0, 100, Duration::ZERO).await.unwrap();
         assert_eq!(numbers(&rest), (230..250).collect::<Vec<_>>());
         let (kept,): (i64,) = setup.db.one("SELECT COUNT(*) FROM events WHERE id > $1", &args![0_i64]).await.unwrap();

@@ -1,8 +1,9 @@
 //! The event of a change of a webhook, for the audit log of repo-svc.
 
 use ferrite_kit::auth::Caller;
-use ferrite_kit::db::{DbError, Tx};
+use ferrite_kit::db::Tx;
 use ferrite_kit::outbox;
+use ferrite_kit::sealing::Sealer;
 use ferrite_proto::events::event::Fact;
 use ferrite_proto::events::{Event, HookAction, HookChanged};
 use ferrite_proto::id::RepositoryId;
@@ -11,7 +12,6 @@ use tonic::metadata::MetadataMap;
 
 use crate::error::HookError;
 use crate::model::{Owner, url};
-use crate::secrets::Sealer;
 use crate::store::StoredHook;
 
 /// The service that keeps the audit log.
@@ -64,11 +64,7 @@ impl AuditContext {
             request_id: self.request_id,
         });
         let event = outbox::event(hook.owner.repository().unwrap_or(RepositoryId(0)), now_us, fact);
-        append(tx, &event, now_us).await?;
+        outbox::append(tx, &event, &[SUBSCRIBER], now_us).await?;
         Ok(event)
     }
-}
-
-async fn append(tx: &mut Tx, event: &Event, now_us: i64) -> Result<(), DbError> {
-    outbox::append(tx, event, &[SUBSCRIBER], now_us).await
 }

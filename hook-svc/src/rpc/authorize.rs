@@ -9,9 +9,10 @@ use ferrite_proto::hook::HookOwner;
 use ferrite_proto::hook::hook_owner;
 use ferrite_proto::id::{RepositoryId, UserId};
 use ferrite_proto::metadata::AUTHORIZATION;
+use ferrite_proto::repo::CheckAccessRequest;
 use ferrite_proto::repo::access_service_client::AccessServiceClient;
 use ferrite_proto::repo::check_access_request::Target;
-use ferrite_proto::repo::{CheckAccessRequest, CheckAccessResponse};
+use tonic::metadata::MetadataMap;
 use tonic::{Request, Status};
 
 use super::audit::AuditContext;
@@ -57,17 +58,9 @@ impl HookRpc {
                 })
             }
             Some(hook_owner::Owner::Organization(name)) => {
-                let answer = self.check_access(&caller, Some(name)).await?;
-                let audit = AuditContext::new(&caller, answer.user_id, &answer.username, request.metadata());
-                let (owner, rate_percent) = (Owner::Organization(answer.organization_id), answer.rate_percent);
-                Ok(HookAccess { owner, organization: name.clone(), user: UserId(answer.user_id), audit, rate_percent })
+                self.check_access(&caller, request.metadata(), Some(name)).await
             }
-            Some(hook_owner::Owner::Site(true)) => {
-                let answer = self.check_access(&caller, None).await?;
-                let audit = AuditContext::new(&caller, answer.user_id, &answer.username, request.metadata());
-                let (user, rate_percent) = (UserId(answer.user_id), answer.rate_percent);
-                Ok(HookAccess { owner: Owner::Site, organization: String::new(), user, audit, rate_percent })
-            }
+            Some(hook_owner::Owner::Site(true)) => self.check_access(&caller, request.metadata(), None).await,
             Some(hook_owner::Owner::Site(false)) | None => {
                 Err(HookError::Invalid(vec![FieldViolation::new("owner", "required", "is required")]))
             }
@@ -78,8 +71,9 @@ impl HookRpc {
     async fn check_access(
         &self,
         caller: &Caller,
+        metadata: &MetadataMap,
         organization: Option<&String>,
-    ) -> Result<CheckAccessResponse, HookError> {
+    ) -> Result<HookAccess, HookError> {
         let token = caller.token.as_ref().ok_or(AuthError::CredentialsRequired)?;
         let mut request = Request::new(CheckAccessRequest {
             operation: caller.operation.clone(),
@@ -89,7 +83,14 @@ impl HookRpc {
         let bearer = format!("Bearer {}", token.expose()).parse().map_err(|_| AuthError::BadCredentials)?;
         request.metadata_mut().insert(AUTHORIZATION, bearer);
         let answer = AccessServiceClient::new(self.repo.clone()).check_access(request).await;
-        Ok(answer.map_err(|status| refused(&status))?.into_inner())
+        let answer = answer.map_err(|status| refused(&status))?.into_inner();
+        Ok(HookAccess {
+            owner: organization.map_or(Owner::Site, |_| Owner::Organization(answer.organization_id)),
+            organization: organization.cloned().unwrap_or_default(),
+            user: UserId(answer.user_id),
+            audit: AuditContext::new(caller, answer.user_id, &answer.username, metadata),
+            rate_percent: answer.rate_percent,
+        })
     }
 }
 

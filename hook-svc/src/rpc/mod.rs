@@ -15,3 +15,16 @@ pub(crate) use audit::SUBSCRIBER;
 pub(crate) use deliver::Intake;
 pub(crate) use feed::FeedRpc;
 pub(crate) use service::HookRpc;
+
+/// Implements a service by one function for each call, in a module of the call's name.
+macro_rules! dispatch {
+    ($service:ident { $($call:ident($request:ident) -> $response:ident;)* }) => {
+        #[tonic::async_trait]
+        impl $service for HookRpc {
+            $(async fn $call(&self, request: Request<$request>) -> Result<Response<$response>, Status> {
+                Ok($call::$call(self, request).await.map(Response::new)?)
+            })*
+        }
+    };
+}
+use dispatch;

@@ -1,11 +1,17 @@
 use ferrite_kit::Clock;
 use ferrite_kit::auth::Access;
+use ferrite_kit::db::Tx;
 use ferrite_kit::grpc::Channel;
+use ferrite_kit::idempotency::IdempotencyKey;
 use ferrite_kit::outbox::Relay;
 use ferrite_kit::rate_limit::HourlyLimit;
 use ferrite_outbound::Policy;
+use ferrite_proto::events::Event;
+use prost::Message;
 
+use super::audit::SUBSCRIBER;
 use crate::dispatch::Renderer;
+use crate::error::HookError;
 use crate::sender::Sender;
 use crate::store::HookStore;
 
@@ -27,4 +33,30 @@ pub(crate) struct HookRpc {
     pub(crate) renderer: Renderer,
     pub(crate) sender: Sender,
     pub(crate) clock: Clock,
+}
+
+impl HookRpc {
+    /// Commits a write together with `answer` for a request that is repeated with the same key. If it has an event, waits a moment for its
+    /// delivery, so that a client that writes and then reads the audit log finds the change there.
+    ///
+    /// # Errors
+    /// A failure of the database.
+    pub(super) async fn commit<A: Message>(
+        &self,
+        mut tx: Tx,
+        event: Option<Event>,
+        key: Option<&IdempotencyKey>,
+        answer: A,
+        now_us: i64,
+    ) -> Result<A, HookError> {
+        if let Some(key) = key {
+            key.store(&mut tx, &answer, now_us).await?;
+        }
+        let flush = event.map(|event| self.relay.flush(&event, &[SUBSCRIBER]));
+        tx.commit().await?;
+        if let Some(flush) = flush {
+            flush.wait().await;
+        }
+        Ok(answer)
+    }
 }

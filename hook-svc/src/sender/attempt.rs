@@ -18,11 +18,8 @@ use crate::store::StoredHook;
 use crate::store::attempts::{Attempt, MAX_KEPT_BODY_BYTES};
 use crate::store::claims::{Claim, Head};
 use crate::store::deliveries::{self, StoredPayload};
-use crate::store::outcomes::{HookEffect, Outcome};
+use crate::store::outcomes::Settlement;
 
-/// Time for a request, from the resolution of the name to the end of the response.
-const SEND_TIMEOUT: Duration = Duration::from_secs(10);
-const MAX_RESPONSE_READ_BYTES: usize = 1024 * 1024;
 /// Longest time that a large delivery waits for memory.
 const LARGE_SEND_TIMEOUT: Duration = Duration::from_secs(5);
 
@@ -38,14 +35,6 @@ pub(super) enum Fault {
     /// Too many large deliveries are being sent.
     #[error("no memory for a large delivery")]
     Busy,
-}
-
-/// An attempt and its consequences.
-#[derive(Debug)]
-pub(super) struct Sent {
-    pub(super) outcome: Outcome,
-    pub(super) effect: HookEffect,
-    pub(super) attempt: Attempt,
 }
 
 /// A request as it was sent, or the reason for which it was not.
@@ -64,8 +53,8 @@ impl Exchange {
 }
 
 impl Sender {
-    /// Sends a delivery to a hook.
-    pub(super) async fn attempt(&self, claim: &Claim, head: &Head, hook: &StoredHook) -> Result<Sent, Fault> {
+    /// Sends a delivery to a hook. Returns the attempt and its consequences, without a further lease.
+    pub(super) async fn attempt(&self, claim: &Claim, head: &Head, hook: &StoredHook) -> Result<Settlement, Fault> {
         let (started, started_us) = (Instant::now(), self.0.clock.now_us());
         let exchange = self.exchange(head, hook).await?;
         self.0.in_flight.set_silent(hook.id, exchange.is_silent);
@@ -87,19 +76,28 @@ impl Sender {
             updated_us: hook.updated_us,
             is_test: claim.lane.is_test(),
         };
-        let outcome = self.0.schedule.outcome(&facts, rand::random_range(-1.0..=1.0));
+        let outcome = self.0.settings.hook_retry_seconds.outcome(&facts, rand::random_range(-1.0..=1.0));
         let label = if facts.is_success() { "success" } else { "failure" };
         metrics::counter!("ferrite_hook_attempts_total", "outcome" => label).increment(1);
         metrics::histogram!("ferrite_hook_attempt_duration_seconds").record(started.elapsed());
         tracing::debug!(hook.id = hook.id.0, attempt = head.attempts + 1, ?facts.status, ?outcome, "sent a delivery");
+        let body = exchange.body.as_deref();
+        let kept = |body: &[u8]| body[..body.len().min(MAX_KEPT_BODY_BYTES)].to_vec();
         let attempt = Attempt {
             number: head.attempts + 1,
             started_us,
             duration_ms: i64::try_from(started.elapsed().as_millis()).unwrap_or(i64::MAX),
             shown_url: hook.shown_url.clone(),
-            ..logged(&exchange)
+            request_headers: exchange.headers,
+            request_body: body.map(kept),
+            is_request_cut: body.is_some_and(|body| body.len() > MAX_KEPT_BODY_BYTES),
+            response_status: response.map(|response| i64::from(response.status.as_u16())),
+            response_headers: response.map(|response| logged_response_headers(&response.headers)),
+            response_body: response.map(|response| kept(&response.body)),
+            is_response_cut: response.is_some_and(Response::is_body_cut),
+            error: exchange.result.as_ref().err().cloned(),
         };
-        Ok(Sent { outcome, effect: effect(&facts, &state), attempt })
+        Ok(Settlement { outcome, effect: effect(&facts, &state), attempt, lease_until_us: None, now_us })
     }
 
     /// Makes the request and sends it.
@@ -156,41 +154,15 @@ impl Sender {
         if !trace_parent.is_empty() && message.headers.set("traceparent", &trace_parent).is_err() {
             tracing::debug!("a delivery is sent without its trace");
         }
-        let headers = logged_request_headers(&message.headers);
-        let limits = Limits {
-            total: SEND_TIMEOUT,
-            max_body_read_bytes: MAX_RESPONSE_READ_BYTES,
-            max_body_kept_bytes: MAX_KEPT_BODY_BYTES,
-        };
-        let body = message.body.clone();
-        let request = Request { url, method: Method::Post, headers: message.headers, body: message.body, limits };
+        let logged_headers = logged_request_headers(&message.headers);
+        let Message { headers, body } = message;
+        let request = Request { url, method: Method::Post, headers, body: body.clone(), limits: Limits::default() };
         let result = self.0.client.send(request).instrument(span).await;
         let is_silent = match &result {
             Ok(response) => response.body_end == BodyEnd::TimedOut,
             Err(error) => *error == SendError::TimedOut,
         };
         let result = result.map_err(|error| error.to_string());
-        Exchange { headers, body: Some(body), result, is_silent }
-    }
-}
-
-/// Returns the parts of an attempt that the log keeps of request and response.
-fn logged(exchange: &Exchange) -> Attempt {
-    let response = exchange.result.as_ref().ok();
-    let body = exchange.body.as_deref();
-    let kept = |body: &[u8]| body[..body.len().min(MAX_KEPT_BODY_BYTES)].to_vec();
-    Attempt {
-        number: 0,
-        started_us: 0,
-        duration_ms: 0,
-        shown_url: String::new(),
-        request_headers: exchange.headers.clone(),
-        request_body: body.map(kept),
-        is_request_cut: body.is_some_and(|body| body.len() > MAX_KEPT_BODY_BYTES),
-        response_status: response.map(|response| i64::from(response.status.as_u16())),
-        response_headers: response.map(|response| logged_response_headers(&response.headers)),
-        response_body: response.map(|response| kept(&response.body)),
-        is_response_cut: response.is_some_and(Response::is_body_cut),
-        error: exchange.result.as_ref().err().cloned(),
+        Exchange { headers: logged_headers, body: Some(body), result, is_silent }
     }
 }

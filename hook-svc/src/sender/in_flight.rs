@@ -27,7 +27,7 @@ struct Counts {
 #[derive(Debug)]
 pub(super) struct Slot {
     in_flight: InFlight,
-    lane: LaneKey,
+    pub(super) lane: LaneKey,
 }
 
 impl Counts {
@@ -74,12 +74,6 @@ impl InFlight {
         } else if counts.silent.len() < MAX_SILENT_HOOKS {
             counts.silent.insert(hook);
         }
-    }
-}
-
-impl Slot {
-    pub(super) fn lane(&self) -> LaneKey {
-        self.lane
     }
 }
 

@@ -25,13 +25,11 @@ use ferrite_kit::{Clock, Lifecycle, micros};
 use ferrite_outbound::Client;
 use tokio::sync::{Notify, Semaphore};
 
-use self::attempt::Sent;
-use self::in_flight::{InFlight, Slot};
-use self::schedule::RetrySchedule;
+use self::in_flight::InFlight;
 pub(crate) use self::settings::DeliveryArgs;
 use crate::store::HookStore;
 use crate::store::claims::{self, Claim, Head, MAX_DUE_LANES};
-use crate::store::outcomes::{self, Settled, Settlement};
+use crate::store::outcomes::{self, Settled};
 
 /// Deliveries that one process sends at once.
 const MAX_SENDS: usize = 256;
@@ -60,8 +58,7 @@ struct Inner {
     hooks: HookStore,
     client: Client,
     clock: Clock,
-    schedule: RetrySchedule,
-    retention: purge::Retention,
+    settings: DeliveryArgs,
     in_flight: InFlight,
     large_sends: Semaphore,
     wake: Notify,
@@ -69,14 +66,13 @@ struct Inner {
 
 impl Sender {
     /// Makes a sender of the deliveries of `hooks`.
-    pub(crate) fn new(hooks: HookStore, client: Client, clock: Clock, settings: &DeliveryArgs) -> Self {
+    pub(crate) fn new(hooks: HookStore, client: Client, clock: Clock, settings: DeliveryArgs) -> Self {
         Self(Arc::new(Inner {
             db: hooks.db().clone(),
             hooks,
             client,
             clock,
-            schedule: settings.hook_retry_seconds.clone(),
-            retention: settings.retention(),
+            settings,
             in_flight: InFlight::default(),
             large_sends: Semaphore::new(MAX_LARGE_SENDS),
             wake: Notify::new(),
@@ -87,8 +83,8 @@ impl Sender {
     pub(crate) fn start(&self, life: &Lifecycle) {
         let (sender, life2) = (self.clone(), life.clone());
         life.spawn("sender", async move { sender.run(&life2).await });
-        let (db, clock, retention) = (self.0.db.clone(), self.0.clock.clone(), self.0.retention);
-        life.spawn("delivery purge", purge::run(db.clone(), clock.clone(), retention, life.clone()));
+        let (db, clock, settings) = (self.0.db.clone(), self.0.clock.clone(), self.0.settings.clone());
+        life.spawn("delivery purge", purge::run(db.clone(), clock.clone(), settings, life.clone()));
         life.spawn("delivery metrics", metrics::run(db, clock, life.clone()));
     }
 
@@ -120,11 +116,11 @@ impl Sender {
         let due = claims::due(&inner.db, inner.clock.now_us(), &saturated).await?;
         let is_full_page = due.len() == MAX_DUE_LANES;
         let slots = inner.in_flight.reserve(due);
-        let lanes: Vec<_> = slots.iter().map(Slot::lane).collect();
+        let lanes: Vec<_> = slots.iter().map(|slot| slot.lane).collect();
         let now_us = inner.clock.now_us();
         let claimed = claims::claim(&inner.db, &lanes, now_us, now_us + micros(CLAIM_LEASE)).await?;
         let is_some = !claimed.is_empty();
-        let mut slots: HashMap<_, _> = slots.into_iter().map(|slot| (slot.lane(), slot)).collect();
+        let mut slots: HashMap<_, _> = slots.into_iter().map(|slot| (slot.lane, slot)).collect();
         for (claim, head) in claimed {
             let Some(slot) = slots.remove(&claim.lane) else { continue };
             let (sender, life2) = (self.clone(), life.clone());
@@ -169,13 +165,11 @@ impl Sender {
             claims::give_back(&self.0.db, claim, self.0.clock.now_us()).await?;
             return Ok(Settled::Released);
         };
-        let Sent { outcome, effect, attempt } = self.attempt(claim, head, &hook).await?;
+        let mut result = self.attempt(claim, head, &hook).await?;
         let deadline = Instant::now() + CLAIM_LEASE;
         loop {
-            let now_us = self.0.clock.now_us();
-            let lease_until_us = goes_on().then(|| now_us + micros(CLAIM_LEASE));
-            let result =
-                Settlement { outcome, effect: effect.clone(), attempt: attempt.clone(), lease_until_us, now_us };
+            result.now_us = self.0.clock.now_us();
+            result.lease_until_us = goes_on().then(|| result.now_us + micros(CLAIM_LEASE));
             match outcomes::settle(&self.0.db, claim, head, &result).await {
                 Err(error) if Instant::now() < deadline => {
                     tracing::warn!(%error, "the result of delivery {} could not be recorded", head.uuid);

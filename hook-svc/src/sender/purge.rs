@@ -7,26 +7,19 @@ use std::time::Duration;
 use ferrite_kit::db::{Db, DbError};
 use ferrite_kit::{Clock, Lifecycle, micros};
 
+use super::settings::DeliveryArgs;
 use crate::store::purge;
 
 /// Time between two rounds over all hooks.
 const ROUND_INTERVAL: Duration = Duration::from_secs(60);
 /// Time between two batches, for the writers.
 const BATCH_PAUSE: Duration = Duration::from_millis(20);
-
-/// The deliveries that stay.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Retention {
-    /// Time for which finished ones stay.
-    pub(super) age: Duration,
-    /// Finished ones of one hook that stay.
-    pub(super) count: i64,
-}
+const DAY: Duration = Duration::from_secs(24 * 3600);
 
 /// Deletes old rows until `life` stops.
-pub(super) async fn run(db: Db, clock: Clock, retention: Retention, life: Lifecycle) {
+pub(super) async fn run(db: Db, clock: Clock, settings: DeliveryArgs, life: Lifecycle) {
     while !life.is_stopping() {
-        if let Err(error) = round(&db, &clock, retention, &life).await {
+        if let Err(error) = round(&db, &clock, &settings, &life).await {
             tracing::warn!(%error, "old deliveries could not be deleted");
         }
         life.pause(ROUND_INTERVAL).await;
@@ -34,15 +27,16 @@ pub(super) async fn run(db: Db, clock: Clock, retention: Retention, life: Lifecy
 }
 
 /// Deletes what is old of every hook, and then events.
-pub(super) async fn round(db: &Db, clock: &Clock, retention: Retention, life: &Lifecycle) -> Result<(), DbError> {
-    let before_us = clock.now_us() - micros(retention.age);
+async fn round(db: &Db, clock: &Clock, settings: &DeliveryArgs, life: &Lifecycle) -> Result<(), DbError> {
+    let before_us = clock.now_us() - micros(DAY * settings.hook_delivery_days);
+    let count = i64::from(settings.hook_delivery_count);
     let mut after = 0;
     loop {
         let hooks = purge::hooks_with_deliveries(db, after).await?;
         let Some(last) = hooks.last() else { break };
         after = last.id;
         for hook in hooks {
-            while purge::deliveries(db, &hook, before_us, retention.count).await? && !life.is_stopping() {
+            while purge::deliveries(db, &hook, before_us, count).await? && !life.is_stopping() {
                 tokio::time::sleep(BATCH_PAUSE).await;
             }
         }

@@ -1,8 +1,5 @@
-use std::time::Duration;
-
 use clap::Args;
 
-use super::purge::Retention;
 use super::schedule::RetrySchedule;
 
 /// Settings of deliveries.
@@ -19,13 +16,4 @@ pub struct DeliveryArgs {
     /// Finished deliveries that the delivery log keeps of one webhook.
     #[arg(long, env = "FERRITE_HOOK_DELIVERY_COUNT", default_value_t = 1000, value_parser = clap::value_parser!(u32).range(1..=100_000))]
     pub(crate) hook_delivery_count: u32,
-}
-
-impl DeliveryArgs {
-    pub(super) fn retention(&self) -> Retention {
-        Retention {
-            age: Duration::from_secs(u64::from(self.hook_delivery_days) * 24 * 3600),
-            count: i64::from(self.hook_delivery_count),
-        }
-    }
 }

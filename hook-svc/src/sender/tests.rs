@@ -9,6 +9,7 @@ use std::time::{Duration, Instant};
 
 use clap::Parser;
 use ferrite_kit::db::Db;
+use ferrite_kit::sealing::Sealer;
 use ferrite_kit::{Clock, Lifecycle, Secret, args};
 use ferrite_outbound::{AllowList, Client, OutboundUrl, Policy};
 use ferrite_proto::id::{HookId, RepositoryId};
@@ -19,7 +20,7 @@ use uuid::Uuid;
 use super::{DeliveryArgs, Sender};
 use crate::model::{ChatOptions, ContentType, HookEvents, HookType, NewHook, Owner};
 use crate::payload::recorded;
-use crate::secrets::Sealer;
+use crate::secrets;
 use crate::store::attempts::{self, Attempt};
 use crate::store::deliveries::{self, Delivery, Status};
 use crate::store::lanes::{NewDelivery, enqueue, enqueue_alone, resume};
@@ -138,10 +139,10 @@ struct Settings {
 impl Bench {
     /// A running sender that may reach `allowed` and repeats by `retries`.
     fn start(db: Db, allowed: &str, retries: &str) -> Self {
-        let hooks = HookStore::new(db.clone(), Sealer::new(&[7; 32]));
+        let hooks = HookStore::new(db.clone(), Sealer::new(&[7; 32], secrets::SERVICE));
         let policy = Policy::new(allowed.parse::<AllowList>().unwrap());
         let settings = Settings::parse_from(["x", &format!("--hook-retry-seconds={retries}")]);
-        let sender = Sender::new(hooks.clone(), Client::new(policy.clone()), Clock::system(), &settings.delivery);
+        let sender = Sender::new(hooks.clone(), Client::new(policy.clone()), Clock::system(), settings.delivery);
         let life = Lifecycle::new(Duration::from_secs(15));
         sender.start(&life);
         Self { db, hooks, sender, life, policy }

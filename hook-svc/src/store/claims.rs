@@ -35,7 +35,8 @@ const CLAIMED: &str = "SELECT c.hook_id, c.repository_id, c.source, c.delivery_i
 
 const LOCK_HOOK_POSTGRES: &str = "SELECT is_active, paused_reason FROM hooks WHERE id = $1 FOR SHARE";
 const LOCK_HOOK_SQLITE: &str = "SELECT is_active, paused_reason FROM hooks WHERE id = $1";
-const RELEASE: &str = "UPDATE lanes SET next_us = $6, claimed_until_us = 0, epoch = 0 \
+/// Ends a claim; the lane is due again at a time.
+pub(super) const RELEASE: &str = "UPDATE lanes SET next_us = $6, claimed_until_us = 0, epoch = 0 \
      WHERE hook_id = $1 AND repository_id = $2 AND source = $3 AND delivery_id = $4 AND epoch = $5";
 const DELETE_LANE: &str = "DELETE FROM lanes \
      WHERE hook_id = $1 AND repository_id = $2 AND source = $3 AND delivery_id = $4 AND epoch = $5";
@@ -146,7 +147,7 @@ pub(crate) async fn claim(
     let nothing = LaneKey { hook: HookId(-1), repository: RepositoryId(-1), source: 0, delivery_id: 0 };
     for key in lanes.iter().chain(std::iter::repeat(&nothing)).take(lanes.len().next_power_of_two()) {
         let first = args.len() + 1;
-        args.extend(args![key.hook, key.repository, key.source, key.delivery_id]);
+        args.extend(key.columns());
         keys.push(format!("(${first}, ${}, ${}, ${})", first + 1, first + 2, first + 3));
     }
     let (begin, end) = db.pick((CLAIM_POSTGRES, CLAIM_END_POSTGRES), (CLAIM_SQLITE, ")"));
@@ -167,9 +168,8 @@ pub(crate) async fn claim(
 /// Counts the waiting deliveries of a lane anew.
 async fn recount(db: &Db, claim: &Claim, now_us: i64) -> Result<(), DbError> {
     tracing::warn!(hook.id = claim.lane.hook.0, repo.id = claim.lane.repository.0, "a lane had no delivery");
-    let lane = &claim.lane;
     let mut tx = db.begin().await?;
-    let key = args![lane.hook, lane.repository, lane.source, lane.delivery_id];
+    let key = claim.lane.columns();
     // A statement before the one that counts, which must see what the last holder of the lock has added.
     if tx.pick(true, false) {
         tx.execute(LOCK_LANE_POSTGRES, &key).await?;
@@ -187,12 +187,11 @@ async fn recount(db: &Db, claim: &Claim, now_us: i64) -> Result<(), DbError> {
 /// # Errors
 /// When the database fails.
 pub(crate) async fn give_back(db: &Db, claim: &Claim, now_us: i64) -> Result<(), DbError> {
-    let lane = &claim.lane;
-    let key = args![lane.hook, lane.repository, lane.source, lane.delivery_id];
+    let key = claim.lane.columns();
     let mut tx = db.begin().await?;
     // The lock makes a resumption wait that would find this lane not parked yet.
     let hook: Option<(bool, Option<String>)> =
-        tx.optional(db.pick(LOCK_HOOK_POSTGRES, LOCK_HOOK_SQLITE), &args![lane.hook]).await?;
+        tx.optional(db.pick(LOCK_HOOK_POSTGRES, LOCK_HOOK_SQLITE), &args![claim.lane.hook]).await?;
     let Some((is_active, paused)) = hook else {
         if tx.execute(DELETE_LANE, &[key.as_slice(), &args![claim.epoch]].concat()).await? > 0 {
             tx.execute(CANCEL_LANE, &[key.as_slice(), &args![now_us]].concat()).await?;
@@ -209,8 +208,7 @@ pub(crate) async fn give_back(db: &Db, claim: &Claim, now_us: i64) -> Result<(),
 /// # Errors
 /// When the database fails.
 pub(crate) async fn release(db: &Db, claim: &Claim, next_us: i64) -> Result<(), DbError> {
-    let lane = &claim.lane;
-    let args = args![lane.hook, lane.repository, lane.source, lane.delivery_id, claim.epoch, next_us];
+    let args = [claim.lane.columns().as_slice(), &args![claim.epoch, next_us]].concat();
     db.all_relaxed::<(i64,)>(&[(RELEASE, args.len())], &args).await?;
     Ok(())
 }

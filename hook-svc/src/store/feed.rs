@@ -7,9 +7,7 @@ use ferrite_kit::db::{DbError, Query};
 use ferrite_proto::id::RepositoryId;
 
 use super::events::{EventRow, EventStore, Source, StoredEvent};
-
-/// Rows that one transaction takes out of feeds, so that no writer waits long for it.
-const MAX_BATCH_ROWS: i64 = 200;
+use super::purge::{MAX_BATCH_ROWS, batch};
 
 const PAGE: &str = "SELECT id, uuid, repository_id, source, name, fact, payload FROM events \
      WHERE repository_id = $1 AND id > $2 AND is_in_feed AND source <> $4 ORDER BY id LIMIT $3";
@@ -67,8 +65,7 @@ impl EventStore {
     /// # Errors
     /// When the database fails.
     pub(crate) async fn leave_feed_before(&self, before_us: i64) -> Result<bool, DbError> {
-        let left: Vec<(i64,)> = self.db().all_relaxed(&[(LEAVE_OLD, 2)], &args![before_us, MAX_BATCH_ROWS]).await?;
-        Ok(left.len() as i64 == MAX_BATCH_ROWS)
+        batch(self.db(), LEAVE_OLD, &args![before_us, MAX_BATCH_ROWS]).await
     }
 
     /// Takes a batch of events beyond the `count` newest out of a repository's feed. Returns whether there may be more.
@@ -76,8 +73,6 @@ impl EventStore {
     /// # Errors
     /// When the database fails.
     pub(crate) async fn leave_feed_beyond(&self, repository: RepositoryId, count: i64) -> Result<bool, DbError> {
-        let args = args![repository, count, MAX_BATCH_ROWS];
-        let left: Vec<(i64,)> = self.db().all_relaxed(&[(LEAVE_BEYOND, 3)], &args).await?;
-        Ok(left.len() as i64 == MAX_BATCH_ROWS)
+        batch(self.db(), LEAVE_BEYOND, &args![repository, count, MAX_BATCH_ROWS]).await
     }
 }

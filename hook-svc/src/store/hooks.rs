@@ -12,12 +12,15 @@ use ferrite_kit::Secret;
 use ferrite_kit::args;
 use ferrite_kit::db::{Db, DbError, Tx, Value};
 use ferrite_kit::page::Page;
+use ferrite_kit::sealing::{SealError, Sealer};
 use ferrite_proto::id::HookId;
 use sqlx::FromRow;
 
+use super::events::lock_repository;
+use super::lanes;
 use crate::error::HookError;
 use crate::model::{ChatOptions, ContentType, HookEvents, HookType, NewHook, Owner};
-use crate::secrets::{SealError, SealedColumn, Sealer};
+use crate::secrets;
 
 macro_rules! select {
     ($rest:literal) => {
@@ -29,9 +32,6 @@ macro_rules! select {
     };
 }
 
-/// Registers the repository and locks its row until the transaction ends, so that its deletion comes either before or after.
-const REGISTER_AND_LOCK: &str = "INSERT INTO hook_repositories (repository_id, is_deleted) VALUES ($1, FALSE) \
-     ON CONFLICT (repository_id) DO UPDATE SET is_deleted = hook_repositories.is_deleted RETURNING is_deleted";
 /// Locks the number of hooks of organizations and of the site. SQLite has one writer at a time.
 const LOCK_COUNTS_POSTGRES: &str =
     "SELECT CAST(1 AS BIGINT) FROM (SELECT pg_advisory_xact_lock(hashtext('ferrite.hooks'))) AS lock";
@@ -90,7 +90,7 @@ impl StoredHook {
     /// # Errors
     /// [`SealError::Unopenable`].
     pub(crate) fn url(&self, sealer: &Sealer) -> Result<Secret, SealError> {
-        sealer.open(SealedColumn::Url, &self.sealed.url)
+        sealer.open(secrets::URL, &self.sealed.url)
     }
 
     /// Replaces the URL.
@@ -98,7 +98,7 @@ impl StoredHook {
     /// # Errors
     /// [`SealError::NoRandomNumbers`].
     pub(crate) fn set_url(&mut self, sealer: &Sealer, url: &str, shown_url: &str) -> Result<(), SealError> {
-        self.sealed.url = sealer.seal(SealedColumn::Url, url)?;
+        self.sealed.url = sealer.seal(secrets::URL, url)?;
         shown_url.clone_into(&mut self.shown_url);
         Ok(())
     }
@@ -113,7 +113,7 @@ impl StoredHook {
     /// # Errors
     /// [`SealError::Unopenable`].
     pub(crate) fn secret(&self, sealer: &Sealer) -> Result<Option<Secret>, SealError> {
-        self.sealed.secret.as_deref().map(|sealed| sealer.open(SealedColumn::Secret, sealed)).transpose()
+        self.sealed.secret.as_deref().map(|sealed| sealer.open(secrets::SECRET, sealed)).transpose()
     }
 
     /// Returns the secret before the present one while it signs beside it.
@@ -122,7 +122,7 @@ impl StoredHook {
     /// [`SealError::Unopenable`].
     pub(crate) fn previous_secret(&self, sealer: &Sealer, now_us: i64) -> Result<Option<Secret>, SealError> {
         let sealed = self.sealed.previous_secret.as_deref().filter(|_| now_us < self.sealed.previous_until_us);
-        sealed.map(|sealed| sealer.open(SealedColumn::Secret, sealed)).transpose()
+        sealed.map(|sealed| sealer.open(secrets::SECRET, sealed)).transpose()
     }
 
     /// Replaces the secret. The one of until now signs beside it until `previous_until_us`.
@@ -135,7 +135,7 @@ impl StoredHook {
         secret: &Secret,
         previous_until_us: i64,
     ) -> Result<(), SealError> {
-        let sealed = sealer.seal(SealedColumn::Secret, secret.expose())?;
+        let sealed = sealer.seal(secrets::SECRET, secret.expose())?;
         self.sealed.previous_secret = self.sealed.secret.replace(sealed);
         self.sealed.previous_until_us = if self.sealed.previous_secret.is_some() { previous_until_us } else { 0 };
         Ok(())
@@ -249,7 +249,7 @@ impl HookStore {
         if count >= limit {
             return Err(HookError::TooManyHooks { limit });
         }
-        let seal_secret = |secret: &Secret| self.sealer.seal(SealedColumn::Secret, secret.expose());
+        let seal_secret = |secret: &Secret| self.sealer.seal(secrets::SECRET, secret.expose());
         let mut hook = StoredHook {
             id: HookId(0),
             owner: new.owner,
@@ -264,7 +264,7 @@ impl HookStore {
             created_us: now_us,
             updated_us: now_us,
             sealed: SealedParts {
-                url: self.sealer.seal(SealedColumn::Url, new.url.expose())?,
+                url: self.sealer.seal(secrets::URL, new.url.expose())?,
                 secret: new.secret.as_ref().map(seal_secret).transpose()?,
                 previous_secret: None,
                 previous_until_us: 0,
@@ -295,8 +295,9 @@ impl HookStore {
     /// Locks the number of an owner's hooks until the transaction ends.
     async fn lock_owner(&self, tx: &mut Tx, owner: Owner) -> Result<(), HookError> {
         match owner {
+            // The deletion of the repository comes either before or after.
             Owner::Repository(id) => {
-                let (is_deleted,): (bool,) = tx.one(REGISTER_AND_LOCK, &args![id]).await?;
+                let is_deleted = lock_repository(tx, id).await?;
                 if is_deleted { Err(HookError::RepositoryDeleted) } else { Ok(()) }
             }
             Owner::Organization(_) | Owner::Site => {
@@ -376,7 +377,7 @@ impl HookStore {
     ) -> Result<StoredHook, HookError> {
         let hook = self.lock(tx, owner, id).await?;
         tx.execute(DELETE, &args![id]).await?;
-        super::lanes::cancel(tx, id, now_us).await?;
+        lanes::cancel(tx, id, now_us).await?;
         Ok(hook)
     }
 }

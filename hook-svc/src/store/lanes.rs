@@ -15,7 +15,7 @@ mod tests;
 use std::collections::BTreeMap;
 
 use ferrite_kit::args;
-use ferrite_kit::db::{DbError, Query, Tx};
+use ferrite_kit::db::{DbError, Query, Tx, Value};
 use ferrite_proto::id::{HookId, RepositoryId};
 
 /// Time of the next attempt of a lane that waits for its hook.
@@ -68,6 +68,11 @@ impl LaneKey {
     /// Returns whether the lane is that of a test, which is sent although its hook is paused or not active.
     pub(crate) fn is_test(self) -> bool {
         self.source == TEST_SOURCE
+    }
+
+    /// Returns the columns of the key, in its order.
+    pub(super) fn columns(self) -> [Value; 4] {
+        args![self.hook, self.repository, self.source, self.delivery_id]
     }
 
     fn of(new: &NewDelivery) -> Self {

@@ -5,15 +5,12 @@
 use std::collections::BTreeMap;
 
 use ferrite_kit::args;
-use ferrite_kit::db::{Db, DbError, Tx, Value};
+use ferrite_kit::db::{Db, DbError, Tx};
 
 use super::attempts::{self, Attempt};
-use super::claims::{Claim, Head};
-use super::lanes::{self, LaneKey};
+use super::claims::{Claim, Head, RELEASE};
+use super::lanes;
 
-/// Shifts the lane of a delivery that failed and is sent again.
-const POSTPONE: &str = "UPDATE lanes SET next_us = $6, claimed_until_us = 0, epoch = 0 \
-     WHERE hook_id = $1 AND repository_id = $2 AND source = $3 AND delivery_id = $4 AND epoch = $5";
 /// Takes a delivery out of its lane. The claim stays if there are more and the lease is extended.
 const TAKE_OUT: &str = "UPDATE lanes SET waiting = waiting - 1, next_us = $6, claimed_until_us = $7, epoch = $8 \
      WHERE hook_id = $1 AND repository_id = $2 AND source = $3 AND delivery_id = $4 AND epoch = $5 RETURNING waiting";
@@ -96,16 +93,12 @@ pub(crate) async fn settle(db: &Db, claim: &Claim, head: &Head, result: &Settlem
     attempts::insert(&mut tx, head.id, &result.attempt).await?;
     let next = match result.lease_until_us {
         Some(_) if waiting > 0 && !matches!(result.outcome, Outcome::RetryAt(_)) => {
-            tx.optional::<Head>(HEAD, &key(&claim.lane)).await?
+            tx.optional::<Head>(HEAD, &claim.lane.columns()).await?
         }
         _ => None,
     };
     tx.commit().await?;
     Ok(next.map_or(Settled::Released, Settled::Next))
-}
-
-fn key(lane: &LaneKey) -> [Value; 4] {
-    args![lane.hook, lane.repository, lane.source, lane.delivery_id]
 }
 
 /// Changes the row of the hook, before that of the lane: all transactions lock them in this order.
@@ -133,9 +126,9 @@ async fn apply_effect(tx: &mut Tx, claim: &Claim, result: &Settlement) -> Result
 /// Postpones the lane or takes the delivery out of it. Returns the number of deliveries that wait in it; `None` if the claim was
 /// replaced.
 async fn update_lane(tx: &mut Tx, claim: &Claim, result: &Settlement) -> Result<Option<i64>, DbError> {
-    let key = key(&claim.lane);
+    let key = claim.lane.columns();
     if let Outcome::RetryAt(next_us) = result.outcome {
-        let rows = tx.execute(POSTPONE, &[key.as_slice(), &args![claim.epoch, next_us]].concat()).await?;
+        let rows = tx.execute(RELEASE, &[key.as_slice(), &args![claim.epoch, next_us]].concat()).await?;
         return Ok((rows > 0).then_some(1));
     }
     let (next_us, claimed_until_us, epoch) = match result.lease_until_us {

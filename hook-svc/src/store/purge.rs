@@ -1,11 +1,11 @@
 //! The deletion of old deliveries and events, in batches.
 
 use ferrite_kit::args;
-use ferrite_kit::db::{Db, DbError};
+use ferrite_kit::db::{Db, DbError, Value};
 use sqlx::FromRow;
 
-/// Rows that one transaction deletes, so that no writer waits long for it.
-const MAX_BATCH_ROWS: i64 = 200;
+/// Rows that one transaction changes or deletes, so that no writer waits long for it.
+pub(super) const MAX_BATCH_ROWS: i64 = 200;
 /// Hooks that one look finds.
 const MAX_HOOKS: i64 = 100;
 
@@ -51,13 +51,11 @@ pub(crate) async fn deliveries(
     before_us: i64,
     count: i64,
 ) -> Result<bool, DbError> {
-    let (sql, args) = if hook.is_there {
-        (DELETE_OLD, args![hook.id, before_us, count, MAX_BATCH_ROWS].to_vec())
+    if hook.is_there {
+        batch(db, DELETE_OLD, &args![hook.id, before_us, count, MAX_BATCH_ROWS]).await
     } else {
-        (DELETE_ALL, args![hook.id, MAX_BATCH_ROWS].to_vec())
-    };
-    let deleted: Vec<(i64,)> = db.all_relaxed(&[(sql, args.len())], &args).await?;
-    Ok(deleted.len() as i64 == MAX_BATCH_ROWS)
+        batch(db, DELETE_ALL, &args![hook.id, MAX_BATCH_ROWS]).await
+    }
 }
 
 /// Deletes a batch of events of before `before_us` that neither a delivery nor the feed needs. Returns whether there may be more.
@@ -65,6 +63,11 @@ pub(crate) async fn deliveries(
 /// # Errors
 /// When the database fails.
 pub(crate) async fn events(db: &Db, before_us: i64) -> Result<bool, DbError> {
-    let deleted: Vec<(i64,)> = db.all_relaxed(&[(DELETE_EVENTS, 2)], &args![before_us, MAX_BATCH_ROWS]).await?;
-    Ok(deleted.len() as i64 == MAX_BATCH_ROWS)
+    batch(db, DELETE_EVENTS, &args![before_us, MAX_BATCH_ROWS]).await
+}
+
+/// Runs a statement that returns the ids of at most [`MAX_BATCH_ROWS`] rows. Returns whether there may be more.
+pub(super) async fn batch(db: &Db, sql: &'static str, args: &[Value]) -> Result<bool, DbError> {
+    let rows: Vec<(i64,)> = db.all_relaxed(&[(sql, args.len())], args).await?;
+    Ok(rows.len() as i64 == MAX_BATCH_ROWS)
 }

@@ -7,7 +7,7 @@ use sqlx::FromRow;
 
 use super::hooks::HookStore;
 use crate::error::HookError;
-use crate::secrets::SealedColumn;
+use crate::secrets;
 
 const BATCH_ROWS: i64 = 100;
 /// Shown for a URL with a user that cannot be parsed.
@@ -33,7 +33,7 @@ impl HookStore {
     pub(crate) async fn check_key(&self) -> Result<(), HookError> {
         let row: Option<(i64, Vec<u8>)> = self.db().optional(FIND_SEALED, &[]).await?;
         if let Some((_, url)) = row {
-            self.sealer().open(SealedColumn::Url, &url)?;
+            self.sealer().open(secrets::URL, &url)?;
         }
         Ok(())
     }
@@ -54,8 +54,8 @@ impl HookStore {
             for row in rows {
                 let url = String::from_utf8_lossy(&row.url);
                 let seal = |column, bytes: &[u8]| self.sealer().seal(column, &String::from_utf8_lossy(bytes));
-                let secret = row.secret.as_deref().map(|secret| seal(SealedColumn::Secret, secret)).transpose()?;
-                let args = args![row.id, seal(SealedColumn::Url, &row.url)?, shown(&url, policy), Value::Bytes(secret)];
+                let secret = row.secret.as_deref().map(|secret| seal(secrets::SECRET, secret)).transpose()?;
+                let args = args![row.id, seal(secrets::URL, &row.url)?, shown(&url, policy), Value::Bytes(secret)];
                 tx.execute(SEAL, &args).await?;
             }
             tx.commit().await?;

@@ -6,6 +6,7 @@ use std::path::Path;
 use ferrite_kit::Secret;
 use ferrite_kit::grpc::Channel;
 use ferrite_kit::net::Address;
+use ferrite_kit::sealing::Sealer;
 use ferrite_kit::testing::TestService;
 use ferrite_proto::hook::delivery_service_client::DeliveryServiceClient;
 use ferrite_proto::hook::hook_service_client::HookServiceClient;
@@ -17,14 +18,14 @@ use tonic::Status;
 use super::TestCaller;
 use super::fake_repo::FakeRepo;
 use crate::ROLE;
-use crate::secrets::Sealer;
+use crate::secrets;
 
 /// The key that seals URLs and secrets.
 const SECRET_KEY: [u8; 32] = [9; 32];
 
 /// Returns a sealer with the key of the service.
 pub(crate) fn sealer() -> Sealer {
-    Sealer::new(&SECRET_KEY)
+    Sealer::new(&SECRET_KEY, secrets::SERVICE)
 }
 
 /// Names a repository as the owner of webhooks.

@@ -17,11 +17,11 @@ use tokio::time::error::Elapsed;
 use tokio::time::timeout;
 use tonic::{Code, Request, Status};
 
-use super::ApplyReferences;
 use super::queue::{Scan, ScanQueue};
 use super::targets::{ScannedReferences, Target};
 use crate::error::IssueError;
 use crate::upstream::RepoClient;
+use crate::writer::ApplyReferences;
 
 /// Commits of one update whose messages are read, the newest.
 pub(super) const MAX_SCANNED_COMMITS: i32 = 1_000;
@@ -42,15 +42,6 @@ pub(crate) struct CommitScanner<W> {
     repo: RepoClient,
     writer: W,
     clock: Clock,
-}
-
-/// The end of a scan.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Outcome {
-    /// References were handed to the store.
-    Applied,
-    /// No commit refers to an issue that the pusher may see.
-    Empty,
 }
 
 #[derive(Debug, thiserror::Error)]
@@ -75,11 +66,6 @@ impl ScanError {
             Some(reason) if status.code() == Code::NotFound => Self::Gone(reason),
             _ => Self::Call { service, code: status.code() },
         }
-    }
-
-    fn log(&self, scan: &Scan) {
-        let error = self as &dyn std::error::Error;
-        tracing::warn!(error, repo.id = %scan.repository, "commit scan failed; trying again later");
     }
 }
 
@@ -136,8 +122,7 @@ impl<W: ApplyReferences> CommitScanner<W> {
             }
         };
         let (result, marked) = match ended {
-            Ok(Outcome::Applied) => ("applied", self.queue.finish(scan).await),
-            Ok(Outcome::Empty) => ("empty", self.queue.finish(scan).await),
+            Ok(is_applied) => (if is_applied { "applied" } else { "empty" }, self.queue.finish(scan).await),
             Err(ScanError::Gone(reason)) => {
                 tracing::info!(reason, repo.id = %scan.repository, "dropped a commit scan: what it needs is gone");
                 ("dropped", self.queue.finish(scan).await)
@@ -147,7 +132,11 @@ impl<W: ApplyReferences> CommitScanner<W> {
                 ("lost", Ok(()))
             }
             Err(error) => {
-                error.log(scan);
+                tracing::warn!(
+                    error = &error as &dyn std::error::Error,
+                    repo.id = %scan.repository,
+                    "commit scan failed; trying again later"
+                );
                 ("failed", self.queue.fail(scan, self.clock.now_us()).await)
             }
         };
@@ -157,18 +146,19 @@ impl<W: ApplyReferences> CommitScanner<W> {
         }
     }
 
-    async fn scan(&self, scan: &Scan) -> Result<Outcome, ScanError> {
+    /// Returns whether references were handed to the store: false if no commit refers to an issue that the pusher may see.
+    async fn scan(&self, scan: &Scan) -> Result<bool, ScanError> {
         let commits = self.list_commits(scan).await?;
         let references = ScannedReferences::parse(scan, &commits);
         if references.is_empty() {
-            return Ok(Outcome::Empty);
+            return Ok(false);
         }
         let accesses = self.resolve(scan, references.repositories()).await?;
         let targets = references.targets(&accesses);
         for target in &targets {
             self.apply(scan, target).await?;
         }
-        Ok(if targets.is_empty() { Outcome::Empty } else { Outcome::Applied })
+        Ok(!targets.is_empty())
     }
 
     /// Asks git-svc for the commits of a scan, oldest first.

@@ -20,9 +20,10 @@ use ferrite_proto::repo::resolve_issue_access_request::Account;
 use self::peers::{Applied, Failure, GONE, Peers, Writer, commit_id};
 use super::scanner::MAX_STEP_REFERENCES;
 use super::targets::{MAX_SCANNED_REFERENCES, MAX_TARGET_REPOSITORIES};
-use super::{ApplyReferences, CommitScanner, ScanQueue};
+use super::{CommitScanner, ScanQueue};
 use crate::model::references::commit::{Action, CommitAction};
 use crate::testing::on_each_schema;
+use crate::writer::ApplyReferences;
 
 const REPOSITORY: i64 = 42;
 const USER: i64 = 7;

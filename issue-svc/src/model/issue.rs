@@ -106,19 +106,6 @@ pub(crate) struct IssueChange {
     pub(crate) is_closed: Option<bool>,
 }
 
-/// The counters of a repository. Each change of the count of open issues increments `version`, so that a receiver can drop older ones.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Counters {
-    /// The number assigned last.
-    pub(crate) last_number: i64,
-    pub(crate) open_count: i64,
-    pub(crate) version: i64,
-    /// The sequence number of the comment written last.
-    pub(crate) last_comment: i64,
-    pub(crate) label_count: i64,
-    pub(crate) milestone_count: i64,
-}
-
 /// A comment.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Comment {

@@ -6,7 +6,5 @@ mod text;
 
 #[cfg(test)]
 pub(crate) use issue::NewPullRequest;
-pub(crate) use issue::{
-    Class, Comment, Counters, FullIssue, Issue, IssueChange, Label, Milestone, NewIssue, PullRequest,
-};
+pub(crate) use issue::{Class, Comment, FullIssue, Issue, IssueChange, Label, Milestone, NewIssue, PullRequest};
 pub(crate) use text::{Body, Color, Description, LabelName, MilestoneTitle, Title};

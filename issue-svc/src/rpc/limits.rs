@@ -1,7 +1,7 @@
 //! Limits on what one user writes within an hour: issues, comments, and the bytes of their texts.
 
 use ferrite_kit::auth::AuthError;
-use ferrite_kit::rate_limit::{HourlyLimit, RateExceeded, RateLimiter};
+use ferrite_kit::rate_limit::{HourlyLimit, RateExceeded};
 use ferrite_proto::grant::Grant;
 
 use crate::error::IssueError;
@@ -9,33 +9,15 @@ use crate::error::IssueError;
 /// Bytes that every write counts beside its text, for the rows of its changes and events: a change without a text takes room as well.
 const WRITE_BYTES: u32 = 512;
 
-/// The limits, each 0 for none.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct HourlyLimits {
-    pub(crate) issues: u32,
-    pub(crate) comments: u32,
-    pub(crate) text_bytes: u32,
-}
-
 /// Counts what users write.
 #[derive(Clone, Debug)]
 pub(crate) struct WriteLimits {
-    issues: HourlyLimit,
-    comments: HourlyLimit,
-    text_bytes: HourlyLimit,
+    pub(crate) issues: HourlyLimit,
+    pub(crate) comments: HourlyLimit,
+    pub(crate) text_bytes: HourlyLimit,
 }
 
 impl WriteLimits {
-    /// Creates limits that count in `limiter`, which replicas may share.
-    pub(crate) fn new(limiter: &RateLimiter, limits: HourlyLimits) -> Self {
-        let limit = |name, limit| HourlyLimit::new(limiter.clone(), name, limit);
-        Self {
-            issues: limit("issues", limits.issues),
-            comments: limit("comments", limits.comments),
-            text_bytes: limit("text_bytes", limits.text_bytes),
-        }
-    }
-
     /// Counts one issue of the caller, with a text of so many bytes.
     ///
     /// # Errors

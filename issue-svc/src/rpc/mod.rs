@@ -16,7 +16,7 @@ use ferrite_proto::events::{DeliverRequest, DeliverResponse};
 use tonic::{Request, Response, Status};
 
 use crate::encode;
-pub(crate) use limits::{HourlyLimits, WriteLimits};
+pub(crate) use limits::WriteLimits;
 pub(crate) use service::IssueRpc;
 
 /// Implements a service by one function for each call, in a module of the call's name.
@@ -25,7 +25,7 @@ macro_rules! dispatch {
         #[tonic::async_trait]
         impl $service for IssueRpc {
             $(async fn $call(&self, request: Request<$request>) -> Result<Response<$response>, Status> {
-                $call::$call(self, request).await.map(Response::new)
+                Ok($call::$call(self, request).await.map(Response::new)?)
             })*
         }
     };

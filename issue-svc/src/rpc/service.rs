@@ -6,11 +6,12 @@ use ferrite_kit::auth::{Access, AuthError, Caller};
 use ferrite_proto::Permission;
 use ferrite_proto::grant::Grant;
 use ferrite_proto::id::{RepositoryId, UserId};
-use tonic::{Request, Status};
+use tonic::Request;
 
 use super::limits::WriteLimits;
 use crate::commits::ScanQueue;
 use crate::error::IssueError;
+use crate::model::Issue;
 use crate::model::references::markdown;
 use crate::store::IssueStore;
 use crate::upstream::RepoClient;
@@ -32,10 +33,10 @@ impl IssueRpc {
     ///
     /// # Errors
     /// [`IssueError::Disabled`] if the repository's issue tracker is switched off, or those of [`Access::authorize`].
-    pub(super) async fn authorize<T>(&self, request: &Request<T>, repository: i64) -> Result<Arc<Grant>, Status> {
+    pub(super) async fn authorize<T>(&self, request: &Request<T>, repository: i64) -> Result<Arc<Grant>, IssueError> {
         let grant = self.authorize_settings(request, repository).await?;
         if !grant.issues_enabled {
-            return Err(IssueError::Disabled.into());
+            return Err(IssueError::Disabled);
         }
         Ok(grant)
     }
@@ -49,8 +50,17 @@ impl IssueRpc {
         &self,
         request: &Request<T>,
         repository: i64,
-    ) -> Result<Arc<Grant>, Status> {
+    ) -> Result<Arc<Grant>, IssueError> {
         Ok(self.access.authorize(&Caller::of(request), RepositoryId(repository)).await?)
+    }
+
+    /// Returns an issue of a repository.
+    ///
+    /// # Errors
+    /// [`IssueError::NotFound`], or a failure of the database.
+    pub(super) async fn issue(&self, repository: RepositoryId, number: i64) -> Result<Issue, IssueError> {
+        let issue = self.store.find(self.store.reader(), repository, number).await?;
+        issue.ok_or(IssueError::NotFound { number })
     }
 
     /// Finds what a text of `author` in a repository mentions and refers to.

@@ -8,7 +8,7 @@ use sqlx::FromRow;
 
 use super::IssueStore;
 use super::list::MAX_UNCOUNTED_ROWS;
-use super::listed_texts::listed_text;
+use super::listed_texts::TextHead;
 use super::reader::Reader;
 use super::tallies::{BLOCK_NUMBERS, COMMENT_CLASS, List};
 use crate::model::{Body, Class, Comment, Issue};
@@ -37,20 +37,13 @@ struct CommentRow {
     body: String,
     created_us: i64,
     updated_us: i64,
-    /// The beginning of the text, in lists only; `body` is empty there.
-    #[sqlx(default)]
-    text_head: Option<Vec<u8>>,
-    /// Bytes of the whole text, in lists only.
-    #[sqlx(default)]
-    text_bytes: Option<i64>,
+    #[sqlx(flatten)]
+    head: TextHead,
 }
 
 impl From<CommentRow> for Comment {
     fn from(row: CommentRow) -> Self {
-        let (body, is_truncated) = match row.text_bytes {
-            Some(bytes) => listed_text(row.text_head, bytes),
-            None => (row.body, false),
-        };
+        let (body, is_truncated) = row.head.or(row.body);
         Self {
             id: row.id,
             repository: RepositoryId(row.repository_id),
@@ -119,7 +112,7 @@ impl IssueStore {
     /// Returns a comment of the repository, and of the issue with `number` unless that is zero.
     pub(crate) async fn comment(
         &self,
-        reader: &mut Reader<'_>,
+        reader: Reader<'_>,
         repository: RepositoryId,
         number: i64,
         id: i64,

@@ -6,7 +6,6 @@ use ferrite_proto::id::RepositoryId;
 use sqlx::FromRow;
 
 use super::IssueStore;
-use crate::model::Counters;
 
 /// Locks the row until the transaction ends, so that writes to one repository, and their events, have one order.
 const ADVANCE: &str = "INSERT INTO issue_counters (repository_id, last_number, open_count, version, is_deleted, last_comment, \
@@ -31,15 +30,24 @@ pub(crate) struct CounterChange {
     pub(crate) milestones: i64,
 }
 
+/// The counters of a repository. Each change of the count of open issues increments `version`, so that a receiver can drop older ones.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, FromRow)]
+pub(crate) struct Counters {
+    /// The number assigned last.
+    pub(crate) last_number: i64,
+    pub(crate) open_count: i64,
+    pub(crate) version: i64,
+    /// The sequence number of the comment written last.
+    pub(crate) last_comment: i64,
+    pub(crate) label_count: i64,
+    pub(crate) milestone_count: i64,
+}
+
 #[derive(FromRow)]
 struct CounterRow {
-    last_number: i64,
-    open_count: i64,
-    version: i64,
     is_deleted: bool,
-    last_comment: i64,
-    label_count: i64,
-    milestone_count: i64,
+    #[sqlx(flatten)]
+    counters: Counters,
 }
 
 impl IssueStore {
@@ -55,15 +63,7 @@ impl IssueStore {
         let CounterChange { numbers, open, comments, labels, milestones } = change;
         let args = args![repository, numbers, open, versions, comments, labels, milestones];
         let row: CounterRow = tx.one(ADVANCE, &args).await?;
-        let counters = Counters {
-            last_number: row.last_number,
-            open_count: row.open_count,
-            version: row.version,
-            last_comment: row.last_comment,
-            label_count: row.label_count,
-            milestone_count: row.milestone_count,
-        };
-        Ok((!row.is_deleted).then_some(counters))
+        Ok((!row.is_deleted).then_some(row.counters))
     }
 
     /// Marks a repository as deleted for good, because ids are never reused. Waits for writers before it, whose rows are seen after

@@ -9,7 +9,7 @@ use sqlx::FromRow;
 
 use super::IssueStore;
 use super::issue_parts::{self, PartsRow};
-use super::listed_texts::listed_text;
+use super::listed_texts::TextHead;
 use super::reader::Reader;
 use crate::model::{Class, FullIssue, Issue, NewIssue};
 
@@ -49,20 +49,13 @@ pub(super) struct IssueRow {
     created_us: i64,
     updated_us: i64,
     closed_us: Option<i64>,
-    /// The beginning of the body, in lists only; the body is empty there.
-    #[sqlx(default)]
-    text_head: Option<Vec<u8>>,
-    /// Bytes of the whole body, in lists only.
-    #[sqlx(default)]
-    text_bytes: Option<i64>,
+    #[sqlx(flatten)]
+    head: TextHead,
 }
 
 impl From<IssueRow> for Issue {
     fn from(row: IssueRow) -> Self {
-        let (body, is_truncated) = match row.text_bytes {
-            Some(bytes) => listed_text(row.text_head, bytes),
-            None => (row.body, false),
-        };
+        let (body, is_truncated) = row.head.or(row.body);
         Self {
             id: IssueId(row.id),
             repository: RepositoryId(row.repository_id),
@@ -171,7 +164,7 @@ impl IssueStore {
     /// Returns the issue with this number.
     pub(crate) async fn find(
         &self,
-        reader: &mut Reader<'_>,
+        reader: Reader<'_>,
         repository: RepositoryId,
         number: i64,
     ) -> Result<Option<Issue>, DbError> {
@@ -206,7 +199,7 @@ impl IssueStore {
     ///
     /// # Errors
     /// When there is no such issue, besides failures of the database.
-    pub(crate) async fn complete_one(&self, reader: &mut Reader<'_>, issue: Issue) -> Result<FullIssue, DbError> {
+    pub(crate) async fn complete_one(&self, reader: Reader<'_>, issue: Issue) -> Result<FullIssue, DbError> {
         let mut query = Query::new(issue_parts::SELECT_OF_ONE);
         query.push(issue_parts::COLUMNS).push(issue_parts::FROM_ONE).bind(issue.milestone_id);
         query.push(" WHERE issues.id = ").bind(issue.id);

@@ -62,7 +62,7 @@ impl IssueStore {
     /// Returns a label of the repository.
     pub(crate) async fn label(
         &self,
-        reader: &mut Reader<'_>,
+        reader: Reader<'_>,
         repository: RepositoryId,
         id: i64,
     ) -> Result<Option<Label>, DbError> {
@@ -73,7 +73,7 @@ impl IssueStore {
     /// Returns the label of the repository that has a name, compared without regard to case.
     pub(crate) async fn label_named(
         &self,
-        reader: &mut Reader<'_>,
+        reader: Reader<'_>,
         repository: RepositoryId,
         name: &str,
     ) -> Result<Option<Label>, DbError> {
@@ -84,7 +84,7 @@ impl IssueStore {
     /// Returns those labels of the repository that have one of the ids or names, by name.
     pub(crate) async fn labels_matching(
         &self,
-        reader: &mut Reader<'_>,
+        reader: Reader<'_>,
         repository: RepositoryId,
         ids: &[i64],
         names: &[String],

@@ -4,6 +4,7 @@
 
 use ferrite_kit::db::{DbError, Query};
 use ferrite_kit::page::Page;
+use sqlx::FromRow;
 
 use super::IssueStore;
 
@@ -39,9 +40,29 @@ impl IssueStore {
     }
 }
 
-/// Returns the text of the columns of [`IssueStore::push_text_head`] without a character that was cut in two, and whether the whole text
-/// goes on.
-pub(super) fn listed_text(head: Option<Vec<u8>>, text_bytes: i64) -> (String, bool) {
+/// The columns of [`IssueStore::push_text_head`], which the rows of lists have. The text itself is empty there.
+#[derive(FromRow)]
+pub(super) struct TextHead {
+    /// The beginning of the text.
+    #[sqlx(default)]
+    text_head: Option<Vec<u8>>,
+    /// Bytes of the whole text.
+    #[sqlx(default)]
+    text_bytes: Option<i64>,
+}
+
+impl TextHead {
+    /// Returns the text of a row, of which `whole` is the text itself, and whether it is the beginning only.
+    pub(super) fn or(self, whole: String) -> (String, bool) {
+        match self.text_bytes {
+            Some(bytes) => listed_text(self.text_head, bytes),
+            None => (whole, false),
+        }
+    }
+}
+
+/// Returns a text from its first bytes, without a character that was cut in two, and whether the whole text goes on.
+fn listed_text(head: Option<Vec<u8>>, text_bytes: i64) -> (String, bool) {
     // The first bytes of an empty text are NULL on SQLite.
     let text = String::from_utf8(head.unwrap_or_default()).unwrap_or_else(|error| {
         let whole = error.utf8_error().valid_up_to();

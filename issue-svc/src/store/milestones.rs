@@ -7,7 +7,7 @@ use ferrite_proto::id::RepositoryId;
 use sqlx::FromRow;
 
 use super::IssueStore;
-use super::listed_texts::listed_text;
+use super::listed_texts::TextHead;
 use super::reader::Reader;
 use crate::model::Milestone;
 
@@ -38,20 +38,13 @@ struct MilestoneRow {
     created_us: i64,
     open_count: i64,
     closed_count: i64,
-    /// The beginning of the description, in lists only; `description` is empty there.
-    #[sqlx(default)]
-    text_head: Option<Vec<u8>>,
-    /// Bytes of the whole description, in lists only.
-    #[sqlx(default)]
-    text_bytes: Option<i64>,
+    #[sqlx(flatten)]
+    head: TextHead,
 }
 
 impl From<MilestoneRow> for Milestone {
     fn from(row: MilestoneRow) -> Self {
-        let (description, is_truncated) = match row.text_bytes {
-            Some(bytes) => listed_text(row.text_head, bytes),
-            None => (row.description, false),
-        };
+        let (description, is_truncated) = row.head.or(row.description);
         Self {
             id: row.id,
             repository: RepositoryId(row.repository_id),
@@ -106,7 +99,7 @@ impl IssueStore {
     /// Returns a milestone of the repository.
     pub(crate) async fn milestone(
         &self,
-        reader: &mut Reader<'_>,
+        reader: Reader<'_>,
         repository: RepositoryId,
         id: i64,
     ) -> Result<Option<Milestone>, DbError> {

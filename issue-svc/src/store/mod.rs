@@ -22,7 +22,7 @@ mod timeline;
 
 use ferrite_kit::db::Db;
 
-pub(crate) use counters::CounterChange;
+pub(crate) use counters::{CounterChange, Counters};
 pub(crate) use list::{Condition, IssueFilter, IssuePage, Order, Sort};
 #[cfg(test)]
 pub(crate) use list::{MAX_ROWS_COUNTED_AHEAD, MAX_UNCOUNTED_ROWS};

@@ -77,14 +77,31 @@ impl IssueStore {
     /// Removes one batch of the rows of a deleted thing. Returns true if there may be more. The counters of its repository must be
     /// locked, unless it is deleted.
     pub(crate) async fn purge(&self, tx: &mut Tx, deleted: Deleted, now_us: i64) -> Result<bool, DbError> {
-        match deleted {
-            Deleted::Repository(repository) => self.purge_repository(tx, repository).await,
-            Deleted::Label(repository, id) => self.purge_label(tx, repository, id, now_us).await,
-            Deleted::Milestone(repository, id) => self.purge_milestone(tx, repository, id, now_us).await,
+        let (rows, list) = match deleted {
+            Deleted::Repository(repository) => (self.purge_issues(tx, repository).await?, None),
+            Deleted::Label(_, id) => (self.purge_label(tx, id, now_us).await?, Some(List::Label(id))),
+            Deleted::Milestone(repository, id) => {
+                (self.purge_milestone(tx, repository, id, now_us).await?, Some(List::Milestone(id)))
+            }
+        };
+        if i64::try_from(rows).unwrap_or(i64::MAX) >= BATCH_ISSUES {
+            return Ok(true);
         }
+        self.forget_tallies(tx, deleted.repository(), list).await?;
+        if let Deleted::Repository(repository) = deleted {
+            for sql in [
+                "DELETE FROM labels WHERE repository_id = $1",
+                "DELETE FROM milestones WHERE repository_id = $1",
+                "DELETE FROM commit_scans WHERE repository_id = $1",
+            ] {
+                tx.execute(sql, &args![repository]).await?;
+            }
+        }
+        Ok(false)
     }
 
-    async fn purge_repository(&self, tx: &mut Tx, repository: RepositoryId) -> Result<bool, DbError> {
+    /// Removes a batch of the issues of a repository. Returns their number.
+    async fn purge_issues(&self, tx: &mut Tx, repository: RepositoryId) -> Result<usize, DbError> {
         let sql = "SELECT id FROM issues WHERE repository_id = $1 ORDER BY number LIMIT $2";
         let rows: Vec<(i64,)> = tx.all(sql, &args![repository, BATCH_ISSUES]).await?;
         let ids: Vec<_> = rows.into_iter().map(|(id,)| IssueId(id)).collect();
@@ -95,21 +112,11 @@ impl IssueStore {
             // Comments, labels, mentions, timeline and words go with them.
             delete_all(tx, "DELETE FROM issues WHERE id IN ", &ids).await?;
         }
-        if i64::try_from(ids.len()).unwrap_or(i64::MAX) >= BATCH_ISSUES {
-            return Ok(true);
-        }
-        self.forget_tallies(tx, repository, None).await?;
-        for sql in [
-            "DELETE FROM labels WHERE repository_id = $1",
-            "DELETE FROM milestones WHERE repository_id = $1",
-            "DELETE FROM commit_scans WHERE repository_id = $1",
-        ] {
-            tx.execute(sql, &args![repository]).await?;
-        }
-        Ok(false)
+        Ok(ids.len())
     }
 
-    async fn purge_label(&self, tx: &mut Tx, repository: RepositoryId, id: i64, now_us: i64) -> Result<bool, DbError> {
+    /// Removes a label from a batch of its issues. Returns their number.
+    async fn purge_label(&self, tx: &mut Tx, id: i64, now_us: i64) -> Result<usize, DbError> {
         let sql = "SELECT issue_id FROM issue_labels WHERE label_id = $1 LIMIT $2";
         let rows: Vec<(i64,)> = tx.all(sql, &args![id, BATCH_ISSUES]).await?;
         let ids: Vec<_> = rows.into_iter().map(|(id,)| IssueId(id)).collect();
@@ -121,20 +128,17 @@ impl IssueStore {
             query.bind(now_us).push(" WHERE id IN ").bind_list(ids.iter().copied());
             tx.execute(query.sql(), query.args()).await?;
         }
-        if i64::try_from(ids.len()).unwrap_or(i64::MAX) >= BATCH_ISSUES {
-            return Ok(true);
-        }
-        self.forget_tallies(tx, repository, Some(List::Label(id))).await?;
-        Ok(false)
+        Ok(ids.len())
     }
 
+    /// Removes a milestone from a batch of its issues. Returns their number.
     async fn purge_milestone(
         &self,
         tx: &mut Tx,
         repository: RepositoryId,
         id: i64,
         now_us: i64,
-    ) -> Result<bool, DbError> {
+    ) -> Result<usize, DbError> {
         let sql = "SELECT id, class, number FROM issues WHERE repository_id = $1 AND milestone_id = $2 LIMIT $3";
         let issues: Vec<(i64, i64, i64)> = tx.all(sql, &args![repository, id, BATCH_ISSUES]).await?;
         if !issues.is_empty() {
@@ -147,11 +151,7 @@ impl IssueStore {
             }
             self.tally(tx, repository, changes).await?;
         }
-        if i64::try_from(issues.len()).unwrap_or(i64::MAX) >= BATCH_ISSUES {
-            return Ok(true);
-        }
-        self.forget_tallies(tx, repository, Some(List::Milestone(id))).await?;
-        Ok(false)
+        Ok(issues.len())
     }
 }
 

@@ -11,14 +11,14 @@ pub(crate) enum Reader<'a> {
 }
 
 impl Reader<'_> {
-    pub(super) async fn all<T: Row>(&mut self, sql: &str, args: &[Value]) -> Result<Vec<T>, DbError> {
+    pub(super) async fn all<T: Row>(self, sql: &str, args: &[Value]) -> Result<Vec<T>, DbError> {
         match self {
             Self::Db(db) => db.all(sql, args).await,
             Self::Tx(tx) => tx.all(sql, args).await,
         }
     }
 
-    pub(super) async fn optional<T: Row>(&mut self, sql: &str, args: &[Value]) -> Result<Option<T>, DbError> {
+    pub(super) async fn optional<T: Row>(self, sql: &str, args: &[Value]) -> Result<Option<T>, DbError> {
         match self {
             Self::Db(db) => db.optional(sql, args).await,
             Self::Tx(tx) => tx.optional(sql, args).await,

@@ -43,9 +43,9 @@ async fn an_issue_is_read_as_it_was_written() {
         let issue = open(&db, &new(title, true), 5).await.unwrap();
         assert_eq!((issue.title.as_str(), issue.created_us, issue.closed_us), (title, 5, Some(5)));
         let store = IssueStore::new(db);
-        assert_eq!(store.find(&mut store.reader(), REPOSITORY, 1).await.unwrap(), Some(issue));
-        assert_eq!(store.find(&mut store.reader(), REPOSITORY, 2).await.unwrap(), None);
-        assert_eq!(store.find(&mut store.reader(), RepositoryId(2), 1).await.unwrap(), None);
+        assert_eq!(store.find(store.reader(), REPOSITORY, 1).await.unwrap(), Some(issue));
+        assert_eq!(store.find(store.reader(), REPOSITORY, 2).await.unwrap(), None);
+        assert_eq!(store.find(store.reader(), RepositoryId(2), 1).await.unwrap(), None);
     })
     .await;
 }
@@ -105,7 +105,7 @@ async fn a_deletion_includes_issues_of_concurrent_transactions() {
         let ((), has_more) = tokio::join!(write, delete);
         assert!(!has_more);
         assert_eq!(open(&db, &new("later", false), 2).await, None);
-        assert_eq!(store.find(&mut store.reader(), REPOSITORY, 1).await.unwrap(), None);
+        assert_eq!(store.find(store.reader(), REPOSITORY, 1).await.unwrap(), None);
     })
     .await;
 }

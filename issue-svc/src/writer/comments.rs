@@ -85,8 +85,8 @@ impl Write<'_> {
     /// # Errors
     /// [`IssueError::CommentNotFound`], or a failure of the database.
     pub(crate) async fn comment(&mut self, number: i64, id: i64) -> Result<Comment, IssueError> {
-        let mut reader = Reader::Tx(&mut self.tx);
-        let comment = self.writer.store.comment(&mut reader, self.repository, number, id).await?;
+        let reader = Reader::Tx(&mut self.tx);
+        let comment = self.writer.store.comment(reader, self.repository, number, id).await?;
         comment.ok_or(IssueError::CommentNotFound)
     }
 }

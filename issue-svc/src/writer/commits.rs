@@ -4,19 +4,30 @@ use ferrite_proto::Permission;
 use ferrite_proto::id::{RepositoryId, UserId};
 use ferrite_proto::issue::TimelineAction;
 
-use super::issues::CommitSource;
 use super::{IssueWriter, Write};
 use crate::error::IssueError;
 use crate::model::references::commit::{Action, CommitAction};
 use crate::store::{CounterChange, TimelineEntry};
 
-impl IssueWriter {
-    /// Carries out what commits say about issues, in their order. A commit acts on an issue once, however often it arrives. The state of
-    /// an issue changes with write permission, and for its poster; `permission` is read or higher.
+/// The writes that commits cause.
+pub(crate) trait ApplyReferences: Clone + Send + Sync + 'static {
+    /// Carries out what commits say about the issues of `target`, in their order. A commit acts on an issue once, however often it
+    /// arrives. The state of an issue changes with write permission, and for its poster; `permission`, that of `actor`, is read or
+    /// higher.
     ///
     /// # Errors
     /// [`IssueError::RepositoryDeleted`], or a failure of the database. References before it are carried out.
-    pub(crate) async fn apply_commits(
+    fn apply(
+        &self,
+        target: RepositoryId,
+        references: &[CommitAction],
+        actor: UserId,
+        permission: Permission,
+    ) -> impl Future<Output = Result<(), IssueError>> + Send;
+}
+
+impl ApplyReferences for IssueWriter {
+    async fn apply(
         &self,
         target: RepositoryId,
         references: &[CommitAction],
@@ -62,8 +73,7 @@ impl Write<'_> {
         }
         let mut new = issue.clone();
         new.class.is_closed = is_closed;
-        let source = CommitSource { repository_id: reference.source.0, commit_id: reference.commit_id.clone() };
-        let new = self.replace(&issue, new, actor, &source).await?;
+        let new = self.replace(&issue, new, actor, Some(reference)).await?;
         if new != issue {
             let new = self.complete(new).await?;
             self.tell_changes(&issue, &new, actor);

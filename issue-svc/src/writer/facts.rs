@@ -27,12 +27,8 @@ impl Write<'_> {
         self.tell_issue(&changes(old, &new.issue), Some(old), new, actor);
     }
 
-    /// Tells that labels of an issue were changed.
-    pub(super) fn tell_labels(&mut self, action: IssueAction, new: &FullIssue, actor: UserId) {
-        self.tell_issue(&[action], None, new, actor);
-    }
-
-    fn tell_issue(&mut self, actions: &[IssueAction], old: Option<&Issue>, new: &FullIssue, actor: UserId) {
+    /// Tells changes of an issue, one event for each. Those of its texts have the ones that `old` has.
+    pub(super) fn tell_issue(&mut self, actions: &[IssueAction], old: Option<&Issue>, new: &FullIssue, actor: UserId) {
         let snapshot = snapshot(new);
         for action in actions {
             let old = old.filter(|_| *action == IssueAction::Edited);

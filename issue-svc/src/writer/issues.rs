@@ -8,15 +8,9 @@ use ferrite_proto::issue::TimelineAction;
 use super::references::TextTargets;
 use super::{IssueWriter, Write};
 use crate::error::IssueError;
+use crate::model::references::commit::CommitAction;
 use crate::model::{Class, FullIssue, Issue, IssueChange, NewIssue};
 use crate::store::{CounterChange, List, MentionSource, Reader, TallyChanges, TimelineEntry};
-
-/// The commit by which an issue is closed or opened again.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(super) struct CommitSource {
-    pub(super) repository_id: i64,
-    pub(super) commit_id: String,
-}
 
 impl IssueWriter {
     /// Begins a write that opens `new`: its number is assigned.
@@ -35,10 +29,6 @@ pub(super) fn lists(issue: &Issue, labels: &[i64]) -> Vec<List> {
     let fixed =
         [List::All, List::Creator(issue.author), List::Assignee(issue.assignee), List::Milestone(issue.milestone_id)];
     fixed.into_iter().chain(labels.iter().map(|id| List::Label(*id))).collect()
-}
-
-fn unknown(field: &str, message: &str) -> IssueError {
-    IssueError::Invalid(vec![FieldViolation::new(field, "unknown", message)])
 }
 
 impl Write<'_> {
@@ -96,7 +86,7 @@ impl Write<'_> {
         new.assignee = change.assignee.unwrap_or(old.assignee);
         new.milestone_id = change.milestone_id.unwrap_or(old.milestone_id);
         new.class.is_closed = change.is_closed.unwrap_or(old.class.is_closed);
-        let issue = self.replace(&old, new, actor, &CommitSource::default()).await?;
+        let issue = self.replace(&old, new, actor, None).await?;
         if issue.body != old.body {
             let store = &self.writer.store;
             store.delete_mentions(&mut self.tx, issue.id, MentionSource::Body).await?;
@@ -109,13 +99,13 @@ impl Write<'_> {
     }
 
     /// Writes the differences between two states of an issue: the row, counts, search index, timeline and the event of the number of
-    /// open issues. hook-svc is told by the caller.
+    /// open issues. `commit` is the one by which it is closed or opened again. hook-svc is told by the caller.
     pub(super) async fn replace(
         &mut self,
         old: &Issue,
         mut new: Issue,
         actor: UserId,
-        commit: &CommitSource,
+        commit: Option<&CommitAction>,
     ) -> Result<Issue, IssueError> {
         if new == *old {
             return Ok(new);
@@ -166,7 +156,7 @@ impl Write<'_> {
         old: &Issue,
         new: &Issue,
         actor: UserId,
-        commit: &CommitSource,
+        commit: Option<&CommitAction>,
     ) -> Result<Vec<TimelineEntry>, IssueError> {
         let now_us = self.now_us;
         let entry = |action| TimelineEntry::new(action, actor, now_us);
@@ -187,16 +177,16 @@ impl Write<'_> {
             for (id, action) in
                 [(old.milestone_id, TimelineAction::Demilestoned), (new.milestone_id, TimelineAction::Milestoned)]
             {
-                let store = &self.writer.store;
-                let mut reader = Reader::Tx(&mut self.tx);
-                if let Some(milestone) = store.milestone(&mut reader, self.repository, id).await? {
+                let reader = Reader::Tx(&mut self.tx);
+                if let Some(milestone) = self.writer.store.milestone(reader, self.repository, id).await? {
                     entries.push(TimelineEntry { old_text: milestone.title, ..entry(action) });
                 }
             }
         }
         if old.class != new.class {
             let action = if new.class.is_closed { TimelineAction::Closed } else { TimelineAction::Reopened };
-            let (commit_id, source_repository_id) = (commit.commit_id.clone(), commit.repository_id);
+            let commit = commit.map(|commit| (commit.commit_id.clone(), commit.source.0));
+            let (commit_id, source_repository_id) = commit.unwrap_or_default();
             entries.push(TimelineEntry { commit_id, source_repository_id, ..entry(action) });
         }
         Ok(entries)
@@ -204,18 +194,16 @@ impl Write<'_> {
 
     /// Adds what shows in an issue.
     pub(super) async fn complete(&mut self, issue: Issue) -> Result<FullIssue, IssueError> {
-        let mut reader = Reader::Tx(&mut self.tx);
-        Ok(self.writer.store.complete_one(&mut reader, issue).await?)
+        Ok(self.writer.store.complete_one(Reader::Tx(&mut self.tx), issue).await?)
     }
 
     async fn check_milestone(&mut self, id: i64) -> Result<(), IssueError> {
         if id == 0 {
             return Ok(());
         }
-        let mut reader = Reader::Tx(&mut self.tx);
-        match self.writer.store.milestone(&mut reader, self.repository, id).await? {
+        match self.writer.store.milestone(Reader::Tx(&mut self.tx), self.repository, id).await? {
             Some(_) => Ok(()),
-            None => Err(unknown("milestone", "the repository has no such milestone")),
+            None => Err(FieldViolation::new("milestone", "unknown", "the repository has no such milestone").into()),
         }
     }
 
@@ -224,12 +212,12 @@ impl Write<'_> {
         if ids.is_empty() {
             return Ok(());
         }
-        let mut reader = Reader::Tx(&mut self.tx);
-        let found = self.writer.store.labels_matching(&mut reader, self.repository, ids, &[]).await?;
+        let reader = Reader::Tx(&mut self.tx);
+        let found = self.writer.store.labels_matching(reader, self.repository, ids, &[]).await?;
         if found.len() == ids.len() {
             Ok(())
         } else {
-            Err(unknown("labels", "the repository has not all of these labels"))
+            Err(FieldViolation::new("labels", "unknown", "the repository has not all of these labels").into())
         }
     }
 }

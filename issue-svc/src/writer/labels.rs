@@ -41,15 +41,15 @@ impl Write<'_> {
         color: Option<&Color>,
     ) -> Result<Label, IssueError> {
         let store = &self.writer.store;
-        let mut reader = Reader::Tx(&mut self.tx);
-        let label = store.label(&mut reader, self.repository, id).await?.ok_or(IssueError::LabelNotFound)?;
+        let label = store.label(Reader::Tx(&mut self.tx), self.repository, id).await?;
+        let label = label.ok_or(IssueError::LabelNotFound)?;
         let new = Label {
             name: name.map_or(label.name, |name| name.as_str().to_owned()),
             color: color.map_or(label.color, |color| color.as_str().to_owned()),
             ..label
         };
         if let Some(name) = name {
-            let same = store.label_named(&mut reader, self.repository, name.as_str()).await?;
+            let same = store.label_named(Reader::Tx(&mut self.tx), self.repository, name.as_str()).await?;
             if same.is_some_and(|same| same.id != id) {
                 return Err(IssueError::LabelExists { name: name.as_str().to_owned() });
             }
@@ -86,12 +86,11 @@ impl Write<'_> {
         let store = &self.writer.store;
         let tied: BTreeSet<i64> = store.tied_labels(&mut self.tx, issue).await?.into_iter().collect();
         let mentioned: Vec<i64> = tied.union(ids).copied().collect();
-        let mut reader = Reader::Tx(&mut self.tx);
-        let known = store.labels_matching(&mut reader, self.repository, &mentioned, &[]).await?;
+        let known = store.labels_matching(Reader::Tx(&mut self.tx), self.repository, &mentioned, &[]).await?;
         if !ids.iter().all(|id| known.iter().any(|label| label.id == *id)) {
             return Err(match change {
                 LabelChange::Remove => IssueError::LabelNotFound,
-                _ => invalid("unknown", "the repository has not all of these labels"),
+                _ => FieldViolation::new("labels", "unknown", "the repository has not all of these labels").into(),
             });
         }
         let (added, removed): (Vec<i64>, Vec<i64>) = match change {
@@ -105,7 +104,7 @@ impl Write<'_> {
             |label: &Label| (tied.contains(&label.id) || added.contains(&label.id)) && !removed.contains(&label.id);
         let left: Vec<Label> = known.iter().filter(|label| is_left(label)).cloned().collect();
         if left.len() > MAX_ISSUE_LABELS {
-            return Err(invalid("too_many", "an issue has at most 100 labels"));
+            return Err(FieldViolation::new("labels", "too_many", "an issue has at most 100 labels").into());
         }
         if !added.is_empty() || !removed.is_empty() {
             self.tie(issue, &added, &removed).await?;
@@ -114,7 +113,7 @@ impl Write<'_> {
             let is_cleared = change == LabelChange::Replace && ids.is_empty();
             let action = if is_cleared { IssueAction::LabelCleared } else { IssueAction::LabelUpdated };
             let new = self.complete(Issue { updated_us: self.now_us, ..issue.clone() }).await?;
-            self.tell_labels(action, &new, actor);
+            self.tell_issue(&[action], None, &new, actor);
         }
         Ok(left)
     }
@@ -149,8 +148,4 @@ fn entries(known: &[Label], added: &[i64], removed: &[i64], actor: UserId, now_u
     let mut entries = of(removed, TimelineAction::Unlabeled);
     entries.extend(of(added, TimelineAction::Labeled));
     entries
-}
-
-fn invalid(code: &'static str, message: &str) -> IssueError {
-    IssueError::Invalid(vec![FieldViolation::new("labels", code, message)])
 }

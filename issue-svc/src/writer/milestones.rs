@@ -43,8 +43,7 @@ impl Write<'_> {
     /// # Errors
     /// [`IssueError::MilestoneNotFound`], or a failure of the database.
     pub(crate) async fn change_milestone(&mut self, id: i64, change: MilestoneChange) -> Result<Milestone, IssueError> {
-        let mut reader = Reader::Tx(&mut self.tx);
-        let old = self.writer.store.milestone(&mut reader, self.repository, id).await?;
+        let old = self.writer.store.milestone(Reader::Tx(&mut self.tx), self.repository, id).await?;
         let old = old.ok_or(IssueError::MilestoneNotFound)?;
         let is_closed = change.is_closed.unwrap_or(old.is_closed);
         let closed_us = match (old.is_closed, is_closed) {

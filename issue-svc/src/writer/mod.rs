@@ -26,9 +26,10 @@ use ferrite_proto::id::{RepositoryId, UserId};
 use prost::Message;
 
 use crate::error::IssueError;
-use crate::model::{Counters, Issue};
-use crate::store::{CounterChange, IssueStore, Reader};
+use crate::model::Issue;
+use crate::store::{CounterChange, Counters, IssueStore, Reader};
 
+pub(crate) use commits::ApplyReferences;
 pub(crate) use labels::MAX_ISSUE_LABELS;
 pub(crate) use milestones::MilestoneChange;
 pub(crate) use purge::{purge_first_batch, run_purges};
@@ -83,8 +84,7 @@ impl Write<'_> {
     /// # Errors
     /// [`IssueError::NotFound`], or a failure of the database.
     pub(crate) async fn issue(&mut self, number: i64) -> Result<Issue, IssueError> {
-        let mut reader = Reader::Tx(&mut self.tx);
-        let issue = self.writer.store.find(&mut reader, self.repository, number).await?;
+        let issue = self.writer.store.find(Reader::Tx(&mut self.tx), self.repository, number).await?;
         issue.ok_or(IssueError::NotFound { number })
     }
 
@@ -116,18 +116,19 @@ impl Write<'_> {
             key.store(&mut self.tx, &answer, self.now_us).await?;
         }
         let relay = &self.writer.relay;
-        let Some(event) = &self.event else {
-            self.tx.commit().await?;
-            if is_told {
-                relay.wake_one(HOOK_SVC);
+        let flush = match &self.event {
+            Some(event) => Some(relay.commit(self.tx, event, &[REPO_SVC], &[REPO_SVC], self.now_us).await?),
+            None => {
+                self.tx.commit().await?;
+                None
             }
-            return Ok(answer);
         };
-        let flush = relay.commit(self.tx, event, &[REPO_SVC], &[REPO_SVC], self.now_us).await?;
         if is_told {
             relay.wake_one(HOOK_SVC);
         }
-        flush.wait_at_most(COUNT_TIMEOUT).await;
+        if let Some(flush) = flush {
+            flush.wait_at_most(COUNT_TIMEOUT).await;
+        }
         Ok(answer)
     }
 }

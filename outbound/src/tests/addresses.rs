@@ -3,7 +3,7 @@
 use std::net::{IpAddr, Ipv4Addr};
 
 use super::policy;
-use crate::address::{classify, embedded_ipv4};
+use crate::address::{classify, embedded_ipv4, first_address, special_networks};
 use crate::{AddressClass, Host, OutboundUrl, Policy, UrlRefusal};
 
 /// Addresses of each class: first, last and some between.
@@ -92,6 +92,13 @@ fn forbidden_addresses_have_their_class_and_are_refused_in_urls() {
             assert_eq!(parse(&literal(address)), Err(UrlRefusal::Address(*class)), "{text}");
             assert_eq!(Policy::default().check(&Host::Name("a".to_owned()), address, 80), Err(*class), "{text}");
         }
+    }
+}
+
+#[test]
+fn networks_are_listed_by_their_first_addresses() {
+    for (network, prefix) in special_networks() {
+        assert_eq!(first_address(network, prefix), network);
     }
 }
 

@@ -3,6 +3,7 @@
 use serde::Serialize;
 
 use super::event::{Account, Changed, IssueComment, Issues, Release};
+use super::markdown_link as link;
 use super::{ChatEvent, Push, Subject, change_text, first_line, repository_verb, short_id, short_ref, shorten};
 
 /// Title of all messages.
@@ -65,10 +66,6 @@ pub(in crate::payload) fn render(event: &ChatEvent) -> Result<String, serde_json
             single_url: parts.url,
         },
     })
-}
-
-fn link(url: &str, text: &str) -> String {
-    format!("[{text}]({url})")
 }
 
 /// Returns a word with a capital at its beginning.
@@ -163,15 +160,13 @@ fn issue(issues: &Issues) -> Parts {
 
 fn commented(comment: &IssueComment) -> Parts {
     let issue = &comment.issue;
-    let is_gone = comment.action == "deleted";
     let text = format!(
         "# Issue Comment {}\n- Issue: {}\n- Comment content: \n> {}",
         capital(&comment.action),
         link(&issue.html_url, &issue.name()),
         body(&comment.comment.body),
     );
-    let url = if is_gone { issue.html_url.clone() } else { comment.comment.html_url.clone() };
-    Parts { text, button: "View Issue Comment".to_owned(), url }
+    Parts { text, button: "View Issue Comment".to_owned(), url: comment.page().to_owned() }
 }
 
 fn released(event: &ChatEvent, release: &Release) -> Parts {

@@ -3,6 +3,7 @@
 use serde::Serialize;
 
 use super::event::{Commit, Issue, IssueComment, Issues};
+use super::markdown_link as link;
 use super::{
     ChatEvent, Push, Subject, change_text, first_line, issue_verb, new_commits, repository_verb, short_id, short_ref,
     shorten,
@@ -74,10 +75,6 @@ pub(in crate::payload) fn render(event: &ChatEvent, options: &ChatOptions) -> Re
 fn color(text: &str) -> u32 {
     let digits = text.trim().trim_start_matches('#');
     if digits.len() == 6 { u32::from_str_radix(digits, 16).unwrap_or(0) } else { 0 }
-}
-
-fn link(url: &str, text: &str) -> String {
-    format!("[{text}]({url})")
 }
 
 fn embed(event: &ChatEvent) -> Embed {
@@ -168,11 +165,10 @@ fn commented(event: &ChatEvent, comment: &IssueComment) -> Embed {
         "created" => "New comment".to_owned(),
         action => format!("Comment {action}"),
     };
-    let is_gone = comment.action == "deleted";
     Embed {
         title: format!("{verb}: {}", comment.issue.name()),
         description: comment.comment.body.clone(),
-        url: if is_gone { comment.issue.html_url.clone() } else { comment.comment.html_url.clone() },
+        url: comment.page().to_owned(),
         footer: Some(Footer { text: event.repository.full_name.clone() }),
         fields: Some(Vec::new()),
         ..Embed::default()

@@ -10,7 +10,7 @@ pub(super) mod slack;
 mod tests;
 
 pub(super) use event::ChatEvent;
-use event::{Account, Change, Issue, Push, Repo, Subject};
+use event::{Account, Change, Issue, IssueComment, Push, Repo, Subject};
 use ferrite_rest::links::encode_path;
 
 /// Characters of an id that are shown.
@@ -34,6 +34,11 @@ fn shorten(text: &str, max: usize) -> String {
     let mut short: String = text.chars().take(max - 1).collect();
     short.push('\u{2026}');
     short
+}
+
+/// Returns a link in Markdown.
+fn markdown_link(url: &str, text: &str) -> String {
+    format!("[{text}]({url})")
 }
 
 /// Returns the number of new commits in words.
@@ -65,6 +70,13 @@ impl Repo {
 impl Issue {
     fn name(&self) -> String {
         format!("#{} {}", self.number, self.title)
+    }
+}
+
+impl IssueComment {
+    /// Returns the page of the comment, or of its issue if it was deleted.
+    fn page(&self) -> &str {
+        if self.action == "deleted" { &self.issue.html_url } else { &self.comment.html_url }
     }
 }
 

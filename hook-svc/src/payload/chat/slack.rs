@@ -48,16 +48,14 @@ impl From<String> for Parts {
 /// # Errors
 /// When it cannot be written as JSON.
 pub(in crate::payload) fn render(event: &ChatEvent, options: &ChatOptions) -> Result<String, serde_json::Error> {
-    let option = |option: &'_ Option<String>| -> String { option.clone().unwrap_or_default() };
-    let (channel, username) = (option(&options.channel), option(&options.username));
-    let (icon_url, color) = (option(&options.icon_url), option(&options.color));
+    let color = options.color.as_deref().unwrap_or_default();
     let parts = parts(event);
-    let attachment = |(title, text)| [Attachment { fallback: "", color: &color, title, text }];
+    let attachment = |(title, text)| [Attachment { fallback: "", color, title, text }];
     serde_json::to_string(&Message {
-        channel: &channel,
+        channel: options.channel.as_deref().unwrap_or_default(),
         text: parts.text,
-        username: &username,
-        icon_url: &icon_url,
+        username: options.username.as_deref().unwrap_or_default(),
+        icon_url: options.icon_url.as_deref().unwrap_or_default(),
         unfurl_links: 0,
         link_names: 0,
         attachments: parts.attachment.map(attachment),
@@ -150,13 +148,9 @@ fn commented(event: &ChatEvent, comment: &IssueComment) -> Parts {
         "created" => "New comment created".to_owned(),
         action => format!("Comment {action}"),
     };
-    let url = match comment.action.as_str() {
-        "deleted" => &comment.issue.html_url,
-        _ => &comment.comment.html_url,
-    };
     Parts {
         text: format!("[{}] {verb} by {sender}", event.repository.full_name),
-        attachment: Some((link(url, &comment.issue.name()), body(&comment.comment.body))),
+        attachment: Some((link(comment.page(), &comment.issue.name()), body(&comment.comment.body))),
     }
 }
 

@@ -1,6 +1,6 @@
 //! Payloads of `issues` and `issue_comment`.
 
-use ferrite_proto::events::{CommentAction, IssueAction};
+use ferrite_proto::events::{CommentAction, CommentChanged, IssueAction, IssueUpdated};
 use ferrite_proto::issue;
 use ferrite_rest::convert::MissingField;
 use ferrite_rest::{Comment, Issue, Repository, User};
@@ -8,27 +8,6 @@ use serde::Serialize;
 
 use super::{Context, Payload};
 use crate::payload::limits::{Cut, cut_text, within_limits};
-
-/// A change of an issue.
-#[derive(Clone, Debug)]
-pub(crate) struct IssueEvent {
-    pub(crate) action: IssueAction,
-    /// The issue after the change.
-    pub(crate) issue: issue::Issue,
-    pub(crate) old_title: Option<String>,
-    pub(crate) old_body: Option<String>,
-}
-
-/// A change of a comment.
-#[derive(Clone, Debug)]
-pub(crate) struct CommentEvent {
-    pub(crate) action: CommentAction,
-    /// The issue after the change.
-    pub(crate) issue: issue::Issue,
-    /// The comment, as it was if it was removed.
-    pub(crate) comment: issue::Comment,
-    pub(crate) old_body: Option<String>,
-}
 
 #[derive(Serialize)]
 struct Issues<'a> {
@@ -104,17 +83,18 @@ fn changes(title: Option<Before>, body: Option<Before>) -> Option<Changes> {
 }
 
 /// Returns the payload of `issues`.
-pub(crate) fn issues(context: &Context, event: &IssueEvent) -> Payload {
-    let action = issue_action(event.action)?;
+pub(crate) fn issues(context: &Context, updated: &IssueUpdated) -> Payload {
+    let issue = updated.issue.as_ref().ok_or(MissingField("issue"))?;
+    let action = issue_action(updated.action())?;
     within_limits(|cut| {
         let mut cutter = Cutter { cut, is_cut: false };
-        let issue = cutter.issue(context, &event.issue)?;
-        let title = cutter.before(event.old_title.as_ref());
-        let body = cutter.before(event.old_body.as_ref());
+        let shown = cutter.issue(context, issue)?;
+        let title = cutter.before(updated.old_title.as_ref());
+        let body = cutter.before(updated.old_body.as_ref());
         Ok(serde_json::to_string(&Issues {
             action,
-            number: event.issue.number,
-            issue,
+            number: issue.number,
+            issue: shown,
             changes: changes(title, body),
             repository: &context.repository,
             sender: &context.sender,
@@ -124,14 +104,16 @@ pub(crate) fn issues(context: &Context, event: &IssueEvent) -> Payload {
 }
 
 /// Returns the payload of `issue_comment`.
-pub(crate) fn issue_comment(context: &Context, event: &CommentEvent) -> Payload {
-    let action = comment_action(event.action)?;
+pub(crate) fn issue_comment(context: &Context, changed: &CommentChanged) -> Payload {
+    let issue = changed.issue.as_ref().ok_or(MissingField("issue"))?;
+    let comment = changed.comment.as_ref().ok_or(MissingField("comment"))?;
+    let action = comment_action(changed.action())?;
     within_limits(|cut| {
         let mut cutter = Cutter { cut, is_cut: false };
-        let issue = cutter.issue(context, &event.issue)?;
-        let mut comment = event.comment.clone();
+        let issue = cutter.issue(context, issue)?;
+        let mut comment = comment.clone();
         cutter.text(&mut comment.body);
-        let body = cutter.before(event.old_body.as_ref());
+        let body = cutter.before(changed.old_body.as_ref());
         Ok(serde_json::to_string(&IssueComment {
             action,
             issue,

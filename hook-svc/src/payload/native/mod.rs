@@ -14,9 +14,9 @@ use ferrite_rest::convert::MissingField;
 use ferrite_rest::links::{Links, RepositoryLinks};
 use ferrite_rest::{Accounts, Repository, User, Viewer};
 
-pub(crate) use issues::{CommentEvent, IssueEvent, issue_comment, issues};
-pub(crate) use refs::{Commit, PushEvent, RefEvent, Signature, create, delete, ping, push, site_ping};
-pub(crate) use repository::{Release, RepositoryAction, fork, release, repository};
+pub(crate) use issues::{issue_comment, issues};
+pub(crate) use refs::{PushEvent, create, delete, ping, push, site_ping};
+pub(crate) use repository::{fork, release, repository};
 
 /// A payload in compact JSON.
 type Payload = Result<String, super::PayloadError>;

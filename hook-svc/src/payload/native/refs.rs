@@ -1,5 +1,6 @@
 //! Payloads of `create`, `delete` and `push`, and of `ping`.
 
+use ferrite_proto::git::{DescribedCommit, Person};
 use ferrite_rest::convert::{MissingField, time};
 use ferrite_rest::links::Links;
 use ferrite_rest::{Accounts, Repository, User};
@@ -11,15 +12,6 @@ use crate::payload::limits::{Cut, MAX_COMMITS, cut_text, within_limits};
 const BRANCHES: &str = "refs/heads/";
 const TAGS: &str = "refs/tags/";
 
-/// A branch or tag that was created or deleted.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct RefEvent<'a> {
-    /// The full name.
-    pub(crate) name: &'a str,
-    /// The new object.
-    pub(crate) new_id: &'a str,
-}
-
 /// A branch that has a new commit.
 #[derive(Clone, Debug)]
 pub(crate) struct PushEvent<'a> {
@@ -30,31 +22,9 @@ pub(crate) struct PushEvent<'a> {
     /// The commit after.
     pub(crate) new_id: &'a str,
     /// New commits, newest first.
-    pub(crate) commits: &'a [Commit],
+    pub(crate) commits: &'a [DescribedCommit],
     /// The number of new commits, of which `commits` may have a part.
     pub(crate) total_commits: i64,
-}
-
-/// A commit of a push.
-#[derive(Clone, Debug, Default)]
-pub(crate) struct Commit {
-    pub(crate) id: String,
-    pub(crate) message: String,
-    pub(crate) author: Signature,
-    pub(crate) committer: Signature,
-    pub(crate) added: Vec<String>,
-    pub(crate) removed: Vec<String>,
-    pub(crate) modified: Vec<String>,
-    /// True if the message or a list is a part of the whole.
-    pub(crate) is_cut: bool,
-}
-
-/// The author or committer of a commit.
-#[derive(Clone, Debug, Default)]
-pub(crate) struct Signature {
-    pub(crate) name: String,
-    pub(crate) email: String,
-    pub(crate) time: prost_types::Timestamp,
 }
 
 #[derive(Serialize)]
@@ -131,22 +101,22 @@ fn short(name: &str) -> (&'static str, &str) {
     }
 }
 
-/// Returns the payload of `create`. Its `sha` is empty for a branch, whose `push` follows.
-pub(crate) fn create(context: &Context, event: RefEvent) -> Payload {
-    let (ref_type, name) = short(event.name);
+/// Returns the payload of `create` for the ref of this full name. Its `sha` is empty for a branch, whose `push` follows.
+pub(crate) fn create(context: &Context, name: &str, new_id: &str) -> Payload {
+    let (ref_type, name) = short(name);
     Ok(serde_json::to_string(&Create {
         name,
         ref_type,
-        sha: if ref_type == "tag" { event.new_id } else { "" },
+        sha: if ref_type == "tag" { new_id } else { "" },
         default_branch: &context.default_branch,
         repository: &context.repository,
         sender: &context.sender,
     })?)
 }
 
-/// Returns the payload of `delete`.
-pub(crate) fn delete(context: &Context, event: RefEvent) -> Payload {
-    let (ref_type, name) = short(event.name);
+/// Returns the payload of `delete` for the ref of this full name.
+pub(crate) fn delete(context: &Context, name: &str) -> Payload {
+    let (ref_type, name) = short(name);
     Ok(serde_json::to_string(&Delete {
         name,
         ref_type,
@@ -190,7 +160,8 @@ pub(crate) fn site_ping(sender_id: i64, accounts: &Accounts, links: &Links) -> P
     Ok(serde_json::to_string(&Ping { site: links.root(), repository: None, sender: &sender })?)
 }
 
-fn payload_commit(context: &Context, commit: &Commit, cut: &Cut) -> Result<PayloadCommit, MissingField> {
+fn payload_commit(context: &Context, commit: &DescribedCommit, cut: &Cut) -> Result<PayloadCommit, MissingField> {
+    let commit_time = commit.committer.as_ref().and_then(|committer| committer.time).unwrap_or_default();
     let (message, mut truncated) = cut_text(commit.message.clone(), cut.message_bytes);
     let mut paths = |paths: &[String]| -> Vec<String> {
         truncated |= paths.len() > cut.paths;
@@ -209,18 +180,19 @@ fn payload_commit(context: &Context, commit: &Commit, cut: &Cut) -> Result<Paylo
         id: commit.id.clone(),
         message,
         url: format!("{}/commit/{}", context.urls.html(), commit.id),
-        author: payload_signature(context.accounts, &commit.author, cut),
-        committer: payload_signature(context.accounts, &commit.committer, cut),
-        timestamp: time(Some(commit.committer.time), "commit_time")?,
-        truncated: truncated || commit.is_cut,
+        author: payload_signature(context.accounts, commit.author.as_ref(), cut),
+        committer: payload_signature(context.accounts, commit.committer.as_ref(), cut),
+        timestamp: time(Some(commit_time), "commit_time")?,
+        truncated: truncated || commit.is_message_cut || commit.are_paths_cut,
     })
 }
 
-fn payload_signature(accounts: &Accounts, signature: &Signature, cut: &Cut) -> PayloadSignature {
-    let account = accounts.by_email(signature.email.as_bytes());
+fn payload_signature(accounts: &Accounts, person: Option<&Person>, cut: &Cut) -> PayloadSignature {
+    let person = person.cloned().unwrap_or_default();
+    let account = accounts.by_email(person.email.as_bytes());
     PayloadSignature {
-        name: cut_text(signature.name.clone(), cut.path_bytes).0,
-        email: cut_text(signature.email.clone(), cut.path_bytes).0,
+        name: cut_text(person.name, cut.path_bytes).0,
+        email: cut_text(person.email, cut.path_bytes).0,
         username: account.map(|account| account.username.clone()).unwrap_or_default(),
     }
 }

@@ -4,52 +4,11 @@ use ferrite_proto::repo;
 use ferrite_rest::convert::time;
 use ferrite_rest::links::Links;
 use ferrite_rest::{Repository, User, Viewer};
-use prost_types::Timestamp;
 use serde::Serialize;
 use serde_json::{Map, Value};
 
 use super::{Context, Payload};
 use crate::payload::limits::{cut_text, within_limits};
-
-/// A release that was published.
-#[derive(Clone, Debug, Default)]
-pub(crate) struct Release {
-    pub(crate) id: i64,
-    pub(crate) tag_name: String,
-    pub(crate) target: String,
-    pub(crate) name: String,
-    pub(crate) body: String,
-    pub(crate) is_draft: bool,
-    pub(crate) is_prerelease: bool,
-    pub(crate) author_id: i64,
-    pub(crate) create_time: Option<Timestamp>,
-}
-
-/// The kind of a change of a repository.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum RepositoryAction {
-    Created,
-    Deleted,
-    Renamed,
-    Transferred,
-    VisibilityChanged,
-    Archived,
-    Unarchived,
-}
-
-impl RepositoryAction {
-    fn as_str(self) -> &'static str {
-        match self {
-            Self::Created => "created",
-            Self::Deleted => "deleted",
-            Self::Renamed => "renamed",
-            Self::Transferred => "transferred",
-            Self::VisibilityChanged => "visibility",
-            Self::Archived => "archived",
-            Self::Unarchived => "unarchived",
-        }
-    }
-}
 
 #[derive(Serialize)]
 struct Fork<'a> {
@@ -97,8 +56,9 @@ pub(crate) fn fork(context: &Context, forkee: repo::Repository, links: &Links) -
 }
 
 /// Returns the payload of `release`.
-pub(crate) fn release(context: &Context, release: &Release) -> Payload {
+pub(crate) fn release(context: &Context, release: &repo::Release) -> Payload {
     let created_at = time(release.create_time, "create_time")?;
+    let author_id = release.author.as_ref().map_or(0, |author| author.id);
     within_limits(|cut| {
         let (body, truncated) = cut_text(release.body.clone(), cut.text_bytes);
         Ok(serde_json::to_string(&ReleaseEvent {
@@ -107,11 +67,11 @@ pub(crate) fn release(context: &Context, release: &Release) -> Payload {
                 id: release.id,
                 tag_name: &release.tag_name,
                 target_commitish: &release.target,
-                name: &release.name,
+                name: &release.title,
                 body,
                 draft: release.is_draft,
                 prerelease: release.is_prerelease,
-                author: context.accounts.by_id(release.author_id, context.urls.site()),
+                author: context.accounts.by_id(author_id, context.urls.site()),
                 created_at: created_at.clone(),
             },
             repository: &context.repository,
@@ -123,11 +83,11 @@ pub(crate) fn release(context: &Context, release: &Release) -> Payload {
 
 /// Returns the payload of `repository`. `changes` has the values before the change by the names of their fields, such as
 /// `("name", "old")`; a created or deleted repository has none.
-pub(crate) fn repository(context: &Context, action: RepositoryAction, changes: &[(&str, Value)]) -> Payload {
+pub(crate) fn repository(context: &Context, action: &'static str, changes: &[(&str, Value)]) -> Payload {
     let before = |value: &Value| Value::Object(Map::from_iter([("from".to_owned(), value.clone())]));
     let changes = changes.iter().map(|(name, value)| ((*name).to_owned(), before(value))).collect();
     Ok(serde_json::to_string(&RepositoryEvent {
-        action: action.as_str(),
+        action,
         repository: &context.repository,
         sender: &context.sender,
         changes,

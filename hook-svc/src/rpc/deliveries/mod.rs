@@ -17,36 +17,12 @@ use ferrite_proto::hook::{
 };
 use tonic::{Request, Response, Status};
 
-use super::service::HookRpc;
+use super::{HookRpc, dispatch};
 
-#[tonic::async_trait]
-impl DeliveryService for HookRpc {
-    async fn list_deliveries(
-        &self,
-        request: Request<ListDeliveriesRequest>,
-    ) -> Result<Response<ListDeliveriesResponse>, Status> {
-        Ok(list_deliveries::list_deliveries(self, request).await.map(Response::new)?)
-    }
-
-    async fn get_delivery(
-        &self,
-        request: Request<GetDeliveryRequest>,
-    ) -> Result<Response<GetDeliveryResponse>, Status> {
-        Ok(get_delivery::get_delivery(self, request).await.map(Response::new)?)
-    }
-
-    async fn redeliver(&self, request: Request<RedeliverRequest>) -> Result<Response<RedeliverResponse>, Status> {
-        Ok(redeliver::redeliver(self, request).await.map(Response::new)?)
-    }
-
-    async fn replay_deliveries(
-        &self,
-        request: Request<ReplayDeliveriesRequest>,
-    ) -> Result<Response<ReplayDeliveriesResponse>, Status> {
-        Ok(replay_deliveries::replay_deliveries(self, request).await.map(Response::new)?)
-    }
-
-    async fn test_hook(&self, request: Request<TestHookRequest>) -> Result<Response<TestHookResponse>, Status> {
-        Ok(test_hook::test_hook(self, request).await.map(Response::new)?)
-    }
-}
+dispatch! { DeliveryService {
+    list_deliveries(ListDeliveriesRequest) -> ListDeliveriesResponse;
+    get_delivery(GetDeliveryRequest) -> GetDeliveryResponse;
+    redeliver(RedeliverRequest) -> RedeliverResponse;
+    replay_deliveries(ReplayDeliveriesRequest) -> ReplayDeliveriesResponse;
+    test_hook(TestHookRequest) -> TestHookResponse;
+} }

@@ -7,7 +7,6 @@ use tonic::Request;
 
 use super::{decode, encode};
 use crate::error::HookError;
-use crate::rpc::authorize::HookAccess;
 use crate::rpc::service::HookRpc;
 use crate::store::deliveries;
 
@@ -17,27 +16,18 @@ pub(super) async fn redeliver(
 ) -> Result<RedeliverResponse, HookError> {
     let access = service.authorize_owner(&request, request.get_ref().owner.as_ref()).await?;
     let key = IdempotencyKey::of(&request, access.user.0, "Redeliver")?;
-    let work = queue(service, access, request.get_ref(), key.as_ref());
-    once(service.store.db(), key.as_ref(), work).await
-}
-
-async fn queue(
-    service: &HookRpc,
-    access: HookAccess,
-    request: &RedeliverRequest,
-    key: Option<&IdempotencyKey>,
-) -> Result<RedeliverResponse, HookError> {
-    let now_us = service.clock.now_us();
-    let mut tx = service.store.db().begin().await?;
-    let hook = service.store.lock(&mut tx, access.owner, HookId(request.hook_id)).await?;
-    let uuid = decode::uuid(&request.delivery_id)?;
-    let delivery = deliveries::redeliver(&mut tx, hook.id, &uuid, now_us).await?;
-    let delivery = encode::delivery(delivery.ok_or(HookError::DeliveryNotFound)?)?;
-    let answer = RedeliverResponse { delivery: Some(delivery) };
-    if let Some(key) = key {
-        key.store(&mut tx, &answer, now_us).await?;
-    }
-    tx.commit().await?;
-    service.sender.wake();
-    Ok(answer)
+    let request = request.into_inner();
+    let queue = async {
+        let now_us = service.clock.now_us();
+        let mut tx = service.store.db().begin().await?;
+        let hook = service.store.lock(&mut tx, access.owner, HookId(request.hook_id)).await?;
+        let uuid = decode::uuid(&request.delivery_id)?;
+        let delivery = deliveries::redeliver(&mut tx, hook.id, &uuid, now_us).await?;
+        let delivery = encode::delivery(delivery.ok_or(HookError::DeliveryNotFound)?)?;
+        let answer = RedeliverResponse { delivery: Some(delivery) };
+        let answer = service.commit(tx, None, key.as_ref(), answer, now_us).await?;
+        service.sender.wake();
+        Ok(answer)
+    };
+    once(service.store.db(), key.as_ref(), queue).await
 }

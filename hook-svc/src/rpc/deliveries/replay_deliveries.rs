@@ -8,7 +8,6 @@ use tonic::Request;
 
 use super::decode;
 use crate::error::HookError;
-use crate::rpc::authorize::HookAccess;
 use crate::rpc::service::HookRpc;
 use crate::store::deliveries::{self, MAX_REPLAYED};
 
@@ -18,30 +17,20 @@ pub(super) async fn replay_deliveries(
 ) -> Result<ReplayDeliveriesResponse, HookError> {
     let access = service.authorize_owner(&request, request.get_ref().owner.as_ref()).await?;
     let key = IdempotencyKey::of(&request, access.user.0, "ReplayDeliveries")?;
-    let work = queue(service, access, request.get_ref(), key.as_ref());
-    once(service.store.db(), key.as_ref(), work).await
-}
-
-async fn queue(
-    service: &HookRpc,
-    access: HookAccess,
-    request: &ReplayDeliveriesRequest,
-    key: Option<&IdempotencyKey>,
-) -> Result<ReplayDeliveriesResponse, HookError> {
-    let range = decode::range(request.from_time.as_ref(), request.to_time.as_ref()).map_err(HookError::Invalid)?;
-    let now_us = service.clock.now_us();
-    let mut tx = service.store.db().begin().await?;
-    let hook = service.store.lock(&mut tx, access.owner, HookId(request.hook_id)).await?;
-    let count = deliveries::replay(&mut tx, hook.id, range, request.has_new_ids, now_us).await?;
-    let count = count.ok_or_else(|| {
-        let message = format!("more than {MAX_REPLAYED} deliveries are between `from` and `to`");
-        HookError::Invalid(vec![FieldViolation::new("to", "too_many", message)])
-    })?;
-    let answer = ReplayDeliveriesResponse { count };
-    if let Some(key) = key {
-        key.store(&mut tx, &answer, now_us).await?;
-    }
-    tx.commit().await?;
-    service.sender.wake();
-    Ok(answer)
+    let request = request.into_inner();
+    let queue = async {
+        let range = decode::range(request.from_time.as_ref(), request.to_time.as_ref()).map_err(HookError::Invalid)?;
+        let now_us = service.clock.now_us();
+        let mut tx = service.store.db().begin().await?;
+        let hook = service.store.lock(&mut tx, access.owner, HookId(request.hook_id)).await?;
+        let count = deliveries::replay(&mut tx, hook.id, range, request.has_new_ids, now_us).await?;
+        let count = count.ok_or_else(|| {
+            let message = format!("more than {MAX_REPLAYED} deliveries are between `from` and `to`");
+            HookError::Invalid(vec![FieldViolation::new("to", "too_many", message)])
+        })?;
+        let answer = service.commit(tx, None, key.as_ref(), ReplayDeliveriesResponse { count }, now_us).await?;
+        service.sender.wake();
+        Ok(answer)
+    };
+    once(service.store.db(), key.as_ref(), queue).await
 }

@@ -12,17 +12,10 @@ use super::encode;
 use crate::dispatch::RenderError;
 use crate::error::HookError;
 use crate::model::Owner;
-use crate::rpc::authorize::HookAccess;
 use crate::rpc::service::HookRpc;
 use crate::store::deliveries;
 use crate::store::events::{self, NewEvent, Source};
 use crate::store::lanes::{self, NewDelivery};
-
-/// The event of a test, before it is stored.
-struct Test {
-    name: &'static str,
-    payload: String,
-}
 
 pub(super) async fn test_hook(
     service: &HookRpc,
@@ -35,30 +28,30 @@ pub(super) async fn test_hook(
         Owner::Repository(repository) => service.renderer.test_payload(repository, access.user.0).await,
         Owner::Organization(_) | Owner::Site => service.renderer.site_test_payload(access.user.0).await,
     };
-    let (name, payload) = rendered.map_err(|error| refused(&error))?;
-    let work = queue(service, access, hook.id, Test { name, payload }, key.as_ref());
+    let rendered = rendered.map_err(|error| refused(&error))?;
+    let work = queue(service, access.owner, hook.id, rendered, key.as_ref());
     Ok(once(service.store.db(), key.as_ref(), work).await?)
 }
 
 async fn queue(
     service: &HookRpc,
-    access: HookAccess,
+    owner: Owner,
     hook: HookId,
-    test: Test,
+    (name, payload): (&'static str, String),
     key: Option<&IdempotencyKey>,
 ) -> Result<TestHookResponse, HookError> {
     let now_us = service.clock.now_us();
-    let repository = access.owner.repository().unwrap_or(RepositoryId(0));
+    let repository = owner.repository().unwrap_or(RepositoryId(0));
     let mut tx = service.store.db().begin().await?;
-    let hook = service.store.lock(&mut tx, access.owner, hook).await?;
+    let hook = service.store.lock(&mut tx, owner, hook).await?;
     // No feed shows it, so its id may come in any order.
     let event = NewEvent {
         uuid: Uuid::new_v4(),
         repository,
         source: Source::Test,
-        name: test.name,
+        name,
         fact: Event { trace_parent: telemetry::trace_parent(), ..Event::default() },
-        payload: Some(test.payload),
+        payload: Some(payload),
         is_dispatched: true,
         is_in_feed: false,
     };
@@ -70,10 +63,7 @@ async fn queue(
     }
     let delivery = deliveries::find_in(&mut tx, hook.id, &uuid).await?.ok_or(HookError::DeliveryNotFound)?;
     let answer = TestHookResponse { delivery: Some(encode::delivery(delivery)?) };
-    if let Some(key) = key {
-        key.store(&mut tx, &answer, now_us).await?;
-    }
-    tx.commit().await?;
+    let answer = service.commit(tx, None, key, answer, now_us).await?;
     service.sender.wake();
     Ok(answer)
 }

@@ -7,7 +7,8 @@ use ferrite_proto::id::RepositoryId;
 use tokio::time::Instant;
 use tonic::{Request, Status};
 
-use super::{FeedRpc, FeedRpcError, MAX_PAGE_EVENTS, encode, hidden_source, parse_cursor};
+use super::{FeedRpc, MAX_PAGE_EVENTS, encode, hidden_source, parse_cursor};
+use crate::error::HookError;
 
 /// Longest wait for an event.
 const MAX_WAIT_SECONDS: u64 = 60;
@@ -22,13 +23,13 @@ pub(super) async fn list_events(
     let request = request.into_inner();
     let (after, limit, wait) = check(&request)?;
     let page = rpc.feed.next_page(repository, after, limit, hidden_source(&grant), Instant::now() + wait).await;
-    let events: Vec<_> = page.map_err(FeedRpcError::from)?.into_iter().map(encode).collect();
+    let events: Vec<_> = page?.into_iter().map(encode).collect();
     let cursor = events.last().map_or(request.after, |event| event.cursor.clone());
     Ok(ListEventsResponse { events, cursor })
 }
 
 /// Checks the fields of a request.
-pub(super) fn check(request: &ListEventsRequest) -> Result<(i64, usize, Duration), FeedRpcError> {
+pub(super) fn check(request: &ListEventsRequest) -> Result<(i64, usize, Duration), HookError> {
     let mut violations = Vec::new();
     let after = parse_cursor(&request.after).map_err(|violation| violations.push(violation)).unwrap_or_default();
     let limit = usize::try_from(request.limit).ok().filter(|limit| (1..=MAX_PAGE_EVENTS).contains(limit));
@@ -41,6 +42,6 @@ pub(super) fn check(request: &ListEventsRequest) -> Result<(i64, usize, Duration
     }
     match (limit, wait) {
         (Some(limit), Some(wait)) if violations.is_empty() => Ok((after, limit, Duration::from_secs(wait))),
-        _ => Err(FeedRpcError::Invalid(violations)),
+        _ => Err(HookError::Invalid(violations)),
     }
 }

@@ -46,49 +46,29 @@ impl FeedService for FeedRpc {
     }
 }
 
-/// Errors of requests about feeds.
-#[derive(Debug, thiserror::Error)]
-enum FeedRpcError {
-    /// Fields of the request break rules.
-    #[error("request is not valid")]
-    Invalid(Vec<FieldViolation>),
-    /// The feed cannot be read.
-    #[error(transparent)]
-    Feed(#[from] FeedError),
-}
-
-impl ServiceError for FeedRpcError {
+impl ServiceError for FeedError {
     fn kind(&self) -> Kind {
         match self {
-            Self::Invalid(_) => Kind::InvalidArgument,
-            Self::Feed(FeedError::PayloadsUnavailable) => Kind::Overloaded,
-            Self::Feed(FeedError::Store(error)) => error.kind(),
+            Self::PayloadsUnavailable => Kind::Overloaded,
+            Self::Store(error) => error.kind(),
         }
     }
 
     fn reason(&self) -> &'static str {
         match self {
-            Self::Invalid(_) => "INVALID_REQUEST",
-            Self::Feed(FeedError::PayloadsUnavailable) => "PAYLOADS_UNAVAILABLE",
-            Self::Feed(FeedError::Store(error)) => error.reason(),
+            Self::PayloadsUnavailable => "PAYLOADS_UNAVAILABLE",
+            Self::Store(error) => error.reason(),
         }
     }
 
     fn domain(&self) -> &'static str {
         "hook"
     }
-
-    fn violations(&self) -> Vec<FieldViolation> {
-        match self {
-            Self::Invalid(violations) => violations.clone(),
-            Self::Feed(_) => Vec::new(),
-        }
-    }
 }
 
-impl From<FeedRpcError> for Status {
-    fn from(error: FeedRpcError) -> Self {
-        if let FeedRpcError::Feed(FeedError::Store(cause)) = &error {
+impl From<FeedError> for Status {
+    fn from(error: FeedError) -> Self {
+        if let FeedError::Store(cause) = &error {
             cause.log("the reading of a feed");
         }
         to_status(&error)

@@ -8,7 +8,8 @@ use futures_util::stream;
 use tokio::time::Instant;
 use tonic::{Request, Status};
 
-use super::{FeedRpc, FeedRpcError, MAX_PAGE_EVENTS, encode, hidden_source, parse_cursor};
+use super::{FeedRpc, MAX_PAGE_EVENTS, encode, hidden_source, parse_cursor};
+use crate::error::HookError;
 use crate::feed::FeedItem;
 use crate::store::events::Source;
 
@@ -35,7 +36,7 @@ pub(super) async fn watch_events(
     let repository = RepositoryId(request.get_ref().repository_id);
     let caller = Caller::of(&request);
     let grant = rpc.access.authorize(&caller, repository).await?;
-    let after = parse_cursor(&request.into_inner().after).map_err(|error| FeedRpcError::Invalid(vec![error]))?;
+    let after = parse_cursor(&request.into_inner().after).map_err(|error| HookError::Invalid(vec![error]))?;
     let watch = Watch {
         rpc: rpc.clone(),
         caller,
@@ -66,7 +67,7 @@ impl Watch {
             }
             let (hidden, deadline) = (self.hidden, self.permitted_until);
             let page = self.rpc.feed.next_page(self.repository, self.after, MAX_PAGE_EVENTS, hidden, deadline);
-            self.items = page.await.map_err(FeedRpcError::from)?.into();
+            self.items = page.await?.into();
         }
     }
 

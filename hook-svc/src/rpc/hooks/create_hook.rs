@@ -2,7 +2,7 @@
 //!
 //! Not here: the decoding of its options (`decode`).
 
-use ferrite_kit::idempotency::{IdempotencyKey, once};
+use ferrite_kit::idempotency::once;
 use ferrite_kit::rate_limit::RateExceeded;
 use ferrite_proto::events::HookAction;
 use ferrite_proto::hook::{CreateHookRequest, CreateHookResponse};
@@ -11,7 +11,6 @@ use tonic::Request;
 use super::encode::encode;
 use super::{decode, redact};
 use crate::error::HookError;
-use crate::rpc::authorize::HookAccess;
 use crate::rpc::service::HookRpc;
 
 pub(super) async fn create_hook(
@@ -21,24 +20,17 @@ pub(super) async fn create_hook(
     let access = service.authorize_owner(&request, request.get_ref().owner.as_ref()).await?;
     let sealer = service.store.sealer();
     let key = redact::key_of(&request, access.user.0, "CreateHook", sealer, |request| &mut request.config)?;
-    let work = register(service, access, request.into_inner(), key.as_ref());
-    once(service.store.db(), key.as_ref(), work).await
-}
-
-async fn register(
-    service: &HookRpc,
-    access: HookAccess,
-    request: CreateHookRequest,
-    key: Option<&IdempotencyKey>,
-) -> Result<CreateHookResponse, HookError> {
-    let new = decode::new_hook(request, access.owner, &service.policy)?;
-    let counted = service.creations.count(access.user.0, 1, access.rate_percent).await;
-    counted.map_err(|RateExceeded { limit, retry_after }| HookError::HourlyLimit { limit, retry_after })?;
-    let now_us = service.clock.now_us();
-    let mut tx = service.store.db().begin().await?;
-    let hook = service.store.insert(&mut tx, &new, service.owner_limit, now_us).await?;
-    let sealer = service.store.sealer();
-    let event = access.audit.record(&mut tx, sealer, &hook, HookAction::Created, now_us).await?;
-    let answer = CreateHookResponse { hook: Some(encode(hook, &access.organization)) };
-    service.commit(tx, Some(event), key, answer, now_us).await
+    let request = request.into_inner();
+    let register = async {
+        let new = decode::new_hook(request, access.owner, &service.policy)?;
+        let counted = service.creations.count(access.user.0, 1, access.rate_percent).await;
+        counted.map_err(|RateExceeded { limit, retry_after }| HookError::HourlyLimit { limit, retry_after })?;
+        let now_us = service.clock.now_us();
+        let mut tx = service.store.db().begin().await?;
+        let hook = service.store.insert(&mut tx, &new, service.owner_limit, now_us).await?;
+        let event = access.audit.record(&mut tx, sealer, &hook, HookAction::Created, now_us).await?;
+        let answer = CreateHookResponse { hook: Some(encode(hook, &access.organization)) };
+        service.commit(tx, Some(event), key.as_ref(), answer, now_us).await
+    };
+    once(service.store.db(), key.as_ref(), register).await
 }

@@ -41,13 +41,12 @@ pub(super) fn new_hook(request: CreateHookRequest, owner: Owner, policy: &Policy
     let secret = decoder.secret();
     let options = kind.map(|kind| decoder.chat_options(kind, Presence::Filled)).unwrap_or_default();
     let events = decoder.take(HookEvents::parse(&request.events));
-    if !decoder.violations.is_empty() {
-        return Err(HookError::Invalid(decoder.violations));
+    match (kind, url, content_type, events) {
+        (Some(kind), Some(url), Some(content_type), Some(events)) if decoder.violations.is_empty() => {
+            Ok(NewHook { owner, kind, url, content_type, secret, options, events, is_active: request.is_active })
+        }
+        _ => Err(HookError::Invalid(decoder.violations)),
     }
-    let (Some(kind), Some(url), Some(content_type), Some(events)) = (kind, url, content_type, events) else {
-        return Err(HookError::Invalid(Vec::new()));
-    };
-    Ok(NewHook { owner, kind, url, content_type, secret, options, events, is_active: request.is_active })
 }
 
 /// Checks a change of `hook`.

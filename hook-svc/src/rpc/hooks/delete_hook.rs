@@ -7,7 +7,6 @@ use ferrite_proto::id::HookId;
 use tonic::Request;
 
 use crate::error::HookError;
-use crate::rpc::authorize::HookAccess;
 use crate::rpc::service::HookRpc;
 
 pub(super) async fn delete_hook(
@@ -16,20 +15,14 @@ pub(super) async fn delete_hook(
 ) -> Result<DeleteHookResponse, HookError> {
     let access = service.authorize_owner(&request, request.get_ref().owner.as_ref()).await?;
     let key = IdempotencyKey::of(&request, access.user.0, "DeleteHook")?;
-    let work = delete(service, access, HookId(request.get_ref().hook_id), key.as_ref());
-    once(service.store.db(), key.as_ref(), work).await
-}
-
-async fn delete(
-    service: &HookRpc,
-    access: HookAccess,
-    id: HookId,
-    key: Option<&IdempotencyKey>,
-) -> Result<DeleteHookResponse, HookError> {
-    let now_us = service.clock.now_us();
-    let mut tx = service.store.db().begin().await?;
-    let hook = service.store.delete(&mut tx, access.owner, id, now_us).await?;
-    let sealer = service.store.sealer();
-    let event = access.audit.record(&mut tx, sealer, &hook, HookAction::Deleted, now_us).await?;
-    service.commit(tx, Some(event), key, DeleteHookResponse {}, now_us).await
+    let id = HookId(request.get_ref().hook_id);
+    let delete = async {
+        let now_us = service.clock.now_us();
+        let mut tx = service.store.db().begin().await?;
+        let hook = service.store.delete(&mut tx, access.owner, id, now_us).await?;
+        let sealer = service.store.sealer();
+        let event = access.audit.record(&mut tx, sealer, &hook, HookAction::Deleted, now_us).await?;
+        service.commit(tx, Some(event), key.as_ref(), DeleteHookResponse {}, now_us).await
+    };
+    once(service.store.db(), key.as_ref(), delete).await
 }

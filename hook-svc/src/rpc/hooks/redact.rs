@@ -3,10 +3,9 @@
 use std::collections::BTreeMap;
 
 use ferrite_kit::idempotency::{IdempotencyError, IdempotencyKey};
+use ferrite_kit::sealing::Sealer;
 use prost::Message;
 use tonic::Request;
-
-use crate::secrets::Sealer;
 
 /// Options that hold secrets.
 const SECRET_OPTIONS: [&str; 2] = ["url", "secret"];

@@ -2,7 +2,8 @@
 //!
 //! Not here: the decoding of its options (`decode`).
 
-use ferrite_kit::idempotency::{IdempotencyKey, once};
+use ferrite_kit::idempotency::once;
+use ferrite_kit::sealing::{SealError, Sealer};
 use ferrite_proto::events::HookAction;
 use ferrite_proto::hook::{UpdateHookRequest, UpdateHookResponse};
 use ferrite_proto::id::HookId;
@@ -12,14 +13,13 @@ use super::encode::encode;
 use super::{decode, redact};
 use crate::error::HookError;
 use crate::model::{HookChange, SecretChange};
-use crate::rpc::authorize::HookAccess;
 use crate::rpc::service::HookRpc;
-use crate::secrets::{SealError, Sealer};
 use crate::store::{StoredHook, lanes};
 
 /// Time for which a replaced secret signs beside the new one.
 const PREVIOUS_SECRET_US: i64 = 24 * 3600 * 1_000_000;
 
+/// Applies a change. One that changes nothing is not written, and not in the audit log.
 pub(super) async fn update_hook(
     service: &HookRpc,
     request: Request<UpdateHookRequest>,
@@ -27,40 +27,32 @@ pub(super) async fn update_hook(
     let access = service.authorize_owner(&request, request.get_ref().owner.as_ref()).await?;
     let sealer = service.store.sealer();
     let key = redact::key_of(&request, access.user.0, "UpdateHook", sealer, |request| &mut request.config)?;
-    let work = update(service, access, request.into_inner(), key.as_ref());
-    once(service.store.db(), key.as_ref(), work).await
-}
-
-/// Applies a change. One that changes nothing is not written, and not in the audit log.
-async fn update(
-    service: &HookRpc,
-    access: HookAccess,
-    request: UpdateHookRequest,
-    key: Option<&IdempotencyKey>,
-) -> Result<UpdateHookResponse, HookError> {
-    let sealer = service.store.sealer();
-    let mut tx = service.store.db().begin().await?;
-    let before = service.store.lock(&mut tx, access.owner, HookId(request.hook_id)).await?;
-    let change = decode::change(request, &before, &service.policy)?;
-    let now_us = service.clock.now_us();
-    let mut hook = before.clone();
-    apply(change, &mut hook, sealer, now_us)?;
-    let mut event = None;
-    if hook != before {
-        hook.failing_since_us = None;
-        hook.updated_us = now_us;
-        service.store.update(&mut tx, &hook).await?;
-        // The deliveries of a hook that stops to run are parked when they are due.
-        if hook.is_running() && !before.is_running() {
-            lanes::resume(&mut tx, hook.id, now_us).await?;
+    let request = request.into_inner();
+    let update = async {
+        let mut tx = service.store.db().begin().await?;
+        let before = service.store.lock(&mut tx, access.owner, HookId(request.hook_id)).await?;
+        let change = decode::change(request, &before, &service.policy)?;
+        let now_us = service.clock.now_us();
+        let mut hook = before.clone();
+        apply(change, &mut hook, sealer, now_us)?;
+        let mut event = None;
+        if hook != before {
+            hook.failing_since_us = None;
+            hook.updated_us = now_us;
+            service.store.update(&mut tx, &hook).await?;
+            // The deliveries of a hook that stops to run are parked when they are due.
+            if hook.is_running() && !before.is_running() {
+                lanes::resume(&mut tx, hook.id, now_us).await?;
+            }
+            event = Some(access.audit.record(&mut tx, sealer, &hook, HookAction::Updated, now_us).await?);
         }
-        event = Some(access.audit.record(&mut tx, sealer, &hook, HookAction::Updated, now_us).await?);
-    }
-    let answer = UpdateHookResponse { hook: Some(encode(hook, &access.organization)) };
-    let answer = service.commit(tx, event, key, answer, now_us).await?;
-    // Its deliveries may be due now.
-    service.sender.wake();
-    Ok(answer)
+        let answer = UpdateHookResponse { hook: Some(encode(hook, &access.organization)) };
+        let answer = service.commit(tx, event, key.as_ref(), answer, now_us).await?;
+        // Its deliveries may be due now.
+        service.sender.wake();
+        Ok(answer)
+    };
+    once(service.store.db(), key.as_ref(), update).await
 }
 
 fn apply(change: HookChange, hook: &mut StoredHook, sealer: &Sealer, now_us: i64) -> Result<(), SealError> {

@@ -26,9 +26,9 @@ use ferrite_proto::repo::{
 };
 use tonic::{Request, Response, Status};
 
-use crate::commits::ApplyReferences;
 use crate::error::IssueError;
 use crate::model::references::commit::CommitAction;
+use crate::writer::ApplyReferences;
 
 /// The store that has all repositories.
 pub(super) const STORE: &str = "git-1";

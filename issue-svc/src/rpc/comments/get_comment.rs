@@ -2,7 +2,7 @@
 
 use ferrite_proto::id::RepositoryId;
 use ferrite_proto::issue::{GetCommentRequest, GetCommentResponse};
-use tonic::{Request, Status};
+use tonic::Request;
 
 use crate::error::IssueError;
 use crate::rpc::{IssueRpc, encode};
@@ -10,11 +10,11 @@ use crate::rpc::{IssueRpc, encode};
 pub(super) async fn get_comment(
     service: &IssueRpc,
     request: Request<GetCommentRequest>,
-) -> Result<GetCommentResponse, Status> {
+) -> Result<GetCommentResponse, IssueError> {
     service.authorize(&request, request.get_ref().repository_id).await?;
     let GetCommentRequest { repository_id, issue_number, comment_id } = request.into_inner();
     let store = &service.store;
-    let comment = store.comment(&mut store.reader(), RepositoryId(repository_id), issue_number, comment_id).await;
-    let comment = comment.map_err(IssueError::from)?.ok_or(IssueError::CommentNotFound)?;
+    let comment = store.comment(store.reader(), RepositoryId(repository_id), issue_number, comment_id).await?;
+    let comment = comment.ok_or(IssueError::CommentNotFound)?;
     Ok(GetCommentResponse { comment: Some(encode::comment(comment)) })
 }

@@ -5,7 +5,7 @@ use ferrite_proto::Permission;
 use ferrite_proto::grant::Grant;
 use ferrite_proto::id::RepositoryId;
 use ferrite_proto::issue::{UpdateCommentRequest, UpdateCommentResponse};
-use tonic::{Request, Status};
+use tonic::Request;
 
 use crate::error::IssueError;
 use crate::model::Body;
@@ -16,44 +16,39 @@ use crate::store::CounterChange;
 pub(super) async fn update_comment(
     service: &IssueRpc,
     request: Request<UpdateCommentRequest>,
-) -> Result<UpdateCommentResponse, Status> {
+) -> Result<UpdateCommentResponse, IssueError> {
     let grant = service.authorize(&request, request.get_ref().repository_id).await?;
-    let key = IdempotencyKey::of(&request, user(&grant)?.0, "UpdateComment")?;
+    let actor = user(&grant)?;
+    let key = IdempotencyKey::of(&request, actor.0, "UpdateComment")?;
     let request = request.into_inner();
     if request.check_only {
         check(service, &grant, &request).await?;
         return Ok(UpdateCommentResponse { comment: None });
     }
-    Ok(once(service.store.db(), key.as_ref(), update(service, &grant, request, key.as_ref())).await?)
+    let update = async {
+        let repository = RepositoryId(request.repository_id);
+        let body = match Body::parse_comment(request.body.clone()) {
+            Ok(body) => body,
+            Err(violation) => {
+                check(service, &grant, &request).await?;
+                return Err(violation.into());
+            }
+        };
+        service.limits.count_text(&grant, body.as_str().len()).await?;
+        let targets = service.targets(repository, actor, body.as_str()).await?;
+        let mut write = service.writer.begin(repository, CounterChange::default()).await?;
+        let comment = write.comment(request.issue_number, request.comment_id).await?;
+        require_author_or(&grant, comment.author, Permission::Admin)?;
+        let comment = write.change_comment(comment, &body, &targets, actor).await?;
+        write.commit(key.as_ref(), UpdateCommentResponse { comment: Some(encode::comment(comment)) }).await
+    };
+    once(service.store.db(), key.as_ref(), update).await
 }
 
 /// Checks that the caller may change the comment, if it exists.
 async fn check(service: &IssueRpc, grant: &Grant, request: &UpdateCommentRequest) -> Result<(), IssueError> {
     let store = &service.store;
     let UpdateCommentRequest { repository_id, issue_number, comment_id, .. } = request;
-    let comment = store.comment(&mut store.reader(), RepositoryId(*repository_id), *issue_number, *comment_id).await?;
+    let comment = store.comment(store.reader(), RepositoryId(*repository_id), *issue_number, *comment_id).await?;
     comment.map_or(Ok(()), |comment| require_author_or(grant, comment.author, Permission::Admin))
-}
-
-async fn update(
-    service: &IssueRpc,
-    grant: &Grant,
-    request: UpdateCommentRequest,
-    key: Option<&IdempotencyKey>,
-) -> Result<UpdateCommentResponse, IssueError> {
-    let (repository, actor) = (RepositoryId(request.repository_id), user(grant)?);
-    let body = match Body::parse_comment(request.body.clone()) {
-        Ok(body) => body,
-        Err(violation) => {
-            check(service, grant, &request).await?;
-            return Err(IssueError::Invalid(vec![violation]));
-        }
-    };
-    service.limits.count_text(grant, body.as_str().len()).await?;
-    let targets = service.targets(repository, actor, body.as_str()).await?;
-    let mut write = service.writer.begin(repository, CounterChange::default()).await?;
-    let comment = write.comment(request.issue_number, request.comment_id).await?;
-    require_author_or(grant, comment.author, Permission::Admin)?;
-    let comment = write.change_comment(comment, &body, &targets, actor).await?;
-    write.commit(key, UpdateCommentResponse { comment: Some(encode::comment(comment)) }).await
 }

@@ -6,7 +6,7 @@ use ferrite_proto::error::FieldViolation;
 use ferrite_proto::grant::Grant;
 use ferrite_proto::id::RepositoryId;
 use ferrite_proto::issue::{CreateIssueRequest, CreateIssueResponse};
-use tonic::{Request, Status};
+use tonic::Request;
 
 use crate::error::IssueError;
 use crate::model::{Body, NewIssue, Title};
@@ -17,31 +17,25 @@ use crate::writer::MAX_ISSUE_LABELS;
 pub(super) async fn create_issue(
     service: &IssueRpc,
     request: Request<CreateIssueRequest>,
-) -> Result<CreateIssueResponse, Status> {
+) -> Result<CreateIssueResponse, IssueError> {
     let grant = service.authorize(&request, request.get_ref().repository_id).await?;
     let key = IdempotencyKey::of(&request, user(&grant)?.0, "CreateIssue")?;
-    let work = create(service, &grant, request.into_inner(), key.as_ref());
-    Ok(once(service.store.db(), key.as_ref(), work).await?)
-}
-
-async fn create(
-    service: &IssueRpc,
-    grant: &Grant,
-    request: CreateIssueRequest,
-    key: Option<&IdempotencyKey>,
-) -> Result<CreateIssueResponse, IssueError> {
-    let new = decode(service, grant, request).await?;
-    service.limits.count_issue(grant, new.body.as_str().len()).await?;
-    let targets = service.targets(new.repository, new.author, new.body.as_str()).await?;
-    let mut write = service.writer.begin_open(&new).await?;
-    let issue = write.open(&new, &targets).await?;
-    write.commit(key, CreateIssueResponse { issue: Some(encode::issue(issue)) }).await
+    let request = request.into_inner();
+    let create = async {
+        let new = decode(service, &grant, request).await?;
+        service.limits.count_issue(&grant, new.body.as_str().len()).await?;
+        let targets = service.targets(new.repository, new.author, new.body.as_str()).await?;
+        let mut write = service.writer.begin_open(&new).await?;
+        let issue = write.open(&new, &targets).await?;
+        write.commit(key.as_ref(), CreateIssueResponse { issue: Some(encode::issue(issue)) }).await
+    };
+    once(service.store.db(), key.as_ref(), create).await
 }
 
 async fn decode(service: &IssueRpc, grant: &Grant, request: CreateIssueRequest) -> Result<NewIssue, IssueError> {
     let (title, body) = match (Title::parse(&request.title), Body::parse(request.body)) {
         (Ok(title), Ok(body)) => (title, body),
-        (title, body) => return Err(IssueError::Invalid([title.err(), body.err()].into_iter().flatten().collect())),
+        (title, body) => return Err(IssueError::invalid([title.err(), body.err()])),
     };
     let mut new = NewIssue {
         repository: RepositoryId(request.repository_id),
@@ -61,8 +55,7 @@ async fn decode(service: &IssueRpc, grant: &Grant, request: CreateIssueRequest) 
         new.label_ids.sort_unstable();
         new.label_ids.dedup();
         if new.label_ids.len() > MAX_ISSUE_LABELS {
-            let violation = FieldViolation::new("labels", "too_many", "an issue has at most 100 labels");
-            return Err(IssueError::Invalid(vec![violation]));
+            return Err(FieldViolation::new("labels", "too_many", "an issue has at most 100 labels").into());
         }
         if !request.assignee.is_empty() {
             new.assignee = Some(service.repo.assignee(new.repository, &request.assignee).await?);

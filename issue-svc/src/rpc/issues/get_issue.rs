@@ -2,7 +2,7 @@
 
 use ferrite_proto::id::RepositoryId;
 use ferrite_proto::issue::{GetIssueRequest, GetIssueResponse};
-use tonic::{Request, Status};
+use tonic::Request;
 
 use crate::error::IssueError;
 use crate::rpc::{IssueRpc, encode};
@@ -10,13 +10,9 @@ use crate::rpc::{IssueRpc, encode};
 pub(super) async fn get_issue(
     service: &IssueRpc,
     request: Request<GetIssueRequest>,
-) -> Result<GetIssueResponse, Status> {
+) -> Result<GetIssueResponse, IssueError> {
     service.authorize(&request, request.get_ref().repository_id).await?;
-    Ok(get(service, request.into_inner()).await?)
-}
-
-async fn get(service: &IssueRpc, request: GetIssueRequest) -> Result<GetIssueResponse, IssueError> {
-    let GetIssueRequest { repository_id, number } = request;
+    let GetIssueRequest { repository_id, number } = request.into_inner();
     let issue = service.store.find_full(RepositoryId(repository_id), number).await?;
     Ok(GetIssueResponse { issue: Some(encode::issue(issue.ok_or(IssueError::NotFound { number })?)) })
 }

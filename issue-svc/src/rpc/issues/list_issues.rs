@@ -5,7 +5,7 @@ use ferrite_proto::error::FieldViolation;
 use ferrite_proto::id::{RepositoryId, UserId};
 use ferrite_proto::issue::assignee_filter;
 use ferrite_proto::issue::{IssueKind, IssueSort, ListIssuesRequest, ListIssuesResponse};
-use tonic::{Request, Status};
+use tonic::Request;
 
 use crate::error::IssueError;
 use crate::model::Class;
@@ -23,16 +23,13 @@ const ANY: &str = "*";
 pub(super) async fn list_issues(
     service: &IssueRpc,
     request: Request<ListIssuesRequest>,
-) -> Result<ListIssuesResponse, Status> {
+) -> Result<ListIssuesResponse, IssueError> {
     service.authorize(&request, request.get_ref().repository_id).await?;
-    Ok(list(service, request.into_inner()).await?)
-}
-
-async fn list(service: &IssueRpc, request: ListIssuesRequest) -> Result<ListIssuesResponse, IssueError> {
-    let (repository, store) = (RepositoryId(request.repository_id), &service.store);
+    let request = request.into_inner();
+    let repository = RepositoryId(request.repository_id);
     let (classes, order, page) = decode(&request)?;
     let found = match filter(service, request, classes).await? {
-        Some(filter) => store.list(repository, &filter, order, page).await?,
+        Some(filter) => service.store.list(repository, &filter, order, page).await?,
         None => IssuePage::default(),
     };
     let issues = found.issues.into_iter().map(encode::issue).collect();
@@ -133,7 +130,7 @@ async fn label_ids(
     }
     let ids: Vec<i64> = labels.iter().filter_map(|label| label.parse().ok()).collect();
     let store = &service.store;
-    let found = store.labels_matching(&mut store.reader(), repository, &ids, labels).await?;
+    let found = store.labels_matching(store.reader(), repository, &ids, labels).await?;
     let mut matched = Vec::with_capacity(labels.len());
     for label in labels {
         let key = label.to_lowercase();

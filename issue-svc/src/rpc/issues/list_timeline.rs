@@ -5,7 +5,7 @@ use ferrite_kit::page::Page;
 use ferrite_proto::id::RepositoryId;
 use ferrite_proto::issue::{ListTimelineRequest, ListTimelineResponse, NamedRepository};
 use ferrite_proto::repo::IssueAccess;
-use tonic::{Request, Status};
+use tonic::Request;
 
 use crate::error::IssueError;
 use crate::rpc::{IssueRpc, encode};
@@ -16,28 +16,20 @@ const MAX_PAGE_SIZE: i32 = 1000;
 pub(super) async fn list_timeline(
     service: &IssueRpc,
     request: Request<ListTimelineRequest>,
-) -> Result<ListTimelineResponse, Status> {
+) -> Result<ListTimelineResponse, IssueError> {
     service.authorize(&request, request.get_ref().repository_id).await?;
     let caller = Caller::of(&request);
-    Ok(list(service, &caller, request.into_inner()).await?)
-}
-
-async fn list(
-    service: &IssueRpc,
-    caller: &Caller,
-    request: ListTimelineRequest,
-) -> Result<ListTimelineResponse, IssueError> {
+    let request = request.into_inner();
     let page = Page::parse(request.page, request.page_size, MAX_PAGE_SIZE).map_err(IssueError::Invalid)?;
-    let (store, repository, number) = (&service.store, RepositoryId(request.repository_id), request.number);
-    let issue = store.find(&mut store.reader(), repository, number).await?;
-    let issue = issue.ok_or(IssueError::NotFound { number })?;
+    let (store, repository) = (&service.store, RepositoryId(request.repository_id));
+    let issue = service.issue(repository, request.number).await?;
     let sources = store.sources(issue.id, repository).await?;
     // Most issues are referred to from their own repository alone, which the caller may see. Without a token of its own nothing else is
     // known of the caller.
     let accesses = if sources.is_empty() || caller.token.is_none() {
         Vec::new()
     } else {
-        service.repo.access_of_caller(caller, &sources).await?.accesses
+        service.repo.access_of_caller(&caller, &sources).await?.accesses
     };
     let visible: Vec<_> =
         accesses.iter().map(|access| RepositoryId(access.repository_id)).chain([repository]).collect();

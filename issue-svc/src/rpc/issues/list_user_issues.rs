@@ -6,7 +6,7 @@ use ferrite_kit::auth::Caller;
 use ferrite_kit::page::Page;
 use ferrite_proto::id::{RepositoryId, UserId};
 use ferrite_proto::issue::{ListUserIssuesRequest, ListUserIssuesResponse};
-use tonic::{Request, Status};
+use tonic::Request;
 
 use super::list_timeline::named;
 use crate::error::IssueError;
@@ -21,18 +21,10 @@ const MAX_LISTED_REPOSITORIES: i64 = 10_000;
 pub(super) async fn list_user_issues(
     service: &IssueRpc,
     request: Request<ListUserIssuesRequest>,
-) -> Result<ListUserIssuesResponse, Status> {
+) -> Result<ListUserIssuesResponse, IssueError> {
     let caller = Caller::of(&request);
     let user = UserId(caller.require_user()?.user_id);
-    Ok(list(service, &caller, user, request.into_inner()).await?)
-}
-
-async fn list(
-    service: &IssueRpc,
-    caller: &Caller,
-    user: UserId,
-    request: ListUserIssuesRequest,
-) -> Result<ListUserIssuesResponse, IssueError> {
+    let request = request.into_inner();
     let decoded = encode::is_closed(request.state)
         .map_err(|violation| vec![violation])
         .and_then(|is_closed| Ok((is_closed, Page::parse(request.page, request.page_size, MAX_PAGE_SIZE)?)));
@@ -40,7 +32,7 @@ async fn list(
         Ok(decoded) => decoded,
         Err(violations) => {
             // A caller who may not ask is not told of mistakes.
-            service.repo.access_of_caller(caller, &[]).await?;
+            service.repo.access_of_caller(&caller, &[]).await?;
             return Err(IssueError::Invalid(violations));
         }
     };
@@ -54,7 +46,7 @@ async fn list(
     loop {
         let (chunk, more) = rest.split_at(rest.len().min(MAX_QUESTION_REPOSITORIES));
         let ids: Vec<_> = chunk.iter().map(|(id, _)| *id).collect();
-        let answer = service.repo.access_of_caller(caller, &ids).await?;
+        let answer = service.repo.access_of_caller(&caller, &ids).await?;
         visible.extend(answer.accesses.into_iter().map(|access| (access.repository_id, access)));
         rest = more;
         if rest.is_empty() {

@@ -5,7 +5,7 @@ use ferrite_proto::Permission;
 use ferrite_proto::grant::Grant;
 use ferrite_proto::id::RepositoryId;
 use ferrite_proto::issue::{UpdateIssueRequest, UpdateIssueResponse};
-use tonic::{Request, Status};
+use tonic::Request;
 
 use crate::error::IssueError;
 use crate::model::{Body, IssueChange, Title};
@@ -17,7 +17,7 @@ use crate::writer::TextTargets;
 pub(super) async fn update_issue(
     service: &IssueRpc,
     request: Request<UpdateIssueRequest>,
-) -> Result<UpdateIssueResponse, Status> {
+) -> Result<UpdateIssueResponse, IssueError> {
     let grant = service.authorize(&request, request.get_ref().repository_id).await?;
     let key = IdempotencyKey::of(&request, user(&grant)?.0, "UpdateIssue")?;
     let request = request.into_inner();
@@ -25,35 +25,28 @@ pub(super) async fn update_issue(
         check(service, &grant, &request).await?;
         return Ok(UpdateIssueResponse { issue: None });
     }
-    Ok(once(service.store.db(), key.as_ref(), update(service, &grant, request, key.as_ref())).await?)
+    let update = async {
+        let (change, targets) = match decode(service, &grant, &request).await {
+            Ok(decoded) => decoded,
+            Err(error) => {
+                check(service, &grant, &request).await?;
+                return Err(error);
+            }
+        };
+        service.limits.count_text(&grant, change.body.as_ref().map_or(0, |body| body.as_str().len())).await?;
+        let mut write = service.writer.begin(RepositoryId(request.repository_id), CounterChange::default()).await?;
+        let issue = write.issue(request.number).await?;
+        require_author_or(&grant, issue.author, Permission::Write)?;
+        let issue = write.change(issue, change, &targets, user(&grant)?).await?;
+        write.commit(key.as_ref(), UpdateIssueResponse { issue: Some(encode::issue(issue)) }).await
+    };
+    once(service.store.db(), key.as_ref(), update).await
 }
 
 /// Checks that the issue exists and that the caller may change it.
 async fn check(service: &IssueRpc, grant: &Grant, request: &UpdateIssueRequest) -> Result<(), IssueError> {
-    let (repository, number) = (RepositoryId(request.repository_id), request.number);
-    let issue = service.store.find(&mut service.store.reader(), repository, number).await?;
-    require_author_or(grant, issue.ok_or(IssueError::NotFound { number })?.author, Permission::Write)
-}
-
-async fn update(
-    service: &IssueRpc,
-    grant: &Grant,
-    request: UpdateIssueRequest,
-    key: Option<&IdempotencyKey>,
-) -> Result<UpdateIssueResponse, IssueError> {
-    let (change, targets) = match decode(service, grant, &request).await {
-        Ok(decoded) => decoded,
-        Err(error) => {
-            check(service, grant, &request).await?;
-            return Err(error);
-        }
-    };
-    service.limits.count_text(grant, change.body.as_ref().map_or(0, |body| body.as_str().len())).await?;
-    let mut write = service.writer.begin(RepositoryId(request.repository_id), CounterChange::default()).await?;
-    let issue = write.issue(request.number).await?;
-    require_author_or(grant, issue.author, Permission::Write)?;
-    let issue = write.change(issue, change, &targets, user(grant)?).await?;
-    write.commit(key, UpdateIssueResponse { issue: Some(encode::issue(issue)) }).await
+    let issue = service.issue(RepositoryId(request.repository_id), request.number).await?;
+    require_author_or(grant, issue.author, Permission::Write)
 }
 
 /// Returns the change, and what its body refers to.
@@ -68,10 +61,7 @@ async fn decode(
     let is_closed = encode::is_closed(request.state);
     let (title, body, is_closed) = match (title, body, is_closed) {
         (Ok(title), Ok(body), Ok(is_closed)) => (title, body, is_closed),
-        (title, body, is_closed) => {
-            let violations = [title.err(), body.err(), is_closed.err()];
-            return Err(IssueError::Invalid(violations.into_iter().flatten().collect()));
-        }
+        (title, body, is_closed) => return Err(IssueError::invalid([title.err(), body.err(), is_closed.err()])),
     };
     let mut change = IssueChange { title, body, is_closed, ..IssueChange::default() };
     if grant.permission >= Permission::Write {

@@ -3,7 +3,7 @@
 use ferrite_kit::idempotency::{IdempotencyKey, once};
 use ferrite_proto::id::RepositoryId;
 use ferrite_proto::issue::{CreateMilestoneRequest, CreateMilestoneResponse};
-use tonic::{Request, Status};
+use tonic::Request;
 
 use crate::error::IssueError;
 use crate::model::{Description, MilestoneTitle};
@@ -14,24 +14,19 @@ use crate::store::CounterChange;
 pub(super) async fn create_milestone(
     service: &IssueRpc,
     request: Request<CreateMilestoneRequest>,
-) -> Result<CreateMilestoneResponse, Status> {
+) -> Result<CreateMilestoneResponse, IssueError> {
     let grant = service.authorize_settings(&request, request.get_ref().repository_id).await?;
     let key = IdempotencyKey::of(&request, user(&grant)?.0, "CreateMilestone")?;
-    let work = create(service, request.into_inner(), key.as_ref());
-    Ok(once(service.store.db(), key.as_ref(), work).await?)
-}
-
-async fn create(
-    service: &IssueRpc,
-    request: CreateMilestoneRequest,
-    key: Option<&IdempotencyKey>,
-) -> Result<CreateMilestoneResponse, IssueError> {
-    let (title, text) = match (MilestoneTitle::parse(&request.title), Description::parse(request.description)) {
-        (Ok(title), Ok(text)) => (title, text),
-        (title, text) => return Err(IssueError::Invalid([title.err(), text.err()].into_iter().flatten().collect())),
+    let request = request.into_inner();
+    let create = async {
+        let (title, text) = match (MilestoneTitle::parse(&request.title), Description::parse(request.description)) {
+            (Ok(title), Ok(text)) => (title, text),
+            (title, text) => return Err(IssueError::invalid([title.err(), text.err()])),
+        };
+        let change = CounterChange { milestones: 1, ..CounterChange::default() };
+        let mut write = service.writer.begin(RepositoryId(request.repository_id), change).await?;
+        let milestone = write.add_milestone(&title, &text, request.due_time.map(encode::micros)).await?;
+        write.commit(key.as_ref(), CreateMilestoneResponse { milestone: Some(encode::milestone(milestone)) }).await
     };
-    let change = CounterChange { milestones: 1, ..CounterChange::default() };
-    let mut write = service.writer.begin(RepositoryId(request.repository_id), change).await?;
-    let milestone = write.add_milestone(&title, &text, request.due_time.map(encode::micros)).await?;
-    write.commit(key, CreateMilestoneResponse { milestone: Some(encode::milestone(milestone)) }).await
+    once(service.store.db(), key.as_ref(), create).await
 }

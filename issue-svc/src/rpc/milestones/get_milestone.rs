@@ -2,7 +2,7 @@
 
 use ferrite_proto::id::RepositoryId;
 use ferrite_proto::issue::{GetMilestoneRequest, GetMilestoneResponse};
-use tonic::{Request, Status};
+use tonic::Request;
 
 use crate::error::IssueError;
 use crate::rpc::{IssueRpc, encode};
@@ -10,11 +10,11 @@ use crate::rpc::{IssueRpc, encode};
 pub(super) async fn get_milestone(
     service: &IssueRpc,
     request: Request<GetMilestoneRequest>,
-) -> Result<GetMilestoneResponse, Status> {
+) -> Result<GetMilestoneResponse, IssueError> {
     service.authorize_settings(&request, request.get_ref().repository_id).await?;
     let GetMilestoneRequest { repository_id, milestone_id } = request.into_inner();
     let store = &service.store;
-    let milestone = store.milestone(&mut store.reader(), RepositoryId(repository_id), milestone_id).await;
-    let milestone = milestone.map_err(IssueError::from)?.ok_or(IssueError::MilestoneNotFound)?;
+    let milestone = store.milestone(store.reader(), RepositoryId(repository_id), milestone_id).await?;
+    let milestone = milestone.ok_or(IssueError::MilestoneNotFound)?;
     Ok(GetMilestoneResponse { milestone: Some(encode::milestone(milestone)) })
 }

@@ -4,7 +4,7 @@ use ferrite_kit::idempotency::{IdempotencyKey, once};
 use ferrite_proto::error::FieldViolation;
 use ferrite_proto::id::RepositoryId;
 use ferrite_proto::issue::{UpdateMilestoneRequest, UpdateMilestoneResponse};
-use tonic::{Request, Status};
+use tonic::Request;
 
 use crate::error::IssueError;
 use crate::model::{Description, MilestoneTitle};
@@ -16,23 +16,18 @@ use crate::writer::MilestoneChange;
 pub(super) async fn update_milestone(
     service: &IssueRpc,
     request: Request<UpdateMilestoneRequest>,
-) -> Result<UpdateMilestoneResponse, Status> {
+) -> Result<UpdateMilestoneResponse, IssueError> {
     let grant = service.authorize_settings(&request, request.get_ref().repository_id).await?;
     let key = IdempotencyKey::of(&request, user(&grant)?.0, "UpdateMilestone")?;
-    let work = update(service, request.into_inner(), key.as_ref());
-    Ok(once(service.store.db(), key.as_ref(), work).await?)
-}
-
-async fn update(
-    service: &IssueRpc,
-    request: UpdateMilestoneRequest,
-    key: Option<&IdempotencyKey>,
-) -> Result<UpdateMilestoneResponse, IssueError> {
-    let (repository, id) = (RepositoryId(request.repository_id), request.milestone_id);
-    let change = decode(request)?;
-    let mut write = service.writer.begin(repository, CounterChange::default()).await?;
-    let milestone = write.change_milestone(id, change).await?;
-    write.commit(key, UpdateMilestoneResponse { milestone: Some(encode::milestone(milestone)) }).await
+    let request = request.into_inner();
+    let update = async {
+        let (repository, id) = (RepositoryId(request.repository_id), request.milestone_id);
+        let change = decode(request)?;
+        let mut write = service.writer.begin(repository, CounterChange::default()).await?;
+        let milestone = write.change_milestone(id, change).await?;
+        write.commit(key.as_ref(), UpdateMilestoneResponse { milestone: Some(encode::milestone(milestone)) }).await
+    };
+    once(service.store.db(), key.as_ref(), update).await
 }
 
 fn decode(request: UpdateMilestoneRequest) -> Result<MilestoneChange, IssueError> {
@@ -50,8 +45,7 @@ fn decode(request: UpdateMilestoneRequest) -> Result<MilestoneChange, IssueError
             Ok(MilestoneChange { title, description, is_closed, due_us })
         }
         (title, description, is_closed, due_us) => {
-            let violations = [title.err(), description.err(), is_closed.err(), due_us.err()];
-            Err(IssueError::Invalid(violations.into_iter().flatten().collect()))
+            Err(IssueError::invalid([title.err(), description.err(), is_closed.err(), due_us.err()]))
         }
     }
 }

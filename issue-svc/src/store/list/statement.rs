@@ -161,35 +161,11 @@ impl ListStatement<'_> {
     pub(super) fn push_source(&self, query: &mut Query, source: Source, is_ascending: bool) {
         let repository = self.repository;
         match source {
-            Source::List(List::All | List::Comments) => {
-                query.push("issues WHERE issues.repository_id = ").bind(repository);
-            }
-            Source::List(List::Creator(user)) => {
-                query.push("issues WHERE issues.repository_id = ").bind(repository);
-                query.push(" AND issues.user_id = ").bind(user);
-            }
-            Source::List(List::Assignee(user)) => {
-                query.push("issues WHERE issues.repository_id = ").bind(repository);
-                query.push(" AND issues.assignee_id = ").bind(user.map_or(0, |user| user.0));
-            }
-            Source::List(List::Milestone(id)) => {
-                query.push("issues WHERE issues.repository_id = ").bind(repository);
-                query.push(" AND issues.milestone_id = ").bind(id);
-            }
             Source::List(List::Label(id)) => {
                 query.push(
                     "issue_labels JOIN issues ON issues.id = issue_labels.issue_id WHERE issue_labels.label_id = ",
                 );
                 query.bind(id);
-            }
-            Source::AnyAssignee => {
-                query.push("issues WHERE issues.repository_id = ").bind(repository).push(" AND issues.assignee_id > 0");
-            }
-            Source::AnyMilestone => {
-                query
-                    .push("issues WHERE issues.repository_id = ")
-                    .bind(repository)
-                    .push(" AND issues.milestone_id > 0");
             }
             Source::Mentions => {
                 query.push("(SELECT DISTINCT issue_id FROM mentions WHERE repository_id = ").bind(repository);
@@ -213,11 +189,26 @@ impl ListStatement<'_> {
                     query.bind(words).push(" AS TEXT) AND +issues.repository_id = ").bind(repository);
                 }
             }
-            Source::Changes => {
+            _ => {
                 query.push("issues WHERE issues.repository_id = ").bind(repository);
-                query.push(" AND issues.updated_us >= ").bind(self.filter.since_us.unwrap_or_default());
+                self.push_selection(query, source);
             }
         }
+    }
+
+    /// Appends the condition that selects the rows of a source among the issues of the repository.
+    fn push_selection(&self, query: &mut Query, source: Source) {
+        match source {
+            Source::List(List::Creator(user)) => query.push(" AND issues.user_id = ").bind(user),
+            Source::List(List::Assignee(user)) => {
+                query.push(" AND issues.assignee_id = ").bind(user.map_or(0, |user| user.0))
+            }
+            Source::List(List::Milestone(id)) => query.push(" AND issues.milestone_id = ").bind(id),
+            Source::AnyAssignee => query.push(" AND issues.assignee_id > 0"),
+            Source::AnyMilestone => query.push(" AND issues.milestone_id > 0"),
+            Source::Changes => query.push(" AND issues.updated_us >= ").bind(self.filter.since_us.unwrap_or_default()),
+            _ => query,
+        };
     }
 
     /// Appends the filters that the source does not select by. The plus sign keeps their columns out of the choice of an index.

@@ -8,7 +8,7 @@ use ferrite_proto::events::{CommentAction, CommentChanged, Event, IssueAction, I
 use ferrite_proto::issue::{IssueState, LabelChange};
 use prost::Message;
 
-use super::super::{CounterChange, HOOK_SVC};
+use super::super::{ApplyReferences, CounterChange, HOOK_SVC};
 use super::writes::label;
 use super::*;
 use crate::model::references::commit::{Action, CommitAction};
@@ -222,7 +222,7 @@ async fn a_commit_that_closes_an_issue_is_told_with_its_pusher() {
         };
         let references =
             [reference("a", Action::Mention), reference("b", Action::Close), reference("b", Action::Close)];
-        writer.apply_commits(REPOSITORY, &references, ACTOR, Permission::Write).await.unwrap();
+        writer.apply(REPOSITORY, &references, ACTOR, Permission::Write).await.unwrap();
         let sql = "SELECT payload FROM outbox WHERE subscriber = $1 ORDER BY id";
         let rows: Vec<(Vec<u8>,)> = db.all(sql, &ferrite_kit::args![HOOK_SVC]).await.unwrap();
         let facts = rows.iter().map(|(payload,)| Event::decode(payload.as_slice()).unwrap().fact.unwrap()).collect();

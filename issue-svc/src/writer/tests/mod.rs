@@ -58,5 +58,5 @@ async fn change(writer: &IssueWriter, number: i64, change: IssueChange) -> FullI
 
 async fn find(writer: &IssueWriter, number: i64) -> Issue {
     let store = &writer.store;
-    store.find(&mut store.reader(), REPOSITORY, number).await.unwrap().unwrap()
+    store.find(store.reader(), REPOSITORY, number).await.unwrap().unwrap()
 }

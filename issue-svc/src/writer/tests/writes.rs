@@ -113,7 +113,7 @@ async fn a_deleted_label_and_milestone_leave_no_issue_behind() {
         write.delete_milestone(milestone.id).await.unwrap();
         commit(write).await;
         let store = &writer.store;
-        let left = store.complete_one(&mut store.reader(), find(&writer, 1).await).await.unwrap();
+        let left = store.complete_one(store.reader(), find(&writer, 1).await).await.unwrap();
         assert!(left.labels.is_empty() && left.milestone.is_none() && left.issue.milestone_id == 0);
         assert!(left.issue.updated_us > full.issue.updated_us);
         let none = IssueFilter {
