@@ -9,37 +9,12 @@ use crate::{
 };
 
 /// Repositories whose epochs are cached.
-const MAX_CACHED_EPOCHS: u64 = 100_000;
-
-/// Cached epochs of repositories. Always equal to the table's, because no other process writes it.
-pub(crate) struct EpochCache(Cache<RepositoryId, i64>);
-
-impl Default for EpochCache {
-    fn default() -> Self {
-        Self(Cache::new(MAX_CACHED_EPOCHS))
-    }
-}
-
-impl EpochCache {
-    /// The newest known epoch of a repository.
-    pub(crate) fn get(&self, id: RepositoryId) -> Option<i64> {
-        self.0.get(&id)
-    }
-
-    /// Remembers the epoch of a repository.
-    pub(crate) fn insert(&self, id: RepositoryId, epoch: i64) {
-        self.0.insert(id, epoch);
-    }
-
-    /// Drops the cached epoch of a repository whose epoch was raised or that was deleted.
-    pub(crate) fn forget(&self, id: RepositoryId) {
-        self.0.invalidate(&id);
-    }
-}
+pub(crate) const MAX_CACHED_EPOCHS: u64 = 100_000;
 
 /// All caches that hold something of single repositories.
 pub(crate) struct RepositoryCaches {
-    pub(crate) epochs: EpochCache,
+    /// The newest known epochs. Always equal to the table's, because no other process writes it.
+    pub(crate) epochs: Cache<RepositoryId, i64>,
     /// Open handles of repositories.
     pub(crate) pool: Pool,
     /// Tables of refs.
@@ -54,7 +29,7 @@ impl RepositoryCaches {
     pub(crate) fn forget(&self, id: RepositoryId) {
         // Without `..`: a new cache is forgotten here, too, or does not compile.
         let Self { epochs, pool, refs, packs, archives, path_logs } = self;
-        epochs.forget(id);
+        epochs.invalidate(&id);
         pool.forget(id);
         refs.forget(id);
         packs.forget(id);

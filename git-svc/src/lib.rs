@@ -50,12 +50,13 @@ use ferrite_kit::{
 
 use ferrite_outbound::Client;
 use ferrite_proto::ServiceRole;
+use moka::sync::Cache;
 use rustix::process::Signal;
 use tokio::signal::unix::{SignalKind, signal};
 
 use self::{
     admission::{backlog::Backlogs, limiter::Limiters},
-    caches::{EpochCache, RepositoryCaches},
+    caches::{MAX_CACHED_EPOCHS, RepositoryCaches},
     db::RepositoryTable,
     disk::{repositories::RepositoryStore, space::DiskSpaceMeter},
     git::command::{Git, GitOptions},
@@ -127,7 +128,8 @@ async fn start(config: Config, listeners: Vec<Listener>, life: Lifecycle) -> Res
     ref_updates::recover_at_start(&state.updater).await.map_err(start_error)?;
     rpc::remove_deleted(&state).await.map_err(start_error)?;
     relay.start(config.database.event_retention, &life);
-    let server = HookServer::new(state.sessions.clone(), state.pushes.clone(), state.fetches.clone(), life.clone());
+    let (sessions, pushes, fetches) = (state.sessions.clone(), state.pushes.clone(), state.fetches.clone());
+    let server = HookServer { sessions, pushes, fetches, life: life.clone() };
     life.spawn("hooks", server.run(socket));
     life.spawn("sweeper", ref_updates::recover_in_background(state.updater.clone(), life.clone()));
     life.spawn("journal purge", ref_updates::purge_in_background(state.updater.clone(), life.clone()));
@@ -186,51 +188,54 @@ async fn assemble(
     );
     let protection = BranchProtection::new(db.clone(), pool.clone());
     let limiters = Limiters::new(&config.limits.limiters.options());
-    let transfers = Transfers::new(config.limits.transfers(), life.clone());
-    let (bytes, objects, refs_limit) = (config.max_push_bytes, config.max_push_objects, config.max_push_refs);
+    let transfers = Transfers { limits: config.limits.transfers(), life: life.clone() };
     let state = AppState::new(Parts {
         repositories: RepositoryTable::new(db.clone()),
         caches: RepositoryCaches {
-            epochs: EpochCache::default(),
+            epochs: Cache::new(MAX_CACHED_EPOCHS),
             pool: pool.clone(),
             refs: refs.clone(),
             packs: packs.clone(),
             archives: archives.clone(),
             path_logs: PathLogCache::default(),
         },
-        pushes: PushService::new(
-            updater.clone(),
-            protection.clone(),
-            refs.clone(),
-            pool.clone(),
-            sessions.clone(),
-            PushLimits { bytes, objects, refs: refs_limit },
-            access.clone(),
-        ),
-        fetches: FetchService::new(
-            Arc::clone(&git),
-            Arc::clone(&store),
-            pool.clone(),
-            Arc::clone(&limiters.pack),
-            packs,
-            life.clone(),
-        ),
-        archives: ArchiveService::new(
-            Arc::clone(&git),
-            Arc::clone(&store),
-            pool.clone(),
-            Arc::clone(&limiters.archive),
-            archives,
-            life.clone(),
-        ),
-        copies: CopyService::new(
-            Arc::clone(&git),
-            Arc::clone(&store),
-            pool.clone(),
-            refs.clone(),
-            Arc::clone(&limiters.copy),
-            life.clone(),
-        ),
+        pushes: PushService {
+            updater: updater.clone(),
+            protection: protection.clone(),
+            refs: refs.clone(),
+            pool: pool.clone(),
+            sessions: sessions.clone(),
+            limits: PushLimits {
+                bytes: config.max_push_bytes,
+                objects: config.max_push_objects,
+                refs: config.max_push_refs,
+            },
+            access: access.clone(),
+        },
+        fetches: FetchService {
+            git: Arc::clone(&git),
+            store: Arc::clone(&store),
+            pool: pool.clone(),
+            limiter: Arc::clone(&limiters.pack),
+            cache: packs,
+            life: life.clone(),
+        },
+        archives: ArchiveService {
+            git: Arc::clone(&git),
+            store: Arc::clone(&store),
+            pool: pool.clone(),
+            limiter: Arc::clone(&limiters.archive),
+            cache: archives,
+            life: life.clone(),
+        },
+        copies: CopyService {
+            git: Arc::clone(&git),
+            store: Arc::clone(&store),
+            pool: pool.clone(),
+            refs: refs.clone(),
+            limiter: Arc::clone(&limiters.copy),
+            life: life.clone(),
+        },
         maintenance: Arc::new(MaintenanceService::new(
             MaintenanceParts {
                 clock: clock.clone(),
@@ -243,7 +248,7 @@ async fn assemble(
                 sessions: sessions.clone(),
             },
             config.upkeep.options(),
-            transfers.limits().total,
+            transfers.limits.total,
         )),
         migrations: MigrationService::new(
             MigrationParts {
@@ -305,13 +310,6 @@ fn start_error(error: impl Into<RpcError>) -> StartError {
     match error.into() {
         RpcError::Store(error) => StartError::Database(error),
         // The text of these errors includes their source.
-        failure => StartError::Other(describe(&failure)),
-    }
-}
-
-fn describe(failure: &RpcError) -> String {
-    match failure {
-        RpcError::Git(GitError::Git(error)) => format!("libgit2: {error}"),
-        failure => failure.to_string(),
+        failure => StartError::Other(failure.to_string()),
     }
 }

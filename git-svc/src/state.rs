@@ -12,7 +12,7 @@ use ferrite_proto::{grant::Grant, id::RepositoryId, operation};
 use crate::{
     admission::{backlog::Backlogs, limiter::Limiters},
     caches::RepositoryCaches,
-    db::{RepositoryRow, RepositoryTable},
+    db::RepositoryTable,
     disk::{repositories::RepositoryStore, space::DiskSpaceMeter},
     git::command::Git,
     maintenance::MaintenanceService,
@@ -108,7 +108,7 @@ impl AppState {
     ///
     /// # Errors
     /// Those of [`AppState::authorize_as`].
-    pub(crate) async fn authorize(&self, caller: &Caller, id: i64) -> Result<Arc<Grant>, RpcError> {
+    pub(crate) async fn authorize(&self, caller: &Caller, id: RepositoryId) -> Result<Arc<Grant>, RpcError> {
         self.authorize_as(caller, &caller.operation, id).await
     }
 
@@ -117,8 +117,12 @@ impl AppState {
     /// # Errors
     /// When the caller has no valid grant for it; `WrongStore` for another store or an old epoch; `RepositoryNotFound`;
     /// `MirrorReadOnly` when the operation would change a mirror.
-    pub(crate) async fn authorize_as(&self, caller: &Caller, operation: &str, id: i64) -> Result<Arc<Grant>, RpcError> {
-        let id = RepositoryId(id);
+    pub(crate) async fn authorize_as(
+        &self,
+        caller: &Caller,
+        operation: &str,
+        id: RepositoryId,
+    ) -> Result<Arc<Grant>, RpcError> {
         let grant = self.access.authorize_as(caller, operation, id).await?;
         if grant.store != self.store.name() {
             return Err(GitError::WrongStore.into());
@@ -132,13 +136,16 @@ impl AppState {
 
     /// Refuses an epoch that is older than the newest one seen, and records a newer one.
     async fn check_epoch(&self, id: RepositoryId, epoch: i64) -> Result<(), RpcError> {
-        let known = match self.caches.epochs.get(id) {
+        let known = match self.caches.epochs.get(&id) {
             Some(known) => known,
             None => {
-                let row = self.repositories.find(id).await?.ok_or(GitError::RepositoryNotFound)?;
-                let known = self.epoch_here(&row)?;
-                self.caches.epochs.insert(id, known);
-                known
+                let row = self.repositories.find(id).await?.filter(|row| !row.deleted);
+                let row = row.ok_or(GitError::RepositoryNotFound)?;
+                if row.store != self.store.name() {
+                    return Err(GitError::WrongStore.into());
+                }
+                self.caches.epochs.insert(id, row.epoch);
+                row.epoch
             }
         };
         if epoch < known {
@@ -149,13 +156,5 @@ impl AppState {
             self.caches.epochs.insert(id, epoch);
         }
         Ok(())
-    }
-
-    /// Returns the epoch of a row if the repository is on this store and not deleted.
-    fn epoch_here(&self, row: &RepositoryRow) -> Result<i64, GitError> {
-        if row.deleted {
-            return Err(GitError::RepositoryNotFound);
-        }
-        if row.store != self.store.name() { Err(GitError::WrongStore) } else { Ok(row.epoch) }
     }
 }

@@ -49,7 +49,7 @@ impl TestRepo {
         let refs = Refs::new(Arc::clone(&store), pool.clone(), Arc::clone(&git));
         let id = RepositoryId(1);
         store.create(id, &BranchName::parse(b"main").unwrap(), |_| Ok(None)).unwrap();
-        RepositoryTable::new(db.clone()).place(id, "s", 1, 0).await.unwrap();
+        RepositoryTable::new(db.clone()).place(id, "s", 1, false, 0).await.unwrap();
         Self { db, store, refs, pool, git, backlogs: Backlogs::default(), id, _folder: folder }
     }
 

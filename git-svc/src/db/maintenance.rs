@@ -165,7 +165,7 @@ mod tests {
         on_each(async |db| {
             let (repositories, maintenance) = (RepositoryTable::new(db.clone()), MaintenanceTable::new(db.clone()));
             for (id, store) in [(1, "s"), (2, "s"), (3, "other")] {
-                repositories.place(RepositoryId(id), store, 1, 0).await.unwrap();
+                repositories.place(RepositoryId(id), store, 1, false, 0).await.unwrap();
                 changed(&db, id, 1, 100 - id).await;
             }
             changed(&db, 1, 2, 200).await;

@@ -15,7 +15,7 @@ pub(crate) use self::{
     migrations::{MigrationPhase, MigrationRow, MigrationState, MigrationTable, count},
     mirrors::{MirrorRow, MirrorTable},
     protections::ProtectionTable,
-    repositories::{RepositoryRow, RepositoryTable},
+    repositories::RepositoryTable,
 };
 
 /// Migrations of the schema, for both databases.

@@ -102,29 +102,8 @@ impl RepositoryTable {
         self.db.lookup(FIND, &args![id]).await
     }
 
-    /// Inserts a repository unless it has a row, and returns the row.
+    /// Inserts a repository, or the wiki of one, unless it has a row, and returns the row.
     pub(crate) async fn place(
-        &self,
-        id: RepositoryId,
-        store: &str,
-        epoch: i64,
-        now_us: i64,
-    ) -> Result<RepositoryRow, DbError> {
-        self.insert(id, store, epoch, false, now_us).await
-    }
-
-    /// Inserts the wiki of a repository unless it has a row, and returns the row.
-    pub(crate) async fn place_wiki(
-        &self,
-        id: RepositoryId,
-        store: &str,
-        epoch: i64,
-        now_us: i64,
-    ) -> Result<RepositoryRow, DbError> {
-        self.insert(id, store, epoch, true, now_us).await
-    }
-
-    async fn insert(
         &self,
         id: RepositoryId,
         store: &str,

@@ -5,7 +5,6 @@
 //! Not here: names, sizes and releases of files, which repo-svc keeps.
 
 use std::{
-    fmt::Write as _,
     fs, io,
     path::{Path, PathBuf},
 };
@@ -14,7 +13,7 @@ use ferrite_proto::id::RepositoryId;
 use sha2::{Digest as _, Sha256};
 use tokio::io::AsyncWriteExt as _;
 
-use super::repositories::RepositoryStore;
+use super::{ignore_missing, repositories::RepositoryStore};
 use crate::types::error::GitError;
 
 const FOLDER: &str = "assets";
@@ -113,12 +112,7 @@ impl AssetUpload {
         let renamed = tokio::fs::rename(&self.temporary.0, self.folder.join(&self.id.0)).await;
         renamed.map_err(or_missing_repository("naming a file of a release"))?;
         sync_folder(&self.folder).await?;
-        let mut sha256 = String::with_capacity(64);
-        for byte in self.hash.finalize() {
-            // Writing to a text does not fail.
-            let _ = write!(sha256, "{byte:02x}");
-        }
-        Ok(StoredAsset { size: self.size, sha256 })
+        Ok(StoredAsset { size: self.size, sha256: hex::encode(self.hash.finalize()) })
     }
 }
 
@@ -154,12 +148,7 @@ pub(crate) fn delete_assets(
 ) -> Result<(), GitError> {
     let folder = store.path(repository).join(FOLDER);
     for path in ids.iter().flat_map(|id| [folder.join(&id.0), id.temporary(&folder)]) {
-        match fs::remove_file(&path) {
-            Err(error) if error.kind() != io::ErrorKind::NotFound => {
-                return Err(GitError::io("removing a file of a release")(error));
-            }
-            _ => {}
-        }
+        ignore_missing(fs::remove_file(&path)).map_err(GitError::io("removing a file of a release"))?;
     }
     Ok(())
 }

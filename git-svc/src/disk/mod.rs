@@ -2,6 +2,8 @@
 //!
 //! Not here: the contents of repositories (`repo`).
 
+use std::io;
+
 pub(crate) mod assets;
 pub(crate) mod compressibility;
 pub(crate) mod durable;
@@ -11,3 +13,11 @@ pub(crate) mod packs;
 pub mod repositories;
 pub(crate) mod space;
 pub(crate) mod usage;
+
+/// Returns success for a file or folder that was to be removed and is missing.
+pub(crate) fn ignore_missing(removed: io::Result<()>) -> io::Result<()> {
+    match removed {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
+        removed => removed,
+    }
+}

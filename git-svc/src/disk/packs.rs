@@ -9,6 +9,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
+use super::ignore_missing;
 use crate::types::error::GitError;
 
 /// Bytes of a pack index without objects (header, fan-out table, two checksums), and bytes per object (id, CRC, offset):
@@ -156,12 +157,8 @@ pub(crate) fn install_packs(from: &Path, repository: &Path) -> Result<Vec<String
 pub(crate) fn remove_pack(repository: &Path, name: &str) -> Result<(), GitError> {
     let folder = pack_folder(repository);
     for ending in PACK_FILES {
-        match fs::remove_file(folder.join(format!("{name}.{ending}"))) {
-            Err(error) if error.kind() != io::ErrorKind::NotFound => {
-                return Err(GitError::io("removing a pack")(error));
-            }
-            _ => {}
-        }
+        let removed = fs::remove_file(folder.join(format!("{name}.{ending}")));
+        ignore_missing(removed).map_err(GitError::io("removing a pack"))?;
     }
     Ok(())
 }

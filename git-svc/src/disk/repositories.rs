@@ -27,6 +27,7 @@ use uuid::Uuid;
 use super::{
     durable::{SyncThreads, sync, sync_all, sync_if_present, sync_tree},
     full::classify_disk_full,
+    ignore_missing,
     usage::{DiskUsage, DiskUsageCache},
 };
 use crate::types::{
@@ -130,6 +131,14 @@ impl RepositoryStore {
     #[must_use]
     pub fn exists(&self, id: RepositoryId) -> bool {
         self.path(id).join("HEAD").is_file()
+    }
+
+    /// Checks that the repository exists.
+    ///
+    /// # Errors
+    /// `RepositoryNotFound`.
+    pub(crate) fn check_exists(&self, id: RepositoryId) -> Result<(), GitError> {
+        if self.exists(id) { Ok(()) } else { Err(GitError::RepositoryNotFound) }
     }
 
     /// Creates a bare repository whose HEAD points to `branch`, and publishes it once all of its files are synced.
@@ -312,12 +321,8 @@ fn make_private(folder: &Path) -> Result<(), GitError> {
 
 /// Creates an empty folder, after removing the one that an earlier process left at the path. Blocking.
 pub(crate) fn recreate_dir(folder: &Path) -> Result<(), GitError> {
-    match fs::remove_dir_all(folder) {
-        Err(error) if error.kind() != io::ErrorKind::NotFound => {
-            return Err(GitError::io(format!("removing `{}`", folder.display()))(error));
-        }
-        _ => {}
-    }
+    let removed = ignore_missing(fs::remove_dir_all(folder));
+    removed.map_err(GitError::io(format!("removing `{}`", folder.display())))?;
     fs::create_dir_all(folder).map_err(GitError::io(format!("creating `{}`", folder.display())))
 }
 
@@ -442,12 +447,7 @@ fn list_dir(folder: &Path) -> Result<Vec<fs::DirEntry>, GitError> {
 /// Removes a file, or a folder with its contents; a missing one is no error.
 fn remove(path: &Path) -> Result<(), GitError> {
     let removed = if path.is_dir() { fs::remove_dir_all(path) } else { fs::remove_file(path) };
-    match removed {
-        Err(error) if error.kind() != io::ErrorKind::NotFound => {
-            Err(GitError::io(format!("removing `{}`", path.display()))(error))
-        }
-        _ => Ok(()),
-    }
+    ignore_missing(removed).map_err(GitError::io(format!("removing `{}`", path.display())))
 }
 
 #[cfg(test)]

@@ -24,8 +24,8 @@ use ferrite_proto::git_transport::GitProtocol;
 use tokio::{process::Command, sync::OnceCell};
 
 pub use self::child::GitChild;
-pub(crate) use self::child::{MAX_STDERR_BYTES, read_limited};
-use self::{child::set_limits, measure::RunningProcess, reaper::Reaper};
+pub(crate) use self::child::{MAX_STDERR_BYTES, feed, read_limited};
+use self::{child::set_limits, measure::RunningProcess, pack::quoted, reaper::Reaper};
 use crate::types::{
     archive::{Format, Prefix},
     error::GitError,
@@ -163,17 +163,13 @@ impl Exchange {
     }
 }
 
-/// Parameters of `receive-pack` besides the repository.
-#[derive(Clone, Debug)]
-pub struct ReceivePack {
-    /// The part of the protocol to serve.
-    pub exchange: Exchange,
-    /// The protocol version that the client asked for.
-    pub protocol: Option<GitProtocol>,
-    /// The folder with the `proc-receive` hook, which gets every ref command. Absent for advertisements.
-    pub hooks: Option<PathBuf>,
-    /// Environment variables for the hook.
-    pub hook_env: Vec<(&'static str, OsString)>,
+/// Hooks that a process runs.
+#[derive(Debug)]
+pub struct HookSettings<'a> {
+    /// The program that makes packs, for a fetch; for a push the folder with the `proc-receive` hook, which gets every ref command.
+    pub path: &'a Path,
+    /// Environment variables for the hooks.
+    pub env: Vec<(&'static str, OsString)>,
 }
 
 impl Git {
@@ -217,7 +213,8 @@ impl Git {
         self.version
     }
 
-    /// Starts `upload-pack`, which serves a fetch.
+    /// Starts `upload-pack`, which serves a fetch. It runs a hook instead of `pack-objects` if there is one
+    /// (`uploadpack.packObjectsHook`).
     ///
     /// # Errors
     /// `RepositoryNotFound`, and `Io` when the process cannot be started.
@@ -226,28 +223,39 @@ impl Git {
         repository: &Path,
         exchange: Exchange,
         protocol: Option<&GitProtocol>,
+        hook: Option<HookSettings<'_>>,
     ) -> Result<GitChild, GitError> {
         let mut command = self.command(repository);
+        if let Some(HookSettings { path, env }) = hook {
+            let program = quoted(path.as_os_str());
+            command.arg("-c").arg(option("uploadpack.packObjectsHook", Path::new(&program))).envs(env);
+        }
         command.args(["upload-pack", "--strict"]).args(exchange.options());
         set_protocol(&mut command, protocol);
         self.spawn("upload-pack", command.arg(repository))
     }
 
-    /// Starts `receive-pack`, which serves a push: it stores objects, and its `proc-receive` hook gets all ref commands.
+    /// Starts `receive-pack`, which serves a push: it stores objects, and its `proc-receive` hook gets all ref commands. An advertisement
+    /// needs no hooks.
     ///
     /// # Errors
     /// `RepositoryNotFound`, and `Io` when the process cannot be started.
-    pub fn receive_pack(&self, repository: &Path, request: &ReceivePack) -> Result<GitChild, GitError> {
+    pub fn receive_pack(
+        &self,
+        repository: &Path,
+        exchange: Exchange,
+        protocol: Option<&GitProtocol>,
+        hooks: Option<HookSettings<'_>>,
+    ) -> Result<GitChild, GitError> {
         let mut command = self.command(repository);
         command.arg("-c").arg(format!("receive.maxInputSize={}", self.options.max_push_bytes));
         command.args(["-c", "receive.procReceiveRefs=refs"]);
         command.env("GIT_ALLOC_LIMIT", MAX_ALLOCATION);
-        if let Some(hooks) = &request.hooks {
-            command.arg("-c").arg(setting("core.hooksPath", hooks));
+        if let Some(HookSettings { path, env }) = hooks {
+            command.arg("-c").arg(option("core.hooksPath", path)).envs(env);
         }
-        command.arg("receive-pack").args(request.exchange.options());
-        command.envs(request.hook_env.iter().map(|(name, value)| (name, value)));
-        set_protocol(&mut command, request.protocol.as_ref());
+        command.arg("receive-pack").args(exchange.options());
+        set_protocol(&mut command, protocol);
         self.spawn("receive-pack", command.arg(repository))
     }
 
@@ -331,7 +339,7 @@ impl Git {
         command.arg("-c").arg(format!("pack.threads={}", self.options.pack_threads));
         command.arg("-c").arg(format!("pack.windowMemory={}", self.options.pack_window_bytes));
         command.arg("-c").arg(format!("uploadpackfilter.tree.maxDepth={MAX_TREE_FILTER_DEPTH}"));
-        command.arg("-c").arg(setting("safe.directory", repository));
+        command.arg("-c").arg(option("safe.directory", repository));
         command.current_dir(repository).stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
         command.process_group(0).kill_on_drop(true);
         command
@@ -372,10 +380,6 @@ fn set_protocol(command: &mut Command, protocol: Option<&GitProtocol>) {
     if let Some(protocol) = protocol {
         command.env("GIT_PROTOCOL", protocol.as_str());
     }
-}
-
-fn setting(key: &str, value: &Path) -> OsString {
-    option(key, value)
 }
 
 /// Returns `name=value` as one argument, so that a path cannot be parsed as an option.

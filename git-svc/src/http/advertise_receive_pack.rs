@@ -13,9 +13,7 @@ use crate::{git::pktline::service_header, repo::refs::RefTable, state::AppState,
 
 /// Returns the response to `info/refs` of a push; `None` if git has to answer for this repository.
 pub(super) async fn try_advertise(state: &AppState, id: RepositoryId) -> Result<Option<Body>, GitError> {
-    if !state.store.exists(id) {
-        return Err(GitError::RepositoryNotFound);
-    }
+    state.store.check_exists(id)?;
     let table = state.refs.table(id).await?;
     if !table.is_plain() {
         return Ok(None);

@@ -2,20 +2,15 @@
 
 use std::io;
 
-use axum::{
-    Extension,
-    body::Body,
-    extract::{Path, Request, State},
-    response::Response,
-};
+use axum::{body::Body, response::Response};
 use bytes::Bytes;
-use ferrite_kit::{auth::Caller, headers::matches_etag};
+use ferrite_kit::headers::matches_etag;
 use ferrite_proto::{id::RepositoryId, operation::ARCHIVE};
 use futures_util::stream;
 use http::{Method, header};
 
 use super::{
-    error_response::ErrorResponse, file_response::FileHead, headers::repository, query, range::requested_range,
+    error_response::ErrorResponse, file_response::FileHead, headers::RepositoryRequest, query, range::requested_range,
 };
 use crate::{
     admission::limiter::ClientKey,
@@ -35,14 +30,10 @@ const COMMIT_HEADER: &str = "ferrite-commit";
 /// `GET /git/{id}/archive?revision=…&format=…&prefix=…`: the tree of the commit that a revision names, below the folder
 /// `prefix`. `HEAD` makes no archive: `Content-Length` is set only if the archive is cached.
 pub(super) async fn archive(
-    State(state): State<AppState>,
-    Path(id): Path<String>,
-    Extension(caller): Extension<Caller>,
-    request: Request,
+    RepositoryRequest { state, id, caller, request }: RepositoryRequest,
 ) -> Result<Response, ErrorResponse> {
-    let id = repository(&id)?;
     let grant = state.authorize_as(&caller, ARCHIVE, id).await?;
-    let spec = spec(&state, RepositoryId(id), request.uri().query().unwrap_or_default()).await?;
+    let spec = spec(&state, id, request.uri().query().unwrap_or_default()).await?;
     let etag = format!("\"{}\"", spec.key());
     let head = FileHead::new(&etag).with(COMMIT_HEADER, &spec.commit.to_string());
     if matches_etag(request.headers().get_all(header::IF_NONE_MATCH), &etag) {

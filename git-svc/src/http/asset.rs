@@ -2,13 +2,8 @@
 
 use std::{io::SeekFrom, time::Duration};
 
-use axum::{
-    Extension,
-    body::Body,
-    extract::{Path, Request, State},
-    response::Response,
-};
-use ferrite_kit::{auth::Caller, headers::matches_etag};
+use axum::{body::Body, response::Response};
+use ferrite_kit::headers::matches_etag;
 use ferrite_proto::{
     asset::{FILE_SHA256_HEADER, FILE_SIZE_HEADER},
     id::RepositoryId,
@@ -21,7 +16,7 @@ use tokio_util::io::ReaderStream;
 use super::{
     error_response::ErrorResponse,
     file_response::FileHead,
-    headers::{insert_header, repository},
+    headers::{RepositoryRequest, insert_header},
     query,
     range::requested_range,
 };
@@ -42,19 +37,14 @@ const SHA256_DIGITS: usize = 64;
 /// `PUT /git/{id}/asset?file=…&max_bytes=…`: stores the body as the file with this id, which no file had before. For services only: they
 /// get the id and the limit from nobody else.
 pub(super) async fn upload(
-    State(state): State<AppState>,
-    Path(id): Path<String>,
-    Extension(caller): Extension<Caller>,
-    request: Request,
+    RepositoryRequest { state, id, caller, request }: RepositoryRequest,
 ) -> Result<Response, ErrorResponse> {
-    let id = repository(&id)?;
     caller.require_service()?;
     let grant = state.authorize_as(&caller, UPLOAD_ASSET, id).await?;
-    let id = RepositoryId(id);
     let query = request.uri().query().unwrap_or_default();
     let (file, limit) = (file_id(query)?, max_bytes(query)?);
     let client = ClientKey::of(&caller, &grant, request.headers());
-    let limits = state.transfers.limits();
+    let limits = &state.transfers.limits;
     let mut body = RequestBody::plain(limits, request.into_body(), limit);
     let permit = state.limiters.upload.acquire(id, &client).await?;
     let received = tokio::time::timeout(limits.total, receive(&state, id, file, &mut body)).await;
@@ -94,12 +84,8 @@ async fn receive(
 
 /// `GET /git/{id}/asset?file=…&sha256=…`: the file with this id, or a range of it. The hash is its entity tag.
 pub(super) async fn download(
-    State(state): State<AppState>,
-    Path(id): Path<String>,
-    Extension(caller): Extension<Caller>,
-    request: Request,
+    RepositoryRequest { state, id, caller, request }: RepositoryRequest,
 ) -> Result<Response, ErrorResponse> {
-    let id = repository(&id)?;
     state.authorize_as(&caller, ASSET, id).await?;
     let query = request.uri().query().unwrap_or_default();
     let (file, etag) = (file_id(query)?, etag(query)?);
@@ -107,7 +93,7 @@ pub(super) async fn download(
     if matches_etag(request.headers().get_all(header::IF_NONE_MATCH), &etag) {
         return Ok(head.not_modified());
     }
-    let (mut file, size) = open_asset(&state.store, RepositoryId(id), &file).await?;
+    let (mut file, size) = open_asset(&state.store, id, &file).await?;
     let range = requested_range(request.method(), request.headers(), &etag);
     let Some((start, end)) = range.map_or(Some((0, size)), |range| range.within(size)) else {
         return Ok(head.not_satisfiable(size));

@@ -17,6 +17,7 @@ use crate::{
         throughput::MinThroughput,
     },
     git::pktline::MAX_PACKET,
+    repo::objects::full_id,
     state::AppState,
     transfer::{
         body_channel::{BodySender, CHUNK_BYTES, channel},
@@ -75,8 +76,7 @@ impl V2Command for CloneRequest {
 }
 
 fn want(line: &[u8]) -> Option<Oid> {
-    let digits = line.strip_prefix(b"want ").filter(|digits| digits.len() == 40)?;
-    Oid::from_str(std::str::from_utf8(digits).ok()?).ok()
+    full_id(line.strip_prefix(b"want ")?)
 }
 
 /// Reads the request of a plain clone, if it has at most `max_bytes`; `None` for any other request, which stays in `input`.
@@ -88,7 +88,7 @@ pub(super) async fn read_request(input: &mut RequestBody, max_bytes: usize) -> R
 /// Returns the response body: the pack in packets of the side band.
 pub(super) fn send(state: &AppState, pack: Pack, permit: Permit) -> Body {
     let (sender, receiver) = channel(MAX_WAITING_CHUNKS);
-    let (limits, limiter) = (*state.transfers.limits(), Arc::clone(&state.limiters.clone));
+    let (limits, limiter) = (state.transfers.limits, Arc::clone(&state.limiters.clone));
     state.life.spawn_for_request("clone", async move {
         let outcome = tokio::select! {
             outcome = tokio::time::timeout(limits.total, serve(&limits, &limiter, pack, &sender)) => outcome,

@@ -23,14 +23,11 @@ impl<E: Into<RpcError>> From<E> for ErrorResponse {
 }
 
 fn status(failure: &RpcError) -> StatusCode {
-    if matches!(failure, RpcError::Git(GitError::MirrorReadOnly)) {
-        return StatusCode::FORBIDDEN;
-    }
-    if matches!(failure, RpcError::Git(GitError::TooSlow)) {
-        return StatusCode::REQUEST_TIMEOUT;
-    }
-    if matches!(failure, RpcError::Git(GitError::StoreFull)) {
-        return StatusCode::INSUFFICIENT_STORAGE;
+    match failure {
+        RpcError::Git(GitError::MirrorReadOnly) => return StatusCode::FORBIDDEN,
+        RpcError::Git(GitError::TooSlow) => return StatusCode::REQUEST_TIMEOUT,
+        RpcError::Git(GitError::StoreFull) => return StatusCode::INSUFFICIENT_STORAGE,
+        _ => {}
     }
     match failure.kind() {
         Kind::InvalidArgument => StatusCode::BAD_REQUEST,

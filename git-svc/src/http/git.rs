@@ -1,16 +1,9 @@
 //! Handlers of fetches and pushes over HTTP: `info-refs`, `upload-pack`, `receive-pack`. Not here: sessions over SSH
 //! (`session`).
 
-use axum::{
-    Extension,
-    body::Body,
-    extract::{Path, Request, State},
-    response::Response,
-};
-use ferrite_kit::auth::Caller;
+use axum::{body::Body, extract::Request, response::Response};
 use ferrite_proto::{
     git_transport::GitProtocol,
-    id::RepositoryId,
     operation::{RECEIVE_PACK, UPLOAD_PACK},
 };
 use http::{HeaderMap, HeaderValue, header};
@@ -18,23 +11,19 @@ use http::{HeaderMap, HeaderValue, header};
 use super::{
     advertise_receive_pack, clone,
     error_response::ErrorResponse,
-    headers::{git_protocol, repository},
+    headers::{RepositoryRequest, git_protocol},
     ls_refs, query,
 };
 use crate::{
-    admission::{
-        backlog::WriteAdmission,
-        limiter::{ClientKey, Permit},
-    },
+    admission::limiter::ClientKey,
     git::{
-        command::{Exchange, ReceivePack},
+        command::{Exchange, HookSettings},
         pktline::service_header,
     },
     state::AppState,
     transfer::{
         fetch::Fetch,
-        process_pipe::OnExit,
-        push::{HookSession, Push, PushInspector, PushService},
+        push::{Push, PushInspector},
         request_body::RequestBody,
     },
     types::{error::GitError, rpc_error::RpcError},
@@ -44,30 +33,6 @@ use crate::{
 pub(super) const MAX_FETCH_REQUEST_BYTES: u64 = 32 << 20;
 /// Maximum bytes of a push beside its pack: the commands before it.
 pub(super) const MAX_PUSH_COMMANDS_BYTES: u64 = 64 << 20;
-
-/// Permit and hook session of a fetch; the hook may connect as long as the process runs.
-struct FetchGuard {
-    _permit: Permit,
-    _session: HookSession,
-}
-
-impl OnExit for FetchGuard {
-    async fn end(self, _: bool) {}
-}
-
-/// Permit and hook session of a push. An aborted push leaves its objects in quarantine.
-struct PushGuard {
-    _permit: Permit,
-    _admission: WriteAdmission,
-    session: HookSession,
-    pushes: PushService,
-}
-
-impl OnExit for PushGuard {
-    async fn end(self, ended_well: bool) {
-        self.pushes.clean_up(self.session, ended_well).await;
-    }
-}
 
 fn is_version_2(headers: &HeaderMap) -> bool {
     let value = git_protocol(headers);
@@ -91,51 +56,47 @@ fn response(body: Body, content_type: &'static str) -> Response {
 fn input(state: &AppState, request: Request, limit: u64) -> Result<RequestBody, RpcError> {
     let encoding = request.headers().get(header::CONTENT_ENCODING).map(|value| value.as_bytes().to_ascii_lowercase());
     match encoding.as_deref() {
-        None | Some(b"identity") => Ok(RequestBody::plain(state.transfers.limits(), request.into_body(), limit)),
-        Some(b"gzip" | b"x-gzip") => Ok(RequestBody::gzip(state.transfers.limits(), request.into_body(), limit)),
+        None | Some(b"identity") => Ok(RequestBody::plain(&state.transfers.limits, request.into_body(), limit)),
+        Some(b"gzip" | b"x-gzip") => Ok(RequestBody::gzip(&state.transfers.limits, request.into_body(), limit)),
         Some(_) => Err(GitError::invalid("content-encoding", "unknown", "must be gzip or absent").into()),
     }
 }
 
 /// `GET /git/{id}/info-refs?service=…`: the advertisement for a fetch or a push.
 pub(super) async fn info_refs(
-    State(state): State<AppState>,
-    Path(id): Path<String>,
-    Extension(caller): Extension<Caller>,
-    request: Request,
+    RepositoryRequest { state, id, caller, request }: RepositoryRequest,
 ) -> Result<Response, ErrorResponse> {
-    let id = repository(&id)?;
     let service = query::value(request.uri().query().unwrap_or_default(), "service");
-    let path = state.store.path(RepositoryId(id));
+    let path = state.store.path(id);
     match service.as_deref() {
         Some(b"git-upload-pack") => {
             let grant = state.authorize_as(&caller, UPLOAD_PACK, id).await?;
             if is_plain_version_2(request.headers()) {
-                let said = ls_refs::capabilities(&state, RepositoryId(id)).await?;
+                let said = ls_refs::capabilities(&state, id).await?;
                 return Ok(response(said.into(), "application/x-git-upload-pack-advertisement"));
             }
             let client = ClientKey::of(&caller, &grant, request.headers());
-            let permit = state.limiters.advertise.acquire(RepositoryId(id), &client).await?;
-            let child = state.git.upload_pack(&path, Exchange::Advertise, git_protocol(request.headers()).as_ref())?;
+            let permit = state.limiters.advertise.acquire(id, &client).await?;
+            let protocol = git_protocol(request.headers());
+            let child = state.git.upload_pack(&path, Exchange::Advertise, protocol.as_ref(), None)?;
             // Version 2 has no service header: its response names the version.
             let prefix = if is_version_2(request.headers()) { Vec::new() } else { service_header("git-upload-pack") };
-            let body = state.transfers.run(child, RequestBody::empty(state.transfers.limits()), prefix, permit).await?;
+            let body = state
+                .transfers
+                .run(child, RequestBody::empty(&state.transfers.limits), prefix, async move |_| drop(permit))
+                .await?;
             Ok(response(body, "application/x-git-upload-pack-advertisement"))
         }
         Some(b"git-receive-pack") => {
             let grant = state.authorize_as(&caller, RECEIVE_PACK, id).await?;
-            if let Some(refs) = advertise_receive_pack::try_advertise(&state, RepositoryId(id)).await? {
+            if let Some(refs) = advertise_receive_pack::try_advertise(&state, id).await? {
                 return Ok(response(refs, "application/x-git-receive-pack-advertisement"));
             }
             let client = ClientKey::of(&caller, &grant, request.headers());
-            let permit = state.limiters.advertise.acquire(RepositoryId(id), &client).await?;
-            let receive =
-                ReceivePack { exchange: Exchange::Advertise, protocol: None, hooks: None, hook_env: Vec::new() };
-            let child = state.git.receive_pack(&path, &receive)?;
-            let body = state
-                .transfers
-                .run(child, RequestBody::empty(state.transfers.limits()), service_header("git-receive-pack"), permit)
-                .await?;
+            let permit = state.limiters.advertise.acquire(id, &client).await?;
+            let child = state.git.receive_pack(&path, Exchange::Advertise, None, None)?;
+            let (input, prefix) = (RequestBody::empty(&state.transfers.limits), service_header("git-receive-pack"));
+            let body = state.transfers.run(child, input, prefix, async move |_| drop(permit)).await?;
             Ok(response(body, "application/x-git-receive-pack-advertisement"))
         }
         _ => Err(GitError::invalid("service", "invalid", "must be git-upload-pack or git-receive-pack").into()),
@@ -144,21 +105,17 @@ pub(super) async fn info_refs(
 
 /// `POST /git/{id}/upload-pack`: one request of a fetch.
 pub(super) async fn upload_pack(
-    State(state): State<AppState>,
-    Path(id): Path<String>,
-    Extension(caller): Extension<Caller>,
-    request: Request,
+    RepositoryRequest { state, id, caller, request }: RepositoryRequest,
 ) -> Result<Response, ErrorResponse> {
-    let id = repository(&id)?;
     let grant = state.authorize_as(&caller, UPLOAD_PACK, id).await?;
     let client = ClientKey::of(&caller, &grant, request.headers());
     let (protocol, is_plain) = (git_protocol(request.headers()), is_plain_version_2(request.headers()));
     let mut input = input(&state, request, MAX_FETCH_REQUEST_BYTES)?;
-    if is_plain && let Some(refs) = ls_refs::try_answer(&state, RepositoryId(id), &mut input).await? {
+    if is_plain && let Some(refs) = ls_refs::try_answer(&state, id, &mut input).await? {
         return Ok(response(refs, "application/x-git-upload-pack-result"));
     }
     metrics::counter!("ferrite_git_fetches_total").increment(1);
-    let fetch = Fetch { repository: RepositoryId(id), epoch: grant.epoch, client };
+    let fetch = Fetch { repository: id, epoch: grant.epoch, client };
     if is_plain && let Some(wanted) = clone::read_request(&mut input, clone::MAX_SHORT_REQUEST_BYTES).await? {
         let permit = state.limiters.clone.acquire(fetch.repository, &fetch.client).await?;
         if let Some(pack) = state.fetches.find_pack(&fetch, &wanted).await? {
@@ -174,45 +131,37 @@ pub(super) async fn upload_pack(
     {
         return Ok(response(clone::send(&state, pack, permit), "application/x-git-upload-pack-result"));
     }
-    let path = state.store.path(RepositoryId(id));
+    let path = state.store.path(id);
     let session = state.sessions.open_fetch(fetch);
-    let child = state.git.serve_fetch(
-        &path,
-        Exchange::Request,
-        protocol.as_ref(),
-        &state.hooks.pack_objects(),
-        session.env(),
-    )?;
+    let hook = HookSettings { path: &state.hooks.pack_objects(), env: session.env() };
+    let child = state.git.upload_pack(&path, Exchange::Request, protocol.as_ref(), Some(hook))?;
     let input = input.with_few_prefixes();
-    let body = state.transfers.run(child, input, Vec::new(), FetchGuard { _permit: permit, _session: session }).await?;
+    // The hook may connect as long as the process runs.
+    let body = state.transfers.run(child, input, Vec::new(), async move |_| drop((permit, session))).await?;
     Ok(response(body, "application/x-git-upload-pack-result"))
 }
 
 /// `POST /git/{id}/receive-pack`: a push.
 pub(super) async fn receive_pack(
-    State(state): State<AppState>,
-    Path(id): Path<String>,
-    Extension(caller): Extension<Caller>,
-    request: Request,
+    RepositoryRequest { state, id, caller, request }: RepositoryRequest,
 ) -> Result<Response, ErrorResponse> {
-    let id = repository(&id)?;
     let grant = state.authorize_as(&caller, RECEIVE_PACK, id).await?;
     let client = ClientKey::of(&caller, &grant, request.headers());
     // Before the permit, of which other repositories need some, too.
-    let admission = state.backlogs.admit(RepositoryId(id)).await;
-    let permit = state.limiters.push.acquire(RepositoryId(id), &client).await?;
-    let input = input(&state, request, state.pushes.limits().bytes.saturating_add(MAX_PUSH_COMMANDS_BYTES))?;
-    let input = input.inspected(PushInspector::new(state.pushes.limits().objects).within(grant.limits.bytes));
-    let session = state.sessions.open(Push::of(RepositoryId(id), &grant));
-    let receive = ReceivePack {
-        exchange: Exchange::Request,
-        protocol: None,
-        hooks: Some(state.hooks.all().to_owned()),
-        hook_env: session.env(),
-    };
-    let child = state.git.receive_pack(&state.store.path(RepositoryId(id)), &receive)?;
+    let admission = state.backlogs.admit(id).await;
+    let permit = state.limiters.push.acquire(id, &client).await?;
+    let input = input(&state, request, state.pushes.limits.bytes.saturating_add(MAX_PUSH_COMMANDS_BYTES))?;
+    let input = input.inspected(PushInspector::new(state.pushes.limits.objects).within(grant.limits.bytes));
+    let session = state.sessions.open(Push::of(id, &grant));
+    let hooks = HookSettings { path: state.hooks.all(), env: session.env() };
+    let child = state.git.receive_pack(&state.store.path(id), Exchange::Request, None, Some(hooks))?;
     metrics::counter!("ferrite_git_pushes_total").increment(1);
-    let guard = PushGuard { _permit: permit, _admission: admission, session, pushes: state.pushes.clone() };
-    let body = state.transfers.run(child, input, Vec::new(), guard).await?;
+    let pushes = state.pushes.clone();
+    let clean_up = async move |ended_well| {
+        // An aborted push leaves its objects in quarantine.
+        pushes.clean_up(session, ended_well).await;
+        drop((permit, admission));
+    };
+    let body = state.transfers.run(child, input, Vec::new(), clean_up).await?;
     Ok(response(body, "application/x-git-receive-pack-result"))
 }

@@ -1,13 +1,39 @@
 //! Reads the path and headers of requests, and sets headers of responses.
 
-use ferrite_proto::git_transport::{GIT_PROTOCOL_HEADER, GitProtocol};
+use axum::{
+    Extension,
+    extract::{FromRequest, FromRequestParts as _, Path, Request},
+    response::{IntoResponse as _, Response},
+};
+use ferrite_kit::auth::Caller;
+use ferrite_proto::{
+    git_transport::{GIT_PROTOCOL_HEADER, GitProtocol},
+    id::RepositoryId,
+};
 use http::{HeaderMap, HeaderValue, header};
 
-use crate::types::{error::GitError, rpc_error::RpcError};
+use super::error_response::ErrorResponse;
+use crate::{state::AppState, types::error::GitError};
 
-/// Parses the repository id in the path.
-pub(super) fn repository(id: &str) -> Result<i64, RpcError> {
-    id.parse().map_err(|_| GitError::RepositoryNotFound.into())
+/// A request about the repository whose id is in the path.
+pub(super) struct RepositoryRequest {
+    pub(super) state: AppState,
+    pub(super) id: RepositoryId,
+    pub(super) caller: Caller,
+    pub(super) request: Request,
+}
+
+impl FromRequest<AppState> for RepositoryRequest {
+    type Rejection = Response;
+
+    async fn from_request(request: Request, state: &AppState) -> Result<Self, Response> {
+        let (mut parts, body) = request.into_parts();
+        let own = <(Path<String>, Extension<Caller>)>::from_request_parts(&mut parts, state).await?;
+        let (Path(id), Extension(caller)) = own;
+        let missing = |_| ErrorResponse::from(GitError::RepositoryNotFound).into_response();
+        let (state, id) = (state.clone(), id.parse().map(RepositoryId).map_err(missing)?);
+        Ok(Self { state, id, caller, request: Request::from_parts(parts, body) })
+    }
 }
 
 /// Returns the `Git-Protocol` that the client asks for.

@@ -20,9 +20,7 @@ const MAX_REQUEST_BYTES: usize = 64 << 10;
 
 /// Returns the capabilities of the server as git itself advertises them, if the repository exists.
 pub(super) async fn capabilities(state: &AppState, id: RepositoryId) -> Result<Bytes, GitError> {
-    if !state.store.exists(id) {
-        return Err(GitError::RepositoryNotFound);
-    }
+    state.store.check_exists(id)?;
     state.git.capabilities(&state.store.path(id)).await
 }
 

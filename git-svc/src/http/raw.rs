@@ -2,14 +2,9 @@
 
 use std::{future::ready, io};
 
-use axum::{
-    Extension,
-    body::Body,
-    extract::{Path, Request, State},
-    response::Response,
-};
+use axum::{body::Body, response::Response};
 use bytes::{Bytes, BytesMut};
-use ferrite_kit::{auth::Caller, headers::matches_etag};
+use ferrite_kit::headers::matches_etag;
 use ferrite_proto::{
     id::RepositoryId,
     operation::RAW,
@@ -20,20 +15,15 @@ use git2::Oid;
 use http::header;
 
 use super::{
-    error_response::ErrorResponse, file_response::FileHead, headers::repository, query, range::requested_range,
+    error_response::ErrorResponse, file_response::FileHead, headers::RepositoryRequest, query, range::requested_range,
 };
 use crate::{admission::limiter::ClientKey, repo::read, state::AppState, types::error::GitError};
 
 /// `GET /git/{id}/raw?path=…`: the file that `path` names, a branch, tag or commit followed by a path in it.
 pub(super) async fn raw(
-    State(state): State<AppState>,
-    Path(id): Path<String>,
-    Extension(caller): Extension<Caller>,
-    request: Request,
+    RepositoryRequest { state, id, caller, request }: RepositoryRequest,
 ) -> Result<Response, ErrorResponse> {
-    let id = repository(&id)?;
     let grant = state.authorize_as(&caller, RAW, id).await?;
-    let id = RepositoryId(id);
     let (parts, _) = request.into_parts();
     let path = query::value(parts.uri.query().unwrap_or_default(), "path");
     let path =

@@ -3,13 +3,7 @@
 
 use std::time::Duration;
 
-use axum::{
-    Extension,
-    body::Body,
-    extract::{Path, Request, State},
-    response::Response,
-};
-use ferrite_kit::auth::Caller;
+use axum::{body::Body, response::Response};
 use ferrite_proto::{git_transport::GitService, grant::ByteQuota, id::RepositoryId, session::UPGRADE_PROTOCOL};
 use http::{HeaderMap, HeaderValue, StatusCode, header};
 use hyper::upgrade::OnUpgrade;
@@ -19,7 +13,7 @@ use tokio::io::{AsyncRead, AsyncWrite};
 use super::{
     error_response::ErrorResponse,
     git::{MAX_FETCH_REQUEST_BYTES, MAX_PUSH_COMMANDS_BYTES},
-    headers::{git_protocol, repository},
+    headers::{RepositoryRequest, git_protocol},
     query,
 };
 use crate::{
@@ -29,7 +23,7 @@ use crate::{
         limiter::{ClientKey, Limiter, Permit},
         yielding_permit::YieldingPermit,
     },
-    git::command::{Exchange, GitChild, ReceivePack},
+    git::command::{Exchange, GitChild, HookSettings},
     state::AppState,
     transfer::{
         archive::{MAX_REQUEST_BYTES as MAX_ARCHIVE_REQUEST_BYTES, refusal, request_length},
@@ -58,7 +52,7 @@ fn limiter_of(service: GitService, state: &AppState) -> &Limiter {
 fn max_input_bytes(service: GitService, state: &AppState) -> u64 {
     match service {
         GitService::UploadPack | GitService::UploadArchive => MAX_REQUEST_BYTES,
-        GitService::ReceivePack => state.pushes.limits().bytes.saturating_add(MAX_PUSH_COMMANDS_BYTES),
+        GitService::ReceivePack => state.pushes.limits.bytes.saturating_add(MAX_PUSH_COMMANDS_BYTES),
     }
 }
 
@@ -89,22 +83,17 @@ struct RunningSession {
 
 /// `GET /git/{id}/session?service=…`: starts a process, and upgrades the connection to a session.
 pub(super) async fn session(
-    State(state): State<AppState>,
-    Path(id): Path<String>,
-    Extension(caller): Extension<Caller>,
-    mut request: Request,
+    RepositoryRequest { state, id: repository, caller, mut request }: RepositoryRequest,
 ) -> Result<Response, ErrorResponse> {
-    let id = repository(&id)?;
     let name = query::value(request.uri().query().unwrap_or_default(), "service").unwrap_or_default();
     let service = GitService::parse(&name).ok_or_else(|| {
         GitError::invalid("service", "invalid", "must be git-upload-pack, git-receive-pack or git-upload-archive")
     })?;
-    let grant = state.authorize_as(&caller, service.operation(), id).await?;
+    let grant = state.authorize_as(&caller, service.operation(), repository).await?;
     if !is_upgrade(request.headers()) {
         return Err(GitError::invalid("upgrade", "required", format!("must be {UPGRADE_PROTOCOL}")).into());
     }
     let upgrade = hyper::upgrade::on(&mut request);
-    let repository = RepositoryId(id);
     let client = ClientKey::of(&caller, &grant, request.headers());
     // Before the permits, of which other repositories need some, too.
     let admission = match service {
@@ -144,25 +133,19 @@ fn start(
     headers: &HeaderMap,
     hooked: Option<&HookSession>,
 ) -> Result<Option<GitChild>, GitError> {
-    let path = state.store.path(repository);
-    let hook_env = hooked.map(HookSession::env).unwrap_or_default();
+    let (path, protocol) = (state.store.path(repository), git_protocol(headers));
+    let env = hooked.map(HookSession::env).unwrap_or_default();
     let child = match service {
         GitService::UploadPack => {
             metrics::counter!("ferrite_git_fetches_total").increment(1);
-            state.git.serve_fetch(
-                &path,
-                Exchange::Session,
-                git_protocol(headers).as_ref(),
-                &state.hooks.pack_objects(),
-                hook_env,
-            )
+            let hook = HookSettings { path: &state.hooks.pack_objects(), env };
+            state.git.upload_pack(&path, Exchange::Session, protocol.as_ref(), Some(hook))
         }
         GitService::UploadArchive => return Ok(None),
         GitService::ReceivePack => {
             metrics::counter!("ferrite_git_pushes_total").increment(1);
-            let hooks = Some(state.hooks.all().to_owned());
-            let receive = ReceivePack { exchange: Exchange::Session, protocol: git_protocol(headers), hooks, hook_env };
-            state.git.receive_pack(&path, &receive)
+            let hooks = HookSettings { path: state.hooks.all(), env };
+            state.git.receive_pack(&path, Exchange::Session, protocol.as_ref(), Some(hooks))
         }
     };
     child.map(Some)
@@ -180,7 +163,7 @@ where
     W: AsyncWrite + Unpin,
 {
     let request = read_message(reader, MAX_ARCHIVE_REQUEST_BYTES, request_length);
-    let request = tokio::time::timeout(state.transfers.limits().pause, request).await;
+    let request = tokio::time::timeout(state.transfers.limits.pause, request).await;
     let request = request.map_err(|_| GitError::TimedOut { what: "the request" })??;
     match state.archives.start_remote(repository, &request).await? {
         Ok(child) => Ok(Some(child)),
@@ -200,12 +183,12 @@ async fn serve(state: &AppState, upgrade: OnUpgrade, started: RunningSession) {
                 limit: max_input_bytes(service, state),
                 output_limit: max_output_bytes(service, state),
                 filters_prefixes: service == GitService::UploadPack,
-                limits: state.transfers.limits(),
+                limits: &state.transfers.limits,
                 secret: state.store.path(repository),
                 writer: FrameWriter::new(writer),
             };
             let inspector = (service == GitService::ReceivePack)
-                .then(|| PushInspector::new(state.pushes.limits().objects).within(quota));
+                .then(|| PushInspector::new(state.pushes.limits.objects).within(quota));
             if child.is_none() {
                 match start_archive(state, repository, &pipe, &mut reader).await {
                     Ok(started) => child = started,

@@ -86,10 +86,7 @@ impl MaintenanceService {
 
     /// Reserves all packs, and returns them.
     pub(super) async fn reserve_all(&self, job: &JobHandle, reservation: &Reservation) -> Result<Vec<Pack>, JobError> {
-        let _guard = tokio::select! {
-            () = job.stopped() => return Err(JobError::Stopped),
-            guard = reservation.lock() => guard,
-        };
+        let _guard = job.unless_stopped(reservation.lock()).await.ok_or(JobError::Stopped)?;
         let packs = self.on_disk(job.id, |path: &Path| list_packs(path)).await?;
         reservation.reserve(&packs);
         Ok(packs)

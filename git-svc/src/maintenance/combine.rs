@@ -4,7 +4,7 @@
 //! Not here: when that is done, and of which packs (`consolidation`, `base`).
 
 use std::{
-    fs, io,
+    fs,
     path::{Path, PathBuf},
     time::Duration,
 };
@@ -13,7 +13,10 @@ use ferrite_proto::id::RepositoryId;
 
 use super::{MaintenanceService, job::JobError, running::JobHandle};
 use crate::{
-    disk::packs::{Pack, PackRole, install_packs, remove_loose},
+    disk::{
+        ignore_missing,
+        packs::{Pack, PackRole, install_packs, remove_loose},
+    },
     git::command::GitChild,
     types::error::GitError,
 };
@@ -102,10 +105,7 @@ impl Drop for ScratchFolder {
 }
 
 fn remove_if_present(path: &Path) -> Result<(), GitError> {
-    match fs::remove_dir_all(path) {
-        Err(error) if error.kind() != io::ErrorKind::NotFound => Err(GitError::io("removing unfinished packs")(error)),
-        _ => Ok(()),
-    }
+    ignore_missing(fs::remove_dir_all(path)).map_err(GitError::io("removing unfinished packs"))
 }
 
 impl MaintenanceService {

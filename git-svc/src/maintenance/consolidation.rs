@@ -116,10 +116,7 @@ impl MaintenanceService {
     /// Combines what is due under the lock on the packs. Returns what was combined; `None` if there was nothing.
     async fn consolidate_objects(&self, job: &JobHandle) -> Result<Option<CombinePlan>, JobError> {
         let (id, packs) = (job.id, self.reservations.of(job.id));
-        let guard = tokio::select! {
-            () = job.stopped() => return Err(JobError::Stopped),
-            guard = packs.lock() => guard,
-        };
+        let guard = job.unless_stopped(packs.lock()).await.ok_or(JobError::Stopped)?;
         if !packs.has_reservation() && self.on_disk(id, has_foreign_job).await? {
             return Ok(None);
         }
@@ -146,10 +143,7 @@ impl MaintenanceService {
     pub(super) async fn consolidate_in_job(&self, job: &JobHandle) -> Result<(), JobError> {
         // Running already: it does the same.
         let Some(own) = self.consolidating.begin(job.id) else { return Ok(()) };
-        tokio::select! {
-            () = job.stopped() => Err(JobError::Stopped),
-            outcome = self.consolidate_objects(&own) => outcome.map(drop),
-        }
+        job.unless_stopped(self.consolidate_objects(&own)).await.ok_or(JobError::Stopped)?.map(drop)
     }
 }
 

@@ -166,10 +166,7 @@ impl MaintenanceService {
     async fn inspect(&self, job: &JobHandle) -> Result<Option<Inspection>, JobError> {
         let (id, packs) = (job.id, self.reservations.of(job.id));
         // A consolidation that runs ends first. None looks for the maintenance lock meanwhile.
-        let _guard = tokio::select! {
-            () = job.stopped() => return Err(JobError::Stopped),
-            guard = packs.lock() => guard,
-        };
+        let _guard = job.unless_stopped(packs.lock()).await.ok_or(JobError::Stopped)?;
         let (limit, percent) = (self.options.loose_refs, self.options.cruft_percent);
         let found = self.pool.run_blocking(move |store| inspect(store, id, limit, percent)).await?;
         let begin = |(lock, usage, loose_refs)| {
@@ -252,10 +249,7 @@ impl MaintenanceService {
     /// Waits for the repository's write lock, or until the job is stopped: a deletion holds the lock while it waits for this job
     /// to end.
     pub(super) async fn locked(&self, job: &JobHandle) -> Result<crate::ref_updates::WriteGuard, JobError> {
-        tokio::select! {
-            () = job.stopped() => Err(JobError::Stopped),
-            guard = self.updater.lock(job.id) => Ok(guard?),
-        }
+        Ok(job.unless_stopped(self.updater.lock(job.id)).await.ok_or(JobError::Stopped)??)
     }
 
     /// Repacks all objects. The commit-graph is written first, from the refs, so that it names no commit that expires in the

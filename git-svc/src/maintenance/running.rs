@@ -69,6 +69,14 @@ impl JobHandle {
     pub(crate) async fn stopped(&self) {
         self.signals.stop.cancelled().await;
     }
+
+    /// Waits for `work`; `None` if the job is to stop before its end.
+    pub(crate) async fn unless_stopped<T>(&self, work: impl Future<Output = T>) -> Option<T> {
+        tokio::select! {
+            () = self.stopped() => None,
+            done = work => Some(done),
+        }
+    }
 }
 
 impl Drop for JobHandle {

@@ -13,6 +13,7 @@ use std::{
 use crate::{
     disk::{
         durable::sync,
+        ignore_missing,
         packs::{Pack, PackRole, pack_folder},
     },
     types::error::GitError,
@@ -75,10 +76,7 @@ pub(super) fn restore(repository: &Path) -> Result<(), GitError> {
 /// # Errors
 /// `Io`.
 pub(super) fn discard(repository: &Path) -> Result<(), GitError> {
-    match fs::remove_dir_all(folder(repository)) {
-        Err(error) if error.kind() != io::ErrorKind::NotFound => Err(GitError::io("removing saved packs")(error)),
-        _ => Ok(()),
-    }
+    ignore_missing(fs::remove_dir_all(folder(repository))).map_err(GitError::io("removing saved packs"))
 }
 
 fn folder(repository: &Path) -> PathBuf {

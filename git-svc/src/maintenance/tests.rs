@@ -19,7 +19,7 @@ use ferrite_proto::events::{Event, SizeChanged, event::Fact};
 use git2::Oid;
 use prost::Message as _;
 use rand::Rng as _;
-use rustix::process::{Pid, Signal, kill_process_group};
+use rustix::process::{Signal, kill_process_group};
 
 use super::{
     MaintenanceService, PackReservations, RunningJobs,
@@ -317,7 +317,7 @@ async fn a_kill_at_any_moment_leaves_a_whole_repository() {
             let full = MaintenanceTask::Full { expire: Duration::from_secs(60), expired: &trash };
             let task = if index % 3 == 0 { MaintenanceTask::CommitGraph } else { full };
             let mut child = test_repo.git.run_task(&path, task, &lock, 0).unwrap();
-            let leader = Pid::from_raw(child.id().unwrap()).unwrap();
+            let leader = child.id().unwrap();
             let pause = longest.mul_f64(rand::rng().random_range(0.0..1.0));
             tokio::time::sleep(pause).await;
             // The process may have ended before.

@@ -9,27 +9,24 @@ use std::{
     time::Duration,
 };
 
-use ferrite_kit::Lifecycle;
-use ferrite_outbound::Client;
 use ferrite_proto::id::RepositoryId;
 use git2::Oid;
 use tokio::{
-    io::{AsyncReadExt as _, AsyncWriteExt as _},
+    io::AsyncReadExt as _,
     time::{Instant, MissedTickBehavior, interval, sleep_until},
 };
 
 use super::{
+    Inner,
     error::FetchError,
     progress::{Lines, Progress, Stage},
     proxy::Proxy,
     remote::{Remote, Transport},
 };
 use crate::{
-    db::MigrationTable,
-    git::command::{Git, GitChild, fetch::RemoteFetch, read_limited},
+    git::command::{GitChild, feed, fetch::RemoteFetch, read_limited},
     maintenance::running::JobHandle,
-    repo::pool::Pool,
-    transfer::push::{HookSessions, Hooks, PackFlaw, RemoteLogins, find_flaw},
+    transfer::push::{PackFlaw, RemoteLogins, find_flaw},
     types::error::{GitError, says_full},
 };
 
@@ -68,18 +65,6 @@ const REASONS: &[(&str, Reason)] = &[
     ("Failed to connect", || FetchError::Unreachable),
 ];
 
-/// The parts that all fetches share.
-pub(super) struct Fetcher {
-    pub(super) client: Client,
-    pub(super) git: Arc<Git>,
-    pub(super) pool: Pool,
-    pub(super) sessions: HookSessions,
-    pub(super) hooks: Hooks,
-    pub(super) life: Lifecycle,
-    pub(super) migrations: MigrationTable,
-    pub(super) idle: Duration,
-}
-
 /// Objects to fetch.
 pub(super) struct FetchPlan<'a> {
     /// The repository, or that whose wiki is fetched.
@@ -102,7 +87,7 @@ impl FetchPlan<'_> {
     }
 }
 
-impl Fetcher {
+impl Inner {
     /// Fetches objects. On return they are on disk, complete and checked; after an error the caller removes what was received.
     pub(super) async fn fetch(
         &self,
@@ -133,7 +118,7 @@ impl Fetcher {
             helper_env: session.env(),
             has_login,
             quarantine: plan.quarantine,
-            idle: self.idle,
+            idle: self.options.idle,
         };
         let child = self.git.fetch_remote(plan.repository, &fetch)?;
         let outcome = self.watch(child, plan, progress, job).await;
@@ -160,12 +145,6 @@ impl Fetcher {
         let (stdin, stdout, stderr) = (child.stdin.take(), child.stdout.take(), child.stderr.take());
         let input: String = plan.wants.iter().map(|id| format!("{id}\n")).collect();
         let mut lines = Lines::default();
-        let feed = async {
-            if let Some(mut stdin) = stdin {
-                // A process that fails early closes its input; the exit status tells the cause.
-                drop(stdin.write_all(input.as_bytes()).await);
-            }
-        };
         let listen = async {
             let Some(mut stderr) = stderr else { return };
             let mut buffer = vec![0; 8 << 10];
@@ -175,7 +154,7 @@ impl Fetcher {
         };
         let ended = {
             let run = async {
-                tokio::join!(feed, listen, read_limited(stdout, 0));
+                tokio::join!(feed(stdin, input.as_bytes()), listen, read_limited(stdout, 0));
                 child.wait().await
             };
             tokio::select! {
@@ -198,7 +177,7 @@ impl Fetcher {
     /// Returns when a fetch exceeds a limit.
     async fn guard(&self, plan: &FetchPlan<'_>, progress: &Progress) -> FetchError {
         let (objects, max) = (plan.objects(), progress.budget.max());
-        let mut stall = StallDetector::new(self.idle, Instant::now());
+        let mut stall = StallDetector::new(self.options.idle, Instant::now());
         let mut ticks = interval(CHECK_INTERVAL);
         ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
         for check in 1_u32.. {

@@ -169,7 +169,7 @@ impl MigrationService {
         wants.dedup();
         let deadline = build.deadline;
         let plan = FetchPlan { id, remote, repository: incoming, quarantine: None, wants: &wants, deadline };
-        self.fetcher.fetch(&plan, build.progress, build.job).await?;
+        self.fetch(&plan, build.progress, build.job).await?;
         let folder = incoming.to_owned();
         let written = self.pool.run_blocking(move |_| write_refs(&folder, &remote_refs.refs));
         if written.await? { Ok(()) } else { Err(FetchError::BadRefs) }
@@ -186,11 +186,7 @@ impl MigrationService {
     ) -> Result<(), FetchError> {
         let _guard = self.unless_stopped(job, self.updater.lock(id)).await?;
         let (store, now) = (self.store.name(), self.clock.now_us());
-        let placed = match is_wiki {
-            true => self.repositories.place_wiki(id, store, row.epoch, now).await?,
-            false => self.repositories.place(id, store, row.epoch, now).await?,
-        };
-        if placed.deleted {
+        if self.repositories.place(id, store, row.epoch, is_wiki, now).await?.deleted {
             return Err(FetchError::Stopped);
         }
         let incoming = incoming.to_owned();
@@ -249,11 +245,8 @@ impl MigrationService {
         error.log();
         let (id, now) = (row.id(), self.clock.now_us());
         let state = MigrationState { phase: MigrationPhase::Failed, error: error.to_string(), ..progress.state() };
-        let guard = tokio::select! {
-            guard = self.updater.lock(id) => guard?,
-            // The repository is being deleted, by a task that holds the lock and waits for this job.
-            () = job.stopped() => return Ok(()),
-        };
+        // Without a lock the repository is being deleted, by a task that holds it and waits for this job.
+        let Some(guard) = job.unless_stopped(self.updater.lock(id)).await.transpose()? else { return Ok(()) };
         let mut tx = self.db.begin().await?;
         if !MigrationTable::finish(&mut tx, id, &state, now).await? {
             return Ok(tx.rollback().await?);

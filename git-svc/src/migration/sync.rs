@@ -23,7 +23,7 @@ use crate::{
     db::{MirrorRow, MirrorTable, RefTransaction, UpdateKind},
     maintenance::running::JobHandle,
     ref_updates::WriteGuard,
-    repo::refs::{self, RefEdit, RefTable},
+    repo::refs::{self, RefEdit, RefTable, clashes_with_set},
     types::{
         name::{BranchName, RefName},
         rpc_error::RpcError,
@@ -185,7 +185,7 @@ impl MigrationService {
         let repository = self.store.path(id);
         let (repository, deadline) = (repository.as_path(), sync.deadline);
         let plan = FetchPlan { id, remote, repository, quarantine: Some(quarantine), wants, deadline };
-        self.fetcher.fetch(&plan, progress, sync.job).await?;
+        self.fetch(&plan, progress, sync.job).await?;
         let folder = quarantine.to_owned();
         Ok(self.pool.run_blocking(move |store| store.adopt_packs(id, &folder)).await?)
     }
@@ -211,7 +211,10 @@ impl MigrationService {
     ) -> Result<(), FetchError> {
         let (set, deleted): (Vec<_>, Vec<_>) = edits.into_iter().partition(|edit| edit.new.is_some());
         // A ref that is in the way of a new one goes first.
-        let (in_the_way, deleted) = split_by_clash(deleted, &set);
+        let (in_the_way, deleted) = {
+            let clashes = clashes_with_set(set.iter());
+            deleted.into_iter().partition(|edit| clashes(&edit.name))
+        };
         self.apply_all(guard, user, in_the_way).await?;
         self.apply_all(guard, user, set).await?;
         if let Some(branch) = new_head
@@ -238,15 +241,6 @@ struct Sync<'a> {
     job: &'a JobHandle,
     user: i64,
     deadline: Instant,
-}
-
-/// Splits deletions into those of refs that cannot exist beside one of `set`, because one is below the other, and the rest.
-fn split_by_clash(deleted: Vec<RefEdit>, set: &[RefEdit]) -> (Vec<RefEdit>, Vec<RefEdit>) {
-    let names: HashSet<&[u8]> = set.iter().map(|edit| edit.name.as_bytes()).collect();
-    let parents: HashSet<&[u8]> = set.iter().flat_map(|edit| edit.name.parents()).collect();
-    let clashes =
-        |name: &RefName| parents.contains(name.as_bytes()) || name.parents().any(|parent| names.contains(parent));
-    deleted.into_iter().partition(|edit| clashes(&edit.name))
 }
 
 /// Returns the refs of a table that a mirror follows, sorted by name.

@@ -3,13 +3,9 @@
 //!
 //! Not here: the choice of a branch for HEAD when the branch that it names does not exist (`updater`).
 
-use ferrite_kit::outbox;
 use ferrite_proto::events::{RefsUpdateKind, RefsUpdated, event::Fact};
 
-use super::{
-    subscribers::subscribers,
-    updater::{RefUpdater, WriteGuard},
-};
+use super::updater::{RefUpdater, WriteGuard};
 use crate::{
     db::RepositoryTable,
     types::{error::GitError, name::BranchName, rpc_error::RpcError},
@@ -71,7 +67,6 @@ impl RefUpdater {
         inner.refs.set_head(id, branch.clone()).await?;
         let (_, size) = inner.refs.head_and_size(id).await?;
         let (size_bytes, is_empty) = (i64::try_from(size).unwrap_or(i64::MAX), inner.refs.is_empty(id).await?);
-        let now = inner.clock.now_us();
         let mut tx = inner.db.begin().await?;
         let next = RepositoryTable::next_number(&mut tx, id).await?.ok_or(GitError::RepositoryNotFound)?;
         RepositoryTable::end_head(&mut tx, id).await?;
@@ -84,12 +79,11 @@ impl RefUpdater {
                 default_branch: branch.as_bytes().to_vec(),
                 ..RefsUpdated::default()
             });
-            let subscribers = subscribers(&fact);
-            outbox::append(&mut tx, &outbox::event(id, now, fact), subscribers, now).await?;
+            self.announce(&mut tx, id, fact).await?;
         }
         tx.commit().await?;
         // Not awaited: the subscriber (repo-svc) is the caller of this RPC.
-        inner.relay.wake();
+        self.wake_relay();
         Ok(HeadChange { number: next.number, size_bytes, is_empty })
     }
 }

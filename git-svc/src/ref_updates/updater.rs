@@ -296,13 +296,12 @@ impl RefUpdater {
         let size = inner.pool.run_blocking(move |store| store.measure(id)).await?.bytes;
         let row = inner.repositories.find(id).await?.filter(|row| !row.deleted && !row.is_wiki);
         let Some(row) = row else { return Ok(size) };
-        let (now, size_bytes) = (inner.clock.now_us(), i64::try_from(size).unwrap_or(i64::MAX));
+        let size_bytes = i64::try_from(size).unwrap_or(i64::MAX);
         let fact = Fact::SizeChanged(SizeChanged { size_bytes, number: row.last_number });
-        let subscribers = subscribers(&fact);
         let mut tx = inner.db.begin().await?;
-        outbox::append(&mut tx, &outbox::event(id, now, fact), subscribers, now).await?;
+        self.announce(&mut tx, id, fact).await?;
         tx.commit().await?;
-        inner.relay.wake();
+        self.wake_relay();
         Ok(size)
     }
 }

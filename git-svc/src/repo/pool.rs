@@ -4,6 +4,7 @@
 //! No other code calls libgit2: calls block, and a repository handle may be used by one thread at a time only.
 
 use std::{
+    any::Any,
     collections::{HashMap, VecDeque},
     panic::{AssertUnwindSafe, catch_unwind},
     sync::{Arc, Condvar, Mutex, MutexGuard, Once, PoisonError},
@@ -111,7 +112,10 @@ impl Pool {
         T: Send + 'static,
         F: FnOnce(&RepositoryStore) -> Result<T, GitError> + Send + 'static,
     {
-        self.submit(move |repos| contained(|| job(&repos.shared.store))).await
+        let contained = move |repos: &mut RepoCache| {
+            catch_unwind(AssertUnwindSafe(|| job(&repos.shared.store))).unwrap_or_else(|panic| Err(panicked(&*panic)))
+        };
+        self.submit(contained).await
     }
 
     /// Closes the repository in every worker, after it was deleted or moved.
@@ -234,13 +238,7 @@ impl RepoCache {
             Some(handle) => handle,
             None => (git2::Repository::open_bare(self.shared.store.path(id))?, Instant::now()),
         };
-        let (repository, result) = {
-            let result = catch_unwind(AssertUnwindSafe(|| job(&repository)));
-            match result {
-                Ok(result) => (repository, result),
-                Err(panic) => return Err(GitError::Internal(format!("a job panicked: {}", panic_text(&*panic)))),
-            }
-        };
+        let result = catch_unwind(AssertUnwindSafe(|| job(&repository))).map_err(|panic| panicked(&*panic))?;
         self.evict_oldest();
         self.open.insert(id, (repository, Instant::now()));
         result
@@ -263,9 +261,8 @@ impl RepoCache {
     }
 }
 
-fn contained<T>(job: impl FnOnce() -> Result<T, GitError>) -> Result<T, GitError> {
-    catch_unwind(AssertUnwindSafe(job))
-        .unwrap_or_else(|panic| Err(GitError::Internal(format!("a job panicked: {}", panic_text(&*panic)))))
+fn panicked(panic: &(dyn Any + Send)) -> GitError {
+    GitError::Internal(format!("a job panicked: {}", panic_text(panic)))
 }
 
 /// Sets the process-wide options of libgit2. Options that only `unsafe` functions set (cache sizes) keep their defaults.

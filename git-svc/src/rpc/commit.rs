@@ -17,7 +17,10 @@ use super::{encode, finish::finish};
 use crate::{
     db::{RefTransaction, UpdateKind},
     ref_updates::{IdempotentResponse, protection::check_commit},
-    repo::write::{Author, CommitDraft, PreparedCommit},
+    repo::{
+        objects::full_id,
+        write::{Author, CommitDraft, PreparedCommit},
+    },
     state::AppState,
     types::{
         error::{GitError, quota_exceeded},
@@ -51,10 +54,11 @@ pub(super) async fn begin<T: Message>(
     repository: i64,
     name: &'static str,
 ) -> Result<CommitContext, RpcError> {
+    let repository = RepositoryId(repository);
     let grant = state.authorize(&Caller::of(request), repository).await?;
     let actor = Actor::of(&grant);
     let key = IdempotencyKey::of(request, actor.user, name)?;
-    Ok(CommitContext { repository: RepositoryId(repository), grant, actor, key, content_bytes: 0 })
+    Ok(CommitContext { repository, grant, actor, key, content_bytes: 0 })
 }
 
 impl CommitContext {
@@ -105,11 +109,10 @@ where
     A: Message + Default + 'static,
 {
     metrics::counter!("ferrite_git_puts_total").increment(1);
-    let (own, prepare) = (state.clone(), Arc::new(prepare));
     let admission = state.backlogs.admit(context.repository).await;
-    let write = async move {
+    let write = async move |state| {
         let _admission = admission;
-        run(&own, &context, prepare, respond).await
+        run(&state, &context, Arc::new(prepare), respond).await
     };
     finish(state, write).await
 }
@@ -185,8 +188,7 @@ pub(super) fn blob(field: &str, id: &str) -> Result<Option<Oid>, GitError> {
 /// Parses the object id in `field`.
 pub(super) fn object_id(field: &str, id: &str) -> Result<Oid, GitError> {
     // libgit2 would accept a shorter id, which may be ambiguous.
-    let id = Some(id).filter(|id| id.len() == 40).and_then(|id| Oid::from_str(id).ok());
-    id.ok_or_else(|| GitError::invalid(field, "invalid", "must be 40 hexadecimal digits"))
+    full_id(id.as_bytes()).ok_or_else(|| GitError::invalid(field, "invalid", "must be 40 hexadecimal digits"))
 }
 
 /// Returns whether a commit message names an issue.

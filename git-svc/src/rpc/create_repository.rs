@@ -44,24 +44,20 @@ pub(super) async fn create_repository(
 ) -> Result<CreateRepositoryResponse, RpcError> {
     Caller::of(&request).require_service()?;
     let repository = parse(state, request.into_inner())?;
-    let own = state.clone();
-    finish(state, async move { create(&own, repository).await }).await
+    finish(state, async move |state| create(&state, repository).await).await
 }
 
 async fn create(state: &AppState, repository: NewRepository) -> Result<CreateRepositoryResponse, RpcError> {
     let id = repository.id;
     let guard = state.updater.lock(id).await?;
     let (store, epoch, now) = (state.store.name(), repository.epoch, state.clock.now_us());
-    let row = match repository.is_wiki {
-        true => state.repositories.place_wiki(id, store, epoch, now).await?,
-        false => state.repositories.place(id, store, epoch, now).await?,
-    };
+    let row = state.repositories.place(id, store, epoch, repository.is_wiki, now).await?;
     if row.deleted || row.store != state.store.name() || row.epoch > repository.epoch {
         return Err(GitError::WrongStore.into());
     }
     if row.epoch < repository.epoch {
         state.repositories.raise(id, repository.epoch).await?;
-        state.caches.epochs.forget(id);
+        state.caches.epochs.invalidate(&id);
     }
     match repository.content {
         Content::New(branch, first) => {

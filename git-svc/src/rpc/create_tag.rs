@@ -39,8 +39,7 @@ pub(super) async fn create_tag(
 ) -> Result<CreateTagResponse, RpcError> {
     Caller::of(&request).require_service()?;
     let tag = parse(&request.into_inner())?;
-    let own = state.clone();
-    let was_made = finish(state, async move { create(&own, tag).await }).await?;
+    let was_made = finish(state, async move |state| create(&state, tag).await).await?;
     Ok(CreateTagResponse { was_made })
 }
 

@@ -15,11 +15,10 @@ pub(super) async fn delete_protection(
 ) -> Result<DeleteProtectionResponse, RpcError> {
     let caller = Caller::of(&request);
     let id = RepositoryId(request.get_ref().repository_id);
-    let grant = state.authorize(&caller, id.0).await?;
+    let grant = state.authorize(&caller, id).await?;
     let by = AuditContext::of(&caller, &grant, request.metadata());
     let request = request.into_inner();
-    let own = state.clone();
-    finish(state, async move { delete(&own, id, request, by).await }).await
+    finish(state, async move |state| delete(&state, id, request, by).await).await
 }
 
 async fn delete(

@@ -22,8 +22,7 @@ pub(super) async fn delete_repository(
 ) -> Result<DeleteRepositoryResponse, RpcError> {
     Caller::of(&request).require_service()?;
     let id = RepositoryId(request.into_inner().repository_id);
-    let own = state.clone();
-    finish(state, async move { delete(&own, id, &[]).await }).await?;
+    finish(state, async move |state| delete(&state, id, &[]).await).await?;
     Ok(DeleteRepositoryResponse {})
 }
 

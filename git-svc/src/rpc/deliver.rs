@@ -12,8 +12,7 @@ use crate::{state::AppState, types::rpc_error::RpcError};
 /// Applies events of other services. Only deletions of repositories have an effect here.
 pub(super) async fn deliver(state: &AppState, request: Request<DeliverRequest>) -> Result<DeliverResponse, RpcError> {
     let events = outbox::delivered(request)?;
-    let own = state.clone();
-    finish(state, async move { apply(&own, events).await }).await?;
+    finish(state, async move |state| apply(&state, events).await).await?;
     Ok(DeliverResponse {})
 }
 

@@ -8,7 +8,7 @@ use ferrite_proto::{
 use prost_types::Timestamp;
 use tonic::Request;
 
-use super::commit::object_id;
+use super::{commit::object_id, page::parse_limit};
 use crate::{
     repo::read::{
         self, Deadline, DescribedCommit, DescribedRef, DescriptionLimits, DescriptionRequest, Descriptions, Person,
@@ -57,17 +57,12 @@ fn check(request: &DescribeUpdatesRequest) -> Result<DescriptionRequest, GitErro
         })
     });
     let limits = DescriptionLimits {
-        commits: limit("commit_limit", request.commit_limit, MAX_DESCRIBED_COMMITS)?,
-        paths: limit("path_limit", request.path_limit, MAX_CHANGED_PATHS)?,
-        message_bytes: limit("message_bytes_limit", request.message_bytes_limit, MAX_DESCRIBED_MESSAGE_BYTES)?,
+        commits: parse_limit("commit_limit", request.commit_limit, MAX_DESCRIBED_COMMITS)?,
+        paths: parse_limit("path_limit", request.path_limit, MAX_CHANGED_PATHS)?,
+        message_bytes: parse_limit("message_bytes_limit", request.message_bytes_limit, MAX_DESCRIBED_MESSAGE_BYTES)?,
     };
     let refs = refs.collect::<Result<_, GitError>>()?;
     Ok(DescriptionRequest { refs, with_head: request.with_head, limits, allows_missing: false })
-}
-
-fn limit(field: &str, limit: i32, max: usize) -> Result<usize, GitError> {
-    let limit = usize::try_from(limit).ok().filter(|limit| (1..=max).contains(limit));
-    limit.ok_or_else(|| GitError::invalid(field, "invalid", format!("must be from 1 to {max}")))
 }
 
 fn encode(described: Descriptions) -> DescribeUpdatesResponse {

@@ -1,11 +1,7 @@
-use ferrite_kit::auth::Caller;
-use ferrite_proto::{
-    git::{GetBranchRequest, GetBranchResponse},
-    id::RepositoryId,
-};
+use ferrite_proto::git::{GetBranchRequest, GetBranchResponse};
 use tonic::Request;
 
-use super::encode;
+use super::{authorize::authorize, encode};
 use crate::{
     repo::read,
     state::AppState,
@@ -17,11 +13,9 @@ pub(super) async fn get_branch(
     state: &AppState,
     request: Request<GetBranchRequest>,
 ) -> Result<GetBranchResponse, RpcError> {
-    let caller = Caller::of(&request);
-    let request = request.into_inner();
-    state.authorize(&caller, request.repository_id).await?;
+    let (request, id) = authorize(state, request, |request| request.repository_id).await?;
     let name = BranchName::parse(&request.name).map_err(|_| GitError::BranchNotFound)?;
-    let branch = state.pool.run(RepositoryId(request.repository_id), move |repo| read::branch(repo, &name)).await?;
-    let rules = state.protection.rules(RepositoryId(request.repository_id)).await?;
+    let branch = state.pool.run(id, move |repo| read::branch(repo, &name)).await?;
+    let rules = state.protection.rules(id).await?;
     Ok(GetBranchResponse { branch: Some(encode::branch(branch, &rules)) })
 }

@@ -1,11 +1,7 @@
-use ferrite_kit::auth::Caller;
-use ferrite_proto::{
-    git::{GetCommitRequest, GetCommitResponse},
-    id::RepositoryId,
-};
+use ferrite_proto::git::{GetCommitRequest, GetCommitResponse};
 use tonic::Request;
 
-use super::encode;
+use super::{authorize::authorize, encode};
 use crate::{
     repo::{read, revision::Revision},
     state::AppState,
@@ -17,11 +13,9 @@ pub(super) async fn get_commit(
     state: &AppState,
     request: Request<GetCommitRequest>,
 ) -> Result<GetCommitResponse, RpcError> {
-    let caller = Caller::of(&request);
-    let request = request.into_inner();
-    state.authorize(&caller, request.repository_id).await?;
+    let (request, id) = authorize(state, request, |request| request.repository_id).await?;
     let revision = Revision::parse(&request.revision)?;
     let job = move |repo: &git2::Repository| read::commit(repo, &revision);
-    let (_, commit) = state.pool.run(RepositoryId(request.repository_id), job).await?;
+    let commit = state.pool.run(id, job).await?;
     Ok(GetCommitResponse { commit: Some(encode::commit(commit)) })
 }

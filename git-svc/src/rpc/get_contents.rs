@@ -1,11 +1,7 @@
-use ferrite_kit::auth::Caller;
-use ferrite_proto::{
-    git::{Directory, GetContentsRequest, GetContentsResponse, get_contents_response::Contents},
-    id::RepositoryId,
-};
+use ferrite_proto::git::{Directory, GetContentsRequest, GetContentsResponse, get_contents_response::Contents};
 use tonic::Request;
 
-use super::encode;
+use super::{authorize::authorize, encode};
 use crate::{
     repo::{
         read::{self, Target},
@@ -20,14 +16,12 @@ pub(super) async fn get_contents(
     state: &AppState,
     request: Request<GetContentsRequest>,
 ) -> Result<GetContentsResponse, RpcError> {
-    let caller = Caller::of(&request);
-    let request = request.into_inner();
-    state.authorize(&caller, request.repository_id).await?;
+    let (request, id) = authorize(state, request, |request| request.repository_id).await?;
     let revision = Revision::parse(&request.revision)?;
     let path = TreePath::clean(&request.path).map_err(|_| GitError::PathNotFound)?;
     // The response is made on the thread of the pool, too: it may have very many entries.
     let job = move |repo: &git2::Repository| Ok(response(read::contents(repo, &revision, &path)?));
-    Ok(state.pool.run(RepositoryId(request.repository_id), job).await?)
+    Ok(state.pool.run(id, job).await?)
 }
 
 fn response(found: read::Contents) -> GetContentsResponse {

@@ -1,11 +1,10 @@
-use ferrite_kit::auth::Caller;
 use ferrite_proto::{
     git::{GetProtectionRequest, GetProtectionResponse},
     id::RepositoryId,
 };
 use tonic::Request;
 
-use super::encode;
+use super::{authorize::authorize, encode};
 use crate::{
     state::AppState,
     types::{error::GitError, protection::Rule, rpc_error::RpcError},
@@ -16,10 +15,8 @@ pub(super) async fn get_protection(
     state: &AppState,
     request: Request<GetProtectionRequest>,
 ) -> Result<GetProtectionResponse, RpcError> {
-    let caller = Caller::of(&request);
-    let request = request.into_inner();
-    state.authorize(&caller, request.repository_id).await?;
-    let rule = named(state, RepositoryId(request.repository_id), request.protection_id, &request.pattern).await?;
+    let (request, id) = authorize(state, request, |request| request.repository_id).await?;
+    let rule = named(state, id, request.protection_id, &request.pattern).await?;
     Ok(GetProtectionResponse { protection: Some(encode::protection(rule)) })
 }
 

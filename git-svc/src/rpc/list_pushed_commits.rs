@@ -7,11 +7,11 @@ use ferrite_proto::{
 };
 use tonic::Request;
 
-use super::commit::object_id;
+use super::{commit::object_id, page::parse_limit};
 use crate::{
     repo::read::{self, Deadline, MAX_PUSHED_COMMITS, deadline::READ_TIMEOUT},
     state::AppState,
-    types::{error::GitError, rpc_error::RpcError},
+    types::rpc_error::RpcError,
 };
 
 /// Returns the newest commits that an update brought to a branch, oldest first.
@@ -22,8 +22,7 @@ pub(super) async fn list_pushed_commits(
     Caller::of(&request).require_service()?;
     let request = request.into_inner();
     let (old, new) = (object_id("old_id", &request.old_id)?, object_id("new_id", &request.new_id)?);
-    let limit = usize::try_from(request.limit).ok().filter(|limit| (1..=MAX_PUSHED_COMMITS).contains(limit));
-    let limit = limit.ok_or_else(|| GitError::invalid("limit", "invalid", "must be from 1 to 1000"))?;
+    let limit = parse_limit("limit", request.limit, MAX_PUSHED_COMMITS)?;
     let (deadline, _waiting) = Deadline::start(READ_TIMEOUT);
     let job = move |repo: &git2::Repository| read::pushed_commits(repo, old, new, limit, &deadline);
     let commits = state.pool.run(RepositoryId(request.repository_id), job).await?;

@@ -1,5 +1,6 @@
 //! The gRPC services: each handler decodes, calls and encodes. One file per RPC.
 
+mod authorize;
 mod change_files;
 mod commit;
 mod create_repository;

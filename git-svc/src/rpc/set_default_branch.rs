@@ -19,10 +19,10 @@ pub(super) async fn set_default_branch(
     Caller::of(&request).require_service()?;
     let request = request.into_inner();
     let branch = BranchName::parse(request.default_branch.as_bytes()).map_err(|error| error.of("default_branch"))?;
-    let (own, id) = (state.clone(), RepositoryId(request.repository_id));
-    let work = async move {
-        let guard = own.updater.lock(id).await?;
-        own.updater.set_default_branch(&guard, branch).await
+    let id = RepositoryId(request.repository_id);
+    let work = async move |state: AppState| {
+        let guard = state.updater.lock(id).await?;
+        state.updater.set_default_branch(&guard, branch).await
     };
     let Some(change) = finish(state, work).await? else { return Ok(SetDefaultBranchResponse::default()) };
     Ok(SetDefaultBranchResponse { number: change.number, size_bytes: change.size_bytes, is_empty: change.is_empty })

@@ -25,12 +25,11 @@ pub(super) async fn set_protection(
 ) -> Result<SetProtectionResponse, RpcError> {
     let caller = Caller::of(&request);
     let id = RepositoryId(request.get_ref().repository_id);
-    let grant = state.authorize(&caller, id.0).await?;
+    let grant = state.authorize(&caller, id).await?;
     let by = AuditContext::of(&caller, &grant, request.metadata());
     let request = request.into_inner();
     let rule = parse(request, state.clock.now_us())?;
-    let own = state.clone();
-    finish(state, async move { set(&own, id, rule, by).await }).await
+    finish(state, async move |state| set(&state, id, rule, by).await).await
 }
 
 /// Stores a rule under the repository's write lock, so that all later changes of refs are checked against it. A repository that

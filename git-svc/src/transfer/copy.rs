@@ -36,27 +36,17 @@ const COPIED_REFS: [&[u8]; 2] = [b"refs/heads/", b"refs/tags/"];
 /// Copies repositories. Clones share everything.
 #[derive(Clone)]
 pub(crate) struct CopyService {
-    git: Arc<Git>,
-    store: Arc<RepositoryStore>,
-    pool: Pool,
-    refs: Refs,
-    limiter: Arc<Limiter>,
-    life: Lifecycle,
+    pub(crate) git: Arc<Git>,
+    pub(crate) store: Arc<RepositoryStore>,
+    pub(crate) pool: Pool,
+    pub(crate) refs: Refs,
+    /// Permits of copies that are made at once.
+    pub(crate) limiter: Arc<Limiter>,
+    /// Ends the copies when it stops.
+    pub(crate) life: Lifecycle,
 }
 
 impl CopyService {
-    /// A service that makes as many copies at once as `limiter` permits, until `life` stops.
-    pub(crate) fn new(
-        git: Arc<Git>,
-        store: Arc<RepositoryStore>,
-        pool: Pool,
-        refs: Refs,
-        limiter: Arc<Limiter>,
-        life: Lifecycle,
-    ) -> Self {
-        Self { git, store, pool, refs, limiter, life }
-    }
-
     /// Makes the repository `id` as a copy of `source`. One that exists is left as it is. On return all of the copy is on disk; after an
     /// error nothing of it is left.
     ///
@@ -118,7 +108,7 @@ impl CopyService {
         let child = self.git.copy_objects(&self.store.path(source), &incoming.join("objects"))?;
         let tips: String = refs.iter().map(|entry| format!("{}\n", entry.target)).collect();
         let left = deadline.saturating_duration_since(Instant::now());
-        if !child.finish_unless(tips.as_bytes(), self.life.stopping(), left).await? {
+        if child.output_unless(tips.as_bytes(), self.life.stopping(), left).await?.is_none() {
             return Err(GitError::Overloaded);
         }
         let incoming = incoming.to_owned();

@@ -4,27 +4,21 @@ use std::io::{self, Write};
 
 use flate2::write::MultiGzDecoder;
 
+use crate::types::error::GitError;
+
 /// Compressed bytes per step; each expands to about 1,000 bytes at most.
 const STEP: usize = 1024;
 
 /// Decoder of one gzip body.
 pub(super) struct Inflate {
     decoder: MultiGzDecoder<Sink>,
+    limit: u64,
 }
 
 struct Sink {
     bytes: Vec<u8>,
     left: u64,
     is_full: bool,
-}
-
-/// Reasons why a body cannot be inflated.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum InflateError {
-    /// The body is not valid gzip.
-    Broken,
-    /// The inflated body is larger than the limit.
-    TooLarge,
 }
 
 impl Write for Sink {
@@ -47,28 +41,34 @@ impl Write for Sink {
 impl Inflate {
     /// Returns a decoder for a body of at most `limit` inflated bytes.
     pub(super) fn new(limit: u64) -> Self {
-        Self { decoder: MultiGzDecoder::new(Sink { bytes: Vec::new(), left: limit, is_full: false }) }
+        Self { decoder: MultiGzDecoder::new(Sink { bytes: Vec::new(), left: limit, is_full: false }), limit }
     }
 
     /// Consumes the front of `bytes` and returns the bytes inflated from it; the rest of `bytes` is for the next call.
-    pub(super) fn step(&mut self, bytes: &mut bytes::Bytes) -> Result<Vec<u8>, InflateError> {
+    ///
+    /// # Errors
+    /// `Invalid` (field `body`) for a body that is not valid gzip, `TooLarge`.
+    pub(super) fn step(&mut self, bytes: &mut bytes::Bytes) -> Result<Vec<u8>, GitError> {
         let part = bytes.split_to(bytes.len().min(STEP));
         let fed = self.decoder.write_all(&part).and_then(|()| self.decoder.flush());
         self.out(fed)
     }
 
     /// Ends the body; returns its last inflated bytes.
-    pub(super) fn finish(&mut self) -> Result<Vec<u8>, InflateError> {
+    ///
+    /// # Errors
+    /// Those of [`Self::step`].
+    pub(super) fn finish(&mut self) -> Result<Vec<u8>, GitError> {
         let ended = self.decoder.try_finish();
         self.out(ended)
     }
 
-    fn out(&mut self, outcome: io::Result<()>) -> Result<Vec<u8>, InflateError> {
+    fn out(&mut self, outcome: io::Result<()>) -> Result<Vec<u8>, GitError> {
         let sink = self.decoder.get_mut();
         if sink.is_full {
-            return Err(InflateError::TooLarge);
+            return Err(GitError::TooLarge { what: "the request", limit: self.limit });
         }
-        outcome.map_err(|_| InflateError::Broken)?;
+        outcome.map_err(|_| GitError::invalid("body", "invalid", "is not in gzip form"))?;
         Ok(std::mem::take(&mut sink.bytes))
     }
 }
@@ -81,7 +81,7 @@ mod tests {
 
     use super::*;
 
-    fn inflate(body: Vec<u8>, limit: u64) -> Result<Vec<u8>, InflateError> {
+    fn inflate(body: Vec<u8>, limit: u64) -> Result<Vec<u8>, GitError> {
         let (mut inflate, mut body, mut all) = (Inflate::new(limit), Bytes::from(body), Vec::new());
         while !body.is_empty() {
             let out = inflate.step(&mut body)?;
@@ -102,20 +102,21 @@ mod tests {
     fn a_gzip_bomb_stops_at_the_limit() {
         let bomb = deflate(&vec![0; 64 << 20]);
         assert!(bomb.len() < 100 << 10);
-        assert_eq!(inflate(bomb, 32 << 20), Err(InflateError::TooLarge));
+        assert!(matches!(inflate(bomb, 32 << 20), Err(GitError::TooLarge { limit: 33_554_432, .. })));
     }
 
     #[test]
     fn half_a_body_is_broken() {
         let body = deflate(b"0032want");
-        assert_eq!(inflate(body[..body.len() / 2].to_vec(), 100), Err(InflateError::Broken));
-        assert_eq!(inflate(b"no gzip".to_vec(), 100), Err(InflateError::Broken));
+        for broken in [&body[..body.len() / 2], b"no gzip"] {
+            assert!(matches!(inflate(broken.to_vec(), 100), Err(GitError::Invalid(_))));
+        }
     }
 
     proptest! {
         #[test]
         fn bodies_come_back(bytes in proptest::collection::vec(any::<u8>(), 0..5000), noise in proptest::collection::vec(any::<u8>(), 0..200)) {
-            prop_assert_eq!(inflate(deflate(&bytes), 5000), Ok(bytes));
+            prop_assert_eq!(inflate(deflate(&bytes), 5000).unwrap(), bytes);
             drop(inflate(noise, 5000));
         }
     }

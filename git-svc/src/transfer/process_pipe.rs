@@ -23,11 +23,14 @@ use super::{
     body_channel::{BodySender, CHUNK_BYTES, channel},
     fetch::PrefixFilter,
     push::PushInspector,
-    request_body::{RequestBody, inflate_error},
+    request_body::RequestBody,
 };
 use crate::{
-    admission::{idle_timer::IdleTimer, limiter::Permit, throughput::MinThroughput},
-    git::{command::GitChild, pktline},
+    admission::{idle_timer::IdleTimer, throughput::MinThroughput},
+    git::{
+        command::{GitChild, read_limited},
+        pktline,
+    },
     types::{error::GitError, limits::TransferLimits},
 };
 
@@ -39,21 +42,11 @@ const MAX_WAITING_CHUNKS: usize = 2;
 /// Maximum time for reading the rest of a request after its response was ended early.
 const DRAIN_TIMEOUT: Duration = Duration::from_secs(1);
 /// Bytes of a process's stderr that are kept for the log.
-const MAX_LOGGED_STDERR_BYTES: usize = 4 << 10;
+const MAX_LOGGED_STDERR_BYTES: u64 = 4 << 10;
 
 /// Error text of `upload-pack` after a request of protocol version 0 or 1 for the boundary of a shallow history: the
 /// process expects more input, which the client sends in its next request.
 const SHALLOW_ROUND: &str = "the remote end hung up unexpectedly";
-
-/// Guard of a process, with the cleanup after its end.
-pub(crate) trait OnExit: Send + 'static {
-    /// Cleans up. `ended_well` is false if the transfer failed or the client left before its end.
-    fn end(self, ended_well: bool) -> impl Future<Output = ()> + Send;
-}
-
-impl OnExit for Permit {
-    async fn end(self, _: bool) {}
-}
 
 /// State shared by the stdin and the stdout task of one git process.
 struct ProcessPipe<'a> {
@@ -79,6 +72,23 @@ impl ProcessPipe<'_> {
         Some(Bytes::from(answer))
     }
 
+    /// Writes the next bytes of a request to the stdin of the process, without what `filter` leaves out; returns the report
+    /// for the client if they are rejected.
+    async fn pass_on(
+        &self,
+        bytes: Bytes,
+        stdin: &mut Option<ChildStdin>,
+        filter: &mut Option<PrefixFilter>,
+    ) -> Option<Bytes> {
+        let refusal = self.inspect(&bytes, stdin);
+        let bytes = match filter {
+            Some(filter) => filter.push(&bytes).into(),
+            None => bytes,
+        };
+        write(stdin, &bytes).await;
+        refusal
+    }
+
     /// Returns the last chunk of a failed transfer: a rejection report in git's format if a push exceeded a limit
     /// before any output was sent, otherwise the error.
     fn final_chunk(&self, error: GitError) -> Result<Bytes, GitError> {
@@ -99,36 +109,30 @@ impl ProcessPipe<'_> {
 /// Runs git processes between requests and responses.
 #[derive(Clone)]
 pub(crate) struct Transfers {
-    limits: TransferLimits,
-    life: Lifecycle,
+    /// Limits of each transfer.
+    pub(crate) limits: TransferLimits,
+    pub(crate) life: Lifecycle,
 }
 
 impl Transfers {
-    /// Creates the service; all transfers keep `limits`.
-    pub(crate) fn new(limits: TransferLimits, life: Lifecycle) -> Self {
-        Self { limits, life }
-    }
-
-    /// Limits of each transfer.
-    pub(crate) fn limits(&self) -> &TransferLimits {
-        &self.limits
-    }
-
     /// Spawns a task that runs the process to its end, and returns the response body, which begins with `prefix`. Waits for
-    /// the first chunk, so that an early failure becomes an HTTP status. `on_exit` runs after the process has ended.
-    /// Dropping the body ends the process.
-    pub(crate) async fn run<K: OnExit>(
+    /// the first chunk, so that an early failure becomes an HTTP status. `on_exit` runs after the process has ended; its argument
+    /// is false if the transfer failed or the client left before its end. Dropping the body ends the process.
+    pub(crate) async fn run<F>(
         &self,
         child: GitChild,
         input: RequestBody,
         prefix: Vec<u8>,
-        on_exit: K,
-    ) -> Result<Body, GitError> {
+        on_exit: impl FnOnce(bool) -> F + Send + 'static,
+    ) -> Result<Body, GitError>
+    where
+        F: Future<Output = ()> + Send,
+    {
         let (sender, mut chunks) = channel(MAX_WAITING_CHUNKS);
         let limits = self.limits;
         self.life.spawn_for_request("transfer", async move {
             let ended_well = serve(&limits, child, input, sender).await;
-            on_exit.end(ended_well).await;
+            on_exit(ended_well).await;
         });
         let first = chunks.next().await.transpose()?;
         let head = stream::iter([Some(Bytes::from(prefix)), first]).filter_map(std::future::ready);
@@ -193,8 +197,9 @@ async fn serve(limits: &TransferLimits, mut child: GitChild, mut input: RequestB
 async fn work(child: &mut GitChild, input: &mut RequestBody, pipe: &ProcessPipe<'_>) -> Result<(), GitError> {
     let (stdin, stdout, stderr) = (child.stdin.take(), child.stdout.take(), child.stderr.take());
     let name = child.name();
-    let (refusal, (sent, last), stderr_text) =
-        tokio::try_join!(feed(input, stdin, pipe), drain(stdout, pipe), async { Ok(read_stderr(stderr).await) })?;
+    let logged = async { Ok(read_limited(stderr, MAX_LOGGED_STDERR_BYTES).await) };
+    let (refusal, (sent, last), logged) = tokio::try_join!(feed(input, stdin, pipe), drain(stdout, pipe), logged)?;
+    let stderr_text = String::from_utf8_lossy(&logged).trim_end().to_owned();
     let status = child.wait().await?;
     if !stderr_text.is_empty() {
         tracing::debug!(name, stderr = stderr_text, "git complained");
@@ -234,8 +239,7 @@ async fn feed(
     let mut refusal = None;
     let buffered = std::mem::take(&mut input.buffered);
     if !buffered.is_empty() {
-        refusal = pipe.inspect(&buffered, &mut stdin);
-        write(&mut stdin, &filtered(&mut input.prefixes, buffered.into())).await;
+        refusal = pipe.pass_on(buffered.into(), &mut stdin, &mut input.prefixes).await;
     }
     loop {
         let mut bytes = match input.next().await {
@@ -249,34 +253,22 @@ async fn feed(
         while !bytes.is_empty() && stdin.is_some() {
             let out = match &mut input.inflate {
                 None => std::mem::take(&mut bytes),
-                Some(inflate) => {
-                    Bytes::from(inflate.step(&mut bytes).map_err(|error| inflate_error(error, input.limit))?)
-                }
+                Some(inflate) => Bytes::from(inflate.step(&mut bytes)?),
             };
-            refusal = pipe.inspect(&out, &mut stdin).or(refusal);
-            write(&mut stdin, &filtered(&mut input.prefixes, out)).await;
+            refusal = pipe.pass_on(out, &mut stdin, &mut input.prefixes).await.or(refusal);
             pipe.idle.touch();
         }
     }
     if let Some(inflate) = &mut input.inflate
         && stdin.is_some()
     {
-        let out = inflate.finish().map_err(|error| inflate_error(error, input.limit))?;
-        refusal = pipe.inspect(&out, &mut stdin).or(refusal);
-        write(&mut stdin, &filtered(&mut input.prefixes, out.into())).await;
+        let out = inflate.finish()?.into();
+        refusal = pipe.pass_on(out, &mut stdin, &mut input.prefixes).await.or(refusal);
     }
     if let Some(filter) = &mut input.prefixes {
         write(&mut stdin, &filter.finish()).await;
     }
     Ok(refusal)
-}
-
-/// Returns what git gets of the next bytes of a request.
-fn filtered(filter: &mut Option<PrefixFilter>, bytes: Bytes) -> Bytes {
-    match filter {
-        Some(filter) => filter.push(&bytes).into(),
-        None => bytes,
-    }
 }
 
 /// Writes to stdin, and closes it if the process does not read any more.
@@ -322,18 +314,4 @@ where
         throughput.add_bytes(count);
         pipe.idle.touch();
     }
-}
-
-/// Reads stderr to its end, and returns the first [`MAX_LOGGED_STDERR_BYTES`] of it.
-async fn read_stderr<R: AsyncRead + Unpin>(stderr: Option<R>) -> String {
-    let Some(mut stderr) = stderr else { return String::new() };
-    let (mut kept, mut chunk) = (Vec::new(), vec![0; 4096]);
-    while let Ok(count) = stderr.read(&mut chunk).await {
-        if count == 0 {
-            break;
-        }
-        let room = MAX_LOGGED_STDERR_BYTES - kept.len();
-        kept.extend_from_slice(&chunk[..count.min(room)]);
-    }
-    String::from_utf8_lossy(&kept).trim_end().to_owned()
 }

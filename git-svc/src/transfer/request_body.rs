@@ -5,11 +5,7 @@ use axum::body::{Body, BodyDataStream};
 use bytes::Bytes;
 use futures_util::StreamExt as _;
 
-use super::{
-    fetch::PrefixFilter,
-    inflate::{Inflate, InflateError},
-    push::PushInspector,
-};
+use super::{fetch::PrefixFilter, inflate::Inflate, push::PushInspector};
 use crate::{
     admission::throughput::MinThroughput,
     types::{error::GitError, limits::TransferLimits},
@@ -31,7 +27,7 @@ pub(crate) struct RequestBody {
     pub(super) prefixes: Option<PrefixFilter>,
     /// Bytes that the body may still have, before inflating.
     left: u64,
-    pub(super) limit: u64,
+    limit: u64,
     throughput: MinThroughput,
 }
 
@@ -86,7 +82,7 @@ impl RequestBody {
             if self.rest.is_empty() {
                 let Some(bytes) = self.next().await? else {
                     if let Some(mut inflate) = self.inflate.take() {
-                        self.buffered.extend(inflate.finish().map_err(|error| inflate_error(error, self.limit))?);
+                        self.buffered.extend(inflate.finish()?);
                     }
                     break;
                 };
@@ -94,10 +90,7 @@ impl RequestBody {
             }
             match &mut self.inflate {
                 None => self.buffered.extend(std::mem::take(&mut self.rest)),
-                Some(inflate) => {
-                    let out = inflate.step(&mut self.rest).map_err(|error| inflate_error(error, self.limit))?;
-                    self.buffered.extend(out);
-                }
+                Some(inflate) => self.buffered.extend(inflate.step(&mut self.rest)?),
             }
         }
         Ok(self.buffered.len() > before)
@@ -126,12 +119,5 @@ impl RequestBody {
         let left = self.left.checked_sub(bytes.len() as u64);
         self.left = left.ok_or(GitError::TooLarge { what: "the request", limit: self.limit })?;
         Ok(Some(bytes))
-    }
-}
-
-pub(super) fn inflate_error(error: InflateError, limit: u64) -> GitError {
-    match error {
-        InflateError::Broken => GitError::invalid("body", "invalid", "is not in gzip form"),
-        InflateError::TooLarge => GitError::TooLarge { what: "the request", limit },
     }
 }

@@ -236,84 +236,57 @@ impl GitError {
     }
 }
 
-impl ServiceError for GitError {
-    fn kind(&self) -> Kind {
+impl GitError {
+    /// Returns the kind and the reason.
+    fn kind_and_reason(&self) -> (Kind, &'static str) {
         match self {
-            Self::RepositoryNotFound
-            | Self::BranchNotFound
-            | Self::RevisionNotFound
-            | Self::CommitNotFound
-            | Self::RefNotFound
-            | Self::ObjectNotFound
-            | Self::PathNotFound
-            | Self::MigrationNotFound
-            | Self::NotAMirror
-            | Self::ProtectionNotFound => Kind::NotFound,
-            Self::TooManyMigrations => Kind::RateLimited,
-            Self::BranchProtected { denial: Denial::Pusher } => Kind::PermissionDenied,
-            Self::Invalid(_)
-            | Self::RefNameClash { .. }
-            | Self::RefTarget { .. }
-            | Self::ClientGone
-            | Self::TooSlow => Kind::InvalidArgument,
-            Self::UnchangedContent
-            | Self::MirrorReadOnly
-            | Self::WrongStore
-            | Self::TooManyProtections { .. }
-            | Self::StoreFull
-            | Self::StorageQuota { .. }
-            | Self::BranchProtected { denial: Denial::Force | Denial::Delete } => Kind::FailedPrecondition,
-            Self::StaleBlob | Self::StaleFile { .. } | Self::RefConflict { .. } => Kind::Aborted,
-            Self::TooLarge { .. } => Kind::TooLarge,
-            Self::Overloaded | Self::TimedOut { .. } => Kind::Overloaded,
+            Self::RepositoryNotFound => (Kind::NotFound, "REPOSITORY_NOT_FOUND"),
+            Self::BranchNotFound => (Kind::NotFound, "BRANCH_NOT_FOUND"),
+            Self::RevisionNotFound => (Kind::NotFound, "REVISION_NOT_FOUND"),
+            Self::CommitNotFound => (Kind::NotFound, "COMMIT_NOT_FOUND"),
+            Self::RefNotFound => (Kind::NotFound, "REF_NOT_FOUND"),
+            Self::ObjectNotFound => (Kind::NotFound, "OBJECT_NOT_FOUND"),
+            Self::PathNotFound => (Kind::NotFound, "PATH_NOT_FOUND"),
+            Self::MigrationNotFound => (Kind::NotFound, "MIGRATION_NOT_FOUND"),
+            Self::NotAMirror => (Kind::NotFound, "NOT_A_MIRROR"),
+            Self::ProtectionNotFound => (Kind::NotFound, "PROTECTION_NOT_FOUND"),
+            Self::TooManyMigrations => (Kind::RateLimited, "TOO_MANY_MIGRATIONS"),
+            Self::BranchProtected { denial: Denial::Pusher } => (Kind::PermissionDenied, "BRANCH_PROTECTED"),
+            Self::BranchProtected { .. } => (Kind::FailedPrecondition, "BRANCH_PROTECTED"),
+            Self::Invalid(_) => (Kind::InvalidArgument, "INVALID_FIELDS"),
+            Self::RefNameClash { .. } => (Kind::InvalidArgument, "REF_NAME_CLASH"),
+            Self::RefTarget { .. } => (Kind::InvalidArgument, "REF_TARGET"),
+            Self::ClientGone => (Kind::InvalidArgument, "REQUEST_BROKEN_OFF"),
+            Self::TooSlow => (Kind::InvalidArgument, "REQUEST_TOO_SLOW"),
+            Self::UnchangedContent => (Kind::FailedPrecondition, "UNCHANGED_CONTENT"),
+            Self::MirrorReadOnly => (Kind::FailedPrecondition, "MIRROR_READ_ONLY"),
+            Self::WrongStore => (Kind::FailedPrecondition, "WRONG_STORE"),
+            Self::TooManyProtections { .. } => (Kind::FailedPrecondition, "TOO_MANY_PROTECTIONS"),
+            Self::StoreFull => (Kind::FailedPrecondition, "STORE_FULL"),
+            Self::StorageQuota { .. } => (Kind::FailedPrecondition, "STORAGE_QUOTA_EXCEEDED"),
+            Self::StaleBlob | Self::StaleFile { .. } => (Kind::Aborted, "STALE_BLOB"),
+            Self::RefConflict { .. } => (Kind::Aborted, "BRANCH_MOVED"),
+            Self::TooLarge { .. } => (Kind::TooLarge, "TOO_LARGE"),
+            Self::Overloaded => (Kind::Overloaded, "OVERLOADED"),
+            Self::TimedOut { .. } => (Kind::Overloaded, "TIMED_OUT"),
             Self::StoreHeld(_)
             | Self::StoreIdentity { .. }
             | Self::Program(_)
             | Self::Command { .. }
             | Self::Git(_)
             | Self::Io { .. }
-            | Self::Internal(_) => Kind::Internal,
+            | Self::Internal(_) => (Kind::Internal, "INTERNAL"),
         }
+    }
+}
+
+impl ServiceError for GitError {
+    fn kind(&self) -> Kind {
+        self.kind_and_reason().0
     }
 
     fn reason(&self) -> &'static str {
-        match self {
-            Self::RepositoryNotFound => "REPOSITORY_NOT_FOUND",
-            Self::BranchNotFound => "BRANCH_NOT_FOUND",
-            Self::RevisionNotFound => "REVISION_NOT_FOUND",
-            Self::CommitNotFound => "COMMIT_NOT_FOUND",
-            Self::RefNotFound => "REF_NOT_FOUND",
-            Self::ObjectNotFound => "OBJECT_NOT_FOUND",
-            Self::PathNotFound => "PATH_NOT_FOUND",
-            Self::Invalid(_) => "INVALID_FIELDS",
-            Self::UnchangedContent => "UNCHANGED_CONTENT",
-            Self::MirrorReadOnly => "MIRROR_READ_ONLY",
-            Self::StaleBlob | Self::StaleFile { .. } => "STALE_BLOB",
-            Self::ProtectionNotFound => "PROTECTION_NOT_FOUND",
-            Self::MigrationNotFound => "MIGRATION_NOT_FOUND",
-            Self::NotAMirror => "NOT_A_MIRROR",
-            Self::TooManyMigrations => "TOO_MANY_MIGRATIONS",
-            Self::TooManyProtections { .. } => "TOO_MANY_PROTECTIONS",
-            Self::BranchProtected { .. } => "BRANCH_PROTECTED",
-            Self::RefConflict { .. } => "BRANCH_MOVED",
-            Self::RefNameClash { .. } => "REF_NAME_CLASH",
-            Self::RefTarget { .. } => "REF_TARGET",
-            Self::WrongStore => "WRONG_STORE",
-            Self::ClientGone => "REQUEST_BROKEN_OFF",
-            Self::TooSlow => "REQUEST_TOO_SLOW",
-            Self::TooLarge { .. } => "TOO_LARGE",
-            Self::StorageQuota { .. } => "STORAGE_QUOTA_EXCEEDED",
-            Self::Overloaded => "OVERLOADED",
-            Self::TimedOut { .. } => "TIMED_OUT",
-            Self::StoreFull => "STORE_FULL",
-            Self::StoreHeld(_)
-            | Self::StoreIdentity { .. }
-            | Self::Program(_)
-            | Self::Command { .. }
-            | Self::Git(_)
-            | Self::Io { .. }
-            | Self::Internal(_) => "INTERNAL",
-        }
+        self.kind_and_reason().1
     }
 
     fn domain(&self) -> &'static str {
@@ -321,47 +294,16 @@ impl ServiceError for GitError {
     }
 
     fn violations(&self) -> Vec<FieldViolation> {
-        match self {
-            Self::Invalid(violation) => vec![violation.clone()],
-            Self::UnchangedContent => vec![FieldViolation::new("content", "invalid", self.to_string())],
-            Self::StaleBlob => vec![FieldViolation::new("sha", "invalid", self.to_string())],
-            Self::StaleFile { index } => {
-                vec![FieldViolation::new(format!("files[{index}].sha"), "invalid", self.to_string())]
-            }
-            Self::TooManyProtections { .. } => vec![FieldViolation::new("pattern", "invalid", self.to_string())],
-            Self::RefNameClash { .. } | Self::RefTarget { .. } => {
-                vec![FieldViolation::new("branch", "invalid", self.to_string())]
-            }
-            Self::RepositoryNotFound
-            | Self::BranchNotFound
-            | Self::RevisionNotFound
-            | Self::CommitNotFound
-            | Self::PathNotFound
-            | Self::RefNotFound
-            | Self::ObjectNotFound
-            | Self::MigrationNotFound
-            | Self::NotAMirror
-            | Self::TooManyMigrations
-            | Self::ProtectionNotFound
-            | Self::BranchProtected { .. }
-            | Self::MirrorReadOnly
-            | Self::RefConflict { .. }
-            | Self::WrongStore
-            | Self::ClientGone
-            | Self::TooSlow
-            | Self::TooLarge { .. }
-            | Self::Overloaded
-            | Self::TimedOut { .. }
-            | Self::StoreFull
-            | Self::StorageQuota { .. }
-            | Self::StoreHeld(_)
-            | Self::StoreIdentity { .. }
-            | Self::Program(_)
-            | Self::Command { .. }
-            | Self::Git(_)
-            | Self::Io { .. }
-            | Self::Internal(_) => Vec::new(),
-        }
+        let field = match self {
+            Self::Invalid(violation) => return vec![violation.clone()],
+            Self::UnchangedContent => "content",
+            Self::StaleBlob => "sha",
+            Self::StaleFile { index } => &format!("files[{index}].sha"),
+            Self::TooManyProtections { .. } => "pattern",
+            Self::RefNameClash { .. } | Self::RefTarget { .. } => "branch",
+            _ => return Vec::new(),
+        };
+        vec![FieldViolation::new(field, "invalid", self.to_string())]
     }
 
     fn retry_after(&self) -> Option<Duration> {

@@ -1,8 +1,6 @@
 //! Validated names of branches and refs. Not here: whether they exist (`repo::refs`), and how a revision is resolved
 //! (`repo::revision`).
 
-use std::fmt;
-
 use super::error::GitError;
 
 /// Bytes of the longest branch name.
@@ -176,22 +174,6 @@ impl RefName {
     pub fn as_str(&self) -> Option<&str> {
         std::str::from_utf8(&self.0).ok()
     }
-}
-
-macro_rules! printed {
-    ($($name:ident)*) => {$(
-        impl fmt::Display for $name {
-            fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
-                out.write_str(&String::from_utf8_lossy(&self.0))
-            }
-        }
-
-        impl fmt::Debug for $name {
-            fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
-                fmt::Debug::fmt(&String::from_utf8_lossy(&self.0), out)
-            }
-        }
-    )*};
 }
 
 printed! { BranchName RefName }

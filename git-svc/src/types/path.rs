@@ -1,7 +1,5 @@
 //! Validated paths inside a tree. Not here: paths on disk, which are made from repository ids only (`disk::repositories`).
 
-use std::fmt;
-
 use super::error::GitError;
 
 /// Bytes of the longest path.
@@ -160,17 +158,7 @@ impl TreePath {
     }
 }
 
-impl fmt::Display for TreePath {
-    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
-        out.write_str(&String::from_utf8_lossy(&self.0))
-    }
-}
-
-impl fmt::Debug for TreePath {
-    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
-        fmt::Debug::fmt(&String::from_utf8_lossy(&self.0), out)
-    }
-}
+printed! { TreePath }
 
 /// Folds a component the way the most lenient file systems compare names: upper case, without ignored code points, NTFS
 /// streams (`:…`) and trailing dots and blanks.

@@ -80,12 +80,9 @@ impl RepositoryStore {
     pub(crate) fn discard_built(&self, incoming: &Path, error: GitError) -> GitError {
         // Probed before the room is free again.
         let error = classify_disk_full(error, incoming);
-        match remove(incoming) {
-            Ok(()) => error,
-            Err(failure) => {
-                tracing::warn!(error = %failure, "a half-made repository stays until the next start");
-                error
-            }
+        if let Err(failure) = remove(incoming) {
+            tracing::warn!(error = %failure, "a half-made repository stays until the next start");
         }
+        error
     }
 }

@@ -33,9 +33,7 @@ impl RepositoryStore {
     /// # Errors
     /// `RepositoryNotFound`, and `Io`.
     pub(crate) fn adopt_packs(&self, id: RepositoryId, quarantine: &Path) -> Result<(), GitError> {
-        if !self.exists(id) {
-            return Err(GitError::RepositoryNotFound);
-        }
+        self.check_exists(id)?;
         let is_pack_file = |name: &str| {
             let kind = name.strip_prefix("pack-").and_then(|name| name.rsplit_once('.')).map(|(_, kind)| kind);
             kind.is_some_and(|kind| ["pack", "rev", "idx"].contains(&kind))

@@ -6,7 +6,7 @@ use std::{path::Path, time::Duration};
 use bytes::Bytes;
 use ferrite_proto::git_transport::GitProtocol;
 
-use super::{Exchange, Git, ReceivePack};
+use super::{Exchange, Git};
 use crate::{git::pktline::Packet, types::error::GitError};
 
 /// Time limit of the process that prints the advertisement.
@@ -17,7 +17,7 @@ impl Git {
     /// `repository`.
     pub(crate) async fn capabilities(&self, repository: &Path) -> Result<Bytes, GitError> {
         let cached = self.capabilities.get_or_try_init(|| async {
-            let child = self.upload_pack(repository, Exchange::Advertise, Some(&GitProtocol::version_2()))?;
+            let child = self.upload_pack(repository, Exchange::Advertise, Some(&GitProtocol::version_2()), None)?;
             let reply = child.finish(&[], DEADLINE).await?;
             if reply.starts_with(b"000eversion 2\n") && reply.ends_with(b"0000") {
                 return Ok(Bytes::from(reply));
@@ -31,9 +31,8 @@ impl Git {
     /// first call, which runs git in `repository`.
     pub(crate) async fn push_capabilities(&self, repository: &Path) -> Result<Bytes, GitError> {
         let cached = self.push_capabilities.get_or_try_init(|| async {
-            let exchange = Exchange::Advertise;
-            let receive = ReceivePack { exchange, protocol: None, hooks: None, hook_env: Vec::new() };
-            let reply = self.receive_pack(repository, &receive)?.finish(&[], DEADLINE).await?;
+            let child = self.receive_pack(repository, Exchange::Advertise, None, None)?;
+            let reply = child.finish(&[], DEADLINE).await?;
             let first = Packet::decode(&reply).ok().flatten();
             let line = first.as_ref().and_then(|(packet, _)| packet.line()).unwrap_or_default();
             let list = line.splitn(2, |byte| *byte == 0).nth(1);

@@ -2,7 +2,7 @@
 
 use std::{os::unix::process::ExitStatusExt as _, process::ExitStatus, time::Duration};
 
-use rustix::process::{Resource, Rlimit, Signal, prlimit};
+use rustix::process::{Pid, Resource, Rlimit, Signal, prlimit};
 use tokio::{
     io::{AsyncReadExt as _, AsyncWriteExt as _},
     process::{Child, ChildStderr, ChildStdin, ChildStdout},
@@ -45,8 +45,8 @@ impl GitChild {
     }
 
     /// Returns the process id while the process runs; the id of its process group is the same.
-    pub(crate) fn id(&self) -> Option<i32> {
-        self.child.as_ref().and_then(Child::id).and_then(|id| i32::try_from(id).ok())
+    pub(crate) fn id(&self) -> Option<Pid> {
+        self.child.as_ref().and_then(reaper::pid)
     }
 
     /// Waits until the process has ended. If this future is dropped, the process keeps running until the child is dropped.
@@ -84,17 +84,6 @@ impl GitChild {
         ended.map_err(|_| GitError::TimedOut { what: self.name })?
     }
 
-    /// Writes `input`, waits for the end of the process, ends it early when `stop` completes, and returns whether it ended by itself.
-    ///
-    /// # Errors
-    /// Those of [`GitChild::finish`].
-    pub(crate) async fn finish_unless<S>(self, input: &[u8], stop: S, deadline: Duration) -> Result<bool, GitError>
-    where
-        S: Future<Output = ()>,
-    {
-        Ok(self.output_unless(input, stop, deadline).await?.is_some())
-    }
-
     /// Writes `input`, waits for the end of the process, and returns up to 1 MiB of its output; `None` if it was ended early because
     /// `stop` completed.
     ///
@@ -123,14 +112,11 @@ impl GitChild {
     async fn exchange(&mut self, input: &[u8]) -> Result<Vec<u8>, GitError> {
         let name = self.name;
         let (stdin, stdout, stderr) = (self.stdin.take(), self.stdout.take(), self.stderr.take());
-        let feed = async {
-            if let Some(mut stdin) = stdin {
-                // A process that fails early closes its input; the exit status tells the cause.
-                drop(stdin.write_all(input).await);
-            }
-        };
-        let ((), output, errors) =
-            tokio::join!(feed, read_limited(stdout, MAX_STDOUT_BYTES), read_limited(stderr, MAX_STDERR_BYTES));
+        let ((), output, errors) = tokio::join!(
+            feed(stdin, input),
+            read_limited(stdout, MAX_STDOUT_BYTES),
+            read_limited(stderr, MAX_STDERR_BYTES)
+        );
         let status = self.wait().await?;
         if !status.success() {
             // Some commands, such as `fsck`, report problems on standard output.
@@ -147,6 +133,14 @@ impl Drop for GitChild {
         if let Some(child) = self.child.take() {
             drop(self.reaper.end(child));
         }
+    }
+}
+
+/// Writes all of its input to a process.
+pub(crate) async fn feed(stdin: Option<ChildStdin>, input: &[u8]) {
+    if let Some(mut stdin) = stdin {
+        // A process that fails early closes its input; its exit status tells the cause.
+        drop(stdin.write_all(input).await);
     }
 }
 

@@ -5,11 +5,9 @@
 
 use std::{ffi::OsString, net::SocketAddr, path::Path, time::Duration};
 
-use rustix::process::{Pid, setpriority_pgrp};
-
 use super::{
     Git, GitChild, MAX_ALLOCATION,
-    maintenance_task::NICENESS,
+    maintenance_task::{NICENESS, set_niceness},
     option,
     pack::{listed, quoted},
 };
@@ -107,10 +105,7 @@ impl Git {
             REMOTE,
         ]);
         let child = self.spawn("fetch", &mut command)?;
-        if let Some(leader) = child.id().and_then(Pid::from_raw) {
-            // Fails if the process has ended; at normal priority the fetch still runs correctly.
-            let _ = setpriority_pgrp(Some(leader), NICENESS);
-        }
+        set_niceness(&child, NICENESS);
         Ok(child)
     }
 }

@@ -3,7 +3,7 @@
 
 use std::{ffi::OsString, fs::File, path::Path, process::Stdio, time::Duration};
 
-use rustix::process::{Pid, setpriority_pgrp};
+use rustix::process::setpriority_pgrp;
 
 use super::{Git, GitChild, option};
 use crate::types::error::GitError;
@@ -115,7 +115,7 @@ impl Git {
 /// Sets the nice value of a process and of those that it starts; 0 leaves it as it is.
 pub(super) fn set_niceness(child: &GitChild, niceness: i32) {
     if niceness != 0
-        && let Some(leader) = child.id().and_then(Pid::from_raw)
+        && let Some(leader) = child.id()
     {
         // Fails if the process has ended; at normal priority the task still runs correctly.
         let _ = setpriority_pgrp(Some(leader), niceness);

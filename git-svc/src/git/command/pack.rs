@@ -1,5 +1,4 @@
-//! `upload-pack` with a `pack-objects` hook of ours, and the `pack-objects` processes that write into a file of the pack
-//! cache, or into another repository.
+//! The `pack-objects` processes that write into a file of the pack cache, or into another repository; and paths in settings and lists.
 //!
 //! Not here: the cache, and the checks of the arguments (`transfer::fetch`).
 
@@ -11,31 +10,10 @@ use std::{
     process::Stdio,
 };
 
-use ferrite_proto::git_transport::GitProtocol;
-
-use super::{Exchange, Git, GitChild, option, set_protocol};
+use super::{Git, GitChild, option};
 use crate::types::error::GitError;
 
 impl Git {
-    /// Starts `upload-pack`, which runs the program `hook` instead of `pack-objects` (`uploadpack.packObjectsHook`); `env`
-    /// is the environment of the hook.
-    pub(crate) fn serve_fetch(
-        &self,
-        repository: &Path,
-        exchange: Exchange,
-        protocol: Option<&GitProtocol>,
-        hook: &Path,
-        env: Vec<(&'static str, OsString)>,
-    ) -> Result<GitChild, GitError> {
-        let mut setting = OsString::from("uploadpack.packObjectsHook=");
-        setting.push(quoted(hook.as_os_str()));
-        let mut command = self.command(repository);
-        command.arg("-c").arg(setting).envs(env);
-        command.args(["upload-pack", "--strict"]).args(exchange.options());
-        set_protocol(&mut command, protocol);
-        self.spawn("upload-pack", command.arg(repository))
-    }
-
     /// Starts `pack-objects`, which writes a pack to the file `out`. The caller has checked `args`, which select the
     /// objects together with standard input.
     pub(crate) fn pack_objects(&self, repository: &Path, args: &[OsString], out: File) -> Result<GitChild, GitError> {

@@ -79,7 +79,11 @@ impl Fixture {
 
     async fn gits(&self, request: &[u8]) -> Result<Vec<u8>, GitError> {
         let version = GitProtocol::version_2();
-        self.git.upload_pack(&self.path, Exchange::Request, Some(&version)).unwrap().finish(request, DEADLINE).await
+        self.git
+            .upload_pack(&self.path, Exchange::Request, Some(&version), None)
+            .unwrap()
+            .finish(request, DEADLINE)
+            .await
     }
 
     /// Asserts that our response equals git's.

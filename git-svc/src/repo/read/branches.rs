@@ -7,7 +7,7 @@ use super::{
     commit_list::CommitList,
 };
 use crate::{
-    repo::refs::{self, RefPage},
+    repo::refs::{self, RefEntry},
     types::{error::GitError, name::BranchName},
 };
 
@@ -20,24 +20,14 @@ pub struct BranchInfo {
     pub commit: CommitInfo,
 }
 
-/// A page of branches.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct BranchPage {
-    /// The branches, sorted by name.
-    pub branches: Vec<BranchInfo>,
-    /// Branches on all pages.
-    pub total: usize,
-}
-
 /// Reads the branches of a page of refs.
 ///
 /// # Errors
 /// Those of libgit2.
-pub fn branches(repo: &Repository, listed: &RefPage) -> Result<BranchPage, GitError> {
-    let commits = CommitList::read(repo, listed.entries.iter().map(|entry| entry.target))?;
-    let names = listed.entries.iter().map(|entry| entry.name.short().to_vec());
-    let branches = names.zip(commits).map(|(name, commit)| BranchInfo { name, commit }).collect();
-    Ok(BranchPage { branches, total: listed.total })
+pub fn branches(repo: &Repository, listed: &[RefEntry]) -> Result<Vec<BranchInfo>, GitError> {
+    let commits = CommitList::read(repo, listed.iter().map(|entry| entry.target))?;
+    let names = listed.iter().map(|entry| entry.name.short().to_vec());
+    Ok(names.zip(commits).map(|(name, commit)| BranchInfo { name, commit }).collect())
 }
 
 /// Reads one branch.

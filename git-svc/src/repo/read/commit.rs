@@ -5,7 +5,7 @@ use git2::{Oid, Repository};
 use crate::{
     repo::{
         objects::{self, ObjectHead},
-        revision::{Resolved, Revision},
+        revision::Revision,
     },
     types::{
         error::GitError,
@@ -66,10 +66,8 @@ impl CommitBounds {
 ///
 /// # Errors
 /// `RevisionNotFound`.
-pub fn commit(repo: &Repository, revision: &Revision) -> Result<(Resolved, CommitInfo), GitError> {
-    let resolved = revision.resolve(repo)?;
-    let commit = commit_info(repo, resolved.commit)?;
-    Ok((resolved, commit))
+pub fn commit(repo: &Repository, revision: &Revision) -> Result<CommitInfo, GitError> {
+    commit_info(repo, revision.resolve(repo)?.commit)
 }
 
 /// Returns name and email address of a line such as `Ada <ada@example.com> 0 +0000`, split as git does.

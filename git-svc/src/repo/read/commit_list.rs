@@ -26,17 +26,21 @@ pub(super) struct CommitList {
 }
 
 impl CommitList {
-    /// Reads the commits with these ids. Of an oversized commit whose fields cannot be read, only the id is known.
-    ///
-    /// # Errors
-    /// Those of libgit2, also when an object is missing.
-    pub(super) fn read(repo: &Repository, ids: impl IntoIterator<Item = Oid>) -> Result<Vec<CommitInfo>, GitError> {
+    fn new() -> Self {
         let bounds = CommitBounds {
             message_bytes: MAX_LISTED_MESSAGE_BYTES,
             parents: MAX_LISTED_PARENTS,
             identity_bytes: MAX_IDENTITY_BYTES,
         };
-        let mut list = Self { commits: Vec::new(), bounds, bytes: 0 };
+        Self { commits: Vec::new(), bounds, bytes: 0 }
+    }
+
+    /// Reads the commits with these ids. Of an oversized commit whose fields cannot be read, only the id is known.
+    ///
+    /// # Errors
+    /// Those of libgit2, also when an object is missing.
+    pub(super) fn read(repo: &Repository, ids: impl IntoIterator<Item = Oid>) -> Result<Vec<CommitInfo>, GitError> {
+        let mut list = Self::new();
         for id in ids {
             let commit = match bounded_commit(repo, id, &list.bounds) {
                 Err(GitError::TooLarge { .. }) => unreadable_commit(id),
@@ -69,12 +73,7 @@ mod tests {
     use super::*;
 
     fn list(messages: impl IntoIterator<Item = Vec<u8>>) -> CommitList {
-        let bounds = CommitBounds {
-            message_bytes: MAX_LISTED_MESSAGE_BYTES,
-            parents: MAX_LISTED_PARENTS,
-            identity_bytes: MAX_IDENTITY_BYTES,
-        };
-        let mut list = CommitList { commits: Vec::new(), bounds, bytes: 0 };
+        let mut list = CommitList::new();
         for message in messages {
             list.push(CommitInfo { message, is_truncated: false, ..unreadable_commit(Oid::ZERO_SHA1) });
         }

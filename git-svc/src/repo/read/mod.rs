@@ -18,7 +18,7 @@ pub mod tree;
 
 pub(crate) use self::path_logs::{PathLogCache, PathLogKey};
 pub use self::{
-    branches::{BranchInfo, BranchPage, branch, branches},
+    branches::{BranchInfo, branch, branches},
     changes::ChangedPaths,
     commit::{CommitInfo, Signature, commit, commit_info},
     contents::{Contents, Entry, Target, contents},
@@ -29,7 +29,7 @@ pub use self::{
     },
     entry::EntryKind,
     log::{LogPage, log, log_of_path},
-    object::{RefPage, TagObject, TagPage, blob, reference, references, tag_object, tag_refs, tags},
+    object::{TagObject, blob, listed_reference, reference, tag_object, tag_refs, tags},
     pushed::{MAX_PUSHED_COMMITS, PushedCommit, pushed_commits},
     raw::{RawFile, raw},
     tree::{TreeListing, tree},

@@ -11,7 +11,7 @@ use super::{
 use crate::{
     repo::{
         objects::{self, ObjectHead},
-        refs::{self, Page, RefEntry, RefTable},
+        refs::{self, Page, RefEntry, RefPage, RefTable},
         revision::{object_by_id, object_id},
     },
     types::{error::GitError, limits::MAX_COMMIT_BYTES, name::RefName},
@@ -28,15 +28,6 @@ pub struct TagInfo {
     pub commit: CommitInfo,
 }
 
-/// A page of tags.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct TagPage {
-    /// The tags, sorted by name.
-    pub tags: Vec<TagInfo>,
-    /// Tags on all pages.
-    pub total: usize,
-}
-
 /// A ref and its object.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RefInfo {
@@ -46,15 +37,6 @@ pub struct RefInfo {
     pub target: Oid,
     /// The type of that object.
     pub kind: ObjectType,
-}
-
-/// A page of refs.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct RefPage {
-    /// The refs, sorted by name.
-    pub refs: Vec<RefInfo>,
-    /// Refs on all pages.
-    pub total: usize,
 }
 
 /// The fields of a tag object.
@@ -77,37 +59,34 @@ pub struct TagObject {
 }
 
 /// Returns a page of the refs of tags that lead to a commit, sorted by name, and the number of all such tags.
-pub fn tag_refs(table: &RefTable, page: Page) -> refs::RefPage {
+pub fn tag_refs(table: &RefTable, page: Page) -> RefPage {
     let tags = || table.rows(table.span(b"refs/tags/")).filter(|entry| entry.kind == ObjectType::Commit);
     let total = tags().count();
     let wanted = page.range(total);
     let entries = tags().skip(wanted.start).take(wanted.len()).cloned().collect();
-    refs::RefPage { entries, total }
+    RefPage { entries, total }
 }
 
 /// Reads the tags of a page of [`tag_refs`].
 ///
 /// # Errors
 /// Those of libgit2.
-pub fn tags(repo: &Repository, listed: &refs::RefPage) -> Result<TagPage, GitError> {
-    let ids = listed.entries.iter().map(|entry| entry.peeled.unwrap_or(entry.target));
+pub fn tags(repo: &Repository, listed: &[RefEntry]) -> Result<Vec<TagInfo>, GitError> {
+    let ids = listed.iter().map(|entry| entry.peeled.unwrap_or(entry.target));
     let commits = CommitList::read(repo, ids)?;
     let tag = |(entry, commit): (&RefEntry, CommitInfo)| TagInfo {
         name: entry.name.short().to_vec(),
         tag: entry.peeled.is_some().then_some(entry.target),
         commit,
     };
-    Ok(TagPage { tags: listed.entries.iter().zip(commits).map(tag).collect(), total: listed.total })
+    Ok(listed.iter().zip(commits).map(tag).collect())
 }
 
-/// Returns the refs of a page with the types of their objects.
+/// Returns a listed ref with the type of its object.
 #[must_use]
-pub fn references(listed: refs::RefPage) -> RefPage {
-    let info = |entry: RefEntry| {
-        let kind = if entry.peeled.is_some() || entry.kind == ObjectType::Any { ObjectType::Tag } else { entry.kind };
-        RefInfo { name: entry.name, target: entry.target, kind }
-    };
-    RefPage { refs: listed.entries.into_iter().map(info).collect(), total: listed.total }
+pub fn listed_reference(entry: RefEntry) -> RefInfo {
+    let kind = if entry.peeled.is_some() || entry.kind == ObjectType::Any { ObjectType::Tag } else { entry.kind };
+    RefInfo { name: entry.name, target: entry.target, kind }
 }
 
 /// Reads one ref.

@@ -75,14 +75,15 @@ pub fn tree(
             EntryKind::Directory | EntryKind::Submodule => None,
             EntryKind::File | EntryKind::Symlink => Some(blob_size(&odb, entry.id)?),
         };
-        listing.items.push(TreeItem { path: entry.path.to_vec(), mode: mode(entry.mode), id: entry.id, size });
+        listing.items.push(TreeItem {
+            path: entry.path.to_vec(),
+            mode: u32::try_from(entry.mode).unwrap_or(0),
+            id: entry.id,
+            size,
+        });
         Ok(if is_recursive { Step::Into } else { Step::Over })
     })?;
     Ok(listing)
-}
-
-fn mode(mode: i32) -> u32 {
-    u32::try_from(mode).unwrap_or(0)
 }
 
 /// Returns the size of a blob in bytes, from its header.

@@ -1,5 +1,7 @@
 //! Changes of refs, and pages of lists of them.
 
+use std::collections::HashSet;
+
 use git2::Oid;
 
 use crate::types::name::RefName;
@@ -13,6 +15,14 @@ pub struct RefEdit {
     pub old: Option<Oid>,
     /// The new value; `None` to delete the ref.
     pub new: Option<Oid>,
+}
+
+/// Returns a test for refs that cannot exist beside those that the edits set, because one name is a folder of the other.
+pub(crate) fn clashes_with_set<'a>(edits: impl Iterator<Item = &'a RefEdit> + Clone) -> impl Fn(&RefName) -> bool {
+    let set = edits.filter(|edit| edit.new.is_some()).map(|edit| &edit.name);
+    let names: HashSet<_> = set.clone().map(RefName::as_bytes).collect();
+    let parents: HashSet<_> = set.flat_map(RefName::parents).collect();
+    move |name| parents.contains(name.as_bytes()) || name.parents().any(|parent| names.contains(parent))
 }
 
 /// A page of a list.

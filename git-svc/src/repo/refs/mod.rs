@@ -15,15 +15,16 @@ use ferrite_proto::id::RepositoryId;
 use git2::{Oid, Repository};
 
 use self::{cache::RefCache, table::TableChange};
+pub(crate) use self::{
+    edit::clashes_with_set,
+    load::{describe, load},
+    loose::PreparedValue,
+    packed::write_packed,
+};
 pub use self::{
     edit::{Page, RefEdit},
     read::{HeadState, head, is_empty, lookup},
     table::{RefEntry, RefPage, RefTable},
-};
-pub(crate) use self::{
-    load::{describe, load},
-    loose::PreparedValue,
-    packed::write_packed,
 };
 use super::pool::Pool;
 use crate::{
@@ -154,9 +155,7 @@ impl Refs {
     /// # Errors
     /// `RepositoryNotFound`, and `Io`.
     pub(crate) async fn prepare(&self, id: RepositoryId, edits: &[RefEdit]) -> Result<Option<PreparedValue>, GitError> {
-        if !self.store.exists(id) {
-            return Err(GitError::RepositoryNotFound);
-        }
+        self.store.check_exists(id)?;
         let Some(target) = loose::target(edits) else { return Ok(None) };
         let path = self.store.incoming_file(id);
         self.store.sync_threads().run(move || PreparedValue::write(path, target).map(Some)).await

@@ -4,7 +4,7 @@
 
 use std::{
     collections::BTreeSet,
-    fs, io,
+    fs,
     path::{Path, PathBuf},
     time::Duration,
 };
@@ -15,6 +15,7 @@ use super::edit::RefEdit;
 use crate::{
     disk::{
         durable::sync_all,
+        ignore_missing,
         repositories::{PACKED_REFS_NEW, ref_path},
     },
     git::command::Git,
@@ -126,11 +127,8 @@ fn remove_stale(lock: &Path, deadline: Duration) -> bool {
 
 /// Removes a lock file; a missing one is no error.
 pub(super) fn remove(lock: &Path) {
-    match fs::remove_file(lock) {
-        Err(error) if error.kind() != io::ErrorKind::NotFound => {
-            tracing::warn!(path = %lock.display(), %error, "a lock of a dead process stays for now");
-        }
-        _ => {}
+    if let Err(error) = ignore_missing(fs::remove_file(lock)) {
+        tracing::warn!(path = %lock.display(), %error, "a lock of a dead process stays for now");
     }
 }
 

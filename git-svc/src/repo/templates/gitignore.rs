@@ -91,11 +91,6 @@ const TEMPLATES: &[(&str, &str)] = &[
     bundled!("Zig"),
 ];
 
-/// Iterates over the names of the templates.
-pub fn gitignore_names() -> impl Iterator<Item = &'static str> {
-    TEMPLATES.iter().map(|(name, _)| *name)
-}
-
 /// Returns a .gitignore made of templates, in order and without duplicates: a line with the name, the text, and an empty
 /// line for each.
 ///
@@ -145,7 +140,7 @@ mod tests {
         assert!(gitignore(&names(&["C"])).unwrap().starts_with("# ---> C\n"));
         assert!(gitignore(&names(&["c++"])).unwrap().starts_with("# ---> C++\n"));
         assert!(gitignore(&names(&["PHP-Composer"])).unwrap().starts_with("# ---> PHP-Composer\n"));
-        let mut keys: Vec<_> = gitignore_names().map(key).collect();
+        let mut keys: Vec<_> = TEMPLATES.iter().map(|(name, _)| key(name)).collect();
         let count = keys.len();
         keys.sort();
         keys.dedup();

@@ -1,6 +1,9 @@
 //! Licence texts of the SPDX list, found by id or usual name.
 
-use super::name::{key, unknown};
+use super::{
+    name::{key, unknown},
+    replace_placeholders,
+};
 use crate::types::error::GitError;
 
 /// Usual names that are neither an SPDX id nor the full name of one, and their ids.
@@ -73,26 +76,11 @@ fn find(name: &str) -> Option<spdx::LicenseId> {
 
 /// Replaces `<year>`, `<copyright holders>` and similar placeholders, in angle or square brackets.
 fn filled(text: &str, year: i32, holder: &str) -> String {
-    let mut filled = String::new();
-    let mut rest = text;
-    while let Some(at) = rest.find(['<', '[']) {
-        let (before, from) = rest.split_at(at);
-        filled.push_str(before);
-        let close = if from.starts_with('<') { '>' } else { ']' };
-        let inner = from[1..].find(close).map(|end| &from[1..=end]);
-        match inner.and_then(|inner| value(inner, year, holder).map(|value| (inner.len(), value))) {
-            Some((length, value)) => {
-                filled.push_str(&value);
-                rest = &from[length + 2..];
-            }
-            None => {
-                filled.push_str(&from[..1]);
-                rest = &from[1..];
-            }
-        }
-    }
-    filled.push_str(rest);
-    filled
+    replace_placeholders(text, &['<', '['], |rest| {
+        let close = if rest.starts_with('<') { '>' } else { ']' };
+        let inner = rest[1..].split_once(close)?.0;
+        Some((inner.len() + 2, value(inner, year, holder)?))
+    })
 }
 
 fn value(placeholder: &str, year: i32, holder: &str) -> Option<String> {

@@ -8,10 +8,7 @@ mod name;
 use chrono::{DateTime, Datelike as _};
 
 use self::name::unknown;
-pub use self::{
-    gitignore::{gitignore, gitignore_names},
-    license::license,
-};
+pub use self::{gitignore::gitignore, license::license};
 use crate::types::error::GitError;
 
 /// The README template `Default`.
@@ -42,7 +39,6 @@ pub fn readme(template: &str, values: &ReadmeValues) -> Result<String, GitError>
     Ok(format!("{}\n", filled(README, values).trim_end()))
 }
 
-/// Replaces placeholders in one pass, so that a placeholder inside a value is not replaced.
 fn filled(template: &str, values: &ReadmeValues) -> String {
     let known = [
         ("{Name}", &values.name),
@@ -50,21 +46,22 @@ fn filled(template: &str, values: &ReadmeValues) -> String {
         ("{CloneURL.SSH}", &values.clone_url_ssh),
         ("{CloneURL.HTTPS}", &values.clone_url_http),
     ];
-    let mut text = String::new();
-    let mut rest = template;
-    while let Some(at) = rest.find('{') {
+    replace_placeholders(template, &['{'], |rest| {
+        let (placeholder, value) = known.into_iter().find(|(placeholder, _)| rest.starts_with(placeholder))?;
+        Some((placeholder.len(), value.clone()))
+    })
+}
+
+/// Replaces placeholders in one pass, so that a placeholder inside a value is not replaced. `value` returns the length and the value of
+/// the placeholder at the beginning of a text, which is one of `openings`; `None` if none is there.
+fn replace_placeholders(template: &str, openings: &[char], value: impl Fn(&str) -> Option<(usize, String)>) -> String {
+    let (mut text, mut rest) = (String::new(), template);
+    while let Some(at) = rest.find(openings) {
         let (before, from) = rest.split_at(at);
+        let (length, value) = value(from).unwrap_or_else(|| (1, from[..1].to_owned()));
         text.push_str(before);
-        match known.iter().find(|(placeholder, _)| from.starts_with(placeholder)) {
-            Some((placeholder, value)) => {
-                text.push_str(value);
-                rest = &from[placeholder.len()..];
-            }
-            None => {
-                text.push('{');
-                rest = &from[1..];
-            }
-        }
+        text.push_str(&value);
+        rest = &from[length..];
     }
     text.push_str(rest);
     text

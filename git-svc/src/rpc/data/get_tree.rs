@@ -1,8 +1,4 @@
-use ferrite_kit::auth::Caller;
-use ferrite_proto::{
-    git::{GetTreeRequest, GetTreeResponse, ObjectType, TreeItem},
-    id::RepositoryId,
-};
+use ferrite_proto::git::{GetTreeRequest, GetTreeResponse, ObjectType, TreeItem};
 use tonic::Request;
 
 use crate::{
@@ -10,15 +6,14 @@ use crate::{
         read::{self, Deadline, EntryKind, deadline::READ_TIMEOUT},
         revision::Revision,
     },
+    rpc::authorize::authorize,
     state::AppState,
     types::rpc_error::RpcError,
 };
 
 /// Returns the entries of a tree.
 pub(super) async fn get_tree(state: &AppState, request: Request<GetTreeRequest>) -> Result<GetTreeResponse, RpcError> {
-    let caller = Caller::of(&request);
-    let request = request.into_inner();
-    state.authorize(&caller, request.repository_id).await?;
+    let (request, id) = authorize(state, request, |request| request.repository_id).await?;
     let revision = Revision::parse(&request.tree_ish)?;
     let (deadline, _waiting) = Deadline::start(READ_TIMEOUT);
     let is_recursive = request.is_recursive;
@@ -31,7 +26,7 @@ pub(super) async fn get_tree(state: &AppState, request: Request<GetTreeRequest>)
             is_truncated: found.is_truncated,
         })
     };
-    Ok(state.pool.run(RepositoryId(request.repository_id), job).await?)
+    Ok(state.pool.run(id, job).await?)
 }
 
 fn item(item: read::tree::TreeItem) -> TreeItem {

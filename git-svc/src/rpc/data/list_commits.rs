@@ -38,15 +38,14 @@ pub(super) async fn list_commits(
     request: Request<ListCommitsRequest>,
 ) -> Result<ListCommitsResponse, RpcError> {
     let caller = Caller::of(&request);
-    let grant = state.authorize(&caller, request.get_ref().repository_id).await?;
+    let id = RepositoryId(request.get_ref().repository_id);
+    let grant = state.authorize(&caller, id).await?;
     let client = ClientKey::of(&caller, &grant, request.metadata().as_ref());
     let request = request.into_inner();
     let page = parse_page(request.page, request.page_size)?;
     let revision = Revision::parse(&request.revision)?;
     let path = TreePath::clean(&request.path).map_err(|error| error.of("path"))?;
-    let found =
-        history(state, &client, RepositoryId(request.repository_id), LogQuery { revision, path, page }, MAX_PATH_STEPS)
-            .await?;
+    let found = history(state, &client, id, LogQuery { revision, path, page }, MAX_PATH_STEPS).await?;
     Ok(ListCommitsResponse {
         commits: found.commits.into_iter().map(encode::commit).collect(),
         has_more: found.has_more,

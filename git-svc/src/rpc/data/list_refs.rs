@@ -1,14 +1,13 @@
-use ferrite_kit::auth::Caller;
-use ferrite_proto::{
-    git::{ListRefsRequest, ListRefsResponse},
-    id::RepositoryId,
-};
+use ferrite_proto::git::{ListRefsRequest, ListRefsResponse};
 use tonic::Request;
 
 use super::convert;
 use crate::{
     repo::read,
-    rpc::page::{parse_page, total_count},
+    rpc::{
+        authorize::authorize,
+        page::{parse_page, total_count},
+    },
     state::AppState,
     types::rpc_error::RpcError,
 };
@@ -18,14 +17,9 @@ pub(super) async fn list_refs(
     state: &AppState,
     request: Request<ListRefsRequest>,
 ) -> Result<ListRefsResponse, RpcError> {
-    let caller = Caller::of(&request);
-    let request = request.into_inner();
-    state.authorize(&caller, request.repository_id).await?;
+    let (request, id) = authorize(state, request, |request| request.repository_id).await?;
     let page = parse_page(request.page, request.page_size)?;
-    let listed = state.refs.list(RepositoryId(request.repository_id), &request.prefix, page).await?;
-    let found = read::references(listed);
-    Ok(ListRefsResponse {
-        references: found.refs.iter().map(convert::reference).collect(),
-        total_count: total_count(found.total),
-    })
+    let listed = state.refs.list(id, &request.prefix, page).await?;
+    let references = listed.entries.into_iter().map(|entry| convert::reference(&read::listed_reference(entry)));
+    Ok(ListRefsResponse { references: references.collect(), total_count: total_count(listed.total) })
 }

@@ -1,13 +1,10 @@
-use ferrite_kit::auth::Caller;
-use ferrite_proto::{
-    git::{ListTagsRequest, ListTagsResponse, Tag},
-    id::RepositoryId,
-};
+use ferrite_proto::git::{ListTagsRequest, ListTagsResponse, Tag};
 use tonic::Request;
 
 use crate::{
     repo::read,
     rpc::{
+        authorize::authorize,
         encode,
         page::{parse_page, total_count},
     },
@@ -20,17 +17,14 @@ pub(super) async fn list_tags(
     state: &AppState,
     request: Request<ListTagsRequest>,
 ) -> Result<ListTagsResponse, RpcError> {
-    let caller = Caller::of(&request);
-    let request = request.into_inner();
-    state.authorize(&caller, request.repository_id).await?;
+    let (request, id) = authorize(state, request, |request| request.repository_id).await?;
     let page = parse_page(request.page, request.page_size)?;
-    let id = RepositoryId(request.repository_id);
     let listed = read::tag_refs(&*state.refs.table(id).await?, page);
-    let found = state.pool.run(id, move |repo| read::tags(repo, &listed)).await?;
-    let tags = found.tags.into_iter().map(|tag| Tag {
+    let found = state.pool.run(id, move |repo| read::tags(repo, &listed.entries)).await?;
+    let tags = found.into_iter().map(|tag| Tag {
         name: tag.name,
         commit: Some(encode::commit(tag.commit)),
         tag_id: tag.tag.map(|id| id.to_string()).unwrap_or_default(),
     });
-    Ok(ListTagsResponse { tags: tags.collect(), total_count: total_count(found.total) })
+    Ok(ListTagsResponse { tags: tags.collect(), total_count: total_count(listed.total) })
 }

@@ -19,8 +19,7 @@ pub(super) async fn start_migration(
 ) -> Result<StartMigrationResponse, RpcError> {
     Caller::of(&request).require_service()?;
     let new = parse(state, request.into_inner())?;
-    let own = state.clone();
-    finish(state, async move { own.migrations.start(new).await }).await?;
+    finish(state, async move |state| state.migrations.start(new).await).await?;
     Ok(StartMigrationResponse {})
 }
 

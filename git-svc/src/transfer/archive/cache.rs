@@ -29,7 +29,7 @@ const POLL_INTERVAL: Duration = Duration::from_millis(250);
 #[derive(Clone)]
 pub(crate) struct ArchiveCache {
     archives: StreamCache<Progress>,
-    limits: ArchiveLimits,
+    pub(super) limits: ArchiveLimits,
 }
 
 /// What the readers of an archive are told.
@@ -61,10 +61,6 @@ impl ArchiveCache {
         let gauge = metrics::gauge!("ferrite_git_archive_cache_bytes");
         let disk = CacheDisk::open(cache.join("archives"), capacity, gauge)?;
         Ok(Self { archives: StreamCache::new(disk), limits })
-    }
-
-    pub(super) fn limits(&self) -> ArchiveLimits {
-        self.limits
     }
 
     /// Returns the size of the archive with this key in bytes, if it is finished.

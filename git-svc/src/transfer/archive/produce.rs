@@ -70,7 +70,7 @@ impl ArchiveService {
         }
         let _permit = self.limiter.acquire(spec.repository, client).await?;
         let (deadline, _waiting) = Deadline::start(READ_TIMEOUT);
-        let (commit, limits) = (spec.commit, self.cache.limits());
+        let (commit, limits) = (spec.commit, self.cache.limits);
         self.pool.run(spec.repository, move |repo| plan(repo, commit, &limits, || deadline.check())).await?;
         Ok(None)
     }
@@ -78,7 +78,7 @@ impl ArchiveService {
     async fn make(&self, spec: &ArchiveSpec, client: &ClientKey, producer: &Arc<Producer>) -> Result<(), GitError> {
         let _permit = self.limiter.acquire(spec.repository, client).await?;
         let own = Arc::clone(producer);
-        let (commit, limits) = (spec.commit, self.cache.limits());
+        let (commit, limits) = (spec.commit, self.cache.limits);
         let job = move |repo: &Repository| {
             let plan = plan(repo, commit, &limits, || own.check())?;
             fs::File::create(own.path()).map_err(GitError::io("making an archive"))?;
@@ -90,7 +90,7 @@ impl ArchiveService {
             let (id, path) = (spec.repository, self.store.path(spec.repository));
             self.pool.run_blocking(move |store| store.write_attributes(id)).await?;
             let child = self.git.archive(&path, spec.format, &spec.prefix, spec.commit, plan.seconds)?;
-            return write_with_git(child, producer, self.cache.limits().output()).await;
+            return write_with_git(child, producer, self.cache.limits.output()).await;
         }
         let (own, spec, id) = (Arc::clone(producer), spec.clone(), spec.repository);
         self.pool.run(id, move |repo| write_native(repo, &spec, plan, &own)).await

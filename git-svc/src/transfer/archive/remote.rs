@@ -7,11 +7,13 @@ use std::path::Path;
 
 use ferrite_proto::id::RepositoryId;
 use git2::{ObjectType, Oid, Repository};
-use tokio::io::AsyncWriteExt as _;
 
 use super::{plan::check_tree, service::ArchiveService};
 use crate::{
-    git::{command::GitChild, pktline::Packet},
+    git::{
+        command::{GitChild, feed},
+        pktline::Packet,
+    },
     repo::{
         objects,
         read::{Deadline, deadline::READ_TIMEOUT},
@@ -194,7 +196,7 @@ fn normalize(path: &mut Vec<u8>) {
 impl ArchiveService {
     /// Maximum bytes of an archive that git sends.
     pub(crate) fn max_output_bytes(&self) -> u64 {
-        self.cache.limits().output()
+        self.cache.limits.output()
     }
 
     /// Starts the process that serves a whole request; the inner error is the reason why it is refused, for the client. The caller holds
@@ -227,17 +229,14 @@ impl ArchiveService {
         metrics::counter!("ferrite_git_archives_total", "by" => "remote").increment(1);
         let bytes = request.for_git(tree)?;
         let mut child = self.git.upload_archive(&self.store.path(repository))?;
-        if let Some(mut stdin) = child.stdin.take() {
-            // A process that fails early closes its input; its exit status tells the cause.
-            drop(stdin.write_all(&bytes).await);
-        }
+        feed(child.stdin.take(), &bytes).await;
         Ok(Ok(child))
     }
 
     /// Finds the tree of a request and checks it against the limits.
     async fn check_remote(&self, repository: RepositoryId, request: RemoteArchive) -> Result<Oid, GitError> {
         let (deadline, _waiting) = Deadline::start(READ_TIMEOUT);
-        let limits = self.cache.limits();
+        let limits = self.cache.limits;
         let job = move |repo: &Repository| {
             let id = request.resolve(repo)?;
             let tree = peel_to_tree(repo, id)?.ok_or(GitError::RevisionNotFound)?;

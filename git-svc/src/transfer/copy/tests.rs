@@ -31,7 +31,8 @@ impl Fixture {
         let refs = Refs::new(Arc::clone(&store), pool.clone(), Arc::clone(&git));
         let (life, limiter) = (Lifecycle::new(Duration::from_secs(5)), Arc::new(Limiter::new("copy", 1, 1)));
         store.create(SOURCE, &BranchName::parse(b"trunk").unwrap(), |_| Ok(None)).unwrap();
-        let copies = CopyService::new(git, Arc::clone(&store), pool, refs.clone(), limiter, life.clone());
+        let (own, life_of_copies) = (Arc::clone(&store), life.clone());
+        let copies = CopyService { git, store: own, pool, refs: refs.clone(), limiter, life: life_of_copies };
         Self { folder, store, refs, life, copies }
     }
 
@@ -171,7 +172,8 @@ async fn a_store_whose_path_has_odd_characters_can_copy() {
         Ok(Some(repo.commit(None, &who, &who, "m", &tree, &[])?))
     });
     let limiter = Arc::new(Limiter::new("copy", 1, 1));
-    let copies = CopyService::new(git, store, pool, refs.clone(), limiter, Lifecycle::new(Duration::ZERO));
+    let life = Lifecycle::new(Duration::ZERO);
+    let copies = CopyService { git, store, pool, refs: refs.clone(), limiter, life };
     copies.copy(COPY, SOURCE, &ClientKey::Unknown).await.unwrap();
     assert_eq!(refs.head(COPY).await.unwrap().tip, made.unwrap().first_commit);
 }

@@ -166,11 +166,6 @@ impl PackCache {
         false
     }
 
-    /// Returns whether a pack of this size is too large to cache.
-    fn is_large(&self, bytes: u64) -> bool {
-        bytes > self.0.packs.capacity() / 4
-    }
-
     /// Returns the bytes of all files.
     pub(super) fn used_bytes(&self) -> u64 {
         self.0.packs.used_bytes()
@@ -196,12 +191,6 @@ impl PackCache {
     /// Removes packs that were not requested for [`RETENTION`].
     pub(super) fn expire(&self) {
         self.0.packs.remove_unused(RETENTION);
-    }
-
-    /// Removes all unused packs, and begins no others for [`DISK_FULL_BACKOFF`].
-    fn disk_is_full(&self) {
-        *self.paused_until() = Some(Instant::now() + DISK_FULL_BACKOFF);
-        self.0.packs.remove_unused(Duration::ZERO);
     }
 
     fn paused_until(&self) -> MutexGuard<'_, Option<Instant>> {
@@ -247,12 +236,14 @@ impl Producer {
 
     /// Returns whether a pack of this size is too large to cache.
     pub(super) fn is_large(&self, bytes: u64) -> bool {
-        self.cache.is_large(bytes)
+        bytes > self.cache.0.packs.capacity() / 4
     }
 
-    /// Reports that a write failed because the disk is full.
+    /// Reports that a write failed because the disk is full: removes all unused packs, and begins no others for
+    /// [`DISK_FULL_BACKOFF`].
     pub(super) fn disk_is_full(&self) {
-        self.cache.disk_is_full();
+        *self.cache.paused_until() = Some(Instant::now() + DISK_FULL_BACKOFF);
+        self.cache.0.packs.remove_unused(Duration::ZERO);
     }
 
     /// Waits until the pack has no reader.

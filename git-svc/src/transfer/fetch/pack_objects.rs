@@ -2,17 +2,17 @@
 
 use std::{fs, sync::Arc};
 
-use tokio::{
-    io::{AsyncReadExt as _, AsyncWriteExt as _},
-    sync::OwnedSemaphorePermit,
-};
+use tokio::{io::AsyncReadExt as _, sync::OwnedSemaphorePermit};
 
 use super::{
     cache::{ProduceError, Producer},
     request::{Fetch, Request},
     service::FetchService,
 };
-use crate::{git::command::GitChild, types::error::GitError};
+use crate::{
+    git::command::{self, GitChild},
+    types::error::GitError,
+};
 
 /// Error message for a request that gets no permit to make its pack.
 pub(super) const BUSY_MESSAGE: &str = "too many packs are being made; try again in a moment";
@@ -106,10 +106,7 @@ async fn write(
 async fn work(child: &mut GitChild, input: PackInput, producer: &Producer) -> Result<(), ProduceError> {
     let (stdin, stderr) = (child.stdin.take(), child.stderr.take());
     let feed = async {
-        if let Some(mut stdin) = stdin {
-            // A process that failed early has closed its stdin; its exit status is checked below.
-            drop(stdin.write_all(&input.bytes).await);
-        }
+        command::feed(stdin, &input.bytes).await;
         drop(input);
     };
     let read_stderr = async {

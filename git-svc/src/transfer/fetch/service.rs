@@ -13,27 +13,16 @@ const EXPIRY_INTERVAL: Duration = Duration::from_secs(30);
 /// Makes packs for fetches, or finds them in the cache. Clones share everything.
 #[derive(Clone)]
 pub(crate) struct FetchService {
-    pub(super) git: Arc<Git>,
-    pub(super) store: Arc<RepositoryStore>,
-    pub(super) pool: Pool,
-    pub(super) limiter: Arc<Limiter>,
-    pub(super) cache: PackCache,
-    pub(super) life: Lifecycle,
+    pub(crate) git: Arc<Git>,
+    pub(crate) store: Arc<RepositoryStore>,
+    pub(crate) pool: Pool,
+    /// Permits of packs that are made at once.
+    pub(crate) limiter: Arc<Limiter>,
+    pub(crate) cache: PackCache,
+    pub(crate) life: Lifecycle,
 }
 
 impl FetchService {
-    /// A service that makes as many packs at once as `limiter` permits.
-    pub(crate) fn new(
-        git: Arc<Git>,
-        store: Arc<RepositoryStore>,
-        pool: Pool,
-        limiter: Arc<Limiter>,
-        cache: PackCache,
-        life: Lifecycle,
-    ) -> Self {
-        Self { git, store, pool, limiter, cache, life }
-    }
-
     /// Removes packs from the cache that have not been used lately, until the process stops.
     pub(crate) async fn expire_in_background(self) {
         while self.life.pause(EXPIRY_INTERVAL).await {

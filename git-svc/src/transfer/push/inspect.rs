@@ -14,7 +14,7 @@ use crate::{
 const MAX_KEPT_NAME_BYTES: usize = 4 << 20;
 
 /// Inspector of one push.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(crate) struct PushInspector {
     limit: u64,
     state: State,
@@ -44,8 +44,9 @@ struct ClientCapabilities {
     has_bands: bool,
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 enum State {
+    #[default]
     Commands,
     Options,
     Pack,
@@ -56,11 +57,7 @@ enum State {
 impl PushInspector {
     /// Returns an inspector for a push of at most `limit` objects.
     pub(crate) fn new(limit: u64) -> Self {
-        let (buffer, names, state) = (Vec::new(), Vec::new(), State::Commands);
-        let (capabilities, options) = (ClientCapabilities::default(), PushOptions::default());
-        let (wants_pack, objects) = (false, None);
-        let (quota, pack_bytes) = (None, 0);
-        Self { limit, state, buffer, names, kept: 0, capabilities, options, wants_pack, objects, quota, pack_bytes }
+        Self { limit, ..Self::default() }
     }
 
     /// Returns the inspector for a push whose pack has to fit into a quota, if there is one.
@@ -176,12 +173,9 @@ impl PushInspector {
     /// Returns a `report-status` that rejects the push with `unpack <reason>`.
     fn report(&self, reason: &str, short: &str) -> Vec<u8> {
         let mut report = Vec::new();
-        let mut append_line = |line: Vec<u8>| {
-            append(line, &mut report);
-        };
-        append_line(format!("unpack {reason}\n").into_bytes());
+        append(format!("unpack {reason}\n").into_bytes(), &mut report);
         for name in &self.names {
-            append_line([b"ng ", name.as_slice(), b" ", short.as_bytes(), b"\n"].concat());
+            append([b"ng ", name.as_slice(), b" ", short.as_bytes(), b"\n"].concat(), &mut report);
         }
         report.extend_from_slice(b"0000");
         if !self.capabilities.has_report {

@@ -10,7 +10,7 @@ use super::{service::PushService, sessions::Push};
 use crate::{
     db::{RefTransaction, UpdateKind},
     ref_updates::DeliveryWait,
-    repo::refs::RefEdit,
+    repo::refs::{RefEdit, clashes_with_set},
     types::{
         error::GitError,
         name::{BranchName, RefName},
@@ -151,17 +151,9 @@ async fn change(
 
 /// Returns the indexes of deletions of refs whose name is a folder of a created ref's name, or the reverse.
 fn conflicting_deletes(wanted: &[CheckedCommand]) -> HashSet<usize> {
-    let made = || wanted.iter().filter(|wanted| wanted.edit.new.is_some()).map(|wanted| wanted.edit.name.as_bytes());
-    let names: HashSet<_> = made().collect();
-    let above: HashSet<_> = made().flat_map(folders).collect();
-    let is_in_the_way = |name: &[u8]| above.contains(name) || folders(name).any(|folder| names.contains(folder));
-    let deleted = wanted.iter().filter(|wanted| wanted.edit.new.is_none());
-    deleted.filter(|wanted| is_in_the_way(wanted.edit.name.as_bytes())).map(|wanted| wanted.index).collect()
-}
-
-/// Returns the folders above a ref name.
-fn folders(name: &[u8]) -> impl Iterator<Item = &[u8]> {
-    name.iter().enumerate().filter(|(_, byte)| **byte == b'/').map(|(at, _)| &name[..at])
+    let clashes = clashes_with_set(wanted.iter().map(|wanted| &wanted.edit));
+    let early = wanted.iter().filter(|wanted| wanted.edit.new.is_none() && clashes(&wanted.edit.name));
+    early.map(|wanted| wanted.index).collect()
 }
 
 fn rank(name: &RefName, head: &BranchName) -> usize {
@@ -209,10 +201,10 @@ async fn change_part(
             }
             Err(failure) => failure,
         };
-        let Some(name) = refused(&error) else { return Err(error) };
+        let Some((name, reason)) = refused(&error) else { return Err(error) };
         let culprit = part.iter().position(|wanted| wanted.edit.name.to_string() == name).unwrap_or(0);
         let culprit = part.remove(culprit);
-        answers[culprit.index] = Some(Err(reason(&error).to_owned()));
+        answers[culprit.index] = Some(Err(reason.to_owned()));
         if is_atomic {
             return Ok(None);
         }
@@ -268,17 +260,13 @@ async fn apply_protection(
     Ok(left)
 }
 
-/// Returns the ref that made the whole transaction fail.
-fn refused(failure: &RpcError) -> Option<&str> {
+/// Returns the ref that made the whole transaction fail, and the reason for the client.
+fn refused(failure: &RpcError) -> Option<(&str, &'static str)> {
     match failure {
-        RpcError::Git(
-            GitError::RefConflict { name } | GitError::RefNameClash { name } | GitError::RefTarget { name },
-        ) => Some(name),
-        RpcError::Git(_)
-        | RpcError::Auth(_)
-        | RpcError::Idempotency(_)
-        | RpcError::Delivery(_)
-        | RpcError::Store(_) => None,
+        RpcError::Git(GitError::RefConflict { name }) => Some((name, "is being changed by somebody else")),
+        RpcError::Git(GitError::RefNameClash { name }) => Some((name, "the name collides with another ref")),
+        RpcError::Git(GitError::RefTarget { name }) => Some((name, "cannot point to that object")),
+        _ => None,
     }
 }
 
@@ -289,21 +277,6 @@ fn last_reason(failure: &RpcError) -> String {
         RpcError::Auth(AuthError::RepositoryArchived) => AuthError::RepositoryArchived.to_string(),
         RpcError::Auth(_) => "access was revoked".to_owned(),
         RpcError::Git(GitError::StoreFull) => "the store's disk is full".to_owned(),
-        RpcError::Git(_) | RpcError::Idempotency(_) | RpcError::Delivery(_) | RpcError::Store(_) => {
-            "the push cannot be taken now".to_owned()
-        }
-    }
-}
-
-fn reason(failure: &RpcError) -> &'static str {
-    match failure {
-        RpcError::Git(GitError::RefConflict { .. }) => "is being changed by somebody else",
-        RpcError::Git(GitError::RefNameClash { .. }) => "the name collides with another ref",
-        RpcError::Git(GitError::RefTarget { .. }) => "cannot point to that object",
-        RpcError::Git(_)
-        | RpcError::Auth(_)
-        | RpcError::Idempotency(_)
-        | RpcError::Delivery(_)
-        | RpcError::Store(_) => "not done",
+        _ => "the push cannot be taken now".to_owned(),
     }
 }

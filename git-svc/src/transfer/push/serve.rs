@@ -2,6 +2,7 @@
 //! which the hook relays to here. Not here: the rules for ref updates (`receive`).
 
 use std::{
+    error::Error,
     fs, io,
     path::{Path, PathBuf},
     time::Duration,
@@ -25,7 +26,7 @@ use super::{
     service::PushService,
     sessions::{HookKind, HookSessions, HookSocket, Push},
 };
-use crate::{git::pktline::Packet, transfer::fetch::FetchService, types::error::GitError};
+use crate::{git::pktline::Packet, repo::objects::full_id, transfer::fetch::FetchService, types::error::GitError};
 
 /// Maximum time for each step of a hook's request; git sends them at once.
 const HOOK_TIMEOUT: Duration = Duration::from_secs(30);
@@ -73,18 +74,13 @@ pub(crate) fn install_hooks(store: &Path, program: &Path) -> Result<Hooks, GitEr
 /// Serves the hooks of pushes and fetches.
 #[derive(Clone)]
 pub(crate) struct HookServer {
-    sessions: HookSessions,
-    pushes: PushService,
-    fetches: FetchService,
-    life: Lifecycle,
+    pub(crate) sessions: HookSessions,
+    pub(crate) pushes: PushService,
+    pub(crate) fetches: FetchService,
+    pub(crate) life: Lifecycle,
 }
 
 impl HookServer {
-    /// Creates a server of the hooks of `sessions`.
-    pub(crate) fn new(sessions: HookSessions, pushes: PushService, fetches: FetchService, life: Lifecycle) -> Self {
-        Self { sessions, pushes, fetches, life }
-    }
-
     /// Serves hooks until the process stops and the last push or fetch has ended.
     pub(crate) async fn run(self, socket: HookSocket) {
         // Running pushes and fetches still need the socket while the process stops.
@@ -165,7 +161,7 @@ async fn negotiate<R: AsyncRead + Unpin>(reader: &mut R, writer: &mut OwnedWrite
     while let Some(Packet::Data(line)) = Packet::read(reader).await? {
         let mut parts = line.split(|byte| *byte == 0);
         if parts.next().is_none_or(|version| version.trim_ascii() != b"version=1") {
-            return Err(io::Error::new(io::ErrorKind::InvalidData, "a version other than 1"));
+            return Err(invalid("a version other than 1"));
         }
         for feature in parts.flat_map(|capabilities| capabilities.split(u8::is_ascii_whitespace)) {
             asked.is_atomic |= feature == b"atomic";
@@ -185,20 +181,23 @@ async fn negotiate<R: AsyncRead + Unpin>(reader: &mut R, writer: &mut OwnedWrite
 async fn read_request<R: AsyncRead + Unpin>(reader: &mut R, capabilities: PushCapabilities) -> io::Result<PushRequest> {
     let mut request = PushRequest { is_atomic: capabilities.is_atomic, ..PushRequest::default() };
     while let Some(line) = read_line(reader).await? {
-        let command =
-            parse_command(&line).ok_or_else(|| io::Error::new(io::ErrorKind::InvalidData, "not a ref command"))?;
+        let command = parse_command(&line).ok_or_else(|| invalid("not a ref command"))?;
         if request.commands.len() == MAX_COMMANDS {
-            return Err(io::Error::new(io::ErrorKind::InvalidData, "too many ref commands"));
+            return Err(invalid("too many ref commands"));
         }
         request.commands.push(command);
     }
     if capabilities.has_options {
         while let Some(line) = read_line(reader).await? {
             // Not expected: `PushInspector` has rejected options beyond the limits.
-            request.options.add(&line).map_err(|error| io::Error::new(io::ErrorKind::InvalidData, error))?;
+            request.options.add(&line).map_err(invalid)?;
         }
     }
     Ok(request)
+}
+
+fn invalid(what: impl Into<Box<dyn Error + Send + Sync>>) -> io::Error {
+    io::Error::new(io::ErrorKind::InvalidData, what)
 }
 
 /// Reads the next line of a list; `None` at its end.
@@ -216,10 +215,7 @@ fn parse_command(line: &[u8]) -> Option<RefCommand> {
 
 /// Parses an object id; the inner value is `None` for zeros.
 fn id(digits: &[u8]) -> Option<Option<Oid>> {
-    if !digits.iter().all(u8::is_ascii_hexdigit) {
-        return None;
-    }
-    let id = Oid::from_str(std::str::from_utf8(digits).ok()?).ok()?;
+    let id = full_id(digits)?;
     Some((!id.is_zero()).then_some(id))
 }
 

@@ -21,34 +21,18 @@ const REAUTHORIZE_PAUSE: Duration = Duration::from_millis(250);
 /// Takes pushes. Clones share everything.
 #[derive(Clone)]
 pub(crate) struct PushService {
-    pub(super) updater: RefUpdater,
-    pub(super) protection: BranchProtection,
-    pub(super) refs: Refs,
-    pub(super) pool: Pool,
-    pub(super) sessions: HookSessions,
-    pub(super) limits: PushLimits,
-    access: Access,
+    pub(crate) updater: RefUpdater,
+    pub(crate) protection: BranchProtection,
+    pub(crate) refs: Refs,
+    pub(crate) pool: Pool,
+    /// Knows the hooks of pushes.
+    pub(crate) sessions: HookSessions,
+    pub(crate) limits: PushLimits,
+    /// Asks repo-svc before refs move.
+    pub(crate) access: Access,
 }
 
 impl PushService {
-    /// A service whose pushes keep `limits`, whose hooks are known to `sessions`, and that asks repo-svc by `access` before refs move.
-    pub(crate) fn new(
-        updater: RefUpdater,
-        protection: BranchProtection,
-        refs: Refs,
-        pool: Pool,
-        sessions: HookSessions,
-        limits: PushLimits,
-        access: Access,
-    ) -> Self {
-        Self { updater, protection, refs, pool, sessions, limits, access }
-    }
-
-    /// Limits of one push.
-    pub(crate) fn limits(&self) -> &PushLimits {
-        &self.limits
-    }
-
     /// Asks repo-svc whether the user of a push still may push.
     ///
     /// # Errors

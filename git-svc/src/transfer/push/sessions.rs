@@ -19,6 +19,7 @@ use uuid::Uuid;
 
 use super::{credential::RemoteLogins, hook};
 use crate::{
+    disk::ignore_missing,
     transfer::fetch::Fetch,
     types::{error::GitError, protection::Actor},
 };
@@ -127,10 +128,7 @@ impl HookSocket {
 /// Listens on `path`, and replaces a file that is there: the store's lock excludes other processes that listen, so the
 /// file belongs to a dead one.
 fn listen(path: &Path) -> io::Result<UnixListener> {
-    match fs::remove_file(path) {
-        Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
-        _ => {}
-    }
+    ignore_missing(fs::remove_file(path))?;
     let listener = UnixListener::bind(path)?;
     fs::set_permissions(path, fs::Permissions::from_mode(0o600))?;
     Ok(listener)

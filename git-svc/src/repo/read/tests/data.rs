@@ -162,8 +162,7 @@ fn a_repository_without_commits_has_an_empty_history() {
     }
     assert!(matches!(log(&repo, &revision("other"), ALL, &deadline), Err(GitError::RevisionNotFound)));
     let table = load(&repo).unwrap();
-    assert_eq!(tags(&repo, &tag_refs(&table, ALL)).unwrap().total, 0);
-    assert_eq!(references(table.page(b"", ALL)).total, 0);
+    assert_eq!((tag_refs(&table, ALL).total, table.page(b"", ALL).total), (0, 0));
     assert!(matches!(tree(&repo, &revision(""), false, &deadline), Err(GitError::RevisionNotFound)));
 }
 
@@ -250,10 +249,9 @@ fn tags_lead_to_their_commits() {
     repo.reference("refs/tags/v1", commit, false, "").unwrap();
     repo.reference("refs/tags/a-tree", root, false, "").unwrap();
     let listed = tag_refs(&load(&repo).unwrap(), Page { number: 1, size: 2 });
-    let page = tags(&repo, &listed).unwrap();
-    let shown: Vec<_> =
-        page.tags.iter().map(|tag| (String::from_utf8_lossy(&tag.name), tag.tag, tag.commit.id)).collect();
-    assert_eq!((shown, page.total), (vec![("v1".into(), None, commit), ("v2".into(), Some(annotated), commit)], 3));
+    let found = tags(&repo, &listed.entries).unwrap();
+    let shown: Vec<_> = found.iter().map(|tag| (String::from_utf8_lossy(&tag.name), tag.tag, tag.commit.id)).collect();
+    assert_eq!((shown, listed.total), (vec![("v1".into(), None, commit), ("v2".into(), Some(annotated), commit)], 3));
     let object = tag_object(&repo, &nested.to_string()[..9]).unwrap();
     assert_eq!((object.target, object.kind, object.message), (annotated, ObjectType::Tag, b"three".to_vec()));
     assert_eq!(object.tagger.unwrap().seconds, 9);
@@ -271,11 +269,11 @@ fn refs_are_found_by_prefix_and_hidden_ones_never() {
     }
     repo.reference("refs/tags/a-tree", root, false, "").unwrap();
     let table = load(&repo).unwrap();
-    let page = references(table.page(b"refs/heads/feature", Page { number: 2, size: 1 }));
-    assert_eq!((page.refs[0].name.as_bytes(), page.total), (b"refs/heads/feature/two".as_slice(), 2));
-    let kinds: Vec<_> = references(table.page(b"", ALL)).refs.iter().map(|found| found.kind).collect();
+    let page = table.page(b"refs/heads/feature", Page { number: 2, size: 1 });
+    assert_eq!((page.entries[0].name.as_bytes(), page.total), (b"refs/heads/feature/two".as_slice(), 2));
+    let kinds: Vec<_> = table.page(b"", ALL).entries.into_iter().map(|found| listed_reference(found).kind).collect();
     assert_eq!(kinds, [ObjectType::Commit, ObjectType::Commit, ObjectType::Commit, ObjectType::Tree]);
-    assert_eq!(references(table.page(b"refs/pull", ALL)).total, 0);
+    assert_eq!(table.page(b"refs/pull", ALL).total, 0);
     let found = |name: &str| reference(&repo, &RefName::parse(name.as_bytes()).unwrap());
     assert_eq!(found("refs/tags/a-tree").unwrap().kind, ObjectType::Tree);
     for name in ["refs/heads/none", "refs/ferrite/x", "refs/pull/1/head", "refs/heads/feature"] {

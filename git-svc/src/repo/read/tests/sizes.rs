@@ -57,7 +57,7 @@ fn an_oversized_commit_is_truncated_wherever_it_is_read() {
     let above = write_commit(&repo, tree, &[long], "Above\n");
     set(&repo, "refs/heads/main", above);
     set(&repo, "refs/heads/long", long);
-    let (_, single) = commit(&repo, &revision("long")).unwrap();
+    let single = commit(&repo, &revision("long")).unwrap();
     assert_eq!((single.message.len(), single.is_truncated, single.parents), (1 << 20, true, vec![first]));
     assert_eq!((single.author.name.as_slice(), single.committer.seconds), (b"Ada".as_slice(), 200));
     let (deadline, _waiting) = Deadline::start(Duration::from_secs(60));
@@ -70,8 +70,8 @@ fn an_oversized_commit_is_truncated_wherever_it_is_read() {
     let changes = log_of_path(&repo, &revision("main"), &path, PAGE, 100, &deadline).unwrap();
     let log::PathLog::Page(changes) = changes else { panic!("a page") };
     assert_eq!(changes.commits.iter().map(|commit| commit.id).collect::<Vec<_>>(), [first]);
-    let listed = branches(&repo, &load(&repo).unwrap().page(b"refs/heads/", PAGE)).unwrap();
-    assert_eq!(listed.branches[0].commit.message.len(), 64 << 10);
+    let listed = branches(&repo, &load(&repo).unwrap().page(b"refs/heads/", PAGE).entries).unwrap();
+    assert_eq!(listed[0].commit.message.len(), 64 << 10);
     let pushed = pushed_commits(&repo, first, above, 10, &deadline).unwrap();
     assert_eq!(pushed.iter().map(|commit| commit.message.len()).collect::<Vec<_>>(), [64 << 10, 6]);
     assert_eq!(raw(&repo, b"long/0000000").unwrap().content.as_deref(), Some(b"x".as_slice()));
@@ -84,12 +84,12 @@ fn an_oversized_tag_leads_to_its_commit() {
     let text = format!("object {first}\ntype commit\ntag v1\ntagger Ada <a@x> 5 +0000\n\n{}", "m".repeat(3 << 20));
     let tag = repo.odb().unwrap().write(ObjectType::Tag, text.as_bytes()).unwrap();
     set(&repo, "refs/tags/v1", tag);
-    assert_eq!(commit(&repo, &revision("v1")).unwrap().1.id, first);
+    assert_eq!(commit(&repo, &revision("v1")).unwrap().id, first);
     let shown = tag_object(&repo, &tag.to_string()).unwrap();
     assert_eq!((shown.message.len(), shown.is_truncated, shown.target), (1 << 20, true, first));
     assert_eq!(shown.tagger.unwrap().seconds, 5);
-    let listed = tags(&repo, &tag_refs(&load(&repo).unwrap(), PAGE)).unwrap();
-    assert_eq!((listed.tags[0].tag, listed.tags[0].commit.id), (Some(tag), first));
+    let listed = tags(&repo, &tag_refs(&load(&repo).unwrap(), PAGE).entries).unwrap();
+    assert_eq!((listed[0].tag, listed[0].commit.id), (Some(tag), first));
 }
 
 #[test]
@@ -100,7 +100,7 @@ fn parents_without_number_are_cut() {
     for count in [5000, 50_000] {
         let wide = write_commit(&repo, tree, &vec![first; count], "Wide\n");
         set(&repo, "refs/heads/main", wide);
-        let (_, shown) = commit(&repo, &revision("main")).unwrap();
+        let shown = commit(&repo, &revision("main")).unwrap();
         assert_eq!((shown.parents.len(), shown.is_truncated), (MAX_COMMIT_PARENTS, true));
         assert_eq!(shown.message, b"Wide\n");
         let (deadline, _waiting) = Deadline::start(Duration::from_secs(60));
