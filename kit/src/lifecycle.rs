@@ -3,10 +3,11 @@
 //! Not here: signals. The binary translates them to [`Lifecycle::stop`].
 
 use std::future::Future;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
+use parking_lot::Mutex;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 use tracing::Instrument;
@@ -110,7 +111,7 @@ impl Lifecycle {
 
     /// Sets the reason that `/readyz` gives while the process is not ready.
     pub fn set_unready_reason(&self, reason: impl Into<String>) {
-        *self.0.unready_reason.lock().expect("nothing panics while it is held") = reason.into();
+        *self.0.unready_reason.lock() = reason.into();
     }
 
     /// Returns the reason why the process is not ready; of a ready one, that of the last time.
@@ -119,7 +120,7 @@ impl Lifecycle {
         if self.is_draining() {
             return "stopping".to_owned();
         }
-        self.0.unready_reason.lock().expect("nothing panics while it is held").clone()
+        self.0.unready_reason.lock().clone()
     }
 
     /// Returns whether the process is ready to serve. One that drains or stops never is.

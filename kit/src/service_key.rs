@@ -9,12 +9,13 @@
 mod public_keys;
 
 use std::path::Path;
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 use std::time::Duration;
 
 use ferrite_proto::{ServiceRole, jwt};
 use jsonwebtoken::{Algorithm, EncodingKey, Header, Validation};
 use moka::sync::Cache;
+use parking_lot::Mutex;
 use serde::{Deserialize, Serialize};
 
 pub use public_keys::ServicePublicKeys;
@@ -203,7 +204,7 @@ impl ServiceTokenSource {
         let now = self.clock.now_secs();
         let slot = ServiceRole::ALL.iter().zip(&self.current).find(|(role, _)| **role == audience);
         let slot = slot.expect("every role is in `ALL`").1;
-        let mut current = slot.lock().expect("nothing panics while it is held");
+        let mut current = slot.lock();
         // After the clock was set back, a token signed in what is now the future would be kept for hours, and refused.
         if current.1.is_empty() || now >= current.0 + TOKEN_LIFETIME_SECS / 2 || now < current.0 {
             *current = (now, self.key.sign(self.role, audience, now).into());

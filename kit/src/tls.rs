@@ -9,10 +9,11 @@ use std::fs::File;
 use std::io::{self, Read};
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, RwLock};
 use std::time::{Duration, Instant};
 
+use parking_lot::RwLock;
 use rustls::crypto::{CryptoProvider, ring};
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
@@ -167,13 +168,13 @@ impl<C> Reloading<C> {
                 self.reload();
             }
         }
-        Arc::clone(&self.current.read().expect("nothing panics while it is held").config)
+        Arc::clone(&self.current.read().config)
     }
 
     /// Reads the files again if they changed. Holds no lock meanwhile.
     fn reload(&self) {
         let stamps = self.files.stamps();
-        if self.current.read().expect("nothing panics while it is held").stamps == stamps {
+        if self.current.read().stamps == stamps {
             return;
         }
         let made = (self.make)(&self.files);
@@ -189,7 +190,7 @@ impl<C> Reloading<C> {
             }
         };
         metrics::counter!("ferrite_tls_reloads_total", "result" => result).increment(1);
-        let mut current = self.current.write().expect("nothing panics while it is held");
+        let mut current = self.current.write();
         current.stamps = stamps;
         if let Ok(config) = made {
             current.config = Arc::new(config);

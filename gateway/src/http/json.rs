@@ -6,7 +6,7 @@
 //! Not here: the threads on which large responses are written.
 
 use std::io::{self, Write};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
 use axum::body::Body;
 use axum::http::header::CONTENT_TYPE;
@@ -14,6 +14,7 @@ use axum::http::{HeaderMap, HeaderValue, StatusCode};
 use axum::response::{IntoResponse, Response};
 use ferrite_rest::LongTexts;
 use memchr::{memchr_iter, memchr3_iter};
+use parking_lot::Mutex;
 use serde::Serialize;
 use serde_json::Serializer;
 
@@ -231,7 +232,7 @@ impl Unwritten {
     }
 
     fn take(&self) -> Option<Box<dyn Payload>> {
-        self.payload.lock().unwrap_or_else(PoisonError::into_inner).take()
+        self.payload.lock().take()
     }
 
     /// Returns the JSON, if it has at most `max_bytes`. If it has not, nothing is changed.
@@ -244,7 +245,7 @@ impl Unwritten {
         if let Ok(json) = payload.write(&mut output).and_then(|()| output.finish()) {
             return Ok(json);
         }
-        *self.payload.lock().unwrap_or_else(PoisonError::into_inner) = Some(payload);
+        *self.payload.lock() = Some(payload);
         Err(OverBudget)
     }
 

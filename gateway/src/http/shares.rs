@@ -4,7 +4,9 @@
 
 use std::collections::HashMap;
 use std::net::IpAddr;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
+
+use parking_lot::Mutex;
 
 /// The client for whom something is taken.
 #[derive(Clone, Copy, Debug, Default)]
@@ -65,10 +67,6 @@ impl Shares {
     pub(super) fn share_of(&self, client: Client) -> Share {
         Share { of: Some((self.clone(), client)), amount: 0 }
     }
-
-    fn lock(&self) -> MutexGuard<'_, Taken> {
-        self.taken.lock().unwrap_or_else(PoisonError::into_inner)
-    }
 }
 
 fn holders(client: Client) -> impl Iterator<Item = Holder> {
@@ -92,7 +90,7 @@ impl Share {
     pub(super) fn grow_to(&mut self, amount: usize) -> bool {
         let Some((shares, client)) = &self.of else { return false };
         let Some(more) = amount.checked_sub(self.amount).filter(|more| *more > 0) else { return true };
-        let mut taken = shares.lock();
+        let mut taken = shares.taken.lock();
         let fits = |holder| {
             let held = taken.holders.get(&holder).copied().unwrap_or_default();
             held.saturating_add(more) <= shares.limits.of_holder(holder)
@@ -113,7 +111,7 @@ impl Share {
 impl Drop for Share {
     fn drop(&mut self) {
         let Some((shares, client)) = self.of.as_ref().filter(|_| self.amount > 0) else { return };
-        let mut taken = shares.lock();
+        let mut taken = shares.taken.lock();
         taken.total -= self.amount;
         for holder in holders(*client) {
             let held = taken.holders.get_mut(&holder).map(|held| {
@@ -150,8 +148,8 @@ mod tests {
         assert_eq!(others.len(), 4);
         assert!(take(Client::default()).is_none());
         drop((first, same_address, others));
-        let left = shares.lock().holders.len();
-        assert_eq!((shares.lock().total, left), (0, 0));
+        let left = shares.taken.lock().holders.len();
+        assert_eq!((shares.taken.lock().total, left), (0, 0));
         assert!(take(Client::default()).is_some());
     }
 

@@ -2,8 +2,8 @@
 //! that the connection ends, and may still read the response.
 
 use std::pin::Pin;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll};
 use std::time::Duration;
 
@@ -14,6 +14,7 @@ use axum::http::{HeaderValue, Version};
 use axum::response::Response;
 use ferrite_kit::server::UnreadBody;
 use http_body::{Body as HttpBody, Frame, SizeHint};
+use parking_lot::Mutex;
 
 /// Largest body that is received after its response is known, so that the connection may be used again.
 const MAX_DRAINED_BYTES: u64 = 64 * 1024;
@@ -27,12 +28,8 @@ struct Watched {
 }
 
 impl Watched {
-    fn lock(&self) -> MutexGuard<'_, Body> {
-        self.body.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
     fn poll_frame(&self, cx: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, axum::Error>>> {
-        let mut body = self.lock();
+        let mut body = self.body.lock();
         let polled = Pin::new(&mut *body).poll_frame(cx);
         let is_end = match &polled {
             Poll::Ready(None) => true,
@@ -58,11 +55,11 @@ impl HttpBody for WatchedBody {
     }
 
     fn is_end_stream(&self) -> bool {
-        self.0.lock().is_end_stream()
+        self.0.body.lock().is_end_stream()
     }
 
     fn size_hint(&self) -> SizeHint {
-        self.0.lock().size_hint()
+        self.0.body.lock().size_hint()
     }
 }
 

@@ -2,7 +2,7 @@
 //! whose caller lost its permission is cut off, whether its client reads or not.
 
 use std::pin::Pin;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
@@ -14,6 +14,7 @@ use ferrite_proto::error::reason;
 use ferrite_proto::repo::ReauthorizeAccessRequest;
 use ferrite_proto::repo::access_service_client::AccessServiceClient;
 use http_body::{Body, Frame, SizeHint};
+use parking_lot::{Mutex, MutexGuard};
 use tokio::sync::oneshot;
 use tonic::{Code, Request, Status};
 
@@ -117,7 +118,7 @@ fn cut<B>(shared: &Mutex<Guarded<B>>) {
 
 fn lock<B>(shared: &Mutex<Guarded<B>>) -> MutexGuard<'_, Guarded<B>> {
     // A body that panicked is polled no more.
-    shared.lock().unwrap_or_else(PoisonError::into_inner)
+    shared.lock()
 }
 
 /// A body that ends with an error when the permission of its reader is revoked.

@@ -6,11 +6,12 @@
 
 use std::{
     collections::{HashMap, HashSet, VecDeque},
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    sync::Arc,
     time::Duration,
 };
 
 use ferrite_proto::id::RepositoryId;
+use parking_lot::Mutex;
 use tokio::{
     sync::{Notify, futures::OwnedNotified},
     time::Instant,
@@ -122,17 +123,12 @@ impl Backlogs {
         self.0.limits == ConsolidationLimits::default()
     }
 
-    fn lock(&self) -> MutexGuard<'_, State> {
-        // No code that can panic runs under this lock.
-        self.0.state.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
     /// Records what was measured after a write.
     pub(crate) fn record(&self, id: RepositoryId, usage: &DiskUsage) {
         if self.is_off() {
             return;
         }
-        let mut state = self.lock();
+        let mut state = self.0.state.lock();
         let has_room = state.repositories.len() < MAX_REPOSITORIES;
         let measured = Backlog { packs: usage.recent.packs, loose: usage.loose, ..Backlog::new() };
         if let Some(backlog) = state.repositories.get_mut(&id) {
@@ -172,7 +168,7 @@ impl Backlogs {
 
     /// Counts a write, or returns the notification after which it may be tried again.
     fn try_admit(&self, id: RepositoryId, is_forced: bool) -> Result<WriteAdmission, OwnedNotified> {
-        let mut state = self.lock();
+        let mut state = self.0.state.lock();
         if !state.repositories.contains_key(&id) && state.repositories.len() >= MAX_REPOSITORIES {
             return Ok(WriteAdmission { admitted: None });
         }
@@ -200,7 +196,7 @@ impl Backlogs {
 
     /// Returns the next repository, or the time when one is due again.
     fn try_next(&self) -> Result<RepositoryId, Option<Instant>> {
-        let (mut state, now, limits) = (self.lock(), Instant::now(), self.0.limits);
+        let (mut state, now, limits) = (self.0.state.lock(), Instant::now(), self.0.limits);
         let State { repositories, served, .. } = &mut *state;
         let needy = || repositories.iter().filter(|(_, backlog)| !backlog.is_running && backlog.need(limits) >= 1000);
         let (mut due, mut waiting, mut later) = (None, 0_u32, None);
@@ -236,7 +232,7 @@ impl Backlogs {
 
     /// Records the end of a consolidation: what is left, and whether anything was combined; `None` if it failed.
     pub(crate) fn consolidated(&self, id: RepositoryId, outcome: Option<(&DiskUsage, bool)>) {
-        let mut state = self.lock();
+        let mut state = self.0.state.lock();
         let State { repositories, bases, .. } = &mut *state;
         let Some(backlog) = repositories.get_mut(&id) else { return };
         backlog.is_running = false;
@@ -263,7 +259,7 @@ impl Backlogs {
 
     /// Puts a consolidation off because another one of the repository is running.
     pub(crate) fn postpone(&self, id: RepositoryId) {
-        if let Some(backlog) = self.lock().repositories.get_mut(&id) {
+        if let Some(backlog) = self.0.state.lock().repositories.get_mut(&id) {
             backlog.is_running = false;
             backlog.not_before = Instant::now() + CONSOLIDATION_INTERVAL;
         }
@@ -274,7 +270,7 @@ impl Backlogs {
     pub(crate) async fn next_base(&self) -> RepositoryId {
         loop {
             let changed = self.0.bases_changed.notified();
-            if let Some(id) = self.lock().bases.pop_front() {
+            if let Some(id) = self.0.state.lock().bases.pop_front() {
                 return id;
             }
             changed.await;
@@ -283,7 +279,7 @@ impl Backlogs {
 
     /// Drops what is known about a repository that is gone. Its writes go on, and fail.
     pub(crate) fn forget(&self, id: RepositoryId) {
-        let mut state = self.lock();
+        let mut state = self.0.state.lock();
         if let Some(backlog) = state.repositories.remove(&id) {
             backlog.released.notify_waiters();
         }
@@ -304,7 +300,7 @@ impl Backlogs {
 impl Drop for WriteAdmission {
     fn drop(&mut self) {
         let Some((backlogs, id)) = self.admitted.take() else { return };
-        let mut state = backlogs.lock();
+        let mut state = backlogs.0.state.lock();
         if let Some(backlog) = state.repositories.get_mut(&id) {
             backlog.writes = backlog.writes.saturating_sub(1);
             backlog.released.notify_waiters();

@@ -2,7 +2,7 @@
 //! numbers.
 
 use std::{
-    sync::{Arc, Mutex, PoisonError},
+    sync::Arc,
     time::{Duration, Instant},
 };
 
@@ -11,6 +11,7 @@ use ferrite_kit::{
     db::{Db, DbError, Tx},
 };
 use ferrite_proto::id::RepositoryId;
+use parking_lot::Mutex;
 
 use crate::types::name::BranchName;
 
@@ -85,7 +86,7 @@ impl RepositoryTable {
 
     /// Returns the number of repositories on a store, without deleted ones and wikis. A large one is up to a minute old.
     pub(crate) async fn count(&self, store: &str) -> Result<i64, DbError> {
-        let last = *self.count.lock().unwrap_or_else(PoisonError::into_inner);
+        let last = *self.count.lock();
         if let Some((counted, count)) = last
             && count >= MIN_KEPT_COUNT
             && counted.elapsed() < MAX_COUNT_AGE
@@ -93,7 +94,7 @@ impl RepositoryTable {
             return Ok(count);
         }
         let (count,): (i64,) = self.db.one(COUNT, &args![store]).await?;
-        *self.count.lock().unwrap_or_else(PoisonError::into_inner) = Some((Instant::now(), count));
+        *self.count.lock() = Some((Instant::now(), count));
         Ok(count)
     }
 

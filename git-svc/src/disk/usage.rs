@@ -2,16 +2,11 @@
 //!
 //! Not here: when a repository needs maintenance (`maintenance`).
 
-use std::{
-    fs,
-    ops::AddAssign,
-    path::Path,
-    sync::{Arc, Mutex, PoisonError},
-    time::Duration,
-};
+use std::{fs, ops::AddAssign, path::Path, sync::Arc, time::Duration};
 
 use ferrite_proto::id::RepositoryId;
 use moka::sync::Cache;
+use parking_lot::Mutex;
 
 use super::packs::{PackRole, packs_among};
 
@@ -94,7 +89,7 @@ impl DiskUsageCache {
     /// Counts loose objects that were just written, unless the repository is to be measured anyway.
     pub(crate) fn add_loose(&self, id: RepositoryId, written: LooseObjects) {
         if let Some(measured) = self.0.get(&id) {
-            measured.lock().unwrap_or_else(PoisonError::into_inner).loose += written;
+            measured.lock().loose += written;
         }
     }
 
@@ -105,7 +100,7 @@ impl DiskUsageCache {
 
     fn with<T>(&self, id: RepositoryId, path: &Path, job: impl FnOnce(&mut Measured) -> T) -> T {
         let measured = self.0.get_with(id, || Arc::new(Mutex::new(Measured::read(path))));
-        job(&mut measured.lock().unwrap_or_else(PoisonError::into_inner))
+        job(&mut measured.lock())
     }
 }
 

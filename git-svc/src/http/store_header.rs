@@ -2,7 +2,7 @@
 //! would hear that its repository does not exist.
 
 use std::{
-    sync::{Arc, Mutex, PoisonError},
+    sync::Arc,
     time::{Duration, Instant},
 };
 
@@ -14,6 +14,7 @@ use axum::{
 };
 use ferrite_proto::metadata;
 use http::{HeaderMap, header};
+use parking_lot::Mutex;
 use tonic::Status;
 
 use super::error_response::ErrorResponse;
@@ -67,7 +68,7 @@ impl OwnStore {
     }
 
     fn is_log_due(&self, now: Instant) -> bool {
-        let mut logged = self.logged.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut logged = self.logged.lock();
         let is_due = logged.is_none_or(|last| now.duration_since(last) >= LOG_INTERVAL);
         if is_due {
             *logged = Some(now);

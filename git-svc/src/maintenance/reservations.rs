@@ -1,12 +1,10 @@
 //! Packs that a long job reads, and the lock under which packs are listed, moved into place and removed: a consolidation leaves reserved
 //! packs alone, so both work on a repository at once.
 
-use std::{
-    collections::HashSet,
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
-};
+use std::{collections::HashSet, sync::Arc};
 
 use ferrite_proto::id::RepositoryId;
+use parking_lot::Mutex;
 use tokio::sync::{Mutex as AsyncMutex, OwnedMutexGuard};
 
 use crate::{disk::packs::Pack, types::weak_map::WeakMap};
@@ -40,25 +38,21 @@ impl RepositoryPacks {
         Arc::clone(&self.lock).lock_owned().await
     }
 
-    fn set(&self) -> MutexGuard<'_, Option<HashSet<String>>> {
-        self.reserved.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
     /// Returns whether a long job of this process has reserved packs.
     pub(super) fn has_reservation(&self) -> bool {
-        self.set().is_some()
+        self.reserved.lock().is_some()
     }
 
     /// Returns whether a long job has reserved the pack.
     pub(super) fn is_reserved(&self, name: &str) -> bool {
-        self.set().as_ref().is_some_and(|names| names.contains(name))
+        self.reserved.lock().as_ref().is_some_and(|names| names.contains(name))
     }
 }
 
 impl Reservation {
     /// Begins a long job, with no pack reserved. The caller holds the lock on the packs, and is the only long job of the repository.
     pub(super) fn begin(packs: Arc<RepositoryPacks>) -> Self {
-        *packs.set() = Some(HashSet::new());
+        *packs.reserved.lock() = Some(HashSet::new());
         Self(packs)
     }
 
@@ -69,13 +63,13 @@ impl Reservation {
 
     /// Reserves these packs and no others. The caller holds the lock on the packs.
     pub(super) fn reserve(&self, packs: &[Pack]) {
-        *self.0.set() = Some(packs.iter().map(|pack| pack.name.clone()).collect());
+        *self.0.reserved.lock() = Some(packs.iter().map(|pack| pack.name.clone()).collect());
     }
 }
 
 impl Drop for Reservation {
     fn drop(&mut self) {
-        *self.0.set() = None;
+        *self.0.reserved.lock() = None;
     }
 }
 

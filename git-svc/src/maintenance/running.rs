@@ -1,11 +1,9 @@
 //! Background jobs on repositories that are running, and how to stop them.
 
-use std::{
-    collections::HashMap,
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
-};
+use std::{collections::HashMap, sync::Arc};
 
 use ferrite_proto::id::RepositoryId;
+use parking_lot::Mutex;
 use tokio_util::sync::CancellationToken;
 
 /// Running jobs by repository, at most one each. Clones share one map.
@@ -28,14 +26,9 @@ pub(crate) struct JobHandle {
 }
 
 impl RunningJobs {
-    fn lock(&self) -> MutexGuard<'_, HashMap<RepositoryId, Signals>> {
-        // No code panics while it holds this lock.
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
     /// Registers a job. Returns `None` if one is running on the repository already.
     pub(crate) fn begin(&self, id: RepositoryId) -> Option<JobHandle> {
-        let mut jobs = self.lock();
+        let mut jobs = self.0.lock();
         if jobs.contains_key(&id) {
             return None;
         }
@@ -46,12 +39,12 @@ impl RunningJobs {
 
     /// Returns whether a job is running on the repository.
     pub(crate) fn has(&self, id: RepositoryId) -> bool {
-        self.lock().contains_key(&id)
+        self.0.lock().contains_key(&id)
     }
 
     /// Stops the job of a repository that is being deleted, and waits for its end.
     pub(crate) async fn stop(&self, id: RepositoryId) {
-        let signals = self.lock().get(&id).cloned();
+        let signals = self.0.lock().get(&id).cloned();
         if let Some(signals) = signals {
             signals.stop.cancel();
             signals.ended.cancelled().await;
@@ -60,7 +53,7 @@ impl RunningJobs {
 
     /// Stops all jobs, without waiting for their ends.
     pub(crate) fn stop_all(&self) {
-        self.lock().values().for_each(|signals| signals.stop.cancel());
+        self.0.lock().values().for_each(|signals| signals.stop.cancel());
     }
 }
 
@@ -81,7 +74,7 @@ impl JobHandle {
 
 impl Drop for JobHandle {
     fn drop(&mut self) {
-        self.running.lock().remove(&self.id);
+        self.running.0.lock().remove(&self.id);
         self.signals.ended.cancel();
     }
 }

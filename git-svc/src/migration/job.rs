@@ -44,7 +44,7 @@ impl MigrationService {
         let Some(job) = self.running.begin(row.id()) else { return };
         let limit = self.fetch_limit(row.id(), self.options.max_bytes).await;
         let progress = Arc::new(Progress::new(limit.bytes));
-        self.progress().insert(row.id(), Arc::clone(&progress));
+        self.0.progress.lock().insert(row.id(), Arc::clone(&progress));
         let start = Instant::now();
         let outcome = self.run_migration(&job, &row, &progress).await.map_err(|error| limit.explain(error));
         let label = outcome.as_ref().map_or_else(FetchError::label, |_| "done");
@@ -56,7 +56,7 @@ impl MigrationService {
             Ok(()) | Err(FetchError::Stopped) => Ok(()),
             Err(error) => self.fail(&job, &row, &progress, &error).await,
         };
-        self.progress().remove(&row.id());
+        self.0.progress.lock().remove(&row.id());
         if let Err(error) = recorded {
             tracing::warn!(repo.id = row.repository_id, %error, cause = error.causes(), "a migration cannot be ended yet");
             tokio::select! {

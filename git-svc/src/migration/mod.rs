@@ -19,11 +19,7 @@ mod remote;
 mod schedule;
 mod sync;
 
-use std::{
-    collections::HashMap,
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
-    time::Duration,
-};
+use std::{collections::HashMap, sync::Arc, time::Duration};
 
 use ferrite_kit::{Clock, Lifecycle, Secret, auth::Access, db::Db, sealing::Sealer};
 use ferrite_outbound::{Client, SendError};
@@ -33,6 +29,7 @@ use ferrite_proto::{
     id::RepositoryId,
     repo::MirrorState,
 };
+use parking_lot::Mutex;
 use tokio::{sync::Notify, time::timeout};
 
 use self::{
@@ -235,7 +232,7 @@ impl MigrationService {
     pub(crate) async fn state(&self, id: RepositoryId) -> Result<MigrationState, RpcError> {
         let row = self.migrations.find(id).await?.ok_or(GitError::MigrationNotFound)?;
         if row.finished_us == 0
-            && let Some(progress) = self.progress().get(&id)
+            && let Some(progress) = self.progress.lock().get(&id)
         {
             return Ok(progress.state());
         }
@@ -296,11 +293,6 @@ impl MigrationService {
 }
 
 impl Inner {
-    fn progress(&self) -> MutexGuard<'_, HashMap<RepositoryId, Arc<Progress>>> {
-        // No code panics while it holds this lock.
-        self.progress.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
     /// Waits for `work`, or until the job is to stop.
     async fn unless_stopped<T, E, F>(&self, job: &JobHandle, work: F) -> Result<T, FetchError>
     where

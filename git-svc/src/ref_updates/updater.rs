@@ -2,10 +2,7 @@
 //!
 //! Not here: permission to change them (`protection`, and the callers), and the choice of refs.
 
-use std::{
-    collections::HashSet,
-    sync::{Arc, Mutex, PoisonError},
-};
+use std::{collections::HashSet, sync::Arc};
 
 use ferrite_kit::{
     Clock,
@@ -22,6 +19,7 @@ use futures_util::{
     FutureExt as _,
     future::{BoxFuture, try_join_all},
 };
+use parking_lot::Mutex;
 use prost::Message;
 use tokio::sync::OwnedMutexGuard;
 
@@ -315,11 +313,11 @@ struct BatchFacts {
 
 impl Inner {
     fn needs_recovery(&self, id: RepositoryId) -> bool {
-        self.needing_recovery.lock().unwrap_or_else(PoisonError::into_inner).contains(&id)
+        self.needing_recovery.lock().contains(&id)
     }
 
     pub(super) fn set_needs_recovery(&self, id: RepositoryId, needed: bool) {
-        let mut needing_recovery = self.needing_recovery.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut needing_recovery = self.needing_recovery.lock();
         if needed {
             needing_recovery.insert(id)
         } else {
@@ -328,7 +326,7 @@ impl Inner {
     }
 
     pub(super) fn needing_recovery(&self) -> Vec<RepositoryId> {
-        self.needing_recovery.lock().unwrap_or_else(PoisonError::into_inner).iter().copied().collect()
+        self.needing_recovery.lock().iter().copied().collect()
     }
 
     /// Writes objects durably, several at a time, and counts them.

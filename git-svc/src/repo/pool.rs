@@ -7,12 +7,13 @@ use std::{
     any::Any,
     collections::{HashMap, VecDeque},
     panic::{AssertUnwindSafe, catch_unwind},
-    sync::{Arc, Condvar, Mutex, MutexGuard, Once, PoisonError},
+    sync::{Arc, Once},
     time::{Duration, Instant},
 };
 
 use ferrite_kit::panic_text;
 use ferrite_proto::id::RepositoryId;
+use parking_lot::{Condvar, Mutex};
 use tokio::sync::oneshot;
 
 use crate::{disk::repositories::RepositoryStore, types::error::GitError};
@@ -120,7 +121,7 @@ impl Pool {
 
     /// Closes the repository in every worker, after it was deleted or moved.
     pub fn forget(&self, id: RepositoryId) {
-        let mut queue = self.owner.shared.lock();
+        let mut queue = self.owner.shared.queue.lock();
         for list in &mut queue.forget {
             list.push(id);
         }
@@ -146,19 +147,14 @@ impl Pool {
 
 impl Drop for Owner {
     fn drop(&mut self) {
-        self.shared.lock().closed = true;
+        self.shared.queue.lock().closed = true;
         self.shared.wake.notify_all();
     }
 }
 
 impl Shared {
-    fn lock(&self) -> MutexGuard<'_, Queue> {
-        // No code that can panic runs under this lock.
-        self.queue.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
     fn push(&self, job: Job) -> Result<(), GitError> {
-        let mut queue = self.lock();
+        let mut queue = self.queue.lock();
         if queue.jobs.len() >= self.options.queue {
             return Err(GitError::Overloaded);
         }
@@ -178,10 +174,10 @@ impl Shared {
         let poll_interval = self.options.idle.div_f32(4.0).max(Duration::from_millis(10));
         loop {
             let job = {
-                let mut queue = self.lock();
+                let mut queue = self.queue.lock();
                 if queue.jobs.is_empty() && queue.forget[index].is_empty() && !queue.closed {
                     queue.waiting += 1;
-                    queue = self.wake.wait_timeout(queue, poll_interval).unwrap_or_else(PoisonError::into_inner).0;
+                    self.wake.wait_for(&mut queue, poll_interval);
                     queue.waiting -= 1;
                 }
                 for id in std::mem::take(&mut queue.forget[index]) {

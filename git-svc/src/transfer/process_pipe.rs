@@ -3,10 +3,7 @@
 
 use std::{
     io,
-    sync::{
-        Mutex, PoisonError,
-        atomic::{AtomicBool, Ordering},
-    },
+    sync::atomic::{AtomicBool, Ordering},
     time::Duration,
 };
 
@@ -14,6 +11,7 @@ use axum::body::Body;
 use bytes::{Bytes, BytesMut};
 use ferrite_kit::Lifecycle;
 use futures_util::{FutureExt as _, Stream, StreamExt as _, stream};
+use parking_lot::Mutex;
 use tokio::{
     io::{AsyncRead, AsyncReadExt as _, AsyncWriteExt as _},
     process::ChildStdin,
@@ -65,7 +63,7 @@ impl ProcessPipe<'_> {
     /// Passes bytes to the inspector. If they are rejected, closes the stdin of the process and returns the report for
     /// the client.
     fn inspect(&self, bytes: &[u8], stdin: &mut Option<ChildStdin>) -> Option<Bytes> {
-        let answer = self.inspector().as_mut()?.inspect(bytes)?;
+        let answer = self.inspector.lock().as_mut()?.inspect(bytes)?;
         // Set before stdin is closed, because the process writes output as soon as its input ends.
         self.is_output_discarded.store(true, Ordering::Relaxed);
         *stdin = None;
@@ -96,13 +94,9 @@ impl ProcessPipe<'_> {
         if !is_limit || self.has_sent_output.load(Ordering::Relaxed) {
             return Err(error);
         }
-        let answer = self.inspector().as_ref().and_then(|inspector| inspector.rejection_report(&error.to_string()));
+        let answer =
+            self.inspector.lock().as_ref().and_then(|inspector| inspector.rejection_report(&error.to_string()));
         answer.map(Bytes::from).ok_or(error)
-    }
-
-    fn inspector(&self) -> std::sync::MutexGuard<'_, Option<PushInspector>> {
-        // Never poisoned: no code panics while it holds the lock.
-        self.inspector.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

@@ -5,11 +5,12 @@
 use std::{
     collections::HashMap,
     path::Path,
-    sync::{Arc, Mutex, MutexGuard, PoisonError, Weak},
+    sync::{Arc, Weak},
     time::{Duration, Instant},
 };
 
 use ferrite_proto::id::RepositoryId;
+use parking_lot::Mutex;
 use tokio::sync::watch;
 
 use super::cache_file::{CacheDisk, CacheFile};
@@ -110,34 +111,29 @@ impl<S> StreamCache<S> {
 
     /// Forgets the streams of a repository that is gone. Current readers read to the end; the files are deleted then.
     pub(super) fn forget(&self, repository: RepositoryId) {
-        self.lock().retain(|_, entry| entry.repository != repository);
+        self.0.entries.lock().retain(|_, entry| entry.repository != repository);
     }
 
     /// Removes the streams without readers that were not asked for during `retention`.
     pub(super) fn remove_unused(&self, retention: Duration) {
-        self.lock().retain(|_, entry| !entry.is_idle() || entry.used.elapsed() < retention);
+        self.0.entries.lock().retain(|_, entry| !entry.is_idle() || entry.used.elapsed() < retention);
     }
 
     /// Removes the least recently used streams without readers, until the rest fits.
     pub(super) fn evict(&self) {
-        let mut entries = self.lock();
+        let mut entries = self.0.entries.lock();
         let unused = entries.iter().filter(|(_, entry)| entry.is_idle());
         let unused = unused.map(|(key, entry)| (entry.used, entry.stream.file.bytes(), *key));
         for key in self.0.disk.keys_to_remove(entries.len(), unused) {
             entries.remove(&key);
         }
     }
-
-    fn lock(&self) -> MutexGuard<'_, HashMap<StreamKey, Entry<S>>> {
-        // Never poisoned: no code panics while it holds the lock.
-        self.0.entries.lock().unwrap_or_else(PoisonError::into_inner)
-    }
 }
 
 impl<S: StreamState> StreamCache<S> {
     /// Opens the stream with this key, whose producer may take `time`.
     pub(super) fn open(&self, key: StreamKey, repository: RepositoryId, time: Duration) -> Opened<S> {
-        let mut entries = self.lock();
+        let mut entries = self.0.entries.lock();
         let joined = self.join(&mut entries, key);
         joined.unwrap_or_else(|| self.insert(&mut entries, key, repository, time))
     }
@@ -150,7 +146,7 @@ impl<S: StreamState> StreamCache<S> {
         time: Duration,
         may_make: impl FnOnce() -> bool,
     ) -> Option<Opened<S>> {
-        let mut entries = self.lock();
+        let mut entries = self.0.entries.lock();
         let joined = self.join(&mut entries, key);
         joined.or_else(|| may_make().then(|| self.insert(&mut entries, key, repository, time)))
     }
@@ -186,7 +182,7 @@ impl<S: StreamState> StreamCache<S> {
 
     /// Returns the size of the stream with this key in bytes, if it is whole.
     pub(super) fn size(&self, key: StreamKey) -> Option<u64> {
-        let entries = self.lock();
+        let entries = self.0.entries.lock();
         let stream = &entries.get(&key)?.stream;
         let is_whole = stream.state.borrow().is_whole() == Some(true);
         is_whole.then(|| stream.file.bytes())
@@ -259,7 +255,7 @@ impl<S: StreamState> StreamProducer<S> {
 
     /// Removes the entry, unless another producer has replaced it, so that no further reader joins.
     pub(super) fn unlist(&self) {
-        let mut entries = self.cache.0.lock();
+        let mut entries = self.cache.0.0.entries.lock();
         if entries.get(&self.key).is_some_and(|entry| Arc::ptr_eq(&entry.stream, &self.stream)) {
             entries.remove(&self.key);
         }

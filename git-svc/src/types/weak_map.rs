@@ -3,8 +3,10 @@
 use std::{
     collections::HashMap,
     hash::Hash,
-    sync::{Arc, Mutex, PoisonError, Weak},
+    sync::{Arc, Weak},
 };
+
+use parking_lot::Mutex;
 
 /// Number of keys below which unused ones stay.
 const MIN_PRUNE_LEN: usize = 1024;
@@ -29,8 +31,7 @@ impl<K, V> Default for WeakMap<K, V> {
 impl<K: Eq + Hash, V> WeakMap<K, V> {
     /// Returns the value of `key`, made by `make` if none is in use.
     pub(crate) fn get_or_insert_with(&self, key: K, make: impl FnOnce() -> V) -> Arc<V> {
-        // Never poisoned: `make` and the rest do not panic.
-        let mut entries = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut entries = self.0.lock();
         if let Some(value) = entries.by_key.get(&key).and_then(Weak::upgrade) {
             return value;
         }
@@ -49,7 +50,7 @@ mod tests {
     use super::*;
 
     fn len(map: &WeakMap<usize, usize>) -> usize {
-        map.0.lock().unwrap().by_key.len()
+        map.0.lock().by_key.len()
     }
 
     #[test]

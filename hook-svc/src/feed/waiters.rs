@@ -2,9 +2,10 @@
 
 use std::collections::HashMap;
 use std::mem;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
 use ferrite_proto::id::RepositoryId;
+use parking_lot::Mutex;
 use tokio::sync::Notify;
 use tokio::sync::futures::Notified;
 
@@ -46,7 +47,7 @@ impl FeedWaiters {
 
     /// Wakes those who wait for events of the repositories, one entry for each fact.
     pub(crate) fn notify(&self, repositories: &[RepositoryId]) {
-        let mut counts = self.0.counts.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut counts = self.0.counts.lock();
         for repository in repositories {
             self.group(*repository).notify_waiters();
             if counts.facts.len() >= MAX_COUNTED {
@@ -63,7 +64,7 @@ impl FeedWaiters {
 
     /// Returns the repositories that got many events since the last call.
     pub(super) fn take_grown(&self) -> Vec<RepositoryId> {
-        mem::take(&mut self.0.counts.lock().unwrap_or_else(PoisonError::into_inner).grown)
+        mem::take(&mut self.0.counts.lock().grown)
     }
 
     fn group(&self, repository: RepositoryId) -> &Notify {

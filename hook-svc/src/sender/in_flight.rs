@@ -1,9 +1,10 @@
 //! The deliveries that this process sends now, by hook.
 
 use std::collections::{HashMap, HashSet};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
 use ferrite_proto::id::HookId;
+use parking_lot::Mutex;
 
 use super::{MAX_SENDS, MAX_SENDS_PER_HOOK};
 use crate::store::lanes::LaneKey;
@@ -39,7 +40,7 @@ impl Counts {
 impl InFlight {
     /// Returns the hooks without room for a further send; `None` if there is no room for any.
     pub(super) fn saturated(&self) -> Option<Vec<HookId>> {
-        let counts = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let counts = self.0.lock();
         if counts.total >= MAX_SENDS {
             return None;
         }
@@ -49,7 +50,7 @@ impl InFlight {
 
     /// Takes room for as many of `lanes`, in their order, as there is.
     pub(super) fn reserve(&self, lanes: Vec<LaneKey>) -> Vec<Slot> {
-        let mut counts = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut counts = self.0.lock();
         let mut slots = Vec::new();
         for lane in lanes {
             if counts.total >= MAX_SENDS {
@@ -68,7 +69,7 @@ impl InFlight {
 
     /// Remembers whether a hook's last request had a response in time.
     pub(super) fn set_silent(&self, hook: HookId, is_silent: bool) {
-        let mut counts = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut counts = self.0.lock();
         if !is_silent {
             counts.silent.remove(&hook);
         } else if counts.silent.len() < MAX_SILENT_HOOKS {
@@ -79,7 +80,7 @@ impl InFlight {
 
 impl Drop for Slot {
     fn drop(&mut self) {
-        let mut counts = self.in_flight.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut counts = self.in_flight.0.lock();
         counts.total -= 1;
         if let Some(count) = counts.by_hook.get_mut(&self.lane.hook) {
             *count -= 1;

@@ -13,10 +13,11 @@
 
 use std::collections::VecDeque;
 use std::ops::{Deref, DerefMut};
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 use std::time::Duration;
 
 use futures_util::future::BoxFuture;
+use parking_lot::Mutex;
 use sqlx::pool::PoolConnection;
 use sqlx::{Connection, PgConnection, PgPool, Postgres, SqlSafeStr, Transaction};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
@@ -116,7 +117,7 @@ impl PgConnections {
     /// Returns the number of open connections, and how many of them are in use.
     pub(super) fn counts(&self) -> (u32, u32) {
         let open = self.0.pool.size();
-        let waiting = u32::try_from(self.0.pool.num_idle() + self.idle().len()).unwrap_or(u32::MAX);
+        let waiting = u32::try_from(self.0.pool.num_idle() + self.0.idle.lock().len()).unwrap_or(u32::MAX);
         let own = (open, open.saturating_sub(waiting));
         self.others()
             .map(Self::counts)
@@ -134,7 +135,7 @@ impl PgConnections {
     async fn take(&self) -> Result<Lease, sqlx::Error> {
         let permit = tokio::time::timeout(ACQUIRE_TIMEOUT, Arc::clone(&self.0.permits).acquire_owned()).await;
         let permit = permit.map_err(|_| sqlx::Error::PoolTimedOut)?.map_err(|_| sqlx::Error::PoolClosed)?;
-        let newest = self.idle().pop_back();
+        let newest = self.0.idle.lock().pop_back();
         if let Some(mut idle) = newest {
             let is_usable = idle.idle_since.elapsed() < PING_AFTER_IDLE || idle.connection.ping().await.is_ok();
             if is_usable {
@@ -174,7 +175,7 @@ impl PgConnections {
         let Lease { connection, taken_at, permit, .. } = lease;
         let now = Instant::now();
         let mut returned = Vec::new();
-        let mut idle = self.idle();
+        let mut idle = self.0.idle.lock();
         while idle.front().is_some_and(|oldest| now.duration_since(oldest.idle_since) > RETURN_AFTER) {
             returned.extend(idle.pop_front().map(|oldest| oldest.connection));
         }
@@ -196,7 +197,7 @@ impl PgConnections {
     }
 
     fn discard_idle(&self) {
-        let idle = std::mem::take(&mut *self.idle());
+        let idle = std::mem::take(&mut *self.0.idle.lock());
         idle.into_iter().for_each(|idle| drop(idle.connection.detach()));
     }
 
@@ -204,23 +205,19 @@ impl PgConnections {
     pub(super) fn close(&self) -> BoxFuture<'_, ()> {
         Box::pin(async move {
             let closed = self.0.pool.close();
-            drop(std::mem::take(&mut *self.idle()));
+            drop(std::mem::take(&mut *self.0.idle.lock()));
             closed.await;
             for other in self.others() {
                 other.close().await;
             }
         })
     }
-
-    fn idle(&self) -> std::sync::MutexGuard<'_, VecDeque<IdleConnection>> {
-        self.0.idle.lock().expect("nothing panics while it is held")
-    }
 }
 
 impl Drop for Inner {
     /// Closes the sockets of the stack. Returning the connections to the pool would need a runtime.
     fn drop(&mut self) {
-        let idle = std::mem::take(self.idle.get_mut().expect("nothing panics while it is held"));
+        let idle = std::mem::take(self.idle.get_mut());
         idle.into_iter().for_each(|idle| drop(idle.connection.detach()));
     }
 }

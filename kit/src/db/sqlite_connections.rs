@@ -8,10 +8,11 @@
 //! Not here: running statements, which is in `query`.
 
 use std::borrow::Cow;
-use std::sync::{Arc, Mutex, MutexGuard};
+use std::sync::Arc;
 use std::time::Duration;
 
 use futures_util::future::BoxFuture;
+use parking_lot::Mutex;
 use sqlx::pool::PoolConnection;
 use sqlx::{Executor, Sqlite, SqliteConnection, SqlitePool};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
@@ -97,7 +98,7 @@ impl SqliteConnections {
     /// Returns the number of open connections, and how many of them are in use.
     pub(super) fn counts(&self) -> (u32, u32) {
         let open = self.0.pool.size();
-        let waiting = u32::try_from(self.0.pool.num_idle() + self.idle().len()).unwrap_or(u32::MAX);
+        let waiting = u32::try_from(self.0.pool.num_idle() + self.0.idle.lock().len()).unwrap_or(u32::MAX);
         (open, open.saturating_sub(waiting))
     }
 
@@ -112,7 +113,7 @@ impl SqliteConnections {
     async fn take(&self) -> Result<SqliteLease, sqlx::Error> {
         let permit = tokio::time::timeout(ACQUIRE_TIMEOUT, Arc::clone(&self.0.permits).acquire_owned()).await;
         let permit = permit.map_err(|_| sqlx::Error::PoolTimedOut)?.map_err(|_| sqlx::Error::PoolClosed)?;
-        let newest = self.idle().pop();
+        let newest = self.0.idle.lock().pop();
         let connection = match newest {
             Some(connection) => connection,
             None => self.0.pool.acquire().await?,
@@ -132,13 +133,9 @@ impl SqliteConnections {
     pub(super) fn close(&self) -> BoxFuture<'_, ()> {
         Box::pin(async move {
             let closed = self.0.pool.close();
-            drop(std::mem::take(&mut *self.idle()));
+            drop(std::mem::take(&mut *self.0.idle.lock()));
             closed.await;
         })
-    }
-
-    fn idle(&self) -> MutexGuard<'_, Vec<PoolConnection<Sqlite>>> {
-        self.0.idle.lock().expect("nothing panics while it is held")
     }
 }
 
@@ -151,7 +148,7 @@ impl SqliteLease {
     /// Keeps the connection, whose statement or transaction ended well, for the next caller.
     pub(super) fn put_back(self) {
         let Self { connection, permit, owner } = self;
-        let mut idle = owner.idle();
+        let mut idle = owner.0.idle.lock();
         // The pool is marked as closed before `close` empties the stack.
         if owner.0.pool.is_closed() {
             drop(idle);
@@ -234,7 +231,7 @@ impl Drop for SqliteTx {
 impl Drop for Inner {
     /// Closes the connections of the stack. Returning them to the pool would need a runtime.
     fn drop(&mut self) {
-        let idle = std::mem::take(self.idle.get_mut().expect("nothing panics while it is held"));
+        let idle = std::mem::take(self.idle.get_mut());
         idle.into_iter().for_each(|connection| drop(connection.detach()));
     }
 }

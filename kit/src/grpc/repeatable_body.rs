@@ -1,11 +1,12 @@
 //! The body of a call that can be sent again: by a call that was never sent, and by one that the service has not begun.
 
 use std::pin::Pin;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::task::{Context, Poll};
 
 use bytes::Bytes;
 use http_body::{Frame, SizeHint};
+use parking_lot::Mutex;
 use tonic::Status;
 use tonic::body::Body;
 
@@ -35,22 +36,17 @@ impl RepeatableBody {
 
     /// Returns whether no attempt has read from the body. The service cannot have acted then: it waits for the message.
     pub(super) fn is_unsent(&self) -> bool {
-        !self.state().is_begun
+        !self.0.lock().is_begun
     }
 
     /// Returns whether the next attempt would send the same as the ones before.
     pub(super) fn is_whole(&self) -> bool {
-        self.state().is_whole
+        self.0.lock().is_whole
     }
 
     /// Returns the body for the next attempt.
     pub(super) fn attempt(&self) -> Body {
         Body::new(AttemptBody { body: self.clone(), next: 0 })
-    }
-
-    fn state(&self) -> MutexGuard<'_, State> {
-        // A body that panics ends its call.
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -92,7 +88,7 @@ impl http_body::Body for AttemptBody {
 
     fn poll_frame(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, Status>>> {
         let body = self.body.clone();
-        let mut state = body.state();
+        let mut state = body.0.lock();
         if let Some(data) = state.kept.get(self.next) {
             self.next += 1;
             return Poll::Ready(Some(Ok(Frame::data(data.clone()))));
@@ -103,12 +99,12 @@ impl http_body::Body for AttemptBody {
     }
 
     fn is_end_stream(&self) -> bool {
-        let state = self.body.state();
+        let state = self.body.0.lock();
         self.next >= state.kept.len() && http_body::Body::is_end_stream(&state.body)
     }
 
     fn size_hint(&self) -> SizeHint {
-        let state = self.body.state();
+        let state = self.body.0.lock();
         if state.is_begun { SizeHint::default() } else { http_body::Body::size_hint(&state.body) }
     }
 }

@@ -3,8 +3,7 @@
 //!
 //! Not here: the transaction of the writer (`commit`), and the rounds of the task (`relay`).
 
-use std::sync::{Mutex, MutexGuard, PoisonError};
-
+use parking_lot::Mutex;
 use tokio::sync::Notify;
 
 use super::rows::{Lane, MAX_CLAIM_EVENTS, Settlement};
@@ -32,31 +31,31 @@ impl Handover {
     /// Returns what a writer of an event of this repository records in its transaction if it may claim the lane; `None` if it must not,
     /// because the task is busy.
     pub(super) fn claim(&self, repository_id: i64) -> Option<Settlement> {
-        let mut state = self.lock();
+        let mut state = self.state.lock();
         state.is_ready.then(|| state.settlement.take_repository(repository_id))
     }
 
     /// Has the task deliver the event of a claimed lane.
     pub(super) fn deliver(&self, lane: Lane) {
-        self.lock().lanes.push(lane);
+        self.state.lock().lanes.push(lane);
         self.wake.notify_one();
     }
 
     /// Has the task record outcomes, by itself or by a writer.
     pub(super) fn record(&self, settlement: Settlement) {
-        self.lock().settlement.extend(settlement);
+        self.state.lock().settlement.extend(settlement);
     }
 
     /// Has the task look into the table.
     pub(super) fn look(&self) {
-        self.lock().is_due = true;
+        self.state.lock().is_due = true;
         self.wake.notify_one();
     }
 
     /// Returns claimed lanes, as many as one delivery may have, and makes the task busy. With as many outcomes to record the task has to do that
     /// first.
     pub(super) fn take_lanes(&self) -> Vec<Lane> {
-        let mut state = self.lock();
+        let mut state = self.state.lock();
         state.is_ready = false;
         if state.settlement.len() >= MAX_CLAIM_EVENTS as usize {
             return Vec::new();
@@ -67,7 +66,7 @@ impl Handover {
 
     /// Returns the outcomes to record with the next look into the table, and makes the task busy.
     pub(super) fn take_settlement(&self) -> Settlement {
-        let mut state = self.lock();
+        let mut state = self.state.lock();
         (state.is_ready, state.is_due) = (false, false);
         std::mem::take(&mut state.settlement)
     }
@@ -81,13 +80,8 @@ impl Handover {
 
     /// Makes the task ready for claimed lanes, unless there is something to do already. Returns whether it is ready.
     fn rest(&self) -> bool {
-        let mut state = self.lock();
+        let mut state = self.state.lock();
         state.is_ready = !state.is_due && state.lanes.is_empty();
         state.is_ready
-    }
-
-    fn lock(&self) -> MutexGuard<'_, State> {
-        // Nothing panics while it is held.
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

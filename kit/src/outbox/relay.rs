@@ -8,11 +8,12 @@
 //! Not here: the SQL of the outbox, which is in `rows`, and the deliveries, which are in `round`.
 
 use std::collections::HashMap;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use ferrite_proto::events::event_sink_client::EventSinkClient;
+use parking_lot::Mutex;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
@@ -116,7 +117,7 @@ impl Relay {
     /// Adds a subscriber, and delivers to it at once if the relay has been started. A subscriber that is known stays as it is. A channel
     /// to one git store names the store in its calls.
     pub fn add(&self, name: &str, channel: impl Into<StoreChannel>) {
-        let mut table = self.subscribers();
+        let mut table = self.0.subscribers.lock();
         if table.by_name.contains_key(name) {
             return;
         }
@@ -136,14 +137,14 @@ impl Relay {
 
     /// Ends the deliveries to a subscriber. Its events stay in the outbox.
     pub fn remove(&self, name: &str) {
-        if let Some(subscriber) = self.subscribers().by_name.remove(name) {
+        if let Some(subscriber) = self.0.subscribers.lock().by_name.remove(name) {
             subscriber.removed.cancel();
         }
     }
 
     /// Starts the tasks that deliver rows until `life` stops, and delete them when `retention` has passed since their delivery.
     pub fn start(&self, retention: Duration, life: &Lifecycle) {
-        let mut table = self.subscribers();
+        let mut table = self.0.subscribers.lock();
         table.life = Some(life.clone());
         let subscribers: Vec<_> = table.by_name.values().cloned().collect();
         drop(table);
@@ -153,7 +154,7 @@ impl Relay {
         let (db, clock) = (self.0.db.clone(), self.0.clock.clone());
         life.spawn("outbox purge", purge::run(db.clone(), clock.clone(), retention, life.clone()));
         let relay = self.clone();
-        let names = move || relay.subscribers().by_name.keys().map(ToString::to_string).collect();
+        let names = move || relay.0.subscribers.lock().by_name.keys().map(ToString::to_string).collect();
         life.spawn("outbox metrics", lag::run(db, clock, names, life.clone()));
     }
 
@@ -164,7 +165,7 @@ impl Relay {
 
     /// Notes that writers wait for the delivery to these subscribers.
     pub(super) fn set_awaited(&self, subscribers: &[Arc<str>]) {
-        let table = self.subscribers();
+        let table = self.0.subscribers.lock();
         for subscriber in subscribers.iter().filter_map(|name| table.by_name.get(name)) {
             subscriber.is_awaited.store(true, Ordering::Relaxed);
         }
@@ -172,7 +173,7 @@ impl Relay {
 
     /// Makes all tasks look for rows now instead of at the next poll.
     pub fn wake(&self) {
-        for subscriber in self.subscribers().by_name.values() {
+        for subscriber in self.0.subscribers.lock().by_name.values() {
             subscriber.handover.look();
         }
     }
@@ -186,12 +187,7 @@ impl Relay {
 
     /// Returns what writers share with the task of a subscriber.
     pub(super) fn handover(&self, subscriber: &str) -> Option<Arc<Handover>> {
-        self.subscribers().by_name.get(subscriber).map(|subscriber| Arc::clone(&subscriber.handover))
-    }
-
-    fn subscribers(&self) -> MutexGuard<'_, SubscriberTable> {
-        // Nothing panics while the lock is held.
-        self.0.subscribers.lock().unwrap_or_else(PoisonError::into_inner)
+        self.0.subscribers.lock().by_name.get(subscriber).map(|subscriber| Arc::clone(&subscriber.handover))
     }
 
     /// Delivers to one subscriber until `life` stops or the subscriber is removed.

@@ -1,6 +1,7 @@
 use std::collections::HashMap;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 
+use parking_lot::Mutex;
 use tokio::sync::oneshot;
 
 /// Senders of one event, by the name of the subscriber.
@@ -14,7 +15,7 @@ impl FlushWaiters {
     /// Returns receivers that hear of the deliveries of an event to these subscribers.
     pub(super) fn add(&self, event_id: &str, subscribers: &[Arc<str>]) -> Vec<oneshot::Receiver<()>> {
         let mut receivers = Vec::with_capacity(subscribers.len());
-        let mut waiting = self.lock();
+        let mut waiting = self.0.lock();
         let senders = waiting.entry(event_id.to_owned()).or_default();
         for subscriber in subscribers {
             let (sender, receiver) = oneshot::channel();
@@ -26,7 +27,7 @@ impl FlushWaiters {
 
     /// Wakes the receivers that wait for the deliveries of these events to a subscriber.
     pub(super) fn notify<'a>(&self, subscriber: &str, event_ids: impl Iterator<Item = &'a str>) {
-        let mut waiting = self.lock();
+        let mut waiting = self.0.lock();
         for event_id in event_ids {
             let Some(senders) = waiting.get_mut(event_id) else { continue };
             for (_, sender) in senders.extract_if(.., |(name, _)| **name == *subscriber) {
@@ -36,11 +37,7 @@ impl FlushWaiters {
     }
 
     pub(super) fn remove(&self, event_id: &str) {
-        self.lock().remove(event_id);
-    }
-
-    fn lock(&self) -> MutexGuard<'_, HashMap<String, Senders>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.0.lock().remove(event_id);
     }
 }
 

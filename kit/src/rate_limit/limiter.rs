@@ -2,9 +2,10 @@
 //!
 //! Not here: the counters themselves, which are in `memory` and in [`crate::redis`].
 
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 use std::time::Duration;
 
+use parking_lot::Mutex;
 use sha2::{Digest, Sha256};
 
 use super::memory::{KeyHash, MemoryCounters};
@@ -17,7 +18,7 @@ use crate::redis::{RedisClient, RedisCounters};
 #[derive(Clone)]
 pub struct RateLimiter {
     redis: Option<RedisCounters>,
-    memory: Arc<Mutex<MemoryCounters>>,
+    pub(super) memory: Arc<Mutex<MemoryCounters>>,
     clock: Clock,
 }
 
@@ -55,7 +56,7 @@ impl RateLimiter {
         {
             return count;
         }
-        self.memory().add(hash, amount, window, self.clock.now_us())
+        self.memory.lock().add(hash, amount, window, self.clock.now_us())
     }
 
     /// Returns the number of events of `key` in its window, and the time until the window ends. `window` is the length that
@@ -67,7 +68,7 @@ impl RateLimiter {
         {
             return (count, left.min(window));
         }
-        let (count, left) = self.memory().peek(&hash, self.clock.now_us());
+        let (count, left) = self.memory.lock().peek(&hash, self.clock.now_us());
         (count, left.min(window))
     }
 
@@ -77,11 +78,7 @@ impl RateLimiter {
         if let Some(redis) = &self.redis {
             redis.clear(&hash).await;
         }
-        self.memory().clear(&hash);
-    }
-
-    pub(super) fn memory(&self) -> std::sync::MutexGuard<'_, MemoryCounters> {
-        self.memory.lock().expect("nothing panics while it is held")
+        self.memory.lock().clear(&hash);
     }
 }
 

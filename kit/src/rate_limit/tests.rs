@@ -62,13 +62,13 @@ async fn memory_is_bounded_by_dropping_the_oldest_of_the_quietest_windows() {
     for number in 0..MAX_COUNTERS - 1 {
         limiter.count(&number.to_string(), WINDOW).await;
     }
-    assert_eq!(limiter.memory().len(), MAX_COUNTERS);
+    assert_eq!(limiter.memory.lock().len(), MAX_COUNTERS);
     assert_eq!((limiter.peek("first", WINDOW).await.0, limiter.peek("second", WINDOW).await.0), (1, 0));
     clock.advance(WINDOW);
     for number in 0..MAX_COUNTERS + 50 {
         limiter.count(&number.to_string(), WINDOW).await;
     }
-    assert_eq!(limiter.memory().len(), MAX_COUNTERS);
+    assert_eq!(limiter.memory.lock().len(), MAX_COUNTERS);
 }
 
 #[tokio::test]
@@ -81,13 +81,13 @@ async fn a_busy_key_is_remembered_whatever_others_do() {
         limiter.count(&number.to_string(), WINDOW).await;
     }
     assert_eq!(limiter.peek("busy", WINDOW).await.0, 20);
-    assert_eq!(limiter.memory().len(), MAX_COUNTERS);
+    assert_eq!(limiter.memory.lock().len(), MAX_COUNTERS);
     // Once its window is over, it takes no place of others.
     clock.advance(WINDOW);
     for number in 0..MAX_COUNTERS {
         limiter.count(&format!("later {number}"), WINDOW).await;
     }
-    assert_eq!(limiter.memory().len(), MAX_COUNTERS);
+    assert_eq!(limiter.memory.lock().len(), MAX_COUNTERS);
     assert_eq!(limiter.peek("later 0", WINDOW).await.0, 1);
 }
 

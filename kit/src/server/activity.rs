@@ -2,10 +2,11 @@
 //!
 //! Not here: the counts of connections ([`super::connections`]), and what follows from an overdue connection ([`super::serve`]).
 
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
+use parking_lot::Mutex;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
@@ -154,7 +155,7 @@ impl ConnectionActivity {
 
     /// Returns the earliest time at which a response is overdue.
     fn overdue_response(&self) -> Option<Instant> {
-        let responses = self.responses.lock().expect("nothing panics while it is held");
+        let responses = self.responses.lock();
         let earliest = responses.iter().map(|due| due.load(Ordering::SeqCst)).min().unwrap_or(NEVER);
         self.time(earliest)
     }
@@ -168,7 +169,7 @@ impl RequestGuard {
     /// Adds a response that the client takes by its flow control, outside of the socket.
     pub(super) fn add_response(&self) -> ResponseDue {
         let due = Arc::new(AtomicU64::new(NEVER));
-        self.0.responses.lock().expect("nothing panics while it is held").push(Arc::clone(&due));
+        self.0.responses.lock().push(Arc::clone(&due));
         ResponseDue { activity: Arc::clone(&self.0), due }
     }
 }
@@ -197,7 +198,7 @@ impl ResponseDue {
 
 impl Drop for ResponseDue {
     fn drop(&mut self) {
-        let mut responses = self.activity.responses.lock().expect("nothing panics while it is held");
+        let mut responses = self.activity.responses.lock();
         responses.retain(|due| !Arc::ptr_eq(due, &self.due));
     }
 }

@@ -5,9 +5,10 @@
 
 use std::collections::HashMap;
 use std::net::{IpAddr, Ipv6Addr};
-use std::sync::{Arc, Mutex, MutexGuard};
+use std::sync::Arc;
 use std::time::Duration;
 
+use parking_lot::{Mutex, MutexGuard};
 use tokio::time::Instant;
 
 use super::activity::ConnectionActivity;
@@ -164,10 +165,6 @@ impl ConnectionTable {
         Self(Arc::new(Inner { listener, bounds, epoch: Instant::now(), counts: Mutex::default() }))
     }
 
-    fn counts(&self) -> MutexGuard<'_, Counts> {
-        self.0.counts.lock().expect("nothing panics while it is held")
-    }
-
     /// Counts a connection until its slot is dropped. Without an address, as over Unix sockets and from trusted proxies, only the total
     /// bounds it. When all connections are in use, one that is idle is told to close, and the new one takes its place.
     ///
@@ -175,7 +172,7 @@ impl ConnectionTable {
     /// The bound that it exceeds; the connection has to be closed.
     pub fn admit(&self, address: Option<IpAddr>) -> Result<ConnectionSlot, ConnectionRefusal> {
         let key = address.map(Key::new);
-        let mut counts = self.counts();
+        let mut counts = self.0.counts.lock();
         match self.try_admit(&mut counts, key.as_ref()) {
             Ok(()) => {}
             Err(refusal) => {
@@ -209,7 +206,7 @@ impl ConnectionTable {
 
     /// Makes the connection close that has been idle for longest, as the process is out of file descriptors.
     pub fn evict(&self) {
-        self.counts().evict();
+        self.0.counts.lock().evict();
     }
 
     /// Counts a refused connection, and now and then logs one.
@@ -254,7 +251,7 @@ impl ConnectionSlot {
         if self.key == Some(key) {
             return Ok(());
         }
-        let mut counts = self.table.counts();
+        let mut counts = self.table.0.counts.lock();
         if let Err(refusal) = counts.add(&key, &self.table.0.bounds) {
             self.table.refuse(counts, refusal, Some(address));
             return Err(refusal);
@@ -276,7 +273,7 @@ impl ConnectionSlot {
 
 impl Drop for ConnectionSlot {
     fn drop(&mut self) {
-        let mut counts = self.table.counts();
+        let mut counts = self.table.0.counts.lock();
         counts.connections.remove(&self.id);
         if let Some(key) = self.key {
             counts.remove(&key);

@@ -2,7 +2,9 @@
 
 use std::collections::HashMap;
 use std::net::IpAddr;
-use std::sync::{Arc, Mutex, MutexGuard};
+use std::sync::Arc;
+
+use parking_lot::Mutex;
 
 use super::connections::counted_address;
 
@@ -23,16 +25,12 @@ impl RequestCounts {
         Self(Arc::new(Inner { max_per_address, counts: Mutex::default() }))
     }
 
-    fn counts(&self) -> MutexGuard<'_, HashMap<IpAddr, usize>> {
-        self.0.counts.lock().expect("nothing panics while it is held")
-    }
-
     /// Counts a request until its permit is dropped; `None` if the address has too many. Clients without an address have no bound.
     #[must_use]
     pub fn admit(&self, address: Option<IpAddr>) -> Option<RequestPermit> {
         let address = address.map(counted_address);
         if let Some(address) = address {
-            let mut counts = self.counts();
+            let mut counts = self.0.counts.lock();
             let count = counts.entry(address).or_insert(0);
             if *count >= self.0.max_per_address {
                 return None;
@@ -58,7 +56,7 @@ struct Counted {
 impl Drop for Counted {
     fn drop(&mut self) {
         let Some(address) = self.address else { return };
-        let mut counts = self.requests.counts();
+        let mut counts = self.requests.0.counts.lock();
         if let Some(count) = counts.get_mut(&address) {
             *count -= 1;
             if *count == 0 {
@@ -84,6 +82,6 @@ mod tests {
         drop(clone);
         assert!(requests.admit(address).is_some());
         drop(second);
-        assert!(requests.counts().is_empty());
+        assert!(requests.0.counts.lock().is_empty());
     }
 }

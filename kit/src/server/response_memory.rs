@@ -6,7 +6,7 @@
 use std::collections::HashMap;
 use std::net::IpAddr;
 use std::pin::Pin;
-use std::sync::{Arc, Mutex, MutexGuard};
+use std::sync::Arc;
 use std::task::{Context, Poll};
 
 use axum::body::{Body, Bytes, HttpBody};
@@ -16,6 +16,7 @@ use futures_util::{FutureExt, stream};
 use http::Version;
 use http_body::{Frame, SizeHint};
 use http_body_util::BodyExt;
+use parking_lot::Mutex;
 
 use super::connections::counted_address;
 
@@ -57,10 +58,6 @@ impl ResponseMemory {
         Self(Arc::new(Inner { max_bytes_per_address, max_bytes, held: Mutex::default() }))
     }
 
-    fn held(&self) -> MutexGuard<'_, Held> {
-        self.0.held.lock().expect("nothing panics while it is held")
-    }
-
     /// Counts the body of `response` under the client's address until the client has taken it. Clients without an address are bounded in
     /// total only.
     ///
@@ -98,7 +95,7 @@ impl ResponseMemory {
     }
 
     fn reserve(&self, address: Option<IpAddr>, bytes: usize) -> Result<Hold, ResponseMemoryFull> {
-        let mut held = self.held();
+        let mut held = self.0.held.lock();
         let of_address = address.and_then(|address| held.addresses.get(&address)).copied().unwrap_or(0);
         if of_address > 0 && of_address.saturating_add(bytes) > self.0.max_bytes_per_address {
             return Err(ResponseMemoryFull { held_bytes: of_address });
@@ -162,7 +159,7 @@ struct Hold {
 
 impl Drop for Hold {
     fn drop(&mut self) {
-        let mut held = self.memory.held();
+        let mut held = self.memory.0.held.lock();
         held.bytes -= self.bytes;
         if let Some(address) = self.address
             && let Some(of_address) = held.addresses.get_mut(&address)
@@ -239,7 +236,7 @@ mod tests {
         assert_eq!(taken, vec![b'x'; 60 * KIB]);
         let second = hold(&memory, ip(1), 60).unwrap();
         drop(second);
-        assert!(memory.held().bytes == 0 && memory.held().addresses.is_empty());
+        assert!(memory.0.held.lock().bytes == 0 && memory.0.held.lock().addresses.is_empty());
     }
 
     #[tokio::test]
@@ -289,7 +286,7 @@ mod tests {
         let stream = Body::from_stream(futures_util::stream::iter(parts));
         let response = Response::new(Body::new(Known(stream, 70 * KIB as u64)));
         let response = memory.hold(ip(1), Version::HTTP_2, response).unwrap();
-        assert_eq!((memory.held().bytes, response.body().size_hint().exact()), (0, Some(70 * KIB as u64)));
+        assert_eq!((memory.0.held.lock().bytes, response.body().size_hint().exact()), (0, Some(70 * KIB as u64)));
         let bytes = axum::body::to_bytes(response.into_body(), usize::MAX).await.unwrap();
         assert_eq!((bytes.len(), bytes[0], bytes[70 * KIB - 1]), (70 * KIB, b'a', b'b'));
     }

@@ -5,11 +5,12 @@
 
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use ferrite_proto::{ServiceRole, jwt};
 use jsonwebtoken::DecodingKey;
+use parking_lot::Mutex;
 
 use super::ServiceKeyError;
 
@@ -70,7 +71,7 @@ impl ServicePublicKeys {
     }
 
     fn get(&self, role: ServiceRole) -> Keys {
-        let current = self.0.current.lock().expect("nothing panics while it is held");
+        let current = self.0.current.lock();
         let found = ServiceRole::ALL.iter().zip(&current.0).find(|(other, _)| **other == role);
         found.map(|(_, keys)| Arc::clone(keys)).unwrap_or_default()
     }
@@ -79,14 +80,14 @@ impl ServicePublicKeys {
     /// there is. The files are few and small, so they are read on the thread of the request.
     fn refresh(&self, age: Duration) -> bool {
         {
-            let mut current = self.0.current.lock().expect("nothing panics while it is held");
+            let mut current = self.0.current.lock();
             if current.1.elapsed() < age {
                 return false;
             }
             current.1 = Instant::now();
         }
         match read_all(&self.0.folder) {
-            Ok(table) => self.0.current.lock().expect("nothing panics while it is held").0 = table,
+            Ok(table) => self.0.current.lock().0 = table,
             Err(error) => {
                 let error = &error as &dyn std::error::Error;
                 tracing::warn!(error, "cannot read the public keys of services again: the ones before stay");

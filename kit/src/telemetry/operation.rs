@@ -4,9 +4,10 @@
 //! Not here: counting.
 
 use std::collections::{HashMap, HashSet};
-use std::sync::{LazyLock, PoisonError, RwLock};
+use std::sync::LazyLock;
 
 use http::{Method, StatusCode};
+use parking_lot::RwLock;
 use prost::Message;
 use tonic::Code;
 
@@ -45,12 +46,11 @@ pub(super) fn http_operation(method: &Method, route: &str) -> &'static str {
     static NAMES: LazyLock<RwLock<HashMap<&'static str, HashMap<String, &'static str>>>> =
         LazyLock::new(RwLock::default);
     let method = method_name(method);
-    let known =
-        NAMES.read().unwrap_or_else(PoisonError::into_inner).get(method).and_then(|names| names.get(route).copied());
+    let known = NAMES.read().get(method).and_then(|names| names.get(route).copied());
     if let Some(name) = known {
         return name;
     }
-    let mut names = NAMES.write().unwrap_or_else(PoisonError::into_inner);
+    let mut names = NAMES.write();
     let name = || -> &'static str { Box::leak(format!("{method} {route}").into_boxed_str()) };
     names.entry(method).or_default().entry(route.to_owned()).or_insert_with(name)
 }

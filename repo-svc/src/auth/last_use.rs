@@ -1,5 +1,6 @@
 use std::collections::BTreeMap;
-use std::sync::Mutex;
+
+use parking_lot::Mutex;
 
 /// Tokens whose last use is held in memory. A use of a further token is dropped, and noted when the token is used again.
 const MAX_NOTED_TOKENS: usize = 10_000;
@@ -12,7 +13,7 @@ pub(crate) struct LastUse(Mutex<BTreeMap<i64, i64>>);
 impl LastUse {
     /// Notes that a token was used at `now_us`.
     pub(crate) fn note(&self, token_id: i64, now_us: i64) {
-        let mut uses = self.0.lock().expect("nothing panics while it is held");
+        let mut uses = self.0.lock();
         if let Some(used_us) = uses.get_mut(&token_id) {
             *used_us = now_us.max(*used_us);
         } else if uses.len() < MAX_NOTED_TOKENS {
@@ -22,7 +23,7 @@ impl LastUse {
 
     /// Removes and returns the noted uses: token ids and times in microseconds.
     pub(crate) fn take(&self) -> Vec<(i64, i64)> {
-        let uses = std::mem::take(&mut *self.0.lock().expect("nothing panics while it is held"));
+        let uses = std::mem::take(&mut *self.0.lock());
         uses.into_iter().collect()
     }
 }

@@ -3,12 +3,13 @@
 //! Not here: accounts, and the limits on wrong passwords.
 
 use std::collections::HashMap;
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 
 use argon2::Argon2;
 use argon2::password_hash::phc::PasswordHash;
 use argon2::password_hash::{PasswordHasher, PasswordVerifier};
 use ferrite_kit::Secret;
+use parking_lot::Mutex;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 use crate::error::RepoError;
@@ -107,7 +108,7 @@ struct WaitingSlot<'a> {
 impl<'a> WaitingSlot<'a> {
     /// Counts a caller; `None` if the address has too many.
     fn acquire(waiting: &'a Mutex<HashMap<String, usize>>, address: &'a str) -> Option<Self> {
-        let mut counts = waiting.lock().expect("nothing panics while it is held");
+        let mut counts = waiting.lock();
         let count = counts.entry(address.to_owned()).or_default();
         if *count >= MAX_WAITING_PER_ADDRESS {
             return None;
@@ -119,7 +120,7 @@ impl<'a> WaitingSlot<'a> {
 
 impl Drop for WaitingSlot<'_> {
     fn drop(&mut self) {
-        let mut counts = self.waiting.lock().expect("nothing panics while it is held");
+        let mut counts = self.waiting.lock();
         if let Some(count) = counts.get_mut(self.address) {
             *count -= 1;
             if *count == 0 {
@@ -219,7 +220,7 @@ mod tests {
         let (known, ()) = tokio::join!(passwords.acquire_known(), async { drop(busy) });
         known.unwrap();
         assert!(waiting.join_all().await.into_iter().all(|is_served| is_served));
-        assert!(passwords.waiting.lock().unwrap().is_empty());
+        assert!(passwords.waiting.lock().is_empty());
     }
 
     #[tokio::test]

@@ -1,8 +1,9 @@
 use std::collections::BTreeMap;
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 use std::time::Duration;
 
 use ferrite_kit::Lifecycle;
+use parking_lot::Mutex;
 
 use crate::store::ReleaseStore;
 
@@ -17,7 +18,7 @@ pub(crate) struct DownloadCounts(Mutex<BTreeMap<i64, i64>>);
 impl DownloadCounts {
     /// Notes complete downloads of a file.
     pub(crate) fn note(&self, asset_id: i64, count: i64) {
-        let mut counts = self.0.lock().expect("nothing panics while it is held");
+        let mut counts = self.0.lock();
         if let Some(noted) = counts.get_mut(&asset_id) {
             *noted = noted.saturating_add(count);
         } else if counts.len() < MAX_NOTED_FILES {
@@ -27,7 +28,7 @@ impl DownloadCounts {
 
     /// Removes and returns the noted downloads: ids of files and numbers.
     fn take(&self) -> Vec<(i64, i64)> {
-        let counts = std::mem::take(&mut *self.0.lock().expect("nothing panics while it is held"));
+        let counts = std::mem::take(&mut *self.0.lock());
         counts.into_iter().collect()
     }
 }

@@ -1,5 +1,5 @@
 use std::collections::HashMap;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
 use ferrite_kit::Clock;
@@ -8,6 +8,7 @@ use ferrite_kit::grpc::StoreChannel;
 use ferrite_kit::outbox::Relay;
 use ferrite_proto::git::GetStoreStatusRequest;
 use ferrite_proto::git::storage_service_client::StorageServiceClient;
+use parking_lot::Mutex;
 use tokio::sync::Notify;
 use tonic::Request;
 
@@ -64,7 +65,7 @@ impl GitStores {
     /// [`RepoError::NoStoreSpace`] if those that do have no space, or those of the database.
     pub(crate) async fn place(&self) -> Result<String, RepoError> {
         let open = self.0.table.open_stores().await?;
-        choose(&open, &self.statuses(), self.0.reserve_bytes, &mut rand::rng())
+        choose(&open, &self.0.statuses.lock(), self.0.reserve_bytes, &mut rand::rng())
     }
 
     /// Returns the name under which the outbox keeps events for a store, whose delivery this process takes part in from now on.
@@ -80,12 +81,12 @@ impl GitStores {
 
     /// Returns how a store was last seen; `None` if it was not asked yet.
     pub(crate) fn status(&self, store: &str) -> Option<StoreStatus> {
-        self.statuses().get(store).copied()
+        self.0.statuses.lock().get(store).copied()
     }
 
     /// Notes that a store did not answer, so that new repositories are placed on others until it does.
     pub(crate) fn note_unreachable(&self, store: &str) {
-        if let Some(status) = self.statuses().get_mut(store) {
+        if let Some(status) = self.0.statuses.lock().get_mut(store) {
             *status = status.unreachable();
         }
         self.0.changed.notify_one();
@@ -103,7 +104,7 @@ impl GitStores {
 
     /// Returns whether a store did not answer when it was last asked.
     pub(crate) fn is_any_unreachable(&self) -> bool {
-        self.statuses().values().any(|status| !status.is_reachable)
+        self.0.statuses.lock().values().any(|status| !status.is_reachable)
     }
 
     /// Reads which stores there are, oldest first, takes part in the delivery of their events, and forgets those that are no more.
@@ -120,7 +121,7 @@ impl GitStores {
         {
             self.deliver_to(FORMER_SUBSCRIBER, first);
         }
-        let mut statuses = self.statuses();
+        let mut statuses = self.0.statuses.lock();
         let gone: Vec<String> = statuses.keys().filter(|name| !names.contains(name)).cloned().collect();
         for name in gone {
             statuses.remove(&name);
@@ -148,7 +149,7 @@ impl GitStores {
                 status
             }
         };
-        self.statuses().insert(store.to_owned(), status);
+        self.0.statuses.lock().insert(store.to_owned(), status);
     }
 
     /// Asks a store how it is.
@@ -177,7 +178,7 @@ impl GitStores {
 
     /// Sets the metrics of all stores.
     pub(crate) fn report(&self) {
-        let statuses = self.statuses().clone();
+        let statuses = self.0.statuses.lock().clone();
         for (name, status) in &statuses {
             let free = i64::try_from(status.free_bytes).unwrap_or(i64::MAX);
             metrics::gauge!("ferrite_store_free_bytes", "store" => name.clone()).set(as_gauge(free));
@@ -186,10 +187,6 @@ impl GitStores {
             let reachable = f64::from(u8::from(status.is_reachable));
             metrics::gauge!("ferrite_store_reachable", "store" => name.clone()).set(reachable);
         }
-    }
-
-    fn statuses(&self) -> MutexGuard<'_, HashMap<String, StoreStatus>> {
-        self.0.statuses.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

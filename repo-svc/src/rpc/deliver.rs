@@ -1,12 +1,11 @@
 //! `Deliver`: events of the other services, about refs, sizes, open issues, branch protection, webhooks, migrations and mirrors.
 
-use std::sync::{Mutex, PoisonError};
-
 use ferrite_kit::db::{DbError, Tx};
 use ferrite_kit::outbox::{self, Apply, DeliveryError};
 use ferrite_proto::events::event::Fact;
 use ferrite_proto::events::{DeliverRequest, DeliverResponse, Event, HookAction, HookChanged, ProtectionChanged};
 use ferrite_proto::id::{RepositoryId, UserId};
+use parking_lot::Mutex;
 use tonic::Request;
 
 use super::migrations;
@@ -54,21 +53,16 @@ impl Apply for EventHandler<'_> {
     }
 
     async fn finish(&self, tx: &mut Tx) -> Result<(), DbError> {
-        let usage = std::mem::take(&mut *self.usage());
+        let usage = std::mem::take(&mut *self.usage.lock());
         usage.write(tx).await
     }
 }
 
 impl EventHandler<'_> {
-    fn usage(&self) -> std::sync::MutexGuard<'_, UsageChanges> {
-        // Never poisoned: no code panics while it holds the lock.
-        self.usage.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
     /// Notes a change of the bytes that an owner uses, for the end of the transaction.
     fn note(&self, change: Option<SizeChange>) {
         if let Some(change) = change {
-            self.usage().add(change.owner, change.bytes);
+            self.usage.lock().add(change.owner, change.bytes);
         }
     }
 }

@@ -16,13 +16,13 @@ fn due(backlogs: &Backlogs) -> Option<i64> {
 
 /// Returns how long a repository is left alone from now on, and ends that.
 fn end_pause(backlogs: &Backlogs, id: RepositoryId) -> Duration {
-    let (mut state, now) = (backlogs.lock(), Instant::now());
+    let (mut state, now) = (backlogs.0.state.lock(), Instant::now());
     let backlog = state.repositories.get_mut(&id).unwrap();
     std::mem::replace(&mut backlog.not_before, now).saturating_duration_since(now)
 }
 
 fn known(backlogs: &Backlogs) -> usize {
-    backlogs.lock().repositories.len()
+    backlogs.0.state.lock().repositories.len()
 }
 
 #[tokio::test]
@@ -42,7 +42,11 @@ async fn the_fullest_repository_comes_first_and_none_twice_while_others_wait() {
     for id in 2..5 {
         backlogs.consolidated(RepositoryId(id), Some((&usage(1, 0), true)));
     }
-    assert_eq!((known(&backlogs), backlogs.lock().served.len()), (0, 0), "repositories without need take no memory");
+    assert_eq!(
+        (known(&backlogs), backlogs.0.state.lock().served.len()),
+        (0, 0),
+        "repositories without need take no memory"
+    );
 }
 
 #[tokio::test]

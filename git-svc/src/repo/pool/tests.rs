@@ -36,7 +36,7 @@ async fn a_full_queue_refuses_and_the_gone_are_skipped() {
     let ran = Arc::new(AtomicUsize::new(0));
     let blocker = pool.run(RepositoryId(1), move |_| {
         started.send(()).unwrap();
-        blocked_until.lock().unwrap().recv().unwrap();
+        blocked_until.lock().recv().unwrap();
         Ok(())
     });
     let others = async {

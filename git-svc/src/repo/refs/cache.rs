@@ -9,12 +9,13 @@
 use std::{
     collections::HashMap,
     path::Path,
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    sync::Arc,
     time::{Duration, Instant},
 };
 
 use ferrite_proto::id::RepositoryId;
 use moka::{policy::EvictionPolicy, sync::Cache};
+use parking_lot::Mutex;
 use tokio::sync::OnceCell;
 
 use super::table::{RefTable, Stamp, TableChange};
@@ -69,11 +70,6 @@ impl RefCache {
         Self { ready, states: Mutex::default() }
     }
 
-    fn lock(&self) -> MutexGuard<'_, HashMap<RepositoryId, RepositoryState>> {
-        // A panic under this lock cannot leave a table half changed, because tables are replaced as a whole.
-        self.states.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
     /// Returns the table of a repository. If it is not cached, runs `load`, or waits for a load that is running.
     pub(super) async fn table(
         &self,
@@ -102,7 +98,7 @@ impl RefCache {
         if table.stamp == stamp {
             return Ok(Some(table));
         }
-        let _live = self.lock();
+        let _live = self.states.lock();
         if self.ready.get(&id).is_some_and(|now| Arc::ptr_eq(&now, &table)) {
             self.ready.invalidate(&id);
         }
@@ -110,7 +106,7 @@ impl RefCache {
     }
 
     fn waiter(&self, id: RepositoryId) -> LoadWaiter<'_> {
-        let mut states = self.lock();
+        let mut states = self.states.lock();
         let entry = states.entry(id).or_default();
         entry.waiters += 1;
         LoadWaiter { cache: self, id, load: Arc::clone(&entry.load) }
@@ -125,7 +121,7 @@ impl RefCache {
         let guard = self.load_guard(id);
         let mut table = load.await?;
         metrics::counter!("ferrite_git_ref_tables_loaded_total").increment(1);
-        let mut states = self.lock();
+        let mut states = self.states.lock();
         let entry = states.entry(id).or_default();
         table.apply(entry.log.get(guard.start..).unwrap_or_default());
         let table = Arc::new(table);
@@ -141,7 +137,7 @@ impl RefCache {
     }
 
     fn load_guard(&self, id: RepositoryId) -> LoadGuard<'_> {
-        let mut states = self.lock();
+        let mut states = self.states.lock();
         let entry = states.entry(id).or_default();
         entry.loading += 1;
         LoadGuard { cache: self, id, start: entry.log.len(), generation: entry.generation }
@@ -149,7 +145,7 @@ impl RefCache {
 
     /// Returns whether a table is cached or being loaded, so that a transaction must report its changes.
     pub(super) fn is_cached_or_loading(&self, id: RepositoryId) -> bool {
-        let states = self.lock();
+        let states = self.states.lock();
         states.get(&id).is_some_and(|entry| entry.loading > 0) || self.ready.contains_key(&id)
     }
 
@@ -160,7 +156,7 @@ impl RefCache {
 
     /// Drops the table, and the result of a load that is running.
     pub(super) fn forget(&self, id: RepositoryId) {
-        let mut states = self.lock();
+        let mut states = self.states.lock();
         self.forget_in(&mut states, id);
     }
 
@@ -173,14 +169,14 @@ impl RefCache {
     }
 
     fn quarantine(&self, id: RepositoryId) {
-        let mut states = self.lock();
+        let mut states = self.states.lock();
         self.forget_in(&mut states, id);
         states.retain(|_, entry| !entry.is_idle());
         states.entry(id).or_default().quarantined_until = Some(Instant::now() + QUARANTINE);
     }
 
     fn apply(&self, id: RepositoryId, path: &Path, changes: Vec<TableChange>) {
-        let mut states = self.lock();
+        let mut states = self.states.lock();
         if let Some(table) = self.ready.get(&id) {
             let mut table = RefTable::clone(&table);
             table.apply(&changes);
@@ -201,7 +197,7 @@ impl RefCache {
     }
 
     fn release(&self, id: RepositoryId, release: impl FnOnce(&mut RepositoryState)) {
-        let mut states = self.lock();
+        let mut states = self.states.lock();
         if let Some(entry) = states.get_mut(&id) {
             release(entry);
             if entry.loading == 0 {

@@ -8,12 +8,13 @@
 use std::{
     fs,
     path::Path,
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    sync::Arc,
     time::{Duration, Instant},
 };
 
 use ferrite_proto::id::RepositoryId;
 use moka::sync::Cache;
+use parking_lot::Mutex;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 use super::{hook_protocol::MAX_INPUT, request::Key};
@@ -155,7 +156,7 @@ impl PackCache {
 
     /// Returns whether a pack that is not cached gets a file. Remembers the key for the second request.
     fn is_cacheable(&self, key: Key, is_clone: bool) -> bool {
-        let is_paused = self.paused_until().is_some_and(|until| Instant::now() < until);
+        let is_paused = self.0.paused_until.lock().is_some_and(|until| Instant::now() < until);
         if is_paused || self.0.large.contains_key(&key) || self.used_bytes() > self.0.packs.capacity() {
             return false;
         }
@@ -191,11 +192,6 @@ impl PackCache {
     /// Removes packs that were not requested for [`RETENTION`].
     pub(super) fn expire(&self) {
         self.0.packs.remove_unused(RETENTION);
-    }
-
-    fn paused_until(&self) -> MutexGuard<'_, Option<Instant>> {
-        // Never poisoned: no code panics while it holds the lock.
-        self.0.paused_until.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -242,7 +238,7 @@ impl Producer {
     /// Reports that a write failed because the disk is full: removes all unused packs, and begins no others for
     /// [`DISK_FULL_BACKOFF`].
     pub(super) fn disk_is_full(&self) {
-        *self.cache.paused_until() = Some(Instant::now() + DISK_FULL_BACKOFF);
+        *self.cache.0.paused_until.lock() = Some(Instant::now() + DISK_FULL_BACKOFF);
         self.cache.0.packs.remove_unused(Duration::ZERO);
     }
 

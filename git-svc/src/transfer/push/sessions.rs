@@ -7,12 +7,13 @@ use std::{
     fs, io,
     os::unix::fs::{DirBuilderExt as _, PermissionsExt as _},
     path::{Path, PathBuf},
-    sync::{Arc, Mutex, PoisonError},
+    sync::Arc,
     time::SystemTime,
 };
 
 use ferrite_kit::telemetry;
 use ferrite_proto::{grant::Grant, id::RepositoryId, repo::ReauthorizeAccessRequest};
+use parking_lot::Mutex;
 use tokio::net::UnixListener;
 use tracing::Span;
 use uuid::Uuid;
@@ -162,19 +163,19 @@ impl HookSessions {
 
     fn remember(&self, repository: RepositoryId, kind: HookKind) -> HookSession {
         let id = Uuid::new_v4().simple().to_string();
-        self.served().insert(id.clone(), Served { kind, span: Span::current() });
+        self.0.served.lock().insert(id.clone(), Served { kind, span: Span::current() });
         HookSession { id, repository, sessions: self.clone() }
     }
 
     /// Returns the push or fetch with this secret id.
     pub(crate) fn find(&self, id: &[u8]) -> Option<HookKind> {
-        self.served().get(std::str::from_utf8(id).ok()?).map(|served| served.kind.clone())
+        self.0.served.lock().get(std::str::from_utf8(id).ok()?).map(|served| served.kind.clone())
     }
 
     /// Returns the span of a hook of the push or fetch with this secret id: one of its own if the trace is exported, else that of the
     /// request.
     pub(super) fn hook_span(&self, id: &[u8]) -> Span {
-        let span = std::str::from_utf8(id).ok().and_then(|id| Some(self.served().get(id)?.span.clone()));
+        let span = std::str::from_utf8(id).ok().and_then(|id| Some(self.0.served.lock().get(id)?.span.clone()));
         let span = span.unwrap_or_else(Span::none);
         if span.in_scope(telemetry::is_sampled) {
             tracing::info_span!(parent: &span, "hook", otel.name = "git hook", otel.kind = "internal")
@@ -188,7 +189,7 @@ impl HookSessions {
     pub(crate) fn oldest(&self, repository: RepositoryId) -> SystemTime {
         // Read before the lock is taken: a push that begins meanwhile is not older.
         let now = SystemTime::now();
-        let served = self.served();
+        let served = self.0.served.lock();
         let begun = served.values().filter_map(|served| match &served.kind {
             HookKind::Push(push) => (push.repository == repository).then_some(push.begun),
             HookKind::Fetch(_) | HookKind::RemoteFetch(_) => None,
@@ -198,14 +199,14 @@ impl HookSessions {
 
     /// Records that a push to a repository was aborted.
     pub(crate) fn mark_aborted(&self, repository: RepositoryId) {
-        self.aborted().insert(repository, SystemTime::now());
+        self.0.aborted.lock().insert(repository, SystemTime::now());
     }
 
     /// Returns the time before which temporary files of pushes belong to no running push and may be deleted; `None` if
     /// no push was aborted. While an older push runs, the record of the abort stays, so that the end of that push
     /// triggers another removal.
     pub(crate) fn aborted_before(&self, repository: RepositoryId) -> Option<SystemTime> {
-        let mut aborted = self.aborted();
+        let mut aborted = self.0.aborted.lock();
         let last = *aborted.get(&repository)?;
         let before = self.oldest(repository);
         if last < before {
@@ -216,17 +217,7 @@ impl HookSessions {
 
     /// Returns whether no push and no fetch is running.
     pub(crate) fn is_empty(&self) -> bool {
-        self.served().is_empty()
-    }
-
-    fn aborted(&self) -> std::sync::MutexGuard<'_, HashMap<RepositoryId, SystemTime>> {
-        // Never poisoned: no code panics while it holds the lock.
-        self.0.aborted.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    fn served(&self) -> std::sync::MutexGuard<'_, HashMap<String, Served>> {
-        // Never poisoned: no code panics while it holds the lock.
-        self.0.served.lock().unwrap_or_else(PoisonError::into_inner)
+        self.0.served.lock().is_empty()
     }
 }
 
@@ -249,7 +240,7 @@ impl HookSession {
 
 impl Drop for HookSession {
     fn drop(&mut self) {
-        self.sessions.served().remove(&self.id);
+        self.sessions.0.served.lock().remove(&self.id);
     }
 }
 

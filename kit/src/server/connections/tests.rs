@@ -59,7 +59,7 @@ fn the_last_connections_are_for_addresses_with_few() {
     drop(few);
     assert_eq!(refusal(&table, ip("192.0.2.99")), None);
     drop(many);
-    assert!(table.counts().connections.is_empty() && table.counts().addresses.is_empty());
+    assert!(table.0.counts.lock().connections.is_empty() && table.0.counts.lock().addresses.is_empty());
 }
 
 #[test]

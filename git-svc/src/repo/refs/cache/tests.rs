@@ -86,7 +86,7 @@ async fn refs_are_read_once_and_changed_in_memory() {
     f.cache.begin_update(ID).rolled_back();
     assert_eq!((numbers(&*f.table().await), f.loads()), (vec![3], 1));
     assert_eq!(numbers(&before), [1], "who has a table keeps it as it was");
-    assert!(f.cache.lock().is_empty());
+    assert!(f.cache.states.lock().is_empty());
 }
 
 #[tokio::test]
@@ -109,7 +109,7 @@ async fn a_change_during_a_reading_is_in_it() {
     let (first, late) = tokio::join!(f.slow(started, may_go), meanwhile);
     assert_eq!((numbers(&first), numbers(&late), f.loads()), (vec![1, 2], vec![1, 2], 1));
     assert_eq!((numbers(&*f.table().await), f.loads()), (vec![1, 2], 1));
-    assert!(f.cache.lock().is_empty());
+    assert!(f.cache.states.lock().is_empty());
 }
 
 #[tokio::test]
@@ -140,11 +140,11 @@ async fn a_transaction_that_was_given_up_leaves_no_table() {
     f.table().await;
     f.table().await;
     assert_eq!(f.loads(), 3, "nothing is kept while its process may live");
-    f.cache.lock().get_mut(&ID).unwrap().quarantined_until = Some(Instant::now());
+    f.cache.states.lock().get_mut(&ID).unwrap().quarantined_until = Some(Instant::now());
     f.table().await;
     f.table().await;
     assert_eq!(f.loads(), 4);
-    assert!(f.cache.lock().is_empty());
+    assert!(f.cache.states.lock().is_empty());
 }
 
 #[tokio::test]
@@ -160,7 +160,7 @@ async fn a_reading_that_is_given_up_or_fails_leaves_room_for_the_next() {
     f.committed(set("refs/heads/b", 2));
     f.table().await;
     assert_eq!((numbers(&*f.table().await), f.loads()), (vec![1], 2));
-    assert!(f.cache.lock().is_empty());
+    assert!(f.cache.states.lock().is_empty());
 }
 
 #[tokio::test]
