@@ -14,7 +14,7 @@ use syn::visit::Visit;
 const ORDER: &[(&str, &str)] = &[
     (
         "proto",
-        "callers grant jwt permission scope service_role session git_transport error id metadata operation asset raw",
+        "callers grant jwt permission scope service_role session git_transport error id metadata operation asset raw repository_ref",
     ),
     (
         "kit",

@@ -5,14 +5,14 @@
 use std::collections::HashMap;
 use std::time::Duration;
 
-use ferrite_kit::grpc::{Channel, StoreChannel, for_store};
+use ferrite_kit::grpc::{Channel, StoreChannel, for_store, with_timeout};
 use ferrite_proto::git::storage_service_client::StorageServiceClient;
 use ferrite_proto::git::{DescribeUpdatesRequest, DescribeUpdatesResponse, UpdateToDescribe};
 use ferrite_proto::id::RepositoryId;
 use ferrite_proto::repo::access_service_client::AccessServiceClient;
 use ferrite_proto::repo::account_service_client::AccountServiceClient;
 use ferrite_proto::repo::{DescribeRepositoriesRequest, GetUsersRequest, GetUsersResponse, Repository};
-use tonic::{Request, Status};
+use tonic::Status;
 
 /// Updates of refs in one question.
 pub(crate) const MAX_QUESTION_UPDATES: usize = 64;
@@ -50,7 +50,7 @@ impl Upstream {
         let mut found = HashMap::with_capacity(ids.len());
         for ids in ids.chunks(MAX_QUESTION_IDS) {
             let repository_ids = ids.iter().map(|id| id.0).collect();
-            let request = question(DescribeRepositoriesRequest { repository_ids });
+            let request = with_timeout(DescribeRepositoriesRequest { repository_ids }, QUESTION_TIMEOUT);
             let answer = AccessServiceClient::new(self.repo.clone()).describe_repositories(request).await?;
             let repositories = answer.into_inner().repositories;
             found.extend(repositories.into_iter().map(|found| (RepositoryId(found.id), found)));
@@ -78,7 +78,8 @@ impl Upstream {
         };
         let mut found = Vec::with_capacity(requests.len());
         for request in requests {
-            let answer = AccountServiceClient::new(self.repo.clone()).get_users(question(request)).await?;
+            let answer =
+                AccountServiceClient::new(self.repo.clone()).get_users(with_timeout(request, QUESTION_TIMEOUT)).await?;
             found.push(answer.into_inner());
         }
         Ok(found)
@@ -101,21 +102,15 @@ impl Upstream {
             return Err(Status::not_found("the repository does not exist any more"));
         }
         let limit = |limit: usize| i32::try_from(limit).unwrap_or(i32::MAX);
-        let request = question(DescribeUpdatesRequest {
+        let request = DescribeUpdatesRequest {
             repository_id: repository.0,
             updates,
             commit_limit: limit(limits.commits),
             path_limit: limit(limits.paths),
             message_bytes_limit: limit(limits.message_bytes),
             with_head,
-        });
-        let request = for_store(request, store);
+        };
+        let request = for_store(with_timeout(request, QUESTION_TIMEOUT), store);
         Ok(StorageServiceClient::new(self.git.clone()).describe_updates(request).await?.into_inner())
     }
-}
-
-fn question<T>(message: T) -> Request<T> {
-    let mut request = Request::new(message);
-    request.set_timeout(QUESTION_TIMEOUT);
-    request
 }

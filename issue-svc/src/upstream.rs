@@ -6,14 +6,12 @@ use ferrite_kit::auth::{AuthError, Caller};
 use ferrite_kit::grpc::Channel;
 use ferrite_proto::error::{FieldViolation, reason};
 use ferrite_proto::id::{RepositoryId, UserId};
-use ferrite_proto::metadata::AUTHORIZATION;
 use ferrite_proto::repo::access_service_client::AccessServiceClient;
 use ferrite_proto::repo::resolve_issue_access_request::Account;
 use ferrite_proto::repo::{
-    DescribeRepositoriesRequest, RepositoryName, RepositoryRef, ResolveIssueAccessRequest, ResolveIssueAccessResponse,
-    repository_ref,
+    DescribeRepositoriesRequest, RepositoryRef, ResolveIssueAccessRequest, ResolveIssueAccessResponse,
 };
-use tonic::{Code, Request, Status};
+use tonic::{Code, Status};
 
 use crate::error::IssueError;
 use crate::model::references::IssueRef;
@@ -66,11 +64,9 @@ impl RepoClient {
         caller: &Caller,
         repositories: &[RepositoryId],
     ) -> Result<ResolveIssueAccessResponse, IssueError> {
-        let token = caller.token.as_ref().ok_or(AuthError::CredentialsRequired)?;
-        let repositories = repositories.iter().map(|id| by_id(*id)).collect();
-        let mut request = Request::new(ResolveIssueAccessRequest { repositories, account: None, to_change: false });
-        let bearer = format!("Bearer {}", token.expose()).parse().map_err(|_| AuthError::BadCredentials)?;
-        request.metadata_mut().insert(AUTHORIZATION, bearer);
+        let repositories = repositories.iter().map(|id| RepositoryRef::by_id(*id)).collect();
+        let request = ResolveIssueAccessRequest { repositories, account: None, to_change: false };
+        let request = caller.request(request)?;
         let answer = AccessServiceClient::new(self.0.clone()).resolve_issue_access(request).await;
         Ok(answer.map_err(|status| AuthError::from_authority(&status))?.into_inner())
     }
@@ -82,7 +78,7 @@ impl RepoClient {
     pub(crate) async fn assignee(&self, repository: RepositoryId, name: &str) -> Result<UserId, IssueError> {
         let refuse = |code, message: &str| IssueError::from(FieldViolation::new("assignee", code, message));
         let account = Account::Username(name.to_owned());
-        let answer = match self.access_of(account, vec![by_id(repository)]).await {
+        let answer = match self.access_of(account, vec![RepositoryRef::by_id(repository)]).await {
             Ok(answer) => answer,
             Err(status) if status.code() == Code::NotFound => return Err(refuse("unknown", "there is no such user")),
             Err(status) => return Err(unavailable(&status)),
@@ -110,7 +106,8 @@ impl RepoClient {
         let accesses = if names.is_empty() {
             Vec::new()
         } else {
-            let answer = self.access_of(Account::UserId(author.0), names.iter().map(by_name).collect()).await;
+            let named = names.iter().map(|(owner, name)| RepositoryRef::by_name(owner, name)).collect();
+            let answer = self.access_of(Account::UserId(author.0), named).await;
             answer.map_err(|status| unavailable(&status))?.accesses
         };
         let repository = |issue: &IssueRef| match &issue.repository {
@@ -127,17 +124,6 @@ impl RepoClient {
         issues.dedup();
         Ok(TextTargets { mentions: found.mentions, issues })
     }
-}
-
-/// Names a repository by id.
-pub(crate) fn by_id(id: RepositoryId) -> RepositoryRef {
-    RepositoryRef { by: Some(repository_ref::By::Id(id.0)) }
-}
-
-/// Names a repository by owner and name.
-pub(crate) fn by_name((owner, name): &(String, String)) -> RepositoryRef {
-    let name = RepositoryName { owner: owner.clone(), name: name.clone() };
-    RepositoryRef { by: Some(repository_ref::By::Name(name)) }
 }
 
 fn unavailable(status: &Status) -> IssueError {

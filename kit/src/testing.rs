@@ -6,6 +6,7 @@ mod caller;
 mod databases;
 #[cfg(test)]
 mod env;
+mod fake;
 mod program;
 #[cfg(test)]
 mod redis;
@@ -13,7 +14,6 @@ mod service;
 mod service_keys;
 #[cfg(test)]
 mod tables;
-#[cfg(test)]
 mod wait;
 
 use ferrite_proto::error::{Kind, ServiceError, to_status};
@@ -22,6 +22,7 @@ pub use caller::{REPOSITORY, TestCaller, public_key_pem};
 pub use databases::{TestDb, on_each, on_each_schema, on_each_url, setting};
 #[cfg(test)]
 pub(crate) use env::{ROLE, TestEnv};
+pub use fake::{Fake, FakeAccessService, FakeAccountService, FakeStorageService};
 pub use program::script;
 #[cfg(test)]
 pub(crate) use redis::Redis;
@@ -29,8 +30,7 @@ pub use service::{TestService, serve_peers};
 pub use service_keys::ServiceKeys;
 #[cfg(test)]
 pub(crate) use tables::{migrations, service_tables};
-#[cfg(test)]
-pub(crate) use wait::eventually;
+pub use wait::eventually;
 
 /// Returns the reason of a status that a Ferrite service made.
 ///

@@ -27,8 +27,8 @@ const MAX_CLOCK_SKEW_SECS: u64 = 30;
 const ISSUER: &str = "repo.ferrite";
 const AUDIENCE: &str = "ferrite";
 
-/// The statement of a grant, without its signature and lifetime.
-#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+/// The statement of a grant, without its signature and lifetime. The default one allows no operation.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Grant {
     /// The caller. `None` for anonymous callers and for deploy keys, which belong to no user.
     pub user: Option<GrantUser>,
@@ -167,7 +167,7 @@ impl From<IssueReach> for events::IssueReach {
 }
 
 /// The user of a grant, with the name and address for commits.
-#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct GrantUser {
     /// Id of the account.
     pub id: i64,

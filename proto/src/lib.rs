@@ -13,6 +13,7 @@ pub mod metadata;
 pub mod operation;
 mod permission;
 pub mod raw;
+mod repository_ref;
 mod scope;
 mod service_role;
 pub mod session;

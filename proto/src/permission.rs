@@ -3,10 +3,11 @@
 use serde::{Deserialize, Serialize};
 
 /// A level of permission on a repository. Each level includes those before it, and levels compare in this order.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Permission {
     /// Nothing, not even knowing that the repository exists.
+    #[default]
     None,
     /// See and clone, open issues, comment.
     Read,

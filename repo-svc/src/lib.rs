@@ -30,8 +30,8 @@ use ferrite_kit::net::Listener;
 use ferrite_kit::server::{GrpcServer, serve_all};
 use ferrite_kit::startup::{self, ServiceFuture, StartError};
 use ferrite_kit::{Clock, Lifecycle};
-use ferrite_proto::grant::{Grant, IssueReach, Signer};
-use ferrite_proto::{Permission, ServiceRole};
+use ferrite_proto::ServiceRole;
+use ferrite_proto::grant::{Grant, Signer};
 
 pub use config::Config;
 pub use error::RepoError;
@@ -103,20 +103,7 @@ fn signer(config: &Config, trust: &ServiceCredentials, clock: &Clock) -> Result<
     let pem = std::fs::read(&config.grant_key_file)
         .map_err(|error| StartError::Other(format!("grant key file `{file}`: {error}")))?;
     let signer = Signer::from_pem(&pem).map_err(|source| StartError::GrantKey { file: file.clone(), source })?;
-    let grant = Grant {
-        user: None,
-        repository: 0,
-        operation: String::new(),
-        permission: Permission::None,
-        issues_enabled: false,
-        is_mirror: false,
-        store: String::new(),
-        epoch: 0,
-        issue_reach: IssueReach::None,
-        reauthorization: None,
-        limits: ferrite_proto::grant::GrantLimits::default(),
-    };
-    let token = signer.sign(grant, clock.now_secs(), Duration::from_secs(60));
+    let token = signer.sign(Grant::default(), clock.now_secs(), Duration::from_secs(60));
     match trust.verifier.verify(&token) {
         Ok(_) => Ok(signer),
         Err(_) => {

@@ -122,7 +122,7 @@ pub(crate) fn write(folder: &Path, name: &str, content: &[u8], mode: u32) -> std
 mod tests {
     use std::time::Duration;
 
-    use ferrite_proto::grant::{Grant, IssueReach, Signer, Verifier};
+    use ferrite_proto::grant::{Grant, Signer, Verifier};
 
     use super::*;
 
@@ -145,17 +145,12 @@ mod tests {
             assert_eq!(folder.path().join(name).metadata().unwrap().permissions().mode() & 0o777, 0o600, "{name}");
         }
         let grant = Grant {
-            user: None,
             repository: 1,
-            operation: String::new(),
             permission: ferrite_proto::Permission::Read,
             issues_enabled: true,
-            is_mirror: false,
             store: "default".into(),
             epoch: 1,
-            issue_reach: IssueReach::None,
-            reauthorization: None,
-            limits: ferrite_proto::grant::GrantLimits::default(),
+            ..Grant::default()
         };
         let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap().as_secs();
         let token = Signer::from_pem(&first[0]).unwrap().sign(grant.clone(), now, Duration::from_secs(30));

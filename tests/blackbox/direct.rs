@@ -11,9 +11,7 @@ use ferrite_proto::issue::issue_service_client::IssueServiceClient;
 use ferrite_proto::issue::{CreateIssueRequest, ListIssuesRequest};
 use ferrite_proto::repo::access_service_client::AccessServiceClient;
 use ferrite_proto::repo::account_service_client::AccountServiceClient;
-use ferrite_proto::repo::{
-    AuthenticateRequest, GetAuthenticatedUserRequest, RepositoryRef, ResolveAccessRequest, repository_ref,
-};
+use ferrite_proto::repo::{AuthenticateRequest, GetAuthenticatedUserRequest, RepositoryRef, ResolveAccessRequest};
 use ferrite_proto::{ServiceRole, metadata, operation};
 use serde_json::json;
 use tokio_stream::StreamExt;
@@ -96,7 +94,7 @@ fn listing(role: Role) -> &'static str {
 
 async fn grant_for(cluster: &Cluster, user: &User, repository_id: i64, operation: &str) -> String {
     let message = ResolveAccessRequest {
-        repository: Some(RepositoryRef { by: Some(repository_ref::By::Id(repository_id)) }),
+        repository: Some(RepositoryRef::by_id(repository_id)),
         operation: operation.to_owned(),
         ..ResolveAccessRequest::default()
     };

@@ -5,7 +5,7 @@ use std::time::Duration;
 use ferrite_kit::auth::{TokenCache, TokenHash};
 use ferrite_kit::{Clock, Secret};
 use ferrite_proto::repo::repository_service_client::RepositoryServiceClient;
-use ferrite_proto::repo::{GetRepositoryRequest, RepositoryRef, repository_ref};
+use ferrite_proto::repo::{GetRepositoryRequest, RepositoryRef};
 use reqwest::Method;
 use serde_json::json;
 use tonic::Code;
@@ -146,7 +146,7 @@ impl<'a> Interfaces<'a> {
             let outcome = list(self.cluster, role, self.id, &Proof::Token(token)).await;
             *code = outcome.err().map_or(Code::Ok, |status| status.code());
         }
-        let repository = Some(RepositoryRef { by: Some(repository_ref::By::Id(self.id)) });
+        let repository = Some(RepositoryRef::by_id(self.id));
         let mut repositories = RepositoryServiceClient::new(self.cluster.channel(Role::Repo).await);
         let outcome = repositories.get_repository(with_token(GetRepositoryRequest { repository }, token)).await;
         codes[3] = outcome.err().map_or(Code::Ok, |status| status.code());

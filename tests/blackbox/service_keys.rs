@@ -11,8 +11,8 @@ use ferrite_proto::events::event_sink_client::EventSinkClient;
 use ferrite_proto::events::{DeliverRequest, Event, RefsUpdated, RepositoryDeleted};
 use ferrite_proto::git::storage_service_client::StorageServiceClient;
 use ferrite_proto::git::{CreateRepositoryRequest, DeleteRepositoryRequest};
+use ferrite_proto::repo::RepositoryRef;
 use ferrite_proto::repo::repository_service_client::RepositoryServiceClient;
-use ferrite_proto::repo::{RepositoryRef, repository_ref};
 use ferrite_proto::{error, metadata, repo};
 use serde_json::json;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
@@ -57,7 +57,7 @@ async fn the_key_of_a_service_opens_only_what_its_role_calls(cluster: &Cluster) 
     // A token of the owner, which may delete the repository, does not make it an operation of that role.
     let mut repositories = RepositoryServiceClient::new(cluster.channel(Role::Repo).await);
     for from in [ServiceRole::IssueSvc, ServiceRole::HookSvc, ServiceRole::GitSvc] {
-        let repository = Some(RepositoryRef { by: Some(repository_ref::By::Id(id)) });
+        let repository = Some(RepositoryRef::by_id(id));
         let mut deletion = with_token(repo::DeleteRepositoryRequest { repository }, token);
         let proof = cluster.service_token(from, Role::Repo);
         deletion.metadata_mut().insert(metadata::SERVICE, proof.parse().unwrap());

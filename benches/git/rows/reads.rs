@@ -4,7 +4,7 @@ use std::io::{Read, Write};
 use std::os::unix::net::UnixStream;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
-use ferrite_proto::grant::{Grant, IssueReach, Signer};
+use ferrite_proto::grant::{Grant, Signer};
 use ferrite_proto::{Permission, metadata, operation};
 use reqwest::Method;
 
@@ -41,17 +41,13 @@ async fn direct(servers: &Servers) -> Result<Series, Failure> {
     let repository = servers.ferrite.id(LARGE).await?;
     let signer = Signer::from_pem(&std::fs::read(data.join("keys/grant.pem"))?)?;
     let grant = Grant {
-        user: None,
         repository,
         operation: operation::RAW.to_owned(),
         permission: Permission::Read,
         issues_enabled: true,
-        is_mirror: false,
         store: "default".into(),
         epoch: 1,
-        issue_reach: IssueReach::None,
-        reauthorization: None,
-        limits: ferrite_proto::grant::GrantLimits::default(),
+        ..Grant::default()
     };
     let path = format!("{}/{}", servers.large.branch, servers.large.file).replace('/', "%2F");
     let mut series = Series::default();

@@ -2,7 +2,6 @@
 //! for routes.
 
 use std::ops::Deref;
-use std::time::Duration;
 
 use axum::extract::{FromRequestParts, MatchedPath};
 use axum::http::HeaderName;
@@ -102,12 +101,6 @@ impl ApiCall {
         }
         request
     }
-}
-
-/// Returns `request` with another deadline.
-pub(crate) fn with_timeout<T>(mut request: tonic::Request<T>, deadline: Duration) -> tonic::Request<T> {
-    request.set_timeout(deadline);
-    request
 }
 
 /// Returns the `Idempotency-Key` of a request that may change something.

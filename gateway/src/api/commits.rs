@@ -6,11 +6,12 @@ use axum::body::Body;
 use axum::http::header::{ACCEPT, CONTENT_TYPE};
 use axum::http::{HeaderMap, HeaderValue};
 use axum::response::Response;
+use ferrite_kit::grpc::with_timeout;
 use ferrite_proto::git::{GetCommitRequest, ListCommitsRequest};
 use ferrite_proto::operation;
 
 use super::access::Emails;
-use super::call::{Authenticated, routes, with_timeout};
+use super::call::{Authenticated, routes};
 use super::git_response::read_error;
 use crate::dto::{Commit, require};
 use crate::http::error::ApiResult;

@@ -2,6 +2,7 @@
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
+use ferrite_kit::grpc::with_timeout;
 use ferrite_proto::git::{
     self, ChangeFilesRequest, CommitIdentity, DeleteContentsRequest, FileChange, FileOperation, GetContentsRequest,
     PutContentsRequest,
@@ -9,7 +10,7 @@ use ferrite_proto::git::{
 use ferrite_proto::operation;
 
 use super::access::{Access, Emails};
-use super::call::{ApiCall, Authenticated, routes, with_timeout};
+use super::call::{ApiCall, Authenticated, routes};
 use super::git_response::read_error;
 use crate::dto::{Commit, Content, Contents, EntryLocation, FileRemoved, FileWritten, FilesChanged, require};
 use crate::http::body::JsonBody;

@@ -2,10 +2,11 @@
 
 use std::time::Duration;
 
+use ferrite_kit::grpc::with_timeout;
 use ferrite_proto::repo::{ForkRepositoryRequest, ListForksRequest};
 
 use super::access::PermissionCheck;
-use super::call::{Authenticated, routes, with_timeout};
+use super::call::{Authenticated, routes};
 use super::operation;
 use crate::http::body::JsonBody;
 use crate::http::error::ApiResult;

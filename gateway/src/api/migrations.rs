@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use axum::http::header::LOCATION;
 use axum::http::{HeaderMap, HeaderName, HeaderValue};
+use ferrite_kit::grpc::with_timeout;
 use ferrite_proto::error::reason;
 use ferrite_proto::repo::{
     GetMigrationRequest, GetMigrationResponse, ListMigrationsRequest, MigrateRepositoryRequest, MigrationPhase,
@@ -12,7 +13,7 @@ use tokio::time::Instant;
 use tonic::Code;
 
 use super::access::PermissionCheck;
-use super::call::{ApiCall, Authenticated, routes, with_timeout};
+use super::call::{ApiCall, Authenticated, routes};
 use super::operation;
 use crate::dto::{Migration, require};
 use crate::http::body::JsonBody;

@@ -5,6 +5,7 @@ use axum::http::header::{
     CACHE_CONTROL, CONTENT_RANGE, CONTENT_SECURITY_POLICY, CONTENT_TYPE, IF_NONE_MATCH, IF_RANGE, RANGE,
 };
 use axum::http::{HeaderMap, HeaderValue, Method, Response, StatusCode};
+use ferrite_kit::grpc::with_timeout;
 use ferrite_proto::operation::ASSET;
 use ferrite_proto::repo::{self, AssetDownloads, CountDownloadsRequest, GetReleaseAssetRequest};
 use futures_util::TryStreamExt;
@@ -130,8 +131,7 @@ impl DownloadCounter {
 
     fn count(&self) {
         let downloads = vec![AssetDownloads { asset_id: self.asset_id, count: 1 }];
-        let mut request = tonic::Request::new(CountDownloadsRequest { downloads });
-        request.set_timeout(CALL_DEADLINE);
+        let request = with_timeout(CountDownloadsRequest { downloads }, CALL_DEADLINE);
         let mut releases = self.state.clients.releases();
         self.state.life.spawn("count download", async move {
             if let Err(status) = releases.count_downloads(request).await {

@@ -1,12 +1,13 @@
 //! Releases of a repository. Drafts do not exist for callers without write permission.
 
+use ferrite_kit::grpc::with_timeout;
 use ferrite_proto::repo::get_release_request::By;
 use ferrite_proto::repo::{
     CreateReleaseRequest, DeleteReleaseRequest, GetReleaseRequest, ListReleasesRequest, UpdateReleaseRequest,
 };
 
 use super::access::PermissionCheck;
-use super::call::{ApiCall, Authenticated, MaybeAuthenticated, routes, with_timeout};
+use super::call::{ApiCall, Authenticated, MaybeAuthenticated, routes};
 use super::operation;
 use super::tracker::limit_text;
 use crate::dto::{Release, require};

@@ -1,9 +1,10 @@
 //! Settings of a repository.
 
+use ferrite_kit::grpc::with_timeout;
 use ferrite_proto::repo::UpdateRepositoryRequest;
 
 use super::access::PermissionCheck;
-use super::call::{Authenticated, routes, with_timeout};
+use super::call::{Authenticated, routes};
 use super::operation;
 use crate::http::body::JsonBody;
 use crate::http::error::ApiResult;

@@ -1,12 +1,13 @@
 //! Repositories: created, listed, searched, read and deleted.
 
+use ferrite_kit::grpc::with_timeout;
 use ferrite_proto::repo::{
     self, AutoInit, CreateRepositoryRequest, DeleteRepositoryRequest, GetRepositoryRequest, ListRepositoriesRequest,
     RepositoryMode, RepositorySort, SearchRepositoriesRequest,
 };
 
 use super::access::PermissionCheck;
-use super::call::{ApiCall, Authenticated, MaybeAuthenticated, routes, with_timeout};
+use super::call::{ApiCall, Authenticated, MaybeAuthenticated, routes};
 use super::operation;
 use super::tracker::{list_headers, value};
 use crate::dto::{Repository, SearchResults, Viewer, require};

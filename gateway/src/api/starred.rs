@@ -1,8 +1,8 @@
 //! Stars: those of users, and the users who gave one to a repository.
 
 use ferrite_proto::repo::{
-    IsStarredRequest, ListStargazersRequest, ListStarredRepositoriesRequest, RepositoryName, RepositoryRef,
-    StarRepositoryRequest, UnstarRepositoryRequest, repository_ref,
+    IsStarredRequest, ListStargazersRequest, ListStarredRepositoriesRequest, RepositoryRef, StarRepositoryRequest,
+    UnstarRepositoryRequest,
 };
 
 use super::call::{Authenticated, routes};
@@ -25,8 +25,7 @@ routes! {
 
 /// Returns the repository that a path names, whose first parts are not those of a [`RepoPath`].
 fn repository(path: &Params) -> RepositoryRef {
-    let name = RepositoryName { owner: path.name("owner"), name: path.name("repo") };
-    RepositoryRef { by: Some(repository_ref::By::Name(name)) }
+    RepositoryRef::by_name(path.name("owner"), path.name("repo"))
 }
 
 async fn list(Authenticated(call): Authenticated, path: Params, query: Query) -> ApiResult {

@@ -1,6 +1,6 @@
 //! The repository or wiki that the two parts of a path name, for git over HTTP and over SSH.
 
-use ferrite_proto::repo::{RepositoryName, RepositoryRef, repository_ref};
+use ferrite_proto::repo::RepositoryRef;
 
 const MAX_OWNER_BYTES: usize = 64;
 const MAX_NAME_BYTES: usize = 100;
@@ -22,8 +22,7 @@ pub(crate) fn parse(owner: &str, repo: &str) -> Option<Target> {
     if !is_name(owner, MAX_OWNER_BYTES) || !is_name(name, MAX_NAME_BYTES) {
         return None;
     }
-    let name = RepositoryName { owner: owner.to_owned(), name: name.to_owned() };
-    Some(Target { repository: RepositoryRef { by: Some(repository_ref::By::Name(name)) }, is_wiki })
+    Some(Target { repository: RepositoryRef::by_name(owner, name), is_wiki })
 }
 
 /// Removes a suffix once, whatever its case; `None` if the text does not have it.
@@ -41,6 +40,7 @@ fn is_name(text: &str, max_bytes: usize) -> bool {
 
 #[cfg(test)]
 mod tests {
+    use ferrite_proto::repo::repository_ref;
     use proptest::prelude::*;
 
     use super::*;

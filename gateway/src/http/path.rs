@@ -7,7 +7,7 @@ use std::convert::Infallible;
 
 use axum::extract::{FromRequestParts, MatchedPath};
 use axum::http::request::Parts;
-use ferrite_proto::repo::{RepositoryName, RepositoryRef, repository_ref};
+use ferrite_proto::repo::RepositoryRef;
 use percent_encoding::percent_decode_str;
 
 const MAX_NAME_BYTES: usize = 255;
@@ -60,7 +60,7 @@ impl RepoPath {
         let name = name(&self.repo)
             .filter(|name| !name.to_ascii_lowercase().ends_with(".git"))
             .unwrap_or_else(unparsable_name);
-        RepositoryRef { by: Some(repository_ref::By::Name(RepositoryName { owner, name })) }
+        RepositoryRef::by_name(owner, name)
     }
 }
 
@@ -139,6 +139,7 @@ impl<S: Send + Sync> FromRequestParts<S> for Params {
 
 #[cfg(test)]
 mod tests {
+    use ferrite_proto::repo::repository_ref;
     use proptest::prelude::*;
 
     use super::*;

@@ -10,13 +10,14 @@ use axum::BoxError;
 use bytes::Bytes;
 use ferrite_kit::Lifecycle;
 use ferrite_kit::grpc::Channel;
+use ferrite_kit::grpc::with_timeout;
 use ferrite_proto::error::reason;
 use ferrite_proto::repo::ReauthorizeAccessRequest;
 use ferrite_proto::repo::access_service_client::AccessServiceClient;
 use http_body::{Body, Frame, SizeHint};
 use parking_lot::{Mutex, MutexGuard};
 use tokio::sync::oneshot;
-use tonic::{Code, Request, Status};
+use tonic::{Code, Status};
 
 /// Deadline of one question. The next one follows after the interval.
 const CALL_TIMEOUT: Duration = Duration::from_secs(2);
@@ -46,9 +47,7 @@ impl Reauthorizer {
         Box::pin(async move {
             loop {
                 tokio::time::sleep(shortened(interval)).await;
-                let mut request = Request::new(access.clone());
-                request.set_timeout(CALL_TIMEOUT);
-                match client.clone().reauthorize_access(request).await {
+                match client.clone().reauthorize_access(with_timeout(access.clone(), CALL_TIMEOUT)).await {
                     Err(status) if is_refusal(&status) => {
                         metrics::counter!("ferrite_transfers_revoked_total").increment(1);
                         return status;

@@ -7,9 +7,9 @@ use crate::{state::AppState, types::rpc_error::RpcError};
 /// Returns the name of the store, the room on its disk, and the number of its repositories.
 pub(super) async fn get_store_status(
     state: &AppState,
-    request: &Request<GetStoreStatusRequest>,
+    request: Request<GetStoreStatusRequest>,
 ) -> Result<GetStoreStatusResponse, RpcError> {
-    Caller::of(request).require_service()?;
+    Caller::of(&request).require_service()?;
     let space = state.disk_space.measure(&state.store).await?;
     let name = state.store.name();
     Ok(GetStoreStatusResponse {

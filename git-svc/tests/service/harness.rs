@@ -298,12 +298,10 @@ impl Service {
             operation: operation.to_owned(),
             permission: Permission::Write,
             issues_enabled: true,
-            is_mirror: false,
             store: "s1".to_owned(),
             epoch: 1,
             issue_reach: IssueReach::All,
-            reauthorization: None,
-            limits: ferrite_proto::grant::GrantLimits::default(),
+            ..Grant::default()
         }
     }
 

@@ -8,7 +8,6 @@ use ferrite_proto::error::{FieldViolation, reason};
 use ferrite_proto::hook::HookOwner;
 use ferrite_proto::hook::hook_owner;
 use ferrite_proto::id::{RepositoryId, UserId};
-use ferrite_proto::metadata::AUTHORIZATION;
 use ferrite_proto::repo::CheckAccessRequest;
 use ferrite_proto::repo::access_service_client::AccessServiceClient;
 use ferrite_proto::repo::check_access_request::Target;
@@ -74,14 +73,11 @@ impl HookRpc {
         metadata: &MetadataMap,
         organization: Option<&String>,
     ) -> Result<HookAccess, HookError> {
-        let token = caller.token.as_ref().ok_or(AuthError::CredentialsRequired)?;
-        let mut request = Request::new(CheckAccessRequest {
+        let request = caller.request(CheckAccessRequest {
             operation: caller.operation.clone(),
             as_administrator: organization.is_none(),
             target: organization.cloned().map(Target::Organization),
-        });
-        let bearer = format!("Bearer {}", token.expose()).parse().map_err(|_| AuthError::BadCredentials)?;
-        request.metadata_mut().insert(AUTHORIZATION, bearer);
+        })?;
         let answer = AccessServiceClient::new(self.repo.clone()).check_access(request).await;
         let answer = answer.map_err(|status| refused(&status))?.into_inner();
         Ok(HookAccess {

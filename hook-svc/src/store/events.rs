@@ -237,10 +237,7 @@ pub(crate) async fn mark_dispatched(tx: &mut Tx, payloads: &[(i64, Option<String
         return Ok(HashSet::new());
     }
     let mut query = Query::new(MARK);
-    for (index, (id, payload)) in payloads.iter().enumerate() {
-        query.push(if index == 0 { "(" } else { ", (" }).bind(*id).push(", ").bind(payload.clone()).push(")");
-    }
-    query.push(MARK_WHERE);
+    query.bind_rows(payloads.iter().map(|(id, payload)| args![*id, payload.clone()])).push(MARK_WHERE);
     let rows: Vec<(i64,)> = tx.all(query.sql(), query.args()).await?;
     Ok(rows.into_iter().map(|(id,)| id).collect())
 }

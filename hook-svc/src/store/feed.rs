@@ -50,10 +50,7 @@ impl EventStore {
             return Ok(());
         }
         let mut query = Query::new(SET_PAYLOADS);
-        for (index, (id, payload)) in payloads.iter().enumerate() {
-            query.push(if index == 0 { "(" } else { ", (" }).bind(*id).push(", ").bind(payload).push(")");
-        }
-        query.push(SET_PAYLOADS_WHERE);
+        query.bind_rows(payloads.iter().map(|(id, payload)| args![*id, payload])).push(SET_PAYLOADS_WHERE);
         if self.db().pick(true, false) {
             query.push(UNLOCKED_POSTGRES).bind_list(payloads.iter().map(|(id, _)| *id)).push(UNLOCKED_END_POSTGRES);
         }

@@ -3,19 +3,18 @@
 use std::sync::{Arc, Mutex};
 
 use ferrite_kit::auth::AuthError;
+use ferrite_kit::testing::{Fake, FakeAccessService};
 use ferrite_proto::Permission;
 use ferrite_proto::events::event::Fact;
 use ferrite_proto::events::event_sink_server::{EventSink, EventSinkServer};
 use ferrite_proto::events::{DeliverRequest, DeliverResponse, Event, HookChanged};
 use ferrite_proto::metadata::AUTHORIZATION;
-use ferrite_proto::repo::access_service_server::{AccessService, AccessServiceServer};
+use ferrite_proto::repo::access_service_server::AccessServiceServer;
 use ferrite_proto::repo::account_service_server::AccountServiceServer;
 use ferrite_proto::repo::check_access_request::Target;
 use ferrite_proto::repo::{
     AuthenticateRequest, AuthenticateResponse, CheckAccessRequest, CheckAccessResponse, DescribeRepositoriesRequest,
-    DescribeRepositoriesResponse, Identity, ReauthorizeAccessRequest, ReauthorizeAccessResponse, ResolveAccessRequest,
-    ResolveAccessResponse, ResolveIssueAccessRequest, ResolveIssueAccessResponse, ResolveKeyRequest,
-    ResolveKeyResponse,
+    DescribeRepositoriesResponse, Identity, ResolveAccessRequest, ResolveAccessResponse,
 };
 use tonic::service::Routes;
 use tonic::{Request, Response, Status};
@@ -45,9 +44,9 @@ impl FakeRepo {
     /// Returns the services that it stands in for.
     pub(super) fn routes(&self) -> Routes {
         let mut routes = Routes::builder();
-        routes.add_service(AccessServiceServer::new(self.clone()));
+        routes.add_service(AccessServiceServer::new(Fake(self.clone())));
         routes.add_service(EventSinkServer::new(self.clone()));
-        routes.add_service(AccountServiceServer::new(Peer::default()));
+        routes.add_service(AccountServiceServer::new(Fake(Peer::default())));
         routes.routes()
     }
 
@@ -71,7 +70,7 @@ impl EventSink for FakeRepo {
 }
 
 #[tonic::async_trait]
-impl AccessService for FakeRepo {
+impl FakeAccessService for FakeRepo {
     async fn authenticate(
         &self,
         request: Request<AuthenticateRequest>,
@@ -106,29 +105,11 @@ impl AccessService for FakeRepo {
         Ok(Response::new(answer))
     }
 
-    async fn reauthorize_access(
-        &self,
-        _: Request<ReauthorizeAccessRequest>,
-    ) -> Result<Response<ReauthorizeAccessResponse>, Status> {
-        Err(Status::unimplemented("not called"))
-    }
-
     async fn resolve_access(
         &self,
         _: Request<ResolveAccessRequest>,
     ) -> Result<Response<ResolveAccessResponse>, Status> {
         Err(AuthError::RepositoryNotFound.into())
-    }
-
-    async fn resolve_key(&self, _: Request<ResolveKeyRequest>) -> Result<Response<ResolveKeyResponse>, Status> {
-        Err(Status::unimplemented("not called"))
-    }
-
-    async fn resolve_issue_access(
-        &self,
-        _: Request<ResolveIssueAccessRequest>,
-    ) -> Result<Response<ResolveIssueAccessResponse>, Status> {
-        Err(Status::unimplemented("not called"))
     }
 
     async fn describe_repositories(

@@ -7,23 +7,15 @@ use std::time::Duration;
 use ferrite_kit::Lifecycle;
 use ferrite_kit::grpc::{Channel, channel};
 use ferrite_kit::net::Address;
-use ferrite_kit::testing::serve_peers;
-use ferrite_proto::git::storage_service_server::{StorageService, StorageServiceServer};
+use ferrite_kit::testing::{Fake, FakeAccessService, FakeAccountService, FakeStorageService, serve_peers};
+use ferrite_proto::git::storage_service_server::StorageServiceServer;
 use ferrite_proto::git::{
-    CreateRepositoryRequest, CreateRepositoryResponse, DeleteRepositoryRequest, DeleteRepositoryResponse,
-    DescribeUpdatesRequest, DescribeUpdatesResponse, DescribedCommit, DescribedHead, ListPushedCommitsRequest,
-    ListPushedCommitsResponse, Person, UpdateDescription,
+    DescribeUpdatesRequest, DescribeUpdatesResponse, DescribedCommit, DescribedHead, Person, UpdateDescription,
 };
-use ferrite_proto::repo::access_service_server::{AccessService, AccessServiceServer};
-use ferrite_proto::repo::account_service_server::{AccountService, AccountServiceServer};
+use ferrite_proto::repo::access_service_server::AccessServiceServer;
+use ferrite_proto::repo::account_service_server::AccountServiceServer;
 use ferrite_proto::repo::{
-    AuthenticateRequest, AuthenticateResponse, CheckAccessRequest, CheckAccessResponse, CreateAccessTokenRequest,
-    CreateAccessTokenResponse, DeleteAccessTokenRequest, DeleteAccessTokenResponse, DescribeRepositoriesRequest,
-    DescribeRepositoriesResponse, GetAuthenticatedUserRequest, GetAuthenticatedUserResponse, GetUserRequest,
-    GetUserResponse, GetUsersRequest, GetUsersResponse, ListAccessTokensRequest, ListAccessTokensResponse,
-    ReauthorizeAccessRequest, ReauthorizeAccessResponse, Repository, ResolveAccessRequest, ResolveAccessResponse,
-    ResolveIssueAccessRequest, ResolveIssueAccessResponse, ResolveKeyRequest, ResolveKeyResponse, SearchUsersRequest,
-    SearchUsersResponse, User,
+    DescribeRepositoriesRequest, DescribeRepositoriesResponse, GetUsersRequest, GetUsersResponse, Repository, User,
 };
 use prost_types::Timestamp;
 use tonic::{Code, Request, Response, Status};
@@ -65,9 +57,9 @@ impl FakePeers {
         let address = Address::Unix(folder.path().join("others.sock"));
         let (peer, life) = (Peer::default(), Lifecycle::new(Duration::from_secs(5)));
         let mut routes = tonic::service::Routes::builder();
-        routes.add_service(StorageServiceServer::new(peer.clone()));
-        routes.add_service(AccessServiceServer::new(peer.clone()));
-        routes.add_service(AccountServiceServer::new(peer.clone()));
+        routes.add_service(StorageServiceServer::new(Fake(peer.clone())));
+        routes.add_service(AccessServiceServer::new(Fake(peer.clone())));
+        routes.add_service(AccountServiceServer::new(Fake(peer.clone())));
         serve_peers(&address, routes.routes(), &life).await;
         let peers = Self { peer, life, channel: channel(&address, None), _folder: folder };
         for (id, name) in [(7, "ada"), (8, "bob")] {
@@ -157,40 +149,8 @@ fn commit(id: &str) -> DescribedCommit {
     }
 }
 
-fn unimplemented<T>() -> Result<Response<T>, Status> {
-    Err(Status::unimplemented("not called"))
-}
-
 #[tonic::async_trait]
-impl StorageService for Peer {
-    async fn create_repository(
-        &self,
-        _: Request<CreateRepositoryRequest>,
-    ) -> Result<Response<CreateRepositoryResponse>, Status> {
-        unimplemented()
-    }
-
-    async fn delete_repository(
-        &self,
-        _: Request<DeleteRepositoryRequest>,
-    ) -> Result<Response<DeleteRepositoryResponse>, Status> {
-        unimplemented()
-    }
-
-    async fn set_default_branch(
-        &self,
-        _: Request<ferrite_proto::git::SetDefaultBranchRequest>,
-    ) -> Result<Response<ferrite_proto::git::SetDefaultBranchResponse>, Status> {
-        unimplemented()
-    }
-
-    async fn list_pushed_commits(
-        &self,
-        _: Request<ListPushedCommitsRequest>,
-    ) -> Result<Response<ListPushedCommitsResponse>, Status> {
-        unimplemented()
-    }
-
+impl FakeStorageService for Peer {
     async fn describe_updates(
         &self,
         request: Request<DescribeUpdatesRequest>,
@@ -210,50 +170,10 @@ impl StorageService for Peer {
         let head = state.heads.get(&request.repository_id).filter(|_| request.with_head).cloned();
         Ok(Response::new(DescribeUpdatesResponse { updates, head }))
     }
-
-    async fn get_store_status(
-        &self,
-        _: Request<ferrite_proto::git::GetStoreStatusRequest>,
-    ) -> Result<Response<ferrite_proto::git::GetStoreStatusResponse>, Status> {
-        unimplemented()
-    }
 }
 
 #[tonic::async_trait]
-impl AccessService for Peer {
-    async fn authenticate(&self, _: Request<AuthenticateRequest>) -> Result<Response<AuthenticateResponse>, Status> {
-        unimplemented()
-    }
-
-    async fn resolve_key(&self, _: Request<ResolveKeyRequest>) -> Result<Response<ResolveKeyResponse>, Status> {
-        unimplemented()
-    }
-
-    async fn resolve_access(
-        &self,
-        _: Request<ResolveAccessRequest>,
-    ) -> Result<Response<ResolveAccessResponse>, Status> {
-        unimplemented()
-    }
-
-    async fn reauthorize_access(
-        &self,
-        _: Request<ReauthorizeAccessRequest>,
-    ) -> Result<Response<ReauthorizeAccessResponse>, Status> {
-        unimplemented()
-    }
-
-    async fn check_access(&self, _: Request<CheckAccessRequest>) -> Result<Response<CheckAccessResponse>, Status> {
-        unimplemented()
-    }
-
-    async fn resolve_issue_access(
-        &self,
-        _: Request<ResolveIssueAccessRequest>,
-    ) -> Result<Response<ResolveIssueAccessResponse>, Status> {
-        unimplemented()
-    }
-
+impl FakeAccessService for Peer {
     async fn describe_repositories(
         &self,
         request: Request<DescribeRepositoriesRequest>,
@@ -270,7 +190,7 @@ impl AccessService for Peer {
 }
 
 #[tonic::async_trait]
-impl AccountService for Peer {
+impl FakeAccountService for Peer {
     async fn get_users(&self, request: Request<GetUsersRequest>) -> Result<Response<GetUsersResponse>, Status> {
         let mut state = self.0.lock().unwrap();
         state.calls += 1;
@@ -279,41 +199,5 @@ impl AccountService for Peer {
         let users: Vec<_> = state.users.values().filter(is_asked).cloned().collect();
         let user_id_by_email = users.iter().map(|user| (user.email.clone(), user.id)).collect();
         Ok(Response::new(GetUsersResponse { users, user_id_by_email }))
-    }
-
-    async fn get_authenticated_user(
-        &self,
-        _: Request<GetAuthenticatedUserRequest>,
-    ) -> Result<Response<GetAuthenticatedUserResponse>, Status> {
-        unimplemented()
-    }
-
-    async fn get_user(&self, _: Request<GetUserRequest>) -> Result<Response<GetUserResponse>, Status> {
-        unimplemented()
-    }
-
-    async fn search_users(&self, _: Request<SearchUsersRequest>) -> Result<Response<SearchUsersResponse>, Status> {
-        unimplemented()
-    }
-
-    async fn create_access_token(
-        &self,
-        _: Request<CreateAccessTokenRequest>,
-    ) -> Result<Response<CreateAccessTokenResponse>, Status> {
-        unimplemented()
-    }
-
-    async fn list_access_tokens(
-        &self,
-        _: Request<ListAccessTokensRequest>,
-    ) -> Result<Response<ListAccessTokensResponse>, Status> {
-        unimplemented()
-    }
-
-    async fn delete_access_token(
-        &self,
-        _: Request<DeleteAccessTokenRequest>,
-    ) -> Result<Response<DeleteAccessTokenResponse>, Status> {
-        unimplemented()
     }
 }

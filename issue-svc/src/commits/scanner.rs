@@ -5,7 +5,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use ferrite_kit::grpc::{Channel, StoreChannel, for_store};
+use ferrite_kit::grpc::{Channel, StoreChannel, for_store, with_timeout};
 use ferrite_kit::{Clock, Lifecycle};
 use ferrite_proto::error::reason;
 use ferrite_proto::git::storage_service_client::StorageServiceClient;
@@ -15,7 +15,7 @@ use ferrite_proto::repo::{IssueAccess, RepositoryRef};
 use tokio::sync::Semaphore;
 use tokio::time::error::Elapsed;
 use tokio::time::timeout;
-use tonic::{Code, Request, Status};
+use tonic::{Code, Status};
 
 use super::queue::{Scan, ScanQueue};
 use super::targets::{ScannedReferences, Target};
@@ -163,14 +163,13 @@ impl<W: ApplyReferences> CommitScanner<W> {
 
     /// Asks git-svc for the commits of a scan, oldest first.
     async fn list_commits(&self, scan: &Scan) -> Result<Vec<PushedCommit>, ScanError> {
-        let mut request = Request::new(ListPushedCommitsRequest {
+        let request = ListPushedCommitsRequest {
             repository_id: scan.repository.0,
             old_id: scan.old_id.clone(),
             new_id: scan.new_id.clone(),
             limit: MAX_SCANNED_COMMITS,
-        });
-        request.set_timeout(STEP_TIMEOUT);
-        let request = for_store(request, &self.store_of(scan).await?);
+        };
+        let request = for_store(with_timeout(request, STEP_TIMEOUT), &self.store_of(scan).await?);
         let listed = StorageServiceClient::new(self.git.clone()).list_pushed_commits(request).await;
         Ok(listed.map_err(|status| ScanError::of("git-svc", &status))?.into_inner().commits)
     }

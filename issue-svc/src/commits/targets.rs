@@ -13,7 +13,6 @@ use ferrite_proto::repo::{IssueAccess, RepositoryRef};
 use super::queue::Scan;
 use crate::model::references::RepositoryKey;
 use crate::model::references::commit::{self, Action, CommitAction, CommitReference};
-use crate::upstream::{by_id, by_name};
 
 /// Most repositories of one scan, that of the commits included; references to further ones are dropped.
 pub(super) const MAX_TARGET_REPOSITORIES: usize = 50;
@@ -69,7 +68,8 @@ impl<'c> ScannedReferences<'c> {
 
     /// Returns the repositories to look up: first that of the commits.
     pub(super) fn repositories(&self) -> Vec<RepositoryRef> {
-        [by_id(self.source)].into_iter().chain(self.names.iter().map(by_name)).collect()
+        let named = self.names.iter().map(|(owner, name)| RepositoryRef::by_name(owner, name));
+        [RepositoryRef::by_id(self.source)].into_iter().chain(named).collect()
     }
 
     /// Groups the references by repository. `accesses` are those of [`ScannedReferences::repositories`]; references to repositories

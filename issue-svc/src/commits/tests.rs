@@ -3,13 +3,13 @@
 mod issues;
 mod peers;
 
-use std::future::Future;
 use std::time::Duration;
 
 use ferrite_kit::Clock;
 use ferrite_kit::db::Db;
 use ferrite_kit::grpc::StoreChannel;
 use ferrite_kit::outbox::{event, first_seen};
+use ferrite_kit::testing::eventually;
 use ferrite_proto::Permission;
 use ferrite_proto::events::event::Fact;
 use ferrite_proto::events::{IssueReach, RefUpdate, RefsUpdated};
@@ -93,19 +93,6 @@ impl Setup {
     fn advance(&self, by: Duration) {
         self.clock.advance(by);
         self.queue.wake();
-    }
-}
-
-/// Waits until `check` returns true. Panics with `fact` after 20 seconds.
-async fn eventually<F, T>(fact: &str, mut check: F)
-where
-    F: FnMut() -> T,
-    T: Future<Output = bool>,
-{
-    let deadline = tokio::time::Instant::now() + Duration::from_secs(20);
-    while !check().await {
-        assert!(tokio::time::Instant::now() < deadline, "never: {fact}");
-        tokio::time::sleep(Duration::from_millis(5)).await;
     }
 }
 

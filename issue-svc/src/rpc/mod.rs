@@ -1,4 +1,4 @@
-//! The RPCs of issue-svc, one per file, and the dispatch to them.
+//! The RPCs of issue-svc, one per file.
 //!
 //! Not here: SQL, the rows that change together, and the rules of texts.
 
@@ -18,19 +18,6 @@ use tonic::{Request, Response, Status};
 use crate::encode;
 pub(crate) use limits::WriteLimits;
 pub(crate) use service::IssueRpc;
-
-/// Implements a service by one function for each call, in a module of the call's name.
-macro_rules! dispatch {
-    ($service:ident { $($call:ident($request:ident) -> $response:ident;)* }) => {
-        #[tonic::async_trait]
-        impl $service for IssueRpc {
-            $(async fn $call(&self, request: Request<$request>) -> Result<Response<$response>, Status> {
-                Ok($call::$call(self, request).await.map(Response::new)?)
-            })*
-        }
-    };
-}
-use dispatch;
 
 #[tonic::async_trait]
 impl EventSink for IssueRpc {

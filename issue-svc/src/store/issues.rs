@@ -187,10 +187,7 @@ impl IssueStore {
     /// Returns the ids of those issues, named by repository and number, that exist.
     pub(crate) async fn ids(&self, tx: &mut Tx, issues: &[(RepositoryId, i64)]) -> Result<Vec<IssueId>, DbError> {
         let mut query = Query::new("SELECT id FROM issues WHERE (repository_id, number) IN (VALUES ");
-        for (place, (repository, number)) in issues.iter().enumerate() {
-            query.push(if place == 0 { "(" } else { ", (" }).bind(*repository).push(", ").bind(*number).push(")");
-        }
-        query.push(")");
+        query.bind_rows(issues.iter().map(|(repository, number)| args![*repository, *number])).push(")");
         let rows: Vec<(i64,)> = tx.all(query.sql(), query.args()).await?;
         Ok(rows.into_iter().map(|(id,)| IssueId(id)).collect())
     }

@@ -116,10 +116,7 @@ impl IssueStore {
             return Ok(());
         }
         let mut query = Query::new("INSERT INTO issue_labels (issue_id, label_id, class, number) VALUES ");
-        for (place, label) in labels.iter().enumerate() {
-            query.push(if place == 0 { "(" } else { ", (" }).bind(issue.id).push(", ").bind(*label).push(", ");
-            query.bind(issue.class.number()).push(", ").bind(issue.number).push(")");
-        }
+        query.bind_rows(labels.iter().map(|label| args![issue.id, *label, issue.class.number(), issue.number]));
         tx.execute(query.sql(), query.args()).await.map(|_| ())
     }
 

@@ -122,13 +122,9 @@ impl IssueStore {
         for rows in rows.chunks(MAX_STATEMENT_ROWS) {
             let mut query =
                 Query::new("INSERT INTO issue_tallies (repository_id, list, list_id, class, block, count) VALUES ");
-            for (place, ((list, id, class, block), by)) in rows.iter().enumerate() {
-                query.push(if place == 0 { "(" } else { ", (" }).bind(repository);
-                for value in [list, id, class, block, by] {
-                    query.push(", ").bind(*value);
-                }
-                query.push(")");
-            }
+            query.bind_rows(
+                rows.iter().map(|((list, id, class, block), by)| args![repository, *list, *id, *class, *block, *by]),
+            );
             query.push(
                 " ON CONFLICT (repository_id, list, list_id, class, block) \
                  DO UPDATE SET count = issue_tallies.count + excluded.count",

@@ -65,10 +65,7 @@ impl IssueStore {
             return Ok(());
         }
         let mut query = Query::new("INSERT INTO mentions (issue_id, comment_id, name_key, repository_id) VALUES ");
-        for (place, name) in names.iter().enumerate() {
-            query.push(if place == 0 { "(" } else { ", (" }).bind(issue.id).push(", ").bind(source.comment_id());
-            query.push(", ").bind(name).push(", ").bind(issue.repository).push(")");
-        }
+        query.bind_rows(names.iter().map(|name| args![issue.id, source.comment_id(), name, issue.repository]));
         tx.execute(query.sql(), query.args()).await.map(|_| ())
     }
 

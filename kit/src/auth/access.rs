@@ -7,18 +7,14 @@ use std::time::Duration;
 
 use ferrite_proto::grant::{ByteQuota, Grant, Verifier};
 use ferrite_proto::id::RepositoryId;
-use ferrite_proto::metadata::AUTHORIZATION;
 use ferrite_proto::repo::access_service_client::AccessServiceClient;
 use ferrite_proto::repo::migration_service_client::MigrationServiceClient;
-use ferrite_proto::repo::{
-    GetStorageQuotaRequest, ReauthorizeAccessRequest, RepositoryRef, ResolveAccessRequest, repository_ref,
-};
+use ferrite_proto::repo::{GetStorageQuotaRequest, ReauthorizeAccessRequest, RepositoryRef, ResolveAccessRequest};
 use futures_util::future::BoxFuture;
-use tonic::Request;
 
 use super::caller::Caller;
 use super::error::AuthError;
-use crate::grpc::Channel;
+use crate::grpc::{Channel, with_timeout};
 
 /// Deadline of a new decision about an access.
 const REAUTHORIZE_TIMEOUT: Duration = Duration::from_secs(5);
@@ -85,8 +81,7 @@ impl Access {
     pub fn reauthorize(&self, request: ReauthorizeAccessRequest) -> BoxFuture<'_, Result<(), AuthError>> {
         // Boxed for the same reason as below.
         Box::pin(async move {
-            let mut request = Request::new(request);
-            request.set_timeout(REAUTHORIZE_TIMEOUT);
+            let request = with_timeout(request, REAUTHORIZE_TIMEOUT);
             let answer = AccessServiceClient::new(self.authority.clone()).reauthorize_access(request).await;
             answer.map(drop).map_err(|status| AuthError::from_authority(&status))
         })
@@ -99,8 +94,7 @@ impl Access {
     pub fn storage_quota(&self, repository: RepositoryId) -> BoxFuture<'_, Result<Option<ByteQuota>, AuthError>> {
         // Boxed for the same reason as below.
         Box::pin(async move {
-            let mut request = Request::new(GetStorageQuotaRequest { repository_id: repository.0 });
-            request.set_timeout(QUOTA_TIMEOUT);
+            let request = with_timeout(GetStorageQuotaRequest { repository_id: repository.0 }, QUOTA_TIMEOUT);
             let answer = MigrationServiceClient::new(self.authority.clone()).get_storage_quota(request).await;
             let quota = answer.map_err(|status| AuthError::from_authority(&status))?.into_inner().quota;
             let bytes = |bytes| u64::try_from(bytes).unwrap_or_default();
@@ -119,16 +113,11 @@ impl Access {
     }
 
     async fn call_repo(&self, caller: &Caller, operation: &str, repository: RepositoryId) -> Result<Grant, AuthError> {
-        let token = caller.token.as_ref().ok_or(AuthError::CredentialsRequired)?;
-        let repository = RepositoryRef { by: Some(repository_ref::By::Id(repository.0)) };
-        let operation = operation.to_owned();
-        let mut request = Request::new(ResolveAccessRequest {
-            repository: Some(repository),
-            operation,
+        let request = caller.request(ResolveAccessRequest {
+            repository: Some(RepositoryRef::by_id(repository)),
+            operation: operation.to_owned(),
             ..ResolveAccessRequest::default()
-        });
-        let bearer = format!("Bearer {}", token.expose()).parse().map_err(|_| AuthError::BadCredentials)?;
-        request.metadata_mut().insert(AUTHORIZATION, bearer);
+        })?;
         let answer = AccessServiceClient::new(self.authority.clone()).resolve_access(request).await;
         let grant = answer.map_err(|status| AuthError::from_authority(&status))?.into_inner().grant;
         self.verifier.verify(&grant).map(|(grant, _)| grant).map_err(|_| AuthError::BadGrant)

@@ -2,6 +2,7 @@ use std::sync::Arc;
 
 use ferrite_proto::ServiceRole;
 use ferrite_proto::grant::Grant;
+use ferrite_proto::metadata::AUTHORIZATION;
 use ferrite_proto::repo::Identity;
 
 use super::error::AuthError;
@@ -35,6 +36,18 @@ impl Caller {
     /// [`AuthError::CredentialsRequired`] for anonymous callers.
     pub fn require_user(&self) -> Result<&Identity, AuthError> {
         self.identity.as_ref().ok_or(AuthError::CredentialsRequired)
+    }
+
+    /// Returns a request to repo-svc with the caller's access token, by which repo-svc knows about whose access it decides.
+    ///
+    /// # Errors
+    /// [`AuthError::CredentialsRequired`] for callers without a token, [`AuthError::BadCredentials`] for a token that no header can hold.
+    pub fn request<T>(&self, message: T) -> Result<tonic::Request<T>, AuthError> {
+        let token = self.token.as_ref().ok_or(AuthError::CredentialsRequired)?;
+        let bearer = format!("Bearer {}", token.expose()).parse().map_err(|_| AuthError::BadCredentials)?;
+        let mut request = tonic::Request::new(message);
+        request.metadata_mut().insert(AUTHORIZATION, bearer);
+        Ok(request)
     }
 
     /// Returns the id of the access token behind the request: that of the token itself, or the one that the grant names. Zero if there is

@@ -449,6 +449,18 @@ impl Query {
         self
     }
 
+    /// Appends `(v1, v2, …), (v1, v2, …), …`, the rows of `VALUES`; nothing if there are none.
+    pub fn bind_rows<const N: usize>(&mut self, rows: impl IntoIterator<Item = [Value; N]>) -> &mut Self {
+        for (place, row) in rows.into_iter().enumerate() {
+            self.push(if place == 0 { "(" } else { ", (" });
+            for (column, value) in row.into_iter().enumerate() {
+                self.push(if column == 0 { "" } else { ", " }).bind(value);
+            }
+            self.push(")");
+        }
+        self
+    }
+
     /// Puts constant parts around what there is, to make a subquery of it.
     pub fn wrap(&mut self, before: &'static str, after: &'static str) -> &mut Self {
         self.sql.insert_str(0, before);
@@ -465,5 +477,18 @@ impl Query {
     #[must_use]
     pub fn args(&self) -> &[Value] {
         &self.args
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::args;
+
+    #[test]
+    fn rows_of_values_stand_in_parentheses() {
+        let mut query = Query::new("VALUES ");
+        query.bind_rows([args![1, "a"], args![2, "b"]]).push(";").bind_rows::<1>([]);
+        assert_eq!((query.sql(), query.args()), ("VALUES ($1, $2), ($3, $4);", &args![1, "a", 2, "b"][..]));
     }
 }

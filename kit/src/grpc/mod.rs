@@ -21,3 +21,4 @@ pub use channel_credentials::ChannelCredentials;
 pub use connection::{CallError, is_connection_lost};
 pub use store_channel::{StoreChannel, for_store};
 pub(crate) use timeout::call_deadline;
+pub use timeout::with_timeout;

@@ -1,6 +1,7 @@
 use std::time::Duration;
 
 use http::Request;
+use tonic::IntoRequest;
 
 /// Methods that copy a repository, which may take minutes.
 const LONG_METHODS: &[&str] =
@@ -17,6 +18,14 @@ pub(crate) fn call_deadline<B>(request: &Request<B>, usual: Duration) -> Duratio
         Some(requested) => requested.min(usual),
         None => usual,
     }
+}
+
+/// Returns a request, given as such or as its message, whose call fails after `timeout`.
+#[must_use]
+pub fn with_timeout<T>(request: impl IntoRequest<T>, timeout: Duration) -> tonic::Request<T> {
+    let mut request = request.into_request();
+    request.set_timeout(timeout);
+    request
 }
 
 /// Parses a `grpc-timeout`: at most eight digits and a unit (<https://github.com/grpc/grpc/blob/master/doc/PROTOCOL-HTTP2.md>).

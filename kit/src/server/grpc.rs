@@ -25,6 +25,25 @@ pub const MAX_MESSAGE_BYTES: usize = 4 * 1024 * 1024;
 /// Deadline of a call whose `grpc-timeout` is absent or later.
 const SERVER_DEADLINE: Duration = Duration::from_secs(60);
 
+/// Implements a gRPC service for a type: each RPC is answered by the function of its name, in the module of its name.
+///
+/// The function takes a reference to the type, and the request, and returns the response or an error that converts to a status:
+/// `service!(HookService for HookRpc { get_hook(GetHookRequest) -> GetHookResponse; });`
+#[macro_export]
+macro_rules! service {
+    ($service:ident for $type:ty { $($rpc:ident($request:ty) -> $response:ty;)* }) => {
+        #[tonic::async_trait]
+        impl $service for $type {
+            $(async fn $rpc(
+                &self,
+                request: tonic::Request<$request>,
+            ) -> Result<tonic::Response<$response>, tonic::Status> {
+                Ok($rpc::$rpc(self, request).await.map(tonic::Response::new)?)
+            })*
+        }
+    };
+}
+
 /// Builder of the router that serves the gRPC services of a process.
 #[derive(Debug)]
 pub struct GrpcServer {

@@ -6,7 +6,7 @@ use ed25519_dalek::SigningKey;
 use ed25519_dalek::pkcs8::spki::der::pem::LineEnding;
 use ed25519_dalek::pkcs8::{EncodePrivateKey, EncodePublicKey};
 use ferrite_proto::Permission;
-use ferrite_proto::grant::{Grant, GrantUser, IssueReach, MAX_GRANT_LIFETIME, Signer};
+use ferrite_proto::grant::{Grant, GrantUser, MAX_GRANT_LIFETIME, Signer};
 use ferrite_proto::metadata;
 
 use crate::clock::Clock;
@@ -34,7 +34,7 @@ impl TestCaller {
     #[must_use]
     pub fn user(id: i64, permission: Permission) -> Self {
         let (username, email) = (format!("user{id}"), format!("user{id}@example.com"));
-        let user = GrantUser { id, username, full_name: String::new(), email, token_id: 0 };
+        let user = GrantUser { id, username, email, ..GrantUser::default() };
         let mut caller = Self::anonymous(permission);
         caller.grant = caller.grant.map(|grant| Grant { user: Some(user), ..grant });
         caller
@@ -44,17 +44,12 @@ impl TestCaller {
     #[must_use]
     pub fn anonymous(permission: Permission) -> Self {
         let grant = Grant {
-            user: None,
             repository: REPOSITORY,
-            operation: String::new(),
             permission,
             issues_enabled: true,
-            is_mirror: false,
             store: "default".to_owned(),
             epoch: 1,
-            issue_reach: IssueReach::None,
-            reauthorization: None,
-            limits: ferrite_proto::grant::GrantLimits::default(),
+            ..Grant::default()
         };
         Self { grant: Some(grant), key: SIGNING_KEY, age: Duration::ZERO, idempotency_key: None, operation: None }
     }

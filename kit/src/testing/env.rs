@@ -8,7 +8,7 @@ use axum::Router;
 use ed25519_dalek::SigningKey;
 use ed25519_dalek::pkcs8::spki::der::pem::LineEnding;
 use ed25519_dalek::pkcs8::{EncodePrivateKey, EncodePublicKey};
-use ferrite_proto::grant::{Grant, GrantUser, IssueReach, Signer, Verifier};
+use ferrite_proto::grant::{Grant, GrantUser, Signer, Verifier};
 use ferrite_proto::repo::Identity;
 use ferrite_proto::{Permission, ServiceRole};
 use tempfile::TempDir;
@@ -122,25 +122,17 @@ impl TestEnv {
     }
 
     pub(crate) fn grant(&self, repository: i64, operation: &str) -> Grant {
-        let user = GrantUser {
-            id: 7,
-            username: "ada".into(),
-            full_name: String::new(),
-            email: "ada@example.org".into(),
-            token_id: 0,
-        };
+        let (username, email) = ("ada".into(), "ada@example.org".into());
+        let user = GrantUser { id: 7, username, email, ..GrantUser::default() };
         Grant {
             user: Some(user),
             repository,
             operation: operation.to_owned(),
             permission: Permission::Write,
             issues_enabled: true,
-            is_mirror: false,
             store: "default".into(),
             epoch: 1,
-            issue_reach: IssueReach::None,
-            reauthorization: None,
-            limits: ferrite_proto::grant::GrantLimits::default(),
+            ..Grant::default()
         }
     }
 }

@@ -1,8 +1,11 @@
 use std::future::Future;
 use std::time::Duration;
 
-/// Waits until `check` returns true. Panics with `fact` after 20 seconds.
-pub(crate) async fn eventually<F, T>(fact: &str, mut check: F)
+/// Waits until `check` returns true.
+///
+/// # Panics
+/// With `fact`, after 20 seconds.
+pub async fn eventually<F, T>(fact: &str, mut check: F)
 where
     F: FnMut() -> T,
     T: Future<Output = bool>,

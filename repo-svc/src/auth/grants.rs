@@ -47,7 +47,6 @@ mod tests {
 
     use ed25519_dalek::{SigningKey, pkcs8::EncodePrivateKey as _, pkcs8::spki::der::pem::LineEnding};
     use ferrite_proto::Permission;
-    use ferrite_proto::grant::IssueReach;
 
     use super::*;
 
@@ -58,17 +57,13 @@ mod tests {
 
     fn grant(repository: i64, permission: Permission) -> Grant {
         Grant {
-            user: None,
             repository,
             operation: "test".to_owned(),
             permission,
             issues_enabled: true,
-            is_mirror: false,
             store: "store".to_owned(),
             epoch: 1,
-            issue_reach: IssueReach::None,
-            reauthorization: None,
-            limits: ferrite_proto::grant::GrantLimits::default(),
+            ..Grant::default()
         }
     }
 

@@ -1,12 +1,11 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
-use ferrite_kit::grpc::StoreChannel;
+use ferrite_kit::grpc::{StoreChannel, with_timeout};
 use ferrite_kit::{Clock, Lifecycle};
 use ferrite_proto::git::DeleteAssetFilesRequest;
 use ferrite_proto::git::release_storage_service_client::ReleaseStorageServiceClient;
 use ferrite_proto::id::RepositoryId;
-use tonic::Request;
 
 use crate::error::RepoError;
 use crate::store::{GitStoreTable, ReleaseStore};
@@ -65,10 +64,8 @@ impl FileSweeper {
                     continue;
                 }
                 let request = DeleteAssetFilesRequest { repository_id: id.0, file_ids: file_ids.clone() };
-                let mut request = Request::new(request);
-                request.set_timeout(DELETE_TIMEOUT);
                 let mut storage = ReleaseStorageServiceClient::new(self.storage.with_store(store));
-                if storage.delete_asset_files(request).await.is_err() {
+                if storage.delete_asset_files(with_timeout(request, DELETE_TIMEOUT)).await.is_err() {
                     unreachable.insert(store);
                     continue;
                 }

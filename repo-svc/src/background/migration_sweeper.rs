@@ -8,13 +8,12 @@ use std::collections::BTreeSet;
 use std::time::Duration;
 
 use ferrite_kit::db::Db;
-use ferrite_kit::grpc::StoreChannel;
+use ferrite_kit::grpc::{StoreChannel, with_timeout};
 use ferrite_kit::{Clock, Lifecycle, micros};
 use ferrite_proto::error::reason;
 use ferrite_proto::events::MigrationEnded;
 use ferrite_proto::git::GetMigrationRequest;
 use ferrite_proto::git::migration_service_client::MigrationServiceClient;
-use tonic::Request;
 
 use crate::error::RepoError;
 use crate::store::{Migration, MigrationStore, Progress, RepositoryStore};
@@ -80,10 +79,9 @@ impl MigrationSweeper {
             if silent.contains(&migration.store) && !is_given_up {
                 continue;
             }
-            let mut request = Request::new(GetMigrationRequest { repository_id: migration.repository_id().0 });
-            request.set_timeout(QUESTION_TIMEOUT);
+            let request = GetMigrationRequest { repository_id: migration.repository_id().0 };
             let mut store = MigrationServiceClient::new(self.storage.with_store(&migration.store));
-            match store.get_migration(request).await {
+            match store.get_migration(with_timeout(request, QUESTION_TIMEOUT)).await {
                 Ok(answer) => self.migrations.update(migration.id, Progress::of(answer.get_ref()), now).await?,
                 Err(status) if reason(&status).as_deref() == Some("MIGRATION_NOT_FOUND") => {
                     if migration.created_us < now - micros(START_AGE) {

@@ -1,11 +1,10 @@
 use std::collections::BTreeSet;
 use std::time::Duration;
 
-use ferrite_kit::grpc::StoreChannel;
+use ferrite_kit::grpc::{StoreChannel, with_timeout};
 use ferrite_kit::{Clock, Lifecycle};
 use ferrite_proto::git::DeleteRepositoryRequest;
 use ferrite_proto::git::storage_service_client::StorageServiceClient;
-use tonic::Request;
 
 use crate::error::RepoError;
 use crate::store::RepositoryStore;
@@ -54,8 +53,7 @@ impl Sweeper {
             if unreachable.contains(&store) {
                 continue;
             }
-            let mut request = Request::new(DeleteRepositoryRequest { repository_id: id.0 });
-            request.set_timeout(DELETE_TIMEOUT);
+            let request = with_timeout(DeleteRepositoryRequest { repository_id: id.0 }, DELETE_TIMEOUT);
             let mut storage = StorageServiceClient::new(self.storage.with_store(&store));
             if storage.delete_repository(request).await.is_err() {
                 unreachable.insert(store);

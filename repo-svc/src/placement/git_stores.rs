@@ -4,13 +4,12 @@ use std::time::Duration;
 
 use ferrite_kit::Clock;
 use ferrite_kit::db::DbError;
-use ferrite_kit::grpc::StoreChannel;
+use ferrite_kit::grpc::{StoreChannel, with_timeout};
 use ferrite_kit::outbox::Relay;
 use ferrite_proto::git::GetStoreStatusRequest;
 use ferrite_proto::git::storage_service_client::StorageServiceClient;
 use parking_lot::Mutex;
 use tokio::sync::Notify;
-use tonic::Request;
 
 use super::choice::choose;
 use super::status::StoreStatus;
@@ -157,8 +156,7 @@ impl GitStores {
     /// # Errors
     /// The reason why there is no answer, as a text for the log.
     async fn get_status(&self, store: &str) -> Result<StoreStatus, String> {
-        let mut request = Request::new(GetStoreStatusRequest {});
-        request.set_timeout(STATUS_TIMEOUT);
+        let request = with_timeout(GetStoreStatusRequest {}, STATUS_TIMEOUT);
         let mut client = StorageServiceClient::new(self.0.channel.with_store(store));
         let answer = client.get_store_status(request).await.map_err(|status| status.message().to_owned())?;
         let answer = answer.into_inner();

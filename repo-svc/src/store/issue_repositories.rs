@@ -4,6 +4,7 @@
 
 use std::collections::BTreeSet;
 
+use ferrite_kit::args;
 use ferrite_kit::db::{DbError, Query};
 use ferrite_proto::id::{RepositoryId, UserId};
 
@@ -78,10 +79,7 @@ fn by_ids(ids: BTreeSet<i64>, viewer: &Viewer) -> Query {
 /// Joins with the pairs instead of comparing names with lists: the latter tries every owner with every name.
 fn by_names(names: BTreeSet<(&str, &str)>, viewer: &Viewer) -> Query {
     let mut query = Query::new(WANTED);
-    for (place, (owner, name)) in names.into_iter().enumerate() {
-        query.push(if place == 0 { "(" } else { ", (" }).bind(owner).push(", ").bind(name).push(")");
-    }
-    query.push(") ");
+    query.bind_rows(names.into_iter().map(|(owner, name)| args![owner, name])).push(") ");
     let mut query = rows(query, FROM_WANTED, viewer);
     query.push(IS_WANTED);
     query

@@ -100,10 +100,7 @@ impl ProfileStore {
         let mut sorted: Vec<&Email> = emails.iter().collect();
         sorted.sort_by_key(|email| email.key());
         let mut query = Query::new(ADD_EMAILS);
-        for (place, email) in sorted.into_iter().enumerate() {
-            query.push(if place == 0 { "" } else { ", " });
-            query.bind_list(args![user, email.as_str(), email.key(), now_us]);
-        }
+        query.bind_rows(sorted.into_iter().map(|email| args![user, email.as_str(), email.key(), now_us]));
         query.push(" ON CONFLICT DO NOTHING");
         let added = tx.execute(query.sql(), query.args()).await?;
         if added != emails.len() as u64 {

@@ -36,10 +36,7 @@ impl RepositoryStore {
         tx.execute(UPDATE, &args![id, topics.column(), now_us]).await?;
         tx.execute(CLEAR, &args![id]).await?;
         let mut query = Query::new(ADD);
-        for (place, topic) in topics.iter().enumerate() {
-            query.push(if place == 0 { "" } else { ", " });
-            query.bind_list(args![id, topic.as_str()]);
-        }
+        query.bind_rows(topics.iter().map(|topic| args![id, topic.as_str()]));
         if !query.args().is_empty() {
             tx.execute(query.sql(), query.args()).await?;
         }

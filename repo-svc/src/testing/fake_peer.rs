@@ -3,11 +3,12 @@
 use std::collections::HashSet;
 use std::sync::{Arc, Mutex};
 
+use ferrite_kit::testing::{Fake, FakeStorageService};
 use ferrite_proto::events::event_sink_server::{EventSink, EventSinkServer};
 use ferrite_proto::events::{DeliverRequest, DeliverResponse, Event};
 use ferrite_proto::git::migration_service_server::{MigrationService, MigrationServiceServer};
 use ferrite_proto::git::release_storage_service_server::{ReleaseStorageService, ReleaseStorageServiceServer};
-use ferrite_proto::git::storage_service_server::{StorageService, StorageServiceServer};
+use ferrite_proto::git::storage_service_server::StorageServiceServer;
 use ferrite_proto::{git, metadata};
 use tonic::service::Routes;
 use tonic::{Request, Response, Status};
@@ -59,7 +60,7 @@ impl FakePeer {
     /// Returns the services that it stands in for.
     pub(super) fn routes(&self) -> Routes {
         let mut routes = Routes::builder();
-        routes.add_service(StorageServiceServer::new(self.clone()));
+        routes.add_service(StorageServiceServer::new(Fake(self.clone())));
         routes.add_service(ReleaseStorageServiceServer::new(self.clone()));
         routes.add_service(EventSinkServer::new(self.clone()));
         routes.add_service(MigrationServiceServer::new(self.clone()));
@@ -78,7 +79,7 @@ fn store_of<T>(request: &Request<T>) -> String {
 }
 
 #[tonic::async_trait]
-impl StorageService for FakePeer {
+impl FakeStorageService for FakePeer {
     async fn create_repository(
         &self,
         request: Request<git::CreateRepositoryRequest>,
@@ -127,20 +128,6 @@ impl StorageService for FakePeer {
             "dev" => Ok(Response::new(git::SetDefaultBranchResponse { number: 9, size_bytes: 4_711, is_empty: false })),
             _ => Err(crate::error::RepoError::field("default_branch", "unknown", "branch does not exist").into()),
         }
-    }
-
-    async fn list_pushed_commits(
-        &self,
-        _: Request<git::ListPushedCommitsRequest>,
-    ) -> Result<Response<git::ListPushedCommitsResponse>, Status> {
-        Err(Status::unimplemented("repo-svc does not call it"))
-    }
-
-    async fn describe_updates(
-        &self,
-        _: Request<git::DescribeUpdatesRequest>,
-    ) -> Result<Response<git::DescribeUpdatesResponse>, Status> {
-        Err(Status::unimplemented("repo-svc does not call it"))
     }
 
     /// Is every store that is asked, with a terabyte free, but for `elsewhere`, at whose address is another one.

@@ -2,14 +2,13 @@
 
 use ferrite_kit::auth::AuthError;
 use ferrite_proto::repo::check_access_request::Target;
-use ferrite_proto::repo::{self, CheckAccessRequest, RepositoryName, RepositoryRef, repository_ref};
+use ferrite_proto::repo::{self, CheckAccessRequest, RepositoryRef};
 
 use super::script::Script;
 use super::{BAD, BROKEN, GOOD};
 
 fn demo() -> Option<Target> {
-    let name = RepositoryName { owner: "bob".into(), name: "demo".into() };
-    Some(Target::Repository(RepositoryRef { by: Some(repository_ref::By::Name(name)) }))
+    Some(Target::Repository(RepositoryRef::by_name("bob", "demo")))
 }
 
 fn acme() -> Option<Target> {

@@ -1,8 +1,8 @@
 //! The part of the fake of repo-svc that has repositories.
 
 use ferrite_kit::auth::AuthError;
+use ferrite_proto::repo;
 use ferrite_proto::repo::repository_service_server::RepositoryService;
-use ferrite_proto::repo::{self, repository_ref};
 use tonic::Response;
 
 use super::{Answer, FakeRepoService, repository};
@@ -14,8 +14,7 @@ impl RepositoryService for FakeRepoService {
         request: tonic::Request<repo::CreateRepositoryRequest>,
     ) -> Answer<repo::CreateRepositoryResponse> {
         self.record(&request)?;
-        let name = repo::RepositoryName { owner: "bob".into(), name: request.into_inner().name };
-        let reference = repo::RepositoryRef { by: Some(repository_ref::By::Name(name)) };
+        let reference = repo::RepositoryRef::by_name("bob", request.into_inner().name);
         Ok(Response::new(repo::CreateRepositoryResponse { repository: Some(repository(Some(reference))?) }))
     }
 

@@ -2,9 +2,7 @@
 
 use ferrite_kit::timestamp;
 use ferrite_proto::issue::{self, IssueState, LabelChange};
-use ferrite_proto::repo::{
-    self, CheckAccessResponse, RepositoryName, RepositoryRef, TrackerIssueStyle, repository_ref,
-};
+use ferrite_proto::repo::{self, CheckAccessResponse, RepositoryRef, TrackerIssueStyle};
 use serde_json::{Value, json};
 
 use super::tracker::{LABELS, MILESTONES, Tracker, label, shown_label};
@@ -167,8 +165,7 @@ async fn a_milestone_has_a_date_until_it_is_cleared() {
 #[tokio::test]
 async fn settings_of_the_tracker_are_changed_only_where_the_body_says_so() {
     let tracker = Tracker::new().await;
-    let name = RepositoryName { owner: "bob".into(), name: "demo".into() };
-    let repository = Some(RepositoryRef { by: Some(repository_ref::By::Name(name)) });
+    let repository = Some(RepositoryRef::by_name("bob", "demo"));
     let unchanged = repo::UpdateIssueTrackerRequest { repository, ..Default::default() };
     for (body, expected) in [
         ("", unchanged.clone()),

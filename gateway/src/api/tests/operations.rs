@@ -3,7 +3,7 @@
 use std::fmt::Debug;
 
 use ferrite_kit::timestamp;
-use ferrite_proto::repo::{self, MembershipRole, Permission, RepositoryName, RepositoryRef, repository_ref};
+use ferrite_proto::repo::{self, MembershipRole, Permission, RepositoryRef};
 use prost::Message;
 use serde_json::{Value, json};
 
@@ -11,8 +11,7 @@ use super::script::Script;
 use super::{GOOD, TestGateway};
 
 fn demo() -> Option<RepositoryRef> {
-    let name = RepositoryName { owner: "bob".into(), name: "demo".into() };
-    Some(RepositoryRef { by: Some(repository_ref::By::Name(name)) })
+    Some(RepositoryRef::by_name("bob", "demo"))
 }
 
 fn user() -> repo::User {

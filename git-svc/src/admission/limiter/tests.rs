@@ -58,19 +58,7 @@ async fn one_client_cannot_take_all_permits() {
 
 #[test]
 fn addresses_are_trusted_from_the_gateway_only() {
-    let mut grant = Grant {
-        user: None,
-        repository: 1,
-        operation: String::new(),
-        permission: ferrite_proto::Permission::Read,
-        issues_enabled: true,
-        is_mirror: false,
-        store: String::new(),
-        epoch: 1,
-        issue_reach: ferrite_proto::grant::IssueReach::None,
-        reauthorization: None,
-        limits: ferrite_proto::grant::GrantLimits::default(),
-    };
+    let mut grant = Grant { repository: 1, permission: ferrite_proto::Permission::Read, ..Grant::default() };
     let mut headers = HeaderMap::new();
     headers.insert(metadata::CLIENT, "192.0.2.1".parse().unwrap());
     let (unknown, gateway) =
@@ -80,12 +68,6 @@ fn addresses_are_trusted_from_the_gateway_only() {
     assert_eq!(ClientKey::of(&other, &grant, &headers), ClientKey::Unknown);
     assert_eq!(ClientKey::of(&gateway, &grant, &headers), ClientKey::Address("192.0.2.1".to_owned()));
     assert_eq!(ClientKey::of(&gateway, &grant, &HeaderMap::new()), ClientKey::Unknown);
-    grant.user = Some(ferrite_proto::grant::GrantUser {
-        id: 7,
-        username: String::new(),
-        full_name: String::new(),
-        email: String::new(),
-        token_id: 0,
-    });
+    grant.user = Some(ferrite_proto::grant::GrantUser { id: 7, ..Default::default() });
     assert_eq!(ClientKey::of(&gateway, &grant, &headers), ClientKey::User(7));
 }

@@ -10,19 +10,16 @@ mod test_hook;
 #[cfg(test)]
 mod tests;
 
+use ferrite_kit::service;
 use ferrite_proto::hook::delivery_service_server::DeliveryService;
-use ferrite_proto::hook::{
-    GetDeliveryRequest, GetDeliveryResponse, ListDeliveriesRequest, ListDeliveriesResponse, RedeliverRequest,
-    RedeliverResponse, ReplayDeliveriesRequest, ReplayDeliveriesResponse, TestHookRequest, TestHookResponse,
-};
-use tonic::{Request, Response, Status};
+use ferrite_proto::hook::*;
 
-use super::{HookRpc, dispatch};
+use super::HookRpc;
 
-dispatch! { DeliveryService {
+service!(DeliveryService for HookRpc {
     list_deliveries(ListDeliveriesRequest) -> ListDeliveriesResponse;
     get_delivery(GetDeliveryRequest) -> GetDeliveryResponse;
     redeliver(RedeliverRequest) -> RedeliverResponse;
     replay_deliveries(ReplayDeliveriesRequest) -> ReplayDeliveriesResponse;
     test_hook(TestHookRequest) -> TestHookResponse;
-} }
+});

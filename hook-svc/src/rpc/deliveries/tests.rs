@@ -6,7 +6,7 @@ use ferrite_proto::error::violations;
 use ferrite_proto::hook::{CreateHookRequest, Delivery, DeliveryStatus, Hook, HookOwner};
 use ferrite_proto::id::{HookId, RepositoryId};
 use ferrite_proto::operation::{GET_DELIVERY, LIST_DELIVERIES, REDELIVER, REPLAY_DELIVERIES, TEST_HOOK};
-use tonic::Code;
+use tonic::{Code, Status};
 use uuid::Uuid;
 
 use super::*;

@@ -11,19 +11,16 @@ mod redact;
 mod tests;
 mod update_hook;
 
+use ferrite_kit::service;
 use ferrite_proto::hook::hook_service_server::HookService;
-use ferrite_proto::hook::{
-    CreateHookRequest, CreateHookResponse, DeleteHookRequest, DeleteHookResponse, GetHookRequest, GetHookResponse,
-    ListHooksRequest, ListHooksResponse, UpdateHookRequest, UpdateHookResponse,
-};
-use tonic::{Request, Response, Status};
+use ferrite_proto::hook::*;
 
-use super::{HookRpc, dispatch};
+use super::HookRpc;
 
-dispatch! { HookService {
+service!(HookService for HookRpc {
     create_hook(CreateHookRequest) -> CreateHookResponse;
     list_hooks(ListHooksRequest) -> ListHooksResponse;
     get_hook(GetHookRequest) -> GetHookResponse;
     update_hook(UpdateHookRequest) -> UpdateHookResponse;
     delete_hook(DeleteHookRequest) -> DeleteHookResponse;
-} }
+});

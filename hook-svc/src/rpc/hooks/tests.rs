@@ -7,7 +7,7 @@ use ferrite_proto::events::HookAction;
 use ferrite_proto::hook::{Hook, HookOwner};
 use ferrite_proto::id::HookId;
 use ferrite_proto::operation::{CREATE_HOOK, DELETE_HOOK, GET_HOOK, LIST_HOOKS, UPDATE_HOOK};
-use tonic::Code;
+use tonic::{Code, Status};
 
 use super::*;
 use crate::store::{HookStore, StoredHook};

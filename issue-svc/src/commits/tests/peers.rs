@@ -7,22 +7,17 @@ use std::time::Duration;
 use ferrite_kit::Lifecycle;
 use ferrite_kit::grpc::{Channel, channel};
 use ferrite_kit::net::{Address, StoreAddresses};
-use ferrite_kit::testing::{failure, serve_peers};
+use ferrite_kit::testing::{Fake, FakeAccessService, FakeStorageService, failure, serve_peers};
 use ferrite_proto::Permission;
 use ferrite_proto::error::Kind;
-use ferrite_proto::git::storage_service_server::{StorageService, StorageServiceServer};
-use ferrite_proto::git::{
-    CreateRepositoryRequest, CreateRepositoryResponse, DeleteRepositoryRequest, DeleteRepositoryResponse,
-    DescribeUpdatesRequest, DescribeUpdatesResponse, ListPushedCommitsRequest, ListPushedCommitsResponse, PushedCommit,
-};
+use ferrite_proto::git::storage_service_server::StorageServiceServer;
+use ferrite_proto::git::{ListPushedCommitsRequest, ListPushedCommitsResponse, PushedCommit};
 use ferrite_proto::id::{RepositoryId, UserId};
-use ferrite_proto::repo::access_service_server::{AccessService, AccessServiceServer};
+use ferrite_proto::repo::access_service_server::AccessServiceServer;
 use ferrite_proto::repo::repository_ref::By;
 use ferrite_proto::repo::{
-    AuthenticateRequest, AuthenticateResponse, CheckAccessRequest, CheckAccessResponse, DescribeRepositoriesRequest,
-    DescribeRepositoriesResponse, IssueAccess, ReauthorizeAccessRequest, ReauthorizeAccessResponse, Repository,
-    ResolveAccessRequest, ResolveAccessResponse, ResolveIssueAccessRequest, ResolveIssueAccessResponse,
-    ResolveKeyRequest, ResolveKeyResponse,
+    DescribeRepositoriesRequest, DescribeRepositoriesResponse, IssueAccess, Repository, ResolveIssueAccessRequest,
+    ResolveIssueAccessResponse,
 };
 use tonic::{Request, Response, Status};
 
@@ -95,8 +90,8 @@ impl Peers {
         let address = Address::Unix(folder.path().join("others.sock"));
         let (peer, life) = (Peer::default(), Lifecycle::new(Duration::from_secs(5)));
         let mut routes = tonic::service::Routes::builder();
-        routes.add_service(StorageServiceServer::new(peer.clone()));
-        routes.add_service(AccessServiceServer::new(peer.clone()));
+        routes.add_service(StorageServiceServer::new(Fake(peer.clone())));
+        routes.add_service(AccessServiceServer::new(Fake(peer.clone())));
         serve_peers(&address, routes.routes(), &life).await;
         let stores = format!("git-0=unix:/nonexistent/git-0.sock,{STORE}={address}").parse().unwrap();
         Self { peer, life, channel: channel(&address, None), stores, _folder: folder }
@@ -143,28 +138,7 @@ pub(super) fn commit_id(new_id: &str, place: usize) -> String {
 }
 
 #[tonic::async_trait]
-impl StorageService for Peer {
-    async fn create_repository(
-        &self,
-        _: Request<CreateRepositoryRequest>,
-    ) -> Result<Response<CreateRepositoryResponse>, Status> {
-        Err(Status::unimplemented("not called"))
-    }
-
-    async fn delete_repository(
-        &self,
-        _: Request<DeleteRepositoryRequest>,
-    ) -> Result<Response<DeleteRepositoryResponse>, Status> {
-        Err(Status::unimplemented("not called"))
-    }
-
-    async fn set_default_branch(
-        &self,
-        _: Request<ferrite_proto::git::SetDefaultBranchRequest>,
-    ) -> Result<Response<ferrite_proto::git::SetDefaultBranchResponse>, Status> {
-        Err(Status::unimplemented("not called"))
-    }
-
+impl FakeStorageService for Peer {
     async fn list_pushed_commits(
         &self,
         request: Request<ListPushedCommitsRequest>,
@@ -183,50 +157,10 @@ impl StorageService for Peer {
         let commit = |(place, message)| PushedCommit { id: commit_id(&request.new_id, place), message };
         Ok(Response::new(ListPushedCommitsResponse { commits: messages.into_iter().enumerate().map(commit).collect() }))
     }
-
-    async fn describe_updates(
-        &self,
-        _: Request<DescribeUpdatesRequest>,
-    ) -> Result<Response<DescribeUpdatesResponse>, Status> {
-        Err(Status::unimplemented("not called"))
-    }
-
-    async fn get_store_status(
-        &self,
-        _: Request<ferrite_proto::git::GetStoreStatusRequest>,
-    ) -> Result<Response<ferrite_proto::git::GetStoreStatusResponse>, Status> {
-        Err(Status::unimplemented("not called"))
-    }
 }
 
 #[tonic::async_trait]
-impl AccessService for Peer {
-    async fn authenticate(&self, _: Request<AuthenticateRequest>) -> Result<Response<AuthenticateResponse>, Status> {
-        Err(Status::unimplemented("not called"))
-    }
-
-    async fn resolve_key(&self, _: Request<ResolveKeyRequest>) -> Result<Response<ResolveKeyResponse>, Status> {
-        Err(Status::unimplemented("not called"))
-    }
-
-    async fn resolve_access(
-        &self,
-        _: Request<ResolveAccessRequest>,
-    ) -> Result<Response<ResolveAccessResponse>, Status> {
-        Err(Status::unimplemented("not called"))
-    }
-
-    async fn reauthorize_access(
-        &self,
-        _: Request<ReauthorizeAccessRequest>,
-    ) -> Result<Response<ReauthorizeAccessResponse>, Status> {
-        Err(Status::unimplemented("not called"))
-    }
-
-    async fn check_access(&self, _: Request<CheckAccessRequest>) -> Result<Response<CheckAccessResponse>, Status> {
-        Err(Status::unimplemented("not called"))
-    }
-
+impl FakeAccessService for Peer {
     async fn describe_repositories(
         &self,
         request: Request<DescribeRepositoriesRequest>,

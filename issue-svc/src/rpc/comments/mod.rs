@@ -6,19 +6,16 @@ mod get_comment;
 mod list_comments;
 mod update_comment;
 
+use ferrite_kit::service;
 use ferrite_proto::issue::comment_service_server::CommentService;
-use ferrite_proto::issue::{
-    CreateCommentRequest, CreateCommentResponse, DeleteCommentRequest, DeleteCommentResponse, GetCommentRequest,
-    GetCommentResponse, ListCommentsRequest, ListCommentsResponse, UpdateCommentRequest, UpdateCommentResponse,
-};
-use tonic::{Request, Response, Status};
+use ferrite_proto::issue::*;
 
-use super::{IssueRpc, dispatch};
+use super::IssueRpc;
 
-dispatch! { CommentService {
+service!(CommentService for IssueRpc {
     list_comments(ListCommentsRequest) -> ListCommentsResponse;
     get_comment(GetCommentRequest) -> GetCommentResponse;
     create_comment(CreateCommentRequest) -> CreateCommentResponse;
     update_comment(UpdateCommentRequest) -> UpdateCommentResponse;
     delete_comment(DeleteCommentRequest) -> DeleteCommentResponse;
-} }
+});

@@ -8,17 +8,13 @@ mod list_issue_labels;
 mod list_labels;
 mod update_label;
 
+use ferrite_kit::service;
 use ferrite_proto::issue::label_service_server::LabelService;
-use ferrite_proto::issue::{
-    ChangeIssueLabelsRequest, ChangeIssueLabelsResponse, CreateLabelRequest, CreateLabelResponse, DeleteLabelRequest,
-    DeleteLabelResponse, GetLabelRequest, GetLabelResponse, ListIssueLabelsRequest, ListIssueLabelsResponse,
-    ListLabelsRequest, ListLabelsResponse, UpdateLabelRequest, UpdateLabelResponse,
-};
-use tonic::{Request, Response, Status};
+use ferrite_proto::issue::*;
 
-use super::{IssueRpc, dispatch};
+use super::IssueRpc;
 
-dispatch! { LabelService {
+service!(LabelService for IssueRpc {
     list_labels(ListLabelsRequest) -> ListLabelsResponse;
     get_label(GetLabelRequest) -> GetLabelResponse;
     create_label(CreateLabelRequest) -> CreateLabelResponse;
@@ -26,4 +22,4 @@ dispatch! { LabelService {
     delete_label(DeleteLabelRequest) -> DeleteLabelResponse;
     list_issue_labels(ListIssueLabelsRequest) -> ListIssueLabelsResponse;
     change_issue_labels(ChangeIssueLabelsRequest) -> ChangeIssueLabelsResponse;
-} }
+});

@@ -6,20 +6,16 @@ mod get_milestone;
 mod list_milestones;
 mod update_milestone;
 
+use ferrite_kit::service;
 use ferrite_proto::issue::milestone_service_server::MilestoneService;
-use ferrite_proto::issue::{
-    CreateMilestoneRequest, CreateMilestoneResponse, DeleteMilestoneRequest, DeleteMilestoneResponse,
-    GetMilestoneRequest, GetMilestoneResponse, ListMilestonesRequest, ListMilestonesResponse, UpdateMilestoneRequest,
-    UpdateMilestoneResponse,
-};
-use tonic::{Request, Response, Status};
+use ferrite_proto::issue::*;
 
-use super::{IssueRpc, dispatch};
+use super::IssueRpc;
 
-dispatch! { MilestoneService {
+service!(MilestoneService for IssueRpc {
     list_milestones(ListMilestonesRequest) -> ListMilestonesResponse;
     get_milestone(GetMilestoneRequest) -> GetMilestoneResponse;
     create_milestone(CreateMilestoneRequest) -> CreateMilestoneResponse;
     update_milestone(UpdateMilestoneRequest) -> UpdateMilestoneResponse;
     delete_milestone(DeleteMilestoneRequest) -> DeleteMilestoneResponse;
-} }
+});

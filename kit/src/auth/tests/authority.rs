@@ -7,12 +7,9 @@ use std::time::Duration;
 use async_trait::async_trait;
 use axum::Router;
 use ferrite_proto::grant::MAX_GRANT_LIFETIME;
-use ferrite_proto::repo::access_service_server::{AccessService, AccessServiceServer};
+use ferrite_proto::repo::access_service_server::AccessServiceServer;
 use ferrite_proto::repo::{
-    AuthenticateRequest, AuthenticateResponse, CheckAccessRequest, CheckAccessResponse, DescribeRepositoriesRequest,
-    DescribeRepositoriesResponse, Identity, ReauthorizeAccessRequest, ReauthorizeAccessResponse, ResolveAccessRequest,
-    ResolveAccessResponse, ResolveIssueAccessRequest, ResolveIssueAccessResponse, ResolveKeyRequest,
-    ResolveKeyResponse, repository_ref,
+    AuthenticateRequest, AuthenticateResponse, Identity, ResolveAccessRequest, ResolveAccessResponse, repository_ref,
 };
 use tonic::{Request, Response, Status};
 
@@ -20,7 +17,7 @@ use crate::auth::{AuthError, TokenAuthority, TokenValidator};
 use crate::clock::Clock;
 use crate::grpc::Channel;
 use crate::server::GrpcServer;
-use crate::testing::TestEnv;
+use crate::testing::{Fake, FakeAccessService, TestEnv};
 
 /// The operation of all requests to [`Authority`].
 pub(super) const OPERATION: &str = ferrite_proto::operation::LIST_ISSUES;
@@ -68,7 +65,7 @@ impl Authority {
             asked: Arc::default(),
             state: Arc::new(Mutex::new(state)),
         };
-        let server = GrpcServer::default().add(AccessServiceServer::new(authority.clone()));
+        let server = GrpcServer::default().add(AccessServiceServer::new(Fake(authority.clone())));
         let tokens = TokenValidator::new(None, Arc::new(OneToken), env.clock.clone());
         let address = env.serve_with_tokens(tokens, &env.socket("repo"), server, Router::new()).await;
         (authority, env.channel(&address))
@@ -88,7 +85,7 @@ impl Authority {
 }
 
 #[tonic::async_trait]
-impl AccessService for Authority {
+impl FakeAccessService for Authority {
     async fn authenticate(
         &self,
         request: Request<AuthenticateRequest>,
@@ -119,34 +116,5 @@ impl AccessService for Authority {
         let grant = self.state.lock().unwrap().answer.clone()?;
         let grant = self.signer.sign(grant, self.clock.now_secs(), MAX_GRANT_LIFETIME);
         Ok(Response::new(ResolveAccessResponse { grant, ..ResolveAccessResponse::default() }))
-    }
-
-    async fn reauthorize_access(
-        &self,
-        _: Request<ReauthorizeAccessRequest>,
-    ) -> Result<Response<ReauthorizeAccessResponse>, Status> {
-        unreachable!("only about transfers this is asked")
-    }
-
-    async fn check_access(&self, _: Request<CheckAccessRequest>) -> Result<Response<CheckAccessResponse>, Status> {
-        unreachable!("only the gateway asks this")
-    }
-
-    async fn describe_repositories(
-        &self,
-        _: Request<DescribeRepositoriesRequest>,
-    ) -> Result<Response<DescribeRepositoriesResponse>, Status> {
-        unreachable!("only hook-svc asks this")
-    }
-
-    async fn resolve_key(&self, _: Request<ResolveKeyRequest>) -> Result<Response<ResolveKeyResponse>, Status> {
-        unreachable!("only the gateway asks this")
-    }
-
-    async fn resolve_issue_access(
-        &self,
-        _: Request<ResolveIssueAccessRequest>,
-    ) -> Result<Response<ResolveIssueAccessResponse>, Status> {
-        unreachable!("only issue-svc asks this")
     }
 }

@@ -32,8 +32,7 @@ pub(super) const SLOW: i64 = 4;
 
 /// Returns a request for the repository `id`.
 pub(super) fn get(id: i64) -> Request<GetRepositoryRequest> {
-    let repository = RepositoryRef { by: Some(repository_ref::By::Id(id)) };
-    Request::new(GetRepositoryRequest { repository: Some(repository) })
+    Request::new(GetRepositoryRequest { repository: Some(RepositoryRef::by_id(id)) })
 }
 
 struct OnDrop<'a>(&'a AtomicBool);

@@ -3,9 +3,7 @@
 use ferrite_kit::auth::AuthError;
 use ferrite_proto::id::UserId;
 use ferrite_proto::repo::reauthorize_access_request::Credential;
-use ferrite_proto::repo::{
-    Identity, ReauthorizeAccessRequest, ReauthorizeAccessResponse, RepositoryRef, repository_ref,
-};
+use ferrite_proto::repo::{Identity, ReauthorizeAccessRequest, ReauthorizeAccessResponse, RepositoryRef};
 use tonic::Request;
 
 use super::resolve_access::{for_ssh_key, require_git_body};
@@ -41,8 +39,8 @@ pub(super) async fn handle(
         require_git_body(&permit, "is_wiki")?;
         permit = permit.for_wiki();
     }
-    let by = Some(repository_ref::By::Id(request.repository_id));
-    let repository = permit.repository(&state.repositories, Some(RepositoryRef { by })).await?;
+    let reference = RepositoryRef::by_id(request.repository_id);
+    let repository = permit.repository(&state.repositories, Some(reference)).await?;
     if request.is_wiki && !wiki::is_made(state, &repository).await? {
         return Err(AuthError::RepositoryNotFound.into());
     }

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use ferrite_kit::grpc::with_timeout;
 use ferrite_proto::git;
 use ferrite_proto::git::migration_service_client::MigrationServiceClient;
 use ferrite_proto::repo::{GetMigrationRequest, GetMigrationResponse};
@@ -69,10 +70,9 @@ fn may_see(permit: &Permit, migration: &Migration) -> bool {
 
 /// Asks the store how far a migration is that goes on here. Its end counts when the store's event about it has arrived.
 async fn live_progress(state: &AppState, migration: &Migration) -> Option<Progress> {
-    let mut request = Request::new(git::GetMigrationRequest { repository_id: migration.repository_id().0 });
-    request.set_timeout(PROGRESS_TIMEOUT);
+    let request = git::GetMigrationRequest { repository_id: migration.repository_id().0 };
     let mut store = MigrationServiceClient::new(state.storage.with_store(&migration.store));
-    let answer = store.get_migration(request).await.ok()?.into_inner();
+    let answer = store.get_migration(with_timeout(request, PROGRESS_TIMEOUT)).await.ok()?.into_inner();
     Some(Progress::of(&answer))
 }
 

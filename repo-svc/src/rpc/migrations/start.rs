@@ -4,6 +4,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use ferrite_kit::grpc::with_timeout;
 use ferrite_kit::idempotency::{IdempotencyKey, withdraw};
 use ferrite_proto::error::{FieldViolation, reason, violations};
 use ferrite_proto::events::MigrationEnded;
@@ -113,8 +114,7 @@ async fn start_on_store(
     };
     let deadline = Instant::now() + START_TIMEOUT;
     loop {
-        let mut message = tonic::Request::new(request.clone());
-        message.set_timeout(deadline.saturating_duration_since(Instant::now()));
+        let message = with_timeout(request.clone(), deadline.saturating_duration_since(Instant::now()));
         match MigrationServiceClient::new(state.storage.with_store(&checked.new.store)).start_migration(message).await {
             Ok(_) => return Ok(()),
             Err(status) if is_temporary(&status) && Instant::now() + START_RETRY_PAUSE < deadline => {

@@ -7,6 +7,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use ferrite_kit::auth::AuthError;
+use ferrite_kit::grpc::with_timeout;
 use ferrite_kit::idempotency::IdempotencyKey;
 use ferrite_kit::outbox;
 use ferrite_proto::error::reason;
@@ -17,7 +18,7 @@ use ferrite_proto::git::{self, FirstCommit};
 use ferrite_proto::id::RepositoryId;
 use ferrite_proto::repo;
 use prost::Message;
-use tonic::{Code, Request, Status};
+use tonic::{Code, Status};
 
 use super::super::lookup::Owner;
 use super::super::{change, encode};
@@ -94,7 +95,7 @@ impl<A: Message> Creation<A> {
         id: RepositoryId,
         epoch: i64,
     ) -> Result<CreatedOnDisk, Status> {
-        let mut request = Request::new(git::CreateRepositoryRequest {
+        let request = git::CreateRepositoryRequest {
             repository_id: id.0,
             store: self.new.store.clone(),
             epoch,
@@ -103,10 +104,10 @@ impl<A: Message> Creation<A> {
             source_repository_id: self.parent.as_ref().map_or(0, |parent| parent.id),
             is_wiki: false,
             user_id: permit.user()?.0,
-        });
-        request.set_timeout(if self.parent.is_some() { COPY_DEADLINE } else { CREATION_DEADLINE });
+        };
+        let deadline = if self.parent.is_some() { COPY_DEADLINE } else { CREATION_DEADLINE };
         let mut storage = StorageServiceClient::new(state.storage.with_store(&self.new.store));
-        let call = storage.create_repository(request);
+        let call = storage.create_repository(with_timeout(request, deadline));
         tokio::pin!(call);
         loop {
             tokio::select! {
@@ -200,8 +201,7 @@ async fn try_undo(state: &AppState, id: RepositoryId, store: &str, may_be_stored
         return Ok(());
     }
     if may_be_stored {
-        let mut request = Request::new(git::DeleteRepositoryRequest { repository_id: id.0 });
-        request.set_timeout(REMOVAL_DEADLINE);
+        let request = with_timeout(git::DeleteRepositoryRequest { repository_id: id.0 }, REMOVAL_DEADLINE);
         let deleted = StorageServiceClient::new(state.storage.with_store(store)).delete_repository(request).await;
         if deleted.is_err() {
             state.repositories.release_name(id).await?;

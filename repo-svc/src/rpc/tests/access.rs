@@ -7,19 +7,14 @@ use ferrite_proto::repo::check_access_request::Target;
 use ferrite_proto::repo::repository_service_client::RepositoryServiceClient;
 use ferrite_proto::repo::{
     AuthenticateRequest, BasicCredential, CheckAccessRequest, DeleteAccessTokenRequest, GetRepositoryRequest,
-    RepositoryName, RepositoryRef, ResolveAccessRequest, ResolveAccessResponse, repository_ref,
+    ResolveAccessRequest, ResolveAccessResponse,
 };
 use ferrite_proto::{Permission, operation};
 use tonic::{Code, Status};
 
 use super::organizations::create;
-use super::{refusal, refused};
+use super::{by_name, refusal, refused};
 use crate::testing::{Harness, PASSWORD, basic, with_token};
-
-fn by_name(owner: &str, name: &str) -> Option<RepositoryRef> {
-    let name = RepositoryName { owner: owner.into(), name: name.into() };
-    Some(RepositoryRef { by: Some(repository_ref::By::Name(name)) })
-}
 
 async fn resolve(
     harness: &Harness,

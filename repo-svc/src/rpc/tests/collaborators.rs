@@ -5,11 +5,11 @@ use ferrite_proto::error::violations;
 use ferrite_proto::repo::collaborator_service_client::CollaboratorServiceClient;
 use ferrite_proto::repo::{
     Collaborator, GetCollaboratorRequest, GetRepositoryRequest, ListCollaboratorsRequest, Permission,
-    RemoveCollaboratorRequest, RepositoryRef, SetCollaboratorRequest, repository_ref,
+    RemoveCollaboratorRequest, RepositoryRef, SetCollaboratorRequest,
 };
 use tonic::{Code, Status};
 
-use super::{refusal, refused};
+use super::{by_id, refusal, refused};
 use crate::testing::{Harness, with_token};
 
 /// A service with one repository, and calls to it.
@@ -24,7 +24,7 @@ impl Fixture {
     }
 
     fn demo(&self) -> Option<RepositoryRef> {
-        Some(RepositoryRef { by: Some(repository_ref::By::Id(self.repository)) })
+        by_id(self.repository)
     }
 
     async fn set(&self, token: &str, username: &str, permission: Option<&str>) -> Result<(), Status> {

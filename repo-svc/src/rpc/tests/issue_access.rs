@@ -9,8 +9,8 @@ use ferrite_proto::repo::access_service_client::AccessServiceClient;
 use ferrite_proto::repo::access_service_server::AccessService;
 use ferrite_proto::repo::resolve_issue_access_request::Account;
 use ferrite_proto::repo::{
-    CreateAccessTokenRequest, CreateRepositoryRequest, RepositoryName, RepositoryRef, ResolveIssueAccessRequest,
-    ResolveIssueAccessResponse, User, repository_ref,
+    CreateAccessTokenRequest, CreateRepositoryRequest, RepositoryRef, ResolveIssueAccessRequest,
+    ResolveIssueAccessResponse, User,
 };
 use ferrite_proto::{Scope, ServiceRole};
 use tonic::{Code, Request, Status};
@@ -35,15 +35,6 @@ const ADD_MANY: &str = "WITH RECURSIVE numbers (i) AS (SELECT 1 UNION ALL SELECT
      is_empty, is_issues_enabled, default_branch, size_bytes, star_count, fork_count, watcher_count, open_issue_count, \
      issues_version, refs_number, created_us, updated_us) \
      SELECT $1, 'demo' || i, 'demo' || i, '', '', '', 'ready', $3, $4, $4, $3, 'main', 0, 0, 0, 1, 0, 0, 0, i, i FROM numbers";
-
-fn by_id(id: i64) -> RepositoryRef {
-    RepositoryRef { by: Some(repository_ref::By::Id(id)) }
-}
-
-fn by_name(owner: &str, name: &str) -> RepositoryRef {
-    let name = RepositoryName { owner: owner.into(), name: name.into() };
-    RepositoryRef { by: Some(repository_ref::By::Name(name)) }
-}
 
 fn username(name: &str) -> Option<Account> {
     Some(Account::Username(name.to_owned()))
@@ -109,16 +100,16 @@ impl Fixture {
             assert_eq!(db.execute(sql, args).await.unwrap(), 1, "{sql}");
         }
         let repositories = vec![
-            by_id(open),
-            by_name("ADA", "Closed"),
-            by_name("acme", "TOOLS"),
-            by_id(off),
-            by_name("ada", "elsewhere"),
-            by_id(999),
-            by_name("ada", "nothing"),
-            by_name("ada\0", "../x"),
+            RepositoryRef::by_id(open),
+            RepositoryRef::by_name("ADA", "Closed"),
+            RepositoryRef::by_name("acme", "TOOLS"),
+            RepositoryRef::by_id(off),
+            RepositoryRef::by_name("ada", "elsewhere"),
+            RepositoryRef::by_id(999),
+            RepositoryRef::by_name("ada", "nothing"),
+            RepositoryRef::by_name("ada\0", "../x"),
             RepositoryRef { by: None },
-            by_name("ada", "open"),
+            RepositoryRef::by_name("ada", "open"),
         ];
         Self { harness, ada, repositories, organization: acme }
     }
@@ -224,10 +215,10 @@ async fn only_services_ask_and_for_a_thousand_at_most() {
     let harness = Harness::start().await;
     let ada = harness.signed_in("ada").await;
     let made = harness.create(&ada, "demo", false).await.unwrap();
-    let many = vec![by_id(made.id); 1_000];
+    let many = vec![RepositoryRef::by_id(made.id); 1_000];
     let answer = resolve(&harness, &ada, None, &many).await.unwrap();
     assert!(answer.accesses.iter().map(|access| access.index).eq(0..1_000));
-    let more = [many.as_slice(), &[by_id(made.id)]].concat();
+    let more = [many.as_slice(), &[RepositoryRef::by_id(made.id)]].concat();
     let outcome = resolve(&harness, &ada, username("ada"), &more).await;
     assert_eq!(refusal(outcome), refused(Code::InvalidArgument, "INVALID_FIELDS"));
     assert_eq!(levels(&resolve(&harness, &ada, None, &[]).await.unwrap()), "");
@@ -255,8 +246,10 @@ async fn five_hundred_repositories_cost_as_many_statements_as_ten() {
             ..Caller::default()
         };
         let rpc = Rpc(Arc::clone(&state));
-        let ids = |count: usize| rows[..count].iter().map(|(id, _)| by_id(*id)).collect::<Vec<_>>();
-        let names = |count: usize| rows[..count].iter().map(|(_, name)| by_name("Ada", name)).collect::<Vec<_>>();
+        let ids = |count: usize| rows[..count].iter().map(|(id, _)| RepositoryRef::by_id(*id)).collect::<Vec<_>>();
+        let names = |count: usize| {
+            rows[..count].iter().map(|(_, name)| RepositoryRef::by_name("Ada", name)).collect::<Vec<_>>()
+        };
         for count in [10, 500] {
             let both = [ids(count), names(count)].concat();
             for (repositories, account, statements) in [

@@ -6,24 +6,18 @@ use std::time::Duration;
 use ferrite_kit::args;
 use ferrite_kit::testing::on_each_url;
 use ferrite_proto::error::violations;
-use ferrite_proto::repo::{
-    RepositoryRef, ResolveAccessRequest, TrackerIssueStyle, UpdateIssueTrackerRequest, repository_ref,
-};
+use ferrite_proto::repo::{ResolveAccessRequest, TrackerIssueStyle, UpdateIssueTrackerRequest};
 use ferrite_proto::{Scope, operation};
 use tonic::{Code, Request, Status};
 
 use super::organizations::narrow;
-use super::{refusal, refused};
+use super::{by_id, refusal, refused};
 use crate::testing::{Harness, with_token};
 
 const URL: &str = "https://tracker.example/acme";
 const FORMAT: &str = "https://tracker.example/{user}/{repo}/{index}";
 const ADD_COLLABORATOR: &str = "INSERT INTO collaborators (repository_id, user_id, permission, created_us) \
      SELECT $1, id, $3, 0 FROM users WHERE name_key = $2";
-
-fn by_id(id: i64) -> Option<RepositoryRef> {
-    Some(RepositoryRef { by: Some(repository_ref::By::Id(id)) })
-}
 
 fn nothing(id: i64) -> UpdateIssueTrackerRequest {
     UpdateIssueTrackerRequest { repository: by_id(id), ..UpdateIssueTrackerRequest::default() }

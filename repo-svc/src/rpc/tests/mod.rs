@@ -29,7 +29,7 @@ mod transfers;
 mod wikis;
 
 use ferrite_proto::error::reason;
-use ferrite_proto::repo::{RepositoryName, RepositoryRef, ResolveAccessRequest, repository_ref};
+use ferrite_proto::repo::{RepositoryRef, ResolveAccessRequest};
 use tonic::{Code, Status};
 
 /// Returns the code and the reason of an error response.
@@ -43,14 +43,17 @@ fn refused(code: Code, reason: &str) -> (Code, String) {
 }
 
 fn by_id(id: i64) -> Option<RepositoryRef> {
-    Some(RepositoryRef { by: Some(repository_ref::By::Id(id)) })
+    Some(RepositoryRef::by_id(id))
+}
+
+fn by_name(owner: &str, name: &str) -> Option<RepositoryRef> {
+    Some(RepositoryRef::by_name(owner, name))
 }
 
 /// Returns a request for access to the repository `ada/demo`.
 fn of_demo(operation: &str) -> ResolveAccessRequest {
-    let name = RepositoryName { owner: "ada".into(), name: "demo".into() };
     ResolveAccessRequest {
-        repository: Some(RepositoryRef { by: Some(repository_ref::By::Name(name)) }),
+        repository: by_name("ada", "demo"),
         operation: operation.to_owned(),
         ..ResolveAccessRequest::default()
     }

@@ -15,7 +15,7 @@ use ferrite_proto::repo::{
 use ferrite_proto::{Scope, Scopes};
 use tonic::{Code, Request, Status};
 
-use super::{refusal, refused};
+use super::{by_id, refusal, refused};
 use crate::testing::{Harness, with_token};
 
 pub(super) fn client(harness: &Harness) -> OrganizationServiceClient<Channel> {
@@ -221,10 +221,7 @@ async fn an_organization_is_deleted_by_its_owners_when_it_owns_nothing() {
     };
     assert_eq!(refusal(delete(&bob).await), owners_only());
     assert_eq!(refusal(delete(&ada).await), refused(Code::FailedPrecondition, "ACCOUNT_OWNS_REPOSITORIES"));
-    let repository = ferrite_proto::repo::RepositoryRef {
-        by: Some(ferrite_proto::repo::repository_ref::By::Id(made.repository.unwrap().id)),
-    };
-    let request = ferrite_proto::repo::DeleteRepositoryRequest { repository: Some(repository) };
+    let request = ferrite_proto::repo::DeleteRepositoryRequest { repository: by_id(made.repository.unwrap().id) };
     harness.repository().delete_repository(with_token(request, &ada)).await.unwrap();
     delete(&ada).await.unwrap();
     assert_eq!(refusal(delete(&ada).await), missing("ORGANIZATION_NOT_FOUND"));

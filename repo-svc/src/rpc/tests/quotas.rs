@@ -11,12 +11,11 @@ use ferrite_proto::operation::{CREATE_ISSUE, GET_CONTENTS, PUT_CONTENTS, RECEIVE
 use ferrite_proto::repo::migration_service_client::MigrationServiceClient;
 use ferrite_proto::repo::{
     GetQuotaRequest, GetStorageQuotaRequest, LimitChange, ListAuditEventsRequest, ListMigrationsRequest,
-    MigrateRepositoryRequest, Quota, QuotaUsage, RepositoryRef, ResolveAccessRequest, UpdateQuotaRequest,
-    repository_ref,
+    MigrateRepositoryRequest, Quota, QuotaUsage, ResolveAccessRequest, UpdateQuotaRequest,
 };
 use tonic::{Code, Status};
 
-use super::{refusal, refused};
+use super::{by_id, refusal, refused};
 use crate::testing::{Harness, with_token};
 
 async fn administrator(harness: &Harness) -> String {
@@ -49,11 +48,8 @@ async fn push(harness: &Harness, id: i64, number: i64, size_bytes: i64) {
 }
 
 async fn limits(harness: &Harness, token: &str, id: i64, operation: &str) -> GrantLimits {
-    let request = ResolveAccessRequest {
-        repository: Some(RepositoryRef { by: Some(repository_ref::By::Id(id)) }),
-        operation: operation.into(),
-        ..ResolveAccessRequest::default()
-    };
+    let request =
+        ResolveAccessRequest { repository: by_id(id), operation: operation.into(), ..ResolveAccessRequest::default() };
     let answer = harness.access().resolve_access(with_token(request, token)).await.unwrap().into_inner();
     harness.trust().verifier.verify(&answer.grant).unwrap().0.limits
 }

@@ -9,11 +9,11 @@ use ferrite_proto::repo::release_service_client::ReleaseServiceClient;
 use ferrite_proto::repo::{
     BeginAssetUploadRequest, CountDownloadsRequest, CreateReleaseAssetRequest, CreateReleaseRequest,
     DeleteReleaseAssetRequest, DeleteReleaseRequest, GetReleaseAssetRequest, GetReleaseRequest, ListReleasesRequest,
-    Release, ReleaseAsset, RepositoryRef, UpdateReleaseAssetRequest, UpdateReleaseRequest, repository_ref,
+    Release, ReleaseAsset, RepositoryRef, UpdateReleaseAssetRequest, UpdateReleaseRequest,
 };
 use tonic::{Code, Request, Status};
 
-use super::{refusal, refused};
+use super::{by_id, refusal, refused};
 use crate::background::FileSweeper;
 use crate::testing::{Harness, StoreMode, with_token};
 
@@ -40,7 +40,7 @@ impl Fixture {
     }
 
     fn repository(&self) -> Option<RepositoryRef> {
-        Some(RepositoryRef { by: Some(repository_ref::By::Id(self.repository)) })
+        by_id(self.repository)
     }
 
     fn new_release(&self, tag_name: &str, is_draft: bool) -> CreateReleaseRequest {

@@ -12,18 +12,13 @@ use ferrite_proto::operation::{CREATE_ISSUE, LIST_ISSUES, PUT_CONTENTS, RECEIVE_
 use ferrite_proto::repo::access_service_client::AccessServiceClient;
 use ferrite_proto::repo::resolve_issue_access_request::Account;
 use ferrite_proto::repo::{
-    DeleteRepositoryRequest, GetRepositoryRequest, Repository, RepositoryName, RepositoryRef, ResolveAccessRequest,
-    ResolveIssueAccessRequest, SearchRepositoriesRequest, UpdateRepositoryRequest, repository_ref,
+    DeleteRepositoryRequest, GetRepositoryRequest, Repository, RepositoryRef, ResolveAccessRequest,
+    ResolveIssueAccessRequest, SearchRepositoriesRequest, UpdateRepositoryRequest,
 };
 use tonic::{Code, Request, Status};
 
-use super::{refusal, refused};
+use super::{by_name, refusal, refused};
 use crate::testing::{Harness, StoreMode, with_token};
-
-pub(super) fn by_name(owner: &str, name: &str) -> Option<RepositoryRef> {
-    let name = RepositoryName { owner: owner.to_owned(), name: name.to_owned() };
-    Some(RepositoryRef { by: Some(repository_ref::By::Name(name)) })
-}
 
 fn of(owner: &str, name: &str) -> UpdateRepositoryRequest {
     UpdateRepositoryRequest { repository: by_name(owner, name), ..UpdateRepositoryRequest::default() }
@@ -295,7 +290,7 @@ async fn an_archived_repository_is_read_and_set_and_nothing_else() {
         };
         let issues = async |to_change: bool| {
             let request = ResolveIssueAccessRequest {
-                repositories: vec![RepositoryRef { by: Some(repository_ref::By::Id(id)) }],
+                repositories: vec![RepositoryRef::by_id(id)],
                 account: Some(Account::Username("ada".to_owned())),
                 to_change,
             };

@@ -2,13 +2,11 @@
 
 use ferrite_kit::args;
 use ferrite_proto::repo::access_service_client::AccessServiceClient;
-use ferrite_proto::repo::{
-    RepositoryName, RepositoryRef, ResolveAccessRequest, ResolveAccessResponse, ResolveKeyRequest, repository_ref,
-};
+use ferrite_proto::repo::{ResolveAccessRequest, ResolveAccessResponse, ResolveKeyRequest};
 use ferrite_proto::{Permission, ServiceRole, operation};
 use tonic::{Code, Status};
 
-use super::{of_demo, refusal, refused};
+use super::{by_name, of_demo, refusal, refused};
 use crate::store::{KeyHolder, key_holder};
 use crate::testing::{Harness, PASSWORD, basic, on_both};
 
@@ -23,9 +21,8 @@ async fn resolve(
     operation: &str,
     name: &str,
 ) -> Result<ResolveAccessResponse, Status> {
-    let name = RepositoryName { owner: "ada".into(), name: name.into() };
     let request = ResolveAccessRequest {
-        repository: Some(RepositoryRef { by: Some(repository_ref::By::Name(name)) }),
+        repository: by_name("ada", name),
         operation: operation.to_owned(),
         ssh_fingerprint: Some(fingerprint.to_owned()),
         ..ResolveAccessRequest::default()

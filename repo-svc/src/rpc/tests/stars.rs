@@ -7,18 +7,13 @@ use ferrite_proto::repo::topic_service_client::TopicServiceClient;
 use ferrite_proto::repo::watch_service_client::WatchServiceClient;
 use ferrite_proto::repo::{
     AddTopicRequest, GetWatchRequest, IsStarredRequest, ListStargazersRequest, ListTopicsRequest, RemoveTopicRequest,
-    RepositoryRef, SetTopicsRequest, StarRepositoryRequest, UnwatchRepositoryRequest, WatchRepositoryRequest,
-    repository_ref,
+    SetTopicsRequest, StarRepositoryRequest, UnwatchRepositoryRequest, WatchRepositoryRequest,
 };
 use tonic::Code;
 
 use super::organizations::narrow;
-use super::{refusal, refused};
+use super::{by_id, refusal, refused};
 use crate::testing::{Harness, with_token};
-
-fn by_id(id: i64) -> Option<RepositoryRef> {
-    Some(RepositoryRef { by: Some(repository_ref::By::Id(id)) })
-}
 
 #[tokio::test]
 async fn a_star_takes_a_repository_that_the_token_shows_and_the_scope_of_profiles() {

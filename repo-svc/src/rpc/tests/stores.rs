@@ -3,12 +3,13 @@
 use std::collections::BTreeSet;
 use std::time::Duration;
 
+use ferrite_kit::testing::eventually;
 use ferrite_kit::{Clock, args};
 use ferrite_proto::error::violations;
 use ferrite_proto::repo::*;
 use tonic::{Code, Status};
 
-use super::{refusal, refused};
+use super::{by_name, refusal, refused};
 use crate::background::{StorePoller, Sweeper};
 use crate::error::RepoError;
 use crate::testing::{Harness, StoreMode, with_token};
@@ -41,18 +42,8 @@ async fn list(harness: &Harness, token: &str) -> Vec<Store> {
 }
 
 async fn delete_repository(harness: &Harness, token: &str, name: &str) {
-    let by = repository_ref::By::Name(RepositoryName { owner: "ada".into(), name: name.into() });
-    let repository = Some(RepositoryRef { by: Some(by) });
+    let repository = by_name("ada", name);
     harness.repository().delete_repository(with_token(DeleteRepositoryRequest { repository }, token)).await.unwrap();
-}
-
-/// Waits until `check` holds, at most 20 seconds.
-async fn eventually(fact: &str, mut check: impl AsyncFnMut() -> bool) {
-    let deadline = tokio::time::Instant::now() + Duration::from_secs(20);
-    while !check().await {
-        assert!(tokio::time::Instant::now() < deadline, "never: {fact}");
-        tokio::time::sleep(Duration::from_millis(10)).await;
-    }
 }
 
 fn fields(status: &Status) -> Vec<String> {

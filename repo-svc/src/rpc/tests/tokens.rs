@@ -8,13 +8,12 @@ use ferrite_kit::{Clock, args, timestamp};
 use ferrite_proto::error::violations;
 use ferrite_proto::repo::{
     AccessToken, CreateAccessTokenRequest, CreateAccessTokenResponse, DeleteAccessTokenRequest,
-    GetAuthenticatedUserRequest, GetRepositoryRequest, ListAccessTokensRequest, RepositoryName, RepositoryRef,
-    repository_ref,
+    GetAuthenticatedUserRequest, GetRepositoryRequest, ListAccessTokensRequest,
 };
 use ferrite_proto::{Scope, Scopes};
 use tonic::{Code, Request, Status};
 
-use super::{refusal, refused};
+use super::{by_name, refusal, refused};
 use crate::background::LastUseWriter;
 use crate::state::AppState;
 use crate::store::TokenRow;
@@ -68,8 +67,7 @@ async fn whoami(harness: &Harness, token: &str) -> Option<Code> {
 }
 
 async fn open(harness: &Harness, token: &str, owner: &str, name: &str) -> Result<String, (Code, String)> {
-    let by = repository_ref::By::Name(RepositoryName { owner: owner.into(), name: name.into() });
-    let request = GetRepositoryRequest { repository: Some(RepositoryRef { by: Some(by) }) };
+    let request = GetRepositoryRequest { repository: by_name(owner, name) };
     match harness.repository().get_repository(with_token(request, token)).await {
         Ok(answer) => Ok(answer.into_inner().repository.unwrap().name),
         Err(status) => Err(refusal::<()>(Err(status))),

@@ -13,8 +13,8 @@ use ferrite_proto::repo::{
 use tonic::{Code, Status};
 
 use super::organizations::create as create_organization;
-use super::repository_settings::{by_name, get, log, moved_to, told};
-use super::{refusal, refused};
+use super::repository_settings::{get, log, moved_to, told};
+use super::{by_name, refusal, refused};
 use crate::testing::{Harness, with_token};
 
 fn client(harness: &Harness) -> TransferServiceClient<Channel> {

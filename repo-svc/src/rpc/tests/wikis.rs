@@ -4,9 +4,7 @@ use ferrite_kit::args;
 use ferrite_kit::testing::on_each_url;
 use ferrite_proto::events::event::Fact;
 use ferrite_proto::grant::{Grant, IssueReach};
-use ferrite_proto::repo::{
-    DeleteRepositoryRequest, RepositoryName, RepositoryRef, ResolveAccessRequest, UpdateWikiRequest, repository_ref,
-};
+use ferrite_proto::repo::{DeleteRepositoryRequest, RepositoryRef, ResolveAccessRequest, UpdateWikiRequest};
 use ferrite_proto::{Permission, operation};
 use tonic::{Code, Status};
 
@@ -18,8 +16,7 @@ const FETCH: &str = operation::UPLOAD_PACK;
 const PUSH: &str = operation::RECEIVE_PACK;
 
 fn by_name(name: &str) -> Option<RepositoryRef> {
-    let name = RepositoryName { owner: "ada".into(), name: name.into() };
-    Some(RepositoryRef { by: Some(repository_ref::By::Name(name)) })
+    super::by_name("ada", name)
 }
 
 fn request(name: &str, operation: &str) -> ResolveAccessRequest {

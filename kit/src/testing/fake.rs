@@ -1,0 +1,66 @@
+//! gRPC services of which a test implements only the RPCs that are called.
+
+use ferrite_proto::git::storage_service_server::StorageService;
+use ferrite_proto::git::{
+    CreateRepositoryRequest, CreateRepositoryResponse, DeleteRepositoryRequest, DeleteRepositoryResponse,
+    DescribeUpdatesRequest, DescribeUpdatesResponse, GetStoreStatusRequest, GetStoreStatusResponse,
+    ListPushedCommitsRequest, ListPushedCommitsResponse, SetDefaultBranchRequest, SetDefaultBranchResponse,
+};
+use ferrite_proto::repo::access_service_server::AccessService;
+use ferrite_proto::repo::account_service_server::AccountService;
+use ferrite_proto::repo::*;
+use tonic::{Request, Response, Status};
+
+/// A stand-in, served as the gRPC services of which it implements some RPCs, such as [`FakeAccessService`]. The other RPCs fail with
+/// `UNIMPLEMENTED`.
+#[derive(Clone, Debug)]
+pub struct Fake<T>(pub T);
+
+macro_rules! fakes {
+    ($($fake:ident for $service:ident { $($rpc:ident($request:ident) -> $response:ident;)* })*) => {$(
+        /// The RPCs of a service that a stand-in implements; see [`Fake`].
+        #[expect(missing_docs, reason = "they are those of the service")]
+        #[tonic::async_trait]
+        pub trait $fake: Send + Sync + 'static {
+            $(async fn $rpc(&self, _: Request<$request>) -> Result<Response<$response>, Status> {
+                Err(Status::unimplemented("not called"))
+            })*
+        }
+
+        #[tonic::async_trait]
+        impl<T: $fake> $service for Fake<T> {
+            $(async fn $rpc(&self, request: Request<$request>) -> Result<Response<$response>, Status> {
+                self.0.$rpc(request).await
+            })*
+        }
+    )*};
+}
+
+fakes! {
+    FakeStorageService for StorageService {
+        create_repository(CreateRepositoryRequest) -> CreateRepositoryResponse;
+        delete_repository(DeleteRepositoryRequest) -> DeleteRepositoryResponse;
+        set_default_branch(SetDefaultBranchRequest) -> SetDefaultBranchResponse;
+        list_pushed_commits(ListPushedCommitsRequest) -> ListPushedCommitsResponse;
+        describe_updates(DescribeUpdatesRequest) -> DescribeUpdatesResponse;
+        get_store_status(GetStoreStatusRequest) -> GetStoreStatusResponse;
+    }
+    FakeAccessService for AccessService {
+        authenticate(AuthenticateRequest) -> AuthenticateResponse;
+        check_access(CheckAccessRequest) -> CheckAccessResponse;
+        describe_repositories(DescribeRepositoriesRequest) -> DescribeRepositoriesResponse;
+        reauthorize_access(ReauthorizeAccessRequest) -> ReauthorizeAccessResponse;
+        resolve_access(ResolveAccessRequest) -> ResolveAccessResponse;
+        resolve_issue_access(ResolveIssueAccessRequest) -> ResolveIssueAccessResponse;
+        resolve_key(ResolveKeyRequest) -> ResolveKeyResponse;
+    }
+    FakeAccountService for AccountService {
+        get_users(GetUsersRequest) -> GetUsersResponse;
+        get_authenticated_user(GetAuthenticatedUserRequest) -> GetAuthenticatedUserResponse;
+        get_user(GetUserRequest) -> GetUserResponse;
+        search_users(SearchUsersRequest) -> SearchUsersResponse;
+        create_access_token(CreateAccessTokenRequest) -> CreateAccessTokenResponse;
+        list_access_tokens(ListAccessTokensRequest) -> ListAccessTokensResponse;
+        delete_access_token(DeleteAccessTokenRequest) -> DeleteAccessTokenResponse;
+    }
+}
