@@ -61,34 +61,19 @@ pub(crate) enum HookError {
 }
 
 impl ServiceError for HookError {
-    fn kind(&self) -> Kind {
+    fn classify(&self) -> (Kind, &'static str) {
         match self {
-            Self::Invalid(_) => Kind::InvalidArgument,
-            Self::RepositoryDeleted | Self::OrganizationNotFound | Self::HookNotFound | Self::DeliveryNotFound => {
-                Kind::NotFound
-            }
-            Self::TooManyHooks { .. } => Kind::FailedPrecondition,
-            Self::HourlyLimit { .. } => Kind::RateLimited,
-            Self::Unreadable { .. } | Self::Sealed(_) => Kind::Internal,
-            Self::Store(error) => error.kind(),
-            Self::Auth(error) => error.kind(),
-            Self::Idempotency(error) => error.kind(),
-        }
-    }
-
-    fn reason(&self) -> &'static str {
-        match self {
-            Self::Invalid(_) => "INVALID_REQUEST",
-            Self::RepositoryDeleted => "REPOSITORY_NOT_FOUND",
-            Self::OrganizationNotFound => "ORGANIZATION_NOT_FOUND",
-            Self::HookNotFound => "HOOK_NOT_FOUND",
-            Self::DeliveryNotFound => "DELIVERY_NOT_FOUND",
-            Self::TooManyHooks { .. } => "TOO_MANY_HOOKS",
-            Self::HourlyLimit { .. } => "HOURLY_LIMIT_REACHED",
-            Self::Unreadable { .. } | Self::Sealed(_) => "INTERNAL",
-            Self::Store(error) => error.reason(),
-            Self::Auth(error) => error.reason(),
-            Self::Idempotency(error) => error.reason(),
+            Self::Invalid(_) => (Kind::InvalidArgument, "INVALID_REQUEST"),
+            Self::RepositoryDeleted => (Kind::NotFound, "REPOSITORY_NOT_FOUND"),
+            Self::OrganizationNotFound => (Kind::NotFound, "ORGANIZATION_NOT_FOUND"),
+            Self::HookNotFound => (Kind::NotFound, "HOOK_NOT_FOUND"),
+            Self::DeliveryNotFound => (Kind::NotFound, "DELIVERY_NOT_FOUND"),
+            Self::TooManyHooks { .. } => (Kind::FailedPrecondition, "TOO_MANY_HOOKS"),
+            Self::HourlyLimit { .. } => (Kind::RateLimited, "HOURLY_LIMIT_REACHED"),
+            Self::Unreadable { .. } | Self::Sealed(_) => (Kind::Internal, "INTERNAL"),
+            Self::Store(error) => error.classify(),
+            Self::Auth(error) => error.classify(),
+            Self::Idempotency(error) => error.classify(),
         }
     }
 
@@ -100,16 +85,7 @@ impl ServiceError for HookError {
         match self {
             Self::Invalid(violations) => violations.clone(),
             Self::Idempotency(error) => error.violations(),
-            Self::RepositoryDeleted
-            | Self::OrganizationNotFound
-            | Self::HookNotFound
-            | Self::DeliveryNotFound
-            | Self::TooManyHooks { .. }
-            | Self::HourlyLimit { .. }
-            | Self::Auth(_)
-            | Self::Unreadable { .. }
-            | Self::Sealed(_)
-            | Self::Store(_) => Vec::new(),
+            _ => Vec::new(),
         }
     }
 

@@ -78,40 +78,22 @@ impl From<FieldViolation> for IssueError {
 }
 
 impl ServiceError for IssueError {
-    fn kind(&self) -> Kind {
+    fn classify(&self) -> (Kind, &'static str) {
         match self {
-            Self::Invalid(_) => Kind::InvalidArgument,
-            Self::NotFound { .. }
-            | Self::CommentNotFound
-            | Self::LabelNotFound
-            | Self::MilestoneNotFound
-            | Self::Disabled
-            | Self::RepositoryDeleted => Kind::NotFound,
-            Self::LabelExists { .. } => Kind::AlreadyExists,
-            Self::TooManyLabels | Self::TooManyMilestones => Kind::FailedPrecondition,
-            Self::HourlyLimit { .. } => Kind::RateLimited,
-            Self::Auth(error) => error.kind(),
-            Self::Store(error) => error.kind(),
-            Self::Idempotency(error) => error.kind(),
-        }
-    }
-
-    fn reason(&self) -> &'static str {
-        match self {
-            Self::Invalid(_) => "INVALID_REQUEST",
-            Self::NotFound { .. } => "ISSUE_NOT_FOUND",
-            Self::CommentNotFound => "COMMENT_NOT_FOUND",
-            Self::LabelNotFound => "LABEL_NOT_FOUND",
-            Self::MilestoneNotFound => "MILESTONE_NOT_FOUND",
-            Self::LabelExists { .. } => "LABEL_ALREADY_EXISTS",
-            Self::TooManyLabels => "TOO_MANY_LABELS",
-            Self::TooManyMilestones => "TOO_MANY_MILESTONES",
-            Self::HourlyLimit { .. } => "HOURLY_LIMIT_REACHED",
-            Self::Auth(error) => error.reason(),
-            Self::Disabled => "ISSUES_DISABLED",
-            Self::RepositoryDeleted => "REPOSITORY_NOT_FOUND",
-            Self::Store(error) => error.reason(),
-            Self::Idempotency(error) => error.reason(),
+            Self::Invalid(_) => (Kind::InvalidArgument, "INVALID_REQUEST"),
+            Self::NotFound { .. } => (Kind::NotFound, "ISSUE_NOT_FOUND"),
+            Self::CommentNotFound => (Kind::NotFound, "COMMENT_NOT_FOUND"),
+            Self::LabelNotFound => (Kind::NotFound, "LABEL_NOT_FOUND"),
+            Self::MilestoneNotFound => (Kind::NotFound, "MILESTONE_NOT_FOUND"),
+            Self::Disabled => (Kind::NotFound, "ISSUES_DISABLED"),
+            Self::RepositoryDeleted => (Kind::NotFound, "REPOSITORY_NOT_FOUND"),
+            Self::LabelExists { .. } => (Kind::AlreadyExists, "LABEL_ALREADY_EXISTS"),
+            Self::TooManyLabels => (Kind::FailedPrecondition, "TOO_MANY_LABELS"),
+            Self::TooManyMilestones => (Kind::FailedPrecondition, "TOO_MANY_MILESTONES"),
+            Self::HourlyLimit { .. } => (Kind::RateLimited, "HOURLY_LIMIT_REACHED"),
+            Self::Auth(error) => error.classify(),
+            Self::Store(error) => error.classify(),
+            Self::Idempotency(error) => error.classify(),
         }
     }
 

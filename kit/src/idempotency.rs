@@ -63,19 +63,12 @@ pub enum IdempotencyError {
 }
 
 impl ServiceError for IdempotencyError {
-    fn kind(&self) -> Kind {
+    fn classify(&self) -> (Kind, &'static str) {
         match self {
-            Self::BadKey | Self::Reused | Self::NotKept => Kind::InvalidArgument,
-            Self::Store(error) => error.kind(),
-        }
-    }
-
-    fn reason(&self) -> &'static str {
-        match self {
-            Self::BadKey => "BAD_IDEMPOTENCY_KEY",
-            Self::Reused => "IDEMPOTENCY_KEY_REUSED",
-            Self::NotKept => "IDEMPOTENT_RESPONSE_NOT_KEPT",
-            Self::Store(error) => error.reason(),
+            Self::BadKey => (Kind::InvalidArgument, "BAD_IDEMPOTENCY_KEY"),
+            Self::Reused => (Kind::InvalidArgument, "IDEMPOTENCY_KEY_REUSED"),
+            Self::NotKept => (Kind::InvalidArgument, "IDEMPOTENT_RESPONSE_NOT_KEPT"),
+            Self::Store(error) => error.classify(),
         }
     }
 

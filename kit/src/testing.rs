@@ -52,12 +52,8 @@ pub fn failure(kind: Kind, reason: &'static str) -> tonic::Status {
 struct Failure(Kind, &'static str);
 
 impl ServiceError for Failure {
-    fn kind(&self) -> Kind {
-        self.0
-    }
-
-    fn reason(&self) -> &'static str {
-        self.1
+    fn classify(&self) -> (Kind, &'static str) {
+        (self.0, self.1)
     }
 
     fn domain(&self) -> &'static str {

@@ -82,11 +82,18 @@ impl FieldViolation {
 
 /// A public failure of a service, with a kind and a stable reason.
 pub trait ServiceError: std::error::Error + Send + Sync + 'static {
-    /// Returns the kind of the failure.
-    fn kind(&self) -> Kind;
+    /// Returns the kind of the failure, and the reason in `UPPER_SNAKE_CASE`. Clients branch on it, so a reason never changes its meaning.
+    fn classify(&self) -> (Kind, &'static str);
 
-    /// Returns the reason in `UPPER_SNAKE_CASE`. Clients branch on it, so a reason never changes its meaning.
-    fn reason(&self) -> &'static str;
+    /// Returns the kind of the failure.
+    fn kind(&self) -> Kind {
+        self.classify().0
+    }
+
+    /// Returns the reason of the failure.
+    fn reason(&self) -> &'static str {
+        self.classify().1
+    }
 
     /// Returns the service's part of the error domain, such as `repo`.
     fn domain(&self) -> &'static str;
@@ -111,12 +118,12 @@ pub trait ServiceError: std::error::Error + Send + Sync + 'static {
 ///
 /// The status of [`Kind::Internal`] says "internal error" only. The caller of this function must have logged the cause.
 pub fn to_status(error: &dyn ServiceError) -> Status {
-    let kind = error.kind();
+    let (kind, reason) = error.classify();
     let message = if kind == Kind::Internal { "internal error".to_owned() } else { error.to_string() };
     let message = clip(&message, MAX_MESSAGE_BYTES);
     let mut details = ErrorDetails::new();
     let facts = error.details().into_iter().map(|(name, value)| (name.to_owned(), clip(&value, MAX_FIELD_BYTES)));
-    details.set_error_info(error.reason(), format!("{}.ferrite", error.domain()), facts.collect::<HashMap<_, _>>());
+    details.set_error_info(reason, format!("{}.ferrite", error.domain()), facts.collect::<HashMap<_, _>>());
     // An internal error has no invalid fields.
     let violations = if kind == Kind::Internal { Vec::new() } else { error.violations() };
     if !violations.is_empty() {

@@ -251,8 +251,9 @@ impl RepoError {
     pub(crate) fn repository_exists(owner: &str, name: &str) -> Self {
         Self::RepositoryExists { owner: owner.to_owned(), name: name.to_owned() }
     }
+}
 
-    /// Returns the kind and the reason.
+impl ServiceError for RepoError {
     fn classify(&self) -> (Kind, &'static str) {
         match self {
             Self::Invalid(_) | Self::Refused(_) => (Kind::InvalidArgument, "INVALID_FIELDS"),
@@ -304,20 +305,10 @@ impl RepoError {
             Self::StoreLimit { .. } => (Kind::FailedPrecondition, "STORE_LIMIT_REACHED"),
             Self::Interrupted => (Kind::Aborted, "INTERRUPTED"),
             Self::Storage(_) | Self::Hashing(_) | Self::UnlistedOperation { .. } => (Kind::Internal, "INTERNAL"),
-            Self::Store(error) => (error.kind(), error.reason()),
-            Self::Auth(error) => (error.kind(), error.reason()),
-            Self::Idempotency(error) => (error.kind(), error.reason()),
+            Self::Store(error) => error.classify(),
+            Self::Auth(error) => error.classify(),
+            Self::Idempotency(error) => error.classify(),
         }
-    }
-}
-
-impl ServiceError for RepoError {
-    fn kind(&self) -> Kind {
-        self.classify().0
-    }
-
-    fn reason(&self) -> &'static str {
-        self.classify().1
     }
 
     fn domain(&self) -> &'static str {

@@ -215,12 +215,8 @@ mod tests {
     struct Throttled;
 
     impl ServiceError for Throttled {
-        fn kind(&self) -> Kind {
-            Kind::RateLimited
-        }
-
-        fn reason(&self) -> &'static str {
-            "TOO_MANY_ATTEMPTS"
+        fn classify(&self) -> (Kind, &'static str) {
+            (Kind::RateLimited, "TOO_MANY_ATTEMPTS")
         }
 
         fn domain(&self) -> &'static str {

@@ -188,30 +188,26 @@ impl Journal {
             let mut query = Query::new(
                 "INSERT INTO ref_journal (batch_id, repository_id, number, ref_name, old_id, new_id, user_id, kind, state, created_us, receipt, push_options, issue_reach) VALUES ",
             );
-            for (index, edit) in edits.iter().enumerate() {
-                query.push(if index == 0 { "(" } else { ", (" });
-                query.bind(batch.as_str()).push(", ").bind(repository).push(", ").bind(next.number).push(", ");
-                query
-                    .bind(edit.name.as_bytes())
-                    .push(", ")
-                    .bind(hex(edit.old))
-                    .push(", ")
-                    .bind(hex(edit.new))
-                    .push(", ");
-                query
-                    .bind(change.user)
-                    .push(", ")
-                    .bind(change.kind.as_str())
-                    .push(", 'open', ")
-                    .bind(now_us)
-                    .push(", ")
-                    .bind(receipt)
-                    .push(", ")
-                    .bind(options.take())
-                    .push(", ")
-                    .bind(reach_name(change.issue_reach))
-                    .push(")");
-            }
+            query.bind_rows(edits.iter().map(|edit| {
+                let (old, new) = (hex(edit.old), hex(edit.new));
+                let (kind, reach) = (change.kind.as_str(), reach_name(change.issue_reach));
+                let (name, options) = (edit.name.as_bytes(), options.take());
+                args![
+                    batch.as_str(),
+                    repository,
+                    next.number,
+                    name,
+                    old,
+                    new,
+                    change.user,
+                    kind,
+                    "open",
+                    now_us,
+                    receipt,
+                    options,
+                    reach
+                ]
+            }));
             tx.execute_later(query.sql(), query.args()).await?;
         }
         Ok(Some(NewBatch { id: batch, number: next.number, is_wiki: next.is_wiki }))

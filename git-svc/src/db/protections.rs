@@ -74,9 +74,7 @@ impl ProtectionTable {
         tx.execute(CLEAR_USERS, &args![id]).await?;
         if !rule.users.is_empty() {
             let mut query = Query::new("INSERT INTO protection_users (protection_id, user_id) VALUES ");
-            for (index, user) in rule.users.iter().enumerate() {
-                query.push(if index == 0 { "(" } else { ", (" }).bind(id).push(", ").bind(*user).push(")");
-            }
+            query.bind_rows(rule.users.iter().map(|user| args![id, *user]));
             tx.execute(query.sql(), query.args()).await?;
         }
         Ok(id)

@@ -30,13 +30,10 @@ pub(crate) struct AuditContext {
 }
 
 impl AuditContext {
-    /// Takes the user from `grant`, and client address and request id from the request's metadata. The metadata is trusted only
-    /// if the caller is the gateway of the installation.
+    /// Takes the user from `grant`, and client address and request id from the request's metadata, if the caller is the gateway of the
+    /// installation.
     pub(crate) fn of(caller: &Caller, grant: &Grant, request: &MetadataMap) -> Self {
-        let text = |name| {
-            let value = request.get(name).filter(|_| caller.is_gateway()).and_then(|value| value.to_str().ok());
-            value.filter(|value| value.len() <= MAX_AUDIT_TEXT_BYTES).unwrap_or_default().to_owned()
-        };
+        let text = |name| caller.gateway_text(request, name, MAX_AUDIT_TEXT_BYTES);
         let (user, name) = grant.user.as_ref().map_or((0, String::new()), |user| (user.id, user.username.clone()));
         Self { user, name, address: text(metadata::CLIENT), request: text(metadata::REQUEST_ID) }
     }

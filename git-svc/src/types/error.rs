@@ -236,9 +236,8 @@ impl GitError {
     }
 }
 
-impl GitError {
-    /// Returns the kind and the reason.
-    fn kind_and_reason(&self) -> (Kind, &'static str) {
+impl ServiceError for GitError {
+    fn classify(&self) -> (Kind, &'static str) {
         match self {
             Self::RepositoryNotFound => (Kind::NotFound, "REPOSITORY_NOT_FOUND"),
             Self::BranchNotFound => (Kind::NotFound, "BRANCH_NOT_FOUND"),
@@ -277,16 +276,6 @@ impl GitError {
             | Self::Io { .. }
             | Self::Internal(_) => (Kind::Internal, "INTERNAL"),
         }
-    }
-}
-
-impl ServiceError for GitError {
-    fn kind(&self) -> Kind {
-        self.kind_and_reason().0
-    }
-
-    fn reason(&self) -> &'static str {
-        self.kind_and_reason().1
     }
 
     fn domain(&self) -> &'static str {

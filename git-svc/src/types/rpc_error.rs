@@ -76,17 +76,10 @@ impl RpcError {
 }
 
 impl ServiceError for RpcError {
-    fn kind(&self) -> Kind {
+    fn classify(&self) -> (Kind, &'static str) {
         match self {
-            Self::Store(error) => error.kind(),
-            _ => self.inner().map_or(Kind::Internal, ServiceError::kind),
-        }
-    }
-
-    fn reason(&self) -> &'static str {
-        match self {
-            Self::Store(error) => error.reason(),
-            _ => self.inner().map_or("INTERNAL", ServiceError::reason),
+            Self::Store(error) => error.classify(),
+            _ => self.inner().map_or((Kind::Internal, "INTERNAL"), ServiceError::classify),
         }
     }
 

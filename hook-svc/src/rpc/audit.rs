@@ -29,13 +29,9 @@ pub(crate) struct AuditContext {
 }
 
 impl AuditContext {
-    /// Takes client address and request id from the request's metadata, which is trusted only if the caller is the gateway of the
-    /// installation.
+    /// Takes client address and request id from the request's metadata, if the caller is the gateway of the installation.
     pub(super) fn new(caller: &Caller, user_id: i64, username: &str, request: &MetadataMap) -> Self {
-        let text = |name| {
-            let value = request.get(name).filter(|_| caller.is_gateway()).and_then(|value| value.to_str().ok());
-            value.filter(|value| value.len() <= MAX_AUDIT_TEXT_BYTES).unwrap_or_default().to_owned()
-        };
+        let text = |name| caller.gateway_text(request, name, MAX_AUDIT_TEXT_BYTES);
         let (address, request_id) = (text(metadata::CLIENT), text(metadata::REQUEST_ID));
         Self { user_id, username: username.to_owned(), address, request_id }
     }

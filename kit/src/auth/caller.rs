@@ -4,6 +4,7 @@ use ferrite_proto::ServiceRole;
 use ferrite_proto::grant::Grant;
 use ferrite_proto::metadata::AUTHORIZATION;
 use ferrite_proto::repo::Identity;
+use tonic::metadata::MetadataMap;
 
 use super::error::AuthError;
 use crate::secret::Secret;
@@ -36,6 +37,14 @@ impl Caller {
     /// [`AuthError::CredentialsRequired`] for anonymous callers.
     pub fn require_user(&self) -> Result<&Identity, AuthError> {
         self.identity.as_ref().ok_or(AuthError::CredentialsRequired)
+    }
+
+    /// Returns a text of a request's metadata that only the gateway of the installation may set, such as the address of its client; empty for
+    /// other callers, and if it has more than `max_bytes`.
+    #[must_use]
+    pub fn gateway_text(&self, request: &MetadataMap, name: &'static str, max_bytes: usize) -> String {
+        let value = request.get(name).filter(|_| self.is_gateway()).and_then(|value| value.to_str().ok());
+        value.filter(|value| value.len() <= max_bytes).unwrap_or_default().to_owned()
     }
 
     /// Returns a request to repo-svc with the caller's access token, by which repo-svc knows about whose access it decides.

@@ -81,35 +81,20 @@ impl AuthError {
 }
 
 impl ServiceError for AuthError {
-    fn kind(&self) -> Kind {
+    fn classify(&self) -> (Kind, &'static str) {
         match self {
-            Self::CredentialsRequired | Self::BadCredentials | Self::BadGrant => Kind::Unauthenticated,
-            Self::RepositoryNotFound => Kind::NotFound,
-            Self::PermissionRequired { .. }
-            | Self::RepositoryArchived
-            | Self::InsufficientScope { .. }
-            | Self::Refused { .. }
-            | Self::AdminRequired
-            | Self::ServiceRequired
-            | Self::ServiceNotPermitted { .. } => Kind::PermissionDenied,
-            Self::Unavailable => Kind::Overloaded,
-        }
-    }
-
-    fn reason(&self) -> &'static str {
-        match self {
-            Self::CredentialsRequired => "CREDENTIALS_REQUIRED",
-            Self::BadCredentials => "BAD_CREDENTIALS",
-            Self::BadGrant => "BAD_GRANT",
-            Self::RepositoryNotFound => "REPOSITORY_NOT_FOUND",
-            Self::PermissionRequired { .. } => "PERMISSION_REQUIRED",
-            Self::RepositoryArchived => "REPOSITORY_ARCHIVED",
-            Self::InsufficientScope { .. } => "INSUFFICIENT_SCOPE",
-            Self::Refused { reason, .. } => reason,
-            Self::AdminRequired => "ADMIN_REQUIRED",
-            Self::ServiceRequired => "SERVICE_REQUIRED",
-            Self::ServiceNotPermitted { .. } => "SERVICE_NOT_PERMITTED",
-            Self::Unavailable => "AUTHORITY_UNAVAILABLE",
+            Self::CredentialsRequired => (Kind::Unauthenticated, "CREDENTIALS_REQUIRED"),
+            Self::BadCredentials => (Kind::Unauthenticated, "BAD_CREDENTIALS"),
+            Self::BadGrant => (Kind::Unauthenticated, "BAD_GRANT"),
+            Self::RepositoryNotFound => (Kind::NotFound, "REPOSITORY_NOT_FOUND"),
+            Self::PermissionRequired { .. } => (Kind::PermissionDenied, "PERMISSION_REQUIRED"),
+            Self::RepositoryArchived => (Kind::PermissionDenied, "REPOSITORY_ARCHIVED"),
+            Self::InsufficientScope { .. } => (Kind::PermissionDenied, "INSUFFICIENT_SCOPE"),
+            Self::Refused { reason, .. } => (Kind::PermissionDenied, reason),
+            Self::AdminRequired => (Kind::PermissionDenied, "ADMIN_REQUIRED"),
+            Self::ServiceRequired => (Kind::PermissionDenied, "SERVICE_REQUIRED"),
+            Self::ServiceNotPermitted { .. } => (Kind::PermissionDenied, "SERVICE_NOT_PERMITTED"),
+            Self::Unavailable => (Kind::Overloaded, "AUTHORITY_UNAVAILABLE"),
         }
     }
 

@@ -81,16 +81,10 @@ impl DbError {
         }
     }
 
-    /// Returns the kind of a service's error that this one causes.
+    /// Returns the kind and the reason of a service's error that this one causes.
     #[must_use]
-    pub fn kind(&self) -> Kind {
-        if self.is_unavailable() { Kind::Overloaded } else { Kind::Internal }
-    }
-
-    /// Returns the reason of a service's error that this one causes.
-    #[must_use]
-    pub fn reason(&self) -> &'static str {
-        if self.is_unavailable() { "DATABASE_UNAVAILABLE" } else { "INTERNAL" }
+    pub fn classify(&self) -> (Kind, &'static str) {
+        if self.is_unavailable() { (Kind::Overloaded, "DATABASE_UNAVAILABLE") } else { (Kind::Internal, "INTERNAL") }
     }
 
     /// Returns the message of a service's error that this one causes.
@@ -170,9 +164,9 @@ mod tests {
         let url = Secret::new(format!("postgres://nobody@{}/none", listener.local_addr().unwrap()));
         drop(listener);
         let error = Db::open(&url, 1).await.unwrap_err();
-        assert_eq!((error.kind(), error.reason()), (Kind::Overloaded, "DATABASE_UNAVAILABLE"));
+        assert_eq!(error.classify(), (Kind::Overloaded, "DATABASE_UNAVAILABLE"));
         for fault in [DbError::Failed(sqlx::Error::RowNotFound), DbError::Url] {
-            assert_eq!((fault.kind(), fault.reason()), (Kind::Internal, "INTERNAL"));
+            assert_eq!(fault.classify(), (Kind::Internal, "INTERNAL"));
         }
     }
 }

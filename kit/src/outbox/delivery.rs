@@ -37,19 +37,11 @@ pub enum DeliveryError {
 }
 
 impl ServiceError for DeliveryError {
-    fn kind(&self) -> Kind {
+    fn classify(&self) -> (Kind, &'static str) {
         match self {
-            Self::Auth(error) => error.kind(),
-            Self::Invalid(_) => Kind::InvalidArgument,
-            Self::Store(error) => error.kind(),
-        }
-    }
-
-    fn reason(&self) -> &'static str {
-        match self {
-            Self::Auth(error) => error.reason(),
-            Self::Invalid(_) => "INVALID_EVENTS",
-            Self::Store(error) => error.reason(),
+            Self::Auth(error) => error.classify(),
+            Self::Invalid(_) => (Kind::InvalidArgument, "INVALID_EVENTS"),
+            Self::Store(error) => error.classify(),
         }
     }
 

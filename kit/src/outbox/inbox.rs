@@ -3,6 +3,7 @@ use std::collections::HashSet;
 use ferrite_proto::events::Event;
 
 use super::event::kind;
+use crate::args;
 use crate::db::{DbError, Query, Tx};
 
 /// Records in the transaction that `event` is applied. Returns whether this is the first time; if not, the caller must not apply it
@@ -20,11 +21,8 @@ pub(super) async fn record(tx: &mut Tx, events: &[Event], now_us: i64) -> Result
     let mut query = Query::new("INSERT INTO inbox (event_id, repository_id, kind, received_us) VALUES ");
     // The last one is repeated, without effect, until their number is a power of two: few texts stand for all numbers.
     let repeated = std::iter::repeat_n(last, events.len().next_power_of_two() - events.len());
-    for (index, event) in events.iter().chain(repeated).enumerate() {
-        query.push(if index == 0 { "(" } else { ", (" }).bind(&event.event_id).push(", ").bind(event.repository_id);
-        query.push(", ").bind(kind(event)).push(", ").bind(now_us).push(")");
-    }
-    query.push(" ON CONFLICT DO NOTHING");
+    let row = |event: &Event| args![&event.event_id, event.repository_id, kind(event), now_us];
+    query.bind_rows(events.iter().chain(repeated).map(row)).push(" ON CONFLICT DO NOTHING");
     if let [event] = events {
         // The number of rows tells as much, and SQLite collects returned rows in a temporary table first.
         let is_new = tx.execute(query.sql(), query.args()).await? > 0;

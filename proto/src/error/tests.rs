@@ -18,12 +18,8 @@ impl Failure {
 }
 
 impl ServiceError for Failure {
-    fn kind(&self) -> Kind {
-        self.kind
-    }
-
-    fn reason(&self) -> &'static str {
-        "A_REASON"
+    fn classify(&self) -> (Kind, &'static str) {
+        (self.kind, "A_REASON")
     }
 
     fn domain(&self) -> &'static str {

@@ -13,10 +13,7 @@ impl ClientAddress {
     /// Reads the address from the request's metadata, but only if the gateway of this installation sent the request. All other
     /// callers could forge it, so they get the empty address and share one counter.
     pub(crate) fn of<T>(request: &Request<T>) -> Self {
-        let is_gateway = Caller::of(request).is_gateway();
-        let sent =
-            request.metadata().get(metadata::CLIENT).filter(|_| is_gateway).and_then(|value| value.to_str().ok());
-        Self(sent.filter(|sent| sent.len() <= MAX_ADDRESS_BYTES).unwrap_or_default().to_owned())
+        Self(Caller::of(request).gateway_text(request.metadata(), metadata::CLIENT, MAX_ADDRESS_BYTES))
     }
 
     /// Returns the address or network as text; empty if unknown.

@@ -43,12 +43,8 @@ fn not_found(reason: &'static str) -> tonic::Status {
     struct Missing(&'static str);
 
     impl error::ServiceError for Missing {
-        fn kind(&self) -> error::Kind {
-            error::Kind::NotFound
-        }
-
-        fn reason(&self) -> &'static str {
-            self.0
+        fn classify(&self) -> (error::Kind, &'static str) {
+            (error::Kind::NotFound, self.0)
         }
 
         fn domain(&self) -> &'static str {

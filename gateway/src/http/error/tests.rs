@@ -9,12 +9,8 @@ use super::*;
 struct TestError(Kind, &'static str);
 
 impl ServiceError for TestError {
-    fn kind(&self) -> Kind {
-        self.0
-    }
-
-    fn reason(&self) -> &'static str {
-        self.1
+    fn classify(&self) -> (Kind, &'static str) {
+        (self.0, self.1)
     }
 
     fn domain(&self) -> &'static str {

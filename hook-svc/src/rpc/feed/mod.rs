@@ -47,17 +47,10 @@ impl FeedService for FeedRpc {
 }
 
 impl ServiceError for FeedError {
-    fn kind(&self) -> Kind {
+    fn classify(&self) -> (Kind, &'static str) {
         match self {
-            Self::PayloadsUnavailable => Kind::Overloaded,
-            Self::Store(error) => error.kind(),
-        }
-    }
-
-    fn reason(&self) -> &'static str {
-        match self {
-            Self::PayloadsUnavailable => "PAYLOADS_UNAVAILABLE",
-            Self::Store(error) => error.reason(),
+            Self::PayloadsUnavailable => (Kind::Overloaded, "PAYLOADS_UNAVAILABLE"),
+            Self::Store(error) => error.classify(),
         }
     }
 
