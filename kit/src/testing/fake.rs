@@ -13,6 +13,8 @@ use tonic::{Request, Response, Status};
 
 /// A stand-in, served as the gRPC services of which it implements some RPCs, such as [`FakeAccessService`]. The other RPCs fail with
 /// `UNIMPLEMENTED`.
+///
+/// Not by tonic's `generate_default_stubs`: with it a service that forgets an RPC would compile.
 #[derive(Clone, Debug)]
 pub struct Fake<T>(pub T);
 

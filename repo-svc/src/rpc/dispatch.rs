@@ -2,14 +2,14 @@ use std::sync::Arc;
 
 use crate::state::AppState;
 
-/// Implements every service of this process; see [`service!`].
+/// Implements every service of this process; see [`permitted_service!`].
 #[derive(Clone, Debug)]
 pub(crate) struct Rpc(pub(super) Arc<AppState>);
 
 /// Implements the methods of one service for [`Rpc`]: each request passes the permission table, and is then answered by `handle` in
 /// the module named like the method. After a request type stand its fields that decide the capacity of its caller; see
 /// [`Capacity::named`](crate::access::Capacity::named).
-macro_rules! service {
+macro_rules! permitted_service {
     ($service:ident { $($method:ident($request:ty $(, $field:ident)*) -> $response:ty;)* }) => {
         #[tonic::async_trait]
         impl $service for $crate::rpc::dispatch::Rpc {
@@ -17,7 +17,7 @@ macro_rules! service {
                 &self,
                 request: tonic::Request<$request>,
             ) -> Result<tonic::Response<$response>, tonic::Status> {
-                let permit = $crate::rpc::permit::Permit::of(&request, service!(@capacity request $($field)*))?;
+                let permit = $crate::rpc::permit::Permit::of(&request, permitted_service!(@capacity request $($field)*))?;
                 Ok(tonic::Response::new($method::handle(&self.0, permit, request).await?))
             })*
         }
@@ -31,4 +31,4 @@ macro_rules! service {
         $crate::access::Capacity::named($request.get_ref().as_administrator, &$request.get_ref().owner)
     };
 }
-pub(super) use service;
+pub(super) use permitted_service;

@@ -40,7 +40,7 @@ use ferrite_proto::events::event_sink_server::{EventSink, EventSinkServer};
 use ferrite_proto::events::{DeliverRequest, DeliverResponse};
 use ferrite_proto::repo;
 
-use self::dispatch::{Rpc, service};
+use self::dispatch::{Rpc, permitted_service};
 use crate::state::AppState;
 
 /// Adds services to a server, with the limit for messages.
@@ -77,7 +77,7 @@ pub(crate) fn register(server: GrpcServer, state: Arc<AppState>) -> GrpcServer {
     )
 }
 
-service!(EventSink {
+permitted_service!(EventSink {
     deliver(DeliverRequest) -> DeliverResponse;
 });
 

@@ -13,9 +13,9 @@ mod wiki;
 use ferrite_proto::repo::access_service_server::AccessService;
 use ferrite_proto::repo::*;
 
-use super::dispatch::service;
+use super::dispatch::permitted_service;
 
-service!(AccessService {
+permitted_service!(AccessService {
     authenticate(AuthenticateRequest) -> AuthenticateResponse;
     check_access(CheckAccessRequest) -> CheckAccessResponse;
     describe_repositories(DescribeRepositoriesRequest) -> DescribeRepositoriesResponse;

@@ -11,9 +11,9 @@ mod search_users;
 use ferrite_proto::repo::account_service_server::AccountService;
 use ferrite_proto::repo::*;
 
-use super::dispatch::service;
+use super::dispatch::permitted_service;
 
-service!(AccountService {
+permitted_service!(AccountService {
     get_authenticated_user(GetAuthenticatedUserRequest) -> GetAuthenticatedUserResponse;
     get_user(GetUserRequest) -> GetUserResponse;
     get_users(GetUsersRequest) -> GetUsersResponse;

@@ -15,9 +15,9 @@ mod update_user;
 use ferrite_proto::repo::administration_service_server::AdministrationService;
 use ferrite_proto::repo::*;
 
-use super::dispatch::service;
+use super::dispatch::permitted_service;
 
-service!(AdministrationService {
+permitted_service!(AdministrationService {
     create_user(CreateUserRequest) -> CreateUserResponse;
     update_user(UpdateUserRequest) -> UpdateUserResponse;
     delete_user(DeleteUserRequest) -> DeleteUserResponse;

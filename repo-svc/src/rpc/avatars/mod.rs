@@ -10,13 +10,13 @@ use ferrite_proto::id::UserId;
 use ferrite_proto::repo::avatar_service_server::AvatarService;
 use ferrite_proto::repo::*;
 
-use super::dispatch::service;
+use super::dispatch::permitted_service;
 use crate::error::RepoError;
 use crate::rpc::permit::Permit;
 use crate::state::AppState;
 use crate::store::{Action, Target};
 
-service!(AvatarService {
+permitted_service!(AvatarService {
     get_avatar(GetAvatarRequest) -> GetAvatarResponse;
     set_avatar(SetAvatarRequest, owner) -> SetAvatarResponse;
     delete_avatar(DeleteAvatarRequest, owner) -> DeleteAvatarResponse;

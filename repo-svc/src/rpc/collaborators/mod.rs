@@ -9,9 +9,9 @@ mod set_collaborator;
 use ferrite_proto::repo::collaborator_service_server::CollaboratorService;
 use ferrite_proto::repo::*;
 
-use super::dispatch::service;
+use super::dispatch::permitted_service;
 
-service!(CollaboratorService {
+permitted_service!(CollaboratorService {
     list_collaborators(ListCollaboratorsRequest) -> ListCollaboratorsResponse;
     get_collaborator(GetCollaboratorRequest) -> GetCollaboratorResponse;
     set_collaborator(SetCollaboratorRequest) -> SetCollaboratorResponse;

@@ -8,9 +8,9 @@ mod list_deploy_keys;
 use ferrite_proto::repo::deploy_key_service_server::DeployKeyService;
 use ferrite_proto::repo::*;
 
-use super::dispatch::service;
+use super::dispatch::permitted_service;
 
-service!(DeployKeyService {
+permitted_service!(DeployKeyService {
     list_deploy_keys(ListDeployKeysRequest) -> ListDeployKeysResponse;
     get_deploy_key(GetDeployKeyRequest) -> GetDeployKeyResponse;
     create_deploy_key(CreateDeployKeyRequest) -> CreateDeployKeyResponse;

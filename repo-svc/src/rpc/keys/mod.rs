@@ -8,9 +8,9 @@ mod list_public_keys;
 use ferrite_proto::repo::public_key_service_server::PublicKeyService;
 use ferrite_proto::repo::*;
 
-use super::dispatch::service;
+use super::dispatch::permitted_service;
 
-service!(PublicKeyService {
+permitted_service!(PublicKeyService {
     list_public_keys(ListPublicKeysRequest) -> ListPublicKeysResponse;
     get_public_key(GetPublicKeyRequest) -> GetPublicKeyResponse;
     create_public_key(CreatePublicKeyRequest, as_administrator) -> CreatePublicKeyResponse;

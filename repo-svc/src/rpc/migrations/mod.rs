@@ -13,9 +13,9 @@ mod start;
 use ferrite_proto::repo::migration_service_server::MigrationService;
 use ferrite_proto::repo::*;
 
-use super::dispatch::service;
+use super::dispatch::permitted_service;
 
-service!(MigrationService {
+permitted_service!(MigrationService {
     migrate_repository(MigrateRepositoryRequest) -> MigrateRepositoryResponse;
     get_migration(GetMigrationRequest) -> GetMigrationResponse;
     list_migrations(ListMigrationsRequest) -> ListMigrationsResponse;

@@ -17,9 +17,9 @@ mod visibility;
 use ferrite_proto::repo::organization_service_server::OrganizationService;
 use ferrite_proto::repo::*;
 
-use super::dispatch::service;
+use super::dispatch::permitted_service;
 
-service!(OrganizationService {
+permitted_service!(OrganizationService {
     list_organizations(ListOrganizationsRequest) -> ListOrganizationsResponse;
     get_organization(GetOrganizationRequest) -> GetOrganizationResponse;
     create_organization(CreateOrganizationRequest, as_administrator) -> CreateOrganizationResponse;

@@ -12,9 +12,9 @@ mod unfollow_user;
 use ferrite_proto::repo::profile_service_server::ProfileService;
 use ferrite_proto::repo::*;
 
-use super::dispatch::service;
+use super::dispatch::permitted_service;
 
-service!(ProfileService {
+permitted_service!(ProfileService {
     list_emails(ListEmailsRequest) -> ListEmailsResponse;
     add_emails(AddEmailsRequest) -> AddEmailsResponse;
     delete_emails(DeleteEmailsRequest) -> DeleteEmailsResponse;

@@ -21,9 +21,9 @@ mod update_release_asset;
 use ferrite_proto::repo::release_service_server::ReleaseService;
 use ferrite_proto::repo::*;
 
-use super::dispatch::service;
+use super::dispatch::permitted_service;
 
-service!(ReleaseService {
+permitted_service!(ReleaseService {
     list_releases(ListReleasesRequest) -> ListReleasesResponse;
     get_release(GetReleaseRequest) -> GetReleaseResponse;
     create_release(CreateReleaseRequest) -> CreateReleaseResponse;

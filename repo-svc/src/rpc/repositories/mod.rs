@@ -15,9 +15,9 @@ mod update_wiki;
 use ferrite_proto::repo::repository_service_server::RepositoryService;
 use ferrite_proto::repo::*;
 
-use super::dispatch::service;
+use super::dispatch::permitted_service;
 
-service!(RepositoryService {
+permitted_service!(RepositoryService {
     create_repository(CreateRepositoryRequest, as_administrator, owner) -> CreateRepositoryResponse;
     get_repository(GetRepositoryRequest) -> GetRepositoryResponse;
     list_repositories(ListRepositoriesRequest) -> ListRepositoriesResponse;

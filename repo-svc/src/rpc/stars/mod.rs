@@ -9,9 +9,9 @@ mod unstar_repository;
 use ferrite_proto::repo::star_service_server::StarService;
 use ferrite_proto::repo::*;
 
-use super::dispatch::service;
+use super::dispatch::permitted_service;
 
-service!(StarService {
+permitted_service!(StarService {
     list_starred_repositories(ListStarredRepositoriesRequest) -> ListStarredRepositoriesResponse;
     list_stargazers(ListStargazersRequest) -> ListStargazersResponse;
     is_starred(IsStarredRequest) -> IsStarredResponse;

@@ -16,9 +16,9 @@ mod update_team;
 use ferrite_proto::repo::team_service_server::TeamService;
 use ferrite_proto::repo::*;
 
-use super::dispatch::service;
+use super::dispatch::permitted_service;
 
-service!(TeamService {
+permitted_service!(TeamService {
     list_teams(ListTeamsRequest) -> ListTeamsResponse;
     get_team(GetTeamRequest) -> GetTeamResponse;
     create_team(CreateTeamRequest, as_administrator) -> CreateTeamResponse;

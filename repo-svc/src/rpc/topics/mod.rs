@@ -12,14 +12,14 @@ use ferrite_proto::repo::*;
 use prost::Message;
 
 use super::change;
-use super::dispatch::service;
+use super::dispatch::permitted_service;
 use crate::error::RepoError;
 use crate::model::Topics;
 use crate::rpc::permit::Permit;
 use crate::state::AppState;
 use crate::store::{Action, Repository, Target};
 
-service!(TopicService {
+permitted_service!(TopicService {
     list_topics(ListTopicsRequest) -> ListTopicsResponse;
     set_topics(SetTopicsRequest) -> SetTopicsResponse;
     add_topic(AddTopicRequest) -> AddTopicResponse;

@@ -11,9 +11,9 @@ mod start_transfer;
 use ferrite_proto::repo::transfer_service_server::TransferService;
 use ferrite_proto::repo::*;
 
-use super::dispatch::service;
+use super::dispatch::permitted_service;
 
-service!(TransferService {
+permitted_service!(TransferService {
     start_transfer(StartTransferRequest) -> StartTransferResponse;
     cancel_transfer(CancelTransferRequest) -> CancelTransferResponse;
     get_transfer(GetTransferRequest) -> GetTransferResponse;

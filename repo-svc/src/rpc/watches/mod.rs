@@ -10,10 +10,10 @@ use ferrite_kit::timestamp;
 use ferrite_proto::repo::watch_service_server::WatchService;
 use ferrite_proto::repo::*;
 
-use super::dispatch::service;
+use super::dispatch::permitted_service;
 use crate::store::Repository;
 
-service!(WatchService {
+permitted_service!(WatchService {
     list_watched_repositories(ListWatchedRepositoriesRequest) -> ListWatchedRepositoriesResponse;
     list_watchers(ListWatchersRequest) -> ListWatchersResponse;
     get_watch(GetWatchRequest) -> GetWatchResponse;
