@@ -81,3 +81,34 @@ impl Caller {
         self.service == Some(ServiceRole::Gateway)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use ferrite_proto::metadata::CLIENT;
+
+    use super::*;
+
+    #[test]
+    fn texts_of_the_gateway_are_ignored_from_other_callers_and_above_their_length() {
+        let mut request = MetadataMap::new();
+        request.insert(CLIENT, "192.0.2.1".parse().unwrap());
+        let text =
+            |service, max_bytes| Caller { service, ..Caller::default() }.gateway_text(&request, CLIENT, max_bytes);
+        assert_eq!(text(Some(ServiceRole::Gateway), 9), "192.0.2.1");
+        assert_eq!(text(Some(ServiceRole::Gateway), 8), "");
+        for other in [None, Some(ServiceRole::HookSvc), Some(ServiceRole::RepoSvc)] {
+            assert_eq!(text(other, 9), "", "{other:?}");
+        }
+        let gateway = Caller { service: Some(ServiceRole::Gateway), ..Caller::default() };
+        assert_eq!(gateway.gateway_text(&MetadataMap::new(), CLIENT, 9), "");
+    }
+
+    #[test]
+    fn a_request_has_the_token_of_its_caller() {
+        let caller = |token| Caller { token, ..Caller::default() };
+        let request = caller(Some(Secret::new("abc"))).request(7).unwrap();
+        assert_eq!(request.metadata().get(AUTHORIZATION).unwrap(), "Bearer abc");
+        assert!(matches!(caller(None).request(7), Err(AuthError::CredentialsRequired)));
+        assert!(matches!(caller(Some(Secret::new("a\nb"))).request(7), Err(AuthError::BadCredentials)));
+    }
+}
