@@ -52,7 +52,8 @@ async fn exchange(proxy: &Proxy, request: &str, has_password: bool) -> String {
     stream.write_all(format!("{head}\r\n{password}Connection: close\r\n\r\n").as_bytes()).await.unwrap();
     let mut response = vec![0; 4096];
     let mut count = stream.read(&mut response).await.unwrap();
-    if !body.is_empty() {
+    // A proxy that has refused the request closes the connection, so that more bytes would be answered by a reset.
+    if !body.is_empty() && response.starts_with(b"HTTP/1.1 200") {
         stream.write_all(body.as_bytes()).await.unwrap();
         count += stream.read(&mut response[count..]).await.unwrap();
     }
