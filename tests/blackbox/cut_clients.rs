@@ -137,7 +137,7 @@ async fn clients_that_disconnect_leave_nothing_behind(cluster: &Cluster) {
     wait_for_no_process_in(&cluster.store(), END_TIMEOUT).await;
     eprintln!("no git process is left after {:?}", start.elapsed());
     let left = || leftovers(&cluster.store());
-    for _ in 0..100 {
+    for _ in 0..400 {
         if left().is_empty() {
             break;
         }

@@ -131,7 +131,7 @@ impl Fixture {
         self.git.run(&copy, &["fsck", "--strict"]).await;
         self.ada.get(&self.ada.repo("tight", "/raw/main/README.md")).await.expect(200);
         fsck_all(cluster, 0, &self.git).await;
-        for _ in 0..100 {
+        for _ in 0..400 {
             if leftovers(&cluster.store()).is_empty() {
                 return;
             }

@@ -37,7 +37,7 @@ on_replicas! {
 }
 
 /// Longest time until a reader that waits has an event. Another process than the reader's may have received it.
-const FEED_TIMEOUT: Duration = Duration::from_secs(5);
+const FEED_TIMEOUT: Duration = Duration::from_secs(15);
 
 /// The same user at both gateways.
 fn at_both(cluster: &Cluster, user: &User) -> [User; 2] {

@@ -138,9 +138,9 @@ async fn a_key_ends_with_the_token_that_added_it(cluster: &Cluster) {
     add(&cluster.user("bob").await, &client).await.expect(201);
 
     // The key of a token with all scopes, which ends by itself.
-    let (_, client) = bound(cluster, &ada, json!({"expires_at": after(Duration::from_secs(8))})).await;
+    let (_, client) = bound(cluster, &ada, json!({"expires_at": after(Duration::from_secs(20))})).await;
     client.git("", &["ls-remote", &url(&client)]).await;
-    tokio::time::sleep(Duration::from_secs(9)).await;
+    tokio::time::sleep(Duration::from_secs(21)).await;
     client.fails("", &["ls-remote", &url(&client)]).await;
 
     // And while the owner is disabled.

@@ -16,6 +16,7 @@ use hyper_util::rt::TokioIo;
 use crate::{
     bodies::{request, send},
     harness::Service,
+    push::wait_until,
 };
 
 fn path(id: i64, revision: &str, format: &str) -> String {
@@ -271,13 +272,7 @@ fn cached_archives(service: &Service) -> usize {
 }
 
 async fn wait_for_cached_archives(service: &Service, expected: usize) {
-    for _ in 0..300 {
-        if cached_archives(service) == expected {
-            return;
-        }
-        tokio::time::sleep(std::time::Duration::from_millis(10)).await;
-    }
-    panic!("{} archives, not {expected}", cached_archives(service));
+    wait_until(&format!("{expected} archives"), || cached_archives(service) == expected).await;
 }
 
 #[tokio::test]

@@ -172,12 +172,12 @@ impl Service {
             trust.load(role, &Clock::system()).unwrap()
         };
         let trust = load(ServiceRole::Gateway);
-        let others = Lifecycle::new(Duration::from_secs(5));
+        let others = Lifecycle::new(Duration::from_secs(30));
         let subscriber = Subscriber::serve(first(&settings.repo_address), &load(ServiceRole::RepoSvc), &others).await;
         let issues = Subscriber::serve(first(&settings.issue_address), &load(ServiceRole::IssueSvc), &others).await;
         let webhooks = Subscriber::serve(first(&settings.hook_address), &load(ServiceRole::HookSvc), &others).await;
         let address = settings.serve.listen[0].clone();
-        let life = Lifecycle::new(Duration::from_secs(5));
+        let life = Lifecycle::new(Duration::from_secs(30));
         let next = AtomicI64::new(1);
         let mut service = Self {
             folder,
@@ -202,7 +202,7 @@ impl Service {
     pub(crate) async fn launch(&mut self) {
         let settings = config(self.folder.path(), &self.flags);
         let listeners = settings.serve.bind().await.unwrap();
-        self.life = Lifecycle::new(Duration::from_secs(5));
+        self.life = Lifecycle::new(Duration::from_secs(30));
         let life = self.life.clone();
         let work = async move { git_svc::run(settings, listeners, life).await.unwrap() };
         self.done = Some(self.others.spawn("git-svc", work));
@@ -351,7 +351,7 @@ impl Service {
     }
 
     async fn wait_for_updates(subscriber: &Subscriber, repository: i64, count: usize) -> Vec<RefsUpdated> {
-        for _ in 0..500 {
+        for _ in 0..2000 {
             let facts = subscriber.updates(repository);
             if facts.len() >= count {
                 assert_eq!(facts.len(), count, "{facts:?}");

@@ -239,28 +239,28 @@ async fn a_migration_goes_on_after_a_restart() {
 async fn git_servers_are_asked_where_the_operator_permits_it() {
     let remote = Remote::start().await;
     fill(&remote, "demo.git");
-    let port = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
+    // The daemon takes no port that it chooses itself. At an address of its own, no other test gets the port meanwhile.
+    let host = "127.9.4.18";
+    let port = std::net::TcpListener::bind((host, 0)).unwrap().local_addr().unwrap().port();
     // Not `git daemon`, which starts this program and would leave it behind when killed.
     let programs = git(remote.folder(), &["--exec-path"]).await;
     let mut daemon = tokio::process::Command::new(Path::new(&programs).join("git-daemon"));
-    daemon.args(["--export-all", "--listen=127.0.0.1", "--reuseaddr"]).arg(format!("--port={port}"));
+    daemon.args(["--export-all", "--reuseaddr"]).args([format!("--listen={host}"), format!("--port={port}")]);
     daemon.arg(format!("--base-path={}", remote.folder().display())).kill_on_drop(true);
     let mut daemon = daemon.spawn().unwrap();
-    while tokio::net::TcpStream::connect(("127.0.0.1", port)).await.is_err() {
+    while tokio::net::TcpStream::connect((host, port)).await.is_err() {
         assert!(daemon.try_wait().unwrap().is_none(), "git daemon ended");
         tokio::time::sleep(Duration::from_millis(10)).await;
     }
-    let allowed = format!("--outbound-allow=127.0.0.1:{port}");
+    let allowed = format!("--outbound-allow={host}:{port}");
     let flags = [allowed.as_str(), "--migration-protocols=https,git"];
     let service = Service::start_with(tempfile::tempdir().unwrap(), &flags).await;
-    let asked = StartMigrationRequest {
-        mirror_interval_seconds: 600,
-        ..request(1, &format!("git://127.0.0.1:{port}/demo.git"))
-    };
+    let asked =
+        StartMigrationRequest { mirror_interval_seconds: 600, ..request(1, &format!("git://{host}:{port}/demo.git")) };
     service.migrations().start_migration(asked).await.unwrap();
     assert_eq!(end(&service, 1).await.0.error, "");
     assert_eq!(followed_refs(&service.on_disk(1)), remote.repository("demo.git").refs());
-    service.migrations().start_migration(request(2, &format!("git://127.0.0.1:{port}/missing.git"))).await.unwrap();
+    service.migrations().start_migration(request(2, &format!("git://{host}:{port}/missing.git"))).await.unwrap();
     assert_eq!(end(&service, 2).await.0.error, "there is no repository at this address");
     assert!(service.migrations().start_migration(request(3, &remote.url("open", "demo.git"))).await.is_err());
 }

@@ -403,7 +403,8 @@ async fn a_failing_pack_objects_fails_the_fetch_with_a_reason() {
 
 #[tokio::test]
 async fn a_client_that_waits_gets_keepalives() {
-    let gateway = start("sleep 5.5", &[]).await;
+    // Well past the 5 s after which one is due.
+    let gateway = start("sleep 8", &[]).await;
     let service = &gateway.service;
     let (id, newest, _) = with_history(&gateway).await;
     let words = ["ofs-delta", "no-progress", &format!("want {newest}")];
@@ -454,7 +455,8 @@ fn a_hook_ends_with_the_service() {
     let file = folder.path().join("pack");
     fs::write(&file, "begun").unwrap();
     let follow = format!("f{}", file.display());
-    let long = ["git", "-c", "alias.long=!printf begun; exec sleep 100", "long"];
+    // A git that is ended right after its fork leaves the shell behind, which holds the pipes for that time. git fails all the same.
+    let long = ["git", "-c", "alias.long=!printf begun; exec sleep 20", "long"];
     for (answer, args, said) in
         [(follow.as_str(), &["git", "pack-objects"][..], "begun"), ("r", &long, "begun"), ("", &["git"], "")]
     {

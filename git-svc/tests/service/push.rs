@@ -350,9 +350,9 @@ pub(crate) fn endless() -> (Body, tokio::sync::mpsc::Sender<std::io::Result<byte
     (Body::from_stream(tokio_stream::wrappers::ReceiverStream::new(receiver)), sender)
 }
 
-/// Waits until `check` is true, for at least 5 seconds.
+/// Waits until `check` is true, for at least 20 seconds.
 pub(crate) async fn wait_until(what: &str, check: impl Fn() -> bool) {
-    for _ in 0..500 {
+    for _ in 0..2000 {
         if check() {
             return;
         }

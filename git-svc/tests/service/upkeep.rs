@@ -116,7 +116,7 @@ async fn stopping_ends_a_repack() {
     service.put(id, "f", b"x").await;
     let store = service.store();
     wait_until("a repack runs", || running_in(&store) == 1).await;
-    assert!(service.stop().await < Duration::from_secs(4));
+    assert!(service.stop().await < Duration::from_secs(15));
     assert_eq!(running_in(&store), 0);
 }
 

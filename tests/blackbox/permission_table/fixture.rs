@@ -12,7 +12,7 @@ use crate::harness::client::unique;
 use crate::harness::{Cluster, Profile, User};
 
 /// Lifetime of the token that has expired when the tests begin.
-const EXPIRES_AFTER: Duration = Duration::from_secs(2);
+const EXPIRES_AFTER: Duration = Duration::from_secs(10);
 /// An id that nothing has.
 pub(super) const ABSENT_ID: i64 = 999_999_999;
 

@@ -31,7 +31,7 @@ const FILE_BYTES: usize = 64 << 20;
 /// Most bytes that a reader gets when it goes on to read after its permission was revoked: what buffers hold.
 const MAX_BUFFERED_BYTES: usize = 40 << 20;
 /// Time after which nothing of a revoked caller runs, with a little room for a busy machine.
-const REVOCATION_TIMEOUT: Duration = Duration::from_secs(6);
+const REVOCATION_TIMEOUT: Duration = Duration::from_secs(12);
 /// Longest time until a client hears that it was refused, on a busy machine.
 const REFUSAL_TIMEOUT: Duration = Duration::from_secs(12);
 const READ_TIMEOUT: Duration = Duration::from_secs(120);
@@ -256,7 +256,8 @@ async fn a_push_of_a_revoked_caller_ends_and_moves_no_ref(cluster: &Cluster) {
     tokio::time::sleep(Duration::from_millis(700)).await;
     revoke_token(&ada, "late").await;
     let begun = Instant::now();
-    stream.write_all(&[chunk(&rest), b"0\r\n\r\n".to_vec()].concat()).await.unwrap();
+    // The push may be refused already, and the connection reset.
+    drop(stream.write_all(&[chunk(&rest), b"0\r\n\r\n".to_vec()].concat()).await);
     let text = answer(stream).await;
     eprintln!("HTTP, the rest sent: {:?} after {:?}", text.lines().last(), begun.elapsed());
     assert!(text.contains("ng refs/heads/late access was revoked") || text.contains("401 Unauthorized"), "{text}");

@@ -129,7 +129,8 @@ impl OpenTransfer {
         String::from_utf8_lossy(&message).into_owned()
     }
 
-    /// Completes the request with a commit to fetch and returns the answer.
+    /// Completes the request with a commit to fetch and returns the answer. A server that has refused it before may reset the connection: what
+    /// came until then is the answer.
     async fn fetch(self, tip: &str) -> Vec<u8> {
         let mut answer = Vec::new();
         match self {
@@ -137,12 +138,12 @@ impl OpenTransfer {
                 // The length of this pkt-line was sent already.
                 let rest = format!("want {tip}\n00000009done\n");
                 let rest = format!("{:x}\r\n{rest}\r\n0\r\n\r\n", rest.len());
-                stream.write_all(rest.as_bytes()).await.unwrap();
-                stream.read_to_end(&mut answer).await.unwrap();
+                drop(stream.write_all(rest.as_bytes()).await);
+                drop(stream.read_to_end(&mut answer).await);
             }
             Self::Ssh(mut process) => {
                 let mut stdin = process.stdin.take().unwrap();
-                stdin.write_all(format!("0032want {tip}\n00000009done\n").as_bytes()).await.unwrap();
+                drop(stdin.write_all(format!("0032want {tip}\n00000009done\n").as_bytes()).await);
                 process.stdout.take().unwrap().read_to_end(&mut answer).await.unwrap();
                 process.wait().await.unwrap();
             }

@@ -77,7 +77,8 @@ async fn deleted_repositories_are_not_found() {
 
 #[tokio::test]
 async fn handles_are_bounded() {
-    let (_folder, pool) = pool(small()).await;
+    // Handles that idle for longer than the loop below takes are closed before they are counted.
+    let (_folder, pool) = pool(PoolOptions { idle: Duration::from_secs(1), ..small() }).await;
     for id in 1..=5 {
         pool.run(RepositoryId(id), |_| Ok(())).await.unwrap();
     }
@@ -86,7 +87,8 @@ async fn handles_are_bounded() {
     let deadline = Instant::now() + Duration::from_secs(10);
     while pool.submit(|repos| Ok(repos.open.len())).await.unwrap() > 0 {
         assert!(Instant::now() < deadline, "idle handles are closed");
-        tokio::time::sleep(Duration::from_millis(30)).await;
+        // Longer than the quarter of the idle time without jobs after which a worker looks.
+        tokio::time::sleep(Duration::from_millis(400)).await;
     }
 }
 

@@ -310,7 +310,7 @@ fn only_plain_names_are_folders() {
 /// Waits until the cache has this many files.
 async fn files(folder: &Path, expected: usize) {
     let count = || std::fs::read_dir(folder.join("archives")).unwrap().count();
-    for _ in 0..500 {
+    for _ in 0..2000 {
         if count() == expected {
             return;
         }

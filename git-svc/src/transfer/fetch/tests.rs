@@ -51,7 +51,7 @@ fn keep(packs: &PackCache, number: u8, bytes: usize) {
 
 async fn files(folder: &Path, expected: usize) {
     let count = || fs::read_dir(folder.join("packs")).unwrap().count();
-    for _ in 0..500 {
+    for _ in 0..2000 {
         if count() == expected {
             return;
         }

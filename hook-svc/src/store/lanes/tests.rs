@@ -108,14 +108,21 @@ struct Watch {
 }
 
 impl Watch {
-    fn begin(&self, worker: usize, lane: LaneKey, head: &Head, now_us: i64, until_us: i64) {
-        let before = self.holders.lock().unwrap().insert(lane, (worker, until_us));
+    /// Notes that a worker sends `head` with a claim from `now_us` to `until_us`. Returns whether it may: a worker that was held up until its
+    /// lease had ended sends nothing, because another may have the lane by then.
+    fn begin(&self, worker: usize, lane: LaneKey, head: &Head, now_us: i64, until_us: i64) -> bool {
+        let mut holders = self.holders.lock().unwrap();
+        if Clock::system().now_us() >= until_us {
+            return false;
+        }
+        let before = holders.insert(lane, (worker, until_us));
         assert!(before.is_none_or(|(_, until_us)| until_us <= now_us), "two senders have lane {lane:?}");
         if lane.delivery_id == 0 {
             let last = self.last_sent.lock().unwrap().insert(lane, head.id);
             assert!(last.is_none_or(|last| last <= head.id), "{} was sent after {last:?} in {lane:?}", head.id);
         }
         self.sends.fetch_add(1, Ordering::Relaxed);
+        true
     }
 
     fn end(&self, lane: LaneKey) {
@@ -141,7 +148,9 @@ async fn work(db: Db, worker: usize, watch: Arc<Watch>, done: Arc<AtomicUsize>, 
         let some: Vec<_> = due.into_iter().filter(|_| rand::random_bool(0.5)).collect();
         let until_us = now_us + LEASE_US;
         for (claim, mut head) in claims::claim(&db, &some, now_us, until_us).await.unwrap() {
-            watch.begin(worker, claim.lane, &head, now_us, until_us);
+            if !watch.begin(worker, claim.lane, &head, now_us, until_us) {
+                continue;
+            }
             loop {
                 if rand::random_bool(0.05) {
                     // A crash: the claim stays until its lease ends.
@@ -159,7 +168,9 @@ async fn work(db: Db, worker: usize, watch: Arc<Watch>, done: Arc<AtomicUsize>, 
                 }
                 let Settled::Next(next) = settled else { break };
                 head = next;
-                watch.begin(worker, claim.lane, &head, now_us, now_us + LEASE_US);
+                if !watch.begin(worker, claim.lane, &head, now_us, now_us + LEASE_US) {
+                    break;
+                }
             }
         }
         tokio::time::sleep(Duration::from_millis(2)).await;

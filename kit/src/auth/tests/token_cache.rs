@@ -11,7 +11,9 @@ use crate::clock::Clock;
 use crate::secret::Secret;
 use crate::testing::{Redis, TestEnv, eventually};
 
-const LIFETIME: Duration = Duration::from_secs(2);
+const LIFETIME: Duration = Duration::from_secs(4);
+/// Longer than a test takes under load.
+const LONG: Duration = Duration::from_secs(60);
 
 fn hash() -> TokenHash {
     TokenHash::of(TOKEN)
@@ -24,7 +26,11 @@ async fn tokens(cache: TokenCache) -> (TestEnv, Authority, TokenValidator) {
 }
 
 fn cache(redis: &Redis) -> TokenCache {
-    TokenCache::new(&redis.url(), LIFETIME, Clock::system()).unwrap()
+    cache_for(redis, LIFETIME)
+}
+
+fn cache_for(redis: &Redis, lifetime: Duration) -> TokenCache {
+    TokenCache::new(&redis.url(), lifetime, Clock::system()).unwrap()
 }
 
 fn key(hash: &TokenHash) -> String {
@@ -39,7 +45,7 @@ async fn repo_svc_is_asked_about_a_token_once_per_lifetime() {
         assert_eq!(tokens.validate(TOKEN).await.unwrap(), ada());
     }
     assert_eq!(authority.asked(), 1);
-    assert!((1..=2000).contains(&redis.lifetime_ms(&key(&hash())).await));
+    assert!((1..=4000).contains(&redis.lifetime_ms(&key(&hash())).await));
     tokio::time::sleep(LIFETIME + Duration::from_millis(50)).await;
     tokens.validate(TOKEN).await.unwrap();
     assert_eq!(authority.asked(), 2);
@@ -70,11 +76,11 @@ async fn a_revoked_token_is_refused_at_once_in_every_process() {
 #[tokio::test]
 async fn a_late_answer_does_not_replace_a_tombstone() {
     let Some(redis) = Redis::start().await else { return };
-    let cache = cache(&redis);
+    let cache = cache_for(&redis, LONG);
     cache.revoke(&[hash()]).await;
     cache.put(&hash(), &ada()).await;
     assert_eq!(cache.get(&hash()).await, None);
-    assert!(redis.lifetime_ms(&key(&hash())).await > 2000, "the tombstone outlives every answer on its way");
+    assert!(redis.lifetime_ms(&key(&hash())).await > 60_000, "the tombstone outlives every answer on its way");
 }
 
 #[tokio::test]
@@ -91,7 +97,7 @@ async fn a_cached_token_is_refused_after_it_expires() {
     let Some(redis) = Redis::start().await else { return };
     let env = TestEnv::new(Clock::fixed(1_000));
     let (authority, channel) = Authority::serve(&env).await;
-    let (cache, clock) = (cache(&redis), env.clock.clone());
+    let (cache, clock) = (cache_for(&redis, LONG), env.clock.clone());
     let tokens = TokenValidator::new(Some(cache.clone()), Arc::new(channel), clock.clone());
     cache.put(&hash(), &Identity { expire_us: 2_000, ..ada() }).await;
     tokens.validate(TOKEN).await.unwrap();
@@ -118,11 +124,12 @@ async fn without_redis_repo_svc_is_asked_without_delay() {
     tokens.validate(TOKEN).await.unwrap();
     redis.stop().await;
     let started = Instant::now();
-    for _ in 0..20 {
+    // So many that they take far longer than the limit below if each waits for Redis.
+    for _ in 0..100 {
         assert_eq!(tokens.validate(TOKEN).await.unwrap(), ada());
     }
-    assert!(started.elapsed() < Duration::from_secs(3), "{:?}", started.elapsed());
-    assert_eq!(authority.asked(), 21);
+    assert!(started.elapsed() < Duration::from_secs(10), "{:?}", started.elapsed());
+    assert_eq!(authority.asked(), 101);
     redis.restart().await;
     eventually("it is used again", || async {
         let before = authority.asked();
@@ -141,11 +148,12 @@ async fn a_redis_that_hangs_is_skipped() {
     let url = Secret::new(format!("redis+unix://{}", path.display()));
     let (_env, authority, tokens) = tokens(TokenCache::new(&url, LIFETIME, Clock::system()).unwrap()).await;
     let started = Instant::now();
-    for _ in 0..10 {
+    // So many that they take longer than the limit below if each waits for Redis.
+    for _ in 0..60 {
         tokens.validate(TOKEN).await.unwrap();
     }
-    assert!(started.elapsed() < Duration::from_secs(2), "{:?}", started.elapsed());
-    assert_eq!(authority.asked(), 10);
+    assert!(started.elapsed() < Duration::from_secs(10), "{:?}", started.elapsed());
+    assert_eq!(authority.asked(), 60);
 }
 
 #[tokio::test]
@@ -163,7 +171,7 @@ async fn a_revocation_that_redis_does_not_confirm_waits_until_every_entry_has_ex
 #[tokio::test]
 async fn a_revocation_is_done_as_soon_as_redis_is_back() {
     let Some(mut redis) = Redis::start().await else { return };
-    let cache = TokenCache::new(&redis.url(), Duration::from_secs(60), Clock::system()).unwrap();
+    let cache = cache_for(&redis, LONG);
     redis.stop().await;
     let (hashes, revoking) = ([hash()], cache.clone());
     let revoked = async { tokio::time::timeout(Duration::from_secs(30), revoking.revoke(&hashes)).await };

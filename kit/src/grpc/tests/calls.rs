@@ -83,12 +83,12 @@ async fn a_call_that_hangs_ends_at_its_deadline_on_both_sides() {
     let (_env, repositories, mut client) = start().await;
     let started = Instant::now();
     let mut request = get(HANG);
-    request.set_timeout(Duration::from_millis(200));
+    request.set_timeout(Duration::from_secs(1));
     assert_eq!(client.get_repository(request).await.unwrap_err().code(), Code::DeadlineExceeded);
     let mut request = Request::new(DeleteRepositoryRequest::default());
-    request.set_timeout(Duration::from_millis(200));
+    request.set_timeout(Duration::from_secs(1));
     assert_eq!(client.delete_repository(request).await.unwrap_err().code(), Code::DeadlineExceeded);
-    assert!(started.elapsed() < Duration::from_secs(2), "{:?}", started.elapsed());
+    assert!(started.elapsed() < Duration::from_secs(20), "{:?}", started.elapsed());
     assert_eq!(repositories.calls(), 2, "one deadline for all attempts");
     eventually("the handler was dropped", || async { repositories.state().dropped.load(Ordering::SeqCst) }).await;
 }
@@ -261,11 +261,11 @@ fn without_a_span_no_trace_header_is_sent() {
 
 #[tokio::test]
 async fn a_call_in_flight_is_answered_while_the_server_stops() {
-    let (env, _, client) = start().await;
+    let (env, repositories, client) = start().await;
     let mut slow = client.clone();
     let call = tokio::time::timeout(Duration::from_secs(10), slow.get_repository(get(SLOW)));
     let (answer, ()) = tokio::join!(call, async {
-        tokio::time::sleep(Duration::from_millis(100)).await;
+        eventually("the call is in flight", || async { repositories.calls() == 1 }).await;
         env.life.stop();
     });
     answer.unwrap().unwrap();
@@ -277,18 +277,19 @@ async fn a_call_in_flight_is_answered_while_the_server_stops() {
 async fn a_hanging_call_delays_the_shutdown_at_most_by_the_grace_period() {
     let env = TestEnv::new(Clock::system());
     let life = Lifecycle::new(Duration::from_millis(300));
-    let router = GrpcServer::default().add(Repositories::default().server());
+    let repositories = Repositories::default();
+    let router = GrpcServer::default().add(repositories.server());
     let router = router.into_router(env.layer(env.tokens()), Router::new(), &life);
     let listener = env.socket("repo").bind().await.unwrap();
     let server = life.spawn("server", serve(listener, router, ListenerOptions::default(), life.clone()));
     let mut client = RepositoryServiceClient::new(env.channel(&env.socket("repo")));
     let call = life.spawn("call", async move { client.delete_repository(DeleteRepositoryRequest::default()).await });
-    tokio::time::sleep(Duration::from_millis(200)).await;
+    eventually("the call hangs", || async { repositories.calls() == 1 }).await;
     let started = Instant::now();
     life.stop();
     server.await.unwrap();
     let took = started.elapsed();
-    assert!(took >= Duration::from_millis(300) && took < Duration::from_secs(2), "{took:?}");
-    let outcome = tokio::time::timeout(Duration::from_secs(2), call).await.expect("its connection is cut").unwrap();
+    assert!(took >= Duration::from_millis(300) && took < Duration::from_secs(20), "{took:?}");
+    let outcome = tokio::time::timeout(Duration::from_secs(20), call).await.expect("its connection is cut").unwrap();
     assert!(outcome.is_err());
 }

@@ -61,7 +61,7 @@ async fn an_unreachable_subscriber_delays_no_other() {
         }
         let started = Instant::now();
         eventually("the other subscriber has all", || async { setup.effects(1).await == in_order(20) }).await;
-        assert!(started.elapsed() < Duration::from_secs(5), "{:?}", started.elapsed());
+        assert!(started.elapsed() < Duration::from_secs(15), "{:?}", started.elapsed());
         eventually("only those of the unreachable one wait", || async {
             setup.test.db.one::<(i64,)>(WAITING, &[]).await.unwrap() == (20,)
         })

@@ -51,7 +51,7 @@ async fn a_fork_is_copied_on_the_store_told_of_its_parent_and_shown_with_it() {
         assert!(request.first_commit.is_none());
 
         let told = async || {
-            for _ in 0..500 {
+            for _ in 0..2000 {
                 let events = harness.events().into_iter();
                 let mut facts = events.filter_map(|event| match event.fact {
                     Some(Fact::RepositoryForked(fact)) => Some((event.repository_id, fact)),

@@ -119,7 +119,7 @@ async fn a_repository_is_visible_when_the_store_says_that_it_is_whole() {
         let logged: Vec<(String,)> = harness.db().await.all(logged, &[]).await.unwrap();
         assert_eq!(logged, [("ada repository.create ada/Demo".to_owned(),)]);
         assert_eq!(list(&harness, &token).await, [("ada/Demo".to_owned(), MigrationPhase::Done, 12)]);
-        for _ in 0..500 {
+        for _ in 0..2000 {
             let told =
                 harness.events().into_iter().filter(|event| matches!(event.fact, Some(Fact::RepositoryCreated(_))));
             if told.count() == 1 {

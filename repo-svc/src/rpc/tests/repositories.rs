@@ -31,7 +31,7 @@ fn keyed<T>(message: T, token: &str, key: &str) -> Request<T> {
 
 /// Waits until `count` events of a kind have arrived, and returns them with their repositories.
 async fn told<T>(harness: &Harness, count: usize, kind: fn(Fact) -> Option<T>) -> Vec<(i64, T)> {
-    for _ in 0..500 {
+    for _ in 0..2000 {
         let events = harness.events().into_iter();
         let told: Vec<_> = events.filter_map(|event| Some((event.repository_id, kind(event.fact?)?))).collect();
         if told.len() >= count {

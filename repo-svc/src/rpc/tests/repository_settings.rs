@@ -48,7 +48,7 @@ pub(super) fn moved_to(outcome: Result<Repository, Status>) -> String {
 
 /// Waits until `count` events about changes of repositories have arrived, and returns them.
 pub(super) async fn told(harness: &Harness, count: usize) -> Vec<RepositoryUpdated> {
-    for _ in 0..500 {
+    for _ in 0..2000 {
         let facts = harness.events().into_iter().filter_map(|event| match event.fact {
             Some(Fact::RepositoryUpdated(fact)) => Some(fact),
             _ => None,

@@ -1,7 +1,7 @@
 //! Tests of wikis: their settings, access to them, and their creation on the store.
 
 use ferrite_kit::args;
-use ferrite_kit::testing::on_each_url;
+use ferrite_kit::testing::{eventually, on_each_url};
 use ferrite_proto::events::event::Fact;
 use ferrite_proto::grant::{Grant, IssueReach};
 use ferrite_proto::repo::{DeleteRepositoryRequest, RepositoryRef, ResolveAccessRequest, UpdateWikiRequest};
@@ -77,11 +77,15 @@ async fn a_wiki_is_made_by_the_first_push_and_deleted_with_its_repository() {
         assert_eq!(count, made.len(), "once it is made");
         let delete = DeleteRepositoryRequest { repository: by_name("demo") };
         harness.repository().delete_repository(with_token(delete, &ada)).await.unwrap();
-        let told = harness.events().into_iter().find_map(|event| match event.fact {
-            Some(Fact::RepositoryDeleted(deleted)) => Some((event.repository_id, deleted.wiki_id)),
-            _ => None,
-        });
-        assert_eq!(told, Some((id, push.repository)));
+        let told = || {
+            harness.events().into_iter().find_map(|event| match event.fact {
+                Some(Fact::RepositoryDeleted(deleted)) => Some((event.repository_id, deleted.wiki_id)),
+                _ => None,
+            })
+        };
+        // The call waits for its event only for a moment.
+        eventually("the deletion is told", || async { told().is_some() }).await;
+        assert_eq!(told(), Some((id, push.repository)));
         assert_eq!(refusal(resolve(&harness, &ada, "demo", PUSH).await), missing);
     })
     .await;
