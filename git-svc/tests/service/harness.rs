@@ -22,7 +22,7 @@ use ferrite_kit::{
     grpc::{Channel, channel},
     net::{Address, ServiceAddresses},
     server::{GrpcServer, ListenerOptions, serve_all},
-    testing::ServiceKeys,
+    testing::{ServiceKeys, eventually},
 };
 use ferrite_proto::{
     Permission, ServiceRole,
@@ -351,15 +351,12 @@ impl Service {
     }
 
     async fn wait_for_updates(subscriber: &Subscriber, repository: i64, count: usize) -> Vec<RefsUpdated> {
-        for _ in 0..2000 {
-            let facts = subscriber.updates(repository);
-            if facts.len() >= count {
-                assert_eq!(facts.len(), count, "{facts:?}");
-                return facts;
-            }
-            tokio::time::sleep(Duration::from_millis(10)).await;
-        }
-        panic!("{count} events of {repository} did not arrive");
+        let updates = || subscriber.updates(repository);
+        let arrived = format!("{count} events of {repository} arrived");
+        eventually(&arrived, || std::future::ready(updates().len() >= count)).await;
+        let facts = updates();
+        assert_eq!(facts.len(), count, "{facts:?}");
+        facts
     }
 }
 

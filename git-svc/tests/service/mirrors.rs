@@ -11,6 +11,7 @@ use ferrite_proto::{
 use crate::{
     harness::{Service, reason},
     migrations::{end, request, service_for},
+    push::wait_until,
     remote::{LOGIN, Remote, followed_refs},
 };
 
@@ -176,7 +177,7 @@ async fn a_schedule_is_changed_and_other_repositories_are_no_mirrors() {
         service.mirrors().update_mirror(crate::harness::with_token(asked, &service.sign(grant))).await
     };
     update(ID, 7200).await.unwrap();
-    crate::push::wait_until("the new state is told", || states(&service).len() > 1).await;
+    wait_until("the new state is told", || states(&service).len() > 1).await;
     let state = states(&service).remove(1);
     assert_eq!((state.version, state.state.unwrap().interval_seconds), (2, 7200));
     let refused = update(ID, 599).await.unwrap_err();

@@ -12,6 +12,7 @@ use ferrite_kit::{
     Lifecycle,
     net::Address,
     server::{ListenerOptions, serve_all},
+    testing::eventually,
 };
 use ferrite_proto::{
     Permission,
@@ -350,15 +351,9 @@ pub(crate) fn endless() -> (Body, tokio::sync::mpsc::Sender<std::io::Result<byte
     (Body::from_stream(tokio_stream::wrappers::ReceiverStream::new(receiver)), sender)
 }
 
-/// Waits until `check` is true, for at least 20 seconds.
+/// As [`eventually`], of something that is known without waiting.
 pub(crate) async fn wait_until(what: &str, check: impl Fn() -> bool) {
-    for _ in 0..2000 {
-        if check() {
-            return;
-        }
-        tokio::time::sleep(Duration::from_millis(10)).await;
-    }
-    panic!("not in time: {what}");
+    eventually(what, || std::future::ready(check())).await;
 }
 
 /// Counts the processes whose working directory is inside the store.

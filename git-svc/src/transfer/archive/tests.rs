@@ -7,6 +7,7 @@ use std::{
     time::Duration,
 };
 
+use ferrite_kit::testing::eventually;
 use ferrite_proto::id::RepositoryId;
 use flate2::read::{DeflateDecoder, GzDecoder};
 use futures_util::StreamExt as _;
@@ -310,13 +311,7 @@ fn only_plain_names_are_folders() {
 /// Waits until the cache has this many files.
 async fn files(folder: &Path, expected: usize) {
     let count = || std::fs::read_dir(folder.join("archives")).unwrap().count();
-    for _ in 0..2000 {
-        if count() == expected {
-            return;
-        }
-        tokio::time::sleep(Duration::from_millis(10)).await;
-    }
-    panic!("{} files, not {expected}", count());
+    eventually(&format!("{expected} files"), || std::future::ready(count() == expected)).await;
 }
 
 /// Adds an archive of 100 bytes; returns its reader.

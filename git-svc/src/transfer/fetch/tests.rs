@@ -1,7 +1,8 @@
 //! Tests of the pack cache: hits, misses, joins, eviction and deletion.
 
-use std::{fs, path::Path, time::Duration};
+use std::{fs, path::Path};
 
+use ferrite_kit::testing::eventually;
 use ferrite_proto::id::RepositoryId;
 
 use super::{
@@ -51,13 +52,7 @@ fn keep(packs: &PackCache, number: u8, bytes: usize) {
 
 async fn files(folder: &Path, expected: usize) {
     let count = || fs::read_dir(folder.join("packs")).unwrap().count();
-    for _ in 0..2000 {
-        if count() == expected {
-            return;
-        }
-        tokio::time::sleep(Duration::from_millis(10)).await;
-    }
-    panic!("{} files, not {expected}", count());
+    eventually(&format!("{expected} files"), || std::future::ready(count() == expected)).await;
 }
 
 #[tokio::test]
