@@ -1,11 +1,17 @@
-//! Work that keeps a processor busy, on blocking threads: so many at once, so many waiting, and the rest is refused.
+//! Runs CPU-bound work on blocking threads. Limits how many jobs run and wait, of all clients and of each; rejects the rest.
+//!
+//! A blocking thread cannot be killed. Work that may take long is given an [`Interrupt`] to look at, and ends by itself when its client
+//! has left or its time is over.
 
-use std::sync::Arc;
-use std::time::Duration;
+mod turns;
 
-use tokio::sync::Semaphore;
+use std::time::{Duration, Instant};
 
+use tokio_util::sync::CancellationToken;
+
+use self::turns::{Refused, Turns};
 use crate::http::error::ApiError;
+use crate::http::shares::{Client, ShareLimits};
 
 /// Renderings of Markdown at once. One of the largest texts takes tens of megabytes.
 const MAX_RENDERINGS: usize = 2;
@@ -19,6 +25,8 @@ const MAX_WAITING_JSON_WRITES: usize = 128;
 const MAX_WAITING: usize = 32;
 /// Longest wait.
 const MAX_WAIT: Duration = Duration::from_secs(10);
+/// Longest time of a job that looks at its interrupt.
+const MAX_WORK: Duration = Duration::from_secs(10);
 
 /// The kinds of work; cheap to clone.
 #[derive(Clone, Debug)]
@@ -33,53 +41,102 @@ pub(crate) struct BlockingPools {
 
 impl Default for BlockingPools {
     fn default() -> Self {
+        // Short work: no client needs to be kept from running several at once.
+        let json = ShareLimits { per_address: MAX_JSON_WRITES, ..ShareLimits::of(MAX_JSON_WRITES) };
         Self {
-            markdown: BlockingPool::new(MAX_RENDERINGS, MAX_WAITING),
-            pictures: BlockingPool::new(MAX_PICTURES, MAX_WAITING),
-            json: BlockingPool::new(MAX_JSON_WRITES, MAX_WAITING_JSON_WRITES),
+            markdown: BlockingPool::new("markdown", ShareLimits::of(MAX_RENDERINGS), MAX_WAITING),
+            pictures: BlockingPool::new("pictures", ShareLimits::of(MAX_PICTURES), MAX_WAITING),
+            json: BlockingPool::new("json", json, MAX_WAITING_JSON_WRITES),
         }
     }
 }
 
-/// One kind of work; clones share its limits.
+/// One kind of work; clones share its limits. An address has at most half of the places, and a user a quarter.
 #[derive(Clone, Debug)]
 pub(crate) struct BlockingPool {
-    queue: Arc<Semaphore>,
-    running: Arc<Semaphore>,
+    name: &'static str,
+    turns: Turns,
+    max_work: Duration,
 }
 
 impl BlockingPool {
-    fn new(max_running: usize, max_waiting: usize) -> Self {
-        Self {
-            queue: Arc::new(Semaphore::new(max_running + max_waiting)),
-            running: Arc::new(Semaphore::new(max_running)),
-        }
+    fn new(name: &'static str, running: ShareLimits, max_waiting: usize) -> Self {
+        Self { name, turns: Turns::new(running, max_waiting), max_work: MAX_WORK }
     }
 
-    /// Runs `work` on a blocking thread. Work that has begun ends, even if the request ends before.
+    /// Runs `work` for a client on a blocking thread. Work that has begun keeps its place until it ends; dropping the future interrupts it.
     ///
     /// # Errors
     /// 503 when too much waits already, or waited for too long; 500 when `work` panics.
     pub(crate) async fn run<T: Send + 'static>(
         &self,
-        work: impl FnOnce() -> T + Send + 'static,
+        client: Client,
+        work: impl FnOnce(&Interrupt) -> T + Send + 'static,
     ) -> Result<T, ApiError> {
-        let _place = self.queue.try_acquire().map_err(|_| ApiError::unavailable())?;
-        let permit = tokio::time::timeout(MAX_WAIT, Arc::clone(&self.running).acquire_owned());
-        let permit = permit.await.map_err(|_| ApiError::unavailable())?.map_err(|_| ApiError::unavailable())?;
-        #[expect(
-            clippy::disallowed_methods,
-            reason = "bounded by the semaphore, whose permit the task holds to its end"
-        )]
+        let turn = match tokio::time::timeout(MAX_WAIT, self.turns.wait(client)).await {
+            Ok(Ok(turn)) => turn,
+            Ok(Err(Refused)) => return Err(self.refuse("places", "too many requests of this kind at once, try again")),
+            Err(_) => return Err(self.refuse("wait", "too many requests of this kind are before this one, try again")),
+        };
+        let left = CancellationToken::new();
+        let interrupt = Interrupt { left: left.clone(), deadline: Instant::now() + self.max_work };
+        let _guard = left.drop_guard();
+        #[expect(clippy::disallowed_methods, reason = "bounded by the turn, which the task holds to its end")]
         let task = tokio::task::spawn_blocking(move || {
-            let outcome = work();
-            drop(permit);
+            let outcome = work(&interrupt);
+            drop(turn);
             outcome
         });
         task.await.map_err(|error| {
             tracing::error!(%error, "work on a blocking thread failed");
             ApiError::internal()
         })
+    }
+
+    /// Runs `work` as [`Self::run`]: work that ends early when it is interrupted.
+    ///
+    /// # Errors
+    /// As [`Self::run`], and 503 when the work takes longer than it may.
+    pub(crate) async fn run_interruptible<T: Send + 'static>(
+        &self,
+        client: Client,
+        work: impl FnOnce(&Interrupt) -> Result<T, Interrupted> + Send + 'static,
+    ) -> Result<T, ApiError> {
+        let done = self.run(client, work).await?;
+        done.map_err(|Interrupted| self.refuse("time", "this takes longer than it may, try again"))
+    }
+
+    fn refuse(&self, limit: &'static str, message: &'static str) -> ApiError {
+        metrics::counter!("ferrite_blocking_refused_total", "pool" => self.name, "limit" => limit).increment(1);
+        ApiError::busy(message)
+    }
+}
+
+/// Tells work to end: its client has left, or its time is over.
+#[derive(Clone, Debug)]
+pub(crate) struct Interrupt {
+    left: CancellationToken,
+    deadline: Instant,
+}
+
+/// The end of work that was interrupted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("interrupted")]
+pub(crate) struct Interrupted;
+
+impl Interrupt {
+    /// Checks whether work may go on. Costs as much as reading the clock.
+    ///
+    /// # Errors
+    /// [`Interrupted`] if not.
+    pub(crate) fn check(&self) -> Result<(), Interrupted> {
+        if self.left.is_cancelled() || Instant::now() >= self.deadline { Err(Interrupted) } else { Ok(()) }
+    }
+
+    /// Returns one for work that may take `time`.
+    #[cfg(test)]
+    pub(crate) fn after(time: Duration) -> Self {
+        Self { left: CancellationToken::new(), deadline: Instant::now() + time }
     }
 }
 
@@ -89,19 +146,83 @@ mod tests {
 
     use super::*;
 
+    fn client(address: &str) -> Client {
+        Client { address: Some(address.parse().unwrap()), user: None }
+    }
+
+    fn pool(max_running: usize, max_waiting: usize) -> BlockingPool {
+        BlockingPool::new("test", ShareLimits::of(max_running), max_waiting)
+    }
+
     #[tokio::test]
     async fn work_above_the_limits_is_refused_and_places_come_back() {
-        let pool = BlockingPool::new(1, 1);
+        let pool = pool(1, 1);
+        let nobody = Client::default();
         let (release, wait) = mpsc::channel::<()>();
         let wait = std::sync::Mutex::new(wait);
-        let (first, second) = (pool.run(move || wait.lock().unwrap().recv().is_err()), pool.run(|| true));
+        let (first, second) =
+            (pool.run(nobody, move |_| wait.lock().unwrap().recv().is_err()), pool.run(nobody, |_| true));
         let (mut first, mut second) = (Box::pin(first), Box::pin(second));
         assert!(futures_util::poll!(&mut first).is_pending());
         assert!(futures_util::poll!(&mut second).is_pending());
-        assert_eq!(pool.run(|| true).await.unwrap_err().status.as_u16(), 503);
+        assert_eq!(pool.run(nobody, |_| true).await.unwrap_err().status.as_u16(), 503);
         drop(release);
         assert!(first.await.unwrap() && second.await.unwrap());
-        assert!(pool.run(|| true).await.unwrap());
-        assert_eq!(pool.run(|| assert_eq!(1, 2)).await.unwrap_err().status.as_u16(), 500);
+        assert!(pool.run(nobody, |_| true).await.unwrap());
+        assert_eq!(pool.run(nobody, |_| assert_eq!(1, 2)).await.unwrap_err().status.as_u16(), 500);
+        assert!(pool.run(nobody, |_| true).await.unwrap(), "a panic returns its place");
+    }
+
+    #[tokio::test]
+    async fn an_address_leaves_places_to_others() {
+        let pool = pool(2, 6);
+        let (release, wait) = mpsc::channel::<()>();
+        let wait = std::sync::Mutex::new(wait);
+        let held = pool.run(client("192.0.2.1"), move |_| wait.lock().unwrap().recv().is_err());
+        let mut held = Box::pin(held);
+        assert!(futures_util::poll!(&mut held).is_pending());
+        let mut waiting: Vec<_> = (0..3).map(|_| Box::pin(pool.run(client("192.0.2.1"), |_| true))).collect();
+        for job in &mut waiting {
+            assert!(futures_util::poll!(job).is_pending());
+        }
+        // Half of the eight places: one runs, three wait.
+        assert_eq!(pool.run(client("192.0.2.1"), |_| true).await.unwrap_err().status.as_u16(), 503);
+        assert!(pool.run(client("192.0.2.2"), |_| true).await.unwrap(), "another address runs at once");
+        drop(release);
+        assert!(held.await.unwrap());
+        for job in waiting {
+            assert!(job.await.unwrap());
+        }
+    }
+
+    #[tokio::test]
+    async fn work_ends_when_its_client_leaves() {
+        let pool = pool(1, 1);
+        let (tell, told) = mpsc::channel();
+        let endless = pool.run_interruptible(client("192.0.2.1"), move |interrupt| {
+            while interrupt.check().is_ok() {
+                std::thread::yield_now();
+            }
+            tell.send(()).unwrap();
+            Err::<(), _>(Interrupted)
+        });
+        let mut endless = Box::pin(endless);
+        assert!(futures_util::poll!(&mut endless).is_pending());
+        drop(endless);
+        // Waits for the place, which the work has until its end.
+        assert!(pool.run(client("192.0.2.2"), |_| true).await.unwrap());
+        assert!(told.try_recv().is_ok());
+    }
+
+    #[tokio::test]
+    async fn work_ends_when_its_time_is_over() {
+        let pool = BlockingPool { max_work: Duration::from_millis(1), ..pool(1, 1) };
+        let endless = pool.run_interruptible(Client::default(), |interrupt| {
+            while interrupt.check().is_ok() {
+                std::thread::yield_now();
+            }
+            Err::<(), _>(Interrupted)
+        });
+        assert_eq!(endless.await.unwrap_err().status.as_u16(), 503);
     }
 }

@@ -10,6 +10,11 @@ pub(crate) const METRICS: &[Metric] = &[
         "Bodies of requests that were refused for lack of memory.",
     ),
     Metric::counter(
+        "ferrite_blocking_refused_total",
+        &["pool", "limit"],
+        "Renderings, pictures and large responses that a limit refused.",
+    ),
+    Metric::counter(
         "ferrite_requests_refused_total",
         &["reason"],
         "Requests that were refused because of their client.",

@@ -7,15 +7,21 @@ use std::time::{Duration, Instant};
 /// # Panics
 /// If `work` takes more than `limit` of the processor, whatever else the machine does.
 pub fn assert_within<T>(limit: Duration, text: &str, work: impl FnOnce() -> T) -> T {
+    let (result, taken) = timed(work);
+    let beginning: String = text.chars().take(20).collect();
+    assert!(taken < limit, "{beginning:?} took {taken:?}");
+    result
+}
+
+/// Runs `work` and returns its result with the time that it took of the processor, whatever else the machine does.
+pub fn timed<T>(work: impl FnOnce() -> T) -> (T, Duration) {
     let (started, cpu_before) = (Instant::now(), cpu_time());
     let result = work();
     let taken = match (cpu_before, cpu_time()) {
         (Some(before), Some(after)) => after - before,
         _ => started.elapsed(),
     };
-    let beginning: String = text.chars().take(20).collect();
-    assert!(taken < limit, "{beginning:?} took {taken:?}");
-    result
+    (result, taken)
 }
 
 /// Processor time of this thread, where the system tells it.

@@ -145,13 +145,13 @@ impl ApiCall {
         }
     }
 
-    /// Checks the permission of the caller before work that the gateway does by itself.
+    /// Checks the permission of the caller before work that the gateway does by itself. Returns the caller's account, if it has one.
     ///
     /// # Errors
     /// 401, 403 or 404 of repo-svc.
-    pub(crate) async fn check(&self, check: PermissionCheck) -> Result<(), ApiError> {
-        self.clients.access().check_access(self.request(check.0)).await?;
-        Ok(())
+    pub(crate) async fn check(&self, check: PermissionCheck) -> Result<Option<i64>, ApiError> {
+        let answer = self.clients.access().check_access(self.request(check.0)).await?.into_inner();
+        Ok((answer.user_id != 0).then_some(answer.user_id))
     }
 
     /// Decodes a JSON body by `decode`. A long one is read only if the caller has the permission of `check`.

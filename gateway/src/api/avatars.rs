@@ -119,9 +119,10 @@ async fn set(Authenticated(call): Authenticated, path: Params, body: JsonBody) -
         Some(name) => check.on_organization(name),
         None => check,
     };
-    call.check(check).await?;
+    let user = call.check(check).await?;
     let file = read_picture(&call, body).await?;
-    let prepared = call.blocking.pictures.run(move || prepare(&file)).await?;
+    let client = call.counted_client(user);
+    let prepared = call.blocking.pictures.run(client, move |_| prepare(&file)).await?;
     let content = prepared.map_err(|error| ApiError::invalid(vec![FieldViolation::from(error).into()]))?;
     call.clients
         .avatars()

@@ -1,6 +1,7 @@
 //! What all files of handlers use: one call of the API, the extractors by which handlers say which credential they take, and the macro
 //! for routes.
 
+use std::net::IpAddr;
 use std::ops::Deref;
 
 use axum::extract::{FromRequestParts, MatchedPath};
@@ -15,6 +16,7 @@ use tonic::metadata::{Ascii, MetadataValue};
 use super::state::{ApiParts, ApiState};
 use crate::auth::{Credential, InvalidCredential};
 use crate::http::error::ApiError;
+use crate::http::shares::Client;
 use crate::upstream::client_headers::ClientHeaders;
 use crate::upstream::grant::Grant;
 
@@ -31,6 +33,7 @@ pub(crate) struct ApiCall {
     pub(super) as_administrator: bool,
     pub(super) token: Option<Secret>,
     client: ClientHeaders,
+    address: Option<IpAddr>,
     idempotency_key: Option<MetadataValue<Ascii>>,
 }
 
@@ -50,8 +53,14 @@ impl ApiCall {
             as_administrator: template.is_some_and(|template| template.as_str().starts_with(ADMIN_PREFIX)),
             token,
             client: ClientHeaders::of(&parts.headers),
+            address: Client::of(&parts.headers, None).address,
             idempotency_key: idempotency_key(parts)?,
         })
+    }
+
+    /// Returns the client as limits count it, with its account where that is known.
+    pub(crate) fn counted_client(&self, user: Option<i64>) -> Client {
+        Client { address: self.address, user }
     }
 
     /// True if the request has no token.

@@ -7,6 +7,7 @@ use ferrite_proto::operation;
 
 use super::access::PermissionCheck;
 use super::call::{ApiCall, MaybeAuthenticated, routes};
+use crate::blocking::Interrupt;
 use crate::http::body::JsonBody;
 use crate::http::body_limits::MAX_TEXT_BODY_BYTES;
 use crate::http::error::ApiResult;
@@ -24,7 +25,7 @@ routes! {
 }
 
 async fn of_fields(MaybeAuthenticated(call): MaybeAuthenticated, body: JsonBody) -> ApiResult {
-    call.check(PermissionCheck::of(operation::RENDER_MARKDOWN)).await?;
+    let user = call.check(PermissionCheck::of(operation::RENDER_MARKDOWN)).await?;
     let mut fields = body.fields(&call.body_limits, MAX_TEXT_BODY_BYTES).await?;
     let text = text_of(&mut fields, ["text", "Text"]);
     let mode = text_of(&mut fields, ["mode", "Mode"]);
@@ -34,13 +35,13 @@ async fn of_fields(MaybeAuthenticated(call): MaybeAuthenticated, body: JsonBody)
     }
     let _permit = fields.finish()?;
     let links = (mode == GFM).then(|| ReferenceLinks::of_context(&repository, call.links.root()));
-    response(&call, text, links).await
+    response(&call, user, text, links).await
 }
 
 async fn of_body(MaybeAuthenticated(call): MaybeAuthenticated, body: JsonBody) -> ApiResult {
-    call.check(PermissionCheck::of(operation::RENDER_MARKDOWN)).await?;
+    let user = call.check(PermissionCheck::of(operation::RENDER_MARKDOWN)).await?;
     let (bytes, _permit) = body.bytes(&call.body_limits, MAX_TEXT_BYTES).await?;
-    response(&call, String::from_utf8_lossy(&bytes).into_owned(), None).await
+    response(&call, user, String::from_utf8_lossy(&bytes).into_owned(), None).await
 }
 
 /// Reads a text by the first of its names that the body has: clients in Go send them with a capital letter.
@@ -49,8 +50,9 @@ fn text_of(fields: &mut FieldReader, names: [&str; 2]) -> String {
     name.or(in_go).unwrap_or_default()
 }
 
-async fn response(call: &ApiCall, text: String, links: Option<ReferenceLinks>) -> ApiResult {
-    let html = call.blocking.markdown.run(move || render(&text, links.as_ref())).await?;
+async fn response(call: &ApiCall, user: Option<i64>, text: String, links: Option<ReferenceLinks>) -> ApiResult {
+    let work = move |interrupt: &Interrupt| render(&text, links.as_ref(), interrupt);
+    let html = call.blocking.markdown.run_interruptible(call.counted_client(user), work).await?;
     let mut response = Response::new(Body::from(html));
     response.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static("text/html; charset=utf-8"));
     // A page of another site may send a form here: what a browser then shows is no part of this site.

@@ -16,6 +16,7 @@ use crate::http::error::ApiError;
 use crate::http::etag::{self, BodyTag};
 use crate::http::json::{self, OverBudget, Unwritten};
 use crate::http::redirect;
+use crate::http::shares::Client;
 
 /// Most bytes of a response that is written without a change of threads.
 const MAX_INLINE_BYTES: usize = 64 * 1024;
@@ -36,13 +37,14 @@ pub(crate) async fn respond(State(api): State<ApiState>, request: Request, next:
 async fn complete(api: ApiState, request: Request, next: Next) -> Response {
     let (method, uri) = (request.method().clone(), request.uri().clone());
     let template = request.extensions().get::<MatchedPath>().cloned();
+    let client = Client::of(request.headers(), None);
     let if_none_match: Vec<_> = request.headers().get_all(IF_NONE_MATCH).iter().cloned().collect();
     let mut response = next.run(request).await;
     let Some(unwritten) = response.extensions_mut().remove::<Unwritten>() else {
         return redirect::to_present_name(&api.links, template.as_ref(), &method, &uri, response);
     };
     let is_read = method == Method::GET;
-    match bytes(&api, &unwritten).await {
+    match bytes(&api, client, &unwritten).await {
         Ok((bytes, tag)) if is_read && response.status() == StatusCode::OK => {
             etag::conditional(response, bytes, tag, &if_none_match)
         }
@@ -61,15 +63,14 @@ async fn complete(api: ApiState, request: Request, next: Next) -> Response {
 ///
 /// # Errors
 /// 422 for a response above the budget, 503 when too many large ones are written.
-async fn bytes(api: &ApiState, unwritten: &Unwritten) -> Result<(Vec<u8>, Option<BodyTag>), ApiError> {
+async fn bytes(api: &ApiState, client: Client, unwritten: &Unwritten) -> Result<(Vec<u8>, Option<BodyTag>), ApiError> {
     let max_bytes = api.max_response_bytes;
     if let Ok(bytes) = unwritten.try_write(max_bytes.min(MAX_INLINE_BYTES)) {
         return Ok((bytes, None));
     }
     let large = unwritten.clone();
-    let written =
-        api.blocking.json.run(move || large.write(max_bytes).map(|bytes| (BodyTag::of(&bytes), bytes))).await?;
-    match written {
+    let write = move |_: &_| large.write(max_bytes).map(|bytes| (BodyTag::of(&bytes), bytes));
+    match api.blocking.json.run(client, write).await? {
         Ok((tag, bytes)) => Ok((bytes, Some(tag))),
         Err(OverBudget) => {
             metrics::counter!("ferrite_responses_over_budget_total").increment(1);

@@ -4,12 +4,10 @@
 //! credential is checked, and the memory counts for its account as well as for its address.
 
 use std::fmt;
-use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
 use axum::http::HeaderMap;
-use ferrite_proto::metadata;
 use futures_util::future::BoxFuture;
 
 use super::error::ApiError;
@@ -77,7 +75,7 @@ impl BodyLimits {
 
     /// Returns a permit for a body of a request with `headers`, of which nothing has come.
     pub(super) fn permit(&self, headers: &HeaderMap) -> BodyPermit {
-        let client = Client { address: address(headers), user: None };
+        let client = Client::of(headers, None);
         BodyPermit { client, is_checked: false, memory: self.unverified.share_of(client), place: Share::default() }
     }
 
@@ -86,14 +84,9 @@ impl BodyLimits {
     /// # Errors
     /// 503 when the client passes on as many as it may, or all clients do.
     pub(super) fn upload(&self, headers: &HeaderMap, user: i64) -> Result<UploadPermit, ApiError> {
-        let mut place = self.uploads.share_of(Client { address: address(headers), user: Some(user) });
+        let mut place = self.uploads.share_of(Client::of(headers, Some(user)));
         if place.grow_to(1) { Ok(UploadPermit { _place: place }) } else { Err(refused("uploads")) }
     }
-}
-
-/// Returns the address under which the client of a request is counted.
-fn address(headers: &HeaderMap) -> Option<IpAddr> {
-    headers.get(metadata::CLIENT)?.to_str().ok()?.parse().ok()
 }
 
 fn refused(limit: &'static str) -> ApiError {

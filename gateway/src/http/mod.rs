@@ -24,6 +24,6 @@ pub(crate) mod query;
 mod query_token;
 pub(crate) mod redirect;
 pub(crate) mod routes;
-mod shares;
+pub(crate) mod shares;
 mod unread_body;
 pub(crate) mod upload;

@@ -6,15 +6,25 @@ use std::collections::HashMap;
 use std::net::IpAddr;
 use std::sync::Arc;
 
+use axum::http::HeaderMap;
+use ferrite_proto::metadata;
 use parking_lot::Mutex;
 
 /// The client for whom something is taken.
 #[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Client {
+pub(crate) struct Client {
     /// The address under which it is counted; `None` over Unix sockets.
-    pub(super) address: Option<IpAddr>,
+    pub(crate) address: Option<IpAddr>,
     /// Its account, once that is known.
-    pub(super) user: Option<i64>,
+    pub(crate) user: Option<i64>,
+}
+
+impl Client {
+    /// Returns the client of a request, whose address the middleware has set.
+    pub(crate) fn of(headers: &HeaderMap, user: Option<i64>) -> Self {
+        let address = headers.get(metadata::CLIENT).and_then(|address| address.to_str().ok()?.parse().ok());
+        Self { address, user }
+    }
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -25,15 +35,15 @@ enum Holder {
 
 /// Limits of what is shared.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct ShareLimits {
-    pub(super) total: usize,
-    pub(super) per_address: usize,
-    pub(super) per_user: usize,
+pub(crate) struct ShareLimits {
+    pub(crate) total: usize,
+    pub(crate) per_address: usize,
+    pub(crate) per_user: usize,
 }
 
 impl ShareLimits {
     /// Returns limits on `total` things, of which an address has at most half and a user a quarter, but at least one.
-    pub(super) fn of(total: usize) -> Self {
+    pub(crate) fn of(total: usize) -> Self {
         Self { total, per_address: (total / 2).max(1), per_user: (total / 4).max(1) }
     }
 
@@ -47,7 +57,7 @@ impl ShareLimits {
 
 /// The counts of all shares; clones have the same ones.
 #[derive(Clone, Debug)]
-pub(super) struct Shares {
+pub(crate) struct Shares {
     limits: ShareLimits,
     taken: Arc<Mutex<Taken>>,
 }
@@ -59,12 +69,19 @@ struct Taken {
 }
 
 impl Shares {
-    pub(super) fn new(limits: ShareLimits) -> Self {
+    pub(crate) fn new(limits: ShareLimits) -> Self {
         Self { limits, taken: Arc::default() }
     }
 
+    /// Returns what `client` has, by its address or by its account, whichever has more.
+    pub(crate) fn held_by(&self, client: Client) -> usize {
+        let taken = self.taken.lock();
+        let held = |holder| taken.holders.get(&holder).copied().unwrap_or_default();
+        holders(client).map(held).max().unwrap_or_default()
+    }
+
     /// Returns a share of `client` in which there is nothing yet.
-    pub(super) fn share_of(&self, client: Client) -> Share {
+    pub(crate) fn share_of(&self, client: Client) -> Share {
         Share { of: Some((self.clone(), client)), amount: 0 }
     }
 }
@@ -75,7 +92,7 @@ fn holders(client: Client) -> impl Iterator<Item = Holder> {
 
 /// The share of one request, returned when dropped. The default one is of nothing, and never has anything.
 #[derive(Debug, Default)]
-pub(super) struct Share {
+pub(crate) struct Share {
     of: Option<(Shares, Client)>,
     amount: usize,
 }
@@ -87,7 +104,7 @@ impl Share {
     }
 
     /// Takes as much as makes it `amount`, if it has less. Returns false, and takes nothing, when that is above a limit.
-    pub(super) fn grow_to(&mut self, amount: usize) -> bool {
+    pub(crate) fn grow_to(&mut self, amount: usize) -> bool {
         let Some((shares, client)) = &self.of else { return false };
         let Some(more) = amount.checked_sub(self.amount).filter(|more| *more > 0) else { return true };
         let mut taken = shares.taken.lock();
@@ -142,6 +159,8 @@ mod tests {
         };
         let first: Vec<_> = (0..9).filter_map(|_| take(client("192.0.2.1", 1))).collect();
         assert_eq!(first.len(), 2, "a user has a quarter");
+        let held = |address, user| shares.held_by(client(address, user));
+        assert_eq!((held("192.0.2.1", 9), held("192.0.2.9", 1), held("192.0.2.9", 9)), (2, 2, 0));
         let same_address: Vec<_> = (2..9).filter_map(|user| take(client("192.0.2.1", user))).collect();
         assert_eq!(same_address.len(), 2, "an address has a half");
         let others: Vec<_> = (10..20).filter_map(|user| take(client(&format!("192.0.2.{user}"), user))).collect();

@@ -2,7 +2,8 @@
 //!
 //! A text passes four steps, each bounded: the bounds of `ferrite_markup`, which keep parsing linear; [`document`], which makes the
 //! events well-formed, counts the elements, and adds links and highlighting; the writer of `pulldown-cmark`; and [`sanitize`], which
-//! keeps only what is listed in [`elements`], whatever the steps before it wrote.
+//! keeps only what is listed in [`elements`], whatever the steps before it wrote. Each step takes linear time, and ends early when it is
+//! interrupted.
 //!
 //! Order of the files: `document` → `raw_html`, `references`, `highlight` → `languages`; `sanitize` → `elements`. Pure functions: work
 //! for a blocking thread.
@@ -24,32 +25,47 @@ use pulldown_cmark::{Options, Parser, TextMergeStream, html};
 
 use self::document::Document;
 pub(crate) use self::references::ReferenceLinks;
+use self::sanitize::Unsanitized;
+use crate::blocking::{Interrupt, Interrupted};
 
-/// Longest HTML of a text, in bytes, before it is sanitised. A text with a longer one is shown as it is.
+/// Longest HTML of a text, in bytes, before and after it is sanitised. A text with a longer one is shown as it is.
 const MAX_HTML_BYTES: usize = 8 * 1024 * 1024;
 
 /// Renders a text as HTML. With `links`, mentions of users and references to issues and commits become links.
 ///
 /// A text that would become too many elements, or too long, is shown as preformatted text instead.
-pub(crate) fn render(text: &str, links: Option<&ReferenceLinks>) -> String {
+///
+/// # Errors
+/// [`Interrupted`].
+pub(crate) fn render(text: &str, links: Option<&ReferenceLinks>, interrupt: &Interrupt) -> Result<String, Interrupted> {
     if text.is_empty() {
-        return String::new();
+        return Ok(String::new());
     }
     // The sanitiser would drop it.
     let text = if text.contains('\0') { Cow::Owned(text.replace('\0', "\u{fffd}")) } else { Cow::Borrowed(text) };
-    let bounded = bounded(&text);
+    if let Some(rendered) = rendered(&text, links, interrupt)? {
+        match sanitize::sanitize(&rendered, MAX_HTML_BYTES, interrupt) {
+            Err(Unsanitized::TooLong) => {}
+            sanitized => return sanitized.map_err(|_| Interrupted),
+        }
+    }
+    let mut preformatted = String::with_capacity(text.len() + text.len() / 2);
+    preformatted.push_str("<pre>\n");
+    escape(&mut preformatted, &text);
+    preformatted.push_str("</pre>\n");
+    sanitize::sanitize(&preformatted, usize::MAX, interrupt).map_err(|_| Interrupted)
+}
+
+/// Returns the HTML of a text, not sanitised yet; `None` if it is above a limit.
+fn rendered(text: &str, links: Option<&ReferenceLinks>, interrupt: &Interrupt) -> Result<Option<String>, Interrupted> {
+    let bounded = bounded(text);
     let extensions = Options::ENABLE_TABLES | Options::ENABLE_STRIKETHROUGH | Options::ENABLE_TASKLISTS;
-    let events = TextMergeStream::new(Parser::new_ext(&bounded, extensions));
-    let mut document = Document::new(events, links);
+    let parser = Parser::new_ext(&bounded, extensions).take_while(|_| interrupt.check().is_ok());
+    let mut document = Document::new(TextMergeStream::new(parser), links);
     let mut rendered = String::with_capacity(bounded.len() + bounded.len() / 2);
     html::push_html(&mut rendered, document.by_ref());
-    if document.is_too_large() || rendered.len() > MAX_HTML_BYTES {
-        rendered.clear();
-        rendered.push_str("<pre>\n");
-        escape(&mut rendered, &text);
-        rendered.push_str("</pre>\n");
-    }
-    sanitize::sanitize(&rendered)
+    interrupt.check()?;
+    Ok((!document.is_too_large() && rendered.len() <= MAX_HTML_BYTES).then_some(rendered))
 }
 
 /// Appends `text` as the text of an element.

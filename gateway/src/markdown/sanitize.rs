@@ -2,11 +2,13 @@
 
 use std::borrow::Cow;
 use std::collections::{HashMap, HashSet};
+use std::io::{self, Read, Write};
 use std::sync::LazyLock;
 
 use ammonia::{Builder, UrlRelative};
 
 use super::elements::{ATTRIBUTES, CELL_STYLES, ELEMENTS, HIGHLIGHT_CLASSES, LANGUAGE_CLASS};
+use crate::blocking::Interrupt;
 
 /// Schemes of addresses in links and images. Relative addresses stay as they are.
 const URL_SCHEMES: [&str; 3] = ["http", "https", "mailto"];
@@ -15,11 +17,73 @@ const REMOVED_WITH_CONTENT: [&str; 2] = ["script", "style"];
 /// Search engines give targets no credit, and pages that links open cannot reach back.
 const LINK_RELATION: &str = "nofollow noopener";
 
+/// Bytes of output between two looks at the interrupt.
+const CHECK_INTERVAL_BYTES: usize = 1024;
+
 static SANITIZER: LazyLock<Builder<'static>> = LazyLock::new(sanitizer);
 
-/// Returns `html` with nothing in it but the listed elements, attributes, classes and schemes.
-pub(super) fn sanitize(html: &str) -> String {
-    SANITIZER.clean(html).to_string()
+/// HTML that was not sanitised to its end.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Unsanitized {
+    /// It would have become longer than it may.
+    TooLong,
+    Interrupted,
+}
+
+/// Returns `html` with nothing in it but the listed elements, attributes, classes and schemes, in at most `max_bytes`.
+///
+/// # Errors
+/// [`Unsanitized`].
+pub(super) fn sanitize(html: &str, max_bytes: usize, interrupt: &Interrupt) -> Result<String, Unsanitized> {
+    let input = Input { rest: html.as_bytes(), interrupt };
+    let document = SANITIZER.clean_from_reader(input).map_err(|_| Unsanitized::Interrupted)?;
+    let mut output = Output { html: Vec::with_capacity(html.len()), max_bytes, is_full: false, interrupt };
+    let written = document.write_to(&mut output);
+    match written.map(|()| String::from_utf8(output.html)) {
+        Ok(Ok(html)) => Ok(html),
+        Err(_) if output.is_full => Err(Unsanitized::TooLong),
+        Ok(Err(_)) | Err(_) => Err(Unsanitized::Interrupted),
+    }
+}
+
+/// HTML on its way into the sanitiser, which reads it in small pieces.
+struct Input<'h> {
+    rest: &'h [u8],
+    interrupt: &'h Interrupt,
+}
+
+impl Read for Input<'_> {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        self.interrupt.check().map_err(io::Error::other)?;
+        self.rest.read(buffer)
+    }
+}
+
+/// HTML on its way out of the sanitiser.
+struct Output<'h> {
+    html: Vec<u8>,
+    max_bytes: usize,
+    is_full: bool,
+    interrupt: &'h Interrupt,
+}
+
+impl Write for Output<'_> {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.is_full = self.html.len() + bytes.len() > self.max_bytes;
+        if self.is_full {
+            return Err(io::ErrorKind::FileTooLarge.into());
+        }
+        self.html.extend_from_slice(bytes);
+        // A character at a time may come, so the clock is read now and then.
+        if self.html.len() / CHECK_INTERVAL_BYTES != (self.html.len() - bytes.len()) / CHECK_INTERVAL_BYTES {
+            self.interrupt.check().map_err(io::Error::other)?;
+        }
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
 }
 
 fn sanitizer() -> Builder<'static> {

@@ -2,19 +2,23 @@
 
 use std::time::Duration;
 
-use ferrite_markup::testing::assert_within;
+use ferrite_markup::testing::{assert_within, timed};
 use proptest::prelude::*;
 
 use super::*;
 
 const KIB: usize = 1024;
 
+/// Longest time of a rendering, whatever else the machine does.
+const PATIENCE: Duration = Duration::from_secs(600);
+
 fn gfm(text: &str) -> String {
-    render(text, Some(&ReferenceLinks::of_context("http://git.example.com/bob/demo", "http://git.example.com")))
+    let links = ReferenceLinks::of_context("http://git.example.com/bob/demo", "http://git.example.com");
+    render(text, Some(&links), &Interrupt::after(PATIENCE)).unwrap()
 }
 
 fn plain(text: &str) -> String {
-    render(text, None)
+    render(text, None, &Interrupt::after(PATIENCE)).unwrap()
 }
 
 #[test]
@@ -358,6 +362,59 @@ fn hostile_texts_are_rendered_in_linear_time() {
         let html = assert_within(limit, &text, || gfm(&text));
         assert!(html.len() < 1024 * KIB, "{}", html.len());
     }
+}
+
+/// Pieces of texts of which each has been a reason for quadratic time somewhere, as [`UNITS`].
+const LONG_UNITS: &str = "& &a &# &amp; < > \" \u{a2} \u{a0} [ [^a] ![ [a](&) * _ ~ ` ``` >· -· |a|a|a|↵ @a #1· http://a· http://&·  <!-- <b·title=& ]( \\";
+
+#[test]
+fn the_longest_text_takes_time_in_proportion_to_its_length() {
+    let of_length = |unit: &str| unit.repeat(1024 * KIB / unit.len());
+    let (_, usual) = timed(|| gfm(&of_length("a *b* `c` #1\n")));
+    for unit in LONG_UNITS.split(' ').filter(|unit| !unit.is_empty()) {
+        let unit = unit.replace('·', " ").replace('↵', "\n");
+        let text = of_length(&unit);
+        // As a paragraph, in the texts of attributes, and as code.
+        for text in [text.clone(), format!("![{text}](a \"{text}\")"), format!("```\n{text}")] {
+            let (html, taken) = timed(|| gfm(&text));
+            assert!(taken < usual * 10, "{unit:?} took {taken:?}, an ordinary text {usual:?}");
+            assert!(html.len() <= MAX_HTML_BYTES + 64, "{unit:?}: {}", html.len());
+        }
+    }
+    // What repeats something long that was written once.
+    let long = "x".repeat(64 * KIB);
+    for text in [
+        format!("[a]: http://{long}\n\n{}", "[a] ".repeat(240 * KIB)),
+        format!("[a]: <{long}> \"{long}\"\n\n{}", "[a]".repeat(300 * KIB)),
+        format!("|{}\n|{}\n{}", "a|".repeat(64 * KIB), "-|".repeat(64 * KIB), "|a\n".repeat(200 * KIB)),
+    ] {
+        let (html, taken) = timed(|| gfm(&text));
+        assert!(taken < usual * 10, "{:?} took {taken:?}, an ordinary text {usual:?}", &text[..20]);
+        assert!(html.len() <= MAX_HTML_BYTES + 64, "{:?}: {}", &text[..20], html.len());
+    }
+}
+
+#[test]
+fn an_interrupted_rendering_ends_at_once_in_every_step() {
+    let over = Interrupt::after(Duration::ZERO);
+    assert_eq!(render("a", None, &over), Err(Interrupted));
+    assert_eq!(sanitize::sanitize("<b>a</b>", usize::MAX, &over), Err(Unsanitized::Interrupted));
+    // The time is over somewhere on the way.
+    let text = "a *b* `c` <i>d</i> #1\n\n".repeat(32 * KIB);
+    let (_, whole) = timed(|| gfm(&text));
+    for part in 1..8 {
+        let (rendered, taken) = timed(|| render(&text, None, &Interrupt::after(whole * part / 16)));
+        if rendered.is_err() {
+            assert!(taken < whole, "{taken:?} of {whole:?}");
+        }
+    }
+}
+
+#[test]
+fn html_beyond_the_limit_is_not_kept() {
+    let interrupt = Interrupt::after(PATIENCE);
+    assert_eq!(sanitize::sanitize("<b>&amp;</b>", 12, &interrupt).as_deref(), Ok("<b>&amp;</b>"));
+    assert_eq!(sanitize::sanitize("<b>&amp;</b>", 11, &interrupt), Err(Unsanitized::TooLong));
 }
 
 #[test]

@@ -1,0 +1,191 @@
+//! Turns of clients: how many run at once, how many wait, and who is next. Whoever waits with less of its own before it goes first, so
+//! the first request of a client never waits for the tenth of another one.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use parking_lot::Mutex;
+use tokio::sync::oneshot;
+
+use crate::http::shares::{Client, Share, ShareLimits, Shares};
+
+/// The order of clients that wait: the jobs that each had before this one, then the order in which they came.
+type Place = (usize, u64);
+
+/// Turns of one kind of work; clones share them.
+#[derive(Clone, Debug)]
+pub(super) struct Turns(Arc<Inner>);
+
+#[derive(Debug)]
+struct Inner {
+    /// Those that run or wait.
+    places: Shares,
+    running: Shares,
+    queue: Mutex<Queue>,
+}
+
+#[derive(Debug, Default)]
+struct Queue {
+    arrivals: u64,
+    waiting: BTreeMap<Place, Waiting>,
+}
+
+#[derive(Debug)]
+struct Waiting {
+    client: Client,
+    place: Share,
+    start: oneshot::Sender<Turn>,
+}
+
+/// There is no place left, or none for this client.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Refused;
+
+/// A turn, over when dropped.
+#[derive(Debug)]
+pub(super) struct Turn {
+    /// Returned first, so that the next one finds them.
+    shares: Option<(Share, Share)>,
+    turns: Turns,
+}
+
+impl Drop for Turn {
+    fn drop(&mut self) {
+        self.shares = None;
+        self.turns.start_next();
+    }
+}
+
+/// Takes a client that stops to wait out of the queue.
+struct Entry<'t> {
+    turns: &'t Turns,
+    place: Place,
+}
+
+impl Drop for Entry<'_> {
+    fn drop(&mut self) {
+        let left = self.turns.0.queue.lock().waiting.remove(&self.place);
+        drop(left);
+    }
+}
+
+impl Turns {
+    /// Lets as many run at once as `running` allows, and `max_waiting` more wait.
+    pub(super) fn new(running: ShareLimits, max_waiting: usize) -> Self {
+        let places = Shares::new(ShareLimits::of(running.total + max_waiting));
+        Self(Arc::new(Inner { places, running: Shares::new(running), queue: Mutex::default() }))
+    }
+
+    /// Waits for the turn of `client`. Dropping the future gives the place back.
+    ///
+    /// # Errors
+    /// [`Refused`] if all places are taken, or as many as the client may have.
+    pub(super) async fn wait(&self, client: Client) -> Result<Turn, Refused> {
+        let (start, started) = oneshot::channel();
+        let place = {
+            let mut queue = self.0.queue.lock();
+            let own = self.0.places.held_by(client);
+            let mut share = self.0.places.share_of(client);
+            if !share.grow_to(1) {
+                return Err(Refused);
+            }
+            queue.arrivals += 1;
+            let place = (own, queue.arrivals);
+            queue.waiting.insert(place, Waiting { client, place: share, start });
+            place
+        };
+        let _entry = Entry { turns: self, place };
+        self.start_next();
+        started.await.map_err(|_| Refused)
+    }
+
+    /// Starts those that wait, as far as there is room.
+    fn start_next(&self) {
+        while let Some((turn, start)) = self.next() {
+            // Sent without the lock: one that was not waited for any more is dropped here, and its turn is over.
+            drop(start.send(turn));
+        }
+    }
+
+    fn next(&self) -> Option<(Turn, oneshot::Sender<Turn>)> {
+        let mut queue = self.0.queue.lock();
+        let (place, running) = queue.waiting.iter().find_map(|(place, waiting)| {
+            let mut running = self.0.running.share_of(waiting.client);
+            running.grow_to(1).then_some((*place, running))
+        })?;
+        let Waiting { place, start, .. } = queue.waiting.remove(&place)?;
+        Some((Turn { shares: Some((running, place)), turns: self.clone() }, start))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use futures_util::poll;
+
+    use super::*;
+
+    fn client(address: u8) -> Client {
+        Client { address: Some([192, 0, 2, address].into()), user: None }
+    }
+
+    #[tokio::test]
+    async fn clients_take_turns_whatever_each_has_waiting() {
+        let turns = Turns::new(ShareLimits::of(1), 16);
+        let first = turns.wait(client(1)).await.unwrap();
+        let mut order = Vec::new();
+        // Five of one client, then two of another one.
+        for (name, address) in [("a1", 1), ("a2", 1), ("a3", 1), ("a4", 1), ("b1", 2), ("b2", 2), ("c1", 3)] {
+            order.push((name, Box::pin(turns.wait(client(address)))));
+        }
+        for (name, waiting) in &mut order {
+            assert!(poll!(waiting).is_pending(), "{name}");
+        }
+        drop(first);
+        let mut started = Vec::new();
+        while !order.is_empty() {
+            let mut ready = None;
+            for (at, (name, waiting)) in order.iter_mut().enumerate() {
+                if let std::task::Poll::Ready(turn) = poll!(waiting) {
+                    started.push(*name);
+                    ready = Some((at, turn.unwrap()));
+                    break;
+                }
+            }
+            let (at, turn) = ready.expect("somebody is next");
+            drop(order.remove(at));
+            drop(turn);
+        }
+        assert_eq!(started, ["b1", "c1", "a1", "b2", "a2", "a3", "a4"]);
+    }
+
+    #[tokio::test]
+    async fn a_client_that_stops_to_wait_gives_its_place_back() {
+        let turns = Turns::new(ShareLimits::of(1), 1);
+        let first = turns.wait(client(1)).await.unwrap();
+        let mut second = Box::pin(turns.wait(client(2)));
+        assert!(poll!(&mut second).is_pending());
+        assert_eq!(turns.wait(client(3)).await.unwrap_err(), Refused);
+        drop(second);
+        let mut third = Box::pin(turns.wait(client(3)));
+        assert!(poll!(&mut third).is_pending());
+        drop(first);
+        // A turn that was given and never looked at is over as well.
+        drop(third);
+        assert!(turns.wait(client(4)).await.is_ok());
+        assert!(turns.0.queue.lock().waiting.is_empty());
+    }
+
+    #[tokio::test]
+    async fn one_client_never_runs_more_than_its_part() {
+        let turns = Turns::new(ShareLimits::of(4), 8);
+        let mut running = Vec::new();
+        let mut waiting: Vec<_> = (0..4).map(|_| Box::pin(turns.wait(client(1)))).collect();
+        for turn in &mut waiting {
+            if let std::task::Poll::Ready(turn) = poll!(turn) {
+                running.push(turn.unwrap());
+            }
+        }
+        assert_eq!(running.len(), 2);
+        assert!(turns.wait(client(2)).await.is_ok());
+    }
+}
