@@ -1,4 +1,4 @@
-//! Bodies without credentials, slow uploads, and wrong passwords.
+//! Bodies without credentials, slow uploads, wrong passwords, and texts that are long to render.
 
 use std::time::Duration;
 
@@ -23,6 +23,10 @@ const UPLOADED_BYTES: usize = 5 << 20;
 const WAIT: Duration = Duration::from_secs(20);
 const DRIP_PAUSE: Duration = Duration::from_millis(500);
 const PASSWORDS_AT_ONCE: usize = 8;
+const TEXTS_AT_ONCE: usize = 16;
+const TEXT_BYTES: usize = 1 << 20;
+/// Time after which half of the clients of texts leave.
+const TEXT_PATIENCE: Duration = Duration::from_millis(500);
 
 /// Begins bodies at once, without credentials, and leaves them unfinished.
 pub(super) async fn anonymous(attacker: &Attacker) -> Result<Vec<Outcome>, Failure> {
@@ -102,4 +106,27 @@ pub(super) async fn passwords(attacker: &Attacker) -> Result<Vec<Outcome>, Failu
         });
     }
     Ok(guesses.join_all().await)
+}
+
+/// Has the longest texts rendered, without credentials.
+pub(super) async fn markdown(attacker: &Attacker) -> Result<Vec<Outcome>, Failure> {
+    let mut texts = JoinSet::new();
+    for number in 0..TEXTS_AT_ONCE {
+        let mut request =
+            attacker.client.post(format!("{}/api/v1/markdown/raw", attacker.url)).body("&".repeat(TEXT_BYTES));
+        if number % 2 == 0 {
+            request = request.timeout(TEXT_PATIENCE);
+        }
+        texts.spawn(async move {
+            match request.send().await {
+                Ok(answer) => {
+                    let status = answer.status().as_u16().to_string();
+                    let bytes = answer.bytes().await.map_or(0, |body| body.len() as u64);
+                    Outcome::new(status, bytes)
+                }
+                Err(_) => Outcome::new("left", 0),
+            }
+        });
+    }
+    Ok(texts.join_all().await)
 }

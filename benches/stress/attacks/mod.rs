@@ -62,6 +62,8 @@ pub(crate) enum Attack {
     SparseFilter,
     /// Wrong passwords for the account of somebody else.
     Passwords,
+    /// Markdown texts of 1 MiB of `&`, without credentials; half of the clients leave soon.
+    Markdown,
 }
 
 /// One account and one address.
@@ -167,6 +169,7 @@ impl Attack {
             Self::AnonymousBodies => bodies::anonymous(attacker).await,
             Self::SlowUploads => bodies::slow_uploads(attacker).await,
             Self::Passwords => bodies::passwords(attacker).await,
+            Self::Markdown => bodies::markdown(attacker).await,
             Self::Streams => connections::streams(attacker).await,
             Self::IdleConnections => connections::idle(attacker).await,
             Self::DrippingConnections => connections::dripping(attacker).await,
