@@ -20,9 +20,6 @@ pub(crate) enum HookError {
     /// The repository was deleted since the grant was signed.
     #[error("repository does not exist")]
     RepositoryDeleted,
-    /// The organization does not exist.
-    #[error("organization does not exist")]
-    OrganizationNotFound,
     /// The owner has no hook with this id.
     #[error("webhook does not exist")]
     HookNotFound,
@@ -65,7 +62,6 @@ impl ServiceError for HookError {
         match self {
             Self::Invalid(_) => (Kind::InvalidArgument, "INVALID_REQUEST"),
             Self::RepositoryDeleted => (Kind::NotFound, "REPOSITORY_NOT_FOUND"),
-            Self::OrganizationNotFound => (Kind::NotFound, "ORGANIZATION_NOT_FOUND"),
             Self::HookNotFound => (Kind::NotFound, "HOOK_NOT_FOUND"),
             Self::DeliveryNotFound => (Kind::NotFound, "DELIVERY_NOT_FOUND"),
             Self::TooManyHooks { .. } => (Kind::FailedPrecondition, "TOO_MANY_HOOKS"),

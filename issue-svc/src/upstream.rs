@@ -2,9 +2,10 @@
 //!
 //! Not here: the caller's own access to one repository, which its grant tells.
 
-use ferrite_kit::auth::{AuthError, Caller};
+use ferrite_kit::auth::AuthError;
 use ferrite_kit::grpc::Channel;
 use ferrite_proto::error::{FieldViolation, reason};
+use ferrite_proto::grant::GrantUser;
 use ferrite_proto::id::{RepositoryId, UserId};
 use ferrite_proto::repo::access_service_client::AccessServiceClient;
 use ferrite_proto::repo::resolve_issue_access_request::Account;
@@ -55,18 +56,18 @@ impl RepoClient {
         Ok(answer.into_inner().repositories.pop().map(|found| found.store))
     }
 
-    /// Returns what the caller may do to the issues of repositories, by its token.
+    /// Returns what a user may do to the issues of repositories now, as far as the token reaches by which it got its grant.
     ///
     /// # Errors
-    /// [`AuthError`] for a caller without a token of scope `issue`.
-    pub(crate) async fn access_of_caller(
+    /// [`AuthError`] for a token without the scope `issue`, and for one that was deleted or has expired since.
+    pub(crate) async fn access_of_user(
         &self,
-        caller: &Caller,
+        user: &GrantUser,
         repositories: &[RepositoryId],
     ) -> Result<ResolveIssueAccessResponse, IssueError> {
         let repositories = repositories.iter().map(|id| RepositoryRef::by_id(*id)).collect();
-        let request = ResolveIssueAccessRequest { repositories, account: None, to_change: false };
-        let request = caller.request(request)?;
+        let account = Some(Account::TokenId(user.token_id));
+        let request = ResolveIssueAccessRequest { repositories, account, to_change: false };
         let answer = AccessServiceClient::new(self.0.clone()).resolve_issue_access(request).await;
         Ok(answer.map_err(|status| AuthError::from_authority(&status))?.into_inner())
     }

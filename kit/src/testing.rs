@@ -18,7 +18,7 @@ mod wait;
 
 use ferrite_proto::error::{Kind, ServiceError, to_status};
 
-pub use caller::{REPOSITORY, TestCaller, public_key_pem};
+pub use caller::{REPOSITORY, TestCaller, public_key_pem, signed};
 pub use databases::{TestDb, on_each, on_each_schema, on_each_url, setting};
 #[cfg(test)]
 pub(crate) use env::{ROLE, TestEnv};

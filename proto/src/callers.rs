@@ -21,7 +21,7 @@ const CALLERS: &[(&str, &[ServiceRole])] = &[
     ("ferrite.repo.v1.AccessService/ResolveAccess", &[Gateway, IssueSvc, HookSvc, GitSvc]),
     // Transfers through the gateway, and pushes before their refs move.
     ("ferrite.repo.v1.AccessService/ReauthorizeAccess", &[Gateway, GitSvc]),
-    ("ferrite.repo.v1.AccessService/CheckAccess", &[Gateway, HookSvc]),
+    ("ferrite.repo.v1.AccessService/CheckAccess", &[Gateway, IssueSvc, HookSvc]),
     ("ferrite.repo.v1.AccessService/ResolveIssueAccess", &[IssueSvc]),
     ("ferrite.repo.v1.AccessService/DescribeRepositories", &[IssueSvc, HookSvc]),
     ("ferrite.repo.v1.AccountService/GetUsers", &[Gateway, HookSvc]),
@@ -149,7 +149,14 @@ mod tests {
             ((RepoSvc, HookSvc), &["Deliver"]),
             (
                 (IssueSvc, RepoSvc),
-                &["Authenticate", "Deliver", "DescribeRepositories", "ResolveAccess", "ResolveIssueAccess"],
+                &[
+                    "Authenticate",
+                    "CheckAccess",
+                    "Deliver",
+                    "DescribeRepositories",
+                    "ResolveAccess",
+                    "ResolveIssueAccess",
+                ],
             ),
             ((IssueSvc, HookSvc), &["Deliver"]),
             ((IssueSvc, GitSvc), &["ListPushedCommits"]),

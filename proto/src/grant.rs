@@ -1,4 +1,4 @@
-//! Grants: statements signed by repo-svc that allow one caller one operation on one repository.
+//! Grants: statements signed by repo-svc that allow one caller one operation on one subject, which most often is a repository.
 //!
 //! A grant is a JWT (RFC 7519) signed with Ed25519 (RFC 8037). Only repo-svc holds the signing key; every other service verifies
 //! grants offline. A grant is a bearer credential between Ferrite's own processes and is never sent to clients.
@@ -32,7 +32,10 @@ const AUDIENCE: &str = "ferrite";
 pub struct Grant {
     /// The caller. `None` for anonymous callers and for deploy keys, which belong to no user.
     pub user: Option<GrantUser>,
-    /// Id of the only repository for which the grant is valid.
+    /// What the operation is about. A repository in grants without this claim.
+    #[serde(default, skip_serializing_if = "Subject::is_repository")]
+    pub subject: Subject,
+    /// Id of the only repository for which the grant is valid; zero in grants about another subject.
     pub repository: i64,
     /// The only operation that the grant allows, a name in [`crate::operation`].
     pub operation: String,
@@ -56,6 +59,32 @@ pub struct Grant {
     /// Limits of the accounts that the operation counts for. None in grants without this claim.
     #[serde(default, skip_serializing_if = "GrantLimits::is_empty")]
     pub limits: GrantLimits,
+}
+
+/// What a granted operation is about.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Subject {
+    /// The repository of the grant.
+    #[default]
+    Repository,
+    /// An organization.
+    Organization {
+        /// Its id.
+        id: i64,
+        /// Its name as the request to repo-svc has it.
+        name: String,
+    },
+    /// The site, for one of its administrators.
+    Site,
+    /// The caller's own account.
+    User,
+}
+
+impl Subject {
+    fn is_repository(&self) -> bool {
+        *self == Self::Repository
+    }
 }
 
 /// Limits of the accounts that an operation counts for.

@@ -2,7 +2,7 @@
 
 /// A personal access token, as `Bearer <token>`.
 pub const AUTHORIZATION: &str = "authorization";
-/// A signed grant for one repository (see [`crate::grant`]).
+/// A signed grant for one operation (see [`crate::grant`]).
 pub const GRANT: &str = "ferrite-grant";
 /// A service token: a short-lived JWT that proves that the caller is one of Ferrite's own processes.
 pub const SERVICE: &str = "ferrite-service";

@@ -116,6 +116,15 @@ impl ApiCall {
         })
     }
 
+    /// Returns a grant for an operation on an organization, the site or the caller's own account.
+    ///
+    /// # Errors
+    /// 401, 403 or 404 of repo-svc.
+    pub(crate) async fn grant(&self, check: PermissionCheck) -> Result<Grant, ApiError> {
+        let answer = self.clients.access().check_access(self.request(check.0)).await?.into_inner();
+        Grant::new(&answer.grant, "").map_err(|_| ApiError::internal())
+    }
+
     /// Returns the owner of the caller's token.
     pub(crate) async fn identity(&self) -> Result<Identity, ApiError> {
         let token = self.token.as_ref().ok_or_else(ApiError::credentials_required)?.expose().to_owned();

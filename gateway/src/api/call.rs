@@ -68,17 +68,9 @@ impl ApiCall {
         self.token.is_none()
     }
 
-    /// Makes a call to repo-svc with the client's token.
+    /// Makes a call to repo-svc with the client's token, which goes to no other service.
     pub(crate) fn request<T>(&self, message: T) -> tonic::Request<T> {
-        self.with_token(self.request_without_token(message))
-    }
-
-    /// Makes a call with a grant of repo-svc and the client's token, for a service that asks repo-svc about the client.
-    pub(crate) fn request_with_grant_and_token<T>(&self, grant: &Grant, message: T) -> tonic::Request<T> {
-        self.with_token(self.request_with_grant(grant, message))
-    }
-
-    fn with_token<T>(&self, mut request: tonic::Request<T>) -> tonic::Request<T> {
+        let mut request = self.request_without_token(message);
         let bearer =
             self.token.as_ref().and_then(|token| MetadataValue::try_from(format!("Bearer {}", token.expose())).ok());
         if let Some(mut bearer) = bearer {

@@ -48,11 +48,7 @@ routes! {
 async fn list(Authenticated(call): Authenticated, path: HookOwnerPath, params: Params, query: Query) -> ApiResult {
     let access = call.hook_access(&path, operation::LIST_DELIVERIES).await?;
     let page = query.page(PageLimits::EXTENSION_LIST);
-    let filters = decode(&query, params.id("id"), page);
-    let filters = match path.left_check(operation::LIST_DELIVERIES) {
-        Some(check) => call.after_permission(check, filters).await?,
-        None => filters?,
-    };
+    let filters = decode(&query, params.id("id"), page)?;
     let request = ListDeliveriesRequest { owner: access.owner(), ..filters };
     let answer = call.clients.deliveries().list_deliveries(access.request(&call, request)).await?.into_inner();
     let deliveries = answer.deliveries.into_iter().map(Delivery::new).collect::<Result<Vec<_>, _>>()?;

@@ -73,7 +73,7 @@ pub(super) async fn send(git_client: &GitHttpClient, request: Request<Body>) -> 
         GitClientError::Unavailable(_) | GitClientError::NoStore(_) | GitClientError::Interrupted(_) => {
             ApiError::unavailable()
         }
-        GitClientError::Path(_) => ApiError::internal(),
+        GitClientError::Path(_) | GitClientError::Token => ApiError::internal(),
     })
 }
 

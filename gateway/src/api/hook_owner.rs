@@ -1,7 +1,6 @@
 //! Owners of webhooks as paths name them, and the access of callers to them.
 //!
-//! A repository is looked up here, and its grant goes to hook-svc. For an organization and for the site hook-svc asks repo-svc by the
-//! caller's token.
+//! repo-svc decides about each of them, and its grant goes to hook-svc.
 
 use std::convert::Infallible;
 
@@ -38,22 +37,10 @@ impl<S: Send + Sync> FromRequestParts<S> for HookOwnerPath {
     }
 }
 
-impl HookOwnerPath {
-    /// Returns the check of the caller's permission that [`ApiCall::hook_access`] leaves to hook-svc.
-    pub(crate) fn left_check(&self, operation: &str) -> Option<PermissionCheck> {
-        match self {
-            Self::Repository(_) => None,
-            Self::Organization(name) => Some(PermissionCheck::of(operation).on_organization(name)),
-            Self::Site => Some(PermissionCheck::of(operation).by_administrator(true)),
-        }
-    }
-}
-
 /// The owner of webhooks in a call to hook-svc.
 pub(crate) struct HookAccess {
     owner: HookOwner,
-    /// Grant for the repository; `None` for other owners.
-    grant: Option<Grant>,
+    grant: Grant,
 }
 
 impl HookAccess {
@@ -64,16 +51,12 @@ impl HookAccess {
 
     /// Makes a call to hook-svc.
     pub(crate) fn request<T>(&self, call: &ApiCall, message: T) -> tonic::Request<T> {
-        match &self.grant {
-            Some(grant) => call.request_with_grant(grant, message),
-            None => call.request(message),
-        }
+        call.request_with_grant(&self.grant, message)
     }
 }
 
 impl ApiCall {
-    /// Resolves the owner of a path. For a repository that is the permission of the caller for `operation`; for other owners hook-svc
-    /// checks it.
+    /// Resolves the owner of a path and the permission of the caller for `operation`.
     ///
     /// # Errors
     /// 401, 403 or 404 of repo-svc.
@@ -81,10 +64,16 @@ impl ApiCall {
         let (owner, grant) = match path {
             HookOwnerPath::Repository(path) => {
                 let access = self.access(path, operation).await?;
-                (hook_owner::Owner::RepositoryId(access.id), Some(access.grant))
+                (hook_owner::Owner::RepositoryId(access.id), access.grant)
             }
-            HookOwnerPath::Organization(name) => (hook_owner::Owner::Organization(name.clone()), None),
-            HookOwnerPath::Site => (hook_owner::Owner::Site(true), None),
+            HookOwnerPath::Organization(name) => {
+                let grant = self.grant(PermissionCheck::of(operation).on_organization(name)).await?;
+                (hook_owner::Owner::Organization(name.clone()), grant)
+            }
+            HookOwnerPath::Site => {
+                let grant = self.grant(PermissionCheck::of(operation).by_administrator(true)).await?;
+                (hook_owner::Owner::Site(true), grant)
+            }
         };
         Ok(HookAccess { owner: HookOwner { owner: Some(owner) }, grant })
     }
@@ -92,7 +81,7 @@ impl ApiCall {
     /// Resolves the owner of a path, as [`Self::hook_access`], and decodes the body of the request.
     ///
     /// # Errors
-    /// As [`Self::hook_access`]. For mistakes in the body, if the caller has the permission.
+    /// As [`Self::hook_access`], and for mistakes in the body.
     pub(crate) async fn hook_body<T>(
         &self,
         path: &HookOwnerPath,
@@ -101,10 +90,7 @@ impl ApiCall {
         decode: impl FnOnce(&mut FieldReader) -> T,
     ) -> Result<(HookAccess, T), ApiError> {
         let access = self.hook_access(path, operation).await?;
-        let decoded = match path.left_check(operation) {
-            Some(check) => self.decode_body(check, body, decode).await?,
-            None => body.decode(&self.body_limits, MAX_JSON_BYTES, decode).await?.0,
-        };
+        let (decoded, _permit) = body.decode(&self.body_limits, MAX_JSON_BYTES, decode).await?;
         Ok((access, decoded))
     }
 }

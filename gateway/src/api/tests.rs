@@ -30,6 +30,7 @@ use crate::state::AppState;
 use crate::tests::{git_credentials, unreachable_services};
 use crate::upstream::git_client::GitHttpClient;
 
+mod access_tokens;
 mod archives;
 mod avatars;
 mod bodies;

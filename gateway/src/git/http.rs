@@ -175,7 +175,7 @@ impl GitHttpState {
         let response = self.git_client.send(request).await.map_err(|error| match error {
             GitClientError::Unavailable(_) | GitClientError::NoStore(_) => GitHttpError::Unavailable(None),
             GitClientError::Interrupted(_) => GitHttpError::Interrupted,
-            GitClientError::Path(_) => GitHttpError::Internal,
+            GitClientError::Path(_) | GitClientError::Token => GitHttpError::Internal,
         })?;
         if response.status() == StatusCode::OK {
             return Ok(response.into_body());

@@ -83,7 +83,7 @@ pub(super) async fn open(
     let response = response.map_err(|_| SshCommandError::Unavailable)?.map_err(|error| match error {
         GitClientError::Unavailable(_) | GitClientError::NoStore(_) => SshCommandError::Unavailable,
         GitClientError::Interrupted(_) => SshCommandError::Interrupted,
-        GitClientError::Path(_) => SshCommandError::Internal,
+        GitClientError::Path(_) | GitClientError::Token => SshCommandError::Internal,
     })?;
     let reason = reason_of(response.headers());
     match response.status() {

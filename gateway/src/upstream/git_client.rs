@@ -50,6 +50,9 @@ pub(crate) enum GitClientError {
     /// The connection was lost before the response. The request may have been carried out.
     #[error("git-svc did not answer")]
     Interrupted(#[source] ClientError),
+    /// The request has the access token of a user, which is a bug of the gateway. It was not sent.
+    #[error("request has the token of a user")]
+    Token,
     /// The path is not a valid URI, which is a bug of the gateway.
     #[error("path is not valid")]
     Path(#[from] http::Error),
@@ -94,6 +97,9 @@ impl GitHttpClient {
     }
 
     async fn try_send(&self, mut request: Request<Body>) -> Result<Response<Incoming>, GitClientError> {
+        if !self.credentials.may_send(request.headers()) {
+            return Err(GitClientError::Token);
+        }
         let store = request.headers().get(metadata::STORE).and_then(|store| store.to_str().ok()).unwrap_or_default();
         self.stores.of(store)?;
         let authority = if self.stores.is_single() { AUTHORITY } else { store };

@@ -1,18 +1,14 @@
-//! Authorization by the owner of webhooks: a grant for a repository, and a question to repo-svc, by the caller's token, for an organization
-//! and for the site.
+//! Authorization by the owner of webhooks: by a grant of repo-svc for the repository, the organization or the site.
 //!
 //! Not here: the rules, which are repo-svc's.
 
-use ferrite_kit::auth::{AuthError, Caller};
-use ferrite_proto::error::{FieldViolation, reason};
+use ferrite_kit::auth::{AuthError, Caller, OperationSubject};
+use ferrite_proto::error::FieldViolation;
+use ferrite_proto::grant::{Grant, Subject};
 use ferrite_proto::hook::HookOwner;
 use ferrite_proto::hook::hook_owner;
 use ferrite_proto::id::{RepositoryId, UserId};
-use ferrite_proto::repo::CheckAccessRequest;
-use ferrite_proto::repo::access_service_client::AccessServiceClient;
-use ferrite_proto::repo::check_access_request::Target;
-use tonic::metadata::MetadataMap;
-use tonic::{Request, Status};
+use tonic::Request;
 
 use super::audit::AuditContext;
 use super::service::HookRpc;
@@ -37,66 +33,43 @@ impl HookRpc {
     /// Returns the owner that a request names, if the caller may do the operation of the request to it.
     ///
     /// # Errors
-    /// [`AuthError`], [`HookError::OrganizationNotFound`], or [`HookError::Invalid`] for a request without an owner.
+    /// [`AuthError`], or [`HookError::Invalid`] for a request without an owner.
     pub(crate) async fn authorize_owner<T: Sync>(
         &self,
         request: &Request<T>,
         owner: Option<&HookOwner>,
     ) -> Result<HookAccess, HookError> {
         let caller = Caller::of(request);
-        match owner.and_then(|owner| owner.owner.as_ref()) {
-            Some(hook_owner::Owner::RepositoryId(id)) => {
-                let grant = self.access.authorize(&caller, RepositoryId(*id)).await?;
-                let user = grant.user.as_ref().ok_or(AuthError::CredentialsRequired)?;
-                Ok(HookAccess {
-                    owner: Owner::Repository(RepositoryId(*id)),
-                    organization: String::new(),
-                    user: UserId(user.id),
-                    audit: AuditContext::new(&caller, user.id, &user.username, request.metadata()),
-                    rate_percent: grant.limits.rate_percent,
-                })
-            }
+        let grant = match owner.and_then(|owner| owner.owner.as_ref()) {
+            Some(hook_owner::Owner::RepositoryId(id)) => self.access.authorize(&caller, RepositoryId(*id)).await?,
             Some(hook_owner::Owner::Organization(name)) => {
-                self.check_access(&caller, request.metadata(), Some(name)).await
+                self.access.authorize_subject(&caller, OperationSubject::Organization(name)).await?
             }
-            Some(hook_owner::Owner::Site(true)) => self.check_access(&caller, request.metadata(), None).await,
+            Some(hook_owner::Owner::Site(true)) => {
+                self.access.authorize_subject(&caller, OperationSubject::Site).await?
+            }
             Some(hook_owner::Owner::Site(false)) | None => {
-                Err(HookError::Invalid(vec![FieldViolation::new("owner", "required", "is required")]))
+                return Err(HookError::Invalid(vec![FieldViolation::new("owner", "required", "is required")]));
             }
-        }
-    }
-
-    /// Asks repo-svc whether the caller may do its operation for an organization, or without one as an administrator of the site.
-    async fn check_access(
-        &self,
-        caller: &Caller,
-        metadata: &MetadataMap,
-        organization: Option<&String>,
-    ) -> Result<HookAccess, HookError> {
-        let request = caller.request(CheckAccessRequest {
-            operation: caller.operation.clone(),
-            as_administrator: organization.is_none(),
-            target: organization.cloned().map(Target::Organization),
-        })?;
-        let answer = AccessServiceClient::new(self.repo.clone()).check_access(request).await;
-        let answer = answer.map_err(|status| refused(&status))?.into_inner();
+        };
+        let (owner, organization) = owner_of(&grant)?;
+        let user = grant.user.as_ref().ok_or(AuthError::CredentialsRequired)?;
         Ok(HookAccess {
-            owner: organization.map_or(Owner::Site, |_| Owner::Organization(answer.organization_id)),
-            organization: organization.cloned().unwrap_or_default(),
-            user: UserId(answer.user_id),
-            audit: AuditContext::new(caller, answer.user_id, &answer.username, metadata),
-            rate_percent: answer.rate_percent,
+            owner,
+            organization,
+            user: UserId(user.id),
+            audit: AuditContext::new(&caller, user.id, &user.username, request.metadata()),
+            rate_percent: grant.limits.rate_percent,
         })
     }
 }
 
-fn refused(status: &Status) -> HookError {
-    match reason(status).as_deref() {
-        Some("ORGANIZATION_NOT_FOUND") => HookError::OrganizationNotFound,
-        Some("ADMIN_REQUIRED") => AuthError::AdminRequired.into(),
-        Some("ORGANIZATION_OWNER_REQUIRED") => {
-            AuthError::Refused { reason: "ORGANIZATION_OWNER_REQUIRED", message: status.message().to_owned() }.into()
-        }
-        _ => AuthError::from_authority(status).into(),
+/// Returns the owner that a grant is about, and the name if it is an organization.
+fn owner_of(grant: &Grant) -> Result<(Owner, String), AuthError> {
+    match &grant.subject {
+        Subject::Repository => Ok((Owner::Repository(grant.repository_id()), String::new())),
+        Subject::Organization { id, name } => Ok((Owner::Organization(*id), name.clone())),
+        Subject::Site => Ok((Owner::Site, String::new())),
+        Subject::User => Err(AuthError::BadGrant),
     }
 }

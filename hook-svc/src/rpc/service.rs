@@ -1,7 +1,6 @@
 use ferrite_kit::Clock;
 use ferrite_kit::auth::Access;
 use ferrite_kit::db::Tx;
-use ferrite_kit::grpc::Channel;
 use ferrite_kit::idempotency::IdempotencyKey;
 use ferrite_kit::outbox::Relay;
 use ferrite_kit::rate_limit::HourlyLimit;
@@ -20,8 +19,6 @@ use crate::store::HookStore;
 pub(crate) struct HookRpc {
     pub(crate) store: HookStore,
     pub(crate) access: Access,
-    /// repo-svc.
-    pub(crate) repo: Channel,
     pub(crate) relay: Relay,
     /// Addresses that URLs may have.
     pub(crate) policy: Policy,

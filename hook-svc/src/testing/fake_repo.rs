@@ -3,11 +3,12 @@
 use std::sync::{Arc, Mutex};
 
 use ferrite_kit::auth::AuthError;
-use ferrite_kit::testing::{Fake, FakeAccessService};
+use ferrite_kit::testing::{Fake, FakeAccessService, signed};
 use ferrite_proto::Permission;
 use ferrite_proto::events::event::Fact;
 use ferrite_proto::events::event_sink_server::{EventSink, EventSinkServer};
 use ferrite_proto::events::{DeliverRequest, DeliverResponse, Event, HookChanged};
+use ferrite_proto::grant::{Grant, GrantUser, Subject};
 use ferrite_proto::metadata::AUTHORIZATION;
 use ferrite_proto::repo::access_service_server::AccessServiceServer;
 use ferrite_proto::repo::account_service_server::AccountServiceServer;
@@ -20,7 +21,6 @@ use tonic::service::Routes;
 use tonic::{Request, Response, Status};
 
 use super::peers::Peer;
-use crate::error::HookError;
 
 /// Token of an owner of the organization.
 pub(crate) const OWNER_TOKEN: &str = "aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa";
@@ -88,21 +88,22 @@ impl FakeAccessService for FakeRepo {
         let bearer = request.metadata().get(AUTHORIZATION).and_then(|value| value.to_str().ok()).unwrap_or_default();
         let account = ACCOUNTS.iter().find(|(token, ..)| bearer == format!("Bearer {token}"));
         let (token, user_id, username) = *account.ok_or(AuthError::BadCredentials)?;
-        let mut answer =
-            CheckAccessResponse { user_id, username: username.to_owned(), organization_id: 0, rate_percent: None };
         let request = request.into_inner();
         assert!(request.operation.starts_with("ferrite.hook.v1."), "{request:?}");
-        match request.target {
+        let subject = match request.target {
             Some(Target::Organization(name)) if name == ORGANIZATION => {
-                answer.organization_id = ORGANIZATION_ID;
-                let needed = Permission::Owner;
-                if token == OUTSIDER_TOKEN { Err(AuthError::PermissionRequired { needed }.into()) } else { Ok(()) }
+                if token == OUTSIDER_TOKEN {
+                    return Err(AuthError::PermissionRequired { needed: Permission::Owner }.into());
+                }
+                Subject::Organization { id: ORGANIZATION_ID, name }
             }
-            Some(Target::Organization(_)) => Err(Status::from(HookError::OrganizationNotFound)),
-            None if request.as_administrator && token == ADMINISTRATOR_TOKEN => Ok(()),
-            _ => Err(AuthError::AdminRequired.into()),
-        }?;
-        Ok(Response::new(answer))
+            Some(Target::Organization(_)) => return Err(AuthError::OrganizationNotFound.into()),
+            None if request.as_administrator && token == ADMINISTRATOR_TOKEN => Subject::Site,
+            _ => return Err(AuthError::AdminRequired.into()),
+        };
+        let user = GrantUser { id: user_id, username: username.to_owned(), ..GrantUser::default() };
+        let grant = Grant { user: Some(user), subject, operation: request.operation, ..Grant::default() };
+        Ok(Response::new(CheckAccessResponse { grant: signed(grant), ..CheckAccessResponse::default() }))
     }
 
     async fn resolve_access(

@@ -1,16 +1,21 @@
-//! Authorization of operations on a repository.
+//! Authorization of operations: on a repository, an organization, the site, or the caller's own account.
 //!
 //! Not here: verifying the grant of a request, which [`AuthLayer`](super::AuthLayer) has done before.
 
 use std::sync::Arc;
 use std::time::Duration;
 
-use ferrite_proto::grant::{ByteQuota, Grant, Verifier};
+use ferrite_proto::error::reason;
+use ferrite_proto::grant::{ByteQuota, Grant, Subject, Verifier};
 use ferrite_proto::id::RepositoryId;
 use ferrite_proto::repo::access_service_client::AccessServiceClient;
+use ferrite_proto::repo::check_access_request::Target;
 use ferrite_proto::repo::migration_service_client::MigrationServiceClient;
-use ferrite_proto::repo::{GetStorageQuotaRequest, ReauthorizeAccessRequest, RepositoryRef, ResolveAccessRequest};
+use ferrite_proto::repo::{
+    CheckAccessRequest, GetStorageQuotaRequest, ReauthorizeAccessRequest, RepositoryRef, ResolveAccessRequest,
+};
 use futures_util::future::BoxFuture;
+use tonic::Status;
 
 use super::caller::Caller;
 use super::error::AuthError;
@@ -21,12 +26,41 @@ const REAUTHORIZE_TIMEOUT: Duration = Duration::from_secs(5);
 /// Deadline of a question for a quota.
 const QUOTA_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// Authorizes operations on a repository: by the grant of the request, or by a grant that repo-svc gives for the caller's token.
-/// Caches nothing.
+/// Authorizes operations: by the grant of the request, or by a grant that repo-svc gives for the caller's token. Caches nothing.
 #[derive(Clone)]
 pub struct Access {
     authority: Channel,
     verifier: Arc<Verifier>,
+}
+
+/// What an operation is about that is not about a repository, as its request names it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum OperationSubject<'r> {
+    /// An organization, by its name.
+    Organization(&'r str),
+    /// The site.
+    Site,
+    /// The caller's own account.
+    User,
+}
+
+impl OperationSubject<'_> {
+    /// Returns whether a grant about `granted` is one about this.
+    fn is(self, granted: &Subject) -> bool {
+        match (self, granted) {
+            (Self::Organization(asked), Subject::Organization { name, .. }) => asked == name,
+            (Self::Site, Subject::Site) | (Self::User, Subject::User) => true,
+            _ => false,
+        }
+    }
+
+    fn check(self, operation: &str) -> CheckAccessRequest {
+        let target = match self {
+            Self::Organization(name) => Some(Target::Organization(name.to_owned())),
+            Self::Site | Self::User => None,
+        };
+        CheckAccessRequest { operation: operation.to_owned(), as_administrator: self == Self::Site, target }
+    }
 }
 
 impl std::fmt::Debug for Access {
@@ -67,7 +101,28 @@ impl Access {
             Some(grant) => Arc::clone(grant),
             None => Arc::new(self.resolve(caller, operation, repository).await?),
         };
-        if grant.repository_id() != repository || grant.operation != operation {
+        if grant.subject != Subject::Repository || grant.repository_id() != repository || grant.operation != operation {
+            return Err(AuthError::BadGrant);
+        }
+        Ok(grant)
+    }
+
+    /// Returns the caller's grant for the operation that it calls ([`Caller::operation`]) on what is no repository. The grant has a user.
+    ///
+    /// # Errors
+    /// [`AuthError::BadGrant`] for a grant of another subject or operation, [`AuthError::OrganizationNotFound`],
+    /// [`AuthError::AdminRequired`] or [`AuthError::Refused`] if the caller may not do the operation,
+    /// [`AuthError::CredentialsRequired`] if the request has neither grant nor token.
+    pub async fn authorize_subject(
+        &self,
+        caller: &Caller,
+        subject: OperationSubject<'_>,
+    ) -> Result<Arc<Grant>, AuthError> {
+        let grant = match &caller.grant {
+            Some(grant) => Arc::clone(grant),
+            None => Arc::new(self.check(caller, subject).await?),
+        };
+        if !subject.is(&grant.subject) || grant.user.is_none() || grant.operation != caller.operation {
             return Err(AuthError::BadGrant);
         }
         Ok(grant)
@@ -112,6 +167,20 @@ impl Access {
         Box::pin(self.call_repo(caller, operation, repository))
     }
 
+    /// Asks repo-svc about what is no repository. Boxed for the same reason as above.
+    fn check<'a>(
+        &'a self,
+        caller: &'a Caller,
+        subject: OperationSubject<'a>,
+    ) -> BoxFuture<'a, Result<Grant, AuthError>> {
+        Box::pin(async move {
+            let request = caller.request(subject.check(&caller.operation))?;
+            let answer = AccessServiceClient::new(self.authority.clone()).check_access(request).await;
+            let grant = answer.map_err(|status| refusal(&status))?.into_inner().grant;
+            self.verified(&grant)
+        })
+    }
+
     async fn call_repo(&self, caller: &Caller, operation: &str, repository: RepositoryId) -> Result<Grant, AuthError> {
         let request = caller.request(ResolveAccessRequest {
             repository: Some(RepositoryRef::by_id(repository)),
@@ -120,6 +189,18 @@ impl Access {
         })?;
         let answer = AccessServiceClient::new(self.authority.clone()).resolve_access(request).await;
         let grant = answer.map_err(|status| AuthError::from_authority(&status))?.into_inner().grant;
-        self.verifier.verify(&grant).map(|(grant, _)| grant).map_err(|_| AuthError::BadGrant)
+        self.verified(&grant)
+    }
+
+    fn verified(&self, grant: &str) -> Result<Grant, AuthError> {
+        self.verifier.verify(grant).map(|(grant, _)| grant).map_err(|_| AuthError::BadGrant)
+    }
+}
+
+/// Converts a refusal of `CheckAccess`. That it is for administrators is about the operation, as the asking service needs no such right.
+fn refusal(status: &Status) -> AuthError {
+    match reason(status).as_deref() {
+        Some("ADMIN_REQUIRED") => AuthError::AdminRequired,
+        _ => AuthError::from_authority(status),
     }
 }

@@ -31,14 +31,6 @@ impl Caller {
         request.extensions().get::<Self>().cloned().unwrap_or_default()
     }
 
-    /// Returns the signed-in user.
-    ///
-    /// # Errors
-    /// [`AuthError::CredentialsRequired`] for anonymous callers.
-    pub fn require_user(&self) -> Result<&Identity, AuthError> {
-        self.identity.as_ref().ok_or(AuthError::CredentialsRequired)
-    }
-
     /// Returns a text of a request's metadata that only the gateway of the installation may set, such as the address of its client; empty for
     /// other callers, and if it has more than `max_bytes`.
     #[must_use]
@@ -51,7 +43,7 @@ impl Caller {
     ///
     /// # Errors
     /// [`AuthError::CredentialsRequired`] for callers without a token, [`AuthError::BadCredentials`] for a token that no header can hold.
-    pub fn request<T>(&self, message: T) -> Result<tonic::Request<T>, AuthError> {
+    pub(super) fn request<T>(&self, message: T) -> Result<tonic::Request<T>, AuthError> {
         let token = self.token.as_ref().ok_or(AuthError::CredentialsRequired)?;
         let bearer = format!("Bearer {}", token.expose()).parse().map_err(|_| AuthError::BadCredentials)?;
         let mut request = tonic::Request::new(message);

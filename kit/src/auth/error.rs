@@ -19,6 +19,9 @@ pub enum AuthError {
     /// The repository does not exist, or the caller may not know that it does.
     #[error("repository does not exist")]
     RepositoryNotFound,
+    /// The organization does not exist.
+    #[error("organization does not exist")]
+    OrganizationNotFound,
     /// The caller's level is too low.
     #[error("{needed} permission is required")]
     PermissionRequired {
@@ -72,6 +75,8 @@ impl AuthError {
             Some("BAD_CREDENTIALS") => Self::BadCredentials,
             Some("PERMISSION_REQUIRED") => refused("PERMISSION_REQUIRED"),
             Some("INSUFFICIENT_SCOPE") => refused("INSUFFICIENT_SCOPE"),
+            Some("ORGANIZATION_NOT_FOUND") => Self::OrganizationNotFound,
+            Some("ORGANIZATION_OWNER_REQUIRED") => refused("ORGANIZATION_OWNER_REQUIRED"),
             other => {
                 tracing::warn!(code = ?status.code(), reason = other, "cannot ask repo-svc about a caller");
                 Self::Unavailable
@@ -87,6 +92,7 @@ impl ServiceError for AuthError {
             Self::BadCredentials => (Kind::Unauthenticated, "BAD_CREDENTIALS"),
             Self::BadGrant => (Kind::Unauthenticated, "BAD_GRANT"),
             Self::RepositoryNotFound => (Kind::NotFound, "REPOSITORY_NOT_FOUND"),
+            Self::OrganizationNotFound => (Kind::NotFound, "ORGANIZATION_NOT_FOUND"),
             Self::PermissionRequired { .. } => (Kind::PermissionDenied, "PERMISSION_REQUIRED"),
             Self::RepositoryArchived => (Kind::PermissionDenied, "REPOSITORY_ARCHIVED"),
             Self::InsufficientScope { .. } => (Kind::PermissionDenied, "INSUFFICIENT_SCOPE"),

@@ -18,7 +18,7 @@ mod token_validator;
 #[cfg(test)]
 mod tests;
 
-pub use access::Access;
+pub use access::{Access, OperationSubject};
 pub use caller::Caller;
 pub use error::AuthError;
 pub use layer::AuthLayer;

@@ -9,6 +9,7 @@ use std::task::{Context, Poll};
 
 use http::{HeaderValue, Request};
 use tokio::task::JoinSet;
+use tonic::Status;
 use tonic::body::Body;
 use tower::Service;
 use tracing::Instrument;
@@ -23,7 +24,7 @@ use crate::telemetry::{self, ClientCall};
 
 /// A client channel to one service; cheap to clone. Connects when it is first used, and again after a connection is lost. Calls are
 /// spread over the replicas of the service that serve. Each call gets a deadline, the current trace and a service token; calls that
-/// change nothing are retried on `UNAVAILABLE`, others if they were never sent.
+/// change nothing are retried on `UNAVAILABLE`, others if they were never sent. A call with a user's access token is sent to repo-svc only.
 #[derive(Clone)]
 pub struct Channel(Arc<Inner>);
 
@@ -79,10 +80,14 @@ impl Service<Request<Body>> for Channel {
         let call = ClientCall::begin(callee, request.uri().path());
         let span = call.span();
         span.in_scope(|| telemetry::inject(request.headers_mut()));
-        if let Some(credentials) = &self.0.credentials
-            && let Ok(value) = HeaderValue::from_str(&credentials.token())
-        {
-            request.headers_mut().insert(ferrite_proto::metadata::SERVICE, value);
+        if let Some(credentials) = &self.0.credentials {
+            if !credentials.may_send(request.headers()) {
+                tracing::error!(callee, path = request.uri().path(), "a call with a user's token was not sent");
+                return Box::pin(std::future::ready(Ok(Status::internal("internal error").into_http())));
+            }
+            if let Ok(value) = HeaderValue::from_str(&credentials.token()) {
+                request.headers_mut().insert(ferrite_proto::metadata::SERVICE, value);
+            }
         }
         // The channel, and with it the search for replicas, lives at least as long as the call.
         let channel = self.clone();

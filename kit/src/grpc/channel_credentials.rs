@@ -5,7 +5,8 @@
 use std::net::SocketAddr;
 use std::sync::Arc;
 
-use ferrite_proto::ServiceRole;
+use ferrite_proto::{ServiceRole, metadata};
+use http::HeaderMap;
 
 use crate::net::{Address, Stream};
 use crate::service_key::ServiceTokenSource;
@@ -41,6 +42,13 @@ impl ChannelCredentials {
     #[must_use]
     pub fn token(&self) -> Arc<str> {
         self.token_source.token(self.audience)
+    }
+
+    /// Returns whether a request with these headers may be sent. repo-svc alone gets the access tokens of users: for the other services
+    /// it signs grants.
+    #[must_use]
+    pub fn may_send(&self, headers: &HeaderMap) -> bool {
+        self.audience == ServiceRole::RepoSvc || !headers.contains_key(metadata::AUTHORIZATION)
     }
 
     /// Opens a connection, over TCP with TLS where it is on.

@@ -6,7 +6,7 @@ use ed25519_dalek::SigningKey;
 use ed25519_dalek::pkcs8::spki::der::pem::LineEnding;
 use ed25519_dalek::pkcs8::{EncodePrivateKey, EncodePublicKey};
 use ferrite_proto::Permission;
-use ferrite_proto::grant::{Grant, GrantUser, MAX_GRANT_LIFETIME, Signer};
+use ferrite_proto::grant::{Grant, GrantUser, MAX_GRANT_LIFETIME, Signer, Subject};
 use ferrite_proto::metadata;
 
 use crate::clock::Clock;
@@ -84,6 +84,13 @@ impl TestCaller {
         Self { grant: self.grant.clone().map(|grant| Grant { repository, ..grant }), ..self.clone() }
     }
 
+    /// Returns this caller with a grant about another subject than a repository.
+    #[must_use]
+    pub fn of_subject(&self, subject: Subject) -> Self {
+        let grant = self.grant.clone().map(|grant| Grant { subject, repository: 0, ..grant });
+        Self { grant, ..self.clone() }
+    }
+
     /// Returns this caller with a grant for this operation, whichever operation it calls.
     #[must_use]
     pub fn granted(&self, operation: &'static str) -> Self {
@@ -101,10 +108,7 @@ impl TestCaller {
         let mut request = tonic::Request::new(message);
         if let Some(grant) = &self.grant {
             let operation = self.operation.unwrap_or(operation).to_owned();
-            let grant = Grant { operation, ..grant.clone() };
-            let pem = SigningKey::from_bytes(&self.key).to_pkcs8_pem(LineEnding::LF).unwrap();
-            let now = Clock::system().now_secs() - self.age.as_secs();
-            let token = Signer::from_pem(pem.as_bytes()).unwrap().sign(grant, now, MAX_GRANT_LIFETIME);
+            let token = sign(&self.key, Grant { operation, ..grant.clone() }, self.age);
             request.metadata_mut().insert(metadata::GRANT, token.parse().unwrap());
         }
         if let Some(key) = self.idempotency_key {
@@ -112,6 +116,18 @@ impl TestCaller {
         }
         request
     }
+}
+
+fn sign(key: &[u8; 32], grant: Grant, age: Duration) -> String {
+    let pem = SigningKey::from_bytes(key).to_pkcs8_pem(LineEnding::LF).unwrap();
+    let now = Clock::system().now_secs() - age.as_secs();
+    Signer::from_pem(pem.as_bytes()).unwrap().sign(grant, now, MAX_GRANT_LIFETIME)
+}
+
+/// Returns a grant in the form in which services accept it.
+#[must_use]
+pub fn signed(grant: Grant) -> String {
+    sign(&SIGNING_KEY, grant, Duration::ZERO)
 }
 
 /// Returns the public key of valid grants in PEM form.

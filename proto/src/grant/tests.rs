@@ -52,6 +52,7 @@ fn grant() -> Grant {
             email: "ada@example.org".into(),
             token_id: 9,
         }),
+        subject: Subject::Repository,
         repository: 42,
         operation: crate::operation::LIST_ISSUES.into(),
         permission: Permission::Write,
@@ -90,6 +91,23 @@ fn verify_uses_the_system_clock() {
     let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap().as_secs();
     assert!(keys.verifier().verify(&keys.signer().sign(grant(), now, MAX_GRANT_LIFETIME)).is_ok());
     assert_eq!(keys.verifier().verify(&keys.signer().sign(grant(), now - 61, MAX_GRANT_LIFETIME)), Err(BadGrant));
+}
+
+#[test]
+fn a_grant_may_be_about_another_subject_than_a_repository() {
+    let keys = Keys::new(1);
+    let organization = Subject::Organization { id: 5, name: "acme".into() };
+    for subject in [Subject::Repository, organization, Subject::Site, Subject::User] {
+        let grant = Grant { subject, ..grant() };
+        let token = keys.signer().sign(grant.clone(), NOW, MAX_GRANT_LIFETIME);
+        assert_eq!(keys.verifier().verify_at(&token, NOW), Ok((grant, NOW + 60)));
+    }
+    // Older processes sign and read grants about repositories without the claim.
+    assert!(claims().get("subject").is_none());
+    assert_eq!(keys.verifier().verify_at(&keys.forge(&claims()), NOW).unwrap().0.subject, Subject::Repository);
+    let mut unknown = claims();
+    unknown["subject"] = json!("galaxy");
+    assert_eq!(keys.verifier().verify_at(&keys.forge(&unknown), NOW), Err(BadGrant));
 }
 
 #[test]

@@ -17,6 +17,9 @@ use crate::store::{
     TeamStore,
 };
 
+/// Begin of the names of this service's own operations.
+const OWN_PACKAGE: &str = "ferrite.repo.v1.";
+
 /// A request that passed the permission table as far as its caller alone decides. An operation on a repository, organization or
 /// team checks the rest of its rule when it looks that up: [`Permit::repository`], [`Permit::organization`], [`Permit::team`].
 #[derive(Clone, Debug)]
@@ -125,6 +128,13 @@ impl Permit {
     /// Returns the name of the operation in the table.
     pub(crate) fn operation(&self) -> &'static str {
         self.operation.name
+    }
+
+    /// Returns whether another service does the operation, on what is no repository: one that needs a grant for it.
+    pub(crate) fn is_for_another_service(&self) -> bool {
+        let is_of_no_repository =
+            matches!(self.operation.rule, Rule::User(_) | Rule::Organization(..) | Rule::Administrator);
+        is_of_no_repository && !self.operation.name.starts_with(OWN_PACKAGE)
     }
 
     /// Returns the capacity in which the caller acts.

@@ -23,8 +23,7 @@ pub(super) async fn list(
         page: page.number,
         page_size: page.size,
     };
-    // With the token as well: it tells which other repositories the caller may see.
-    let request = call.request_with_grant_and_token(&access.grant, request);
+    let request = call.request_with_grant(&access.grant, request);
     let answer = call.clients.issues().list_timeline(request).await?.into_inner();
     let accounts =
         call.accounts_beside_caller(&access, answer.entries.iter().flat_map(TimelineEntry::account_ids)).await?;

@@ -1,5 +1,7 @@
 use ferrite_proto::issue::{IssueState, ListUserIssuesRequest};
+use ferrite_proto::operation;
 
+use crate::api::access::PermissionCheck;
 use crate::api::call::Authenticated;
 use crate::api::tracker::{list_error, listed_state};
 use crate::dto::{Issue, RepositoryUrls, require};
@@ -8,12 +10,14 @@ use crate::http::json;
 use crate::http::page::PageLimits;
 use crate::http::query::Query;
 
-/// Answers with the issues that are assigned to the caller. issue-svc decides by the token which of them the caller may see.
+/// Answers with the issues that are assigned to the caller. issue-svc asks repo-svc which of them the caller may see.
 pub(super) async fn list(Authenticated(call): Authenticated, query: Query) -> ApiResult {
+    let grant = call.grant(PermissionCheck::of(operation::LIST_USER_ISSUES)).await?;
     let page = query.page(PageLimits::LARGE_LIST);
     let state = listed_state(&query, IssueState::Open);
     let request = ListUserIssuesRequest { state: state.into(), page: page.number, page_size: page.size };
-    let answer = call.clients.issues().list_user_issues(call.request(request)).await.map_err(list_error)?;
+    let answer =
+        call.clients.issues().list_user_issues(call.request_with_grant(&grant, request)).await.map_err(list_error)?;
     let answer = answer.into_inner();
     let accounts = call.accounts_by_id(answer.issues.iter().flat_map(Issue::account_ids)).await?;
     let repositories = RepositoryUrls::new(answer.repositories, &call.links);

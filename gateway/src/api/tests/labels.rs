@@ -2,14 +2,13 @@
 
 use ferrite_kit::timestamp;
 use ferrite_proto::issue::{self, IssueState, LabelChange};
-use ferrite_proto::repo::{self, CheckAccessResponse, RepositoryRef, TrackerIssueStyle};
+use ferrite_proto::repo::{self, RepositoryRef, TrackerIssueStyle};
 use serde_json::{Value, json};
 
 use super::tracker::{LABELS, MILESTONES, Tracker, label, shown_label};
 
 /// The response of operations without one: an empty message has the same encoding for every type.
-const NOTHING: CheckAccessResponse =
-    CheckAccessResponse { user_id: 0, username: String::new(), organization_id: 0, rate_percent: None };
+const NOTHING: issue::DeleteLabelResponse = issue::DeleteLabelResponse {};
 
 #[tokio::test]
 async fn a_label_is_read_by_id_or_name_and_written_by_id() {

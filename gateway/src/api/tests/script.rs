@@ -1,6 +1,6 @@
 //! A fake of the services that sends the responses of a test and records the requests.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::{BTreeMap, HashMap, HashSet};
 use std::convert::Infallible;
 use std::sync::{Arc, Mutex};
 
@@ -37,6 +37,8 @@ struct Inner {
     requests: HashMap<String, Vec<u8>>,
     /// Methods whose last request had an idempotency key.
     keyed: HashSet<String>,
+    /// Methods, and paths of bodies, that were called, and whether any of their requests had the client's token.
+    called: BTreeMap<String, bool>,
 }
 
 impl Script {
@@ -69,6 +71,11 @@ impl Script {
         Some(M::decode(bytes.as_slice()).unwrap())
     }
 
+    /// Returns the methods, and paths of bodies, that were called, and whether any of their requests had the client's token.
+    pub(super) fn called(&self) -> BTreeMap<String, bool> {
+        self.0.lock().unwrap().called.clone()
+    }
+
     /// Returns whether the last request of a method had an idempotency key.
     pub(super) fn had_idempotency_key(&self, method: &str) -> bool {
         self.0.lock().unwrap().keyed.contains(full_name(method).as_str())
@@ -83,12 +90,13 @@ async fn served(State(script): State<Script>, request: Request) -> Response<Body
         return Status::from(AuthError::BadCredentials).into_http();
     }
     let mut inner = script.0.lock().unwrap();
+    *inner.called.entry(method.clone()).or_default() |= parts.headers.contains_key(AUTHORIZATION);
     if parts.headers.contains_key(IDEMPOTENCY_KEY) {
         inner.keyed.insert(method.clone());
     } else {
         inner.keyed.remove(&method);
     }
-    inner.requests.insert(method.clone(), bytes[PREFIX_BYTES..].to_vec());
+    inner.requests.insert(method.clone(), bytes.get(PREFIX_BYTES..).unwrap_or_default().to_vec());
     match inner.responses.get(&method) {
         Some(Ok(message)) => framed(message),
         Some(Err(status)) => status.clone().into_http(),

@@ -4,6 +4,7 @@ use ferrite_kit::args;
 use ferrite_proto::Permission;
 use ferrite_proto::error::violations;
 use ferrite_proto::events::HookAction;
+use ferrite_proto::grant::Subject;
 use ferrite_proto::hook::{Hook, HookOwner};
 use ferrite_proto::id::HookId;
 use ferrite_proto::operation::{CREATE_HOOK, DELETE_HOOK, GET_HOOK, LIST_HOOKS, UPDATE_HOOK};
@@ -153,7 +154,7 @@ async fn only_a_valid_grant_for_this_call_and_repository_registers_a_hook() {
         // A grant is for a repository, and opens no other owner's hooks.
         for owner in [organization_owner(ORGANIZATION), site_owner()] {
             let status = service.create(&admin(), CreateHookRequest { owner, ..request("gogs", &CONFIG) }).await;
-            assert_eq!(reason(&status.unwrap_err()), "CREDENTIALS_REQUIRED");
+            assert_eq!(reason(&status.unwrap_err()), "BAD_GRANT");
         }
         let nobody = service.create(&admin(), CreateHookRequest { owner: None, ..request("gogs", &CONFIG) }).await;
         assert_eq!(violations(&nobody.unwrap_err())[0].0, "owner");
@@ -359,6 +360,37 @@ async fn hooks_of_organizations_and_of_the_site_are_for_those_whom_repo_svc_lets
             .collect();
         let expected = [(0, ORGANIZATION_ID, of_acme.id, "olga".to_owned()), (0, 0, of_site.id, "root".to_owned())];
         assert_eq!(told, expected);
+        service.stop().await;
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn a_grant_about_an_organization_or_the_site_opens_its_hooks_without_a_token() {
+    on_each_url(|url| async move {
+        let service = Service::start(&url).await;
+        let acme = || Subject::Organization { id: ORGANIZATION_ID, name: ORGANIZATION.to_owned() };
+        let create = async |subject: Subject, owner: Option<HookOwner>| {
+            let caller = admin().of_subject(subject);
+            let made = service.create(&caller, CreateHookRequest { owner, ..request("native", &CONFIG) }).await;
+            made.map(|hook| (hook.organization, hook.repository_id, hook.is_site)).map_err(|status| reason(&status))
+        };
+        let bad_grant = || Err("BAD_GRANT".to_owned());
+        let of_acme = create(acme(), organization_owner(ORGANIZATION)).await;
+        assert_eq!(of_acme, Ok((ORGANIZATION.to_owned(), 0, false)));
+        assert_eq!(create(Subject::Site, site_owner()).await, Ok((String::new(), 0, true)));
+        // A grant is for the subject that it names, by the name that it was asked with, and for no repository.
+        for (subject, owner) in [
+            (acme(), organization_owner("other")),
+            (acme(), site_owner()),
+            (acme(), repository_owner(0)),
+            (Subject::Site, organization_owner(ORGANIZATION)),
+            (Subject::Site, repository_owner(0)),
+            (Subject::User, site_owner()),
+            (Subject::User, organization_owner(ORGANIZATION)),
+        ] {
+            assert_eq!(create(subject.clone(), owner.clone()).await, bad_grant(), "{subject:?} {owner:?}");
+        }
         service.stop().await;
     })
     .await;

@@ -1,6 +1,5 @@
 //! RPC `ListTimeline`.
 
-use ferrite_kit::auth::Caller;
 use ferrite_kit::page::Page;
 use ferrite_proto::id::RepositoryId;
 use ferrite_proto::issue::{ListTimelineRequest, ListTimelineResponse, NamedRepository};
@@ -17,19 +16,16 @@ pub(super) async fn list_timeline(
     service: &IssueRpc,
     request: Request<ListTimelineRequest>,
 ) -> Result<ListTimelineResponse, IssueError> {
-    service.authorize(&request, request.get_ref().repository_id).await?;
-    let caller = Caller::of(&request);
+    let grant = service.authorize(&request, request.get_ref().repository_id).await?;
     let request = request.into_inner();
     let page = Page::parse(request.page, request.page_size, MAX_PAGE_SIZE).map_err(IssueError::Invalid)?;
     let (store, repository) = (&service.store, RepositoryId(request.repository_id));
     let issue = service.issue(repository, request.number).await?;
     let sources = store.sources(issue.id, repository).await?;
-    // Most issues are referred to from their own repository alone, which the caller may see. Without a token of its own nothing else is
-    // known of the caller.
-    let accesses = if sources.is_empty() || caller.token.is_none() {
-        Vec::new()
-    } else {
-        service.repo.access_of_caller(&caller, &sources).await?.accesses
+    // Most issues are referred to from their own repository alone, which the caller may see.
+    let accesses = match grant.user.as_ref().filter(|user| user.token_id != 0) {
+        Some(user) if !sources.is_empty() => service.repo.access_of_user(user, &sources).await?.accesses,
+        Some(_) | None => Vec::new(),
     };
     let visible: Vec<_> =
         accesses.iter().map(|access| RepositoryId(access.repository_id)).chain([repository]).collect();

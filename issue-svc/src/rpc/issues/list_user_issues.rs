@@ -2,9 +2,9 @@
 
 use std::collections::HashMap;
 
-use ferrite_kit::auth::Caller;
+use ferrite_kit::auth::{AuthError, Caller, OperationSubject};
 use ferrite_kit::page::Page;
-use ferrite_proto::id::{RepositoryId, UserId};
+use ferrite_proto::id::UserId;
 use ferrite_proto::issue::{ListUserIssuesRequest, ListUserIssuesResponse};
 use tonic::Request;
 
@@ -22,36 +22,21 @@ pub(super) async fn list_user_issues(
     service: &IssueRpc,
     request: Request<ListUserIssuesRequest>,
 ) -> Result<ListUserIssuesResponse, IssueError> {
-    let caller = Caller::of(&request);
-    let user = UserId(caller.require_user()?.user_id);
+    let grant = service.access.authorize_subject(&Caller::of(&request), OperationSubject::User).await?;
+    let viewer = grant.user.as_ref().ok_or(AuthError::CredentialsRequired)?;
+    let user = UserId(viewer.id);
     let request = request.into_inner();
-    let decoded = encode::is_closed(request.state)
-        .map_err(|violation| vec![violation])
-        .and_then(|is_closed| Ok((is_closed, Page::parse(request.page, request.page_size, MAX_PAGE_SIZE)?)));
-    let (is_closed, page) = match decoded {
-        Ok(decoded) => decoded,
-        Err(violations) => {
-            // A caller who may not ask is not told of mistakes.
-            service.repo.access_of_caller(&caller, &[]).await?;
-            return Err(IssueError::Invalid(violations));
-        }
-    };
+    let is_closed = encode::is_closed(request.state)?;
+    let page = Page::parse(request.page, request.page_size, MAX_PAGE_SIZE).map_err(IssueError::Invalid)?;
     let states = is_closed.map_or(vec![false, true], |is_closed| vec![is_closed]);
     let classes: Vec<_> = states.into_iter().map(|is_closed| Class { is_pull_request: false, is_closed }).collect();
     let store = &service.store;
     let assigned = store.assigned_repositories(user, &classes, MAX_LISTED_REPOSITORIES).await?;
     let mut visible = HashMap::new();
-    // Asked without repositories too: the answer is the check of the token.
-    let mut rest: &[(RepositoryId, i64)] = &assigned;
-    loop {
-        let (chunk, more) = rest.split_at(rest.len().min(MAX_QUESTION_REPOSITORIES));
+    for chunk in assigned.chunks(MAX_QUESTION_REPOSITORIES) {
         let ids: Vec<_> = chunk.iter().map(|(id, _)| *id).collect();
-        let answer = service.repo.access_of_caller(&caller, &ids).await?;
+        let answer = service.repo.access_of_user(viewer, &ids).await?;
         visible.extend(answer.accesses.into_iter().map(|access| (access.repository_id, access)));
-        rest = more;
-        if rest.is_empty() {
-            break;
-        }
     }
     let (shown, hidden): (Vec<_>, Vec<_>) = assigned.iter().partition(|(id, _)| visible.contains_key(&id.0));
     let total_count: i64 = shown.iter().map(|(_, count)| count).sum();

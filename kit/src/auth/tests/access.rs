@@ -3,13 +3,14 @@
 use std::sync::Arc;
 
 use ferrite_proto::error::reason;
+use ferrite_proto::grant::{Grant, Subject};
 use ferrite_proto::id::RepositoryId;
 use ferrite_proto::operation::{CREATE_ISSUE, LIST_ISSUES, RECEIVE_PACK, UPLOAD_PACK};
 use ferrite_proto::{Permission, Scope, ServiceRole};
 use tonic::Status;
 
 use super::authority::{Authority, OPERATION, TOKEN};
-use crate::auth::{Access, AuthError, Caller};
+use crate::auth::{Access, AuthError, Caller, OperationSubject};
 use crate::clock::Clock;
 use crate::secret::Secret;
 use crate::testing::TestEnv;
@@ -105,6 +106,61 @@ async fn refusals_about_the_asking_service_are_not_passed_on() {
         authority.answer(Err(refusal));
         assert_eq!(access.authorize(&with_token(), ONE).await.unwrap_err(), AuthError::Unavailable);
     }
+}
+
+#[tokio::test]
+async fn a_grant_about_another_subject_is_for_that_subject_alone() {
+    let env = TestEnv::new(Clock::system());
+    let (authority, channel) = Authority::serve(&env).await;
+    let access = Access::new(channel, env.verifier());
+    let acme = Subject::Organization { id: 5, name: "acme".into() };
+    let all = [
+        (acme, OperationSubject::Organization("acme")),
+        (Subject::Site, OperationSubject::Site),
+        (Subject::User, OperationSubject::User),
+        (Subject::Repository, OperationSubject::Organization("other")),
+    ];
+    for (subject, own) in &all {
+        let grant = Grant { subject: subject.clone(), ..env.grant(1, OPERATION) };
+        let caller = |grant| Caller { grant: Some(Arc::new(grant)), operation: OPERATION.into(), ..Caller::default() };
+        for (_, asked) in &all {
+            let authorized = access.authorize_subject(&caller(grant.clone()), *asked).await;
+            let is_own = asked == own && *subject != Subject::Repository;
+            assert_eq!(authorized.map(drop), if is_own { Ok(()) } else { Err(AuthError::BadGrant) }, "{asked:?}");
+        }
+        // It opens no repository, whatever id it has, and no other operation; and it is always somebody's.
+        let of_repository = access.authorize(&caller(grant.clone()), ONE).await.map(drop);
+        assert_eq!(of_repository.is_ok(), *subject == Subject::Repository, "{subject:?}");
+        let other = Grant { operation: CREATE_ISSUE.into(), ..grant.clone() };
+        assert_eq!(access.authorize_subject(&caller(other), *own).await.unwrap_err(), AuthError::BadGrant);
+        let nobody = Grant { user: None, ..grant };
+        assert_eq!(access.authorize_subject(&caller(nobody), *own).await.unwrap_err(), AuthError::BadGrant);
+    }
+    assert_eq!(authority.asked(), 0);
+}
+
+#[tokio::test]
+async fn repo_svc_is_asked_for_the_grant_of_a_token_about_another_subject() {
+    let env = TestEnv::new(Clock::system());
+    let (authority, channel) = Authority::serve(&env).await;
+    let access = Access::new(channel, env.verifier());
+    authority.answer(Ok(Grant { subject: Subject::Site, ..env.grant(0, OPERATION) }));
+    access.authorize_subject(&with_token(), OperationSubject::Site).await.unwrap();
+    let other = access.authorize_subject(&with_token(), OperationSubject::User).await;
+    assert_eq!(other.unwrap_err(), AuthError::BadGrant, "not the one asked for");
+    for (refusal, expected) in [
+        (AuthError::OrganizationNotFound, AuthError::OrganizationNotFound),
+        (AuthError::AdminRequired, AuthError::AdminRequired),
+        (AuthError::BadCredentials, AuthError::BadCredentials),
+        (AuthError::ServiceRequired, AuthError::Unavailable),
+    ] {
+        authority.answer(Err(refusal));
+        let refused = access.authorize_subject(&with_token(), OperationSubject::Organization("acme")).await;
+        assert_eq!(refused.unwrap_err(), expected);
+    }
+    let nobody = Caller { operation: OPERATION.into(), ..Caller::default() };
+    let refused = access.authorize_subject(&nobody, OperationSubject::Site).await;
+    assert_eq!(refused.unwrap_err(), AuthError::CredentialsRequired);
 }
 
 #[tokio::test]

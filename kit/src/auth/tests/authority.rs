@@ -9,7 +9,8 @@ use axum::Router;
 use ferrite_proto::grant::MAX_GRANT_LIFETIME;
 use ferrite_proto::repo::access_service_server::AccessServiceServer;
 use ferrite_proto::repo::{
-    AuthenticateRequest, AuthenticateResponse, Identity, ResolveAccessRequest, ResolveAccessResponse, repository_ref,
+    AuthenticateRequest, AuthenticateResponse, CheckAccessRequest, CheckAccessResponse, Identity, ResolveAccessRequest,
+    ResolveAccessResponse, repository_ref,
 };
 use tonic::{Request, Response, Status};
 
@@ -37,7 +38,7 @@ pub(super) struct State {
     pub(super) is_revoked: bool,
     /// Time before each answer.
     pub(super) delay: Duration,
-    /// Answer to `ResolveAccess`: the grant to sign, or the refusal.
+    /// Answer to `ResolveAccess` and `CheckAccess`: the grant to sign, or the refusal.
     pub(super) answer: Result<ferrite_proto::grant::Grant, AuthError>,
 }
 
@@ -79,6 +80,11 @@ impl Authority {
         self.state.lock().unwrap().answer = answer;
     }
 
+    fn signed(&self) -> Result<String, AuthError> {
+        let grant = self.state.lock().unwrap().answer.clone()?;
+        Ok(self.signer.sign(grant, self.clock.now_secs(), MAX_GRANT_LIFETIME))
+    }
+
     pub(super) fn revoke(&self) {
         self.state.lock().unwrap().is_revoked = true;
     }
@@ -113,8 +119,17 @@ impl FakeAccessService for Authority {
         assert_eq!(request.operation, OPERATION);
         let by = request.repository.and_then(|repository| repository.by);
         assert!(matches!(by, Some(repository_ref::By::Id(_))), "{by:?}");
-        let grant = self.state.lock().unwrap().answer.clone()?;
-        let grant = self.signer.sign(grant, self.clock.now_secs(), MAX_GRANT_LIFETIME);
-        Ok(Response::new(ResolveAccessResponse { grant, ..ResolveAccessResponse::default() }))
+        Ok(Response::new(ResolveAccessResponse { grant: self.signed()?, ..ResolveAccessResponse::default() }))
+    }
+
+    async fn check_access(
+        &self,
+        request: Request<CheckAccessRequest>,
+    ) -> Result<Response<CheckAccessResponse>, Status> {
+        self.asked.fetch_add(1, Ordering::SeqCst);
+        let bearer = request.metadata().get("authorization").and_then(|value| value.to_str().ok()).map(str::to_owned);
+        assert_eq!(bearer, Some(format!("Bearer {TOKEN}")), "the caller's own token is shown");
+        assert_eq!(request.get_ref().operation, OPERATION);
+        Ok(Response::new(CheckAccessResponse { grant: self.signed()?, ..CheckAccessResponse::default() }))
     }
 }

@@ -5,6 +5,8 @@ use std::time::{Duration, Instant};
 
 use axum::Router;
 use axum::routing::get as get_route;
+use ferrite_proto::ServiceRole;
+use ferrite_proto::metadata::AUTHORIZATION;
 use ferrite_proto::repo::repository_service_client::RepositoryServiceClient;
 use ferrite_proto::repo::{CreateRepositoryRequest, DeleteRepositoryRequest, ListRepositoriesRequest};
 use http::HeaderMap;
@@ -20,7 +22,7 @@ use tower::ServiceExt;
 
 use super::service::{FINE, HANG, PANIC, Repositories, SLOW, get};
 use crate::clock::Clock;
-use crate::grpc::{Channel, channel};
+use crate::grpc::{Channel, ChannelCredentials, channel};
 use crate::lifecycle::Lifecycle;
 use crate::net::Address;
 use crate::server::{GrpcServer, ListenerOptions, serve};
@@ -48,6 +50,29 @@ async fn calls_work_over_unix_sockets_and_tcp() {
         let mut client = RepositoryServiceClient::new(env.channel(&bound));
         client.get_repository(get(FINE)).await.unwrap();
         assert_eq!(repositories.calls(), 1, "{bound}");
+    }
+}
+
+#[tokio::test]
+async fn the_token_of_a_user_is_sent_to_repo_svc_alone() {
+    let (env, repositories, _) = start().await;
+    let with_token = || {
+        let mut request = get(FINE);
+        request
+            .metadata_mut()
+            .insert(AUTHORIZATION, "Bearer 0123456789abcdef0123456789abcdef01234567".parse().unwrap());
+        request
+    };
+    for callee in ServiceRole::ALL {
+        let credentials = ChannelCredentials::new(env.token_source(), callee);
+        let mut client = RepositoryServiceClient::new(channel(env.socket("repo"), Some(credentials)));
+        let before = repositories.calls();
+        let _ = client.get_repository(get(FINE)).await;
+        let code = client.get_repository(with_token()).await.unwrap_err().code();
+        let is_sent = code == Code::Unauthenticated;
+        assert_eq!((is_sent, code == Code::Internal), (callee == ServiceRole::RepoSvc, callee != ServiceRole::RepoSvc));
+        // The fake takes service tokens for repo-svc only, and knows no access token.
+        assert_eq!(repositories.calls() - before, usize::from(callee == ServiceRole::RepoSvc), "{callee}");
     }
 }
 

@@ -2,7 +2,7 @@
 
 use ferrite_kit::auth::{AuthError, Caller};
 use ferrite_proto::ServiceRole;
-use ferrite_proto::grant::{Credential, Grant, GrantLimits, GrantUser, IssueReach, Reauthorization};
+use ferrite_proto::grant::{Credential, Grant, GrantLimits, GrantUser, IssueReach, Reauthorization, Subject};
 use ferrite_proto::operation;
 use ferrite_proto::repo::{Identity, ResolveAccessRequest, ResolveAccessResponse};
 use tonic::Request;
@@ -91,15 +91,9 @@ pub(super) fn require_git_body(permit: &Permit, field: &str) -> Result<(), RepoE
 
 /// Returns the grant for a repository, or for its wiki if that is stored under `stored_id`.
 fn grant(permit: &Permit, repository: &Repository, stored_id: i64) -> Grant {
-    let user = |identity: &Identity| GrantUser {
-        id: identity.user_id,
-        username: identity.username.clone(),
-        full_name: identity.full_name.clone(),
-        email: identity.email.clone(),
-        token_id: identity.token_id,
-    };
     Grant {
-        user: permit.identity().ok().map(user),
+        user: permit.identity().ok().map(grant_user),
+        subject: Subject::Repository,
         repository: stored_id,
         operation: permit.operation().to_owned(),
         permission: permit.level(repository),
@@ -111,6 +105,17 @@ fn grant(permit: &Permit, repository: &Repository, stored_id: i64) -> Grant {
         issue_reach: if stored_id == repository.id { issue_reach(permit) } else { IssueReach::None },
         reauthorization: None,
         limits: GrantLimits::default(),
+    }
+}
+
+/// Returns the user of a grant.
+pub(super) fn grant_user(identity: &Identity) -> GrantUser {
+    GrantUser {
+        id: identity.user_id,
+        username: identity.username.clone(),
+        full_name: identity.full_name.clone(),
+        email: identity.email.clone(),
+        token_id: identity.token_id,
     }
 }
 

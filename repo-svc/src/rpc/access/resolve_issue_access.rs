@@ -4,7 +4,7 @@ use std::collections::HashMap;
 
 use ferrite_proto::id::UserId;
 use ferrite_proto::repo::resolve_issue_access_request::Account;
-use ferrite_proto::repo::{IssueAccess, ResolveIssueAccessRequest, ResolveIssueAccessResponse};
+use ferrite_proto::repo::{self as proto, IssueAccess, ResolveIssueAccessRequest, ResolveIssueAccessResponse};
 use ferrite_proto::{Permission, operation};
 use tonic::Request;
 
@@ -30,15 +30,10 @@ pub(super) async fn handle(
     let caller = Permit::for_operation(&request, operation::LIST_USER_ISSUES, Capacity::Own)?;
     let ResolveIssueAccessRequest { repositories, account, to_change } = request.into_inner();
     let (user, viewer) = match account {
-        None => {
-            caller.check_caller()?;
-            (encode::identity(caller.identity()?), caller.viewer().clone())
-        }
-        Some(account) => {
-            let user = named(state, account).await?;
-            let viewer = Viewer::account(user.id, user.is_admin);
-            (encode::user(user, caller.viewer()), viewer)
-        }
+        None => of_token(&caller)?,
+        Some(Account::TokenId(id)) => of_token(&caller.for_identity(state.credentials.recheck_token(id).await?))?,
+        Some(Account::UserId(id)) => of_account(&caller, state.accounts.find_active(UserId(id)).await?)?,
+        Some(Account::Username(name)) => of_account(&caller, state.accounts.find_active_user(&name).await?)?,
     };
     // Names that no repository can have are left out like those that none has.
     let keys: Vec<_> = repositories.iter().map(|wanted| repository_key(wanted.by.as_ref()?)).collect();
@@ -47,13 +42,17 @@ pub(super) async fn handle(
     Ok(ResolveIssueAccessResponse { accesses: accesses(&keys, &found, &viewer), user: Some(user) })
 }
 
-/// Returns the account that a request names.
-async fn named(state: &AppState, account: Account) -> Result<User, RepoError> {
-    let found = match account {
-        Account::UserId(id) => state.accounts.find_active(UserId(id)).await?,
-        Account::Username(name) => state.accounts.find_active_user(&name).await?,
-    };
-    found.ok_or(RepoError::UserNotFound)
+/// Returns the owner of a token, with the reach that the token has.
+fn of_token(caller: &Permit) -> Result<(proto::User, Viewer), RepoError> {
+    caller.check_caller()?;
+    Ok((encode::identity(caller.identity()?), caller.viewer().clone()))
+}
+
+/// Returns an account with all its roles.
+fn of_account(caller: &Permit, found: Option<User>) -> Result<(proto::User, Viewer), RepoError> {
+    let user = found.ok_or(RepoError::UserNotFound)?;
+    let viewer = Viewer::account(user.id, user.is_admin);
+    Ok((encode::user(user, caller.viewer()), viewer))
 }
 
 /// Returns the levels of a viewer on the issues of those repositories that it may read, by the places of their keys.

@@ -2,6 +2,7 @@
 
 use ferrite_kit::args;
 use ferrite_kit::testing::on_each_url;
+use ferrite_proto::grant::Subject;
 use ferrite_proto::repo::access_service_client::AccessServiceClient;
 use ferrite_proto::repo::check_access_request::Target;
 use ferrite_proto::repo::repository_service_client::RepositoryServiceClient;
@@ -233,6 +234,58 @@ async fn a_disabled_user_is_not_authenticated() {
         let outcome = resolve(&harness, token, credential, "ada", "demo").await;
         assert_eq!(refusal(outcome), refused(Code::Unauthenticated, "BAD_CREDENTIALS"));
     }
+}
+
+#[tokio::test]
+async fn a_check_for_another_service_is_answered_with_a_grant_about_its_subject() {
+    on_each_url(|url| async move {
+        let harness = Harness::start_on(url).await;
+        let (ada, bob) = (harness.signed_in("ada").await, harness.signed_in("bob").await);
+        harness.user("root", true).await;
+        let root = harness.token("root", "test").await;
+        let acme = create(&harness, &ada, "Acme").await.id;
+        let check = async |operation: &str, as_administrator, organization: Option<&str>, token: &str| {
+            let target = organization.map(|name| Target::Organization(name.to_owned()));
+            let request = CheckAccessRequest { operation: operation.to_owned(), as_administrator, target };
+            let answer = harness.access().check_access(with_token(request, token)).await?.into_inner();
+            Ok::<_, Status>(answer.grant)
+        };
+        let of_acme = || Subject::Organization { id: acme, name: "acme".into() };
+        for (operation, as_administrator, organization, token, username, subject) in [
+            (operation::CREATE_HOOK, false, Some("acme"), &ada, "ada", of_acme()),
+            (operation::LIST_DELIVERIES, false, Some("acme"), &ada, "ada", of_acme()),
+            (operation::CREATE_HOOK, true, None, &root, "root", Subject::Site),
+            (operation::LIST_USER_ISSUES, false, None, &bob, "bob", Subject::User),
+        ] {
+            let text = check(operation, as_administrator, organization, token).await.unwrap();
+            let (grant, _) = harness.trust().verifier.verify(&text).unwrap();
+            let user = grant.user.clone().unwrap();
+            assert_eq!((user.username.as_str(), user.token_id > 0), (username, true), "{operation}");
+            assert_eq!((&grant.subject, grant.operation.as_str(), grant.repository), (&subject, operation, 0));
+            // It gives nothing on a repository.
+            assert_eq!(
+                (grant.permission, grant.issues_enabled, grant.reauthorization),
+                (Permission::None, false, None)
+            );
+        }
+        for (operation, as_administrator, organization, token, reason) in [
+            (operation::CREATE_HOOK, false, Some("acme"), &bob, "ORGANIZATION_OWNER_REQUIRED"),
+            (operation::CREATE_HOOK, true, None, &ada, "ADMIN_REQUIRED"),
+        ] {
+            let outcome = check(operation, as_administrator, organization, token).await;
+            assert_eq!(refusal(outcome), refused(Code::PermissionDenied, reason));
+        }
+        // What this service does itself needs none, and what anybody may do gives none.
+        for operation in ["ferrite.repo.v1.ProfileService/ListEmails", operation::RENDER_MARKDOWN] {
+            assert_eq!(check(operation, false, None, &ada).await.unwrap(), "", "{operation}");
+        }
+        let outcome = AccessServiceClient::new(harness.unauthenticated.clone()).check_access(with_token(
+            CheckAccessRequest { operation: operation::LIST_USER_ISSUES.into(), ..CheckAccessRequest::default() },
+            &ada,
+        ));
+        assert_eq!(refusal(outcome.await), refused(Code::PermissionDenied, "SERVICE_REQUIRED"));
+    })
+    .await;
 }
 
 #[tokio::test]

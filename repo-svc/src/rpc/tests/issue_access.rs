@@ -211,6 +211,41 @@ async fn a_caller_has_the_levels_that_its_token_leaves() {
 }
 
 #[tokio::test]
+async fn the_owner_of_a_token_has_the_levels_that_it_leaves_as_long_as_it_is_valid() {
+    on_each_url(async |url| {
+        let fixture = Fixture::start(url).await;
+        let (harness, db) = (&fixture.harness, fixture.harness.db().await);
+        let limited = CreateAccessTokenRequest {
+            credential: Some(basic("ada", PASSWORD)),
+            username: "ada".into(),
+            name: "limited".into(),
+            repositories: vec!["ada/open".into()],
+            ..CreateAccessTokenRequest::default()
+        };
+        let limited = harness.account().create_access_token(limited).await.unwrap().into_inner();
+        let by_id = |id| fixture.resolve("", Some(Account::TokenId(id)));
+        let limited = limited.token.unwrap().id;
+        let answer = by_id(limited).await.unwrap();
+        assert_eq!((levels(&answer).as_str(), answer.user.unwrap().username.as_str()), ("0:owner 9:owner", "ada"));
+        let (test,): (i64,) = db.one("SELECT id FROM access_tokens WHERE name = 'test' AND user_id = (SELECT id FROM users WHERE name_key = 'ada')", &[]).await.unwrap();
+        assert_eq!(levels(&by_id(test).await.unwrap()), "0:owner 1:owner 9:owner");
+        // The token of the request is that of another one and does not count.
+        let beside = fixture.resolve(&fixture.ada, Some(Account::TokenId(limited))).await.unwrap();
+        assert_eq!(levels(&beside), "0:owner 9:owner");
+        narrow(harness, "test", &[Scope::RepoAdmin]).await;
+        assert_eq!(refusal(by_id(test).await), refused(Code::PermissionDenied, "INSUFFICIENT_SCOPE"));
+        let revoked = refused(Code::Unauthenticated, "BAD_CREDENTIALS");
+        db.execute("DELETE FROM access_tokens WHERE id = $1", &args![limited]).await.unwrap();
+        for id in [limited, 0, -1, i64::MAX] {
+            assert_eq!(refusal(by_id(id).await), revoked, "{id}");
+        }
+        db.execute("UPDATE users SET is_active = $1 WHERE name_key = 'ada'", &args![false]).await.unwrap();
+        assert_eq!(refusal(by_id(test).await), revoked);
+    })
+    .await;
+}
+
+#[tokio::test]
 async fn only_services_ask_and_for_a_thousand_at_most() {
     let harness = Harness::start().await;
     let ada = harness.signed_in("ada").await;
@@ -235,7 +270,7 @@ async fn five_hundred_repositories_cost_as_many_statements_as_ten() {
         let ada = harness.signed_in("ada").await;
         let state = Arc::new(harness.state().await);
         let identity = state.token_authenticator.identity(&TokenHash::of(&ada)).await.unwrap();
-        let owner = identity.as_ref().unwrap().user_id;
+        let (owner, token) = identity.as_ref().map(|ada| (ada.user_id, ada.token_id)).unwrap();
         assert_eq!(state.db.execute(ADD_MANY, &args![owner, 500, true, false]).await.unwrap(), 500);
         let rows: Vec<(i64, String)> =
             state.db.all("SELECT id, name FROM repositories ORDER BY id", &[]).await.unwrap();
@@ -257,7 +292,8 @@ async fn five_hundred_repositories_cost_as_many_statements_as_ten() {
                 (names(count), None, 1),
                 (both.clone(), None, 2),
                 (both.clone(), username("ada"), 3),
-                (both, Some(Account::UserId(owner)), 3),
+                (both.clone(), Some(Account::UserId(owner)), 3),
+                (both, Some(Account::TokenId(token)), 3),
                 (Vec::new(), None, 0),
             ] {
                 let expected = repositories.len();
