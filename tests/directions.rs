@@ -19,7 +19,7 @@ const ORDER: &[(&str, &str)] = &[
     (
         "kit",
         "credentials sealing startup server outbox idempotency auth grpc rate_limit redis service_key db telemetry config net tls \
-         page headers text lifecycle panic secret clock",
+         page headers text id_or_name lifecycle panic secret clock",
     ),
     ("rest", "issue comment repository milestone label user long_texts convert links"),
     ("markup", "scan bounds"),

@@ -25,7 +25,8 @@
 //! 17. [`page`]: pages of lists
 //! 18. [`headers`]: headers of requests
 //! 19. [`text`]: characters that names and titles must not hold
-//! 20. [`Lifecycle`], [`contain_panic`], [`Secret`], [`Clock`]
+//! 20. [`id_or_name`]: references by id or by name
+//! 21. [`Lifecycle`], [`contain_panic`], [`Secret`], [`Clock`]
 
 pub mod auth;
 mod clock;
@@ -34,6 +35,7 @@ pub mod credentials;
 pub mod db;
 pub mod grpc;
 pub mod headers;
+pub mod id_or_name;
 pub mod idempotency;
 mod lifecycle;
 pub mod net;

@@ -164,6 +164,7 @@ async fn get_issues_filters_by_assignee_creator_and_milestone(cluster: &Cluster)
         ("milestone=Two%20words".to_owned(), &[4]),
         ("milestone=none".to_owned(), &[6, 3]),
         ("milestone=none&state=all".to_owned(), &[6, 3, 2]),
+        ("milestone=oNE".to_owned(), &[1]),
         ("milestone=*".to_owned(), &[4, 1]),
         ("milestone=*&state=all".to_owned(), &[5, 4, 1]),
         ("milestone=Three&state=all".to_owned(), &[]),

@@ -74,6 +74,18 @@ async fn get_labels_id_takes_an_id_or_a_name(cluster: &Cluster) {
     for label in ["%C3%A4-1.x", "%C3%84-1.X"] {
         assert_eq!(found(label).await.expect(200).json()["id"], odd, "{label}");
     }
+    // A name of digits counts where no label of the repository has that id.
+    let date = ada.new_label(&repo, "20260101").await;
+    let like_id = ada.new_label(&repo, &id.to_string()).await;
+    assert_eq!(found("20260101").await.expect(200).json()["id"], date);
+    assert_eq!(found(&id.to_string()).await.expect(200).json()["id"], id);
+    assert_eq!(found(&like_id.to_string()).await.expect(200).json()["id"], like_id);
+    let listed = ada.new_issue(&repo, "Labelled", json!({"labels": [date, id]})).await["number"].clone();
+    for filter in ["20260101".to_owned(), id.to_string(), format!("{id},20260101")] {
+        let numbers = ada.get(&format!("{repo}/issues?labels={filter}")).await.expect(200).json();
+        assert_eq!(numbers[0]["number"], listed, "{filter}");
+    }
+    assert_eq!(ada.get(&format!("{repo}/issues?labels={like_id}")).await.expect(200).json(), json!([]));
     for label in ["nope", "999999999", "0", "-1", "99999999999999999999", "%00", "%FF", "help"] {
         found(label).await.refused(404);
     }

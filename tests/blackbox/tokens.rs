@@ -150,6 +150,14 @@ async fn delete_tokens_takes_a_name_or_an_id(cluster: &Cluster) {
     for gone in ["by%20name".to_owned(), id.to_string(), "0".to_owned(), "99999999999999999999".to_owned()] {
         Answer::of(ada.tokens(Method::DELETE, &format!("/{gone}"))).await.refused(404);
     }
+    // The id comes first, then the name.
+    ada.new_token("named by its own").await;
+    let id = ada.token_list().await.json()[0]["id"].to_string();
+    ada.new_token(&id).await;
+    for left in [vec![id.as_str(), "tests"], vec!["tests"]] {
+        Answer::of(ada.tokens(Method::DELETE, &format!("/{id}"))).await.empty(204);
+        assert_eq!(ada.token_list().await.each("name"), left);
+    }
     // The id of another user's token is not found.
     let bob = cluster.user("bob").await;
     let his = bob.token_list().await.json()[0]["id"].as_i64().unwrap();

@@ -2,6 +2,7 @@
 
 use ferrite_kit::args;
 use ferrite_kit::db::{DbError, Query, Tx};
+use ferrite_kit::id_or_name::IdOrName;
 use ferrite_kit::page::Page;
 use ferrite_proto::id::RepositoryId;
 use sqlx::FromRow;
@@ -91,7 +92,7 @@ impl IssueStore {
     ) -> Result<Vec<Label>, DbError> {
         let mut query = Query::new("SELECT id, repository_id, name, color FROM labels WHERE repository_id = ");
         query.bind(repository).push(" AND (id IN ").bind_list(ids.iter().copied());
-        query.push(" OR name_key IN ").bind_list(names.iter().map(|name| name.to_lowercase()));
+        query.push(" OR name_key IN ").bind_list(names.iter().map(|name| IdOrName::new(name).name_key()));
         query.push(") ORDER BY name_key");
         let rows: Vec<LabelRow> = reader.all(query.sql(), query.args()).await?;
         Ok(rows.into_iter().map(Label::from).collect())

@@ -110,12 +110,10 @@ impl IssueStore {
         Ok(row.map(Milestone::from))
     }
 
-    /// Returns the ids of the milestones of the repository that have a title or an id.
-    pub(crate) async fn milestones_matching(&self, repository: RepositoryId, text: &str) -> Result<Vec<i64>, DbError> {
-        let sql = "SELECT id FROM milestones WHERE repository_id = $1 AND (id = $2 OR title = $3) ORDER BY id";
-        let id: i64 = text.parse().unwrap_or_default();
-        let rows: Vec<(i64,)> = self.db.all(sql, &args![repository, id, text]).await?;
-        Ok(rows.into_iter().map(|(id,)| id).collect())
+    /// Returns the ids and titles of all milestones of the repository, by id. Databases fold the case of ASCII alone, so titles are compared
+    /// by the caller.
+    pub(crate) async fn milestone_titles(&self, repository: RepositoryId) -> Result<Vec<(i64, String)>, DbError> {
+        self.db.all("SELECT id, title FROM milestones WHERE repository_id = $1 ORDER BY id", &args![repository]).await
     }
 
     /// Returns a page of the repository's milestones by id, all or the closed or open ones, and their total number.

@@ -5,6 +5,7 @@
 use ferrite_kit::args;
 use ferrite_kit::auth::TokenHash;
 use ferrite_kit::db::{Db, DbError, QueryCache, Tx};
+use ferrite_kit::id_or_name::IdOrName;
 use ferrite_kit::page::Page;
 use ferrite_proto::Scopes;
 use ferrite_proto::id::{RepositoryId, TokenId, UserId};
@@ -26,10 +27,11 @@ const INSERT: &str = "INSERT INTO access_tokens (user_id, hash, name, name_key, 
 const LIST: &str = "SELECT id, name, digest, created_us, scopes, expire_us, last_use_us, repository_ids FROM access_tokens \
      WHERE user_id = $1 ORDER BY id DESC LIMIT $2 OFFSET $3";
 const COUNT: &str = "SELECT COUNT(*) FROM access_tokens WHERE user_id = $1";
-/// Locks the token, so that no transaction binds a key to it after its keys were released.
-const LOCK_BY_NAME: Locking =
-    locking!("SELECT id FROM access_tokens WHERE user_id = $1 AND name_key = $2", " FOR UPDATE");
-const LOCK_BY_ID: Locking = locking!("SELECT id FROM access_tokens WHERE user_id = $1 AND id = $2", " FOR UPDATE");
+/// Locks the tokens, so that no transaction binds a key to one after its keys were released.
+const LOCK: Locking = locking!(
+    "SELECT id, name FROM access_tokens WHERE user_id = $1 AND (id = $2 OR name_key = $3) ORDER BY id",
+    " FOR UPDATE"
+);
 const DELETE: &str = "DELETE FROM access_tokens WHERE id = $1 RETURNING name, hash";
 const RECORD_USE: &str = "UPDATE access_tokens SET last_use_us = $2 WHERE id = $1 AND last_use_us < $2";
 /// Skips locked rows, so that it cannot deadlock with a transaction that deletes several tokens. A locked row is being deleted, or
@@ -197,16 +199,16 @@ impl TokenStore {
         Ok((rows, count))
     }
 
-    /// Deletes the user's token with this name, or else with this decimal id, and the keys that are bound to it, in the transaction of
-    /// the caller. Returns `None` if there is neither.
-    pub(crate) async fn delete(&self, tx: &mut Tx, user: UserId, name: &str) -> Result<Option<DeletedToken>, DbError> {
-        let mut found: Option<(i64,)> = tx.optional(LOCK_BY_NAME.sql(tx), &args![user, name.to_lowercase()]).await?;
-        if found.is_none()
-            && let Ok(id) = name.parse::<i64>()
-        {
-            found = tx.optional(LOCK_BY_ID.sql(tx), &args![user, TokenId(id)]).await?;
-        }
-        let Some((id,)) = found else { return Ok(None) };
+    /// Deletes a token of the user and the keys that are bound to it, in the transaction of the caller. Returns `None` if there is none.
+    pub(crate) async fn delete(
+        &self,
+        tx: &mut Tx,
+        user: UserId,
+        token: IdOrName<'_>,
+    ) -> Result<Option<DeletedToken>, DbError> {
+        let args = args![user, token.id().unwrap_or_default(), token.name_key()];
+        let found: Vec<(i64, String)> = tx.all(LOCK.sql(tx), &args).await?;
+        let Some(&(id, _)) = token.find(&found, |(id, name)| (*id, name)) else { return Ok(None) };
         let key_count = release_token_keys(tx, TokenId(id)).await?;
         let row: Option<(String, Vec<u8>)> = tx.optional(DELETE, &args![TokenId(id)]).await?;
         let deleted = |(name, hash): (String, Vec<u8>)| {

@@ -1,5 +1,6 @@
 //! RPC `ListIssues`: from the fields of the request to filters of the store.
 
+use ferrite_kit::id_or_name::IdOrName;
 use ferrite_kit::page::Page;
 use ferrite_proto::error::FieldViolation;
 use ferrite_proto::id::{RepositoryId, UserId};
@@ -85,12 +86,11 @@ async fn filter(
         "" => None,
         NONE => Some(Condition::None),
         ANY => Some(Condition::Any),
-        // Of several with one title the newest counts; an id comes before a title.
+        // Of several with one title the newest counts.
         text => {
-            let found = store.milestones_matching(repository, text).await?;
-            let by_id = text.parse().ok().filter(|id| found.contains(id));
-            let Some(id) = by_id.or(found.last().copied()) else { return Ok(None) };
-            Some(Condition::Is(id))
+            let all = store.milestone_titles(repository).await?;
+            let Some((id, _)) = IdOrName::new(text).find(&all, |(id, title)| (*id, title)) else { return Ok(None) };
+            Some(Condition::Is(*id))
         }
     };
     let assignee = request.assignee.and_then(|filter| filter.condition).map(|condition| match condition {
@@ -128,15 +128,13 @@ async fn label_ids(
     if labels.is_empty() {
         return Ok(Some(Vec::new()));
     }
-    let ids: Vec<i64> = labels.iter().filter_map(|label| label.parse().ok()).collect();
+    let ids: Vec<i64> = labels.iter().filter_map(|label| IdOrName::new(label).id()).collect();
     let store = &service.store;
     let found = store.labels_matching(store.reader(), repository, &ids, labels).await?;
     let mut matched = Vec::with_capacity(labels.len());
     for label in labels {
-        let key = label.to_lowercase();
-        let named = found.iter().find(|found| found.name.to_lowercase() == key);
-        let by_id = || found.iter().find(|found| label.parse() == Ok(found.id));
-        let Some(label) = named.or_else(by_id) else { return Ok(None) };
+        let found = IdOrName::new(label).find(&found, |label| (label.id, &label.name));
+        let Some(label) = found else { return Ok(None) };
         matched.push(label.id);
     }
     matched.sort_unstable();

@@ -1,5 +1,6 @@
 //! RPC `GetLabel`.
 
+use ferrite_kit::id_or_name::IdOrName;
 use ferrite_proto::id::RepositoryId;
 use ferrite_proto::issue::{GetLabelRequest, GetLabelResponse};
 use tonic::Request;
@@ -14,10 +15,9 @@ pub(super) async fn get_label(
     service.authorize_settings(&request, request.get_ref().repository_id).await?;
     let GetLabelRequest { repository_id, label } = request.into_inner();
     let (store, repository) = (&service.store, RepositoryId(repository_id));
-    let found = match label.parse::<i64>() {
-        Ok(id) if id > 0 => store.label(store.reader(), repository, id).await?,
-        _ => store.label_named(store.reader(), repository, &label.replace('\0', "\u{fffd}")).await?,
-    };
-    let label = found.ok_or(IssueError::LabelNotFound)?;
+    let reference = IdOrName::new(&label);
+    let ids = reference.id();
+    let found = store.labels_matching(store.reader(), repository, ids.as_slice(), std::slice::from_ref(&label)).await?;
+    let label = reference.find(&found, |label| (label.id, &label.name)).cloned().ok_or(IssueError::LabelNotFound)?;
     Ok(GetLabelResponse { label: Some(encode::label(label)) })
 }

@@ -1,5 +1,6 @@
 use std::sync::Arc;
 
+use ferrite_kit::id_or_name::IdOrName;
 use ferrite_proto::repo::{DeleteAccessTokenRequest, DeleteAccessTokenResponse};
 use tonic::Request;
 
@@ -34,7 +35,8 @@ async fn delete(
     name: &str,
 ) -> Result<DeleteAccessTokenResponse, RepoError> {
     let mut tx = state.db.begin().await?;
-    let deleted = state.tokens.delete(&mut tx, owner.id(), name).await?.ok_or(RepoError::TokenNotFound)?;
+    let deleted =
+        state.tokens.delete(&mut tx, owner.id(), IdOrName::new(name)).await?.ok_or(RepoError::TokenNotFound)?;
     let entry = Entry {
         actor: &permit.actor_as(owner.identity()),
         action: Action::TokenDelete,

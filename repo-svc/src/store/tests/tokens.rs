@@ -3,6 +3,7 @@
 use std::collections::{BTreeSet, HashMap};
 
 use ferrite_kit::auth::{AuthError, TokenHash};
+use ferrite_kit::id_or_name::IdOrName;
 use ferrite_proto::Scope;
 use ferrite_proto::id::{PublicKeyId, TokenId};
 
@@ -24,7 +25,7 @@ async fn insert(db: &Db, user: &User, new: &NewToken, hash: &TokenHash) -> Optio
 
 async fn delete(db: &Db, user: &User, name: &str) -> Option<(String, TokenHash)> {
     let mut tx = db.begin().await.unwrap();
-    let deleted = TokenStore::new(db.clone()).delete(&mut tx, user.id, name).await.unwrap();
+    let deleted = TokenStore::new(db.clone()).delete(&mut tx, user.id, IdOrName::new(name)).await.unwrap();
     tx.commit().await.unwrap();
     deleted.map(|token| (token.name, token.hash))
 }
