@@ -11,7 +11,7 @@ use super::tracker::{list_error, listed_state, new_state};
 use crate::dto::{Milestone, require};
 use crate::http::body::JsonBody;
 use crate::http::body_limits::MAX_JSON_BYTES;
-use crate::http::error::ApiResult;
+use crate::http::error::{ApiError, ApiResult};
 use crate::http::fields::FieldReader;
 use crate::http::json;
 use crate::http::page::PageLimits;
@@ -31,9 +31,10 @@ routes! {
 async fn list(Authenticated(call): Authenticated, path: RepoPath, query: Query) -> ApiResult {
     let access = call.access(&path, operation::LIST_MILESTONES).await?;
     let page = query.page(PageLimits::WHOLE_LIST);
+    let state = listed_state(&query, IssueState::Unspecified).map_err(|error| ApiError::invalid(vec![error]))?;
     let request = ListMilestonesRequest {
         repository_id: access.id,
-        state: listed_state(&query, IssueState::Unspecified).into(),
+        state: state.into(),
         page: page.number,
         page_size: page.size,
     };

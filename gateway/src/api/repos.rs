@@ -112,6 +112,7 @@ fn search_terms(query: &Query, page: Page) -> Result<SearchRepositoriesRequest, 
     let sort = value(query.word("sort", &sorts), &mut errors);
     let is_descending = value(query.word("order", &[("asc", false), ("desc", true)]), &mut errors);
     let mode = value(query.word("mode", &modes), &mut errors);
+    let owner_id = value(query.whole_number("uid"), &mut errors);
     let is_archived = value(query.word("archived", &[("true", true), ("false", false)]), &mut errors);
     if !errors.is_empty() {
         return Err(ApiError::invalid(errors));
@@ -119,7 +120,7 @@ fn search_terms(query: &Query, page: Page) -> Result<SearchRepositoriesRequest, 
     Ok(SearchRepositoriesRequest {
         query: query.filter("q"),
         // Ids are positive, so a negative one selects nothing, as does the largest; zero selects every owner.
-        owner_id: query.number("uid").map_or(0, |id| if id < 0 { i64::MAX } else { id }),
+        owner_id: owner_id.map_or(0, |id| if id < 0 { i64::MAX } else { id }),
         page: page.number,
         page_size: page.size,
         sort: sort.unwrap_or_default().into(),

@@ -48,14 +48,13 @@ pub(super) fn value<T>(parameter: Result<Option<T>, FieldError>, errors: &mut Ve
     })
 }
 
-/// Returns the state that `state` of a query asks for. `all` asks for both, other words for `default`.
-pub(super) fn listed_state(query: &Query, default: IssueState) -> IssueState {
-    match query.text("state").as_deref() {
-        Some("open") => IssueState::Open,
-        Some("closed") => IssueState::Closed,
-        Some("all") => IssueState::Unspecified,
-        _ => default,
-    }
+/// Returns the state that `state` of a query asks for. `all` asks for both; absent and empty stand for `default`.
+///
+/// # Errors
+/// The error of the parameter, for another word.
+pub(super) fn listed_state(query: &Query, default: IssueState) -> Result<IssueState, FieldError> {
+    let states = [("open", IssueState::Open), ("closed", IssueState::Closed), ("all", IssueState::Unspecified)];
+    Ok(query.word("state", &states)?.unwrap_or(default))
 }
 
 /// Reads the new `state` of an issue or milestone; absent and empty stand for no change.
@@ -119,17 +118,20 @@ mod tests {
     }
 
     #[test]
-    fn states_of_lists_are_words_and_others_are_the_default() {
+    fn states_of_lists_are_words_and_others_are_mistakes() {
         let state = |query: &str| listed_state(&Query::new("/", query), IssueState::Open);
         for (query, expected) in [
             ("", IssueState::Open),
+            ("state=", IssueState::Open),
             ("state=open", IssueState::Open),
             ("state=closed", IssueState::Closed),
             ("state=all", IssueState::Unspecified),
-            ("state=CLOSED", IssueState::Open),
-            ("state=%00", IssueState::Open),
         ] {
-            assert_eq!(state(query), expected, "{query}");
+            assert_eq!(state(query), Ok(expected), "{query}");
+        }
+        for query in ["state=CLOSED", "state=foo", "state=%00"] {
+            let error = state(query).unwrap_err();
+            assert_eq!((error.field.as_str(), &*error.code), ("state", "unknown"), "{query}");
         }
     }
 

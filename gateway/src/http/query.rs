@@ -65,6 +65,17 @@ impl Query {
         Some(text.parse().unwrap_or(if text.starts_with('-') { i64::MIN } else { i64::MAX }))
     }
 
+    /// Returns the first value of a parameter as [`Self::number`]; `None` when it is absent or empty.
+    ///
+    /// # Errors
+    /// The error of the parameter, for another text.
+    pub(crate) fn whole_number(&self, name: &str) -> Result<Option<i64>, FieldError> {
+        if self.text(name).is_none_or(|text| text.is_empty()) {
+            return Ok(None);
+        }
+        self.number(name).map(Some).ok_or_else(|| FieldError::new(name, "invalid", "must be a whole number"))
+    }
+
     /// Returns the first value of a parameter as a time by RFC 3339; `None` when it is absent or empty.
     ///
     /// # Errors
@@ -120,6 +131,19 @@ mod tests {
         assert_eq!((time("since="), time("until=x")), (Ok(None), Ok(None)));
         for wrong in ["2026-01-02", "now", "2026-13-02T00:00:00Z", "2026-01-02T00:00:00", "1767315845", "%00", "%ff"] {
             assert_eq!(time(&format!("since={wrong}")), Err(("since".to_owned(), "invalid".into())), "{wrong}");
+        }
+    }
+
+    #[test]
+    fn whole_numbers_are_digits_with_a_sign() {
+        let number = |text: &str| Query::new("/", text).whole_number("uid").map_err(|error| error.field);
+        assert_eq!((number(""), number("uid=")), (Ok(None), Ok(None)));
+        assert_eq!(
+            (number("uid=7"), number("uid=-7"), number("uid=99999999999999999999")),
+            (Ok(Some(7)), Ok(Some(-7)), Ok(Some(i64::MAX)))
+        );
+        for wrong in ["uid=x", "uid=7x", "uid=-", "uid=%00"] {
+            assert_eq!(number(wrong), Err("uid".to_owned()), "{wrong}");
         }
     }
 

@@ -51,13 +51,14 @@ fn decode(query: &Query, repository_id: i64, page: Page) -> Result<ListIssuesReq
     let sort = value(query.word("sort", &sorts), &mut errors);
     let is_ascending = value(query.word("direction", &directions), &mut errors);
     let since = value(query.time("since"), &mut errors);
+    let state = value(listed_state(query, IssueState::Open).map(Some), &mut errors);
     if !errors.is_empty() {
         return Err(ApiError::invalid(errors));
     }
     let labels = query.filter("labels");
     Ok(ListIssuesRequest {
         repository_id,
-        state: listed_state(query, IssueState::Open).into(),
+        state: state.unwrap_or(IssueState::Open).into(),
         page: page.number,
         page_size: page.size,
         kind: kind.unwrap_or(IssueKind::Issue).into(),

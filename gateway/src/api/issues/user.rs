@@ -5,7 +5,7 @@ use crate::api::access::PermissionCheck;
 use crate::api::call::Authenticated;
 use crate::api::tracker::{list_error, listed_state};
 use crate::dto::{Issue, RepositoryUrls, require};
-use crate::http::error::ApiResult;
+use crate::http::error::{ApiError, ApiResult};
 use crate::http::json;
 use crate::http::page::PageLimits;
 use crate::http::query::Query;
@@ -14,7 +14,7 @@ use crate::http::query::Query;
 pub(super) async fn list(Authenticated(call): Authenticated, query: Query) -> ApiResult {
     let grant = call.grant(PermissionCheck::of(operation::LIST_USER_ISSUES)).await?;
     let page = query.page(PageLimits::LARGE_LIST);
-    let state = listed_state(&query, IssueState::Open);
+    let state = listed_state(&query, IssueState::Open).map_err(|error| ApiError::invalid(vec![error]))?;
     let request = ListUserIssuesRequest { state: state.into(), page: page.number, page_size: page.size };
     let answer =
         call.clients.issues().list_user_issues(call.request_with_grant(&grant, request)).await.map_err(list_error)?;
