@@ -47,6 +47,7 @@ pub use config::Config;
 use listeners::Transports;
 use state::AppState;
 
+pub use self::api::ASSIGNEE_WORDS;
 pub use self::http::routes::{Capacity, Route};
 use self::http::{https_redirect, middleware};
 

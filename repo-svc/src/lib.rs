@@ -35,6 +35,7 @@ use ferrite_proto::grant::{Grant, Signer};
 
 pub use config::Config;
 pub use error::RepoError;
+pub use model::{may_be_account_name, may_be_repository_name};
 
 use crate::background::{DownloadWriter, FileSweeper, LastUseWriter, MigrationSweeper, StorePoller, Sweeper};
 use crate::state::AppState;

@@ -78,6 +78,7 @@ mod releases;
 mod replicas;
 mod repositories;
 mod repository_settings;
+mod reserved_names;
 mod revocation;
 mod rolling;
 mod scopes;

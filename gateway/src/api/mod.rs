@@ -59,6 +59,7 @@ mod wiki_settings;
 
 use axum::Router;
 
+pub use self::issues::ASSIGNEE_WORDS;
 pub(crate) use self::response_layer::respond;
 pub(crate) use self::state::{ApiParts, ApiState};
 use crate::http::routes::Route;

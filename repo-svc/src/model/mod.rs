@@ -35,6 +35,7 @@ pub(crate) use git_store::{DEFAULT_STORE_WEIGHT, check_store_weight, parse_store
 pub(crate) use issue_tracker::{IssueTracker, IssueTrackerChange, TrackerStyle};
 pub(crate) use key::{SshKey, parse_titled_key};
 pub(crate) use name::{RepoName, Title, lookup_key};
+pub use name::{may_be_account_name, may_be_repository_name};
 pub(crate) use organization::{CheckedOrganization, CheckedTeam, OrganizationChange, TeamChange};
 pub(crate) use profile::{parse_location, parse_user_website};
 pub(crate) use release::{AssetName, NewAsset, ReleaseChange, ReleaseFields};

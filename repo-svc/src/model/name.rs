@@ -12,14 +12,18 @@ const MAX_USER_NAME_CHARS: usize = 35;
 const MAX_REPO_NAME_CHARS: usize = 100;
 const MAX_TITLE_CHARS: usize = 255;
 
-/// Names that no user or organization may have: path segments of routes where an account's name may stand, of this server or of existing
-/// clients.
+/// Names that no user or organization may have: path segments of routes where an account's name may stand, of this server now or later and
+/// of existing clients, and words of filters by account. Accounts that had such a name before it came to the list keep it.
 const RESERVED_NAMES: &[&str] = &[
+    ".well-known",
+    "about",
     "admin",
     "api",
     "assets",
+    "attachments",
     "avatar",
     "avatars",
+    "captcha",
     "commits",
     "create",
     "css",
@@ -27,7 +31,9 @@ const RESERVED_NAMES: &[&str] = &[
     "docs",
     "explore",
     "favicon.ico",
+    "forgot_password",
     "ghost",
+    "git",
     "healthz",
     "help",
     "img",
@@ -38,9 +44,16 @@ const RESERVED_NAMES: &[&str] = &[
     "livez",
     "login",
     "logout",
+    "manifest.json",
+    "markdown",
+    "me",
     "metrics",
+    "migrate",
     "migrations",
+    "milestones",
     "new",
+    "none",
+    "notifications",
     "openapi.json",
     "org",
     "orgs",
@@ -48,14 +61,22 @@ const RESERVED_NAMES: &[&str] = &[
     "pulls",
     "raw",
     "readyz",
+    "register",
     "repo",
+    "repos",
     "robots.txt",
+    "search",
+    "serviceworker.js",
     "settings",
+    "sitemap.xml",
     "stars",
     "static",
+    "teams",
     "template",
+    "topics",
     "user",
     "users",
+    "v2",
 ];
 
 fn is_name_byte(byte: u8) -> bool {
@@ -89,6 +110,18 @@ pub(super) fn check_plain(text: &str, max: usize, field: &str) -> Result<(), Fie
         return refuse("invalid", "must not begin with `-`".into());
     }
     Ok(())
+}
+
+/// Returns whether a new user or organization may have this name.
+#[must_use]
+pub fn may_be_account_name(text: &str) -> bool {
+    UserName::parse(text, "username").is_ok()
+}
+
+/// Returns whether a new repository may have this name.
+#[must_use]
+pub fn may_be_repository_name(text: &str) -> bool {
+    RepoName::parse(text, "name").is_ok()
 }
 
 fn refuse_endings(key: &str, endings: &[&str], field: &str) -> Result<(), FieldViolation> {
@@ -186,6 +219,8 @@ mod tests {
             ("a\0", "invalid"),
             ("Admin", "reserved"),
             ("API", "reserved"),
+            ("Search", "reserved"),
+            ("none", "reserved"),
             ("ada.KEYS", "reserved"),
         ] {
             assert_eq!(code(UserName::parse(bad, "username")), why, "{bad:?}");

@@ -14,6 +14,10 @@ use crate::http::page::{Page, PageLimits};
 use crate::http::path::RepoPath;
 use crate::http::query::Query;
 
+/// Words of the filter by assignee in the place of a name: nobody, and anybody. No account may be called so.
+pub const ASSIGNEE_WORDS: [&str; 2] = [NOBODY, ANYBODY];
+const NOBODY: &str = "none";
+const ANYBODY: &str = "*";
 /// An id that no account has, in place of the id of an unknown name: no issue matches it.
 const NO_USER: i64 = i64::MAX;
 
@@ -47,11 +51,11 @@ fn decode(query: &Query, repository_id: i64, page: Page) -> Result<ListIssuesReq
     let sorts = [("created", IssueSort::Created), ("updated", IssueSort::Updated), ("comments", IssueSort::Comments)];
     let directions = [("asc", true), ("desc", false)];
     let mut errors = Vec::new();
+    let state = value(listed_state(query, IssueState::Open).map(Some), &mut errors);
     let kind = value(query.word("type", &kinds), &mut errors);
     let sort = value(query.word("sort", &sorts), &mut errors);
     let is_ascending = value(query.word("direction", &directions), &mut errors);
     let since = value(query.time("since"), &mut errors);
-    let state = value(listed_state(query, IssueState::Open).map(Some), &mut errors);
     if !errors.is_empty() {
         return Err(ApiError::invalid(errors));
     }
@@ -77,7 +81,7 @@ fn decode(query: &Query, repository_id: i64, page: Page) -> Result<ListIssuesReq
 /// Returns the filters by `assignee` and `creator`, whose names are looked up by one call.
 async fn accounts_of_filters(call: &ApiCall, query: &Query) -> Result<(Option<AssigneeFilter>, i64), ApiError> {
     let (assignee, creator) = (query.filter("assignee"), query.filter("creator"));
-    let is_name = !matches!(assignee.as_str(), "" | "none" | "*");
+    let is_name = !matches!(assignee.as_str(), "" | NOBODY | ANYBODY);
     let usernames: Vec<_> = Some(&assignee)
         .filter(|_| is_name)
         .into_iter()
@@ -96,8 +100,8 @@ async fn accounts_of_filters(call: &ApiCall, query: &Query) -> Result<(Option<As
     };
     let condition = match assignee.as_str() {
         "" => None,
-        "none" => Some(Condition::None(true)),
-        "*" => Some(Condition::Any(true)),
+        NOBODY => Some(Condition::None(true)),
+        ANYBODY => Some(Condition::Any(true)),
         name => Some(Condition::UserId(id_of(name))),
     };
     let assignee = condition.map(|condition| AssigneeFilter { condition: Some(condition) });

@@ -8,6 +8,8 @@ mod timeline;
 mod update;
 mod user;
 
+pub use self::list::ASSIGNEE_WORDS;
+
 use ferrite_proto::issue::{self, GetIssueRequest};
 use ferrite_proto::operation;
 
