@@ -132,7 +132,7 @@ async fn a_list_has_defaults_and_words_without_an_account() {
     let all = IssueState::Unspecified.into();
     for (query, expected) in [
         ("", first_page()),
-        ("state=x&labels=&assignee=&creator=&sort=&direction=&type=&since=", first_page()),
+        ("state=&labels=&assignee=&creator=&sort=&direction=&type=&since=", first_page()),
         ("state=all&direction=desc", ListIssuesRequest { state: all, ..first_page() }),
         ("assignee=none", ListIssuesRequest { assignee: by(Condition::None(true)), ..first_page() }),
         ("assignee=*", ListIssuesRequest { assignee: by(Condition::Any(true)), ..first_page() }),
@@ -144,6 +144,18 @@ async fn a_list_has_defaults_and_words_without_an_account() {
         let answer = issue::ListIssuesResponse::default();
         assert_eq!(tracker.check(("GET", &path, ""), &list(), expected, answer).await, (200, json!([])));
         assert_eq!(tracker.lookup(), None, "an empty page has no accounts");
+    }
+}
+
+#[tokio::test]
+async fn another_word_for_the_state_of_a_list_is_a_mistake() {
+    let tracker = Tracker::new().await;
+    for path in [PATH, "/repos/bob/demo/milestones", "/user/issues", "/issues"] {
+        for word in ["x", "OPEN", "open,closed", "%00"] {
+            let (status, shown) = tracker.send("GET", &format!("{path}?state={word}"), "").await;
+            let error = &shown["errors"][0];
+            assert_eq!((status, &error["field"], &error["code"]), (422, &json!("state"), &json!("unknown")), "{path} {word}");
+        }
     }
 }
 
