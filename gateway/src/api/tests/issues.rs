@@ -150,6 +150,8 @@ async fn a_list_has_defaults_and_words_without_an_account() {
 #[tokio::test]
 async fn another_word_for_the_state_of_a_list_is_a_mistake() {
     let tracker = Tracker::new().await;
+    // Asked first whether the caller may list at all.
+    tracker.script.respond(&list(), &issue::ListIssuesResponse::default());
     for path in [PATH, "/repos/bob/demo/milestones", "/user/issues", "/issues"] {
         for word in ["x", "OPEN", "open,closed", "%00"] {
             let (status, shown) = tracker.send("GET", &format!("{path}?state={word}"), "").await;
