@@ -40,9 +40,13 @@ const BASIC: (&str, &str) = ("authorization", "Basic YWRhOnNlY3JldA==");
 
 /// Returns credentials for git-svc that no git-svc knows.
 pub(crate) fn git_credentials() -> ChannelCredentials {
+    credentials(ServiceRole::GitSvc)
+}
+
+fn credentials(audience: ServiceRole) -> ChannelCredentials {
     let folder = tempfile::tempdir().unwrap();
     let keys = ServiceKeys::write(folder.path());
-    ChannelCredentials::new(keys.token_source(ServiceRole::Gateway, &Clock::system()), ServiceRole::GitSvc)
+    ChannelCredentials::new(keys.token_source(ServiceRole::Gateway, &Clock::system()), audience)
 }
 
 /// Returns the path of the socket of a test's own git-svc, which the next run of the test removes.
@@ -62,14 +66,22 @@ pub(crate) async fn git_server(name: &str, router: Router) -> (GitHttpClient, Li
 /// Returns the state of a gateway whose services cannot be reached.
 pub(crate) fn unreachable_services() -> AppState {
     let nowhere = Address::Unix(PathBuf::from("/nonexistent/ferrite.sock"));
-    let credentials = git_credentials();
-    let to = || channel(&nowhere, Some(credentials.clone()));
+    let to = |role| channel(&nowhere, Some(credentials(role)));
     let life = Lifecycle::new(Duration::from_secs(1));
     AppState {
-        clients: Clients { repo: to(), issue: to(), hook: to(), git: to().into() },
-        git_client: GitHttpClient::new(nowhere.clone(), credentials.clone()),
+        clients: Clients {
+            repo: to(ServiceRole::RepoSvc),
+            issue: to(ServiceRole::IssueSvc),
+            hook: to(ServiceRole::HookSvc),
+            git: to(ServiceRole::GitSvc).into(),
+        },
+        git_client: GitHttpClient::new(nowhere.clone(), git_credentials()),
         links: Links::new("http://git.example.com", "git.example.com:22"),
-        reauthorizer: Reauthorizer::new(AccessServiceClient::new(to()), Duration::from_secs(30), life.clone()),
+        reauthorizer: Reauthorizer::new(
+            AccessServiceClient::new(to(ServiceRole::RepoSvc)),
+            Duration::from_secs(30),
+            life.clone(),
+        ),
         allow_query_token: false,
         trusted_proxies: TrustedProxies::default(),
         client_bounds: ClientBounds {

@@ -156,7 +156,11 @@ async fn another_word_for_the_state_of_a_list_is_a_mistake() {
         for word in ["x", "OPEN", "open,closed", "%00"] {
             let (status, shown) = tracker.send("GET", &format!("{path}?state={word}"), "").await;
             let error = &shown["errors"][0];
-            assert_eq!((status, &error["field"], &error["code"]), (422, &json!("state"), &json!("unknown")), "{path} {word}");
+            assert_eq!(
+                (status, &error["field"], &error["code"]),
+                (422, &json!("state"), &json!("unknown")),
+                "{path} {word}"
+            );
         }
     }
 }
