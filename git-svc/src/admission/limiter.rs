@@ -14,6 +14,9 @@ use crate::types::{error::GitError, weak_map::WeakMap};
 /// Longest client address that is accepted as a key, in bytes; with a longer one the client counts as unknown.
 const MAX_ADDRESS_BYTES: usize = 64;
 
+/// Pushes at once by default, at least: an account has a quarter of them.
+const MIN_PUSHES: usize = 4;
+
 /// Work of each class that is done at once; 0 for a number that follows from the processor's cores.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct LimiterOptions {
@@ -60,13 +63,14 @@ pub(crate) struct Limiters {
 }
 
 impl Limiters {
-    /// Creates the limiters: each kind of work has a share of its class.
+    /// Creates the limiters: each kind of work has a share of its class. Of heavy work two are done at once at least, so that one account
+    /// never has all.
     pub(crate) fn new(options: &LimiterOptions) -> Self {
         let cores = std::thread::available_parallelism().map_or(2, usize::from);
         let or_default = |set: usize, default: usize| if set == 0 { default } else { set };
         let light = or_default(options.light, 64 * cores);
         let heavy = or_default(options.heavy, cores);
-        let pushes = or_default(options.pushes, 2 * cores);
+        let pushes = or_default(options.pushes, (2 * cores).max(MIN_PUSHES));
         let waiting = QueueLimits {
             timeout: options.queue_timeout,
             per_repository: options.queue_per_repository,
@@ -83,15 +87,16 @@ impl Limiters {
             upload: limiter("upload", light / 4, light / 8),
             session: limiter("session", light, light / 4),
             pack: limiter("pack", heavy.max(2), (heavy / 2).max(2)),
-            archive: limiter("archive", heavy / 2, (heavy / 4).max(4)),
-            log: limiter("log", heavy, (heavy / 4).max(2)),
-            copy: limiter("copy", heavy / 2, (heavy / 4).max(2)),
+            archive: limiter("archive", (heavy / 2).max(2), (heavy / 4).max(4)),
+            log: limiter("log", heavy.max(2), (heavy / 4).max(2)),
+            copy: limiter("copy", (heavy / 2).max(2), (heavy / 4).max(2)),
             push: limiter("push", pushes, (pushes / 2).max(4)),
         }
     }
 }
 
-/// Limit on concurrent work of one kind: in the store, for each repository and for each client.
+/// Limit on concurrent work of one kind: in the store, for each repository and for each client. An account has a quarter of the permits, and
+/// of the line for one repository. An address, which many people may share, has half of the permits.
 #[derive(Debug)]
 pub(crate) struct Limiter {
     name: &'static str,
@@ -100,8 +105,11 @@ pub(crate) struct Limiter {
     store: Arc<Semaphore>,
     per_repository: usize,
     repositories: WeakMap<RepositoryId, KeyedSemaphore>,
-    per_client: usize,
+    per_user: usize,
+    per_address: usize,
     clients: WeakMap<ClientKey, KeyedSemaphore>,
+    /// One permit per request of one client that runs on one repository or waits for it.
+    lines: WeakMap<(RepositoryId, ClientKey), Semaphore>,
     /// Gauges of permits that are held, and of requests that wait for one.
     running_gauge: Gauge,
     waiting_gauge: Gauge,
@@ -179,13 +187,13 @@ impl KeyedSemaphore {
 pub(crate) struct Permit {
     _store: OwnedSemaphorePermit,
     _running: [OwnedSemaphorePermit; 2],
-    _queued: [OwnedSemaphorePermit; 2],
+    _queued: [OwnedSemaphorePermit; 3],
     _semaphores: [Arc<KeyedSemaphore>; 2],
     _counted: Counted,
 }
 
 impl Limiter {
-    /// Creates a limiter of `store` permits, of which one repository may hold `per_repository` and one client half.
+    /// Creates a limiter of `store` permits, of which one repository may hold `per_repository`, one account a quarter and one address half.
     pub(crate) fn new(name: &'static str, store: usize, per_repository: usize) -> Self {
         Self {
             name,
@@ -195,8 +203,10 @@ impl Limiter {
             // One repository never holds all permits, unless there is only one.
             per_repository: per_repository.min(store.saturating_sub(1)).max(1),
             repositories: WeakMap::default(),
-            per_client: (store / 2).max(1),
+            per_user: (store / 4).max(1),
+            per_address: (store / 2).max(1),
             clients: WeakMap::default(),
+            lines: WeakMap::default(),
             running_gauge: metrics::gauge!("ferrite_git_admission_running", "gate" => name),
             waiting_gauge: metrics::gauge!("ferrite_git_admission_waiting", "gate" => name),
         }
@@ -207,13 +217,16 @@ impl Limiter {
     /// # Errors
     /// `Overloaded` when too many requests wait already for the repository or for the client, or when no permit is free in time.
     pub(crate) async fn acquire(&self, id: RepositoryId, client: &ClientKey) -> Result<Permit, GitError> {
-        let of_repository = || KeyedSemaphore::new(self.per_repository, self.waiting.per_repository);
+        let (running, lines) = (self.share_of(client), &self.waiting);
+        let line = self.lines.get_or_insert_with((id, client.clone()), || {
+            Semaphore::new(running.min(self.per_repository) + lines.per_repository.div_ceil(4))
+        });
+        let of_repository = || KeyedSemaphore::new(self.per_repository, lines.per_repository);
         let repository = self.repositories.get_or_insert_with(id, of_repository);
-        let of_client = || KeyedSemaphore::new(self.per_client, self.waiting.per_client);
+        let of_client = || KeyedSemaphore::new(running, lines.per_client);
         let client = self.clients.get_or_insert_with(client.clone(), of_client);
-        let queued =
-            (Arc::clone(&client.queued).try_acquire_owned(), Arc::clone(&repository.queued).try_acquire_owned());
-        let (Ok(one), Ok(two)) = queued else { return Err(self.overloaded()) };
+        let queued = [&line, &client.queued, &repository.queued].map(|all| Arc::clone(all).try_acquire_owned());
+        let [Ok(one), Ok(two), Ok(three)] = queued else { return Err(self.overloaded()) };
         // In this order: a request that waits for its client's or repository's permit holds no permit of the store meanwhile.
         let all = async {
             let client = Arc::clone(&client.running).acquire_owned().await?;
@@ -229,12 +242,20 @@ impl Limiter {
                 Ok(Permit {
                     _store: store,
                     _running: running,
-                    _queued: [one, two],
+                    _queued: [one, two, three],
                     _semaphores: semaphores,
                     _counted: counted,
                 })
             }
             _ => Err(self.overloaded()),
+        }
+    }
+
+    /// Returns the number of permits that the client may hold.
+    fn share_of(&self, client: &ClientKey) -> usize {
+        match client {
+            ClientKey::User(_) => self.per_user,
+            ClientKey::Address(_) | ClientKey::Unknown => self.per_address,
         }
     }
 

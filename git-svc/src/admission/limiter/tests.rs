@@ -31,9 +31,8 @@ fn no_limiter_gives_one_repository_all_permits() {
 async fn requests_beyond_the_queue_limit_are_refused_at_once() {
     let limiter = Limiter::new("test", 1, 1);
     let busy = limiter.acquire(RepositoryId(1), &ClientKey::User(1)).await.unwrap();
-    let waiting: Vec<_> = (0..limiter.waiting.per_repository)
-        .map(|_| Box::pin(limiter.acquire(RepositoryId(1), &ClientKey::User(1))))
-        .collect();
+    let users: Vec<_> = (2..).take(limiter.waiting.per_repository).map(ClientKey::User).collect();
+    let waiting: Vec<_> = users.iter().map(|user| Box::pin(limiter.acquire(RepositoryId(1), user))).collect();
     let mut all = futures_util::future::join_all(waiting);
     assert!(futures_util::poll!(&mut all).is_pending());
     let start = tokio::time::Instant::now();
@@ -43,17 +42,78 @@ async fn requests_beyond_the_queue_limit_are_refused_at_once() {
 }
 
 #[tokio::test]
-async fn one_client_cannot_take_all_permits() {
-    let limiter = limiter_with_short_timeout(4, 8);
+async fn an_account_has_a_quarter_of_the_permits_and_an_address_half() {
+    let limiter = limiter_with_short_timeout(8, 8);
     let (ada, anna) = (ClientKey::User(1), ClientKey::Address("192.0.2.1".to_owned()));
-    for client in [&ada, &anna, &ClientKey::Unknown] {
-        let one = limiter.acquire(RepositoryId(1), client).await.unwrap();
-        let two = limiter.acquire(RepositoryId(2), client).await.unwrap();
-        assert!(matches!(limiter.acquire(RepositoryId(3), client).await, Err(GitError::Overloaded)));
-        let other = limiter.acquire(RepositoryId(3), &ClientKey::User(2)).await.unwrap();
-        drop((one, two, other));
-        limiter.acquire(RepositoryId(3), client).await.unwrap();
+    for (client, share) in [(&ada, 2), (&anna, 4), (&ClientKey::Unknown, 4)] {
+        let held = futures_util::future::join_all((1..=share).map(|id| limiter.acquire(RepositoryId(id), client)));
+        let held: Vec<_> = held.await.into_iter().map(Result::unwrap).collect();
+        assert!(matches!(limiter.acquire(RepositoryId(9), client).await, Err(GitError::Overloaded)), "{client:?}");
+        let other = limiter.acquire(RepositoryId(9), &ClientKey::User(2)).await.unwrap();
+        drop((held, other));
+        limiter.acquire(RepositoryId(9), client).await.unwrap();
     }
+}
+
+#[tokio::test]
+async fn three_accounts_leave_permits_for_a_fourth() {
+    for store in [4, 5, 8, 64] {
+        let limiter = limiter_with_short_timeout(store, store);
+        let mut held = Vec::new();
+        for user in 1..=3 {
+            // Each tries to have all permits, one in each repository.
+            let all = (0..store).map(|id| (RepositoryId(id as i64), ClientKey::User(user))).collect::<Vec<_>>();
+            let all = futures_util::future::join_all(all.iter().map(|(id, user)| limiter.acquire(*id, user))).await;
+            held.extend(all.into_iter().flatten());
+        }
+        assert!(limiter.acquire(RepositoryId(1), &ClientKey::User(4)).await.is_ok(), "of {store}");
+        drop(held);
+    }
+}
+
+#[tokio::test]
+async fn an_account_has_a_quarter_of_the_line_for_a_repository() {
+    let limiter = Limiter::new("test", 4, 4);
+    let busy = futures_util::future::join_all((1..=3).map(|user| {
+        let client = ClientKey::User(user);
+        let limiter = &limiter;
+        async move { limiter.acquire(RepositoryId(1), &client).await.unwrap() }
+    }));
+    let busy = busy.await;
+    let (ada, bob) = (ClientKey::User(11), ClientKey::User(12));
+    // Three run, which are all that one repository has.
+    let line = limiter.waiting.per_repository / 4 + 1;
+    let waiting: Vec<_> = (0..line).map(|_| Box::pin(limiter.acquire(RepositoryId(1), &ada))).collect();
+    let mut waiting = futures_util::future::join_all(waiting);
+    assert!(futures_util::poll!(&mut waiting).is_pending());
+    let start = tokio::time::Instant::now();
+    limiter.acquire(RepositoryId(1), &ada).await.unwrap_err();
+    assert!(start.elapsed() < Duration::from_secs(5), "at once");
+    let mut other = Box::pin(limiter.acquire(RepositoryId(1), &bob));
+    assert!(futures_util::poll!(&mut other).is_pending(), "the line has room for others");
+    drop(waiting);
+    drop(busy);
+    other.await.unwrap();
+}
+
+#[test]
+fn every_kind_of_work_has_places_for_more_than_one_account() {
+    let options = LimiterOptions {
+        queue_per_repository: 32,
+        queue_timeout: Duration::from_secs(1),
+        clones: 1024,
+        light: 0,
+        heavy: 0,
+        pushes: 0,
+    };
+    let all = Limiters::new(&options);
+    for limiter in [&all.advertise, &all.clone, &all.fetch, &all.raw, &all.upload, &all.session] {
+        assert!(limiter.permits >= 4 && limiter.per_user <= limiter.permits / 4, "{}", limiter.name);
+    }
+    for limiter in [&all.pack, &all.archive, &all.log, &all.copy] {
+        assert!(limiter.permits >= 2 && limiter.per_user < limiter.permits, "{}", limiter.name);
+    }
+    assert!(all.push.permits >= 4 && all.push.per_user <= all.push.permits / 4);
 }
 
 #[test]
