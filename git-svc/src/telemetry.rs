@@ -17,6 +17,11 @@ pub(crate) const METRICS: &[Metric] = &[
     Metric::counter("ferrite_git_fetches_total", &[], "Fetches and clones."),
     Metric::counter("ferrite_git_ls_refs_total", &[], "Lists of refs that were answered without a process."),
     Metric::counter("ferrite_git_pushes_total", &[], "Pushes."),
+    Metric::counter(
+        "ferrite_git_pushes_refused_total",
+        &["limit"],
+        "Pushes that a limit on their pack or options ended.",
+    ),
     Metric::counter("ferrite_git_pushed_refs_total", &["result"], "Refs of pushes."),
     Metric::counter("ferrite_git_puts_total", &[], "Commits by the API."),
     Metric::counter("ferrite_git_archives_total", &["by"], "Archives that were made."),

@@ -15,6 +15,7 @@ use git2::Oid;
 
 use crate::{
     admission::backlog::Backlogs,
+    config::packs::PackArgs,
     db::{RepositoryTable, migrations},
     disk::{loose_objects::NewObject, repositories::RepositoryStore},
     git::command::{Git, GitOptions},
@@ -24,7 +25,10 @@ use crate::{
         refs::Refs,
     },
     transfer::push::{HookSessions, HookSocket},
-    types::name::BranchName,
+    types::{
+        limits::{PackLimits, PushLimits},
+        name::BranchName,
+    },
 };
 
 /// A store with one empty repository, and the components that write to it.
@@ -95,4 +99,14 @@ where
     T: Future<Output = ()> + Send + 'static,
 {
     on_each_schema(&migrations(), test).await;
+}
+
+/// Returns the default limits of packs.
+pub(crate) fn pack_limits() -> PackLimits {
+    PackArgs::default().limits()
+}
+
+/// Returns the limits of pushes with at most `objects` objects.
+pub(crate) fn push_limits(objects: u64) -> PushLimits {
+    PushLimits { bytes: 1 << 20, objects, refs: 10, pack: pack_limits() }
 }

@@ -216,8 +216,8 @@ fn endless_head(tip: &str) -> Vec<u8> {
     let line = format!("{} {tip} refs/heads/endless\0{features}", "0".repeat(40));
     let mut bytes = format!("{:04x}{line}0000", line.len() + 4).into_bytes();
     bytes.extend_from_slice(b"PACK\0\0\0\x02\0\0\0\x01");
-    // A blob of 2^50 bytes: four bits of the size and the kind, then seven bits at a time.
-    let mut size: u64 = 1 << 50;
+    // A blob of 2 GiB, which one object may have: four bits of the size and the kind, then seven bits at a time.
+    let mut size: u64 = 1 << 31;
     let mut byte = 0x30 | u8::try_from(size & 15).unwrap();
     size >>= 4;
     while size > 0 {

@@ -5,7 +5,10 @@ use std::time::Duration;
 use clap::{Args, value_parser};
 
 use super::limits::at_least_one_second;
-use crate::migration::options::{MigrationOptions, Protocols};
+use crate::{
+    migration::options::{MigrationOptions, Protocols},
+    types::limits::PackLimits,
+};
 
 /// Limits of migrations and mirrors.
 #[derive(Args, Clone, Debug)]
@@ -41,7 +44,7 @@ pub struct MigrationArgs {
 
 impl MigrationArgs {
     /// Options of the service.
-    pub(crate) fn options(&self) -> MigrationOptions {
+    pub(crate) fn options(&self, pack: PackLimits) -> MigrationOptions {
         MigrationOptions {
             max_bytes: self.migration_max_bytes,
             idle: self.migration_idle,
@@ -50,6 +53,7 @@ impl MigrationArgs {
             max_waiting: usize::try_from(self.migration_queue).unwrap_or(usize::MAX),
             syncs_at_once: self.mirrors_at_once.into(),
             protocols: self.migration_protocols,
+            pack,
         }
     }
 }

@@ -3,6 +3,7 @@
 pub(crate) mod limits;
 pub(crate) mod maintenance;
 pub(crate) mod migration;
+pub(crate) mod packs;
 
 use std::{path::PathBuf, time::Duration};
 
@@ -13,7 +14,7 @@ use ferrite_kit::{
 };
 use ferrite_outbound::OutboundArgs;
 
-use self::{limits::LimitArgs, maintenance::MaintenanceArgs, migration::MigrationArgs};
+use self::{limits::LimitArgs, maintenance::MaintenanceArgs, migration::MigrationArgs, packs::PackArgs};
 use crate::repo::refs::DEFAULT_CACHE_BYTES;
 
 /// Settings of `git-svc`: flags, or the variables named beside them.
@@ -79,6 +80,10 @@ pub struct Config {
     /// Limits on clients: concurrency, sizes and times.
     #[command(flatten)]
     pub limits: LimitArgs,
+
+    /// Contents of packs.
+    #[command(flatten)]
+    pub packs: PackArgs,
 
     /// Background maintenance of repositories.
     #[command(flatten)]

@@ -4,6 +4,7 @@
 mod capabilities;
 mod child;
 mod consolidate;
+mod cpu_watch;
 pub(crate) mod fetch;
 pub(crate) mod maintenance_task;
 mod measure;
@@ -24,8 +25,11 @@ use ferrite_proto::git_transport::GitProtocol;
 use tokio::{process::Command, sync::OnceCell};
 
 pub use self::child::GitChild;
-pub(crate) use self::child::{MAX_STDERR_BYTES, feed, read_limited};
 use self::{child::set_limits, measure::RunningProcess, pack::quoted, reaper::Reaper};
+pub(crate) use self::{
+    child::{MAX_STDERR_BYTES, feed, read_limited},
+    cpu_watch::CpuWatch,
+};
 use crate::types::{
     archive::{Format, Prefix},
     error::GitError,

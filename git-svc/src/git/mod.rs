@@ -2,4 +2,5 @@
 
 pub mod command;
 pub(crate) mod pack_file;
+pub(crate) mod pack_stream;
 pub mod pktline;

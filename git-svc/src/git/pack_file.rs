@@ -19,13 +19,13 @@ use git2::{ObjectType, Oid};
 const IDS_OFFSET: u64 = 8 + 256 * 4;
 /// Magic and version of an index.
 const INDEX_MAGIC: [u8; 8] = *b"\xfftOc\0\0\0\x02";
-const ID_BYTES: usize = 20;
+pub(super) const ID_BYTES: usize = 20;
 /// Bytes of a pack that are read at once for a content. Of most entries only the beginning is wanted.
 const READ_BYTES: usize = 1 << 10;
-const OFS_DELTA: u8 = 6;
-const REF_DELTA: u8 = 7;
+pub(super) const OFS_DELTA: u8 = 6;
+pub(super) const REF_DELTA: u8 = 7;
 /// Bytes of a delta that hold the sizes of its base and of its result: two numbers of up to 10 bytes.
-const DELTA_SIZES_BYTES: u64 = 20;
+pub(super) const MAX_DELTA_SIZES_BYTES: usize = 20;
 
 /// A pack and its index.
 #[derive(Debug)]
@@ -79,6 +79,11 @@ impl PackFile {
         index.read_exact_at(&mut count, IDS_OFFSET - 4)?;
         let count = u32::from_be_bytes(count);
         Ok((head == INDEX_MAGIC).then_some(Self { index, pack, count }))
+    }
+
+    /// Returns the size of the pack, in bytes.
+    pub(crate) fn bytes(&self) -> io::Result<u64> {
+        Ok(self.pack.metadata()?.len())
     }
 
     /// Reads the offsets of all entries, in the order of their ids.
@@ -152,12 +157,11 @@ impl PackFile {
         ZlibDecoder::new(BufReader::with_capacity(READ_BYTES, reader)).take(entry.size)
     }
 
-    /// Reads the size of the object that a delta makes.
-    pub(crate) fn result_size(&self, delta: &PackedEntry) -> io::Result<u64> {
+    /// Reads the sizes of the base of a delta and of the object that it makes.
+    pub(crate) fn delta_sizes(&self, delta: &PackedEntry) -> io::Result<(u64, u64)> {
         let mut sizes = Vec::new();
-        self.content(delta).take(DELTA_SIZES_BYTES).read_to_end(&mut sizes)?;
-        delta_result_size(&sizes)
-            .ok_or_else(|| io::Error::new(io::ErrorKind::InvalidData, "a delta of a pack has no size"))
+        self.content(delta).take(MAX_DELTA_SIZES_BYTES as u64).read_to_end(&mut sizes)?;
+        delta_sizes(&sizes).ok_or_else(|| io::Error::new(io::ErrorKind::InvalidData, "a delta of a pack has no size"))
     }
 
     fn table(&self, column: u64) -> u64 {
@@ -175,7 +179,7 @@ impl PackFile {
     }
 }
 
-fn object_type(kind: u8) -> Option<ObjectType> {
+pub(super) fn object_type(kind: u8) -> Option<ObjectType> {
     match kind {
         1 => Some(ObjectType::Commit),
         2 => Some(ObjectType::Tree),
@@ -211,10 +215,11 @@ fn distance(bytes: &[u8]) -> Option<(u64, usize)> {
     None
 }
 
-/// Decodes the size of the result at the beginning of an inflated delta, where it follows the size of the base.
-fn delta_result_size(delta: &[u8]) -> Option<u64> {
-    let (_, used) = delta_size(delta)?;
-    delta_size(&delta[used..]).map(|(size, _)| size)
+/// Decodes the sizes of the base and of the result at the beginning of an inflated delta.
+pub(super) fn delta_sizes(delta: &[u8]) -> Option<(u64, u64)> {
+    let (base, used) = delta_size(delta)?;
+    let (result, _) = delta_size(&delta[used..])?;
+    Some((base, result))
 }
 
 /// Decodes a number of 7 bits per byte, the lowest first, and the number of its bytes.
@@ -247,7 +252,7 @@ mod tests {
         assert_eq!(entry_header(&[0xb0, 0x01, 0x07]), Some((3, 16, 2)));
         assert_eq!((entry_header(&[0x80]), entry_header(&[])), (None, None));
         assert_eq!(entry_header(&[0xff; 32]), None, "no end");
-        assert_eq!(delta_result_size(&[0x05, 0x80, 0x01, 0x90]), Some(128));
-        assert_eq!((delta_result_size(&[0x05]), delta_result_size(&[0xff; 20])), (None, None));
+        assert_eq!(delta_sizes(&[0x05, 0x80, 0x01, 0x90]), Some((5, 128)));
+        assert_eq!((delta_sizes(&[0x05]), delta_sizes(&[0xff; 20])), (None, None));
     }
 }

@@ -28,7 +28,7 @@ use crate::{
     transfer::{
         archive::{MAX_REQUEST_BYTES as MAX_ARCHIVE_REQUEST_BYTES, refusal, request_length},
         fetch::Fetch,
-        push::{HookSession, Push, PushInspector},
+        push::{HookSession, Push, PushInspection, PushInspector},
         session_pipe::{FrameWriter, SessionPipe, read_message},
     },
     types::error::GitError,
@@ -187,8 +187,8 @@ async fn serve(state: &AppState, upgrade: OnUpgrade, started: RunningSession) {
                 secret: state.store.path(repository),
                 writer: FrameWriter::new(writer),
             };
-            let inspector = (service == GitService::ReceivePack)
-                .then(|| PushInspector::new(state.pushes.limits.objects).within(quota));
+            let inspection = (service == GitService::ReceivePack)
+                .then(|| PushInspection::new(PushInspector::new(state.pushes.limits).within(quota)));
             if child.is_none() {
                 match start_archive(state, repository, &pipe, &mut reader).await {
                     Ok(started) => child = started,
@@ -196,7 +196,7 @@ async fn serve(state: &AppState, upgrade: OnUpgrade, started: RunningSession) {
                 }
             }
             match &mut child {
-                Some(child) => pipe.run(child, reader, inspector).await,
+                Some(child) => pipe.run(child, reader, inspection).await,
                 None => Ok(()),
             }
         }

@@ -58,9 +58,12 @@ pub(crate) enum FetchError {
     /// Objects that do not pass the checks that pushed ones have to pass.
     #[error("the repository has objects that are not valid")]
     BadObjects,
-    /// Commits, tags or trees beyond the limits of pushed ones.
-    #[error("the repository has commits, tags or folders that are too large")]
+    /// Objects beyond the limits of pushed ones, each or in all.
+    #[error("the repository has objects that are too large")]
     OversizedObjects,
+    /// git used up the CPU time for what it received.
+    #[error("the repository takes too long to unpack")]
+    CpuTime,
     /// An object that was listed is no longer sent.
     #[error("the repository changed again and again during the transfer")]
     Changed,
@@ -99,6 +102,7 @@ impl FetchError {
             Self::TimedOut => "timed_out",
             Self::BadObjects => "bad_objects",
             Self::OversizedObjects => "oversized_objects",
+            Self::CpuTime => "cpu_time",
             Self::Changed => "changed",
             Self::Broken => "broken",
             Self::StoreFull => "store_full",

@@ -24,7 +24,7 @@ use super::{
     remote::{Remote, Transport},
 };
 use crate::{
-    git::command::{GitChild, feed, fetch::RemoteFetch, read_limited},
+    git::command::{CpuWatch, GitChild, feed, fetch::RemoteFetch, read_limited},
     maintenance::running::JobHandle,
     transfer::push::{PackFlaw, RemoteLogins, find_flaw},
     types::error::{GitError, says_full},
@@ -143,6 +143,7 @@ impl Inner {
         job: &JobHandle,
     ) -> Result<(), FetchError> {
         let (stdin, stdout, stderr) = (child.stdin.take(), child.stdout.take(), child.stderr.take());
+        let cpu = child.cpu_watch(self.options.pack.cpu);
         let input: String = plan.wants.iter().map(|id| format!("{id}\n")).collect();
         let mut lines = Lines::default();
         let listen = async {
@@ -162,6 +163,7 @@ impl Inner {
                 () = job.stopped() => Err(FetchError::Stopped),
                 () = self.life.stopping() => Err(FetchError::Stopped),
                 () = sleep_until(plan.deadline) => Err(FetchError::TimedOut),
+                () = cpu_spent(cpu, progress) => Err(FetchError::CpuTime),
                 error = self.guard(plan, progress) => Err(error),
             }
         };
@@ -201,12 +203,21 @@ impl Inner {
 
     /// Refuses packs that a push could not have either.
     async fn check_packs(&self, objects: PathBuf) -> Result<(), FetchError> {
-        let check = move |_: &_| find_flaw(&objects).map_err(GitError::io("reading a pack"));
+        let limits = self.options.pack;
+        let check = move |_: &_| find_flaw(&objects, Some(&limits)).map_err(GitError::io("reading a pack"));
         match self.pool.run_blocking(check).await? {
             None => Ok(()),
             Some(PackFlaw::DeepChains) => Err(FetchError::BadObjects),
-            Some(PackFlaw::TooLarge { .. }) => Err(FetchError::OversizedObjects),
+            Some(PackFlaw::TooLarge { .. } | PackFlaw::Sizes(_)) => Err(FetchError::OversizedObjects),
         }
+    }
+}
+
+/// Returns when the processes of a fetch have used up the CPU time for what was received; never without a watch.
+async fn cpu_spent(cpu: Option<CpuWatch>, progress: &Progress) {
+    match cpu {
+        Some(cpu) => drop(cpu.spent(|| progress.budget.received()).await),
+        None => std::future::pending().await,
     }
 }
 

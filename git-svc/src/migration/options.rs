@@ -1,5 +1,7 @@
 use std::{str::FromStr, time::Duration};
 
+use crate::types::limits::PackLimits;
+
 /// Limits of migrations and mirrors.
 #[derive(Clone, Debug)]
 pub(crate) struct MigrationOptions {
@@ -17,6 +19,8 @@ pub(crate) struct MigrationOptions {
     pub(crate) syncs_at_once: usize,
     /// Schemes of remotes.
     pub(crate) protocols: Protocols,
+    /// Limits on what a pack contains.
+    pub(crate) pack: PackLimits,
 }
 
 /// Schemes that remotes may have.

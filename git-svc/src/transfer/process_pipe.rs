@@ -3,7 +3,7 @@
 
 use std::{
     io,
-    sync::atomic::{AtomicBool, Ordering},
+    sync::atomic::{AtomicBool, AtomicU64, Ordering},
     time::Duration,
 };
 
@@ -20,13 +20,13 @@ use tokio::{
 use super::{
     body_channel::{BodySender, CHUNK_BYTES, channel},
     fetch::PrefixFilter,
-    push::PushInspector,
+    push::{PushInspection, SentOutput, count_refusal},
     request_body::RequestBody,
 };
 use crate::{
     admission::{idle_timer::IdleTimer, throughput::MinThroughput},
     git::{
-        command::{GitChild, read_limited},
+        command::{CpuWatch, GitChild, read_limited},
         pktline,
     },
     types::{error::GitError, limits::TransferLimits},
@@ -52,18 +52,20 @@ struct ProcessPipe<'a> {
     idle: IdleTimer,
     sender: BodySender,
     /// Inspects the bytes of a push before the process gets them.
-    inspector: Mutex<Option<PushInspector>>,
+    inspection: Option<PushInspection>,
+    /// Bytes that the client has sent so far.
+    received: AtomicU64,
     /// True after a push was rejected: the output of the process is dropped.
     is_output_discarded: AtomicBool,
-    /// True once output of the process was sent to the client.
-    has_sent_output: AtomicBool,
+    /// The output of the process that was sent to the client.
+    sent: Mutex<SentOutput>,
 }
 
 impl ProcessPipe<'_> {
     /// Passes bytes to the inspector. If they are rejected, closes the stdin of the process and returns the report for
     /// the client.
-    fn inspect(&self, bytes: &[u8], stdin: &mut Option<ChildStdin>) -> Option<Bytes> {
-        let answer = self.inspector.lock().as_mut()?.inspect(bytes)?;
+    async fn inspect(&self, bytes: &[u8], stdin: &mut Option<ChildStdin>) -> Option<Bytes> {
+        let answer = self.inspection.as_ref()?.inspect(bytes, self.received.load(Ordering::Relaxed)).await?;
         // Set before stdin is closed, because the process writes output as soon as its input ends.
         self.is_output_discarded.store(true, Ordering::Relaxed);
         *stdin = None;
@@ -78,7 +80,7 @@ impl ProcessPipe<'_> {
         stdin: &mut Option<ChildStdin>,
         filter: &mut Option<PrefixFilter>,
     ) -> Option<Bytes> {
-        let refusal = self.inspect(&bytes, stdin);
+        let refusal = self.inspect(&bytes, stdin).await;
         let bytes = match filter {
             Some(filter) => filter.push(&bytes).into(),
             None => bytes,
@@ -88,15 +90,21 @@ impl ProcessPipe<'_> {
     }
 
     /// Returns the last chunk of a failed transfer: a rejection report in git's format if a push exceeded a limit
-    /// before any output was sent, otherwise the error.
+    /// before git has sent its own, otherwise the error.
     fn final_chunk(&self, error: GitError) -> Result<Bytes, GitError> {
-        let is_limit = matches!(error, GitError::TimedOut { .. } | GitError::TooLarge { .. } | GitError::TooSlow);
-        if !is_limit || self.has_sent_output.load(Ordering::Relaxed) {
+        if !error.is_transfer_limit() || !self.sent.lock().may_report() {
             return Err(error);
         }
-        let answer =
-            self.inspector.lock().as_ref().and_then(|inspector| inspector.rejection_report(&error.to_string()));
+        let answer = self.inspection.as_ref().and_then(|inspection| inspection.rejection_report(&error.to_string()));
         answer.map(Bytes::from).ok_or(error)
+    }
+
+    /// Returns when the git processes of a push have used up their CPU time; never for anything else.
+    async fn cpu_spent(&self, cpu: Option<CpuWatch>) -> GitError {
+        let Some(cpu) = cpu else { return std::future::pending().await };
+        let error = cpu.spent(|| self.received.load(Ordering::Relaxed)).await;
+        count_refusal("cpu");
+        error
     }
 }
 
@@ -152,10 +160,17 @@ impl Transfers {
 
 /// Runs the transfer; returns false if it failed or the client left before its end.
 async fn serve(limits: &TransferLimits, mut child: GitChild, mut input: RequestBody, sender: BodySender) -> bool {
-    let inspector = Mutex::new(input.inspector.take());
-    let (is_output_discarded, has_sent_output) = (AtomicBool::new(false), AtomicBool::new(false));
-    let pipe = ProcessPipe { limits, idle: IdleTimer::new(), sender, inspector, is_output_discarded, has_sent_output };
+    let pipe = ProcessPipe {
+        limits,
+        idle: IdleTimer::new(),
+        sender,
+        inspection: input.inspector.take().map(PushInspection::new),
+        received: AtomicU64::new(0),
+        is_output_discarded: AtomicBool::new(false),
+        sent: Mutex::default(),
+    };
     let name = child.name();
+    let cpu = pipe.inspection.as_ref().and_then(|inspection| child.cpu_watch(inspection.cpu));
     let outcome = tokio::select! {
         outcome = work(&mut child, &mut input, &pipe) => outcome,
         () = pipe.sender.closed() => {
@@ -163,6 +178,7 @@ async fn serve(limits: &TransferLimits, mut child: GitChild, mut input: RequestB
             child.end().await;
             return false;
         }
+        error = pipe.cpu_spent(cpu) => Err(error),
         () = pipe.idle.expired(limits.idle) => Err(GitError::TimedOut { what: "the transfer" }),
         () = tokio::time::sleep(limits.total) => Err(GitError::TimedOut { what: "the transfer" }),
     };
@@ -232,6 +248,7 @@ async fn feed(
 ) -> Result<Option<Bytes>, GitError> {
     let mut refusal = None;
     let buffered = std::mem::take(&mut input.buffered);
+    pipe.received.store(input.received(), Ordering::Relaxed);
     if !buffered.is_empty() {
         refusal = pipe.pass_on(buffered.into(), &mut stdin, &mut input.prefixes).await;
     }
@@ -244,6 +261,7 @@ async fn feed(
             Err(error) => return Err(error),
         };
         pipe.idle.touch();
+        pipe.received.store(input.received(), Ordering::Relaxed);
         while !bytes.is_empty() && stdin.is_some() {
             let out = match &mut input.inflate {
                 None => std::mem::take(&mut bytes),
@@ -299,7 +317,9 @@ where
         }
         sent += count;
         last = chunk.freeze();
-        pipe.has_sent_output.store(true, Ordering::Relaxed);
+        if pipe.inspection.is_some() {
+            pipe.sent.lock().add(&last);
+        }
         pipe.idle.touch();
         if throughput.wait(pipe.sender.send(Ok(last.clone()))).await?.is_err() {
             // The client disconnected: `serve` waits for that too, and ends the process.

@@ -75,6 +75,11 @@ impl RequestBody {
         &self.buffered
     }
 
+    /// Returns the bytes that the client has sent so far, before they are inflated.
+    pub(super) fn received(&self) -> u64 {
+        self.limit - self.left
+    }
+
     /// Reads on until `buffered` grows; the process still gets these bytes. Returns false at the end of the body.
     pub(crate) async fn peek(&mut self) -> Result<bool, GitError> {
         let before = self.buffered.len();

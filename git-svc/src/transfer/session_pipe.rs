@@ -6,7 +6,7 @@
 use std::{
     io,
     path::Path,
-    sync::atomic::{AtomicBool, Ordering},
+    sync::atomic::{AtomicBool, AtomicU64, Ordering},
     time::Duration,
 };
 
@@ -18,10 +18,13 @@ use tokio::{
     time::Instant,
 };
 
-use super::{fetch::PrefixFilter, push::PushInspector};
+use super::{
+    fetch::PrefixFilter,
+    push::{PushInspection, count_refusal},
+};
 use crate::{
     admission::{idle_timer::IdleTimer, throughput::MinThroughput, yielding_permit::YieldingPermit},
-    git::command::GitChild,
+    git::command::{CpuWatch, GitChild},
     types::{error::GitError, limits::TransferLimits},
 };
 
@@ -53,10 +56,13 @@ impl<W: AsyncWrite + Unpin> SessionPipe<'_, W> {
         &self,
         child: &mut GitChild,
         reader: R,
-        inspector: Option<PushInspector>,
+        inspection: Option<PushInspection>,
     ) -> Result<(), GitError> {
+        let received = AtomicU64::new(0);
+        let cpu = inspection.as_ref().and_then(|inspection| child.cpu_watch(inspection.cpu));
         let outcome = tokio::select! {
-            outcome = self.work(child, reader, inspector) => outcome,
+            outcome = self.work(child, reader, inspection, &received) => outcome,
+            error = cpu_spent(cpu, &received) => Err(error),
             never = self.permit.release_when_idle(&self.idle) => match never {},
             () = self.idle.expired(self.limits.session_idle) => Err(GitError::TimedOut { what: "the session" }),
             () = tokio::time::sleep(self.limits.total) => Err(GitError::TimedOut { what: "the session" }),
@@ -88,7 +94,8 @@ impl<W: AsyncWrite + Unpin> SessionPipe<'_, W> {
         &self,
         child: &mut GitChild,
         reader: R,
-        inspector: Option<PushInspector>,
+        inspection: Option<PushInspection>,
+        received: &AtomicU64,
     ) -> Result<(), GitError> {
         let (stdin, stdout, stderr) = (child.stdin.take(), child.stdout.take(), child.stderr.take());
         let answer = async {
@@ -99,7 +106,7 @@ impl<W: AsyncWrite + Unpin> SessionPipe<'_, W> {
         };
         tokio::select! {
             answered = answer => answered,
-            error = self.feed(reader, stdin, inspector) => Err(error),
+            error = self.feed(reader, stdin, inspection, received) => Err(error),
         }
     }
 
@@ -110,7 +117,8 @@ impl<W: AsyncWrite + Unpin> SessionPipe<'_, W> {
         &self,
         reader: R,
         mut stdin: Option<ChildStdin>,
-        mut inspector: Option<PushInspector>,
+        inspection: Option<PushInspection>,
+        received: &AtomicU64,
     ) -> GitError {
         let mut reader = BufReader::with_capacity(CHUNK_BYTES, reader);
         let (mut content, mut left, mut throughput) =
@@ -135,7 +143,12 @@ impl<W: AsyncWrite + Unpin> SessionPipe<'_, W> {
                         return GitError::TooLarge { what: "what the client sends", limit: self.limit };
                     };
                     left = rest;
-                    if let Some(answer) = inspector.as_mut().and_then(|inspector| inspector.inspect(content)) {
+                    let sum = self.limit - left;
+                    received.store(sum, Ordering::Relaxed);
+                    if !is_refused
+                        && let Some(inspection) = &inspection
+                        && let Some(answer) = inspection.inspect(content, sum).await
+                    {
                         // The process gets neither these bytes nor the end of its input: it would write an error of its
                         // own.
                         is_refused = true;
@@ -228,6 +241,14 @@ pub(crate) async fn read_message<R: AsyncRead + Unpin>(
     }
 }
 
+/// Returns when the git processes of a push have used up their CPU time; never without a watch.
+async fn cpu_spent(cpu: Option<CpuWatch>, received: &AtomicU64) -> GitError {
+    let Some(cpu) = cpu else { return std::future::pending().await };
+    let error = cpu.spent(|| received.load(Ordering::Relaxed)).await;
+    count_refusal("cpu");
+    error
+}
+
 /// Returns `text` with the path of the repository replaced.
 fn redact(text: &[u8], secret: &Path) -> Vec<u8> {
     String::from_utf8_lossy(text).replace(&*secret.to_string_lossy(), "repository").into_bytes()
@@ -262,9 +283,10 @@ impl<W: AsyncWrite + Unpin> FrameWriter<W> {
         if !self.is_whole.load(Ordering::Relaxed) {
             return Ok(());
         }
-        let text = match error {
-            GitError::TimedOut { .. } | GitError::TooLarge { .. } | GitError::TooSlow => format!("Ferrite: {error}\n"),
-            _ => "Ferrite: internal error\n".to_owned(),
+        let text = if error.is_transfer_limit() {
+            format!("Ferrite: {error}\n")
+        } else {
+            "Ferrite: internal error\n".to_owned()
         };
         self.send(FrameKind::Errors, text.as_bytes()).await?;
         self.send(FrameKind::Exit, &[1]).await

@@ -164,6 +164,12 @@ pub enum GitError {
     /// The client sends or receives more slowly than the minimum rate.
     #[error("the client was too slow")]
     TooSlow,
+    /// The git processes of a push used up the CPU time for a pack of its size.
+    #[error("the push took more than {seconds} s of CPU time, which a pack of its size may take")]
+    CpuTime {
+        /// The limit, in seconds.
+        seconds: u64,
+    },
     /// The store's disk is full.
     #[error("the store's disk is full")]
     StoreFull,
@@ -201,6 +207,11 @@ impl GitError {
     pub fn io(what: impl Into<String>) -> impl FnOnce(io::Error) -> Self {
         let what = what.into();
         move |source| Self::Io { what, source }
+    }
+
+    /// Returns whether a limit ended a transfer. The client is told the error.
+    pub(crate) fn is_transfer_limit(&self) -> bool {
+        matches!(self, Self::TimedOut { .. } | Self::TooLarge { .. } | Self::TooSlow | Self::CpuTime { .. })
     }
 
     /// Returns whether a ref transaction with this error was rejected as a whole, so that no ref has changed.
@@ -266,6 +277,7 @@ impl ServiceError for GitError {
             Self::StaleBlob | Self::StaleFile { .. } => (Kind::Aborted, "STALE_BLOB"),
             Self::RefConflict { .. } => (Kind::Aborted, "BRANCH_MOVED"),
             Self::TooLarge { .. } => (Kind::TooLarge, "TOO_LARGE"),
+            Self::CpuTime { .. } => (Kind::TooLarge, "CPU_TIME_EXCEEDED"),
             Self::Overloaded => (Kind::Overloaded, "OVERLOADED"),
             Self::TimedOut { .. } => (Kind::Overloaded, "TIMED_OUT"),
             Self::StoreHeld(_)

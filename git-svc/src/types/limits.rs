@@ -42,4 +42,52 @@ pub(crate) struct PushLimits {
     pub(crate) objects: u64,
     /// Most refs that the push changes.
     pub(crate) refs: usize,
+    /// Limits on what the pack contains.
+    pub(crate) pack: PackLimits,
+}
+
+/// Limits on the contents of a pack from a client or a remote.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct PackLimits {
+    /// Largest object, in bytes.
+    pub(crate) object_bytes: u64,
+    /// Bytes of all entries, inflated.
+    pub(crate) inflated: Expansion,
+    /// Bytes of the objects that deltas make.
+    pub(crate) deltas: Expansion,
+    /// CPU time of the git processes that take the pack.
+    pub(crate) cpu: CpuAllowance,
+}
+
+/// A limit on bytes that grows with the bytes of a pack.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Expansion {
+    /// Bytes for each byte of the pack.
+    pub(crate) factor: u64,
+    /// Bytes for every pack.
+    pub(crate) base_bytes: u64,
+}
+
+impl Expansion {
+    /// Returns the limit for a pack of this size.
+    pub(crate) fn limit(self, pack_bytes: u64) -> u64 {
+        self.factor.saturating_mul(pack_bytes).saturating_add(self.base_bytes)
+    }
+}
+
+/// A limit on CPU time that grows with the bytes of a pack.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct CpuAllowance {
+    /// Time for every pack.
+    pub(crate) base: Duration,
+    /// Time for each MiB of the pack.
+    pub(crate) per_mib: Duration,
+}
+
+impl CpuAllowance {
+    /// Returns the limit for a pack of this size.
+    pub(crate) fn limit(self, pack_bytes: u64) -> Duration {
+        let mib = u32::try_from(pack_bytes.div_ceil(1 << 20)).unwrap_or(u32::MAX);
+        self.base.saturating_add(self.per_mib.saturating_mul(mib))
+    }
 }

@@ -4,7 +4,10 @@ use std::io::Write as _;
 
 use axum::body::Body;
 use bytes::Bytes;
-use ferrite_proto::operation::{PUT_CONTENTS, RAW, RECEIVE_PACK, UPLOAD_PACK};
+use ferrite_proto::{
+    grant::Grant,
+    operation::{PUT_CONTENTS, RAW, RECEIVE_PACK, UPLOAD_PACK},
+};
 use flate2::{Compression, write::GzEncoder};
 use http::{HeaderMap, Method, Request, StatusCode};
 use http_body_util::{BodyExt as _, Full};
@@ -35,7 +38,12 @@ pub(crate) fn request(
     operation: &str,
     id: i64,
 ) -> http::request::Builder {
-    let grant = service.sign(service.grant(id, operation));
+    request_as(service, method, path, service.grant(id, operation))
+}
+
+/// Returns a request with this grant.
+pub(crate) fn request_as(service: &Service, method: Method, path: &str, grant: Grant) -> http::request::Builder {
+    let grant = service.sign(grant);
     Request::builder().method(method).uri(path).header("host", "git-svc").header("ferrite-grant", grant)
 }
 

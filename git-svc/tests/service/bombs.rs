@@ -120,7 +120,7 @@ async fn a_tree_of_very_many_levels_is_refused_and_a_deep_one_is_read() {
 }
 
 /// Encodes a size as in deltas: 7 bits per byte, lowest first.
-fn size(mut number: u64) -> Vec<u8> {
+pub(crate) fn size(mut number: u64) -> Vec<u8> {
     let mut bytes = Vec::new();
     while number >= 0x80 {
         bytes.push((number & 0x7f) as u8 | 0x80);
@@ -131,9 +131,19 @@ fn size(mut number: u64) -> Vec<u8> {
 }
 
 /// Returns the delta instruction that copies the first `count` bytes of the base.
-fn copy(count: u32) -> Vec<u8> {
+pub(crate) fn copy(count: u32) -> Vec<u8> {
     let bytes = count.to_le_bytes();
     [&[0x80 | 0x10 | 0x20 | 0x40], &bytes[..3]].concat()
+}
+
+/// Encodes the distance to the base of a delta.
+pub(crate) fn distance(mut back: usize) -> Vec<u8> {
+    let mut bytes = vec![(back & 0x7f) as u8];
+    while back >> 7 > 0 {
+        back = (back >> 7) - 1;
+        bytes.insert(0, 0x80 | (back & 0x7f) as u8);
+    }
+    bytes
 }
 
 #[tokio::test]
@@ -141,12 +151,7 @@ async fn deltas_with_huge_results_are_refused() {
     let gateway = Gateway::start().await;
     let id = gateway.service.create().await;
     let base = entry(BLOB, 15 << 20, b"", &vec![0; 15 << 20]);
-    let mut back = base.len();
-    let mut distance = vec![(back & 0x7f) as u8];
-    while back >> 7 > 0 {
-        back = (back >> 7) - 1;
-        distance.insert(0, 0x80 | (back & 0x7f) as u8);
-    }
+    let distance = distance(base.len());
     // A delta with a true result of three gigabytes, and two that only claim results larger than any memory.
     let copies = copy(15 << 20).repeat(205);
     for (result, copies) in [(205 * (15 << 20), &copies), (1 << 50, &copies), (u64::MAX, &copies)] {
@@ -165,7 +170,7 @@ async fn deltas_with_huge_results_are_refused() {
 
 #[tokio::test]
 async fn a_file_that_unpacks_to_far_more_is_streamed_and_not_archived() {
-    let flags = ["--max-archive-bytes", "100000000"];
+    let flags = ["--max-archive-bytes", "100000000", "--pack-expansion-base-bytes", "300000000"];
     let gateway = Gateway::over(Service::start_with(tempfile::tempdir().unwrap(), &flags).await).await;
     let service = &gateway.service;
     let id = service.create().await;

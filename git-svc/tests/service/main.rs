@@ -25,6 +25,8 @@ mod migrations;
 #[cfg(test)]
 mod mirrors;
 #[cfg(test)]
+mod pack_limits;
+#[cfg(test)]
 mod packs;
 #[cfg(test)]
 mod protection;

@@ -24,15 +24,18 @@ use crate::{
 type Upgraded = TokioIo<hyper::upgrade::Upgraded>;
 
 /// Server of `git://` connections that opens a session of git-svc for each.
-struct GitDaemon {
-    url: String,
+pub(crate) struct GitDaemon {
+    pub(crate) url: String,
     life: Lifecycle,
     service: Arc<Service>,
 }
 
 impl GitDaemon {
     async fn start() -> Self {
-        let service = Arc::new(Service::start().await);
+        Self::over(Arc::new(Service::start().await)).await
+    }
+
+    pub(crate) async fn over(service: Arc<Service>) -> Self {
         let life = Lifecycle::new(Duration::from_secs(5));
         let listener = "127.0.0.1:0".parse::<Address>().unwrap().bind().await.unwrap();
         let url = format!("git://{}", listener.address().unwrap());

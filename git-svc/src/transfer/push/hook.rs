@@ -92,7 +92,8 @@ fn rejection(refs: impl BufRead) -> io::Result<Option<String>> {
         return Ok(Some(format!("a push may change {limit} refs at most")));
     }
     let Some(quarantine) = std::env::var_os(QUARANTINE) else { return Ok(None) };
-    Ok(find_flaw(Path::new(&quarantine))?.map(|flaw| flaw.to_string()))
+    // `PushInspector` has checked the sizes of all objects.
+    Ok(find_flaw(Path::new(&quarantine), None)?.map(|flaw| flaw.to_string()))
 }
 
 /// Relays git's messages to git-svc and the replies back, until git-svc closes the connection.

@@ -1,12 +1,15 @@
-//! Inspects a push on its way to git: the commands, the push options, and the object count in the header of the pack.
-//! git has no limits of its own for these, and reads exactly as many objects as the header says. Not here: anything
+//! Inspects a push on its way to git: the commands, the push options, the object count in the header of the pack, and the sizes of the
+//! objects. git has no limits of its own for these, and reads exactly as many objects as the header says. Not here: anything
 //! that git checks itself.
 
 use ferrite_proto::grant::ByteQuota;
 
 use crate::{
-    git::pktline::{MAX_DATA, Packet},
-    types::{error::quota_exceeded, push_options::PushOptions},
+    git::{
+        pack_stream::PackStream,
+        pktline::{MAX_DATA, Packet},
+    },
+    types::{error::quota_exceeded, limits::PushLimits, push_options::PushOptions},
 };
 
 /// Maximum bytes of ref names kept for the rejection report. A push with more names changes more refs than allowed
@@ -14,9 +17,9 @@ use crate::{
 const MAX_KEPT_NAME_BYTES: usize = 4 << 20;
 
 /// Inspector of one push.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(crate) struct PushInspector {
-    limit: u64,
+    limits: PushLimits,
     state: State,
     /// Bytes of an incomplete packet or pack header.
     buffer: Vec<u8>,
@@ -33,6 +36,8 @@ pub(crate) struct PushInspector {
     quota: Option<ByteQuota>,
     /// Bytes of the pack so far, counted if there is a quota.
     pack_bytes: u64,
+    /// Reads the pack, once it has begun.
+    pack: Option<PackStream>,
 }
 
 /// Capabilities that the client sends behind its commands. git accepts them behind any command, with or without a
@@ -55,9 +60,27 @@ enum State {
 }
 
 impl PushInspector {
-    /// Returns an inspector for a push of at most `limit` objects.
-    pub(crate) fn new(limit: u64) -> Self {
-        Self { limit, ..Self::default() }
+    /// Returns an inspector for a push with these limits.
+    pub(crate) fn new(limits: PushLimits) -> Self {
+        Self {
+            limits,
+            state: State::default(),
+            buffer: Vec::new(),
+            names: Vec::new(),
+            kept: 0,
+            capabilities: ClientCapabilities::default(),
+            options: PushOptions::default(),
+            wants_pack: false,
+            objects: None,
+            quota: None,
+            pack_bytes: 0,
+            pack: None,
+        }
+    }
+
+    /// The limits of the push.
+    pub(super) fn limits(&self) -> &PushLimits {
+        &self.limits
     }
 
     /// Returns the inspector for a push whose pack has to fit into a quota, if there is one.
@@ -66,20 +89,34 @@ impl PushInspector {
     }
 
     /// Inspects the next bytes. Returns the response for the client if the push is rejected; git must not get these
-    /// bytes then.
+    /// bytes then. `received` is the number of bytes that the client has sent so far, before they are decompressed.
     ///
     /// Input that git would read in another way than this parser is rejected, so that nothing passes uninspected.
-    pub(crate) fn inspect(&mut self, bytes: &[u8]) -> Option<Vec<u8>> {
+    pub(crate) fn inspect(&mut self, bytes: &[u8], received: u64) -> Option<Vec<u8>> {
         if self.state == State::Done {
-            return self.count(bytes.len());
+            return self.inspect_pack(bytes, received);
         }
         self.buffer.extend_from_slice(bytes);
-        let refusal = self.step().or_else(|| self.count(self.buffer.len()));
-        if refusal.is_some() || self.state == State::Done {
-            self.state = State::Done;
-            self.buffer = Vec::new();
+        let refusal = self.step();
+        if refusal.is_none() && self.state != State::Done {
+            return None;
         }
-        refusal
+        self.state = State::Done;
+        let buffer = std::mem::take(&mut self.buffer);
+        refusal.or_else(|| self.inspect_pack(&buffer, received))
+    }
+
+    /// Inspects bytes of the pack, from its header on.
+    fn inspect_pack(&mut self, bytes: &[u8], received: u64) -> Option<Vec<u8>> {
+        let refusal = self.count(bytes.len());
+        if refusal.is_some() {
+            self.pack = None;
+            return refusal;
+        }
+        let error = self.pack.as_mut()?.read(bytes, received).err()?;
+        self.pack = None;
+        count_refusal(error.label());
+        Some(self.report(&error.to_string(), "the pack was refused"))
     }
 
     fn step(&mut self) -> Option<Vec<u8>> {
@@ -89,6 +126,7 @@ impl PushInspector {
                 Ok(Some((packet, count))) => {
                     used += count;
                     if packet.line().is_some_and(|line| line.split(|byte| *byte == 0).next() == Some(b"push-cert")) {
+                        count_refusal("signed");
                         return Some(self.report("signed pushes are not taken", "signed pushes are not taken"));
                     }
                     if let Some(refusal) = self.packet(&packet) {
@@ -110,6 +148,7 @@ impl PushInspector {
             (Some(line), State::Commands) => self.command(line),
             (Some(line), _) => {
                 let reason = self.options.add(line).err()?.to_string();
+                count_refusal("options");
                 return Some(self.report(&reason, &reason));
             }
             (None, State::Commands) if self.capabilities.has_options => self.state = State::Options,
@@ -143,12 +182,18 @@ impl PushInspector {
 
     fn check(&mut self, header: [u8; 12]) -> Option<Vec<u8>> {
         let [b'P', b'A', b'C', b'K', _, _, _, _, count @ ..] = header else {
+            count_refusal("malformed");
             return Some(self.report("there is no pack", "no pack"));
         };
-        let count = u64::from(u32::from_be_bytes(count));
+        let (count, limit) = (u64::from(u32::from_be_bytes(count)), self.limits.objects);
         self.objects = Some(count);
-        let reason = format!("the pack has {count} objects, at most {} are taken", self.limit);
-        (count > self.limit).then(|| self.report(&reason, "too many objects"))
+        if count > limit {
+            count_refusal("objects");
+            let reason = format!("the pack has {count} objects, at most {limit} are taken");
+            return Some(self.report(&reason, "too many objects"));
+        }
+        self.pack = Some(PackStream::new(self.limits.pack));
+        None
     }
 
     /// Counts bytes of a pack with objects. Returns the response for the client if it does not fit into the quota.
@@ -159,6 +204,7 @@ impl PushInspector {
             return None;
         }
         self.quota = None;
+        count_refusal("quota");
         let error = quota_exceeded(quota);
         Some(self.report(&error.to_string(), "the storage quota is exceeded"))
     }
@@ -204,6 +250,11 @@ impl ClientCapabilities {
             self.has_bands |= name == b"side-band-64k";
         }
     }
+}
+
+/// Counts a push that a limit ended.
+pub(crate) fn count_refusal(limit: &'static str) {
+    metrics::counter!("ferrite_git_pushes_refused_total", "limit" => limit).increment(1);
 }
 
 /// Appends a packet; a line that is too long for one is left out.

@@ -5,16 +5,20 @@ mod credential;
 mod delta_depth;
 pub mod hook;
 mod inspect;
+mod inspection;
 mod pack_check;
 mod receive;
+mod sent_output;
 mod serve;
 mod service;
 mod sessions;
 
 pub(crate) use self::{
     credential::{RemoteLogin, RemoteLogins},
-    inspect::PushInspector,
+    inspect::{PushInspector, count_refusal},
+    inspection::PushInspection,
     pack_check::{PackFlaw, find_flaw},
+    sent_output::SentOutput,
     serve::{HookServer, Hooks, install_hooks},
     service::PushService,
     sessions::{HookSession, HookSessions, HookSocket, Push},

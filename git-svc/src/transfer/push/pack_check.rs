@@ -9,9 +9,13 @@ use git2::{ObjectType, Odb, Oid};
 
 use super::delta_depth::{DeltaChains, MAX_CHAIN_DEPTH, NO_BASE};
 use crate::{
-    git::pack_file::{PackFile, PackedEntry, PackedKind},
+    git::{
+        pack_file::{PackFile, PackedEntry, PackedKind},
+        pack_stream::{PackRefusal, PackSums, check_object},
+    },
     types::limits::{
-        MAX_COMMIT_BYTES, MAX_COMMIT_PARENTS, MAX_TREE_BYTES, MAX_TREE_ENTRIES, MIN_TREE_ENTRY_BYTES, PARENT_LINE_BYTES,
+        MAX_COMMIT_BYTES, MAX_COMMIT_PARENTS, MAX_TREE_BYTES, MAX_TREE_ENTRIES, MIN_TREE_ENTRY_BYTES,
+        PARENT_LINE_BYTES, PackLimits,
     },
 };
 
@@ -35,10 +39,14 @@ pub(crate) enum PackFlaw {
         /// The most that is taken.
         limit: u64,
     },
+    /// Objects beyond the limits of a pack.
+    #[error(transparent)]
+    Sizes(PackRefusal),
 }
 
-/// Returns the first flaw of the packs in the folder for objects `objects`.
-pub(crate) fn find_flaw(objects: &Path) -> io::Result<Option<PackFlaw>> {
+/// Returns the first flaw of the packs in the folder for objects `objects`. `limits` are those of all objects and of their sums, for packs
+/// that no [`PackStream`](crate::git::pack_stream::PackStream) has read.
+pub(crate) fn find_flaw(objects: &Path, limits: Option<&PackLimits>) -> io::Result<Option<PackFlaw>> {
     let entries = match fs::read_dir(objects.join("pack")) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
         entries => entries?,
@@ -47,9 +55,16 @@ pub(crate) fn find_flaw(objects: &Path) -> io::Result<Option<PackFlaw>> {
         let path = entry?.path();
         if path.extension().is_some_and(|extension| extension == "idx")
             && let Some(pack) = PackFile::open(&path)?
-            && let Some(flaw) = ReceivedPack::read(pack)?.flaw(objects)?
         {
-            return Ok(Some(flaw));
+            let pack = ReceivedPack::read(pack)?;
+            if let Some(limits) = limits
+                && let Err(refusal) = pack.check_sizes(limits)?
+            {
+                return Ok(Some(PackFlaw::Sizes(refusal)));
+            }
+            if let Some(flaw) = pack.flaw(objects)? {
+                return Ok(Some(flaw));
+            }
         }
     }
     Ok(None)
@@ -109,8 +124,25 @@ impl ReceivedPack {
     fn bytes(&self, entry: &PackedEntry) -> io::Result<u64> {
         match entry.kind {
             PackedKind::Whole(_) => Ok(entry.size),
-            PackedKind::Delta(_) => self.pack.result_size(entry),
+            PackedKind::Delta(_) => self.pack.delta_sizes(entry).map(|(_, result)| result),
         }
+    }
+
+    /// Checks the sizes of all entries and objects.
+    fn check_sizes(&self, limits: &PackLimits) -> io::Result<Result<(), PackRefusal>> {
+        let mut sums = PackSums::default();
+        for offset in &self.offsets {
+            let entry = self.pack.entry(*offset)?;
+            let bytes = self.bytes(&entry)?;
+            if let Err(refusal) = check_object(limits, bytes.max(entry.size)) {
+                return Ok(Err(refusal));
+            }
+            sums.inflated = sums.inflated.saturating_add(entry.size);
+            if matches!(entry.kind, PackedKind::Delta(_)) {
+                sums.deltas = sums.deltas.saturating_add(bytes);
+            }
+        }
+        Ok(sums.check(limits, self.pack.bytes()?))
     }
 }
 

@@ -3,6 +3,16 @@
 use proptest::prelude::*;
 
 use super::*;
+use crate::{testing::push_limits, types::limits::PackLimits};
+
+fn inspector(objects: u64) -> PushInspector {
+    PushInspector::new(push_limits(objects))
+}
+
+/// Inspects bytes that were sent without compression.
+fn inspect(inspector: &mut PushInspector, bytes: &[u8]) -> Option<Vec<u8>> {
+    inspector.inspect(bytes, u64::MAX)
+}
 
 fn push(capabilities: &str, count: u32) -> Vec<u8> {
     let (zero, one) = ("0".repeat(40), "1".repeat(40));
@@ -21,39 +31,56 @@ fn push(capabilities: &str, count: u32) -> Vec<u8> {
 
 #[test]
 fn too_many_objects_are_reported_as_git_would() {
-    let answer = PushInspector::new(10).inspect(&push("report-status", 11)).unwrap();
+    let answer = inspect(&mut inspector(10), &push("report-status", 11)).unwrap();
     let (first, used) = Packet::decode(&answer).unwrap().unwrap();
     assert_eq!(first.line(), Some(&b"unpack the pack has 11 objects, at most 10 are taken"[..]));
     let (second, _) = Packet::decode(&answer[used..]).unwrap().unwrap();
     assert_eq!(second.line(), Some(&b"ng refs/heads/a too many objects"[..]));
     assert!(answer.ends_with(b"0000"));
     let answer =
-        PushInspector::new(10).inspect(&push("report-status-v2 side-band-64k push-options", 4_000_000_000)).unwrap();
+        inspect(&mut inspector(10), &push("report-status-v2 side-band-64k push-options", 4_000_000_000)).unwrap();
     assert_eq!(answer[4], 1);
-    assert_eq!(PushInspector::new(10).inspect(&push("report-status", 10)), None);
-    assert_eq!(PushInspector::new(10).inspect(b"0000"), None);
+    assert_eq!(inspect(&mut inspector(10), &push("report-status", 10)), None);
+    assert_eq!(inspect(&mut inspector(10), b"0000"), None);
 }
 
 #[test]
 fn a_pack_beyond_the_quota_is_refused_once_wherever_it_is_cut() {
     let quota = |left: u64| Some(ByteQuota { used: 1_000, limit: 1_000 + left });
-    let (header, rest) = (push("report-status", 1), [0; 100]);
-    let mut fits = PushInspector::new(10).within(quota(112));
-    assert_eq!((fits.inspect(&header), fits.inspect(&rest)), (None, None));
+    // The beginning of a blob of a thousand bytes, as a block of zlib that is not compressed.
+    let begin = [0xb8, 62, 0x78, 1, 1, 0xe8, 3, 0x17, 0xfc];
+    let (header, rest) = (push("report-status", 1), [begin.as_slice(), &[0; 91]].concat());
+    let mut fits = inspector(10).within(quota(112));
+    assert_eq!((inspect(&mut fits, &header), inspect(&mut fits, &rest)), (None, None));
     let whole = [header.as_slice(), &rest].concat();
-    let expected = PushInspector::new(10).within(quota(111)).inspect(&whole).unwrap();
+    let expected = inspect(&mut inspector(10).within(quota(111)), &whole).unwrap();
     let text = String::from_utf8_lossy(&expected).into_owned();
     assert!(text.contains("unpack the repositories of the account take 1000 bytes of its quota of 1111"), "{text}");
     assert_eq!(text.matches("the storage quota is exceeded").count(), 2, "{text}");
     for size in [1, 7, 64] {
-        let mut inspector = PushInspector::new(10).within(quota(111));
-        let refusals: Vec<_> = whole.chunks(size).filter_map(|chunk| inspector.inspect(chunk)).collect();
+        let mut inspector = inspector(10).within(quota(111));
+        let refusals: Vec<_> = whole.chunks(size).filter_map(|chunk| inspect(&mut inspector, chunk)).collect();
         assert_eq!(refusals, [expected.as_slice()], "{size}");
     }
     // A pack without objects takes no room, nor does the removal of a ref.
-    assert_eq!(PushInspector::new(10).within(quota(0)).inspect(&push("report-status", 0)), None);
-    assert_eq!(PushInspector::new(10).within(quota(0)).inspect(b"0000"), None);
-    assert!(PushInspector::new(10).within(quota(0)).inspect(&push("report-status", 1)).is_some());
+    assert_eq!(inspect(&mut inspector(10).within(quota(0)), &push("report-status", 0)), None);
+    assert_eq!(inspect(&mut inspector(10).within(quota(0)), b"0000"), None);
+    assert!(inspect(&mut inspector(10).within(quota(0)), &push("report-status", 1)).is_some());
+}
+
+#[test]
+fn objects_beyond_the_limits_are_refused_beside_every_ref() {
+    let limits = push_limits(10);
+    let limits = PushLimits { pack: PackLimits { object_bytes: 999, ..limits.pack }, ..limits };
+    let whole = [push("report-status side-band-64k", 1).as_slice(), &[0xb8, 62, 0x78, 1]].concat();
+    for size in [1, 7, 1000] {
+        let mut inspector = PushInspector::new(limits);
+        let answers: Vec<_> = whole.chunks(size).filter_map(|chunk| inspect(&mut inspector, chunk)).collect();
+        let text = String::from_utf8_lossy(&answers.concat()).into_owned();
+        assert_eq!(answers.len(), 1, "{size}");
+        assert_eq!(text.matches("the pack has an object of 1000 bytes, at most 999 are taken").count(), 2, "{text}");
+        assert_eq!(text.matches("the pack was refused").count(), 2, "{text}");
+    }
 }
 
 #[test]
@@ -69,19 +96,19 @@ fn unusual_input_does_not_pass_uninspected() {
         }
         Packet::Flush.encode(&mut lines).unwrap();
         Packet::text(&"x".repeat(2000)).encode(&mut lines).unwrap();
-        assert!(PushInspector::new(10).inspect(&lines).is_some(), "{capabilities}");
+        assert!(inspect(&mut inspector(10), &lines).is_some(), "{capabilities}");
     }
     let mut line = Vec::new();
     Packet::text("push-cert\0report-status").encode(&mut line).unwrap();
-    assert!(PushInspector::new(10).inspect(&line).is_some());
+    assert!(inspect(&mut inspector(10), &line).is_some());
     let delimited = [&commands[..commands.len() - 4], b"0001", pack].concat();
-    assert!(PushInspector::new(10).inspect(&delimited).is_some());
-    assert!(PushInspector::new(10).inspect(&[commands, b"0000", pack].concat()).is_some());
+    assert!(inspect(&mut inspector(10), &delimited).is_some());
+    assert!(inspect(&mut inspector(10), &[commands, b"0000", pack].concat()).is_some());
     // git reads no pack after deletions only.
     let mut deletion = Vec::new();
     let text = format!("{} {} refs/heads/a", "1".repeat(40), "0".repeat(40));
     Packet::text(&text).encode(&mut deletion).unwrap();
-    assert_eq!(PushInspector::new(10).inspect(&[&deletion, &b"0000"[..], &[0; 20]].concat()), None);
+    assert_eq!(inspect(&mut inspector(10), &[&deletion, &b"0000"[..], &[0; 20]].concat()), None);
 }
 
 #[test]
@@ -91,26 +118,26 @@ fn options_beyond_the_limits_are_refused_beside_every_ref() {
     for (option, reason) in [(vec![b'x'; 1025], "1024 bytes at most"), (b"a\x07".to_vec(), "control characters")] {
         let mut line = Vec::new();
         Packet::Data(option).encode(&mut line).unwrap();
-        let answer = PushInspector::new(10).inspect(&[&bytes[..flush], &line, &bytes[flush..]].concat()).unwrap();
+        let answer = inspect(&mut inspector(10), &[&bytes[..flush], &line, &bytes[flush..]].concat()).unwrap();
         let text = String::from_utf8(answer).unwrap();
         assert!(text.contains("unpack ") && text.matches(reason).count() == 3, "{text}");
     }
     let many = b"0007x=y".repeat(64);
     bytes.splice(flush..flush, many);
-    assert!(String::from_utf8(PushInspector::new(10).inspect(&bytes).unwrap()).unwrap().contains("64 options at most"));
+    assert!(String::from_utf8(inspect(&mut inspector(10), &bytes).unwrap()).unwrap().contains("64 options at most"));
 }
 
 proptest! {
     #[test]
     fn pieces_are_seen_as_the_whole_is(size in 1_usize..40, count in 9_u32..13) {
         let whole = push("report-status side-band-64k", count);
-        let mut inspector = PushInspector::new(10);
-        let chunks: Vec<_> = whole.chunks(size).filter_map(|chunk| inspector.inspect(chunk)).collect();
-        prop_assert_eq!(chunks.first().cloned(), PushInspector::new(10).inspect(&whole));
+        let mut cut = inspector(10);
+        let chunks: Vec<_> = whole.chunks(size).filter_map(|chunk| inspect(&mut cut, chunk)).collect();
+        prop_assert_eq!(chunks.first().cloned(), inspect(&mut inspector(10), &whole));
     }
 
     #[test]
     fn any_bytes_are_survived(bytes in proptest::collection::vec(any::<u8>(), 0..300)) {
-        drop(PushInspector::new(1).inspect(&bytes));
+        drop(inspect(&mut inspector(1), &bytes));
     }
 }

@@ -28,7 +28,7 @@ fn commit(repo: &Repository, message: &str, parents: &[&Commit<'_>]) -> Oid {
 }
 
 fn flaw_of(repo: &Repository, ids: &[Oid]) -> Option<String> {
-    find_flaw(packed(repo, ids).path()).unwrap().map(|flaw| flaw.to_string())
+    find_flaw(packed(repo, ids).path(), None).unwrap().map(|flaw| flaw.to_string())
 }
 
 #[test]
@@ -38,7 +38,7 @@ fn ordinary_objects_have_no_flaw() {
     let long = commit(&repo, &"m".repeat(1 << 19), &[]);
     let blob = repo.blob(&vec![b'x'; 2 << 20]).unwrap();
     assert_eq!(flaw_of(&repo, &[first, long, blob]), None);
-    assert_eq!(find_flaw(tempfile::tempdir().unwrap().path()).unwrap(), None, "no packs at all");
+    assert_eq!(find_flaw(tempfile::tempdir().unwrap().path(), None).unwrap(), None, "no packs at all");
 }
 
 #[test]
@@ -67,7 +67,7 @@ fn a_delta_counts_as_the_object_that_it_makes() {
         pack.offsets.iter().map(|offset| pack.bytes(&pack.pack.entry(*offset).unwrap()).unwrap()).collect();
     assert_eq!(sizes[0], sizes[1]);
     assert!(sizes[0] > 1 << 20, "{sizes:?}");
-    assert!(find_flaw(folder.path()).unwrap().is_some());
+    assert!(find_flaw(folder.path(), None).unwrap().is_some());
 }
 
 #[test]

@@ -1,0 +1,92 @@
+//! Settings that limit what a pack contains, in a push, a migration or a sync. Not here: the size of a push (`config`).
+
+use std::time::Duration;
+
+use clap::{Args, value_parser};
+use ferrite_kit::config::seconds;
+
+use crate::types::limits::{CpuAllowance, Expansion, PackLimits};
+
+/// Limits on what a pack contains.
+#[derive(Args, Clone, Debug)]
+pub struct PackArgs {
+    /// The largest object that a push, a migration or a sync may bring, in bytes.
+    #[arg(long, env = "FERRITE_GIT_MAX_OBJECT_BYTES", default_value_t = 4 << 30, value_parser = value_parser!(u64).range(1..))]
+    pub max_object_bytes: u64,
+
+    /// Bytes to which each byte of a pack may inflate, on average.
+    #[arg(long, env = "FERRITE_GIT_MAX_PACK_EXPANSION", default_value_t = 100, value_parser = value_parser!(u64).range(1..))]
+    pub max_pack_expansion: u64,
+
+    /// Bytes to which any pack may inflate, beside those that follow from its size.
+    #[arg(long, env = "FERRITE_GIT_PACK_EXPANSION_BASE_BYTES", default_value_t = 64 << 20)]
+    pub pack_expansion_base_bytes: u64,
+
+    /// Bytes of objects that deltas may make for each byte of a pack, on average.
+    #[arg(long, env = "FERRITE_GIT_MAX_DELTA_EXPANSION", default_value_t = 1000, value_parser = value_parser!(u64).range(1..))]
+    pub max_delta_expansion: u64,
+
+    /// Bytes of objects that the deltas of any pack may make, beside those that follow from its size.
+    #[arg(long, env = "FERRITE_GIT_DELTA_EXPANSION_BASE_BYTES", default_value_t = 1 << 30)]
+    pub delta_expansion_base_bytes: u64,
+
+    /// CPU seconds that the git processes of any push, migration or sync may use, beside those that follow from the bytes received.
+    #[arg(long = "pack-cpu-seconds", env = "FERRITE_GIT_PACK_CPU_SECONDS", default_value = "60", value_parser = seconds)]
+    pub pack_cpu: Duration,
+
+    /// CPU milliseconds that they may use for each MiB received.
+    #[arg(long, env = "FERRITE_GIT_PACK_CPU_MILLISECONDS_PER_MIB", default_value_t = 3000)]
+    pub pack_cpu_milliseconds_per_mib: u64,
+}
+
+impl PackArgs {
+    /// Limits on packs.
+    pub(crate) fn limits(&self) -> PackLimits {
+        PackLimits {
+            object_bytes: self.max_object_bytes,
+            inflated: Expansion { factor: self.max_pack_expansion, base_bytes: self.pack_expansion_base_bytes },
+            deltas: Expansion { factor: self.max_delta_expansion, base_bytes: self.delta_expansion_base_bytes },
+            cpu: CpuAllowance {
+                base: self.pack_cpu,
+                per_mib: Duration::from_millis(self.pack_cpu_milliseconds_per_mib),
+            },
+        }
+    }
+}
+
+#[cfg(test)]
+impl Default for PackArgs {
+    fn default() -> Self {
+        tests::parse(&[]).unwrap()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::Parser;
+
+    use super::*;
+
+    #[derive(Parser)]
+    struct Outer {
+        #[command(flatten)]
+        packs: PackArgs,
+    }
+
+    pub(super) fn parse(flags: &[&str]) -> Result<PackArgs, clap::Error> {
+        Outer::try_parse_from([&["test"], flags].concat()).map(|outer| outer.packs)
+    }
+
+    #[test]
+    fn the_limits_grow_with_a_pack_and_a_small_one_has_something_too() {
+        let limits = parse(&[]).unwrap().limits();
+        assert_eq!(limits.object_bytes, 4 << 30);
+        assert_eq!((limits.inflated.limit(0), limits.inflated.limit(1 << 20)), (64 << 20, 164 << 20));
+        assert_eq!((limits.deltas.limit(0), limits.deltas.limit(1 << 20)), (1 << 30, 2024 << 20));
+        assert_eq!((limits.cpu.limit(0).as_secs(), limits.cpu.limit(1 << 30).as_secs()), (60, 60 + 3 * 1024));
+        assert_eq!(limits.inflated.limit(u64::MAX), u64::MAX);
+        for flag in ["--max-object-bytes=0", "--max-pack-expansion=0", "--max-delta-expansion=0"] {
+            assert!(parse(&[flag]).is_err(), "{flag}");
+        }
+    }
+}

@@ -1,0 +1,48 @@
+//! The inspector of a push, shared by the tasks of its transfer. Long pieces of a pack are read on a blocking thread: they may inflate to
+//! a thousand times their size, which other requests must not wait for.
+
+use std::sync::Arc;
+
+use parking_lot::Mutex;
+
+use super::inspect::PushInspector;
+use crate::types::limits::CpuAllowance;
+
+/// Longest piece that is read on the thread of the caller. It inflates to 4 MiB at most.
+const MAX_INLINE_BYTES: usize = 4 << 10;
+/// Bytes that are read before others may use the inspector.
+const BYTES_PER_TURN: usize = 16 << 10;
+
+/// A shared inspector.
+pub(crate) struct PushInspection {
+    inspector: Arc<Mutex<PushInspector>>,
+    /// CPU time of the git processes that take the push.
+    pub(crate) cpu: CpuAllowance,
+}
+
+impl PushInspection {
+    pub(crate) fn new(inspector: PushInspector) -> Self {
+        let cpu = inspector.limits().pack.cpu;
+        Self { inspector: Arc::new(Mutex::new(inspector)), cpu }
+    }
+
+    /// Inspects the next bytes, as [`PushInspector::inspect`] does.
+    pub(crate) async fn inspect(&self, bytes: &[u8], received: u64) -> Option<Vec<u8>> {
+        if bytes.len() <= MAX_INLINE_BYTES {
+            return self.inspector.lock().inspect(bytes, received);
+        }
+        let (inspector, bytes) = (Arc::clone(&self.inspector), bytes.to_vec());
+        let work = move || bytes.chunks(BYTES_PER_TURN).find_map(|piece| inspector.lock().inspect(piece, received));
+        #[expect(clippy::disallowed_methods, reason = "one at a time for each push, whose number has a limit")]
+        let inspected = tokio::task::spawn_blocking(work).await;
+        inspected.unwrap_or_else(|error| {
+            tracing::error!(%error, "a pack could not be inspected");
+            Some(self.rejection_report("internal error").unwrap_or_default())
+        })
+    }
+
+    /// Returns the response that ends a push for `reason`, as [`PushInspector::rejection_report`] does.
+    pub(crate) fn rejection_report(&self, reason: &str) -> Option<Vec<u8>> {
+        self.inspector.lock().rejection_report(reason)
+    }
+}
