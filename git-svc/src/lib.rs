@@ -59,7 +59,7 @@ use self::{
     caches::{MAX_CACHED_EPOCHS, RepositoryCaches},
     db::RepositoryTable,
     disk::{repositories::RepositoryStore, space::DiskSpaceMeter},
-    git::command::{Git, GitOptions},
+    git::command::{Git, GitOptions, sees_children},
     maintenance::{MaintenanceParts, MaintenanceService},
     migration::{MigrationParts, MigrationService},
     ref_updates::{HOOK_SVC, ISSUE_SVC, REPO_SVC, RefUpdater, protection::BranchProtection},
@@ -292,6 +292,11 @@ async fn assemble(
 }
 
 async fn find_git(config: &Config) -> Result<Git, GitError> {
+    if !sees_children() {
+        tracing::warn!(
+            "the kernel does not list child processes: the CPU time of pushes is limited for each process only"
+        );
+    }
     let options = config.limits.process.git_options();
     let (program, max_push_bytes) = (config.git_program.clone(), config.max_push_bytes);
     Git::find(GitOptions { program, max_push_bytes, ..options }).await

@@ -28,7 +28,7 @@ pub use self::child::GitChild;
 use self::{child::set_limits, measure::RunningProcess, pack::quoted, reaper::Reaper};
 pub(crate) use self::{
     child::{MAX_STDERR_BYTES, feed, read_limited},
-    cpu_watch::CpuWatch,
+    cpu_watch::{CpuWatch, sees_children},
 };
 use crate::types::{
     archive::{Format, Prefix},

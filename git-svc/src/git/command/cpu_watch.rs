@@ -26,6 +26,12 @@ pub(crate) struct CpuWatch {
     allowance: CpuAllowance,
 }
 
+/// Returns whether `/proc` tells the processes that a process has started (`CONFIG_PROC_CHILDREN` of the kernel). Without it, their time
+/// counts once they have ended.
+pub(crate) fn sees_children() -> bool {
+    fs::exists(format!("/proc/{0}/task/{0}/children", std::process::id())).unwrap_or_default()
+}
+
 impl GitChild {
     /// Returns a watch of this process, which may take the CPU time of `allowance`; `None` once it has ended.
     pub(crate) fn cpu_watch(&self, allowance: CpuAllowance) -> Option<CpuWatch> {
