@@ -9,6 +9,7 @@ use flate2::{
     write::{GzEncoder, ZlibEncoder},
 };
 use http::Method;
+use tokio::io::AsyncWriteExt as _;
 
 use crate::{
     attacks::{BLOB, OFS_DELTA, REF_DELTA, Workshop, assert_empty, assert_unharmed, entry, pack, push},
@@ -34,12 +35,17 @@ async fn refused(gateway: &Gateway, id: i64, mut pack: Vec<u8>, reason: &str) ->
     let text = push(&gateway.service, id, &[("refs/heads/main", &"1".repeat(40))], &mut pack).await;
     assert!(text.contains(&format!("unpack {reason}")), "{reason}: {text}");
     assert!(text.contains("ng refs/heads/main "), "{text}");
+    assert_nothing_left(gateway).await;
+    text
+}
+
+/// Asserts that the store's only repository is empty, once git has ended.
+async fn assert_nothing_left(gateway: &Gateway) {
     let store = gateway.service.store();
     wait_until("git has ended", || running_in(&store) == 0).await;
     wait_until("nothing is left", || has_no_quarantine(&find_repository(&store))).await;
     assert_unharmed(&gateway.service, 0).await;
     assert_empty(&gateway.service).await;
-    text
 }
 
 fn has_no_quarantine(repository: &Path) -> bool {
@@ -95,10 +101,7 @@ async fn a_real_client_is_told_the_limit_over_http_and_in_a_session() {
         assert!(text.contains("remote: the pack inflates to more than "), "{text}");
         assert!(text.contains("unpack failed: the pack inflates") && text.contains("[remote rejected]"), "{text}");
     }
-    let store = gateway.service.store();
-    wait_until("git has ended", || running_in(&store) == 0).await;
-    assert_unharmed(&gateway.service, 0).await;
-    assert_empty(&gateway.service).await;
+    assert_nothing_left(&gateway).await;
 }
 
 #[tokio::test]
@@ -140,7 +143,6 @@ async fn a_push_that_keeps_a_processor_busy_is_ended_with_a_report() {
     let id = gateway.service.create().await;
     let reason = "the push took more than 1 s of CPU time";
     refused(&gateway, id, copies(15 * MIB, 400), reason).await;
-    assert_unharmed(&gateway.service, 0).await;
     // The same pack within its time, with the time that its bytes give.
     let gateway = start(&LOOSE).await;
     let id = gateway.service.create().await;
@@ -180,7 +182,12 @@ async fn two_accounts_that_hold_pushes_leave_places_for_others() {
     let command = format!("{} {} refs/heads/main\0report-status", "0".repeat(40), "1".repeat(40));
     let head = format!("{:04x}{command}0000PACK\0\0\0\x02\0\0\0\x01", command.len() + 4);
     let mut senders = Vec::new();
-    for user in [11, 11, 12, 12] {
+    // User 7 is the one of sessions: both of its transports count together.
+    let daemon = GitDaemon::over(Arc::clone(service)).await;
+    let id = service.create().await;
+    let mut session = daemon.connect(id).await;
+    session.write_all(head.as_bytes()).await.unwrap();
+    for user in [7, 7, 12, 12] {
         let id = service.create().await;
         let mut grant = service.grant(id, RECEIVE_PACK);
         grant.user.as_mut().unwrap().id = user;
@@ -199,7 +206,33 @@ async fn two_accounts_that_hold_pushes_leave_places_for_others() {
     let folder = tempfile::tempdir().unwrap();
     work_tree(folder.path()).await;
     git(folder.path(), &["push", &gateway.remote_as(id, 13, "write"), "main"]).await;
-    drop(senders);
+    drop((senders, session));
+}
+
+#[tokio::test]
+async fn others_push_while_two_accounts_send_bombs() {
+    let gateway = start(&["--pushes=4", "--wait-seconds=10"]).await;
+    let service = &gateway.service;
+    let w = Workshop::new().await;
+    let tip = w.file("100644", b"zeros", &vec![0; 100 * MIB]);
+    let mut bombs = Vec::new();
+    for user in [11, 11, 12, 12] {
+        let (remote, path) = (gateway.remote_as(service.create().await, user, "write"), w.path().to_owned());
+        let target = format!("{tip}:refs/heads/main");
+        bombs.push(gateway.spawn(async move {
+            let (succeeded, text) = try_git(&path, &["push", &remote, &target]).await;
+            assert!(!succeeded && text.contains("the pack inflates to more than "), "{text}");
+        }));
+    }
+    let id = service.create().await;
+    let folder = tempfile::tempdir().unwrap();
+    work_tree(folder.path()).await;
+    for branch in ["main:one", "main:two", "main:three"] {
+        git(folder.path(), &["push", &gateway.remote_as(id, 13, "write"), branch]).await;
+    }
+    for bomb in bombs {
+        bomb.await.unwrap();
+    }
 }
 
 #[tokio::test]

@@ -14,7 +14,10 @@ use ferrite_proto::{
 };
 use http::{Method, Request, StatusCode};
 use hyper_util::rt::TokioIo;
-use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+use tokio::{
+    io::{AsyncReadExt as _, AsyncWriteExt as _},
+    net::TcpStream,
+};
 
 use crate::{
     harness::Service,
@@ -31,7 +34,7 @@ pub(crate) struct GitDaemon {
 }
 
 impl GitDaemon {
-    async fn start() -> Self {
+    pub(crate) async fn start() -> Self {
         Self::over(Arc::new(Service::start().await)).await
     }
 
@@ -41,6 +44,16 @@ impl GitDaemon {
         let url = format!("git://{}", listener.address().unwrap());
         life.spawn("git daemon", accept(listener, Arc::clone(&service), life.clone()));
         Self { url, life, service }
+    }
+}
+
+impl GitDaemon {
+    /// Connects as a client that pushes.
+    pub(crate) async fn connect(&self, id: i64) -> TcpStream {
+        let mut stream = TcpStream::connect(self.url.trim_start_matches("git://")).await.unwrap();
+        let line = format!("git-receive-pack /{id}\0host=x\0");
+        stream.write_all(format!("{:04x}{line}", line.len() + 4).as_bytes()).await.unwrap();
+        stream
     }
 }
 
