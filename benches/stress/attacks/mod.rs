@@ -40,6 +40,8 @@ pub(crate) enum Attack {
     LongMessage,
     /// Pushes of a commit with 200,000 parents.
     ManyParents,
+    /// Four pushes at once of a file of zeros, of 128 KiB each that inflate to 128 MiB.
+    ZerosPack,
     /// Lists of commits with long messages.
     LongLog,
     /// `git/trees` and `contents` of large folders.
@@ -161,6 +163,7 @@ impl Attack {
             Self::WideArchiveSsh => transfers::archive_over_ssh(attacker, "wide").await,
             Self::LongMessage => transfers::push_long_message(attacker, number).await,
             Self::ManyParents => transfers::push_many_parents(attacker, number).await,
+            Self::ZerosPack => transfers::push_zeros(attacker).await,
             Self::SparseFilter => transfers::sparse_filter(attacker, number).await,
             Self::LongLog => answers::long_log(attacker).await,
             Self::Folders => answers::folders(attacker).await,

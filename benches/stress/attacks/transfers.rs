@@ -1,10 +1,12 @@
 //! Archives, pushes and fetches that are small for the client and large for the server.
 
+use std::path::Path;
 use std::process::Stdio;
 use std::time::Duration;
 
 use reqwest::Method;
 use tokio::io::AsyncReadExt;
+use tokio::task::JoinSet;
 
 use super::{Attacker, Outcome};
 use crate::material::{ATTACKER, feed};
@@ -13,6 +15,10 @@ use crate::{Failure, git};
 /// Bytes of one answer after which an attacker has seen enough.
 const ENOUGH_BYTES: u64 = 512 << 20;
 const MESSAGE_BYTES: usize = 60 << 20;
+/// Bytes of a file of zeros, which deflate makes a thousandth of.
+const ZERO_BYTES: usize = 128 << 20;
+/// Pushes of it at once.
+const ZERO_PUSHES: usize = 4;
 const PARENTS: usize = 200_000;
 const ARCHIVE_TIMEOUT: Duration = Duration::from_secs(30);
 const WHO: &str = "Mallory <mallory@example.com> 1700000000 +0000";
@@ -82,19 +88,40 @@ async fn push_object(attacker: &Attacker, commit: &[u8], branch: &str) -> Result
     let folder = attacker.folder.join("sparse");
     let arguments = ["hash-object", "-t", "commit", "-w", "--literally", "--stdin"];
     let id = feed(git::git(&folder, &arguments), commit).await?;
-    let target = format!("+{id}:refs/heads/{branch}");
-    let pushed = git::run(&folder, &["push", "--quiet", &attacker.remote("sparse"), &target]).await;
-    let answer = match pushed {
-        Ok(_) => "pushed".to_owned(),
-        Err(failure) => {
-            let text = failure.to_string();
-            text.lines().find(|line| line.contains("remote: ") || line.contains("rejected")).map_or_else(
-                || "refused".to_owned(),
-                |line| line.replace(&id, "ID").chars().take(80).collect::<String>(),
-            )
-        }
-    };
+    let answer = push(&attacker.remote("sparse"), &folder, &id, &format!("refs/heads/{branch}")).await;
     Ok(vec![Outcome::new(answer, commit.len() as u64)])
+}
+
+/// Pushes a file of zeros, several times at once.
+pub(super) async fn push_zeros(attacker: &Attacker) -> Result<Vec<Outcome>, Failure> {
+    let folder = attacker.folder.join("zeros");
+    if !folder.exists() {
+        std::fs::create_dir_all(&folder)?;
+        git::run(&folder, &["init", "--quiet", "--bare", "--initial-branch=main"]).await?;
+        let id = feed(git::git(&folder, &["hash-object", "-w", "--stdin"]), &vec![0; ZERO_BYTES]).await?;
+        git::run(&folder, &["update-ref", "refs/tags/zeros", &id]).await?;
+        // Packed, so that a push costs the attacker nothing.
+        git::run(&folder, &["repack", "-adq"]).await?;
+    }
+    let id = git::text(&folder, &["rev-parse", "refs/tags/zeros"]).await?;
+    let mut pushes = JoinSet::new();
+    for number in 0..ZERO_PUSHES {
+        let (remote, folder, id) = (attacker.remote("sparse"), folder.clone(), id.clone());
+        pushes.spawn(async move { push(&remote, &folder, &id, &format!("refs/tags/zeros-{number}")).await });
+    }
+    let answers = pushes.join_all().await;
+    Ok(answers.into_iter().map(|answer| Outcome::new(answer, ZERO_BYTES as u64)).collect())
+}
+
+/// Pushes an object to a ref, and returns the answer in a few words.
+async fn push(remote: &str, folder: &Path, id: &str, name: &str) -> String {
+    let target = format!("+{id}:{name}");
+    let pushed = git::run(folder, &["push", "--quiet", remote, &target]).await;
+    let Err(failure) = pushed else { return "pushed".to_owned() };
+    let text = failure.to_string();
+    text.lines()
+        .find(|line| line.contains("remote: ") || line.contains("rejected"))
+        .map_or_else(|| "refused".to_owned(), |line| line.replace(id, "ID").chars().take(80).collect::<String>())
 }
 
 /// Fetches with a filter whose patterns are compared with every path.
