@@ -5,12 +5,15 @@
 //!
 //! Not here: the decision to give a grant, which repo-svc makes.
 
+mod cached_identity;
+
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use jsonwebtoken::{Algorithm, DecodingKey, EncodingKey, Header, Validation};
 use serde::{Deserialize, Serialize};
 
 pub use crate::jwt::BadKey;
+pub use cached_identity::{BadEntry, MAX_ENTRY_LIFETIME};
 
 use crate::Permission;
 use crate::events;
@@ -241,7 +244,7 @@ struct Claims {
 #[error("grant is not valid")]
 pub struct BadGrant;
 
-/// Signs grants. Only repo-svc has one.
+/// Signs grants and cached identities. Only repo-svc has one.
 pub struct Signer(EncodingKey);
 
 impl Signer {
@@ -271,7 +274,7 @@ impl Signer {
     }
 }
 
-/// Verifies grants offline.
+/// Verifies grants and cached identities offline.
 pub struct Verifier {
     key: DecodingKey,
     validation: Validation,

@@ -46,6 +46,20 @@ pub fn ed25519_public_key(pem: &[u8]) -> Result<DecodingKey, BadKey> {
     Ok(DecodingKey::from_ed_der(key.as_bytes()))
 }
 
+/// Signs a message that is no JWT.
+///
+/// # Panics
+/// Never: a key of [`ed25519_private_key`] was checked.
+pub(crate) fn sign(key: &EncodingKey, message: &[u8]) -> Vec<u8> {
+    let signer = signer(&Algorithm::EdDSA, key).expect("the key was checked when it was read");
+    signer.try_sign(message).expect("Ed25519 signs every message")
+}
+
+/// Returns whether a message that is no JWT has this signature.
+pub(crate) fn is_signed(key: &DecodingKey, message: &[u8], signature: &[u8]) -> bool {
+    verifier(&Algorithm::EdDSA, key).is_ok_and(|verifier| verifier.verify(message, &signature.to_vec()).is_ok())
+}
+
 fn signer(algorithm: &Algorithm, key: &EncodingKey) -> Result<Box<dyn JwtSigner>, Error> {
     match (algorithm, key.family()) {
         (Algorithm::EdDSA, AlgorithmFamily::Ed) => {

@@ -276,3 +276,54 @@ proptest! {
         prop_assert_eq!(keys.verifier().verify_at(&token, NOW), Ok((grant, NOW + 60)));
     }
 }
+
+const HASH: [u8; 32] = [9; 32];
+const NOW_US: i64 = 1_800_000_000_000_000;
+
+fn identity() -> crate::repo::Identity {
+    crate::repo::Identity { user_id: 7, username: "ada".into(), is_admin: true, token_id: 3, ..Default::default() }
+}
+
+#[test]
+fn an_identity_is_valid_for_its_token_until_its_entry_expires() {
+    let keys = Keys::new(1);
+    let entry = keys.verifier().verify_identity(&keys.signer().sign_identity(&HASH, &identity(), NOW_US + 1)).unwrap();
+    assert_eq!(entry.identity_of(&HASH, NOW_US), Ok(&identity()));
+    assert_eq!(entry.identity_of(&[8; 32], NOW_US), Err(BadEntry::OtherToken));
+    for now_us in [NOW_US + 1, i64::MAX, NOW_US - 3_630_000_001, 0, i64::MIN] {
+        assert_eq!(entry.identity_of(&HASH, now_us), Err(BadEntry::Expired), "{now_us}");
+    }
+    assert!(entry.identity_of(&HASH, NOW_US - 3_629_999_999).is_ok(), "clocks may differ by half a minute");
+}
+
+#[test]
+fn an_identity_without_the_signature_of_the_grant_key_is_refused() {
+    let (keys, message) = (Keys::new(1), prost::Message::encode_to_vec(&identity()));
+    let entry = keys.signer().sign_identity(&HASH, &identity(), NOW_US);
+    for index in 0..entry.len() {
+        let mut changed = entry.clone();
+        changed[index] ^= 1;
+        assert_eq!(keys.verifier().verify_identity(&changed), Err(BadEntry::Unsigned), "byte {index}");
+        assert_eq!(keys.verifier().verify_identity(&entry[..index]), Err(BadEntry::Unsigned), "cut at {index}");
+    }
+    let of_other_key = Keys::new(2).signer().sign_identity(&HASH, &identity(), NOW_US);
+    for forged in [of_other_key, message.clone(), [&[0; 65], message.as_slice()].concat()] {
+        assert_eq!(keys.verifier().verify_identity(&forged), Err(BadEntry::Unsigned));
+    }
+}
+
+#[test]
+fn a_grant_is_no_identity_and_the_signature_of_an_identity_signs_no_grant() {
+    let keys = Keys::new(1);
+    let token = keys.signer().sign(grant(), NOW, MAX_GRANT_LIFETIME);
+    let (signed, signature) = token.rsplit_once('.').unwrap();
+    let signature = BASE64.decode(signature).unwrap();
+    let as_entry = [&[0], signature.as_slice(), signed.as_bytes()].concat();
+    assert_eq!(keys.verifier().verify_identity(&as_entry), Err(BadEntry::Unsigned));
+}
+
+#[test]
+fn versions_that_took_identities_without_a_signature_do_not_take_an_entry_for_one() {
+    let entry = Keys::new(1).signer().sign_identity(&HASH, &identity(), NOW_US);
+    assert!(<crate::repo::Identity as prost::Message>::decode(entry.as_slice()).is_err());
+}
