@@ -144,7 +144,7 @@ impl Config {
     /// When one would, and the settings do not permit it.
     pub fn check_addresses(&self) -> Result<(), PlaintextAddress> {
         let peers = [&self.repo_address, &self.issue_address, &self.hook_address].into_iter().flatten();
-        self.trust.tls.check(peers.chain(self.git_address.addresses()))
+        self.trust.check_addresses(peers.chain(self.git_address.addresses()))
     }
 }
 

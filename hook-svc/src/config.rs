@@ -24,7 +24,8 @@ pub struct Config {
     #[command(flatten)]
     pub trust: CredentialArgs,
 
-    /// File of the key that seals URLs and secrets of webhooks in the database: 64 hexadecimal digits. Without this key they are lost.
+    /// File of the key that seals URLs and secrets of webhooks in the database: 64 hexadecimal digits. Without this key they are lost. Keys
+    /// that it replaced follow, one a line: they only open.
     #[arg(long, env = "FERRITE_SECRET_KEY_FILE")]
     pub secret_key_file: PathBuf,
 
@@ -67,12 +68,12 @@ pub struct Config {
 }
 
 impl Config {
-    /// Checks that gRPC does not leave this machine without TLS.
+    /// Checks that neither gRPC nor Redis leaves this machine without TLS.
     ///
     /// # Errors
     /// When it would, and the settings do not permit it.
     pub fn check_addresses(&self) -> Result<(), PlaintextAddress> {
         let peers = self.repo_address.iter().chain(self.git_address.addresses());
-        self.trust.tls.check(self.serve.listen.iter().chain(peers))
+        self.trust.check_addresses(self.serve.listen.iter().chain(peers))
     }
 }

@@ -50,12 +50,12 @@ pub struct Config {
 }
 
 impl Config {
-    /// Checks that gRPC does not leave this machine without TLS.
+    /// Checks that neither gRPC nor Redis leaves this machine without TLS.
     ///
     /// # Errors
     /// When it would, and the settings do not permit it.
     pub fn check_addresses(&self) -> Result<(), PlaintextAddress> {
         let peers = [&self.repo_address, &self.hook_address].into_iter().flatten().chain(self.git_address.addresses());
-        self.trust.tls.check(self.serve.listen.iter().chain(peers))
+        self.trust.check_addresses(self.serve.listen.iter().chain(peers))
     }
 }

@@ -140,18 +140,9 @@ pub struct CredentialArgs {
     #[arg(long, env = "FERRITE_GRANT_PUBLIC_KEY_FILE")]
     pub grant_public_key_file: PathBuf,
 
-    /// URL of the Redis that holds validated tokens and the counts of rate limits, `redis://…`. Without it every validation of a
-    /// token asks repo-svc, and each process counts for itself.
-    #[arg(long, env = "FERRITE_REDIS_URL", hide_env_values = true, conflicts_with = "redis_url_file")]
-    pub redis_url: Option<Secret>,
-
-    /// File that holds the URL of Redis, in place of the URL itself.
-    #[arg(long, env = "FERRITE_REDIS_URL_FILE", value_name = "FILE", value_parser = secret_file)]
-    pub redis_url_file: Option<Secret>,
-
-    /// Seconds for which a validated token is cached in Redis.
-    #[arg(long, env = "FERRITE_TOKEN_CACHE_SECONDS", default_value = "5", value_parser = seconds)]
-    pub token_cache: Duration,
+    /// The Redis that processes share.
+    #[command(flatten)]
+    pub redis: RedisArgs,
 
     /// Counters of rate limits that the process keeps in memory, without Redis or while it does not answer.
     #[arg(long, env = "FERRITE_RATE_LIMIT_COUNTERS", default_value_t = DEFAULT_RATE_LIMIT_COUNTERS, value_parser = clap::value_parser!(u32).range(16..=10_000_000))]
@@ -162,11 +153,42 @@ pub struct CredentialArgs {
     pub tls: GrpcTlsArgs,
 }
 
-impl CredentialArgs {
+/// The Redis that the processes of one installation share.
+#[derive(Args, Clone, Debug, Default)]
+pub struct RedisArgs {
+    /// URL of the Redis that holds validated tokens and the counts of rate limits: `rediss://…` with TLS, `redis://…` without. Without
+    /// Redis every validation of a token asks repo-svc, and each process counts for itself.
+    #[arg(long, env = "FERRITE_REDIS_URL", hide_env_values = true, conflicts_with = "redis_url_file")]
+    pub redis_url: Option<Secret>,
+
+    /// File that holds the URL of Redis, in place of the URL itself.
+    #[arg(long, env = "FERRITE_REDIS_URL_FILE", value_name = "FILE", value_parser = secret_file)]
+    pub redis_url_file: Option<Secret>,
+
+    /// File with the certificates of the authority that signs the certificate of Redis, in PEM form; if left out, the authorities that
+    /// the system trusts. Read once, at start.
+    #[arg(long, env = "FERRITE_REDIS_CA_FILE")]
+    pub redis_ca_file: Option<PathBuf>,
+
+    /// Permits Redis without TLS on other machines: the network between them is trusted.
+    #[arg(long, env = "FERRITE_REDIS_PLAINTEXT")]
+    pub redis_plaintext: bool,
+}
+
+impl RedisArgs {
     /// Returns the URL of Redis, which may have come from a file.
     #[must_use]
-    pub fn redis_url(&self) -> Option<&Secret> {
+    pub fn url(&self) -> Option<&Secret> {
         self.redis_url.as_ref().or(self.redis_url_file.as_ref())
+    }
+
+    /// Checks the address of a Redis without TLS: it must be a Unix socket or a loopback address.
+    ///
+    /// # Errors
+    /// [`PlaintextAddress::Redis`], unless the settings permit such addresses.
+    pub fn check_plaintext(&self, address: &Address) -> Result<(), PlaintextAddress> {
+        let is_permitted = self.redis_plaintext || address.is_local();
+        if is_permitted { Ok(()) } else { Err(PlaintextAddress::Redis(address.clone())) }
     }
 }
 
@@ -190,13 +212,22 @@ pub struct GrpcTlsArgs {
     pub grpc_plaintext: bool,
 }
 
-/// The error of an address at which gRPC would leave the machine without TLS.
+/// The error of an address to which a connection would leave the machine without TLS.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error(
-    "gRPC on `{0}` leaves this machine and needs TLS: set FERRITE_GRPC_CA_FILE, FERRITE_GRPC_CERTIFICATE_FILE and \
-     FERRITE_GRPC_KEY_FILE, or FERRITE_GRPC_PLAINTEXT=true if the network is trusted"
-)]
-pub struct PlaintextAddress(Address);
+pub enum PlaintextAddress {
+    /// Of gRPC.
+    #[error(
+        "gRPC on `{0}` leaves this machine and needs TLS: set FERRITE_GRPC_CA_FILE, FERRITE_GRPC_CERTIFICATE_FILE and \
+         FERRITE_GRPC_KEY_FILE, or FERRITE_GRPC_PLAINTEXT=true if the network is trusted"
+    )]
+    Grpc(Address),
+    /// Of Redis.
+    #[error(
+        "Redis on `{0}` is on another machine and needs TLS: set FERRITE_REDIS_URL to `rediss://…`, or \
+         FERRITE_REDIS_PLAINTEXT=true if the network is trusted"
+    )]
+    Redis(Address),
+}
 
 impl GrpcTlsArgs {
     /// Returns the files of authority, certificate and key, if TLS is on.
@@ -208,13 +239,13 @@ impl GrpcTlsArgs {
     /// Checks the addresses of gRPC listeners and of other processes: one that is neither a Unix socket nor a loopback address takes TLS.
     ///
     /// # Errors
-    /// [`PlaintextAddress`], unless the settings permit such addresses.
+    /// [`PlaintextAddress::Grpc`], unless the settings permit such addresses.
     pub fn check<'a>(&self, addresses: impl IntoIterator<Item = &'a Address>) -> Result<(), PlaintextAddress> {
         if self.grpc_plaintext || self.files().is_some() {
             return Ok(());
         }
         match addresses.into_iter().find(|address| !address.is_local()) {
-            Some(address) => Err(PlaintextAddress(address.clone())),
+            Some(address) => Err(PlaintextAddress::Grpc(address.clone())),
             None => Ok(()),
         }
     }
@@ -306,7 +337,6 @@ mod tests {
         assert_eq!((settings.serve.listen.len(), settings.serve.grace), (2, Duration::from_secs(3)));
         assert_eq!(settings.database.database_connections, 16);
         assert_eq!(settings.database.event_retention, Duration::from_secs(1800));
-        assert_eq!(settings.trust.token_cache, Duration::from_secs(5));
         assert!(!format!("{settings:?}").contains("hunter2"));
     }
 
@@ -334,7 +364,7 @@ mod tests {
         let files = [database.as_str(), redis.as_str()];
         let settings = Settings::try_parse_from(BASE.iter().chain(&files)).unwrap();
         assert_eq!(settings.database.url().expose(), "postgres://u:hunter2@h/d");
-        assert_eq!(settings.trust.redis_url().unwrap().expose(), "postgres://u:hunter2@h/d");
+        assert_eq!(settings.trust.redis.url().unwrap().expose(), "postgres://u:hunter2@h/d");
         assert!(!format!("{settings:?}").contains("hunter2"));
         let missing = Settings::try_parse_from(BASE).unwrap_err().to_string();
         assert!(missing.contains("--database-url"), "{missing}");
@@ -368,6 +398,22 @@ mod tests {
             assert!(refusal.contains(address) && refusal.contains("FERRITE_GRPC_PLAINTEXT"), "{refusal}");
             assert!(refusal.contains("FERRITE_GRPC_CA_FILE") && !refusal.contains('\n'), "{refusal}");
             assert_eq!((check(&trusted, address), check(&encrypted, address)), (Ok(()), Ok(())), "{address}");
+        }
+    }
+
+    #[test]
+    fn redis_without_tls_is_on_this_machine_or_on_a_network_that_is_trusted() {
+        let plain = RedisArgs::default();
+        let trusted = RedisArgs { redis_plaintext: true, ..RedisArgs::default() };
+        for local in ["unix:/run/x.sock", "127.0.0.1:6379", "[::1]:6379", "localhost:6379"] {
+            assert_eq!(plain.check_plaintext(&local.parse().unwrap()), Ok(()), "{local}");
+        }
+        for address in ["redis:6379", "10.0.0.1:6379", "[2001:db8::1]:6379", "localhost.example.org:6379"] {
+            let address = address.parse().unwrap();
+            let refusal = plain.check_plaintext(&address).unwrap_err().to_string();
+            assert!(refusal.contains(&address.to_string()) && refusal.contains("FERRITE_REDIS_PLAINTEXT"), "{refusal}");
+            assert!(refusal.contains("rediss://") && !refusal.contains('\n'), "{refusal}");
+            assert_eq!(trusted.check_plaintext(&address), Ok(()));
         }
     }
 

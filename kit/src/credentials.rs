@@ -3,17 +3,18 @@
 //! Not here: the key that signs grants, which only repo-svc has.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use ferrite_proto::ServiceRole;
-use ferrite_proto::grant::Verifier;
+use ferrite_proto::grant::{Signer, Verifier};
 
-use crate::auth::{Access, AuthLayer, TokenAuthority, TokenCache, TokenValidator};
+use crate::auth::{Access, AuthLayer, TokenAuthority, TokenCache, TokenCacheWriter, TokenValidator};
 use crate::clock::Clock;
-use crate::config::{CredentialArgs, GrpcTlsArgs};
+use crate::config::{CredentialArgs, GrpcTlsArgs, PlaintextAddress};
 use crate::grpc::{Channel, ChannelCredentials, StoreChannel, channel};
-use crate::net::{ServiceAddresses, StoreAddresses};
+use crate::net::{Address, ServiceAddresses, StoreAddresses};
 use crate::rate_limit::RateLimiter;
-use crate::redis::RedisClient;
+use crate::redis::{RedisClient, RedisServer};
 use crate::server::{ListenerOptions, Transport};
 use crate::service_key::{ServiceKey, ServicePublicKeys, ServiceTokenSource, ServiceVerifier};
 use crate::startup::StartError;
@@ -30,8 +31,11 @@ pub struct ServiceCredentials {
     pub token_source: Arc<ServiceTokenSource>,
     /// Validated tokens in Redis, if the process uses Redis.
     pub token_cache: Option<TokenCache>,
-    /// Counts events per key, in Redis if the process uses Redis.
+    /// Counts events that the processes of this role count together, in Redis if the process uses Redis.
     pub limiter: RateLimiter,
+    /// Counts events that the processes of all services count together, likewise.
+    pub shared_limiter: RateLimiter,
+    redis: Option<RedisClient>,
     /// The two sides of TLS between processes, if the settings turn it on.
     tls: Option<(ServerTls, ClientTls)>,
     clock: Clock,
@@ -56,17 +60,43 @@ impl CredentialArgs {
             .map_err(|error| StartError::ServiceKey(error).of("FERRITE_SERVICE_PUBLIC_KEYS"))?;
         let token_source = ServiceTokenSource::new(key, role, clock.clone());
         token_source.check(&public_keys, &self.service_key_file).map_err(wrong_key)?;
-        let redis = self.redis_url().map(|url| RedisClient::new(url, clock.clone())).transpose();
-        let redis = redis.map_err(|_| StartError::Redis)?;
+        let redis = self.redis_server()?.map(|server| server.client(clock.clone())).transpose()?;
+        let verifier = Arc::new(verifier);
+        let token_cache = redis.clone().map(|redis| TokenCache::new(redis, Arc::clone(&verifier), clock.clone()));
+        let shared_limiter = RateLimiter::with_max_counters(redis.clone(), clock.clone(), self.rate_limit_counters);
         Ok(ServiceCredentials {
-            verifier: Arc::new(verifier),
+            verifier,
             service_verifier: ServiceVerifier::new(public_keys, role),
             token_source: Arc::new(token_source),
-            token_cache: redis.clone().map(|redis| TokenCache::over(redis, self.token_cache)),
-            limiter: RateLimiter::with_max_counters(redis, clock.clone(), self.rate_limit_counters),
+            token_cache,
+            limiter: shared_limiter.of_role(role),
+            shared_limiter,
+            redis,
             tls: load_tls(&self.tls).map_err(|error| StartError::Other(error.to_string()))?,
             clock: clock.clone(),
         })
+    }
+
+    /// Returns the server of Redis, if the process uses one.
+    ///
+    /// # Errors
+    /// When the URL is malformed, or the file with the authorities cannot be used.
+    pub fn redis_server(&self) -> Result<Option<RedisServer>, StartError> {
+        let server = self.redis.url().map(|url| RedisServer::new(url, self.redis.redis_ca_file.as_deref()));
+        Ok(server.transpose()?)
+    }
+
+    /// Checks that no connection leaves this machine without TLS: neither to the Redis nor to the gRPC addresses `grpc`.
+    ///
+    /// # Errors
+    /// When one would, and the settings do not permit it.
+    pub fn check_addresses<'a>(&self, grpc: impl IntoIterator<Item = &'a Address>) -> Result<(), PlaintextAddress> {
+        self.tls.check(grpc)?;
+        // One that cannot be parsed is told when the keys are loaded.
+        match self.redis_server() {
+            Ok(Some(server)) if !server.is_encrypted() => self.redis.check_plaintext(&server.address()),
+            _ => Ok(()),
+        }
     }
 
     /// Reads the public key of grants.
@@ -108,6 +138,13 @@ impl ServiceCredentials {
     pub fn listener_options(&self) -> ListenerOptions {
         let tls = self.tls.as_ref().map(|(server, _)| server.clone());
         ListenerOptions { transport: Transport::default().with_tls(tls), ..ListenerOptions::default() }
+    }
+
+    /// Returns the writer of the token cache, whose entries are signed by `signer` and live for `lifetime`; `None` without Redis.
+    #[must_use]
+    pub fn token_cache_writer(&self, signer: &Arc<Signer>, lifetime: Duration) -> Option<TokenCacheWriter> {
+        let redis = self.redis.clone()?;
+        Some(TokenCacheWriter::new(redis, Arc::clone(signer), lifetime, self.clock.clone()))
     }
 
     /// Returns the authentication layer of a service that validates tokens at `repo` (repo-svc).

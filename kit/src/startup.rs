@@ -12,6 +12,7 @@ use crate::config::{DatabaseArgs, ServeArgs};
 use crate::db::{Db, DbError, Migrations};
 use crate::lifecycle::Lifecycle;
 use crate::net::Listener;
+use crate::redis::BadRedisServer;
 use crate::server::watch_readiness;
 use crate::service_key::ServiceKeyError;
 
@@ -37,9 +38,9 @@ pub enum StartError {
         /// The error of parsing the key.
         source: BadKey,
     },
-    /// The URL of Redis is malformed.
-    #[error("FERRITE_REDIS_URL is not valid: `redis://[[USER]:PASSWORD@]HOST[:PORT][/NUMBER]` is expected")]
-    Redis,
+    /// The settings name no Redis that can be used.
+    #[error("FERRITE_REDIS_URL or FERRITE_REDIS_CA_FILE is not valid: {0}")]
+    Redis(#[from] BadRedisServer),
     /// A setting, or the file that it names, cannot be used.
     #[error("{setting}: {source}")]
     Setting {

@@ -250,6 +250,15 @@ fn roots(file: &Path) -> Result<RootCertStore, TlsError> {
     Ok(roots)
 }
 
+/// Returns the content of a file with the certificates of authorities, for a client that takes PEM.
+///
+/// # Errors
+/// When the file cannot be read, or has no certificate of an authority.
+pub(crate) fn read_roots(file: &Path) -> Result<Vec<u8>, TlsError> {
+    roots(file)?;
+    read(file)
+}
+
 /// Returns all certificates of a file, at least one.
 fn certificates(file: &Path) -> Result<Vec<CertificateDer<'static>>, TlsError> {
     let pem = read(file)?;

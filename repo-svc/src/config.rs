@@ -6,7 +6,9 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::{Args, Parser, value_parser};
-use ferrite_kit::config::{CredentialArgs, DatabaseArgs, PlaintextAddress, ServeArgs, SiteArgs, TelemetryArgs};
+use ferrite_kit::config::{
+    CredentialArgs, DatabaseArgs, PlaintextAddress, ServeArgs, SiteArgs, TelemetryArgs, seconds,
+};
 use ferrite_kit::net::{ServiceAddresses, StoreAddresses, StoreName};
 use ferrite_outbound::OutboundArgs;
 
@@ -58,6 +60,11 @@ pub struct Config {
     #[command(flatten)]
     pub placement: PlacementArgs,
 
+    /// Seconds for which a validated token is cached in Redis, from 1 to 3600. Who can write to Redis may put a revoked token back for as
+    /// long.
+    #[arg(long, env = "FERRITE_TOKEN_CACHE_SECONDS", default_value = "5", value_parser = seconds)]
+    pub token_cache: Duration,
+
     /// Branch that HEAD of a new repository points to.
     #[arg(long, env = "FERRITE_REPO_DEFAULT_BRANCH", default_value = "main", value_parser = branch)]
     pub default_branch: String,
@@ -84,13 +91,13 @@ pub struct Config {
 }
 
 impl Config {
-    /// Checks that gRPC does not leave this machine without TLS.
+    /// Checks that neither gRPC nor Redis leaves this machine without TLS.
     ///
     /// # Errors
     /// When it would, and the settings do not permit it.
     pub fn check_addresses(&self) -> Result<(), PlaintextAddress> {
         let peers = [&self.issue_address, &self.hook_address].into_iter().flatten().chain(self.git_address.addresses());
-        self.trust.tls.check(self.serve.listen.iter().chain(peers))
+        self.trust.check_addresses(self.serve.listen.iter().chain(peers))
     }
 }
 

@@ -4,7 +4,7 @@
 
 use std::sync::Arc;
 
-use ferrite_kit::auth::TokenCache;
+use ferrite_kit::auth::TokenCacheWriter;
 use ferrite_kit::credentials::ServiceCredentials;
 use ferrite_kit::db::Db;
 use ferrite_kit::grpc::StoreChannel;
@@ -52,8 +52,8 @@ pub(crate) struct AppState {
     pub(crate) last_use: Arc<LastUse>,
     pub(crate) creation_limit: CreationLimit,
     pub(crate) grants: Grants,
-    /// Redis cache of the identities behind tokens; `None` without Redis.
-    pub(crate) cache: Option<TokenCache>,
+    /// Writes the Redis cache of the identities behind tokens; `None` without Redis.
+    pub(crate) cache: Option<TokenCacheWriter>,
     /// Channel to git-svc: to the store that each call names.
     pub(crate) storage: StoreChannel,
     /// The git stores as this process sees them.
@@ -93,7 +93,10 @@ impl AppState {
         let tokens = TokenStore::new(db.clone());
         let passwords = Passwords::new();
         let last_use = Arc::new(LastUse::default());
-        let token_authenticator = TokenAuthenticator::new(tokens.clone(), Arc::clone(&last_use), clock.clone());
+        let signer = Arc::new(signer);
+        let cache = trust.token_cache_writer(&signer, config.token_cache);
+        let token_authenticator =
+            TokenAuthenticator::new(tokens.clone(), Arc::clone(&last_use), cache.clone(), clock.clone());
         let addresses = SignInAddressStore::new(db.clone());
         let throttle = Throttle::new(trust.limiter.clone(), addresses, config.sign_in.clone(), clock.clone());
         let quotas = QuotaStore::new(db.clone(), config.quotas.limits());
@@ -126,7 +129,7 @@ impl AppState {
             creation_limit: CreationLimit::new(trust.limiter.clone(), &config.creations, quotas.clone()),
             quotas,
             grants: Grants::new(signer, clock.clone()),
-            cache: trust.token_cache.clone(),
+            cache,
             storage,
             stores,
             relay,

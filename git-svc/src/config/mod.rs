@@ -33,7 +33,8 @@ pub struct Config {
     #[command(flatten)]
     pub trust: CredentialArgs,
 
-    /// File of the key that seals the credentials of mirrors in the database: 64 hexadecimal digits. Without this key they are lost.
+    /// File of the key that seals the credentials of mirrors in the database: 64 hexadecimal digits. Without this key they are lost. Keys
+    /// that it replaced follow, one a line: they only open.
     #[arg(long, env = "FERRITE_SECRET_KEY_FILE")]
     pub secret_key_file: PathBuf,
 
@@ -123,12 +124,12 @@ pub struct Config {
 }
 
 impl Config {
-    /// Checks that gRPC does not leave this machine without TLS.
+    /// Checks that neither gRPC nor Redis leaves this machine without TLS.
     ///
     /// # Errors
     /// When it would, and the settings do not permit it.
     pub fn check_addresses(&self) -> Result<(), PlaintextAddress> {
         let peers = [&self.repo_address, &self.issue_address, &self.hook_address].into_iter().flatten();
-        self.trust.tls.check(self.serve.listen.iter().chain(peers))
+        self.trust.check_addresses(self.serve.listen.iter().chain(peers))
     }
 }

@@ -23,6 +23,6 @@ pub use caller::Caller;
 pub use error::AuthError;
 pub use layer::AuthLayer;
 pub use token_authority::TokenAuthority;
-pub use token_cache::TokenCache;
+pub use token_cache::{TokenCache, TokenCacheWriter};
 pub use token_hash::TokenHash;
 pub use token_validator::{TokenValidator, has_token_form};

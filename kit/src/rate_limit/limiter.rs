@@ -5,6 +5,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use ferrite_proto::ServiceRole;
 use parking_lot::Mutex;
 use sha2::{Digest, Sha256};
 
@@ -13,11 +14,16 @@ use crate::clock::Clock;
 use crate::config::DEFAULT_RATE_LIMIT_COUNTERS;
 use crate::redis::{RedisClient, RedisCounters};
 
-/// Counts events per key in fixed time windows, each of which begins with its first event. With Redis, the replicas of a service
-/// share the counts; without it, or while it does not respond, each process counts for itself.
+/// Names of counters that all services share.
+const SHARED_PREFIX: &str = "ferrite:count";
+
+/// Counts events per key in fixed time windows, each of which begins with its first event. With Redis, all services share the counts, or
+/// the replicas of one role ([`RateLimiter::of_role`]); without it, or while it does not respond, each process counts for itself.
 #[derive(Clone)]
 pub struct RateLimiter {
     redis: Option<RedisCounters>,
+    /// Keeps keys of different counters apart in memory.
+    prefix: &'static str,
     pub(super) memory: Arc<Mutex<MemoryCounters>>,
     clock: Clock,
 }
@@ -39,7 +45,25 @@ impl RateLimiter {
     #[must_use]
     pub fn with_max_counters(redis: Option<RedisClient>, clock: Clock, max_counters: u32) -> Self {
         let memory = MemoryCounters::new(usize::try_from(max_counters).unwrap_or(usize::MAX));
-        Self { redis: redis.map(RedisCounters::new), memory: Arc::new(Mutex::new(memory)), clock }
+        let redis = redis.map(|redis| RedisCounters::new(redis, SHARED_PREFIX));
+        Self { redis, prefix: SHARED_PREFIX, memory: Arc::new(Mutex::new(memory)), clock }
+    }
+
+    /// Returns a limiter whose counts only the processes of `role` share. In memory both have the same room.
+    #[must_use]
+    pub fn of_role(&self, role: ServiceRole) -> Self {
+        let prefix = match role {
+            ServiceRole::Gateway => "ferrite:limit:gateway",
+            ServiceRole::RepoSvc => "ferrite:limit:repo-svc",
+            ServiceRole::IssueSvc => "ferrite:limit:issue-svc",
+            ServiceRole::HookSvc => "ferrite:limit:hook-svc",
+            ServiceRole::GitSvc => "ferrite:limit:git-svc",
+        };
+        Self { redis: self.redis.as_ref().map(|redis| redis.with_prefix(prefix)), prefix, ..self.clone() }
+    }
+
+    fn hash(&self, key: &str) -> KeyHash {
+        Sha256::digest(format!("{}\0{key}", self.prefix)).into()
     }
 
     /// Counts one event of `key` and returns the number of events in its window, this one included. A window that begins with this
@@ -50,7 +74,7 @@ impl RateLimiter {
 
     /// Counts `amount` events of `key` at once, or as many units of a size, as [`RateLimiter::count`] counts one.
     pub async fn add(&self, key: &str, amount: u32, window: Duration) -> u32 {
-        let hash = hash(key);
+        let hash = self.hash(key);
         if let Some(redis) = &self.redis
             && let Some(count) = redis.add(&hash, amount, window).await
         {
@@ -62,7 +86,7 @@ impl RateLimiter {
     /// Returns the number of events of `key` in its window, and the time until the window ends. `window` is the length that
     /// [`RateLimiter::count`] is called with.
     pub async fn peek(&self, key: &str, window: Duration) -> (u32, Duration) {
-        let hash = hash(key);
+        let hash = self.hash(key);
         if let Some(redis) = &self.redis
             && let Some((count, left)) = redis.peek(&hash).await
         {
@@ -74,14 +98,10 @@ impl RateLimiter {
 
     /// Resets the count of `key` to zero.
     pub async fn clear(&self, key: &str) {
-        let hash = hash(key);
+        let hash = self.hash(key);
         if let Some(redis) = &self.redis {
             redis.clear(&hash).await;
         }
         self.memory.lock().clear(&hash);
     }
-}
-
-fn hash(key: &str) -> KeyHash {
-    Sha256::digest(key.as_bytes()).into()
 }

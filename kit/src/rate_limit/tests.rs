@@ -2,11 +2,12 @@
 
 use std::time::{Duration, Instant};
 
+use ferrite_proto::ServiceRole;
 use tokio::task::JoinSet;
 
 use super::RateLimiter;
 use crate::clock::Clock;
-use crate::redis::RedisClient;
+use crate::redis::RedisServer;
 use crate::testing::{Redis, eventually};
 
 const WINDOW: Duration = Duration::from_secs(600);
@@ -20,7 +21,8 @@ fn in_memory() -> (RateLimiter, Clock) {
 
 /// Returns a limiter that counts in `redis`.
 fn replica(redis: &Redis) -> RateLimiter {
-    RateLimiter::new(Some(RedisClient::new(&redis.url(), Clock::system()).unwrap()), Clock::system())
+    let client = RedisServer::new(&redis.url(), None).unwrap().client(Clock::system()).unwrap();
+    RateLimiter::new(Some(client), Clock::system())
 }
 
 #[tokio::test]
@@ -118,10 +120,46 @@ async fn a_window_in_redis_expires_and_its_key_is_a_hash() {
     assert_eq!(limiter.count("ada 192.0.2.1", SHORT).await, 1);
     assert_eq!(limiter.count("ada 192.0.2.1", SHORT).await, 2);
     let keys = redis.keys().await;
-    assert!(keys.len() == 1 && keys[0].starts_with("ferrite:limit:") && !keys[0].contains("ada"), "{keys:?}");
+    assert!(keys.len() == 1 && keys[0].starts_with("ferrite:count:") && !keys[0].contains("ada"), "{keys:?}");
     assert!(redis.lifetime_ms(&keys[0]).await <= 3_000, "a second event does not prolong it");
     eventually("it ends", || async { redis.keys().await.is_empty() }).await;
     assert_eq!(limiter.count("ada 192.0.2.1", SHORT).await, 1);
+}
+
+#[tokio::test]
+async fn roles_count_apart_under_names_of_their_own() {
+    let Some(redis) = Redis::start().await else { return };
+    for limiter in [replica(&redis), in_memory().0] {
+        let limiters = ServiceRole::ALL.map(|role| limiter.of_role(role));
+        for (count, counted) in (1..).zip(&limiters) {
+            assert_eq!(counted.add("ada", count, WINDOW).await, count);
+        }
+        assert_eq!(limiter.peek("ada", WINDOW).await.0, 0, "and apart from what all count together");
+        limiters[0].clear("ada").await;
+        let mut counts = Vec::new();
+        for counted in &limiters {
+            counts.push(counted.peek("ada", WINDOW).await.0);
+        }
+        assert_eq!(counts, [0, 2, 3, 4, 5]);
+        assert_eq!(limiter.of_role(ServiceRole::GitSvc).count("ada", WINDOW).await, 6, "replicas count together");
+    }
+    let names = redis.keys().await;
+    for role in &ServiceRole::ALL[1..] {
+        let prefix = format!("ferrite:limit:{role}:");
+        assert_eq!(names.iter().filter(|name| name.starts_with(&prefix)).count(), 1, "{role}: {names:?}");
+    }
+}
+
+#[tokio::test]
+async fn a_value_in_redis_that_is_no_count_counts_as_none() {
+    let Some(redis) = Redis::start().await else { return };
+    let limiter = replica(&redis);
+    limiter.count("ada", WINDOW).await;
+    let name = redis.keys().await.remove(0);
+    for value in [b"".as_slice(), b"x", b"-1", &[b'9'; 1 << 20]] {
+        redis.write(&name, value).await;
+        assert_eq!(limiter.peek("ada", WINDOW).await.0, 0);
+    }
 }
 
 #[tokio::test]

@@ -11,7 +11,6 @@ use redis::aio::{ConnectionManager, ConnectionManagerConfig};
 use tracing::{Instrument, Span};
 
 use crate::clock::{Clock, micros};
-use crate::secret::Secret;
 use crate::telemetry;
 
 /// Longest time to connect to Redis, and to wait for a response.
@@ -37,18 +36,18 @@ impl std::fmt::Debug for RedisClient {
 }
 
 impl RedisClient {
-    /// Returns a client of the Redis at `url` (`redis://…`), which connects when it is first used.
+    /// Returns a client of the server that `client` names, which connects when it is first used.
     ///
     /// # Errors
-    /// When the URL is malformed.
-    pub fn new(url: &Secret, clock: Clock) -> Result<Self, redis::RedisError> {
+    /// When the address is malformed.
+    pub(super) fn new(client: &redis::Client, clock: Clock) -> Result<Self, redis::RedisError> {
         let config = ConnectionManagerConfig::new()
             .set_connection_timeout(Some(RESPONSE_TIMEOUT))
             .set_response_timeout(Some(RESPONSE_TIMEOUT))
             .set_number_of_retries(1)
             .set_min_delay(Duration::from_millis(20))
             .set_max_delay(Duration::from_millis(100));
-        let connection = redis::Client::open(url.expose())?.get_connection_manager_lazy(config)?;
+        let connection = client.get_connection_manager_lazy(config)?;
         Ok(Self { connection, clock, circuit_open_until_us: Arc::default(), silent_until_us: Arc::default() })
     }
 
@@ -100,7 +99,7 @@ impl RedisClient {
         metrics::counter!("ferrite_redis_failures_total").increment(1);
         if now_us >= self.silent_until_us.load(Ordering::Relaxed) {
             self.silent_until_us.store(after(WARNING_INTERVAL), Ordering::Relaxed);
-            tracing::warn!(%error, "Redis does not answer; doing without it");
+            tracing::warn!(%error, "Redis cannot be used; doing without it");
         }
     }
 }

@@ -4,38 +4,57 @@ use futures_util::future::BoxFuture;
 
 use super::client::{RedisClient, millis};
 
-/// Counters of events in fixed time windows, shared by all processes that use the same Redis. A key is the hash of what is counted.
+/// Largest number of digits of a count that is read: Redis counts up to 2^63.
+const MAX_COUNT_DIGITS: usize = 20;
+
+/// Counters of events in fixed time windows, shared by all processes that use the same Redis and prefix. A key is the hash of what is
+/// counted.
 ///
 /// Each method returns `None` if Redis does not respond in time. The futures are boxed, so that the client is compiled once, in this
 /// crate, and not in every crate that polls them.
 #[derive(Clone, Debug)]
-pub(crate) struct RedisCounters(RedisClient);
+pub(crate) struct RedisCounters {
+    client: RedisClient,
+    /// The beginning of all names. Users of Redis are limited by it.
+    prefix: &'static str,
+}
 
 impl RedisCounters {
-    pub(crate) fn new(client: RedisClient) -> Self {
-        Self(client)
+    pub(crate) fn new(client: RedisClient, prefix: &'static str) -> Self {
+        Self { client, prefix }
+    }
+
+    /// Returns the same with another prefix.
+    pub(crate) fn with_prefix(&self, prefix: &'static str) -> Self {
+        Self::new(self.client.clone(), prefix)
+    }
+
+    fn name(&self, key: &[u8]) -> String {
+        format!("{}:{}", self.prefix, hex::encode(key))
     }
 
     /// Counts `amount` events and returns the count of their window. A window that begins with these events lasts for `window`.
     pub(crate) fn add(&self, key: &[u8], amount: u32, window: Duration) -> BoxFuture<'_, Option<u32>> {
-        let name = name(key);
+        let name = self.name(key);
         let mut commands = redis::pipe();
         // The key is made with its expiry: a counter without one would never be deleted.
         commands.atomic().cmd("SET").arg(&name).arg(0).arg("PX").arg(millis(window).max(1)).arg("NX").ignore();
         commands.cmd("INCRBY").arg(&name).arg(amount);
         Box::pin(async move {
-            let (count,) = self.0.query_pipeline::<(u64,)>(&commands).await?;
+            let (count,) = self.client.query_pipeline::<(u64,)>(&commands).await?;
             Some(u32::try_from(count).unwrap_or(u32::MAX))
         })
     }
 
     /// Returns the count of the current window, and the time until the window ends.
     pub(crate) fn peek(&self, key: &[u8]) -> BoxFuture<'_, Option<(u32, Duration)>> {
-        let name = name(key);
+        let name = self.name(key);
         let mut commands = redis::pipe();
-        commands.atomic().cmd("GET").arg(&name).cmd("PTTL").arg(&name);
+        commands.atomic().cmd("GETRANGE").arg(&name).arg(0).arg(MAX_COUNT_DIGITS - 1).cmd("PTTL").arg(&name);
         Box::pin(async move {
-            let (count, left_ms) = self.0.query_pipeline::<(Option<u64>, i64)>(&commands).await?;
+            let (count, left_ms) = self.client.query_pipeline::<(Vec<u8>, i64)>(&commands).await?;
+            // Empty for a key that does not exist.
+            let count = str::from_utf8(&count).ok().and_then(|count| count.parse::<u64>().ok());
             // PTTL is negative for a key that does not exist.
             let left = Duration::from_millis(u64::try_from(left_ms).unwrap_or(0));
             Some((u32::try_from(count.unwrap_or(0)).unwrap_or(u32::MAX), left))
@@ -44,14 +63,10 @@ impl RedisCounters {
 
     /// Ends the current window.
     pub(crate) fn clear(&self, key: &[u8]) -> BoxFuture<'_, Option<()>> {
-        let name = name(key);
+        let name = self.name(key);
         Box::pin(async move {
-            let _: redis::Value = self.0.query(redis::cmd("DEL").arg(name)).await?;
+            let _: redis::Value = self.client.query(redis::cmd("DEL").arg(name)).await?;
             Some(())
         })
     }
-}
-
-fn name(key: &[u8]) -> String {
-    format!("ferrite:limit:{}", hex::encode(key))
 }

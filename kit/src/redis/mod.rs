@@ -5,8 +5,9 @@
 
 mod client;
 mod counters;
-mod reach;
+mod server;
 
 pub use client::RedisClient;
 pub(crate) use client::{RESPONSE_TIMEOUT, millis};
 pub(crate) use counters::RedisCounters;
+pub use server::{BadRedisServer, RedisServer};

@@ -13,8 +13,7 @@ use super::{ServiceFuture, StartError, error_chain};
 use crate::config::{CredentialArgs, DatabaseArgs};
 use crate::db::{Db, Migrations};
 use crate::lifecycle::Lifecycle;
-use crate::redis::RedisClient;
-use crate::secret::Secret;
+use crate::redis::RedisServer;
 
 /// Delay before the second attempt; doubled for each further one.
 const MIN_DELAY: Duration = Duration::from_secs(1);
@@ -28,14 +27,14 @@ const REDIS_PATIENCE: Duration = Duration::from_secs(10);
 /// Redis is waited for for 10 seconds, and without end while it refuses the password.
 ///
 /// # Errors
-/// [`StartError::Database`] when the URL of the database is malformed.
+/// When the URL of the database or of Redis is malformed.
 pub fn wait_for_servers(
     database: Option<(&DatabaseArgs, Migrations)>,
     credentials: &CredentialArgs,
     life: &Lifecycle,
 ) -> ServiceFuture {
     let database = database.map(|(args, migrations)| (args.clone(), migrations));
-    let redis = credentials.redis_url().cloned();
+    let redis = credentials.redis_server();
     let life = life.clone();
     Box::pin(async move {
         if let Some((args, migrations)) = database
@@ -43,8 +42,8 @@ pub fn wait_for_servers(
         {
             wait_for_database(&args, &migrations, &life).await;
         }
-        if let Some(url) = redis {
-            wait_for_redis(&url, &life).await;
+        if let Some(server) = redis? {
+            wait_for_redis(&server, &life).await;
         }
         life.set_unready_reason("starting");
         Ok(())
@@ -97,11 +96,11 @@ async fn try_database(args: &DatabaseArgs, migrations: &Migrations) -> Result<()
     Ok(())
 }
 
-async fn wait_for_redis(url: &Secret, life: &Lifecycle) {
+async fn wait_for_redis(server: &RedisServer, life: &Lifecycle) {
     let began = Instant::now();
     let mut backoff = Backoff::default();
     while !life.is_stopping() {
-        let Err(failure) = RedisClient::reach(url).await else { return };
+        let Err(failure) = server.reach().await else { return };
         let reason = format!("the Redis of FERRITE_REDIS_URL cannot be used: {}", failure.reason);
         if !failure.is_refusal && began.elapsed() >= REDIS_PATIENCE {
             tracing::warn!("{reason}; going on without it");

@@ -68,7 +68,7 @@ pub(super) const METRICS: &[Metric] = &[
     // Redis
     Metric::counter("ferrite_redis_commands_total", &["result"], "Commands and pipelines for Redis."),
     Metric::histogram("ferrite_redis_command_duration_seconds", &[], "Time of a command or pipeline."),
-    Metric::counter("ferrite_redis_failures_total", &[], "Commands that Redis did not answer in time."),
+    Metric::counter("ferrite_redis_failures_total", &[], "Commands that Redis did not answer in time, or refused."),
     Metric::counter("ferrite_rate_limit_windows_dropped_total", &[], "Counters that were dropped for lack of room."),
     // events
     Metric::counter("ferrite_outbox_delivered_total", &["subscriber"], "Events that a subscriber accepted."),

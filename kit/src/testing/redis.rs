@@ -53,6 +53,11 @@ impl Redis {
         redis::cmd("SET").arg(key).arg(value).exec_async(&mut self.connection().await).await.unwrap();
     }
 
+    /// Returns the value of a key; empty if there is no such key.
+    pub(crate) async fn read(&self, key: &str) -> Vec<u8> {
+        redis::cmd("GET").arg(key).query_async(&mut self.connection().await).await.unwrap()
+    }
+
     /// Returns the time in milliseconds until a key expires; -2 if there is no such key, -1 if it does not expire.
     pub(crate) async fn lifetime_ms(&self, key: &str) -> i64 {
         redis::cmd("PTTL").arg(key).query_async(&mut self.connection().await).await.unwrap()

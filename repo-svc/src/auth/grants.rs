@@ -16,14 +16,14 @@ const REUSE_SECS: u64 = 10;
 
 /// Signs grants. Equal grants get the same text for a few seconds, whose signature the other services have verified already.
 pub(crate) struct Grants {
-    signer: Signer,
+    signer: Arc<Signer>,
     clock: Clock,
     signed: Cache<Grant, (u64, Arc<str>)>,
 }
 
 impl Grants {
     /// Creates a signer of grants over `signer`, with an empty cache.
-    pub(crate) fn new(signer: Signer, clock: Clock) -> Self {
+    pub(crate) fn new(signer: Arc<Signer>, clock: Clock) -> Self {
         Self { signer, clock, signed: Cache::new(MAX_CACHED_GRANTS) }
     }
 
@@ -52,7 +52,7 @@ mod tests {
 
     fn grants(clock: &Clock) -> Grants {
         let pem = SigningKey::from_bytes(&[7; 32]).to_pkcs8_pem(LineEnding::LF).unwrap();
-        Grants::new(Signer::from_pem(pem.as_bytes()).unwrap(), clock.clone())
+        Grants::new(Arc::new(Signer::from_pem(pem.as_bytes()).unwrap()), clock.clone())
     }
 
     fn grant(repository: i64, permission: Permission) -> Grant {

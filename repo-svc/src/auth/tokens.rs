@@ -2,7 +2,7 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 use ferrite_kit::Clock;
-use ferrite_kit::auth::{AuthError, TokenAuthority, TokenHash};
+use ferrite_kit::auth::{AuthError, TokenAuthority, TokenCacheWriter, TokenHash};
 use ferrite_kit::db::DbError;
 use ferrite_proto::id::TokenId;
 use ferrite_proto::repo::Identity;
@@ -15,13 +15,19 @@ use crate::store::TokenStore;
 pub(crate) struct TokenAuthenticator {
     tokens: TokenStore,
     last_use: Arc<LastUse>,
+    cache: Option<TokenCacheWriter>,
     clock: Clock,
 }
 
 impl TokenAuthenticator {
-    /// Creates an authenticator over the tokens of `tokens`, which notes uses in `last_use`.
-    pub(crate) fn new(tokens: TokenStore, last_use: Arc<LastUse>, clock: Clock) -> Self {
-        Self { tokens, last_use, clock }
+    /// Creates an authenticator over the tokens of `tokens`, which notes uses in `last_use` and writes to `cache`.
+    pub(crate) fn new(
+        tokens: TokenStore,
+        last_use: Arc<LastUse>,
+        cache: Option<TokenCacheWriter>,
+        clock: Clock,
+    ) -> Self {
+        Self { tokens, last_use, cache, clock }
     }
 
     /// Returns the identity behind the token with this hash, or `None` if there is no such token, it has expired, or its owner is
@@ -35,6 +41,14 @@ impl TokenAuthenticator {
         Ok(identity)
     }
 
+    /// Returns what [`TokenAuthenticator::identity`] returns, and caches it for all processes.
+    pub(crate) async fn identity_for_cache(&self, hash: &TokenHash) -> Result<Option<Identity>, DbError> {
+        match &self.cache {
+            Some(cache) => cache.fill(hash, self.identity(hash)).await,
+            None => self.identity(hash).await,
+        }
+    }
+
     /// Returns the identity behind the token with this id, as [`TokenAuthenticator::identity`]; not noted as a use.
     pub(crate) async fn identity_by_id(&self, token_id: i64) -> Result<Option<Identity>, DbError> {
         self.tokens.identity_by_id(TokenId(token_id), self.clock.now_us()).await
@@ -44,7 +58,7 @@ impl TokenAuthenticator {
 #[async_trait]
 impl TokenAuthority for TokenAuthenticator {
     async fn authenticate(&self, token: &str) -> Result<Option<Identity>, AuthError> {
-        self.identity(&TokenHash::of(token)).await.map_err(|error| {
+        self.identity_for_cache(&TokenHash::of(token)).await.map_err(|error| {
             error.log("the look for a token");
             AuthError::Unavailable
         })

@@ -1,7 +1,7 @@
 //! Tests of the throttle: counts by account and address, their windows, and known addresses, on both databases.
 
 use ferrite_kit::db::Db;
-use ferrite_kit::redis::RedisClient;
+use ferrite_kit::redis::RedisServer;
 use ferrite_kit::testing::setting;
 use ferrite_kit::{Clock, Secret};
 
@@ -234,7 +234,7 @@ async fn replicas_count_wrong_passwords_together_in_redis() {
         async move {
             add_accounts(&db).await;
             let replica = || {
-                let shared = RedisClient::new(&url, Clock::system()).unwrap();
+                let shared = RedisServer::new(&url, None).unwrap().client(Clock::system()).unwrap();
                 let limiter = RateLimiter::new(Some(shared), Clock::system());
                 Throttle::new(limiter, SignInAddressStore::new(db.clone()), LIMITS, Clock::system())
             };

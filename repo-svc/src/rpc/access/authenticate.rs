@@ -11,7 +11,7 @@ pub(super) async fn handle(
     _: Permit,
     request: Request<AuthenticateRequest>,
 ) -> Result<AuthenticateResponse, RepoError> {
-    let identity = state.token_authenticator.identity(&TokenHash::of(&request.get_ref().token)).await?;
+    let identity = state.token_authenticator.identity_for_cache(&TokenHash::of(&request.get_ref().token)).await?;
     let identity = identity.ok_or(AuthError::BadCredentials)?;
     Ok(AuthenticateResponse { identity: Some(identity) })
 }

@@ -1,10 +1,10 @@
 //! Tests of administration: accounts made, changed and deleted, and the audit log.
 
-use std::time::Duration;
+use std::convert::Infallible;
 
-use ferrite_kit::auth::{TokenCache, TokenHash};
+use ferrite_kit::auth::TokenHash;
 use ferrite_kit::testing::setting;
-use ferrite_kit::{Clock, Secret, args, timestamp};
+use ferrite_kit::{Secret, args, timestamp};
 use ferrite_proto::error::violations;
 use ferrite_proto::repo::*;
 use tonic::{Code, Request, Status};
@@ -298,10 +298,16 @@ async fn a_repeated_change_is_made_once_and_no_password_is_stored() {
 #[tokio::test]
 async fn cached_identities_of_a_changed_user_are_revoked_before_the_response() {
     let Some(url) = setting("FERRITE_TEST_REDIS_URL") else { return };
-    let harness = Harness::start_with(&["--redis-url", &url]).await;
+    let flags = ["--redis-url", &url, "--token-cache", "60"];
+    let harness = Harness::start_with(&flags).await;
     let (root, ada) = (administrator(&harness).await, harness.signed_in("ada").await);
-    let cache = TokenCache::new(&Secret::new(url), Duration::from_secs(60), Clock::system()).unwrap();
+    let cache = harness.trust().token_cache.clone().unwrap();
+    let writer = harness.state_with(&flags).await.cache.unwrap();
     let identity = Identity { user_id: 7, username: "ada".into(), ..Identity::default() };
+    let put = async |token: &str| {
+        let lookup = async { Ok::<_, Infallible>(Some(identity.clone())) };
+        writer.fill(&TokenHash::of(token), lookup).await.unwrap();
+    };
     let mut token = ada;
     for (number, (change, is_kept)) in [
         (UpdateUserRequest { location: Some("Paris".into()), ..of("ada") }, true),
@@ -313,17 +319,31 @@ async fn cached_identities_of_a_changed_user_are_revoked_before_the_response() {
     .into_iter()
     .enumerate()
     {
-        cache.put(&TokenHash::of(&token), &identity).await;
+        put(&token).await;
         update(&harness, &root, change.clone()).await.unwrap();
         assert_eq!(cache.get(&TokenHash::of(&token)).await.is_some(), is_kept, "{change:?}");
         // A lookup that began before the change and ends after it is not cached either.
-        cache.put(&TokenHash::of(&token), &identity).await;
+        put(&token).await;
         assert_eq!(cache.get(&TokenHash::of(&token)).await.is_some(), is_kept);
         if change.is_active != Some(false) {
             token = harness.token("ada", &format!("t{number}")).await;
         }
     }
-    cache.put(&TokenHash::of(&token), &identity).await;
+    put(&token).await;
     delete(&harness, &root, "ada").await.unwrap();
     assert_eq!(cache.get(&TokenHash::of(&token)).await, None);
+}
+
+#[tokio::test]
+async fn what_is_answered_about_a_token_is_cached_for_all_services() {
+    let Some(url) = setting("FERRITE_TEST_REDIS_URL") else { return };
+    let harness = Harness::start_with(&["--redis-url", &url, "--token-cache", "60"]).await;
+    let cache = harness.trust().token_cache.clone().unwrap();
+    let (asked, used) = (harness.signed_in("ada").await, harness.signed_in("bob").await);
+    let answer = harness.access().authenticate(AuthenticateRequest { token: asked.clone() }).await.unwrap();
+    assert_eq!(cache.get(&TokenHash::of(&asked)).await, answer.into_inner().identity);
+    assert_eq!(cache.get(&TokenHash::of(&used)).await, None);
+    harness.create(&used, "demo", false).await.unwrap();
+    let cached = cache.get(&TokenHash::of(&used)).await.map(|identity| identity.username);
+    assert_eq!(cached.as_deref(), Some("bob"));
 }
