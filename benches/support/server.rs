@@ -152,7 +152,10 @@ impl Installation {
         }
         let ssh = format!("{host}:{SSH_PORT}");
         if matches!(role, "hook-svc" | "git-svc") {
-            command.args(["--secret-key-file", "secret.key"]);
+            // A binary of before each service had a file of its own makes one for both.
+            let own = format!("{}-sealing.key", role.trim_end_matches("-svc"));
+            let file = if self.folder.join(&own).exists() { own } else { "secret.key".to_owned() };
+            command.args(["--secret-key-file", &file]);
         }
         if matches!(role, "gateway" | "repo-svc" | "hook-svc") {
             command.args(["--public-url", &self.url, "--ssh", &ssh]);

@@ -139,7 +139,7 @@ async fn open_store(db: &Db, config: &Config) -> Result<HookStore, StartError> {
         HookError::Store(error) => StartError::Database(error),
         HookError::Sealed(SealError::Unopenable) => {
             let file = config.secret_key_file.display();
-            StartError::Other(format!("secret key file `{file}`: not the key that sealed the webhooks in the database"))
+            StartError::Other(format!("secret key file `{file}`: no key in it sealed the webhooks in the database"))
         }
         error => StartError::Other(error.to_string()),
     };

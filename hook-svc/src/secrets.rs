@@ -17,7 +17,7 @@ mod tests {
 
     #[test]
     fn a_value_opens_for_its_column_only() {
-        let sealer = Sealer::new(&[1; 32], SERVICE);
+        let sealer = Sealer::new(&[1; 32], &[], SERVICE);
         let sealed = sealer.seal(SECRET, "hunter2").unwrap();
         assert_eq!(sealer.open(SECRET, &sealed).unwrap().expose(), "hunter2");
         assert_eq!(sealer.open(URL, &sealed), Err(SealError::Unopenable));
@@ -26,7 +26,7 @@ mod tests {
     #[test]
     fn values_of_earlier_versions_open() {
         // Sealed before the keys were derived by `ferrite_kit::sealing`.
-        let sealer = Sealer::new(&[1; 32], SERVICE);
+        let sealer = Sealer::new(&[1; 32], &[], SERVICE);
         assert_eq!(sealer.fingerprint("hunter2"), EARLIER_FINGERPRINT);
     }
 

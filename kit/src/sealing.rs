@@ -1,8 +1,9 @@
-//! Seals secrets that a service must keep in its database with the key of the installation, so that the database alone opens none of
+//! Seals secrets that a service must keep in its database with a key of its own, so that the database alone opens none of
 //! them.
 //!
 //! A sealed value is a version byte, a random nonce, and the text under ChaCha20-Poly1305 with its place as associated data: moved to
-//! another place it does not open. Each service has keys of its own, derived from the key in the file.
+//! another place it does not open. Each service has keys of its own, derived from those in its file: the first one seals, and the others
+//! only open what was sealed before they were replaced.
 //!
 //! Not here: which columns are sealed, and what their places are called.
 
@@ -17,6 +18,8 @@ use crate::secret::Secret;
 use crate::startup::StartError;
 
 const KEY_BYTES: usize = 32;
+/// Most keys in a file.
+const MAX_KEYS: usize = 16;
 const VERSION: u8 = 1;
 /// Bytes before the text: version and nonce.
 const HEADER_BYTES: usize = 1 + NONCE_LEN;
@@ -25,19 +28,21 @@ const HEADER_BYTES: usize = 1 + NONCE_LEN;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum SealError {
     /// The value was sealed by another key, for another place, by a later version, or is damaged.
-    #[error("a sealed value cannot be opened with this key")]
+    #[error("a sealed value cannot be opened with these keys")]
     Unopenable,
     /// The system gives no random numbers.
     #[error("the system gives no random numbers")]
     NoRandomNumbers,
 }
 
-/// Seals and opens values of one service. Clones share the key.
+/// Seals and opens values of one service. Clones share the keys.
 #[derive(Clone)]
 pub struct Sealer(Arc<Keys>);
 
 struct Keys {
     seal: LessSafeKey,
+    /// Keys that were replaced.
+    former: Vec<LessSafeKey>,
     fingerprint: hmac::Key,
     random: SystemRandom,
 }
@@ -49,29 +54,33 @@ impl std::fmt::Debug for Sealer {
 }
 
 impl Sealer {
-    /// Returns a sealer of `service` with the key of the installation.
+    /// Returns a sealer of `service` with a key, and with those that were replaced, which only open.
     #[must_use]
-    pub fn new(key: &[u8; KEY_BYTES], service: &str) -> Self {
-        // The key of the file is used for nothing but to derive others.
-        let key = hmac::Key::new(hmac::HMAC_SHA256, key);
-        let derive = |purpose: &str| hmac::sign(&key, format!("ferrite {service} {purpose} 1").as_bytes());
-        let seal = UnboundKey::new(&CHACHA20_POLY1305, derive("seal").as_ref());
-        let seal = LessSafeKey::new(seal.expect("a digest of SHA-256 has the length of a key"));
-        let fingerprint = hmac::Key::new(hmac::HMAC_SHA256, derive("fingerprint").as_ref());
-        Self(Arc::new(Keys { seal, fingerprint, random: SystemRandom::new() }))
+    pub fn new(key: &[u8; KEY_BYTES], former: &[[u8; KEY_BYTES]], service: &str) -> Self {
+        let fingerprint = hmac::Key::new(hmac::HMAC_SHA256, derive(key, service, "fingerprint").as_ref());
+        let former = former.iter().map(|key| seal_key(key, service)).collect();
+        Self(Arc::new(Keys { seal: seal_key(key, service), former, fingerprint, random: SystemRandom::new() }))
     }
 
-    /// Reads the key from a file of 64 hexadecimal digits, with or without white space around them.
+    /// Reads the keys from a file of 64 hexadecimal digits a line, with or without white space around them: first the key that seals, then
+    /// those that were replaced.
     ///
     /// # Errors
-    /// When the file cannot be read or holds anything else.
+    /// When the file cannot be read or holds anything else, or more than 16 keys.
     pub fn read(path: &Path, service: &str) -> Result<Self, StartError> {
         let failed = |reason: String| StartError::Other(format!("secret key file `{}`: {reason}", path.display()));
-        let text = std::fs::read(path).map_err(|error| failed(error.to_string()))?;
-        let mut key = [0; KEY_BYTES];
-        hex::decode_to_slice(text.trim_ascii(), &mut key)
-            .map_err(|_| failed("must hold 64 hexadecimal digits".to_owned()))?;
-        Ok(Self::new(&key, service))
+        let text = Secret::read(path).map_err(|error| failed(error.to_string()))?;
+        let mut keys = Vec::new();
+        for line in text.expose().split_ascii_whitespace() {
+            let mut key = [0; KEY_BYTES];
+            hex::decode_to_slice(line, &mut key)
+                .map_err(|_| failed("must hold 64 hexadecimal digits a line".to_owned()))?;
+            keys.push(key);
+        }
+        match keys.split_first() {
+            Some((key, former)) if former.len() < MAX_KEYS => Ok(Self::new(key, former, service)),
+            _ => Err(failed(format!("must hold 1 to {MAX_KEYS} keys"))),
+        }
     }
 
     /// Seals a text for a place. Equal texts give different values.
@@ -103,10 +112,15 @@ impl Sealer {
         if header[0] != VERSION {
             return Err(SealError::Unopenable);
         }
-        let nonce = Nonce::try_assume_unique_for_key(&header[1..]).map_err(|_| SealError::Unopenable)?;
-        let mut body = body.to_vec();
-        let text = self.0.seal.open_in_place(nonce, Aad::from(place), &mut body).map_err(|_| SealError::Unopenable)?;
-        std::str::from_utf8(text).map(Secret::new).map_err(|_| SealError::Unopenable)
+        let opened = [&self.0.seal].into_iter().chain(&self.0.former).find_map(|key| {
+            let nonce = Nonce::try_assume_unique_for_key(&header[1..]).ok()?;
+            let mut body = body.to_vec();
+            let length = key.open_in_place(nonce, Aad::from(place), &mut body).ok()?.len();
+            body.truncate(length);
+            Some(body)
+        });
+        let text = opened.and_then(|text| String::from_utf8(text).ok()).ok_or(SealError::Unopenable)?;
+        Ok(Secret::new(text))
     }
 
     /// Returns a digest of a text that tells equal texts from different ones, and nothing to those without the key.
@@ -116,18 +130,29 @@ impl Sealer {
     }
 }
 
+/// Returns a key for one purpose. That of the file is used for nothing but to derive others.
+fn derive(key: &[u8; KEY_BYTES], service: &str, purpose: &str) -> hmac::Tag {
+    let key = hmac::Key::new(hmac::HMAC_SHA256, key);
+    hmac::sign(&key, format!("ferrite {service} {purpose} 1").as_bytes())
+}
+
+fn seal_key(key: &[u8; KEY_BYTES], service: &str) -> LessSafeKey {
+    let key = UnboundKey::new(&CHACHA20_POLY1305, derive(key, service, "seal").as_ref());
+    LessSafeKey::new(key.expect("a digest of SHA-256 has the length of a key"))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
 
     #[test]
     fn a_value_opens_for_its_place_service_and_key_only() {
-        let sealer = Sealer::new(&[1; 32], "one-svc");
+        let sealer = Sealer::new(&[1; 32], &[], "one-svc");
         for text in ["", "hunter2", "h\u{fc}nter"] {
             let sealed = sealer.seal(b"table.column", text).unwrap();
             assert_eq!(sealer.open(b"table.column", &sealed).unwrap().expose(), text);
             assert_eq!(sealer.open(b"table.other", &sealed), Err(SealError::Unopenable));
-            for other in [Sealer::new(&[2; 32], "one-svc"), Sealer::new(&[1; 32], "two-svc")] {
+            for other in [Sealer::new(&[2; 32], &[], "one-svc"), Sealer::new(&[1; 32], &[], "two-svc")] {
                 assert_eq!(other.open(b"table.column", &sealed), Err(SealError::Unopenable));
             }
         }
@@ -135,7 +160,7 @@ mod tests {
 
     #[test]
     fn a_changed_or_cut_value_does_not_open() {
-        let sealer = Sealer::new(&[1; 32], "one-svc");
+        let sealer = Sealer::new(&[1; 32], &[], "one-svc");
         let sealed = sealer.seal(b"place", "http://example.com/").unwrap();
         for index in 0..sealed.len() {
             let mut changed = sealed.clone();
@@ -146,24 +171,38 @@ mod tests {
     }
 
     #[test]
+    fn what_a_replaced_key_sealed_opens_and_it_seals_no_more() {
+        let former = Sealer::new(&[1; 32], &[], "one-svc");
+        let sealed = former.seal(b"place", "hunter2").unwrap();
+        let sealer = Sealer::new(&[2; 32], &[[3; 32], [1; 32]], "one-svc");
+        assert_eq!(sealer.open(b"place", &sealed).unwrap().expose(), "hunter2");
+        assert_eq!(sealer.open(b"other", &sealed), Err(SealError::Unopenable));
+        let sealed = sealer.seal(b"place", "hunter2").unwrap();
+        assert_eq!(Sealer::new(&[2; 32], &[], "one-svc").open(b"place", &sealed).unwrap().expose(), "hunter2");
+        assert_eq!(former.open(b"place", &sealed), Err(SealError::Unopenable));
+    }
+
+    #[test]
     fn equal_texts_have_different_values_and_one_fingerprint() {
-        let sealer = Sealer::new(&[1; 32], "one-svc");
+        let sealer = Sealer::new(&[1; 32], &[], "one-svc");
         let seal = || sealer.seal(b"place", "hunter2").unwrap();
         assert_ne!(seal(), seal());
         assert!(!seal().windows(7).any(|part| part == b"hunter2"));
         assert_eq!(sealer.fingerprint("hunter2"), sealer.fingerprint("hunter2"));
         assert_ne!(sealer.fingerprint("hunter2"), sealer.fingerprint("hunter3"));
-        assert_ne!(sealer.fingerprint("hunter2"), Sealer::new(&[2; 32], "one-svc").fingerprint("hunter2"));
+        assert_ne!(sealer.fingerprint("hunter2"), Sealer::new(&[2; 32], &[], "one-svc").fingerprint("hunter2"));
     }
 
     #[test]
-    fn a_key_file_has_64_hexadecimal_digits() {
+    fn a_key_file_has_64_hexadecimal_digits_a_line() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("secret.key");
         assert!(Sealer::read(&path, "one-svc").is_err());
-        for (text, is_key) in [("ab".repeat(32), true), (format!("{}\n", "AB".repeat(32)), true)]
+        let line = format!("{}\n", "AB".repeat(32));
+        for (text, is_key) in [("ab".repeat(32), true), (line.clone(), true), (line.repeat(16), true)]
             .into_iter()
             .chain(["", "ab", "x"].map(|text| (text.repeat(64), false)))
+            .chain([(format!("{line}ab\n"), false), (line.repeat(17), false)])
         {
             std::fs::write(&path, &text).unwrap();
             assert_eq!(Sealer::read(&path, "one-svc").is_ok(), is_key, "{text:?}");

@@ -4,7 +4,8 @@
 //! grant.pem, grant.pub.pem        sign and verify grants
 //! gateway.pem … git-svc.pem       by which each role proves itself
 //! public/gateway.pub.pem …        the public keys of all roles
-//! secret.key                      seals secrets of users in databases
+//! hook-sealing.key                seals URLs and secrets of webhooks in the database of hook-svc
+//! git-sealing.key                 seals credentials of migrations and mirrors in the database of git-svc
 //! ```
 //!
 //! Not here: the host keys of SSH, which the gateway generates in the same folder.
@@ -32,8 +33,13 @@ pub(super) const GRANT_PUBLIC_KEY_FILE: &str = "grant.pub.pem";
 pub(crate) const SERVICE_PUBLIC_FOLDER: &str = "public";
 /// File of a secret that all roles of earlier versions shared. Nothing uses it any more.
 const FORMER_SERVICE_KEY_FILE: &str = "service.key";
-/// File of the secret key that seals secrets of users in databases. Without it they are lost.
-pub(super) const SECRET_KEY_FILE: &str = "secret.key";
+/// File of the keys that seal what hook-svc keeps in its database. Without it that is lost.
+pub(super) const HOOK_SEALING_KEY_FILE: &str = "hook-sealing.key";
+/// File of the keys that seal what git-svc keeps in its database. Without it that is lost.
+pub(super) const GIT_SEALING_KEY_FILE: &str = "git-sealing.key";
+/// File of the key that hook-svc and git-svc shared in earlier versions. What it sealed still opens: their own files have it as a further
+/// line. It stays for the way back to such a version.
+const FORMER_SEALING_KEY_FILE: &str = "secret.key";
 
 /// Returns the name of the file of a role's private key.
 fn service_key_file(role: ServiceRole) -> String {
@@ -56,8 +62,8 @@ pub(crate) fn ensure(folder: &Path) -> Result<(), String> {
     for role in ServiceRole::ALL {
         ensure_pair((folder, &service_key_file(role)), (&public_folder, &format!("{role}.pub.pem")))?;
     }
-    if !folder.join(SECRET_KEY_FILE).exists() {
-        write(folder, SECRET_KEY_FILE, hex::encode(random()?).as_bytes(), PRIVATE_FILE_MODE).map_err(failed)?;
+    for name in [HOOK_SEALING_KEY_FILE, GIT_SEALING_KEY_FILE] {
+        ensure_sealing_key(folder, name)?;
     }
     match std::fs::remove_file(folder.join(FORMER_SERVICE_KEY_FILE)) {
         Err(error) if error.kind() != ErrorKind::NotFound => Err(failed(error)),
@@ -76,6 +82,23 @@ fn ensure_pair(private: (&Path, &str), public: (&Path, &str)) -> Result<(), Stri
         written.map_err(|error| format!("{}: {error}", path.display()))?;
     }
     Ok(())
+}
+
+/// Generates the file of a key that seals if it is missing: a line with the new key, and one with the key of earlier versions if there is
+/// one.
+fn ensure_sealing_key(folder: &Path, name: &str) -> Result<(), String> {
+    let path = folder.join(name);
+    if path.exists() {
+        return Ok(());
+    }
+    let former = folder.join(FORMER_SEALING_KEY_FILE);
+    let former = match std::fs::read_to_string(&former) {
+        Ok(key) => format!("{}\n", key.trim()),
+        Err(error) if error.kind() == ErrorKind::NotFound => String::new(),
+        Err(error) => return Err(format!("{}: {error}", former.display())),
+    };
+    let content = format!("{}\n{former}", hex::encode(random()?));
+    write(folder, name, content.as_bytes(), PRIVATE_FILE_MODE).map_err(|error| format!("{}: {error}", path.display()))
 }
 
 fn private_key(folder: &Path, name: &str) -> Result<SigningKey, String> {
@@ -122,6 +145,7 @@ pub(crate) fn write(folder: &Path, name: &str, content: &[u8], mode: u32) -> std
 mod tests {
     use std::time::Duration;
 
+    use ferrite_kit::sealing::Sealer;
     use ferrite_proto::grant::{Grant, Signer, Verifier};
 
     use super::*;
@@ -130,7 +154,9 @@ mod tests {
     fn keys_are_generated_once_and_match() {
         let folder = tempfile::tempdir().unwrap();
         ensure(folder.path()).unwrap();
-        let mut names = [GRANT_KEY_FILE, GRANT_PUBLIC_KEY_FILE, SECRET_KEY_FILE].map(str::to_owned).to_vec();
+        let mut names = [GRANT_KEY_FILE, GRANT_PUBLIC_KEY_FILE, HOOK_SEALING_KEY_FILE, GIT_SEALING_KEY_FILE]
+            .map(str::to_owned)
+            .to_vec();
         for role in ServiceRole::ALL {
             names.extend([service_key_file(role), format!("{SERVICE_PUBLIC_FOLDER}/{role}.pub.pem")]);
         }
@@ -164,6 +190,24 @@ mod tests {
         std::fs::write(&former, "5e".repeat(32)).unwrap();
         ensure(folder.path()).unwrap();
         assert!(!former.exists());
+    }
+
+    #[test]
+    fn what_was_sealed_with_the_shared_key_of_earlier_versions_opens_for_both_services() {
+        let folder = tempfile::tempdir().unwrap();
+        let shared = folder.path().join(FORMER_SEALING_KEY_FILE);
+        std::fs::write(&shared, "5e".repeat(32)).unwrap();
+        let sealed = Sealer::read(&shared, "svc").unwrap().seal(b"place", "hunter2").unwrap();
+        ensure(folder.path()).unwrap();
+        let sealers =
+            [HOOK_SEALING_KEY_FILE, GIT_SEALING_KEY_FILE].map(|name| Sealer::read(&folder.path().join(name), "svc"));
+        let [hook, git] = sealers.map(Result::unwrap);
+        for sealer in [&hook, &git] {
+            assert_eq!(sealer.open(b"place", &sealed).unwrap().expose(), "hunter2");
+        }
+        let sealed = hook.seal(b"place", "hunter2").unwrap();
+        assert!(git.open(b"place", &sealed).is_err(), "each has a key of its own");
+        assert_eq!(std::fs::read_to_string(shared).unwrap(), "5e".repeat(32), "kept for the way back");
     }
 
     #[test]

@@ -62,12 +62,14 @@ impl Plan {
         let all = address_flags(&["repo", "issue", "hook", "git"]);
         let gateway = builder.spec("gateway", &http.to_string(), [all, builder.urls(), git_over_ssh]);
         let issue = builder.service("issue-svc", "issue", [address_flags(&["repo", "hook", "git"]), database("issue")]);
-        let secrets = vec!["--secret-key-file".to_owned(), format!("{KEY_FOLDER}/{}", keys::SECRET_KEY_FILE)];
+        let sealing = |file: &str| vec!["--secret-key-file".to_owned(), format!("{KEY_FOLDER}/{file}")];
         let outbound = vec![format!("--outbound-allow={}", args.outbound_allow)];
         let peers = address_flags(&["repo", "git"]);
-        let own = [peers, database("hook"), builder.urls(), secrets.clone(), outbound.clone()];
+        let secrets = sealing(keys::HOOK_SEALING_KEY_FILE);
+        let own = [peers, database("hook"), builder.urls(), secrets, outbound.clone()];
         let hook = builder.service("hook-svc", "hook", own);
         let store = strings(&["--store-path", "git", "--store", "default"]);
+        let secrets = sealing(keys::GIT_SEALING_KEY_FILE);
         let own = [address_flags(&["repo", "issue", "hook"]), database("git"), store, secrets, outbound.clone()];
         let git = builder.service("git-svc", "git", own);
         let signing = vec!["--grant-key-file".to_owned(), format!("{KEY_FOLDER}/{}", keys::GRANT_KEY_FILE)];

@@ -316,7 +316,7 @@ mod tests {
 
     #[test]
     fn a_sealed_login_opens_for_its_repository_and_address_only() {
-        let sealer = Sealer::new(&[1; 32], "git-svc");
+        let sealer = Sealer::new(&[1; 32], &[], "git-svc");
         let remote = parse("https://ada:s%3aecret@example.com/a.git").unwrap();
         let sealed = remote.seal_login(RepositoryId(1), &sealer).unwrap().unwrap();
         let stored =

@@ -139,7 +139,7 @@ struct Settings {
 impl Bench {
     /// A running sender that may reach `allowed` and repeats by `retries`.
     fn start(db: Db, allowed: &str, retries: &str) -> Self {
-        let hooks = HookStore::new(db.clone(), Sealer::new(&[7; 32], secrets::SERVICE));
+        let hooks = HookStore::new(db.clone(), Sealer::new(&[7; 32], &[], secrets::SERVICE));
         let policy = Policy::new(allowed.parse::<AllowList>().unwrap());
         let settings = Settings::parse_from(["x", &format!("--hook-retry-seconds={retries}")]);
         let sender = Sender::new(hooks.clone(), Client::new(policy.clone()), Clock::system(), settings.delivery);

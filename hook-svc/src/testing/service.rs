@@ -25,7 +25,7 @@ const SECRET_KEY: [u8; 32] = [9; 32];
 
 /// Returns a sealer with the key of the service.
 pub(crate) fn sealer() -> Sealer {
-    Sealer::new(&SECRET_KEY, secrets::SERVICE)
+    Sealer::new(&SECRET_KEY, &[], secrets::SERVICE)
 }
 
 /// Names a repository as the owner of webhooks.

@@ -59,7 +59,7 @@ async fn a_hook_is_read_as_it_was_written_and_its_secrets_open_with_the_key_alon
         assert_eq!(hooks[0].shown_url, "https://ada:***@example.com/x?y");
         assert_eq!(hooks[0].secret(&sealer).unwrap().unwrap().expose(), "hunter2");
         assert_eq!((hooks[1].secret(&sealer).unwrap(), hooks[1].has_secret()), (None, false));
-        assert_eq!(hooks[0].secret(&Sealer::new(&[1; 32], secrets::SERVICE)), Err(SealError::Unopenable));
+        assert_eq!(hooks[0].secret(&Sealer::new(&[1; 32], &[], secrets::SERVICE)), Err(SealError::Unopenable));
         assert_eq!(hooks, [first.clone(), second]);
         assert_eq!(store.find(Owner::Repository(REPOSITORY), first.id).await.unwrap(), first);
         let other = Owner::Organization(REPOSITORY.0);
@@ -142,7 +142,7 @@ async fn rows_of_before_are_sealed_once_and_another_key_is_refused() {
             assert_eq!(hook.secret(&sealer).unwrap(), secret.map(Secret::new));
         }
         store.check_key().await.unwrap();
-        let other = HookStore::new(db.clone(), Sealer::new(&[1; 32], secrets::SERVICE));
+        let other = HookStore::new(db.clone(), Sealer::new(&[1; 32], &[], secrets::SERVICE));
         assert!(matches!(other.check_key().await, Err(HookError::Sealed(SealError::Unopenable))));
     })
     .await;
