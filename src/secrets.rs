@@ -5,8 +5,9 @@
 //! postgres-password            of PostgreSQL's superuser
 //! ROLE-database-password       of the login `ferrite_ROLE`, for repo, issue, hook and git
 //! ROLE-database-url            the same in a URL
-//! redis-password, redis-url    of the user `ferrite` in Redis
-//! redis-users.acl              users of Redis, with a hash of that password
+//! ROLE-redis-password          of the user `ROLE` in Redis (`gateway`, `repo-svc` and so on), for gateway, repo, issue, hook and git
+//! ROLE-redis-url               the same in a URL
+//! redis-users.acl              users of Redis: what each may do, and a hash of its password
 //! admin-password               of the first administrator
 //! grafana-password             of Grafana's administrator
 //! ```
@@ -23,6 +24,7 @@ use std::process::ExitCode;
 use clap::Args;
 use ferrite_kit::Secret;
 use ferrite_kit::net::Address;
+use ferrite_proto::ServiceRole;
 use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
 use sha2::{Digest, Sha256};
 
@@ -36,6 +38,17 @@ const MOUNTED_FILE_MODE: u32 = 0o644;
 const MOUNTED_FOLDER_MODE: u32 = 0o755;
 /// Services with a database of their own.
 const DATABASES: [&str; 4] = ["repo", "issue", "hook", "git"];
+/// Commands of Redis that roles use, in the syntax of its ACLs.
+const REDIS_COMMANDS: &str = "+ping +select +multi +exec +getrange +set +incrby +pttl +del";
+/// The keys in Redis of each role, in that syntax: `%R` is for reading alone. Validated tokens are written by repo-svc, counters that all
+/// services share by these, and each role has counters of its own.
+const REDIS_KEYS: [(ServiceRole, &str); 5] = [
+    (ServiceRole::Gateway, "~ferrite:limit:gateway:*"),
+    (ServiceRole::RepoSvc, "~ferrite:token:* ~ferrite:count:* ~ferrite:limit:repo-svc:*"),
+    (ServiceRole::IssueSvc, "%R~ferrite:token:* ~ferrite:count:* ~ferrite:limit:issue-svc:*"),
+    (ServiceRole::HookSvc, "%R~ferrite:token:* ~ferrite:count:* ~ferrite:limit:hook-svc:*"),
+    (ServiceRole::GitSvc, "%R~ferrite:token:* ~ferrite:count:* ~ferrite:limit:git-svc:*"),
+];
 /// Passwords from which no other file is made.
 const PLAIN_PASSWORDS: [&str; 3] = ["postgres-password", "admin-password", "grafana-password"];
 
@@ -49,9 +62,13 @@ pub(crate) struct SecretsArgs {
     #[arg(long, value_name = "HOST:PORT", default_value = "postgres:5432", value_parser = host_and_port)]
     postgres: String,
 
-    /// Host and port of Redis in its URL.
+    /// Host and port of Redis in its URLs.
     #[arg(long, value_name = "HOST:PORT", default_value = "redis:6379", value_parser = host_and_port)]
     redis: String,
+
+    /// Redis has TLS: its URLs begin with `rediss://`.
+    #[arg(long)]
+    redis_tls: bool,
 }
 
 fn host_and_port(text: &str) -> Result<String, &'static str> {
@@ -84,15 +101,23 @@ fn make(args: &SecretsArgs) -> Result<Vec<String>, String> {
         let source = format!("{service}-database-password");
         let password = encoded(&folder.password(&source)?);
         let url = format!("postgres://ferrite_{service}:{password}@{}/ferrite_{service}", args.postgres);
-        folder.derived(&format!("{service}-database-url"), &url, &source, &password)?;
+        folder.derived(&format!("{service}-database-url"), &url, &[(source, password)])?;
     }
-    let source = "redis-password";
-    let password = folder.password(source)?;
-    let hash = hex::encode(Sha256::digest(password.expose()));
-    let users = format!("user default reset off\nuser ferrite reset on ~* &* +@all -@admin -@dangerous #{hash}");
-    folder.derived("redis-users.acl", &users, source, &hash)?;
-    let password = encoded(&password);
-    folder.derived("redis-url", &format!("redis://ferrite:{password}@{}", args.redis), source, &password)?;
+    let scheme = if args.redis_tls { "rediss" } else { "redis" };
+    let mut users = "user default reset off".to_owned();
+    let mut proofs = Vec::new();
+    for (role, keys) in REDIS_KEYS {
+        let name = role.as_str().trim_end_matches("-svc");
+        let source = format!("{name}-redis-password");
+        let password = folder.password(&source)?;
+        let hash = hex::encode(Sha256::digest(password.expose()));
+        users.push_str(&format!("\nuser {role} reset on #{hash} resetchannels {keys} -@all {REDIS_COMMANDS}"));
+        proofs.push((source.clone(), hash));
+        let password = encoded(&password);
+        let url = format!("{scheme}://{role}:{password}@{}", args.redis);
+        folder.derived(&format!("{name}-redis-url"), &url, &[(source, password)])?;
+    }
+    folder.derived("redis-users.acl", &users, &proofs)?;
     Ok(folder.made)
 }
 
@@ -157,12 +182,13 @@ impl Folder<'_> {
         Ok(Secret::new(password))
     }
 
-    /// Writes a file that is made of the password in the file `source`, if it is missing. One that is there has to hold `proof`.
-    fn derived(&mut self, name: &str, content: &str, source: &str, proof: &str) -> Result<(), String> {
-        match self.read(name)? {
-            None => self.write(name, content),
-            Some(there) if there.expose().contains(proof) => Ok(()),
-            Some(_) => Err(format!(
+    /// Writes a file that is made of passwords, if it is missing. One that is there has to hold all `proofs`, each of which is made of the
+    /// password in the file beside it.
+    fn derived(&mut self, name: &str, content: &str, proofs: &[(String, String)]) -> Result<(), String> {
+        let Some(there) = self.read(name)? else { return self.write(name, content) };
+        match proofs.iter().find(|(_, proof)| !there.expose().contains(proof)) {
+            None => Ok(()),
+            Some((source, _)) => Err(format!(
                 "{} is not made of the password in {source}: remove the one that is out of date",
                 self.path.join(name).display()
             )),
@@ -190,7 +216,8 @@ mod tests {
     use super::*;
 
     fn args(folder: &Path) -> SecretsArgs {
-        SecretsArgs { folder: folder.to_owned(), postgres: "postgres:5432".into(), redis: "redis:6379".into() }
+        let (postgres, redis) = ("postgres:5432".into(), "redis:6379".into());
+        SecretsArgs { folder: folder.to_owned(), postgres, redis, redis_tls: false }
     }
 
     fn read(folder: &Path, name: &str) -> String {
@@ -209,14 +236,15 @@ mod tests {
         let password = read(&folder, "hook-database-password");
         let url = format!("postgres://ferrite_hook:{password}@postgres:5432/ferrite_hook");
         assert_eq!(read(&folder, "hook-database-url"), url);
-        assert_eq!(
-            read(&folder, "redis-url"),
-            format!("redis://ferrite:{}@redis:6379", read(&folder, "redis-password"))
-        );
+        let password = read(&folder, "issue-redis-password");
+        assert_eq!(read(&folder, "issue-redis-url"), format!("redis://issue-svc:{password}@redis:6379"));
         let passwords: Vec<_> = made.iter().filter(|name| name.ends_with("-password")).collect();
         let distinct: BTreeSet<_> = passwords.iter().map(|name| read(&folder, name)).collect();
-        assert_eq!((passwords.len(), distinct.len()), (8, 8));
-        assert!(!read(&folder, "redis-users.acl").contains(&read(&folder, "redis-password")));
+        assert_eq!((passwords.len(), distinct.len()), (12, 12));
+        let users = read(&folder, "redis-users.acl");
+        for role in ["gateway", "repo", "issue", "hook", "git"] {
+            assert!(!users.contains(&read(&folder, &format!("{role}-redis-password"))), "{users}");
+        }
         assert_eq!(make(&args(&folder)).unwrap(), Vec::<String>::new());
         assert_eq!(contents(), first);
     }
@@ -239,6 +267,30 @@ mod tests {
     }
 
     #[test]
+    fn each_role_has_its_own_user_in_redis_and_repo_svc_alone_writes_tokens() {
+        let folder = tempfile::tempdir().unwrap();
+        make(&SecretsArgs { redis_tls: true, ..args(folder.path()) }).unwrap();
+        assert!(read(folder.path(), "git-redis-url").starts_with("rediss://git-svc:"));
+        let users = read(folder.path(), "redis-users.acl");
+        let rules: Vec<Vec<&str>> = users.lines().map(|line| line.split(' ').collect()).collect();
+        assert_eq!(rules[0], ["user", "default", "reset", "off"]);
+        let named: Vec<_> = rules[1..].iter().map(|words| words[1]).collect();
+        assert_eq!(named, ServiceRole::ALL.map(ServiceRole::as_str));
+        for words in &rules[1..] {
+            let tokens: Vec<_> = words.iter().filter(|word| word.contains("token")).collect();
+            let expected: &[&&str] = match words[1] {
+                "gateway" => &[],
+                "repo-svc" => &[&"~ferrite:token:*"],
+                _ => &[&"%R~ferrite:token:*"],
+            };
+            assert_eq!(tokens, expected, "{words:?}");
+            let own = format!("~ferrite:limit:{}:*", words[1]);
+            let limits: Vec<_> = words.iter().filter(|word| word.contains("ferrite:limit")).collect();
+            assert_eq!(limits, [&own], "{words:?}");
+        }
+    }
+
+    #[test]
     fn a_given_password_is_kept_and_used() {
         let folder = tempfile::tempdir().unwrap();
         let folder = folder.path();
@@ -256,9 +308,11 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let folder = folder.path();
         make(&args(folder)).unwrap();
-        for (password, derived) in
-            [("git-database-password", "git-database-url"), ("redis-password", "redis-users.acl")]
-        {
+        for (password, derived) in [
+            ("git-database-password", "git-database-url"),
+            ("hook-redis-password", "hook-redis-url"),
+            ("git-redis-password", "redis-users.acl"),
+        ] {
             let before = (read(folder, password), read(folder, derived));
             std::fs::remove_file(folder.join(password)).unwrap();
             let message = make(&args(folder)).unwrap_err();
