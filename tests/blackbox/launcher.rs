@@ -239,14 +239,17 @@ fn only_the_public_ports_are_open() {
     let hosts = ["ssh_host_ed25519_key", "ssh_host_rsa_key"];
     let private = Role::ALL.map(|role| format!("{}.pem", role.command()));
     let public = Role::ALL.map(|role| format!("public/{}.pub.pem", role.command()));
-    let others = ["grant.pem", "grant.pub.pem", "secret.key"].into_iter().chain(hosts).map(str::to_owned);
+    let others = ["grant.pem", "grant.pub.pem", "hook-sealing.key", "git-sealing.key"]
+        .into_iter()
+        .chain(hosts)
+        .map(str::to_owned);
     for name in others.chain(private.clone()).chain(public) {
         let mode = up.data.join("keys").join(&name).metadata().unwrap().permissions().mode();
         assert_eq!(mode & 0o777, 0o600, "{name}");
     }
     for id in ids {
         let arguments = std::fs::read_to_string(format!("/proc/{id}/cmdline")).unwrap();
-        for name in private.iter().map(String::as_str).chain(["secret.key"]) {
+        for name in private.iter().map(String::as_str).chain(["hook-sealing.key", "git-sealing.key"]) {
             let key = std::fs::read_to_string(up.data.join("keys").join(name)).unwrap();
             let secret = key.lines().find(|line| !line.starts_with('-')).unwrap();
             assert!(!arguments.contains(secret), "a key is on a command line");

@@ -73,6 +73,7 @@ mod proxies;
 mod public_keys;
 mod quotas;
 mod reading;
+mod redis;
 mod release_uploads;
 mod releases;
 mod replicas;

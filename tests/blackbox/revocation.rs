@@ -1,9 +1,11 @@
 //! A caller that has lost access is refused by every process at the next call, with and without Redis.
 
-use std::time::Duration;
+use std::sync::Arc;
 
 use ferrite_kit::auth::{TokenCache, TokenHash};
+use ferrite_kit::redis::RedisServer;
 use ferrite_kit::{Clock, Secret};
+use ferrite_proto::grant::Verifier;
 use ferrite_proto::repo::repository_service_client::RepositoryServiceClient;
 use ferrite_proto::repo::{GetRepositoryRequest, RepositoryRef};
 use reqwest::Method;
@@ -56,9 +58,11 @@ async fn revoke_and_try(cluster: &Cluster, user: &User, repository_id: i64, name
                 .unwrap_or_else(|status| panic!("{role:?}: {status:?}"));
         }
     }
-    let cache = cluster
-        .redis_url()
-        .map(|url| TokenCache::new(&Secret::new(url), Duration::from_secs(5), Clock::system()).unwrap());
+    let cache = cluster.redis_url().map(|url| {
+        let redis = RedisServer::new(&Secret::new(url), None).unwrap().client(Clock::system()).unwrap();
+        let key = std::fs::read(cluster.keys().join("grant.pub.pem")).unwrap();
+        TokenCache::new(redis, Arc::new(Verifier::from_pem(&key).unwrap()), Clock::system())
+    });
     let hash = TokenHash::of(&token);
     if let Some(cache) = &cache {
         // The entry may have expired; a use adds it again.

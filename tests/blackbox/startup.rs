@@ -12,6 +12,7 @@ use rustix::process::Signal;
 use sqlx::Connection;
 
 use crate::harness::Role;
+use crate::harness::certificates::Authority;
 use crate::harness::cluster::{ferrite, http_get};
 use crate::harness::process::{Lines, Process};
 use crate::harness::servers::{self, Redis};
@@ -63,7 +64,7 @@ impl Service {
         for peer in ["REPO", "ISSUE", "HOOK", "GIT"] {
             command.env(format!("FERRITE_{peer}_ADDRESS"), "127.0.0.1:1");
         }
-        command.env("FERRITE_PUBLIC_URL", "http://127.0.0.1:3000").env("FERRITE_SECRET_KEY_FILE", "secret.key");
+        command.env("FERRITE_PUBLIC_URL", "http://127.0.0.1:3000").env("FERRITE_SECRET_KEY_FILE", "git-sealing.key");
         command.env("FERRITE_REPO_GRANT_KEY_FILE", "grant.pem").env("FERRITE_GIT_STORE_PATH", "git");
         command
     }
@@ -221,11 +222,20 @@ fn missing_and_wrong_settings_end_a_process_with_one_line() {
             &["FERRITE_SERVICE_PUBLIC_KEYS"],
         );
         refused(
-            &mut with("FERRITE_GRANT_PUBLIC_KEY_FILE", "secret.key"),
+            &mut with("FERRITE_GRANT_PUBLIC_KEY_FILE", "git-sealing.key"),
             FAILURE_STATUS,
             &["FERRITE_GRANT_PUBLIC_KEY_FILE"],
         );
-        refused(&mut with("FERRITE_REDIS_URL", "http://x"), FAILURE_STATUS, &["FERRITE_REDIS_URL"]);
+        for wrong in ["http://x", "rediss://127.0.0.1#insecure"] {
+            refused(&mut with("FERRITE_REDIS_URL", wrong), FAILURE_STATUS, &["FERRITE_REDIS_URL"]);
+        }
+        let elsewhere = "redis://u:hunter2@redis.example.com:6379";
+        let parts = ["redis.example.com:6379", "rediss://", "FERRITE_REDIS_PLAINTEXT"];
+        refused(&mut with("FERRITE_REDIS_URL", elsewhere), FAILURE_STATUS, &parts);
+        for (file, url) in [("/nonexistent", "rediss://redis.example.com"), ("git-sealing.key", "redis://127.0.0.1")] {
+            let mut command = with("FERRITE_REDIS_URL", url);
+            refused(command.env("FERRITE_REDIS_CA_FILE", file), FAILURE_STATUS, &["FERRITE_REDIS_CA_FILE"]);
+        }
         refused(&mut with("FERRITE_LOG", "a=b=c"), FAILURE_STATUS, &["FERRITE_LOG"]);
         refused(&mut with("FERRITE_LISTEN", "192.0.2.1:1"), FAILURE_STATUS, &["192.0.2.1:1"]);
         if role != Role::Gateway {
@@ -406,6 +416,33 @@ fn a_redis_that_refuses_the_password_is_waited_for_and_one_that_is_away_is_done_
     running.becomes_ready();
     assert!(running.log.all().iter().any(|line| line.contains("going on without it")));
     assert!(!running.log.all().join("\n").contains("hunter2"));
+}
+
+#[test]
+fn a_redis_without_the_right_certificate_is_not_used() {
+    let service = Service::new();
+    let url = service.database("redis_tls");
+    let secrets = service.folder.join("redis");
+    let _server = Redis::start_with_users(servers::address(), &secrets);
+    let file = |name: &str| secrets.join(name).display().to_string();
+    Authority::new().write(&secrets.join("other"), "redis", &["127.0.0.1".to_owned()]);
+    let settings = |authority: &'static str| {
+        let (database, redis) = (url.clone(), file("issue-redis-url"));
+        [
+            ("FERRITE_DATABASE_URL", database),
+            ("FERRITE_REDIS_URL_FILE", redis),
+            ("FERRITE_REDIS_CA_FILE", file(authority)),
+        ]
+    };
+    let start = |settings: [(&'static str, String); 3]| {
+        service.start(&settings.each_ref().map(|(name, value)| (*name, value.as_str())))
+    };
+    let running = start(settings("other/ca.pem"));
+    running.waits_for(&["FERRITE_REDIS_URL", "certificate"]);
+    running.stops();
+    let running = start(settings("tls/ca.pem"));
+    running.becomes_ready();
+    assert!(!running.log.all().iter().any(|line| line.contains("FERRITE_REDIS_URL")), "{:#?}", running.log.all());
 }
 
 #[test]

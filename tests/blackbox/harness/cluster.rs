@@ -225,7 +225,7 @@ impl Cluster {
         }
         let prefix = format!("ferrite_{}", hosts[0].replace('.', "_"));
         let postgres = options.own_postgres.then(|| Postgres::start_at(address()));
-        let redis = (!options.without_redis).then(|| Redis::start_at(address()));
+        let redis = (!options.without_redis).then(|| Redis::start_with_users(address(), &folder.join("redis-secrets")));
         let server = postgres.as_ref().map_or_else(|| servers::postgres().to_owned(), Postgres::url);
         let database = |name: &str| servers::database_on(&server, &format!("{prefix}_{name}"));
         let databases = Role::ALL[..4].iter().map(|role| (*role, database(role.name())));
@@ -289,7 +289,7 @@ impl Cluster {
         command.args(["--service-key-file", &format!("{}.pem", role.command()), "--service-public-keys", "public"]);
         command.args(["--grant-public-key-file", "grant.pub.pem"]);
         if let Some(redis) = &*self.redis.lock().unwrap() {
-            command.args(["--redis-url", &redis.url()]);
+            command.args(redis.flags(role.name()));
         }
         if let Some(endpoint) = &self.options.otlp {
             command.envs([("OTEL_EXPORTER_OTLP_ENDPOINT", endpoint.as_str()), ("OTEL_BSP_SCHEDULE_DELAY", "300")]);
@@ -309,7 +309,7 @@ impl Cluster {
             command.args([format!("--{}-address", link.name()), self.addresses(*link)]);
         }
         if matches!(role, Role::Hook | Role::Git) {
-            command.args(["--secret-key-file", "secret.key"]);
+            command.args(["--secret-key-file", &format!("{}-sealing.key", role.name())]);
         }
         if matches!(role, Role::Gateway | Role::Repo | Role::Hook) {
             command.args(["--public-url", public_url, "--ssh", &ssh]);
@@ -409,7 +409,7 @@ impl Cluster {
         self.wait_ready(role);
     }
 
-    /// The URL of this installation's Redis, while it runs.
+    /// The URL by which tests reach this installation's Redis, while it runs.
     pub(crate) fn redis_url(&self) -> Option<String> {
         self.redis.lock().unwrap().as_ref().map(Redis::url)
     }

@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use sqlx::Connection;
 
+use super::certificates::Authority;
 use super::process::{Lines, Process};
 
 const START_TIMEOUT: Duration = Duration::from_secs(90);
@@ -102,34 +103,57 @@ pub(crate) fn database_on(server: &str, name: &str) -> String {
 /// A Redis of one installation.
 pub(crate) struct Redis {
     address: String,
+    /// Folder with the users and the certificate of the server, if it has any.
+    secrets: Option<PathBuf>,
     process: Option<Process>,
 }
 
 impl Redis {
-    /// Starts a server and waits until it accepts connections.
+    /// The user of tests, who may do everything, and its password.
+    const TESTS: &str = "tests";
+
+    /// Starts a server without users and TLS, and waits until it accepts connections.
     pub(crate) fn start() -> Self {
-        Self::start_at(address())
+        Self::start_at(address(), None)
     }
 
-    /// As [`Self::start`], at this address.
-    pub(crate) fn start_at(address: String) -> Self {
-        let process = Some(Self::process(&address));
-        Self { address, process }
+    /// Starts a server with the users that `ferrite secrets` makes in `secrets`, for which it has TLS.
+    pub(crate) fn start_with_users(address: String, secrets: &Path) -> Self {
+        let made = super::cluster::ferrite()
+            .arg("secrets")
+            .arg(secrets)
+            .args(["--redis", &format!("{address}:6380"), "--redis-tls"])
+            .output()
+            .unwrap();
+        assert!(made.status.success(), "{made:?}");
+        let users = std::fs::read_to_string(secrets.join("redis-users.acl")).unwrap();
+        let tests = format!("{users}user {0} on >{0} allkeys allcommands\n", Self::TESTS);
+        std::fs::write(secrets.join("test-users.acl"), tests).unwrap();
+        Authority::new().write(&secrets.join("tls"), "redis", std::slice::from_ref(&address));
+        Self::start_at(address, Some(secrets.to_owned()))
     }
 
-    fn process(address: &str) -> Process {
-        // The shell ends the server when standard input ends.
-        let script = "redis-server --bind \"$0\" --port 6379 --save '' --appendonly no --dir /tmp --protected-mode no \
-                      </dev/null & pid=$!; cat >/dev/null; kill -KILL $pid; wait";
-        let process = Process::start(Command::new("sh").args(["-c", script, address]), &Lines::default());
-        let ready = process.out.wait_for(START_TIMEOUT, |line| line.contains("Ready to accept connections"));
-        assert!(ready.is_some(), "Redis does not start: {:?}", process.out.all());
-        process
+    fn start_at(address: String, secrets: Option<PathBuf>) -> Self {
+        let mut redis = Self { address, secrets, process: None };
+        redis.start_again();
+        redis
     }
 
-    /// Its URL.
+    /// Its URL, for tests.
     pub(crate) fn url(&self) -> String {
-        format!("redis://{}:6379", self.address)
+        let user = self.secrets.as_ref().map_or_else(String::new, |_| format!("{0}:{0}@", Self::TESTS));
+        format!("redis://{user}{}:6379", self.address)
+    }
+
+    /// The flags of a role, whose short name this is.
+    pub(crate) fn flags(&self, role: &str) -> Vec<String> {
+        match &self.secrets {
+            None => vec!["--redis-url".to_owned(), self.url()],
+            Some(secrets) => vec![
+                format!("--redis-url-file={}", secrets.join(format!("{role}-redis-url")).display()),
+                format!("--redis-ca-file={}", secrets.join("tls/ca.pem").display()),
+            ],
+        }
     }
 
     /// Stops the server; its port refuses connections then, and all that it kept is gone.
@@ -139,6 +163,24 @@ impl Redis {
 
     /// Starts the server again, at the same address.
     pub(crate) fn start_again(&mut self) {
-        self.process = Some(Self::process(&self.address));
+        // The shell ends the server when standard input ends.
+        let script = "redis-server --bind \"$0\" --port 6379 --save '' --appendonly no --dir /tmp --protected-mode no \"$@\" \
+                      </dev/null & pid=$!; cat >/dev/null; kill -KILL $pid; wait";
+        let mut command = Command::new("sh");
+        command.args(["-c", script, &self.address]);
+        if let Some(secrets) = &self.secrets {
+            let files = [
+                ("--aclfile", "test-users.acl"),
+                ("--tls-cert-file", "tls/redis.pem"),
+                ("--tls-key-file", "tls/redis.key.pem"),
+                ("--tls-ca-cert-file", "tls/ca.pem"),
+            ];
+            command.args(["--tls-port", "6380", "--tls-auth-clients", "no"]);
+            command.args(files.iter().flat_map(|(flag, file)| [PathBuf::from(flag), secrets.join(file)]));
+        }
+        let process = Process::start(&mut command, &Lines::default());
+        let ready = process.out.wait_for(START_TIMEOUT, |line| line.contains("Ready to accept connections"));
+        assert!(ready.is_some(), "Redis does not start: {:?}", process.out.all());
+        self.process = Some(process);
     }
 }
