@@ -7,6 +7,9 @@ mod topology;
 mod tour;
 
 use std::collections::BTreeMap;
+use std::os::unix::fs::PermissionsExt;
+use std::path::Path;
+use std::process::Command;
 
 use self::file::ComposeFile;
 
@@ -41,6 +44,45 @@ fn every_rule_fails_on_a_broken_copy() {
     for (before, after, expected, faults) in of_file.chain(of_example) {
         let is_found = faults.iter().any(|fault| fault.contains(expected));
         assert!(is_found, "`{before}` -> `{after}`: no `{expected}` in {faults:#?}");
+    }
+}
+
+/// With a registry that gives every tag a digest.
+#[test]
+fn images_are_pinned_by_digest_wherever_they_are_named() {
+    const FILES: [&str; 5] = [
+        "Dockerfile",
+        "docker-compose.yml",
+        ".env.example",
+        "k8s/overlays/dev/postgres.yaml",
+        "k8s/overlays/dev/redis.yaml",
+    ];
+    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let copy = tempfile::tempdir().unwrap();
+    for file in FILES {
+        std::fs::create_dir_all(copy.path().join(file).parent().unwrap()).unwrap();
+        std::fs::copy(root.join(file), copy.path().join(file)).unwrap();
+    }
+    let docker = copy.path().join("docker");
+    let script = "#!/bin/sh\nfor image; do :; done\nprintf 'sha256:%s\\n' \"$(printf %s \"$image\" | sha256sum | cut -d' ' -f1)\"\n";
+    std::fs::write(&docker, script).unwrap();
+    std::fs::set_permissions(&docker, std::fs::Permissions::from_mode(0o755)).unwrap();
+    let pin = || {
+        let mut command = Command::new(root.join("deploy/pin-images.sh"));
+        let output = command.arg(copy.path()).env("DOCKER", &docker).output().unwrap();
+        assert!(output.status.success(), "{output:?}");
+        FILES.map(|file| text(&copy.path().join(file).display().to_string()))
+    };
+    let pinned = pin();
+    assert_eq!(pin(), pinned, "again nothing changes");
+    let faults = rules::faults(&pinned[1], &pinned[2], &rules::Settings::of_the_program());
+    assert!(faults.is_empty(), "{faults:#?}");
+    for (file, content) in FILES.iter().zip(&pinned) {
+        let named = ["image: ", "_IMAGE=", "_IMAGE:-"].map(|start| content.split(start).skip(1));
+        let images = named.into_iter().flatten().filter_map(|rest| rest.split(['\n', '}', ' ']).next());
+        for image in images.filter(|image| !image.starts_with("${") && !image.starts_with("ferrite:")) {
+            assert!(image.contains("@sha256:"), "{file}: {image}");
+        }
     }
 }
 

@@ -10,24 +10,49 @@ use super::file::{self, ComposeFile, Mount, Service, object, scalar, texts};
 /// The roles.
 const ROLES: [&str; 5] = ["gateway", "repo-svc", "issue-svc", "hook-svc", "git-svc"];
 /// Secrets that one service alone, or these services alone, may mount.
-const OWNERS: [(&str, &[&str]); 8] = [
+const OWNERS: [(&str, &[&str]); 19] = [
     ("gateway-key", &["gateway"]),
     ("repo-svc-key", &["repo-svc"]),
     ("issue-svc-key", &["issue-svc"]),
     ("hook-svc-key", &["hook-svc"]),
     ("git-svc-key", &["git-svc"]),
     ("grant-key", &["repo-svc"]),
-    ("secret-key", &["hook-svc", "git-svc"]),
+    ("hook-sealing-key", &["hook-svc"]),
+    ("git-sealing-key", &["git-svc"]),
+    ("gateway-redis-url", &["gateway"]),
+    ("repo-redis-url", &["repo-svc"]),
+    ("issue-redis-url", &["issue-svc"]),
+    ("hook-redis-url", &["hook-svc"]),
+    ("git-redis-url", &["git-svc"]),
+    ("redis-users.acl", &["redis"]),
+    ("repo-database-url", &["repo-svc", "administrator"]),
+    ("issue-database-url", &["issue-svc"]),
+    ("hook-database-url", &["hook-svc"]),
+    ("git-database-url", &["git-svc"]),
     ("postgres-password", &["postgres"]),
 ];
-/// Services on each network; all others are on `back` alone.
-const NETWORKS: [(&str, &[&str]); 2] = [("front", &["gateway", "grafana"]), ("egress", &["git-svc", "hook-svc"])];
+/// The services on each network.
+const NETWORKS: [(&str, &[&str]); 6] = [
+    ("front", &["gateway", "grafana"]),
+    ("back", &["gateway", "repo-svc", "issue-svc", "hook-svc", "git-svc", "otel-collector", "prometheus"]),
+    ("postgres", &["postgres", "administrator", "repo-svc", "issue-svc", "hook-svc", "git-svc"]),
+    ("redis", &["redis", "gateway", "repo-svc", "issue-svc", "hook-svc", "git-svc"]),
+    ("monitoring", &["otel-collector", "jaeger", "prometheus", "grafana"]),
+    ("egress", &["git-svc", "hook-svc"]),
+];
+/// Networks that lead to other machines.
+const OUTWARD: [&str; 2] = ["front", "egress"];
 /// Longest time that a process takes to end after the time that its requests get, in seconds.
 const STOP_MARGIN_SECONDS: u64 = 10;
 
 /// Changes of the file that break a rule: a text, what replaces it, and a part of the fault that is found then.
 pub(super) const BREAKS: &[(&str, &str, &str)] = &[
-    (":-redis:7.4.5-bookworm}", ":-redis:latest}", "redis: the image redis:latest is not pinned"),
+    (":-redis:7.4.5-bookworm", ":-redis:latest", "redis: the image redis:latest"),
+    (
+        ":-redis:7.4.5-bookworm",
+        ":-redis:7.4.5-bookworm@sha256:1234",
+        "redis: the image redis:7.4.5-bookworm@sha256:1234",
+    ),
     (":-ferrite:0.1.0}", ":-ferrite}", "gateway: the image ferrite is not pinned"),
     (
         "limits: { cpus: \"2\", memory: 1g, pids: 512 }",
@@ -56,13 +81,18 @@ pub(super) const BREAKS: &[(&str, &str, &str)] = &[
     ("source: gateway-key,", "source: absent-key,", "the secret absent-key is not declared"),
     ("/keys/public\n", "/keys\n", "gateway: mounts all secrets"),
     ("      - grafana-password\n", "", "the secret grafana-password is not used"),
+    ("source: hook-redis-url", "source: repo-redis-url", "hook-svc: mounts repo-redis-url"),
+    ("source: hook-sealing-key", "source: git-sealing-key", "hook-svc: mounts git-sealing-key"),
     ("internal: true", "internal: false", "the network back is not internal"),
+    ("  redis:\n    internal: true", "  redis: {}", "the network redis is not internal"),
+    ("networks: [front, back, redis]", "networks: [front, back, redis, postgres]", "gateway: is on postgres"),
+    ("networks: [back, postgres, redis]", "networks: [back, postgres, redis, egress]", "repo-svc: is on egress"),
     (
-        "networks: [back]\n    depends_on: &stores",
-        "networks: [back, egress]\n    depends_on: &stores",
-        "repo-svc: is on egress",
+        "networks: [back, postgres, redis, egress]",
+        "networks: [back, redis, egress]",
+        "hook-svc: shares no network with postgres",
     ),
-    ("networks: [back, egress]", "networks: [egress]", "hook-svc: shares no network with postgres"),
+    ("networks: [monitoring]", "networks: [monitoring, hidden]", "jaeger: is on hidden"),
     ("-127.0.0.1:3000}:3000", "-3000}:3000", "gateway: the port 3000:3000 is open to other machines"),
     (
         "condition: service_completed_successfully",
@@ -164,19 +194,27 @@ fn file_faults(file: &ComposeFile) -> Vec<String> {
     let used: BTreeSet<&String> = file.services.values().flat_map(|service| &service.secrets).collect();
     let unused = object(&file.root["secrets"]).filter(|(name, _)| !used.contains(name));
     faults.extend(unused.map(|(name, _)| format!("the secret {name} is not used")));
-    if file.root["networks"]["back"]["internal"] != true {
-        faults.push("the network back is not internal".to_owned());
+    for (network, _) in NETWORKS.iter().filter(|(network, _)| !OUTWARD.contains(network)) {
+        if file.root["networks"][network]["internal"] != true {
+            faults.push(format!("the network {network} is not internal"));
+        }
     }
     faults
 }
 
 fn image_faults(value: &Value) -> Vec<String> {
     let image = scalar(&value["image"]);
-    let tag = image.rsplit_once(':').map_or("", |(_, tag)| tag);
+    let (name, digest) = image.split_once('@').map_or((image.as_str(), None), |(name, digest)| (name, Some(digest)));
+    let tag = name.rsplit_once(':').map_or("", |(_, tag)| tag);
     // A version with all of its parts: `7` and `7.4` are other images tomorrow.
     let version = tag.trim_start_matches('v').split('-').next().unwrap_or_default();
     let parts = version.split('.').filter(|part| part.parse::<u32>().is_ok()).count();
-    let is_pinned = parts >= 2 && parts == version.split('.').count();
+    let is_version = parts >= 2 && parts == version.split('.').count();
+    let is_digest = |digest: &str| {
+        let hex = digest.strip_prefix("sha256:");
+        hex.is_some_and(|hex| hex.len() == 64 && hex.bytes().all(|byte| matches!(byte, b'0'..=b'9' | b'a'..=b'f')))
+    };
+    let is_pinned = is_version && digest.is_none_or(is_digest);
     if is_pinned { Vec::new() } else { vec![format!("the image {image} is not pinned")] }
 }
 
@@ -284,15 +322,18 @@ fn secret_faults(name: &str, service: &Service) -> Vec<String> {
 
 fn network_faults(name: &str, value: &Value, service: &Service, file: &ComposeFile) -> Vec<String> {
     let mut faults = Vec::new();
-    for (network, members) in NETWORKS {
-        if service.networks.iter().any(|own| own == network) && !members.contains(&name) {
-            faults.push(format!("is on {network}"));
+    for own in &service.networks {
+        if !NETWORKS.iter().any(|(network, members)| own == network && members.contains(&name)) {
+            faults.push(format!("is on {own}"));
         }
     }
     let hosts = file.services.iter().filter(|(other, _)| {
         let host = format!("{other}:");
         let is_named = |value: &String| value.split(['/', ',', '@']).any(|part| part.starts_with(&host));
-        service.depends_on.contains_key(*other) || service.environment.values().any(is_named)
+        // Of one that has ended nothing is asked.
+        let is_waited_for =
+            service.depends_on.get(*other).is_some_and(|until| until != "service_completed_successfully");
+        is_waited_for || service.environment.values().any(is_named)
     });
     for (host, other) in hosts {
         if !other.networks.iter().any(|network| service.networks.contains(network)) {
