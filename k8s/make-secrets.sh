@@ -3,20 +3,23 @@
 # namespace that exists. What is there already, in the folder or in the cluster, stays as it is. Keep the folder: who has lost the keys in it
 # cannot read the credentials of webhooks and mirrors.
 #
+# Options after the folder go to `ferrite secrets`: --postgres HOST:PORT, --redis HOST:PORT, --redis-tls.
+#
 # Needs kubectl with the right to make Secrets, ssh-keygen, and ferrite (`FERRITE=target/release/ferrite` for another place).
 set -eu
 
-if [ $# -ne 2 ]; then
-    echo "usage: $0 NAMESPACE FOLDER" >&2
+if [ $# -lt 2 ]; then
+    echo "usage: $0 NAMESPACE FOLDER [OPTION]..." >&2
     exit 2
 fi
 namespace=$1
 folder=$2
+shift 2
 keys=$folder/keys
 ferrite=${FERRITE:-ferrite}
 kubectl=${KUBECTL:-kubectl}
 
-"$ferrite" secrets "$folder"
+"$ferrite" secrets "$folder" "$@"
 for kind in ed25519 rsa; do
     file=$folder/ssh_host_${kind}_key
     if [ ! -e "$file" ]; then
@@ -38,6 +41,7 @@ secret() {
 
 for role in gateway repo-svc issue-svc hook-svc git-svc; do
     secret "service-key-$role" --from-file=service.pem="$keys/$role.pem"
+    secret "redis-$role" --from-file=url="$folder/${role%-svc}-redis-url"
 done
 secret public-keys \
     --from-file=gateway.pub.pem="$keys/public/gateway.pub.pem" \
@@ -47,7 +51,8 @@ secret public-keys \
     --from-file=git-svc.pub.pem="$keys/public/git-svc.pub.pem"
 secret grant-key --from-file=grant.pem="$keys/grant.pem"
 secret grant-public-key --from-file=grant.pub.pem="$keys/grant.pub.pem"
-secret sealing-key --from-file=secret.key="$keys/secret.key"
+secret sealing-key-hook-svc --from-file=secret.key="$keys/hook-sealing.key"
+secret sealing-key-git-svc --from-file=secret.key="$keys/git-sealing.key"
 secret ssh-host-keys \
     --from-file=ssh_host_ed25519_key="$folder/ssh_host_ed25519_key" \
     --from-file=ssh_host_rsa_key="$folder/ssh_host_rsa_key"
@@ -56,6 +61,6 @@ for service in repo issue hook; do
         --from-file=url="$folder/$service-database-url" \
         --from-file=password="$folder/$service-database-password"
 done
-secret redis --from-file=url="$folder/redis-url" --from-file=users.acl="$folder/redis-users.acl"
-# Of PostgreSQL's superuser, in the overlay `dev`.
+# Of the overlay `dev`: the users of Redis, and PostgreSQL's superuser.
+secret redis-users --from-file=users.acl="$folder/redis-users.acl"
 secret postgres --from-file=password="$folder/postgres-password"

@@ -145,14 +145,14 @@ fn with_the_world_outside_pods_have_the_connections_that_the_architecture_names(
 #[test]
 fn secrets_are_made_once_and_none_is_for_nobody() {
     let folder = tempfile::tempdir().unwrap();
-    let first = program::make_secrets(folder.path());
+    let first = program::make_secrets(folder.path(), &[]);
     let files = |folder: &Path| {
         let mut command = Command::new("sh");
         let output = command.args(["-c", "find . -type f | sort | xargs cksum"]).current_dir(folder).output().unwrap();
         String::from_utf8(output.stdout).unwrap()
     };
     let made = files(&folder.path().join("secrets"));
-    let both = program::make_secrets(folder.path());
+    let both = program::make_secrets(folder.path(), &[]);
     assert_eq!(files(&folder.path().join("secrets")), made, "a file was made again");
     assert_eq!(both, format!("{first}{first}"));
     let named: String = OVERLAYS.iter().flat_map(|overlay| built(overlay)).map(|object| object.to_string()).collect();

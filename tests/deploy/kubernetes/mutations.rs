@@ -140,7 +140,13 @@ const MUTATIONS: &[Mutation] = &mutations! {
     "settings", "dev", "base/hook-svc.yaml":
         "command: [ferrite, hook-svc]" => "command: [ferrite, issue-svc]", "does not run hook-svc";
     "transport", "dev", "overlays/dev/plaintext.env":
-        "PLAINTEXT=true" => "PLAINTEXT=false", "neither TLS nor leave";
+        "GRPC_PLAINTEXT=true" => "GRPC_PLAINTEXT=false", "neither TLS nor leave";
+    "transport", "dev", "overlays/dev/plaintext.env":
+        "FERRITE_REDIS_PLAINTEXT=true\n" => "", "no leave to reach Redis without TLS";
+    "transport", "production", "components/grpc-tls/tls.env":
+        "FERRITE_GRPC_CA_FILE" => "FERRITE_REDIS_PLAINTEXT=true\nFERRITE_GRPC_CA_FILE", "or has it without need";
+    "references", "dev", "base/hook-svc.yaml":
+        "name: sealing-key-hook-svc" => "name: sealing-key", "no secret `sealing-key`";
     "transport", "production", "components/grpc-tls/certificates.yaml":
         "dnsNames: [repo-svc]" => "dnsNames: [repo]", "no certificate is for repo-svc";
     "transport", "production", "components/grpc-tls/addresses.env":

@@ -34,15 +34,17 @@ pub(crate) type Secrets = BTreeMap<String, BTreeMap<String, Vec<u8>>>;
 /// Returns the secrets that `make-secrets.sh` makes.
 pub(crate) fn secrets() -> &'static Secrets {
     static SECRETS: OnceLock<Secrets> = OnceLock::new();
-    SECRETS.get_or_init(|| {
-        let folder = tempfile::tempdir().unwrap();
-        let log = make_secrets(folder.path());
-        log.lines().map(secret).collect()
-    })
+    SECRETS.get_or_init(|| secrets_with(&[]))
+}
+
+/// Returns the secrets that `make-secrets.sh` makes with options.
+pub(crate) fn secrets_with(options: &[&str]) -> Secrets {
+    let folder = tempfile::tempdir().unwrap();
+    make_secrets(folder.path(), options).lines().map(secret).collect()
 }
 
 /// Runs `make-secrets.sh` for a folder, and returns what it gives to kubectl, a command a line.
-pub(crate) fn make_secrets(folder: &Path) -> String {
+pub(crate) fn make_secrets(folder: &Path, options: &[&str]) -> String {
     let (kubectl, log) = (folder.join("kubectl"), folder.join("log"));
     std::fs::write(&kubectl, KUBECTL).unwrap();
     let mode = std::os::unix::fs::PermissionsExt::from_mode(0o755);
@@ -50,6 +52,7 @@ pub(crate) fn make_secrets(folder: &Path) -> String {
     let output = Command::new(manifests().join("make-secrets.sh"))
         .arg("ferrite")
         .arg(folder.join("secrets"))
+        .args(options)
         .env("FERRITE", FERRITE)
         .env("KUBECTL", &kubectl)
         .env("KUBECTL_LOG", &log)

@@ -46,7 +46,7 @@ fn pem(label: &str, der: &[u8]) -> String {
 }
 
 /// Lays the mounted files of a role out below `root`.
-fn mount(objects: &[Value], workload: &Value, role: &str, root: &Path) {
+fn mount(objects: &[Value], secrets: &program::Secrets, workload: &Value, role: &str, root: &Path) {
     let certificate = certificate(role);
     for (path, origin) in mounts::mounted(objects, workload).unwrap() {
         let target = root.join(path.trim_start_matches('/'));
@@ -54,7 +54,7 @@ fn mount(objects: &[Value], workload: &Value, role: &str, root: &Path) {
             std::fs::create_dir_all(target).unwrap();
             continue;
         };
-        let content = program::secrets().get(&secret).unwrap_or(&certificate);
+        let content = secrets.get(&secret).unwrap_or(&certificate);
         std::fs::create_dir_all(target.parent().unwrap()).unwrap();
         std::fs::write(target, &content[&key]).unwrap();
     }
@@ -85,10 +85,12 @@ fn start(objects: &[Value], workload: &Value, role: &str, root: &Path) -> Child 
 fn every_role_takes_the_settings_and_the_secrets_of_its_pod() {
     for overlay in OVERLAYS {
         let (objects, folder) = (built(overlay), tempfile::tempdir().unwrap());
+        // As docs/operations.md has it: Redis without TLS is refused there.
+        let secrets = program::secrets_with(if overlay == "production" { &["--redis-tls"] } else { &[] });
         let mut processes = Processes(Vec::new());
         for (workload, role) in roles(&objects) {
             let root = folder.path().join(role);
-            mount(&objects, workload, role, &root);
+            mount(&objects, &secrets, workload, role, &root);
             processes.0.push((role.to_owned(), start(&objects, workload, role, &root)));
         }
         let started = Instant::now();

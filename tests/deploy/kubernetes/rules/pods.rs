@@ -21,8 +21,9 @@ fn of_containers(objects: &[Value], is_wrong: impl Fn(&Value, &Value) -> Vec<Str
     errors
 }
 
-/// Returns name and tag of an image, without its registry.
+/// Returns name and tag of an image, without its registry and its digest.
 fn parts(image: &str) -> (&str, &str) {
+    let image = image.split('@').next().unwrap_or(image);
     let last = image.rsplit('/').next().unwrap_or(image);
     last.split_once(':').unwrap_or((last, ""))
 }

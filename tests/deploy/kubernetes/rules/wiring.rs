@@ -146,7 +146,8 @@ pub(super) fn settings(objects: &[Value]) -> Vec<String> {
     errors
 }
 
-/// Between pods there is TLS, with certificates for the names that callers use, or it is said that there is none.
+/// Between pods there is TLS, with certificates for the names that callers use, or it is said that there is none. Redis has TLS unless it is
+/// one of the pods.
 pub(super) fn transport(objects: &[Value]) -> Vec<String> {
     let mut errors = Vec::new();
     let mut names = Vec::new();
@@ -155,6 +156,10 @@ pub(super) fn transport(objects: &[Value]) -> Vec<String> {
         let is_plain = settings.get("FERRITE_GRPC_PLAINTEXT") == Some(&"true");
         if settings.contains_key("FERRITE_GRPC_CA_FILE") == is_plain {
             errors.push(format!("{role} has neither TLS nor leave to do without, or both"));
+        }
+        let has_redis = workloads(objects).any(|workload| name(workload) == "redis");
+        if (settings.get("FERRITE_REDIS_PLAINTEXT") == Some(&"true")) != has_redis {
+            errors.push(format!("{role} has no leave to reach Redis without TLS, or has it without need"));
         }
         if is_plain {
             continue;
