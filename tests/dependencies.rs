@@ -113,6 +113,19 @@ fn no_version_is_a_wildcard() {
 }
 
 #[test]
+fn an_advisory_that_is_ignored_has_a_reason_and_a_date() {
+    let (_, rules) = rules();
+    let advisories = texts(rules["advisories"].get("ignore"), "id");
+    let reasons = texts(rules["advisories"].get("ignore"), "reason");
+    assert_eq!((advisories.len(), advisories.iter().all(|id| id.starts_with("RUSTSEC-"))), (reasons.len(), true));
+    for reason in reasons {
+        let (date, why) = reason.split_once(": ").expect("a date and a reason");
+        let is_date = date.len() == 10 && date.split('-').all(|part| part.parse::<u32>().is_ok());
+        assert!(is_date && why.len() > 20, "{reason}");
+    }
+}
+
+#[test]
 fn every_crate_comes_from_an_allowed_place() {
     let (_, rules) = rules();
     let sources = &rules["sources"];
