@@ -308,11 +308,9 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let folder = folder.path();
         make(&args(folder)).unwrap();
-        for (password, derived) in [
-            ("git-database-password", "git-database-url"),
-            ("hook-redis-password", "hook-redis-url"),
-            ("git-redis-password", "redis-users.acl"),
-        ] {
+        for (password, derived) in
+            [("git-database-password", "git-database-url"), ("hook-redis-password", "hook-redis-url")]
+        {
             let before = (read(folder, password), read(folder, derived));
             std::fs::remove_file(folder.join(password)).unwrap();
             let message = make(&args(folder)).unwrap_err();
@@ -321,6 +319,11 @@ mod tests {
             assert_eq!(read(folder, derived), before.1);
             std::fs::write(folder.join(password), before.0).unwrap();
         }
+        for name in ["git-redis-password", "git-redis-url"] {
+            std::fs::remove_file(folder.join(name)).unwrap();
+        }
+        let message = make(&args(folder)).unwrap_err();
+        assert!(message.contains("redis-users.acl") && message.contains("git-redis-password"), "{message}");
         std::fs::write(folder.join("admin-password"), "\n").unwrap();
         let message = make(&args(folder)).unwrap_err();
         assert!(message.contains("admin-password: the file is empty"), "{message}");

@@ -156,7 +156,6 @@ async fn a_role_may_use_its_own_keys_and_no_others(cluster: &Cluster) {
             "EVAL \"return 1\" 0",
             "ACL LIST",
             "CLIENT LIST",
-            "DEBUG SLEEP 0",
             "SHUTDOWN NOSAVE",
             "MONITOR",
             "PUBLISH x y",
