@@ -95,6 +95,10 @@ pub struct DatabaseArgs {
     #[arg(long, env = "FERRITE_EVENT_RETENTION_SECONDS", default_value = "1800", value_parser = retention_seconds)]
     pub event_retention: Duration,
 
+    /// Largest SQLite file of an older version that is written again at start, so that it can give space back; 0 for none.
+    #[arg(long, env = "FERRITE_SQLITE_VACUUM_BYTES", default_value_t = 268_435_456)]
+    pub sqlite_vacuum_bytes: u64,
+
     /// Do not migrate the schema at start; refuse to start when it is behind.
     #[arg(long, env = "FERRITE_NO_MIGRATE")]
     pub no_migrate: bool,

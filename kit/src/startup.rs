@@ -81,9 +81,11 @@ pub fn error_chain(error: &dyn std::error::Error) -> String {
     line.replace('\n', " ")
 }
 
-/// Sets the readiness of the process by its database and measures the connections to it, until `life` stops.
+/// Sets the readiness of the process by its database, measures the connections to it, and gives free pages of a SQLite file back, until
+/// `life` stops.
 pub fn watch_database(db: &Db, life: &Lifecycle) {
     db.report_connections(life);
+    db.release_free_pages(life);
     let db = db.clone();
     let probe = move || {
         let db = db.clone();
@@ -121,6 +123,7 @@ impl DatabaseArgs {
                 }
                 outcome => outcome?,
             }
+            db.enable_incremental_vacuum(self.sqlite_vacuum_bytes).await?;
             Ok(db)
         })
     }

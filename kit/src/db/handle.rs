@@ -10,7 +10,9 @@ use std::time::Duration;
 
 use futures_util::future::BoxFuture;
 use sqlx::postgres::{PgConnectOptions, PgPoolOptions, PgRow};
-use sqlx::sqlite::{SqliteConnectOptions, SqliteJournalMode, SqlitePoolOptions, SqliteRow, SqliteSynchronous};
+use sqlx::sqlite::{
+    SqliteAutoVacuum, SqliteConnectOptions, SqliteJournalMode, SqlitePoolOptions, SqliteRow, SqliteSynchronous,
+};
 use sqlx::{Connection, Executor, FromRow, Postgres, Transaction};
 use tokio::sync::OwnedSemaphorePermit;
 
@@ -30,6 +32,8 @@ const ACQUIRE_TIMEOUT: Duration = Duration::from_secs(10);
 const MAX_SQLITE_READERS: u32 = 8;
 /// Idle time in the pool after which a PostgreSQL connection is pinged before use.
 const PING_AFTER_IDLE: Duration = Duration::from_secs(1);
+/// Bytes of a write-ahead log that stay on the disk after a checkpoint. A large transaction makes it longer.
+const MAX_IDLE_LOG_BYTES: &str = "67108864";
 /// Prepared statements that a PostgreSQL connection keeps, and the writer of SQLite. A service has fewer texts.
 const MAX_PREPARED_STATEMENTS: usize = 400;
 /// Statements that begin a transaction. `synchronous` is a setting of the connection, which outlives the transaction, so each sets it.
@@ -141,7 +145,8 @@ impl Db {
             .journal_mode(SqliteJournalMode::Wal)
             .synchronous(SqliteSynchronous::Full)
             .busy_timeout(BUSY_TIMEOUT)
-            .foreign_keys(true);
+            .foreign_keys(true)
+            .pragma("journal_size_limit", MAX_IDLE_LOG_BYTES);
         let file = options.get_filename().to_owned();
         // The writer and the readers have separate pools, and each connection to a database in memory would see its own database.
         if file.as_os_str().is_empty() || url.contains(":memory:") || url.contains("mode=memory") {
@@ -155,7 +160,9 @@ impl Db {
         };
         let _lock = lock::exclusive(&file).await?;
         let write = pool().max_connections(1).after_release(|connection, _| Box::pin(is_rolled_back(connection)));
-        let write = write.connect_with(options.clone().statement_cache_capacity(MAX_PREPARED_STATEMENTS)).await?;
+        // Of use for a new file; others are converted by `VACUUM`.
+        let writer = options.clone().statement_cache_capacity(MAX_PREPARED_STATEMENTS);
+        let write = write.connect_with(writer.auto_vacuum(SqliteAutoVacuum::Incremental)).await?;
         let read = pool().max_connections(MAX_SQLITE_READERS).connect_with(options.pragma("query_only", "on")).await?;
         let (mode,): (String,) = sqlx::query_as("PRAGMA journal_mode").fetch_one(&read).await?;
         let index = if mode == "wal" { WalIndex::open(&file) } else { None };

@@ -22,6 +22,7 @@ mod reach;
 mod script;
 mod sqlite_connections;
 mod statement;
+mod vacuum;
 mod value;
 mod wal_index;
 

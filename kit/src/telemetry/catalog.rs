@@ -65,6 +65,9 @@ pub(super) const METRICS: &[Metric] = &[
         "Connections that run a statement or a transaction.",
     ),
     Metric::gauge("ferrite_db_pool_max_connections", &["pool"], "Largest number of connections."),
+    Metric::gauge("ferrite_db_file_bytes", &[], "Size of the SQLite file."),
+    Metric::gauge("ferrite_db_free_bytes", &[], "Bytes of the SQLite file that hold nothing."),
+    Metric::counter("ferrite_db_released_bytes_total", &[], "Bytes that the SQLite file gave back."),
     // Redis
     Metric::counter("ferrite_redis_commands_total", &["result"], "Commands and pipelines for Redis."),
     Metric::histogram("ferrite_redis_command_duration_seconds", &[], "Time of a command or pipeline."),
