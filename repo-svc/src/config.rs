@@ -81,6 +81,10 @@ pub struct Config {
     #[command(flatten)]
     pub creations: CreationArgs,
 
+    /// Days for which the audit log keeps its entries; 0 for ever.
+    #[arg(long, env = "FERRITE_REPO_AUDIT_DAYS", default_value_t = 365, value_parser = value_parser!(u32).range(0..=36_500))]
+    pub audit_days: u32,
+
     /// Destinations of migrations and mirrors that are permitted although they are not public.
     #[command(flatten)]
     pub outbound: OutboundArgs,

@@ -37,7 +37,9 @@ pub use config::Config;
 pub use error::RepoError;
 pub use model::{may_be_account_name, may_be_repository_name};
 
-use crate::background::{DownloadWriter, FileSweeper, LastUseWriter, MigrationSweeper, StorePoller, Sweeper};
+use crate::background::{
+    AuditPurge, DownloadWriter, FileSweeper, LastUseWriter, MigrationSweeper, StorePoller, Sweeper,
+};
 use crate::state::AppState;
 
 /// Serves accounts and repositories on `listeners` until `life` stops and requests in flight are done.
@@ -83,6 +85,7 @@ async fn start(config: Config, listeners: Vec<Listener>, life: Lifecycle) -> Res
     sweeper.start(&life);
     let stores = state.stores.table().clone();
     FileSweeper::new(state.releases.clone(), stores, state.storage.clone(), state.clock.clone()).start(&life);
+    AuditPurge::new(state.audit.clone(), state.config.audit_days, state.clock.clone()).start(&life);
     let download_writer = DownloadWriter::new(Arc::clone(&state.downloads), state.releases.clone());
     download_writer.clone().start(&life);
     let last_use_writer = LastUseWriter::new(Arc::clone(&state.last_use), state.tokens.clone());

@@ -5,6 +5,7 @@ use ferrite_kit::telemetry::Metric;
 /// Metrics of this service alone.
 pub(crate) const METRICS: &[Metric] = &[
     Metric::counter("ferrite_sign_ins_refused_total", &["reason"], "Sign-ins that were refused."),
+    Metric::counter("ferrite_audit_entries_deleted_total", &[], "Old entries that the audit log has deleted."),
     Metric::gauge("ferrite_last_use_queue_length", &[], "Last uses of tokens and keys that wait to be written."),
     Metric::gauge("ferrite_store_bytes", &["store"], "Bytes of the disk of a git store in all."),
     Metric::gauge("ferrite_store_free_bytes", &["store"], "Bytes of the disk of a git store that may still be used."),

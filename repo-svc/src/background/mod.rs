@@ -2,6 +2,7 @@
 //!
 //! Not here: the relay of events, which is part of the kit.
 
+mod audit_purge;
 mod download_counts;
 mod file_sweeper;
 mod last_use_writer;
@@ -9,6 +10,7 @@ mod migration_sweeper;
 mod store_poller;
 mod sweeper;
 
+pub(crate) use audit_purge::AuditPurge;
 pub(crate) use download_counts::{DownloadCounts, DownloadWriter};
 pub(crate) use file_sweeper::FileSweeper;
 pub(crate) use last_use_writer::LastUseWriter;

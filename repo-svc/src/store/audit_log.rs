@@ -1,9 +1,10 @@
-//! Filtered lists of the audit log.
+//! Filtered lists of the audit log, and the deletion of old entries.
 //!
 //! Not here: writing entries (`audit`).
 
 use std::collections::BTreeMap;
 
+use ferrite_kit::args;
 use ferrite_kit::db::{Db, DbError, Query};
 use ferrite_kit::page::Page;
 
@@ -12,6 +13,13 @@ use super::audit::Action;
 const LIST: &str = "SELECT id, time_us, actor_id, actor, token_id, action, target_kind, target_id, target, details, address, \
      request_id";
 const COUNT: &str = "SELECT COUNT(*)";
+/// Entries that one transaction deletes, so that no writer waits long for it.
+const MAX_PURGED_ROWS: i64 = 200;
+/// Other replicas delete at the same time; rows that one has locked are left to it.
+const PURGE_POSTGRES: &str = "DELETE FROM audit_log WHERE id IN (SELECT id FROM audit_log WHERE time_us < $1 \
+     ORDER BY time_us LIMIT $2 FOR UPDATE SKIP LOCKED) RETURNING id";
+const PURGE_SQLITE: &str = "DELETE FROM audit_log WHERE id IN (SELECT id FROM audit_log WHERE time_us < $1 \
+     ORDER BY time_us LIMIT $2) RETURNING id";
 
 /// Filter of a list of events; an event has to match every field that is set.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -71,6 +79,14 @@ impl AuditStore {
         let count = filtered(COUNT, filter);
         let (total,): (i64,) = self.db.one(count.sql(), count.args()).await?;
         Ok((self.db.all(rows.sql(), rows.args()).await?, total))
+    }
+
+    /// Deletes a batch of the events before `before_us`, oldest first. Returns their number, which is zero if none is left.
+    pub(crate) async fn purge(&self, before_us: i64) -> Result<usize, DbError> {
+        let args = args![before_us, MAX_PURGED_ROWS];
+        let sql = self.db.pick(PURGE_POSTGRES, PURGE_SQLITE);
+        let deleted: Vec<(i64,)> = self.db.all_relaxed(&[(sql, args.len())], &args).await?;
+        Ok(deleted.len())
     }
 }
 
