@@ -2,6 +2,8 @@ use clap::Parser;
 use ferrite_kit::config::{CredentialArgs, DatabaseArgs, PlaintextAddress, ServeArgs, TelemetryArgs};
 use ferrite_kit::net::{ServiceAddresses, StoreAddresses};
 
+use crate::writer::TimelineArgs;
+
 /// Settings of `issue-svc`: flags, or the variables named beside them.
 #[derive(Clone, Debug, Parser)]
 #[command(name = "issue-svc", version)]
@@ -47,6 +49,10 @@ pub struct Config {
     /// hundred times as many.
     #[arg(long, env = "FERRITE_ISSUE_TEXT_BYTES_PER_HOUR", default_value_t = 128 << 20)]
     pub text_bytes_per_hour: u32,
+
+    /// Bounds of timelines.
+    #[command(flatten)]
+    pub timeline: TimelineArgs,
 }
 
 impl Config {

@@ -42,7 +42,7 @@ pub use config::Config;
 use rpc::{IssueRpc, WriteLimits};
 use store::IssueStore;
 use upstream::RepoClient;
-use writer::IssueWriter;
+use writer::{IssueWriter, TimelineTrimmer};
 
 /// The role of this service in credentials.
 pub const ROLE: ServiceRole = ServiceRole::IssueSvc;
@@ -91,6 +91,7 @@ async fn start(config: Config, listeners: Vec<Listener>, life: Lifecycle) -> Res
     let store = IssueStore::new(db.clone());
     let writer = IssueWriter { store: store.clone(), relay, clock: clock.clone() };
     life.spawn("purges", writer::run_purges(writer.clone(), life.clone()));
+    TimelineTrimmer { store: store.clone(), bounds: config.timeline, clock: clock.clone() }.start(&life);
     let scans = ScanQueue::new(db.clone());
     let git = trust.store_channel(&config.git_address);
     CommitScanner::new(scans.clone(), git, repo.clone(), writer.clone(), clock).start(&life);

@@ -19,6 +19,7 @@ mod tallies;
 mod tests;
 mod texts;
 mod timeline;
+mod timeline_retention;
 
 use ferrite_kit::db::Db;
 
@@ -33,17 +34,20 @@ pub(crate) use reader::Reader;
 pub(crate) use tallies::{COMMENT_CLASS, List, TallyChanges};
 pub(crate) use texts::MentionSource;
 pub(crate) use timeline::TimelineEntry;
+pub(crate) use timeline_retention::AgeCursor;
+use timeline_retention::GrownTimelines;
 
 /// Store of issues and everything that belongs to them.
 #[derive(Clone, Debug)]
 pub(crate) struct IssueStore {
     db: Db,
+    grown: GrownTimelines,
 }
 
 impl IssueStore {
     /// Creates the store over `db`.
     pub(crate) fn new(db: Db) -> Self {
-        Self { db }
+        Self { db, grown: GrownTimelines::default() }
     }
 
     /// Returns the database, for transactions.

@@ -57,6 +57,7 @@ impl IssueStore {
                 push_row(&mut query, place, issue, entry);
             }
             tx.execute(query.sql(), query.args()).await?;
+            self.grown.add(&[issue]);
         }
         Ok(())
     }
@@ -77,6 +78,7 @@ impl IssueStore {
             push_row(&mut query, place, *issue, entry);
         }
         query.push(" ON CONFLICT (issue_id, commit_id, source_issue_id) WHERE action = 11 DO NOTHING");
+        self.grown.add(issues);
         tx.execute(query.sql(), query.args()).await
     }
 

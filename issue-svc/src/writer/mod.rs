@@ -13,6 +13,7 @@ mod purge;
 mod references;
 #[cfg(test)]
 mod tests;
+mod timeline;
 
 use std::time::Duration;
 
@@ -34,6 +35,7 @@ pub(crate) use labels::MAX_ISSUE_LABELS;
 pub(crate) use milestones::MilestoneChange;
 pub(crate) use purge::{purge_first_batch, run_purges};
 pub(crate) use references::TextTargets;
+pub(crate) use timeline::{TimelineArgs, TimelineTrimmer};
 
 /// Longest time that a change of the number of open issues waits until repo-svc has it, which shows it. Under load a delivery takes
 /// longer than the usual moment.
