@@ -42,7 +42,7 @@ use ferrite_proto::{MAX_FACT_TEXT_BYTES, ServiceRole};
 pub use config::Config;
 use dispatch::{Dispatcher, Renderer};
 use error::HookError;
-use feed::{Feed, FeedWaiters};
+use feed::{Feed, FeedWaiters, Retention};
 use ferrite_rest::links::Links;
 use rpc::{FeedRpc, HookRpc, Intake};
 use sender::Sender;
@@ -99,10 +99,18 @@ async fn start(config: Config, listeners: Vec<Listener>, life: Lifecycle) -> Res
     relay.start(config.database.event_retention, &life);
 
     let client = Client::new(policy.clone());
-    let sender = Sender::new(store.clone(), client, clock.clone(), config.delivery);
-    sender.start(&life);
     let events = EventStore::new(db.clone());
+    let grown = events.grown().clone();
+    let sender = Sender::new(store.clone(), client, clock.clone(), config.delivery, grown.clone());
+    sender.start(&life);
     let upstream = Upstream::new(repo.clone(), trust.store_channel(&config.git_address));
+    let retention = Retention {
+        store: events.clone(),
+        upstream: upstream.clone(),
+        settings: config.feed.clone(),
+        clock: clock.clone(),
+    };
+    retention.start(&life);
     let links = Links::new(&config.site.public_url, &config.site.ssh);
     let renderer = Renderer::new(events.clone(), upstream, links);
     let wake = sender.clone();
@@ -113,7 +121,7 @@ async fn start(config: Config, listeners: Vec<Listener>, life: Lifecycle) -> Res
     feed.start(clock.clone(), config.feed);
 
     let access = trust.access(&repo);
-    let intake = Intake { db: db.clone(), dispatcher, feeds, clock: clock.clone() };
+    let intake = Intake { db: db.clone(), dispatcher, feeds, grown, clock: clock.clone() };
     let feed = FeedRpc { feed, access: access.clone() };
     let owner_limit = config.owner_limit;
     let creations = HourlyLimit::new(trust.limiter.clone(), "hooks", config.creations_per_hour);

@@ -14,5 +14,11 @@ pub(crate) const METRICS: &[Metric] = &[
         &[],
         "Deliveries in order that are due and not sent yet, one for each webhook and repository.",
     ),
+    Metric::gauge("ferrite_hook_kept_bytes", &[], "Bytes of events and delivery logs of all repositories."),
+    Metric::counter(
+        "ferrite_hook_evicted_bytes_total",
+        &["bound"],
+        "Bytes of events and deliveries that went beyond a bound in bytes.",
+    ),
     Metric::gauge("ferrite_hook_due_seconds", &[], "Time since when the longest waiting delivery has been due."),
 ];

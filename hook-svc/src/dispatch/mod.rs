@@ -15,7 +15,7 @@ mod render;
 #[cfg(test)]
 mod tests;
 
-use std::collections::{BTreeMap, HashSet};
+use std::collections::{BTreeMap, HashMap, HashSet};
 use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
@@ -32,7 +32,8 @@ use backoff::Backoff;
 pub(crate) use render::{RenderError, Renderer};
 use render::{Rendering, Stream, StreamFailure};
 
-use crate::store::events::{self, EventStore, Source, StoredEvent};
+use crate::store::events::{self, EventStore, MAX_UNSENT_PAYLOAD_BYTES, Source, StoredEvent};
+use crate::store::kept_bytes::{self, DELIVERY_BYTES};
 use crate::store::lanes::{self, NewDelivery};
 
 /// Events of one batch.
@@ -194,16 +195,15 @@ impl Dispatcher {
         events: Vec<StoredEvent>,
         rendering: &Rendering,
     ) -> Result<usize, DbError> {
-        let payloads: Vec<_> = events.iter().map(|event| (event.id, payload_of(event, rendering))).collect();
+        let payloads: HashMap<i64, &str> =
+            events.iter().filter_map(|event| Some((event.id, payload_of(event, rendering)?))).collect();
         let now_us = self.clock.now_us();
         let mut tx = self.store.db().begin_relaxed().await?;
         events::lock_repository(&mut tx, repository).await?;
-        let marked = events::mark_dispatched(&mut tx, &payloads).await?;
+        let marked = events::mark_dispatched(&mut tx, events.iter().map(|event| event.id)).await?;
         let organization = rendering.organizations.get(&repository).copied();
         let hooks = events::matching_hooks(&mut tx, repository, organization).await?;
-        let without_payload: HashSet<i64> =
-            payloads.iter().filter(|(_, payload)| payload.is_none()).map(|(id, _)| *id).collect();
-        let told = events.iter().filter(|event| marked.contains(&event.id) && !without_payload.contains(&event.id));
+        let told = events.iter().filter(|event| marked.contains(&event.id) && payloads.contains_key(&event.id));
         let deliveries: Vec<_> = told
             .flat_map(|event| {
                 let wanting = hooks.iter().filter(|hook| hook.events.contains(&event.name));
@@ -213,13 +213,25 @@ impl Dispatcher {
                     event_id: event.id,
                     repository,
                     source: event.source.id(),
+                    bytes: DELIVERY_BYTES,
                 })
             })
             .collect();
+        // Of an event that no hook gets, a long payload is made again when the feed is read.
+        let sent: HashSet<i64> = deliveries.iter().map(|delivery| delivery.event_id).collect();
+        let stored: Vec<_> = payloads.iter().map(|(id, payload)| (*id, *payload)).collect();
+        let is_stored = |(id, payload): &(i64, &str)| {
+            marked.contains(id) && (sent.contains(id) || payload.len() <= MAX_UNSENT_PAYLOAD_BYTES)
+        };
+        let stored: Vec<_> = stored.into_iter().filter(is_stored).collect();
+        events::set_payloads(&mut tx, repository, &stored).await?;
+        kept_bytes::add(&mut tx, repository, DELIVERY_BYTES * deliveries.len() as i64).await?;
         if !deliveries.is_empty() {
             lanes::enqueue(&mut tx, &deliveries, now_us).await?;
         }
         tx.commit().await?;
+        let bytes = stored.iter().map(|(_, payload)| payload.len() as i64).sum::<i64>();
+        self.store.grown().add(repository, bytes + DELIVERY_BYTES * deliveries.len() as i64);
         if !deliveries.is_empty() {
             (self.on_queued)();
         }
@@ -228,9 +240,9 @@ impl Dispatcher {
     }
 }
 
-fn payload_of(event: &StoredEvent, rendering: &Rendering) -> Option<String> {
+fn payload_of<'a>(event: &StoredEvent, rendering: &'a Rendering) -> Option<&'a str> {
     match rendering.payloads.get(&event.id)? {
-        Ok(payload) => Some(payload.clone()),
+        Ok(payload) => Some(payload),
         Err(error) => {
             let error = error as &dyn std::error::Error;
             tracing::error!(error, event.id, event.name, "an event has no payload and is told to no hook");

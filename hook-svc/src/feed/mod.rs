@@ -1,10 +1,12 @@
 //! Feeds: the events of a repository in their order, for clients that cannot receive webhooks.
 //!
-//! An event that no hook got has no payload yet: it is made when the event is read for the first time, and stored.
+//! An event that no hook got has no payload yet: it is made when the event is read for the first time, and stored unless it is long. A long
+//! one is made again at each read.
 //!
 //! Not here: permissions, which the RPCs check.
 
 mod purge;
+mod retention;
 mod settings;
 #[cfg(test)]
 mod tests;
@@ -18,16 +20,19 @@ use ferrite_kit::{Clock, Lifecycle};
 use ferrite_proto::id::RepositoryId;
 use tokio::time::Instant;
 
+pub(crate) use retention::Retention;
 pub(crate) use settings::FeedArgs;
 pub(crate) use waiters::FeedWaiters;
 
 use crate::dispatch::{RenderError, Renderer};
-use crate::store::events::{EventStore, Source, StoredEvent};
+use crate::store::events::{EventStore, MAX_UNSENT_PAYLOAD_BYTES, Source, StoredEvent};
 
 /// Bytes of payloads after which a page ends.
 const MAX_PAGE_BYTES: usize = 2 * 1024 * 1024;
 /// Events that are read at once.
 const READ_EVENTS: i64 = 16;
+/// The same where payloads may be long: those beyond the end of the page were made for nothing.
+const READ_LONG_EVENTS: i64 = 4;
 /// Time between two looks for events without a wake-up: another process may have received them.
 const POLL_INTERVAL: Duration = Duration::from_secs(1);
 
@@ -117,8 +122,10 @@ impl Feed {
         let mut page: Vec<FeedItem> = Vec::new();
         let (mut bytes, mut after) = (0, after);
         while page.len() < limit && bytes < MAX_PAGE_BYTES {
-            let events = self.store.feed_page(repository, after, READ_EVENTS, without).await?;
-            let is_last = (events.len() as i64) < READ_EVENTS;
+            let are_short = !page.is_empty() && bytes < page.len() * MAX_UNSENT_PAYLOAD_BYTES;
+            let count = if are_short { READ_EVENTS } else { READ_LONG_EVENTS };
+            let events = self.store.feed_page(repository, after, count, without).await?;
+            let is_last = (events.len() as i64) < count;
             let Some(last) = events.last() else { break };
             after = last.id;
             let (items, is_whole) = match self.with_payloads(events).await {
@@ -159,8 +166,11 @@ impl Feed {
             })?;
             made = rendering.payloads;
         }
-        let new: Vec<_> = made.iter().filter_map(|(id, made)| Some((*id, made.as_ref().ok()?.clone()))).collect();
-        self.store.set_payloads(&new).await?;
+        let new = made.iter().filter_map(|(id, made)| Some((*id, made.as_ref().ok()?.as_str())));
+        let new: Vec<_> = new.filter(|(_, payload)| payload.len() <= MAX_UNSENT_PAYLOAD_BYTES).collect();
+        if let Some(event) = events.first() {
+            self.store.set_payloads(event.repository, &new).await?;
+        }
         let mut items = Vec::with_capacity(events.len());
         for event in events {
             let payload = match (&event.payload, made.remove(&event.id)) {

@@ -2,7 +2,7 @@
 
 use clap::{Args, value_parser};
 
-/// How long and how many events feeds keep.
+/// Bounds of what is kept of events.
 #[derive(Args, Clone, Debug)]
 pub struct FeedArgs {
     /// Days for which events stay in the feeds of their repositories.
@@ -12,4 +12,12 @@ pub struct FeedArgs {
     /// Most events in the feed of one repository; the newest stay.
     #[arg(long, env = "FERRITE_HOOK_FEED_EVENTS", default_value_t = 10_000, value_parser = value_parser!(i64).range(1..=1_000_000))]
     pub feed_events: i64,
+
+    /// Most bytes that the events of one repository take, with their payloads and the delivery logs of webhooks about them; the newest stay.
+    #[arg(long, env = "FERRITE_HOOK_FEED_BYTES", default_value_t = 67_108_864, value_parser = value_parser!(i64).range(65_536..))]
+    pub feed_bytes: i64,
+
+    /// The same for all repositories of one account.
+    #[arg(long, env = "FERRITE_HOOK_OWNER_BYTES", default_value_t = 1_073_741_824, value_parser = value_parser!(i64).range(65_536..))]
+    pub owner_bytes: i64,
 }

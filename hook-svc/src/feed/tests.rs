@@ -134,7 +134,7 @@ async fn old_events_and_those_beyond_the_limit_leave_the_feed() {
         let setup = Setup::new(db).await;
         setup.push(0..5, 1).await;
         setup.push(5..250, 3 * DAY_US).await;
-        let settings = FeedArgs { feed_days: 2, feed_events: 20 };
+        let settings = FeedArgs { feed_days: 2, feed_events: 20, feed_bytes: 1 << 20, owner_bytes: 1 << 20 };
         let clock = Clock::fixed(3 * DAY_US);
         let store = EventStore::new(setup.db.clone());
         purge(&store, &setup.feed.waiters, &clock, &settings).await.unwrap();
@@ -145,7 +145,35 @@ async fn old_events_and_those_beyond_the_limit_leave_the_feed() {
         let rest = setup.page(0, 100, Duration::ZERO).await.unwrap();
         assert_eq!(numbers(&rest), (230..250).collect::<Vec<_>>());
         let (kept,): (i64,) = setup.db.one("SELECT COUNT(*) FROM events WHERE id > $1", &args![0_i64]).await.unwrap();
-        assert_eq!(kept, 250, "the rows are deleted elsewhere");
+        assert_eq!(kept, 20, "the others take no room");
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn a_long_payload_of_an_event_that_no_hook_gets_is_not_stored() {
+    on_each_schema(&crate::migrations(), |db| async move {
+        let setup = Setup::new(db).await;
+        // Twenty commits with long messages, of which the payload has 16 KiB each.
+        for number in 0..20_i64 {
+            setup.peers.set_commit_count(&number.to_string(), 20);
+            setup.peers.set_message_bytes(&number.to_string(), 16 * 1024);
+        }
+        setup.push(0..20, 1).await;
+        for _ in 0..2 {
+            let (mut seen, mut after) = (Vec::new(), 0);
+            while let Some(last) = {
+                let page = setup.page(after, 100, Duration::ZERO).await.unwrap();
+                assert!(page.iter().all(|item| item.payload.len() > 300_000));
+                seen.extend(numbers(&page));
+                page.last().map(|item| item.event.id)
+            } {
+                after = last;
+            }
+            assert_eq!(seen, (0..20).collect::<Vec<_>>());
+        }
+        let stored = "SELECT CAST(COALESCE(SUM(OCTET_LENGTH(payload)), 0) AS BIGINT) FROM events";
+        assert_eq!(setup.db.one::<(i64,)>(stored, &[]).await.unwrap(), (0,));
     })
     .await;
 }

@@ -12,11 +12,13 @@ use ferrite_proto::events::event::Fact;
 use ferrite_proto::events::event_sink_server::EventSink;
 use ferrite_proto::events::{DeliverRequest, DeliverResponse, Event};
 use ferrite_proto::id::RepositoryId;
+use prost::Message;
 use tonic::{Request, Response, Status};
 
 use super::split::split;
 use crate::dispatch::Dispatcher;
 use crate::feed::FeedWaiters;
+use crate::store::kept_bytes::{self, EVENT_BYTES, GrownRepositories};
 use crate::store::{events, repositories};
 
 /// The receiver of events.
@@ -25,6 +27,7 @@ pub(crate) struct Intake {
     pub(crate) db: Db,
     pub(crate) dispatcher: Dispatcher,
     pub(crate) feeds: FeedWaiters,
+    pub(crate) grown: GrownRepositories,
     pub(crate) clock: Clock,
 }
 
@@ -35,9 +38,11 @@ impl EventSink for Intake {
         // Transactions lock repositories in one order; the order of the events of one repository stays.
         events.sort_by_key(|event| if event.repository_id > 0 { event.repository_id } else { i64::MAX });
         let repositories: Vec<_> = events.iter().map(|event| RepositoryId(event.repository_id)).collect();
+        let bytes: Vec<_> = events.iter().map(|event| (EVENT_BYTES + event.encoded_len()) as i64).collect();
         let response = outbox::deliver(self, &self.db, self.clock.now_us(), request).await?;
         self.dispatcher.wake();
         self.feeds.notify(&repositories);
+        repositories.into_iter().zip(bytes).for_each(|(repository, bytes)| self.grown.add(repository, bytes));
         Ok(Response::new(response))
     }
 }
@@ -57,12 +62,25 @@ impl Apply for Intake {
             return Ok(());
         }
         events::lock_repository(tx, repository).await?;
+        if let Some(owner_id) = owner_id(event) {
+            kept_bytes::set_owner(tx, repository, owner_id).await?;
+        }
         let is_wanted = events::is_wanted(tx, repository).await?;
         for new in &mut told {
             new.is_dispatched = !is_wanted;
         }
         events::insert(tx, &told, now_us).await.map(drop)
     }
+}
+
+/// Returns the account that owns the repository from this fact on, if it says so.
+fn owner_id(event: &Event) -> Option<i64> {
+    let repository = match event.fact.as_ref()? {
+        Fact::RepositoryCreated(created) => created.repository.as_ref(),
+        Fact::RepositoryUpdated(updated) => updated.repository.as_ref(),
+        _ => None,
+    };
+    repository?.owner.as_ref().map(|owner| owner.id)
 }
 
 #[cfg(test)]
@@ -106,7 +124,13 @@ mod tests {
         let upstream = Upstream::new(peers.channel.clone(), peers.channel.clone().into());
         let renderer = Renderer::new(store.clone(), upstream, Links::new("http://h", "h:22"));
         let dispatcher = Dispatcher::new(store, renderer, Clock::fixed(1), || {});
-        let intake = Intake { db: db.clone(), dispatcher, feeds: FeedWaiters::default(), clock: Clock::fixed(1) };
+        let intake = Intake {
+            db: db.clone(),
+            dispatcher,
+            feeds: FeedWaiters::default(),
+            grown: GrownRepositories::default(),
+            clock: Clock::fixed(1),
+        };
         let mut tx = db.begin().await.unwrap();
         for fact in facts {
             intake.apply(&mut tx, &event(RepositoryId(REPOSITORY), 1, fact), 1).await.unwrap();

@@ -29,6 +29,7 @@ use self::in_flight::InFlight;
 pub(crate) use self::settings::DeliveryArgs;
 use crate::store::HookStore;
 use crate::store::claims::{self, Claim, Head, MAX_DUE_LANES};
+use crate::store::kept_bytes::GrownRepositories;
 use crate::store::outcomes::{self, Settled};
 
 /// Deliveries that one process sends at once.
@@ -59,20 +60,28 @@ struct Inner {
     client: Client,
     clock: Clock,
     settings: DeliveryArgs,
+    grown: GrownRepositories,
     in_flight: InFlight,
     large_sends: Semaphore,
     wake: Notify,
 }
 
 impl Sender {
-    /// Makes a sender of the deliveries of `hooks`.
-    pub(crate) fn new(hooks: HookStore, client: Client, clock: Clock, settings: DeliveryArgs) -> Self {
+    /// Makes a sender of the deliveries of `hooks`, which notes the repositories whose delivery logs grow.
+    pub(crate) fn new(
+        hooks: HookStore,
+        client: Client,
+        clock: Clock,
+        settings: DeliveryArgs,
+        grown: GrownRepositories,
+    ) -> Self {
         Self(Arc::new(Inner {
             db: hooks.db().clone(),
             hooks,
             client,
             clock,
             settings,
+            grown,
             in_flight: InFlight::default(),
             large_sends: Semaphore::new(MAX_LARGE_SENDS),
             wake: Notify::new(),
@@ -175,7 +184,10 @@ impl Sender {
                     tracing::warn!(%error, "the result of delivery {} could not be recorded", head.uuid);
                     tokio::time::sleep(RECORD_PAUSE).await;
                 }
-                settled => return Ok(settled?),
+                settled => {
+                    self.0.grown.add(claim.lane.repository, result.attempt.bytes());
+                    return Ok(settled?);
+                }
             }
         }
     }

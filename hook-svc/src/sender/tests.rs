@@ -23,6 +23,7 @@ use crate::payload::recorded;
 use crate::secrets;
 use crate::store::attempts::{self, Attempt};
 use crate::store::deliveries::{self, Delivery, Status};
+use crate::store::kept_bytes::GrownRepositories;
 use crate::store::lanes::{NewDelivery, enqueue, enqueue_alone, resume};
 use crate::store::{HookStore, StoredHook};
 use crate::testing::on_each_schema;
@@ -142,7 +143,13 @@ impl Bench {
         let hooks = HookStore::new(db.clone(), Sealer::new(&[7; 32], &[], secrets::SERVICE));
         let policy = Policy::new(allowed.parse::<AllowList>().unwrap());
         let settings = Settings::parse_from(["x", &format!("--hook-retry-seconds={retries}")]);
-        let sender = Sender::new(hooks.clone(), Client::new(policy.clone()), Clock::system(), settings.delivery);
+        let sender = Sender::new(
+            hooks.clone(),
+            Client::new(policy.clone()),
+            Clock::system(),
+            settings.delivery,
+            GrownRepositories::default(),
+        );
         let life = Lifecycle::new(Duration::from_secs(15));
         sender.start(&life);
         Self { db, hooks, sender, life, policy }
@@ -201,6 +208,7 @@ impl Bench {
             event_id: self.event(payload).await,
             repository: RepositoryId(repository),
             source: 1,
+            bytes: 0,
         }
     }
 

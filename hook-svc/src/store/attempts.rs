@@ -5,6 +5,8 @@ use ferrite_kit::args;
 use ferrite_kit::db::{Db, DbError, Tx, Value};
 use sqlx::FromRow;
 
+use super::kept_bytes::DELIVERY_BYTES;
+
 /// Bytes of a request or response body that the log keeps.
 pub(crate) const MAX_KEPT_BODY_BYTES: usize = 64 * 1024;
 /// Attempts that a delivery shows: the newest.
@@ -44,18 +46,36 @@ pub(crate) struct Attempt {
     pub(crate) error: Option<String>,
 }
 
+impl Attempt {
+    /// Returns the bytes that the row takes.
+    pub(crate) fn bytes(&self) -> i64 {
+        let bodies = [&self.request_body, &self.response_body].into_iter().flatten().map(Vec::len);
+        let texts = [&self.response_headers, &self.error].into_iter().flatten().map(String::len);
+        let rest = self.shown_url.len() + self.request_headers.len();
+        DELIVERY_BYTES + (bodies.sum::<usize>() + texts.sum::<usize>() + rest) as i64
+    }
+}
+
+/// Returns the attempt as it is stored: a request body that is that of the attempt before is left out.
+///
+/// # Errors
+/// When the database fails.
+pub(super) async fn without_repetition(tx: &mut Tx, delivery_id: i64, attempt: &Attempt) -> Result<Attempt, DbError> {
+    let mut attempt = attempt.clone();
+    if attempt.number > 1 && attempt.request_body.is_some() {
+        let last: Option<(Vec<u8>,)> = tx.optional(LAST_BODY, &args![delivery_id]).await?;
+        if last.map(|(body,)| body) == attempt.request_body {
+            attempt.request_body = None;
+        }
+    }
+    Ok(attempt)
+}
+
 /// Inserts an attempt of a delivery.
 ///
 /// # Errors
 /// When the database fails.
 pub(super) async fn insert(tx: &mut Tx, delivery_id: i64, attempt: &Attempt) -> Result<(), DbError> {
-    let mut request_body = attempt.request_body.clone();
-    if attempt.number > 1 && request_body.is_some() {
-        let last: Option<(Vec<u8>,)> = tx.optional(LAST_BODY, &args![delivery_id]).await?;
-        if last.map(|(body,)| body) == request_body {
-            request_body = None;
-        }
-    }
     let args = args![
         delivery_id,
         attempt.number,
@@ -63,7 +83,7 @@ pub(super) async fn insert(tx: &mut Tx, delivery_id: i64, attempt: &Attempt) -> 
         attempt.duration_ms,
         &attempt.shown_url,
         &attempt.request_headers,
-        Value::Bytes(request_body),
+        Value::Bytes(attempt.request_body.clone()),
         attempt.is_request_cut,
         attempt.response_status,
         attempt.response_headers.clone(),

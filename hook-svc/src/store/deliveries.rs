@@ -295,6 +295,7 @@ pub(crate) async fn replay(
             event_id: row.event_id,
             repository: RepositoryId(row.repository_id),
             source: row.source,
+            bytes: 0,
         };
         let new: Vec<_> = rows.iter().map(new).collect();
         lanes::enqueue(tx, &new, now_us).await?;

@@ -8,7 +8,7 @@
 #[cfg(test)]
 mod tests;
 
-use std::collections::{HashMap, HashSet};
+use std::collections::{BTreeMap, HashMap, HashSet};
 
 use ferrite_kit::args;
 use ferrite_kit::db::{Db, DbError, Query, Tx};
@@ -19,10 +19,14 @@ use prost::Message;
 use sqlx::FromRow;
 use uuid::Uuid;
 
+use super::kept_bytes::{self, EVENT_BYTES, GrownRepositories};
 use crate::model::HookEvents;
 
 /// Events that one statement inserts: their arguments must fit into the limit of both databases.
 const MAX_INSERT_ROWS: usize = 500;
+/// Longest payload that is stored of an event that no hook gets. A longer one is made again at each read: it takes much more room than the
+/// push that it tells.
+pub(crate) const MAX_UNSENT_PAYLOAD_BYTES: usize = 64 * 1024;
 
 /// Locks the repository's row until the transaction ends.
 const LOCK: &str = "INSERT INTO hook_repositories (repository_id, is_deleted) VALUES ($1, FALSE) \
@@ -33,7 +37,7 @@ const SNAPSHOTS: &str =
 const IS_WANTED: &str = "SELECT EXISTS (SELECT 1 FROM hooks WHERE owner_kind = 2 AND owner_id = $1 AND is_active) \
      OR EXISTS (SELECT 1 FROM hooks WHERE owner_kind < 2 AND is_active)";
 const INSERT: &str = "INSERT INTO events \
-     (uuid, repository_id, source, name, fact, payload, is_dispatched, is_in_feed, created_us, trace_parent) VALUES ";
+     (uuid, repository_id, source, name, fact, payload, is_dispatched, is_in_feed, created_us, trace_parent, bytes) VALUES ";
 /// Events after a repository and source, so that one with many holds up no other.
 const UNDISPATCHED: &str = "SELECT id, uuid, repository_id, source, name, fact, payload FROM events \
      WHERE NOT is_dispatched AND (repository_id, source) > ($1, $2) AND source <> $3 ORDER BY repository_id, source, id LIMIT $4";
@@ -43,8 +47,9 @@ const MATCHING_POSTGRES: &str = "SELECT id, events FROM hooks WHERE is_active AN
      OR (owner_kind = 1 AND owner_id = $2) OR owner_kind = 0) ORDER BY owner_kind DESC, id FOR KEY SHARE";
 const MATCHING_SQLITE: &str = "SELECT id, events FROM hooks WHERE is_active AND ((owner_kind = 2 AND owner_id = $1) \
      OR (owner_kind = 1 AND owner_id = $2) OR owner_kind = 0) ORDER BY owner_kind DESC, id";
-const MARK: &str = "UPDATE events SET is_dispatched = TRUE, payload = COALESCE(payload, v.column2) FROM (VALUES ";
-const MARK_WHERE: &str = ") AS v WHERE events.id = v.column1 AND NOT is_dispatched RETURNING id";
+const MARK: &str = "UPDATE events SET is_dispatched = TRUE WHERE NOT is_dispatched AND id IN ";
+const SET_PAYLOADS: &str = "UPDATE events SET payload = v.column2, bytes = bytes + v.column3 FROM (VALUES ";
+const SET_PAYLOADS_WHERE: &str = ") AS v WHERE events.id = v.column1 AND payload IS NULL RETURNING id";
 
 /// The service that told an event. Events of one repository and source are told in order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -119,6 +124,7 @@ pub(crate) struct MatchingHook {
 #[derive(Clone, Debug)]
 pub(crate) struct EventStore {
     db: Db,
+    grown: GrownRepositories,
 }
 
 #[derive(FromRow)]
@@ -180,26 +186,33 @@ pub(crate) async fn is_wanted(tx: &mut Tx, repository: RepositoryId) -> Result<b
     Ok(is_wanted)
 }
 
-/// Stores events and returns their ids. The rows of their repositories are locked.
+/// Stores events and returns their ids. The rows of their repositories are locked, which counts their bytes.
 ///
 /// # Errors
 /// A violation if a UUID exists, or when the database fails.
 pub(crate) async fn insert(tx: &mut Tx, new: &[NewEvent], now_us: i64) -> Result<Vec<i64>, DbError> {
     let mut ids = Vec::with_capacity(new.len());
+    let mut added: BTreeMap<RepositoryId, i64> = BTreeMap::new();
     for chunk in new.chunks(MAX_INSERT_ROWS) {
         let mut query = Query::new(INSERT);
         for (index, event) in chunk.iter().enumerate() {
+            let fact = event.fact.encode_to_vec();
+            let bytes = (EVENT_BYTES + fact.len() + event.payload.as_ref().map_or(0, String::len)) as i64;
+            *added.entry(event.repository).or_default() += bytes;
             query.push(if index == 0 { "(" } else { ", (" }).bind(event.uuid.to_string());
             query.push(", ").bind(event.repository).push(", ").bind(event.source.id());
-            query.push(", ").bind(event.name).push(", ").bind(event.fact.encode_to_vec());
+            query.push(", ").bind(event.name).push(", ").bind(fact);
             query.push(", ").bind(event.payload.clone()).push(", ").bind(event.is_dispatched);
             query.push(", ").bind(event.is_in_feed).push(", ").bind(now_us);
             let trace_parent = Some(event.fact.trace_parent.clone()).filter(|text| !text.is_empty());
-            query.push(", ").bind(trace_parent).push(")");
+            query.push(", ").bind(trace_parent).push(", ").bind(bytes).push(")");
         }
         query.push(" RETURNING id");
         let rows: Vec<(i64,)> = tx.all(query.sql(), query.args()).await?;
         ids.extend(rows.into_iter().map(|(id,)| id));
+    }
+    for (repository, bytes) in added {
+        kept_bytes::add(tx, repository, bytes).await?;
     }
     Ok(ids)
 }
@@ -227,25 +240,47 @@ pub(crate) async fn matching_hooks(
     Ok(rows.into_iter().filter_map(hook).collect())
 }
 
-/// Marks events as dispatched and stores their payloads. Returns those that were not marked before. The row of their repository is
-/// locked.
+/// Marks events as dispatched. Returns those that were not marked before. The row of their repository is locked.
 ///
 /// # Errors
 /// When the database fails.
-pub(crate) async fn mark_dispatched(tx: &mut Tx, payloads: &[(i64, Option<String>)]) -> Result<HashSet<i64>, DbError> {
-    if payloads.is_empty() {
-        return Ok(HashSet::new());
-    }
+pub(crate) async fn mark_dispatched(tx: &mut Tx, ids: impl IntoIterator<Item = i64>) -> Result<HashSet<i64>, DbError> {
     let mut query = Query::new(MARK);
-    query.bind_rows(payloads.iter().map(|(id, payload)| args![*id, payload.clone()])).push(MARK_WHERE);
+    query.bind_list(ids).push(" RETURNING id");
     let rows: Vec<(i64,)> = tx.all(query.sql(), query.args()).await?;
     Ok(rows.into_iter().map(|(id,)| id).collect())
+}
+
+/// Stores payloads of events of one repository that have none, and counts their bytes. The row of the repository is locked.
+///
+/// # Errors
+/// When the database fails.
+pub(crate) async fn set_payloads(
+    tx: &mut Tx,
+    repository: RepositoryId,
+    payloads: &[(i64, &str)],
+) -> Result<(), DbError> {
+    if payloads.is_empty() {
+        return Ok(());
+    }
+    let mut query = Query::new(SET_PAYLOADS);
+    query.bind_rows(payloads.iter().map(|(id, payload)| args![*id, *payload, payload.len() as i64]));
+    query.push(SET_PAYLOADS_WHERE);
+    let rows: Vec<(i64,)> = tx.all(query.sql(), query.args()).await?;
+    let stored: HashSet<i64> = rows.into_iter().map(|(id,)| id).collect();
+    let bytes = payloads.iter().filter(|(id, _)| stored.contains(id)).map(|(_, payload)| payload.len() as i64);
+    kept_bytes::add(tx, repository, bytes.sum()).await
 }
 
 impl EventStore {
     /// Creates the store over `db`.
     pub(crate) fn new(db: Db) -> Self {
-        Self { db }
+        Self { db, grown: GrownRepositories::default() }
+    }
+
+    /// Returns the repositories whose events grow in this process.
+    pub(crate) fn grown(&self) -> &GrownRepositories {
+        &self.grown
     }
 
     /// Returns the database, for transactions.

@@ -32,7 +32,7 @@ const ADD_LANES: &str = "INSERT INTO lanes \
 const COUNT_LANES: &str = " ON CONFLICT (hook_id, repository_id, source, delivery_id) \
      DO UPDATE SET waiting = lanes.waiting + excluded.waiting";
 const ADD_DELIVERIES: &str = "INSERT INTO deliveries \
-     (uuid, hook_id, event_id, repository_id, source, lane_delivery_id, status, attempts, failures, created_us) VALUES ";
+     (uuid, hook_id, event_id, repository_id, source, lane_delivery_id, status, attempts, failures, created_us, bytes) VALUES ";
 const ADD_OWN: &str = "INSERT INTO deliveries \
      (uuid, hook_id, event_id, repository_id, source, lane_delivery_id, status, attempts, failures, created_us) \
      VALUES ($1, $2, $3, $4, $5, 0, 0, 0, 0, $6) RETURNING id";
@@ -53,6 +53,8 @@ pub(crate) struct NewDelivery {
     pub(crate) event_id: i64,
     pub(crate) repository: RepositoryId,
     pub(crate) source: i64,
+    /// Those that the caller has counted for the repository, whose row it has locked; otherwise zero.
+    pub(crate) bytes: i64,
 }
 
 /// The key of a lane. `delivery_id` is zero for the lane that deliveries share.
@@ -96,7 +98,8 @@ pub(crate) async fn enqueue(tx: &mut Tx, new: &[NewDelivery], now_us: i64) -> Re
         for (index, delivery) in chunk.iter().enumerate() {
             query.push(if index == 0 { "(" } else { ", (" }).bind(&delivery.uuid).push(", ").bind(delivery.hook);
             query.push(", ").bind(delivery.event_id).push(", ").bind(delivery.repository);
-            query.push(", ").bind(delivery.source).push(", 0, 0, 0, 0, ").bind(now_us).push(")");
+            query.push(", ").bind(delivery.source).push(", 0, 0, 0, 0, ").bind(now_us);
+            query.push(", ").bind(delivery.bytes).push(")");
         }
         tx.execute(query.sql(), query.args()).await?;
     }

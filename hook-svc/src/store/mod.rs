@@ -6,11 +6,14 @@ pub(crate) mod attempts;
 pub(crate) mod claims;
 pub(crate) mod deliveries;
 pub(crate) mod events;
+pub(crate) mod eviction;
 mod feed;
 mod hooks;
+pub(crate) mod kept_bytes;
 pub(crate) mod lanes;
 pub(crate) mod outcomes;
 pub(crate) mod purge;
+mod removal;
 pub(crate) mod repositories;
 mod sealing;
 

@@ -9,7 +9,7 @@ use ferrite_kit::db::{Db, DbError, Tx};
 
 use super::attempts::{self, Attempt};
 use super::claims::{Claim, Head, RELEASE};
-use super::lanes;
+use super::{kept_bytes, lanes};
 
 /// Takes a delivery out of its lane. The claim stays if there are more and the lease is extended.
 const TAKE_OUT: &str = "UPDATE lanes SET waiting = waiting - 1, next_us = $6, claimed_until_us = $7, epoch = $8 \
@@ -19,7 +19,7 @@ const DELETE_EMPTY: &str = "DELETE FROM lanes \
 const HEAD: &str = "SELECT id, uuid, event_id, attempts, failures FROM deliveries WHERE hook_id = $1 AND repository_id = $2 \
      AND source = $3 AND lane_delivery_id = $4 AND status < 2 ORDER BY id LIMIT 1";
 const UPDATE_DELIVERY: &str = "UPDATE deliveries SET status = $2, attempts = $3, failures = $4, response_status = $5, \
-     duration_ms = $6, next_attempt_us = $7, finished_us = $8, lane_delivery_id = $9 WHERE id = $1";
+     duration_ms = $6, next_attempt_us = $7, finished_us = $8, lane_delivery_id = $9, bytes = bytes + $10 WHERE id = $1";
 
 const SET_FAILING: &str = "UPDATE hooks SET failing_since_us = $2 WHERE id = $1 AND failing_since_us IS NULL";
 /// A hook that was edited since the request was sent stays as the edit has left it.
@@ -84,13 +84,15 @@ pub(crate) enum Settled {
 /// When the database fails. Nothing has changed then.
 pub(crate) async fn settle(db: &Db, claim: &Claim, head: &Head, result: &Settlement) -> Result<Settled, DbError> {
     let mut tx = db.begin_relaxed().await?;
+    let attempt = attempts::without_repetition(&mut tx, head.id, &result.attempt).await?;
+    kept_bytes::add(&mut tx, claim.lane.repository, attempt.bytes()).await?;
     apply_effect(&mut tx, claim, result).await?;
     let Some(waiting) = update_lane(&mut tx, claim, result).await? else {
         tx.rollback().await?;
         return Ok(Settled::Lost);
     };
-    update_delivery(&mut tx, claim, head, result).await?;
-    attempts::insert(&mut tx, head.id, &result.attempt).await?;
+    update_delivery(&mut tx, claim, head, result, attempt.bytes()).await?;
+    attempts::insert(&mut tx, head.id, &attempt).await?;
     let next = match result.lease_until_us {
         Some(_) if waiting > 0 && !matches!(result.outcome, Outcome::RetryAt(_)) => {
             tx.optional::<Head>(HEAD, &claim.lane.columns()).await?
@@ -101,7 +103,7 @@ pub(crate) async fn settle(db: &Db, claim: &Claim, head: &Head, result: &Settlem
     Ok(next.map_or(Settled::Released, Settled::Next))
 }
 
-/// Changes the row of the hook, before that of the lane: all transactions lock them in this order.
+/// Changes the row of the hook, after that of the repository and before that of the lane: all transactions lock them in this order.
 async fn apply_effect(tx: &mut Tx, claim: &Claim, result: &Settlement) -> Result<(), DbError> {
     let hook = claim.lane.hook;
     match &result.effect {
@@ -144,7 +146,13 @@ async fn update_lane(tx: &mut Tx, claim: &Claim, result: &Settlement) -> Result<
     Ok(Some(waiting))
 }
 
-async fn update_delivery(tx: &mut Tx, claim: &Claim, head: &Head, result: &Settlement) -> Result<(), DbError> {
+async fn update_delivery(
+    tx: &mut Tx,
+    claim: &Claim,
+    head: &Head,
+    result: &Settlement,
+    bytes: i64,
+) -> Result<(), DbError> {
     let (status, next_us, finished_us) = match result.outcome {
         Outcome::Succeeded => (2, None, Some(result.now_us)),
         Outcome::Exhausted => (3, None, Some(result.now_us)),
@@ -167,6 +175,7 @@ async fn update_delivery(tx: &mut Tx, claim: &Claim, head: &Head, result: &Settl
         next_us,
         finished_us,
         lane.delivery_id,
+        bytes,
     ];
     tx.execute(UPDATE_DELIVERY, &args).await?;
     Ok(())

@@ -26,6 +26,8 @@ pub(super) struct State {
     users: HashMap<i64, User>,
     /// Numbers of commits by the new end of an update. Any other has one.
     commit_counts: HashMap<String, usize>,
+    /// Lengths of the messages of these commits. Any other is short.
+    message_bytes: HashMap<String, usize>,
     heads: HashMap<i64, DescribedHead>,
     git_failures: HashMap<i64, Code>,
     repo_failure: Option<Code>,
@@ -85,6 +87,11 @@ impl FakePeers {
     /// Sets the number of commits of the updates to an object.
     pub(crate) fn set_commit_count(&self, new_id: &str, count: usize) {
         self.state(|state| state.commit_counts.insert(new_id.to_owned(), count));
+    }
+
+    /// Sets the length of the messages of the commits that an update to an object brought.
+    pub(crate) fn set_message_bytes(&self, new_id: &str, bytes: usize) {
+        self.state(|state| state.message_bytes.insert(new_id.to_owned(), bytes));
     }
 
     /// Sets the newest commit of a repository's default branch.
@@ -163,7 +170,11 @@ impl FakeStorageService for Peer {
         }
         let describe = |new_id: &String| {
             let count = state.commit_counts.get(new_id).copied().unwrap_or(1);
-            let commits = std::iter::repeat_with(|| commit(new_id)).take(count.min(request.commit_limit as usize));
+            let mut described = commit(new_id);
+            if let Some(bytes) = state.message_bytes.get(new_id) {
+                described.message = "m".repeat(*bytes);
+            }
+            let commits = std::iter::repeat_n(described, count.min(request.commit_limit as usize));
             UpdateDescription { commits: commits.collect(), total_commits: count as i64, is_missing: false }
         };
         let updates = request.updates.iter().map(|update| describe(&update.new_id)).collect();

@@ -43,6 +43,10 @@ async fn queue(
     let now_us = service.clock.now_us();
     let repository = owner.repository().unwrap_or(RepositoryId(0));
     let mut tx = service.store.db().begin().await?;
+    if let Some(repository) = owner.repository() {
+        // In the order of all transactions: before the row of the hook.
+        events::lock_repository(&mut tx, repository).await?;
+    }
     let hook = service.store.lock(&mut tx, owner, hook).await?;
     // No feed shows it, so its id may come in any order.
     let event = NewEvent {
@@ -58,7 +62,14 @@ async fn queue(
     let ids = events::insert(&mut tx, &[event], now_us).await?;
     let uuid = Uuid::new_v4().to_string();
     for event_id in ids {
-        let new = NewDelivery { uuid: uuid.clone(), hook: hook.id, event_id, repository, source: Source::Test.id() };
+        let new = NewDelivery {
+            uuid: uuid.clone(),
+            hook: hook.id,
+            event_id,
+            repository,
+            source: Source::Test.id(),
+            bytes: 0,
+        };
         lanes::enqueue_alone(&mut tx, &new, now_us).await?;
     }
     let delivery = deliveries::find_in(&mut tx, hook.id, &uuid).await?.ok_or(HookError::DeliveryNotFound)?;

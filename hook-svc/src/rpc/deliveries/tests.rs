@@ -45,7 +45,7 @@ async fn add(service: &Service, hook: &Hook, name: &'static str, seconds: i64, s
     let mut tx = service.db().begin().await.unwrap();
     let event_id = events::insert(&mut tx, &[event], now_us).await.unwrap()[0];
     let uuid = Uuid::new_v4().to_string();
-    let new = NewDelivery { uuid: uuid.clone(), hook: HookId(hook.id), event_id, repository, source: 1 };
+    let new = NewDelivery { uuid: uuid.clone(), hook: HookId(hook.id), event_id, repository, source: 1, bytes: 0 };
     lanes::enqueue(&mut tx, &[new], now_us).await.unwrap();
     if status >= 2 {
         let sql = "UPDATE deliveries SET status = $2, finished_us = $3 WHERE uuid = $1";

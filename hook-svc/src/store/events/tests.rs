@@ -66,11 +66,11 @@ async fn an_event_is_marked_once_and_keeps_its_first_payload() {
     on_each_schema(&crate::migrations(), |db| async move {
         let store = EventStore::new(db.clone());
         let ids = add(&db, &[new(1, Source::Git, 0), new(1, Source::Git, 1)]).await;
-        store.set_payloads(&[(ids[0], "first".to_owned())]).await.unwrap();
+        store.set_payloads(RepositoryId(1), &[(ids[0], "first")]).await.unwrap();
         let mark = async || {
             let mut tx = db.begin().await.unwrap();
-            let payloads = [(ids[0], Some("second".to_owned())), (ids[1], None)];
-            let marked = mark_dispatched(&mut tx, &payloads).await.unwrap();
+            let marked = mark_dispatched(&mut tx, ids.clone()).await.unwrap();
+            set_payloads(&mut tx, RepositoryId(1), &[(ids[0], "second")]).await.unwrap();
             tx.commit().await.unwrap();
             marked
         };
@@ -89,13 +89,14 @@ async fn two_readers_of_a_feed_store_its_payloads_at_once() {
         let store = EventStore::new(db.clone());
         for round in 0..10 {
             let told: Vec<_> = (0..200).map(|part| new(1, Source::Git, round * 200 + part)).collect();
-            let payload = |id: &i64| (*id, "made".to_owned());
+            let payload = |id: &i64| (*id, "made");
             let forth: Vec<_> = add(&db, &told).await.iter().map(payload).collect();
             let back: Vec<_> = forth.iter().rev().cloned().collect();
-            let (first, second) = tokio::join!(store.set_payloads(&forth), store.set_payloads(&back));
+            let (first, second) =
+                tokio::join!(store.set_payloads(RepositoryId(1), &forth), store.set_payloads(RepositoryId(1), &back));
             first.and(second).unwrap();
         }
-        store.set_payloads(&[(1, "again".to_owned())]).await.unwrap();
+        store.set_payloads(RepositoryId(1), &[(1, "again")]).await.unwrap();
         let page = store.feed_page(RepositoryId(1), 0, 3000, None).await.unwrap();
         assert!(page.len() == 2000 && page.iter().all(|event| event.payload.as_deref() == Some("made")));
     })

@@ -42,7 +42,14 @@ async fn add_event(db: &Db) -> i64 {
 }
 
 fn new(hook: HookId, event_id: i64, repository: i64, source: i64) -> NewDelivery {
-    NewDelivery { uuid: Uuid::new_v4().to_string(), hook, event_id, repository: RepositoryId(repository), source }
+    NewDelivery {
+        uuid: Uuid::new_v4().to_string(),
+        hook,
+        event_id,
+        repository: RepositoryId(repository),
+        source,
+        bytes: 0,
+    }
 }
 
 async fn add(db: &Db, new: &[NewDelivery]) {

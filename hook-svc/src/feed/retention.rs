@@ -1,0 +1,197 @@
+//! The background task that holds the bytes of events and delivery logs within their bounds, of a repository and of an account.
+//!
+//! It looks at once when much was added, and otherwise every minute. Beyond a bound the oldest events go, with their deliveries, down to
+//! seven eighths of it; of an account those of the repository that takes most.
+//!
+//! Not here: days and numbers of events (`purge`) and of deliveries (`sender`).
+
+use std::collections::{BTreeSet, HashMap};
+use std::time::Duration;
+
+use ferrite_kit::db::DbError;
+use ferrite_kit::{Clock, Lifecycle};
+use ferrite_proto::id::RepositoryId;
+use tokio::time::Instant;
+use tonic::Status;
+
+use super::settings::FeedArgs;
+use crate::store::events::EventStore;
+use crate::store::eviction;
+use crate::store::kept_bytes::{self, Kept};
+use crate::upstream::Upstream;
+
+/// Time between two looks without a wake-up.
+const INTERVAL: Duration = Duration::from_secs(60);
+/// Time between two looks at all repositories: another process, or one before a restart, may have added to them.
+const FULL_INTERVAL: Duration = Duration::from_secs(3600);
+/// Time between two batches, for the writers.
+const BATCH_PAUSE: Duration = Duration::from_millis(20);
+/// Bytes of the repository of an account that takes most, after which the next one is looked for.
+const OWNER_STEP_BYTES: i64 = 4 * 1024 * 1024;
+
+/// The failure of a look, which is repeated later.
+#[derive(Debug, thiserror::Error)]
+pub(super) enum RetentionError {
+    #[error("repo-svc does not answer")]
+    Repo(#[source] Box<Status>),
+    #[error(transparent)]
+    Store(#[from] DbError),
+}
+
+/// Holds the bounds.
+#[derive(Clone, Debug)]
+pub(crate) struct Retention {
+    pub(crate) store: EventStore,
+    pub(crate) upstream: Upstream,
+    pub(crate) settings: FeedArgs,
+    pub(crate) clock: Clock,
+}
+
+impl Retention {
+    /// Starts the task, until `life` stops.
+    pub(crate) fn start(self, life: &Lifecycle) {
+        let life2 = life.clone();
+        life.spawn("event retention", async move {
+            tokio::select! {
+                () = life2.stopping() => {}
+                () = self.run() => {}
+            }
+        });
+    }
+
+    async fn run(&self) {
+        let mut next_full = Instant::now();
+        loop {
+            let result = if Instant::now() >= next_full {
+                next_full = Instant::now() + FULL_INTERVAL;
+                self.look_at_all().await
+            } else {
+                self.look_at(&self.store.grown().take()).await
+            };
+            if let Err(error) = result {
+                let error = &error as &dyn std::error::Error;
+                tracing::warn!(error, "the bounds of events cannot be held; trying again later");
+            }
+            tokio::select! {
+                () = self.store.grown().grown() => {}
+                () = tokio::time::sleep(INTERVAL) => {}
+            }
+        }
+    }
+
+    /// Holds the bounds of repositories and of the accounts that own them.
+    pub(super) async fn look_at(&self, repositories: &[RepositoryId]) -> Result<(), RetentionError> {
+        let kept = kept_bytes::find(self.store.db(), repositories).await?;
+        self.hold(&kept).await?;
+        self.report().await
+    }
+
+    /// Holds the bounds of all repositories.
+    pub(super) async fn look_at_all(&self) -> Result<(), RetentionError> {
+        let mut after = RepositoryId(0);
+        loop {
+            let kept = kept_bytes::after(self.store.db(), after).await?;
+            let Some(last) = kept.last() else { break };
+            after = last.repository();
+            self.hold(&kept).await?;
+            tokio::time::sleep(BATCH_PAUSE).await;
+        }
+        while kept_bytes::forget_snapshots(self.store.db()).await? {
+            tokio::time::sleep(BATCH_PAUSE).await;
+        }
+        self.report().await
+    }
+
+    async fn report(&self) -> Result<(), RetentionError> {
+        let bytes = kept_bytes::total(self.store.db()).await?;
+        metrics::gauge!("ferrite_hook_kept_bytes").set(bytes as f64);
+        Ok(())
+    }
+
+    async fn hold(&self, kept: &[Kept]) -> Result<(), RetentionError> {
+        for repository in kept {
+            self.hold_repository(repository).await?;
+        }
+        let found = self.find_owners(kept).await?;
+        let owner = |kept: &Kept| found.get(&kept.repository()).copied().unwrap_or(kept.owner_id);
+        let owners: BTreeSet<i64> = kept.iter().map(owner).filter(|owner| *owner != 0).collect();
+        for owner in owners {
+            self.hold_owner(owner).await?;
+        }
+        Ok(())
+    }
+
+    async fn hold_repository(&self, kept: &Kept) -> Result<(), RetentionError> {
+        // Nobody can read the feed of a deleted repository.
+        while kept.is_deleted && self.store.leave_feed_beyond(kept.repository(), 0).await? {
+            tokio::time::sleep(BATCH_PAUSE).await;
+        }
+        if kept.kept_bytes > self.settings.feed_bytes {
+            let excess = kept.kept_bytes - low_mark(self.settings.feed_bytes);
+            self.evict(kept.repository(), excess, "repository").await?;
+        }
+        Ok(())
+    }
+
+    async fn hold_owner(&self, owner: i64) -> Result<(), RetentionError> {
+        let mut bound = self.settings.owner_bytes;
+        loop {
+            let (bytes, largest) = kept_bytes::of_owner(self.store.db(), owner).await?;
+            let Some(largest) = largest.filter(|_| bytes > bound) else { return Ok(()) };
+            bound = low_mark(self.settings.owner_bytes);
+            let excess = (bytes - bound).min(OWNER_STEP_BYTES);
+            if !self.evict(largest.repository(), excess, "owner").await? {
+                return Ok(());
+            }
+        }
+    }
+
+    /// Removes the oldest events of a repository, `excess` bytes of them. Returns false if not as many can go now.
+    async fn evict(
+        &self,
+        repository: RepositoryId,
+        mut excess: i64,
+        bound: &'static str,
+    ) -> Result<bool, RetentionError> {
+        let db = self.store.db();
+        while excess > 0 {
+            let removed = eviction::evict(db, repository, excess).await?;
+            if removed == 0 && eviction::cancel_waiting(db, repository, excess, self.clock.now_us()).await? == 0 {
+                tracing::warn!(repo.id = %repository, excess, "events that are being sent take more than the bound of a {bound}");
+                return Ok(false);
+            }
+            excess -= removed;
+            metrics::counter!("ferrite_hook_evicted_bytes_total", "bound" => bound).increment(removed.unsigned_abs());
+            tokio::time::sleep(BATCH_PAUSE).await;
+        }
+        Ok(true)
+    }
+
+    /// Asks repo-svc who owns the repositories of which that is not known, as of those of before it was told, and stores it.
+    async fn find_owners(&self, kept: &[Kept]) -> Result<HashMap<RepositoryId, i64>, RetentionError> {
+        let unknown: Vec<_> =
+            kept.iter().filter(|kept| kept.owner_id == 0 && !kept.is_deleted).map(Kept::repository).collect();
+        if unknown.is_empty() {
+            return Ok(HashMap::new());
+        }
+        let found = self.upstream.repositories(&unknown).await.map_err(|status| RetentionError::Repo(status.into()))?;
+        let owners: HashMap<_, _> =
+            found.into_iter().filter_map(|(id, repository)| Some((id, repository.owner?.id))).collect();
+        let mut tx = self.store.db().begin_relaxed().await?;
+        for repository in unknown {
+            if let Some(owner) = owners.get(&repository) {
+                kept_bytes::set_owner(&mut tx, repository, *owner).await?;
+            }
+        }
+        tx.commit().await?;
+        Ok(owners)
+    }
+}
+
+/// The bytes down to which events go beyond a bound, so that not each further one is a look.
+fn low_mark(bound: i64) -> i64 {
+    bound / 8 * 7
+}
+
+#[cfg(test)]
+mod tests;

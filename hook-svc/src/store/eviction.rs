@@ -1,0 +1,162 @@
+//! The removal of the oldest events of a repository of which too much is kept, with their deliveries.
+//!
+//! Events for which deliveries wait stay as long as others can go. Then the oldest of those deliveries are cancelled, unless their lane is
+//! being sent: a paused webhook must not fill the disk.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use ferrite_kit::args;
+use ferrite_kit::db::{Db, DbError, Query, Tx};
+use ferrite_proto::id::{HookId, RepositoryId};
+use sqlx::FromRow;
+
+use super::kept_bytes;
+use super::lanes::LaneKey;
+use super::removal::{self, MAX_BATCH_ROWS};
+
+/// Bytes after which a batch ends: SQLite visits each page that it frees.
+const MAX_BATCH_BYTES: i64 = 4 * 1024 * 1024;
+
+/// The oldest events without a delivery that waits, and the bytes that go with each.
+const OLDEST: &str = "SELECT e.id, e.bytes + CAST(COALESCE((SELECT SUM(d.bytes) FROM deliveries d WHERE d.event_id = e.id), 0) AS BIGINT) \
+     AS bytes FROM events e WHERE e.repository_id = $1 AND e.is_dispatched \
+     AND NOT EXISTS (SELECT 1 FROM deliveries d WHERE d.event_id = e.id AND d.status < 2) ORDER BY e.id LIMIT $2";
+const DELETE_DELIVERIES: &str = "DELETE FROM deliveries WHERE status >= 2 AND event_id IN ";
+const LEAVE_FEED: &str = "UPDATE events SET is_in_feed = FALSE WHERE id IN ";
+/// An event with a delivery that was queued again meanwhile stays in the feed.
+const IS_UNUSED: &str = " AND NOT EXISTS (SELECT 1 FROM deliveries d WHERE d.event_id = events.id)";
+const WAITING: &str = "SELECT d.id, d.hook_id, d.repository_id, d.source, d.lane_delivery_id, e.id AS event_id, e.bytes FROM events e \
+     JOIN deliveries d ON d.event_id = e.id WHERE e.repository_id = $1 AND d.status < 2 ORDER BY e.id, d.id LIMIT $2";
+const LOCK_LANES: &str = "SELECT hook_id, repository_id, source, delivery_id AS lane_delivery_id FROM lanes \
+     WHERE claimed_until_us <= ";
+const OF_LANES: &str = " AND (hook_id, repository_id, source, delivery_id) IN (VALUES ";
+const LOCK_LANES_END_POSTGRES: &str = ") ORDER BY hook_id, repository_id, source, delivery_id FOR UPDATE";
+const CANCEL: &str = "UPDATE deliveries SET status = 4, next_attempt_us = NULL, finished_us = ";
+const CANCEL_LANES: &str = " WHERE status < 2 AND (hook_id, repository_id, source, lane_delivery_id) IN (VALUES ";
+const CANCEL_IDS: &str = ") AND id IN ";
+const CANCELLED: &str = " RETURNING hook_id, repository_id, source, lane_delivery_id";
+const TAKE_OUT: &str = "UPDATE lanes SET waiting = waiting - $5 \
+     WHERE hook_id = $1 AND repository_id = $2 AND source = $3 AND delivery_id = $4 RETURNING waiting";
+const DELETE_EMPTY: &str = "DELETE FROM lanes \
+     WHERE hook_id = $1 AND repository_id = $2 AND source = $3 AND delivery_id = $4 AND waiting <= 0";
+
+#[derive(FromRow)]
+struct LaneRow {
+    hook_id: i64,
+    repository_id: i64,
+    source: i64,
+    lane_delivery_id: i64,
+}
+
+#[derive(FromRow)]
+struct WaitingRow {
+    id: i64,
+    #[sqlx(flatten)]
+    lane: LaneRow,
+    event_id: i64,
+    /// Of the event.
+    bytes: i64,
+}
+
+impl LaneRow {
+    fn key(&self) -> LaneKey {
+        LaneKey {
+            hook: HookId(self.hook_id),
+            repository: RepositoryId(self.repository_id),
+            source: self.source,
+            delivery_id: self.lane_delivery_id,
+        }
+    }
+}
+
+/// Removes a batch of the oldest events of a repository, of about `bytes` at most. Returns the bytes; zero if none can go now.
+///
+/// # Errors
+/// When the database fails.
+pub(crate) async fn evict(db: &Db, repository: RepositoryId, bytes: i64) -> Result<i64, DbError> {
+    let rows: Vec<(i64, i64)> = db.all(OLDEST, &args![repository, MAX_BATCH_ROWS]).await?;
+    let mut events = Vec::new();
+    let mut found = 0;
+    for (id, bytes_of_event) in rows {
+        if found >= bytes.min(MAX_BATCH_BYTES) {
+            break;
+        }
+        found += bytes_of_event;
+        events.push(id);
+    }
+    if events.is_empty() {
+        return Ok(0);
+    }
+    let mut tx = db.begin_relaxed().await?;
+    kept_bytes::lock(&mut tx, &BTreeSet::from([repository.0])).await?;
+    let mut query = Query::new(DELETE_DELIVERIES);
+    query.bind_list(events.iter().copied()).push(" RETURNING bytes");
+    let deliveries: Vec<(i64,)> = tx.all(query.sql(), query.args()).await?;
+    let mut query = Query::new(LEAVE_FEED);
+    query.bind_list(events.iter().copied()).push(IS_UNUSED);
+    tx.execute(query.sql(), query.args()).await?;
+    let mut removed = removal::delete_events(&mut tx, events).await?;
+    *removed.entry(repository.0).or_default() += deliveries.iter().map(|(bytes,)| bytes).sum::<i64>();
+    kept_bytes::subtract(&mut tx, &removed).await?;
+    tx.commit().await?;
+    // Events of older versions count as nothing; they have gone all the same.
+    Ok(removed.values().sum::<i64>().max(1))
+}
+
+/// Cancels a batch of the deliveries that wait for the oldest events of a repository, of which there are about `bytes` at most. Returns
+/// their number; zero if none can be cancelled now.
+///
+/// # Errors
+/// When the database fails.
+pub(crate) async fn cancel_waiting(db: &Db, repository: RepositoryId, bytes: i64, now_us: i64) -> Result<u64, DbError> {
+    let mut rows: Vec<WaitingRow> = db.all(WAITING, &args![repository, MAX_BATCH_ROWS]).await?;
+    let (mut event_id, mut found) = (0, 0);
+    let mut is_needed = |row: &WaitingRow| {
+        if row.event_id != event_id {
+            if found >= bytes {
+                return false;
+            }
+            event_id = row.event_id;
+            found += row.bytes;
+        }
+        true
+    };
+    let count = rows.iter().map_while(|row| is_needed(row).then_some(())).count();
+    rows.truncate(count);
+    let keys: BTreeSet<LaneKey> = rows.iter().map(|row| row.lane.key()).collect();
+    if keys.is_empty() {
+        return Ok(0);
+    }
+    let mut tx = db.begin_relaxed().await?;
+    let locked = lock_unclaimed(&mut tx, &keys, now_us).await?;
+    if locked.is_empty() {
+        tx.rollback().await?;
+        return Ok(0);
+    }
+    let mut query = Query::new(CANCEL);
+    query.bind(now_us).push(CANCEL_LANES).bind_rows(locked.iter().map(|lane| lane.columns()));
+    query.push(CANCEL_IDS).bind_list(rows.iter().map(|row| row.id)).push(CANCELLED);
+    let cancelled: Vec<LaneRow> = tx.all(query.sql(), query.args()).await?;
+    let mut counts: BTreeMap<LaneKey, i64> = BTreeMap::new();
+    for row in &cancelled {
+        *counts.entry(row.key()).or_default() += 1;
+    }
+    for (lane, count) in counts {
+        let key = lane.columns();
+        let left: Option<(i64,)> = tx.optional(TAKE_OUT, &[key.as_slice(), &args![count]].concat()).await?;
+        if left.is_some_and(|(waiting,)| waiting <= 0) {
+            tx.execute(DELETE_EMPTY, &key).await?;
+        }
+    }
+    tx.commit().await?;
+    Ok(cancelled.len() as u64)
+}
+
+/// Locks those of the lanes that no process sends.
+async fn lock_unclaimed(tx: &mut Tx, keys: &BTreeSet<LaneKey>, now_us: i64) -> Result<BTreeSet<LaneKey>, DbError> {
+    let mut query = Query::new(LOCK_LANES);
+    query.bind(now_us).push(OF_LANES).bind_rows(keys.iter().map(|lane| lane.columns()));
+    query.push(tx.pick(LOCK_LANES_END_POSTGRES, ")"));
+    let rows: Vec<LaneRow> = tx.all(query.sql(), query.args()).await?;
+    Ok(rows.iter().map(LaneRow::key).collect())
+}
