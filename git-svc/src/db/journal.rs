@@ -1,6 +1,8 @@
 //! The journal of ref changes (`ref_journal`): one row per change of one ref. A row is `open` from the intent until it is
 //! settled: `confirmed` if the ref changed, else `dropped`.
 
+use std::time::Duration;
+
 use ferrite_kit::{
     args,
     db::{Db, DbError, Query, Tx},
@@ -35,7 +37,12 @@ macro_rules! of_batch {
 }
 const DROP_BATCH: &str =
     concat!("UPDATE ref_journal SET state = 'dropped', settled_us = $4", of_batch!(), " AND state = 'open'");
-const PURGE: &str = "DELETE FROM ref_journal WHERE settled_us < $1";
+/// Rows that one transaction deletes, so that no writer waits long for it.
+const MAX_PURGED_ROWS: u64 = 200;
+/// Time between two batches, for the writers.
+const PURGE_PAUSE: Duration = Duration::from_millis(20);
+const PURGE: &str = "DELETE FROM ref_journal WHERE id IN (SELECT id FROM ref_journal WHERE settled_us < $1 \
+     ORDER BY settled_us LIMIT $2)";
 /// Idempotency key of the response that was stored with an update.
 const RECEIPT: &str = concat!("SELECT receipt FROM ref_journal", of_batch!(), " AND receipt IS NOT NULL LIMIT 1");
 const CONFIRM: &str =
@@ -264,9 +271,12 @@ impl Journal {
         tx.execute(CONFIRM, &args![repository, batch.number, batch.id.as_str(), now_us]).await
     }
 
-    /// Deletes rows that were settled before `before_us` (microseconds since 1970).
+    /// Deletes rows that were settled before `before_us` (microseconds since 1970), in batches.
     pub(crate) async fn purge(&self, before_us: i64) -> Result<(), DbError> {
-        self.db.execute(PURGE, &args![before_us]).await.map(drop)
+        while self.db.execute(PURGE, &args![before_us, MAX_PURGED_ROWS as i64]).await? == MAX_PURGED_ROWS {
+            tokio::time::sleep(PURGE_PAUSE).await;
+        }
+        Ok(())
     }
 }
 
