@@ -18,8 +18,8 @@ const ORDER: &[(&str, &str)] = &[
     ),
     (
         "kit",
-        "credentials sealing startup server outbox idempotency auth grpc rate_limit redis service_key db telemetry config net tls \
-         page headers text id_or_name lifecycle panic secret clock",
+        "credentials sealing startup server outbox idempotency auth grpc service_key db write_limit rate_limit redis telemetry config net \
+         tls page headers text id_or_name lifecycle writer panic secret clock",
     ),
     ("rest", "issue comment repository milestone label user long_texts convert links"),
     ("markup", "scan bounds"),

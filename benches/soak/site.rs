@@ -14,8 +14,12 @@ use crate::support::databases::Databases;
 use crate::support::server::{self, Installation, Settings, USER};
 use crate::{Failure, command};
 
-/// One account makes and deletes repositories for as long as the load lasts.
-const SETTINGS: Settings = &[("FERRITE_REPO_CREATIONS_PER_HOUR", "0")];
+/// One account makes and deletes repositories, and writes, for as long as the load lasts.
+const SETTINGS: Settings = &[
+    ("FERRITE_REPO_CREATIONS_PER_HOUR", "0"),
+    ("FERRITE_WRITES_PER_HOUR", "0"),
+    ("FERRITE_WRITE_BYTES_PER_HOUR", "0"),
+];
 /// Repositories that are copied for plain git, at most.
 const MAX_COPIES: usize = 4;
 const PASSWORD: &str = "correct horse battery";

@@ -43,6 +43,7 @@ use ferrite_kit::{
     Clock, Lifecycle,
     net::Listener,
     outbox::{Relay, Subscribers},
+    rate_limit::RateLimiter,
     sealing::Sealer,
     server::serve_all,
     startup::{self, ServiceFuture, StartError},
@@ -125,7 +126,8 @@ async fn start(config: Config, listeners: Vec<Listener>, life: Lifecycle) -> Res
         (ISSUE_SVC, trust.channel(ServiceRole::IssueSvc, &config.issue_address)),
         (HOOK_SVC, trust.channel(ServiceRole::HookSvc, &config.hook_address)),
     ]);
-    let (state, socket, relay) = assemble(&config, &clock, trust.access(&repo), subscribers, &life).await?;
+    let (state, socket, relay) =
+        assemble(&config, &clock, trust.access(&repo), &trust.shared_limiter, subscribers, &life).await?;
     ref_updates::recover_at_start(&state.updater).await.map_err(start_error)?;
     rpc::remove_deleted(&state).await.map_err(start_error)?;
     relay.start(config.database.event_retention, &life);
@@ -157,12 +159,13 @@ async fn assemble(
     config: &Config,
     clock: &Clock,
     access: ferrite_kit::auth::Access,
+    limiter: &RateLimiter,
     subscribers: Subscribers,
     life: &Lifecycle,
 ) -> Result<(AppState, HookSocket, Relay), StartError> {
     let sealer = Sealer::read(&config.secret_key_file, "git-svc")?;
     let git = Arc::new(find_git(config).await.map_err(start_error)?);
-    let db = config.database.open(&db::migrations()).await?;
+    let db = config.database.open(&db::migrations(), limiter).await?;
     let store = RepositoryStore::open(&config.store_path, config.store.as_str(), config.store_patience).await;
     let store = Arc::new(store.map_err(start_error)?);
     let pool = Pool::new(Arc::clone(&store), PoolOptions::default()).map_err(start_error)?;

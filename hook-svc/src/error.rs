@@ -36,7 +36,7 @@ pub(crate) enum HookError {
     #[error("too many webhooks: at most {limit} within an hour; try again later")]
     HourlyLimit {
         /// The limit.
-        limit: u32,
+        limit: u64,
         /// Time to wait before the next attempt.
         retry_after: Duration,
     },
@@ -88,6 +88,7 @@ impl ServiceError for HookError {
     fn retry_after(&self) -> Option<Duration> {
         match self {
             Self::HourlyLimit { retry_after, .. } => Some(*retry_after),
+            Self::Store(error) => error.retry_after(),
             _ => None,
         }
     }

@@ -43,7 +43,7 @@ pub(crate) enum IssueError {
         /// The things that are counted.
         what: &'static str,
         /// The limit.
-        limit: u32,
+        limit: u64,
         /// Time to wait before the next attempt.
         retry_after: Duration,
     },
@@ -113,6 +113,7 @@ impl ServiceError for IssueError {
     fn retry_after(&self) -> Option<Duration> {
         match self {
             Self::HourlyLimit { retry_after, .. } => Some(*retry_after),
+            Self::Store(error) => error.retry_after(),
             _ => None,
         }
     }

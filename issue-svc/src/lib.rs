@@ -79,7 +79,7 @@ async fn start(config: Config, listeners: Vec<Listener>, life: Lifecycle) -> Res
     ferrite_kit::telemetry::describe(telemetry::METRICS);
     let clock = Clock::system();
     let trust = config.trust.load(ROLE, &clock)?;
-    let db = config.database.open(&migrations()).await?;
+    let db = config.database.open(&migrations(), &trust.shared_limiter).await?;
     let repo = trust.channel(ServiceRole::RepoSvc, &config.repo_address);
 
     let hook = trust.channel(ServiceRole::HookSvc, &config.hook_address);

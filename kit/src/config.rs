@@ -98,6 +98,9 @@ pub struct DatabaseArgs {
     /// Largest SQLite file of an older version that is written again at start, so that it can give space back; 0 for none.
     #[arg(long, env = "FERRITE_SQLITE_VACUUM_BYTES", default_value_t = 268_435_456)]
     pub sqlite_vacuum_bytes: u64,
+    /// The limit on what one account writes.
+    #[command(flatten)]
+    pub write_limit: WriteLimitArgs,
 
     /// Do not migrate the schema at start; refuse to start when it is behind.
     #[arg(long, env = "FERRITE_NO_MIGRATE")]
@@ -106,6 +109,20 @@ pub struct DatabaseArgs {
     /// Start although a newer program has migrated the schema: for the way back from an upgrade to the version before it.
     #[arg(long, env = "FERRITE_ALLOW_NEWER_SCHEMA")]
     pub allow_newer_schema: bool,
+}
+
+/// The limit on what one account writes to the databases. Where there is Redis, all services count together.
+#[derive(Args, Clone, Copy, Debug)]
+pub struct WriteLimitArgs {
+    /// Requests within an hour by which one account may change something; 0 for no limit. Administrators of the site have a hundred times
+    /// as many.
+    #[arg(long, env = "FERRITE_WRITES_PER_HOUR", default_value_t = 100_000)]
+    pub writes_per_hour: u32,
+
+    /// Bytes that the requests of one account may write to the databases within an hour; 0 for no limit. Administrators of the site have a
+    /// hundred times as many.
+    #[arg(long, env = "FERRITE_WRITE_BYTES_PER_HOUR", default_value_t = 256 << 20)]
+    pub write_bytes_per_hour: u64,
 }
 
 impl DatabaseArgs {

@@ -55,6 +55,8 @@ pub mod telemetry;
 pub mod testing;
 pub mod text;
 pub mod tls;
+pub mod write_limit;
+pub mod writer;
 
 pub use clock::{Clock, micros, timestamp};
 pub use lifecycle::Lifecycle;

@@ -12,6 +12,8 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 use tracing::Instrument;
 
+use crate::writer;
+
 /// Tasks, shutdown and readiness of one process.
 ///
 /// A shutdown goes: [`Lifecycle::drain_and_stop`] turns the process unready, and for a while it serves as before, so that others learn
@@ -54,13 +56,14 @@ impl Lifecycle {
         self.0.tasks.spawn(task.instrument(tracing::debug_span!("task", name)))
     }
 
-    /// As [`Lifecycle::spawn`], for a task that belongs to the request that starts it, and ends: it stays in the trace of the request.
+    /// As [`Lifecycle::spawn`], for a task that belongs to the request that starts it, and ends: it stays in the trace of the request, and
+    /// writes for the same account.
     pub fn spawn_for_request<F>(&self, name: &'static str, task: F) -> tokio::task::JoinHandle<F::Output>
     where
         F: Future + Send + 'static,
         F::Output: Send + 'static,
     {
-        self.0.tasks.spawn(task.instrument(tracing::debug_span!("task", name).or_current()))
+        self.0.tasks.spawn(writer::inherit(task).instrument(tracing::debug_span!("task", name).or_current()))
     }
 
     /// Turns the process unready, waits for `drain`, in which it serves as before, and begins the shutdown.

@@ -13,8 +13,10 @@ use crate::db::{Db, DbError, Migrations};
 use crate::lifecycle::Lifecycle;
 use crate::net::Listener;
 use crate::redis::BadRedisServer;
+use crate::rate_limit::RateLimiter;
 use crate::server::watch_readiness;
 use crate::service_key::ServiceKeyError;
+use crate::write_limit::WriteLimit;
 
 pub use wait::wait_for_servers;
 
@@ -103,13 +105,25 @@ impl DatabaseArgs {
         Db::is_server(self.url()).map(drop).map_err(StartError::Database)
     }
 
-    /// Opens the database and runs the migrations; with `no_migrate` only checks that the schema is up to date. With
-    /// `allow_newer_schema` it may have migrations that this program does not know.
+    /// Opens the database, with the limit on what requests write, which is counted in `limiter`, and runs the migrations; with `no_migrate`
+    /// only checks that the schema is up to date. With `allow_newer_schema` it may have migrations that this program does not know.
     ///
     /// # Errors
     /// [`StartError::Database`] when the database cannot be opened, a migration fails, or the schema is not up to date and
     /// `no_migrate` is set.
-    pub fn open<'a>(&'a self, migrations: &'a Migrations) -> BoxFuture<'a, Result<Db, StartError>> {
+    pub fn open<'a>(
+        &'a self,
+        migrations: &'a Migrations,
+        limiter: &'a RateLimiter,
+    ) -> BoxFuture<'a, Result<Db, StartError>> {
+        Box::pin(async move {
+            let db = self.open_unlimited(migrations).await?;
+            Ok(db.with_write_limit(WriteLimit::new(limiter, &self.write_limit)))
+        })
+    }
+
+    /// Opens the database as [`DatabaseArgs::open`], for work that is no request.
+    fn open_unlimited<'a>(&'a self, migrations: &'a Migrations) -> BoxFuture<'a, Result<Db, StartError>> {
         Box::pin(async move {
             let db = Db::open(self.url(), self.database_connections).await?;
             let mut outcome = if self.no_migrate { migrations.check(&db).await } else { migrations.run(&db).await };

@@ -133,3 +133,42 @@ operations! {
     /// Render Markdown, which the gateway does by itself.
     RENDER_MARKDOWN = "gateway/markdown";
 }
+
+/// Verbs of RPCs that change nothing for their caller.
+const READ_VERBS: [&str; 9] =
+    ["Get", "List", "Search", "Is", "Authenticate", "Resolve", "Reauthorize", "Check", "Describe"];
+
+/// Returns whether an operation, given by its name or the full name of an RPC, changes something for its caller.
+#[must_use]
+pub fn is_write(operation: &str) -> bool {
+    let Some(rpc) = operation.strip_prefix("ferrite.") else {
+        return [RECEIVE_PACK, UPLOAD_ASSET].contains(&operation);
+    };
+    let method = rpc.rsplit('/').next().unwrap_or_default();
+    // `IsMember` begins with the verb `Is`; `IssueToken` does not.
+    let is_verb = |rest: &str| !rest.starts_with(|next: char| next.is_ascii_lowercase());
+    operation != WATCH_EVENTS && !READ_VERBS.iter().any(|verb| method.strip_prefix(verb).is_some_and(is_verb))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_operation_that_does_not_read_is_a_write() {
+        for read in [LIST_BRANCHES, GET_ISSUE, WATCH_EVENTS, LIST_EVENTS, UPLOAD_PACK, RAW, ASSET, ARCHIVE, ""] {
+            assert!(!is_write(read), "{read}");
+        }
+        for write in [PUT_CONTENTS, CREATE_ISSUE, REDELIVER, SET_PROTECTION, SYNC_MIRROR, RECEIVE_PACK, UPLOAD_ASSET] {
+            assert!(is_write(write), "{write}");
+        }
+        for (name, expected) in [
+            ("RepositoryService/IsStarred", false),
+            ("AccessService/CheckAccess", false),
+            ("RepositoryService/WatchRepository", true),
+            ("X/IssueToken", true),
+        ] {
+            assert_eq!(is_write(&format!("ferrite.repo.v1.{name}")), expected, "{name}");
+        }
+    }
+}

@@ -6,9 +6,9 @@ use ferrite_proto::repo::Identity;
 
 use crate::config::CreationArgs;
 use crate::error::RepoError;
-use crate::store::QuotaStore;
+use crate::store::{QuotaRow, QuotaStore};
 
-/// Percentage of the limits per hour of issues, comments, texts and webhooks that administrators of the site have.
+/// Percentage of the limits per hour, those of creations apart, that administrators of the site have.
 const ADMINISTRATOR_PERCENT: u32 = 10_000;
 
 /// Limits how much one account may create within an hour.
@@ -38,21 +38,25 @@ impl CreationLimit {
         let own = self.quotas.find(UserId(caller.user_id)).await?.rate_percent;
         let limit = if caller.is_admin { &self.administrators } else { &self.users };
         let counted = limit.count(caller.user_id, 1, own.map(|own| percent(own, 1))).await;
-        counted.map_err(|RateExceeded { limit, retry_after }| RepoError::TooManyCreations { limit, retry_after })
+        counted.map_err(|RateExceeded { limit, retry_after, .. }| RepoError::TooManyCreations { limit, retry_after })
     }
 
-    /// Returns the percentage of the limits per hour of the other services that applies to `caller`; `None` for 100.
+    /// Returns the percentage of the limits per hour that applies to `caller`, those of creations apart; `None` for 100.
     ///
     /// # Errors
     /// Those of the database.
     pub(crate) async fn rate_percent(&self, caller: &Identity) -> Result<Option<u32>, RepoError> {
-        let own = self.quotas.find(UserId(caller.user_id)).await?.rate_percent;
-        Ok(match (own, caller.is_admin) {
+        Ok(Self::percent_of(caller, self.quotas.find(UserId(caller.user_id)).await?))
+    }
+
+    /// Returns the percentage as [`CreationLimit::rate_percent`], for a caller whose quota is known.
+    pub(crate) fn percent_of(caller: &Identity, quota: QuotaRow) -> Option<u32> {
+        match (quota.rate_percent, caller.is_admin) {
             (None, false) => None,
             (None, true) => Some(ADMINISTRATOR_PERCENT),
             (Some(own), false) => Some(percent(own, 1)),
             (Some(own), true) => Some(percent(own, ADMINISTRATOR_PERCENT / 100)),
-        })
+        }
     }
 }
 

@@ -98,7 +98,7 @@ pub enum RepoError {
     #[error("too much was created in a short time: at most {limit} within an hour; try again later")]
     TooManyCreations {
         /// Creations within an hour.
-        limit: u32,
+        limit: u64,
         /// Time to wait before the next attempt.
         retry_after: Duration,
     },
@@ -333,7 +333,7 @@ impl ServiceError for RepoError {
         match self {
             Self::TooManyAttempts { retry_after } | Self::TooManyCreations { retry_after, .. } => Some(*retry_after),
             Self::Busy | Self::StoreUnavailable | Self::NoOpenStore => Some(Duration::from_secs(1)),
-            Self::Store(error) if error.is_unavailable() => Some(Duration::from_secs(1)),
+            Self::Store(error) => error.retry_after(),
             _ => None,
         }
     }

@@ -71,7 +71,7 @@ async fn start(config: Config, listeners: Vec<Listener>, life: Lifecycle) -> Res
     let clock = Clock::system();
     let trust = config.trust.load(ServiceRole::RepoSvc, &clock)?;
     let signer = signer(&config, &trust, &clock)?;
-    let db = config.database.open(&store::migrations()).await?;
+    let db = config.database.open(&store::migrations(), &trust.shared_limiter).await?;
     let state = Arc::new(AppState::new(config, &trust, signer, db.clone(), clock, life.clone()));
     state.stores.table().add_first(&state.config.store, state.clock.now_us()).await?;
     state.stores.refresh().await?;

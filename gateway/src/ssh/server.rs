@@ -27,10 +27,10 @@ const KEEPALIVE_INTERVAL: Duration = Duration::from_secs(30);
 /// Unanswered keepalive messages after which a connection ends.
 const MAX_UNANSWERED_KEEPALIVES: usize = 4;
 /// Connections of one address that end without authentication within [`FAILURE_WINDOW`] before its connections are refused.
-const MAX_FAILURES: u32 = 60;
+const MAX_FAILURES: u64 = 60;
 /// As [`MAX_FAILURES`], for an address from which somebody authenticated within [`KNOWN_ADDRESS_WINDOW`]: a person whose key is wrong does
 /// not keep out the others behind one address.
-const MAX_FAILURES_KNOWN: u32 = 600;
+const MAX_FAILURES_KNOWN: u64 = 600;
 const FAILURE_WINDOW: Duration = Duration::from_secs(600);
 const KNOWN_ADDRESS_WINDOW: Duration = Duration::from_secs(24 * 60 * 60);
 /// Packets of a channel that are buffered until git reads them, of at most [`MAX_PACKET_BYTES`] each.

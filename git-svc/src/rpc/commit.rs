@@ -137,8 +137,14 @@ async fn run<A: Message + Default>(
     loop {
         // Reads the branch anew in each attempt: the blob that the caller expects must still be there.
         let prepare = Arc::clone(&prepare);
-        let (prepared, rules) = tokio::join!(state.pool.run(id, move |repo| prepare(repo)), state.protection.rules(id));
+        // Counted before any object is written, so that a commit that is refused leaves none.
+        let (prepared, rules, counted) = tokio::join!(
+            state.pool.run(id, move |repo| prepare(repo)),
+            state.protection.rules(id),
+            state.db.count_write()
+        );
         let mut prepared = prepared?;
+        counted?;
         let edit = prepared.edit();
         if let Some(denial) = check_commit(&rules?, &context.actor, &edit) {
             return Err(GitError::BranchProtected { denial }.into());

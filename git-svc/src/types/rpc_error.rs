@@ -92,7 +92,10 @@ impl ServiceError for RpcError {
     }
 
     fn retry_after(&self) -> Option<Duration> {
-        self.inner().and_then(ServiceError::retry_after)
+        match self {
+            Self::Store(error) => error.retry_after(),
+            _ => self.inner().and_then(ServiceError::retry_after),
+        }
     }
 }
 

@@ -7,7 +7,7 @@ use ferrite_proto::grant::Grant;
 use crate::error::IssueError;
 
 /// Bytes that every write counts beside its text, for the rows of its changes and events: a change without a text takes room as well.
-const WRITE_BYTES: u32 = 512;
+const WRITE_BYTES: u64 = 512;
 
 /// Counts what users write.
 #[derive(Clone, Debug)]
@@ -23,8 +23,7 @@ impl WriteLimits {
     /// # Errors
     /// [`IssueError::HourlyLimit`].
     pub(super) async fn count_issue(&self, grant: &Grant, bytes: usize) -> Result<(), IssueError> {
-        count(&self.issues, "issues", grant, 1).await?;
-        self.count_text(grant, bytes).await
+        count([(&self.issues, 1), (&self.text_bytes, write_bytes(bytes))], grant).await
     }
 
     /// Counts one comment of the caller, with a text of so many bytes.
@@ -32,8 +31,7 @@ impl WriteLimits {
     /// # Errors
     /// [`IssueError::HourlyLimit`].
     pub(super) async fn count_comment(&self, grant: &Grant, bytes: usize) -> Result<(), IssueError> {
-        count(&self.comments, "comments", grant, 1).await?;
-        self.count_text(grant, bytes).await
+        count([(&self.comments, 1), (&self.text_bytes, write_bytes(bytes))], grant).await
     }
 
     /// Counts a write of the caller with a text of so many bytes.
@@ -41,15 +39,22 @@ impl WriteLimits {
     /// # Errors
     /// [`IssueError::HourlyLimit`].
     pub(super) async fn count_text(&self, grant: &Grant, bytes: usize) -> Result<(), IssueError> {
-        let bytes = u32::try_from(bytes).unwrap_or(u32::MAX).saturating_add(WRITE_BYTES);
-        count(&self.text_bytes, "bytes of text", grant, bytes).await
+        count([(&self.text_bytes, write_bytes(bytes))], grant).await
     }
 }
 
-async fn count(limit: &HourlyLimit, what: &'static str, grant: &Grant, amount: u32) -> Result<(), IssueError> {
+/// Returns what a write with a text of so many bytes counts.
+fn write_bytes(text: usize) -> u64 {
+    text as u64 + WRITE_BYTES
+}
+
+async fn count<const N: usize>(amounts: [(&HourlyLimit, u64); N], grant: &Grant) -> Result<(), IssueError> {
     let user = grant.user_id().ok_or(AuthError::CredentialsRequired)?;
-    let counted = limit.count(user.0, amount, grant.limits.rate_percent).await;
-    counted.map_err(|RateExceeded { limit, retry_after }| IssueError::HourlyLimit { what, limit, retry_after })
+    let counted = HourlyLimit::count_all(amounts, user.0, grant.limits.rate_percent).await;
+    counted.map_err(|RateExceeded { name, limit, retry_after }| {
+        let what = if name == "text_bytes" { "bytes of text" } else { name };
+        IssueError::HourlyLimit { what, limit, retry_after }
+    })
 }
 
 #[cfg(test)]

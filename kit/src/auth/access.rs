@@ -99,7 +99,11 @@ impl Access {
     ) -> Result<Arc<Grant>, AuthError> {
         let grant = match &caller.grant {
             Some(grant) => Arc::clone(grant),
-            None => Arc::new(self.resolve(caller, operation, repository).await?),
+            None => {
+                let grant = self.resolve(caller, operation, repository).await?;
+                caller.set_writer_of(&grant);
+                Arc::new(grant)
+            }
         };
         if grant.subject != Subject::Repository || grant.repository_id() != repository || grant.operation != operation {
             return Err(AuthError::BadGrant);
@@ -120,7 +124,11 @@ impl Access {
     ) -> Result<Arc<Grant>, AuthError> {
         let grant = match &caller.grant {
             Some(grant) => Arc::clone(grant),
-            None => Arc::new(self.check(caller, subject).await?),
+            None => {
+                let grant = self.check(caller, subject).await?;
+                caller.set_writer_of(&grant);
+                Arc::new(grant)
+            }
         };
         if !subject.is(&grant.subject) || grant.user.is_none() || grant.operation != caller.operation {
             return Err(AuthError::BadGrant);

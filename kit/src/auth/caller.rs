@@ -2,12 +2,15 @@ use std::sync::Arc;
 
 use ferrite_proto::ServiceRole;
 use ferrite_proto::grant::Grant;
+use ferrite_proto::id::UserId;
 use ferrite_proto::metadata::AUTHORIZATION;
+use ferrite_proto::operation::is_write;
 use ferrite_proto::repo::Identity;
 use tonic::metadata::MetadataMap;
 
 use super::error::AuthError;
 use crate::secret::Secret;
+use crate::writer::{self, Writer};
 
 /// The authenticated sender of a request. [`AuthLayer`](super::AuthLayer) puts it into the extensions of the request.
 #[derive(Clone, Debug, Default)]
@@ -29,6 +32,24 @@ impl Caller {
     #[must_use]
     pub fn of<T>(request: &tonic::Request<T>) -> Self {
         request.extensions().get::<Self>().cloned().unwrap_or_default()
+    }
+
+    /// Names the account that the current request writes for: that of the grant, or else that of the token. A read writes for nobody.
+    pub(super) fn set_writer(&self) {
+        match (&self.grant, &self.identity) {
+            (Some(grant), _) => self.set_writer_of(grant),
+            (None, Some(identity)) if is_write(&self.operation) => {
+                writer::set_writer(Writer::user(UserId(identity.user_id), None));
+            }
+            (None, _) => {}
+        }
+    }
+
+    /// As [`Caller::set_writer`], by a grant that was given for this request.
+    pub(super) fn set_writer_of(&self, grant: &Grant) {
+        if is_write(&self.operation) {
+            writer::set_writer(Writer::of_grant(grant));
+        }
     }
 
     /// Returns a text of a request's metadata that only the gateway of the installation may set, such as the address of its client; empty for

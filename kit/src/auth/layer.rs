@@ -74,7 +74,7 @@ impl AuthLayer {
         Self(Arc::new(Inner { tokens, verifier, service_verifier, clock, grants }))
     }
 
-    /// Verifies the credentials of `request` and gives it its [`Caller`]. Health checks and reflection need none.
+    /// Verifies the credentials of `request`, gives it its [`Caller`], and names the account that it writes for. Health checks and reflection need none.
     ///
     /// # Errors
     /// The response to a request that is refused: a gRPC status, or to plain HTTP a 401, 403 or 503.
@@ -88,6 +88,7 @@ impl AuthLayer {
         let admitted = authenticated
             .and_then(|caller| self.check_service(&caller, &operation).map(|()| Caller { operation, ..caller }));
         let caller = admitted.map_err(|error| refusal(request.headers(), error))?;
+        caller.set_writer();
         request.extensions_mut().insert(caller);
         Ok(())
     }

@@ -1,8 +1,13 @@
 //! The error of database operations, alike for PostgreSQL and SQLite.
 
+use std::borrow::Cow;
+use std::time::Duration;
+
 use ferrite_proto::error::Kind;
 use sqlx::error::ErrorKind;
 use sqlx::migrate::MigrateError;
+
+use crate::write_limit::WriteRefused;
 
 /// The kind of a violated constraint. SQLite does not report the name of the constraint, so it is not part of this type.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -33,6 +38,9 @@ pub enum DbError {
     /// The server did not answer within so many seconds.
     #[error("the database does not answer within {0} s")]
     Unanswered(u64),
+    /// The account of the request has written as much as it may within an hour.
+    #[error(transparent)]
+    Refused(#[from] WriteRefused),
     /// Any other failure of the database or its connection.
     #[error("database failure")]
     Failed(#[source] sqlx::Error),
@@ -64,7 +72,7 @@ impl DbError {
         let error = match self {
             Self::Failed(error) => error,
             Self::Unanswered(_) => return true,
-            Self::Url | Self::Violation(..) | Self::Migrate(_) | Self::Io(_) => return false,
+            Self::Url | Self::Violation(..) | Self::Migrate(_) | Self::Io(_) | Self::Refused(_) => return false,
         };
         match error {
             sqlx::Error::Io(_)
@@ -84,18 +92,39 @@ impl DbError {
     /// Returns the kind and the reason of a service's error that this one causes.
     #[must_use]
     pub fn classify(&self) -> (Kind, &'static str) {
-        if self.is_unavailable() { (Kind::Overloaded, "DATABASE_UNAVAILABLE") } else { (Kind::Internal, "INTERNAL") }
+        match self {
+            Self::Refused(_) => (Kind::RateLimited, "WRITE_LIMIT_REACHED"),
+            _ if self.is_unavailable() => (Kind::Overloaded, "DATABASE_UNAVAILABLE"),
+            _ => (Kind::Internal, "INTERNAL"),
+        }
     }
 
     /// Returns the message of a service's error that this one causes.
     #[must_use]
-    pub fn message(&self) -> &'static str {
-        if self.is_unavailable() { "the database does not answer now, try again" } else { "storage failure" }
+    pub fn message(&self) -> Cow<'static, str> {
+        match self {
+            Self::Refused(refused) => refused.to_string().into(),
+            _ if self.is_unavailable() => "the database does not answer now, try again".into(),
+            _ => "storage failure".into(),
+        }
     }
 
-    /// Logs that `work` failed: as a warning while the database is away, which the readiness of the process tells as well.
+    /// Returns the time after which the same call may succeed, if that is known.
+    #[must_use]
+    pub fn retry_after(&self) -> Option<Duration> {
+        match self {
+            Self::Refused(refused) => Some(refused.retry_after),
+            _ => self.is_unavailable().then_some(Duration::from_secs(1)),
+        }
+    }
+
+    /// Logs that `work` failed: as a warning while the database is away, which the readiness of the process tells as well. A write that is
+    /// refused is no failure.
     pub fn log(&self, work: &str) {
         let error = self as &dyn std::error::Error;
+        if matches!(self, Self::Refused(_)) {
+            return;
+        }
         if self.is_unavailable() {
             tracing::warn!(error, "{work} failed: the database does not answer");
         } else {

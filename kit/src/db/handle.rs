@@ -21,8 +21,10 @@ use super::error::DbError;
 use super::lock;
 use super::measure::{POSTGRES, SQLITE, measured};
 use super::sqlite_connections::{SqliteConnections, SqliteTx, is_rolled_back};
+use super::value::{Value, bytes_of};
 use super::wal_index::{WalIndex, WalState};
 use crate::secret::Secret;
+use crate::write_limit::{CountedWrite, WriteLimit};
 
 /// Longest time that a writer waits for another process that writes to the same SQLite file.
 const BUSY_TIMEOUT: Duration = Duration::from_secs(10);
@@ -86,6 +88,8 @@ impl<T> Row for T where T: for<'r> FromRow<'r, PgRow> + for<'r> FromRow<'r, Sqli
 pub struct Db {
     pub(super) pools: Pools,
     pub(super) statements: Arc<AtomicU64>,
+    /// The limit on what requests write; `None` for none.
+    write_limit: Option<WriteLimit>,
 }
 
 #[derive(Clone, Debug)]
@@ -99,6 +103,9 @@ pub(super) enum Pools {
 pub struct Tx {
     pub(super) kind: TxKind,
     pub(super) statements: Arc<AtomicU64>,
+    /// The write of a request, and the bytes of its values so far.
+    write: Option<CountedWrite>,
+    written_bytes: u64,
     /// The right to a connection, on PostgreSQL; given back after the connection.
     _permit: Option<OwnedSemaphorePermit>,
 }
@@ -171,7 +178,29 @@ impl Db {
     }
 
     fn with_pools(pools: Pools) -> Self {
-        Self { pools, statements: Arc::default() }
+        Self { pools, statements: Arc::default(), write_limit: None }
+    }
+
+    /// Returns this handle with a limit on what requests write by it.
+    #[must_use]
+    pub fn with_write_limit(self, limit: WriteLimit) -> Self {
+        Self { write_limit: Some(limit), ..self }
+    }
+
+    /// Counts the current request as a write, if it is not yet. Every transaction does so by itself: this is for effects outside of the
+    /// database that come before the first one, such as the tag of a release, so that a refusal changes nothing.
+    ///
+    /// # Errors
+    /// [`DbError::Refused`] when the account has written as much as it may.
+    pub async fn count_write(&self) -> Result<(), DbError> {
+        self.counted_write().await.map(drop)
+    }
+
+    pub(super) async fn counted_write(&self) -> Result<Option<CountedWrite>, DbError> {
+        match &self.write_limit {
+            Some(limit) => Ok(limit.count().await?),
+            None => Ok(None),
+        }
     }
 
     /// Returns the number of statements that this handle, its clones and their transactions have run, without those that begin or end
@@ -194,7 +223,7 @@ impl Db {
     /// rows that it reads cannot change before it writes.
     ///
     /// # Errors
-    /// When no connection is free in time, or the database cannot be reached.
+    /// When no connection is free in time, the database cannot be reached, or the account of the request has written as much as it may.
     pub fn begin(&self) -> BoxFuture<'_, Result<Tx, DbError>> {
         Box::pin(async move { self.begin_with(POSTGRES_DURABLE, SQLITE_DURABLE).await })
     }
@@ -217,7 +246,9 @@ impl Db {
             }
             Pools::Sqlite { write, .. } => (TxKind::Sqlite(write.begin(sqlite).await?), None),
         };
-        Ok(Tx { kind, statements: Arc::clone(&self.statements), _permit: permit })
+        // With a connection, of which there are few: writers at once exceed the limit by little.
+        let write = self.counted_write().await?;
+        Ok(Tx { kind, statements: Arc::clone(&self.statements), write, written_bytes: 0, _permit: permit })
     }
 
     /// Returns the number of open connections, and how many of them are in use.
@@ -284,8 +315,28 @@ impl Tx {
                 TxKind::Postgres(tx) => tx.commit().await?,
                 TxKind::Sqlite(tx) => tx.commit().await?,
             }
+            if let Some(write) = self.write {
+                write.add(self.written_bytes);
+            }
             Ok(())
         }))
+    }
+
+    /// Notes the values of a statement.
+    pub(super) fn note(&mut self, args: &[Value]) {
+        if self.write.is_some() {
+            self.written_bytes += bytes_of(args);
+        }
+    }
+
+    /// Counts the bytes of a transaction that has ended by a commit.
+    pub(super) fn committed(self) {
+        if let Some(write) = self.write {
+            write.add(self.written_bytes);
+        }
+        if let TxKind::Sqlite(tx) = self.kind {
+            tx.ended();
+        }
     }
 
     /// Rolls the transaction back and waits for it. Dropping does the same without waiting.

@@ -12,7 +12,7 @@ use super::handle::{Db, Pools, Row, SQLITE_RELAXED, SQLITE_SYNCED, Tx, TxKind, c
 use super::measure::{POSTGRES, SQLITE, measured};
 use super::sqlite_connections::COMMIT;
 use super::statement::{postgres, sqlite, sqlite_changes};
-use super::value::Value;
+use super::value::{Value, bytes_of};
 
 /// Values of a list up to which the last one is repeated.
 const MAX_PADDED_LIST: usize = 1024;
@@ -151,6 +151,7 @@ impl Db {
         Box::pin(async move {
             // A statement by itself is a transaction, without more round trips to begin and to end it.
             self.count();
+            let counted = self.counted_write().await?;
             let run = async {
                 Ok(match &self.pools {
                     Pools::Postgres(connections) => {
@@ -169,7 +170,11 @@ impl Db {
                     }
                 })
             };
-            measured(self.pick(POSTGRES, SQLITE), sql, run).await
+            let rows = measured(self.pick(POSTGRES, SQLITE), sql, run).await?;
+            if let Some(counted) = counted {
+                counted.add(bytes_of(args));
+            }
+            Ok(rows)
         })
     }
 
@@ -201,6 +206,7 @@ impl Db {
                 return Ok(rows);
             };
             self.count();
+            let counted = self.counted_write().await?;
             let mut script = String::new();
             for (sql, _) in statements {
                 script.push_str(sql);
@@ -214,7 +220,11 @@ impl Db {
                 tx.ended();
                 Ok(RawRows::Sqlite(rows))
             };
-            measured(SQLITE, &script, run).await
+            let rows = measured(SQLITE, &script, run).await?;
+            if let Some(counted) = counted {
+                counted.add(bytes_of(args));
+            }
+            Ok(rows)
         })
     }
 
@@ -299,6 +309,7 @@ impl Tx {
     /// [`DbError::Violation`] when the statement violates a constraint, or when the database fails.
     pub fn execute<'a>(&'a mut self, sql: &'a str, args: &'a [Value]) -> BoxFuture<'a, Result<u64, DbError>> {
         self.count();
+        self.note(args);
         let system = self.pick(POSTGRES, SQLITE);
         let run = async move {
             Ok(match &mut self.kind {
@@ -321,6 +332,7 @@ impl Tx {
         Box::pin(async move {
             if let TxKind::Sqlite(tx) = &mut self.kind {
                 tx.add(sql, args);
+                self.note(args);
                 self.count();
                 return Ok(());
             }
@@ -341,10 +353,9 @@ impl Tx {
             if let TxKind::Sqlite(tx) = &mut self.kind {
                 tx.add(sql, args);
                 count_statement("transaction");
+                self.note(args);
                 let rows = self.fetch_all(COMMIT, &[]).await?;
-                if let TxKind::Sqlite(tx) = self.kind {
-                    tx.ended();
-                }
+                self.committed();
                 return Ok(rows);
             }
             let rows = self.fetch_all(sql, args).await?;
@@ -359,6 +370,7 @@ impl Tx {
         args: &'a [Value],
     ) -> BoxFuture<'a, Result<Option<RawRow>, DbError>> {
         self.count();
+        self.note(args);
         let system = self.pick(POSTGRES, SQLITE);
         let run = async move {
             Ok(match &mut self.kind {
@@ -374,6 +386,7 @@ impl Tx {
 
     fn fetch_all<'a>(&'a mut self, sql: &'a str, args: &'a [Value]) -> BoxFuture<'a, Result<RawRows, DbError>> {
         self.count();
+        self.note(args);
         let system = self.pick(POSTGRES, SQLITE);
         let run = async move {
             Ok(match &mut self.kind {

@@ -13,6 +13,19 @@ pub enum Value {
     Bytes(Option<Vec<u8>>),
 }
 
+/// Bytes of a value that is no text.
+const FIXED_VALUE_BYTES: u64 = 8;
+
+/// Returns the bytes that values take.
+pub(super) fn bytes_of(values: &[Value]) -> u64 {
+    let bytes = |value: &Value| match value {
+        Value::Text(Some(text)) => text.len() as u64,
+        Value::Bytes(Some(bytes)) => bytes.len() as u64,
+        Value::Int(_) | Value::Bool(_) | Value::Text(None) | Value::Bytes(None) => FIXED_VALUE_BYTES,
+    };
+    values.iter().map(bytes).sum()
+}
+
 macro_rules! from {
     ($($type:ty => $variant:ident($value:ident) $convert:expr;)*) => {$(
         impl From<$type> for Value {

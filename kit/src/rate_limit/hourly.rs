@@ -2,6 +2,7 @@
 //!
 //! Not here: the percentage that applies to an account, which repo-svc knows and tells in grants.
 
+use std::fmt::Display;
 use std::time::Duration;
 
 use super::limiter::RateLimiter;
@@ -14,14 +15,16 @@ const WINDOW: Duration = Duration::from_secs(60 * 60);
 pub struct HourlyLimit {
     limiter: RateLimiter,
     name: &'static str,
-    limit: u32,
+    limit: u64,
 }
 
 /// An account has reached its limit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RateExceeded {
+    /// The name of the limit.
+    pub name: &'static str,
     /// The limit that applies to the account.
-    pub limit: u32,
+    pub limit: u64,
     /// Time to wait before the next attempt.
     pub retry_after: Duration,
 }
@@ -30,8 +33,8 @@ impl HourlyLimit {
     /// Returns a limit that counts in `limiter`, which replicas may share, under `name`; 0 for no limit. The name is the kind in the metric
     /// `ferrite_quota_refused_total` as well.
     #[must_use]
-    pub fn new(limiter: RateLimiter, name: &'static str, limit: u32) -> Self {
-        Self { limiter, name, limit }
+    pub fn new(limiter: RateLimiter, name: &'static str, limit: impl Into<u64>) -> Self {
+        Self { limiter, name, limit: limit.into() }
     }
 
     /// Counts `amount` of what is limited for an account. `percent` of the limit applies to it: `None` for 100, [`u32::MAX`] for no limit.
@@ -39,25 +42,60 @@ impl HourlyLimit {
     ///
     /// # Errors
     /// [`RateExceeded`] when the account has reached its limit.
-    pub async fn count(&self, user: i64, amount: u32, percent: Option<u32>) -> Result<(), RateExceeded> {
-        let Some(limit) = self.of(percent) else { return Ok(()) };
-        let key = format!("{}\0{user}", self.name);
-        if limit > 0 && self.limiter.add(&key, amount, WINDOW).await <= limit {
+    pub async fn count(&self, account: impl Display, amount: u64, percent: Option<u32>) -> Result<(), RateExceeded> {
+        Self::count_all([(self, amount)], account, percent).await
+    }
+
+    /// Counts against several limits, which share a limiter, in one round trip to Redis.
+    ///
+    /// # Errors
+    /// [`RateExceeded`] for the first limit that the account has reached. All amounts are counted even so.
+    pub async fn count_all<const N: usize>(
+        amounts: [(&Self, u64); N],
+        account: impl Display,
+        percent: Option<u32>,
+    ) -> Result<(), RateExceeded> {
+        let Some((first, _)) = amounts.first() else { return Ok(()) };
+        if amounts.iter().all(|(limit, _)| limit.of(percent).is_none()) {
             return Ok(());
         }
+        let keys = amounts.map(|(limit, _)| limit.key(&account));
+        let counted = std::array::from_fn(|place| (keys[place].as_str(), amounts[place].1));
+        let counts: [u64; N] = first.limiter.add(counted, WINDOW).await;
+        for ((limit, _), count) in amounts.iter().zip(counts) {
+            if let Some(most) = limit.of(percent)
+                && (most == 0 || count > most)
+            {
+                return Err(limit.exceeded(&account, most).await);
+            }
+        }
+        Ok(())
+    }
+
+    /// Counts an amount without a limit and without waiting: for what is known only after it was done.
+    pub fn add_later(&self, account: impl Display, amount: u64, percent: Option<u32>) {
+        if self.of(percent).is_some() {
+            self.limiter.add_later(&self.key(&account), amount, WINDOW);
+        }
+    }
+
+    async fn exceeded(&self, account: &impl Display, limit: u64) -> RateExceeded {
         metrics::counter!("ferrite_quota_refused_total", "kind" => self.name).increment(1);
-        let (_, left) = self.limiter.peek(&key, WINDOW).await;
-        Err(RateExceeded { limit, retry_after: left.max(Duration::from_secs(1)) })
+        let (_, left) = self.limiter.peek(&self.key(account), WINDOW).await;
+        RateExceeded { name: self.name, limit, retry_after: left.max(Duration::from_secs(1)) }
+    }
+
+    fn key(&self, account: &impl Display) -> String {
+        format!("{}\0{account}", self.name)
     }
 
     /// Returns the limit of an account; `None` if it has none.
-    fn of(&self, percent: Option<u32>) -> Option<u32> {
+    fn of(&self, percent: Option<u32>) -> Option<u64> {
         match percent {
             _ if self.limit == 0 || percent == Some(u32::MAX) => None,
             None => Some(self.limit),
             Some(percent) => {
-                let limit = u64::from(self.limit) * u64::from(percent) / 100;
-                Some(u32::try_from(limit).unwrap_or(u32::MAX))
+                Some(u64::try_from(u128::from(self.limit) * u128::from(percent) / 100).unwrap_or(u64::MAX))
             }
         }
     }
@@ -68,7 +106,7 @@ mod tests {
     use super::*;
     use crate::clock::Clock;
 
-    fn limit(limit: u32) -> (HourlyLimit, Clock) {
+    fn limit(limit: u64) -> (HourlyLimit, Clock) {
         let clock = Clock::fixed(1_000_000);
         (HourlyLimit::new(RateLimiter::new(None, clock.clone()), "things", limit), clock)
     }
@@ -80,7 +118,7 @@ mod tests {
             assert_eq!(limit.count(1, 1, None).await, Ok(()));
         }
         clock.advance(Duration::from_secs(600));
-        let refused = RateExceeded { limit: 3, retry_after: Duration::from_secs(3_000) };
+        let refused = RateExceeded { name: "things", limit: 3, retry_after: Duration::from_secs(3_000) };
         assert_eq!(limit.count(1, 1, None).await, Err(refused));
         assert_eq!(limit.count(2, 3, None).await, Ok(()));
         assert!(limit.count(2, 1, None).await.is_err(), "an amount counts as so many");
@@ -102,10 +140,25 @@ mod tests {
     }
 
     #[tokio::test]
+    async fn several_limits_are_counted_at_once() {
+        let clock = Clock::fixed(1_000_000);
+        let limiter = RateLimiter::new(None, clock);
+        let [few, many, none] = [("few", 2_u64), ("many", 1_000), ("none", 0)]
+            .map(|(name, limit)| HourlyLimit::new(limiter.clone(), name, limit));
+        let count = async |amount| HourlyLimit::count_all([(&few, 1), (&many, amount), (&none, 9)], 7, None).await;
+        assert_eq!(count(600).await, Ok(()));
+        assert_eq!(count(600).await.unwrap_err().name, "many");
+        assert_eq!(count(1).await.unwrap_err().name, "few");
+        many.add_later(8, 1_001, None);
+        assert_eq!(many.count(8, 1, Some(10_000)).await, Ok(()), "a percentage is applied to large limits as well");
+        assert!(many.count(8, 1, None).await.is_err());
+    }
+
+    #[tokio::test]
     async fn zero_is_no_limit() {
         let (limit, _) = limit(0);
         for _ in 0..50 {
-            assert_eq!(limit.count(1, u32::MAX, Some(0)).await, Ok(()));
+            assert_eq!(limit.count(1, u64::MAX, Some(0)).await, Ok(()));
         }
     }
 }

@@ -9,10 +9,10 @@ use ferrite_proto::ServiceRole;
 use parking_lot::Mutex;
 use sha2::{Digest, Sha256};
 
-use super::memory::{KeyHash, MemoryCounters};
+use super::memory::MemoryCounters;
 use crate::clock::Clock;
 use crate::config::DEFAULT_RATE_LIMIT_COUNTERS;
-use crate::redis::{RedisClient, RedisCounters};
+use crate::redis::{KeyHash, RedisClient, RedisCounters};
 
 /// Names of counters that all services share.
 const SHARED_PREFIX: &str = "ferrite:count";
@@ -68,24 +68,47 @@ impl RateLimiter {
 
     /// Counts one event of `key` and returns the number of events in its window, this one included. A window that begins with this
     /// event lasts for `window`.
-    pub async fn count(&self, key: &str, window: Duration) -> u32 {
-        self.add(key, 1, window).await
+    pub async fn count(&self, key: &str, window: Duration) -> u64 {
+        let [count] = self.add([(key, 1)], window).await;
+        count
     }
 
-    /// Counts `amount` events of `key` at once, or as many units of a size, as [`RateLimiter::count`] counts one.
-    pub async fn add(&self, key: &str, amount: u32, window: Duration) -> u32 {
-        let hash = self.hash(key);
+    /// Counts an amount of events of each key, or as many units of a size, as [`RateLimiter::count`] counts one. All are one round trip to
+    /// Redis.
+    pub async fn add<const N: usize>(&self, amounts: [(&str, u64); N], window: Duration) -> [u64; N] {
+        let amounts = amounts.map(|(key, amount)| (self.hash(key), amount));
         if let Some(redis) = &self.redis
-            && let Some(count) = redis.add(&hash, amount, window).await
+            && let Some(counts) = redis.add(&amounts, window).await
+            && let Ok(counts) = counts.try_into()
         {
-            return count;
+            return counts;
         }
-        self.memory.lock().add(hash, amount, window, self.clock.now_us())
+        self.add_in_memory(amounts, window)
+    }
+
+    /// Counts as [`RateLimiter::add`] and does not wait for Redis.
+    pub fn add_later(&self, key: &str, amount: u64, window: Duration) {
+        let amounts = [(self.hash(key), amount)];
+        let Some(redis) = &self.redis else {
+            self.add_in_memory(amounts, window);
+            return;
+        };
+        let (limiter, counted) = (self.clone(), redis.add(&amounts, window));
+        tokio::spawn(async move {
+            if counted.await.is_none() {
+                limiter.add_in_memory(amounts, window);
+            }
+        });
+    }
+
+    fn add_in_memory<const N: usize>(&self, amounts: [(KeyHash, u64); N], window: Duration) -> [u64; N] {
+        let (mut memory, now_us) = (self.memory.lock(), self.clock.now_us());
+        amounts.map(|(hash, amount)| memory.add(hash, amount, window, now_us))
     }
 
     /// Returns the number of events of `key` in its window, and the time until the window ends. `window` is the length that
     /// [`RateLimiter::count`] is called with.
-    pub async fn peek(&self, key: &str, window: Duration) -> (u32, Duration) {
+    pub async fn peek(&self, key: &str, window: Duration) -> (u64, Duration) {
         let hash = self.hash(key);
         if let Some(redis) = &self.redis
             && let Some((count, left)) = redis.peek(&hash).await

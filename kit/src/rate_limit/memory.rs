@@ -6,9 +6,7 @@ use std::collections::{BTreeSet, HashMap};
 use std::time::Duration;
 
 use crate::clock::micros;
-
-/// SHA-256 of a key, so that no name or address is stored in clear text.
-pub(super) type KeyHash = [u8; 32];
+use crate::redis::KeyHash;
 
 /// The windows of one process.
 #[derive(Debug)]
@@ -20,7 +18,7 @@ pub(super) struct MemoryCounters {
     /// The windows by their end.
     ends: BTreeSet<(i64, KeyHash)>,
     /// The windows by their number of events, then by their beginning.
-    counts: BTreeSet<(u32, u64, KeyHash)>,
+    counts: BTreeSet<(u64, u64, KeyHash)>,
     /// Number of windows begun so far.
     begun: u64,
 }
@@ -28,7 +26,7 @@ pub(super) struct MemoryCounters {
 #[derive(Clone, Copy, Debug)]
 struct Window {
     end_us: i64,
-    count: u32,
+    count: u64,
     /// Number of the windows that had begun before this one.
     sequence: u64,
 }
@@ -38,7 +36,7 @@ impl MemoryCounters {
         Self { max_windows, windows: HashMap::new(), ends: BTreeSet::new(), counts: BTreeSet::new(), begun: 0 }
     }
 
-    pub(super) fn add(&mut self, hash: KeyHash, amount: u32, length: Duration, now_us: i64) -> u32 {
+    pub(super) fn add(&mut self, hash: KeyHash, amount: u64, length: Duration, now_us: i64) -> u64 {
         if let Some(window) = self.windows.get_mut(&hash)
             && now_us < window.end_us
         {
@@ -70,7 +68,7 @@ impl MemoryCounters {
         }
     }
 
-    pub(super) fn peek(&self, hash: &KeyHash, now_us: i64) -> (u32, Duration) {
+    pub(super) fn peek(&self, hash: &KeyHash, now_us: i64) -> (u64, Duration) {
         match self.windows.get(hash) {
             Some(window) if now_us < window.end_us => {
                 (window.count, Duration::from_micros(window.end_us.abs_diff(now_us)))

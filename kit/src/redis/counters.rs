@@ -7,6 +7,9 @@ use super::client::{RedisClient, millis};
 /// Largest number of digits of a count that is read: Redis counts up to 2^63.
 const MAX_COUNT_DIGITS: usize = 20;
 
+/// SHA-256 of a key, so that no name or address is stored in clear text.
+pub(crate) type KeyHash = [u8; 32];
+
 /// Counters of events in fixed time windows, shared by all processes that use the same Redis and prefix. A key is the hash of what is
 /// counted.
 ///
@@ -29,25 +32,27 @@ impl RedisCounters {
         Self::new(self.client.clone(), prefix)
     }
 
-    fn name(&self, key: &[u8]) -> String {
+    fn name(&self, key: &KeyHash) -> String {
         format!("{}:{}", self.prefix, hex::encode(key))
     }
 
-    /// Counts `amount` events and returns the count of their window. A window that begins with these events lasts for `window`.
-    pub(crate) fn add(&self, key: &[u8], amount: u32, window: Duration) -> BoxFuture<'_, Option<u32>> {
-        let name = self.name(key);
+    /// Counts several amounts in one round trip and returns the counts of their windows. A window that begins with these events lasts for
+    /// `window`.
+    pub(crate) fn add(&self, amounts: &[(KeyHash, u64)], window: Duration) -> BoxFuture<'static, Option<Vec<u64>>> {
         let mut commands = redis::pipe();
-        // The key is made with its expiry: a counter without one would never be deleted.
-        commands.atomic().cmd("SET").arg(&name).arg(0).arg("PX").arg(millis(window).max(1)).arg("NX").ignore();
-        commands.cmd("INCRBY").arg(&name).arg(amount);
-        Box::pin(async move {
-            let (count,) = self.client.query_pipeline::<(u64,)>(&commands).await?;
-            Some(u32::try_from(count).unwrap_or(u32::MAX))
-        })
+        commands.atomic();
+        for (key, amount) in amounts {
+            let name = self.name(key);
+            // The key is made with its expiry: a counter without one would never be deleted.
+            commands.cmd("SET").arg(&name).arg(0).arg("PX").arg(millis(window).max(1)).arg("NX").ignore();
+            commands.cmd("INCRBY").arg(&name).arg(*amount);
+        }
+        let client = self.client.clone();
+        Box::pin(async move { client.query_pipeline::<Vec<u64>>(&commands).await })
     }
 
     /// Returns the count of the current window, and the time until the window ends.
-    pub(crate) fn peek(&self, key: &[u8]) -> BoxFuture<'_, Option<(u32, Duration)>> {
+    pub(crate) fn peek(&self, key: &KeyHash) -> BoxFuture<'_, Option<(u64, Duration)>> {
         let name = self.name(key);
         let mut commands = redis::pipe();
         commands.atomic().cmd("GETRANGE").arg(&name).arg(0).arg(MAX_COUNT_DIGITS - 1).cmd("PTTL").arg(&name);
@@ -57,12 +62,12 @@ impl RedisCounters {
             let count = str::from_utf8(&count).ok().and_then(|count| count.parse::<u64>().ok());
             // PTTL is negative for a key that does not exist.
             let left = Duration::from_millis(u64::try_from(left_ms).unwrap_or(0));
-            Some((u32::try_from(count.unwrap_or(0)).unwrap_or(u32::MAX), left))
+            Some((count.unwrap_or(0), left))
         })
     }
 
     /// Ends the current window.
-    pub(crate) fn clear(&self, key: &[u8]) -> BoxFuture<'_, Option<()>> {
+    pub(crate) fn clear(&self, key: &KeyHash) -> BoxFuture<'_, Option<()>> {
         let name = self.name(key);
         Box::pin(async move {
             let _: redis::Value = self.client.query(redis::cmd("DEL").arg(name)).await?;

@@ -9,5 +9,5 @@ mod server;
 
 pub use client::RedisClient;
 pub(crate) use client::{RESPONSE_TIMEOUT, millis};
-pub(crate) use counters::RedisCounters;
+pub(crate) use counters::{KeyHash, RedisCounters};
 pub use server::{BadRedisServer, RedisServer};

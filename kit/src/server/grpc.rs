@@ -18,6 +18,7 @@ use crate::headers::is_grpc;
 use crate::lifecycle::Lifecycle;
 use crate::panic::contain_panic;
 use crate::telemetry::request_span;
+use crate::writer;
 
 /// Largest gRPC message that a service accepts, unless it sets its own limit.
 pub const MAX_MESSAGE_BYTES: usize = 4 * 1024 * 1024;
@@ -132,7 +133,7 @@ async fn serve_request(State(auth): State<AuthLayer>, request: Request, next: Ne
             http::StatusCode::INTERNAL_SERVER_ERROR.into_response()
         }
     };
-    let handle = |request| contain_panic(serve_authenticated(auth, request, next, is_grpc), on_panic);
+    let handle = |request| contain_panic(writer::serve(serve_authenticated(auth, request, next, is_grpc)), on_panic);
     request_span(request, handle).await
 }
 

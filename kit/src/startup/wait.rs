@@ -92,7 +92,7 @@ async fn wait_for_database(args: &DatabaseArgs, migrations: &Migrations, life: &
 /// Reaches the database once and brings its schema up to date.
 async fn try_database(args: &DatabaseArgs, migrations: &Migrations) -> Result<(), StartError> {
     Db::reach(args.url()).await?;
-    args.open(migrations).await?.close().await;
+    args.open_unlimited(migrations).await?.close().await;
     Ok(())
 }
 

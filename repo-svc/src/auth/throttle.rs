@@ -80,9 +80,9 @@ impl Throttle {
             self.limiter.peek(&account, window),
         );
         let limits = &self.limits;
-        let is_address_over = address.0 >= limits.sign_in_failures_address;
-        let is_account_over = account.0 >= limits.sign_in_failures_account;
-        let (reason, left) = if pair.0 >= limits.sign_in_failures_pair {
+        let is_address_over = address.0 >= limits.sign_in_failures_address.into();
+        let is_account_over = account.0 >= limits.sign_in_failures_account.into();
+        let (reason, left) = if pair.0 >= limits.sign_in_failures_pair.into() {
             ("pair", pair.1)
         } else if !(is_address_over || is_account_over) || self.is_known(attempt).await {
             return Ok(());

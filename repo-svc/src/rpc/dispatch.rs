@@ -18,6 +18,7 @@ macro_rules! permitted_service {
                 request: tonic::Request<$request>,
             ) -> Result<tonic::Response<$response>, tonic::Status> {
                 let permit = $crate::rpc::permit::Permit::of(&request, permitted_service!(@capacity request $($field)*))?;
+                $crate::rpc::writer::set(&self.0, &permit).await?;
                 Ok(tonic::Response::new($method::handle(&self.0, permit, request).await?))
             })*
         }

@@ -8,6 +8,7 @@ use ferrite_proto::id::UserId;
 use ferrite_proto::repo::{BasicCredential, Identity};
 
 use super::permit::Permit;
+use super::writer;
 use crate::access::{Capacity, Viewer};
 use crate::auth::{ClientAddress, PasswordProof};
 use crate::error::RepoError;
@@ -138,5 +139,6 @@ pub(super) async fn token_owner(
     if owner.id.0 != proof.identity.user_id {
         return Err(RepoError::NotYourTokens);
     }
+    writer::set_identity(state, &proof.identity).await?;
     Ok(TokenOwner(proof))
 }

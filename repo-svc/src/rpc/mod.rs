@@ -32,6 +32,7 @@ mod teams;
 mod topics;
 mod transfers;
 mod watches;
+mod writer;
 
 use std::sync::Arc;
 

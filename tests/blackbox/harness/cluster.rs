@@ -140,7 +140,9 @@ pub(crate) struct Cluster {
 }
 
 /// Tests write as much as they like, unless they are about these limits.
-const NO_HOURLY_LIMITS: [(&str, &str); 4] = [
+const NO_HOURLY_LIMITS: [(&str, &str); 6] = [
+    ("FERRITE_WRITES_PER_HOUR", "0"),
+    ("FERRITE_WRITE_BYTES_PER_HOUR", "0"),
     ("FERRITE_ISSUE_ISSUES_PER_HOUR", "0"),
     ("FERRITE_ISSUE_COMMENTS_PER_HOUR", "0"),
     ("FERRITE_ISSUE_TEXT_BYTES_PER_HOUR", "0"),

@@ -3,7 +3,7 @@
 
 use std::collections::HashSet;
 
-use ferrite_kit::auth::AuthError;
+use ferrite_kit::{auth::AuthError, db::DbError, writer::serve_for};
 use git2::Oid;
 
 use super::{service::PushService, sessions::Push};
@@ -82,7 +82,13 @@ pub(super) async fn receive(service: &PushService, push: &Push, request: PushReq
     }
     let is_clean = answers.iter().all(Option::is_none);
     if !is_atomic || is_clean {
-        match change(service, PushContext { push, is_atomic, options: &options }, wanted, &mut answers).await {
+        let changing = change(service, PushContext { push, is_atomic, options: &options }, wanted, &mut answers);
+        // The hook runs apart from the request of the push.
+        let changed = match push.writer {
+            Some(writer) => serve_for(writer, changing).await,
+            None => changing.await,
+        };
+        match changed {
             Ok(Some(delivered)) => delivered.await,
             Ok(None) => {}
             Err(failure) => {
@@ -276,6 +282,7 @@ fn last_reason(failure: &RpcError) -> String {
         RpcError::Auth(AuthError::Unavailable) => "access cannot be checked now; try again in a moment".to_owned(),
         RpcError::Auth(AuthError::RepositoryArchived) => AuthError::RepositoryArchived.to_string(),
         RpcError::Auth(_) => "access was revoked".to_owned(),
+        RpcError::Store(error @ DbError::Refused(_)) => error.message().into_owned(),
         RpcError::Git(GitError::StoreFull) => "the store's disk is full".to_owned(),
         _ => "the push cannot be taken now".to_owned(),
     }

@@ -11,7 +11,7 @@ use std::{
     time::SystemTime,
 };
 
-use ferrite_kit::telemetry;
+use ferrite_kit::{telemetry, writer::Writer};
 use ferrite_proto::{grant::Grant, id::RepositoryId, repo::ReauthorizeAccessRequest};
 use parking_lot::Mutex;
 use tokio::net::UnixListener;
@@ -39,19 +39,21 @@ pub(crate) struct Push {
     pub(crate) begun: SystemTime,
     /// The access of the user, about which repo-svc is asked again before refs move. Absent in grants of an older repo-svc.
     pub(super) reauthorization: Option<ReauthorizeAccessRequest>,
+    /// The account that the push writes for.
+    pub(super) writer: Option<Writer>,
 }
 
 impl Push {
     /// Returns a push that begins now.
     pub(crate) fn new(repository: RepositoryId, actor: Actor) -> Self {
-        Self { repository, actor, begun: SystemTime::now(), reauthorization: None }
+        Self { repository, actor, begun: SystemTime::now(), reauthorization: None, writer: None }
     }
 
     /// Returns a push that begins now, by the caller of a grant.
     pub(crate) fn of(repository: RepositoryId, grant: &Grant) -> Self {
         let access = grant.reauthorization.clone();
         let reauthorization = access.map(|access| access.request(grant.operation.clone()));
-        Self { reauthorization, ..Self::new(repository, Actor::of(grant)) }
+        Self { reauthorization, writer: Some(Writer::of_grant(grant)), ..Self::new(repository, Actor::of(grant)) }
     }
 }
 

@@ -3,8 +3,9 @@
 
 use ferrite_proto::grant::{ByteQuota, GrantLimits};
 use ferrite_proto::id::UserId;
-use ferrite_proto::operation;
+use ferrite_proto::operation::{self, is_write};
 
+use crate::creation_limit::CreationLimit;
 use crate::error::RepoError;
 use crate::rpc::permit::Permit;
 use crate::state::AppState;
@@ -13,14 +14,6 @@ use crate::store::{OwnerLimits, QuotaRow, Repository};
 /// Operations that store bytes for the owner of the repository.
 const OPERATIONS_THAT_STORE: [&str; 4] =
     [operation::RECEIVE_PACK, operation::PUT_CONTENTS, operation::DELETE_CONTENTS, operation::CHANGE_FILES];
-/// Operations that are counted for the caller.
-const COUNTED_OPERATIONS: [&str; 5] = [
-    operation::CREATE_ISSUE,
-    operation::UPDATE_ISSUE,
-    operation::CREATE_COMMENT,
-    operation::UPDATE_COMMENT,
-    operation::CREATE_HOOK,
-];
 /// Steps in which the used bytes are told while less than half of a quota is used.
 const QUOTA_STEPS: u64 = 1024;
 
@@ -29,22 +22,29 @@ const QUOTA_STEPS: u64 = 1024;
 /// # Errors
 /// Those of the database.
 pub(super) async fn of(state: &AppState, permit: &Permit, repository: &Repository) -> Result<GrantLimits, RepoError> {
-    let mut limits = GrantLimits { rate_percent: rate_percent(state, permit).await?, ..GrantLimits::default() };
+    let mut limits = GrantLimits::default();
+    let mut caller = permit.identity().ok().filter(|_| is_write(permit.operation()));
     if OPERATIONS_THAT_STORE.contains(&permit.operation()) {
-        limits.bytes = byte_quota(state.quotas.find(UserId(repository.owner_id)).await?, state.quotas.site());
+        let quota = state.quotas.find(UserId(repository.owner_id)).await?;
+        limits.bytes = byte_quota(quota, state.quotas.site());
+        // Most who write own the repository: their quota is read once.
+        if let Some(owner) = caller.take_if(|caller| caller.user_id == repository.owner_id) {
+            limits.rate_percent = CreationLimit::percent_of(owner, quota);
+        }
+    }
+    if let Some(caller) = caller {
+        limits.rate_percent = state.creation_limit.rate_percent(caller).await?;
     }
     Ok(limits)
 }
 
-/// Returns the percentage of the limits per hour that applies to the caller; `None` for 100, and for operations that are not counted.
+/// Returns the percentage of the limits per hour that applies to the caller; `None` for 100, and for reads, which are not counted.
 ///
 /// # Errors
 /// Those of the database.
 pub(super) async fn rate_percent(state: &AppState, permit: &Permit) -> Result<Option<u32>, RepoError> {
     match permit.identity() {
-        Ok(caller) if COUNTED_OPERATIONS.contains(&permit.operation()) => {
-            state.creation_limit.rate_percent(caller).await
-        }
+        Ok(caller) if is_write(permit.operation()) => state.creation_limit.rate_percent(caller).await,
         _ => Ok(None),
     }
 }

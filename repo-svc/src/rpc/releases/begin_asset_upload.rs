@@ -2,13 +2,15 @@
 
 use ferrite_kit::idempotency::{IdempotencyError, IdempotencyKey};
 use ferrite_proto::id::RepositoryId;
-use ferrite_proto::repo::{BeginAssetUploadRequest, BeginAssetUploadResponse, ByteQuota, CreateReleaseAssetResponse};
+use ferrite_proto::repo::{
+    BeginAssetUploadRequest, BeginAssetUploadResponse, ByteQuota, CreateReleaseAssetResponse, Identity,
+};
 use tonic::Request;
 
 use crate::error::RepoError;
 use crate::model::AssetName;
-use crate::rpc::encode;
 use crate::rpc::permit::Permit;
+use crate::rpc::{encode, writer};
 use crate::state::AppState;
 use crate::store::ReleaseKey;
 
@@ -19,6 +21,8 @@ pub(super) async fn handle(
 ) -> Result<BeginAssetUploadResponse, RepoError> {
     let is_repeated = is_repeated(state, &request).await?;
     let request = request.into_inner();
+    // The call is one of the gateway, for this user.
+    writer::set_identity(state, &Identity { user_id: request.user_id, ..Identity::default() }).await?;
     let name = AssetName::parse(&request.name)?;
     let repository = RepositoryId(request.repository_id);
     // The user may write to the repository, so drafts are no secret.

@@ -2,6 +2,7 @@
 
 use ferrite_kit::auth::AuthError;
 use ferrite_kit::idempotency::IdempotencyKey;
+use ferrite_kit::writer::serve;
 use ferrite_proto::repo::{CreateReleaseAssetRequest, CreateReleaseAssetResponse};
 use tonic::Request;
 
@@ -33,7 +34,8 @@ pub(super) async fn handle(
 
 /// Removes the bytes of a file that no release got, so that refused and repeated uploads do not fill the disk until the reservation ends.
 async fn discard(state: &AppState, file_id: &str) {
-    if let Err(error) = try_discard(state, file_id).await {
+    // Done for nobody, so that it is not refused: the caller may have written as much as it may.
+    if let Err(error) = serve(try_discard(state, file_id)).await {
         tracing::warn!(%error, "a file that no release got is removed later");
     }
 }

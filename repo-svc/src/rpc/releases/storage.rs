@@ -23,6 +23,8 @@ pub(super) async fn create_tag(
     repository: &Repository,
     fields: &ReleaseFields,
 ) -> Result<(), RepoError> {
+    // A release that is refused afterwards must not leave a tag.
+    state.db.count_write().await?;
     let request = CreateTagRequest {
         repository_id: repository.id,
         tag_name: fields.tag_name.clone(),

@@ -104,6 +104,7 @@ async fn set_default_branch(
     repository: &Repository,
     branch: &str,
 ) -> Result<Option<RefsUpdated>, RepoError> {
+    state.db.count_write().await?;
     let request = SetDefaultBranchRequest { repository_id: repository.id, default_branch: branch.to_owned() };
     let mut store = StorageServiceClient::new(state.storage.with_store(&repository.store));
     let changed = store.set_default_branch(request).await;

@@ -1,0 +1,124 @@
+//! The account that a request writes for: what the limit on writes ([`WriteLimit`](crate::write_limit::WriteLimit)) counts for.
+//!
+//! Every request is served in a scope ([`serve`]). Authentication names its account ([`set_writer`]), unless the request is a read. Tasks that
+//! [`Lifecycle::spawn_for_request`](crate::Lifecycle::spawn_for_request) starts share the scope of their request. Work in the background has
+//! none and is not limited.
+
+use std::fmt;
+use std::future::Future;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use ferrite_proto::grant::Grant;
+use ferrite_proto::id::{RepositoryId, UserId};
+use futures_util::future::Either;
+use parking_lot::Mutex;
+
+tokio::task_local! {
+    static SCOPE: Arc<Scope>;
+}
+
+/// The account that writes count for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Account {
+    /// A user.
+    User(UserId),
+    /// A repository, for pushes with its deploy keys, which belong to no user.
+    Repository(RepositoryId),
+}
+
+impl fmt::Display for Account {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::User(id) => write!(out, "{id}"),
+            Self::Repository(id) => write!(out, "repository {id}"),
+        }
+    }
+}
+
+/// The account that a request writes for, with the percentage of the limits per hour that applies to it; `None` for 100, [`u32::MAX`] for no
+/// limit.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Writer {
+    /// The account.
+    pub account: Account,
+    /// The percentage.
+    pub rate_percent: Option<u32>,
+}
+
+impl Writer {
+    /// Returns the writer for an account of a user.
+    #[must_use]
+    pub fn user(id: UserId, rate_percent: Option<u32>) -> Self {
+        Self { account: Account::User(id), rate_percent }
+    }
+
+    /// Returns the writer that a grant is for.
+    #[must_use]
+    pub fn of_grant(grant: &Grant) -> Self {
+        let account = grant.user_id().map_or(Account::Repository(grant.repository_id()), Account::User);
+        Self { account, rate_percent: grant.limits.rate_percent }
+    }
+}
+
+/// What is known of the writes of one request.
+#[derive(Debug, Default)]
+pub(crate) struct Scope {
+    writer: Mutex<Option<Writer>>,
+    /// True once the request counts as a write.
+    is_counted: AtomicBool,
+}
+
+/// Serves a request in a scope of its own, which writes for nobody yet.
+pub async fn serve<F: Future>(request: F) -> F::Output {
+    SCOPE.scope(Arc::default(), request).await
+}
+
+/// Does `work`, which writes for `writer`, in a scope of its own: for work of a request that runs apart from it.
+pub async fn serve_for<F: Future>(writer: Writer, work: F) -> F::Output {
+    let scope = Scope { writer: Mutex::new(Some(writer)), ..Scope::default() };
+    SCOPE.scope(Arc::new(scope), work).await
+}
+
+/// Does `work` in the background, whose bytes count for `account`. It is never refused.
+pub async fn count_for<F: Future>(account: Account, work: F) -> F::Output {
+    let writer = Mutex::new(Some(Writer { account, rate_percent: None }));
+    SCOPE.scope(Arc::new(Scope { writer, is_counted: AtomicBool::new(true) }), work).await
+}
+
+/// Names the account that the current request writes for. Does nothing outside of a request.
+pub fn set_writer(writer: Writer) {
+    if let Some(scope) = Scope::current() {
+        *scope.writer.lock() = Some(writer);
+    }
+}
+
+/// Runs `task` in the scope of the current request, if there is one.
+pub(crate) fn inherit<F: Future>(task: F) -> impl Future<Output = F::Output> {
+    match Scope::current() {
+        Some(scope) => Either::Left(SCOPE.scope(scope, task)),
+        None => Either::Right(task),
+    }
+}
+
+impl Scope {
+    /// Returns the scope of the current request; `None` for other work.
+    pub(crate) fn current() -> Option<Arc<Self>> {
+        SCOPE.try_with(Arc::clone).ok()
+    }
+
+    /// Returns the account that the request writes for.
+    pub(crate) fn writer(&self) -> Option<Writer> {
+        *self.writer.lock()
+    }
+
+    /// Returns whether the request counts as a write already.
+    pub(crate) fn is_counted(&self) -> bool {
+        self.is_counted.load(Ordering::Relaxed)
+    }
+
+    /// Notes that the request counts as a write.
+    pub(crate) fn set_counted(&self) {
+        self.is_counted.store(true, Ordering::Relaxed);
+    }
+}

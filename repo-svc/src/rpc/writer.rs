@@ -1,0 +1,33 @@
+//! The account that a request writes for, with the percentage of the limits per hour that applies to it.
+//!
+//! Not here: counting, which the database handle does.
+
+use ferrite_kit::writer::{Writer, set_writer};
+use ferrite_proto::id::UserId;
+use ferrite_proto::operation::is_write;
+use ferrite_proto::repo::Identity;
+
+use super::permit::Permit;
+use crate::error::RepoError;
+use crate::state::AppState;
+
+/// Names the caller as the writer of a request that changes something.
+///
+/// # Errors
+/// Those of the database.
+pub(super) async fn set(state: &AppState, permit: &Permit) -> Result<(), RepoError> {
+    match permit.identity() {
+        Ok(caller) if is_write(permit.operation()) => set_identity(state, caller).await,
+        _ => Ok(()),
+    }
+}
+
+/// Names a user as the writer of the current request, for callers who prove in the request itself who they are.
+///
+/// # Errors
+/// Those of the database.
+pub(super) async fn set_identity(state: &AppState, user: &Identity) -> Result<(), RepoError> {
+    let rate_percent = state.creation_limit.rate_percent(user).await?;
+    set_writer(Writer::user(UserId(user.user_id), rate_percent));
+    Ok(())
+}
