@@ -19,9 +19,9 @@ use crate::auth::Caller;
 use crate::db::{Db, DbError, Tx};
 
 const MAX_KEY_BYTES: usize = 255;
-/// Largest response that is kept, in bytes: one with a text of 1 MiB, twice over. Services leave out of larger ones what they can find again.
-pub const MAX_STORED_RESPONSE_BYTES: usize = 2 * 1024 * 1024;
-/// End of the hash of a request whose response was not kept.
+/// Largest response that is kept, in bytes. Of a larger one the subject is kept, from which a repeated request gets it anew.
+pub const MAX_STORED_RESPONSE_BYTES: usize = 4 * 1024;
+/// End of the hash of a request whose response was not kept. In its place is the subject; nothing if it has none.
 const NOT_KEPT: &str = "-";
 /// Time for which a response is kept.
 const RETENTION_US: i64 = 24 * 3600 * 1_000_000;
@@ -45,6 +45,15 @@ pub struct IdempotencyKey {
     request_hash: String,
 }
 
+/// What is stored for a key.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Stored<A, S> {
+    /// The response.
+    Response(A),
+    /// The subject of a response that was too large.
+    Subject(S),
+}
+
 /// The error of a request with an idempotency key.
 #[derive(Debug, thiserror::Error)]
 pub enum IdempotencyError {
@@ -54,7 +63,7 @@ pub enum IdempotencyError {
     /// The key was used with another request.
     #[error("idempotency key was used with another request")]
     Reused,
-    /// The write was done with the key, and its response was too large to be kept.
+    /// The write was done with the key, and its response was too large to be kept and has no subject.
     #[error("the request was carried out before, and its response is too large to be repeated")]
     NotKept,
     /// The database failed.
@@ -156,35 +165,73 @@ impl IdempotencyKey {
     /// [`IdempotencyError::Reused`] when the key was used with another request, [`IdempotencyError::NotKept`] when the response was too
     /// large, [`IdempotencyError::Store`] when the database fails.
     pub async fn replay<A: Message + Default>(&self, db: &Db) -> Result<Option<A>, IdempotencyError> {
+        match self.find::<A, ()>(db).await? {
+            Some(Stored::Response(response)) => Ok(Some(response)),
+            Some(Stored::Subject(())) => Err(IdempotencyError::NotKept),
+            None => Ok(None),
+        }
+    }
+
+    /// Returns what is stored for this key, if the write was done before.
+    ///
+    /// # Errors
+    /// [`IdempotencyError::Reused`] when the key was used with another request, [`IdempotencyError::NotKept`] when the response was too
+    /// large and has no subject, [`IdempotencyError::Store`] when the database fails.
+    pub async fn find<A, S>(&self, db: &Db) -> Result<Option<Stored<A, S>>, IdempotencyError>
+    where
+        A: Message + Default,
+        S: Message + Default,
+    {
         let row: Option<StoredRow> = db.optional(FIND, &args![self.key_hash.as_str()]).await?;
         let Some(row) = row else { return Ok(None) };
         let hash = row.request_hash.strip_suffix(NOT_KEPT);
         if hash.unwrap_or(&row.request_hash) != self.request_hash {
             return Err(IdempotencyError::Reused);
         }
-        if hash.is_some() {
-            return Err(IdempotencyError::NotKept);
+        if hash.is_none() {
+            return Ok(A::decode(row.answer.as_slice()).ok().map(Stored::Response));
         }
-        Ok(A::decode(row.answer.as_slice()).ok())
+        let subject = Some(row.answer.as_slice()).filter(|bytes| !bytes.is_empty()).map(S::decode);
+        subject.and_then(Result::ok).map(|subject| Some(Stored::Subject(subject))).ok_or(IdempotencyError::NotKept)
     }
 
-    /// Stores the response in the transaction of the effect. Of two concurrent writes with one key, one fails here with
-    /// [`DbError::is_unique`]; it must roll back and replay. Of a response above [`MAX_STORED_RESPONSE_BYTES`] only the key is stored: a
-    /// repeat has no second effect, and [`IdempotencyKey::replay`] refuses it.
+    /// Stores a response that is never above [`MAX_STORED_RESPONSE_BYTES`], in the transaction of the effect. Of two concurrent writes with
+    /// one key, one fails here with [`DbError::is_unique`]; it must roll back and replay.
     ///
     /// # Errors
     /// When a response is stored for the key already, or the database fails.
     pub async fn store<A: Message>(&self, tx: &mut Tx, answer: &A, now_us: i64) -> Result<(), DbError> {
+        self.store_with_subject(tx, answer, &(), now_us).await
+    }
+
+    /// Stores a response as [`IdempotencyKey::store`]. Of one above [`MAX_STORED_RESPONSE_BYTES`] the subject is stored in its place, such as
+    /// an id: what [`once_or_rebuild`] needs to make the response again.
+    ///
+    /// # Errors
+    /// As those of [`IdempotencyKey::store`].
+    pub async fn store_with_subject<A: Message, S: Message>(
+        &self,
+        tx: &mut Tx,
+        answer: &A,
+        subject: &S,
+        now_us: i64,
+    ) -> Result<(), DbError> {
         let purge = tx.pick(PURGE_POSTGRES, PURGE_SQLITE);
         tx.execute(purge, &args![now_us - RETENTION_US, MAX_PURGED_ROWS]).await?;
-        let (mut request_hash, mut response) = (self.request_hash.clone(), Vec::new());
+        let (mut request_hash, mut stored) = (self.request_hash.clone(), Vec::new());
         if answer.encoded_len() <= MAX_STORED_RESPONSE_BYTES {
-            response = answer.encode_to_vec();
+            stored = answer.encode_to_vec();
         } else {
             request_hash.push_str(NOT_KEPT);
-            metrics::counter!("ferrite_idempotent_responses_not_kept_total").increment(1);
+            // A subject that is no small one is no help.
+            if subject.encoded_len() <= MAX_STORED_RESPONSE_BYTES {
+                stored = subject.encode_to_vec();
+            }
+            if stored.is_empty() {
+                metrics::counter!("ferrite_idempotent_responses_not_kept_total").increment(1);
+            }
         }
-        tx.execute(STORE, &args![self.key_hash.as_str(), request_hash, response, now_us]).await?;
+        tx.execute(STORE, &args![self.key_hash.as_str(), request_hash, stored, now_us]).await?;
         Ok(())
     }
 }
@@ -212,13 +259,37 @@ where
     A: Message + Default,
     E: From<IdempotencyError>,
 {
+    once_or_rebuild(db, key, |()| std::future::ready(Err(IdempotencyError::NotKept.into())), write).await
+}
+
+/// As [`once`], for a response that may be too large to be stored. `rebuild` makes it again for a repeated request, from the subject that
+/// was stored with [`IdempotencyKey::store_with_subject`] and the state of today.
+///
+/// # Errors
+/// As those of [`once`], and those of `rebuild`.
+pub async fn once_or_rebuild<A, S, E, R>(
+    db: &Db,
+    key: Option<&IdempotencyKey>,
+    rebuild: impl FnOnce(S) -> R,
+    write: impl Future<Output = Result<A, E>>,
+) -> Result<A, E>
+where
+    A: Message + Default,
+    S: Message + Default,
+    E: From<IdempotencyError>,
+    R: Future<Output = Result<A, E>>,
+{
     let Some(key) = key else { return write.await };
-    if let Some(answer) = key.replay(db).await? {
-        return Ok(answer);
-    }
-    match write.await {
-        Ok(answer) => Ok(answer),
-        Err(error) => key.replay(db).await?.ok_or(error),
+    let stored = match key.find(db).await? {
+        Some(stored) => stored,
+        None => match write.await {
+            Ok(answer) => return Ok(answer),
+            Err(error) => key.find(db).await?.ok_or(error)?,
+        },
+    };
+    match stored {
+        Stored::Response(response) => Ok(response),
+        Stored::Subject(subject) => rebuild(subject).await,
     }
 }
 

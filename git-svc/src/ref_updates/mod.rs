@@ -13,7 +13,7 @@ pub(crate) use self::{
     protection_rules::AuditContext,
     recovery::{purge_in_background, recover_at_start, recover_in_background},
     subscribers::{HOOK_SVC, ISSUE_SVC, REPO_SVC},
-    updater::{DeliveryWait, IdempotentResponse, RefUpdater, WriteGuard},
+    updater::{CommitSubject, DeliveryWait, IdempotentResponse, RefUpdater, WriteGuard},
 };
 
 #[cfg(test)]

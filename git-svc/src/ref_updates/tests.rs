@@ -17,7 +17,7 @@ use git2::Oid;
 use prost::Message as _;
 
 use super::{
-    ISSUE_SVC, IdempotentResponse, REPO_SVC, RefUpdater, recover_at_start,
+    CommitSubject, ISSUE_SVC, IdempotentResponse, REPO_SVC, RefUpdater, recover_at_start,
     updater::{BatchOutcome, WriteGuard},
 };
 use crate::{
@@ -62,7 +62,7 @@ async fn record_intent_with_key(
     let guard = WriteGuard::lock_only(updater, test_repo.id).await;
     let change = RefTransaction::new(UpdateKind::Push, 7, edits.to_vec());
     let answer = PutContentsResponse { branch: b"main".to_vec(), ..PutContentsResponse::default() };
-    let response = key.map(|key| IdempotentResponse { key, message: &answer });
+    let response = key.map(|key| IdempotentResponse { key, message: &answer, subject: CommitSubject::default() });
     updater.record_intent(&guard, &change, response).await.unwrap()
 }
 

@@ -56,6 +56,19 @@ pub(crate) struct IdempotentResponse<'a, A> {
     pub(crate) key: &'a IdempotencyKey,
     /// The response that a repeated call gets.
     pub(crate) message: &'a A,
+    /// What is stored of a response that is too large.
+    pub(crate) subject: CommitSubject,
+}
+
+/// The commit of a response, of which a repeated call gets it anew.
+#[derive(Clone, PartialEq, Eq, prost::Message)]
+pub(crate) struct CommitSubject {
+    /// Id of the commit.
+    #[prost(string, tag = "1")]
+    pub(crate) commit_id: String,
+    /// Short name of the branch.
+    #[prost(bytes = "vec", tag = "2")]
+    pub(crate) branch: Vec<u8>,
 }
 
 /// The write lock of one repository, held until dropped.
@@ -221,7 +234,7 @@ impl RefUpdater {
         let batch = batch.ok_or(GitError::RepositoryNotFound)?;
         if let Some(response) = response {
             // The key was free a moment ago and this repository is ours: it was used for another one meanwhile.
-            let stored = response.key.store(&mut tx, response.message, now).await;
+            let stored = response.key.store_with_subject(&mut tx, response.message, &response.subject, now).await;
             stored.map_err(|error| if error.is_unique() { IdempotencyError::Reused } else { error.into() })?;
         }
         inner.set_needs_recovery(guard.id, true);

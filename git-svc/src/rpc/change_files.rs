@@ -33,7 +33,9 @@ pub(super) async fn change_files(
         let (commit, branch) = commit::result(prepared);
         ChangeFilesResponse { entries, commit, branch }
     };
-    commit::commit(state, context, move |repo| write::change_files(repo, &change), respond).await
+    let written = change.files.iter().filter(|file| file.operation != Operation::Delete);
+    let written = written.map(|file| file.path.clone()).collect();
+    commit::commit(state, context, written, move |repo| write::change_files(repo, &change), respond).await
 }
 
 fn parse(index: usize, file: git::FileChange) -> Result<FileChange, GitError> {

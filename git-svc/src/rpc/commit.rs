@@ -2,7 +2,10 @@
 
 use std::sync::Arc;
 
-use ferrite_kit::{auth::Caller, idempotency::IdempotencyKey};
+use ferrite_kit::{
+    auth::Caller,
+    idempotency::{IdempotencyError, IdempotencyKey, Stored},
+};
 use ferrite_markup::scan::{Scanner, Token};
 use ferrite_proto::{
     git::{Commit, CommitIdentity},
@@ -16,15 +19,17 @@ use tonic::Request;
 use super::{encode, finish::finish};
 use crate::{
     db::{RefTransaction, UpdateKind},
-    ref_updates::{IdempotentResponse, protection::check_commit},
+    ref_updates::{CommitSubject, IdempotentResponse, protection::check_commit},
     repo::{
         objects::full_id,
-        write::{Author, CommitDraft, PreparedCommit},
+        read::commit_info,
+        write::{Author, CommitDraft, PreparedCommit, written_file},
     },
     state::AppState,
     types::{
         error::{GitError, quota_exceeded},
         name::BranchName,
+        path::TreePath,
         protection::Actor,
         rpc_error::RpcError,
     },
@@ -98,10 +103,12 @@ impl CommitContext {
 }
 
 /// Makes a commit: `prepare` builds its objects, again when the branch moved before the ref was updated, and `respond` builds the
-/// response, which is stored for a repeated request. Once begun, this is completed even if the caller disconnects.
+/// response, which is stored for a repeated request. Of a response that is too large the commit is stored: a repeated request gets it anew,
+/// with the files that were `written`. Once begun, this is completed even if the caller disconnects.
 pub(super) async fn commit<A>(
     state: &AppState,
     context: CommitContext,
+    written: Vec<TreePath>,
     prepare: impl Fn(&Repository) -> Result<PreparedCommit, GitError> + Send + Sync + 'static,
     respond: fn(PreparedCommit) -> A,
 ) -> Result<A, RpcError>
@@ -112,7 +119,7 @@ where
     let admission = state.backlogs.admit(context.repository).await;
     let write = async move |state| {
         let _admission = admission;
-        run(&state, &context, Arc::new(prepare), respond).await
+        run(&state, &context, written, Arc::new(prepare), respond).await
     };
     finish(state, write).await
 }
@@ -121,15 +128,22 @@ where
 async fn run<A: Message + Default>(
     state: &AppState,
     context: &CommitContext,
+    written: Vec<TreePath>,
     prepare: Arc<impl Fn(&Repository) -> Result<PreparedCommit, GitError> + Send + Sync + 'static>,
     respond: fn(PreparedCommit) -> A,
 ) -> Result<A, RpcError> {
     let id = context.repository;
     let guard = state.updater.lock(id).await?;
     if let Some(key) = &context.key
-        && let Some(response) = key.replay(&state.db).await?
+        && let Some(stored) = key.find(&state.db).await?
     {
-        return Ok(response);
+        return match stored {
+            Stored::Response(response) => Ok(response),
+            Stored::Subject(subject) => {
+                let read = state.pool.run(id, move |repo| read_again(repo, &subject, &written)).await?;
+                Ok(respond(read.ok_or(IdempotencyError::NotKept)?))
+            }
+        };
     }
     // Not before: a repeated call is answered although the first one has used the quota up.
     context.check_quota()?;
@@ -154,8 +168,10 @@ async fn run<A: Message + Default>(
         let issue_reach =
             if names_issue(&prepared.commit.message) { context.actor.issue_reach } else { IssueReach::None };
         let change = RefTransaction { objects, issue_reach, ..RefTransaction::new(UpdateKind::Api, user, vec![edit]) };
+        let subject =
+            CommitSubject { commit_id: prepared.new_commit.to_string(), branch: prepared.branch.as_bytes().to_vec() };
         let response = respond(prepared);
-        let stored = context.key.as_ref().map(|key| IdempotentResponse { key, message: &response });
+        let stored = context.key.as_ref().map(|key| IdempotentResponse { key, message: &response, subject });
         tries -= 1;
         match state.updater.apply(&guard, &change, stored).await {
             Ok(delivered) => {
@@ -167,6 +183,25 @@ async fn run<A: Message + Default>(
             Err(failure) => return Err(failure),
         }
     }
+}
+
+/// Reads a commit for the response to a repeated request, with the files that it wrote; `None` if the repository no longer has it.
+fn read_again(
+    repo: &Repository,
+    subject: &CommitSubject,
+    written: &[TreePath],
+) -> Result<Option<PreparedCommit>, GitError> {
+    let (Some(id), Ok(branch)) = (full_id(subject.commit_id.as_bytes()), BranchName::parse(&subject.branch)) else {
+        return Ok(None);
+    };
+    if !repo.odb()?.exists(id) {
+        return Ok(None);
+    }
+    let commit = commit_info(repo, id)?;
+    let tree = repo.find_tree(commit.tree)?;
+    let entries = written.iter().filter_map(|path| written_file(repo, &tree, path).transpose());
+    let entries = entries.collect::<Result<_, _>>()?;
+    Ok(Some(PreparedCommit { branch, old: None, new_commit: id, entries, commit, objects: Vec::new() }))
 }
 
 /// Checks the size of a file that is written through the API.

@@ -25,5 +25,5 @@ pub(super) async fn delete_contents(
         let (commit, branch) = commit::result(prepared);
         DeleteContentsResponse { commit, branch }
     };
-    commit::commit(state, context, move |repo| delete_file(repo, &delete), respond).await
+    commit::commit(state, context, Vec::new(), move |repo| delete_file(repo, &delete), respond).await
 }

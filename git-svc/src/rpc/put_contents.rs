@@ -35,7 +35,8 @@ pub(super) async fn put_contents(
         let (commit, branch) = commit::result(prepared);
         PutContentsResponse { entry, commit, branch }
     };
-    let mut response = commit::commit(state, context, move |repo| put_file(repo, &put), respond).await?;
+    let written = vec![put.path.clone()];
+    let mut response = commit::commit(state, context, written, move |repo| put_file(repo, &put), respond).await?;
     if let Some(entry) = &mut response.entry {
         entry.content = inline_content;
     }

@@ -11,8 +11,8 @@ use tonic::Request;
 use super::limits::WriteLimits;
 use crate::commits::ScanQueue;
 use crate::error::IssueError;
-use crate::model::Issue;
 use crate::model::references::markdown;
+use crate::model::{Comment, FullIssue, Issue, Milestone};
 use crate::store::IssueStore;
 use crate::upstream::RepoClient;
 use crate::writer::{IssueWriter, TextTargets};
@@ -61,6 +61,30 @@ impl IssueRpc {
     pub(super) async fn issue(&self, repository: RepositoryId, number: i64) -> Result<Issue, IssueError> {
         let issue = self.store.find(self.store.reader(), repository, number).await?;
         issue.ok_or(IssueError::NotFound { number })
+    }
+
+    /// Returns an issue of a repository with all that shows in it.
+    ///
+    /// # Errors
+    /// [`IssueError::NotFound`], or a failure of the database.
+    pub(super) async fn full_issue(&self, repository: RepositoryId, number: i64) -> Result<FullIssue, IssueError> {
+        self.store.find_full(repository, number).await?.ok_or(IssueError::NotFound { number })
+    }
+
+    /// Returns a comment on an issue.
+    ///
+    /// # Errors
+    /// [`IssueError::CommentNotFound`], or a failure of the database.
+    pub(super) async fn comment(&self, repository: RepositoryId, number: i64, id: i64) -> Result<Comment, IssueError> {
+        self.store.comment(self.store.reader(), repository, number, id).await?.ok_or(IssueError::CommentNotFound)
+    }
+
+    /// Returns a milestone of a repository.
+    ///
+    /// # Errors
+    /// [`IssueError::MilestoneNotFound`], or a failure of the database.
+    pub(super) async fn milestone(&self, repository: RepositoryId, id: i64) -> Result<Milestone, IssueError> {
+        self.store.milestone(self.store.reader(), repository, id).await?.ok_or(IssueError::MilestoneNotFound)
     }
 
     /// Finds what a text of `author` in a repository mentions and refers to.

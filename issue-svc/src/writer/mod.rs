@@ -103,19 +103,34 @@ impl Write<'_> {
         self.event = Some(outbox::event(self.repository, self.now_us, Fact::IssueChanged(changed)));
     }
 
-    /// Commits the write together with its events, and with `answer` for a request that is repeated with the same key. Waits until
-    /// repo-svc has the number of open issues, so that a client that writes and then reads sees the new count.
+    /// Commits the write together with its events, and with `answer`, which is always a small one, for a request that is repeated with the
+    /// same key.
     ///
     /// # Errors
     /// A failure of the database.
-    pub(crate) async fn commit<A: Message>(mut self, key: Option<&IdempotencyKey>, answer: A) -> Result<A, IssueError> {
+    pub(crate) async fn commit<A: Message>(self, key: Option<&IdempotencyKey>, answer: A) -> Result<A, IssueError> {
+        self.commit_with_subject(key, answer, 0).await
+    }
+
+    /// As [`Write::commit`], for an answer that may be too large to be stored: `subject` is the id or number of what it shows, of which a
+    /// repeated request gets it anew. Waits until repo-svc has the number of open issues, so that a client that writes and then reads sees
+    /// the new count.
+    ///
+    /// # Errors
+    /// A failure of the database.
+    pub(crate) async fn commit_with_subject<A: Message>(
+        mut self,
+        key: Option<&IdempotencyKey>,
+        answer: A,
+        subject: i64,
+    ) -> Result<A, IssueError> {
         let is_told = !self.facts.is_empty();
         for fact in std::mem::take(&mut self.facts) {
             let event = outbox::event(self.repository, self.now_us, fact);
             outbox::append(&mut self.tx, &event, &[HOOK_SVC], self.now_us).await?;
         }
         if let Some(key) = key {
-            key.store(&mut self.tx, &answer, self.now_us).await?;
+            key.store_with_subject(&mut self.tx, &answer, &subject, self.now_us).await?;
         }
         let relay = &self.writer.relay;
         let flush = match &self.event {

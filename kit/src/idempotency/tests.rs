@@ -141,22 +141,33 @@ fn a_key_belongs_to_the_token_of_the_request() {
 }
 
 #[tokio::test]
-async fn of_a_large_response_only_the_key_is_kept() {
+async fn of_a_large_response_the_subject_is_kept_and_a_repeat_gets_it_anew() {
     on_each(|test| async move {
         service_tables(&test.db).await;
         let event = |bytes| ferrite_proto::events::Event { event_id: "x".repeat(bytes), ..Default::default() };
-        for (name, bytes) in [("fits", MAX_STORED_RESPONSE_BYTES - 64), ("large", MAX_STORED_RESPONSE_BYTES)] {
-            let first = key(name, 1, "Create", 1).unwrap().unwrap();
-            let answer = DeliverRequest { events: vec![event(bytes)] };
-            let mut tx = test.db.begin().await.unwrap();
-            first.store(&mut tx, &answer, 0).await.unwrap();
-            tx.commit().await.unwrap();
+        let answer = |bytes| DeliverRequest { events: vec![event(bytes)] };
+        let large = MAX_STORED_RESPONSE_BYTES;
+        for (name, bytes, subject) in [("fits", large - 64, 5), ("large", large, 5), ("alone", large, 0)] {
+            let first = key(name, 1, "Create", 1).unwrap();
+            let write = async {
+                let mut tx = test.db.begin().await?;
+                first.as_ref().unwrap().store_with_subject(&mut tx, &answer(bytes), &subject, 0).await?;
+                tx.commit().await?;
+                Ok::<_, IdempotencyError>(answer(bytes))
+            };
+            let rebuild = |_: i64| async { unreachable!("it was not done before") };
+            assert_eq!(once_or_rebuild(&test.db, first.as_ref(), rebuild, write).await.unwrap(), answer(bytes));
         }
-        let replay =
-            async |name, body| key(name, 1, "Create", body).unwrap().unwrap().replay::<DeliverRequest>(&test.db).await;
-        assert!(replay("fits", 1).await.unwrap().is_some());
-        assert!(matches!(replay("large", 1).await, Err(IdempotencyError::NotKept)));
-        assert!(matches!(replay("large", 2).await, Err(IdempotencyError::Reused)));
+        let repeat = async |name, body| {
+            let again = key(name, 1, "Create", body).unwrap();
+            let rebuild = async |subject: i64| Ok(message(subject));
+            once_or_rebuild(&test.db, again.as_ref(), rebuild, async { unreachable!("it was done before") }).await
+        };
+        assert_eq!(repeat("fits", 1).await.unwrap(), answer(large - 64));
+        assert_eq!(repeat("large", 1).await.unwrap(), message(5));
+        assert!(matches!(repeat("large", 2).await, Err(IdempotencyError::Reused)));
+        // As of a response without a subject, and of one that an older program has stored.
+        assert!(matches!(repeat("alone", 1).await, Err(IdempotencyError::NotKept)));
         let sql = "SELECT CAST(MAX(OCTET_LENGTH(answer)) AS BIGINT) FROM idempotency";
         let (longest,): (i64,) = test.db.one(sql, &[]).await.unwrap();
         assert!(usize::try_from(longest).unwrap() <= MAX_STORED_RESPONSE_BYTES);

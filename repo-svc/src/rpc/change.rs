@@ -25,18 +25,32 @@ pub(super) async fn record(
     Ok(append(tx, entry, now_us).await?)
 }
 
-/// Commits a change. If the request has an idempotency key, the response is stored in the same transaction.
+/// Commits a change. If the request has an idempotency key, the response, which is always a small one, is stored in the same transaction.
 ///
 /// # Errors
 /// Those of the database.
 pub(super) async fn commit<A: Message>(
-    mut tx: Tx,
+    tx: Tx,
     key: Option<&IdempotencyKey>,
     response: A,
     now_us: i64,
 ) -> Result<A, RepoError> {
+    commit_with_subject(tx, key, response, &(), now_us).await
+}
+
+/// As [`commit`], for a response that may be too large to be stored: then `subject` is, of which a repeated request gets it anew.
+///
+/// # Errors
+/// Those of the database.
+pub(super) async fn commit_with_subject<A: Message, S: Message>(
+    mut tx: Tx,
+    key: Option<&IdempotencyKey>,
+    response: A,
+    subject: &S,
+    now_us: i64,
+) -> Result<A, RepoError> {
     if let Some(key) = key {
-        key.store(&mut tx, &response, now_us).await?;
+        key.store_with_subject(&mut tx, &response, subject, now_us).await?;
     }
     tx.commit().await?;
     Ok(response)

@@ -269,6 +269,18 @@ impl Permit {
         self.find_visible(repositories, by, Lookup::Plain).await
     }
 
+    /// As [`Permit::visible_repository`], a fork with its parent, which the caller may not be able to see.
+    ///
+    /// # Errors
+    /// As [`Permit::visible_repository`].
+    pub(crate) async fn visible_repository_with_parent(
+        &self,
+        repositories: &RepositoryStore,
+        by: Option<RepositoryRef>,
+    ) -> Result<Repository, RepoError> {
+        self.find_visible(repositories, by, Lookup::WithParent).await
+    }
+
     /// As [`Permit::visible_repository`], but a former name leads to its repository.
     ///
     /// # Errors

@@ -7,10 +7,11 @@ use std::future::Future;
 
 use ferrite_kit::db::Db;
 use ferrite_kit::idempotency::{self, IdempotencyError, IdempotencyKey};
-use ferrite_proto::id::TeamId;
-use ferrite_proto::repo::RepositoryRef;
+use ferrite_proto::id::{RepositoryId, TeamId};
+use ferrite_proto::repo::{Repository, RepositoryRef};
 use prost::Message;
 
+use super::parents;
 use super::permit::Permit;
 use crate::access::Capacity;
 use crate::error::RepoError;
@@ -26,12 +27,50 @@ pub(super) async fn once<A: Message + Default>(
     access: impl Future<Output = Result<(), RepoError>>,
     write: impl Future<Output = Result<A, RepoError>>,
 ) -> Result<A, RepoError> {
-    if let Some(key) = key
-        && key.is_used(db).await.map_err(IdempotencyError::from)?
-    {
-        access.await?;
-    }
+    check_access(db, key, access).await?;
     idempotency::once(db, key, write).await
+}
+
+/// As [`once`], for a response that may be too large to be stored: `rebuild` makes it again from its subject.
+///
+/// # Errors
+/// As those of [`once`], and those of `rebuild`.
+pub(super) async fn once_or_rebuild<A, S, R>(
+    db: &Db,
+    key: Option<&IdempotencyKey>,
+    access: impl Future<Output = Result<(), RepoError>>,
+    rebuild: impl FnOnce(S) -> R,
+    write: impl Future<Output = Result<A, RepoError>>,
+) -> Result<A, RepoError>
+where
+    A: Message + Default,
+    S: Message + Default,
+    R: Future<Output = Result<A, RepoError>>,
+{
+    check_access(db, key, access).await?;
+    idempotency::once_or_rebuild(db, key, rebuild, write).await
+}
+
+async fn check_access(
+    db: &Db,
+    key: Option<&IdempotencyKey>,
+    access: impl Future<Output = Result<(), RepoError>>,
+) -> Result<(), RepoError> {
+    match key {
+        Some(key) if key.is_used(db).await.map_err(IdempotencyError::from)? => access.await,
+        _ => Ok(()),
+    }
+}
+
+/// Returns the repository of a response that was too large to be stored, as the caller sees it.
+///
+/// # Errors
+/// [`AuthError::RepositoryNotFound`](ferrite_kit::auth::AuthError::RepositoryNotFound) if the caller sees it no longer, or those of the
+/// database.
+pub(super) async fn read_repository(state: &AppState, permit: &Permit, id: i64) -> Result<Repository, RepoError> {
+    let by_id = Some(RepositoryRef::by_id(RepositoryId(id)));
+    let row = permit.visible_repository_with_parent(&state.repositories, by_id).await?;
+    Ok(parents::encode_one(row, permit.viewer()))
 }
 
 /// Checks the access to the repository of an operation. Its name may be a former one: the repeated request may have changed it.

@@ -18,7 +18,9 @@ async fn an_update_whose_intent_fails_leaves_the_ref_unlocked_where_it_is() {
         let (updater, one, two) = (test_repo.updater(), test_repo.commit("1"), test_repo.commit("2"));
         let guard = updater.lock(test_repo.id).await.unwrap();
         let (message, keys) = (PutContentsResponse::default(), [key(b"a"), key(b"b")]);
-        let response = |index: usize| Some(IdempotentResponse { key: &keys[index], message: &message });
+        let subject = CommitSubject::default;
+        let response =
+            |index: usize| Some(IdempotentResponse { key: &keys[index], message: &message, subject: subject() });
         let first = RefTransaction::new(UpdateKind::Api, 7, vec![edit("main", None, Some(one))]);
         drop(updater.apply(&guard, &first, response(0)).await.unwrap());
         let second = RefTransaction::new(UpdateKind::Api, 7, vec![edit("main", Some(one), Some(two))]);

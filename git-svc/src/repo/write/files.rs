@@ -14,6 +14,7 @@ use crate::{
     disk::loose_objects::NewObject,
     repo::read::{
         Entry, EntryKind,
+        contents::find,
         entry::read_blob,
         submodule::{MAX_GITMODULES, Submodules},
     },
@@ -180,16 +181,30 @@ impl<'repo> CommitBuilder<'repo> {
     }
 
     fn add_entry(&mut self, path: &TreePath, id: Oid, size: u64) {
-        self.entries.push(Entry {
-            kind: EntryKind::File,
-            name: path.name().to_vec(),
-            path: path.as_bytes().to_vec(),
-            id,
-            size,
-            content: None,
-            submodule_url: None,
-        });
+        self.entries.push(file_entry(path, id, size));
     }
+}
+
+fn file_entry(path: &TreePath, id: Oid, size: u64) -> Entry {
+    Entry {
+        kind: EntryKind::File,
+        name: path.name().to_vec(),
+        path: path.as_bytes().to_vec(),
+        id,
+        size,
+        content: None,
+        submodule_url: None,
+    }
+}
+
+/// Returns a file as the entry of the commit that wrote it, whose tree this is; `None` if the tree does not have it.
+pub(crate) fn written_file(
+    repo: &Repository,
+    tree: &git2::Tree<'_>,
+    path: &TreePath,
+) -> Result<Option<Entry>, GitError> {
+    let Some((_, id)) = find(repo, tree, path)? else { return Ok(None) };
+    Ok(Some(file_entry(path, id, read_blob(repo, id, 0)?.0)))
 }
 
 /// Creates or replaces one file. The caller holds the repository's write lock, and writes the objects.

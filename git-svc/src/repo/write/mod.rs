@@ -6,6 +6,7 @@ mod initial_commit;
 mod overlay;
 mod signature;
 
+pub(crate) use self::files::written_file;
 pub use self::{
     commit::{CommitDraft, PreparedCommit},
     files::{

@@ -2,7 +2,7 @@
 //!
 //! Not here: the decoding of its options (`decode`).
 
-use ferrite_kit::idempotency::once;
+use ferrite_kit::idempotency::once_or_rebuild;
 use ferrite_kit::sealing::{SealError, Sealer};
 use ferrite_proto::events::HookAction;
 use ferrite_proto::hook::{UpdateHookRequest, UpdateHookResponse};
@@ -28,6 +28,7 @@ pub(super) async fn update_hook(
     let sealer = service.store.sealer();
     let key = redact::key_of(&request, access.user.0, "UpdateHook", sealer, |request| &mut request.config)?;
     let request = request.into_inner();
+    let (owner, organization) = (access.owner, access.organization.as_str());
     let update = async {
         let mut tx = service.store.db().begin().await?;
         let before = service.store.lock(&mut tx, access.owner, HookId(request.hook_id)).await?;
@@ -46,13 +47,17 @@ pub(super) async fn update_hook(
             }
             event = Some(access.audit.record(&mut tx, sealer, &hook, HookAction::Updated, now_us).await?);
         }
-        let answer = UpdateHookResponse { hook: Some(encode(hook, &access.organization)) };
-        let answer = service.commit(tx, event, key.as_ref(), answer, now_us).await?;
+        let (id, answer) = (hook.id.0, UpdateHookResponse { hook: Some(encode(hook, organization)) });
+        let answer = service.commit_with_subject(tx, event, key.as_ref(), answer, id, now_us).await?;
         // Its deliveries may be due now.
         service.sender.wake();
         Ok(answer)
     };
-    once(service.store.db(), key.as_ref(), update).await
+    let rebuild = |id: i64| async move {
+        let hook = service.store.find(owner, HookId(id)).await?;
+        Ok(UpdateHookResponse { hook: Some(encode(hook, organization)) })
+    };
+    once_or_rebuild(service.store.db(), key.as_ref(), rebuild, update).await
 }
 
 fn apply(change: HookChange, hook: &mut StoredHook, sealer: &Sealer, now_us: i64) -> Result<(), SealError> {

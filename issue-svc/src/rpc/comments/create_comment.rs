@@ -1,6 +1,6 @@
 //! RPC `CreateComment`.
 
-use ferrite_kit::idempotency::{IdempotencyKey, once};
+use ferrite_kit::idempotency::{IdempotencyKey, once_or_rebuild};
 use ferrite_proto::id::RepositoryId;
 use ferrite_proto::issue::{CreateCommentRequest, CreateCommentResponse};
 use tonic::Request;
@@ -32,7 +32,12 @@ pub(super) async fn create_comment(
         let mut write = service.writer.begin(repository, change).await?;
         let issue = write.issue(request.issue_number).await?;
         let comment = write.add_comment(&issue, author, &body, &targets).await?;
-        write.commit(key.as_ref(), CreateCommentResponse { comment: Some(encode::comment(comment)) }).await
+        let (id, answer) = (comment.id, CreateCommentResponse { comment: Some(encode::comment(comment)) });
+        write.commit_with_subject(key.as_ref(), answer, id).await
     };
-    once(service.store.db(), key.as_ref(), create).await
+    let number = request.issue_number;
+    let rebuild = |id: i64| async move {
+        Ok(CreateCommentResponse { comment: Some(encode::comment(service.comment(repository, number, id).await?)) })
+    };
+    once_or_rebuild(service.store.db(), key.as_ref(), rebuild, create).await
 }

@@ -13,8 +13,6 @@ pub(super) async fn get_comment(
 ) -> Result<GetCommentResponse, IssueError> {
     service.authorize(&request, request.get_ref().repository_id).await?;
     let GetCommentRequest { repository_id, issue_number, comment_id } = request.into_inner();
-    let store = &service.store;
-    let comment = store.comment(store.reader(), RepositoryId(repository_id), issue_number, comment_id).await?;
-    let comment = comment.ok_or(IssueError::CommentNotFound)?;
+    let comment = service.comment(RepositoryId(repository_id), issue_number, comment_id).await?;
     Ok(GetCommentResponse { comment: Some(encode::comment(comment)) })
 }

@@ -1,6 +1,6 @@
 //! RPC `UpdateComment`.
 
-use ferrite_kit::idempotency::{IdempotencyKey, once};
+use ferrite_kit::idempotency::{IdempotencyKey, once_or_rebuild};
 use ferrite_proto::Permission;
 use ferrite_proto::grant::Grant;
 use ferrite_proto::id::RepositoryId;
@@ -40,9 +40,14 @@ pub(super) async fn update_comment(
         let comment = write.comment(request.issue_number, request.comment_id).await?;
         require_author_or(&grant, comment.author, Permission::Admin)?;
         let comment = write.change_comment(comment, &body, &targets, actor).await?;
-        write.commit(key.as_ref(), UpdateCommentResponse { comment: Some(encode::comment(comment)) }).await
+        let (id, answer) = (comment.id, UpdateCommentResponse { comment: Some(encode::comment(comment)) });
+        write.commit_with_subject(key.as_ref(), answer, id).await
     };
-    once(service.store.db(), key.as_ref(), update).await
+    let (repository, number) = (RepositoryId(request.repository_id), request.issue_number);
+    let rebuild = |id: i64| async move {
+        Ok(UpdateCommentResponse { comment: Some(encode::comment(service.comment(repository, number, id).await?)) })
+    };
+    once_or_rebuild(service.store.db(), key.as_ref(), rebuild, update).await
 }
 
 /// Checks that the caller may change the comment, if it exists.

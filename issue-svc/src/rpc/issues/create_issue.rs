@@ -1,6 +1,6 @@
 //! RPC `CreateIssue`: numbers and stores an issue, and sends the counts of its repository as an event.
 
-use ferrite_kit::idempotency::{IdempotencyKey, once};
+use ferrite_kit::idempotency::{IdempotencyKey, once_or_rebuild};
 use ferrite_proto::Permission;
 use ferrite_proto::error::FieldViolation;
 use ferrite_proto::grant::Grant;
@@ -21,15 +21,20 @@ pub(super) async fn create_issue(
     let grant = service.authorize(&request, request.get_ref().repository_id).await?;
     let key = IdempotencyKey::of(&request, user(&grant)?.0, "CreateIssue")?;
     let request = request.into_inner();
+    let repository = RepositoryId(request.repository_id);
     let create = async {
         let new = decode(service, &grant, request).await?;
         service.limits.count_issue(&grant, new.body.as_str().len()).await?;
         let targets = service.targets(new.repository, new.author, new.body.as_str()).await?;
         let mut write = service.writer.begin_open(&new).await?;
         let issue = write.open(&new, &targets).await?;
-        write.commit(key.as_ref(), CreateIssueResponse { issue: Some(encode::issue(issue)) }).await
+        let (number, answer) = (issue.issue.number, CreateIssueResponse { issue: Some(encode::issue(issue)) });
+        write.commit_with_subject(key.as_ref(), answer, number).await
     };
-    once(service.store.db(), key.as_ref(), create).await
+    let rebuild = |number: i64| async move {
+        Ok(CreateIssueResponse { issue: Some(encode::issue(service.full_issue(repository, number).await?)) })
+    };
+    once_or_rebuild(service.store.db(), key.as_ref(), rebuild, create).await
 }
 
 async fn decode(service: &IssueRpc, grant: &Grant, request: CreateIssueRequest) -> Result<NewIssue, IssueError> {

@@ -13,8 +13,8 @@ pub(super) async fn get_issue(
 ) -> Result<GetIssueResponse, IssueError> {
     service.authorize(&request, request.get_ref().repository_id).await?;
     let GetIssueRequest { repository_id, number } = request.into_inner();
-    let issue = service.store.find_full(RepositoryId(repository_id), number).await?;
-    Ok(GetIssueResponse { issue: Some(encode::issue(issue.ok_or(IssueError::NotFound { number })?)) })
+    let issue = service.full_issue(RepositoryId(repository_id), number).await?;
+    Ok(GetIssueResponse { issue: Some(encode::issue(issue)) })
 }
 
 #[cfg(test)]

@@ -1,6 +1,6 @@
 //! RPC `UpdateIssue`.
 
-use ferrite_kit::idempotency::{IdempotencyKey, once};
+use ferrite_kit::idempotency::{IdempotencyKey, once_or_rebuild};
 use ferrite_proto::Permission;
 use ferrite_proto::grant::Grant;
 use ferrite_proto::id::RepositoryId;
@@ -38,9 +38,14 @@ pub(super) async fn update_issue(
         let issue = write.issue(request.number).await?;
         require_author_or(&grant, issue.author, Permission::Write)?;
         let issue = write.change(issue, change, &targets, user(&grant)?).await?;
-        write.commit(key.as_ref(), UpdateIssueResponse { issue: Some(encode::issue(issue)) }).await
+        let answer = UpdateIssueResponse { issue: Some(encode::issue(issue)) };
+        write.commit_with_subject(key.as_ref(), answer, request.number).await
     };
-    once(service.store.db(), key.as_ref(), update).await
+    let repository = RepositoryId(request.repository_id);
+    let rebuild = |number: i64| async move {
+        Ok(UpdateIssueResponse { issue: Some(encode::issue(service.full_issue(repository, number).await?)) })
+    };
+    once_or_rebuild(service.store.db(), key.as_ref(), rebuild, update).await
 }
 
 /// Checks that the issue exists and that the caller may change it.

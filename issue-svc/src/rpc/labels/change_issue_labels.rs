@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use ferrite_kit::idempotency::{IdempotencyKey, once};
+use ferrite_kit::idempotency::{IdempotencyKey, once_or_rebuild};
 use ferrite_proto::error::FieldViolation;
 use ferrite_proto::id::RepositoryId;
 use ferrite_proto::issue::{ChangeIssueLabelsRequest, ChangeIssueLabelsResponse, LabelChange};
@@ -40,7 +40,11 @@ pub(super) async fn change_issue_labels(
         let issue = write.issue(request.issue_number).await?;
         let labels = write.change_labels(&issue, change, &ids, actor).await?;
         let labels = labels.into_iter().map(encode::label).collect();
-        write.commit(key.as_ref(), ChangeIssueLabelsResponse { labels }).await
+        write.commit_with_subject(key.as_ref(), ChangeIssueLabelsResponse { labels }, request.issue_number).await
     };
-    once(service.store.db(), key.as_ref(), work).await
+    let rebuild = |number: i64| async move {
+        let labels = service.full_issue(repository, number).await?.labels;
+        Ok(ChangeIssueLabelsResponse { labels: labels.into_iter().map(encode::label).collect() })
+    };
+    once_or_rebuild(service.store.db(), key.as_ref(), rebuild, work).await
 }

@@ -13,7 +13,6 @@ pub(super) async fn list_issue_labels(
 ) -> Result<ListIssueLabelsResponse, IssueError> {
     service.authorize(&request, request.get_ref().repository_id).await?;
     let ListIssueLabelsRequest { repository_id, issue_number: number } = request.into_inner();
-    let issue = service.store.find_full(RepositoryId(repository_id), number).await?;
-    let issue = issue.ok_or(IssueError::NotFound { number })?;
+    let issue = service.full_issue(RepositoryId(repository_id), number).await?;
     Ok(ListIssueLabelsResponse { labels: issue.labels.into_iter().map(encode::label).collect() })
 }

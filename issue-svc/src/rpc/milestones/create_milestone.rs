@@ -1,6 +1,6 @@
 //! RPC `CreateMilestone`.
 
-use ferrite_kit::idempotency::{IdempotencyKey, once};
+use ferrite_kit::idempotency::{IdempotencyKey, once_or_rebuild};
 use ferrite_proto::id::RepositoryId;
 use ferrite_proto::issue::{CreateMilestoneRequest, CreateMilestoneResponse};
 use tonic::Request;
@@ -18,15 +18,20 @@ pub(super) async fn create_milestone(
     let grant = service.authorize_settings(&request, request.get_ref().repository_id).await?;
     let key = IdempotencyKey::of(&request, user(&grant)?.0, "CreateMilestone")?;
     let request = request.into_inner();
+    let repository = RepositoryId(request.repository_id);
     let create = async {
         let (title, text) = match (MilestoneTitle::parse(&request.title), Description::parse(request.description)) {
             (Ok(title), Ok(text)) => (title, text),
             (title, text) => return Err(IssueError::invalid([title.err(), text.err()])),
         };
         let change = CounterChange { milestones: 1, ..CounterChange::default() };
-        let mut write = service.writer.begin(RepositoryId(request.repository_id), change).await?;
+        let mut write = service.writer.begin(repository, change).await?;
         let milestone = write.add_milestone(&title, &text, request.due_time.map(encode::micros)).await?;
-        write.commit(key.as_ref(), CreateMilestoneResponse { milestone: Some(encode::milestone(milestone)) }).await
+        let (id, answer) = (milestone.id, CreateMilestoneResponse { milestone: Some(encode::milestone(milestone)) });
+        write.commit_with_subject(key.as_ref(), answer, id).await
     };
-    once(service.store.db(), key.as_ref(), create).await
+    let rebuild = |id: i64| async move {
+        Ok(CreateMilestoneResponse { milestone: Some(encode::milestone(service.milestone(repository, id).await?)) })
+    };
+    once_or_rebuild(service.store.db(), key.as_ref(), rebuild, create).await
 }

@@ -13,8 +13,6 @@ pub(super) async fn get_milestone(
 ) -> Result<GetMilestoneResponse, IssueError> {
     service.authorize_settings(&request, request.get_ref().repository_id).await?;
     let GetMilestoneRequest { repository_id, milestone_id } = request.into_inner();
-    let store = &service.store;
-    let milestone = store.milestone(store.reader(), RepositoryId(repository_id), milestone_id).await?;
-    let milestone = milestone.ok_or(IssueError::MilestoneNotFound)?;
+    let milestone = service.milestone(RepositoryId(repository_id), milestone_id).await?;
     Ok(GetMilestoneResponse { milestone: Some(encode::milestone(milestone)) })
 }

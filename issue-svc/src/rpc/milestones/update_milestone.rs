@@ -1,6 +1,6 @@
 //! RPC `UpdateMilestone`.
 
-use ferrite_kit::idempotency::{IdempotencyKey, once};
+use ferrite_kit::idempotency::{IdempotencyKey, once_or_rebuild};
 use ferrite_proto::error::FieldViolation;
 use ferrite_proto::id::RepositoryId;
 use ferrite_proto::issue::{UpdateMilestoneRequest, UpdateMilestoneResponse};
@@ -20,14 +20,18 @@ pub(super) async fn update_milestone(
     let grant = service.authorize_settings(&request, request.get_ref().repository_id).await?;
     let key = IdempotencyKey::of(&request, user(&grant)?.0, "UpdateMilestone")?;
     let request = request.into_inner();
+    let (repository, id) = (RepositoryId(request.repository_id), request.milestone_id);
     let update = async {
-        let (repository, id) = (RepositoryId(request.repository_id), request.milestone_id);
         let change = decode(request)?;
         let mut write = service.writer.begin(repository, CounterChange::default()).await?;
         let milestone = write.change_milestone(id, change).await?;
-        write.commit(key.as_ref(), UpdateMilestoneResponse { milestone: Some(encode::milestone(milestone)) }).await
+        let (id, answer) = (milestone.id, UpdateMilestoneResponse { milestone: Some(encode::milestone(milestone)) });
+        write.commit_with_subject(key.as_ref(), answer, id).await
     };
-    once(service.store.db(), key.as_ref(), update).await
+    let rebuild = |id: i64| async move {
+        Ok(UpdateMilestoneResponse { milestone: Some(encode::milestone(service.milestone(repository, id).await?)) })
+    };
+    once_or_rebuild(service.store.db(), key.as_ref(), rebuild, update).await
 }
 
 fn decode(request: UpdateMilestoneRequest) -> Result<MilestoneChange, IssueError> {

@@ -1,5 +1,6 @@
 use ferrite_kit::auth::AuthError;
 use ferrite_kit::idempotency::IdempotencyKey;
+use ferrite_proto::id::DeployKeyId;
 use ferrite_proto::repo::{CreateDeployKeyRequest, CreateDeployKeyResponse};
 use tonic::Request;
 
@@ -16,8 +17,15 @@ pub(super) async fn handle(
     request: Request<CreateDeployKeyRequest>,
 ) -> Result<CreateDeployKeyResponse, RepoError> {
     let key = IdempotencyKey::of(&request, permit.user()?.0, "CreateDeployKey")?;
-    let access = repeat::repository(state, &permit, request.get_ref().repository.clone());
-    repeat::once(&state.db, key.as_ref(), access, create(state, request.into_inner(), &permit, key.as_ref())).await
+    let (permit, repository) = (&permit, request.get_ref().repository.clone());
+    let access = repeat::repository(state, permit, repository.clone());
+    let rebuild = |id: i64| async move {
+        let repository = permit.repository_by_any_name(&state.repositories, repository).await?;
+        let found = state.deploy_keys.find(repository.id(), DeployKeyId(id)).await?.ok_or(RepoError::KeyNotFound)?;
+        Ok(CreateDeployKeyResponse { key: Some(encode::deploy_key(found)) })
+    };
+    let work = create(state, request.into_inner(), permit, key.as_ref());
+    repeat::once_or_rebuild(&state.db, key.as_ref(), access, rebuild, work).await
 }
 
 async fn create(
@@ -39,5 +47,7 @@ async fn create(
         ("read_only", row.is_read_only.to_string()),
     ];
     change::record(&mut tx, permit, Action::DeployKeyAdd, Target::repository(&repository), &details, now).await?;
-    change::commit(tx, key, CreateDeployKeyResponse { key: Some(encode::deploy_key(row)) }, now).await
+    let id = row.id;
+    let answer = CreateDeployKeyResponse { key: Some(encode::deploy_key(row)) };
+    change::commit_with_subject(tx, key, answer, &id, now).await
 }

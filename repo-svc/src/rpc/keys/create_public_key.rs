@@ -1,6 +1,7 @@
 //! `CreatePublicKey`: an SSH key of the caller, or of the account that an administrator names.
 
-use ferrite_kit::idempotency::{IdempotencyKey, once};
+use ferrite_kit::idempotency::{IdempotencyKey, once_or_rebuild};
+use ferrite_proto::id::PublicKeyId;
 use ferrite_proto::repo::{CreatePublicKeyRequest, CreatePublicKeyResponse};
 use tonic::Request;
 
@@ -19,7 +20,13 @@ pub(super) async fn handle(
     request: Request<CreatePublicKeyRequest>,
 ) -> Result<CreatePublicKeyResponse, RepoError> {
     let key = IdempotencyKey::of(&request, permit.user()?.0, "CreatePublicKey")?;
-    once(&state.db, key.as_ref(), create(state, request.get_ref(), &permit, key.as_ref())).await
+    let (request, permit) = (request.get_ref(), &permit);
+    let rebuild = |id: i64| async move {
+        let owner = Owner::user(state, permit, &request.username).await?;
+        let row = state.public_keys.find(owner.id, PublicKeyId(id)).await?.ok_or(RepoError::KeyNotFound)?;
+        Ok(CreatePublicKeyResponse { key: Some(encode::public_key(row)) })
+    };
+    once_or_rebuild(&state.db, key.as_ref(), rebuild, create(state, request, permit, key.as_ref())).await
 }
 
 async fn create(
@@ -43,5 +50,7 @@ async fn create(
     let details =
         [("title", row.title.clone()), ("fingerprint", row.fingerprint.clone()), ("bound_to", bound.to_owned())];
     change::record(&mut tx, permit, Action::KeyAdd, Target::user(owner.id, &owner.name), &details, now).await?;
-    change::commit(tx, key, CreatePublicKeyResponse { key: Some(encode::public_key(row)) }, now).await
+    let id = row.id;
+    let answer = CreatePublicKeyResponse { key: Some(encode::public_key(row)) };
+    change::commit_with_subject(tx, key, answer, &id, now).await
 }

@@ -1,4 +1,4 @@
-use ferrite_kit::idempotency::{IdempotencyKey, once};
+use ferrite_kit::idempotency::{IdempotencyKey, once_or_rebuild};
 use ferrite_proto::repo::{AddEmailsRequest, AddEmailsResponse};
 use tonic::Request;
 
@@ -16,7 +16,10 @@ pub(super) async fn handle(
     request: Request<AddEmailsRequest>,
 ) -> Result<AddEmailsResponse, RepoError> {
     let key = IdempotencyKey::of(&request, permit.user()?.0, "AddEmails")?;
-    once(&state.db, key.as_ref(), add(state, &request.get_ref().emails, &permit, key.as_ref())).await
+    let emails = &request.get_ref().emails;
+    // The request has them all.
+    let rebuild = |_: bool| std::future::ready(check(emails).map(|emails| response(&emails)));
+    once_or_rebuild(&state.db, key.as_ref(), rebuild, add(state, emails, &permit, key.as_ref())).await
 }
 
 fn check(emails: &[String]) -> Result<Vec<Email>, RepoError> {
@@ -48,7 +51,10 @@ async fn add(
         let (target, details) = (Target::user(user, &identity.username), [("email", email.as_str().to_owned())]);
         change::record(&mut tx, permit, Action::EmailAdd, target, &details, now).await?;
     }
+    change::commit_with_subject(tx, key, response(&emails), &true, now).await
+}
+
+fn response(emails: &[Email]) -> AddEmailsResponse {
     let row = |email: &Email| EmailRow { email: email.as_str().to_owned(), is_primary: false, is_verified: false };
-    let answer = AddEmailsResponse { emails: emails.iter().map(row).map(encode::email).collect() };
-    change::commit(tx, key, answer, now).await
+    AddEmailsResponse { emails: emails.iter().map(row).map(encode::email).collect() }
 }

@@ -6,7 +6,7 @@ use ferrite_kit::idempotency::IdempotencyKey;
 use ferrite_proto::repo::{CreateReleaseRequest, CreateReleaseResponse};
 use tonic::Request;
 
-use super::{encode, publish, storage};
+use super::{encode, lookup, publish, storage};
 use crate::error::RepoError;
 use crate::model::ReleaseFields;
 use crate::rpc::permit::Permit;
@@ -19,8 +19,14 @@ pub(super) async fn handle(
     request: Request<CreateReleaseRequest>,
 ) -> Result<CreateReleaseResponse, RepoError> {
     let key = IdempotencyKey::of(&request, permit.user()?.0, "CreateRelease")?;
-    let access = repeat::repository(state, &permit, request.get_ref().repository.clone());
-    repeat::once(&state.db, key.as_ref(), access, create(state, request.into_inner(), &permit, key.as_ref())).await
+    let (repository, permit) = (request.get_ref().repository.clone(), &permit);
+    let access = repeat::repository(state, permit, repository.clone());
+    let rebuild = |id: i64| async move {
+        let release = Some(lookup::read(state, permit, repository, id).await?);
+        Ok(CreateReleaseResponse { release })
+    };
+    let work = create(state, request.into_inner(), permit, key.as_ref());
+    repeat::once_or_rebuild(&state.db, key.as_ref(), access, rebuild, work).await
 }
 
 async fn create(
@@ -43,8 +49,9 @@ async fn create(
     if !release.is_draft {
         publish::tell(&mut tx, permit, release.clone(), Vec::new(), now).await?;
     }
+    let id = release.id;
     let answer = CreateReleaseResponse { release: Some(encode::release(release, Vec::new(), permit.viewer())) };
-    let answer = change::commit(tx, key, answer, now).await?;
+    let answer = change::commit_with_subject(tx, key, answer, &id, now).await?;
     state.relay.wake();
     Ok(answer)
 }

@@ -19,8 +19,14 @@ pub(super) async fn handle(
     request: Request<UpdateReleaseRequest>,
 ) -> Result<UpdateReleaseResponse, RepoError> {
     let key = IdempotencyKey::of(&request, permit.user()?.0, "UpdateRelease")?;
-    let access = repeat::repository(state, &permit, request.get_ref().repository.clone());
-    repeat::once(&state.db, key.as_ref(), access, update(state, request.into_inner(), &permit, key.as_ref())).await
+    let (repository, permit) = (request.get_ref().repository.clone(), &permit);
+    let access = repeat::repository(state, permit, repository.clone());
+    let rebuild = |id: i64| async move {
+        let release = Some(lookup::read(state, permit, repository, id).await?);
+        Ok(UpdateReleaseResponse { release })
+    };
+    let work = update(state, request.into_inner(), permit, key.as_ref());
+    repeat::once_or_rebuild(&state.db, key.as_ref(), access, rebuild, work).await
 }
 
 async fn update(
@@ -61,7 +67,7 @@ async fn update(
         publish::tell(&mut tx, permit, release.clone(), assets.clone(), now).await?;
     }
     let answer = UpdateReleaseResponse { release: Some(encode::release(release, assets, permit.viewer())) };
-    let answer = change::commit(tx, key, answer, now).await?;
+    let answer = change::commit_with_subject(tx, key, answer, &id, now).await?;
     state.relay.wake();
     Ok(answer)
 }

@@ -40,6 +40,11 @@ pub(super) async fn handle(
     let key = IdempotencyKey::of(&request, permit.user()?.0, "CreateRepository")?;
     let (caller, owner_name) = (permit.clone(), request.get_ref().owner.clone());
     let access = async { owner(state, &caller, &owner_name).await.map(drop) };
+    let reader = &caller;
+    let rebuild = |id: i64| async move {
+        let repository = Some(repeat::read_repository(state, reader, id).await?);
+        Ok(CreateRepositoryResponse { repository })
+    };
     let work = async {
         let owner = owner(state, &permit, &request.get_ref().owner).await?;
         let (new, auto_init) = check(request.into_inner(), permit.user()?, &state.config)?;
@@ -53,7 +58,7 @@ pub(super) async fn handle(
         let task = state.life.spawn_for_request("create repository", creation.run(Arc::clone(state), permit));
         task.await.unwrap_or(Err(RepoError::Interrupted))
     };
-    repeat::once(&state.db, key.as_ref(), access, work).await
+    repeat::once_or_rebuild(&state.db, key.as_ref(), access, rebuild, work).await
 }
 
 /// Checks a request. Returns the repository to register, and the templates for its first commit.

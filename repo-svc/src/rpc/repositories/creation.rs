@@ -156,7 +156,7 @@ impl<A: Message> Creation<A> {
         }
         let mut repository = encode::repository(repository, viewer);
         repository.parent = parent.map(|parent| Box::new(encode::repository(parent, viewer)));
-        let answer = change::commit(tx, self.key.as_ref(), (self.respond)(repository), now).await?;
+        let answer = change::commit_with_subject(tx, self.key.as_ref(), (self.respond)(repository), &id.0, now).await?;
         state.relay.wake();
         tracing::info!(repo.id = %id, user.id = user_id, "created repository {id}");
         Ok(answer)

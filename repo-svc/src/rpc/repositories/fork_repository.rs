@@ -28,6 +28,11 @@ pub(super) async fn handle(
         repeat::repository(state, &caller, repeated.repository).await?;
         owner(state, &caller, &repeated.organization).await.map(drop)
     };
+    let reader = &caller;
+    let rebuild = |id: i64| async move {
+        let repository = Some(repeat::read_repository(state, reader, id).await?);
+        Ok(ForkRepositoryResponse { repository })
+    };
     let work = async {
         let ForkRepositoryRequest { repository, organization, name } = request.into_inner();
         let parent = permit.repository(&state.repositories, repository).await?;
@@ -40,7 +45,7 @@ pub(super) async fn handle(
         let task = state.life.spawn_for_request("fork repository", creation.run(Arc::clone(state), permit));
         task.await.unwrap_or(Err(RepoError::Interrupted))
     };
-    repeat::once(&state.db, key.as_ref(), access, work).await
+    repeat::once_or_rebuild(&state.db, key.as_ref(), access, rebuild, work).await
 }
 
 /// Returns the fork to make: with the description and the visibility of its parent, and with its name if `name` is empty.

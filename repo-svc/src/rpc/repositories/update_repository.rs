@@ -29,8 +29,14 @@ pub(super) async fn handle(
     request: Request<UpdateRepositoryRequest>,
 ) -> Result<UpdateRepositoryResponse, RepoError> {
     let key = IdempotencyKey::of(&request, permit.user()?.0, "UpdateRepository")?;
-    let access = repeat::repository(state, &permit, request.get_ref().repository.clone());
-    repeat::once(&state.db, key.as_ref(), access, update(state, request.into_inner(), &permit, key.as_ref())).await
+    let permit = &permit;
+    let access = repeat::repository(state, permit, request.get_ref().repository.clone());
+    let rebuild = |id: i64| async move {
+        let repository = Some(repeat::read_repository(state, permit, id).await?);
+        Ok(UpdateRepositoryResponse { repository })
+    };
+    let work = update(state, request.into_inner(), permit, key.as_ref());
+    repeat::once_or_rebuild(&state.db, key.as_ref(), access, rebuild, work).await
 }
 
 async fn update(
@@ -79,7 +85,7 @@ async fn update(
     usage.write(&mut tx).await?;
     let encoded = repo::Repository { parent, ..encode::repository(changed, permit.viewer()) };
     let answer = UpdateRepositoryResponse { repository: Some(encoded) };
-    let answer = change::commit(tx, key, answer, now).await?;
+    let answer = change::commit_with_subject(tx, key, answer, &id.0, now).await?;
     state.relay.wake();
     Ok(answer)
 }

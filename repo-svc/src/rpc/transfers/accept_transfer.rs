@@ -15,8 +15,14 @@ pub(super) async fn handle(
     request: Request<AcceptTransferRequest>,
 ) -> Result<AcceptTransferResponse, RepoError> {
     let key = IdempotencyKey::of(&request, permit.user()?.0, "AcceptTransfer")?;
-    let access = repeat::visible_repository(state, &permit, request.get_ref().repository.clone());
-    repeat::once(&state.db, key.as_ref(), access, accept(state, request.into_inner(), &permit, key.as_ref())).await
+    let permit = &permit;
+    let access = repeat::visible_repository(state, permit, request.get_ref().repository.clone());
+    let rebuild = |id: i64| async move {
+        let repository = Some(repeat::read_repository(state, permit, id).await?);
+        Ok(AcceptTransferResponse { repository })
+    };
+    let work = accept(state, request.into_inner(), permit, key.as_ref());
+    repeat::once_or_rebuild(&state.db, key.as_ref(), access, rebuild, work).await
 }
 
 async fn accept(
@@ -35,7 +41,8 @@ async fn accept(
         return Err(RepoError::TransferNotFound);
     }
     let repository = Some(encode::repository(changed.repository, permit.viewer()));
-    let answer = change::commit(tx, key, AcceptTransferResponse { repository }, now).await?;
+    let (answer, id) = (AcceptTransferResponse { repository }, found.repository.id);
+    let answer = change::commit_with_subject(tx, key, answer, &id, now).await?;
     state.relay.wake();
     Ok(answer)
 }

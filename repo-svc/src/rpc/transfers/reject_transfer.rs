@@ -1,9 +1,9 @@
 use ferrite_kit::auth::AuthError;
-use ferrite_kit::idempotency::{IdempotencyKey, once};
+use ferrite_kit::idempotency::{IdempotencyKey, once_or_rebuild};
 use ferrite_proto::repo::{RejectTransferRequest, RejectTransferResponse};
 use tonic::Request;
 
-use super::super::{change, encode};
+use super::super::{change, encode, repeat};
 use super::pending::find_for_receiver;
 use crate::error::RepoError;
 use crate::rpc::permit::Permit;
@@ -16,7 +16,16 @@ pub(super) async fn handle(
     request: Request<RejectTransferRequest>,
 ) -> Result<RejectTransferResponse, RepoError> {
     let key = IdempotencyKey::of(&request, permit.user()?.0, "RejectTransfer")?;
-    once(&state.db, key.as_ref(), reject(state, request.into_inner(), &permit, key.as_ref())).await
+    let permit = &permit;
+    let rebuild = |id: i64| async move {
+        match repeat::read_repository(state, permit, id).await {
+            Ok(repository) => Ok(RejectTransferResponse { repository: Some(repository) }),
+            Err(RepoError::Auth(AuthError::RepositoryNotFound)) => Ok(RejectTransferResponse::default()),
+            Err(error) => Err(error),
+        }
+    };
+    let work = reject(state, request.into_inner(), permit, key.as_ref());
+    once_or_rebuild(&state.db, key.as_ref(), rebuild, work).await
 }
 
 async fn reject(
@@ -37,5 +46,5 @@ async fn reject(
     // The rejection ends the right to see a private repository.
     let is_visible = found.repository.access().is_visible(permit.viewer());
     let repository = is_visible.then(|| encode::repository(found.repository, permit.viewer()));
-    change::commit(tx, key, RejectTransferResponse { repository }, now).await
+    change::commit_with_subject(tx, key, RejectTransferResponse { repository }, &id.0, now).await
 }

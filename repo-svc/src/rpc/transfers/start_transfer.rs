@@ -1,7 +1,7 @@
 use ferrite_kit::auth::AuthError;
 use ferrite_kit::idempotency::IdempotencyKey;
 use ferrite_proto::id::UserId;
-use ferrite_proto::repo::{StartTransferRequest, StartTransferResponse};
+use ferrite_proto::repo::{self, StartTransferRequest, StartTransferResponse};
 use tonic::Request;
 
 use super::super::{change, encode, repeat};
@@ -21,8 +21,15 @@ pub(super) async fn handle(
     request: Request<StartTransferRequest>,
 ) -> Result<StartTransferResponse, RepoError> {
     let key = IdempotencyKey::of(&request, permit.user()?.0, "StartTransfer")?;
-    let access = repeat::repository(state, &permit, request.get_ref().repository.clone());
-    repeat::once(&state.db, key.as_ref(), access, start(state, request.into_inner(), &permit, key.as_ref())).await
+    let permit = &permit;
+    let access = repeat::repository(state, permit, request.get_ref().repository.clone());
+    let rebuild = |stored: StartTransferResponse| async move {
+        let id = stored.repository.map_or(0, |repository| repository.id);
+        let repository = Some(repeat::read_repository(state, permit, id).await?);
+        Ok(StartTransferResponse { repository, ..stored })
+    };
+    let work = start(state, request.into_inner(), permit, key.as_ref());
+    repeat::once_or_rebuild(&state.db, key.as_ref(), access, rebuild, work).await
 }
 
 async fn start(
@@ -39,7 +46,8 @@ async fn start(
         let changed = change_owner(state, &mut tx, permit, &repository, &new_owner, now).await?;
         let encoded = Some(encode::repository(changed.repository, permit.viewer()));
         let answer = StartTransferResponse { repository: encoded, is_pending: false };
-        let answer = change::commit(tx, key, answer, now).await?;
+        let subject = subject_of(&repository, false);
+        let answer = change::commit_with_subject(tx, key, answer, &subject, now).await?;
         state.relay.wake();
         return Ok(answer);
     }
@@ -55,8 +63,16 @@ async fn start(
     state.transfers.insert(&mut tx, id, new_owner.id, permit.user()?, now).await?;
     let details = [("to", new_owner.username)];
     change::record(&mut tx, permit, Action::TransferStart, Target::repository(&repository), &details, now).await?;
+    let subject = subject_of(&repository, true);
     let encoded = Some(encode::repository(repository, permit.viewer()));
-    change::commit(tx, key, StartTransferResponse { repository: encoded, is_pending: true }, now).await
+    let answer = StartTransferResponse { repository: encoded, is_pending: true };
+    change::commit_with_subject(tx, key, answer, &subject, now).await
+}
+
+/// Returns what is stored of a response that is too large: the id of the repository.
+fn subject_of(repository: &Repository, is_pending: bool) -> StartTransferResponse {
+    let repository = Some(repo::Repository { id: repository.id, ..repo::Repository::default() });
+    StartTransferResponse { repository, is_pending }
 }
 
 /// Returns the account that a request names, which must not own the repository already.
