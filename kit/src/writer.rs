@@ -65,7 +65,7 @@ impl Writer {
 #[derive(Debug, Default)]
 pub(crate) struct Scope {
     writer: Mutex<Option<Writer>>,
-    /// True once the request counts as a write.
+    /// True once the request counts as a write, and for one that is never refused.
     is_counted: AtomicBool,
 }
 
@@ -90,6 +90,13 @@ pub async fn count_for<F: Future>(account: Account, work: F) -> F::Output {
 pub fn set_writer(writer: Writer) {
     if let Some(scope) = Scope::current() {
         *scope.writer.lock() = Some(writer);
+    }
+}
+
+/// Has the current request done even if its account has written as much as it may: for what takes access away. Its bytes count.
+pub fn never_refuse() {
+    if let Some(scope) = Scope::current() {
+        scope.set_counted();
     }
 }
 

@@ -15,7 +15,8 @@ on_profiles! {
 }
 
 /// A PNG file of one red pixel.
-const RED: &str = "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAIAAACQd1PeAAAADElEQVR4nGP4z8AAAAMBAQDJ/pLvAAAAAElFTkSuQmCC";
+pub(crate) const RED: &str =
+    "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAIAAACQd1PeAAAADElEQVR4nGP4z8AAAAMBAQDJ/pLvAAAAAElFTkSuQmCC";
 
 /// Requests the picture of an account without a token.
 async fn picture(user: &User, id: i64, rest: &str) -> Answer {

@@ -102,3 +102,4 @@ mod user_issues;
 mod users;
 mod webhooks;
 mod wiki;
+mod write_limits;

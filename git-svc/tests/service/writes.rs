@@ -321,3 +321,79 @@ async fn many_changes_at_once_are_all_kept() {
     let updates = service.updates(id, 16).await;
     assert_eq!(updates.iter().map(|update| update.number).collect::<Vec<_>>(), (1..=16).collect::<Vec<_>>());
 }
+
+#[tokio::test]
+async fn a_repeated_commit_gets_a_large_response_anew() {
+    let service = Service::start().await;
+    let id = service.create().await;
+    let put = || {
+        let request = PutContentsRequest { message: "m".repeat(200_000), ..put_request(id, "one", b"text") };
+        let mut request = service.with_grant(id, request);
+        request.metadata_mut().insert(metadata::IDEMPOTENCY_KEY, "put".parse().unwrap());
+        request
+    };
+    let made = service.git().put_contents(put()).await.unwrap().into_inner();
+    assert_eq!(made.commit.as_ref().unwrap().message.len(), 200_000);
+    assert_eq!(service.git().put_contents(put()).await.unwrap().into_inner(), made);
+
+    let path = |number: usize| format!("a-folder-with-a-long-name/{number}");
+    let files = (0..100).map(|number| file(&path(number), FileOperation::Create, Some(&path(number))));
+    let files: Vec<_> = files.chain([file("one", FileOperation::Delete, None)]).collect();
+    let change = || {
+        let mut request = service.with_grant(id, change(id, files.clone()));
+        request.metadata_mut().insert(metadata::IDEMPOTENCY_KEY, "change".parse().unwrap());
+        request
+    };
+    let made = service.git().change_files(change()).await.unwrap().into_inner();
+    assert_eq!(made.entries.len(), 100);
+    // Later commits do not show in it.
+    service.put(id, &path(7), b"other").await;
+    assert_eq!(service.git().change_files(change()).await.unwrap().into_inner(), made);
+    service.updates(id, 3).await;
+}
+
+#[tokio::test]
+async fn a_write_beyond_the_limit_of_the_account_leaves_nothing() {
+    let service = Service::start_with(tempfile::tempdir().unwrap(), &["--writes-per-hour=3"]).await;
+    let id = service.create().await;
+    for path in ["a", "b"] {
+        service.put(id, path, b"text").await;
+    }
+    protect(&service, rule(id, "one")).await;
+    let objects = || {
+        let mut count = 0;
+        service
+            .on_disk(id)
+            .odb()
+            .unwrap()
+            .foreach(|_| {
+                count += 1;
+                true
+            })
+            .unwrap();
+        count
+    };
+    let before = objects();
+    let refused = |error: tonic::Status| {
+        assert_eq!((error.code(), reason(&error).as_str()), (Code::ResourceExhausted, "WRITE_LIMIT_REACHED"));
+    };
+    let put = service.with_grant(id, put_request(id, "c", b"more"));
+    refused(service.git().put_contents(put).await.unwrap_err());
+    let mut protections = ProtectionServiceClient::new(service.channel());
+    refused(protections.set_protection(service.with_grant(id, rule(id, "two"))).await.unwrap_err());
+    assert_eq!((objects(), names(&service, id, "").await), (before, vec!["a".to_owned(), "b".to_owned()]));
+
+    // A percentage in the grant applies, and other users are not affected.
+    let of = |user: i64, rate_percent| {
+        let mut grant = service.grant(id, PUT_CONTENTS);
+        if let Some(own) = &mut grant.user {
+            own.id = user;
+        }
+        Grant { limits: GrantLimits { rate_percent, ..GrantLimits::default() }, ..grant }
+    };
+    for (user, rate_percent) in [(7, Some(200)), (8, None)] {
+        let request =
+            with_token(put_request(id, &format!("of {user}"), b"text"), &service.sign(of(user, rate_percent)));
+        service.git().put_contents(request).await.unwrap();
+    }
+}

@@ -9,6 +9,8 @@ mod labels;
 mod limits;
 mod milestones;
 mod service;
+#[cfg(test)]
+mod tests;
 
 use ferrite_kit::outbox;
 use ferrite_proto::events::event_sink_server::EventSink;

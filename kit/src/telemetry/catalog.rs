@@ -81,6 +81,6 @@ pub(super) const METRICS: &[Metric] = &[
     Metric::counter(
         "ferrite_idempotent_responses_not_kept_total",
         &[],
-        "Responses that were too large to be kept for a repetition.",
+        "Responses that were too large to be kept for a repetition, and have no subject to make them of.",
     ),
 ];

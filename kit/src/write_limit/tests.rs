@@ -13,7 +13,7 @@ use crate::lifecycle::Lifecycle;
 use crate::rate_limit::RateLimiter;
 use crate::redis::RedisClient;
 use crate::testing::{Redis, eventually, on_each};
-use crate::writer::{Account, Writer, count_for, serve, serve_for, set_writer};
+use crate::writer::{Account, Writer, count_for, never_refuse, serve, serve_for, set_writer};
 
 const TABLE: &str = "CREATE TABLE notes (id BIGINT, body TEXT)";
 const ADD: &str = "INSERT INTO notes (id, body) VALUES ($1, $2)";
@@ -122,6 +122,11 @@ async fn reads_and_work_in_the_background_are_not_limited() {
         count_for(BOB.account, add(&db, 2_000)).await.unwrap();
         count_for(BOB.account, add(&db, 1)).await.unwrap();
         assert!(is_refused(&serve_for(BOB, add(&db, 1)).await));
+        let removal = async {
+            never_refuse();
+            add(&db, 1).await
+        };
+        serve_for(BOB, removal).await.unwrap();
     })
     .await;
 }

@@ -2,7 +2,7 @@
 //!
 //! Not here: counting, which the database handle does.
 
-use ferrite_kit::writer::{Writer, set_writer};
+use ferrite_kit::writer::{Writer, never_refuse, set_writer};
 use ferrite_proto::id::UserId;
 use ferrite_proto::operation::is_write;
 use ferrite_proto::repo::Identity;
@@ -11,11 +11,26 @@ use super::permit::Permit;
 use crate::error::RepoError;
 use crate::state::AppState;
 
+/// Operations that take access away. They are never refused: who holds a stolen token must not be able to keep its owner from ending it.
+/// None of them can be done more often than what it undoes, which is counted.
+const TAKE_ACCESS_AWAY: [&str; 7] = [
+    "ferrite.repo.v1.AccountService/DeleteAccessToken",
+    "ferrite.repo.v1.PublicKeyService/DeletePublicKey",
+    "ferrite.repo.v1.DeployKeyService/DeleteDeployKey",
+    "ferrite.repo.v1.CollaboratorService/RemoveCollaborator",
+    "ferrite.repo.v1.OrganizationService/RemoveMember",
+    "ferrite.repo.v1.TeamService/RemoveTeamMember",
+    "ferrite.repo.v1.TeamService/RemoveTeamRepository",
+];
+
 /// Names the caller as the writer of a request that changes something.
 ///
 /// # Errors
 /// Those of the database.
 pub(super) async fn set(state: &AppState, permit: &Permit) -> Result<(), RepoError> {
+    if TAKE_ACCESS_AWAY.contains(&permit.operation()) {
+        never_refuse();
+    }
     match permit.identity() {
         Ok(caller) if is_write(permit.operation()) => set_identity(state, caller).await,
         _ => Ok(()),

@@ -98,7 +98,12 @@ impl Harness {
 
     /// Starts the service on an empty database, of either kind.
     pub(crate) async fn start_on(database_url: Secret) -> Self {
-        Self::start_in(tempfile::tempdir().unwrap(), database_url, &[]).await
+        Self::start_on_with(database_url, &[]).await
+    }
+
+    /// As [`Harness::start_on`], with further flags.
+    pub(crate) async fn start_on_with(database_url: Secret, extra: &[&str]) -> Self {
+        Self::start_in(tempfile::tempdir().unwrap(), database_url, extra).await
     }
 
     async fn start_in(folder: tempfile::TempDir, database_url: Secret, extra: &[&str]) -> Self {

@@ -416,3 +416,43 @@ async fn one_user_makes_so_many_hooks_within_an_hour() {
     })
     .await;
 }
+
+#[tokio::test]
+async fn a_repeated_request_gets_a_large_webhook_anew_and_writes_count() {
+    on_each_url(|url| async move {
+        let service = Service::start_with(&url, &["--creations-per-hour=0", "--writes-per-hour=2"]).await;
+        let wide = "😀".repeat(255);
+        let icon = format!("https://example.com/{}", "x".repeat(2_000));
+        let options = [
+            ("url", "https://example.com/x"),
+            ("channel", wide.as_str()),
+            ("username", wide.as_str()),
+            ("icon_url", icon.as_str()),
+        ];
+        let caller = admin().with_key("k");
+        let made = service.create(&caller, request("slack", &options)).await.unwrap();
+        assert_eq!(service.create(&caller, request("slack", &options)).await.unwrap(), made);
+        let mut edit = async || {
+            let change = caller.request(UPDATE_HOOK, change(&made, &[("color", "#00ff00")]));
+            service.hooks().update_hook(change).await.unwrap().into_inner().hook.unwrap()
+        };
+        let changed = edit().await;
+        assert_eq!(edit().await, changed);
+        let (longest,): (i64,) =
+            service.db().one("SELECT CAST(MAX(OCTET_LENGTH(answer)) AS BIGINT) FROM idempotency", &[]).await.unwrap();
+        assert!(longest <= 4_096, "{longest}");
+
+        let refused = service.create(&admin(), request("native", &CONFIG)).await.unwrap_err();
+        assert_eq!((refused.code(), reason(&refused).as_str()), (Code::ResourceExhausted, "WRITE_LIMIT_REACHED"));
+        assert_eq!(service.list(&admin(), page(repository_owner(REPOSITORY), 1, 10)).await.unwrap().hooks.len(), 1);
+        // For an organization the caller is known by repo-svc alone.
+        let owner = organization_owner(ORGANIZATION);
+        for done in [true, true, false] {
+            let new = CreateHookRequest { owner: owner.clone(), ..request("native", &CONFIG) };
+            let outcome = service.hooks().create_hook(with_token(OWNER_TOKEN, new)).await;
+            assert_eq!(outcome.is_ok(), done, "{outcome:?}");
+        }
+        service.stop().await;
+    })
+    .await;
+}

@@ -27,6 +27,7 @@ mod teams;
 mod tokens;
 mod transfers;
 mod wikis;
+mod write_limits;
 
 use ferrite_proto::error::reason;
 use ferrite_proto::repo::{RepositoryRef, ResolveAccessRequest};

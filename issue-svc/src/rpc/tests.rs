@@ -1,0 +1,220 @@
+//! Tests of what an account may write, and of repeated requests whose response is too large to be kept.
+
+use ferrite_kit::idempotency::MAX_STORED_RESPONSE_BYTES;
+use ferrite_proto::Permission;
+use ferrite_proto::issue::comment_service_client::CommentServiceClient;
+use ferrite_proto::issue::issue_service_client::IssueServiceClient;
+use ferrite_proto::issue::label_service_client::LabelServiceClient;
+use ferrite_proto::issue::milestone_service_client::MilestoneServiceClient;
+use ferrite_proto::issue::{
+    ChangeIssueLabelsRequest, CreateCommentRequest, CreateIssueRequest, CreateLabelRequest, CreateMilestoneRequest,
+    LabelChange, UpdateCommentRequest, UpdateIssueRequest, UpdateMilestoneRequest,
+};
+use ferrite_proto::operation::{
+    CHANGE_ISSUE_LABELS, CREATE_COMMENT, CREATE_LABEL, CREATE_MILESTONE, UPDATE_COMMENT, UPDATE_ISSUE, UPDATE_MILESTONE,
+};
+use tonic::{Code, Status};
+
+use crate::testing::{REPOSITORY, Service, TestCaller, on_each_url, reason};
+
+const TEXT_BYTES: usize = 1_000_000;
+const NO_OTHER_LIMITS: [&str; 3] = ["--issues-per-hour=0", "--comments-per-hour=0", "--text-bytes-per-hour=0"];
+
+fn text(letter: &str) -> String {
+    letter.repeat(TEXT_BYTES)
+}
+
+fn ada() -> TestCaller {
+    TestCaller::user(7, Permission::Admin)
+}
+
+async fn start(url: &ferrite_kit::Secret, limit: &str) -> Service {
+    Service::start_with(url, &[&NO_OTHER_LIMITS[..], &[limit]].concat()).await
+}
+
+async fn count(service: &Service, table: &str) -> i64 {
+    let sql = format!("SELECT COUNT(*) FROM {table}");
+    service.db().one::<(i64,)>(&sql, &[]).await.unwrap().0
+}
+
+async fn longest_answer(service: &Service) -> usize {
+    let sql = "SELECT CAST(MAX(OCTET_LENGTH(answer)) AS BIGINT) FROM idempotency";
+    usize::try_from(service.db().one::<(i64,)>(sql, &[]).await.unwrap().0).unwrap()
+}
+
+fn issue(body: String) -> CreateIssueRequest {
+    CreateIssueRequest { repository_id: REPOSITORY, title: "Title".to_owned(), body, ..CreateIssueRequest::default() }
+}
+
+fn is_limit(status: &Status) -> bool {
+    (status.code(), reason(status).as_str()) == (Code::ResourceExhausted, "WRITE_LIMIT_REACHED")
+}
+
+#[tokio::test]
+async fn edits_of_a_milestone_count_with_the_bytes_that_they_store() {
+    on_each_url(|url| async move {
+        let service = start(&url, "--write-bytes-per-hour=4000000").await;
+        let mut client = MilestoneServiceClient::new(service.channel.clone());
+        let new = CreateMilestoneRequest {
+            repository_id: REPOSITORY,
+            title: "One".to_owned(),
+            ..CreateMilestoneRequest::default()
+        };
+        let made = client.create_milestone(ada().with_key("k").request(CREATE_MILESTONE, new)).await.unwrap();
+        let milestone_id = made.into_inner().milestone.unwrap().id;
+        let keys = ["0", "1", "2", "3", "4", "5", "6", "7"];
+        let mut edits = 0;
+        for key in keys {
+            let change = UpdateMilestoneRequest {
+                repository_id: REPOSITORY,
+                milestone_id,
+                description: Some(text(key)),
+                ..UpdateMilestoneRequest::default()
+            };
+            match client.update_milestone(ada().with_key(key).request(UPDATE_MILESTONE, change)).await {
+                Ok(_) => edits += 1,
+                Err(status) => assert!(is_limit(&status), "{status:?}"),
+            }
+        }
+        // Each edit is a little more than its text, and the last one that was begun below the limit is done.
+        assert!((3..=4).contains(&edits), "{edits}");
+        assert_eq!(count(&service, "idempotency").await, edits + 1);
+        assert!(longest_answer(&service).await <= MAX_STORED_RESPONSE_BYTES);
+        service.create(&TestCaller::user(8, Permission::Read), issue(String::new())).await.unwrap();
+        service.stop().await;
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn labels_that_are_set_and_cleared_count_and_leave_no_more_than_the_limit_in_the_timeline() {
+    on_each_url(|url| async move {
+        let service = start(&url, "--writes-per-hour=30").await;
+        let mut client = LabelServiceClient::new(service.channel.clone());
+        let number = service.create(&ada(), issue(String::new())).await.unwrap().number;
+        let mut label_ids = Vec::new();
+        for name in ["a", "b"] {
+            let new =
+                CreateLabelRequest { repository_id: REPOSITORY, name: name.to_owned(), color: "#ff0000".to_owned() };
+            let made = client.create_label(ada().request(CREATE_LABEL, new)).await.unwrap();
+            label_ids.push(made.into_inner().label.unwrap().id);
+        }
+        let mut refused = 0;
+        for round in 0..40 {
+            let change = ChangeIssueLabelsRequest {
+                repository_id: REPOSITORY,
+                issue_number: number,
+                change: LabelChange::Replace.into(),
+                label_ids: if round % 2 == 0 { label_ids.clone() } else { Vec::new() },
+                check_only: false,
+            };
+            if let Err(status) = client.change_issue_labels(ada().request(CHANGE_ISSUE_LABELS, change)).await {
+                assert!(is_limit(&status), "{status:?}");
+                refused += 1;
+            }
+        }
+        assert_eq!(refused, 40 - (30 - 3));
+        assert_eq!(count(&service, "timeline").await, 2 * (30 - 3));
+        service.stop().await;
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn a_repeated_request_gets_a_large_response_anew() {
+    on_each_url(|url| async move {
+        let service = Service::start(&url).await;
+        let (mut issues, mut comments) =
+            (IssueServiceClient::new(service.channel.clone()), CommentServiceClient::new(service.channel.clone()));
+        let (mut labels, mut milestones) =
+            (LabelServiceClient::new(service.channel.clone()), MilestoneServiceClient::new(service.channel.clone()));
+        let caller = ada().with_key("k");
+
+        let made = service.create(&caller, issue(text("a"))).await.unwrap();
+        assert_eq!(service.create(&caller, issue(text("a"))).await.unwrap(), made);
+        let mut update = async || {
+            let change = UpdateIssueRequest {
+                repository_id: REPOSITORY,
+                number: made.number,
+                body: Some(text("b")),
+                ..UpdateIssueRequest::default()
+            };
+            issues.update_issue(caller.request(UPDATE_ISSUE, change)).await.unwrap().into_inner().issue.unwrap()
+        };
+        let changed = update().await;
+        assert_eq!((update().await, changed.body.len()), (changed.clone(), TEXT_BYTES));
+        // As it is today.
+        assert_eq!(service.create(&caller, issue(text("a"))).await.unwrap(), changed);
+
+        let mut comment = async || {
+            let new = CreateCommentRequest {
+                repository_id: REPOSITORY,
+                issue_number: made.number,
+                body: text("c"),
+                check_only: false,
+            };
+            let answer = comments.create_comment(caller.request(CREATE_COMMENT, new)).await.unwrap();
+            answer.into_inner().comment.unwrap()
+        };
+        let first = comment().await;
+        assert_eq!(comment().await, first);
+        let mut edit = async || {
+            let change = UpdateCommentRequest {
+                repository_id: REPOSITORY,
+                issue_number: made.number,
+                comment_id: first.id,
+                body: text("d"),
+                check_only: false,
+            };
+            let answer = comments.update_comment(caller.request(UPDATE_COMMENT, change)).await.unwrap();
+            answer.into_inner().comment.unwrap()
+        };
+        let edited = edit().await;
+        assert_eq!((edit().await, edited.body.len()), (edited.clone(), TEXT_BYTES));
+
+        let mut milestone = async || {
+            let new = CreateMilestoneRequest {
+                repository_id: REPOSITORY,
+                title: "One".to_owned(),
+                description: text("e"),
+                ..CreateMilestoneRequest::default()
+            };
+            let answer = milestones.create_milestone(caller.request(CREATE_MILESTONE, new)).await.unwrap();
+            answer.into_inner().milestone.unwrap()
+        };
+        let one = milestone().await;
+        assert_eq!((milestone().await, one.description.len()), (one.clone(), TEXT_BYTES));
+
+        let mut label_ids = Vec::new();
+        for number in 0..40 {
+            let new = CreateLabelRequest {
+                repository_id: REPOSITORY,
+                name: format!("{}{number}", "ü".repeat(48)),
+                color: "#ff0000".to_owned(),
+            };
+            let answer = labels.create_label(ada().request(CREATE_LABEL, new)).await.unwrap();
+            label_ids.push(answer.into_inner().label.unwrap().id);
+        }
+        let mut add = async || {
+            let change = ChangeIssueLabelsRequest {
+                repository_id: REPOSITORY,
+                issue_number: made.number,
+                change: LabelChange::Add.into(),
+                label_ids: label_ids.clone(),
+                check_only: false,
+            };
+            let answer = labels.change_issue_labels(caller.request(CHANGE_ISSUE_LABELS, change)).await.unwrap();
+            answer.into_inner().labels
+        };
+        let added = add().await;
+        assert_eq!((add().await, added.len()), (added, 40));
+
+        let rows = [count(&service, "issues").await, count(&service, "comments").await];
+        assert_eq!((rows, count(&service, "milestones").await), ([1, 1], 1));
+        assert!(longest_answer(&service).await <= MAX_STORED_RESPONSE_BYTES);
+        let other = service.create(&caller, issue(text("z"))).await.unwrap_err();
+        assert_eq!(reason(&other), "IDEMPOTENCY_KEY_REUSED");
+        service.stop().await;
+    })
+    .await;
+}

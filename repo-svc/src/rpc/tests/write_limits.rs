@@ -1,0 +1,179 @@
+//! Tests of the limit on what an account writes, and of repeated requests whose response is too large to be kept.
+
+use ferrite_kit::grpc::Channel;
+use ferrite_kit::idempotency::MAX_STORED_RESPONSE_BYTES;
+use ferrite_kit::testing::on_each_url;
+use ferrite_proto::repo::release_service_client::ReleaseServiceClient;
+use ferrite_proto::repo::{
+    AddEmailsRequest, CreateReleaseRequest, Release, RepositoryRef, UpdateReleaseRequest, UpdateRepositoryRequest,
+};
+use tonic::{Code, Request, Status};
+
+use super::{by_id, refusal, refused};
+use crate::testing::{Harness, with_token};
+
+const NOTES_BYTES: usize = 1_000_000;
+
+fn releases(harness: &Harness) -> ReleaseServiceClient<Channel> {
+    ReleaseServiceClient::new(harness.service.clone())
+}
+
+fn request<T>(message: T, token: &str, key: &str) -> Request<T> {
+    let mut request = with_token(message, token);
+    request.metadata_mut().insert("idempotency-key", key.parse().unwrap());
+    request
+}
+
+fn notes(letter: &str) -> String {
+    letter.repeat(NOTES_BYTES)
+}
+
+async fn create(
+    harness: &Harness,
+    token: &str,
+    repository: Option<RepositoryRef>,
+    tag: &str,
+    is_draft: bool,
+) -> Result<Release, Status> {
+    let new = CreateReleaseRequest {
+        repository,
+        tag_name: tag.into(),
+        body: notes("a"),
+        is_draft,
+        ..CreateReleaseRequest::default()
+    };
+    Ok(releases(harness).create_release(request(new, token, tag)).await?.into_inner().release.unwrap())
+}
+
+async fn edit(harness: &Harness, token: &str, release: (i64, i64), body: String, key: &str) -> Result<Release, Status> {
+    let (repository, release_id) = (by_id(release.0), release.1);
+    let change = UpdateReleaseRequest { repository, release_id, body: Some(body), ..UpdateReleaseRequest::default() };
+    Ok(releases(harness).update_release(request(change, token, key)).await?.into_inner().release.unwrap())
+}
+
+async fn longest_answer(harness: &Harness) -> usize {
+    let sql = "SELECT CAST(MAX(OCTET_LENGTH(answer)) AS BIGINT) FROM idempotency";
+    let (bytes,): (i64,) = harness.db().await.one(sql, &[]).await.unwrap();
+    usize::try_from(bytes).unwrap()
+}
+
+fn write_limit_reached() -> (Code, String) {
+    refused(Code::ResourceExhausted, "WRITE_LIMIT_REACHED")
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn edits_of_the_notes_of_a_release_count_with_the_bytes_that_they_store() {
+    on_each_url(|url| async move {
+        let harness = Harness::start_on_with(url, &["--write-bytes-per-hour", "5000000"]).await;
+        let ada = harness.signed_in("ada").await;
+        let demo = harness.create(&ada, "demo", false).await.unwrap().id;
+        let release = create(&harness, &ada, by_id(demo), "v1", true).await.unwrap();
+        let mut edits = 0;
+        let status = loop {
+            match edit(&harness, &ada, (demo, release.id), notes("b"), &format!("k{edits}")).await {
+                Ok(_) => edits += 1,
+                Err(status) => break status,
+            }
+            assert!(edits < 10, "nothing counts");
+        };
+        // Each edit is a little more than its text, and the last one that was begun below the limit is done.
+        assert!((3..=4).contains(&edits), "{edits}");
+        assert_eq!(refusal(Err::<(), _>(status)), write_limit_reached());
+        assert!(longest_answer(&harness).await <= MAX_STORED_RESPONSE_BYTES);
+
+        // What is refused changes nothing, on the store either, and others may write.
+        let outcome = create(&harness, &ada, by_id(demo), "v2", false).await;
+        assert_eq!(refusal(outcome), write_limit_reached());
+        assert!(harness.tags().is_empty());
+        let (count,): (i64,) = harness.db().await.one("SELECT COUNT(*) FROM releases", &[]).await.unwrap();
+        assert_eq!(count, 1);
+        let bob = harness.signed_in("bob").await;
+        harness.create(&bob, "demo", false).await.unwrap();
+    })
+    .await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn changes_of_settings_count_and_refused_ones_leave_no_entry_in_the_audit_log() {
+    on_each_url(|url| async move {
+        let harness = Harness::start_on_with(url, &["--writes-per-hour", "6"]).await;
+        // The token and the repository are the first two.
+        let ada = harness.signed_in("ada").await;
+        let demo = harness.create(&ada, "demo", false).await.unwrap().id;
+        let describe = async |text: String, key: &str| {
+            let change = UpdateRepositoryRequest {
+                repository: by_id(demo),
+                description: Some(text),
+                ..UpdateRepositoryRequest::default()
+            };
+            harness.repository().update_repository(request(change, &ada, key)).await
+        };
+        // Repeated requests count once, invalid ones never.
+        for _ in 0..5 {
+            describe("one".into(), "repeated").await.unwrap();
+            assert_eq!(describe("x".repeat(256), "invalid").await.unwrap_err().code(), Code::InvalidArgument);
+        }
+        for number in 0..3 {
+            describe(format!("two {number}"), &format!("k{number}")).await.unwrap();
+        }
+        assert_eq!(refusal(describe("three".into(), "last").await), write_limit_reached());
+        let sql = "SELECT COUNT(*) FROM audit_log WHERE action = 'repository.update'";
+        let (count,): (i64,) = harness.db().await.one(sql, &[]).await.unwrap();
+        assert_eq!(count, 4);
+    })
+    .await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn administrators_have_a_hundred_times_the_limit() {
+    let harness = Harness::start_with(&["--writes-per-hour", "1"]).await;
+    harness.user("root", true).await;
+    let root = harness.token("root", "test").await;
+    for name in ["a", "b", "c"] {
+        harness.create(&root, name, false).await.unwrap();
+    }
+    // The token is the only write of ada.
+    let ada = harness.signed_in("ada").await;
+    assert_eq!(refusal(harness.create(&ada, "demo", false).await), write_limit_reached());
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_repeated_request_gets_a_large_response_anew() {
+    on_each_url(|url| async move {
+        let harness = Harness::start_on(url).await;
+        let ada = harness.signed_in("ada").await;
+        let demo = harness.create(&ada, "demo", false).await.unwrap().id;
+        let made = create(&harness, &ada, by_id(demo), "v1", false).await.unwrap();
+        assert_eq!(create(&harness, &ada, by_id(demo), "v1", false).await.unwrap(), made);
+        let edited = edit(&harness, &ada, (demo, made.id), notes("b"), "edit").await.unwrap();
+        assert_eq!(edit(&harness, &ada, (demo, made.id), notes("b"), "edit").await.unwrap(), edited);
+        // As it is today.
+        assert_eq!(create(&harness, &ada, by_id(demo), "v1", false).await.unwrap(), edited);
+        assert_eq!(edited.body.len(), NOTES_BYTES);
+
+        let emails: Vec<_> = (0..90).map(|number| format!("{}{number}@example.com", "x".repeat(60))).collect();
+        let add = async || {
+            let message = AddEmailsRequest { emails: emails.clone() };
+            harness.profile().add_emails(request(message, &ada, "emails")).await.unwrap().into_inner()
+        };
+        let added = add().await;
+        assert_eq!((added.emails.len(), add().await), (90, added));
+
+        let change = UpdateRepositoryRequest {
+            repository: by_id(demo),
+            description: Some("ü".repeat(255)),
+            website: Some(format!("https://example.com/{}", "ü".repeat(1_000))),
+            ..UpdateRepositoryRequest::default()
+        };
+        let update = async || {
+            let answer = harness.repository().update_repository(request(change.clone(), &ada, "settings")).await;
+            answer.unwrap().into_inner().repository.unwrap()
+        };
+        let updated = update().await;
+        assert_eq!(update().await, updated);
+        let (count,): (i64,) = harness.db().await.one("SELECT COUNT(*) FROM releases", &[]).await.unwrap();
+        assert_eq!(count, 1);
+        assert!(longest_answer(&harness).await <= MAX_STORED_RESPONSE_BYTES);
+    })
+    .await;
+}

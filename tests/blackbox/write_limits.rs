@@ -1,0 +1,342 @@
+//! The limit on what an account writes: every operation that changes something is counted, whichever service stores it, and one that is
+//! refused changes nothing.
+
+use std::collections::BTreeSet;
+
+use ferrite_proto::operation::{self, is_write};
+use repo_svc::access::{OPERATIONS, Rule};
+use reqwest::Method;
+use serde_json::{Value, json};
+
+use super::avatars::RED;
+use super::migrations::migrate;
+use crate::harness::git_server::{GitServer, REACHABLE};
+use crate::harness::keys::{GOOD, ed25519};
+use crate::harness::{Answer, Cluster, Git, Options, User};
+
+on_own_installations! {
+    every_write_is_counted(options())
+}
+
+/// Limits of these tests: one request of 1 MB is below the limit of bytes, and four are not.
+fn options() -> Options {
+    let settings = [
+        ("FERRITE_WRITES_PER_HOUR", "1000"),
+        ("FERRITE_WRITE_BYTES_PER_HOUR", "4000000"),
+        ("FERRITE_REPO_CREATIONS_PER_HOUR", "0"),
+        ("FERRITE_REPO_ADMINISTRATOR_CREATIONS_PER_HOUR", "0"),
+    ];
+    Options { settings: [&REACHABLE[..], &settings].concat(), ..Options::default() }
+}
+
+/// Operations that take access away, which are never refused.
+const TAKE_ACCESS_AWAY: [&str; 6] = [
+    "DeletePublicKey",
+    "DeleteDeployKey",
+    "RemoveCollaborator",
+    "RemoveMember",
+    "RemoveTeamMember",
+    "RemoveTeamRepository",
+];
+
+/// A request that changes something, and the operations that it carries out.
+struct Write<'a> {
+    /// Names of operations without their package, or whole where they are no RPCs.
+    operations: &'static str,
+    user: &'a User,
+    method: Method,
+    path: String,
+    body: Value,
+}
+
+impl Write<'_> {
+    async fn send(&self) -> Answer {
+        let request = self.user.request(self.method.clone(), &self.path);
+        let is_upload = self.path.contains("/assets?name=");
+        let request = match &self.body {
+            Value::Null if is_upload => request.header("content-type", "application/octet-stream").body("text"),
+            Value::Null => request,
+            body => request.json(body),
+        };
+        Answer::of(request).await
+    }
+}
+
+#[track_caller]
+fn refused(answer: Answer, part: &str) {
+    let answer = answer.refused_with_message(429, part);
+    let wait: u64 = answer.header("retry-after").parse().unwrap();
+    assert!((1..=3600).contains(&wait), "{wait}");
+}
+
+async fn limit(admin: &User, name: &str, rate_percent: i64) {
+    let path = format!("/admin/users/{name}/quota");
+    admin.patch(&path, &json!({ "rate_percent": rate_percent })).await.expect(200);
+}
+
+fn id(made: &Value) -> String {
+    made["id"].to_string()
+}
+
+async fn every_write_is_counted(cluster: &Cluster) {
+    a_few_large_texts_reach_the_limit_in_all_services_together(cluster).await;
+    let (admin, ada, bob, carol) =
+        (cluster.admin().await, cluster.user("ada").await, cluster.user("bob").await, cluster.user("carol").await);
+    let (git, root) = (Git::new(), cluster.user("root").await);
+    admin.patch(&format!("/admin/users/{}", root.name), &json!({"admin": true})).await.expect(200);
+    let writes = writes(&ada, &bob, &carol, &root, &git).await;
+
+    for user in [&ada, &bob, &root] {
+        limit(&admin, &user.name, 0).await;
+    }
+    let mut walked = BTreeSet::new();
+    for write in &writes {
+        let answer = write.send().await;
+        walked.extend(write.operations.split(' '));
+        if TAKE_ACCESS_AWAY.contains(&write.operations) {
+            answer.empty(204);
+            continue;
+        }
+        assert_eq!(answer.status, 429, "{}: {} {}: {}", write.operations, write.method, write.path, answer.text());
+        refused(answer, "too many writes: at most 0 within an hour");
+    }
+    tokens_and_pushes_are_counted(&ada, &git, &mut walked).await;
+    let missing: Vec<_> = OPERATIONS
+        .iter()
+        .filter(|operation| operation.rule != Rule::Service && is_write(operation.name))
+        .map(|operation| operation.name.rsplit('.').next().unwrap_or_default())
+        .filter(|name| !walked.contains(name.rsplit_once('/').map_or(*name, |(_, method)| method)))
+        .collect();
+    assert_eq!(missing, Vec::<&str>::new(), "operations that change something and are not walked here");
+
+    // Reads go on, and nothing was changed.
+    let shown = ada.get(&ada.repo("demo", "")).await.expect(200).json();
+    assert_eq!((&shown["description"], &shown["stars_count"]), (&json!(""), &json!(0)));
+    assert_eq!(ada.get(&ada.repo("demo", "/releases")).await.expect(200).json().as_array().unwrap().len(), 1);
+    ada.get(&ada.repo("demo", "/issues")).await.expect(200);
+    limit(&admin, &ada.name, 100).await;
+    ada.patch(&ada.repo("demo", ""), &json!({"description": "Changed"})).await.expect(200);
+}
+
+/// Texts of 1 MB in three services, again and again with other keys: in Redis they count together, else each service counts for itself.
+async fn a_few_large_texts_reach_the_limit_in_all_services_together(cluster: &Cluster) {
+    let dora = cluster.user("dora").await;
+    dora.new_repository("demo", json!({"auto_init": true})).await;
+    let release = dora.post(&dora.repo("demo", "/releases"), &json!({"tag_name": "v1", "draft": true})).await;
+    let release = dora.repo("demo", &format!("/releases/{}", id(&release.expect(201).json())));
+    let milestone = dora.new_milestone(&dora.repo("demo", ""), "One").await;
+    let milestone = dora.repo("demo", &format!("/milestones/{milestone}"));
+    let mut done = [0, 0];
+    for round in 0..6 {
+        let edits = [
+            (&release, json!({"body": "x".repeat(900_000)})),
+            (&milestone, json!({"description": "x".repeat(900_000)})),
+        ];
+        for (place, (path, body)) in edits.into_iter().enumerate() {
+            let request = dora.request(Method::PATCH, path).header("idempotency-key", format!("{place} {round}"));
+            let answer = Answer::of(request.json(&body)).await;
+            match answer.status.as_u16() {
+                200 => done[place] += 1,
+                _ => refused(answer, "too many bytes written: at most 4000000 within an hour"),
+            }
+        }
+    }
+    let most = match cluster.profile {
+        // One more of each service may be under way before Redis knows of the bytes of the last.
+        crate::harness::Profile::Production => 6,
+        crate::harness::Profile::Embedded => 10,
+    };
+    assert!(done.iter().sum::<i32>() <= most && done.iter().all(|done| *done >= 1), "{done:?}");
+    let text = dora.get(&release).await.expect(200).json()["body"].as_str().unwrap().len();
+    assert_eq!(text, 900_000);
+    // What an account writes does not limit others.
+    cluster.user("eva").await.new_repository("demo", json!({})).await;
+}
+
+async fn tokens_and_pushes_are_counted(ada: &User, git: &Git, walked: &mut BTreeSet<&'static str>) {
+    let path = format!("/api/v1/users/{}/tokens", ada.name);
+    let by_password = |method, path: &str| ada.raw(method, path).basic_auth(&ada.name, Some(&ada.password));
+    refused(Answer::of(by_password(Method::POST, &path).json(&json!({"name": "more"}))).await, "too many writes");
+    // Whoever holds a stolen token cannot keep its owner from ending it.
+    Answer::of(by_password(Method::DELETE, &format!("{path}/spare"))).await.empty(204);
+    walked.extend(["CreateAccessToken", "DeleteAccessToken"]);
+    let url = ada.git_url(&ada.name, "demo");
+    let before = git.run("", &["ls-remote", &url]).await;
+    let output = git.attempt("work", &["push", &url, "HEAD:refs/heads/pushed"]).await;
+    let text = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert!(!output.status.success() && text.contains("too many writes: at most 0 within an hour"), "{text}");
+    assert_eq!(git.run("", &["ls-remote", &url]).await, before);
+    walked.insert(operation::RECEIVE_PACK.rsplit('/').next().unwrap());
+}
+
+/// Makes what the requests are about, and returns one or more for every operation.
+async fn writes<'a>(ada: &'a User, bob: &'a User, carol: &User, root: &'a User, git: &Git) -> Vec<Write<'a>> {
+    let mut writes = Vec::new();
+    let mut add = |user, operations, method: &str, path: String, body| {
+        writes.push(Write { operations, user, method: method.parse().unwrap(), path, body });
+    };
+    let nothing = || Value::Null;
+    ada.new_repository("demo", json!({"auto_init": true})).await;
+    ada.new_repository("given", json!({})).await;
+    bob.new_repository("theirs", json!({"auto_init": true})).await;
+    ada.post(&ada.repo("given", "/transfer"), &json!({"new_owner": bob.name})).await.expect(202);
+    let demo = |rest: &str| ada.repo("demo", rest);
+
+    // Accounts
+    ada.new_token("spare").await;
+    add(ada, "SetAvatar", "POST", "/user/avatar".into(), json!({"image": RED}));
+    add(ada, "DeleteAvatar", "DELETE", "/user/avatar".into(), nothing());
+    add(ada, "AddEmails", "POST", "/user/emails".into(), json!({"emails": ["more@example.org"]}));
+    ada.post("/user/emails", &json!({"emails": [format!("{}@example.net", ada.name)]})).await.expect(201);
+    add(ada, "DeleteEmails", "DELETE", "/user/emails".into(), json!({"emails": [format!("{}@example.net", ada.name)]}));
+    add(ada, "FollowUser", "PUT", format!("/user/following/{}", bob.name), nothing());
+    add(ada, "UnfollowUser", "DELETE", format!("/user/following/{}", bob.name), nothing());
+    add(ada, "CreatePublicKey", "POST", "/user/keys".into(), json!({"title": "more", "key": ed25519("a")}));
+    let key = ada.post("/user/keys", &json!({"title": "one", "key": ed25519("b")})).await.expect(201).json();
+    add(ada, "DeletePublicKey", "DELETE", format!("/user/keys/{}", id(&key)), nothing());
+
+    // Organizations and teams
+    let org = format!("{}-org", ada.name);
+    ada.post("/user/orgs", &json!({"username": org})).await.expect(201);
+    ada.post(&format!("/orgs/{org}/repos"), &json!({"name": "shared"})).await.expect(201);
+    let team = ada.post(&format!("/orgs/{org}/teams"), &json!({"name": "team"})).await.expect(201).json();
+    let team = format!("/teams/{}", id(&team));
+    ada.put_nothing(&format!("{team}/members/{}", carol.name)).await.expect(204);
+    add(ada, "CreateOrganization", "POST", "/user/orgs".into(), json!({"username": format!("{org}-two")}));
+    add(ada, "UpdateOrganization", "PATCH", format!("/orgs/{org}"), json!({"description": "Changed"}));
+    add(ada, "SetAvatar", "POST", format!("/orgs/{org}/avatar"), json!({"image": RED}));
+    add(ada, "SetMembership", "PUT", format!("/orgs/{org}/memberships/{}", bob.name), json!({"role": "member"}));
+    add(ada, "SetMembershipVisibility", "PUT", format!("/orgs/{org}/public_members/{}", ada.name), nothing());
+    add(ada, "RemoveMember", "DELETE", format!("/orgs/{org}/members/{}", carol.name), nothing());
+    add(ada, "CreateTeam", "POST", format!("/orgs/{org}/teams"), json!({"name": "more"}));
+    add(ada, "UpdateTeam", "PATCH", team.clone(), json!({"description": "Changed"}));
+    add(ada, "AddTeamMember", "PUT", format!("{team}/members/{}", bob.name), nothing());
+    add(ada, "RemoveTeamMember", "DELETE", format!("{team}/members/{}", carol.name), nothing());
+    add(ada, "AddTeamRepository", "PUT", format!("{team}/repos/shared"), nothing());
+    add(ada, "RemoveTeamRepository", "DELETE", format!("{team}/repos/shared"), nothing());
+    add(ada, "DeleteTeam", "DELETE", team, nothing());
+    add(ada, "DeleteOrganization", "DELETE", format!("/orgs/{org}"), nothing());
+
+    // Repositories
+    let theirs = bob.repo("theirs", "");
+    add(ada, "CreateRepository", "POST", "/user/repos".into(), json!({"name": "more"}));
+    add(ada, "CreateRepository", "POST", format!("/orgs/{org}/repos"), json!({"name": "more"}));
+    add(ada, "ForkRepository", "POST", format!("{theirs}/forks"), json!({}));
+    add(ada, "MigrateRepository", "POST", "/repos/migrate".into(), {
+        json!({"clone_addr": "https://example.com/x.git", "uid": ada.id, "repo_name": "brought"})
+    });
+    add(ada, "UpdateRepository", "PATCH", demo(""), json!({"description": "Changed"}));
+    add(ada, "UpdateIssueTracker", "PATCH", demo("/issue-tracker"), json!({"enable_issues": false}));
+    add(ada, "UpdateWiki", "PATCH", demo("/wiki"), json!({"enable_wiki": false}));
+    add(ada, "SetTopics", "PUT", demo("/topics"), json!({"topics": ["git"]}));
+    add(ada, "AddTopic", "PUT", demo("/topics/git"), nothing());
+    ada.put_nothing(&demo("/topics/old")).await.expect(204);
+    add(ada, "RemoveTopic", "DELETE", demo("/topics/old"), nothing());
+    add(ada, "StarRepository", "PUT", format!("/user/starred/{}/demo", ada.name), nothing());
+    ada.put_nothing(&format!("/user/starred/{}/theirs", bob.name)).await.expect(204);
+    add(ada, "UnstarRepository", "DELETE", format!("/user/starred/{}/theirs", bob.name), nothing());
+    add(ada, "WatchRepository", "PUT", format!("{theirs}/subscription"), nothing());
+    add(ada, "UnwatchRepository", "DELETE", demo("/subscription"), nothing());
+    add(ada, "StartTransfer", "POST", demo("/transfer"), json!({"new_owner": bob.name}));
+    add(ada, "CancelTransfer", "DELETE", ada.repo("given", "/transfer"), nothing());
+    add(bob, "AcceptTransfer", "POST", ada.repo("given", "/transfer/accept"), json!({}));
+    add(bob, "RejectTransfer", "POST", ada.repo("given", "/transfer/reject"), json!({}));
+    add(ada, "SetCollaborator", "PUT", demo(&format!("/collaborators/{}", bob.name)), json!({"permission": "read"}));
+    ada.share(&demo(""), carol, "read").await;
+    add(ada, "RemoveCollaborator", "DELETE", demo(&format!("/collaborators/{}", carol.name)), nothing());
+    add(ada, "CreateDeployKey", "POST", demo("/keys"), json!({"title": "more", "key": ed25519("c")}));
+    let key = ada.post(&demo("/keys"), &json!({"title": "one", "key": ed25519("d")})).await.expect(201).json();
+    add(ada, "DeleteDeployKey", "DELETE", demo(&format!("/keys/{}", id(&key))), nothing());
+
+    // Files, releases and rules about branches
+    let content = json!({"message": "m", "content": "dGV4dA=="});
+    add(ada, "PutContents", "PUT", demo("/contents/more"), content.clone());
+    let made = ada.put(&demo("/contents/one"), &content).await.expect(201).json();
+    let sha = made["content"]["sha"].clone();
+    add(ada, "DeleteContents", "DELETE", demo("/contents/one"), json!({"message": "m", "sha": sha}));
+    add(ada, "ChangeFiles", "POST", demo("/contents"), {
+        json!({"message": "m", "files": [{"operation": "create", "path": "two", "content": "dGV4dA=="}]})
+    });
+    let protections = demo("/branch_protections");
+    add(ada, "SetProtection", "POST", protections.clone(), json!({"pattern": "more"}));
+    ada.post(&protections, &json!({"pattern": "one"})).await.expect(201);
+    add(ada, "DeleteProtection", "DELETE", format!("{protections}/one"), nothing());
+    let release = ada.post(&demo("/releases"), &json!({"tag_name": "v1"})).await.expect(201).json();
+    let release = demo(&format!("/releases/{}", id(&release)));
+    let upload = ada.request(Method::POST, &format!("{release}/assets?name=one"));
+    let upload = upload.header("content-type", "application/octet-stream").body("text");
+    let asset = id(&Answer::of(upload).await.expect(201).json());
+    add(ada, "CreateRelease", "POST", demo("/releases"), json!({"tag_name": "v2"}));
+    add(ada, "UpdateRelease", "PATCH", release.clone(), json!({"name": "Changed"}));
+    // The request for the place of the bytes is refused before they are sent.
+    add(ada, "CreateReleaseAsset upload-asset", "POST", format!("{release}/assets?name=more"), nothing());
+    add(ada, "UpdateReleaseAsset", "PATCH", format!("{release}/assets/{asset}"), json!({"name": "renamed"}));
+    add(ada, "DeleteReleaseAsset", "DELETE", format!("{release}/assets/{asset}"), nothing());
+    add(ada, "DeleteRelease", "DELETE", release, nothing());
+
+    // Issues
+    let issue = ada.new_issue(&demo(""), "One", json!({})).await["number"].as_i64().unwrap();
+    let comment = ada.new_comment(&demo(""), issue, "One").await;
+    let label = ada.new_label(&demo(""), "one").await;
+    let milestone = ada.new_milestone(&demo(""), "One").await;
+    let of_issue = |rest: &str| demo(&format!("/issues/{issue}{rest}"));
+    add(ada, "CreateIssue", "POST", demo("/issues"), json!({"title": "More"}));
+    add(ada, "UpdateIssue", "PATCH", of_issue(""), json!({"title": "Changed"}));
+    add(ada, "CreateComment", "POST", of_issue("/comments"), json!({"body": "More"}));
+    add(ada, "UpdateComment", "PATCH", of_issue(&format!("/comments/{comment}")), json!({"body": "Changed"}));
+    add(ada, "DeleteComment", "DELETE", of_issue(&format!("/comments/{comment}")), nothing());
+    add(ada, "ChangeIssueLabels", "POST", of_issue("/labels"), json!({"labels": [label]}));
+    add(ada, "CreateLabel", "POST", demo("/labels"), json!({"name": "more", "color": "#ff0000"}));
+    add(ada, "UpdateLabel", "PATCH", demo(&format!("/labels/{label}")), json!({"name": "changed"}));
+    add(ada, "DeleteLabel", "DELETE", demo(&format!("/labels/{label}")), nothing());
+    add(ada, "CreateMilestone", "POST", demo("/milestones"), json!({"title": "More"}));
+    add(ada, "UpdateMilestone", "PATCH", demo(&format!("/milestones/{milestone}")), json!({"title": "Changed"}));
+    add(ada, "DeleteMilestone", "DELETE", demo(&format!("/milestones/{milestone}")), nothing());
+
+    // Webhooks, whose address is never reached
+    let new = json!({"type": "native", "config": {"url": "https://example.com/hook", "content_type": "json"}});
+    for hooks in [demo("/hooks"), format!("/orgs/{org}/hooks")] {
+        let hook = id(&ada.post(&hooks, &new).await.expect(201).json());
+        let of_hook = |rest: &str| format!("{hooks}/{hook}{rest}");
+        add(ada, "CreateHook", "POST", hooks.clone(), new.clone());
+        add(ada, "UpdateHook", "PATCH", of_hook(""), json!({"active": false}));
+        add(ada, "ReplayDeliveries", "POST", of_hook("/replay"), {
+            json!({"from": "2026-01-01T00:00:00Z", "to": "2026-01-02T00:00:00Z"})
+        });
+        if hooks.starts_with("/repos") {
+            let delivery = Answer::of(ada.request(Method::POST, &of_hook("/test"))).await.expect(202).json();
+            let delivery = delivery["id"].as_str().unwrap();
+            add(ada, "TestHook", "POST", of_hook("/test"), nothing());
+            add(ada, "Redeliver", "POST", of_hook(&format!("/deliveries/{delivery}/redeliver")), nothing());
+        }
+        add(ada, "DeleteHook", "DELETE", of_hook(""), nothing());
+    }
+
+    // Mirrors
+    git.small("work").await;
+    git.run("", &["clone", "-q", "--bare", "work", "remote.git"]).await;
+    let server = GitServer::start(git).await;
+    let more = json!({"mirror": true, "mirror_interval": "8h"});
+    migrate(ada, &server.url("remote.git"), "followed", more).await.expect(201);
+    add(ada, "SyncMirror", "POST", ada.repo("followed", "/mirror-sync"), nothing());
+    add(ada, "UpdateMirror", "PATCH", ada.repo("followed", ""), json!({"mirror_interval": "10h"}));
+
+    // Administration
+    let user = format!("/admin/users/{}", carol.name);
+    add(root, "CreateUser", "POST", "/admin/users".into(), {
+        json!({"username": format!("{}-two", ada.name), "email": format!("{}-two@example.com", ada.name), "password": "long enough"})
+    });
+    add(root, "UpdateUser", "PATCH", user.clone(), json!({"full_name": "Changed"}));
+    add(root, "SetEmailVerification", "PUT", format!("{user}/emails/{}/verified", carol.email), nothing());
+    add(root, "UpdateQuota", "PATCH", format!("{user}/quota"), json!({"bytes": 5}));
+    add(root, "CreatePublicKey", "POST", format!("{user}/keys"), json!({"title": "theirs", "key": GOOD[0]}));
+    add(root, "SetStore", "PUT", "/admin/stores/more".into(), json!({}));
+    let stores = root.get("/admin/stores").await.expect(200).json();
+    let store = format!("/admin/stores/{}", stores[0]["name"].as_str().unwrap());
+    add(root, "UpdateStore", "PATCH", store.clone(), json!({"weight": 7}));
+    add(root, "DeleteStore", "DELETE", store, nothing());
+    add(root, "DeleteUser", "DELETE", user, nothing());
+
+    add(ada, "DeleteRepository", "DELETE", demo(""), nothing());
+    writes
+}
