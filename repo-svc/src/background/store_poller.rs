@@ -5,12 +5,15 @@ use ferrite_kit::db::DbError;
 use futures_util::StreamExt;
 use futures_util::stream;
 
-use crate::placement::GitStores;
+use crate::placement::{GitStores, Reachable};
 
 /// Stores that are asked at once.
 const MAX_QUESTIONS: usize = 32;
 /// Time between two rounds while a store does not answer, unless the interval is shorter.
 const UNREACHABLE_INTERVAL: Duration = Duration::from_secs(2);
+/// Time between the first two rounds while no store answers, doubled each time up to a maximum.
+const FIRST_RETRY_PAUSE: Duration = Duration::from_millis(100);
+const MAX_RETRY_PAUSE: Duration = Duration::from_secs(1);
 
 /// Asks all git stores how they are, for the choice of one for a new repository.
 #[derive(Clone, Debug)]
@@ -25,10 +28,12 @@ impl StorePoller {
         Self { stores, interval }
     }
 
-    /// Starts to ask now, after every interval, and when stores have changed, until `life` stops.
+    /// Starts to ask now, after every interval, and when stores have changed, until `life` stops. Asks more often while a store does not
+    /// answer, and at least every second or so while none does: until then nobody can create a repository.
     pub(crate) fn start(self, life: &Lifecycle) {
         let life2 = life.clone();
         life.spawn("store poller", async move {
+            let mut retry = FIRST_RETRY_PAUSE;
             while !life2.is_stopping() {
                 tokio::select! {
                     () = life2.stopping() => break,
@@ -38,8 +43,12 @@ impl StorePoller {
                         }
                     }
                 }
-                let is_complete = !self.stores.is_any_unreachable();
-                let pause = if is_complete { self.interval } else { self.interval.min(UNREACHABLE_INTERVAL) };
+                let (pause, next_retry) = match self.stores.reachable() {
+                    Reachable::None => (retry, (2 * retry).min(MAX_RETRY_PAUSE)),
+                    Reachable::Some => (UNREACHABLE_INTERVAL.min(self.interval), FIRST_RETRY_PAUSE),
+                    Reachable::All => (self.interval, FIRST_RETRY_PAUSE),
+                };
+                retry = next_retry;
                 tokio::select! {
                     () = life2.stopping() => {}
                     () = self.stores.until_changed() => {}

@@ -16,11 +16,23 @@ use super::status::StoreStatus;
 use crate::error::RepoError;
 use crate::store::{FORMER_SUBSCRIBER, GitStoreTable, store_subscriber};
 
-/// Deadline of the question how a store is.
+/// Deadline of the question how a store is; and the one while none is known to answer, when one that hangs must not delay the others.
 const STATUS_TIMEOUT: Duration = Duration::from_secs(3);
+const FIRST_STATUS_TIMEOUT: Duration = Duration::from_secs(1);
 
 /// Questions in a row that a store does not answer, after which the log says so: when all start together, the first may come too early.
-const MISSED_BEFORE_WARNING: u32 = 2;
+const MISSED_BEFORE_WARNING: u32 = 3;
+
+/// Which of the git stores answered when they were last asked.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Reachable {
+    /// None, or none was asked yet.
+    None,
+    /// Some, and others did not.
+    Some,
+    /// All.
+    All,
+}
 
 /// The git stores as this process sees them. Clones share what is known.
 #[derive(Clone, Debug)]
@@ -101,9 +113,14 @@ impl GitStores {
         self.0.changed.notified().await;
     }
 
-    /// Returns whether a store did not answer when it was last asked.
-    pub(crate) fn is_any_unreachable(&self) -> bool {
-        self.0.statuses.lock().values().any(|status| !status.is_reachable)
+    /// Returns which stores answered when they were last asked.
+    pub(crate) fn reachable(&self) -> Reachable {
+        let statuses = self.0.statuses.lock();
+        match statuses.values().filter(|status| status.is_reachable).count() {
+            0 => Reachable::None,
+            count if count == statuses.len() => Reachable::All,
+            _ => Reachable::Some,
+        }
     }
 
     /// Reads which stores there are, oldest first, takes part in the delivery of their events, and forgets those that are no more.
@@ -156,7 +173,9 @@ impl GitStores {
     /// # Errors
     /// The reason why there is no answer, as a text for the log.
     async fn get_status(&self, store: &str) -> Result<StoreStatus, String> {
-        let request = with_timeout(GetStoreStatusRequest {}, STATUS_TIMEOUT);
+        let is_any_known = self.reachable() != Reachable::None;
+        let timeout = if is_any_known { STATUS_TIMEOUT } else { FIRST_STATUS_TIMEOUT };
+        let request = with_timeout(GetStoreStatusRequest {}, timeout);
         let mut client = StorageServiceClient::new(self.0.channel.with_store(store));
         let answer = client.get_store_status(request).await.map_err(|status| status.message().to_owned())?;
         let answer = answer.into_inner();

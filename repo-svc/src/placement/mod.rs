@@ -6,4 +6,4 @@ mod choice;
 mod git_stores;
 mod status;
 
-pub(crate) use git_stores::GitStores;
+pub(crate) use git_stores::{GitStores, Reachable};

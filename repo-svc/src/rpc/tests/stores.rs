@@ -1,10 +1,10 @@
 //! Tests of git stores: their administration, the placement of repositories, and the calls and events that go to the store of each.
 
 use std::collections::BTreeSet;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use ferrite_kit::testing::eventually;
-use ferrite_kit::{Clock, args};
+use ferrite_kit::{Clock, Lifecycle, args};
 use ferrite_proto::error::violations;
 use ferrite_proto::repo::*;
 use tonic::{Code, Status};
@@ -125,6 +125,32 @@ async fn stores_are_shown_as_they_were_last_seen() {
     poller.poll().await.unwrap();
     let status = state.stores.status("default").unwrap();
     assert_eq!((status.is_reachable, status.free_bytes), (false, 1 << 40));
+}
+
+#[tokio::test]
+async fn the_first_store_that_answers_is_known_at_once() {
+    let harness = Harness::start_with(&["--store", "git-0,git-1"]).await;
+    let (state, life) = (harness.state().await, Lifecycle::new(Duration::from_secs(1)));
+    harness.set_store(StoreMode::Down);
+    StorePoller::new(state.stores.clone(), Duration::from_secs(10)).start(&life);
+    let status = |store| state.stores.status(store).unwrap_or_default();
+    eventually("a question was not answered", async || status("git-0").missed > 0 && status("git-1").missed > 0).await;
+    assert!(matches!(state.stores.place().await, Err(RepoError::StoreUnavailable)));
+    let begin = Instant::now();
+    harness.set_store(StoreMode::Works);
+    eventually("a store is known to answer", async || state.stores.place().await.is_ok()).await;
+    assert!(begin.elapsed() < Duration::from_millis(1500), "{:?}", begin.elapsed());
+    // One that goes down is noticed by the request that it fails, and is then asked as often.
+    harness.set_store(StoreMode::Down);
+    for store in ["git-0", "git-1"] {
+        state.stores.note_unreachable(store);
+    }
+    eventually("both were asked again", async || status("git-0").missed > 1 && status("git-1").missed > 1).await;
+    let begin = Instant::now();
+    harness.set_store(StoreMode::Works);
+    eventually("a store is back", async || state.stores.place().await.is_ok()).await;
+    assert!(begin.elapsed() < Duration::from_millis(1500), "{:?}", begin.elapsed());
+    life.stop();
 }
 
 #[tokio::test]
