@@ -12,7 +12,7 @@ use ferrite_kit::config::{
 use ferrite_kit::net::{ServiceAddresses, StoreAddresses, StoreName};
 use ferrite_outbound::OutboundArgs;
 
-use crate::store::OwnerLimits;
+use crate::store::{OwnerLimits, TransferLimits};
 
 /// Settings of `repo-svc`: flags, or the variables named beside them.
 #[derive(Clone, Debug, Parser)]
@@ -72,6 +72,10 @@ pub struct Config {
     /// Limits on what one account owns.
     #[command(flatten)]
     pub quotas: QuotaArgs,
+
+    /// Limits on transfers of repositories that wait for the new owner.
+    #[command(flatten)]
+    pub transfers: TransferArgs,
 
     /// Limits on wrong passwords.
     #[command(flatten)]
@@ -164,6 +168,27 @@ impl QuotaArgs {
         OwnerLimits {
             repositories: (self.repository_limit > 0).then(|| i64::from(self.repository_limit)),
             bytes: (self.owner_bytes > 0).then_some(self.owner_bytes),
+        }
+    }
+}
+
+/// Limits on transfers of repositories that wait for the new owner.
+#[derive(Args, Clone, Debug)]
+pub struct TransferArgs {
+    /// Seconds for which a transfer of a repository waits for the new owner.
+    #[arg(long, env = "FERRITE_REPO_TRANSFER_SECONDS", default_value_t = 604_800, value_parser = value_parser!(u32).range(1..))]
+    pub transfer_seconds: u32,
+
+    /// Transfers that one user started and that wait for their new owners.
+    #[arg(long, env = "FERRITE_REPO_TRANSFERS_WAITING", default_value_t = 1_000, value_parser = value_parser!(u32).range(1..))]
+    pub transfers_waiting: u32,
+}
+
+impl TransferArgs {
+    pub(crate) fn limits(&self) -> TransferLimits {
+        TransferLimits {
+            lifetime_us: i64::from(self.transfer_seconds) * 1_000_000,
+            per_user: self.transfers_waiting.into(),
         }
     }
 }

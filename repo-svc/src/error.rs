@@ -130,6 +130,12 @@ pub enum RepoError {
     /// A transfer of the repository waits already.
     #[error("a transfer of the repository waits for its new owner already")]
     TransferPending,
+    /// As many transfers that the caller started wait as may.
+    #[error("{limit} transfers that you started wait for their new owners, which is the limit")]
+    TransferLimit {
+        /// The limit.
+        limit: i64,
+    },
     /// The caller is not the new owner of a transfer, and owns no organization that is.
     #[error("the new owner only")]
     TransferReceiverRequired,
@@ -289,6 +295,7 @@ impl ServiceError for RepoError {
             Self::RepositoryMoved { .. } => (Kind::NotFound, "REPOSITORY_MOVED"),
             Self::TransferNotFound => (Kind::NotFound, "TRANSFER_NOT_FOUND"),
             Self::TransferPending => (Kind::FailedPrecondition, "TRANSFER_PENDING"),
+            Self::TransferLimit { .. } => (Kind::FailedPrecondition, "TRANSFER_LIMIT_REACHED"),
             Self::TransferReceiverRequired => (Kind::PermissionDenied, "TRANSFER_RECEIVER_REQUIRED"),
             Self::UserExists(_) => (Kind::AlreadyExists, "USER_ALREADY_EXISTS"),
             Self::EmailUsed => (Kind::AlreadyExists, "EMAIL_ALREADY_USED"),

@@ -38,7 +38,7 @@ pub use error::RepoError;
 pub use model::{may_be_account_name, may_be_repository_name};
 
 use crate::background::{
-    AuditPurge, DownloadWriter, FileSweeper, LastUseWriter, MigrationSweeper, StorePoller, Sweeper,
+    AuditPurge, DownloadWriter, FileSweeper, LastUseWriter, MigrationSweeper, StorePoller, Sweeper, TransferSweeper,
 };
 use crate::state::AppState;
 
@@ -83,6 +83,7 @@ async fn start(config: Config, listeners: Vec<Listener>, life: Lifecycle) -> Res
     let sweeper =
         MigrationSweeper::new(state.db.clone(), repositories, migrations, state.storage.clone(), state.clock.clone());
     sweeper.start(&life);
+    TransferSweeper::new(state.transfers.clone(), state.clock.clone()).start(&life);
     let stores = state.stores.table().clone();
     FileSweeper::new(state.releases.clone(), stores, state.storage.clone(), state.clock.clone()).start(&life);
     AuditPurge::new(state.audit.clone(), state.config.audit_days, state.clock.clone()).start(&life);

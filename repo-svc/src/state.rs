@@ -111,7 +111,7 @@ impl AppState {
             tokens,
             relations: RelationStore::new(db.clone()),
             repositories: RepositoryStore::new(db.clone()),
-            transfers: TransferStore::new(db.clone()),
+            transfers: TransferStore::new(db.clone(), config.transfers.limits()),
             migrations: MigrationStore::new(db.clone()),
             releases: ReleaseStore::new(db.clone()),
             downloads: Arc::default(),

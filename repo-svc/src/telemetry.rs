@@ -4,6 +4,11 @@ use ferrite_kit::telemetry::Metric;
 
 /// Metrics of this service alone.
 pub(crate) const METRICS: &[Metric] = &[
+    Metric::counter(
+        "ferrite_owner_transfers_ended_total",
+        &["reason"],
+        "Transfers that ended without their new owner.",
+    ),
     Metric::counter("ferrite_sign_ins_refused_total", &["reason"], "Sign-ins that were refused."),
     Metric::counter("ferrite_audit_entries_deleted_total", &[], "Old entries that the audit log has deleted."),
     Metric::gauge("ferrite_last_use_queue_length", &[], "Last uses of tokens and keys that wait to be written."),

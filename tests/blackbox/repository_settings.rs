@@ -212,6 +212,13 @@ async fn a_transfer_waits_for_its_receiver_or_happens_at_once(cluster: &Cluster)
     let seen = bob.get(&path).await.expect(200).json();
     assert_eq!((&seen["recipient"]["username"], &seen["doer"]["username"]), (&json!(bob.name), &json!(ada.name)));
     assert_eq!(seen["repository"]["name"], "gift");
+    for user in [&ada, &bob] {
+        assert_eq!(
+            user.get("/user/transfers").await.expect(200).json(),
+            json!([user.get(&path).await.expect(200).json()])
+        );
+    }
+    assert!(seen["expires_at"].as_str() > seen["created_at"].as_str());
     bob.get(&ada.repo("gift", "")).await.refused(404);
     let outsider = cluster.outsider().await;
     let hidden = outsider.get(&path).await.refused(404);
@@ -228,6 +235,7 @@ async fn a_transfer_waits_for_its_receiver_or_happens_at_once(cluster: &Cluster)
     leads_to(&bob, Method::GET, &ada.repo("gift", ""), 301, &bob.repo("gift", "")).await;
     Git::new().run("", &["clone", "-q", &bob.git_url(&ada.name, "gift"), "copy"]).await;
 
+    assert_eq!(bob.get("/user/transfers").await.expect(200).json(), json!([]));
     let organization = bob.new_organization("org").await;
     let path = bob.repo("gift", "/transfer");
     let moved = bob.post(&path, &json!({"new_owner": organization})).await.expect(202).json();

@@ -91,6 +91,7 @@ operations! {
     START_TRANSFER = TransferService / "StartTransfer";
     CANCEL_TRANSFER = TransferService / "CancelTransfer";
     GET_TRANSFER = TransferService / "GetTransfer";
+    LIST_TRANSFERS = TransferService / "ListTransfers";
     ACCEPT_TRANSFER = TransferService / "AcceptTransfer";
     REJECT_TRANSFER = TransferService / "RejectTransfer";
     MIGRATE_REPOSITORY = MigrationService / "MigrateRepository";

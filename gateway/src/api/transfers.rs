@@ -1,18 +1,21 @@
 //! Transfers of repositories to other owners.
 
 use ferrite_proto::repo::{
-    AcceptTransferRequest, CancelTransferRequest, GetTransferRequest, RejectTransferRequest, StartTransferRequest,
+    self, AcceptTransferRequest, CancelTransferRequest, GetTransferRequest, ListTransfersRequest,
+    RejectTransferRequest, StartTransferRequest,
 };
 
 use super::access::PermissionCheck;
-use super::call::{Authenticated, routes};
+use super::call::{ApiCall, Authenticated, routes};
 use super::operation;
 use crate::dto::{Transfer, require};
 use crate::http::body::JsonBody;
-use crate::http::error::ApiResult;
+use crate::http::error::{ApiError, ApiResult};
 use crate::http::fields::FieldReader;
 use crate::http::json;
+use crate::http::page::PageLimits;
 use crate::http::path::RepoPath;
+use crate::http::query::Query;
 use ferrite_rest::convert::time;
 
 routes! {
@@ -22,18 +25,32 @@ routes! {
         delete cancel as operation::CANCEL_TRANSFER;
     "/api/v1/repos/{owner}/{repo}/transfer/accept" => post accept as operation::ACCEPT_TRANSFER;
     "/api/v1/repos/{owner}/{repo}/transfer/reject" => post reject as operation::REJECT_TRANSFER;
+    "/api/v1/user/transfers" => get list as operation::LIST_TRANSFERS;
 }
 
 async fn get(Authenticated(call): Authenticated, path: RepoPath) -> ApiResult {
     let request = call.request(GetTransferRequest { repository: Some(path.repository()) });
     let answer = call.clients.transfers().get_transfer(request).await?.into_inner();
-    let transfer = require(answer.transfer, "transfer")?;
-    Ok(json::ok(Transfer {
+    Ok(json::ok(encode(&call, require(answer.transfer, "transfer")?)?))
+}
+
+async fn list(Authenticated(call): Authenticated, query: Query) -> ApiResult {
+    let page = query.page(PageLimits::EXTENSION_LIST);
+    let request = call.request(ListTransfersRequest { page: page.number, page_size: page.size });
+    let answer = call.clients.transfers().list_transfers(request).await?.into_inner();
+    let transfers =
+        answer.transfers.into_iter().map(|transfer| encode(&call, transfer)).collect::<Result<Vec<_>, _>>()?;
+    Ok(json::page(transfers, query.headers(page, answer.total_count, &call.links)))
+}
+
+fn encode(call: &ApiCall, transfer: repo::Transfer) -> Result<Transfer, ApiError> {
+    Ok(Transfer {
         repository: call.repository(transfer.repository)?,
         doer: call.user(require(transfer.user, "user")?),
         recipient: call.user(require(transfer.new_owner, "new_owner")?),
         created_at: time(transfer.create_time, "create_time")?,
-    }))
+        expires_at: time(transfer.expire_time, "expire_time")?,
+    })
 }
 
 async fn start(Authenticated(call): Authenticated, path: RepoPath, body: JsonBody) -> ApiResult {

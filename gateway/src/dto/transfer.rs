@@ -11,4 +11,6 @@ pub(crate) struct Transfer {
     /// The new owner.
     pub(crate) recipient: User,
     pub(crate) created_at: String,
+    /// When it ends by itself.
+    pub(crate) expires_at: String,
 }

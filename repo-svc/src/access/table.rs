@@ -233,6 +233,7 @@ pub const OPERATIONS: &[Operation] = &[
     op("ferrite.repo.v1.TransferService/CancelTransfer", OWNER),
     // Owners of the repository see it as well as the new owner; the service finds out who is one.
     op("ferrite.repo.v1.TransferService/GetTransfer", Rule::User(Some(Scope::RepoRead))),
+    op("ferrite.repo.v1.TransferService/ListTransfers", Rule::User(Some(Scope::RepoRead))),
     // For the new owner, who need not have a role on the repository yet.
     op("ferrite.repo.v1.TransferService/AcceptTransfer", Rule::User(Some(Scope::RepoAdmin))),
     op("ferrite.repo.v1.TransferService/RejectTransfer", Rule::User(Some(Scope::RepoAdmin))),

@@ -9,6 +9,7 @@ mod last_use_writer;
 mod migration_sweeper;
 mod store_poller;
 mod sweeper;
+mod transfer_sweeper;
 
 pub(crate) use audit_purge::AuditPurge;
 pub(crate) use download_counts::{DownloadCounts, DownloadWriter};
@@ -17,3 +18,4 @@ pub(crate) use last_use_writer::LastUseWriter;
 pub(crate) use migration_sweeper::MigrationSweeper;
 pub(crate) use store_poller::StorePoller;
 pub(crate) use sweeper::Sweeper;
+pub(crate) use transfer_sweeper::TransferSweeper;

@@ -18,6 +18,7 @@ mod encode;
 mod keys;
 mod lists;
 mod lookup;
+mod lost_rights;
 mod migrations;
 mod organizations;
 mod parents;

@@ -17,7 +17,7 @@ impl Locking {
 
 /// Makes a [`Locking`] of a statement and of the clause that locks on PostgreSQL.
 macro_rules! locking {
-    ($plain:literal, $clause:literal) => {
+    ($plain:expr, $clause:literal) => {
         $crate::store::locking::Locking { postgres: concat!($plain, $clause), plain: $plain }
     };
 }

@@ -293,9 +293,9 @@ impl RepositoryStore {
         Self { db, cache, with_parent, redirected, pages, search_statistics: SearchStatistics::new() }
     }
 
-    /// Returns those of the repositories that exist, by id. The rows have the roles of nobody.
-    pub(crate) async fn find_many(&self, ids: &[i64]) -> Result<Vec<Repository>, DbError> {
-        let mut query = rows(&Viewer::of(None));
+    /// Returns those of the repositories that exist, by id, read for `viewer`, who need not see them.
+    pub(crate) async fn find_many(&self, ids: &[i64], viewer: &Viewer) -> Result<Vec<Repository>, DbError> {
+        let mut query = rows(viewer);
         query.push(" AND r.id IN ").bind_list(ids.iter().copied()).push(" ORDER BY r.id");
         self.db.all(query.sql(), query.args()).await
     }

@@ -11,6 +11,7 @@ use ferrite_proto::id::{RepositoryId, UserId};
 
 use super::audit::Actor;
 use super::locking::{Locking, locking};
+use super::ownership::owned_by_user;
 use super::repositories::RepositoryStore;
 use super::repository_sizes::{SizeChange, branch_column};
 use super::wikis::{self, Wiki};
@@ -25,6 +26,15 @@ const INSERT: &str = "INSERT INTO migrations (repository_id, user_id, owner_name
 const DELETE: &str = "DELETE FROM migrations WHERE id = $1 AND finished_us = 0";
 /// Lock for the end of a migration, which the store may tell while the sweeper gives it up.
 const UNFINISHED_LOCK: Locking = locking!(" AND m.finished_us = 0", " FOR UPDATE OF m");
+const UNOWNED: Locking = locking!(
+    concat!(
+        "SELECT x.id, x.repository_id FROM migrations x WHERE x.user_id = $1 AND x.finished_us = 0 AND NOT ",
+        owned_by_user!(),
+        " ORDER BY x.id"
+    ),
+    " FOR UPDATE OF x"
+);
+const IS_OWNED: &str = concat!("SELECT x.id FROM migrations x WHERE x.id = $1 AND ", owned_by_user!());
 const UPDATE: &str = "UPDATE migrations SET phase = $2, object_count = $3, received_bytes = $4, heard_us = $5 \
      WHERE id = $1 AND finished_us = 0";
 const END: &str = "UPDATE migrations SET phase = $2, error = $3, object_count = CASE WHEN object_count < $4 THEN $4 ELSE object_count END, \
@@ -226,6 +236,18 @@ impl MigrationStore {
         let mut query = Query::new(COLUMNS);
         query.push(" WHERE m.repository_id = ").bind(id).push(UNFINISHED_LOCK.sql(tx));
         tx.optional(query.sql(), query.args()).await
+    }
+
+    /// Returns the migrations of a user that go on and make repositories for owners for whom it may not create them any more, each with
+    /// its repository, and keeps others from ending them until the transaction ends.
+    pub(crate) async fn lock_unowned(&self, tx: &mut Tx, user: UserId) -> Result<Vec<(i64, RepositoryId)>, DbError> {
+        let rows: Vec<(i64, i64)> = tx.all(UNOWNED.sql(tx), &args![user]).await?;
+        Ok(rows.into_iter().map(|(id, repository)| (id, RepositoryId(repository))).collect())
+    }
+
+    /// Returns whether the user who asked for a migration may create repositories for the owner now.
+    pub(crate) async fn is_owned(&self, tx: &mut Tx, id: i64) -> Result<bool, DbError> {
+        Ok(tx.optional::<(i64,)>(IS_OWNED, &args![id]).await?.is_some())
     }
 
     /// Returns migrations that go on and of which nothing was heard since a time, at most 100, longest unheard first.

@@ -1,28 +1,59 @@
-//! Transfers of repositories that wait for their new owners.
+//! Transfers of repositories that wait for their new owners. One waits for a while only, and only as long as the user who started it
+//! owns the repository.
 //!
 //! Not here: the change of the owner itself (`repository_settings`).
 
 use ferrite_kit::args;
-use ferrite_kit::db::{Db, DbError, Tx};
+use ferrite_kit::db::{Db, DbError, Query, Tx};
+use ferrite_kit::page::Page;
 use ferrite_proto::id::{RepositoryId, UserId};
 
 use super::constraints::or_missing;
+use super::ownership::owned_by_user;
 use crate::error::RepoError;
 
-const FIND: &str = "SELECT new_owner_id, user_id, created_us FROM repository_transfers WHERE repository_id = $1";
+macro_rules! waits {
+    () => {
+        concat!("x.created_us > $2 AND ", owned_by_user!())
+    };
+}
+const FIND: &str = concat!(
+    "SELECT x.repository_id, x.new_owner_id, x.user_id, x.created_us FROM repository_transfers x WHERE x.repository_id = $1 AND ",
+    waits!()
+);
+const REMOVE_ENDED: &str =
+    concat!("DELETE FROM repository_transfers AS x WHERE x.repository_id = $1 AND NOT (", waits!(), ")");
+const COUNT_OF_USER: &str = "SELECT COUNT(*) FROM repository_transfers WHERE user_id = $1";
 const INSERT: &str = "INSERT INTO repository_transfers (repository_id, new_owner_id, user_id, created_us) VALUES ($1, $2, $3, $4) \
      ON CONFLICT DO NOTHING";
-const END: &str = "DELETE FROM repository_transfers WHERE repository_id = $1 RETURNING new_owner_id";
+const END: &str = "DELETE FROM repository_transfers WHERE repository_id = $1 AND created_us > $2 \
+     RETURNING repository_id, new_owner_id, user_id, created_us";
+const END_UNOWNED: &str = concat!(
+    "DELETE FROM repository_transfers AS x WHERE x.user_id = $1 AND NOT ",
+    owned_by_user!(),
+    " RETURNING repository_id"
+);
+const END_OF_USER: &str = "DELETE FROM repository_transfers WHERE user_id = $1 RETURNING repository_id";
+const PURGE: &str = "DELETE FROM repository_transfers WHERE created_us <= $1";
+const LIST: &str = "SELECT x.repository_id, x.new_owner_id, x.user_id, x.created_us, \
+     CASE WHEN x.new_owner_id IN (SELECT id FROM own) THEN 1 ELSE 0 END AS is_received";
+const COUNT: &str = "SELECT COUNT(*)";
 
 /// A transfer that waits for the new owner.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, sqlx::FromRow)]
 pub(crate) struct TransferRow {
+    repository_id: i64,
     new_owner_id: i64,
     user_id: i64,
     pub(crate) created_us: i64,
 }
 
 impl TransferRow {
+    /// Returns the repository.
+    pub(crate) fn repository(&self) -> RepositoryId {
+        RepositoryId(self.repository_id)
+    }
+
     /// Returns the account that is to own the repository.
     pub(crate) fn new_owner(&self) -> UserId {
         UserId(self.new_owner_id)
@@ -34,28 +65,91 @@ impl TransferRow {
     }
 }
 
+/// A transfer in the list of a user.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, sqlx::FromRow)]
+pub(crate) struct ListedTransfer {
+    #[sqlx(flatten)]
+    pub(crate) row: TransferRow,
+    is_received: i32,
+}
+
+impl ListedTransfer {
+    /// Returns whether the user may accept it.
+    pub(crate) fn is_received(&self) -> bool {
+        self.is_received == 1
+    }
+}
+
+/// Bounds on transfers that wait.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct TransferLimits {
+    /// Microseconds after which a transfer ends.
+    pub(crate) lifetime_us: i64,
+    /// Transfers that one user started and that wait.
+    pub(crate) per_user: i64,
+}
+
 /// Store of transfers that wait. Methods that change one expect that the same transaction locked the repository.
 #[derive(Clone, Debug)]
 pub(crate) struct TransferStore {
     db: Db,
+    limits: TransferLimits,
 }
 
 impl TransferStore {
     /// Creates the store over `db`.
-    pub(crate) fn new(db: Db) -> Self {
-        Self { db }
+    pub(crate) fn new(db: Db, limits: TransferLimits) -> Self {
+        Self { db, limits }
+    }
+
+    /// Returns when a transfer ends, in microseconds since 1970.
+    pub(crate) fn expire_us(&self, row: &TransferRow) -> i64 {
+        row.created_us.saturating_add(self.limits.lifetime_us)
+    }
+
+    /// Returns the time since which transfers wait.
+    fn since_us(&self, now_us: i64) -> i64 {
+        now_us.saturating_sub(self.limits.lifetime_us)
     }
 
     /// Returns the transfer of a repository that waits.
-    pub(crate) async fn find(&self, repository: RepositoryId) -> Result<Option<TransferRow>, DbError> {
-        self.db.optional(FIND, &args![repository]).await
+    pub(crate) async fn find(&self, repository: RepositoryId, now_us: i64) -> Result<Option<TransferRow>, DbError> {
+        self.db.optional(FIND, &args![repository, self.since_us(now_us)]).await
+    }
+
+    /// Returns a page of the transfers to or from a user and the organizations that it owns, oldest first, and their total number. With
+    /// `only`, those of these repositories.
+    pub(crate) async fn list(
+        &self,
+        user: UserId,
+        only: Option<&[i64]>,
+        now_us: i64,
+        page: Page,
+    ) -> Result<(Vec<ListedTransfer>, i64), DbError> {
+        let select = |columns: &'static str| {
+            let mut query = Query::new("WITH own AS (SELECT CAST(");
+            query.bind(user).push(" AS BIGINT) AS id UNION SELECT t.organization_id FROM team_members m ");
+            query.push("JOIN teams t ON t.id = m.team_id WHERE t.level = 4 AND m.user_id = ").bind(user).push(") ");
+            query.push(columns).push(" FROM repository_transfers x JOIN repositories r ON r.id = x.repository_id ");
+            query.push("WHERE (x.new_owner_id IN (SELECT id FROM own) OR r.owner_id IN (SELECT id FROM own)) ");
+            query.push("AND x.created_us > ").bind(self.since_us(now_us)).push(concat!(" AND ", owned_by_user!()));
+            if let Some(only) = only {
+                query.push(" AND x.repository_id IN ").bind_list(only.iter().copied());
+            }
+            query
+        };
+        let (mut rows, count) = (select(LIST), select(COUNT));
+        rows.push(" ORDER BY x.created_us, x.repository_id LIMIT ").bind(page.size());
+        rows.push(" OFFSET ").bind(page.offset());
+        let (total,): (i64,) = self.db.one(count.sql(), count.args()).await?;
+        Ok((self.db.all(rows.sql(), rows.args()).await?, total))
     }
 
     /// Starts a transfer that waits.
     ///
     /// # Errors
-    /// [`RepoError::TransferPending`] if another one of the repository waits, [`RepoError::UserNotFound`] if the new owner was deleted,
-    /// or those of the database.
+    /// [`RepoError::TransferPending`] if another one of the repository waits, [`RepoError::TransferLimit`] if as many that the user
+    /// started wait as may, [`RepoError::UserNotFound`] if the new owner was deleted, or those of the database.
     pub(crate) async fn insert(
         &self,
         tx: &mut Tx,
@@ -64,14 +158,43 @@ impl TransferStore {
         user: UserId,
         now_us: i64,
     ) -> Result<(), RepoError> {
+        tx.execute(REMOVE_ENDED, &args![repository, self.since_us(now_us)]).await?;
+        let (waiting,): (i64,) = tx.one(COUNT_OF_USER, &args![user]).await?;
+        if waiting >= self.limits.per_user {
+            return Err(RepoError::TransferLimit { limit: self.limits.per_user });
+        }
         let inserted = tx.execute(INSERT, &args![repository, new_owner, user, now_us]).await;
         let inserted = inserted.map_err(or_missing(RepoError::UserNotFound))?;
         if inserted == 1 { Ok(()) } else { Err(RepoError::TransferPending) }
     }
 
-    /// Ends the transfer that waits. Returns its new owner; `None` if there is none.
-    pub(crate) async fn end(&self, tx: &mut Tx, repository: RepositoryId) -> Result<Option<UserId>, DbError> {
-        let row: Option<(i64,)> = tx.optional(END, &args![repository]).await?;
-        Ok(row.map(|(new_owner,)| UserId(new_owner)))
+    /// Ends the transfer that waits, and returns it; `None` if there is none.
+    pub(crate) async fn end(
+        &self,
+        tx: &mut Tx,
+        repository: RepositoryId,
+        now_us: i64,
+    ) -> Result<Option<TransferRow>, DbError> {
+        tx.optional(END, &args![repository, self.since_us(now_us)]).await
     }
+
+    /// Ends the transfers that a user started of repositories that it does not own any more, and returns these repositories. The
+    /// transaction took the right to them before.
+    pub(crate) async fn end_unowned(&self, tx: &mut Tx, user: UserId) -> Result<Vec<RepositoryId>, DbError> {
+        repositories(tx.all(END_UNOWNED, &args![user]).await)
+    }
+
+    /// Ends all transfers that a user started, and returns the repositories.
+    pub(crate) async fn end_of_user(&self, tx: &mut Tx, user: UserId) -> Result<Vec<RepositoryId>, DbError> {
+        repositories(tx.all(END_OF_USER, &args![user]).await)
+    }
+
+    /// Deletes the transfers whose time is over. Returns their number.
+    pub(crate) async fn purge(&self, now_us: i64) -> Result<u64, DbError> {
+        self.db.execute(PURGE, &args![self.since_us(now_us)]).await
+    }
+}
+
+fn repositories(rows: Result<Vec<(i64,)>, DbError>) -> Result<Vec<RepositoryId>, DbError> {
+    Ok(rows?.into_iter().map(|(id,)| RepositoryId(id)).collect())
 }

@@ -2,6 +2,7 @@
 
 use std::collections::HashSet;
 use std::sync::{Arc, Mutex};
+use std::time::Duration;
 
 use ferrite_kit::testing::{Fake, FakeStorageService};
 use ferrite_proto::events::event_sink_server::{EventSink, EventSinkServer};
@@ -21,6 +22,8 @@ pub(crate) enum StoreMode {
     Refuses,
     /// Fails to create a repository after having created it.
     FailsAfterCreate,
+    /// Creates no repository until it has another mode.
+    Waits,
     /// Fails every request.
     Down,
 }
@@ -88,13 +91,16 @@ impl FakeStorageService for FakePeer {
         let request = request.into_inner();
         let (id, is_empty) = (request.repository_id, request.first_commit.is_none());
         self.0.create_requests.lock().unwrap().push(request);
+        while *self.0.mode.lock().unwrap() == StoreMode::Waits {
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
         let mode = *self.0.mode.lock().unwrap();
         match mode {
             StoreMode::Down => return Err(Status::unavailable("down")),
             StoreMode::Refuses => {
                 return Err(crate::error::RepoError::field("license", "unknown", "no such template").into());
             }
-            StoreMode::Works | StoreMode::FailsAfterCreate => self.0.made.lock().unwrap().insert(id),
+            StoreMode::Works | StoreMode::FailsAfterCreate | StoreMode::Waits => self.0.made.lock().unwrap().insert(id),
         };
         if mode == StoreMode::FailsAfterCreate {
             return Err(Status::internal("internal error"));
@@ -166,7 +172,7 @@ impl MigrationService for FakePeer {
                     crate::error::RepoError::field("url", "invalid", "has a scheme that is not permitted").into()
                 );
             }
-            StoreMode::Works | StoreMode::FailsAfterCreate => {
+            StoreMode::Works | StoreMode::FailsAfterCreate | StoreMode::Waits => {
                 self.0.made.lock().unwrap().insert(request.get_ref().repository_id);
                 self.0.migration_requests.lock().unwrap().push(request.into_inner());
             }
@@ -204,7 +210,7 @@ impl ReleaseStorageService for FakePeer {
             StoreMode::Refuses => {
                 return Err(crate::error::RepoError::field("target_commitish", "unknown", "is no branch").into());
             }
-            StoreMode::Works | StoreMode::FailsAfterCreate => {
+            StoreMode::Works | StoreMode::FailsAfterCreate | StoreMode::Waits => {
                 self.note("create tag", &request);
                 self.0.tags.lock().unwrap().push(request.into_inner());
             }

@@ -2,6 +2,7 @@ use ferrite_proto::repo::{DescribeRepositoriesRequest, DescribeRepositoriesRespo
 use tonic::Request;
 
 use super::super::encode;
+use crate::access::Viewer;
 use crate::error::RepoError;
 use crate::rpc::permit::Permit;
 use crate::state::AppState;
@@ -20,6 +21,6 @@ pub(super) async fn handle(
     }
     ids.sort_unstable();
     ids.dedup();
-    let rows = state.repositories.find_many(&ids).await?;
+    let rows = state.repositories.find_many(&ids, &Viewer::of(None)).await?;
     Ok(DescribeRepositoriesResponse { repositories: rows.into_iter().map(encode::repository_snapshot).collect() })
 }

@@ -4,8 +4,8 @@ use ferrite_kit::idempotency::{IdempotencyKey, once};
 use ferrite_proto::repo::{DeleteUserRequest, DeleteUserResponse};
 use tonic::Request;
 
-use super::super::change;
 use super::super::revoke::revoke_cached;
+use super::super::{change, lost_rights};
 use crate::error::RepoError;
 use crate::model::lookup_key;
 use crate::rpc::permit::Permit;
@@ -38,6 +38,7 @@ async fn delete(
     lock_administrators(&mut tx).await?;
     let user = lock_user(&mut tx, &name_key).await?.ok_or(RepoError::UserNotFound)?;
     let hashes = token_hashes(&mut tx, user.id()).await?;
+    lost_rights::end_transfers(state, &mut tx, permit, user.id(), now).await?;
     delete_user(&mut tx, &user).await?;
     change::record(&mut tx, permit, Action::UserDelete, Target::user(user.id(), &user.name), &[], now).await?;
     let answer = change::commit(tx, key, DeleteUserResponse {}, now).await?;

@@ -8,7 +8,7 @@ use ferrite_proto::repo::{UpdateUserRequest, UpdateUserResponse};
 use tonic::Request;
 
 use super::super::revoke::revoke_cached;
-use super::super::{change, encode};
+use super::super::{change, encode, lost_rights};
 use crate::error::RepoError;
 use crate::model::{
     Email, FullName, Password, Violations, changed_fields, lookup_key, parse_location, parse_user_website,
@@ -143,6 +143,9 @@ async fn update(
         change_user(&mut tx, &before, &after, hash, now).await?;
         let (target, details) = (Target::user(before.id(), &before.name), [("fields", fields.join(","))]);
         change::record(&mut tx, permit, Action::UserUpdate, target, &details, now).await?;
+        if requested.may_remove_administrator() {
+            lost_rights::end_waiting(state, &mut tx, permit, before.id(), now).await?;
+        }
     }
     if fields.iter().any(|field| affects_identity(field)) {
         hashes = token_hashes(&mut tx, before.id()).await?;

@@ -6,7 +6,7 @@ use ferrite_proto::events::event::Fact;
 use ferrite_proto::events::{MigrationEnded, RepositoryCreated};
 use ferrite_proto::id::RepositoryId;
 
-use super::super::encode;
+use super::super::{encode, lost_rights};
 use crate::access::Viewer;
 use crate::state::AppState;
 use crate::store::{Action, Entry, Migration, RepositoryStore, SizeChange, Target, append};
@@ -17,7 +17,7 @@ const SUBSCRIBERS: &[&str] = &["hook-svc"];
 const REMOVED: &str = "the repository was removed";
 
 /// Applies the end of a migration. One that was given up meanwhile stays so: the sweeper deletes what the store has of it. So is one whose
-/// repository does not fit into the quota of its owner. Returns the change of the bytes that the owner uses.
+/// repository does not fit into the quota of its owner, or whose user may not create repositories for the owner any more. Returns the change of the bytes that the owner uses.
 pub(in crate::rpc) async fn apply(
     state: &AppState,
     tx: &mut Tx,
@@ -37,6 +37,13 @@ pub(in crate::rpc) async fn apply(
         repositories.release_name_in(tx, id).await?;
         tracing::info!(repo.id = %id, "migration {} does not fit: {error}", migration.id);
         let refused = MigrationEnded { error, ..end.clone() };
+        migrations.end(tx, migration.id, &refused, now_us).await?;
+        return Ok(None);
+    }
+    if !migrations.is_owned(tx, migration.id).await? {
+        repositories.release_name_in(tx, id).await?;
+        tracing::info!(repo.id = %id, "migration {} ends without the right to it", migration.id);
+        let refused = MigrationEnded { error: lost_rights::RIGHT_LOST.to_owned(), ..end.clone() };
         migrations.end(tx, migration.id, &refused, now_us).await?;
         return Ok(None);
     }

@@ -2,7 +2,7 @@ use ferrite_kit::idempotency::IdempotencyKey;
 use ferrite_proto::repo::{RemoveMemberRequest, RemoveMemberResponse};
 use tonic::Request;
 
-use super::super::{change, repeat};
+use super::super::{change, lost_rights, repeat};
 use crate::access::RequiredRole;
 use crate::error::RepoError;
 use crate::rpc::permit::Permit;
@@ -44,6 +44,7 @@ async fn remove(
     if !state.organizations.leave(&mut tx, organization.id(), user.id).await? {
         return Err(RepoError::MemberNotFound);
     }
+    lost_rights::end_waiting(state, &mut tx, permit, user.id, now).await?;
     let target = Target::organization(organization.id(), &organization.name);
     change::record(&mut tx, permit, Action::MemberRemove, target, &[("user", user.username)], now).await?;
     change::commit(tx, key, RemoveMemberResponse {}, now).await

@@ -6,7 +6,7 @@ use ferrite_proto::id::UserId;
 use ferrite_proto::repo::{MembershipRole, SetMembershipRequest, SetMembershipResponse};
 use tonic::Request;
 
-use super::super::{change, lookup, repeat};
+use super::super::{change, lookup, lost_rights, repeat};
 use crate::error::RepoError;
 use crate::rpc::permit::Permit;
 use crate::state::AppState;
@@ -41,6 +41,7 @@ async fn set(
         return Err(RepoError::OrganizationNotFound);
     }
     if apply(state, &mut tx, organization.id(), user.id, is_owner, now).await? {
+        lost_rights::end_waiting(state, &mut tx, permit, user.id, now).await?;
         let target = Target::organization(organization.id(), &organization.name);
         let details = [("user", user.username), ("role", role.to_owned())];
         change::record(&mut tx, permit, Action::MemberSet, target, &details, now).await?;

@@ -7,6 +7,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use ferrite_kit::auth::AuthError;
+use ferrite_kit::db::Tx;
 use ferrite_kit::grpc::with_timeout;
 use ferrite_kit::idempotency::IdempotencyKey;
 use ferrite_kit::outbox;
@@ -25,7 +26,7 @@ use super::super::{change, encode};
 use crate::error::RepoError;
 use crate::rpc::permit::Permit;
 use crate::state::AppState;
-use crate::store::{Action, CreatedOnDisk, NewRepository, Repository, Target};
+use crate::store::{Action, CreatedOnDisk, NewRepository, Repository, Target, acts_for};
 
 /// Time for which a repeated request waits for the first one to finish, unless that copies a repository.
 const DUPLICATE_WAIT: Duration = Duration::from_secs(10);
@@ -136,6 +137,7 @@ impl<A: Message> Creation<A> {
         let (repository, parent) = match &self.parent {
             None => (state.repositories.finish(&mut tx, id, made, viewer).await?.ok_or(RepoError::Interrupted)?, None),
             Some(parent) => {
+                self.require_owner(&mut tx, permit).await?;
                 let (fork, parent) = state.repositories.finish_fork(&mut tx, id, parent.id(), made, viewer).await?;
                 (fork, Some(parent))
             }
@@ -160,6 +162,16 @@ impl<A: Message> Creation<A> {
         state.relay.wake();
         tracing::info!(repo.id = %id, user.id = user_id, "created repository {id}");
         Ok(answer)
+    }
+
+    /// Checks that the caller may still create repositories for the owner: a copy may have taken minutes.
+    async fn require_owner(&self, tx: &mut Tx, permit: &Permit) -> Result<(), RepoError> {
+        let user = permit.user()?;
+        if acts_for(tx, user, self.owner.id, permit.viewer().is_site_administrator()).await? {
+            return Ok(());
+        }
+        let is_own = user == self.owner.id;
+        Err(if is_own { AuthError::BadCredentials.into() } else { RepoError::OrganizationOwnerRequired })
     }
 
     /// Returns the error for a name that is taken. If the request has an idempotency key, waits first while the repository of that name

@@ -3,7 +3,7 @@ use ferrite_proto::id::TeamId;
 use ferrite_proto::repo::{RemoveTeamMemberRequest, RemoveTeamMemberResponse};
 use tonic::Request;
 
-use super::super::{change, lookup, repeat};
+use super::super::{change, lookup, lost_rights, repeat};
 use super::lookup::lock;
 use crate::error::RepoError;
 use crate::rpc::permit::Permit;
@@ -36,6 +36,7 @@ async fn remove(
             state.organizations.require_other_owner(&mut tx, team.organization_id(), user.id).await?;
         }
         state.teams.remove_member(&mut tx, team.id(), user.id).await?;
+        lost_rights::end_waiting(state, &mut tx, permit, user.id, now).await?;
         let details = [("user", user.username)];
         change::record(&mut tx, permit, Action::TeamMemberRemove, Target::team(&team), &details, now).await?;
     }

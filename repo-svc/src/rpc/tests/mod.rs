@@ -12,6 +12,7 @@ mod issue_tracker;
 mod keys;
 mod limits;
 mod lists;
+mod lost_rights;
 mod migrations;
 mod organizations;
 mod profile;

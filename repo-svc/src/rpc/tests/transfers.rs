@@ -7,14 +7,15 @@ use ferrite_proto::error::violations;
 use ferrite_proto::events::RepositoryAction;
 use ferrite_proto::repo::transfer_service_client::TransferServiceClient;
 use ferrite_proto::repo::{
-    AcceptTransferRequest, CancelTransferRequest, GetTransferRequest, RejectTransferRequest, Repository,
-    StartTransferRequest, StartTransferResponse, Transfer,
+    AcceptTransferRequest, CancelTransferRequest, GetTransferRequest, ListTransfersRequest, MembershipRole,
+    RejectTransferRequest, Repository, StartTransferRequest, StartTransferResponse, Transfer,
 };
 use tonic::{Code, Status};
 
-use super::organizations::create as create_organization;
+use super::organizations::{create as create_organization, set as set_member};
 use super::repository_settings::{get, log, moved_to, told};
 use super::{by_name, refusal, refused};
+use crate::background::TransferSweeper;
 use crate::testing::{Harness, with_token};
 
 fn client(harness: &Harness) -> TransferServiceClient<Channel> {
@@ -198,6 +199,108 @@ async fn of_a_withdrawal_and_an_acceptance_at_once_one_wins() {
             let now = if accepted.is_ok() { "bob" } else { "ada" };
             assert_eq!(owner(&get(&harness, &ada, now, &name).await.unwrap()), now);
         }
+    })
+    .await;
+}
+
+/// Returns the repositories of the caller's transfers, each with its new owner, and checks the number of all.
+async fn list(harness: &Harness, token: &str) -> Vec<(String, String)> {
+    let request = ListTransfersRequest { page: 1, page_size: 100 };
+    let answer = client(harness).list_transfers(with_token(request, token)).await.unwrap().into_inner();
+    assert_eq!(answer.total_count, i64::try_from(answer.transfers.len()).unwrap());
+    let names = answer.transfers.into_iter().map(|one| {
+        let repository = one.repository.unwrap();
+        (format!("{}/{}", owner(&repository), repository.name), one.new_owner.unwrap().username)
+    });
+    names.collect()
+}
+
+fn listed(rows: &[(&str, &str)]) -> Vec<(String, String)> {
+    rows.iter().map(|(of, to)| ((*of).to_owned(), (*to).to_owned())).collect()
+}
+
+#[tokio::test]
+async fn owners_and_receivers_list_the_transfers_that_wait() {
+    on_each_url(async |url| {
+        let harness = Harness::start_on(url).await;
+        let [ada, bob, eve] =
+            [harness.signed_in("ada").await, harness.signed_in("bob").await, harness.signed_in("eve").await];
+        create_organization(&harness, &bob, "acme").await;
+        set_member(&harness, &bob, "acme", "eve", MembershipRole::Member).await.unwrap();
+        let mut ids = Vec::new();
+        for (name, to) in [("one", "bob"), ("two", "acme"), ("three", "eve")] {
+            ids.push(harness.create(&ada, name, true).await.unwrap().id);
+            start(&harness, &ada, name, to).await.unwrap();
+        }
+        let (one, two, three) = (("ada/one", "bob"), ("ada/two", "acme"), ("ada/three", "eve"));
+        assert_eq!(list(&harness, &ada).await, listed(&[one, two, three]));
+        assert_eq!(list(&harness, &bob).await, listed(&[one, two]));
+        assert_eq!(list(&harness, &eve).await, listed(&[three]), "a member who is no owner does not see those of acme");
+        let request = ListTransfersRequest { page: 2, page_size: 1 };
+        let answer = client(&harness).list_transfers(with_token(request, &ada)).await.unwrap().into_inner();
+        let shown = &answer.transfers[0];
+        assert_eq!((answer.total_count, shown.repository.as_ref().unwrap().id), (3, ids[1]));
+        let (begin, end) = (shown.create_time.unwrap().seconds, shown.expire_time.unwrap().seconds);
+        assert_eq!(end - begin, 7 * 24 * 3600);
+        // A token that is limited to repositories shows the transfers of these.
+        let limit = "UPDATE access_tokens SET repository_ids = $1 WHERE user_id = (SELECT id FROM users WHERE name_key = 'ada')";
+        harness.db().await.execute(limit, &args![ids[2].to_string()]).await.unwrap();
+        assert_eq!(list(&harness, &harness.token("ada", "again").await).await.len(), 3);
+        assert_eq!(list(&harness, &ada).await, listed(&[three]));
+        let anonymous = client(&harness).list_transfers(ListTransfersRequest { page: 1, page_size: 1 }).await;
+        assert_eq!(refusal(anonymous), refused(Code::Unauthenticated, "CREDENTIALS_REQUIRED"));
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn a_transfer_ends_after_a_week() {
+    on_each_url(async |url| {
+        let harness = Harness::start_on(url).await;
+        let (ada, bob) = (harness.signed_in("ada").await, harness.signed_in("bob").await);
+        harness.create(&ada, "demo", true).await.unwrap();
+        let db = harness.db().await;
+        let age = async |days: i64| {
+            let sql = "UPDATE repository_transfers SET created_us = created_us - $1";
+            assert_eq!(db.execute(sql, &args![days * 24 * 3600 * 1_000_000 - 60_000_000]).await.unwrap(), 1);
+        };
+        start(&harness, &ada, "demo", "bob").await.unwrap();
+        age(7).await;
+        assert!(pending(&harness, &bob, "demo").await.is_ok());
+        age(1).await;
+        let none = || refused(Code::NotFound, "TRANSFER_NOT_FOUND");
+        assert_eq!(refusal(pending(&harness, &ada, "demo").await), none());
+        assert_eq!(refusal(cancel(&harness, &ada, "demo").await), none());
+        assert_eq!(refusal(accept(&harness, &bob, "demo").await), refused(Code::NotFound, "REPOSITORY_NOT_FOUND"));
+        assert_eq!(list(&harness, &ada).await, []);
+        // Another one may be started before the sweeper comes.
+        start(&harness, &ada, "demo", "bob").await.unwrap();
+        let state = harness.state().await;
+        let sweeper = TransferSweeper::new(state.transfers.clone(), state.clock.clone());
+        let count = async || db.one::<(i64,)>("SELECT COUNT(*) FROM repository_transfers", &[]).await.unwrap().0;
+        sweeper.sweep().await.unwrap();
+        assert_eq!(count().await, 1);
+        age(8).await;
+        sweeper.sweep().await.unwrap();
+        assert_eq!(count().await, 0);
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn a_user_starts_a_bounded_number_of_transfers() {
+    on_each_url(async |url| {
+        let harness = Harness::start_on_with(url, &["--transfers-waiting=2"]).await;
+        let (ada, bob) = (harness.signed_in("ada").await, harness.signed_in("bob").await);
+        for name in ["one", "two", "three"] {
+            harness.create(&ada, name, true).await.unwrap();
+        }
+        start(&harness, &ada, "one", "bob").await.unwrap();
+        start(&harness, &ada, "two", "bob").await.unwrap();
+        let limit = refused(Code::FailedPrecondition, "TRANSFER_LIMIT_REACHED");
+        assert_eq!(refusal(start(&harness, &ada, "three", "bob").await), limit);
+        accept(&harness, &bob, "one").await.unwrap();
+        start(&harness, &ada, "three", "bob").await.unwrap();
     })
     .await;
 }

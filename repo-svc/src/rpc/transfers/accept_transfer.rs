@@ -4,7 +4,7 @@ use tonic::Request;
 
 use super::super::{change, encode, repeat};
 use super::change_owner::change_owner;
-use super::pending::{accounts, find_for_receiver};
+use super::pending::{accounts, find_for_receiver, require_rights};
 use crate::error::RepoError;
 use crate::rpc::permit::Permit;
 use crate::state::AppState;
@@ -35,9 +35,10 @@ async fn accept(
     let (new_owner, _) = accounts(state, &found.row).await?;
     let now = state.clock.now_us();
     let mut tx = state.db.begin().await?;
+    require_rights(state, &mut tx, permit, &found.row).await?;
     let changed = change_owner(state, &mut tx, permit, &found.repository, &new_owner, now).await?;
-    // Withdrawn meanwhile, and possibly started again for another account.
-    if changed.pending != Some(new_owner.id) {
+    // Withdrawn meanwhile, or ended with the right of its starter, and possibly started again.
+    if changed.pending != Some(found.row) {
         return Err(RepoError::TransferNotFound);
     }
     let repository = Some(encode::repository(changed.repository, permit.viewer()));

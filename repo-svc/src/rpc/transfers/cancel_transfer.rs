@@ -29,7 +29,7 @@ async fn cancel(
     let (id, now) = (repository.id(), state.clock.now_us());
     let mut tx = state.db.begin().await?;
     state.repositories.lock(&mut tx, id).await?.ok_or(AuthError::RepositoryNotFound)?;
-    state.transfers.end(&mut tx, id).await?.ok_or(RepoError::TransferNotFound)?;
+    state.transfers.end(&mut tx, id, now).await?.ok_or(RepoError::TransferNotFound)?;
     change::record(&mut tx, permit, Action::TransferCancel, Target::repository(&repository), &[], now).await?;
     change::commit(tx, key, CancelTransferResponse {}, now).await
 }

@@ -5,24 +5,23 @@ use ferrite_kit::db::Tx;
 use ferrite_kit::outbox;
 use ferrite_proto::events::event::Fact;
 use ferrite_proto::events::{RepositoryAction, RepositoryUpdated};
-use ferrite_proto::id::UserId;
 
 use super::super::{change, encode};
 use crate::error::RepoError;
 use crate::model::User;
 use crate::rpc::permit::Permit;
 use crate::state::AppState;
-use crate::store::{Action, Repository, Target};
+use crate::store::{Action, Repository, Target, TransferRow};
 
 /// Subscribers to changes of repositories. The response waits for none of them.
 const SUBSCRIBERS: &[&str] = &["hook-svc"];
 
-/// A repository that was given to another account, and the new owner of the transfer that waited until then.
+/// A repository that was given to another account, and the transfer that waited until then.
 #[derive(Clone, Debug)]
 pub(super) struct OwnerChange {
     /// Read for the caller.
     pub(super) repository: Repository,
-    pub(super) pending: Option<UserId>,
+    pub(super) pending: Option<TransferRow>,
 }
 
 /// Gives a repository to another account, in the transaction of the caller. A transfer that waits ends.
@@ -44,7 +43,7 @@ pub(super) async fn change_owner(
     if former.0 != before.owner_id {
         return Err(RepoError::Interrupted);
     }
-    let pending = state.transfers.end(tx, id).await?;
+    let pending = state.transfers.end(tx, id, now_us).await?;
     let repository = state.repositories.find_in(tx, id, permit.viewer()).await?;
     let repository = repository.ok_or(AuthError::RepositoryNotFound)?;
     let details = [("from", before.owner_name.clone()), ("to", new_owner.username.clone())];

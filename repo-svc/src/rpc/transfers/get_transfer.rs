@@ -1,8 +1,6 @@
-use ferrite_kit::timestamp;
-use ferrite_proto::repo::{GetTransferRequest, GetTransferResponse, Transfer};
+use ferrite_proto::repo::{GetTransferRequest, GetTransferResponse};
 use tonic::Request;
 
-use super::super::encode;
 use super::pending;
 use crate::error::RepoError;
 use crate::rpc::permit::Permit;
@@ -14,12 +12,7 @@ pub(super) async fn handle(
     request: Request<GetTransferRequest>,
 ) -> Result<GetTransferResponse, RepoError> {
     let found = pending::find(state, &permit, request.into_inner().repository).await?;
-    let (new_owner, user) = pending::accounts(state, &found.row).await?;
-    let transfer = Transfer {
-        repository: Some(encode::repository(found.repository, permit.viewer())),
-        new_owner: Some(encode::user(new_owner, permit.viewer())),
-        user: Some(encode::user(user, permit.viewer())),
-        create_time: Some(timestamp(found.row.created_us)),
-    };
+    let accounts = pending::accounts(state, &found.row).await?;
+    let transfer = pending::encode(state, found.repository, &found.row, accounts, permit.viewer());
     Ok(GetTransferResponse { transfer: Some(transfer) })
 }

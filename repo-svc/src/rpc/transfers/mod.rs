@@ -4,6 +4,7 @@ mod accept_transfer;
 mod cancel_transfer;
 mod change_owner;
 mod get_transfer;
+mod list_transfers;
 mod pending;
 mod reject_transfer;
 mod start_transfer;
@@ -17,6 +18,7 @@ permitted_service!(TransferService {
     start_transfer(StartTransferRequest) -> StartTransferResponse;
     cancel_transfer(CancelTransferRequest) -> CancelTransferResponse;
     get_transfer(GetTransferRequest) -> GetTransferResponse;
+    list_transfers(ListTransfersRequest) -> ListTransfersResponse;
     accept_transfer(AcceptTransferRequest) -> AcceptTransferResponse;
     reject_transfer(RejectTransferRequest) -> RejectTransferResponse;
 });

@@ -1,15 +1,19 @@
 //! Transfers that wait, for the operations of the new owner, who need not see the repository otherwise.
 
 use ferrite_kit::auth::AuthError;
+use ferrite_kit::db::Tx;
+use ferrite_kit::timestamp;
 use ferrite_proto::Permission;
 use ferrite_proto::id::{RepositoryId, UserId};
-use ferrite_proto::repo::RepositoryRef;
+use ferrite_proto::repo::{RepositoryRef, Transfer};
 
+use super::super::encode as common;
+use crate::access::Viewer;
 use crate::error::RepoError;
 use crate::model::User;
 use crate::rpc::permit::{Permit, repository_key};
 use crate::state::AppState;
-use crate::store::{AccountQuery, Repository, TransferRow};
+use crate::store::{AccountQuery, AccountsFound, Repository, TransferRow, acts_for, viewer_of};
 
 /// A transfer that waits, with its repository as it was read for the caller.
 #[derive(Clone, Debug)]
@@ -36,7 +40,8 @@ pub(super) async fn find(
         None => None,
     };
     // A missing repository takes as many queries as a hidden one.
-    let row = state.transfers.find(found.as_ref().map_or(RepositoryId(0), Repository::id)).await?;
+    let id = found.as_ref().map_or(RepositoryId(0), Repository::id);
+    let row = state.transfers.find(id, state.clock.now_us()).await?;
     if let (Some(repository), Some(row)) = (found, row)
         && is_receiver(state, permit, &repository, row.new_owner()).await?
     {
@@ -92,6 +97,50 @@ pub(super) async fn may_act_for(state: &AppState, permit: &Permit, account: User
 pub(super) async fn accounts(state: &AppState, row: &TransferRow) -> Result<(User, User), RepoError> {
     let ids = vec![row.new_owner().0, row.user().0];
     let found = state.accounts.find_many(AccountQuery { ids, ..AccountQuery::default() }).await?;
+    accounts_of(row, &found).ok_or(RepoError::TransferNotFound)
+}
+
+/// Returns the new owner and the user who started a transfer, if both are among the accounts that were found.
+pub(super) fn accounts_of(row: &TransferRow, found: &AccountsFound) -> Option<(User, User)> {
     let account = |id: UserId| found.users.iter().find(|user| user.id == id).cloned();
-    account(row.new_owner()).zip(account(row.user())).ok_or(RepoError::TransferNotFound)
+    account(row.new_owner()).zip(account(row.user()))
+}
+
+/// Checks, in the transaction of an acceptance, that the user who started the transfer still owns the repository, and that the caller may
+/// still act for the new owner. The rights that a request was checked for may be lost before it takes effect.
+///
+/// # Errors
+/// [`RepoError::TransferNotFound`], [`RepoError::TransferReceiverRequired`], or those of the database.
+pub(super) async fn require_rights(
+    state: &AppState,
+    tx: &mut Tx,
+    permit: &Permit,
+    row: &TransferRow,
+) -> Result<(), RepoError> {
+    let starter = viewer_of(tx, row.user()).await?.ok_or(RepoError::TransferNotFound)?;
+    let repository = state.repositories.find_in(tx, row.repository(), &starter).await?;
+    if repository.is_none_or(|repository| repository.level(&starter) < Permission::Owner) {
+        return Err(RepoError::TransferNotFound);
+    }
+    match acts_for(tx, permit.user()?, row.new_owner(), permit.viewer().is_site_administrator()).await? {
+        true => Ok(()),
+        false => Err(RepoError::TransferReceiverRequired),
+    }
+}
+
+/// Encodes a transfer from `user` to `new_owner` as `viewer` sees it.
+pub(super) fn encode(
+    state: &AppState,
+    repository: Repository,
+    row: &TransferRow,
+    (new_owner, user): (User, User),
+    viewer: &Viewer,
+) -> Transfer {
+    Transfer {
+        repository: Some(common::repository(repository, viewer)),
+        new_owner: Some(common::user(new_owner, viewer)),
+        user: Some(common::user(user, viewer)),
+        create_time: Some(timestamp(row.created_us)),
+        expire_time: Some(timestamp(state.transfers.expire_us(row))),
+    }
 }

@@ -39,7 +39,7 @@ async fn reject(
     let mut tx = state.db.begin().await?;
     state.repositories.lock(&mut tx, id).await?.ok_or(AuthError::RepositoryNotFound)?;
     // Withdrawn meanwhile, and possibly started again for another account.
-    if state.transfers.end(&mut tx, id).await? != Some(found.row.new_owner()) {
+    if state.transfers.end(&mut tx, id, now).await? != Some(found.row) {
         return Err(RepoError::TransferNotFound);
     }
     change::record(&mut tx, permit, Action::TransferReject, Target::repository(&found.repository), &[], now).await?;

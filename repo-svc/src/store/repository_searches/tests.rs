@@ -153,7 +153,7 @@ async fn a_page_has_the_rows_that_are_found_one_by_one() {
         let found =
             store.search(&RepositorySearch::default(), &Viewer::of(None), Page::nearest(1, 50, 50)).await.unwrap();
         let ids: Vec<i64> = found.repositories.iter().map(|row| row.id).collect();
-        assert_eq!(found.repositories, store.find_many(&ids).await.unwrap());
+        assert_eq!(found.repositories, store.find_many(&ids, &Viewer::of(None)).await.unwrap());
         assert!(found.repositories.iter().any(|row| row.description == text && row.parent_id.is_some()));
     })
     .await;
