@@ -85,6 +85,7 @@ pub(crate) const METRICS: &[Metric] = &[
     Metric::counter("ferrite_git_mirror_syncs_total", &["result"], "Syncs of mirrors."),
     Metric::gauge("ferrite_git_mirrors_due", &[], "Mirrors that are due, running ones included."),
     Metric::gauge("ferrite_git_mirror_syncs_running", &[], "Syncs of mirrors that run."),
+    Metric::gauge("ferrite_git_extra_jobs", &["kind"], "Migrations and syncs that left their places to other users."),
     Metric::counter(
         "ferrite_git_remote_received_bytes_total",
         &[],

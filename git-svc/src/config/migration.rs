@@ -29,7 +29,16 @@ pub struct MigrationArgs {
     #[arg(long = "migration-total-seconds", env = "FERRITE_GIT_MIGRATION_TOTAL_SECONDS", default_value = "10800", value_parser = at_least_one_second)]
     pub migration_total: Duration,
 
-    /// Migrations at once.
+    /// Seconds after which a migration or sync is slow: its remote has to send a minimum of bytes from then on, and it leaves its place
+    /// to those of other users that wait.
+    #[arg(long = "migration-slow-seconds", env = "FERRITE_GIT_MIGRATION_SLOW_SECONDS", default_value = "120", value_parser = at_least_one_second)]
+    pub migration_slow: Duration,
+
+    /// Bytes a second, averaged over the idle time, that the remote of a slow migration or sync has to send; 0 for no minimum.
+    #[arg(long, env = "FERRITE_GIT_MIGRATION_SLOWEST_BYTES", default_value_t = 16 << 10)]
+    pub migration_slowest_bytes: u64,
+
+    /// Migrations at once. As many again go on beside them that left their places to those of other users.
     #[arg(long, env = "FERRITE_GIT_MIGRATION_AT_ONCE", default_value_t = 2, value_parser = value_parser!(u16).range(1..=256))]
     pub migrations_at_once: u16,
 
@@ -37,7 +46,11 @@ pub struct MigrationArgs {
     #[arg(long, env = "FERRITE_GIT_MIGRATION_QUEUE", default_value_t = 1000, value_parser = value_parser!(u32).range(1..))]
     pub migration_queue: u32,
 
-    /// Syncs of mirrors at once.
+    /// Migrations of one user that may wait or run; more are refused.
+    #[arg(long, env = "FERRITE_GIT_MIGRATION_USER_QUEUE", default_value_t = 100, value_parser = value_parser!(u32).range(1..))]
+    pub migration_user_queue: u32,
+
+    /// Syncs of mirrors at once. As many again go on beside them that left their places to those of other users.
     #[arg(long, env = "FERRITE_GIT_MIRROR_AT_ONCE", default_value_t = 4, value_parser = value_parser!(u16).range(1..=256))]
     pub mirrors_at_once: u16,
 }
@@ -50,7 +63,10 @@ impl MigrationArgs {
             idle: self.migration_idle,
             total: self.migration_total,
             migrations_at_once: self.migrations_at_once.into(),
-            max_waiting: usize::try_from(self.migration_queue).unwrap_or(usize::MAX),
+            max_waiting: self.migration_queue.into(),
+            max_waiting_of_user: self.migration_user_queue.into(),
+            slow_after: self.migration_slow,
+            slowest_bytes: self.migration_slowest_bytes,
             syncs_at_once: self.mirrors_at_once.into(),
             protocols: self.migration_protocols,
             pack,

@@ -12,9 +12,12 @@ const ADD: &str = "INSERT INTO migrations (repository_id, store, epoch, user_id,
 const FIND: &str = "SELECT repository_id, store, epoch, user_id, default_branch, url, credentials, mirror_interval_secs, wiki_id, phase, \
      object_count, received_bytes, error, created_us, finished_us FROM migrations WHERE repository_id = $1";
 const WAITING: &str = "SELECT repository_id, store, epoch, user_id, default_branch, url, credentials, mirror_interval_secs, wiki_id, phase, \
-     object_count, received_bytes, error, created_us, finished_us FROM migrations WHERE store = $1 AND finished_us = 0 \
-     ORDER BY created_us, repository_id LIMIT $2";
-const COUNT_WAITING: &str = "SELECT COUNT(*) FROM migrations WHERE store = $1 AND finished_us = 0";
+     object_count, received_bytes, error, created_us, finished_us FROM migrations WHERE store = $1 AND user_id = $2 AND finished_us = 0 \
+     ORDER BY created_us, repository_id LIMIT $3";
+const COUNT_WAITING: &str =
+    "SELECT COUNT(*), COUNT(CASE WHEN user_id = $2 THEN 1 END) FROM migrations WHERE store = $1 AND finished_us = 0";
+const COUNT_BY_ACCOUNT: &str =
+    "SELECT user_id, COUNT(*) FROM migrations WHERE store = $1 AND finished_us = 0 GROUP BY user_id";
 const PROGRESS: &str = "UPDATE migrations SET phase = $2, object_count = $3, received_bytes = $4 WHERE repository_id = $1 AND finished_us = 0";
 const FINISH: &str = "UPDATE migrations SET phase = $2, object_count = $3, received_bytes = $4, error = $5, finished_us = $6, \
      credentials = NULL WHERE repository_id = $1 AND finished_us = 0";
@@ -175,15 +178,20 @@ impl MigrationTable {
         self.db.optional(FIND, &args![id]).await
     }
 
-    /// Returns up to `limit` migrations of a store that have not ended, in the order of their requests.
-    pub(crate) async fn waiting(&self, store: &str, limit: usize) -> Result<Vec<MigrationRow>, DbError> {
-        self.db.all(WAITING, &args![store, i64::try_from(limit).unwrap_or(i64::MAX)]).await
+    /// Returns up to `limit` migrations of an account on a store that have not ended, in the order of their requests.
+    pub(crate) async fn waiting(&self, store: &str, user: i64, limit: usize) -> Result<Vec<MigrationRow>, DbError> {
+        self.db.all(WAITING, &args![store, user, i64::try_from(limit).unwrap_or(i64::MAX)]).await
     }
 
-    /// Counts the migrations of a store that have not ended.
-    pub(crate) async fn count_waiting(&self, store: &str) -> Result<i64, DbError> {
-        let (count,): (i64,) = self.db.one(COUNT_WAITING, &args![store]).await?;
-        Ok(count)
+    /// Counts the migrations of a store that have not ended: all, and those of one account.
+    pub(crate) async fn count_waiting(&self, store: &str, user: i64) -> Result<(u64, u64), DbError> {
+        let (all, own): (i64, i64) = self.db.one(COUNT_WAITING, &args![store, user]).await?;
+        Ok((all.unsigned_abs(), own.unsigned_abs()))
+    }
+
+    /// Counts the migrations of a store that have not ended, by account.
+    pub(crate) async fn count_by_account(&self, store: &str) -> Result<Vec<(i64, i64)>, DbError> {
+        self.db.all(COUNT_BY_ACCOUNT, &args![store]).await
     }
 
     /// Records how far a migration is.
@@ -233,6 +241,7 @@ mod tests {
                 credentials: Some(vec![1, 2]),
                 mirror_interval_secs: 600,
                 wiki_id: 9,
+                user_id: 7,
                 ..MigrationRow::queued(RepositoryId(id), store, "https://example.com/a.git".to_owned(), now)
             };
             for row in [row(2, "s", 10), row(1, "s", 20), row(3, "other", 5)] {
@@ -241,10 +250,16 @@ mod tests {
             table.add(&MigrationRow { wiki_id: 0, ..row(2, "s", 99) }).await.unwrap();
             assert_eq!(table.find(RepositoryId(2)).await.unwrap(), Some(row(2, "s", 10)), "the first request counts");
             let ids = async |limit| -> Vec<_> {
-                table.waiting("s", limit).await.unwrap().into_iter().map(|row| row.repository_id).collect()
+                table.waiting("s", 7, limit).await.unwrap().into_iter().map(|row| row.repository_id).collect()
             };
             assert_eq!((ids(9).await, ids(1).await), (vec![2, 1], vec![2]));
-            assert_eq!(table.count_waiting("s").await.unwrap(), 2);
+            let of_another = MigrationRow { user_id: 8, ..row(4, "s", 1) };
+            table.add(&of_another).await.unwrap();
+            assert_eq!(table.waiting("s", 8, 9).await.unwrap(), [of_another]);
+            assert_eq!(table.count_waiting("s", 7).await.unwrap(), (3, 2));
+            let mut by_account = table.count_by_account("s").await.unwrap();
+            by_account.sort_unstable();
+            assert_eq!(by_account, [(7, 2), (8, 1)]);
 
             let fetching =
                 MigrationState { phase: MigrationPhase::Fetching, objects: 7, bytes: 70, ..Default::default() };

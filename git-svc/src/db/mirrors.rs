@@ -11,7 +11,10 @@ const ADD: &str = "INSERT INTO mirrors (repository_id, store, user_id, url, cred
 const FIND: &str = "SELECT repository_id, user_id, url, credentials, wiki_id, interval_secs, next_sync_us, last_sync_us, last_error, \
      failure_count, version FROM mirrors WHERE repository_id = $1";
 const DUE: &str = "SELECT repository_id, user_id, url, credentials, wiki_id, interval_secs, next_sync_us, last_sync_us, last_error, \
-     failure_count, version FROM mirrors WHERE store = $1 AND next_sync_us <= $2 ORDER BY next_sync_us, repository_id LIMIT $3";
+     failure_count, version FROM mirrors WHERE store = $1 AND user_id = $2 AND next_sync_us <= $3 \
+     ORDER BY next_sync_us, repository_id LIMIT $4";
+const COUNT_DUE_BY_ACCOUNT: &str =
+    "SELECT user_id, COUNT(*) FROM mirrors WHERE store = $1 AND next_sync_us <= $2 GROUP BY user_id";
 const COUNT_DUE: &str = "SELECT COUNT(*) FROM mirrors WHERE store = $1 AND next_sync_us <= $2";
 const HASTEN: &str = "UPDATE mirrors SET next_sync_us = $2 WHERE repository_id = $1 AND next_sync_us > $2";
 const RESCHEDULE: &str = "UPDATE mirrors SET interval_secs = $2, next_sync_us = $3, version = version + 1 WHERE repository_id = $1 \
@@ -95,9 +98,20 @@ impl MirrorTable {
         self.db.optional(FIND, &args![id]).await
     }
 
-    /// Returns up to `limit` mirrors of a store that are due, longest overdue first.
-    pub(crate) async fn due(&self, store: &str, now_us: i64, limit: usize) -> Result<Vec<MirrorRow>, DbError> {
-        self.db.all(DUE, &args![store, now_us, i64::try_from(limit).unwrap_or(i64::MAX)]).await
+    /// Returns up to `limit` mirrors on a store that an account set up and that are due, longest overdue first.
+    pub(crate) async fn due(
+        &self,
+        store: &str,
+        user: i64,
+        now_us: i64,
+        limit: usize,
+    ) -> Result<Vec<MirrorRow>, DbError> {
+        self.db.all(DUE, &args![store, user, now_us, i64::try_from(limit).unwrap_or(i64::MAX)]).await
+    }
+
+    /// Counts the mirrors of a store that are due, by the account that set them up.
+    pub(crate) async fn count_due_by_account(&self, store: &str, now_us: i64) -> Result<Vec<(i64, i64)>, DbError> {
+        self.db.all(COUNT_DUE_BY_ACCOUNT, &args![store, now_us]).await
     }
 
     /// Counts the mirrors of a store that are due.
@@ -176,12 +190,16 @@ mod tests {
             for (id, store, next) in [(1, "s", 30), (2, "s", 10), (3, "s", 20), (4, "other", 1)] {
                 MirrorTable::add(&mut tx, store, &row(id, next)).await.unwrap();
             }
+            MirrorTable::add(&mut tx, "s", &MirrorRow { user_id: 8, ..row(5, 15) }).await.unwrap();
             tx.commit().await.unwrap();
             let due = async |now, limit| -> Vec<_> {
-                table.due("s", now, limit).await.unwrap().into_iter().map(|row| row.repository_id).collect()
+                table.due("s", 7, now, limit).await.unwrap().into_iter().map(|row| row.repository_id).collect()
             };
             assert_eq!((due(30, 9).await, due(30, 2).await, due(9, 9).await), (vec![2, 3, 1], vec![2, 3], vec![]));
-            assert_eq!(table.count_due("s", 20).await.unwrap(), 2);
+            assert_eq!(table.count_due("s", 20).await.unwrap(), 3);
+            let mut by_account = table.count_due_by_account("s", 20).await.unwrap();
+            by_account.sort_unstable();
+            assert_eq!(by_account, [(7, 2), (8, 1)]);
             table.hasten(RepositoryId(1), 7).await.unwrap();
             table.hasten(RepositoryId(1), 8).await.unwrap();
             assert_eq!(table.find(RepositoryId(1)).await.unwrap(), Some(row(1, 7)));

@@ -52,6 +52,12 @@ pub(crate) enum FetchError {
     /// Nothing, or next to nothing, was received for too long.
     #[error("the remote was silent or too slow")]
     Idle,
+    /// Less than the minimum rate was received after the first minutes.
+    #[error("the remote sent less than {limit} bytes a second")]
+    TooSlow {
+        /// The minimum.
+        limit: u64,
+    },
     /// The whole transfer took too long.
     #[error("the transfer took too long")]
     TimedOut,
@@ -99,6 +105,7 @@ impl FetchError {
             Self::TooLarge { .. } => "too_large",
             Self::Quota { .. } => "quota",
             Self::Idle => "idle",
+            Self::TooSlow { .. } => "too_slow",
             Self::TimedOut => "timed_out",
             Self::BadObjects => "bad_objects",
             Self::OversizedObjects => "oversized_objects",

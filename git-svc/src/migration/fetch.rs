@@ -76,8 +76,8 @@ pub(super) struct FetchPlan<'a> {
     pub(super) quarantine: Option<&'a Path>,
     /// Ids of the objects.
     pub(super) wants: &'a [Oid],
-    /// Time at which the transfer is ended.
-    pub(super) deadline: Instant,
+    /// Begin of the job, from which its time is counted.
+    pub(super) begin: Instant,
 }
 
 impl FetchPlan<'_> {
@@ -162,7 +162,7 @@ impl Inner {
                 status = run => status.map_err(FetchError::from),
                 () = job.stopped() => Err(FetchError::Stopped),
                 () = self.life.stopping() => Err(FetchError::Stopped),
-                () = sleep_until(plan.deadline) => Err(FetchError::TimedOut),
+                () = sleep_until(plan.begin + self.options.total) => Err(FetchError::TimedOut),
                 () = cpu_spent(cpu, progress) => Err(FetchError::CpuTime),
                 error = self.guard(plan, progress) => Err(error),
             }
@@ -179,7 +179,9 @@ impl Inner {
     /// Returns when a fetch exceeds a limit.
     async fn guard(&self, plan: &FetchPlan<'_>, progress: &Progress) -> FetchError {
         let (objects, max) = (plan.objects(), progress.budget.max());
-        let mut stall = StallDetector::new(self.options.idle, Instant::now());
+        let slow =
+            SlowLimit { from: plan.begin + self.options.slow_after, bytes_per_second: self.options.slowest_bytes };
+        let mut stall = StallDetector::new(self.options.idle, slow, Instant::now());
         let mut ticks = interval(CHECK_INTERVAL);
         ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
         for check in 1_u32.. {
@@ -236,10 +238,18 @@ fn pack_bytes(objects: &Path) -> u64 {
     entries.filter_map(|entry| entry.metadata().ok()).map(|data| data.len()).sum()
 }
 
-/// Detects remotes that send nothing, or next to nothing, while git waits for them.
+/// The rate that a remote has to reach after the first minutes.
+#[derive(Clone, Copy, Debug)]
+struct SlowLimit {
+    from: Instant,
+    bytes_per_second: u64,
+}
+
+/// Detects remotes that send nothing, or too little, while git waits for them.
 #[derive(Debug)]
 struct StallDetector {
     idle: Duration,
+    slow: SlowLimit,
     /// Begin of the present period, and the bytes received before it.
     since: Instant,
     before: u64,
@@ -248,8 +258,8 @@ struct StallDetector {
 }
 
 impl StallDetector {
-    fn new(idle: Duration, now: Instant) -> Self {
-        Self { idle, since: now, before: 0, waiting_periods: 0 }
+    fn new(idle: Duration, slow: SlowLimit, now: Instant) -> Self {
+        Self { idle, slow, since: now, before: 0, waiting_periods: 0 }
     }
 
     fn check(&mut self, now: Instant, received: u64, stage: Stage) -> Result<(), FetchError> {
@@ -268,6 +278,10 @@ impl StallDetector {
         if bytes == 0 || (is_slow && stage == Stage::Receiving) || self.waiting_periods >= MAX_WAITING_PERIODS {
             return Err(FetchError::Idle);
         }
+        let limit = self.slow.bytes_per_second;
+        if stage == Stage::Receiving && self.since >= self.slow.from && bytes < self.idle.as_secs() * limit {
+            return Err(FetchError::TooSlow { limit });
+        }
         (self.since, self.before) = (now, received);
         Ok(())
     }
@@ -281,19 +295,37 @@ mod tests {
     fn silence_and_drips_end_a_fetch_and_indexing_does_not() {
         let (idle, start) = (Duration::from_secs(60), Instant::now());
         let at = |seconds| start + Duration::from_secs(seconds);
-        let mut stall = StallDetector::new(idle, start);
+        let none = SlowLimit { from: start, bytes_per_second: 0 };
+        let mut stall = StallDetector::new(idle, none, start);
         assert!(stall.check(at(59), 0, Stage::Waiting).is_ok());
         assert!(matches!(stall.check(at(60), 0, Stage::Waiting), Err(FetchError::Idle)), "nothing at all");
-        let mut stall = StallDetector::new(idle, start);
+        let mut stall = StallDetector::new(idle, none, start);
         assert!(stall.check(at(60), 100, Stage::Waiting).is_ok(), "a sign of life");
         assert!(stall.check(at(120), 100_000, Stage::Receiving).is_ok());
         assert!(stall.check(at(130), 100_000, Stage::Indexing).is_ok());
         assert!(stall.check(at(900), 100_000, Stage::Indexing).is_ok(), "git is at work");
         assert!(stall.check(at(959), 100_000, Stage::Receiving).is_ok());
         assert!(matches!(stall.check(at(960), 100_060, Stage::Receiving), Err(FetchError::Idle)), "a byte a second");
-        let mut stall = StallDetector::new(idle, start);
+        let mut stall = StallDetector::new(idle, none, start);
         let ended = (1..=20).find(|period| stall.check(at(period * 60), period * 100, Stage::Waiting).is_err());
         assert_eq!(ended, Some(u64::from(MAX_WAITING_PERIODS)), "signs of life are not enough for ever");
+    }
+
+    #[test]
+    fn a_slow_remote_has_time_at_first_and_needs_a_minimum_then() {
+        let (idle, start) = (Duration::from_secs(60), Instant::now());
+        let at = |minutes: u64| start + Duration::from_secs(60 * minutes);
+        let slow = SlowLimit { from: at(2), bytes_per_second: 1000 };
+        let mut stall = StallDetector::new(idle, slow, start);
+        assert!(stall.check(at(1), 20_000, Stage::Receiving).is_ok());
+        assert!(stall.check(at(2), 40_000, Stage::Receiving).is_ok(), "the minute before counts for the first time");
+        assert!(stall.check(at(3), 100_000, Stage::Receiving).is_ok(), "the minimum");
+        let ended = stall.check(at(4), 159_999, Stage::Receiving);
+        assert!(matches!(ended, Err(FetchError::TooSlow { limit: 1000 })), "a byte less");
+        // A remote that counts and compresses sends signs of life, and git at work needs nothing.
+        let mut stall = StallDetector::new(idle, slow, at(9));
+        assert!(stall.check(at(10), 100, Stage::Waiting).is_ok());
+        assert!(stall.check(at(11), 100, Stage::Indexing).is_ok());
     }
 
     #[test]

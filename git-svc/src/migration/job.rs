@@ -90,8 +90,7 @@ impl MigrationService {
         let sealed = row.credentials.as_deref();
         let remote = Remote::stored(id, &row.url, sealed, &self.sealer, policy, protocols)?;
         let branch = BranchName::parse(row.default_branch.as_bytes()).map_err(|_| FetchError::BadRefs)?;
-        let deadline = Instant::now() + self.options.total;
-        let build = Build { job, progress, branch: &branch, deadline };
+        let build = Build { job, progress, branch: &branch, begin: Instant::now() };
         let incoming = self.build(&build, id, &remote, None).await?;
         let published = match self.bring_wiki(&build, row, &remote).await {
             Ok(()) => self.publish(job, row, id, false, &incoming).await,
@@ -167,8 +166,8 @@ impl MigrationService {
         let mut wants: Vec<_> = remote_refs.refs.iter().map(|(_, id)| *id).collect();
         wants.sort_unstable();
         wants.dedup();
-        let deadline = build.deadline;
-        let plan = FetchPlan { id, remote, repository: incoming, quarantine: None, wants: &wants, deadline };
+        let begin = build.begin;
+        let plan = FetchPlan { id, remote, repository: incoming, quarantine: None, wants: &wants, begin };
         self.fetch(&plan, build.progress, build.job).await?;
         let folder = incoming.to_owned();
         let written = self.pool.run_blocking(move |_| write_refs(&folder, &remote_refs.refs));
@@ -284,7 +283,7 @@ struct Build<'a> {
     progress: &'a Progress,
     /// The branch for HEAD if the remote names none.
     branch: &'a BranchName,
-    deadline: Instant,
+    begin: Instant,
 }
 
 /// Returns the row of a mirror that was just fetched.

@@ -18,6 +18,7 @@ mod proxy;
 mod remote;
 mod schedule;
 mod sync;
+mod turns;
 
 use std::{collections::HashMap, sync::Arc, time::Duration};
 
@@ -196,7 +197,7 @@ impl MigrationService {
     /// Notes a migration, which a job carries out soon. A repository whose migration is noted already, or has ended, stays as it is.
     ///
     /// # Errors
-    /// `Invalid` with its field, `TooManyMigrations`.
+    /// `Invalid` with its field, `TooManyMigrations`, `TooManyMigrationsOfUser`.
     pub(crate) async fn start(&self, new: NewMigration) -> Result<(), RpcError> {
         if self.migrations.find(new.id).await?.is_some() {
             return Ok(());
@@ -207,9 +208,13 @@ impl MigrationService {
         if new.interval_secs != 0 {
             check_interval("mirror_interval_seconds", new.interval_secs)?;
         }
-        let waiting = self.migrations.count_waiting(self.store.name()).await?;
-        if usize::try_from(waiting).is_ok_and(|waiting| waiting >= self.options.max_waiting) {
+        let (waiting, own) = self.migrations.count_waiting(self.store.name(), new.user).await?;
+        if waiting >= self.options.max_waiting {
             return Err(GitError::TooManyMigrations.into());
+        }
+        let limit = self.options.max_waiting_of_user;
+        if own >= limit {
+            return Err(GitError::TooManyMigrationsOfUser { limit }.into());
         }
         let row = MigrationRow {
             epoch: new.epoch,
@@ -245,6 +250,11 @@ impl MigrationService {
             bytes: count(row.received_bytes),
             error: row.error,
         })
+    }
+
+    /// Returns the id that a migration has for the wiki of its repository; `None` if there is no such migration, or it brings no wiki.
+    pub(crate) async fn wiki_of(&self, id: RepositoryId) -> Result<Option<RepositoryId>, RpcError> {
+        Ok(self.migrations.find(id).await?.and_then(|row| row.wiki()))
     }
 
     /// Has a mirror synced soon. A sync that is due or running is joined.

@@ -14,7 +14,13 @@ pub(crate) struct MigrationOptions {
     /// Migrations at once.
     pub(crate) migrations_at_once: usize,
     /// Migrations that have not ended.
-    pub(crate) max_waiting: usize,
+    pub(crate) max_waiting: u64,
+    /// Migrations of one user that have not ended.
+    pub(crate) max_waiting_of_user: u64,
+    /// Time from the begin of a job after which it leaves its place to others that wait, and has to receive `slowest_bytes` a second.
+    pub(crate) slow_after: Duration,
+    /// Bytes a second, over `idle`, that a remote has to send by then while it sends a pack.
+    pub(crate) slowest_bytes: u64,
     /// Syncs of mirrors at once.
     pub(crate) syncs_at_once: usize,
     /// Schemes of remotes.

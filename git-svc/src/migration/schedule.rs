@@ -1,12 +1,14 @@
-//! The order of jobs: migrations as they were asked for, mirrors as they are due. Of each kind a bounded number runs at once, and no
-//! more rows than that are in memory.
+//! The order of jobs: accounts take turns (`turns`), and those of one account come as they were asked for, or as its mirrors are due. Of
+//! each kind a bounded number runs at once, and no more rows than that are in memory. A mirror is of the account that set it up.
 
 use std::time::Duration;
 
 use ferrite_kit::{Lifecycle, micros};
+use ferrite_proto::id::RepositoryId;
 use futures_util::{StreamExt as _, stream::FuturesUnordered};
+use tokio::time::Instant;
 
-use super::MigrationService;
+use super::{MigrationService, turns::Turns};
 use crate::{
     db::{MigrationRow, MirrorRow},
     types::rpc_error::RpcError,
@@ -14,6 +16,8 @@ use crate::{
 
 /// Time between two looks for jobs without a wake-up.
 const POLL_INTERVAL: Duration = Duration::from_secs(2);
+/// Time for which the number of waiting jobs by account is used, unless there are new ones.
+const COUNT_INTERVAL: Duration = Duration::from_secs(1);
 /// Time between two counts of what waits, and deletions of old rows.
 const UPKEEP_INTERVAL: Duration = Duration::from_secs(30);
 /// Time that rows of migrations stay after the end: 7 days, in microseconds.
@@ -30,53 +34,89 @@ impl MigrationService {
     }
 
     async fn run_migrations(&self, life: &Lifecycle) {
-        let mut jobs = FuturesUnordered::new();
+        let (mut turns, mut jobs) = (self.turns(self.options.migrations_at_once), FuturesUnordered::new());
+        let mut counted: Option<Instant> = None;
         loop {
-            let free = self.options.migrations_at_once.saturating_sub(jobs.len());
-            let rows = if free > 0 { self.next_migrations(free, jobs.len()).await } else { Vec::new() };
-            jobs.extend(rows.into_iter().map(|row| self.migrate(row)));
+            if counted.is_none_or(|at| at.elapsed() >= COUNT_INTERVAL) {
+                turns.count(logged(self.migrations.count_by_account(self.store.name()).await));
+                counted = Some(Instant::now());
+            }
+            while let Some(account) = turns.next(Instant::now()) {
+                match self.next_migration(account, turns.running_of(account)).await {
+                    Some(row) => {
+                        turns.begin(row.id(), account, Instant::now());
+                        jobs.push(self.migrate_and_return(row));
+                    }
+                    None => turns.none_waits(account),
+                }
+            }
+            metrics::gauge!("ferrite_git_extra_jobs", "kind" => "migration").set(as_f64(turns.extra()));
             tokio::select! {
                 () = life.stopping() => break,
-                Some(()) = jobs.next(), if !jobs.is_empty() => {}
-                () = self.new_migration.notified() => {}
-                () = tokio::time::sleep(POLL_INTERVAL) => {}
+                Some(id) = jobs.next(), if !jobs.is_empty() => turns.end(id),
+                () = self.new_migration.notified() => counted = None,
+                () = tokio::time::sleep(POLL_INTERVAL) => counted = None,
             }
         }
         while jobs.next().await.is_some() {}
     }
 
     async fn run_syncs(&self, life: &Lifecycle) {
-        let mut jobs = FuturesUnordered::new();
+        let (mut turns, mut jobs) = (self.turns(self.options.syncs_at_once), FuturesUnordered::new());
+        let mut counted: Option<Instant> = None;
         loop {
-            let free = self.options.syncs_at_once.saturating_sub(jobs.len());
-            let rows = if free > 0 { self.next_syncs(free, jobs.len()).await } else { Vec::new() };
-            jobs.extend(rows.into_iter().map(|row| self.sync(row)));
+            if counted.is_none_or(|at| at.elapsed() >= COUNT_INTERVAL) {
+                let due = self.mirrors.count_due_by_account(self.store.name(), self.clock.now_us());
+                turns.count(logged(due.await));
+                counted = Some(Instant::now());
+            }
+            while let Some(account) = turns.next(Instant::now()) {
+                match self.next_sync(account, turns.running_of(account)).await {
+                    Some(row) => {
+                        turns.begin(row.id(), account, Instant::now());
+                        jobs.push(self.sync_and_return(row));
+                    }
+                    None => turns.none_waits(account),
+                }
+            }
             metrics::gauge!("ferrite_git_mirror_syncs_running").set(as_f64(jobs.len()));
+            metrics::gauge!("ferrite_git_extra_jobs", "kind" => "sync").set(as_f64(turns.extra()));
             tokio::select! {
                 () = life.stopping() => break,
-                Some(()) = jobs.next(), if !jobs.is_empty() => {}
-                () = self.new_sync.notified() => {}
-                () = tokio::time::sleep(POLL_INTERVAL) => {}
+                Some(id) = jobs.next(), if !jobs.is_empty() => turns.end(id),
+                () = self.new_sync.notified() => counted = None,
+                () = tokio::time::sleep(POLL_INTERVAL) => counted = None,
             }
         }
         while jobs.next().await.is_some() {}
     }
 
-    /// Returns up to `free` migrations that wait and have no job. `running` are among the first that wait.
-    async fn next_migrations(&self, free: usize, running: usize) -> Vec<MigrationRow> {
-        let mut rows = logged(self.migrations.waiting(self.store.name(), free + running).await);
-        rows.retain(|row| !self.running.has(row.id()));
-        rows.truncate(free);
-        rows
+    fn turns(&self, places: usize) -> Turns {
+        Turns::new(places, self.options.slow_after)
     }
 
-    /// Returns up to `free` mirrors that are due and have no job, longest overdue first. `running` are among the first that are due.
-    async fn next_syncs(&self, free: usize, running: usize) -> Vec<MirrorRow> {
-        let due = self.mirrors.due(self.store.name(), self.clock.now_us(), free + running).await;
-        let mut rows = logged(due);
-        rows.retain(|row| !self.running.has(row.id()));
-        rows.truncate(free);
-        rows
+    async fn migrate_and_return(&self, row: MigrationRow) -> RepositoryId {
+        let id = row.id();
+        self.migrate(row).await;
+        id
+    }
+
+    async fn sync_and_return(&self, row: MirrorRow) -> RepositoryId {
+        let id = row.id();
+        self.sync(row).await;
+        id
+    }
+
+    /// Returns the first migration of an account that waits and has no job. `running` are among those that have not ended.
+    async fn next_migration(&self, account: i64, running: usize) -> Option<MigrationRow> {
+        let rows = logged(self.migrations.waiting(self.store.name(), account, running + 1).await);
+        rows.into_iter().find(|row| !self.running.has(row.id()))
+    }
+
+    /// Returns the mirror of an account that is longest overdue and has no job. `running` are among those that are due.
+    async fn next_sync(&self, account: i64, running: usize) -> Option<MirrorRow> {
+        let due = self.mirrors.due(self.store.name(), account, self.clock.now_us(), running + 1);
+        logged(due.await).into_iter().find(|row| !self.running.has(row.id()))
     }
 
     /// Counts what waits, and deletes the rows of migrations that ended long ago.
@@ -91,7 +131,7 @@ impl MigrationService {
 
     async fn look_after_rows_once(&self) -> Result<(), RpcError> {
         let (store, now) = (self.store.name(), self.clock.now_us());
-        let waiting = self.migrations.count_waiting(store).await?;
+        let (waiting, _) = self.migrations.count_waiting(store, 0).await?;
         metrics::gauge!("ferrite_git_migrations_waiting").set(as_f64(usize::try_from(waiting).unwrap_or(0)));
         let due = self.mirrors.count_due(store, now).await?;
         metrics::gauge!("ferrite_git_mirrors_due").set(as_f64(usize::try_from(due).unwrap_or(0)));

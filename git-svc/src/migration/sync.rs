@@ -99,8 +99,7 @@ impl MigrationService {
         let (policy, protocols) = (self.client.policy(), self.options.protocols);
         let sealed = row.credentials.as_deref();
         let remote = Remote::stored(id, &row.url, sealed, &self.sealer, policy, protocols)?;
-        let deadline = Instant::now() + self.options.total;
-        let sync = Sync { job, user: row.user_id, deadline };
+        let sync = Sync { job, user: row.user_id, begin: Instant::now() };
         let outcome = self.follow(&sync, id, &remote).await?;
         if let (Some(id), Some(remote)) = (row.wiki(), remote.wiki())
             && let Err(error) = self.follow(&sync, id, &remote).await
@@ -183,8 +182,8 @@ impl MigrationService {
         quarantine: &Path,
     ) -> Result<(), FetchError> {
         let repository = self.store.path(id);
-        let (repository, deadline) = (repository.as_path(), sync.deadline);
-        let plan = FetchPlan { id, remote, repository, quarantine: Some(quarantine), wants, deadline };
+        let (repository, begin) = (repository.as_path(), sync.begin);
+        let plan = FetchPlan { id, remote, repository, quarantine: Some(quarantine), wants, begin };
         self.fetch(&plan, progress, sync.job).await?;
         let folder = quarantine.to_owned();
         Ok(self.pool.run_blocking(move |store| store.adopt_packs(id, &folder)).await?)
@@ -240,7 +239,7 @@ impl MigrationService {
 struct Sync<'a> {
     job: &'a JobHandle,
     user: i64,
-    deadline: Instant,
+    begin: Instant,
 }
 
 /// Returns the refs of a table that a mirror follows, sorted by name.

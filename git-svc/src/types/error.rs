@@ -77,6 +77,12 @@ pub enum GitError {
     /// The most migrations wait already.
     #[error("too many migrations are waiting")]
     TooManyMigrations,
+    /// The most migrations that one user may have wait already.
+    #[error("{limit} of your migrations are waiting, which is the limit")]
+    TooManyMigrationsOfUser {
+        /// The limit.
+        limit: u64,
+    },
     /// The ref is not at the expected value, or is locked by another writer.
     #[error("`{name}` has moved or is being changed")]
     RefConflict {
@@ -261,6 +267,7 @@ impl ServiceError for GitError {
             Self::NotAMirror => (Kind::NotFound, "NOT_A_MIRROR"),
             Self::ProtectionNotFound => (Kind::NotFound, "PROTECTION_NOT_FOUND"),
             Self::TooManyMigrations => (Kind::RateLimited, "TOO_MANY_MIGRATIONS"),
+            Self::TooManyMigrationsOfUser { .. } => (Kind::RateLimited, "TOO_MANY_MIGRATIONS_OF_USER"),
             Self::BranchProtected { denial: Denial::Pusher } => (Kind::PermissionDenied, "BRANCH_PROTECTED"),
             Self::BranchProtected { .. } => (Kind::FailedPrecondition, "BRANCH_PROTECTED"),
             Self::Invalid(_) => (Kind::InvalidArgument, "INVALID_FIELDS"),

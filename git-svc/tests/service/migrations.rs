@@ -10,7 +10,7 @@ use git2::{Oid, Repository};
 
 use crate::{
     harness::{Service, reason},
-    push::git,
+    push::{git, wait_until},
     remote::{LOGIN, Remote, followed_refs},
 };
 
@@ -197,6 +197,22 @@ async fn bad_remotes_fail_with_neutral_reasons_and_leave_nothing() {
 }
 
 #[tokio::test]
+async fn a_migration_that_is_given_up_leaves_no_wiki() {
+    let remote = Remote::start().await;
+    fill(&remote, "demo.git");
+    remote.repository("demo.wiki.git").commit("refs/heads/master", "Home.md", &[]);
+    let service = service_for(&remote, &[]).await;
+    let asked = StartMigrationRequest { wiki_repository_id: 51, ..request(50, &remote.url("open", "demo.git")) };
+    service.migrations().start_migration(asked).await.unwrap();
+    assert!(end(&service, 50).await.1.has_wiki);
+    assert_eq!(walk_repositories(&service.store().join("repos")), 2);
+    // As repo-svc does with one that does not fit into the quota, or whose user lost the right to it.
+    let deleted = ferrite_proto::git::DeleteRepositoryRequest { repository_id: 50 };
+    service.storage().delete_repository(deleted).await.unwrap();
+    assert_eq!(walk_repositories(&service.store().join("repos")), 0);
+}
+
+#[tokio::test]
 async fn addresses_that_are_refused_are_told_at_once() {
     let service = Service::start().await;
     for url in [
@@ -233,6 +249,60 @@ async fn a_migration_goes_on_after_a_restart() {
     assert_eq!(end(&service, 2).await.0.error, "");
     assert_eq!(followed_refs(&service.on_disk(2)), remote.repository("demo.git").refs());
     assert_eq!(incoming(&service), 0);
+}
+
+/// Returns how many packs a remote was asked for. The refs of a repository are asked for in the same way before.
+pub(crate) fn packs_asked_for(remote: &Remote) -> usize {
+    remote.seen().iter().filter(|(path, _)| path.ends_with("/git-upload-pack")).count() / 2
+}
+
+#[tokio::test]
+async fn slow_migrations_of_one_user_do_not_hold_up_those_of_others() {
+    let (slow, remote) = (Remote::start().await, Remote::start().await);
+    fill(&slow, "demo.git");
+    fill(&remote, "demo.git");
+    let service = service_for(&remote, &[&slow.allowed()]).await;
+    for id in 1..=3 {
+        service.migrations().start_migration(request(id, &slow.url("hang", "demo.git"))).await.unwrap();
+    }
+    wait_until("two fetches hang", || packs_asked_for(&slow) == 2).await;
+    for id in 4..=5 {
+        let asked = StartMigrationRequest { user_id: 8, ..request(id, &remote.url("open", "demo.git")) };
+        service.migrations().start_migration(asked).await.unwrap();
+    }
+    for id in 4..=5 {
+        assert_eq!(end(&service, id).await.0.error, "");
+    }
+    assert_eq!(state(&service, 3).await.phase(), MigrationPhase::Queued, "the first user has its share");
+}
+
+#[tokio::test]
+async fn a_remote_has_to_send_a_minimum_after_some_time() {
+    let remote = Remote::start().await;
+    fill(&remote, "demo.git");
+    let flags = ["--migration-slow-seconds=2", "--migration-slowest-bytes=100000", "--migration-idle-seconds=2"];
+    let service = service_for(&remote, &flags).await;
+    service.migrations().start_migration(request(1, &remote.url("drip", "demo.git"))).await.unwrap();
+    let (state, told) = end(&service, 1).await;
+    assert_eq!(state.error, "the remote sent less than 100000 bytes a second");
+    assert!(told.received_bytes > 2000, "it was not silent: {told:?}");
+}
+
+#[tokio::test]
+async fn one_user_does_not_fill_the_queue() {
+    let remote = Remote::start().await;
+    fill(&remote, "demo.git");
+    let service = service_for(&remote, &["--migration-user-queue=2", "--migration-queue=3"]).await;
+    let start = async |id: i64, user_id: i64| {
+        let asked = StartMigrationRequest { user_id, ..request(id, &remote.url("hang", "demo.git")) };
+        service.migrations().start_migration(asked).await.map_err(|status| reason(&status))
+    };
+    start(1, 7).await.unwrap();
+    start(2, 7).await.unwrap();
+    assert_eq!(start(3, 7).await.unwrap_err(), "TOO_MANY_MIGRATIONS_OF_USER");
+    start(1, 7).await.expect("a repeated request");
+    start(4, 8).await.unwrap();
+    assert_eq!(start(5, 9).await.unwrap_err(), "TOO_MANY_MIGRATIONS");
 }
 
 #[tokio::test]

@@ -10,7 +10,7 @@ use ferrite_proto::{
 
 use crate::{
     harness::{Service, reason},
-    migrations::{end, request, service_for},
+    migrations::{end, packs_asked_for, request, service_for},
     push::wait_until,
     remote::{LOGIN, Remote, followed_refs},
 };
@@ -129,6 +129,44 @@ async fn a_mirror_follows_its_remote_with_the_events_of_pushes() {
     assert_eq!(sync(&service).await.state.unwrap().last_error, "");
     assert_eq!(followed_refs(&service.on_disk(ID)), repo.refs());
     crate::push::git(service.on_disk(ID).path(), &["fsck", "--strict"]).await;
+}
+
+#[tokio::test]
+async fn slow_mirrors_of_one_user_do_not_hold_up_those_of_others() {
+    let (slow, remote) = (Remote::start().await, Remote::start().await);
+    for host in [&slow, &remote] {
+        host.repository("demo.git").commit("refs/heads/main", "one", &[]);
+    }
+    let service = service_for(&remote, &[&slow.allowed(), "--mirrors-at-once=2"]).await;
+    let of_another = ID + 9;
+    for (id, user_id, url) in [
+        (ID, 7, slow.url("stuck", "demo.git")),
+        (ID + 1, 7, slow.url("stuck", "demo.git")),
+        (ID + 2, 7, slow.url("stuck", "demo.git")),
+        (of_another, 8, remote.url("open", "demo.git")),
+    ] {
+        let asked = StartMigrationRequest { mirror_interval_seconds: 600, user_id, ..request(id, &url) };
+        service.migrations().start_migration(asked).await.unwrap();
+        assert_eq!(end(&service, id).await.0.error, "");
+    }
+    slow.get_stuck();
+    for host in [&slow, &remote] {
+        host.repository("demo.git").commit("refs/heads/main", "two", &[]);
+    }
+    let sync = async |id: i64| {
+        let mut grant = service.grant(id, ferrite_proto::operation::SYNC_MIRROR);
+        (grant.is_mirror, grant.permission) = (true, Permission::Admin);
+        let asked = crate::harness::with_token(SyncMirrorRequest { repository_id: id }, &service.sign(grant));
+        service.mirrors().sync_mirror(asked).await.unwrap();
+    };
+    let before = packs_asked_for(&slow);
+    for id in ID..ID + 3 {
+        sync(id).await;
+    }
+    wait_until("two syncs hang", || packs_asked_for(&slow) == before + 2).await;
+    sync(of_another).await;
+    let followed = || followed_refs(&service.on_disk(of_another)) == remote.repository("demo.git").refs();
+    wait_until("the mirror of the other user follows", followed).await;
 }
 
 #[tokio::test]

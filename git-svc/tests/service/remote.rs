@@ -5,7 +5,10 @@
 use std::{
     path::{Path, PathBuf},
     process::Stdio,
-    sync::{Arc, Mutex},
+    sync::{
+        Arc, Mutex,
+        atomic::{AtomicBool, Ordering},
+    },
     time::Duration,
 };
 
@@ -30,6 +33,8 @@ use tokio::{io::AsyncWriteExt as _, process::Command};
 pub(crate) const LOGIN: (&str, &str) = ("ada", "hunter2-\u{fc}");
 /// An address of this machine that no test permits.
 const INNER_HOST: &str = "127.0.0.2";
+/// Pause between two pieces of a kilobyte below `/drip/`.
+const DRIP_PAUSE: Duration = Duration::from_millis(250);
 /// Begin of the way that redirects to another port of this machine.
 const TO_PORT: &str = "to-port-";
 
@@ -39,6 +44,7 @@ pub(crate) struct Remote {
     port: u16,
     life: Lifecycle,
     seen: Seen,
+    is_stuck: Arc<AtomicBool>,
 }
 
 /// Requests so far: path and `Authorization`.
@@ -49,6 +55,7 @@ struct Host {
     root: PathBuf,
     port: u16,
     seen: Seen,
+    is_stuck: Arc<AtomicBool>,
 }
 
 impl Remote {
@@ -57,10 +64,12 @@ impl Remote {
         let listener = "127.0.0.1:0".parse::<Address>().unwrap().bind().await.unwrap();
         let port = listener.address().unwrap().to_string().rsplit(':').next().unwrap().parse().unwrap();
         let (life, seen) = (Lifecycle::new(Duration::from_secs(1)), Seen::default());
-        let host = Host { root: folder.path().to_owned(), port, seen: Arc::clone(&seen) };
+        let is_stuck = Arc::<AtomicBool>::default();
+        let host =
+            Host { root: folder.path().to_owned(), port, seen: Arc::clone(&seen), is_stuck: Arc::clone(&is_stuck) };
         let (router, own) = (Router::new().fallback(answer).with_state(host), life.clone());
         life.spawn("remote", async move { serve_all(vec![listener], router, ListenerOptions::default(), &own).await });
-        Self { folder, port, life, seen }
+        Self { folder, port, life, seen, is_stuck }
     }
 
     /// Returns the flag that permits this host.
@@ -88,6 +97,11 @@ impl Remote {
         let path = self.folder.path().join(name);
         let repo = if path.exists() { Repository::open_bare(&path) } else { Repository::init_bare(&path) };
         RemoteRepo(repo.unwrap())
+    }
+
+    /// From now on hangs in fetches of what is served below `/stuck/`.
+    pub(crate) fn get_stuck(&self) {
+        self.is_stuck.store(true, Ordering::Relaxed);
     }
 
     /// Returns the requests so far.
@@ -188,27 +202,36 @@ async fn answer(State(host): State<Host>, request: Request) -> Response {
         "to-inner" => return redirect(format!("http://{INNER_HOST}:{}/open/{rest}", host.port)),
         "to-itself" => return redirect(format!("/to-itself/{rest}")),
         "hang" if is_fetch => std::future::pending().await,
+        "stuck" if is_fetch && host.is_stuck.load(Ordering::Relaxed) => std::future::pending().await,
+        "drip" if is_fetch => return endless_pack(Some(DRIP_PAUSE)),
         // A redirect after the first look.
         "late" if is_fetch => return redirect(format!("http://{INNER_HOST}:{}/open/{rest}", host.port)),
-        "endless" if is_fetch => return endless_pack(),
+        "endless" if is_fetch => return endless_pack(None),
         _ => {}
     }
     let (path, query) = rest.split_once('?').unwrap_or((rest, ""));
     http_backend(&host, parts.method.as_str(), path, query, &parts.headers, &body).await
 }
 
-/// A pack of one file that never ends.
-fn endless_pack() -> Response {
+/// A pack of one file that never ends: as fast as it can be sent, or in small pieces with pauses.
+fn endless_pack(pause: Option<Duration>) -> Response {
     let packet = |data: &[u8]| [format!("{:04x}", data.len() + 5).as_bytes(), b"\x01", data].concat();
     let mut start = b"PACK\0\0\0\x02\0\0\0\x01".to_vec();
     // A blob of 2^39 bytes or so, and the head of a zlib stream.
     start.extend([0xbf, 0xff, 0xff, 0xff, 0xff, 0x7f, 0x78, 0x01]);
     let start = [b"000dpackfile\n".as_slice(), &packet(&start)].concat();
-    let block = packet(&[b"\0\xff\x7f\0\x80".as_slice(), &[7; 0x7fff]].concat());
+    // A stored block of zlib: its head with the length and the length's complement, and the bytes.
+    let block = match pause {
+        None => packet(&[b"\0\xff\x7f\0\x80".as_slice(), &[7; 0x7fff]].concat()),
+        Some(_) => packet(&[b"\0\xff\x03\0\xfc".as_slice(), &[7; 0x03ff]].concat()),
+    };
     let (start, block) = (Bytes::from(start), Bytes::from(block));
     let blocks = stream::unfold((), move |()| {
         let block = block.clone();
-        async move { Some((Ok::<_, std::io::Error>(block), ())) }
+        async move {
+            tokio::time::sleep(pause.unwrap_or_default()).await;
+            Some((Ok::<_, std::io::Error>(block), ()))
+        }
     });
     let body = futures_util::StreamExt::chain(stream::iter([Ok(start)]), blocks);
     ([(header::CONTENT_TYPE, "application/x-git-upload-pack-result")], Body::from_stream(body)).into_response()

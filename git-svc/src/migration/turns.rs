@@ -1,0 +1,171 @@
+//! Turns between accounts: whose job begins next, so that no account's slow remotes hold up the jobs of others.
+//!
+//! A bounded number of jobs has *places*. The next job is one of the account with the fewest running ones, and among equals they take
+//! turns. If an account with no running job waits while all places are taken, one job leaves its place and goes on beside them: one of an
+//! account with several, or else one that has run for long. There are as many such extra jobs at most as there are places.
+//!
+//! Not here: the rows of the jobs (`db`), and the rate below which a remote is given up (`fetch`).
+
+use std::{
+    collections::{BTreeMap, HashMap},
+    time::Duration,
+};
+
+use ferrite_proto::id::RepositoryId;
+use tokio::time::Instant;
+
+/// The running jobs of one kind, and the accounts whose jobs wait.
+#[derive(Debug)]
+pub(super) struct Turns {
+    places: usize,
+    /// Time after which a job leaves its place to others that wait.
+    slow_after: Duration,
+    running: HashMap<RepositoryId, Job>,
+    /// Number of jobs that wait, by account, as last counted.
+    waiting: BTreeMap<i64, usize>,
+    /// The account whose job began last.
+    last: i64,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Job {
+    account: i64,
+    begin: Instant,
+    /// True if it has left its place.
+    is_extra: bool,
+}
+
+impl Turns {
+    pub(super) fn new(places: usize, slow_after: Duration) -> Self {
+        Self { places, slow_after, running: HashMap::new(), waiting: BTreeMap::new(), last: 0 }
+    }
+
+    /// Takes the numbers of jobs that wait or run, by account.
+    pub(super) fn count(&mut self, jobs: impl IntoIterator<Item = (i64, i64)>) {
+        let waiting = jobs.into_iter().map(|(account, count)| {
+            let running = self.running_of(account);
+            (account, usize::try_from(count).unwrap_or(0).saturating_sub(running))
+        });
+        self.waiting = waiting.filter(|(_, count)| *count > 0).collect();
+    }
+
+    /// Returns the number of running jobs of an account.
+    pub(super) fn running_of(&self, account: i64) -> usize {
+        self.running.values().filter(|job| job.account == account).count()
+    }
+
+    /// Returns the number of running jobs that have left their places.
+    pub(super) fn extra(&self) -> usize {
+        self.running.values().filter(|job| job.is_extra).count()
+    }
+
+    /// Returns the account whose job may begin now; `None` if none waits or there is no place.
+    pub(super) fn next(&mut self, now: Instant) -> Option<i64> {
+        let candidates = self.waiting.keys().filter(|account| self.running_of(**account) < self.places);
+        // In the order of their ids, beginning behind the account whose turn was last.
+        let account =
+            *candidates.min_by_key(|account| (self.running_of(**account), **account <= self.last, **account))?;
+        let has_place = self.running.len() - self.extra() < self.places;
+        (has_place || (self.running_of(account) == 0 && self.free_place(now))).then_some(account)
+    }
+
+    /// Notes that a job of an account begins.
+    pub(super) fn begin(&mut self, id: RepositoryId, account: i64, now: Instant) {
+        self.running.insert(id, Job { account, begin: now, is_extra: false });
+        self.last = account;
+        match self.waiting.get_mut(&account) {
+            Some(count) if *count > 1 => *count -= 1,
+            _ => self.none_waits(account),
+        }
+    }
+
+    /// Notes that a job ended.
+    pub(super) fn end(&mut self, id: RepositoryId) {
+        self.running.remove(&id);
+    }
+
+    /// Notes that no job of an account waits, whatever was counted.
+    pub(super) fn none_waits(&mut self, account: i64) {
+        self.waiting.remove(&account);
+    }
+
+    /// Takes one job out of its place. Returns `false` if none has to leave it.
+    fn free_place(&mut self, now: Instant) -> bool {
+        if self.extra() >= self.places {
+            return false;
+        }
+        let in_place = || self.running.iter().filter(|(_, job)| !job.is_extra);
+        let of_account = |account| in_place().filter(|(_, job)| job.account == account).count();
+        let of_several = in_place().filter(|(_, job)| of_account(job.account) > 1);
+        let newest = of_several.max_by_key(|(id, job)| (of_account(job.account), job.begin, id.0));
+        let slow = in_place().filter(|(_, job)| now.duration_since(job.begin) >= self.slow_after);
+        let chosen = newest.or_else(|| slow.min_by_key(|(id, job)| (job.begin, id.0))).map(|(id, _)| *id);
+        chosen.and_then(|id| self.running.get_mut(&id)).map(|job| job.is_extra = true).is_some()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const SLOW: Duration = Duration::from_secs(120);
+
+    /// Begins jobs until no further one may begin, and returns their accounts. `next` is the id of the first.
+    fn begin_all(turns: &mut Turns, next: &mut i64, now: Instant) -> Vec<i64> {
+        let mut begun = Vec::new();
+        while let Some(account) = turns.next(now) {
+            turns.begin(RepositoryId(*next), account, now);
+            *next += 1;
+            begun.push(account);
+        }
+        begun
+    }
+
+    #[test]
+    fn an_account_that_is_alone_has_all_places_and_makes_room_for_others() {
+        let (mut turns, mut id, start) = (Turns::new(2, SLOW), 1, Instant::now());
+        turns.count([(7, 5)]);
+        assert_eq!(begin_all(&mut turns, &mut id, start), [7, 7]);
+        // A job of another account begins beside the two, whatever the first one has.
+        turns.count([(7, 5), (8, 1)]);
+        assert_eq!((begin_all(&mut turns, &mut id, start), turns.extra()), (vec![8], 1));
+        // The next one has to wait until somebody's job ends or takes long.
+        turns.count([(7, 5), (8, 1), (9, 1)]);
+        assert_eq!(begin_all(&mut turns, &mut id, start + SLOW / 2), [0; 0]);
+        assert_eq!((begin_all(&mut turns, &mut id, start + SLOW), turns.extra()), (vec![9], 2));
+        turns.count([(7, 5), (8, 1), (9, 1), (10, 1)]);
+        assert_eq!(begin_all(&mut turns, &mut id, start + 2 * SLOW), [0; 0], "twice the places at most");
+        turns.end(RepositoryId(3));
+        assert_eq!(begin_all(&mut turns, &mut id, start + 2 * SLOW), [10]);
+        turns.end(RepositoryId(4));
+        assert_eq!(begin_all(&mut turns, &mut id, start + 2 * SLOW), [0; 0], "an account has no more than the places");
+        turns.end(RepositoryId(1));
+        turns.count([(7, 4), (10, 1)]);
+        assert_eq!(begin_all(&mut turns, &mut id, start + 2 * SLOW), [7]);
+    }
+
+    #[test]
+    fn accounts_with_queues_take_turns() {
+        let (mut turns, mut id, now) = (Turns::new(1, SLOW), 1, Instant::now());
+        turns.count([(7, 3), (8, 3), (9, 1)]);
+        let mut order = Vec::new();
+        while let [account] = begin_all(&mut turns, &mut id, now)[..] {
+            order.push(account);
+            turns.end(RepositoryId(id - 1));
+        }
+        assert_eq!(order, [7, 8, 9, 7, 8, 7, 8]);
+    }
+
+    #[test]
+    fn jobs_that_were_counted_and_are_gone_are_passed_over() {
+        let (mut turns, now) = (Turns::new(1, SLOW), Instant::now());
+        turns.count([(7, 3), (8, 1)]);
+        assert_eq!(turns.next(now), Some(7));
+        turns.none_waits(7);
+        assert_eq!(turns.next(now), Some(8));
+        turns.begin(RepositoryId(1), 8, now);
+        turns.count([(8, 1)]);
+        turns.end(RepositoryId(1));
+        assert_eq!(turns.next(now), None, "what runs does not wait");
+    }
+}
