@@ -22,7 +22,16 @@ pub(super) async fn delete_repository(
 ) -> Result<DeleteRepositoryResponse, RpcError> {
     Caller::of(&request).require_service()?;
     let id = RepositoryId(request.into_inner().repository_id);
-    finish(state, async move |state| delete(&state, id, &[]).await).await?;
+    let remove = async move |state: AppState| {
+        // Of a migration that is given up nobody else knows the wiki.
+        let wiki = state.migrations.wiki_of(id).await?;
+        delete(&state, id, &[]).await?;
+        match wiki {
+            Some(wiki) => delete(&state, wiki, &[]).await,
+            None => Ok(()),
+        }
+    };
+    finish(state, remove).await?;
     Ok(DeleteRepositoryResponse {})
 }
 
