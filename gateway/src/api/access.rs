@@ -2,6 +2,7 @@
 //! accounts.
 
 use std::collections::BTreeSet;
+use std::time::Instant;
 
 use ferrite_proto::git::Commit;
 use ferrite_proto::repo::check_access_request::Target;
@@ -38,6 +39,8 @@ pub(crate) struct Access {
     pub(crate) token_id: i64,
     /// The access, by which repo-svc is asked again about a long transfer.
     pub(super) reauthorization: Option<ReauthorizeAccessRequest>,
+    /// When repo-svc was asked.
+    resolved: Instant,
 }
 
 impl Access {
@@ -112,6 +115,7 @@ impl ApiCall {
             token_id: answer.identity.as_ref().map_or(0, |identity| identity.token_id),
             caller: answer.identity.map(user_of),
             reauthorization: answer.reauthorization,
+            resolved: Instant::now(),
             urls: self.urls(repository)?,
         })
     }
@@ -123,6 +127,18 @@ impl ApiCall {
     pub(crate) async fn grant(&self, check: PermissionCheck) -> Result<Grant, ApiError> {
         let answer = self.clients.access().check_access(self.request(check.0)).await?.into_inner();
         Grant::new(&answer.grant, "").map_err(|_| ApiError::internal())
+    }
+
+    /// Returns an access for an operation after the body of the request was read, resolved anew if that took long: the permission may have
+    /// been lost meanwhile.
+    ///
+    /// # Errors
+    /// As [`Self::access`].
+    pub(crate) async fn confirm(&self, access: Access, path: &RepoPath, operation: &str) -> Result<Access, ApiError> {
+        match access.resolved.elapsed() < self.reauthorizer.interval() {
+            true => Ok(access),
+            false => self.access(path, operation).await,
+        }
     }
 
     /// Returns the owner of the caller's token.

@@ -3,6 +3,7 @@
 //! repo-svc decides about each of them, and its grant goes to hook-svc.
 
 use std::convert::Infallible;
+use std::time::Instant;
 
 use axum::extract::FromRequestParts;
 use axum::http::request::Parts;
@@ -89,8 +90,10 @@ impl ApiCall {
         body: JsonBody,
         decode: impl FnOnce(&mut FieldReader) -> T,
     ) -> Result<(HookAccess, T), ApiError> {
-        let access = self.hook_access(path, operation).await?;
+        let (access, begin) = (self.hook_access(path, operation).await?, Instant::now());
         let (decoded, _permit) = body.decode(&self.body_limits, MAX_JSON_BYTES, decode).await?;
-        Ok((access, decoded))
+        // As `confirm` does: the body may have taken long.
+        let is_fresh = begin.elapsed() < self.reauthorizer.interval();
+        Ok((if is_fresh { access } else { self.hook_access(path, operation).await? }, decoded))
     }
 }

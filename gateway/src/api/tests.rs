@@ -48,6 +48,7 @@ mod migrations;
 mod operations;
 mod quotas;
 mod script;
+mod slow_bodies;
 mod stores;
 mod tokens;
 mod tracker;

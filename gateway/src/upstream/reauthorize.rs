@@ -39,6 +39,11 @@ impl Reauthorizer {
         Self { access, interval, life }
     }
 
+    /// Returns the time after which repo-svc is asked again.
+    pub(crate) fn interval(&self) -> Duration {
+        self.interval
+    }
+
     /// Asks about `access`, as repo-svc named it, until repo-svc refuses it. A failure to reach repo-svc revokes nothing, and without a
     /// name there is nothing to ask about.
     pub(crate) fn until_revoked(&self, access: Option<ReauthorizeAccessRequest>) -> Revoked {

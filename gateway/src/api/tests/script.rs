@@ -76,6 +76,11 @@ impl Script {
         self.0.lock().unwrap().called.clone()
     }
 
+    /// Forgets the last request of a method. Returns whether there was one.
+    pub(super) fn took_request(&self, method: &str) -> bool {
+        self.0.lock().unwrap().requests.remove(full_name(method).as_str()).is_some()
+    }
+
     /// Returns whether the last request of a method had an idempotency key.
     pub(super) fn had_idempotency_key(&self, method: &str) -> bool {
         self.0.lock().unwrap().keyed.contains(full_name(method).as_str())
