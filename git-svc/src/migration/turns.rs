@@ -100,7 +100,9 @@ impl Turns {
         let newest = of_several.max_by_key(|(id, job)| (of_account(job.account), job.begin, id.0));
         let slow = in_place().filter(|(_, job)| now.duration_since(job.begin) >= self.slow_after);
         let chosen = newest.or_else(|| slow.min_by_key(|(id, job)| (job.begin, id.0))).map(|(id, _)| *id);
-        chosen.and_then(|id| self.running.get_mut(&id)).map(|job| job.is_extra = true).is_some()
+        let Some(job) = chosen.and_then(|id| self.running.get_mut(&id)) else { return false };
+        job.is_extra = true;
+        true
     }
 }
 

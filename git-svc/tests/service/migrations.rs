@@ -265,7 +265,7 @@ async fn slow_migrations_of_one_user_do_not_hold_up_those_of_others() {
     for id in 1..=3 {
         service.migrations().start_migration(request(id, &slow.url("hang", "demo.git"))).await.unwrap();
     }
-    wait_until("two fetches hang", || packs_asked_for(&slow) == 2).await;
+    wait_until("two fetches hang", || packs_asked_for(&slow) >= 2).await;
     for id in 4..=5 {
         let asked = StartMigrationRequest { user_id: 8, ..request(id, &remote.url("open", "demo.git")) };
         service.migrations().start_migration(asked).await.unwrap();

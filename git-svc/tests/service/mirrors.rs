@@ -163,7 +163,7 @@ async fn slow_mirrors_of_one_user_do_not_hold_up_those_of_others() {
     for id in ID..ID + 3 {
         sync(id).await;
     }
-    wait_until("two syncs hang", || packs_asked_for(&slow) == before + 2).await;
+    wait_until("two syncs hang", || packs_asked_for(&slow) >= before + 2).await;
     sync(of_another).await;
     let followed = || followed_refs(&service.on_disk(of_another)) == remote.repository("demo.git").refs();
     wait_until("the mirror of the other user follows", followed).await;

@@ -35,6 +35,9 @@ pub(crate) const LOGIN: (&str, &str) = ("ada", "hunter2-\u{fc}");
 const INNER_HOST: &str = "127.0.0.2";
 /// Pause between two pieces of a kilobyte below `/drip/`.
 const DRIP_PAUSE: Duration = Duration::from_millis(250);
+/// Heads of packs, with the number of their objects.
+const PACK_OF_ONE: &[u8] = b"PACK\0\0\0\x02\0\0\0\x01";
+const PACK_OF_A_MILLION: &[u8] = b"PACK\0\0\0\x02\0\x0f\x42\x40";
 /// Begin of the way that redirects to another port of this machine.
 const TO_PORT: &str = "to-port-";
 
@@ -203,33 +206,41 @@ async fn answer(State(host): State<Host>, request: Request) -> Response {
         "to-itself" => return redirect(format!("/to-itself/{rest}")),
         "hang" if is_fetch => std::future::pending().await,
         "stuck" if is_fetch && host.is_stuck.load(Ordering::Relaxed) => std::future::pending().await,
-        "drip" if is_fetch => return endless_pack(Some(DRIP_PAUSE)),
+        "drip" if is_fetch => return dripping_pack(),
         // A redirect after the first look.
         "late" if is_fetch => return redirect(format!("http://{INNER_HOST}:{}/open/{rest}", host.port)),
-        "endless" if is_fetch => return endless_pack(None),
+        "endless" if is_fetch => return endless_pack(),
         _ => {}
     }
     let (path, query) = rest.split_once('?').unwrap_or((rest, ""));
     http_backend(&host, parts.method.as_str(), path, query, &parts.headers, &body).await
 }
 
-/// A pack of one file that never ends: as fast as it can be sent, or in small pieces with pauses.
-fn endless_pack(pause: Option<Duration>) -> Response {
-    let packet = |data: &[u8]| [format!("{:04x}", data.len() + 5).as_bytes(), b"\x01", data].concat();
-    let mut start = b"PACK\0\0\0\x02\0\0\0\x01".to_vec();
+/// A pack of one file that never ends.
+fn endless_pack() -> Response {
     // A blob of 2^39 bytes or so, and the head of a zlib stream.
-    start.extend([0xbf, 0xff, 0xff, 0xff, 0xff, 0x7f, 0x78, 0x01]);
-    let start = [b"000dpackfile\n".as_slice(), &packet(&start)].concat();
-    // A stored block of zlib: its head with the length and the length's complement, and the bytes.
-    let block = match pause {
-        None => packet(&[b"\0\xff\x7f\0\x80".as_slice(), &[7; 0x7fff]].concat()),
-        Some(_) => packet(&[b"\0\xff\x03\0\xfc".as_slice(), &[7; 0x03ff]].concat()),
-    };
-    let (start, block) = (Bytes::from(start), Bytes::from(block));
+    let start = [PACK_OF_ONE, b"\xbf\xff\xff\xff\xff\x7f\x78\x01"].concat();
+    let block = [b"\0\xff\x7f\0\x80".as_slice(), &[7; 0x7fff]].concat();
+    pack_without_end(&start, &block, Duration::ZERO)
+}
+
+/// A pack of a million files that come slowly, a kilobyte each.
+fn dripping_pack() -> Response {
+    // A blob of 1,000 bytes in a single stored block of zlib, with its checksum.
+    let head = b"\xb8\x3e\x78\x01\x01\xe8\x03\x17\xfc".as_slice();
+    let file = [head, &[7; 1000], b"\x7c\x8f\x1b\x59"].concat();
+    pack_without_end(PACK_OF_A_MILLION, &file, DRIP_PAUSE)
+}
+
+/// The answer to a fetch: the begin of a pack, and then one block again and again, each after a pause.
+fn pack_without_end(start: &[u8], block: &[u8], pause: Duration) -> Response {
+    let packet = |data: &[u8]| [format!("{:04x}", data.len() + 5).as_bytes(), b"\x01", data].concat();
+    let start = [b"000dpackfile\n".as_slice(), &packet(start)].concat();
+    let (start, block) = (Bytes::from(start), Bytes::from(packet(block)));
     let blocks = stream::unfold((), move |()| {
         let block = block.clone();
         async move {
-            tokio::time::sleep(pause.unwrap_or_default()).await;
+            tokio::time::sleep(pause).await;
             Some((Ok::<_, std::io::Error>(block), ()))
         }
     });
