@@ -41,7 +41,9 @@ async fn set(
         return Err(RepoError::OrganizationNotFound);
     }
     if apply(state, &mut tx, organization.id(), user.id, is_owner, now).await? {
-        lost_rights::end_waiting(state, &mut tx, permit, user.id, now).await?;
+        if !is_owner {
+            lost_rights::end_waiting(state, &mut tx, permit, user.id, now).await?;
+        }
         let target = Target::organization(organization.id(), &organization.name);
         let details = [("user", user.username), ("role", role.to_owned())];
         change::record(&mut tx, permit, Action::MemberSet, target, &details, now).await?;
