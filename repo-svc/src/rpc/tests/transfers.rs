@@ -254,6 +254,30 @@ async fn owners_and_receivers_list_the_transfers_that_wait() {
 }
 
 #[tokio::test]
+async fn a_repeated_rejection_shows_what_the_caller_still_sees() {
+    on_each_url(async |url| {
+        let harness = Harness::start_on(url).await;
+        let (ada, bob) = (harness.signed_in("ada").await, harness.signed_in("bob").await);
+        let id = harness.create(&ada, "demo", true).await.unwrap().id;
+        let db = harness.db().await;
+        let add = "INSERT INTO collaborators (repository_id, user_id, permission, created_us) \
+             SELECT $1, id, 'read', 0 FROM users WHERE name_key = $2";
+        db.execute(add, &args![id, "bob"]).await.unwrap();
+        start(&harness, &ada, "demo", "bob").await.unwrap();
+        let reject = async || {
+            let request = RejectTransferRequest { repository: by_name("ada", "demo") };
+            let mut request = with_token(request, &bob);
+            request.metadata_mut().insert("idempotency-key", "k".parse().unwrap());
+            client(&harness).reject_transfer(request).await.unwrap().into_inner().repository
+        };
+        assert!(reject().await.is_some() && reject().await.is_some());
+        db.execute("DELETE FROM collaborators", &[]).await.unwrap();
+        assert_eq!(reject().await, None);
+    })
+    .await;
+}
+
+#[tokio::test]
 async fn a_transfer_ends_after_a_week() {
     on_each_url(async |url| {
         let harness = Harness::start_on(url).await;

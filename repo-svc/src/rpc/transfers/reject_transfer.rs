@@ -24,8 +24,15 @@ pub(super) async fn handle(
             Err(error) => Err(error),
         }
     };
+    let repository = request.get_ref().repository.clone();
     let work = reject(state, request.into_inner(), permit, key.as_ref());
-    once_or_rebuild(&state.db, key.as_ref(), rebuild, work).await
+    let answer = once_or_rebuild(&state.db, key.as_ref(), rebuild, work).await?;
+    // The right to reject ended with the first request, so a repeated one has only what it shows to check.
+    let shows_more = key.is_some() && answer.repository.is_some();
+    if shows_more && repeat::visible_repository(state, permit, repository).await.is_err() {
+        return Ok(RejectTransferResponse::default());
+    }
+    Ok(answer)
 }
 
 async fn reject(
