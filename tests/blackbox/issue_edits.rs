@@ -20,6 +20,7 @@ on_profiles! {
         patch_issues_assigns_only_users_who_may_read
         patch_issues_refuses_milestones_that_are_unknown_or_of_another_repository
         patch_issues_ignores_labels
+        a_repeated_edit_takes_the_right_to_edit
     }
 }
 
@@ -340,5 +341,24 @@ async fn every_change_that_shows_moves_updated_at(cluster: &Cluster) {
         let answer = Answer::of(ada.request(method.clone(), &format!("{repo}{path}")).json(&body)).await;
         assert!(answer.status.is_success(), "{method} {path} {body}: {}", answer.text());
         assert_eq!(ada.issue_numbers(&repo, "sort=updated&state=all").await, [1, 2], "{method} {path} {body}");
+    }
+}
+
+async fn a_repeated_edit_takes_the_right_to_edit(cluster: &Cluster) {
+    let (ada, bob, repo) = tracked(cluster).await;
+    let comment = ada.post(&format!("{repo}/issues/1/comments"), &json!({"body": "Text"})).await.expect(201).json();
+    let comment = format!("{repo}/issues/1/comments/{}", comment["id"]);
+    ada.share(&repo, &bob, "admin").await;
+    for (path, body) in [(format!("{repo}/issues/1"), json!({"title": "Other"})), (comment, json!({"body": "Other"}))] {
+        let edit = async || {
+            let request = bob.request(Method::PATCH, &path).header("idempotency-key", "k").json(&body);
+            Answer::of(request).await
+        };
+        let status = edit().await.status;
+        assert!(status.is_success(), "{path}: {status}");
+        assert_eq!(edit().await.status, status, "{path}");
+        ada.delete(&format!("{repo}/collaborators/{}", bob.name)).await.empty(204);
+        edit().await.refused(403);
+        ada.share(&repo, &bob, "admin").await;
     }
 }

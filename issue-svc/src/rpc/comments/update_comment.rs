@@ -1,6 +1,6 @@
 //! RPC `UpdateComment`.
 
-use ferrite_kit::idempotency::{IdempotencyKey, once_or_rebuild};
+use ferrite_kit::idempotency::{IdempotencyError, IdempotencyKey, once_or_rebuild};
 use ferrite_proto::Permission;
 use ferrite_proto::grant::Grant;
 use ferrite_proto::id::RepositoryId;
@@ -24,6 +24,12 @@ pub(super) async fn update_comment(
     if request.check_only {
         check(service, &grant, &request).await?;
         return Ok(UpdateCommentResponse { comment: None });
+    }
+    if let Some(key) = &key
+        && key.is_used(service.store.db()).await.map_err(IdempotencyError::from)?
+    {
+        // Readers get a grant to edit as well. Who may edit this one is checked here for repeated requests too.
+        check(service, &grant, &request).await?;
     }
     let update = async {
         let repository = RepositoryId(request.repository_id);
