@@ -52,10 +52,12 @@ async fn every_form_of_a_path_names_the_repository(cluster: &Cluster) {
         format!("ssh://anybody@{host}:{port}/{}/dEMO", name.to_uppercase()),
         format!("git@{host}:{name}/Demo.git"),
         format!("git@{host}:/{name}/demo"),
+        format!("ssh://git@{host}:{port}/{name}/Demo.git/"),
+        format!("git@{host}:{name}/Demo.git/"),
     ] {
         assert!(client.git("", &["ls-remote", &url]).await.contains("HEAD"), "{url}");
     }
-    for path in [format!("{name}/Demo.git/"), name.clone(), format!("{name}/Demo/x")] {
+    for path in [format!("{name}/Demo.git//"), name.clone(), format!("{name}/"), format!("{name}/Demo/x")] {
         let stderr = client.fails("", &["ls-remote", &format!("git@{host}:{path}")]).await;
         assert!(stderr.starts_with("Ferrite: Invalid repository path\n"), "{path}: {stderr}");
     }

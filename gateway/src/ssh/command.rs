@@ -38,6 +38,8 @@ impl Command {
         let service = GitService::parse(name.as_bytes()).ok_or(SshCommandError::UnknownCommand)?;
         let path = unquote(argument.trim()).ok_or(SshCommandError::InvalidPath)?;
         let path = path.strip_prefix('/').unwrap_or(&path);
+        // As over HTTP, where git puts one slash between the path and `info/refs`, whether or not the path ends in one.
+        let path = path.strip_suffix('/').unwrap_or(path);
         match path.split_once('/') {
             Some((owner, repo)) if !owner.is_empty() && !repo.is_empty() && !repo.contains('/') => {
                 Ok(Self { service, owner: owner.to_owned(), repo: repo.to_owned() })

@@ -17,6 +17,8 @@ fn every_form_that_clients_send_is_understood() {
         ("git-receive-pack \"Ada/demo.git\"", GitService::ReceivePack),
         ("git-receive-pack Ada/demo.git", GitService::ReceivePack),
         ("git-upload-archive  '/Ada/demo.git' ", GitService::UploadArchive),
+        ("git-upload-pack 'Ada/demo.git/'", GitService::UploadPack),
+        ("git-receive-pack '/Ada/demo.git/'", GitService::ReceivePack),
         ("git-upload-pack 'Ada/de'\\''mo.git'", GitService::UploadPack),
     ] {
         let repo = if line.contains("de'") { "de'mo.git" } else { "demo.git" };
@@ -55,7 +57,10 @@ fn other_arguments_are_no_paths() {
         "'/demo.git'",
         "'//a/b'",
         "a/",
-        "/a/b/",
+        "/a/",
+        "a/b//",
+        "a//b/",
+        "'a/b/c/'",
         "'a/b/c'",
         "a/b c/d",
         "--strict a/b",
