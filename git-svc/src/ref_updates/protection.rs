@@ -8,7 +8,11 @@ use git2::{Oid, Repository};
 
 use crate::{
     db::ProtectionTable,
-    repo::{pool::Pool, refs::RefEdit},
+    repo::{
+        pool::Pool,
+        read::{Deadline, deadline::READ_TIMEOUT, pushed::has_ancestor},
+        refs::RefEdit,
+    },
     types::{
         denial::Denial,
         protection::{Actor, EffectiveRule, Rules},
@@ -78,8 +82,13 @@ fn effective_rule(rules: &Rules, actor: &Actor, edit: &RefEdit) -> Option<Effect
     edit.name.as_bytes().strip_prefix(b"refs/heads/").and_then(|name| rules.effective(name, actor))
 }
 
-/// Returns whether moving a branch from `old` to `new` removes commits from it. True also if libgit2 cannot compare them, for
-/// example because one is not a commit.
+/// Returns whether moving a branch from `old` to `new` removes commits from it. True also if they cannot be compared, for example because
+/// one is not a commit.
 fn is_forced(repo: &Repository, old: Oid, new: Oid) -> bool {
-    old != new && !repo.graph_descendant_of(new, old).unwrap_or(false)
+    // libgit2 fails where a commit of the history has no readable committer.
+    let has_old = repo.graph_descendant_of(new, old).or_else(|_| {
+        let (deadline, _waiting) = Deadline::start(READ_TIMEOUT);
+        has_ancestor(repo, new, old, &deadline)
+    });
+    old != new && !has_old.unwrap_or(false)
 }

@@ -9,4 +9,5 @@ pub mod read;
 pub mod refs;
 pub mod revision;
 pub mod templates;
+pub(crate) mod text;
 pub mod write;

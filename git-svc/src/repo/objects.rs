@@ -1,7 +1,7 @@
 //! Commits, tags and trees within their limits. The size of an object is read before the object, so that one that is larger, from times
 //! without limits, is never in memory. Of a larger commit or tag the fields and the beginning of the message can be read.
 //!
-//! Not here: blobs (`read::entry`).
+//! Not here: blobs (`read::entry`), and the encoding of texts (`text`).
 
 use std::{
     cell::RefCell,
@@ -10,7 +10,7 @@ use std::{
     path::Path,
 };
 
-use git2::{Commit, ObjectType, Oid, Repository, Tag, Tree};
+use git2::{ObjectType, Oid, Repository, Tree, TreeEntry};
 
 use crate::{
     git::pack_file::{PackFile, PackedKind},
@@ -24,10 +24,11 @@ use crate::{
 const MAX_SCANNED_BYTES: u64 = 64 << 20;
 /// Maximum length of a chain of tags that point to tags.
 pub(super) const MAX_TAG_DEPTH: usize = 1000;
-/// Longest line of a header that is kept, in bytes.
-const MAX_LINE_BYTES: u64 = 4096;
+/// Longest line of an oversized object's header that is kept, in bytes.
+const MAX_LINE_BYTES: usize = 4096;
 /// Lines of a header that are kept, by their first words.
-const KEPT_LINES: [&[u8]; 7] = [b"tree ", b"author ", b"committer ", b"object ", b"type ", b"tag ", b"tagger "];
+const KEPT_LINES: [&[u8]; 8] =
+    [b"tree ", b"author ", b"committer ", b"encoding ", b"object ", b"type ", b"tag ", b"tagger "];
 
 /// Headers that a thread remembers, by the first bytes of the object ids.
 const REMEMBERED_HEADERS: usize = 1024;
@@ -67,28 +68,26 @@ fn slot(id: Oid) -> usize {
     usize::from(u16::from_be_bytes([bytes[0], bytes[1]])) % REMEMBERED_HEADERS
 }
 
-/// Returns a commit.
+/// Reads the fields of a commit, and up to `max_message_bytes` of its message.
 ///
 /// # Errors
-/// `TooLarge` above [`MAX_COMMIT_BYTES`], and those of libgit2.
-pub(crate) fn find_commit(repo: &Repository, id: Oid) -> Result<Commit<'_>, GitError> {
-    check_size(repo, id, ObjectType::Commit)?;
-    Ok(repo.find_commit(id)?)
+/// `TooLarge` for a commit above [`MAX_COMMIT_BYTES`] whose fields cannot be read, and those of libgit2.
+pub(crate) fn commit_head(repo: &Repository, id: Oid, max_message_bytes: usize) -> Result<ObjectHead, GitError> {
+    ObjectHead::read(repo, id, ObjectType::Commit, max_message_bytes)
 }
 
-/// Returns a tag object.
+/// Reads the fields of a tag object, and up to `max_message_bytes` of its message.
 ///
 /// # Errors
-/// As [`find_commit`].
-pub(crate) fn find_tag(repo: &Repository, id: Oid) -> Result<Tag<'_>, GitError> {
-    check_size(repo, id, ObjectType::Tag)?;
-    Ok(repo.find_tag(id)?)
+/// As [`commit_head`].
+pub(crate) fn tag_head(repo: &Repository, id: Oid, max_message_bytes: usize) -> Result<ObjectHead, GitError> {
+    ObjectHead::read(repo, id, ObjectType::Tag, max_message_bytes)
 }
 
 /// Returns a tree.
 ///
 /// # Errors
-/// `TooLarge` above [`MAX_TREE_BYTES`], and those of libgit2.
+/// `TooLarge` above [`MAX_TREE_BYTES`], `Unreadable`, and those of libgit2.
 pub(crate) fn find_tree(repo: &Repository, id: Oid) -> Result<Tree<'_>, GitError> {
     sized_tree(repo, id).map(|(tree, _)| tree)
 }
@@ -99,22 +98,31 @@ pub(crate) fn find_tree(repo: &Repository, id: Oid) -> Result<Tree<'_>, GitError
 /// As [`find_tree`].
 pub(crate) fn sized_tree(repo: &Repository, id: Oid) -> Result<(Tree<'_>, u64), GitError> {
     let size = check_size(repo, id, ObjectType::Tree)?;
-    Ok((repo.find_tree(id)?, size))
+    match repo.find_tree(id) {
+        // A mode of more than 16 bits, of which git drops the rest.
+        Err(error) if error.class() == git2::ErrorClass::Tree => Err(GitError::Unreadable { what: "the folder" }),
+        tree => Ok((tree?, size)),
+    }
+}
+
+/// Returns the mode of an entry as git reads it, which drops bits that old versions kept. libgit2 takes links and submodules that have
+/// bits of permissions for programs.
+pub(crate) fn entry_mode(entry: &TreeEntry<'_>) -> i32 {
+    let mode = entry.filemode_raw();
+    match mode & 0o170_000 {
+        0o100_000 if mode & 0o100 == 0 => 0o100_644,
+        0o100_000 => 0o100_755,
+        kind @ (0o040_000 | 0o120_000) => kind,
+        _ => 0o160_000,
+    }
 }
 
 /// Returns the id of a commit's tree.
 ///
 /// # Errors
-/// `TooLarge` for a commit whose fields cannot be read, and those of libgit2.
+/// As [`commit_head`].
 pub(crate) fn tree_id(repo: &Repository, commit: Oid) -> Result<Oid, GitError> {
-    match find_commit(repo, commit) {
-        Ok(commit) => Ok(commit.tree_id()),
-        Err(error @ GitError::TooLarge { .. }) => {
-            let head = ObjectHead::read(repo, commit, 0)?;
-            head.and_then(|head| head.id_after(b"tree ")).ok_or(error)
-        }
-        Err(error) => Err(error),
-    }
+    commit_head(repo, commit, 0)?.tree()
 }
 
 /// Returns the tree of a commit.
@@ -128,16 +136,9 @@ pub(crate) fn tree_of(repo: &Repository, commit: Oid) -> Result<Tree<'_>, GitErr
 /// Returns the id of the object that a tag object points to.
 ///
 /// # Errors
-/// `TooLarge` for a tag whose fields cannot be read, and those of libgit2.
+/// As [`tag_head`].
 pub(crate) fn tag_target(repo: &Repository, tag: Oid) -> Result<Oid, GitError> {
-    match find_tag(repo, tag) {
-        Ok(tag) => Ok(tag.target_id()),
-        Err(error @ GitError::TooLarge { .. }) => {
-            let head = ObjectHead::read(repo, tag, 0)?;
-            head.and_then(|head| head.id_after(b"object ")).ok_or(error)
-        }
-        Err(error) => Err(error),
-    }
+    tag_head(repo, tag, 0)?.target()
 }
 
 /// Returns the size of an object of this type, if that is within its limit.
@@ -156,41 +157,67 @@ fn check_size(repo: &Repository, id: Oid, kind: ObjectType) -> Result<u64, GitEr
     if size > limit { Err(GitError::TooLarge { what, limit }) } else { Ok(size) }
 }
 
-/// The fields of a commit or tag of any size, and the beginning of its message.
+/// The fields of a commit or tag of any size, and the beginning of its message. Read by ourselves, as libgit2 reads no commit and no tag
+/// whose author, committer or tagger is malformed, of which old histories have many.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct ObjectHead {
-    /// The lines of [`KEPT_LINES`], each cut at [`MAX_LINE_BYTES`].
+    /// The lines of [`KEPT_LINES`], the first of each word. Those of an oversized object are cut at [`MAX_LINE_BYTES`].
     lines: Vec<Vec<u8>>,
-    /// The first parents of a commit.
+    /// The first parents of a commit, at most [`MAX_COMMIT_PARENTS`].
     pub(crate) parents: Vec<Oid>,
     /// The beginning of the message.
     pub(crate) message: Vec<u8>,
+    /// True if the object is above its limit, or has more parents or a longer message.
+    pub(crate) is_cut: bool,
+}
+
+/// The state of [`ObjectHead::parse`].
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Place {
+    /// Before the end of the parents, which git reads behind the tree and nowhere else.
+    Parents,
+    /// Behind them.
+    Rest,
 }
 
 impl ObjectHead {
-    /// Reads the fields of an object as a stream, and up to `max_message_bytes` of its message; `None` for one that is stored as a
-    /// delta, which cannot be read in part.
+    fn read(repo: &Repository, id: Oid, kind: ObjectType, max_message_bytes: usize) -> Result<Self, GitError> {
+        match check_size(repo, id, kind) {
+            Ok(_) => {
+                let odb = repo.odb()?;
+                let object = odb.read(id)?;
+                Self::parse(object.data(), usize::MAX, max_message_bytes).map_err(GitError::io("reading an object"))
+            }
+            Err(error @ GitError::TooLarge { .. }) => Self::stream(repo, id, max_message_bytes)?.ok_or(error),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Reads the fields of an oversized object as a stream; `None` for one that is stored as a delta, which cannot be read in part.
     ///
     /// # Errors
     /// Those of libgit2, and `Io`.
-    pub(crate) fn read(repo: &Repository, id: Oid, max_message_bytes: usize) -> Result<Option<Self>, GitError> {
+    fn stream(repo: &Repository, id: Oid, max_message_bytes: usize) -> Result<Option<Self>, GitError> {
+        let parse = |stream: &mut dyn Read| {
+            let stream = BufReader::new(stream.take(MAX_SCANNED_BYTES));
+            Self::parse(stream, MAX_LINE_BYTES, max_message_bytes).map(|head| Self { is_cut: true, ..head })
+        };
         let odb = repo.odb()?;
         // libgit2 streams objects that are in files of their own, and no others.
-        if let Ok((stream, ..)) = odb.reader(id) {
-            return Self::parse(stream, max_message_bytes).map(Some).map_err(GitError::io("reading an object"));
+        if let Ok((mut stream, ..)) = odb.reader(id) {
+            return parse(&mut stream).map(Some).map_err(GitError::io("reading an object"));
         }
         let packed = packed_stream(&repo.path().join("objects/pack"), id).map_err(GitError::io("reading a pack"))?;
-        let head = packed.map(|stream| Self::parse(stream, max_message_bytes)).transpose();
+        let head = packed.map(|mut stream| parse(&mut stream)).transpose();
         head.map_err(GitError::io("reading an object of a pack"))
     }
 
-    fn parse(stream: impl Read, max_message_bytes: usize) -> io::Result<Self> {
-        let mut stream = BufReader::new(stream.take(MAX_SCANNED_BYTES));
-        let mut head = Self::default();
+    pub(crate) fn parse(mut stream: impl BufRead, max_line_bytes: usize, max_message_bytes: usize) -> io::Result<Self> {
+        let (mut head, mut place) = (Self::default(), Place::Parents);
         let mut line = Vec::new();
         loop {
             line.clear();
-            (&mut stream).take(MAX_LINE_BYTES).read_until(b'\n', &mut line)?;
+            (&mut stream).take(max_line_bytes as u64).read_until(b'\n', &mut line)?;
             match line.as_slice() {
                 // The end of the object.
                 b"" => return Ok(head),
@@ -200,32 +227,60 @@ impl ObjectHead {
             if line.last() != Some(&b'\n') {
                 stream.skip_until(b'\n')?;
             }
-            head.add(line.strip_suffix(b"\n").unwrap_or(&line));
+            place = head.add(line.strip_suffix(b"\n").unwrap_or(&line), place);
         }
-        stream.take(max_message_bytes as u64).read_to_end(&mut head.message)?;
+        stream.take((max_message_bytes as u64).saturating_add(1)).read_to_end(&mut head.message)?;
+        head.is_cut |= head.message.len() > max_message_bytes;
+        head.message.truncate(max_message_bytes);
         Ok(head)
     }
 
-    fn add(&mut self, line: &[u8]) {
-        if let Some(parent) = line.strip_prefix(b"parent ") {
+    fn add(&mut self, line: &[u8], place: Place) -> Place {
+        if let (Place::Parents, Some(parent)) = (place, line.strip_prefix(b"parent ")) {
             if self.parents.len() < MAX_COMMIT_PARENTS {
                 self.parents.extend(full_id(parent));
+            } else {
+                self.is_cut = true;
             }
-        } else if let Some(word) = KEPT_LINES.iter().find(|word| line.starts_with(word))
+            return place;
+        }
+        if let Some(word) = KEPT_LINES.iter().find(|word| line.starts_with(word))
             && self.after(word).is_none()
         {
             self.lines.push(line.to_vec());
         }
+        if line.starts_with(b"tree ") { place } else { Place::Rest }
     }
 
-    /// Returns the rest of the header line that begins with `word`, a word of [`KEPT_LINES`].
+    /// Returns the rest of the first header line that begins with `word`, a word of [`KEPT_LINES`].
     pub(crate) fn after(&self, word: &[u8]) -> Option<&[u8]> {
         self.lines.iter().find_map(|line| line.strip_prefix(word))
     }
 
+    /// Returns the label of the encoding of names and message.
+    pub(crate) fn encoding(&self) -> Option<&[u8]> {
+        self.after(b"encoding ")
+    }
+
+    /// Returns the tree of a commit.
+    ///
+    /// # Errors
+    /// `Unreadable` for an object that fsck would have refused.
+    pub(crate) fn tree(&self) -> Result<Oid, GitError> {
+        self.id_after(b"tree ")
+    }
+
+    /// Returns what a tag points to.
+    ///
+    /// # Errors
+    /// As [`ObjectHead::tree`].
+    pub(crate) fn target(&self) -> Result<Oid, GitError> {
+        self.id_after(b"object ")
+    }
+
     /// Returns the object id in the header line that begins with `word`.
-    pub(crate) fn id_after(&self, word: &[u8]) -> Option<Oid> {
-        self.after(word).and_then(full_id)
+    fn id_after(&self, word: &[u8]) -> Result<Oid, GitError> {
+        self.after(word).and_then(full_id).ok_or(GitError::Unreadable { what: "the commit or tag" })
     }
 }
 

@@ -233,9 +233,8 @@ pub(super) fn object_id(field: &str, id: &str) -> Result<Oid, GitError> {
 }
 
 /// Returns whether a commit message names an issue.
-fn names_issue(message: &[u8]) -> bool {
-    let message = String::from_utf8_lossy(message);
-    Scanner::new(&message).any(|token| matches!(token, Token::Issue { .. }))
+fn names_issue(message: &str) -> bool {
+    Scanner::new(message).any(|token| matches!(token, Token::Issue { .. }))
 }
 
 fn identity(field: &str, given: Option<CommitIdentity>, grant: &Grant, now: i64) -> Result<Author, GitError> {

@@ -18,7 +18,7 @@ pub(super) fn commit(commit: CommitInfo) -> Commit {
         id: commit.id.to_string(),
         tree_id: commit.tree.to_string(),
         parent_ids: commit.parents.iter().map(ToString::to_string).collect(),
-        message: commit.message,
+        message: commit.message.into_bytes(),
         author: Some(signature(commit.author)),
         committer: Some(signature(commit.committer)),
         is_truncated: commit.is_truncated,
@@ -27,7 +27,7 @@ pub(super) fn commit(commit: CommitInfo) -> Commit {
 
 pub(super) fn signature(from: Signature) -> CommitSignature {
     let time = prost_types::Timestamp { seconds: from.seconds, nanos: 0 };
-    CommitSignature { name: from.name, email: from.email, time: Some(time) }
+    CommitSignature { name: from.name.into_bytes(), email: from.email.into_bytes(), time: Some(time) }
 }
 
 pub(super) fn entry(entry: read::Entry) -> TreeEntry {

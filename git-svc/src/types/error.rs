@@ -112,6 +112,12 @@ pub enum GitError {
         /// The limit, in the unit of `what`.
         limit: u64,
     },
+    /// An object that git takes and that cannot be read here.
+    #[error("{what} is malformed and cannot be read")]
+    Unreadable {
+        /// The object.
+        what: &'static str,
+    },
     /// The owner of the repository may not store that many bytes more.
     #[error("the repositories of the account take {used} bytes of its quota of {limit}")]
     StorageQuota {
@@ -245,6 +251,11 @@ impl GitError {
         Self::StoreFull
     }
 
+    /// Returns whether an object is there and cannot be read, which must not keep others from being read.
+    pub(crate) fn is_unreadable(&self) -> bool {
+        matches!(self, Self::TooLarge { .. } | Self::Unreadable { .. })
+    }
+
     /// Returns whether libgit2 did not find an object. An open repository handle may not know packs that were written
     /// since.
     pub(crate) fn is_missing_object(&self) -> bool {
@@ -279,6 +290,7 @@ impl ServiceError for GitError {
             Self::MirrorReadOnly => (Kind::FailedPrecondition, "MIRROR_READ_ONLY"),
             Self::WrongStore => (Kind::FailedPrecondition, "WRONG_STORE"),
             Self::TooManyProtections { .. } => (Kind::FailedPrecondition, "TOO_MANY_PROTECTIONS"),
+            Self::Unreadable { .. } => (Kind::FailedPrecondition, "OBJECT_UNREADABLE"),
             Self::StoreFull => (Kind::FailedPrecondition, "STORE_FULL"),
             Self::StorageQuota { .. } => (Kind::FailedPrecondition, "STORAGE_QUOTA_EXCEEDED"),
             Self::StaleBlob | Self::StaleFile { .. } => (Kind::Aborted, "STALE_BLOB"),

@@ -49,13 +49,13 @@ type Entry = (i32, Oid);
 type Differences = BTreeMap<Vec<u8>, (Option<Entry>, Option<Entry>)>;
 
 impl TreeComparison<'_> {
-    /// Compares the trees of two commits; `None` has an empty one. Trees that are too large to be read count as cut.
+    /// Compares the trees of two commits; `None` has an empty one. Trees that cannot be read count as cut.
     ///
     /// # Errors
     /// Those of [`Deadline::check`] and of libgit2.
     pub(super) fn compare_commits(&mut self, old: Option<Oid>, new: Oid) -> Result<(), GitError> {
         match self.try_compare_commits(old, new) {
-            Err(GitError::TooLarge { .. }) => {
+            Err(error) if error.is_unreadable() => {
                 self.paths.is_cut = true;
                 Ok(())
             }
@@ -118,7 +118,7 @@ impl TreeComparison<'_> {
 
     /// Returns the entries that differ between two trees, by name.
     fn differing(&mut self, old: Option<Oid>, new: Option<Oid>) -> Result<Differences, GitError> {
-        let entry = |entry: &TreeEntry<'_>| (entry.filemode(), entry.id());
+        let entry = |entry: &TreeEntry<'_>| (objects::entry_mode(entry), entry.id());
         let old = old.map(|id| objects::find_tree(self.repo, id)).transpose()?;
         let new = new.map(|id| objects::find_tree(self.repo, id)).transpose()?;
         let count = old.as_ref().map_or(0, Tree::len) + new.as_ref().map_or(0, Tree::len);

@@ -6,6 +6,7 @@ use crate::{
     repo::{
         objects::{self, ObjectHead},
         revision::Revision,
+        text,
     },
     types::{
         error::GitError,
@@ -14,12 +15,12 @@ use crate::{
 };
 
 /// The author, committer or tagger of an object, and the time.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Signature {
-    /// The name as stored.
-    pub name: Vec<u8>,
-    /// The email address as stored.
-    pub email: Vec<u8>,
+    /// The name.
+    pub name: String,
+    /// The email address.
+    pub email: String,
     /// Seconds since 1970.
     pub seconds: i64,
     /// Offset from UTC, in minutes to the east.
@@ -35,8 +36,8 @@ pub struct CommitInfo {
     pub tree: Oid,
     /// The ids of its parents, in order.
     pub parents: Vec<Oid>,
-    /// The message as stored.
-    pub message: Vec<u8>,
+    /// The message.
+    pub message: String,
     /// The author of the change.
     pub author: Signature,
     /// The committer.
@@ -55,6 +56,9 @@ pub(super) struct CommitBounds {
     /// Bytes of each name and each address.
     pub(super) identity_bytes: usize,
 }
+
+/// Stored bytes of a message that are read for each byte of it that is shown: UTF-16 takes two for a letter.
+const STORED_BYTES_PER_BYTE: usize = 2;
 
 impl CommitBounds {
     /// Bounds of a commit that is read by itself: only an oversized one is beyond them.
@@ -91,50 +95,31 @@ pub fn commit_info(repo: &Repository, id: Oid) -> Result<CommitInfo, GitError> {
 /// # Errors
 /// As [`commit_info`].
 pub(super) fn bounded_commit(repo: &Repository, id: Oid, bounds: &CommitBounds) -> Result<CommitInfo, GitError> {
-    let commit = match objects::find_commit(repo, id) {
-        Ok(commit) => commit,
-        Err(error @ GitError::TooLarge { .. }) => {
-            let head = ObjectHead::read(repo, id, bounds.message_bytes)?;
-            return head.and_then(|head| oversized_commit(id, head, bounds)).ok_or(error);
-        }
-        Err(error) => return Err(error),
-    };
-    let header = commit.raw_header_bytes();
-    let message = commit.message_raw_bytes();
-    let mut info = CommitInfo {
+    let head = objects::commit_head(repo, id, bounds.message_bytes.saturating_mul(STORED_BYTES_PER_BYTE))?;
+    let (message, is_message_cut) = text::decode(&head.message, head.encoding(), bounds.message_bytes);
+    let (author, is_author_cut) = signature_after(&head, b"author ", bounds.identity_bytes);
+    let (committer, is_committer_cut) = signature_after(&head, b"committer ", bounds.identity_bytes);
+    let is_cut = is_message_cut || is_author_cut || is_committer_cut || head.parents.len() > bounds.parents;
+    Ok(CommitInfo {
         id,
-        tree: commit.tree_id(),
-        parents: commit.parent_ids().take(bounds.parents).collect(),
-        message: message[..message.len().min(bounds.message_bytes + 1)].to_vec(),
-        author: signature_of(header, b"author ", &commit.author()),
-        committer: signature_of(header, b"committer ", &commit.committer()),
-        is_truncated: commit.parent_count() > bounds.parents,
-    };
-    info.truncate(bounds);
-    Ok(info)
-}
-
-/// Returns the fields of an oversized commit; `None` if they are not in its header.
-fn oversized_commit(id: Oid, head: ObjectHead, bounds: &CommitBounds) -> Option<CommitInfo> {
-    let tree = head.id_after(b"tree ")?;
-    let author = head.after(b"author ").and_then(signature_in)?;
-    let committer = head.after(b"committer ").and_then(signature_in)?;
-    let parents = head.parents.into_iter().take(bounds.parents).collect();
-    let mut info = CommitInfo { id, tree, parents, message: head.message, author, committer, is_truncated: true };
-    info.truncate(bounds);
-    Some(info)
+        tree: head.tree()?,
+        parents: head.parents.iter().copied().take(bounds.parents).collect(),
+        message,
+        author,
+        committer,
+        is_truncated: is_cut || head.is_cut,
+    })
 }
 
 /// Returns an oversized commit of which only the id is known.
 pub(super) fn unreadable_commit(id: Oid) -> CommitInfo {
-    let nobody = Signature { name: Vec::new(), email: Vec::new(), seconds: 0, offset_minutes: 0 };
     CommitInfo {
         id,
         tree: Oid::ZERO_SHA1,
         parents: Vec::new(),
-        message: Vec::new(),
-        author: nobody.clone(),
-        committer: nobody,
+        message: String::new(),
+        author: Signature::default(),
+        committer: Signature::default(),
         is_truncated: true,
     }
 }
@@ -145,13 +130,9 @@ pub(super) fn unreadable_commit(id: Oid) -> CommitInfo {
 /// # Errors
 /// Those of libgit2, also when the object is missing.
 pub(crate) fn time_and_parents(repo: &Repository, id: Oid) -> Result<(i64, Vec<Oid>), GitError> {
-    match objects::find_commit(repo, id) {
-        Ok(commit) => Ok((commit.time().seconds(), commit.parent_ids().take(MAX_COMMIT_PARENTS).collect())),
-        Err(GitError::TooLarge { .. }) => {
-            let head = ObjectHead::read(repo, id, 0)?.unwrap_or_default();
-            let committer = head.after(b"committer ").and_then(signature_in);
-            Ok((committer.map_or(0, |committer| committer.seconds), head.parents))
-        }
+    match objects::commit_head(repo, id, 0) {
+        Ok(head) => Ok((head.after(b"committer ").map_or(0, seconds_in), head.parents)),
+        Err(GitError::TooLarge { .. }) => Ok((0, Vec::new())),
         Err(error) => Err(error),
     }
 }
@@ -159,75 +140,99 @@ pub(crate) fn time_and_parents(repo: &Repository, id: Oid) -> Result<(i64, Vec<O
 impl CommitInfo {
     /// Cuts the message, the names and the addresses.
     pub(super) fn truncate(&mut self, bounds: &CommitBounds) {
-        let mut is_cut = cut(&mut self.message, bounds.message_bytes);
+        let mut is_cut = text::truncate(&mut self.message, bounds.message_bytes);
         for signature in [&mut self.author, &mut self.committer] {
-            is_cut |= cut(&mut signature.name, bounds.identity_bytes);
-            is_cut |= cut(&mut signature.email, bounds.identity_bytes);
+            is_cut |= text::truncate(&mut signature.name, bounds.identity_bytes);
+            is_cut |= text::truncate(&mut signature.email, bounds.identity_bytes);
         }
         self.is_truncated |= is_cut;
     }
 }
 
-/// Cuts a text, not within a character of UTF-8. Returns whether it was longer.
-fn cut(text: &mut Vec<u8>, max_bytes: usize) -> bool {
-    let is_longer = text.len() > max_bytes;
-    if is_longer {
-        let is_inner = |at: usize| text[at] & 0xc0 == 0x80;
-        let end = (max_bytes.saturating_sub(3)..=max_bytes).rev().find(|at| !is_inner(*at)).unwrap_or(max_bytes);
-        text.truncate(end);
-        text.shrink_to_fit();
-    }
-    is_longer
+/// Returns the signature in the header line that begins with `role`, and whether the name or the address is longer than `max_bytes`. A line
+/// that is missing is an empty signature.
+pub(super) fn signature_after(head: &ObjectHead, role: &[u8], max_bytes: usize) -> (Signature, bool) {
+    let line = head.after(role).unwrap_or_default();
+    let (name, email) = identity(line).unwrap_or_default();
+    let (name, is_name_cut) = text::decode(name, head.encoding(), max_bytes);
+    let (email, is_email_cut) = text::decode(email, head.encoding(), max_bytes);
+    let (seconds, offset_minutes) = date(line);
+    (Signature { name, email, seconds, offset_minutes }, is_name_cut || is_email_cut)
 }
 
-/// Parses the rest of a header line, `Ada <ada@example.com> 1136239445 +0100`.
-pub(super) fn signature_in(line: &[u8]) -> Option<Signature> {
-    let (name, email) = identity(line)?;
-    let end = line.iter().rposition(|byte| *byte == b'>')?;
-    let mut rest = std::str::from_utf8(&line[end + 1..]).ok()?.split_ascii_whitespace();
-    let seconds = rest.next().and_then(|seconds| seconds.parse().ok()).unwrap_or(0);
-    let offset: i32 = rest.next().and_then(|offset| offset.parse().ok()).unwrap_or(0);
-    let offset_minutes = offset / 100 * 60 + offset % 100;
-    Some(Signature { name: name.to_vec(), email: email.to_vec(), seconds, offset_minutes })
+/// Returns the seconds of a line such as `Ada <ada@example.com> 1136239445 +0100`.
+fn seconds_in(line: &[u8]) -> i64 {
+    date(line).0
 }
 
-/// Returns the signature in the header line that begins with `role`. Name and address come from the line itself, because
-/// libgit2, which read `signature`, strips full stops from the ends of names.
-pub(super) fn signature_of(header: &[u8], role: &[u8], signature: &git2::Signature<'_>) -> Signature {
-    let line = header.split(|byte| *byte == b'\n').find_map(|line| line.strip_prefix(role));
-    let (name, email) = line.and_then(identity).unwrap_or_else(|| (signature.name_bytes(), signature.email_bytes()));
-    Signature {
-        name: name.to_vec(),
-        email: email.to_vec(),
-        seconds: signature.when().seconds(),
-        offset_minutes: signature.when().offset_minutes(),
-    }
+/// Returns the seconds and the offset in minutes of a line such as `Ada <ada@example.com> 1136239445 +0100`. As in git, the date follows the
+/// last `>`, with or without a space; what is no number, or too large a one, is zero.
+fn date(line: &[u8]) -> (i64, i32) {
+    let Some(end) = line.iter().rposition(|byte| *byte == b'>') else { return (0, 0) };
+    let rest = line[end + 1..].trim_ascii_start();
+    let digits = |text: &[u8]| text.iter().take_while(|byte| byte.is_ascii_digit()).count();
+    let signed = usize::from(rest.first() == Some(&b'-'));
+    let (seconds, rest) = rest.split_at(signed + digits(&rest[signed..]));
+    let rest = rest.trim_ascii_start();
+    let offset = match rest.first() {
+        Some(b'+' | b'-') => &rest[..1 + digits(&rest[1..])],
+        _ => b"",
+    };
+    let offset: i32 = number(offset).unwrap_or(0);
+    (number(seconds).unwrap_or(0), offset / 100 * 60 + offset % 100)
+}
+
+fn number<T: std::str::FromStr>(text: &[u8]) -> Option<T> {
+    std::str::from_utf8(text).ok()?.parse().ok()
 }
 
 #[cfg(test)]
 mod tests {
+    use proptest::prelude::*;
+
     use super::*;
 
-    #[test]
-    fn a_text_is_cut_between_characters() {
-        let cut = |text: &[u8], max| {
-            let mut text = text.to_vec();
-            let is_longer = super::cut(&mut text, max);
-            (text, is_longer)
-        };
-        assert_eq!(cut(b"abc", 3), (b"abc".to_vec(), false));
-        assert_eq!(cut(b"abc", 2), (b"ab".to_vec(), true));
-        assert_eq!(cut("ab\u{20ac}".as_bytes(), 4), (b"ab".to_vec(), true));
-        assert_eq!(cut(&[0x80; 9], 5), (vec![0x80; 5], true), "no UTF-8");
-        assert_eq!(cut(b"abc", 0), (Vec::new(), true));
+    /// The fields of the line of a committer.
+    fn read(line: &[u8]) -> (String, String, i64, i32) {
+        let object = [b"tree x\ncommitter ", line, b"\n\nm"].concat();
+        let head = ObjectHead::parse(object.as_slice(), usize::MAX, 10).unwrap();
+        let (signature, is_cut) = signature_after(&head, b"committer ", 1000);
+        assert!(!is_cut && seconds_in(line) == signature.seconds);
+        (signature.name, signature.email, signature.seconds, signature.offset_minutes)
     }
 
     #[test]
-    fn a_signature_is_read_from_its_line() {
-        let signature = signature_in(b"Ada L. <ada@example.com> 1136239445 -0130").unwrap();
-        assert_eq!((signature.name.as_slice(), signature.email.as_slice()), (&b"Ada L."[..], &b"ada@example.com"[..]));
-        assert_eq!((signature.seconds, signature.offset_minutes), (1_136_239_445, -90));
-        assert_eq!(signature_in(b"Ada <a>").map(|signature| signature.seconds), Some(0));
-        assert_eq!(signature_in(b"Ada"), None);
+    fn a_signature_is_split_as_git_does() {
+        let (name, email) = ("Ada L.", "ada@example.com");
+        for (line, expected) in [
+            ("Ada L. <ada@example.com> 1136239445 -0130", (name, email, 1_136_239_445, -90)),
+            ("Ada L. <ada@example.com>1136239445 +0530", (name, email, 1_136_239_445, 330)),
+            ("Ada L.<ada@example.com> 01136239445 +0000", (name, email, 1_136_239_445, 0)),
+            ("Ada L. <ada@example.com> <ada@example.com> 7 +0100", (name, email, 7, 60)),
+            ("Ada L. <ada@example.com>", (name, email, 0, 0)),
+            ("Ada L. <ada@example.com> yesterday", (name, email, 0, 0)),
+            ("Ada L. <ada@example.com> -5 +0000", (name, email, -5, 0)),
+            ("Ada L. <ada@example.com> 18446744073709551617 +99999999999", (name, email, 0, 0)),
+            ("Ada L. <ada@example.com> 7 +51800", (name, email, 7, 31_080)),
+            ("Ada L. <ada@example.com> 7 0100", (name, email, 7, 0)),
+            ("<ada@example.com> 7 +0100", ("", email, 7, 60)),
+            (" <> 7 +0000", ("", "", 7, 0)),
+            ("a> <none@none> 7 +0000", ("a>", "none@none", 7, 0)),
+            ("Ada <a <b> 7 +0000", ("Ada", "a <b", 7, 0)),
+            ("Ada 7 +0000", ("", "", 0, 0)),
+            ("Ada <a 7 +0000", ("", "", 0, 0)),
+            ("", ("", "", 0, 0)),
+        ] {
+            let (name, email, seconds, offset) = read(line.as_bytes());
+            assert_eq!((name.as_str(), email.as_str(), seconds, offset), expected, "{line}");
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn any_line_is_a_signature(line in "[^\n\\x00]{0,60}", bytes in proptest::collection::vec(1_u8.., 0..60)) {
+            read(line.as_bytes());
+            read(&bytes.into_iter().filter(|byte| *byte != b'\n').collect::<Vec<_>>());
+        }
     }
 }

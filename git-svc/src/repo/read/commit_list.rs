@@ -43,7 +43,7 @@ impl CommitList {
         let mut list = Self::new();
         for id in ids {
             let commit = match bounded_commit(repo, id, &list.bounds) {
-                Err(GitError::TooLarge { .. }) => unreadable_commit(id),
+                Err(error) if error.is_unreadable() => unreadable_commit(id),
                 commit => commit?,
             };
             list.push(commit);
@@ -64,15 +64,16 @@ impl CommitList {
 }
 
 fn text_bytes(commit: &CommitInfo) -> usize {
-    let people = [&commit.author, &commit.committer].map(|person| json_bytes(&person.name) + json_bytes(&person.email));
-    json_bytes(&commit.message) + people.into_iter().sum::<usize>()
+    let people = [&commit.author, &commit.committer]
+        .map(|person| json_bytes(person.name.as_bytes()) + json_bytes(person.email.as_bytes()));
+    json_bytes(commit.message.as_bytes()) + people.into_iter().sum::<usize>()
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    fn list(messages: impl IntoIterator<Item = Vec<u8>>) -> CommitList {
+    fn list(messages: impl IntoIterator<Item = String>) -> CommitList {
         let mut list = CommitList::new();
         for message in messages {
             list.push(CommitInfo { message, is_truncated: false, ..unreadable_commit(Oid::ZERO_SHA1) });
@@ -82,19 +83,19 @@ mod tests {
 
     #[test]
     fn messages_are_whole_as_long_as_the_page_has_room() {
-        let page = list((0..100).map(|_| vec![b'm'; 60_000]));
+        let page = list((0..100).map(|_| "m".repeat(60_000)));
         assert!(page.commits.iter().all(|commit| !commit.is_truncated && commit.message.len() == 60_000));
     }
 
     #[test]
     fn the_longest_messages_are_cut_when_a_page_is_full() {
         let page =
-            list((0..100).map(|index| vec![if index < 50 { b'<' } else { b'm' }; 60_000]).chain([b"short".to_vec()]));
+            list((0..100).map(|index| if index < 50 { "<" } else { "m" }.repeat(60_000)).chain(["short".to_owned()]));
         assert!(page.bytes <= MAX_TEXT_BYTES, "{}", page.bytes);
         let last = page.commits.last().unwrap();
-        assert_eq!((last.message.as_slice(), last.is_truncated), (b"short".as_slice(), false));
+        assert_eq!((last.message.as_str(), last.is_truncated), ("short", false));
         assert!(page.commits[0].is_truncated && page.commits[0].message.len() > 10_000);
-        let page = list((0..1000).map(|_| vec![b'<'; 60_000]));
+        let page = list((0..1000).map(|_| "<".repeat(60_000)));
         assert!(page.bytes <= MAX_TEXT_BYTES, "{}", page.bytes);
     }
 }

@@ -123,7 +123,7 @@ pub(crate) fn find(repo: &Repository, root: &Tree<'_>, path: &TreePath) -> Resul
     let mut parts = path.components().peekable();
     while let Some(part) = parts.next() {
         let Some(entry) = tree.get_name_bytes(part) else { return Ok(None) };
-        let (mode, id) = (entry.filemode(), entry.id());
+        let (mode, id) = (objects::entry_mode(&entry), entry.id());
         if parts.peek().is_none() {
             return Ok(Some((mode, id)));
         }
@@ -179,7 +179,7 @@ impl EntryReader<'_> {
         tree.iter()
             .map(|entry| {
                 let name = entry.name_bytes();
-                self.entry(entry.filemode(), entry.id(), name, path.join(name))
+                self.entry(objects::entry_mode(&entry), entry.id(), name, path.join(name))
             })
             .collect()
     }

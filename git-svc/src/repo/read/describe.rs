@@ -84,7 +84,7 @@ pub struct Person {
 pub struct DescribedCommit {
     /// The commit's id.
     pub id: Oid,
-    /// The beginning of the message; bytes that are no UTF-8 are replaced.
+    /// The beginning of the message.
     pub message: String,
     /// True if the message is longer.
     pub is_message_cut: bool,
@@ -252,13 +252,13 @@ impl Writer<'_> {
         let share = self.bytes_left / self.commits_left.max(1);
         self.commits_left = self.commits_left.saturating_sub(1);
         let commit = match bounded_commit(self.repo, id, &READ_BOUNDS) {
-            Err(GitError::TooLarge { .. }) => unreadable_commit(id),
+            Err(error) if error.is_unreadable() => unreadable_commit(id),
             commit => commit?,
         };
         let (author, committer) = (Person::of(&commit.author), Person::of(&commit.committer));
         let left = share.saturating_sub(OVERHEAD_BYTES + author.bytes() + committer.bytes());
         let message = beginning(&commit.message, self.limits.message_bytes.min(left / 2));
-        let is_message_cut = String::from_utf8_lossy(&commit.message).len() > message.len();
+        let is_message_cut = commit.message.len() > message.len();
         let mut left = left - message.len();
         let mut comparison = TreeComparison {
             repo: self.repo,
@@ -280,7 +280,7 @@ impl Writer<'_> {
 
 impl Person {
     fn of(signature: &Signature) -> Self {
-        let text = |bytes: &[u8]| beginning(bytes, MAX_IDENTITY_BYTES);
+        let text = |text: &str| beginning(text, MAX_IDENTITY_BYTES);
         Self { name: text(&signature.name), email: text(&signature.email), seconds: signature.seconds }
     }
 

@@ -17,7 +17,7 @@ use super::{
 };
 use crate::{
     repo::{objects, refs::Page, revision::Revision},
-    types::{error::GitError, path::TreePath},
+    types::{error::GitError, limits::MAX_COMMIT_BYTES, path::TreePath},
 };
 
 /// Commits that the walk along a path visits before a git process takes over, which can use changed-path filters.
@@ -70,9 +70,13 @@ pub fn log(repo: &Repository, revision: &Revision, page: Page, deadline: &Deadli
     let mut walk = TimeWalk::new(repo, deadline);
     walk.push(tip)?;
     let mut collected = PageCollector::new(page);
-    for steps in 0.. {
-        if steps >= MAX_CHECKED_STEPS && !walk.has_oversized {
-            return long_log(repo, tip, page, deadline);
+    for steps in 0_usize.. {
+        if steps == MAX_CHECKED_STEPS && !walk.has_oversized {
+            match long_log(repo, tip, page, deadline) {
+                // libgit2 cannot parse a commit, or misses one, as this walk then does, too.
+                Err(GitError::Git(_)) => {}
+                page => return page,
+            }
         }
         if !walk.next()?.is_some_and(|id| collected.take(id)) {
             break;
@@ -203,13 +207,8 @@ impl<'a> TimeWalk<'a> {
             return Ok(());
         }
         self.deadline.check()?;
-        let time = match objects::find_commit(self.repo, id) {
-            Err(GitError::TooLarge { .. }) => {
-                self.has_oversized = true;
-                time_and_parents(self.repo, id)?.0
-            }
-            commit => commit?.time().seconds(),
-        };
+        self.has_oversized |= objects::header(self.repo, id)?.1 > MAX_COMMIT_BYTES as u64;
+        let (time, _) = time_and_parents(self.repo, id)?;
         self.queue.push((time, Reverse(self.seen.len()), id));
         if self.seen.len() > MAX_FOUND_COMMITS { Err(GitError::TimedOut { what: "the log" }) } else { Ok(()) }
     }
@@ -301,11 +300,11 @@ impl<'repo> PathWalk<'repo> {
     }
 
     /// Returns the trail of a commit. From the first object that is the same as in `known`, the trail of a neighbouring
-    /// commit, the rest is copied from there. A tree that is too large to be read ends it.
+    /// commit, the rest is copied from there. A tree that cannot be read ends it.
     fn trail(&self, commit: Oid, known: &Trail) -> Result<Trail, GitError> {
         self.deadline.check()?;
         let root = match objects::tree_id(self.repo, commit) {
-            Err(GitError::TooLarge { .. }) => return Ok(Trail::new()),
+            Err(error) if error.is_unreadable() => return Ok(Trail::new()),
             root => root?,
         };
         let mut trail = vec![(0o040_000, root)];
@@ -319,11 +318,11 @@ impl<'repo> PathWalk<'repo> {
                 break;
             }
             let tree = match objects::find_tree(self.repo, id) {
-                Err(GitError::TooLarge { .. }) => break,
+                Err(error) if error.is_unreadable() => break,
                 tree => tree?,
             };
             let Some(entry) = tree.get_name_bytes(part) else { break };
-            trail.push((entry.filemode(), entry.id()));
+            trail.push((objects::entry_mode(&entry), entry.id()));
         }
         Ok(trail)
     }

@@ -3,16 +3,17 @@
 use git2::{ObjectType, Oid, Repository};
 
 use super::{
-    commit::{CommitInfo, Signature, signature_in, signature_of},
+    commit::{CommitInfo, Signature, signature_after},
     commit_list::CommitList,
     contents::MAX_RESPONSE_BYTES,
     entry::read_blob,
 };
 use crate::{
     repo::{
-        objects::{self, ObjectHead},
+        objects,
         refs::{self, Page, RefEntry, RefPage, RefTable},
         revision::{object_by_id, object_id},
+        text,
     },
     types::{error::GitError, limits::MAX_COMMIT_BYTES, name::RefName},
 };
@@ -45,9 +46,9 @@ pub struct TagObject {
     /// The tag object's id.
     pub id: Oid,
     /// The name in the tag object, which may differ from the ref's.
-    pub name: Vec<u8>,
-    /// The message as stored.
-    pub message: Vec<u8>,
+    pub name: String,
+    /// The message.
+    pub message: String,
     /// The tagger; absent in some old tags.
     pub tagger: Option<Signature>,
     /// The id of the object that it points to.
@@ -128,50 +129,25 @@ pub fn tag_object(repo: &Repository, id: &str) -> Result<TagObject, GitError> {
     if kind != ObjectType::Tag {
         return Err(GitError::ObjectNotFound);
     }
-    let tag = match objects::find_tag(repo, id) {
-        Ok(tag) => tag,
-        Err(error @ GitError::TooLarge { .. }) => {
-            let head = ObjectHead::read(repo, id, MAX_COMMIT_BYTES)?;
-            return head.and_then(|head| oversized_tag(id, &head)).ok_or(error);
-        }
-        Err(error) => return Err(error),
-    };
-    let odb = repo.odb()?;
-    let raw = odb.read(id)?;
+    let head = objects::tag_head(repo, id, MAX_COMMIT_BYTES)?;
+    let (message, is_message_cut) = text::decode(&head.message, head.encoding(), MAX_COMMIT_BYTES);
+    let (name, is_name_cut) = text::decode(head.after(b"tag ").unwrap_or_default(), head.encoding(), MAX_COMMIT_BYTES);
+    let (tagger, is_tagger_cut) = signature_after(&head, b"tagger ", MAX_COMMIT_BYTES);
     Ok(TagObject {
         id,
-        name: tag.name_bytes().to_vec(),
-        message: tag.message_bytes().unwrap_or_default().to_vec(),
-        tagger: tag.tagger().map(|tagger| signature_of(header(raw.data()), b"tagger ", &tagger)),
-        target: tag.target_id(),
-        kind: tag.target_type().unwrap_or(ObjectType::Any),
-        is_truncated: false,
-    })
-}
-
-/// Returns the fields of an oversized tag; `None` if they are not in its header.
-fn oversized_tag(id: Oid, head: &ObjectHead) -> Option<TagObject> {
-    Some(TagObject {
-        id,
-        name: head.after(b"tag ")?.to_vec(),
-        message: head.message.clone(),
-        tagger: head.after(b"tagger ").and_then(signature_in),
-        target: head.id_after(b"object ")?,
-        kind: match head.after(b"type ")? {
-            b"commit" => ObjectType::Commit,
-            b"tree" => ObjectType::Tree,
-            b"blob" => ObjectType::Blob,
-            b"tag" => ObjectType::Tag,
-            _ => return None,
+        name,
+        message,
+        tagger: head.after(b"tagger ").map(|_| tagger),
+        target: head.target()?,
+        kind: match head.after(b"type ") {
+            Some(b"commit") => ObjectType::Commit,
+            Some(b"tree") => ObjectType::Tree,
+            Some(b"blob") => ObjectType::Blob,
+            Some(b"tag") => ObjectType::Tag,
+            _ => ObjectType::Any,
         },
-        is_truncated: true,
+        is_truncated: head.is_cut || is_message_cut || is_name_cut || is_tagger_cut,
     })
-}
-
-/// Returns the header of an object: the bytes before the first empty line.
-fn header(object: &[u8]) -> &[u8] {
-    let end = object.windows(2).position(|bytes| bytes == b"\n\n");
-    &object[..end.unwrap_or(object.len())]
 }
 
 /// Returns the object with this full or abbreviated id. Text that has not the form of an id names no object.

@@ -12,11 +12,11 @@ use std::{
 
 use git2::{ObjectType, Oid, Repository};
 
-use super::{commit::time_and_parents, deadline::Deadline};
-use crate::{
-    repo::objects::{self, ObjectHead},
-    types::error::GitError,
+use super::{
+    commit::{CommitBounds, bounded_commit, time_and_parents},
+    deadline::Deadline,
 };
+use crate::{repo::objects, types::error::GitError};
 
 /// Most commits of one response.
 pub const MAX_PUSHED_COMMITS: usize = 1000;
@@ -24,8 +24,8 @@ pub const MAX_PUSHED_COMMITS: usize = 1000;
 const MAX_MESSAGE_BYTES: usize = 64 << 10;
 /// Most bytes of all messages of a response of 2 MiB, which has up to 64 bytes of each commit besides.
 const MAX_MESSAGES_BYTES: usize = (2 << 20) - 64 * MAX_PUSHED_COMMITS;
-/// Bytes of a character of UTF-8 behind a cut, which may begin before it.
-const MAX_CHARACTER_BYTES: usize = 4;
+/// Bounds of a commit of which the message is read alone.
+const BOUNDS: CommitBounds = CommitBounds { message_bytes: MAX_MESSAGE_BYTES, parents: 0, identity_bytes: 0 };
 /// Most commits that one walk reads.
 pub(super) const MAX_READ_COMMITS: usize = 100_000;
 /// Most parents of all commits that one walk reads.
@@ -38,7 +38,7 @@ const SLACK_COMMITS: usize = 5;
 pub struct PushedCommit {
     /// The commit's id.
     pub id: Oid,
-    /// The message; bytes that are no UTF-8 are replaced.
+    /// The message.
     pub message: String,
 }
 
@@ -92,6 +92,14 @@ pub(super) fn new_commits(
     newest.reverse();
     newest.truncate(limit);
     Ok(NewCommits { newest, total: walk.visited_new, read: walk.seen.len() })
+}
+
+/// Returns whether a walk shows that `new` has the commit `old`. Both are commits.
+///
+/// # Errors
+/// Those of [`Deadline::check`] and of libgit2.
+pub(crate) fn has_ancestor(repo: &Repository, new: Oid, old: Oid, deadline: &Deadline) -> Result<bool, GitError> {
+    Ok(new_commits(repo, [new], old, (0, MAX_READ_COMMITS), deadline)?.total == 0)
 }
 
 /// Returns whether there is a commit with this id.
@@ -277,12 +285,9 @@ fn with_messages(repo: &Repository, ids: &[Oid]) -> Result<Vec<PushedCommit>, Gi
     for (index, id) in ids.iter().enumerate() {
         let share = bytes_left / (ids.len() - index);
         let max_bytes = share.min(MAX_MESSAGE_BYTES);
-        let message = match objects::find_commit(repo, *id) {
-            Err(GitError::TooLarge { .. }) => {
-                let head = ObjectHead::read(repo, *id, max_bytes + MAX_CHARACTER_BYTES)?;
-                beginning(&head.unwrap_or_default().message, max_bytes)
-            }
-            commit => beginning(commit?.message_raw_bytes(), max_bytes),
+        let message = match bounded_commit(repo, *id, &CommitBounds { message_bytes: max_bytes, ..BOUNDS }) {
+            Err(error) if error.is_unreadable() => String::new(),
+            commit => commit?.message,
         };
         bytes_left -= message.len();
         commits.push(PushedCommit { id: *id, message });
@@ -290,11 +295,7 @@ fn with_messages(repo: &Repository, ids: &[Oid]) -> Result<Vec<PushedCommit>, Gi
     Ok(commits)
 }
 
-/// Returns the beginning of a text, at most `max_bytes` and no part of a character; bytes that are no UTF-8 are replaced.
-pub(super) fn beginning(text: &[u8], max_bytes: usize) -> String {
-    // A character that this cuts begins after `max_bytes`, in the replaced text as well, which is never shorter.
-    let text = &text[..text.len().min(max_bytes + 3)];
-    let mut text = String::from_utf8_lossy(text).into_owned();
-    text.truncate(text.floor_char_boundary(max_bytes));
-    text
+/// Returns the beginning of a text, at most `max_bytes` and no part of a character.
+pub(super) fn beginning(text: &str, max_bytes: usize) -> String {
+    text[..text.floor_char_boundary(max_bytes)].to_owned()
 }

@@ -5,7 +5,7 @@ use git2::{Repository, Tree};
 use percent_encoding::percent_decode_str;
 
 use super::entry::{EntryKind, read_blob};
-use crate::types::error::GitError;
+use crate::{repo::objects, types::error::GitError};
 
 /// Bytes of the largest `.gitmodules` that is read.
 pub const MAX_GITMODULES: u64 = 1 << 20;
@@ -27,7 +27,7 @@ impl Submodules {
     /// Reads `.gitmodules` of a root tree; no submodules if it is missing, too large or not a file.
     pub(crate) fn read(repo: &Repository, root: &Tree<'_>) -> Result<Self, GitError> {
         let Some(entry) = root.get_name_bytes(b".gitmodules") else { return Ok(Self::default()) };
-        if EntryKind::of(entry.filemode()) != EntryKind::File {
+        if EntryKind::of(objects::entry_mode(&entry)) != EntryKind::File {
             return Ok(Self::default());
         }
         let (_, content) = read_blob(repo, entry.id(), MAX_GITMODULES)?;

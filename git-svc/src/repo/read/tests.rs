@@ -74,7 +74,7 @@ fn branches_come_with_their_commits() {
     assert_eq!((page.total, shown.len()), (2, 1));
     let first = &shown[0];
     assert_eq!((first.name.as_slice(), first.commit.id), (b"feature/one".as_slice(), f.commit));
-    assert_eq!(first.commit.message, b"first\n\nbody\n");
+    assert_eq!(first.commit.message, "first\n\nbody\n");
     assert_eq!((first.commit.author.seconds, first.commit.author.offset_minutes), (1_000, 60));
     assert!(matches!(branch(&f.repo, &BranchName::parse(b"feature").unwrap()), Err(GitError::BranchNotFound)));
     assert_eq!(branch(&f.repo, &BranchName::parse(b"main").unwrap()).unwrap().commit.id, f.commit);

@@ -131,7 +131,7 @@ pub(crate) fn walk(
         if path.len() > MAX_PATH {
             return Err(GitError::TooLarge { what: "a path of the tree", limit: MAX_PATH as u64 });
         }
-        let (mode, id) = (entry.filemode(), entry.id());
+        let (mode, id) = (objects::entry_mode(&entry), entry.id());
         match visit(&WalkEntry { path: &path, name: entry.name_bytes(), mode, id })? {
             Step::End => return Ok(()),
             Step::Over => {}

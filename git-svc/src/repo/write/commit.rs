@@ -133,7 +133,7 @@ impl<'repo> CommitBase<'repo> {
             id: new_commit,
             tree,
             parents,
-            message: draft.message.clone().into_bytes(),
+            message: draft.message.clone(),
             author: draft.author.signature(),
             committer: draft.committer.signature(),
             is_truncated: false,

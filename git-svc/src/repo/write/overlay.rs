@@ -182,7 +182,7 @@ impl<'repo> Folder<'repo> {
             }
             None => {
                 let entry = self.base.as_ref()?.get_name_bytes(name)?;
-                Some(TreeEntry { mode: entry.filemode(), id: entry.id() })
+                Some(TreeEntry { mode: objects::entry_mode(&entry), id: entry.id() })
             }
         }
     }

@@ -82,7 +82,7 @@ impl Author {
 
     /// Returns the name, the address and the time as they are read from a commit.
     pub(super) fn signature(&self) -> Signature {
-        let (name, email) = (self.name.clone().into_bytes(), self.email.clone().into_bytes());
+        let (name, email) = (self.name.clone(), self.email.clone());
         Signature { name, email, seconds: self.seconds, offset_minutes: 0 }
     }
 
@@ -173,7 +173,7 @@ mod tests {
             let ours = repo.odb().unwrap().write(ObjectType::Commit, content.as_bytes()).unwrap();
             assert_eq!(String::from_utf8_lossy(&output.stdout).trim(), ours.to_string(), "{name}");
             let read = crate::repo::read::commit_info(&repo, ours).unwrap().author;
-            assert_eq!((read.name, read.email), (author.name.into_bytes(), author.email.into_bytes()));
+            assert_eq!((read.name, read.email), (author.name, author.email));
         }
     }
 

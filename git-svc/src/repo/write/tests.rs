@@ -86,7 +86,7 @@ fn files_are_made_and_replaced() {
     assert_eq!((second.old, second.commit.parents.as_slice()), (Some(first.new_commit), [first.new_commit].as_slice()));
     assert_eq!((first.entries[0].size, second.entries[0].size), (4, 0));
     let third = f.put(&PutFile { expected_blob: Some(first.entries[0].id), ..file("docs/a/b.txt", "two\n") });
-    assert_eq!(third.commit.message, b"Write docs/a/b.txt");
+    assert_eq!(third.commit.message, "Write docs/a/b.txt");
     assert_eq!(f.git(&["show", "main:docs/a/b.txt"]), "two\n");
     assert_eq!(f.git(&["ls-tree", "-r", "--name-only", "main"]), "docs/a/b.txt\ndocs/c.txt\n");
     assert_eq!(

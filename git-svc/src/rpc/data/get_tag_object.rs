@@ -18,8 +18,8 @@ pub(super) async fn get_tag_object(
     let tag = state.pool.run(id, move |repo| read::tag_object(repo, &request.tag_id)).await?;
     Ok(GetTagObjectResponse {
         tag_id: tag.id.to_string(),
-        name: tag.name,
-        message: tag.message,
+        name: tag.name.into_bytes(),
+        message: tag.message.into_bytes(),
         tagger: tag.tagger.map(encode::signature),
         object_type: object_type(tag.kind).into(),
         object_id: tag.target.to_string(),

@@ -159,20 +159,22 @@ fn messages_are_cut_between_characters_and_fit_a_response() {
 }
 
 #[test]
-fn bytes_that_are_no_text_are_replaced() {
+fn messages_are_decoded_and_bytes_that_are_no_text_are_replaced() {
     let history = History::new();
-    let text = |message: &[u8]| {
+    let text = |message: &[u8], encoding: &str| {
         let who = "Ada <ada@example.com> 1 +0000";
-        let head = format!("tree {}\nauthor {who}\ncommitter {who}\nencoding ISO-8859-1\n\n", history.tree);
+        let head = format!("tree {}\nauthor {who}\ncommitter {who}\n{encoding}\n", history.tree);
         let odb = history.repo.odb().unwrap();
         let id = odb.write(git2::ObjectType::Commit, &[head.as_bytes(), message].concat()).unwrap();
         let (deadline, _waiting) = Deadline::start(Duration::from_secs(60));
         pushed_commits(&history.repo, ZERO, id, 1, &deadline).unwrap().remove(0).message
     };
-    assert_eq!(text(b"caf\xe9 closes #1\n"), "caf\u{fffd} closes #1\n");
-    assert_eq!(text(b"as in git, the end\0closes #1"), "as in git, the end");
-    let cut = text(&[0xff; 65_536]);
-    assert_eq!(cut, "\u{fffd}".repeat(65_536 / 3));
+    assert_eq!(text(b"caf\xe9 closes #1\n", "encoding ISO-8859-1\n"), "caf\u{e9} closes #1\n");
+    assert_eq!(text(b"caf\xe9 closes #1\n", ""), "caf\u{fffd} closes #1\n");
+    assert_eq!(text(b"caf\xe9 closes #1\n", "encoding klingon\n"), "caf\u{fffd} closes #1\n");
+    assert_eq!(text(b"as in git, the end\0closes #1", ""), "as in git, the end");
+    assert_eq!(text(&[0xff; 65_536], ""), "\u{fffd}".repeat(65_536 / 3));
+    assert_eq!(text(&[0xff; 65_536], "encoding latin1\n"), "\u{ff}".repeat(65_536 / 2));
 }
 
 /// Returns the commits that can be reached from `id`, among `commits` with the indexes of their parents.

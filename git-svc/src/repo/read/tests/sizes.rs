@@ -59,7 +59,7 @@ fn an_oversized_commit_is_truncated_wherever_it_is_read() {
     set(&repo, "refs/heads/long", long);
     let single = commit(&repo, &revision("long")).unwrap();
     assert_eq!((single.message.len(), single.is_truncated, single.parents), (1 << 20, true, vec![first]));
-    assert_eq!((single.author.name.as_slice(), single.committer.seconds), (b"Ada".as_slice(), 200));
+    assert_eq!((single.author.name.as_str(), single.committer.seconds), ("Ada", 200));
     let (deadline, _waiting) = Deadline::start(Duration::from_secs(60));
     let page = log(&repo, &revision("main"), PAGE, &deadline).unwrap();
     let shown: Vec<_> = page.commits.iter().map(|commit| (commit.id, commit.message.len())).collect();
@@ -102,7 +102,7 @@ fn parents_without_number_are_cut() {
         set(&repo, "refs/heads/main", wide);
         let shown = commit(&repo, &revision("main")).unwrap();
         assert_eq!((shown.parents.len(), shown.is_truncated), (MAX_COMMIT_PARENTS, true));
-        assert_eq!(shown.message, b"Wide\n");
+        assert_eq!(shown.message, "Wide\n");
         let (deadline, _waiting) = Deadline::start(Duration::from_secs(60));
         let page = log(&repo, &revision("main"), PAGE, &deadline).unwrap();
         assert_eq!((page.commits.len(), page.commits[0].parents.len()), (2, commit_list::MAX_LISTED_PARENTS));
