@@ -8,6 +8,7 @@ use crate::harness::{Cluster, Git, User};
 on_profiles! {
     both {
         raw_files_come_as_they_are
+        every_read_takes_every_form_of_a_revision
     }
     embedded {
         branches_are_listed_by_name_with_their_commits
@@ -158,6 +159,49 @@ async fn raw_files_come_as_they_are(cluster: &Cluster) {
         ada.get(&ada.repo("read", &format!("/raw/{wrong}"))).await.refused(404);
     }
     cluster.anonymous().get(&path).await.refused(401);
+}
+
+async fn every_read_takes_every_form_of_a_revision(cluster: &Cluster) {
+    let (ada, git) = (cluster.user("ada").await, Git::new());
+    pushed(&ada, &git).await;
+    // A tag of the name of a branch, which its full name alone leads to.
+    git.run("work", &["tag", "feature/one", "main"]).await;
+    git.run("work", &["push", "-q", "origin", "refs/tags/feature/one"]).await;
+    let main = git.run("work", &["rev-parse", "main"]).await;
+    let tip = git.run("work", &["rev-parse", "refs/heads/feature/one"]).await;
+    for (revision, commit) in [
+        ("HEAD", &main),
+        ("main", &main),
+        ("refs/heads/main", &main),
+        ("light", &main),
+        ("refs/tags/light", &main),
+        ("v1.0", &main),
+        ("refs/tags/v1.0", &main),
+        (&main, &main),
+        (&main[..7], &main),
+        ("feature/one", &tip),
+        ("refs/heads/feature/one", &tip),
+        ("refs/tags/feature/one", &main),
+        (&tip, &tip),
+    ] {
+        let read = async |rest: String| ada.get(&ada.repo("read", &rest)).await.expect(200);
+        assert_eq!(read(format!("/commits/{revision}")).await.json()["sha"], json!(commit), "{revision}");
+        assert_eq!(read(format!("/commits?sha={revision}")).await.json()[0]["sha"], json!(commit), "{revision}");
+        assert_eq!(read(format!("/raw/{revision}/README.md")).await.text(), "# small\n", "{revision}");
+        let has_page = ada.get(&ada.repo("read", &format!("/raw/{revision}/bin.dat"))).await.status == 200;
+        assert_eq!(has_page, *commit == tip, "{revision}");
+        for ending in ["zip", "tar.gz"] {
+            assert!(!read(format!("/archive/{revision}.{ending}")).await.body.is_empty(), "{revision}");
+        }
+        let tree = read(format!("/git/trees/{revision}")).await.json();
+        let root = git.run("work", &["rev-parse", &format!("{commit}^{{tree}}")]).await;
+        assert_eq!(tree["sha"], json!(root), "{revision}");
+        let file = read(format!("/contents/README.md?ref={revision}")).await.json();
+        // The links of a file lead to the same file.
+        let link = file["download_url"].as_str().unwrap().split_once("/read/raw/").unwrap().1;
+        let linked = link.strip_suffix("/README.md").unwrap();
+        assert_eq!(read(format!("/commits/{linked}")).await.json()["sha"], json!(commit), "{revision} {linked}");
+    }
 }
 
 async fn links_lead_through_long_lists(cluster: &Cluster) {

@@ -34,13 +34,20 @@ pub struct Resolved {
     pub commit: Oid,
     /// The branch or tag that was named, or that HEAD points to; `None` for object ids.
     pub name: Option<RefName>,
+    /// True if the short name leads to something else: a tag of the name of a branch, a branch of the name of a commit.
+    is_shadowed: bool,
 }
 
 impl Resolved {
-    /// Returns the name of the revision in links: the short name of the branch or tag, or the commit's id.
+    /// Returns the name of the revision in links: the short name of the branch or tag, the full one if the short one leads elsewhere, or the
+    /// commit's id.
     #[must_use]
     pub fn display(&self) -> Vec<u8> {
-        self.name.as_ref().map_or_else(|| self.commit.to_string().into_bytes(), |name| name.short().to_vec())
+        match &self.name {
+            Some(name) if self.is_shadowed => name.as_bytes().to_vec(),
+            Some(name) => name.short().to_vec(),
+            None => self.commit.to_string().into_bytes(),
+        }
     }
 }
 
@@ -76,10 +83,38 @@ impl Revision {
     /// # Errors
     /// `RevisionNotFound`, also for objects that lead to no commit.
     pub fn resolve(&self, repo: &Repository) -> Result<Resolved, GitError> {
+        let (commit, name) = self.find(repo)?;
+        let is_shadowed = match &name {
+            Some(name) => self.is_shadowed(repo, name)?,
+            None => false,
+        };
+        Ok(Resolved { commit, name, is_shadowed })
+    }
+
+    /// Returns whether the short form of the name to which this leads, leads elsewhere.
+    fn is_shadowed(&self, repo: &Repository, name: &RefName) -> Result<bool, GitError> {
+        match Self::parse(name.short()) {
+            Ok(short) if short == *self => Ok(false),
+            // Nothing comes before a branch but ids.
+            Ok(short)
+                if short.digits.is_none() && matches!(short.names.first(), Some(Name::Ref(first)) if first == name) =>
+            {
+                Ok(false)
+            }
+            Ok(short) => match short.find(repo) {
+                Ok((_, found)) => Ok(found.as_ref() != Some(name)),
+                Err(GitError::RevisionNotFound) => Ok(true),
+                Err(error) => Err(error),
+            },
+            Err(_) => Ok(true),
+        }
+    }
+
+    fn find(&self, repo: &Repository) -> Result<(Oid, Option<RefName>), GitError> {
         if let Some(digits) = &self.digits
             && let Some(commit) = commit_by_id(repo, digits)?
         {
-            return Ok(Resolved { commit, name: None });
+            return Ok((commit, None));
         }
         for name in &self.names {
             let (name, target) = match name {
@@ -92,7 +127,7 @@ impl Revision {
             if let Some(target) = target
                 && let Some(commit) = peel(repo, target)?
             {
-                return Ok(Resolved { commit, name: Some(name) });
+                return Ok((commit, Some(name)));
             }
         }
         Err(GitError::RevisionNotFound)

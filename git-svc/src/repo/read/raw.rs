@@ -7,16 +7,8 @@ use super::{
     entry::{EntryKind, read_blob},
 };
 use crate::{
-    repo::{
-        objects,
-        refs::lookup,
-        revision::{commit_by_id, object_id, peel},
-    },
-    types::{
-        error::GitError,
-        name::{BranchName, RefName},
-        path::TreePath,
-    },
+    repo::{objects, revision::Revision},
+    types::{error::GitError, path::TreePath},
 };
 
 /// Bytes of the longest `ref/path`.
@@ -39,9 +31,8 @@ pub struct RawFile {
     pub content: Option<Vec<u8>>,
 }
 
-/// Finds the file that `ref_and_path` names. The ref is the longest prefix, up to a slash, that is a branch or tag; if
-/// there is none, a first component of 7 to 40 hexadecimal digits may be a commit id. A symbolic link is returned as the
-/// text of its target.
+/// Finds the file that `ref_and_path` names. The ref is the longest prefix, up to a slash, that is a [`Revision`]. A symbolic link is
+/// returned as the text of its target.
 ///
 /// # Errors
 /// `RevisionNotFound` and `PathNotFound`.
@@ -60,30 +51,15 @@ pub fn raw(repo: &Repository, ref_and_path: &[u8]) -> Result<RawFile, GitError> 
     Ok(RawFile { commit, blob, size, name: path.name().to_vec(), path: path.as_bytes().to_vec(), content })
 }
 
-/// Splits `text` after the ref; returns the commit of the ref, and the path.
+/// Splits `text` after the revision; returns its commit, and the path.
 fn split<'text>(repo: &Repository, text: &'text [u8]) -> Result<(Oid, &'text [u8]), GitError> {
     let slashes: Vec<usize> = text.iter().enumerate().filter(|(_, byte)| **byte == b'/').map(|(at, _)| at).collect();
-    for at in slashes.iter().rev() {
-        let (name, path) = (&text[..*at], &text[at + 1..]);
-        for full in names(name) {
-            if let Some(target) = lookup(repo, &full)?
-                && let Some(commit) = peel(repo, target)?
-            {
-                return Ok((commit, path));
-            }
+    for at in slashes.into_iter().rev().filter(|at| *at > 0) {
+        match Revision::parse(&text[..at]).and_then(|revision| revision.resolve(repo)) {
+            Ok(resolved) => return Ok((resolved.commit, &text[at + 1..])),
+            Err(GitError::RevisionNotFound) => {}
+            Err(error) => return Err(error),
         }
     }
-    let first = slashes.first().copied().ok_or(GitError::RevisionNotFound)?;
-    let commit = match object_id(&text[..first]) {
-        Some(digits) => commit_by_id(repo, &digits)?,
-        None => None,
-    };
-    Ok((commit.ok_or(GitError::RevisionNotFound)?, &text[first + 1..]))
-}
-
-/// Returns the full names of the branch and the tag with this short name, where valid.
-fn names(short: &[u8]) -> Vec<RefName> {
-    let branch = BranchName::parse(short).ok().map(|branch| branch.to_ref());
-    let tag = RefName::parse(&[b"refs/tags/", short].concat()).ok();
-    branch.into_iter().chain(tag).collect()
+    Err(GitError::RevisionNotFound)
 }

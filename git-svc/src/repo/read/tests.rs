@@ -163,7 +163,16 @@ fn the_root_of_an_empty_repository_is_empty() {
 fn raw_takes_the_longest_name() {
     let f = fixture();
     let id = f.commit.to_string();
-    let cases = ["main/dir/file", "feature/one/dir/file", "feature/dir/file"].map(str::to_owned);
+    let cases = [
+        "main/dir/file",
+        "feature/one/dir/file",
+        "feature/dir/file",
+        "HEAD/dir/file",
+        "refs/heads/main/dir/file",
+        "refs/heads/feature/one/dir/file",
+        "refs/tags/feature/dir/file",
+    ]
+    .map(str::to_owned);
     for text in cases.into_iter().chain([format!("{id}/dir/file"), format!("{}/dir/file", &id[..7])]) {
         let found = raw(&f.repo, text.as_bytes()).expect(&text);
         assert_eq!(
@@ -184,8 +193,18 @@ fn raw_finds_nothing_else() {
     {
         assert!(matches!(raw(&f.repo, text.as_bytes()), Err(GitError::PathNotFound)), "{text}");
     }
-    for text in ["main", "", "nope/README", "-n1/README", "main~1/README", "abcdef/README", "0000000/README", "/README"]
-    {
+    for text in [
+        "main",
+        "",
+        "nope/README",
+        "-n1/README",
+        "main~1/README",
+        "abcdef/README",
+        "0000000/README",
+        "/README",
+        "refs/heads/README",
+        "refs/pull/1/README",
+    ] {
         assert!(matches!(raw(&f.repo, text.as_bytes()), Err(GitError::RevisionNotFound)), "{text}");
     }
     assert!(raw(&f.repo, "a/".repeat(5000).as_bytes()).is_err());
