@@ -13,6 +13,7 @@ on_profiles! {
     embedded {
         a_file_is_written_and_read_back
         a_write_names_branch_and_blob
+        dates_keep_their_offset
         the_first_write_fills_an_empty_repository
         refused_writes_name_their_field
         no_path_leaves_the_tree_or_enters_git
@@ -88,6 +89,36 @@ async fn a_write_names_branch_and_blob(cluster: &Cluster) {
     git.run("", &["clone", "-q", "-b", "side/way", &ada.git_url(&ada.name, "files"), "work"]).await;
     assert_eq!(git.run("work", &["rev-list", "--count", "HEAD"]).await, "3");
     git.run("work", &["fsck", "--strict"]).await;
+}
+
+async fn dates_keep_their_offset(cluster: &Cluster) {
+    let (ada, git) = (cluster.user("ada").await, Git::new());
+    ada.new_repository("files", json!({"auto_init": true})).await;
+    git.run("", &["clone", "-q", &ada.git_url(&ada.name, "files"), "work"]).await;
+    let person = |date: &str| json!({"name": "A", "email": "a@example.com", "date": date});
+    let (author, committer) = (person("2026-01-02T03:04:05+05:30"), person("2026-01-01T18:04:05-03:30"));
+    let people = json!({"message": "m", "author": author, "committer": committer});
+    let with = |more: Value| {
+        let mut body = people.clone();
+        body.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
+        body
+    };
+    let path = written(&ada, "files", "a.txt");
+    let made = ada.put(&path, &with(json!({"content": file("1")}))).await.expect(201).json();
+    let files = json!([{"operation": "create", "path": "b.txt", "content": file("1")}]);
+    let changed = ada.post(&ada.repo("files", "/contents"), &with(json!({"files": files}))).await.expect(201).json();
+    let delete = ada.request(reqwest::Method::DELETE, &path).json(&with(json!({})));
+    let removed = crate::harness::Answer::of(delete).await.expect(200).json();
+    git.run("work", &["fetch", "-q"]).await;
+    for commit in [made, changed, removed].map(|answer| answer["commit"].clone()) {
+        assert_eq!(commit["commit"]["author"]["date"], "2026-01-01T21:34:05Z");
+        let stored = git.run("work", &["show", "-s", "--format=%aI %cI", commit["sha"].as_str().unwrap()]).await;
+        assert_eq!(stored, "2026-01-02T03:04:05+05:30 2026-01-01T18:04:05-03:30");
+    }
+    for wrong in ["2026-01-02T03:04:05+24:00", "2026-01-02T03:04:05", "2026-01-02"] {
+        let body = json!({"message": "m", "content": file("2"), "committer": person(wrong)});
+        ada.put(&path, &body).await.refused_field("committer.date");
+    }
 }
 
 async fn the_first_write_fills_an_empty_repository(cluster: &Cluster) {

@@ -128,10 +128,15 @@ impl CommitFields {
 }
 
 fn identity(fields: &mut FieldReader, name: &str) -> Option<CommitIdentity> {
-    fields.optional_object(name, |identity| CommitIdentity {
-        name: identity.text_or_empty("name"),
-        email: identity.text_or_empty("email"),
-        date: identity.optional_time("date"),
+    fields.optional_object(name, |identity| {
+        let (name, email) = (identity.text_or_empty("name"), identity.text_or_empty("email"));
+        let date = identity.optional_offset_time("date");
+        CommitIdentity {
+            name,
+            email,
+            date: date.map(|date| date.time),
+            date_offset_minutes: date.map_or(0, |date| date.offset_minutes),
+        }
     })
 }
 

@@ -15,12 +15,26 @@ use super::json_value::Value;
 /// Error message for a text that is no time.
 pub(super) const MUST_BE_RFC_3339: &str = "must be a time by RFC 3339, such as `2026-01-02T03:04:05Z`";
 
+/// A time, and its offset from UTC.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct OffsetTime {
+    pub(crate) time: Timestamp,
+    /// Minutes to the east.
+    pub(crate) offset_minutes: i32,
+}
+
 /// Parses a time by RFC 3339.
 pub(super) fn parse_time(text: &str) -> Option<Timestamp> {
+    parse_offset_time(text).map(|parsed| parsed.time)
+}
+
+fn parse_offset_time(text: &str) -> Option<OffsetTime> {
     let time = DateTime::parse_from_rfc3339(text).ok()?;
     // A leap second becomes the last nanosecond of the second before it.
     let nanos = time.timestamp_subsec_nanos().min(999_999_999);
-    Some(Timestamp { seconds: time.timestamp(), nanos: i32::try_from(nanos).ok()? })
+    let offset_minutes = time.offset().local_minus_utc() / 60;
+    let time = Timestamp { seconds: time.timestamp(), nanos: i32::try_from(nanos).ok()? };
+    Some(OffsetTime { time, offset_minutes })
 }
 
 /// Reads the fields of a body. A method that finds a mistake notes it and returns an empty value; [`Self::finish`] reports all
@@ -141,8 +155,13 @@ impl FieldReader {
 
     /// Reads an optional time by RFC 3339; an empty text counts as absent.
     pub(crate) fn optional_time(&mut self, name: &str) -> Option<Timestamp> {
+        self.optional_offset_time(name).map(|parsed| parsed.time)
+    }
+
+    /// Reads an optional time, as [`Self::optional_time`], and its offset from UTC.
+    pub(crate) fn optional_offset_time(&mut self, name: &str) -> Option<OffsetTime> {
         let text = self.optional_non_empty(name)?;
-        let time = parse_time(&text);
+        let time = parse_offset_time(&text);
         if time.is_none() {
             self.add_error(name, "invalid", MUST_BE_RFC_3339);
         }

@@ -23,7 +23,7 @@ use crate::{
     repo::{
         objects::full_id,
         read::commit_info,
-        write::{Author, CommitDraft, PreparedCommit, written_file},
+        write::{Author, CommitDraft, CommitTime, PreparedCommit, written_file},
     },
     state::AppState,
     types::{
@@ -239,16 +239,19 @@ fn names_issue(message: &str) -> bool {
 
 fn identity(field: &str, given: Option<CommitIdentity>, grant: &Grant, now: i64) -> Result<Author, GitError> {
     let given = given.unwrap_or_default();
-    let seconds = given.date.map_or(now, |date| date.seconds);
+    let time = given.date.map_or_else(
+        || now.into(),
+        |date| CommitTime { seconds: date.seconds, offset_minutes: given.date_offset_minutes },
+    );
     if given.name.is_empty() && given.email.is_empty() {
         let (name, email) = match &grant.user {
             Some(user) if user.full_name.trim().is_empty() => (user.username.as_str(), user.email.as_str()),
             Some(user) => (user.full_name.as_str(), user.email.as_str()),
             None => ("", ""),
         };
-        return Author::new(name, email, 0).at(field, seconds);
+        return Author::new(name, email, 0).at(field, time);
     }
-    Author::exact(field, &given.name, &given.email, seconds)
+    Author::exact(field, &given.name, &given.email, time)
 }
 
 /// Returns the commit and the branch for a response.

@@ -13,7 +13,10 @@ use ferrite_proto::{
 };
 use tonic::{Code, Request};
 
-use crate::harness::{Operation, Service, put_request, reason, with_token};
+use crate::{
+    harness::{Operation, Service, put_request, reason, with_token},
+    push::git,
+};
 
 fn delete(id: i64, path: &str) -> DeleteContentsRequest {
     DeleteContentsRequest {
@@ -155,12 +158,15 @@ async fn author_and_committer_may_be_given() {
         name: "Grace".into(),
         email: "grace@example.com".into(),
         date: Some(prost_types::Timestamp { seconds: 86_400, nanos: 0 }),
+        date_offset_minutes: -210,
     };
     let put = PutContentsRequest { author: Some(grace.clone()), ..put_request(id, "a", b"a") };
     let made = service.git().put_contents(service.with_grant(id, put)).await.unwrap().into_inner().commit.unwrap();
     let (author, committer) = (made.author.unwrap(), made.committer.unwrap());
     assert_eq!((&author.name[..], author.time.unwrap().seconds), (&b"Grace"[..], 86_400));
     assert!(committer.name == b"Ada Lovelace" && committer.time.unwrap().seconds > 86_400);
+    let stored = git(service.on_disk(id).path(), &["cat-file", "commit", &made.id]).await;
+    assert!(stored.contains("author Grace <grace@example.com> 86400 -0330\n"), "{stored}");
     let date = Some(prost_types::Timestamp { seconds: -1, nanos: 0 });
     for (identity, name) in [
         (CommitIdentity { name: "a\nb".into(), ..grace.clone() }, "committer.name"),
@@ -168,6 +174,8 @@ async fn author_and_committer_may_be_given() {
         (CommitIdentity { email: String::new(), ..grace.clone() }, "committer.email"),
         (CommitIdentity { date, ..grace.clone() }, "committer.date"),
         (CommitIdentity { date, ..CommitIdentity::default() }, "committer.date"),
+        (CommitIdentity { date_offset_minutes: 1440, ..grace.clone() }, "committer.date"),
+        (CommitIdentity { date_offset_minutes: -1440, ..grace.clone() }, "committer.date"),
     ] {
         let put = PutContentsRequest { committer: Some(identity), ..put_request(id, "b", b"b") };
         let error = service.git().put_contents(service.with_grant(id, put)).await.unwrap_err();

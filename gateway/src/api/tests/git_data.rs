@@ -228,6 +228,7 @@ async fn several_files_are_changed_in_one_commit() {
         name: "A".into(),
         email: "a@example.com".into(),
         date: Some(prost_types::Timestamp { seconds: 1_767_319_445, nanos: 0 }),
+        date_offset_minutes: 60,
     };
     let expected = git::ChangeFilesRequest {
         repository_id: 7,
@@ -254,7 +255,7 @@ async fn a_removed_file_leaves_a_commit() {
     let body = json!({"message": "m", "branch": "b", "sha": "f", "committer": {"name": "C", "email": "c@example.com"}});
     let (status, shown, _) = case.send("DELETE", "/contents/a/%ff", &body).await;
     assert_eq!((status, &shown["content"], &shown["commit"]["sha"]), (200, &Value::Null, &json!("a".repeat(40))));
-    let committer = git::CommitIdentity { name: "C".into(), email: "c@example.com".into(), date: None };
+    let committer = git::CommitIdentity { name: "C".into(), email: "c@example.com".into(), ..Default::default() };
     let expected = git::DeleteContentsRequest {
         repository_id: 7,
         path: b"a/\xff".to_vec(),

@@ -132,6 +132,25 @@ fn times_are_rfc_3339_with_any_offset() {
     assert_eq!(body.optional_time("a"), Some(Timestamp { seconds: 1_767_315_845, nanos: 0 }));
     assert_eq!((body.optional_time("b"), body.optional_time("c")), (None, None));
     assert_eq!(body.optional_time("d"), Some(Timestamp { seconds: 1_483_228_799, nanos: 999_999_999 }));
+    for (text, offset_minutes) in [
+        ("2026-01-02T03:04:05Z", 0),
+        ("2026-01-02T03:04:05-00:00", 0),
+        ("2026-01-02T08:34:05+05:30", 330),
+        ("2026-01-01T23:34:05-03:30", -210),
+        ("2026-01-03T03:03:05+23:59", 1439),
+        ("2026-01-01T03:05:05-23:59", -1439),
+    ] {
+        let time = Timestamp { seconds: 1_767_323_045, nanos: 0 };
+        assert_eq!(parse_offset_time(text), Some(OffsetTime { time, offset_minutes }), "{text}");
+    }
+    for wrong in [
+        "2026-01-02T03:04:05+24:00",
+        "2026-01-02T03:04:05-24:00",
+        "2026-01-02T03:04:05+05:60",
+        "2026-01-02T03:04:05+99:00",
+    ] {
+        assert_eq!(parse_time(wrong), None, "{wrong}");
+    }
     for wrong in ["2026-01-02", "2026-01-02T03:04:05", "+12026-01-02T03:04:05Z", "x", "2026-02-30T00:00:00Z"] {
         assert_eq!(parse_time(wrong), None, "{wrong}");
     }

@@ -14,7 +14,7 @@ pub use self::{
         delete_file, put_file,
     },
     initial_commit::{InitialCommit, initial_commit},
-    signature::Author,
+    signature::{Author, CommitTime},
 };
 
 #[cfg(test)]

@@ -10,13 +10,31 @@ use crate::{repo::read::Signature, types::error::GitError};
 const MAX_IDENTITY_BYTES: usize = 255;
 /// The last second of the year 9999, in seconds since 1970.
 const LAST_SECOND: i64 = 253_402_300_799;
+/// The largest offset from UTC of RFC 3339, `23:59`.
+const MAX_OFFSET_MINUTES: i32 = 23 * 60 + 59;
+
+/// A point in time, and the offset from UTC that a commit keeps beside it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct CommitTime {
+    /// Seconds since 1970.
+    pub seconds: i64,
+    /// Offset in minutes to the east.
+    pub offset_minutes: i32,
+}
+
+impl From<i64> for CommitTime {
+    /// Returns the time in UTC.
+    fn from(seconds: i64) -> Self {
+        Self { seconds, offset_minutes: 0 }
+    }
+}
 
 /// The author or committer of a commit, and the time. The name and the address are valid in a commit.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Author {
     name: String,
     email: String,
-    seconds: i64,
+    time: CommitTime,
 }
 
 impl Author {
@@ -32,7 +50,7 @@ impl Author {
             (name, _) => name,
         };
         let email = if email.is_empty() { "unknown@localhost" } else { email };
-        Self { name: name.to_owned(), email: email.to_owned(), seconds: seconds.max(0) }
+        Self { name: name.to_owned(), email: email.to_owned(), time: seconds.max(0).into() }
     }
 
     /// Validates name, address and time that a client sent in `field`. Characters that git strips from the ends are
@@ -40,7 +58,7 @@ impl Author {
     ///
     /// # Errors
     /// `Invalid` (for example `author.name`).
-    pub fn exact(field: &str, name: &str, email: &str, seconds: i64) -> Result<Self, GitError> {
+    pub fn exact(field: &str, name: &str, email: &str, time: impl Into<CommitTime>) -> Result<Self, GitError> {
         let (name, email) = (trimmed(name), trimmed(email));
         for (part, text) in [("name", name), ("email", email)] {
             let refuse = |code, message| Err(GitError::invalid(&format!("{field}.{part}"), code, message));
@@ -54,18 +72,23 @@ impl Author {
                 return refuse("invalid", "must not hold `<`, `>` or control characters");
             }
         }
-        Self { name: name.to_owned(), email: email.to_owned(), seconds: 0 }.at(field, seconds)
+        Self { name: name.to_owned(), email: email.to_owned(), time: 0.into() }.at(field, time)
     }
 
     /// Sets the time, which came in `field`.
     ///
     /// # Errors
     /// `Invalid` (for example `author.date`).
-    pub fn at(self, field: &str, seconds: i64) -> Result<Self, GitError> {
-        if (0..=LAST_SECOND).contains(&seconds) {
-            return Ok(Self { seconds, ..self });
+    pub fn at(self, field: &str, time: impl Into<CommitTime>) -> Result<Self, GitError> {
+        let time = time.into();
+        let refuse = |message| Err(GitError::invalid(&format!("{field}.date"), "invalid", message));
+        if !(0..=LAST_SECOND).contains(&time.seconds) {
+            return refuse("must be from 1970 to 9999");
         }
-        Err(GitError::invalid(&format!("{field}.date"), "invalid", "must be from 1970 to 9999"))
+        if !(-MAX_OFFSET_MINUTES..=MAX_OFFSET_MINUTES).contains(&time.offset_minutes) {
+            return refuse("must have an offset of less than 24 hours");
+        }
+        Ok(Self { time, ..self })
     }
 
     /// The name.
@@ -77,18 +100,20 @@ impl Author {
     /// The time in seconds since 1970.
     #[must_use]
     pub fn seconds(&self) -> i64 {
-        self.seconds
+        self.time.seconds
     }
 
     /// Returns the name, the address and the time as they are read from a commit.
     pub(super) fn signature(&self) -> Signature {
         let (name, email) = (self.name.clone(), self.email.clone());
-        Signature { name, email, seconds: self.seconds, offset_minutes: 0 }
+        Signature { name, email, seconds: self.time.seconds, offset_minutes: self.time.offset_minutes }
     }
 
     /// Returns the text of the `author` or `committer` line.
     fn line(&self) -> String {
-        format!("{} <{}> {} +0000", self.name, self.email, self.seconds)
+        let CommitTime { seconds, offset_minutes } = self.time;
+        let (sign, minutes) = (if offset_minutes < 0 { '-' } else { '+' }, offset_minutes.unsigned_abs());
+        format!("{} <{}> {seconds} {sign}{:02}{:02}", self.name, self.email, minutes / 60, minutes % 60)
     }
 }
 
@@ -131,7 +156,10 @@ mod tests {
         let author = Author::new("<>", "ada@example.com", 0);
         assert_eq!(author.name(), "ada");
         let author = Author::new("\"", " ", -1);
-        assert_eq!((author.name.as_str(), author.email.as_str(), author.seconds), ("unknown", "unknown@localhost", 0));
+        assert_eq!(
+            (author.name.as_str(), author.email.as_str(), author.seconds()),
+            ("unknown", "unknown@localhost", 0)
+        );
     }
 
     #[test]
@@ -175,6 +203,43 @@ mod tests {
             let read = crate::repo::read::commit_info(&repo, ours).unwrap().author;
             assert_eq!((read.name, read.email), (author.name, author.email));
         }
+    }
+
+    #[test]
+    fn a_date_keeps_its_offset_as_git_writes_it() {
+        let folder = tempfile::tempdir().unwrap();
+        let repo = Repository::init_bare(folder.path()).unwrap();
+        let tree = repo.treebuilder(None).unwrap().write().unwrap();
+        for (offset, offset_minutes) in [
+            ("+00:00", 0),
+            ("-00:00", 0),
+            ("+05:30", 330),
+            ("-03:30", -210),
+            ("-00:30", -30),
+            ("+14:00", 840),
+            ("-12:00", -720),
+        ] {
+            let date = chrono::DateTime::parse_from_rfc3339(&format!("2026-01-02T03:04:05{offset}")).unwrap();
+            let mut git = std::process::Command::new("git");
+            git.args(["commit-tree", "-m", "m"]).arg(tree.to_string()).current_dir(folder.path());
+            for role in ["AUTHOR", "COMMITTER"] {
+                let identity = [("NAME", "A"), ("EMAIL", "a@b"), ("DATE", &date.to_rfc3339())];
+                git.envs(identity.map(|(part, value)| (format!("GIT_{role}_{part}"), value)));
+            }
+            let output = git.output().unwrap();
+            let time = CommitTime { seconds: date.timestamp(), offset_minutes };
+            let author = Author::exact("author", "A", "a@b", time).unwrap();
+            let content = commit_content(tree, &[], (&author, &author), "m\n");
+            let ours = repo.odb().unwrap().write(ObjectType::Commit, content.as_bytes()).unwrap();
+            assert_eq!(String::from_utf8_lossy(&output.stdout).trim(), ours.to_string(), "{offset}");
+            let read = crate::repo::read::commit_info(&repo, ours).unwrap().author;
+            assert_eq!((read.seconds, read.offset_minutes), (date.timestamp(), offset_minutes), "{offset}");
+        }
+        for offset_minutes in [24 * 60, -24 * 60, i32::MAX, i32::MIN] {
+            let error = Author::exact("author", "A", "a@b", CommitTime { seconds: 5, offset_minutes }).unwrap_err();
+            assert!(matches!(&error, GitError::Invalid(violation) if violation.field == "author.date"), "{error}");
+        }
+        assert!(Author::exact("author", "A", "a@b", CommitTime { seconds: 5, offset_minutes: -1439 }).is_ok());
     }
 
     proptest! {
