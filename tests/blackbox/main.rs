@@ -64,6 +64,7 @@ mod migrations;
 mod milestones;
 mod mirrors;
 mod object_sizes;
+mod odd_history;
 mod organization_repositories;
 mod organizations;
 mod permission_table;

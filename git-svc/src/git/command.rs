@@ -30,6 +30,7 @@ pub(crate) use self::{
     child::{MAX_STDERR_BYTES, feed, read_limited},
     cpu_watch::{CpuWatch, sees_children},
 };
+use super::fsck;
 use crate::types::{
     archive::{Format, Prefix},
     error::GitError,
@@ -72,7 +73,6 @@ const SETTINGS: &[&str] = &[
     "receive.autogc=false",
     "receive.denyCurrentBranch=ignore",
     "receive.denyDeleteCurrent=ignore",
-    "receive.fsck.badFilemode=error",
     "receive.fsckObjects=true",
     "receive.unpackLimit=1",
     "transfer.fsckObjects=true",
@@ -254,6 +254,9 @@ impl Git {
         let mut command = self.command(repository);
         command.arg("-c").arg(format!("receive.maxInputSize={}", self.options.max_push_bytes));
         command.args(["-c", "receive.procReceiveRefs=refs"]);
+        for setting in fsck::push_settings() {
+            command.arg("-c").arg(setting);
+        }
         command.env("GIT_ALLOC_LIMIT", MAX_ALLOCATION);
         if let Some(HookSettings { path, env }) = hooks {
             command.arg("-c").arg(option("core.hooksPath", path)).envs(env);

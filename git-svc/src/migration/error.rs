@@ -3,7 +3,10 @@
 
 use ferrite_outbound::SendError;
 
-use crate::types::{error::GitError, rpc_error::RpcError};
+use crate::{
+    git::fsck::Finding,
+    types::{error::GitError, rpc_error::RpcError},
+};
 
 /// The reason why a repository could not be fetched.
 #[derive(Debug, thiserror::Error)]
@@ -62,8 +65,11 @@ pub(crate) enum FetchError {
     #[error("the transfer took too long")]
     TimedOut,
     /// Objects that do not pass the checks that pushed ones have to pass.
-    #[error("the repository has objects that are not valid")]
-    BadObjects,
+    #[error("the repository has objects that are not valid{}", .finding.as_ref().map(described).unwrap_or_default())]
+    BadObjects {
+        /// What git found in which object, if it says so.
+        finding: Option<Finding>,
+    },
     /// Objects beyond the limits of pushed ones, each or in all.
     #[error("the repository has objects that are too large")]
     OversizedObjects,
@@ -90,6 +96,10 @@ pub(crate) enum FetchError {
     Internal(#[source] RpcError),
 }
 
+fn described(finding: &Finding) -> String {
+    format!(": `{}` in the object {}", finding.message_id, finding.object)
+}
+
 impl FetchError {
     /// Label in metrics.
     pub(super) fn label(&self) -> &'static str {
@@ -107,7 +117,7 @@ impl FetchError {
             Self::Idle => "idle",
             Self::TooSlow { .. } => "too_slow",
             Self::TimedOut => "timed_out",
-            Self::BadObjects => "bad_objects",
+            Self::BadObjects { .. } => "bad_objects",
             Self::OversizedObjects => "oversized_objects",
             Self::CpuTime => "cpu_time",
             Self::Changed => "changed",

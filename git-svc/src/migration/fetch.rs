@@ -24,7 +24,10 @@ use super::{
     remote::{Remote, Transport},
 };
 use crate::{
-    git::command::{CpuWatch, GitChild, feed, fetch::RemoteFetch, read_limited},
+    git::{
+        command::{CpuWatch, GitChild, feed, fetch::RemoteFetch, read_limited},
+        fsck::Finding,
+    },
     maintenance::running::JobHandle,
     transfer::push::{PackFlaw, RemoteLogins, find_flaw},
     types::error::{GitError, says_full},
@@ -45,17 +48,18 @@ type Reason = fn() -> FetchError;
 const REASONS: &[(&str, Reason)] = &[
     ("not our ref", || FetchError::Changed),
     ("unadvertised object", || FetchError::Changed),
-    ("did not send all necessary objects", || FetchError::BadObjects),
-    ("fsck error", || FetchError::BadObjects),
-    ("error in object", || FetchError::BadObjects),
-    ("invalid index-pack output", || FetchError::BadObjects),
-    ("pack has", || FetchError::BadObjects),
-    ("pack is corrupted", || FetchError::BadObjects),
-    ("unresolved delta", || FetchError::BadObjects),
-    ("inflate", || FetchError::BadObjects),
-    ("memory", || FetchError::BadObjects),
-    ("bad pack", || FetchError::BadObjects),
-    ("shallow", || FetchError::BadObjects),
+    ("did not send all necessary objects", || FetchError::BadObjects { finding: None }),
+    ("fsck failed", || FetchError::BadObjects { finding: None }),
+    ("fsck error", || FetchError::BadObjects { finding: None }),
+    ("error in object", || FetchError::BadObjects { finding: None }),
+    ("invalid index-pack output", || FetchError::BadObjects { finding: None }),
+    ("pack has", || FetchError::BadObjects { finding: None }),
+    ("pack is corrupted", || FetchError::BadObjects { finding: None }),
+    ("unresolved delta", || FetchError::BadObjects { finding: None }),
+    ("inflate", || FetchError::BadObjects { finding: None }),
+    ("memory", || FetchError::BadObjects { finding: None }),
+    ("bad pack", || FetchError::BadObjects { finding: None }),
+    ("shallow", || FetchError::BadObjects { finding: None }),
     ("Authentication failed", || FetchError::Credentials),
     ("could not read Username", || FetchError::Credentials),
     ("could not read Password", || FetchError::Credentials),
@@ -209,7 +213,7 @@ impl Inner {
         let check = move |_: &_| find_flaw(&objects, Some(&limits)).map_err(GitError::io("reading a pack"));
         match self.pool.run_blocking(check).await? {
             None => Ok(()),
-            Some(PackFlaw::DeepChains) => Err(FetchError::BadObjects),
+            Some(PackFlaw::DeepChains) => Err(FetchError::BadObjects { finding: None }),
             Some(PackFlaw::TooLarge { .. } | PackFlaw::Sizes(_)) => Err(FetchError::OversizedObjects),
         }
     }
@@ -227,6 +231,9 @@ async fn cpu_spent(cpu: Option<CpuWatch>, progress: &Progress) {
 fn reason(messages: &str) -> FetchError {
     if says_full(messages) {
         return FetchError::StoreFull;
+    }
+    if let Some(finding) = Finding::first(messages) {
+        return FetchError::BadObjects { finding: Some(finding) };
     }
     let found = REASONS.iter().find(|(words, _)| messages.contains(words));
     found.map_or(FetchError::Broken, |(_, reason)| reason())
@@ -344,5 +351,10 @@ mod tests {
         ] {
             assert_eq!(reason(messages).label(), expected, "{messages}");
         }
+        let id = "1".repeat(40);
+        let refused =
+            reason(&format!("error: object {id}: gitmodulesUrl: disallowed submodule url: -x\nfatal: fsck failed"));
+        let expected = format!("the repository has objects that are not valid: `gitmodulesUrl` in the object {id}");
+        assert_eq!((refused.label(), refused.to_string()), ("bad_objects", expected));
     }
 }

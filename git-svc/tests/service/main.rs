@@ -25,6 +25,10 @@ mod migrations;
 #[cfg(test)]
 mod mirrors;
 #[cfg(test)]
+mod odd_history;
+#[cfg(test)]
+mod odd_objects;
+#[cfg(test)]
 mod pack_limits;
 #[cfg(test)]
 mod packs;

@@ -11,7 +11,7 @@ use super::{
     option,
     pack::{listed, quoted},
 };
-use crate::types::error::GitError;
+use crate::{git::fsck, types::error::GitError};
 
 /// User at the proxy; the credential helper has the password.
 pub(crate) const PROXY_USER: &str = "ferrite";
@@ -21,16 +21,12 @@ const REMOTE: &str = "source";
 /// Bytes a second below which curl takes a transfer for hanging.
 const LOWEST_SPEED_BYTES: u32 = 1;
 
-/// Settings beside those of every process. Flaws of old histories that no program stumbles over are accepted, as the large hosts do.
+/// Settings beside those of every process and the list of what is accepted.
 const SETTINGS: &[&str] = &[
     "core.askPass=/bin/false",
     "credential.helper=",
     "credential.interactive=false",
     "credential.useHttpPath=false",
-    "fetch.fsck.badFilemode=error",
-    "fetch.fsck.badTimezone=ignore",
-    "fetch.fsck.missingSpaceBeforeDate=ignore",
-    "fetch.fsck.zeroPaddedFilemode=ignore",
     "fetch.fsckObjects=true",
     "fetch.recurseSubmodules=false",
     "fetch.writeCommitGraph=false",
@@ -69,8 +65,8 @@ impl Git {
     /// `RepositoryNotFound`, and `Io` when the process cannot be started.
     pub(crate) fn fetch_remote(&self, repository: &Path, fetch: &RemoteFetch<'_>) -> Result<GitChild, GitError> {
         let mut command = self.command(repository);
-        for setting in SETTINGS {
-            command.args(["-c", setting]);
+        for setting in SETTINGS.iter().copied().map(str::to_owned).chain(fsck::fetch_settings()) {
+            command.arg("-c").arg(setting);
         }
         let mut helper = OsString::from("credential.helper=!");
         helper.push(quoted(fetch.helper.as_os_str()));

@@ -97,6 +97,10 @@ impl Git {
         let shared = |file: &File| file.try_clone().map(Stdio::from).map_err(GitError::io("sharing a lock"));
         let mut command = self.command(repository);
         command.args(["-c", "commitGraph.generationVersion=1"]);
+        if matches!(task, MaintenanceTask::Check) {
+            // fsck verifies the commit-graph, too, and takes dates that do not fit into it for damage.
+            command.args(["-c", "core.commitGraph=false"]);
+        }
         command.arg(option("--git-dir", repository)).args(task.args());
         match task {
             MaintenanceTask::WriteIndex { .. } => command.stdout(shared(lock)?),

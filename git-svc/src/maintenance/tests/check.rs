@@ -3,6 +3,7 @@
 use std::sync::atomic::Ordering;
 
 use super::*;
+use crate::repo::objects;
 
 /// Checks the repository at once. Returns its `broken` column and the count of broken repositories.
 async fn checked(upkeep: &MaintenanceService, test_repo: &TestRepo) -> (i64, i64) {
@@ -76,6 +77,29 @@ async fn a_check_that_fails_does_not_count_the_repository_as_broken() {
         let (now, day) = (upkeep.clock.now_us(), 24 * 3600 * 1_000_000);
         let again = row(&test_repo.db).await.checked_us + 30 * day;
         assert!((now..=now + day).contains(&again), "it is tried again tomorrow");
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn dates_that_the_commit_graph_cannot_hold_are_no_damage() {
+    on_each(async |db| {
+        let test_repo = TestRepo::new(db).await;
+        let upkeep = upkeep(&test_repo, MaintenanceOptions { updates: 5, ..options() });
+        let mut tip = updates(&test_repo, None, 5).await;
+        for date in ["99999999999 +0000", "18446744073709551617 +0000", "-5 +0000", ""] {
+            let odd = {
+                let repo = git2::Repository::open_bare(path(&test_repo)).unwrap();
+                let tree = objects::tree_id(&repo, tip).unwrap();
+                let text = format!("tree {tree}\nparent {tip}\nauthor A <a@b> {date}\ncommitter A <a@b> {date}\n\nm\n");
+                repo.odb().unwrap().write(git2::ObjectType::Commit, text.as_bytes()).unwrap()
+            };
+            set(&test_repo, &test_repo.updater(), "refs/heads/main", Some(tip), Some(odd)).await;
+            tip = odd;
+        }
+        assert!(round(&upkeep).await);
+        assert!(path(&test_repo).join("objects/info/commit-graph").is_file());
+        assert_eq!(checked(&upkeep, &test_repo).await, (0, 0));
     })
     .await;
 }
