@@ -52,6 +52,8 @@ const REASONS: &[(&str, Reason)] = &[
     ("fsck failed", || FetchError::BadObjects { finding: None }),
     ("fsck error", || FetchError::BadObjects { finding: None }),
     ("error in object", || FetchError::BadObjects { finding: None }),
+    ("invalid commit", || FetchError::BadObjects { finding: None }),
+    ("invalid tag", || FetchError::BadObjects { finding: None }),
     ("invalid index-pack output", || FetchError::BadObjects { finding: None }),
     ("pack has", || FetchError::BadObjects { finding: None }),
     ("pack is corrupted", || FetchError::BadObjects { finding: None }),
