@@ -20,7 +20,7 @@ use crate::{
     },
 };
 
-/// Bytes of an object that are read for its fields. One with a longer header has none.
+/// Bytes of an oversized object that are read for its fields. What is behind them is left out.
 const MAX_SCANNED_BYTES: u64 = 64 << 20;
 /// Maximum length of a chain of tags that point to tags.
 pub(super) const MAX_TAG_DEPTH: usize = 1000;
