@@ -7,6 +7,7 @@ use reqwest::Method;
 use serde_json::json;
 
 use crate::latency::Seen;
+use crate::remote::Remote;
 use crate::support::server::{self, Installation, USER};
 use crate::{Failure, git};
 
@@ -25,6 +26,9 @@ pub(crate) struct Client {
     /// The work tree that it pushes from, and the folder that it clones into.
     work: PathBuf,
     clones: PathBuf,
+    /// The repository that the client imports.
+    remote: Remote,
+    user: i64,
     turns: usize,
 }
 
@@ -48,7 +52,10 @@ impl Client {
         git::run(&work, &["remote", "add", "origin", &remote]).await?;
         git::run(&work, &["push", "--quiet", "origin", "main", "main:api"]).await?;
         installation.create(&format!("/repos/{USER}/{REPOSITORY}/issues"), &json!({ "title": "An issue" })).await?;
+        let me = installation.request(&server::client()?, Method::GET, "/user").send().await?.bytes().await?;
         Ok(Self {
+            remote: Remote::start(&folder.join("remote")).await?,
+            user: server::id_of(&serde_json::from_slice(&me)?)?,
             url: installation.url.clone(),
             token: installation.token.clone(),
             client: server::client()?,
@@ -74,6 +81,9 @@ impl Client {
             self.write(&mut seen, "PUT contents", Method::PUT, &path, &body).await;
             let issue = json!({ "title": format!("Issue {turn}"), "body": "Some words." });
             self.write(&mut seen, "POST issue", Method::POST, &format!("{repository}/issues"), &issue).await;
+            let text = json!({ "text": "# Title\n\nSome *words* & a [link](https://example.com).", "mode": "gfm" });
+            self.write(&mut seen, "POST markdown", Method::POST, "/markdown", &text).await;
+            self.import(&mut seen).await;
             self.timed_git(&mut seen, "git clone").await;
             self.timed_git(&mut seen, "git push").await;
         }
@@ -88,6 +98,14 @@ impl Client {
     async fn write(&self, seen: &mut Seen, kind: &'static str, method: Method, path: &str, body: &serde_json::Value) {
         let request = self.client.request(method, format!("{}/api/v1{path}", self.url)).json(body);
         self.send(seen, kind, request).await;
+    }
+
+    /// Imports a repository, and deletes it.
+    async fn import(&self, seen: &mut Seen) {
+        let name = format!("import-{}", self.turns);
+        let body = json!({ "clone_addr": self.remote.url(), "uid": self.user, "repo_name": name });
+        self.write(seen, "import", Method::POST, "/repos/migrate", &body).await;
+        self.write(seen, "DELETE repository", Method::DELETE, &format!("/repos/{USER}/{name}"), &json!({})).await;
     }
 
     async fn send(&self, seen: &mut Seen, kind: &'static str, request: reqwest::RequestBuilder) {

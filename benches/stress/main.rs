@@ -14,6 +14,12 @@ mod honest;
 mod latency;
 mod material;
 mod memory;
+#[path = "../hooks/receiver.rs"]
+#[expect(dead_code, reason = "nobody waits for deliveries here")]
+mod receiver;
+#[path = "../mirrors/remote.rs"]
+#[expect(dead_code, reason = "nobody counts the requests at the remote")]
+mod remote;
 #[path = "../support/mod.rs"]
 #[expect(dead_code, reason = "this bench has no PostgreSQL and measures no CPU time of single operations")]
 mod support;
@@ -31,8 +37,8 @@ use support::Failure;
 use support::databases::Databases;
 use support::server::{Installation, Settings};
 
-/// The receivers of webhooks and remotes are of no use here, so the settings are the defaults.
-const SETTINGS: Settings = &[];
+/// Remotes and receivers of webhooks are on this machine. All other settings are the defaults.
+const SETTINGS: Settings = &[("FERRITE_OUTBOUND_ALLOW", "127.0.0.0/8")];
 /// Seconds of a test that the bench works.
 const TEST_SECONDS: u64 = 5;
 /// Time that attacks and the honest client get to end.

@@ -8,7 +8,8 @@ use reqwest::Method;
 use serde_json::{Value, json};
 use tokio::io::AsyncWriteExt;
 
-use crate::attacks::{ATTACKER_ADDRESS, Attacker};
+use crate::attacks::{ATTACKER_ADDRESS, Attacker, SlowSource};
+use crate::receiver::{Arrivals, Receiver};
 use crate::support::server::{self, Installation};
 use crate::{Failure, git};
 
@@ -92,7 +93,27 @@ pub(crate) async fn prepare(installation: &Installation, folder: &Path, is_full:
         let issue = json!({ "title": format!("Issue {number}"), "body": body });
         attacker.post(&format!("/repos/{ATTACKER}/issues/issues"), &issue).await?;
     }
+    prepare_writes(&mut attacker).await?;
     Ok(attacker)
+}
+
+/// Makes what the attacks that write need: a release, a webhook with a delivery, and a slow remote.
+async fn prepare_writes(attacker: &mut Attacker) -> Result<(), Failure> {
+    let repository = format!("/repos/{ATTACKER}/issues");
+    let me = attacker.request(Method::GET, "/user").send().await?.bytes().await?;
+    attacker.user = server::id_of(&serde_json::from_slice(&me)?)?;
+    let receiver = Receiver::start(&Arrivals::default(), false).await?;
+    let config = json!({ "url": receiver.url(), "content_type": "json" });
+    let hook = json!({ "type": "native", "config": config, "events": ["push", "create"], "active": true });
+    attacker.receiver = Some(receiver);
+    attacker.hook = server::id_of(&attacker.post(&format!("{repository}/hooks"), &hook).await?)?;
+    let content = json!({ "message": "First file", "content": "b25lIGxpbmUK" });
+    let request = attacker.request(Method::PUT, &format!("{repository}/contents/first.txt")).json(&content);
+    server::json_of(request).await?;
+    let release = json!({ "tag_name": "v1", "target_commitish": "main", "name": "First" });
+    attacker.release = server::id_of(&attacker.post(&format!("{repository}/releases"), &release).await?)?;
+    attacker.slow_source = Some(SlowSource::start().await?);
+    Ok(())
 }
 
 fn last_line(failure: &Failure) -> String {

@@ -4,6 +4,7 @@ mod answers;
 mod bodies;
 mod connections;
 mod transfers;
+mod writes;
 
 use std::collections::BTreeMap;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
@@ -17,6 +18,9 @@ use tokio::net::{TcpSocket, TcpStream};
 
 use crate::Failure;
 use crate::material::ATTACKER;
+use crate::receiver::Receiver;
+
+pub(crate) use writes::SlowSource;
 
 /// The address that all attacks come from. The honest client has another one.
 pub(crate) const ATTACKER_ADDRESS: IpAddr = IpAddr::V4(Ipv4Addr::new(127, 66, 0, 1));
@@ -66,6 +70,12 @@ pub(crate) enum Attack {
     Passwords,
     /// Markdown texts of 1 MiB of `&`, without credentials; half of the clients leave soon.
     Markdown,
+    /// Release notes of 1 MB, rewritten with a new idempotency key each time.
+    ReleaseNotes,
+    /// Replays of all deliveries of a webhook.
+    Replays,
+    /// Imports from a source that sends a byte a second.
+    SlowImports,
 }
 
 /// One account and one address.
@@ -79,6 +89,15 @@ pub(crate) struct Attacker {
     /// The process id of the launcher.
     pub(crate) launcher: u32,
     pub(crate) token: String,
+    /// The id of the account.
+    pub(crate) user: i64,
+    /// The ids of a release and of a webhook, both of the repository `issues`.
+    pub(crate) release: i64,
+    pub(crate) hook: i64,
+    /// What the webhook calls.
+    pub(crate) receiver: Option<Receiver>,
+    /// A remote that sends a byte a second.
+    pub(crate) slow_source: Option<SlowSource>,
     authority: SocketAddr,
 }
 
@@ -93,7 +112,21 @@ impl Attacker {
         launcher: u32,
     ) -> Self {
         let authority = url.trim_start_matches("http://").parse().unwrap_or(SocketAddr::from(([127, 0, 0, 1], 0)));
-        Self { url, ssh: String::new(), client, folder, key, launcher, token, authority }
+        Self {
+            url,
+            ssh: String::new(),
+            client,
+            folder,
+            key,
+            launcher,
+            token,
+            user: 0,
+            release: 0,
+            hook: 0,
+            receiver: None,
+            slow_source: None,
+            authority,
+        }
     }
 
     /// A request to the API with the token of the attackers.
@@ -165,6 +198,9 @@ impl Attack {
             Self::ManyParents => transfers::push_many_parents(attacker, number).await,
             Self::ZerosPack => transfers::push_zeros(attacker).await,
             Self::SparseFilter => transfers::sparse_filter(attacker, number).await,
+            Self::ReleaseNotes => writes::release_notes(attacker, number).await,
+            Self::Replays => writes::replays(attacker).await,
+            Self::SlowImports => writes::slow_imports(attacker, number).await,
             Self::LongLog => answers::long_log(attacker).await,
             Self::Folders => answers::folders(attacker).await,
             Self::LongIssues => answers::long_issues(attacker).await,
