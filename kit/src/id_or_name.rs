@@ -30,7 +30,7 @@ impl<'t> IdOrName<'t> {
 
     /// Returns what the text refers to among `candidates`, whose ids and names `of` returns: the one with the id, or else the last one with
     /// the name.
-    pub fn find<'c, T>(self, candidates: &'c [T], of: impl Fn(&T) -> (i64, &str)) -> Option<&'c T> {
+    pub fn find<T>(self, candidates: &[T], of: impl Fn(&T) -> (i64, &str)) -> Option<&T> {
         let key = self.name_key();
         let by_id = self.id().and_then(|id| candidates.iter().find(|candidate| of(candidate).0 == id));
         by_id.or_else(|| candidates.iter().rev().find(|candidate| of(candidate).1.to_lowercase() == key))

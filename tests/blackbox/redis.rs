@@ -76,7 +76,7 @@ fn forged(cluster: &Cluster, role: Role) -> f64 {
 async fn a_forged_identity_is_believed_by_no_process(cluster: &Cluster) {
     let (admin, ada) = (cluster.admin().await, cluster.user("ada").await);
     let id = ada.new_repository("guarded", json!({"private": true})).await["id"].as_i64().unwrap();
-    let root = admin.get("/user").await.expect(200)["id"].as_i64().unwrap();
+    let root = admin.get("/user").await.expect(200).json()["id"].as_i64().unwrap();
     let scopes = (1..10).collect();
     let identity =
         Identity { user_id: root, username: admin.name.clone(), is_admin: true, scopes, ..Identity::default() };
@@ -104,7 +104,7 @@ async fn a_forged_identity_is_believed_by_no_process(cluster: &Cluster) {
     }
     // Over the entry of a token that is valid: repo-svc is asked, and tells whose it is.
     assert_eq!(send(&tests, &[set(&token_key(&genuine), &identity.encode_to_vec())]), ["+OK"; 2]);
-    assert_eq!(ada.get("/user").await.expect(200)["username"], ada.name);
+    assert_eq!(ada.get("/user").await.expect(200).json()["username"], ada.name);
     ada.get("/admin/audit").await.refused(403);
 }
 

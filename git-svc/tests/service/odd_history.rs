@@ -64,7 +64,7 @@ async fn assert_readable(service: &Service, id: i64, history: &OddHistory) {
     assert_eq!(person(find(authors), true).0, "Ada");
     assert_eq!((find(nul).message.as_slice(), find(nul).is_truncated), (b"Nul".as_slice(), true));
     assert_eq!(find(extra).message, "Müller, fixes #1\n".as_bytes());
-    assert_eq!(find(extra).parent_ids, [nul.clone()]);
+    assert_eq!(find(extra).parent_ids, *std::slice::from_ref(nul));
     let of_path = ListCommitsRequest { path: b"f".to_vec(), ..list };
     let listed = service.data().list_commits(service.with_grant(id, of_path)).await.unwrap().into_inner();
     assert_eq!(listed.commits.len(), history.commits.len());

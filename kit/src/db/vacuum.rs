@@ -82,7 +82,7 @@ impl Db {
                     tracing::info!(bytes, file = %file.display(), "turned on incremental auto-vacuum");
                 }
                 Err(error) => {
-                    tracing::warn!(%error, file = %file.display(), "this file does not shrink: it cannot be converted")
+                    tracing::warn!(%error, file = %file.display(), "this file does not shrink: it cannot be converted");
                 }
             }
             Ok(())

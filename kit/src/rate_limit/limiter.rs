@@ -94,6 +94,10 @@ impl RateLimiter {
             return;
         };
         let (limiter, counted) = (self.clone(), redis.add(&amounts, window));
+        #[expect(
+            clippy::disallowed_methods,
+            reason = "ends within the time-out of Redis, and a count may be lost at a stop"
+        )]
         tokio::spawn(async move {
             if counted.await.is_none() {
                 limiter.add_in_memory(amounts, window);

@@ -132,7 +132,7 @@ async fn roles_count_apart_under_names_of_their_own() {
     for limiter in [replica(&redis), in_memory().0] {
         let limiters = ServiceRole::ALL.map(|role| limiter.of_role(role));
         for (count, counted) in (1..).zip(&limiters) {
-            assert_eq!(counted.add("ada", count, WINDOW).await, count);
+            assert_eq!(counted.add([("ada", count)], WINDOW).await, [count]);
         }
         assert_eq!(limiter.peek("ada", WINDOW).await.0, 0, "and apart from what all count together");
         limiters[0].clear("ada").await;

@@ -11,7 +11,7 @@ use crate::config::WriteLimitArgs;
 use crate::db::{Db, DbError};
 use crate::lifecycle::Lifecycle;
 use crate::rate_limit::RateLimiter;
-use crate::redis::RedisClient;
+use crate::redis::RedisServer;
 use crate::testing::{Redis, eventually, on_each};
 use crate::writer::{Account, Writer, count_for, never_refuse, serve, serve_for, set_writer};
 
@@ -149,8 +149,8 @@ async fn a_task_of_a_request_writes_for_its_account() {
         assert!(request().await.is_ok());
         assert!(is_refused(&request().await));
         let apart = db.clone();
-        let task = serve_for(ADA, async { life.spawn("job", async move { add(&apart, 1).await }) }).await;
-        assert!(task.await.unwrap().is_ok());
+        let job = serve_for(ADA, async { life.spawn("job", async move { add(&apart, 1).await }).await }).await;
+        assert!(job.unwrap().is_ok());
     })
     .await;
 }
@@ -187,7 +187,8 @@ async fn services_share_their_counts_in_redis() {
     on_each(move |test| {
         let url = url.clone();
         async move {
-            let limiter = || RateLimiter::new(Some(RedisClient::new(&url, Clock::system()).unwrap()), Clock::system());
+            let server = RedisServer::new(&url, None).unwrap();
+            let limiter = || RateLimiter::new(Some(server.client(Clock::system()).unwrap()), Clock::system());
             let [one, other] = [limiter(), limiter()].map(|limiter| limited(&test.db, &limiter, 3, 10_000));
             one.execute(TABLE, &[]).await.unwrap();
             // No other test, and no other database, uses these accounts.

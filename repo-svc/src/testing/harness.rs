@@ -106,11 +106,6 @@ impl Harness {
         Self::start_in(tempfile::tempdir().unwrap(), database_url, extra).await
     }
 
-    /// As [`Harness::start_on`], with further flags.
-    pub(crate) async fn start_on_with(database_url: Secret, extra: &[&str]) -> Self {
-        Self::start_in(tempfile::tempdir().unwrap(), database_url, extra).await
-    }
-
     async fn start_in(folder: tempfile::TempDir, database_url: Secret, extra: &[&str]) -> Self {
         write_keys(folder.path());
         let keys = ServiceKeys::write(folder.path());

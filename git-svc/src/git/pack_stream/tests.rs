@@ -147,7 +147,7 @@ fn refusal_of_deltas(pack: &[u8]) -> PackRefusal {
 
 #[test]
 fn the_bytes_that_were_sent_count_and_not_those_of_a_compressed_request() {
-    let text: Vec<u8> = (0..5000_u32).map(|index| (index * index >> 3) as u8).collect();
+    let text: Vec<u8> = (0..5000_u32).map(|index| ((index * index) >> 3) as u8).collect();
     let pack = pack(&[blob(&text)]);
     let mut stream = PackStream::new(limits());
     stream.read(&pack, pack.len() as u64).unwrap();

@@ -432,7 +432,7 @@ async fn a_repeated_request_gets_a_large_webhook_anew_and_writes_count() {
         let caller = admin().with_key("k");
         let made = service.create(&caller, request("slack", &options)).await.unwrap();
         assert_eq!(service.create(&caller, request("slack", &options)).await.unwrap(), made);
-        let mut edit = async || {
+        let edit = async || {
             let change = caller.request(UPDATE_HOOK, change(&made, &[("color", "#00ff00")]));
             service.hooks().update_hook(change).await.unwrap().into_inner().hook.unwrap()
         };

@@ -279,11 +279,11 @@ async fn a_check_for_another_service_is_answered_with_a_grant_about_its_subject(
         for operation in ["ferrite.repo.v1.ProfileService/ListEmails", operation::RENDER_MARKDOWN] {
             assert_eq!(check(operation, false, None, &ada).await.unwrap(), "", "{operation}");
         }
-        let outcome = AccessServiceClient::new(harness.unauthenticated.clone()).check_access(with_token(
-            CheckAccessRequest { operation: operation::LIST_USER_ISSUES.into(), ..CheckAccessRequest::default() },
-            &ada,
-        ));
-        assert_eq!(refusal(outcome.await), refused(Code::PermissionDenied, "SERVICE_REQUIRED"));
+        let request =
+            CheckAccessRequest { operation: operation::LIST_USER_ISSUES.into(), ..CheckAccessRequest::default() };
+        let mut stranger = AccessServiceClient::new(harness.unauthenticated.clone());
+        let outcome = stranger.check_access(with_token(request, &ada)).await;
+        assert_eq!(refusal(outcome), refused(Code::PermissionDenied, "SERVICE_REQUIRED"));
     })
     .await;
 }

@@ -10,6 +10,7 @@ use ferrite_proto::id::RepositoryId;
 use ferrite_proto::repo::team_service_client::TeamServiceClient;
 use ferrite_proto::repo::transfer_service_client::TransferServiceClient;
 use ferrite_proto::repo::*;
+use tokio::task::JoinSet;
 use tonic::{Code, Status};
 
 use super::organizations::{create as create_organization, remove, set};
@@ -253,11 +254,12 @@ async fn a_fork_is_not_finished_for_an_organization_that_its_maker_owns_no_longe
             ..Default::default()
         };
         let (mut client, token) = (site.harness.repository(), site.bob.clone());
-        let fork = tokio::spawn(async move { client.fork_repository(with_token(request, &token)).await });
+        let mut fork = JoinSet::new();
+        fork.spawn(async move { client.fork_repository(with_token(request, &token)).await });
         eventually("the store is asked for the copy", async || site.harness.create_requests().len() == 2).await;
         site.lose(Loss::Removed).await;
         site.harness.set_store(StoreMode::Works);
-        let outcome = fork.await.unwrap();
+        let outcome = fork.join_next().await.unwrap().unwrap();
         assert_eq!(refusal(outcome), refused(Code::PermissionDenied, "ORGANIZATION_OWNER_REQUIRED"));
         assert_eq!(refusal(get(&site.harness, &site.ada, "acme", "demo").await), hidden());
         assert_eq!(site.harness.stored(), made, "the copy is removed");
