@@ -200,7 +200,7 @@ async fn internal_calls_are_for_services(cluster: &Cluster) {
     for role in &Role::ALL[..4] {
         let channel = cluster.channel(*role).await;
         let mut sink = ferrite_proto::events::event_sink_client::EventSinkClient::new(channel);
-        let nothing = ferrite_proto::events::DeliverRequest { events: Vec::new() };
+        let nothing = ferrite_proto::events::DeliverRequest::default();
         refused(sink.deliver(with_token(nothing, token)).await, Code::PermissionDenied);
     }
 }

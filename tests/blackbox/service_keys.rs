@@ -71,6 +71,7 @@ async fn the_key_of_a_service_opens_only_what_its_role_calls(cluster: &Cluster) 
             fact: Some(fact),
             ..Event::default()
         }],
+        ..DeliverRequest::default()
     };
     let deleted = || Fact::RepositoryDeleted(RepositoryDeleted::default());
     for (from, to, fact) in [

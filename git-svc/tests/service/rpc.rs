@@ -215,7 +215,7 @@ async fn a_deleted_repository_is_not_found_by_any_call() {
         ..Event::default()
     };
     for _ in 0..2 {
-        service.sink().deliver(DeliverRequest { events: vec![event.clone()] }).await.unwrap();
+        service.sink().deliver(DeliverRequest { events: vec![event.clone()], ..Default::default() }).await.unwrap();
     }
     for id in [one, two] {
         let error = service.git().list_branches(service.with_grant(id, list(id))).await.unwrap_err();
@@ -226,7 +226,8 @@ async fn a_deleted_repository_is_not_found_by_any_call() {
         assert_eq!(reason(&error), "WRONG_STORE");
     }
     let unknown = Event { event_id: "x".into(), fact: None, ..event };
-    let error = service.sink().deliver(DeliverRequest { events: vec![unknown] }).await.unwrap_err();
+    let error =
+        service.sink().deliver(DeliverRequest { events: vec![unknown], ..Default::default() }).await.unwrap_err();
     assert_eq!(error.code(), Code::InvalidArgument);
 }
 

@@ -45,7 +45,7 @@ async fn a_request_for_another_store_does_nothing_and_does_not_look_like_a_missi
     assert_eq!(reason(&deleted.unwrap_err()), "WRONG_STORE");
     let fact = Some(Fact::RepositoryDeleted(RepositoryDeleted::default()));
     let event = Event { event_id: "4f9d0c1e".into(), repository_id: id, fact, ..Event::default() };
-    let events = Request::new(DeliverRequest { events: vec![event] });
+    let events = Request::new(DeliverRequest { events: vec![event], ..Default::default() });
     let told = service.sink().deliver(for_store(events, "s2")).await;
     assert_eq!(reason(&told.unwrap_err()), "WRONG_STORE");
     service.git().list_branches(list()).await.unwrap();

@@ -15,7 +15,7 @@ use tracing::{Instrument, Span};
 
 use super::rows::{Lane, OutboxRow, Settlement};
 use super::waiters::FlushWaiters;
-use crate::clock::{Clock, micros};
+use crate::clock::{Clock, micros, timestamp};
 use crate::grpc::StoreChannel;
 use crate::telemetry;
 
@@ -126,7 +126,8 @@ impl Deliverer {
         let (subscriber, count) = (Arc::clone(&self.subscriber), rows().count());
         let events: Vec<_> = rows().filter_map(decode).collect();
         let span = delivery_span(&subscriber, &events);
-        let mut request = tonic::Request::new(DeliverRequest { events });
+        let mut request =
+            tonic::Request::new(DeliverRequest { events, sent_time: Some(timestamp(self.clock.now_us())) });
         request.set_timeout(DELIVERY_TIMEOUT);
         if let Err(status) = self.client.deliver(request).instrument(span).await {
             tracing::warn!(%subscriber, code = ?status.code(), count, "events were not taken");

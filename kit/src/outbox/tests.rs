@@ -229,7 +229,10 @@ async fn a_repeated_delivery_has_one_effect() {
         let mut client = EventSinkClient::new(setup.env.channel_of(ServiceRole::IssueSvc, &address));
         let event = issue(1, 5);
         for _ in 0..3 {
-            client.deliver(DeliverRequest { events: vec![event.clone(), event.clone()] }).await.unwrap();
+            client
+                .deliver(DeliverRequest { events: vec![event.clone(), event.clone()], ..Default::default() })
+                .await
+                .unwrap();
         }
         assert_eq!(setup.effects(1).await, [5]);
     })
@@ -323,7 +326,7 @@ async fn an_event_that_was_delivered_and_not_marked_is_delivered_again_and_appli
         let claimed = claim(&setup.test.db, SINK, &request).await.unwrap();
         assert_eq!(claimed.len(), 1);
         let mut client = EventSinkClient::new(setup.env.channel_of(ServiceRole::IssueSvc, &address));
-        client.deliver(DeliverRequest { events: vec![event] }).await.unwrap();
+        client.deliver(DeliverRequest { events: vec![event], ..Default::default() }).await.unwrap();
         let relay = setup.relay(&setup.test.db);
         relay.start(RETENTION, &setup.env.life);
         tokio::time::sleep(Duration::from_millis(100)).await;

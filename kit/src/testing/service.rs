@@ -116,7 +116,7 @@ impl TestService {
     /// # Errors
     /// The refusal.
     pub async fn deliver_as(&self, caller: &TestCaller, events: Vec<Event>) -> Result<(), Status> {
-        let request = caller.request(DELIVER, DeliverRequest { events });
+        let request = caller.request(DELIVER, DeliverRequest { events, ..Default::default() });
         EventSinkClient::new(self.channel.clone()).deliver(request).await.map(|_| ())
     }
 

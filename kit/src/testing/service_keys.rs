@@ -113,7 +113,7 @@ impl ServiceKeys {
         }
         for (from, events) in requests {
             let channel = self.channel(from.unwrap_or(ServiceRole::RepoSvc), to, address);
-            EventSinkClient::new(channel).deliver(DeliverRequest { events }).await?;
+            EventSinkClient::new(channel).deliver(DeliverRequest { events, ..Default::default() }).await?;
         }
         Ok(())
     }

@@ -180,6 +180,8 @@ async fn users_cannot_deliver_events() {
     let ada = harness.signed_in("ada").await;
     let made = harness.create(&ada, "demo", false).await.unwrap();
     let mut sink = EventSinkClient::new(harness.unauthenticated.clone());
-    let outcome = sink.deliver(with_token(DeliverRequest { events: vec![refs(made.id, 1, 9)] }, &ada)).await;
+    let outcome = sink
+        .deliver(with_token(DeliverRequest { events: vec![refs(made.id, 1, 9)], ..Default::default() }, &ada))
+        .await;
     assert_eq!(refusal(outcome), refused(Code::PermissionDenied, "SERVICE_REQUIRED"));
 }
