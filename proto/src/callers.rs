@@ -23,6 +23,7 @@ const CALLERS: &[(&str, &[ServiceRole])] = &[
     ("ferrite.repo.v1.AccessService/ReauthorizeAccess", &[Gateway, GitSvc]),
     ("ferrite.repo.v1.AccessService/CheckAccess", &[Gateway, IssueSvc, HookSvc]),
     ("ferrite.repo.v1.AccessService/ResolveIssueAccess", &[IssueSvc]),
+    ("ferrite.repo.v1.AccessService/ResolveFeedAccess", &[HookSvc]),
     ("ferrite.repo.v1.AccessService/DescribeRepositories", &[IssueSvc, HookSvc]),
     ("ferrite.repo.v1.AccountService/GetUsers", &[Gateway, HookSvc]),
     // Before a store fetches.
@@ -162,7 +163,15 @@ mod tests {
             ((IssueSvc, GitSvc), &["ListPushedCommits"]),
             (
                 (HookSvc, RepoSvc),
-                &["Authenticate", "CheckAccess", "Deliver", "DescribeRepositories", "GetUsers", "ResolveAccess"],
+                &[
+                    "Authenticate",
+                    "CheckAccess",
+                    "Deliver",
+                    "DescribeRepositories",
+                    "GetUsers",
+                    "ResolveAccess",
+                    "ResolveFeedAccess",
+                ],
             ),
             ((HookSvc, GitSvc), &["DescribeUpdates"]),
             ((GitSvc, RepoSvc), &["Authenticate", "Deliver", "GetStorageQuota", "ReauthorizeAccess", "ResolveAccess"]),

@@ -21,12 +21,19 @@ pub mod session;
 pub use permission::Permission;
 pub use scope::{Scope, Scopes, UnknownScope};
 pub use service_role::ServiceRole;
+use sha2::{Digest, Sha256};
 
 /// The compiled contracts, for gRPC reflection.
 pub const DESCRIPTORS: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/descriptors.bin"));
 
 /// Bytes of a text in an event, of an issue, a comment or a release. Texts may have 1 MiB, and a delivery holds many events.
 pub const MAX_FACT_TEXT_BYTES: usize = 64 * 1024;
+
+/// Returns SHA-256 of as much of a text as an event has, by which services find out whether a text was changed after it was told.
+#[must_use]
+pub fn text_digest(text: &str) -> [u8; 32] {
+    Sha256::digest(&text[..text.floor_char_boundary(MAX_FACT_TEXT_BYTES)]).into()
+}
 
 macro_rules! generated {
     ($(#[$doc:meta])* $module:ident = $package:literal) => {

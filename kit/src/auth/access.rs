@@ -13,6 +13,7 @@ use ferrite_proto::repo::check_access_request::Target;
 use ferrite_proto::repo::migration_service_client::MigrationServiceClient;
 use ferrite_proto::repo::{
     CheckAccessRequest, GetStorageQuotaRequest, ReauthorizeAccessRequest, RepositoryRef, ResolveAccessRequest,
+    ResolveFeedAccessRequest, ResolveFeedAccessResponse,
 };
 use futures_util::future::BoxFuture;
 use tonic::Status;
@@ -147,6 +148,22 @@ impl Access {
             let request = with_timeout(request, REAUTHORIZE_TIMEOUT);
             let answer = AccessServiceClient::new(self.authority.clone()).reauthorize_access(request).await;
             answer.map(drop).map_err(|status| AuthError::from_authority(&status))
+        })
+    }
+
+    /// Asks repo-svc to decide anew about the reader of a feed, and which of some events it may read.
+    ///
+    /// # Errors
+    /// As [`Access::reauthorize`].
+    pub fn resolve_feed(
+        &self,
+        request: ResolveFeedAccessRequest,
+    ) -> BoxFuture<'_, Result<ResolveFeedAccessResponse, AuthError>> {
+        // Boxed for the same reason as below.
+        Box::pin(async move {
+            let request = with_timeout(request, REAUTHORIZE_TIMEOUT);
+            let answer = AccessServiceClient::new(self.authority.clone()).resolve_feed_access(request).await;
+            answer.map(tonic::Response::into_inner).map_err(|status| AuthError::from_authority(&status))
         })
     }
 

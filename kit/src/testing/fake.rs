@@ -53,6 +53,7 @@ fakes! {
         describe_repositories(DescribeRepositoriesRequest) -> DescribeRepositoriesResponse;
         reauthorize_access(ReauthorizeAccessRequest) -> ReauthorizeAccessResponse;
         resolve_access(ResolveAccessRequest) -> ResolveAccessResponse;
+        resolve_feed_access(ResolveFeedAccessRequest) -> ResolveFeedAccessResponse;
         resolve_issue_access(ResolveIssueAccessRequest) -> ResolveIssueAccessResponse;
         resolve_key(ResolveKeyRequest) -> ResolveKeyResponse;
     }

@@ -143,6 +143,7 @@ pub const OPERATIONS: &[Operation] = &[
     op("ferrite.repo.v1.AccessService/DescribeRepositories", Rule::Service),
     op("ferrite.repo.v1.AccessService/ReauthorizeAccess", Rule::Service),
     op("ferrite.repo.v1.AccessService/ResolveAccess", Rule::Service),
+    op("ferrite.repo.v1.AccessService/ResolveFeedAccess", Rule::Service),
     op("ferrite.repo.v1.AccessService/ResolveIssueAccess", Rule::Service),
     op("ferrite.repo.v1.AccessService/ResolveKey", Rule::Service),
     // Accounts

@@ -6,6 +6,7 @@
 use ferrite_kit::args;
 use ferrite_kit::db::{Db, DbError, Query, Tx};
 use ferrite_kit::page::Page;
+use ferrite_proto::MAX_FACT_TEXT_BYTES;
 use ferrite_proto::id::{RepositoryId, UserId};
 
 use super::constraints::or_taken;
@@ -76,15 +77,19 @@ struct ListedRelease {
     notes_bytes: i64,
 }
 
+/// Returns the beginning of a text; a character that was cut in two is left out.
+fn whole_characters(beginning: Vec<u8>) -> String {
+    String::from_utf8(beginning).unwrap_or_else(|error| {
+        let whole = error.utf8_error().valid_up_to();
+        let mut bytes = error.into_bytes();
+        bytes.truncate(whole);
+        String::from_utf8(bytes).unwrap_or_default()
+    })
+}
+
 impl From<ListedRelease> for Release {
     fn from(row: ListedRelease) -> Self {
-        // A character that was cut in two is left out.
-        let body = String::from_utf8(row.notes_head.unwrap_or_default()).unwrap_or_else(|error| {
-            let whole = error.utf8_error().valid_up_to();
-            let mut bytes = error.into_bytes();
-            bytes.truncate(whole);
-            String::from_utf8(bytes).unwrap_or_default()
-        });
+        let body = whole_characters(row.notes_head.unwrap_or_default());
         let is_truncated = i64::try_from(body.len()).unwrap_or(i64::MAX) < row.notes_bytes;
         Self { body, is_truncated, ..row.release }
     }
@@ -172,6 +177,23 @@ impl ReleaseStore {
     pub(crate) async fn find(&self, repository: RepositoryId, key: &ReleaseKey) -> Result<Option<Release>, DbError> {
         let query = by_key(repository, key);
         self.db.optional(query.sql(), query.args()).await
+    }
+
+    /// Returns those of the releases that the repository has, with the first [`MAX_FACT_TEXT_BYTES`] of their notes; drafts only
+    /// `with_drafts`. The caller limits their number.
+    pub(crate) async fn find_notes(
+        &self,
+        repository: RepositoryId,
+        ids: &[i64],
+        with_drafts: bool,
+    ) -> Result<Vec<(i64, String)>, DbError> {
+        let mut query = Query::new("SELECT id, ");
+        query.push(self.db.pick("SUBSTR(CONVERT_TO(body, 'UTF8'), 1, CAST(", "SUBSTR(CAST(body AS BLOB), 1, CAST("));
+        query.bind(MAX_FACT_TEXT_BYTES as i64).push(" AS INTEGER)) AS notes_head FROM releases WHERE repository_id = ");
+        query.bind(repository).push(if with_drafts { "" } else { PUBLISHED });
+        query.push(" AND id IN ").bind_list(ids.iter().copied());
+        let rows: Vec<(i64, Option<Vec<u8>>)> = self.db.all(query.sql(), query.args()).await?;
+        Ok(rows.into_iter().map(|(id, notes)| (id, whole_characters(notes.unwrap_or_default()))).collect())
     }
 
     /// Returns a release of the locked repository.

@@ -6,6 +6,7 @@ mod describe_repositories;
 mod limits;
 mod reauthorize_access;
 mod resolve_access;
+mod resolve_feed_access;
 mod resolve_issue_access;
 mod resolve_key;
 mod wiki;
@@ -21,6 +22,7 @@ permitted_service!(AccessService {
     describe_repositories(DescribeRepositoriesRequest) -> DescribeRepositoriesResponse;
     reauthorize_access(ReauthorizeAccessRequest) -> ReauthorizeAccessResponse;
     resolve_access(ResolveAccessRequest) -> ResolveAccessResponse;
+    resolve_feed_access(ResolveFeedAccessRequest) -> ResolveFeedAccessResponse;
     resolve_issue_access(ResolveIssueAccessRequest) -> ResolveIssueAccessResponse;
     resolve_key(ResolveKeyRequest) -> ResolveKeyResponse;
 });

@@ -5,6 +5,7 @@ mod avatars;
 mod collaborators;
 mod deploy_keys;
 mod events;
+mod feed_access;
 mod forks;
 mod issue_access;
 mod issue_reach;
