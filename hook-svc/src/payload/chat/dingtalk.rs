@@ -4,7 +4,9 @@ use serde::Serialize;
 
 use super::event::{Account, Changed, IssueComment, Issues, Release};
 use super::markdown_link as link;
-use super::{ChatEvent, Push, Subject, change_text, first_line, repository_verb, short_id, short_ref, shorten};
+use super::{
+    ChatEvent, Effect, Push, Subject, change_text, effect, first_line, repository_verb, short_id, short_ref, shorten,
+};
 
 /// Title of all messages.
 const TITLE: &str = "Ferrite Notification";
@@ -118,12 +120,16 @@ fn pushed(event: &ChatEvent, push: &Push) -> Parts {
     let repo = &event.repository;
     let branch = short_ref(&push.name);
     let source = repo.source(branch);
+    let heading = match effect(push) {
+        Effect::Commits(_) => format!("Total {} commits(s)", push.total_commits),
+        Effect::Branch { at } => format!("Branch at {at}, without new commits"),
+        Effect::MovedBack { from, to } => format!("Force-pushed from {from} to {to}"),
+    };
     let mut text = format!(
-        "# Repo Push Event\n- Repo: **{}**\n- Ref: **{}**\n- Pusher: **{}**\n## Total {} commits(s)\n",
+        "# Repo Push Event\n- Repo: **{}**\n- Ref: **{}**\n- Pusher: **{}**\n## {heading}\n",
         link(&repo.html_url, &repo.name),
         link(&source, branch),
         display_name(&push.pusher),
-        push.total_commits,
     );
     for (index, commit) in push.commits.iter().enumerate() {
         let id = link(&commit.url, short_id(&commit.id));

@@ -5,8 +5,8 @@ use serde::Serialize;
 use super::event::{Commit, Issue, IssueComment, Issues};
 use super::markdown_link as link;
 use super::{
-    ChatEvent, Push, Subject, change_text, first_line, issue_verb, new_commits, repository_verb, short_id, short_ref,
-    shorten,
+    ChatEvent, Effect, Push, Subject, change_text, effect, first_line, issue_verb, repository_verb, short_id,
+    short_ref, shorten,
 };
 use crate::model::ChatOptions;
 
@@ -111,15 +111,23 @@ fn embed(event: &ChatEvent) -> Embed {
 fn pushed(event: &ChatEvent, push: &Push) -> String {
     let repo = &event.repository;
     let branch = short_ref(&push.name);
-    let count = new_commits(push);
-    let count = if push.compare_url.is_empty() { count } else { link(&push.compare_url, &count) };
+    let compared = |text: String| match push.compare_url.as_str() {
+        "" => text,
+        url => link(url, &text),
+    };
     let line = |commit: &Commit| {
         let id = link(&commit.url, &format!("`{}`", short_id(&commit.id)));
         let summary = shorten(first_line(&commit.message), MAX_NAME_CHARS);
         format!("\n{id} {summary} - {}", shorten(&commit.author.name, MAX_NAME_CHARS))
     };
-    let mut text =
-        format!("Pushed {count} to {}/{}", link(&repo.html_url, &repo.name), link(&repo.source(branch), branch));
+    let target = format!("{}/{}", link(&repo.html_url, &repo.name), link(&repo.source(branch), branch));
+    let mut text = match effect(push) {
+        Effect::Commits(count) => format!("Pushed {} to {target}", compared(count)),
+        Effect::Branch { at } => format!("Pushed branch {target} at `{at}`, without new commits"),
+        Effect::MovedBack { from, to } => {
+            format!("Force-pushed {target} {}", compared(format!("from `{from}` to `{to}`")))
+        }
+    };
     for commit in &push.commits {
         let line = line(commit);
         // A link that is cut in the middle is no link.

@@ -73,6 +73,8 @@ pub(super) struct Ref {
 pub(super) struct Push {
     #[serde(rename = "ref")]
     pub(super) name: String,
+    pub(super) before: String,
+    pub(super) after: String,
     pub(super) compare_url: String,
     pub(super) commits: Vec<Commit>,
     #[serde(default)]

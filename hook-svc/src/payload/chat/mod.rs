@@ -41,11 +41,24 @@ fn markdown_link(url: &str, text: &str) -> String {
     format!("[{text}]({url})")
 }
 
-/// Returns the number of new commits in words.
-fn new_commits(push: &Push) -> String {
+/// What a push did to its branch.
+enum Effect<'a> {
+    /// It brought commits, whose number this is in words.
+    Commits(String),
+    /// It made the branch, at a commit that was there before.
+    Branch { at: &'a str },
+    /// It moved the branch back, to a commit that was in it before.
+    MovedBack { from: &'a str, to: &'a str },
+}
+
+/// Returns the effect of a push, with short ids.
+fn effect(push: &Push) -> Effect<'_> {
+    let (from, to) = (short_id(&push.before), short_id(&push.after));
     match push.total_commits {
-        1 => "1 new commit".to_owned(),
-        count => format!("{count} new commits"),
+        0 if push.before.bytes().all(|byte| byte == b'0') => Effect::Branch { at: to },
+        0 => Effect::MovedBack { from, to },
+        1 => Effect::Commits("1 new commit".to_owned()),
+        count => Effect::Commits(format!("{count} new commits")),
     }
 }
 

@@ -4,8 +4,8 @@ use serde::Serialize;
 
 use super::event::{Changed, IssueComment, Issues, Release};
 use super::{
-    ChatEvent, Push, Subject, change_text, first_line, issue_verb, new_commits, repository_verb, short_id, short_ref,
-    shorten,
+    ChatEvent, Effect, Push, Subject, change_text, effect, first_line, issue_verb, repository_verb, short_id,
+    short_ref, shorten,
 };
 use crate::model::ChatOptions;
 
@@ -104,8 +104,18 @@ fn parts(event: &ChatEvent) -> Parts {
 fn pushed(event: &ChatEvent, push: &Push) -> Parts {
     let repository = link(&event.repository.html_url, &event.repository.name);
     let branch = short_ref(&push.name);
-    let count = new_commits(push);
-    let count = if push.compare_url.is_empty() { count } else { link(&push.compare_url, &count) };
+    let compared = |text: &str| match push.compare_url.as_str() {
+        "" => escape(text),
+        url => link(url, text),
+    };
+    let pusher = escape(&push.pusher.username);
+    let text = match effect(push) {
+        Effect::Commits(count) => format!("{} pushed by {pusher}", compared(&count)),
+        Effect::Branch { at } => format!("branch pushed at {at} by {pusher}, without new commits"),
+        Effect::MovedBack { from, to } => {
+            format!("force-pushed {} by {pusher}", compared(&format!("from {from} to {to}")))
+        }
+    };
     let line = |commit: &super::event::Commit| {
         let summary = escape(&shorten(first_line(&commit.message), 200));
         format!(
@@ -116,10 +126,7 @@ fn pushed(event: &ChatEvent, push: &Push) -> Parts {
     };
     let lines: Vec<_> = push.commits.iter().map(line).collect();
     let branch = link(&event.repository.source(branch), branch);
-    Parts {
-        text: format!("[{repository}:{branch}] {count} pushed by {}", escape(&push.pusher.username)),
-        attachment: Some((String::new(), lines.join("\n"))),
-    }
+    Parts { text: format!("[{repository}:{branch}] {text}"), attachment: Some((String::new(), lines.join("\n"))) }
 }
 
 fn issue(event: &ChatEvent, issues: &Issues) -> Parts {

@@ -94,11 +94,29 @@ fn refs_have_their_templates() {
 }
 
 #[test]
+fn a_push_without_new_commits_says_what_it_did() {
+    let moved_back = changed("native-push", &[("/commits", json!([]))]);
+    let [slack, discord, dingtalk] = texts("push", &moved_back);
+    let url = moved_back["compare_url"].as_str().unwrap();
+    assert!(slack.ends_with(&format!("] force-pushed <{url}|from e6195fb to f696c95> by bob")), "{slack}");
+    assert!(discord.starts_with("Force-pushed [hooked]("), "{discord}");
+    assert!(discord.ends_with(&format!("/src/master) [from `e6195fb` to `f696c95`]({url})")), "{discord}");
+    assert!(dingtalk.ends_with("\n## Force-pushed from e6195fb to f696c95\n"), "{dingtalk}");
+
+    let changes = [("/compare_url", json!("")), ("/commits", json!([])), ("/before", json!("0".repeat(40)))];
+    let [slack, discord, dingtalk] = texts("push", &changed("native-push", &changes));
+    assert!(slack.ends_with("] branch pushed at f696c95 by bob, without new commits"), "{slack}");
+    assert!(discord.starts_with("Pushed branch [hooked]("), "{discord}");
+    assert!(discord.ends_with(" at `f696c95`, without new commits"), "{discord}");
+    assert!(dingtalk.ends_with("\n## Branch at f696c95, without new commits\n"), "{dingtalk}");
+}
+
+#[test]
 fn a_push_without_a_comparison_has_no_link_to_one() {
-    let push = changed("native-push", &[("/compare_url", json!("")), ("/commits", json!([]))]);
+    let push = changed("native-push", &[("/compare_url", json!(""))]);
     let [slack, discord, _] = texts("push", &push);
-    assert!(slack.ends_with("] 0 new commits pushed by bob"), "{slack}");
-    assert!(discord.starts_with("Pushed 0 new commits to ["), "{discord}");
+    assert!(slack.ends_with("] 2 new commits pushed by bob"), "{slack}");
+    assert!(discord.starts_with("Pushed 2 new commits to ["), "{discord}");
     let mut push = recorded::json("native-push");
     push["total_commits"] = json!(70);
     assert!(texts("push", &push)[0].contains("|70 new commits>"));
