@@ -26,7 +26,7 @@ const ORDER: &[(&str, &str)] = &[
     ("outbound", "config client exchange connect tls resolve response request error url policy allow address host"),
     ("repo-svc", "admin rpc state background placement auth creation_limit config store access model error telemetry"),
     ("issue-svc", "config rpc commits upstream writer encode store error model telemetry"),
-    ("hook-svc", "config rpc feed sender dispatch payload upstream store error secrets model telemetry"),
+    ("hook-svc", "config rpc feed sender dispatch redaction payload upstream store error secrets model telemetry"),
     (
         "git-svc",
         "config rpc http telemetry state caches migration maintenance transfer ref_updates admission db repo disk git types",

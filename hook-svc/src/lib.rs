@@ -3,7 +3,7 @@
 //! Checks and stores them. URLs and secrets are sealed in the database; secrets are never returned.
 //!
 //! Order of the modules, upper to lower; each uses only those below it: this file (wiring), `config`, `rpc`, `feed`, `sender`, `dispatch`,
-//! `payload`, `upstream`, `store`, `error`, `secrets`, `model`.
+//! `redaction`, `payload`, `upstream`, `store`, `error`, `secrets`, `model`.
 //!
 //! Not here: decisions about access, which arrive in grants.
 
@@ -13,6 +13,7 @@ mod error;
 mod feed;
 mod model;
 mod payload;
+mod redaction;
 mod rpc;
 mod secrets;
 mod sender;
@@ -44,6 +45,7 @@ use dispatch::{Dispatcher, Renderer};
 use error::HookError;
 use feed::{Feed, FeedWaiters, Retention};
 use ferrite_rest::links::Links;
+use redaction::Redactor;
 use rpc::{FeedRpc, HookRpc, Intake};
 use sender::Sender;
 use store::HookStore;
@@ -116,12 +118,14 @@ async fn start(config: Config, listeners: Vec<Listener>, life: Lifecycle) -> Res
     let wake = sender.clone();
     let dispatcher = Dispatcher::new(events.clone(), renderer.clone(), clock.clone(), move || wake.wake());
     dispatcher.start(&life);
+    let redactor = Redactor::new(events.clone());
+    redactor.start(&life);
+    let access = trust.access(&repo);
     let feeds = FeedWaiters::default();
-    let feed = Feed::new(events, renderer.clone(), feeds.clone(), life.clone());
+    let feed = Feed::new(events, renderer.clone(), access.clone(), feeds.clone(), life.clone());
     feed.start(clock.clone(), config.feed);
 
-    let access = trust.access(&repo);
-    let intake = Intake { db: db.clone(), dispatcher, feeds, grown, clock: clock.clone() };
+    let intake = Intake { db: db.clone(), dispatcher, feeds, grown, redactor, clock: clock.clone() };
     let feed = FeedRpc { feed, access: access.clone() };
     let owner_limit = config.owner_limit;
     let creations = HourlyLimit::new(trust.limiter.clone(), "hooks", config.creations_per_hour);

@@ -5,6 +5,11 @@ use ferrite_kit::telemetry::Metric;
 /// Metrics of this service alone.
 pub(crate) const METRICS: &[Metric] = &[
     Metric::counter("ferrite_hook_events_total", &[], "Events that were made into deliveries, or into none."),
+    Metric::counter(
+        "ferrite_hook_redacted_events_total",
+        &[],
+        "Events from which a text was taken out that was changed or deleted later.",
+    ),
     Metric::counter("ferrite_hook_attempts_total", &["outcome"], "Requests to webhooks."),
     Metric::histogram("ferrite_hook_attempt_duration_seconds", &[], "Time of a request to a webhook."),
     Metric::gauge("ferrite_hook_queue_length", &[], "Deliveries that wait, those of paused webhooks with them."),

@@ -11,10 +11,15 @@ use crate::harness::{Cluster, User};
 on_profiles! {
     both {
         a_reader_that_waits_gets_the_next_event
+        a_reader_who_loses_the_access_in_a_wait_gets_no_event
+        a_token_that_may_not_read_issues_reads_none_in_the_feed
+        texts_that_were_changed_or_deleted_leave_the_feed
     }
     embedded {
         the_feed_is_paged_from_the_oldest_event
         server_sent_events_go_on_after_the_last_one
+        a_private_fork_is_told_to_those_who_may_read_it
+        a_release_is_told_as_it_may_be_read_now
     }
     production {
         a_stream_ends_when_its_reader_may_not_read_any_more
@@ -98,6 +103,132 @@ async fn a_reader_that_waits_gets_the_next_event(cluster: &Cluster) {
     });
     assert_eq!((names(&found), &found["events"][0]["payload"]["number"]), (vec!["issues".to_owned()], &json!(2)));
     assert!(begin.elapsed() < STREAM_TIMEOUT, "{:?}", begin.elapsed());
+}
+
+async fn a_reader_who_loses_the_access_in_a_wait_gets_no_event(cluster: &Cluster) {
+    let (ada, bob) = (cluster.user("ada").await, cluster.user("bob").await);
+    let repo = &repository(&ada, "lost", 1).await;
+    for round in 0..3 {
+        ada.share(repo, &bob, "read").await;
+        let cursor = page(&bob, repo, "limit=100").await["cursor"].as_str().unwrap().to_owned();
+        let query = format!("{repo}/events?after={cursor}&wait=60");
+        let (answer, ()) = tokio::join!(bob.get(&query), async {
+            // The reader waits by then; if it does not, it is refused all the same.
+            tokio::time::sleep(Duration::from_millis(300)).await;
+            ada.delete(&format!("{repo}/collaborators/{}", bob.name)).await.expect(204);
+            ada.new_issue(repo, &format!("Secret {round}"), json!({})).await;
+        });
+        answer.refused(404);
+    }
+    ada.share(repo, &bob, "read").await;
+    let made = bob.make_token(&json!({"name": "short-lived"})).await.expect(201).json();
+    let reader = bob.with_token(made["sha1"].as_str());
+    let cursor = page(&reader, repo, "limit=100").await["cursor"].as_str().unwrap().to_owned();
+    let query = format!("{repo}/events?after={cursor}&wait=60");
+    let (answer, ()) = tokio::join!(reader.get(&query), async {
+        tokio::time::sleep(Duration::from_millis(300)).await;
+        let deleted = bob.tokens(Method::DELETE, "/short-lived").send().await.unwrap();
+        assert_eq!(deleted.status().as_u16(), 204);
+        ada.new_issue(repo, "Secret again", json!({})).await;
+    });
+    answer.refused(401);
+}
+
+async fn a_token_that_may_not_read_issues_reads_none_in_the_feed(cluster: &Cluster) {
+    let ada = cluster.user("ada").await;
+    let repo = &repository(&ada, "scoped", 2).await;
+    ada.new_comment(repo, 1, "said").await;
+    let has_comment = |page: &Value| names(page).iter().any(|name| name == "issue_comment");
+    let all = ada.eventually(&format!("{repo}/events?limit=100"), has_comment).await;
+    let reader = ada.with_scopes(&["repo:read"]).await;
+    reader.get(&format!("{repo}/issues")).await.refused(403);
+    let seen = page(&reader, repo, "limit=100").await;
+    let is_of_issue = |event: &&Value| ["issues", "issue_comment"].contains(&event["event"].as_str().unwrap());
+    let expected: Vec<_> =
+        all["events"].as_array().unwrap().iter().filter(|event| !is_of_issue(event)).cloned().collect();
+    assert_eq!(seen["events"], json!(expected), "the others, with their ids");
+    assert!(!expected.is_empty());
+    // What is hidden does not end a wait.
+    let cursor = seen["cursor"].as_str().unwrap().to_owned();
+    let (nothing, ()) = tokio::join!(page(&reader, repo, &format!("after={cursor}&wait=2")), async {
+        ada.new_issue(repo, "Hidden", json!({})).await;
+    });
+    assert_eq!(nothing, json!({"events": [], "cursor": cursor}));
+    let mut stream = Stream::open(&reader, repo, Some(&cursor)).await;
+    ada.new_issue(repo, "Hidden as well", json!({})).await;
+    ada.put(&format!("{repo}/contents/a.txt"), &json!({"message": "shown", "content": "eA=="})).await.expect(201);
+    assert_eq!(stream.next().await.unwrap().1, "push");
+    // As while the tracker is off, for everybody.
+    ada.patch(&format!("{repo}/issue-tracker"), &json!({"enable_issues": false})).await.empty(204);
+    assert!(names(&page(&ada, repo, "limit=100").await).iter().all(|name| !name.starts_with("issue")));
+}
+
+async fn texts_that_were_changed_or_deleted_leave_the_feed(cluster: &Cluster) {
+    let ada = cluster.user("ada").await;
+    let repo = &repository(&ada, "blanked", 0).await;
+    ada.new_issue(repo, "Kept title", json!({"body": "FIRST-TEXT"})).await;
+    let edited = ada.new_comment(repo, 1, "SECOND-TEXT").await;
+    let deleted = ada.new_comment(repo, 1, "THIRD-TEXT").await;
+    let events = format!("{repo}/events?limit=100");
+    let texts = |page: &Value| ["FIRST", "SECOND", "THIRD"].map(|text| page.to_string().contains(text));
+    let before = ada.eventually(&events, |page| texts(page) == [true; 3]).await;
+    ada.edit_issue(repo, 1, json!({"body": "new text"})).await;
+    ada.patch(&format!("{repo}/issues/1/comments/{edited}"), &json!({"body": "also new"})).await.expect(200);
+    ada.delete(&format!("{repo}/issues/1/comments/{deleted}")).await.expect(204);
+    let is_told = |page: &Value| names(page).len() == names(&before).len() + 3;
+    let after = ada.eventually(&events, |page| is_told(page) && texts(page) == [false; 3]).await;
+    let ids = |page: &Value| -> Vec<Value> {
+        page["events"].as_array().unwrap().iter().map(|event| event["id"].clone()).collect()
+    };
+    assert_eq!(ids(&after)[..ids(&before).len()], ids(&before), "the events stay, in their order");
+    let text = after.to_string();
+    assert!(text.contains("Kept title") && text.contains("new text") && text.contains("also new"), "{text}");
+}
+
+async fn a_private_fork_is_told_to_those_who_may_read_it(cluster: &Cluster) {
+    let (ada, bob, eve) = (cluster.user("ada").await, cluster.user("bob").await, cluster.user("eve").await);
+    let repo = &repository(&ada, "forked", 1).await;
+    ada.share(repo, &bob, "read").await;
+    ada.share(repo, &eve, "read").await;
+    let body = json!({"name": "own-secret"});
+    bob.post(&format!("{repo}/forks"), &body).await.expect(201);
+    let has_fork = |page: &Value| names(page).iter().any(|name| name == "fork");
+    let shown = bob.eventually(&format!("{repo}/events?limit=100"), has_fork).await;
+    assert!(shown.to_string().contains("own-secret"));
+    for other in [&ada, &eve] {
+        let page = page(other, repo, "limit=100").await;
+        assert!(!has_fork(&page) && !page.to_string().contains("own-secret"), "{page}");
+    }
+    assert!(has_fork(&page(&cluster.admin().await, repo, "limit=100").await));
+    bob.share(&bob.repo("own-secret", ""), &eve, "read").await;
+    assert!(has_fork(&page(&eve, repo, "limit=100").await));
+}
+
+async fn a_release_is_told_as_it_may_be_read_now(cluster: &Cluster) {
+    let (ada, bob) = (cluster.user("ada").await, cluster.user("bob").await);
+    let repo = &repository(&ada, "released", 1).await;
+    ada.share(repo, &bob, "read").await;
+    let body = |tag: &str| json!({"tag_name": tag, "target_commitish": "main", "name": "One", "body": "OLD-NOTES"});
+    let mut made = Vec::new();
+    for tag in ["v1", "v2", "v3"] {
+        made.push(ada.post(&format!("{repo}/releases"), &body(tag)).await.expect(201).json()["id"].clone());
+    }
+    let releases = |page: &Value| -> Vec<(String, String)> {
+        let events = page["events"].as_array().unwrap().iter().filter(|event| event["event"] == "release");
+        let release = |event: &Value| {
+            let release = &event["payload"]["release"];
+            (release["tag_name"].as_str().unwrap().to_owned(), release["body"].as_str().unwrap().to_owned())
+        };
+        events.map(release).collect()
+    };
+    let events = format!("{repo}/events?limit=100");
+    bob.eventually(&events, |page| releases(page).len() == 3).await;
+    ada.patch(&format!("{repo}/releases/{}", made[0]), &json!({"body": "new notes"})).await.expect(200);
+    ada.patch(&format!("{repo}/releases/{}", made[1]), &json!({"draft": true})).await.expect(200);
+    ada.delete(&format!("{repo}/releases/{}", made[2])).await.expect(204);
+    let told = |tag: &str, notes: &str| (tag.to_owned(), notes.to_owned());
+    assert_eq!(releases(&page(&bob, repo, "limit=100").await), [told("v1", "")]);
+    assert_eq!(releases(&page(&ada, repo, "limit=100").await), [told("v1", ""), told("v2", "OLD-NOTES")]);
 }
 
 /// A server-sent event: its id, its name and its data.

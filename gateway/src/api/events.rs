@@ -1,6 +1,7 @@
 //! The events of a repository: pages, with a wait for the next event, and server-sent events. An extension of this API.
 //!
-//! The permission of the caller is checked for each page, and at least every [`MAX_CALL_WAIT`] while nothing happens.
+//! The permission of the caller is checked for each page, and at least every [`MAX_CALL_WAIT`] while nothing happens. hook-svc asks once more
+//! before it sends events, because the caller may have lost it in between.
 
 use std::convert::Infallible;
 use std::time::Duration;
@@ -62,6 +63,8 @@ async fn list(Authenticated(call): Authenticated, path: RepoPath, headers: Heade
     let deadline = Instant::now() + Duration::from_secs(wait);
     let page = loop {
         let page = reader.page(limit, deadline.saturating_duration_since(Instant::now())).await?;
+        // Also behind events that the caller may not read.
+        reader.after.clone_from(&page.cursor);
         if !page.events.is_empty() || Instant::now() >= deadline || reader.call.life.is_stopping() {
             break page;
         }

@@ -70,6 +70,14 @@ pub(super) fn own_snapshot(event: &StoredEvent) -> Option<&repo::Repository> {
     }
 }
 
+/// Returns the fork that an event tells of.
+pub(super) fn told_fork(event: &StoredEvent) -> Option<&repo::Repository> {
+    match &event.fact.fact {
+        Some(Fact::RepositoryForked(forked)) => forked.fork.as_ref(),
+        _ => None,
+    }
+}
+
 /// Returns the update whose commits the payload has; `None` for an event without commits.
 pub(super) fn described_update(event: &StoredEvent) -> Option<UpdateToDescribe> {
     match &event.fact.fact {
@@ -209,6 +217,8 @@ mod tests {
             name: name.to_owned(),
             fact: Event { fact: Some(fact), ..Event::default() },
             payload: None,
+            revision: 0,
+            happened_us: 1,
         };
         let links = Links::new("http://h", "h:22");
         let payload = payload(&event, repository(42, None), &Accounts::default(), &links, None)?;

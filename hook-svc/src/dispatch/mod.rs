@@ -2,7 +2,9 @@
 //!
 //! Events of one repository and source are queued in order. Several processes may dispatch: both may make the same payloads, and the one
 //! that locks the repository first queues the deliveries; the other finds the events marked. A delivery's UUID follows from its event and
-//! hook.
+//! hook. If a text was taken out of an event after its payload was made, its repository is looked at again.
+//!
+//! A hook gets what its owner may read ([`Rendering::may_be_told`]) and what happened after it was made or switched on.
 //!
 //! After a failure the events of the repository and source wait, and later ones behind them. What cannot be looked up after
 //! [`MAX_LOOKUPS`] is left out of the payload; an event is never left out. While a service is down, events wait for it.
@@ -32,7 +34,7 @@ use backoff::Backoff;
 pub(crate) use render::{RenderError, Renderer};
 use render::{Rendering, Stream, StreamFailure};
 
-use crate::store::events::{self, EventStore, MAX_UNSENT_PAYLOAD_BYTES, Source, StoredEvent};
+use crate::store::events::{self, EventStore, MAX_UNSENT_PAYLOAD_BYTES, MadePayload, Source, StoredEvent};
 use crate::store::kept_bytes::{self, DELIVERY_BYTES};
 use crate::store::lanes::{self, NewDelivery};
 
@@ -203,10 +205,19 @@ impl Dispatcher {
         let marked = events::mark_dispatched(&mut tx, events.iter().map(|event| event.id)).await?;
         let organization = rendering.organizations.get(&repository).copied();
         let hooks = events::matching_hooks(&mut tx, repository, organization).await?;
-        let told = events.iter().filter(|event| marked.contains(&event.id) && payloads.contains_key(&event.id));
+        let is_outdated =
+            |event: &StoredEvent| marked.get(&event.id).is_some_and(|revision| *revision != event.revision);
+        if events.iter().any(is_outdated) {
+            // A text was taken out of one of them meanwhile. All are looked at again, because they are told in order.
+            tx.rollback().await?;
+            return Ok(0);
+        }
+        let told = events.iter().filter(|event| marked.contains_key(&event.id) && payloads.contains_key(&event.id));
         let deliveries: Vec<_> = told
             .flat_map(|event| {
                 let wanting = hooks.iter().filter(|hook| hook.events.contains(&event.name));
+                let wanting = wanting.filter(|hook| hook.is_old_enough_for(event));
+                let wanting = wanting.filter(|hook| rendering.may_be_told(event, hook.owner));
                 wanting.map(|hook| NewDelivery {
                     uuid: part_uuid(&event.uuid, hook.id.0).to_string(),
                     hook: hook.id,
@@ -219,19 +230,20 @@ impl Dispatcher {
             .collect();
         // Of an event that no hook gets, a long payload is made again when the feed is read.
         let sent: HashSet<i64> = deliveries.iter().map(|delivery| delivery.event_id).collect();
-        let stored: Vec<_> = payloads.iter().map(|(id, payload)| (*id, *payload)).collect();
-        let is_stored = |(id, payload): &(i64, &str)| {
-            marked.contains(id) && (sent.contains(id) || payload.len() <= MAX_UNSENT_PAYLOAD_BYTES)
+        let made = |event: &StoredEvent| {
+            let payload = *payloads.get(&event.id)?;
+            let is_stored = sent.contains(&event.id) || payload.len() <= MAX_UNSENT_PAYLOAD_BYTES;
+            let made = MadePayload { event_id: event.id, revision: event.revision, payload };
+            (is_stored && marked.contains_key(&event.id)).then_some(made)
         };
-        let stored: Vec<_> = stored.into_iter().filter(is_stored).collect();
-        events::set_payloads(&mut tx, repository, &stored).await?;
-        kept_bytes::add(&mut tx, repository, DELIVERY_BYTES * deliveries.len() as i64).await?;
+        let made: Vec<_> = events.iter().filter_map(made).collect();
+        let bytes = events::set_payloads(&mut tx, &made).await? + DELIVERY_BYTES * deliveries.len() as i64;
+        kept_bytes::add(&mut tx, repository, bytes).await?;
         if !deliveries.is_empty() {
             lanes::enqueue(&mut tx, &deliveries, now_us).await?;
         }
         tx.commit().await?;
-        let bytes = stored.iter().map(|(_, payload)| payload.len() as i64).sum::<i64>();
-        self.store.grown().add(repository, bytes + DELIVERY_BYTES * deliveries.len() as i64);
+        self.store.grown().add(repository, bytes);
         if !deliveries.is_empty() {
             (self.on_queued)();
         }

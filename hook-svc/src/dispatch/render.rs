@@ -2,7 +2,7 @@
 //!
 //! Not here: the shape of payloads (`payload`), and attempts after a failure (`dispatch`).
 
-use std::collections::{BTreeSet, HashMap};
+use std::collections::{BTreeSet, HashMap, HashSet};
 
 use ferrite_kit::db::DbError;
 use ferrite_proto::git::{DescribeUpdatesResponse, UpdateDescription};
@@ -15,9 +15,11 @@ use prost_types::Timestamp;
 use tonic::{Code, Status};
 
 use super::facts;
+use crate::model::Owner;
 use crate::payload::PayloadError;
 use crate::payload::limits::{CUTS, MAX_COMMITS};
 use crate::payload::native::{self, Context};
+use crate::payload::redact::marked;
 use crate::store::events::{EventStore, Source, StoredEvent};
 use crate::upstream::{DescriptionLimits, MAX_QUESTION_UPDATES, Upstream};
 
@@ -69,10 +71,37 @@ pub(crate) enum StreamFailure {
 pub(crate) struct Rendering {
     /// Organizations that own repositories of the batch.
     pub(crate) organizations: HashMap<RepositoryId, i64>,
+    /// Repositories of the batch whose issue trackers are off, so that nobody may read their issues.
+    without_issues: HashSet<RepositoryId>,
+    /// The forks that events of the batch tell of, by the ids of the events.
+    forks: HashMap<i64, Fork>,
     /// Payloads by the ids of events; an error where no later attempt makes one.
     pub(crate) payloads: HashMap<i64, Result<String, PayloadError>>,
     /// Streams without payloads.
     pub(crate) failures: HashMap<Stream, StreamFailure>,
+}
+
+/// A fork as it is now.
+#[derive(Clone, Copy, Debug)]
+struct Fork {
+    is_private: bool,
+    /// The organization that owns it.
+    organization: Option<i64>,
+}
+
+impl Rendering {
+    /// Returns whether an event may be told to the hooks of an owner: nobody may read issues that are switched off, and a private fork may
+    /// be read by those who own it and by the administrators of the site, but not by those who own the repository that it was made of.
+    pub(super) fn may_be_told(&self, event: &StoredEvent, owner: Owner) -> bool {
+        if event.source == Source::Issue && self.without_issues.contains(&event.repository) {
+            return false;
+        }
+        match (self.forks.get(&event.id), owner) {
+            (None, _) | (_, Owner::Site) => true,
+            (Some(fork), Owner::Organization(id)) => !fork.is_private || fork.organization == Some(id),
+            (Some(fork), Owner::Repository(_)) => !fork.is_private,
+        }
+    }
 }
 
 /// Makes the native payloads of events.
@@ -117,8 +146,16 @@ impl Renderer {
                     continue;
                 }
             };
-            if let Some(owner) = repository.owner.as_ref().filter(|owner| owner.is_organization) {
-                rendering.organizations.insert(event.repository, owner.id);
+            if let Some(id) = organization_of(&repository) {
+                rendering.organizations.insert(event.repository, id);
+            }
+            if !repository.has_issues {
+                rendering.without_issues.insert(event.repository);
+            }
+            if let Some(told) = facts::told_fork(event) {
+                let fork = repositories.get(&RepositoryId(told.id)).unwrap_or(told);
+                let fork = Fork { is_private: fork.is_private, organization: organization_of(fork) };
+                rendering.forks.insert(event.id, fork);
             }
             let description = match describe(event, &descriptions, is_last(stream)) {
                 Ok(description) => description,
@@ -129,7 +166,10 @@ impl Renderer {
             };
             let payload = match &event.payload {
                 Some(payload) => Ok(payload.clone()),
-                None => facts::payload(event, repository, &accounts, &self.links, description),
+                None => {
+                    let payload = facts::payload(event, repository, &accounts, &self.links, description);
+                    if event.revision > 0 { payload.map(|payload| marked(&payload)) } else { payload }
+                }
             };
             rendering.payloads.insert(event.id, payload);
         }
@@ -180,7 +220,8 @@ impl Renderer {
         &self,
         events: &[StoredEvent],
     ) -> Result<HashMap<RepositoryId, repo::Repository>, RenderError> {
-        let ids: BTreeSet<_> = events.iter().map(|event| event.repository).collect();
+        let forks = events.iter().filter_map(facts::told_fork).map(|fork| RepositoryId(fork.id));
+        let ids: BTreeSet<_> = events.iter().map(|event| event.repository).chain(forks).collect();
         let ids: Vec<_> = ids.into_iter().collect();
         let mut found = self.upstream.repositories(&ids).await.map_err(|status| RenderError::Repo(status.into()))?;
         let gone: Vec<_> = ids.into_iter().filter(|id| !found.contains_key(id)).collect();
@@ -242,6 +283,10 @@ impl Renderer {
     }
 }
 
+fn organization_of(repository: &repo::Repository) -> Option<i64> {
+    repository.owner.as_ref().filter(|owner| owner.is_organization).map(|owner| owner.id)
+}
+
 /// Returns the description of a push; `None` for another event, and for commits that are gone.
 fn describe<'a>(
     event: &StoredEvent,
@@ -273,6 +318,7 @@ fn unknown_repository(id: RepositoryId) -> repo::Repository {
         name: "deleted".to_owned(),
         create_time: time,
         update_time: time,
+        has_issues: true,
         ..repo::Repository::default()
     }
 }

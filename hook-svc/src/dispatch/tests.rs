@@ -2,8 +2,10 @@
 
 use ferrite_kit::args;
 use ferrite_kit::db::Db;
+use ferrite_kit::timestamp;
 use ferrite_proto::events::event::Fact;
-use ferrite_proto::events::{Event, RefUpdate, RefsUpdated};
+use ferrite_proto::events::{Event, IssueAction, IssueUpdated, RefUpdate, RefsUpdated, RepositoryForked};
+use ferrite_proto::{issue, repo};
 use ferrite_rest::links::Links;
 use serde_json::Value;
 use tonic::Code;
@@ -61,21 +63,33 @@ impl Setup {
 
     /// Adds an update of a branch as `name`.
     async fn event(&self, repository: i64, name: &'static str, new_id: &str) {
+        self.event_at(repository, name, new_id, START_US).await;
+    }
+
+    /// Adds an update of a branch that happened at a time.
+    async fn event_at(&self, repository: i64, name: &'static str, new_id: &str, happened_us: i64) {
         let update =
             RefUpdate { name: b"refs/heads/main".to_vec(), old_id: ZEROS.to_owned(), new_id: new_id.to_owned() };
         let fact = Fact::RefsUpdated(RefsUpdated { updates: vec![update], user_id: 7, ..Default::default() });
-        let event_id = format!("{repository}-{name}-{new_id}");
+        self.tell(repository, Source::Git, name, fact, happened_us).await;
+    }
+
+    /// Adds an event of a fact.
+    async fn tell(&self, repository: i64, source: Source, name: &'static str, fact: Fact, happened_us: i64) {
+        let (count,): (i64,) = self.db.one("SELECT COUNT(*) FROM events", &[]).await.unwrap();
+        let event_id = format!("{repository}-{count}");
         let uuid = part_uuid(&event_id, 0);
         let repository = RepositoryId(repository);
         let new = NewEvent {
             uuid,
             repository,
-            source: Source::Git,
+            source,
             name,
             fact: Event { event_id, repository_id: repository.0, fact: Some(fact), ..Event::default() },
             payload: None,
             is_dispatched: false,
             is_in_feed: true,
+            happened_us,
         };
         let mut tx = self.db.begin().await.unwrap();
         events::lock_repository(&mut tx, repository).await.unwrap();
@@ -150,6 +164,73 @@ async fn each_hook_that_wants_an_event_gets_it_once_and_in_order() {
             (&payload["sender"]["username"], &payload["commits"][0]["author"]["username"]),
             (&"ada".into(), &"ada".into())
         );
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn a_hook_gets_the_events_that_happen_after_it_was_made() {
+    on_each_schema(&crate::migrations(), |db| async move {
+        let setup = Setup::new(db).await;
+        let old = setup.hook(of_repository(), "push", true).await;
+        setup.event(REPOSITORY, "push", "1").await;
+        let (site, new) = (setup.hook((0, 0), "push", true).await, setup.hook(of_repository(), "push", true).await);
+        let begin = "UPDATE hooks SET since_us = $1, after_event_id = (SELECT MAX(id) FROM events) WHERE id <> $2";
+        setup.db.execute(begin, &args![START_US, old]).await.unwrap();
+        // The second happened before as well, and was received later.
+        setup.event_at(REPOSITORY, "push", "2", START_US - 1).await;
+        setup.event_at(REPOSITORY, "push", "3", START_US).await;
+        assert_eq!(setup.pass(&mut Backoff::default()).await.dispatched, 3);
+        let told = |hook, after: &str| (hook, "push".to_owned(), after.to_owned());
+        assert_eq!(
+            setup.deliveries().await,
+            [told(old, "1"), told(old, "2"), told(old, "3"), told(new, "3"), told(site, "3")]
+        );
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn a_hook_gets_what_its_owner_may_read() {
+    on_each_schema(&crate::migrations(), |db| async move {
+        let setup = Setup::new(db).await;
+        setup.peers.add_repository(REPOSITORY, Some(ORGANIZATION));
+        let site = setup.hook((0, 0), "fork,issues", true).await;
+        let organization = setup.hook((1, ORGANIZATION), "fork,issues", true).await;
+        let own = setup.hook(of_repository(), "fork,issues", true).await;
+        let forked = |id, owner, is_private| {
+            let parent = Some(Box::new(repository(REPOSITORY, Some(ORGANIZATION))));
+            let fork = repo::Repository { parent, is_private, ..repository(id, owner) };
+            Fact::RepositoryForked(RepositoryForked { fork: Some(fork), user_id: 7 })
+        };
+        setup.tell(REPOSITORY, Source::Repo, "fork", forked(100, None, true), START_US).await;
+        setup.tell(REPOSITORY, Source::Repo, "fork", forked(101, Some(ORGANIZATION), true), START_US).await;
+        setup.tell(REPOSITORY, Source::Repo, "fork", forked(102, None, false), START_US).await;
+        // Public when it was made, and private now.
+        setup.peers.change_repository(103, |fork| fork.is_private = true);
+        setup.tell(REPOSITORY, Source::Repo, "fork", forked(103, None, false), START_US).await;
+        setup.peers.add_repository(REPOSITORY + 1, None);
+        setup.peers.change_repository(REPOSITORY + 1, |repository| repository.has_issues = false);
+        let (time, state) = (Some(timestamp(1)), issue::IssueState::Open.into());
+        let issue =
+            issue::Issue { id: 1, number: 1, state, create_time: time, update_time: time, ..Default::default() };
+        let (action, issue) = (IssueAction::Opened.into(), Some(issue));
+        let opened = IssueUpdated { action, issue, user_id: 7, ..Default::default() };
+        for repository in [REPOSITORY, REPOSITORY + 1] {
+            setup.tell(repository, Source::Issue, "issues", Fact::IssueUpdated(opened.clone()), START_US).await;
+        }
+        assert_eq!(setup.pass(&mut Backoff::default()).await.dispatched, 6);
+        let sql = "SELECT d.hook_id, e.name, e.payload FROM deliveries d JOIN events e ON e.id = d.event_id \
+             ORDER BY d.hook_id, e.id";
+        let rows: Vec<(i64, String, String)> = setup.db.all(sql, &[]).await.unwrap();
+        let told = |hook| -> Vec<Value> {
+            let of_hook = rows.iter().filter(|(id, ..)| *id == hook);
+            let payload = |(_, _, payload): &(i64, String, String)| serde_json::from_str::<Value>(payload).unwrap();
+            of_hook.map(payload).map(|payload| payload["forkee"]["id"].clone()).collect()
+        };
+        assert_eq!(told(site), [100.into(), 101.into(), 102.into(), 103.into(), Value::Null]);
+        assert_eq!(told(organization), [101.into(), 102.into(), Value::Null]);
+        assert_eq!(told(own), [102.into(), Value::Null]);
     })
     .await;
 }
@@ -237,10 +318,55 @@ async fn a_batch_asks_each_service_once() {
         let before = (setup.peers.calls(), setup.db.statements());
         assert_eq!(setup.pass(&mut Backoff::default()).await.dispatched, 40);
         assert_eq!(setup.peers.calls() - before.0, 3);
-        // Two looks for events; the lock, the mark and the hooks; the lane and the deliveries.
-        assert_eq!(setup.db.statements() - before.1, 7);
+        // Two looks for events; the lock, the mark and the hooks; the payloads and their bytes; the lane and the deliveries.
+        assert_eq!(setup.db.statements() - before.1, 9);
         let last = setup.payloads().await.pop().unwrap();
         assert_eq!((last["commits"].as_array().unwrap().len(), &last["total_commits"]), (20, &70.into()));
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn events_wait_for_a_payload_without_the_text_that_was_taken_out_meanwhile() {
+    on_each_schema(&crate::migrations(), |db| async move {
+        let setup = Setup::new(db).await;
+        let own = setup.hook(of_repository(), "push", true).await;
+        setup.event(REPOSITORY, "push", "1").await;
+        setup.event(REPOSITORY, "push", "2").await;
+        let dispatcher = setup.dispatcher();
+        let events = dispatcher.store.undispatched(None, None, BATCH_EVENTS).await.unwrap();
+        let rendering = dispatcher.renderer.render(&events, |_| false).await.unwrap();
+        let first = events[0].id;
+        setup.db.execute("UPDATE events SET revision = 1 WHERE id = $1", &args![first]).await.unwrap();
+        let queued = dispatcher.queue_repository(RepositoryId(REPOSITORY), events, &rendering).await.unwrap();
+        assert_eq!((queued, setup.waiting().await, setup.deliveries().await.len()), (0, 2, 0));
+        assert_eq!(setup.pass(&mut Backoff::default()).await.dispatched, 2);
+        let told = |after: &str| (own, "push".to_owned(), after.to_owned());
+        assert_eq!(setup.deliveries().await, [told("1"), told("2")], "in their order");
+        assert_eq!(setup.payloads().await[0]["redacted"], true);
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn a_long_payload_is_stored_for_the_hooks_that_get_it_and_counts() {
+    on_each_schema(&crate::migrations(), |db| async move {
+        let setup = Setup::new(db).await;
+        setup.hook(of_repository(), "push", true).await;
+        setup.peers.add_repository(REPOSITORY + 1, None);
+        for (repository, new_id) in [(REPOSITORY, "1"), (REPOSITORY + 1, "2")] {
+            setup.peers.set_commit_count(new_id, 20);
+            setup.peers.set_message_bytes(new_id, 16 * 1024);
+            setup.event(repository, "push", new_id).await;
+        }
+        assert_eq!(setup.pass(&mut Backoff::default()).await.dispatched, 2);
+        let lengths = "SELECT CAST(COALESCE(OCTET_LENGTH(payload), 0) AS BIGINT) FROM events ORDER BY id";
+        let lengths: Vec<(i64,)> = setup.db.all(lengths, &[]).await.unwrap();
+        assert!(lengths[0].0 > MAX_UNSENT_PAYLOAD_BYTES as i64 && lengths[1].0 == 0, "{lengths:?}");
+        let sums = "SELECT r.kept_bytes, CAST((SELECT SUM(bytes) FROM events WHERE repository_id = $1) \
+             + (SELECT SUM(bytes) FROM deliveries) AS BIGINT) FROM hook_repositories r WHERE r.repository_id = $1";
+        let (kept, actual): (i64, i64) = setup.db.one(sums, &args![REPOSITORY]).await.unwrap();
+        assert!(kept == actual && kept > lengths[0].0, "{kept} {actual}");
     })
     .await;
 }

@@ -3,9 +3,12 @@
 //! An event that no hook got has no payload yet: it is made when the event is read for the first time, and stored unless it is long. A long
 //! one is made again at each read.
 //!
-//! Not here: permissions, which the RPCs check.
+//! A page has what its reader may read at the moment in which it is sent ([`FeedReader`]).
+//!
+//! Not here: the first check of the permission, which the RPCs make.
 
 mod purge;
+mod reader;
 mod retention;
 mod settings;
 #[cfg(test)]
@@ -15,17 +18,18 @@ mod waiters;
 use std::collections::HashMap;
 use std::time::Duration;
 
+use ferrite_kit::auth::{Access, AuthError};
 use ferrite_kit::db::DbError;
 use ferrite_kit::{Clock, Lifecycle};
-use ferrite_proto::id::RepositoryId;
 use tokio::time::Instant;
 
+pub(crate) use reader::FeedReader;
 pub(crate) use retention::Retention;
 pub(crate) use settings::FeedArgs;
 pub(crate) use waiters::FeedWaiters;
 
 use crate::dispatch::{RenderError, Renderer};
-use crate::store::events::{EventStore, MAX_UNSENT_PAYLOAD_BYTES, Source, StoredEvent};
+use crate::store::events::{EventStore, MAX_UNSENT_PAYLOAD_BYTES, MadePayload, StoredEvent};
 
 /// Bytes of payloads after which a page ends.
 const MAX_PAGE_BYTES: usize = 2 * 1024 * 1024;
@@ -33,6 +37,10 @@ const MAX_PAGE_BYTES: usize = 2 * 1024 * 1024;
 const READ_EVENTS: i64 = 16;
 /// The same where payloads may be long: those beyond the end of the page were made for nothing.
 const READ_LONG_EVENTS: i64 = 4;
+/// Most events of a page.
+pub(crate) const MAX_PAGE_EVENTS: usize = 100;
+/// Pages of which the reader may read nothing, after which a call ends.
+const MAX_HIDDEN_PAGES: usize = 10;
 /// Time between two looks for events without a wake-up: another process may have received them.
 const POLL_INTERVAL: Duration = Duration::from_secs(1);
 
@@ -42,6 +50,9 @@ pub(crate) enum FeedError {
     /// The parts of payloads cannot be looked up now.
     #[error("payloads cannot be made now")]
     PayloadsUnavailable,
+    /// The reader may not read the feed any more, or that cannot be found out.
+    #[error(transparent)]
+    Access(#[from] AuthError),
     /// The database failed.
     #[error("{}", .0.message())]
     Store(#[from] DbError),
@@ -54,19 +65,35 @@ pub(crate) struct FeedItem {
     pub(crate) payload: String,
 }
 
+/// Events that a reader may read, oldest first.
+#[derive(Clone, Debug)]
+pub(crate) struct FeedPage {
+    pub(crate) items: Vec<FeedItem>,
+    /// The place after which to go on: that of the last event, or that of the request if there is none. After many events that the
+    /// reader may not read it is behind these.
+    pub(crate) cursor: i64,
+}
+
 /// Feeds of all repositories.
 #[derive(Clone, Debug)]
 pub(crate) struct Feed {
     store: EventStore,
     renderer: Renderer,
+    access: Access,
     waiters: FeedWaiters,
     life: Lifecycle,
 }
 
 impl Feed {
     /// Creates the feeds of the events of `store`. Readers wait until `life` stops.
-    pub(crate) fn new(store: EventStore, renderer: Renderer, waiters: FeedWaiters, life: Lifecycle) -> Self {
-        Self { store, renderer, waiters, life }
+    pub(crate) fn new(
+        store: EventStore,
+        renderer: Renderer,
+        access: Access,
+        waiters: FeedWaiters,
+        life: Lifecycle,
+    ) -> Self {
+        Self { store, renderer, access, waiters, life }
     }
 
     /// Starts to take old events out of the feeds, until `life` stops.
@@ -80,27 +107,40 @@ impl Feed {
         self.life.is_stopping()
     }
 
-    /// Returns at most `limit` events after the cursor, but those of the source `without`. If there are none, waits for one until
-    /// `deadline`, or until the process stops.
+    /// Returns at most `limit` events after the cursor that the reader may read. If there are none, waits for one until `deadline`, or
+    /// until the process stops.
     ///
     /// # Errors
-    /// When payloads cannot be made, or the database fails.
+    /// When the reader may not read the feed any more, payloads cannot be made, or a service or the database fails.
     pub(crate) async fn next_page(
         &self,
-        repository: RepositoryId,
+        reader: &mut FeedReader,
         after: i64,
         limit: usize,
-        without: Option<Source>,
         deadline: Instant,
-    ) -> Result<Vec<FeedItem>, FeedError> {
+    ) -> Result<FeedPage, FeedError> {
+        let mut looked_at = after;
         loop {
             // From here on no notification is missed.
-            let notified = self.waiters.notified(repository);
+            let notified = self.waiters.notified(reader.repository());
             tokio::pin!(notified);
             notified.as_mut().enable();
-            let page = self.page(repository, after, limit, without).await?;
-            if !page.is_empty() || Instant::now() >= deadline || self.is_stopping() {
-                return Ok(page);
+            for hidden_pages in 0..=MAX_HIDDEN_PAGES {
+                if hidden_pages == MAX_HIDDEN_PAGES {
+                    return Ok(FeedPage { items: Vec::new(), cursor: looked_at });
+                }
+                let size = if hidden_pages == 0 { limit } else { MAX_PAGE_EVENTS };
+                let items = self.page(reader, looked_at, size).await?;
+                let Some(last) = items.last() else { break };
+                looked_at = last.event.id;
+                let mut items = reader.readable(&self.access, items).await?;
+                items.truncate(limit);
+                if let Some(last) = items.last() {
+                    return Ok(FeedPage { cursor: last.event.id, items });
+                }
+            }
+            if Instant::now() >= deadline || self.is_stopping() {
+                return Ok(FeedPage { items: Vec::new(), cursor: after });
             }
             let next_look = deadline.min(Instant::now() + POLL_INTERVAL);
             tokio::select! {
@@ -111,20 +151,26 @@ impl Feed {
         }
     }
 
-    /// Returns at most `limit` events after the cursor; fewer where payloads are large, but at least one if there is one.
-    async fn page(
+    /// Returns those of events that were read before which the reader may read still.
+    ///
+    /// # Errors
+    /// As [`Feed::next_page`].
+    pub(crate) async fn recheck(
         &self,
-        repository: RepositoryId,
-        after: i64,
-        limit: usize,
-        without: Option<Source>,
+        reader: &mut FeedReader,
+        items: Vec<FeedItem>,
     ) -> Result<Vec<FeedItem>, FeedError> {
+        reader.readable(&self.access, items).await
+    }
+
+    /// Returns at most `limit` events after the cursor; fewer where payloads are large, but at least one if there is one.
+    async fn page(&self, reader: &FeedReader, after: i64, limit: usize) -> Result<Vec<FeedItem>, FeedError> {
         let mut page: Vec<FeedItem> = Vec::new();
         let (mut bytes, mut after) = (0, after);
         while page.len() < limit && bytes < MAX_PAGE_BYTES {
             let are_short = !page.is_empty() && bytes < page.len() * MAX_UNSENT_PAYLOAD_BYTES;
             let count = if are_short { READ_EVENTS } else { READ_LONG_EVENTS };
-            let events = self.store.feed_page(repository, after, count, without).await?;
+            let events = self.store.feed_page(reader.repository(), after, count, reader.hidden).await?;
             let is_last = (events.len() as i64) < count;
             let Some(last) = events.last() else { break };
             after = last.id;
@@ -166,8 +212,12 @@ impl Feed {
             })?;
             made = rendering.payloads;
         }
-        let new = made.iter().filter_map(|(id, made)| Some((*id, made.as_ref().ok()?.as_str())));
-        let new: Vec<_> = new.filter(|(_, payload)| payload.len() <= MAX_UNSENT_PAYLOAD_BYTES).collect();
+        let new = |event: &StoredEvent| {
+            let payload = made.get(&event.id)?.as_ref().ok()?.as_str();
+            let new = MadePayload { event_id: event.id, revision: event.revision, payload };
+            (payload.len() <= MAX_UNSENT_PAYLOAD_BYTES).then_some(new)
+        };
+        let new: Vec<_> = lacking.iter().filter_map(new).collect();
         if let Some(event) = events.first() {
             self.store.set_payloads(event.repository, &new).await?;
         }

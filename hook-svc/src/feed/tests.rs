@@ -3,15 +3,26 @@
 use ferrite_kit::args;
 use ferrite_kit::db::Db;
 use ferrite_kit::outbox::part_uuid;
+use ferrite_kit::testing::public_key_pem;
+use ferrite_kit::timestamp;
 use ferrite_proto::events::event::Fact;
-use ferrite_proto::events::{Event, RefUpdate, RefsUpdated};
+use ferrite_proto::events::{
+    CommentAction, CommentChanged, Event, IssueAction, IssueUpdated, RefUpdate, RefsUpdated, ReleasePublished,
+    RepositoryForked,
+};
+use ferrite_proto::grant::{Grant, GrantUser, Verifier};
+use ferrite_proto::id::RepositoryId;
+use ferrite_proto::operation::LIST_EVENTS;
+use ferrite_proto::{issue, repo};
 use ferrite_rest::links::Links;
 use tonic::Code;
+
+use std::sync::Arc;
 
 use super::purge::purge;
 use super::*;
 use crate::store::events::{self, NewEvent, Source};
-use crate::testing::{FakePeers, on_each_schema};
+use crate::testing::{FakePeers, on_each_schema, repository};
 use crate::upstream::Upstream;
 
 const REPOSITORY: RepositoryId = RepositoryId(42);
@@ -30,28 +41,19 @@ impl Setup {
         let store = EventStore::new(db.clone());
         let upstream = Upstream::new(peers.channel.clone(), peers.channel.clone().into());
         let renderer = Renderer::new(store.clone(), upstream, Links::new("http://h", "h:22"));
-        let feed = Feed::new(store, renderer, FeedWaiters::default(), peers.life.clone());
+        let verifier = Arc::new(Verifier::from_pem(public_key_pem().as_bytes()).unwrap());
+        let access = Access::new(peers.channel.clone(), verifier);
+        let feed = Feed::new(store, renderer, access, FeedWaiters::default(), peers.life.clone());
         Self { db, peers, feed }
     }
 
-    /// Adds pushes whose new ends are these numbers, received at `now_us`.
-    async fn push(&self, numbers: std::ops::Range<i64>, now_us: i64) {
-        let new = |number: i64| {
-            let new_id = number.to_string();
-            let update = RefUpdate { name: b"refs/heads/main".to_vec(), old_id: "1".to_owned(), new_id };
-            let fact = Fact::RefsUpdated(RefsUpdated { updates: vec![update], user_id: 7, ..Default::default() });
-            NewEvent {
-                uuid: part_uuid("test", number),
-                repository: REPOSITORY,
-                source: Source::Git,
-                name: "push",
-                fact: Event { fact: Some(fact), ..Event::default() },
-                payload: None,
-                is_dispatched: true,
-                is_in_feed: true,
-            }
-        };
-        let new: Vec<_> = numbers.map(new).collect();
+    /// Adds an event of a fact.
+    async fn tell(&self, source: Source, name: &'static str, fact: Fact) {
+        let (count,): (i64,) = self.db.one("SELECT COUNT(*) FROM events", &[]).await.unwrap();
+        self.add(vec![new(10_000 + count, source, name, fact, 1)], 1).await;
+    }
+
+    async fn add(&self, new: Vec<NewEvent>, now_us: i64) {
         let mut tx = self.db.begin().await.unwrap();
         events::lock_repository(&mut tx, REPOSITORY).await.unwrap();
         events::insert(&mut tx, &new, now_us).await.unwrap();
@@ -59,8 +61,42 @@ impl Setup {
         self.feed.waiters.notify(&[REPOSITORY]);
     }
 
+    /// Adds pushes whose new ends are these numbers, received at `now_us`.
+    async fn push(&self, numbers: std::ops::Range<i64>, now_us: i64) {
+        let pushed = |number: i64| {
+            let new_id = number.to_string();
+            let update = RefUpdate { name: b"refs/heads/main".to_vec(), old_id: "1".to_owned(), new_id };
+            let fact = Fact::RefsUpdated(RefsUpdated { updates: vec![update], user_id: 7, ..Default::default() });
+            new(number, Source::Git, "push", fact, now_us)
+        };
+        self.add(numbers.map(pushed).collect(), now_us).await;
+    }
+
+    /// Returns a page for a reader whose grant says that it may read issues.
     async fn page(&self, after: i64, limit: usize, wait: Duration) -> Result<Vec<FeedItem>, FeedError> {
-        self.feed.next_page(REPOSITORY, after, limit, None, Instant::now() + wait).await
+        let page = self.feed.next_page(&mut reader(REPOSITORY), after, limit, Instant::now() + wait).await?;
+        Ok(page.items)
+    }
+}
+
+fn reader(repository: RepositoryId) -> FeedReader {
+    let user = Some(GrantUser { id: 7, token_id: 70, ..GrantUser::default() });
+    let operation = LIST_EVENTS.to_owned();
+    let grant = Grant { user, repository: repository.0, operation, issues_enabled: true, ..Grant::default() };
+    FeedReader::new(&grant).unwrap()
+}
+
+fn new(number: i64, source: Source, name: &'static str, fact: Fact, now_us: i64) -> NewEvent {
+    NewEvent {
+        uuid: part_uuid("test", number),
+        repository: REPOSITORY,
+        source,
+        name,
+        fact: Event { fact: Some(fact), ..Event::default() },
+        payload: None,
+        is_dispatched: true,
+        is_in_feed: true,
+        happened_us: now_us,
     }
 }
 
@@ -88,9 +124,11 @@ async fn pages_follow_each_other_and_make_each_payload_once() {
         }
         assert_eq!(seen, (0..40).collect::<Vec<_>>());
         let calls = setup.peers.calls();
+        assert_eq!(setup.peers.readable(|_| {}).len(), 3, "one question for each page with events");
         assert_eq!(setup.page(0, 100, Duration::ZERO).await.unwrap().len(), 40);
         assert_eq!(setup.peers.calls(), calls, "the payloads are stored");
-        assert_eq!(setup.feed.next_page(RepositoryId(1), 0, 100, None, Instant::now()).await.unwrap().len(), 0);
+        let other = setup.feed.next_page(&mut reader(RepositoryId(1)), 0, 100, Instant::now()).await.unwrap();
+        assert_eq!((other.items.len(), other.cursor), (0, 0));
     })
     .await;
 }
@@ -174,6 +212,123 @@ async fn a_long_payload_of_an_event_that_no_hook_gets_is_not_stored() {
         }
         let stored = "SELECT CAST(COALESCE(SUM(OCTET_LENGTH(payload)), 0) AS BIGINT) FROM events";
         assert_eq!(setup.db.one::<(i64,)>(stored, &[]).await.unwrap(), (0,));
+    })
+    .await;
+}
+
+fn forked(id: i64) -> Fact {
+    let parent = Some(Box::new(repository(REPOSITORY.0, None)));
+    let fork = repo::Repository { parent, is_private: true, ..repository(id, None) };
+    Fact::RepositoryForked(RepositoryForked { fork: Some(fork), user_id: 7 })
+}
+
+fn published(id: i64, notes: &str) -> Fact {
+    let (create_time, body) = (Some(timestamp(1)), notes.to_owned());
+    let release = repo::Release { id, body, create_time, ..repo::Release::default() };
+    Fact::ReleasePublished(ReleasePublished { release: Some(release), user_id: 7 })
+}
+
+fn issue() -> Option<issue::Issue> {
+    let (time, state) = (Some(timestamp(1)), issue::IssueState::Open.into());
+    Some(issue::Issue { id: 1, number: 1, state, create_time: time, update_time: time, ..Default::default() })
+}
+
+fn edited(old_body: &str) -> Fact {
+    let (action, old_body) = (IssueAction::Edited.into(), Some(old_body.to_owned()));
+    Fact::IssueUpdated(IssueUpdated { action, issue: issue(), user_id: 7, old_body, ..Default::default() })
+}
+
+fn commented() -> Fact {
+    let time = Some(timestamp(1));
+    let comment = Some(issue::Comment { id: 2, create_time: time, update_time: time, ..Default::default() });
+    let action = CommentAction::Created.into();
+    Fact::CommentChanged(CommentChanged { action, issue: issue(), comment, user_id: 7, old_body: None })
+}
+
+/// Returns the names of the events.
+fn names(items: &[FeedItem]) -> Vec<&str> {
+    items.iter().map(|item| item.event.name.as_str()).collect()
+}
+
+#[tokio::test]
+async fn a_reader_gets_what_it_may_read_when_it_is_sent() {
+    on_each_schema(&crate::migrations(), |db| async move {
+        let setup = Setup::new(db).await;
+        setup.tell(Source::Issue, "issues", edited("BEFORE")).await;
+        setup.tell(Source::Issue, "issue_comment", commented()).await;
+        setup.tell(Source::Repo, "fork", forked(50)).await;
+        setup.tell(Source::Repo, "release", published(60, "NOTES")).await;
+        setup.push(0..1, 1).await;
+        let page = async || setup.page(0, 10, Duration::ZERO).await.unwrap();
+        assert_eq!(names(&page().await), ["push"]);
+        let asked = setup.peers.readable(|_| {});
+        let asked: Vec<_> = asked.iter().map(|asked| (&asked.repository_ids[..], &asked.release_ids[..])).collect();
+        assert_eq!(asked, [(&[50][..], &[60][..])], "one question for the page");
+
+        setup.peers.readable(|readable| readable.issues = true);
+        let shown = page().await;
+        assert_eq!(names(&shown), ["issues", "issue_comment", "push"]);
+        assert!(!shown[0].payload.contains("BEFORE") && shown[0].payload.ends_with("\"redacted\":true}"));
+        setup.peers.readable(|readable| readable.repositories = vec![50]);
+        assert_eq!(names(&page().await), ["issues", "issue_comment", "fork", "push"]);
+        setup.peers.readable(|readable| readable.releases = vec![(60, "NOTES")]);
+        let whole = page().await;
+        assert_eq!(names(&whole), ["issues", "issue_comment", "fork", "release", "push"]);
+        assert!(whole[3].payload.contains("NOTES"));
+        setup.peers.readable(|readable| readable.releases = vec![(60, "others")]);
+        let changed = page().await;
+        assert!(!changed[3].payload.contains("NOTES") && changed[3].payload.ends_with("\"redacted\":true}"));
+        let ids = |items: &[FeedItem]| items.iter().map(|item| item.event.id).collect::<Vec<_>>();
+        assert_eq!(ids(&changed), ids(&whole));
+
+        setup.peers.readable(|readable| readable.nothing = true);
+        let refused = setup.page(0, 10, Duration::ZERO).await.unwrap_err();
+        assert!(matches!(refused, FeedError::Access(AuthError::RepositoryNotFound)), "{refused:?}");
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn a_reader_who_loses_the_access_in_its_wait_gets_no_event() {
+    on_each_schema(&crate::migrations(), |db| async move {
+        let setup = Setup::new(db).await;
+        setup.peers.readable(|readable| readable.issues = true);
+        let (page, ()) = tokio::join!(setup.page(0, 10, Duration::from_secs(60)), async {
+            setup.peers.readable(|readable| readable.nothing = true);
+            setup.push(3..4, 1).await;
+        });
+        assert!(matches!(page.unwrap_err(), FeedError::Access(AuthError::RepositoryNotFound)));
+        // What it may not read does not end a wait.
+        setup.peers.readable(|readable| (readable.nothing, readable.issues) = (false, false));
+        let (page, ()) = tokio::join!(setup.page(1, 10, Duration::from_secs(60)), async {
+            setup.tell(Source::Issue, "issues", edited("old")).await;
+            setup.tell(Source::Repo, "fork", forked(50)).await;
+            setup.push(4..5, 1).await;
+        });
+        assert_eq!(numbers(&page.unwrap()), [4]);
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn many_hidden_events_end_a_call_behind_them() {
+    on_each_schema(&crate::migrations(), |db| async move {
+        let setup = Setup::new(db).await;
+        let all: Vec<_> = (0..1500).map(|number| new(number, Source::Repo, "fork", forked(50), 1)).collect();
+        setup.add(all, 1).await;
+        setup.push(2000..2001, 1).await;
+        let (mut after, mut calls, mut questions) = (0, 0, 0);
+        loop {
+            let page = setup.feed.next_page(&mut reader(REPOSITORY), after, 1, Instant::now()).await.unwrap();
+            assert!(page.cursor > after);
+            (after, calls) = (page.cursor, calls + 1);
+            questions += setup.peers.readable(|_| {}).len();
+            if !page.items.is_empty() {
+                assert_eq!(numbers(&page.items), [2000]);
+                break;
+            }
+        }
+        assert!(calls == 2 && questions <= 20, "{calls} calls, {questions} questions");
     })
     .await;
 }

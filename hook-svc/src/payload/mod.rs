@@ -1,7 +1,7 @@
 //! Payloads of webhooks. The native payload of an event is made once ([`native`]); a delivery sends it as it is, or as a message of a
 //! chat service that is made of it ([`chat`]).
 //!
-//! Sizes are bounded in [`limits`]. All functions are pure: accounts, repositories and commits were looked up before.
+//! Sizes are bounded in [`limits`]; texts that were changed or deleted later are taken out by [`redact`]. All functions are pure: accounts, repositories and commits were looked up before.
 //!
 //! Not here: signatures, headers and the form encoding (`sender`), and lookups (`dispatch`).
 
@@ -11,6 +11,7 @@ pub(crate) mod limits;
 pub(crate) mod native;
 #[cfg(test)]
 pub(crate) mod recorded;
+pub(crate) mod redact;
 
 use ferrite_rest::convert::MissingField;
 

@@ -1,6 +1,10 @@
 //! The intake of events: each fact is split into the events that hooks and feeds tell, in the transaction that receives it. Webhooks are
 //! deleted with their repository.
 //!
+//! The time at which a fact happened is kept by the clock of this service, because it is compared with the time at which hooks were made:
+//! its age when it was sent, both by the clock of its service, is taken from the time of its receipt. On the way it ages by less than
+//! [`MAX_TRANSIT_US`]; so much of a difference between the clocks counts as none, and the time is that of its service then.
+//!
 //! No other service is asked here: payloads are made later.
 //!
 //! Not here: authentication, deduplication and the transaction of a delivery, which are part of the kit.
@@ -13,13 +17,19 @@ use ferrite_proto::events::event_sink_server::EventSink;
 use ferrite_proto::events::{DeliverRequest, DeliverResponse, Event};
 use ferrite_proto::id::RepositoryId;
 use prost::Message;
+use prost_types::Timestamp;
 use tonic::{Request, Response, Status};
 
 use super::split::split;
 use crate::dispatch::Dispatcher;
 use crate::feed::FeedWaiters;
+use crate::model::outdated_by;
+use crate::redaction::Redactor;
 use crate::store::kept_bytes::{self, EVENT_BYTES, GrownRepositories};
-use crate::store::{events, repositories};
+use crate::store::{events, redactions, repositories};
+
+/// Time that a delivery may take on its way.
+const MAX_TRANSIT_US: i64 = 1_000_000;
 
 /// The receiver of events.
 #[derive(Clone, Debug)]
@@ -28,7 +38,34 @@ pub(crate) struct Intake {
     pub(crate) dispatcher: Dispatcher,
     pub(crate) feeds: FeedWaiters,
     pub(crate) grown: GrownRepositories,
+    pub(crate) redactor: Redactor,
     pub(crate) clock: Clock,
+}
+
+/// The intake of one delivery.
+struct Delivery {
+    received_us: i64,
+    /// The clock of this service less that of the sender.
+    offset_us: i64,
+}
+
+impl Delivery {
+    fn new(sent: Option<&Timestamp>, received_us: i64) -> Self {
+        // Versions before the field send none.
+        let difference = sent.map_or(0, |sent| received_us.saturating_sub(micros_of(sent)));
+        let offset_us = if (0..=MAX_TRANSIT_US).contains(&difference) { 0 } else { difference };
+        Self { received_us, offset_us }
+    }
+
+    /// Returns the time of an event by the clock of this service.
+    fn happened_us(&self, event: &Event) -> i64 {
+        let told_us = event.event_time.as_ref().map_or(self.received_us, micros_of);
+        told_us.saturating_add(self.offset_us).min(self.received_us)
+    }
+}
+
+fn micros_of(time: &Timestamp) -> i64 {
+    time.seconds.saturating_mul(1_000_000).saturating_add(i64::from(time.nanos) / 1_000)
 }
 
 #[tonic::async_trait]
@@ -39,18 +76,22 @@ impl EventSink for Intake {
         events.sort_by_key(|event| if event.repository_id > 0 { event.repository_id } else { i64::MAX });
         let repositories: Vec<_> = events.iter().map(|event| RepositoryId(event.repository_id)).collect();
         let bytes: Vec<_> = events.iter().map(|event| (EVENT_BYTES + event.encoded_len()) as i64).collect();
-        let response = outbox::deliver(self, &self.db, self.clock.now_us(), request).await?;
+        let now_us = self.clock.now_us();
+        let delivery = Delivery::new(request.get_ref().sent_time.as_ref(), now_us);
+        let response = outbox::deliver(&delivery, &self.db, now_us, request).await?;
         self.dispatcher.wake();
         self.feeds.notify(&repositories);
+        self.redactor.wake();
         repositories.into_iter().zip(bytes).for_each(|(repository, bytes)| self.grown.add(repository, bytes));
         Ok(Response::new(response))
     }
 }
 
-impl Apply for Intake {
+impl Apply for Delivery {
     async fn apply(&self, tx: &mut Tx, event: &Event, now_us: i64) -> Result<(), DbError> {
         let repository = RepositoryId(event.repository_id);
-        let mut told = split(event);
+        let mut told = split(event, self.happened_us(event));
+        let outdated = event.fact.as_ref().and_then(outdated_by);
         if let Some(Fact::RepositoryDeleted(deleted)) = &event.fact {
             let count = repositories::purge(tx, repository, now_us).await?;
             if let Some(snapshot) = &deleted.repository {
@@ -58,12 +99,18 @@ impl Apply for Intake {
             }
             tracing::info!(repo.id = event.repository_id, count, "removed the webhooks of a deleted repository");
         }
-        if told.is_empty() {
+        if told.is_empty() && outdated.is_none() {
             return Ok(());
         }
         events::lock_repository(tx, repository).await?;
         if let Some(owner_id) = owner_id(event) {
             kept_bytes::set_owner(tx, repository, owner_id).await?;
+        }
+        if let Some(subject) = outdated {
+            redactions::queue(tx, repository, subject).await?;
+        }
+        if told.is_empty() {
+            return Ok(());
         }
         let is_wanted = events::is_wanted(tx, repository).await?;
         for new in &mut told {
@@ -85,22 +132,19 @@ fn owner_id(event: &Event) -> Option<i64> {
 
 #[cfg(test)]
 mod tests {
-    use ferrite_kit::args;
     use ferrite_kit::outbox::event;
+    use ferrite_kit::{args, timestamp};
     use ferrite_proto::Permission;
     use ferrite_proto::error::violations;
     use ferrite_proto::events::{RefUpdate, RefsUpdated, RepositoryDeleted};
     use ferrite_proto::hook::CreateHookRequest;
-    use ferrite_rest::links::Links;
     use tonic::Code;
 
     use super::*;
-    use crate::dispatch::Renderer;
     use crate::store::events::EventStore;
     use crate::testing::{
-        FakePeers, REPOSITORY, Service, TestCaller, on_each_schema, on_each_url, reason, repository, repository_owner,
+        REPOSITORY, Service, TestCaller, on_each_schema, on_each_url, reason, repository, repository_owner,
     };
-    use crate::upstream::Upstream;
 
     fn hook(repository_id: i64) -> CreateHookRequest {
         let config = [("url", "http://a/"), ("content_type", "json"), ("secret", "s")];
@@ -119,25 +163,33 @@ mod tests {
 
     /// Applies facts like a delivery, and returns the names of all events and whether they wait for the dispatcher.
     async fn apply(db: &Db, facts: Vec<Fact>) -> Vec<(String, bool)> {
-        let peers = FakePeers::start().await;
-        let store = EventStore::new(db.clone());
-        let upstream = Upstream::new(peers.channel.clone(), peers.channel.clone().into());
-        let renderer = Renderer::new(store.clone(), upstream, Links::new("http://h", "h:22"));
-        let dispatcher = Dispatcher::new(store, renderer, Clock::fixed(1), || {});
-        let intake = Intake {
-            db: db.clone(),
-            dispatcher,
-            feeds: FeedWaiters::default(),
-            grown: GrownRepositories::default(),
-            clock: Clock::fixed(1),
-        };
         let mut tx = db.begin().await.unwrap();
         for fact in facts {
-            intake.apply(&mut tx, &event(RepositoryId(REPOSITORY), 1, fact), 1).await.unwrap();
+            let fact = event(RepositoryId(REPOSITORY), 1, fact);
+            Delivery::new(None, 1).apply(&mut tx, &fact, 1).await.unwrap();
         }
         tx.commit().await.unwrap();
         let sql = "SELECT name, NOT is_dispatched FROM events ORDER BY id";
         db.all(sql, &[]).await.unwrap()
+    }
+
+    #[test]
+    fn the_time_of_a_fact_is_kept_by_the_clock_of_this_service() {
+        const HOUR: i64 = 3_600_000_000;
+        let happened = |told_us, sent_us: Option<i64>, received_us| {
+            let sent = sent_us.map(timestamp);
+            let fact = Event { event_time: Some(timestamp(told_us)), ..Event::default() };
+            Delivery::new(sent.as_ref(), received_us).happened_us(&fact)
+        };
+        let now = 100 * HOUR;
+        // Clocks agree: the way takes less than a second.
+        assert_eq!(happened(now - 70_000, Some(now - 20_000), now), now - 70_000);
+        assert_eq!(happened(now - HOUR, Some(now - 900_000), now), now - HOUR);
+        // The clock of the sender is an hour behind, or ahead.
+        assert_eq!(happened(now - HOUR - 70_000, Some(now - HOUR - 20_000), now), now - 50_000);
+        assert_eq!(happened(now + HOUR - 70_000, Some(now + HOUR - 20_000), now), now - 50_000);
+        assert_eq!(happened(now - 70_000, None, now), now - 70_000);
+        assert_eq!(happened(now + HOUR, None, now), now, "never later than its receipt");
     }
 
     fn pushed() -> Fact {

@@ -11,13 +11,14 @@ use ferrite_proto::events::event::Fact;
 use ferrite_proto::events::{Event, RefUpdate, RefsUpdated, RepositoryAction};
 use ferrite_proto::id::RepositoryId;
 
+use crate::model::remove_deleted_text;
 use crate::store::events::{NewEvent, Source};
 
 const BRANCHES: &[u8] = b"refs/heads/";
 const TAGS: &[u8] = b"refs/tags/";
 
-/// Returns the events of a fact, not dispatched and in the feed.
-pub(super) fn split(event: &Event) -> Vec<NewEvent> {
+/// Returns the events of a fact, not dispatched and in the feed, without what nobody may read any more.
+pub(super) fn split(event: &Event, happened_us: i64) -> Vec<NewEvent> {
     let (source, parts) = match &event.fact {
         Some(Fact::RefsUpdated(updated)) => (Source::Git, ref_parts(updated)),
         Some(Fact::IssueUpdated(updated)) => {
@@ -50,21 +51,26 @@ pub(super) fn split(event: &Event) -> Vec<NewEvent> {
         )
         | None => return Vec::new(),
     };
-    let new = |(part, (name, fact)): (i64, (&'static str, Fact))| NewEvent {
-        uuid: part_uuid(&event.event_id, part),
-        repository: RepositoryId(event.repository_id),
-        source,
-        name,
-        fact: Event {
+    let new = |(part, (name, fact)): (i64, (&'static str, Fact))| {
+        let mut fact = Event {
             event_id: event.event_id.clone(),
             repository_id: event.repository_id,
             event_time: event.event_time,
             trace_parent: event.trace_parent.clone(),
             fact: Some(fact),
-        },
-        payload: None,
-        is_dispatched: false,
-        is_in_feed: true,
+        };
+        remove_deleted_text(&mut fact);
+        NewEvent {
+            uuid: part_uuid(&event.event_id, part),
+            repository: RepositoryId(event.repository_id),
+            source,
+            name,
+            fact,
+            payload: None,
+            is_dispatched: false,
+            is_in_feed: true,
+            happened_us,
+        }
     };
     (0..).zip(parts).map(new).collect()
 }
@@ -119,7 +125,7 @@ mod tests {
 
     fn told(fact: Fact) -> Vec<NewEvent> {
         let event_id = "35fc99fc-0e3f-431b-9359-2d6dced7dbeb".to_owned();
-        split(&Event { event_id, repository_id: 7, fact: Some(fact), ..Event::default() })
+        split(&Event { event_id, repository_id: 7, fact: Some(fact), ..Event::default() }, 5)
     }
 
     fn refs(updates: &[(&str, &str, &str)]) -> Vec<NewEvent> {

@@ -11,7 +11,7 @@ mod tests;
 use std::collections::{BTreeMap, HashMap, HashSet};
 
 use ferrite_kit::args;
-use ferrite_kit::db::{Db, DbError, Query, Tx};
+use ferrite_kit::db::{Db, DbError, Query, Tx, Value};
 use ferrite_proto::events::Event;
 use ferrite_proto::id::{HookId, RepositoryId};
 use ferrite_proto::repo;
@@ -20,7 +20,7 @@ use sqlx::FromRow;
 use uuid::Uuid;
 
 use super::kept_bytes::{self, EVENT_BYTES, GrownRepositories};
-use crate::model::HookEvents;
+use crate::model::{HookEvents, Owner, subjects};
 
 /// Events that one statement inserts: their arguments must fit into the limit of both databases.
 const MAX_INSERT_ROWS: usize = 500;
@@ -37,19 +37,23 @@ const SNAPSHOTS: &str =
 const IS_WANTED: &str = "SELECT EXISTS (SELECT 1 FROM hooks WHERE owner_kind = 2 AND owner_id = $1 AND is_active) \
      OR EXISTS (SELECT 1 FROM hooks WHERE owner_kind < 2 AND is_active)";
 const INSERT: &str = "INSERT INTO events \
-     (uuid, repository_id, source, name, fact, payload, is_dispatched, is_in_feed, created_us, trace_parent, bytes) VALUES ";
+     (uuid, repository_id, source, name, fact, payload, is_dispatched, is_in_feed, created_us, trace_parent, bytes, happened_us, \
+     text_issue_id, text_comment_id) VALUES ";
 /// Events after a repository and source, so that one with many holds up no other.
-const UNDISPATCHED: &str = "SELECT id, uuid, repository_id, source, name, fact, payload FROM events \
+const UNDISPATCHED: &str = "SELECT id, uuid, repository_id, source, name, fact, payload, revision, \
+     COALESCE(happened_us, created_us) AS happened_us FROM events \
      WHERE NOT is_dispatched AND (repository_id, source) > ($1, $2) AND source <> $3 ORDER BY repository_id, source, id LIMIT $4";
 /// The hooks that get the events of a repository: its own, those of its organization, those of the site. Their rows are not deleted
 /// before the transaction ends.
-const MATCHING_POSTGRES: &str = "SELECT id, events FROM hooks WHERE is_active AND ((owner_kind = 2 AND owner_id = $1) \
+const MATCHING_POSTGRES: &str = "SELECT id, owner_kind, owner_id, events, after_event_id, since_us FROM hooks WHERE is_active AND ((owner_kind = 2 AND owner_id = $1) \
      OR (owner_kind = 1 AND owner_id = $2) OR owner_kind = 0) ORDER BY owner_kind DESC, id FOR KEY SHARE";
-const MATCHING_SQLITE: &str = "SELECT id, events FROM hooks WHERE is_active AND ((owner_kind = 2 AND owner_id = $1) \
+const MATCHING_SQLITE: &str = "SELECT id, owner_kind, owner_id, events, after_event_id, since_us FROM hooks WHERE is_active AND ((owner_kind = 2 AND owner_id = $1) \
      OR (owner_kind = 1 AND owner_id = $2) OR owner_kind = 0) ORDER BY owner_kind DESC, id";
 const MARK: &str = "UPDATE events SET is_dispatched = TRUE WHERE NOT is_dispatched AND id IN ";
 const SET_PAYLOADS: &str = "UPDATE events SET payload = v.column2, bytes = bytes + v.column3 FROM (VALUES ";
-const SET_PAYLOADS_WHERE: &str = ") AS v WHERE events.id = v.column1 AND payload IS NULL RETURNING id";
+const SET_PAYLOADS_WHERE: &str =
+    ") AS v WHERE events.id = v.column1 AND events.revision = v.column4 AND payload IS NULL RETURNING id";
+const LAST: &str = "SELECT COALESCE(MAX(id), 0) FROM events";
 
 /// The service that told an event. Events of one repository and source are told in order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -98,6 +102,8 @@ pub(crate) struct NewEvent {
     /// True if no hook gets it, or its deliveries are made by the caller.
     pub(crate) is_dispatched: bool,
     pub(crate) is_in_feed: bool,
+    /// When it happened, by the clock of this service.
+    pub(crate) happened_us: i64,
 }
 
 /// An event as it is stored.
@@ -111,13 +117,38 @@ pub(crate) struct StoredEvent {
     pub(crate) fact: Event,
     /// The native payload, once it was made.
     pub(crate) payload: Option<String>,
+    /// Grows when a text is taken out of the event.
+    pub(crate) revision: i64,
+    /// When it happened, by the clock of this service.
+    pub(crate) happened_us: i64,
+}
+
+/// The payload that was made of an event.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct MadePayload<'a> {
+    pub(crate) event_id: i64,
+    /// That of the event when its payload was made. Of an event that has another one by now the payload is not stored.
+    pub(crate) revision: i64,
+    pub(crate) payload: &'a str,
 }
 
 /// A hook that may get events.
 #[derive(Clone, Debug)]
 pub(crate) struct MatchingHook {
     pub(crate) id: HookId,
+    pub(crate) owner: Owner,
     pub(crate) events: HookEvents,
+    /// Events up to this one were received before the hook was made or switched on.
+    after_event_id: i64,
+    /// Time at which the hook was made or switched on.
+    since_us: i64,
+}
+
+impl MatchingHook {
+    /// Returns whether an event happened after the hook was made or switched on.
+    pub(crate) fn is_old_enough_for(&self, event: &StoredEvent) -> bool {
+        event.id > self.after_event_id && event.happened_us >= self.since_us
+    }
 }
 
 /// Store of events.
@@ -136,6 +167,18 @@ pub(super) struct EventRow {
     name: String,
     fact: Vec<u8>,
     payload: Option<String>,
+    revision: i64,
+    happened_us: i64,
+}
+
+#[derive(FromRow)]
+struct MatchingRow {
+    id: i64,
+    owner_kind: i64,
+    owner_id: i64,
+    events: String,
+    after_event_id: i64,
+    since_us: i64,
 }
 
 impl From<EventRow> for StoredEvent {
@@ -152,6 +195,8 @@ impl From<EventRow> for StoredEvent {
             name: row.name,
             fact,
             payload: row.payload,
+            revision: row.revision,
+            happened_us: row.happened_us,
         }
     }
 }
@@ -197,7 +242,7 @@ pub(crate) async fn insert(tx: &mut Tx, new: &[NewEvent], now_us: i64) -> Result
         let mut query = Query::new(INSERT);
         for (index, event) in chunk.iter().enumerate() {
             let fact = event.fact.encode_to_vec();
-            let bytes = (EVENT_BYTES + fact.len() + event.payload.as_ref().map_or(0, String::len)) as i64;
+            let bytes = event_bytes(&fact, event.payload.as_deref());
             *added.entry(event.repository).or_default() += bytes;
             query.push(if index == 0 { "(" } else { ", (" }).bind(event.uuid.to_string());
             query.push(", ").bind(event.repository).push(", ").bind(event.source.id());
@@ -205,7 +250,9 @@ pub(crate) async fn insert(tx: &mut Tx, new: &[NewEvent], now_us: i64) -> Result
             query.push(", ").bind(event.payload.clone()).push(", ").bind(event.is_dispatched);
             query.push(", ").bind(event.is_in_feed).push(", ").bind(now_us);
             let trace_parent = Some(event.fact.trace_parent.clone()).filter(|text| !text.is_empty());
-            query.push(", ").bind(trace_parent).push(", ").bind(bytes).push(")");
+            query.push(", ").bind(trace_parent).push(", ").bind(bytes).push(", ").bind(event.happened_us);
+            let (issue, comment) = subjects(&event.fact);
+            query.push(", ").bind(issue).push(", ").bind(comment).push(")");
         }
         query.push(" RETURNING id");
         let rows: Vec<(i64,)> = tx.all(query.sql(), query.args()).await?;
@@ -229,47 +276,71 @@ pub(crate) async fn matching_hooks(
 ) -> Result<Vec<MatchingHook>, DbError> {
     // No account has the id zero.
     let args = args![repository, organization.unwrap_or(0)];
-    let rows: Vec<(i64, String)> = tx.all(tx.pick(MATCHING_POSTGRES, MATCHING_SQLITE), &args).await?;
-    let hook = |(id, events): (i64, String)| match HookEvents::from_column(&events) {
-        Some(events) => Some(MatchingHook { id: HookId(id), events }),
-        None => {
-            tracing::error!(hook.id = id, "the events of a hook cannot be read; it gets none");
-            None
+    let rows: Vec<MatchingRow> = tx.all(tx.pick(MATCHING_POSTGRES, MATCHING_SQLITE), &args).await?;
+    let hook = |row: MatchingRow| {
+        let MatchingRow { id, owner_kind, owner_id, events, after_event_id, since_us } = row;
+        let read = HookEvents::from_column(&events).zip(Owner::from_columns(owner_kind, owner_id));
+        if read.is_none() {
+            tracing::error!(hook.id = id, "the owner or the events of a hook cannot be read; it gets none");
         }
+        read.map(|(events, owner)| MatchingHook { id: HookId(id), owner, events, after_event_id, since_us })
     };
     Ok(rows.into_iter().filter_map(hook).collect())
 }
 
-/// Marks events as dispatched. Returns those that were not marked before. The row of their repository is locked.
+/// Returns the id of the last event that was stored. Events that are stored by transactions that begin later have greater ones.
 ///
 /// # Errors
 /// When the database fails.
-pub(crate) async fn mark_dispatched(tx: &mut Tx, ids: impl IntoIterator<Item = i64>) -> Result<HashSet<i64>, DbError> {
-    let mut query = Query::new(MARK);
-    query.bind_list(ids).push(" RETURNING id");
-    let rows: Vec<(i64,)> = tx.all(query.sql(), query.args()).await?;
-    Ok(rows.into_iter().map(|(id,)| id).collect())
+pub(crate) async fn last_id(tx: &mut Tx) -> Result<i64, DbError> {
+    let (id,): (i64,) = tx.one(LAST, &[]).await?;
+    Ok(id)
 }
 
-/// Stores payloads of events of one repository that have none, and counts their bytes. The row of the repository is locked.
+/// Marks events as dispatched. Returns those that were not marked before, each with its revision now. The row of their repository is
+/// locked.
 ///
 /// # Errors
 /// When the database fails.
-pub(crate) async fn set_payloads(
+pub(crate) async fn mark_dispatched(
     tx: &mut Tx,
-    repository: RepositoryId,
-    payloads: &[(i64, &str)],
-) -> Result<(), DbError> {
+    ids: impl IntoIterator<Item = i64>,
+) -> Result<HashMap<i64, i64>, DbError> {
+    let mut query = Query::new(MARK);
+    query.bind_list(ids).push(" RETURNING id, revision");
+    let rows: Vec<(i64, i64)> = tx.all(query.sql(), query.args()).await?;
+    Ok(rows.into_iter().collect())
+}
+
+/// Stores payloads of events that have none, unless they are outdated. Returns their bytes, which the caller counts for the repository of
+/// the events, whose row is locked.
+///
+/// # Errors
+/// When the database fails.
+pub(crate) async fn set_payloads(tx: &mut Tx, payloads: &[MadePayload<'_>]) -> Result<i64, DbError> {
     if payloads.is_empty() {
-        return Ok(());
+        return Ok(0);
     }
     let mut query = Query::new(SET_PAYLOADS);
-    query.bind_rows(payloads.iter().map(|(id, payload)| args![*id, *payload, payload.len() as i64]));
-    query.push(SET_PAYLOADS_WHERE);
+    query.bind_rows(payloads.iter().map(MadePayload::columns)).push(SET_PAYLOADS_WHERE);
     let rows: Vec<(i64,)> = tx.all(query.sql(), query.args()).await?;
     let stored: HashSet<i64> = rows.into_iter().map(|(id,)| id).collect();
-    let bytes = payloads.iter().filter(|(id, _)| stored.contains(id)).map(|(_, payload)| payload.len() as i64);
-    kept_bytes::add(tx, repository, bytes.sum()).await
+    Ok(payloads.iter().filter(|made| stored.contains(&made.event_id)).map(MadePayload::bytes).sum())
+}
+
+/// Returns the bytes that an event takes.
+pub(super) fn event_bytes(fact: &[u8], payload: Option<&str>) -> i64 {
+    (EVENT_BYTES + fact.len() + payload.map_or(0, str::len)) as i64
+}
+
+impl MadePayload<'_> {
+    fn bytes(&self) -> i64 {
+        self.payload.len() as i64
+    }
+
+    fn columns(&self) -> [Value; 4] {
+        args![self.event_id, self.payload, self.bytes(), self.revision]
+    }
 }
 
 impl EventStore {

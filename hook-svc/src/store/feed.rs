@@ -6,10 +6,12 @@ use ferrite_kit::args;
 use ferrite_kit::db::{DbError, Value};
 use ferrite_proto::id::RepositoryId;
 
-use super::events::{self, EventRow, EventStore, Source, StoredEvent};
+use super::events::{self, EventRow, EventStore, MadePayload, Source, StoredEvent};
+use super::kept_bytes;
 use super::removal::{self, MAX_BATCH_ROWS};
 
-const PAGE: &str = "SELECT id, uuid, repository_id, source, name, fact, payload FROM events \
+const PAGE: &str = "SELECT id, uuid, repository_id, source, name, fact, payload, revision, \
+     COALESCE(happened_us, created_us) AS happened_us FROM events \
      WHERE repository_id = $1 AND id > $2 AND is_in_feed AND source <> $4 ORDER BY id LIMIT $3";
 /// No source has this id.
 const NO_SOURCE: i64 = 0;
@@ -36,19 +38,24 @@ impl EventStore {
         Ok(rows.into_iter().map(StoredEvent::from).collect())
     }
 
-    /// Stores payloads of events of a repository that have none.
+    /// Stores payloads of events of a repository that have none, unless they are outdated.
     ///
     /// # Errors
     /// When the database fails.
-    pub(crate) async fn set_payloads(&self, repository: RepositoryId, payloads: &[(i64, &str)]) -> Result<(), DbError> {
+    pub(crate) async fn set_payloads(
+        &self,
+        repository: RepositoryId,
+        payloads: &[MadePayload<'_>],
+    ) -> Result<(), DbError> {
         if payloads.is_empty() {
             return Ok(());
         }
         let mut tx = self.db().begin_relaxed().await?;
         events::lock_repository(&mut tx, repository).await?;
-        events::set_payloads(&mut tx, repository, payloads).await?;
+        let bytes = events::set_payloads(&mut tx, payloads).await?;
+        kept_bytes::add(&mut tx, repository, bytes).await?;
         tx.commit().await?;
-        self.grown().add(repository, payloads.iter().map(|(_, payload)| payload.len() as i64).sum());
+        self.grown().add(repository, bytes);
         Ok(())
     }
 

@@ -16,7 +16,7 @@ use ferrite_kit::sealing::{SealError, Sealer};
 use ferrite_proto::id::HookId;
 use sqlx::FromRow;
 
-use super::events::lock_repository;
+use super::events::{last_id, lock_repository};
 use super::lanes;
 use crate::error::HookError;
 use crate::model::{ChatOptions, ContentType, HookEvents, HookType, NewHook, Owner};
@@ -37,8 +37,8 @@ const LOCK_COUNTS_POSTGRES: &str =
     "SELECT CAST(1 AS BIGINT) FROM (SELECT pg_advisory_xact_lock(hashtext('ferrite.hooks'))) AS lock";
 const LOCK_COUNTS_SQLITE: &str = "SELECT 1";
 const INSERT: &str = "INSERT INTO hooks (owner_kind, owner_id, type, url, shown_url, content_type, secret, channel, username, \
-     icon_url, color, events, is_active, created_us, updated_us) VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, \
-     $14, $14) RETURNING id";
+     icon_url, color, events, is_active, created_us, updated_us, since_us, after_event_id) VALUES ($1, $2, $3, $4, $5, $6, $7, $8, \
+     $9, $10, $11, $12, $13, $14, $14, $14, $15) RETURNING id";
 const LIST: &str = select!("WHERE owner_kind = $1 AND owner_id = $2 ORDER BY id LIMIT $3 OFFSET $4");
 const COUNT: &str = "SELECT COUNT(*) FROM hooks WHERE owner_kind = $1 AND owner_id = $2";
 const FIND: &str = select!("WHERE id = $1");
@@ -46,6 +46,7 @@ const LOCK_POSTGRES: &str = select!("WHERE id = $1 FOR UPDATE");
 const UPDATE: &str = "UPDATE hooks SET url = $2, shown_url = $3, content_type = $4, secret = $5, previous_secret = $6, \
      previous_until_us = $7, channel = $8, username = $9, icon_url = $10, color = $11, events = $12, is_active = $13, \
      paused_reason = $14, failing_since_us = $15, updated_us = $16 WHERE id = $1";
+const BEGIN: &str = "UPDATE hooks SET since_us = $2, after_event_id = $3 WHERE id = $1";
 const DELETE: &str = "DELETE FROM hooks WHERE id = $1";
 
 /// Store of webhooks.
@@ -233,7 +234,8 @@ impl HookStore {
         &self.sealer
     }
 
-    /// Inserts a webhook, unless its owner has `limit` already.
+    /// Inserts a webhook, unless its owner has `limit` already. It gets the events that happen from `now_us` on: those that were received
+    /// before are told apart by their ids, and those that are received later by their time.
     ///
     /// # Errors
     /// [`HookError::RepositoryDeleted`], [`HookError::TooManyHooks`], or a failure of the database.
@@ -286,6 +288,7 @@ impl HookStore {
             hook.events.to_column(),
             hook.is_active,
             now_us,
+            last_id(tx).await?,
         ];
         let (id,): (i64,) = tx.one(INSERT, &args).await?;
         hook.id = HookId(id);
@@ -362,6 +365,15 @@ impl HookStore {
             hook.updated_us,
         ];
         tx.execute(UPDATE, &args).await.map(drop)
+    }
+
+    /// Makes a webhook that is switched on get the events from now on, as a new one. Its row is locked.
+    ///
+    /// # Errors
+    /// When the database fails.
+    pub(crate) async fn begin_at(&self, tx: &mut Tx, id: HookId, now_us: i64) -> Result<(), DbError> {
+        let last_id = last_id(tx).await?;
+        tx.execute(BEGIN, &args![id, now_us, last_id]).await.map(drop)
     }
 
     /// Deletes a webhook of an owner. Its deliveries that wait are cancelled. Returns it as it was.

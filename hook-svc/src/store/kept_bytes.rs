@@ -1,7 +1,7 @@
 //! The bytes that the events of a repository take, with the delivery logs about them: `kept_bytes` of its row.
 //!
-//! Every transaction that adds or removes events or attempts changes the sum. It locks the rows of its repositories before it changes rows
-//! of events and deliveries, in the order of their ids.
+//! Every transaction that adds or removes events or attempts, or changes what an event takes, changes the sum. It locks the rows of its
+//! repositories before it changes rows of events and deliveries, in the order of their ids.
 //!
 //! Not here: what goes when there are too many (`eviction`).
 

@@ -13,6 +13,7 @@ pub(crate) mod kept_bytes;
 pub(crate) mod lanes;
 pub(crate) mod outcomes;
 pub(crate) mod purge;
+pub(crate) mod redactions;
 mod removal;
 pub(crate) mod repositories;
 mod sealing;

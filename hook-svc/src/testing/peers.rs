@@ -5,6 +5,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use ferrite_kit::Lifecycle;
+use ferrite_kit::auth::AuthError;
 use ferrite_kit::grpc::{Channel, channel};
 use ferrite_kit::net::Address;
 use ferrite_kit::testing::{Fake, FakeAccessService, FakeAccountService, FakeStorageService, serve_peers};
@@ -15,8 +16,10 @@ use ferrite_proto::git::{
 use ferrite_proto::repo::access_service_server::AccessServiceServer;
 use ferrite_proto::repo::account_service_server::AccountServiceServer;
 use ferrite_proto::repo::{
-    DescribeRepositoriesRequest, DescribeRepositoriesResponse, GetUsersRequest, GetUsersResponse, Repository, User,
+    DescribeRepositoriesRequest, DescribeRepositoriesResponse, GetUsersRequest, GetUsersResponse, ReadableRelease,
+    Repository, ResolveFeedAccessRequest, ResolveFeedAccessResponse, User,
 };
+use ferrite_proto::text_digest;
 use prost_types::Timestamp;
 use tonic::{Code, Request, Response, Status};
 
@@ -32,6 +35,19 @@ pub(super) struct State {
     git_failures: HashMap<i64, Code>,
     repo_failure: Option<Code>,
     calls: usize,
+    readable: Readable,
+}
+
+/// What readers of feeds may read, and what is asked about them.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Readable {
+    /// True if nobody may read the feed any more.
+    pub(crate) nothing: bool,
+    pub(crate) issues: bool,
+    pub(crate) repositories: Vec<i64>,
+    /// Releases and their notes.
+    pub(crate) releases: Vec<(i64, &'static str)>,
+    pub(crate) questions: Vec<ResolveFeedAccessRequest>,
 }
 
 /// repo-svc and git-svc in one.
@@ -79,6 +95,11 @@ impl FakePeers {
         self.state(|state| state.repositories.insert(id, repository(id, organization)));
     }
 
+    /// Changes a repository; one that was not there is `ada/r{id}` before.
+    pub(crate) fn change_repository(&self, id: i64, change: impl FnOnce(&mut Repository)) {
+        self.state(|state| change(state.repositories.entry(id).or_insert_with(|| repository(id, None))));
+    }
+
     /// Makes a repository one that does not exist.
     pub(crate) fn remove_repository(&self, id: i64) {
         self.state(|state| state.repositories.remove(&id));
@@ -114,6 +135,14 @@ impl FakePeers {
         self.state(|state| state.repo_failure = code);
     }
 
+    /// Changes what readers may read, and returns what was asked until then.
+    pub(crate) fn readable(&self, change: impl FnOnce(&mut Readable)) -> Vec<ResolveFeedAccessRequest> {
+        self.state(|state| {
+            change(&mut state.readable);
+            std::mem::take(&mut state.readable.questions)
+        })
+    }
+
     /// Returns the number of calls.
     pub(crate) fn calls(&self) -> usize {
         self.state(|state| state.calls)
@@ -139,6 +168,7 @@ pub(crate) fn repository(id: i64, organization: Option<i64>) -> Repository {
         create_time: time,
         update_time: time,
         store: "default".to_owned(),
+        has_issues: true,
         ..Repository::default()
     }
 }
@@ -185,6 +215,27 @@ impl FakeStorageService for Peer {
 
 #[tonic::async_trait]
 impl FakeAccessService for Peer {
+    async fn resolve_feed_access(
+        &self,
+        request: Request<ResolveFeedAccessRequest>,
+    ) -> Result<Response<ResolveFeedAccessResponse>, Status> {
+        let request = request.into_inner();
+        let readable = &mut self.0.lock().unwrap().readable;
+        readable.questions.push(request.clone());
+        if readable.nothing {
+            return Err(AuthError::RepositoryNotFound.into());
+        }
+        let is_asked = |id: &i64| request.repository_ids.contains(id);
+        let release =
+            |(id, notes): &(i64, &str)| ReadableRelease { id: *id, notes_digest: text_digest(notes).to_vec() };
+        let releases = readable.releases.iter().filter(|(id, _)| request.release_ids.contains(id)).map(release);
+        Ok(Response::new(ResolveFeedAccessResponse {
+            can_read_issues: readable.issues,
+            repository_ids: readable.repositories.iter().copied().filter(is_asked).collect(),
+            releases: releases.collect(),
+        }))
+    }
+
     async fn describe_repositories(
         &self,
         request: Request<DescribeRepositoriesRequest>,

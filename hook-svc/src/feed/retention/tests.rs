@@ -39,6 +39,7 @@ async fn add(db: &Db, repository: i64, parts: std::ops::Range<i64>) -> Vec<i64> 
         payload: Some("x".repeat(PAYLOAD_BYTES)),
         is_dispatched: true,
         is_in_feed: true,
+        happened_us: NOW_US,
     };
     let new: Vec<_> = parts.map(new).collect();
     let mut tx = db.begin().await.unwrap();

@@ -58,6 +58,7 @@ async fn queue(
         payload: Some(payload),
         is_dispatched: true,
         is_in_feed: false,
+        happened_us: now_us,
     };
     let ids = events::insert(&mut tx, &[event], now_us).await?;
     let uuid = Uuid::new_v4().to_string();

@@ -41,6 +41,7 @@ async fn add(service: &Service, hook: &Hook, name: &'static str, seconds: i64, s
         payload: Some("{}".to_owned()),
         is_dispatched: true,
         is_in_feed: true,
+        happened_us: now_us,
     };
     let mut tx = service.db().begin().await.unwrap();
     let event_id = events::insert(&mut tx, &[event], now_us).await.unwrap()[0];

@@ -7,8 +7,9 @@ use ferrite_proto::id::RepositoryId;
 use tokio::time::Instant;
 use tonic::{Request, Status};
 
-use super::{FeedRpc, MAX_PAGE_EVENTS, encode, hidden_source, parse_cursor};
+use super::{FeedRpc, encode, parse_cursor};
 use crate::error::HookError;
+use crate::feed::{FeedReader, MAX_PAGE_EVENTS};
 
 /// Longest wait for an event.
 const MAX_WAIT_SECONDS: u64 = 60;
@@ -22,9 +23,10 @@ pub(super) async fn list_events(
     let grant = rpc.access.authorize(&Caller::of(&request), repository).await?;
     let request = request.into_inner();
     let (after, limit, wait) = check(&request)?;
-    let page = rpc.feed.next_page(repository, after, limit, hidden_source(&grant), Instant::now() + wait).await;
-    let events: Vec<_> = page?.into_iter().map(encode).collect();
-    let cursor = events.last().map_or(request.after, |event| event.cursor.clone());
+    let mut reader = FeedReader::new(&grant)?;
+    let page = rpc.feed.next_page(&mut reader, after, limit, Instant::now() + wait).await?;
+    let cursor = if page.cursor == after { request.after } else { page.cursor.to_string() };
+    let events = page.items.into_iter().map(encode).collect();
     Ok(ListEventsResponse { events, cursor })
 }
 

@@ -11,17 +11,12 @@ use std::pin::Pin;
 
 use ferrite_kit::auth::Access;
 use ferrite_proto::error::{FieldViolation, Kind, ServiceError, to_status};
-use ferrite_proto::grant::Grant;
 use ferrite_proto::hook::feed_service_server::FeedService;
 use ferrite_proto::hook::{FeedEvent, ListEventsRequest, ListEventsResponse, WatchEventsRequest, WatchEventsResponse};
 use futures_util::Stream;
 use tonic::{Request, Response, Status};
 
 use crate::feed::{Feed, FeedError, FeedItem};
-use crate::store::events::Source;
-
-/// Most events of a response.
-const MAX_PAGE_EVENTS: usize = 100;
 
 /// The services that the RPCs of feeds use.
 #[derive(Clone, Debug)]
@@ -50,27 +45,31 @@ impl ServiceError for FeedError {
     fn classify(&self) -> (Kind, &'static str) {
         match self {
             Self::PayloadsUnavailable => (Kind::Overloaded, "PAYLOADS_UNAVAILABLE"),
+            Self::Access(error) => error.classify(),
             Self::Store(error) => error.classify(),
         }
     }
 
     fn domain(&self) -> &'static str {
-        "hook"
+        match self {
+            Self::Access(error) => error.domain(),
+            Self::PayloadsUnavailable | Self::Store(_) => "hook",
+        }
     }
 }
 
 impl From<FeedError> for Status {
     fn from(error: FeedError) -> Self {
-        if let FeedError::Store(cause) = &error {
-            cause.log("the reading of a feed");
+        match error {
+            // Converted by the kit, so that all services report them alike.
+            FeedError::Access(error) => error.into(),
+            FeedError::Store(ref cause) => {
+                cause.log("the reading of a feed");
+                to_status(&error)
+            }
+            FeedError::PayloadsUnavailable => to_status(&error),
         }
-        to_status(&error)
     }
-}
-
-/// Returns the source whose events are hidden: issues, while the issue tracker of the repository is.
-fn hidden_source(grant: &Grant) -> Option<Source> {
-    (!grant.issues_enabled).then_some(Source::Issue)
 }
 
 /// Parses a cursor; an empty one stands before the oldest event.

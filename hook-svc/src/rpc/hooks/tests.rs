@@ -1,12 +1,14 @@
 use std::collections::BTreeMap;
 
 use ferrite_kit::args;
+use ferrite_kit::outbox::event;
 use ferrite_proto::Permission;
 use ferrite_proto::error::violations;
-use ferrite_proto::events::HookAction;
+use ferrite_proto::events::event::Fact;
+use ferrite_proto::events::{HookAction, RefUpdate, RefsUpdated};
 use ferrite_proto::grant::Subject;
 use ferrite_proto::hook::{Hook, HookOwner};
-use ferrite_proto::id::HookId;
+use ferrite_proto::id::{HookId, RepositoryId};
 use ferrite_proto::operation::{CREATE_HOOK, DELETE_HOOK, GET_HOOK, LIST_HOOKS, UPDATE_HOOK};
 use tonic::{Code, Status};
 
@@ -391,6 +393,45 @@ async fn a_grant_about_an_organization_or_the_site_opens_its_hooks_without_a_tok
         ] {
             assert_eq!(create(subject.clone(), owner.clone()).await, bad_grant(), "{subject:?} {owner:?}");
         }
+        service.stop().await;
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn a_hook_begins_when_it_is_made_and_when_it_is_switched_on() {
+    on_each_url(|url| async move {
+        let service = Service::start(&url).await;
+        let push = async || {
+            let update = RefUpdate { name: b"refs/heads/a".to_vec(), old_id: "1".repeat(40), new_id: "2".repeat(40) };
+            let fact = Fact::RefsUpdated(RefsUpdated { updates: vec![update], ..Default::default() });
+            service.deliver(vec![event(RepositoryId(REPOSITORY), 1, fact)]).await.unwrap();
+        };
+        let begin = async || -> (i64, i64) {
+            service.db().one("SELECT after_event_id, since_us - updated_us FROM hooks", &[]).await.unwrap()
+        };
+        let last = async || -> i64 {
+            let (id,): (i64,) = service.db().one("SELECT MAX(id) FROM events", &[]).await.unwrap();
+            id
+        };
+        push().await;
+        let first = last().await;
+        let hook = service.create(&admin(), CreateHookRequest { is_active: true, ..request("gogs", &CONFIG) }).await;
+        let hook_id = hook.unwrap().id;
+        assert_eq!(begin().await, (first, 0));
+        let set_active = async |is_active: bool| {
+            let owner = repository_owner(REPOSITORY);
+            let change = UpdateHookRequest { owner, hook_id, is_active: Some(is_active), ..Default::default() };
+            service.hooks().update_hook(admin().request(UPDATE_HOOK, change)).await.unwrap();
+        };
+        push().await;
+        set_active(false).await;
+        assert_eq!(begin().await.0, first);
+        set_active(true).await;
+        assert_eq!(begin().await, (last().await, 0));
+        push().await;
+        set_active(true).await;
+        assert_eq!(begin().await.0, last().await - 1, "it was on before");
         service.stop().await;
     })
     .await;

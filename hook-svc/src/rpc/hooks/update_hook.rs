@@ -41,6 +41,9 @@ pub(super) async fn update_hook(
             hook.failing_since_us = None;
             hook.updated_us = now_us;
             service.store.update(&mut tx, &hook).await?;
+            if hook.is_active && !before.is_active {
+                service.store.begin_at(&mut tx, hook.id, now_us).await?;
+            }
             // The deliveries of a hook that stops to run are parked when they are due.
             if hook.is_running() && !before.is_running() {
                 lanes::resume(&mut tx, hook.id, now_us).await?;

@@ -16,7 +16,12 @@ fn new(repository: i64, source: Source, part: i64) -> NewEvent {
         payload: None,
         is_dispatched: false,
         is_in_feed: true,
+        happened_us: 1,
     }
+}
+
+fn made(event_id: i64, payload: &str) -> MadePayload<'_> {
+    MadePayload { event_id, revision: 0, payload }
 }
 
 async fn add(db: &Db, events: &[NewEvent]) -> Vec<i64> {
@@ -66,19 +71,43 @@ async fn an_event_is_marked_once_and_keeps_its_first_payload() {
     on_each_schema(&crate::migrations(), |db| async move {
         let store = EventStore::new(db.clone());
         let ids = add(&db, &[new(1, Source::Git, 0), new(1, Source::Git, 1)]).await;
-        store.set_payloads(RepositoryId(1), &[(ids[0], "first")]).await.unwrap();
+        store.set_payloads(RepositoryId(1), &[made(ids[0], "first")]).await.unwrap();
         let mark = async || {
             let mut tx = db.begin().await.unwrap();
             let marked = mark_dispatched(&mut tx, ids.clone()).await.unwrap();
-            set_payloads(&mut tx, RepositoryId(1), &[(ids[0], "second")]).await.unwrap();
+            assert_eq!(set_payloads(&mut tx, &[made(ids[0], "second")]).await.unwrap(), 0);
             tx.commit().await.unwrap();
             marked
         };
-        assert_eq!(mark().await, HashSet::from([ids[0], ids[1]]));
-        assert_eq!(mark().await, HashSet::new());
+        assert_eq!(mark().await, HashMap::from([(ids[0], 0), (ids[1], 0)]));
+        assert_eq!(mark().await, HashMap::new());
         let page = store.feed_page(RepositoryId(1), 0, 10, None).await.unwrap();
         assert_eq!(page.iter().map(|event| event.payload.as_deref()).collect::<Vec<_>>(), [Some("first"), None]);
         assert_eq!(store.undispatched(None, None, 10).await.unwrap().len(), 0);
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn a_payload_of_before_a_text_was_taken_out_is_not_stored() {
+    on_each_schema(&crate::migrations(), |db| async move {
+        let store = EventStore::new(db.clone());
+        let ids = add(&db, &[new(1, Source::Issue, 0)]).await;
+        db.execute("UPDATE events SET revision = 1 WHERE id = $1", &args![ids[0]]).await.unwrap();
+        let bytes =
+            "SELECT r.kept_bytes, e.bytes FROM events e JOIN hook_repositories r ON r.repository_id = e.repository_id";
+        let (_, before): (i64, i64) = db.one(bytes, &[]).await.unwrap();
+        let store_of = async |revision| {
+            let made = MadePayload { revision, ..made(ids[0], "text") };
+            store.set_payloads(RepositoryId(1), &[made]).await.unwrap();
+            let stored = store.feed_page(RepositoryId(1), 0, 10, None).await.unwrap().remove(0).payload;
+            let (kept, of_event): (i64, i64) = db.one(bytes, &[]).await.unwrap();
+            (stored, kept - before, of_event - before)
+        };
+        assert_eq!(store_of(0).await, (None, 0, 0));
+        assert_eq!(store_of(1).await, (Some("text".to_owned()), 4, 4));
+        let mut tx = db.begin().await.unwrap();
+        assert_eq!(mark_dispatched(&mut tx, ids.clone()).await.unwrap(), HashMap::from([(ids[0], 1)]));
     })
     .await;
 }
@@ -89,14 +118,13 @@ async fn two_readers_of_a_feed_store_its_payloads_at_once() {
         let store = EventStore::new(db.clone());
         for round in 0..10 {
             let told: Vec<_> = (0..200).map(|part| new(1, Source::Git, round * 200 + part)).collect();
-            let payload = |id: &i64| (*id, "made");
-            let forth: Vec<_> = add(&db, &told).await.iter().map(payload).collect();
-            let back: Vec<_> = forth.iter().rev().cloned().collect();
+            let forth: Vec<_> = add(&db, &told).await.iter().map(|id| made(*id, "made")).collect();
+            let back: Vec<_> = forth.iter().rev().copied().collect();
             let (first, second) =
                 tokio::join!(store.set_payloads(RepositoryId(1), &forth), store.set_payloads(RepositoryId(1), &back));
             first.and(second).unwrap();
         }
-        store.set_payloads(RepositoryId(1), &[(1, "again")]).await.unwrap();
+        store.set_payloads(RepositoryId(1), &[made(1, "again")]).await.unwrap();
         let page = store.feed_page(RepositoryId(1), 0, 3000, None).await.unwrap();
         assert!(page.len() == 2000 && page.iter().all(|event| event.payload.as_deref() == Some("made")));
     })

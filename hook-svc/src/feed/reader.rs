@@ -1,0 +1,115 @@
+//! The reader of a feed, and what it may read.
+//!
+//! repo-svc is asked right before events are sent, once for all of them: the grant of the reader was given before its wait, and says
+//! nothing about forks and releases.
+
+use std::collections::{HashMap, HashSet};
+
+use ferrite_kit::auth::{Access, AuthError};
+use ferrite_proto::events::event::Fact;
+use ferrite_proto::grant::{Credential, Grant, Reauthorization};
+use ferrite_proto::id::RepositoryId;
+use ferrite_proto::repo::{ReauthorizeAccessRequest, ResolveFeedAccessRequest};
+use ferrite_proto::text_digest;
+
+use super::{FeedError, FeedItem};
+use crate::payload::redact::{RELEASE_NOTES, TEXT_BEFORE, TextPath, without_texts};
+use crate::store::events::{Source, StoredEvent};
+
+/// A reader of the feed of one repository.
+#[derive(Clone, Debug)]
+pub(crate) struct FeedReader {
+    access: ReauthorizeAccessRequest,
+    /// The source whose events the reader may not read.
+    pub(super) hidden: Option<Source>,
+}
+
+/// What an event shows beside the repository whose feed it is in.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Shown {
+    Nothing,
+    Issue {
+        /// True if it has the text that an edit replaced.
+        has_text_before: bool,
+    },
+    Fork(i64),
+    Release {
+        id: i64,
+        notes_digest: [u8; 32],
+    },
+}
+
+impl FeedReader {
+    /// Returns the reader that a grant names.
+    ///
+    /// # Errors
+    /// [`AuthError::CredentialsRequired`] for a grant without a user.
+    pub(crate) fn new(grant: &Grant) -> Result<Self, AuthError> {
+        let user = grant.user.as_ref().ok_or(AuthError::CredentialsRequired)?;
+        let credential = Credential::Token(user.token_id);
+        let access = Reauthorization { repository: grant.repository, is_wiki: false, is_git: false, credential };
+        let hidden = (!grant.issues_enabled).then_some(Source::Issue);
+        Ok(Self { access: access.request(grant.operation.clone()), hidden })
+    }
+
+    pub(super) fn repository(&self) -> RepositoryId {
+        RepositoryId(self.access.repository_id)
+    }
+
+    /// Returns those of the events that the reader may read now, without the texts in them that were changed since. At most 100.
+    ///
+    /// # Errors
+    /// [`FeedError::Access`] when the reader may not read the feed any more, or repo-svc does not answer.
+    pub(super) async fn readable(&mut self, access: &Access, items: Vec<FeedItem>) -> Result<Vec<FeedItem>, FeedError> {
+        let shown: Vec<_> = items.iter().map(|item| Shown::by(&item.event)).collect();
+        let ids = |id: fn(&Shown) -> Option<i64>| {
+            let ids: HashSet<_> = shown.iter().filter_map(id).collect();
+            ids.into_iter().collect()
+        };
+        let request = ResolveFeedAccessRequest {
+            access: Some(self.access.clone()),
+            repository_ids: ids(|shown| if let Shown::Fork(id) = shown { Some(*id) } else { None }),
+            release_ids: ids(|shown| if let Shown::Release { id, .. } = shown { Some(*id) } else { None }),
+        };
+        let answer = access.resolve_feed(request).await?;
+        self.hidden = (!answer.can_read_issues).then_some(Source::Issue);
+        let repositories: HashSet<_> = answer.repository_ids.into_iter().collect();
+        let releases: HashMap<_, _> =
+            answer.releases.into_iter().map(|release| (release.id, release.notes_digest)).collect();
+        let readable = |(item, shown): (FeedItem, Shown)| match shown {
+            Shown::Nothing => Some(item),
+            Shown::Issue { .. } if !answer.can_read_issues => None,
+            Shown::Issue { has_text_before: true } => without(item, TEXT_BEFORE),
+            Shown::Issue { has_text_before: false } => Some(item),
+            Shown::Fork(id) => repositories.contains(&id).then_some(item),
+            Shown::Release { id, notes_digest } if releases.get(&id)? == &notes_digest => Some(item),
+            Shown::Release { .. } => without(item, RELEASE_NOTES),
+        };
+        Ok(items.into_iter().zip(shown).filter_map(readable).collect())
+    }
+}
+
+impl Shown {
+    fn by(event: &StoredEvent) -> Self {
+        match &event.fact.fact {
+            Some(Fact::IssueUpdated(updated)) => Self::Issue { has_text_before: updated.old_body.is_some() },
+            Some(Fact::CommentChanged(changed)) => Self::Issue { has_text_before: changed.old_body.is_some() },
+            Some(Fact::RepositoryForked(forked)) => Self::Fork(forked.fork.as_ref().map_or(0, |fork| fork.id)),
+            Some(Fact::ReleasePublished(published)) => published.release.as_ref().map_or(Self::Nothing, |release| {
+                Self::Release { id: release.id, notes_digest: text_digest(&release.body) }
+            }),
+            _ => Self::Nothing,
+        }
+    }
+}
+
+/// Returns an event without a text of its payload; `None` if the payload cannot be read.
+fn without(item: FeedItem, text: TextPath) -> Option<FeedItem> {
+    match without_texts(&item.payload, &[text]) {
+        Ok(payload) => Some(FeedItem { payload, ..item }),
+        Err(error) => {
+            tracing::error!(%error, event.id = item.event.id, "a payload cannot be read and is left out of its feed");
+            None
+        }
+    }
+}

@@ -1,0 +1,145 @@
+//! Texts that leave the stored events because the issue or comment that they were of was changed or deleted later.
+//!
+//! The fact of the change only notes, in the transaction that receives it, which texts are outdated and up to which event. They are removed
+//! in small batches after that (`redaction`), whatever their number. Each text of an event is removed once at most, because its columns
+//! `text_issue_id` and `text_comment_id` are NULL then. Only events up to the noted one are looked at: later ones have a later text.
+//! What the events take without their texts is counted anew (`kept_bytes`).
+//!
+//! Not here: the texts in facts (`model`) and in payloads (`payload::redact`).
+
+use ferrite_kit::args;
+use ferrite_kit::db::{DbError, Query, Tx};
+use ferrite_proto::events::Event;
+use ferrite_proto::id::RepositoryId;
+use prost::Message;
+use sqlx::FromRow;
+
+use super::events::{EventRow, EventStore, StoredEvent, event_bytes};
+use super::kept_bytes;
+use crate::model::Subject;
+
+const QUEUE_ISSUE: &str = "INSERT INTO redactions (repository_id, subject, subject_id, last_event_id) \
+     SELECT $1, 1, $2, MAX(id) FROM events WHERE repository_id = $1 AND text_issue_id = $2 HAVING MAX(id) IS NOT NULL";
+const QUEUE_COMMENT: &str = "INSERT INTO redactions (repository_id, subject, subject_id, last_event_id) \
+     SELECT $1, 2, $2, MAX(id) FROM events WHERE repository_id = $1 AND text_comment_id = $2 HAVING MAX(id) IS NOT NULL";
+const NEXT: &str =
+    "SELECT id, repository_id, subject, subject_id, last_event_id FROM redactions WHERE id > $1 ORDER BY id LIMIT 1";
+
+macro_rules! with_text {
+    ($column:literal, $lock:literal) => {
+        concat!(
+            "SELECT id, uuid, repository_id, source, name, fact, payload, revision, COALESCE(happened_us, created_us) AS happened_us \
+             FROM events WHERE repository_id = $1 AND ",
+            $column,
+            " = $2 AND id <= $3 ORDER BY id LIMIT $4",
+            $lock
+        )
+    };
+}
+
+/// On PostgreSQL, rows that another transaction changes are left for the next batch.
+const WITH_ISSUE_POSTGRES: &str = with_text!("text_issue_id", " FOR UPDATE SKIP LOCKED");
+const WITH_ISSUE_SQLITE: &str = with_text!("text_issue_id", "");
+const WITH_COMMENT_POSTGRES: &str = with_text!("text_comment_id", " FOR UPDATE SKIP LOCKED");
+const WITH_COMMENT_SQLITE: &str = with_text!("text_comment_id", "");
+const BYTES: &str = "SELECT CAST(COALESCE(SUM(bytes), 0) AS BIGINT) FROM events WHERE id IN ";
+const REMOVE_ISSUE: &str = "UPDATE events SET fact = $2, payload = $3, bytes = $4, revision = revision + 1, \
+     text_issue_id = NULL WHERE id = $1";
+const REMOVE_COMMENT: &str = "UPDATE events SET fact = $2, payload = $3, bytes = $4, revision = revision + 1, \
+     text_comment_id = NULL WHERE id = $1";
+const FINISH_ISSUE: &str = "DELETE FROM redactions WHERE id = $1 AND NOT EXISTS \
+     (SELECT 1 FROM events WHERE repository_id = $2 AND text_issue_id = $3 AND id <= $4)";
+const FINISH_COMMENT: &str = "DELETE FROM redactions WHERE id = $1 AND NOT EXISTS \
+     (SELECT 1 FROM events WHERE repository_id = $2 AND text_comment_id = $3 AND id <= $4)";
+
+/// A text that must leave the events up to one of them.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Redaction {
+    pub(crate) id: i64,
+    pub(crate) repository: RepositoryId,
+    pub(crate) subject: Subject,
+    last_event_id: i64,
+}
+
+/// An event whose text was removed.
+#[derive(Clone, Debug)]
+pub(crate) struct RedactedEvent {
+    pub(crate) id: i64,
+    pub(crate) fact: Event,
+    pub(crate) payload: Option<String>,
+}
+
+#[derive(FromRow)]
+struct RedactionRow {
+    id: i64,
+    repository_id: i64,
+    subject: i64,
+    subject_id: i64,
+    last_event_id: i64,
+}
+
+/// Notes that the text of a subject that the events up to now have is outdated. The row of the repository is locked.
+///
+/// # Errors
+/// When the database fails.
+pub(crate) async fn queue(tx: &mut Tx, repository: RepositoryId, subject: Subject) -> Result<(), DbError> {
+    let (sql, id) = match subject {
+        Subject::Issue(id) => (QUEUE_ISSUE, id),
+        Subject::Comment(id) => (QUEUE_COMMENT, id),
+    };
+    tx.execute(sql, &args![repository, id]).await.map(drop)
+}
+
+/// Returns at most `limit` events that have the text still. The row of the repository is locked.
+///
+/// # Errors
+/// When the database fails.
+pub(crate) async fn with_text(tx: &mut Tx, redaction: &Redaction, limit: i64) -> Result<Vec<StoredEvent>, DbError> {
+    let (sql, id) = match redaction.subject {
+        Subject::Issue(id) => (tx.pick(WITH_ISSUE_POSTGRES, WITH_ISSUE_SQLITE), id),
+        Subject::Comment(id) => (tx.pick(WITH_COMMENT_POSTGRES, WITH_COMMENT_SQLITE), id),
+    };
+    let rows: Vec<EventRow> = tx.all(sql, &args![redaction.repository, id, redaction.last_event_id, limit]).await?;
+    Ok(rows.into_iter().map(StoredEvent::from).collect())
+}
+
+/// Stores events without the text, and ends the redaction if no event has it any more. Returns whether it ended. The row of the
+/// repository is locked.
+///
+/// # Errors
+/// When the database fails.
+pub(crate) async fn store(tx: &mut Tx, redaction: &Redaction, events: &[RedactedEvent]) -> Result<bool, DbError> {
+    let (remove, finish, id) = match redaction.subject {
+        Subject::Issue(id) => (REMOVE_ISSUE, FINISH_ISSUE, id),
+        Subject::Comment(id) => (REMOVE_COMMENT, FINISH_COMMENT, id),
+    };
+    let mut query = Query::new(BYTES);
+    query.bind_list(events.iter().map(|event| event.id));
+    let (before,): (i64,) = tx.one(query.sql(), query.args()).await?;
+    let mut after = 0;
+    for event in events {
+        let fact = event.fact.encode_to_vec();
+        let bytes = event_bytes(&fact, event.payload.as_deref());
+        after += bytes;
+        tx.execute(remove, &args![event.id, fact, event.payload.clone(), bytes]).await?;
+    }
+    kept_bytes::add(tx, redaction.repository, after - before).await?;
+    let args = args![redaction.id, redaction.repository, id, redaction.last_event_id];
+    Ok(tx.execute(finish, &args).await? > 0)
+}
+
+impl EventStore {
+    /// Returns the first redaction after the one with the id `after`.
+    ///
+    /// # Errors
+    /// When the database fails.
+    pub(crate) async fn next_redaction(&self, after: i64) -> Result<Option<Redaction>, DbError> {
+        let row: Option<RedactionRow> = self.db().optional(NEXT, &args![after]).await?;
+        Ok(row.map(|row| Redaction {
+            id: row.id,
+            repository: RepositoryId(row.repository_id),
+            subject: if row.subject == 1 { Subject::Issue(row.subject_id) } else { Subject::Comment(row.subject_id) },
+            last_event_id: row.last_event_id,
+        }))
+    }
+}
