@@ -32,9 +32,17 @@ pub(crate) enum HookError {
         /// The limit.
         limit: i64,
     },
-    /// The caller has made as many hooks as it may within an hour.
-    #[error("too many webhooks: at most {limit} within an hour; try again later")]
+    /// So many deliveries of the hook wait that no old ones are sent again.
+    #[error("more than {limit} deliveries of this webhook are waiting")]
+    TooManyWaiting {
+        /// The limit.
+        limit: i64,
+    },
+    /// The caller has made as many hooks, or asked for as many deliveries, as it may within an hour.
+    #[error("too many {what}: at most {limit} within an hour; try again later")]
     HourlyLimit {
+        /// What is limited.
+        what: &'static str,
         /// The limit.
         limit: u64,
         /// Time to wait before the next attempt.
@@ -65,6 +73,7 @@ impl ServiceError for HookError {
             Self::HookNotFound => (Kind::NotFound, "HOOK_NOT_FOUND"),
             Self::DeliveryNotFound => (Kind::NotFound, "DELIVERY_NOT_FOUND"),
             Self::TooManyHooks { .. } => (Kind::FailedPrecondition, "TOO_MANY_HOOKS"),
+            Self::TooManyWaiting { .. } => (Kind::FailedPrecondition, "TOO_MANY_DELIVERIES_WAITING"),
             Self::HourlyLimit { .. } => (Kind::RateLimited, "HOURLY_LIMIT_REACHED"),
             Self::Unreadable { .. } | Self::Sealed(_) => (Kind::Internal, "INTERNAL"),
             Self::Store(error) => error.classify(),

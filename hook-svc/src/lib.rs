@@ -129,8 +129,9 @@ async fn start(config: Config, listeners: Vec<Listener>, life: Lifecycle) -> Res
     let feed = FeedRpc { feed, access: access.clone() };
     let owner_limit = config.owner_limit;
     let creations = HourlyLimit::new(trust.limiter.clone(), "hooks", config.creations_per_hour);
+    let deliveries = HourlyLimit::new(trust.limiter.clone(), "deliveries", config.manual_deliveries_per_hour);
     let auth = trust.layer(&repo);
-    let rpc = HookRpc { store, access, relay, policy, owner_limit, creations, renderer, sender, clock };
+    let rpc = HookRpc { store, access, relay, policy, owner_limit, creations, deliveries, renderer, sender, clock };
     let router = GrpcServer::default()
         .add(HookServiceServer::new(rpc.clone()).max_decoding_message_size(MAX_MESSAGE_BYTES))
         .add(DeliveryServiceServer::new(rpc).max_decoding_message_size(MAX_MESSAGE_BYTES))

@@ -26,6 +26,8 @@ pub(crate) struct HookRpc {
     pub(crate) owner_limit: i64,
     /// Webhooks of one user within an hour.
     pub(crate) creations: HourlyLimit,
+    /// Deliveries that one user asks for within an hour: tests, and those that are sent again.
+    pub(crate) deliveries: HourlyLimit,
     /// Makes the payloads of tests.
     pub(crate) renderer: Renderer,
     pub(crate) sender: Sender,

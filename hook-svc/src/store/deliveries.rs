@@ -17,6 +17,8 @@ use super::lanes::{self, LaneKey, NewDelivery, TEST_SOURCE};
 pub(crate) const MAX_SMALL_PAYLOAD_BYTES: i64 = 64 * 1024;
 /// Deliveries that one replay queues.
 pub(crate) const MAX_REPLAYED: usize = 1000;
+/// Deliveries of a hook that wait, above which its owner cannot ask for more.
+pub(crate) const MAX_WAITING: i64 = 1000;
 /// Deliveries that a list counts.
 const MAX_COUNTED: i64 = 10_000;
 
@@ -24,6 +26,7 @@ const PAYLOAD: &str = "SELECT name AS event, CASE WHEN OCTET_LENGTH(payload) <= 
      CAST(COALESCE(OCTET_LENGTH(payload), 0) AS BIGINT) AS payload_bytes, trace_parent FROM events WHERE id = $1";
 const LARGE_PAYLOAD: &str = "SELECT payload FROM events WHERE id = $1";
 const QUEUE_LENGTH: &str = "SELECT CAST(COALESCE(SUM(waiting), 0) AS BIGINT) FROM lanes";
+const WAITING: &str = "SELECT CAST(COALESCE(SUM(waiting), 0) AS BIGINT) FROM lanes WHERE hook_id = $1 AND source >= $2";
 /// Lanes that wait for a sender; those that are being sent are due at the end of their lease.
 const DUE: &str =
     "SELECT COUNT(*), MIN(l.next_us) FROM (SELECT next_us FROM lanes WHERE next_us <= $1 ORDER BY next_us LIMIT $2) l";
@@ -135,6 +138,21 @@ pub(crate) struct Delivery {
     pub(crate) finished_us: Option<i64>,
 }
 
+impl Delivery {
+    /// Returns whether no attempt follows unless it is asked for.
+    pub(crate) fn is_finished(&self) -> bool {
+        !matches!(Status::from_column(self.status), Some(Status::Pending | Status::Retrying))
+    }
+}
+
+/// Deliveries that are counted while they wait.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Waiting {
+    All,
+    /// Tests alone.
+    Tests,
+}
+
 /// The deliveries that a list shows. Times are inclusive.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Filter {
@@ -212,6 +230,17 @@ pub(crate) async fn queue(db: &Db, now_us: i64) -> Result<Queue, DbError> {
     let (oldest_us,): (Option<i64>,) = db.one(OLDEST, &[]).await?;
     let (due_lanes, due_since_us): (i64, Option<i64>) = db.one(DUE, &args![now_us, MAX_COUNTED]).await?;
     Ok(Queue { length, oldest_us, due_lanes, due_since_us })
+}
+
+/// Returns the number of deliveries of a hook that wait.
+///
+/// # Errors
+/// When the database fails.
+pub(crate) async fn waiting(tx: &mut Tx, hook: HookId, which: Waiting) -> Result<i64, DbError> {
+    // No source is above that of tests.
+    let first_source = if which == Waiting::Tests { TEST_SOURCE } else { 0 };
+    let (count,): (i64,) = tx.one(WAITING, &args![hook, first_source]).await?;
+    Ok(count)
 }
 
 /// Returns a page of a hook's deliveries.

@@ -145,7 +145,6 @@ async fn of_a_large_response_the_subject_is_kept_and_a_repeat_gets_it_anew() {
     on_each(|test| async move {
         service_tables(&test.db).await;
         let event = |bytes| ferrite_proto::events::Event { event_id: "x".repeat(bytes), ..Default::default() };
-<<<<<<< HEAD
         let answer = |bytes| DeliverRequest { events: vec![event(bytes)], ..Default::default() };
         let large = MAX_STORED_RESPONSE_BYTES;
         for (name, bytes, subject) in [("fits", large - 64, 5), ("large", large, 5), ("alone", large, 0)] {
@@ -158,14 +157,6 @@ async fn of_a_large_response_the_subject_is_kept_and_a_repeat_gets_it_anew() {
             };
             let rebuild = |_: i64| async { unreachable!("it was not done before") };
             assert_eq!(once_or_rebuild(&test.db, first.as_ref(), rebuild, write).await.unwrap(), answer(bytes));
-=======
-        for (name, bytes) in [("fits", MAX_STORED_RESPONSE_BYTES - 64), ("large", MAX_STORED_RESPONSE_BYTES)] {
-            let first = key(name, 1, "Create", 1).unwrap().unwrap();
-            let answer = DeliverRequest { events: vec![event(bytes)], ..Default::default() };
-            let mut tx = test.db.begin().await.unwrap();
-            first.store(&mut tx, &answer, 0).await.unwrap();
-            tx.commit().await.unwrap();
->>>>>>> 703c823 (proto, kit: deliveries of events say when they were sent)
         }
         let repeat = async |name, body| {
             let again = key(name, 1, "Create", body).unwrap();

@@ -8,7 +8,7 @@ use tonic::Request;
 use super::{decode, encode};
 use crate::error::HookError;
 use crate::rpc::service::HookRpc;
-use crate::store::deliveries;
+use crate::store::deliveries::{self, Waiting};
 
 pub(super) async fn redeliver(
     service: &HookRpc,
@@ -22,6 +22,12 @@ pub(super) async fn redeliver(
         let mut tx = service.store.db().begin().await?;
         let hook = service.store.lock(&mut tx, access.owner, HookId(request.hook_id)).await?;
         let uuid = decode::uuid(&request.delivery_id)?;
+        let before = deliveries::find_in(&mut tx, hook.id, &uuid).await?.ok_or(HookError::DeliveryNotFound)?;
+        // One that waits is hurried, and makes none.
+        if before.is_finished() {
+            service.check_waiting(&mut tx, hook.id, Waiting::All).await?;
+            service.count_deliveries(&access, 1).await?;
+        }
         let delivery = deliveries::redeliver(&mut tx, hook.id, &uuid, now_us).await?;
         let delivery = encode::delivery(delivery.ok_or(HookError::DeliveryNotFound)?)?;
         let answer = RedeliverResponse { delivery: Some(delivery) };

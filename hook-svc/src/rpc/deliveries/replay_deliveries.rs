@@ -9,7 +9,7 @@ use tonic::Request;
 use super::decode;
 use crate::error::HookError;
 use crate::rpc::service::HookRpc;
-use crate::store::deliveries::{self, MAX_REPLAYED};
+use crate::store::deliveries::{self, MAX_REPLAYED, Waiting};
 
 pub(super) async fn replay_deliveries(
     service: &HookRpc,
@@ -23,11 +23,15 @@ pub(super) async fn replay_deliveries(
         let now_us = service.clock.now_us();
         let mut tx = service.store.db().begin().await?;
         let hook = service.store.lock(&mut tx, access.owner, HookId(request.hook_id)).await?;
+        service.check_waiting(&mut tx, hook.id, Waiting::All).await?;
         let count = deliveries::replay(&mut tx, hook.id, range, request.has_new_ids, now_us).await?;
         let count = count.ok_or_else(|| {
             let message = format!("more than {MAX_REPLAYED} deliveries are between `from` and `to`");
             HookError::Invalid(vec![FieldViolation::new("to", "too_many", message)])
         })?;
+        if count > 0 {
+            service.count_deliveries(&access, count).await?;
+        }
         let answer = service.commit(tx, None, key.as_ref(), ReplayDeliveriesResponse { count }, now_us).await?;
         service.sender.wake();
         Ok(answer)

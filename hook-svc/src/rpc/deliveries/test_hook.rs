@@ -12,8 +12,9 @@ use super::encode;
 use crate::dispatch::RenderError;
 use crate::error::HookError;
 use crate::model::Owner;
+use crate::rpc::authorize::HookAccess;
 use crate::rpc::service::HookRpc;
-use crate::store::deliveries;
+use crate::store::deliveries::{self, Waiting};
 use crate::store::events::{self, NewEvent, Source};
 use crate::store::lanes::{self, NewDelivery};
 
@@ -29,25 +30,28 @@ pub(super) async fn test_hook(
         Owner::Organization(_) | Owner::Site => service.renderer.site_test_payload(access.user.0).await,
     };
     let rendered = rendered.map_err(|error| refused(&error))?;
-    let work = queue(service, access.owner, hook.id, rendered, key.as_ref());
+    let work = queue(service, &access, hook.id, rendered, key.as_ref());
     Ok(once(service.store.db(), key.as_ref(), work).await?)
 }
 
 async fn queue(
     service: &HookRpc,
-    owner: Owner,
+    access: &HookAccess,
     hook: HookId,
     (name, payload): (&'static str, String),
     key: Option<&IdempotencyKey>,
 ) -> Result<TestHookResponse, HookError> {
     let now_us = service.clock.now_us();
-    let repository = owner.repository().unwrap_or(RepositoryId(0));
+    let repository = access.owner.repository().unwrap_or(RepositoryId(0));
     let mut tx = service.store.db().begin().await?;
-    if let Some(repository) = owner.repository() {
+    if let Some(repository) = access.owner.repository() {
         // In the order of all transactions: before the row of the hook.
         events::lock_repository(&mut tx, repository).await?;
     }
-    let hook = service.store.lock(&mut tx, owner, hook).await?;
+    let hook = service.store.lock(&mut tx, access.owner, hook).await?;
+    // Other deliveries may wait for the test to succeed.
+    service.check_waiting(&mut tx, hook.id, Waiting::Tests).await?;
+    service.count_deliveries(access, 1).await?;
     // No feed shows it, so its id may come in any order.
     let event = NewEvent {
         uuid: Uuid::new_v4(),

@@ -26,7 +26,11 @@ pub(super) async fn create_hook(
     let register = async {
         let new = decode::new_hook(request, access.owner, &service.policy)?;
         let counted = service.creations.count(access.user.0, 1, access.rate_percent).await;
-        counted.map_err(|RateExceeded { limit, retry_after, .. }| HookError::HourlyLimit { limit, retry_after })?;
+        counted.map_err(|RateExceeded { limit, retry_after, .. }| HookError::HourlyLimit {
+            what: "webhooks",
+            limit,
+            retry_after,
+        })?;
         let now_us = service.clock.now_us();
         let mut tx = service.store.db().begin().await?;
         let hook = service.store.insert(&mut tx, &new, service.owner_limit, now_us).await?;
