@@ -49,7 +49,7 @@ impl HookRpc {
     async fn count_deliveries(&self, access: &HookAccess, count: i64) -> Result<(), HookError> {
         let count = u32::try_from(count).unwrap_or(u32::MAX);
         let counted = self.deliveries.count(access.user.0, count, access.rate_percent).await;
-        counted.map_err(|RateExceeded { limit, retry_after }| HookError::HourlyLimit {
+        counted.map_err(|RateExceeded { limit, retry_after, .. }| HookError::HourlyLimit {
             what: "deliveries",
             limit,
             retry_after,
