@@ -169,11 +169,13 @@ impl Retention {
 
     /// Asks repo-svc who owns the repositories of which that is not known, as of those of before it was told, and stores it.
     async fn find_owners(&self, kept: &[Kept]) -> Result<HashMap<RepositoryId, i64>, RetentionError> {
-        let unknown: Vec<_> =
+        let mut unknown: Vec<_> =
             kept.iter().filter(|kept| kept.owner_id == 0 && !kept.is_deleted).map(Kept::repository).collect();
         if unknown.is_empty() {
             return Ok(HashMap::new());
         }
+        // In the order of all transactions that lock rows of several repositories.
+        unknown.sort_unstable();
         let found = self.upstream.repositories(&unknown).await.map_err(|status| RetentionError::Repo(status.into()))?;
         let owners: HashMap<_, _> =
             found.into_iter().filter_map(|(id, repository)| Some((id, repository.owner?.id))).collect();
