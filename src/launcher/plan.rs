@@ -21,8 +21,18 @@ pub(super) const GRPC_ADDRESSES: &[(&str, &str)] = &[
     ("git-svc", "127.0.0.1:7004"),
 ];
 /// Environment variables that children inherit from the launcher; their other settings are on their command lines.
-const INHERITED_VARIABLES: &[&str] =
-    &["PATH", "LANG", "LC_ALL", "TZ", "RUST_BACKTRACE", "FERRITE_EVENT_RETENTION_SECONDS"];
+const INHERITED_VARIABLES: &[&str] = &[
+    "PATH",
+    "LANG",
+    "LC_ALL",
+    "TZ",
+    "RUST_BACKTRACE",
+    "FERRITE_EVENT_RETENTION_SECONDS",
+    "FERRITE_RATE_LIMIT_COUNTERS",
+    "FERRITE_SQLITE_VACUUM_BYTES",
+    "FERRITE_WRITES_PER_HOUR",
+    "FERRITE_WRITE_BYTES_PER_HOUR",
+];
 
 /// Beginning of the variables that set the export of traces, which children inherit too.
 const TRACE_PREFIX: &str = "OTEL_";
