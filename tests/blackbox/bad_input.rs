@@ -175,13 +175,7 @@ async fn commits_from_the_end_of_time_are_read_everywhere(cluster: &Cluster) {
         let push = ["push", &url, &format!("{commit}:refs/heads/b{number}"), &format!("{tag}:refs/tags/t{number}")];
         let output = git.attempt("work", &push).await;
         let stderr = String::from_utf8_lossy(&output.stderr).into_owned();
-        if !output.status.success() {
-            assert!(
-                stderr.contains("adDate") || stderr.contains("date") || stderr.contains("imezone"),
-                "{date}: {stderr}"
-            );
-            continue;
-        }
+        assert!(output.status.success(), "{date}: {stderr}");
         taken += 1;
         for revision in [format!("b{number}"), format!("t{number}"), commit.clone()] {
             for (path, answer) in by_every_route(&ada, "dates", &revision).await {
@@ -199,7 +193,6 @@ async fn commits_from_the_end_of_time_are_read_everywhere(cluster: &Cluster) {
         let body = json!({"message": "m", "content": "eA==", "branch": format!("b{number}")});
         ada.put(&ada.repo("dates", "/contents/after"), &body).await.expect(201);
     }
-    assert!((3..8).contains(&taken), "{taken}");
     git.run("", &["clone", "-q", "--mirror", &url, "copy"]).await;
     assert_eq!(git.refs("copy").await.lines().count(), 1 + 2 * taken);
 }

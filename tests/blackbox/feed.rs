@@ -150,7 +150,8 @@ async fn a_token_that_may_not_read_issues_reads_none_in_the_feed(cluster: &Clust
     assert!(!expected.is_empty());
     // What is hidden does not end a wait.
     let cursor = seen["cursor"].as_str().unwrap().to_owned();
-    let (nothing, ()) = tokio::join!(page(&reader, repo, &format!("after={cursor}&wait=2")), async {
+    let query = format!("after={cursor}&wait=2");
+    let (nothing, ()) = tokio::join!(page(&reader, repo, &query), async {
         ada.new_issue(repo, "Hidden", json!({})).await;
     });
     assert_eq!(nothing, json!({"events": [], "cursor": cursor}));

@@ -115,8 +115,8 @@ async fn a_release_is_made_published_and_deleted_and_its_tag_stays(cluster: &Clu
         events.map(|one| one["payload"].pointer(field).and_then(Value::as_str).unwrap_or_default().to_owned()).collect()
     };
     let path = ada.repo("demo", "/events?after=0&limit=100");
-    let feed = ada.eventually(&path, |feed| told(feed, "release", "/release/tag_name").len() >= 3).await;
-    assert_eq!(told(&feed, "release", "/release/tag_name"), ["v1/rc", "v2", "v1/rc"]);
+    let feed = ada.eventually(&path, |feed| told(feed, "release", "/release/tag_name").len() >= 2).await;
+    assert_eq!(told(&feed, "release", "/release/tag_name"), ["v2", "v1/rc"], "the deleted release is hidden");
     assert_eq!(told(&feed, "create", "/ref"), ["main", "v1/rc", "v2"]);
 }
 

@@ -30,14 +30,7 @@ fn options() -> Options {
 }
 
 /// Operations that take access away, which are never refused.
-const TAKE_ACCESS_AWAY: [&str; 6] = [
-    "DeletePublicKey",
-    "DeleteDeployKey",
-    "RemoveCollaborator",
-    "RemoveMember",
-    "RemoveTeamMember",
-    "RemoveTeamRepository",
-];
+const TAKE_ACCESS_AWAY: [&str; 4] = ["DeletePublicKey", "DeleteDeployKey", "RemoveCollaborator", "RemoveMember"];
 
 /// A request that changes something, and the operations that it carries out.
 struct Write<'a> {
@@ -124,19 +117,18 @@ async fn a_few_large_texts_reach_the_limit_in_all_services_together(cluster: &Cl
     dora.new_repository("demo", json!({"auto_init": true})).await;
     let release = dora.post(&dora.repo("demo", "/releases"), &json!({"tag_name": "v1", "draft": true})).await;
     let release = dora.repo("demo", &format!("/releases/{}", id(&release.expect(201).json())));
-    let milestone = dora.new_milestone(&dora.repo("demo", ""), "One").await;
-    let milestone = dora.repo("demo", &format!("/milestones/{milestone}"));
+    let issue = dora.new_issue(&dora.repo("demo", ""), "One", json!({})).await;
+    let issue = dora.repo("demo", &format!("/issues/{}", issue["number"]));
     let mut done = [0, 0];
     for round in 0..6 {
-        let edits = [
-            (&release, json!({"body": "x".repeat(900_000)})),
-            (&milestone, json!({"description": "x".repeat(900_000)})),
-        ];
+        // A text that is there already is not written again.
+        let text = if round % 2 == 0 { "x" } else { "y" }.repeat(900_000);
+        let edits = [(&release, json!({"body": text})), (&issue, json!({"body": text}))];
         for (place, (path, body)) in edits.into_iter().enumerate() {
             let request = dora.request(Method::PATCH, path).header("idempotency-key", format!("{place} {round}"));
             let answer = Answer::of(request.json(&body)).await;
             match answer.status.as_u16() {
-                200 => done[place] += 1,
+                200 | 201 => done[place] += 1,
                 _ => refused(answer, "too many bytes written: at most 4000000 within an hour"),
             }
         }
@@ -299,7 +291,7 @@ async fn writes<'a>(ada: &'a User, bob: &'a User, carol: &User, root: &'a User, 
         let hook = id(&ada.post(&hooks, &new).await.expect(201).json());
         let of_hook = |rest: &str| format!("{hooks}/{hook}{rest}");
         add(ada, "CreateHook", "POST", hooks.clone(), new.clone());
-        add(ada, "UpdateHook", "PATCH", of_hook(""), json!({"active": false}));
+        add(ada, "UpdateHook", "PATCH", of_hook(""), json!({"config": new["config"], "active": false}));
         add(ada, "ReplayDeliveries", "POST", of_hook("/replay"), {
             json!({"from": "2026-01-01T00:00:00Z", "to": "2026-01-02T00:00:00Z"})
         });

@@ -134,6 +134,13 @@ impl AccessService for FakeRepoService {
         Ok(Response::new(repo::ReauthorizeAccessResponse {}))
     }
 
+    async fn resolve_feed_access(
+        &self,
+        _: tonic::Request<repo::ResolveFeedAccessRequest>,
+    ) -> Answer<repo::ResolveFeedAccessResponse> {
+        Err(Status::unimplemented("for hook-svc"))
+    }
+
     async fn check_access(
         &self,
         request: tonic::Request<repo::CheckAccessRequest>,

@@ -10,7 +10,7 @@ use ferrite_proto::{
 
 use crate::{
     harness::{Service, reason},
-    migrations::{end, packs_asked_for, request, service_for},
+    migrations::{end, packs_asked_for, request, service_for, service_for_all},
     push::wait_until,
     remote::{LOGIN, Remote, followed_refs},
 };
@@ -135,9 +135,11 @@ async fn a_mirror_follows_its_remote_with_the_events_of_pushes() {
 async fn slow_mirrors_of_one_user_do_not_hold_up_those_of_others() {
     let (slow, remote) = (Remote::start().await, Remote::start().await);
     for host in [&slow, &remote] {
-        host.repository("demo.git").commit("refs/heads/main", "one", &[]);
+        let repo = host.repository("demo.git");
+        repo.commit("refs/heads/main", "one", &[]);
+        repo.0.set_head("refs/heads/main").unwrap();
     }
-    let service = service_for(&remote, &[&slow.allowed(), "--mirrors-at-once=2"]).await;
+    let service = service_for_all(&[&remote, &slow], &["--mirrors-at-once=2"]).await;
     let of_another = ID + 9;
     for (id, user_id, url) in [
         (ID, 7, slow.url("stuck", "demo.git")),

@@ -75,9 +75,9 @@ impl Remote {
         Self { folder, port, life, seen, is_stuck }
     }
 
-    /// Returns the flag that permits this host.
-    pub(crate) fn allowed(&self) -> String {
-        format!("--outbound-allow=127.0.0.1:{}", self.port)
+    /// Returns the host and port.
+    pub(crate) fn host(&self) -> String {
+        format!("127.0.0.1:{}", self.port)
     }
 
     /// Returns the address of a repository, served in a certain way.

@@ -203,8 +203,6 @@ impl Dispatcher {
         let mut tx = self.store.db().begin_relaxed().await?;
         events::lock_repository(&mut tx, repository).await?;
         let marked = events::mark_dispatched(&mut tx, events.iter().map(|event| event.id)).await?;
-        let organization = rendering.organizations.get(&repository).copied();
-        let hooks = events::matching_hooks(&mut tx, repository, organization).await?;
         let is_outdated =
             |event: &StoredEvent| marked.get(&event.id).is_some_and(|revision| *revision != event.revision);
         if events.iter().any(is_outdated) {
@@ -212,6 +210,8 @@ impl Dispatcher {
             tx.rollback().await?;
             return Ok(0);
         }
+        let organization = rendering.organizations.get(&repository).copied();
+        let hooks = events::matching_hooks(&mut tx, repository, organization).await?;
         let told = events.iter().filter(|event| marked.contains_key(&event.id) && payloads.contains_key(&event.id));
         let deliveries: Vec<_> = told
             .flat_map(|event| {

@@ -170,7 +170,7 @@ async fn a_started_task_is_woken() {
         receive(&db, "issue_comment", commented(CommentAction::Deleted, 4, None), None).await;
         redactor.wake();
         let until_removed = async {
-            while stored(&db).await[0].1 != "" {
+            while !stored(&db).await[0].1.is_empty() {
                 tokio::time::sleep(Duration::from_millis(5)).await;
             }
         };

@@ -18,6 +18,7 @@ use tonic::{Code, Status};
 use crate::testing::{REPOSITORY, Service, TestCaller, on_each_url, reason};
 
 const TEXT_BYTES: usize = 1_000_000;
+const DESCRIPTION_BYTES: usize = 60_000;
 const NO_OTHER_LIMITS: [&str; 3] = ["--issues-per-hour=0", "--comments-per-hour=0", "--text-bytes-per-hour=0"];
 
 fn text(letter: &str) -> String {
@@ -53,7 +54,7 @@ fn is_limit(status: &Status) -> bool {
 #[tokio::test]
 async fn edits_of_a_milestone_count_with_the_bytes_that_they_store() {
     on_each_url(|url| async move {
-        let service = start(&url, "--write-bytes-per-hour=4000000").await;
+        let service = start(&url, "--write-bytes-per-hour=200000").await;
         let mut client = MilestoneServiceClient::new(service.channel.clone());
         let new = CreateMilestoneRequest {
             repository_id: REPOSITORY,
@@ -68,7 +69,7 @@ async fn edits_of_a_milestone_count_with_the_bytes_that_they_store() {
             let change = UpdateMilestoneRequest {
                 repository_id: REPOSITORY,
                 milestone_id,
-                description: Some(text(key)),
+                description: Some(key.repeat(DESCRIPTION_BYTES)),
                 ..UpdateMilestoneRequest::default()
             };
             match client.update_milestone(ada().with_key(key).request(UPDATE_MILESTONE, change)).await {
@@ -176,14 +177,14 @@ async fn a_repeated_request_gets_a_large_response_anew() {
             let new = CreateMilestoneRequest {
                 repository_id: REPOSITORY,
                 title: "One".to_owned(),
-                description: text("e"),
+                description: "e".repeat(DESCRIPTION_BYTES),
                 ..CreateMilestoneRequest::default()
             };
             let answer = milestones.create_milestone(caller.request(CREATE_MILESTONE, new)).await.unwrap();
             answer.into_inner().milestone.unwrap()
         };
         let one = milestone().await;
-        assert_eq!((milestone().await, one.description.len()), (one.clone(), TEXT_BYTES));
+        assert_eq!((milestone().await, one.description.len()), (one.clone(), DESCRIPTION_BYTES));
 
         let mut label_ids = Vec::new();
         for number in 0..40 {

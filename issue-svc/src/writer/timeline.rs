@@ -145,8 +145,8 @@ mod tests {
     }
 
     async fn insert_issue(db: &Db) {
-        let sql = "INSERT INTO issues (id, repository_id, number, user_id, title, body, comment_count, created_us, updated_us) \
-             VALUES (1, 1, 1, 1, '', '', 0, 1, 1)";
+        let sql = "INSERT INTO issues (repository_id, number, user_id, title, body, comment_count, created_us, updated_us) \
+             VALUES (1, 1, 1, '', '', 0, 1, 1)";
         db.execute(sql, &[]).await.unwrap();
     }
 

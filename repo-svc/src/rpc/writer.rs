@@ -12,15 +12,13 @@ use crate::error::RepoError;
 use crate::state::AppState;
 
 /// Operations that take access away. They are never refused: who holds a stolen token must not be able to keep its owner from ending it.
-/// None of them can be done more often than what it undoes, which is counted.
-const TAKE_ACCESS_AWAY: [&str; 7] = [
+/// Each fails if there is nothing to take away, so that none can be done more often than what it undoes, which is counted.
+const TAKE_ACCESS_AWAY: [&str; 5] = [
     "ferrite.repo.v1.AccountService/DeleteAccessToken",
     "ferrite.repo.v1.PublicKeyService/DeletePublicKey",
     "ferrite.repo.v1.DeployKeyService/DeleteDeployKey",
     "ferrite.repo.v1.CollaboratorService/RemoveCollaborator",
     "ferrite.repo.v1.OrganizationService/RemoveMember",
-    "ferrite.repo.v1.TeamService/RemoveTeamMember",
-    "ferrite.repo.v1.TeamService/RemoveTeamRepository",
 ];
 
 /// Names the caller as the writer of a request that changes something.

@@ -47,7 +47,7 @@ impl HookRpc {
     /// # Errors
     /// [`HookError::HourlyLimit`].
     async fn count_deliveries(&self, access: &HookAccess, count: i64) -> Result<(), HookError> {
-        let count = u32::try_from(count).unwrap_or(u32::MAX);
+        let count = u64::try_from(count).unwrap_or_default();
         let counted = self.deliveries.count(access.user.0, count, access.rate_percent).await;
         counted.map_err(|RateExceeded { limit, retry_after, .. }| HookError::HourlyLimit {
             what: "deliveries",

@@ -466,6 +466,7 @@ async fn a_repeated_request_gets_a_large_webhook_anew_and_writes_count() {
         let icon = format!("https://example.com/{}", "x".repeat(2_000));
         let options = [
             ("url", "https://example.com/x"),
+            ("content_type", "json"),
             ("channel", wide.as_str()),
             ("username", wide.as_str()),
             ("icon_url", icon.as_str()),

@@ -218,7 +218,7 @@ async fn a_service_may_call_what_its_role_calls_and_nothing_else() {
         (ServiceRole::IssueSvc, delete, false),
         (ServiceRole::HookSvc, delete, false),
         (ServiceRole::HookSvc, "/ferrite.repo.v1.AccessService/DescribeRepositories", true),
-        (ServiceRole::IssueSvc, "/ferrite.repo.v1.AccessService/CheckAccess", false),
+        (ServiceRole::GitSvc, "/ferrite.repo.v1.AccessService/CheckAccess", false),
         (ServiceRole::Gateway, "/ferrite.events.v1.EventSink/Deliver", false),
         (ServiceRole::GitSvc, "/ferrite.events.v1.EventSink/Deliver", true),
     ] {

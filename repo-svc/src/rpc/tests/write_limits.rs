@@ -161,8 +161,8 @@ async fn a_repeated_request_gets_a_large_response_anew() {
 
         let change = UpdateRepositoryRequest {
             repository: by_id(demo),
-            description: Some("ü".repeat(255)),
-            website: Some(format!("https://example.com/{}", "ü".repeat(1_000))),
+            description: Some("😀".repeat(255)),
+            website: Some(format!("https://example.com/{}", "😀".repeat(1_000))),
             ..UpdateRepositoryRequest::default()
         };
         let update = async || {
