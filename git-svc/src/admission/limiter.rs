@@ -90,13 +90,20 @@ impl Limiters {
             archive: limiter("archive", (heavy / 2).max(2), (heavy / 4).max(4)),
             log: limiter("log", heavy.max(2), (heavy / 4).max(2)),
             copy: limiter("copy", (heavy / 2).max(2), (heavy / 4).max(2)),
-            push: limiter("push", pushes, (pushes / 2).max(4)),
+            // The costliest for the store: a client sends little, and all of its pack has to be checked.
+            push: Arc::new(Limiter {
+                waiting,
+                per_user: (pushes / 4).max(1),
+                // Of deploy keys, which an account may make many of.
+                per_address: (pushes / 4).max(1),
+                ..Limiter::new("push", pushes, (pushes / 2).max(4))
+            }),
         }
     }
 }
 
-/// Limit on concurrent work of one kind: in the store, for each repository and for each client. An account has a quarter of the permits, and
-/// of the line for one repository. An address, which many people may share, has half of the permits.
+/// Limit on concurrent work of one kind: in the store, for each repository and for each client. A client, which is an account or an address
+/// without one, has half of the permits and of the line for one repository; of pushes a quarter.
 #[derive(Debug)]
 pub(crate) struct Limiter {
     name: &'static str,
@@ -193,7 +200,7 @@ pub(crate) struct Permit {
 }
 
 impl Limiter {
-    /// Creates a limiter of `store` permits, of which one repository may hold `per_repository`, one account a quarter and one address half.
+    /// Creates a limiter of `store` permits, of which one repository may hold `per_repository` and one client half.
     pub(crate) fn new(name: &'static str, store: usize, per_repository: usize) -> Self {
         Self {
             name,
@@ -203,7 +210,7 @@ impl Limiter {
             // One repository never holds all permits, unless there is only one.
             per_repository: per_repository.min(store.saturating_sub(1)).max(1),
             repositories: WeakMap::default(),
-            per_user: (store / 4).max(1),
+            per_user: (store / 2).max(1),
             per_address: (store / 2).max(1),
             clients: WeakMap::default(),
             lines: WeakMap::default(),
@@ -219,7 +226,7 @@ impl Limiter {
     pub(crate) async fn acquire(&self, id: RepositoryId, client: &ClientKey) -> Result<Permit, GitError> {
         let (running, lines) = (self.share_of(client), &self.waiting);
         let line = self.lines.get_or_insert_with((id, client.clone()), || {
-            Semaphore::new(running.min(self.per_repository) + lines.per_repository.div_ceil(4))
+            Semaphore::new(running.min(self.per_repository) + lines.per_repository.div_ceil(2))
         });
         let of_repository = || KeyedSemaphore::new(self.per_repository, lines.per_repository);
         let repository = self.repositories.get_or_insert_with(id, of_repository);

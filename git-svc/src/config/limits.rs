@@ -43,7 +43,7 @@ pub struct LimitArgs {
 /// Limits on the work of each class that is done at once. 0 selects a number that follows from the processor's cores.
 #[derive(Args, Clone, Debug)]
 pub struct LimiterArgs {
-    /// Requests that may wait for one repository, a quarter of them of one account or address; twice as many of one client for all
+    /// Requests that may wait for one repository, half of them of one account or address; twice as many of one client for all
     /// repositories.
     #[arg(long = "waiting", env = "FERRITE_GIT_WAITING", default_value_t = 32)]
     pub waiting: u16,
@@ -53,19 +53,17 @@ pub struct LimiterArgs {
     pub timeout: Duration,
 
     /// Light work at once, which mostly waits for its clients: so many other fetches and sessions over SSH, a quarter as many uploads of
-    /// files, an eighth raw files, a sixteenth lists of refs; 0 for 64 per core. One repository gets half, an account a
-    /// quarter, an address without an account half.
+    /// files, an eighth raw files, a sixteenth lists of refs; 0 for 64 per core. One repository gets half, one client half.
     #[arg(long, env = "FERRITE_GIT_LIGHT", default_value_t = 0)]
     pub light: u16,
 
     /// Clones at once whose pack is cached or made to be cached, without a process for each. One repository has three quarters of them,
-    /// an account a quarter, an address without an account half.
+    /// one client half.
     #[arg(long, env = "FERRITE_GIT_CLONES", default_value_t = 1024, value_parser = value_parser!(u16).range(1..))]
     pub clones: u16,
 
     /// Heavy work at once, which keeps a core busy: so many packs and walks through history, half as many archives and copies of
-    /// repositories, two of each at least; 0 for one per core. An account has a quarter, but at least one. Sending a cached pack does not
-    /// count.
+    /// repositories, two of each at least; 0 for one per core. One client has half. Sending a cached pack does not count.
     #[arg(long, env = "FERRITE_GIT_HEAVY", default_value_t = 0)]
     pub heavy: u16,
 
@@ -186,11 +184,11 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_repository_has_three_quarters_of_the_clones_and_an_account_a_quarter() {
+    async fn a_repository_has_three_quarters_of_the_clones_and_a_client_half() {
         let limits = parse(&["--clones=40", "--wait-seconds=0"]).unwrap();
         let limiter = Limiters::new(&limits.limiters.options()).clone;
         let mut held = Vec::new();
-        for (repository, user, expected) in [(1, 1, 10), (1, 2, 10), (1, 3, 10), (1, 4, 0), (2, 4, 10), (2, 5, 0)] {
+        for (repository, user, expected) in [(1, 1, 20), (1, 2, 10), (2, 2, 10), (2, 3, 0)] {
             let before = held.len();
             while let Ok(permit) = limiter.acquire(RepositoryId(repository), &ClientKey::User(user)).await {
                 held.push(permit);

@@ -42,8 +42,8 @@ async fn requests_beyond_the_queue_limit_are_refused_at_once() {
 }
 
 #[tokio::test]
-async fn an_account_has_a_quarter_of_the_permits_and_an_address_half() {
-    let limiter = limiter_with_short_timeout(8, 8);
+async fn a_client_has_half_of_the_permits_and_an_account_may_have_fewer() {
+    let limiter = Limiter { per_user: 2, ..limiter_with_short_timeout(8, 8) };
     let (ada, anna) = (ClientKey::User(1), ClientKey::Address("192.0.2.1".to_owned()));
     for (client, share) in [(&ada, 2), (&anna, 4), (&ClientKey::Unknown, 4)] {
         let held = futures_util::future::join_all((1..=share).map(|id| limiter.acquire(RepositoryId(id), client)));
@@ -58,7 +58,7 @@ async fn an_account_has_a_quarter_of_the_permits_and_an_address_half() {
 #[tokio::test]
 async fn three_accounts_leave_permits_for_a_fourth() {
     for store in [4, 5, 8, 64] {
-        let limiter = limiter_with_short_timeout(store, store);
+        let limiter = Limiter { per_user: (store / 4).max(1), ..limiter_with_short_timeout(store, store) };
         let mut held = Vec::new();
         for user in 1..=3 {
             // Each tries to have all permits, one in each repository.
@@ -72,7 +72,7 @@ async fn three_accounts_leave_permits_for_a_fourth() {
 }
 
 #[tokio::test]
-async fn an_account_has_a_quarter_of_the_line_for_a_repository() {
+async fn an_account_has_half_of_the_line_for_a_repository() {
     let limiter = Limiter::new("test", 4, 4);
     let busy = futures_util::future::join_all((1..=3).map(|user| {
         let client = ClientKey::User(user);
@@ -82,7 +82,7 @@ async fn an_account_has_a_quarter_of_the_line_for_a_repository() {
     let busy = busy.await;
     let (ada, bob) = (ClientKey::User(11), ClientKey::User(12));
     // Three run, which are all that one repository has.
-    let line = limiter.waiting.per_repository / 4 + 1;
+    let line = limiter.waiting.per_repository / 2 + 2;
     let waiting: Vec<_> = (0..line).map(|_| Box::pin(limiter.acquire(RepositoryId(1), &ada))).collect();
     let mut waiting = futures_util::future::join_all(waiting);
     assert!(futures_util::poll!(&mut waiting).is_pending());
@@ -108,7 +108,7 @@ fn every_kind_of_work_has_places_for_more_than_one_account() {
     };
     let all = Limiters::new(&options);
     for limiter in [&all.advertise, &all.clone, &all.fetch, &all.raw, &all.upload, &all.session] {
-        assert!(limiter.permits >= 4 && limiter.per_user <= limiter.permits / 4, "{}", limiter.name);
+        assert!(limiter.permits >= 4 && limiter.per_user <= limiter.permits / 2, "{}", limiter.name);
     }
     for limiter in [&all.pack, &all.archive, &all.log, &all.copy] {
         assert!(limiter.permits >= 2 && limiter.per_user < limiter.permits, "{}", limiter.name);
