@@ -264,15 +264,19 @@ struct StallDetector {
     before: u64,
     /// Periods in which the remote sent signs of life only.
     waiting_periods: u32,
+    /// True once objects came: a period in which the remote began to send them is not measured.
+    has_received: bool,
 }
 
 impl StallDetector {
     fn new(idle: Duration, slow: SlowLimit, now: Instant) -> Self {
-        Self { idle, slow, since: now, before: 0, waiting_periods: 0 }
+        Self { idle, slow, since: now, before: 0, waiting_periods: 0, has_received: false }
     }
 
     fn check(&mut self, now: Instant, received: u64, stage: Stage) -> Result<(), FetchError> {
-        if stage == Stage::Indexing {
+        let begins = stage == Stage::Receiving && !self.has_received;
+        self.has_received |= begins;
+        if stage == Stage::Indexing || begins {
             (self.since, self.before) = (now, received);
             return Ok(());
         }
@@ -335,6 +339,12 @@ mod tests {
         let mut stall = StallDetector::new(idle, slow, at(9));
         assert!(stall.check(at(10), 100, Stage::Waiting).is_ok());
         assert!(stall.check(at(11), 100, Stage::Indexing).is_ok());
+        // What it sends at the end of a period does not have to be enough for the whole of it.
+        let mut stall = StallDetector::new(idle, slow, at(9));
+        assert!(stall.check(at(10), 100, Stage::Waiting).is_ok());
+        assert!(stall.check(at(11), 5_000, Stage::Receiving).is_ok());
+        assert!(stall.check(at(12), 65_000, Stage::Receiving).is_ok());
+        assert!(stall.check(at(13), 66_000, Stage::Receiving).is_err());
     }
 
     #[test]

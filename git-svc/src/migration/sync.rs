@@ -94,7 +94,8 @@ impl MigrationService {
     async fn run_sync(&self, job: &JobHandle, row: &MirrorRow) -> Result<SyncOutcome, FetchError> {
         let id = row.id();
         if self.repositories.find(id).await?.is_none_or(|row| row.deleted) || !self.store.exists(id) {
-            return Err(FetchError::Stopped);
+            // Recorded, so that the other mirrors of the account have their turn.
+            return Err(FetchError::Broken);
         }
         let (policy, protocols) = (self.client.policy(), self.options.protocols);
         let sealed = row.credentials.as_deref();

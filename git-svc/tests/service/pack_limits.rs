@@ -239,7 +239,8 @@ async fn others_push_while_two_accounts_send_bombs() {
 async fn a_migration_is_held_to_the_limits_of_pushes() {
     let remote = Remote::start().await;
     let repo = remote.repository("zeros.git");
-    let blob = repo.0.blob(&vec![0; 100 * MIB]).unwrap();
+    // So large that git is at work for more than one look at its CPU time.
+    let blob = repo.0.blob(&vec![0; 200 * MIB]).unwrap();
     let mut tree = repo.0.treebuilder(None).unwrap();
     tree.insert("zeros", blob, 0o100_644).unwrap();
     let tree = repo.0.find_tree(tree.write().unwrap()).unwrap();

@@ -134,7 +134,10 @@ impl PushInspector {
                     }
                 }
                 Ok(None) => break,
-                Err(_) => self.state = State::Done,
+                Err(_) => {
+                    count_refusal("malformed");
+                    return Some(self.report("the request is malformed", "malformed request"));
+                }
             }
         }
         self.buffer.drain(..used);
@@ -161,9 +164,13 @@ impl PushInspector {
         None
     }
 
-    /// Parses `<old> <new> <name>`, with capabilities behind a NUL.
+    /// Parses `<old> <new> <name>`, with capabilities behind a NUL. Reads them where git does: up to a second NUL, and not of a line about a
+    /// shallow clone.
     fn command(&mut self, line: &[u8]) {
-        let mut parts = line.splitn(2, |byte| *byte == 0);
+        if line.starts_with(b"shallow ") {
+            return;
+        }
+        let mut parts = line.split(|byte| *byte == 0);
         let command = parts.next().unwrap_or_default();
         if let Some(capabilities) = parts.next() {
             self.capabilities.add(capabilities);
@@ -243,7 +250,8 @@ impl PushInspector {
 
 impl ClientCapabilities {
     fn add(&mut self, capabilities: &[u8]) {
-        for feature in capabilities.split(u8::is_ascii_whitespace) {
+        // The spaces of git's `isspace`, which are fewer than those of ASCII.
+        for feature in capabilities.split(|byte| b" \t\n\r".contains(byte)) {
             let name = feature.split(|byte| *byte == b'=').next().unwrap_or_default();
             self.has_options |= name == b"push-options";
             self.has_report |= matches!(name, b"report-status" | b"report-status-v2");

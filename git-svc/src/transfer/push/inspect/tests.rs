@@ -45,6 +45,35 @@ fn too_many_objects_are_reported_as_git_would() {
 }
 
 #[test]
+fn options_that_git_does_not_read_hide_no_pack() {
+    let (zero, one) = ("0".repeat(40), "1".repeat(40));
+    let command = format!("{zero} {one} refs/heads/a\0report-status");
+    // Behind a second NUL, as a part of another word, and on a line that is no command: git reads no options and then the pack.
+    for lines in [
+        vec![format!("{command}\0 push-options")],
+        vec![format!("{command} x\x0cpush-options")],
+        vec![format!("shallow {one}\0push-options"), command.clone()],
+    ] {
+        let mut bytes = Vec::new();
+        for line in &lines {
+            Packet::text(line).encode(&mut bytes).unwrap();
+        }
+        Packet::Flush.encode(&mut bytes).unwrap();
+        bytes.extend_from_slice(b"PACK\0\0\0\x02\0\0\0\x0b");
+        let answer = inspect(&mut inspector(10), &bytes).unwrap();
+        assert!(String::from_utf8_lossy(&answer).contains("the pack has 11 objects"), "{lines:?}");
+    }
+}
+
+#[test]
+fn what_is_no_packet_is_refused() {
+    let whole = push("report-status push-options", 1);
+    let without_options = [&whole[..whole.len() - 12 - 4 - 7], b"PACK\0\0\0\x02\0\0\0\x01"].concat();
+    let answer = inspect(&mut inspector(10), &without_options).unwrap();
+    assert!(String::from_utf8_lossy(&answer).contains("unpack the request is malformed"));
+}
+
+#[test]
 fn a_pack_beyond_the_quota_is_refused_once_wherever_it_is_cut() {
     let quota = |left: u64| Some(ByteQuota { used: 1_000, limit: 1_000 + left });
     // The beginning of a blob of a thousand bytes, as a block of zlib that is not compressed.
