@@ -139,6 +139,10 @@ impl<A: Message> Creation<A> {
             Some(parent) => {
                 self.require_owner(&mut tx, permit).await?;
                 let (fork, parent) = state.repositories.finish_fork(&mut tx, id, parent.id(), made, viewer).await?;
+                // The copy may have taken long, and the right to read the parent been lost meanwhile.
+                if !parent.access().is_visible(viewer) {
+                    return Err(AuthError::RepositoryNotFound.into());
+                }
                 (fork, Some(parent))
             }
         };

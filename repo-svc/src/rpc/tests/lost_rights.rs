@@ -266,3 +266,24 @@ async fn a_fork_is_not_finished_for_an_organization_that_its_maker_owns_no_longe
     })
     .await;
 }
+
+#[tokio::test]
+async fn a_fork_is_not_finished_for_somebody_who_may_read_its_parent_no_longer() {
+    on_each_url(async |url| {
+        let site = Site::start(url).await;
+        site.harness.create(&site.ada, "demo", false).await.unwrap();
+        let made = site.harness.stored();
+        site.harness.set_store(StoreMode::Waits);
+        let request = ForkRepositoryRequest { repository: by_name("ada", "demo"), ..Default::default() };
+        let (mut client, token) = (site.harness.repository(), site.bob.clone());
+        let mut fork = JoinSet::new();
+        fork.spawn(async move { client.fork_repository(with_token(request, &token)).await });
+        eventually("the store is asked for the copy", async || site.harness.create_requests().len() == 2).await;
+        site.harness.db().await.execute("UPDATE repositories SET is_private = TRUE", &[]).await.unwrap();
+        site.harness.set_store(StoreMode::Works);
+        assert_eq!(refusal(fork.join_next().await.unwrap().unwrap()), hidden());
+        assert_eq!(refusal(get(&site.harness, &site.bob, "bob", "demo").await), hidden());
+        assert_eq!(site.harness.stored(), made, "the copy is removed");
+    })
+    .await;
+}
