@@ -98,6 +98,8 @@ impl Shown {
             Some(Fact::ReleasePublished(published)) => published.release.as_ref().map_or(Self::Nothing, |release| {
                 Self::Release { id: release.id, notes_digest: text_digest(&release.body) }
             }),
+            // A fact that cannot be read is one of issue-svc all the same.
+            _ if event.source == Source::Issue => Self::Issue { has_text_before: true },
             _ => Self::Nothing,
         }
     }

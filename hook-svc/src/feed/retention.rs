@@ -69,8 +69,9 @@ impl Retention {
                 self.look_at(&self.store.grown().take()).await
             };
             if let Err(error) = result {
-                let error = &error as &dyn std::error::Error;
-                tracing::warn!(error, "the bounds of events cannot be held; trying again later");
+                warn(&error);
+                // What grew is not known any more.
+                next_full = Instant::now();
             }
             tokio::select! {
                 () = self.store.grown().grown() => {}
@@ -82,7 +83,7 @@ impl Retention {
     /// Holds the bounds of repositories and of the accounts that own them.
     pub(super) async fn look_at(&self, repositories: &[RepositoryId]) -> Result<(), RetentionError> {
         let kept = kept_bytes::find(self.store.db(), repositories).await?;
-        self.hold(&kept).await?;
+        self.hold(&kept).await;
         self.report().await
     }
 
@@ -93,7 +94,7 @@ impl Retention {
             let kept = kept_bytes::after(self.store.db(), after).await?;
             let Some(last) = kept.last() else { break };
             after = last.repository();
-            self.hold(&kept).await?;
+            self.hold(&kept).await;
             tokio::time::sleep(BATCH_PAUSE).await;
         }
         while kept_bytes::forget_snapshots(self.store.db()).await? {
@@ -108,17 +109,20 @@ impl Retention {
         Ok(())
     }
 
-    async fn hold(&self, kept: &[Kept]) -> Result<(), RetentionError> {
+    /// Holds the bounds of some repositories and of their owners. One that fails does not keep the others from being held.
+    async fn hold(&self, kept: &[Kept]) {
         for repository in kept {
-            self.hold_repository(repository).await?;
+            self.hold_repository(repository).await.unwrap_or_else(|error| warn(&error));
         }
-        let found = self.find_owners(kept).await?;
+        let found = self.find_owners(kept).await.unwrap_or_else(|error| {
+            warn(&error);
+            HashMap::new()
+        });
         let owner = |kept: &Kept| found.get(&kept.repository()).copied().unwrap_or(kept.owner_id);
         let owners: BTreeSet<i64> = kept.iter().map(owner).filter(|owner| *owner != 0).collect();
         for owner in owners {
-            self.hold_owner(owner).await?;
+            self.hold_owner(owner).await.unwrap_or_else(|error| warn(&error));
         }
-        Ok(())
     }
 
     async fn hold_repository(&self, kept: &Kept) -> Result<(), RetentionError> {
@@ -188,6 +192,11 @@ impl Retention {
         tx.commit().await?;
         Ok(owners)
     }
+}
+
+fn warn(error: &RetentionError) {
+    let error = error as &dyn std::error::Error;
+    tracing::warn!(error, "the bounds of events cannot be held; trying again later");
 }
 
 /// The bytes down to which events go beyond a bound, so that not each further one is a look.

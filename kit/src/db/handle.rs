@@ -239,6 +239,8 @@ impl Db {
 
     async fn begin_with(&self, postgres: &'static str, sqlite: &'static str) -> Result<Tx, DbError> {
         count_statement("transaction");
+        // Before a connection is taken: on SQLite there is one writer, and Redis may be slow.
+        let write = self.counted_write().await?;
         let (kind, permit) = match &self.pools {
             Pools::Postgres(connections) => {
                 let (transaction, permit) = connections.begin(postgres).await?;
@@ -246,8 +248,6 @@ impl Db {
             }
             Pools::Sqlite { write, .. } => (TxKind::Sqlite(write.begin(sqlite).await?), None),
         };
-        // With a connection, of which there are few: writers at once exceed the limit by little.
-        let write = self.counted_write().await?;
         Ok(Tx { kind, statements: Arc::clone(&self.statements), write, written_bytes: 0, _permit: permit })
     }
 
