@@ -94,7 +94,7 @@ pub(crate) struct Attacker {
     /// The ids of a release and of a webhook, both of the repository `issues`.
     pub(crate) release: i64,
     pub(crate) hook: i64,
-    /// What the webhook calls.
+    /// The receiver of the webhook.
     pub(crate) receiver: Option<Receiver>,
     /// A remote that sends a byte a second.
     pub(crate) slow_source: Option<SlowSource>,

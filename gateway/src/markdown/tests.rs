@@ -10,15 +10,15 @@ use super::*;
 const KIB: usize = 1024;
 
 /// Longest time of a rendering, whatever else the machine does.
-const PATIENCE: Duration = Duration::from_secs(600);
+const RENDER_TIMEOUT: Duration = Duration::from_secs(600);
 
 fn gfm(text: &str) -> String {
     let links = ReferenceLinks::of_context("http://git.example.com/bob/demo", "http://git.example.com");
-    render(text, Some(&links), &Interrupt::after(PATIENCE)).unwrap()
+    render(text, Some(&links), &Interrupt::after(RENDER_TIMEOUT)).unwrap()
 }
 
 fn plain(text: &str) -> String {
-    render(text, None, &Interrupt::after(PATIENCE)).unwrap()
+    render(text, None, &Interrupt::after(RENDER_TIMEOUT)).unwrap()
 }
 
 #[test]
@@ -412,7 +412,7 @@ fn an_interrupted_rendering_ends_at_once_in_every_step() {
 
 #[test]
 fn html_beyond_the_limit_is_not_kept() {
-    let interrupt = Interrupt::after(PATIENCE);
+    let interrupt = Interrupt::after(RENDER_TIMEOUT);
     assert_eq!(sanitize::sanitize("<b>&amp;</b>", 12, &interrupt).as_deref(), Ok("<b>&amp;</b>"));
     assert_eq!(sanitize::sanitize("<b>&amp;</b>", 11, &interrupt), Err(Unsanitized::TooLong));
 }

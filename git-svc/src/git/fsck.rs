@@ -9,7 +9,7 @@
 
 use git2::Oid;
 
-/// What is done about a finding.
+/// The verdict on a finding.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Verdict {
     /// Accepted without a word.

@@ -221,7 +221,7 @@ impl GitError {
         move |source| Self::Io { what, source }
     }
 
-    /// Returns whether a limit ended a transfer. The client is told the error.
+    /// Returns whether a limit ended a transfer. The client gets the error.
     pub(crate) fn is_transfer_limit(&self) -> bool {
         matches!(self, Self::TimedOut { .. } | Self::TooLarge { .. } | Self::TooSlow | Self::CpuTime { .. })
     }

@@ -206,7 +206,7 @@ impl Dispatcher {
         let is_outdated =
             |event: &StoredEvent| marked.get(&event.id).is_some_and(|revision| *revision != event.revision);
         if events.iter().any(is_outdated) {
-            // A text was taken out of one of them meanwhile. All are looked at again, because they are told in order.
+            // A redaction changed one of them meanwhile. All are dispatched again, to keep their order.
             tx.rollback().await?;
             return Ok(0);
         }

@@ -126,7 +126,7 @@ impl Retention {
     }
 
     async fn hold_repository(&self, kept: &Kept) -> Result<(), RetentionError> {
-        // Nobody can read the feed of a deleted repository.
+        // The feed of a deleted repository cannot be read.
         while kept.is_deleted && self.store.leave_feed_beyond(kept.repository(), 0).await? {
             tokio::time::sleep(BATCH_PAUSE).await;
         }

@@ -5,7 +5,7 @@
 use ferrite_proto::events::event::Fact;
 use ferrite_proto::events::{CommentAction, Event, IssueUpdated};
 
-/// What a text is of.
+/// The owner of a text.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Subject {
     /// An issue or pull request, by id.

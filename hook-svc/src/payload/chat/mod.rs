@@ -41,7 +41,7 @@ fn markdown_link(url: &str, text: &str) -> String {
     format!("[{text}]({url})")
 }
 
-/// What a push did to its branch.
+/// The effect of a push on its branch.
 enum Effect<'a> {
     /// It brought commits, whose number this is in words.
     Commits(String),
