@@ -101,8 +101,12 @@ impl ApiCall {
     /// # Errors
     /// 401, 403 or 404 of repo-svc.
     pub(crate) async fn access(&self, path: &RepoPath, operation: &str) -> Result<Access, ApiError> {
+        self.resolve(path.repository(), operation).await
+    }
+
+    async fn resolve(&self, repository: RepositoryRef, operation: &str) -> Result<Access, ApiError> {
         let request = ResolveAccessRequest {
-            repository: Some(path.repository()),
+            repository: Some(repository),
             operation: operation.to_owned(),
             ..ResolveAccessRequest::default()
         };
@@ -130,14 +134,14 @@ impl ApiCall {
     }
 
     /// Returns an access for an operation after the body of the request was read, resolved anew if that took long: the permission may have
-    /// been lost meanwhile.
+    /// been lost meanwhile. The repository is found by its id, because its name may lead to another one by now.
     ///
     /// # Errors
     /// As [`Self::access`].
-    pub(crate) async fn confirm(&self, access: Access, path: &RepoPath, operation: &str) -> Result<Access, ApiError> {
+    pub(crate) async fn confirm(&self, access: Access, operation: &str) -> Result<Access, ApiError> {
         match access.resolved.elapsed() < self.reauthorizer.interval() {
             true => Ok(access),
-            false => self.access(path, operation).await,
+            false => self.resolve(RepositoryRef::by_id(access.id), operation).await,
         }
     }
 

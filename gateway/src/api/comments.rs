@@ -89,7 +89,7 @@ async fn create(Authenticated(call): Authenticated, path: RepoPath, params: Para
             return Err(prefer_refusal(call.clients.comments().create_comment(check).await, error, MISSING));
         }
     };
-    let access = call.confirm(access, &path, operation::CREATE_COMMENT).await?;
+    let access = call.confirm(access, operation::CREATE_COMMENT).await?;
     let request = call.request_with_grant(&access.grant, CreateCommentRequest { body: text, ..target });
     let answer = call.clients.comments().create_comment(request).await?.into_inner();
     Ok(json::created(convert_comment(&call, &access, answer.comment).await?))
@@ -112,7 +112,7 @@ async fn update(Authenticated(call): Authenticated, path: RepoPath, params: Para
             return Err(prefer_refusal(call.clients.comments().update_comment(check).await, error, MISSING));
         }
     };
-    let access = call.confirm(access, &path, operation::UPDATE_COMMENT).await?;
+    let access = call.confirm(access, operation::UPDATE_COMMENT).await?;
     let request = call.request_with_grant(&access.grant, UpdateCommentRequest { body: text, ..target });
     let answer = call.clients.comments().update_comment(request).await?.into_inner();
     Ok(json::ok(convert_comment(&call, &access, answer.comment).await?))

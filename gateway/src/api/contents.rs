@@ -47,7 +47,7 @@ async fn put(Authenticated(call): Authenticated, path: RepoPath, body: JsonBody)
     let access = call.access(&path, operation::PUT_CONTENTS).await?;
     let decode = |fields: &mut FieldReader| decode(fields, access.id, path.rest.clone());
     let (request, _permit) = body.decode(&call.body_limits, MAX_FILE_BODY_BYTES, decode).await?;
-    let access = call.confirm(access, &path, operation::PUT_CONTENTS).await?;
+    let access = call.confirm(access, operation::PUT_CONTENTS).await?;
     let requested_ref = Some(request.branch.clone()).filter(|branch| !branch.is_empty());
     let request = with_timeout(call.request_with_grant(&access.grant, request), LONG_CALL_DEADLINE);
     let answer = call.clients.git().put_contents(request).await.map_err(write_error)?.into_inner();
@@ -74,7 +74,7 @@ async fn remove(Authenticated(call): Authenticated, path: RepoPath, body: JsonBo
         }
     };
     let (request, _permit) = body.decode(&call.body_limits, MAX_JSON_BYTES, decode).await?;
-    let access = call.confirm(access, &path, operation::DELETE_CONTENTS).await?;
+    let access = call.confirm(access, operation::DELETE_CONTENTS).await?;
     let request = with_timeout(call.request_with_grant(&access.grant, request), LONG_CALL_DEADLINE);
     let answer = call.clients.git().delete_contents(request).await?.into_inner();
     let commit = convert_commit(&call, &access, answer.commit).await?;
@@ -85,7 +85,7 @@ async fn change(Authenticated(call): Authenticated, path: RepoPath, body: JsonBo
     let access = call.access(&path, operation::CHANGE_FILES).await?;
     let decode = |fields: &mut FieldReader| decode_changes(fields, access.id);
     let (request, _permit) = body.decode(&call.body_limits, MAX_FILE_BODY_BYTES, decode).await?;
-    let access = call.confirm(access, &path, operation::CHANGE_FILES).await?;
+    let access = call.confirm(access, operation::CHANGE_FILES).await?;
     let requested_ref = [&request.new_branch, &request.branch].into_iter().find(|name| !name.is_empty()).cloned();
     let request = with_timeout(call.request_with_grant(&access.grant, request), LONG_CALL_DEADLINE);
     let answer = call.clients.git().change_files(request).await.map_err(write_error)?.into_inner();

@@ -73,7 +73,7 @@ async fn change_by_body(
             return Err(prefer_refusal(call.clients.labels().change_issue_labels(check).await, error, MISSING));
         }
     };
-    let access = call.confirm(access, path, operation::CHANGE_ISSUE_LABELS).await?;
+    let access = call.confirm(access, operation::CHANGE_ISSUE_LABELS).await?;
     let labels = change(call, &access, ChangeIssueLabelsRequest { label_ids, ..request }).await?;
     Ok(json::ok(labels))
 }

@@ -50,7 +50,7 @@ async fn create(Authenticated(call): Authenticated, path: RepoPath, body: JsonBo
         color: fields.required_non_empty("color"),
     });
     let (request, _permit) = decode.await?;
-    let access = call.confirm(access, &path, operation::CREATE_LABEL).await?;
+    let access = call.confirm(access, operation::CREATE_LABEL).await?;
     let request = call.request_with_grant(&access.grant, request);
     let answer = call.clients.labels().create_label(request).await?.into_inner();
     Ok(json::created(Label::new(require(answer.label, "label")?, &access.urls)))
@@ -65,7 +65,7 @@ async fn update(Authenticated(call): Authenticated, path: RepoPath, params: Para
         color: fields.optional_text("color"),
     });
     let (request, _permit) = decode.await?;
-    let access = call.confirm(access, &path, operation::UPDATE_LABEL).await?;
+    let access = call.confirm(access, operation::UPDATE_LABEL).await?;
     let request = call.request_with_grant(&access.grant, request);
     let answer = call.clients.labels().update_label(request).await?.into_inner();
     Ok(json::ok(Label::new(require(answer.label, "label")?, &access.urls)))

@@ -61,7 +61,7 @@ async fn create(Authenticated(call): Authenticated, path: RepoPath, body: JsonBo
         due_time: fields.optional_time("due_on"),
     });
     let (request, _permit) = decode.await?;
-    let access = call.confirm(access, &path, operation::CREATE_MILESTONE).await?;
+    let access = call.confirm(access, operation::CREATE_MILESTONE).await?;
     let request = call.request_with_grant(&access.grant, request);
     let answer = call.clients.milestones().create_milestone(request).await?.into_inner();
     Ok(json::created(Milestone::new(require(answer.milestone, "milestone")?)?))
@@ -71,7 +71,7 @@ async fn update(Authenticated(call): Authenticated, path: RepoPath, params: Para
     let access = call.access(&path, operation::UPDATE_MILESTONE).await?;
     let decode = |fields: &mut FieldReader| decode(fields, access.id, params.id("id"));
     let (request, _permit) = body.decode(&call.body_limits, MAX_JSON_BYTES, decode).await?;
-    let access = call.confirm(access, &path, operation::UPDATE_MILESTONE).await?;
+    let access = call.confirm(access, operation::UPDATE_MILESTONE).await?;
     let request = call.request_with_grant(&access.grant, request);
     let answer = call.clients.milestones().update_milestone(request).await?.into_inner();
     Ok(json::ok(Milestone::new(require(answer.milestone, "milestone")?)?))

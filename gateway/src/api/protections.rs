@@ -59,7 +59,7 @@ async fn get(Authenticated(call): Authenticated, path: RepoPath) -> ApiResult {
 async fn create(Authenticated(call): Authenticated, path: RepoPath, body: JsonBody) -> ApiResult {
     let access = call.access(&path, operation::SET_PROTECTION).await?;
     let mut fields = body.fields(&call.body_limits, MAX_JSON_BYTES).await?;
-    let access = call.confirm(access, &path, operation::SET_PROTECTION).await?;
+    let access = call.confirm(access, operation::SET_PROTECTION).await?;
     let pattern = fields.required_non_empty("pattern");
     set(&call, &access, fields, pattern).await
 }
@@ -67,7 +67,7 @@ async fn create(Authenticated(call): Authenticated, path: RepoPath, body: JsonBo
 async fn replace(Authenticated(call): Authenticated, path: RepoPath, body: JsonBody) -> ApiResult {
     let access = call.access(&path, operation::SET_PROTECTION).await?;
     let mut fields = body.fields(&call.body_limits, MAX_JSON_BYTES).await?;
-    let access = call.confirm(access, &path, operation::SET_PROTECTION).await?;
+    let access = call.confirm(access, operation::SET_PROTECTION).await?;
     let pattern = String::from_utf8(path.rest).unwrap_or_else(|_| {
         fields.add_error("pattern", "invalid", "must be UTF-8");
         String::new()

@@ -23,7 +23,7 @@ pub(super) async fn create(Authenticated(call): Authenticated, path: RepoPath, b
             return Err(prefer_refusal(check, error, &[]));
         }
     };
-    let access = call.confirm(access, &path, operation::CREATE_ISSUE).await?;
+    let access = call.confirm(access, operation::CREATE_ISSUE).await?;
     let answer =
         call.clients.issues().create_issue(call.request_with_grant(&access.grant, request)).await?.into_inner();
     Ok(json::created(convert_issue(&call, &access, answer.issue).await?))

@@ -28,7 +28,7 @@ pub(super) async fn update(
             return Err(prefer_refusal(call.clients.issues().update_issue(check).await, error, &[]));
         }
     };
-    let access = call.confirm(access, &path, operation::UPDATE_ISSUE).await?;
+    let access = call.confirm(access, operation::UPDATE_ISSUE).await?;
     let answer =
         call.clients.issues().update_issue(call.request_with_grant(&access.grant, request)).await?.into_inner();
     Ok(json::ok(convert_issue(&call, &access, answer.issue).await?))

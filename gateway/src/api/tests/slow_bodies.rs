@@ -5,7 +5,7 @@ use std::time::Duration;
 use axum::body::{Body, Bytes};
 use ferrite_kit::auth::AuthError;
 use ferrite_proto::repo::access_service_client::AccessServiceClient;
-use ferrite_proto::repo::{RepositoryRef, ResolveAccessResponse};
+use ferrite_proto::repo::{RepositoryRef, ResolveAccessRequest, ResolveAccessResponse};
 use futures_util::{StreamExt as _, stream};
 use http::Request;
 use tower::ServiceExt as _;
@@ -77,6 +77,9 @@ async fn a_permission_that_was_lost_while_the_body_came_does_not_count() {
         script.respond(RESOLVE, &ResolveAccessResponse { repository, grant: "grant".into(), ..Default::default() });
         send_slowly((&gateway, &script), (method, path, body), false).await;
         assert!(script.took_request(rpc), "{method} {path}");
+        // Not by its name, which may lead to another repository by now.
+        let asked = script.take_request::<ResolveAccessRequest>(RESOLVE).unwrap().repository;
+        assert_eq!(asked, Some(RepositoryRef::by_id(7)), "{method} {path}");
         let status = send_slowly((&gateway, &script), (method, path, body), true).await;
         let sent = script.took_request(rpc);
         assert_eq!((status, sent), (404, false), "{method} {path}");
