@@ -13,7 +13,8 @@ use super::{
 };
 use crate::types::error::GitError;
 
-/// A process that moves no byte for this long is waiting for its client: a working git sends a keepalive every five seconds.
+/// Time without a byte after which the permit of a process that may be waiting for its client is released. Longer than the five seconds
+/// between two keepalives of a git that makes a pack.
 const IDLE_BEFORE_RELEASE: Duration = Duration::from_secs(7);
 /// Time between two attempts to get a permit while the limiter refuses.
 const RETRY_INTERVAL: Duration = Duration::from_secs(1);
@@ -31,6 +32,12 @@ impl<'a> YieldingPermit<'a> {
     /// Wraps a permit that was acquired already.
     pub(crate) fn new(limiter: &'a Limiter, repository: RepositoryId, client: ClientKey, permit: Permit) -> Self {
         Self { limiter, repository, client, permit: Mutex::new(Some(permit)), idle: IDLE_BEFORE_RELEASE }
+    }
+
+    /// Releases the permit after another time than usual.
+    #[cfg(test)]
+    pub(crate) fn released_after(self, idle: Duration) -> Self {
+        Self { idle, ..self }
     }
 
     /// Acquires the permit if it was released, however long that takes.
@@ -56,12 +63,18 @@ impl<'a> YieldingPermit<'a> {
         self.acquire().await;
     }
 
-    /// Releases the permit whenever the session has been idle; never returns.
-    pub(crate) async fn release_when_idle(&self, timer: &IdleTimer) -> std::convert::Infallible {
+    /// Releases the permit whenever the session has been idle and its process may be waiting for the client; never returns.
+    pub(crate) async fn release_when_idle(
+        &self,
+        timer: &IdleTimer,
+        may_wait_for_client: impl Fn() -> bool,
+    ) -> std::convert::Infallible {
         loop {
             timer.expired(self.idle).await;
             // Locked while a task waits in `acquire`: then there is no permit to release.
-            if let Ok(mut permit) = self.permit.try_lock() {
+            if may_wait_for_client()
+                && let Ok(mut permit) = self.permit.try_lock()
+            {
                 *permit = None;
             }
             tokio::time::sleep(self.idle).await;
@@ -83,13 +96,13 @@ mod tests {
     async fn an_idle_process_releases_its_permit_and_acquires_another() {
         let limiter = Limiter::new("test", 1, 1);
         let permit = limiter.acquire(RepositoryId(1), &ClientKey::User(1)).await.unwrap();
-        let permit = YieldingPermit {
-            idle: Duration::from_millis(50),
-            ..YieldingPermit::new(&limiter, RepositoryId(1), ClientKey::User(1), permit)
-        };
+        let permit = YieldingPermit::new(&limiter, RepositoryId(1), ClientKey::User(1), permit);
+        let permit = permit.released_after(Duration::from_millis(50));
         let timer = IdleTimer::new();
-        assert!(!is_free(&limiter).await);
-        let idle = permit.release_when_idle(&timer);
+        let busy = permit.release_when_idle(&timer, || false);
+        assert!(tokio::time::timeout(Duration::from_millis(200), busy).await.is_err());
+        assert!(!is_free(&limiter).await, "it does not wait for its client");
+        let idle = permit.release_when_idle(&timer, || true);
         assert!(tokio::time::timeout(Duration::from_millis(200), idle).await.is_err());
         assert!(is_free(&limiter).await);
         permit.acquire().await;

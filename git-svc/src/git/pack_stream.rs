@@ -118,7 +118,9 @@ enum State {
     BaseId { size: u64, left: usize },
     /// In the content of an entry, of which so many bytes are left once inflated.
     Content { kind: u8, left: u64 },
-    /// Behind the last entry.
+    /// In the checksum behind the last entry, of which so many bytes are left.
+    Checksum { left: u64 },
+    /// Behind the pack.
     End,
 }
 
@@ -135,6 +137,11 @@ impl PackStream {
             pack_bytes: 0,
             sums: PackSums::default(),
         }
+    }
+
+    /// Returns whether the pack was read to its end.
+    pub(crate) fn is_whole(&self) -> bool {
+        matches!(self.state, State::End)
     }
 
     /// Reads the next bytes. `received` is the number of bytes that the client has sent so far: fewer than those of the pack if the
@@ -189,18 +196,20 @@ impl PackStream {
             State::Distance { size, .. } => Ok(State::Content { kind: OFS_DELTA, left: size }),
             State::BaseId { size, left: 1 } => Ok(State::Content { kind: REF_DELTA, left: size }),
             State::BaseId { size, left } => Ok(State::BaseId { size, left: left - 1 }),
+            State::Checksum { left: 1 } => Ok(State::End),
+            State::Checksum { left } => Ok(State::Checksum { left: left - 1 }),
             State::Content { .. } | State::End => Err(PackRefusal::Malformed),
         }
     }
 
-    /// Begins the next entry, or ends the pack.
+    /// Begins the next entry, or the checksum behind the last one.
     fn begin_entry(&mut self, received: u64) -> Result<State, PackRefusal> {
         if self.entries > 0 {
             return Ok(State::Kind);
         }
         let pack_bytes = self.pack_bytes + CHECKSUM_BYTES;
         self.sums.check(&self.limits, pack_bytes.min(received.saturating_add(CHECKSUM_BYTES)))?;
-        Ok(State::End)
+        Ok(State::Checksum { left: CHECKSUM_BYTES })
     }
 
     /// Begins an entry of this kind and size.

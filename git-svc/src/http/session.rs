@@ -1,7 +1,7 @@
 //! Handler of sessions: a git process and an SSH client that exchange frames of [`ferrite_proto::session`] over an
 //! upgraded connection. Not here: the exchange itself (`transfer::session_pipe`).
 
-use std::time::Duration;
+use std::{sync::atomic::AtomicBool, time::Duration};
 
 use axum::{body::Body, response::Response};
 use ferrite_proto::{git_transport::GitService, grant::ByteQuota, id::RepositoryId, session::UPGRADE_PROTOCOL};
@@ -182,6 +182,8 @@ async fn serve(state: &AppState, upgrade: OnUpgrade, started: RunningSession) {
                 permit: YieldingPermit::new(limiter_of(service, state), repository, client, permit),
                 limit: max_input_bytes(service, state),
                 output_limit: max_output_bytes(service, state),
+                // The request for an archive is read before its process starts.
+                has_all_input: AtomicBool::new(service == GitService::UploadArchive),
                 filters_prefixes: service == GitService::UploadPack,
                 limits: &state.transfers.limits,
                 secret: state.store.path(repository),

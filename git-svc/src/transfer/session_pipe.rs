@@ -43,6 +43,8 @@ pub(crate) struct SessionPipe<'a, W> {
     pub(crate) limit: u64,
     /// Maximum data bytes that the process may send.
     pub(crate) output_limit: u64,
+    /// True once git waits for no more input of the client.
+    pub(crate) has_all_input: AtomicBool,
     /// True for fetches, whose requests name prefixes of refs.
     pub(crate) filters_prefixes: bool,
     pub(crate) limits: &'a TransferLimits,
@@ -63,7 +65,7 @@ impl<W: AsyncWrite + Unpin> SessionPipe<'_, W> {
         let outcome = tokio::select! {
             outcome = self.work(child, reader, inspection, &received) => outcome,
             error = cpu_spent(cpu, &received) => Err(error),
-            never = self.permit.release_when_idle(&self.idle) => match never {},
+            never = self.permit.release_when_idle(&self.idle, || self.may_wait_for_client()) => match never {},
             () = self.idle.expired(self.limits.session_idle) => Err(GitError::TimedOut { what: "the session" }),
             () = tokio::time::sleep(self.limits.total) => Err(GitError::TimedOut { what: "the session" }),
         };
@@ -71,6 +73,11 @@ impl<W: AsyncWrite + Unpin> SessionPipe<'_, W> {
             self.close_with(error).await;
         }
         outcome
+    }
+
+    /// Returns whether git may be waiting for the client to send or to read. Without side-band a working git is as silent as one that waits.
+    fn may_wait_for_client(&self) -> bool {
+        !self.has_all_input.load(Ordering::Relaxed) || self.writer.is_writing()
     }
 
     /// Ends the session with an error, unless the client is gone.
@@ -157,6 +164,7 @@ impl<W: AsyncWrite + Unpin> SessionPipe<'_, W> {
                         }
                     }
                     self.permit.acquire_for(&mut throughput, asked, content.len()).await;
+                    self.note_input(inspection.as_ref().filter(|_| !is_refused));
                     let passed = prefixes.as_mut().map(|filter| filter.push(content));
                     if !is_refused
                         && let Some(open) = &mut stdin
@@ -176,9 +184,19 @@ impl<W: AsyncWrite + Unpin> SessionPipe<'_, W> {
                         drop(open.write_all(&filter.finish()).await);
                     }
                     stdin = None;
+                    self.has_all_input.store(true, Ordering::Relaxed);
                 }
                 FrameKind::Errors | FrameKind::Exit => return GitError::ClientGone,
             }
+        }
+    }
+
+    /// Notes that git gets input now, which may be the last of a push.
+    fn note_input(&self, inspection: Option<&PushInspection>) {
+        // The permit may have taken long, which was no pause of the client.
+        self.idle.touch();
+        if inspection.is_some_and(PushInspection::is_complete) {
+            self.has_all_input.store(true, Ordering::Relaxed);
         }
     }
 
@@ -266,6 +284,11 @@ impl<W: AsyncWrite + Unpin> FrameWriter<W> {
         Self { writer: Mutex::new(writer), is_whole: AtomicBool::new(true) }
     }
 
+    /// Returns whether a frame waits for the client to read.
+    fn is_writing(&self) -> bool {
+        !self.is_whole.load(Ordering::Relaxed)
+    }
+
     async fn send(&self, kind: FrameKind, content: &[u8]) -> Result<(), GitError> {
         for part in content.chunks(MAX_CONTENT_BYTES) {
             let header = FrameHeader { kind, length: part.len() }.encode();
@@ -280,7 +303,7 @@ impl<W: AsyncWrite + Unpin> FrameWriter<W> {
 
     /// Sends the error and exit status 1, unless the last frame is incomplete.
     async fn send_error_and_close(&self, error: &GitError) -> Result<(), GitError> {
-        if !self.is_whole.load(Ordering::Relaxed) {
+        if self.is_writing() {
             return Ok(());
         }
         let text = if error.is_transfer_limit() {
@@ -301,7 +324,117 @@ async fn write<W: AsyncWrite + Unpin>(writer: &mut W, header: &[u8], content: &[
 
 #[cfg(test)]
 mod tests {
+    use ferrite_proto::id::RepositoryId;
+    use tokio::io::DuplexStream;
+
     use super::*;
+    use crate::{
+        admission::limiter::{ClientKey, Limiter},
+        git::command::{Exchange, Git, GitOptions, HookSettings},
+        testing::push_limits,
+        transfer::push::PushInspector,
+    };
+
+    const LIMITS: TransferLimits = TransferLimits {
+        idle: Duration::from_secs(20),
+        total: Duration::from_secs(60),
+        pause: Duration::from_secs(20),
+        min_rate: 0,
+        session_idle: Duration::from_secs(60),
+    };
+    /// Time without a byte after which a permit is released.
+    const IDLE: Duration = Duration::from_millis(100);
+
+    /// Returns what a client without side-band sends to push a commit.
+    fn push_of_a_commit(folder: &Path) -> Vec<u8> {
+        let repo = git2::Repository::init_bare(folder).unwrap();
+        let tree = repo.find_tree(repo.treebuilder(None).unwrap().write().unwrap()).unwrap();
+        let who = git2::Signature::new("Ada", "ada@example.com", &git2::Time::new(0, 0)).unwrap();
+        let commit = repo.commit(None, &who, &who, "one", &tree, &[]).unwrap();
+        let (mut builder, mut pack) = (repo.packbuilder().unwrap(), git2::Buf::new());
+        builder.insert_commit(commit).unwrap();
+        builder.write_buf(&mut pack).unwrap();
+        let command = format!("{} {commit} refs/heads/main\0report-status", "0".repeat(40));
+        [format!("{:04x}{command}0000", command.len() + 4).as_bytes(), &pack].concat()
+    }
+
+    async fn send(stream: &mut DuplexStream, content: &[u8]) {
+        let header = FrameHeader::of(FrameKind::Data, content).unwrap().encode();
+        stream.write_all(&[&header, content].concat()).await.unwrap();
+    }
+
+    /// Reads frames until one meets `is_last`; returns their contents.
+    async fn receive(stream: &mut DuplexStream, is_last: impl Fn(FrameKind, &[u8]) -> bool) -> Vec<u8> {
+        let mut contents = Vec::new();
+        loop {
+            let mut bytes = [0; FRAME_HEADER_BYTES];
+            stream.read_exact(&mut bytes).await.unwrap();
+            let header = FrameHeader::decode(bytes).unwrap();
+            let mut content = vec![0; header.length];
+            stream.read_exact(&mut content).await.unwrap();
+            contents.extend_from_slice(&content);
+            if is_last(header.kind, &content) {
+                return contents;
+            }
+        }
+    }
+
+    /// Waits until this number of permits is held.
+    async fn until_held(limiter: &Limiter, count: usize) {
+        let held = async {
+            while limiter.running() != count {
+                tokio::time::sleep(Duration::from_millis(5)).await;
+            }
+        };
+        tokio::time::timeout(Duration::from_secs(20), held).await.expect("the permit is acquired or released");
+    }
+
+    #[tokio::test]
+    async fn a_push_without_side_band_keeps_its_permit_while_git_works_and_not_while_it_waits() {
+        let folder = tempfile::tempdir().unwrap();
+        let [repository, hooks, go] = ["r.git", "hooks", "go"].map(|name| folder.path().join(name));
+        git2::Repository::init_bare(&repository).unwrap();
+        std::fs::create_dir(&hooks).unwrap();
+        let work = format!("while [ ! -e '{}' ]; do sleep 0.05; done; exit 1", go.display());
+        ferrite_kit::testing::script(&hooks.join("pre-receive"), &work);
+        let git = Git::find(GitOptions::default()).await.unwrap();
+        let hooks = HookSettings { path: &hooks, env: Vec::new() };
+        let mut child = git.receive_pack(&repository, Exchange::Session, None, Some(hooks)).unwrap();
+        let (limiter, user) = (Limiter::new("test", 1, 1), ClientKey::User(1));
+        let permit = limiter.acquire(RepositoryId(1), &user).await.unwrap();
+        let (near, mut client) = tokio::io::duplex(1 << 20);
+        let (reader, writer) = tokio::io::split(near);
+        let pipe = SessionPipe {
+            idle: IdleTimer::new(),
+            permit: YieldingPermit::new(&limiter, RepositoryId(1), user, permit).released_after(IDLE),
+            limit: u64::MAX,
+            output_limit: u64::MAX,
+            has_all_input: AtomicBool::new(false),
+            filters_prefixes: false,
+            limits: &LIMITS,
+            secret: repository.clone(),
+            writer: FrameWriter::new(writer),
+        };
+        let inspection = PushInspection::new(PushInspector::new(push_limits(10)));
+        let push = push_of_a_commit(&folder.path().join("source.git"));
+        let (before, last) = push.split_at(push.len() - 1);
+        let talk = async {
+            receive(&mut client, |_, content| content.ends_with(b"0000")).await;
+            send(&mut client, before).await;
+            tokio::time::sleep(3 * IDLE).await;
+            until_held(&limiter, 0).await;
+            send(&mut client, last).await;
+            until_held(&limiter, 1).await;
+            tokio::time::sleep(5 * IDLE).await;
+            assert_eq!(limiter.running(), 1, "git is at work");
+            std::fs::write(&go, b"").unwrap();
+            receive(&mut client, |kind, _| kind == FrameKind::Exit).await
+        };
+        let (ended, report) = tokio::join!(pipe.run(&mut child, reader, Some(inspection)), talk);
+        ended.unwrap();
+        let report = String::from_utf8_lossy(&report).into_owned();
+        assert!(report.contains("unpack ok") && report.contains("pre-receive hook declined"), "{report}");
+    }
 
     #[test]
     fn nobody_learns_where_repositories_are() {

@@ -106,6 +106,11 @@ impl PushInspector {
         refusal.or_else(|| self.inspect_pack(&buffer, received))
     }
 
+    /// Returns whether the client has sent everything that git reads of a push that was not refused.
+    pub(super) fn is_complete(&self) -> bool {
+        self.state == State::Done && self.pack.as_ref().map_or(!self.wants_pack, PackStream::is_whole)
+    }
+
     /// Inspects bytes of the pack, from its header on.
     fn inspect_pack(&mut self, bytes: &[u8], received: u64) -> Option<Vec<u8>> {
         let refusal = self.count(bytes.len());

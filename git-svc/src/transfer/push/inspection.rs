@@ -41,6 +41,11 @@ impl PushInspection {
         })
     }
 
+    /// Returns whether the client has sent everything, as [`PushInspector::is_complete`] does.
+    pub(crate) fn is_complete(&self) -> bool {
+        self.inspector.lock().is_complete()
+    }
+
     /// Returns the response that ends a push for `reason`, as [`PushInspector::rejection_report`] does.
     pub(crate) fn rejection_report(&self, reason: &str) -> Option<Vec<u8>> {
         self.inspector.lock().rejection_report(reason)

@@ -45,6 +45,22 @@ fn too_many_objects_are_reported_as_git_would() {
 }
 
 #[test]
+fn a_push_is_complete_with_its_pack_or_with_its_commands_if_it_needs_none() {
+    let mut with_pack = inspector(10);
+    assert_eq!(inspect(&mut with_pack, &push("report-status", 0)), None);
+    assert_eq!(inspect(&mut with_pack, &[0; 19]), None);
+    assert!(!with_pack.is_complete(), "a byte of the checksum is missing");
+    assert_eq!(inspect(&mut with_pack, &[0]), None);
+    assert!(with_pack.is_complete());
+    let mut removal = Vec::new();
+    let line = format!("{} {} refs/heads/a\0report-status", "1".repeat(40), "0".repeat(40));
+    Packet::text(&line).encode(&mut removal).unwrap();
+    let mut without_pack = inspector(10);
+    assert_eq!((inspect(&mut without_pack, &removal), without_pack.is_complete()), (None, false));
+    assert_eq!((inspect(&mut without_pack, b"0000"), without_pack.is_complete()), (None, true));
+}
+
+#[test]
 fn options_that_git_does_not_read_hide_no_pack() {
     let (zero, one) = ("0".repeat(40), "1".repeat(40));
     let command = format!("{zero} {one} refs/heads/a\0report-status");
