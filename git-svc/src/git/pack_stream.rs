@@ -1,7 +1,8 @@
 //! A pack as it comes in: the sizes of its objects, checked before git gets them. The format is that of git's `gitformat-pack`.
 //!
 //! A pack does not say where an entry ends. So every entry is inflated, and its bytes are dropped. No more is inflated than the limits
-//! allow. Not here: packs on disk (`pack_file`).
+//! allow. What an entry may inflate to follows from the bytes so far, because how many follow is not known: a bomb begins like a pack that
+//! would be within the limit as a whole. Not here: packs on disk (`pack_file`).
 
 use flate2::{Decompress, FlushDecompress, Status};
 
@@ -32,10 +33,12 @@ pub(crate) enum PackRefusal {
         limit: u64,
     },
     /// Entries that inflate to too much.
-    #[error("the pack inflates to more than {limit} bytes, {} times its size and {}", of.factor, of.base_bytes)]
+    #[error("the pack inflates to more than {limit} bytes after {bytes} bytes, {} times these and {}", of.factor, of.base_bytes)]
     Inflated {
-        /// The limit for a pack of this size.
+        /// The limit after so many bytes.
         limit: u64,
+        /// Bytes of the pack so far, or of the request if that is compressed and has fewer.
+        bytes: u64,
         /// The rule that it follows from.
         of: Expansion,
     },
@@ -75,7 +78,8 @@ impl PackSums {
     pub(crate) fn check(&self, limits: &PackLimits, pack_bytes: u64) -> Result<(), PackRefusal> {
         let PackLimits { inflated, deltas, .. } = *limits;
         if self.inflated > inflated.limit(pack_bytes) {
-            return Err(PackRefusal::Inflated { limit: inflated.limit(pack_bytes), of: inflated });
+            let limit = inflated.limit(pack_bytes);
+            return Err(PackRefusal::Inflated { limit, bytes: pack_bytes, of: inflated });
         }
         if self.deltas > deltas.limit(pack_bytes) {
             return Err(PackRefusal::Deltas { limit: deltas.limit(pack_bytes), of: deltas });
@@ -240,10 +244,10 @@ impl PackStream {
             self.state = State::Content { kind, left };
             self.pack_bytes += used;
             self.sums.inflated = self.sums.inflated.saturating_add(made);
-            let of = self.limits.inflated;
-            let limit = of.limit(self.pack_bytes.min(received));
+            let (of, so_far) = (self.limits.inflated, self.pack_bytes.min(received));
+            let limit = of.limit(so_far);
             if self.sums.inflated > limit {
-                return Err(PackRefusal::Inflated { limit, of });
+                return Err(PackRefusal::Inflated { limit, bytes: so_far, of });
             }
             if matches!(kind, OFS_DELTA | REF_DELTA) && self.delta_head.len() < MAX_DELTA_SIZES_BYTES {
                 self.read_delta(kind, usize::try_from(made).unwrap_or(usize::MAX), status == Status::StreamEnd)?;

@@ -115,8 +115,9 @@ fn an_object_is_refused_by_its_header() {
 fn contents_that_inflate_to_too_much_are_refused_before_their_end() {
     let zeros = pack(&[blob(&[0; 200_000])]);
     assert!(zeros.len() < 300, "{}", zeros.len());
-    let Err(PackRefusal::Inflated { limit, of }) = read(&zeros) else { panic!("taken") };
-    assert!(limit < 10 * zeros.len() as u64 + 1001 && of == limits().inflated, "{limit}");
+    let Err(PackRefusal::Inflated { limit, bytes, of }) = read(&zeros) else { panic!("taken") };
+    assert!(bytes < zeros.len() as u64 && of == limits().inflated, "{bytes}");
+    assert_eq!(limit, 10 * bytes + 1000);
     let mut stream = PackStream::new(limits());
     assert!(stream.read(&zeros, u64::MAX).is_err());
     assert!(stream.sums.inflated <= limit + SCRATCH_BYTES as u64, "{:?}", stream.sums);
@@ -124,6 +125,28 @@ fn contents_that_inflate_to_too_much_are_refused_before_their_end() {
     let small: Vec<_> = (0..100).map(|_| blob(&[0; 900])).collect();
     assert!(matches!(read(&pack(&small)), Err(PackRefusal::Inflated { .. })));
     assert!(read(&pack(&small[..1])).is_ok());
+}
+
+#[test]
+fn the_limit_holds_at_every_point_of_a_pack() {
+    let mut state = 1_u32;
+    let noise: Vec<u8> = (0..1000)
+        .map(|_| {
+            state ^= state << 13;
+            state ^= state >> 17;
+            state ^= state << 5;
+            state as u8
+        })
+        .collect();
+    let (zeros, noise) = (blob(&[0; 3000]), blob(&noise));
+    // The limit of the whole pack is some 11,000 bytes, but what follows the zeros is not known when they come.
+    let (first, last) = ([zeros.clone(), noise.clone()], [noise, zeros]);
+    assert!(read(&pack(&last)).is_ok());
+    let refused = read(&pack(&first)).unwrap_err();
+    let PackRefusal::Inflated { limit, bytes, .. } = refused else { panic!("{refused}") };
+    assert!(bytes < 100, "{bytes}");
+    let told = format!("the pack inflates to more than {limit} bytes after {bytes} bytes, 10 times these and 1000");
+    assert_eq!(refused.to_string(), told);
 }
 
 #[test]
