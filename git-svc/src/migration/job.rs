@@ -35,14 +35,14 @@ use crate::{
 
 /// Attempts to fetch a repository that changes meanwhile.
 const MAX_ATTEMPTS: usize = 3;
-/// Time until a migration whose end cannot be recorded is begun again.
+/// Time until a migration or sync whose end cannot be recorded is begun again.
 const RETRY_INTERVAL: Duration = Duration::from_secs(5);
 
 impl MigrationService {
-    /// Carries out a migration, and records and tells its end. Does nothing if a job runs on the repository.
-    pub(super) async fn migrate(&self, row: MigrationRow) {
-        let Some(job) = self.running.begin(row.id()) else { return };
-        let limit = self.fetch_limit(row.id(), self.options.max_bytes).await;
+    /// Carries out a migration, and records and tells its end.
+    pub(super) async fn migrate(&self, job: JobHandle, row: MigrationRow) {
+        let limit = self.fetch_limit(row.id(), self.options.max_bytes);
+        let Some(limit) = job.unless_stopped(limit).await else { return };
         let progress = Arc::new(Progress::new(limit.bytes));
         self.0.progress.lock().insert(row.id(), Arc::clone(&progress));
         let start = Instant::now();
@@ -59,17 +59,22 @@ impl MigrationService {
         self.0.progress.lock().remove(&row.id());
         if let Err(error) = recorded {
             tracing::warn!(repo.id = row.repository_id, %error, cause = error.causes(), "a migration cannot be ended yet");
-            tokio::select! {
-                () = self.life.stopping() => {}
-                () = job.stopped() => {}
-                () = tokio::time::sleep(RETRY_INTERVAL) => {}
-            }
+            self.pause_before_retry(&job).await;
+        }
+    }
+
+    /// Waits after an end that could not be recorded, because the job is begun again then.
+    pub(super) async fn pause_before_retry(&self, job: &JobHandle) {
+        tokio::select! {
+            () = self.life.stopping() => {}
+            () = job.stopped() => {}
+            () = tokio::time::sleep(RETRY_INTERVAL) => {}
         }
     }
 
     async fn run_migration(&self, job: &JobHandle, row: &MigrationRow, progress: &Progress) -> Result<(), FetchError> {
         let id = row.id();
-        if self.repositories.find(id).await?.is_some_and(|row| row.deleted) {
+        if self.unless_stopped(job, self.repositories.find(id)).await?.is_some_and(|row| row.deleted) {
             return Err(FetchError::Stopped);
         }
         // An earlier process published the repository, and ended before it recorded that.

@@ -11,6 +11,7 @@ use tokio::time::Instant;
 use super::{MigrationService, turns::Turns};
 use crate::{
     db::{MigrationRow, MirrorRow},
+    maintenance::running::JobHandle,
     types::rpc_error::RpcError,
 };
 
@@ -43,9 +44,10 @@ impl MigrationService {
             }
             while let Some(account) = turns.next(Instant::now()) {
                 match self.next_migration(account, turns.running_of(account)).await {
-                    Some(row) => {
-                        turns.begin(row.id(), account, Instant::now());
-                        jobs.push(self.migrate_and_return(row));
+                    Some((job, row)) => {
+                        let (id, own) = (job.id, self.clone());
+                        turns.begin(id, account, Instant::now());
+                        jobs.push(spawn_job(life, id, async move { own.migrate(job, row).await }));
                     }
                     None => turns.none_waits(account),
                 }
@@ -72,9 +74,10 @@ impl MigrationService {
             }
             while let Some(account) = turns.next(Instant::now()) {
                 match self.next_sync(account, turns.running_of(account)).await {
-                    Some(row) => {
-                        turns.begin(row.id(), account, Instant::now());
-                        jobs.push(self.sync_and_return(row));
+                    Some((job, row)) => {
+                        let (id, own) = (job.id, self.clone());
+                        turns.begin(id, account, Instant::now());
+                        jobs.push(spawn_job(life, id, async move { own.sync(job, row).await }));
                     }
                     None => turns.none_waits(account),
                 }
@@ -95,28 +98,16 @@ impl MigrationService {
         Turns::new(places, self.options.slow_after)
     }
 
-    async fn migrate_and_return(&self, row: MigrationRow) -> RepositoryId {
-        let id = row.id();
-        self.migrate(row).await;
-        id
-    }
-
-    async fn sync_and_return(&self, row: MirrorRow) -> RepositoryId {
-        let id = row.id();
-        self.sync(row).await;
-        id
-    }
-
-    /// Returns the first migration of an account that waits and has no job. `running` are among those that have not ended.
-    async fn next_migration(&self, account: i64, running: usize) -> Option<MigrationRow> {
+    /// Begins the job of the first migration of an account that waits and has none. `running` are among those that have not ended.
+    async fn next_migration(&self, account: i64, running: usize) -> Option<(JobHandle, MigrationRow)> {
         let rows = logged(self.migrations.waiting(self.store.name(), account, running + 1).await);
-        rows.into_iter().find(|row| !self.running.has(row.id()))
+        rows.into_iter().find_map(|row| Some((self.running.begin(row.id())?, row)))
     }
 
-    /// Returns the mirror of an account that is longest overdue and has no job. `running` are among those that are due.
-    async fn next_sync(&self, account: i64, running: usize) -> Option<MirrorRow> {
+    /// Begins the job of the mirror of an account that is longest overdue and has none. `running` are among those that are due.
+    async fn next_sync(&self, account: i64, running: usize) -> Option<(JobHandle, MirrorRow)> {
         let due = self.mirrors.due(self.store.name(), account, self.clock.now_us(), running + 1);
-        logged(due.await).into_iter().find(|row| !self.running.has(row.id()))
+        logged(due.await).into_iter().find_map(|row| Some((self.running.begin(row.id())?, row)))
     }
 
     /// Counts what waits, and deletes the rows of migrations that ended long ago.
@@ -137,6 +128,22 @@ impl MigrationService {
         metrics::gauge!("ferrite_git_mirrors_due").set(as_f64(usize::try_from(due).unwrap_or(0)));
         self.migrations.purge(now - RETENTION_US).await?;
         Ok(())
+    }
+}
+
+/// Runs a job as a task of its own, so that it goes on while its schedule waits for the database. Returns what waits for its end.
+fn spawn_job<F>(life: &Lifecycle, id: RepositoryId, job: F) -> impl Future<Output = RepositoryId> + use<F>
+where
+    F: Future<Output = ()> + Send + 'static,
+{
+    let task = life.spawn("fetch job", job);
+    async move {
+        if let Err(error) = task.await {
+            tracing::error!(repo.id = %id, %error, "a migration or sync ended early");
+            // It would be begun again at once.
+            tokio::time::sleep(POLL_INTERVAL).await;
+        }
+        id
     }
 }
 
@@ -163,6 +170,17 @@ fn as_f64(count: usize) -> f64 {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[tokio::test]
+    async fn a_job_goes_on_while_its_schedule_waits_for_something_else() {
+        let life = Lifecycle::new(Duration::from_secs(1));
+        let (is_done, done) = tokio::sync::oneshot::channel();
+        let ended = spawn_job(&life, RepositoryId(1), async move { drop(is_done.send(())) });
+        tokio::time::timeout(Duration::from_secs(10), done).await.expect("it is not polled").unwrap();
+        assert_eq!(ended.await, RepositoryId(1));
+        let ended = spawn_job(&life, RepositoryId(2), async { panic!("a job that panics ends alone") });
+        assert_eq!(ended.await, RepositoryId(2));
+    }
 
     #[test]
     fn syncs_are_spread_and_failures_put_them_off_up_to_a_day() {

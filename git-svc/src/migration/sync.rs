@@ -45,9 +45,8 @@ pub(super) enum SyncOutcome {
 }
 
 impl MigrationService {
-    /// Syncs a mirror, and records and tells the outcome. Does nothing if a job runs on the repository.
-    pub(super) async fn sync(&self, row: MirrorRow) {
-        let Some(job) = self.running.begin(row.id()) else { return };
+    /// Syncs a mirror, and records and tells the outcome.
+    pub(super) async fn sync(&self, job: JobHandle, row: MirrorRow) {
         let start = Instant::now();
         let outcome = self.run_sync(&job, &row).await;
         let label = match &outcome {
@@ -93,7 +92,8 @@ impl MigrationService {
 
     async fn run_sync(&self, job: &JobHandle, row: &MirrorRow) -> Result<SyncOutcome, FetchError> {
         let id = row.id();
-        if self.repositories.find(id).await?.is_none_or(|row| row.deleted) || !self.store.exists(id) {
+        let found = self.unless_stopped(job, self.repositories.find(id)).await?;
+        if found.is_none_or(|row| row.deleted) || !self.store.exists(id) {
             // Recorded, so that the other mirrors of the account have their turn.
             return Err(FetchError::Broken);
         }
@@ -162,7 +162,8 @@ impl MigrationService {
         wants: &[Oid],
     ) -> Result<(), FetchError> {
         let size = self.pool.run_blocking(move |store| store.size(id)).await?;
-        let limit = self.fetch_limit(id, self.options.max_bytes.saturating_sub(size)).await;
+        let limit = self.fetch_limit(id, self.options.max_bytes.saturating_sub(size));
+        let limit = sync.job.unless_stopped(limit).await.ok_or(FetchError::Stopped)?;
         let progress = Progress::new(limit.bytes);
         let quarantine = self.pool.run_blocking(move |store| store.begin_quarantine(id)).await?;
         let received = self.receive_into(sync, id, remote, wants, &progress, &quarantine).await;

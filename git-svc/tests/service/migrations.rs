@@ -264,6 +264,22 @@ pub(crate) fn packs_asked_for(remote: &Remote) -> usize {
 }
 
 #[tokio::test]
+async fn migrations_of_one_user_that_wait_together_take_all_places() {
+    let remote = Remote::start().await;
+    fill(&remote, "demo.git");
+    let mut service = service_for(&remote, &[]).await;
+    for id in 1..=3 {
+        service.migrations().start_migration(request(id, &remote.url("hang", "demo.git"))).await.unwrap();
+    }
+    wait_until("two fetches hang", || packs_asked_for(&remote) >= 2).await;
+    service.stop().await;
+    // Now all of them wait when the first is begun.
+    let before = packs_asked_for(&remote);
+    service.launch().await;
+    wait_until("two fetches hang again", || packs_asked_for(&remote) >= before + 2).await;
+}
+
+#[tokio::test]
 async fn slow_migrations_of_one_user_do_not_hold_up_those_of_others() {
     let (slow, remote) = (Remote::start().await, Remote::start().await);
     fill(&slow, "demo.git");
