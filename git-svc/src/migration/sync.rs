@@ -64,6 +64,7 @@ impl MigrationService {
         };
         if let Err(error) = self.record_sync(&row, error.as_ref()).await {
             tracing::warn!(repo.id = row.repository_id, %error, cause = error.causes(), "a sync cannot be recorded");
+            self.pause_before_retry(&job).await;
         }
     }
 

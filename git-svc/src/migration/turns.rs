@@ -79,9 +79,12 @@ impl Turns {
         }
     }
 
-    /// Notes that a job ended.
+    /// Notes that a job ended. Then another one of its account may wait even if none was counted: a job whose row ended before the count
+    /// was taken for one of those that run.
     pub(super) fn end(&mut self, id: RepositoryId) {
-        self.running.remove(&id);
+        if let Some(job) = self.running.remove(&id) {
+            self.waiting.entry(job.account).or_insert(1);
+        }
     }
 
     /// Notes that no job of an account waits, whatever was counted.
@@ -138,8 +141,10 @@ mod tests {
         turns.count([(7, 5), (8, 1), (9, 1), (10, 1)]);
         assert_eq!(begin_all(&mut turns, &mut id, start + 2 * SLOW), [0; 0], "twice the places at most");
         turns.end(RepositoryId(3));
+        turns.count([(7, 5), (9, 1), (10, 1)]);
         assert_eq!(begin_all(&mut turns, &mut id, start + 2 * SLOW), [10]);
         turns.end(RepositoryId(4));
+        turns.count([(7, 5), (10, 1)]);
         assert_eq!(begin_all(&mut turns, &mut id, start + 2 * SLOW), [0; 0], "an account has no more than the places");
         turns.end(RepositoryId(1));
         turns.count([(7, 4), (10, 1)]);
@@ -148,12 +153,20 @@ mod tests {
 
     #[test]
     fn accounts_with_queues_take_turns() {
-        let (mut turns, mut id, now) = (Turns::new(1, SLOW), 1, Instant::now());
-        turns.count([(7, 3), (8, 3), (9, 1)]);
+        let (mut turns, id, now) = (Turns::new(1, SLOW), RepositoryId(1), Instant::now());
+        let mut waiting = BTreeMap::from([(7, 3), (8, 3), (9, 1)]);
+        turns.count(waiting.clone());
         let mut order = Vec::new();
-        while let [account] = begin_all(&mut turns, &mut id, now)[..] {
-            order.push(account);
-            turns.end(RepositoryId(id - 1));
+        while let Some(account) = turns.next(now) {
+            match waiting.get_mut(&account) {
+                Some(count) if *count > 0 => {
+                    *count -= 1;
+                    order.push(account);
+                    turns.begin(id, account, now);
+                    turns.end(id);
+                }
+                _ => turns.none_waits(account),
+            }
         }
         assert_eq!(order, [7, 8, 9, 7, 8, 7, 8]);
     }
@@ -167,7 +180,17 @@ mod tests {
         assert_eq!(turns.next(now), Some(8));
         turns.begin(RepositoryId(1), 8, now);
         turns.count([(8, 1)]);
-        turns.end(RepositoryId(1));
         assert_eq!(turns.next(now), None, "what runs does not wait");
+    }
+
+    #[test]
+    fn a_job_that_ends_makes_way_for_one_that_was_not_counted() {
+        let (mut turns, now) = (Turns::new(1, SLOW), Instant::now());
+        turns.begin(RepositoryId(1), 7, now);
+        // The row of the running job has ended, and the one that is counted waits.
+        turns.count([(7, 1)]);
+        assert_eq!(turns.next(now), None);
+        turns.end(RepositoryId(1));
+        assert_eq!(turns.next(now), Some(7));
     }
 }
