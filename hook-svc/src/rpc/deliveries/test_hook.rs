@@ -8,7 +8,7 @@ use ferrite_proto::id::{HookId, RepositoryId};
 use tonic::{Code, Request, Status};
 use uuid::Uuid;
 
-use super::encode;
+use super::{check_waiting, encode};
 use crate::dispatch::RenderError;
 use crate::error::HookError;
 use crate::model::Owner;
@@ -43,15 +43,15 @@ async fn queue(
 ) -> Result<TestHookResponse, HookError> {
     let now_us = service.clock.now_us();
     let repository = access.owner.repository().unwrap_or(RepositoryId(0));
+    // Other deliveries may wait for the test to succeed.
+    service.count_deliveries(access, hook, Waiting::Tests, 1).await?;
     let mut tx = service.store.db().begin().await?;
     if let Some(repository) = access.owner.repository() {
         // In the order of all transactions: before the row of the hook.
         events::lock_repository(&mut tx, repository).await?;
     }
     let hook = service.store.lock(&mut tx, access.owner, hook).await?;
-    // Other deliveries may wait for the test to succeed.
-    service.check_waiting(&mut tx, hook.id, Waiting::Tests).await?;
-    service.count_deliveries(access, 1).await?;
+    check_waiting(&mut tx, hook.id, Waiting::Tests).await?;
     // No feed shows it, so its id may come in any order.
     let event = NewEvent {
         uuid: Uuid::new_v4(),
