@@ -11,7 +11,7 @@ use ferrite_proto::events::{
     RepositoryForked,
 };
 use ferrite_proto::grant::{Grant, GrantUser, Verifier};
-use ferrite_proto::id::RepositoryId;
+use ferrite_proto::id::{RepositoryId, UserId};
 use ferrite_proto::operation::LIST_EVENTS;
 use ferrite_proto::{issue, repo};
 use ferrite_rest::links::Links;
@@ -91,6 +91,7 @@ fn new(number: i64, source: Source, name: &'static str, fact: Fact, now_us: i64)
         uuid: part_uuid("test", number),
         repository: REPOSITORY,
         source,
+        user: UserId(7),
         name,
         fact: Event { fact: Some(fact), ..Event::default() },
         payload: None,

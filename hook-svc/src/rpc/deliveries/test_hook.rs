@@ -4,7 +4,7 @@ use ferrite_kit::idempotency::{IdempotencyKey, once};
 use ferrite_kit::telemetry;
 use ferrite_proto::events::Event;
 use ferrite_proto::hook::{TestHookRequest, TestHookResponse};
-use ferrite_proto::id::{HookId, RepositoryId};
+use ferrite_proto::id::HookId;
 use tonic::{Code, Request, Status};
 use uuid::Uuid;
 
@@ -16,6 +16,7 @@ use crate::rpc::authorize::HookAccess;
 use crate::rpc::service::HookRpc;
 use crate::store::deliveries::{self, Waiting};
 use crate::store::events::{self, NewEvent, Source};
+use crate::store::kept_bytes::NO_REPOSITORY;
 use crate::store::lanes::{self, NewDelivery};
 
 pub(super) async fn test_hook(
@@ -42,14 +43,12 @@ async fn queue(
     key: Option<&IdempotencyKey>,
 ) -> Result<TestHookResponse, HookError> {
     let now_us = service.clock.now_us();
-    let repository = access.owner.repository().unwrap_or(RepositoryId(0));
+    let repository = access.owner.repository().unwrap_or(NO_REPOSITORY);
     // Other deliveries may wait for the test to succeed.
     service.count_deliveries(access, hook, Waiting::Tests, 1).await?;
     let mut tx = service.store.db().begin().await?;
-    if let Some(repository) = access.owner.repository() {
-        // In the order of all transactions: before the row of the hook.
-        events::lock_repository(&mut tx, repository).await?;
-    }
+    // In the order of all transactions: before the row of the hook.
+    events::lock_repository(&mut tx, repository).await?;
     let hook = service.store.lock(&mut tx, access.owner, hook).await?;
     check_waiting(&mut tx, hook.id, Waiting::Tests).await?;
     // No feed shows it, so its id may come in any order.
@@ -57,6 +56,7 @@ async fn queue(
         uuid: Uuid::new_v4(),
         repository,
         source: Source::Test,
+        user: access.user,
         name,
         fact: Event { trace_parent: telemetry::trace_parent(), ..Event::default() },
         payload: Some(payload),

@@ -7,7 +7,7 @@ use ferrite_kit::{args, timestamp};
 use ferrite_proto::Permission;
 use ferrite_proto::error::violations;
 use ferrite_proto::hook::{CreateHookRequest, Delivery, DeliveryStatus, Hook, HookOwner};
-use ferrite_proto::id::{HookId, RepositoryId};
+use ferrite_proto::id::{HookId, RepositoryId, UserId};
 use ferrite_proto::operation::{GET_DELIVERY, LIST_DELIVERIES, REDELIVER, REPLAY_DELIVERIES, TEST_HOOK};
 use tonic::{Code, Status};
 use uuid::Uuid;
@@ -39,6 +39,7 @@ async fn add(service: &Service, hook: &Hook, name: &'static str, seconds: i64, s
         uuid: Uuid::new_v4(),
         repository,
         source: Source::Git,
+        user: UserId(7),
         name,
         fact: Default::default(),
         payload: Some("{}".to_owned()),
@@ -392,6 +393,12 @@ async fn hooks_of_organizations_and_of_the_site_are_tested_by_those_who_own_them
             let status = service.deliveries().test_hook(with_token(OUTSIDER_TOKEN, request)).await.unwrap_err();
             assert_eq!(status.code(), Code::PermissionDenied);
         }
+        let users: Vec<(i64,)> = service.db().all("SELECT user_id FROM events ORDER BY id", &[]).await.unwrap();
+        assert_eq!(users, [(11,), (13,)]);
+        let kept = "SELECT r.kept_bytes, CAST(SUM(e.bytes) AS BIGINT) FROM hook_repositories r \
+             JOIN events e ON e.repository_id = r.repository_id WHERE r.repository_id = 0 GROUP BY r.kept_bytes";
+        let (kept, of_events): (i64, i64) = service.db().one(kept, &[]).await.unwrap();
+        assert!(kept >= of_events && of_events > 0, "{kept} of {of_events}");
         // repo-svc does not know the repository any more.
         let owner = repository_owner(REPOSITORY);
         let hook = service.create(&admin(), new_hook(owner.clone())).await.unwrap();
