@@ -43,6 +43,8 @@ const PURGE_SQLITE: &str = "DELETE FROM idempotency WHERE key_hash IN (SELECT ke
 pub struct IdempotencyKey {
     key_hash: String,
     request_hash: String,
+    /// Hashes of other forms of the request, in which it may be stored.
+    other_hashes: Vec<String>,
 }
 
 /// What is stored for a key.
@@ -142,7 +144,15 @@ impl IdempotencyKey {
         }
         let key_hash = hex::encode(Sha256::digest(format!("{caller}\n{token}\n{method}\n{key}")));
         let request_hash = hex::encode(Sha256::digest(request.get_ref().encode_to_vec()));
-        Ok(Some(Self { key_hash, request_hash }))
+        Ok(Some(Self { key_hash, request_hash, other_hashes: Vec::new() }))
+    }
+
+    /// Returns this key for a request that has another form as well, such as one with digests by a key that was replaced: a response that is
+    /// stored for that form is one for this request.
+    #[must_use]
+    pub fn or_for(mut self, other: Self) -> Self {
+        self.other_hashes.push(other.request_hash);
+        self
     }
 
     /// Returns the id under which [`IdempotencyKey::store`] stores the response, for [`withdraw`].
@@ -185,7 +195,8 @@ impl IdempotencyKey {
         let row: Option<StoredRow> = db.optional(FIND, &args![self.key_hash.as_str()]).await?;
         let Some(row) = row else { return Ok(None) };
         let hash = row.request_hash.strip_suffix(NOT_KEPT);
-        if hash.unwrap_or(&row.request_hash) != self.request_hash {
+        let stored_for = hash.unwrap_or(&row.request_hash);
+        if stored_for != self.request_hash && !self.other_hashes.iter().any(|other| other == stored_for) {
             return Err(IdempotencyError::Reused);
         }
         if hash.is_none() {

@@ -43,7 +43,8 @@ struct Keys {
     seal: LessSafeKey,
     /// Keys that were replaced.
     former: Vec<LessSafeKey>,
-    fingerprint: hmac::Key,
+    /// Keys of fingerprints, the present one first.
+    fingerprint: Vec<hmac::Key>,
     random: SystemRandom,
 }
 
@@ -57,7 +58,7 @@ impl Sealer {
     /// Returns a sealer of `service` with a key, and with those that were replaced, which only open.
     #[must_use]
     pub fn new(key: &[u8; KEY_BYTES], former: &[[u8; KEY_BYTES]], service: &str) -> Self {
-        let fingerprint = hmac::Key::new(hmac::HMAC_SHA256, derive(key, service, "fingerprint").as_ref());
+        let fingerprint = [key].into_iter().chain(former).map(|key| fingerprint_key(key, service)).collect();
         let former = former.iter().map(|key| seal_key(key, service)).collect();
         Self(Arc::new(Keys { seal: seal_key(key, service), former, fingerprint, random: SystemRandom::new() }))
     }
@@ -123,10 +124,10 @@ impl Sealer {
         Ok(Secret::new(text))
     }
 
-    /// Returns a digest of a text that tells equal texts from different ones, and nothing to those without the key.
-    #[must_use]
-    pub fn fingerprint(&self, text: &str) -> String {
-        hex::encode(hmac::sign(&self.0.fingerprint, text.as_bytes()))
+    /// Returns functions that make digests of texts, which tell equal texts from different ones, and nothing to those without the key: one
+    /// for each key, the present one first.
+    pub fn fingerprints(&self) -> impl Iterator<Item = impl Fn(&str) -> String> {
+        self.0.fingerprint.iter().map(|key| move |text: &str| hex::encode(hmac::sign(key, text.as_bytes())))
     }
 }
 
@@ -134,6 +135,10 @@ impl Sealer {
 fn derive(key: &[u8; KEY_BYTES], service: &str, purpose: &str) -> hmac::Tag {
     let key = hmac::Key::new(hmac::HMAC_SHA256, key);
     hmac::sign(&key, format!("ferrite {service} {purpose} 1").as_bytes())
+}
+
+fn fingerprint_key(key: &[u8; KEY_BYTES], service: &str) -> hmac::Key {
+    hmac::Key::new(hmac::HMAC_SHA256, derive(key, service, "fingerprint").as_ref())
 }
 
 fn seal_key(key: &[u8; KEY_BYTES], service: &str) -> LessSafeKey {
@@ -188,9 +193,14 @@ mod tests {
         let seal = || sealer.seal(b"place", "hunter2").unwrap();
         assert_ne!(seal(), seal());
         assert!(!seal().windows(7).any(|part| part == b"hunter2"));
-        assert_eq!(sealer.fingerprint("hunter2"), sealer.fingerprint("hunter2"));
-        assert_ne!(sealer.fingerprint("hunter2"), sealer.fingerprint("hunter3"));
-        assert_ne!(sealer.fingerprint("hunter2"), Sealer::new(&[2; 32], &[], "one-svc").fingerprint("hunter2"));
+        let fingerprints = |sealer: &Sealer, text: &str| sealer.fingerprints().map(|of| of(text)).collect::<Vec<_>>();
+        let of_one = fingerprints(&sealer, "hunter2");
+        assert_eq!(of_one, fingerprints(&sealer, "hunter2"));
+        assert_ne!(of_one, fingerprints(&sealer, "hunter3"));
+        let of_two = fingerprints(&Sealer::new(&[2; 32], &[], "one-svc"), "hunter2");
+        assert_ne!(of_one, of_two);
+        let of_both = fingerprints(&Sealer::new(&[2; 32], &[[1; 32]], "one-svc"), "hunter2");
+        assert_eq!(of_both, [of_two, of_one].concat());
     }
 
     #[test]

@@ -30,7 +30,8 @@ fn options() -> Options {
 }
 
 /// Operations that take access away, which are never refused.
-const TAKE_ACCESS_AWAY: [&str; 4] = ["DeletePublicKey", "DeleteDeployKey", "RemoveCollaborator", "RemoveMember"];
+const TAKE_ACCESS_AWAY: [&str; 5] =
+    ["DeletePublicKey", "DeleteDeployKey", "RemoveCollaborator", "RemoveMember", "DeleteHook"];
 
 /// A request that changes something, and the operations that it carries out.
 struct Write<'a> {

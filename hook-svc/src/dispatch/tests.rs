@@ -5,6 +5,7 @@ use ferrite_kit::db::Db;
 use ferrite_kit::timestamp;
 use ferrite_proto::events::event::Fact;
 use ferrite_proto::events::{Event, IssueAction, IssueUpdated, RefUpdate, RefsUpdated, RepositoryForked};
+use ferrite_proto::id::UserId;
 use ferrite_proto::{issue, repo};
 use ferrite_rest::links::Links;
 use serde_json::Value;
@@ -84,6 +85,7 @@ impl Setup {
             uuid,
             repository,
             source,
+            user: UserId(7),
             name,
             fact: Event { event_id, repository_id: repository.0, fact: Some(fact), ..Event::default() },
             payload: None,

@@ -69,9 +69,20 @@ pub(crate) struct FeedItem {
 #[derive(Clone, Debug)]
 pub(crate) struct FeedPage {
     pub(crate) items: Vec<FeedItem>,
-    /// The place after which to go on: that of the last event, or that of the request if there is none. After many events that the
-    /// reader may not read it is behind these.
+    /// The place that the reader is told: that of the last event, or that of the request if there is none. It is behind whole pages of
+    /// events that the reader may not read, so that no single one of them shows in it.
     pub(crate) cursor: i64,
+    /// The place after which to go on, behind all that was looked at.
+    pub(crate) looked_at: i64,
+}
+
+/// Events with their payloads, before it is known which of them their reader may read.
+struct ReadPage {
+    items: Vec<FeedItem>,
+    /// The place up to which there are no others.
+    end: i64,
+    /// True if it has as many events, or bytes, as a page may have.
+    is_full: bool,
 }
 
 /// Feeds of all repositories.
@@ -119,7 +130,7 @@ impl Feed {
         limit: usize,
         deadline: Instant,
     ) -> Result<FeedPage, FeedError> {
-        let mut looked_at = after;
+        let (mut cursor, mut looked_at) = (after, after);
         loop {
             // From here on no notification is missed.
             let notified = self.waiters.notified(reader.repository());
@@ -127,20 +138,26 @@ impl Feed {
             notified.as_mut().enable();
             for hidden_pages in 0..=MAX_HIDDEN_PAGES {
                 if hidden_pages == MAX_HIDDEN_PAGES {
-                    return Ok(FeedPage { items: Vec::new(), cursor: looked_at });
+                    return Ok(FeedPage { items: Vec::new(), cursor: looked_at, looked_at });
                 }
                 let size = if hidden_pages == 0 { limit } else { MAX_PAGE_EVENTS };
-                let items = self.page(reader, looked_at, size).await?;
-                let Some(last) = items.last() else { break };
-                looked_at = last.event.id;
-                let mut items = reader.readable(&self.access, items).await?;
+                let page = self.page(reader, looked_at, size).await?;
+                looked_at = page.end;
+                if page.items.is_empty() {
+                    break;
+                }
+                let mut items = reader.readable(&self.access, page.items).await?;
                 items.truncate(limit);
                 if let Some(last) = items.last() {
-                    return Ok(FeedPage { cursor: last.event.id, items });
+                    let cursor = last.event.id;
+                    return Ok(FeedPage { items, cursor, looked_at: cursor });
+                }
+                if page.is_full {
+                    cursor = looked_at;
                 }
             }
             if Instant::now() >= deadline || self.is_stopping() {
-                return Ok(FeedPage { items: Vec::new(), cursor: after });
+                return Ok(FeedPage { items: Vec::new(), cursor, looked_at });
             }
             let next_look = deadline.min(Instant::now() + POLL_INTERVAL);
             tokio::select! {
@@ -164,9 +181,14 @@ impl Feed {
     }
 
     /// Returns at most `limit` events after the cursor; fewer where payloads are large, but at least one if there is one.
-    async fn page(&self, reader: &FeedReader, after: i64, limit: usize) -> Result<Vec<FeedItem>, FeedError> {
+    async fn page(&self, reader: &FeedReader, after: i64, limit: usize) -> Result<ReadPage, FeedError> {
+        let newest = match reader.hidden {
+            // Read before the events: none that is added meanwhile is passed over.
+            Some(_) => self.store.newest(reader.repository()).await?,
+            None => after,
+        };
         let mut page: Vec<FeedItem> = Vec::new();
-        let (mut bytes, mut after) = (0, after);
+        let (mut bytes, mut end, mut after) = (0, after, after);
         while page.len() < limit && bytes < MAX_PAGE_BYTES {
             let are_short = !page.is_empty() && bytes < page.len() * MAX_UNSENT_PAYLOAD_BYTES;
             let count = if are_short { READ_EVENTS } else { READ_LONG_EVENTS };
@@ -179,21 +201,33 @@ impl Feed {
                 Err(_) if !page.is_empty() => break,
                 Err(error) => return Err(error),
             };
+            let mut is_cut = !is_whole;
             for item in items {
                 if page.len() >= limit || bytes >= MAX_PAGE_BYTES {
+                    is_cut = true;
                     break;
                 }
                 bytes += item.payload.len();
+                end = item.event.id;
                 page.push(item);
             }
             if !is_whole && page.is_empty() {
                 return Err(FeedError::PayloadsUnavailable);
             }
-            if is_last || !is_whole {
+            if is_cut {
+                break;
+            }
+            // Also behind those that are left out because they have no payload.
+            end = after;
+            if is_last {
                 break;
             }
         }
-        Ok(page)
+        if page.is_empty() {
+            end = end.max(newest);
+        }
+        let is_full = page.len() >= MAX_PAGE_EVENTS || bytes >= MAX_PAGE_BYTES;
+        Ok(ReadPage { items: page, end, is_full })
     }
 
     /// Makes the payloads that events lack, and stores them. Returns the events before the first one whose payload cannot be made now, and

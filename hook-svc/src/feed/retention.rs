@@ -1,7 +1,7 @@
 //! The background task that holds the bytes of events and delivery logs within their bounds, of a repository and of an account.
 //!
 //! It looks at once when much was added, and otherwise every minute. Beyond a bound the oldest events go, with their deliveries, down to
-//! seven eighths of it; of an account those of the repository that takes most.
+//! seven eighths of it; of an account those of the repository that takes most, and of a repository those of the user who takes most.
 //!
 //! Not here: days and numbers of events (`purge`) and of deliveries (`sender`).
 
@@ -17,7 +17,7 @@ use tonic::Status;
 use super::settings::FeedArgs;
 use crate::store::events::EventStore;
 use crate::store::eviction;
-use crate::store::kept_bytes::{self, Kept};
+use crate::store::kept_bytes::{self, Kept, NO_REPOSITORY};
 use crate::upstream::Upstream;
 
 /// Time between two looks without a wake-up.
@@ -89,7 +89,8 @@ impl Retention {
 
     /// Holds the bounds of all repositories.
     pub(super) async fn look_at_all(&self) -> Result<(), RetentionError> {
-        let mut after = RepositoryId(0);
+        // Before what has no repository.
+        let mut after = RepositoryId(NO_REPOSITORY.0 - 1);
         loop {
             let kept = kept_bytes::after(self.store.db(), after).await?;
             let Some(last) = kept.last() else { break };
@@ -157,13 +158,11 @@ impl Retention {
         mut excess: i64,
         bound: &'static str,
     ) -> Result<bool, RetentionError> {
-        let db = self.store.db();
         while excess > 0 {
-            let removed = eviction::evict(db, repository, excess).await?;
-            if removed == 0 && eviction::cancel_waiting(db, repository, excess, self.clock.now_us()).await? == 0 {
+            let Some(removed) = self.evict_batch(repository, excess).await? else {
                 tracing::warn!(repo.id = %repository, excess, "events that are being sent take more than the bound of a {bound}");
                 return Ok(false);
-            }
+            };
             excess -= removed;
             metrics::counter!("ferrite_hook_evicted_bytes_total", "bound" => bound).increment(removed.unsigned_abs());
             tokio::time::sleep(BATCH_PAUSE).await;
@@ -171,10 +170,23 @@ impl Retention {
         Ok(true)
     }
 
+    /// Removes a batch of events, or cancels deliveries that wait for some: of the user whose events take most, or else of anybody. Returns
+    /// the bytes; `None` if nothing can go now.
+    async fn evict_batch(&self, repository: RepositoryId, bytes: i64) -> Result<Option<i64>, DbError> {
+        let (db, now_us) = (self.store.db(), self.clock.now_us());
+        for user in [eviction::largest_user(db, repository).await?, None] {
+            let removed = eviction::evict(db, repository, user, bytes).await?;
+            if removed > 0 || eviction::cancel_waiting(db, repository, user, bytes, now_us).await? > 0 {
+                return Ok(Some(removed));
+            }
+        }
+        Ok(None)
+    }
+
     /// Asks repo-svc who owns the repositories of which that is not known, as of those of before it was told, and stores it.
     async fn find_owners(&self, kept: &[Kept]) -> Result<HashMap<RepositoryId, i64>, RetentionError> {
-        let mut unknown: Vec<_> =
-            kept.iter().filter(|kept| kept.owner_id == 0 && !kept.is_deleted).map(Kept::repository).collect();
+        let is_unknown = |kept: &&Kept| kept.owner_id == 0 && !kept.is_deleted && kept.repository() != NO_REPOSITORY;
+        let mut unknown: Vec<_> = kept.iter().filter(is_unknown).map(Kept::repository).collect();
         if unknown.is_empty() {
             return Ok(HashMap::new());
         }

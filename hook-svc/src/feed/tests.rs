@@ -11,7 +11,7 @@ use ferrite_proto::events::{
     RepositoryForked,
 };
 use ferrite_proto::grant::{Grant, GrantUser, Verifier};
-use ferrite_proto::id::RepositoryId;
+use ferrite_proto::id::{RepositoryId, UserId};
 use ferrite_proto::operation::LIST_EVENTS;
 use ferrite_proto::{issue, repo};
 use ferrite_rest::links::Links;
@@ -91,6 +91,7 @@ fn new(number: i64, source: Source, name: &'static str, fact: Fact, now_us: i64)
         uuid: part_uuid("test", number),
         repository: REPOSITORY,
         source,
+        user: UserId(7),
         name,
         fact: Event { fact: Some(fact), ..Event::default() },
         payload: None,
@@ -329,6 +330,35 @@ async fn many_hidden_events_end_a_call_behind_them() {
             }
         }
         assert!(calls == 2 && questions <= 20, "{calls} calls, {questions} questions");
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn a_reader_that_waits_looks_at_hidden_events_once() {
+    on_each_schema(&crate::migrations(), |db| async move {
+        let setup = Setup::new(db).await;
+        let all: Vec<_> = (0..250).map(|number| new(number, Source::Repo, "fork", forked(50), 1)).collect();
+        setup.add(all, 1).await;
+        let ids: Vec<(i64,)> = setup.db.all("SELECT id FROM events ORDER BY id", &[]).await.unwrap();
+        let mut reader = reader(REPOSITORY);
+        let mut look = async |after| {
+            let page = setup.feed.next_page(&mut reader, after, MAX_PAGE_EVENTS, Instant::now()).await.unwrap();
+            assert!(page.items.is_empty());
+            (page.cursor, page.looked_at, setup.peers.readable(|_| {}).len())
+        };
+        let (second, last) = (ids[199].0, ids[249].0);
+        assert_eq!(look(0).await, (second, last, 3), "the reader is told of whole pages alone");
+        assert_eq!(look(second).await, (second, last, 1));
+        assert_eq!(look(last).await, (last, last, 0));
+        // The reader is one who may not read issues by now.
+        setup.tell(Source::Issue, "issues", edited("old")).await;
+        let newest = setup.feed.store.newest(REPOSITORY).await.unwrap();
+        assert_eq!(look(last).await, (last, newest, 0));
+        assert_eq!(look(newest).await, (newest, newest, 0));
+        setup.push(2000..2001, 1).await;
+        let page = setup.feed.next_page(&mut reader, newest, 1, Instant::now()).await.unwrap();
+        assert_eq!(numbers(&page.items), [2000]);
     })
     .await;
 }

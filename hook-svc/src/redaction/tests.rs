@@ -5,7 +5,7 @@ use ferrite_kit::db::Db;
 use ferrite_kit::outbox::part_uuid;
 use ferrite_proto::events::event::Fact;
 use ferrite_proto::events::{CommentAction, CommentChanged, Event, IssueUpdated};
-use ferrite_proto::id::RepositoryId;
+use ferrite_proto::id::{RepositoryId, UserId};
 use ferrite_proto::issue::{Comment, Issue};
 
 use super::*;
@@ -40,6 +40,7 @@ async fn receive(db: &Db, name: &'static str, fact: Fact, payload: Option<&str>)
         uuid: part_uuid("test", count),
         repository: REPOSITORY,
         source: Source::Issue,
+        user: UserId(7),
         name,
         fact,
         payload: payload.map(str::to_owned),

@@ -9,7 +9,7 @@
 use ferrite_kit::outbox::part_uuid;
 use ferrite_proto::events::event::Fact;
 use ferrite_proto::events::{Event, RefUpdate, RefsUpdated, RepositoryAction};
-use ferrite_proto::id::RepositoryId;
+use ferrite_proto::id::{RepositoryId, UserId};
 
 use crate::model::remove_deleted_text;
 use crate::store::events::{NewEvent, Source};
@@ -19,27 +19,32 @@ const TAGS: &[u8] = b"refs/tags/";
 
 /// Returns the events of a fact, not dispatched and in the feed, without what nobody may read any more.
 pub(super) fn split(event: &Event, happened_us: i64) -> Vec<NewEvent> {
-    let (source, parts) = match &event.fact {
-        Some(Fact::RefsUpdated(updated)) => (Source::Git, ref_parts(updated)),
+    let (source, user_id, parts) = match &event.fact {
+        Some(Fact::RefsUpdated(updated)) => (Source::Git, updated.user_id, ref_parts(updated)),
         Some(Fact::IssueUpdated(updated)) => {
             let is_issue = updated.issue.as_ref().is_some_and(|issue| issue.pull_request.is_none());
-            (Source::Issue, whole(event, is_issue, "issues"))
+            (Source::Issue, updated.user_id, whole(event, is_issue, "issues"))
         }
         Some(Fact::CommentChanged(changed)) => {
-            (Source::Issue, whole(event, changed.issue.is_some() && changed.comment.is_some(), "issue_comment"))
+            let is_told = changed.issue.is_some() && changed.comment.is_some();
+            (Source::Issue, changed.user_id, whole(event, is_told, "issue_comment"))
         }
         Some(Fact::RepositoryCreated(created)) => {
-            (Source::Repo, whole(event, created.repository.is_some(), "repository"))
+            (Source::Repo, created.user_id, whole(event, created.repository.is_some(), "repository"))
         }
         Some(Fact::RepositoryDeleted(deleted)) => {
-            (Source::Repo, whole(event, deleted.repository.is_some(), "repository"))
+            (Source::Repo, deleted.user_id, whole(event, deleted.repository.is_some(), "repository"))
         }
         Some(Fact::RepositoryUpdated(updated)) => {
             let is_told = updated.repository.is_some() && updated.action() != RepositoryAction::Unspecified;
-            (Source::Repo, whole(event, is_told, "repository"))
+            (Source::Repo, updated.user_id, whole(event, is_told, "repository"))
         }
-        Some(Fact::RepositoryForked(forked)) => (Source::Repo, whole(event, forked.fork.is_some(), "fork")),
-        Some(Fact::ReleasePublished(published)) => (Source::Repo, whole(event, published.release.is_some(), "release")),
+        Some(Fact::RepositoryForked(forked)) => {
+            (Source::Repo, forked.user_id, whole(event, forked.fork.is_some(), "fork"))
+        }
+        Some(Fact::ReleasePublished(published)) => {
+            (Source::Repo, published.user_id, whole(event, published.release.is_some(), "release"))
+        }
         // Of other services, for other services.
         Some(
             Fact::IssueChanged(_)
@@ -64,6 +69,7 @@ pub(super) fn split(event: &Event, happened_us: i64) -> Vec<NewEvent> {
             uuid: part_uuid(&event.event_id, part),
             repository: RepositoryId(event.repository_id),
             source,
+            user: UserId(user_id),
             name,
             fact,
             payload: None,
@@ -190,8 +196,9 @@ mod tests {
         assert_eq!(updated(&plain)[0].name, "issues");
         assert_eq!(updated(&pull).len(), 0);
         let comment = Some(issue::Comment::default());
-        let changed = CommentChanged { issue: Some(pull), comment, ..Default::default() };
-        assert_eq!(told(Fact::CommentChanged(changed))[0].name, "issue_comment");
+        let changed = CommentChanged { issue: Some(pull), comment, user_id: 8, ..Default::default() };
+        let commented = told(Fact::CommentChanged(changed));
+        assert_eq!((commented[0].name, commented[0].user), ("issue_comment", UserId(8)));
     }
 
     #[test]

@@ -11,6 +11,7 @@ use ferrite_proto::id::{HookId, RepositoryId};
 use sqlx::FromRow;
 use uuid::Uuid;
 
+use super::kept_bytes;
 use super::lanes::{self, LaneKey, NewDelivery, TEST_SOURCE};
 
 /// Bytes of a payload that is read without room for it.
@@ -61,6 +62,7 @@ const HURRY: &str = "UPDATE lanes SET next_us = $5 WHERE hook_id = $1 AND reposi
      AND w.source = $3 AND w.lane_delivery_id = $4 AND w.status < 2 AND w.id < $6)";
 const FINISHED_BETWEEN: &str = "SELECT id, event_id, repository_id, source FROM deliveries \
      WHERE hook_id = $1 AND status >= 2 AND source <> $2 AND created_us BETWEEN $3 AND $4 ORDER BY id LIMIT $5";
+const STILL_FINISHED: &str = "SELECT id, event_id, repository_id, source FROM deliveries WHERE status >= 2 AND id IN ";
 const REQUEUE: &str = "UPDATE deliveries SET status = 0, failures = 0, lane_delivery_id = 0, next_attempt_us = NULL, \
      finished_us = NULL WHERE status >= 2 AND id IN ";
 
@@ -153,6 +155,16 @@ pub(crate) enum Waiting {
     Tests,
 }
 
+impl Waiting {
+    fn first_source(self) -> i64 {
+        match self {
+            Self::All => 0,
+            // No source is above that of tests.
+            Self::Tests => TEST_SOURCE,
+        }
+    }
+}
+
 /// The deliveries that a list shows. Times are inclusive.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Filter {
@@ -196,8 +208,9 @@ struct LaneRow {
     source: i64,
 }
 
-#[derive(FromRow)]
-struct FinishedRow {
+/// A delivery that is finished when it is found.
+#[derive(Clone, Copy, Debug, FromRow)]
+pub(crate) struct FinishedDelivery {
     id: i64,
     event_id: i64,
     repository_id: i64,
@@ -236,10 +249,17 @@ pub(crate) async fn queue(db: &Db, now_us: i64) -> Result<Queue, DbError> {
 ///
 /// # Errors
 /// When the database fails.
-pub(crate) async fn waiting(tx: &mut Tx, hook: HookId, which: Waiting) -> Result<i64, DbError> {
-    // No source is above that of tests.
-    let first_source = if which == Waiting::Tests { TEST_SOURCE } else { 0 };
-    let (count,): (i64,) = tx.one(WAITING, &args![hook, first_source]).await?;
+pub(crate) async fn waiting(db: &Db, hook: HookId, which: Waiting) -> Result<i64, DbError> {
+    let (count,): (i64,) = db.one(WAITING, &args![hook, which.first_source()]).await?;
+    Ok(count)
+}
+
+/// As [`waiting`], in a transaction that has locked the hook's row: nothing is added until it ends.
+///
+/// # Errors
+/// When the database fails.
+pub(crate) async fn waiting_in(tx: &mut Tx, hook: HookId, which: Waiting) -> Result<i64, DbError> {
+    let (count,): (i64,) = tx.one(WAITING, &args![hook, which.first_source()]).await?;
     Ok(count)
 }
 
@@ -297,41 +317,76 @@ pub(crate) async fn redeliver(tx: &mut Tx, hook: HookId, uuid: &str, now_us: i64
     find_in(tx, hook, uuid).await
 }
 
-/// Queues the finished deliveries of a time again, in their order, without tests: with their UUIDs, or as new deliveries. Returns their
-/// number; `None` if there are more than [`MAX_REPLAYED`]. The hook's row must be locked.
+/// Returns the finished deliveries of a time, in their order, without tests; `None` if there are more than [`MAX_REPLAYED`].
+///
+/// # Errors
+/// When the database fails.
+pub(crate) async fn finished_between(
+    db: &Db,
+    hook: HookId,
+    (from_us, to_us): (i64, i64),
+) -> Result<Option<Vec<FinishedDelivery>>, DbError> {
+    let args = args![hook, TEST_SOURCE, from_us, to_us, MAX_REPLAYED as i64 + 1];
+    let found: Vec<FinishedDelivery> = db.all(FINISHED_BETWEEN, &args).await?;
+    Ok((found.len() <= MAX_REPLAYED).then_some(found))
+}
+
+/// Locks the rows of the repositories of deliveries, so that no event that they need is deleted until the transaction ends. Called before
+/// the hook's row is locked.
+///
+/// # Errors
+/// When the database fails.
+pub(crate) async fn lock_repositories(tx: &mut Tx, deliveries: &[FinishedDelivery]) -> Result<(), DbError> {
+    kept_bytes::lock(tx, &deliveries.iter().map(|delivery| delivery.repository_id).collect()).await
+}
+
+/// Queues those of the deliveries again that are there and finished still, in their order: with their UUIDs, or as new deliveries. Returns
+/// their number. The rows of their repositories and of the hook must be locked.
 ///
 /// # Errors
 /// When the database fails.
 pub(crate) async fn replay(
     tx: &mut Tx,
     hook: HookId,
-    (from_us, to_us): (i64, i64),
+    deliveries: &[FinishedDelivery],
     has_new_ids: bool,
     now_us: i64,
-) -> Result<Option<i64>, DbError> {
-    let args = args![hook, TEST_SOURCE, from_us, to_us, MAX_REPLAYED as i64 + 1];
-    let rows: Vec<FinishedRow> = tx.all(FINISHED_BETWEEN, &args).await?;
-    if rows.len() > MAX_REPLAYED {
-        return Ok(None);
-    }
-    if rows.is_empty() {
-        return Ok(Some(0));
+) -> Result<i64, DbError> {
+    if deliveries.is_empty() {
+        return Ok(0);
     }
     if has_new_ids {
-        let new = |row: &FinishedRow| NewDelivery {
-            uuid: Uuid::new_v4().to_string(),
-            hook,
-            event_id: row.event_id,
-            repository: RepositoryId(row.repository_id),
-            source: row.source,
-            bytes: 0,
-        };
-        let new: Vec<_> = rows.iter().map(new).collect();
-        lanes::enqueue(tx, &new, now_us).await?;
-        return Ok(Some(new.len() as i64));
+        replay_as_new(tx, hook, deliveries, now_us).await
+    } else {
+        requeue(tx, hook, deliveries, now_us).await
     }
+}
+
+async fn replay_as_new(
+    tx: &mut Tx,
+    hook: HookId,
+    deliveries: &[FinishedDelivery],
+    now_us: i64,
+) -> Result<i64, DbError> {
+    let mut query = Query::new(STILL_FINISHED);
+    query.bind_list(deliveries.iter().map(|delivery| delivery.id)).push(" ORDER BY id");
+    let rows: Vec<FinishedDelivery> = tx.all(query.sql(), query.args()).await?;
+    let new = |row: &FinishedDelivery| NewDelivery {
+        uuid: Uuid::new_v4().to_string(),
+        hook,
+        event_id: row.event_id,
+        repository: RepositoryId(row.repository_id),
+        source: row.source,
+        bytes: 0,
+    };
+    let new: Vec<_> = rows.iter().map(new).collect();
+    lanes::enqueue(tx, &new, now_us).await?;
+    Ok(new.len() as i64)
+}
+
+async fn requeue(tx: &mut Tx, hook: HookId, deliveries: &[FinishedDelivery], now_us: i64) -> Result<i64, DbError> {
     let mut query = Query::new(REQUEUE);
-    query.bind_list(rows.iter().map(|row| row.id)).push(" RETURNING id, repository_id, source");
+    query.bind_list(deliveries.iter().map(|delivery| delivery.id)).push(" RETURNING id, repository_id, source");
     let requeued: Vec<LaneRow> = tx.all(query.sql(), query.args()).await?;
     let mut lanes = BTreeMap::new();
     for row in &requeued {
@@ -339,5 +394,5 @@ pub(crate) async fn replay(
         *lanes.entry(LaneKey { hook, repository, source: row.source, delivery_id: 0 }).or_default() += 1;
     }
     lanes::add_waiting(tx, &lanes, now_us).await?;
-    Ok(Some(requeued.len() as i64))
+    Ok(requeued.len() as i64)
 }

@@ -13,7 +13,7 @@ use std::collections::{BTreeMap, HashMap, HashSet};
 use ferrite_kit::args;
 use ferrite_kit::db::{Db, DbError, Query, Tx, Value};
 use ferrite_proto::events::Event;
-use ferrite_proto::id::{HookId, RepositoryId};
+use ferrite_proto::id::{HookId, RepositoryId, UserId};
 use ferrite_proto::repo;
 use prost::Message;
 use sqlx::FromRow;
@@ -38,7 +38,7 @@ const IS_WANTED: &str = "SELECT EXISTS (SELECT 1 FROM hooks WHERE owner_kind = 2
      OR EXISTS (SELECT 1 FROM hooks WHERE owner_kind < 2 AND is_active)";
 const INSERT: &str = "INSERT INTO events \
      (uuid, repository_id, source, name, fact, payload, is_dispatched, is_in_feed, created_us, trace_parent, bytes, happened_us, \
-     text_issue_id, text_comment_id) VALUES ";
+     text_issue_id, text_comment_id, user_id) VALUES ";
 /// Events after a repository and source, so that one with many holds up no other.
 const UNDISPATCHED: &str = "SELECT id, uuid, repository_id, source, name, fact, payload, revision, \
      COALESCE(happened_us, created_us) AS happened_us FROM events \
@@ -95,6 +95,8 @@ pub(crate) struct NewEvent {
     pub(crate) uuid: Uuid,
     pub(crate) repository: RepositoryId,
     pub(crate) source: Source,
+    /// The user who caused it; zero if none did.
+    pub(crate) user: UserId,
     pub(crate) name: &'static str,
     /// The fact with the part alone that this event tells.
     pub(crate) fact: Event,
@@ -252,7 +254,7 @@ pub(crate) async fn insert(tx: &mut Tx, new: &[NewEvent], now_us: i64) -> Result
             let trace_parent = Some(event.fact.trace_parent.clone()).filter(|text| !text.is_empty());
             query.push(", ").bind(trace_parent).push(", ").bind(bytes).push(", ").bind(event.happened_us);
             let (issue, comment) = subjects(&event.fact);
-            query.push(", ").bind(issue).push(", ").bind(comment).push(")");
+            query.push(", ").bind(issue).push(", ").bind(comment).push(", ").bind(event.user).push(")");
         }
         query.push(" RETURNING id");
         let rows: Vec<(i64,)> = tx.all(query.sql(), query.args()).await?;

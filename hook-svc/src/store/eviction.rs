@@ -1,13 +1,14 @@
-//! The removal of the oldest events of a repository of which too much is kept, with their deliveries.
+//! The removal of the oldest events of a repository of which too much is kept, with their deliveries: those of the user whose events take
+//! most, so that nobody can push the events of others out.
 //!
-//! Events for which deliveries wait stay as long as others can go. Then the oldest of those deliveries are cancelled, unless their lane is
-//! being sent: a paused webhook must not fill the disk.
+//! Events for which deliveries wait stay as long as others of the user can go. Then the oldest of those deliveries are cancelled, unless
+//! their lane is being sent: a paused webhook must not fill the disk.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use ferrite_kit::args;
 use ferrite_kit::db::{Db, DbError, Query, Tx};
-use ferrite_proto::id::{HookId, RepositoryId};
+use ferrite_proto::id::{HookId, RepositoryId, UserId};
 use sqlx::FromRow;
 
 use super::kept_bytes;
@@ -17,16 +18,20 @@ use super::removal::{self, MAX_BATCH_ROWS};
 /// Bytes after which a batch ends: SQLite visits each page that it frees.
 const MAX_BATCH_BYTES: i64 = 4 * 1024 * 1024;
 
+/// The user whose events take most, with their deliveries.
+const LARGEST_USER: &str = "SELECT e.user_id FROM events e WHERE e.repository_id = $1 GROUP BY e.user_id \
+     ORDER BY SUM(e.bytes + COALESCE((SELECT SUM(d.bytes) FROM deliveries d WHERE d.event_id = e.id), 0)) DESC, e.user_id LIMIT 1";
 /// The oldest events without a delivery that waits, and the bytes that go with each.
 const OLDEST: &str = "SELECT e.id, e.bytes + CAST(COALESCE((SELECT SUM(d.bytes) FROM deliveries d WHERE d.event_id = e.id), 0) AS BIGINT) \
-     AS bytes FROM events e WHERE e.repository_id = $1 AND e.is_dispatched \
-     AND NOT EXISTS (SELECT 1 FROM deliveries d WHERE d.event_id = e.id AND d.status < 2) ORDER BY e.id LIMIT $2";
+     AS bytes FROM events e WHERE e.is_dispatched \
+     AND NOT EXISTS (SELECT 1 FROM deliveries d WHERE d.event_id = e.id AND d.status < 2) AND e.repository_id = ";
 const DELETE_DELIVERIES: &str = "DELETE FROM deliveries WHERE status >= 2 AND event_id IN ";
 const LEAVE_FEED: &str = "UPDATE events SET is_in_feed = FALSE WHERE id IN ";
 /// An event with a delivery that was queued again meanwhile stays in the feed.
 const IS_UNUSED: &str = " AND NOT EXISTS (SELECT 1 FROM deliveries d WHERE d.event_id = events.id)";
 const WAITING: &str = "SELECT d.id, d.hook_id, d.repository_id, d.source, d.lane_delivery_id, e.id AS event_id, e.bytes FROM events e \
-     JOIN deliveries d ON d.event_id = e.id WHERE e.repository_id = $1 AND d.status < 2 ORDER BY e.id, d.id LIMIT $2";
+     JOIN deliveries d ON d.event_id = e.id WHERE d.status < 2 AND e.repository_id = ";
+const OF_USER: &str = " AND e.user_id = ";
 const LOCK_LANES: &str = "SELECT hook_id, repository_id, source, delivery_id AS lane_delivery_id FROM lanes \
      WHERE claimed_until_us <= ";
 const OF_LANES: &str = " AND (hook_id, repository_id, source, delivery_id) IN (VALUES ";
@@ -69,12 +74,24 @@ impl LaneRow {
     }
 }
 
-/// Removes a batch of the oldest events of a repository, of about `bytes` at most. Returns the bytes; zero if none can go now.
+/// Returns the user whose events in a repository take most, with their deliveries; `None` if there are none.
 ///
 /// # Errors
 /// When the database fails.
-pub(crate) async fn evict(db: &Db, repository: RepositoryId, bytes: i64) -> Result<i64, DbError> {
-    let rows: Vec<(i64, i64)> = db.all(OLDEST, &args![repository, MAX_BATCH_ROWS]).await?;
+pub(crate) async fn largest_user(db: &Db, repository: RepositoryId) -> Result<Option<UserId>, DbError> {
+    let row: Option<(i64,)> = db.optional(LARGEST_USER, &args![repository]).await?;
+    Ok(row.map(|(user,)| UserId(user)))
+}
+
+/// Removes a batch of the oldest events of a repository, or of one user in it, of about `bytes` at most. Returns the bytes; zero if none
+/// can go now.
+///
+/// # Errors
+/// When the database fails.
+pub(crate) async fn evict(db: &Db, repository: RepositoryId, user: Option<UserId>, bytes: i64) -> Result<i64, DbError> {
+    let mut query = Query::new(OLDEST);
+    bind_events(&mut query, repository, user).push(" ORDER BY e.id LIMIT ").bind(MAX_BATCH_ROWS);
+    let rows: Vec<(i64, i64)> = db.all(query.sql(), query.args()).await?;
     let mut events = Vec::new();
     let mut found = 0;
     for (id, bytes_of_event) in rows {
@@ -103,13 +120,30 @@ pub(crate) async fn evict(db: &Db, repository: RepositoryId, bytes: i64) -> Resu
     Ok(removed.values().sum::<i64>().max(1))
 }
 
-/// Cancels a batch of the deliveries that wait for the oldest events of a repository, of which there are about `bytes` at most. Returns
-/// their number; zero if none can be cancelled now.
+/// Binds a repository, and one user in it.
+fn bind_events(query: &mut Query, repository: RepositoryId, user: Option<UserId>) -> &mut Query {
+    query.bind(repository);
+    if let Some(user) = user {
+        query.push(OF_USER).bind(user);
+    }
+    query
+}
+
+/// Cancels a batch of the deliveries that wait for the oldest events of a repository, or of one user in it, of which there are about
+/// `bytes` at most. Returns their number; zero if none can be cancelled now.
 ///
 /// # Errors
 /// When the database fails.
-pub(crate) async fn cancel_waiting(db: &Db, repository: RepositoryId, bytes: i64, now_us: i64) -> Result<u64, DbError> {
-    let mut rows: Vec<WaitingRow> = db.all(WAITING, &args![repository, MAX_BATCH_ROWS]).await?;
+pub(crate) async fn cancel_waiting(
+    db: &Db,
+    repository: RepositoryId,
+    user: Option<UserId>,
+    bytes: i64,
+    now_us: i64,
+) -> Result<u64, DbError> {
+    let mut query = Query::new(WAITING);
+    bind_events(&mut query, repository, user).push(" ORDER BY e.id, d.id LIMIT ").bind(MAX_BATCH_ROWS);
+    let mut rows: Vec<WaitingRow> = db.all(query.sql(), query.args()).await?;
     let (mut event_id, mut found) = (0, 0);
     let mut is_needed = |row: &WaitingRow| {
         if row.event_id != event_id {

@@ -12,7 +12,8 @@ use super::removal::{self, MAX_BATCH_ROWS};
 
 const PAGE: &str = "SELECT id, uuid, repository_id, source, name, fact, payload, revision, \
      COALESCE(happened_us, created_us) AS happened_us FROM events \
-     WHERE repository_id = $1 AND id > $2 AND is_in_feed AND source <> $4 ORDER BY id LIMIT $3";
+     WHERE repository_id = $1 AND id > $2 AND source <> $4 AND is_in_feed ORDER BY id LIMIT $3";
+const NEWEST: &str = "SELECT COALESCE(MAX(id), 0) FROM events WHERE repository_id = $1";
 /// No source has this id.
 const NO_SOURCE: i64 = 0;
 const OLD: &str =
@@ -36,6 +37,15 @@ impl EventStore {
         let args = args![repository, after, limit, without.map_or(NO_SOURCE, Source::id)];
         let rows: Vec<EventRow> = self.db().all(PAGE, &args).await?;
         Ok(rows.into_iter().map(StoredEvent::from).collect())
+    }
+
+    /// Returns the id of the newest event of a repository; zero if it has none.
+    ///
+    /// # Errors
+    /// When the database fails.
+    pub(crate) async fn newest(&self, repository: RepositoryId) -> Result<i64, DbError> {
+        let (id,): (i64,) = self.db().one(NEWEST, &args![repository]).await?;
+        Ok(id)
     }
 
     /// Stores payloads of events of a repository that have none, unless they are outdated.

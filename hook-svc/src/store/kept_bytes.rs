@@ -19,6 +19,8 @@ use tokio::sync::Notify;
 pub(crate) const EVENT_BYTES: usize = 512;
 /// Bytes that count for a delivery, and for each attempt, beside its texts.
 pub(crate) const DELIVERY_BYTES: i64 = 512;
+/// What tests of hooks of organizations and of the site count for: they have no repository.
+pub(crate) const NO_REPOSITORY: RepositoryId = RepositoryId(0);
 /// Growth after which the bounds are looked at, at once.
 const WAKE_BYTES: i64 = 4 * 1024 * 1024;
 /// Repositories that are kept in memory because they grew.

@@ -4,7 +4,7 @@ use ferrite_kit::args;
 use ferrite_kit::db::Db;
 use ferrite_kit::outbox::part_uuid;
 use ferrite_proto::events::Event;
-use ferrite_proto::id::HookId;
+use ferrite_proto::id::{HookId, UserId};
 
 use super::*;
 use crate::store::attempts::Attempt;
@@ -30,10 +30,16 @@ async fn retention(db: &Db) -> (Retention, FakePeers) {
 
 /// Adds events to the feed of a repository. Returns their ids.
 async fn add(db: &Db, repository: i64, parts: std::ops::Range<i64>) -> Vec<i64> {
+    add_of(db, UserId(7), repository, parts).await
+}
+
+/// As [`add`], of a user.
+async fn add_of(db: &Db, user: UserId, repository: i64, parts: std::ops::Range<i64>) -> Vec<i64> {
     let new = |part| NewEvent {
         uuid: part_uuid("test", repository * 100_000 + part),
         repository: RepositoryId(repository),
         source: Source::Git,
+        user,
         name: "push",
         fact: Event { repository_id: repository, ..Event::default() },
         payload: Some("x".repeat(PAYLOAD_BYTES)),
@@ -120,6 +126,34 @@ async fn the_oldest_events_of_a_repository_go_beyond_its_bytes() {
         // Seven eighths of the bound are eight events.
         assert_eq!(left(&db, 1).await, ids[22..]);
         assert_eq!(left(&db, 2).await, others);
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn the_user_who_fills_a_repository_loses_events_first() {
+    on_each_schema(&crate::migrations(), |db| async move {
+        let (retention, _peers) = retention(&db).await;
+        let others = add(&db, 1, 0..4).await;
+        let many = add_of(&db, UserId(8), 1, 4..34).await;
+        retention.look_at(&[RepositoryId(1)]).await.unwrap();
+        assert_eq!(left(&db, 1).await, [&others[..], &many[26..]].concat());
+        // Also while deliveries wait for them.
+        let more = add_of(&db, UserId(8), 1, 34..42).await;
+        deliver(&db, 1, &[&many[26..], &more].concat()).await;
+        retention.look_at(&[RepositoryId(1)]).await.unwrap();
+        assert_eq!(left(&db, 1).await, [&others[..], &more[4..]].concat());
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn tests_of_hooks_without_a_repository_have_a_bound_too() {
+    on_each_schema(&crate::migrations(), |db| async move {
+        let (retention, _peers) = retention(&db).await;
+        let ids = add(&db, NO_REPOSITORY.0, 0..30).await;
+        retention.look_at_all().await.unwrap();
+        assert_eq!(left(&db, NO_REPOSITORY.0).await, ids[22..]);
     })
     .await;
 }

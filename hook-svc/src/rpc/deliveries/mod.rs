@@ -31,23 +31,20 @@ service!(DeliveryService for HookRpc {
 });
 
 impl HookRpc {
-    /// Checks that a hook, whose row is locked, has room for deliveries that its owner asks for.
+    /// Counts deliveries that the caller asks for, if the hook has room for them. Called before the transaction that queues them, because
+    /// Redis may be slow. A request that finds no room counts nothing, unless others fill it at the same time.
     ///
     /// # Errors
-    /// [`HookError::TooManyWaiting`], or a failure of the database.
-    async fn check_waiting(&self, tx: &mut Tx, hook: HookId, which: Waiting) -> Result<(), HookError> {
-        if deliveries::waiting(tx, hook, which).await? > MAX_WAITING {
-            return Err(HookError::TooManyWaiting { limit: MAX_WAITING });
-        }
-        Ok(())
-    }
-
-    /// Counts deliveries that the caller asks for. Called when they are made and before they are committed.
-    ///
-    /// # Errors
-    /// [`HookError::HourlyLimit`].
-    async fn count_deliveries(&self, access: &HookAccess, count: i64) -> Result<(), HookError> {
-        let count = u64::try_from(count).unwrap_or_default();
+    /// [`HookError::TooManyWaiting`], [`HookError::HourlyLimit`], or a failure of the database.
+    async fn count_deliveries(
+        &self,
+        access: &HookAccess,
+        hook: HookId,
+        which: Waiting,
+        count: usize,
+    ) -> Result<(), HookError> {
+        has_room(deliveries::waiting(self.store.db(), hook, which).await?)?;
+        let count = u64::try_from(count).unwrap_or(u64::MAX);
         let counted = self.deliveries.count(access.user.0, count, access.rate_percent).await;
         counted.map_err(|RateExceeded { limit, retry_after, .. }| HookError::HourlyLimit {
             what: "deliveries",
@@ -55,4 +52,16 @@ impl HookRpc {
             retry_after,
         })
     }
+}
+
+/// Checks again, in a transaction that has locked the hook's row, that the hook has room for deliveries that its owner asks for.
+///
+/// # Errors
+/// [`HookError::TooManyWaiting`], or a failure of the database.
+async fn check_waiting(tx: &mut Tx, hook: HookId, which: Waiting) -> Result<(), HookError> {
+    has_room(deliveries::waiting_in(tx, hook, which).await?)
+}
+
+fn has_room(waiting: i64) -> Result<(), HookError> {
+    if waiting > MAX_WAITING { Err(HookError::TooManyWaiting { limit: MAX_WAITING }) } else { Ok(()) }
 }

@@ -5,7 +5,7 @@ use ferrite_proto::hook::{RedeliverRequest, RedeliverResponse};
 use ferrite_proto::id::HookId;
 use tonic::Request;
 
-use super::{decode, encode};
+use super::{check_waiting, decode, encode};
 use crate::error::HookError;
 use crate::rpc::service::HookRpc;
 use crate::store::deliveries::{self, Waiting};
@@ -19,14 +19,17 @@ pub(super) async fn redeliver(
     let request = request.into_inner();
     let queue = async {
         let now_us = service.clock.now_us();
-        let mut tx = service.store.db().begin().await?;
-        let hook = service.store.lock(&mut tx, access.owner, HookId(request.hook_id)).await?;
+        let hook = service.store.find(access.owner, HookId(request.hook_id)).await?;
         let uuid = decode::uuid(&request.delivery_id)?;
-        let before = deliveries::find_in(&mut tx, hook.id, &uuid).await?.ok_or(HookError::DeliveryNotFound)?;
+        let before = deliveries::find(service.store.db(), hook.id, &uuid).await?.ok_or(HookError::DeliveryNotFound)?;
         // One that waits is hurried, and makes none.
         if before.is_finished() {
-            service.check_waiting(&mut tx, hook.id, Waiting::All).await?;
-            service.count_deliveries(&access, 1).await?;
+            service.count_deliveries(&access, hook.id, Waiting::All, 1).await?;
+        }
+        let mut tx = service.store.db().begin().await?;
+        let hook = service.store.lock(&mut tx, access.owner, hook.id).await?;
+        if before.is_finished() {
+            check_waiting(&mut tx, hook.id, Waiting::All).await?;
         }
         let delivery = deliveries::redeliver(&mut tx, hook.id, &uuid, now_us).await?;
         let delivery = encode::delivery(delivery.ok_or(HookError::DeliveryNotFound)?)?;

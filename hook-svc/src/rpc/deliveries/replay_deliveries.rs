@@ -6,7 +6,7 @@ use ferrite_proto::hook::{ReplayDeliveriesRequest, ReplayDeliveriesResponse};
 use ferrite_proto::id::HookId;
 use tonic::Request;
 
-use super::decode;
+use super::{check_waiting, decode};
 use crate::error::HookError;
 use crate::rpc::service::HookRpc;
 use crate::store::deliveries::{self, MAX_REPLAYED, Waiting};
@@ -21,17 +21,19 @@ pub(super) async fn replay_deliveries(
     let queue = async {
         let range = decode::range(request.from_time.as_ref(), request.to_time.as_ref()).map_err(HookError::Invalid)?;
         let now_us = service.clock.now_us();
-        let mut tx = service.store.db().begin().await?;
-        let hook = service.store.lock(&mut tx, access.owner, HookId(request.hook_id)).await?;
-        service.check_waiting(&mut tx, hook.id, Waiting::All).await?;
-        let count = deliveries::replay(&mut tx, hook.id, range, request.has_new_ids, now_us).await?;
-        let count = count.ok_or_else(|| {
+        let hook = service.store.find(access.owner, HookId(request.hook_id)).await?;
+        let found = deliveries::finished_between(service.store.db(), hook.id, range).await?.ok_or_else(|| {
             let message = format!("more than {MAX_REPLAYED} deliveries are between `from` and `to`");
             HookError::Invalid(vec![FieldViolation::new("to", "too_many", message)])
         })?;
-        if count > 0 {
-            service.count_deliveries(&access, count).await?;
+        if !found.is_empty() {
+            service.count_deliveries(&access, hook.id, Waiting::All, found.len()).await?;
         }
+        let mut tx = service.store.db().begin().await?;
+        deliveries::lock_repositories(&mut tx, &found).await?;
+        let hook = service.store.lock(&mut tx, access.owner, hook.id).await?;
+        check_waiting(&mut tx, hook.id, Waiting::All).await?;
+        let count = deliveries::replay(&mut tx, hook.id, &found, request.has_new_ids, now_us).await?;
         let answer = service.commit(tx, None, key.as_ref(), ReplayDeliveriesResponse { count }, now_us).await?;
         service.sender.wake();
         Ok(answer)

@@ -4,11 +4,11 @@ use ferrite_kit::idempotency::{IdempotencyKey, once};
 use ferrite_kit::telemetry;
 use ferrite_proto::events::Event;
 use ferrite_proto::hook::{TestHookRequest, TestHookResponse};
-use ferrite_proto::id::{HookId, RepositoryId};
+use ferrite_proto::id::HookId;
 use tonic::{Code, Request, Status};
 use uuid::Uuid;
 
-use super::encode;
+use super::{check_waiting, encode};
 use crate::dispatch::RenderError;
 use crate::error::HookError;
 use crate::model::Owner;
@@ -16,6 +16,7 @@ use crate::rpc::authorize::HookAccess;
 use crate::rpc::service::HookRpc;
 use crate::store::deliveries::{self, Waiting};
 use crate::store::events::{self, NewEvent, Source};
+use crate::store::kept_bytes::NO_REPOSITORY;
 use crate::store::lanes::{self, NewDelivery};
 
 pub(super) async fn test_hook(
@@ -42,21 +43,20 @@ async fn queue(
     key: Option<&IdempotencyKey>,
 ) -> Result<TestHookResponse, HookError> {
     let now_us = service.clock.now_us();
-    let repository = access.owner.repository().unwrap_or(RepositoryId(0));
-    let mut tx = service.store.db().begin().await?;
-    if let Some(repository) = access.owner.repository() {
-        // In the order of all transactions: before the row of the hook.
-        events::lock_repository(&mut tx, repository).await?;
-    }
-    let hook = service.store.lock(&mut tx, access.owner, hook).await?;
+    let repository = access.owner.repository().unwrap_or(NO_REPOSITORY);
     // Other deliveries may wait for the test to succeed.
-    service.check_waiting(&mut tx, hook.id, Waiting::Tests).await?;
-    service.count_deliveries(access, 1).await?;
+    service.count_deliveries(access, hook, Waiting::Tests, 1).await?;
+    let mut tx = service.store.db().begin().await?;
+    // In the order of all transactions: before the row of the hook.
+    events::lock_repository(&mut tx, repository).await?;
+    let hook = service.store.lock(&mut tx, access.owner, hook).await?;
+    check_waiting(&mut tx, hook.id, Waiting::Tests).await?;
     // No feed shows it, so its id may come in any order.
     let event = NewEvent {
         uuid: Uuid::new_v4(),
         repository,
         source: Source::Test,
+        user: access.user,
         name,
         fact: Event { trace_parent: telemetry::trace_parent(), ..Event::default() },
         payload: Some(payload),

@@ -1,10 +1,13 @@
 //! Tests of the delivery log over a real socket, on both databases. The hooks are not active: nothing is sent.
 
-use ferrite_kit::timestamp;
+use std::time::Duration;
+
+use ferrite_kit::testing::eventually;
+use ferrite_kit::{args, timestamp};
 use ferrite_proto::Permission;
 use ferrite_proto::error::violations;
 use ferrite_proto::hook::{CreateHookRequest, Delivery, DeliveryStatus, Hook, HookOwner};
-use ferrite_proto::id::{HookId, RepositoryId};
+use ferrite_proto::id::{HookId, RepositoryId, UserId};
 use ferrite_proto::operation::{GET_DELIVERY, LIST_DELIVERIES, REDELIVER, REPLAY_DELIVERIES, TEST_HOOK};
 use tonic::{Code, Status};
 use uuid::Uuid;
@@ -36,6 +39,7 @@ async fn add(service: &Service, hook: &Hook, name: &'static str, seconds: i64, s
         uuid: Uuid::new_v4(),
         repository,
         source: Source::Git,
+        user: UserId(7),
         name,
         fact: Default::default(),
         payload: Some("{}".to_owned()),
@@ -50,7 +54,7 @@ async fn add(service: &Service, hook: &Hook, name: &'static str, seconds: i64, s
     lanes::enqueue(&mut tx, &[new], now_us).await.unwrap();
     if status >= 2 {
         let sql = "UPDATE deliveries SET status = $2, finished_us = $3 WHERE uuid = $1";
-        tx.execute(sql, &ferrite_kit::args![&uuid, status, i64::MAX]).await.unwrap();
+        tx.execute(sql, &args![&uuid, status, i64::MAX]).await.unwrap();
         tx.execute("DELETE FROM lanes", &[]).await.unwrap();
     }
     tx.commit().await.unwrap();
@@ -185,7 +189,7 @@ async fn a_hook_for_which_many_deliveries_wait_gets_no_old_ones_again() {
         let lane = "INSERT INTO lanes (hook_id, repository_id, source, delivery_id, waiting, next_us, claimed_until_us, epoch) \
              VALUES ($1, 1, $3, 0, $4, $2, 0, 0)";
         let wait = async |hook: &Hook, source: i64, count: i64| {
-            service.db().execute(lane, &ferrite_kit::args![hook.id, i64::MAX, source, count]).await.unwrap();
+            service.db().execute(lane, &args![hook.id, i64::MAX, source, count]).await.unwrap();
         };
         wait(&full, 1, 1001).await;
         wait(&hook, 1, 1000).await;
@@ -235,9 +239,9 @@ async fn a_hook_for_which_many_tests_wait_is_not_tested_again() {
         };
         let lane = "INSERT INTO lanes (hook_id, repository_id, source, delivery_id, waiting, next_us, claimed_until_us, epoch) \
              VALUES ($1, 0, $2, 0, 1001, $3, 0, 0)";
-        service.db().execute(lane, &ferrite_kit::args![hook_id, 1_i64, i64::MAX]).await.unwrap();
+        service.db().execute(lane, &args![hook_id, 1_i64, i64::MAX]).await.unwrap();
         test().await.unwrap();
-        service.db().execute(lane, &ferrite_kit::args![hook_id, 4_i64, i64::MAX]).await.unwrap();
+        service.db().execute(lane, &args![hook_id, 4_i64, i64::MAX]).await.unwrap();
         assert_eq!(reason(&test().await.unwrap_err()), "TOO_MANY_DELIVERIES_WAITING");
         service.stop().await;
     })
@@ -287,6 +291,95 @@ async fn one_user_asks_for_so_many_deliveries_within_an_hour() {
 }
 
 #[tokio::test]
+async fn deliveries_that_are_asked_for_are_counted_before_anything_is_locked() {
+    on_each_url(|url| async move {
+        let service = Service::start_with(&url, &["--creations-per-hour=0", "--manual-deliveries-per-hour=1"]).await;
+        let (owner, organization) = (repository_owner(REPOSITORY), organization_owner(ORGANIZATION));
+        let hook = service.create(&admin(), new_hook(owner.clone())).await.unwrap();
+        let [first, second] = [add(&service, &hook, "push", 0, 3).await, add(&service, &hook, "push", 1, 3).await];
+        let redeliver = async |delivery_id: &str| {
+            let delivery_id = delivery_id.to_owned();
+            let request = RedeliverRequest { owner: owner.clone(), hook_id: hook.id, delivery_id };
+            service.deliveries().redeliver(admin().request(REDELIVER, request)).await.map(drop)
+        };
+        let replay = async || {
+            let (from_time, to_time) = (Some(timestamp(CREATED_US)), Some(timestamp(CREATED_US + 9_000_000)));
+            let request = ReplayDeliveriesRequest {
+                owner: owner.clone(),
+                hook_id: hook.id,
+                from_time,
+                to_time,
+                has_new_ids: false,
+            };
+            service.deliveries().replay_deliveries(admin().request(REPLAY_DELIVERIES, request)).await.map(drop)
+        };
+        let tested = with_token(OWNER_TOKEN, new_hook(organization.clone()));
+        let tested = service.hooks().create_hook(tested).await.unwrap().into_inner().hook.unwrap();
+        let test = async || {
+            let request = TestHookRequest { owner: organization.clone(), hook_id: tested.id };
+            service.deliveries().test_hook(with_token(OWNER_TOKEN, request)).await.map(drop)
+        };
+        redeliver(&first).await.unwrap();
+        test().await.unwrap();
+
+        let mut tx = service.db().begin().await.unwrap();
+        tx.execute("UPDATE hooks SET updated_us = updated_us", &[]).await.unwrap();
+        let outcomes = async { [redeliver(&second).await, replay().await, test().await] };
+        let outcomes = tokio::time::timeout(Duration::from_secs(5), outcomes).await.expect("they wait for no lock");
+        for outcome in outcomes {
+            assert_eq!(reason(&outcome.unwrap_err()), "HOURLY_LIMIT_REACHED");
+        }
+        tx.rollback().await.unwrap();
+        service.stop().await;
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn a_replay_leaves_out_what_is_removed_at_the_same_moment() {
+    on_each_url(|url| async move {
+        let service = Service::start(&url).await;
+        let owner = repository_owner(REPOSITORY);
+        let hook = service.create(&admin(), new_hook(owner.clone())).await.unwrap();
+        for seconds in 0..2 {
+            add(&service, &hook, "push", seconds, 3).await;
+        }
+        // As the bounds of a repository remove its oldest events.
+        let mut tx = service.db().begin().await.unwrap();
+        events::lock_repository(&mut tx, RepositoryId(REPOSITORY)).await.unwrap();
+        for sql in [
+            "DELETE FROM deliveries WHERE id = (SELECT MIN(id) FROM deliveries)",
+            "DELETE FROM events WHERE id = (SELECT MIN(id) FROM events)",
+        ] {
+            assert_eq!(tx.execute(sql, &[]).await.unwrap(), 1);
+        }
+        let remove = async {
+            // A transaction of SQLite holds up all other writers.
+            if service.db().pick(true, false) {
+                let sql = "SELECT COUNT(*) FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'";
+                eventually("the replay waits", async || {
+                    service.db().lookup::<(i64,)>(sql, &[]).await.unwrap() > Some((0,))
+                })
+                .await;
+            }
+            tx.commit().await.unwrap();
+        };
+        let request = ReplayDeliveriesRequest {
+            owner,
+            hook_id: hook.id,
+            from_time: Some(timestamp(CREATED_US)),
+            to_time: Some(timestamp(CREATED_US + 9_000_000)),
+            has_new_ids: true,
+        };
+        let mut client = service.deliveries();
+        let (answer, ()) = tokio::join!(client.replay_deliveries(admin().request(REPLAY_DELIVERIES, request)), remove);
+        assert_eq!(answer.unwrap().into_inner().count, 1);
+        service.stop().await;
+    })
+    .await;
+}
+
+#[tokio::test]
 async fn hooks_of_organizations_and_of_the_site_are_tested_by_those_who_own_them() {
     on_each_url(|url| async move {
         let service = Service::start(&url).await;
@@ -300,6 +393,12 @@ async fn hooks_of_organizations_and_of_the_site_are_tested_by_those_who_own_them
             let status = service.deliveries().test_hook(with_token(OUTSIDER_TOKEN, request)).await.unwrap_err();
             assert_eq!(status.code(), Code::PermissionDenied);
         }
+        let users: Vec<(i64,)> = service.db().all("SELECT user_id FROM events ORDER BY id", &[]).await.unwrap();
+        assert_eq!(users, [(11,), (13,)]);
+        let kept = "SELECT r.kept_bytes, CAST(SUM(e.bytes) AS BIGINT) FROM hook_repositories r \
+             JOIN events e ON e.repository_id = r.repository_id WHERE r.repository_id = 0 GROUP BY r.kept_bytes";
+        let (kept, of_events): (i64, i64) = service.db().one(kept, &[]).await.unwrap();
+        assert!(kept >= of_events && of_events > 0, "{kept} of {of_events}");
         // repo-svc does not know the repository any more.
         let owner = repository_owner(REPOSITORY);
         let hook = service.create(&admin(), new_hook(owner.clone())).await.unwrap();

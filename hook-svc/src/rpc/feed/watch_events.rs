@@ -65,7 +65,7 @@ impl Watch {
             if !page.items.is_empty() {
                 self.renew();
             }
-            self.after = page.cursor;
+            self.after = page.looked_at;
             self.items = page.items.into();
         }
     }

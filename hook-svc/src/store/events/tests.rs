@@ -11,6 +11,7 @@ fn new(repository: i64, source: Source, part: i64) -> NewEvent {
         uuid: part_uuid("test", repository * 100_000 + source.id() * 10_000 + part),
         repository: RepositoryId(repository),
         source,
+        user: UserId(7),
         name: "push",
         fact: Event { repository_id: repository, ..Event::default() },
         payload: None,

@@ -369,15 +369,19 @@ async fn finished_deliveries_are_queued_again_alone_or_in_order() {
         let claimed = claim_one(&db, NOW_US).await;
         settle(&db, &claimed, Outcome::Exhausted, NOW_US).await;
 
-        let replay = async |range, has_new_ids| {
+        let find = async |range: (i64, i64)| deliveries::finished_between(&db, hook, range).await.unwrap().unwrap();
+        let replay = async |found: &[deliveries::FinishedDelivery], has_new_ids: bool| {
             let mut tx = db.begin().await.unwrap();
-            let count = deliveries::replay(&mut tx, hook, range, has_new_ids, NOW_US).await.unwrap();
+            let count = deliveries::replay(&mut tx, hook, found, has_new_ids, NOW_US).await.unwrap();
             tx.commit().await.unwrap();
             count
         };
-        assert_eq!(replay((NOW_US + 1, NOW_US + 2), false).await, Some(0));
-        assert_eq!(replay((NOW_US, NOW_US), false).await, Some(3));
-        assert_eq!(replay((NOW_US, NOW_US), false).await, Some(0), "they wait already");
+        assert_eq!(find((NOW_US + 1, NOW_US + 2)).await.len(), 0);
+        let found = find((NOW_US, NOW_US)).await;
+        assert_eq!(replay(&found, false).await, 3);
+        for has_new_ids in [false, true] {
+            assert_eq!(replay(&found, has_new_ids).await, 0, "they wait already");
+        }
         let mut sent = Vec::new();
         for _ in 0..3 {
             let claimed = claim_one(&db, NOW_US).await;
@@ -385,7 +389,7 @@ async fn finished_deliveries_are_queued_again_alone_or_in_order() {
             settle(&db, &claimed, Outcome::Succeeded, NOW_US).await;
         }
         assert_eq!(sent, all.iter().map(|new| new.uuid.clone()).collect::<Vec<_>>());
-        assert_eq!(replay((NOW_US, NOW_US), true).await, Some(3));
+        assert_eq!(replay(&find((NOW_US, NOW_US)).await, true).await, 3);
         assert_eq!(lanes(&db).await, [(0, 3, NOW_US)]);
         assert_eq!(statuses(&db).await.len(), 6);
     })
