@@ -12,6 +12,7 @@ use super::avatars::RED;
 use super::migrations::migrate;
 use crate::harness::git_server::{GitServer, REACHABLE};
 use crate::harness::keys::{GOOD, ed25519};
+use crate::harness::ssh::Client;
 use crate::harness::{Answer, Cluster, Git, Options, User};
 
 on_own_installations! {
@@ -78,6 +79,9 @@ async fn every_write_is_counted(cluster: &Cluster) {
     let (git, root) = (Git::new(), cluster.user("root").await);
     admin.patch(&format!("/admin/users/{}", root.name), &json!({"admin": true})).await.expect(200);
     let writes = writes(&ada, &bob, &carol, &root, &git).await;
+    let deployed = Client::new(cluster, "ed25519").await;
+    let key = json!({"title": "bot", "key": deployed.public(), "read_only": false});
+    ada.post(&ada.repo("demo", "/keys"), &key).await.expect(201);
 
     for user in [&ada, &bob, &root] {
         limit(&admin, &user.name, 0).await;
@@ -94,6 +98,7 @@ async fn every_write_is_counted(cluster: &Cluster) {
         refused(answer, "too many writes: at most 0 within an hour");
     }
     tokens_and_pushes_are_counted(&ada, &git, &mut walked).await;
+    a_deploy_key_writes_for_the_owner(&ada, &deployed).await;
     let missing: Vec<_> = OPERATIONS
         .iter()
         .filter(|operation| operation.rule != Rule::Service && is_write(operation.name))
@@ -159,6 +164,13 @@ async fn tokens_and_pushes_are_counted(ada: &User, git: &Git, walked: &mut BTree
     assert!(!output.status.success() && text.contains("too many writes: at most 0 within an hour"), "{text}");
     assert_eq!(git.run("", &["ls-remote", &url]).await, before);
     walked.insert(operation::RECEIVE_PACK.rsplit('/').next().unwrap());
+}
+
+async fn a_deploy_key_writes_for_the_owner(ada: &User, deployed: &Client) {
+    deployed.git("", &["clone", "-q", &deployed.url(&ada.name, "demo"), "work"]).await;
+    deployed.git.commit("work", "by-a-key", "x").await;
+    let stderr = deployed.fails("work", &["push", "origin", "HEAD:refs/heads/by-a-key"]).await;
+    assert!(stderr.contains("too many writes: at most 0 within an hour"), "{stderr}");
 }
 
 /// Makes what the requests are about, and returns one or more for every operation.

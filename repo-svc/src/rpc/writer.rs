@@ -5,7 +5,6 @@
 use ferrite_kit::writer::{Writer, never_refuse, set_writer};
 use ferrite_proto::id::UserId;
 use ferrite_proto::operation::is_write;
-use ferrite_proto::repo::Identity;
 
 use super::permit::Permit;
 use crate::error::RepoError;
@@ -30,17 +29,17 @@ pub(super) async fn set(state: &AppState, permit: &Permit) -> Result<(), RepoErr
         never_refuse();
     }
     match permit.identity() {
-        Ok(caller) if is_write(permit.operation()) => set_identity(state, caller).await,
+        Ok(caller) if is_write(permit.operation()) => set_user(state, UserId(caller.user_id), caller.is_admin).await,
         _ => Ok(()),
     }
 }
 
-/// Names a user as the writer of the current request, for callers who prove in the request itself who they are.
+/// Names a user as the writer of the current request, for requests in which the user is not the caller that was authenticated.
 ///
 /// # Errors
 /// Those of the database.
-pub(super) async fn set_identity(state: &AppState, user: &Identity) -> Result<(), RepoError> {
-    let rate_percent = state.creation_limit.rate_percent(user).await?;
-    set_writer(Writer::user(UserId(user.user_id), rate_percent));
+pub(super) async fn set_user(state: &AppState, user: UserId, is_admin: bool) -> Result<(), RepoError> {
+    let rate_percent = state.creation_limit.rate_percent(user, is_admin).await?;
+    set_writer(Writer { account: user, rate_percent });
     Ok(())
 }

@@ -1,10 +1,8 @@
 //! `BeginAssetUpload`: the checks that come before the bytes of a file, and the reservation of its file on the store.
 
 use ferrite_kit::idempotency::{IdempotencyError, IdempotencyKey};
-use ferrite_proto::id::RepositoryId;
-use ferrite_proto::repo::{
-    BeginAssetUploadRequest, BeginAssetUploadResponse, ByteQuota, CreateReleaseAssetResponse, Identity,
-};
+use ferrite_proto::id::{RepositoryId, UserId};
+use ferrite_proto::repo::{BeginAssetUploadRequest, BeginAssetUploadResponse, ByteQuota, CreateReleaseAssetResponse};
 use tonic::Request;
 
 use crate::error::RepoError;
@@ -22,7 +20,7 @@ pub(super) async fn handle(
     let is_repeated = is_repeated(state, &request).await?;
     let request = request.into_inner();
     // The call is one of the gateway, for this user.
-    writer::set_identity(state, &Identity { user_id: request.user_id, ..Identity::default() }).await?;
+    writer::set_user(state, UserId(request.user_id), false).await?;
     let name = AssetName::parse(&request.name)?;
     let repository = RepositoryId(request.repository_id);
     // The user may write to the repository, so drafts are no secret.
