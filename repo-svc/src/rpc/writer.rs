@@ -11,13 +11,18 @@ use crate::error::RepoError;
 use crate::state::AppState;
 
 /// Operations that take access away. They are never refused: who holds a stolen token must not be able to keep its owner from ending it.
-/// Each fails if there is nothing to take away, so that none can be done more often than what it undoes, which is counted.
-const TAKE_ACCESS_AWAY: [&str; 5] = [
+/// Each fails if there is nothing to take away, so that none can be done more often than what it undoes, which is counted. Those that
+/// may also give access or change nothing call [`never_refuse_if`].
+const TAKE_ACCESS_AWAY: [&str; 9] = [
     "ferrite.repo.v1.AccountService/DeleteAccessToken",
-    "ferrite.repo.v1.PublicKeyService/DeletePublicKey",
-    "ferrite.repo.v1.DeployKeyService/DeleteDeployKey",
+    "ferrite.repo.v1.AdministrationService/DeleteUser",
     "ferrite.repo.v1.CollaboratorService/RemoveCollaborator",
+    "ferrite.repo.v1.DeployKeyService/DeleteDeployKey",
     "ferrite.repo.v1.OrganizationService/RemoveMember",
+    "ferrite.repo.v1.PublicKeyService/DeletePublicKey",
+    "ferrite.repo.v1.TeamService/DeleteTeam",
+    "ferrite.repo.v1.TransferService/CancelTransfer",
+    "ferrite.repo.v1.TransferService/RejectTransfer",
 ];
 
 /// Names the caller as the writer of a request that changes something.
@@ -31,6 +36,14 @@ pub(super) async fn set(state: &AppState, permit: &Permit) -> Result<(), RepoErr
     match permit.identity() {
         Ok(caller) if is_write(permit.operation()) => set_user(state, UserId(caller.user_id), caller.is_admin).await,
         _ => Ok(()),
+    }
+}
+
+/// Has the current request done at a reached limit as well, if it takes away access that is there. Called before its transaction, which
+/// counts. It cannot be done more often than what gave the access, which is counted.
+pub(super) fn never_refuse_if(takes_access_away: bool) {
+    if takes_access_away {
+        never_refuse();
     }
 }
 
