@@ -4,13 +4,12 @@
 //! [`Lifecycle::spawn_for_request`](crate::Lifecycle::spawn_for_request) starts share the scope of their request. Work in the background has
 //! none and is not limited.
 
-use std::fmt;
 use std::future::Future;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use ferrite_proto::grant::Grant;
-use ferrite_proto::id::{RepositoryId, UserId};
+use ferrite_proto::id::UserId;
 use futures_util::future::Either;
 use parking_lot::Mutex;
 
@@ -18,46 +17,21 @@ tokio::task_local! {
     static SCOPE: Arc<Scope>;
 }
 
-/// The account that writes count for.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Account {
-    /// A user.
-    User(UserId),
-    /// A repository, for pushes with its deploy keys, which belong to no user.
-    Repository(RepositoryId),
-}
-
-impl fmt::Display for Account {
-    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::User(id) => write!(out, "{id}"),
-            Self::Repository(id) => write!(out, "repository {id}"),
-        }
-    }
-}
-
 /// The account that a request writes for, with the percentage of the limits per hour that applies to it; `None` for 100, [`u32::MAX`] for no
 /// limit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Writer {
-    /// The account.
-    pub account: Account,
+    /// The account: a user, or an organization for pushes with deploy keys of its repositories.
+    pub account: UserId,
     /// The percentage.
     pub rate_percent: Option<u32>,
 }
 
 impl Writer {
-    /// Returns the writer for an account of a user.
+    /// Returns the writer that a grant is for. `None` if it names no account: for a deploy key, in a grant of an older repo-svc.
     #[must_use]
-    pub fn user(id: UserId, rate_percent: Option<u32>) -> Self {
-        Self { account: Account::User(id), rate_percent }
-    }
-
-    /// Returns the writer that a grant is for.
-    #[must_use]
-    pub fn of_grant(grant: &Grant) -> Self {
-        let account = grant.user_id().map_or(Account::Repository(grant.repository_id()), Account::User);
-        Self { account, rate_percent: grant.limits.rate_percent }
+    pub fn of_grant(grant: &Grant) -> Option<Self> {
+        Some(Self { account: grant.limited_account()?, rate_percent: grant.limits.rate_percent })
     }
 }
 
@@ -81,7 +55,7 @@ pub async fn serve_for<F: Future>(writer: Writer, work: F) -> F::Output {
 }
 
 /// Does `work` in the background, whose bytes count for `account`. It is never refused.
-pub async fn count_for<F: Future>(account: Account, work: F) -> F::Output {
+pub async fn count_for<F: Future>(account: UserId, work: F) -> F::Output {
     let writer = Mutex::new(Some(Writer { account, rate_percent: None }));
     SCOPE.scope(Arc::new(Scope { writer, is_counted: AtomicBool::new(true) }), work).await
 }

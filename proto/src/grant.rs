@@ -100,6 +100,10 @@ pub struct GrantLimits {
     /// are not counted.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub rate_percent: Option<u32>,
+    /// Id of the account whose limits per hour apply to a caller who is no user: the owner of the repository, for a deploy key. `None` for
+    /// users, and for operations that are not counted.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub account: Option<i64>,
 }
 
 impl GrantLimits {
@@ -226,6 +230,12 @@ impl Grant {
     #[must_use]
     pub fn user_id(&self) -> Option<UserId> {
         self.user.as_ref().map(|user| UserId(user.id))
+    }
+
+    /// Returns the id of the account whose limits per hour apply; `None` for operations that are not counted.
+    #[must_use]
+    pub fn limited_account(&self) -> Option<UserId> {
+        self.user_id().or(self.limits.account.map(UserId))
     }
 }
 

@@ -41,17 +41,17 @@ impl CreationLimit {
         counted.map_err(|RateExceeded { limit, retry_after, .. }| RepoError::TooManyCreations { limit, retry_after })
     }
 
-    /// Returns the percentage of the limits per hour that applies to `caller`, those of creations apart; `None` for 100.
+    /// Returns the percentage of the limits per hour that applies to an account, those of creations apart; `None` for 100.
     ///
     /// # Errors
     /// Those of the database.
-    pub(crate) async fn rate_percent(&self, caller: &Identity) -> Result<Option<u32>, RepoError> {
-        Ok(Self::percent_of(caller, self.quotas.find(UserId(caller.user_id)).await?))
+    pub(crate) async fn rate_percent(&self, account: UserId, is_admin: bool) -> Result<Option<u32>, RepoError> {
+        Ok(Self::percent_of(is_admin, self.quotas.find(account).await?))
     }
 
-    /// Returns the percentage as [`CreationLimit::rate_percent`], for a caller whose quota is known.
-    pub(crate) fn percent_of(caller: &Identity, quota: QuotaRow) -> Option<u32> {
-        match (quota.rate_percent, caller.is_admin) {
+    /// Returns the percentage as [`CreationLimit::rate_percent`], for an account whose quota is known.
+    pub(crate) fn percent_of(is_admin: bool, quota: QuotaRow) -> Option<u32> {
+        match (quota.rate_percent, is_admin) {
             (None, false) => None,
             (None, true) => Some(ADMINISTRATOR_PERCENT),
             (Some(own), false) => Some(percent(own, 1)),

@@ -8,6 +8,7 @@ use std::time::{Duration, Instant};
 
 use reqwest::StatusCode;
 use rustix::process::Signal;
+use serde_json::{Value, json};
 
 use crate::harness::cluster::{ferrite, http_get};
 use crate::harness::process::{Lines, Process, child_of, send};
@@ -216,7 +217,7 @@ fn a_made_password_is_printed_once_and_works() {
     let make = |url: String, password: String| async move {
         let client = reqwest::Client::builder().no_proxy().build().unwrap();
         let request = client.post(format!("{url}/api/v1/users/admin/tokens")).basic_auth("admin", Some(password));
-        request.json(&serde_json::json!({"name": "x"})).send().await.unwrap().status()
+        request.json(&json!({"name": "x"})).send().await.unwrap().status()
     };
     let runtime = tokio::runtime::Runtime::new().unwrap();
     assert_eq!(runtime.block_on(make(up.url.clone(), password.clone())), StatusCode::CREATED);
@@ -226,6 +227,35 @@ fn a_made_password_is_printed_once_and_works() {
     drop(up);
     let again = Up::start(&data, &http, &[]);
     assert!(!again.process.out.all().iter().any(|line| line.contains("password")), "{:?}", again.process.out.all());
+}
+
+#[test]
+fn the_first_requests_after_the_ready_line_are_served() {
+    let runtime = tokio::runtime::Runtime::new().unwrap();
+    let client = reqwest::Client::builder().no_proxy().build().unwrap();
+    // Each start is a race between the ready line and the connections of the services to one another.
+    for start in 0..3 {
+        let up = Up::start(&folder(), &format!("{}:0", servers::address()), &[]);
+        let line = up.process.out.all().into_iter().find(|line| line.contains("password")).unwrap();
+        let password = line.rsplit(' ').next().unwrap();
+        let api = format!("{}/api/v1", up.url);
+        let created = async |request: reqwest::RequestBuilder, body: Value| -> Value {
+            let answer = request.json(&body).send().await.unwrap();
+            let (status, text) = (answer.status(), answer.text().await.unwrap());
+            assert_eq!(status, StatusCode::CREATED, "start {start}, {body}: {text}\n{}", up.log.all().join("\n"));
+            serde_json::from_str(&text).unwrap()
+        };
+        runtime.block_on(async {
+            let request = client.post(format!("{api}/users/admin/tokens")).basic_auth("admin", Some(password));
+            let token = created(request, json!({"name": "x"})).await["sha1"].as_str().unwrap().to_owned();
+            let post =
+                |path: &str| client.post(format!("{api}{path}")).header("authorization", format!("token {token}"));
+            created(post("/user/repos"), json!({"name": "demo", "auto_init": true})).await;
+            created(post("/repos/admin/demo/issues"), json!({"title": "One"})).await;
+            let config = json!({"url": "https://example.com/hook", "content_type": "json"});
+            created(post("/repos/admin/demo/hooks"), json!({"type": "native", "config": config})).await;
+        });
+    }
 }
 
 #[test]

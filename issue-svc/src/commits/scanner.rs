@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use ferrite_kit::grpc::{Channel, StoreChannel, for_store, with_timeout};
-use ferrite_kit::writer::{Account as WriteAccount, count_for};
+use ferrite_kit::writer::count_for;
 use ferrite_kit::{Clock, Lifecycle};
 use ferrite_proto::error::reason;
 use ferrite_proto::git::storage_service_client::StorageServiceClient;
@@ -115,7 +115,7 @@ impl<W: ApplyReferences> CommitScanner<W> {
     async fn process(&self, scan: &Scan, life: &Lifecycle) {
         let ended = tokio::select! {
             // The push was counted as a write; what its messages change counts for its user as well.
-            ended = count_for(WriteAccount::User(scan.user), self.scan(scan)) => ended,
+            ended = count_for(scan.user, self.scan(scan)) => ended,
             () = life.stopping() => {
                 if let Err(error) = self.queue.release(scan, self.clock.now_us()).await {
                     tracing::warn!(%error, repo.id = %scan.repository, "an interrupted commit scan was not released");

@@ -39,7 +39,7 @@ impl Caller {
         match (&self.grant, &self.identity) {
             (Some(grant), _) => self.set_writer_of(grant),
             (None, Some(identity)) if is_write(&self.operation) => {
-                writer::set_writer(Writer::user(UserId(identity.user_id), None));
+                writer::set_writer(Writer { account: UserId(identity.user_id), rate_percent: None });
             }
             (None, _) => {}
         }
@@ -47,8 +47,10 @@ impl Caller {
 
     /// As [`Caller::set_writer`], by a grant that was given for this request.
     pub(super) fn set_writer_of(&self, grant: &Grant) {
-        if is_write(&self.operation) {
-            writer::set_writer(Writer::of_grant(grant));
+        if is_write(&self.operation)
+            && let Some(writer) = Writer::of_grant(grant)
+        {
+            writer::set_writer(writer);
         }
     }
 

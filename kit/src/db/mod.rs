@@ -19,6 +19,7 @@ mod migrate;
 mod pool_metrics;
 mod query;
 mod reach;
+mod run;
 mod script;
 mod sqlite_connections;
 mod statement;

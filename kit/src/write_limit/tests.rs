@@ -2,7 +2,8 @@
 
 use std::time::Duration;
 
-use ferrite_proto::id::{RepositoryId, UserId};
+use ferrite_proto::grant::{Grant, GrantLimits, GrantUser};
+use ferrite_proto::id::UserId;
 
 use super::WriteLimit;
 use crate::args;
@@ -13,12 +14,12 @@ use crate::lifecycle::Lifecycle;
 use crate::rate_limit::RateLimiter;
 use crate::redis::RedisServer;
 use crate::testing::{Redis, eventually, on_each};
-use crate::writer::{Account, Writer, count_for, never_refuse, serve, serve_for, set_writer};
+use crate::writer::{Writer, count_for, never_refuse, serve, serve_for, set_writer};
 
 const TABLE: &str = "CREATE TABLE notes (id BIGINT, body TEXT)";
 const ADD: &str = "INSERT INTO notes (id, body) VALUES ($1, $2)";
-const ADA: Writer = Writer { account: Account::User(UserId(7)), rate_percent: None };
-const BOB: Writer = Writer { account: Account::User(UserId(8)), rate_percent: None };
+const ADA: Writer = Writer { account: UserId(7), rate_percent: None };
+const BOB: Writer = Writer { account: UserId(8), rate_percent: None };
 
 fn limited(db: &Db, limiter: &RateLimiter, writes_per_hour: u32, write_bytes_per_hour: u64) -> Db {
     db.clone().with_write_limit(WriteLimit::new(limiter, &WriteLimitArgs { writes_per_hour, write_bytes_per_hour }))
@@ -156,26 +157,29 @@ async fn a_task_of_a_request_writes_for_its_account() {
 }
 
 #[tokio::test]
-async fn a_percentage_applies_and_pushes_with_deploy_keys_count_for_their_repository() {
+async fn a_percentage_applies_and_pushes_with_deploy_keys_count_for_the_owner() {
     on_each(|test| async move {
         let (limiter, _) = in_memory();
         let db = limited(&test.db, &limiter, 2, 0);
         db.execute(TABLE, &[]).await.unwrap();
         for (rate_percent, most) in [(Some(150), 3), (Some(0), 0), (Some(u32::MAX), 20)] {
-            let account = Account::User(UserId(1_000 + most));
+            let account = UserId(1_000 + most);
             let mut done = 0;
             while done < 20 && serve_for(Writer { account, rate_percent }, add(&db, 1)).await.is_ok() {
                 done += 1;
             }
             assert_eq!(done, most, "{rate_percent:?}");
         }
-        let push = async |id| {
-            let account = Account::Repository(RepositoryId(id));
-            serve_for(Writer { account, rate_percent: None }, add(&db, 1)).await
+        // Every deploy key writes for the owner of its repository, as the owner itself does.
+        let push = async |repository, user: Option<i64>| {
+            let user = user.map(|id| GrantUser { id, ..GrantUser::default() });
+            let limits = GrantLimits { account: Some(7), ..GrantLimits::default() };
+            let grant = Grant { user, repository, limits, ..Grant::default() };
+            serve_for(Writer::of_grant(&grant).unwrap(), add(&db, 1)).await
         };
-        // No user of the same number is affected.
-        assert!(push(7).await.is_ok() && push(7).await.is_ok() && is_refused(&push(7).await));
-        assert!(serve_for(ADA, add(&db, 1)).await.is_ok() && push(8).await.is_ok());
+        assert!(push(1, None).await.is_ok() && push(2, None).await.is_ok());
+        assert!(is_refused(&push(3, None).await) && is_refused(&serve_for(ADA, add(&db, 1)).await));
+        assert!(push(3, Some(8)).await.is_ok(), "other users have a limit of their own");
     })
     .await;
 }
@@ -192,7 +196,7 @@ async fn services_share_their_counts_in_redis() {
             let [one, other] = [limiter(), limiter()].map(|limiter| limited(&test.db, &limiter, 3, 10_000));
             one.execute(TABLE, &[]).await.unwrap();
             // No other test, and no other database, uses these accounts.
-            let writer = || Writer { account: Account::User(UserId(rand::random())), rate_percent: None };
+            let writer = || Writer { account: UserId(rand::random()), rate_percent: None };
             let many = writer();
             for db in [&one, &other, &one] {
                 serve_for(many, add(db, 1)).await.unwrap();

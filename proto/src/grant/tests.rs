@@ -222,10 +222,23 @@ fn limits_are_signed_and_a_grant_without_them_has_none() {
     let keys = Keys::new(1);
     assert!(claims().get("limits").is_none(), "a grant without limits is not longer for them");
     let quota = ByteQuota { used: 70, limit: 100 };
-    let limited = Grant { limits: GrantLimits { bytes: Some(quota), rate_percent: Some(u32::MAX) }, ..grant() };
+    let limited =
+        Grant { limits: GrantLimits { bytes: Some(quota), rate_percent: Some(u32::MAX), account: None }, ..grant() };
     let token = keys.signer().sign(limited.clone(), NOW, MAX_GRANT_LIFETIME);
     assert_eq!(keys.verifier().verify_at(&token, NOW), Ok((limited, NOW + 60)));
     assert_eq!((quota.left(), ByteQuota { used: 101, ..quota }.left()), (30, 0));
+}
+
+#[test]
+fn the_limits_of_the_owner_apply_to_a_caller_who_is_no_user() {
+    let limits = GrantLimits { account: Some(8), ..GrantLimits::default() };
+    let of_key = Grant { user: None, limits, ..grant() };
+    let keys = Keys::new(1);
+    let token = keys.signer().sign(of_key.clone(), NOW, MAX_GRANT_LIFETIME);
+    assert_eq!(keys.verifier().verify_at(&token, NOW), Ok((of_key.clone(), NOW + 60)));
+    assert_eq!(of_key.limited_account(), Some(UserId(8)));
+    assert_eq!(Grant { limits, ..grant() }.limited_account(), Some(UserId(7)));
+    assert_eq!(Grant { user: None, ..grant() }.limited_account(), None);
 }
 
 #[test]

@@ -139,6 +139,6 @@ pub(super) async fn token_owner(
     if owner.id.0 != proof.identity.user_id {
         return Err(RepoError::NotYourTokens);
     }
-    writer::set_identity(state, &proof.identity).await?;
+    writer::set_user(state, owner.id, proof.identity.is_admin).await?;
     Ok(TokenOwner(proof))
 }

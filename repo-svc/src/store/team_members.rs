@@ -22,6 +22,7 @@ const ADD_MEMBER: &str =
 const REMOVE_MEMBER: &str = "DELETE FROM team_members WHERE team_id = $1 AND user_id = $2";
 const FIND_REPOSITORY: &str =
     "SELECT id, name FROM repositories WHERE owner_id = $1 AND name_key = $2 AND state = 'ready'";
+const HOLDS: &str = "SELECT repository_id FROM team_repositories WHERE team_id = $1 AND repository_id = $2";
 const ADD_REPOSITORY: &str =
     "INSERT INTO team_repositories (team_id, repository_id, created_us) VALUES ($1, $2, $3) ON CONFLICT DO NOTHING";
 const REMOVE_REPOSITORY: &str = "DELETE FROM team_repositories WHERE team_id = $1 AND repository_id = $2";
@@ -36,6 +37,11 @@ impl TeamStore {
     }
 
     /// Returns whether a user is in a team.
+    pub(crate) async fn is_member(&self, team: TeamId, user: UserId) -> Result<bool, DbError> {
+        Ok(self.db.optional::<(i64,)>(IS_MEMBER, &args![team, user]).await?.is_some())
+    }
+
+    /// As [`TeamStore::is_member`], within a transaction.
     pub(crate) async fn has_member(&self, tx: &mut Tx, team: TeamId, user: UserId) -> Result<bool, DbError> {
         Ok(tx.optional::<(i64,)>(IS_MEMBER, &args![team, user]).await?.is_some())
     }
@@ -69,6 +75,11 @@ impl TeamStore {
         let Some(key) = lookup_key(name) else { return Ok(None) };
         let row: Option<(i64, String)> = self.db.optional(FIND_REPOSITORY, &args![organization, key]).await?;
         Ok(row.map(|(id, name)| (RepositoryId(id), name)))
+    }
+
+    /// Returns whether a team holds a repository.
+    pub(crate) async fn holds(&self, team: TeamId, repository: RepositoryId) -> Result<bool, DbError> {
+        Ok(self.db.optional::<(i64,)>(HOLDS, &args![team, repository]).await?.is_some())
     }
 
     /// Adds a repository to a team. Returns `false` if the team holds it already.

@@ -39,7 +39,7 @@ pub(crate) struct Push {
     pub(crate) begun: SystemTime,
     /// The access of the user, about which repo-svc is asked again before refs move. Absent in grants of an older repo-svc.
     pub(super) reauthorization: Option<ReauthorizeAccessRequest>,
-    /// The account that the push writes for.
+    /// The account that the push writes for. Absent for a deploy key in grants of an older repo-svc.
     pub(super) writer: Option<Writer>,
 }
 
@@ -53,7 +53,7 @@ impl Push {
     pub(crate) fn of(repository: RepositoryId, grant: &Grant) -> Self {
         let access = grant.reauthorization.clone();
         let reauthorization = access.map(|access| access.request(grant.operation.clone()));
-        Self { reauthorization, writer: Some(Writer::of_grant(grant)), ..Self::new(repository, Actor::of(grant)) }
+        Self { reauthorization, writer: Writer::of_grant(grant), ..Self::new(repository, Actor::of(grant)) }
     }
 }
 

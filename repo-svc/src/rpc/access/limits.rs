@@ -23,18 +23,19 @@ const QUOTA_STEPS: u64 = 1024;
 /// Those of the database.
 pub(super) async fn of(state: &AppState, permit: &Permit, repository: &Repository) -> Result<GrantLimits, RepoError> {
     let mut limits = GrantLimits::default();
-    let mut caller = permit.identity().ok().filter(|_| is_write(permit.operation()));
+    let caller = permit.identity().ok();
     if OPERATIONS_THAT_STORE.contains(&permit.operation()) {
         let quota = state.quotas.find(UserId(repository.owner_id)).await?;
         limits.bytes = byte_quota(quota, state.quotas.site());
+        // A deploy key counts for the owner: else an account would have the limits once more for each of its repositories.
+        limits.account = caller.is_none().then_some(repository.owner_id);
         // Most who write own the repository: their quota is read once.
-        if let Some(owner) = caller.take_if(|caller| caller.user_id == repository.owner_id) {
-            limits.rate_percent = CreationLimit::percent_of(owner, quota);
+        if caller.is_none_or(|caller| caller.user_id == repository.owner_id) {
+            limits.rate_percent = CreationLimit::percent_of(repository.owner_is_admin, quota);
+            return Ok(limits);
         }
     }
-    if let Some(caller) = caller {
-        limits.rate_percent = state.creation_limit.rate_percent(caller).await?;
-    }
+    limits.rate_percent = rate_percent(state, permit).await?;
     Ok(limits)
 }
 
@@ -44,7 +45,9 @@ pub(super) async fn of(state: &AppState, permit: &Permit, repository: &Repositor
 /// Those of the database.
 pub(super) async fn rate_percent(state: &AppState, permit: &Permit) -> Result<Option<u32>, RepoError> {
     match permit.identity() {
-        Ok(caller) if is_write(permit.operation()) => state.creation_limit.rate_percent(caller).await,
+        Ok(caller) if is_write(permit.operation()) => {
+            state.creation_limit.rate_percent(UserId(caller.user_id), caller.is_admin).await
+        }
         _ => Ok(None),
     }
 }

@@ -8,10 +8,10 @@ use ferrite_proto::repo::{UpdateUserRequest, UpdateUserResponse};
 use tonic::Request;
 
 use super::super::revoke::revoke_cached;
-use super::super::{change, encode, lost_rights};
+use super::super::{change, encode, lost_rights, writer};
 use crate::error::RepoError;
 use crate::model::{
-    Email, FullName, Password, Violations, changed_fields, lookup_key, parse_location, parse_user_website,
+    Email, FullName, Password, User, Violations, changed_fields, lookup_key, parse_location, parse_user_website,
 };
 use crate::rpc::permit::Permit;
 use crate::state::AppState;
@@ -79,6 +79,11 @@ impl UserChange {
         self.is_active == Some(false) || self.is_admin == Some(false)
     }
 
+    /// Returns whether the change takes access from an account, if that is active now.
+    fn takes_access_away(&self, active: Option<&User>) -> bool {
+        active.is_some_and(|user| self.is_active == Some(false) || (self.is_admin == Some(false) && user.is_admin))
+    }
+
     /// Returns the account after the change.
     fn apply(&self, before: &UserRecord) -> UserRecord {
         let text = |new: Option<&str>, old: &String| new.map_or_else(|| old.clone(), str::to_owned);
@@ -129,6 +134,10 @@ async fn update(
         Some(password) => Some(state.passwords.hash(password).await?),
         None => None,
     };
+    if requested.may_remove_administrator() {
+        let active = state.accounts.find_active_user(&request.username).await?;
+        writer::never_refuse_if(requested.takes_access_away(active.as_ref()));
+    }
     let now = state.clock.now_us();
     let mut tx = state.db.begin().await?;
     if requested.may_remove_administrator() {

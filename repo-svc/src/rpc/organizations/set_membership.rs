@@ -6,7 +6,7 @@ use ferrite_proto::id::UserId;
 use ferrite_proto::repo::{MembershipRole, SetMembershipRequest, SetMembershipResponse};
 use tonic::Request;
 
-use super::super::{change, lookup, lost_rights, repeat};
+use super::super::{change, lookup, lost_rights, repeat, writer};
 use crate::error::RepoError;
 use crate::rpc::permit::Permit;
 use crate::state::AppState;
@@ -35,6 +35,8 @@ async fn set(
         Err(_) => return Err(RepoError::field("role", "unknown", "must be `admin` or `member`")),
     };
     let user = lookup::user(state, &request.username).await?;
+    let before = state.organizations.membership(organization.id(), user.id).await?;
+    writer::never_refuse_if(!is_owner && before.is_some_and(|before| before.is_owner));
     let now = state.clock.now_us();
     let mut tx = state.db.begin().await?;
     if !state.organizations.lock(&mut tx, organization.id()).await? {

@@ -13,7 +13,7 @@ use ferrite_proto::id::UserId;
 use ferrite_proto::repo::{self, UpdateRepositoryRequest, UpdateRepositoryResponse};
 use tonic::{Code, Request, Status};
 
-use super::super::{change, encode, parents, repeat};
+use super::super::{change, encode, parents, repeat, writer};
 use crate::error::RepoError;
 use crate::model::{RepositoryChange, RepositorySettings};
 use crate::rpc::permit::Permit;
@@ -46,6 +46,7 @@ async fn update(
     key: Option<&IdempotencyKey>,
 ) -> Result<UpdateRepositoryResponse, RepoError> {
     let repository = permit.repository_with_parent(&state.repositories, request.repository.take()).await?;
+    writer::never_refuse_if(request.is_private == Some(true) && !repository.is_private);
     let wanted = RepositoryChange::check(request)?;
     let parent = parents::encode_parent(&repository, permit.viewer());
     let id = repository.id();

@@ -3,7 +3,7 @@ use ferrite_kit::idempotency::IdempotencyKey;
 use ferrite_proto::repo::{UpdateWikiRequest, UpdateWikiResponse};
 use tonic::Request;
 
-use super::super::{change, repeat};
+use super::super::{change, repeat, writer};
 use crate::error::RepoError;
 use crate::model::WikiChange;
 use crate::rpc::permit::Permit;
@@ -28,6 +28,7 @@ async fn update(
 ) -> Result<UpdateWikiResponse, RepoError> {
     let repository = permit.repository(&state.repositories, request.repository.take()).await?;
     let wanted = WikiChange::check(&request)?;
+    writer::never_refuse_if(request.allow_public_wiki == Some(false) && repository.is_wiki_public);
     let (id, now) = (repository.id(), state.clock.now_us());
     let mut tx = state.db.begin().await?;
     let before = state.repositories.lock_wiki_settings(&mut tx, id).await?.ok_or(AuthError::RepositoryNotFound)?;

@@ -3,7 +3,7 @@ use ferrite_proto::id::TeamId;
 use ferrite_proto::repo::{RemoveTeamMemberRequest, RemoveTeamMemberResponse};
 use tonic::Request;
 
-use super::super::{change, lookup, lost_rights, repeat};
+use super::super::{change, lookup, lost_rights, repeat, writer};
 use super::lookup::lock;
 use crate::error::RepoError;
 use crate::rpc::permit::Permit;
@@ -28,6 +28,7 @@ async fn remove(
 ) -> Result<RemoveTeamMemberResponse, RepoError> {
     let found = permit.team(&state.teams, TeamId(request.team_id)).await?;
     let user = lookup::user(state, &request.username).await?;
+    writer::never_refuse_if(state.teams.is_member(found.id(), user.id).await?);
     let now = state.clock.now_us();
     let mut tx = state.db.begin().await?;
     let team = lock(state, &mut tx, &found).await?;

@@ -3,7 +3,7 @@ use ferrite_proto::id::TeamId;
 use ferrite_proto::repo::{RemoveTeamRepositoryRequest, RemoveTeamRepositoryResponse};
 use tonic::Request;
 
-use super::super::{change, repeat};
+use super::super::{change, repeat, writer};
 use super::lookup::{lock, repository};
 use crate::error::RepoError;
 use crate::rpc::permit::Permit;
@@ -31,6 +31,7 @@ async fn remove(
     if found.is_owners() {
         return Err(RepoError::OwnersTeam);
     }
+    writer::never_refuse_if(state.teams.holds(found.id(), id).await?);
     let now = state.clock.now_us();
     let mut tx = state.db.begin().await?;
     let team = lock(state, &mut tx, &found).await?;

@@ -105,7 +105,7 @@ async fn grants_for_writes_carry_the_quota_of_the_owner() {
     let (root, ada) = (administrator(&harness).await, harness.signed_in("ada").await);
     let demo = harness.create(&ada, "demo", false).await.unwrap();
     push(&harness, demo.id, 7, 900_001).await;
-    let quota = |used, limit| GrantLimits { bytes: Some(ByteQuota { used, limit }), rate_percent: None };
+    let quota = |used, limit| GrantLimits { bytes: Some(ByteQuota { used, limit }), ..GrantLimits::default() };
     for operation in [RECEIVE_PACK, PUT_CONTENTS] {
         assert_eq!(limits(&harness, &ada, demo.id, operation).await, quota(900_001, 1_024_000), "{operation}");
     }

@@ -119,6 +119,31 @@ impl Fixture {
     }
 }
 
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_upload_begins_with_the_limits_of_its_user() {
+    on_each_url(|url| async move {
+        let harness = Harness::start_on_with(url, &["--writes-per-hour", "3"]).await;
+        harness.user("root", true).await;
+        let root = harness.token("root", "test").await;
+        let made = harness.create(&root, "demo", false).await.unwrap();
+        let fixture = Fixture { harness, ada: root, ada_id: made.owner.unwrap().id, token_id: 0, repository: made.id };
+        let release = fixture.create("v1", true).await.unwrap();
+        for number in 0..5 {
+            fixture.begin(release.id, &format!("file-{number}"), "").await.unwrap();
+        }
+        // The token is the first write of bob.
+        let bob = fixture.harness.user("bob", false).await.id.0;
+        fixture.harness.token("bob", "test").await;
+        let of_bob = Fixture { ada_id: bob, ..fixture };
+        for number in 5..7 {
+            of_bob.begin(release.id, &format!("file-{number}"), "").await.unwrap();
+        }
+        let outcome = of_bob.begin(release.id, "file-7", "").await;
+        assert_eq!(refusal(outcome), refused(Code::ResourceExhausted, "WRITE_LIMIT_REACHED"));
+    })
+    .await;
+}
+
 fn with_key<T>(mut request: Request<T>, key: &str) -> Request<T> {
     if !key.is_empty() {
         request.metadata_mut().insert("idempotency-key", key.parse().unwrap());

@@ -1,12 +1,13 @@
 //! Tests of access by SSH key.
 
 use ferrite_kit::args;
+use ferrite_kit::testing::on_each_url;
 use ferrite_proto::repo::access_service_client::AccessServiceClient;
 use ferrite_proto::repo::{ResolveAccessRequest, ResolveAccessResponse, ResolveKeyRequest};
 use ferrite_proto::{Permission, ServiceRole, operation};
 use tonic::{Code, Status};
 
-use super::{by_name, of_demo, refusal, refused};
+use super::{by_id, by_name, of_demo, refusal, refused};
 use crate::store::{KeyHolder, key_holder};
 use crate::testing::{Harness, PASSWORD, basic, on_both};
 
@@ -110,6 +111,37 @@ async fn a_deploy_key_reads_its_repositories_and_public_ones() {
     let answer = resolve(&harness, "SHA256:bot", operation::RECEIVE_PACK, "mine").await.unwrap();
     let (grant, _) = harness.trust().verifier.verify(&answer.grant).unwrap();
     assert!(grant.user.is_none() && answer.identity.is_none());
+}
+
+#[tokio::test]
+async fn a_deploy_key_writes_with_the_limits_of_the_owner() {
+    on_each_url(|url| async move {
+        let harness = Harness::start_on(url).await;
+        harness.user("root", true).await;
+        let root = harness.token("root", "test").await;
+        let ada = harness.signed_in("ada").await;
+        let mut ids = Vec::new();
+        for (token, name) in [(&ada, "one"), (&ada, "two"), (&root, "site")] {
+            let made = harness.create(token, name, true).await.unwrap();
+            harness.db().await.execute(ADD_DEPLOY_KEY, &args![made.id, "SHA256:bot", false]).await.unwrap();
+            ids.push((made.id, made.owner.unwrap().id));
+        }
+        for ((id, owner), rate_percent) in ids.into_iter().zip([None, None, Some(10_000)]) {
+            for (operation, account) in [(operation::RECEIVE_PACK, Some(owner)), (operation::UPLOAD_PACK, None)] {
+                let request = ResolveAccessRequest {
+                    repository: by_id(id),
+                    operation: operation.to_owned(),
+                    ssh_fingerprint: Some("SHA256:bot".to_owned()),
+                    ..ResolveAccessRequest::default()
+                };
+                let answer = harness.access().resolve_access(request).await.unwrap().into_inner();
+                let limits = harness.trust().verifier.verify(&answer.grant).unwrap().0.limits;
+                let expected = (account, account.and(rate_percent));
+                assert_eq!((limits.account, limits.rate_percent), expected, "{id} {operation}");
+            }
+        }
+    })
+    .await;
 }
 
 #[tokio::test]
