@@ -7,6 +7,7 @@
 //! ROLE-database-url            the same in a URL
 //! ROLE-redis-password          of the user `ROLE` in Redis (`gateway`, `repo-svc` and so on), for gateway, repo, issue, hook and git
 //! ROLE-redis-url               the same in a URL
+//! redis-operator-password      of the user `operator` in Redis, by whom people look at it and load its users
 //! redis-users.acl              users of Redis: what each may do, and a hash of its password
 //! admin-password               of the first administrator
 //! grafana-password             of Grafana's administrator
@@ -49,6 +50,9 @@ const REDIS_KEYS: [(ServiceRole, &str); 5] = [
     (ServiceRole::HookSvc, "%R~ferrite:token:* ~ferrite:count:* ~ferrite:limit:hook-svc:*"),
     (ServiceRole::GitSvc, "%R~ferrite:token:* ~ferrite:count:* ~ferrite:limit:git-svc:*"),
 ];
+/// The user of Redis for people, and its commands. It has no keys.
+const REDIS_OPERATOR: &str = "operator";
+const REDIS_OPERATOR_COMMANDS: &str = "+acl +info +ping +config|get +client +latency +slowlog";
 /// Passwords from which no other file is made.
 const PLAIN_PASSWORDS: [&str; 3] = ["postgres-password", "admin-password", "grafana-password"];
 
@@ -80,20 +84,25 @@ fn host_and_port(text: &str) -> Result<String, &'static str> {
 
 /// Makes the files that are missing, and prints their names.
 pub(crate) fn start(args: &SecretsArgs) -> ExitCode {
-    let made = make(args).map(|made| {
-        if made.is_empty() {
+    let made = make(args).map(|folder| {
+        if folder.made.is_empty() {
             print_line(&format!("nothing is missing in {}", args.folder.display()));
         }
-        made.iter().for_each(|name| print_line(&format!("made {}", args.folder.join(name).display())));
+        for name in &folder.made {
+            print_line(&format!("made {}", args.folder.join(name).display()));
+        }
+        for name in &folder.different {
+            print_line(&format!("kept {}: made anew, it would be different", args.folder.join(name).display()));
+        }
     });
     exit_code("secrets", made)
 }
 
-/// Returns the names of the files that were missing.
-fn make(args: &SecretsArgs) -> Result<Vec<String>, String> {
+/// Makes the files that are missing.
+fn make(args: &SecretsArgs) -> Result<Folder<'_>, String> {
     let failed = |error: std::io::Error| format!("{}: {error}", args.folder.display());
     launcher::create_private_folder(&args.folder).map_err(failed)?;
-    let mut folder = Folder { path: &args.folder, made: make_keys(&args.folder)? };
+    let mut folder = Folder { path: &args.folder, made: make_keys(&args.folder)?, different: Vec::new() };
     for name in PLAIN_PASSWORDS {
         folder.password(name)?;
     }
@@ -104,21 +113,30 @@ fn make(args: &SecretsArgs) -> Result<Vec<String>, String> {
         folder.derived(&format!("{service}-database-url"), &url, &[(source, password)])?;
     }
     let scheme = if args.redis_tls { "rediss" } else { "redis" };
-    let mut users = "user default reset off".to_owned();
+    let operator = hash(&folder.password("redis-operator-password")?);
+    let mut users = format!(
+        "user default reset off\nuser {REDIS_OPERATOR} reset on #{operator} resetchannels -@all {REDIS_OPERATOR_COMMANDS}"
+    );
     let mut proofs = Vec::new();
     for (role, keys) in REDIS_KEYS {
         let name = role.as_str().trim_end_matches("-svc");
         let source = format!("{name}-redis-password");
         let password = folder.password(&source)?;
-        let hash = hex::encode(Sha256::digest(password.expose()));
+        let hash = hash(&password);
         users.push_str(&format!("\nuser {role} reset on #{hash} resetchannels {keys} -@all {REDIS_COMMANDS}"));
         proofs.push((source.clone(), hash));
         let password = encoded(&password);
         let url = format!("{scheme}://{role}:{password}@{}", args.redis);
         folder.derived(&format!("{name}-redis-url"), &url, &[(source, password)])?;
     }
+    // No proof for the operator: files of earlier versions are without that user.
     folder.derived("redis-users.acl", &users, &proofs)?;
-    Ok(folder.made)
+    Ok(folder)
+}
+
+/// Returns the hash of a password by which Redis knows it.
+fn hash(password: &Secret) -> String {
+    hex::encode(Sha256::digest(password.expose()))
 }
 
 fn encoded(password: &Secret) -> String {
@@ -165,10 +183,13 @@ fn files_below(folder: &Path) -> Result<BTreeSet<PathBuf>, String> {
     Ok(found)
 }
 
-/// The folder, and the names of files that were made in it.
+/// The folder, and the names of files in it.
 struct Folder<'a> {
     path: &'a Path,
+    /// Files that were missing.
     made: Vec<String>,
+    /// Files that were kept although they would be made differently now: by other settings, or by another version.
+    different: Vec<String>,
 }
 
 impl Folder<'_> {
@@ -186,13 +207,16 @@ impl Folder<'_> {
     /// password in the file beside it.
     fn derived(&mut self, name: &str, content: &str, proofs: &[(String, String)]) -> Result<(), String> {
         let Some(there) = self.read(name)? else { return self.write(name, content) };
-        match proofs.iter().find(|(_, proof)| !there.expose().contains(proof)) {
-            None => Ok(()),
-            Some((source, _)) => Err(format!(
+        if let Some((source, _)) = proofs.iter().find(|(_, proof)| !there.expose().contains(proof)) {
+            return Err(format!(
                 "{} is not made of the password in {source}: remove the one that is out of date",
                 self.path.join(name).display()
-            )),
+            ));
         }
+        if there.expose() != content {
+            self.different.push(name.to_owned());
+        }
+        Ok(())
     }
 
     fn read(&self, name: &str) -> Result<Option<Secret>, String> {
@@ -220,6 +244,11 @@ mod tests {
         SecretsArgs { folder: folder.to_owned(), postgres, redis, redis_tls: false }
     }
 
+    /// Returns the names of the files that were missing.
+    fn make(args: &SecretsArgs) -> Result<Vec<String>, String> {
+        super::make(args).map(|folder| folder.made)
+    }
+
     fn read(folder: &Path, name: &str) -> String {
         std::fs::read_to_string(folder.join(name)).unwrap().trim_end().to_owned()
     }
@@ -240,11 +269,12 @@ mod tests {
         assert_eq!(read(&folder, "issue-redis-url"), format!("redis://issue-svc:{password}@redis:6379"));
         let passwords: Vec<_> = made.iter().filter(|name| name.ends_with("-password")).collect();
         let distinct: BTreeSet<_> = passwords.iter().map(|name| read(&folder, name)).collect();
-        assert_eq!((passwords.len(), distinct.len()), (12, 12));
+        assert_eq!((passwords.len(), distinct.len()), (13, 13));
         let users = read(&folder, "redis-users.acl");
         for role in ["gateway", "repo", "issue", "hook", "git"] {
             assert!(!users.contains(&read(&folder, &format!("{role}-redis-password"))), "{users}");
         }
+        assert!(!users.contains(&read(&folder, "redis-operator-password")), "{users}");
         assert_eq!(make(&args(&folder)).unwrap(), Vec::<String>::new());
         assert_eq!(contents(), first);
     }
@@ -274,9 +304,11 @@ mod tests {
         let users = read(folder.path(), "redis-users.acl");
         let rules: Vec<Vec<&str>> = users.lines().map(|line| line.split(' ').collect()).collect();
         assert_eq!(rules[0], ["user", "default", "reset", "off"]);
-        let named: Vec<_> = rules[1..].iter().map(|words| words[1]).collect();
+        assert_eq!(rules[1][1], "operator");
+        assert!(!rules[1].iter().any(|word| word.contains('~')), "the operator has no keys: {:?}", rules[1]);
+        let named: Vec<_> = rules[2..].iter().map(|words| words[1]).collect();
         assert_eq!(named, ServiceRole::ALL.map(ServiceRole::as_str));
-        for words in &rules[1..] {
+        for words in &rules[2..] {
             let tokens: Vec<_> = words.iter().filter(|word| word.contains("token")).collect();
             let expected: &[&&str] = match words[1] {
                 "gateway" => &[],
@@ -327,6 +359,26 @@ mod tests {
         std::fs::write(folder.join("admin-password"), "\n").unwrap();
         let message = make(&args(folder)).unwrap_err();
         assert!(message.contains("admin-password: the file is empty"), "{message}");
+    }
+
+    #[test]
+    fn files_that_would_be_different_are_kept_and_named() {
+        let folder = tempfile::tempdir().unwrap();
+        let folder = folder.path();
+        make(&args(folder)).unwrap();
+        let different = |args: &SecretsArgs| super::make(args).unwrap().different;
+        assert_eq!(different(&args(folder)), Vec::<String>::new());
+        let moved = SecretsArgs { postgres: "other:5432".into(), ..args(folder) };
+        assert_eq!(different(&moved), DATABASES.map(|service| format!("{service}-database-url")));
+        assert!(read(folder, "repo-database-url").contains("@postgres:5432/"));
+        // As a version without the operator made it.
+        let users = read(folder, "redis-users.acl");
+        let roles: Vec<_> = users.lines().filter(|line| !line.contains("user operator ")).collect();
+        std::fs::write(folder.join("redis-users.acl"), roles.join("\n")).unwrap();
+        std::fs::remove_file(folder.join("redis-operator-password")).unwrap();
+        let made = super::make(&args(folder)).unwrap();
+        assert_eq!(made.made, ["redis-operator-password"]);
+        assert_eq!(made.different, ["redis-users.acl"]);
     }
 
     #[test]

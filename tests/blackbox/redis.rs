@@ -27,6 +27,7 @@ on_own_installations! {
     })
     each_role_is_signed_in_as_its_own_user_and_does_nothing_that_it_may_not(Options::default())
     a_role_may_use_its_own_keys_and_no_others(Options::default())
+    the_operator_looks_at_redis_and_loads_its_users(Options::default())
 }
 
 /// Sends lines of commands to Redis, as a user of the URL, and returns a line for each answer.
@@ -169,4 +170,18 @@ async fn a_role_may_use_its_own_keys_and_no_others(cluster: &Cluster) {
     let mut answers = String::new();
     stranger.read_to_string(&mut answers).unwrap();
     assert!(answers.starts_with("-NOAUTH"), "{answers}");
+}
+
+async fn the_operator_looks_at_redis_and_loads_its_users(cluster: &Cluster) {
+    let password = std::fs::read_to_string(cluster.folder.join("redis-secrets/redis-operator-password")).unwrap();
+    let tests = cluster.redis_url().unwrap();
+    let url = format!("redis://operator:{}@{}", password.trim(), tests.rsplit_once('@').unwrap().1);
+    let first = |command: &str| send(&url, &[command.to_owned()])[0].clone();
+    for command in ["ACL LOG", "INFO server", "CONFIG GET maxmemory", "CLIENT LIST", "LATENCY LATEST", "SLOWLOG GET"] {
+        assert!(!first(command).starts_with('-'), "{command}: {}", first(command));
+    }
+    for command in ["GETRANGE ferrite:token:x 0 9", "SET x y", "FLUSHALL", "CONFIG SET maxmemory 0", "KEYS *"] {
+        assert!(first(command).starts_with("-NOPERM"), "{command}: {}", first(command));
+    }
+    assert_eq!(first("ACL LOAD"), "+OK");
 }
