@@ -55,7 +55,11 @@ impl From<redis::RedisError> for Unreachable {
     fn from(error: redis::RedisError) -> Self {
         let is_refusal = error.kind() == ErrorKind::AuthenticationFailed
             || error.code().is_some_and(|code| REFUSALS.contains(&code));
-        Self { reason: error.to_string().replace('\n', " "), is_refusal }
+        let mut reason = error.to_string().replace('\n', " ");
+        if reason.contains("UnknownIssuer") {
+            reason.push_str(" (FERRITE_REDIS_CA_FILE names the file with the authority that signed it)");
+        }
+        Self { reason, is_refusal }
     }
 }
 
@@ -154,6 +158,14 @@ mod tests {
         for url in ["", "not a url", "http://x", "rediss://redis#insecure", "rediss://redis#x", "redis://h:port"] {
             assert!(matches!(server(url), Err(BadRedisServer::Url)), "{url}");
         }
+    }
+
+    #[test]
+    fn a_certificate_of_an_unknown_authority_names_the_setting() {
+        let reason =
+            |text: &'static str| Unreachable::from(redis::RedisError::from(std::io::Error::other(text))).reason;
+        assert!(reason("invalid peer certificate: UnknownIssuer").contains("FERRITE_REDIS_CA_FILE"));
+        assert_eq!(reason("connection refused"), "connection refused");
     }
 
     #[test]
