@@ -115,12 +115,13 @@ pub struct DatabaseArgs {
 #[derive(Args, Clone, Copy, Debug)]
 pub struct WriteLimitArgs {
     /// Requests within an hour by which one account may change something; 0 for no limit. Administrators of the site have a hundred times
-    /// as many.
+    /// as many. Without Redis each process counts for itself.
     #[arg(long, env = "FERRITE_WRITES_PER_HOUR", default_value_t = 100_000)]
     pub writes_per_hour: u32,
 
     /// Bytes that the requests of one account may write to the databases within an hour; 0 for no limit. Administrators of the site have a
-    /// hundred times as many.
+    /// hundred times as many. A request is checked before it writes, so the last one may exceed the limit. Without Redis each process
+    /// counts for itself.
     #[arg(long, env = "FERRITE_WRITE_BYTES_PER_HOUR", default_value_t = 256 << 20)]
     pub write_bytes_per_hour: u64,
 }

@@ -63,7 +63,8 @@ pub(crate) struct UpArgs {
     )]
     admin_password: Option<Secret>,
 
-    /// File that holds the password of the first administrator.
+    /// File that holds the password of the first administrator. `FERRITE_ADMIN_PASSWORD` holds the password itself. Without both one is
+    /// generated and printed once.
     #[arg(long, env = "FERRITE_ADMIN_PASSWORD_FILE", value_name = "FILE", value_parser = ferrite_kit::config::secret_file)]
     admin_password_file: Option<Secret>,
 
