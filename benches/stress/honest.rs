@@ -5,6 +5,7 @@ use std::time::{Duration, Instant};
 
 use reqwest::Method;
 use serde_json::json;
+use tokio::runtime::Runtime;
 
 use crate::latency::Seen;
 use crate::remote::Remote;
@@ -28,8 +29,15 @@ pub(crate) struct Client {
     clones: PathBuf,
     /// The repository that the client imports.
     remote: Remote,
+    remote_runtime: Option<Runtime>,
     user: i64,
     turns: usize,
+}
+
+impl Drop for Client {
+    fn drop(&mut self) {
+        self.remote_runtime.take().map(Runtime::shutdown_background);
+    }
 }
 
 impl Client {
@@ -53,8 +61,13 @@ impl Client {
         git::run(&work, &["push", "--quiet", "origin", "main", "main:api"]).await?;
         installation.create(&format!("/repos/{USER}/{REPOSITORY}/issues"), &json!({ "title": "An issue" })).await?;
         let me = installation.request(&server::client()?, Method::GET, "/user").send().await?.bytes().await?;
+        // Its own threads: attacks on the installation do not slow other machines down.
+        let remote_runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build()?;
+        let remote = folder.join("remote");
+        let remote = remote_runtime.spawn(async move { Remote::start(&remote).await }).await??;
         Ok(Self {
-            remote: Remote::start(&folder.join("remote")).await?,
+            remote,
+            remote_runtime: Some(remote_runtime),
             user: server::id_of(&serde_json::from_slice(&me)?)?,
             url: installation.url.clone(),
             token: installation.token.clone(),
