@@ -376,7 +376,8 @@ mod tests {
         let roles: Vec<_> = users.lines().filter(|line| !line.contains("user operator ")).collect();
         std::fs::write(folder.join("redis-users.acl"), roles.join("\n")).unwrap();
         std::fs::remove_file(folder.join("redis-operator-password")).unwrap();
-        let made = super::make(&args(folder)).unwrap();
+        let args = args(folder);
+        let made = super::make(&args).unwrap();
         assert_eq!(made.made, ["redis-operator-password"]);
         assert_eq!(made.different, ["redis-users.acl"]);
     }
