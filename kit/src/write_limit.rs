@@ -64,7 +64,7 @@ impl WriteLimit {
         let Some(writer) = scope.writer() else { return Ok(None) };
         if !scope.is_counted() {
             let amounts = [(&self.writes, 1), (&self.bytes, WRITE_BYTES)];
-            HourlyLimit::count_all(amounts, writer.account, writer.rate_percent).await?;
+            HourlyLimit::add_all(amounts, writer.account, writer.rate_percent).await?;
             scope.set_counted();
         }
         Ok(Some(CountedWrite { limit: self.clone(), writer }))

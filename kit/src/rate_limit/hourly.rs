@@ -46,27 +46,58 @@ impl HourlyLimit {
         Self::count_all([(self, amount)], account, percent).await
     }
 
-    /// Counts against several limits, which share a limiter, in one round trip to Redis.
+    /// Counts against several limits, which share a limiter. Amounts of which one does not fit are not counted, unless requests at the
+    /// same time take the room.
     ///
     /// # Errors
-    /// [`RateExceeded`] for the first limit that the account has reached. All amounts are counted even so.
+    /// [`RateExceeded`] for the first limit that the amounts would exceed.
     pub async fn count_all<const N: usize>(
         amounts: [(&Self, u64); N],
         account: impl Display,
         percent: Option<u32>,
     ) -> Result<(), RateExceeded> {
+        // Single events that are refused change nothing: their limit is used up already.
+        if amounts.iter().any(|(_, amount)| *amount > 1) {
+            Self::check(&amounts, &account, percent).await?;
+        }
+        Self::add_all(amounts, account, percent).await
+    }
+
+    /// Counts against several limits, which share a limiter, in one round trip to Redis.
+    ///
+    /// # Errors
+    /// [`RateExceeded`] for the first limit that the account has reached. All amounts are counted even so.
+    pub async fn add_all<const N: usize>(
+        amounts: [(&Self, u64); N],
+        account: impl Display,
+        percent: Option<u32>,
+    ) -> Result<(), RateExceeded> {
         let Some((first, _)) = amounts.first() else { return Ok(()) };
-        if amounts.iter().all(|(limit, _)| limit.of(percent).is_none()) {
+        if amounts.iter().all(|(limit, _)| limit.limit_of(percent).is_none()) {
             return Ok(());
         }
         let keys = amounts.map(|(limit, _)| limit.key(&account));
         let counted = std::array::from_fn(|place| (keys[place].as_str(), amounts[place].1));
         let counts: [u64; N] = first.limiter.add(counted, WINDOW).await;
         for ((limit, _), count) in amounts.iter().zip(counts) {
-            if let Some(most) = limit.of(percent)
+            if let Some(most) = limit.limit_of(percent)
                 && (most == 0 || count > most)
             {
-                return Err(limit.exceeded(&account, most).await);
+                let (_, left) = limit.limiter.peek(&limit.key(&account), WINDOW).await;
+                return Err(limit.exceeded(most, left));
+            }
+        }
+        Ok(())
+    }
+
+    /// Checks that each amount fits into what is left of its limit, and counts nothing.
+    async fn check(amounts: &[(&Self, u64)], account: &impl Display, percent: Option<u32>) -> Result<(), RateExceeded> {
+        for (limit, amount) in amounts {
+            let Some(most) = limit.limit_of(percent) else { continue };
+            let (count, left) = limit.limiter.peek(&limit.key(account), WINDOW).await;
+            if count.saturating_add(*amount) > most {
+                // Without a window the amount is larger than the limit, and waiting does not help.
+                return Err(limit.exceeded(most, if left.is_zero() { WINDOW } else { left }));
             }
         }
         Ok(())
@@ -74,14 +105,13 @@ impl HourlyLimit {
 
     /// Counts an amount without a limit and without waiting: for what is known only after it was done.
     pub fn add_later(&self, account: impl Display, amount: u64, percent: Option<u32>) {
-        if self.of(percent).is_some() {
+        if self.limit_of(percent).is_some() {
             self.limiter.add_later(&self.key(&account), amount, WINDOW);
         }
     }
 
-    async fn exceeded(&self, account: &impl Display, limit: u64) -> RateExceeded {
+    fn exceeded(&self, limit: u64, left: Duration) -> RateExceeded {
         metrics::counter!("ferrite_quota_refused_total", "kind" => self.name).increment(1);
-        let (_, left) = self.limiter.peek(&self.key(account), WINDOW).await;
         RateExceeded { name: self.name, limit, retry_after: left.max(Duration::from_secs(1)) }
     }
 
@@ -89,8 +119,9 @@ impl HourlyLimit {
         format!("{}\0{account}", self.name)
     }
 
-    /// Returns the limit of an account; `None` if it has none.
-    fn of(&self, percent: Option<u32>) -> Option<u64> {
+    /// Returns the limit of an account to which `percent` applies; `None` if it has none.
+    #[must_use]
+    pub fn limit_of(&self, percent: Option<u32>) -> Option<u64> {
         match percent {
             _ if self.limit == 0 || percent == Some(u32::MAX) => None,
             None => Some(self.limit),
@@ -105,6 +136,8 @@ impl HourlyLimit {
 mod tests {
     use super::*;
     use crate::clock::Clock;
+    use crate::redis::RedisServer;
+    use crate::testing::Redis;
 
     fn limit(limit: u64) -> (HourlyLimit, Clock) {
         let clock = Clock::fixed(1_000_000);
@@ -130,7 +163,7 @@ mod tests {
     async fn a_percentage_of_the_limit_applies() {
         let (limit, _) = limit(10);
         for (percent, most) in [(Some(50), 5), (Some(200), 20), (Some(100), 10), (Some(5), 0), (Some(0), 0)] {
-            assert_eq!(limit.of(percent), Some(most), "{percent:?}");
+            assert_eq!(limit.limit_of(percent), Some(most), "{percent:?}");
         }
         assert!(limit.count(1, 1, Some(0)).await.is_err());
         for number in 0..50 {
@@ -148,10 +181,32 @@ mod tests {
         let count = async |amount| HourlyLimit::count_all([(&few, 1), (&many, amount), (&none, 9)], 7, None).await;
         assert_eq!(count(600).await, Ok(()));
         assert_eq!(count(600).await.unwrap_err().name, "many");
+        assert_eq!(count(1).await, Ok(()), "what was refused counts against no limit");
         assert_eq!(count(1).await.unwrap_err().name, "few");
         many.add_later(8, 1_001, None);
         assert_eq!(many.count(8, 1, Some(10_000)).await, Ok(()), "a percentage is applied to large limits as well");
         assert!(many.count(8, 1, None).await.is_err());
+    }
+
+    #[tokio::test]
+    async fn an_amount_that_does_not_fit_is_not_counted_in_memory_or_in_redis() {
+        let redis = Redis::start().await;
+        let client =
+            redis.as_ref().map(|redis| RedisServer::new(&redis.url(), None).unwrap().client(Clock::system()).unwrap());
+        for limiter in [
+            Some(RateLimiter::new(None, Clock::system())),
+            client.map(|client| RateLimiter::new(Some(client), Clock::system())),
+        ] {
+            let Some(limiter) = limiter else { continue };
+            let limit = HourlyLimit::new(limiter, "things", 6_u64);
+            let refused = limit.count(1, 7, None).await.unwrap_err();
+            assert_eq!((refused.limit, refused.retry_after), (6, WINDOW), "more than the limit never fits");
+            assert_eq!(limit.count(1, 1, None).await, Ok(()));
+            let refused = limit.count(1, 6, None).await.unwrap_err();
+            assert!(refused.retry_after <= WINDOW && refused.retry_after > WINDOW / 2, "{refused:?}");
+            assert_eq!(limit.count(1, 5, None).await, Ok(()));
+            assert!(limit.count(1, 1, None).await.is_err());
+        }
     }
 
     #[tokio::test]

@@ -22,10 +22,15 @@ pub(super) async fn replay_deliveries(
         let range = decode::range(request.from_time.as_ref(), request.to_time.as_ref()).map_err(HookError::Invalid)?;
         let now_us = service.clock.now_us();
         let hook = service.store.find(access.owner, HookId(request.hook_id)).await?;
-        let found = deliveries::finished_between(service.store.db(), hook.id, range).await?.ok_or_else(|| {
-            let message = format!("more than {MAX_REPLAYED} deliveries are between `from` and `to`");
-            HookError::Invalid(vec![FieldViolation::new("to", "too_many", message)])
-        })?;
+        let found = deliveries::finished_between(service.store.db(), hook.id, range).await?;
+        let found = found.ok_or_else(|| too_many(MAX_REPLAYED as u64))?;
+        // Waiting does not help where the limit is smaller than the replay.
+        if let Some(limit) = service.deliveries.limit_of(access.rate_percent)
+            && limit > 0
+            && found.len() as u64 > limit
+        {
+            return Err(too_many(limit));
+        }
         if !found.is_empty() {
             service.count_deliveries(&access, hook.id, Waiting::All, found.len()).await?;
         }
@@ -39,4 +44,9 @@ pub(super) async fn replay_deliveries(
         Ok(answer)
     };
     once(service.store.db(), key.as_ref(), queue).await
+}
+
+fn too_many(limit: u64) -> HookError {
+    let message = format!("more than {limit} deliveries are between `from` and `to`: choose a shorter time");
+    HookError::Invalid(vec![FieldViolation::new("to", "too_many", message)])
 }

@@ -291,6 +291,43 @@ async fn one_user_asks_for_so_many_deliveries_within_an_hour() {
 }
 
 #[tokio::test]
+async fn a_replay_that_is_refused_uses_up_nothing() {
+    on_each_url(|url| async move {
+        let service = Service::start_with(&url, &["--creations-per-hour=0", "--manual-deliveries-per-hour=3"]).await;
+        let owner = repository_owner(REPOSITORY);
+        let hook = service.create(&admin(), new_hook(owner.clone())).await.unwrap();
+        let mut uuids = Vec::new();
+        for seconds in 0..4 {
+            uuids.push(add(&service, &hook, "push", seconds, 3).await);
+        }
+        let redeliver = async |delivery_id: &String| {
+            let delivery_id = delivery_id.clone();
+            let request = RedeliverRequest { owner: owner.clone(), hook_id: hook.id, delivery_id };
+            service.deliveries().redeliver(admin().request(REDELIVER, request)).await
+        };
+        let replay = async || {
+            let request = ReplayDeliveriesRequest {
+                owner: owner.clone(),
+                hook_id: hook.id,
+                from_time: Some(timestamp(CREATED_US)),
+                to_time: Some(timestamp(CREATED_US + 9_000_000)),
+                has_new_ids: true,
+            };
+            service.deliveries().replay_deliveries(admin().request(REPLAY_DELIVERIES, request)).await.unwrap_err()
+        };
+        let larger = violations(&replay().await);
+        assert_eq!((larger[0].0.as_str(), larger[0].1.as_str()), ("to", "too_many"), "four are more than the limit");
+        redeliver(&uuids[0]).await.unwrap();
+        assert_eq!(reason(&replay().await), "HOURLY_LIMIT_REACHED", "three are more than what is left");
+        redeliver(&uuids[1]).await.unwrap();
+        redeliver(&uuids[2]).await.unwrap();
+        assert_eq!(reason(&redeliver(&uuids[3]).await.unwrap_err()), "HOURLY_LIMIT_REACHED");
+        service.stop().await;
+    })
+    .await;
+}
+
+#[tokio::test]
 async fn deliveries_that_are_asked_for_are_counted_before_anything_is_locked() {
     on_each_url(|url| async move {
         let service = Service::start_with(&url, &["--creations-per-hour=0", "--manual-deliveries-per-hour=1"]).await;
