@@ -11,7 +11,7 @@ use super::error::DbError;
 use super::handle::{Db, Pools};
 use super::lock::exclusive;
 
-const APPLIED: &str = "SELECT version FROM _sqlx_migrations WHERE success ORDER BY version";
+const APPLIED: &str = "SELECT version, checksum FROM _sqlx_migrations WHERE success ORDER BY version";
 const HAS_TABLE_POSTGRES: &str = "SELECT to_regclass('_sqlx_migrations') IS NOT NULL";
 const HAS_TABLE_SQLITE: &str = "SELECT COUNT(*) > 0 FROM sqlite_master WHERE name = '_sqlx_migrations'";
 
@@ -28,12 +28,13 @@ impl Migrations {
     /// Applies the missing migrations under a lock that excludes other processes.
     ///
     /// # Errors
-    /// When the lock is not free in time, a migration fails, or the schema is newer than this program.
+    /// When the lock is not free in time, a migration fails, or the schema is newer than this program or that of another one.
     pub fn run<'a>(&'a self, db: &'a Db) -> BoxFuture<'a, Result<(), DbError>> {
         Box::pin(self.migrate(db))
     }
 
     async fn migrate(&self, db: &Db) -> Result<(), DbError> {
+        self.applied(db).await?;
         match &db.pools {
             // The migrator takes an advisory lock, which belongs to its connection and is not released when a migration fails. So it
             // gets a connection of its own, which is closed afterwards.
@@ -59,26 +60,46 @@ impl Migrations {
     /// Checks that the schema has exactly the migrations of this program, and changes nothing.
     ///
     /// # Errors
-    /// [`DbError::Migrate`] when the schema is older or newer than this program, or another error when the database fails.
+    /// [`DbError::Migrate`] when the schema is older or newer than this program or that of another one, or another error when the
+    /// database fails.
     pub fn check<'a>(&'a self, db: &'a Db) -> BoxFuture<'a, Result<(), DbError>> {
         Box::pin(self.compare(db))
     }
 
     async fn compare(&self, db: &Db) -> Result<(), DbError> {
-        let (exists,): (bool,) = db.one(db.pick(HAS_TABLE_POSTGRES, HAS_TABLE_SQLITE), &[]).await?;
-        let applied: Vec<(i64,)> = if exists { db.all(APPLIED, &[]).await? } else { Vec::new() };
-        let expected = match db.pools {
-            Pools::Postgres(_) => &self.postgres,
-            Pools::Sqlite { .. } => &self.sqlite,
-        };
+        let (applied, expected) = (self.applied(db).await?, self.of(db));
         for migration in expected.iter() {
-            if !applied.contains(&(migration.version,)) {
+            if !applied.contains(&migration.version) {
                 return Err(MigrateError::VersionNotPresent(migration.version).into());
             }
         }
-        match applied.iter().find(|(version,)| !expected.version_exists(*version)) {
-            Some((version,)) => Err(MigrateError::VersionMissing(*version).into()),
+        match applied.iter().find(|version| !expected.version_exists(**version)) {
+            Some(version) => Err(MigrateError::VersionMissing(*version).into()),
             None => Ok(()),
+        }
+    }
+
+    /// Returns the versions of the migrations that the schema has.
+    ///
+    /// # Errors
+    /// [`DbError::Migrate`] when one has another text than the migration of that version in this program. The migrator would find that the
+    /// schema is newer first, which may be allowed, and take the database of another service for one of its own.
+    async fn applied(&self, db: &Db) -> Result<Vec<i64>, DbError> {
+        let (exists,): (bool,) = db.one(db.pick(HAS_TABLE_POSTGRES, HAS_TABLE_SQLITE), &[]).await?;
+        let applied: Vec<(i64, Vec<u8>)> = if exists { db.all(APPLIED, &[]).await? } else { Vec::new() };
+        let expected = self.of(db);
+        for (version, checksum) in &applied {
+            if expected.iter().any(|known| known.version == *version && known.checksum[..] != checksum[..]) {
+                return Err(MigrateError::VersionMismatch(*version).into());
+            }
+        }
+        Ok(applied.into_iter().map(|(version, _)| version).collect())
+    }
+
+    fn of(&self, db: &Db) -> &Migrator {
+        match db.pools {
+            Pools::Postgres(_) => &self.postgres,
+            Pools::Sqlite { .. } => &self.sqlite,
         }
     }
 }

@@ -285,6 +285,20 @@ async fn a_schema_newer_than_the_program_is_refused() {
 }
 
 #[tokio::test]
+async fn a_schema_of_another_service_is_not_taken_for_a_newer_one() {
+    on_each(|test| async move {
+        let (one, two) = ("CREATE TABLE a (x BIGINT)", "CREATE TABLE b (x BIGINT)");
+        migrations(&[one, two], &[one, two]).await.run(&test.db).await.unwrap();
+        let other = migrations(&[two], &[two]).await;
+        for outcome in [other.run(&test.db).await, other.check(&test.db).await] {
+            let error = outcome.unwrap_err();
+            assert!(!error.is_newer_schema() && error.to_string().contains("another build"), "{error}");
+        }
+    })
+    .await;
+}
+
+#[tokio::test]
 async fn one_attempt_to_reach_a_server_tells_its_reason() {
     on_each(|test| async move {
         Db::reach(&test.url).await.unwrap();
