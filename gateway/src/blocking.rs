@@ -5,11 +5,12 @@
 
 mod turns;
 
+use std::borrow::Cow;
 use std::time::{Duration, Instant};
 
 use tokio_util::sync::CancellationToken;
 
-use self::turns::{Refused, Turns};
+use self::turns::Turns;
 use crate::http::error::ApiError;
 use crate::http::shares::{Client, ShareLimits};
 
@@ -75,7 +76,7 @@ impl BlockingPool {
     ) -> Result<T, ApiError> {
         let turn = match tokio::time::timeout(MAX_WAIT, self.turns.wait(client)).await {
             Ok(Ok(turn)) => turn,
-            Ok(Err(Refused)) => return Err(self.refuse("places", "too many requests of this kind at once, try again")),
+            Ok(Err(full)) => return Err(self.refuse("places", full.message("requests of this kind"))),
             Err(_) => return Err(self.refuse("wait", "too many requests of this kind are before this one, try again")),
         };
         let left = CancellationToken::new();
@@ -106,7 +107,7 @@ impl BlockingPool {
         done.map_err(|Interrupted| self.refuse("time", "this takes longer than it may, try again"))
     }
 
-    fn refuse(&self, limit: &'static str, message: &'static str) -> ApiError {
+    fn refuse(&self, limit: &'static str, message: impl Into<Cow<'static, str>>) -> ApiError {
         metrics::counter!("ferrite_blocking_refused_total", "pool" => self.name, "limit" => limit).increment(1);
         ApiError::busy(message)
     }

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use parking_lot::Mutex;
 use tokio::sync::oneshot;
 
-use crate::http::shares::{Client, Share, ShareLimits, Shares};
+use crate::http::shares::{Client, Full, Share, ShareLimits, Shares};
 
 /// The order of clients that wait: the jobs that each had before this one, then the order in which they came.
 type Place = (usize, u64);
@@ -36,10 +36,6 @@ struct Waiting {
     place: Share,
     start: oneshot::Sender<Turn>,
 }
-
-/// There is no place left, or none for this client.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Refused;
 
 /// A turn, over when dropped.
 #[derive(Debug)]
@@ -79,16 +75,14 @@ impl Turns {
     /// Waits for the turn of `client`. Dropping the future gives the place back.
     ///
     /// # Errors
-    /// [`Refused`] if all places are taken, or as many as the client may have.
-    pub(super) async fn wait(&self, client: Client) -> Result<Turn, Refused> {
+    /// The limit that is reached if all places are taken, or as many as the client may have.
+    pub(super) async fn wait(&self, client: Client) -> Result<Turn, Full> {
         let (start, started) = oneshot::channel();
         let place = {
             let mut queue = self.0.queue.lock();
             let own = self.0.places.held_by(client);
             let mut share = self.0.places.share_of(client);
-            if !share.grow_to(1) {
-                return Err(Refused);
-            }
+            share.grow_to(1)?;
             queue.arrivals += 1;
             let place = (own, queue.arrivals);
             queue.waiting.insert(place, Waiting { client, place: share, start });
@@ -96,7 +90,7 @@ impl Turns {
         };
         let _entry = Entry { turns: self, place };
         self.start_next();
-        started.await.map_err(|_| Refused)
+        started.await.map_err(|_| Full::Total)
     }
 
     /// Starts those that wait, as far as there is room.
@@ -111,7 +105,7 @@ impl Turns {
         let mut queue = self.0.queue.lock();
         let (place, running) = queue.waiting.iter().find_map(|(place, waiting)| {
             let mut running = self.0.running.share_of(waiting.client);
-            running.grow_to(1).then_some((*place, running))
+            running.grow_to(1).ok().map(|()| (*place, running))
         })?;
         let Waiting { place, start, .. } = queue.waiting.remove(&place)?;
         Some((Turn { shares: Some((running, place)), turns: self.clone() }, start))
@@ -164,7 +158,7 @@ mod tests {
         let first = turns.wait(client(1)).await.unwrap();
         let mut second = Box::pin(turns.wait(client(2)));
         assert!(poll!(&mut second).is_pending());
-        assert_eq!(turns.wait(client(3)).await.unwrap_err(), Refused);
+        assert_eq!(turns.wait(client(3)).await.unwrap_err(), Full::Total);
         drop(second);
         let mut third = Box::pin(turns.wait(client(3)));
         assert!(poll!(&mut third).is_pending());

@@ -11,7 +11,7 @@ use axum::http::HeaderMap;
 use futures_util::future::BoxFuture;
 
 use super::error::ApiError;
-use super::shares::{Client, Share, ShareLimits, Shares};
+use super::shares::{Client, Full, Share, ShareLimits, Shares};
 
 /// Most bytes of a body that are read before the credential of its client is checked.
 pub(crate) const MAX_UNVERIFIED_BODY_BYTES: usize = 16 * 1024;
@@ -85,13 +85,14 @@ impl BodyLimits {
     /// 503 when the client passes on as many as it may, or all clients do.
     pub(super) fn upload(&self, headers: &HeaderMap, user: i64) -> Result<UploadPermit, ApiError> {
         let mut place = self.uploads.share_of(Client::of(headers, Some(user)));
-        if place.grow_to(1) { Ok(UploadPermit { _place: place }) } else { Err(refused("uploads")) }
+        place.grow_to(1).map_err(|full| refused("uploads", full, "uploads"))?;
+        Ok(UploadPermit { _place: place })
     }
 }
 
-fn refused(limit: &'static str) -> ApiError {
+fn refused(limit: &'static str, full: Full, things: &str) -> ApiError {
     metrics::counter!("ferrite_bodies_refused_total", "limit" => limit).increment(1);
-    ApiError::busy("too many large requests at once, try again")
+    ApiError::busy(full.message(things))
 }
 
 /// Permit to pass on a file, returned when dropped.
@@ -135,14 +136,11 @@ impl BodyPermit {
     /// # Errors
     /// 503 when the client has as much as it may have, or all clients have.
     pub(super) fn grow_to(&mut self, limits: &BodyLimits, bytes: usize) -> Result<(), ApiError> {
-        if !self.memory.grow_to(bytes.min(MAX_JSON_BYTES)) {
-            return Err(refused("memory"));
-        }
+        let memory = self.memory.grow_to(bytes.min(MAX_JSON_BYTES));
+        memory.map_err(|full| refused("memory", full, "bytes of request bodies"))?;
         if bytes > MAX_JSON_BYTES && self.place.is_empty() {
             let mut place = limits.large.share_of(self.client);
-            if !place.grow_to(1) {
-                return Err(refused("large_bodies"));
-            }
+            place.grow_to(1).map_err(|full| refused("large_bodies", full, "large requests"))?;
             self.place = place;
         }
         Ok(())

@@ -55,6 +55,28 @@ impl ShareLimits {
     }
 }
 
+/// The limit that has no room.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Full {
+    /// That of all clients.
+    Total,
+    /// That of the client's address.
+    Address(usize),
+    /// That of the client's account.
+    User(usize),
+}
+
+impl Full {
+    /// Returns the message for a client that asks for more `things` than the limit has room for.
+    pub(crate) fn message(self, things: &str) -> String {
+        match self {
+            Self::Total => format!("too many {things} at once, try again"),
+            Self::Address(limit) => format!("too many {things} at once: {limit} per address, try again"),
+            Self::User(limit) => format!("too many {things} at once: {limit} per account, try again"),
+        }
+    }
+}
+
 /// The counts of all shares; clones have the same ones.
 #[derive(Clone, Debug)]
 pub(crate) struct Shares {
@@ -103,17 +125,23 @@ impl Share {
         self.amount == 0
     }
 
-    /// Takes as much as makes it `amount`, if it has less. Returns false, and takes nothing, when that is above a limit.
-    pub(crate) fn grow_to(&mut self, amount: usize) -> bool {
-        let Some((shares, client)) = &self.of else { return false };
-        let Some(more) = amount.checked_sub(self.amount).filter(|more| *more > 0) else { return true };
+    /// Takes as much as makes it `amount`, if it has less.
+    ///
+    /// # Errors
+    /// The limit that is exceeded: nothing is taken. That of the account before that of the address, which others may share.
+    pub(crate) fn grow_to(&mut self, amount: usize) -> Result<(), Full> {
+        let Some((shares, client)) = &self.of else { return Err(Full::Total) };
+        let Some(more) = amount.checked_sub(self.amount).filter(|more| *more > 0) else { return Ok(()) };
         let mut taken = shares.taken.lock();
-        let fits = |holder| {
-            let held = taken.holders.get(&holder).copied().unwrap_or_default();
-            held.saturating_add(more) <= shares.limits.of_holder(holder)
+        let exceeds = |holder: &Holder| {
+            let held = taken.holders.get(holder).copied().unwrap_or_default();
+            held.saturating_add(more) > shares.limits.of_holder(*holder)
         };
-        if taken.total.saturating_add(more) > shares.limits.total || !holders(*client).all(fits) {
-            return false;
+        match holders(*client).filter(exceeds).last() {
+            Some(Holder::User(_)) => return Err(Full::User(shares.limits.per_user)),
+            Some(Holder::Address(_)) => return Err(Full::Address(shares.limits.per_address)),
+            None if taken.total.saturating_add(more) > shares.limits.total => return Err(Full::Total),
+            None => {}
         }
         taken.total += more;
         for holder in holders(*client) {
@@ -121,7 +149,7 @@ impl Share {
         }
         drop(taken);
         self.amount = amount;
-        true
+        Ok(())
     }
 }
 
@@ -155,32 +183,34 @@ mod tests {
         let shares = Shares::new(ShareLimits::of(8));
         let take = |client| {
             let mut share = shares.share_of(client);
-            share.grow_to(1).then_some(share)
+            share.grow_to(1).map(|()| share)
         };
-        let first: Vec<_> = (0..9).filter_map(|_| take(client("192.0.2.1", 1))).collect();
+        let first: Vec<_> = (0..9).filter_map(|_| take(client("192.0.2.1", 1)).ok()).collect();
         assert_eq!(first.len(), 2, "a user has a quarter");
+        assert_eq!(take(client("192.0.2.1", 1)).unwrap_err(), Full::User(2));
         let held = |address, user| shares.held_by(client(address, user));
         assert_eq!((held("192.0.2.1", 9), held("192.0.2.9", 1), held("192.0.2.9", 9)), (2, 2, 0));
-        let same_address: Vec<_> = (2..9).filter_map(|user| take(client("192.0.2.1", user))).collect();
+        let same_address: Vec<_> = (2..9).filter_map(|user| take(client("192.0.2.1", user)).ok()).collect();
         assert_eq!(same_address.len(), 2, "an address has a half");
-        let others: Vec<_> = (10..20).filter_map(|user| take(client(&format!("192.0.2.{user}"), user))).collect();
+        assert_eq!(take(client("192.0.2.1", 9)).unwrap_err(), Full::Address(4));
+        let others: Vec<_> = (10..20).filter_map(|user| take(client(&format!("192.0.2.{user}"), user)).ok()).collect();
         assert_eq!(others.len(), 4);
-        assert!(take(Client::default()).is_none());
+        assert_eq!(take(Client::default()).unwrap_err(), Full::Total);
         drop((first, same_address, others));
         let left = shares.taken.lock().holders.len();
         assert_eq!((shares.taken.lock().total, left), (0, 0));
-        assert!(take(Client::default()).is_some());
+        assert!(take(Client::default()).is_ok());
     }
 
     #[test]
     fn a_share_grows_within_the_limits_and_an_empty_one_never() {
         let shares = Shares::new(ShareLimits { total: 100, per_address: 60, per_user: 50 });
         let mut share = shares.share_of(client("192.0.2.1", 1));
-        assert!(share.is_empty() && share.grow_to(40) && share.grow_to(40) && share.grow_to(10) && share.grow_to(50));
-        assert!(!share.grow_to(51) && !share.is_empty());
+        assert!(share.is_empty() && [40, 40, 10, 50].into_iter().all(|amount| share.grow_to(amount).is_ok()));
+        assert!(share.grow_to(51).is_err() && !share.is_empty());
         let mut other = shares.share_of(client("192.0.2.1", 2));
-        assert!(!other.grow_to(11) && other.grow_to(10));
+        assert!(other.grow_to(11).is_err() && other.grow_to(10).is_ok());
         drop(share);
-        assert!(other.grow_to(50) && !Share::default().grow_to(1));
+        assert!(other.grow_to(50).is_ok() && Share::default().grow_to(1).is_err());
     }
 }
