@@ -16,7 +16,7 @@ use super::access::Access;
 use super::call::ApiCall;
 use crate::http::error::{ApiError, ApiResult};
 use crate::upstream::client_headers::ClientHeaders;
-use crate::upstream::git_client::{GitClientError, GitHttpClient, reason_of};
+use crate::upstream::git_client::{GitClientError, GitHttpClient, OVERLOADED, reason_of};
 use crate::upstream::reauthorize::Revoked;
 use ferrite_rest::links::encode;
 
@@ -95,6 +95,9 @@ pub(super) fn error_of_response(response: &Response<Incoming>, not_found: &'stat
             ApiError::not_found(not_found)
         }
         StatusCode::PAYLOAD_TOO_LARGE => ApiError::new(StatusCode::PAYLOAD_TOO_LARGE, "file is too large"),
+        StatusCode::SERVICE_UNAVAILABLE if reason == OVERLOADED => {
+            ApiError::busy("too many requests of this kind at once, try again")
+        }
         StatusCode::TOO_MANY_REQUESTS | StatusCode::SERVICE_UNAVAILABLE | StatusCode::GATEWAY_TIMEOUT => {
             ApiError::unavailable()
         }

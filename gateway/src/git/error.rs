@@ -62,6 +62,9 @@ pub(super) enum GitHttpError {
     /// A service cannot be reached or is at a limit; the client may retry after this time.
     #[error("service is not available now; try again later")]
     Unavailable(Option<Duration>),
+    /// git-svc has as much work as it may have, of the caller or of all, as its line says; the client may retry after this time.
+    #[error("{0}")]
+    Busy(String, Option<Duration>),
     /// The connection to git-svc was lost before its response.
     #[error("connection to the repository was lost")]
     Interrupted,
@@ -112,7 +115,7 @@ impl GitHttpError {
             Self::InvalidProtocol => StatusCode::BAD_REQUEST,
             Self::ContentType(_) | Self::ContentEncoding => StatusCode::UNSUPPORTED_MEDIA_TYPE,
             Self::TooManyAttempts(_) => StatusCode::TOO_MANY_REQUESTS,
-            Self::Unavailable(_) => StatusCode::SERVICE_UNAVAILABLE,
+            Self::Unavailable(_) | Self::Busy(..) => StatusCode::SERVICE_UNAVAILABLE,
             Self::Interrupted => StatusCode::BAD_GATEWAY,
             Self::GitService(status, _) => *status,
             Self::Internal => StatusCode::INTERNAL_SERVER_ERROR,
@@ -123,7 +126,7 @@ impl GitHttpError {
     fn retry_after(&self) -> Option<u64> {
         let delay = match self {
             Self::TooManyAttempts(delay) => delay.unwrap_or(DEFAULT_ATTEMPT_DELAY),
-            Self::Unavailable(delay) => delay.unwrap_or(DEFAULT_RETRY_DELAY),
+            Self::Unavailable(delay) | Self::Busy(_, delay) => delay.unwrap_or(DEFAULT_RETRY_DELAY),
             _ => return None,
         };
         Some(whole_seconds(delay))

@@ -27,7 +27,7 @@ use super::request::{
 use super::target;
 use crate::auth::Credential;
 use crate::upstream::client_headers::ClientHeaders;
-use crate::upstream::git_client::{GitClientError, GitHttpClient, reason_of, set_git_protocol};
+use crate::upstream::git_client::{GitClientError, GitHttpClient, OVERLOADED, reason_of, set_git_protocol};
 use crate::upstream::grant::Grant;
 use crate::upstream::reauthorize::Reauthorizer;
 
@@ -227,7 +227,11 @@ async fn error_of_response(response: http::Response<Incoming>, is_anonymous: boo
         StatusCode::NOT_FOUND => GitHttpError::missing(is_anonymous),
         StatusCode::SERVICE_UNAVAILABLE | StatusCode::GATEWAY_TIMEOUT => {
             tracing::warn!(reason, "git-svc has no room");
-            GitHttpError::Unavailable(retry_after)
+            let line = if reason == OVERLOADED { line_of(body).await } else { None };
+            match line {
+                Some(line) => GitHttpError::Busy(line, retry_after),
+                None => GitHttpError::Unavailable(retry_after),
+            }
         }
         StatusCode::INSUFFICIENT_STORAGE => {
             tracing::warn!(reason, "git-svc has no room on its disk");
@@ -243,7 +247,7 @@ async fn error_of_response(response: http::Response<Incoming>, is_anonymous: boo
 }
 
 /// Returns the first line of an error body; `None` if it cannot be read in time or is empty.
-async fn line_of(body: Incoming) -> Option<String> {
+pub(crate) async fn line_of(body: Incoming) -> Option<String> {
     let whole = tokio::time::timeout(ERROR_BODY_TIMEOUT, Limited::new(body, MAX_ERROR_BODY_BYTES).collect());
     let line = one_line(&String::from_utf8_lossy(&whole.await.ok()?.ok()?.to_bytes()));
     (!line.is_empty()).then_some(line)
@@ -263,4 +267,33 @@ fn uncached_response(content_type: &'static str, body: Body) -> Response {
     headers.insert(EXPIRES, HeaderValue::from_static("Fri, 01 Jan 1980 00:00:00 GMT"));
     headers.insert(X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
     response
+}
+
+#[cfg(test)]
+mod tests {
+    use axum::Router;
+    use axum::routing::get;
+    use ferrite_proto::metadata;
+
+    use super::*;
+    use crate::tests::git_server;
+
+    #[tokio::test]
+    async fn the_client_is_told_which_limit_has_no_room() {
+        let refuse = |Path(reason): Path<String>| async move {
+            let headers = [(metadata::REASON, reason), ("retry-after", "2".to_owned())];
+            (StatusCode::SERVICE_UNAVAILABLE, headers, "1 per account\nand more")
+        };
+        let (client, life) = git_server("http-busy", Router::new().route("/git/{reason}", get(refuse))).await;
+        let delay = Some(Duration::from_secs(2));
+        for (reason, expected) in [
+            (OVERLOADED, GitHttpError::Busy("1 per account".to_owned(), delay)),
+            ("TIMED_OUT", GitHttpError::Unavailable(delay)),
+        ] {
+            let request = http::Request::builder().uri(format!("/git/{reason}")).body(Body::empty()).unwrap();
+            let response = client.send(request).await.unwrap();
+            assert_eq!(error_of_response(response, false).await, expected);
+        }
+        life.stop();
+    }
 }

@@ -19,7 +19,7 @@ pub(crate) mod target;
 
 use ferrite_proto::operation;
 
-pub(crate) use self::http::GitHttpState;
+pub(crate) use self::http::{GitHttpState, line_of};
 use self::http::{advertise_refs, receive_pack, upload_pack};
 use crate::http::routes::routes;
 

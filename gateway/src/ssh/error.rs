@@ -5,7 +5,7 @@ use ferrite_proto::error::reason;
 use tonic::{Code, Status};
 
 /// The error of a command.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub(super) enum SshCommandError {
     /// The command is not one of git's.
     #[error("Unknown git command")]
@@ -34,6 +34,9 @@ pub(super) enum SshCommandError {
     /// A service cannot be reached or is at a limit.
     #[error("The service is not available now; try again later")]
     Unavailable,
+    /// git-svc has as much work as it may have, of the caller or of all, as its line says.
+    #[error("{0}")]
+    Busy(String),
     /// The connection to git-svc was lost.
     #[error("The connection to the repository was lost")]
     Interrupted,
@@ -68,7 +71,7 @@ impl SshCommandError {
     }
 
     /// Returns the name in metrics.
-    pub(super) fn name(self) -> &'static str {
+    pub(super) fn name(&self) -> &'static str {
         match self {
             Self::UnknownCommand => "unknown_command",
             Self::InvalidPath => "invalid_path",
@@ -77,7 +80,7 @@ impl SshCommandError {
             Self::KeyRemoved => "key_removed",
             Self::MirrorReadOnly => "mirror",
             Self::Archived => "archived",
-            Self::Unavailable => "unavailable",
+            Self::Unavailable | Self::Busy(_) => "unavailable",
             Self::Interrupted => "interrupted",
             Self::Internal => "internal",
         }

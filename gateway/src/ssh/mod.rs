@@ -10,7 +10,7 @@
 //! terminals, subsystems, forwarding or compression.
 //!
 //! Order of the files: `server` → `handler` → `channel` → `session`, `command`, `identity` → `state`, `error`. Uses the
-//! repository names of `git`, and `upstream` and `http`. Not here: git's protocol, which runs in git-svc, and permissions,
+//! repository names and error lines of `git`, `upstream` and `http`. Not here: git's protocol, which runs in git-svc, and permissions,
 //! which repo-svc decides.
 
 mod cancellable_stream;

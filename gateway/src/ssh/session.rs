@@ -17,8 +17,9 @@ use russh::{ChannelMsg, ChannelReadHalf, ChannelWriteHalf};
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 
 use super::error::SshCommandError;
+use crate::git::line_of;
 use crate::upstream::client_headers::ClientHeaders;
-use crate::upstream::git_client::{GitClientError, GitHttpClient, reason_of, set_git_protocol};
+use crate::upstream::git_client::{GitClientError, GitHttpClient, OVERLOADED, reason_of, set_git_protocol};
 use crate::upstream::grant::Grant;
 
 /// Deadline for opening a session. git-svc lets a session wait half a minute for a permit and half a minute until a process may
@@ -92,7 +93,8 @@ pub(super) async fn open(
         StatusCode::FORBIDDEN if reason == "MIRROR_READ_ONLY" => return Err(SshCommandError::MirrorReadOnly),
         StatusCode::SERVICE_UNAVAILABLE | StatusCode::GATEWAY_TIMEOUT => {
             tracing::warn!(reason, "git-svc has no room");
-            return Err(SshCommandError::Unavailable);
+            let line = if reason == OVERLOADED { line_of(response.into_body()).await } else { None };
+            return Err(line.map_or(SshCommandError::Unavailable, SshCommandError::Busy));
         }
         status => {
             tracing::error!(status = status.as_u16(), reason, "git-svc refused a session");
@@ -208,6 +210,23 @@ mod tests {
 
     use super::*;
     use crate::tests::git_server;
+
+    #[tokio::test]
+    async fn the_client_is_told_which_limit_has_no_room() {
+        let refuse =
+            || async { (StatusCode::SERVICE_UNAVAILABLE, [(metadata::REASON, OVERLOADED)], "1 per account\n") };
+        let (client, life) = git_server("session-busy", Router::new().route("/git/7/session", get(refuse))).await;
+        let request = OpenSession {
+            repository_id: 7,
+            grant: Grant::new("signed", "").unwrap(),
+            service: GitService::ReceivePack,
+            protocol: None,
+            headers: &ClientHeaders::new("id-1", None),
+        };
+        let error = open(&client, request).await.unwrap_err();
+        assert_eq!((error.to_string().as_str(), error.name()), ("1 per account", "unavailable"));
+        life.stop();
+    }
 
     #[tokio::test]
     async fn git_svc_is_told_the_request_and_the_address_of_the_client() {

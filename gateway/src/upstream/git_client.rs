@@ -35,6 +35,8 @@ const IDLE_TIMEOUT: Duration = Duration::from_secs(10);
 const MAX_IDLE_CONNECTIONS: usize = 32;
 /// Bytes that are buffered per connection and direction.
 const BUFFER_BYTES: usize = 64 * 1024;
+/// Reason of git-svc for work that a limit leaves no room for. Its line of text names the limit.
+pub(crate) const OVERLOADED: &str = "OVERLOADED";
 /// Host in the URIs of requests to the only store. Others have the name of their store: connections are pooled by it.
 const AUTHORITY: &str = "git-svc";
 

@@ -147,6 +147,14 @@ struct QueueLimits {
     per_client: usize,
 }
 
+/// The limit that leaves no room for a request.
+#[derive(Clone, Copy, Debug)]
+enum Full {
+    Client,
+    Repository,
+    Store,
+}
+
 /// Key of the limits per client: the account, or the address for anonymous requests if the gateway sent it.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum ClientKey {
@@ -222,8 +230,13 @@ impl Limiter {
     /// Waits for a permit.
     ///
     /// # Errors
-    /// `Overloaded` when too many requests wait already for the repository or for the client, or when no permit is free in time.
+    /// `ShareFull` when the client or the repository has as many requests as it may have, or none of its permits is free in time;
+    /// `Overloaded` when no permit of the store is.
     pub(crate) async fn acquire(&self, id: RepositoryId, client: &ClientKey) -> Result<Permit, GitError> {
+        self.wait(id, client).await.map_err(|full| self.refuse(full, client))
+    }
+
+    async fn wait(&self, id: RepositoryId, client: &ClientKey) -> Result<Permit, Full> {
         let (running, lines) = (self.share_of(client), &self.waiting);
         let line = self.lines.get_or_insert_with((id, client.clone()), || {
             Semaphore::new(running.min(self.per_repository) + lines.per_repository.div_ceil(2))
@@ -233,11 +246,18 @@ impl Limiter {
         let of_client = || KeyedSemaphore::new(running, lines.per_client);
         let client = self.clients.get_or_insert_with(client.clone(), of_client);
         let queued = [&line, &client.queued, &repository.queued].map(|all| Arc::clone(all).try_acquire_owned());
-        let [Ok(one), Ok(two), Ok(three)] = queued else { return Err(self.overloaded()) };
+        let (one, two, three) = match queued {
+            [Ok(one), Ok(two), Ok(three)] => (one, two, three),
+            [Ok(_), Ok(_), Err(_)] => return Err(Full::Repository),
+            _ => return Err(Full::Client),
+        };
         // In this order: a request that waits for its client's or repository's permit holds no permit of the store meanwhile.
+        let mut full = Full::Client;
         let all = async {
             let client = Arc::clone(&client.running).acquire_owned().await?;
+            full = Full::Repository;
             let repository = Arc::clone(&repository.running).acquire_owned().await?;
+            full = Full::Store;
             Ok::<_, AcquireError>(([client, repository], Arc::clone(&self.store).acquire_owned().await?))
         };
         let waiting = Counted::by(&self.waiting_gauge);
@@ -254,7 +274,7 @@ impl Limiter {
                     _counted: counted,
                 })
             }
-            _ => Err(self.overloaded()),
+            _ => Err(full),
         }
     }
 
@@ -272,9 +292,14 @@ impl Limiter {
     }
 
     /// Counts a refusal and returns its error.
-    fn overloaded(&self) -> GitError {
+    fn refuse(&self, full: Full, client: &ClientKey) -> GitError {
         metrics::counter!("ferrite_git_refused_total", "gate" => self.name).increment(1);
-        GitError::Overloaded
+        match (full, client) {
+            (Full::Client, ClientKey::User(_)) => GitError::ShareFull { limit: self.per_user, holder: "account" },
+            (Full::Client, _) => GitError::ShareFull { limit: self.per_address, holder: "address" },
+            (Full::Repository, _) => GitError::ShareFull { limit: self.per_repository, holder: "repository" },
+            (Full::Store, _) => GitError::Overloaded,
+        }
     }
 }
 

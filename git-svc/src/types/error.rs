@@ -129,6 +129,14 @@ pub enum GitError {
     /// Every worker is busy and the queue is full.
     #[error("too much work is waiting")]
     Overloaded,
+    /// One client, or one repository, has as much work of one kind as it may have.
+    #[error("too many requests of this kind at once: {limit} per {holder}, try again")]
+    ShareFull {
+        /// The most that run at once.
+        limit: usize,
+        /// What the limit is for, such as an account.
+        holder: &'static str,
+    },
     /// An operation reached its time limit and was ended.
     #[error("{what} took too long")]
     TimedOut {
@@ -297,7 +305,7 @@ impl ServiceError for GitError {
             Self::RefConflict { .. } => (Kind::Aborted, "BRANCH_MOVED"),
             Self::TooLarge { .. } => (Kind::TooLarge, "TOO_LARGE"),
             Self::CpuTime { .. } => (Kind::TooLarge, "CPU_TIME_EXCEEDED"),
-            Self::Overloaded => (Kind::Overloaded, "OVERLOADED"),
+            Self::Overloaded | Self::ShareFull { .. } => (Kind::Overloaded, "OVERLOADED"),
             Self::TimedOut { .. } => (Kind::Overloaded, "TIMED_OUT"),
             Self::StoreHeld(_)
             | Self::StoreIdentity { .. }

@@ -12,7 +12,9 @@ fn limiter_with_short_timeout(store: usize, per_repository: usize) -> Limiter {
 async fn one_repository_cannot_take_all_permits() {
     let limiter = limiter_with_short_timeout(3, 1);
     let busy = limiter.acquire(RepositoryId(1), &ClientKey::User(1)).await.unwrap();
-    assert!(matches!(limiter.acquire(RepositoryId(1), &ClientKey::User(1)).await, Err(GitError::Overloaded)));
+    // The account has a share of one as well, so another one asks.
+    let refused = limiter.acquire(RepositoryId(1), &ClientKey::User(3)).await.unwrap_err();
+    assert!(matches!(refused, GitError::ShareFull { limit: 1, holder: "repository" }), "{refused}");
     let other = limiter.acquire(RepositoryId(2), &ClientKey::User(2)).await.unwrap();
     drop(busy);
     let again = limiter.acquire(RepositoryId(1), &ClientKey::User(1)).await.unwrap();
@@ -36,7 +38,8 @@ async fn requests_beyond_the_queue_limit_are_refused_at_once() {
     let mut all = futures_util::future::join_all(waiting);
     assert!(futures_util::poll!(&mut all).is_pending());
     let start = tokio::time::Instant::now();
-    limiter.acquire(RepositoryId(1), &ClientKey::User(1)).await.unwrap_err();
+    let refused = limiter.acquire(RepositoryId(1), &ClientKey::User(1)).await.unwrap_err();
+    assert!(matches!(refused, GitError::ShareFull { holder: "repository", .. }), "{refused}");
     assert!(start.elapsed() < Duration::from_secs(5));
     drop(busy);
 }
@@ -48,11 +51,30 @@ async fn a_client_has_half_of_the_permits_and_an_account_may_have_fewer() {
     for (client, share) in [(&ada, 2), (&anna, 4), (&ClientKey::Unknown, 4)] {
         let held = futures_util::future::join_all((1..=share).map(|id| limiter.acquire(RepositoryId(id), client)));
         let held: Vec<_> = held.await.into_iter().map(Result::unwrap).collect();
-        assert!(matches!(limiter.acquire(RepositoryId(9), client).await, Err(GitError::Overloaded)), "{client:?}");
+        let refused = limiter.acquire(RepositoryId(9), client).await.unwrap_err();
+        let expected = if matches!(client, ClientKey::User(_)) { "account" } else { "address" };
+        assert!(
+            matches!(refused, GitError::ShareFull { limit, holder } if (limit as i64, holder) == (share, expected)),
+            "{refused}"
+        );
         let other = limiter.acquire(RepositoryId(9), &ClientKey::User(2)).await.unwrap();
         drop((held, other));
         limiter.acquire(RepositoryId(9), client).await.unwrap();
     }
+}
+
+#[tokio::test]
+async fn a_store_without_permits_is_the_fault_of_no_client() {
+    let limiter = limiter_with_short_timeout(2, 2);
+    let ids = [1, 2];
+    let held = futures_util::future::join_all(ids.map(|id| {
+        let limiter = &limiter;
+        async move { limiter.acquire(RepositoryId(id), &ClientKey::User(id)).await.unwrap() }
+    }));
+    let held = held.await;
+    let refused = limiter.acquire(RepositoryId(3), &ClientKey::User(3)).await.unwrap_err();
+    assert!(matches!(refused, GitError::Overloaded), "{refused}");
+    drop(held);
 }
 
 #[tokio::test]

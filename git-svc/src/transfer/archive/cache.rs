@@ -200,7 +200,8 @@ fn repeat_error(error: &GitError) -> GitError {
         GitError::TooLarge { what, limit } => GitError::TooLarge { what, limit: *limit },
         GitError::Invalid(violation) => GitError::Invalid(violation.clone()),
         GitError::TimedOut { what } => GitError::TimedOut { what },
-        GitError::Overloaded => GitError::Overloaded,
+        // The share is that of whoever asked first.
+        GitError::Overloaded | GitError::ShareFull { .. } => GitError::Overloaded,
         GitError::RepositoryNotFound => GitError::RepositoryNotFound,
         // A reader that joined after the last one had left may retry.
         GitError::ClientGone => GitError::Overloaded,
