@@ -235,7 +235,7 @@ impl From<FieldViolation> for RepoError {
 fn first_violation(violations: &[FieldViolation]) -> String {
     violations.first().map_or_else(
         || "request is not valid".to_owned(),
-        |violation| format!("`{}` {}", violation.field, violation.message),
+        |violation| format!("`{}`: {}", violation.field, violation.message),
     )
 }
 
@@ -362,5 +362,19 @@ impl From<RepoError> for Status {
                 to_status(&error)
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_message_names_the_first_field_before_a_colon() {
+        let error = RepoError::Invalid(vec![
+            FieldViolation::new("scopes", "unknown", "there is no scope `nope`"),
+            FieldViolation::new("name", "required", "is required"),
+        ]);
+        assert_eq!(error.to_string(), "`scopes`: there is no scope `nope`");
     }
 }
