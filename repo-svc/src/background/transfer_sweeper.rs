@@ -38,11 +38,13 @@ impl TransferSweeper {
     /// # Errors
     /// Those of the database.
     pub(crate) async fn sweep(&self) -> Result<(), RepoError> {
-        let expired = self.transfers.purge(self.clock.now_us()).await?;
-        if expired > 0 {
+        loop {
+            let expired = self.transfers.purge(self.clock.now_us()).await?;
+            if expired == 0 {
+                return Ok(());
+            }
             metrics::counter!("ferrite_owner_transfers_ended_total", "reason" => "expired").increment(expired);
             tracing::info!("{expired} transfers expired");
         }
-        Ok(())
     }
 }

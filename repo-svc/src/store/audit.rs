@@ -18,7 +18,7 @@ const APPEND: &str = "INSERT INTO audit_log (time_us, actor_id, actor, actor_key
 /// The account that made a change, and the origin of its request.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Actor {
-    /// Id of the account; zero for the operator at the command line.
+    /// Id of the account; zero for the operator at the command line, and for what ended by itself.
     pub(crate) id: i64,
     /// Name of the account.
     pub(crate) name: String,
@@ -34,6 +34,11 @@ impl Actor {
     /// Returns the operator at the command line.
     pub(crate) fn operator() -> Self {
         Self { id: 0, name: String::new(), token_id: 0, address: String::new(), request_id: String::new() }
+    }
+
+    /// Returns nobody, for what ended by itself.
+    pub(crate) fn nobody() -> Self {
+        Self::operator()
     }
 }
 
@@ -174,7 +179,7 @@ actions! {
     RepositoryDelete = "repository.delete";
     /// A transfer was started that waits for the new owner.
     TransferStart = "transfer.start";
-    /// A transfer that waited was withdrawn.
+    /// A transfer that waited was withdrawn, or ended for the reason in the details.
     TransferCancel = "transfer.cancel";
     /// A transfer that waited was rejected by the new owner.
     TransferReject = "transfer.reject";

@@ -8,8 +8,10 @@ use ferrite_kit::db::{Db, DbError, Query, Tx};
 use ferrite_kit::page::Page;
 use ferrite_proto::id::{RepositoryId, UserId};
 
+use super::audit::{Action, Actor, Entry, Target, append};
 use super::constraints::or_missing;
 use super::ownership::owned_by_user;
+use super::repositories::FULL_NAME;
 use crate::error::RepoError;
 
 macro_rules! waits {
@@ -21,8 +23,11 @@ const FIND: &str = concat!(
     "SELECT x.repository_id, x.new_owner_id, x.user_id, x.created_us FROM repository_transfers x WHERE x.repository_id = $1 AND ",
     waits!()
 );
-const REMOVE_ENDED: &str =
-    concat!("DELETE FROM repository_transfers AS x WHERE x.repository_id = $1 AND NOT (", waits!(), ")");
+const REMOVE_ENDED: &str = concat!(
+    "DELETE FROM repository_transfers AS x WHERE x.repository_id = $1 AND NOT (",
+    waits!(),
+    ") RETURNING repository_id, created_us"
+);
 const COUNT_OF_USER: &str = "SELECT COUNT(*) FROM repository_transfers WHERE user_id = $1";
 const INSERT: &str = "INSERT INTO repository_transfers (repository_id, new_owner_id, user_id, created_us) VALUES ($1, $2, $3, $4) \
      ON CONFLICT DO NOTHING";
@@ -34,7 +39,13 @@ const END_UNOWNED: &str = concat!(
     " RETURNING repository_id"
 );
 const END_OF_USER: &str = "DELETE FROM repository_transfers WHERE user_id = $1 RETURNING repository_id";
-const PURGE: &str = "DELETE FROM repository_transfers WHERE created_us <= $1";
+/// Transfers that one transaction of the sweeper ends, so that no writer waits long for it.
+const MAX_PURGED_ROWS: i64 = 200;
+/// Other replicas delete at the same time; rows that one has locked are left to it.
+const PURGE_POSTGRES: &str = "DELETE FROM repository_transfers WHERE repository_id IN (SELECT repository_id FROM repository_transfers \
+     WHERE created_us <= $1 ORDER BY created_us LIMIT $2 FOR UPDATE SKIP LOCKED) RETURNING repository_id, created_us";
+const PURGE_SQLITE: &str = "DELETE FROM repository_transfers WHERE repository_id IN (SELECT repository_id FROM repository_transfers \
+     WHERE created_us <= $1 ORDER BY created_us LIMIT $2) RETURNING repository_id, created_us";
 const LIST: &str = "SELECT x.repository_id, x.new_owner_id, x.user_id, x.created_us, \
      CASE WHEN x.new_owner_id IN (SELECT id FROM own) THEN 1 ELSE 0 END AS is_received";
 const COUNT: &str = "SELECT COUNT(*)";
@@ -158,7 +169,9 @@ impl TransferStore {
         user: UserId,
         now_us: i64,
     ) -> Result<(), RepoError> {
-        tx.execute(REMOVE_ENDED, &args![repository, self.since_us(now_us)]).await?;
+        let since_us = self.since_us(now_us);
+        let ended = tx.all(REMOVE_ENDED, &args![repository, since_us]).await?;
+        record_ended(tx, ended, since_us, now_us).await?;
         let (waiting,): (i64,) = tx.one(COUNT_OF_USER, &args![user]).await?;
         if waiting >= self.limits.per_user {
             return Err(RepoError::TransferLimit { limit: self.limits.per_user });
@@ -189,10 +202,31 @@ impl TransferStore {
         repositories(tx.all(END_OF_USER, &args![user]).await)
     }
 
-    /// Deletes the transfers whose time is over. Returns their number.
+    /// Deletes a batch of the transfers whose time is over, oldest first. Returns their number, which is zero if none is left.
     pub(crate) async fn purge(&self, now_us: i64) -> Result<u64, DbError> {
-        self.db.execute(PURGE, &args![self.since_us(now_us)]).await
+        let since_us = self.since_us(now_us);
+        let mut tx = self.db.begin().await?;
+        let sql = self.db.pick(PURGE_POSTGRES, PURGE_SQLITE);
+        let ended: Vec<(i64, i64)> = tx.all(sql, &args![since_us, MAX_PURGED_ROWS]).await?;
+        let count = ended.len() as u64;
+        record_ended(&mut tx, ended, since_us, now_us).await?;
+        tx.commit().await?;
+        Ok(count)
     }
+}
+
+/// Records transfers that ended by themselves, by their repository and beginning: their time is over, or their starter owns the
+/// repository no longer.
+async fn record_ended(tx: &mut Tx, ended: Vec<(i64, i64)>, since_us: i64, now_us: i64) -> Result<(), DbError> {
+    for (id, created_us) in ended {
+        let name: Option<(String, String)> = tx.optional(FULL_NAME, &args![id]).await?;
+        let name = name.map(|(owner, name)| format!("{owner}/{name}")).unwrap_or_default();
+        let reason = if created_us <= since_us { "expired" } else { "starter lost ownership" };
+        let (target, details) = (Target::repository_named(RepositoryId(id), name), [("reason", reason.to_owned())]);
+        let entry = Entry { actor: &Actor::nobody(), action: Action::TransferCancel, target, details: &details };
+        append(tx, entry, now_us).await?;
+    }
+    Ok(())
 }
 
 fn repositories(rows: Result<Vec<(i64,)>, DbError>) -> Result<Vec<RepositoryId>, DbError> {

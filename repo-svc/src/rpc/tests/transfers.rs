@@ -304,9 +304,13 @@ async fn a_transfer_ends_after_a_week() {
         let count = async || db.one::<(i64,)>("SELECT COUNT(*) FROM repository_transfers", &[]).await.unwrap().0;
         sweeper.sweep().await.unwrap();
         assert_eq!(count().await, 1);
+        let expired = " ada/demo {\"reason\":\"expired\"}";
+        assert_eq!(log(&harness, "transfer.cancel").await, [expired]);
         age(8).await;
         sweeper.sweep().await.unwrap();
         assert_eq!(count().await, 0);
+        sweeper.sweep().await.unwrap();
+        assert_eq!(log(&harness, "transfer.cancel").await, [expired; 2]);
     })
     .await;
 }
