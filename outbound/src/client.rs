@@ -64,20 +64,21 @@ impl Client {
     /// Connects to a URL's host, at an address that was checked for this connection, within `timeout`.
     ///
     /// # Errors
-    /// Those of [`Client::resolve`]; `CannotConnect` and `TimedOut`.
+    /// Those of [`Client::resolve`]; `CannotConnect` and `ConnectTimedOut`.
     pub async fn connect(&self, url: &OutboundUrl, timeout: Duration) -> Result<TcpStream, SendError> {
         let deadline = Instant::now() + timeout;
         let connecting = async {
             let addresses = self.resolve(url).await?;
             connect(&addresses, deadline).await
         };
-        timeout_at(deadline, connecting).await.map_err(|_| SendError::TimedOut)?
+        timeout_at(deadline, connecting).await.map_err(|_| SendError::ConnectTimedOut)?
     }
 
     /// Sends a request over a new connection, to an address that was checked for this request.
     ///
     /// A response whose head is complete is returned also if its body was cut; [`Response::body_end`] says why. The request may have
-    /// arrived although an error is returned, except with `RefusedAddress`, `CannotResolve`, `CannotConnect` and `Tls`.
+    /// arrived although an error is returned, except with `RefusedAddress`, `CannotResolve`, `CannotConnect`, `ConnectTimedOut`
+    /// and `Tls`.
     ///
     /// # Errors
     /// The step that failed. `TimedOut` if the head of the response was not complete at the deadline.

@@ -49,7 +49,7 @@ pub(crate) async fn connect(addresses: &[SocketAddr], deadline: Instant) -> Resu
                 return Ok(stream);
             }
             Ok(Err(_)) => failure = SendError::CannotConnect,
-            Err(_) => failure = SendError::TimedOut,
+            Err(_) => failure = SendError::ConnectTimedOut,
         }
     }
     Err(failure)

@@ -16,7 +16,10 @@ pub enum SendError {
     /// The TLS handshake failed.
     #[error("{0}")]
     Tls(TlsFault),
-    /// The deadline passed before the head of the response was complete.
+    /// The deadline passed before there was a connection.
+    #[error("timed out")]
+    ConnectTimedOut,
+    /// The deadline passed before the head of the response was complete, with a connection.
     #[error("timed out")]
     TimedOut,
     /// The connection closed or broke before the head of the response was complete.

@@ -114,7 +114,7 @@ impl Discovery {
                 }
             }
         };
-        timeout(self.timeout, talk).await.map_err(|_| FetchError::Unreachable)?
+        timeout(self.timeout, talk).await.map_err(|_| FetchError::Idle)?
     }
 }
 

@@ -145,8 +145,9 @@ impl From<SendError> for FetchError {
             SendError::CannotResolve
             | SendError::CannotConnect
             | SendError::Tls(_)
-            | SendError::TimedOut
+            | SendError::ConnectTimedOut
             | SendError::ConnectionLost => Self::Unreachable,
+            SendError::TimedOut => Self::Idle,
         }
     }
 }

@@ -170,7 +170,7 @@ async fn bad_remotes_fail_with_neutral_reasons_and_leave_nothing() {
         ("gone", "demo.git", "there is no repository at this address"),
         ("open", "missing.git", "there is no repository at this address"),
         ("secret", "demo.git", "the remote asks for credentials, or refuses these"),
-        ("silent", "demo.git", "the remote cannot be reached"),
+        ("silent", "demo.git", "the remote was silent or too slow"),
         ("hang", "demo.git", "the remote was silent or too slow"),
         ("late", "demo.git", "the transfer failed"),
         ("endless", "demo.git", "the repository is larger than 2000000 bytes"),

@@ -160,7 +160,7 @@ impl Sender {
         let result = self.0.client.send(request).instrument(span).await;
         let is_silent = match &result {
             Ok(response) => response.body_end == BodyEnd::TimedOut,
-            Err(error) => *error == SendError::TimedOut,
+            Err(error) => matches!(error, SendError::TimedOut | SendError::ConnectTimedOut),
         };
         let result = result.map_err(|error| error.to_string());
         Exchange { headers: logged_headers, body: Some(body), result, is_silent }
