@@ -362,3 +362,17 @@ async fn a_reader_that_waits_looks_at_hidden_events_once() {
     })
     .await;
 }
+
+#[tokio::test]
+async fn a_cursor_of_deleted_events_is_known_and_one_beyond_all_is_not() {
+    on_each_schema(&crate::migrations(), |db| async move {
+        let setup = Setup::new(db).await;
+        setup.push(1..4, 1).await;
+        let newest = setup.feed.store.newest(REPOSITORY).await.unwrap();
+        setup.db.execute("DELETE FROM events", &[]).await.unwrap();
+        for (cursor, is_ahead) in [(0, false), (1, false), (newest, false), (newest + 1, true), (i64::MAX, true)] {
+            assert_eq!(setup.feed.is_ahead(cursor).await.unwrap(), is_ahead, "{cursor}");
+        }
+    })
+    .await;
+}

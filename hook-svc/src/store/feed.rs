@@ -14,6 +14,13 @@ const PAGE: &str = "SELECT id, uuid, repository_id, source, name, fact, payload,
      COALESCE(happened_us, created_us) AS happened_us FROM events \
      WHERE repository_id = $1 AND id > $2 AND source <> $4 AND is_in_feed ORDER BY id LIMIT $3";
 const NEWEST: &str = "SELECT COALESCE(MAX(id), 0) FROM events WHERE repository_id = $1";
+/// The highest id that an event of any repository ever got, also after it was deleted. While none is known, or where the role may not
+/// look at the sequence, the highest of all.
+const LAST_ID_POSTGRES: &str = "SELECT COALESCE(CASE WHEN has_sequence_privilege(s.name, 'SELECT, USAGE') \
+     THEN pg_sequence_last_value(CAST(s.name AS regclass)) END, 9223372036854775807) \
+     FROM (SELECT pg_get_serial_sequence('events', 'id') AS name) s";
+const LAST_ID_SQLITE: &str =
+    "SELECT COALESCE((SELECT seq FROM sqlite_sequence WHERE name = 'events'), 9223372036854775807)";
 /// No source has this id.
 const NO_SOURCE: i64 = 0;
 const OLD: &str =
@@ -46,6 +53,15 @@ impl EventStore {
     pub(crate) async fn newest(&self, repository: RepositoryId) -> Result<i64, DbError> {
         let (id,): (i64,) = self.db().one(NEWEST, &args![repository]).await?;
         Ok(id)
+    }
+
+    /// Returns whether no event, kept or deleted, ever had this id or a higher one.
+    ///
+    /// # Errors
+    /// When the database fails.
+    pub(crate) async fn is_unused(&self, id: i64) -> Result<bool, DbError> {
+        let (last,): (i64,) = self.db().one(self.db().pick(LAST_ID_POSTGRES, LAST_ID_SQLITE), &[]).await?;
+        Ok(id > last)
     }
 
     /// Stores payloads of events of a repository that have none, unless they are outdated.

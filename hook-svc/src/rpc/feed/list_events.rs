@@ -23,6 +23,7 @@ pub(super) async fn list_events(
     let grant = rpc.access.authorize(&Caller::of(&request), repository).await?;
     let request = request.into_inner();
     let (after, limit, wait) = check(&request)?;
+    rpc.check_cursor(after).await?;
     let mut reader = FeedReader::new(&grant)?;
     let page = rpc.feed.next_page(&mut reader, after, limit, Instant::now() + wait).await?;
     let cursor = if page.cursor == after { request.after } else { page.cursor.to_string() };

@@ -16,6 +16,7 @@ use ferrite_proto::hook::{FeedEvent, ListEventsRequest, ListEventsResponse, Watc
 use futures_util::Stream;
 use tonic::{Request, Response, Status};
 
+use crate::error::HookError;
 use crate::feed::{Feed, FeedError, FeedItem};
 
 /// The services that the RPCs of feeds use.
@@ -79,6 +80,20 @@ fn parse_cursor(text: &str) -> Result<i64, FieldViolation> {
     }
     let cursor = text.parse().ok().filter(|cursor| *cursor >= 0);
     cursor.ok_or_else(|| FieldViolation::new("after", "invalid", "must be the cursor of a response or of an event"))
+}
+
+impl FeedRpc {
+    /// Checks that a cursor is one that a reader can have got from this database.
+    ///
+    /// # Errors
+    /// [`HookError::Invalid`], or a failure of the database.
+    async fn check_cursor(&self, cursor: i64) -> Result<(), HookError> {
+        if !self.feed.is_ahead(cursor).await? {
+            return Ok(());
+        }
+        let message = "is after the newest event: leave it out to begin with the oldest";
+        Err(HookError::Invalid(vec![FieldViolation::new("after", "invalid", message)]))
+    }
 }
 
 fn encode(item: FeedItem) -> FeedEvent {

@@ -32,6 +32,7 @@ pub(super) async fn watch_events(
     let repository = RepositoryId(request.get_ref().repository_id);
     let grant = rpc.access.authorize(&Caller::of(&request), repository).await?;
     let after = parse_cursor(&request.into_inner().after).map_err(|error| HookError::Invalid(vec![error]))?;
+    rpc.check_cursor(after).await?;
     let watch = Watch {
         rpc: rpc.clone(),
         reader: FeedReader::new(&grant)?,
