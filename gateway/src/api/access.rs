@@ -104,7 +104,11 @@ impl ApiCall {
         self.resolve(path.repository(), operation).await
     }
 
-    async fn resolve(&self, repository: RepositoryRef, operation: &str) -> Result<Access, ApiError> {
+    /// Resolves a repository and the permission of the caller for an operation, as [`Self::access`].
+    ///
+    /// # Errors
+    /// As [`Self::access`].
+    pub(super) async fn resolve(&self, repository: RepositoryRef, operation: &str) -> Result<Access, ApiError> {
         let request = ResolveAccessRequest {
             repository: Some(repository),
             operation: operation.to_owned(),

@@ -8,8 +8,9 @@ use std::time::Instant;
 use axum::extract::FromRequestParts;
 use axum::http::request::Parts;
 use ferrite_proto::hook::{HookOwner, hook_owner};
+use ferrite_proto::repo::RepositoryRef;
 
-use super::access::PermissionCheck;
+use super::access::{Access, PermissionCheck};
 use super::call::ApiCall;
 use crate::http::body::JsonBody;
 use crate::http::body_limits::MAX_JSON_BYTES;
@@ -45,6 +46,11 @@ pub(crate) struct HookAccess {
 }
 
 impl HookAccess {
+    fn of_repository(access: Access) -> Self {
+        let owner = Some(hook_owner::Owner::RepositoryId(access.id));
+        Self { owner: HookOwner { owner }, grant: access.grant }
+    }
+
     /// Returns the owner as requests name it.
     pub(crate) fn owner(&self) -> Option<HookOwner> {
         Some(self.owner.clone())
@@ -64,8 +70,7 @@ impl ApiCall {
     pub(crate) async fn hook_access(&self, path: &HookOwnerPath, operation: &str) -> Result<HookAccess, ApiError> {
         let (owner, grant) = match path {
             HookOwnerPath::Repository(path) => {
-                let access = self.access(path, operation).await?;
-                (hook_owner::Owner::RepositoryId(access.id), access.grant)
+                return Ok(HookAccess::of_repository(self.access(path, operation).await?));
             }
             HookOwnerPath::Organization(name) => {
                 let grant = self.grant(PermissionCheck::of(operation).on_organization(name)).await?;
@@ -92,8 +97,14 @@ impl ApiCall {
     ) -> Result<(HookAccess, T), ApiError> {
         let (access, begin) = (self.hook_access(path, operation).await?, Instant::now());
         let (decoded, _permit) = body.decode(&self.body_limits, MAX_JSON_BYTES, decode).await?;
-        // As `confirm` does: the body may have taken long.
-        let is_fresh = begin.elapsed() < self.reauthorizer.interval();
-        Ok((if is_fresh { access } else { self.hook_access(path, operation).await? }, decoded))
+        // As `confirm` does: the body may have taken long, and the name of a repository may lead to another one by now.
+        let access = match access.owner.owner {
+            _ if begin.elapsed() < self.reauthorizer.interval() => access,
+            Some(hook_owner::Owner::RepositoryId(id)) => {
+                HookAccess::of_repository(self.resolve(RepositoryRef::by_id(id), operation).await?)
+            }
+            _ => self.hook_access(path, operation).await?,
+        };
+        Ok((access, decoded))
     }
 }

@@ -175,7 +175,7 @@ mod tests {
     async fn a_job_goes_on_while_its_schedule_waits_for_something_else() {
         let life = Lifecycle::new(Duration::from_secs(1));
         let (is_done, done) = tokio::sync::oneshot::channel();
-        let ended = spawn_job(&life, RepositoryId(1), async move { drop(is_done.send(())) });
+        let ended = spawn_job(&life, RepositoryId(1), async move { is_done.send(()).unwrap() });
         tokio::time::timeout(Duration::from_secs(10), done).await.expect("it is not polled").unwrap();
         assert_eq!(ended.await, RepositoryId(1));
         let ended = spawn_job(&life, RepositoryId(2), async { panic!("a job that panics ends alone") });

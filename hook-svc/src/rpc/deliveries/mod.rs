@@ -43,6 +43,8 @@ impl HookRpc {
         which: Waiting,
         count: usize,
     ) -> Result<(), HookError> {
+        // A write that is refused counts no deliveries.
+        self.store.db().count_write().await?;
         has_room(deliveries::waiting(self.store.db(), hook, which).await?)?;
         let count = u64::try_from(count).unwrap_or(u64::MAX);
         let counted = self.deliveries.count(access.user.0, count, access.rate_percent).await;
