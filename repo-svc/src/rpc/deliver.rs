@@ -1,19 +1,25 @@
-//! `Deliver`: events of the other services, about refs, sizes, open issues, branch protection, webhooks, migrations and mirrors.
+//! Events of the other services, about refs, sizes, open issues, branch protection, webhooks, migrations and mirrors.
 
 use ferrite_kit::db::{DbError, Tx};
 use ferrite_kit::outbox::{self, Apply, DeliveryError};
 use ferrite_proto::events::event::Fact;
+use ferrite_proto::events::event_sink_server::EventSink;
 use ferrite_proto::events::{DeliverRequest, DeliverResponse, Event, HookAction, HookChanged, ProtectionChanged};
 use ferrite_proto::id::{RepositoryId, UserId};
 use parking_lot::Mutex;
 use tonic::Request;
 
+use super::dispatch::permitted_service;
 use super::migrations;
 use crate::rpc::permit::Permit;
 use crate::state::AppState;
 use crate::store::{Action, Actor, Entry, SizeChange, Target, UsageChanges, append};
 
-pub(super) async fn handle(
+permitted_service!(EventSink {
+    deliver(DeliverRequest) -> DeliverResponse;
+});
+
+async fn deliver(
     state: &AppState,
     _: Permit,
     request: Request<DeliverRequest>,

@@ -6,8 +6,8 @@ use crate::state::AppState;
 #[derive(Clone, Debug)]
 pub(crate) struct Rpc(pub(super) Arc<AppState>);
 
-/// Implements the methods of one service for [`Rpc`]: each request passes the permission table, and is then answered by `handle` in
-/// the module named like the method. After a request type stand its fields that decide the capacity of its caller; see
+/// Implements the methods of one service for [`Rpc`]: each request passes the permission table, and is then answered by the function
+/// named like the method. After a request type stand its fields that decide the capacity of its caller; see
 /// [`Capacity::named`](crate::access::Capacity::named).
 macro_rules! permitted_service {
     ($service:ident { $($method:ident($request:ty $(, $field:ident)*) -> $response:ty;)* }) => {
@@ -19,7 +19,7 @@ macro_rules! permitted_service {
             ) -> Result<tonic::Response<$response>, tonic::Status> {
                 let permit = $crate::rpc::permit::Permit::of(&request, permitted_service!(@capacity request $($field)*))?;
                 $crate::rpc::writer::set(&self.0, &permit).await?;
-                Ok(tonic::Response::new($method::handle(&self.0, permit, request).await?))
+                Ok(tonic::Response::new($method(&self.0, permit, request).await?))
             })*
         }
     };

@@ -38,11 +38,10 @@ mod writer;
 use std::sync::Arc;
 
 use ferrite_kit::server::{GrpcServer, MAX_MESSAGE_BYTES};
-use ferrite_proto::events::event_sink_server::{EventSink, EventSinkServer};
-use ferrite_proto::events::{DeliverRequest, DeliverResponse};
+use ferrite_proto::events::event_sink_server::EventSinkServer;
 use ferrite_proto::repo;
 
-use self::dispatch::{Rpc, permitted_service};
+use self::dispatch::Rpc;
 use crate::state::AppState;
 
 /// Adds services to a server, with the limit for messages.
@@ -78,10 +77,6 @@ pub(crate) fn register(server: GrpcServer, state: Arc<AppState>) -> GrpcServer {
         EventSinkServer,
     )
 }
-
-permitted_service!(EventSink {
-    deliver(DeliverRequest) -> DeliverResponse;
-});
 
 #[cfg(test)]
 mod tests;
