@@ -1,7 +1,5 @@
-//! The creation of a repository: the row, the folder on the git store, and the row again with what the store made, which makes it
-//! visible. What is interrupted before is undone, here or by the sweeper.
-//!
-//! Not here: the checks of requests.
+//! The creation of repositories, also as forks, and their deletion. A creation makes the row, the folder on the git store, and the row
+//! again with what the store made, which makes it visible. What is interrupted before is undone, here or by the sweeper.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -9,22 +7,29 @@ use std::time::Duration;
 use ferrite_kit::auth::AuthError;
 use ferrite_kit::db::Tx;
 use ferrite_kit::grpc::with_timeout;
-use ferrite_kit::idempotency::IdempotencyKey;
+use ferrite_kit::idempotency::{IdempotencyKey, once};
 use ferrite_kit::outbox;
 use ferrite_proto::error::reason;
 use ferrite_proto::events::event::Fact;
-use ferrite_proto::events::{RepositoryCreated, RepositoryForked};
+use ferrite_proto::events::{RepositoryCreated, RepositoryDeleted, RepositoryForked};
 use ferrite_proto::git::storage_service_client::StorageServiceClient;
-use ferrite_proto::git::{self, FirstCommit};
-use ferrite_proto::id::RepositoryId;
-use ferrite_proto::repo;
+use ferrite_proto::git::{self, FirstCommit, Signature};
+use ferrite_proto::id::{RepositoryId, UserId};
+use ferrite_proto::repo::{
+    self, AutoInit, CreateRepositoryRequest, CreateRepositoryResponse, DeleteRepositoryRequest,
+    DeleteRepositoryResponse, ForkRepositoryRequest, ForkRepositoryResponse, Identity,
+};
+use ferrite_rest::links::Links;
 use prost::Message;
-use tonic::{Code, Status};
+use tonic::{Code, Request, Status};
 
-use super::super::lookup::Owner;
-use super::super::{change, encode};
+use crate::access::{Capacity, RequiredRole};
+use crate::config::Config;
 use crate::error::RepoError;
+use crate::model::{Description, RepoName, Violations, check_templates};
+use crate::rpc::lookup::{self, Owner};
 use crate::rpc::permit::Permit;
+use crate::rpc::{change, encode, repeat};
 use crate::state::AppState;
 use crate::store::{Action, CreatedOnDisk, NewRepository, Repository, Target, acts_for};
 
@@ -42,16 +47,193 @@ const SIGN_OF_LIFE_INTERVAL: Duration = Duration::from_secs(20);
 /// Subscribers to new repositories and forks. The response waits for none of them.
 const SUBSCRIBERS: &[&str] = &["hook-svc"];
 
+/// Creates a repository, with a first commit from templates if the request asks for one.
+pub(super) async fn create_repository(
+    state: &Arc<AppState>,
+    permit: Permit,
+    request: Request<CreateRepositoryRequest>,
+) -> Result<CreateRepositoryResponse, RepoError> {
+    let key = IdempotencyKey::of(&request, permit.user()?.0, "CreateRepository")?;
+    let (caller, owner_name) = (permit.clone(), request.get_ref().owner.clone());
+    let access = async { owner_of_new(state, &caller, &owner_name).await.map(drop) };
+    let reader = &caller;
+    let rebuild = |id: i64| async move {
+        let repository = Some(repeat::read_repository(state, reader, id).await?);
+        Ok(CreateRepositoryResponse { repository })
+    };
+    let work = async {
+        let owner = owner_of_new(state, &permit, &request.get_ref().owner).await?;
+        let (new, auto_init) = check(request.into_inner(), permit.user()?, &state.config)?;
+        let author = permit.identity()?;
+        state.creation_limit.count(author).await?;
+        let new = NewRepository { store: state.stores.place().await?, ..new };
+        let first_commit = auto_init.map(|init| first_commit(init, author, &owner, &new, &state.config));
+        let respond = |repository| CreateRepositoryResponse { repository: Some(repository) };
+        let creation = Creation { owner, new, first_commit, parent: None, key: key.clone(), respond };
+        // A task of its own, because a cancelled request must not leave an unfinished repository.
+        let task = state.life.spawn_for_request("create repository", creation.run(Arc::clone(state), permit));
+        task.await.unwrap_or(Err(RepoError::Interrupted))
+    };
+    repeat::once_or_rebuild(&state.db, key.as_ref(), access, rebuild, work).await
+}
+
+/// Returns the account that will own the repository.
+async fn owner_of_new(state: &AppState, permit: &Permit, name: &str) -> Result<Owner, RepoError> {
+    match permit.capacity() {
+        Capacity::Own => Ok(Owner::caller(permit)?),
+        Capacity::Organization => {
+            let organization = permit.organization(&state.organizations, name).await?;
+            Ok(Owner { id: organization.id(), name: organization.name })
+        }
+        Capacity::Administrator => Ok(lookup::account(state, name).await?.into()),
+    }
+}
+
+/// Checks a request. Returns the repository to register, and the templates for its first commit.
+fn check(
+    request: CreateRepositoryRequest,
+    creator: UserId,
+    config: &Config,
+) -> Result<(NewRepository, Option<AutoInit>), RepoError> {
+    let mut violations = Violations::default();
+    let name = violations.take(RepoName::parse(&request.name, "name"));
+    let description = violations.take(Description::parse(&request.description, "description"));
+    let auto_init = violations.take(request.auto_init.map(check_templates).transpose());
+    let (Some(name), Some(description), Some(auto_init)) = (name, description, auto_init) else {
+        return Err(violations.into_error());
+    };
+    let new = NewRepository {
+        creator,
+        name,
+        description,
+        is_private: request.is_private,
+        default_branch: config.default_branch.clone(),
+        // Chosen when nothing else is in the way.
+        store: String::new(),
+    };
+    Ok((new, auto_init))
+}
+
+fn first_commit(init: AutoInit, author: &Identity, owner: &Owner, new: &NewRepository, config: &Config) -> FirstCommit {
+    let name = if author.full_name.is_empty() { &author.username } else { &author.full_name };
+    let links = Links::new(&config.site.public_url, &config.site.ssh).repository(&owner.name, new.name.as_str());
+    FirstCommit {
+        author: Some(Signature { name: name.clone(), email: author.email.clone() }),
+        gitignores: init.gitignores,
+        license: init.license,
+        readme: init.readme,
+        repository_name: new.name.as_str().to_owned(),
+        repository_description: new.description.as_str().to_owned(),
+        clone_url_http: links.clone_http(),
+        clone_url_ssh: links.clone_ssh(),
+        user_id: author.user_id,
+    }
+}
+
+pub(super) async fn delete_repository(
+    state: &AppState,
+    permit: Permit,
+    request: Request<DeleteRepositoryRequest>,
+) -> Result<DeleteRepositoryResponse, RepoError> {
+    let key = IdempotencyKey::of(&request, permit.user()?.0, "DeleteRepository")?;
+    once(&state.db, key.as_ref(), delete(state, request.into_inner(), &permit, key.as_ref())).await
+}
+
+async fn delete(
+    state: &AppState,
+    request: DeleteRepositoryRequest,
+    permit: &Permit,
+    key: Option<&IdempotencyKey>,
+) -> Result<DeleteRepositoryResponse, RepoError> {
+    let repository = permit.repository(&state.repositories, request.repository).await?;
+    let now = state.clock.now_us();
+    let snapshot = encode::repository_snapshot(repository.clone());
+    let mut tx = state.db.begin().await?;
+    // Under the lock, because a push may make the wiki meanwhile.
+    state.repositories.lock(&mut tx, repository.id()).await?.ok_or(AuthError::RepositoryNotFound)?;
+    let wiki_id = state.repositories.wiki_id(&mut tx, repository.id()).await?.unwrap_or(0);
+    let fact = RepositoryDeleted { repository: Some(snapshot), user_id: permit.user()?.0, wiki_id };
+    let event = outbox::event(repository.id(), now, Fact::RepositoryDeleted(fact));
+    let store = state.stores.subscriber(&repository.store);
+    // The response waits for those who show or keep the repository.
+    let flush = state.relay.flush(&event, &["issue-svc", &store]);
+    if !state.repositories.delete(&mut tx, repository.id()).await? {
+        return Err(AuthError::RepositoryNotFound.into());
+    }
+    let target = Target::repository(&repository);
+    change::record(&mut tx, permit, Action::RepositoryDelete, target, &[], now).await?;
+    outbox::append(&mut tx, &event, &["issue-svc", "hook-svc", &store], now).await?;
+    let answer = change::commit(tx, key, DeleteRepositoryResponse {}, now).await?;
+    flush.wait().await;
+    tracing::info!(repo.id = repository.id, "deleted repository {}", repository.id);
+    Ok(answer)
+}
+
+/// Copies a repository. The copy remembers it as its parent.
+pub(super) async fn fork_repository(
+    state: &Arc<AppState>,
+    permit: Permit,
+    request: Request<ForkRepositoryRequest>,
+) -> Result<ForkRepositoryResponse, RepoError> {
+    let key = IdempotencyKey::of(&request, permit.user()?.0, "ForkRepository")?;
+    let (caller, repeated) = (permit.clone(), request.get_ref().clone());
+    let access = async {
+        repeat::repository(state, &caller, repeated.repository).await?;
+        owner_of_fork(state, &caller, &repeated.organization).await.map(drop)
+    };
+    let reader = &caller;
+    let rebuild = |id: i64| async move {
+        let repository = Some(repeat::read_repository(state, reader, id).await?);
+        Ok(ForkRepositoryResponse { repository })
+    };
+    let work = async {
+        let ForkRepositoryRequest { repository, organization, name } = request.into_inner();
+        let parent = permit.repository(&state.repositories, repository).await?;
+        let new = new_fork(&parent, &name, permit.user()?)?;
+        let owner = owner_of_fork(state, &permit, &organization).await?;
+        state.creation_limit.count(permit.identity()?).await?;
+        let respond = |repository| ForkRepositoryResponse { repository: Some(repository) };
+        let creation = Creation { owner, new, first_commit: None, parent: Some(parent), key: key.clone(), respond };
+        // A task of its own: a copy that takes long is finished although the caller has left.
+        let task = state.life.spawn_for_request("fork repository", creation.run(Arc::clone(state), permit));
+        task.await.unwrap_or(Err(RepoError::Interrupted))
+    };
+    repeat::once_or_rebuild(&state.db, key.as_ref(), access, rebuild, work).await
+}
+
+/// Returns the fork to make: with the description and the visibility of its parent, and with its name if `name` is empty.
+fn new_fork(parent: &Repository, name: &str, creator: UserId) -> Result<NewRepository, RepoError> {
+    Ok(NewRepository {
+        creator,
+        name: RepoName::parse(if name.is_empty() { &parent.name } else { name }, "name")?,
+        description: Description::of_parent(&parent.description),
+        is_private: parent.is_private,
+        default_branch: parent.default_branch.clone(),
+        store: parent.store.clone(),
+    })
+}
+
+/// Returns the account that will own the fork: the caller, or an organization that it owns.
+async fn owner_of_fork(state: &AppState, permit: &Permit, organization: &str) -> Result<Owner, RepoError> {
+    if organization.is_empty() {
+        return Ok(Owner::caller(permit)?);
+    }
+    let found = state.organizations.find(organization, permit.viewer().user()).await?;
+    let found = found.ok_or_else(|| RepoError::field("organization", "unknown", "does not exist"))?;
+    permit.require_role(RequiredRole::Owner, found.role())?;
+    Ok(Owner { id: found.id(), name: found.name })
+}
+
 /// A repository to create, all of whose fields are checked.
-pub(super) struct Creation<A> {
-    pub(super) owner: Owner,
-    pub(super) new: NewRepository,
-    pub(super) first_commit: Option<FirstCommit>,
+struct Creation<A> {
+    owner: Owner,
+    new: NewRepository,
+    first_commit: Option<FirstCommit>,
     /// The repository to copy.
-    pub(super) parent: Option<Repository>,
-    pub(super) key: Option<IdempotencyKey>,
+    parent: Option<Repository>,
+    key: Option<IdempotencyKey>,
     /// Makes the response.
-    pub(super) respond: fn(repo::Repository) -> A,
+    respond: fn(repo::Repository) -> A,
 }
 
 impl<A: Message> Creation<A> {
@@ -61,7 +243,7 @@ impl<A: Message> Creation<A> {
     /// # Errors
     /// [`RepoError::RepositoryExists`], [`RepoError::RepositoryLimit`], [`RepoError::StorageQuota`], [`RepoError::ForksTooDeep`],
     /// [`AuthError::RepositoryNotFound`] if the repository to copy is deleted meanwhile, those of the store, or those of the database.
-    pub(super) async fn run(self, state: Arc<AppState>, permit: Permit) -> Result<A, RepoError> {
+    async fn run(self, state: Arc<AppState>, permit: Permit) -> Result<A, RepoError> {
         let Some((id, epoch)) = self.insert(&state).await? else { return Err(self.name_taken(&state).await) };
         let made = match self.make(&state, &permit, id, epoch).await {
             Ok(made) => made,

@@ -1,4 +1,4 @@
-//! `UpdateRepository`: the default branch on the store, then the row, with one event for each kind of change.
+//! The settings of repositories, their issue trackers and their wikis.
 
 use ferrite_kit::auth::AuthError;
 use ferrite_kit::db::Tx;
@@ -10,20 +10,24 @@ use ferrite_proto::events::{RefsUpdated, RepositoryAction, RepositoryUpdated};
 use ferrite_proto::git::SetDefaultBranchRequest;
 use ferrite_proto::git::storage_service_client::StorageServiceClient;
 use ferrite_proto::id::UserId;
-use ferrite_proto::repo::{self, UpdateRepositoryRequest, UpdateRepositoryResponse};
+use ferrite_proto::repo::{
+    self, UpdateIssueTrackerRequest, UpdateIssueTrackerResponse, UpdateRepositoryRequest, UpdateRepositoryResponse,
+    UpdateWikiRequest, UpdateWikiResponse,
+};
 use tonic::{Code, Request, Status};
 
-use super::super::{change, encode, parents, repeat, writer};
 use crate::error::RepoError;
-use crate::model::{RepositoryChange, RepositorySettings};
+use crate::model::{IssueTrackerChange, RepositoryChange, RepositorySettings, WikiChange};
 use crate::rpc::permit::Permit;
+use crate::rpc::{change, encode, parents, repeat, writer};
 use crate::state::AppState;
 use crate::store::{Action, Repository, Target, UsageChanges};
 
 /// Subscribers to changes of repositories. The response waits for none of them.
 const SUBSCRIBERS: &[&str] = &["hook-svc"];
 
-pub(super) async fn handle(
+/// Changes the default branch on the store, then the row, and appends one event for each kind of change.
+pub(super) async fn update_repository(
     state: &AppState,
     permit: Permit,
     request: Request<UpdateRepositoryRequest>,
@@ -181,4 +185,69 @@ async fn publish(
         outbox::append(tx, &outbox::event(changed.id(), now_us, fact), SUBSCRIBERS, now_us).await?;
     }
     Ok(())
+}
+
+pub(super) async fn update_issue_tracker(
+    state: &AppState,
+    permit: Permit,
+    request: Request<UpdateIssueTrackerRequest>,
+) -> Result<UpdateIssueTrackerResponse, RepoError> {
+    let key = IdempotencyKey::of(&request, permit.user()?.0, "UpdateIssueTracker")?;
+    let access = repeat::repository(state, &permit, request.get_ref().repository.clone());
+    let work = update_tracker(state, request.into_inner(), &permit, key.as_ref());
+    repeat::once(&state.db, key.as_ref(), access, work).await
+}
+
+async fn update_tracker(
+    state: &AppState,
+    mut request: UpdateIssueTrackerRequest,
+    permit: &Permit,
+    key: Option<&IdempotencyKey>,
+) -> Result<UpdateIssueTrackerResponse, RepoError> {
+    let repository = permit.repository(&state.repositories, request.repository.take()).await?;
+    let wanted = IssueTrackerChange::check(&request)?;
+    let (id, now) = (repository.id(), state.clock.now_us());
+    let mut tx = state.db.begin().await?;
+    let before = state.repositories.lock_issue_tracker(&mut tx, id).await?.ok_or(AuthError::RepositoryNotFound)?;
+    let after = wanted.apply(&before)?;
+    let fields = before.changed_fields(&after);
+    if !fields.is_empty() {
+        state.repositories.set_issue_tracker(&mut tx, id, &after, now).await?;
+        let (target, details) = (Target::repository(&repository), [("fields", fields.join(","))]);
+        change::record(&mut tx, permit, Action::RepositoryUpdate, target, &details, now).await?;
+    }
+    change::commit(tx, key, UpdateIssueTrackerResponse {}, now).await
+}
+
+pub(super) async fn update_wiki(
+    state: &AppState,
+    permit: Permit,
+    request: Request<UpdateWikiRequest>,
+) -> Result<UpdateWikiResponse, RepoError> {
+    let key = IdempotencyKey::of(&request, permit.user()?.0, "UpdateWiki")?;
+    let access = repeat::repository(state, &permit, request.get_ref().repository.clone());
+    let work = update_wiki_settings(state, request.into_inner(), &permit, key.as_ref());
+    repeat::once(&state.db, key.as_ref(), access, work).await
+}
+
+async fn update_wiki_settings(
+    state: &AppState,
+    mut request: UpdateWikiRequest,
+    permit: &Permit,
+    key: Option<&IdempotencyKey>,
+) -> Result<UpdateWikiResponse, RepoError> {
+    let repository = permit.repository(&state.repositories, request.repository.take()).await?;
+    let wanted = WikiChange::check(&request)?;
+    writer::never_refuse_if(request.allow_public_wiki == Some(false) && repository.is_wiki_public);
+    let (id, now) = (repository.id(), state.clock.now_us());
+    let mut tx = state.db.begin().await?;
+    let before = state.repositories.lock_wiki_settings(&mut tx, id).await?.ok_or(AuthError::RepositoryNotFound)?;
+    let after = wanted.apply(&before)?;
+    let fields = before.changed_fields(&after);
+    if !fields.is_empty() {
+        state.repositories.set_wiki_settings(&mut tx, id, &after, now).await?;
+        let (target, details) = (Target::repository(&repository), [("fields", fields.join(","))]);
+        change::record(&mut tx, permit, Action::RepositoryUpdate, target, &details, now).await?;
+    }
+    change::commit(tx, key, UpdateWikiResponse {}, now).await
 }
