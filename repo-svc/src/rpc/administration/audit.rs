@@ -1,4 +1,4 @@
-//! `ListAuditEvents`: a page of the audit log, narrowed by actor, target, action and time.
+//! The audit log, narrowed by actor, target, action and time.
 
 use ferrite_kit::page::Page;
 use ferrite_kit::timestamp;
@@ -16,7 +16,7 @@ const MAX_PAGE_SIZE: i32 = 100;
 /// Limit for the text of a filter, above the length of any name.
 const MAX_FILTER_CHARS: usize = 255;
 
-pub(super) async fn handle(
+pub(super) async fn list_audit_events(
     state: &AppState,
     _: Permit,
     request: Request<ListAuditEventsRequest>,

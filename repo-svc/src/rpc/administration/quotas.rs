@@ -1,22 +1,33 @@
-//! `UpdateQuota`: an administrator sets limits of one account, which replace those of the site.
+//! Quotas of single accounts, which replace those of the site.
 
 use ferrite_kit::idempotency::{IdempotencyKey, once};
 use ferrite_proto::error::FieldViolation;
-use ferrite_proto::repo::{LimitChange, UpdateQuotaRequest, UpdateQuotaResponse};
+use ferrite_proto::repo::{
+    GetQuotaRequest, GetQuotaResponse, LimitChange, Quota, QuotaUsage, UpdateQuotaRequest, UpdateQuotaResponse,
+};
 use tonic::Request;
 
-use super::super::{change, lookup};
-use super::get_quota::encode;
 use crate::error::RepoError;
 use crate::model::Violations;
 use crate::rpc::permit::Permit;
+use crate::rpc::{change, lookup};
 use crate::state::AppState;
-use crate::store::{Action, OwnLimits, OwnerQuota, Target};
+use crate::store::{Action, OwnLimits, OwnerLimits, OwnerQuota, Target, effective};
 
 /// Largest percentage of the limits per hour that is no absence of limits.
 const MAX_RATE_PERCENT: i64 = 1_000_000;
 
-pub(super) async fn handle(
+pub(super) async fn get_quota(
+    state: &AppState,
+    _: Permit,
+    request: Request<GetQuotaRequest>,
+) -> Result<GetQuotaResponse, RepoError> {
+    let owner = lookup::account(state, &request.get_ref().username).await?;
+    let quota = state.quotas.read(owner.id).await?.ok_or(RepoError::UserNotFound)?;
+    Ok(GetQuotaResponse { quota: Some(encode(quota, state.quotas.site())) })
+}
+
+pub(super) async fn update_quota(
     state: &AppState,
     permit: Permit,
     request: Request<UpdateQuotaRequest>,
@@ -97,4 +108,15 @@ fn details(before: OwnLimits, after: OwnLimits) -> Vec<(&'static str, String)> {
     ];
     let changed = limits.into_iter().filter(|(_, before, after)| before != after);
     changed.map(|(name, _, after)| (name, after.map_or_else(|| "site".to_owned(), |limit| limit.to_string()))).collect()
+}
+
+/// Encodes a quota with the limits that hold for it.
+fn encode(quota: OwnerQuota, site: OwnerLimits) -> Quota {
+    let OwnerQuota { repository_count, used_bytes, limits } = quota;
+    let usage = |used, own: Option<i64>, site| QuotaUsage { used, limit: effective(own, site), is_own: own.is_some() };
+    Quota {
+        repositories: Some(usage(repository_count, limits.repositories, site.repositories)),
+        bytes: Some(usage(used_bytes, limits.bytes, site.bytes)),
+        rate_percent: limits.rate_percent,
+    }
 }

@@ -1,23 +1,67 @@
-//! `UpdateUser`: an administrator changes an account; disabling it revokes what other processes have cached of it.
+//! Accounts, and the verification of their addresses, by administrators of the site.
 
 use std::sync::Arc;
 
 use ferrite_kit::Secret;
 use ferrite_kit::idempotency::{IdempotencyKey, once};
-use ferrite_proto::repo::{UpdateUserRequest, UpdateUserResponse};
+use ferrite_proto::repo::{
+    CreateUserRequest, CreateUserResponse, DeleteUserRequest, DeleteUserResponse, SetEmailVerificationRequest,
+    SetEmailVerificationResponse, UpdateUserRequest, UpdateUserResponse,
+};
 use tonic::Request;
 
-use super::super::revoke::revoke_cached;
-use super::super::{change, encode, lost_rights, writer};
 use crate::error::RepoError;
 use crate::model::{
-    Email, FullName, Password, User, Violations, changed_fields, lookup_key, parse_location, parse_user_website,
+    CheckedUser, Email, FullName, NewUser, Password, User, Violations, changed_fields, lookup_key, parse_location,
+    parse_user_website,
 };
 use crate::rpc::permit::Permit;
+use crate::rpc::revoke::revoke_cached;
+use crate::rpc::{change, encode, lost_rights, writer};
 use crate::state::AppState;
-use crate::store::{Action, Target, UserRecord, change_user, lock_administrators, lock_user, token_hashes};
+use crate::store::{
+    self, Action, Target, UserRecord, change_user, lock_administrators, lock_user, token_hashes, unverify_email,
+    verify_email,
+};
 
-pub(super) async fn handle(
+pub(super) async fn create_user(
+    state: &AppState,
+    permit: Permit,
+    mut request: Request<CreateUserRequest>,
+) -> Result<CreateUserResponse, RepoError> {
+    // Removed before the request is hashed for its idempotency key: a fast hash of a password must not be stored.
+    let password = Secret::new(std::mem::take(&mut request.get_mut().password));
+    let key = IdempotencyKey::of(&request, permit.user()?.0, "CreateUser")?;
+    let request = request.into_inner();
+    let new = NewUser {
+        username: request.username,
+        email: request.email,
+        password,
+        full_name: request.full_name,
+        is_admin: request.is_admin,
+    };
+    once(&state.db, key.as_ref(), create(state, &new, &permit, key.as_ref())).await
+}
+
+async fn create(
+    state: &AppState,
+    new: &NewUser,
+    permit: &Permit,
+    key: Option<&IdempotencyKey>,
+) -> Result<CreateUserResponse, RepoError> {
+    let checked = CheckedUser::check(new)?;
+    let hash = state.passwords.hash(&checked.password).await?;
+    let now = state.clock.now_us();
+    let mut tx = state.db.begin().await?;
+    let user = state.accounts.insert(&mut tx, &checked, &hash, now).await?;
+    let (target, details) = (Target::user(user.id, &user.username), [("admin", user.is_admin.to_string())]);
+    change::record(&mut tx, permit, Action::UserCreate, target, &details, now).await?;
+    let answer = CreateUserResponse { user: Some(encode::user(user, permit.viewer())) };
+    change::commit(tx, key, answer, now).await
+}
+
+/// Changes an account; disabling it revokes what other processes have cached of it.
+pub(super) async fn update_user(
     state: &Arc<AppState>,
     permit: Permit,
     mut request: Request<UpdateUserRequest>,
@@ -163,4 +207,75 @@ async fn update(
     let answer = change::commit(tx, key, answer, now).await?;
     revoke_cached(state.cache.as_ref(), &hashes).await;
     Ok(answer)
+}
+
+pub(super) async fn delete_user(
+    state: &Arc<AppState>,
+    permit: Permit,
+    request: Request<DeleteUserRequest>,
+) -> Result<DeleteUserResponse, RepoError> {
+    let key = IdempotencyKey::of(&request, permit.user()?.0, "DeleteUser")?;
+    let (username, shared) = (request.into_inner().username, Arc::clone(state));
+    // A task of its own, because a request that is cancelled after its commit must still revoke the cached tokens.
+    let task = state.life.spawn_for_request("delete user", async move {
+        once(&shared.db, key.as_ref(), delete(&shared, &username, &permit, key.as_ref())).await
+    });
+    task.await.unwrap_or(Err(RepoError::Interrupted))
+}
+
+async fn delete(
+    state: &AppState,
+    username: &str,
+    permit: &Permit,
+    key: Option<&IdempotencyKey>,
+) -> Result<DeleteUserResponse, RepoError> {
+    let name_key = lookup_key(username).ok_or(RepoError::UserNotFound)?;
+    let now = state.clock.now_us();
+    let mut tx = state.db.begin().await?;
+    lock_administrators(&mut tx).await?;
+    let user = lock_user(&mut tx, &name_key).await?.ok_or(RepoError::UserNotFound)?;
+    let hashes = token_hashes(&mut tx, user.id()).await?;
+    lost_rights::end_transfers(state, &mut tx, permit, user.id(), now).await?;
+    store::delete_user(&mut tx, &user).await?;
+    change::record(&mut tx, permit, Action::UserDelete, Target::user(user.id(), &user.name), &[], now).await?;
+    let answer = change::commit(tx, key, DeleteUserResponse {}, now).await?;
+    revoke_cached(state.cache.as_ref(), &hashes).await;
+    tracing::info!(user.id = user.id, "deleted user {}", user.id);
+    Ok(answer)
+}
+
+/// Makes an address a verified one of an account, or no longer so.
+pub(super) async fn set_email_verification(
+    state: &AppState,
+    permit: Permit,
+    request: Request<SetEmailVerificationRequest>,
+) -> Result<SetEmailVerificationResponse, RepoError> {
+    let key = IdempotencyKey::of(&request, permit.user()?.0, "SetEmailVerification")?;
+    once(&state.db, key.as_ref(), set_verification(state, request.get_ref(), &permit, key.as_ref())).await
+}
+
+async fn set_verification(
+    state: &AppState,
+    request: &SetEmailVerificationRequest,
+    permit: &Permit,
+    key: Option<&IdempotencyKey>,
+) -> Result<SetEmailVerificationResponse, RepoError> {
+    let name_key = lookup_key(&request.username).ok_or(RepoError::UserNotFound)?;
+    let now = state.clock.now_us();
+    let mut tx = state.db.begin().await?;
+    let user = lock_user(&mut tx, &name_key).await?.ok_or(RepoError::UserNotFound)?;
+    let email = Email::parse(&request.email, "email")?;
+    let (is_changed, action) = if request.is_verified {
+        (verify_email(&mut tx, user.id(), &email, now).await?, Action::EmailVerify)
+    } else {
+        if email.key() == Email::lookup_key(&user.email) {
+            return Err(RepoError::field("email", "invalid", "must not be the primary address of the account"));
+        }
+        (unverify_email(&mut tx, user.id(), &email).await?, Action::EmailUnverify)
+    };
+    if is_changed {
+        let (target, details) = (Target::user(user.id(), &user.name), [("email", email.as_str().to_owned())]);
+        change::record(&mut tx, permit, action, target, &details, now).await?;
+    }
+    change::commit(tx, key, SetEmailVerificationResponse {}, now).await
 }
