@@ -1,24 +1,52 @@
-//! `ResolveIssueAccess`: the level of one account on the issues of many repositories.
+//! Lookups for other services: who a credential belongs to, and what many repositories are or allow.
 
 use std::collections::HashMap;
 
+use ferrite_kit::auth::{AuthError, TokenHash};
 use ferrite_proto::id::UserId;
 use ferrite_proto::repo::resolve_issue_access_request::Account;
-use ferrite_proto::repo::{self as proto, IssueAccess, ResolveIssueAccessRequest, ResolveIssueAccessResponse};
+use ferrite_proto::repo::{
+    self as proto, AuthenticateRequest, AuthenticateResponse, DescribeRepositoriesRequest,
+    DescribeRepositoriesResponse, IssueAccess, ResolveIssueAccessRequest, ResolveIssueAccessResponse,
+    ResolveKeyRequest, ResolveKeyResponse,
+};
 use ferrite_proto::{Permission, operation};
 use tonic::Request;
 
-use super::super::encode;
 use crate::access::{Capacity, Unit, Viewer};
 use crate::error::RepoError;
 use crate::model::User;
+use crate::rpc::encode;
 use crate::rpc::permit::{Permit, repository_key};
 use crate::state::AppState;
-use crate::store::{IssueRepository, RepositoryKey};
+use crate::store::{IssueRepository, KeyHolder, RepositoryKey, key_holder};
 
 const MAX_REPOSITORIES_PER_REQUEST: usize = 1_000;
 
-pub(super) async fn handle(
+pub(super) async fn authenticate(
+    state: &AppState,
+    _: Permit,
+    request: Request<AuthenticateRequest>,
+) -> Result<AuthenticateResponse, RepoError> {
+    let identity = state.token_authenticator.identity_for_cache(&TokenHash::of(&request.get_ref().token)).await?;
+    let identity = identity.ok_or(AuthError::BadCredentials)?;
+    Ok(AuthenticateResponse { identity: Some(identity) })
+}
+
+pub(super) async fn resolve_key(
+    state: &AppState,
+    _: Permit,
+    request: Request<ResolveKeyRequest>,
+) -> Result<ResolveKeyResponse, RepoError> {
+    match key_holder(&state.db, &request.get_ref().fingerprint, state.clock.now_us()).await? {
+        Some(KeyHolder::User(identity)) => Ok(ResolveKeyResponse { identity: Some(identity) }),
+        Some(KeyHolder::Repositories(_)) => Ok(ResolveKeyResponse { identity: None }),
+        None => Err(AuthError::BadCredentials.into()),
+    }
+}
+
+/// Returns the level of one account on the issues of many repositories.
+pub(super) async fn resolve_issue_access(
     state: &AppState,
     _: Permit,
     request: Request<ResolveIssueAccessRequest>,
@@ -66,8 +94,24 @@ fn accesses(keys: &[Option<RepositoryKey>], found: &[IssueRepository], viewer: &
             repository_id: row.id,
             owner: row.owner_name.clone(),
             name: row.name.clone(),
-            permission: ferrite_proto::repo::Permission::from(level).into(),
+            permission: proto::Permission::from(level).into(),
         })
     };
     (0..).zip(keys).filter_map(access).collect()
+}
+
+pub(super) async fn describe_repositories(
+    state: &AppState,
+    _: Permit,
+    request: Request<DescribeRepositoriesRequest>,
+) -> Result<DescribeRepositoriesResponse, RepoError> {
+    let mut ids = request.into_inner().repository_ids;
+    if ids.len() > MAX_REPOSITORIES_PER_REQUEST {
+        let message = "at most 1,000 repositories can be asked for at once";
+        return Err(RepoError::field("repository_ids", "too_long", message));
+    }
+    ids.sort_unstable();
+    ids.dedup();
+    let rows = state.repositories.find_many(&ids, &Viewer::of(None)).await?;
+    Ok(DescribeRepositoriesResponse { repositories: rows.into_iter().map(encode::repository_snapshot).collect() })
 }
