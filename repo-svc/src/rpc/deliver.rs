@@ -50,7 +50,7 @@ impl Apply for EventHandler<'_> {
             Some(Fact::SizeChanged(change)) => self.note(repositories.apply_size(tx, id, change).await?),
             Some(Fact::ProtectionChanged(change)) => record_protection(state, tx, id, change, time_us).await?,
             Some(Fact::HookChanged(change)) => record_hook(state, tx, id, change, time_us).await?,
-            Some(Fact::MigrationEnded(end)) => self.note(migrations::end::apply(state, tx, id, end, now_us).await?),
+            Some(Fact::MigrationEnded(end)) => self.note(migrations::apply_end(state, tx, id, end, now_us).await?),
             Some(Fact::MirrorChanged(change)) => repositories.apply_mirror(tx, id, change).await?,
             // Events of this service itself, and those for others.
             _ => {}
