@@ -19,8 +19,7 @@ use tonic::Request;
 use super::dispatch::permitted_service;
 use super::lookup::{self, TokenOwner};
 use super::permit::Permit;
-use super::revoke::revoke_cached;
-use super::{encode, lists};
+use super::{change, encode};
 use crate::access::Viewer;
 use crate::error::RepoError;
 use crate::model::{
@@ -201,7 +200,7 @@ async fn list_access_tokens(
 ) -> Result<ListAccessTokensResponse, RepoError> {
     let request = request.into_inner();
     let owner = lookup::token_owner(state, request.credential, permit.client_address(), &request.username).await?;
-    let page = lists::page(request.page, request.page_size);
+    let page = lookup::page(request.page, request.page_size);
     let (rows, total_count) = state.tokens.list(owner.id(), page).await?;
     let ids = rows.iter().filter_map(TokenRow::only).flatten().collect();
     let names = state.repositories.names(&ids, &Viewer::of(Some(owner.identity()))).await?;
@@ -246,6 +245,6 @@ async fn delete_token(
     };
     append(&mut tx, entry, state.clock.now_us()).await?;
     tx.commit().await?;
-    revoke_cached(state.cache.as_ref(), &[deleted.hash]).await;
+    change::revoke_cached(state.cache.as_ref(), &[deleted.hash]).await;
     Ok(DeleteAccessTokenResponse {})
 }

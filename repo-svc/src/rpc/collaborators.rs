@@ -11,7 +11,7 @@ use tonic::Request;
 
 use super::dispatch::permitted_service;
 use super::permit::Permit;
-use super::{change, encode, lists, lookup, repeat};
+use super::{change, encode, lookup, repeat};
 use crate::error::RepoError;
 use crate::model::{User, Violations, parse_level};
 use crate::state::AppState;
@@ -36,7 +36,7 @@ async fn list_collaborators(
 ) -> Result<ListCollaboratorsResponse, RepoError> {
     let request = request.into_inner();
     let repository = permit.repository(&state.repositories, request.repository).await?;
-    let page = lists::page(request.page, request.page_size);
+    let page = lookup::page(request.page, request.page_size);
     let (rows, total_count) = state.collaborators.list(repository.id(), page).await?;
     let collaborators = rows.into_iter().map(|row| encode::collaborator(row, permit.viewer())).collect();
     Ok(ListCollaboratorsResponse { collaborators, total_count })

@@ -9,7 +9,7 @@ use tonic::Request;
 
 use super::dispatch::permitted_service;
 use super::permit::Permit;
-use super::{change, encode, lists, repeat};
+use super::{change, encode, lookup, repeat};
 use crate::error::RepoError;
 use crate::model::parse_titled_key;
 use crate::state::AppState;
@@ -29,7 +29,7 @@ async fn list_deploy_keys(
 ) -> Result<ListDeployKeysResponse, RepoError> {
     let request = request.into_inner();
     let repository = permit.repository(&state.repositories, request.repository).await?;
-    let page = lists::page(request.page, request.page_size);
+    let page = lookup::page(request.page, request.page_size);
     let (rows, total_count) = state.deploy_keys.list(repository.id(), page).await?;
     Ok(ListDeployKeysResponse { keys: rows.into_iter().map(encode::deploy_key).collect(), total_count })
 }

@@ -1,4 +1,4 @@
-//! The services of `ferrite.repo.v1` and the event sink: one folder per service, one RPC per file. Each RPC decodes its request,
+//! The services of `ferrite.repo.v1` and the event sink: one file per service, or a folder of a few. Each RPC decodes its request,
 //! calls the stores and services of the application state, and encodes the response.
 //!
 //! Every request passes the permission table before its RPC runs, which gets the resulting [`Permit`](permit::Permit).
@@ -15,25 +15,21 @@ mod deliver;
 mod deploy_keys;
 mod dispatch;
 mod encode;
-mod lists;
 mod lookup;
 mod lost_rights;
 mod migrations;
 mod organizations;
-mod parents;
 mod permit;
 mod profiles;
 mod public_keys;
 mod releases;
 mod repeat;
 mod repositories;
-mod revoke;
 mod stars;
 mod teams;
 mod topics;
 mod transfers;
 mod watches;
-mod writer;
 
 use std::sync::Arc;
 

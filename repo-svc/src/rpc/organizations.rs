@@ -10,10 +10,10 @@ use ferrite_proto::repo::organization_service_server::OrganizationService;
 use ferrite_proto::repo::*;
 use tonic::Request;
 
-use super::dispatch::permitted_service;
+use super::dispatch::{self, permitted_service};
 use super::lookup::{self, Owner};
 use super::permit::Permit;
-use super::{change, encode, lists, lost_rights, repeat, writer};
+use super::{change, encode, lost_rights, repeat};
 use crate::access::{RequiredRole, Viewer};
 use crate::error::RepoError;
 use crate::model::{CheckedOrganization, OrganizationChange};
@@ -48,7 +48,7 @@ async fn list_organizations(
         true => MembershipFilter::PublicAndShared,
         false => MembershipFilter::Public,
     };
-    let page = lists::page(request.page, request.page_size);
+    let page = lookup::page(request.page, request.page_size);
     let (rows, total_count) = state.organizations.list(member, Some(caller), seen, page).await?;
     Ok(ListOrganizationsResponse { organizations: rows.into_iter().map(encode::organization).collect(), total_count })
 }
@@ -157,7 +157,7 @@ async fn list_members(
     let request = request.into_inner();
     let viewer = permit.viewer();
     let organization = lookup::organization(state, &request.organization, viewer).await?;
-    let page = lists::page(request.page, request.page_size);
+    let page = lookup::page(request.page, request.page_size);
     let only_public = !sees_all(viewer, &organization);
     let (rows, total_count) = state.organizations.members(organization.id(), only_public, page).await?;
     Ok(ListMembersResponse { users: encode::users(rows, viewer), total_count })
@@ -209,7 +209,7 @@ async fn set_member(
     };
     let user = lookup::user(state, &request.username).await?;
     let before = state.organizations.membership(organization.id(), user.id).await?;
-    writer::never_refuse_if(!is_owner && before.is_some_and(|before| before.is_owner));
+    dispatch::never_refuse_if(!is_owner && before.is_some_and(|before| before.is_owner));
     let now = state.clock.now_us();
     let mut tx = state.db.begin().await?;
     if !state.organizations.lock(&mut tx, organization.id()).await? {

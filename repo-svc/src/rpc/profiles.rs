@@ -8,7 +8,7 @@ use tonic::Request;
 
 use super::dispatch::permitted_service;
 use super::permit::Permit;
-use super::{change, encode, lists, lookup};
+use super::{change, encode, lookup};
 use crate::error::RepoError;
 use crate::model::{Email, Violations};
 use crate::state::AppState;
@@ -36,7 +36,7 @@ async fn list_emails(
     request: Request<ListEmailsRequest>,
 ) -> Result<ListEmailsResponse, RepoError> {
     let request = request.into_inner();
-    let page = lists::page(request.page, request.page_size);
+    let page = lookup::page(request.page, request.page_size);
     let (rows, total_count) = state.profiles.emails(permit.user()?, page).await?;
     Ok(ListEmailsResponse { emails: rows.into_iter().map(encode::email).collect(), total_count })
 }

@@ -9,7 +9,7 @@ use tonic::Request;
 use super::dispatch::permitted_service;
 use super::lookup::{self, Owner};
 use super::permit::Permit;
-use super::{change, encode, lists};
+use super::{change, encode};
 use crate::access::Capacity;
 use crate::error::RepoError;
 use crate::model::parse_titled_key;
@@ -30,7 +30,7 @@ async fn list_public_keys(
 ) -> Result<ListPublicKeysResponse, RepoError> {
     let request = request.into_inner();
     let user = lookup::user_or_caller(state, &permit, &request.username).await?;
-    let page = lists::page(request.page, request.page_size);
+    let page = lookup::page(request.page, request.page_size);
     let (rows, total_count) = state.public_keys.list(user, page).await?;
     let mut keys: Vec<_> = rows.into_iter().map(encode::public_key).collect();
     if user != permit.user()? {

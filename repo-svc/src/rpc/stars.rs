@@ -6,7 +6,7 @@ use tonic::Request;
 
 use super::dispatch::permitted_service;
 use super::permit::Permit;
-use super::{encode, lists, lookup, parents};
+use super::{encode, lookup};
 use crate::error::RepoError;
 use crate::state::AppState;
 use crate::store::Relation;
@@ -26,9 +26,9 @@ async fn list_starred_repositories(
 ) -> Result<ListStarredRepositoriesResponse, RepoError> {
     let request = request.into_inner();
     let user = lookup::user_or_caller(state, &permit, &request.username).await?;
-    let page = lists::page(request.page, request.page_size);
+    let page = lookup::page(request.page, request.page_size);
     let (rows, total_count) = state.repositories.list_related(Relation::Star, user, permit.viewer(), page).await?;
-    let repositories = parents::encode_all(&state.repositories, rows, permit.viewer()).await?;
+    let repositories = encode::repositories(&state.repositories, rows, permit.viewer()).await?;
     Ok(ListStarredRepositoriesResponse { repositories, total_count })
 }
 
@@ -39,7 +39,7 @@ async fn list_stargazers(
 ) -> Result<ListStargazersResponse, RepoError> {
     let request = request.into_inner();
     let repository = permit.repository(&state.repositories, request.repository).await?;
-    let page = lists::page(request.page, request.page_size);
+    let page = lookup::page(request.page, request.page_size);
     let rows = state.relations.users(Relation::Star, repository.id(), page).await?;
     let users = encode::users(rows, permit.viewer());
     Ok(ListStargazersResponse { users, total_count: repository.star_count })

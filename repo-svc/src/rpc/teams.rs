@@ -8,9 +8,9 @@ use ferrite_proto::repo::team_service_server::TeamService;
 use ferrite_proto::repo::*;
 use tonic::Request;
 
-use super::dispatch::permitted_service;
+use super::dispatch::{self, permitted_service};
 use super::permit::Permit;
-use super::{change, encode, lists, lookup, lost_rights, parents, repeat, writer};
+use super::{change, encode, lookup, lost_rights, repeat};
 use crate::access::Capacity;
 use crate::error::RepoError;
 use crate::model::{CheckedTeam, TeamChange};
@@ -38,7 +38,7 @@ async fn list_teams(
 ) -> Result<ListTeamsResponse, RepoError> {
     let request = request.into_inner();
     let organization = permit.organization(&state.organizations, &request.organization).await?;
-    let page = lists::page(request.page, request.page_size);
+    let page = lookup::page(request.page, request.page_size);
     let (rows, total_count) = state.teams.list(organization.id(), permit.viewer().user(), page).await?;
     Ok(ListTeamsResponse { teams: rows.into_iter().map(encode::team).collect(), total_count })
 }
@@ -150,7 +150,7 @@ async fn list_team_members(
 ) -> Result<ListTeamMembersResponse, RepoError> {
     let (request, viewer) = (request.into_inner(), permit.viewer());
     let team = permit.team(&state.teams, TeamId(request.team_id)).await?;
-    let page = lists::page(request.page, request.page_size);
+    let page = lookup::page(request.page, request.page_size);
     let (rows, total_count) = state.teams.members(team.id(), page).await?;
     Ok(ListTeamMembersResponse { users: encode::users(rows, viewer), total_count })
 }
@@ -208,7 +208,7 @@ async fn remove_member(
 ) -> Result<RemoveTeamMemberResponse, RepoError> {
     let found = permit.team(&state.teams, TeamId(request.team_id)).await?;
     let user = lookup::user(state, &request.username).await?;
-    writer::never_refuse_if(state.teams.is_member(found.id(), user.id).await?);
+    dispatch::never_refuse_if(state.teams.is_member(found.id(), user.id).await?);
     let now = state.clock.now_us();
     let mut tx = state.db.begin().await?;
     let team = lock(state, &mut tx, &found).await?;
@@ -231,9 +231,9 @@ async fn list_team_repositories(
 ) -> Result<ListTeamRepositoriesResponse, RepoError> {
     let (request, viewer) = (request.into_inner(), permit.viewer());
     let team = permit.team(&state.teams, TeamId(request.team_id)).await?;
-    let page = lists::page(request.page, request.page_size);
+    let page = lookup::page(request.page, request.page_size);
     let (rows, total_count) = state.repositories.list_of_team(&team, viewer, page).await?;
-    let repositories = parents::encode_all(&state.repositories, rows, viewer).await?;
+    let repositories = encode::repositories(&state.repositories, rows, viewer).await?;
     Ok(ListTeamRepositoriesResponse { repositories, total_count })
 }
 
@@ -297,7 +297,7 @@ async fn remove_repository(
     if found.is_owners() {
         return Err(RepoError::OwnersTeam);
     }
-    writer::never_refuse_if(state.teams.holds(found.id(), id).await?);
+    dispatch::never_refuse_if(state.teams.holds(found.id(), id).await?);
     let now = state.clock.now_us();
     let mut tx = state.db.begin().await?;
     let team = lock(state, &mut tx, &found).await?;

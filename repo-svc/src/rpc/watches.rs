@@ -7,7 +7,7 @@ use tonic::Request;
 
 use super::dispatch::permitted_service;
 use super::permit::Permit;
-use super::{encode, lists, lookup, parents};
+use super::{encode, lookup};
 use crate::error::RepoError;
 use crate::state::AppState;
 use crate::store::{Relation, Repository};
@@ -27,9 +27,9 @@ async fn list_watched_repositories(
 ) -> Result<ListWatchedRepositoriesResponse, RepoError> {
     let request = request.into_inner();
     let user = lookup::user_or_caller(state, &permit, &request.username).await?;
-    let page = lists::page(request.page, request.page_size);
+    let page = lookup::page(request.page, request.page_size);
     let (rows, total_count) = state.repositories.list_related(Relation::Watch, user, permit.viewer(), page).await?;
-    let repositories = parents::encode_all(&state.repositories, rows, permit.viewer()).await?;
+    let repositories = encode::repositories(&state.repositories, rows, permit.viewer()).await?;
     Ok(ListWatchedRepositoriesResponse { repositories, total_count })
 }
 
@@ -40,7 +40,7 @@ async fn list_watchers(
 ) -> Result<ListWatchersResponse, RepoError> {
     let request = request.into_inner();
     let repository = permit.repository(&state.repositories, request.repository).await?;
-    let page = lists::page(request.page, request.page_size);
+    let page = lookup::page(request.page, request.page_size);
     let rows = state.relations.users(Relation::Watch, repository.id(), page).await?;
     let users = encode::users(rows, permit.viewer());
     Ok(ListWatchersResponse { users, total_count: repository.watcher_count })

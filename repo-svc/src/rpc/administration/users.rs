@@ -16,8 +16,7 @@ use crate::model::{
     parse_user_website,
 };
 use crate::rpc::permit::Permit;
-use crate::rpc::revoke::revoke_cached;
-use crate::rpc::{change, encode, lost_rights, writer};
+use crate::rpc::{change, dispatch, encode, lost_rights};
 use crate::state::AppState;
 use crate::store::{
     self, Action, Target, UserRecord, change_user, lock_administrators, lock_user, token_hashes, unverify_email,
@@ -180,7 +179,7 @@ async fn update(
     };
     if requested.may_remove_administrator() {
         let active = state.accounts.find_active_user(&request.username).await?;
-        writer::never_refuse_if(requested.takes_access_away(active.as_ref()));
+        dispatch::never_refuse_if(requested.takes_access_away(active.as_ref()));
     }
     let now = state.clock.now_us();
     let mut tx = state.db.begin().await?;
@@ -205,7 +204,7 @@ async fn update(
     }
     let answer = UpdateUserResponse { user: Some(encode::user(after.into(), permit.viewer())) };
     let answer = change::commit(tx, key, answer, now).await?;
-    revoke_cached(state.cache.as_ref(), &hashes).await;
+    change::revoke_cached(state.cache.as_ref(), &hashes).await;
     Ok(answer)
 }
 
@@ -239,7 +238,7 @@ async fn delete(
     store::delete_user(&mut tx, &user).await?;
     change::record(&mut tx, permit, Action::UserDelete, Target::user(user.id(), &user.name), &[], now).await?;
     let answer = change::commit(tx, key, DeleteUserResponse {}, now).await?;
-    revoke_cached(state.cache.as_ref(), &hashes).await;
+    change::revoke_cached(state.cache.as_ref(), &hashes).await;
     tracing::info!(user.id = user.id, "deleted user {}", user.id);
     Ok(answer)
 }

@@ -17,7 +17,7 @@ use super::{find_visible, storage};
 use crate::error::RepoError;
 use crate::model::{AssetName, NewAsset};
 use crate::rpc::permit::Permit;
-use crate::rpc::{change, encode, repeat, writer};
+use crate::rpc::{change, dispatch, encode, repeat};
 use crate::state::AppState;
 use crate::store::{Asset, AssetKey, Release, ReleaseKey};
 
@@ -68,7 +68,7 @@ pub(super) async fn begin_asset_upload(
     let request = request.into_inner();
     // The call is one of the gateway, for this user.
     let user = state.accounts.find_active(UserId(request.user_id)).await?.ok_or(AuthError::BadCredentials)?;
-    writer::set_user(state, user.id, user.is_admin).await?;
+    dispatch::write_as(state, user.id, user.is_admin).await?;
     let name = AssetName::parse(&request.name)?;
     let repository = RepositoryId(request.repository_id);
     // The user may write to the repository, so drafts are no secret.

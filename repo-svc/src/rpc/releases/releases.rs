@@ -24,7 +24,7 @@ use crate::access::Viewer;
 use crate::error::RepoError;
 use crate::model::{ReleaseChange, ReleaseFields, User};
 use crate::rpc::permit::Permit;
-use crate::rpc::{change, encode, lists, repeat};
+use crate::rpc::{change, encode, lookup, repeat};
 use crate::state::AppState;
 use crate::store::{Asset, Release, ReleaseKey};
 
@@ -38,7 +38,7 @@ pub(super) async fn list_releases(
 ) -> Result<ListReleasesResponse, RepoError> {
     let request = request.into_inner();
     let repository = permit.repository(&state.repositories, request.repository).await?;
-    let page = lists::page(request.page, request.page_size);
+    let page = lookup::page(request.page, request.page_size);
     let with_drafts = sees_drafts(&permit, &repository);
     let (rows, total_count) = state.releases.list(repository.id(), with_drafts, page).await?;
     let mut assets: HashMap<i64, Vec<Asset>> = HashMap::with_capacity(rows.len());

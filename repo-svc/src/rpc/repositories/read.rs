@@ -10,7 +10,7 @@ use tonic::Request;
 use crate::error::RepoError;
 use crate::model::RepositorySearch;
 use crate::rpc::permit::Permit;
-use crate::rpc::{lists, lookup, parents};
+use crate::rpc::{encode, lookup};
 use crate::state::AppState;
 
 /// Limit for the size of a page of a search.
@@ -22,7 +22,7 @@ pub(super) async fn get_repository(
     request: Request<GetRepositoryRequest>,
 ) -> Result<GetRepositoryResponse, RepoError> {
     let repository = permit.repository_with_parent(&state.repositories, request.into_inner().repository).await?;
-    Ok(GetRepositoryResponse { repository: Some(parents::encode_one(repository, permit.viewer())) })
+    Ok(GetRepositoryResponse { repository: Some(encode::repository_with_parent(repository, permit.viewer())) })
 }
 
 pub(super) async fn list_repositories(
@@ -40,9 +40,9 @@ pub(super) async fn list_repositories(
             Some(account).filter(|account| permit.user().ok() != Some(*account))
         }
     };
-    let page = lists::page(request.page, request.page_size);
+    let page = lookup::page(request.page, request.page_size);
     let (rows, total_count) = state.repositories.list(owner, permit.viewer(), page).await?;
-    let repositories = parents::encode_all(&state.repositories, rows, permit.viewer()).await?;
+    let repositories = encode::repositories(&state.repositories, rows, permit.viewer()).await?;
     Ok(ListRepositoriesResponse { repositories, total_count })
 }
 
@@ -55,7 +55,7 @@ pub(super) async fn search_repositories(
     let search = RepositorySearch::check(&request)?;
     let page = Page::nearest(request.page, request.page_size, MAX_SEARCH_PAGE_SIZE);
     let found = state.repositories.search(&search, permit.viewer(), page).await?;
-    let repositories = parents::encode_all(&state.repositories, found.repositories, permit.viewer()).await?;
+    let repositories = encode::repositories(&state.repositories, found.repositories, permit.viewer()).await?;
     Ok(SearchRepositoriesResponse { repositories, total_count: found.total, is_partial: found.is_partial })
 }
 
@@ -66,8 +66,8 @@ pub(super) async fn list_forks(
 ) -> Result<ListForksResponse, RepoError> {
     let ListForksRequest { repository, page, page_size } = request.into_inner();
     let parent = permit.repository(&state.repositories, repository).await?;
-    let page = lists::page(page, page_size);
+    let page = lookup::page(page, page_size);
     let (rows, total_count) = state.repositories.list_forks(parent.id(), permit.viewer(), page).await?;
-    let repositories = parents::encode_all(&state.repositories, rows, permit.viewer()).await?;
+    let repositories = encode::repositories(&state.repositories, rows, permit.viewer()).await?;
     Ok(ListForksResponse { repositories, total_count })
 }

@@ -19,7 +19,7 @@ use tonic::{Code, Request, Status};
 use crate::error::RepoError;
 use crate::model::{IssueTrackerChange, RepositoryChange, RepositorySettings, WikiChange};
 use crate::rpc::permit::Permit;
-use crate::rpc::{change, encode, parents, repeat, writer};
+use crate::rpc::{change, dispatch, encode, repeat};
 use crate::state::AppState;
 use crate::store::{Action, Repository, Target, UsageChanges};
 
@@ -50,9 +50,9 @@ async fn update(
     key: Option<&IdempotencyKey>,
 ) -> Result<UpdateRepositoryResponse, RepoError> {
     let repository = permit.repository_with_parent(&state.repositories, request.repository.take()).await?;
-    writer::never_refuse_if(request.is_private == Some(true) && !repository.is_private);
+    dispatch::never_refuse_if(request.is_private == Some(true) && !repository.is_private);
     let wanted = RepositoryChange::check(request)?;
-    let parent = parents::encode_parent(&repository, permit.viewer());
+    let parent = encode::parent(&repository, permit.viewer());
     let id = repository.id();
     let head = match &wanted.default_branch {
         Some(branch) => {
@@ -238,7 +238,7 @@ async fn update_wiki_settings(
 ) -> Result<UpdateWikiResponse, RepoError> {
     let repository = permit.repository(&state.repositories, request.repository.take()).await?;
     let wanted = WikiChange::check(&request)?;
-    writer::never_refuse_if(request.allow_public_wiki == Some(false) && repository.is_wiki_public);
+    dispatch::never_refuse_if(request.allow_public_wiki == Some(false) && repository.is_wiki_public);
     let (id, now) = (repository.id(), state.clock.now_us());
     let mut tx = state.db.begin().await?;
     let before = state.repositories.lock_wiki_settings(&mut tx, id).await?.ok_or(AuthError::RepositoryNotFound)?;
