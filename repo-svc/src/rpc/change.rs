@@ -1,5 +1,7 @@
-//! The end of every change: its entry in the audit log, and its commit together with the response for repetitions of the request.
+//! The end of every change: its entry in the audit log, its commit together with the response for repetitions of the request, and the
+//! tokens that it revoked.
 
+use ferrite_kit::auth::{TokenCacheWriter, TokenHash};
 use ferrite_kit::db::Tx;
 use ferrite_kit::idempotency::IdempotencyKey;
 use prost::Message;
@@ -54,4 +56,12 @@ pub(super) async fn commit_with_subject<A: Message, S: Message>(
     }
     tx.commit().await?;
     Ok(response)
+}
+
+/// Removes the cached identities of these tokens in all processes. Called after the change of the tokens is committed, so that the
+/// next lookup reads the new rows.
+pub(super) async fn revoke_cached(cache: Option<&TokenCacheWriter>, hashes: &[TokenHash]) {
+    if let Some(cache) = cache {
+        cache.revoke(hashes).await;
+    }
 }

@@ -1,19 +1,25 @@
-//! `Deliver`: events of the other services, about refs, sizes, open issues, branch protection, webhooks, migrations and mirrors.
+//! Events of the other services, about refs, sizes, open issues, branch protection, webhooks, migrations and mirrors.
 
 use ferrite_kit::db::{DbError, Tx};
 use ferrite_kit::outbox::{self, Apply, DeliveryError};
 use ferrite_proto::events::event::Fact;
+use ferrite_proto::events::event_sink_server::EventSink;
 use ferrite_proto::events::{DeliverRequest, DeliverResponse, Event, HookAction, HookChanged, ProtectionChanged};
 use ferrite_proto::id::{RepositoryId, UserId};
 use parking_lot::Mutex;
 use tonic::Request;
 
+use super::dispatch::permitted_service;
 use super::migrations;
 use crate::rpc::permit::Permit;
 use crate::state::AppState;
 use crate::store::{Action, Actor, Entry, SizeChange, Target, UsageChanges, append};
 
-pub(super) async fn handle(
+permitted_service!(EventSink {
+    deliver(DeliverRequest) -> DeliverResponse;
+});
+
+async fn deliver(
     state: &AppState,
     _: Permit,
     request: Request<DeliverRequest>,
@@ -44,7 +50,7 @@ impl Apply for EventHandler<'_> {
             Some(Fact::SizeChanged(change)) => self.note(repositories.apply_size(tx, id, change).await?),
             Some(Fact::ProtectionChanged(change)) => record_protection(state, tx, id, change, time_us).await?,
             Some(Fact::HookChanged(change)) => record_hook(state, tx, id, change, time_us).await?,
-            Some(Fact::MigrationEnded(end)) => self.note(migrations::end::apply(state, tx, id, end, now_us).await?),
+            Some(Fact::MigrationEnded(end)) => self.note(migrations::apply_end(state, tx, id, end, now_us).await?),
             Some(Fact::MirrorChanged(change)) => repositories.apply_mirror(tx, id, change).await?,
             // Events of this service itself, and those for others.
             _ => {}

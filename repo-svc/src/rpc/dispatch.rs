@@ -1,13 +1,39 @@
+//! What every request passes before its RPC: the permission table, and the account that it writes for, with the percentage of the limits
+//! per hour that applies to it.
+//!
+//! Not here: counting, which the database handle does.
+
 use std::sync::Arc;
 
+use ferrite_kit::writer::{Writer, never_refuse, set_writer};
+use ferrite_proto::id::UserId;
+use ferrite_proto::operation::is_write;
+
+use super::permit::Permit;
+use crate::error::RepoError;
 use crate::state::AppState;
+
+/// Operations that take access away. They are never refused: who holds a stolen token must not be able to keep its owner from ending it.
+/// Each fails if there is nothing to take away, so that none can be done more often than what it undoes, which is counted. Those that
+/// may also give access or change nothing call [`never_refuse_if`].
+const TAKE_ACCESS_AWAY: [&str; 9] = [
+    "ferrite.repo.v1.AccountService/DeleteAccessToken",
+    "ferrite.repo.v1.AdministrationService/DeleteUser",
+    "ferrite.repo.v1.CollaboratorService/RemoveCollaborator",
+    "ferrite.repo.v1.DeployKeyService/DeleteDeployKey",
+    "ferrite.repo.v1.OrganizationService/RemoveMember",
+    "ferrite.repo.v1.PublicKeyService/DeletePublicKey",
+    "ferrite.repo.v1.TeamService/DeleteTeam",
+    "ferrite.repo.v1.TransferService/CancelTransfer",
+    "ferrite.repo.v1.TransferService/RejectTransfer",
+];
 
 /// Implements every service of this process; see [`permitted_service!`].
 #[derive(Clone, Debug)]
 pub(crate) struct Rpc(pub(super) Arc<AppState>);
 
-/// Implements the methods of one service for [`Rpc`]: each request passes the permission table, and is then answered by `handle` in
-/// the module named like the method. After a request type stand its fields that decide the capacity of its caller; see
+/// Implements the methods of one service for [`Rpc`]: each request passes the permission table, and is then answered by the function
+/// named like the method. After a request type stand its fields that decide the capacity of its caller; see
 /// [`Capacity::named`](crate::access::Capacity::named).
 macro_rules! permitted_service {
     ($service:ident { $($method:ident($request:ty $(, $field:ident)*) -> $response:ty;)* }) => {
@@ -18,8 +44,8 @@ macro_rules! permitted_service {
                 request: tonic::Request<$request>,
             ) -> Result<tonic::Response<$response>, tonic::Status> {
                 let permit = $crate::rpc::permit::Permit::of(&request, permitted_service!(@capacity request $($field)*))?;
-                $crate::rpc::writer::set(&self.0, &permit).await?;
-                Ok(tonic::Response::new($method::handle(&self.0, permit, request).await?))
+                $crate::rpc::dispatch::write_as_caller(&self.0, &permit).await?;
+                Ok(tonic::Response::new($method(&self.0, permit, request).await?))
             })*
         }
     };
@@ -33,3 +59,35 @@ macro_rules! permitted_service {
     };
 }
 pub(super) use permitted_service;
+
+/// Names the caller as the writer of a request that changes something.
+///
+/// # Errors
+/// Those of the database.
+pub(super) async fn write_as_caller(state: &AppState, permit: &Permit) -> Result<(), RepoError> {
+    if TAKE_ACCESS_AWAY.contains(&permit.operation()) {
+        never_refuse();
+    }
+    match permit.identity() {
+        Ok(caller) if is_write(permit.operation()) => write_as(state, UserId(caller.user_id), caller.is_admin).await,
+        _ => Ok(()),
+    }
+}
+
+/// Has the current request done at a reached limit as well, if it takes away access that is there. Called before its transaction, which
+/// counts. It cannot be done more often than what gave the access, which is counted.
+pub(super) fn never_refuse_if(takes_access_away: bool) {
+    if takes_access_away {
+        never_refuse();
+    }
+}
+
+/// Names a user as the writer of the current request, for requests in which the user is not the caller that was authenticated.
+///
+/// # Errors
+/// Those of the database.
+pub(super) async fn write_as(state: &AppState, user: UserId, is_admin: bool) -> Result<(), RepoError> {
+    let rate_percent = state.creation_limit.rate_percent(user, is_admin).await?;
+    set_writer(Writer { account: user, rate_percent });
+    Ok(())
+}

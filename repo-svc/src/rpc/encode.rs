@@ -1,17 +1,19 @@
-//! Conversion of rows and domain values to protobuf messages.
+//! Conversion of rows and domain values to protobuf messages. Forks have their parents if the viewer may see those.
 //!
 //! Not here: the other way round, which each RPC does for its own request.
 
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 
+use ferrite_kit::db::DbError;
 use ferrite_kit::timestamp;
+use ferrite_proto::Permission;
 use ferrite_proto::repo;
 
 use crate::access::Viewer;
 use crate::model::User;
 use crate::store::{
     Collaborator, DeployKey, EmailRow, Organization, OwnerLimits, PublicKeyRow, QuotaRow, Repository, RepositoryName,
-    Team, TokenRow,
+    RepositoryStore, Team, TokenRow,
 };
 
 /// Encodes a user as `viewer` sees it.
@@ -46,7 +48,7 @@ pub(super) fn identity(identity: &repo::Identity) -> repo::User {
 /// Encodes a repository as `viewer` sees it; the row must have been read for the same viewer.
 pub(super) fn repository(row: Repository, viewer: &Viewer) -> repo::Repository {
     let permission = repo::Permission::from(row.level(viewer)).into();
-    let is_administrator = row.level(viewer) >= ferrite_proto::Permission::Admin;
+    let is_administrator = row.level(viewer) >= Permission::Admin;
     let mut repository = repo::Repository { permission, ..repository_snapshot(row) };
     if let Some(mirror) = repository.mirror.as_mut().filter(|_| !is_administrator) {
         *mirror = repo::MirrorState { interval_seconds: mirror.interval_seconds, ..Default::default() };
@@ -55,6 +57,38 @@ pub(super) fn repository(row: Repository, viewer: &Viewer) -> repo::Repository {
         owner.email = visible_email(std::mem::take(&mut owner.email), viewer);
     }
     repository
+}
+
+/// Encodes a repository as `viewer` sees it, for which the row was read with its parent.
+pub(super) fn repository_with_parent(row: Repository, viewer: &Viewer) -> repo::Repository {
+    let parent = parent(&row, viewer);
+    repo::Repository { parent, ..repository(row, viewer) }
+}
+
+/// Encodes the parent of a repository as `viewer` sees it; `None` if there is none or the viewer may not see it.
+pub(super) fn parent(row: &Repository, viewer: &Viewer) -> Option<Box<repo::Repository>> {
+    row.parent.as_deref().and_then(|parent| readable_parent(parent, viewer))
+}
+
+/// Encodes repositories as `viewer` sees them, for which the rows were read. The parents of all forks among them take one query.
+pub(super) async fn repositories(
+    store: &RepositoryStore,
+    rows: Vec<Repository>,
+    viewer: &Viewer,
+) -> Result<Vec<repo::Repository>, DbError> {
+    let ids: BTreeSet<i64> = rows.iter().filter_map(|row| row.parent_id).collect();
+    let ids: Vec<i64> = ids.into_iter().collect();
+    let found = if ids.is_empty() { Vec::new() } else { store.find_many_visible(&ids, viewer).await? };
+    let parents: HashMap<i64, Repository> = found.into_iter().map(|row| (row.id, row)).collect();
+    let encoded = rows.into_iter().map(|row| {
+        let parent = row.parent_id.and_then(|id| parents.get(&id)).and_then(|parent| readable_parent(parent, viewer));
+        repo::Repository { parent, ..repository(row, viewer) }
+    });
+    Ok(encoded.collect())
+}
+
+fn readable_parent(parent: &Repository, viewer: &Viewer) -> Option<Box<repo::Repository>> {
+    (parent.level(viewer) >= Permission::Read).then(|| Box::new(repository(parent.clone(), viewer)))
 }
 
 /// Encodes a repository for services, with the address of its owner and without a permission.

@@ -1,20 +1,29 @@
-//! Lookups that several RPCs share: accounts and organizations by name, and the owner of tokens by password.
+//! Lookups that several RPCs share: accounts and organizations by name, the owner of tokens by password, and pages of lists.
 //!
 //! Not here: lookups that check a rule of the permission table (`permit`).
 
 use ferrite_kit::auth::AuthError;
 use ferrite_kit::db::Tx;
+use ferrite_kit::page::Page;
 use ferrite_proto::id::UserId;
 use ferrite_proto::repo::{BasicCredential, Identity};
 
+use super::dispatch;
 use super::permit::Permit;
-use super::writer;
 use crate::access::{Capacity, Viewer};
 use crate::auth::{ClientAddress, PasswordProof};
 use crate::error::RepoError;
 use crate::model::User;
 use crate::state::AppState;
 use crate::store::Organization;
+
+/// Limit for the size of a page.
+const MAX_PAGE_SIZE: i32 = 1_000;
+
+/// Returns the page that a request names, for lists without a limit of their own.
+pub(super) fn page(page: i32, page_size: i32) -> Page {
+    Page::nearest(page, page_size, MAX_PAGE_SIZE)
+}
 
 /// Returns the user or organization with a name.
 ///
@@ -139,6 +148,6 @@ pub(super) async fn token_owner(
     if owner.id.0 != proof.identity.user_id {
         return Err(RepoError::NotYourTokens);
     }
-    writer::set_user(state, owner.id, proof.identity.is_admin).await?;
+    dispatch::write_as(state, owner.id, proof.identity.is_admin).await?;
     Ok(TokenOwner(proof))
 }

@@ -1,4 +1,4 @@
-//! The services of `ferrite.repo.v1` and the event sink: one folder per service, one RPC per file. Each RPC decodes its request,
+//! The services of `ferrite.repo.v1` and the event sink: one file per service, or a folder of a few. Each RPC decodes its request,
 //! calls the stores and services of the application state, and encodes the response.
 //!
 //! Every request passes the permission table before its RPC runs, which gets the resulting [`Permit`](permit::Permit).
@@ -15,34 +15,29 @@ mod deliver;
 mod deploy_keys;
 mod dispatch;
 mod encode;
-mod keys;
-mod lists;
 mod lookup;
 mod lost_rights;
 mod migrations;
 mod organizations;
-mod parents;
 mod permit;
-mod profile;
+mod profiles;
+mod public_keys;
 mod releases;
 mod repeat;
 mod repositories;
-mod revoke;
 mod stars;
 mod teams;
 mod topics;
 mod transfers;
 mod watches;
-mod writer;
 
 use std::sync::Arc;
 
 use ferrite_kit::server::{GrpcServer, MAX_MESSAGE_BYTES};
-use ferrite_proto::events::event_sink_server::{EventSink, EventSinkServer};
-use ferrite_proto::events::{DeliverRequest, DeliverResponse};
+use ferrite_proto::events::event_sink_server::EventSinkServer;
 use ferrite_proto::repo;
 
-use self::dispatch::{Rpc, permitted_service};
+use self::dispatch::Rpc;
 use crate::state::AppState;
 
 /// Adds services to a server, with the limit for messages.
@@ -78,10 +73,6 @@ pub(crate) fn register(server: GrpcServer, state: Arc<AppState>) -> GrpcServer {
         EventSinkServer,
     )
 }
-
-permitted_service!(EventSink {
-    deliver(DeliverRequest) -> DeliverResponse;
-});
 
 #[cfg(test)]
 mod tests;

@@ -11,7 +11,7 @@ use ferrite_proto::id::{RepositoryId, TeamId};
 use ferrite_proto::repo::{Repository, RepositoryRef};
 use prost::Message;
 
-use super::parents;
+use super::encode;
 use super::permit::Permit;
 use crate::access::Capacity;
 use crate::error::RepoError;
@@ -70,7 +70,7 @@ async fn check_access(
 pub(super) async fn read_repository(state: &AppState, permit: &Permit, id: i64) -> Result<Repository, RepoError> {
     let by_id = Some(RepositoryRef::by_id(RepositoryId(id)));
     let row = permit.visible_repository_with_parent(&state.repositories, by_id).await?;
-    Ok(parents::encode_one(row, permit.viewer()))
+    Ok(encode::repository_with_parent(row, permit.viewer()))
 }
 
 /// Checks the access to the repository of an operation. Its name may be a former one: the repeated request may have changed it.

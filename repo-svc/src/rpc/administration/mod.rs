@@ -1,20 +1,17 @@
 //! Operations of administrators of the site: accounts with their addresses and quotas, git stores, and the audit log.
 
-mod create_user;
-mod delete_store;
-mod delete_user;
-mod get_quota;
-mod list_audit_events;
-mod list_stores;
-mod set_email_verification;
-mod set_store;
-mod update_quota;
-mod update_store;
-mod update_user;
+mod audit;
+mod quotas;
+mod stores;
+mod users;
 
 use ferrite_proto::repo::administration_service_server::AdministrationService;
 use ferrite_proto::repo::*;
 
+use self::audit::list_audit_events;
+use self::quotas::{get_quota, update_quota};
+use self::stores::{delete_store, list_stores, set_store, update_store};
+use self::users::{create_user, delete_user, set_email_verification, update_user};
 use super::dispatch::permitted_service;
 
 permitted_service!(AdministrationService {

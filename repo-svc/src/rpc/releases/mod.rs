@@ -1,27 +1,24 @@
 //! Releases and the entries of their files. The bytes of files and the tags are on the store: a tag is made before its release, and
-//! the bytes of a file are there before its entry, and removed after it.
+//! the bytes of a file are there before its entry, and removed after it. A draft does not exist for viewers without write permission.
 
-mod begin_asset_upload;
-mod count_downloads;
-mod create_release;
-mod create_release_asset;
-mod delete_release;
-mod delete_release_asset;
-mod encode;
-mod get_release;
-mod get_release_asset;
-mod list_release_assets;
-mod list_releases;
-mod lookup;
-mod publish;
+mod assets;
+mod releases;
 mod storage;
-mod update_release;
-mod update_release_asset;
 
+use ferrite_proto::Permission;
 use ferrite_proto::repo::release_service_server::ReleaseService;
 use ferrite_proto::repo::*;
 
+use self::assets::{
+    begin_asset_upload, count_downloads, create_release_asset, delete_release_asset, get_release_asset,
+    list_release_assets, update_release_asset,
+};
+use self::releases::{create_release, delete_release, get_release, list_releases, update_release};
 use super::dispatch::permitted_service;
+use super::permit::Permit;
+use crate::error::RepoError;
+use crate::state::AppState;
+use crate::store::{Release, ReleaseKey, Repository};
 
 permitted_service!(ReleaseService {
     list_releases(ListReleasesRequest) -> ListReleasesResponse;
@@ -37,3 +34,22 @@ permitted_service!(ReleaseService {
     delete_release_asset(DeleteReleaseAssetRequest) -> DeleteReleaseAssetResponse;
     count_downloads(CountDownloadsRequest) -> CountDownloadsResponse;
 });
+
+/// Returns whether the caller may see drafts of a repository.
+fn sees_drafts(permit: &Permit, repository: &Repository) -> bool {
+    permit.level(repository) >= Permission::Write
+}
+
+/// Returns a release of the repository.
+///
+/// # Errors
+/// [`RepoError::ReleaseNotFound`], or those of the database.
+async fn find_visible(
+    state: &AppState,
+    permit: &Permit,
+    repository: &Repository,
+    key: &ReleaseKey,
+) -> Result<Release, RepoError> {
+    let found = state.releases.find(repository.id(), key).await?;
+    found.filter(|release| !release.is_draft || sees_drafts(permit, repository)).ok_or(RepoError::ReleaseNotFound)
+}

@@ -1,20 +1,15 @@
 //! Metadata of repositories, their creation and deletion, and the settings of their issue trackers and wikis.
 
-mod create_repository;
-mod creation;
-mod delete_repository;
-mod fork_repository;
-mod get_repository;
-mod list_forks;
-mod list_repositories;
-mod search_repositories;
-mod update_issue_tracker;
-mod update_repository;
-mod update_wiki;
+mod lifecycle;
+mod read;
+mod settings;
 
 use ferrite_proto::repo::repository_service_server::RepositoryService;
 use ferrite_proto::repo::*;
 
+use self::lifecycle::{create_repository, delete_repository, fork_repository};
+use self::read::{get_repository, list_forks, list_repositories, search_repositories};
+use self::settings::{update_issue_tracker, update_repository, update_wiki};
 use super::dispatch::permitted_service;
 
 permitted_service!(RepositoryService {

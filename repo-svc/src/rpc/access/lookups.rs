@@ -1,0 +1,117 @@
+//! Lookups for other services: who a credential belongs to, and what many repositories are or allow.
+
+use std::collections::HashMap;
+
+use ferrite_kit::auth::{AuthError, TokenHash};
+use ferrite_proto::id::UserId;
+use ferrite_proto::repo::resolve_issue_access_request::Account;
+use ferrite_proto::repo::{
+    self as proto, AuthenticateRequest, AuthenticateResponse, DescribeRepositoriesRequest,
+    DescribeRepositoriesResponse, IssueAccess, ResolveIssueAccessRequest, ResolveIssueAccessResponse,
+    ResolveKeyRequest, ResolveKeyResponse,
+};
+use ferrite_proto::{Permission, operation};
+use tonic::Request;
+
+use crate::access::{Capacity, Unit, Viewer};
+use crate::error::RepoError;
+use crate::model::User;
+use crate::rpc::encode;
+use crate::rpc::permit::{Permit, repository_key};
+use crate::state::AppState;
+use crate::store::{IssueRepository, KeyHolder, RepositoryKey, key_holder};
+
+const MAX_REPOSITORIES_PER_REQUEST: usize = 1_000;
+
+pub(super) async fn authenticate(
+    state: &AppState,
+    _: Permit,
+    request: Request<AuthenticateRequest>,
+) -> Result<AuthenticateResponse, RepoError> {
+    let identity = state.token_authenticator.identity_for_cache(&TokenHash::of(&request.get_ref().token)).await?;
+    let identity = identity.ok_or(AuthError::BadCredentials)?;
+    Ok(AuthenticateResponse { identity: Some(identity) })
+}
+
+pub(super) async fn resolve_key(
+    state: &AppState,
+    _: Permit,
+    request: Request<ResolveKeyRequest>,
+) -> Result<ResolveKeyResponse, RepoError> {
+    match key_holder(&state.db, &request.get_ref().fingerprint, state.clock.now_us()).await? {
+        Some(KeyHolder::User(identity)) => Ok(ResolveKeyResponse { identity: Some(identity) }),
+        Some(KeyHolder::Repositories(_)) => Ok(ResolveKeyResponse { identity: None }),
+        None => Err(AuthError::BadCredentials.into()),
+    }
+}
+
+/// Returns the level of one account on the issues of many repositories.
+pub(super) async fn resolve_issue_access(
+    state: &AppState,
+    _: Permit,
+    request: Request<ResolveIssueAccessRequest>,
+) -> Result<ResolveIssueAccessResponse, RepoError> {
+    if request.get_ref().repositories.len() > MAX_REPOSITORIES_PER_REQUEST {
+        let message = "at most 1,000 repositories can be asked for at once";
+        return Err(RepoError::field("repositories", "too_long", message));
+    }
+    let caller = Permit::for_operation(&request, operation::LIST_USER_ISSUES, Capacity::Own)?;
+    let ResolveIssueAccessRequest { repositories, account, to_change } = request.into_inner();
+    let (user, viewer) = match account {
+        None => of_token(&caller)?,
+        Some(Account::TokenId(id)) => of_token(&caller.for_identity(state.credentials.recheck_token(id).await?))?,
+        Some(Account::UserId(id)) => of_account(&caller, state.accounts.find_active(UserId(id)).await?)?,
+        Some(Account::Username(name)) => of_account(&caller, state.accounts.find_active_user(&name).await?)?,
+    };
+    // Names that no repository can have are left out like those that none has.
+    let keys: Vec<_> = repositories.iter().map(|wanted| repository_key(wanted.by.as_ref()?)).collect();
+    let mut found = state.repositories.find_with_issues(keys.iter().flatten(), &viewer).await?;
+    found.retain(|row| !(to_change && row.is_archived));
+    Ok(ResolveIssueAccessResponse { accesses: accesses(&keys, &found, &viewer), user: Some(user) })
+}
+
+/// Returns the owner of a token, with the reach that the token has.
+fn of_token(caller: &Permit) -> Result<(proto::User, Viewer), RepoError> {
+    caller.check_caller()?;
+    Ok((encode::identity(caller.identity()?), caller.viewer().clone()))
+}
+
+/// Returns an account with all its roles.
+fn of_account(caller: &Permit, found: Option<User>) -> Result<(proto::User, Viewer), RepoError> {
+    let user = found.ok_or(RepoError::UserNotFound)?;
+    let viewer = Viewer::account(user.id, user.is_admin);
+    Ok((encode::user(user, caller.viewer()), viewer))
+}
+
+/// Returns the levels of a viewer on the issues of those repositories that it may read, by the places of their keys.
+fn accesses(keys: &[Option<RepositoryKey>], found: &[IssueRepository], viewer: &Viewer) -> Vec<IssueAccess> {
+    let by_key: HashMap<_, _> = found.iter().flat_map(|row| row.keys().map(|key| (key, row))).collect();
+    let access = |(index, key): (u32, &Option<RepositoryKey>)| {
+        let row = by_key.get(key.as_ref()?)?;
+        let level = row.access().level(viewer, Unit::Issues);
+        (level >= Permission::Read).then(|| IssueAccess {
+            index,
+            repository_id: row.id,
+            owner: row.owner_name.clone(),
+            name: row.name.clone(),
+            permission: proto::Permission::from(level).into(),
+        })
+    };
+    (0..).zip(keys).filter_map(access).collect()
+}
+
+pub(super) async fn describe_repositories(
+    state: &AppState,
+    _: Permit,
+    request: Request<DescribeRepositoriesRequest>,
+) -> Result<DescribeRepositoriesResponse, RepoError> {
+    let mut ids = request.into_inner().repository_ids;
+    if ids.len() > MAX_REPOSITORIES_PER_REQUEST {
+        let message = "at most 1,000 repositories can be asked for at once";
+        return Err(RepoError::field("repository_ids", "too_long", message));
+    }
+    ids.sort_unstable();
+    ids.dedup();
+    let rows = state.repositories.find_many(&ids, &Viewer::of(None)).await?;
+    Ok(DescribeRepositoriesResponse { repositories: rows.into_iter().map(encode::repository_snapshot).collect() })
+}

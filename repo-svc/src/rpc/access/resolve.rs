@@ -1,0 +1,270 @@
+//! Decisions about access to repositories, with the grants by which other services act on them.
+
+use ferrite_kit::auth::{AuthError, Caller};
+use ferrite_proto::grant::{Credential, Grant, GrantLimits, GrantUser, IssueReach, Reauthorization, Subject};
+use ferrite_proto::id::{RepositoryId, TeamId, UserId};
+use ferrite_proto::repo::check_access_request::Target;
+use ferrite_proto::repo::reauthorize_access_request::Credential as CredentialId;
+use ferrite_proto::repo::{
+    CheckAccessRequest, CheckAccessResponse, Identity, ReadableRelease, ReauthorizeAccessRequest,
+    ReauthorizeAccessResponse, RepositoryRef, ResolveAccessRequest, ResolveAccessResponse, ResolveFeedAccessRequest,
+    ResolveFeedAccessResponse,
+};
+use ferrite_proto::{Permission, ServiceRole, operation, text_digest};
+use tonic::Request;
+
+use super::{limits, wiki};
+use crate::access::{Capacity, Operation, Unit};
+use crate::error::RepoError;
+use crate::rpc::encode;
+use crate::rpc::permit::Permit;
+use crate::state::AppState;
+use crate::store::{KeyHolder, Repository, key_holder};
+
+/// Operations that move refs, so that the messages of commits may close issues.
+const OPERATIONS_ON_REFS: [&str; 4] =
+    [operation::RECEIVE_PACK, operation::PUT_CONTENTS, operation::DELETE_CONTENTS, operation::CHANGE_FILES];
+/// Most repositories, and most releases, of one question: the events of a page.
+const MAX_IDS: usize = 100;
+
+/// Returns the repository, and a grant for one operation on it, for a token, a password, or an SSH key.
+///
+/// For services only: a grant is valid for up to a minute after its token was revoked, so users never get one.
+pub(super) async fn resolve_access(
+    state: &AppState,
+    _: Permit,
+    request: Request<ResolveAccessRequest>,
+) -> Result<ResolveAccessResponse, RepoError> {
+    let mut permit = Permit::for_operation(&request, &request.get_ref().operation, Capacity::Own)?;
+    let role = Caller::of(&request).require_service()?;
+    let request = request.into_inner();
+    let is_git = request.basic.is_some() || request.ssh_fingerprint.is_some();
+    // Only the gateway has seen a client prove that it holds a key; others act for users by the users' tokens.
+    if is_git && role != ServiceRole::Gateway {
+        return Err(AuthError::ServiceNotPermitted { role }.into());
+    }
+    let mut credential = permit.identity().map_or(Credential::Anonymous, |caller| Credential::Token(caller.token_id));
+    // Only git clients authenticate by HTTP Basic.
+    if let Some(basic) = &request.basic {
+        let identity;
+        (identity, credential) = state.credentials.check_basic(basic, permit.client_address()).await?;
+        permit = permit.for_git(identity);
+    }
+    if let Some(fingerprint) = &request.ssh_fingerprint {
+        if request.basic.is_some() {
+            return Err(RepoError::field("ssh_fingerprint", "invalid", "is for nothing beside it"));
+        }
+        permit = for_ssh_key(state, permit, fingerprint).await?;
+        credential = Credential::Key(fingerprint.clone());
+    }
+    if request.is_wiki {
+        require_git_body(&permit, "is_wiki")?;
+        permit = permit.for_wiki();
+    }
+    let repository = match request.follow_redirect {
+        true => permit.repository_by_any_name(&state.repositories, request.repository).await?,
+        false => permit.repository(&state.repositories, request.repository).await?,
+    };
+    let stored_id = match request.is_wiki {
+        true => wiki::stored_id(state, &permit, &repository).await?,
+        false => repository.id,
+    };
+    let access = Reauthorization { repository: repository.id, is_wiki: request.is_wiki, is_git, credential };
+    // Other grants name no credential, so that more of them are equal and signed once.
+    let of_push = (permit.operation() == operation::RECEIVE_PACK).then(|| access.clone());
+    let limits = limits::of(state, &permit, &repository).await?;
+    let grant = state.grants.sign(Grant { reauthorization: of_push, limits, ..grant(&permit, &repository, stored_id) });
+    let reauthorization = Some(access.request(permit.operation().to_owned()));
+    let identity = permit.identity().ok().cloned();
+    let store = repository.store.clone();
+    let repository = Some(encode::repository(repository, permit.viewer()));
+    Ok(ResolveAccessResponse { repository, stored_id, grant, identity, reauthorization, store })
+}
+
+/// Returns the permit for the holder of an SSH key.
+async fn for_ssh_key(state: &AppState, permit: Permit, fingerprint: &str) -> Result<Permit, RepoError> {
+    require_git_body(&permit, "ssh_fingerprint")?;
+    match key_holder(&state.db, fingerprint, state.clock.now_us()).await? {
+        Some(KeyHolder::User(identity)) => Ok(permit.for_git(identity)),
+        Some(KeyHolder::Repositories(repositories)) => Ok(permit.for_deploy_key(&repositories)),
+        None => Err(AuthError::BadCredentials.into()),
+    }
+}
+
+/// Refuses a field of the request unless the operation is one of git's bodies.
+fn require_git_body(permit: &Permit, field: &str) -> Result<(), RepoError> {
+    match [operation::UPLOAD_PACK, operation::RECEIVE_PACK].contains(&permit.operation()) {
+        true => Ok(()),
+        false => Err(RepoError::field(field, "invalid", "is for git's bodies")),
+    }
+}
+
+/// Returns the grant for a repository, or for its wiki if that is stored under `stored_id`.
+fn grant(permit: &Permit, repository: &Repository, stored_id: i64) -> Grant {
+    Grant {
+        user: permit.identity().ok().map(grant_user),
+        subject: Subject::Repository,
+        repository: stored_id,
+        operation: permit.operation().to_owned(),
+        permission: permit.level(repository),
+        issues_enabled: repository.has_issues(),
+        is_mirror: repository.is_mirror,
+        store: repository.store.clone(),
+        epoch: repository.epoch,
+        // Messages of commits to a wiki are about no issues.
+        issue_reach: if stored_id == repository.id { issue_reach(permit) } else { IssueReach::None },
+        reauthorization: None,
+        limits: GrantLimits::default(),
+    }
+}
+
+/// Returns the user of a grant.
+fn grant_user(identity: &Identity) -> GrantUser {
+    GrantUser {
+        id: identity.user_id,
+        username: identity.username.clone(),
+        full_name: identity.full_name.clone(),
+        email: identity.email.clone(),
+        token_id: identity.token_id,
+    }
+}
+
+/// Returns where the messages of commits that the operation brings may close and open issues.
+fn issue_reach(permit: &Permit) -> IssueReach {
+    match OPERATIONS_ON_REFS.contains(&permit.operation()) {
+        true => permit.viewer().issue_reach(),
+        false => IssueReach::None,
+    }
+}
+
+/// Decides anew about an access that was given, by the id of its credential.
+pub(super) async fn reauthorize_access(
+    state: &AppState,
+    _: Permit,
+    request: Request<ReauthorizeAccessRequest>,
+) -> Result<ReauthorizeAccessResponse, RepoError> {
+    decide(state, &request, request.get_ref()).await?;
+    Ok(ReauthorizeAccessResponse {})
+}
+
+/// Decides anew about `access`, which `request` asks about. Returns the caller of the access and the repository.
+///
+/// # Errors
+/// Those of the operation for a caller who may not do it any more, and [`RepoError::Invalid`] for a request with a caller of its own.
+async fn decide<T>(
+    state: &AppState,
+    request: &Request<T>,
+    access: &ReauthorizeAccessRequest,
+) -> Result<(Permit, Repository), RepoError> {
+    let permit = Permit::for_operation(request, &access.operation, Capacity::Own)?;
+    if permit.identity().is_ok() {
+        return Err(RepoError::field("credential", "invalid", "is for nothing beside it"));
+    }
+    let with = |permit: Permit, identity: Identity| {
+        if access.is_git { permit.for_git(identity) } else { permit.for_identity(identity) }
+    };
+    let mut permit = match &access.credential {
+        None => permit,
+        Some(CredentialId::TokenId(id)) => with(permit, state.credentials.recheck_token(*id).await?),
+        Some(CredentialId::SshFingerprint(fingerprint)) => for_ssh_key(state, permit, fingerprint).await?,
+        Some(CredentialId::Password(password)) => {
+            let user = UserId(password.user_id);
+            with(permit, state.credentials.recheck_password(user, &password.digest).await?)
+        }
+    };
+    if access.is_wiki {
+        require_git_body(&permit, "is_wiki")?;
+        permit = permit.for_wiki();
+    }
+    let reference = RepositoryRef::by_id(access.repository_id);
+    let repository = permit.repository(&state.repositories, Some(reference)).await?;
+    if access.is_wiki && !wiki::is_made(state, &repository).await? {
+        return Err(AuthError::RepositoryNotFound.into());
+    }
+    Ok((permit, repository))
+}
+
+/// Makes the same checks against the table as the operation itself. For services only: a grant is valid for up to a minute after its
+/// token was revoked, so users never get one.
+pub(super) async fn check_access(
+    state: &AppState,
+    _: Permit,
+    request: Request<CheckAccessRequest>,
+) -> Result<CheckAccessResponse, RepoError> {
+    let checked = request.get_ref();
+    let has_row = |capacity| Operation::find(&checked.operation, capacity).is_some();
+    let capacity = match (checked.as_administrator, &checked.target) {
+        (true, _) => Capacity::Administrator,
+        (false, Some(Target::Organization(_))) if has_row(Capacity::Organization) => Capacity::Organization,
+        (false, _) => Capacity::Own,
+    };
+    let permit = Permit::for_operation(&request, &checked.operation, capacity)?;
+    permit.check_caller()?;
+    let mut answer = CheckAccessResponse::default();
+    if let Ok(identity) = permit.identity() {
+        (answer.user_id, answer.username) = (identity.user_id, identity.username.clone());
+        answer.rate_percent = limits::rate_percent(state, &permit).await?;
+    }
+    let mut subject = None;
+    match request.into_inner().target {
+        Some(Target::Repository(repository)) => {
+            permit.repository(&state.repositories, Some(repository)).await?;
+        }
+        Some(Target::Organization(_) | Target::TeamId(_)) | None if capacity == Capacity::Administrator => {
+            subject = Some(Subject::Site);
+        }
+        Some(Target::Organization(name)) => {
+            answer.organization_id = permit.organization(&state.organizations, &name).await?.id().0;
+            subject = Some(Subject::Organization { id: answer.organization_id, name });
+        }
+        Some(Target::TeamId(id)) => {
+            permit.team(&state.teams, TeamId(id)).await?;
+        }
+        None => subject = Some(Subject::User),
+    }
+    if let (Some(subject), Ok(identity)) = (subject, permit.identity())
+        && permit.is_for_another_service()
+    {
+        let limits = GrantLimits { rate_percent: answer.rate_percent, ..GrantLimits::default() };
+        let (user, operation) = (Some(grant_user(identity)), permit.operation().to_owned());
+        answer.grant = state.grants.sign(Grant { user, subject, operation, limits, ..Grant::default() });
+    }
+    Ok(answer)
+}
+
+/// Decides anew about the reader of a feed, and returns which of some events it may read.
+pub(super) async fn resolve_feed_access(
+    state: &AppState,
+    _: Permit,
+    request: Request<ResolveFeedAccessRequest>,
+) -> Result<ResolveFeedAccessResponse, RepoError> {
+    let asked = request.get_ref();
+    for (field, ids) in [("repository_ids", &asked.repository_ids), ("release_ids", &asked.release_ids)] {
+        if ids.len() > MAX_IDS {
+            return Err(RepoError::field(field, "too_long", "must be at most 100"));
+        }
+    }
+    let access = asked.access.as_ref().ok_or_else(|| RepoError::field("access", "required", "is required"))?;
+    if ![operation::LIST_EVENTS, operation::WATCH_EVENTS].contains(&access.operation.as_str()) {
+        return Err(RepoError::field("access.operation", "invalid", "must be the reading of events"));
+    }
+    let (permit, repository) = decide(state, &request, access).await?;
+    let viewer = permit.viewer();
+    let can_read_issues =
+        repository.has_issues() && repository.access().token_level(viewer, Unit::Issues) >= Permission::Read;
+    let repositories = match asked.repository_ids.as_slice() {
+        [] => Vec::new(),
+        ids => state.repositories.find_many_visible(ids, viewer).await?,
+    };
+    let sees_drafts = permit.level(&repository) >= Permission::Write;
+    let releases = match asked.release_ids.as_slice() {
+        [] => Vec::new(),
+        ids => state.releases.find_notes(RepositoryId(repository.id), ids, sees_drafts).await?,
+    };
+    let release = |(id, notes): (i64, String)| ReadableRelease { id, notes_digest: text_digest(&notes).to_vec() };
+    Ok(ResolveFeedAccessResponse {
+        can_read_issues,
+        repository_ids: repositories.into_iter().map(|found| found.id).collect(),
+        releases: releases.into_iter().map(release).collect(),
+    })
+}

@@ -1,0 +1,250 @@
+//! Users and their access tokens.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use ferrite_kit::auth::{Caller, TokenHash};
+use ferrite_kit::id_or_name::IdOrName;
+use ferrite_kit::page::Page;
+use ferrite_kit::timestamp;
+use ferrite_proto::Scope;
+use ferrite_proto::error::FieldViolation;
+use ferrite_proto::id::RepositoryId;
+use ferrite_proto::repo::account_service_server::AccountService;
+use ferrite_proto::repo::{self, *};
+use rand::TryRngCore;
+use rand::rngs::OsRng;
+use tonic::Request;
+
+use super::dispatch::permitted_service;
+use super::lookup::{self, TokenOwner};
+use super::permit::Permit;
+use super::{change, encode};
+use crate::access::Viewer;
+use crate::error::RepoError;
+use crate::model::{
+    Email, RepositoryPath, SearchText, Title, User, Violations, lookup_key, parse_expiry, parse_scopes,
+};
+use crate::state::AppState;
+use crate::store::{AccountQuery, Action, Entry, NewToken, RepositoryName, Target, TokenRow, append};
+
+permitted_service!(AccountService {
+    get_authenticated_user(GetAuthenticatedUserRequest) -> GetAuthenticatedUserResponse;
+    get_user(GetUserRequest) -> GetUserResponse;
+    get_users(GetUsersRequest) -> GetUsersResponse;
+    search_users(SearchUsersRequest) -> SearchUsersResponse;
+    create_access_token(CreateAccessTokenRequest) -> CreateAccessTokenResponse;
+    list_access_tokens(ListAccessTokensRequest) -> ListAccessTokensResponse;
+    delete_access_token(DeleteAccessTokenRequest) -> DeleteAccessTokenResponse;
+});
+
+const MAX_USERS_PER_REQUEST: usize = 1_000;
+const MAX_SEARCH_PAGE_SIZE: i32 = 50;
+
+async fn get_authenticated_user(
+    _: &AppState,
+    permit: Permit,
+    _: Request<GetAuthenticatedUserRequest>,
+) -> Result<GetAuthenticatedUserResponse, RepoError> {
+    // Up to date: a change of the account revokes what is cached of its tokens.
+    Ok(GetAuthenticatedUserResponse { user: Some(encode::identity(permit.identity()?)) })
+}
+
+async fn get_user(
+    state: &AppState,
+    permit: Permit,
+    request: Request<GetUserRequest>,
+) -> Result<GetUserResponse, RepoError> {
+    let user = lookup::account(state, &request.get_ref().username).await?;
+    Ok(GetUserResponse { user: Some(encode::user(user, permit.viewer())) })
+}
+
+async fn get_users(
+    state: &AppState,
+    permit: Permit,
+    request: Request<GetUsersRequest>,
+) -> Result<GetUsersResponse, RepoError> {
+    let with_emails = request.get_ref().with_emails && Caller::of(&request).service.is_some();
+    let request = request.into_inner();
+    if request.user_ids.len() + request.emails.len() + request.usernames.len() > MAX_USERS_PER_REQUEST {
+        return Err(RepoError::field("user_ids", "too_long", "at most 1,000 users can be asked for at once"));
+    }
+    // Invalid names and addresses are left out: no account has one, and PostgreSQL refuses text with NUL.
+    let query = AccountQuery {
+        ids: request.user_ids,
+        name_keys: request.usernames.iter().filter_map(|name| lookup_key(name)).collect(),
+        email_keys: request
+            .emails
+            .iter()
+            .filter(|email| is_possible_email(email))
+            .map(|email| Email::lookup_key(email))
+            .collect(),
+    };
+    let found = state.accounts.find_many(query).await?;
+    let owner = |email: &String| found.email_owners.get(&Email::lookup_key(email)).copied();
+    let user_id_by_email = request.emails.iter().filter_map(|email| Some((email.clone(), owner(email)?))).collect();
+    let encode = |user: &User| {
+        let shown = encode::user(user.clone(), permit.viewer());
+        if with_emails { repo::User { email: user.email.clone(), ..shown } } else { shown }
+    };
+    let users = found.users.iter().map(encode).collect();
+    Ok(GetUsersResponse { users, user_id_by_email })
+}
+
+fn is_possible_email(email: &str) -> bool {
+    !email.is_empty() && email.len() <= 1024 && !email.contains('\0')
+}
+
+async fn search_users(
+    state: &AppState,
+    permit: Permit,
+    request: Request<SearchUsersRequest>,
+) -> Result<SearchUsersResponse, RepoError> {
+    let request = request.into_inner();
+    let text = SearchText::parse_name(&request.query, "q")?;
+    let Some(text) = text else { return Ok(SearchUsersResponse::default()) };
+    let page = Page::nearest(request.page, request.page_size, MAX_SEARCH_PAGE_SIZE);
+    let (rows, total_count) = state.accounts.search(&text, page).await?;
+    Ok(SearchUsersResponse { users: encode::users(rows, permit.viewer()), total_count })
+}
+
+/// Creates a token with scopes, expiry and repositories; its text is in the response and nowhere else.
+/// Takes no idempotency key: the response contains the token, which must not be stored.
+async fn create_access_token(
+    state: &AppState,
+    permit: Permit,
+    request: Request<CreateAccessTokenRequest>,
+) -> Result<CreateAccessTokenResponse, RepoError> {
+    let mut request = request.into_inner();
+    let owner =
+        lookup::token_owner(state, request.credential.take(), permit.client_address(), &request.username).await?;
+    let (new, names) = check_token(state, &request, &Viewer::of(Some(owner.identity()))).await?;
+    state.creation_limit.count(owner.identity()).await?;
+    let value = new_token()?;
+    let now = state.clock.now_us();
+    let mut tx = state.db.begin().await?;
+    owner.confirm(state, &mut tx).await?;
+    let row = state.tokens.insert(&mut tx, owner.id(), &new, &TokenHash::of(&value), now).await?;
+    let row = row.ok_or_else(|| RepoError::TokenExists(new.name.as_str().to_owned()))?;
+    let entry = Entry {
+        actor: &permit.actor_as(owner.identity()),
+        action: Action::TokenCreate,
+        target: Target::user(owner.id(), &owner.identity().username),
+        details: &token_details(&row),
+    };
+    append(&mut tx, entry, now).await?;
+    tx.commit().await?;
+    Ok(CreateAccessTokenResponse { token: Some(encode::token(row, &names)), value })
+}
+
+/// Checks a request. Returns the token to create and the names of the repositories that it is limited to.
+async fn check_token(
+    state: &AppState,
+    request: &CreateAccessTokenRequest,
+    viewer: &Viewer,
+) -> Result<(NewToken, HashMap<i64, RepositoryName>), RepoError> {
+    let mut violations = Violations::default();
+    let expire = request.expire_time.as_ref().map(|time| (time.seconds, time.nanos));
+    let name = violations.take(Title::parse(&request.name, "name"));
+    let is_limited = !request.repositories.is_empty();
+    let scopes = violations.take(parse_scopes(&request.scopes, is_limited, "scopes"));
+    let expire_us = violations.take(parse_expiry(expire, state.clock.now_us(), "expires_at"));
+    let found = violations.take(find_repositories(state, &request.repositories, viewer).await?);
+    let (Some(name), Some(scopes), Some(expire_us), Some(found)) = (name, scopes, expire_us, found) else {
+        return Err(violations.into_error());
+    };
+    let ids = found.iter().map(|row| RepositoryId(row.id)).collect();
+    let only = if found.is_empty() { None } else { Some(ids) };
+    let names = found.into_iter().map(|row| (row.id, row)).collect();
+    Ok((NewToken { name, scopes, expire_us, only }, names))
+}
+
+/// Finds repositories by path, in the order of `texts`. Missing and hidden ones give the same violation.
+async fn find_repositories(
+    state: &AppState,
+    texts: &[String],
+    viewer: &Viewer,
+) -> Result<Result<Vec<RepositoryName>, FieldViolation>, RepoError> {
+    let paths = match RepositoryPath::parse_all(texts, "repositories") {
+        Ok(paths) if paths.is_empty() => return Ok(Ok(Vec::new())),
+        Ok(paths) => paths,
+        Err(violation) => return Ok(Err(violation)),
+    };
+    let rows = state.repositories.find_paths(&paths, viewer).await?;
+    let mut by_key: HashMap<String, RepositoryName> = rows.into_iter().map(|row| (row.key(), row)).collect();
+    Ok(paths
+        .iter()
+        .map(|path| by_key.remove(&path.key()).ok_or_else(|| RepositoryPath::missing(&path.key(), "repositories")))
+        .collect())
+}
+
+/// Returns the details of a new token for the audit log.
+fn token_details(row: &TokenRow) -> [(&'static str, String); 4] {
+    let scopes: Vec<_> = row.scopes().iter().map(Scope::as_str).collect();
+    let expires = if row.expire_us > 0 { timestamp(row.expire_us).to_string() } else { "never".to_owned() };
+    let repositories = row.only().map_or_else(|| "all".to_owned(), |only| only.len().to_string());
+    [("name", row.name.clone()), ("scopes", scopes.join(" ")), ("expires", expires), ("repositories", repositories)]
+}
+
+/// Returns 160 random bits from the operating system as 40 lower-case hexadecimal digits.
+fn new_token() -> Result<String, RepoError> {
+    let mut bytes = [0; 20];
+    OsRng.try_fill_bytes(&mut bytes).map_err(|error| RepoError::Hashing(error.to_string()))?;
+    Ok(hex::encode(bytes))
+}
+
+async fn list_access_tokens(
+    state: &AppState,
+    permit: Permit,
+    request: Request<ListAccessTokensRequest>,
+) -> Result<ListAccessTokensResponse, RepoError> {
+    let request = request.into_inner();
+    let owner = lookup::token_owner(state, request.credential, permit.client_address(), &request.username).await?;
+    let page = lookup::page(request.page, request.page_size);
+    let (rows, total_count) = state.tokens.list(owner.id(), page).await?;
+    let ids = rows.iter().filter_map(TokenRow::only).flatten().collect();
+    let names = state.repositories.names(&ids, &Viewer::of(Some(owner.identity()))).await?;
+    Ok(ListAccessTokensResponse {
+        tokens: rows.into_iter().map(|row| encode::token(row, &names)).collect(),
+        total_count,
+    })
+}
+
+async fn delete_access_token(
+    state: &Arc<AppState>,
+    permit: Permit,
+    request: Request<DeleteAccessTokenRequest>,
+) -> Result<DeleteAccessTokenResponse, RepoError> {
+    let request = request.into_inner();
+    let owner = lookup::token_owner(state, request.credential, permit.client_address(), &request.username).await?;
+    if request.name.is_empty() || request.name.contains('\0') {
+        return Err(RepoError::TokenNotFound);
+    }
+    let (shared, name) = (Arc::clone(state), request.name);
+    // A task of its own, because a request that is cancelled after its commit must still revoke the cached tokens.
+    let task = state
+        .life
+        .spawn_for_request("delete token", async move { delete_token(&shared, &permit, &owner, &name).await });
+    task.await.unwrap_or(Err(RepoError::Interrupted))
+}
+
+async fn delete_token(
+    state: &AppState,
+    permit: &Permit,
+    owner: &TokenOwner,
+    name: &str,
+) -> Result<DeleteAccessTokenResponse, RepoError> {
+    let mut tx = state.db.begin().await?;
+    let deleted =
+        state.tokens.delete(&mut tx, owner.id(), IdOrName::new(name)).await?.ok_or(RepoError::TokenNotFound)?;
+    let entry = Entry {
+        actor: &permit.actor_as(owner.identity()),
+        action: Action::TokenDelete,
+        target: Target::user(owner.id(), &owner.identity().username),
+        details: &[("name", deleted.name), ("keys", deleted.key_count.to_string())],
+    };
+    append(&mut tx, entry, state.clock.now_us()).await?;
+    tx.commit().await?;
+    change::revoke_cached(state.cache.as_ref(), &[deleted.hash]).await;
+    Ok(DeleteAccessTokenResponse {})
+}

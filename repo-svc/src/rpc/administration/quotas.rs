@@ -1,0 +1,122 @@
+//! Quotas of single accounts, which replace those of the site.
+
+use ferrite_kit::idempotency::{IdempotencyKey, once};
+use ferrite_proto::error::FieldViolation;
+use ferrite_proto::repo::{
+    GetQuotaRequest, GetQuotaResponse, LimitChange, Quota, QuotaUsage, UpdateQuotaRequest, UpdateQuotaResponse,
+};
+use tonic::Request;
+
+use crate::error::RepoError;
+use crate::model::Violations;
+use crate::rpc::permit::Permit;
+use crate::rpc::{change, lookup};
+use crate::state::AppState;
+use crate::store::{Action, OwnLimits, OwnerLimits, OwnerQuota, Target, effective};
+
+/// Largest percentage of the limits per hour that is no absence of limits.
+const MAX_RATE_PERCENT: i64 = 1_000_000;
+
+pub(super) async fn get_quota(
+    state: &AppState,
+    _: Permit,
+    request: Request<GetQuotaRequest>,
+) -> Result<GetQuotaResponse, RepoError> {
+    let owner = lookup::account(state, &request.get_ref().username).await?;
+    let quota = state.quotas.read(owner.id).await?.ok_or(RepoError::UserNotFound)?;
+    Ok(GetQuotaResponse { quota: Some(encode(quota, state.quotas.site())) })
+}
+
+pub(super) async fn update_quota(
+    state: &AppState,
+    permit: Permit,
+    request: Request<UpdateQuotaRequest>,
+) -> Result<UpdateQuotaResponse, RepoError> {
+    let key = IdempotencyKey::of(&request, permit.user()?.0, "UpdateQuota")?;
+    once(&state.db, key.as_ref(), update(state, &request.into_inner(), &permit, key.as_ref())).await
+}
+
+/// The checked changes; the outer `None` keeps a limit.
+struct QuotaChange {
+    repositories: Option<Option<i64>>,
+    bytes: Option<Option<i64>>,
+    rate_percent: Option<Option<i64>>,
+}
+
+impl QuotaChange {
+    fn check(request: &UpdateQuotaRequest) -> Result<Self, RepoError> {
+        let mut violations = Violations::default();
+        let repositories = violations.take(checked(request.repositories, "repositories", i64::MAX));
+        let bytes = violations.take(checked(request.bytes, "bytes", i64::MAX));
+        let rate_percent = violations.take(checked(request.rate_percent, "rate_percent", MAX_RATE_PERCENT));
+        match (repositories, bytes, rate_percent) {
+            (Some(repositories), Some(bytes), Some(rate_percent)) => Ok(Self { repositories, bytes, rate_percent }),
+            _ => Err(violations.into_error()),
+        }
+    }
+
+    /// Returns the limits after the change.
+    fn apply(&self, before: OwnLimits) -> OwnLimits {
+        OwnLimits {
+            repositories: self.repositories.unwrap_or(before.repositories),
+            bytes: self.bytes.unwrap_or(before.bytes),
+            rate_percent: self.rate_percent.unwrap_or(before.rate_percent),
+        }
+    }
+}
+
+fn checked(change: Option<LimitChange>, field: &str, max: i64) -> Result<Option<Option<i64>>, FieldViolation> {
+    match change.map(|change| change.limit) {
+        Some(Some(limit)) if !(-1..=max).contains(&limit) => {
+            Err(FieldViolation::new(field, "out_of_range", format!("must be from -1 to {max}")))
+        }
+        limit => Ok(limit),
+    }
+}
+
+async fn update(
+    state: &AppState,
+    request: &UpdateQuotaRequest,
+    permit: &Permit,
+    key: Option<&IdempotencyKey>,
+) -> Result<UpdateQuotaResponse, RepoError> {
+    let wanted = QuotaChange::check(request)?;
+    let owner = lookup::account(state, &request.username).await?;
+    let now = state.clock.now_us();
+    let mut tx = state.db.begin().await?;
+    let quota = state.quotas.lock(&mut tx, owner.id).await?.ok_or(RepoError::UserNotFound)?;
+    let (before, after) = (quota.limits, wanted.apply(quota.limits));
+    if after != before {
+        let target = match owner.is_organization {
+            true => Target::organization(owner.id, &owner.username),
+            false => Target::user(owner.id, &owner.username),
+        };
+        change::record(&mut tx, permit, Action::QuotaUpdate, target, &details(before, after), now).await?;
+        state.quotas.set_limits(&mut tx, owner.id, after).await?;
+    }
+    let quota = encode(OwnerQuota { limits: after, ..quota }, state.quotas.site());
+    let answer = UpdateQuotaResponse { quota: Some(quota) };
+    change::commit(tx, key, answer, now).await
+}
+
+/// Returns the limits that differ, as they are now; `site` for those that are the site's again.
+fn details(before: OwnLimits, after: OwnLimits) -> Vec<(&'static str, String)> {
+    let limits = [
+        ("repositories", before.repositories, after.repositories),
+        ("bytes", before.bytes, after.bytes),
+        ("rate_percent", before.rate_percent, after.rate_percent),
+    ];
+    let changed = limits.into_iter().filter(|(_, before, after)| before != after);
+    changed.map(|(name, _, after)| (name, after.map_or_else(|| "site".to_owned(), |limit| limit.to_string()))).collect()
+}
+
+/// Encodes a quota with the limits that hold for it.
+fn encode(quota: OwnerQuota, site: OwnerLimits) -> Quota {
+    let OwnerQuota { repository_count, used_bytes, limits } = quota;
+    let usage = |used, own: Option<i64>, site| QuotaUsage { used, limit: effective(own, site), is_own: own.is_some() };
+    Quota {
+        repositories: Some(usage(repository_count, limits.repositories, site.repositories)),
+        bytes: Some(usage(used_bytes, limits.bytes, site.bytes)),
+        rate_percent: limits.rate_percent,
+    }
+}

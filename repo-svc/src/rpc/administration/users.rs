@@ -1,0 +1,280 @@
+//! Accounts, and the verification of their addresses, by administrators of the site.
+
+use std::sync::Arc;
+
+use ferrite_kit::Secret;
+use ferrite_kit::idempotency::{IdempotencyKey, once};
+use ferrite_proto::repo::{
+    CreateUserRequest, CreateUserResponse, DeleteUserRequest, DeleteUserResponse, SetEmailVerificationRequest,
+    SetEmailVerificationResponse, UpdateUserRequest, UpdateUserResponse,
+};
+use tonic::Request;
+
+use crate::error::RepoError;
+use crate::model::{
+    CheckedUser, Email, FullName, NewUser, Password, User, Violations, changed_fields, lookup_key, parse_location,
+    parse_user_website,
+};
+use crate::rpc::permit::Permit;
+use crate::rpc::{change, dispatch, encode, lost_rights};
+use crate::state::AppState;
+use crate::store::{
+    self, Action, Target, UserRecord, change_user, lock_administrators, lock_user, token_hashes, unverify_email,
+    verify_email,
+};
+
+pub(super) async fn create_user(
+    state: &AppState,
+    permit: Permit,
+    mut request: Request<CreateUserRequest>,
+) -> Result<CreateUserResponse, RepoError> {
+    // Removed before the request is hashed for its idempotency key: a fast hash of a password must not be stored.
+    let password = Secret::new(std::mem::take(&mut request.get_mut().password));
+    let key = IdempotencyKey::of(&request, permit.user()?.0, "CreateUser")?;
+    let request = request.into_inner();
+    let new = NewUser {
+        username: request.username,
+        email: request.email,
+        password,
+        full_name: request.full_name,
+        is_admin: request.is_admin,
+    };
+    once(&state.db, key.as_ref(), create(state, &new, &permit, key.as_ref())).await
+}
+
+async fn create(
+    state: &AppState,
+    new: &NewUser,
+    permit: &Permit,
+    key: Option<&IdempotencyKey>,
+) -> Result<CreateUserResponse, RepoError> {
+    let checked = CheckedUser::check(new)?;
+    let hash = state.passwords.hash(&checked.password).await?;
+    let now = state.clock.now_us();
+    let mut tx = state.db.begin().await?;
+    let user = state.accounts.insert(&mut tx, &checked, &hash, now).await?;
+    let (target, details) = (Target::user(user.id, &user.username), [("admin", user.is_admin.to_string())]);
+    change::record(&mut tx, permit, Action::UserCreate, target, &details, now).await?;
+    let answer = CreateUserResponse { user: Some(encode::user(user, permit.viewer())) };
+    change::commit(tx, key, answer, now).await
+}
+
+/// Changes an account; disabling it revokes what other processes have cached of it.
+pub(super) async fn update_user(
+    state: &Arc<AppState>,
+    permit: Permit,
+    mut request: Request<UpdateUserRequest>,
+) -> Result<UpdateUserResponse, RepoError> {
+    // Removed before the request is hashed for its idempotency key: a fast hash of a password must not be stored.
+    let password = request.get_mut().password.take().map(Secret::new);
+    let key = IdempotencyKey::of(&request, permit.user()?.0, "UpdateUser")?;
+    let (request, shared) = (request.into_inner(), Arc::clone(state));
+    // A task of its own, because a request that is cancelled after its commit must still revoke the cached tokens.
+    let task = state.life.spawn_for_request("update user", async move {
+        once(&shared.db, key.as_ref(), update(&shared, request, password, &permit, key.as_ref())).await
+    });
+    task.await.unwrap_or(Err(RepoError::Interrupted))
+}
+
+/// The checked changes of a user; `None` keeps a field.
+#[derive(Debug)]
+struct UserChange {
+    email: Option<Email>,
+    full_name: Option<FullName>,
+    website: Option<String>,
+    location: Option<String>,
+    password: Option<Password>,
+    is_active: Option<bool>,
+    is_admin: Option<bool>,
+    repository_limit: Option<i64>,
+}
+
+impl UserChange {
+    fn check(request: &UpdateUserRequest, password: Option<&Secret>) -> Result<Self, RepoError> {
+        let mut violations = Violations::default();
+        // Existing clients send an empty password to keep the old one.
+        let password = password.filter(|password| !password.expose().is_empty());
+        let password = password.map(|password| Password::parse(password, "password"));
+        let parsed = (
+            violations.take_optional(request.email.as_deref(), "email", Email::parse),
+            violations.take_optional(request.full_name.as_deref(), "full_name", FullName::parse),
+            violations.take_optional(request.website.as_deref(), "website", parse_user_website),
+            violations.take_optional(request.location.as_deref(), "location", parse_location),
+            violations.take(password.transpose()),
+        );
+        let (Some(email), Some(full_name), Some(website), Some(location), Some(password)) = parsed else {
+            return Err(violations.into_error());
+        };
+        Ok(Self {
+            email,
+            full_name,
+            website,
+            location,
+            password,
+            is_active: request.is_active,
+            is_admin: request.is_admin,
+            repository_limit: request.repository_limit,
+        })
+    }
+
+    /// Returns whether the change may remove an administrator.
+    fn may_remove_administrator(&self) -> bool {
+        self.is_active == Some(false) || self.is_admin == Some(false)
+    }
+
+    /// Returns whether the change takes access from an account, if that is active now.
+    fn takes_access_away(&self, active: Option<&User>) -> bool {
+        active.is_some_and(|user| self.is_active == Some(false) || (self.is_admin == Some(false) && user.is_admin))
+    }
+
+    /// Returns the account after the change.
+    fn apply(&self, before: &UserRecord) -> UserRecord {
+        let text = |new: Option<&str>, old: &String| new.map_or_else(|| old.clone(), str::to_owned);
+        UserRecord {
+            full_name: text(self.full_name.as_ref().map(FullName::as_str), &before.full_name),
+            email: text(self.email.as_ref().map(Email::as_str), &before.email),
+            website: text(self.website.as_deref(), &before.website),
+            location: text(self.location.as_deref(), &before.location),
+            is_active: self.is_active.unwrap_or(before.is_active),
+            is_admin: self.is_admin.unwrap_or(before.is_admin),
+            repository_limit: match self.repository_limit {
+                Some(limit) => (limit >= 0).then_some(limit),
+                None => before.repository_limit,
+            },
+            ..before.clone()
+        }
+    }
+}
+
+/// Returns the names of the fields that differ, except the password.
+fn changes(before: &UserRecord, after: &UserRecord) -> Vec<&'static str> {
+    changed_fields([
+        ("email", before.email != after.email),
+        ("full_name", before.full_name != after.full_name),
+        ("website", before.website != after.website),
+        ("location", before.location != after.location),
+        ("is_active", before.is_active != after.is_active),
+        ("is_admin", before.is_admin != after.is_admin),
+        ("repository_limit", before.repository_limit != after.repository_limit),
+    ])
+}
+
+/// Returns whether a change of this field revokes the cached identities of the user's tokens.
+fn affects_identity(field: &str) -> bool {
+    matches!(field, "email" | "full_name" | "password" | "is_active" | "is_admin")
+}
+
+async fn update(
+    state: &AppState,
+    request: UpdateUserRequest,
+    password: Option<Secret>,
+    permit: &Permit,
+    key: Option<&IdempotencyKey>,
+) -> Result<UpdateUserResponse, RepoError> {
+    let requested = UserChange::check(&request, password.as_ref())?;
+    let name_key = lookup_key(&request.username).ok_or(RepoError::UserNotFound)?;
+    let hash = match &requested.password {
+        Some(password) => Some(state.passwords.hash(password).await?),
+        None => None,
+    };
+    if requested.may_remove_administrator() {
+        let active = state.accounts.find_active_user(&request.username).await?;
+        dispatch::never_refuse_if(requested.takes_access_away(active.as_ref()));
+    }
+    let now = state.clock.now_us();
+    let mut tx = state.db.begin().await?;
+    if requested.may_remove_administrator() {
+        lock_administrators(&mut tx).await?;
+    }
+    let before = lock_user(&mut tx, &name_key).await?.ok_or(RepoError::UserNotFound)?;
+    let after = requested.apply(&before);
+    let mut fields = changes(&before, &after);
+    fields.extend(hash.is_some().then_some("password"));
+    let mut hashes = Vec::new();
+    if !fields.is_empty() {
+        change_user(&mut tx, &before, &after, hash, now).await?;
+        let (target, details) = (Target::user(before.id(), &before.name), [("fields", fields.join(","))]);
+        change::record(&mut tx, permit, Action::UserUpdate, target, &details, now).await?;
+        if requested.may_remove_administrator() {
+            lost_rights::end_waiting(state, &mut tx, permit, before.id(), now).await?;
+        }
+    }
+    if fields.iter().any(|field| affects_identity(field)) {
+        hashes = token_hashes(&mut tx, before.id()).await?;
+    }
+    let answer = UpdateUserResponse { user: Some(encode::user(after.into(), permit.viewer())) };
+    let answer = change::commit(tx, key, answer, now).await?;
+    change::revoke_cached(state.cache.as_ref(), &hashes).await;
+    Ok(answer)
+}
+
+pub(super) async fn delete_user(
+    state: &Arc<AppState>,
+    permit: Permit,
+    request: Request<DeleteUserRequest>,
+) -> Result<DeleteUserResponse, RepoError> {
+    let key = IdempotencyKey::of(&request, permit.user()?.0, "DeleteUser")?;
+    let (username, shared) = (request.into_inner().username, Arc::clone(state));
+    // A task of its own, because a request that is cancelled after its commit must still revoke the cached tokens.
+    let task = state.life.spawn_for_request("delete user", async move {
+        once(&shared.db, key.as_ref(), delete(&shared, &username, &permit, key.as_ref())).await
+    });
+    task.await.unwrap_or(Err(RepoError::Interrupted))
+}
+
+async fn delete(
+    state: &AppState,
+    username: &str,
+    permit: &Permit,
+    key: Option<&IdempotencyKey>,
+) -> Result<DeleteUserResponse, RepoError> {
+    let name_key = lookup_key(username).ok_or(RepoError::UserNotFound)?;
+    let now = state.clock.now_us();
+    let mut tx = state.db.begin().await?;
+    lock_administrators(&mut tx).await?;
+    let user = lock_user(&mut tx, &name_key).await?.ok_or(RepoError::UserNotFound)?;
+    let hashes = token_hashes(&mut tx, user.id()).await?;
+    lost_rights::end_transfers(state, &mut tx, permit, user.id(), now).await?;
+    store::delete_user(&mut tx, &user).await?;
+    change::record(&mut tx, permit, Action::UserDelete, Target::user(user.id(), &user.name), &[], now).await?;
+    let answer = change::commit(tx, key, DeleteUserResponse {}, now).await?;
+    change::revoke_cached(state.cache.as_ref(), &hashes).await;
+    tracing::info!(user.id = user.id, "deleted user {}", user.id);
+    Ok(answer)
+}
+
+/// Makes an address a verified one of an account, or no longer so.
+pub(super) async fn set_email_verification(
+    state: &AppState,
+    permit: Permit,
+    request: Request<SetEmailVerificationRequest>,
+) -> Result<SetEmailVerificationResponse, RepoError> {
+    let key = IdempotencyKey::of(&request, permit.user()?.0, "SetEmailVerification")?;
+    once(&state.db, key.as_ref(), set_verification(state, request.get_ref(), &permit, key.as_ref())).await
+}
+
+async fn set_verification(
+    state: &AppState,
+    request: &SetEmailVerificationRequest,
+    permit: &Permit,
+    key: Option<&IdempotencyKey>,
+) -> Result<SetEmailVerificationResponse, RepoError> {
+    let name_key = lookup_key(&request.username).ok_or(RepoError::UserNotFound)?;
+    let now = state.clock.now_us();
+    let mut tx = state.db.begin().await?;
+    let user = lock_user(&mut tx, &name_key).await?.ok_or(RepoError::UserNotFound)?;
+    let email = Email::parse(&request.email, "email")?;
+    let (is_changed, action) = if request.is_verified {
+        (verify_email(&mut tx, user.id(), &email, now).await?, Action::EmailVerify)
+    } else {
+        if email.key() == Email::lookup_key(&user.email) {
+            return Err(RepoError::field("email", "invalid", "must not be the primary address of the account"));
+        }
+        (unverify_email(&mut tx, user.id(), &email).await?, Action::EmailUnverify)
+    };
+    if is_changed {
+        let (target, details) = (Target::user(user.id(), &user.name), [("email", email.as_str().to_owned())]);
+        change::record(&mut tx, permit, action, target, &details, now).await?;
+    }
+    change::commit(tx, key, SetEmailVerificationResponse {}, now).await
+}

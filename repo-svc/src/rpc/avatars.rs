@@ -1,0 +1,104 @@
+//! Pictures of users and organizations, as files that are ready to be shown.
+//!
+//! Not here: decoding and scaling of pictures that clients send, and pictures of accounts without an uploaded one (gateway).
+
+use ferrite_kit::idempotency::IdempotencyKey;
+use ferrite_proto::id::UserId;
+use ferrite_proto::repo::avatar_service_server::AvatarService;
+use ferrite_proto::repo::*;
+use tonic::Request;
+
+use super::dispatch::permitted_service;
+use super::permit::Permit;
+use super::{change, repeat};
+use crate::error::RepoError;
+use crate::model::Avatar;
+use crate::state::AppState;
+use crate::store::{Action, Target};
+
+permitted_service!(AvatarService {
+    get_avatar(GetAvatarRequest) -> GetAvatarResponse;
+    set_avatar(SetAvatarRequest, owner) -> SetAvatarResponse;
+    delete_avatar(DeleteAvatarRequest, owner) -> DeleteAvatarResponse;
+});
+
+async fn get_avatar(
+    state: &AppState,
+    _: Permit,
+    request: Request<GetAvatarRequest>,
+) -> Result<GetAvatarResponse, RepoError> {
+    let found = state.avatars.find(UserId(request.get_ref().user_id)).await?.ok_or(RepoError::UserNotFound)?;
+    Ok(GetAvatarResponse { content: found.content.unwrap_or_default(), sha256: found.sha256.unwrap_or_default() })
+}
+
+async fn set_avatar(
+    state: &AppState,
+    permit: Permit,
+    request: Request<SetAvatarRequest>,
+) -> Result<SetAvatarResponse, RepoError> {
+    let key = IdempotencyKey::of(&request, permit.user()?.0, "SetAvatar")?;
+    let owner = request.get_ref().owner.clone();
+    let access = async { account(state, &permit, &owner).await.map(drop) };
+    repeat::once(&state.db, key.as_ref(), access, set(state, request.into_inner(), &permit, key.as_ref())).await
+}
+
+async fn set(
+    state: &AppState,
+    request: SetAvatarRequest,
+    permit: &Permit,
+    key: Option<&IdempotencyKey>,
+) -> Result<SetAvatarResponse, RepoError> {
+    let Account { id, action, target } = account(state, permit, &request.owner).await?;
+    let avatar = Avatar::parse(request.content)?;
+    let now = state.clock.now_us();
+    let mut tx = state.db.begin().await?;
+    if state.avatars.set(&mut tx, id, avatar, now).await? {
+        change::record(&mut tx, permit, action, target, &[("fields", "avatar".to_owned())], now).await?;
+    }
+    change::commit(tx, key, SetAvatarResponse {}, now).await
+}
+
+async fn delete_avatar(
+    state: &AppState,
+    permit: Permit,
+    request: Request<DeleteAvatarRequest>,
+) -> Result<DeleteAvatarResponse, RepoError> {
+    let key = IdempotencyKey::of(&request, permit.user()?.0, "DeleteAvatar")?;
+    let owner = request.get_ref().owner.clone();
+    let access = async { account(state, &permit, &owner).await.map(drop) };
+    repeat::once(&state.db, key.as_ref(), access, delete(state, &request.get_ref().owner, &permit, key.as_ref())).await
+}
+
+async fn delete(
+    state: &AppState,
+    owner: &str,
+    permit: &Permit,
+    key: Option<&IdempotencyKey>,
+) -> Result<DeleteAvatarResponse, RepoError> {
+    let Account { id, action, target } = account(state, permit, owner).await?;
+    let now = state.clock.now_us();
+    let mut tx = state.db.begin().await?;
+    if state.avatars.delete(&mut tx, id).await? {
+        change::record(&mut tx, permit, action, target, &[("fields", "avatar".to_owned())], now).await?;
+    }
+    change::commit(tx, key, DeleteAvatarResponse {}, now).await
+}
+
+/// The account that a change of a picture is about, and the change's entry in the audit log.
+struct Account {
+    id: UserId,
+    action: Action,
+    target: Target,
+}
+
+/// Returns the account of a request: the organization `owner`, or the caller.
+async fn account(state: &AppState, permit: &Permit, owner: &str) -> Result<Account, RepoError> {
+    if owner.is_empty() {
+        let identity = permit.identity()?;
+        let id = UserId(identity.user_id);
+        return Ok(Account { id, action: Action::UserUpdate, target: Target::user(id, &identity.username) });
+    }
+    let organization = permit.organization(&state.organizations, owner).await?;
+    let target = Target::organization(organization.id(), &organization.name);
+    Ok(Account { id: organization.id(), action: Action::OrganizationUpdate, target })
+}

@@ -1,0 +1,179 @@
+//! The collaborators of a repository: users who were added to it, with a level each.
+
+use ferrite_kit::auth::AuthError;
+use ferrite_kit::idempotency::IdempotencyKey;
+use ferrite_proto::Permission;
+use ferrite_proto::error::FieldViolation;
+use ferrite_proto::id::UserId;
+use ferrite_proto::repo::collaborator_service_server::CollaboratorService;
+use ferrite_proto::repo::*;
+use tonic::Request;
+
+use super::dispatch::permitted_service;
+use super::permit::Permit;
+use super::{change, encode, lookup, repeat};
+use crate::error::RepoError;
+use crate::model::{User, Violations, parse_level};
+use crate::state::AppState;
+use crate::store::{Action, Target, or_missing};
+
+permitted_service!(CollaboratorService {
+    list_collaborators(ListCollaboratorsRequest) -> ListCollaboratorsResponse;
+    get_collaborator(GetCollaboratorRequest) -> GetCollaboratorResponse;
+    set_collaborator(SetCollaboratorRequest) -> SetCollaboratorResponse;
+    remove_collaborator(RemoveCollaboratorRequest) -> RemoveCollaboratorResponse;
+});
+
+/// The field that violations about the user name.
+const USER_FIELD: &str = "collaborator";
+/// Level of a new collaborator if the request names none.
+const DEFAULT_PERMISSION: Permission = Permission::Write;
+
+async fn list_collaborators(
+    state: &AppState,
+    permit: Permit,
+    request: Request<ListCollaboratorsRequest>,
+) -> Result<ListCollaboratorsResponse, RepoError> {
+    let request = request.into_inner();
+    let repository = permit.repository(&state.repositories, request.repository).await?;
+    let page = lookup::page(request.page, request.page_size);
+    let (rows, total_count) = state.collaborators.list(repository.id(), page).await?;
+    let collaborators = rows.into_iter().map(|row| encode::collaborator(row, permit.viewer())).collect();
+    Ok(ListCollaboratorsResponse { collaborators, total_count })
+}
+
+async fn get_collaborator(
+    state: &AppState,
+    permit: Permit,
+    request: Request<GetCollaboratorRequest>,
+) -> Result<GetCollaboratorResponse, RepoError> {
+    let request = request.into_inner();
+    let repository = permit.repository(&state.repositories, request.repository).await?;
+    let account = match lookup::account(state, &request.username).await {
+        Err(RepoError::UserNotFound) => return Err(RepoError::field(USER_FIELD, "unknown", "does not exist")),
+        account => account?,
+    };
+    let found = state.collaborators.find(repository.id(), account.id).await?;
+    let found = found.ok_or(RepoError::CollaboratorNotFound)?;
+    Ok(GetCollaboratorResponse { collaborator: Some(encode::collaborator(found, permit.viewer())) })
+}
+
+/// Gives a user a permission on a repository, at most the caller's own.
+async fn set_collaborator(
+    state: &AppState,
+    permit: Permit,
+    request: Request<SetCollaboratorRequest>,
+) -> Result<SetCollaboratorResponse, RepoError> {
+    let key = IdempotencyKey::of(&request, permit.user()?.0, "SetCollaborator")?;
+    let access = repeat::repository(state, &permit, request.get_ref().repository.clone());
+    repeat::once(&state.db, key.as_ref(), access, set(state, request.into_inner(), &permit, key.as_ref())).await
+}
+
+/// Checks a request. Without a permission, a collaborator keeps its level.
+async fn check(
+    state: &AppState,
+    owner: UserId,
+    request: &SetCollaboratorRequest,
+) -> Result<(User, Option<Permission>), RepoError> {
+    let refuse = |code, message: &str| Err(FieldViolation::new(USER_FIELD, code, message));
+    let user = match lookup::account(state, &request.username).await {
+        Err(RepoError::UserNotFound) => refuse("unknown", "does not exist"),
+        Err(error) => return Err(error),
+        Ok(account) if account.id == owner => refuse("invalid", "is the owner"),
+        Ok(account) if account.is_organization => refuse("invalid", "must not be an organization"),
+        Ok(account) => Ok(account),
+    };
+    let mut violations = Violations::default();
+    let user = violations.take(user);
+    let permission = violations.take_optional(request.permission.as_deref(), "permission", parse_level);
+    user.zip(permission).ok_or_else(|| violations.into_error())
+}
+
+async fn set(
+    state: &AppState,
+    mut request: SetCollaboratorRequest,
+    permit: &Permit,
+    key: Option<&IdempotencyKey>,
+) -> Result<SetCollaboratorResponse, RepoError> {
+    let repository = permit.repository(&state.repositories, request.repository.take()).await?;
+    let (user, permission) = check(state, UserId(repository.owner_id), &request).await?;
+    let now = state.clock.now_us();
+    let mut tx = state.db.begin().await?;
+    state.repositories.lock(&mut tx, repository.id()).await?.ok_or(AuthError::RepositoryNotFound)?;
+    let current = state.collaborators.level(&mut tx, repository.id(), user.id).await?;
+    let default = if current == Permission::None { DEFAULT_PERMISSION } else { current };
+    let permission = permission.unwrap_or(default);
+    require_at_most(permit.level(&repository), [current, permission])?;
+    if permission != current {
+        let stored = state.collaborators.set(&mut tx, repository.id(), user.id, permission, now).await;
+        stored.map_err(or_missing(RepoError::field(USER_FIELD, "unknown", "does not exist")))?;
+        let details = [("user", user.username), ("permission", permission.to_string())];
+        change::record(&mut tx, permit, Action::CollaboratorSet, Target::repository(&repository), &details, now)
+            .await?;
+    }
+    change::commit(tx, key, SetCollaboratorResponse {}, now).await
+}
+
+async fn remove_collaborator(
+    state: &AppState,
+    permit: Permit,
+    request: Request<RemoveCollaboratorRequest>,
+) -> Result<RemoveCollaboratorResponse, RepoError> {
+    let key = IdempotencyKey::of(&request, permit.user()?.0, "RemoveCollaborator")?;
+    let access = repeat::repository(state, &permit, request.get_ref().repository.clone());
+    repeat::once(&state.db, key.as_ref(), access, remove(state, request.into_inner(), &permit, key.as_ref())).await
+}
+
+async fn remove(
+    state: &AppState,
+    request: RemoveCollaboratorRequest,
+    permit: &Permit,
+    key: Option<&IdempotencyKey>,
+) -> Result<RemoveCollaboratorResponse, RepoError> {
+    let repository = permit.repository(&state.repositories, request.repository).await?;
+    let user = match lookup::account(state, &request.username).await {
+        Err(RepoError::UserNotFound) => return Err(RepoError::CollaboratorNotFound),
+        account => account?,
+    };
+    let now = state.clock.now_us();
+    let mut tx = state.db.begin().await?;
+    state.repositories.lock(&mut tx, repository.id()).await?.ok_or(AuthError::RepositoryNotFound)?;
+    let current = state.collaborators.level(&mut tx, repository.id(), user.id).await?;
+    require_at_most(permit.level(&repository), [current, Permission::None])?;
+    if !state.collaborators.remove(&mut tx, repository.id(), user.id).await? {
+        return Err(RepoError::CollaboratorNotFound);
+    }
+    let (target, details) = (Target::repository(&repository), [("user", user.username)]);
+    change::record(&mut tx, permit, Action::CollaboratorRemove, target, &details, now).await?;
+    change::commit(tx, key, RemoveCollaboratorResponse {}, now).await
+}
+
+/// Checks that the caller, whose level is `own`, gives no higher level than that, and changes or removes no collaborator who has
+/// one.
+///
+/// # Errors
+/// [`AuthError::PermissionRequired`] with the level that the caller lacks.
+fn require_at_most(own: Permission, levels: [Permission; 2]) -> Result<(), AuthError> {
+    match levels.into_iter().max() {
+        Some(needed) if needed > own => Err(AuthError::PermissionRequired { needed }),
+        _ => Ok(()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_caller_gives_and_takes_levels_up_to_its_own() {
+        use Permission::{Admin, None, Owner, Read, Write};
+        for own in [None, Read, Write, Admin, Owner] {
+            for current in [None, Read, Write, Admin, Owner] {
+                for wanted in [None, Read, Write, Admin, Owner] {
+                    let may = require_at_most(own, [current, wanted]).is_ok();
+                    assert_eq!(may, current <= own && wanted <= own, "{own} {current} {wanted}");
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,489 @@
+//! Migrations of repositories from other hosts: begun and looked up by users, ended by events of the store.
+//!
+//! Not here: fetching, which the store does, and migrations that nobody ends (`background`).
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use ferrite_kit::auth::AuthError;
+use ferrite_kit::db::{DbError, Tx};
+use ferrite_kit::grpc::with_timeout;
+use ferrite_kit::idempotency::{IdempotencyKey, withdraw};
+use ferrite_kit::outbox;
+use ferrite_kit::page::Page;
+use ferrite_kit::timestamp;
+use ferrite_proto::error::{FieldViolation, reason, violations};
+use ferrite_proto::events::event::Fact;
+use ferrite_proto::events::{MigrationEnded, RepositoryCreated};
+use ferrite_proto::git::migration_service_client::MigrationServiceClient;
+use ferrite_proto::git::storage_service_client::StorageServiceClient;
+use ferrite_proto::git::{self, StartMigrationRequest};
+use ferrite_proto::id::{RepositoryId, UserId};
+use ferrite_proto::repo::migration_service_server::MigrationService;
+use ferrite_proto::repo::{self, *};
+use tokio::time::Instant;
+use tonic::{Code, Request, Status};
+
+use super::dispatch::permitted_service;
+use super::lookup::Owner;
+use super::permit::Permit;
+use super::{change, encode, lost_rights, repeat};
+use crate::access::Viewer;
+use crate::config::Config;
+use crate::error::RepoError;
+use crate::model::{CloneAddress, Description, RepoName, Violations, mirror_interval};
+use crate::state::AppState;
+use crate::store::{
+    Action, Entry, Migration, NewMigration, NewRepository, OrganizationRole, Phase, Progress, RepositoryKey,
+    RepositoryStore, SizeChange, Target, append, take_wiki_id,
+};
+
+permitted_service!(MigrationService {
+    migrate_repository(MigrateRepositoryRequest) -> MigrateRepositoryResponse;
+    get_migration(GetMigrationRequest) -> GetMigrationResponse;
+    list_migrations(ListMigrationsRequest) -> ListMigrationsResponse;
+    get_storage_quota(GetStorageQuotaRequest) -> GetStorageQuotaResponse;
+});
+
+/// Time for which the store is asked to start a migration: shorter than the deadline of the caller.
+const START_TIMEOUT: Duration = Duration::from_secs(15);
+const START_RETRY_PAUSE: Duration = Duration::from_millis(500);
+const NOT_STARTED: &str = "the git store could not be reached";
+const MAX_WAIT_SECONDS: u64 = 20;
+/// Pauses between two looks at a migration: as long as a part of its age, within these bounds.
+const MIN_LOOK_PAUSE: Duration = Duration::from_millis(25);
+const MAX_LOOK_PAUSE: Duration = Duration::from_secs(1);
+const PAUSES_OF_AGE: u32 = 8;
+/// Deadline of the question to the store, without whose answer the caller gets what was known before.
+const PROGRESS_TIMEOUT: Duration = Duration::from_secs(5);
+const MAX_PAGE_SIZE: i32 = 100;
+/// Subscribers to new repositories.
+const SUBSCRIBERS: &[&str] = &["hook-svc"];
+/// The reason of a migration whose repository was removed while it went on.
+const REMOVED: &str = "the repository was removed";
+
+/// Checks the request, then registers the repository and the migration, and has the store fetch it.
+async fn migrate_repository(
+    state: &Arc<AppState>,
+    permit: Permit,
+    request: Request<MigrateRepositoryRequest>,
+) -> Result<MigrateRepositoryResponse, RepoError> {
+    let checked = check(request.get_ref(), &state.config, permit.user()?);
+    let (metadata, extensions, message) = request.into_parts();
+    let uid = UserId(message.uid);
+    let key = match &checked {
+        Ok(checked) => {
+            let request = Request::from_parts(metadata, extensions, without_credentials(message, checked));
+            IdempotencyKey::of(&request, permit.user()?.0, "MigrateRepository")?
+        }
+        Err(_) => None,
+    };
+    let caller = permit.clone();
+    let access = async { find_owner(state, &caller, uid).await.map(drop) };
+    let work = async {
+        let owner = find_owner(state, &permit, uid).await?;
+        let mut checked = checked?;
+        state.creation_limit.count(permit.identity()?).await?;
+        checked.new.store = state.stores.place().await?;
+        // A task of its own, because a cancelled request must not leave a repository of which the store knows nothing.
+        let task = state
+            .life
+            .spawn_for_request("migrate repository", start(Arc::clone(state), permit, owner, checked, key.clone()));
+        task.await.unwrap_or(Err(RepoError::Interrupted))
+    };
+    repeat::once(&state.db, key.as_ref(), access, work).await
+}
+
+/// Returns the request as its hash is kept for repetitions: without anything from which a password could be guessed.
+fn without_credentials(request: MigrateRepositoryRequest, checked: &CheckedMigration) -> MigrateRepositoryRequest {
+    MigrateRepositoryRequest { clone_addr: checked.address.url.clone(), auth_password: String::new(), ..request }
+}
+
+fn check(request: &MigrateRepositoryRequest, config: &Config, creator: UserId) -> Result<CheckedMigration, RepoError> {
+    let (mut violations, policy) = (Violations::default(), config.outbound.policy());
+    let (username, password) = (&request.auth_username, &request.auth_password);
+    let address = CloneAddress::parse(&request.clone_addr, username, password, &policy, &mut violations);
+    let name = violations.take(RepoName::parse(&request.repo_name, "repo_name"));
+    let description = violations.take(Description::parse_migrated(&request.description, "description"));
+    let interval = match request.is_mirror {
+        true => violations.take(mirror_interval(request.mirror_interval_seconds)),
+        false => Some(0),
+    };
+    let (Some(address), Some(name), Some(description), Some(interval_secs)) = (address, name, description, interval)
+    else {
+        return Err(violations.into_error());
+    };
+    let new = NewRepository {
+        name,
+        description,
+        is_private: request.is_private,
+        default_branch: config.default_branch.clone(),
+        // Chosen when nothing else is in the way.
+        store: String::new(),
+        creator,
+    };
+    Ok(CheckedMigration { new, address, interval_secs, includes_wiki: request.includes_wiki })
+}
+
+/// Returns the account that is to own the repository: the caller, an organization of the caller, or any for an administrator of the
+/// site.
+async fn find_owner(state: &AppState, permit: &Permit, uid: UserId) -> Result<Owner, RepoError> {
+    if uid == permit.user()? {
+        return Ok(Owner::caller(permit)?);
+    }
+    let found = state.accounts.find_active(uid).await?;
+    let found = found.ok_or_else(|| RepoError::field("uid", "unknown", "is no account"))?;
+    if !permit.viewer().is_site_administrator() {
+        if !found.is_organization {
+            return Err(AuthError::AdminRequired.into());
+        }
+        let organization = state.organizations.find(&found.username, permit.viewer().user()).await?;
+        if organization.is_none_or(|organization| organization.role() != OrganizationRole::Owner) {
+            return Err(RepoError::OrganizationOwnerRequired);
+        }
+    }
+    Ok(found.into())
+}
+
+/// The checked fields of a request to migrate a repository.
+struct CheckedMigration {
+    new: NewRepository,
+    address: CloneAddress,
+    /// Seconds between syncs of a mirror; zero for a repository that is fetched once.
+    interval_secs: i64,
+    includes_wiki: bool,
+}
+
+/// Registers a repository and its migration, and starts the migration on the store. Nothing stays of one that is refused.
+async fn start(
+    state: Arc<AppState>,
+    permit: Permit,
+    owner: Owner,
+    checked: CheckedMigration,
+    key: Option<IdempotencyKey>,
+) -> Result<MigrateRepositoryResponse, RepoError> {
+    let (migration, epoch, answer) = register(&state, &permit, &owner, &checked, key.as_ref()).await?;
+    match start_on_store(&state, &migration, epoch, &checked).await {
+        Ok(()) => {
+            let (id, repo_id) = (migration.id, migration.repository_id());
+            tracing::info!(repo.id = %repo_id, user.id = migration.user_id().0, "migration {id} started");
+            Ok(answer)
+        }
+        Err(status) => {
+            abandon(&state, &migration, is_refusal(&status), key.as_ref()).await;
+            Err(map_status(status))
+        }
+    }
+}
+
+/// Registers a repository and its migration. Returns the migration, the epoch of the repository, and the response.
+async fn register(
+    state: &AppState,
+    permit: &Permit,
+    owner: &Owner,
+    checked: &CheckedMigration,
+    key: Option<&IdempotencyKey>,
+) -> Result<(Migration, i64, MigrateRepositoryResponse), RepoError> {
+    let now = state.clock.now_us();
+    let mut tx = state.db.begin().await?;
+    let limits = state.quotas.site();
+    let inserted = state.repositories.insert_in(&mut tx, owner.id, &checked.new, limits, now).await?;
+    let Some((repository, epoch)) = inserted else {
+        return Err(RepoError::repository_exists(&owner.name, checked.new.name.as_str()));
+    };
+    let wiki_id = if checked.includes_wiki { take_wiki_id(&mut tx).await? } else { 0 };
+    let new = NewMigration {
+        repository,
+        owner_name: &owner.name,
+        name: checked.new.name.as_str(),
+        interval_secs: checked.interval_secs,
+        wiki_id,
+        actor: &permit.actor()?,
+    };
+    state.migrations.insert(&mut tx, &new, now).await?;
+    let migration = state.migrations.lock(&mut tx, repository).await?.ok_or(RepoError::Interrupted)?;
+    let encoded = encode_migration(migration.clone(), None);
+    let answer = MigrateRepositoryResponse { migration: Some(encoded) };
+    let answer = change::commit(tx, key, answer, now).await?;
+    Ok((migration, epoch, answer))
+}
+
+/// Has the store note the migration. Asks again while the store cannot be reached: only this process has the credentials.
+async fn start_on_store(
+    state: &AppState,
+    migration: &Migration,
+    epoch: i64,
+    checked: &CheckedMigration,
+) -> Result<(), Status> {
+    let request = StartMigrationRequest {
+        repository_id: migration.repository_id().0,
+        store: checked.new.store.clone(),
+        epoch,
+        default_branch: checked.new.default_branch.clone(),
+        url: checked.address.url.clone(),
+        username: checked.address.username.clone(),
+        password: checked.address.password.expose().to_owned(),
+        mirror_interval_seconds: checked.interval_secs,
+        wiki_repository_id: migration.wiki_id,
+        user_id: migration.user_id().0,
+    };
+    let deadline = Instant::now() + START_TIMEOUT;
+    loop {
+        let message = with_timeout(request.clone(), deadline.saturating_duration_since(Instant::now()));
+        match MigrationServiceClient::new(state.storage.with_store(&checked.new.store)).start_migration(message).await {
+            Ok(_) => return Ok(()),
+            Err(status) if is_temporary(&status) && Instant::now() + START_RETRY_PAUSE < deadline => {
+                tokio::time::sleep(START_RETRY_PAUSE).await;
+            }
+            Err(status) => return Err(status),
+        }
+    }
+}
+
+fn is_temporary(status: &Status) -> bool {
+    matches!(status.code(), Code::Unavailable | Code::DeadlineExceeded | Code::Cancelled | Code::Unknown)
+}
+
+/// Returns whether the store said that it has not noted the migration.
+fn is_refusal(status: &Status) -> bool {
+    let codes = [Code::InvalidArgument, Code::FailedPrecondition, Code::ResourceExhausted];
+    reason(status).is_some() && codes.contains(&status.code())
+}
+
+/// Removes a migration that did not start, and its repository. If that fails, the sweeper does it later.
+async fn abandon(state: &AppState, migration: &Migration, is_refused: bool, key: Option<&IdempotencyKey>) {
+    let is_absent = is_refused || delete_on_store(state, migration).await.is_ok();
+    if let Err(error) = forget(state, migration, is_absent, key).await {
+        let id = migration.repository_id();
+        tracing::warn!(repo.id = %id, %error, "repository {id} was not migrated; the sweeper will remove it");
+    }
+}
+
+async fn delete_on_store(state: &AppState, migration: &Migration) -> Result<(), Status> {
+    let mut storage = StorageServiceClient::new(state.storage.with_store(&migration.store));
+    for id in [migration.repository_id(), RepositoryId(migration.wiki_id)].into_iter().filter(|id| id.0 > 0) {
+        storage.delete_repository(git::DeleteRepositoryRequest { repository_id: id.0 }).await?;
+    }
+    Ok(())
+}
+
+/// Deletes the rows of a migration that the store has not. If it may have it, the repository keeps its row without its name, so that the
+/// sweeper deletes it there too.
+async fn forget(
+    state: &AppState,
+    migration: &Migration,
+    is_absent: bool,
+    key: Option<&IdempotencyKey>,
+) -> Result<(), RepoError> {
+    let (now, id) = (state.clock.now_us(), migration.repository_id());
+    let mut tx = state.db.begin().await?;
+    if is_absent {
+        state.migrations.delete(&mut tx, migration.id).await?;
+        state.repositories.delete_unfinished_in(&mut tx, id).await?;
+    } else {
+        let end = MigrationEnded { error: NOT_STARTED.to_owned(), ..MigrationEnded::default() };
+        state.migrations.end(&mut tx, migration.id, &end, now).await?;
+        state.repositories.release_name_in(&mut tx, id).await?;
+    }
+    if let Some(key) = key {
+        withdraw(&mut tx, key.id()).await?;
+    }
+    Ok(tx.commit().await?)
+}
+
+/// Converts a refusal of the store. Its fields have other names than those of the caller's request.
+fn map_status(status: Status) -> RepoError {
+    let known = |field: &str| match field {
+        "url" => "clone_addr",
+        "username" => "auth_username",
+        "password" => "auth_password",
+        "mirror_interval_seconds" => "mirror_interval",
+        _ => "repo_name",
+    };
+    match (status.code(), reason(&status).as_deref()) {
+        (Code::InvalidArgument, Some(_)) => {
+            let fields = violations(&status).into_iter();
+            let fields = fields.map(|(field, _, message)| FieldViolation::new(known(&field), "invalid", message));
+            RepoError::Invalid(fields.collect())
+        }
+        // Passed on to the client: both stay so for a while.
+        (Code::FailedPrecondition, Some("STORE_FULL")) | (Code::ResourceExhausted, Some(_)) => {
+            RepoError::Refused(Box::new(status))
+        }
+        _ if is_temporary(&status) => RepoError::StoreUnavailable,
+        _ => RepoError::of_store(&status),
+    }
+}
+
+/// Tells how far a migration is, as its store says, or its end.
+async fn get_migration(
+    state: &AppState,
+    permit: Permit,
+    request: Request<GetMigrationRequest>,
+) -> Result<GetMigrationResponse, RepoError> {
+    let GetMigrationRequest { migration_id, wait_seconds } = request.into_inner();
+    let wait = u64::try_from(wait_seconds).unwrap_or(0).min(MAX_WAIT_SECONDS);
+    let migration = awaited(state, &permit, migration_id, Duration::from_secs(wait)).await?;
+    if !migration.is_finished() {
+        let live = live_progress(state, &migration).await;
+        return Ok(GetMigrationResponse { migration: Some(encode_migration(migration, live)), repository: None });
+    }
+    let repository = match migration.progress().phase {
+        Phase::Done => migrated_repository(state, &permit, &migration).await?,
+        _ => None,
+    };
+    Ok(GetMigrationResponse { migration: Some(encode_migration(migration, None)), repository })
+}
+
+/// Returns a migration when it has ended, or when `wait` is over.
+async fn awaited(state: &AppState, permit: &Permit, id: i64, wait: Duration) -> Result<Migration, RepoError> {
+    let deadline = Instant::now() + wait;
+    loop {
+        let found = state.migrations.find(id).await?.filter(|migration| may_see(permit, migration));
+        let migration = found.ok_or(RepoError::MigrationNotFound)?;
+        if migration.is_finished() || Instant::now() >= deadline || state.life.is_stopping() {
+            return Ok(migration);
+        }
+        let age = u64::try_from(state.clock.now_us() - migration.created_us).unwrap_or(0);
+        let pause = (Duration::from_micros(age) / PAUSES_OF_AGE).clamp(MIN_LOOK_PAUSE, MAX_LOOK_PAUSE);
+        tokio::time::sleep_until(deadline.min(Instant::now() + pause)).await;
+    }
+}
+
+/// Returns whether a migration is the caller's. With a token that is limited to repositories it is, if the token asked for it, or if it is
+/// about one of these.
+fn may_see(permit: &Permit, migration: &Migration) -> bool {
+    let (viewer, token) = (permit.viewer(), permit.identity().map_or(0, |identity| identity.token_id));
+    let is_covered = |only: &[i64]| migration.token_id == token || only.contains(&migration.repository_id().0);
+    viewer.is_site_administrator()
+        || viewer.user() == Some(migration.user_id()) && viewer.only_repositories().is_none_or(is_covered)
+}
+
+/// Asks the store how far a migration is that goes on here. Its end counts when the store's event about it has arrived.
+async fn live_progress(state: &AppState, migration: &Migration) -> Option<Progress> {
+    let request = git::GetMigrationRequest { repository_id: migration.repository_id().0 };
+    let mut store = MigrationServiceClient::new(state.storage.with_store(&migration.store));
+    let answer = store.get_migration(with_timeout(request, PROGRESS_TIMEOUT)).await.ok()?.into_inner();
+    Some(Progress::of(&answer))
+}
+
+/// Returns the repository of a migration, if the caller's account may see it, whatever the token is limited to.
+async fn migrated_repository(
+    state: &AppState,
+    permit: &Permit,
+    migration: &Migration,
+) -> Result<Option<repo::Repository>, RepoError> {
+    let key = RepositoryKey::Id(migration.repository_id());
+    let row = state.repositories.find(&key, permit.viewer()).await?;
+    let account = Viewer::account(permit.user()?, permit.viewer().is_site_administrator());
+    let row = row.filter(|row| row.access().is_visible(&account));
+    Ok(row.map(|row| encode::repository(row, permit.viewer())))
+}
+
+async fn list_migrations(
+    state: &AppState,
+    permit: Permit,
+    request: Request<ListMigrationsRequest>,
+) -> Result<ListMigrationsResponse, RepoError> {
+    let request = request.into_inner();
+    let page = Page::nearest(request.page, request.page_size, MAX_PAGE_SIZE);
+    let token = permit.identity()?.token_id;
+    let only = permit.viewer().only_repositories().map(|repositories| (repositories, token));
+    let (rows, total_count) = state.migrations.list(permit.user()?, only, page).await?;
+    let migrations = rows.into_iter().map(|row| encode_migration(row, None)).collect();
+    Ok(ListMigrationsResponse { migrations, total_count })
+}
+
+async fn get_storage_quota(
+    state: &AppState,
+    _: Permit,
+    request: Request<GetStorageQuotaRequest>,
+) -> Result<GetStorageQuotaResponse, RepoError> {
+    let id = RepositoryId(request.get_ref().repository_id);
+    let owner = state.quotas.owner_of_stored(id).await?.ok_or(AuthError::RepositoryNotFound)?;
+    let row = state.quotas.find(owner).await?;
+    Ok(GetStorageQuotaResponse { quota: encode::byte_quota(row, state.quotas.site()) })
+}
+
+/// Encodes a migration with how far it is: as its store says now, if it does, or else as the row has it.
+fn encode_migration(row: Migration, live: Option<Progress>) -> repo::Migration {
+    let progress = live.unwrap_or(row.progress());
+    let phase = match progress.phase {
+        Phase::Queued => MigrationPhase::Queued,
+        Phase::Fetching => MigrationPhase::Fetching,
+        Phase::Indexing => MigrationPhase::Indexing,
+        Phase::Done => MigrationPhase::Done,
+        Phase::Failed => MigrationPhase::Failed,
+    };
+    repo::Migration {
+        id: row.id,
+        full_name: format!("{}/{}", row.owner_name, row.name),
+        phase: phase.into(),
+        object_count: progress.object_count,
+        received_bytes: progress.received_bytes,
+        create_time: Some(timestamp(row.created_us)),
+        finish_time: row.is_finished().then(|| timestamp(row.finished_us)),
+        error: row.error,
+    }
+}
+
+/// Applies the end of a migration, as its store tells it: the repository becomes visible, or is gone. A migration that was given up
+/// meanwhile stays so: the sweeper deletes what the store has of it. So is one whose repository does not fit into the quota of its
+/// owner, or whose user may not create repositories for the owner any more. Returns the change of the bytes that the owner uses.
+pub(super) async fn apply_end(
+    state: &AppState,
+    tx: &mut Tx,
+    id: RepositoryId,
+    end: &MigrationEnded,
+    now_us: i64,
+) -> Result<Option<SizeChange>, DbError> {
+    let AppState { repositories, migrations, quotas, .. } = state;
+    let Some(migration) = migrations.lock(tx, id).await? else { return Ok(None) };
+    if !end.error.is_empty() {
+        repositories.delete_unfinished_in(tx, id).await?;
+        tracing::info!(repo.id = %id, "migration {} failed: {}", migration.id, end.error);
+        migrations.end(tx, migration.id, end, now_us).await?;
+        return Ok(None);
+    }
+    if let Some(error) = quotas.refusal(tx, id, end.size_bytes).await? {
+        repositories.release_name_in(tx, id).await?;
+        tracing::info!(repo.id = %id, "migration {} does not fit: {error}", migration.id);
+        let refused = MigrationEnded { error, ..end.clone() };
+        migrations.end(tx, migration.id, &refused, now_us).await?;
+        return Ok(None);
+    }
+    if !migrations.is_owned(tx, migration.id).await? {
+        repositories.release_name_in(tx, id).await?;
+        tracing::info!(repo.id = %id, "migration {} ends without the right to it", migration.id);
+        let refused = MigrationEnded { error: lost_rights::RIGHT_LOST.to_owned(), ..end.clone() };
+        migrations.end(tx, migration.id, &refused, now_us).await?;
+        return Ok(None);
+    }
+    let Some(change) = repositories.finish_migrated(tx, &migration, end, now_us).await? else {
+        let removed = MigrationEnded { error: REMOVED.to_owned(), ..end.clone() };
+        migrations.end(tx, migration.id, &removed, now_us).await?;
+        return Ok(None);
+    };
+    tell(repositories, tx, &migration, now_us).await?;
+    tracing::info!(repo.id = %id, "migration {} is done", migration.id);
+    migrations.end(tx, migration.id, end, now_us).await?;
+    Ok(Some(change))
+}
+
+/// Tells of the new repository, and records it in the audit log.
+async fn tell(repositories: &RepositoryStore, tx: &mut Tx, migration: &Migration, now_us: i64) -> Result<(), DbError> {
+    let found = repositories.find_in(tx, migration.repository_id(), &Viewer::of(None)).await?;
+    let Some(repository) = found else { return Ok(()) };
+    let details = [
+        ("private", repository.is_private.to_string()),
+        ("mirror", repository.is_mirror.to_string()),
+        ("migration", migration.id.to_string()),
+    ];
+    let target = Target::repository(&repository);
+    let entry = Entry { actor: &migration.actor(), action: Action::RepositoryCreate, target, details: &details };
+    append(tx, entry, now_us).await?;
+    let (id, owner_id, user_id) = (repository.id(), repository.owner_id, migration.user_id().0);
+    let snapshot = Some(encode::repository_snapshot(repository));
+    let fact = RepositoryCreated { owner_id, repository: snapshot, user_id };
+    outbox::append(tx, &outbox::event(id, now_us, Fact::RepositoryCreated(fact)), SUBSCRIBERS, now_us).await
+}

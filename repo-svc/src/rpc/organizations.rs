@@ -1,0 +1,334 @@
+//! Organizations and their members.
+//!
+//! Private memberships are visible to members of the organization and administrators of the site, with a token of scope `org`.
+
+use ferrite_kit::db::Tx;
+use ferrite_kit::idempotency::{IdempotencyKey, once};
+use ferrite_proto::Scope;
+use ferrite_proto::id::UserId;
+use ferrite_proto::repo::organization_service_server::OrganizationService;
+use ferrite_proto::repo::*;
+use tonic::Request;
+
+use super::dispatch::{self, permitted_service};
+use super::lookup::{self, Owner};
+use super::permit::Permit;
+use super::{change, encode, lost_rights, repeat};
+use crate::access::{RequiredRole, Viewer};
+use crate::error::RepoError;
+use crate::model::{CheckedOrganization, OrganizationChange};
+use crate::state::AppState;
+use crate::store::{Action, MembershipFilter, Organization, OrganizationRole, Target};
+
+permitted_service!(OrganizationService {
+    list_organizations(ListOrganizationsRequest) -> ListOrganizationsResponse;
+    get_organization(GetOrganizationRequest) -> GetOrganizationResponse;
+    create_organization(CreateOrganizationRequest, as_administrator) -> CreateOrganizationResponse;
+    update_organization(UpdateOrganizationRequest) -> UpdateOrganizationResponse;
+    delete_organization(DeleteOrganizationRequest) -> DeleteOrganizationResponse;
+    list_members(ListMembersRequest) -> ListMembersResponse;
+    get_membership(GetMembershipRequest) -> GetMembershipResponse;
+    set_membership(SetMembershipRequest) -> SetMembershipResponse;
+    set_membership_visibility(SetMembershipVisibilityRequest) -> SetMembershipVisibilityResponse;
+    remove_member(RemoveMemberRequest) -> RemoveMemberResponse;
+});
+
+async fn list_organizations(
+    state: &AppState,
+    permit: Permit,
+    request: Request<ListOrganizationsRequest>,
+) -> Result<ListOrganizationsResponse, RepoError> {
+    let request = request.into_inner();
+    let caller = permit.user()?;
+    let member = lookup::user_or_caller(state, &permit, &request.username).await?;
+    let viewer = permit.viewer();
+    let seen = match sees_own_private(viewer) {
+        _ if viewer.is_site_administrator() => MembershipFilter::All,
+        true if member == caller => MembershipFilter::All,
+        true => MembershipFilter::PublicAndShared,
+        false => MembershipFilter::Public,
+    };
+    let page = lookup::page(request.page, request.page_size);
+    let (rows, total_count) = state.organizations.list(member, Some(caller), seen, page).await?;
+    Ok(ListOrganizationsResponse { organizations: rows.into_iter().map(encode::organization).collect(), total_count })
+}
+
+async fn get_organization(
+    state: &AppState,
+    permit: Permit,
+    request: Request<GetOrganizationRequest>,
+) -> Result<GetOrganizationResponse, RepoError> {
+    let found = lookup::organization(state, &request.get_ref().organization, permit.viewer()).await?;
+    Ok(GetOrganizationResponse { organization: Some(encode::organization(found)) })
+}
+
+async fn create_organization(
+    state: &AppState,
+    permit: Permit,
+    request: Request<CreateOrganizationRequest>,
+) -> Result<CreateOrganizationResponse, RepoError> {
+    let key = IdempotencyKey::of(&request, permit.user()?.0, "CreateOrganization")?;
+    once(&state.db, key.as_ref(), create(state, &request.into_inner(), &permit, key.as_ref())).await
+}
+
+async fn create(
+    state: &AppState,
+    request: &CreateOrganizationRequest,
+    permit: &Permit,
+    key: Option<&IdempotencyKey>,
+) -> Result<CreateOrganizationResponse, RepoError> {
+    let owner = Owner::user(state, permit, &request.owner).await?;
+    let new = CheckedOrganization::check(request)?;
+    state.creation_limit.count(permit.identity()?).await?;
+    let now = state.clock.now_us();
+    let mut tx = state.db.begin().await?;
+    let made = state.organizations.insert(&mut tx, &new, owner.id, permit.viewer().user(), now).await?;
+    let target = Target::organization(made.id(), &made.name);
+    change::record(&mut tx, permit, Action::OrganizationCreate, target, &[("owner", owner.name)], now).await?;
+    change::commit(tx, key, CreateOrganizationResponse { organization: Some(encode::organization(made)) }, now).await
+}
+
+async fn update_organization(
+    state: &AppState,
+    permit: Permit,
+    request: Request<UpdateOrganizationRequest>,
+) -> Result<UpdateOrganizationResponse, RepoError> {
+    let key = IdempotencyKey::of(&request, permit.user()?.0, "UpdateOrganization")?;
+    let access = repeat::organization(state, &permit, request.get_ref().organization.clone());
+    repeat::once(&state.db, key.as_ref(), access, update(state, &request.into_inner(), &permit, key.as_ref())).await
+}
+
+async fn update(
+    state: &AppState,
+    request: &UpdateOrganizationRequest,
+    permit: &Permit,
+    key: Option<&IdempotencyKey>,
+) -> Result<UpdateOrganizationResponse, RepoError> {
+    let id = permit.organization(&state.organizations, &request.organization).await?.id();
+    let wanted = OrganizationChange::check(request)?;
+    let (now, viewer) = (state.clock.now_us(), permit.viewer().user());
+    let mut tx = state.db.begin().await?;
+    state.organizations.lock(&mut tx, id).await?;
+    let old = state.organizations.reload(&mut tx, id, viewer).await?.ok_or(RepoError::OrganizationNotFound)?;
+    let fields = state.organizations.update(&mut tx, &old, &wanted).await?;
+    if !fields.is_empty() {
+        let target = Target::organization(id, &old.name);
+        let details = [("fields", fields.join(","))];
+        change::record(&mut tx, permit, Action::OrganizationUpdate, target, &details, now).await?;
+    }
+    let new = state.organizations.reload(&mut tx, id, viewer).await?.ok_or(RepoError::OrganizationNotFound)?;
+    change::commit(tx, key, UpdateOrganizationResponse { organization: Some(encode::organization(new)) }, now).await
+}
+
+async fn delete_organization(
+    state: &AppState,
+    permit: Permit,
+    request: Request<DeleteOrganizationRequest>,
+) -> Result<DeleteOrganizationResponse, RepoError> {
+    let key = IdempotencyKey::of(&request, permit.user()?.0, "DeleteOrganization")?;
+    once(&state.db, key.as_ref(), delete(state, &request.into_inner(), &permit, key.as_ref())).await
+}
+
+async fn delete(
+    state: &AppState,
+    request: &DeleteOrganizationRequest,
+    permit: &Permit,
+    key: Option<&IdempotencyKey>,
+) -> Result<DeleteOrganizationResponse, RepoError> {
+    let organization = permit.organization(&state.organizations, &request.organization).await?;
+    let now = state.clock.now_us();
+    let mut tx = state.db.begin().await?;
+    if !state.organizations.lock(&mut tx, organization.id()).await? {
+        return Err(RepoError::OrganizationNotFound);
+    }
+    state.organizations.delete(&mut tx, organization.id()).await?;
+    let target = Target::organization(organization.id(), &organization.name);
+    change::record(&mut tx, permit, Action::OrganizationDelete, target, &[], now).await?;
+    let answer = change::commit(tx, key, DeleteOrganizationResponse {}, now).await?;
+    tracing::info!(organization.id = organization.id, user.id = permit.user()?.0, "deleted organization");
+    Ok(answer)
+}
+
+async fn list_members(
+    state: &AppState,
+    permit: Permit,
+    request: Request<ListMembersRequest>,
+) -> Result<ListMembersResponse, RepoError> {
+    let request = request.into_inner();
+    let viewer = permit.viewer();
+    let organization = lookup::organization(state, &request.organization, viewer).await?;
+    let page = lookup::page(request.page, request.page_size);
+    let only_public = !sees_all(viewer, &organization);
+    let (rows, total_count) = state.organizations.members(organization.id(), only_public, page).await?;
+    Ok(ListMembersResponse { users: encode::users(rows, viewer), total_count })
+}
+
+/// Refuses an unknown user, a user who is no member, and a private membership alike, after the same queries.
+async fn get_membership(
+    state: &AppState,
+    permit: Permit,
+    request: Request<GetMembershipRequest>,
+) -> Result<GetMembershipResponse, RepoError> {
+    let (request, viewer) = (request.get_ref(), permit.viewer());
+    let organization = lookup::organization(state, &request.organization, viewer).await?;
+    let user = state.accounts.find(&request.username).await?.ok_or(RepoError::MemberNotFound)?;
+    let membership = state.organizations.membership(organization.id(), user.id).await?;
+    let membership = membership
+        .filter(|membership| membership.is_public || sees_all(viewer, &organization))
+        .ok_or(RepoError::MemberNotFound)?;
+    let role = if membership.is_owner { MembershipRole::Admin } else { MembershipRole::Member };
+    Ok(GetMembershipResponse {
+        role: role.into(),
+        is_public: membership.is_public,
+        user: Some(encode::user(user, viewer)),
+    })
+}
+
+/// Makes a user a member of an organization, as an owner or not.
+async fn set_membership(
+    state: &AppState,
+    permit: Permit,
+    request: Request<SetMembershipRequest>,
+) -> Result<SetMembershipResponse, RepoError> {
+    let key = IdempotencyKey::of(&request, permit.user()?.0, "SetMembership")?;
+    let access = repeat::organization(state, &permit, request.get_ref().organization.clone());
+    repeat::once(&state.db, key.as_ref(), access, set_member(state, &request.into_inner(), &permit, key.as_ref())).await
+}
+
+async fn set_member(
+    state: &AppState,
+    request: &SetMembershipRequest,
+    permit: &Permit,
+    key: Option<&IdempotencyKey>,
+) -> Result<SetMembershipResponse, RepoError> {
+    let organization = permit.organization(&state.organizations, &request.organization).await?;
+    let (is_owner, role) = match MembershipRole::try_from(request.role) {
+        Ok(MembershipRole::Admin) => (true, "admin"),
+        Ok(MembershipRole::Member | MembershipRole::Unspecified) => (false, "member"),
+        Err(_) => return Err(RepoError::field("role", "unknown", "must be `admin` or `member`")),
+    };
+    let user = lookup::user(state, &request.username).await?;
+    let before = state.organizations.membership(organization.id(), user.id).await?;
+    dispatch::never_refuse_if(!is_owner && before.is_some_and(|before| before.is_owner));
+    let now = state.clock.now_us();
+    let mut tx = state.db.begin().await?;
+    if !state.organizations.lock(&mut tx, organization.id()).await? {
+        return Err(RepoError::OrganizationNotFound);
+    }
+    if apply_role(state, &mut tx, organization.id(), user.id, is_owner, now).await? {
+        if !is_owner {
+            lost_rights::end_waiting(state, &mut tx, permit, user.id, now).await?;
+        }
+        let target = Target::organization(organization.id(), &organization.name);
+        let details = [("user", user.username), ("role", role.to_owned())];
+        change::record(&mut tx, permit, Action::MemberSet, target, &details, now).await?;
+    }
+    change::commit(tx, key, SetMembershipResponse {}, now).await
+}
+
+/// Makes the user a member or an owner. Returns `false` if it has that role already.
+async fn apply_role(
+    state: &AppState,
+    tx: &mut Tx,
+    organization: UserId,
+    user: UserId,
+    is_owner: bool,
+    now_us: i64,
+) -> Result<bool, RepoError> {
+    let organizations = &state.organizations;
+    let before = organizations.membership_in(tx, organization, user).await?;
+    if before.is_some_and(|before| before.is_owner == is_owner) {
+        return Ok(false);
+    }
+    organizations.join(tx, organization, user, now_us).await?;
+    match (is_owner, before) {
+        (true, _) => organizations.add_owner(tx, organization, user, now_us).await?,
+        (false, Some(_)) => organizations.remove_owner(tx, organization, user).await?,
+        (false, None) => {}
+    }
+    Ok(true)
+}
+
+async fn set_membership_visibility(
+    state: &AppState,
+    permit: Permit,
+    request: Request<SetMembershipVisibilityRequest>,
+) -> Result<SetMembershipVisibilityResponse, RepoError> {
+    let key = IdempotencyKey::of(&request, permit.user()?.0, "SetMembershipVisibility")?;
+    let access = repeat::organization(state, &permit, request.get_ref().organization.clone());
+    repeat::once(&state.db, key.as_ref(), access, set_visibility(state, &request.into_inner(), &permit, key.as_ref()))
+        .await
+}
+
+async fn set_visibility(
+    state: &AppState,
+    request: &SetMembershipVisibilityRequest,
+    permit: &Permit,
+    key: Option<&IdempotencyKey>,
+) -> Result<SetMembershipVisibilityResponse, RepoError> {
+    let organization = permit.organization(&state.organizations, &request.organization).await?;
+    let (id, caller, now) = (organization.id(), permit.user()?, state.clock.now_us());
+    let mut tx = state.db.begin().await?;
+    state.organizations.lock(&mut tx, id).await?;
+    // An administrator of the site gets here without being a member.
+    if state.organizations.membership_in(&mut tx, id, caller).await?.is_none() {
+        return Err(RepoError::MemberNotFound);
+    }
+    if state.organizations.set_visibility(&mut tx, id, caller, request.is_public).await? {
+        let details = [("user", permit.identity()?.username.clone()), ("public", request.is_public.to_string())];
+        let target = Target::organization(id, &organization.name);
+        change::record(&mut tx, permit, Action::MemberSet, target, &details, now).await?;
+    }
+    change::commit(tx, key, SetMembershipVisibilityResponse {}, now).await
+}
+
+async fn remove_member(
+    state: &AppState,
+    permit: Permit,
+    request: Request<RemoveMemberRequest>,
+) -> Result<RemoveMemberResponse, RepoError> {
+    let key = IdempotencyKey::of(&request, permit.user()?.0, "RemoveMember")?;
+    let RemoveMemberRequest { organization, username } = request.get_ref().clone();
+    let access = async {
+        // After a member has left, there is no role of its own to check.
+        if username.eq_ignore_ascii_case(&permit.identity()?.username) {
+            return Ok(());
+        }
+        let organization = permit.organization(&state.organizations, &organization).await?;
+        permit.require_role(RequiredRole::Owner, organization.role())
+    };
+    repeat::once(&state.db, key.as_ref(), access, remove(state, &request.into_inner(), &permit, key.as_ref())).await
+}
+
+async fn remove(
+    state: &AppState,
+    request: &RemoveMemberRequest,
+    permit: &Permit,
+    key: Option<&IdempotencyKey>,
+) -> Result<RemoveMemberResponse, RepoError> {
+    let organization = permit.organization(&state.organizations, &request.organization).await?;
+    if !request.username.eq_ignore_ascii_case(&permit.identity()?.username) {
+        permit.require_role(RequiredRole::Owner, organization.role())?;
+    }
+    let user = state.accounts.find(&request.username).await?.ok_or(RepoError::MemberNotFound)?;
+    let now = state.clock.now_us();
+    let mut tx = state.db.begin().await?;
+    state.organizations.lock(&mut tx, organization.id()).await?;
+    if !state.organizations.leave(&mut tx, organization.id(), user.id).await? {
+        return Err(RepoError::MemberNotFound);
+    }
+    lost_rights::end_waiting(state, &mut tx, permit, user.id, now).await?;
+    let target = Target::organization(organization.id(), &organization.name);
+    change::record(&mut tx, permit, Action::MemberRemove, target, &[("user", user.username)], now).await?;
+    change::commit(tx, key, RemoveMemberResponse {}, now).await
+}
+
+/// Returns whether a viewer may see private memberships of organizations that it is a member of.
+fn sees_own_private(viewer: &Viewer) -> bool {
+    viewer.user().is_some() && viewer.scopes().contain(Scope::Org)
+}
+
+/// Returns whether a viewer may see all memberships of an organization that was read for it.
+fn sees_all(viewer: &Viewer, organization: &Organization) -> bool {
+    viewer.is_site_administrator() || (organization.role() != OrganizationRole::Outsider && sees_own_private(viewer))
+}

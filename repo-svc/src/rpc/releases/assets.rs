@@ -1,0 +1,248 @@
+//! Files of releases: the reservation of a file on the store, its entry, and the count of its downloads.
+
+use ferrite_kit::auth::AuthError;
+use ferrite_kit::idempotency::{IdempotencyError, IdempotencyKey};
+use ferrite_kit::timestamp;
+use ferrite_kit::writer::serve;
+use ferrite_proto::id::{RepositoryId, UserId};
+use ferrite_proto::repo::{
+    self, BeginAssetUploadRequest, BeginAssetUploadResponse, ByteQuota, CountDownloadsRequest, CountDownloadsResponse,
+    CreateReleaseAssetRequest, CreateReleaseAssetResponse, DeleteReleaseAssetRequest, DeleteReleaseAssetResponse,
+    GetReleaseAssetRequest, GetReleaseAssetResponse, ListReleaseAssetsRequest, ListReleaseAssetsResponse,
+    UpdateReleaseAssetRequest, UpdateReleaseAssetResponse,
+};
+use tonic::Request;
+
+use super::{find_visible, storage};
+use crate::error::RepoError;
+use crate::model::{AssetName, NewAsset};
+use crate::rpc::permit::Permit;
+use crate::rpc::{change, dispatch, encode, repeat};
+use crate::state::AppState;
+use crate::store::{Asset, AssetKey, Release, ReleaseKey};
+
+/// Most entries of a request to count downloads.
+const MAX_DOWNLOADS: usize = 1_000;
+
+pub(super) async fn list_release_assets(
+    state: &AppState,
+    permit: Permit,
+    request: Request<ListReleaseAssetsRequest>,
+) -> Result<ListReleaseAssetsResponse, RepoError> {
+    let request = request.into_inner();
+    let repository = permit.repository(&state.repositories, request.repository).await?;
+    let release = find_visible(state, &permit, &repository, &ReleaseKey::Id(request.release_id)).await?;
+    let assets = state.releases.assets([release.id]).await?;
+    let assets = assets.into_iter().map(|asset| encode_asset(asset, &release)).collect();
+    Ok(ListReleaseAssetsResponse { assets })
+}
+
+pub(super) async fn get_release_asset(
+    state: &AppState,
+    permit: Permit,
+    request: Request<GetReleaseAssetRequest>,
+) -> Result<GetReleaseAssetResponse, RepoError> {
+    let request = request.into_inner();
+    let repository = permit.repository(&state.repositories, request.repository).await?;
+    // PostgreSQL takes no NUL, and no name has one.
+    if request.tag_name.contains('\0') || request.name.contains('\0') {
+        return Err(RepoError::ReleaseNotFound);
+    }
+    let (release, asset) = if request.tag_name.is_empty() {
+        (ReleaseKey::Id(request.release_id), AssetKey::Id(request.asset_id))
+    } else {
+        (ReleaseKey::Tag(request.tag_name), AssetKey::Name(request.name))
+    };
+    let release = find_visible(state, &permit, &repository, &release).await?;
+    let asset = state.releases.find_asset(&release, &asset).await?.ok_or(RepoError::AssetNotFound)?;
+    Ok(GetReleaseAssetResponse { asset: Some(encode_asset(asset, &release)) })
+}
+
+/// Makes the checks that come before the bytes of a file, and reserves its file on the store.
+pub(super) async fn begin_asset_upload(
+    state: &AppState,
+    _: Permit,
+    request: Request<BeginAssetUploadRequest>,
+) -> Result<BeginAssetUploadResponse, RepoError> {
+    let is_repeated = is_repeated(state, &request).await?;
+    let request = request.into_inner();
+    // The call is one of the gateway, for this user.
+    let user = state.accounts.find_active(UserId(request.user_id)).await?.ok_or(AuthError::BadCredentials)?;
+    dispatch::write_as(state, user.id, user.is_admin).await?;
+    let name = AssetName::parse(&request.name)?;
+    let repository = RepositoryId(request.repository_id);
+    // The user may write to the repository, so drafts are no secret.
+    let release = state.releases.find(repository, &ReleaseKey::Id(request.release_id)).await?;
+    let release = release.ok_or(RepoError::ReleaseNotFound)?;
+    // A repeated upload adds nothing: its bytes are removed again.
+    let quota = if is_repeated { None } else { check_quota(state, repository).await? };
+    let file_id = hex::encode(rand::random::<[u8; 16]>());
+    state.releases.reserve_file(&release, (&name, is_repeated), &file_id, state.clock.now_us()).await?;
+    Ok(BeginAssetUploadResponse { file_id, quota })
+}
+
+/// Returns the quota of the owner of a repository; `None` if it has none.
+///
+/// # Errors
+/// [`RepoError::StorageQuota`] if it is used up, or those of the database.
+async fn check_quota(state: &AppState, repository: RepositoryId) -> Result<Option<ByteQuota>, RepoError> {
+    let (row, site) = (state.quotas.of_repository(repository).await?, state.quotas.site());
+    row.check_bytes(site, 0)?;
+    Ok(encode::byte_quota(row, site))
+}
+
+/// Returns whether the idempotency key was used by a `CreateReleaseAsset` of the same user and token. That call finds out whether it is repeated,
+/// for which it needs the size and the hash of the file.
+async fn is_repeated(state: &AppState, request: &Request<BeginAssetUploadRequest>) -> Result<bool, RepoError> {
+    let BeginAssetUploadRequest { user_id, token_id, .. } = request.get_ref();
+    let Some(key) = IdempotencyKey::of_token(request, *user_id, *token_id, "CreateReleaseAsset")? else {
+        return Ok(false);
+    };
+    match key.replay::<CreateReleaseAssetResponse>(&state.db).await {
+        Ok(stored) => Ok(stored.is_some()),
+        Err(IdempotencyError::Reused) => Ok(true),
+        Err(error) => Err(error.into()),
+    }
+}
+
+/// Makes the entry of a file whose bytes are on the store.
+pub(super) async fn create_release_asset(
+    state: &AppState,
+    permit: Permit,
+    request: Request<CreateReleaseAssetRequest>,
+) -> Result<CreateReleaseAssetResponse, RepoError> {
+    let (metadata, extensions, request) = request.into_parts();
+    // A repeated upload has another file on the store, of the same content.
+    let content = CreateReleaseAssetRequest { file_id: String::new(), ..request.clone() };
+    let content = Request::from_parts(metadata, extensions, content);
+    let key = IdempotencyKey::of(&content, permit.user()?.0, "CreateReleaseAsset")?;
+    let access = repeat::repository(state, &permit, request.repository.clone());
+    let file_id = request.file_id.clone();
+    let outcome = repeat::once(&state.db, key.as_ref(), access, create(state, request, &permit, key.as_ref())).await;
+    if outcome.is_err() || key.is_some() {
+        discard(state, &file_id).await;
+    }
+    outcome
+}
+
+/// Removes the bytes of a file that no release got, so that refused and repeated uploads do not fill the disk until the reservation ends.
+async fn discard(state: &AppState, file_id: &str) {
+    // Done for nobody, so that it is not refused: the caller may have written as much as it may.
+    if let Err(error) = serve(try_discard(state, file_id)).await {
+        tracing::warn!(%error, "a file that no release got is removed later");
+    }
+}
+
+async fn try_discard(state: &AppState, file_id: &str) -> Result<(), RepoError> {
+    let Some(repository) = state.releases.discard_file(file_id).await? else { return Ok(()) };
+    if let Some(store) = state.stores.table().of_repositories(&[repository]).await?.get(&repository) {
+        storage::remove_files(state, repository, store, vec![file_id.to_owned()]).await;
+    }
+    Ok(())
+}
+
+async fn create(
+    state: &AppState,
+    mut request: CreateReleaseAssetRequest,
+    permit: &Permit,
+    key: Option<&IdempotencyKey>,
+) -> Result<CreateReleaseAssetResponse, RepoError> {
+    let repository = permit.repository(&state.repositories, request.repository.take()).await?;
+    let new = NewAsset::check(&request)?;
+    let now = state.clock.now_us();
+    let mut tx = state.db.begin().await?;
+    let owner = state.repositories.lock(&mut tx, repository.id()).await?.ok_or(AuthError::RepositoryNotFound)?;
+    let release = state.releases.find_locked(&mut tx, repository.id(), request.release_id).await?;
+    let release = release.ok_or(RepoError::ReleaseNotFound)?;
+    let asset = state.releases.insert_asset(&mut tx, &release, &new, permit.user()?, now).await?;
+    state.quotas.charge(&mut tx, owner, new.size_bytes).await?;
+    change::commit(tx, key, CreateReleaseAssetResponse { asset: Some(encode_asset(asset, &release)) }, now).await
+}
+
+pub(super) async fn update_release_asset(
+    state: &AppState,
+    permit: Permit,
+    request: Request<UpdateReleaseAssetRequest>,
+) -> Result<UpdateReleaseAssetResponse, RepoError> {
+    let key = IdempotencyKey::of(&request, permit.user()?.0, "UpdateReleaseAsset")?;
+    let access = repeat::repository(state, &permit, request.get_ref().repository.clone());
+    repeat::once(&state.db, key.as_ref(), access, update(state, request.into_inner(), &permit, key.as_ref())).await
+}
+
+async fn update(
+    state: &AppState,
+    mut request: UpdateReleaseAssetRequest,
+    permit: &Permit,
+    key: Option<&IdempotencyKey>,
+) -> Result<UpdateReleaseAssetResponse, RepoError> {
+    let repository = permit.repository(&state.repositories, request.repository.take()).await?;
+    let name = request.name.as_deref().map(AssetName::parse).transpose()?;
+    let mut tx = state.db.begin().await?;
+    state.repositories.lock(&mut tx, repository.id()).await?.ok_or(AuthError::RepositoryNotFound)?;
+    let release = state.releases.find_locked(&mut tx, repository.id(), request.release_id).await?;
+    let release = release.ok_or(RepoError::ReleaseNotFound)?;
+    let found = state.releases.find_asset_locked(&mut tx, &release, request.asset_id).await?;
+    let mut asset = found.ok_or(RepoError::AssetNotFound)?;
+    if let Some(name) = name {
+        state.releases.rename_asset(&mut tx, asset.id, &name).await?;
+        asset = Asset { name: name.as_str().to_owned(), ..asset };
+    }
+    let answer = UpdateReleaseAssetResponse { asset: Some(encode_asset(asset, &release)) };
+    change::commit(tx, key, answer, state.clock.now_us()).await
+}
+
+pub(super) async fn delete_release_asset(
+    state: &AppState,
+    permit: Permit,
+    request: Request<DeleteReleaseAssetRequest>,
+) -> Result<DeleteReleaseAssetResponse, RepoError> {
+    let key = IdempotencyKey::of(&request, permit.user()?.0, "DeleteReleaseAsset")?;
+    let access = repeat::repository(state, &permit, request.get_ref().repository.clone());
+    repeat::once(&state.db, key.as_ref(), access, delete(state, request.into_inner(), &permit, key.as_ref())).await
+}
+
+async fn delete(
+    state: &AppState,
+    request: DeleteReleaseAssetRequest,
+    permit: &Permit,
+    key: Option<&IdempotencyKey>,
+) -> Result<DeleteReleaseAssetResponse, RepoError> {
+    let repository = permit.repository(&state.repositories, request.repository).await?;
+    let mut tx = state.db.begin().await?;
+    let owner = state.repositories.lock(&mut tx, repository.id()).await?.ok_or(AuthError::RepositoryNotFound)?;
+    let release = state.releases.find_locked(&mut tx, repository.id(), request.release_id).await?;
+    let release = release.ok_or(RepoError::ReleaseNotFound)?;
+    let asset = state.releases.find_asset_locked(&mut tx, &release, request.asset_id).await?;
+    let asset = asset.ok_or(RepoError::AssetNotFound)?;
+    state.releases.delete_asset(&mut tx, &release, &asset).await?;
+    state.quotas.release(&mut tx, owner, asset.size_bytes).await?;
+    let answer = change::commit(tx, key, DeleteReleaseAssetResponse {}, state.clock.now_us()).await?;
+    storage::remove_files(state, repository.id(), &repository.store, vec![asset.file_id]).await;
+    Ok(answer)
+}
+
+pub(super) async fn count_downloads(
+    state: &AppState,
+    _: Permit,
+    request: Request<CountDownloadsRequest>,
+) -> Result<CountDownloadsResponse, RepoError> {
+    for downloads in request.into_inner().downloads.iter().take(MAX_DOWNLOADS) {
+        state.downloads.note(downloads.asset_id, downloads.count.max(0));
+    }
+    Ok(CountDownloadsResponse {})
+}
+
+/// Encodes a file of a release.
+pub(super) fn encode_asset(row: Asset, release: &Release) -> repo::ReleaseAsset {
+    repo::ReleaseAsset {
+        id: row.id,
+        name: row.name,
+        size_bytes: row.size_bytes,
+        sha256: row.sha256,
+        download_count: row.download_count,
+        content_type: row.content_type,
+        create_time: Some(timestamp(row.created_us)),
+        file_id: row.file_id,
+        tag_name: release.tag_name.clone(),
+    }
+}

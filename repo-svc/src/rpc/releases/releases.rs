@@ -1,0 +1,273 @@
+//! Releases: their rows, their tags, and the event of their publication.
+
+use std::collections::HashMap;
+
+use ferrite_kit::auth::AuthError;
+use ferrite_kit::db::Tx;
+use ferrite_kit::idempotency::IdempotencyKey;
+use ferrite_kit::{outbox, timestamp};
+use ferrite_proto::MAX_FACT_TEXT_BYTES;
+use ferrite_proto::events::ReleasePublished;
+use ferrite_proto::events::event::Fact;
+use ferrite_proto::id::{RepositoryId, UserId};
+use ferrite_proto::repo::get_release_request::By;
+use ferrite_proto::repo::{
+    self, CreateReleaseRequest, CreateReleaseResponse, DeleteReleaseRequest, DeleteReleaseResponse, GetReleaseRequest,
+    GetReleaseResponse, ListReleasesRequest, ListReleasesResponse, RepositoryRef, UpdateReleaseRequest,
+    UpdateReleaseResponse,
+};
+use tonic::Request;
+
+use super::assets::encode_asset;
+use super::{find_visible, sees_drafts, storage};
+use crate::access::Viewer;
+use crate::error::RepoError;
+use crate::model::{ReleaseChange, ReleaseFields, User};
+use crate::rpc::permit::Permit;
+use crate::rpc::{change, encode, lookup, repeat};
+use crate::state::AppState;
+use crate::store::{Asset, Release, ReleaseKey};
+
+/// Subscribers to releases. No response waits for them.
+const SUBSCRIBERS: &[&str] = &["hook-svc"];
+
+pub(super) async fn list_releases(
+    state: &AppState,
+    permit: Permit,
+    request: Request<ListReleasesRequest>,
+) -> Result<ListReleasesResponse, RepoError> {
+    let request = request.into_inner();
+    let repository = permit.repository(&state.repositories, request.repository).await?;
+    let page = lookup::page(request.page, request.page_size);
+    let with_drafts = sees_drafts(&permit, &repository);
+    let (rows, total_count) = state.releases.list(repository.id(), with_drafts, page).await?;
+    let mut assets: HashMap<i64, Vec<Asset>> = HashMap::with_capacity(rows.len());
+    for asset in state.releases.assets(rows.iter().map(|row| row.id)).await? {
+        assets.entry(asset.release_id).or_default().push(asset);
+    }
+    let encode = |row: Release| {
+        let assets = assets.remove(&row.id).unwrap_or_default();
+        encode_release(row, assets, permit.viewer())
+    };
+    Ok(ListReleasesResponse { releases: rows.into_iter().map(encode).collect(), total_count })
+}
+
+pub(super) async fn get_release(
+    state: &AppState,
+    permit: Permit,
+    request: Request<GetReleaseRequest>,
+) -> Result<GetReleaseResponse, RepoError> {
+    let request = request.into_inner();
+    let repository = permit.repository(&state.repositories, request.repository).await?;
+    let key = match request.by {
+        Some(By::ReleaseId(id)) => ReleaseKey::Id(id),
+        // PostgreSQL takes no NUL, and no tag has one.
+        Some(By::TagName(name)) if name.contains('\0') => return Err(RepoError::ReleaseNotFound),
+        Some(By::TagName(name)) => ReleaseKey::Tag(name),
+        Some(By::IsLatest(true)) => ReleaseKey::Latest,
+        Some(By::IsLatest(false)) | None => return Err(RepoError::field("by", "required", "is required")),
+    };
+    let release = find_visible(state, &permit, &repository, &key).await?;
+    let assets = state.releases.assets([release.id]).await?;
+    Ok(GetReleaseResponse { release: Some(encode_release(release, assets, permit.viewer())) })
+}
+
+/// Makes the tag on the git store, then the row. After a crash between the two there is a tag without a release, which a repeated
+/// request finds and uses.
+pub(super) async fn create_release(
+    state: &AppState,
+    permit: Permit,
+    request: Request<CreateReleaseRequest>,
+) -> Result<CreateReleaseResponse, RepoError> {
+    let key = IdempotencyKey::of(&request, permit.user()?.0, "CreateRelease")?;
+    let (repository, permit) = (request.get_ref().repository.clone(), &permit);
+    let access = repeat::repository(state, permit, repository.clone());
+    let rebuild = |id: i64| async move {
+        let release = Some(read(state, permit, repository, id).await?);
+        Ok(CreateReleaseResponse { release })
+    };
+    let work = create(state, request.into_inner(), permit, key.as_ref());
+    repeat::once_or_rebuild(&state.db, key.as_ref(), access, rebuild, work).await
+}
+
+async fn create(
+    state: &AppState,
+    mut request: CreateReleaseRequest,
+    permit: &Permit,
+    key: Option<&IdempotencyKey>,
+) -> Result<CreateReleaseResponse, RepoError> {
+    let repository = permit.repository(&state.repositories, request.repository.take()).await?;
+    let fields = ReleaseFields::check(&request, &repository.default_branch)?;
+    state.releases.check_tag_is_free(repository.id(), &fields.tag_name, None).await?;
+    state.creation_limit.count(permit.identity()?).await?;
+    if !fields.is_draft {
+        storage::create_tag(state, permit, &repository, &fields).await?;
+    }
+    let now = state.clock.now_us();
+    let mut tx = state.db.begin().await?;
+    state.repositories.lock(&mut tx, repository.id()).await?.ok_or(AuthError::RepositoryNotFound)?;
+    let release = state.releases.insert(&mut tx, repository.id(), &fields, permit.user()?, now).await?;
+    if !release.is_draft {
+        publish(&mut tx, permit, release.clone(), Vec::new(), now).await?;
+    }
+    let id = release.id;
+    let answer = CreateReleaseResponse { release: Some(encode_release(release, Vec::new(), permit.viewer())) };
+    let answer = change::commit_with_subject(tx, key, answer, &id, now).await?;
+    state.relay.wake();
+    Ok(answer)
+}
+
+/// Changes a release. One that is public after the change has a tag: that is made before the row changes, as by [`create_release`].
+pub(super) async fn update_release(
+    state: &AppState,
+    permit: Permit,
+    request: Request<UpdateReleaseRequest>,
+) -> Result<UpdateReleaseResponse, RepoError> {
+    let key = IdempotencyKey::of(&request, permit.user()?.0, "UpdateRelease")?;
+    let (repository, permit) = (request.get_ref().repository.clone(), &permit);
+    let access = repeat::repository(state, permit, repository.clone());
+    let rebuild = |id: i64| async move {
+        let release = Some(read(state, permit, repository, id).await?);
+        Ok(UpdateReleaseResponse { release })
+    };
+    let work = update(state, request.into_inner(), permit, key.as_ref());
+    repeat::once_or_rebuild(&state.db, key.as_ref(), access, rebuild, work).await
+}
+
+async fn update(
+    state: &AppState,
+    mut request: UpdateReleaseRequest,
+    permit: &Permit,
+    key: Option<&IdempotencyKey>,
+) -> Result<UpdateReleaseResponse, RepoError> {
+    let repository = permit.repository(&state.repositories, request.repository.take()).await?;
+    let id = request.release_id;
+    let wanted = ReleaseChange::check(&request)?;
+    let seen = find_visible(state, permit, &repository, &ReleaseKey::Id(id)).await?;
+    let after = wanted.apply(&seen.fields());
+    if after.tag_name != seen.tag_name {
+        state.releases.check_tag_is_free(repository.id(), &after.tag_name, Some(id)).await?;
+    }
+    let is_published = seen.is_draft && !after.is_draft;
+    if is_published || (!after.is_draft && after.tag_name != seen.tag_name) {
+        storage::create_tag(state, permit, &repository, &after).await?;
+    }
+    let assets = state.releases.assets([id]).await?;
+    let now = state.clock.now_us();
+    let mut tx = state.db.begin().await?;
+    state.repositories.lock(&mut tx, repository.id()).await?.ok_or(AuthError::RepositoryNotFound)?;
+    let before = state.releases.find_locked(&mut tx, repository.id(), id).await?.ok_or(RepoError::ReleaseNotFound)?;
+    // The tag was made for the row as it was: another change of these fields came in between.
+    if (&before.tag_name, &before.target, before.is_draft) != (&seen.tag_name, &seen.target, seen.is_draft) {
+        return Err(RepoError::Interrupted);
+    }
+    let after = wanted.apply(&before.fields());
+    let published_us = match (after.is_draft, is_published) {
+        (true, _) => 0,
+        (false, true) => now,
+        (false, false) => before.published_us,
+    };
+    let release = state.releases.update(&mut tx, &before, &after, published_us).await?;
+    if is_published {
+        publish(&mut tx, permit, release.clone(), assets.clone(), now).await?;
+    }
+    let answer = UpdateReleaseResponse { release: Some(encode_release(release, assets, permit.viewer())) };
+    let answer = change::commit_with_subject(tx, key, answer, &id, now).await?;
+    state.relay.wake();
+    Ok(answer)
+}
+
+pub(super) async fn delete_release(
+    state: &AppState,
+    permit: Permit,
+    request: Request<DeleteReleaseRequest>,
+) -> Result<DeleteReleaseResponse, RepoError> {
+    let key = IdempotencyKey::of(&request, permit.user()?.0, "DeleteRelease")?;
+    let access = repeat::repository(state, &permit, request.get_ref().repository.clone());
+    repeat::once(&state.db, key.as_ref(), access, delete(state, request.into_inner(), &permit, key.as_ref())).await
+}
+
+async fn delete(
+    state: &AppState,
+    request: DeleteReleaseRequest,
+    permit: &Permit,
+    key: Option<&IdempotencyKey>,
+) -> Result<DeleteReleaseResponse, RepoError> {
+    let repository = permit.repository(&state.repositories, request.repository).await?;
+    let mut tx = state.db.begin().await?;
+    let owner = state.repositories.lock(&mut tx, repository.id()).await?.ok_or(AuthError::RepositoryNotFound)?;
+    let found = state.releases.find_locked(&mut tx, repository.id(), request.release_id).await?;
+    let release = found.ok_or(RepoError::ReleaseNotFound)?;
+    let bytes = state.releases.asset_bytes(&mut tx, &release).await?;
+    let file_ids = state.releases.delete(&mut tx, &release).await?;
+    state.quotas.release(&mut tx, owner, bytes).await?;
+    let answer = change::commit(tx, key, DeleteReleaseResponse {}, state.clock.now_us()).await?;
+    storage::remove_files(state, repository.id(), &repository.store, file_ids).await;
+    Ok(answer)
+}
+
+/// Returns a release with its files for the response to a write, for a repeated request.
+///
+/// # Errors
+/// As [`find_visible`].
+async fn read(
+    state: &AppState,
+    permit: &Permit,
+    repository: Option<RepositoryRef>,
+    id: i64,
+) -> Result<repo::Release, RepoError> {
+    let repository = permit.repository_by_any_name(&state.repositories, repository).await?;
+    let row = find_visible(state, permit, &repository, &ReleaseKey::Id(id)).await?;
+    let assets = state.releases.assets([id]).await?;
+    Ok(encode_release(row, assets, permit.viewer()))
+}
+
+/// Appends the event of a publication to the outbox, in its transaction.
+///
+/// # Errors
+/// [`AuthError::CredentialsRequired`](ferrite_kit::auth::AuthError::CredentialsRequired) if no user is authenticated, or those of the
+/// database.
+async fn publish(
+    tx: &mut Tx,
+    permit: &Permit,
+    mut release: Release,
+    assets: Vec<Asset>,
+    now_us: i64,
+) -> Result<(), RepoError> {
+    let repository = RepositoryId(release.repository_id);
+    release.body.truncate(release.body.floor_char_boundary(MAX_FACT_TEXT_BYTES));
+    let release = Some(encode_release(release, assets, permit.viewer()));
+    let fact = Fact::ReleasePublished(ReleasePublished { release, user_id: permit.user()?.0 });
+    Ok(outbox::append(tx, &outbox::event(repository, now_us, fact), SUBSCRIBERS, now_us).await?)
+}
+
+/// Encodes a release with its files as `viewer` sees it.
+fn encode_release(row: Release, assets: Vec<Asset>, viewer: &Viewer) -> repo::Release {
+    let author = author(&row).map(|author| encode::user(author, viewer));
+    let assets = assets.into_iter().map(|asset| encode_asset(asset, &row)).collect();
+    repo::Release {
+        id: row.id,
+        tag_name: row.tag_name,
+        target: row.target,
+        title: row.title,
+        body: row.body,
+        is_draft: row.is_draft,
+        is_prerelease: row.is_prerelease,
+        author,
+        create_time: Some(timestamp(row.created_us)),
+        publish_time: (row.published_us > 0).then(|| timestamp(row.published_us)),
+        assets,
+        is_truncated: row.is_truncated,
+    }
+}
+
+fn author(row: &Release) -> Option<User> {
+    Some(User {
+        id: UserId(row.author_id?),
+        username: row.author_name.clone()?,
+        full_name: row.author_full_name.clone()?,
+        email: row.author_email.clone()?,
+        is_organization: false,
+        is_admin: row.author_is_admin?,
+    })
+}

@@ -1,0 +1,428 @@
+//! The creation of repositories, also as forks, and their deletion. A creation makes the row, the folder on the git store, and the row
+//! again with what the store made, which makes it visible. What is interrupted before is undone, here or by the sweeper.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use ferrite_kit::auth::AuthError;
+use ferrite_kit::db::Tx;
+use ferrite_kit::grpc::with_timeout;
+use ferrite_kit::idempotency::{IdempotencyKey, once};
+use ferrite_kit::outbox;
+use ferrite_proto::error::reason;
+use ferrite_proto::events::event::Fact;
+use ferrite_proto::events::{RepositoryCreated, RepositoryDeleted, RepositoryForked};
+use ferrite_proto::git::storage_service_client::StorageServiceClient;
+use ferrite_proto::git::{self, FirstCommit, Signature};
+use ferrite_proto::id::{RepositoryId, UserId};
+use ferrite_proto::repo::{
+    self, AutoInit, CreateRepositoryRequest, CreateRepositoryResponse, DeleteRepositoryRequest,
+    DeleteRepositoryResponse, ForkRepositoryRequest, ForkRepositoryResponse, Identity,
+};
+use ferrite_rest::links::Links;
+use prost::Message;
+use tonic::{Code, Request, Status};
+
+use crate::access::{Capacity, RequiredRole};
+use crate::config::Config;
+use crate::error::RepoError;
+use crate::model::{Description, RepoName, Violations, check_templates};
+use crate::rpc::lookup::{self, Owner};
+use crate::rpc::permit::Permit;
+use crate::rpc::{change, encode, repeat};
+use crate::state::AppState;
+use crate::store::{Action, CreatedOnDisk, NewRepository, Repository, Target, acts_for};
+
+/// Time for which a repeated request waits for the first one to finish, unless that copies a repository.
+const DUPLICATE_WAIT: Duration = Duration::from_secs(10);
+const DUPLICATE_POLL_INTERVAL: Duration = Duration::from_millis(50);
+const MAX_DUPLICATE_POLL_INTERVAL: Duration = Duration::from_secs(1);
+/// Deadline of a copy: more than the store takes for one, with the wait for its turn.
+const COPY_DEADLINE: Duration = Duration::from_secs(13 * 60);
+/// Deadline of a creation that is no copy, and of its removal: together they are below the deadline of the caller.
+const CREATION_DEADLINE: Duration = Duration::from_secs(20);
+const REMOVAL_DEADLINE: Duration = Duration::from_secs(5);
+/// Time between two signs that a copy goes on, well below the age at which the sweeper takes a creation for interrupted.
+const SIGN_OF_LIFE_INTERVAL: Duration = Duration::from_secs(20);
+/// Subscribers to new repositories and forks. The response waits for none of them.
+const SUBSCRIBERS: &[&str] = &["hook-svc"];
+
+/// Creates a repository, with a first commit from templates if the request asks for one.
+pub(super) async fn create_repository(
+    state: &Arc<AppState>,
+    permit: Permit,
+    request: Request<CreateRepositoryRequest>,
+) -> Result<CreateRepositoryResponse, RepoError> {
+    let key = IdempotencyKey::of(&request, permit.user()?.0, "CreateRepository")?;
+    let (caller, owner_name) = (permit.clone(), request.get_ref().owner.clone());
+    let access = async { owner_of_new(state, &caller, &owner_name).await.map(drop) };
+    let reader = &caller;
+    let rebuild = |id: i64| async move {
+        let repository = Some(repeat::read_repository(state, reader, id).await?);
+        Ok(CreateRepositoryResponse { repository })
+    };
+    let work = async {
+        let owner = owner_of_new(state, &permit, &request.get_ref().owner).await?;
+        let (new, auto_init) = check(request.into_inner(), permit.user()?, &state.config)?;
+        let author = permit.identity()?;
+        state.creation_limit.count(author).await?;
+        let new = NewRepository { store: state.stores.place().await?, ..new };
+        let first_commit = auto_init.map(|init| first_commit(init, author, &owner, &new, &state.config));
+        let respond = |repository| CreateRepositoryResponse { repository: Some(repository) };
+        let creation = Creation { owner, new, first_commit, parent: None, key: key.clone(), respond };
+        // A task of its own, because a cancelled request must not leave an unfinished repository.
+        let task = state.life.spawn_for_request("create repository", creation.run(Arc::clone(state), permit));
+        task.await.unwrap_or(Err(RepoError::Interrupted))
+    };
+    repeat::once_or_rebuild(&state.db, key.as_ref(), access, rebuild, work).await
+}
+
+/// Returns the account that will own the repository.
+async fn owner_of_new(state: &AppState, permit: &Permit, name: &str) -> Result<Owner, RepoError> {
+    match permit.capacity() {
+        Capacity::Own => Ok(Owner::caller(permit)?),
+        Capacity::Organization => {
+            let organization = permit.organization(&state.organizations, name).await?;
+            Ok(Owner { id: organization.id(), name: organization.name })
+        }
+        Capacity::Administrator => Ok(lookup::account(state, name).await?.into()),
+    }
+}
+
+/// Checks a request. Returns the repository to register, and the templates for its first commit.
+fn check(
+    request: CreateRepositoryRequest,
+    creator: UserId,
+    config: &Config,
+) -> Result<(NewRepository, Option<AutoInit>), RepoError> {
+    let mut violations = Violations::default();
+    let name = violations.take(RepoName::parse(&request.name, "name"));
+    let description = violations.take(Description::parse(&request.description, "description"));
+    let auto_init = violations.take(request.auto_init.map(check_templates).transpose());
+    let (Some(name), Some(description), Some(auto_init)) = (name, description, auto_init) else {
+        return Err(violations.into_error());
+    };
+    let new = NewRepository {
+        creator,
+        name,
+        description,
+        is_private: request.is_private,
+        default_branch: config.default_branch.clone(),
+        // Chosen when nothing else is in the way.
+        store: String::new(),
+    };
+    Ok((new, auto_init))
+}
+
+fn first_commit(init: AutoInit, author: &Identity, owner: &Owner, new: &NewRepository, config: &Config) -> FirstCommit {
+    let name = if author.full_name.is_empty() { &author.username } else { &author.full_name };
+    let links = Links::new(&config.site.public_url, &config.site.ssh).repository(&owner.name, new.name.as_str());
+    FirstCommit {
+        author: Some(Signature { name: name.clone(), email: author.email.clone() }),
+        gitignores: init.gitignores,
+        license: init.license,
+        readme: init.readme,
+        repository_name: new.name.as_str().to_owned(),
+        repository_description: new.description.as_str().to_owned(),
+        clone_url_http: links.clone_http(),
+        clone_url_ssh: links.clone_ssh(),
+        user_id: author.user_id,
+    }
+}
+
+pub(super) async fn delete_repository(
+    state: &AppState,
+    permit: Permit,
+    request: Request<DeleteRepositoryRequest>,
+) -> Result<DeleteRepositoryResponse, RepoError> {
+    let key = IdempotencyKey::of(&request, permit.user()?.0, "DeleteRepository")?;
+    once(&state.db, key.as_ref(), delete(state, request.into_inner(), &permit, key.as_ref())).await
+}
+
+async fn delete(
+    state: &AppState,
+    request: DeleteRepositoryRequest,
+    permit: &Permit,
+    key: Option<&IdempotencyKey>,
+) -> Result<DeleteRepositoryResponse, RepoError> {
+    let repository = permit.repository(&state.repositories, request.repository).await?;
+    let now = state.clock.now_us();
+    let snapshot = encode::repository_snapshot(repository.clone());
+    let mut tx = state.db.begin().await?;
+    // Under the lock, because a push may make the wiki meanwhile.
+    state.repositories.lock(&mut tx, repository.id()).await?.ok_or(AuthError::RepositoryNotFound)?;
+    let wiki_id = state.repositories.wiki_id(&mut tx, repository.id()).await?.unwrap_or(0);
+    let fact = RepositoryDeleted { repository: Some(snapshot), user_id: permit.user()?.0, wiki_id };
+    let event = outbox::event(repository.id(), now, Fact::RepositoryDeleted(fact));
+    let store = state.stores.subscriber(&repository.store);
+    // The response waits for those who show or keep the repository.
+    let flush = state.relay.flush(&event, &["issue-svc", &store]);
+    if !state.repositories.delete(&mut tx, repository.id()).await? {
+        return Err(AuthError::RepositoryNotFound.into());
+    }
+    let target = Target::repository(&repository);
+    change::record(&mut tx, permit, Action::RepositoryDelete, target, &[], now).await?;
+    outbox::append(&mut tx, &event, &["issue-svc", "hook-svc", &store], now).await?;
+    let answer = change::commit(tx, key, DeleteRepositoryResponse {}, now).await?;
+    flush.wait().await;
+    tracing::info!(repo.id = repository.id, "deleted repository {}", repository.id);
+    Ok(answer)
+}
+
+/// Copies a repository. The copy remembers it as its parent.
+pub(super) async fn fork_repository(
+    state: &Arc<AppState>,
+    permit: Permit,
+    request: Request<ForkRepositoryRequest>,
+) -> Result<ForkRepositoryResponse, RepoError> {
+    let key = IdempotencyKey::of(&request, permit.user()?.0, "ForkRepository")?;
+    let (caller, repeated) = (permit.clone(), request.get_ref().clone());
+    let access = async {
+        repeat::repository(state, &caller, repeated.repository).await?;
+        owner_of_fork(state, &caller, &repeated.organization).await.map(drop)
+    };
+    let reader = &caller;
+    let rebuild = |id: i64| async move {
+        let repository = Some(repeat::read_repository(state, reader, id).await?);
+        Ok(ForkRepositoryResponse { repository })
+    };
+    let work = async {
+        let ForkRepositoryRequest { repository, organization, name } = request.into_inner();
+        let parent = permit.repository(&state.repositories, repository).await?;
+        let new = new_fork(&parent, &name, permit.user()?)?;
+        let owner = owner_of_fork(state, &permit, &organization).await?;
+        state.creation_limit.count(permit.identity()?).await?;
+        let respond = |repository| ForkRepositoryResponse { repository: Some(repository) };
+        let creation = Creation { owner, new, first_commit: None, parent: Some(parent), key: key.clone(), respond };
+        // A task of its own: a copy that takes long is finished although the caller has left.
+        let task = state.life.spawn_for_request("fork repository", creation.run(Arc::clone(state), permit));
+        task.await.unwrap_or(Err(RepoError::Interrupted))
+    };
+    repeat::once_or_rebuild(&state.db, key.as_ref(), access, rebuild, work).await
+}
+
+/// Returns the fork to make: with the description and the visibility of its parent, and with its name if `name` is empty.
+fn new_fork(parent: &Repository, name: &str, creator: UserId) -> Result<NewRepository, RepoError> {
+    Ok(NewRepository {
+        creator,
+        name: RepoName::parse(if name.is_empty() { &parent.name } else { name }, "name")?,
+        description: Description::of_parent(&parent.description),
+        is_private: parent.is_private,
+        default_branch: parent.default_branch.clone(),
+        store: parent.store.clone(),
+    })
+}
+
+/// Returns the account that will own the fork: the caller, or an organization that it owns.
+async fn owner_of_fork(state: &AppState, permit: &Permit, organization: &str) -> Result<Owner, RepoError> {
+    if organization.is_empty() {
+        return Ok(Owner::caller(permit)?);
+    }
+    let found = state.organizations.find(organization, permit.viewer().user()).await?;
+    let found = found.ok_or_else(|| RepoError::field("organization", "unknown", "does not exist"))?;
+    permit.require_role(RequiredRole::Owner, found.role())?;
+    Ok(Owner { id: found.id(), name: found.name })
+}
+
+/// A repository to create, all of whose fields are checked.
+struct Creation<A> {
+    owner: Owner,
+    new: NewRepository,
+    first_commit: Option<FirstCommit>,
+    /// The repository to copy.
+    parent: Option<Repository>,
+    key: Option<IdempotencyKey>,
+    /// Makes the response.
+    respond: fn(repo::Repository) -> A,
+}
+
+impl<A: Message> Creation<A> {
+    /// Creates the repository and returns the response, which has it as the caller sees it. Must run to its end: call it in a task of
+    /// its own.
+    ///
+    /// # Errors
+    /// [`RepoError::RepositoryExists`], [`RepoError::RepositoryLimit`], [`RepoError::StorageQuota`], [`RepoError::ForksTooDeep`],
+    /// [`AuthError::RepositoryNotFound`] if the repository to copy is deleted meanwhile, those of the store, or those of the database.
+    async fn run(self, state: Arc<AppState>, permit: Permit) -> Result<A, RepoError> {
+        let Some((id, epoch)) = self.insert(&state).await? else { return Err(self.name_taken(&state).await) };
+        let made = match self.make(&state, &permit, id, epoch).await {
+            Ok(made) => made,
+            Err(status) => {
+                if is_unreachable(&status) {
+                    state.stores.note_unreachable(&self.new.store);
+                }
+                undo(&state, id, &self.new.store, status.code() != Code::InvalidArgument).await;
+                return Err(map_status(status));
+            }
+        };
+        let answer = self.finish(&state, &permit, id, made).await;
+        if answer.is_err() {
+            undo(&state, id, &self.new.store, true).await;
+        }
+        answer
+    }
+
+    async fn insert(&self, state: &AppState) -> Result<Option<(RepositoryId, i64)>, RepoError> {
+        let (now, limits) = (state.clock.now_us(), state.quotas.site());
+        match &self.parent {
+            None => state.repositories.insert(self.owner.id, &self.new, limits, now).await,
+            Some(parent) => state.repositories.insert_fork(self.owner.id, &self.new, parent.id(), limits, now).await,
+        }
+    }
+
+    /// Makes the repository on the store. While a copy is being made, tells the sweeper that it goes on.
+    async fn make(
+        &self,
+        state: &AppState,
+        permit: &Permit,
+        id: RepositoryId,
+        epoch: i64,
+    ) -> Result<CreatedOnDisk, Status> {
+        let request = git::CreateRepositoryRequest {
+            repository_id: id.0,
+            store: self.new.store.clone(),
+            epoch,
+            default_branch: self.new.default_branch.clone(),
+            first_commit: self.first_commit.clone(),
+            source_repository_id: self.parent.as_ref().map_or(0, |parent| parent.id),
+            is_wiki: false,
+            user_id: permit.user()?.0,
+        };
+        let deadline = if self.parent.is_some() { COPY_DEADLINE } else { CREATION_DEADLINE };
+        let mut storage = StorageServiceClient::new(state.storage.with_store(&self.new.store));
+        let call = storage.create_repository(with_timeout(request, deadline));
+        tokio::pin!(call);
+        loop {
+            tokio::select! {
+                made = &mut call => {
+                    let git::CreateRepositoryResponse { size_bytes, is_empty, .. } = made?.into_inner();
+                    return Ok(CreatedOnDisk { size_bytes, is_empty });
+                }
+                () = tokio::time::sleep(SIGN_OF_LIFE_INTERVAL) => {
+                    if let Err(error) = state.repositories.keep_unfinished(id, state.clock.now_us()).await {
+                        tracing::warn!(repo.id = %id, %error, "a copy that goes on may be taken for interrupted");
+                    }
+                }
+            }
+        }
+    }
+
+    async fn finish(
+        &self,
+        state: &AppState,
+        permit: &Permit,
+        id: RepositoryId,
+        made: CreatedOnDisk,
+    ) -> Result<A, RepoError> {
+        let (viewer, user_id) = (permit.viewer(), permit.user()?.0);
+        let mut tx = state.db.begin().await?;
+        let (repository, parent) = match &self.parent {
+            None => (state.repositories.finish(&mut tx, id, made, viewer).await?.ok_or(RepoError::Interrupted)?, None),
+            Some(parent) => {
+                self.require_owner(&mut tx, permit).await?;
+                let (fork, parent) = state.repositories.finish_fork(&mut tx, id, parent.id(), made, viewer).await?;
+                // The copy may have taken long, and the right to read the parent been lost meanwhile.
+                if !parent.access().is_visible(viewer) {
+                    return Err(AuthError::RepositoryNotFound.into());
+                }
+                (fork, Some(parent))
+            }
+        };
+        let now = state.clock.now_us();
+        let mut details = vec![("private", repository.is_private.to_string())];
+        details.extend(parent.as_ref().map(|parent| ("parent", format!("{}/{}", parent.owner_name, parent.name))));
+        let target = Target::repository(&repository);
+        change::record(&mut tx, permit, Action::RepositoryCreate, target, &details, now).await?;
+        let snapshot = encode::repository_snapshot(repository.clone());
+        let (owner_id, created) = (repository.owner_id, Some(snapshot.clone()));
+        let fact = RepositoryCreated { owner_id, repository: created, user_id };
+        let event = outbox::event(id, now, Fact::RepositoryCreated(fact));
+        outbox::append(&mut tx, &event, SUBSCRIBERS, now).await?;
+        if let Some(parent) = &parent {
+            let event = outbox::event(parent.id(), now, Fact::RepositoryForked(forked(snapshot, parent, user_id)));
+            outbox::append(&mut tx, &event, SUBSCRIBERS, now).await?;
+        }
+        let mut repository = encode::repository(repository, viewer);
+        repository.parent = parent.map(|parent| Box::new(encode::repository(parent, viewer)));
+        let answer = change::commit_with_subject(tx, self.key.as_ref(), (self.respond)(repository), &id.0, now).await?;
+        state.relay.wake();
+        tracing::info!(repo.id = %id, user.id = user_id, "created repository {id}");
+        Ok(answer)
+    }
+
+    /// Checks that the caller may still create repositories for the owner: a copy may have taken minutes.
+    async fn require_owner(&self, tx: &mut Tx, permit: &Permit) -> Result<(), RepoError> {
+        let user = permit.user()?;
+        if acts_for(tx, user, self.owner.id, permit.viewer().is_site_administrator()).await? {
+            return Ok(());
+        }
+        let is_own = user == self.owner.id;
+        Err(if is_own { AuthError::BadCredentials.into() } else { RepoError::OrganizationOwnerRequired })
+    }
+
+    /// Returns the error for a name that is taken. If the request has an idempotency key, waits first while the repository of that name
+    /// is being created: that may be an earlier request with the same key, whose response can then be repeated.
+    async fn name_taken(&self, state: &AppState) -> RepoError {
+        let wait = if self.parent.is_some() { COPY_DEADLINE } else { DUPLICATE_WAIT };
+        let (deadline, mut pause) = (tokio::time::Instant::now() + wait, DUPLICATE_POLL_INTERVAL);
+        while self.key.is_some() && tokio::time::Instant::now() < deadline {
+            match state.repositories.is_name_in_creation(self.owner.id, &self.new.name).await {
+                Ok(true) => tokio::time::sleep(pause).await,
+                Ok(false) => break,
+                Err(error) => return error.into(),
+            }
+            pause = (pause * 2).min(MAX_DUPLICATE_POLL_INTERVAL);
+        }
+        RepoError::repository_exists(&self.owner.name, self.new.name.as_str())
+    }
+}
+
+/// Returns the fact about a repository that a fork was made of it.
+fn forked(mut fork: repo::Repository, parent: &Repository, user_id: i64) -> RepositoryForked {
+    let parent = encode::repository_snapshot(parent.clone());
+    // The level that the maker of a fork has at least.
+    let shown = repo::Repository { permission: repo::Permission::Read.into(), ..parent };
+    fork.parent = Some(Box::new(shown));
+    RepositoryForked { fork: Some(fork), user_id }
+}
+
+/// Undoes a creation. If that fails, the sweeper does it later.
+async fn undo(state: &AppState, id: RepositoryId, store: &str, may_be_stored: bool) {
+    if let Err(error) = try_undo(state, id, store, may_be_stored).await {
+        tracing::warn!(repo.id = %id, %error, "repository {id} was not finished; the sweeper will remove it");
+    }
+}
+
+async fn try_undo(state: &AppState, id: RepositoryId, store: &str, may_be_stored: bool) -> Result<(), RepoError> {
+    // A commit with an unknown result may have succeeded: then the repository is finished and stays.
+    if !state.repositories.is_creating(id).await? {
+        return Ok(());
+    }
+    if may_be_stored {
+        let request = with_timeout(git::DeleteRepositoryRequest { repository_id: id.0 }, REMOVAL_DEADLINE);
+        let deleted = StorageServiceClient::new(state.storage.with_store(store)).delete_repository(request).await;
+        if deleted.is_err() {
+            state.repositories.release_name(id).await?;
+            return Err(RepoError::StoreUnavailable);
+        }
+    }
+    Ok(state.repositories.delete_unfinished(id).await?)
+}
+
+/// Returns whether the transport did not reach the store: a refusal of the store itself has a reason.
+fn is_unreachable(status: &Status) -> bool {
+    matches!(status.code(), Code::Unavailable | Code::DeadlineExceeded) && reason(status).is_none()
+}
+
+fn map_status(status: Status) -> RepoError {
+    match (status.code(), reason(&status).as_deref()) {
+        (Code::InvalidArgument, Some(_)) => RepoError::Refused(Box::new(status)),
+        // Passed on to the client: the disk is full, and stays so until an administrator frees space; or the copy takes too long.
+        (Code::FailedPrecondition, Some("STORE_FULL")) | (Code::Unavailable, Some("TIMED_OUT")) => {
+            RepoError::Refused(Box::new(status))
+        }
+        // The repository to copy.
+        (Code::NotFound, Some("REPOSITORY_NOT_FOUND")) => AuthError::RepositoryNotFound.into(),
+        _ => RepoError::of_store(&status),
+    }
+}

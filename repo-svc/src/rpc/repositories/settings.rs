@@ -1,0 +1,253 @@
+//! The settings of repositories, their issue trackers and their wikis.
+
+use ferrite_kit::auth::AuthError;
+use ferrite_kit::db::Tx;
+use ferrite_kit::idempotency::IdempotencyKey;
+use ferrite_kit::outbox;
+use ferrite_proto::error::reason;
+use ferrite_proto::events::event::Fact;
+use ferrite_proto::events::{RefsUpdated, RepositoryAction, RepositoryUpdated};
+use ferrite_proto::git::SetDefaultBranchRequest;
+use ferrite_proto::git::storage_service_client::StorageServiceClient;
+use ferrite_proto::id::UserId;
+use ferrite_proto::repo::{
+    self, UpdateIssueTrackerRequest, UpdateIssueTrackerResponse, UpdateRepositoryRequest, UpdateRepositoryResponse,
+    UpdateWikiRequest, UpdateWikiResponse,
+};
+use tonic::{Code, Request, Status};
+
+use crate::error::RepoError;
+use crate::model::{IssueTrackerChange, RepositoryChange, RepositorySettings, WikiChange};
+use crate::rpc::permit::Permit;
+use crate::rpc::{change, dispatch, encode, repeat};
+use crate::state::AppState;
+use crate::store::{Action, Repository, Target, UsageChanges};
+
+/// Subscribers to changes of repositories. The response waits for none of them.
+const SUBSCRIBERS: &[&str] = &["hook-svc"];
+
+/// Changes the default branch on the store, then the row, and appends one event for each kind of change.
+pub(super) async fn update_repository(
+    state: &AppState,
+    permit: Permit,
+    request: Request<UpdateRepositoryRequest>,
+) -> Result<UpdateRepositoryResponse, RepoError> {
+    let key = IdempotencyKey::of(&request, permit.user()?.0, "UpdateRepository")?;
+    let permit = &permit;
+    let access = repeat::repository(state, permit, request.get_ref().repository.clone());
+    let rebuild = |id: i64| async move {
+        let repository = Some(repeat::read_repository(state, permit, id).await?);
+        Ok(UpdateRepositoryResponse { repository })
+    };
+    let work = update(state, request.into_inner(), permit, key.as_ref());
+    repeat::once_or_rebuild(&state.db, key.as_ref(), access, rebuild, work).await
+}
+
+async fn update(
+    state: &AppState,
+    mut request: UpdateRepositoryRequest,
+    permit: &Permit,
+    key: Option<&IdempotencyKey>,
+) -> Result<UpdateRepositoryResponse, RepoError> {
+    let repository = permit.repository_with_parent(&state.repositories, request.repository.take()).await?;
+    dispatch::never_refuse_if(request.is_private == Some(true) && !repository.is_private);
+    let wanted = RepositoryChange::check(request)?;
+    let parent = encode::parent(&repository, permit.viewer());
+    let id = repository.id();
+    let head = match &wanted.default_branch {
+        Some(branch) => {
+            require_free_name(state, &repository, &wanted).await?;
+            set_default_branch(state, &repository, branch).await?
+        }
+        None => None,
+    };
+    let now = state.clock.now_us();
+    let mut tx = state.db.begin().await?;
+    let (owner, before) = state.repositories.lock_settings(&mut tx, id).await?.ok_or(AuthError::RepositoryNotFound)?;
+    if owner.0 != repository.owner_id {
+        // Transferred meanwhile: the caller may have lost its right.
+        return Err(RepoError::Interrupted);
+    }
+    let after = wanted.apply(&before);
+    let mut fields = before.changed_fields(&after);
+    if !fields.is_empty() {
+        state.repositories.set_settings(&mut tx, &repository, &before, &after, now).await?;
+    }
+    let mut usage = UsageChanges::default();
+    if let Some(head) = &head {
+        if let Some(change) = state.repositories.apply_refs(&mut tx, id, head, now).await? {
+            usage.add(change.owner, change.bytes);
+        }
+        fields.push("default_branch");
+    }
+    let changed = state.repositories.find_in(&mut tx, id, permit.viewer()).await?;
+    let changed = changed.ok_or(AuthError::RepositoryNotFound)?;
+    if !fields.is_empty() {
+        let details = details(&fields, &before, &after);
+        change::record(&mut tx, permit, Action::RepositoryUpdate, Target::repository(&changed), &details, now).await?;
+    }
+    publish(&mut tx, permit, &before, &changed, now).await?;
+    usage.write(&mut tx).await?;
+    let encoded = repo::Repository { parent, ..encode::repository(changed, permit.viewer()) };
+    let answer = UpdateRepositoryResponse { repository: Some(encoded) };
+    let answer = change::commit_with_subject(tx, key, answer, &id.0, now).await?;
+    state.relay.wake();
+    Ok(answer)
+}
+
+/// Checks the name before the store is asked to change the default branch, so that a name that is taken changes nothing.
+async fn require_free_name(
+    state: &AppState,
+    repository: &Repository,
+    wanted: &RepositoryChange,
+) -> Result<(), RepoError> {
+    let Some(name) = &wanted.name else { return Ok(()) };
+    match state.repositories.is_name_taken(UserId(repository.owner_id), &name.key(), repository.id()).await? {
+        true => Err(RepoError::repository_exists(&repository.owner_name, name.as_str())),
+        false => Ok(()),
+    }
+}
+
+/// Points HEAD to a branch. Returns the state of the repository after that, which the store tells by an event as well; `None` if HEAD
+/// pointed there already.
+async fn set_default_branch(
+    state: &AppState,
+    repository: &Repository,
+    branch: &str,
+) -> Result<Option<RefsUpdated>, RepoError> {
+    state.db.count_write().await?;
+    let request = SetDefaultBranchRequest { repository_id: repository.id, default_branch: branch.to_owned() };
+    let mut store = StorageServiceClient::new(state.storage.with_store(&repository.store));
+    let changed = store.set_default_branch(request).await;
+    let changed = changed.map_err(map_status)?.into_inner();
+    let head = RefsUpdated {
+        number: changed.number,
+        size_bytes: changed.size_bytes,
+        is_empty: changed.is_empty,
+        default_branch: branch.as_bytes().to_vec(),
+        ..RefsUpdated::default()
+    };
+    Ok((changed.number > 0).then_some(head))
+}
+
+fn map_status(status: Status) -> RepoError {
+    match (status.code(), reason(&status).as_deref()) {
+        (Code::InvalidArgument, Some(_)) | (Code::FailedPrecondition, Some("STORE_FULL")) => {
+            RepoError::Refused(Box::new(status))
+        }
+        (Code::NotFound, Some(_)) => AuthError::RepositoryNotFound.into(),
+        _ => RepoError::of_store(&status),
+    }
+}
+
+/// Returns the details for the audit log: the names of the fields, and of those that decide about access or about the name the values.
+fn details(
+    fields: &[&'static str],
+    before: &RepositorySettings,
+    after: &RepositorySettings,
+) -> Vec<(&'static str, String)> {
+    let mut details = vec![("fields", fields.join(","))];
+    if before.name != after.name {
+        details.push(("old_name", before.name.clone()));
+    }
+    if before.is_private != after.is_private {
+        details.push(("private", after.is_private.to_string()));
+    }
+    if before.is_archived != after.is_archived {
+        details.push(("archived", after.is_archived.to_string()));
+    }
+    details
+}
+
+/// Appends an event for each kind of change that others are told of.
+async fn publish(
+    tx: &mut Tx,
+    permit: &Permit,
+    before: &RepositorySettings,
+    changed: &Repository,
+    now_us: i64,
+) -> Result<(), RepoError> {
+    let archived = if changed.is_archived { RepositoryAction::Archived } else { RepositoryAction::Unarchived };
+    let actions = [
+        (before.name != changed.name, RepositoryAction::Renamed),
+        (before.is_private != changed.is_private, RepositoryAction::Visibility),
+        (before.is_archived != changed.is_archived, archived),
+    ];
+    for action in actions.into_iter().filter_map(|(is_changed, action)| is_changed.then_some(action)) {
+        let old_name = if action == RepositoryAction::Renamed { before.name.clone() } else { String::new() };
+        let fact = Fact::RepositoryUpdated(RepositoryUpdated {
+            action: action.into(),
+            repository: Some(encode::repository_snapshot(changed.clone())),
+            user_id: permit.user()?.0,
+            old_name,
+            old_owner: None,
+        });
+        outbox::append(tx, &outbox::event(changed.id(), now_us, fact), SUBSCRIBERS, now_us).await?;
+    }
+    Ok(())
+}
+
+pub(super) async fn update_issue_tracker(
+    state: &AppState,
+    permit: Permit,
+    request: Request<UpdateIssueTrackerRequest>,
+) -> Result<UpdateIssueTrackerResponse, RepoError> {
+    let key = IdempotencyKey::of(&request, permit.user()?.0, "UpdateIssueTracker")?;
+    let access = repeat::repository(state, &permit, request.get_ref().repository.clone());
+    let work = update_tracker(state, request.into_inner(), &permit, key.as_ref());
+    repeat::once(&state.db, key.as_ref(), access, work).await
+}
+
+async fn update_tracker(
+    state: &AppState,
+    mut request: UpdateIssueTrackerRequest,
+    permit: &Permit,
+    key: Option<&IdempotencyKey>,
+) -> Result<UpdateIssueTrackerResponse, RepoError> {
+    let repository = permit.repository(&state.repositories, request.repository.take()).await?;
+    let wanted = IssueTrackerChange::check(&request)?;
+    let (id, now) = (repository.id(), state.clock.now_us());
+    let mut tx = state.db.begin().await?;
+    let before = state.repositories.lock_issue_tracker(&mut tx, id).await?.ok_or(AuthError::RepositoryNotFound)?;
+    let after = wanted.apply(&before)?;
+    let fields = before.changed_fields(&after);
+    if !fields.is_empty() {
+        state.repositories.set_issue_tracker(&mut tx, id, &after, now).await?;
+        let (target, details) = (Target::repository(&repository), [("fields", fields.join(","))]);
+        change::record(&mut tx, permit, Action::RepositoryUpdate, target, &details, now).await?;
+    }
+    change::commit(tx, key, UpdateIssueTrackerResponse {}, now).await
+}
+
+pub(super) async fn update_wiki(
+    state: &AppState,
+    permit: Permit,
+    request: Request<UpdateWikiRequest>,
+) -> Result<UpdateWikiResponse, RepoError> {
+    let key = IdempotencyKey::of(&request, permit.user()?.0, "UpdateWiki")?;
+    let access = repeat::repository(state, &permit, request.get_ref().repository.clone());
+    let work = update_wiki_settings(state, request.into_inner(), &permit, key.as_ref());
+    repeat::once(&state.db, key.as_ref(), access, work).await
+}
+
+async fn update_wiki_settings(
+    state: &AppState,
+    mut request: UpdateWikiRequest,
+    permit: &Permit,
+    key: Option<&IdempotencyKey>,
+) -> Result<UpdateWikiResponse, RepoError> {
+    let repository = permit.repository(&state.repositories, request.repository.take()).await?;
+    let wanted = WikiChange::check(&request)?;
+    dispatch::never_refuse_if(request.allow_public_wiki == Some(false) && repository.is_wiki_public);
+    let (id, now) = (repository.id(), state.clock.now_us());
+    let mut tx = state.db.begin().await?;
+    let before = state.repositories.lock_wiki_settings(&mut tx, id).await?.ok_or(AuthError::RepositoryNotFound)?;
+    let after = wanted.apply(&before)?;
+    let fields = before.changed_fields(&after);
+    if !fields.is_empty() {
+        state.repositories.set_wiki_settings(&mut tx, id, &after, now).await?;
+        let (target, details) = (Target::repository(&repository), [("fields", fields.join(","))]);
+        change::record(&mut tx, permit, Action::RepositoryUpdate, target, &details, now).await?;
+    }
+    change::commit(tx, key, UpdateWikiResponse {}, now).await
+}

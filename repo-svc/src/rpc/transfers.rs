@@ -1,0 +1,429 @@
+//! Transfers of repositories to other owners. A transfer that waits can be looked up by its new owner, who need not see the repository
+//! otherwise.
+
+use std::collections::HashMap;
+
+use ferrite_kit::auth::AuthError;
+use ferrite_kit::db::Tx;
+use ferrite_kit::idempotency::{IdempotencyKey, once_or_rebuild};
+use ferrite_kit::page::Page;
+use ferrite_kit::{outbox, timestamp};
+use ferrite_proto::Permission;
+use ferrite_proto::events::event::Fact;
+use ferrite_proto::events::{RepositoryAction, RepositoryUpdated};
+use ferrite_proto::id::{RepositoryId, UserId};
+use ferrite_proto::repo::transfer_service_server::TransferService;
+use ferrite_proto::repo::{self, *};
+use tonic::Request;
+
+use super::dispatch::permitted_service;
+use super::permit::{Permit, repository_key};
+use super::{change, encode, repeat};
+use crate::access::Viewer;
+use crate::error::RepoError;
+use crate::model::User;
+use crate::state::AppState;
+use crate::store::{AccountQuery, AccountsFound, Action, Repository, Target, TransferRow, acts_for, viewer_of};
+
+const MAX_PAGE_SIZE: i32 = 100;
+const NEW_OWNER_FIELD: &str = "new_owner";
+/// Subscribers to changes of repositories. The response waits for none of them.
+const SUBSCRIBERS: &[&str] = &["hook-svc"];
+
+permitted_service!(TransferService {
+    start_transfer(StartTransferRequest) -> StartTransferResponse;
+    cancel_transfer(CancelTransferRequest) -> CancelTransferResponse;
+    get_transfer(GetTransferRequest) -> GetTransferResponse;
+    list_transfers(ListTransfersRequest) -> ListTransfersResponse;
+    accept_transfer(AcceptTransferRequest) -> AcceptTransferResponse;
+    reject_transfer(RejectTransferRequest) -> RejectTransferResponse;
+});
+
+async fn start_transfer(
+    state: &AppState,
+    permit: Permit,
+    request: Request<StartTransferRequest>,
+) -> Result<StartTransferResponse, RepoError> {
+    let key = IdempotencyKey::of(&request, permit.user()?.0, "StartTransfer")?;
+    let permit = &permit;
+    let access = repeat::repository(state, permit, request.get_ref().repository.clone());
+    let rebuild = |stored: StartTransferResponse| async move {
+        let id = stored.repository.map_or(0, |repository| repository.id);
+        let repository = Some(repeat::read_repository(state, permit, id).await?);
+        Ok(StartTransferResponse { repository, ..stored })
+    };
+    let work = start(state, request.into_inner(), permit, key.as_ref());
+    repeat::once_or_rebuild(&state.db, key.as_ref(), access, rebuild, work).await
+}
+
+async fn start(
+    state: &AppState,
+    request: StartTransferRequest,
+    permit: &Permit,
+    key: Option<&IdempotencyKey>,
+) -> Result<StartTransferResponse, RepoError> {
+    let repository = permit.repository(&state.repositories, request.repository).await?;
+    let new_owner = new_owner(state, &repository, &request.new_owner).await?;
+    let now = state.clock.now_us();
+    if may_act_for(state, permit, new_owner.id).await? {
+        let mut tx = state.db.begin().await?;
+        let changed = change_owner(state, &mut tx, permit, &repository, &new_owner, now).await?;
+        let encoded = Some(encode::repository(changed.repository, permit.viewer()));
+        let answer = StartTransferResponse { repository: encoded, is_pending: false };
+        let subject = subject_of(&repository, false);
+        let answer = change::commit_with_subject(tx, key, answer, &subject, now).await?;
+        state.relay.wake();
+        return Ok(answer);
+    }
+    let id = repository.id();
+    if state.repositories.is_name_taken(new_owner.id, &repository.name.to_ascii_lowercase(), id).await? {
+        return Err(RepoError::RepositoryExists { owner: new_owner.username, name: repository.name });
+    }
+    let mut tx = state.db.begin().await?;
+    let owner = state.repositories.lock(&mut tx, id).await?.ok_or(AuthError::RepositoryNotFound)?;
+    if owner.0 != repository.owner_id {
+        return Err(RepoError::Interrupted);
+    }
+    state.transfers.insert(&mut tx, id, new_owner.id, permit.user()?, now).await?;
+    let details = [("to", new_owner.username)];
+    change::record(&mut tx, permit, Action::TransferStart, Target::repository(&repository), &details, now).await?;
+    let subject = subject_of(&repository, true);
+    let encoded = Some(encode::repository(repository, permit.viewer()));
+    let answer = StartTransferResponse { repository: encoded, is_pending: true };
+    change::commit_with_subject(tx, key, answer, &subject, now).await
+}
+
+/// Returns what is stored of a response that is too large: the id of the repository.
+fn subject_of(repository: &Repository, is_pending: bool) -> StartTransferResponse {
+    let repository = Some(repo::Repository { id: repository.id, ..repo::Repository::default() });
+    StartTransferResponse { repository, is_pending }
+}
+
+/// Returns the account that a request names, which must not own the repository already.
+async fn new_owner(state: &AppState, repository: &Repository, name: &str) -> Result<User, RepoError> {
+    if name.is_empty() {
+        return Err(RepoError::field(NEW_OWNER_FIELD, "required", "is required"));
+    }
+    let found = match state.accounts.find(name).await? {
+        Some(user) => state.accounts.find_active(user.id).await?,
+        None => None,
+    };
+    let found =
+        found.ok_or_else(|| RepoError::field(NEW_OWNER_FIELD, "unknown", "there is no such user or organization"))?;
+    match found.id == UserId(repository.owner_id) {
+        true => Err(RepoError::field(NEW_OWNER_FIELD, "invalid", "owns the repository already")),
+        false => Ok(found),
+    }
+}
+
+async fn cancel_transfer(
+    state: &AppState,
+    permit: Permit,
+    request: Request<CancelTransferRequest>,
+) -> Result<CancelTransferResponse, RepoError> {
+    let key = IdempotencyKey::of(&request, permit.user()?.0, "CancelTransfer")?;
+    let access = repeat::repository(state, &permit, request.get_ref().repository.clone());
+    repeat::once(&state.db, key.as_ref(), access, cancel(state, request.into_inner(), &permit, key.as_ref())).await
+}
+
+async fn cancel(
+    state: &AppState,
+    request: CancelTransferRequest,
+    permit: &Permit,
+    key: Option<&IdempotencyKey>,
+) -> Result<CancelTransferResponse, RepoError> {
+    let repository = permit.repository(&state.repositories, request.repository).await?;
+    let (id, now) = (repository.id(), state.clock.now_us());
+    let mut tx = state.db.begin().await?;
+    state.repositories.lock(&mut tx, id).await?.ok_or(AuthError::RepositoryNotFound)?;
+    state.transfers.end(&mut tx, id, now).await?.ok_or(RepoError::TransferNotFound)?;
+    change::record(&mut tx, permit, Action::TransferCancel, Target::repository(&repository), &[], now).await?;
+    change::commit(tx, key, CancelTransferResponse {}, now).await
+}
+
+async fn get_transfer(
+    state: &AppState,
+    permit: Permit,
+    request: Request<GetTransferRequest>,
+) -> Result<GetTransferResponse, RepoError> {
+    let found = find(state, &permit, request.into_inner().repository).await?;
+    let accounts = accounts(state, &found.row).await?;
+    let transfer = encode_transfer(state, found.repository, &found.row, accounts, permit.viewer());
+    Ok(GetTransferResponse { transfer: Some(transfer) })
+}
+
+async fn list_transfers(
+    state: &AppState,
+    permit: Permit,
+    request: Request<ListTransfersRequest>,
+) -> Result<ListTransfersResponse, RepoError> {
+    let request = request.into_inner();
+    let page = Page::nearest(request.page, request.page_size, MAX_PAGE_SIZE);
+    let viewer = permit.viewer();
+    let (listed, total_count) =
+        state.transfers.list(permit.user()?, viewer.only_repositories(), state.clock.now_us(), page).await?;
+    let ids: Vec<_> = listed.iter().map(|one| one.row.repository().0).collect();
+    let repositories = state.repositories.find_many(&ids, viewer).await?;
+    let mut repositories: HashMap<_, _> = repositories.into_iter().map(|row| (row.id, row)).collect();
+    let ids = listed.iter().flat_map(|one| [one.row.new_owner().0, one.row.user().0]).collect();
+    let accounts = state.accounts.find_many(AccountQuery { ids, ..AccountQuery::default() }).await?;
+    let transfers = listed.into_iter().filter_map(|one| {
+        let repository = repositories.remove(&one.row.repository().0)?;
+        // The owner of a fork of a hidden repository does not see it.
+        if !one.is_received() && repository.level(viewer) < Permission::Owner {
+            return None;
+        }
+        let accounts = accounts_of(&one.row, &accounts)?;
+        Some(encode_transfer(state, repository, &one.row, accounts, viewer))
+    });
+    Ok(ListTransfersResponse { transfers: transfers.collect(), total_count })
+}
+
+async fn accept_transfer(
+    state: &AppState,
+    permit: Permit,
+    request: Request<AcceptTransferRequest>,
+) -> Result<AcceptTransferResponse, RepoError> {
+    let key = IdempotencyKey::of(&request, permit.user()?.0, "AcceptTransfer")?;
+    let permit = &permit;
+    let access = repeat::visible_repository(state, permit, request.get_ref().repository.clone());
+    let rebuild = |id: i64| async move {
+        let repository = Some(repeat::read_repository(state, permit, id).await?);
+        Ok(AcceptTransferResponse { repository })
+    };
+    let work = accept(state, request.into_inner(), permit, key.as_ref());
+    repeat::once_or_rebuild(&state.db, key.as_ref(), access, rebuild, work).await
+}
+
+async fn accept(
+    state: &AppState,
+    request: AcceptTransferRequest,
+    permit: &Permit,
+    key: Option<&IdempotencyKey>,
+) -> Result<AcceptTransferResponse, RepoError> {
+    let found = find_for_receiver(state, permit, request.repository).await?;
+    let (new_owner, _) = accounts(state, &found.row).await?;
+    let now = state.clock.now_us();
+    let mut tx = state.db.begin().await?;
+    require_rights(state, &mut tx, permit, &found.row).await?;
+    let changed = change_owner(state, &mut tx, permit, &found.repository, &new_owner, now).await?;
+    // Withdrawn meanwhile, or ended with the right of its starter, and possibly started again.
+    if changed.pending != Some(found.row) {
+        return Err(RepoError::TransferNotFound);
+    }
+    let repository = Some(encode::repository(changed.repository, permit.viewer()));
+    let (answer, id) = (AcceptTransferResponse { repository }, found.repository.id);
+    let answer = change::commit_with_subject(tx, key, answer, &id, now).await?;
+    state.relay.wake();
+    Ok(answer)
+}
+
+async fn reject_transfer(
+    state: &AppState,
+    permit: Permit,
+    request: Request<RejectTransferRequest>,
+) -> Result<RejectTransferResponse, RepoError> {
+    let key = IdempotencyKey::of(&request, permit.user()?.0, "RejectTransfer")?;
+    let permit = &permit;
+    let rebuild = |id: i64| async move {
+        match repeat::read_repository(state, permit, id).await {
+            Ok(repository) => Ok(RejectTransferResponse { repository: Some(repository) }),
+            Err(RepoError::Auth(AuthError::RepositoryNotFound)) => Ok(RejectTransferResponse::default()),
+            Err(error) => Err(error),
+        }
+    };
+    let repository = request.get_ref().repository.clone();
+    let work = reject(state, request.into_inner(), permit, key.as_ref());
+    let answer = once_or_rebuild(&state.db, key.as_ref(), rebuild, work).await?;
+    // The right to reject ended with the first request, so a repeated one has only what it shows to check.
+    let shows_more = key.is_some() && answer.repository.is_some();
+    if shows_more && repeat::visible_repository(state, permit, repository).await.is_err() {
+        return Ok(RejectTransferResponse::default());
+    }
+    Ok(answer)
+}
+
+async fn reject(
+    state: &AppState,
+    request: RejectTransferRequest,
+    permit: &Permit,
+    key: Option<&IdempotencyKey>,
+) -> Result<RejectTransferResponse, RepoError> {
+    let found = find_for_receiver(state, permit, request.repository).await?;
+    let (id, now) = (found.repository.id(), state.clock.now_us());
+    let mut tx = state.db.begin().await?;
+    state.repositories.lock(&mut tx, id).await?.ok_or(AuthError::RepositoryNotFound)?;
+    // Withdrawn meanwhile, and possibly started again for another account.
+    if state.transfers.end(&mut tx, id, now).await? != Some(found.row) {
+        return Err(RepoError::TransferNotFound);
+    }
+    change::record(&mut tx, permit, Action::TransferReject, Target::repository(&found.repository), &[], now).await?;
+    // The rejection ends the right to see a private repository.
+    let is_visible = found.repository.access().is_visible(permit.viewer());
+    let repository = is_visible.then(|| encode::repository(found.repository, permit.viewer()));
+    change::commit_with_subject(tx, key, RejectTransferResponse { repository }, &id.0, now).await
+}
+
+/// A repository that was given to another account, and the transfer that waited until then.
+#[derive(Clone, Debug)]
+struct OwnerChange {
+    /// Read for the caller.
+    repository: Repository,
+    pending: Option<TransferRow>,
+}
+
+/// Gives a repository to another account, in the transaction of the caller. A transfer that waits ends.
+///
+/// # Errors
+/// [`RepoError::Interrupted`] if the repository got another owner meanwhile, or those of
+/// [`RepositoryStore::set_owner`](crate::store::RepositoryStore::set_owner).
+async fn change_owner(
+    state: &AppState,
+    tx: &mut Tx,
+    permit: &Permit,
+    before: &Repository,
+    new_owner: &User,
+    now_us: i64,
+) -> Result<OwnerChange, RepoError> {
+    let (id, limits) = (before.id(), state.quotas.site());
+    let to = (new_owner.id, new_owner.username.as_str());
+    let former = state.repositories.set_owner(tx, id, to, limits, now_us).await?;
+    if former.0 != before.owner_id {
+        return Err(RepoError::Interrupted);
+    }
+    let pending = state.transfers.end(tx, id, now_us).await?;
+    let repository = state.repositories.find_in(tx, id, permit.viewer()).await?;
+    let repository = repository.ok_or(AuthError::RepositoryNotFound)?;
+    let details = [("from", before.owner_name.clone()), ("to", new_owner.username.clone())];
+    change::record(tx, permit, Action::RepositoryTransfer, Target::repository(&repository), &details, now_us).await?;
+    let fact = Fact::RepositoryUpdated(RepositoryUpdated {
+        action: RepositoryAction::Transferred.into(),
+        repository: Some(encode::repository_snapshot(repository.clone())),
+        user_id: permit.user()?.0,
+        old_name: before.name.clone(),
+        old_owner: encode::repository_snapshot(before.clone()).owner,
+    });
+    outbox::append(tx, &outbox::event(id, now_us, fact), SUBSCRIBERS, now_us).await?;
+    Ok(OwnerChange { repository, pending })
+}
+
+/// A transfer that waits, with its repository as it was read for the caller.
+#[derive(Clone, Debug)]
+struct PendingTransfer {
+    repository: Repository,
+    row: TransferRow,
+    /// True if the caller may accept it.
+    is_receiver: bool,
+}
+
+/// Returns the transfer of a repository that waits, to its receivers and to owners of the repository.
+///
+/// # Errors
+/// [`AuthError::RepositoryNotFound`] if the caller is no receiver and may not see the repository, [`AuthError::PermissionRequired`] if
+/// it sees it and does not own it, [`RepoError::TransferNotFound`], [`RepoError::RepositoryMoved`], or those of the database.
+async fn find(state: &AppState, permit: &Permit, by: Option<RepositoryRef>) -> Result<PendingTransfer, RepoError> {
+    let key = by.as_ref().and_then(|reference| repository_key(reference.by.as_ref()?));
+    let found = match &key {
+        Some(key) => state.repositories.find(key, permit.viewer()).await?,
+        None => None,
+    };
+    // A missing repository takes as many queries as a hidden one.
+    let id = found.as_ref().map_or(RepositoryId(0), Repository::id);
+    let row = state.transfers.find(id, state.clock.now_us()).await?;
+    if let (Some(repository), Some(row)) = (found, row)
+        && is_receiver(state, permit, &repository, row.new_owner()).await?
+    {
+        return Ok(PendingTransfer { repository, row, is_receiver: true });
+    }
+    let repository = permit.visible_repository(&state.repositories, by).await?;
+    if repository.level(permit.viewer()) < Permission::Owner {
+        return Err(AuthError::PermissionRequired { needed: Permission::Owner }.into());
+    }
+    let row = row.ok_or(RepoError::TransferNotFound)?;
+    Ok(PendingTransfer { repository, row, is_receiver: false })
+}
+
+/// As [`find`], for operations of receivers alone.
+///
+/// # Errors
+/// [`RepoError::TransferReceiverRequired`] for owners of the repository who are no receivers, or those of [`find`].
+async fn find_for_receiver(
+    state: &AppState,
+    permit: &Permit,
+    by: Option<RepositoryRef>,
+) -> Result<PendingTransfer, RepoError> {
+    let found = find(state, permit, by).await?;
+    if found.is_receiver { Ok(found) } else { Err(RepoError::TransferReceiverRequired) }
+}
+
+/// Returns whether the caller may accept a transfer of the repository to `new_owner`. A limited token has to cover the repository.
+async fn is_receiver(
+    state: &AppState,
+    permit: &Permit,
+    repository: &Repository,
+    new_owner: UserId,
+) -> Result<bool, RepoError> {
+    let only = permit.viewer().only_repositories();
+    Ok(only.is_none_or(|only| only.contains(&repository.id)) && may_act_for(state, permit, new_owner).await?)
+}
+
+/// Returns whether the caller administers an account: it is the account, owns the organization, or administers the site.
+async fn may_act_for(state: &AppState, permit: &Permit, account: UserId) -> Result<bool, RepoError> {
+    let user = permit.user()?;
+    if user == account || permit.viewer().is_site_administrator() {
+        return Ok(true);
+    }
+    // No user has members.
+    let membership = state.organizations.membership(account, user).await?;
+    Ok(membership.is_some_and(|membership| membership.is_owner))
+}
+
+/// Returns the new owner and the user who started the transfer.
+///
+/// # Errors
+/// [`RepoError::TransferNotFound`] if one of them was deleted, with which the transfer ended, or those of the database.
+async fn accounts(state: &AppState, row: &TransferRow) -> Result<(User, User), RepoError> {
+    let ids = vec![row.new_owner().0, row.user().0];
+    let found = state.accounts.find_many(AccountQuery { ids, ..AccountQuery::default() }).await?;
+    accounts_of(row, &found).ok_or(RepoError::TransferNotFound)
+}
+
+/// Returns the new owner and the user who started a transfer, if both are among the accounts that were found.
+fn accounts_of(row: &TransferRow, found: &AccountsFound) -> Option<(User, User)> {
+    let account = |id: UserId| found.users.iter().find(|user| user.id == id).cloned();
+    account(row.new_owner()).zip(account(row.user()))
+}
+
+/// Checks, in the transaction of an acceptance, that the user who started the transfer still owns the repository, and that the caller may
+/// still act for the new owner. The rights that a request was checked for may be lost before it takes effect.
+///
+/// # Errors
+/// [`RepoError::TransferNotFound`], [`RepoError::TransferReceiverRequired`], or those of the database.
+async fn require_rights(state: &AppState, tx: &mut Tx, permit: &Permit, row: &TransferRow) -> Result<(), RepoError> {
+    let starter = viewer_of(tx, row.user()).await?.ok_or(RepoError::TransferNotFound)?;
+    let repository = state.repositories.find_in(tx, row.repository(), &starter).await?;
+    if repository.is_none_or(|repository| repository.level(&starter) < Permission::Owner) {
+        return Err(RepoError::TransferNotFound);
+    }
+    match acts_for(tx, permit.user()?, row.new_owner(), permit.viewer().is_site_administrator()).await? {
+        true => Ok(()),
+        false => Err(RepoError::TransferReceiverRequired),
+    }
+}
+
+/// Encodes a transfer from `user` to `new_owner` as `viewer` sees it.
+fn encode_transfer(
+    state: &AppState,
+    repository: Repository,
+    row: &TransferRow,
+    (new_owner, user): (User, User),
+    viewer: &Viewer,
+) -> Transfer {
+    Transfer {
+        repository: Some(encode::repository(repository, viewer)),
+        new_owner: Some(encode::user(new_owner, viewer)),
+        user: Some(encode::user(user, viewer)),
+        create_time: Some(timestamp(row.created_us)),
+        expire_time: Some(timestamp(state.transfers.expire_us(row))),
+    }
+}
