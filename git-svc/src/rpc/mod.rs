@@ -69,6 +69,27 @@ pub(crate) fn server(state: &AppState) -> GrpcServer {
         .add(EventSinkServer::new(state.clone()).max_decoding_message_size(MAX_MESSAGE_BYTES))
 }
 
+use self::change_files::change_files;
+use self::create_repository::create_repository;
+use self::create_tag::create_tag;
+use self::delete_asset_files::delete_asset_files;
+use self::delete_contents::delete_contents;
+use self::delete_protection::delete_protection;
+use self::delete_repository::delete_repository;
+use self::deliver::deliver;
+use self::describe_updates::describe_updates;
+use self::get_branch::get_branch;
+use self::get_commit::get_commit;
+use self::get_contents::get_contents;
+use self::get_protection::get_protection;
+use self::get_store_status::get_store_status;
+use self::list_branches::list_branches;
+use self::list_protections::list_protections;
+use self::list_pushed_commits::list_pushed_commits;
+use self::put_contents::put_contents;
+use self::set_default_branch::set_default_branch;
+use self::set_protection::set_protection;
+
 service!(GitService for AppState {
     list_branches(ListBranchesRequest) -> ListBranchesResponse;
     get_branch(GetBranchRequest) -> GetBranchResponse;

@@ -14,6 +14,14 @@ use ferrite_proto::git::{git_data_service_server::GitDataService, *};
 
 use crate::state::AppState;
 
+use self::get_blob::get_blob;
+use self::get_ref::get_ref;
+use self::get_tag_object::get_tag_object;
+use self::get_tree::get_tree;
+use self::list_commits::list_commits;
+use self::list_refs::list_refs;
+use self::list_tags::list_tags;
+
 service!(GitDataService for AppState {
     list_commits(ListCommitsRequest) -> ListCommitsResponse;
     list_tags(ListTagsRequest) -> ListTagsResponse;

@@ -10,6 +10,11 @@ use ferrite_proto::git::{migration_service_server::MigrationService, mirror_serv
 
 use crate::state::AppState;
 
+use self::get_migration::get_migration;
+use self::start_migration::start_migration;
+use self::sync_mirror::sync_mirror;
+use self::update_mirror::update_mirror;
+
 service!(MigrationService for AppState {
     start_migration(StartMigrationRequest) -> StartMigrationResponse;
     get_migration(GetMigrationRequest) -> GetMigrationResponse;

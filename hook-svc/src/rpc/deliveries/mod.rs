@@ -22,6 +22,12 @@ use super::authorize::HookAccess;
 use crate::error::HookError;
 use crate::store::deliveries::{self, MAX_WAITING, Waiting};
 
+use self::get_delivery::get_delivery;
+use self::list_deliveries::list_deliveries;
+use self::redeliver::redeliver;
+use self::replay_deliveries::replay_deliveries;
+use self::test_hook::test_hook;
+
 service!(DeliveryService for HookRpc {
     list_deliveries(ListDeliveriesRequest) -> ListDeliveriesResponse;
     get_delivery(GetDeliveryRequest) -> GetDeliveryResponse;

@@ -17,6 +17,12 @@ use ferrite_proto::hook::*;
 
 use super::HookRpc;
 
+use self::create_hook::create_hook;
+use self::delete_hook::delete_hook;
+use self::get_hook::get_hook;
+use self::list_hooks::list_hooks;
+use self::update_hook::update_hook;
+
 service!(HookService for HookRpc {
     create_hook(CreateHookRequest) -> CreateHookResponse;
     list_hooks(ListHooksRequest) -> ListHooksResponse;

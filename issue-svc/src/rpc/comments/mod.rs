@@ -12,6 +12,12 @@ use ferrite_proto::issue::*;
 
 use super::IssueRpc;
 
+use self::create_comment::create_comment;
+use self::delete_comment::delete_comment;
+use self::get_comment::get_comment;
+use self::list_comments::list_comments;
+use self::update_comment::update_comment;
+
 service!(CommentService for IssueRpc {
     list_comments(ListCommentsRequest) -> ListCommentsResponse;
     get_comment(GetCommentRequest) -> GetCommentResponse;

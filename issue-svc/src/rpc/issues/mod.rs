@@ -13,6 +13,13 @@ use ferrite_proto::issue::*;
 
 use super::IssueRpc;
 
+use self::create_issue::create_issue;
+use self::get_issue::get_issue;
+use self::list_issues::list_issues;
+use self::list_timeline::list_timeline;
+use self::list_user_issues::list_user_issues;
+use self::update_issue::update_issue;
+
 service!(IssueService for IssueRpc {
     create_issue(CreateIssueRequest) -> CreateIssueResponse;
     list_issues(ListIssuesRequest) -> ListIssuesResponse;

@@ -14,6 +14,14 @@ use ferrite_proto::issue::*;
 
 use super::IssueRpc;
 
+use self::change_issue_labels::change_issue_labels;
+use self::create_label::create_label;
+use self::delete_label::delete_label;
+use self::get_label::get_label;
+use self::list_issue_labels::list_issue_labels;
+use self::list_labels::list_labels;
+use self::update_label::update_label;
+
 service!(LabelService for IssueRpc {
     list_labels(ListLabelsRequest) -> ListLabelsResponse;
     get_label(GetLabelRequest) -> GetLabelResponse;

@@ -12,6 +12,12 @@ use ferrite_proto::issue::*;
 
 use super::IssueRpc;
 
+use self::create_milestone::create_milestone;
+use self::delete_milestone::delete_milestone;
+use self::get_milestone::get_milestone;
+use self::list_milestones::list_milestones;
+use self::update_milestone::update_milestone;
+
 service!(MilestoneService for IssueRpc {
     list_milestones(ListMilestonesRequest) -> ListMilestonesResponse;
     get_milestone(GetMilestoneRequest) -> GetMilestoneResponse;
