@@ -3,7 +3,7 @@
 use ferrite_proto::git::{self, ChangeFilesRequest, ChangeFilesResponse, FileOperation};
 use tonic::Request;
 
-use super::{commit, encode};
+use super::{commit, decode, encode};
 use crate::{
     repo::write::{self, ChangeFiles, FileChange, MAX_FILES, Operation, PreparedCommit},
     state::AppState,
@@ -27,7 +27,7 @@ pub(super) async fn change_files(
         parse(index, file)
     });
     let files = files.collect::<Result<Vec<_>, _>>()?;
-    let change = ChangeFiles { files, new_branch: commit::branch("new_branch", &request.new_branch)?, draft };
+    let change = ChangeFiles { files, new_branch: decode::branch("new_branch", &request.new_branch)?, draft };
     let respond = |mut prepared: PreparedCommit| {
         let entries = std::mem::take(&mut prepared.entries).into_iter().map(encode::entry).collect();
         let (commit, branch) = commit::result(prepared);
@@ -41,7 +41,7 @@ pub(super) async fn change_files(
 fn parse(index: usize, file: git::FileChange) -> Result<FileChange, GitError> {
     let field = |name: &str| format!("files[{index}].{name}");
     let path = TreePath::strict(&file.path).map_err(|error| error.of(&field("path")))?;
-    let expected_blob = commit::blob(&field("sha"), &file.expected_blob_id)?;
+    let expected_blob = decode::blob(&field("sha"), &file.expected_blob_id)?;
     let kind = file.operation();
     if kind != FileOperation::Move && !file.from_path.is_empty() {
         return Err(GitError::invalid(&field("from_path"), "invalid", "is for moves only"));

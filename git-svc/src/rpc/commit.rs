@@ -12,11 +12,11 @@ use ferrite_proto::{
     grant::{Grant, IssueReach},
     id::RepositoryId,
 };
-use git2::{Oid, Repository};
+use git2::Repository;
 use prost::Message;
 use tonic::Request;
 
-use super::{encode, finish::finish};
+use super::{decode, encode, finish};
 use crate::{
     db::{RefTransaction, UpdateKind},
     ref_updates::{CommitSubject, IdempotentResponse, protection::check_commit},
@@ -94,7 +94,7 @@ impl CommitContext {
     ) -> Result<CommitDraft, GitError> {
         let seconds = i64::try_from(state.clock.now_secs()).unwrap_or(i64::MAX);
         Ok(CommitDraft {
-            branch: branch("branch", branch_name)?,
+            branch: decode::branch("branch", branch_name)?,
             message,
             author: identity("author", author, &self.grant, seconds)?,
             committer: identity("committer", committer, &self.grant, seconds)?,
@@ -211,25 +211,6 @@ fn read_again(
 pub(super) fn check_file_size(state: &AppState, bytes: usize) -> Result<(), GitError> {
     let limit = state.max_file_bytes;
     if bytes as u64 > limit { Err(GitError::TooLarge { what: "the file", limit }) } else { Ok(()) }
-}
-
-/// Parses the short name of a branch in `field`; `None` if it is empty.
-pub(super) fn branch(field: &str, name: &str) -> Result<Option<BranchName>, GitError> {
-    if name.is_empty() {
-        return Ok(None);
-    }
-    BranchName::parse(name.as_bytes()).map(Some).map_err(|error| error.of(field))
-}
-
-/// Parses the blob id in `field`; `None` if it is empty.
-pub(super) fn blob(field: &str, id: &str) -> Result<Option<Oid>, GitError> {
-    if id.is_empty() { Ok(None) } else { object_id(field, id).map(Some) }
-}
-
-/// Parses the object id in `field`.
-pub(super) fn object_id(field: &str, id: &str) -> Result<Oid, GitError> {
-    // libgit2 would accept a shorter id, which may be ambiguous.
-    full_id(id.as_bytes()).ok_or_else(|| GitError::invalid(field, "invalid", "must be 40 hexadecimal digits"))
 }
 
 /// Returns whether a commit message names an issue.

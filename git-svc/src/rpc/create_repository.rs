@@ -7,7 +7,7 @@ use ferrite_proto::{
 };
 use tonic::Request;
 
-use super::finish::finish;
+use super::finish;
 use crate::{
     admission::limiter::ClientKey,
     repo::{

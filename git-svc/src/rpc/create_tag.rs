@@ -8,7 +8,7 @@ use ferrite_proto::{
 use git2::Repository;
 use tonic::Request;
 
-use super::finish::finish;
+use super::finish;
 use crate::{
     db::{RefTransaction, UpdateKind},
     repo::{

@@ -1,7 +1,7 @@
 use ferrite_proto::git::{DeleteContentsRequest, DeleteContentsResponse};
 use tonic::Request;
 
-use super::commit;
+use super::{commit, decode};
 use crate::{
     repo::write::{DeleteFile, delete_file},
     state::AppState,
@@ -17,7 +17,7 @@ pub(super) async fn delete_contents(
     let request = request.into_inner();
     let draft = context.draft(state, &request.branch, request.message, request.author, request.committer)?;
     let delete = DeleteFile {
-        expected_blob: commit::blob("sha", &request.expected_blob_id)?,
+        expected_blob: decode::blob("sha", &request.expected_blob_id)?,
         path: TreePath::strict(&request.path).map_err(|error| error.of("path"))?,
         draft,
     };

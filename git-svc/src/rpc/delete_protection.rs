@@ -5,7 +5,7 @@ use ferrite_proto::{
 };
 use tonic::Request;
 
-use super::{finish::finish, get_protection};
+use super::{finish, get_protection};
 use crate::{ref_updates::AuditContext, state::AppState, types::rpc_error::RpcError};
 
 /// Deletes a branch protection rule.

@@ -8,7 +8,7 @@ use ferrite_proto::{
 };
 use tonic::Request;
 
-use super::finish::finish;
+use super::finish;
 use crate::{
     db::{MaintenanceTable, MigrationTable, MirrorTable, ProtectionTable, RepositoryTable},
     state::AppState,

@@ -8,7 +8,7 @@ use ferrite_proto::{
 use prost_types::Timestamp;
 use tonic::Request;
 
-use super::{commit::object_id, page::parse_limit};
+use super::decode;
 use crate::{
     repo::read::{
         self, Deadline, DescribedCommit, DescribedRef, DescriptionLimits, DescriptionRequest, Descriptions, Person,
@@ -52,14 +52,18 @@ fn check(request: &DescribeUpdatesRequest) -> Result<DescriptionRequest, GitErro
     let refs = request.updates.iter().enumerate().map(|(index, update)| {
         Ok(DescribedRef {
             name: update.name.clone(),
-            old: object_id(&format!("updates[{index}].old_id"), &update.old_id)?,
-            new: object_id(&format!("updates[{index}].new_id"), &update.new_id)?,
+            old: decode::object_id(&format!("updates[{index}].old_id"), &update.old_id)?,
+            new: decode::object_id(&format!("updates[{index}].new_id"), &update.new_id)?,
         })
     });
     let limits = DescriptionLimits {
-        commits: parse_limit("commit_limit", request.commit_limit, MAX_DESCRIBED_COMMITS)?,
-        paths: parse_limit("path_limit", request.path_limit, MAX_CHANGED_PATHS)?,
-        message_bytes: parse_limit("message_bytes_limit", request.message_bytes_limit, MAX_DESCRIBED_MESSAGE_BYTES)?,
+        commits: decode::parse_limit("commit_limit", request.commit_limit, MAX_DESCRIBED_COMMITS)?,
+        paths: decode::parse_limit("path_limit", request.path_limit, MAX_CHANGED_PATHS)?,
+        message_bytes: decode::parse_limit(
+            "message_bytes_limit",
+            request.message_bytes_limit,
+            MAX_DESCRIBED_MESSAGE_BYTES,
+        )?,
     };
     let refs = refs.collect::<Result<_, GitError>>()?;
     Ok(DescriptionRequest { refs, with_head: request.with_head, limits, allows_missing: false })

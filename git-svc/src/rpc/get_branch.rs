@@ -1,7 +1,7 @@
 use ferrite_proto::git::{GetBranchRequest, GetBranchResponse};
 use tonic::Request;
 
-use super::{authorize::authorize, encode};
+use super::{authorize, encode};
 use crate::{
     repo::read,
     state::AppState,

@@ -1,7 +1,7 @@
 use ferrite_proto::git::{GetCommitRequest, GetCommitResponse};
 use tonic::Request;
 
-use super::{authorize::authorize, encode};
+use super::{authorize, encode};
 use crate::{
     repo::{read, revision::Revision},
     state::AppState,

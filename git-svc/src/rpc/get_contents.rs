@@ -1,7 +1,7 @@
 use ferrite_proto::git::{Directory, GetContentsRequest, GetContentsResponse, get_contents_response::Contents};
 use tonic::Request;
 
-use super::{authorize::authorize, encode};
+use super::{authorize, encode};
 use crate::{
     repo::{
         read::{self, Target},

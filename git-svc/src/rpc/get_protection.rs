@@ -4,7 +4,7 @@ use ferrite_proto::{
 };
 use tonic::Request;
 
-use super::{authorize::authorize, encode};
+use super::{authorize, encode};
 use crate::{
     state::AppState,
     types::{error::GitError, protection::Rule, rpc_error::RpcError},

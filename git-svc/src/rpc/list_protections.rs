@@ -1,7 +1,7 @@
 use ferrite_proto::git::{ListProtectionsRequest, ListProtectionsResponse};
 use tonic::Request;
 
-use super::{authorize::authorize, encode};
+use super::{authorize, encode};
 use crate::{state::AppState, types::rpc_error::RpcError};
 
 /// Returns the branch protection rules of a repository.

@@ -7,7 +7,7 @@ use ferrite_proto::{
 };
 use tonic::Request;
 
-use super::{commit::object_id, page::parse_limit};
+use super::decode;
 use crate::{
     repo::read::{self, Deadline, MAX_PUSHED_COMMITS, deadline::READ_TIMEOUT},
     state::AppState,
@@ -21,8 +21,8 @@ pub(super) async fn list_pushed_commits(
 ) -> Result<ListPushedCommitsResponse, RpcError> {
     Caller::of(&request).require_service()?;
     let request = request.into_inner();
-    let (old, new) = (object_id("old_id", &request.old_id)?, object_id("new_id", &request.new_id)?);
-    let limit = parse_limit("limit", request.limit, MAX_PUSHED_COMMITS)?;
+    let (old, new) = (decode::object_id("old_id", &request.old_id)?, decode::object_id("new_id", &request.new_id)?);
+    let limit = decode::parse_limit("limit", request.limit, MAX_PUSHED_COMMITS)?;
     let (deadline, _waiting) = Deadline::start(READ_TIMEOUT);
     let job = move |repo: &git2::Repository| read::pushed_commits(repo, old, new, limit, &deadline);
     let commits = state.pool.run(RepositoryId(request.repository_id), job).await?;

@@ -1,11 +1,11 @@
 //! The gRPC services: each handler decodes, calls and encodes. One file per RPC.
 
-mod authorize;
 mod change_files;
 mod commit;
 mod create_repository;
 mod create_tag;
 mod data;
+mod decode;
 mod delete_asset_files;
 mod delete_contents;
 mod delete_protection;
@@ -13,7 +13,6 @@ mod delete_repository;
 mod deliver;
 mod describe_updates;
 mod encode;
-mod finish;
 mod get_branch;
 mod get_commit;
 mod get_contents;
@@ -23,12 +22,12 @@ mod list_branches;
 mod list_protections;
 mod list_pushed_commits;
 mod migration;
-mod page;
 mod put_contents;
 mod set_default_branch;
 mod set_protection;
 
 use ferrite_kit::{
+    auth::Caller,
     server::{GrpcServer, MAX_MESSAGE_BYTES},
     service,
 };
@@ -47,10 +46,15 @@ use ferrite_proto::{
         storage_service_server::{StorageService, StorageServiceServer},
         *,
     },
+    id::RepositoryId,
 };
+use tonic::Request;
 
 pub(crate) use self::delete_repository::remove_deleted;
-use crate::state::AppState;
+use crate::{
+    state::AppState,
+    types::{error::GitError, rpc_error::RpcError},
+};
 
 /// Largest request message of `GitService`, in bytes: one file may have 50 MiB, several files 48 MiB together and two paths each;
 /// the other fields are small.
@@ -124,3 +128,29 @@ service!(ReleaseStorageService for AppState {
 service!(EventSink for AppState {
     deliver(DeliverRequest) -> DeliverResponse;
 });
+
+/// Checks that the caller has a grant for the RPC on the repository whose id `repository` returns. Returns the message and the id.
+///
+/// # Errors
+/// Those of [`AppState::authorize`].
+async fn authorize<T>(
+    state: &AppState,
+    request: Request<T>,
+    repository: fn(&T) -> i64,
+) -> Result<(T, RepositoryId), RpcError> {
+    let caller = Caller::of(&request);
+    let request = request.into_inner();
+    let id = RepositoryId(repository(&request));
+    state.authorize(&caller, id).await?;
+    Ok((request, id))
+}
+
+/// Runs a write in a task of its own, so that it is completed even if the caller disconnects. `work` gets a clone of the state.
+async fn finish<T, F>(state: &AppState, work: impl FnOnce(AppState) -> F) -> Result<T, RpcError>
+where
+    T: Send + 'static,
+    F: Future<Output = Result<T, RpcError>> + Send + 'static,
+{
+    let done = state.life.spawn_for_request("write", work(state.clone())).await;
+    done.map_err(|error| GitError::Internal(format!("a write ended early: {error}")))?
+}

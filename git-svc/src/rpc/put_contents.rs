@@ -3,7 +3,7 @@
 use ferrite_proto::git::{PutContentsRequest, PutContentsResponse};
 use tonic::Request;
 
-use super::{commit, encode};
+use super::{commit, decode, encode};
 use crate::{
     repo::{
         read::contents::MAX_INLINE_BYTES,
@@ -25,7 +25,7 @@ pub(super) async fn put_contents(
     let context = context.with_content(request.content.len());
     let inline_content = Some(request.content.clone()).filter(|content| content.len() as u64 <= MAX_INLINE_BYTES);
     let put = PutFile {
-        expected_blob: commit::blob("sha", &request.expected_blob_id)?,
+        expected_blob: decode::blob("sha", &request.expected_blob_id)?,
         path: TreePath::strict(&request.path).map_err(|error| error.of("path"))?,
         content: request.content,
         draft,

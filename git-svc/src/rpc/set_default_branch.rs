@@ -5,7 +5,7 @@ use ferrite_proto::{
 };
 use tonic::Request;
 
-use super::finish::finish;
+use super::finish;
 use crate::{
     state::AppState,
     types::{name::BranchName, rpc_error::RpcError},

@@ -7,7 +7,7 @@ use ferrite_proto::{
 };
 use tonic::Request;
 
-use super::{encode, finish::finish};
+use super::{encode, finish};
 use crate::{
     ref_updates::AuditContext,
     state::AppState,

@@ -1,7 +1,7 @@
 use ferrite_proto::git::{GetBlobRequest, GetBlobResponse};
 use tonic::Request;
 
-use crate::{repo::read, rpc::authorize::authorize, state::AppState, types::rpc_error::RpcError};
+use crate::{repo::read, rpc::authorize, state::AppState, types::rpc_error::RpcError};
 
 /// Returns the bytes of a blob.
 pub(super) async fn get_blob(state: &AppState, request: Request<GetBlobRequest>) -> Result<GetBlobResponse, RpcError> {

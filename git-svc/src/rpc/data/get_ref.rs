@@ -4,7 +4,7 @@ use tonic::Request;
 use super::convert;
 use crate::{
     repo::read,
-    rpc::authorize::authorize,
+    rpc::authorize,
     state::AppState,
     types::{error::GitError, name::RefName, rpc_error::RpcError},
 };

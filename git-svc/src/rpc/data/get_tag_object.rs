@@ -4,7 +4,7 @@ use tonic::Request;
 use super::convert::object_type;
 use crate::{
     repo::read,
-    rpc::{authorize::authorize, encode},
+    rpc::{authorize, encode},
     state::AppState,
     types::rpc_error::RpcError,
 };

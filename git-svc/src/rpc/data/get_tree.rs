@@ -6,7 +6,7 @@ use crate::{
         read::{self, Deadline, EntryKind, deadline::READ_TIMEOUT},
         revision::Revision,
     },
-    rpc::authorize::authorize,
+    rpc::authorize,
     state::AppState,
     types::rpc_error::RpcError,
 };

@@ -21,10 +21,7 @@ use crate::{
         refs::Page,
         revision::Revision,
     },
-    rpc::{
-        encode,
-        page::{parse_page, total_count},
-    },
+    rpc::{decode, encode},
     state::AppState,
     types::{error::GitError, path::TreePath, rpc_error::RpcError},
 };
@@ -42,14 +39,14 @@ pub(super) async fn list_commits(
     let grant = state.authorize(&caller, id).await?;
     let client = ClientKey::of(&caller, &grant, request.metadata().as_ref());
     let request = request.into_inner();
-    let page = parse_page(request.page, request.page_size)?;
+    let page = decode::parse_page(request.page, request.page_size)?;
     let revision = Revision::parse(&request.revision)?;
     let path = TreePath::clean(&request.path).map_err(|error| error.of("path"))?;
     let found = history(state, &client, id, LogQuery { revision, path, page }, MAX_PATH_STEPS).await?;
     Ok(ListCommitsResponse {
         commits: found.commits.into_iter().map(encode::commit).collect(),
         has_more: found.has_more,
-        total_count: found.total.map(total_count),
+        total_count: found.total.map(encode::total_count),
     })
 }
 

@@ -4,10 +4,7 @@ use tonic::Request;
 use super::convert;
 use crate::{
     repo::read,
-    rpc::{
-        authorize::authorize,
-        page::{parse_page, total_count},
-    },
+    rpc::{authorize, decode, encode},
     state::AppState,
     types::rpc_error::RpcError,
 };
@@ -18,8 +15,8 @@ pub(super) async fn list_refs(
     request: Request<ListRefsRequest>,
 ) -> Result<ListRefsResponse, RpcError> {
     let (request, id) = authorize(state, request, |request| request.repository_id).await?;
-    let page = parse_page(request.page, request.page_size)?;
+    let page = decode::parse_page(request.page, request.page_size)?;
     let listed = state.refs.list(id, &request.prefix, page).await?;
     let references = listed.entries.into_iter().map(|entry| convert::reference(&read::listed_reference(entry)));
-    Ok(ListRefsResponse { references: references.collect(), total_count: total_count(listed.total) })
+    Ok(ListRefsResponse { references: references.collect(), total_count: encode::total_count(listed.total) })
 }

@@ -3,11 +3,7 @@ use tonic::Request;
 
 use crate::{
     repo::read,
-    rpc::{
-        authorize::authorize,
-        encode,
-        page::{parse_page, total_count},
-    },
+    rpc::{authorize, decode, encode},
     state::AppState,
     types::rpc_error::RpcError,
 };
@@ -18,7 +14,7 @@ pub(super) async fn list_tags(
     request: Request<ListTagsRequest>,
 ) -> Result<ListTagsResponse, RpcError> {
     let (request, id) = authorize(state, request, |request| request.repository_id).await?;
-    let page = parse_page(request.page, request.page_size)?;
+    let page = decode::parse_page(request.page, request.page_size)?;
     let listed = read::tag_refs(&*state.refs.table(id).await?, page);
     let found = state.pool.run(id, move |repo| read::tags(repo, &listed.entries)).await?;
     let tags = found.into_iter().map(|tag| Tag {
@@ -26,5 +22,5 @@ pub(super) async fn list_tags(
         commit: Some(encode::commit(tag.commit)),
         tag_id: tag.tag.map(|id| id.to_string()).unwrap_or_default(),
     });
-    Ok(ListTagsResponse { tags: tags.collect(), total_count: total_count(listed.total) })
+    Ok(ListTagsResponse { tags: tags.collect(), total_count: encode::total_count(listed.total) })
 }

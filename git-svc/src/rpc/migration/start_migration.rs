@@ -7,7 +7,7 @@ use tonic::Request;
 
 use crate::{
     migration::NewMigration,
-    rpc::finish::finish,
+    rpc::finish,
     state::AppState,
     types::{error::GitError, name::BranchName, rpc_error::RpcError},
 };

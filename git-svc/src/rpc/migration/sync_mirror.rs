@@ -1,7 +1,7 @@
 use ferrite_proto::git::{SyncMirrorRequest, SyncMirrorResponse};
 use tonic::Request;
 
-use crate::{rpc::authorize::authorize, state::AppState, types::rpc_error::RpcError};
+use crate::{rpc::authorize, state::AppState, types::rpc_error::RpcError};
 
 /// Has a mirror synced soon.
 pub(super) async fn sync_mirror(

@@ -2,7 +2,7 @@ use ferrite_proto::git::{UpdateMirrorRequest, UpdateMirrorResponse};
 use tonic::Request;
 
 use crate::{
-    rpc::{authorize::authorize, finish::finish},
+    rpc::{authorize, finish},
     state::AppState,
     types::rpc_error::RpcError,
 };
