@@ -6,7 +6,7 @@ use ferrite_proto::{
 use tonic::Request;
 use tracing::Instrument as _;
 
-use super::{delete_repository::delete, finish};
+use super::{finish, repositories::delete};
 use crate::{state::AppState, types::rpc_error::RpcError};
 
 /// Applies events of other services. Only deletions of repositories have an effect here.

@@ -2,14 +2,12 @@
 
 mod change_files;
 mod commit;
-mod create_repository;
 mod create_tag;
 mod data;
 mod decode;
 mod delete_asset_files;
 mod delete_contents;
 mod delete_protection;
-mod delete_repository;
 mod deliver;
 mod describe_updates;
 mod encode;
@@ -17,12 +15,12 @@ mod get_branch;
 mod get_commit;
 mod get_contents;
 mod get_protection;
-mod get_store_status;
 mod list_branches;
 mod list_protections;
 mod list_pushed_commits;
 mod migration;
 mod put_contents;
+mod repositories;
 mod set_default_branch;
 mod set_protection;
 
@@ -50,7 +48,7 @@ use ferrite_proto::{
 };
 use tonic::Request;
 
-pub(crate) use self::delete_repository::remove_deleted;
+pub(crate) use self::repositories::remove_deleted;
 use crate::{
     state::AppState,
     types::{error::GitError, rpc_error::RpcError},
@@ -74,23 +72,21 @@ pub(crate) fn server(state: &AppState) -> GrpcServer {
 }
 
 use self::change_files::change_files;
-use self::create_repository::create_repository;
 use self::create_tag::create_tag;
 use self::delete_asset_files::delete_asset_files;
 use self::delete_contents::delete_contents;
 use self::delete_protection::delete_protection;
-use self::delete_repository::delete_repository;
 use self::deliver::deliver;
 use self::describe_updates::describe_updates;
 use self::get_branch::get_branch;
 use self::get_commit::get_commit;
 use self::get_contents::get_contents;
 use self::get_protection::get_protection;
-use self::get_store_status::get_store_status;
 use self::list_branches::list_branches;
 use self::list_protections::list_protections;
 use self::list_pushed_commits::list_pushed_commits;
 use self::put_contents::put_contents;
+use self::repositories::{create_repository, delete_repository, get_store_status};
 use self::set_default_branch::set_default_branch;
 use self::set_protection::set_protection;
 

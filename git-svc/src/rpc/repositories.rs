@@ -1,8 +1,13 @@
-//! `CreateRepository`: a bare repository on this store, with its first commit or as a copy of another one if the request asks for that.
+//! The RPCs of repositories and of the store that holds them, and the removal of repositories that were deleted shortly before a
+//! crash.
 
 use ferrite_kit::auth::Caller;
 use ferrite_proto::{
-    git::{self, CreateRepositoryRequest, CreateRepositoryResponse},
+    events::Event,
+    git::{
+        self, CreateRepositoryRequest, CreateRepositoryResponse, DeleteRepositoryRequest, DeleteRepositoryResponse,
+        GetStoreStatusRequest, GetStoreStatusResponse,
+    },
     id::RepositoryId,
 };
 use tonic::Request;
@@ -10,6 +15,7 @@ use tonic::Request;
 use super::finish;
 use crate::{
     admission::limiter::ClientKey,
+    db::{MaintenanceTable, MigrationTable, MirrorTable, ProtectionTable, RepositoryTable},
     repo::{
         templates::ReadmeValues,
         write::{Author, InitialCommit, initial_commit},
@@ -17,6 +23,17 @@ use crate::{
     state::AppState,
     types::{error::GitError, name::BranchName, rpc_error::RpcError},
 };
+
+/// Creates a bare repository, with its first commit or as a copy of another one if the request asks for that. One that exists is
+/// left as it is, but for its epoch, which is raised if the request has a newer one.
+pub(super) async fn create_repository(
+    state: &AppState,
+    request: Request<CreateRepositoryRequest>,
+) -> Result<CreateRepositoryResponse, RpcError> {
+    Caller::of(&request).require_service()?;
+    let repository = parse(state, request.into_inner())?;
+    finish(state, async move |state| create(&state, repository).await).await
+}
 
 /// A checked request for a repository.
 struct NewRepository {
@@ -35,16 +52,6 @@ enum Content {
     New(BranchName, Option<Box<InitialCommit>>),
     /// A copy of a repository.
     CopyOf(RepositoryId),
-}
-
-/// Creates a repository. One that exists is left as it is, but for its epoch, which is raised if the request has a newer one.
-pub(super) async fn create_repository(
-    state: &AppState,
-    request: Request<CreateRepositoryRequest>,
-) -> Result<CreateRepositoryResponse, RpcError> {
-    Caller::of(&request).require_service()?;
-    let repository = parse(state, request.into_inner())?;
-    finish(state, async move |state| create(&state, repository).await).await
 }
 
 async fn create(state: &AppState, repository: NewRepository) -> Result<CreateRepositoryResponse, RpcError> {
@@ -124,4 +131,81 @@ fn first_commit(first: git::FirstCommit, seconds: i64) -> InitialCommit {
             clone_url_http: first.clone_url_http,
         },
     }
+}
+
+/// Deletes a repository: its folder moves to the trash.
+pub(super) async fn delete_repository(
+    state: &AppState,
+    request: Request<DeleteRepositoryRequest>,
+) -> Result<DeleteRepositoryResponse, RpcError> {
+    Caller::of(&request).require_service()?;
+    let id = RepositoryId(request.into_inner().repository_id);
+    let remove = async move |state: AppState| {
+        // Of a migration that is given up nobody else knows the wiki.
+        let wiki = state.migrations.wiki_of(id).await?;
+        delete(&state, id, &[]).await?;
+        match wiki {
+            Some(wiki) => delete(&state, wiki, &[]).await,
+            None => Ok(()),
+        }
+    };
+    finish(state, remove).await?;
+    Ok(DeleteRepositoryResponse {})
+}
+
+/// Marks a repository as deleted, together with the delivered events that ask for it, and moves its folder to the trash.
+///
+/// The mark is committed first: from then on all requests are refused. A folder that a crash leaves behind is moved at the next
+/// start.
+pub(super) async fn delete(state: &AppState, id: RepositoryId, events: &[Event]) -> Result<(), RpcError> {
+    let guard = state.updater.lock(id).await?;
+    let now = state.clock.now_us();
+    let mut tx = state.db.begin().await?;
+    for event in events {
+        ferrite_kit::outbox::first_seen(&mut tx, event, now).await?;
+    }
+    RepositoryTable::delete(&mut tx, id, state.store.name(), now).await?;
+    MaintenanceTable::forget(&mut tx, id).await?;
+    ProtectionTable::delete_all(&mut tx, id).await?;
+    MigrationTable::forget(&mut tx, id).await?;
+    MirrorTable::forget(&mut tx, id).await?;
+    tx.commit().await?;
+    // Requests that were let in before may still fill caches: their contents go again when the folder has moved.
+    state.caches.forget(id);
+    state.maintenance.stop(id).await;
+    state.migrations.stop(id).await;
+    state.pool.run_blocking(move |store| store.delete(id)).await?;
+    state.caches.forget(id);
+    drop(guard);
+    Ok(())
+}
+
+/// Moves the folders of repositories to the trash that were marked as deleted shortly before a crash.
+///
+/// # Errors
+/// When the table cannot be read, or a folder cannot be moved.
+pub(crate) async fn remove_deleted(state: &AppState) -> Result<(), RpcError> {
+    for id in state.repositories.deleted(state.store.name()).await? {
+        if state.store.exists(id) {
+            state.pool.run_blocking(move |store| store.delete(id)).await?;
+        }
+    }
+    Ok(())
+}
+
+/// Returns the name of the store, the room on its disk, and the number of its repositories.
+pub(super) async fn get_store_status(
+    state: &AppState,
+    request: Request<GetStoreStatusRequest>,
+) -> Result<GetStoreStatusResponse, RpcError> {
+    Caller::of(&request).require_service()?;
+    let space = state.disk_space.measure(&state.store).await?;
+    let name = state.store.name();
+    Ok(GetStoreStatusResponse {
+        name: name.to_owned(),
+        free_bytes: i64::try_from(space.free_bytes).unwrap_or(i64::MAX),
+        total_bytes: i64::try_from(space.total_bytes).unwrap_or(i64::MAX),
+        repository_count: state.repositories.count(name).await?,
+        is_writable: space.is_writable,
+    })
 }
