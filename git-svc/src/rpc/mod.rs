@@ -1,5 +1,6 @@
 //! The gRPC services: each handler decodes, calls and encodes. One file per RPC.
 
+mod branches;
 mod change_files;
 mod commit;
 mod create_tag;
@@ -11,17 +12,14 @@ mod delete_protection;
 mod deliver;
 mod describe_updates;
 mod encode;
-mod get_branch;
 mod get_commit;
 mod get_contents;
 mod get_protection;
-mod list_branches;
 mod list_protections;
 mod list_pushed_commits;
 mod migration;
 mod put_contents;
 mod repositories;
-mod set_default_branch;
 mod set_protection;
 
 use ferrite_kit::{
@@ -71,6 +69,7 @@ pub(crate) fn server(state: &AppState) -> GrpcServer {
         .add(EventSinkServer::new(state.clone()).max_decoding_message_size(MAX_MESSAGE_BYTES))
 }
 
+use self::branches::{get_branch, list_branches, set_default_branch};
 use self::change_files::change_files;
 use self::create_tag::create_tag;
 use self::delete_asset_files::delete_asset_files;
@@ -78,16 +77,13 @@ use self::delete_contents::delete_contents;
 use self::delete_protection::delete_protection;
 use self::deliver::deliver;
 use self::describe_updates::describe_updates;
-use self::get_branch::get_branch;
 use self::get_commit::get_commit;
 use self::get_contents::get_contents;
 use self::get_protection::get_protection;
-use self::list_branches::list_branches;
 use self::list_protections::list_protections;
 use self::list_pushed_commits::list_pushed_commits;
 use self::put_contents::put_contents;
 use self::repositories::{create_repository, delete_repository, get_store_status};
-use self::set_default_branch::set_default_branch;
 use self::set_protection::set_protection;
 
 service!(GitService for AppState {
