@@ -5,20 +5,18 @@ mod get_blob;
 mod get_ref;
 mod get_tag_object;
 mod get_tree;
-mod list_commits;
 mod list_refs;
 mod list_tags;
 
 use ferrite_kit::service;
 use ferrite_proto::git::{git_data_service_server::GitDataService, *};
 
-use crate::state::AppState;
+use crate::{rpc::commits::list_commits, state::AppState};
 
 use self::get_blob::get_blob;
 use self::get_ref::get_ref;
 use self::get_tag_object::get_tag_object;
 use self::get_tree::get_tree;
-use self::list_commits::list_commits;
 use self::list_refs::list_refs;
 use self::list_tags::list_tags;
 
