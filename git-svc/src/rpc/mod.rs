@@ -9,16 +9,13 @@ mod data;
 mod decode;
 mod delete_asset_files;
 mod delete_contents;
-mod delete_protection;
 mod deliver;
 mod encode;
 mod get_contents;
-mod get_protection;
-mod list_protections;
 mod migration;
+mod protections;
 mod put_contents;
 mod repositories;
-mod set_protection;
 
 use ferrite_kit::{
     auth::Caller,
@@ -35,7 +32,7 @@ use ferrite_proto::{
         git_service_server::{GitService, GitServiceServer},
         migration_service_server::MigrationServiceServer,
         mirror_service_server::MirrorServiceServer,
-        protection_service_server::{ProtectionService, ProtectionServiceServer},
+        protection_service_server::ProtectionServiceServer,
         release_storage_service_server::{ReleaseStorageService, ReleaseStorageServiceServer},
         storage_service_server::{StorageService, StorageServiceServer},
         *,
@@ -73,14 +70,10 @@ use self::commits::{describe_updates, get_commit, list_pushed_commits};
 use self::create_tag::create_tag;
 use self::delete_asset_files::delete_asset_files;
 use self::delete_contents::delete_contents;
-use self::delete_protection::delete_protection;
 use self::deliver::deliver;
 use self::get_contents::get_contents;
-use self::get_protection::get_protection;
-use self::list_protections::list_protections;
 use self::put_contents::put_contents;
 use self::repositories::{create_repository, delete_repository, get_store_status};
-use self::set_protection::set_protection;
 
 service!(GitService for AppState {
     list_branches(ListBranchesRequest) -> ListBranchesResponse;
@@ -90,13 +83,6 @@ service!(GitService for AppState {
     put_contents(PutContentsRequest) -> PutContentsResponse;
     delete_contents(DeleteContentsRequest) -> DeleteContentsResponse;
     change_files(ChangeFilesRequest) -> ChangeFilesResponse;
-});
-
-service!(ProtectionService for AppState {
-    list_protections(ListProtectionsRequest) -> ListProtectionsResponse;
-    get_protection(GetProtectionRequest) -> GetProtectionResponse;
-    set_protection(SetProtectionRequest) -> SetProtectionResponse;
-    delete_protection(DeleteProtectionRequest) -> DeleteProtectionResponse;
 });
 
 service!(StorageService for AppState {
