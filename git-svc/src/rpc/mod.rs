@@ -12,7 +12,7 @@ mod delete_contents;
 mod deliver;
 mod encode;
 mod get_contents;
-mod migration;
+mod migrations;
 mod protections;
 mod put_contents;
 mod repositories;
