@@ -4,10 +4,8 @@ mod branches;
 mod change_files;
 mod commit;
 mod commits;
-mod create_tag;
 mod data;
 mod decode;
-mod delete_asset_files;
 mod delete_contents;
 mod deliver;
 mod encode;
@@ -15,6 +13,7 @@ mod get_contents;
 mod migrations;
 mod protections;
 mod put_contents;
+mod releases;
 mod repositories;
 
 use ferrite_kit::{
@@ -33,7 +32,7 @@ use ferrite_proto::{
         migration_service_server::MigrationServiceServer,
         mirror_service_server::MirrorServiceServer,
         protection_service_server::ProtectionServiceServer,
-        release_storage_service_server::{ReleaseStorageService, ReleaseStorageServiceServer},
+        release_storage_service_server::ReleaseStorageServiceServer,
         storage_service_server::{StorageService, StorageServiceServer},
         *,
     },
@@ -67,8 +66,6 @@ pub(crate) fn server(state: &AppState) -> GrpcServer {
 use self::branches::{get_branch, list_branches, set_default_branch};
 use self::change_files::change_files;
 use self::commits::{describe_updates, get_commit, list_pushed_commits};
-use self::create_tag::create_tag;
-use self::delete_asset_files::delete_asset_files;
 use self::delete_contents::delete_contents;
 use self::deliver::deliver;
 use self::get_contents::get_contents;
@@ -92,11 +89,6 @@ service!(StorageService for AppState {
     list_pushed_commits(ListPushedCommitsRequest) -> ListPushedCommitsResponse;
     describe_updates(DescribeUpdatesRequest) -> DescribeUpdatesResponse;
     get_store_status(GetStoreStatusRequest) -> GetStoreStatusResponse;
-});
-
-service!(ReleaseStorageService for AppState {
-    create_tag(CreateTagRequest) -> CreateTagResponse;
-    delete_asset_files(DeleteAssetFilesRequest) -> DeleteAssetFilesResponse;
 });
 
 service!(EventSink for AppState {

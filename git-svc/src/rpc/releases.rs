@@ -1,8 +1,11 @@
-//! `CreateTag`: the tag of a release.
+//! The RPCs of what releases keep here: their tags and the files of their assets.
 
-use ferrite_kit::auth::Caller;
+use ferrite_kit::{auth::Caller, service};
 use ferrite_proto::{
-    git::{CreateTagRequest, CreateTagResponse},
+    git::{
+        CreateTagRequest, CreateTagResponse, DeleteAssetFilesRequest, DeleteAssetFilesResponse,
+        release_storage_service_server::ReleaseStorageService,
+    },
     id::RepositoryId,
 };
 use git2::Repository;
@@ -11,6 +14,7 @@ use tonic::Request;
 use super::finish;
 use crate::{
     db::{RefTransaction, UpdateKind},
+    disk::assets::{AssetFileId, delete_assets},
     repo::{
         refs::{RefEdit, lookup},
         revision::Revision,
@@ -23,6 +27,22 @@ use crate::{
     },
 };
 
+/// Most files of one request.
+const MAX_FILES: usize = 1_000;
+
+service!(ReleaseStorageService for AppState {
+    create_tag(CreateTagRequest) -> CreateTagResponse;
+    delete_asset_files(DeleteAssetFilesRequest) -> DeleteAssetFilesResponse;
+});
+
+/// Makes a lightweight tag unless there is one of that name.
+async fn create_tag(state: &AppState, request: Request<CreateTagRequest>) -> Result<CreateTagResponse, RpcError> {
+    Caller::of(&request).require_service()?;
+    let tag = parse_tag(&request.into_inner())?;
+    let was_made = finish(state, async move |state| make_tag(&state, tag).await).await?;
+    Ok(CreateTagResponse { was_made })
+}
+
 /// A checked request for a tag.
 struct NewTag {
     repository: RepositoryId,
@@ -32,18 +52,7 @@ struct NewTag {
     is_mirror: bool,
 }
 
-/// Makes a lightweight tag unless there is one of that name.
-pub(super) async fn create_tag(
-    state: &AppState,
-    request: Request<CreateTagRequest>,
-) -> Result<CreateTagResponse, RpcError> {
-    Caller::of(&request).require_service()?;
-    let tag = parse(&request.into_inner())?;
-    let was_made = finish(state, async move |state| create(&state, tag).await).await?;
-    Ok(CreateTagResponse { was_made })
-}
-
-fn parse(request: &CreateTagRequest) -> Result<NewTag, GitError> {
+fn parse_tag(request: &CreateTagRequest) -> Result<NewTag, GitError> {
     let short = request.tag_name.as_bytes();
     // The rules for names of branches keep tags from being taken for something else, too.
     BranchName::parse(short).map_err(|error| error.of("tag_name"))?;
@@ -59,7 +68,7 @@ fn parse(request: &CreateTagRequest) -> Result<NewTag, GitError> {
 }
 
 /// Returns true if the tag was made by this call.
-async fn create(state: &AppState, tag: NewTag) -> Result<bool, RpcError> {
+async fn make_tag(state: &AppState, tag: NewTag) -> Result<bool, RpcError> {
     let id = tag.repository;
     let guard = state.updater.lock(id).await?;
     let (name, target, is_mirror) = (tag.name.clone(), tag.target, tag.is_mirror);
@@ -92,4 +101,22 @@ fn unknown_target(error: GitError) -> GitError {
         GitError::RevisionNotFound => GitError::invalid("target_commitish", "unknown", "is no branch and no commit"),
         error => error,
     }
+}
+
+/// Removes files of releases.
+async fn delete_asset_files(
+    state: &AppState,
+    request: Request<DeleteAssetFilesRequest>,
+) -> Result<DeleteAssetFilesResponse, RpcError> {
+    Caller::of(&request).require_service()?;
+    let request = request.into_inner();
+    let invalid = || GitError::invalid("file_ids", "invalid", "must be at most 1,000 names of files");
+    let ids = request.file_ids.iter().map(|id| AssetFileId::parse(id.as_bytes()));
+    let ids: Vec<_> = ids.collect::<Option<_>>().ok_or_else(invalid)?;
+    if ids.len() > MAX_FILES {
+        return Err(invalid().into());
+    }
+    let id = RepositoryId(request.repository_id);
+    state.pool.run_blocking(move |store| delete_assets(store, id, &ids)).await?;
+    Ok(DeleteAssetFilesResponse {})
 }
