@@ -137,8 +137,8 @@ pub(super) async fn list_pushed_commits(
     Ok(ListPushedCommitsResponse { commits: commits.into_iter().map(encode).collect() })
 }
 
-/// Returns the commits of updates with messages, people and changed paths, and the newest commit of the default branch if asked for: for
-/// services that tell others about updates of refs.
+/// Returns the commits of updates with messages, people and changed paths, and the newest commit of the default branch if asked
+/// for: for services that tell others about updates of refs.
 pub(super) async fn describe_updates(
     state: &AppState,
     request: Request<DescribeUpdatesRequest>,

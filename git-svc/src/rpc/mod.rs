@@ -1,18 +1,14 @@
 //! The gRPC services: each handler decodes, calls and encodes. One file per RPC.
 
 mod branches;
-mod change_files;
-mod commit;
 mod commits;
+mod contents;
 mod data;
 mod decode;
-mod delete_contents;
 mod deliver;
 mod encode;
-mod get_contents;
 mod migrations;
 mod protections;
-mod put_contents;
 mod releases;
 mod repositories;
 
@@ -64,12 +60,9 @@ pub(crate) fn server(state: &AppState) -> GrpcServer {
 }
 
 use self::branches::{get_branch, list_branches, set_default_branch};
-use self::change_files::change_files;
 use self::commits::{describe_updates, get_commit, list_pushed_commits};
-use self::delete_contents::delete_contents;
+use self::contents::{change_files, delete_contents, get_contents, put_contents};
 use self::deliver::deliver;
-use self::get_contents::get_contents;
-use self::put_contents::put_contents;
 use self::repositories::{create_repository, delete_repository, get_store_status};
 
 service!(GitService for AppState {

@@ -16,7 +16,6 @@ use git2::Repository;
 use prost::Message;
 use tonic::Request;
 
-use super::{decode, encode, finish};
 use crate::{
     db::{RefTransaction, UpdateKind},
     ref_updates::{CommitSubject, IdempotentResponse, protection::check_commit},
@@ -25,6 +24,7 @@ use crate::{
         read::commit_info,
         write::{Author, CommitDraft, CommitTime, PreparedCommit, written_file},
     },
+    rpc::{decode, encode, finish},
     state::AppState,
     types::{
         error::{GitError, quota_exceeded},
