@@ -1,4 +1,6 @@
-//! The gRPC services: each handler decodes, calls and encodes. One file per RPC.
+//! The gRPC services: each RPC decodes, calls and encodes. One noun per file.
+//!
+//! A service stands in the file of its noun; `GitService` and `StorageService`, which have several, stand here.
 
 mod branches;
 mod commits;
@@ -18,10 +20,7 @@ use ferrite_kit::{
     service,
 };
 use ferrite_proto::{
-    events::{
-        DeliverRequest, DeliverResponse,
-        event_sink_server::{EventSink, EventSinkServer},
-    },
+    events::event_sink_server::EventSinkServer,
     git::{
         git_data_service_server::GitDataServiceServer,
         git_service_server::{GitService, GitServiceServer},
@@ -37,6 +36,12 @@ use ferrite_proto::{
 use tonic::Request;
 
 pub(crate) use self::repositories::remove_deleted;
+use self::{
+    branches::{get_branch, list_branches, set_default_branch},
+    commits::{describe_updates, get_commit, list_pushed_commits},
+    contents::{change_files, delete_contents, get_contents, put_contents},
+    repositories::{create_repository, delete_repository, get_store_status},
+};
 use crate::{
     state::AppState,
     types::{error::GitError, rpc_error::RpcError},
@@ -59,12 +64,6 @@ pub(crate) fn server(state: &AppState) -> GrpcServer {
         .add(EventSinkServer::new(state.clone()).max_decoding_message_size(MAX_MESSAGE_BYTES))
 }
 
-use self::branches::{get_branch, list_branches, set_default_branch};
-use self::commits::{describe_updates, get_commit, list_pushed_commits};
-use self::contents::{change_files, delete_contents, get_contents, put_contents};
-use self::deliver::deliver;
-use self::repositories::{create_repository, delete_repository, get_store_status};
-
 service!(GitService for AppState {
     list_branches(ListBranchesRequest) -> ListBranchesResponse;
     get_branch(GetBranchRequest) -> GetBranchResponse;
@@ -82,10 +81,6 @@ service!(StorageService for AppState {
     list_pushed_commits(ListPushedCommitsRequest) -> ListPushedCommitsResponse;
     describe_updates(DescribeUpdatesRequest) -> DescribeUpdatesResponse;
     get_store_status(GetStoreStatusRequest) -> GetStoreStatusResponse;
-});
-
-service!(EventSink for AppState {
-    deliver(DeliverRequest) -> DeliverResponse;
 });
 
 /// Checks that the caller has a grant for the RPC on the repository whose id `repository` returns. Returns the message and the id.
