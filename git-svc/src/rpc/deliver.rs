@@ -1,16 +1,22 @@
-use ferrite_kit::outbox;
+//! The intake of events of other services.
+
+use ferrite_kit::{outbox, service};
 use ferrite_proto::{
-    events::{DeliverRequest, DeliverResponse, Event, event::Fact},
+    events::{DeliverRequest, DeliverResponse, Event, event::Fact, event_sink_server::EventSink},
     id::RepositoryId,
 };
 use tonic::Request;
 use tracing::Instrument as _;
 
-use super::{delete_repository::delete, finish::finish};
+use super::{finish, repositories::delete};
 use crate::{state::AppState, types::rpc_error::RpcError};
 
+service!(EventSink for AppState {
+    deliver(DeliverRequest) -> DeliverResponse;
+});
+
 /// Applies events of other services. Only deletions of repositories have an effect here.
-pub(super) async fn deliver(state: &AppState, request: Request<DeliverRequest>) -> Result<DeliverResponse, RpcError> {
+async fn deliver(state: &AppState, request: Request<DeliverRequest>) -> Result<DeliverResponse, RpcError> {
     let events = outbox::delivered(request)?;
     finish(state, async move |state| apply(&state, events).await).await?;
     Ok(DeliverResponse {})

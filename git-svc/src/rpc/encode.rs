@@ -58,3 +58,8 @@ pub(super) fn protection(rule: Rule) -> Protection {
         created_time: Some(timestamp(rule.created_us)),
     }
 }
+
+/// Returns the number of all items of a list, for a response.
+pub(super) fn total_count(total: usize) -> i64 {
+    i64::try_from(total).unwrap_or(i64::MAX)
+}

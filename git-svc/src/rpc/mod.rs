@@ -1,56 +1,51 @@
-//! The gRPC services: each handler decodes, calls and encodes. One file per RPC.
+//! The gRPC services: each RPC decodes, calls and encodes. One noun per file.
+//!
+//! A service stands in the file of its noun; `GitService` and `StorageService`, which have several, stand here.
 
-mod authorize;
-mod change_files;
-mod commit;
-mod create_repository;
-mod create_tag;
+mod branches;
+mod commits;
+mod contents;
 mod data;
-mod delete_asset_files;
-mod delete_contents;
-mod delete_protection;
-mod delete_repository;
+mod decode;
 mod deliver;
-mod describe_updates;
 mod encode;
-mod finish;
-mod get_branch;
-mod get_commit;
-mod get_contents;
-mod get_protection;
-mod get_store_status;
-mod list_branches;
-mod list_protections;
-mod list_pushed_commits;
-mod migration;
-mod page;
-mod put_contents;
-mod set_default_branch;
-mod set_protection;
+mod migrations;
+mod protections;
+mod releases;
+mod repositories;
 
 use ferrite_kit::{
+    auth::Caller,
     server::{GrpcServer, MAX_MESSAGE_BYTES},
     service,
 };
 use ferrite_proto::{
-    events::{
-        DeliverRequest, DeliverResponse,
-        event_sink_server::{EventSink, EventSinkServer},
-    },
+    events::event_sink_server::EventSinkServer,
     git::{
         git_data_service_server::GitDataServiceServer,
         git_service_server::{GitService, GitServiceServer},
         migration_service_server::MigrationServiceServer,
         mirror_service_server::MirrorServiceServer,
-        protection_service_server::{ProtectionService, ProtectionServiceServer},
-        release_storage_service_server::{ReleaseStorageService, ReleaseStorageServiceServer},
+        protection_service_server::ProtectionServiceServer,
+        release_storage_service_server::ReleaseStorageServiceServer,
         storage_service_server::{StorageService, StorageServiceServer},
         *,
     },
+    id::RepositoryId,
 };
+use tonic::Request;
 
-pub(crate) use self::delete_repository::remove_deleted;
-use crate::state::AppState;
+pub(crate) use self::repositories::remove_deleted;
+use self::{
+    branches::{get_branch, list_branches, set_default_branch},
+    commits::{describe_updates, get_commit, list_pushed_commits},
+    contents::{change_files, delete_contents, get_contents, put_contents},
+    repositories::{create_repository, delete_repository, get_store_status},
+};
+use crate::{
+    state::AppState,
+    types::{error::GitError, rpc_error::RpcError},
+};
 
 /// Largest request message of `GitService`, in bytes: one file may have 50 MiB, several files 48 MiB together and two paths each;
 /// the other fields are small.
@@ -79,13 +74,6 @@ service!(GitService for AppState {
     change_files(ChangeFilesRequest) -> ChangeFilesResponse;
 });
 
-service!(ProtectionService for AppState {
-    list_protections(ListProtectionsRequest) -> ListProtectionsResponse;
-    get_protection(GetProtectionRequest) -> GetProtectionResponse;
-    set_protection(SetProtectionRequest) -> SetProtectionResponse;
-    delete_protection(DeleteProtectionRequest) -> DeleteProtectionResponse;
-});
-
 service!(StorageService for AppState {
     create_repository(CreateRepositoryRequest) -> CreateRepositoryResponse;
     delete_repository(DeleteRepositoryRequest) -> DeleteRepositoryResponse;
@@ -95,11 +83,28 @@ service!(StorageService for AppState {
     get_store_status(GetStoreStatusRequest) -> GetStoreStatusResponse;
 });
 
-service!(ReleaseStorageService for AppState {
-    create_tag(CreateTagRequest) -> CreateTagResponse;
-    delete_asset_files(DeleteAssetFilesRequest) -> DeleteAssetFilesResponse;
-});
+/// Checks that the caller has a grant for the RPC on the repository whose id `repository` returns. Returns the message and the id.
+///
+/// # Errors
+/// Those of [`AppState::authorize`].
+async fn authorize<T>(
+    state: &AppState,
+    request: Request<T>,
+    repository: fn(&T) -> i64,
+) -> Result<(T, RepositoryId), RpcError> {
+    let caller = Caller::of(&request);
+    let request = request.into_inner();
+    let id = RepositoryId(repository(&request));
+    state.authorize(&caller, id).await?;
+    Ok((request, id))
+}
 
-service!(EventSink for AppState {
-    deliver(DeliverRequest) -> DeliverResponse;
-});
+/// Runs a write in a task of its own, so that it is completed even if the caller disconnects. `work` gets a clone of the state.
+async fn finish<T, F>(state: &AppState, work: impl FnOnce(AppState) -> F) -> Result<T, RpcError>
+where
+    T: Send + 'static,
+    F: Future<Output = Result<T, RpcError>> + Send + 'static,
+{
+    let done = state.life.spawn_for_request("write", work(state.clone())).await;
+    done.map_err(|error| GitError::Internal(format!("a write ended early: {error}")))?
+}

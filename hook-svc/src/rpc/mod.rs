@@ -1,4 +1,4 @@
-//! The RPCs of hook-svc, one per file.
+//! The RPCs of hook-svc, one noun per file.
 //!
 //! Not here: SQL, and the rules of URLs, types and events.
 

@@ -1,4 +1,4 @@
-//! The RPCs of issue-svc, one per file.
+//! The RPCs of issue-svc, one noun per file.
 //!
 //! Not here: SQL, the rows that change together, and the rules of texts.
 
@@ -17,7 +17,6 @@ use ferrite_proto::events::event_sink_server::EventSink;
 use ferrite_proto::events::{DeliverRequest, DeliverResponse};
 use tonic::{Request, Response, Status};
 
-use crate::encode;
 pub(crate) use limits::WriteLimits;
 pub(crate) use service::IssueRpc;
 

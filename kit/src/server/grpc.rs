@@ -26,7 +26,7 @@ pub const MAX_MESSAGE_BYTES: usize = 4 * 1024 * 1024;
 /// Deadline of a call whose `grpc-timeout` is absent or later.
 const SERVER_DEADLINE: Duration = Duration::from_secs(60);
 
-/// Implements a gRPC service for a type: each RPC is answered by the function of its name, in the module of its name.
+/// Implements a gRPC service for a type: each RPC is answered by the function of its name, which must be in scope.
 ///
 /// The function takes a reference to the type, and the request, and returns the response or an error that converts to a status:
 /// `service!(HookService for HookRpc { get_hook(GetHookRequest) -> GetHookResponse; });`
@@ -39,7 +39,7 @@ macro_rules! service {
                 &self,
                 request: tonic::Request<$request>,
             ) -> Result<tonic::Response<$response>, tonic::Status> {
-                Ok($rpc::$rpc(self, request).await.map(tonic::Response::new)?)
+                Ok($rpc(self, request).await.map(tonic::Response::new)?)
             })*
         }
     };

@@ -446,3 +446,25 @@ async fn hooks_of_organizations_and_of_the_site_are_tested_by_those_who_own_them
     })
     .await;
 }
+
+#[test]
+fn every_field_that_is_wrong_is_named() {
+    let far = Some(Timestamp { seconds: i64::MAX, nanos: 0 });
+    let request = ListDeliveriesRequest {
+        status: 9,
+        event: "pushes".to_owned(),
+        since_time: far,
+        until_time: far,
+        ..Default::default()
+    };
+    let fields: Vec<_> = parse_filter(&request).unwrap_err().into_iter().map(|violation| violation.field).collect();
+    assert_eq!(fields, ["status", "event", "since", "until"]);
+    let fields: Vec<_> = parse_range(None, None).unwrap_err().into_iter().map(|violation| violation.field).collect();
+    assert_eq!(fields, ["from", "to"]);
+    let time = |seconds| Timestamp { seconds, nanos: 5_000 };
+    assert_eq!(parse_range(Some(&time(2)), Some(&time(1))).unwrap_err()[0].field, "to");
+    assert_eq!(parse_range(Some(&time(1)), Some(&time(1))).unwrap(), (1_000_005, 1_000_005));
+    let second = Timestamp { seconds: 1, nanos: 0 };
+    assert_eq!(parse_range(Some(&second), Some(&second)).unwrap(), (1_000_000, 1_999_999));
+    assert!(parse_filter(&ListDeliveriesRequest { event: "ping".to_owned(), ..Default::default() }).is_ok());
+}

@@ -1,3 +1,7 @@
+//! Tests of the RPCs of webhooks over a real socket, on both databases.
+
+mod decode;
+
 use std::collections::BTreeMap;
 
 use ferrite_kit::args;
@@ -494,6 +498,27 @@ async fn a_repeated_request_gets_a_large_webhook_anew_and_writes_count() {
             let outcome = service.hooks().create_hook(with_token(OWNER_TOKEN, new)).await;
             assert_eq!(outcome.is_ok(), done, "{outcome:?}");
         }
+        service.stop().await;
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn an_account_that_has_written_as_much_as_it_may_deletes_its_hooks() {
+    on_each_url(|url| async move {
+        let service = Service::start_with(&url, &["--creations-per-hour=0", "--writes-per-hour=1"]).await;
+        let (admin, owner) = (TestCaller::user(7, Permission::Admin), repository_owner(REPOSITORY));
+        let config = [("url", "http://a/"), ("content_type", "json")];
+        let config = config.map(|(name, value)| (name.to_owned(), value.to_owned())).into();
+        let new = CreateHookRequest { owner: owner.clone(), r#type: "native".to_owned(), config, ..Default::default() };
+        let hook = service.create(&admin, new.clone()).await.unwrap();
+        assert_eq!(reason(&service.create(&admin, new).await.unwrap_err()), "WRITE_LIMIT_REACHED");
+        let delete = async || {
+            let request = DeleteHookRequest { owner: owner.clone(), hook_id: hook.id };
+            service.hooks().delete_hook(admin.request(DELETE_HOOK, request)).await
+        };
+        delete().await.unwrap();
+        assert_eq!(reason(&delete().await.unwrap_err()), "HOOK_NOT_FOUND");
         service.stop().await;
     })
     .await;

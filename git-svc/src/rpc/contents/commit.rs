@@ -1,0 +1,241 @@
+//! Common steps of the RPCs that make a commit: authorization, idempotency, branch protection, retries when the branch moved.
+
+use std::sync::Arc;
+
+use ferrite_kit::{
+    auth::Caller,
+    idempotency::{IdempotencyError, IdempotencyKey, Stored},
+};
+use ferrite_markup::scan::{Scanner, Token};
+use ferrite_proto::{
+    git::{Commit, CommitIdentity},
+    grant::{Grant, IssueReach},
+    id::RepositoryId,
+};
+use git2::Repository;
+use prost::Message;
+use tonic::Request;
+
+use crate::{
+    db::{RefTransaction, UpdateKind},
+    ref_updates::{CommitSubject, IdempotentResponse, protection::check_commit},
+    repo::{
+        objects::full_id,
+        read::commit_info,
+        write::{Author, CommitDraft, CommitTime, PreparedCommit, written_file},
+    },
+    rpc::{decode, encode, finish},
+    state::AppState,
+    types::{
+        error::{GitError, quota_exceeded},
+        name::BranchName,
+        path::TreePath,
+        protection::Actor,
+        rpc_error::RpcError,
+    },
+};
+
+/// Attempts to make a commit whose branch moves meanwhile.
+const MAX_ATTEMPTS: usize = 5;
+
+/// Repository, user and idempotency key of an authorized request for a commit.
+pub(super) struct CommitContext {
+    repository: RepositoryId,
+    grant: Arc<Grant>,
+    actor: Actor,
+    /// Key that makes the call safe to repeat.
+    key: Option<IdempotencyKey>,
+    /// Bytes of files that the commit brings.
+    content_bytes: u64,
+}
+
+/// Authorizes the caller of a request for a commit to `repository`. `name` is the name of the method in idempotency keys.
+///
+/// # Errors
+/// Those of [`AppState::authorize`], and of a malformed idempotency key.
+pub(super) async fn begin<T: Message>(
+    state: &AppState,
+    request: &Request<T>,
+    repository: i64,
+    name: &'static str,
+) -> Result<CommitContext, RpcError> {
+    let repository = RepositoryId(repository);
+    let grant = state.authorize(&Caller::of(request), repository).await?;
+    let actor = Actor::of(&grant);
+    let key = IdempotencyKey::of(request, actor.user, name)?;
+    Ok(CommitContext { repository, grant, actor, key, content_bytes: 0 })
+}
+
+impl CommitContext {
+    /// Returns the context of a commit that brings files of so many bytes, which have to fit into the quota of the owner.
+    pub(super) fn with_content(self, bytes: usize) -> Self {
+        Self { content_bytes: bytes as u64, ..self }
+    }
+
+    /// Checks that the owner of the repository is below its quota, and stays below it with the files of the commit.
+    fn check_quota(&self) -> Result<(), GitError> {
+        match self.grant.limits.bytes {
+            Some(quota) if self.content_bytes >= quota.left() => Err(quota_exceeded(quota)),
+            _ => Ok(()),
+        }
+    }
+
+    /// Checks the fields and builds the draft of the commit. Author and committer default to the user of the grant.
+    ///
+    /// # Errors
+    /// `Invalid` (field `branch`, `author.name` and so on).
+    pub(super) fn draft(
+        &self,
+        state: &AppState,
+        branch_name: &str,
+        message: String,
+        author: Option<CommitIdentity>,
+        committer: Option<CommitIdentity>,
+    ) -> Result<CommitDraft, GitError> {
+        let seconds = i64::try_from(state.clock.now_secs()).unwrap_or(i64::MAX);
+        Ok(CommitDraft {
+            branch: decode::branch("branch", branch_name)?,
+            message,
+            author: identity("author", author, &self.grant, seconds)?,
+            committer: identity("committer", committer, &self.grant, seconds)?,
+        })
+    }
+}
+
+/// Makes a commit: `prepare` builds its objects, again when the branch moved before the ref was updated, and `respond` builds the
+/// response, which is stored for a repeated request. Of a response that is too large the commit is stored: a repeated request gets it anew,
+/// with the files that were `written`. Once begun, this is completed even if the caller disconnects.
+pub(super) async fn commit<A>(
+    state: &AppState,
+    context: CommitContext,
+    written: Vec<TreePath>,
+    prepare: impl Fn(&Repository) -> Result<PreparedCommit, GitError> + Send + Sync + 'static,
+    respond: fn(PreparedCommit) -> A,
+) -> Result<A, RpcError>
+where
+    A: Message + Default + 'static,
+{
+    metrics::counter!("ferrite_git_puts_total").increment(1);
+    let admission = state.backlogs.admit(context.repository).await;
+    let write = async move |state| {
+        let _admission = admission;
+        run(&state, &context, written, Arc::new(prepare), respond).await
+    };
+    finish(state, write).await
+}
+
+/// Runs under the repository's lock. The idempotency key is looked up under it too, so two writes with one key are serialized.
+async fn run<A: Message + Default>(
+    state: &AppState,
+    context: &CommitContext,
+    written: Vec<TreePath>,
+    prepare: Arc<impl Fn(&Repository) -> Result<PreparedCommit, GitError> + Send + Sync + 'static>,
+    respond: fn(PreparedCommit) -> A,
+) -> Result<A, RpcError> {
+    let id = context.repository;
+    let guard = state.updater.lock(id).await?;
+    if let Some(key) = &context.key
+        && let Some(stored) = key.find(&state.db).await?
+    {
+        return match stored {
+            Stored::Response(response) => Ok(response),
+            Stored::Subject(subject) => {
+                let read = state.pool.run(id, move |repo| read_again(repo, &subject, &written)).await?;
+                Ok(respond(read.ok_or(IdempotencyError::NotKept)?))
+            }
+        };
+    }
+    // Not before: a repeated call is answered although the first one has used the quota up.
+    context.check_quota()?;
+    let mut tries = MAX_ATTEMPTS;
+    loop {
+        // Reads the branch anew in each attempt: the blob that the caller expects must still be there.
+        let prepare = Arc::clone(&prepare);
+        // Counted before any object is written, so that a commit that is refused leaves none.
+        let (prepared, rules, counted) = tokio::join!(
+            state.pool.run(id, move |repo| prepare(repo)),
+            state.protection.rules(id),
+            state.db.count_write()
+        );
+        let mut prepared = prepared?;
+        counted?;
+        let edit = prepared.edit();
+        if let Some(denial) = check_commit(&rules?, &context.actor, &edit) {
+            return Err(GitError::BranchProtected { denial }.into());
+        }
+        let (objects, user) = (std::mem::take(&mut prepared.objects), context.actor.user);
+        // The only new commit is this one: issue-svc need not ask for its message.
+        let issue_reach =
+            if names_issue(&prepared.commit.message) { context.actor.issue_reach } else { IssueReach::None };
+        let change = RefTransaction { objects, issue_reach, ..RefTransaction::new(UpdateKind::Api, user, vec![edit]) };
+        let subject =
+            CommitSubject { commit_id: prepared.new_commit.to_string(), branch: prepared.branch.as_bytes().to_vec() };
+        let response = respond(prepared);
+        let stored = context.key.as_ref().map(|key| IdempotentResponse { key, message: &response, subject });
+        tries -= 1;
+        match state.updater.apply(&guard, &change, stored).await {
+            Ok(delivered) => {
+                drop(guard);
+                delivered.await;
+                return Ok(response);
+            }
+            Err(RpcError::Git(GitError::RefConflict { .. })) if tries > 0 => {}
+            Err(failure) => return Err(failure),
+        }
+    }
+}
+
+/// Reads a commit for the response to a repeated request, with the files that it wrote; `None` if the repository no longer has it.
+fn read_again(
+    repo: &Repository,
+    subject: &CommitSubject,
+    written: &[TreePath],
+) -> Result<Option<PreparedCommit>, GitError> {
+    let (Some(id), Ok(branch)) = (full_id(subject.commit_id.as_bytes()), BranchName::parse(&subject.branch)) else {
+        return Ok(None);
+    };
+    if !repo.odb()?.exists(id) {
+        return Ok(None);
+    }
+    let commit = commit_info(repo, id)?;
+    let tree = repo.find_tree(commit.tree)?;
+    let entries = written.iter().filter_map(|path| written_file(repo, &tree, path).transpose());
+    let entries = entries.collect::<Result<_, _>>()?;
+    Ok(Some(PreparedCommit { branch, old: None, new_commit: id, entries, commit, objects: Vec::new() }))
+}
+
+/// Checks the size of a file that is written through the API.
+///
+/// # Errors
+/// `TooLarge` above the limit.
+pub(super) fn check_file_size(state: &AppState, bytes: usize) -> Result<(), GitError> {
+    let limit = state.max_file_bytes;
+    if bytes as u64 > limit { Err(GitError::TooLarge { what: "the file", limit }) } else { Ok(()) }
+}
+
+/// Returns whether a commit message names an issue.
+fn names_issue(message: &str) -> bool {
+    Scanner::new(message).any(|token| matches!(token, Token::Issue { .. }))
+}
+
+fn identity(field: &str, given: Option<CommitIdentity>, grant: &Grant, now: i64) -> Result<Author, GitError> {
+    let given = given.unwrap_or_default();
+    let time = given.date.map_or_else(
+        || now.into(),
+        |date| CommitTime { seconds: date.seconds, offset_minutes: given.date_offset_minutes },
+    );
+    if given.name.is_empty() && given.email.is_empty() {
+        let (name, email) = match &grant.user {
+            Some(user) if user.full_name.trim().is_empty() => (user.username.as_str(), user.email.as_str()),
+            Some(user) => (user.full_name.as_str(), user.email.as_str()),
+            None => ("", ""),
+        };
+        return Author::new(name, email, 0).at(field, time);
+    }
+    Author::exact(field, &given.name, &given.email, time)
+}
+
+/// Returns the commit and the branch for a response.
+pub(super) fn result(prepared: PreparedCommit) -> (Option<Commit>, Vec<u8>) {
+    (Some(encode::commit(prepared.commit)), prepared.branch.as_bytes().to_vec())
+}

@@ -1,0 +1,162 @@
+//! The RPCs of files and directories at a revision.
+//!
+//! Not here: the steps of a commit (`commit`).
+
+mod commit;
+
+use ferrite_proto::git::{
+    self, ChangeFilesRequest, ChangeFilesResponse, DeleteContentsRequest, DeleteContentsResponse, Directory,
+    FileOperation, GetContentsRequest, GetContentsResponse, PutContentsRequest, PutContentsResponse,
+    get_contents_response::Contents,
+};
+use tonic::Request;
+
+use super::{authorize, decode, encode};
+use crate::{
+    repo::{
+        read::{self, Target, contents::MAX_INLINE_BYTES},
+        revision::Revision,
+        write::{
+            self, ChangeFiles, DeleteFile, FileChange, MAX_FILES, Operation, PreparedCommit, PutFile, delete_file,
+            put_file,
+        },
+    },
+    state::AppState,
+    types::{error::GitError, path::TreePath, rpc_error::RpcError},
+};
+
+/// Returns the file or directory at a path. An invalid path answers `PathNotFound`, like a missing one.
+pub(super) async fn get_contents(
+    state: &AppState,
+    request: Request<GetContentsRequest>,
+) -> Result<GetContentsResponse, RpcError> {
+    let (request, id) = authorize(state, request, |request| request.repository_id).await?;
+    let revision = Revision::parse(&request.revision)?;
+    let path = TreePath::clean(&request.path).map_err(|_| GitError::PathNotFound)?;
+    // The response is made on the thread of the pool, too: it may have very many entries.
+    let job = move |repo: &git2::Repository| Ok(response(read::contents(repo, &revision, &path)?));
+    Ok(state.pool.run(id, job).await?)
+}
+
+fn response(found: read::Contents) -> GetContentsResponse {
+    let contents = match found.target {
+        Target::Entry(entry) => Contents::Entry(encode::entry(entry)),
+        Target::Directory(entries) => {
+            Contents::Directory(Directory { entries: entries.into_iter().map(encode::entry).collect() })
+        }
+    };
+    GetContentsResponse {
+        contents: Some(contents),
+        commit_id: found.commit.map(|id| id.to_string()).unwrap_or_default(),
+        display_ref: found.display_ref,
+    }
+}
+
+/// Creates or replaces one file in one commit. The content of the file is not stored with the response: a repeated request has it,
+/// too.
+pub(super) async fn put_contents(
+    state: &AppState,
+    request: Request<PutContentsRequest>,
+) -> Result<PutContentsResponse, RpcError> {
+    let context = commit::begin(state, &request, request.get_ref().repository_id, "PutContents").await?;
+    let request = request.into_inner();
+    let draft = context.draft(state, &request.branch, request.message, request.author, request.committer)?;
+    commit::check_file_size(state, request.content.len())?;
+    let context = context.with_content(request.content.len());
+    let inline_content = Some(request.content.clone()).filter(|content| content.len() as u64 <= MAX_INLINE_BYTES);
+    let put = PutFile {
+        expected_blob: decode::blob("sha", &request.expected_blob_id)?,
+        path: TreePath::strict(&request.path).map_err(|error| error.of("path"))?,
+        content: request.content,
+        draft,
+    };
+    let respond = |mut prepared: PreparedCommit| {
+        let entry = prepared.entries.pop().map(encode::entry);
+        let (commit, branch) = commit::result(prepared);
+        PutContentsResponse { entry, commit, branch }
+    };
+    let written = vec![put.path.clone()];
+    let mut response = commit::commit(state, context, written, move |repo| put_file(repo, &put), respond).await?;
+    if let Some(entry) = &mut response.entry {
+        entry.content = inline_content;
+    }
+    Ok(response)
+}
+
+/// Deletes one file in one commit.
+pub(super) async fn delete_contents(
+    state: &AppState,
+    request: Request<DeleteContentsRequest>,
+) -> Result<DeleteContentsResponse, RpcError> {
+    let context = commit::begin(state, &request, request.get_ref().repository_id, "DeleteContents").await?;
+    let request = request.into_inner();
+    let draft = context.draft(state, &request.branch, request.message, request.author, request.committer)?;
+    let delete = DeleteFile {
+        expected_blob: decode::blob("sha", &request.expected_blob_id)?,
+        path: TreePath::strict(&request.path).map_err(|error| error.of("path"))?,
+        draft,
+    };
+    let respond = |prepared| {
+        let (commit, branch) = commit::result(prepared);
+        DeleteContentsResponse { commit, branch }
+    };
+    commit::commit(state, context, Vec::new(), move |repo| delete_file(repo, &delete), respond).await
+}
+
+/// Changes several files in one commit.
+pub(super) async fn change_files(
+    state: &AppState,
+    request: Request<ChangeFilesRequest>,
+) -> Result<ChangeFilesResponse, RpcError> {
+    let context = commit::begin(state, &request, request.get_ref().repository_id, "ChangeFiles").await?;
+    let request = request.into_inner();
+    let draft = context.draft(state, &request.branch, request.message, request.author, request.committer)?;
+    let content_bytes = request.files.iter().filter_map(|file| file.content.as_ref()).map(bytes::Bytes::len).sum();
+    let context = context.with_content(content_bytes);
+    // One file above the limit is enough for the refusal.
+    let files = request.files.into_iter().take(MAX_FILES + 1).enumerate();
+    let files = files.map(|(index, file)| {
+        file.content.iter().try_for_each(|content| commit::check_file_size(state, content.len()))?;
+        parse_change(index, file)
+    });
+    let files = files.collect::<Result<Vec<_>, _>>()?;
+    let change = ChangeFiles { files, new_branch: decode::branch("new_branch", &request.new_branch)?, draft };
+    let respond = |mut prepared: PreparedCommit| {
+        let entries = std::mem::take(&mut prepared.entries).into_iter().map(encode::entry).collect();
+        let (commit, branch) = commit::result(prepared);
+        ChangeFilesResponse { entries, commit, branch }
+    };
+    let written = change.files.iter().filter(|file| file.operation != Operation::Delete);
+    let written = written.map(|file| file.path.clone()).collect();
+    commit::commit(state, context, written, move |repo| write::change_files(repo, &change), respond).await
+}
+
+fn parse_change(index: usize, file: git::FileChange) -> Result<FileChange, GitError> {
+    let field = |name: &str| format!("files[{index}].{name}");
+    let path = TreePath::strict(&file.path).map_err(|error| error.of(&field("path")))?;
+    let expected_blob = decode::blob(&field("sha"), &file.expected_blob_id)?;
+    let kind = file.operation();
+    if kind != FileOperation::Move && !file.from_path.is_empty() {
+        return Err(GitError::invalid(&field("from_path"), "invalid", "is for moves only"));
+    }
+    let required = || GitError::invalid(&field("content"), "required", "must be given");
+    let operation = match (kind, file.content) {
+        (FileOperation::Create, _) if expected_blob.is_some() => {
+            return Err(GitError::invalid(&field("sha"), "invalid", "is for files that exist"));
+        }
+        (FileOperation::Create, content) => Operation::Create(content.ok_or_else(required)?),
+        (FileOperation::Update, content) => Operation::Update(content.ok_or_else(required)?),
+        (FileOperation::Delete, None) => Operation::Delete,
+        (FileOperation::Delete, Some(_)) => {
+            return Err(GitError::invalid(&field("content"), "invalid", "must not be given to delete a file"));
+        }
+        (FileOperation::Move, content) => {
+            let from = TreePath::strict(&file.from_path).map_err(|error| error.of(&field("from_path")))?;
+            Operation::Move(from, content)
+        }
+        (FileOperation::Unspecified, _) => {
+            return Err(GitError::invalid(&field("operation"), "required", "must be create, update, delete or move"));
+        }
+    };
+    Ok(FileChange { path, operation, expected_blob })
+}

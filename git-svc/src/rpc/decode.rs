@@ -1,0 +1,43 @@
+//! Checks of fields that several RPCs have.
+
+use git2::Oid;
+
+use crate::{
+    repo::{objects::full_id, refs::Page},
+    types::{error::GitError, name::BranchName},
+};
+
+/// Most items in a page.
+const MAX_PAGE_SIZE: usize = 1000;
+
+/// Checks the page of a request.
+pub(super) fn parse_page(number: i32, size: i32) -> Result<Page, GitError> {
+    let number = usize::try_from(number).ok().filter(|number| *number >= 1);
+    let number = number.ok_or_else(|| GitError::invalid("page", "invalid", "must be at least 1"))?;
+    Ok(Page { number, size: parse_limit("page_size", size, MAX_PAGE_SIZE)? })
+}
+
+/// Checks the number of things that `field` of a request asks for at most.
+pub(super) fn parse_limit(field: &str, limit: i32, max: usize) -> Result<usize, GitError> {
+    let limit = usize::try_from(limit).ok().filter(|limit| (1..=max).contains(limit));
+    limit.ok_or_else(|| GitError::invalid(field, "invalid", format!("must be from 1 to {max}")))
+}
+
+/// Parses the short name of a branch in `field`; `None` if it is empty.
+pub(super) fn branch(field: &str, name: &str) -> Result<Option<BranchName>, GitError> {
+    if name.is_empty() {
+        return Ok(None);
+    }
+    BranchName::parse(name.as_bytes()).map(Some).map_err(|error| error.of(field))
+}
+
+/// Parses the blob id in `field`; `None` if it is empty.
+pub(super) fn blob(field: &str, id: &str) -> Result<Option<Oid>, GitError> {
+    if id.is_empty() { Ok(None) } else { object_id(field, id).map(Some) }
+}
+
+/// Parses the object id in `field`.
+pub(super) fn object_id(field: &str, id: &str) -> Result<Oid, GitError> {
+    // libgit2 would accept a shorter id, which may be ambiguous.
+    full_id(id.as_bytes()).ok_or_else(|| GitError::invalid(field, "invalid", "must be 40 hexadecimal digits"))
+}

@@ -1,0 +1,102 @@
+//! The RPCs of migrations and mirrors: repositories that come from other hosts.
+
+use ferrite_kit::{Secret, auth::Caller, service};
+use ferrite_proto::{
+    git::{
+        self, GetMigrationRequest, GetMigrationResponse, StartMigrationRequest, StartMigrationResponse,
+        SyncMirrorRequest, SyncMirrorResponse, UpdateMirrorRequest, UpdateMirrorResponse,
+        migration_service_server::MigrationService, mirror_service_server::MirrorService,
+    },
+    id::RepositoryId,
+};
+use tonic::Request;
+
+use super::{authorize, finish};
+use crate::{
+    db::{MigrationPhase, count},
+    migration::NewMigration,
+    state::AppState,
+    types::{error::GitError, name::BranchName, rpc_error::RpcError},
+};
+
+service!(MigrationService for AppState {
+    start_migration(StartMigrationRequest) -> StartMigrationResponse;
+    get_migration(GetMigrationRequest) -> GetMigrationResponse;
+});
+
+service!(MirrorService for AppState {
+    sync_mirror(SyncMirrorRequest) -> SyncMirrorResponse;
+    update_mirror(UpdateMirrorRequest) -> UpdateMirrorResponse;
+});
+
+/// Notes a migration.
+async fn start_migration(
+    state: &AppState,
+    request: Request<StartMigrationRequest>,
+) -> Result<StartMigrationResponse, RpcError> {
+    Caller::of(&request).require_service()?;
+    let new = parse(state, request.into_inner())?;
+    finish(state, async move |state| state.migrations.start(new).await).await?;
+    Ok(StartMigrationResponse {})
+}
+
+fn parse(state: &AppState, request: StartMigrationRequest) -> Result<NewMigration, GitError> {
+    let (id, wiki) = (request.repository_id, request.wiki_repository_id);
+    if id <= 0 {
+        return Err(GitError::invalid("repository_id", "invalid", "must be above 0"));
+    }
+    if wiki < 0 || wiki == id {
+        return Err(GitError::invalid("wiki_repository_id", "invalid", "must be another id, or 0"));
+    }
+    if request.store != state.store.name() {
+        return Err(GitError::WrongStore);
+    }
+    let default_branch =
+        BranchName::parse(request.default_branch.as_bytes()).map_err(|error| error.of("default_branch"))?;
+    Ok(NewMigration {
+        id: RepositoryId(id),
+        epoch: request.epoch,
+        user: request.user_id,
+        default_branch,
+        url: request.url,
+        username: request.username,
+        password: Secret::new(request.password),
+        interval_secs: request.mirror_interval_seconds,
+        wiki: (wiki > 0).then_some(RepositoryId(wiki)),
+    })
+}
+
+/// Returns how far a migration is.
+async fn get_migration(
+    state: &AppState,
+    request: Request<GetMigrationRequest>,
+) -> Result<GetMigrationResponse, RpcError> {
+    Caller::of(&request).require_service()?;
+    let found = state.migrations.state(RepositoryId(request.into_inner().repository_id)).await?;
+    let phase = match found.phase {
+        MigrationPhase::Queued => git::MigrationPhase::Queued,
+        MigrationPhase::Fetching => git::MigrationPhase::Fetching,
+        MigrationPhase::Indexing => git::MigrationPhase::Indexing,
+        MigrationPhase::Done => git::MigrationPhase::Done,
+        MigrationPhase::Failed => git::MigrationPhase::Failed,
+    };
+    let (object_count, received_bytes) = (count(found.objects), count(found.bytes));
+    Ok(GetMigrationResponse { phase: phase.into(), object_count, received_bytes, error: found.error })
+}
+
+/// Has a mirror synced soon.
+async fn sync_mirror(state: &AppState, request: Request<SyncMirrorRequest>) -> Result<SyncMirrorResponse, RpcError> {
+    let (_, id) = authorize(state, request, |request| request.repository_id).await?;
+    state.migrations.sync_soon(id).await?;
+    Ok(SyncMirrorResponse {})
+}
+
+/// Changes the schedule of a mirror.
+async fn update_mirror(
+    state: &AppState,
+    request: Request<UpdateMirrorRequest>,
+) -> Result<UpdateMirrorResponse, RpcError> {
+    let (request, id) = authorize(state, request, |request| request.repository_id).await?;
+    finish(state, async move |state| state.migrations.set_interval(id, request.interval_seconds).await).await?;
+    Ok(UpdateMirrorResponse {})
+}

@@ -1,0 +1,236 @@
+//! The RPCs of feeds.
+//!
+//! Not here: payloads and waiting (`feed`).
+
+use std::collections::VecDeque;
+use std::pin::Pin;
+use std::time::Duration;
+
+use ferrite_kit::auth::{Access, Caller};
+use ferrite_proto::error::{FieldViolation, Kind, ServiceError, to_status};
+use ferrite_proto::hook::feed_service_server::FeedService;
+use ferrite_proto::hook::{FeedEvent, ListEventsRequest, ListEventsResponse, WatchEventsRequest, WatchEventsResponse};
+use ferrite_proto::id::RepositoryId;
+use futures_util::{Stream, stream};
+use tokio::time::Instant;
+use tonic::{Request, Response, Status};
+
+use crate::error::HookError;
+use crate::feed::{Feed, FeedError, FeedItem, FeedReader, MAX_PAGE_EVENTS};
+
+/// Longest wait for an event.
+const MAX_WAIT_SECONDS: u64 = 60;
+/// Time after which repo-svc is asked again what the reader may read.
+const PERMISSION_LIFETIME: Duration = Duration::from_secs(3);
+
+/// The services that the RPCs of feeds use.
+#[derive(Clone, Debug)]
+pub(crate) struct FeedRpc {
+    pub(crate) feed: Feed,
+    pub(crate) access: Access,
+}
+
+#[tonic::async_trait]
+impl FeedService for FeedRpc {
+    async fn list_events(&self, request: Request<ListEventsRequest>) -> Result<Response<ListEventsResponse>, Status> {
+        list_events(self, request).await.map(Response::new)
+    }
+
+    type WatchEventsStream = Pin<Box<dyn Stream<Item = Result<WatchEventsResponse, Status>> + Send>>;
+
+    async fn watch_events(
+        &self,
+        request: Request<WatchEventsRequest>,
+    ) -> Result<Response<Self::WatchEventsStream>, Status> {
+        watch_events(self, request).await.map(Response::new)
+    }
+}
+
+/// Returns a page of a repository's feed.
+async fn list_events(rpc: &FeedRpc, request: Request<ListEventsRequest>) -> Result<ListEventsResponse, Status> {
+    let repository = RepositoryId(request.get_ref().repository_id);
+    let grant = rpc.access.authorize(&Caller::of(&request), repository).await?;
+    let request = request.into_inner();
+    let (after, limit, wait) = check_list(&request)?;
+    rpc.check_cursor(after).await?;
+    let mut reader = FeedReader::new(&grant)?;
+    let page = rpc.feed.next_page(&mut reader, after, limit, Instant::now() + wait).await?;
+    let cursor = if page.cursor == after { request.after } else { page.cursor.to_string() };
+    let events = page.items.into_iter().map(encode).collect();
+    Ok(ListEventsResponse { events, cursor })
+}
+
+/// Checks the fields of a request.
+fn check_list(request: &ListEventsRequest) -> Result<(i64, usize, Duration), HookError> {
+    let mut violations = Vec::new();
+    let after = parse_cursor(&request.after).map_err(|violation| violations.push(violation)).unwrap_or_default();
+    let limit = usize::try_from(request.limit).ok().filter(|limit| (1..=MAX_PAGE_EVENTS).contains(limit));
+    if limit.is_none() {
+        violations.push(FieldViolation::new("limit", "invalid", format!("must be from 1 to {MAX_PAGE_EVENTS}")));
+    }
+    let wait = u64::try_from(request.wait_seconds).ok().filter(|wait| *wait <= MAX_WAIT_SECONDS);
+    if wait.is_none() {
+        violations.push(FieldViolation::new("wait", "invalid", format!("must be from 0 to {MAX_WAIT_SECONDS}")));
+    }
+    match (limit, wait) {
+        (Some(limit), Some(wait)) if violations.is_empty() => Ok((after, limit, Duration::from_secs(wait))),
+        _ => Err(HookError::Invalid(violations)),
+    }
+}
+
+/// Returns a repository's feed as a stream.
+async fn watch_events(
+    rpc: &FeedRpc,
+    request: Request<WatchEventsRequest>,
+) -> Result<<FeedRpc as FeedService>::WatchEventsStream, Status> {
+    let repository = RepositoryId(request.get_ref().repository_id);
+    let grant = rpc.access.authorize(&Caller::of(&request), repository).await?;
+    let after = parse_cursor(&request.into_inner().after).map_err(|error| HookError::Invalid(vec![error]))?;
+    rpc.check_cursor(after).await?;
+    let watch = Watch {
+        rpc: rpc.clone(),
+        reader: FeedReader::new(&grant)?,
+        after,
+        items: VecDeque::new(),
+        permitted_until: Instant::now() + PERMISSION_LIFETIME,
+    };
+    Ok(Box::pin(stream::try_unfold(watch, |mut watch| async move {
+        Ok(watch.next().await?.map(|response| (response, watch)))
+    })))
+}
+
+/// A stream of one feed.
+struct Watch {
+    rpc: FeedRpc,
+    reader: FeedReader,
+    after: i64,
+    items: VecDeque<FeedItem>,
+    permitted_until: Instant,
+}
+
+impl Watch {
+    /// Returns the next event, as soon as there is one; `None` when the process stops.
+    async fn next(&mut self) -> Result<Option<WatchEventsResponse>, Status> {
+        loop {
+            // A client that reads slowly gets no events that were permitted long ago.
+            if Instant::now() >= self.permitted_until {
+                let items = std::mem::take(&mut self.items).into();
+                self.items = self.rpc.feed.recheck(&mut self.reader, items).await?.into();
+                self.renew();
+            }
+            if let Some(item) = self.items.pop_front() {
+                return Ok(Some(WatchEventsResponse { event: Some(encode(item)) }));
+            }
+            if self.rpc.feed.is_stopping() {
+                return Ok(None);
+            }
+            let deadline = self.permitted_until;
+            let page = self.rpc.feed.next_page(&mut self.reader, self.after, MAX_PAGE_EVENTS, deadline).await?;
+            if !page.items.is_empty() {
+                self.renew();
+            }
+            self.after = page.looked_at;
+            self.items = page.items.into();
+        }
+    }
+
+    fn renew(&mut self) {
+        self.permitted_until = Instant::now() + PERMISSION_LIFETIME;
+    }
+}
+
+/// Parses a cursor; an empty one stands before the oldest event.
+fn parse_cursor(text: &str) -> Result<i64, FieldViolation> {
+    if text.is_empty() {
+        return Ok(0);
+    }
+    let cursor = text.parse().ok().filter(|cursor| *cursor >= 0);
+    cursor.ok_or_else(|| FieldViolation::new("after", "invalid", "must be the cursor of a response or of an event"))
+}
+
+impl FeedRpc {
+    /// Checks that a cursor is one that a reader can have got from this database.
+    ///
+    /// # Errors
+    /// [`HookError::Invalid`], or a failure of the database.
+    async fn check_cursor(&self, cursor: i64) -> Result<(), HookError> {
+        if !self.feed.is_ahead(cursor).await? {
+            return Ok(());
+        }
+        let message = "is after the newest event: leave it out to begin with the oldest";
+        Err(HookError::Invalid(vec![FieldViolation::new("after", "invalid", message)]))
+    }
+}
+
+fn encode(item: FeedItem) -> FeedEvent {
+    FeedEvent {
+        id: item.event.uuid,
+        cursor: item.event.id.to_string(),
+        event: item.event.name,
+        create_time: item.event.fact.event_time,
+        payload: item.payload,
+    }
+}
+
+impl ServiceError for FeedError {
+    fn classify(&self) -> (Kind, &'static str) {
+        match self {
+            Self::PayloadsUnavailable => (Kind::Overloaded, "PAYLOADS_UNAVAILABLE"),
+            Self::Access(error) => error.classify(),
+            Self::Store(error) => error.classify(),
+        }
+    }
+
+    fn domain(&self) -> &'static str {
+        match self {
+            Self::Access(error) => error.domain(),
+            Self::PayloadsUnavailable | Self::Store(_) => "hook",
+        }
+    }
+}
+
+impl From<FeedError> for Status {
+    fn from(error: FeedError) -> Self {
+        match error {
+            // Converted by the kit, so that all services report them alike.
+            FeedError::Access(error) => error.into(),
+            FeedError::Store(ref cause) => {
+                cause.log("the reading of a feed");
+                to_status(&error)
+            }
+            FeedError::PayloadsUnavailable => to_status(&error),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_cursor_is_a_place_in_the_feed() {
+        assert_eq!(parse_cursor(""), Ok(0));
+        assert_eq!(parse_cursor("0"), Ok(0));
+        assert_eq!(parse_cursor("9223372036854775807"), Ok(i64::MAX));
+        for wrong in ["-1", "x", "1 ", "9223372036854775808"] {
+            assert_eq!(parse_cursor(wrong).unwrap_err().field, "after", "{wrong:?}");
+        }
+    }
+
+    #[test]
+    fn every_field_that_is_wrong_is_named() {
+        let request = |after: &str, limit, wait_seconds| ListEventsRequest {
+            repository_id: 1,
+            after: after.to_owned(),
+            limit,
+            wait_seconds,
+        };
+        assert!(check_list(&request("7", 1, 0)).is_ok());
+        assert!(check_list(&request("", 100, 60)).is_ok());
+        for wrong in [request("x", 0, -1), request("-1", 101, 61)] {
+            let error = check_list(&wrong).unwrap_err();
+            let fields: Vec<_> = error.violations().into_iter().map(|violation| violation.field).collect();
+            assert_eq!(fields, ["after", "limit", "wait"]);
+        }
+    }
+}

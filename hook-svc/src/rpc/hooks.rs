@@ -1,0 +1,366 @@
+//! The RPCs of webhooks, and the decoding of their options. Violations name their fields as the REST body does.
+//!
+//! Not here: the rules of single values (`model`).
+
+#[cfg(test)]
+mod tests;
+
+use std::collections::BTreeMap;
+
+use ferrite_kit::idempotency::{IdempotencyError, IdempotencyKey, once, once_or_rebuild};
+use ferrite_kit::page::Page;
+use ferrite_kit::rate_limit::RateExceeded;
+use ferrite_kit::sealing::{SealError, Sealer};
+use ferrite_kit::text::check_line;
+use ferrite_kit::writer::never_refuse;
+use ferrite_kit::{Secret, service, timestamp};
+use ferrite_outbound::{OutboundUrl, Policy};
+use ferrite_proto::error::FieldViolation;
+use ferrite_proto::events::HookAction;
+use ferrite_proto::hook::hook_service_server::HookService;
+use ferrite_proto::hook::*;
+use ferrite_proto::id::HookId;
+use prost::Message;
+use tonic::Request;
+
+use super::service::HookRpc;
+use crate::error::HookError;
+use crate::model::{
+    ChatOptions, ContentType, Format, HookChange, HookEvents, HookType, NewHook, Owner, SecretChange,
+    standard_webhooks_key, url,
+};
+use crate::store::{StoredHook, lanes};
+
+const MAX_PAGE_SIZE: i32 = 1000;
+/// Time for which a replaced secret signs beside the new one.
+const PREVIOUS_SECRET_US: i64 = 24 * 3600 * 1_000_000;
+/// Options that hold secrets.
+const SECRET_OPTIONS: [&str; 2] = ["url", "secret"];
+const MAX_OPTION_CHARS: usize = 255;
+const MAX_ICON_URL_CHARS: usize = 2048;
+
+service!(HookService for HookRpc {
+    create_hook(CreateHookRequest) -> CreateHookResponse;
+    list_hooks(ListHooksRequest) -> ListHooksResponse;
+    get_hook(GetHookRequest) -> GetHookResponse;
+    update_hook(UpdateHookRequest) -> UpdateHookResponse;
+    delete_hook(DeleteHookRequest) -> DeleteHookResponse;
+});
+
+async fn create_hook(service: &HookRpc, request: Request<CreateHookRequest>) -> Result<CreateHookResponse, HookError> {
+    let access = service.authorize_owner(&request, request.get_ref().owner.as_ref()).await?;
+    let sealer = service.store.sealer();
+    let key = redacted_key(&request, access.user.0, "CreateHook", sealer, |request| &mut request.config)?;
+    let request = request.into_inner();
+    let (owner, organization) = (access.owner, access.organization.as_str());
+    let register = async {
+        let new = decode_new(request, access.owner, &service.policy)?;
+        let counted = service.creations.count(access.user.0, 1, access.rate_percent).await;
+        counted.map_err(|RateExceeded { limit, retry_after, .. }| HookError::HourlyLimit {
+            what: "webhooks",
+            limit,
+            retry_after,
+        })?;
+        let now_us = service.clock.now_us();
+        let mut tx = service.store.db().begin().await?;
+        let hook = service.store.insert(&mut tx, &new, service.owner_limit, now_us).await?;
+        let event = access.audit.record(&mut tx, sealer, &hook, HookAction::Created, now_us).await?;
+        let (id, answer) = (hook.id.0, CreateHookResponse { hook: Some(encode(hook, organization)) });
+        service.commit_with_subject(tx, Some(event), key.as_ref(), answer, id, now_us).await
+    };
+    let rebuild = |id: i64| async move {
+        let hook = service.store.find(owner, HookId(id)).await?;
+        Ok(CreateHookResponse { hook: Some(encode(hook, organization)) })
+    };
+    once_or_rebuild(service.store.db(), key.as_ref(), rebuild, register).await
+}
+
+async fn list_hooks(service: &HookRpc, request: Request<ListHooksRequest>) -> Result<ListHooksResponse, HookError> {
+    let access = service.authorize_owner(&request, request.get_ref().owner.as_ref()).await?;
+    let request = request.into_inner();
+    let page = Page::parse(request.page, request.page_size, MAX_PAGE_SIZE).map_err(HookError::Invalid)?;
+    let (hooks, total_count) = service.store.list(access.owner, page).await?;
+    let hooks = hooks.into_iter().map(|hook| encode(hook, &access.organization)).collect();
+    Ok(ListHooksResponse { hooks, total_count })
+}
+
+async fn get_hook(service: &HookRpc, request: Request<GetHookRequest>) -> Result<GetHookResponse, HookError> {
+    let access = service.authorize_owner(&request, request.get_ref().owner.as_ref()).await?;
+    let hook = service.store.find(access.owner, HookId(request.get_ref().hook_id)).await?;
+    Ok(GetHookResponse { hook: Some(encode(hook, &access.organization)) })
+}
+
+/// Applies a change. One that changes nothing is not written, and not in the audit log.
+async fn update_hook(service: &HookRpc, request: Request<UpdateHookRequest>) -> Result<UpdateHookResponse, HookError> {
+    let access = service.authorize_owner(&request, request.get_ref().owner.as_ref()).await?;
+    let sealer = service.store.sealer();
+    let key = redacted_key(&request, access.user.0, "UpdateHook", sealer, |request| &mut request.config)?;
+    let request = request.into_inner();
+    let (owner, organization) = (access.owner, access.organization.as_str());
+    let update = async {
+        let mut tx = service.store.db().begin().await?;
+        let before = service.store.lock(&mut tx, access.owner, HookId(request.hook_id)).await?;
+        let change = decode_change(request, &before, &service.policy)?;
+        let now_us = service.clock.now_us();
+        let mut hook = before.clone();
+        apply(change, &mut hook, sealer, now_us)?;
+        let mut event = None;
+        if hook != before {
+            hook.failing_since_us = None;
+            hook.updated_us = now_us;
+            service.store.update(&mut tx, &hook).await?;
+            if hook.is_active && !before.is_active {
+                service.store.begin_at(&mut tx, hook.id, now_us).await?;
+            }
+            // The deliveries of a hook that stops to run are parked when they are due.
+            if hook.is_running() && !before.is_running() {
+                lanes::resume(&mut tx, hook.id, now_us).await?;
+            }
+            event = Some(access.audit.record(&mut tx, sealer, &hook, HookAction::Updated, now_us).await?);
+        }
+        let (id, answer) = (hook.id.0, UpdateHookResponse { hook: Some(encode(hook, organization)) });
+        let answer = service.commit_with_subject(tx, event, key.as_ref(), answer, id, now_us).await?;
+        // Its deliveries may be due now.
+        service.sender.wake();
+        Ok(answer)
+    };
+    let rebuild = |id: i64| async move {
+        let hook = service.store.find(owner, HookId(id)).await?;
+        Ok(UpdateHookResponse { hook: Some(encode(hook, organization)) })
+    };
+    once_or_rebuild(service.store.db(), key.as_ref(), rebuild, update).await
+}
+
+fn apply(change: HookChange, hook: &mut StoredHook, sealer: &Sealer, now_us: i64) -> Result<(), SealError> {
+    hook.paused_reason = None;
+    if let Some(url) = change.url
+        && hook.url(sealer)?.expose() != url.expose()
+    {
+        hook.set_url(sealer, url.expose(), url.shown())?;
+    }
+    match change.secret {
+        SecretChange::Keep => {}
+        SecretChange::Remove => hook.remove_secret(),
+        SecretChange::Set(secret) => {
+            if hook.secret(sealer)?.as_ref() != Some(&secret) {
+                hook.set_secret(sealer, &secret, now_us + PREVIOUS_SECRET_US)?;
+            }
+        }
+    }
+    if change.drops_previous_secret {
+        hook.drop_previous_secret();
+    }
+    hook.content_type = change.content_type.unwrap_or(hook.content_type);
+    hook.options.merge(change.options);
+    hook.events = change.events.unwrap_or(hook.events);
+    hook.is_active = change.is_active.unwrap_or(hook.is_active);
+    Ok(())
+}
+
+/// Deletes a webhook. It takes access away, so it is never refused for the number of writes: whoever holds a stolen token must not be able
+/// to keep a repository's owner from removing a webhook that sends its events elsewhere.
+async fn delete_hook(service: &HookRpc, request: Request<DeleteHookRequest>) -> Result<DeleteHookResponse, HookError> {
+    let access = service.authorize_owner(&request, request.get_ref().owner.as_ref()).await?;
+    never_refuse();
+    let key = IdempotencyKey::of(&request, access.user.0, "DeleteHook")?;
+    let id = HookId(request.get_ref().hook_id);
+    let delete = async {
+        let now_us = service.clock.now_us();
+        let mut tx = service.store.db().begin().await?;
+        let hook = service.store.delete(&mut tx, access.owner, id, now_us).await?;
+        let sealer = service.store.sealer();
+        let event = access.audit.record(&mut tx, sealer, &hook, HookAction::Deleted, now_us).await?;
+        service.commit(tx, Some(event), key.as_ref(), DeleteHookResponse {}, now_us).await
+    };
+    once(service.store.db(), key.as_ref(), delete).await
+}
+
+/// Returns the idempotency key of a request, as [`IdempotencyKey::of`], with fingerprints in place of the secrets in its options. A request
+/// of before a change of the sealing key is the same one while the key that was replaced is there.
+fn redacted_key<T: Message + Clone>(
+    request: &Request<T>,
+    caller: i64,
+    method: &str,
+    sealer: &Sealer,
+    options: impl Fn(&mut T) -> &mut BTreeMap<String, String>,
+) -> Result<Option<IdempotencyKey>, IdempotencyError> {
+    let mut key: Option<IdempotencyKey> = None;
+    for fingerprint in sealer.fingerprints() {
+        let mut redacted = Request::new(request.get_ref().clone());
+        *redacted.metadata_mut() = request.metadata().clone();
+        *redacted.extensions_mut() = request.extensions().clone();
+        let options = options(redacted.get_mut());
+        for name in SECRET_OPTIONS {
+            if let Some(value) = options.get_mut(name) {
+                *value = fingerprint(value);
+            }
+        }
+        let Some(found) = IdempotencyKey::of(&redacted, caller, method)? else { return Ok(None) };
+        key = Some(match key {
+            Some(key) => key.or_for(found),
+            None => found,
+        });
+    }
+    Ok(key)
+}
+
+/// Encodes a webhook as a protobuf message, without its secrets. `organization` is the name of its owner, if that is an organization.
+fn encode(hook: StoredHook, organization: &str) -> Hook {
+    let has_secret = hook.has_secret();
+    let options = [
+        ("channel", hook.options.channel),
+        ("username", hook.options.username),
+        ("icon_url", hook.options.icon_url),
+        ("color", hook.options.color),
+    ];
+    let options: BTreeMap<_, _> =
+        options.into_iter().filter_map(|(name, value)| Some((name.to_owned(), value?))).collect();
+    Hook {
+        id: hook.id.0,
+        repository_id: hook.owner.repository().map_or(0, i64::from),
+        organization: organization.to_owned(),
+        is_site: hook.owner == Owner::Site,
+        r#type: hook.kind.as_str().to_owned(),
+        url: hook.shown_url,
+        content_type: hook.content_type.as_str().to_owned(),
+        options,
+        events: hook.events.names().map(str::to_owned).collect(),
+        is_active: hook.is_active,
+        paused_reason: hook.paused_reason.unwrap_or_default(),
+        has_secret,
+        create_time: Some(timestamp(hook.created_us)),
+        update_time: Some(timestamp(hook.updated_us)),
+    }
+}
+
+/// Checks the options of a new webhook.
+///
+/// # Errors
+/// [`HookError::Invalid`] with all violations.
+fn decode_new(request: CreateHookRequest, owner: Owner, policy: &Policy) -> Result<NewHook, HookError> {
+    let mut decoder = OptionDecoder { values: request.config, violations: Vec::new() };
+    let kind = decoder.take(HookType::parse(&request.r#type));
+    let url = decoder.take(url::parse(decoder.get("url").unwrap_or_default(), policy));
+    let content_type = decoder.take(ContentType::parse(decoder.get("content_type").unwrap_or_default()));
+    let secret = decoder.secret();
+    let options = kind.map(|kind| decoder.chat_options(kind, Presence::Filled)).unwrap_or_default();
+    let events = decoder.take(HookEvents::parse(&request.events));
+    match (kind, url, content_type, events) {
+        (Some(kind), Some(url), Some(content_type), Some(events)) if decoder.violations.is_empty() => {
+            Ok(NewHook { owner, kind, url, content_type, secret, options, events, is_active: request.is_active })
+        }
+        _ => Err(HookError::Invalid(decoder.violations)),
+    }
+}
+
+/// Checks a change of `hook`.
+///
+/// # Errors
+/// [`HookError::Invalid`] with all violations.
+fn decode_change(request: UpdateHookRequest, hook: &StoredHook, policy: &Policy) -> Result<HookChange, HookError> {
+    let mut decoder = OptionDecoder { values: request.config, violations: Vec::new() };
+    let change = HookChange {
+        url: decoder.changed_url(hook, policy),
+        content_type: decoder
+            .get("content_type")
+            .map(ContentType::parse)
+            .and_then(|content_type| decoder.take(content_type)),
+        secret: match decoder.get("secret") {
+            None => SecretChange::Keep,
+            Some("") => SecretChange::Remove,
+            Some(_) => decoder.secret().map_or(SecretChange::Keep, SecretChange::Set),
+        },
+        drops_previous_secret: request.drop_previous_secret,
+        options: decoder.chat_options(hook.kind, Presence::AsSent),
+        events: if request.has_events { decoder.take(HookEvents::parse(&request.events)) } else { None },
+        is_active: request.is_active,
+    };
+    if decoder.violations.is_empty() { Ok(change) } else { Err(HookError::Invalid(decoder.violations)) }
+}
+
+/// The options of one request, and the violations found so far.
+struct OptionDecoder {
+    values: BTreeMap<String, String>,
+    violations: Vec<FieldViolation>,
+}
+
+/// The value of an option that the request does not have.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Presence {
+    /// The empty text.
+    Filled,
+    /// `None`.
+    AsSent,
+}
+
+impl OptionDecoder {
+    /// Returns an option.
+    fn get(&self, name: &str) -> Option<&str> {
+        self.values.get(name).map(String::as_str)
+    }
+
+    /// Returns the checked value, or notes its violation and returns `None`.
+    fn take<T>(&mut self, checked: Result<T, FieldViolation>) -> Option<T> {
+        checked.map_err(|violation| self.violations.push(violation)).ok()
+    }
+
+    /// Returns the new URL of a webhook. The URL as it is shown, whose password is hidden, leaves it as it is.
+    fn changed_url(&mut self, hook: &StoredHook, policy: &Policy) -> Option<OutboundUrl> {
+        let text = self.get("url").filter(|text| *text != hook.shown_url)?;
+        let checked = url::parse(text, policy);
+        self.take(checked)
+    }
+
+    /// Returns the secret, if there is one.
+    fn secret(&mut self) -> Option<Secret> {
+        let secret = self.text("secret", "config.secret", MAX_OPTION_CHARS)?;
+        if standard_webhooks_key(&secret).is_none() {
+            let message = "must be base64 after `whsec_`";
+            self.violations.push(FieldViolation::new("config.secret", "invalid", message));
+        }
+        (!secret.is_empty()).then(|| Secret::new(secret))
+    }
+
+    /// Returns an option after a check of its length and characters.
+    fn text(&mut self, name: &str, field: &str, max_chars: usize) -> Option<String> {
+        let text = self.get(name)?.to_owned();
+        if text.contains('\0') {
+            self.violations.push(FieldViolation::new(field, "invalid", "must not contain NUL"));
+        } else if name != "secret"
+            && let Err(violation) = check_line(&text, field)
+        {
+            self.violations.push(violation);
+        } else if text.chars().nth(max_chars).is_some() {
+            let message = format!("must have at most {max_chars} characters");
+            self.violations.push(FieldViolation::new(field, "too_long", message));
+        }
+        Some(text)
+    }
+
+    /// Returns the display options that hooks of this type have.
+    fn chat_options(&mut self, kind: HookType, presence: Presence) -> ChatOptions {
+        let has_channel = match kind.format() {
+            Format::Native | Format::Dingtalk => return ChatOptions::default(),
+            Format::Slack => true,
+            Format::Discord => false,
+        };
+        let is_blank = |channel: Option<&str>| match channel {
+            Some(channel) => channel.trim().is_empty(),
+            None => presence == Presence::Filled,
+        };
+        if has_channel && is_blank(self.get("channel")) {
+            let message = format!("is required for {}", kind.as_str());
+            self.violations.push(FieldViolation::new("config.channel", "required", message));
+        }
+        let mut option = |name, field, max_chars| {
+            let text = self.text(name, field, max_chars);
+            if presence == Presence::Filled { Some(text.unwrap_or_default()) } else { text }
+        };
+        ChatOptions {
+            channel: if has_channel { option("channel", "config.channel", MAX_OPTION_CHARS) } else { None },
+            username: option("username", "config.username", MAX_OPTION_CHARS),
+            icon_url: option("icon_url", "config.icon_url", MAX_ICON_URL_CHARS),
+            color: option("color", "config.color", MAX_OPTION_CHARS),
+        }
+    }
+}

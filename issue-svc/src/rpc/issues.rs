@@ -1,0 +1,379 @@
+//! The RPCs of issues, their lists and their history.
+
+#[cfg(test)]
+mod tests;
+
+use std::collections::HashMap;
+
+use ferrite_kit::auth::{AuthError, Caller, OperationSubject};
+use ferrite_kit::id_or_name::IdOrName;
+use ferrite_kit::idempotency::{IdempotencyError, IdempotencyKey, once_or_rebuild};
+use ferrite_kit::page::Page;
+use ferrite_kit::service;
+use ferrite_proto::Permission;
+use ferrite_proto::error::FieldViolation;
+use ferrite_proto::grant::Grant;
+use ferrite_proto::id::{RepositoryId, UserId};
+use ferrite_proto::issue::issue_service_server::IssueService;
+use ferrite_proto::issue::*;
+use ferrite_proto::repo::IssueAccess;
+use tonic::Request;
+
+use super::service::{IssueRpc, require_author_or, user};
+use crate::encode;
+use crate::error::IssueError;
+use crate::model::references::words;
+use crate::model::{Body, Class, IssueChange, NewIssue, Title};
+use crate::store::{Condition, CounterChange, IssueFilter, IssuePage, Order, Sort, TimelineEntry};
+use crate::upstream::MAX_QUESTION_REPOSITORIES;
+use crate::writer::{MAX_ISSUE_LABELS, TextTargets};
+
+/// Issues in one page of a list.
+const MAX_PAGE_SIZE: i32 = 50;
+/// Entries in one page of a timeline.
+const MAX_TIMELINE_PAGE_SIZE: i32 = 1000;
+/// Labels in one filter.
+const MAX_FILTER_LABELS: usize = 100;
+/// Words of a filter that stand for no milestone, and for any.
+const NONE: &str = "none";
+const ANY: &str = "*";
+/// Repositories whose issues one list has. Others may assign issues to a user without asking, so their number needs a bound.
+const MAX_LISTED_REPOSITORIES: i64 = 10_000;
+
+service!(IssueService for IssueRpc {
+    create_issue(CreateIssueRequest) -> CreateIssueResponse;
+    list_issues(ListIssuesRequest) -> ListIssuesResponse;
+    list_user_issues(ListUserIssuesRequest) -> ListUserIssuesResponse;
+    get_issue(GetIssueRequest) -> GetIssueResponse;
+    update_issue(UpdateIssueRequest) -> UpdateIssueResponse;
+    list_timeline(ListTimelineRequest) -> ListTimelineResponse;
+});
+
+/// Numbers and stores an issue, and sends the counts of its repository as an event.
+async fn create_issue(
+    service: &IssueRpc,
+    request: Request<CreateIssueRequest>,
+) -> Result<CreateIssueResponse, IssueError> {
+    let grant = service.authorize(&request, request.get_ref().repository_id).await?;
+    let key = IdempotencyKey::of(&request, user(&grant)?.0, "CreateIssue")?;
+    let request = request.into_inner();
+    let repository = RepositoryId(request.repository_id);
+    let create = async {
+        let new = decode_new(service, &grant, request).await?;
+        service.limits.count_issue(&grant, new.body.as_str().len()).await?;
+        let targets = service.targets(new.repository, new.author, new.body.as_str()).await?;
+        let mut write = service.writer.begin_open(&new).await?;
+        let issue = write.open(&new, &targets).await?;
+        let (number, answer) = (issue.issue.number, CreateIssueResponse { issue: Some(encode::issue(issue)) });
+        write.commit_with_subject(key.as_ref(), answer, number).await
+    };
+    let rebuild = |number: i64| async move {
+        Ok(CreateIssueResponse { issue: Some(encode::issue(service.full_issue(repository, number).await?)) })
+    };
+    once_or_rebuild(service.store.db(), key.as_ref(), rebuild, create).await
+}
+
+async fn decode_new(service: &IssueRpc, grant: &Grant, request: CreateIssueRequest) -> Result<NewIssue, IssueError> {
+    let (title, body) = match (Title::parse(&request.title), Body::parse(request.body)) {
+        (Ok(title), Ok(body)) => (title, body),
+        (title, body) => return Err(IssueError::invalid([title.err(), body.err()])),
+    };
+    let mut new = NewIssue {
+        repository: RepositoryId(request.repository_id),
+        author: user(grant)?,
+        title,
+        body,
+        is_closed: request.is_closed,
+        assignee: None,
+        milestone_id: 0,
+        label_ids: Vec::new(),
+        pull_request: None,
+    };
+    // For others the values are ignored, so that they do not learn what exists.
+    if grant.permission >= Permission::Write {
+        new.milestone_id = request.milestone_id;
+        new.label_ids = request.label_ids;
+        new.label_ids.sort_unstable();
+        new.label_ids.dedup();
+        if new.label_ids.len() > MAX_ISSUE_LABELS {
+            return Err(FieldViolation::new("labels", "too_many", "an issue has at most 100 labels").into());
+        }
+        if !request.assignee.is_empty() {
+            new.assignee = Some(service.repo.assignee(new.repository, &request.assignee).await?);
+        }
+    }
+    Ok(new)
+}
+
+async fn list_issues(
+    service: &IssueRpc,
+    request: Request<ListIssuesRequest>,
+) -> Result<ListIssuesResponse, IssueError> {
+    service.authorize(&request, request.get_ref().repository_id).await?;
+    let request = request.into_inner();
+    let repository = RepositoryId(request.repository_id);
+    let (classes, order, page) = decode_list(&request)?;
+    let found = match filter(service, request, classes).await? {
+        Some(filter) => service.store.list(repository, &filter, order, page).await?,
+        None => IssuePage::default(),
+    };
+    let issues = found.issues.into_iter().map(encode::issue).collect();
+    Ok(ListIssuesResponse { issues, total_count: found.total, is_partial: found.is_partial })
+}
+
+/// Returns the classes, order and page of a request.
+fn decode_list(request: &ListIssuesRequest) -> Result<(Vec<Class>, Order, Page), IssueError> {
+    let unknown = |field: &str, message: &str| FieldViolation::new(field, "unknown", message);
+    let states = encode::is_closed(request.state).map(|state| state.map_or(vec![false, true], |state| vec![state]));
+    let kinds = match IssueKind::try_from(request.kind) {
+        Ok(IssueKind::Unspecified | IssueKind::Issue) => Ok(vec![false]),
+        Ok(IssueKind::PullRequest) => Ok(vec![true]),
+        Ok(IssueKind::Any) => Ok(vec![false, true]),
+        Err(_) => Err(unknown("kind", "must be issues, pull requests or any")),
+    };
+    let sort = match IssueSort::try_from(request.sort) {
+        Ok(IssueSort::Unspecified | IssueSort::Created) => Ok(Sort::Number),
+        Ok(IssueSort::Updated) => Ok(Sort::Updated),
+        Ok(IssueSort::Comments) => Ok(Sort::Comments),
+        Err(_) => Err(unknown("sort", "must be created, updated or comments")),
+    };
+    let labels = if request.labels.len() > MAX_FILTER_LABELS {
+        Err(FieldViolation::new("labels", "too_many", "must be at most 100"))
+    } else {
+        Ok(())
+    };
+    let page = Page::parse(request.page, request.page_size, MAX_PAGE_SIZE);
+    match (states, kinds, sort, labels, page) {
+        (Ok(states), Ok(kinds), Ok(sort), Ok(()), Ok(page)) => {
+            let of_kind =
+                |is_pull_request| states.iter().map(move |is_closed| Class { is_pull_request, is_closed: *is_closed });
+            let classes = kinds.into_iter().flat_map(of_kind).collect();
+            Ok((classes, Order { sort, is_ascending: request.is_ascending }, page))
+        }
+        (states, kinds, sort, labels, page) => {
+            let mut violations = page.err().unwrap_or_default();
+            violations.extend([states.err(), kinds.err(), sort.err(), labels.err()].into_iter().flatten());
+            Err(IssueError::Invalid(violations))
+        }
+    }
+}
+
+/// Returns the filter of a request; `None` if it names something that does not exist, so that nothing matches.
+async fn filter(
+    service: &IssueRpc,
+    request: ListIssuesRequest,
+    classes: Vec<Class>,
+) -> Result<Option<IssueFilter>, IssueError> {
+    let (repository, store) = (RepositoryId(request.repository_id), &service.store);
+    let Some(label_ids) = label_ids(service, repository, &request.labels).await? else { return Ok(None) };
+    let milestone = match request.milestone.as_str() {
+        "" => None,
+        NONE => Some(Condition::None),
+        ANY => Some(Condition::Any),
+        // Of several with one title the newest counts.
+        text => {
+            let all = store.milestone_titles(repository).await?;
+            let Some((id, _)) = IdOrName::new(text).find(&all, |(id, title)| (*id, title)) else { return Ok(None) };
+            Some(Condition::Is(*id))
+        }
+    };
+    let assignee = request.assignee.and_then(|filter| filter.condition).map(|condition| match condition {
+        assignee_filter::Condition::UserId(id) => Condition::Is(UserId(id)),
+        assignee_filter::Condition::None(_) => Condition::None,
+        assignee_filter::Condition::Any(_) => Condition::Any,
+    });
+    let words = if request.query.trim().is_empty() {
+        None
+    } else {
+        let words = words::query_words(&request.query);
+        if words.is_empty() {
+            return Ok(None);
+        }
+        Some(store.db().pick(words::ts_query(repository, &words), words::fts5_query(repository, &words)))
+    };
+    Ok(Some(IssueFilter {
+        classes,
+        label_ids,
+        assignee,
+        creator: (request.creator_id != 0).then_some(UserId(request.creator_id)),
+        milestone,
+        mentioned: (!request.mentioned.is_empty()).then(|| request.mentioned.to_lowercase()),
+        words,
+        since_us: request.since.map(encode::micros),
+    }))
+}
+
+/// Returns the ids of labels that are named or given by id; `None` if one does not exist.
+async fn label_ids(
+    service: &IssueRpc,
+    repository: RepositoryId,
+    labels: &[String],
+) -> Result<Option<Vec<i64>>, IssueError> {
+    if labels.is_empty() {
+        return Ok(Some(Vec::new()));
+    }
+    let ids: Vec<i64> = labels.iter().filter_map(|label| IdOrName::new(label).id()).collect();
+    let store = &service.store;
+    let found = store.labels_matching(store.reader(), repository, &ids, labels).await?;
+    let mut matched = Vec::with_capacity(labels.len());
+    for label in labels {
+        let found = IdOrName::new(label).find(&found, |label| (label.id, &label.name));
+        let Some(label) = found else { return Ok(None) };
+        matched.push(label.id);
+    }
+    matched.sort_unstable();
+    matched.dedup();
+    Ok(Some(matched))
+}
+
+async fn list_user_issues(
+    service: &IssueRpc,
+    request: Request<ListUserIssuesRequest>,
+) -> Result<ListUserIssuesResponse, IssueError> {
+    let grant = service.access.authorize_subject(&Caller::of(&request), OperationSubject::User).await?;
+    let viewer = grant.user.as_ref().ok_or(AuthError::CredentialsRequired)?;
+    let user = UserId(viewer.id);
+    let request = request.into_inner();
+    let is_closed = encode::is_closed(request.state)?;
+    let page = Page::parse(request.page, request.page_size, MAX_PAGE_SIZE).map_err(IssueError::Invalid)?;
+    let states = is_closed.map_or(vec![false, true], |is_closed| vec![is_closed]);
+    let classes: Vec<_> = states.into_iter().map(|is_closed| Class { is_pull_request: false, is_closed }).collect();
+    let store = &service.store;
+    let assigned = store.assigned_repositories(user, &classes, MAX_LISTED_REPOSITORIES).await?;
+    let mut visible = HashMap::new();
+    for chunk in assigned.chunks(MAX_QUESTION_REPOSITORIES) {
+        let ids: Vec<_> = chunk.iter().map(|(id, _)| *id).collect();
+        let answer = service.repo.access_of_user(viewer, &ids).await?;
+        visible.extend(answer.accesses.into_iter().map(|access| (access.repository_id, access)));
+    }
+    let (shown, hidden): (Vec<_>, Vec<_>) = assigned.iter().partition(|(id, _)| visible.contains_key(&id.0));
+    let total_count: i64 = shown.iter().map(|(_, count)| count).sum();
+    let shown: Vec<_> = shown.into_iter().map(|(id, _)| id).collect();
+    let is_all = hidden.is_empty() && i64::try_from(assigned.len()).is_ok_and(|count| count < MAX_LISTED_REPOSITORIES);
+    let issues = if page.offset() < total_count {
+        store.list_assigned(user, &classes, (!is_all).then_some(shown.as_slice()), page).await?
+    } else {
+        Vec::new()
+    };
+    let repositories = issues.iter().filter_map(|full| visible.remove(&full.issue.repository.0)).map(named).collect();
+    Ok(ListUserIssuesResponse { issues: issues.into_iter().map(encode::issue).collect(), total_count, repositories })
+}
+
+async fn get_issue(service: &IssueRpc, request: Request<GetIssueRequest>) -> Result<GetIssueResponse, IssueError> {
+    service.authorize(&request, request.get_ref().repository_id).await?;
+    let GetIssueRequest { repository_id, number } = request.into_inner();
+    let issue = service.full_issue(RepositoryId(repository_id), number).await?;
+    Ok(GetIssueResponse { issue: Some(encode::issue(issue)) })
+}
+
+async fn update_issue(
+    service: &IssueRpc,
+    request: Request<UpdateIssueRequest>,
+) -> Result<UpdateIssueResponse, IssueError> {
+    let grant = service.authorize(&request, request.get_ref().repository_id).await?;
+    let key = IdempotencyKey::of(&request, user(&grant)?.0, "UpdateIssue")?;
+    let request = request.into_inner();
+    if request.check_only {
+        check_update(service, &grant, &request).await?;
+        return Ok(UpdateIssueResponse { issue: None });
+    }
+    if let Some(key) = &key
+        && key.is_used(service.store.db()).await.map_err(IdempotencyError::from)?
+    {
+        // Readers get a grant to edit as well. Who may edit this one is checked here for repeated requests too.
+        check_update(service, &grant, &request).await?;
+    }
+    let update = async {
+        let (change, targets) = match decode_change(service, &grant, &request).await {
+            Ok(decoded) => decoded,
+            Err(error) => {
+                check_update(service, &grant, &request).await?;
+                return Err(error);
+            }
+        };
+        service.limits.count_text(&grant, change.body.as_ref().map_or(0, |body| body.as_str().len())).await?;
+        let mut write = service.writer.begin(RepositoryId(request.repository_id), CounterChange::default()).await?;
+        let issue = write.issue(request.number).await?;
+        require_author_or(&grant, issue.author, Permission::Write)?;
+        let issue = write.change(issue, change, &targets, user(&grant)?).await?;
+        let answer = UpdateIssueResponse { issue: Some(encode::issue(issue)) };
+        write.commit_with_subject(key.as_ref(), answer, request.number).await
+    };
+    let repository = RepositoryId(request.repository_id);
+    let rebuild = |number: i64| async move {
+        Ok(UpdateIssueResponse { issue: Some(encode::issue(service.full_issue(repository, number).await?)) })
+    };
+    once_or_rebuild(service.store.db(), key.as_ref(), rebuild, update).await
+}
+
+/// Checks that the issue exists and that the caller may change it.
+async fn check_update(service: &IssueRpc, grant: &Grant, request: &UpdateIssueRequest) -> Result<(), IssueError> {
+    let issue = service.issue(RepositoryId(request.repository_id), request.number).await?;
+    require_author_or(grant, issue.author, Permission::Write)
+}
+
+/// Returns the change, and what its body refers to.
+async fn decode_change(
+    service: &IssueRpc,
+    grant: &Grant,
+    request: &UpdateIssueRequest,
+) -> Result<(IssueChange, TextTargets), IssueError> {
+    let (repository, actor) = (RepositoryId(request.repository_id), user(grant)?);
+    let title = request.title.as_deref().map(Title::parse).transpose();
+    let body = request.body.clone().map(Body::parse).transpose();
+    let is_closed = encode::is_closed(request.state);
+    let (title, body, is_closed) = match (title, body, is_closed) {
+        (Ok(title), Ok(body), Ok(is_closed)) => (title, body, is_closed),
+        (title, body, is_closed) => return Err(IssueError::invalid([title.err(), body.err(), is_closed.err()])),
+    };
+    let mut change = IssueChange { title, body, is_closed, ..IssueChange::default() };
+    if grant.permission >= Permission::Write {
+        change.milestone_id = request.milestone_id;
+        change.assignee = match request.assignee.as_deref() {
+            None => None,
+            Some("") => Some(None),
+            Some(name) => Some(Some(service.repo.assignee(repository, name).await?)),
+        };
+    }
+    let targets = match &change.body {
+        Some(body) => service.targets(repository, actor, body.as_str()).await?,
+        None => TextTargets::default(),
+    };
+    Ok((change, targets))
+}
+
+async fn list_timeline(
+    service: &IssueRpc,
+    request: Request<ListTimelineRequest>,
+) -> Result<ListTimelineResponse, IssueError> {
+    let grant = service.authorize(&request, request.get_ref().repository_id).await?;
+    let request = request.into_inner();
+    let page = Page::parse(request.page, request.page_size, MAX_TIMELINE_PAGE_SIZE).map_err(IssueError::Invalid)?;
+    let (store, repository) = (&service.store, RepositoryId(request.repository_id));
+    let issue = service.issue(repository, request.number).await?;
+    let sources = store.sources(issue.id, repository).await?;
+    // Most issues are referred to from their own repository alone, which the caller may see.
+    let accesses = match grant.user.as_ref().filter(|user| user.token_id != 0) {
+        Some(user) if !sources.is_empty() => service.repo.access_of_user(user, &sources).await?.accesses,
+        Some(_) | None => Vec::new(),
+    };
+    let visible: Vec<_> =
+        accesses.iter().map(|access| RepositoryId(access.repository_id)).chain([repository]).collect();
+    let (entries, total_count) = store.timeline(issue.id, &visible, page).await?;
+    let repositories = accesses.into_iter().map(named).collect();
+    let show = |mut entry: TimelineEntry| {
+        // An issue that was closed is closed for all, by which commit only for those who may see that.
+        if entry.source_repository_id != 0 && !visible.contains(&RepositoryId(entry.source_repository_id)) {
+            entry.commit_id.clear();
+            entry.source_repository_id = 0;
+        }
+        encode::entry(entry, repository.0)
+    };
+    let entries = entries.into_iter().map(show).collect();
+    Ok(ListTimelineResponse { entries, total_count, repositories })
+}
+
+/// Converts an access to the name of its repository.
+fn named(access: IssueAccess) -> NamedRepository {
+    NamedRepository { repository_id: access.repository_id, owner: access.owner, name: access.name }
+}
