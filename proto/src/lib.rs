@@ -4,6 +4,7 @@
 
 pub mod asset;
 pub mod callers;
+pub mod contract;
 pub mod error;
 pub mod git_transport;
 pub mod grant;
@@ -14,11 +15,13 @@ pub mod operation;
 mod permission;
 pub mod raw;
 mod repository_ref;
+mod rule;
 mod scope;
 mod service_role;
 pub mod session;
 
 pub use permission::Permission;
+pub use rule::{Capacity, RequiredRole, Rule, Unit};
 pub use scope::{Scope, Scopes, UnknownScope};
 pub use service_role::ServiceRole;
 use sha2::{Digest, Sha256};

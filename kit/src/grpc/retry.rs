@@ -165,4 +165,12 @@ mod tests {
         assert!(is_idempotent("/x/IsMember"));
         assert!(!is_idempotent(""));
     }
+
+    #[test]
+    fn the_contracts_say_the_same() {
+        let rpcs = ferrite_proto::contract::OPERATIONS.iter().filter(|row| row.name.starts_with("ferrite."));
+        for row in rpcs {
+            assert_eq!(row.is_repeatable, is_idempotent(row.name), "{}", row.name);
+        }
+    }
 }

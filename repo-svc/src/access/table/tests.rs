@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use ferrite_proto::callers::callers;
-use ferrite_proto::{DESCRIPTORS, ServiceRole};
+use ferrite_proto::{DESCRIPTORS, ServiceRole, contract};
 use prost::Message;
 
 use super::*;
@@ -100,5 +100,30 @@ fn anonymous_callers_can_only_read_repositories() {
         if let Rule::Repository { level, anonymous: true, .. } = row.rule {
             assert_eq!(level, Permission::Read, "{}", row.name);
         }
+    }
+}
+
+#[test]
+fn the_contracts_say_the_same() {
+    let ours: BTreeSet<_> = OPERATIONS
+        .iter()
+        .map(|row| format!("{:?}", (row.name, row.capacity, row.rule, row.further_scope, row.changes_content)))
+        .collect();
+    let generated: BTreeSet<_> = contract::OPERATIONS
+        .iter()
+        .map(|row| format!("{:?}", (row.name, row.capacity, row.rule, row.further_scope, row.changes_content)))
+        .collect();
+    assert_eq!(ours, generated);
+    assert_eq!(OPERATIONS.len(), contract::OPERATIONS.len());
+    for row in contract::OPERATIONS {
+        assert_eq!(row.is_write, operation::is_write(row.name), "{}", row.name);
+        let is_for_services = row.rule == ferrite_proto::Rule::Service;
+        for callee in ServiceRole::ALL {
+            // Who tells a service of events depends on what it subscribes to.
+            if row.name != "ferrite.events.v1.EventSink/Deliver" {
+                assert_eq!(row.callers, callers(row.name, callee), "{}", row.name);
+            }
+        }
+        assert!(is_for_services || row.callers.contains(&ServiceRole::Gateway), "{}", row.name);
     }
 }
