@@ -14,7 +14,7 @@ use syn::visit::Visit;
 const ORDER: &[(&str, &str)] = &[
     (
         "proto",
-        "contract callers grant jwt session git_transport error id metadata operation rule permission scope service_role asset raw \
+        "callers grant jwt session git_transport error id metadata operation rule permission scope service_role asset raw \
          repository_ref",
     ),
     (

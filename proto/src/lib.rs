@@ -4,7 +4,6 @@
 
 pub mod asset;
 pub mod callers;
-pub mod contract;
 pub mod error;
 pub mod git_transport;
 pub mod grant;
