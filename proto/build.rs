@@ -1,6 +1,14 @@
-//! Compiles the contracts in pure Rust, without `protoc`.
+//! Compiles the contracts in pure Rust, without `protoc`, and generates the table of operations from the options of their methods.
 
+use std::collections::BTreeMap;
+use std::error::Error;
+use std::fmt::Write;
 use std::path::PathBuf;
+
+use protox::prost_reflect::{DescriptorPool, DynamicMessage, ExtensionDescriptor, Kind, MethodDescriptor, Value};
+
+/// The option that says who may call a method.
+const RULE: &str = "ferrite.access.v1.rule";
 
 const PROTOS: &[&str] = &[
     "ferrite/events/v1/events.proto",
@@ -34,11 +42,17 @@ const PROTOS: &[&str] = &[
 ];
 
 #[expect(clippy::disallowed_methods, reason = "cargo passes settings to build scripts in variables")]
-fn main() -> Result<(), Box<dyn std::error::Error>> {
+fn main() -> Result<(), Box<dyn Error>> {
     println!("cargo::rerun-if-changed=ferrite");
     let root = PathBuf::from(std::env::var("CARGO_MANIFEST_DIR")?);
-    let descriptors = protox::compile(PROTOS.iter().map(|proto| root.join(proto)), [&root])?;
+    let mut compiler = protox::Compiler::new([&root])?;
+    compiler.include_imports(true).include_source_info(true);
+    compiler.open_files(PROTOS.iter().map(|proto| root.join(proto)))?;
     let out = PathBuf::from(std::env::var("OUT_DIR")?);
+    let (names, rows) = operations(&compiler.descriptor_pool())?;
+    std::fs::write(out.join("operation_names.rs"), names)?;
+    std::fs::write(out.join("operation_rows.rs"), rows)?;
+    let descriptors = compiler.file_descriptor_set();
     std::fs::write(out.join("documented.bin"), prost::Message::encode_to_vec(&descriptors))?;
     let mut bare = descriptors.clone();
     bare.file.iter_mut().for_each(|file| file.source_code_info = None);
@@ -52,4 +66,115 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         .bytes(".ferrite.git.v1.FileChange.content")
         .compile_fds(descriptors)?;
     Ok(())
+}
+
+/// Returns Rust for the operations of the contracts: the constants with their names, and an array of the rows of the table.
+fn operations(pool: &DescriptorPool) -> Result<(String, String), Box<dyn Error>> {
+    let option = pool.get_extension_by_name(RULE).ok_or("the option for rules is missing")?;
+    let (mut names, mut rows) = (String::new(), String::from("[\n"));
+    for service in pool.services() {
+        for method in service.methods() {
+            let name = format!("{}/{}", service.full_name(), method.name());
+            let rule = rule(&method, &option);
+            let own = own(&rule).ok_or_else(|| format!("{name}: the option {RULE} is missing"))?;
+            // Only services call these: nobody asks for access to them.
+            if own != "Rule::Service" {
+                writeln!(names, "/// `{name}`.\npub const {}: &str = {name:?};", constant(method.name()))?;
+            }
+            add_rows(&mut rows, &name, &own, &rule)?;
+        }
+    }
+    rows.push(']');
+    Ok((names, rows))
+}
+
+/// Fields that are set, each with its value as Rust.
+type Fields = BTreeMap<String, String>;
+
+/// Returns the fields of a method's rule, and `idempotency_level`.
+fn rule(method: &MethodDescriptor, option: &ExtensionDescriptor) -> Fields {
+    let options = method.options();
+    let mut found = fields(&options);
+    found.extend(options.get_extension(option).as_message().map(fields).unwrap_or_default());
+    found
+}
+
+fn fields(message: &DynamicMessage) -> Fields {
+    message.fields().map(|(field, value)| (field.name().to_owned(), rust(&field.kind(), value))).collect()
+}
+
+/// Returns a value as Rust: `true`, `Scope::RepoRead`, or several of these.
+fn rust(kind: &Kind, value: &Value) -> String {
+    match (kind, value) {
+        (_, Value::Bool(flag)) => flag.to_string(),
+        (Kind::Enum(kind), Value::EnumNumber(number)) => {
+            let name = kind.get_value(*number).map(|value| pascal(value.name())).unwrap_or_default();
+            format!("{}::{}", kind.name(), name.strip_prefix(kind.name()).unwrap_or(&name))
+        }
+        (kind, Value::List(values)) => values.iter().map(|value| rust(kind, value)).collect::<Vec<_>>().join(", "),
+        (_, other) => format!("{other:?}"),
+    }
+}
+
+/// Returns the requirement on a caller who acts for its own account.
+fn own(rule: &Fields) -> Option<String> {
+    let anonymous = rule.contains_key("anonymous");
+    rule.iter().find_map(|(field, value)| {
+        let own = match field.as_str() {
+            "service" | "anyone" | "password" | "administrator" => pascal(field),
+            "any_token" => "User(None)".to_owned(),
+            "user" => format!("User(Some({value}))"),
+            "organization" => format!("Organization({value}, Scope::Org)"),
+            "team" => format!("Team({value})"),
+            "repository" | "issues" | "hooks" | "forks" => {
+                format!("Repository {{ unit: Unit::{}, level: {value}, anonymous: {anonymous} }}", pascal(field))
+            }
+            _ => return None,
+        };
+        Some(format!("Rule::{own}"))
+    })
+}
+
+/// Adds the rows of one operation: one for each capacity in which it may be called.
+fn add_rows(rows: &mut String, name: &str, own: &str, rule: &Fields) -> std::fmt::Result {
+    let level = rule.get("idempotency_level").map_or("", String::as_str);
+    let is_write = level != "IdempotencyLevel::NoSideEffects";
+    let is_idempotent = !is_write || level == "IdempotencyLevel::Idempotent";
+    let is_repeatable = is_idempotent && !rule.contains_key("sent_once");
+    let callers = rule.get("callers").map_or("ServiceRole::Gateway", String::as_str);
+    let mut add = |capacity: &str, rule: &str, further_scope: &str, changes_content: bool| {
+        writeln!(
+            rows,
+            "Operation {{ name: {name:?}, capacity: Capacity::{capacity}, rule: {rule}, further_scope: {further_scope}, \
+             changes_content: {changes_content}, callers: &[{callers}], is_write: {is_write}, \
+             is_repeatable: {is_repeatable} }},"
+        )
+    };
+    let further_scope = rule.get("further_scope").map_or("None".to_owned(), |scope| format!("Some({scope})"));
+    add("Own", own, &further_scope, rule.contains_key("changes_content"))?;
+    if let Some(scope) = rule.get("as_organization") {
+        add("Organization", &format!("Rule::Organization(RequiredRole::Owner, {scope})"), "None", false)?;
+    }
+    if rule.contains_key("as_administrator") {
+        add("Administrator", "Rule::Administrator", "None", false)?;
+    }
+    Ok(())
+}
+
+/// Returns the name of a Rust type or variant: `GitSvc` of `GIT_SVC`.
+fn pascal(name: &str) -> String {
+    let word = |word: &str| word[..1].to_uppercase() + &word[1..].to_lowercase();
+    name.split('_').map(word).collect()
+}
+
+/// Returns the name of the constant of a method: `LIST_BRANCHES` of `ListBranches`.
+fn constant(method: &str) -> String {
+    let mut name = String::new();
+    for letter in method.chars() {
+        if letter.is_ascii_uppercase() && !name.is_empty() {
+            name.push('_');
+        }
+        name.push(letter.to_ascii_uppercase());
+    }
+    name
 }

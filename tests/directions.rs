@@ -14,7 +14,8 @@ use syn::visit::Visit;
 const ORDER: &[(&str, &str)] = &[
     (
         "proto",
-        "callers grant jwt permission scope service_role session git_transport error id metadata operation asset raw repository_ref",
+        "callers grant jwt session git_transport error id metadata operation rule permission scope service_role asset raw \
+         repository_ref",
     ),
     (
         "kit",

@@ -1,45 +1,18 @@
-//! The callers of the permission table: which of Ferrite's own processes may call what of another one with the token of its role. Every
-//! service holds its requests to it before an RPC runs.
+//! Which of Ferrite's own processes may call what of another one with the token of its role. Every service checks its requests with
+//! this before an RPC runs.
 //!
-//! The gateway acts for users, so it may call everything but what services keep among themselves. The other roles may call what stands
-//! here and nothing else, for a user or not.
+//! The gateway acts for users, so it may call everything but what services keep among themselves. The other roles may call what names
+//! them in its contract (`callers` of `ferrite.access.v1.rule`) and nothing else, for a user or not.
 //!
-//! Not here: the requirements on users (the table of repo-svc), and callers that prove no role, such as scripts with an access token.
+//! Not here: the requirements on users (`operation`), and callers that prove no role, such as scripts with an access token.
 
 use crate::ServiceRole;
 use crate::ServiceRole::{Gateway, GitSvc, HookSvc, IssueSvc, RepoSvc};
 use crate::events::event::Fact;
+use crate::operation::Operation;
 
 /// The RPC that takes events.
 const DELIVER: &str = "ferrite.events.v1.EventSink/Deliver";
-
-/// Operations that the gateway does not call, or that others call as well, each with all roles that may. The gateway alone may call every
-/// other operation.
-const CALLERS: &[(&str, &[ServiceRole])] = &[
-    // A caller without a grant is checked by the service that it calls.
-    ("ferrite.repo.v1.AccessService/Authenticate", &[Gateway, IssueSvc, HookSvc, GitSvc]),
-    ("ferrite.repo.v1.AccessService/ResolveAccess", &[Gateway, IssueSvc, HookSvc, GitSvc]),
-    // Transfers through the gateway, and pushes before their refs move.
-    ("ferrite.repo.v1.AccessService/ReauthorizeAccess", &[Gateway, GitSvc]),
-    ("ferrite.repo.v1.AccessService/CheckAccess", &[Gateway, IssueSvc, HookSvc]),
-    ("ferrite.repo.v1.AccessService/ResolveIssueAccess", &[IssueSvc]),
-    ("ferrite.repo.v1.AccessService/ResolveFeedAccess", &[HookSvc]),
-    ("ferrite.repo.v1.AccessService/DescribeRepositories", &[IssueSvc, HookSvc]),
-    ("ferrite.repo.v1.AccountService/GetUsers", &[Gateway, HookSvc]),
-    // Before a store fetches.
-    ("ferrite.repo.v1.MigrationService/GetStorageQuota", &[GitSvc]),
-    // Only the authority on repositories makes, moves and removes them on a store.
-    ("ferrite.git.v1.StorageService/CreateRepository", &[RepoSvc]),
-    ("ferrite.git.v1.StorageService/DeleteRepository", &[RepoSvc]),
-    ("ferrite.git.v1.StorageService/SetDefaultBranch", &[RepoSvc]),
-    ("ferrite.git.v1.StorageService/GetStoreStatus", &[RepoSvc]),
-    ("ferrite.git.v1.MigrationService/StartMigration", &[RepoSvc]),
-    ("ferrite.git.v1.MigrationService/GetMigration", &[RepoSvc]),
-    ("ferrite.git.v1.ReleaseStorageService/CreateTag", &[RepoSvc]),
-    ("ferrite.git.v1.ReleaseStorageService/DeleteAssetFiles", &[RepoSvc]),
-    ("ferrite.git.v1.StorageService/ListPushedCommits", &[IssueSvc]),
-    ("ferrite.git.v1.StorageService/DescribeUpdates", &[HookSvc]),
-];
 
 /// Returns the roles that may call `operation` of the service `callee` with the token of their role. The operation is the full name of an
 /// RPC, or the path of one of git-svc's HTTP bodies.
@@ -48,7 +21,7 @@ pub fn callers(operation: &str, callee: ServiceRole) -> &'static [ServiceRole] {
     if operation == DELIVER {
         return emitters(callee);
     }
-    CALLERS.iter().find(|(name, _)| *name == operation).map_or(&[Gateway], |(_, roles)| roles)
+    Operation::named(operation).map_or(&[Gateway], |row| row.callers)
 }
 
 /// Returns the roles to whose events `subscriber` subscribes.
@@ -91,6 +64,7 @@ mod tests {
 
     use super::*;
     use crate::DESCRIPTORS;
+    use crate::operation::OPERATIONS;
 
     /// Returns all RPCs, each with the services that serve it.
     fn calls() -> Vec<(String, Vec<ServiceRole>)> {
@@ -197,19 +171,9 @@ mod tests {
             .filter(|(name, callee)| !callers(name, *callee).contains(&Gateway))
             .map(|(name, _)| name)
             .collect();
-        // The four events are one RPC of four services; the rest are the rows without the gateway.
-        let rows = CALLERS.iter().filter(|(_, roles)| !roles.contains(&Gateway)).count();
-        assert_eq!(refused.len(), rows + 4, "{refused:?}");
-    }
-
-    #[test]
-    fn every_row_is_an_rpc_and_none_is_there_twice() {
-        let names: Vec<_> = calls().into_iter().map(|(name, _)| name).collect();
-        for (place, (name, roles)) in CALLERS.iter().enumerate() {
-            assert!(names.iter().any(|known| known == name), "{name}");
-            assert!(CALLERS[..place].iter().all(|(other, _)| other != name), "{name}");
-            assert_ne!(*roles, [Gateway], "{name}: that is so without a row");
-        }
+        // Events are one RPC of four services; the rest are RPCs of one.
+        let rows = OPERATIONS.iter().filter(|row| !row.callers.contains(&Gateway)).count();
+        assert_eq!(refused.len(), rows + 3, "{refused:?}");
     }
 
     #[test]

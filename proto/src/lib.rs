@@ -14,11 +14,13 @@ pub mod operation;
 mod permission;
 pub mod raw;
 mod repository_ref;
+mod rule;
 mod scope;
 mod service_role;
 pub mod session;
 
 pub use permission::Permission;
+pub use rule::{Capacity, RequiredRole, Rule, Unit};
 pub use scope::{Scope, Scopes, UnknownScope};
 pub use service_role::ServiceRole;
 use sha2::{Digest, Sha256};

@@ -1,6 +1,6 @@
 //! Scopes of access tokens and sets of them, with their forms in texts, messages and storage.
 //!
-//! Not here: the scope that each operation needs, which repo-svc knows.
+//! Not here: the scope that each operation needs (`operation`).
 
 use std::fmt;
 use std::str::FromStr;

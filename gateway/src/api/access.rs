@@ -55,7 +55,7 @@ impl Access {
 pub(crate) struct PermissionCheck(CheckAccessRequest);
 
 impl PermissionCheck {
-    /// Makes the check of an operation, one of [`super::operation`].
+    /// Makes the check of an operation, one of [`ferrite_proto::operation`].
     pub(crate) fn of(operation: &str) -> Self {
         Self(CheckAccessRequest { operation: operation.to_owned(), as_administrator: false, target: None })
     }

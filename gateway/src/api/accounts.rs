@@ -1,9 +1,9 @@
 //! Users: the caller, others by name, and a search.
 
+use ferrite_proto::operation;
 use ferrite_proto::repo::{GetAuthenticatedUserRequest, GetUserRequest, SearchUsersRequest};
 
 use super::call::{Authenticated, MaybeAuthenticated, routes};
-use super::operation;
 use crate::dto::{SearchResults, require};
 use crate::http::error::ApiResult;
 use crate::http::json;

@@ -1,10 +1,11 @@
 //! Operations of administrators of the site: on accounts, and on the keys, organizations, repositories and teams of others.
 
+use ferrite_proto::operation;
 use ferrite_proto::repo::{CreateUserRequest, DeleteUserRequest, SetEmailVerificationRequest, UpdateUserRequest};
 
 use super::access::PermissionCheck;
 use super::call::{Authenticated, routes};
-use super::{keys, operation, orgs, repos, teams};
+use super::{keys, orgs, repos, teams};
 use crate::dto::require;
 use crate::http::body::JsonBody;
 use crate::http::error::ApiResult;

@@ -1,11 +1,11 @@
 //! The audit log, for administrators of the site.
 
+use ferrite_proto::operation;
 use ferrite_proto::repo::ListAuditEventsRequest;
 use prost_types::Timestamp;
 
 use super::access::PermissionCheck;
 use super::call::{Authenticated, routes};
-use super::operation;
 use super::tracker::value;
 use crate::dto::AuditEvent;
 use crate::http::error::{ApiError, ApiResult};

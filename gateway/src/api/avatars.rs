@@ -7,11 +7,11 @@ use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use ferrite_kit::headers::matches_etag;
 use ferrite_proto::error::FieldViolation;
+use ferrite_proto::operation;
 use ferrite_proto::repo::{DeleteAvatarRequest, GetAvatarRequest, SetAvatarRequest};
 
 use super::access::PermissionCheck;
 use super::call::{ApiCall, Authenticated, MaybeAuthenticated, routes};
-use super::operation;
 use crate::avatar::{FIELD, Identicon, MAX_UPLOAD_BYTES, prepare};
 use crate::http::body::JsonBody;
 use crate::http::body_limits::MAX_JSON_BYTES;

@@ -1,12 +1,12 @@
 //! Collaborators of a repository.
 
+use ferrite_proto::operation;
 use ferrite_proto::repo::{
     GetCollaboratorRequest, ListCollaboratorsRequest, RemoveCollaboratorRequest, SetCollaboratorRequest,
 };
 
 use super::access::PermissionCheck;
 use super::call::{Authenticated, routes};
-use super::operation;
 use crate::dto::Collaborator;
 use crate::http::body::JsonBody;
 use crate::http::error::ApiResult;

@@ -1,10 +1,10 @@
 //! Deploy keys of a repository.
 
+use ferrite_proto::operation;
 use ferrite_proto::repo::{CreateDeployKeyRequest, DeleteDeployKeyRequest, GetDeployKeyRequest, ListDeployKeysRequest};
 
 use super::access::PermissionCheck;
 use super::call::{Authenticated, routes};
-use super::operation;
 use crate::dto::{DeployKey, require};
 use crate::http::body::JsonBody;
 use crate::http::error::ApiResult;

@@ -1,10 +1,10 @@
 //! The caller's e-mail addresses.
 
+use ferrite_proto::operation;
 use ferrite_proto::repo::{AddEmailsRequest, DeleteEmailsRequest, ListEmailsRequest};
 
 use super::access::PermissionCheck;
 use super::call::{Authenticated, routes};
-use super::operation;
 use crate::dto::Email;
 use crate::http::body::JsonBody;
 use crate::http::body_limits::MAX_JSON_BYTES;

@@ -1,11 +1,11 @@
 //! Followers of users, and the users whom they follow.
 
+use ferrite_proto::operation;
 use ferrite_proto::repo::{
     FollowUserRequest, IsFollowingRequest, ListFollowersRequest, ListFollowingRequest, UnfollowUserRequest,
 };
 
 use super::call::{Authenticated, routes};
-use super::operation;
 use crate::http::error::{ApiError, ApiResult};
 use crate::http::json;
 use crate::http::page::PageLimits;

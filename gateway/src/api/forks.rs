@@ -3,11 +3,11 @@
 use std::time::Duration;
 
 use ferrite_kit::grpc::with_timeout;
+use ferrite_proto::operation;
 use ferrite_proto::repo::{ForkRepositoryRequest, ListForksRequest};
 
 use super::access::PermissionCheck;
 use super::call::{Authenticated, routes};
-use super::operation;
 use crate::http::body::JsonBody;
 use crate::http::error::ApiResult;
 use crate::http::json;

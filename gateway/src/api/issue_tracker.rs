@@ -1,10 +1,10 @@
 //! Settings of a repository's issue tracker.
 
+use ferrite_proto::operation;
 use ferrite_proto::repo::{TrackerIssueStyle, UpdateIssueTrackerRequest};
 
 use super::access::PermissionCheck;
 use super::call::{Authenticated, routes};
-use super::operation;
 use crate::http::body::JsonBody;
 use crate::http::error::ApiResult;
 use crate::http::fields::FieldReader;

@@ -1,5 +1,6 @@
 //! SSH keys of users.
 
+use ferrite_proto::operation;
 use ferrite_proto::repo::{
     self, CreatePublicKeyRequest, DeletePublicKeyRequest, GetPublicKeyRequest, ListPublicKeysRequest,
 };
@@ -9,7 +10,6 @@ use serde::Serialize;
 
 use super::access::PermissionCheck;
 use super::call::{ApiCall, Authenticated, routes};
-use super::operation;
 use crate::dto::{OwnPublicKey, PublicKey, require};
 use crate::http::body::JsonBody;
 use crate::http::error::ApiResult;

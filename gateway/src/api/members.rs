@@ -1,6 +1,7 @@
 //! Members of an organization: their roles, and whether their membership is public.
 
 use axum::http::StatusCode;
+use ferrite_proto::operation;
 use ferrite_proto::repo::{
     GetMembershipRequest, GetMembershipResponse, ListMembersRequest, MembershipRole, RemoveMemberRequest,
     SetMembershipRequest, SetMembershipVisibilityRequest,
@@ -8,7 +9,6 @@ use ferrite_proto::repo::{
 
 use super::access::PermissionCheck;
 use super::call::{ApiCall, Authenticated, routes};
-use super::operation;
 use crate::dto::{Membership, require};
 use crate::http::body::JsonBody;
 use crate::http::error::{ApiError, ApiResult};

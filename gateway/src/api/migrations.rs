@@ -6,6 +6,7 @@ use axum::http::header::LOCATION;
 use axum::http::{HeaderMap, HeaderName, HeaderValue};
 use ferrite_kit::grpc::with_timeout;
 use ferrite_proto::error::reason;
+use ferrite_proto::operation;
 use ferrite_proto::repo::{
     GetMigrationRequest, GetMigrationResponse, ListMigrationsRequest, MigrateRepositoryRequest, MigrationPhase,
 };
@@ -14,7 +15,6 @@ use tonic::Code;
 
 use super::access::PermissionCheck;
 use super::call::{ApiCall, Authenticated, routes};
-use super::operation;
 use crate::dto::{Migration, require};
 use crate::http::body::JsonBody;
 use crate::http::error::{ApiError, ApiResult};

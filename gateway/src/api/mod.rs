@@ -1,7 +1,7 @@
 //! REST v1: one file per resource, each with its own routes.
 //!
 //! Order of the files: resources (`admin` uses `keys`, `orgs`, `repos` and `teams`) → `hook_owner` → `access`, `git_response`,
-//! `tracker` → `call`, `response_layer` → `state`, `operation`. Uses `auth`, `dto`, `upstream` and `http`.
+//! `tracker` → `call`, `response_layer` → `state`. Uses `auth`, `dto`, `upstream` and `http`.
 
 mod access;
 mod accounts;
@@ -35,7 +35,6 @@ mod members;
 mod migrations;
 mod milestones;
 mod mirrors;
-mod operation;
 mod orgs;
 mod protections;
 mod quotas;

@@ -1,5 +1,6 @@
 //! Organizations. Not here: their members and teams.
 
+use ferrite_proto::operation;
 use ferrite_proto::repo::{
     CreateOrganizationRequest, DeleteOrganizationRequest, GetOrganizationRequest, ListOrganizationsRequest,
     UpdateOrganizationRequest,
@@ -7,7 +8,6 @@ use ferrite_proto::repo::{
 
 use super::access::PermissionCheck;
 use super::call::{Authenticated, MaybeAuthenticated, routes};
-use super::operation;
 use crate::dto::{Organization, require};
 use crate::http::body::JsonBody;
 use crate::http::error::ApiResult;

@@ -1,10 +1,10 @@
 //! Quotas of users and organizations, for administrators of the site.
 
+use ferrite_proto::operation;
 use ferrite_proto::repo::{GetQuotaRequest, LimitChange, UpdateQuotaRequest};
 
 use super::access::PermissionCheck;
 use super::call::{Authenticated, routes};
-use super::operation;
 use crate::dto::{Quota, require};
 use crate::http::body::JsonBody;
 use crate::http::error::ApiResult;

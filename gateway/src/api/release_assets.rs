@@ -6,7 +6,7 @@ use std::time::Duration;
 use axum::body::Body;
 use axum::http::{HeaderMap, Method, Request, StatusCode};
 use ferrite_proto::asset::{FILE_SHA256_HEADER, FILE_SIZE_HEADER};
-use ferrite_proto::operation::UPLOAD_ASSET;
+use ferrite_proto::operation::{self, UPLOAD_ASSET};
 use ferrite_proto::repo::{
     BeginAssetUploadRequest, BeginAssetUploadResponse, ByteQuota, CreateReleaseAssetRequest, DeleteReleaseAssetRequest,
     GetReleaseAssetRequest, ListReleaseAssetsRequest, UpdateReleaseAssetRequest,
@@ -15,7 +15,6 @@ use ferrite_proto::repo::{
 use super::access::{Access, PermissionCheck};
 use super::call::{ApiCall, Authenticated, MaybeAuthenticated, routes};
 use super::git_response::{error_of_response, git_request, send};
-use super::operation;
 use crate::dto::{ReleaseAsset, require};
 use crate::http::body::JsonBody;
 use crate::http::error::{ApiError, ApiResult};

@@ -1,6 +1,7 @@
 //! Releases of a repository. Drafts do not exist for callers without write permission.
 
 use ferrite_kit::grpc::with_timeout;
+use ferrite_proto::operation;
 use ferrite_proto::repo::get_release_request::By;
 use ferrite_proto::repo::{
     CreateReleaseRequest, DeleteReleaseRequest, GetReleaseRequest, ListReleasesRequest, UpdateReleaseRequest,
@@ -8,7 +9,6 @@ use ferrite_proto::repo::{
 
 use super::access::PermissionCheck;
 use super::call::{ApiCall, Authenticated, MaybeAuthenticated, routes};
-use super::operation;
 use super::tracker::limit_text;
 use crate::dto::{Release, require};
 use crate::http::body::JsonBody;

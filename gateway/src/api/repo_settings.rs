@@ -1,11 +1,11 @@
 //! Settings of a repository.
 
 use ferrite_kit::grpc::with_timeout;
+use ferrite_proto::operation;
 use ferrite_proto::repo::UpdateRepositoryRequest;
 
 use super::access::PermissionCheck;
 use super::call::{Authenticated, routes};
-use super::operation;
 use crate::http::body::JsonBody;
 use crate::http::error::ApiResult;
 use crate::http::fields::FieldReader;

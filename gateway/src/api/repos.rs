@@ -1,6 +1,7 @@
 //! Repositories: created, listed, searched, read and deleted.
 
 use ferrite_kit::grpc::with_timeout;
+use ferrite_proto::operation;
 use ferrite_proto::repo::{
     self, AutoInit, CreateRepositoryRequest, DeleteRepositoryRequest, GetRepositoryRequest, ListRepositoriesRequest,
     RepositoryMode, RepositorySort, SearchRepositoriesRequest,
@@ -8,7 +9,6 @@ use ferrite_proto::repo::{
 
 use super::access::PermissionCheck;
 use super::call::{ApiCall, Authenticated, MaybeAuthenticated, routes};
-use super::operation;
 use super::tracker::{list_headers, value};
 use crate::dto::{Repository, SearchResults, Viewer, require};
 use crate::http::body::JsonBody;

@@ -1,12 +1,12 @@
 //! Stars: those of users, and the users who gave one to a repository.
 
+use ferrite_proto::operation;
 use ferrite_proto::repo::{
     IsStarredRequest, ListStargazersRequest, ListStarredRepositoriesRequest, RepositoryRef, StarRepositoryRequest,
     UnstarRepositoryRequest,
 };
 
 use super::call::{Authenticated, routes};
-use super::operation;
 use crate::http::error::{ApiError, ApiResult};
 use crate::http::json;
 use crate::http::page::PageLimits;

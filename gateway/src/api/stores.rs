@@ -1,10 +1,10 @@
 //! Git stores, for administrators of the site.
 
+use ferrite_proto::operation;
 use ferrite_proto::repo::{DeleteStoreRequest, ListStoresRequest, SetStoreRequest, UpdateStoreRequest};
 
 use super::access::PermissionCheck;
 use super::call::{Authenticated, routes};
-use super::operation;
 use crate::dto::{Store, require};
 use crate::http::body::JsonBody;
 use crate::http::error::ApiResult;

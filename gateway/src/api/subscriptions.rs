@@ -1,12 +1,12 @@
 //! Watches of users on repositories, which the API calls subscriptions.
 
+use ferrite_proto::operation;
 use ferrite_proto::repo::{
     self, GetWatchRequest, ListWatchedRepositoriesRequest, ListWatchersRequest, UnwatchRepositoryRequest,
     WatchRepositoryRequest,
 };
 
 use super::call::{ApiCall, Authenticated, routes};
-use super::operation;
 use crate::dto::{Watch, require};
 use crate::http::error::ApiResult;
 use crate::http::json;

@@ -1,5 +1,6 @@
 //! Teams, their members and their repositories. Some handlers also serve the routes of [`super::admin`].
 
+use ferrite_proto::operation;
 use ferrite_proto::repo::{
     AddTeamMemberRequest, AddTeamRepositoryRequest, CreateTeamRequest, DeleteTeamRequest, GetTeamRequest,
     ListTeamMembersRequest, ListTeamRepositoriesRequest, ListTeamsRequest, RemoveTeamMemberRequest,
@@ -8,7 +9,6 @@ use ferrite_proto::repo::{
 
 use super::access::PermissionCheck;
 use super::call::{Authenticated, routes};
-use super::operation;
 use crate::dto::{Team, require};
 use crate::http::body::JsonBody;
 use crate::http::error::ApiResult;

@@ -1,11 +1,11 @@
 //! Access tokens of a user: the only operations of the API that need a password.
 
+use ferrite_proto::operation;
 use ferrite_proto::repo::{
     BasicCredential, CreateAccessTokenRequest, DeleteAccessTokenRequest, ListAccessTokensRequest,
 };
 
 use super::call::{ApiCall, BasicAuth, routes};
-use super::operation;
 use crate::dto::{AccessToken, ListedToken, NewToken, require};
 use crate::http::body::JsonBody;
 use crate::http::body_limits::MAX_UNVERIFIED_BODY_BYTES;

@@ -1,10 +1,10 @@
 //! Topics of repositories.
 
+use ferrite_proto::operation;
 use ferrite_proto::repo::{AddTopicRequest, ListTopicsRequest, RemoveTopicRequest, SetTopicsRequest};
 
 use super::access::PermissionCheck;
 use super::call::{Authenticated, routes};
-use super::operation;
 use crate::dto::Topics;
 use crate::http::body::JsonBody;
 use crate::http::error::ApiResult;

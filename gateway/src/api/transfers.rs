@@ -1,5 +1,6 @@
 //! Transfers of repositories to other owners.
 
+use ferrite_proto::operation;
 use ferrite_proto::repo::{
     self, AcceptTransferRequest, CancelTransferRequest, GetTransferRequest, ListTransfersRequest,
     RejectTransferRequest, StartTransferRequest,
@@ -7,7 +8,6 @@ use ferrite_proto::repo::{
 
 use super::access::PermissionCheck;
 use super::call::{ApiCall, Authenticated, routes};
-use super::operation;
 use crate::dto::{Transfer, require};
 use crate::http::body::JsonBody;
 use crate::http::error::{ApiError, ApiResult};

@@ -11,6 +11,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
+use ferrite_proto::operation::is_repeatable;
 use http::{Request, Response};
 use http_body_util::{BodyExt, Full};
 use rand::Rng;
@@ -25,8 +26,6 @@ use crate::telemetry::ClientCall;
 
 /// Deadline of an outgoing call whose `grpc-timeout` is absent or later.
 const CLIENT_DEADLINE: Duration = Duration::from_secs(30);
-/// Verbs of idempotent methods. `Deliver` is one of them because an event sink applies an event once.
-const IDEMPOTENT_VERBS: &[&str] = &["Get", "List", "Search", "Is", "Authenticate", "Resolve", "Deliver"];
 /// Time before each retry, at most; the actual time is random, at least half of it.
 const RETRY_DELAYS_MS: &[u64] = &[20, 100, 400, 1_000];
 /// Most replicas that are tried one after the other without a delay.
@@ -39,22 +38,14 @@ const UNAVAILABLE: &str = "14";
 /// # Errors
 /// When the connection fails; refusals of the service are responses.
 pub(super) async fn call(replicas: &ReplicaSet, request: Request<Body>) -> CallResult {
-    let is_idempotent = is_idempotent(request.uri().path());
+    let is_repeatable = is_repeatable(request.uri().path().trim_start_matches('/'));
     let deadline = call_deadline(&request, CLIENT_DEADLINE);
     // The deadline covers all attempts together.
     let attempts = async {
-        if is_idempotent { send_with_retries(replicas, request).await } else { send_once(replicas, request).await }
+        if is_repeatable { send_with_retries(replicas, request).await } else { send_once(replicas, request).await }
     };
     let late = |_| Ok(Status::deadline_exceeded("deadline exceeded").into_http());
     tokio::time::timeout(deadline, attempts).await.unwrap_or_else(late)
-}
-
-/// Returns whether the method at `path` begins with an idempotent verb.
-fn is_idempotent(path: &str) -> bool {
-    let method = path.rsplit('/').next().unwrap_or_default();
-    // `IsMember` begins with the verb `Is`; `IssueToken` does not.
-    let is_verb = |rest: &str| !rest.starts_with(|next: char| next.is_ascii_lowercase());
-    IDEMPOTENT_VERBS.iter().any(|verb| method.strip_prefix(verb).is_some_and(is_verb))
 }
 
 /// Returns whether the service has not begun with the call: it said that it takes no more of them on the connection, and which were the
@@ -149,20 +140,4 @@ async fn send_attempt(replicas: &ReplicaSet, tried: &mut Vec<Arc<Replica>>, atte
 
 fn is_unavailable(response: &Response<Body>) -> bool {
     response.headers().get("grpc-status").is_some_and(|code| code == UNAVAILABLE)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn only_calls_that_change_nothing_are_repeated() {
-        assert!(is_idempotent("/ferrite.repo.v1.RepositoryService/GetRepository"));
-        assert!(is_idempotent("/ferrite.events.v1.EventSink/Deliver"));
-        assert!(!is_idempotent("/ferrite.repo.v1.RepositoryService/CreateRepository"));
-        assert!(!is_idempotent("/ferrite.git.v1.GitService/PutContents"));
-        assert!(!is_idempotent("/x/IssueToken"));
-        assert!(is_idempotent("/x/IsMember"));
-        assert!(!is_idempotent(""));
-    }
 }

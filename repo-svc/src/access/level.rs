@@ -1,11 +1,10 @@
 //! The level of a viewer on a repository: the highest that any of its roles gives, limited by the scopes of its token.
 //!
-//! Not here: the same rules as SQL filters for lists (`store`), and the level that an operation needs (`table`).
+//! Not here: the same rules as SQL filters for lists (`store`), and the level that an operation needs ([`ferrite_proto::operation`]).
 
-use ferrite_proto::Permission;
 use ferrite_proto::id::{RepositoryId, UserId};
+use ferrite_proto::{Permission, Unit};
 
-use super::table::Unit;
 use super::viewer::Viewer;
 
 /// The access about a repository and one viewer that decide about access.

@@ -8,9 +8,7 @@ use std::sync::Arc;
 use ferrite_proto::grant::IssueReach;
 use ferrite_proto::id::{RepositoryId, UserId};
 use ferrite_proto::repo::Identity;
-use ferrite_proto::{Permission, Scope, Scopes};
-
-use super::table::Unit;
+use ferrite_proto::{Permission, Scope, Scopes, Unit};
 
 /// A caller, for decisions about access and for filters of lists.
 #[derive(Clone, Debug, PartialEq, Eq)]

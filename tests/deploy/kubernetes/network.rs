@@ -7,7 +7,7 @@ use ferrite_proto::callers::callers;
 use ferrite_proto::{DESCRIPTORS, ServiceRole};
 use ipnet::{IpNet, Ipv4Net, Ipv6Net};
 use prost::Message;
-use prost_types::FileDescriptorSet;
+use prost_types::{FileDescriptorProto, FileDescriptorSet};
 use serde_json::{Map, Value, json};
 
 use super::object::{COMPONENT, fits, items, labels, name, of_kind, ports, roles, settings, text, workloads};
@@ -24,7 +24,8 @@ type Arrows = BTreeSet<(String, String, u64)>;
 pub(crate) fn calls() -> BTreeSet<(ServiceRole, ServiceRole)> {
     let set = FileDescriptorSet::decode(DESCRIPTORS).expect("the descriptors are those of our build");
     let mut calls = BTreeSet::new();
-    for file in set.file.iter().filter(|file| file.package().starts_with("ferrite.")) {
+    let is_ours = |file: &&FileDescriptorProto| file.package().starts_with("ferrite.") && !file.service.is_empty();
+    for file in set.file.iter().filter(is_ours) {
         let callees: &[ServiceRole] = match file.package() {
             "ferrite.repo.v1" => &[ServiceRole::RepoSvc],
             "ferrite.issue.v1" => &[ServiceRole::IssueSvc],

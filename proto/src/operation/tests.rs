@@ -1,33 +1,56 @@
-//! The table against the contracts, and its rules among themselves.
-
-use std::collections::BTreeSet;
-
-use ferrite_proto::callers::callers;
-use ferrite_proto::{DESCRIPTORS, ServiceRole};
-use prost::Message;
+//! The table: its rules among themselves, and what counts as a read.
 
 use super::*;
+use crate::callers::callers;
 
 #[test]
-fn every_rpc_is_in_the_table_and_nothing_else() {
-    let set = prost_types::FileDescriptorSet::decode(DESCRIPTORS).unwrap();
-    let ours = set.file.iter().filter(|file| file.package().starts_with("ferrite."));
-    let rpcs: BTreeSet<_> = ours
-        .flat_map(|file| file.service.iter().map(move |service| (file.package(), service)))
-        .flat_map(|(package, service)| {
-            service.method.iter().map(move |method| format!("{package}.{}/{}", service.name(), method.name()))
-        })
-        .collect();
-    let table: BTreeSet<_> =
-        OPERATIONS.iter().map(|row| row.name.to_owned()).filter(|name| name.starts_with("ferrite.")).collect();
-    assert_eq!(rpcs, table);
+fn every_operation_that_does_not_read_is_a_write() {
+    for read in [LIST_BRANCHES, GET_ISSUE, WATCH_EVENTS, LIST_EVENTS, UPLOAD_PACK, RAW, ASSET, ARCHIVE, ""] {
+        assert!(!is_write(read), "{read}");
+    }
+    for write in [PUT_CONTENTS, CREATE_ISSUE, REDELIVER, SET_PROTECTION, SYNC_MIRROR, RECEIVE_PACK, UPLOAD_ASSET] {
+        assert!(is_write(write), "{write}");
+    }
+    for (name, expected) in [
+        ("ferrite.repo.v1.AccessService/CheckAccess", false),
+        (IS_STARRED, false),
+        (WATCH_REPOSITORY, true),
+        ("ferrite.repo.v1.NoSuchService/GetAnything", true),
+        ("grpc.health.v1.Health/Check", false),
+    ] {
+        assert_eq!(is_write(name), expected, "{name}");
+    }
+}
+
+#[test]
+fn a_read_has_the_name_of_one_and_a_write_is_not_repeated() {
+    const READS: [&str; 11] = [
+        "Get",
+        "List",
+        "Search",
+        "IsFollowing",
+        "IsStarred",
+        "Authenticate",
+        "Resolve",
+        "Reauthorize",
+        "Check",
+        "Describe",
+        "WatchEvents",
+    ];
+    for row in RPCS {
+        let method = row.name.split_once('/').unwrap().1;
+        let is_read = READS.iter().any(|name| method.starts_with(name));
+        assert_eq!(row.is_write, !is_read, "{}", row.name);
+        // A service applies an event once.
+        assert!(!row.is_write || row.is_repeatable == (method == "Deliver"), "{}", row.name);
+    }
 }
 
 #[test]
 fn what_the_gateway_may_not_call_is_for_services_only() {
     let mut count = 0;
     for row in OPERATIONS {
-        if ServiceRole::ALL.iter().any(|callee| callers(row.name, *callee).contains(&ServiceRole::Gateway)) {
+        if ServiceRole::ALL.iter().any(|callee| callers(row.name, *callee).contains(&Gateway)) {
             continue;
         }
         count += 1;
