@@ -36,7 +36,9 @@ pub(crate) struct Client {
 
 impl Drop for Client {
     fn drop(&mut self) {
-        self.remote_runtime.take().map(Runtime::shutdown_background);
+        if let Some(runtime) = self.remote_runtime.take() {
+            runtime.shutdown_background();
+        }
     }
 }
 
