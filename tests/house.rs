@@ -1,0 +1,282 @@
+//! Holds two rules of the source tree: a noun has the same name in every layer, and each layer has one file for it, neither tiny nor
+//! long.
+//!
+//! Tests and test support are left out: files below folders named `tests` and `testing`, and files of these names.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs;
+use std::ops::RangeInclusive;
+use std::path::{Path, PathBuf};
+
+/// Lines of a file, without its test module.
+const LINES: RangeInclusive<usize> = 40..=500;
+/// Files of a noun that has a folder.
+const FILES: RangeInclusive<usize> = 2..=4;
+/// Files that wire others, and may be short.
+const WIRING: [&str; 3] = ["mod.rs", "lib.rs", "main.rs"];
+/// The folders of a service that have one file or one folder for each noun.
+const LAYERS: [&str; 3] = ["rpc", "store", "db"];
+/// Names that no file or folder of a noun has, without the `s` of their plural, with the names to use.
+const NAMES: [(&str, &str); 9] = [
+    ("key", "public_keys, deploy_keys or key_fingerprints"),
+    ("migration", "imports"),
+    ("org", "organizations"),
+    ("relation", "stars or watches"),
+    ("repo", "repositories"),
+    ("repository_migration", "imports"),
+    ("starred", "stars"),
+    ("subscription", "watches"),
+    ("tracker", "issue_trackers"),
+];
+
+/// Files with such a name. This list only shrinks.
+const MISNAMED: &[&str] = &[
+    "git-svc/src/db/migrations.rs",
+    "git-svc/src/rpc/migrations.rs",
+    "proto/ferrite/git/v1/migration.proto",
+    "proto/ferrite/repo/v1/migration.proto",
+    "repo-svc/src/rpc/migrations.rs",
+    "repo-svc/src/store/keys.rs",
+    "repo-svc/src/store/relations.rs",
+    "repo-svc/src/store/repository_migrations.rs",
+];
+
+/// Files with too few lines. This list only shrinks.
+const SHORT: &[&str] = &[
+    "gateway/src/api/accounts.rs",
+    "gateway/src/api/issues/timeline.rs",
+    "gateway/src/api/issues/user.rs",
+    "gateway/src/api/wiki_settings.rs",
+    "gateway/src/auth/body_check.rs",
+    "gateway/src/avatar/encode.rs",
+    "gateway/src/config/bodies.rs",
+    "gateway/src/docs.rs",
+    "gateway/src/dto/event.rs",
+    "gateway/src/dto/protection.rs",
+    "gateway/src/dto/quota.rs",
+    "gateway/src/dto/repository_urls.rs",
+    "gateway/src/dto/store.rs",
+    "gateway/src/dto/transfer.rs",
+    "gateway/src/dto/watch.rs",
+    "gateway/src/git/target.rs",
+    "gateway/src/http/duration.rs",
+    "gateway/src/http/https_redirect.rs",
+    "gateway/src/ssh/state.rs",
+    "gateway/src/telemetry.rs",
+    "gateway/src/upstream/grant.rs",
+    "git-svc/src/admission/idle_timer.rs",
+    "git-svc/src/caches.rs",
+    "git-svc/src/git/command/consolidate.rs",
+    "git-svc/src/http/query.rs",
+    "git-svc/src/maintenance/lock.rs",
+    "git-svc/src/ref_updates/announce.rs",
+    "git-svc/src/ref_updates/locks.rs",
+    "git-svc/src/ref_updates/subscribers.rs",
+    "git-svc/src/repo/json_size.rs",
+    "git-svc/src/repo/refs/packed.rs",
+    "git-svc/src/repo/templates/name.rs",
+    "git-svc/src/repo/text.rs",
+    "git-svc/src/transfer/archive/service.rs",
+    "git-svc/src/transfer/archive/spec.rs",
+    "git-svc/src/transfer/fetch/service.rs",
+    "git-svc/src/types/denial.rs",
+    "hook-svc/src/feed/settings.rs",
+    "hook-svc/src/model/secret.rs",
+    "hook-svc/src/payload/recorded.rs",
+    "hook-svc/src/secrets.rs",
+    "hook-svc/src/sender/metrics.rs",
+    "hook-svc/src/sender/settings.rs",
+    "hook-svc/src/sender/signature.rs",
+    "hook-svc/src/store/repositories.rs",
+    "hook-svc/src/telemetry.rs",
+    "issue-svc/src/rpc/deliver.rs",
+    "issue-svc/src/store/reader.rs",
+    "issue-svc/src/telemetry.rs",
+    "kit/src/auth/token_authority.rs",
+    "kit/src/auth/token_hash.rs",
+    "kit/src/db/lock.rs",
+    "kit/src/db/pool_metrics.rs",
+    "kit/src/headers.rs",
+    "kit/src/id_or_name.rs",
+    "kit/src/outbox/inbox.rs",
+    "kit/src/panic.rs",
+    "outbound/src/config.rs",
+    "outbound/src/response.rs",
+    "proto/src/asset.rs",
+    "proto/src/metadata.rs",
+    "proto/src/raw.rs",
+    "proto/src/repository_ref.rs",
+    "repo-svc/src/auth/client_address.rs",
+    "repo-svc/src/auth/last_use.rs",
+    "repo-svc/src/model/changed_fields.rs",
+    "repo-svc/src/model/checked_text.rs",
+    "repo-svc/src/model/collaborator.rs",
+    "repo-svc/src/model/git_store.rs",
+    "repo-svc/src/model/violations.rs",
+    "repo-svc/src/placement/status.rs",
+    "repo-svc/src/store/constraints.rs",
+    "repo-svc/src/store/fork_counts.rs",
+    "repo-svc/src/store/level.rs",
+    "repo-svc/src/store/locking.rs",
+    "repo-svc/src/store/mirrors.rs",
+    "repo-svc/src/store/redirects.rs",
+    "repo-svc/src/telemetry.rs",
+    "rest/src/label.rs",
+    "rest/src/long_texts.rs",
+    "src/admin/database.rs",
+    "src/launcher/first_administrator.rs",
+    "src/launcher/preflight.rs",
+    "src/output.rs",
+    "src/password.rs",
+];
+
+/// Faults by path, each with what to do.
+type Faults = BTreeMap<String, String>;
+
+/// Adds the files below `folder` that have the extension, as paths from the root.
+fn add_files(folder: &Path, extension: &str, found: &mut Vec<String>) {
+    for entry in fs::read_dir(folder).expect("the folder can be read") {
+        let path = entry.expect("the folder can be read").path();
+        if path.file_stem().is_some_and(|name| name == "tests" || name == "testing") {
+            continue;
+        }
+        if path.is_dir() {
+            add_files(&path, extension, found);
+        } else if path.extension().is_some_and(|end| end == extension) {
+            found.push(path.strip_prefix(root()).expect("it is below the root").display().to_string());
+        }
+    }
+}
+
+fn root() -> &'static Path {
+    Path::new(env!("CARGO_MANIFEST_DIR"))
+}
+
+/// The number of lines of every production file.
+fn sources() -> BTreeMap<String, usize> {
+    let entries = fs::read_dir(root()).expect("the root can be read");
+    let folders = entries.map(|entry| entry.expect("the root can be read").path());
+    let crates: Vec<PathBuf> =
+        folders.chain([root().to_owned()]).filter(|path| path.join("Cargo.toml").is_file()).collect();
+    let mut files = Vec::new();
+    for folder in crates.iter().map(|path| path.join("src")).filter(|folder| folder.is_dir()) {
+        add_files(&folder, "rs", &mut files);
+    }
+    let count = |path: &String| lines(&fs::read_to_string(root().join(path)).expect("the file can be read"));
+    files.into_iter().map(|path| (path.clone(), count(&path))).collect()
+}
+
+/// Counts the lines of a file, without a test module at its end.
+fn lines(text: &str) -> usize {
+    let code = match text.rsplit_once("#[cfg(test)]\nmod tests {\n") {
+        Some((code, tests)) if tests.trim_end().find("\n}") == Some(tests.trim_end().len() - 2) => code,
+        _ => text,
+    };
+    code.trim_end().lines().count()
+}
+
+/// Returns the noun that a file of a service belongs to, as the path of its layer and its name.
+fn noun(path: &str) -> Option<String> {
+    let parts: Vec<_> = path.split('/').collect();
+    let [service, "src", layer, noun, ..] = parts[..] else { return None };
+    let is_layer = service.ends_with("-svc") && LAYERS.contains(&layer);
+    is_layer.then(|| format!("{service}/src/{layer}/{}", noun.trim_end_matches(".rs")))
+}
+
+/// Returns the faults of names of files and of the folders that they are in.
+fn misnamed<'a>(paths: impl Iterator<Item = &'a String>) -> Faults {
+    let advice = |path: &str| {
+        let names = path.rsplit('/').take(2).map(|part| part.split('.').next().unwrap_or(part));
+        let singular: Vec<_> = names.map(|name| name.strip_suffix('s').unwrap_or(name)).collect();
+        let (_, right) = NAMES.iter().find(|(wrong, _)| singular.contains(wrong))?;
+        Some(format!("name it as the contract does: {right}"))
+    };
+    paths.filter_map(|path| Some((path.clone(), advice(path)?))).collect()
+}
+
+fn short(files: &BTreeMap<String, usize>) -> Faults {
+    let may_be_short =
+        |path: &str| path.contains("/bin/") || WIRING.iter().any(|name| path.ends_with(&format!("/{name}")));
+    let advice = |lines| {
+        format!("{lines} lines, fewer than {}: merge it into the file of its noun or its caller", LINES.start())
+    };
+    let short = files.iter().filter(|(path, lines)| *lines < LINES.start() && !may_be_short(path));
+    short.map(|(path, lines)| (path.clone(), advice(lines))).collect()
+}
+
+fn long(files: &BTreeMap<String, usize>) -> Faults {
+    let advice = |lines| format!("{lines} lines, more than {}: make it a folder of two to four files", LINES.end());
+    let long = files.iter().filter(|(_, lines)| *lines > LINES.end());
+    long.map(|(path, lines)| (path.clone(), advice(lines))).collect()
+}
+
+/// Returns the nouns whose folder has too few or too many files. A `mod.rs` that only wires is not counted; a file of the noun's name
+/// beside the folder is.
+fn crowded(files: &BTreeMap<String, usize>) -> Faults {
+    let mut nouns: BTreeMap<String, Vec<&str>> = BTreeMap::new();
+    for (path, lines) in files {
+        if let Some(noun) = noun(path).filter(|_| !path.ends_with("/mod.rs") || lines >= LINES.start()) {
+            nouns.entry(noun).or_default().push(path);
+        }
+    }
+    let has_folder = |noun: &str, paths: &[&str]| paths.iter().any(|path| path.starts_with(&format!("{noun}/")));
+    nouns.retain(|noun, paths| has_folder(noun, paths) && !FILES.contains(&paths.len()));
+    let advice =
+        |count| format!("{count} files: a noun is one file, or a folder of {} to {}", FILES.start(), FILES.end());
+    nouns.into_iter().map(|(noun, paths)| (noun, advice(paths.len()))).collect()
+}
+
+/// Returns the faults that are no exceptions, and the exceptions that are no faults.
+fn judge(faults: &Faults, exceptions: &[&str]) -> Vec<String> {
+    let excepted: BTreeSet<_> = exceptions.iter().copied().collect();
+    let open = faults.iter().filter(|(path, _)| !excepted.contains(path.as_str()));
+    let stale = excepted.iter().filter(|path| !faults.contains_key(**path));
+    let open = open.map(|(path, advice)| format!("{path}: {advice}"));
+    open.chain(stale.map(|path| format!("{path}: remove this exception, it is no longer needed"))).collect()
+}
+
+#[test]
+fn a_noun_has_one_name() {
+    let mut contracts = Vec::new();
+    add_files(&root().join("proto/ferrite"), "proto", &mut contracts);
+    let files = sources();
+    let faults = misnamed(contracts.iter().chain(files.keys().filter(|path| noun(path).is_some())));
+    let faults = judge(&faults, MISNAMED);
+    assert!(faults.is_empty(), "{}", faults.join("\n"));
+}
+
+#[test]
+fn a_noun_has_one_file_or_a_small_folder() {
+    let files = sources();
+    let faults = [judge(&long(&files), &[]), judge(&crowded(&files), &[]), judge(&short(&files), SHORT)].concat();
+    assert!(faults.is_empty(), "{}", faults.join("\n"));
+}
+
+#[test]
+fn faults_are_found() {
+    let code = "fn f() {\n}\n";
+    assert_eq!(lines(code), 2);
+    assert_eq!(lines(&format!("{code}\n#[cfg(test)]\nmod tests {{\n    fn g() {{}}\n}}\n")), 2);
+    assert_eq!(lines(&format!("#[cfg(test)]\nmod tests {{\n    fn g() {{}}\n}}\n{code}")), 6);
+
+    let names = |path: &str| misnamed([path.to_owned()].iter()).len();
+    for wrong in ["a-svc/src/rpc/keys.rs", "a-svc/src/rpc/orgs/mod.rs", "proto/ferrite/repo/v1/migration.proto"] {
+        assert_eq!(names(wrong), 1, "{wrong}");
+    }
+    for right in ["a-svc/src/rpc/public_keys.rs", "proto/ferrite/repo/v1/organization.proto"] {
+        assert_eq!(names(right), 0, "{right}");
+    }
+
+    let tree = |files: &[(&str, usize)]| files.iter().map(|(path, lines)| ((*path).to_owned(), *lines)).collect();
+    let sizes =
+        tree(&[("a/src/b.rs", 39), ("a/src/c.rs", 40), ("a/src/d.rs", 500), ("a/src/e.rs", 501), ("a/src/mod.rs", 1)]);
+    assert_eq!(short(&sizes).into_keys().collect::<Vec<_>>(), ["a/src/b.rs"]);
+    assert_eq!(long(&sizes).into_keys().collect::<Vec<_>>(), ["a/src/e.rs"]);
+    let one = [("a-svc/src/rpc/stars/mod.rs", 20), ("a-svc/src/rpc/stars/b.rs", 50), ("a-svc/src/rpc/teams.rs", 50)];
+    assert_eq!(crowded(&tree(&one)).into_keys().collect::<Vec<_>>(), ["a-svc/src/rpc/stars"]);
+    assert!(crowded(&tree(&[one[1], ("a-svc/src/rpc/stars.rs", 50)])).is_empty());
+
+    let faults = Faults::from([("a".to_owned(), "merge it".to_owned())]);
+    assert_eq!(judge(&faults, &["a"]), [""; 0]);
+    assert_eq!(judge(&faults, &["b"]), ["a: merge it", "b: remove this exception, it is no longer needed"]);
+}
