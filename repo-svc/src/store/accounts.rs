@@ -11,8 +11,8 @@ use ferrite_kit::page::Page;
 use ferrite_proto::id::UserId;
 
 use super::emails::{ADD_VERIFIED, drop_unverified};
-use super::locking::{Locking, locking};
 use super::search::{self, SearchColumns};
+use super::sql::{Locking, locking};
 use crate::error::RepoError;
 use crate::model::{CheckedUser, Email, SearchText, User, lookup_key};
 

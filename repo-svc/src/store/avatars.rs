@@ -4,7 +4,7 @@ use ferrite_kit::args;
 use ferrite_kit::db::{Db, DbError, Tx};
 use ferrite_proto::id::UserId;
 
-use super::constraints::or_missing;
+use super::sql::or_missing;
 use crate::error::RepoError;
 use crate::model::Avatar;
 

@@ -8,7 +8,7 @@ use ferrite_kit::page::Page;
 use ferrite_proto::Permission;
 use ferrite_proto::id::{RepositoryId, UserId};
 
-use super::level::level_from_str;
+use super::sql::level_from_str;
 use crate::model::User;
 
 const LIST: &str = "SELECT u.id, u.name, u.full_name, u.email, u.kind, u.is_admin, c.permission \

@@ -2,7 +2,7 @@ use ferrite_kit::args;
 use ferrite_kit::db::{DbError, Tx};
 use ferrite_proto::id::RepositoryId;
 
-use super::locking::{Locking, locking};
+use super::sql::{Locking, locking};
 
 const LOCK_PARENT: Locking = locking!(
     "SELECT id FROM repositories WHERE id = (SELECT parent_id FROM repositories WHERE id = $1)",

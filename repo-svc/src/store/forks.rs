@@ -11,10 +11,10 @@ use ferrite_kit::db::{DbError, Query, Tx};
 use ferrite_kit::page::Page;
 use ferrite_proto::id::{RepositoryId, UserId};
 
-use super::constraints::or_missing;
 use super::quotas::{self, OwnerLimits};
 use super::repositories::{CreatedOnDisk, NewRepository, Repository, RepositoryStore, rows};
 use super::repository_lists::ListQueries;
+use super::sql::or_missing;
 use super::visibility;
 use crate::access::Viewer;
 use crate::error::RepoError;

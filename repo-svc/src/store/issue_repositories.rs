@@ -8,8 +8,8 @@ use ferrite_kit::args;
 use ferrite_kit::db::{DbError, Query};
 use ferrite_proto::id::{RepositoryId, UserId};
 
-use super::level::{level_from_number, level_from_str};
 use super::repositories::{RepositoryKey, RepositoryStore};
+use super::sql::{level_from_number, level_from_str};
 use super::visibility;
 use crate::access::{RepositoryAccess, Viewer};
 

@@ -6,8 +6,8 @@ use ferrite_kit::args;
 use ferrite_kit::db::{DbError, Tx};
 use ferrite_proto::id::RepositoryId;
 
-use super::locking::{Locking, locking};
 use super::repositories::RepositoryStore;
+use super::sql::{Locking, locking};
 use crate::model::{IssueTracker, TrackerStyle};
 
 /// Locks the row as other changes of a repository do.

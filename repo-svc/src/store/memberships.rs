@@ -7,8 +7,8 @@ use ferrite_kit::db::{DbError, Query, Tx};
 use ferrite_kit::page::Page;
 use ferrite_proto::id::UserId;
 
-use super::constraints::or_missing;
 use super::organizations::OrganizationStore;
+use super::sql::or_missing;
 use crate::error::RepoError;
 use crate::model::User;
 

@@ -7,9 +7,9 @@ use ferrite_kit::db::{Db, DbError, Query, Tx};
 use ferrite_kit::page::Page;
 use ferrite_proto::id::UserId;
 
-use super::locking::{Locking, locking};
 use super::organization_role::{OrganizationRole, push_role};
 use super::quotas::COUNT_OWNED;
+use super::sql::{Locking, locking};
 use crate::error::RepoError;
 use crate::model::{CheckedOrganization, OrganizationChange, changed_fields, lookup_key};
 

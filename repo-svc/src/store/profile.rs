@@ -7,9 +7,8 @@ use ferrite_kit::db::{Db, DbError, Query, Tx};
 use ferrite_kit::page::Page;
 use ferrite_proto::id::UserId;
 
-use super::constraints::or_missing;
 use super::emails::{EMAIL_COUNT, require_room};
-use super::locking::{Locking, locking};
+use super::sql::{Locking, locking, or_missing};
 use crate::error::RepoError;
 use crate::model::{Email, User};
 

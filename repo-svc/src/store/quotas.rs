@@ -11,7 +11,7 @@ use ferrite_kit::args;
 use ferrite_kit::db::{Db, DbError, QueryCache, Tx};
 use ferrite_proto::id::{RepositoryId, UserId};
 
-use super::locking::{Locking, locking};
+use super::sql::{Locking, locking};
 use crate::error::RepoError;
 
 /// The lock is for a change of limits.

@@ -11,8 +11,7 @@ use ferrite_kit::db::{Db, DbError, Tx};
 use ferrite_kit::page::Page;
 use ferrite_proto::id::{RepositoryId, UserId};
 
-use super::constraints::or_missing;
-use super::locking::{Locking, locking};
+use super::sql::{Locking, locking, or_missing};
 use crate::error::RepoError;
 use crate::model::User;
 

@@ -9,8 +9,8 @@ use ferrite_kit::args;
 use ferrite_kit::db::{DbError, Query, Tx};
 use ferrite_proto::id::{RepositoryId, UserId};
 
-use super::constraints::or_taken;
 use super::releases::{Release, ReleaseStore};
+use super::sql::or_taken;
 use crate::error::RepoError;
 use crate::model::{AssetName, NewAsset};
 

@@ -9,7 +9,7 @@ use ferrite_kit::page::Page;
 use ferrite_proto::MAX_FACT_TEXT_BYTES;
 use ferrite_proto::id::{RepositoryId, UserId};
 
-use super::constraints::or_taken;
+use super::sql::or_taken;
 use crate::error::RepoError;
 use crate::model::ReleaseFields;
 

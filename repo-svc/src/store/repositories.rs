@@ -13,15 +13,13 @@ use ferrite_proto::Permission;
 use ferrite_proto::events::IssueChanged;
 use ferrite_proto::id::{RepositoryId, UserId};
 
-use super::constraints::or_missing;
 use super::fork_counts;
 use super::keys::release_repository_keys;
-use super::level::{level_from_number, level_from_str};
-use super::locking::{Locking, locking};
 use super::quotas::{self, OwnerLimits, UsageChanges};
 use super::redirects;
 use super::relations;
 use super::search_statistics::SearchStatistics;
+use super::sql::{Locking, level_from_number, level_from_str, locking, or_missing};
 use super::visibility;
 use crate::access::{RepositoryAccess, Unit, Viewer};
 use crate::error::RepoError;
@@ -68,7 +66,8 @@ const UNFINISHED: &str = "SELECT r.id, p.store FROM repositories r JOIN placemen
      WHERE r.state = 'creating' AND r.created_us < $1 AND NOT EXISTS \
      (SELECT 1 FROM migrations m WHERE m.repository_id = r.id AND m.finished_us = 0) ORDER BY r.id LIMIT 100";
 const DELETE: &str = "DELETE FROM repositories WHERE id = $1 AND state = 'ready'";
-pub(super) const FULL_NAME: &str = "SELECT u.name, r.name FROM repositories r JOIN users u ON u.id = r.owner_id WHERE r.id = $1";
+pub(super) const FULL_NAME: &str =
+    "SELECT u.name, r.name FROM repositories r JOIN users u ON u.id = r.owner_id WHERE r.id = $1";
 const APPLY_ISSUES: &str =
     "UPDATE repositories SET open_issue_count = $2, issues_version = $3 WHERE id = $1 AND issues_version < $3";
 

@@ -10,10 +10,10 @@ use ferrite_proto::git;
 use ferrite_proto::id::{RepositoryId, UserId};
 
 use super::audit::Actor;
-use super::locking::{Locking, locking};
 use super::ownership::owned_by_user;
 use super::repositories::RepositoryStore;
 use super::repository_sizes::{SizeChange, branch_column};
+use super::sql::{Locking, locking};
 use super::wikis::{self, Wiki};
 
 const COLUMNS: &str = "SELECT m.id, m.repository_id, m.user_id, u.name AS username, m.owner_name, m.name, m.phase, m.object_count, \

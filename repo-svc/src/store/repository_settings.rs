@@ -7,11 +7,10 @@ use ferrite_kit::auth::AuthError;
 use ferrite_kit::db::{DbError, Tx};
 use ferrite_proto::id::{RepositoryId, UserId};
 
-use super::constraints::or_taken;
-use super::locking::{Locking, locking};
 use super::quotas::{self, OwnerLimits, UsageChanges};
 use super::redirects;
 use super::repositories::{Repository, RepositoryStore, lock_owner};
+use super::sql::{Locking, locking, or_taken};
 use crate::error::RepoError;
 use crate::model::RepositorySettings;
 

@@ -7,8 +7,8 @@ use ferrite_kit::db::{DbError, Tx};
 use ferrite_proto::events::{RefsUpdated, SizeChanged};
 use ferrite_proto::id::{RepositoryId, UserId};
 
-use super::locking::{Locking, locking};
 use super::repositories::RepositoryStore;
+use super::sql::{Locking, locking};
 
 /// Locks the row as other changes of a repository do.
 const LOCK_SIZE: Locking =

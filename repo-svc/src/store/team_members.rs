@@ -8,7 +8,7 @@ use ferrite_kit::db::{DbError, Tx};
 use ferrite_kit::page::Page;
 use ferrite_proto::id::{RepositoryId, TeamId, UserId};
 
-use super::constraints::or_missing;
+use super::sql::or_missing;
 use super::teams::TeamStore;
 use crate::error::RepoError;
 use crate::model::{User, lookup_key};

@@ -12,7 +12,7 @@ use ferrite_proto::id::{RepositoryId, TokenId, UserId};
 use ferrite_proto::repo::Identity;
 
 use super::keys::release_token_keys;
-use super::locking::{Locking, locking};
+use super::sql::{Locking, locking};
 use crate::model::Title;
 
 const IDENTITY: &str = "SELECT t.id AS token_id, t.scopes, t.expire_us, t.repository_ids, u.id AS user_id, u.name, u.full_name, \

@@ -9,9 +9,9 @@ use ferrite_kit::page::Page;
 use ferrite_proto::id::{RepositoryId, UserId};
 
 use super::audit::{Action, Actor, Entry, Target, append};
-use super::constraints::or_missing;
 use super::ownership::owned_by_user;
 use super::repositories::FULL_NAME;
+use super::sql::or_missing;
 use crate::error::RepoError;
 
 macro_rules! waits {
