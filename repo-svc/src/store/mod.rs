@@ -4,7 +4,6 @@
 
 mod accounts;
 mod audit;
-mod audit_log;
 mod avatars;
 mod collaborators;
 mod deploy_keys;
@@ -49,8 +48,7 @@ mod visibility;
 mod wikis;
 
 pub(crate) use accounts::{AccountQuery, AccountStore, AccountsFound, Login};
-pub(crate) use audit::{Action, Actor, Entry, Target, append};
-pub(crate) use audit_log::{AuditFilter, AuditRow, AuditStore};
+pub(crate) use audit::{Action, Actor, AuditFilter, AuditRow, AuditStore, Entry, Target, append};
 pub(crate) use avatars::AvatarStore;
 pub(crate) use collaborators::{Collaborator, CollaboratorStore};
 pub(crate) use deploy_keys::{DeployKey, DeployKeyStore};
