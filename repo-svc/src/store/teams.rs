@@ -8,7 +8,7 @@ use ferrite_kit::page::Page;
 use ferrite_proto::Permission;
 use ferrite_proto::id::{TeamId, UserId};
 
-use super::organization_role::{OrganizationRole, push_role};
+use super::organizations::{OrganizationRole, push_role};
 use super::sql::{level_from_number, level_number, or_taken};
 use crate::error::RepoError;
 use crate::model::{CheckedTeam, TeamChange, changed_fields};

@@ -4,7 +4,7 @@ use ferrite_proto::repo::CreateOrganizationRequest;
 
 use super::*;
 use crate::model::{CheckedOrganization, OrganizationChange};
-use crate::store::memberships::Membership;
+use crate::store::organizations::Membership;
 
 pub(super) fn wanted(name: &str) -> CheckedOrganization {
     let request = CreateOrganizationRequest {
