@@ -1,6 +1,6 @@
 //! Collaborators of repositories.
 //!
-//! Not here: the repositories of teams (`team_members`).
+//! Not here: the repositories of teams (`teams`).
 
 use ferrite_kit::args;
 use ferrite_kit::db::{Db, DbError, Tx};

@@ -36,7 +36,6 @@ mod search;
 mod search_statistics;
 mod sign_in_addresses;
 mod sql;
-mod team_members;
 mod teams;
 mod tokens;
 mod topics;
