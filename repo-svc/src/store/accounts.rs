@@ -10,7 +10,7 @@ use ferrite_kit::db::{Db, DbError, Query, QueryCache, Tx};
 use ferrite_kit::page::Page;
 use ferrite_proto::id::UserId;
 
-use super::emails::{ADD_VERIFIED, drop_unverified};
+use super::profiles::{ADD_VERIFIED, drop_unverified};
 use super::search::{self, SearchColumns};
 use super::sql::{Locking, locking};
 use crate::error::RepoError;

@@ -8,8 +8,8 @@ use ferrite_kit::db::{DbError, Tx};
 use ferrite_proto::id::UserId;
 
 use super::accounts::{index, unindex};
-use super::emails::drop_unverified;
 use super::keys::release_user_keys;
+use super::profiles::drop_unverified;
 use super::relations::subtract_user;
 use super::sql::{Locking, locking, or_taken};
 use crate::error::RepoError;
