@@ -32,7 +32,6 @@ mod repository_searches;
 mod repository_settings;
 mod repository_sizes;
 mod search;
-mod search_statistics;
 mod sign_in_addresses;
 mod sql;
 mod teams;

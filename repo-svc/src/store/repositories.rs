@@ -18,7 +18,7 @@ use super::keys::release_repository_keys;
 use super::quotas::{self, OwnerLimits, UsageChanges};
 use super::redirects;
 use super::relations;
-use super::search_statistics::SearchStatistics;
+use super::search::SearchStatistics;
 use super::sql::{Locking, level_from_number, level_from_str, locking, or_missing};
 use super::visibility;
 use crate::access::{RepositoryAccess, Unit, Viewer};

@@ -5,7 +5,7 @@
 //!   [`MAX_ROWS_COUNTED_AHEAD`] more are found.
 //! - SQLite's index finds a part in the order of ids, and is read so far as well.
 //! - An index that does not find in the order has to find all. Where there are many repositories, a sample of the first ones of the order
-//!   tells whether the part is common (`search_statistics`). If it is, its page is found by reading in the order. If not, the index finds it.
+//!   tells whether the part is common (`search`). If it is, its page is found by reading in the order. If not, the index finds it.
 //!
 //! Not here: other lists (`repository_lists`), and the checks of the terms (`model`).
 
@@ -17,8 +17,7 @@ use super::repositories::{Repository, RepositoryStore};
 use super::repository_lists::{
     BY_ID, BY_ID_DESC, BY_PLACE, BY_PLACE_DESC, COUNT, MAX_SHORT_PAGE_SIZE, Order, PagePlan,
 };
-use super::search::{self, SearchColumns};
-use super::search_statistics::{SAMPLED_ROWS, SAMPLED_TEXTS};
+use super::search::{self, SAMPLED_ROWS, SAMPLED_TEXTS, SearchColumns};
 use super::visibility;
 use crate::access::Viewer;
 use crate::model::RepositorySearch;
