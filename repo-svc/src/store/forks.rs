@@ -3,7 +3,7 @@
 //! The number changes in the transaction that finishes or deletes a fork. Such a transaction locks the parent before the fork, as the
 //! deletion of a parent does, which leaves its forks without one.
 //!
-//! Not here: the deletion of a fork (`fork_counts`), and the rule that hides the forks of hidden repositories (`visibility`).
+//! Not here: the deletion of a fork (`repository_links`), and the rule that hides the forks of hidden repositories (`visibility`).
 
 use ferrite_kit::args;
 use ferrite_kit::auth::AuthError;

@@ -13,11 +13,10 @@ use ferrite_proto::Permission;
 use ferrite_proto::events::IssueChanged;
 use ferrite_proto::id::{RepositoryId, UserId};
 
-use super::fork_counts;
 use super::keys::release_repository_keys;
 use super::quotas::{self, OwnerLimits, UsageChanges};
-use super::redirects;
 use super::relations;
+use super::repository_links;
 use super::search::SearchStatistics;
 use super::sql::{Locking, level_from_number, level_from_str, locking, or_missing};
 use super::visibility;
@@ -462,13 +461,13 @@ impl RepositoryStore {
     /// Deletes a repository and all rows that belong to it, in the transaction of the caller. Returns `false` if it was deleted
     /// already.
     pub(crate) async fn delete(&self, tx: &mut Tx, id: RepositoryId) -> Result<bool, DbError> {
-        fork_counts::lock_parent(tx, id).await?;
+        repository_links::lock_parent(tx, id).await?;
         let Some(owner) = self.lock(tx, id).await? else { return Ok(false) };
         let mut usage = UsageChanges::default();
         usage.add(owner, -quotas::stored_bytes(tx, id).await?);
         release_repository_keys(tx, id).await?;
-        redirects::release_name(tx, id).await?;
-        fork_counts::remove_fork(tx, id).await?;
+        repository_links::release_name(tx, id).await?;
+        repository_links::remove_fork(tx, id).await?;
         self.unindex(tx, id).await?;
         let deleted = tx.execute(DELETE, &args![id]).await?;
         usage.write(tx).await?;

@@ -8,8 +8,8 @@ use ferrite_kit::db::{DbError, Tx};
 use ferrite_proto::id::{RepositoryId, UserId};
 
 use super::quotas::{self, OwnerLimits, UsageChanges};
-use super::redirects;
 use super::repositories::{Repository, RepositoryStore, lock_owner};
+use super::repository_links;
 use super::sql::{Locking, locking, or_taken};
 use crate::error::RepoError;
 use crate::model::RepositorySettings;
@@ -87,7 +87,7 @@ impl RepositoryStore {
         tx.execute(UPDATE, &args).await.map_err(or_taken(taken))?;
         if before.name_key() != name_key {
             let (former, present) = (before.name_key(), name_key.as_str());
-            redirects::move_name(tx, id, (owner, &former), (owner, present), now_us).await?;
+            repository_links::move_name(tx, id, (owner, &former), (owner, present), now_us).await?;
         }
         if before.name_key() != name_key || before.description != after.description {
             self.unindex(tx, id).await?;
@@ -119,7 +119,7 @@ impl RepositoryStore {
         let moved = tx.execute(SET_OWNER, &args![id, new_owner, now_us]).await;
         moved.map_err(or_taken(|| RepoError::repository_exists(new_owner_name, &settings.name)))?;
         let name_key = settings.name_key();
-        redirects::move_name(tx, id, (former, &name_key), (new_owner, &name_key), now_us).await?;
+        repository_links::move_name(tx, id, (former, &name_key), (new_owner, &name_key), now_us).await?;
         tx.execute(REMOVE_COLLABORATOR, &args![id, new_owner]).await?;
         tx.execute(REMOVE_TEAMS, &args![id]).await?;
         let mut usage = UsageChanges::default();
