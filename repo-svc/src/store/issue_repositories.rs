@@ -1,6 +1,6 @@
 //! Lookup of many repositories at once, for decisions about access to their issues.
 //!
-//! Not here: single repositories (`repositories`), and the settings of issue trackers (`issue_trackers`).
+//! Not here: single repositories (`repositories`), and the settings of issue trackers (`repository_settings`).
 
 use std::collections::BTreeSet;
 

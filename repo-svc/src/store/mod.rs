@@ -10,7 +10,6 @@ mod deploy_keys;
 mod forks;
 mod git_stores;
 mod issue_repositories;
-mod issue_trackers;
 mod key_lookup;
 mod keys;
 mod mirrors;
