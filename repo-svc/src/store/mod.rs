@@ -12,7 +12,6 @@ mod git_stores;
 mod issue_repositories;
 mod key_lookup;
 mod keys;
-mod mirrors;
 mod organizations;
 mod ownership;
 mod profiles;
