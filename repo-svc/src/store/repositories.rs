@@ -15,10 +15,10 @@ use ferrite_proto::id::{RepositoryId, UserId};
 
 use super::keys::release_repository_keys;
 use super::quotas::{self, OwnerLimits, UsageChanges};
-use super::relations;
 use super::repository_links;
 use super::search::SearchStatistics;
 use super::sql::{Locking, level_from_number, level_from_str, locking, or_missing};
+use super::stars_and_watches;
 use super::visibility;
 use crate::access::{RepositoryAccess, Unit, Viewer};
 use crate::error::RepoError;
@@ -378,7 +378,7 @@ impl RepositoryStore {
         placed.map_err(or_missing(RepoError::StoreUnavailable))?;
         self.index(tx, id, &new.name.key(), &new.description.key()).await?;
         let watcher = if kind == "user" { owner } else { new.creator };
-        relations::watch_new(tx, RepositoryId(id), watcher, now_us).await?;
+        stars_and_watches::watch_new(tx, RepositoryId(id), watcher, now_us).await?;
         Ok(Some((RepositoryId(id), FIRST_EPOCH)))
     }
 

@@ -8,10 +8,10 @@ use ferrite_kit::db::{DbError, Query};
 use ferrite_kit::page::Page;
 use ferrite_proto::id::UserId;
 
-use super::relations::Relation;
 use super::repositories::packed;
 use super::repositories::{Repository, RepositoryStore, columns};
 use super::search;
+use super::stars_and_watches::Relation;
 use super::teams::Team;
 use super::visibility;
 use crate::access::Viewer;

@@ -10,8 +10,8 @@ use ferrite_proto::id::UserId;
 use super::accounts::{index, unindex};
 use super::keys::release_user_keys;
 use super::profiles::drop_unverified;
-use super::relations::subtract_user;
 use super::sql::{Locking, locking, or_taken};
+use super::stars_and_watches::subtract_user;
 use crate::error::RepoError;
 use crate::model::User;
 
