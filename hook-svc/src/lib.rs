@@ -120,18 +120,18 @@ async fn start(config: Config, listeners: Vec<Listener>, life: Lifecycle) -> Res
     dispatcher.start(&life);
     let redactor = Redactor::new(events.clone());
     redactor.start(&life);
-    let access = trust.access(&repo);
+    let authorizer = trust.authorizer(&repo);
     let feeds = FeedWaiters::default();
-    let feed = Feed::new(events, renderer.clone(), access.clone(), feeds.clone(), life.clone());
+    let feed = Feed::new(events, renderer.clone(), authorizer.clone(), feeds.clone(), life.clone());
     feed.start(clock.clone(), config.feed);
 
     let intake = Intake { db: db.clone(), dispatcher, feeds, grown, redactor, clock: clock.clone() };
-    let feed = FeedRpc { feed, access: access.clone() };
+    let feed = FeedRpc { feed, authorizer: authorizer.clone() };
     let owner_limit = config.owner_limit;
     let creations = HourlyLimit::new(trust.limiter.clone(), "hooks", config.creations_per_hour);
     let deliveries = HourlyLimit::new(trust.limiter.clone(), "deliveries", config.manual_deliveries_per_hour);
     let auth = trust.layer(&repo);
-    let rpc = HookRpc { store, access, relay, policy, owner_limit, creations, deliveries, renderer, sender, clock };
+    let rpc = HookRpc { store, authorizer, relay, policy, owner_limit, creations, deliveries, renderer, sender, clock };
     let router = GrpcServer::default()
         .add(HookServiceServer::new(rpc.clone()).max_decoding_message_size(MAX_MESSAGE_BYTES))
         .add(DeliveryServiceServer::new(rpc).max_decoding_message_size(MAX_MESSAGE_BYTES))

@@ -102,8 +102,8 @@ async fn start(config: Config, listeners: Vec<Listener>, life: Lifecycle) -> Res
         comments: limit("comments", config.comments_per_hour),
         text_bytes: limit("text_bytes", config.text_bytes_per_hour),
     };
-    let (access, client) = (trust.access(&repo), RepoClient::new(repo.clone()));
-    let rpc = IssueRpc { store, writer, scans, access, repo: client, limits };
+    let (authorizer, client) = (trust.authorizer(&repo), RepoClient::new(repo.clone()));
+    let rpc = IssueRpc { store, writer, scans, authorizer, repo: client, limits };
     let router = GrpcServer::default()
         .add(IssueServiceServer::new(rpc.clone()).max_decoding_message_size(MAX_MESSAGE_BYTES))
         .add(CommentServiceServer::new(rpc.clone()).max_decoding_message_size(MAX_MESSAGE_BYTES))

@@ -42,8 +42,8 @@ impl Setup {
         let upstream = Upstream::new(peers.channel.clone(), peers.channel.clone().into());
         let renderer = Renderer::new(store.clone(), upstream, Links::new("http://h", "h:22"));
         let verifier = Arc::new(Verifier::from_pem(public_key_pem().as_bytes()).unwrap());
-        let access = Access::new(peers.channel.clone(), verifier);
-        let feed = Feed::new(store, renderer, access, FeedWaiters::default(), peers.life.clone());
+        let authorizer = Authorizer::new(peers.channel.clone(), verifier);
+        let feed = Feed::new(store, renderer, authorizer, FeedWaiters::default(), peers.life.clone());
         Self { db, peers, feed }
     }
 

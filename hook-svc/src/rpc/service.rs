@@ -1,5 +1,5 @@
 use ferrite_kit::Clock;
-use ferrite_kit::auth::Access;
+use ferrite_kit::auth::Authorizer;
 use ferrite_kit::db::Tx;
 use ferrite_kit::idempotency::IdempotencyKey;
 use ferrite_kit::outbox::Relay;
@@ -18,7 +18,7 @@ use crate::store::HookStore;
 #[derive(Clone, Debug)]
 pub(crate) struct HookRpc {
     pub(crate) store: HookStore,
-    pub(crate) access: Access,
+    pub(crate) authorizer: Authorizer,
     pub(crate) relay: Relay,
     /// Addresses that URLs may have.
     pub(crate) policy: Policy,
