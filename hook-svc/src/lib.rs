@@ -48,8 +48,8 @@ use ferrite_rest::links::Links;
 use redaction::Redactor;
 use rpc::{FeedRpc, HookRpc, Intake};
 use sender::Sender;
-use store::HookStore;
-use store::events::EventStore;
+use store::HookTable;
+use store::events::EventTable;
 use upstream::Upstream;
 
 /// The role of this service in credentials.
@@ -101,7 +101,7 @@ async fn start(config: Config, listeners: Vec<Listener>, life: Lifecycle) -> Res
     relay.start(config.database.event_retention, &life);
 
     let client = Client::new(policy.clone());
-    let events = EventStore::new(db.clone());
+    let events = EventTable::new(db.clone());
     let grown = events.grown().clone();
     let sender = Sender::new(store.clone(), client, clock.clone(), config.delivery, grown.clone());
     sender.start(&life);
@@ -144,10 +144,10 @@ async fn start(config: Config, listeners: Vec<Listener>, life: Lifecycle) -> Res
     Ok(())
 }
 
-/// Opens the store with the key of the installation, and seals the rows of before there was one.
-async fn open_store(db: &Db, config: &Config) -> Result<HookStore, StartError> {
+/// Opens the table of webhooks with the key of the installation, and seals the rows of before there was one.
+async fn open_store(db: &Db, config: &Config) -> Result<HookTable, StartError> {
     let sealer = Sealer::read(&config.secret_key_file, secrets::SERVICE)?;
-    let store = HookStore::new(db.clone(), sealer);
+    let store = HookTable::new(db.clone(), sealer);
     let failed = |error: HookError| match error {
         HookError::Store(error) => StartError::Database(error),
         HookError::Sealed(SealError::Unopenable) => {

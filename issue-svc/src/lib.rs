@@ -40,7 +40,7 @@ use ferrite_proto::issue::milestone_service_server::MilestoneServiceServer;
 use commits::{CommitScanner, ScanQueue};
 pub use config::Config;
 use rpc::{IssueRpc, WriteLimits};
-use store::IssueStore;
+use store::IssueTable;
 use upstream::RepoClient;
 use writer::{IssueWriter, TimelineTrimmer};
 
@@ -88,7 +88,7 @@ async fn start(config: Config, listeners: Vec<Listener>, life: Lifecycle) -> Res
     relay.start(config.database.event_retention, &life);
     db.merge_full_text(&["issue_words"], &life);
 
-    let store = IssueStore::new(db.clone());
+    let store = IssueTable::new(db.clone());
     let writer = IssueWriter { store: store.clone(), relay, clock: clock.clone() };
     life.spawn("purges", writer::run_purges(writer.clone(), life.clone()));
     TimelineTrimmer { store: store.clone(), bounds: config.timeline, clock: clock.clone() }.start(&life);

@@ -29,7 +29,7 @@ pub(crate) use settings::FeedArgs;
 pub(crate) use waiters::FeedWaiters;
 
 use crate::dispatch::{RenderError, Renderer};
-use crate::store::events::{EventStore, MAX_UNSENT_PAYLOAD_BYTES, MadePayload, StoredEvent};
+use crate::store::events::{EventTable, MAX_UNSENT_PAYLOAD_BYTES, MadePayload, StoredEvent};
 
 /// Bytes of payloads after which a page ends.
 const MAX_PAGE_BYTES: usize = 2 * 1024 * 1024;
@@ -88,7 +88,7 @@ struct ReadPage {
 /// Feeds of all repositories.
 #[derive(Clone, Debug)]
 pub(crate) struct Feed {
-    store: EventStore,
+    store: EventTable,
     renderer: Renderer,
     authorizer: Authorizer,
     waiters: FeedWaiters,
@@ -98,7 +98,7 @@ pub(crate) struct Feed {
 impl Feed {
     /// Creates the feeds of the events of `store`. Readers wait until `life` stops.
     pub(crate) fn new(
-        store: EventStore,
+        store: EventTable,
         renderer: Renderer,
         authorizer: Authorizer,
         waiters: FeedWaiters,

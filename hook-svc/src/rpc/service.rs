@@ -12,12 +12,12 @@ use super::audit::SUBSCRIBER;
 use crate::dispatch::Renderer;
 use crate::error::HookError;
 use crate::sender::Sender;
-use crate::store::HookStore;
+use crate::store::HookTable;
 
 /// The services that every RPC uses.
 #[derive(Clone, Debug)]
 pub(crate) struct HookRpc {
-    pub(crate) store: HookStore,
+    pub(crate) store: HookTable,
     pub(crate) authorizer: Authorizer,
     pub(crate) relay: Relay,
     /// Addresses that URLs may have.

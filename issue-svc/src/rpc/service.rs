@@ -13,14 +13,14 @@ use crate::commits::ScanQueue;
 use crate::error::IssueError;
 use crate::model::references::markdown;
 use crate::model::{Comment, FullIssue, Issue, Milestone};
-use crate::store::IssueStore;
+use crate::store::IssueTable;
 use crate::upstream::RepoClient;
 use crate::writer::{IssueWriter, TextTargets};
 
 /// The services that every RPC uses.
 #[derive(Clone, Debug)]
 pub(crate) struct IssueRpc {
-    pub(crate) store: IssueStore,
+    pub(crate) store: IssueTable,
     pub(crate) writer: IssueWriter,
     pub(crate) scans: ScanQueue,
     pub(crate) authorizer: Authorizer,

@@ -13,8 +13,8 @@ use crate::access::{Capacity, Operation, RepositoryAccess, RequiredRole, Rule, U
 use crate::auth::ClientAddress;
 use crate::error::RepoError;
 use crate::store::{
-    Actor, Organization, OrganizationRole, OrganizationStore, Repository, RepositoryKey, RepositoryStore, Team,
-    TeamStore,
+    Actor, Organization, OrganizationRole, OrganizationTable, Repository, RepositoryKey, RepositoryTable, Team,
+    TeamTable,
 };
 
 /// Begin of the names of this service's own operations.
@@ -205,7 +205,7 @@ impl Authorized {
     /// [`Authorized::repository_by_any_name`].
     pub(crate) async fn repository(
         &self,
-        repositories: &RepositoryStore,
+        repositories: &RepositoryTable,
         by: Option<RepositoryRef>,
     ) -> Result<Repository, RepoError> {
         self.lookup(repositories, by, Lookup::Plain).await
@@ -217,7 +217,7 @@ impl Authorized {
     /// As [`Authorized::repository`].
     pub(crate) async fn repository_with_parent(
         &self,
-        repositories: &RepositoryStore,
+        repositories: &RepositoryTable,
         by: Option<RepositoryRef>,
     ) -> Result<Repository, RepoError> {
         self.lookup(repositories, by, Lookup::WithParent).await
@@ -230,7 +230,7 @@ impl Authorized {
     /// [`AuthError::PermissionRequired`], [`AuthError::RepositoryArchived`], or those of the database.
     pub(crate) async fn repository_by_any_name(
         &self,
-        repositories: &RepositoryStore,
+        repositories: &RepositoryTable,
         by: Option<RepositoryRef>,
     ) -> Result<Repository, RepoError> {
         self.lookup(repositories, by, Lookup::ByAnyName).await
@@ -238,7 +238,7 @@ impl Authorized {
 
     async fn lookup(
         &self,
-        repositories: &RepositoryStore,
+        repositories: &RepositoryTable,
         by: Option<RepositoryRef>,
         way: Lookup,
     ) -> Result<Repository, RepoError> {
@@ -262,7 +262,7 @@ impl Authorized {
     /// [`AuthError::RepositoryNotFound`], [`RepoError::RepositoryMoved`], or those of the database.
     pub(crate) async fn visible_repository(
         &self,
-        repositories: &RepositoryStore,
+        repositories: &RepositoryTable,
         by: Option<RepositoryRef>,
     ) -> Result<Repository, RepoError> {
         self.find_visible(repositories, by, Lookup::Plain).await
@@ -274,7 +274,7 @@ impl Authorized {
     /// As [`Authorized::visible_repository`].
     pub(crate) async fn visible_repository_with_parent(
         &self,
-        repositories: &RepositoryStore,
+        repositories: &RepositoryTable,
         by: Option<RepositoryRef>,
     ) -> Result<Repository, RepoError> {
         self.find_visible(repositories, by, Lookup::WithParent).await
@@ -286,7 +286,7 @@ impl Authorized {
     /// [`AuthError::RepositoryNotFound`], or those of the database.
     pub(crate) async fn visible_repository_by_any_name(
         &self,
-        repositories: &RepositoryStore,
+        repositories: &RepositoryTable,
         by: Option<RepositoryRef>,
     ) -> Result<Repository, RepoError> {
         self.find_visible(repositories, by, Lookup::ByAnyName).await
@@ -299,7 +299,7 @@ impl Authorized {
 
     async fn find_visible(
         &self,
-        repositories: &RepositoryStore,
+        repositories: &RepositoryTable,
         by: Option<RepositoryRef>,
         way: Lookup,
     ) -> Result<Repository, RepoError> {
@@ -338,7 +338,7 @@ impl Authorized {
     /// those of the database.
     pub(crate) async fn organization(
         &self,
-        organizations: &OrganizationStore,
+        organizations: &OrganizationTable,
         name: &str,
     ) -> Result<Organization, RepoError> {
         let Rule::Organization(required, _) = self.operation.rule else { return Err(self.unlisted()) };
@@ -352,7 +352,7 @@ impl Authorized {
     /// # Errors
     /// [`RepoError::TeamNotFound`] for a missing and for a hidden team, [`RepoError::OrganizationOwnerRequired`], or those of the
     /// database.
-    pub(crate) async fn team(&self, teams: &TeamStore, id: TeamId) -> Result<Team, RepoError> {
+    pub(crate) async fn team(&self, teams: &TeamTable, id: TeamId) -> Result<Team, RepoError> {
         let found = teams.find(id, self.viewer.user()).await?.ok_or(RepoError::TeamNotFound)?;
         match self.operation.rule {
             Rule::Administrator => Ok(found),

@@ -35,7 +35,7 @@ use crate::model::{CloneAddress, Description, RepoName, Violations, mirror_inter
 use crate::state::AppState;
 use crate::store::{
     Action, Entry, Migration, NewMigration, NewRepository, OrganizationRole, Phase, Progress, RepositoryKey,
-    RepositoryStore, SizeChange, Target, append, take_wiki_id,
+    RepositoryTable, SizeChange, Target, append, take_wiki_id,
 };
 
 authorized_service!(MigrationService {
@@ -471,7 +471,7 @@ pub(super) async fn apply_end(
 }
 
 /// Tells of the new repository, and records it in the audit log.
-async fn tell(repositories: &RepositoryStore, tx: &mut Tx, migration: &Migration, now_us: i64) -> Result<(), DbError> {
+async fn tell(repositories: &RepositoryTable, tx: &mut Tx, migration: &Migration, now_us: i64) -> Result<(), DbError> {
     let found = repositories.find_in(tx, migration.repository_id(), &Viewer::of(None)).await?;
     let Some(repository) = found else { return Ok(()) };
     let details = [

@@ -1,5 +1,5 @@
 //! The services of `ferrite.repo.v1` and the event sink: one file per service, or a folder of a few. Each RPC decodes its request,
-//! calls the stores and services of the application state, and encodes the response.
+//! calls the tables and services of the application state, and encodes the response.
 //!
 //! Every request passes the permission table before its RPC runs, which gets it as [`Authorized`](authorized::Authorized).
 //!

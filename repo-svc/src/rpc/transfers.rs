@@ -277,7 +277,7 @@ struct OwnerChange {
 ///
 /// # Errors
 /// [`RepoError::Interrupted`] if the repository got another owner meanwhile, or those of
-/// [`RepositoryStore::set_owner`](crate::store::RepositoryStore::set_owner).
+/// [`RepositoryTable::set_owner`](crate::store::RepositoryTable::set_owner).
 async fn change_owner(
     state: &AppState,
     tx: &mut Tx,

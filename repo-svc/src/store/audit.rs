@@ -293,14 +293,14 @@ impl AuditRow {
     }
 }
 
-/// Store of the audit log, for reading. Entries are written by [`append`].
+/// The table of the audit log, for reading. Entries are written by [`append`].
 #[derive(Clone, Debug)]
-pub(crate) struct AuditStore {
+pub(crate) struct AuditTable {
     db: Db,
 }
 
-impl AuditStore {
-    /// Creates the store over `db`.
+impl AuditTable {
+    /// Creates the table over `db`.
     pub(crate) fn new(db: Db) -> Self {
         Self { db }
     }

@@ -22,14 +22,14 @@ pub(crate) struct AvatarRow {
     pub(crate) sha256: Option<String>,
 }
 
-/// Store of pictures.
+/// The table of pictures.
 #[derive(Clone, Debug)]
-pub(crate) struct AvatarStore {
+pub(crate) struct AvatarTable {
     db: Db,
 }
 
-impl AvatarStore {
-    /// Creates the store over `db`.
+impl AvatarTable {
+    /// Creates the table over `db`.
     pub(crate) fn new(db: Db) -> Self {
         Self { db }
     }

@@ -43,15 +43,15 @@ impl From<CollaboratorRow> for Collaborator {
     }
 }
 
-/// Store of collaborators. A transaction that changes some must first [lock](super::RepositoryStore::lock) the repository, so that
+/// The table of collaborators. A transaction that changes some must first [lock](super::RepositoryTable::lock) the repository, so that
 /// the levels it reads stay valid until it ends.
 #[derive(Clone, Debug)]
-pub(crate) struct CollaboratorStore {
+pub(crate) struct CollaboratorTable {
     db: Db,
 }
 
-impl CollaboratorStore {
-    /// Creates the store over `db`.
+impl CollaboratorTable {
+    /// Creates the table over `db`.
     pub(crate) fn new(db: Db) -> Self {
         Self { db }
     }

@@ -117,9 +117,9 @@ impl Membership {
     }
 }
 
-/// Store of organizations and their members.
+/// The tables of organizations and their members.
 #[derive(Clone, Debug)]
-pub(crate) struct OrganizationStore {
+pub(crate) struct OrganizationTable {
     db: Db,
 }
 
@@ -149,8 +149,8 @@ pub(super) fn push_role(query: &mut Query, organization: &'static str, viewer: O
         .push(") THEN 1 ELSE 0 END AS role");
 }
 
-impl OrganizationStore {
-    /// Creates the store over `db`.
+impl OrganizationTable {
+    /// Creates the table over `db`.
     pub(crate) fn new(db: Db) -> Self {
         Self { db }
     }
@@ -296,7 +296,7 @@ impl OrganizationStore {
 }
 
 /// Members of organizations. Methods that change members expect the organization to be locked in the same transaction.
-impl OrganizationStore {
+impl OrganizationTable {
     /// Returns a page of the members of an organization, ordered by id, and their total number.
     pub(crate) async fn members(&self, id: UserId, only_public: bool, page: Page) -> Result<(Vec<User>, i64), DbError> {
         let filtered = |start: &'static str| {
@@ -319,7 +319,7 @@ impl OrganizationStore {
         Ok(self.db.optional(FIND_MEMBERSHIP, &args![id, user]).await?.map(Membership::of))
     }
 
-    /// As [`OrganizationStore::membership`], within a transaction.
+    /// As [`OrganizationTable::membership`], within a transaction.
     pub(crate) async fn membership_in(
         &self,
         tx: &mut Tx,

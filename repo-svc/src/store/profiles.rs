@@ -82,14 +82,14 @@ pub(crate) enum FollowDirection {
     Following,
 }
 
-/// Store of e-mail addresses and follows.
+/// The tables of e-mail addresses and follows.
 #[derive(Clone, Debug)]
-pub(crate) struct ProfileStore {
+pub(crate) struct ProfileTable {
     db: Db,
 }
 
-impl ProfileStore {
-    /// Creates the store over `db`.
+impl ProfileTable {
+    /// Creates the table over `db`.
     pub(crate) fn new(db: Db) -> Self {
         Self { db }
     }

@@ -126,7 +126,7 @@ pub(crate) struct Repository {
     collaborator: Option<String>,
     pub(super) is_parent_hidden: bool,
     team_level: Option<i64>,
-    /// The repository that a fork was made of, read for the same viewer; only after [`RepositoryStore::find_with_parent`].
+    /// The repository that a fork was made of, read for the same viewer; only after [`RepositoryTable::find_with_parent`].
     #[sqlx(skip)]
     pub(crate) parent: Option<Arc<Repository>>,
 }
@@ -215,9 +215,9 @@ pub(crate) struct CreatedOnDisk {
     pub(crate) is_empty: bool,
 }
 
-/// Store of repositories and their placements.
+/// The tables of repositories and their placements.
 #[derive(Clone, Debug)]
-pub(crate) struct RepositoryStore {
+pub(crate) struct RepositoryTable {
     pub(super) db: Db,
     /// Rows by repository and account of the viewer.
     pub(super) cache: RowCache,
@@ -282,8 +282,8 @@ pub(super) async fn lock_owner(tx: &mut Tx, owner: UserId, limits: OwnerLimits) 
     Ok(kind)
 }
 
-impl RepositoryStore {
-    /// Creates the store over `db`.
+impl RepositoryTable {
+    /// Creates the table over `db`.
     pub(crate) fn new(db: Db) -> Self {
         let [cache, with_parent, redirected] = ["repositories", "repositories_with_parents", "redirected_repositories"]
             .map(|name| QueryCache::new(name, MAX_CACHED_REPOSITORIES));
@@ -319,7 +319,7 @@ impl RepositoryStore {
         Ok(())
     }
 
-    /// Removes the texts that [`RepositoryStore::index`] added.
+    /// Removes the texts that [`RepositoryTable::index`] added.
     pub(super) async fn unindex(&self, tx: &mut Tx, id: RepositoryId) -> Result<(), DbError> {
         if tx.pick(false, true) {
             tx.execute(REMOVE_TEXT, &args![id]).await?;
@@ -346,10 +346,10 @@ impl RepositoryStore {
         Ok(inserted)
     }
 
-    /// Registers a repository as [`RepositoryStore::insert`], in the transaction of the caller.
+    /// Registers a repository as [`RepositoryTable::insert`], in the transaction of the caller.
     ///
     /// # Errors
-    /// As [`RepositoryStore::insert`].
+    /// As [`RepositoryTable::insert`].
     pub(crate) async fn insert_in(
         &self,
         tx: &mut Tx,
@@ -444,7 +444,7 @@ impl RepositoryStore {
         tx.commit().await
     }
 
-    /// Frees a name as [`RepositoryStore::release_name`], in the transaction of the caller.
+    /// Frees a name as [`RepositoryTable::release_name`], in the transaction of the caller.
     pub(crate) async fn release_name_in(&self, tx: &mut Tx, id: RepositoryId) -> Result<(), DbError> {
         if tx.execute(RELEASE_NAME, &args![id]).await? == 1 {
             self.unindex(tx, id).await?;

@@ -12,7 +12,7 @@ use ferrite_proto::id::{RepositoryId, UserId};
 
 use super::audit::Actor;
 use super::ownership::owned_by_user;
-use super::repositories::RepositoryStore;
+use super::repositories::RepositoryTable;
 use super::repository_sizes::{SizeChange, branch_column};
 use super::sql::{Locking, locking};
 use super::wikis::{self, Wiki};
@@ -167,14 +167,14 @@ impl Migration {
     }
 }
 
-/// Store of migrations from other hosts.
+/// The table of migrations from other hosts.
 #[derive(Clone, Debug)]
-pub(crate) struct MigrationStore {
+pub(crate) struct MigrationTable {
     db: Db,
 }
 
-impl MigrationStore {
-    /// Creates the store over `db`.
+impl MigrationTable {
+    /// Creates the table over `db`.
     pub(crate) fn new(db: Db) -> Self {
         Self { db }
     }
@@ -281,7 +281,7 @@ impl MigrationStore {
     }
 }
 
-impl RepositoryStore {
+impl RepositoryTable {
     /// Marks a repository as finished that a migration brought, with its wiki if that came too, which makes it visible. Returns the change
     /// of the bytes that its owner uses; `None` if it was removed meanwhile.
     pub(crate) async fn finish_migrated(

@@ -13,7 +13,7 @@ use ferrite_kit::db::{DbError, Query};
 use ferrite_kit::page::Page;
 use ferrite_proto::repo::{RepositoryMode, RepositorySort};
 
-use super::repositories::{Repository, RepositoryStore};
+use super::repositories::{Repository, RepositoryTable};
 use super::repository_lists::{
     BY_ID, BY_ID_DESC, BY_PLACE, BY_PLACE_DESC, COUNT, MAX_SHORT_PAGE_SIZE, Order, PagePlan,
 };
@@ -81,7 +81,7 @@ enum Source {
 
 /// A search for one viewer, as SQL.
 struct SearchStatement<'a> {
-    store: &'a RepositoryStore,
+    store: &'a RepositoryTable,
     search: &'a RepositorySearch,
     viewer: &'a Viewer,
     /// The column that places a row.
@@ -91,7 +91,7 @@ struct SearchStatement<'a> {
     order: Order,
 }
 
-impl RepositoryStore {
+impl RepositoryTable {
     /// Returns a page of the repositories that match a search and that the viewer may see, in the order of the search.
     pub(crate) async fn search(
         &self,
@@ -111,7 +111,7 @@ impl RepositoryStore {
 }
 
 impl<'a> SearchStatement<'a> {
-    fn new(store: &'a RepositoryStore, search: &'a RepositorySearch, viewer: &'a Viewer) -> Self {
+    fn new(store: &'a RepositoryTable, search: &'a RepositorySearch, viewer: &'a Viewer) -> Self {
         let place = match search.sort {
             // Ids are given in the order of creation.
             RepositorySort::Unspecified | RepositorySort::Id | RepositorySort::Created => "r.id",

@@ -8,7 +8,7 @@ use ferrite_kit::db::{DbError, Tx};
 use ferrite_proto::id::{RepositoryId, UserId};
 
 use super::quotas::{self, OwnerLimits, UsageChanges};
-use super::repositories::{Repository, RepositoryStore, lock_owner};
+use super::repositories::{Repository, RepositoryTable, lock_owner};
 use super::repository_links;
 use super::sql::{Locking, locking, or_taken};
 use crate::error::RepoError;
@@ -37,14 +37,14 @@ const UPDATE_TRACKER: &str = "UPDATE repositories SET is_issues_enabled = $2, is
      tracker_url_format = $5, tracker_issue_style = $6, updated_us = CASE WHEN updated_us < $7 THEN $7 ELSE updated_us END \
      WHERE id = $1";
 
-impl RepositoryStore {
+impl RepositoryTable {
     /// Returns whether an owner has a repository of that folded name other than `id`, finished or not.
     pub(crate) async fn is_name_taken(&self, owner: UserId, name_key: &str, id: RepositoryId) -> Result<bool, DbError> {
         let other: Option<(i64,)> = self.db.optional(OTHER_OF_NAME, &args![owner, name_key, id]).await?;
         Ok(other.is_some())
     }
 
-    /// Returns the owner and the settings of a repository and locks the repository as [`RepositoryStore::lock`] does; `None` if it was
+    /// Returns the owner and the settings of a repository and locks the repository as [`RepositoryTable::lock`] does; `None` if it was
     /// deleted.
     pub(crate) async fn lock_settings(
         &self,
@@ -104,7 +104,7 @@ impl RepositoryStore {
         Ok(())
     }
 
-    /// Returns the settings of a repository's issue tracker and locks the repository as [`RepositoryStore::lock`] does; `None` if it
+    /// Returns the settings of a repository's issue tracker and locks the repository as [`RepositoryTable::lock`] does; `None` if it
     /// was deleted.
     pub(crate) async fn lock_issue_tracker(
         &self,

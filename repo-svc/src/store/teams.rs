@@ -74,9 +74,9 @@ impl Team {
     }
 }
 
-/// Store of teams, their members and their repositories.
+/// The tables of teams, their members and their repositories.
 #[derive(Clone, Debug)]
-pub(crate) struct TeamStore {
+pub(crate) struct TeamTable {
     db: Db,
 }
 
@@ -89,8 +89,8 @@ fn rows(viewer: Option<UserId>) -> Query {
 }
 
 /// Teams themselves. Methods that change a team expect that the same transaction locked its organization.
-impl TeamStore {
-    /// Creates the store over `db`.
+impl TeamTable {
+    /// Creates the table over `db`.
     pub(crate) fn new(db: Db) -> Self {
         Self { db }
     }
@@ -102,7 +102,7 @@ impl TeamStore {
         self.db.optional(query.sql(), query.args()).await
     }
 
-    /// As [`TeamStore::find`], within a transaction.
+    /// As [`TeamTable::find`], within a transaction.
     pub(crate) async fn reload(
         &self,
         tx: &mut Tx,
@@ -200,7 +200,7 @@ impl TeamStore {
 
 /// Members and repositories of teams. Methods that change some expect that the same transaction locked the organization and read
 /// the team after that.
-impl TeamStore {
+impl TeamTable {
     /// Returns a page of the members of a team, ordered by id, and their total number.
     pub(crate) async fn members(&self, team: TeamId, page: Page) -> Result<(Vec<User>, i64), DbError> {
         let (total,): (i64,) = self.db.one(COUNT_MEMBERS, &args![team]).await?;
@@ -212,7 +212,7 @@ impl TeamStore {
         Ok(self.db.optional::<(i64,)>(IS_MEMBER, &args![team, user]).await?.is_some())
     }
 
-    /// As [`TeamStore::is_member`], within a transaction.
+    /// As [`TeamTable::is_member`], within a transaction.
     pub(crate) async fn has_member(&self, tx: &mut Tx, team: TeamId, user: UserId) -> Result<bool, DbError> {
         Ok(tx.optional::<(i64,)>(IS_MEMBER, &args![team, user]).await?.is_some())
     }
