@@ -127,7 +127,7 @@ async fn start(config: Config, listeners: Vec<Listener>, life: Lifecycle) -> Res
         (HOOK_SVC, trust.channel(ServiceRole::HookSvc, &config.hook_address)),
     ]);
     let (state, socket, relay) =
-        assemble(&config, &clock, trust.access(&repo), &trust.shared_limiter, subscribers, &life).await?;
+        assemble(&config, &clock, trust.authorizer(&repo), &trust.shared_limiter, subscribers, &life).await?;
     ref_updates::recover_at_start(&state.updater).await.map_err(start_error)?;
     rpc::remove_deleted(&state).await.map_err(start_error)?;
     relay.start(config.database.event_retention, &life);
@@ -158,7 +158,7 @@ async fn start(config: Config, listeners: Vec<Listener>, life: Lifecycle) -> Res
 async fn assemble(
     config: &Config,
     clock: &Clock,
-    access: ferrite_kit::auth::Access,
+    authorizer: ferrite_kit::auth::Authorizer,
     limiter: &RateLimiter,
     subscribers: Subscribers,
     life: &Lifecycle,
@@ -215,7 +215,7 @@ async fn assemble(
                 refs: config.max_push_refs,
                 pack: config.packs.limits(),
             },
-            access: access.clone(),
+            authorizer: authorizer.clone(),
         },
         fetches: FetchService {
             git: Arc::clone(&git),
@@ -269,7 +269,7 @@ async fn assemble(
                 hooks: hooks.clone(),
                 client: Client::new(config.outbound.policy()),
                 sealer,
-                access: access.clone(),
+                authorizer: authorizer.clone(),
             },
             config.migration.options(config.packs.limits()),
         ),
@@ -279,7 +279,7 @@ async fn assemble(
         disk_space: DiskSpaceMeter::default(),
         store,
         db,
-        access,
+        authorizer,
         pool,
         git,
         refs,

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use ferrite_kit::{
     Clock, Lifecycle,
-    auth::{Access, Caller},
+    auth::{Authorizer, Caller},
     db::Db,
 };
 use ferrite_proto::{grant::Grant, id::RepositoryId, operation};
@@ -62,7 +62,7 @@ pub(crate) struct Parts {
     pub(crate) db: Db,
     pub(crate) clock: Clock,
     pub(crate) life: Lifecycle,
-    pub(crate) access: Access,
+    pub(crate) authorizer: Authorizer,
     pub(crate) store: Arc<RepositoryStore>,
     pub(crate) disk_space: DiskSpaceMeter,
     pub(crate) pool: Pool,
@@ -123,7 +123,7 @@ impl AppState {
         operation: &str,
         id: RepositoryId,
     ) -> Result<Arc<Grant>, RpcError> {
-        let grant = self.access.authorize_as(caller, operation, id).await?;
+        let grant = self.authorizer.authorize_as(caller, operation, id).await?;
         if grant.store != self.store.name() {
             return Err(GitError::WrongStore.into());
         }

@@ -48,8 +48,8 @@ use ferrite_rest::links::Links;
 use redaction::Redactor;
 use rpc::{FeedRpc, HookRpc, Intake};
 use sender::Sender;
-use store::HookStore;
-use store::events::EventStore;
+use store::HookTable;
+use store::events::EventTable;
 use upstream::Upstream;
 
 /// The role of this service in credentials.
@@ -101,7 +101,7 @@ async fn start(config: Config, listeners: Vec<Listener>, life: Lifecycle) -> Res
     relay.start(config.database.event_retention, &life);
 
     let client = Client::new(policy.clone());
-    let events = EventStore::new(db.clone());
+    let events = EventTable::new(db.clone());
     let grown = events.grown().clone();
     let sender = Sender::new(store.clone(), client, clock.clone(), config.delivery, grown.clone());
     sender.start(&life);
@@ -120,18 +120,18 @@ async fn start(config: Config, listeners: Vec<Listener>, life: Lifecycle) -> Res
     dispatcher.start(&life);
     let redactor = Redactor::new(events.clone());
     redactor.start(&life);
-    let access = trust.access(&repo);
+    let authorizer = trust.authorizer(&repo);
     let feeds = FeedWaiters::default();
-    let feed = Feed::new(events, renderer.clone(), access.clone(), feeds.clone(), life.clone());
+    let feed = Feed::new(events, renderer.clone(), authorizer.clone(), feeds.clone(), life.clone());
     feed.start(clock.clone(), config.feed);
 
     let intake = Intake { db: db.clone(), dispatcher, feeds, grown, redactor, clock: clock.clone() };
-    let feed = FeedRpc { feed, access: access.clone() };
+    let feed = FeedRpc { feed, authorizer: authorizer.clone() };
     let owner_limit = config.owner_limit;
     let creations = HourlyLimit::new(trust.limiter.clone(), "hooks", config.creations_per_hour);
     let deliveries = HourlyLimit::new(trust.limiter.clone(), "deliveries", config.manual_deliveries_per_hour);
     let auth = trust.layer(&repo);
-    let rpc = HookRpc { store, access, relay, policy, owner_limit, creations, deliveries, renderer, sender, clock };
+    let rpc = HookRpc { store, authorizer, relay, policy, owner_limit, creations, deliveries, renderer, sender, clock };
     let router = GrpcServer::default()
         .add(HookServiceServer::new(rpc.clone()).max_decoding_message_size(MAX_MESSAGE_BYTES))
         .add(DeliveryServiceServer::new(rpc).max_decoding_message_size(MAX_MESSAGE_BYTES))
@@ -144,10 +144,10 @@ async fn start(config: Config, listeners: Vec<Listener>, life: Lifecycle) -> Res
     Ok(())
 }
 
-/// Opens the store with the key of the installation, and seals the rows of before there was one.
-async fn open_store(db: &Db, config: &Config) -> Result<HookStore, StartError> {
+/// Opens the table of webhooks with the key of the installation, and seals the rows of before there was one.
+async fn open_store(db: &Db, config: &Config) -> Result<HookTable, StartError> {
     let sealer = Sealer::read(&config.secret_key_file, secrets::SERVICE)?;
-    let store = HookStore::new(db.clone(), sealer);
+    let store = HookTable::new(db.clone(), sealer);
     let failed = |error: HookError| match error {
         HookError::Store(error) => StartError::Database(error),
         HookError::Sealed(SealError::Unopenable) => {

@@ -18,7 +18,7 @@ use tokio::sync::Notify;
 
 use crate::model::Subject;
 use crate::payload::redact::{COMMENT_TEXT, ISSUE_TEXT, TEXT_BEFORE, TextPath, without_texts};
-use crate::store::events::{EventStore, StoredEvent, lock_repository};
+use crate::store::events::{EventTable, StoredEvent, lock_repository};
 use crate::store::redactions::{self, RedactedEvent, Redaction};
 
 /// Events of one batch. A payload may have 1 MiB.
@@ -31,13 +31,13 @@ const POLL_INTERVAL: Duration = Duration::from_secs(10);
 /// Takes outdated texts out of events.
 #[derive(Clone, Debug)]
 pub(crate) struct Redactor {
-    store: EventStore,
+    store: EventTable,
     woken: Arc<Notify>,
 }
 
 impl Redactor {
     /// Creates the task for the events of `store`.
-    pub(crate) fn new(store: EventStore) -> Self {
+    pub(crate) fn new(store: EventTable) -> Self {
         Self { store, woken: Arc::default() }
     }
 

@@ -40,7 +40,7 @@ use ferrite_proto::issue::milestone_service_server::MilestoneServiceServer;
 use commits::{CommitScanner, ScanQueue};
 pub use config::Config;
 use rpc::{IssueRpc, WriteLimits};
-use store::IssueStore;
+use store::IssueTable;
 use upstream::RepoClient;
 use writer::{IssueWriter, TimelineTrimmer};
 
@@ -88,7 +88,7 @@ async fn start(config: Config, listeners: Vec<Listener>, life: Lifecycle) -> Res
     relay.start(config.database.event_retention, &life);
     db.merge_full_text(&["issue_words"], &life);
 
-    let store = IssueStore::new(db.clone());
+    let store = IssueTable::new(db.clone());
     let writer = IssueWriter { store: store.clone(), relay, clock: clock.clone() };
     life.spawn("purges", writer::run_purges(writer.clone(), life.clone()));
     TimelineTrimmer { store: store.clone(), bounds: config.timeline, clock: clock.clone() }.start(&life);
@@ -102,8 +102,8 @@ async fn start(config: Config, listeners: Vec<Listener>, life: Lifecycle) -> Res
         comments: limit("comments", config.comments_per_hour),
         text_bytes: limit("text_bytes", config.text_bytes_per_hour),
     };
-    let (access, client) = (trust.access(&repo), RepoClient::new(repo.clone()));
-    let rpc = IssueRpc { store, writer, scans, access, repo: client, limits };
+    let (authorizer, client) = (trust.authorizer(&repo), RepoClient::new(repo.clone()));
+    let rpc = IssueRpc { store, writer, scans, authorizer, repo: client, limits };
     let router = GrpcServer::default()
         .add(IssueServiceServer::new(rpc.clone()).max_decoding_message_size(MAX_MESSAGE_BYTES))
         .add(CommentServiceServer::new(rpc.clone()).max_decoding_message_size(MAX_MESSAGE_BYTES))

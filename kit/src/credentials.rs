@@ -8,7 +8,7 @@ use std::time::Duration;
 use ferrite_proto::ServiceRole;
 use ferrite_proto::grant::{Signer, Verifier};
 
-use crate::auth::{Access, AuthLayer, TokenAuthority, TokenCache, TokenCacheWriter, TokenValidator};
+use crate::auth::{AuthLayer, Authorizer, TokenAuthority, TokenCache, TokenCacheWriter, TokenValidator};
 use crate::clock::Clock;
 use crate::config::{CredentialArgs, GrpcTlsArgs, PlaintextAddress};
 use crate::grpc::{Channel, ChannelCredentials, StoreChannel, channel};
@@ -160,9 +160,9 @@ impl ServiceCredentials {
         AuthLayer::new(tokens, Arc::clone(&self.verifier), self.service_verifier.clone(), self.clock.clone())
     }
 
-    /// Returns the authorization by grants, which asks `repo` (repo-svc) for the grant of a request that brings none.
+    /// Returns the authorizer, which asks `repo` (repo-svc) for the grant of a request that brings none.
     #[must_use]
-    pub fn access(&self, repo: &Channel) -> Access {
-        Access::new(repo.clone(), Arc::clone(&self.verifier))
+    pub fn authorizer(&self, repo: &Channel) -> Authorizer {
+        Authorizer::new(repo.clone(), Arc::clone(&self.verifier))
     }
 }

@@ -15,13 +15,13 @@ pub use crate::store::GitStore;
 use crate::auth::Passwords;
 use crate::error::RepoError;
 use crate::model::CheckedUser;
-use crate::store::{AccountStore, Action, Actor, Entry, Target, append, migrations};
+use crate::store::{AccountTable, Action, Actor, Entry, Target, append, migrations};
 
 /// The accounts of one database.
 #[derive(Clone, Debug)]
 pub struct Accounts {
     db: Db,
-    store: AccountStore,
+    store: AccountTable,
     passwords: Passwords,
     clock: Clock,
 }
@@ -45,7 +45,7 @@ async fn open_database(database_url: &Secret) -> Result<Db, StartError> {
 impl Accounts {
     /// Returns the accounts in `db`, whose schema is up to date.
     pub(crate) fn over(db: Db) -> Self {
-        Self { store: AccountStore::new(db.clone()), db, passwords: Passwords::new(), clock: Clock::system() }
+        Self { store: AccountTable::new(db.clone()), db, passwords: Passwords::new(), clock: Clock::system() }
     }
 
     /// Creates an account.

@@ -6,7 +6,7 @@ use ferrite_proto::repo::Identity;
 
 use crate::config::CreationArgs;
 use crate::error::RepoError;
-use crate::store::{QuotaRow, QuotaStore};
+use crate::store::{QuotaRow, QuotaTable};
 
 /// Percentage of the limits per hour, those of creations apart, that administrators of the site have.
 const ADMINISTRATOR_PERCENT: u32 = 10_000;
@@ -16,12 +16,12 @@ const ADMINISTRATOR_PERCENT: u32 = 10_000;
 pub(crate) struct CreationLimit {
     users: HourlyLimit,
     administrators: HourlyLimit,
-    quotas: QuotaStore,
+    quotas: QuotaTable,
 }
 
 impl CreationLimit {
     /// Creates a limit that counts in `limiter`, which replicas may share. `quotas` has the percentages of single accounts.
-    pub(crate) fn new(limiter: RateLimiter, limits: &CreationArgs, quotas: QuotaStore) -> Self {
+    pub(crate) fn new(limiter: RateLimiter, limits: &CreationArgs, quotas: QuotaTable) -> Self {
         let CreationArgs { creations_per_hour, administrator_creations_per_hour } = *limits;
         Self {
             users: HourlyLimit::new(limiter.clone(), "creations", creations_per_hour),

@@ -1,4 +1,4 @@
-//! The application state: the stores and services that RPC handlers use, built once at start.
+//! The application state: the tables and services that RPC handlers use, built once at start.
 //!
 //! Only `rpc` and the wiring in `lib.rs` name it; everything below holds just the services that it uses.
 
@@ -19,32 +19,32 @@ use crate::config::Config;
 use crate::creation_limit::CreationLimit;
 use crate::placement::GitStores;
 use crate::store::{
-    AccountStore, AuditStore, AvatarStore, CollaboratorStore, DeployKeyStore, GitStoreTable, MigrationStore,
-    OrganizationStore, ProfileStore, PublicKeyStore, QuotaStore, RelationStore, ReleaseStore, RepositoryStore,
-    SignInAddressStore, TeamStore, TokenStore, TransferStore,
+    AccountTable, AuditTable, AvatarTable, CollaboratorTable, DeployKeyTable, GitStoreTable, MigrationTable,
+    OrganizationTable, ProfileTable, PublicKeyTable, QuotaTable, RelationTable, ReleaseTable, RepositoryTable,
+    SignInAddressTable, TeamTable, TokenTable, TransferTable,
 };
 
-/// The stores and services of this process.
+/// The tables and services of this process.
 pub(crate) struct AppState {
     pub(crate) db: Db,
-    pub(crate) accounts: AccountStore,
-    pub(crate) tokens: TokenStore,
-    pub(crate) repositories: RepositoryStore,
-    pub(crate) transfers: TransferStore,
-    pub(crate) relations: RelationStore,
-    pub(crate) migrations: MigrationStore,
-    pub(crate) releases: ReleaseStore,
+    pub(crate) accounts: AccountTable,
+    pub(crate) tokens: TokenTable,
+    pub(crate) repositories: RepositoryTable,
+    pub(crate) transfers: TransferTable,
+    pub(crate) relations: RelationTable,
+    pub(crate) migrations: MigrationTable,
+    pub(crate) releases: ReleaseTable,
     /// Complete downloads of files that are not written yet.
     pub(crate) downloads: Arc<DownloadCounts>,
-    pub(crate) collaborators: CollaboratorStore,
-    pub(crate) deploy_keys: DeployKeyStore,
-    pub(crate) organizations: OrganizationStore,
-    pub(crate) teams: TeamStore,
-    pub(crate) profiles: ProfileStore,
-    pub(crate) public_keys: PublicKeyStore,
-    pub(crate) quotas: QuotaStore,
-    pub(crate) audit: AuditStore,
-    pub(crate) avatars: AvatarStore,
+    pub(crate) collaborators: CollaboratorTable,
+    pub(crate) deploy_keys: DeployKeyTable,
+    pub(crate) organizations: OrganizationTable,
+    pub(crate) teams: TeamTable,
+    pub(crate) profiles: ProfileTable,
+    pub(crate) public_keys: PublicKeyTable,
+    pub(crate) quotas: QuotaTable,
+    pub(crate) audit: AuditTable,
+    pub(crate) avatars: AvatarTable,
     pub(crate) passwords: Passwords,
     pub(crate) credentials: CredentialChecker,
     pub(crate) token_authenticator: TokenAuthenticator,
@@ -71,7 +71,7 @@ impl std::fmt::Debug for AppState {
 }
 
 impl AppState {
-    /// Builds all stores over `db`, and the services over them. Connects and starts nothing.
+    /// Builds all tables over `db`, and the services over them. Connects and starts nothing.
     pub(crate) fn new(
         config: Config,
         trust: &ServiceCredentials,
@@ -89,17 +89,17 @@ impl AppState {
         let storage = trust.store_channel(&config.git_address);
         let (table, reserve) = (GitStoreTable::new(db.clone()), config.placement.store_reserve_bytes);
         let stores = GitStores::new(table, storage.clone(), relay.clone(), reserve, clock.clone());
-        let accounts = AccountStore::new(db.clone());
-        let tokens = TokenStore::new(db.clone());
+        let accounts = AccountTable::new(db.clone());
+        let tokens = TokenTable::new(db.clone());
         let passwords = Passwords::new();
         let last_use = Arc::new(LastUse::default());
         let signer = Arc::new(signer);
         let cache = trust.token_cache_writer(&signer, config.token_cache);
         let token_authenticator =
             TokenAuthenticator::new(tokens.clone(), Arc::clone(&last_use), cache.clone(), clock.clone());
-        let addresses = SignInAddressStore::new(db.clone());
+        let addresses = SignInAddressTable::new(db.clone());
         let throttle = Throttle::new(trust.limiter.clone(), addresses, config.sign_in.clone(), clock.clone());
-        let quotas = QuotaStore::new(db.clone(), config.quotas.limits());
+        let quotas = QuotaTable::new(db.clone(), config.quotas.limits());
         Self {
             credentials: CredentialChecker::new(
                 accounts.clone(),
@@ -109,20 +109,20 @@ impl AppState {
             ),
             accounts,
             tokens,
-            relations: RelationStore::new(db.clone()),
-            repositories: RepositoryStore::new(db.clone()),
-            transfers: TransferStore::new(db.clone(), config.transfers.limits()),
-            migrations: MigrationStore::new(db.clone()),
-            releases: ReleaseStore::new(db.clone()),
+            relations: RelationTable::new(db.clone()),
+            repositories: RepositoryTable::new(db.clone()),
+            transfers: TransferTable::new(db.clone(), config.transfers.limits()),
+            migrations: MigrationTable::new(db.clone()),
+            releases: ReleaseTable::new(db.clone()),
             downloads: Arc::default(),
-            collaborators: CollaboratorStore::new(db.clone()),
-            deploy_keys: DeployKeyStore::new(db.clone()),
-            organizations: OrganizationStore::new(db.clone()),
-            teams: TeamStore::new(db.clone()),
-            profiles: ProfileStore::new(db.clone()),
-            public_keys: PublicKeyStore::new(db.clone()),
-            audit: AuditStore::new(db.clone()),
-            avatars: AvatarStore::new(db.clone()),
+            collaborators: CollaboratorTable::new(db.clone()),
+            deploy_keys: DeployKeyTable::new(db.clone()),
+            organizations: OrganizationTable::new(db.clone()),
+            teams: TeamTable::new(db.clone()),
+            profiles: ProfileTable::new(db.clone()),
+            public_keys: PublicKeyTable::new(db.clone()),
+            audit: AuditTable::new(db.clone()),
+            avatars: AvatarTable::new(db.clone()),
             passwords,
             token_authenticator,
             last_use,

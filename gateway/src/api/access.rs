@@ -27,7 +27,7 @@ const MAX_LOOKUP_ITEMS: usize = 1000;
 const MAX_EMAIL_BYTES: usize = 254;
 
 /// A repository to which the caller has access.
-pub(crate) struct Access {
+pub(crate) struct ResolvedAccess {
     pub(crate) id: i64,
     pub(crate) name: String,
     /// Grant for the service that carries out the operation, and the store of the repository.
@@ -43,7 +43,7 @@ pub(crate) struct Access {
     resolved: Instant,
 }
 
-impl Access {
+impl ResolvedAccess {
     /// Returns the id of the caller's account; zero for a caller without one.
     pub(crate) fn caller_id(&self) -> i64 {
         self.caller.as_ref().map_or(0, |caller| caller.id)
@@ -100,7 +100,7 @@ impl ApiCall {
     ///
     /// # Errors
     /// 401, 403 or 404 of repo-svc.
-    pub(crate) async fn access(&self, path: &RepoPath, operation: &str) -> Result<Access, ApiError> {
+    pub(crate) async fn access(&self, path: &RepoPath, operation: &str) -> Result<ResolvedAccess, ApiError> {
         self.resolve(path.repository(), operation).await
     }
 
@@ -108,7 +108,7 @@ impl ApiCall {
     ///
     /// # Errors
     /// As [`Self::access`].
-    pub(super) async fn resolve(&self, repository: RepositoryRef, operation: &str) -> Result<Access, ApiError> {
+    pub(super) async fn resolve(&self, repository: RepositoryRef, operation: &str) -> Result<ResolvedAccess, ApiError> {
         let request = ResolveAccessRequest {
             repository: Some(repository),
             operation: operation.to_owned(),
@@ -116,7 +116,7 @@ impl ApiCall {
         };
         let answer = self.clients.access().resolve_access(self.request(request)).await?.into_inner();
         let repository = require(answer.repository, "repository")?;
-        Ok(Access {
+        Ok(ResolvedAccess {
             id: repository.id,
             name: repository.name.clone(),
             grant: Grant::new(&answer.grant, &answer.store).map_err(|_| ApiError::internal())?,
@@ -142,7 +142,7 @@ impl ApiCall {
     ///
     /// # Errors
     /// As [`Self::access`].
-    pub(crate) async fn confirm(&self, access: Access, operation: &str) -> Result<Access, ApiError> {
+    pub(crate) async fn confirm(&self, access: ResolvedAccess, operation: &str) -> Result<ResolvedAccess, ApiError> {
         match access.resolved.elapsed() < self.reauthorizer.interval() {
             true => Ok(access),
             false => self.resolve(RepositoryRef::by_id(access.id), operation).await,
@@ -264,7 +264,7 @@ impl ApiCall {
     /// Looks up the accounts with the given ids, as [`Self::accounts_by_id`], except that of the caller, which `access` has.
     pub(crate) async fn accounts_beside_caller(
         &self,
-        access: &Access,
+        access: &ResolvedAccess,
         ids: impl IntoIterator<Item = i64>,
     ) -> Result<Accounts, ApiError> {
         let others: Vec<_> = ids.into_iter().filter(|id| *id != access.caller_id()).collect();
@@ -279,7 +279,7 @@ impl ApiCall {
     /// commit that names no author is the caller's, and costs no lookup.
     pub(crate) async fn accounts_by_email_beside_caller(
         &self,
-        access: &Access,
+        access: &ResolvedAccess,
         mut emails: Emails,
     ) -> Result<Accounts, ApiError> {
         let caller = access.caller.as_ref().filter(|caller| emails.0.remove(&caller.email));

@@ -5,7 +5,7 @@ use ferrite_proto::issue::{
 };
 use ferrite_proto::operation;
 
-use super::access::Access;
+use super::access::ResolvedAccess;
 use super::call::{ApiCall, Authenticated, routes};
 use super::tracker::{limit_text, list_error, list_headers, prefer_refusal};
 use crate::dto::{Comment, require};
@@ -138,7 +138,7 @@ fn text(fields: &mut FieldReader) -> String {
 /// Converts a comment of a response, with its account.
 async fn convert_comment(
     call: &ApiCall,
-    access: &Access,
+    access: &ResolvedAccess,
     comment: Option<issue::Comment>,
 ) -> Result<Comment, ApiError> {
     let comment = require(comment, "comment")?;

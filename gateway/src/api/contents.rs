@@ -9,7 +9,7 @@ use ferrite_proto::git::{
 };
 use ferrite_proto::operation;
 
-use super::access::{Access, Emails};
+use super::access::{Emails, ResolvedAccess};
 use super::call::{ApiCall, Authenticated, routes};
 use super::git_response::read_error;
 use crate::dto::{Commit, Content, Contents, EntryLocation, FileRemoved, FileWritten, FilesChanged, require};
@@ -97,7 +97,11 @@ async fn change(Authenticated(call): Authenticated, path: RepoPath, body: JsonBo
 }
 
 /// Converts the commit of a response, with its accounts.
-async fn convert_commit(call: &ApiCall, access: &Access, commit: Option<git::Commit>) -> Result<Commit, ApiError> {
+async fn convert_commit(
+    call: &ApiCall,
+    access: &ResolvedAccess,
+    commit: Option<git::Commit>,
+) -> Result<Commit, ApiError> {
     let commit = require(commit, "commit")?;
     let accounts = call.accounts_by_email_beside_caller(access, Emails::of([&commit])).await?;
     Ok(Commit::new(commit, &accounts, &access.urls)?)

@@ -12,7 +12,7 @@ use futures_util::Stream;
 use hyper::body::Incoming;
 use tonic::Status;
 
-use super::access::Access;
+use super::access::ResolvedAccess;
 use super::call::ApiCall;
 use crate::http::error::{ApiError, ApiResult};
 use crate::upstream::client_headers::ClientHeaders;
@@ -33,7 +33,7 @@ fn copy_headers(from: &HeaderMap, names: &[HeaderName], to: &mut HeaderMap) {
 /// Makes a request to git-svc for a body, with the headers `names` of the client; `None` for a path that is no URI.
 pub(super) fn git_request(
     uri: &str,
-    access: &Access,
+    access: &ResolvedAccess,
     client: &HeaderMap,
     names: &[HeaderName],
 ) -> Option<Request<Body>> {
@@ -51,7 +51,7 @@ pub(super) fn git_request(
 /// 503 when git-svc does not respond in time, and the error of a caller that lost its access meanwhile.
 pub(super) async fn send_guarded(
     call: &ApiCall,
-    access: &Access,
+    access: &ResolvedAccess,
     request: Request<Body>,
     timeout: Duration,
 ) -> Result<(Response<Incoming>, Revoked), ApiError> {

@@ -10,7 +10,7 @@ use axum::http::request::Parts;
 use ferrite_proto::hook::{HookOwner, hook_owner};
 use ferrite_proto::repo::RepositoryRef;
 
-use super::access::{Access, PermissionCheck};
+use super::access::{PermissionCheck, ResolvedAccess};
 use super::call::ApiCall;
 use crate::http::body::JsonBody;
 use crate::http::body_limits::MAX_JSON_BYTES;
@@ -46,7 +46,7 @@ pub(crate) struct HookAccess {
 }
 
 impl HookAccess {
-    fn of_repository(access: Access) -> Self {
+    fn of_repository(access: ResolvedAccess) -> Self {
         let owner = Some(hook_owner::Owner::RepositoryId(access.id));
         Self { owner: HookOwner { owner }, grant: access.grant }
     }

@@ -3,7 +3,7 @@
 use ferrite_proto::issue::{ChangeIssueLabelsRequest, LabelChange, ListIssueLabelsRequest};
 use ferrite_proto::operation;
 
-use super::access::Access;
+use super::access::ResolvedAccess;
 use super::call::{ApiCall, Authenticated, routes};
 use super::tracker::prefer_refusal;
 use crate::dto::Label;
@@ -85,7 +85,7 @@ async fn ids(call: &ApiCall, body: JsonBody) -> Result<Vec<i64>, ApiError> {
 }
 
 /// Returns the request for a change of the issue's labels, without labels.
-fn request(access: &Access, params: &Params, kind: LabelChange) -> ChangeIssueLabelsRequest {
+fn request(access: &ResolvedAccess, params: &Params, kind: LabelChange) -> ChangeIssueLabelsRequest {
     ChangeIssueLabelsRequest {
         repository_id: access.id,
         issue_number: params.id("index"),
@@ -96,7 +96,11 @@ fn request(access: &Access, params: &Params, kind: LabelChange) -> ChangeIssueLa
 }
 
 /// Carries out a change and returns the labels of the issue after it.
-async fn change(call: &ApiCall, access: &Access, request: ChangeIssueLabelsRequest) -> Result<Vec<Label>, ApiError> {
+async fn change(
+    call: &ApiCall,
+    access: &ResolvedAccess,
+    request: ChangeIssueLabelsRequest,
+) -> Result<Vec<Label>, ApiError> {
     let request = call.request_with_grant(&access.grant, request);
     let answer = call.clients.labels().change_issue_labels(request).await?.into_inner();
     Ok(answer.labels.into_iter().map(|label| Label::new(label, &access.urls)).collect())

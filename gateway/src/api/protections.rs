@@ -9,7 +9,7 @@ use ferrite_proto::git::{
 use ferrite_proto::operation;
 use ferrite_proto::repo::GetUsersRequest;
 
-use super::access::Access;
+use super::access::ResolvedAccess;
 use super::call::{ApiCall, Authenticated, routes};
 use crate::dto::{Protection, require};
 use crate::http::body::JsonBody;
@@ -88,7 +88,7 @@ fn pattern(path: &RepoPath) -> String {
 }
 
 /// Creates or replaces a rule.
-async fn set(call: &ApiCall, access: &Access, mut fields: FieldReader, pattern: String) -> ApiResult {
+async fn set(call: &ApiCall, access: &ResolvedAccess, mut fields: FieldReader, pattern: String) -> ApiResult {
     let (allow_force, allow_delete) = (fields.flag("allow_force"), fields.flag("allow_delete"));
     let names = fields.texts("push_users");
     if names.len() > MAX_PUSH_USERS {

@@ -12,7 +12,7 @@ use ferrite_proto::repo::{
     GetReleaseAssetRequest, ListReleaseAssetsRequest, UpdateReleaseAssetRequest,
 };
 
-use super::access::{Access, PermissionCheck};
+use super::access::{PermissionCheck, ResolvedAccess};
 use super::call::{ApiCall, Authenticated, MaybeAuthenticated, routes};
 use super::git_response::{error_of_response, git_request, send};
 use crate::dto::{ReleaseAsset, require};
@@ -107,7 +107,7 @@ async fn upload(
 /// Pipes a file to git-svc.
 async fn store(
     call: &ApiCall,
-    access: &Access,
+    access: &ResolvedAccess,
     headers: &HeaderMap,
     begun: &BeginAssetUploadResponse,
     upload: Upload,

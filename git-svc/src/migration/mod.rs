@@ -22,7 +22,7 @@ mod turns;
 
 use std::{collections::HashMap, sync::Arc, time::Duration};
 
-use ferrite_kit::{Clock, Lifecycle, Secret, auth::Access, db::Db, sealing::Sealer};
+use ferrite_kit::{Clock, Lifecycle, Secret, auth::Authorizer, db::Db, sealing::Sealer};
 use ferrite_outbound::{Client, SendError};
 use ferrite_proto::{
     events::{MirrorChanged, event::Fact},
@@ -72,7 +72,7 @@ pub(crate) struct MigrationParts {
     pub(crate) hooks: Hooks,
     pub(crate) client: Client,
     pub(crate) sealer: Sealer,
-    pub(crate) access: Access,
+    pub(crate) authorizer: Authorizer,
 }
 
 /// Fetches repositories from elsewhere. Clones share everything.
@@ -93,7 +93,7 @@ pub(crate) struct Inner {
     hooks: Hooks,
     client: Client,
     sealer: Sealer,
-    access: Access,
+    authorizer: Authorizer,
     options: MigrationOptions,
     discovery: Discovery,
     repositories: RepositoryTable,
@@ -155,7 +155,7 @@ impl MigrationService {
     /// Returns the most bytes that a fetch into a repository may receive: `bytes`, or what the quota of its owner leaves. Without an answer
     /// of repo-svc the quota is checked when it hears of the size.
     async fn fetch_limit(&self, id: RepositoryId, bytes: u64) -> FetchLimit {
-        let quota = match self.access.storage_quota(id).await {
+        let quota = match self.authorizer.storage_quota(id).await {
             Ok(quota) => quota.filter(|quota| quota.left() < bytes),
             Err(error) => {
                 tracing::debug!(repo.id = %id, %error, "the quota of the owner is not known");
@@ -189,7 +189,7 @@ impl MigrationService {
             hooks: parts.hooks,
             client: parts.client,
             sealer: parts.sealer,
-            access: parts.access,
+            authorizer: parts.authorizer,
             options,
         }))
     }

@@ -34,7 +34,7 @@ use backoff::Backoff;
 pub(crate) use render::{RenderError, Renderer};
 use render::{Rendering, Stream, StreamFailure};
 
-use crate::store::events::{self, EventStore, MAX_UNSENT_PAYLOAD_BYTES, MadePayload, Source, StoredEvent};
+use crate::store::events::{self, EventTable, MAX_UNSENT_PAYLOAD_BYTES, MadePayload, Source, StoredEvent};
 use crate::store::kept_bytes::{self, DELIVERY_BYTES};
 use crate::store::lanes::{self, NewDelivery};
 
@@ -50,7 +50,7 @@ const MAX_LOOKUPS: u32 = 8;
 /// Queues deliveries of events.
 #[derive(Clone)]
 pub(crate) struct Dispatcher {
-    store: EventStore,
+    store: EventTable,
     renderer: Renderer,
     clock: Clock,
     woken: Arc<Notify>,
@@ -74,7 +74,7 @@ struct Pass {
 impl Dispatcher {
     /// Creates a dispatcher that calls `on_queued` after deliveries were queued.
     pub(crate) fn new(
-        store: EventStore,
+        store: EventTable,
         renderer: Renderer,
         clock: Clock,
         on_queued: impl Fn() + Send + Sync + 'static,

@@ -20,7 +20,7 @@ use crate::payload::PayloadError;
 use crate::payload::limits::{CUTS, MAX_COMMITS};
 use crate::payload::native::{self, Context};
 use crate::payload::redact::marked;
-use crate::store::events::{EventStore, Source, StoredEvent};
+use crate::store::events::{EventTable, Source, StoredEvent};
 use crate::upstream::{DescriptionLimits, MAX_QUESTION_UPDATES, Upstream};
 
 /// Questions to git-svc at once.
@@ -107,7 +107,7 @@ impl Rendering {
 /// Makes the native payloads of events.
 #[derive(Clone, Debug)]
 pub(crate) struct Renderer {
-    store: EventStore,
+    store: EventTable,
     upstream: Upstream,
     links: Links,
 }
@@ -117,7 +117,7 @@ type Descriptions = Result<HashMap<i64, UpdateDescription>, Status>;
 
 impl Renderer {
     /// Returns a renderer whose URLs are those of `links`.
-    pub(crate) fn new(store: EventStore, upstream: Upstream, links: Links) -> Self {
+    pub(crate) fn new(store: EventTable, upstream: Upstream, links: Links) -> Self {
         Self { store, upstream, links }
     }
 

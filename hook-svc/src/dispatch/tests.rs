@@ -37,11 +37,11 @@ impl Setup {
 
     fn renderer(&self) -> Renderer {
         let upstream = Upstream::new(self.peers.channel.clone(), self.peers.channel.clone().into());
-        Renderer::new(EventStore::new(self.db.clone()), upstream, Links::new("http://h", "h:22"))
+        Renderer::new(EventTable::new(self.db.clone()), upstream, Links::new("http://h", "h:22"))
     }
 
     fn dispatcher(&self) -> Dispatcher {
-        Dispatcher::new(EventStore::new(self.db.clone()), self.renderer(), self.clock.clone(), || {})
+        Dispatcher::new(EventTable::new(self.db.clone()), self.renderer(), self.clock.clone(), || {})
     }
 
     /// Looks once at all events, and lets time pass so that those that failed are due again.

@@ -18,7 +18,7 @@ mod waiters;
 use std::collections::HashMap;
 use std::time::Duration;
 
-use ferrite_kit::auth::{Access, AuthError};
+use ferrite_kit::auth::{AuthError, Authorizer};
 use ferrite_kit::db::DbError;
 use ferrite_kit::{Clock, Lifecycle};
 use tokio::time::Instant;
@@ -29,7 +29,7 @@ pub(crate) use settings::FeedArgs;
 pub(crate) use waiters::FeedWaiters;
 
 use crate::dispatch::{RenderError, Renderer};
-use crate::store::events::{EventStore, MAX_UNSENT_PAYLOAD_BYTES, MadePayload, StoredEvent};
+use crate::store::events::{EventTable, MAX_UNSENT_PAYLOAD_BYTES, MadePayload, StoredEvent};
 
 /// Bytes of payloads after which a page ends.
 const MAX_PAGE_BYTES: usize = 2 * 1024 * 1024;
@@ -88,9 +88,9 @@ struct ReadPage {
 /// Feeds of all repositories.
 #[derive(Clone, Debug)]
 pub(crate) struct Feed {
-    store: EventStore,
+    store: EventTable,
     renderer: Renderer,
-    access: Access,
+    authorizer: Authorizer,
     waiters: FeedWaiters,
     life: Lifecycle,
 }
@@ -98,13 +98,13 @@ pub(crate) struct Feed {
 impl Feed {
     /// Creates the feeds of the events of `store`. Readers wait until `life` stops.
     pub(crate) fn new(
-        store: EventStore,
+        store: EventTable,
         renderer: Renderer,
-        access: Access,
+        authorizer: Authorizer,
         waiters: FeedWaiters,
         life: Lifecycle,
     ) -> Self {
-        Self { store, renderer, access, waiters, life }
+        Self { store, renderer, authorizer, waiters, life }
     }
 
     /// Starts to take old events out of the feeds, until `life` stops.
@@ -146,7 +146,7 @@ impl Feed {
                 if page.items.is_empty() {
                     break;
                 }
-                let mut items = reader.readable(&self.access, page.items).await?;
+                let mut items = reader.readable(&self.authorizer, page.items).await?;
                 items.truncate(limit);
                 if let Some(last) = items.last() {
                     let cursor = last.event.id;
@@ -186,7 +186,7 @@ impl Feed {
         reader: &mut FeedReader,
         items: Vec<FeedItem>,
     ) -> Result<Vec<FeedItem>, FeedError> {
-        reader.readable(&self.access, items).await
+        reader.readable(&self.authorizer, items).await
     }
 
     /// Returns at most `limit` events after the cursor; fewer where payloads are large, but at least one if there is one.

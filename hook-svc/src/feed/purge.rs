@@ -7,7 +7,7 @@ use ferrite_kit::{Clock, Lifecycle, micros};
 
 use super::settings::FeedArgs;
 use super::waiters::FeedWaiters;
-use crate::store::events::EventStore;
+use crate::store::events::EventTable;
 
 /// Time between two looks for old events.
 const INTERVAL: Duration = Duration::from_secs(60);
@@ -15,7 +15,7 @@ const INTERVAL: Duration = Duration::from_secs(60);
 const BATCH_PAUSE: Duration = Duration::from_millis(50);
 const DAY: Duration = Duration::from_secs(24 * 3600);
 
-pub(super) async fn run(store: EventStore, waiters: FeedWaiters, clock: Clock, settings: FeedArgs, life: Lifecycle) {
+pub(super) async fn run(store: EventTable, waiters: FeedWaiters, clock: Clock, settings: FeedArgs, life: Lifecycle) {
     while life.pause(INTERVAL).await {
         let round = purge(&store, &waiters, &clock, &settings);
         tokio::select! {
@@ -30,7 +30,7 @@ pub(super) async fn run(store: EventStore, waiters: FeedWaiters, clock: Clock, s
 }
 
 pub(super) async fn purge(
-    store: &EventStore,
+    store: &EventTable,
     waiters: &FeedWaiters,
     clock: &Clock,
     settings: &FeedArgs,

@@ -5,7 +5,7 @@
 
 use std::collections::{HashMap, HashSet};
 
-use ferrite_kit::auth::{Access, AuthError};
+use ferrite_kit::auth::{AuthError, Authorizer};
 use ferrite_proto::events::event::Fact;
 use ferrite_proto::grant::{Credential, Grant, Reauthorization};
 use ferrite_proto::id::RepositoryId;
@@ -60,7 +60,11 @@ impl FeedReader {
     ///
     /// # Errors
     /// [`FeedError::Access`] when the reader may not read the feed any more, or repo-svc does not answer.
-    pub(super) async fn readable(&mut self, access: &Access, items: Vec<FeedItem>) -> Result<Vec<FeedItem>, FeedError> {
+    pub(super) async fn readable(
+        &mut self,
+        authorizer: &Authorizer,
+        items: Vec<FeedItem>,
+    ) -> Result<Vec<FeedItem>, FeedError> {
         let shown: Vec<_> = items.iter().map(|item| Shown::by(&item.event)).collect();
         let ids = |id: fn(&Shown) -> Option<i64>| {
             let ids: HashSet<_> = shown.iter().filter_map(id).collect();
@@ -71,7 +75,7 @@ impl FeedReader {
             repository_ids: ids(|shown| if let Shown::Fork(id) = shown { Some(*id) } else { None }),
             release_ids: ids(|shown| if let Shown::Release { id, .. } = shown { Some(*id) } else { None }),
         };
-        let answer = access.resolve_feed(request).await?;
+        let answer = authorizer.resolve_feed(request).await?;
         self.hidden = (!answer.can_read_issues).then_some(Source::Issue);
         let repositories: HashSet<_> = answer.repository_ids.into_iter().collect();
         let releases: HashMap<_, _> =

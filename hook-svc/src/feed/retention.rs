@@ -15,7 +15,7 @@ use tokio::time::Instant;
 use tonic::Status;
 
 use super::settings::FeedArgs;
-use crate::store::events::EventStore;
+use crate::store::events::EventTable;
 use crate::store::eviction;
 use crate::store::kept_bytes::{self, Kept, NO_REPOSITORY};
 use crate::upstream::Upstream;
@@ -41,7 +41,7 @@ pub(super) enum RetentionError {
 /// Holds the bounds.
 #[derive(Clone, Debug)]
 pub(crate) struct Retention {
-    pub(crate) store: EventStore,
+    pub(crate) store: EventTable,
     pub(crate) upstream: Upstream,
     pub(crate) settings: FeedArgs,
     pub(crate) clock: Clock,

@@ -38,12 +38,12 @@ impl Setup {
     async fn new(db: Db) -> Self {
         let peers = FakePeers::start().await;
         peers.add_repository(REPOSITORY.0, None);
-        let store = EventStore::new(db.clone());
+        let store = EventTable::new(db.clone());
         let upstream = Upstream::new(peers.channel.clone(), peers.channel.clone().into());
         let renderer = Renderer::new(store.clone(), upstream, Links::new("http://h", "h:22"));
         let verifier = Arc::new(Verifier::from_pem(public_key_pem().as_bytes()).unwrap());
-        let access = Access::new(peers.channel.clone(), verifier);
-        let feed = Feed::new(store, renderer, access, FeedWaiters::default(), peers.life.clone());
+        let authorizer = Authorizer::new(peers.channel.clone(), verifier);
+        let feed = Feed::new(store, renderer, authorizer, FeedWaiters::default(), peers.life.clone());
         Self { db, peers, feed }
     }
 
@@ -175,7 +175,7 @@ async fn old_events_and_those_beyond_the_limit_leave_the_feed() {
         setup.push(5..250, 3 * DAY_US).await;
         let settings = FeedArgs { feed_days: 2, feed_events: 20, feed_bytes: 1 << 20, owner_bytes: 1 << 20 };
         let clock = Clock::fixed(3 * DAY_US);
-        let store = EventStore::new(setup.db.clone());
+        let store = EventTable::new(setup.db.clone());
         purge(&store, &setup.feed.waiters, &clock, &settings).await.unwrap();
         let first = setup.page(0, 1, Duration::ZERO).await.unwrap();
         assert_eq!(numbers(&first), [5], "too few facts for a look at the length");

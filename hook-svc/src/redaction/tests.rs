@@ -69,7 +69,7 @@ async fn kept_bytes(db: &Db) -> i64 {
 
 /// Removes all outdated texts, and returns the number of rounds.
 async fn redact_all(db: &Db) -> usize {
-    let redactor = Redactor::new(EventStore::new(db.clone()));
+    let redactor = Redactor::new(EventTable::new(db.clone()));
     let mut rounds = 1;
     while !redactor.round().await.unwrap() {
         rounds += 1;
@@ -81,7 +81,7 @@ async fn redact_all(db: &Db) -> usize {
 
 /// Returns the events: the texts of the issue and the comment in the fact and the one of before, the payload and the revision.
 async fn stored(db: &Db) -> Vec<(String, String, String, Option<String>, i64)> {
-    let store = EventStore::new(db.clone());
+    let store = EventTable::new(db.clone());
     let events = store.feed_page(REPOSITORY, 0, 1000, None).await.unwrap();
     let texts = |event: StoredEvent| {
         let (issue, comment, before) = match event.fact.fact.unwrap() {
@@ -165,7 +165,7 @@ async fn the_text_of_an_edited_issue_leaves_all_its_earlier_events_in_batches() 
 async fn a_started_task_is_woken() {
     on_each_schema(&crate::migrations(), |db| async move {
         let life = Lifecycle::new(Duration::from_secs(5));
-        let redactor = Redactor::new(EventStore::new(db.clone()));
+        let redactor = Redactor::new(EventTable::new(db.clone()));
         redactor.start(&life);
         receive(&db, "issue_comment", commented(CommentAction::Created, 4, None), None).await;
         receive(&db, "issue_comment", commented(CommentAction::Deleted, 4, None), None).await;

@@ -41,12 +41,12 @@ impl HookRpc {
     ) -> Result<HookAccess, HookError> {
         let caller = Caller::of(request);
         let grant = match owner.and_then(|owner| owner.owner.as_ref()) {
-            Some(hook_owner::Owner::RepositoryId(id)) => self.access.authorize(&caller, RepositoryId(*id)).await?,
+            Some(hook_owner::Owner::RepositoryId(id)) => self.authorizer.authorize(&caller, RepositoryId(*id)).await?,
             Some(hook_owner::Owner::Organization(name)) => {
-                self.access.authorize_subject(&caller, OperationSubject::Organization(name)).await?
+                self.authorizer.authorize_subject(&caller, OperationSubject::Organization(name)).await?
             }
             Some(hook_owner::Owner::Site(true)) => {
-                self.access.authorize_subject(&caller, OperationSubject::Site).await?
+                self.authorizer.authorize_subject(&caller, OperationSubject::Site).await?
             }
             Some(hook_owner::Owner::Site(false)) | None => {
                 return Err(HookError::Invalid(vec![FieldViolation::new("owner", "required", "is required")]));

@@ -141,7 +141,7 @@ mod tests {
     use tonic::Code;
 
     use super::*;
-    use crate::store::events::EventStore;
+    use crate::store::events::EventTable;
     use crate::testing::{
         REPOSITORY, Service, TestCaller, on_each_schema, on_each_url, reason, repository, repository_owner,
     };
@@ -228,7 +228,7 @@ mod tests {
             add_hook(&db, 1, 9).await;
             let events = apply(&db, vec![deleted(snapshot.clone())]).await;
             assert_eq!(events[1], ("repository".to_owned(), true));
-            let found = EventStore::new(db.clone()).snapshots(&[RepositoryId(REPOSITORY)]).await.unwrap();
+            let found = EventTable::new(db.clone()).snapshots(&[RepositoryId(REPOSITORY)]).await.unwrap();
             assert_eq!(found.get(&RepositoryId(REPOSITORY)), snapshot.as_ref());
         })
         .await;

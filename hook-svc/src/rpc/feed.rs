@@ -6,7 +6,7 @@ use std::collections::VecDeque;
 use std::pin::Pin;
 use std::time::Duration;
 
-use ferrite_kit::auth::{Access, Caller};
+use ferrite_kit::auth::{Authorizer, Caller};
 use ferrite_proto::error::{FieldViolation, Kind, ServiceError, to_status};
 use ferrite_proto::hook::feed_service_server::FeedService;
 use ferrite_proto::hook::{FeedEvent, ListEventsRequest, ListEventsResponse, WatchEventsRequest, WatchEventsResponse};
@@ -27,7 +27,7 @@ const PERMISSION_LIFETIME: Duration = Duration::from_secs(3);
 #[derive(Clone, Debug)]
 pub(crate) struct FeedRpc {
     pub(crate) feed: Feed,
-    pub(crate) access: Access,
+    pub(crate) authorizer: Authorizer,
 }
 
 #[tonic::async_trait]
@@ -49,7 +49,7 @@ impl FeedService for FeedRpc {
 /// Returns a page of a repository's feed.
 async fn list_events(rpc: &FeedRpc, request: Request<ListEventsRequest>) -> Result<ListEventsResponse, Status> {
     let repository = RepositoryId(request.get_ref().repository_id);
-    let grant = rpc.access.authorize(&Caller::of(&request), repository).await?;
+    let grant = rpc.authorizer.authorize(&Caller::of(&request), repository).await?;
     let request = request.into_inner();
     let (after, limit, wait) = check_list(&request)?;
     rpc.check_cursor(after).await?;
@@ -84,7 +84,7 @@ async fn watch_events(
     request: Request<WatchEventsRequest>,
 ) -> Result<<FeedRpc as FeedService>::WatchEventsStream, Status> {
     let repository = RepositoryId(request.get_ref().repository_id);
-    let grant = rpc.access.authorize(&Caller::of(&request), repository).await?;
+    let grant = rpc.authorizer.authorize(&Caller::of(&request), repository).await?;
     let after = parse_cursor(&request.into_inner().after).map_err(|error| HookError::Invalid(vec![error]))?;
     rpc.check_cursor(after).await?;
     let watch = Watch {

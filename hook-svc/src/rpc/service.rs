@@ -1,5 +1,5 @@
 use ferrite_kit::Clock;
-use ferrite_kit::auth::Access;
+use ferrite_kit::auth::Authorizer;
 use ferrite_kit::db::Tx;
 use ferrite_kit::idempotency::IdempotencyKey;
 use ferrite_kit::outbox::Relay;
@@ -12,13 +12,13 @@ use super::audit::SUBSCRIBER;
 use crate::dispatch::Renderer;
 use crate::error::HookError;
 use crate::sender::Sender;
-use crate::store::HookStore;
+use crate::store::HookTable;
 
 /// The services that every RPC uses.
 #[derive(Clone, Debug)]
 pub(crate) struct HookRpc {
-    pub(crate) store: HookStore,
-    pub(crate) access: Access,
+    pub(crate) store: HookTable,
+    pub(crate) authorizer: Authorizer,
     pub(crate) relay: Relay,
     /// Addresses that URLs may have.
     pub(crate) policy: Policy,

@@ -27,7 +27,7 @@ use tokio::sync::{Notify, Semaphore};
 
 use self::in_flight::InFlight;
 pub(crate) use self::settings::DeliveryArgs;
-use crate::store::HookStore;
+use crate::store::HookTable;
 use crate::store::claims::{self, Claim, Head, MAX_DUE_LANES};
 use crate::store::kept_bytes::GrownRepositories;
 use crate::store::outcomes::{self, Settled};
@@ -56,7 +56,7 @@ pub(crate) struct Sender(Arc<Inner>);
 #[derive(Debug)]
 struct Inner {
     db: Db,
-    hooks: HookStore,
+    hooks: HookTable,
     client: Client,
     clock: Clock,
     settings: DeliveryArgs,
@@ -69,7 +69,7 @@ struct Inner {
 impl Sender {
     /// Makes a sender of the deliveries of `hooks`, which notes the repositories whose delivery logs grow.
     pub(crate) fn new(
-        hooks: HookStore,
+        hooks: HookTable,
         client: Client,
         clock: Clock,
         settings: DeliveryArgs,

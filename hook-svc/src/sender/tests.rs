@@ -25,7 +25,7 @@ use crate::store::attempts::{self, Attempt};
 use crate::store::deliveries::{self, Delivery, Status};
 use crate::store::kept_bytes::GrownRepositories;
 use crate::store::lanes::{NewDelivery, enqueue, enqueue_alone, resume};
-use crate::store::{HookStore, StoredHook};
+use crate::store::{HookTable, StoredHook};
 use crate::testing::on_each_schema;
 
 /// Longest time that a test waits for an effect.
@@ -125,7 +125,7 @@ fn status(code: u16) -> String {
 /// A sender with its database.
 struct Bench {
     db: Db,
-    hooks: HookStore,
+    hooks: HookTable,
     sender: Sender,
     life: Lifecycle,
     policy: Policy,
@@ -140,7 +140,7 @@ struct Settings {
 impl Bench {
     /// A running sender that may reach `allowed` and repeats by `retries`.
     fn start(db: Db, allowed: &str, retries: &str) -> Self {
-        let hooks = HookStore::new(db.clone(), Sealer::new(&[7; 32], &[], secrets::SERVICE));
+        let hooks = HookTable::new(db.clone(), Sealer::new(&[7; 32], &[], secrets::SERVICE));
         let policy = Policy::new(allowed.parse::<AllowList>().unwrap());
         let settings = Settings::parse_from(["x", &format!("--hook-retry-seconds={retries}")]);
         let sender = Sender::new(

@@ -153,9 +153,9 @@ impl MatchingHook {
     }
 }
 
-/// Store of events.
+/// The tables of events.
 #[derive(Clone, Debug)]
-pub(crate) struct EventStore {
+pub(crate) struct EventTable {
     db: Db,
     grown: GrownRepositories,
 }
@@ -345,8 +345,8 @@ impl MadePayload<'_> {
     }
 }
 
-impl EventStore {
-    /// Creates the store over `db`.
+impl EventTable {
+    /// Creates the table over `db`.
     pub(crate) fn new(db: Db) -> Self {
         Self { db, grown: GrownRepositories::default() }
     }

@@ -6,7 +6,7 @@ use ferrite_kit::args;
 use ferrite_kit::db::{DbError, Value};
 use ferrite_proto::id::RepositoryId;
 
-use super::events::{self, EventRow, EventStore, MadePayload, Source, StoredEvent};
+use super::events::{self, EventRow, EventTable, MadePayload, Source, StoredEvent};
 use super::kept_bytes;
 use super::removal::{self, MAX_BATCH_ROWS};
 
@@ -29,7 +29,7 @@ const BEYOND: &str = "SELECT id, repository_id FROM events \
      WHERE repository_id = $1 AND is_in_feed AND id <= (SELECT id FROM events WHERE repository_id = $1 AND is_in_feed \
      ORDER BY id DESC LIMIT 1 OFFSET $2) ORDER BY id LIMIT $3";
 
-impl EventStore {
+impl EventTable {
     /// Returns at most `limit` events of a repository's feed whose ids are above `after`, by id, but those of the source `without`.
     ///
     /// # Errors

@@ -49,9 +49,9 @@ const UPDATE: &str = "UPDATE hooks SET url = $2, shown_url = $3, content_type = 
 const BEGIN: &str = "UPDATE hooks SET since_us = $2, after_event_id = $3 WHERE id = $1";
 const DELETE: &str = "DELETE FROM hooks WHERE id = $1";
 
-/// Store of webhooks.
+/// The table of webhooks.
 #[derive(Clone, Debug)]
-pub(crate) struct HookStore {
+pub(crate) struct HookTable {
     db: Db,
     sealer: Sealer,
 }
@@ -218,8 +218,8 @@ impl TryFrom<HookRow> for StoredHook {
     }
 }
 
-impl HookStore {
-    /// Creates the store over `db`.
+impl HookTable {
+    /// Creates the table over `db`.
     pub(crate) fn new(db: Db, sealer: Sealer) -> Self {
         Self { db, sealer }
     }
@@ -336,14 +336,14 @@ impl HookStore {
     /// Returns a webhook of an owner and locks its row until the transaction ends.
     ///
     /// # Errors
-    /// As [`HookStore::find`].
+    /// As [`HookTable::find`].
     pub(crate) async fn lock(&self, tx: &mut Tx, owner: Owner, id: HookId) -> Result<StoredHook, HookError> {
         let row: Option<HookRow> = tx.optional(tx.pick(LOCK_POSTGRES, FIND), &args![id]).await?;
         let hook = row.map(StoredHook::try_from).transpose()?;
         hook.filter(|hook| hook.owner == owner).ok_or(HookError::HookNotFound)
     }
 
-    /// Writes a webhook back that was read by [`HookStore::lock`] in the same transaction.
+    /// Writes a webhook back that was read by [`HookTable::lock`] in the same transaction.
     pub(crate) async fn update(&self, tx: &mut Tx, hook: &StoredHook) -> Result<(), DbError> {
         let (options, sealed) = (hook.options.clone(), hook.sealed.clone());
         let args = args![
@@ -379,7 +379,7 @@ impl HookStore {
     /// Deletes a webhook of an owner. Its deliveries that wait are cancelled. Returns it as it was.
     ///
     /// # Errors
-    /// As [`HookStore::find`].
+    /// As [`HookTable::find`].
     pub(crate) async fn delete(
         &self,
         tx: &mut Tx,

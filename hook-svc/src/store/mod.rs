@@ -18,4 +18,4 @@ mod removal;
 pub(crate) mod repositories;
 mod sealing;
 
-pub(crate) use hooks::{HookStore, StoredHook};
+pub(crate) use hooks::{HookTable, StoredHook};

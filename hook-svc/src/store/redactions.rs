@@ -14,7 +14,7 @@ use ferrite_proto::id::RepositoryId;
 use prost::Message;
 use sqlx::FromRow;
 
-use super::events::{EventRow, EventStore, StoredEvent, event_bytes};
+use super::events::{EventRow, EventTable, StoredEvent, event_bytes};
 use super::kept_bytes;
 use crate::model::Subject;
 
@@ -128,7 +128,7 @@ pub(crate) async fn store(tx: &mut Tx, redaction: &Redaction, events: &[Redacted
     Ok(tx.execute(finish, &args).await? > 0)
 }
 
-impl EventStore {
+impl EventTable {
     /// Returns the first redaction after the one with the id `after`.
     ///
     /// # Errors

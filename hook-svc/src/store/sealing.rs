@@ -5,7 +5,7 @@ use ferrite_kit::db::Value;
 use ferrite_outbound::{OutboundUrl, Policy};
 use sqlx::FromRow;
 
-use super::hooks::HookStore;
+use super::hooks::HookTable;
 use crate::error::HookError;
 use crate::secrets;
 
@@ -25,7 +25,7 @@ struct UnsealedRow {
     secret: Option<Vec<u8>>,
 }
 
-impl HookStore {
+impl HookTable {
     /// Checks the key against a sealed row.
     ///
     /// # Errors

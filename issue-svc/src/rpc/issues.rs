@@ -230,7 +230,7 @@ async fn list_user_issues(
     service: &IssueRpc,
     request: Request<ListUserIssuesRequest>,
 ) -> Result<ListUserIssuesResponse, IssueError> {
-    let grant = service.access.authorize_subject(&Caller::of(&request), OperationSubject::User).await?;
+    let grant = service.authorizer.authorize_subject(&Caller::of(&request), OperationSubject::User).await?;
     let viewer = grant.user.as_ref().ok_or(AuthError::CredentialsRequired)?;
     let user = UserId(viewer.id);
     let request = request.into_inner();

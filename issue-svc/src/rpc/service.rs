@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use ferrite_kit::auth::{Access, AuthError, Caller};
+use ferrite_kit::auth::{AuthError, Authorizer, Caller};
 use ferrite_proto::Permission;
 use ferrite_proto::grant::Grant;
 use ferrite_proto::id::{RepositoryId, UserId};
@@ -13,17 +13,17 @@ use crate::commits::ScanQueue;
 use crate::error::IssueError;
 use crate::model::references::markdown;
 use crate::model::{Comment, FullIssue, Issue, Milestone};
-use crate::store::IssueStore;
+use crate::store::IssueTable;
 use crate::upstream::RepoClient;
 use crate::writer::{IssueWriter, TextTargets};
 
 /// The services that every RPC uses.
 #[derive(Clone, Debug)]
 pub(crate) struct IssueRpc {
-    pub(crate) store: IssueStore,
+    pub(crate) store: IssueTable,
     pub(crate) writer: IssueWriter,
     pub(crate) scans: ScanQueue,
-    pub(crate) access: Access,
+    pub(crate) authorizer: Authorizer,
     pub(crate) repo: RepoClient,
     pub(crate) limits: WriteLimits,
 }
@@ -32,7 +32,7 @@ impl IssueRpc {
     /// Returns the caller's grant for the operation of `request` on the issues of a repository.
     ///
     /// # Errors
-    /// [`IssueError::Disabled`] if the repository's issue tracker is switched off, or those of [`Access::authorize`].
+    /// [`IssueError::Disabled`] if the repository's issue tracker is switched off, or those of [`Authorizer::authorize`].
     pub(super) async fn authorize<T>(&self, request: &Request<T>, repository: i64) -> Result<Arc<Grant>, IssueError> {
         let grant = self.authorize_settings(request, repository).await?;
         if !grant.issues_enabled {
@@ -45,13 +45,13 @@ impl IssueRpc {
     /// issue tracker is switched off, too.
     ///
     /// # Errors
-    /// Those of [`Access::authorize`].
+    /// Those of [`Authorizer::authorize`].
     pub(super) async fn authorize_settings<T>(
         &self,
         request: &Request<T>,
         repository: i64,
     ) -> Result<Arc<Grant>, IssueError> {
-        Ok(self.access.authorize(&Caller::of(request), RepositoryId(repository)).await?)
+        Ok(self.authorizer.authorize(&Caller::of(request), RepositoryId(repository)).await?)
     }
 
     /// Returns an issue of a repository.

@@ -6,7 +6,7 @@ use ferrite_kit::page::Page;
 use ferrite_proto::id::{RepositoryId, UserId};
 use sqlx::FromRow;
 
-use super::IssueStore;
+use super::IssueTable;
 use super::list::MAX_UNCOUNTED_ROWS;
 use super::listed_texts::TextHead;
 use super::reader::Reader;
@@ -16,7 +16,7 @@ use crate::model::{Body, Class, Comment, Issue};
 const SELECT: &str = "SELECT comments.id, comments.repository_id, comments.issue_id, issues.number, issues.class, comments.sequence, \
      comments.user_id, comments.body, comments.created_us, comments.updated_us FROM comments \
      JOIN issues ON issues.id = comments.issue_id";
-/// The columns of a list but for those of [`IssueStore::push_text_head`], which follow.
+/// The columns of a list but for those of [`IssueTable::push_text_head`], which follow.
 const SELECT_LISTED: &str = "SELECT comments.id, comments.repository_id, comments.issue_id, issues.number, issues.class, \
      comments.sequence, comments.user_id, '' AS body, comments.created_us, comments.updated_us, ";
 const FROM: &str = " FROM comments JOIN issues ON issues.id = comments.issue_id";
@@ -71,8 +71,8 @@ pub(crate) struct CommentPage {
     pub(crate) is_partial: bool,
 }
 
-impl IssueStore {
-    /// Inserts a comment with the sequence that [`IssueStore::advance`] assigned in the same transaction.
+impl IssueTable {
+    /// Inserts a comment with the sequence that [`IssueTable::advance`] assigned in the same transaction.
     pub(crate) async fn insert_comment(
         &self,
         tx: &mut Tx,

@@ -5,7 +5,7 @@ use ferrite_kit::db::{DbError, Tx};
 use ferrite_proto::id::RepositoryId;
 use sqlx::FromRow;
 
-use super::IssueStore;
+use super::IssueTable;
 
 /// Locks the row until the transaction ends, so that writes to one repository, and their events, have one order.
 const ADVANCE: &str = "INSERT INTO issue_counters (repository_id, last_number, open_count, version, is_deleted, last_comment, \
@@ -50,7 +50,7 @@ struct CounterRow {
     counters: Counters,
 }
 
-impl IssueStore {
+impl IssueTable {
     /// Changes the counters of a repository and returns them; `None` if the repository was deleted. Other writers of this repository
     /// wait until the transaction ends, so everything that is read after this call stays as it is.
     pub(crate) async fn advance(

@@ -7,7 +7,7 @@ use ferrite_kit::db::{DbError, Query, Tx};
 use ferrite_proto::id::{IssueId, RepositoryId, UserId};
 use sqlx::FromRow;
 
-use super::IssueStore;
+use super::IssueTable;
 use super::issue_parts::{self, PartsRow};
 use super::listed_texts::TextHead;
 use super::reader::Reader;
@@ -93,8 +93,8 @@ impl From<FullIssueRow> for FullIssue {
     }
 }
 
-impl IssueStore {
-    /// Inserts `new` with a number that [`IssueStore::advance`] assigned in the same transaction, without its labels.
+impl IssueTable {
+    /// Inserts `new` with a number that [`IssueTable::advance`] assigned in the same transaction, without its labels.
     pub(crate) async fn insert(&self, tx: &mut Tx, new: &NewIssue, number: i64, now_us: i64) -> Result<Issue, DbError> {
         let class = Class { is_pull_request: new.pull_request.is_some(), is_closed: new.is_closed };
         let issue = Issue {

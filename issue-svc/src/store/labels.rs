@@ -7,7 +7,7 @@ use ferrite_kit::page::Page;
 use ferrite_proto::id::RepositoryId;
 use sqlx::FromRow;
 
-use super::IssueStore;
+use super::IssueTable;
 use super::reader::Reader;
 use crate::model::{Color, Issue, Label, LabelName};
 
@@ -35,7 +35,7 @@ impl From<LabelRow> for Label {
     }
 }
 
-impl IssueStore {
+impl IssueTable {
     /// Inserts a label; `None` if the repository has one of that name.
     pub(crate) async fn insert_label(
         &self,
@@ -106,7 +106,7 @@ impl IssueStore {
     }
 
     /// Deletes a label from its repository. It shows in no issue from now on; the rows that tie it to them are removed by
-    /// [`IssueStore::purge_label`]. Returns false if there is none.
+    /// [`IssueTable::purge_label`]. Returns false if there is none.
     pub(crate) async fn delete_label(&self, tx: &mut Tx, repository: RepositoryId, id: i64) -> Result<bool, DbError> {
         Ok(tx.execute(DELETE, &args![repository, id]).await? > 0)
     }

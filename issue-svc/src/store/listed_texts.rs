@@ -6,7 +6,7 @@ use ferrite_kit::db::{DbError, Query};
 use ferrite_kit::page::Page;
 use sqlx::FromRow;
 
-use super::IssueStore;
+use super::IssueTable;
 
 /// Most bytes of one text in a list.
 pub(crate) const MAX_LISTED_TEXT_BYTES: i64 = 64 * 1024;
@@ -18,7 +18,7 @@ pub(crate) const MAX_PAGE_TEXT_BYTES: i64 = 4 * 1024 * 1024;
 /// Rows whose listed texts cannot have more than [`MAX_PAGE_TEXT_BYTES`].
 const ALWAYS_SMALL_ROWS: i64 = MAX_PAGE_TEXT_BYTES / MAX_LISTED_TEXT_BYTES;
 
-impl IssueStore {
+impl IssueTable {
     /// Appends the columns `text_head`, the first `max_bytes` bytes of the text column `column`, and `text_bytes`, its length.
     pub(super) fn push_text_head(&self, query: &mut Query, column: &'static str, max_bytes: i64) {
         // Bytes are cut, not characters: of these PostgreSQL and SQLite would return up to four bytes each.
@@ -40,7 +40,7 @@ impl IssueStore {
     }
 }
 
-/// The columns of [`IssueStore::push_text_head`], which the rows of lists have. The text itself is empty there.
+/// The columns of [`IssueTable::push_text_head`], which the rows of lists have. The text itself is empty there.
 #[derive(FromRow)]
 pub(super) struct TextHead {
     /// The beginning of the text.

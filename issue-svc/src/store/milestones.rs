@@ -6,14 +6,14 @@ use ferrite_kit::page::Page;
 use ferrite_proto::id::RepositoryId;
 use sqlx::FromRow;
 
-use super::IssueStore;
+use super::IssueTable;
 use super::listed_texts::TextHead;
 use super::reader::Reader;
 use crate::model::Milestone;
 
 const SELECT: &str =
     "SELECT milestones.id, milestones.repository_id, title, description, is_closed, due_us, closed_us, created_us";
-/// The columns of a list but for those of [`IssueStore::push_text_head`], which follow.
+/// The columns of a list but for those of [`IssueTable::push_text_head`], which follow.
 const SELECT_LISTED: &str = "SELECT milestones.id, milestones.repository_id, title, '' AS description, is_closed, due_us, closed_us, created_us, ";
 /// The counts are sums of single rows: open and closed issues, open and closed pull requests.
 const COUNTS: &str = ", COALESCE((SELECT CAST(SUM(count) AS BIGINT) FROM issue_tallies WHERE issue_tallies.repository_id = milestones.repository_id \
@@ -61,7 +61,7 @@ impl From<MilestoneRow> for Milestone {
     }
 }
 
-impl IssueStore {
+impl IssueTable {
     /// Inserts an open milestone without issues.
     pub(crate) async fn insert_milestone(
         &self,
@@ -146,7 +146,7 @@ impl IssueStore {
         Ok((rows.into_iter().map(Milestone::from).collect(), total))
     }
 
-    /// Deletes a milestone. It shows in no issue from now on; the rows that name it are changed by [`IssueStore::purge_milestone`].
+    /// Deletes a milestone. It shows in no issue from now on; the rows that name it are changed by [`IssueTable::purge_milestone`].
     /// Returns false if there is none.
     pub(crate) async fn delete_milestone(
         &self,

@@ -1,6 +1,6 @@
 //! SQL and rows of issues, comments, labels, milestones and their history; the only module that names these tables.
 //!
-//! Every write begins with [`IssueStore::advance`], which locks the repository's counters: what it reads afterwards stays as it is.
+//! Every write begins with [`IssueTable::advance`], which locks the repository's counters: what it reads afterwards stays as it is.
 //!
 //! Not here: validation (`model`), and which rows change together (`writer`).
 
@@ -37,15 +37,15 @@ pub(crate) use timeline::TimelineEntry;
 pub(crate) use timeline_retention::AgeCursor;
 use timeline_retention::GrownTimelines;
 
-/// Store of issues and everything that belongs to them.
+/// The tables of issues and everything that belongs to them.
 #[derive(Clone, Debug)]
-pub(crate) struct IssueStore {
+pub(crate) struct IssueTable {
     db: Db,
     grown: GrownTimelines,
 }
 
-impl IssueStore {
-    /// Creates the store over `db`.
+impl IssueTable {
+    /// Creates the table over `db`.
     pub(crate) fn new(db: Db) -> Self {
         Self { db, grown: GrownTimelines::default() }
     }

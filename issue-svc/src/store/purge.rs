@@ -5,7 +5,7 @@ use ferrite_kit::db::{DbError, Query, Tx};
 use ferrite_proto::id::{IssueId, RepositoryId};
 use sqlx::FromRow;
 
-use super::IssueStore;
+use super::IssueTable;
 use super::tallies::{List, TallyChanges};
 use crate::model::Class;
 
@@ -46,7 +46,7 @@ struct PurgeRow {
     target_id: i64,
 }
 
-impl IssueStore {
+impl IssueTable {
     /// Notes that rows of a deleted thing are left.
     pub(crate) async fn note_purge(&self, tx: &mut Tx, deleted: Deleted) -> Result<(), DbError> {
         let (kind, repository, target) = deleted.columns();

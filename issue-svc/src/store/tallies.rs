@@ -8,7 +8,7 @@ use ferrite_kit::db::{DbError, Query, Tx};
 use ferrite_proto::id::{RepositoryId, UserId};
 use sqlx::FromRow;
 
-use super::IssueStore;
+use super::IssueTable;
 use crate::model::Class;
 
 /// Numbers in one block. A page in a list of a million issues reads about a thousand counts and at most a thousand entries of an index.
@@ -110,7 +110,7 @@ fn place_before(blocks: &[BlockRow], mut left: i64) -> Option<Place> {
     None
 }
 
-impl IssueStore {
+impl IssueTable {
     /// Writes changes of counts. The counters of the repository must be locked.
     pub(crate) async fn tally(
         &self,

@@ -1,9 +1,9 @@
-//! Tests of the issue store, on both databases. Lists are tested with the writer, which fills them.
+//! Tests of the tables of issues, on both databases. Lists are tested with the writer, which fills them.
 
 use ferrite_kit::db::Db;
 use ferrite_proto::id::{RepositoryId, UserId};
 
-use super::{CounterChange, Deleted, IssueStore};
+use super::{CounterChange, Deleted, IssueTable};
 use crate::model::{Body, Issue, NewIssue, Title};
 use crate::testing::on_each_schema;
 
@@ -28,7 +28,7 @@ fn one_more(is_open: bool) -> CounterChange {
 }
 
 async fn open(db: &Db, new: &NewIssue, now_us: i64) -> Option<Issue> {
-    let store = IssueStore::new(db.clone());
+    let store = IssueTable::new(db.clone());
     let mut tx = db.begin().await.unwrap();
     let counters = store.advance(&mut tx, REPOSITORY, one_more(!new.is_closed)).await.unwrap()?;
     let issue = store.insert(&mut tx, new, counters.last_number, now_us).await.unwrap();
@@ -42,7 +42,7 @@ async fn an_issue_is_read_as_it_was_written() {
         let title = "'; DROP TABLE issues; -- \"\u{1f600}\\ %s $1";
         let issue = open(&db, &new(title, true), 5).await.unwrap();
         assert_eq!((issue.title.as_str(), issue.created_us, issue.closed_us), (title, 5, Some(5)));
-        let store = IssueStore::new(db);
+        let store = IssueTable::new(db);
         assert_eq!(store.find(store.reader(), REPOSITORY, 1).await.unwrap(), Some(issue));
         assert_eq!(store.find(store.reader(), REPOSITORY, 2).await.unwrap(), None);
         assert_eq!(store.find(store.reader(), RepositoryId(2), 1).await.unwrap(), None);
@@ -53,7 +53,7 @@ async fn an_issue_is_read_as_it_was_written() {
 #[tokio::test]
 async fn numbers_and_open_issues_are_counted_except_in_a_transaction_that_is_rolled_back() {
     on_each_schema(&crate::migrations(), |db| async move {
-        let store = IssueStore::new(db.clone());
+        let store = IssueTable::new(db.clone());
         open(&db, &new("a", false), 1).await.unwrap();
         let mut tx = db.begin().await.unwrap();
         store.advance(&mut tx, REPOSITORY, one_more(true)).await.unwrap().unwrap();
@@ -74,7 +74,7 @@ async fn a_number_is_assigned_once() {
     on_each_schema(&crate::migrations(), |db| async move {
         open(&db, &new("first", false), 1).await.unwrap();
         let mut tx = db.begin().await.unwrap();
-        let twice = IssueStore::new(db.clone()).insert(&mut tx, &new("again", false), 1, 2).await;
+        let twice = IssueTable::new(db.clone()).insert(&mut tx, &new("again", false), 1, 2).await;
         assert!(twice.unwrap_err().is_unique());
     })
     .await;
@@ -83,7 +83,7 @@ async fn a_number_is_assigned_once() {
 #[tokio::test]
 async fn a_deletion_includes_issues_of_concurrent_transactions() {
     on_each_schema(&crate::migrations(), |db| async move {
-        let store = IssueStore::new(db.clone());
+        let store = IssueTable::new(db.clone());
         let (started, starts) = tokio::sync::oneshot::channel();
         let write = async {
             let mut tx = db.begin().await.unwrap();

@@ -6,7 +6,7 @@ use ferrite_kit::args;
 use ferrite_kit::db::{DbError, Query, Tx};
 use ferrite_proto::id::IssueId;
 
-use super::IssueStore;
+use super::IssueTable;
 use crate::model::Issue;
 use crate::model::references::words;
 
@@ -35,7 +35,7 @@ impl MentionSource {
     }
 }
 
-impl IssueStore {
+impl IssueTable {
     /// Adds the words of a new issue to the search index.
     pub(crate) async fn insert_words(&self, tx: &mut Tx, issue: &Issue) -> Result<(), DbError> {
         let sql = tx.pick(INSERT_WORDS_POSTGRES, INSERT_WORDS_SQLITE);

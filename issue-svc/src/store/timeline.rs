@@ -7,7 +7,7 @@ use ferrite_proto::id::{IssueId, RepositoryId, UserId};
 use ferrite_proto::issue::TimelineAction;
 use sqlx::FromRow;
 
-use super::IssueStore;
+use super::IssueTable;
 
 const COLUMNS: &str = "action, user_id, created_us, assignee_id, label_id, label_color, old_text, new_text, commit_id, \
      source_repository_id, source_issue_id, source_number";
@@ -43,7 +43,7 @@ impl TimelineEntry {
     }
 }
 
-impl IssueStore {
+impl IssueTable {
     /// Adds entries to the timeline of an issue, in their order.
     pub(crate) async fn add_entries(
         &self,

@@ -11,7 +11,7 @@ use ferrite_proto::id::IssueId;
 use parking_lot::Mutex;
 use tokio::sync::Notify;
 
-use super::IssueStore;
+use super::IssueTable;
 
 /// Entries that one transaction deletes, so that no writer waits long for it.
 pub(crate) const MAX_BATCH_ROWS: i64 = 200;
@@ -71,7 +71,7 @@ impl GrownTimelines {
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct AgeCursor(i64);
 
-impl IssueStore {
+impl IssueTable {
     /// Returns the issues whose timelines grew.
     pub(crate) fn grown_timelines(&self) -> &GrownTimelines {
         &self.grown

@@ -28,7 +28,7 @@ use prost::Message;
 
 use crate::error::IssueError;
 use crate::model::Issue;
-use crate::store::{CounterChange, Counters, IssueStore, Reader};
+use crate::store::{CounterChange, Counters, IssueTable, Reader};
 
 pub(crate) use commits::ApplyReferences;
 pub(crate) use labels::MAX_ISSUE_LABELS;
@@ -48,7 +48,7 @@ pub(crate) const HOOK_SVC: &str = "hook-svc";
 /// Makes writes.
 #[derive(Clone, Debug)]
 pub(crate) struct IssueWriter {
-    pub(crate) store: IssueStore,
+    pub(crate) store: IssueTable,
     pub(crate) relay: Relay,
     pub(crate) clock: Clock,
 }

@@ -8,7 +8,7 @@ use tokio::sync::Notify;
 
 use super::{IssueWriter, Write};
 use crate::error::IssueError;
-use crate::store::{CounterChange, Deleted, IssueStore};
+use crate::store::{CounterChange, Deleted, IssueTable};
 
 /// Time between two looks for rows that are left, without a wake-up.
 const POLL_INTERVAL: Duration = Duration::from_secs(60);
@@ -32,7 +32,7 @@ impl Write<'_> {
 /// # Errors
 /// A failure of the database.
 pub(crate) async fn purge_first_batch(
-    store: &IssueStore,
+    store: &IssueTable,
     tx: &mut Tx,
     deleted: Deleted,
     now_us: i64,

@@ -9,7 +9,7 @@ use ferrite_kit::{Clock, Lifecycle, micros};
 use ferrite_proto::id::IssueId;
 
 use crate::error::IssueError;
-use crate::store::{AgeCursor, IssueStore};
+use crate::store::{AgeCursor, IssueTable};
 
 /// Least time between two looks at the issues that got entries, which are looked at together.
 const GROWN_INTERVAL: Duration = Duration::from_secs(2);
@@ -37,7 +37,7 @@ pub struct TimelineArgs {
 /// Holds timelines within their bounds.
 #[derive(Clone, Debug)]
 pub(crate) struct TimelineTrimmer {
-    pub(crate) store: IssueStore,
+    pub(crate) store: IssueTable,
     pub(crate) bounds: TimelineArgs,
     pub(crate) clock: Clock,
 }
@@ -141,7 +141,7 @@ mod tests {
 
     fn trimmer(db: &Db, timeline_days: u32) -> TimelineTrimmer {
         let bounds = TimelineArgs { timeline_entries: 100, timeline_days };
-        TimelineTrimmer { store: IssueStore::new(db.clone()), bounds, clock: Clock::fixed(100 * DAY_US) }
+        TimelineTrimmer { store: IssueTable::new(db.clone()), bounds, clock: Clock::fixed(100 * DAY_US) }
     }
 
     async fn insert_issue(db: &Db) {
@@ -151,7 +151,7 @@ mod tests {
     }
 
     /// Adds entries at a time to the timeline of the issue.
-    async fn add(store: &IssueStore, action: TimelineAction, count: i64, time_us: i64) {
+    async fn add(store: &IssueTable, action: TimelineAction, count: i64, time_us: i64) {
         let mut tx = store.db().begin().await.unwrap();
         let entry = TimelineEntry::new(action, UserId(1), time_us);
         let entries: Vec<_> = (0..count).map(|_| entry.clone()).collect();

@@ -1,6 +1,6 @@
 //! The authentication of requests before a service gets them, and its cache of verified grants.
 //!
-//! Not here: which operations a caller may do. [`Access`](super::Access) checks the grant for the operation.
+//! Not here: which operations a caller may do. [`Authorizer`](super::Authorizer) checks the grant for the operation.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};

@@ -2,11 +2,11 @@
 //!
 //! A request carries a grant, a personal access token, a service token, or several of them (metadata names in
 //! [`ferrite_proto::metadata`]). [`AuthLayer`] verifies each one that is present and refuses a request without any; an RPC then takes
-//! the [`Caller`] from the request and asks [`Access`] for its grant.
+//! the [`Caller`] from the request and asks [`Authorizer`] for its grant.
 //!
 //! Not here: permissions. repo-svc decides who may do what; its grants and answers are only passed on.
 
-mod access;
+mod authorizer;
 mod caller;
 mod error;
 mod layer;
@@ -18,7 +18,7 @@ mod token_validator;
 #[cfg(test)]
 mod tests;
 
-pub use access::{Access, OperationSubject};
+pub use authorizer::{Authorizer, OperationSubject};
 pub use caller::Caller;
 pub use error::AuthError;
 pub use layer::AuthLayer;

@@ -2,7 +2,7 @@
 //!
 //! The other services state no levels of their own: they ask this one and get a grant for one operation.
 //!
-//! Not here: what each operation requires of its caller ([`ferrite_proto::operation`]), holding requests to that table (`rpc::permit`),
+//! Not here: what each operation requires of its caller ([`ferrite_proto::operation`]), holding requests to that table (`rpc::authorized`),
 //! the SQL filters of lists (`store`), and the finer rules of single operations, such as which fields a reader may set.
 
 mod level;

@@ -16,7 +16,7 @@ use super::throttle::{Attempt, Throttle};
 use super::tokens::TokenAuthenticator;
 use crate::error::RepoError;
 use crate::model::{Email, User};
-use crate::store::{AccountStore, Login};
+use crate::store::{AccountTable, Login};
 
 /// Limit for a login, well above any user name or e-mail address.
 const MAX_LOGIN_BYTES: usize = 1024;
@@ -26,7 +26,7 @@ const PASSWORD_DIGEST_BYTES: usize = 16;
 /// Checks HTTP Basic credentials against accounts and access tokens.
 #[derive(Debug)]
 pub(crate) struct CredentialChecker {
-    accounts: AccountStore,
+    accounts: AccountTable,
     tokens: TokenAuthenticator,
     passwords: Passwords,
     throttle: Throttle,
@@ -45,7 +45,7 @@ pub(crate) struct PasswordProof {
 impl CredentialChecker {
     /// Creates a checker over these accounts and tokens.
     pub(crate) fn new(
-        accounts: AccountStore,
+        accounts: AccountTable,
         tokens: TokenAuthenticator,
         passwords: Passwords,
         throttle: Throttle,

@@ -17,7 +17,7 @@ use ferrite_proto::id::UserId;
 
 use crate::config::SignInArgs;
 use crate::error::RepoError;
-use crate::store::SignInAddressStore;
+use crate::store::SignInAddressTable;
 
 const REFUSED_METRIC: &str = "ferrite_sign_ins_refused_total";
 
@@ -52,14 +52,14 @@ impl Attempt {
 #[derive(Debug)]
 pub(crate) struct Throttle {
     limiter: RateLimiter,
-    addresses: SignInAddressStore,
+    addresses: SignInAddressTable,
     limits: SignInArgs,
     clock: Clock,
 }
 
 impl Throttle {
     /// Creates a throttle that counts in `limiter`, which replicas may share, and keeps known addresses in `addresses`.
-    pub(crate) fn new(limiter: RateLimiter, addresses: SignInAddressStore, limits: SignInArgs, clock: Clock) -> Self {
+    pub(crate) fn new(limiter: RateLimiter, addresses: SignInAddressTable, limits: SignInArgs, clock: Clock) -> Self {
         Self { limiter, addresses, limits, clock }
     }
 

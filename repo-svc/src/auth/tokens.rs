@@ -8,12 +8,12 @@ use ferrite_proto::id::TokenId;
 use ferrite_proto::repo::Identity;
 
 use super::last_use::LastUse;
-use crate::store::TokenStore;
+use crate::store::TokenTable;
 
 /// Looks up access tokens in this service's own table and notes that they were used. The other services ask it by RPC.
 #[derive(Clone, Debug)]
 pub(crate) struct TokenAuthenticator {
-    tokens: TokenStore,
+    tokens: TokenTable,
     last_use: Arc<LastUse>,
     cache: Option<TokenCacheWriter>,
     clock: Clock,
@@ -22,7 +22,7 @@ pub(crate) struct TokenAuthenticator {
 impl TokenAuthenticator {
     /// Creates an authenticator over the tokens of `tokens`, which notes uses in `last_use` and writes to `cache`.
     pub(crate) fn new(
-        tokens: TokenStore,
+        tokens: TokenTable,
         last_use: Arc<LastUse>,
         cache: Option<TokenCacheWriter>,
         clock: Clock,

@@ -5,7 +5,7 @@ use std::time::Duration;
 use ferrite_kit::db::DbError;
 use ferrite_kit::{Clock, Lifecycle, micros};
 
-use crate::store::AuditStore;
+use crate::store::AuditTable;
 
 /// Time between two looks for old entries.
 const INTERVAL: Duration = Duration::from_secs(3600);
@@ -16,14 +16,14 @@ const DAY: Duration = Duration::from_secs(24 * 3600);
 /// Deletes entries of the audit log once they are so many days old; never for zero days.
 #[derive(Clone, Debug)]
 pub(crate) struct AuditPurge {
-    audit: AuditStore,
+    audit: AuditTable,
     days: u32,
     clock: Clock,
 }
 
 impl AuditPurge {
     /// Creates the task for a log that keeps its entries for `days`.
-    pub(crate) fn new(audit: AuditStore, days: u32, clock: Clock) -> Self {
+    pub(crate) fn new(audit: AuditTable, days: u32, clock: Clock) -> Self {
         Self { audit, days, clock }
     }
 
@@ -81,7 +81,7 @@ mod tests {
     }
 
     /// The days of the entries that are left, newest first, and their number.
-    async fn left(audit: &AuditStore) -> (Vec<i64>, i64) {
+    async fn left(audit: &AuditTable) -> (Vec<i64>, i64) {
         let (rows, total) = audit.list(&AuditFilter::default(), Page::nearest(1, 100, 100)).await.unwrap();
         (rows.iter().map(|row| row.time_us / DAY_US).collect(), total)
     }
@@ -91,7 +91,7 @@ mod tests {
         on_each_schema(&migrations(), |db| async move {
             // More than one batch goes.
             log(&db, 405).await;
-            let audit = AuditStore::new(db);
+            let audit = AuditTable::new(db);
             let life = Lifecycle::new(Duration::ZERO);
             let clock = Clock::fixed(404 * DAY_US);
             AuditPurge::new(audit.clone(), 3, clock.clone()).purge(&life).await.unwrap();
@@ -106,7 +106,7 @@ mod tests {
     async fn a_log_without_an_age_keeps_everything() {
         on_each_schema(&migrations(), |db| async move {
             log(&db, 2).await;
-            let audit = AuditStore::new(db);
+            let audit = AuditTable::new(db);
             let life = Lifecycle::new(Duration::ZERO);
             AuditPurge::new(audit.clone(), 0, Clock::fixed(i64::MAX)).purge(&life).await.unwrap();
             assert_eq!(left(&audit).await.1, 2);

@@ -5,7 +5,7 @@ use std::time::Duration;
 use ferrite_kit::Lifecycle;
 use parking_lot::Mutex;
 
-use crate::store::ReleaseStore;
+use crate::store::ReleaseTable;
 
 /// Files whose downloads are held in memory. Downloads of further files are not counted until the next write.
 const MAX_NOTED_FILES: usize = 10_000;
@@ -37,12 +37,12 @@ impl DownloadCounts {
 #[derive(Clone, Debug)]
 pub(crate) struct DownloadWriter {
     counts: Arc<DownloadCounts>,
-    releases: ReleaseStore,
+    releases: ReleaseTable,
 }
 
 impl DownloadWriter {
     /// Creates a writer that moves the downloads in `counts` to `releases`.
-    pub(crate) fn new(counts: Arc<DownloadCounts>, releases: ReleaseStore) -> Self {
+    pub(crate) fn new(counts: Arc<DownloadCounts>, releases: ReleaseTable) -> Self {
         Self { counts, releases }
     }
 

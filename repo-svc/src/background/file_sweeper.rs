@@ -8,7 +8,7 @@ use ferrite_proto::git::release_storage_service_client::ReleaseStorageServiceCli
 use ferrite_proto::id::RepositoryId;
 
 use crate::error::RepoError;
-use crate::store::{GitStoreTable, ReleaseStore};
+use crate::store::{GitStoreTable, ReleaseTable};
 
 const SWEEP_INTERVAL: Duration = Duration::from_secs(60);
 /// Deadline of the removal of files of one repository.
@@ -18,7 +18,7 @@ const DELETE_TIMEOUT: Duration = Duration::from_secs(10);
 /// releases that were not removed at once.
 #[derive(Clone, Debug)]
 pub(crate) struct FileSweeper {
-    releases: ReleaseStore,
+    releases: ReleaseTable,
     stores: GitStoreTable,
     storage: StoreChannel,
     clock: Clock,
@@ -26,7 +26,7 @@ pub(crate) struct FileSweeper {
 
 impl FileSweeper {
     /// Creates a sweeper of the files in `releases` that removes them on the git stores of their repositories.
-    pub(crate) fn new(releases: ReleaseStore, stores: GitStoreTable, storage: StoreChannel, clock: Clock) -> Self {
+    pub(crate) fn new(releases: ReleaseTable, stores: GitStoreTable, storage: StoreChannel, clock: Clock) -> Self {
         Self { releases, stores, storage, clock }
     }
 

@@ -4,7 +4,7 @@ use std::time::Duration;
 use ferrite_kit::Lifecycle;
 
 use crate::auth::LastUse;
-use crate::store::TokenStore;
+use crate::store::TokenTable;
 
 const WRITE_INTERVAL: Duration = Duration::from_secs(30);
 
@@ -12,12 +12,12 @@ const WRITE_INTERVAL: Duration = Duration::from_secs(30);
 #[derive(Clone, Debug)]
 pub(crate) struct LastUseWriter {
     last_use: Arc<LastUse>,
-    tokens: TokenStore,
+    tokens: TokenTable,
 }
 
 impl LastUseWriter {
     /// Creates a writer that moves the uses in `last_use` to `tokens`.
-    pub(crate) fn new(last_use: Arc<LastUse>, tokens: TokenStore) -> Self {
+    pub(crate) fn new(last_use: Arc<LastUse>, tokens: TokenTable) -> Self {
         Self { last_use, tokens }
     }
 

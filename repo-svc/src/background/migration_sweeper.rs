@@ -16,7 +16,7 @@ use ferrite_proto::git::GetMigrationRequest;
 use ferrite_proto::git::migration_service_client::MigrationServiceClient;
 
 use crate::error::RepoError;
-use crate::store::{Migration, MigrationStore, Progress, RepositoryStore};
+use crate::store::{Migration, MigrationTable, Progress, RepositoryTable};
 
 const LOOK_INTERVAL: Duration = Duration::from_secs(10);
 /// Deadline of a question to a store.
@@ -34,8 +34,8 @@ const SILENT: &str = "the git store did not answer for a day";
 #[derive(Clone, Debug)]
 pub(crate) struct MigrationSweeper {
     db: Db,
-    repositories: RepositoryStore,
-    migrations: MigrationStore,
+    repositories: RepositoryTable,
+    migrations: MigrationTable,
     storage: StoreChannel,
     clock: Clock,
 }
@@ -44,8 +44,8 @@ impl MigrationSweeper {
     /// Creates a sweeper of `migrations` and their repositories, which asks their git stores.
     pub(crate) fn new(
         db: Db,
-        repositories: RepositoryStore,
-        migrations: MigrationStore,
+        repositories: RepositoryTable,
+        migrations: MigrationTable,
         storage: StoreChannel,
         clock: Clock,
     ) -> Self {

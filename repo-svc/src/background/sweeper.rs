@@ -7,7 +7,7 @@ use ferrite_proto::git::DeleteRepositoryRequest;
 use ferrite_proto::git::storage_service_client::StorageServiceClient;
 
 use crate::error::RepoError;
-use crate::store::RepositoryStore;
+use crate::store::RepositoryTable;
 
 const SWEEP_INTERVAL: Duration = Duration::from_secs(30);
 /// Deadline of a deletion on a store.
@@ -18,14 +18,14 @@ const UNFINISHED_AGE_US: i64 = 2 * 60 * 1_000_000;
 /// Removes repositories whose creation was interrupted by a crash.
 #[derive(Clone, Debug)]
 pub(crate) struct Sweeper {
-    repositories: RepositoryStore,
+    repositories: RepositoryTable,
     storage: StoreChannel,
     clock: Clock,
 }
 
 impl Sweeper {
     /// Creates a sweeper of `repositories` that deletes in git-svc, at the other end of `storage`.
-    pub(crate) fn new(repositories: RepositoryStore, storage: StoreChannel, clock: Clock) -> Self {
+    pub(crate) fn new(repositories: RepositoryTable, storage: StoreChannel, clock: Clock) -> Self {
         Self { repositories, storage, clock }
     }
 

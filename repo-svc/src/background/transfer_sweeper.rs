@@ -3,20 +3,20 @@ use std::time::Duration;
 use ferrite_kit::{Clock, Lifecycle};
 
 use crate::error::RepoError;
-use crate::store::TransferStore;
+use crate::store::TransferTable;
 
 const SWEEP_INTERVAL: Duration = Duration::from_secs(60);
 
 /// Deletes transfers whose time is over. Until then they are only hidden.
 #[derive(Clone, Debug)]
 pub(crate) struct TransferSweeper {
-    transfers: TransferStore,
+    transfers: TransferTable,
     clock: Clock,
 }
 
 impl TransferSweeper {
     /// Creates a sweeper of `transfers`.
-    pub(crate) fn new(transfers: TransferStore, clock: Clock) -> Self {
+    pub(crate) fn new(transfers: TransferTable, clock: Clock) -> Self {
         Self { transfers, clock }
     }
 

@@ -16,9 +16,9 @@ use rand::TryRngCore;
 use rand::rngs::OsRng;
 use tonic::Request;
 
-use super::dispatch::permitted_service;
+use super::authorized::Authorized;
+use super::dispatch::authorized_service;
 use super::lookup::{self, TokenOwner};
-use super::permit::Permit;
 use super::{change, encode};
 use crate::access::Viewer;
 use crate::error::RepoError;
@@ -28,7 +28,7 @@ use crate::model::{
 use crate::state::AppState;
 use crate::store::{AccountQuery, Action, Entry, NewToken, RepositoryName, Target, TokenRow, append};
 
-permitted_service!(AccountService {
+authorized_service!(AccountService {
     get_authenticated_user(GetAuthenticatedUserRequest) -> GetAuthenticatedUserResponse;
     get_user(GetUserRequest) -> GetUserResponse;
     get_users(GetUsersRequest) -> GetUsersResponse;
@@ -43,25 +43,25 @@ const MAX_SEARCH_PAGE_SIZE: i32 = 50;
 
 async fn get_authenticated_user(
     _: &AppState,
-    permit: Permit,
+    authorized: Authorized,
     _: Request<GetAuthenticatedUserRequest>,
 ) -> Result<GetAuthenticatedUserResponse, RepoError> {
     // Up to date: a change of the account revokes what is cached of its tokens.
-    Ok(GetAuthenticatedUserResponse { user: Some(encode::identity(permit.identity()?)) })
+    Ok(GetAuthenticatedUserResponse { user: Some(encode::identity(authorized.identity()?)) })
 }
 
 async fn get_user(
     state: &AppState,
-    permit: Permit,
+    authorized: Authorized,
     request: Request<GetUserRequest>,
 ) -> Result<GetUserResponse, RepoError> {
     let user = lookup::account(state, &request.get_ref().username).await?;
-    Ok(GetUserResponse { user: Some(encode::user(user, permit.viewer())) })
+    Ok(GetUserResponse { user: Some(encode::user(user, authorized.viewer())) })
 }
 
 async fn get_users(
     state: &AppState,
-    permit: Permit,
+    authorized: Authorized,
     request: Request<GetUsersRequest>,
 ) -> Result<GetUsersResponse, RepoError> {
     let with_emails = request.get_ref().with_emails && Caller::of(&request).service.is_some();
@@ -84,7 +84,7 @@ async fn get_users(
     let owner = |email: &String| found.email_owners.get(&Email::lookup_key(email)).copied();
     let user_id_by_email = request.emails.iter().filter_map(|email| Some((email.clone(), owner(email)?))).collect();
     let encode = |user: &User| {
-        let shown = encode::user(user.clone(), permit.viewer());
+        let shown = encode::user(user.clone(), authorized.viewer());
         if with_emails { repo::User { email: user.email.clone(), ..shown } } else { shown }
     };
     let users = found.users.iter().map(encode).collect();
@@ -97,7 +97,7 @@ fn is_possible_email(email: &str) -> bool {
 
 async fn search_users(
     state: &AppState,
-    permit: Permit,
+    authorized: Authorized,
     request: Request<SearchUsersRequest>,
 ) -> Result<SearchUsersResponse, RepoError> {
     let request = request.into_inner();
@@ -105,19 +105,19 @@ async fn search_users(
     let Some(text) = text else { return Ok(SearchUsersResponse::default()) };
     let page = Page::nearest(request.page, request.page_size, MAX_SEARCH_PAGE_SIZE);
     let (rows, total_count) = state.accounts.search(&text, page).await?;
-    Ok(SearchUsersResponse { users: encode::users(rows, permit.viewer()), total_count })
+    Ok(SearchUsersResponse { users: encode::users(rows, authorized.viewer()), total_count })
 }
 
 /// Creates a token with scopes, expiry and repositories; its text is in the response and nowhere else.
 /// Takes no idempotency key: the response contains the token, which must not be stored.
 async fn create_access_token(
     state: &AppState,
-    permit: Permit,
+    authorized: Authorized,
     request: Request<CreateAccessTokenRequest>,
 ) -> Result<CreateAccessTokenResponse, RepoError> {
     let mut request = request.into_inner();
     let owner =
-        lookup::token_owner(state, request.credential.take(), permit.client_address(), &request.username).await?;
+        lookup::token_owner(state, request.credential.take(), authorized.client_address(), &request.username).await?;
     let (new, names) = check_token(state, &request, &Viewer::of(Some(owner.identity()))).await?;
     state.creation_limit.count(owner.identity()).await?;
     let value = new_token()?;
@@ -127,7 +127,7 @@ async fn create_access_token(
     let row = state.tokens.insert(&mut tx, owner.id(), &new, &TokenHash::of(&value), now).await?;
     let row = row.ok_or_else(|| RepoError::TokenExists(new.name.as_str().to_owned()))?;
     let entry = Entry {
-        actor: &permit.actor_as(owner.identity()),
+        actor: &authorized.actor_as(owner.identity()),
         action: Action::TokenCreate,
         target: Target::user(owner.id(), &owner.identity().username),
         details: &token_details(&row),
@@ -195,11 +195,11 @@ fn new_token() -> Result<String, RepoError> {
 
 async fn list_access_tokens(
     state: &AppState,
-    permit: Permit,
+    authorized: Authorized,
     request: Request<ListAccessTokensRequest>,
 ) -> Result<ListAccessTokensResponse, RepoError> {
     let request = request.into_inner();
-    let owner = lookup::token_owner(state, request.credential, permit.client_address(), &request.username).await?;
+    let owner = lookup::token_owner(state, request.credential, authorized.client_address(), &request.username).await?;
     let page = lookup::page(request.page, request.page_size);
     let (rows, total_count) = state.tokens.list(owner.id(), page).await?;
     let ids = rows.iter().filter_map(TokenRow::only).flatten().collect();
@@ -212,11 +212,11 @@ async fn list_access_tokens(
 
 async fn delete_access_token(
     state: &Arc<AppState>,
-    permit: Permit,
+    authorized: Authorized,
     request: Request<DeleteAccessTokenRequest>,
 ) -> Result<DeleteAccessTokenResponse, RepoError> {
     let request = request.into_inner();
-    let owner = lookup::token_owner(state, request.credential, permit.client_address(), &request.username).await?;
+    let owner = lookup::token_owner(state, request.credential, authorized.client_address(), &request.username).await?;
     if request.name.is_empty() || request.name.contains('\0') {
         return Err(RepoError::TokenNotFound);
     }
@@ -224,13 +224,13 @@ async fn delete_access_token(
     // A task of its own, because a request that is cancelled after its commit must still revoke the cached tokens.
     let task = state
         .life
-        .spawn_for_request("delete token", async move { delete_token(&shared, &permit, &owner, &name).await });
+        .spawn_for_request("delete token", async move { delete_token(&shared, &authorized, &owner, &name).await });
     task.await.unwrap_or(Err(RepoError::Interrupted))
 }
 
 async fn delete_token(
     state: &AppState,
-    permit: &Permit,
+    authorized: &Authorized,
     owner: &TokenOwner,
     name: &str,
 ) -> Result<DeleteAccessTokenResponse, RepoError> {
@@ -238,7 +238,7 @@ async fn delete_token(
     let deleted =
         state.tokens.delete(&mut tx, owner.id(), IdOrName::new(name)).await?.ok_or(RepoError::TokenNotFound)?;
     let entry = Entry {
-        actor: &permit.actor_as(owner.identity()),
+        actor: &authorized.actor_as(owner.identity()),
         action: Action::TokenDelete,
         target: Target::user(owner.id(), &owner.identity().username),
         details: &[("name", deleted.name), ("keys", deleted.key_count.to_string())],

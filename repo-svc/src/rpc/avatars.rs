@@ -8,15 +8,15 @@ use ferrite_proto::repo::avatar_service_server::AvatarService;
 use ferrite_proto::repo::*;
 use tonic::Request;
 
-use super::dispatch::permitted_service;
-use super::permit::Permit;
+use super::authorized::Authorized;
+use super::dispatch::authorized_service;
 use super::{change, repeat};
 use crate::error::RepoError;
 use crate::model::Avatar;
 use crate::state::AppState;
 use crate::store::{Action, Target};
 
-permitted_service!(AvatarService {
+authorized_service!(AvatarService {
     get_avatar(GetAvatarRequest) -> GetAvatarResponse;
     set_avatar(SetAvatarRequest, owner) -> SetAvatarResponse;
     delete_avatar(DeleteAvatarRequest, owner) -> DeleteAvatarResponse;
@@ -24,7 +24,7 @@ permitted_service!(AvatarService {
 
 async fn get_avatar(
     state: &AppState,
-    _: Permit,
+    _: Authorized,
     request: Request<GetAvatarRequest>,
 ) -> Result<GetAvatarResponse, RepoError> {
     let found = state.avatars.find(UserId(request.get_ref().user_id)).await?.ok_or(RepoError::UserNotFound)?;
@@ -33,53 +33,54 @@ async fn get_avatar(
 
 async fn set_avatar(
     state: &AppState,
-    permit: Permit,
+    authorized: Authorized,
     request: Request<SetAvatarRequest>,
 ) -> Result<SetAvatarResponse, RepoError> {
-    let key = IdempotencyKey::of(&request, permit.user()?.0, "SetAvatar")?;
+    let key = IdempotencyKey::of(&request, authorized.user()?.0, "SetAvatar")?;
     let owner = request.get_ref().owner.clone();
-    let access = async { account(state, &permit, &owner).await.map(drop) };
-    repeat::once(&state.db, key.as_ref(), access, set(state, request.into_inner(), &permit, key.as_ref())).await
+    let access = async { account(state, &authorized, &owner).await.map(drop) };
+    repeat::once(&state.db, key.as_ref(), access, set(state, request.into_inner(), &authorized, key.as_ref())).await
 }
 
 async fn set(
     state: &AppState,
     request: SetAvatarRequest,
-    permit: &Permit,
+    authorized: &Authorized,
     key: Option<&IdempotencyKey>,
 ) -> Result<SetAvatarResponse, RepoError> {
-    let Account { id, action, target } = account(state, permit, &request.owner).await?;
+    let Account { id, action, target } = account(state, authorized, &request.owner).await?;
     let avatar = Avatar::parse(request.content)?;
     let now = state.clock.now_us();
     let mut tx = state.db.begin().await?;
     if state.avatars.set(&mut tx, id, avatar, now).await? {
-        change::record(&mut tx, permit, action, target, &[("fields", "avatar".to_owned())], now).await?;
+        change::record(&mut tx, authorized, action, target, &[("fields", "avatar".to_owned())], now).await?;
     }
     change::commit(tx, key, SetAvatarResponse {}, now).await
 }
 
 async fn delete_avatar(
     state: &AppState,
-    permit: Permit,
+    authorized: Authorized,
     request: Request<DeleteAvatarRequest>,
 ) -> Result<DeleteAvatarResponse, RepoError> {
-    let key = IdempotencyKey::of(&request, permit.user()?.0, "DeleteAvatar")?;
+    let key = IdempotencyKey::of(&request, authorized.user()?.0, "DeleteAvatar")?;
     let owner = request.get_ref().owner.clone();
-    let access = async { account(state, &permit, &owner).await.map(drop) };
-    repeat::once(&state.db, key.as_ref(), access, delete(state, &request.get_ref().owner, &permit, key.as_ref())).await
+    let access = async { account(state, &authorized, &owner).await.map(drop) };
+    repeat::once(&state.db, key.as_ref(), access, delete(state, &request.get_ref().owner, &authorized, key.as_ref()))
+        .await
 }
 
 async fn delete(
     state: &AppState,
     owner: &str,
-    permit: &Permit,
+    authorized: &Authorized,
     key: Option<&IdempotencyKey>,
 ) -> Result<DeleteAvatarResponse, RepoError> {
-    let Account { id, action, target } = account(state, permit, owner).await?;
+    let Account { id, action, target } = account(state, authorized, owner).await?;
     let now = state.clock.now_us();
     let mut tx = state.db.begin().await?;
     if state.avatars.delete(&mut tx, id).await? {
-        change::record(&mut tx, permit, action, target, &[("fields", "avatar".to_owned())], now).await?;
+        change::record(&mut tx, authorized, action, target, &[("fields", "avatar".to_owned())], now).await?;
     }
     change::commit(tx, key, DeleteAvatarResponse {}, now).await
 }
@@ -92,13 +93,13 @@ struct Account {
 }
 
 /// Returns the account of a request: the organization `owner`, or the caller.
-async fn account(state: &AppState, permit: &Permit, owner: &str) -> Result<Account, RepoError> {
+async fn account(state: &AppState, authorized: &Authorized, owner: &str) -> Result<Account, RepoError> {
     if owner.is_empty() {
-        let identity = permit.identity()?;
+        let identity = authorized.identity()?;
         let id = UserId(identity.user_id);
         return Ok(Account { id, action: Action::UserUpdate, target: Target::user(id, &identity.username) });
     }
-    let organization = permit.organization(&state.organizations, owner).await?;
+    let organization = authorized.organization(&state.organizations, owner).await?;
     let target = Target::organization(organization.id(), &organization.name);
     Ok(Account { id: organization.id(), action: Action::OrganizationUpdate, target })
 }

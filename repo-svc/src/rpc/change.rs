@@ -7,7 +7,7 @@ use ferrite_kit::idempotency::IdempotencyKey;
 use prost::Message;
 
 use crate::error::RepoError;
-use crate::rpc::permit::Permit;
+use crate::rpc::authorized::Authorized;
 use crate::store::{Action, Entry, Target, append};
 
 /// Appends a change to the audit log, in its transaction.
@@ -17,13 +17,13 @@ use crate::store::{Action, Entry, Target, append};
 /// the database.
 pub(super) async fn record(
     tx: &mut Tx,
-    permit: &Permit,
+    authorized: &Authorized,
     action: Action,
     target: Target,
     details: &[(&'static str, String)],
     now_us: i64,
 ) -> Result<(), RepoError> {
-    let entry = Entry { actor: &permit.actor()?, action, target, details };
+    let entry = Entry { actor: &authorized.actor()?, action, target, details };
     Ok(append(tx, entry, now_us).await?)
 }
 

@@ -9,15 +9,15 @@ use ferrite_proto::repo::collaborator_service_server::CollaboratorService;
 use ferrite_proto::repo::*;
 use tonic::Request;
 
-use super::dispatch::permitted_service;
-use super::permit::Permit;
+use super::authorized::Authorized;
+use super::dispatch::authorized_service;
 use super::{change, encode, lookup, repeat};
 use crate::error::RepoError;
 use crate::model::{User, Violations, parse_level};
 use crate::state::AppState;
 use crate::store::{Action, Target, or_missing};
 
-permitted_service!(CollaboratorService {
+authorized_service!(CollaboratorService {
     list_collaborators(ListCollaboratorsRequest) -> ListCollaboratorsResponse;
     get_collaborator(GetCollaboratorRequest) -> GetCollaboratorResponse;
     set_collaborator(SetCollaboratorRequest) -> SetCollaboratorResponse;
@@ -31,42 +31,42 @@ const DEFAULT_PERMISSION: Permission = Permission::Write;
 
 async fn list_collaborators(
     state: &AppState,
-    permit: Permit,
+    authorized: Authorized,
     request: Request<ListCollaboratorsRequest>,
 ) -> Result<ListCollaboratorsResponse, RepoError> {
     let request = request.into_inner();
-    let repository = permit.repository(&state.repositories, request.repository).await?;
+    let repository = authorized.repository(&state.repositories, request.repository).await?;
     let page = lookup::page(request.page, request.page_size);
     let (rows, total_count) = state.collaborators.list(repository.id(), page).await?;
-    let collaborators = rows.into_iter().map(|row| encode::collaborator(row, permit.viewer())).collect();
+    let collaborators = rows.into_iter().map(|row| encode::collaborator(row, authorized.viewer())).collect();
     Ok(ListCollaboratorsResponse { collaborators, total_count })
 }
 
 async fn get_collaborator(
     state: &AppState,
-    permit: Permit,
+    authorized: Authorized,
     request: Request<GetCollaboratorRequest>,
 ) -> Result<GetCollaboratorResponse, RepoError> {
     let request = request.into_inner();
-    let repository = permit.repository(&state.repositories, request.repository).await?;
+    let repository = authorized.repository(&state.repositories, request.repository).await?;
     let account = match lookup::account(state, &request.username).await {
         Err(RepoError::UserNotFound) => return Err(RepoError::field(USER_FIELD, "unknown", "does not exist")),
         account => account?,
     };
     let found = state.collaborators.find(repository.id(), account.id).await?;
     let found = found.ok_or(RepoError::CollaboratorNotFound)?;
-    Ok(GetCollaboratorResponse { collaborator: Some(encode::collaborator(found, permit.viewer())) })
+    Ok(GetCollaboratorResponse { collaborator: Some(encode::collaborator(found, authorized.viewer())) })
 }
 
 /// Gives a user a permission on a repository, at most the caller's own.
 async fn set_collaborator(
     state: &AppState,
-    permit: Permit,
+    authorized: Authorized,
     request: Request<SetCollaboratorRequest>,
 ) -> Result<SetCollaboratorResponse, RepoError> {
-    let key = IdempotencyKey::of(&request, permit.user()?.0, "SetCollaborator")?;
-    let access = repeat::repository(state, &permit, request.get_ref().repository.clone());
-    repeat::once(&state.db, key.as_ref(), access, set(state, request.into_inner(), &permit, key.as_ref())).await
+    let key = IdempotencyKey::of(&request, authorized.user()?.0, "SetCollaborator")?;
+    let access = repeat::repository(state, &authorized, request.get_ref().repository.clone());
+    repeat::once(&state.db, key.as_ref(), access, set(state, request.into_inner(), &authorized, key.as_ref())).await
 }
 
 /// Checks a request. Without a permission, a collaborator keeps its level.
@@ -92,10 +92,10 @@ async fn check(
 async fn set(
     state: &AppState,
     mut request: SetCollaboratorRequest,
-    permit: &Permit,
+    authorized: &Authorized,
     key: Option<&IdempotencyKey>,
 ) -> Result<SetCollaboratorResponse, RepoError> {
-    let repository = permit.repository(&state.repositories, request.repository.take()).await?;
+    let repository = authorized.repository(&state.repositories, request.repository.take()).await?;
     let (user, permission) = check(state, UserId(repository.owner_id), &request).await?;
     let now = state.clock.now_us();
     let mut tx = state.db.begin().await?;
@@ -103,12 +103,12 @@ async fn set(
     let current = state.collaborators.level(&mut tx, repository.id(), user.id).await?;
     let default = if current == Permission::None { DEFAULT_PERMISSION } else { current };
     let permission = permission.unwrap_or(default);
-    require_at_most(permit.level(&repository), [current, permission])?;
+    require_at_most(authorized.level(&repository), [current, permission])?;
     if permission != current {
         let stored = state.collaborators.set(&mut tx, repository.id(), user.id, permission, now).await;
         stored.map_err(or_missing(RepoError::field(USER_FIELD, "unknown", "does not exist")))?;
         let details = [("user", user.username), ("permission", permission.to_string())];
-        change::record(&mut tx, permit, Action::CollaboratorSet, Target::repository(&repository), &details, now)
+        change::record(&mut tx, authorized, Action::CollaboratorSet, Target::repository(&repository), &details, now)
             .await?;
     }
     change::commit(tx, key, SetCollaboratorResponse {}, now).await
@@ -116,21 +116,21 @@ async fn set(
 
 async fn remove_collaborator(
     state: &AppState,
-    permit: Permit,
+    authorized: Authorized,
     request: Request<RemoveCollaboratorRequest>,
 ) -> Result<RemoveCollaboratorResponse, RepoError> {
-    let key = IdempotencyKey::of(&request, permit.user()?.0, "RemoveCollaborator")?;
-    let access = repeat::repository(state, &permit, request.get_ref().repository.clone());
-    repeat::once(&state.db, key.as_ref(), access, remove(state, request.into_inner(), &permit, key.as_ref())).await
+    let key = IdempotencyKey::of(&request, authorized.user()?.0, "RemoveCollaborator")?;
+    let access = repeat::repository(state, &authorized, request.get_ref().repository.clone());
+    repeat::once(&state.db, key.as_ref(), access, remove(state, request.into_inner(), &authorized, key.as_ref())).await
 }
 
 async fn remove(
     state: &AppState,
     request: RemoveCollaboratorRequest,
-    permit: &Permit,
+    authorized: &Authorized,
     key: Option<&IdempotencyKey>,
 ) -> Result<RemoveCollaboratorResponse, RepoError> {
-    let repository = permit.repository(&state.repositories, request.repository).await?;
+    let repository = authorized.repository(&state.repositories, request.repository).await?;
     let user = match lookup::account(state, &request.username).await {
         Err(RepoError::UserNotFound) => return Err(RepoError::CollaboratorNotFound),
         account => account?,
@@ -139,12 +139,12 @@ async fn remove(
     let mut tx = state.db.begin().await?;
     state.repositories.lock(&mut tx, repository.id()).await?.ok_or(AuthError::RepositoryNotFound)?;
     let current = state.collaborators.level(&mut tx, repository.id(), user.id).await?;
-    require_at_most(permit.level(&repository), [current, Permission::None])?;
+    require_at_most(authorized.level(&repository), [current, Permission::None])?;
     if !state.collaborators.remove(&mut tx, repository.id(), user.id).await? {
         return Err(RepoError::CollaboratorNotFound);
     }
     let (target, details) = (Target::repository(&repository), [("user", user.username)]);
-    change::record(&mut tx, permit, Action::CollaboratorRemove, target, &details, now).await?;
+    change::record(&mut tx, authorized, Action::CollaboratorRemove, target, &details, now).await?;
     change::commit(tx, key, RemoveCollaboratorResponse {}, now).await
 }
 

@@ -9,19 +9,19 @@ use ferrite_proto::id::{RepositoryId, UserId};
 use parking_lot::Mutex;
 use tonic::Request;
 
-use super::dispatch::permitted_service;
+use super::dispatch::authorized_service;
 use super::migrations;
-use crate::rpc::permit::Permit;
+use crate::rpc::authorized::Authorized;
 use crate::state::AppState;
 use crate::store::{Action, Actor, Entry, SizeChange, Target, UsageChanges, append};
 
-permitted_service!(EventSink {
+authorized_service!(EventSink {
     deliver(DeliverRequest) -> DeliverResponse;
 });
 
 async fn deliver(
     state: &AppState,
-    _: Permit,
+    _: Authorized,
     request: Request<DeliverRequest>,
 ) -> Result<DeliverResponse, DeliveryError> {
     let handler = EventHandler { state, usage: Mutex::default() };

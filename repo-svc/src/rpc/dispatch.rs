@@ -9,7 +9,7 @@ use ferrite_kit::writer::{Writer, never_refuse, set_writer};
 use ferrite_proto::id::UserId;
 use ferrite_proto::operation::is_write;
 
-use super::permit::Permit;
+use super::authorized::Authorized;
 use crate::error::RepoError;
 use crate::state::AppState;
 
@@ -28,14 +28,14 @@ const TAKE_ACCESS_AWAY: [&str; 9] = [
     "ferrite.repo.v1.TransferService/RejectTransfer",
 ];
 
-/// Implements every service of this process; see [`permitted_service!`].
+/// Implements every service of this process; see [`authorized_service!`].
 #[derive(Clone, Debug)]
 pub(crate) struct Rpc(pub(super) Arc<AppState>);
 
 /// Implements the methods of one service for [`Rpc`]: each request passes the permission table, and is then answered by the function
 /// named like the method. After a request type stand its fields that decide the capacity of its caller; see
 /// [`Capacity::named`](crate::access::Capacity::named).
-macro_rules! permitted_service {
+macro_rules! authorized_service {
     ($service:ident { $($method:ident($request:ty $(, $field:ident)*) -> $response:ty;)* }) => {
         #[tonic::async_trait]
         impl $service for $crate::rpc::dispatch::Rpc {
@@ -43,9 +43,10 @@ macro_rules! permitted_service {
                 &self,
                 request: tonic::Request<$request>,
             ) -> Result<tonic::Response<$response>, tonic::Status> {
-                let permit = $crate::rpc::permit::Permit::of(&request, permitted_service!(@capacity request $($field)*))?;
-                $crate::rpc::dispatch::write_as_caller(&self.0, &permit).await?;
-                Ok(tonic::Response::new($method(&self.0, permit, request).await?))
+                let capacity = authorized_service!(@capacity request $($field)*);
+                let authorized = $crate::rpc::authorized::Authorized::of(&request, capacity)?;
+                $crate::rpc::dispatch::write_as_caller(&self.0, &authorized).await?;
+                Ok(tonic::Response::new($method(&self.0, authorized, request).await?))
             })*
         }
     };
@@ -58,18 +59,20 @@ macro_rules! permitted_service {
         $crate::access::Capacity::named($request.get_ref().as_administrator, &$request.get_ref().owner)
     };
 }
-pub(super) use permitted_service;
+pub(super) use authorized_service;
 
 /// Names the caller as the writer of a request that changes something.
 ///
 /// # Errors
 /// Those of the database.
-pub(super) async fn write_as_caller(state: &AppState, permit: &Permit) -> Result<(), RepoError> {
-    if TAKE_ACCESS_AWAY.contains(&permit.operation()) {
+pub(super) async fn write_as_caller(state: &AppState, authorized: &Authorized) -> Result<(), RepoError> {
+    if TAKE_ACCESS_AWAY.contains(&authorized.operation()) {
         never_refuse();
     }
-    match permit.identity() {
-        Ok(caller) if is_write(permit.operation()) => write_as(state, UserId(caller.user_id), caller.is_admin).await,
+    match authorized.identity() {
+        Ok(caller) if is_write(authorized.operation()) => {
+            write_as(state, UserId(caller.user_id), caller.is_admin).await
+        }
         _ => Ok(()),
     }
 }

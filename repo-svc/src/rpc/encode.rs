@@ -13,7 +13,7 @@ use crate::access::Viewer;
 use crate::model::User;
 use crate::store::{
     Collaborator, DeployKey, EmailRow, Organization, OwnerLimits, PublicKeyRow, QuotaRow, Repository, RepositoryName,
-    RepositoryStore, Team, TokenRow,
+    RepositoryTable, Team, TokenRow,
 };
 
 /// Encodes a user as `viewer` sees it.
@@ -72,7 +72,7 @@ pub(super) fn parent(row: &Repository, viewer: &Viewer) -> Option<Box<repo::Repo
 
 /// Encodes repositories as `viewer` sees them, for which the rows were read. The parents of all forks among them take one query.
 pub(super) async fn repositories(
-    store: &RepositoryStore,
+    store: &RepositoryTable,
     rows: Vec<Repository>,
     viewer: &Viewer,
 ) -> Result<Vec<repo::Repository>, DbError> {

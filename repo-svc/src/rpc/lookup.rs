@@ -1,6 +1,6 @@
 //! Lookups that several RPCs share: accounts and organizations by name, the owner of tokens by password, and pages of lists.
 //!
-//! Not here: lookups that check a rule of the permission table (`permit`).
+//! Not here: lookups that check a rule of the permission table (`authorized`).
 
 use ferrite_kit::auth::AuthError;
 use ferrite_kit::db::Tx;
@@ -8,8 +8,8 @@ use ferrite_kit::page::Page;
 use ferrite_proto::id::UserId;
 use ferrite_proto::repo::{BasicCredential, Identity};
 
+use super::authorized::Authorized;
 use super::dispatch;
-use super::permit::Permit;
 use crate::access::{Capacity, Viewer};
 use crate::auth::{ClientAddress, PasswordProof};
 use crate::error::RepoError;
@@ -46,8 +46,12 @@ pub(super) async fn user(state: &AppState, name: &str) -> Result<User, RepoError
 ///
 /// # Errors
 /// [`AuthError::CredentialsRequired`], or those of [`user`].
-pub(super) async fn user_or_caller(state: &AppState, permit: &Permit, username: &str) -> Result<UserId, RepoError> {
-    if username.is_empty() { Ok(permit.user()?) } else { Ok(user(state, username).await?.id) }
+pub(super) async fn user_or_caller(
+    state: &AppState,
+    authorized: &Authorized,
+    username: &str,
+) -> Result<UserId, RepoError> {
+    if username.is_empty() { Ok(authorized.user()?) } else { Ok(user(state, username).await?.id) }
 }
 
 /// Returns the organization with a name, and the role of `viewer` in it, for operations that require no role.
@@ -70,8 +74,8 @@ impl Owner {
     ///
     /// # Errors
     /// [`AuthError::CredentialsRequired`].
-    pub(super) fn caller(permit: &Permit) -> Result<Self, AuthError> {
-        let identity = permit.identity()?;
+    pub(super) fn caller(authorized: &Authorized) -> Result<Self, AuthError> {
+        let identity = authorized.identity()?;
         Ok(Self { id: UserId(identity.user_id), name: identity.username.clone() })
     }
 
@@ -79,9 +83,9 @@ impl Owner {
     ///
     /// # Errors
     /// Those of [`is_for_caller`], or those of [`user`].
-    pub(super) async fn user(state: &AppState, permit: &Permit, username: &str) -> Result<Self, RepoError> {
-        if is_for_caller(permit, username)? {
-            return Ok(Self::caller(permit)?);
+    pub(super) async fn user(state: &AppState, authorized: &Authorized, username: &str) -> Result<Self, RepoError> {
+        if is_for_caller(authorized, username)? {
+            return Ok(Self::caller(authorized)?);
         }
         Ok(user(state, username).await?.into())
     }
@@ -97,11 +101,11 @@ impl From<User> for Owner {
 ///
 /// # Errors
 /// [`AuthError::AdminRequired`] for another user, unless the caller acts as an administrator.
-pub(super) fn is_for_caller(permit: &Permit, username: &str) -> Result<bool, AuthError> {
-    if username.is_empty() || username.eq_ignore_ascii_case(&permit.identity()?.username) {
+pub(super) fn is_for_caller(authorized: &Authorized, username: &str) -> Result<bool, AuthError> {
+    if username.is_empty() || username.eq_ignore_ascii_case(&authorized.identity()?.username) {
         return Ok(true);
     }
-    if permit.capacity() == Capacity::Administrator { Ok(false) } else { Err(AuthError::AdminRequired) }
+    if authorized.capacity() == Capacity::Administrator { Ok(false) } else { Err(AuthError::AdminRequired) }
 }
 
 /// The user whose tokens a request is about, authenticated by password.

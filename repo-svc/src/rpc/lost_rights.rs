@@ -9,7 +9,7 @@ use ferrite_proto::id::{RepositoryId, UserId};
 
 use super::change;
 use crate::error::RepoError;
-use crate::rpc::permit::Permit;
+use crate::rpc::authorized::Authorized;
 use crate::state::AppState;
 use crate::store::{Action, Target};
 
@@ -24,12 +24,12 @@ pub(super) const RIGHT_LOST: &str =
 pub(super) async fn end_waiting(
     state: &AppState,
     tx: &mut Tx,
-    permit: &Permit,
+    authorized: &Authorized,
     user: UserId,
     now_us: i64,
 ) -> Result<(), RepoError> {
     let ended = state.transfers.end_unowned(tx, user).await?;
-    record_transfers(state, tx, permit, ended, now_us).await?;
+    record_transfers(state, tx, authorized, ended, now_us).await?;
     for (migration, repository) in state.migrations.lock_unowned(tx, user).await? {
         let end = MigrationEnded { error: RIGHT_LOST.to_owned(), ..MigrationEnded::default() };
         state.migrations.end(tx, migration, &end, now_us).await?;
@@ -47,25 +47,25 @@ pub(super) async fn end_waiting(
 pub(super) async fn end_transfers(
     state: &AppState,
     tx: &mut Tx,
-    permit: &Permit,
+    authorized: &Authorized,
     user: UserId,
     now_us: i64,
 ) -> Result<(), RepoError> {
     let ended = state.transfers.end_of_user(tx, user).await?;
-    record_transfers(state, tx, permit, ended, now_us).await
+    record_transfers(state, tx, authorized, ended, now_us).await
 }
 
 async fn record_transfers(
     state: &AppState,
     tx: &mut Tx,
-    permit: &Permit,
+    authorized: &Authorized,
     repositories: Vec<RepositoryId>,
     now_us: i64,
 ) -> Result<(), RepoError> {
     for id in repositories {
         let name = state.repositories.full_name(tx, id).await?.unwrap_or_default();
         let (target, details) = (Target::repository_named(id, name), [("reason", "starter lost ownership".to_owned())]);
-        change::record(tx, permit, Action::TransferCancel, target, &details, now_us).await?;
+        change::record(tx, authorized, Action::TransferCancel, target, &details, now_us).await?;
         metrics::counter!("ferrite_owner_transfers_ended_total", "reason" => "starter").increment(1);
     }
     Ok(())

@@ -24,9 +24,9 @@ use ferrite_proto::repo::{self, *};
 use tokio::time::Instant;
 use tonic::{Code, Request, Status};
 
-use super::dispatch::permitted_service;
+use super::authorized::Authorized;
+use super::dispatch::authorized_service;
 use super::lookup::Owner;
-use super::permit::Permit;
 use super::{change, encode, lost_rights, repeat};
 use crate::access::Viewer;
 use crate::config::Config;
@@ -35,10 +35,10 @@ use crate::model::{CloneAddress, Description, RepoName, Violations, mirror_inter
 use crate::state::AppState;
 use crate::store::{
     Action, Entry, Migration, NewMigration, NewRepository, OrganizationRole, Phase, Progress, RepositoryKey,
-    RepositoryStore, SizeChange, Target, append, take_wiki_id,
+    RepositoryTable, SizeChange, Target, append, take_wiki_id,
 };
 
-permitted_service!(MigrationService {
+authorized_service!(MigrationService {
     migrate_repository(MigrateRepositoryRequest) -> MigrateRepositoryResponse;
     get_migration(GetMigrationRequest) -> GetMigrationResponse;
     list_migrations(ListMigrationsRequest) -> ListMigrationsResponse;
@@ -65,30 +65,30 @@ const REMOVED: &str = "the repository was removed";
 /// Checks the request, then registers the repository and the migration, and has the store fetch it.
 async fn migrate_repository(
     state: &Arc<AppState>,
-    permit: Permit,
+    authorized: Authorized,
     request: Request<MigrateRepositoryRequest>,
 ) -> Result<MigrateRepositoryResponse, RepoError> {
-    let checked = check(request.get_ref(), &state.config, permit.user()?);
+    let checked = check(request.get_ref(), &state.config, authorized.user()?);
     let (metadata, extensions, message) = request.into_parts();
     let uid = UserId(message.uid);
     let key = match &checked {
         Ok(checked) => {
             let request = Request::from_parts(metadata, extensions, without_credentials(message, checked));
-            IdempotencyKey::of(&request, permit.user()?.0, "MigrateRepository")?
+            IdempotencyKey::of(&request, authorized.user()?.0, "MigrateRepository")?
         }
         Err(_) => None,
     };
-    let caller = permit.clone();
+    let caller = authorized.clone();
     let access = async { find_owner(state, &caller, uid).await.map(drop) };
     let work = async {
-        let owner = find_owner(state, &permit, uid).await?;
+        let owner = find_owner(state, &authorized, uid).await?;
         let mut checked = checked?;
-        state.creation_limit.count(permit.identity()?).await?;
+        state.creation_limit.count(authorized.identity()?).await?;
         checked.new.store = state.stores.place().await?;
         // A task of its own, because a cancelled request must not leave a repository of which the store knows nothing.
         let task = state
             .life
-            .spawn_for_request("migrate repository", start(Arc::clone(state), permit, owner, checked, key.clone()));
+            .spawn_for_request("migrate repository", start(Arc::clone(state), authorized, owner, checked, key.clone()));
         task.await.unwrap_or(Err(RepoError::Interrupted))
     };
     repeat::once(&state.db, key.as_ref(), access, work).await
@@ -127,17 +127,17 @@ fn check(request: &MigrateRepositoryRequest, config: &Config, creator: UserId) -
 
 /// Returns the account that is to own the repository: the caller, an organization of the caller, or any for an administrator of the
 /// site.
-async fn find_owner(state: &AppState, permit: &Permit, uid: UserId) -> Result<Owner, RepoError> {
-    if uid == permit.user()? {
-        return Ok(Owner::caller(permit)?);
+async fn find_owner(state: &AppState, authorized: &Authorized, uid: UserId) -> Result<Owner, RepoError> {
+    if uid == authorized.user()? {
+        return Ok(Owner::caller(authorized)?);
     }
     let found = state.accounts.find_active(uid).await?;
     let found = found.ok_or_else(|| RepoError::field("uid", "unknown", "is no account"))?;
-    if !permit.viewer().is_site_administrator() {
+    if !authorized.viewer().is_site_administrator() {
         if !found.is_organization {
             return Err(AuthError::AdminRequired.into());
         }
-        let organization = state.organizations.find(&found.username, permit.viewer().user()).await?;
+        let organization = state.organizations.find(&found.username, authorized.viewer().user()).await?;
         if organization.is_none_or(|organization| organization.role() != OrganizationRole::Owner) {
             return Err(RepoError::OrganizationOwnerRequired);
         }
@@ -157,12 +157,12 @@ struct CheckedMigration {
 /// Registers a repository and its migration, and starts the migration on the store. Nothing stays of one that is refused.
 async fn start(
     state: Arc<AppState>,
-    permit: Permit,
+    authorized: Authorized,
     owner: Owner,
     checked: CheckedMigration,
     key: Option<IdempotencyKey>,
 ) -> Result<MigrateRepositoryResponse, RepoError> {
-    let (migration, epoch, answer) = register(&state, &permit, &owner, &checked, key.as_ref()).await?;
+    let (migration, epoch, answer) = register(&state, &authorized, &owner, &checked, key.as_ref()).await?;
     match start_on_store(&state, &migration, epoch, &checked).await {
         Ok(()) => {
             let (id, repo_id) = (migration.id, migration.repository_id());
@@ -179,7 +179,7 @@ async fn start(
 /// Registers a repository and its migration. Returns the migration, the epoch of the repository, and the response.
 async fn register(
     state: &AppState,
-    permit: &Permit,
+    authorized: &Authorized,
     owner: &Owner,
     checked: &CheckedMigration,
     key: Option<&IdempotencyKey>,
@@ -198,7 +198,7 @@ async fn register(
         name: checked.new.name.as_str(),
         interval_secs: checked.interval_secs,
         wiki_id,
-        actor: &permit.actor()?,
+        actor: &authorized.actor()?,
     };
     state.migrations.insert(&mut tx, &new, now).await?;
     let migration = state.migrations.lock(&mut tx, repository).await?.ok_or(RepoError::Interrupted)?;
@@ -318,28 +318,28 @@ fn map_status(status: Status) -> RepoError {
 /// Tells how far a migration is, as its store says, or its end.
 async fn get_migration(
     state: &AppState,
-    permit: Permit,
+    authorized: Authorized,
     request: Request<GetMigrationRequest>,
 ) -> Result<GetMigrationResponse, RepoError> {
     let GetMigrationRequest { migration_id, wait_seconds } = request.into_inner();
     let wait = u64::try_from(wait_seconds).unwrap_or(0).min(MAX_WAIT_SECONDS);
-    let migration = awaited(state, &permit, migration_id, Duration::from_secs(wait)).await?;
+    let migration = awaited(state, &authorized, migration_id, Duration::from_secs(wait)).await?;
     if !migration.is_finished() {
         let live = live_progress(state, &migration).await;
         return Ok(GetMigrationResponse { migration: Some(encode_migration(migration, live)), repository: None });
     }
     let repository = match migration.progress().phase {
-        Phase::Done => migrated_repository(state, &permit, &migration).await?,
+        Phase::Done => migrated_repository(state, &authorized, &migration).await?,
         _ => None,
     };
     Ok(GetMigrationResponse { migration: Some(encode_migration(migration, None)), repository })
 }
 
 /// Returns a migration when it has ended, or when `wait` is over.
-async fn awaited(state: &AppState, permit: &Permit, id: i64, wait: Duration) -> Result<Migration, RepoError> {
+async fn awaited(state: &AppState, authorized: &Authorized, id: i64, wait: Duration) -> Result<Migration, RepoError> {
     let deadline = Instant::now() + wait;
     loop {
-        let found = state.migrations.find(id).await?.filter(|migration| may_see(permit, migration));
+        let found = state.migrations.find(id).await?.filter(|migration| may_see(authorized, migration));
         let migration = found.ok_or(RepoError::MigrationNotFound)?;
         if migration.is_finished() || Instant::now() >= deadline || state.life.is_stopping() {
             return Ok(migration);
@@ -352,8 +352,8 @@ async fn awaited(state: &AppState, permit: &Permit, id: i64, wait: Duration) -> 
 
 /// Returns whether a migration is the caller's. With a token that is limited to repositories it is, if the token asked for it, or if it is
 /// about one of these.
-fn may_see(permit: &Permit, migration: &Migration) -> bool {
-    let (viewer, token) = (permit.viewer(), permit.identity().map_or(0, |identity| identity.token_id));
+fn may_see(authorized: &Authorized, migration: &Migration) -> bool {
+    let (viewer, token) = (authorized.viewer(), authorized.identity().map_or(0, |identity| identity.token_id));
     let is_covered = |only: &[i64]| migration.token_id == token || only.contains(&migration.repository_id().0);
     viewer.is_site_administrator()
         || viewer.user() == Some(migration.user_id()) && viewer.only_repositories().is_none_or(is_covered)
@@ -370,33 +370,33 @@ async fn live_progress(state: &AppState, migration: &Migration) -> Option<Progre
 /// Returns the repository of a migration, if the caller's account may see it, whatever the token is limited to.
 async fn migrated_repository(
     state: &AppState,
-    permit: &Permit,
+    authorized: &Authorized,
     migration: &Migration,
 ) -> Result<Option<repo::Repository>, RepoError> {
     let key = RepositoryKey::Id(migration.repository_id());
-    let row = state.repositories.find(&key, permit.viewer()).await?;
-    let account = Viewer::account(permit.user()?, permit.viewer().is_site_administrator());
+    let row = state.repositories.find(&key, authorized.viewer()).await?;
+    let account = Viewer::account(authorized.user()?, authorized.viewer().is_site_administrator());
     let row = row.filter(|row| row.access().is_visible(&account));
-    Ok(row.map(|row| encode::repository(row, permit.viewer())))
+    Ok(row.map(|row| encode::repository(row, authorized.viewer())))
 }
 
 async fn list_migrations(
     state: &AppState,
-    permit: Permit,
+    authorized: Authorized,
     request: Request<ListMigrationsRequest>,
 ) -> Result<ListMigrationsResponse, RepoError> {
     let request = request.into_inner();
     let page = Page::nearest(request.page, request.page_size, MAX_PAGE_SIZE);
-    let token = permit.identity()?.token_id;
-    let only = permit.viewer().only_repositories().map(|repositories| (repositories, token));
-    let (rows, total_count) = state.migrations.list(permit.user()?, only, page).await?;
+    let token = authorized.identity()?.token_id;
+    let only = authorized.viewer().only_repositories().map(|repositories| (repositories, token));
+    let (rows, total_count) = state.migrations.list(authorized.user()?, only, page).await?;
     let migrations = rows.into_iter().map(|row| encode_migration(row, None)).collect();
     Ok(ListMigrationsResponse { migrations, total_count })
 }
 
 async fn get_storage_quota(
     state: &AppState,
-    _: Permit,
+    _: Authorized,
     request: Request<GetStorageQuotaRequest>,
 ) -> Result<GetStorageQuotaResponse, RepoError> {
     let id = RepositoryId(request.get_ref().repository_id);
@@ -471,7 +471,7 @@ pub(super) async fn apply_end(
 }
 
 /// Tells of the new repository, and records it in the audit log.
-async fn tell(repositories: &RepositoryStore, tx: &mut Tx, migration: &Migration, now_us: i64) -> Result<(), DbError> {
+async fn tell(repositories: &RepositoryTable, tx: &mut Tx, migration: &Migration, now_us: i64) -> Result<(), DbError> {
     let found = repositories.find_in(tx, migration.repository_id(), &Viewer::of(None)).await?;
     let Some(repository) = found else { return Ok(()) };
     let details = [

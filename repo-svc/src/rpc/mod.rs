@@ -1,13 +1,14 @@
 //! The services of `ferrite.repo.v1` and the event sink: one file per service, or a folder of a few. Each RPC decodes its request,
-//! calls the stores and services of the application state, and encodes the response.
+//! calls the tables and services of the application state, and encodes the response.
 //!
-//! Every request passes the permission table before its RPC runs, which gets the resulting [`Permit`](permit::Permit).
+//! Every request passes the permission table before its RPC runs, which gets it as [`Authorized`](authorized::Authorized).
 //!
 //! Not here: SQL, and the rules of names and levels.
 
 mod access;
 mod accounts;
 mod administration;
+mod authorized;
 mod avatars;
 mod change;
 mod collaborators;
@@ -19,7 +20,6 @@ mod lookup;
 mod lost_rights;
 mod migrations;
 mod organizations;
-mod permit;
 mod profiles;
 mod public_keys;
 mod releases;

@@ -10,9 +10,9 @@ use ferrite_proto::repo::organization_service_server::OrganizationService;
 use ferrite_proto::repo::*;
 use tonic::Request;
 
-use super::dispatch::{self, permitted_service};
+use super::authorized::Authorized;
+use super::dispatch::{self, authorized_service};
 use super::lookup::{self, Owner};
-use super::permit::Permit;
 use super::{change, encode, lost_rights, repeat};
 use crate::access::{RequiredRole, Viewer};
 use crate::error::RepoError;
@@ -20,7 +20,7 @@ use crate::model::{CheckedOrganization, OrganizationChange};
 use crate::state::AppState;
 use crate::store::{Action, MembershipFilter, Organization, OrganizationRole, Target};
 
-permitted_service!(OrganizationService {
+authorized_service!(OrganizationService {
     list_organizations(ListOrganizationsRequest) -> ListOrganizationsResponse;
     get_organization(GetOrganizationRequest) -> GetOrganizationResponse;
     create_organization(CreateOrganizationRequest, as_administrator) -> CreateOrganizationResponse;
@@ -35,13 +35,13 @@ permitted_service!(OrganizationService {
 
 async fn list_organizations(
     state: &AppState,
-    permit: Permit,
+    authorized: Authorized,
     request: Request<ListOrganizationsRequest>,
 ) -> Result<ListOrganizationsResponse, RepoError> {
     let request = request.into_inner();
-    let caller = permit.user()?;
-    let member = lookup::user_or_caller(state, &permit, &request.username).await?;
-    let viewer = permit.viewer();
+    let caller = authorized.user()?;
+    let member = lookup::user_or_caller(state, &authorized, &request.username).await?;
+    let viewer = authorized.viewer();
     let seen = match sees_own_private(viewer) {
         _ if viewer.is_site_administrator() => MembershipFilter::All,
         true if member == caller => MembershipFilter::All,
@@ -55,58 +55,58 @@ async fn list_organizations(
 
 async fn get_organization(
     state: &AppState,
-    permit: Permit,
+    authorized: Authorized,
     request: Request<GetOrganizationRequest>,
 ) -> Result<GetOrganizationResponse, RepoError> {
-    let found = lookup::organization(state, &request.get_ref().organization, permit.viewer()).await?;
+    let found = lookup::organization(state, &request.get_ref().organization, authorized.viewer()).await?;
     Ok(GetOrganizationResponse { organization: Some(encode::organization(found)) })
 }
 
 async fn create_organization(
     state: &AppState,
-    permit: Permit,
+    authorized: Authorized,
     request: Request<CreateOrganizationRequest>,
 ) -> Result<CreateOrganizationResponse, RepoError> {
-    let key = IdempotencyKey::of(&request, permit.user()?.0, "CreateOrganization")?;
-    once(&state.db, key.as_ref(), create(state, &request.into_inner(), &permit, key.as_ref())).await
+    let key = IdempotencyKey::of(&request, authorized.user()?.0, "CreateOrganization")?;
+    once(&state.db, key.as_ref(), create(state, &request.into_inner(), &authorized, key.as_ref())).await
 }
 
 async fn create(
     state: &AppState,
     request: &CreateOrganizationRequest,
-    permit: &Permit,
+    authorized: &Authorized,
     key: Option<&IdempotencyKey>,
 ) -> Result<CreateOrganizationResponse, RepoError> {
-    let owner = Owner::user(state, permit, &request.owner).await?;
+    let owner = Owner::user(state, authorized, &request.owner).await?;
     let new = CheckedOrganization::check(request)?;
-    state.creation_limit.count(permit.identity()?).await?;
+    state.creation_limit.count(authorized.identity()?).await?;
     let now = state.clock.now_us();
     let mut tx = state.db.begin().await?;
-    let made = state.organizations.insert(&mut tx, &new, owner.id, permit.viewer().user(), now).await?;
+    let made = state.organizations.insert(&mut tx, &new, owner.id, authorized.viewer().user(), now).await?;
     let target = Target::organization(made.id(), &made.name);
-    change::record(&mut tx, permit, Action::OrganizationCreate, target, &[("owner", owner.name)], now).await?;
+    change::record(&mut tx, authorized, Action::OrganizationCreate, target, &[("owner", owner.name)], now).await?;
     change::commit(tx, key, CreateOrganizationResponse { organization: Some(encode::organization(made)) }, now).await
 }
 
 async fn update_organization(
     state: &AppState,
-    permit: Permit,
+    authorized: Authorized,
     request: Request<UpdateOrganizationRequest>,
 ) -> Result<UpdateOrganizationResponse, RepoError> {
-    let key = IdempotencyKey::of(&request, permit.user()?.0, "UpdateOrganization")?;
-    let access = repeat::organization(state, &permit, request.get_ref().organization.clone());
-    repeat::once(&state.db, key.as_ref(), access, update(state, &request.into_inner(), &permit, key.as_ref())).await
+    let key = IdempotencyKey::of(&request, authorized.user()?.0, "UpdateOrganization")?;
+    let access = repeat::organization(state, &authorized, request.get_ref().organization.clone());
+    repeat::once(&state.db, key.as_ref(), access, update(state, &request.into_inner(), &authorized, key.as_ref())).await
 }
 
 async fn update(
     state: &AppState,
     request: &UpdateOrganizationRequest,
-    permit: &Permit,
+    authorized: &Authorized,
     key: Option<&IdempotencyKey>,
 ) -> Result<UpdateOrganizationResponse, RepoError> {
-    let id = permit.organization(&state.organizations, &request.organization).await?.id();
+    let id = authorized.organization(&state.organizations, &request.organization).await?.id();
     let wanted = OrganizationChange::check(request)?;
-    let (now, viewer) = (state.clock.now_us(), permit.viewer().user());
+    let (now, viewer) = (state.clock.now_us(), authorized.viewer().user());
     let mut tx = state.db.begin().await?;
     state.organizations.lock(&mut tx, id).await?;
     let old = state.organizations.reload(&mut tx, id, viewer).await?.ok_or(RepoError::OrganizationNotFound)?;
@@ -114,7 +114,7 @@ async fn update(
     if !fields.is_empty() {
         let target = Target::organization(id, &old.name);
         let details = [("fields", fields.join(","))];
-        change::record(&mut tx, permit, Action::OrganizationUpdate, target, &details, now).await?;
+        change::record(&mut tx, authorized, Action::OrganizationUpdate, target, &details, now).await?;
     }
     let new = state.organizations.reload(&mut tx, id, viewer).await?.ok_or(RepoError::OrganizationNotFound)?;
     change::commit(tx, key, UpdateOrganizationResponse { organization: Some(encode::organization(new)) }, now).await
@@ -122,20 +122,20 @@ async fn update(
 
 async fn delete_organization(
     state: &AppState,
-    permit: Permit,
+    authorized: Authorized,
     request: Request<DeleteOrganizationRequest>,
 ) -> Result<DeleteOrganizationResponse, RepoError> {
-    let key = IdempotencyKey::of(&request, permit.user()?.0, "DeleteOrganization")?;
-    once(&state.db, key.as_ref(), delete(state, &request.into_inner(), &permit, key.as_ref())).await
+    let key = IdempotencyKey::of(&request, authorized.user()?.0, "DeleteOrganization")?;
+    once(&state.db, key.as_ref(), delete(state, &request.into_inner(), &authorized, key.as_ref())).await
 }
 
 async fn delete(
     state: &AppState,
     request: &DeleteOrganizationRequest,
-    permit: &Permit,
+    authorized: &Authorized,
     key: Option<&IdempotencyKey>,
 ) -> Result<DeleteOrganizationResponse, RepoError> {
-    let organization = permit.organization(&state.organizations, &request.organization).await?;
+    let organization = authorized.organization(&state.organizations, &request.organization).await?;
     let now = state.clock.now_us();
     let mut tx = state.db.begin().await?;
     if !state.organizations.lock(&mut tx, organization.id()).await? {
@@ -143,19 +143,19 @@ async fn delete(
     }
     state.organizations.delete(&mut tx, organization.id()).await?;
     let target = Target::organization(organization.id(), &organization.name);
-    change::record(&mut tx, permit, Action::OrganizationDelete, target, &[], now).await?;
+    change::record(&mut tx, authorized, Action::OrganizationDelete, target, &[], now).await?;
     let answer = change::commit(tx, key, DeleteOrganizationResponse {}, now).await?;
-    tracing::info!(organization.id = organization.id, user.id = permit.user()?.0, "deleted organization");
+    tracing::info!(organization.id = organization.id, user.id = authorized.user()?.0, "deleted organization");
     Ok(answer)
 }
 
 async fn list_members(
     state: &AppState,
-    permit: Permit,
+    authorized: Authorized,
     request: Request<ListMembersRequest>,
 ) -> Result<ListMembersResponse, RepoError> {
     let request = request.into_inner();
-    let viewer = permit.viewer();
+    let viewer = authorized.viewer();
     let organization = lookup::organization(state, &request.organization, viewer).await?;
     let page = lookup::page(request.page, request.page_size);
     let only_public = !sees_all(viewer, &organization);
@@ -166,10 +166,10 @@ async fn list_members(
 /// Refuses an unknown user, a user who is no member, and a private membership alike, after the same queries.
 async fn get_membership(
     state: &AppState,
-    permit: Permit,
+    authorized: Authorized,
     request: Request<GetMembershipRequest>,
 ) -> Result<GetMembershipResponse, RepoError> {
-    let (request, viewer) = (request.get_ref(), permit.viewer());
+    let (request, viewer) = (request.get_ref(), authorized.viewer());
     let organization = lookup::organization(state, &request.organization, viewer).await?;
     let user = state.accounts.find(&request.username).await?.ok_or(RepoError::MemberNotFound)?;
     let membership = state.organizations.membership(organization.id(), user.id).await?;
@@ -187,21 +187,22 @@ async fn get_membership(
 /// Makes a user a member of an organization, as an owner or not.
 async fn set_membership(
     state: &AppState,
-    permit: Permit,
+    authorized: Authorized,
     request: Request<SetMembershipRequest>,
 ) -> Result<SetMembershipResponse, RepoError> {
-    let key = IdempotencyKey::of(&request, permit.user()?.0, "SetMembership")?;
-    let access = repeat::organization(state, &permit, request.get_ref().organization.clone());
-    repeat::once(&state.db, key.as_ref(), access, set_member(state, &request.into_inner(), &permit, key.as_ref())).await
+    let key = IdempotencyKey::of(&request, authorized.user()?.0, "SetMembership")?;
+    let access = repeat::organization(state, &authorized, request.get_ref().organization.clone());
+    repeat::once(&state.db, key.as_ref(), access, set_member(state, &request.into_inner(), &authorized, key.as_ref()))
+        .await
 }
 
 async fn set_member(
     state: &AppState,
     request: &SetMembershipRequest,
-    permit: &Permit,
+    authorized: &Authorized,
     key: Option<&IdempotencyKey>,
 ) -> Result<SetMembershipResponse, RepoError> {
-    let organization = permit.organization(&state.organizations, &request.organization).await?;
+    let organization = authorized.organization(&state.organizations, &request.organization).await?;
     let (is_owner, role) = match MembershipRole::try_from(request.role) {
         Ok(MembershipRole::Admin) => (true, "admin"),
         Ok(MembershipRole::Member | MembershipRole::Unspecified) => (false, "member"),
@@ -217,11 +218,11 @@ async fn set_member(
     }
     if apply_role(state, &mut tx, organization.id(), user.id, is_owner, now).await? {
         if !is_owner {
-            lost_rights::end_waiting(state, &mut tx, permit, user.id, now).await?;
+            lost_rights::end_waiting(state, &mut tx, authorized, user.id, now).await?;
         }
         let target = Target::organization(organization.id(), &organization.name);
         let details = [("user", user.username), ("role", role.to_owned())];
-        change::record(&mut tx, permit, Action::MemberSet, target, &details, now).await?;
+        change::record(&mut tx, authorized, Action::MemberSet, target, &details, now).await?;
     }
     change::commit(tx, key, SetMembershipResponse {}, now).await
 }
@@ -251,23 +252,28 @@ async fn apply_role(
 
 async fn set_membership_visibility(
     state: &AppState,
-    permit: Permit,
+    authorized: Authorized,
     request: Request<SetMembershipVisibilityRequest>,
 ) -> Result<SetMembershipVisibilityResponse, RepoError> {
-    let key = IdempotencyKey::of(&request, permit.user()?.0, "SetMembershipVisibility")?;
-    let access = repeat::organization(state, &permit, request.get_ref().organization.clone());
-    repeat::once(&state.db, key.as_ref(), access, set_visibility(state, &request.into_inner(), &permit, key.as_ref()))
-        .await
+    let key = IdempotencyKey::of(&request, authorized.user()?.0, "SetMembershipVisibility")?;
+    let access = repeat::organization(state, &authorized, request.get_ref().organization.clone());
+    repeat::once(
+        &state.db,
+        key.as_ref(),
+        access,
+        set_visibility(state, &request.into_inner(), &authorized, key.as_ref()),
+    )
+    .await
 }
 
 async fn set_visibility(
     state: &AppState,
     request: &SetMembershipVisibilityRequest,
-    permit: &Permit,
+    authorized: &Authorized,
     key: Option<&IdempotencyKey>,
 ) -> Result<SetMembershipVisibilityResponse, RepoError> {
-    let organization = permit.organization(&state.organizations, &request.organization).await?;
-    let (id, caller, now) = (organization.id(), permit.user()?, state.clock.now_us());
+    let organization = authorized.organization(&state.organizations, &request.organization).await?;
+    let (id, caller, now) = (organization.id(), authorized.user()?, state.clock.now_us());
     let mut tx = state.db.begin().await?;
     state.organizations.lock(&mut tx, id).await?;
     // An administrator of the site gets here without being a member.
@@ -275,40 +281,40 @@ async fn set_visibility(
         return Err(RepoError::MemberNotFound);
     }
     if state.organizations.set_visibility(&mut tx, id, caller, request.is_public).await? {
-        let details = [("user", permit.identity()?.username.clone()), ("public", request.is_public.to_string())];
+        let details = [("user", authorized.identity()?.username.clone()), ("public", request.is_public.to_string())];
         let target = Target::organization(id, &organization.name);
-        change::record(&mut tx, permit, Action::MemberSet, target, &details, now).await?;
+        change::record(&mut tx, authorized, Action::MemberSet, target, &details, now).await?;
     }
     change::commit(tx, key, SetMembershipVisibilityResponse {}, now).await
 }
 
 async fn remove_member(
     state: &AppState,
-    permit: Permit,
+    authorized: Authorized,
     request: Request<RemoveMemberRequest>,
 ) -> Result<RemoveMemberResponse, RepoError> {
-    let key = IdempotencyKey::of(&request, permit.user()?.0, "RemoveMember")?;
+    let key = IdempotencyKey::of(&request, authorized.user()?.0, "RemoveMember")?;
     let RemoveMemberRequest { organization, username } = request.get_ref().clone();
     let access = async {
         // After a member has left, there is no role of its own to check.
-        if username.eq_ignore_ascii_case(&permit.identity()?.username) {
+        if username.eq_ignore_ascii_case(&authorized.identity()?.username) {
             return Ok(());
         }
-        let organization = permit.organization(&state.organizations, &organization).await?;
-        permit.require_role(RequiredRole::Owner, organization.role())
+        let organization = authorized.organization(&state.organizations, &organization).await?;
+        authorized.require_role(RequiredRole::Owner, organization.role())
     };
-    repeat::once(&state.db, key.as_ref(), access, remove(state, &request.into_inner(), &permit, key.as_ref())).await
+    repeat::once(&state.db, key.as_ref(), access, remove(state, &request.into_inner(), &authorized, key.as_ref())).await
 }
 
 async fn remove(
     state: &AppState,
     request: &RemoveMemberRequest,
-    permit: &Permit,
+    authorized: &Authorized,
     key: Option<&IdempotencyKey>,
 ) -> Result<RemoveMemberResponse, RepoError> {
-    let organization = permit.organization(&state.organizations, &request.organization).await?;
-    if !request.username.eq_ignore_ascii_case(&permit.identity()?.username) {
-        permit.require_role(RequiredRole::Owner, organization.role())?;
+    let organization = authorized.organization(&state.organizations, &request.organization).await?;
+    if !request.username.eq_ignore_ascii_case(&authorized.identity()?.username) {
+        authorized.require_role(RequiredRole::Owner, organization.role())?;
     }
     let user = state.accounts.find(&request.username).await?.ok_or(RepoError::MemberNotFound)?;
     let now = state.clock.now_us();
@@ -317,9 +323,9 @@ async fn remove(
     if !state.organizations.leave(&mut tx, organization.id(), user.id).await? {
         return Err(RepoError::MemberNotFound);
     }
-    lost_rights::end_waiting(state, &mut tx, permit, user.id, now).await?;
+    lost_rights::end_waiting(state, &mut tx, authorized, user.id, now).await?;
     let target = Target::organization(organization.id(), &organization.name);
-    change::record(&mut tx, permit, Action::MemberRemove, target, &[("user", user.username)], now).await?;
+    change::record(&mut tx, authorized, Action::MemberRemove, target, &[("user", user.username)], now).await?;
     change::commit(tx, key, RemoveMemberResponse {}, now).await
 }
 

@@ -6,15 +6,15 @@ use ferrite_proto::repo::profile_service_server::ProfileService;
 use ferrite_proto::repo::*;
 use tonic::Request;
 
-use super::dispatch::permitted_service;
-use super::permit::Permit;
+use super::authorized::Authorized;
+use super::dispatch::authorized_service;
 use super::{change, encode, lookup};
 use crate::error::RepoError;
 use crate::model::{Email, Violations};
 use crate::state::AppState;
 use crate::store::{Action, EmailRow, FollowDirection, Target};
 
-permitted_service!(ProfileService {
+authorized_service!(ProfileService {
     list_emails(ListEmailsRequest) -> ListEmailsResponse;
     add_emails(AddEmailsRequest) -> AddEmailsResponse;
     delete_emails(DeleteEmailsRequest) -> DeleteEmailsResponse;
@@ -32,25 +32,25 @@ const MAX_EMAILS_PER_REQUEST: usize = 100;
 
 async fn list_emails(
     state: &AppState,
-    permit: Permit,
+    authorized: Authorized,
     request: Request<ListEmailsRequest>,
 ) -> Result<ListEmailsResponse, RepoError> {
     let request = request.into_inner();
     let page = lookup::page(request.page, request.page_size);
-    let (rows, total_count) = state.profiles.emails(permit.user()?, page).await?;
+    let (rows, total_count) = state.profiles.emails(authorized.user()?, page).await?;
     Ok(ListEmailsResponse { emails: rows.into_iter().map(encode::email).collect(), total_count })
 }
 
 async fn add_emails(
     state: &AppState,
-    permit: Permit,
+    authorized: Authorized,
     request: Request<AddEmailsRequest>,
 ) -> Result<AddEmailsResponse, RepoError> {
-    let key = IdempotencyKey::of(&request, permit.user()?.0, "AddEmails")?;
+    let key = IdempotencyKey::of(&request, authorized.user()?.0, "AddEmails")?;
     let emails = &request.get_ref().emails;
     // The request has them all.
     let rebuild = |_: bool| std::future::ready(check_emails(emails).map(|emails| added_emails(&emails)));
-    once_or_rebuild(&state.db, key.as_ref(), rebuild, add(state, emails, &permit, key.as_ref())).await
+    once_or_rebuild(&state.db, key.as_ref(), rebuild, add(state, emails, &authorized, key.as_ref())).await
 }
 
 fn check_emails(emails: &[String]) -> Result<Vec<Email>, RepoError> {
@@ -69,18 +69,18 @@ fn check_emails(emails: &[String]) -> Result<Vec<Email>, RepoError> {
 async fn add(
     state: &AppState,
     emails: &[String],
-    permit: &Permit,
+    authorized: &Authorized,
     key: Option<&IdempotencyKey>,
 ) -> Result<AddEmailsResponse, RepoError> {
     let emails = check_emails(emails)?;
-    let identity = permit.identity()?;
+    let identity = authorized.identity()?;
     state.creation_limit.count(identity).await?;
-    let (user, now) = (permit.user()?, state.clock.now_us());
+    let (user, now) = (authorized.user()?, state.clock.now_us());
     let mut tx = state.db.begin().await?;
     state.profiles.add_emails(&mut tx, user, &emails, now).await?;
     for email in &emails {
         let (target, details) = (Target::user(user, &identity.username), [("email", email.as_str().to_owned())]);
-        change::record(&mut tx, permit, Action::EmailAdd, target, &details, now).await?;
+        change::record(&mut tx, authorized, Action::EmailAdd, target, &details, now).await?;
     }
     change::commit_with_subject(tx, key, added_emails(&emails), &true, now).await
 }
@@ -92,7 +92,7 @@ fn added_emails(emails: &[Email]) -> AddEmailsResponse {
 
 async fn delete_emails(
     state: &AppState,
-    permit: Permit,
+    authorized: Authorized,
     request: Request<DeleteEmailsRequest>,
 ) -> Result<DeleteEmailsResponse, RepoError> {
     let emails = request.into_inner().emails;
@@ -105,14 +105,14 @@ async fn delete_emails(
     if keys.is_empty() {
         return Ok(DeleteEmailsResponse {});
     }
-    let (user, now) = (permit.user()?, state.clock.now_us());
+    let (user, now) = (authorized.user()?, state.clock.now_us());
     let mut tx = state.db.begin().await?;
     let removed = state.profiles.remove_emails(&mut tx, user, &keys).await?;
     let removed = removed
         .ok_or_else(|| RepoError::field("emails", "invalid", "must not hold the primary address of the account"))?;
     for email in removed {
-        let target = Target::user(user, &permit.identity()?.username);
-        change::record(&mut tx, &permit, Action::EmailRemove, target, &[("email", email)], now).await?;
+        let target = Target::user(user, &authorized.identity()?.username);
+        change::record(&mut tx, &authorized, Action::EmailRemove, target, &[("email", email)], now).await?;
     }
     tx.commit().await?;
     Ok(DeleteEmailsResponse {})
@@ -120,46 +120,46 @@ async fn delete_emails(
 
 async fn list_followers(
     state: &AppState,
-    permit: Permit,
+    authorized: Authorized,
     request: Request<ListFollowersRequest>,
 ) -> Result<ListFollowersResponse, RepoError> {
     let request = request.into_inner();
-    let user = lookup::user_or_caller(state, &permit, &request.username).await?;
+    let user = lookup::user_or_caller(state, &authorized, &request.username).await?;
     let page = Page::nearest(request.page, request.page_size, MAX_FOLLOWS_PAGE_SIZE);
     let (rows, total_count) = state.profiles.follows(user, FollowDirection::Followers, page).await?;
-    Ok(ListFollowersResponse { users: encode::users(rows, permit.viewer()), total_count })
+    Ok(ListFollowersResponse { users: encode::users(rows, authorized.viewer()), total_count })
 }
 
 async fn list_following(
     state: &AppState,
-    permit: Permit,
+    authorized: Authorized,
     request: Request<ListFollowingRequest>,
 ) -> Result<ListFollowingResponse, RepoError> {
     let request = request.into_inner();
-    let user = lookup::user_or_caller(state, &permit, &request.username).await?;
+    let user = lookup::user_or_caller(state, &authorized, &request.username).await?;
     let page = Page::nearest(request.page, request.page_size, MAX_FOLLOWS_PAGE_SIZE);
     let (rows, total_count) = state.profiles.follows(user, FollowDirection::Following, page).await?;
-    Ok(ListFollowingResponse { users: encode::users(rows, permit.viewer()), total_count })
+    Ok(ListFollowingResponse { users: encode::users(rows, authorized.viewer()), total_count })
 }
 
 async fn is_following(
     state: &AppState,
-    permit: Permit,
+    authorized: Authorized,
     request: Request<IsFollowingRequest>,
 ) -> Result<IsFollowingResponse, RepoError> {
     let request = request.into_inner();
-    let follower = lookup::user_or_caller(state, &permit, &request.username).await?;
+    let follower = lookup::user_or_caller(state, &authorized, &request.username).await?;
     let followed = lookup::user(state, &request.target).await?.id;
     Ok(IsFollowingResponse { is_following: state.profiles.is_following(follower, followed).await? })
 }
 
 async fn follow_user(
     state: &AppState,
-    permit: Permit,
+    authorized: Authorized,
     request: Request<FollowUserRequest>,
 ) -> Result<FollowUserResponse, RepoError> {
     let followed = lookup::user(state, &request.get_ref().username).await?.id;
-    let follower = permit.user()?;
+    let follower = authorized.user()?;
     if followed == follower {
         return Err(RepoError::field("username", "invalid", "must not be the caller itself"));
     }
@@ -169,10 +169,10 @@ async fn follow_user(
 
 async fn unfollow_user(
     state: &AppState,
-    permit: Permit,
+    authorized: Authorized,
     request: Request<UnfollowUserRequest>,
 ) -> Result<UnfollowUserResponse, RepoError> {
     let followed = lookup::user(state, &request.get_ref().username).await?.id;
-    state.profiles.unfollow(permit.user()?, followed).await?;
+    state.profiles.unfollow(authorized.user()?, followed).await?;
     Ok(UnfollowUserResponse {})
 }

@@ -6,9 +6,9 @@ use ferrite_proto::repo::public_key_service_server::PublicKeyService;
 use ferrite_proto::repo::*;
 use tonic::Request;
 
-use super::dispatch::permitted_service;
+use super::authorized::Authorized;
+use super::dispatch::authorized_service;
 use super::lookup::{self, Owner};
-use super::permit::Permit;
 use super::{change, encode};
 use crate::access::Capacity;
 use crate::error::RepoError;
@@ -16,7 +16,7 @@ use crate::model::parse_titled_key;
 use crate::state::AppState;
 use crate::store::{Action, NewPublicKey, Target};
 
-permitted_service!(PublicKeyService {
+authorized_service!(PublicKeyService {
     list_public_keys(ListPublicKeysRequest) -> ListPublicKeysResponse;
     get_public_key(GetPublicKeyRequest) -> GetPublicKeyResponse;
     create_public_key(CreatePublicKeyRequest, as_administrator) -> CreatePublicKeyResponse;
@@ -25,15 +25,15 @@ permitted_service!(PublicKeyService {
 
 async fn list_public_keys(
     state: &AppState,
-    permit: Permit,
+    authorized: Authorized,
     request: Request<ListPublicKeysRequest>,
 ) -> Result<ListPublicKeysResponse, RepoError> {
     let request = request.into_inner();
-    let user = lookup::user_or_caller(state, &permit, &request.username).await?;
+    let user = lookup::user_or_caller(state, &authorized, &request.username).await?;
     let page = lookup::page(request.page, request.page_size);
     let (rows, total_count) = state.public_keys.list(user, page).await?;
     let mut keys: Vec<_> = rows.into_iter().map(encode::public_key).collect();
-    if user != permit.user()? {
+    if user != authorized.user()? {
         // Names of tokens are their owner's.
         keys.iter_mut().for_each(|key| key.token = None);
     }
@@ -42,51 +42,51 @@ async fn list_public_keys(
 
 async fn get_public_key(
     state: &AppState,
-    permit: Permit,
+    authorized: Authorized,
     request: Request<GetPublicKeyRequest>,
 ) -> Result<GetPublicKeyResponse, RepoError> {
     let id = PublicKeyId(request.get_ref().key_id);
-    let row = state.public_keys.find(permit.user()?, id).await?.ok_or(RepoError::KeyNotFound)?;
+    let row = state.public_keys.find(authorized.user()?, id).await?.ok_or(RepoError::KeyNotFound)?;
     Ok(GetPublicKeyResponse { key: Some(encode::public_key(row)) })
 }
 
 /// Adds an SSH key of the caller, or of the account that an administrator names.
 async fn create_public_key(
     state: &AppState,
-    permit: Permit,
+    authorized: Authorized,
     request: Request<CreatePublicKeyRequest>,
 ) -> Result<CreatePublicKeyResponse, RepoError> {
-    let key = IdempotencyKey::of(&request, permit.user()?.0, "CreatePublicKey")?;
-    let (request, permit) = (request.get_ref(), &permit);
+    let key = IdempotencyKey::of(&request, authorized.user()?.0, "CreatePublicKey")?;
+    let (request, authorized) = (request.get_ref(), &authorized);
     let rebuild = |id: i64| async move {
-        let owner = Owner::user(state, permit, &request.username).await?;
+        let owner = Owner::user(state, authorized, &request.username).await?;
         let row = state.public_keys.find(owner.id, PublicKeyId(id)).await?.ok_or(RepoError::KeyNotFound)?;
         Ok(CreatePublicKeyResponse { key: Some(encode::public_key(row)) })
     };
-    once_or_rebuild(&state.db, key.as_ref(), rebuild, create(state, request, permit, key.as_ref())).await
+    once_or_rebuild(&state.db, key.as_ref(), rebuild, create(state, request, authorized, key.as_ref())).await
 }
 
 async fn create(
     state: &AppState,
     request: &CreatePublicKeyRequest,
-    permit: &Permit,
+    authorized: &Authorized,
     key: Option<&IdempotencyKey>,
 ) -> Result<CreatePublicKeyResponse, RepoError> {
     // Before the other fields are checked.
-    lookup::is_for_caller(permit, &request.username)?;
+    lookup::is_for_caller(authorized, &request.username)?;
     let (title, ssh_key) = parse_titled_key(&request.title, &request.key)?;
-    let owner = Owner::user(state, permit, &request.username).await?;
-    state.creation_limit.count(permit.identity()?).await?;
+    let owner = Owner::user(state, authorized, &request.username).await?;
+    state.creation_limit.count(authorized.identity()?).await?;
     let now = state.clock.now_us();
     let mut tx = state.db.begin().await?;
     // An administrator gives the user a key of its own.
-    let token = if permit.capacity() == Capacity::Own { permit.limited_token()? } else { None };
+    let token = if authorized.capacity() == Capacity::Own { authorized.limited_token()? } else { None };
     let row =
         state.public_keys.insert(&mut tx, owner.id, NewPublicKey { title: &title, key: &ssh_key, token }, now).await?;
     let bound = if token.is_some() { "token" } else { "user" };
     let details =
         [("title", row.title.clone()), ("fingerprint", row.fingerprint.clone()), ("bound_to", bound.to_owned())];
-    change::record(&mut tx, permit, Action::KeyAdd, Target::user(owner.id, &owner.name), &details, now).await?;
+    change::record(&mut tx, authorized, Action::KeyAdd, Target::user(owner.id, &owner.name), &details, now).await?;
     let id = row.id;
     let answer = CreatePublicKeyResponse { key: Some(encode::public_key(row)) };
     change::commit_with_subject(tx, key, answer, &id, now).await
@@ -94,27 +94,27 @@ async fn create(
 
 async fn delete_public_key(
     state: &AppState,
-    permit: Permit,
+    authorized: Authorized,
     request: Request<DeletePublicKeyRequest>,
 ) -> Result<DeletePublicKeyResponse, RepoError> {
-    let key = IdempotencyKey::of(&request, permit.user()?.0, "DeletePublicKey")?;
+    let key = IdempotencyKey::of(&request, authorized.user()?.0, "DeletePublicKey")?;
     let id = PublicKeyId(request.get_ref().key_id);
-    once(&state.db, key.as_ref(), delete(state, id, &permit, key.as_ref())).await
+    once(&state.db, key.as_ref(), delete(state, id, &authorized, key.as_ref())).await
 }
 
 async fn delete(
     state: &AppState,
     id: PublicKeyId,
-    permit: &Permit,
+    authorized: &Authorized,
     key: Option<&IdempotencyKey>,
 ) -> Result<DeletePublicKeyResponse, RepoError> {
-    let (user, now) = (permit.user()?, state.clock.now_us());
+    let (user, now) = (authorized.user()?, state.clock.now_us());
     let mut tx = state.db.begin().await?;
     // A token for some repositories has no power over the keys that open others.
-    let only_of = if permit.identity()?.is_limited { permit.limited_token()? } else { None };
+    let only_of = if authorized.identity()?.is_limited { authorized.limited_token()? } else { None };
     let row = state.public_keys.delete(&mut tx, user, id, only_of).await?.ok_or(RepoError::KeyNotFound)?;
-    let target = Target::user(user, &permit.identity()?.username);
+    let target = Target::user(user, &authorized.identity()?.username);
     let details = [("title", row.title), ("fingerprint", row.fingerprint)];
-    change::record(&mut tx, permit, Action::KeyRemove, target, &details, now).await?;
+    change::record(&mut tx, authorized, Action::KeyRemove, target, &details, now).await?;
     change::commit(tx, key, DeletePublicKeyResponse {}, now).await
 }

@@ -1,7 +1,7 @@
 //! Repeated requests with an idempotency key: a stored response is given only after the access of the caller was checked anew.
 //!
-//! Not here: operations whose whole rule is checked by the permit, which passes before, and deletions, after which there is nothing left
-//! to check; they call [`ferrite_kit::idempotency::once`] themselves.
+//! Not here: operations whose whole rule [`Authorized`] has checked before, and deletions, after which there is nothing left to check;
+//! they call [`ferrite_kit::idempotency::once`] themselves.
 
 use std::future::Future;
 
@@ -11,8 +11,8 @@ use ferrite_proto::id::{RepositoryId, TeamId};
 use ferrite_proto::repo::{Repository, RepositoryRef};
 use prost::Message;
 
+use super::authorized::Authorized;
 use super::encode;
-use super::permit::Permit;
 use crate::access::Capacity;
 use crate::error::RepoError;
 use crate::state::AppState;
@@ -67,39 +67,43 @@ async fn check_access(
 /// # Errors
 /// [`AuthError::RepositoryNotFound`](ferrite_kit::auth::AuthError::RepositoryNotFound) if the caller sees it no longer, or those of the
 /// database.
-pub(super) async fn read_repository(state: &AppState, permit: &Permit, id: i64) -> Result<Repository, RepoError> {
+pub(super) async fn read_repository(
+    state: &AppState,
+    authorized: &Authorized,
+    id: i64,
+) -> Result<Repository, RepoError> {
     let by_id = Some(RepositoryRef::by_id(RepositoryId(id)));
-    let row = permit.visible_repository_with_parent(&state.repositories, by_id).await?;
-    Ok(encode::repository_with_parent(row, permit.viewer()))
+    let row = authorized.visible_repository_with_parent(&state.repositories, by_id).await?;
+    Ok(encode::repository_with_parent(row, authorized.viewer()))
 }
 
 /// Checks the access to the repository of an operation. Its name may be a former one: the repeated request may have changed it.
 pub(super) async fn repository(
     state: &AppState,
-    permit: &Permit,
+    authorized: &Authorized,
     repository: Option<RepositoryRef>,
 ) -> Result<(), RepoError> {
-    permit.repository_by_any_name(&state.repositories, repository).await.map(drop)
+    authorized.repository_by_any_name(&state.repositories, repository).await.map(drop)
 }
 
 /// Checks that the repository of an operation of which it is not the rule is visible to the caller.
 pub(super) async fn visible_repository(
     state: &AppState,
-    permit: &Permit,
+    authorized: &Authorized,
     repository: Option<RepositoryRef>,
 ) -> Result<(), RepoError> {
-    permit.visible_repository_by_any_name(&state.repositories, repository).await.map(drop)
+    authorized.visible_repository_by_any_name(&state.repositories, repository).await.map(drop)
 }
 
 /// Checks the role in the organization of an operation. Administrators of the site, who act as such, need none.
-pub(super) async fn organization(state: &AppState, permit: &Permit, name: String) -> Result<(), RepoError> {
-    if permit.capacity() == Capacity::Administrator {
+pub(super) async fn organization(state: &AppState, authorized: &Authorized, name: String) -> Result<(), RepoError> {
+    if authorized.capacity() == Capacity::Administrator {
         return Ok(());
     }
-    permit.organization(&state.organizations, &name).await.map(drop)
+    authorized.organization(&state.organizations, &name).await.map(drop)
 }
 
 /// Checks the role in the organization of a team.
-pub(super) async fn team(state: &AppState, permit: &Permit, id: i64) -> Result<(), RepoError> {
-    permit.team(&state.teams, TeamId(id)).await.map(drop)
+pub(super) async fn team(state: &AppState, authorized: &Authorized, id: i64) -> Result<(), RepoError> {
+    authorized.team(&state.teams, TeamId(id)).await.map(drop)
 }

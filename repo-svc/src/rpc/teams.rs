@@ -8,8 +8,8 @@ use ferrite_proto::repo::team_service_server::TeamService;
 use ferrite_proto::repo::*;
 use tonic::Request;
 
-use super::dispatch::{self, permitted_service};
-use super::permit::Permit;
+use super::authorized::Authorized;
+use super::dispatch::{self, authorized_service};
 use super::{change, encode, lookup, lost_rights, repeat};
 use crate::access::Capacity;
 use crate::error::RepoError;
@@ -17,7 +17,7 @@ use crate::model::{CheckedTeam, TeamChange};
 use crate::state::AppState;
 use crate::store::{Action, Target, Team};
 
-permitted_service!(TeamService {
+authorized_service!(TeamService {
     list_teams(ListTeamsRequest) -> ListTeamsResponse;
     get_team(GetTeamRequest) -> GetTeamResponse;
     create_team(CreateTeamRequest, as_administrator) -> CreateTeamResponse;
@@ -33,77 +33,77 @@ permitted_service!(TeamService {
 
 async fn list_teams(
     state: &AppState,
-    permit: Permit,
+    authorized: Authorized,
     request: Request<ListTeamsRequest>,
 ) -> Result<ListTeamsResponse, RepoError> {
     let request = request.into_inner();
-    let organization = permit.organization(&state.organizations, &request.organization).await?;
+    let organization = authorized.organization(&state.organizations, &request.organization).await?;
     let page = lookup::page(request.page, request.page_size);
-    let (rows, total_count) = state.teams.list(organization.id(), permit.viewer().user(), page).await?;
+    let (rows, total_count) = state.teams.list(organization.id(), authorized.viewer().user(), page).await?;
     Ok(ListTeamsResponse { teams: rows.into_iter().map(encode::team).collect(), total_count })
 }
 
 async fn get_team(
     state: &AppState,
-    permit: Permit,
+    authorized: Authorized,
     request: Request<GetTeamRequest>,
 ) -> Result<GetTeamResponse, RepoError> {
-    let team = permit.team(&state.teams, TeamId(request.get_ref().team_id)).await?;
+    let team = authorized.team(&state.teams, TeamId(request.get_ref().team_id)).await?;
     Ok(GetTeamResponse { team: Some(encode::team(team)) })
 }
 
 async fn create_team(
     state: &AppState,
-    permit: Permit,
+    authorized: Authorized,
     request: Request<CreateTeamRequest>,
 ) -> Result<CreateTeamResponse, RepoError> {
-    let key = IdempotencyKey::of(&request, permit.user()?.0, "CreateTeam")?;
-    let access = repeat::organization(state, &permit, request.get_ref().organization.clone());
-    repeat::once(&state.db, key.as_ref(), access, create(state, &request.into_inner(), &permit, key.as_ref())).await
+    let key = IdempotencyKey::of(&request, authorized.user()?.0, "CreateTeam")?;
+    let access = repeat::organization(state, &authorized, request.get_ref().organization.clone());
+    repeat::once(&state.db, key.as_ref(), access, create(state, &request.into_inner(), &authorized, key.as_ref())).await
 }
 
 async fn create(
     state: &AppState,
     request: &CreateTeamRequest,
-    permit: &Permit,
+    authorized: &Authorized,
     key: Option<&IdempotencyKey>,
 ) -> Result<CreateTeamResponse, RepoError> {
-    let id = match permit.capacity() {
-        Capacity::Administrator => lookup::organization(state, &request.organization, permit.viewer()).await?.id(),
+    let id = match authorized.capacity() {
+        Capacity::Administrator => lookup::organization(state, &request.organization, authorized.viewer()).await?.id(),
         Capacity::Own | Capacity::Organization => {
-            permit.organization(&state.organizations, &request.organization).await?.id()
+            authorized.organization(&state.organizations, &request.organization).await?.id()
         }
     };
     let new = CheckedTeam::check(request)?;
-    state.creation_limit.count(permit.identity()?).await?;
+    state.creation_limit.count(authorized.identity()?).await?;
     let now = state.clock.now_us();
     let mut tx = state.db.begin().await?;
     if !state.organizations.lock(&mut tx, id).await? {
         return Err(RepoError::OrganizationNotFound);
     }
-    let team = state.teams.insert(&mut tx, id, &new, permit.viewer().user(), now).await?;
+    let team = state.teams.insert(&mut tx, id, &new, authorized.viewer().user(), now).await?;
     let details = [("permission", team.permission().to_string())];
-    change::record(&mut tx, permit, Action::TeamCreate, Target::team(&team), &details, now).await?;
+    change::record(&mut tx, authorized, Action::TeamCreate, Target::team(&team), &details, now).await?;
     change::commit(tx, key, CreateTeamResponse { team: Some(encode::team(team)) }, now).await
 }
 
 async fn update_team(
     state: &AppState,
-    permit: Permit,
+    authorized: Authorized,
     request: Request<UpdateTeamRequest>,
 ) -> Result<UpdateTeamResponse, RepoError> {
-    let key = IdempotencyKey::of(&request, permit.user()?.0, "UpdateTeam")?;
-    let access = repeat::team(state, &permit, request.get_ref().team_id);
-    repeat::once(&state.db, key.as_ref(), access, update(state, &request.into_inner(), &permit, key.as_ref())).await
+    let key = IdempotencyKey::of(&request, authorized.user()?.0, "UpdateTeam")?;
+    let access = repeat::team(state, &authorized, request.get_ref().team_id);
+    repeat::once(&state.db, key.as_ref(), access, update(state, &request.into_inner(), &authorized, key.as_ref())).await
 }
 
 async fn update(
     state: &AppState,
     request: &UpdateTeamRequest,
-    permit: &Permit,
+    authorized: &Authorized,
     key: Option<&IdempotencyKey>,
 ) -> Result<UpdateTeamResponse, RepoError> {
-    let found = permit.team(&state.teams, TeamId(request.team_id)).await?;
+    let found = authorized.team(&state.teams, TeamId(request.team_id)).await?;
     let wanted = TeamChange::check(request)?;
     let now = state.clock.now_us();
     let mut tx = state.db.begin().await?;
@@ -114,42 +114,42 @@ async fn update(
         // The target has the old name, the details have the new one.
         let details =
             [("fields", fields.join(",")), ("name", new.name.clone()), ("permission", new.permission().to_string())];
-        change::record(&mut tx, permit, Action::TeamUpdate, Target::team(&old), &details, now).await?;
+        change::record(&mut tx, authorized, Action::TeamUpdate, Target::team(&old), &details, now).await?;
     }
     change::commit(tx, key, UpdateTeamResponse { team: Some(encode::team(new)) }, now).await
 }
 
 async fn delete_team(
     state: &AppState,
-    permit: Permit,
+    authorized: Authorized,
     request: Request<DeleteTeamRequest>,
 ) -> Result<DeleteTeamResponse, RepoError> {
-    let key = IdempotencyKey::of(&request, permit.user()?.0, "DeleteTeam")?;
-    once(&state.db, key.as_ref(), delete(state, &request.into_inner(), &permit, key.as_ref())).await
+    let key = IdempotencyKey::of(&request, authorized.user()?.0, "DeleteTeam")?;
+    once(&state.db, key.as_ref(), delete(state, &request.into_inner(), &authorized, key.as_ref())).await
 }
 
 async fn delete(
     state: &AppState,
     request: &DeleteTeamRequest,
-    permit: &Permit,
+    authorized: &Authorized,
     key: Option<&IdempotencyKey>,
 ) -> Result<DeleteTeamResponse, RepoError> {
-    let found = permit.team(&state.teams, TeamId(request.team_id)).await?;
+    let found = authorized.team(&state.teams, TeamId(request.team_id)).await?;
     let now = state.clock.now_us();
     let mut tx = state.db.begin().await?;
     let team = lock(state, &mut tx, &found).await?;
     state.teams.delete(&mut tx, &team).await?;
-    change::record(&mut tx, permit, Action::TeamDelete, Target::team(&team), &[], now).await?;
+    change::record(&mut tx, authorized, Action::TeamDelete, Target::team(&team), &[], now).await?;
     change::commit(tx, key, DeleteTeamResponse {}, now).await
 }
 
 async fn list_team_members(
     state: &AppState,
-    permit: Permit,
+    authorized: Authorized,
     request: Request<ListTeamMembersRequest>,
 ) -> Result<ListTeamMembersResponse, RepoError> {
-    let (request, viewer) = (request.into_inner(), permit.viewer());
-    let team = permit.team(&state.teams, TeamId(request.team_id)).await?;
+    let (request, viewer) = (request.into_inner(), authorized.viewer());
+    let team = authorized.team(&state.teams, TeamId(request.team_id)).await?;
     let page = lookup::page(request.page, request.page_size);
     let (rows, total_count) = state.teams.members(team.id(), page).await?;
     Ok(ListTeamMembersResponse { users: encode::users(rows, viewer), total_count })
@@ -157,21 +157,22 @@ async fn list_team_members(
 
 async fn add_team_member(
     state: &AppState,
-    permit: Permit,
+    authorized: Authorized,
     request: Request<AddTeamMemberRequest>,
 ) -> Result<AddTeamMemberResponse, RepoError> {
-    let key = IdempotencyKey::of(&request, permit.user()?.0, "AddTeamMember")?;
-    let access = repeat::team(state, &permit, request.get_ref().team_id);
-    repeat::once(&state.db, key.as_ref(), access, add_member(state, &request.into_inner(), &permit, key.as_ref())).await
+    let key = IdempotencyKey::of(&request, authorized.user()?.0, "AddTeamMember")?;
+    let access = repeat::team(state, &authorized, request.get_ref().team_id);
+    repeat::once(&state.db, key.as_ref(), access, add_member(state, &request.into_inner(), &authorized, key.as_ref()))
+        .await
 }
 
 async fn add_member(
     state: &AppState,
     request: &AddTeamMemberRequest,
-    permit: &Permit,
+    authorized: &Authorized,
     key: Option<&IdempotencyKey>,
 ) -> Result<AddTeamMemberResponse, RepoError> {
-    let found = permit.team(&state.teams, TeamId(request.team_id)).await?;
+    let found = authorized.team(&state.teams, TeamId(request.team_id)).await?;
     let user = lookup::user(state, &request.username).await?;
     let now = state.clock.now_us();
     let mut tx = state.db.begin().await?;
@@ -180,33 +181,38 @@ async fn add_member(
         let role = if team.is_owners() { "admin" } else { "member" };
         let details = [("user", user.username.clone()), ("role", role.to_owned())];
         let target = Target::organization(team.organization_id(), &team.organization);
-        change::record(&mut tx, permit, Action::MemberSet, target, &details, now).await?;
+        change::record(&mut tx, authorized, Action::MemberSet, target, &details, now).await?;
     }
     if state.teams.add_member(&mut tx, team.id(), user.id, now).await? {
         let details = [("user", user.username)];
-        change::record(&mut tx, permit, Action::TeamMemberAdd, Target::team(&team), &details, now).await?;
+        change::record(&mut tx, authorized, Action::TeamMemberAdd, Target::team(&team), &details, now).await?;
     }
     change::commit(tx, key, AddTeamMemberResponse {}, now).await
 }
 
 async fn remove_team_member(
     state: &AppState,
-    permit: Permit,
+    authorized: Authorized,
     request: Request<RemoveTeamMemberRequest>,
 ) -> Result<RemoveTeamMemberResponse, RepoError> {
-    let key = IdempotencyKey::of(&request, permit.user()?.0, "RemoveTeamMember")?;
-    let access = repeat::team(state, &permit, request.get_ref().team_id);
-    repeat::once(&state.db, key.as_ref(), access, remove_member(state, &request.into_inner(), &permit, key.as_ref()))
-        .await
+    let key = IdempotencyKey::of(&request, authorized.user()?.0, "RemoveTeamMember")?;
+    let access = repeat::team(state, &authorized, request.get_ref().team_id);
+    repeat::once(
+        &state.db,
+        key.as_ref(),
+        access,
+        remove_member(state, &request.into_inner(), &authorized, key.as_ref()),
+    )
+    .await
 }
 
 async fn remove_member(
     state: &AppState,
     request: &RemoveTeamMemberRequest,
-    permit: &Permit,
+    authorized: &Authorized,
     key: Option<&IdempotencyKey>,
 ) -> Result<RemoveTeamMemberResponse, RepoError> {
-    let found = permit.team(&state.teams, TeamId(request.team_id)).await?;
+    let found = authorized.team(&state.teams, TeamId(request.team_id)).await?;
     let user = lookup::user(state, &request.username).await?;
     dispatch::never_refuse_if(state.teams.is_member(found.id(), user.id).await?);
     let now = state.clock.now_us();
@@ -217,20 +223,20 @@ async fn remove_member(
             state.organizations.require_other_owner(&mut tx, team.organization_id(), user.id).await?;
         }
         state.teams.remove_member(&mut tx, team.id(), user.id).await?;
-        lost_rights::end_waiting(state, &mut tx, permit, user.id, now).await?;
+        lost_rights::end_waiting(state, &mut tx, authorized, user.id, now).await?;
         let details = [("user", user.username)];
-        change::record(&mut tx, permit, Action::TeamMemberRemove, Target::team(&team), &details, now).await?;
+        change::record(&mut tx, authorized, Action::TeamMemberRemove, Target::team(&team), &details, now).await?;
     }
     change::commit(tx, key, RemoveTeamMemberResponse {}, now).await
 }
 
 async fn list_team_repositories(
     state: &AppState,
-    permit: Permit,
+    authorized: Authorized,
     request: Request<ListTeamRepositoriesRequest>,
 ) -> Result<ListTeamRepositoriesResponse, RepoError> {
-    let (request, viewer) = (request.into_inner(), permit.viewer());
-    let team = permit.team(&state.teams, TeamId(request.team_id)).await?;
+    let (request, viewer) = (request.into_inner(), authorized.viewer());
+    let team = authorized.team(&state.teams, TeamId(request.team_id)).await?;
     let page = lookup::page(request.page, request.page_size);
     let (rows, total_count) = state.repositories.list_of_team(&team, viewer, page).await?;
     let repositories = encode::repositories(&state.repositories, rows, viewer).await?;
@@ -239,22 +245,27 @@ async fn list_team_repositories(
 
 async fn add_team_repository(
     state: &AppState,
-    permit: Permit,
+    authorized: Authorized,
     request: Request<AddTeamRepositoryRequest>,
 ) -> Result<AddTeamRepositoryResponse, RepoError> {
-    let key = IdempotencyKey::of(&request, permit.user()?.0, "AddTeamRepository")?;
-    let access = repeat::team(state, &permit, request.get_ref().team_id);
-    repeat::once(&state.db, key.as_ref(), access, add_repository(state, &request.into_inner(), &permit, key.as_ref()))
-        .await
+    let key = IdempotencyKey::of(&request, authorized.user()?.0, "AddTeamRepository")?;
+    let access = repeat::team(state, &authorized, request.get_ref().team_id);
+    repeat::once(
+        &state.db,
+        key.as_ref(),
+        access,
+        add_repository(state, &request.into_inner(), &authorized, key.as_ref()),
+    )
+    .await
 }
 
 async fn add_repository(
     state: &AppState,
     request: &AddTeamRepositoryRequest,
-    permit: &Permit,
+    authorized: &Authorized,
     key: Option<&IdempotencyKey>,
 ) -> Result<AddTeamRepositoryResponse, RepoError> {
-    let found = permit.team(&state.teams, TeamId(request.team_id)).await?;
+    let found = authorized.team(&state.teams, TeamId(request.team_id)).await?;
     let (id, name) = find_repository(state, &found, &request.repository).await?;
     let now = state.clock.now_us();
     let mut tx = state.db.begin().await?;
@@ -264,24 +275,31 @@ async fn add_repository(
         return change::commit(tx, key, AddTeamRepositoryResponse {}, now).await;
     }
     if state.teams.add_repository(&mut tx, team.id(), id, now).await? {
-        change::record(&mut tx, permit, Action::TeamRepositoryAdd, Target::team(&team), &[("repository", name)], now)
-            .await?;
+        change::record(
+            &mut tx,
+            authorized,
+            Action::TeamRepositoryAdd,
+            Target::team(&team),
+            &[("repository", name)],
+            now,
+        )
+        .await?;
     }
     change::commit(tx, key, AddTeamRepositoryResponse {}, now).await
 }
 
 async fn remove_team_repository(
     state: &AppState,
-    permit: Permit,
+    authorized: Authorized,
     request: Request<RemoveTeamRepositoryRequest>,
 ) -> Result<RemoveTeamRepositoryResponse, RepoError> {
-    let key = IdempotencyKey::of(&request, permit.user()?.0, "RemoveTeamRepository")?;
-    let access = repeat::team(state, &permit, request.get_ref().team_id);
+    let key = IdempotencyKey::of(&request, authorized.user()?.0, "RemoveTeamRepository")?;
+    let access = repeat::team(state, &authorized, request.get_ref().team_id);
     repeat::once(
         &state.db,
         key.as_ref(),
         access,
-        remove_repository(state, &request.into_inner(), &permit, key.as_ref()),
+        remove_repository(state, &request.into_inner(), &authorized, key.as_ref()),
     )
     .await
 }
@@ -289,10 +307,10 @@ async fn remove_team_repository(
 async fn remove_repository(
     state: &AppState,
     request: &RemoveTeamRepositoryRequest,
-    permit: &Permit,
+    authorized: &Authorized,
     key: Option<&IdempotencyKey>,
 ) -> Result<RemoveTeamRepositoryResponse, RepoError> {
-    let found = permit.team(&state.teams, TeamId(request.team_id)).await?;
+    let found = authorized.team(&state.teams, TeamId(request.team_id)).await?;
     let (id, name) = find_repository(state, &found, &request.repository).await?;
     if found.is_owners() {
         return Err(RepoError::OwnersTeam);
@@ -304,7 +322,7 @@ async fn remove_repository(
     if state.teams.remove_repository(&mut tx, team.id(), id).await? {
         change::record(
             &mut tx,
-            permit,
+            authorized,
             Action::TeamRepositoryRemove,
             Target::team(&team),
             &[("repository", name)],

@@ -7,15 +7,15 @@ use ferrite_proto::repo::*;
 use prost::Message;
 use tonic::Request;
 
-use super::dispatch::permitted_service;
-use super::permit::Permit;
+use super::authorized::Authorized;
+use super::dispatch::authorized_service;
 use super::{change, repeat};
 use crate::error::RepoError;
 use crate::model::{Topic, Topics};
 use crate::state::AppState;
 use crate::store::{Action, Repository, Target};
 
-permitted_service!(TopicService {
+authorized_service!(TopicService {
     list_topics(ListTopicsRequest) -> ListTopicsResponse;
     set_topics(SetTopicsRequest) -> SetTopicsResponse;
     add_topic(AddTopicRequest) -> AddTopicResponse;
@@ -24,61 +24,61 @@ permitted_service!(TopicService {
 
 async fn list_topics(
     state: &AppState,
-    permit: Permit,
+    authorized: Authorized,
     request: Request<ListTopicsRequest>,
 ) -> Result<ListTopicsResponse, RepoError> {
-    let repository = permit.repository(&state.repositories, request.into_inner().repository).await?;
+    let repository = authorized.repository(&state.repositories, request.into_inner().repository).await?;
     let topics = Topics::of_column(&repository.topics);
     Ok(ListTopicsResponse { topics: topics.iter().map(|topic| topic.as_str().to_owned()).collect() })
 }
 
 async fn set_topics(
     state: &AppState,
-    permit: Permit,
+    authorized: Authorized,
     request: Request<SetTopicsRequest>,
 ) -> Result<SetTopicsResponse, RepoError> {
-    let key = IdempotencyKey::of(&request, permit.user()?.0, "SetTopics")?;
-    let access = repeat::repository(state, &permit, request.get_ref().repository.clone());
+    let key = IdempotencyKey::of(&request, authorized.user()?.0, "SetTopics")?;
+    let access = repeat::repository(state, &authorized, request.get_ref().repository.clone());
     let request = request.into_inner();
     let work = async {
-        let repository = permit.repository(&state.repositories, request.repository).await?;
+        let repository = authorized.repository(&state.repositories, request.repository).await?;
         let topics = Topics::parse(&request.topics)?;
-        change_topics(state, &permit, &repository, key.as_ref(), SetTopicsResponse {}, |_| Ok(topics)).await
+        change_topics(state, &authorized, &repository, key.as_ref(), SetTopicsResponse {}, |_| Ok(topics)).await
     };
     repeat::once(&state.db, key.as_ref(), access, work).await
 }
 
 async fn add_topic(
     state: &AppState,
-    permit: Permit,
+    authorized: Authorized,
     request: Request<AddTopicRequest>,
 ) -> Result<AddTopicResponse, RepoError> {
-    let key = IdempotencyKey::of(&request, permit.user()?.0, "AddTopic")?;
-    let access = repeat::repository(state, &permit, request.get_ref().repository.clone());
+    let key = IdempotencyKey::of(&request, authorized.user()?.0, "AddTopic")?;
+    let access = repeat::repository(state, &authorized, request.get_ref().repository.clone());
     let request = request.into_inner();
     let work = async {
-        let repository = permit.repository(&state.repositories, request.repository).await?;
+        let repository = authorized.repository(&state.repositories, request.repository).await?;
         let topic = Topic::parse(&request.topic, "topic")?;
         let with_it = |before: &Topics| before.with(topic);
-        change_topics(state, &permit, &repository, key.as_ref(), AddTopicResponse {}, with_it).await
+        change_topics(state, &authorized, &repository, key.as_ref(), AddTopicResponse {}, with_it).await
     };
     repeat::once(&state.db, key.as_ref(), access, work).await
 }
 
 async fn remove_topic(
     state: &AppState,
-    permit: Permit,
+    authorized: Authorized,
     request: Request<RemoveTopicRequest>,
 ) -> Result<RemoveTopicResponse, RepoError> {
-    let key = IdempotencyKey::of(&request, permit.user()?.0, "RemoveTopic")?;
-    let access = repeat::repository(state, &permit, request.get_ref().repository.clone());
+    let key = IdempotencyKey::of(&request, authorized.user()?.0, "RemoveTopic")?;
+    let access = repeat::repository(state, &authorized, request.get_ref().repository.clone());
     let request = request.into_inner();
     let work = async {
-        let repository = permit.repository(&state.repositories, request.repository).await?;
+        let repository = authorized.repository(&state.repositories, request.repository).await?;
         // A text that is no topic is one that the repository does not have.
         let topic = Topic::parse(&request.topic, "topic").map_err(|_| RepoError::TopicNotFound)?;
         let without_it = |before: &Topics| before.without(&topic).ok_or(RepoError::TopicNotFound);
-        change_topics(state, &permit, &repository, key.as_ref(), RemoveTopicResponse {}, without_it).await
+        change_topics(state, &authorized, &repository, key.as_ref(), RemoveTopicResponse {}, without_it).await
     };
     repeat::once(&state.db, key.as_ref(), access, work).await
 }
@@ -89,7 +89,7 @@ async fn remove_topic(
 /// [`AuthError::RepositoryNotFound`] if the repository was deleted meanwhile, those of `after`, or those of the database.
 async fn change_topics<A: Message>(
     state: &AppState,
-    permit: &Permit,
+    authorized: &Authorized,
     repository: &Repository,
     key: Option<&IdempotencyKey>,
     response: A,
@@ -102,7 +102,7 @@ async fn change_topics<A: Message>(
     if after != before {
         state.repositories.set_topics(&mut tx, id, &after, now).await?;
         let details = [("fields", "topics".to_owned())];
-        change::record(&mut tx, permit, Action::RepositoryUpdate, Target::repository(repository), &details, now)
+        change::record(&mut tx, authorized, Action::RepositoryUpdate, Target::repository(repository), &details, now)
             .await?;
     }
     change::commit(tx, key, response, now).await

@@ -16,8 +16,8 @@ use ferrite_proto::repo::transfer_service_server::TransferService;
 use ferrite_proto::repo::{self, *};
 use tonic::Request;
 
-use super::dispatch::permitted_service;
-use super::permit::{Permit, repository_key};
+use super::authorized::{Authorized, repository_key};
+use super::dispatch::authorized_service;
 use super::{change, encode, repeat};
 use crate::access::Viewer;
 use crate::error::RepoError;
@@ -30,7 +30,7 @@ const NEW_OWNER_FIELD: &str = "new_owner";
 /// Subscribers to changes of repositories. The response waits for none of them.
 const SUBSCRIBERS: &[&str] = &["hook-svc"];
 
-permitted_service!(TransferService {
+authorized_service!(TransferService {
     start_transfer(StartTransferRequest) -> StartTransferResponse;
     cancel_transfer(CancelTransferRequest) -> CancelTransferResponse;
     get_transfer(GetTransferRequest) -> GetTransferResponse;
@@ -41,34 +41,34 @@ permitted_service!(TransferService {
 
 async fn start_transfer(
     state: &AppState,
-    permit: Permit,
+    authorized: Authorized,
     request: Request<StartTransferRequest>,
 ) -> Result<StartTransferResponse, RepoError> {
-    let key = IdempotencyKey::of(&request, permit.user()?.0, "StartTransfer")?;
-    let permit = &permit;
-    let access = repeat::repository(state, permit, request.get_ref().repository.clone());
+    let key = IdempotencyKey::of(&request, authorized.user()?.0, "StartTransfer")?;
+    let authorized = &authorized;
+    let access = repeat::repository(state, authorized, request.get_ref().repository.clone());
     let rebuild = |stored: StartTransferResponse| async move {
         let id = stored.repository.map_or(0, |repository| repository.id);
-        let repository = Some(repeat::read_repository(state, permit, id).await?);
+        let repository = Some(repeat::read_repository(state, authorized, id).await?);
         Ok(StartTransferResponse { repository, ..stored })
     };
-    let work = start(state, request.into_inner(), permit, key.as_ref());
+    let work = start(state, request.into_inner(), authorized, key.as_ref());
     repeat::once_or_rebuild(&state.db, key.as_ref(), access, rebuild, work).await
 }
 
 async fn start(
     state: &AppState,
     request: StartTransferRequest,
-    permit: &Permit,
+    authorized: &Authorized,
     key: Option<&IdempotencyKey>,
 ) -> Result<StartTransferResponse, RepoError> {
-    let repository = permit.repository(&state.repositories, request.repository).await?;
+    let repository = authorized.repository(&state.repositories, request.repository).await?;
     let new_owner = new_owner(state, &repository, &request.new_owner).await?;
     let now = state.clock.now_us();
-    if may_act_for(state, permit, new_owner.id).await? {
+    if may_act_for(state, authorized, new_owner.id).await? {
         let mut tx = state.db.begin().await?;
-        let changed = change_owner(state, &mut tx, permit, &repository, &new_owner, now).await?;
-        let encoded = Some(encode::repository(changed.repository, permit.viewer()));
+        let changed = change_owner(state, &mut tx, authorized, &repository, &new_owner, now).await?;
+        let encoded = Some(encode::repository(changed.repository, authorized.viewer()));
         let answer = StartTransferResponse { repository: encoded, is_pending: false };
         let subject = subject_of(&repository, false);
         let answer = change::commit_with_subject(tx, key, answer, &subject, now).await?;
@@ -84,11 +84,11 @@ async fn start(
     if owner.0 != repository.owner_id {
         return Err(RepoError::Interrupted);
     }
-    state.transfers.insert(&mut tx, id, new_owner.id, permit.user()?, now).await?;
+    state.transfers.insert(&mut tx, id, new_owner.id, authorized.user()?, now).await?;
     let details = [("to", new_owner.username)];
-    change::record(&mut tx, permit, Action::TransferStart, Target::repository(&repository), &details, now).await?;
+    change::record(&mut tx, authorized, Action::TransferStart, Target::repository(&repository), &details, now).await?;
     let subject = subject_of(&repository, true);
-    let encoded = Some(encode::repository(repository, permit.viewer()));
+    let encoded = Some(encode::repository(repository, authorized.viewer()));
     let answer = StartTransferResponse { repository: encoded, is_pending: true };
     change::commit_with_subject(tx, key, answer, &subject, now).await
 }
@@ -118,50 +118,50 @@ async fn new_owner(state: &AppState, repository: &Repository, name: &str) -> Res
 
 async fn cancel_transfer(
     state: &AppState,
-    permit: Permit,
+    authorized: Authorized,
     request: Request<CancelTransferRequest>,
 ) -> Result<CancelTransferResponse, RepoError> {
-    let key = IdempotencyKey::of(&request, permit.user()?.0, "CancelTransfer")?;
-    let access = repeat::repository(state, &permit, request.get_ref().repository.clone());
-    repeat::once(&state.db, key.as_ref(), access, cancel(state, request.into_inner(), &permit, key.as_ref())).await
+    let key = IdempotencyKey::of(&request, authorized.user()?.0, "CancelTransfer")?;
+    let access = repeat::repository(state, &authorized, request.get_ref().repository.clone());
+    repeat::once(&state.db, key.as_ref(), access, cancel(state, request.into_inner(), &authorized, key.as_ref())).await
 }
 
 async fn cancel(
     state: &AppState,
     request: CancelTransferRequest,
-    permit: &Permit,
+    authorized: &Authorized,
     key: Option<&IdempotencyKey>,
 ) -> Result<CancelTransferResponse, RepoError> {
-    let repository = permit.repository(&state.repositories, request.repository).await?;
+    let repository = authorized.repository(&state.repositories, request.repository).await?;
     let (id, now) = (repository.id(), state.clock.now_us());
     let mut tx = state.db.begin().await?;
     state.repositories.lock(&mut tx, id).await?.ok_or(AuthError::RepositoryNotFound)?;
     state.transfers.end(&mut tx, id, now).await?.ok_or(RepoError::TransferNotFound)?;
-    change::record(&mut tx, permit, Action::TransferCancel, Target::repository(&repository), &[], now).await?;
+    change::record(&mut tx, authorized, Action::TransferCancel, Target::repository(&repository), &[], now).await?;
     change::commit(tx, key, CancelTransferResponse {}, now).await
 }
 
 async fn get_transfer(
     state: &AppState,
-    permit: Permit,
+    authorized: Authorized,
     request: Request<GetTransferRequest>,
 ) -> Result<GetTransferResponse, RepoError> {
-    let found = find(state, &permit, request.into_inner().repository).await?;
+    let found = find(state, &authorized, request.into_inner().repository).await?;
     let accounts = accounts(state, &found.row).await?;
-    let transfer = encode_transfer(state, found.repository, &found.row, accounts, permit.viewer());
+    let transfer = encode_transfer(state, found.repository, &found.row, accounts, authorized.viewer());
     Ok(GetTransferResponse { transfer: Some(transfer) })
 }
 
 async fn list_transfers(
     state: &AppState,
-    permit: Permit,
+    authorized: Authorized,
     request: Request<ListTransfersRequest>,
 ) -> Result<ListTransfersResponse, RepoError> {
     let request = request.into_inner();
     let page = Page::nearest(request.page, request.page_size, MAX_PAGE_SIZE);
-    let viewer = permit.viewer();
+    let viewer = authorized.viewer();
     let (listed, total_count) =
-        state.transfers.list(permit.user()?, viewer.only_repositories(), state.clock.now_us(), page).await?;
+        state.transfers.list(authorized.user()?, viewer.only_repositories(), state.clock.now_us(), page).await?;
     let ids: Vec<_> = listed.iter().map(|one| one.row.repository().0).collect();
     let repositories = state.repositories.find_many(&ids, viewer).await?;
     let mut repositories: HashMap<_, _> = repositories.into_iter().map(|row| (row.id, row)).collect();
@@ -181,37 +181,37 @@ async fn list_transfers(
 
 async fn accept_transfer(
     state: &AppState,
-    permit: Permit,
+    authorized: Authorized,
     request: Request<AcceptTransferRequest>,
 ) -> Result<AcceptTransferResponse, RepoError> {
-    let key = IdempotencyKey::of(&request, permit.user()?.0, "AcceptTransfer")?;
-    let permit = &permit;
-    let access = repeat::visible_repository(state, permit, request.get_ref().repository.clone());
+    let key = IdempotencyKey::of(&request, authorized.user()?.0, "AcceptTransfer")?;
+    let authorized = &authorized;
+    let access = repeat::visible_repository(state, authorized, request.get_ref().repository.clone());
     let rebuild = |id: i64| async move {
-        let repository = Some(repeat::read_repository(state, permit, id).await?);
+        let repository = Some(repeat::read_repository(state, authorized, id).await?);
         Ok(AcceptTransferResponse { repository })
     };
-    let work = accept(state, request.into_inner(), permit, key.as_ref());
+    let work = accept(state, request.into_inner(), authorized, key.as_ref());
     repeat::once_or_rebuild(&state.db, key.as_ref(), access, rebuild, work).await
 }
 
 async fn accept(
     state: &AppState,
     request: AcceptTransferRequest,
-    permit: &Permit,
+    authorized: &Authorized,
     key: Option<&IdempotencyKey>,
 ) -> Result<AcceptTransferResponse, RepoError> {
-    let found = find_for_receiver(state, permit, request.repository).await?;
+    let found = find_for_receiver(state, authorized, request.repository).await?;
     let (new_owner, _) = accounts(state, &found.row).await?;
     let now = state.clock.now_us();
     let mut tx = state.db.begin().await?;
-    require_rights(state, &mut tx, permit, &found.row).await?;
-    let changed = change_owner(state, &mut tx, permit, &found.repository, &new_owner, now).await?;
+    require_rights(state, &mut tx, authorized, &found.row).await?;
+    let changed = change_owner(state, &mut tx, authorized, &found.repository, &new_owner, now).await?;
     // Withdrawn meanwhile, or ended with the right of its starter, and possibly started again.
     if changed.pending != Some(found.row) {
         return Err(RepoError::TransferNotFound);
     }
-    let repository = Some(encode::repository(changed.repository, permit.viewer()));
+    let repository = Some(encode::repository(changed.repository, authorized.viewer()));
     let (answer, id) = (AcceptTransferResponse { repository }, found.repository.id);
     let answer = change::commit_with_subject(tx, key, answer, &id, now).await?;
     state.relay.wake();
@@ -220,24 +220,24 @@ async fn accept(
 
 async fn reject_transfer(
     state: &AppState,
-    permit: Permit,
+    authorized: Authorized,
     request: Request<RejectTransferRequest>,
 ) -> Result<RejectTransferResponse, RepoError> {
-    let key = IdempotencyKey::of(&request, permit.user()?.0, "RejectTransfer")?;
-    let permit = &permit;
+    let key = IdempotencyKey::of(&request, authorized.user()?.0, "RejectTransfer")?;
+    let authorized = &authorized;
     let rebuild = |id: i64| async move {
-        match repeat::read_repository(state, permit, id).await {
+        match repeat::read_repository(state, authorized, id).await {
             Ok(repository) => Ok(RejectTransferResponse { repository: Some(repository) }),
             Err(RepoError::Auth(AuthError::RepositoryNotFound)) => Ok(RejectTransferResponse::default()),
             Err(error) => Err(error),
         }
     };
     let repository = request.get_ref().repository.clone();
-    let work = reject(state, request.into_inner(), permit, key.as_ref());
+    let work = reject(state, request.into_inner(), authorized, key.as_ref());
     let answer = once_or_rebuild(&state.db, key.as_ref(), rebuild, work).await?;
     // The right to reject ended with the first request, so a repeated one has only what it shows to check.
     let shows_more = key.is_some() && answer.repository.is_some();
-    if shows_more && repeat::visible_repository(state, permit, repository).await.is_err() {
+    if shows_more && repeat::visible_repository(state, authorized, repository).await.is_err() {
         return Ok(RejectTransferResponse::default());
     }
     Ok(answer)
@@ -246,10 +246,10 @@ async fn reject_transfer(
 async fn reject(
     state: &AppState,
     request: RejectTransferRequest,
-    permit: &Permit,
+    authorized: &Authorized,
     key: Option<&IdempotencyKey>,
 ) -> Result<RejectTransferResponse, RepoError> {
-    let found = find_for_receiver(state, permit, request.repository).await?;
+    let found = find_for_receiver(state, authorized, request.repository).await?;
     let (id, now) = (found.repository.id(), state.clock.now_us());
     let mut tx = state.db.begin().await?;
     state.repositories.lock(&mut tx, id).await?.ok_or(AuthError::RepositoryNotFound)?;
@@ -257,10 +257,11 @@ async fn reject(
     if state.transfers.end(&mut tx, id, now).await? != Some(found.row) {
         return Err(RepoError::TransferNotFound);
     }
-    change::record(&mut tx, permit, Action::TransferReject, Target::repository(&found.repository), &[], now).await?;
+    change::record(&mut tx, authorized, Action::TransferReject, Target::repository(&found.repository), &[], now)
+        .await?;
     // The rejection ends the right to see a private repository.
-    let is_visible = found.repository.access().is_visible(permit.viewer());
-    let repository = is_visible.then(|| encode::repository(found.repository, permit.viewer()));
+    let is_visible = found.repository.access().is_visible(authorized.viewer());
+    let repository = is_visible.then(|| encode::repository(found.repository, authorized.viewer()));
     change::commit_with_subject(tx, key, RejectTransferResponse { repository }, &id.0, now).await
 }
 
@@ -276,11 +277,11 @@ struct OwnerChange {
 ///
 /// # Errors
 /// [`RepoError::Interrupted`] if the repository got another owner meanwhile, or those of
-/// [`RepositoryStore::set_owner`](crate::store::RepositoryStore::set_owner).
+/// [`RepositoryTable::set_owner`](crate::store::RepositoryTable::set_owner).
 async fn change_owner(
     state: &AppState,
     tx: &mut Tx,
-    permit: &Permit,
+    authorized: &Authorized,
     before: &Repository,
     new_owner: &User,
     now_us: i64,
@@ -292,14 +293,15 @@ async fn change_owner(
         return Err(RepoError::Interrupted);
     }
     let pending = state.transfers.end(tx, id, now_us).await?;
-    let repository = state.repositories.find_in(tx, id, permit.viewer()).await?;
+    let repository = state.repositories.find_in(tx, id, authorized.viewer()).await?;
     let repository = repository.ok_or(AuthError::RepositoryNotFound)?;
     let details = [("from", before.owner_name.clone()), ("to", new_owner.username.clone())];
-    change::record(tx, permit, Action::RepositoryTransfer, Target::repository(&repository), &details, now_us).await?;
+    change::record(tx, authorized, Action::RepositoryTransfer, Target::repository(&repository), &details, now_us)
+        .await?;
     let fact = Fact::RepositoryUpdated(RepositoryUpdated {
         action: RepositoryAction::Transferred.into(),
         repository: Some(encode::repository_snapshot(repository.clone())),
-        user_id: permit.user()?.0,
+        user_id: authorized.user()?.0,
         old_name: before.name.clone(),
         old_owner: encode::repository_snapshot(before.clone()).owner,
     });
@@ -321,22 +323,26 @@ struct PendingTransfer {
 /// # Errors
 /// [`AuthError::RepositoryNotFound`] if the caller is no receiver and may not see the repository, [`AuthError::PermissionRequired`] if
 /// it sees it and does not own it, [`RepoError::TransferNotFound`], [`RepoError::RepositoryMoved`], or those of the database.
-async fn find(state: &AppState, permit: &Permit, by: Option<RepositoryRef>) -> Result<PendingTransfer, RepoError> {
+async fn find(
+    state: &AppState,
+    authorized: &Authorized,
+    by: Option<RepositoryRef>,
+) -> Result<PendingTransfer, RepoError> {
     let key = by.as_ref().and_then(|reference| repository_key(reference.by.as_ref()?));
     let found = match &key {
-        Some(key) => state.repositories.find(key, permit.viewer()).await?,
+        Some(key) => state.repositories.find(key, authorized.viewer()).await?,
         None => None,
     };
     // A missing repository takes as many queries as a hidden one.
     let id = found.as_ref().map_or(RepositoryId(0), Repository::id);
     let row = state.transfers.find(id, state.clock.now_us()).await?;
     if let (Some(repository), Some(row)) = (found, row)
-        && is_receiver(state, permit, &repository, row.new_owner()).await?
+        && is_receiver(state, authorized, &repository, row.new_owner()).await?
     {
         return Ok(PendingTransfer { repository, row, is_receiver: true });
     }
-    let repository = permit.visible_repository(&state.repositories, by).await?;
-    if repository.level(permit.viewer()) < Permission::Owner {
+    let repository = authorized.visible_repository(&state.repositories, by).await?;
+    if repository.level(authorized.viewer()) < Permission::Owner {
         return Err(AuthError::PermissionRequired { needed: Permission::Owner }.into());
     }
     let row = row.ok_or(RepoError::TransferNotFound)?;
@@ -349,28 +355,28 @@ async fn find(state: &AppState, permit: &Permit, by: Option<RepositoryRef>) -> R
 /// [`RepoError::TransferReceiverRequired`] for owners of the repository who are no receivers, or those of [`find`].
 async fn find_for_receiver(
     state: &AppState,
-    permit: &Permit,
+    authorized: &Authorized,
     by: Option<RepositoryRef>,
 ) -> Result<PendingTransfer, RepoError> {
-    let found = find(state, permit, by).await?;
+    let found = find(state, authorized, by).await?;
     if found.is_receiver { Ok(found) } else { Err(RepoError::TransferReceiverRequired) }
 }
 
 /// Returns whether the caller may accept a transfer of the repository to `new_owner`. A limited token has to cover the repository.
 async fn is_receiver(
     state: &AppState,
-    permit: &Permit,
+    authorized: &Authorized,
     repository: &Repository,
     new_owner: UserId,
 ) -> Result<bool, RepoError> {
-    let only = permit.viewer().only_repositories();
-    Ok(only.is_none_or(|only| only.contains(&repository.id)) && may_act_for(state, permit, new_owner).await?)
+    let only = authorized.viewer().only_repositories();
+    Ok(only.is_none_or(|only| only.contains(&repository.id)) && may_act_for(state, authorized, new_owner).await?)
 }
 
 /// Returns whether the caller administers an account: it is the account, owns the organization, or administers the site.
-async fn may_act_for(state: &AppState, permit: &Permit, account: UserId) -> Result<bool, RepoError> {
-    let user = permit.user()?;
-    if user == account || permit.viewer().is_site_administrator() {
+async fn may_act_for(state: &AppState, authorized: &Authorized, account: UserId) -> Result<bool, RepoError> {
+    let user = authorized.user()?;
+    if user == account || authorized.viewer().is_site_administrator() {
         return Ok(true);
     }
     // No user has members.
@@ -399,13 +405,18 @@ fn accounts_of(row: &TransferRow, found: &AccountsFound) -> Option<(User, User)>
 ///
 /// # Errors
 /// [`RepoError::TransferNotFound`], [`RepoError::TransferReceiverRequired`], or those of the database.
-async fn require_rights(state: &AppState, tx: &mut Tx, permit: &Permit, row: &TransferRow) -> Result<(), RepoError> {
+async fn require_rights(
+    state: &AppState,
+    tx: &mut Tx,
+    authorized: &Authorized,
+    row: &TransferRow,
+) -> Result<(), RepoError> {
     let starter = viewer_of(tx, row.user()).await?.ok_or(RepoError::TransferNotFound)?;
     let repository = state.repositories.find_in(tx, row.repository(), &starter).await?;
     if repository.is_none_or(|repository| repository.level(&starter) < Permission::Owner) {
         return Err(RepoError::TransferNotFound);
     }
-    match acts_for(tx, permit.user()?, row.new_owner(), permit.viewer().is_site_administrator()).await? {
+    match acts_for(tx, authorized.user()?, row.new_owner(), authorized.viewer().is_site_administrator()).await? {
         true => Ok(()),
         false => Err(RepoError::TransferReceiverRequired),
     }

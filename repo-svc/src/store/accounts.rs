@@ -10,13 +10,13 @@ use ferrite_kit::db::{Db, DbError, Query, QueryCache, Tx};
 use ferrite_kit::page::Page;
 use ferrite_proto::id::UserId;
 
-use super::emails::{ADD_VERIFIED, drop_unverified};
-use super::locking::{Locking, locking};
+use super::profiles::{ADD_VERIFIED, drop_unverified};
 use super::search::{self, SearchColumns};
+use super::sql::{Locking, locking};
 use crate::error::RepoError;
 use crate::model::{CheckedUser, Email, SearchText, User, lookup_key};
 
-/// Results of [`AccountStore::find_many`] that are cached until the database changes: at most a few tens of kilobytes each.
+/// Results of [`AccountTable::find_many`] that are cached until the database changes: at most a few tens of kilobytes each.
 const MAX_CACHED_QUERIES: u64 = 256;
 /// Accounts in a query whose result is cached. A page of a repository's log, which many clients request, has fewer authors.
 const MAX_CACHED_QUERY_ACCOUNTS: usize = 100;
@@ -42,7 +42,7 @@ const FIND: &str = "SELECT id, kind, name, full_name, email, is_admin FROM users
 const FIND_ACTIVE: &str = "SELECT id, kind, name, full_name, email, is_admin FROM users WHERE id = $1 AND is_active";
 const FIND_ACTIVE_USER: &str =
     "SELECT id, kind, name, full_name, email, is_admin FROM users WHERE name_key = $1 AND is_active AND kind = 'user'";
-/// Parts of the statement of [`AccountStore::find_many`], each read from its own index; a list of keys follows.
+/// Parts of the statement of [`AccountTable::find_many`], each read from its own index; a list of keys follows.
 const FIND_BY_ID: &str =
     "SELECT id, kind, name, full_name, email, is_admin, CAST(NULL AS TEXT) AS email_key FROM users WHERE id IN ";
 const FIND_BY_NAME: &str =
@@ -156,15 +156,15 @@ fn lookup(wanted: &AccountQuery) -> Query {
     query
 }
 
-/// Store of users and organizations.
+/// The table of users and organizations.
 #[derive(Clone, Debug)]
-pub(crate) struct AccountStore {
+pub(crate) struct AccountTable {
     db: Db,
     cache: QueryCache<AccountQuery, Arc<AccountsFound>>,
 }
 
-impl AccountStore {
-    /// Creates the store over `db`.
+impl AccountTable {
+    /// Creates the table over `db`.
     pub(crate) fn new(db: Db) -> Self {
         Self { db, cache: QueryCache::new("accounts", MAX_CACHED_QUERIES) }
     }

@@ -4,7 +4,7 @@ use ferrite_kit::args;
 use ferrite_kit::db::{Db, DbError, Tx};
 use ferrite_proto::id::UserId;
 
-use super::constraints::or_missing;
+use super::sql::or_missing;
 use crate::error::RepoError;
 use crate::model::Avatar;
 
@@ -22,14 +22,14 @@ pub(crate) struct AvatarRow {
     pub(crate) sha256: Option<String>,
 }
 
-/// Store of pictures.
+/// The table of pictures.
 #[derive(Clone, Debug)]
-pub(crate) struct AvatarStore {
+pub(crate) struct AvatarTable {
     db: Db,
 }
 
-impl AvatarStore {
-    /// Creates the store over `db`.
+impl AvatarTable {
+    /// Creates the table over `db`.
     pub(crate) fn new(db: Db) -> Self {
         Self { db }
     }

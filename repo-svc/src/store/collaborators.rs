@@ -1,6 +1,6 @@
 //! Collaborators of repositories.
 //!
-//! Not here: the repositories of teams (`team_members`).
+//! Not here: the repositories of teams (`teams`).
 
 use ferrite_kit::args;
 use ferrite_kit::db::{Db, DbError, Tx};
@@ -8,7 +8,7 @@ use ferrite_kit::page::Page;
 use ferrite_proto::Permission;
 use ferrite_proto::id::{RepositoryId, UserId};
 
-use super::level::level_from_str;
+use super::sql::level_from_str;
 use crate::model::User;
 
 const LIST: &str = "SELECT u.id, u.name, u.full_name, u.email, u.kind, u.is_admin, c.permission \
@@ -43,15 +43,15 @@ impl From<CollaboratorRow> for Collaborator {
     }
 }
 
-/// Store of collaborators. A transaction that changes some must first [lock](super::RepositoryStore::lock) the repository, so that
+/// The table of collaborators. A transaction that changes some must first [lock](super::RepositoryTable::lock) the repository, so that
 /// the levels it reads stay valid until it ends.
 #[derive(Clone, Debug)]
-pub(crate) struct CollaboratorStore {
+pub(crate) struct CollaboratorTable {
     db: Db,
 }
 
-impl CollaboratorStore {
-    /// Creates the store over `db`.
+impl CollaboratorTable {
+    /// Creates the table over `db`.
     pub(crate) fn new(db: Db) -> Self {
         Self { db }
     }

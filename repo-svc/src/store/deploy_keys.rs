@@ -35,15 +35,15 @@ pub(crate) struct DeployKey {
     pub(crate) created_us: i64,
 }
 
-/// Store of deploy keys, each of which gives access to one repository. A transaction that adds or removes some must first
-/// [lock](super::RepositoryStore::lock) the repository, so that no key is added to one that is being deleted.
+/// The table of deploy keys, each of which gives access to one repository. A transaction that adds or removes some must first
+/// [lock](super::RepositoryTable::lock) the repository, so that no key is added to one that is being deleted.
 #[derive(Clone, Debug)]
-pub(crate) struct DeployKeyStore {
+pub(crate) struct DeployKeyTable {
     db: Db,
 }
 
-impl DeployKeyStore {
-    /// Creates the store over `db`.
+impl DeployKeyTable {
+    /// Creates the table over `db`.
     pub(crate) fn new(db: Db) -> Self {
         Self { db }
     }

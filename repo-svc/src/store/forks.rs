@@ -3,7 +3,7 @@
 //! The number changes in the transaction that finishes or deletes a fork. Such a transaction locks the parent before the fork, as the
 //! deletion of a parent does, which leaves its forks without one.
 //!
-//! Not here: the deletion of a fork (`fork_counts`), and the rule that hides the forks of hidden repositories (`visibility`).
+//! Not here: the deletion of a fork (`repository_links`), and the rule that hides the forks of hidden repositories (`visibility`).
 
 use ferrite_kit::args;
 use ferrite_kit::auth::AuthError;
@@ -11,10 +11,10 @@ use ferrite_kit::db::{DbError, Query, Tx};
 use ferrite_kit::page::Page;
 use ferrite_proto::id::{RepositoryId, UserId};
 
-use super::constraints::or_missing;
 use super::quotas::{self, OwnerLimits};
-use super::repositories::{CreatedOnDisk, NewRepository, Repository, RepositoryStore, rows};
+use super::repositories::{CreatedOnDisk, NewRepository, Repository, RepositoryTable, rows};
 use super::repository_lists::ListQueries;
+use super::sql::or_missing;
 use super::visibility;
 use crate::access::Viewer;
 use crate::error::RepoError;
@@ -32,13 +32,13 @@ const ADD_FORK: &str =
     "UPDATE repositories SET fork_count = fork_count + 1 WHERE id = $1 AND state = 'ready' RETURNING is_private";
 const SET_PRIVATE: &str = "UPDATE repositories SET is_private = $2 WHERE id = $1";
 
-impl RepositoryStore {
-    /// Registers a fork of `parent` as [`RepositoryStore::insert`] registers a repository. With those that the owner is making already, it
+impl RepositoryTable {
+    /// Registers a fork of `parent` as [`RepositoryTable::insert`] registers a repository. With those that the owner is making already, it
     /// must fit into the owner's quota.
     ///
     /// # Errors
     /// [`RepoError::ForksTooDeep`], [`AuthError::RepositoryNotFound`] if the parent was deleted, or those of
-    /// [`RepositoryStore::insert`].
+    /// [`RepositoryTable::insert`].
     pub(crate) async fn insert_fork(
         &self,
         owner: UserId,
@@ -65,7 +65,7 @@ impl RepositoryStore {
         self.db.execute(KEEP_UNFINISHED, &args![id, now_us]).await.map(drop)
     }
 
-    /// Marks a fork as finished, as [`RepositoryStore::finish`] does, and counts it. It becomes private if its parent did so while the
+    /// Marks a fork as finished, as [`RepositoryTable::finish`] does, and counts it. It becomes private if its parent did so while the
     /// copy was made. Returns the fork and its parent, read for `viewer`.
     ///
     /// # Errors

@@ -11,7 +11,7 @@ use ferrite_kit::page::Page;
 use ferrite_proto::id::RepositoryId;
 
 use super::audit::Action;
-use super::locking::{Locking, locking};
+use super::sql::{Locking, locking};
 use crate::error::RepoError;
 use crate::model::DEFAULT_STORE_WEIGHT;
 

@@ -1,6 +1,6 @@
 //! Lookup of many repositories at once, for decisions about access to their issues.
 //!
-//! Not here: single repositories (`repositories`), and the settings of issue trackers (`issue_trackers`).
+//! Not here: single repositories (`repositories`), and the settings of issue trackers (`repository_settings`).
 
 use std::collections::BTreeSet;
 
@@ -8,8 +8,8 @@ use ferrite_kit::args;
 use ferrite_kit::db::{DbError, Query};
 use ferrite_proto::id::{RepositoryId, UserId};
 
-use super::level::{level_from_number, level_from_str};
-use super::repositories::{RepositoryKey, RepositoryStore};
+use super::repositories::{RepositoryKey, RepositoryTable};
+use super::sql::{level_from_number, level_from_str};
 use super::visibility;
 use crate::access::{RepositoryAccess, Viewer};
 
@@ -85,7 +85,7 @@ fn by_names(names: BTreeSet<(&str, &str)>, viewer: &Viewer) -> Query {
     query
 }
 
-impl RepositoryStore {
+impl RepositoryTable {
     /// Returns those of the repositories that exist and whose issue tracker can be used, read for `viewer`, by one query for ids and
     /// one for names. The caller limits their number and checks whether the viewer may see them. One that is asked for by id and by
     /// name is returned twice.

@@ -1,17 +1,16 @@
-//! Organizations.
+//! Organizations, their members and their owners.
 //!
-//! Not here: their members (`memberships`) and teams (`teams`).
+//! Not here: their teams (`teams`).
 
 use ferrite_kit::args;
 use ferrite_kit::db::{Db, DbError, Query, Tx};
 use ferrite_kit::page::Page;
 use ferrite_proto::id::UserId;
 
-use super::locking::{Locking, locking};
-use super::organization_role::{OrganizationRole, push_role};
 use super::quotas::COUNT_OWNED;
+use super::sql::{Locking, locking, or_missing};
 use crate::error::RepoError;
-use crate::model::{CheckedOrganization, OrganizationChange, changed_fields, lookup_key};
+use crate::model::{CheckedOrganization, OrganizationChange, User, changed_fields, lookup_key};
 
 const COLUMNS: &str = "SELECT u.id, u.name, u.full_name, u.description, u.website, u.location, ";
 const COUNT: &str = "SELECT COUNT(*)";
@@ -27,6 +26,24 @@ const LOCK: Locking = locking!("SELECT id FROM users WHERE id = $1 AND kind = 'o
 const UPDATE: &str = "UPDATE users SET full_name = $2, full_name_key = $3, description = $4, website = $5, location = $6 \
      WHERE id = $1 AND kind = 'organization'";
 const DELETE: &str = "DELETE FROM users WHERE id = $1 AND kind = 'organization'";
+
+const MEMBER_COLUMNS: &str = "SELECT u.id, u.kind, u.name, u.full_name, u.email, u.is_admin";
+const FIND_MEMBERSHIP: &str = "SELECT b.is_public, CASE WHEN EXISTS (SELECT 1 FROM team_members m JOIN teams t ON t.id = m.team_id \
+     WHERE t.organization_id = b.organization_id AND t.level = 4 AND m.user_id = b.user_id) THEN 1 ELSE 0 END AS is_owner \
+     FROM memberships b WHERE b.organization_id = $1 AND b.user_id = $2";
+const JOIN: &str = "INSERT INTO memberships (organization_id, user_id, is_public, created_us) VALUES ($1, $2, $3, $4) \
+     ON CONFLICT DO NOTHING";
+const SET_VISIBILITY: &str =
+    "UPDATE memberships SET is_public = $3 WHERE organization_id = $1 AND user_id = $2 AND is_public <> $3";
+const LEAVE_TEAMS: &str = "DELETE FROM team_members WHERE user_id = $2 \
+     AND team_id IN (SELECT id FROM teams WHERE organization_id = $1)";
+const LEAVE: &str = "DELETE FROM memberships WHERE organization_id = $1 AND user_id = $2";
+const ADD_OWNER: &str = "INSERT INTO team_members (team_id, user_id, created_us) \
+     SELECT id, $2, $3 FROM teams WHERE organization_id = $1 AND level = 4 ON CONFLICT DO NOTHING";
+const REMOVE_OWNER: &str = "DELETE FROM team_members WHERE user_id = $2 \
+     AND team_id IN (SELECT id FROM teams WHERE organization_id = $1 AND level = 4)";
+const OTHER_OWNER: &str = "SELECT m.user_id FROM teams t JOIN team_members m ON m.team_id = t.id \
+     WHERE t.organization_id = $1 AND t.level = 4 AND m.user_id <> $2 LIMIT 1";
 
 /// An organization, and the role of one viewer in it.
 #[derive(Clone, Debug, PartialEq, Eq, sqlx::FromRow)]
@@ -52,10 +69,58 @@ impl Organization {
     }
 }
 
-/// Store of organizations and their members.
+/// The role of a user in an organization.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum OrganizationRole {
+    /// No member.
+    Outsider,
+    /// A member.
+    Member,
+    /// A member of the team of owners.
+    Owner,
+}
+
+impl OrganizationRole {
+    /// Decodes the column `role` of [`push_role`].
+    pub(super) fn from_number(number: i32) -> Self {
+        match number {
+            2 => Self::Owner,
+            1 => Self::Member,
+            _ => Self::Outsider,
+        }
+    }
+}
+
+/// The memberships of a user that a list shows.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum MembershipFilter {
+    /// All memberships.
+    All,
+    /// Public memberships, and those in organizations that the viewer is a member of.
+    PublicAndShared,
+    /// Public memberships.
+    Public,
+}
+
+/// The membership of a user in an organization.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Membership {
+    /// True if the membership is visible to users who are no members.
+    pub(crate) is_public: bool,
+    /// True if the user is in the team of owners.
+    pub(crate) is_owner: bool,
+}
+
+impl Membership {
+    fn of((is_public, is_owner): (bool, i32)) -> Self {
+        Self { is_public, is_owner: is_owner == 1 }
+    }
+}
+
+/// The tables of organizations and their members.
 #[derive(Clone, Debug)]
-pub(crate) struct OrganizationStore {
-    pub(super) db: Db,
+pub(crate) struct OrganizationTable {
+    db: Db,
 }
 
 /// Begins a query of organizations with the role of `viewer` in each.
@@ -65,8 +130,27 @@ fn rows(viewer: Option<UserId>) -> Query {
     query
 }
 
-impl OrganizationStore {
-    /// Creates the store over `db`.
+/// Adds the column `role` to a query: the role of `viewer` in the organization whose id is the expression `organization`, as the
+/// number of an [`OrganizationRole`].
+pub(super) fn push_role(query: &mut Query, organization: &'static str, viewer: Option<UserId>) {
+    let viewer = viewer.map_or(0, |user| user.0);
+    query
+        .push(
+            "CASE WHEN EXISTS (SELECT 1 FROM team_members m JOIN teams w ON w.id = m.team_id \
+             WHERE w.level = 4 AND w.organization_id = ",
+        )
+        .push(organization)
+        .push(" AND m.user_id = ")
+        .bind(viewer)
+        .push(") THEN 2 WHEN EXISTS (SELECT 1 FROM memberships m WHERE m.organization_id = ")
+        .push(organization)
+        .push(" AND m.user_id = ")
+        .bind(viewer)
+        .push(") THEN 1 ELSE 0 END AS role");
+}
+
+impl OrganizationTable {
+    /// Creates the table over `db`.
     pub(crate) fn new(db: Db) -> Self {
         Self { db }
     }
@@ -211,13 +295,99 @@ impl OrganizationStore {
     }
 }
 
-/// The memberships of a user that a list shows.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum MembershipFilter {
-    /// All memberships.
-    All,
-    /// Public memberships, and those in organizations that the viewer is a member of.
-    PublicAndShared,
-    /// Public memberships.
-    Public,
+/// Members of organizations. Methods that change members expect the organization to be locked in the same transaction.
+impl OrganizationTable {
+    /// Returns a page of the members of an organization, ordered by id, and their total number.
+    pub(crate) async fn members(&self, id: UserId, only_public: bool, page: Page) -> Result<(Vec<User>, i64), DbError> {
+        let filtered = |start: &'static str| {
+            let mut query = Query::new(start);
+            query.push(" FROM memberships b JOIN users u ON u.id = b.user_id WHERE b.organization_id = ").bind(id);
+            if only_public {
+                query.push(" AND b.is_public");
+            }
+            query
+        };
+        let mut rows = filtered(MEMBER_COLUMNS);
+        rows.push(" ORDER BY u.id LIMIT ").bind(page.size()).push(" OFFSET ").bind(page.offset());
+        let count = filtered(COUNT);
+        let (total,): (i64,) = self.db.one(count.sql(), count.args()).await?;
+        Ok((self.db.all(rows.sql(), rows.args()).await?, total))
+    }
+
+    /// Returns the membership of a user; `None` if the user is no member.
+    pub(crate) async fn membership(&self, id: UserId, user: UserId) -> Result<Option<Membership>, DbError> {
+        Ok(self.db.optional(FIND_MEMBERSHIP, &args![id, user]).await?.map(Membership::of))
+    }
+
+    /// As [`OrganizationTable::membership`], within a transaction.
+    pub(crate) async fn membership_in(
+        &self,
+        tx: &mut Tx,
+        id: UserId,
+        user: UserId,
+    ) -> Result<Option<Membership>, DbError> {
+        Ok(tx.optional(FIND_MEMBERSHIP, &args![id, user]).await?.map(Membership::of))
+    }
+
+    /// Adds a user as a member, with a private membership. Returns `false` if the user is a member already.
+    ///
+    /// # Errors
+    /// [`RepoError::UserNotFound`] if the user was deleted, or those of the database.
+    pub(crate) async fn join(&self, tx: &mut Tx, id: UserId, user: UserId, now_us: i64) -> Result<bool, RepoError> {
+        let joined = tx.execute(JOIN, &args![id, user, false, now_us]).await;
+        Ok(joined.map_err(or_missing(RepoError::UserNotFound))? == 1)
+    }
+
+    /// Adds a member to the team of owners.
+    ///
+    /// # Errors
+    /// [`RepoError::UserNotFound`] if the user was deleted, or those of the database.
+    pub(crate) async fn add_owner(&self, tx: &mut Tx, id: UserId, user: UserId, now_us: i64) -> Result<(), RepoError> {
+        let added = tx.execute(ADD_OWNER, &args![id, user, now_us]).await;
+        added.map(drop).map_err(or_missing(RepoError::UserNotFound))
+    }
+
+    /// Removes a member from the team of owners.
+    ///
+    /// # Errors
+    /// [`RepoError::LastOwner`] if there is no other owner, or those of the database.
+    pub(crate) async fn remove_owner(&self, tx: &mut Tx, id: UserId, user: UserId) -> Result<(), RepoError> {
+        self.require_other_owner(tx, id, user).await?;
+        tx.execute(REMOVE_OWNER, &args![id, user]).await?;
+        Ok(())
+    }
+
+    /// Checks that the organization has an owner other than `user`.
+    ///
+    /// # Errors
+    /// [`RepoError::LastOwner`], or those of the database.
+    pub(crate) async fn require_other_owner(&self, tx: &mut Tx, id: UserId, user: UserId) -> Result<(), RepoError> {
+        let other: Option<(i64,)> = tx.optional(OTHER_OWNER, &args![id, user]).await?;
+        other.map(|_| ()).ok_or(RepoError::LastOwner)
+    }
+
+    /// Makes a membership public or private. Returns `false` if it was so already.
+    pub(crate) async fn set_visibility(
+        &self,
+        tx: &mut Tx,
+        id: UserId,
+        user: UserId,
+        is_public: bool,
+    ) -> Result<bool, DbError> {
+        Ok(tx.execute(SET_VISIBILITY, &args![id, user, is_public]).await? == 1)
+    }
+
+    /// Removes a user from an organization and all its teams. Returns `false` if the user is no member.
+    ///
+    /// # Errors
+    /// [`RepoError::LastOwner`] if no owner would be left, or those of the database.
+    pub(crate) async fn leave(&self, tx: &mut Tx, id: UserId, user: UserId) -> Result<bool, RepoError> {
+        let Some(membership) = self.membership_in(tx, id, user).await? else { return Ok(false) };
+        if membership.is_owner {
+            self.require_other_owner(tx, id, user).await?;
+        }
+        tx.execute(LEAVE_TEAMS, &args![id, user]).await?;
+        tx.execute(LEAVE, &args![id, user]).await?;
+        Ok(true)
+    }
 }

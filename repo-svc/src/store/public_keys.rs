@@ -54,14 +54,14 @@ pub(crate) struct NewPublicKey<'a> {
     pub(crate) token: Option<TokenId>,
 }
 
-/// Store of the keys by which users authenticate to git over SSH.
+/// The table of the keys by which users authenticate to git over SSH.
 #[derive(Clone, Debug)]
-pub(crate) struct PublicKeyStore {
+pub(crate) struct PublicKeyTable {
     db: Db,
 }
 
-impl PublicKeyStore {
-    /// Creates the store over `db`.
+impl PublicKeyTable {
+    /// Creates the table over `db`.
     pub(crate) fn new(db: Db) -> Self {
         Self { db }
     }

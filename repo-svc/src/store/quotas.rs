@@ -11,7 +11,7 @@ use ferrite_kit::args;
 use ferrite_kit::db::{Db, DbError, QueryCache, Tx};
 use ferrite_proto::id::{RepositoryId, UserId};
 
-use super::locking::{Locking, locking};
+use super::sql::{Locking, locking};
 use crate::error::RepoError;
 
 /// The lock is for a change of limits.
@@ -181,16 +181,16 @@ pub(super) async fn check_copies(tx: &mut Tx, owner: UserId, site: OwnerLimits) 
     find_in(tx, owner).await?.check_bytes(site, bytes)
 }
 
-/// Store of quotas, with the limits of the site.
+/// The table of quotas, with the limits of the site.
 #[derive(Clone, Debug)]
-pub(crate) struct QuotaStore {
+pub(crate) struct QuotaTable {
     db: Db,
     site: OwnerLimits,
     cache: QueryCache<i64, QuotaRow>,
 }
 
-impl QuotaStore {
-    /// Creates the store over `db`, for a site with these limits.
+impl QuotaTable {
+    /// Creates the table over `db`, for a site with these limits.
     pub(crate) fn new(db: Db, site: OwnerLimits) -> Self {
         Self { db, site, cache: QueryCache::new("quotas", MAX_CACHED_QUOTAS) }
     }

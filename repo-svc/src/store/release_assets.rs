@@ -9,8 +9,8 @@ use ferrite_kit::args;
 use ferrite_kit::db::{DbError, Query, Tx};
 use ferrite_proto::id::{RepositoryId, UserId};
 
-use super::constraints::or_taken;
-use super::releases::{Release, ReleaseStore};
+use super::releases::{Release, ReleaseTable};
+use super::sql::or_taken;
 use crate::error::RepoError;
 use crate::model::{AssetName, NewAsset};
 
@@ -80,7 +80,7 @@ pub(crate) struct UnclaimedFile {
     pub(crate) file_id: String,
 }
 
-impl ReleaseStore {
+impl ReleaseTable {
     /// Returns the files of releases, by id.
     pub(crate) async fn assets(&self, releases: impl IntoIterator<Item = i64>) -> Result<Vec<Asset>, DbError> {
         let mut query = Query::new(SELECT);
@@ -198,7 +198,7 @@ impl ReleaseStore {
     }
 
     /// Returns files that are due for removal from the store, and keeps releases from getting them. Each is returned until
-    /// [`ReleaseStore::forget_files`] is called with it.
+    /// [`ReleaseTable::forget_files`] is called with it.
     pub(crate) async fn take_due_files(&self, now_us: i64) -> Result<Vec<UnclaimedFile>, DbError> {
         // Mostly there is none, and nothing to write.
         if self.db.optional::<(String,)>(IS_ANY_DUE, &args![now_us]).await?.is_none() {

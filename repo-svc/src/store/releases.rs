@@ -1,4 +1,4 @@
-//! Releases of repositories. A transaction that adds, changes or removes one must first [lock](super::RepositoryStore::lock) the
+//! Releases of repositories. A transaction that adds, changes or removes one must first [lock](super::RepositoryTable::lock) the
 //! repository, so that limits hold and no release is added to a repository that is being deleted.
 //!
 //! Not here: the files of releases, and the removal of a release with its files (`release_assets`).
@@ -9,7 +9,7 @@ use ferrite_kit::page::Page;
 use ferrite_proto::MAX_FACT_TEXT_BYTES;
 use ferrite_proto::id::{RepositoryId, UserId};
 
-use super::constraints::or_taken;
+use super::sql::or_taken;
 use crate::error::RepoError;
 use crate::model::ReleaseFields;
 
@@ -120,14 +120,14 @@ pub(crate) enum ReleaseKey {
     Latest,
 }
 
-/// Store of releases and their files.
+/// The tables of releases and their files.
 #[derive(Clone, Debug)]
-pub(crate) struct ReleaseStore {
+pub(crate) struct ReleaseTable {
     pub(super) db: Db,
 }
 
-impl ReleaseStore {
-    /// Creates the store over `db`.
+impl ReleaseTable {
+    /// Creates the table over `db`.
     pub(crate) fn new(db: Db) -> Self {
         Self { db }
     }

@@ -13,15 +13,12 @@ use ferrite_proto::Permission;
 use ferrite_proto::events::IssueChanged;
 use ferrite_proto::id::{RepositoryId, UserId};
 
-use super::constraints::or_missing;
-use super::fork_counts;
 use super::keys::release_repository_keys;
-use super::level::{level_from_number, level_from_str};
-use super::locking::{Locking, locking};
 use super::quotas::{self, OwnerLimits, UsageChanges};
-use super::redirects;
-use super::relations;
-use super::search_statistics::SearchStatistics;
+use super::repository_links;
+use super::search::SearchStatistics;
+use super::sql::{Locking, level_from_number, level_from_str, locking, or_missing};
+use super::stars_and_watches;
 use super::visibility;
 use crate::access::{RepositoryAccess, Unit, Viewer};
 use crate::error::RepoError;
@@ -68,7 +65,8 @@ const UNFINISHED: &str = "SELECT r.id, p.store FROM repositories r JOIN placemen
      WHERE r.state = 'creating' AND r.created_us < $1 AND NOT EXISTS \
      (SELECT 1 FROM migrations m WHERE m.repository_id = r.id AND m.finished_us = 0) ORDER BY r.id LIMIT 100";
 const DELETE: &str = "DELETE FROM repositories WHERE id = $1 AND state = 'ready'";
-pub(super) const FULL_NAME: &str = "SELECT u.name, r.name FROM repositories r JOIN users u ON u.id = r.owner_id WHERE r.id = $1";
+pub(super) const FULL_NAME: &str =
+    "SELECT u.name, r.name FROM repositories r JOIN users u ON u.id = r.owner_id WHERE r.id = $1";
 const APPLY_ISSUES: &str =
     "UPDATE repositories SET open_issue_count = $2, issues_version = $3 WHERE id = $1 AND issues_version < $3";
 
@@ -128,7 +126,7 @@ pub(crate) struct Repository {
     collaborator: Option<String>,
     pub(super) is_parent_hidden: bool,
     team_level: Option<i64>,
-    /// The repository that a fork was made of, read for the same viewer; only after [`RepositoryStore::find_with_parent`].
+    /// The repository that a fork was made of, read for the same viewer; only after [`RepositoryTable::find_with_parent`].
     #[sqlx(skip)]
     pub(crate) parent: Option<Arc<Repository>>,
 }
@@ -217,9 +215,9 @@ pub(crate) struct CreatedOnDisk {
     pub(crate) is_empty: bool,
 }
 
-/// Store of repositories and their placements.
+/// The tables of repositories and their placements.
 #[derive(Clone, Debug)]
-pub(crate) struct RepositoryStore {
+pub(crate) struct RepositoryTable {
     pub(super) db: Db,
     /// Rows by repository and account of the viewer.
     pub(super) cache: RowCache,
@@ -284,8 +282,8 @@ pub(super) async fn lock_owner(tx: &mut Tx, owner: UserId, limits: OwnerLimits) 
     Ok(kind)
 }
 
-impl RepositoryStore {
-    /// Creates the store over `db`.
+impl RepositoryTable {
+    /// Creates the table over `db`.
     pub(crate) fn new(db: Db) -> Self {
         let [cache, with_parent, redirected] = ["repositories", "repositories_with_parents", "redirected_repositories"]
             .map(|name| QueryCache::new(name, MAX_CACHED_REPOSITORIES));
@@ -321,7 +319,7 @@ impl RepositoryStore {
         Ok(())
     }
 
-    /// Removes the texts that [`RepositoryStore::index`] added.
+    /// Removes the texts that [`RepositoryTable::index`] added.
     pub(super) async fn unindex(&self, tx: &mut Tx, id: RepositoryId) -> Result<(), DbError> {
         if tx.pick(false, true) {
             tx.execute(REMOVE_TEXT, &args![id]).await?;
@@ -348,10 +346,10 @@ impl RepositoryStore {
         Ok(inserted)
     }
 
-    /// Registers a repository as [`RepositoryStore::insert`], in the transaction of the caller.
+    /// Registers a repository as [`RepositoryTable::insert`], in the transaction of the caller.
     ///
     /// # Errors
-    /// As [`RepositoryStore::insert`].
+    /// As [`RepositoryTable::insert`].
     pub(crate) async fn insert_in(
         &self,
         tx: &mut Tx,
@@ -380,7 +378,7 @@ impl RepositoryStore {
         placed.map_err(or_missing(RepoError::StoreUnavailable))?;
         self.index(tx, id, &new.name.key(), &new.description.key()).await?;
         let watcher = if kind == "user" { owner } else { new.creator };
-        relations::watch_new(tx, RepositoryId(id), watcher, now_us).await?;
+        stars_and_watches::watch_new(tx, RepositoryId(id), watcher, now_us).await?;
         Ok(Some((RepositoryId(id), FIRST_EPOCH)))
     }
 
@@ -446,7 +444,7 @@ impl RepositoryStore {
         tx.commit().await
     }
 
-    /// Frees a name as [`RepositoryStore::release_name`], in the transaction of the caller.
+    /// Frees a name as [`RepositoryTable::release_name`], in the transaction of the caller.
     pub(crate) async fn release_name_in(&self, tx: &mut Tx, id: RepositoryId) -> Result<(), DbError> {
         if tx.execute(RELEASE_NAME, &args![id]).await? == 1 {
             self.unindex(tx, id).await?;
@@ -463,13 +461,13 @@ impl RepositoryStore {
     /// Deletes a repository and all rows that belong to it, in the transaction of the caller. Returns `false` if it was deleted
     /// already.
     pub(crate) async fn delete(&self, tx: &mut Tx, id: RepositoryId) -> Result<bool, DbError> {
-        fork_counts::lock_parent(tx, id).await?;
+        repository_links::lock_parent(tx, id).await?;
         let Some(owner) = self.lock(tx, id).await? else { return Ok(false) };
         let mut usage = UsageChanges::default();
         usage.add(owner, -quotas::stored_bytes(tx, id).await?);
         release_repository_keys(tx, id).await?;
-        redirects::release_name(tx, id).await?;
-        fork_counts::remove_fork(tx, id).await?;
+        repository_links::release_name(tx, id).await?;
+        repository_links::remove_fork(tx, id).await?;
         self.unindex(tx, id).await?;
         let deleted = tx.execute(DELETE, &args![id]).await?;
         usage.write(tx).await?;

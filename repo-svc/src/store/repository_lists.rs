@@ -8,10 +8,10 @@ use ferrite_kit::db::{DbError, Query};
 use ferrite_kit::page::Page;
 use ferrite_proto::id::UserId;
 
-use super::relations::Relation;
 use super::repositories::packed;
-use super::repositories::{Repository, RepositoryStore, columns};
+use super::repositories::{Repository, RepositoryTable, columns};
 use super::search;
+use super::stars_and_watches::Relation;
 use super::teams::Team;
 use super::visibility;
 use crate::access::Viewer;
@@ -139,7 +139,7 @@ impl RepositoryName {
     }
 }
 
-impl RepositoryStore {
+impl RepositoryTable {
     /// Returns a page of the repositories that the viewer may see, last updated first, and their total number: those of one owner,
     /// or all that the viewer owns, collaborates on or has a team for.
     pub(crate) async fn list(

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use ferrite_kit::db::{DbError, Query};
 
 use super::repositories::{
-    COLUMNS, CachedViewer, FROM, READY, Repository, RepositoryKey, RepositoryStore, by_key, roles, rows,
+    COLUMNS, CachedViewer, FROM, READY, Repository, RepositoryKey, RepositoryTable, by_key, roles, rows,
 };
 use super::visibility;
 use crate::access::Viewer;
@@ -18,7 +18,7 @@ fn cached_viewer(viewer: &Viewer) -> CachedViewer {
 }
 
 /// As [`rows`], but `is_parent_hidden` is true for every private fork, unless the viewer is a deploy key:
-/// [`RepositoryStore::check_parents`] must follow. Most repositories are none, and setting up the search for hidden parents takes
+/// [`RepositoryTable::check_parents`] must follow. Most repositories are none, and setting up the search for hidden parents takes
 /// PostgreSQL as long as all the rest.
 fn unchecked_rows(viewer: &Viewer) -> Query {
     if viewer.user().is_none() && !viewer.is_anonymous() {
@@ -31,7 +31,7 @@ fn unchecked_rows(viewer: &Viewer) -> Query {
     query
 }
 
-impl RepositoryStore {
+impl RepositoryTable {
     /// Returns the repository, read for `viewer`. The caller checks whether the viewer may see it.
     pub(crate) async fn find(&self, key: &RepositoryKey, viewer: &Viewer) -> Result<Option<Repository>, DbError> {
         let query = async {
@@ -44,7 +44,7 @@ impl RepositoryStore {
         self.cache.get_or_query(&self.db, (key.clone(), cached_viewer(viewer)), query).await
     }
 
-    /// Returns the repository as [`RepositoryStore::find`], a fork with its parent, which the viewer may not be able to see.
+    /// Returns the repository as [`RepositoryTable::find`], a fork with its parent, which the viewer may not be able to see.
     pub(crate) async fn find_with_parent(
         &self,
         key: &RepositoryKey,

@@ -1,19 +1,20 @@
-//! Migrations of repositories from other hosts: the jobs as their users see them, and the repositories that they make.
+//! Migrations of repositories from other hosts: the jobs as their users see them, the repositories that they make, and the state of those
+//! that stay mirrors.
 //!
 //! Not here: the migrations of the schema ([`super::migrations`]), and addresses and credentials, which the store has.
 
 use ferrite_kit::args;
 use ferrite_kit::db::{Db, DbError, Query, Tx};
 use ferrite_kit::page::Page;
-use ferrite_proto::events::MigrationEnded;
+use ferrite_proto::events::{MigrationEnded, MirrorChanged};
 use ferrite_proto::git;
 use ferrite_proto::id::{RepositoryId, UserId};
 
 use super::audit::Actor;
-use super::locking::{Locking, locking};
 use super::ownership::owned_by_user;
-use super::repositories::RepositoryStore;
+use super::repositories::RepositoryTable;
 use super::repository_sizes::{SizeChange, branch_column};
+use super::sql::{Locking, locking};
 use super::wikis::{self, Wiki};
 
 const COLUMNS: &str = "SELECT m.id, m.repository_id, m.user_id, u.name AS username, m.owner_name, m.name, m.phase, m.object_count, \
@@ -44,6 +45,8 @@ const PURGE: &str = "DELETE FROM migrations WHERE finished_us > 0 AND finished_u
 const FINISH: &str = "UPDATE repositories SET state = 'ready', size_bytes = $2, is_empty = $3, \
      default_branch = COALESCE($4, default_branch), refs_number = $5, is_mirror = $6, mirror_interval_secs = $7, \
      mirror_last_sync_us = $8, mirror_next_sync_us = $9, updated_us = $10 WHERE id = $1 AND state = 'creating' RETURNING owner_id";
+const APPLY_MIRROR: &str = "UPDATE repositories SET mirror_interval_secs = $2, mirror_last_sync_us = $3, mirror_next_sync_us = $4, \
+     mirror_error = $5, mirror_version = $6 WHERE id = $1 AND is_mirror AND mirror_version < $6";
 
 /// Migrations of one look of the sweeper.
 const MAX_UNHEARD: i64 = 100;
@@ -164,14 +167,14 @@ impl Migration {
     }
 }
 
-/// Store of migrations from other hosts.
+/// The table of migrations from other hosts.
 #[derive(Clone, Debug)]
-pub(crate) struct MigrationStore {
+pub(crate) struct MigrationTable {
     db: Db,
 }
 
-impl MigrationStore {
-    /// Creates the store over `db`.
+impl MigrationTable {
+    /// Creates the table over `db`.
     pub(crate) fn new(db: Db) -> Self {
         Self { db }
     }
@@ -278,7 +281,7 @@ impl MigrationStore {
     }
 }
 
-impl RepositoryStore {
+impl RepositoryTable {
     /// Marks a repository as finished that a migration brought, with its wiki if that came too, which makes it visible. Returns the change
     /// of the bytes that its owner uses; `None` if it was removed meanwhile.
     pub(crate) async fn finish_migrated(
@@ -310,4 +313,24 @@ impl RepositoryStore {
         }
         Ok(Some(SizeChange { owner: UserId(owner), bytes: end.size_bytes }))
     }
+
+    /// Applies the state of a mirror, unless a later one was applied already.
+    pub(crate) async fn apply_mirror(
+        &self,
+        tx: &mut Tx,
+        id: RepositoryId,
+        change: &MirrorChanged,
+    ) -> Result<(), DbError> {
+        let Some(state) = &change.state else { return Ok(()) };
+        let error: String = state.last_error.chars().filter(|char| !char.is_control()).take(MAX_ERROR_CHARS).collect();
+        let last_us = state.last_sync_time.as_ref().map_or(0, |time| micros(time.seconds, time.nanos));
+        let next_us = state.next_sync_time.as_ref().map_or(0, |time| micros(time.seconds, time.nanos));
+        let args = args![id, state.interval_seconds, last_us, next_us, error, change.version];
+        tx.execute(APPLY_MIRROR, &args).await.map(|_| ())
+    }
+}
+
+/// Returns a time in microseconds since 1970; zero if it is out of range.
+fn micros(seconds: i64, nanos: i32) -> i64 {
+    seconds.checked_mul(1_000_000).and_then(|us| us.checked_add(i64::from(nanos) / 1_000)).unwrap_or(0)
 }

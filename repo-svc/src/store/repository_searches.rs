@@ -5,7 +5,7 @@
 //!   [`MAX_ROWS_COUNTED_AHEAD`] more are found.
 //! - SQLite's index finds a part in the order of ids, and is read so far as well.
 //! - An index that does not find in the order has to find all. Where there are many repositories, a sample of the first ones of the order
-//!   tells whether the part is common (`search_statistics`). If it is, its page is found by reading in the order. If not, the index finds it.
+//!   tells whether the part is common (`search`). If it is, its page is found by reading in the order. If not, the index finds it.
 //!
 //! Not here: other lists (`repository_lists`), and the checks of the terms (`model`).
 
@@ -13,12 +13,11 @@ use ferrite_kit::db::{DbError, Query};
 use ferrite_kit::page::Page;
 use ferrite_proto::repo::{RepositoryMode, RepositorySort};
 
-use super::repositories::{Repository, RepositoryStore};
+use super::repositories::{Repository, RepositoryTable};
 use super::repository_lists::{
     BY_ID, BY_ID_DESC, BY_PLACE, BY_PLACE_DESC, COUNT, MAX_SHORT_PAGE_SIZE, Order, PagePlan,
 };
-use super::search::{self, SearchColumns};
-use super::search_statistics::{SAMPLED_ROWS, SAMPLED_TEXTS};
+use super::search::{self, SAMPLED_ROWS, SAMPLED_TEXTS, SearchColumns};
 use super::visibility;
 use crate::access::Viewer;
 use crate::model::RepositorySearch;
@@ -82,7 +81,7 @@ enum Source {
 
 /// A search for one viewer, as SQL.
 struct SearchStatement<'a> {
-    store: &'a RepositoryStore,
+    store: &'a RepositoryTable,
     search: &'a RepositorySearch,
     viewer: &'a Viewer,
     /// The column that places a row.
@@ -92,7 +91,7 @@ struct SearchStatement<'a> {
     order: Order,
 }
 
-impl RepositoryStore {
+impl RepositoryTable {
     /// Returns a page of the repositories that match a search and that the viewer may see, in the order of the search.
     pub(crate) async fn search(
         &self,
@@ -112,7 +111,7 @@ impl RepositoryStore {
 }
 
 impl<'a> SearchStatement<'a> {
-    fn new(store: &'a RepositoryStore, search: &'a RepositorySearch, viewer: &'a Viewer) -> Self {
+    fn new(store: &'a RepositoryTable, search: &'a RepositorySearch, viewer: &'a Viewer) -> Self {
         let place = match search.sort {
             // Ids are given in the order of creation.
             RepositorySort::Unspecified | RepositorySort::Id | RepositorySort::Created => "r.id",

@@ -1,19 +1,18 @@
-//! The settings of repositories, which are columns of their rows, and the change of their owner.
+//! The settings of repositories and of their issue trackers, which are columns of their rows, and the change of their owner.
 //!
-//! Not here: the issue tracker (`issue_trackers`).
+//! Not here: the effect of the settings on access (`repositories`, `issue_repositories`).
 
 use ferrite_kit::args;
 use ferrite_kit::auth::AuthError;
 use ferrite_kit::db::{DbError, Tx};
 use ferrite_proto::id::{RepositoryId, UserId};
 
-use super::constraints::or_taken;
-use super::locking::{Locking, locking};
 use super::quotas::{self, OwnerLimits, UsageChanges};
-use super::redirects;
-use super::repositories::{Repository, RepositoryStore, lock_owner};
+use super::repositories::{Repository, RepositoryTable, lock_owner};
+use super::repository_links;
+use super::sql::{Locking, locking, or_taken};
 use crate::error::RepoError;
-use crate::model::RepositorySettings;
+use crate::model::{IssueTracker, RepositorySettings, TrackerStyle};
 
 /// Locks the row as other changes of a repository do.
 const LOCK: Locking = locking!(
@@ -29,15 +28,23 @@ const SET_OWNER: &str = "UPDATE repositories SET owner_id = $2, updated_us = CAS
      WHERE id = $1";
 const REMOVE_COLLABORATOR: &str = "DELETE FROM collaborators WHERE repository_id = $1 AND user_id = $2";
 const REMOVE_TEAMS: &str = "DELETE FROM team_repositories WHERE repository_id = $1";
+const LOCK_TRACKER: Locking = locking!(
+    "SELECT is_issues_enabled, is_external_tracker, external_tracker_url, tracker_url_format, tracker_issue_style \
+     FROM repositories WHERE id = $1 AND state = 'ready'",
+    " FOR NO KEY UPDATE"
+);
+const UPDATE_TRACKER: &str = "UPDATE repositories SET is_issues_enabled = $2, is_external_tracker = $3, external_tracker_url = $4, \
+     tracker_url_format = $5, tracker_issue_style = $6, updated_us = CASE WHEN updated_us < $7 THEN $7 ELSE updated_us END \
+     WHERE id = $1";
 
-impl RepositoryStore {
+impl RepositoryTable {
     /// Returns whether an owner has a repository of that folded name other than `id`, finished or not.
     pub(crate) async fn is_name_taken(&self, owner: UserId, name_key: &str, id: RepositoryId) -> Result<bool, DbError> {
         let other: Option<(i64,)> = self.db.optional(OTHER_OF_NAME, &args![owner, name_key, id]).await?;
         Ok(other.is_some())
     }
 
-    /// Returns the owner and the settings of a repository and locks the repository as [`RepositoryStore::lock`] does; `None` if it was
+    /// Returns the owner and the settings of a repository and locks the repository as [`RepositoryTable::lock`] does; `None` if it was
     /// deleted.
     pub(crate) async fn lock_settings(
         &self,
@@ -88,13 +95,48 @@ impl RepositoryStore {
         tx.execute(UPDATE, &args).await.map_err(or_taken(taken))?;
         if before.name_key() != name_key {
             let (former, present) = (before.name_key(), name_key.as_str());
-            redirects::move_name(tx, id, (owner, &former), (owner, present), now_us).await?;
+            repository_links::move_name(tx, id, (owner, &former), (owner, present), now_us).await?;
         }
         if before.name_key() != name_key || before.description != after.description {
             self.unindex(tx, id).await?;
             self.index(tx, id.0, &name_key, &description_key).await?;
         }
         Ok(())
+    }
+
+    /// Returns the settings of a repository's issue tracker and locks the repository as [`RepositoryTable::lock`] does; `None` if it
+    /// was deleted.
+    pub(crate) async fn lock_issue_tracker(
+        &self,
+        tx: &mut Tx,
+        id: RepositoryId,
+    ) -> Result<Option<IssueTracker>, DbError> {
+        let row: Option<(bool, bool, String, String, String)> = tx.optional(LOCK_TRACKER.sql(tx), &args![id]).await?;
+        Ok(row.map(|(is_enabled, is_external, url, format, style)| {
+            let is_alphanumeric = style == TrackerStyle::Alphanumeric.as_str();
+            let style = if is_alphanumeric { TrackerStyle::Alphanumeric } else { TrackerStyle::Numeric };
+            IssueTracker { is_enabled, is_external, url, format, style }
+        }))
+    }
+
+    /// Replaces the settings of a locked repository's issue tracker, and moves the time of its last update.
+    pub(crate) async fn set_issue_tracker(
+        &self,
+        tx: &mut Tx,
+        id: RepositoryId,
+        tracker: &IssueTracker,
+        now_us: i64,
+    ) -> Result<(), DbError> {
+        let args = args![
+            id,
+            tracker.is_enabled,
+            tracker.is_external,
+            tracker.url.as_str(),
+            tracker.format.as_str(),
+            tracker.style.as_str(),
+            now_us,
+        ];
+        tx.execute(UPDATE_TRACKER, &args).await.map(drop)
     }
 
     /// Gives a repository to another account and locks both. Its collaborators stay, but for the new owner; the teams of its owner until
@@ -120,7 +162,7 @@ impl RepositoryStore {
         let moved = tx.execute(SET_OWNER, &args![id, new_owner, now_us]).await;
         moved.map_err(or_taken(|| RepoError::repository_exists(new_owner_name, &settings.name)))?;
         let name_key = settings.name_key();
-        redirects::move_name(tx, id, (former, &name_key), (new_owner, &name_key), now_us).await?;
+        repository_links::move_name(tx, id, (former, &name_key), (new_owner, &name_key), now_us).await?;
         tx.execute(REMOVE_COLLABORATOR, &args![id, new_owner]).await?;
         tx.execute(REMOVE_TEAMS, &args![id]).await?;
         let mut usage = UsageChanges::default();

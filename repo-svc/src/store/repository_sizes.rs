@@ -7,8 +7,8 @@ use ferrite_kit::db::{DbError, Tx};
 use ferrite_proto::events::{RefsUpdated, SizeChanged};
 use ferrite_proto::id::{RepositoryId, UserId};
 
-use super::locking::{Locking, locking};
-use super::repositories::RepositoryStore;
+use super::repositories::RepositoryTable;
+use super::sql::{Locking, locking};
 
 /// Locks the row as other changes of a repository do.
 const LOCK_SIZE: Locking =
@@ -76,7 +76,7 @@ async fn lock_size(tx: &mut Tx, id: RepositoryId) -> Result<Option<Measured>, Db
     }))
 }
 
-impl RepositoryStore {
+impl RepositoryTable {
     /// Applies an update of refs to size, emptiness, default branch and time, or to the size of a wiki, unless a later update was applied
     /// already. Returns the change of size.
     pub(crate) async fn apply_refs(

@@ -25,14 +25,14 @@ const PURGE_SQLITE: &str = "DELETE FROM sign_in_addresses WHERE used_us <= $1";
 const PURGE_POSTGRES: &str = "DELETE FROM sign_in_addresses WHERE (user_id, address) IN (SELECT user_id, address \
      FROM sign_in_addresses WHERE used_us <= $1 FOR UPDATE SKIP LOCKED)";
 
-/// Store of known addresses.
+/// The table of known addresses.
 #[derive(Clone, Debug)]
-pub(crate) struct SignInAddressStore {
+pub(crate) struct SignInAddressTable {
     db: Db,
 }
 
-impl SignInAddressStore {
-    /// Creates the store over `db`.
+impl SignInAddressTable {
+    /// Creates the table over `db`.
     pub(crate) fn new(db: Db) -> Self {
         Self { db }
     }
@@ -78,7 +78,7 @@ mod tests {
             if !db.pick(true, false) {
                 return;
             }
-            let store = SignInAddressStore::new(db.clone());
+            let store = SignInAddressTable::new(db.clone());
             let mut users = Vec::new();
             let mut tx = db.begin().await.unwrap();
             for name in ["ada", "bob"] {

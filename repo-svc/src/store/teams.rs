@@ -1,18 +1,16 @@
-//! Teams of organizations.
-//!
-//! Not here: their members and repositories (`team_members`).
+//! Teams of organizations, their members and their repositories.
 
 use ferrite_kit::args;
+use ferrite_kit::auth::AuthError;
 use ferrite_kit::db::{Db, DbError, Query, Tx};
 use ferrite_kit::page::Page;
 use ferrite_proto::Permission;
-use ferrite_proto::id::{TeamId, UserId};
+use ferrite_proto::id::{RepositoryId, TeamId, UserId};
 
-use super::constraints::or_taken;
-use super::level::{level_from_number, level_number};
-use super::organization_role::{OrganizationRole, push_role};
+use super::organizations::{OrganizationRole, push_role};
+use super::sql::{level_from_number, level_number, or_missing, or_taken};
 use crate::error::RepoError;
-use crate::model::{CheckedTeam, TeamChange, changed_fields};
+use crate::model::{CheckedTeam, TeamChange, User, changed_fields, lookup_key};
 
 const COLUMNS: &str = "SELECT t.id, t.organization_id, t.name, t.description, t.level, o.name AS organization, ";
 const FROM: &str = " FROM teams t JOIN users o ON o.id = t.organization_id WHERE ";
@@ -21,6 +19,20 @@ const INSERT: &str = "INSERT INTO teams (organization_id, name, name_key, descri
      VALUES ($1, $2, $3, $4, $5, $6) ON CONFLICT DO NOTHING RETURNING id";
 const UPDATE: &str = "UPDATE teams SET name = $2, name_key = $3, description = $4, level = $5 WHERE id = $1";
 const DELETE: &str = "DELETE FROM teams WHERE id = $1 AND level < 4";
+
+const MEMBERS: &str = "SELECT u.id, u.kind, u.name, u.full_name, u.email, u.is_admin \
+     FROM team_members m JOIN users u ON u.id = m.user_id WHERE m.team_id = $1 ORDER BY u.id LIMIT $2 OFFSET $3";
+const COUNT_MEMBERS: &str = "SELECT COUNT(*) FROM team_members WHERE team_id = $1";
+const IS_MEMBER: &str = "SELECT user_id FROM team_members WHERE team_id = $1 AND user_id = $2";
+const ADD_MEMBER: &str =
+    "INSERT INTO team_members (team_id, user_id, created_us) VALUES ($1, $2, $3) ON CONFLICT DO NOTHING";
+const REMOVE_MEMBER: &str = "DELETE FROM team_members WHERE team_id = $1 AND user_id = $2";
+const FIND_REPOSITORY: &str =
+    "SELECT id, name FROM repositories WHERE owner_id = $1 AND name_key = $2 AND state = 'ready'";
+const HOLDS: &str = "SELECT repository_id FROM team_repositories WHERE team_id = $1 AND repository_id = $2";
+const ADD_REPOSITORY: &str =
+    "INSERT INTO team_repositories (team_id, repository_id, created_us) VALUES ($1, $2, $3) ON CONFLICT DO NOTHING";
+const REMOVE_REPOSITORY: &str = "DELETE FROM team_repositories WHERE team_id = $1 AND repository_id = $2";
 
 /// A team, and the role of one viewer in its organization.
 #[derive(Clone, Debug, PartialEq, Eq, sqlx::FromRow)]
@@ -62,10 +74,10 @@ impl Team {
     }
 }
 
-/// Store of teams, their members and their repositories.
+/// The tables of teams, their members and their repositories.
 #[derive(Clone, Debug)]
-pub(crate) struct TeamStore {
-    pub(super) db: Db,
+pub(crate) struct TeamTable {
+    db: Db,
 }
 
 /// Begins a query of teams, read for `viewer`; a condition follows.
@@ -77,8 +89,8 @@ fn rows(viewer: Option<UserId>) -> Query {
 }
 
 /// Teams themselves. Methods that change a team expect that the same transaction locked its organization.
-impl TeamStore {
-    /// Creates the store over `db`.
+impl TeamTable {
+    /// Creates the table over `db`.
     pub(crate) fn new(db: Db) -> Self {
         Self { db }
     }
@@ -90,7 +102,7 @@ impl TeamStore {
         self.db.optional(query.sql(), query.args()).await
     }
 
-    /// As [`TeamStore::find`], within a transaction.
+    /// As [`TeamTable::find`], within a transaction.
     pub(crate) async fn reload(
         &self,
         tx: &mut Tx,
@@ -183,5 +195,86 @@ impl TeamStore {
         }
         tx.execute(DELETE, &args![team.id]).await?;
         Ok(())
+    }
+}
+
+/// Members and repositories of teams. Methods that change some expect that the same transaction locked the organization and read
+/// the team after that.
+impl TeamTable {
+    /// Returns a page of the members of a team, ordered by id, and their total number.
+    pub(crate) async fn members(&self, team: TeamId, page: Page) -> Result<(Vec<User>, i64), DbError> {
+        let (total,): (i64,) = self.db.one(COUNT_MEMBERS, &args![team]).await?;
+        Ok((self.db.all(MEMBERS, &args![team, page.size(), page.offset()]).await?, total))
+    }
+
+    /// Returns whether a user is in a team.
+    pub(crate) async fn is_member(&self, team: TeamId, user: UserId) -> Result<bool, DbError> {
+        Ok(self.db.optional::<(i64,)>(IS_MEMBER, &args![team, user]).await?.is_some())
+    }
+
+    /// As [`TeamTable::is_member`], within a transaction.
+    pub(crate) async fn has_member(&self, tx: &mut Tx, team: TeamId, user: UserId) -> Result<bool, DbError> {
+        Ok(tx.optional::<(i64,)>(IS_MEMBER, &args![team, user]).await?.is_some())
+    }
+
+    /// Adds a member of the organization to a team. Returns `false` if it is in the team already.
+    ///
+    /// # Errors
+    /// [`RepoError::UserNotFound`] if the user was deleted, or those of the database.
+    pub(crate) async fn add_member(
+        &self,
+        tx: &mut Tx,
+        team: TeamId,
+        user: UserId,
+        now_us: i64,
+    ) -> Result<bool, RepoError> {
+        let added = tx.execute(ADD_MEMBER, &args![team, user, now_us]).await;
+        Ok(added.map_err(or_missing(RepoError::UserNotFound))? == 1)
+    }
+
+    /// Removes a user from a team. Returns `false` if it is not in the team. The caller checks that an owner is left.
+    pub(crate) async fn remove_member(&self, tx: &mut Tx, team: TeamId, user: UserId) -> Result<bool, DbError> {
+        Ok(tx.execute(REMOVE_MEMBER, &args![team, user]).await? == 1)
+    }
+
+    /// Returns the id and the name, as it is spelled, of the organization's repository with a name.
+    pub(crate) async fn find_repository(
+        &self,
+        organization: UserId,
+        name: &str,
+    ) -> Result<Option<(RepositoryId, String)>, DbError> {
+        let Some(key) = lookup_key(name) else { return Ok(None) };
+        let row: Option<(i64, String)> = self.db.optional(FIND_REPOSITORY, &args![organization, key]).await?;
+        Ok(row.map(|(id, name)| (RepositoryId(id), name)))
+    }
+
+    /// Returns whether a team holds a repository.
+    pub(crate) async fn holds(&self, team: TeamId, repository: RepositoryId) -> Result<bool, DbError> {
+        Ok(self.db.optional::<(i64,)>(HOLDS, &args![team, repository]).await?.is_some())
+    }
+
+    /// Adds a repository to a team. Returns `false` if the team holds it already.
+    ///
+    /// # Errors
+    /// [`AuthError::RepositoryNotFound`] if the repository was deleted, or those of the database.
+    pub(crate) async fn add_repository(
+        &self,
+        tx: &mut Tx,
+        team: TeamId,
+        repository: RepositoryId,
+        now_us: i64,
+    ) -> Result<bool, RepoError> {
+        let added = tx.execute(ADD_REPOSITORY, &args![team, repository, now_us]).await;
+        Ok(added.map_err(or_missing(AuthError::RepositoryNotFound))? == 1)
+    }
+
+    /// Removes a repository from a team. Returns `false` if the team does not hold it.
+    pub(crate) async fn remove_repository(
+        &self,
+        tx: &mut Tx,
+        team: TeamId,
+        repository: RepositoryId,
+    ) -> Result<bool, DbError> {
+        Ok(tx.execute(REMOVE_REPOSITORY, &args![team, repository]).await? == 1)
     }
 }

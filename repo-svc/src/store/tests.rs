@@ -1,4 +1,4 @@
-//! Tests of the stores of repo-svc, on both databases: accounts and repositories here, the rest in files of their own.
+//! Tests of the tables of repo-svc, on both databases: accounts and repositories here, the rest in files of their own.
 
 mod features;
 mod forks;
@@ -41,7 +41,7 @@ async fn add_user(db: &Db, name: &str, email: &str) -> Result<User, RepoError> {
         is_admin: false,
     };
     let mut tx = db.begin().await?;
-    let user = AccountStore::new(db.clone()).insert(&mut tx, &CheckedUser::check(&new)?, "hash", NOW).await?;
+    let user = AccountTable::new(db.clone()).insert(&mut tx, &CheckedUser::check(&new)?, "hash", NOW).await?;
     tx.commit().await?;
     Ok(user)
 }
@@ -72,13 +72,13 @@ fn new(name: &str, description: &str, is_private: bool) -> NewRepository {
     }
 }
 
-async fn repositories(db: &Db) -> RepositoryStore {
-    let store = RepositoryStore::new(db.clone());
+async fn repositories(db: &Db) -> RepositoryTable {
+    let store = RepositoryTable::new(db.clone());
     default_store(db).await;
     store
 }
 
-async fn ready(db: &Db, store: &RepositoryStore, owner: &User, new: &NewRepository, now_us: i64) -> Repository {
+async fn ready(db: &Db, store: &RepositoryTable, owner: &User, new: &NewRepository, now_us: i64) -> Repository {
     let (id, _) = store.insert(owner.id, new, OwnerLimits::default(), now_us).await.unwrap().unwrap();
     let mut tx = db.begin().await.unwrap();
     let finished = CreatedOnDisk { size_bytes: 7, is_empty: true };
@@ -108,7 +108,7 @@ async fn count(db: &Db, sql: &str) -> i64 {
 #[tokio::test]
 async fn accounts_are_unique_by_name_and_by_address_without_case() {
     on_both(async |db: Db| {
-        let store = AccountStore::new(db.clone());
+        let store = AccountTable::new(db.clone());
         let mut tx = db.begin().await.unwrap();
         assert!(store.is_empty(&mut tx).await.unwrap());
         drop(tx);
@@ -130,7 +130,7 @@ async fn accounts_are_unique_by_name_and_by_address_without_case() {
 #[tokio::test]
 async fn users_sign_in_by_name_or_address_and_organizations_do_not() {
     on_both(async |db: Db| {
-        let store = AccountStore::new(db.clone());
+        let store = AccountTable::new(db.clone());
         let ada = user(&db, "ada").await;
         for login in ["ADA", "ada@EXAMPLE.com"] {
             let found = store.login(login).await.unwrap().unwrap();
@@ -147,7 +147,7 @@ async fn users_sign_in_by_name_or_address_and_organizations_do_not() {
 #[tokio::test]
 async fn many_accounts_are_found_at_once_and_each_once() {
     on_both(async |db: Db| {
-        let store = AccountStore::new(db.clone());
+        let store = AccountTable::new(db.clone());
         let (ada, bob, eve) = (user(&db, "ada").await, user(&db, "bob").await, user(&db, "eve").await);
         let asked = AccountQuery {
             ids: vec![ada.id.0, 999],

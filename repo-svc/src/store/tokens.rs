@@ -12,7 +12,7 @@ use ferrite_proto::id::{RepositoryId, TokenId, UserId};
 use ferrite_proto::repo::Identity;
 
 use super::keys::release_token_keys;
-use super::locking::{Locking, locking};
+use super::sql::{Locking, locking};
 use crate::model::Title;
 
 const IDENTITY: &str = "SELECT t.id AS token_id, t.scopes, t.expire_us, t.repository_ids, u.id AS user_id, u.name, u.full_name, \
@@ -134,15 +134,15 @@ pub(crate) struct DeletedToken {
     pub(crate) key_count: u64,
 }
 
-/// Store of access tokens.
+/// The table of access tokens.
 #[derive(Clone, Debug)]
-pub(crate) struct TokenStore {
+pub(crate) struct TokenTable {
     db: Db,
     cache: QueryCache<TokenHash, Option<Identity>>,
 }
 
-impl TokenStore {
-    /// Creates the store over `db`.
+impl TokenTable {
+    /// Creates the table over `db`.
     pub(crate) fn new(db: Db) -> Self {
         Self { db, cache: QueryCache::new("tokens", MAX_CACHED_IDENTITIES) }
     }
@@ -160,7 +160,7 @@ impl TokenStore {
         Ok(row.map(Identity::from))
     }
 
-    /// Returns the identity behind the token with this id, as [`TokenStore::identity`].
+    /// Returns the identity behind the token with this id, as [`TokenTable::identity`].
     pub(crate) async fn identity_by_id(&self, token: TokenId, now_us: i64) -> Result<Option<Identity>, DbError> {
         let row: Option<IdentityRow> = self.db.lookup(IDENTITY_BY_ID, &args![token, now_us]).await?;
         Ok(row.map(Identity::from))

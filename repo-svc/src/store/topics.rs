@@ -6,8 +6,8 @@ use ferrite_kit::args;
 use ferrite_kit::db::{DbError, Query, Tx};
 use ferrite_proto::id::RepositoryId;
 
-use super::locking::{Locking, locking};
-use super::repositories::RepositoryStore;
+use super::repositories::RepositoryTable;
+use super::sql::{Locking, locking};
 use crate::model::Topics;
 
 /// Locks the row as other changes of a repository do.
@@ -18,8 +18,8 @@ const UPDATE: &str = "UPDATE repositories SET topics = $2, updated_us = CASE WHE
 const CLEAR: &str = "DELETE FROM repository_topics WHERE repository_id = $1";
 const ADD: &str = "INSERT INTO repository_topics (repository_id, topic) VALUES ";
 
-impl RepositoryStore {
-    /// Returns the topics of a repository and locks it as [`RepositoryStore::lock`] does; `None` if it was deleted.
+impl RepositoryTable {
+    /// Returns the topics of a repository and locks it as [`RepositoryTable::lock`] does; `None` if it was deleted.
     pub(crate) async fn lock_topics(&self, tx: &mut Tx, id: RepositoryId) -> Result<Option<Topics>, DbError> {
         let row: Option<(String,)> = tx.optional(LOCK.sql(tx), &args![id]).await?;
         Ok(row.map(|(topics,)| Topics::of_column(&topics)))

@@ -9,9 +9,9 @@ use ferrite_kit::page::Page;
 use ferrite_proto::id::{RepositoryId, UserId};
 
 use super::audit::{Action, Actor, Entry, Target, append};
-use super::constraints::or_missing;
 use super::ownership::owned_by_user;
 use super::repositories::FULL_NAME;
+use super::sql::or_missing;
 use crate::error::RepoError;
 
 macro_rules! waits {
@@ -100,15 +100,15 @@ pub(crate) struct TransferLimits {
     pub(crate) per_user: i64,
 }
 
-/// Store of transfers that wait. Methods that change one expect that the same transaction locked the repository.
+/// The table of transfers that wait. Methods that change one expect that the same transaction locked the repository.
 #[derive(Clone, Debug)]
-pub(crate) struct TransferStore {
+pub(crate) struct TransferTable {
     db: Db,
     limits: TransferLimits,
 }
 
-impl TransferStore {
-    /// Creates the store over `db`.
+impl TransferTable {
+    /// Creates the table over `db`.
     pub(crate) fn new(db: Db, limits: TransferLimits) -> Self {
         Self { db, limits }
     }

@@ -8,11 +8,10 @@ use ferrite_kit::db::{DbError, Tx};
 use ferrite_proto::id::UserId;
 
 use super::accounts::{index, unindex};
-use super::constraints::or_taken;
-use super::emails::drop_unverified;
 use super::keys::release_user_keys;
-use super::locking::{Locking, locking};
-use super::relations::subtract_user;
+use super::profiles::drop_unverified;
+use super::sql::{Locking, locking, or_taken};
+use super::stars_and_watches::subtract_user;
 use crate::error::RepoError;
 use crate::model::User;
 

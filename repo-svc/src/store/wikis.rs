@@ -6,8 +6,8 @@ use ferrite_kit::args;
 use ferrite_kit::db::{DbError, Tx};
 use ferrite_proto::id::RepositoryId;
 
-use super::locking::{Locking, locking};
-use super::repositories::RepositoryStore;
+use super::repositories::RepositoryTable;
+use super::sql::{Locking, locking};
 use crate::model::WikiSettings;
 
 /// Locks the row as other changes of a repository do.
@@ -35,8 +35,8 @@ pub(crate) struct Wiki {
     pub(crate) is_made: bool,
 }
 
-impl RepositoryStore {
-    /// Returns the settings of a repository's wiki and locks the repository as [`RepositoryStore::lock`] does; `None` if it was deleted.
+impl RepositoryTable {
+    /// Returns the settings of a repository's wiki and locks the repository as [`RepositoryTable::lock`] does; `None` if it was deleted.
     pub(crate) async fn lock_wiki_settings(
         &self,
         tx: &mut Tx,

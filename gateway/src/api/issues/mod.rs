@@ -13,7 +13,7 @@ pub use self::list::ASSIGNEE_WORDS;
 use ferrite_proto::issue::{self, GetIssueRequest};
 use ferrite_proto::operation;
 
-use super::access::Access;
+use super::access::ResolvedAccess;
 use super::call::{ApiCall, Authenticated, routes};
 use crate::dto::{Issue, require};
 use crate::http::error::{ApiError, ApiResult};
@@ -40,7 +40,11 @@ async fn get(Authenticated(call): Authenticated, path: RepoPath, params: Params)
 }
 
 /// Converts an issue of a response, with its accounts.
-async fn convert_issue(call: &ApiCall, access: &Access, issue: Option<issue::Issue>) -> Result<Issue, ApiError> {
+async fn convert_issue(
+    call: &ApiCall,
+    access: &ResolvedAccess,
+    issue: Option<issue::Issue>,
+) -> Result<Issue, ApiError> {
     let issue = require(issue, "issue")?;
     let accounts = call.accounts_beside_caller(access, Issue::account_ids(&issue)).await?;
     Ok(Issue::new(issue, &accounts, &access.urls)?)

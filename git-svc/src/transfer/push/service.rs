@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use ferrite_kit::auth::{Access, AuthError};
+use ferrite_kit::auth::{AuthError, Authorizer};
 use tokio::time::Instant;
 
 use super::sessions::{HookSession, HookSessions, Push};
@@ -29,7 +29,7 @@ pub(crate) struct PushService {
     pub(crate) sessions: HookSessions,
     pub(crate) limits: PushLimits,
     /// Asks repo-svc before refs move.
-    pub(crate) access: Access,
+    pub(crate) authorizer: Authorizer,
 }
 
 impl PushService {
@@ -41,7 +41,7 @@ impl PushService {
         let Some(access) = &push.reauthorization else { return Ok(()) };
         let deadline = Instant::now() + REAUTHORIZE_PATIENCE;
         loop {
-            match self.access.reauthorize(access.clone()).await {
+            match self.authorizer.reauthorize(access.clone()).await {
                 // A restart of repo-svc must not cost the push.
                 Err(AuthError::Unavailable) if Instant::now() < deadline => {
                     tokio::time::sleep(REAUTHORIZE_PAUSE).await;

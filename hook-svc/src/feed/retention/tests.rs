@@ -24,7 +24,7 @@ async fn retention(db: &Db) -> (Retention, FakePeers) {
     let peers = FakePeers::start().await;
     let upstream = Upstream::new(peers.channel.clone(), peers.channel.clone().into());
     let settings = FeedArgs { feed_days: 7, feed_events: 10_000, feed_bytes: 100_000, owner_bytes: 200_000 };
-    let store = EventStore::new(db.clone());
+    let store = EventTable::new(db.clone());
     (Retention { store, upstream, settings, clock: Clock::fixed(NOW_US) }, peers)
 }
 

@@ -17,7 +17,7 @@ use ferrite_proto::operation::{CREATE_HOOK, DELETE_HOOK, GET_HOOK, LIST_HOOKS, U
 use tonic::{Code, Status};
 
 use super::*;
-use crate::store::{HookStore, StoredHook};
+use crate::store::{HookTable, StoredHook};
 use crate::testing::{
     ADMINISTRATOR_TOKEN, ORGANIZATION, ORGANIZATION_ID, OUTSIDER_TOKEN, OWNER_TOKEN, REPOSITORY, Service, TestCaller,
     on_each_url, organization_owner, reason, repository_owner, sealer, site_owner, with_token,
@@ -61,7 +61,7 @@ async fn update(service: &Service, request: UpdateHookRequest) -> Result<Hook, S
 }
 
 async fn stored(service: &Service, hook: &Hook) -> StoredHook {
-    HookStore::new(service.db().clone(), sealer()).hook(HookId(hook.id)).await.unwrap().unwrap()
+    HookTable::new(service.db().clone(), sealer()).hook(HookId(hook.id)).await.unwrap().unwrap()
 }
 
 fn secret_of(hook: &StoredHook) -> Option<String> {

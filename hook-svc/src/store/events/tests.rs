@@ -1,4 +1,4 @@
-//! Tests of the store of events, on both databases.
+//! Tests of the tables of events, on both databases.
 
 use ferrite_kit::outbox::part_uuid;
 use ferrite_proto::repo;
@@ -51,7 +51,7 @@ fn streams(events: &[StoredEvent]) -> Vec<(i64, Source)> {
 #[tokio::test]
 async fn a_repository_with_many_events_holds_up_no_other() {
     on_each_schema(&crate::migrations(), |db| async move {
-        let store = EventStore::new(db.clone());
+        let store = EventTable::new(db.clone());
         let mut many: Vec<_> = (0..600).map(|part| new(1, Source::Git, part)).collect();
         many.push(new(1, Source::Issue, 0));
         many.push(new(2, Source::Git, 0));
@@ -70,7 +70,7 @@ async fn a_repository_with_many_events_holds_up_no_other() {
 #[tokio::test]
 async fn an_event_is_marked_once_and_keeps_its_first_payload() {
     on_each_schema(&crate::migrations(), |db| async move {
-        let store = EventStore::new(db.clone());
+        let store = EventTable::new(db.clone());
         let ids = add(&db, &[new(1, Source::Git, 0), new(1, Source::Git, 1)]).await;
         store.set_payloads(RepositoryId(1), &[made(ids[0], "first")]).await.unwrap();
         let mark = async || {
@@ -92,7 +92,7 @@ async fn an_event_is_marked_once_and_keeps_its_first_payload() {
 #[tokio::test]
 async fn a_payload_of_before_a_text_was_taken_out_is_not_stored() {
     on_each_schema(&crate::migrations(), |db| async move {
-        let store = EventStore::new(db.clone());
+        let store = EventTable::new(db.clone());
         let ids = add(&db, &[new(1, Source::Issue, 0)]).await;
         db.execute("UPDATE events SET revision = 1 WHERE id = $1", &args![ids[0]]).await.unwrap();
         let bytes =
@@ -116,7 +116,7 @@ async fn a_payload_of_before_a_text_was_taken_out_is_not_stored() {
 #[tokio::test]
 async fn two_readers_of_a_feed_store_its_payloads_at_once() {
     on_each_schema(&crate::migrations(), |db| async move {
-        let store = EventStore::new(db.clone());
+        let store = EventTable::new(db.clone());
         for round in 0..10 {
             let told: Vec<_> = (0..200).map(|part| new(1, Source::Git, round * 200 + part)).collect();
             let forth: Vec<_> = add(&db, &told).await.iter().map(|id| made(*id, "made")).collect();
@@ -135,7 +135,7 @@ async fn two_readers_of_a_feed_store_its_payloads_at_once() {
 #[tokio::test]
 async fn a_feed_leaves_out_the_events_of_a_hidden_source() {
     on_each_schema(&crate::migrations(), |db| async move {
-        let store = EventStore::new(db.clone());
+        let store = EventTable::new(db.clone());
         let told = [new(1, Source::Git, 0), new(1, Source::Issue, 0), new(1, Source::Issue, 1), new(1, Source::Git, 1)];
         let ids = add(&db, &told).await;
         let seen = async |after, limit, without| {
@@ -183,7 +183,7 @@ async fn events_are_wanted_if_an_active_hook_may_get_them() {
 #[tokio::test]
 async fn a_deleted_repository_is_kept_as_it_was() {
     on_each_schema(&crate::migrations(), |db| async move {
-        let store = EventStore::new(db.clone());
+        let store = EventTable::new(db.clone());
         let mut tx = db.begin().await.unwrap();
         assert!(!lock_repository(&mut tx, RepositoryId(1)).await.unwrap());
         lock_repository(&mut tx, RepositoryId(2)).await.unwrap();

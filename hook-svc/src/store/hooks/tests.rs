@@ -30,18 +30,18 @@ fn of_repository(secret: Option<&str>) -> NewHook {
     new(Owner::Repository(REPOSITORY), secret)
 }
 
-fn store(db: &Db) -> HookStore {
-    HookStore::new(db.clone(), sealer())
+fn store(db: &Db) -> HookTable {
+    HookTable::new(db.clone(), sealer())
 }
 
-async fn write(store: &HookStore, new: &NewHook) -> Result<StoredHook, HookError> {
+async fn write(store: &HookTable, new: &NewHook) -> Result<StoredHook, HookError> {
     let mut tx = store.db().begin().await.unwrap();
     let hook = store.insert(&mut tx, new, LIMIT, 5).await?;
     tx.commit().await.unwrap();
     Ok(hook)
 }
 
-async fn all(store: &HookStore, owner: Owner) -> Result<(Vec<StoredHook>, i64), HookError> {
+async fn all(store: &HookTable, owner: Owner) -> Result<(Vec<StoredHook>, i64), HookError> {
     store.list(owner, Page::parse(1, 1000, 1000).unwrap()).await
 }
 
@@ -142,7 +142,7 @@ async fn rows_of_before_are_sealed_once_and_another_key_is_refused() {
             assert_eq!(hook.secret(&sealer).unwrap(), secret.map(Secret::new));
         }
         store.check_key().await.unwrap();
-        let other = HookStore::new(db.clone(), Sealer::new(&[1; 32], &[], secrets::SERVICE));
+        let other = HookTable::new(db.clone(), Sealer::new(&[1; 32], &[], secrets::SERVICE));
         assert!(matches!(other.check_key().await, Err(HookError::Sealed(SealError::Unopenable))));
     })
     .await;

@@ -1,4 +1,4 @@
-//! Scans with the real store of issues.
+//! Scans with the real tables of issues.
 
 use ferrite_kit::args;
 use ferrite_kit::outbox::{Relay, Subscribers};
@@ -7,7 +7,7 @@ use ferrite_proto::issue::TimelineAction;
 
 use super::*;
 use crate::model::{Body, NewIssue, Title};
-use crate::store::IssueStore;
+use crate::store::IssueTable;
 use crate::writer::{IssueWriter, TextTargets};
 
 /// A user who is not the pusher.
@@ -15,7 +15,7 @@ const OTHER_USER: i64 = 3;
 
 fn writer(setup: &Setup) -> IssueWriter {
     let relay = Relay::new(setup.db.clone(), setup.clock.clone(), Subscribers::new());
-    IssueWriter { store: IssueStore::new(setup.db.clone()), relay, clock: setup.clock.clone() }
+    IssueWriter { store: IssueTable::new(setup.db.clone()), relay, clock: setup.clock.clone() }
 }
 
 /// Opens an issue in the repository of the pushes.

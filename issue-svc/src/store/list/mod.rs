@@ -15,7 +15,7 @@ use ferrite_proto::id::{RepositoryId, UserId};
 
 use self::filter::{NEWEST, Source};
 use self::statement::ListStatement;
-use super::IssueStore;
+use super::IssueTable;
 use super::issue_parts;
 use super::issues::FullIssueRow;
 use super::tallies::List;
@@ -44,7 +44,7 @@ pub(crate) struct IssuePage {
     pub(crate) is_partial: bool,
 }
 
-impl IssueStore {
+impl IssueTable {
     /// Returns a page of the issues of a repository.
     pub(crate) async fn list(
         &self,

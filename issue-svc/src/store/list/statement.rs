@@ -5,7 +5,7 @@ use ferrite_proto::id::RepositoryId;
 
 use super::filter::{Condition, IssueFilter, NEWEST, Order, Sort, Source};
 use crate::model::{Class, FullIssue};
-use crate::store::IssueStore;
+use crate::store::IssueTable;
 use crate::store::issue_parts;
 use crate::store::issues::FullIssueRow;
 use crate::store::tallies::{BLOCK_NUMBERS, List, Place};
@@ -19,7 +19,7 @@ const MAX_CONSTANT_LIMIT: i64 = 64;
 
 /// The statements of one list.
 pub(super) struct ListStatement<'a> {
-    pub(super) store: &'a IssueStore,
+    pub(super) store: &'a IssueTable,
     pub(super) repository: RepositoryId,
     pub(super) filter: &'a IssueFilter,
     /// The columns by which rows are found and ordered.

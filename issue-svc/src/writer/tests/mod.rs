@@ -12,14 +12,14 @@ use ferrite_proto::id::{RepositoryId, UserId};
 
 use super::{IssueWriter, TextTargets, Write};
 use crate::model::{Body, FullIssue, Issue, IssueChange, NewIssue, Title};
-use crate::store::IssueStore;
+use crate::store::IssueTable;
 
 const REPOSITORY: RepositoryId = RepositoryId(1);
 
 fn writer(db: &Db) -> IssueWriter {
     let clock = Clock::system();
     let relay = Relay::new(db.clone(), clock.clone(), Subscribers::new());
-    IssueWriter { store: IssueStore::new(db.clone()), relay, clock }
+    IssueWriter { store: IssueTable::new(db.clone()), relay, clock }
 }
 
 fn issue(title: &str, body: &str) -> NewIssue {

@@ -10,7 +10,7 @@ use ferrite_proto::{Permission, Scope, ServiceRole};
 use tonic::Status;
 
 use super::authority::{Authority, OPERATION, TOKEN};
-use crate::auth::{Access, AuthError, Caller, OperationSubject};
+use crate::auth::{AuthError, Authorizer, Caller, OperationSubject};
 use crate::clock::Clock;
 use crate::secret::Secret;
 use crate::testing::TestEnv;
@@ -31,9 +31,9 @@ fn with_token() -> Caller {
 async fn a_request_with_a_grant_is_decided_without_asking_repo_svc() {
     let env = TestEnv::new(Clock::system());
     let (authority, channel) = Authority::serve(&env).await;
-    let access = Access::new(channel, env.verifier());
+    let authorizer = Authorizer::new(channel, env.verifier());
     let caller = with_grant(&env, 1, OPERATION);
-    assert_eq!(access.authorize(&caller, ONE).await.unwrap().repository, 1);
+    assert_eq!(authorizer.authorize(&caller, ONE).await.unwrap().repository, 1);
     assert_eq!(authority.asked(), 0);
 }
 
@@ -41,15 +41,19 @@ async fn a_request_with_a_grant_is_decided_without_asking_repo_svc() {
 async fn a_grant_allows_one_operation_on_one_repository() {
     let env = TestEnv::new(Clock::system());
     let (authority, channel) = Authority::serve(&env).await;
-    let access = Access::new(channel, env.verifier());
+    let authorizer = Authorizer::new(channel, env.verifier());
     for (repository, operation) in [(2, OPERATION), (1, CREATE_ISSUE), (1, UPLOAD_PACK), (1, ""), (1, "LIST_ISSUES")] {
         // The token alone would be accepted: a wrong grant is refused, not skipped.
         let caller = Caller { token: Some(Secret::new(TOKEN)), ..with_grant(&env, repository, operation) };
-        assert_eq!(access.authorize(&caller, ONE).await.unwrap_err(), AuthError::BadGrant, "{repository} {operation}");
+        assert_eq!(
+            authorizer.authorize(&caller, ONE).await.unwrap_err(),
+            AuthError::BadGrant,
+            "{repository} {operation}"
+        );
     }
     let fetches = with_grant(&env, 1, UPLOAD_PACK);
-    access.authorize_as(&fetches, UPLOAD_PACK, ONE).await.unwrap();
-    assert_eq!(access.authorize_as(&fetches, RECEIVE_PACK, ONE).await.unwrap_err(), AuthError::BadGrant);
+    authorizer.authorize_as(&fetches, UPLOAD_PACK, ONE).await.unwrap();
+    assert_eq!(authorizer.authorize_as(&fetches, RECEIVE_PACK, ONE).await.unwrap_err(), AuthError::BadGrant);
     assert_eq!(authority.asked(), 0);
 }
 
@@ -57,21 +61,21 @@ async fn a_grant_allows_one_operation_on_one_repository() {
 async fn a_caller_with_neither_grant_nor_token_is_asked_for_credentials() {
     let env = TestEnv::new(Clock::system());
     let (_authority, channel) = Authority::serve(&env).await;
-    let access = Access::new(channel, env.verifier());
+    let authorizer = Authorizer::new(channel, env.verifier());
     let service = Caller { service: Some(ServiceRole::Gateway), operation: OPERATION.into(), ..Caller::default() };
-    assert_eq!(access.authorize(&service, ONE).await.unwrap_err(), AuthError::CredentialsRequired);
+    assert_eq!(authorizer.authorize(&service, ONE).await.unwrap_err(), AuthError::CredentialsRequired);
 }
 
 #[tokio::test]
 async fn repo_svc_is_asked_for_the_grant_of_a_token() {
     let env = TestEnv::new(Clock::system());
     let (authority, channel) = Authority::serve(&env).await;
-    let access = Access::new(channel, env.verifier());
+    let authorizer = Authorizer::new(channel, env.verifier());
     let caller = with_token();
-    assert_eq!(access.authorize(&caller, ONE).await.unwrap().operation, LIST_ISSUES);
+    assert_eq!(authorizer.authorize(&caller, ONE).await.unwrap().operation, LIST_ISSUES);
     for (repository, operation) in [(2, OPERATION), (1, CREATE_ISSUE)] {
         authority.answer(Ok(env.grant(repository, operation)));
-        assert_eq!(access.authorize(&caller, ONE).await.unwrap_err(), AuthError::BadGrant, "not the one asked for");
+        assert_eq!(authorizer.authorize(&caller, ONE).await.unwrap_err(), AuthError::BadGrant, "not the one asked for");
     }
 }
 
@@ -79,7 +83,7 @@ async fn repo_svc_is_asked_for_the_grant_of_a_token() {
 async fn refusals_about_the_caller_are_passed_on() {
     let env = TestEnv::new(Clock::system());
     let (authority, channel) = Authority::serve(&env).await;
-    let access = Access::new(channel, env.verifier());
+    let authorizer = Authorizer::new(channel, env.verifier());
     for refusal in [
         AuthError::RepositoryNotFound,
         AuthError::CredentialsRequired,
@@ -89,7 +93,7 @@ async fn refusals_about_the_caller_are_passed_on() {
     ] {
         authority.answer(Err(refusal.clone()));
         let (sent, received) =
-            (Status::from(refusal), Status::from(access.authorize(&with_token(), ONE).await.unwrap_err()));
+            (Status::from(refusal), Status::from(authorizer.authorize(&with_token(), ONE).await.unwrap_err()));
         assert_eq!(
             (received.code(), received.message(), reason(&received)),
             (sent.code(), sent.message(), reason(&sent))
@@ -101,10 +105,10 @@ async fn refusals_about_the_caller_are_passed_on() {
 async fn refusals_about_the_asking_service_are_not_passed_on() {
     let env = TestEnv::new(Clock::system());
     let (authority, channel) = Authority::serve(&env).await;
-    let access = Access::new(channel, env.verifier());
+    let authorizer = Authorizer::new(channel, env.verifier());
     for refusal in [AuthError::ServiceRequired, AuthError::AdminRequired, AuthError::BadGrant, AuthError::Unavailable] {
         authority.answer(Err(refusal));
-        assert_eq!(access.authorize(&with_token(), ONE).await.unwrap_err(), AuthError::Unavailable);
+        assert_eq!(authorizer.authorize(&with_token(), ONE).await.unwrap_err(), AuthError::Unavailable);
     }
 }
 
@@ -112,7 +116,7 @@ async fn refusals_about_the_asking_service_are_not_passed_on() {
 async fn a_grant_about_another_subject_is_for_that_subject_alone() {
     let env = TestEnv::new(Clock::system());
     let (authority, channel) = Authority::serve(&env).await;
-    let access = Access::new(channel, env.verifier());
+    let authorizer = Authorizer::new(channel, env.verifier());
     let acme = Subject::Organization { id: 5, name: "acme".into() };
     let all = [
         (acme, OperationSubject::Organization("acme")),
@@ -124,17 +128,17 @@ async fn a_grant_about_another_subject_is_for_that_subject_alone() {
         let grant = Grant { subject: subject.clone(), ..env.grant(1, OPERATION) };
         let caller = |grant| Caller { grant: Some(Arc::new(grant)), operation: OPERATION.into(), ..Caller::default() };
         for (_, asked) in &all {
-            let authorized = access.authorize_subject(&caller(grant.clone()), *asked).await;
+            let authorized = authorizer.authorize_subject(&caller(grant.clone()), *asked).await;
             let is_own = asked == own && *subject != Subject::Repository;
             assert_eq!(authorized.map(drop), if is_own { Ok(()) } else { Err(AuthError::BadGrant) }, "{asked:?}");
         }
         // It opens no repository, whatever id it has, and no other operation; and it is always somebody's.
-        let of_repository = access.authorize(&caller(grant.clone()), ONE).await.map(drop);
+        let of_repository = authorizer.authorize(&caller(grant.clone()), ONE).await.map(drop);
         assert_eq!(of_repository.is_ok(), *subject == Subject::Repository, "{subject:?}");
         let other = Grant { operation: CREATE_ISSUE.into(), ..grant.clone() };
-        assert_eq!(access.authorize_subject(&caller(other), *own).await.unwrap_err(), AuthError::BadGrant);
+        assert_eq!(authorizer.authorize_subject(&caller(other), *own).await.unwrap_err(), AuthError::BadGrant);
         let nobody = Grant { user: None, ..grant };
-        assert_eq!(access.authorize_subject(&caller(nobody), *own).await.unwrap_err(), AuthError::BadGrant);
+        assert_eq!(authorizer.authorize_subject(&caller(nobody), *own).await.unwrap_err(), AuthError::BadGrant);
     }
     assert_eq!(authority.asked(), 0);
 }
@@ -143,10 +147,10 @@ async fn a_grant_about_another_subject_is_for_that_subject_alone() {
 async fn repo_svc_is_asked_for_the_grant_of_a_token_about_another_subject() {
     let env = TestEnv::new(Clock::system());
     let (authority, channel) = Authority::serve(&env).await;
-    let access = Access::new(channel, env.verifier());
+    let authorizer = Authorizer::new(channel, env.verifier());
     authority.answer(Ok(Grant { subject: Subject::Site, ..env.grant(0, OPERATION) }));
-    access.authorize_subject(&with_token(), OperationSubject::Site).await.unwrap();
-    let other = access.authorize_subject(&with_token(), OperationSubject::User).await;
+    authorizer.authorize_subject(&with_token(), OperationSubject::Site).await.unwrap();
+    let other = authorizer.authorize_subject(&with_token(), OperationSubject::User).await;
     assert_eq!(other.unwrap_err(), AuthError::BadGrant, "not the one asked for");
     for (refusal, expected) in [
         (AuthError::OrganizationNotFound, AuthError::OrganizationNotFound),
@@ -155,17 +159,17 @@ async fn repo_svc_is_asked_for_the_grant_of_a_token_about_another_subject() {
         (AuthError::ServiceRequired, AuthError::Unavailable),
     ] {
         authority.answer(Err(refusal));
-        let refused = access.authorize_subject(&with_token(), OperationSubject::Organization("acme")).await;
+        let refused = authorizer.authorize_subject(&with_token(), OperationSubject::Organization("acme")).await;
         assert_eq!(refused.unwrap_err(), expected);
     }
     let nobody = Caller { operation: OPERATION.into(), ..Caller::default() };
-    let refused = access.authorize_subject(&nobody, OperationSubject::Site).await;
+    let refused = authorizer.authorize_subject(&nobody, OperationSubject::Site).await;
     assert_eq!(refused.unwrap_err(), AuthError::CredentialsRequired);
 }
 
 #[tokio::test]
 async fn nothing_is_allowed_when_repo_svc_is_unreachable() {
     let env = TestEnv::new(Clock::system());
-    let access = Access::new(env.channel(&env.socket("closed")), env.verifier());
-    assert_eq!(access.authorize(&with_token(), ONE).await.unwrap_err(), AuthError::Unavailable);
+    let authorizer = Authorizer::new(env.channel(&env.socket("closed")), env.verifier());
+    assert_eq!(authorizer.authorize(&with_token(), ONE).await.unwrap_err(), AuthError::Unavailable);
 }

@@ -7,7 +7,7 @@ use ferrite_kit::{Clock, Secret};
 
 use super::*;
 use crate::model::{CheckedUser, NewUser};
-use crate::store::AccountStore;
+use crate::store::AccountTable;
 use crate::testing::on_both;
 
 const LIMITS: SignInArgs = SignInArgs {
@@ -22,7 +22,7 @@ const DAY: Duration = Duration::from_secs(24 * 60 * 60);
 async fn throttle(db: Db) -> (Throttle, Clock) {
     let clock = Clock::fixed(1_000_000);
     add_accounts(&db).await;
-    let addresses = SignInAddressStore::new(db);
+    let addresses = SignInAddressTable::new(db);
     (Throttle::new(RateLimiter::new(None, clock.clone()), addresses, LIMITS, clock.clone()), clock)
 }
 
@@ -37,7 +37,7 @@ async fn add_accounts(db: &Db) {
             is_admin: false,
         };
         let checked = CheckedUser::check(&new).unwrap();
-        let made = AccountStore::new(db.clone()).insert(&mut tx, &checked, "hash", 1).await.unwrap();
+        let made = AccountTable::new(db.clone()).insert(&mut tx, &checked, "hash", 1).await.unwrap();
         assert_eq!(made.id, UserId(id));
     }
     tx.commit().await.unwrap();
@@ -236,7 +236,7 @@ async fn replicas_count_wrong_passwords_together_in_redis() {
             let replica = || {
                 let shared = RedisServer::new(&url, None).unwrap().client(Clock::system()).unwrap();
                 let limiter = RateLimiter::new(Some(shared), Clock::system());
-                Throttle::new(limiter, SignInAddressStore::new(db.clone()), LIMITS, Clock::system())
+                Throttle::new(limiter, SignInAddressTable::new(db.clone()), LIMITS, Clock::system())
             };
             let (one, two) = (replica(), replica());
             let (login, network) = (format!("ada{}", rand::random::<u64>()), rand::random::<u64>());

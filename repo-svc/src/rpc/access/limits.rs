@@ -7,7 +7,7 @@ use ferrite_proto::operation::{self, is_write};
 
 use crate::creation_limit::CreationLimit;
 use crate::error::RepoError;
-use crate::rpc::permit::Permit;
+use crate::rpc::authorized::Authorized;
 use crate::state::AppState;
 use crate::store::{OwnerLimits, QuotaRow, Repository};
 
@@ -21,10 +21,14 @@ const QUOTA_STEPS: u64 = 1024;
 ///
 /// # Errors
 /// Those of the database.
-pub(super) async fn of(state: &AppState, permit: &Permit, repository: &Repository) -> Result<GrantLimits, RepoError> {
+pub(super) async fn of(
+    state: &AppState,
+    authorized: &Authorized,
+    repository: &Repository,
+) -> Result<GrantLimits, RepoError> {
     let mut limits = GrantLimits::default();
-    let caller = permit.identity().ok();
-    if OPERATIONS_THAT_STORE.contains(&permit.operation()) {
+    let caller = authorized.identity().ok();
+    if OPERATIONS_THAT_STORE.contains(&authorized.operation()) {
         let quota = state.quotas.find(UserId(repository.owner_id)).await?;
         limits.bytes = byte_quota(quota, state.quotas.site());
         // A deploy key counts for the owner: else an account would have the limits once more for each of its repositories.
@@ -35,7 +39,7 @@ pub(super) async fn of(state: &AppState, permit: &Permit, repository: &Repositor
             return Ok(limits);
         }
     }
-    limits.rate_percent = rate_percent(state, permit).await?;
+    limits.rate_percent = rate_percent(state, authorized).await?;
     Ok(limits)
 }
 
@@ -43,9 +47,9 @@ pub(super) async fn of(state: &AppState, permit: &Permit, repository: &Repositor
 ///
 /// # Errors
 /// Those of the database.
-pub(super) async fn rate_percent(state: &AppState, permit: &Permit) -> Result<Option<u32>, RepoError> {
-    match permit.identity() {
-        Ok(caller) if is_write(permit.operation()) => {
+pub(super) async fn rate_percent(state: &AppState, authorized: &Authorized) -> Result<Option<u32>, RepoError> {
+    match authorized.identity() {
+        Ok(caller) if is_write(authorized.operation()) => {
             state.creation_limit.rate_percent(UserId(caller.user_id), caller.is_admin).await
         }
         _ => Ok(None),

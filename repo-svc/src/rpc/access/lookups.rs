@@ -16,8 +16,8 @@ use tonic::Request;
 use crate::access::{Capacity, Unit, Viewer};
 use crate::error::RepoError;
 use crate::model::User;
+use crate::rpc::authorized::{Authorized, repository_key};
 use crate::rpc::encode;
-use crate::rpc::permit::{Permit, repository_key};
 use crate::state::AppState;
 use crate::store::{IssueRepository, KeyHolder, RepositoryKey, key_holder};
 
@@ -25,7 +25,7 @@ const MAX_REPOSITORIES_PER_REQUEST: usize = 1_000;
 
 pub(super) async fn authenticate(
     state: &AppState,
-    _: Permit,
+    _: Authorized,
     request: Request<AuthenticateRequest>,
 ) -> Result<AuthenticateResponse, RepoError> {
     let identity = state.token_authenticator.identity_for_cache(&TokenHash::of(&request.get_ref().token)).await?;
@@ -35,7 +35,7 @@ pub(super) async fn authenticate(
 
 pub(super) async fn resolve_key(
     state: &AppState,
-    _: Permit,
+    _: Authorized,
     request: Request<ResolveKeyRequest>,
 ) -> Result<ResolveKeyResponse, RepoError> {
     match key_holder(&state.db, &request.get_ref().fingerprint, state.clock.now_us()).await? {
@@ -48,14 +48,14 @@ pub(super) async fn resolve_key(
 /// Returns the level of one account on the issues of many repositories.
 pub(super) async fn resolve_issue_access(
     state: &AppState,
-    _: Permit,
+    _: Authorized,
     request: Request<ResolveIssueAccessRequest>,
 ) -> Result<ResolveIssueAccessResponse, RepoError> {
     if request.get_ref().repositories.len() > MAX_REPOSITORIES_PER_REQUEST {
         let message = "at most 1,000 repositories can be asked for at once";
         return Err(RepoError::field("repositories", "too_long", message));
     }
-    let caller = Permit::for_operation(&request, operation::LIST_USER_ISSUES, Capacity::Own)?;
+    let caller = Authorized::for_operation(&request, operation::LIST_USER_ISSUES, Capacity::Own)?;
     let ResolveIssueAccessRequest { repositories, account, to_change } = request.into_inner();
     let (user, viewer) = match account {
         None => of_token(&caller)?,
@@ -71,13 +71,13 @@ pub(super) async fn resolve_issue_access(
 }
 
 /// Returns the owner of a token, with the reach that the token has.
-fn of_token(caller: &Permit) -> Result<(proto::User, Viewer), RepoError> {
+fn of_token(caller: &Authorized) -> Result<(proto::User, Viewer), RepoError> {
     caller.check_caller()?;
     Ok((encode::identity(caller.identity()?), caller.viewer().clone()))
 }
 
 /// Returns an account with all its roles.
-fn of_account(caller: &Permit, found: Option<User>) -> Result<(proto::User, Viewer), RepoError> {
+fn of_account(caller: &Authorized, found: Option<User>) -> Result<(proto::User, Viewer), RepoError> {
     let user = found.ok_or(RepoError::UserNotFound)?;
     let viewer = Viewer::account(user.id, user.is_admin);
     Ok((encode::user(user, caller.viewer()), viewer))
@@ -102,7 +102,7 @@ fn accesses(keys: &[Option<RepositoryKey>], found: &[IssueRepository], viewer: &
 
 pub(super) async fn describe_repositories(
     state: &AppState,
-    _: Permit,
+    _: Authorized,
     request: Request<DescribeRepositoriesRequest>,
 ) -> Result<DescribeRepositoriesResponse, RepoError> {
     let mut ids = request.into_inner().repository_ids;

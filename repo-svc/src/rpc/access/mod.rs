@@ -10,9 +10,9 @@ use ferrite_proto::repo::*;
 
 use self::lookups::{authenticate, describe_repositories, resolve_issue_access, resolve_key};
 use self::resolve::{check_access, reauthorize_access, resolve_access, resolve_feed_access};
-use super::dispatch::permitted_service;
+use super::dispatch::authorized_service;
 
-permitted_service!(AccessService {
+authorized_service!(AccessService {
     authenticate(AuthenticateRequest) -> AuthenticateResponse;
     resolve_key(ResolveKeyRequest) -> ResolveKeyResponse;
     resolve_access(ResolveAccessRequest) -> ResolveAccessResponse;

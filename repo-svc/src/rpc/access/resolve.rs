@@ -16,8 +16,8 @@ use tonic::Request;
 use super::{limits, wiki};
 use crate::access::{Capacity, Operation, Unit};
 use crate::error::RepoError;
+use crate::rpc::authorized::Authorized;
 use crate::rpc::encode;
-use crate::rpc::permit::Permit;
 use crate::state::AppState;
 use crate::store::{KeyHolder, Repository, key_holder};
 
@@ -32,10 +32,10 @@ const MAX_IDS: usize = 100;
 /// For services only: a grant is valid for up to a minute after its token was revoked, so users never get one.
 pub(super) async fn resolve_access(
     state: &AppState,
-    _: Permit,
+    _: Authorized,
     request: Request<ResolveAccessRequest>,
 ) -> Result<ResolveAccessResponse, RepoError> {
-    let mut permit = Permit::for_operation(&request, &request.get_ref().operation, Capacity::Own)?;
+    let mut authorized = Authorized::for_operation(&request, &request.get_ref().operation, Capacity::Own)?;
     let role = Caller::of(&request).require_service()?;
     let request = request.into_inner();
     let is_git = request.basic.is_some() || request.ssh_fingerprint.is_some();
@@ -43,76 +43,78 @@ pub(super) async fn resolve_access(
     if is_git && role != ServiceRole::Gateway {
         return Err(AuthError::ServiceNotPermitted { role }.into());
     }
-    let mut credential = permit.identity().map_or(Credential::Anonymous, |caller| Credential::Token(caller.token_id));
+    let mut credential =
+        authorized.identity().map_or(Credential::Anonymous, |caller| Credential::Token(caller.token_id));
     // Only git clients authenticate by HTTP Basic.
     if let Some(basic) = &request.basic {
         let identity;
-        (identity, credential) = state.credentials.check_basic(basic, permit.client_address()).await?;
-        permit = permit.for_git(identity);
+        (identity, credential) = state.credentials.check_basic(basic, authorized.client_address()).await?;
+        authorized = authorized.for_git(identity);
     }
     if let Some(fingerprint) = &request.ssh_fingerprint {
         if request.basic.is_some() {
             return Err(RepoError::field("ssh_fingerprint", "invalid", "is for nothing beside it"));
         }
-        permit = for_ssh_key(state, permit, fingerprint).await?;
+        authorized = for_ssh_key(state, authorized, fingerprint).await?;
         credential = Credential::Key(fingerprint.clone());
     }
     if request.is_wiki {
-        require_git_body(&permit, "is_wiki")?;
-        permit = permit.for_wiki();
+        require_git_body(&authorized, "is_wiki")?;
+        authorized = authorized.for_wiki();
     }
     let repository = match request.follow_redirect {
-        true => permit.repository_by_any_name(&state.repositories, request.repository).await?,
-        false => permit.repository(&state.repositories, request.repository).await?,
+        true => authorized.repository_by_any_name(&state.repositories, request.repository).await?,
+        false => authorized.repository(&state.repositories, request.repository).await?,
     };
     let stored_id = match request.is_wiki {
-        true => wiki::stored_id(state, &permit, &repository).await?,
+        true => wiki::stored_id(state, &authorized, &repository).await?,
         false => repository.id,
     };
     let access = Reauthorization { repository: repository.id, is_wiki: request.is_wiki, is_git, credential };
     // Other grants name no credential, so that more of them are equal and signed once.
-    let of_push = (permit.operation() == operation::RECEIVE_PACK).then(|| access.clone());
-    let limits = limits::of(state, &permit, &repository).await?;
-    let grant = state.grants.sign(Grant { reauthorization: of_push, limits, ..grant(&permit, &repository, stored_id) });
-    let reauthorization = Some(access.request(permit.operation().to_owned()));
-    let identity = permit.identity().ok().cloned();
+    let of_push = (authorized.operation() == operation::RECEIVE_PACK).then(|| access.clone());
+    let limits = limits::of(state, &authorized, &repository).await?;
+    let grant =
+        state.grants.sign(Grant { reauthorization: of_push, limits, ..grant(&authorized, &repository, stored_id) });
+    let reauthorization = Some(access.request(authorized.operation().to_owned()));
+    let identity = authorized.identity().ok().cloned();
     let store = repository.store.clone();
-    let repository = Some(encode::repository(repository, permit.viewer()));
+    let repository = Some(encode::repository(repository, authorized.viewer()));
     Ok(ResolveAccessResponse { repository, stored_id, grant, identity, reauthorization, store })
 }
 
-/// Returns the permit for the holder of an SSH key.
-async fn for_ssh_key(state: &AppState, permit: Permit, fingerprint: &str) -> Result<Permit, RepoError> {
-    require_git_body(&permit, "ssh_fingerprint")?;
+/// Returns the request as one of the holder of an SSH key.
+async fn for_ssh_key(state: &AppState, authorized: Authorized, fingerprint: &str) -> Result<Authorized, RepoError> {
+    require_git_body(&authorized, "ssh_fingerprint")?;
     match key_holder(&state.db, fingerprint, state.clock.now_us()).await? {
-        Some(KeyHolder::User(identity)) => Ok(permit.for_git(identity)),
-        Some(KeyHolder::Repositories(repositories)) => Ok(permit.for_deploy_key(&repositories)),
+        Some(KeyHolder::User(identity)) => Ok(authorized.for_git(identity)),
+        Some(KeyHolder::Repositories(repositories)) => Ok(authorized.for_deploy_key(&repositories)),
         None => Err(AuthError::BadCredentials.into()),
     }
 }
 
 /// Refuses a field of the request unless the operation is one of git's bodies.
-fn require_git_body(permit: &Permit, field: &str) -> Result<(), RepoError> {
-    match [operation::UPLOAD_PACK, operation::RECEIVE_PACK].contains(&permit.operation()) {
+fn require_git_body(authorized: &Authorized, field: &str) -> Result<(), RepoError> {
+    match [operation::UPLOAD_PACK, operation::RECEIVE_PACK].contains(&authorized.operation()) {
         true => Ok(()),
         false => Err(RepoError::field(field, "invalid", "is for git's bodies")),
     }
 }
 
 /// Returns the grant for a repository, or for its wiki if that is stored under `stored_id`.
-fn grant(permit: &Permit, repository: &Repository, stored_id: i64) -> Grant {
+fn grant(authorized: &Authorized, repository: &Repository, stored_id: i64) -> Grant {
     Grant {
-        user: permit.identity().ok().map(grant_user),
+        user: authorized.identity().ok().map(grant_user),
         subject: Subject::Repository,
         repository: stored_id,
-        operation: permit.operation().to_owned(),
-        permission: permit.level(repository),
+        operation: authorized.operation().to_owned(),
+        permission: authorized.level(repository),
         issues_enabled: repository.has_issues(),
         is_mirror: repository.is_mirror,
         store: repository.store.clone(),
         epoch: repository.epoch,
         // Messages of commits to a wiki are about no issues.
-        issue_reach: if stored_id == repository.id { issue_reach(permit) } else { IssueReach::None },
+        issue_reach: if stored_id == repository.id { issue_reach(authorized) } else { IssueReach::None },
         reauthorization: None,
         limits: GrantLimits::default(),
     }
@@ -130,9 +132,9 @@ fn grant_user(identity: &Identity) -> GrantUser {
 }
 
 /// Returns where the messages of commits that the operation brings may close and open issues.
-fn issue_reach(permit: &Permit) -> IssueReach {
-    match OPERATIONS_ON_REFS.contains(&permit.operation()) {
-        true => permit.viewer().issue_reach(),
+fn issue_reach(authorized: &Authorized) -> IssueReach {
+    match OPERATIONS_ON_REFS.contains(&authorized.operation()) {
+        true => authorized.viewer().issue_reach(),
         false => IssueReach::None,
     }
 }
@@ -140,7 +142,7 @@ fn issue_reach(permit: &Permit) -> IssueReach {
 /// Decides anew about an access that was given, by the id of its credential.
 pub(super) async fn reauthorize_access(
     state: &AppState,
-    _: Permit,
+    _: Authorized,
     request: Request<ReauthorizeAccessRequest>,
 ) -> Result<ReauthorizeAccessResponse, RepoError> {
     decide(state, &request, request.get_ref()).await?;
@@ -155,40 +157,40 @@ async fn decide<T>(
     state: &AppState,
     request: &Request<T>,
     access: &ReauthorizeAccessRequest,
-) -> Result<(Permit, Repository), RepoError> {
-    let permit = Permit::for_operation(request, &access.operation, Capacity::Own)?;
-    if permit.identity().is_ok() {
+) -> Result<(Authorized, Repository), RepoError> {
+    let authorized = Authorized::for_operation(request, &access.operation, Capacity::Own)?;
+    if authorized.identity().is_ok() {
         return Err(RepoError::field("credential", "invalid", "is for nothing beside it"));
     }
-    let with = |permit: Permit, identity: Identity| {
-        if access.is_git { permit.for_git(identity) } else { permit.for_identity(identity) }
+    let with = |authorized: Authorized, identity: Identity| {
+        if access.is_git { authorized.for_git(identity) } else { authorized.for_identity(identity) }
     };
-    let mut permit = match &access.credential {
-        None => permit,
-        Some(CredentialId::TokenId(id)) => with(permit, state.credentials.recheck_token(*id).await?),
-        Some(CredentialId::SshFingerprint(fingerprint)) => for_ssh_key(state, permit, fingerprint).await?,
+    let mut authorized = match &access.credential {
+        None => authorized,
+        Some(CredentialId::TokenId(id)) => with(authorized, state.credentials.recheck_token(*id).await?),
+        Some(CredentialId::SshFingerprint(fingerprint)) => for_ssh_key(state, authorized, fingerprint).await?,
         Some(CredentialId::Password(password)) => {
             let user = UserId(password.user_id);
-            with(permit, state.credentials.recheck_password(user, &password.digest).await?)
+            with(authorized, state.credentials.recheck_password(user, &password.digest).await?)
         }
     };
     if access.is_wiki {
-        require_git_body(&permit, "is_wiki")?;
-        permit = permit.for_wiki();
+        require_git_body(&authorized, "is_wiki")?;
+        authorized = authorized.for_wiki();
     }
     let reference = RepositoryRef::by_id(access.repository_id);
-    let repository = permit.repository(&state.repositories, Some(reference)).await?;
+    let repository = authorized.repository(&state.repositories, Some(reference)).await?;
     if access.is_wiki && !wiki::is_made(state, &repository).await? {
         return Err(AuthError::RepositoryNotFound.into());
     }
-    Ok((permit, repository))
+    Ok((authorized, repository))
 }
 
 /// Makes the same checks against the table as the operation itself. For services only: a grant is valid for up to a minute after its
 /// token was revoked, so users never get one.
 pub(super) async fn check_access(
     state: &AppState,
-    _: Permit,
+    _: Authorized,
     request: Request<CheckAccessRequest>,
 ) -> Result<CheckAccessResponse, RepoError> {
     let checked = request.get_ref();
@@ -198,35 +200,35 @@ pub(super) async fn check_access(
         (false, Some(Target::Organization(_))) if has_row(Capacity::Organization) => Capacity::Organization,
         (false, _) => Capacity::Own,
     };
-    let permit = Permit::for_operation(&request, &checked.operation, capacity)?;
-    permit.check_caller()?;
+    let authorized = Authorized::for_operation(&request, &checked.operation, capacity)?;
+    authorized.check_caller()?;
     let mut answer = CheckAccessResponse::default();
-    if let Ok(identity) = permit.identity() {
+    if let Ok(identity) = authorized.identity() {
         (answer.user_id, answer.username) = (identity.user_id, identity.username.clone());
-        answer.rate_percent = limits::rate_percent(state, &permit).await?;
+        answer.rate_percent = limits::rate_percent(state, &authorized).await?;
     }
     let mut subject = None;
     match request.into_inner().target {
         Some(Target::Repository(repository)) => {
-            permit.repository(&state.repositories, Some(repository)).await?;
+            authorized.repository(&state.repositories, Some(repository)).await?;
         }
         Some(Target::Organization(_) | Target::TeamId(_)) | None if capacity == Capacity::Administrator => {
             subject = Some(Subject::Site);
         }
         Some(Target::Organization(name)) => {
-            answer.organization_id = permit.organization(&state.organizations, &name).await?.id().0;
+            answer.organization_id = authorized.organization(&state.organizations, &name).await?.id().0;
             subject = Some(Subject::Organization { id: answer.organization_id, name });
         }
         Some(Target::TeamId(id)) => {
-            permit.team(&state.teams, TeamId(id)).await?;
+            authorized.team(&state.teams, TeamId(id)).await?;
         }
         None => subject = Some(Subject::User),
     }
-    if let (Some(subject), Ok(identity)) = (subject, permit.identity())
-        && permit.is_for_another_service()
+    if let (Some(subject), Ok(identity)) = (subject, authorized.identity())
+        && authorized.is_for_another_service()
     {
         let limits = GrantLimits { rate_percent: answer.rate_percent, ..GrantLimits::default() };
-        let (user, operation) = (Some(grant_user(identity)), permit.operation().to_owned());
+        let (user, operation) = (Some(grant_user(identity)), authorized.operation().to_owned());
         answer.grant = state.grants.sign(Grant { user, subject, operation, limits, ..Grant::default() });
     }
     Ok(answer)
@@ -235,7 +237,7 @@ pub(super) async fn check_access(
 /// Decides anew about the reader of a feed, and returns which of some events it may read.
 pub(super) async fn resolve_feed_access(
     state: &AppState,
-    _: Permit,
+    _: Authorized,
     request: Request<ResolveFeedAccessRequest>,
 ) -> Result<ResolveFeedAccessResponse, RepoError> {
     let asked = request.get_ref();
@@ -248,15 +250,15 @@ pub(super) async fn resolve_feed_access(
     if ![operation::LIST_EVENTS, operation::WATCH_EVENTS].contains(&access.operation.as_str()) {
         return Err(RepoError::field("access.operation", "invalid", "must be the reading of events"));
     }
-    let (permit, repository) = decide(state, &request, access).await?;
-    let viewer = permit.viewer();
+    let (authorized, repository) = decide(state, &request, access).await?;
+    let viewer = authorized.viewer();
     let can_read_issues =
         repository.has_issues() && repository.access().token_level(viewer, Unit::Issues) >= Permission::Read;
     let repositories = match asked.repository_ids.as_slice() {
         [] => Vec::new(),
         ids => state.repositories.find_many_visible(ids, viewer).await?,
     };
-    let sees_drafts = permit.level(&repository) >= Permission::Write;
+    let sees_drafts = authorized.level(&repository) >= Permission::Write;
     let releases = match asked.release_ids.as_slice() {
         [] => Vec::new(),
         ids => state.releases.find_notes(RepositoryId(repository.id), ids, sees_drafts).await?,

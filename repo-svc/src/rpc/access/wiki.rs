@@ -10,7 +10,7 @@ use ferrite_proto::operation;
 use tonic::{Code, Status};
 
 use crate::error::RepoError;
-use crate::rpc::permit::Permit;
+use crate::rpc::authorized::Authorized;
 use crate::state::AppState;
 use crate::store::Repository;
 
@@ -22,11 +22,17 @@ const DEFAULT_BRANCH: &str = "main";
 /// # Errors
 /// [`AuthError::RepositoryNotFound`] if there is no wiki and the operation is no push, or the repository was deleted meanwhile;
 /// [`RepoError::StoreUnavailable`] and [`RepoError::Storage`] if the store does not make it; or those of the database.
-pub(super) async fn stored_id(state: &AppState, permit: &Permit, repository: &Repository) -> Result<i64, RepoError> {
+pub(super) async fn stored_id(
+    state: &AppState,
+    authorized: &Authorized,
+    repository: &Repository,
+) -> Result<i64, RepoError> {
     let found = state.repositories.find_wiki(repository.id()).await?;
     match found.filter(|wiki| wiki.is_made) {
         Some(wiki) => Ok(wiki.id),
-        None if permit.operation() == operation::RECEIVE_PACK && !repository.is_mirror => make(state, repository).await,
+        None if authorized.operation() == operation::RECEIVE_PACK && !repository.is_mirror => {
+            make(state, repository).await
+        }
         None => Err(AuthError::RepositoryNotFound.into()),
     }
 }

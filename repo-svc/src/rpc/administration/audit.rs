@@ -8,7 +8,7 @@ use tonic::Request;
 
 use crate::error::RepoError;
 use crate::model::{Violations, check_length, refuse_nul};
-use crate::rpc::permit::Permit;
+use crate::rpc::authorized::Authorized;
 use crate::state::AppState;
 use crate::store::{AuditFilter, AuditRow};
 
@@ -18,7 +18,7 @@ const MAX_FILTER_CHARS: usize = 255;
 
 pub(super) async fn list_audit_events(
     state: &AppState,
-    _: Permit,
+    _: Authorized,
     request: Request<ListAuditEventsRequest>,
 ) -> Result<ListAuditEventsResponse, RepoError> {
     let request = request.into_inner();

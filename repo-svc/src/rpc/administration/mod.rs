@@ -12,9 +12,9 @@ use self::audit::list_audit_events;
 use self::quotas::{get_quota, update_quota};
 use self::stores::{delete_store, list_stores, set_store, update_store};
 use self::users::{create_user, delete_user, set_email_verification, update_user};
-use super::dispatch::permitted_service;
+use super::dispatch::authorized_service;
 
-permitted_service!(AdministrationService {
+authorized_service!(AdministrationService {
     create_user(CreateUserRequest) -> CreateUserResponse;
     update_user(UpdateUserRequest) -> UpdateUserResponse;
     delete_user(DeleteUserRequest) -> DeleteUserResponse;

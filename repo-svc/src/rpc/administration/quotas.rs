@@ -9,7 +9,7 @@ use tonic::Request;
 
 use crate::error::RepoError;
 use crate::model::Violations;
-use crate::rpc::permit::Permit;
+use crate::rpc::authorized::Authorized;
 use crate::rpc::{change, lookup};
 use crate::state::AppState;
 use crate::store::{Action, OwnLimits, OwnerLimits, OwnerQuota, Target, effective};
@@ -19,7 +19,7 @@ const MAX_RATE_PERCENT: i64 = 1_000_000;
 
 pub(super) async fn get_quota(
     state: &AppState,
-    _: Permit,
+    _: Authorized,
     request: Request<GetQuotaRequest>,
 ) -> Result<GetQuotaResponse, RepoError> {
     let owner = lookup::account(state, &request.get_ref().username).await?;
@@ -29,11 +29,11 @@ pub(super) async fn get_quota(
 
 pub(super) async fn update_quota(
     state: &AppState,
-    permit: Permit,
+    authorized: Authorized,
     request: Request<UpdateQuotaRequest>,
 ) -> Result<UpdateQuotaResponse, RepoError> {
-    let key = IdempotencyKey::of(&request, permit.user()?.0, "UpdateQuota")?;
-    once(&state.db, key.as_ref(), update(state, &request.into_inner(), &permit, key.as_ref())).await
+    let key = IdempotencyKey::of(&request, authorized.user()?.0, "UpdateQuota")?;
+    once(&state.db, key.as_ref(), update(state, &request.into_inner(), &authorized, key.as_ref())).await
 }
 
 /// The checked changes; the outer `None` keeps a limit.
@@ -77,7 +77,7 @@ fn checked(change: Option<LimitChange>, field: &str, max: i64) -> Result<Option<
 async fn update(
     state: &AppState,
     request: &UpdateQuotaRequest,
-    permit: &Permit,
+    authorized: &Authorized,
     key: Option<&IdempotencyKey>,
 ) -> Result<UpdateQuotaResponse, RepoError> {
     let wanted = QuotaChange::check(request)?;
@@ -91,7 +91,7 @@ async fn update(
             true => Target::organization(owner.id, &owner.username),
             false => Target::user(owner.id, &owner.username),
         };
-        change::record(&mut tx, permit, Action::QuotaUpdate, target, &details(before, after), now).await?;
+        change::record(&mut tx, authorized, Action::QuotaUpdate, target, &details(before, after), now).await?;
         state.quotas.set_limits(&mut tx, owner.id, after).await?;
     }
     let quota = encode(OwnerQuota { limits: after, ..quota }, state.quotas.site());

@@ -13,8 +13,8 @@ use tonic::Request;
 use crate::error::RepoError;
 use crate::model::{Violations, check_store_weight, parse_store_name};
 use crate::placement::GitStores;
+use crate::rpc::authorized::Authorized;
 use crate::rpc::change;
-use crate::rpc::permit::Permit;
 use crate::state::AppState;
 use crate::store::{Action, GitStore, Target};
 
@@ -23,7 +23,7 @@ const MAX_PAGE_SIZE: i32 = 100;
 /// Lists the git stores with their weights, and how this process has last seen them.
 pub(super) async fn list_stores(
     state: &AppState,
-    _: Permit,
+    _: Authorized,
     request: Request<ListStoresRequest>,
 ) -> Result<ListStoresResponse, RepoError> {
     let request = request.into_inner();
@@ -36,11 +36,11 @@ pub(super) async fn list_stores(
 /// Adds a git store, or sets the weight of one.
 pub(super) async fn set_store(
     state: &AppState,
-    permit: Permit,
+    authorized: Authorized,
     request: Request<SetStoreRequest>,
 ) -> Result<SetStoreResponse, RepoError> {
-    let key = IdempotencyKey::of(&request, permit.user()?.0, "SetStore")?;
-    let answer = once(&state.db, key.as_ref(), set(state, request.get_ref(), &permit, key.as_ref())).await?;
+    let key = IdempotencyKey::of(&request, authorized.user()?.0, "SetStore")?;
+    let answer = once(&state.db, key.as_ref(), set(state, request.get_ref(), &authorized, key.as_ref())).await?;
     state.stores.ask_soon();
     Ok(answer)
 }
@@ -55,7 +55,7 @@ fn check(request: &SetStoreRequest) -> Result<(StoreName, Option<i32>), RepoErro
 async fn set(
     state: &AppState,
     request: &SetStoreRequest,
-    permit: &Permit,
+    authorized: &Authorized,
     key: Option<&IdempotencyKey>,
 ) -> Result<SetStoreResponse, RepoError> {
     let (name, weight) = check(request)?;
@@ -64,7 +64,7 @@ async fn set(
     let change = table.set(&mut tx, &name, weight, now).await?;
     if let Some((action, weight)) = change {
         let details = [("weight", weight.to_string())];
-        change::record(&mut tx, permit, action, Target::git_store(&name), &details, now).await?;
+        change::record(&mut tx, authorized, action, Target::git_store(&name), &details, now).await?;
     }
     let row = table.find_in(&mut tx, &name).await?.ok_or(RepoError::Interrupted)?;
     let was_added = matches!(change, Some((Action::StoreAdd, _)));
@@ -75,17 +75,17 @@ async fn set(
 /// Sets the weight of a git store.
 pub(super) async fn update_store(
     state: &AppState,
-    permit: Permit,
+    authorized: Authorized,
     request: Request<UpdateStoreRequest>,
 ) -> Result<UpdateStoreResponse, RepoError> {
-    let key = IdempotencyKey::of(&request, permit.user()?.0, "UpdateStore")?;
-    once(&state.db, key.as_ref(), update(state, request.get_ref(), &permit, key.as_ref())).await
+    let key = IdempotencyKey::of(&request, authorized.user()?.0, "UpdateStore")?;
+    once(&state.db, key.as_ref(), update(state, request.get_ref(), &authorized, key.as_ref())).await
 }
 
 async fn update(
     state: &AppState,
     request: &UpdateStoreRequest,
-    permit: &Permit,
+    authorized: &Authorized,
     key: Option<&IdempotencyKey>,
 ) -> Result<UpdateStoreResponse, RepoError> {
     // A name that no store can have is that of no store.
@@ -98,7 +98,7 @@ async fn update(
         if i64::from(weight) != before {
             table.set_weight(&mut tx, &name, weight).await?;
             let details = [("weight", weight.to_string())];
-            change::record(&mut tx, permit, Action::StoreUpdate, Target::git_store(&name), &details, now).await?;
+            change::record(&mut tx, authorized, Action::StoreUpdate, Target::git_store(&name), &details, now).await?;
         }
     }
     let row = table.find_in(&mut tx, &name).await?.ok_or(RepoError::Interrupted)?;
@@ -108,11 +108,11 @@ async fn update(
 /// Removes a git store that has no repositories.
 pub(super) async fn delete_store(
     state: &AppState,
-    permit: Permit,
+    authorized: Authorized,
     request: Request<DeleteStoreRequest>,
 ) -> Result<DeleteStoreResponse, RepoError> {
-    let key = IdempotencyKey::of(&request, permit.user()?.0, "DeleteStore")?;
-    let answer = once(&state.db, key.as_ref(), delete(state, request.get_ref(), &permit, key.as_ref())).await?;
+    let key = IdempotencyKey::of(&request, authorized.user()?.0, "DeleteStore")?;
+    let answer = once(&state.db, key.as_ref(), delete(state, request.get_ref(), &authorized, key.as_ref())).await?;
     state.stores.ask_soon();
     Ok(answer)
 }
@@ -120,7 +120,7 @@ pub(super) async fn delete_store(
 async fn delete(
     state: &AppState,
     request: &DeleteStoreRequest,
-    permit: &Permit,
+    authorized: &Authorized,
     key: Option<&IdempotencyKey>,
 ) -> Result<DeleteStoreResponse, RepoError> {
     // A name that no store can have is that of no store.
@@ -128,7 +128,7 @@ async fn delete(
     let now = state.clock.now_us();
     let mut tx = state.db.begin().await?;
     state.stores.table().delete(&mut tx, &name).await?;
-    change::record(&mut tx, permit, Action::StoreRemove, Target::git_store(&name), &[], now).await?;
+    change::record(&mut tx, authorized, Action::StoreRemove, Target::git_store(&name), &[], now).await?;
     change::commit(tx, key, DeleteStoreResponse {}, now).await
 }
 

@@ -15,7 +15,7 @@ use crate::model::{
     CheckedUser, Email, FullName, NewUser, Password, User, Violations, changed_fields, lookup_key, parse_location,
     parse_user_website,
 };
-use crate::rpc::permit::Permit;
+use crate::rpc::authorized::Authorized;
 use crate::rpc::{change, dispatch, encode, lost_rights};
 use crate::state::AppState;
 use crate::store::{
@@ -25,12 +25,12 @@ use crate::store::{
 
 pub(super) async fn create_user(
     state: &AppState,
-    permit: Permit,
+    authorized: Authorized,
     mut request: Request<CreateUserRequest>,
 ) -> Result<CreateUserResponse, RepoError> {
     // Removed before the request is hashed for its idempotency key: a fast hash of a password must not be stored.
     let password = Secret::new(std::mem::take(&mut request.get_mut().password));
-    let key = IdempotencyKey::of(&request, permit.user()?.0, "CreateUser")?;
+    let key = IdempotencyKey::of(&request, authorized.user()?.0, "CreateUser")?;
     let request = request.into_inner();
     let new = NewUser {
         username: request.username,
@@ -39,13 +39,13 @@ pub(super) async fn create_user(
         full_name: request.full_name,
         is_admin: request.is_admin,
     };
-    once(&state.db, key.as_ref(), create(state, &new, &permit, key.as_ref())).await
+    once(&state.db, key.as_ref(), create(state, &new, &authorized, key.as_ref())).await
 }
 
 async fn create(
     state: &AppState,
     new: &NewUser,
-    permit: &Permit,
+    authorized: &Authorized,
     key: Option<&IdempotencyKey>,
 ) -> Result<CreateUserResponse, RepoError> {
     let checked = CheckedUser::check(new)?;
@@ -54,24 +54,24 @@ async fn create(
     let mut tx = state.db.begin().await?;
     let user = state.accounts.insert(&mut tx, &checked, &hash, now).await?;
     let (target, details) = (Target::user(user.id, &user.username), [("admin", user.is_admin.to_string())]);
-    change::record(&mut tx, permit, Action::UserCreate, target, &details, now).await?;
-    let answer = CreateUserResponse { user: Some(encode::user(user, permit.viewer())) };
+    change::record(&mut tx, authorized, Action::UserCreate, target, &details, now).await?;
+    let answer = CreateUserResponse { user: Some(encode::user(user, authorized.viewer())) };
     change::commit(tx, key, answer, now).await
 }
 
 /// Changes an account; disabling it revokes what other processes have cached of it.
 pub(super) async fn update_user(
     state: &Arc<AppState>,
-    permit: Permit,
+    authorized: Authorized,
     mut request: Request<UpdateUserRequest>,
 ) -> Result<UpdateUserResponse, RepoError> {
     // Removed before the request is hashed for its idempotency key: a fast hash of a password must not be stored.
     let password = request.get_mut().password.take().map(Secret::new);
-    let key = IdempotencyKey::of(&request, permit.user()?.0, "UpdateUser")?;
+    let key = IdempotencyKey::of(&request, authorized.user()?.0, "UpdateUser")?;
     let (request, shared) = (request.into_inner(), Arc::clone(state));
     // A task of its own, because a request that is cancelled after its commit must still revoke the cached tokens.
     let task = state.life.spawn_for_request("update user", async move {
-        once(&shared.db, key.as_ref(), update(&shared, request, password, &permit, key.as_ref())).await
+        once(&shared.db, key.as_ref(), update(&shared, request, password, &authorized, key.as_ref())).await
     });
     task.await.unwrap_or(Err(RepoError::Interrupted))
 }
@@ -168,7 +168,7 @@ async fn update(
     state: &AppState,
     request: UpdateUserRequest,
     password: Option<Secret>,
-    permit: &Permit,
+    authorized: &Authorized,
     key: Option<&IdempotencyKey>,
 ) -> Result<UpdateUserResponse, RepoError> {
     let requested = UserChange::check(&request, password.as_ref())?;
@@ -194,15 +194,15 @@ async fn update(
     if !fields.is_empty() {
         change_user(&mut tx, &before, &after, hash, now).await?;
         let (target, details) = (Target::user(before.id(), &before.name), [("fields", fields.join(","))]);
-        change::record(&mut tx, permit, Action::UserUpdate, target, &details, now).await?;
+        change::record(&mut tx, authorized, Action::UserUpdate, target, &details, now).await?;
         if requested.may_remove_administrator() {
-            lost_rights::end_waiting(state, &mut tx, permit, before.id(), now).await?;
+            lost_rights::end_waiting(state, &mut tx, authorized, before.id(), now).await?;
         }
     }
     if fields.iter().any(|field| affects_identity(field)) {
         hashes = token_hashes(&mut tx, before.id()).await?;
     }
-    let answer = UpdateUserResponse { user: Some(encode::user(after.into(), permit.viewer())) };
+    let answer = UpdateUserResponse { user: Some(encode::user(after.into(), authorized.viewer())) };
     let answer = change::commit(tx, key, answer, now).await?;
     change::revoke_cached(state.cache.as_ref(), &hashes).await;
     Ok(answer)
@@ -210,14 +210,14 @@ async fn update(
 
 pub(super) async fn delete_user(
     state: &Arc<AppState>,
-    permit: Permit,
+    authorized: Authorized,
     request: Request<DeleteUserRequest>,
 ) -> Result<DeleteUserResponse, RepoError> {
-    let key = IdempotencyKey::of(&request, permit.user()?.0, "DeleteUser")?;
+    let key = IdempotencyKey::of(&request, authorized.user()?.0, "DeleteUser")?;
     let (username, shared) = (request.into_inner().username, Arc::clone(state));
     // A task of its own, because a request that is cancelled after its commit must still revoke the cached tokens.
     let task = state.life.spawn_for_request("delete user", async move {
-        once(&shared.db, key.as_ref(), delete(&shared, &username, &permit, key.as_ref())).await
+        once(&shared.db, key.as_ref(), delete(&shared, &username, &authorized, key.as_ref())).await
     });
     task.await.unwrap_or(Err(RepoError::Interrupted))
 }
@@ -225,7 +225,7 @@ pub(super) async fn delete_user(
 async fn delete(
     state: &AppState,
     username: &str,
-    permit: &Permit,
+    authorized: &Authorized,
     key: Option<&IdempotencyKey>,
 ) -> Result<DeleteUserResponse, RepoError> {
     let name_key = lookup_key(username).ok_or(RepoError::UserNotFound)?;
@@ -234,9 +234,9 @@ async fn delete(
     lock_administrators(&mut tx).await?;
     let user = lock_user(&mut tx, &name_key).await?.ok_or(RepoError::UserNotFound)?;
     let hashes = token_hashes(&mut tx, user.id()).await?;
-    lost_rights::end_transfers(state, &mut tx, permit, user.id(), now).await?;
+    lost_rights::end_transfers(state, &mut tx, authorized, user.id(), now).await?;
     store::delete_user(&mut tx, &user).await?;
-    change::record(&mut tx, permit, Action::UserDelete, Target::user(user.id(), &user.name), &[], now).await?;
+    change::record(&mut tx, authorized, Action::UserDelete, Target::user(user.id(), &user.name), &[], now).await?;
     let answer = change::commit(tx, key, DeleteUserResponse {}, now).await?;
     change::revoke_cached(state.cache.as_ref(), &hashes).await;
     tracing::info!(user.id = user.id, "deleted user {}", user.id);
@@ -246,17 +246,17 @@ async fn delete(
 /// Makes an address a verified one of an account, or no longer so.
 pub(super) async fn set_email_verification(
     state: &AppState,
-    permit: Permit,
+    authorized: Authorized,
     request: Request<SetEmailVerificationRequest>,
 ) -> Result<SetEmailVerificationResponse, RepoError> {
-    let key = IdempotencyKey::of(&request, permit.user()?.0, "SetEmailVerification")?;
-    once(&state.db, key.as_ref(), set_verification(state, request.get_ref(), &permit, key.as_ref())).await
+    let key = IdempotencyKey::of(&request, authorized.user()?.0, "SetEmailVerification")?;
+    once(&state.db, key.as_ref(), set_verification(state, request.get_ref(), &authorized, key.as_ref())).await
 }
 
 async fn set_verification(
     state: &AppState,
     request: &SetEmailVerificationRequest,
-    permit: &Permit,
+    authorized: &Authorized,
     key: Option<&IdempotencyKey>,
 ) -> Result<SetEmailVerificationResponse, RepoError> {
     let name_key = lookup_key(&request.username).ok_or(RepoError::UserNotFound)?;
@@ -274,7 +274,7 @@ async fn set_verification(
     };
     if is_changed {
         let (target, details) = (Target::user(user.id(), &user.name), [("email", email.as_str().to_owned())]);
-        change::record(&mut tx, permit, action, target, &details, now).await?;
+        change::record(&mut tx, authorized, action, target, &details, now).await?;
     }
     change::commit(tx, key, SetEmailVerificationResponse {}, now).await
 }

@@ -16,7 +16,7 @@ use tonic::Request;
 use super::{find_visible, storage};
 use crate::error::RepoError;
 use crate::model::{AssetName, NewAsset};
-use crate::rpc::permit::Permit;
+use crate::rpc::authorized::Authorized;
 use crate::rpc::{change, dispatch, encode, repeat};
 use crate::state::AppState;
 use crate::store::{Asset, AssetKey, Release, ReleaseKey};
@@ -26,12 +26,12 @@ const MAX_DOWNLOADS: usize = 1_000;
 
 pub(super) async fn list_release_assets(
     state: &AppState,
-    permit: Permit,
+    authorized: Authorized,
     request: Request<ListReleaseAssetsRequest>,
 ) -> Result<ListReleaseAssetsResponse, RepoError> {
     let request = request.into_inner();
-    let repository = permit.repository(&state.repositories, request.repository).await?;
-    let release = find_visible(state, &permit, &repository, &ReleaseKey::Id(request.release_id)).await?;
+    let repository = authorized.repository(&state.repositories, request.repository).await?;
+    let release = find_visible(state, &authorized, &repository, &ReleaseKey::Id(request.release_id)).await?;
     let assets = state.releases.assets([release.id]).await?;
     let assets = assets.into_iter().map(|asset| encode_asset(asset, &release)).collect();
     Ok(ListReleaseAssetsResponse { assets })
@@ -39,11 +39,11 @@ pub(super) async fn list_release_assets(
 
 pub(super) async fn get_release_asset(
     state: &AppState,
-    permit: Permit,
+    authorized: Authorized,
     request: Request<GetReleaseAssetRequest>,
 ) -> Result<GetReleaseAssetResponse, RepoError> {
     let request = request.into_inner();
-    let repository = permit.repository(&state.repositories, request.repository).await?;
+    let repository = authorized.repository(&state.repositories, request.repository).await?;
     // PostgreSQL takes no NUL, and no name has one.
     if request.tag_name.contains('\0') || request.name.contains('\0') {
         return Err(RepoError::ReleaseNotFound);
@@ -53,7 +53,7 @@ pub(super) async fn get_release_asset(
     } else {
         (ReleaseKey::Tag(request.tag_name), AssetKey::Name(request.name))
     };
-    let release = find_visible(state, &permit, &repository, &release).await?;
+    let release = find_visible(state, &authorized, &repository, &release).await?;
     let asset = state.releases.find_asset(&release, &asset).await?.ok_or(RepoError::AssetNotFound)?;
     Ok(GetReleaseAssetResponse { asset: Some(encode_asset(asset, &release)) })
 }
@@ -61,7 +61,7 @@ pub(super) async fn get_release_asset(
 /// Makes the checks that come before the bytes of a file, and reserves its file on the store.
 pub(super) async fn begin_asset_upload(
     state: &AppState,
-    _: Permit,
+    _: Authorized,
     request: Request<BeginAssetUploadRequest>,
 ) -> Result<BeginAssetUploadResponse, RepoError> {
     let is_repeated = is_repeated(state, &request).await?;
@@ -108,17 +108,18 @@ async fn is_repeated(state: &AppState, request: &Request<BeginAssetUploadRequest
 /// Makes the entry of a file whose bytes are on the store.
 pub(super) async fn create_release_asset(
     state: &AppState,
-    permit: Permit,
+    authorized: Authorized,
     request: Request<CreateReleaseAssetRequest>,
 ) -> Result<CreateReleaseAssetResponse, RepoError> {
     let (metadata, extensions, request) = request.into_parts();
     // A repeated upload has another file on the store, of the same content.
     let content = CreateReleaseAssetRequest { file_id: String::new(), ..request.clone() };
     let content = Request::from_parts(metadata, extensions, content);
-    let key = IdempotencyKey::of(&content, permit.user()?.0, "CreateReleaseAsset")?;
-    let access = repeat::repository(state, &permit, request.repository.clone());
+    let key = IdempotencyKey::of(&content, authorized.user()?.0, "CreateReleaseAsset")?;
+    let access = repeat::repository(state, &authorized, request.repository.clone());
     let file_id = request.file_id.clone();
-    let outcome = repeat::once(&state.db, key.as_ref(), access, create(state, request, &permit, key.as_ref())).await;
+    let outcome =
+        repeat::once(&state.db, key.as_ref(), access, create(state, request, &authorized, key.as_ref())).await;
     if outcome.is_err() || key.is_some() {
         discard(state, &file_id).await;
     }
@@ -144,38 +145,38 @@ async fn try_discard(state: &AppState, file_id: &str) -> Result<(), RepoError> {
 async fn create(
     state: &AppState,
     mut request: CreateReleaseAssetRequest,
-    permit: &Permit,
+    authorized: &Authorized,
     key: Option<&IdempotencyKey>,
 ) -> Result<CreateReleaseAssetResponse, RepoError> {
-    let repository = permit.repository(&state.repositories, request.repository.take()).await?;
+    let repository = authorized.repository(&state.repositories, request.repository.take()).await?;
     let new = NewAsset::check(&request)?;
     let now = state.clock.now_us();
     let mut tx = state.db.begin().await?;
     let owner = state.repositories.lock(&mut tx, repository.id()).await?.ok_or(AuthError::RepositoryNotFound)?;
     let release = state.releases.find_locked(&mut tx, repository.id(), request.release_id).await?;
     let release = release.ok_or(RepoError::ReleaseNotFound)?;
-    let asset = state.releases.insert_asset(&mut tx, &release, &new, permit.user()?, now).await?;
+    let asset = state.releases.insert_asset(&mut tx, &release, &new, authorized.user()?, now).await?;
     state.quotas.charge(&mut tx, owner, new.size_bytes).await?;
     change::commit(tx, key, CreateReleaseAssetResponse { asset: Some(encode_asset(asset, &release)) }, now).await
 }
 
 pub(super) async fn update_release_asset(
     state: &AppState,
-    permit: Permit,
+    authorized: Authorized,
     request: Request<UpdateReleaseAssetRequest>,
 ) -> Result<UpdateReleaseAssetResponse, RepoError> {
-    let key = IdempotencyKey::of(&request, permit.user()?.0, "UpdateReleaseAsset")?;
-    let access = repeat::repository(state, &permit, request.get_ref().repository.clone());
-    repeat::once(&state.db, key.as_ref(), access, update(state, request.into_inner(), &permit, key.as_ref())).await
+    let key = IdempotencyKey::of(&request, authorized.user()?.0, "UpdateReleaseAsset")?;
+    let access = repeat::repository(state, &authorized, request.get_ref().repository.clone());
+    repeat::once(&state.db, key.as_ref(), access, update(state, request.into_inner(), &authorized, key.as_ref())).await
 }
 
 async fn update(
     state: &AppState,
     mut request: UpdateReleaseAssetRequest,
-    permit: &Permit,
+    authorized: &Authorized,
     key: Option<&IdempotencyKey>,
 ) -> Result<UpdateReleaseAssetResponse, RepoError> {
-    let repository = permit.repository(&state.repositories, request.repository.take()).await?;
+    let repository = authorized.repository(&state.repositories, request.repository.take()).await?;
     let name = request.name.as_deref().map(AssetName::parse).transpose()?;
     let mut tx = state.db.begin().await?;
     state.repositories.lock(&mut tx, repository.id()).await?.ok_or(AuthError::RepositoryNotFound)?;
@@ -193,21 +194,21 @@ async fn update(
 
 pub(super) async fn delete_release_asset(
     state: &AppState,
-    permit: Permit,
+    authorized: Authorized,
     request: Request<DeleteReleaseAssetRequest>,
 ) -> Result<DeleteReleaseAssetResponse, RepoError> {
-    let key = IdempotencyKey::of(&request, permit.user()?.0, "DeleteReleaseAsset")?;
-    let access = repeat::repository(state, &permit, request.get_ref().repository.clone());
-    repeat::once(&state.db, key.as_ref(), access, delete(state, request.into_inner(), &permit, key.as_ref())).await
+    let key = IdempotencyKey::of(&request, authorized.user()?.0, "DeleteReleaseAsset")?;
+    let access = repeat::repository(state, &authorized, request.get_ref().repository.clone());
+    repeat::once(&state.db, key.as_ref(), access, delete(state, request.into_inner(), &authorized, key.as_ref())).await
 }
 
 async fn delete(
     state: &AppState,
     request: DeleteReleaseAssetRequest,
-    permit: &Permit,
+    authorized: &Authorized,
     key: Option<&IdempotencyKey>,
 ) -> Result<DeleteReleaseAssetResponse, RepoError> {
-    let repository = permit.repository(&state.repositories, request.repository).await?;
+    let repository = authorized.repository(&state.repositories, request.repository).await?;
     let mut tx = state.db.begin().await?;
     let owner = state.repositories.lock(&mut tx, repository.id()).await?.ok_or(AuthError::RepositoryNotFound)?;
     let release = state.releases.find_locked(&mut tx, repository.id(), request.release_id).await?;
@@ -223,7 +224,7 @@ async fn delete(
 
 pub(super) async fn count_downloads(
     state: &AppState,
-    _: Permit,
+    _: Authorized,
     request: Request<CountDownloadsRequest>,
 ) -> Result<CountDownloadsResponse, RepoError> {
     for downloads in request.into_inner().downloads.iter().take(MAX_DOWNLOADS) {

@@ -14,13 +14,13 @@ use self::assets::{
     list_release_assets, update_release_asset,
 };
 use self::releases::{create_release, delete_release, get_release, list_releases, update_release};
-use super::dispatch::permitted_service;
-use super::permit::Permit;
+use super::authorized::Authorized;
+use super::dispatch::authorized_service;
 use crate::error::RepoError;
 use crate::state::AppState;
 use crate::store::{Release, ReleaseKey, Repository};
 
-permitted_service!(ReleaseService {
+authorized_service!(ReleaseService {
     list_releases(ListReleasesRequest) -> ListReleasesResponse;
     get_release(GetReleaseRequest) -> GetReleaseResponse;
     create_release(CreateReleaseRequest) -> CreateReleaseResponse;
@@ -36,8 +36,8 @@ permitted_service!(ReleaseService {
 });
 
 /// Returns whether the caller may see drafts of a repository.
-fn sees_drafts(permit: &Permit, repository: &Repository) -> bool {
-    permit.level(repository) >= Permission::Write
+fn sees_drafts(authorized: &Authorized, repository: &Repository) -> bool {
+    authorized.level(repository) >= Permission::Write
 }
 
 /// Returns a release of the repository.
@@ -46,10 +46,10 @@ fn sees_drafts(permit: &Permit, repository: &Repository) -> bool {
 /// [`RepoError::ReleaseNotFound`], or those of the database.
 async fn find_visible(
     state: &AppState,
-    permit: &Permit,
+    authorized: &Authorized,
     repository: &Repository,
     key: &ReleaseKey,
 ) -> Result<Release, RepoError> {
     let found = state.releases.find(repository.id(), key).await?;
-    found.filter(|release| !release.is_draft || sees_drafts(permit, repository)).ok_or(RepoError::ReleaseNotFound)
+    found.filter(|release| !release.is_draft || sees_drafts(authorized, repository)).ok_or(RepoError::ReleaseNotFound)
 }

@@ -23,7 +23,7 @@ use super::{find_visible, sees_drafts, storage};
 use crate::access::Viewer;
 use crate::error::RepoError;
 use crate::model::{ReleaseChange, ReleaseFields, User};
-use crate::rpc::permit::Permit;
+use crate::rpc::authorized::Authorized;
 use crate::rpc::{change, encode, lookup, repeat};
 use crate::state::AppState;
 use crate::store::{Asset, Release, ReleaseKey};
@@ -33,13 +33,13 @@ const SUBSCRIBERS: &[&str] = &["hook-svc"];
 
 pub(super) async fn list_releases(
     state: &AppState,
-    permit: Permit,
+    authorized: Authorized,
     request: Request<ListReleasesRequest>,
 ) -> Result<ListReleasesResponse, RepoError> {
     let request = request.into_inner();
-    let repository = permit.repository(&state.repositories, request.repository).await?;
+    let repository = authorized.repository(&state.repositories, request.repository).await?;
     let page = lookup::page(request.page, request.page_size);
-    let with_drafts = sees_drafts(&permit, &repository);
+    let with_drafts = sees_drafts(&authorized, &repository);
     let (rows, total_count) = state.releases.list(repository.id(), with_drafts, page).await?;
     let mut assets: HashMap<i64, Vec<Asset>> = HashMap::with_capacity(rows.len());
     for asset in state.releases.assets(rows.iter().map(|row| row.id)).await? {
@@ -47,18 +47,18 @@ pub(super) async fn list_releases(
     }
     let encode = |row: Release| {
         let assets = assets.remove(&row.id).unwrap_or_default();
-        encode_release(row, assets, permit.viewer())
+        encode_release(row, assets, authorized.viewer())
     };
     Ok(ListReleasesResponse { releases: rows.into_iter().map(encode).collect(), total_count })
 }
 
 pub(super) async fn get_release(
     state: &AppState,
-    permit: Permit,
+    authorized: Authorized,
     request: Request<GetReleaseRequest>,
 ) -> Result<GetReleaseResponse, RepoError> {
     let request = request.into_inner();
-    let repository = permit.repository(&state.repositories, request.repository).await?;
+    let repository = authorized.repository(&state.repositories, request.repository).await?;
     let key = match request.by {
         Some(By::ReleaseId(id)) => ReleaseKey::Id(id),
         // PostgreSQL takes no NUL, and no tag has one.
@@ -67,51 +67,51 @@ pub(super) async fn get_release(
         Some(By::IsLatest(true)) => ReleaseKey::Latest,
         Some(By::IsLatest(false)) | None => return Err(RepoError::field("by", "required", "is required")),
     };
-    let release = find_visible(state, &permit, &repository, &key).await?;
+    let release = find_visible(state, &authorized, &repository, &key).await?;
     let assets = state.releases.assets([release.id]).await?;
-    Ok(GetReleaseResponse { release: Some(encode_release(release, assets, permit.viewer())) })
+    Ok(GetReleaseResponse { release: Some(encode_release(release, assets, authorized.viewer())) })
 }
 
 /// Makes the tag on the git store, then the row. After a crash between the two there is a tag without a release, which a repeated
 /// request finds and uses.
 pub(super) async fn create_release(
     state: &AppState,
-    permit: Permit,
+    authorized: Authorized,
     request: Request<CreateReleaseRequest>,
 ) -> Result<CreateReleaseResponse, RepoError> {
-    let key = IdempotencyKey::of(&request, permit.user()?.0, "CreateRelease")?;
-    let (repository, permit) = (request.get_ref().repository.clone(), &permit);
-    let access = repeat::repository(state, permit, repository.clone());
+    let key = IdempotencyKey::of(&request, authorized.user()?.0, "CreateRelease")?;
+    let (repository, authorized) = (request.get_ref().repository.clone(), &authorized);
+    let access = repeat::repository(state, authorized, repository.clone());
     let rebuild = |id: i64| async move {
-        let release = Some(read(state, permit, repository, id).await?);
+        let release = Some(read(state, authorized, repository, id).await?);
         Ok(CreateReleaseResponse { release })
     };
-    let work = create(state, request.into_inner(), permit, key.as_ref());
+    let work = create(state, request.into_inner(), authorized, key.as_ref());
     repeat::once_or_rebuild(&state.db, key.as_ref(), access, rebuild, work).await
 }
 
 async fn create(
     state: &AppState,
     mut request: CreateReleaseRequest,
-    permit: &Permit,
+    authorized: &Authorized,
     key: Option<&IdempotencyKey>,
 ) -> Result<CreateReleaseResponse, RepoError> {
-    let repository = permit.repository(&state.repositories, request.repository.take()).await?;
+    let repository = authorized.repository(&state.repositories, request.repository.take()).await?;
     let fields = ReleaseFields::check(&request, &repository.default_branch)?;
     state.releases.check_tag_is_free(repository.id(), &fields.tag_name, None).await?;
-    state.creation_limit.count(permit.identity()?).await?;
+    state.creation_limit.count(authorized.identity()?).await?;
     if !fields.is_draft {
-        storage::create_tag(state, permit, &repository, &fields).await?;
+        storage::create_tag(state, authorized, &repository, &fields).await?;
     }
     let now = state.clock.now_us();
     let mut tx = state.db.begin().await?;
     state.repositories.lock(&mut tx, repository.id()).await?.ok_or(AuthError::RepositoryNotFound)?;
-    let release = state.releases.insert(&mut tx, repository.id(), &fields, permit.user()?, now).await?;
+    let release = state.releases.insert(&mut tx, repository.id(), &fields, authorized.user()?, now).await?;
     if !release.is_draft {
-        publish(&mut tx, permit, release.clone(), Vec::new(), now).await?;
+        publish(&mut tx, authorized, release.clone(), Vec::new(), now).await?;
     }
     let id = release.id;
-    let answer = CreateReleaseResponse { release: Some(encode_release(release, Vec::new(), permit.viewer())) };
+    let answer = CreateReleaseResponse { release: Some(encode_release(release, Vec::new(), authorized.viewer())) };
     let answer = change::commit_with_subject(tx, key, answer, &id, now).await?;
     state.relay.wake();
     Ok(answer)
@@ -120,37 +120,37 @@ async fn create(
 /// Changes a release. One that is public after the change has a tag: that is made before the row changes, as by [`create_release`].
 pub(super) async fn update_release(
     state: &AppState,
-    permit: Permit,
+    authorized: Authorized,
     request: Request<UpdateReleaseRequest>,
 ) -> Result<UpdateReleaseResponse, RepoError> {
-    let key = IdempotencyKey::of(&request, permit.user()?.0, "UpdateRelease")?;
-    let (repository, permit) = (request.get_ref().repository.clone(), &permit);
-    let access = repeat::repository(state, permit, repository.clone());
+    let key = IdempotencyKey::of(&request, authorized.user()?.0, "UpdateRelease")?;
+    let (repository, authorized) = (request.get_ref().repository.clone(), &authorized);
+    let access = repeat::repository(state, authorized, repository.clone());
     let rebuild = |id: i64| async move {
-        let release = Some(read(state, permit, repository, id).await?);
+        let release = Some(read(state, authorized, repository, id).await?);
         Ok(UpdateReleaseResponse { release })
     };
-    let work = update(state, request.into_inner(), permit, key.as_ref());
+    let work = update(state, request.into_inner(), authorized, key.as_ref());
     repeat::once_or_rebuild(&state.db, key.as_ref(), access, rebuild, work).await
 }
 
 async fn update(
     state: &AppState,
     mut request: UpdateReleaseRequest,
-    permit: &Permit,
+    authorized: &Authorized,
     key: Option<&IdempotencyKey>,
 ) -> Result<UpdateReleaseResponse, RepoError> {
-    let repository = permit.repository(&state.repositories, request.repository.take()).await?;
+    let repository = authorized.repository(&state.repositories, request.repository.take()).await?;
     let id = request.release_id;
     let wanted = ReleaseChange::check(&request)?;
-    let seen = find_visible(state, permit, &repository, &ReleaseKey::Id(id)).await?;
+    let seen = find_visible(state, authorized, &repository, &ReleaseKey::Id(id)).await?;
     let after = wanted.apply(&seen.fields());
     if after.tag_name != seen.tag_name {
         state.releases.check_tag_is_free(repository.id(), &after.tag_name, Some(id)).await?;
     }
     let is_published = seen.is_draft && !after.is_draft;
     if is_published || (!after.is_draft && after.tag_name != seen.tag_name) {
-        storage::create_tag(state, permit, &repository, &after).await?;
+        storage::create_tag(state, authorized, &repository, &after).await?;
     }
     let assets = state.releases.assets([id]).await?;
     let now = state.clock.now_us();
@@ -169,9 +169,9 @@ async fn update(
     };
     let release = state.releases.update(&mut tx, &before, &after, published_us).await?;
     if is_published {
-        publish(&mut tx, permit, release.clone(), assets.clone(), now).await?;
+        publish(&mut tx, authorized, release.clone(), assets.clone(), now).await?;
     }
-    let answer = UpdateReleaseResponse { release: Some(encode_release(release, assets, permit.viewer())) };
+    let answer = UpdateReleaseResponse { release: Some(encode_release(release, assets, authorized.viewer())) };
     let answer = change::commit_with_subject(tx, key, answer, &id, now).await?;
     state.relay.wake();
     Ok(answer)
@@ -179,21 +179,21 @@ async fn update(
 
 pub(super) async fn delete_release(
     state: &AppState,
-    permit: Permit,
+    authorized: Authorized,
     request: Request<DeleteReleaseRequest>,
 ) -> Result<DeleteReleaseResponse, RepoError> {
-    let key = IdempotencyKey::of(&request, permit.user()?.0, "DeleteRelease")?;
-    let access = repeat::repository(state, &permit, request.get_ref().repository.clone());
-    repeat::once(&state.db, key.as_ref(), access, delete(state, request.into_inner(), &permit, key.as_ref())).await
+    let key = IdempotencyKey::of(&request, authorized.user()?.0, "DeleteRelease")?;
+    let access = repeat::repository(state, &authorized, request.get_ref().repository.clone());
+    repeat::once(&state.db, key.as_ref(), access, delete(state, request.into_inner(), &authorized, key.as_ref())).await
 }
 
 async fn delete(
     state: &AppState,
     request: DeleteReleaseRequest,
-    permit: &Permit,
+    authorized: &Authorized,
     key: Option<&IdempotencyKey>,
 ) -> Result<DeleteReleaseResponse, RepoError> {
-    let repository = permit.repository(&state.repositories, request.repository).await?;
+    let repository = authorized.repository(&state.repositories, request.repository).await?;
     let mut tx = state.db.begin().await?;
     let owner = state.repositories.lock(&mut tx, repository.id()).await?.ok_or(AuthError::RepositoryNotFound)?;
     let found = state.releases.find_locked(&mut tx, repository.id(), request.release_id).await?;
@@ -212,14 +212,14 @@ async fn delete(
 /// As [`find_visible`].
 async fn read(
     state: &AppState,
-    permit: &Permit,
+    authorized: &Authorized,
     repository: Option<RepositoryRef>,
     id: i64,
 ) -> Result<repo::Release, RepoError> {
-    let repository = permit.repository_by_any_name(&state.repositories, repository).await?;
-    let row = find_visible(state, permit, &repository, &ReleaseKey::Id(id)).await?;
+    let repository = authorized.repository_by_any_name(&state.repositories, repository).await?;
+    let row = find_visible(state, authorized, &repository, &ReleaseKey::Id(id)).await?;
     let assets = state.releases.assets([id]).await?;
-    Ok(encode_release(row, assets, permit.viewer()))
+    Ok(encode_release(row, assets, authorized.viewer()))
 }
 
 /// Appends the event of a publication to the outbox, in its transaction.
@@ -229,15 +229,15 @@ async fn read(
 /// database.
 async fn publish(
     tx: &mut Tx,
-    permit: &Permit,
+    authorized: &Authorized,
     mut release: Release,
     assets: Vec<Asset>,
     now_us: i64,
 ) -> Result<(), RepoError> {
     let repository = RepositoryId(release.repository_id);
     release.body.truncate(release.body.floor_char_boundary(MAX_FACT_TEXT_BYTES));
-    let release = Some(encode_release(release, assets, permit.viewer()));
-    let fact = Fact::ReleasePublished(ReleasePublished { release, user_id: permit.user()?.0 });
+    let release = Some(encode_release(release, assets, authorized.viewer()));
+    let fact = Fact::ReleasePublished(ReleasePublished { release, user_id: authorized.user()?.0 });
     Ok(outbox::append(tx, &outbox::event(repository, now_us, fact), SUBSCRIBERS, now_us).await?)
 }
 

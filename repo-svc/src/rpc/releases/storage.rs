@@ -8,7 +8,7 @@ use tonic::{Code, Status};
 
 use crate::error::RepoError;
 use crate::model::ReleaseFields;
-use crate::rpc::permit::Permit;
+use crate::rpc::authorized::Authorized;
 use crate::state::AppState;
 use crate::store::Repository;
 
@@ -19,7 +19,7 @@ use crate::store::Repository;
 /// [`RepoError::StoreUnavailable`].
 pub(super) async fn create_tag(
     state: &AppState,
-    permit: &Permit,
+    authorized: &Authorized,
     repository: &Repository,
     fields: &ReleaseFields,
 ) -> Result<(), RepoError> {
@@ -29,7 +29,7 @@ pub(super) async fn create_tag(
         repository_id: repository.id,
         tag_name: fields.tag_name.clone(),
         target: fields.target.clone(),
-        user_id: permit.user()?.0,
+        user_id: authorized.user()?.0,
         is_mirror: repository.is_mirror,
     };
     let mut store = ReleaseStorageServiceClient::new(state.storage.with_store(&repository.store));

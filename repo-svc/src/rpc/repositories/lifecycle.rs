@@ -27,8 +27,8 @@ use crate::access::{Capacity, RequiredRole};
 use crate::config::Config;
 use crate::error::RepoError;
 use crate::model::{Description, RepoName, Violations, check_templates};
+use crate::rpc::authorized::Authorized;
 use crate::rpc::lookup::{self, Owner};
-use crate::rpc::permit::Permit;
 use crate::rpc::{change, encode, repeat};
 use crate::state::AppState;
 use crate::store::{Action, CreatedOnDisk, NewRepository, Repository, Target, acts_for};
@@ -50,11 +50,11 @@ const SUBSCRIBERS: &[&str] = &["hook-svc"];
 /// Creates a repository, with a first commit from templates if the request asks for one.
 pub(super) async fn create_repository(
     state: &Arc<AppState>,
-    permit: Permit,
+    authorized: Authorized,
     request: Request<CreateRepositoryRequest>,
 ) -> Result<CreateRepositoryResponse, RepoError> {
-    let key = IdempotencyKey::of(&request, permit.user()?.0, "CreateRepository")?;
-    let (caller, owner_name) = (permit.clone(), request.get_ref().owner.clone());
+    let key = IdempotencyKey::of(&request, authorized.user()?.0, "CreateRepository")?;
+    let (caller, owner_name) = (authorized.clone(), request.get_ref().owner.clone());
     let access = async { owner_of_new(state, &caller, &owner_name).await.map(drop) };
     let reader = &caller;
     let rebuild = |id: i64| async move {
@@ -62,27 +62,27 @@ pub(super) async fn create_repository(
         Ok(CreateRepositoryResponse { repository })
     };
     let work = async {
-        let owner = owner_of_new(state, &permit, &request.get_ref().owner).await?;
-        let (new, auto_init) = check(request.into_inner(), permit.user()?, &state.config)?;
-        let author = permit.identity()?;
+        let owner = owner_of_new(state, &authorized, &request.get_ref().owner).await?;
+        let (new, auto_init) = check(request.into_inner(), authorized.user()?, &state.config)?;
+        let author = authorized.identity()?;
         state.creation_limit.count(author).await?;
         let new = NewRepository { store: state.stores.place().await?, ..new };
         let first_commit = auto_init.map(|init| first_commit(init, author, &owner, &new, &state.config));
         let respond = |repository| CreateRepositoryResponse { repository: Some(repository) };
         let creation = Creation { owner, new, first_commit, parent: None, key: key.clone(), respond };
         // A task of its own, because a cancelled request must not leave an unfinished repository.
-        let task = state.life.spawn_for_request("create repository", creation.run(Arc::clone(state), permit));
+        let task = state.life.spawn_for_request("create repository", creation.run(Arc::clone(state), authorized));
         task.await.unwrap_or(Err(RepoError::Interrupted))
     };
     repeat::once_or_rebuild(&state.db, key.as_ref(), access, rebuild, work).await
 }
 
 /// Returns the account that will own the repository.
-async fn owner_of_new(state: &AppState, permit: &Permit, name: &str) -> Result<Owner, RepoError> {
-    match permit.capacity() {
-        Capacity::Own => Ok(Owner::caller(permit)?),
+async fn owner_of_new(state: &AppState, authorized: &Authorized, name: &str) -> Result<Owner, RepoError> {
+    match authorized.capacity() {
+        Capacity::Own => Ok(Owner::caller(authorized)?),
         Capacity::Organization => {
-            let organization = permit.organization(&state.organizations, name).await?;
+            let organization = authorized.organization(&state.organizations, name).await?;
             Ok(Owner { id: organization.id(), name: organization.name })
         }
         Capacity::Administrator => Ok(lookup::account(state, name).await?.into()),
@@ -132,27 +132,27 @@ fn first_commit(init: AutoInit, author: &Identity, owner: &Owner, new: &NewRepos
 
 pub(super) async fn delete_repository(
     state: &AppState,
-    permit: Permit,
+    authorized: Authorized,
     request: Request<DeleteRepositoryRequest>,
 ) -> Result<DeleteRepositoryResponse, RepoError> {
-    let key = IdempotencyKey::of(&request, permit.user()?.0, "DeleteRepository")?;
-    once(&state.db, key.as_ref(), delete(state, request.into_inner(), &permit, key.as_ref())).await
+    let key = IdempotencyKey::of(&request, authorized.user()?.0, "DeleteRepository")?;
+    once(&state.db, key.as_ref(), delete(state, request.into_inner(), &authorized, key.as_ref())).await
 }
 
 async fn delete(
     state: &AppState,
     request: DeleteRepositoryRequest,
-    permit: &Permit,
+    authorized: &Authorized,
     key: Option<&IdempotencyKey>,
 ) -> Result<DeleteRepositoryResponse, RepoError> {
-    let repository = permit.repository(&state.repositories, request.repository).await?;
+    let repository = authorized.repository(&state.repositories, request.repository).await?;
     let now = state.clock.now_us();
     let snapshot = encode::repository_snapshot(repository.clone());
     let mut tx = state.db.begin().await?;
     // Under the lock, because a push may make the wiki meanwhile.
     state.repositories.lock(&mut tx, repository.id()).await?.ok_or(AuthError::RepositoryNotFound)?;
     let wiki_id = state.repositories.wiki_id(&mut tx, repository.id()).await?.unwrap_or(0);
-    let fact = RepositoryDeleted { repository: Some(snapshot), user_id: permit.user()?.0, wiki_id };
+    let fact = RepositoryDeleted { repository: Some(snapshot), user_id: authorized.user()?.0, wiki_id };
     let event = outbox::event(repository.id(), now, Fact::RepositoryDeleted(fact));
     let store = state.stores.subscriber(&repository.store);
     // The response waits for those who show or keep the repository.
@@ -161,7 +161,7 @@ async fn delete(
         return Err(AuthError::RepositoryNotFound.into());
     }
     let target = Target::repository(&repository);
-    change::record(&mut tx, permit, Action::RepositoryDelete, target, &[], now).await?;
+    change::record(&mut tx, authorized, Action::RepositoryDelete, target, &[], now).await?;
     outbox::append(&mut tx, &event, &["issue-svc", "hook-svc", &store], now).await?;
     let answer = change::commit(tx, key, DeleteRepositoryResponse {}, now).await?;
     flush.wait().await;
@@ -172,11 +172,11 @@ async fn delete(
 /// Copies a repository. The copy remembers it as its parent.
 pub(super) async fn fork_repository(
     state: &Arc<AppState>,
-    permit: Permit,
+    authorized: Authorized,
     request: Request<ForkRepositoryRequest>,
 ) -> Result<ForkRepositoryResponse, RepoError> {
-    let key = IdempotencyKey::of(&request, permit.user()?.0, "ForkRepository")?;
-    let (caller, repeated) = (permit.clone(), request.get_ref().clone());
+    let key = IdempotencyKey::of(&request, authorized.user()?.0, "ForkRepository")?;
+    let (caller, repeated) = (authorized.clone(), request.get_ref().clone());
     let access = async {
         repeat::repository(state, &caller, repeated.repository).await?;
         owner_of_fork(state, &caller, &repeated.organization).await.map(drop)
@@ -188,14 +188,14 @@ pub(super) async fn fork_repository(
     };
     let work = async {
         let ForkRepositoryRequest { repository, organization, name } = request.into_inner();
-        let parent = permit.repository(&state.repositories, repository).await?;
-        let new = new_fork(&parent, &name, permit.user()?)?;
-        let owner = owner_of_fork(state, &permit, &organization).await?;
-        state.creation_limit.count(permit.identity()?).await?;
+        let parent = authorized.repository(&state.repositories, repository).await?;
+        let new = new_fork(&parent, &name, authorized.user()?)?;
+        let owner = owner_of_fork(state, &authorized, &organization).await?;
+        state.creation_limit.count(authorized.identity()?).await?;
         let respond = |repository| ForkRepositoryResponse { repository: Some(repository) };
         let creation = Creation { owner, new, first_commit: None, parent: Some(parent), key: key.clone(), respond };
         // A task of its own: a copy that takes long is finished although the caller has left.
-        let task = state.life.spawn_for_request("fork repository", creation.run(Arc::clone(state), permit));
+        let task = state.life.spawn_for_request("fork repository", creation.run(Arc::clone(state), authorized));
         task.await.unwrap_or(Err(RepoError::Interrupted))
     };
     repeat::once_or_rebuild(&state.db, key.as_ref(), access, rebuild, work).await
@@ -214,13 +214,13 @@ fn new_fork(parent: &Repository, name: &str, creator: UserId) -> Result<NewRepos
 }
 
 /// Returns the account that will own the fork: the caller, or an organization that it owns.
-async fn owner_of_fork(state: &AppState, permit: &Permit, organization: &str) -> Result<Owner, RepoError> {
+async fn owner_of_fork(state: &AppState, authorized: &Authorized, organization: &str) -> Result<Owner, RepoError> {
     if organization.is_empty() {
-        return Ok(Owner::caller(permit)?);
+        return Ok(Owner::caller(authorized)?);
     }
-    let found = state.organizations.find(organization, permit.viewer().user()).await?;
+    let found = state.organizations.find(organization, authorized.viewer().user()).await?;
     let found = found.ok_or_else(|| RepoError::field("organization", "unknown", "does not exist"))?;
-    permit.require_role(RequiredRole::Owner, found.role())?;
+    authorized.require_role(RequiredRole::Owner, found.role())?;
     Ok(Owner { id: found.id(), name: found.name })
 }
 
@@ -243,9 +243,9 @@ impl<A: Message> Creation<A> {
     /// # Errors
     /// [`RepoError::RepositoryExists`], [`RepoError::RepositoryLimit`], [`RepoError::StorageQuota`], [`RepoError::ForksTooDeep`],
     /// [`AuthError::RepositoryNotFound`] if the repository to copy is deleted meanwhile, those of the store, or those of the database.
-    async fn run(self, state: Arc<AppState>, permit: Permit) -> Result<A, RepoError> {
+    async fn run(self, state: Arc<AppState>, authorized: Authorized) -> Result<A, RepoError> {
         let Some((id, epoch)) = self.insert(&state).await? else { return Err(self.name_taken(&state).await) };
-        let made = match self.make(&state, &permit, id, epoch).await {
+        let made = match self.make(&state, &authorized, id, epoch).await {
             Ok(made) => made,
             Err(status) => {
                 if is_unreachable(&status) {
@@ -255,7 +255,7 @@ impl<A: Message> Creation<A> {
                 return Err(map_status(status));
             }
         };
-        let answer = self.finish(&state, &permit, id, made).await;
+        let answer = self.finish(&state, &authorized, id, made).await;
         if answer.is_err() {
             undo(&state, id, &self.new.store, true).await;
         }
@@ -274,7 +274,7 @@ impl<A: Message> Creation<A> {
     async fn make(
         &self,
         state: &AppState,
-        permit: &Permit,
+        authorized: &Authorized,
         id: RepositoryId,
         epoch: i64,
     ) -> Result<CreatedOnDisk, Status> {
@@ -286,7 +286,7 @@ impl<A: Message> Creation<A> {
             first_commit: self.first_commit.clone(),
             source_repository_id: self.parent.as_ref().map_or(0, |parent| parent.id),
             is_wiki: false,
-            user_id: permit.user()?.0,
+            user_id: authorized.user()?.0,
         };
         let deadline = if self.parent.is_some() { COPY_DEADLINE } else { CREATION_DEADLINE };
         let mut storage = StorageServiceClient::new(state.storage.with_store(&self.new.store));
@@ -310,16 +310,16 @@ impl<A: Message> Creation<A> {
     async fn finish(
         &self,
         state: &AppState,
-        permit: &Permit,
+        authorized: &Authorized,
         id: RepositoryId,
         made: CreatedOnDisk,
     ) -> Result<A, RepoError> {
-        let (viewer, user_id) = (permit.viewer(), permit.user()?.0);
+        let (viewer, user_id) = (authorized.viewer(), authorized.user()?.0);
         let mut tx = state.db.begin().await?;
         let (repository, parent) = match &self.parent {
             None => (state.repositories.finish(&mut tx, id, made, viewer).await?.ok_or(RepoError::Interrupted)?, None),
             Some(parent) => {
-                self.require_owner(&mut tx, permit).await?;
+                self.require_owner(&mut tx, authorized).await?;
                 let (fork, parent) = state.repositories.finish_fork(&mut tx, id, parent.id(), made, viewer).await?;
                 // The copy may have taken long, and the right to read the parent been lost meanwhile.
                 if !parent.access().is_visible(viewer) {
@@ -332,7 +332,7 @@ impl<A: Message> Creation<A> {
         let mut details = vec![("private", repository.is_private.to_string())];
         details.extend(parent.as_ref().map(|parent| ("parent", format!("{}/{}", parent.owner_name, parent.name))));
         let target = Target::repository(&repository);
-        change::record(&mut tx, permit, Action::RepositoryCreate, target, &details, now).await?;
+        change::record(&mut tx, authorized, Action::RepositoryCreate, target, &details, now).await?;
         let snapshot = encode::repository_snapshot(repository.clone());
         let (owner_id, created) = (repository.owner_id, Some(snapshot.clone()));
         let fact = RepositoryCreated { owner_id, repository: created, user_id };
@@ -351,9 +351,9 @@ impl<A: Message> Creation<A> {
     }
 
     /// Checks that the caller may still create repositories for the owner: a copy may have taken minutes.
-    async fn require_owner(&self, tx: &mut Tx, permit: &Permit) -> Result<(), RepoError> {
-        let user = permit.user()?;
-        if acts_for(tx, user, self.owner.id, permit.viewer().is_site_administrator()).await? {
+    async fn require_owner(&self, tx: &mut Tx, authorized: &Authorized) -> Result<(), RepoError> {
+        let user = authorized.user()?;
+        if acts_for(tx, user, self.owner.id, authorized.viewer().is_site_administrator()).await? {
             return Ok(());
         }
         let is_own = user == self.owner.id;

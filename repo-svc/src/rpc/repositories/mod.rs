@@ -10,9 +10,9 @@ use ferrite_proto::repo::*;
 use self::lifecycle::{create_repository, delete_repository, fork_repository};
 use self::read::{get_repository, list_forks, list_repositories, search_repositories};
 use self::settings::{update_issue_tracker, update_repository, update_wiki};
-use super::dispatch::permitted_service;
+use super::dispatch::authorized_service;
 
-permitted_service!(RepositoryService {
+authorized_service!(RepositoryService {
     create_repository(CreateRepositoryRequest, as_administrator, owner) -> CreateRepositoryResponse;
     get_repository(GetRepositoryRequest) -> GetRepositoryResponse;
     list_repositories(ListRepositoriesRequest) -> ListRepositoriesResponse;

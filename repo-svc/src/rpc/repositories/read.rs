@@ -9,7 +9,7 @@ use tonic::Request;
 
 use crate::error::RepoError;
 use crate::model::RepositorySearch;
-use crate::rpc::permit::Permit;
+use crate::rpc::authorized::Authorized;
 use crate::rpc::{encode, lookup};
 use crate::state::AppState;
 
@@ -18,56 +18,56 @@ const MAX_SEARCH_PAGE_SIZE: i32 = 50;
 
 pub(super) async fn get_repository(
     state: &AppState,
-    permit: Permit,
+    authorized: Authorized,
     request: Request<GetRepositoryRequest>,
 ) -> Result<GetRepositoryResponse, RepoError> {
-    let repository = permit.repository_with_parent(&state.repositories, request.into_inner().repository).await?;
-    Ok(GetRepositoryResponse { repository: Some(encode::repository_with_parent(repository, permit.viewer())) })
+    let repository = authorized.repository_with_parent(&state.repositories, request.into_inner().repository).await?;
+    Ok(GetRepositoryResponse { repository: Some(encode::repository_with_parent(repository, authorized.viewer())) })
 }
 
 pub(super) async fn list_repositories(
     state: &AppState,
-    permit: Permit,
+    authorized: Authorized,
     request: Request<ListRepositoriesRequest>,
 ) -> Result<ListRepositoriesResponse, RepoError> {
     let request = request.into_inner();
     let owner = match request.owner.as_str() {
         "" => None,
-        name if request.is_organization => Some(lookup::organization(state, name, permit.viewer()).await?.id()),
+        name if request.is_organization => Some(lookup::organization(state, name, authorized.viewer()).await?.id()),
         name => {
             let account = lookup::account(state, name).await?.id;
             // Of itself the caller lists all that it can reach.
-            Some(account).filter(|account| permit.user().ok() != Some(*account))
+            Some(account).filter(|account| authorized.user().ok() != Some(*account))
         }
     };
     let page = lookup::page(request.page, request.page_size);
-    let (rows, total_count) = state.repositories.list(owner, permit.viewer(), page).await?;
-    let repositories = encode::repositories(&state.repositories, rows, permit.viewer()).await?;
+    let (rows, total_count) = state.repositories.list(owner, authorized.viewer(), page).await?;
+    let repositories = encode::repositories(&state.repositories, rows, authorized.viewer()).await?;
     Ok(ListRepositoriesResponse { repositories, total_count })
 }
 
 pub(super) async fn search_repositories(
     state: &AppState,
-    permit: Permit,
+    authorized: Authorized,
     request: Request<SearchRepositoriesRequest>,
 ) -> Result<SearchRepositoriesResponse, RepoError> {
     let request = request.into_inner();
     let search = RepositorySearch::check(&request)?;
     let page = Page::nearest(request.page, request.page_size, MAX_SEARCH_PAGE_SIZE);
-    let found = state.repositories.search(&search, permit.viewer(), page).await?;
-    let repositories = encode::repositories(&state.repositories, found.repositories, permit.viewer()).await?;
+    let found = state.repositories.search(&search, authorized.viewer(), page).await?;
+    let repositories = encode::repositories(&state.repositories, found.repositories, authorized.viewer()).await?;
     Ok(SearchRepositoriesResponse { repositories, total_count: found.total, is_partial: found.is_partial })
 }
 
 pub(super) async fn list_forks(
     state: &AppState,
-    permit: Permit,
+    authorized: Authorized,
     request: Request<ListForksRequest>,
 ) -> Result<ListForksResponse, RepoError> {
     let ListForksRequest { repository, page, page_size } = request.into_inner();
-    let parent = permit.repository(&state.repositories, repository).await?;
+    let parent = authorized.repository(&state.repositories, repository).await?;
     let page = lookup::page(page, page_size);
-    let (rows, total_count) = state.repositories.list_forks(parent.id(), permit.viewer(), page).await?;
-    let repositories = encode::repositories(&state.repositories, rows, permit.viewer()).await?;
+    let (rows, total_count) = state.repositories.list_forks(parent.id(), authorized.viewer(), page).await?;
+    let repositories = encode::repositories(&state.repositories, rows, authorized.viewer()).await?;
     Ok(ListForksResponse { repositories, total_count })
 }

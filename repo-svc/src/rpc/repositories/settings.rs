@@ -18,7 +18,7 @@ use tonic::{Code, Request, Status};
 
 use crate::error::RepoError;
 use crate::model::{IssueTrackerChange, RepositoryChange, RepositorySettings, WikiChange};
-use crate::rpc::permit::Permit;
+use crate::rpc::authorized::Authorized;
 use crate::rpc::{change, dispatch, encode, repeat};
 use crate::state::AppState;
 use crate::store::{Action, Repository, Target, UsageChanges};
@@ -29,30 +29,30 @@ const SUBSCRIBERS: &[&str] = &["hook-svc"];
 /// Changes the default branch on the store, then the row, and appends one event for each kind of change.
 pub(super) async fn update_repository(
     state: &AppState,
-    permit: Permit,
+    authorized: Authorized,
     request: Request<UpdateRepositoryRequest>,
 ) -> Result<UpdateRepositoryResponse, RepoError> {
-    let key = IdempotencyKey::of(&request, permit.user()?.0, "UpdateRepository")?;
-    let permit = &permit;
-    let access = repeat::repository(state, permit, request.get_ref().repository.clone());
+    let key = IdempotencyKey::of(&request, authorized.user()?.0, "UpdateRepository")?;
+    let authorized = &authorized;
+    let access = repeat::repository(state, authorized, request.get_ref().repository.clone());
     let rebuild = |id: i64| async move {
-        let repository = Some(repeat::read_repository(state, permit, id).await?);
+        let repository = Some(repeat::read_repository(state, authorized, id).await?);
         Ok(UpdateRepositoryResponse { repository })
     };
-    let work = update(state, request.into_inner(), permit, key.as_ref());
+    let work = update(state, request.into_inner(), authorized, key.as_ref());
     repeat::once_or_rebuild(&state.db, key.as_ref(), access, rebuild, work).await
 }
 
 async fn update(
     state: &AppState,
     mut request: UpdateRepositoryRequest,
-    permit: &Permit,
+    authorized: &Authorized,
     key: Option<&IdempotencyKey>,
 ) -> Result<UpdateRepositoryResponse, RepoError> {
-    let repository = permit.repository_with_parent(&state.repositories, request.repository.take()).await?;
+    let repository = authorized.repository_with_parent(&state.repositories, request.repository.take()).await?;
     dispatch::never_refuse_if(request.is_private == Some(true) && !repository.is_private);
     let wanted = RepositoryChange::check(request)?;
-    let parent = encode::parent(&repository, permit.viewer());
+    let parent = encode::parent(&repository, authorized.viewer());
     let id = repository.id();
     let head = match &wanted.default_branch {
         Some(branch) => {
@@ -80,15 +80,16 @@ async fn update(
         }
         fields.push("default_branch");
     }
-    let changed = state.repositories.find_in(&mut tx, id, permit.viewer()).await?;
+    let changed = state.repositories.find_in(&mut tx, id, authorized.viewer()).await?;
     let changed = changed.ok_or(AuthError::RepositoryNotFound)?;
     if !fields.is_empty() {
         let details = details(&fields, &before, &after);
-        change::record(&mut tx, permit, Action::RepositoryUpdate, Target::repository(&changed), &details, now).await?;
+        change::record(&mut tx, authorized, Action::RepositoryUpdate, Target::repository(&changed), &details, now)
+            .await?;
     }
-    publish(&mut tx, permit, &before, &changed, now).await?;
+    publish(&mut tx, authorized, &before, &changed, now).await?;
     usage.write(&mut tx).await?;
-    let encoded = repo::Repository { parent, ..encode::repository(changed, permit.viewer()) };
+    let encoded = repo::Repository { parent, ..encode::repository(changed, authorized.viewer()) };
     let answer = UpdateRepositoryResponse { repository: Some(encoded) };
     let answer = change::commit_with_subject(tx, key, answer, &id.0, now).await?;
     state.relay.wake();
@@ -162,7 +163,7 @@ fn details(
 /// Appends an event for each kind of change that others are told of.
 async fn publish(
     tx: &mut Tx,
-    permit: &Permit,
+    authorized: &Authorized,
     before: &RepositorySettings,
     changed: &Repository,
     now_us: i64,
@@ -178,7 +179,7 @@ async fn publish(
         let fact = Fact::RepositoryUpdated(RepositoryUpdated {
             action: action.into(),
             repository: Some(encode::repository_snapshot(changed.clone())),
-            user_id: permit.user()?.0,
+            user_id: authorized.user()?.0,
             old_name,
             old_owner: None,
         });
@@ -189,22 +190,22 @@ async fn publish(
 
 pub(super) async fn update_issue_tracker(
     state: &AppState,
-    permit: Permit,
+    authorized: Authorized,
     request: Request<UpdateIssueTrackerRequest>,
 ) -> Result<UpdateIssueTrackerResponse, RepoError> {
-    let key = IdempotencyKey::of(&request, permit.user()?.0, "UpdateIssueTracker")?;
-    let access = repeat::repository(state, &permit, request.get_ref().repository.clone());
-    let work = update_tracker(state, request.into_inner(), &permit, key.as_ref());
+    let key = IdempotencyKey::of(&request, authorized.user()?.0, "UpdateIssueTracker")?;
+    let access = repeat::repository(state, &authorized, request.get_ref().repository.clone());
+    let work = update_tracker(state, request.into_inner(), &authorized, key.as_ref());
     repeat::once(&state.db, key.as_ref(), access, work).await
 }
 
 async fn update_tracker(
     state: &AppState,
     mut request: UpdateIssueTrackerRequest,
-    permit: &Permit,
+    authorized: &Authorized,
     key: Option<&IdempotencyKey>,
 ) -> Result<UpdateIssueTrackerResponse, RepoError> {
-    let repository = permit.repository(&state.repositories, request.repository.take()).await?;
+    let repository = authorized.repository(&state.repositories, request.repository.take()).await?;
     let wanted = IssueTrackerChange::check(&request)?;
     let (id, now) = (repository.id(), state.clock.now_us());
     let mut tx = state.db.begin().await?;
@@ -214,29 +215,29 @@ async fn update_tracker(
     if !fields.is_empty() {
         state.repositories.set_issue_tracker(&mut tx, id, &after, now).await?;
         let (target, details) = (Target::repository(&repository), [("fields", fields.join(","))]);
-        change::record(&mut tx, permit, Action::RepositoryUpdate, target, &details, now).await?;
+        change::record(&mut tx, authorized, Action::RepositoryUpdate, target, &details, now).await?;
     }
     change::commit(tx, key, UpdateIssueTrackerResponse {}, now).await
 }
 
 pub(super) async fn update_wiki(
     state: &AppState,
-    permit: Permit,
+    authorized: Authorized,
     request: Request<UpdateWikiRequest>,
 ) -> Result<UpdateWikiResponse, RepoError> {
-    let key = IdempotencyKey::of(&request, permit.user()?.0, "UpdateWiki")?;
-    let access = repeat::repository(state, &permit, request.get_ref().repository.clone());
-    let work = update_wiki_settings(state, request.into_inner(), &permit, key.as_ref());
+    let key = IdempotencyKey::of(&request, authorized.user()?.0, "UpdateWiki")?;
+    let access = repeat::repository(state, &authorized, request.get_ref().repository.clone());
+    let work = update_wiki_settings(state, request.into_inner(), &authorized, key.as_ref());
     repeat::once(&state.db, key.as_ref(), access, work).await
 }
 
 async fn update_wiki_settings(
     state: &AppState,
     mut request: UpdateWikiRequest,
-    permit: &Permit,
+    authorized: &Authorized,
     key: Option<&IdempotencyKey>,
 ) -> Result<UpdateWikiResponse, RepoError> {
-    let repository = permit.repository(&state.repositories, request.repository.take()).await?;
+    let repository = authorized.repository(&state.repositories, request.repository.take()).await?;
     let wanted = WikiChange::check(&request)?;
     dispatch::never_refuse_if(request.allow_public_wiki == Some(false) && repository.is_wiki_public);
     let (id, now) = (repository.id(), state.clock.now_us());
@@ -247,7 +248,7 @@ async fn update_wiki_settings(
     if !fields.is_empty() {
         state.repositories.set_wiki_settings(&mut tx, id, &after, now).await?;
         let (target, details) = (Target::repository(&repository), [("fields", fields.join(","))]);
-        change::record(&mut tx, permit, Action::RepositoryUpdate, target, &details, now).await?;
+        change::record(&mut tx, authorized, Action::RepositoryUpdate, target, &details, now).await?;
     }
     change::commit(tx, key, UpdateWikiResponse {}, now).await
 }

@@ -6,7 +6,7 @@ use ferrite_kit::args;
 use ferrite_kit::db::Db;
 
 use super::*;
-use crate::store::RepositoryStore;
+use crate::store::RepositoryTable;
 use crate::testing::on_both;
 
 const NOW: i64 = 1_000_000;
@@ -34,7 +34,7 @@ async fn repository(db: &Db, owner: UserId) -> RepositoryId {
 #[tokio::test]
 async fn a_collaborator_has_one_level_which_can_be_changed() {
     on_both(async |db: Db| {
-        let store = CollaboratorStore::new(db.clone());
+        let store = CollaboratorTable::new(db.clone());
         let (ada, bob, eve) = (user(&db, "ada").await, user(&db, "bob").await, user(&db, "eve").await);
         let demo = repository(&db, ada).await;
         let mut tx = db.begin().await.unwrap();
@@ -74,9 +74,9 @@ async fn a_transaction_with_the_lock_sees_what_the_previous_one_wrote() {
             .map(|_| {
                 let db = db.clone();
                 life.spawn("set", async move {
-                    let store = CollaboratorStore::new(db.clone());
+                    let store = CollaboratorTable::new(db.clone());
                     let mut tx = db.begin().await.unwrap();
-                    let turn = RepositoryStore::new(db.clone()).lock(&mut tx, demo).await.unwrap();
+                    let turn = RepositoryTable::new(db.clone()).lock(&mut tx, demo).await.unwrap();
                     assert_eq!(turn, Some(ada));
                     let is_new = store.level(&mut tx, demo, bob).await.unwrap() == Permission::None;
                     if is_new {

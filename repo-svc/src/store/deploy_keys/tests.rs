@@ -8,7 +8,7 @@ use ferrite_proto::id::UserId;
 
 use super::*;
 use crate::model::{Description, RepoName};
-use crate::store::{NewRepository, OwnerLimits, RepositoryStore};
+use crate::store::{NewRepository, OwnerLimits, RepositoryTable};
 use crate::testing::{default_store, on_both};
 
 const NOW: i64 = 1_000_000;
@@ -23,7 +23,7 @@ fn key(text: &str, title: &str) -> (Title, SshKey) {
 }
 
 async fn repository(db: &Db, name: &str) -> RepositoryId {
-    let store = RepositoryStore::new(db.clone());
+    let store = RepositoryTable::new(db.clone());
     default_store(db).await;
     let mut tx = db.begin().await.unwrap();
     let (owner,): (i64,) = tx.one(ADD_USER, &args![name, false, true, NOW]).await.unwrap();
@@ -44,17 +44,17 @@ async fn repository(db: &Db, name: &str) -> RepositoryId {
 async fn add(db: &Db, repository: RepositoryId, text: &str, title: &str) -> Result<DeployKey, RepoError> {
     let (title, key) = key(text, title);
     let mut tx = db.begin().await?;
-    let Some(_) = RepositoryStore::new(db.clone()).lock(&mut tx, repository).await? else {
+    let Some(_) = RepositoryTable::new(db.clone()).lock(&mut tx, repository).await? else {
         return Err(RepoError::Interrupted);
     };
-    let made = DeployKeyStore::new(db.clone()).insert(&mut tx, repository, (&title, &key), true, NOW).await?;
+    let made = DeployKeyTable::new(db.clone()).insert(&mut tx, repository, (&title, &key), true, NOW).await?;
     tx.commit().await?;
     Ok(made)
 }
 
 async fn delete(db: &Db, repository: RepositoryId) -> bool {
     let mut tx = db.begin().await.unwrap();
-    let is_deleted = RepositoryStore::new(db.clone()).delete(&mut tx, repository).await.unwrap();
+    let is_deleted = RepositoryTable::new(db.clone()).delete(&mut tx, repository).await.unwrap();
     tx.commit().await.unwrap();
     is_deleted
 }
@@ -66,7 +66,7 @@ async fn claims(db: &Db) -> Vec<i64> {
 #[tokio::test]
 async fn a_key_is_added_once_per_repository_and_to_several_repositories() {
     on_both(async |db: Db| {
-        let store = DeployKeyStore::new(db.clone());
+        let store = DeployKeyTable::new(db.clone());
         let (one, two) = (repository(&db, "one").await, repository(&db, "two").await);
         let made = add(&db, one, ED25519, "Build").await.unwrap();
         assert_eq!((made.title.as_str(), made.is_read_only, made.created_us), ("Build", true, NOW));

@@ -7,7 +7,7 @@ use ferrite_proto::id::UserId;
 
 use super::*;
 use crate::model::{Description, RepoName};
-use crate::store::{NewRepository, OwnerLimits, RepositoryStore};
+use crate::store::{NewRepository, OwnerLimits, RepositoryTable};
 use crate::testing::{default_store, on_both};
 
 const NOW: i64 = 1_000_000;
@@ -56,7 +56,7 @@ async fn place(db: &Db, owner: UserId, repository: &str, store: &str) -> Result<
         default_branch: "main".into(),
         store: store.into(),
     };
-    let inserted = RepositoryStore::new(db.clone()).insert(owner, &new, OwnerLimits::default(), NOW).await?;
+    let inserted = RepositoryTable::new(db.clone()).insert(owner, &new, OwnerLimits::default(), NOW).await?;
     Ok(inserted.unwrap().0)
 }
 
@@ -112,7 +112,7 @@ async fn a_store_with_a_repository_stays() {
         assert!(matches!(delete(&db, "git-7").await, Err(RepoError::StoreNotFound)));
         delete(&db, "git-1").await.unwrap();
         for id in [one, two] {
-            RepositoryStore::new(db.clone()).delete_unfinished(id).await.unwrap();
+            RepositoryTable::new(db.clone()).delete_unfinished(id).await.unwrap();
         }
         delete(&db, "git-0").await.unwrap();
         assert_eq!(listed(&table).await, []);
@@ -132,7 +132,7 @@ async fn a_repository_is_not_placed_on_a_store_that_is_being_removed() {
             let deleted = life.spawn("delete", async move { delete(&db3, "git-1").await });
             match (placed.await.unwrap(), deleted.await.unwrap()) {
                 (Ok(id), Err(RepoError::StoreNotEmpty)) => {
-                    RepositoryStore::new(db.clone()).delete_unfinished(id).await.unwrap();
+                    RepositoryTable::new(db.clone()).delete_unfinished(id).await.unwrap();
                 }
                 (Err(RepoError::StoreUnavailable), Ok(())) => {}
                 other => panic!("{other:?}"),

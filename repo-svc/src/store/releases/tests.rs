@@ -5,7 +5,7 @@ use ferrite_kit::db::Db;
 use super::*;
 use crate::model::{AssetName, Description, NewAsset, RepoName};
 use crate::store::release_assets::{Asset, AssetKey};
-use crate::store::{NewRepository, OwnerLimits, RepositoryStore};
+use crate::store::{NewRepository, OwnerLimits, RepositoryTable};
 use crate::testing::{default_store, on_both};
 
 const NOW: i64 = 1_000_000;
@@ -15,14 +15,14 @@ const ADD_USER: &str = "INSERT INTO users (kind, name, name_key, full_name, emai
 
 struct Fixture {
     db: Db,
-    store: ReleaseStore,
+    store: ReleaseTable,
     author: UserId,
     repository: RepositoryId,
 }
 
 impl Fixture {
     async fn new(db: Db) -> Self {
-        let repositories = RepositoryStore::new(db.clone());
+        let repositories = RepositoryTable::new(db.clone());
         default_store(&db).await;
         let mut authors = Vec::new();
         for name in ["ada", "bob"] {
@@ -42,7 +42,7 @@ impl Fixture {
         let (repository, _) =
             repositories.insert(authors[0], &new, OwnerLimits::default(), NOW).await.unwrap().unwrap();
         db.execute("UPDATE repositories SET state = 'ready'", &[]).await.unwrap();
-        Self { store: ReleaseStore::new(db.clone()), db, author: authors[1], repository }
+        Self { store: ReleaseTable::new(db.clone()), db, author: authors[1], repository }
     }
 
     async fn add(&self, fields: &ReleaseFields, now_us: i64) -> Result<Release, RepoError> {

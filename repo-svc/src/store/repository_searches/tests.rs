@@ -32,7 +32,7 @@ const RENAME_PLAIN: &str = "UPDATE repositories SET name = 'newly-common' || id,
 /// Enough for the first ones of an order to be asked.
 const REPOSITORIES: i64 = 400;
 
-async fn filled(db: &Db) -> RepositoryStore {
+async fn filled(db: &Db) -> RepositoryTable {
     default_store(db).await;
     let mut tx = db.begin().await.unwrap();
     let (owner,): (i64,) = tx.one(ADD_OWNER, &args![false, true]).await.unwrap();
@@ -42,11 +42,11 @@ async fn filled(db: &Db) -> RepositoryStore {
         tx.execute(INDEX_ALL, &[]).await.unwrap();
     }
     tx.commit().await.unwrap();
-    RepositoryStore::new(db.clone())
+    RepositoryTable::new(db.clone())
 }
 
 /// Returns the names of all pages, and for each page its number of rows behind it that are counted, and whether there are more.
-async fn pages(store: &RepositoryStore, search: &RepositorySearch, size: i32) -> (Vec<String>, Vec<(i64, bool)>) {
+async fn pages(store: &RepositoryTable, search: &RepositorySearch, size: i32) -> (Vec<String>, Vec<(i64, bool)>) {
     let (mut names, mut counts) = (Vec::new(), Vec::new());
     for number in 1.. {
         let page = Page::nearest(number, size, size);

@@ -15,7 +15,7 @@ use proptest::test_runner::TestRunner;
 use crate::access::Viewer;
 use crate::model::{Description, FullName, RepoName, RepositorySearch, SearchText};
 use crate::store::repository_searches::FoundRepositories;
-use crate::store::{AccountStore, CreatedOnDisk, NewRepository, OwnerLimits, Repository, RepositoryStore};
+use crate::store::{AccountTable, CreatedOnDisk, NewRepository, OwnerLimits, Repository, RepositoryTable};
 use crate::testing::{default_store, on_both};
 
 const NOW: i64 = 1_000_000;
@@ -49,9 +49,9 @@ fn viewer(user: UserId) -> Viewer {
     Viewer::of(Some(&Identity { user_id: user.0, token_id: 1, scopes, ..Identity::default() }))
 }
 
-async fn repositories(db: &Db) -> RepositoryStore {
+async fn repositories(db: &Db) -> RepositoryTable {
     default_store(db).await;
-    RepositoryStore::new(db.clone())
+    RepositoryTable::new(db.clone())
 }
 
 fn wanted(name: &str, description: &str, is_private: bool) -> Option<NewRepository> {
@@ -66,7 +66,7 @@ fn wanted(name: &str, description: &str, is_private: bool) -> Option<NewReposito
     })
 }
 
-async fn ready(db: &Db, store: &RepositoryStore, owner: UserId, new: &NewRepository) -> Option<Repository> {
+async fn ready(db: &Db, store: &RepositoryTable, owner: UserId, new: &NewRepository) -> Option<Repository> {
     let (id, _) = store.insert(owner, new, OwnerLimits::default(), NOW).await.unwrap()?;
     let mut tx = db.begin().await.unwrap();
     let finished = CreatedOnDisk { size_bytes: 0, is_empty: true };
@@ -164,7 +164,7 @@ async fn a_search_for_users_finds_exactly_what_a_scan_finds() {
             texts.push(full_name);
         }
         account(&db, "organization", "user-group", "").await;
-        let store = AccountStore::new(db.clone());
+        let store = AccountTable::new(db.clone());
         let page = Page::nearest(1, 100, 100);
         for _ in 0..200 {
             let part = random.part(&texts);

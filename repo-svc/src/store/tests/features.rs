@@ -10,7 +10,7 @@ async fn set(db: &Db, id: RepositoryId, sql: &'static str) {
     assert_eq!(db.execute(&format!("UPDATE repositories SET {sql} WHERE id = $1"), &args![id]).await.unwrap(), 1);
 }
 
-async fn set_topics(db: &Db, store: &RepositoryStore, id: RepositoryId, texts: &[&str]) {
+async fn set_topics(db: &Db, store: &RepositoryTable, id: RepositoryId, texts: &[&str]) {
     let topics = Topics::parse(&texts.iter().map(|text| (*text).to_owned()).collect::<Vec<_>>()).unwrap();
     let mut tx = db.begin().await.unwrap();
     store.lock_topics(&mut tx, id).await.unwrap().unwrap();
@@ -18,7 +18,7 @@ async fn set_topics(db: &Db, store: &RepositoryStore, id: RepositoryId, texts: &
     tx.commit().await.unwrap();
 }
 
-async fn found(store: &RepositoryStore, search: RepositorySearch) -> String {
+async fn found(store: &RepositoryTable, search: RepositorySearch) -> String {
     let FoundRepositories { repositories: rows, total, is_partial } =
         store.search(&search, &Viewer::of(None), all()).await.unwrap();
     assert_eq!((rows.len() as i64, false), (total, is_partial));

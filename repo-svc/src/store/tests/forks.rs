@@ -10,7 +10,7 @@ use crate::access::Unit;
 const DONE: CreatedOnDisk = CreatedOnDisk { size_bytes: 7, is_empty: false };
 
 /// Forks a repository, with its visibility.
-async fn fork(db: &Db, store: &RepositoryStore, owner: &User, parent: &Repository, name: &str) -> Repository {
+async fn fork(db: &Db, store: &RepositoryTable, owner: &User, parent: &Repository, name: &str) -> Repository {
     let new = new(name, "", parent.is_private);
     let (id, _) = store.insert_fork(owner.id, &new, parent.id(), OwnerLimits::default(), NOW).await.unwrap().unwrap();
     let mut tx = db.begin().await.unwrap();
@@ -30,18 +30,18 @@ async fn dismiss(db: &Db, repository: &Repository, user: &User) {
     db.execute(sql, &args![repository.id(), user.id]).await.unwrap();
 }
 
-async fn delete(db: &Db, store: &RepositoryStore, repository: &Repository) {
+async fn delete(db: &Db, store: &RepositoryTable, repository: &Repository) {
     let mut tx = db.begin().await.unwrap();
     assert!(store.delete(&mut tx, repository.id()).await.unwrap());
     tx.commit().await.unwrap();
 }
 
-async fn read(store: &RepositoryStore, repository: &Repository, viewer: &Viewer) -> Repository {
+async fn read(store: &RepositoryTable, repository: &Repository, viewer: &Viewer) -> Repository {
     store.find(&RepositoryKey::Id(repository.id()), viewer).await.unwrap().unwrap()
 }
 
 /// Returns the names of the repositories that a viewer sees. Every way to ask has the same answer.
-async fn seen(store: &RepositoryStore, all: &[&Repository], viewer: &Viewer) -> Vec<String> {
+async fn seen(store: &RepositoryTable, all: &[&Repository], viewer: &Viewer) -> Vec<String> {
     let ids: BTreeSet<i64> = all.iter().map(|row| row.id).collect();
     let listed = store.names(&ids, viewer).await.unwrap();
     let keys: Vec<_> = all.iter().map(|row| RepositoryKey::Id(row.id())).collect();

@@ -36,7 +36,7 @@ async fn release(db: &Db, fingerprint: &str) {
 #[tokio::test]
 async fn a_key_belongs_to_one_user_and_titles_are_unique_per_user() {
     on_both(async |db: Db| {
-        let store = PublicKeyStore::new(db.clone());
+        let store = PublicKeyTable::new(db.clone());
         let (ada, bob) = (user(&db, "ada").await, user(&db, "bob").await);
         let insert = async |user: &User, name: &str, number| {
             let mut tx = db.begin().await?;

@@ -4,7 +4,7 @@ use ferrite_proto::repo::CreateOrganizationRequest;
 
 use super::*;
 use crate::model::{CheckedOrganization, OrganizationChange};
-use crate::store::memberships::Membership;
+use crate::store::organizations::Membership;
 
 pub(super) fn wanted(name: &str) -> CheckedOrganization {
     let request = CreateOrganizationRequest {
@@ -20,7 +20,7 @@ pub(super) fn wanted(name: &str) -> CheckedOrganization {
 
 async fn try_make(db: &Db, name: &str, owner: UserId) -> Result<Organization, RepoError> {
     let mut tx = db.begin().await?;
-    let made = OrganizationStore::new(db.clone()).insert(&mut tx, &wanted(name), owner, Some(owner), NOW).await?;
+    let made = OrganizationTable::new(db.clone()).insert(&mut tx, &wanted(name), owner, Some(owner), NOW).await?;
     tx.commit().await?;
     Ok(made)
 }
@@ -31,7 +31,7 @@ pub(super) async fn make(db: &Db, name: &str, owner: &User) -> Organization {
 
 /// Adds a user as a member, and as an owner if `is_owner`.
 pub(super) async fn join(db: &Db, organization: &Organization, user: &User, is_owner: bool) {
-    let store = OrganizationStore::new(db.clone());
+    let store = OrganizationTable::new(db.clone());
     let mut tx = db.begin().await.unwrap();
     assert!(store.lock(&mut tx, organization.id()).await.unwrap());
     assert!(store.join(&mut tx, organization.id(), user.id, NOW).await.unwrap());
@@ -44,7 +44,7 @@ pub(super) async fn join(db: &Db, organization: &Organization, user: &User, is_o
 
 async fn show(db: &Db, organization: &Organization, user: &User) {
     let mut tx = db.begin().await.unwrap();
-    let store = OrganizationStore::new(db.clone());
+    let store = OrganizationTable::new(db.clone());
     assert!(store.set_visibility(&mut tx, organization.id(), user.id, true).await.unwrap());
     assert!(!store.set_visibility(&mut tx, organization.id(), user.id, true).await.unwrap());
     tx.commit().await.unwrap();
@@ -53,7 +53,7 @@ async fn show(db: &Db, organization: &Organization, user: &User) {
 #[tokio::test]
 async fn an_organization_begins_with_its_owner_and_shares_names_with_users() {
     on_both(async |db: Db| {
-        let store = OrganizationStore::new(db.clone());
+        let store = OrganizationTable::new(db.clone());
         let (ada, bob) = (user(&db, "ada").await, user(&db, "bob").await);
         let made = make(&db, "Acme", &ada).await;
         assert_eq!((made.name.as_str(), made.role()), ("Acme", OrganizationRole::Owner));
@@ -75,7 +75,7 @@ async fn an_organization_begins_with_its_owner_and_shares_names_with_users() {
         assert_eq!(store.find("gone", None).await.unwrap(), None);
         make(&db, "second", &ada).await;
         let text = SearchText::parse_name("gr", "q").unwrap().unwrap();
-        assert_eq!(AccountStore::new(db.clone()).search(&text, all()).await.unwrap(), (vec![], 0));
+        assert_eq!(AccountTable::new(db.clone()).search(&text, all()).await.unwrap(), (vec![], 0));
     })
     .await;
 }
@@ -83,7 +83,7 @@ async fn an_organization_begins_with_its_owner_and_shares_names_with_users() {
 #[tokio::test]
 async fn a_change_names_the_fields_that_are_different() {
     on_both(async |db: Db| {
-        let store = OrganizationStore::new(db.clone());
+        let store = OrganizationTable::new(db.clone());
         let ada = user(&db, "ada").await;
         let old = make(&db, "acme", &ada).await;
         let change = OrganizationChange {
@@ -109,7 +109,7 @@ async fn a_change_names_the_fields_that_are_different() {
 #[tokio::test]
 async fn an_organization_without_repositories_is_deleted_with_its_rows() {
     on_both(async |db: Db| {
-        let (store, repositories) = (OrganizationStore::new(db.clone()), repositories(&db).await);
+        let (store, repositories) = (OrganizationTable::new(db.clone()), repositories(&db).await);
         let ada = user(&db, "ada").await;
         let acme = make(&db, "acme", &ada).await;
         let (id, _) =
@@ -136,7 +136,7 @@ async fn an_organization_without_repositories_is_deleted_with_its_rows() {
 #[tokio::test]
 async fn lists_of_organizations_show_visible_memberships_by_id() {
     on_both(async |db: Db| {
-        let store = OrganizationStore::new(db.clone());
+        let store = OrganizationTable::new(db.clone());
         let (ada, bob) = (user(&db, "ada").await, user(&db, "bob").await);
         let (hidden, open, shared) =
             (make(&db, "hidden", &ada).await, make(&db, "open", &ada).await, make(&db, "shared", &ada).await);
@@ -166,7 +166,7 @@ async fn lists_of_organizations_show_visible_memberships_by_id() {
 #[tokio::test]
 async fn members_are_listed_with_or_without_private_ones() {
     on_both(async |db: Db| {
-        let store = OrganizationStore::new(db.clone());
+        let store = OrganizationTable::new(db.clone());
         let (ada, bob, eve) = (user(&db, "ada").await, user(&db, "bob").await, user(&db, "eve").await);
         let acme = make(&db, "acme", &ada).await;
         join(&db, &acme, &bob, false).await;
@@ -187,7 +187,7 @@ async fn members_are_listed_with_or_without_private_ones() {
 #[tokio::test]
 async fn an_owner_always_remains() {
     on_both(async |db: Db| {
-        let store = OrganizationStore::new(db.clone());
+        let store = OrganizationTable::new(db.clone());
         let (ada, bob) = (user(&db, "ada").await, user(&db, "bob").await);
         let acme = make(&db, "acme", &ada).await;
         join(&db, &acme, &bob, false).await;
@@ -214,7 +214,7 @@ async fn an_owner_always_remains() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn of_owners_who_remove_each_other_at_once_one_is_left() {
     on_both(async |db: Db| {
-        let store = OrganizationStore::new(db.clone());
+        let store = OrganizationTable::new(db.clone());
         let ada = user(&db, "ada").await;
         let acme = make(&db, "acme", &ada).await;
         let mut owners = vec![ada.id];
@@ -258,7 +258,7 @@ async fn of_owners_who_remove_each_other_at_once_one_is_left() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn an_organization_is_not_deleted_while_a_repository_is_being_created() {
     on_both(async |db: Db| {
-        let (store, repositories) = (OrganizationStore::new(db.clone()), repositories(&db).await);
+        let (store, repositories) = (OrganizationTable::new(db.clone()), repositories(&db).await);
         let ada = user(&db, "ada").await;
         let life = ferrite_kit::Lifecycle::new(std::time::Duration::from_secs(5));
         for round in 0..8 {

@@ -17,7 +17,7 @@ fn strings(texts: &[&str]) -> Vec<String> {
     texts.iter().map(|&text| text.to_owned()).collect()
 }
 
-async fn listed(store: &ProfileStore, user: &User) -> Vec<(String, bool)> {
+async fn listed(store: &ProfileTable, user: &User) -> Vec<(String, bool)> {
     let (rows, count) = store.emails(user.id, all()).await.unwrap();
     assert_eq!(rows.len() as i64, count);
     rows.into_iter().map(|row| (row.email, row.is_primary)).collect()
@@ -25,7 +25,7 @@ async fn listed(store: &ProfileStore, user: &User) -> Vec<(String, bool)> {
 
 async fn add(db: &Db, user: &User, texts: &[&str]) -> Result<(), RepoError> {
     let mut tx = db.begin().await?;
-    ProfileStore::new(db.clone()).add_emails(&mut tx, user.id, &emails(texts), NOW).await?;
+    ProfileTable::new(db.clone()).add_emails(&mut tx, user.id, &emails(texts), NOW).await?;
     Ok(tx.commit().await?)
 }
 
@@ -62,7 +62,7 @@ async fn make_administrator(db: &Db, user: &User) {
 #[tokio::test]
 async fn an_address_belongs_to_one_account_and_signs_in_to_it() {
     on_both(async |db: Db| {
-        let (accounts, profiles) = (AccountStore::new(db.clone()), ProfileStore::new(db.clone()));
+        let (accounts, profiles) = (AccountTable::new(db.clone()), ProfileTable::new(db.clone()));
         let (ada, bob) = (user(&db, "ada").await, user(&db, "bob").await);
         add(&db, &ada, &["z@x", "a@x"]).await.unwrap();
         let expected = [("ada@example.com", true), ("a@x", false), ("z@x", false)];
@@ -101,7 +101,7 @@ async fn an_address_belongs_to_one_account_and_signs_in_to_it() {
 #[tokio::test]
 async fn an_unverified_address_is_taken_by_the_account_for_which_it_is_verified() {
     on_both(async |db: Db| {
-        let profiles = ProfileStore::new(db.clone());
+        let profiles = ProfileTable::new(db.clone());
         let (ada, bob) = (user(&db, "ada").await, user(&db, "bob").await);
         add(&db, &bob, &["a@x", "b@x", "c@x"]).await.unwrap();
         assert!(matches!(add(&db, &ada, &["a@x"]).await, Err(RepoError::EmailUsed)));
@@ -118,7 +118,7 @@ async fn an_unverified_address_is_taken_by_the_account_for_which_it_is_verified(
 #[tokio::test]
 async fn the_primary_address_stays_and_others_are_removed() {
     on_both(async |db: Db| {
-        let profiles = ProfileStore::new(db.clone());
+        let profiles = ProfileTable::new(db.clone());
         let (ada, bob) = (user(&db, "ada").await, user(&db, "bob").await);
         add(&db, &ada, &["a@x", "b@x"]).await.unwrap();
         add(&db, &bob, &["c@x"]).await.unwrap();
@@ -198,7 +198,7 @@ async fn an_address_requested_in_every_way_at_once_is_assigned_once() {
 #[tokio::test]
 async fn follows_are_listed_in_the_order_they_began() {
     on_both(async |db: Db| {
-        let store = ProfileStore::new(db.clone());
+        let store = ProfileTable::new(db.clone());
         let (ada, bob, eve) = (user(&db, "ada").await, user(&db, "bob").await, user(&db, "eve").await);
         store.follow(eve.id, ada.id, NOW).await.unwrap();
         store.follow(bob.id, ada.id, NOW + 1).await.unwrap();
@@ -224,7 +224,7 @@ async fn follows_are_listed_in_the_order_they_began() {
 #[tokio::test]
 async fn changing_an_account_updates_its_addresses_and_its_index() {
     on_both(async |db: Db| {
-        let (accounts, profiles) = (AccountStore::new(db.clone()), ProfileStore::new(db.clone()));
+        let (accounts, profiles) = (AccountTable::new(db.clone()), ProfileTable::new(db.clone()));
         let (ada, bob) = (user(&db, "ada").await, user(&db, "bob").await);
         add(&db, &ada, &["second@x"]).await.unwrap();
         assert!(verify(&db, &bob, "bobs@x").await.unwrap());
@@ -262,7 +262,7 @@ async fn changing_an_account_updates_its_addresses_and_its_index() {
 #[tokio::test]
 async fn a_user_is_deleted_with_all_its_rows() {
     on_both(async |db: Db| {
-        let (tokens, public_keys) = (TokenStore::new(db.clone()), PublicKeyStore::new(db.clone()));
+        let (tokens, public_keys) = (TokenTable::new(db.clone()), PublicKeyTable::new(db.clone()));
         let (ada, bob) = (user(&db, "ada").await, user(&db, "bob").await);
         add(&db, &ada, &["second@x"]).await.unwrap();
         let hash = TokenHash::of("one");
@@ -345,7 +345,7 @@ async fn of_administrators_who_remove_each_other_one_remains() {
 #[tokio::test]
 async fn the_log_is_read_newest_first_through_its_filters() {
     on_both(async |db: Db| {
-        let store = AuditStore::new(db.clone());
+        let store = AuditTable::new(db.clone());
         let actor = |name: &str| Actor { name: name.to_owned(), ..Actor::operator() };
         let mut tx = db.begin().await.unwrap();
         for (place, (who, action, target)) in [

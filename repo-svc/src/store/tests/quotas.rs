@@ -11,7 +11,7 @@ fn bytes(limit: i64) -> OwnerLimits {
 }
 
 async fn used(db: &Db, owner: &User) -> i64 {
-    QuotaStore::new(db.clone(), OwnerLimits::default()).find(owner.id).await.unwrap().used_bytes()
+    QuotaTable::new(db.clone(), OwnerLimits::default()).find(owner.id).await.unwrap().used_bytes()
 }
 
 /// Commits changes of size as a delivery of events does.
@@ -25,7 +25,7 @@ async fn settle(mut tx: Tx, changes: Vec<Option<SizeChange>>) {
 }
 
 /// Tells that a repository has a size after its first push.
-async fn push(db: &Db, store: &RepositoryStore, id: RepositoryId, size_bytes: i64) {
+async fn push(db: &Db, store: &RepositoryTable, id: RepositoryId, size_bytes: i64) {
     let mut tx = db.begin().await.unwrap();
     let change = store.apply_refs(&mut tx, id, &refs(1, size_bytes, b"main"), NOW).await.unwrap();
     settle(tx, vec![change]).await;
@@ -136,7 +136,7 @@ async fn an_account_has_its_own_limits_or_those_of_the_site() {
     on_both(async |db: Db| {
         let ada = user(&db, "ada").await;
         let site = OwnerLimits { repositories: Some(9), bytes: Some(1_000) };
-        let quotas = QuotaStore::new(db.clone(), site);
+        let quotas = QuotaTable::new(db.clone(), site);
         let set = async |limits: OwnLimits| {
             let mut tx = db.begin().await.unwrap();
             assert!(quotas.lock(&mut tx, ada.id).await.unwrap().is_some());

@@ -2,8 +2,8 @@
 
 use super::*;
 
-fn relations(db: &Db) -> RelationStore {
-    RelationStore::new(db.clone())
+fn relations(db: &Db) -> RelationTable {
+    RelationTable::new(db.clone())
 }
 
 /// Returns the numbers of stars and watchers that a repository shows, after a comparison with the rows.

@@ -26,7 +26,7 @@ fn change(name: Option<&str>, description: Option<&str>, permission: Option<&str
 
 async fn try_team(db: &Db, organization: UserId, name: &str, permission: &str) -> Result<Team, RepoError> {
     let mut tx = db.begin().await?;
-    let team = TeamStore::new(db.clone()).insert(&mut tx, organization, &wanted(name, permission), None, NOW).await?;
+    let team = TeamTable::new(db.clone()).insert(&mut tx, organization, &wanted(name, permission), None, NOW).await?;
     tx.commit().await?;
     Ok(team)
 }
@@ -36,7 +36,7 @@ async fn team(db: &Db, organization: &Organization, name: &str, permission: &str
 }
 
 async fn add(db: &Db, team: &Team, user: &User) {
-    let store = TeamStore::new(db.clone());
+    let store = TeamTable::new(db.clone());
     let mut tx = db.begin().await.unwrap();
     assert!(store.add_member(&mut tx, team.id(), user.id, NOW).await.unwrap());
     assert!(!store.add_member(&mut tx, team.id(), user.id, NOW).await.unwrap());
@@ -44,7 +44,7 @@ async fn add(db: &Db, team: &Team, user: &User) {
 }
 
 async fn give(db: &Db, team: &Team, repository: RepositoryId) {
-    let store = TeamStore::new(db.clone());
+    let store = TeamTable::new(db.clone());
     let mut tx = db.begin().await.unwrap();
     assert!(store.add_repository(&mut tx, team.id(), repository, NOW).await.unwrap());
     assert!(!store.add_repository(&mut tx, team.id(), repository, NOW).await.unwrap());
@@ -69,7 +69,7 @@ async fn owned(db: &Db, organization: &Organization, name: &str, is_private: boo
 #[tokio::test]
 async fn teams_are_unique_by_name_without_case_within_an_organization() {
     on_both(async |db: Db| {
-        let store = TeamStore::new(db.clone());
+        let store = TeamTable::new(db.clone());
         let (ada, bob) = (user(&db, "ada").await, user(&db, "bob").await);
         let (acme, other) = (make(&db, "Acme", &ada).await, make(&db, "other", &ada).await);
         join(&db, &acme, &bob, false).await;
@@ -99,7 +99,7 @@ async fn teams_are_unique_by_name_without_case_within_an_organization() {
 #[tokio::test]
 async fn a_team_changes_and_the_team_of_owners_does_not() {
     on_both(async |db: Db| {
-        let store = TeamStore::new(db.clone());
+        let store = TeamTable::new(db.clone());
         let ada = user(&db, "ada").await;
         let acme = make(&db, "acme", &ada).await;
         let devs = team(&db, &acme, "devs", "read").await;
@@ -138,7 +138,7 @@ async fn a_team_changes_and_the_team_of_owners_does_not() {
 #[tokio::test]
 async fn a_member_who_is_removed_leaves_the_teams_of_that_organization_only() {
     on_both(async |db: Db| {
-        let store = TeamStore::new(db.clone());
+        let store = TeamTable::new(db.clone());
         let (ada, bob) = (user(&db, "ada").await, user(&db, "bob").await);
         let (acme, other) = (make(&db, "acme", &ada).await, make(&db, "other", &ada).await);
         let mut kept = Vec::new();
@@ -149,7 +149,7 @@ async fn a_member_who_is_removed_leaves_the_teams_of_that_organization_only() {
             kept.push(devs);
         }
         let mut tx = db.begin().await.unwrap();
-        assert!(OrganizationStore::new(db.clone()).leave(&mut tx, acme.id(), bob.id).await.unwrap());
+        assert!(OrganizationTable::new(db.clone()).leave(&mut tx, acme.id(), bob.id).await.unwrap());
         tx.commit().await.unwrap();
         assert_eq!(store.members(kept[0].id(), all()).await.unwrap(), (vec![], 0));
         assert_eq!(store.members(kept[1].id(), all()).await.unwrap(), (vec![bob.clone()], 1));
@@ -169,7 +169,7 @@ async fn a_member_who_is_removed_leaves_the_teams_of_that_organization_only() {
 #[tokio::test]
 async fn teams_hold_repositories_at_their_level_and_owners_hold_all() {
     on_both(async |db: Db| {
-        let (store, repositories) = (TeamStore::new(db.clone()), repositories(&db).await);
+        let (store, repositories) = (TeamTable::new(db.clone()), repositories(&db).await);
         let (ada, bob, eve) = (user(&db, "ada").await, user(&db, "bob").await, user(&db, "eve").await);
         let acme = make(&db, "acme", &ada).await;
         join(&db, &acme, &bob, false).await;
@@ -253,7 +253,7 @@ async fn of_renames_to_one_name_at_once_one_wins() {
             let (db, old) = (db.clone(), team(&db, &acme, &format!("t{number}"), "read").await);
             tasks.push(life.spawn("rename", async move {
                 let mut tx = db.begin().await?;
-                TeamStore::new(db.clone()).update(&mut tx, &old, &change(Some("devs"), None, None)).await?;
+                TeamTable::new(db.clone()).update(&mut tx, &old, &change(Some("devs"), None, None)).await?;
                 Ok::<_, RepoError>(tx.commit().await?)
             }));
         }

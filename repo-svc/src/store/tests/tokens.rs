@@ -18,14 +18,14 @@ fn token(name: &str) -> NewToken {
 
 async fn insert(db: &Db, user: &User, new: &NewToken, hash: &TokenHash) -> Option<TokenRow> {
     let mut tx = db.begin().await.unwrap();
-    let row = TokenStore::new(db.clone()).insert(&mut tx, user.id, new, hash, NOW).await.unwrap();
+    let row = TokenTable::new(db.clone()).insert(&mut tx, user.id, new, hash, NOW).await.unwrap();
     tx.commit().await.unwrap();
     row
 }
 
 async fn delete(db: &Db, user: &User, name: &str) -> Option<(String, TokenHash)> {
     let mut tx = db.begin().await.unwrap();
-    let deleted = TokenStore::new(db.clone()).delete(&mut tx, user.id, IdOrName::new(name)).await.unwrap();
+    let deleted = TokenTable::new(db.clone()).delete(&mut tx, user.id, IdOrName::new(name)).await.unwrap();
     tx.commit().await.unwrap();
     deleted.map(|token| (token.name, token.hash))
 }
@@ -33,7 +33,7 @@ async fn delete(db: &Db, user: &User, name: &str) -> Option<(String, TokenHash)>
 #[tokio::test]
 async fn a_token_is_valid_until_it_is_deleted_or_its_owner_disabled() {
     on_both(async |db: Db| {
-        let store = TokenStore::new(db.clone());
+        let store = TokenTable::new(db.clone());
         let (ada, bob) = (user(&db, "ada").await, user(&db, "bob").await);
         let (one, two) = (TokenHash::of("one"), TokenHash::of("two"));
         let row = insert(&db, &ada, &token("Laptop"), &one).await.unwrap();
@@ -61,7 +61,7 @@ async fn a_token_is_valid_until_it_is_deleted_or_its_owner_disabled() {
 #[tokio::test]
 async fn scopes_expiry_and_repositories_are_stored_with_a_token() {
     on_both(async |db: Db| {
-        let store = TokenStore::new(db.clone());
+        let store = TokenTable::new(db.clone());
         let ada = user(&db, "ada").await;
         let hash = TokenHash::of("one");
         let scopes: Scopes = [Scope::RepoRead, Scope::Issue].into_iter().collect();
@@ -99,7 +99,7 @@ async fn of_two_concurrent_tokens_of_one_name_one_is_created() {
 #[tokio::test]
 async fn the_latest_use_of_a_token_stays() {
     on_both(async |db: Db| {
-        let store = TokenStore::new(db.clone());
+        let store = TokenTable::new(db.clone());
         let ada = user(&db, "ada").await;
         let one = insert(&db, &ada, &token("one"), &TokenHash::of("one")).await.unwrap().id;
         let two = insert(&db, &ada, &token("two"), &TokenHash::of("two")).await.unwrap().id;
@@ -116,7 +116,7 @@ async fn the_latest_use_of_a_token_stays() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn uses_are_written_while_tokens_are_created_and_deleted() {
     on_both(async |db: Db| {
-        let store = TokenStore::new(db.clone());
+        let store = TokenTable::new(db.clone());
         let ada = user(&db, "ada").await;
         let mut uses = Vec::new();
         for number in 0..60 {
@@ -197,7 +197,7 @@ async fn names_of_more_repositories_than_fit_one_query_are_returned() {
 #[tokio::test]
 async fn a_password_is_valid_until_it_is_changed_or_its_owner_disabled() {
     on_both(async |db: Db| {
-        let store = AccountStore::new(db.clone());
+        let store = AccountTable::new(db.clone());
         let (ada, bob) = (user(&db, "ada").await, user(&db, "bob").await);
         db.execute("UPDATE users SET password_hash = 'new' WHERE id = $1", &args![bob.id]).await.unwrap();
         let mut tx = db.begin().await.unwrap();
@@ -215,7 +215,7 @@ async fn a_password_is_valid_until_it_is_changed_or_its_owner_disabled() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn no_token_is_created_by_an_old_password_after_its_change() {
     on_both(async |db: Db| {
-        let store = AccountStore::new(db.clone());
+        let store = AccountTable::new(db.clone());
         let ada = user(&db, "ada").await;
         let mut tasks = tokio::task::JoinSet::new();
         for number in 0..20 {
@@ -225,7 +225,7 @@ async fn no_token_is_created_by_an_old_password_after_its_change() {
                 let mut tx = db.begin().await.unwrap();
                 if store.is_password(&mut tx, id, "hash").await.unwrap() {
                     tokio::time::sleep(std::time::Duration::from_millis(5)).await;
-                    let tokens = TokenStore::new(db.clone());
+                    let tokens = TokenTable::new(db.clone());
                     tokens.insert(&mut tx, id, &token(&name), &TokenHash::of(&name), NOW).await.unwrap().unwrap();
                     tx.commit().await.unwrap();
                 }
@@ -239,7 +239,7 @@ async fn no_token_is_created_by_an_old_password_after_its_change() {
             tx.commit().await.unwrap();
         });
         tasks.join_all().await;
-        assert_eq!(TokenStore::new(db).list(ada.id, all()).await.unwrap(), (vec![], 0));
+        assert_eq!(TokenTable::new(db).list(ada.id, all()).await.unwrap(), (vec![], 0));
     })
     .await;
 }
@@ -247,7 +247,7 @@ async fn no_token_is_created_by_an_old_password_after_its_change() {
 #[tokio::test]
 async fn a_key_that_is_bound_to_a_token_has_its_limits_and_ends_with_it() {
     on_both(async |db: Db| {
-        let (keys, ada) = (PublicKeyStore::new(db.clone()), user(&db, "ada").await);
+        let (keys, ada) = (PublicKeyTable::new(db.clone()), user(&db, "ada").await);
         let scopes: Scopes = [Scope::RepoRead, Scope::Key].into_iter().collect();
         let expire_us = parse_expiry(Some((2, 0)), NOW, "expires_at").unwrap();
         let new = NewToken { scopes, expire_us, only: Some(vec![RepositoryId(7)]), ..token("ci") };

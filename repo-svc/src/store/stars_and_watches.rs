@@ -11,8 +11,7 @@ use ferrite_kit::db::{Db, DbError, Tx};
 use ferrite_kit::page::Page;
 use ferrite_proto::id::{RepositoryId, UserId};
 
-use super::constraints::or_missing;
-use super::locking::{Locking, locking};
+use super::sql::{Locking, locking, or_missing};
 use crate::error::RepoError;
 use crate::model::User;
 
@@ -94,14 +93,14 @@ impl Relation {
     }
 }
 
-/// Store of stars and watches.
+/// The tables of stars and watches.
 #[derive(Clone, Debug)]
-pub(crate) struct RelationStore {
+pub(crate) struct RelationTable {
     db: Db,
 }
 
-impl RelationStore {
-    /// Creates the store over `db`.
+impl RelationTable {
+    /// Creates the table over `db`.
     pub(crate) fn new(db: Db) -> Self {
         Self { db }
     }
@@ -142,7 +141,7 @@ impl RelationStore {
     /// Ends a relation, if there is one.
     ///
     /// # Errors
-    /// As [`RelationStore::add`].
+    /// As [`RelationTable::add`].
     pub(crate) async fn remove(
         &self,
         relation: Relation,

@@ -1,5 +1,5 @@
-//! The permit: proof that a request passed the permission table as far as its caller alone decides, and the lookups that check the
-//! rest of the rule against what the request is about.
+//! Authorized requests: proof that a request passed the permission table as far as its caller alone decides, and the lookups that check
+//! the rest of the rule against what the request is about.
 //!
 //! Not here: the table and the levels (`access`).
 
@@ -13,17 +13,17 @@ use crate::access::{Capacity, Operation, RepositoryAccess, RequiredRole, Rule, U
 use crate::auth::ClientAddress;
 use crate::error::RepoError;
 use crate::store::{
-    Actor, Organization, OrganizationRole, OrganizationStore, Repository, RepositoryKey, RepositoryStore, Team,
-    TeamStore,
+    Actor, Organization, OrganizationRole, OrganizationTable, Repository, RepositoryKey, RepositoryTable, Team,
+    TeamTable,
 };
 
 /// Begin of the names of this service's own operations.
 const OWN_PACKAGE: &str = "ferrite.repo.v1.";
 
 /// A request that passed the permission table as far as its caller alone decides. An operation on a repository, organization or
-/// team checks the rest of its rule when it looks that up: [`Permit::repository`], [`Permit::organization`], [`Permit::team`].
+/// team checks the rest of its rule when it looks that up: [`Authorized::repository`], [`Authorized::organization`], [`Authorized::team`].
 #[derive(Clone, Debug)]
-pub(crate) struct Permit {
+pub(crate) struct Authorized {
     operation: &'static Operation,
     identity: Option<Identity>,
     viewer: Viewer,
@@ -33,25 +33,24 @@ pub(crate) struct Permit {
     is_wiki: bool,
 }
 
-impl Permit {
+impl Authorized {
     /// Checks a request against the table's rule for its RPC.
     ///
     /// # Errors
-    /// [`RepoError::UnlistedOperation`], or those of [`Permit::check_caller`].
+    /// [`RepoError::UnlistedOperation`], or those of [`Authorized::check_caller`].
     pub(crate) fn of<T>(request: &Request<T>, capacity: Capacity) -> Result<Self, RepoError> {
         let caller = Caller::of(request);
         let operation = Operation::find(&caller.operation, capacity)
             .ok_or_else(|| RepoError::UnlistedOperation { operation: caller.operation.clone() })?;
-        let permit = Self::new(operation, request);
+        let authorized = Self::new(operation, request);
         if operation.rule == Rule::Service {
             caller.require_service()?;
         }
-        permit.check_caller()?;
-        Ok(permit)
+        authorized.check_caller()?;
+        Ok(authorized)
     }
 
-    /// Returns the permit for another operation than the one that the request calls, not checked yet: for requests that ask about
-    /// access.
+    /// Returns the request as one for another operation than the one that it calls, not checked yet: for requests that ask about access.
     ///
     /// # Errors
     /// [`RepoError::Invalid`] if the operation is not in the table, or is one for services only.
@@ -203,35 +202,35 @@ impl Permit {
     ///
     /// # Errors
     /// [`RepoError::RepositoryMoved`] for the former name of a repository that the caller may see, or those of
-    /// [`Permit::repository_by_any_name`].
+    /// [`Authorized::repository_by_any_name`].
     pub(crate) async fn repository(
         &self,
-        repositories: &RepositoryStore,
+        repositories: &RepositoryTable,
         by: Option<RepositoryRef>,
     ) -> Result<Repository, RepoError> {
         self.lookup(repositories, by, Lookup::Plain).await
     }
 
-    /// As [`Permit::repository`], a fork with its parent, which the caller may not be able to see.
+    /// As [`Authorized::repository`], a fork with its parent, which the caller may not be able to see.
     ///
     /// # Errors
-    /// As [`Permit::repository`].
+    /// As [`Authorized::repository`].
     pub(crate) async fn repository_with_parent(
         &self,
-        repositories: &RepositoryStore,
+        repositories: &RepositoryTable,
         by: Option<RepositoryRef>,
     ) -> Result<Repository, RepoError> {
         self.lookup(repositories, by, Lookup::WithParent).await
     }
 
-    /// As [`Permit::repository`], but a former name leads to its repository.
+    /// As [`Authorized::repository`], but a former name leads to its repository.
     ///
     /// # Errors
     /// [`AuthError::RepositoryNotFound`], [`AuthError::CredentialsRequired`], [`AuthError::InsufficientScope`],
     /// [`AuthError::PermissionRequired`], [`AuthError::RepositoryArchived`], or those of the database.
     pub(crate) async fn repository_by_any_name(
         &self,
-        repositories: &RepositoryStore,
+        repositories: &RepositoryTable,
         by: Option<RepositoryRef>,
     ) -> Result<Repository, RepoError> {
         self.lookup(repositories, by, Lookup::ByAnyName).await
@@ -239,7 +238,7 @@ impl Permit {
 
     async fn lookup(
         &self,
-        repositories: &RepositoryStore,
+        repositories: &RepositoryTable,
         by: Option<RepositoryRef>,
         way: Lookup,
     ) -> Result<Repository, RepoError> {
@@ -263,31 +262,31 @@ impl Permit {
     /// [`AuthError::RepositoryNotFound`], [`RepoError::RepositoryMoved`], or those of the database.
     pub(crate) async fn visible_repository(
         &self,
-        repositories: &RepositoryStore,
+        repositories: &RepositoryTable,
         by: Option<RepositoryRef>,
     ) -> Result<Repository, RepoError> {
         self.find_visible(repositories, by, Lookup::Plain).await
     }
 
-    /// As [`Permit::visible_repository`], a fork with its parent, which the caller may not be able to see.
+    /// As [`Authorized::visible_repository`], a fork with its parent, which the caller may not be able to see.
     ///
     /// # Errors
-    /// As [`Permit::visible_repository`].
+    /// As [`Authorized::visible_repository`].
     pub(crate) async fn visible_repository_with_parent(
         &self,
-        repositories: &RepositoryStore,
+        repositories: &RepositoryTable,
         by: Option<RepositoryRef>,
     ) -> Result<Repository, RepoError> {
         self.find_visible(repositories, by, Lookup::WithParent).await
     }
 
-    /// As [`Permit::visible_repository`], but a former name leads to its repository.
+    /// As [`Authorized::visible_repository`], but a former name leads to its repository.
     ///
     /// # Errors
     /// [`AuthError::RepositoryNotFound`], or those of the database.
     pub(crate) async fn visible_repository_by_any_name(
         &self,
-        repositories: &RepositoryStore,
+        repositories: &RepositoryTable,
         by: Option<RepositoryRef>,
     ) -> Result<Repository, RepoError> {
         self.find_visible(repositories, by, Lookup::ByAnyName).await
@@ -300,7 +299,7 @@ impl Permit {
 
     async fn find_visible(
         &self,
-        repositories: &RepositoryStore,
+        repositories: &RepositoryTable,
         by: Option<RepositoryRef>,
         way: Lookup,
     ) -> Result<Repository, RepoError> {
@@ -339,7 +338,7 @@ impl Permit {
     /// those of the database.
     pub(crate) async fn organization(
         &self,
-        organizations: &OrganizationStore,
+        organizations: &OrganizationTable,
         name: &str,
     ) -> Result<Organization, RepoError> {
         let Rule::Organization(required, _) = self.operation.rule else { return Err(self.unlisted()) };
@@ -353,7 +352,7 @@ impl Permit {
     /// # Errors
     /// [`RepoError::TeamNotFound`] for a missing and for a hidden team, [`RepoError::OrganizationOwnerRequired`], or those of the
     /// database.
-    pub(crate) async fn team(&self, teams: &TeamStore, id: TeamId) -> Result<Team, RepoError> {
+    pub(crate) async fn team(&self, teams: &TeamTable, id: TeamId) -> Result<Team, RepoError> {
         let found = teams.find(id, self.viewer.user()).await?.ok_or(RepoError::TeamNotFound)?;
         match self.operation.rule {
             Rule::Administrator => Ok(found),

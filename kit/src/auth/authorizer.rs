@@ -29,7 +29,7 @@ const QUOTA_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// Authorizes operations: by the grant of the request, or by a grant that repo-svc gives for the caller's token. Caches nothing.
 #[derive(Clone)]
-pub struct Access {
+pub struct Authorizer {
     authority: Channel,
     verifier: Arc<Verifier>,
 }
@@ -64,14 +64,14 @@ impl OperationSubject<'_> {
     }
 }
 
-impl std::fmt::Debug for Access {
+impl std::fmt::Debug for Authorizer {
     fn fmt(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        out.debug_struct("Access").finish_non_exhaustive()
+        out.debug_struct("Authorizer").finish_non_exhaustive()
     }
 }
 
-impl Access {
-    /// Returns an authorization that accepts the grants that `verifier` accepts, and asks repo-svc over `authority`.
+impl Authorizer {
+    /// Returns an authorizer that accepts the grants that `verifier` accepts, and asks repo-svc over `authority`.
     #[must_use]
     pub fn new(authority: Channel, verifier: Arc<Verifier>) -> Self {
         Self { authority, verifier }
@@ -91,7 +91,7 @@ impl Access {
     /// Returns the caller's grant for `operation`, which need not be an RPC: a name in [`ferrite_proto::operation`].
     ///
     /// # Errors
-    /// As [`Access::authorize`].
+    /// As [`Authorizer::authorize`].
     pub async fn authorize_as(
         &self,
         caller: &Caller,
@@ -140,7 +140,7 @@ impl Access {
     /// Asks repo-svc to decide anew about an access that it gave.
     ///
     /// # Errors
-    /// The error of the caller, as of [`Access::authorize`], if it lost the access; [`AuthError::Unavailable`] if repo-svc does not
+    /// The error of the caller, as of [`Authorizer::authorize`], if it lost the access; [`AuthError::Unavailable`] if repo-svc does not
     /// respond.
     pub fn reauthorize(&self, request: ReauthorizeAccessRequest) -> BoxFuture<'_, Result<(), AuthError>> {
         // Boxed for the same reason as below.
@@ -154,7 +154,7 @@ impl Access {
     /// Asks repo-svc to decide anew about the reader of a feed, and which of some events it may read.
     ///
     /// # Errors
-    /// As [`Access::reauthorize`].
+    /// As [`Authorizer::reauthorize`].
     pub fn resolve_feed(
         &self,
         request: ResolveFeedAccessRequest,

@@ -1,15 +1,16 @@
-//! E-mail addresses of accounts, and the follows between users.
+//! Profiles: e-mail addresses of accounts, and the follows between users.
 //!
-//! Not here: the other columns of an account (`accounts`, `users`).
+//! An address in `emails` is verified: it belongs to one account, signs in to it and links commits to it. Those that users have added stand
+//! in `unverified_emails` until an administrator verifies them, and do none of that.
+//!
+//! Not here: primary addresses and the other columns of an account (`accounts`, `users`).
 
 use ferrite_kit::args;
 use ferrite_kit::db::{Db, DbError, Query, Tx};
 use ferrite_kit::page::Page;
 use ferrite_proto::id::UserId;
 
-use super::constraints::or_missing;
-use super::emails::{EMAIL_COUNT, require_room};
-use super::locking::{Locking, locking};
+use super::sql::{Locking, locking, or_missing};
 use crate::error::RepoError;
 use crate::model::{Email, User};
 
@@ -26,6 +27,21 @@ const ADD_EMAILS: &str = "INSERT INTO unverified_emails (user_id, email, email_k
 const LOCK_PRIMARY: Locking = locking!("SELECT email_key FROM users WHERE id = $1", " FOR NO KEY UPDATE");
 const REMOVE_EMAILS: [&str; 2] =
     ["DELETE FROM emails WHERE user_id = ", "DELETE FROM unverified_emails WHERE user_id = "];
+
+/// Counts the verified and the unverified addresses of an account.
+const EMAIL_COUNT: &str = "SELECT (SELECT COUNT(*) FROM emails WHERE user_id = $1) \
+     + (SELECT COUNT(*) FROM unverified_emails WHERE user_id = $1)";
+const OWNER: &str = "SELECT user_id FROM emails WHERE email_key = $1";
+const TAKE_UNVERIFIED: &str = "DELETE FROM unverified_emails WHERE email_key = $1 RETURNING user_id, email, created_us";
+/// Adds a verified address, unless an account has it.
+pub(super) const ADD_VERIFIED: &str =
+    "INSERT INTO emails (user_id, email, email_key, created_us) VALUES ($1, $2, $3, $4) ON CONFLICT DO NOTHING";
+const TAKE_VERIFIED: &str =
+    "DELETE FROM emails WHERE user_id = $1 AND email_key = $2 RETURNING user_id, email, created_us";
+const ADD_UNVERIFIED: &str = "INSERT INTO unverified_emails (user_id, email, email_key, created_us) VALUES ($1, $2, $3, $4) \
+     ON CONFLICT DO NOTHING";
+/// Limit for the addresses of an account. No other account can add an address that one has, so none may add without limit.
+const MAX_EMAILS_PER_ACCOUNT: i64 = 100;
 
 const FOLLOWERS: &str = "SELECT u.id, u.kind, u.name, u.full_name, u.email, u.is_admin FROM follows f \
      JOIN users u ON u.id = f.follower_id WHERE f.followed_id = $1 \
@@ -49,6 +65,14 @@ pub(crate) struct EmailRow {
     pub(crate) is_verified: bool,
 }
 
+/// An address that was moved between the verified and the unverified ones.
+#[derive(Debug, sqlx::FromRow)]
+struct MovedEmailRow {
+    user_id: i64,
+    email: String,
+    created_us: i64,
+}
+
 /// The side of the follow relation that a list shows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum FollowDirection {
@@ -58,14 +82,14 @@ pub(crate) enum FollowDirection {
     Following,
 }
 
-/// Store of e-mail addresses and follows.
+/// The tables of e-mail addresses and follows.
 #[derive(Clone, Debug)]
-pub(crate) struct ProfileStore {
+pub(crate) struct ProfileTable {
     db: Db,
 }
 
-impl ProfileStore {
-    /// Creates the store over `db`.
+impl ProfileTable {
+    /// Creates the table over `db`.
     pub(crate) fn new(db: Db) -> Self {
         Self { db }
     }
@@ -166,4 +190,57 @@ impl ProfileStore {
     pub(crate) async fn unfollow(&self, follower: UserId, followed: UserId) -> Result<(), DbError> {
         self.db.execute(UNFOLLOW, &args![follower, followed]).await.map(drop)
     }
+}
+
+/// Refuses more addresses than an account may have.
+///
+/// # Errors
+/// [`RepoError::Invalid`] with a violation of `field`, or those of the database.
+async fn require_room(tx: &mut Tx, user: UserId, field: &str) -> Result<(), RepoError> {
+    let (count,): (i64,) = tx.one(EMAIL_COUNT, &args![user]).await?;
+    if count > MAX_EMAILS_PER_ACCOUNT {
+        let message = format!("would give the account more than {MAX_EMAILS_PER_ACCOUNT} addresses");
+        return Err(RepoError::field(field, "too_long", &message));
+    }
+    Ok(())
+}
+
+/// Drops the unverified claim of an account to an address, which has become a verified one of this account or another.
+pub(super) async fn drop_unverified(tx: &mut Tx, email_key: &str) -> Result<(), DbError> {
+    tx.optional::<MovedEmailRow>(TAKE_UNVERIFIED, &args![email_key]).await.map(drop)
+}
+
+/// Makes an address a verified one of a locked account, whether or not the user has added it, and takes it from the account that has it
+/// unverified. Returns `false` if it was verified before.
+///
+/// # Errors
+/// [`RepoError::EmailUsed`] if it is a verified one of another account, [`RepoError::Invalid`] if the account would have too many,
+/// or those of the database.
+pub(crate) async fn verify_email(tx: &mut Tx, user: UserId, email: &Email, now_us: i64) -> Result<bool, RepoError> {
+    match tx.optional::<(i64,)>(OWNER, &args![email.key()]).await? {
+        Some((owner,)) if owner == user.0 => return Ok(false),
+        Some(_) => return Err(RepoError::EmailUsed),
+        None => {}
+    }
+    let claimed: Option<MovedEmailRow> = tx.optional(TAKE_UNVERIFIED, &args![email.key()]).await?;
+    // An address that the user has added keeps its spelling and its time.
+    let (text, created_us) = match claimed.filter(|row| row.user_id == user.0) {
+        Some(own) => (own.email, own.created_us),
+        None => (email.as_str().to_owned(), now_us),
+    };
+    if tx.execute(ADD_VERIFIED, &args![user, text, email.key(), created_us]).await? == 0 {
+        return Err(RepoError::EmailUsed);
+    }
+    require_room(tx, user, "email").await?;
+    Ok(true)
+}
+
+/// Makes a verified address of a locked account, which is not the primary one, an unverified one. Returns `false` if the account has no
+/// such verified address.
+pub(crate) async fn unverify_email(tx: &mut Tx, user: UserId, email: &Email) -> Result<bool, DbError> {
+    let Some(row) = tx.optional::<MovedEmailRow>(TAKE_VERIFIED, &args![user, email.key()]).await? else {
+        return Ok(false);
+    };
+    tx.execute(ADD_UNVERIFIED, &args![user, row.email, email.key(), row.created_us]).await?;
+    Ok(true)
 }
