@@ -36,8 +36,6 @@ const MISNAMED: &[&str] = &[
     "proto/ferrite/git/v1/migration.proto",
     "proto/ferrite/repo/v1/migration.proto",
     "repo-svc/src/rpc/migrations.rs",
-    "repo-svc/src/store/keys.rs",
-    "repo-svc/src/store/relations.rs",
     "repo-svc/src/store/repository_migrations.rs",
 ];
 
@@ -114,12 +112,6 @@ const SHORT: &[&str] = &[
     "repo-svc/src/model/git_store.rs",
     "repo-svc/src/model/violations.rs",
     "repo-svc/src/placement/status.rs",
-    "repo-svc/src/store/constraints.rs",
-    "repo-svc/src/store/fork_counts.rs",
-    "repo-svc/src/store/level.rs",
-    "repo-svc/src/store/locking.rs",
-    "repo-svc/src/store/mirrors.rs",
-    "repo-svc/src/store/redirects.rs",
     "repo-svc/src/telemetry.rs",
     "rest/src/label.rs",
     "rest/src/long_texts.rs",

@@ -7,7 +7,7 @@ use ferrite_kit::db::{Db, DbError, Tx};
 use ferrite_kit::page::Page;
 use ferrite_proto::id::{DeployKeyId, RepositoryId};
 
-use super::keys::{KeyKind, claim_key, release_key};
+use super::key_fingerprints::{KeyKind, claim_key, release_key};
 use crate::error::RepoError;
 use crate::model::{SshKey, Title};
 

@@ -8,7 +8,7 @@ use ferrite_kit::db::{Db, DbError, Tx};
 use ferrite_kit::page::Page;
 use ferrite_proto::id::{PublicKeyId, TokenId, UserId};
 
-use super::keys::{KeyKind, claim_key, release_key};
+use super::key_fingerprints::{KeyKind, claim_key, release_key};
 use crate::error::RepoError;
 use crate::model::{SshKey, Title};
 

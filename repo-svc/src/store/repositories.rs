@@ -13,7 +13,7 @@ use ferrite_proto::Permission;
 use ferrite_proto::events::IssueChanged;
 use ferrite_proto::id::{RepositoryId, UserId};
 
-use super::keys::release_repository_keys;
+use super::key_fingerprints::release_repository_keys;
 use super::quotas::{self, OwnerLimits, UsageChanges};
 use super::repository_links;
 use super::search::SearchStatistics;

@@ -11,7 +11,7 @@ use ferrite_proto::Scopes;
 use ferrite_proto::id::{RepositoryId, TokenId, UserId};
 use ferrite_proto::repo::Identity;
 
-use super::keys::release_token_keys;
+use super::key_fingerprints::release_token_keys;
 use super::sql::{Locking, locking};
 use crate::model::Title;
 

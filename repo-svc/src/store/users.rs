@@ -8,7 +8,7 @@ use ferrite_kit::db::{DbError, Tx};
 use ferrite_proto::id::UserId;
 
 use super::accounts::{index, unindex};
-use super::keys::release_user_keys;
+use super::key_fingerprints::release_user_keys;
 use super::profiles::drop_unverified;
 use super::sql::{Locking, locking, or_taken};
 use super::stars_and_watches::subtract_user;

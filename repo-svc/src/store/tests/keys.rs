@@ -4,7 +4,7 @@ use ferrite_proto::id::{PublicKeyId, TokenId};
 
 use super::*;
 use crate::model::{SshKey, Title};
-use crate::store::keys::{KeyKind, claim_key, release_key};
+use crate::store::key_fingerprints::{KeyKind, claim_key, release_key};
 
 /// Returns a made-up key, another one for each number.
 pub(super) fn key(number: u8) -> SshKey {
