@@ -416,7 +416,7 @@ async fn an_update_of_very_many_refs_is_split_into_several_events() {
 }
 
 #[tokio::test]
-async fn no_service_is_told_of_a_wiki_also_after_a_crash() {
+async fn of_a_wiki_repo_svc_is_told_the_size_also_after_a_crash() {
     on_each(async |db| {
         let test_repo = TestRepo::new(db).await;
         test_repo.db.execute("UPDATE repositories SET is_wiki = $1", &args![true]).await.unwrap();
@@ -428,8 +428,10 @@ async fn no_service_is_told_of_a_wiki_also_after_a_crash() {
         test_repo.refs.transact(test_repo.id, &edits).await.unwrap();
         recover_at_start(&test_repo.updater()).await.unwrap();
         assert_eq!(states(&test_repo.db).await, ["confirmed", "confirmed"]);
-        let (waiting,): (i64,) = test_repo.db.one("SELECT COUNT(*) FROM outbox", &[]).await.unwrap();
-        assert_eq!(waiting, 0);
+        let told = "SELECT subscriber, kind, COUNT(*) FROM outbox GROUP BY subscriber, kind";
+        let told: Vec<(String, String, i64)> = test_repo.db.all(told, &[]).await.unwrap();
+        assert_eq!(told.len(), 1, "{told:?}");
+        assert_eq!((told[0].0.as_str(), told[0].2), (REPO_SVC, 3), "{told:?}");
         let (number,): (i64,) = test_repo.db.one("SELECT number FROM maintenance", &[]).await.unwrap();
         assert_eq!(number, 2, "it is maintained like any other");
     })

@@ -264,11 +264,14 @@ impl RefUpdater {
     /// subscribers ignore those that they have.
     pub(super) async fn confirm(&self, guard: &WriteGuard, outcome: BatchOutcome) -> Result<DeliveryWait, RpcError> {
         let inner = &self.0;
-        let mut facts = inner.batch_facts(guard.id, outcome).await?;
-        if facts.batch.is_wiki {
-            // No service knows wikis as repositories.
-            facts.events.clear();
-        }
+        let facts = inner.batch_facts(guard.id, outcome).await?;
+        let told: Vec<_> = if facts.batch.is_wiki {
+            // No service knows wikis as repositories, but their bytes count for the owner.
+            let size = |last: &RefsUpdated| SizeChanged { size_bytes: last.size_bytes, number: last.number };
+            facts.events.last().map(size).map(Fact::SizeChanged).into_iter().collect()
+        } else {
+            facts.events.into_iter().map(Fact::RefsUpdated).collect()
+        };
         let now = inner.clock.now_us();
         // A server of PostgreSQL may crash while this process goes on, and nothing would recover the batch.
         let begun = if inner.db.pick(false, true) { inner.db.begin_relaxed() } else { inner.db.begin() };
@@ -283,12 +286,11 @@ impl RefUpdater {
         }
         MaintenanceTable::changed(&mut tx, guard.id, facts.batch.number, now).await?;
         let event = |(index, fact)| {
-            let fact = Fact::RefsUpdated(fact);
             let to = subscribers(&fact);
             let event_id = outbox::part_uuid(&facts.batch.id, index).to_string();
             (Event { event_id, ..outbox::event(guard.id, now, fact) }, to)
         };
-        let mut events: Vec<_> = (0..).zip(facts.events).map(event).collect();
+        let mut events: Vec<_> = (0..).zip(told).map(event).collect();
         let Some((event, to)) = events.pop() else {
             tx.commit().await?;
             return Ok(std::future::ready(()).boxed());
@@ -300,12 +302,12 @@ impl RefUpdater {
         Ok(flush.wait().boxed())
     }
 
-    /// Measures a repository on disk and publishes its size (bytes) as an event of its own, after maintenance changed it. The size of
-    /// a wiki is not published. Returns the size.
+    /// Measures a repository or wiki on disk and publishes its size (bytes) as an event of its own, after something else than an update of
+    /// refs changed it. Returns the size.
     pub(crate) async fn publish_size(&self, guard: &WriteGuard) -> Result<u64, RpcError> {
         let (inner, id) = (&self.0, guard.id);
         let size = inner.pool.run_blocking(move |store| store.measure(id)).await?.bytes;
-        let row = inner.repositories.find(id).await?.filter(|row| !row.deleted && !row.is_wiki);
+        let row = inner.repositories.find(id).await?.filter(|row| !row.deleted);
         let Some(row) = row else { return Ok(size) };
         let size_bytes = i64::try_from(size).unwrap_or(i64::MAX);
         let fact = Fact::SizeChanged(SizeChanged { size_bytes, number: row.last_number });

@@ -4,6 +4,7 @@
 use std::collections::HashSet;
 
 use ferrite_kit::{auth::AuthError, db::DbError, writer::serve_for};
+use ferrite_proto::id::RepositoryId;
 use git2::Oid;
 
 use super::{service::PushService, sessions::Push};
@@ -67,6 +68,7 @@ type CommandResult = Result<(), String>;
 /// Applies the commands that the rules allow. Returns one result per command, in their order.
 pub(super) async fn receive(service: &PushService, push: &Push, request: PushRequest) -> Vec<(Vec<u8>, CommandResult)> {
     let PushRequest { commands, is_atomic, options } = request;
+    let may_have_objects = commands.iter().any(|command| command.new.is_some());
     let (repository, max_refs) = (push.repository, service.limits.refs);
     let mut answers = vec![None; commands.len()];
     let mut wanted = Vec::new();
@@ -100,10 +102,25 @@ pub(super) async fn receive(service: &PushService, push: &Push, request: PushReq
     }
     fill_unanswered(&mut answers, "another ref of the atomic push was refused");
     let done = answers.iter().filter(|answer| matches!(answer, Some(Ok(())))).count();
+    if done == 0 && may_have_objects {
+        count_objects(service, repository).await;
+    }
     metrics::counter!("ferrite_git_pushed_refs_total", "result" => "ok").increment(done as u64);
     metrics::counter!("ferrite_git_pushed_refs_total", "result" => "refused").increment((answers.len() - done) as u64);
     let names = commands.into_iter().map(|command| command.name);
     names.zip(answers.into_iter().map(|answer| answer.unwrap_or_else(|| Err("not done".to_owned())))).collect()
+}
+
+/// Tells the size of a repository after a push in which no ref moved: git has moved its objects out of quarantine before, and they stay until
+/// maintenance removes them.
+async fn count_objects(service: &PushService, repository: RepositoryId) {
+    let counted = async {
+        let guard = service.updater.lock(repository).await?;
+        service.updater.publish_size(&guard).await
+    };
+    if let Err(error) = counted.await {
+        tracing::warn!(repo.id = %repository, %error, "the objects of a refused push are not counted until maintenance");
+    }
 }
 
 fn fill_unanswered(answers: &mut [Option<CommandResult>], reason: &str) {
