@@ -71,7 +71,7 @@ pub fn is_repeatable(operation: &str) -> bool {
     Operation::named(operation).is_some_and(|row| row.is_repeatable)
 }
 
-/// What the contracts say.
+/// The rows of the RPCs, generated from the contracts.
 const RPCS: &[Operation] = &include!(concat!(env!("OUT_DIR"), "/operation_rows.rs"));
 
 /// The operations that are no RPCs: bodies of git-svc, and the gateway's own work.

@@ -69,8 +69,8 @@ pub(crate) struct FeedItem {
 #[derive(Clone, Debug)]
 pub(crate) struct FeedPage {
     pub(crate) items: Vec<FeedItem>,
-    /// The place that the reader is told: that of the last event, or that of the request if there is none. It is behind whole pages of
-    /// events that the reader may not read, so that no single one of them shows in it.
+    /// The cursor in the response: that of the last event, or of the request if there is none. It skips hidden events only by whole pages,
+    /// so that it does not reveal a single one.
     pub(crate) cursor: i64,
     /// The place after which to go on, behind all that was looked at.
     pub(crate) looked_at: i64,

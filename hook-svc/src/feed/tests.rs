@@ -348,7 +348,7 @@ async fn a_reader_that_waits_looks_at_hidden_events_once() {
             (page.cursor, page.looked_at, setup.peers.readable(|_| {}).len())
         };
         let (second, last) = (ids[199].0, ids[249].0);
-        assert_eq!(look(0).await, (second, last, 3), "the reader is told of whole pages alone");
+        assert_eq!(look(0).await, (second, last, 3), "the cursor skips whole pages only");
         assert_eq!(look(second).await, (second, last, 1));
         assert_eq!(look(last).await, (last, last, 0));
         // The reader is one who may not read issues by now.

@@ -273,7 +273,7 @@ async fn queue_test(
     Ok(answer)
 }
 
-/// Returns the status of a test without a payload. A service that cannot be reached is told as such, so that the caller tries again.
+/// Returns the status of a test whose payload cannot be made. It is `Unavailable` if a service does not answer, so that the caller retries.
 fn refused(error: &RenderError) -> Status {
     let upstream = match error {
         RenderError::Repo(status) | RenderError::Git(status) => Some(status),

@@ -105,8 +105,8 @@ impl IssueTable {
         Ok((rows.into_iter().map(Label::from).collect(), total))
     }
 
-    /// Deletes a label from its repository. It shows in no issue from now on; the rows that tie it to them are removed by
-    /// [`IssueTable::purge_label`]. Returns false if there is none.
+    /// Deletes a label from its repository, which hides it from all issues. [`IssueTable::purge_label`] removes the rows that link it to them.
+    /// Returns false if it does not exist.
     pub(crate) async fn delete_label(&self, tx: &mut Tx, repository: RepositoryId, id: i64) -> Result<bool, DbError> {
         Ok(tx.execute(DELETE, &args![repository, id]).await? > 0)
     }

@@ -146,8 +146,8 @@ impl IssueTable {
         Ok((rows.into_iter().map(Milestone::from).collect(), total))
     }
 
-    /// Deletes a milestone. It shows in no issue from now on; the rows that name it are changed by [`IssueTable::purge_milestone`].
-    /// Returns false if there is none.
+    /// Deletes a milestone, which hides it from all issues. [`IssueTable::purge_milestone`] clears the rows that refer to it. Returns false
+    /// if it does not exist.
     pub(crate) async fn delete_milestone(
         &self,
         tx: &mut Tx,

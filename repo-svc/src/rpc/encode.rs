@@ -65,7 +65,7 @@ pub(super) fn repository_with_parent(row: Repository, viewer: &Viewer) -> repo::
     repo::Repository { parent, ..repository(row, viewer) }
 }
 
-/// Encodes the parent of a repository as `viewer` sees it; `None` if there is none or the viewer may not see it.
+/// Encodes the parent of a repository for `viewer`. `None` if it has no parent or the viewer cannot see it.
 pub(super) fn parent(row: &Repository, viewer: &Viewer) -> Option<Box<repo::Repository>> {
     row.parent.as_deref().and_then(|parent| readable_parent(parent, viewer))
 }

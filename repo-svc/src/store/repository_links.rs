@@ -28,8 +28,7 @@ const LOCK_PARENT: Locking = locking!(
 const REMOVE_FORK: &str = "UPDATE repositories SET fork_count = fork_count - 1 WHERE id = \
      (SELECT parent_id FROM repositories WHERE id = $1 AND state = 'ready')";
 
-/// Makes the name that a repository had until now lead to it, and the name that it bears from now on lead nowhere else, in the
-/// transaction of the change.
+/// Redirects the old name here and drops any redirect from the new name, in the transaction of the change.
 pub(super) async fn move_name(
     tx: &mut Tx,
     id: RepositoryId,

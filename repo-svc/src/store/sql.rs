@@ -1,5 +1,4 @@
-//! What the statements of several files share: row locks, the errors that violated constraints stand for, and levels of access as columns
-//! have them.
+//! Helpers for the SQL of several files: row locks, errors for violated constraints, and access levels as stored in columns.
 
 use ferrite_kit::db::{DbError, Tx};
 use ferrite_proto::Permission;
