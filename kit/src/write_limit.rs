@@ -5,6 +5,7 @@
 //!
 //! Not here: the account of a request (`writer`), and limits on single kinds of writes, such as issues, which the services count as well.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use crate::config::WriteLimitArgs;
@@ -26,6 +27,9 @@ pub struct WriteLimit {
 pub(crate) struct CountedWrite {
     limit: WriteLimit,
     writer: Writer,
+    scope: Arc<Scope>,
+    /// The refusal of a request that is [refused at its commits](crate::writer::refuse_at_commit).
+    refusal: Option<WriteRefused>,
 }
 
 /// An account has written as much as it may within an hour.
@@ -58,20 +62,35 @@ impl WriteLimit {
     /// Counts the current request as one write, unless it is counted already. Returns `None` for work that writes for no account.
     ///
     /// # Errors
-    /// [`WriteRefused`] when the account has reached its limit.
+    /// [`WriteRefused`] when the account has reached its limit, unless the commits of the request are refused then.
     pub(crate) async fn count(&self) -> Result<Option<CountedWrite>, WriteRefused> {
         let Some(scope) = Scope::current() else { return Ok(None) };
         let Some(writer) = scope.writer() else { return Ok(None) };
+        let mut refusal = None;
         if !scope.is_counted() {
             let amounts = [(&self.writes, 1), (&self.bytes, WRITE_BYTES)];
-            HourlyLimit::add_all(amounts, writer.account, writer.rate_percent).await?;
-            scope.set_counted();
+            match HourlyLimit::add_all(amounts, writer.account, writer.rate_percent).await {
+                Ok(()) => scope.set_counted(),
+                Err(exceeded) if scope.is_refused_at_commit() => refusal = Some(exceeded.into()),
+                Err(exceeded) => return Err(exceeded.into()),
+            }
         }
-        Ok(Some(CountedWrite { limit: self.clone(), writer }))
+        Ok(Some(CountedWrite { limit: self.clone(), writer, scope, refusal }))
     }
 }
 
 impl CountedWrite {
+    /// Checks that the write may be committed.
+    ///
+    /// # Errors
+    /// [`WriteRefused`] if the account had reached its limit, and the request has not turned out to take access away.
+    pub(crate) fn require_room(&self) -> Result<(), WriteRefused> {
+        match self.refusal {
+            Some(refusal) if !self.scope.is_counted() => Err(refusal),
+            _ => Ok(()),
+        }
+    }
+
     /// Adds bytes that were written.
     pub(crate) fn add(&self, bytes: u64) {
         if bytes > 0 {

@@ -21,7 +21,7 @@ tokio::task_local! {
 /// limit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Writer {
-    /// The account: a user, or an organization for pushes with deploy keys of its repositories.
+    /// The account: a user, or an organization for pushes with deploy keys of its repositories whose users are not known.
     pub account: UserId,
     /// The percentage.
     pub rate_percent: Option<u32>,
@@ -41,6 +41,8 @@ pub(crate) struct Scope {
     writer: Mutex<Option<Writer>>,
     /// True once the request counts as a write, and for one that is never refused.
     is_counted: AtomicBool,
+    /// True if a reached limit refuses the commits of the request, not its transactions.
+    is_refused_at_commit: AtomicBool,
 }
 
 /// Serves a request in a scope of its own, which writes for nobody yet.
@@ -57,7 +59,7 @@ pub async fn serve_for<F: Future>(writer: Writer, work: F) -> F::Output {
 /// Does `work` in the background, whose bytes count for `account`. It is never refused.
 pub async fn count_for<F: Future>(account: UserId, work: F) -> F::Output {
     let writer = Mutex::new(Some(Writer { account, rate_percent: None }));
-    SCOPE.scope(Arc::new(Scope { writer, is_counted: AtomicBool::new(true) }), work).await
+    SCOPE.scope(Arc::new(Scope { writer, is_counted: AtomicBool::new(true), ..Scope::default() }), work).await
 }
 
 /// Names the account that the current request writes for. Does nothing outside of a request.
@@ -71,6 +73,15 @@ pub fn set_writer(writer: Writer) {
 pub fn never_refuse() {
     if let Some(scope) = Scope::current() {
         scope.set_counted();
+    }
+}
+
+/// Has a reached limit refuse the commits of the current request, not its transactions: for a request of which only a transaction knows
+/// whether it does nothing but take access away. If so, the transaction calls [`never_refuse`]. Until then the request can change nothing
+/// beyond the limit, and it counts like others.
+pub fn refuse_at_commit() {
+    if let Some(scope) = Scope::current() {
+        scope.is_refused_at_commit.store(true, Ordering::Relaxed);
     }
 }
 
@@ -96,6 +107,11 @@ impl Scope {
     /// Returns whether the request counts as a write already.
     pub(crate) fn is_counted(&self) -> bool {
         self.is_counted.load(Ordering::Relaxed)
+    }
+
+    /// Returns whether a reached limit refuses the commits of the request, not its transactions.
+    pub(crate) fn is_refused_at_commit(&self) -> bool {
+        self.is_refused_at_commit.load(Ordering::Relaxed)
     }
 
     /// Notes that the request counts as a write.

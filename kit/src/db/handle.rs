@@ -196,7 +196,17 @@ impl Db {
         self.counted_write().await.map(drop)
     }
 
+    /// Counts the current request for a statement that commits by itself.
     pub(super) async fn counted_write(&self) -> Result<Option<CountedWrite>, DbError> {
+        let write = self.begun_write().await?;
+        if let Some(write) = &write {
+            write.require_room()?;
+        }
+        Ok(write)
+    }
+
+    /// Counts the current request for a transaction, whose commit may be refused still.
+    async fn begun_write(&self) -> Result<Option<CountedWrite>, DbError> {
         match &self.write_limit {
             Some(limit) => Ok(limit.count().await?),
             None => Ok(None),
@@ -240,7 +250,7 @@ impl Db {
     async fn begin_with(&self, postgres: &'static str, sqlite: &'static str) -> Result<Tx, DbError> {
         count_statement("transaction");
         // Before a connection is taken: on SQLite there is one writer, and Redis may be slow.
-        let write = self.counted_write().await?;
+        let write = self.begun_write().await?;
         let (kind, permit) = match &self.pools {
             Pools::Postgres(connections) => {
                 let (transaction, permit) = connections.begin(postgres).await?;
@@ -306,20 +316,33 @@ impl Tx {
     /// Makes the transaction's writes durable and visible.
     ///
     /// # Errors
-    /// When the database does not confirm. The writes may or may not have been committed then.
+    /// When the database does not confirm. The writes may or may not have been committed then. [`DbError::Refused`] when the request is
+    /// [refused at its commits](crate::writer::refuse_at_commit): nothing was committed then.
     pub fn commit(self) -> BoxFuture<'static, Result<(), DbError>> {
         count_statement("transaction");
         let system = self.pick(POSTGRES, SQLITE);
-        Box::pin(measured(system, "COMMIT", async move {
-            match self.kind {
-                TxKind::Postgres(tx) => tx.commit().await?,
-                TxKind::Sqlite(tx) => tx.commit().await?,
-            }
-            if let Some(write) = self.write {
-                write.add(self.written_bytes);
-            }
-            Ok(())
-        }))
+        Box::pin(async move {
+            self.require_room()?;
+            let commit = async move {
+                match self.kind {
+                    TxKind::Postgres(tx) => tx.commit().await?,
+                    TxKind::Sqlite(tx) => tx.commit().await?,
+                }
+                if let Some(write) = self.write {
+                    write.add(self.written_bytes);
+                }
+                Ok(())
+            };
+            measured(system, "COMMIT", commit).await
+        })
+    }
+
+    /// Checks that the transaction may be committed.
+    pub(super) fn require_room(&self) -> Result<(), DbError> {
+        match &self.write {
+            Some(write) => Ok(write.require_room()?),
+            None => Ok(()),
+        }
     }
 
     /// Notes the values of a statement.

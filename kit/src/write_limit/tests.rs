@@ -14,7 +14,7 @@ use crate::lifecycle::Lifecycle;
 use crate::rate_limit::RateLimiter;
 use crate::redis::RedisServer;
 use crate::testing::{Redis, eventually, on_each};
-use crate::writer::{Writer, count_for, never_refuse, serve, serve_for, set_writer};
+use crate::writer::{Writer, count_for, never_refuse, refuse_at_commit, serve, serve_for, set_writer};
 
 const TABLE: &str = "CREATE TABLE notes (id BIGINT, body TEXT)";
 const ADD: &str = "INSERT INTO notes (id, body) VALUES ($1, $2)";
@@ -133,6 +133,51 @@ async fn reads_and_work_in_the_background_are_not_limited() {
 }
 
 #[tokio::test]
+async fn a_request_that_is_refused_at_its_commit_is_done_only_if_it_takes_access_away() {
+    on_each(|test| async move {
+        let (limiter, _) = in_memory();
+        let db = limited(&test.db, &limiter, 3, 0);
+        db.execute(TABLE, &[]).await.unwrap();
+        let attempt = async |takes_away: bool| {
+            let request = async {
+                refuse_at_commit();
+                let mut tx = db.begin().await?;
+                tx.execute(ADD, &args![1, "x"]).await?;
+                if takes_away {
+                    never_refuse();
+                }
+                tx.commit().await
+            };
+            serve_for(ADA, request).await
+        };
+        // Below the limit it is a write like others, and counts.
+        for takes_away in [true, false, true] {
+            attempt(takes_away).await.unwrap();
+        }
+        assert!(is_refused(&serve_for(ADA, add(&db, 1)).await));
+        assert!(is_refused(&attempt(false).await));
+        attempt(true).await.unwrap();
+        assert_eq!(count(&db).await, 4, "a refused commit changes nothing");
+        // Every other way to commit is refused as well, also by later transactions of the request.
+        let others = async {
+            refuse_at_commit();
+            let mut tx = db.begin().await.unwrap();
+            tx.execute(ADD, &args![2, "x"]).await.unwrap();
+            assert!(is_refused(&tx.commit().await));
+            let tx = db.begin().await.unwrap();
+            let returned = tx.commit_returning::<(i64,)>(&format!("{ADD} RETURNING id"), &args![2, "x"]).await;
+            assert!(is_refused(&returned.map(drop)));
+            assert!(is_refused(&db.execute(ADD, &args![2, "x"]).await.map(drop)));
+            assert!(is_refused(&db.all_relaxed::<(i64,)>(&[(ADD, 2)], &args![2, "x"]).await.map(drop)));
+            assert!(is_refused(&db.count_write().await));
+        };
+        serve_for(ADA, others).await;
+        assert_eq!(count(&db).await, 4);
+    })
+    .await;
+}
+
+#[tokio::test]
 async fn a_task_of_a_request_writes_for_its_account() {
     on_each(|test| async move {
         let (limiter, _) = in_memory();
@@ -157,7 +202,7 @@ async fn a_task_of_a_request_writes_for_its_account() {
 }
 
 #[tokio::test]
-async fn a_percentage_applies_and_pushes_with_deploy_keys_count_for_the_owner() {
+async fn a_percentage_applies_and_pushes_with_deploy_keys_count_for_the_account_in_the_grant() {
     on_each(|test| async move {
         let (limiter, _) = in_memory();
         let db = limited(&test.db, &limiter, 2, 0);
@@ -170,7 +215,7 @@ async fn a_percentage_applies_and_pushes_with_deploy_keys_count_for_the_owner() 
             }
             assert_eq!(done, most, "{rate_percent:?}");
         }
-        // Every deploy key writes for the owner of its repository, as the owner itself does.
+        // Every deploy key writes for the user who added it, as the user does.
         let push = async |repository, user: Option<i64>| {
             let user = user.map(|id| GrantUser { id, ..GrantUser::default() });
             let limits = GrantLimits { account: Some(7), ..GrantLimits::default() };

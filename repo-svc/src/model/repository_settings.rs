@@ -38,6 +38,11 @@ impl RepositorySettings {
         ])
     }
 
+    /// Returns whether `after` differs in nothing but that the repository is private.
+    pub(crate) fn loses_only_readers(&self, after: &Self) -> bool {
+        !self.is_private && *after == Self { is_private: true, ..self.clone() }
+    }
+
     /// Returns the folded name, by which names are compared.
     pub(crate) fn name_key(&self) -> String {
         self.name.to_ascii_lowercase()
@@ -138,6 +143,18 @@ mod tests {
         });
         assert_eq!(before().changed_fields(&rest), ["name", "private", "archived"]);
         assert_eq!(rest.name_key(), before().name_key());
+    }
+
+    #[test]
+    fn a_repository_loses_only_readers_if_nothing_else_changes() {
+        let private = RepositorySettings { is_private: true, ..before() };
+        assert!(before().loses_only_readers(&private));
+        let archived = RepositorySettings { is_archived: true, ..private.clone() };
+        for (old, new) in
+            [(before(), before()), (private.clone(), private.clone()), (private, before()), (before(), archived)]
+        {
+            assert!(!old.loses_only_readers(&new), "{old:?} {new:?}");
+        }
     }
 
     #[test]

@@ -33,6 +33,11 @@ impl WikiSettings {
             (URL_FIELD, self.url != after.url),
         ])
     }
+
+    /// Returns whether `after` differs in nothing but that the wiki is no longer public.
+    pub(crate) fn loses_only_readers(&self, after: &Self) -> bool {
+        self.is_public && *after == Self { is_public: false, ..self.clone() }
+    }
 }
 
 /// The checked changes of a wiki's settings; `None` keeps a field.
@@ -110,6 +115,18 @@ mod tests {
         let long = format!("http://{}", "a".repeat(MAX_EXTERNAL_URL_BYTES - 7));
         assert!(with_url(&long).is_ok());
         assert_eq!(code(with_url(&format!("{long}a")).unwrap_err()), "too_long");
+    }
+
+    #[test]
+    fn a_wiki_loses_only_readers_if_nothing_else_changes() {
+        let public = WikiSettings { is_public: true, ..before() };
+        assert!(public.loses_only_readers(&before()));
+        let disabled = WikiSettings { is_enabled: false, ..before() };
+        for (old, new) in
+            [(before(), before()), (public.clone(), public.clone()), (before(), public.clone()), (public, disabled)]
+        {
+            assert!(!old.loses_only_readers(&new), "{old:?} {new:?}");
+        }
     }
 
     #[test]

@@ -5,7 +5,7 @@
 
 use std::sync::Arc;
 
-use ferrite_kit::writer::{Writer, never_refuse, set_writer};
+use ferrite_kit::writer::{Writer, never_refuse, refuse_at_commit, set_writer};
 use ferrite_proto::id::UserId;
 use ferrite_proto::operation::is_write;
 
@@ -15,7 +15,7 @@ use crate::state::AppState;
 
 /// Operations that take access away. They are never refused: who holds a stolen token must not be able to keep its owner from ending it.
 /// Each fails if there is nothing to take away, so that none can be done more often than what it undoes, which is counted. Those that
-/// may also give access or change nothing call [`never_refuse_if`].
+/// may also give access or change nothing call [`refuse_at_commit_if`] and [`never_refuse_if`].
 const TAKE_ACCESS_AWAY: [&str; 9] = [
     "ferrite.repo.v1.AccountService/DeleteAccessToken",
     "ferrite.repo.v1.AdministrationService/DeleteUser",
@@ -77,10 +77,19 @@ pub(super) async fn write_as_caller(state: &AppState, authorized: &Authorized) -
     }
 }
 
-/// Has the current request done at a reached limit as well, if it takes away access that is there. Called before its transaction, which
-/// counts. It cannot be done more often than what gave the access, which is counted.
-pub(super) fn never_refuse_if(takes_access_away: bool) {
-    if takes_access_away {
+/// Has a reached limit refuse the commit of the current request and not its transaction, if it may take access away. Called before the
+/// transaction, which calls [`never_refuse_if`].
+pub(super) fn refuse_at_commit_if(may_take_access_away: bool) {
+    if may_take_access_away {
+        refuse_at_commit();
+    }
+}
+
+/// Has the current request done at a reached limit as well, if it does nothing but take access away. Called in its transaction, under the
+/// lock of what it changes: of requests at the same time only one finds the access that it takes. So this cannot be done more often than
+/// what gave the access, which is counted.
+pub(super) fn never_refuse_if(takes_only_access_away: bool) {
+    if takes_only_access_away {
         never_refuse();
     }
 }

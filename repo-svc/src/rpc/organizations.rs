@@ -210,7 +210,7 @@ async fn set_member(
     };
     let user = lookup::user(state, &request.username).await?;
     let before = state.organizations.membership(organization.id(), user.id).await?;
-    dispatch::never_refuse_if(!is_owner && before.is_some_and(|before| before.is_owner));
+    dispatch::refuse_at_commit_if(!is_owner && before.is_some_and(|before| before.is_owner));
     let now = state.clock.now_us();
     let mut tx = state.db.begin().await?;
     if !state.organizations.lock(&mut tx, organization.id()).await? {
@@ -241,6 +241,8 @@ async fn apply_role(
     if before.is_some_and(|before| before.is_owner == is_owner) {
         return Ok(false);
     }
+    // An owner becomes a member.
+    dispatch::never_refuse_if(!is_owner && before.is_some());
     organizations.join(tx, organization, user, now_us).await?;
     match (is_owner, before) {
         (true, _) => organizations.add_owner(tx, organization, user, now_us).await?,

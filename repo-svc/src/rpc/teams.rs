@@ -214,11 +214,13 @@ async fn remove_member(
 ) -> Result<RemoveTeamMemberResponse, RepoError> {
     let found = authorized.team(&state.teams, TeamId(request.team_id)).await?;
     let user = lookup::user(state, &request.username).await?;
-    dispatch::never_refuse_if(state.teams.is_member(found.id(), user.id).await?);
+    dispatch::refuse_at_commit_if(state.teams.is_member(found.id(), user.id).await?);
     let now = state.clock.now_us();
     let mut tx = state.db.begin().await?;
     let team = lock(state, &mut tx, &found).await?;
-    if state.teams.has_member(&mut tx, team.id(), user.id).await? {
+    let is_member = state.teams.has_member(&mut tx, team.id(), user.id).await?;
+    dispatch::never_refuse_if(is_member);
+    if is_member {
         if team.is_owners() {
             state.organizations.require_other_owner(&mut tx, team.organization_id(), user.id).await?;
         }
@@ -315,11 +317,13 @@ async fn remove_repository(
     if found.is_owners() {
         return Err(RepoError::OwnersTeam);
     }
-    dispatch::never_refuse_if(state.teams.holds(found.id(), id).await?);
+    dispatch::refuse_at_commit_if(state.teams.holds(found.id(), id).await?);
     let now = state.clock.now_us();
     let mut tx = state.db.begin().await?;
     let team = lock(state, &mut tx, &found).await?;
-    if state.teams.remove_repository(&mut tx, team.id(), id).await? {
+    let is_removed = state.teams.remove_repository(&mut tx, team.id(), id).await?;
+    dispatch::never_refuse_if(is_removed);
+    if is_removed {
         change::record(
             &mut tx,
             authorized,

@@ -122,8 +122,8 @@ impl UserChange {
         self.is_active == Some(false) || self.is_admin == Some(false)
     }
 
-    /// Returns whether the change takes access from an account, if that is active now.
-    fn takes_access_away(&self, active: Option<&User>) -> bool {
+    /// Returns whether the change may take access from an account, if that is active now.
+    fn may_take_access_away(&self, active: Option<&User>) -> bool {
         active.is_some_and(|user| self.is_active == Some(false) || (self.is_admin == Some(false) && user.is_admin))
     }
 
@@ -159,6 +159,17 @@ fn changes(before: &UserRecord, after: &UserRecord) -> Vec<&'static str> {
     ])
 }
 
+/// Returns whether a change with these fields does nothing but take access from an account.
+fn takes_only_access_away(before: &UserRecord, fields: &[&str]) -> bool {
+    let is_less = |field: &&str| match *field {
+        "is_active" => before.is_active,
+        "is_admin" => before.is_admin,
+        _ => false,
+    };
+    // The role of a disabled account opens nothing.
+    before.is_active && !fields.is_empty() && fields.iter().all(is_less)
+}
+
 /// Returns whether a change of this field revokes the cached identities of the user's tokens.
 fn affects_identity(field: &str) -> bool {
     matches!(field, "email" | "full_name" | "password" | "is_active" | "is_admin")
@@ -179,7 +190,7 @@ async fn update(
     };
     if requested.may_remove_administrator() {
         let active = state.accounts.find_active_user(&request.username).await?;
-        dispatch::never_refuse_if(requested.takes_access_away(active.as_ref()));
+        dispatch::refuse_at_commit_if(requested.may_take_access_away(active.as_ref()));
     }
     let now = state.clock.now_us();
     let mut tx = state.db.begin().await?;
@@ -190,6 +201,7 @@ async fn update(
     let after = requested.apply(&before);
     let mut fields = changes(&before, &after);
     fields.extend(hash.is_some().then_some("password"));
+    dispatch::never_refuse_if(takes_only_access_away(&before, &fields));
     let mut hashes = Vec::new();
     if !fields.is_empty() {
         change_user(&mut tx, &before, &after, hash, now).await?;
@@ -277,4 +289,40 @@ async fn set_verification(
         change::record(&mut tx, authorized, action, target, &details, now).await?;
     }
     change::commit(tx, key, SetEmailVerificationResponse {}, now).await
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_change_takes_only_access_away_if_no_other_field_changes() {
+        let record = |is_active, is_admin| UserRecord {
+            id: 1,
+            name: "Ada".to_owned(),
+            name_key: "ada".to_owned(),
+            full_name: String::new(),
+            email: "ada@example.com".to_owned(),
+            website: String::new(),
+            location: String::new(),
+            is_active,
+            is_admin,
+            repository_limit: None,
+        };
+        let (user, administrator, disabled) = (record(true, false), record(true, true), record(false, true));
+        for (before, fields, expected) in [
+            (&user, &["is_active"][..], true),
+            (&administrator, &["is_admin"], true),
+            (&administrator, &["is_active", "is_admin"], true),
+            (&user, &[], false),
+            (&user, &["full_name", "is_active"], false),
+            (&user, &["is_active", "password"], false),
+            // One that makes an administrator of whom it disables.
+            (&user, &["is_active", "is_admin"], false),
+            (&disabled, &["is_active"], false),
+            (&disabled, &["is_admin"], false),
+        ] {
+            assert_eq!(takes_only_access_away(before, fields), expected, "{before:?} {fields:?}");
+        }
+    }
 }

@@ -50,7 +50,7 @@ async fn update(
     key: Option<&IdempotencyKey>,
 ) -> Result<UpdateRepositoryResponse, RepoError> {
     let repository = authorized.repository_with_parent(&state.repositories, request.repository.take()).await?;
-    dispatch::never_refuse_if(request.is_private == Some(true) && !repository.is_private);
+    dispatch::refuse_at_commit_if(request.is_private == Some(true) && !repository.is_private);
     let wanted = RepositoryChange::check(request)?;
     let parent = encode::parent(&repository, authorized.viewer());
     let id = repository.id();
@@ -70,6 +70,7 @@ async fn update(
     }
     let after = wanted.apply(&before);
     let mut fields = before.changed_fields(&after);
+    dispatch::never_refuse_if(before.loses_only_readers(&after) && head.is_none());
     if !fields.is_empty() {
         state.repositories.set_settings(&mut tx, &repository, &before, &after, now).await?;
     }
@@ -239,12 +240,13 @@ async fn update_wiki_settings(
 ) -> Result<UpdateWikiResponse, RepoError> {
     let repository = authorized.repository(&state.repositories, request.repository.take()).await?;
     let wanted = WikiChange::check(&request)?;
-    dispatch::never_refuse_if(request.allow_public_wiki == Some(false) && repository.is_wiki_public);
+    dispatch::refuse_at_commit_if(request.allow_public_wiki == Some(false) && repository.is_wiki_public);
     let (id, now) = (repository.id(), state.clock.now_us());
     let mut tx = state.db.begin().await?;
     let before = state.repositories.lock_wiki_settings(&mut tx, id).await?.ok_or(AuthError::RepositoryNotFound)?;
     let after = wanted.apply(&before)?;
     let fields = before.changed_fields(&after);
+    dispatch::never_refuse_if(before.loses_only_readers(&after));
     if !fields.is_empty() {
         state.repositories.set_wiki_settings(&mut tx, id, &after, now).await?;
         let (target, details) = (Target::repository(&repository), [("fields", fields.join(","))]);

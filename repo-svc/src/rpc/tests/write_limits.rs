@@ -1,5 +1,6 @@
 //! Tests of the limit on what an account writes, and of repeated requests whose response is too large to be kept.
 
+use ferrite_kit::args;
 use ferrite_kit::grpc::Channel;
 use ferrite_kit::idempotency::MAX_STORED_RESPONSE_BYTES;
 use ferrite_kit::testing::on_each_url;
@@ -120,6 +121,49 @@ async fn changes_of_settings_count_and_refused_ones_leave_no_entry_in_the_audit_
         let sql = "SELECT COUNT(*) FROM audit_log WHERE action = 'repository.update'";
         let (count,): (i64,) = harness.db().await.one(sql, &[]).await.unwrap();
         assert_eq!(count, 4);
+    })
+    .await;
+}
+
+async fn make_private(harness: &Harness, token: &str, repository: i64, text: Option<&str>) -> Result<(), Status> {
+    let change = UpdateRepositoryRequest {
+        repository: by_id(repository),
+        is_private: Some(true),
+        description: text.map(str::to_owned),
+        ..UpdateRepositoryRequest::default()
+    };
+    harness.repository().update_repository(with_token(change, token)).await.map(drop)
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn at_a_reached_limit_a_request_is_done_only_if_it_takes_access_away_and_does_nothing_else() {
+    on_each_url(|url| async move {
+        let harness = Harness::start_on_with(url, &["--writes-per-hour", "3"]).await;
+        // The token and the repositories are the three.
+        let ada = harness.signed_in("ada").await;
+        let demo = harness.create(&ada, "demo", false).await.unwrap().id;
+        let other = harness.create(&ada, "other", false).await.unwrap().id;
+        assert_eq!(refusal(make_private(&harness, &ada, demo, Some("Changed")).await), write_limit_reached());
+        let state = async || {
+            let sql = "SELECT description, is_private FROM repositories WHERE id = $1";
+            harness.db().await.one::<(String, bool)>(sql, &args![demo]).await.unwrap()
+        };
+        assert_eq!(state().await, (String::new(), false));
+
+        // Of requests at the same time one takes the access, and the others have nothing left to take.
+        let requests = (0..6).map(|_| make_private(&harness, &ada, demo, None));
+        let outcomes = futures_util::future::join_all(requests).await;
+        let (done, others): (Vec<_>, Vec<_>) = outcomes.into_iter().partition(Result::is_ok);
+        assert_eq!(done.len(), 1);
+        for outcome in others {
+            assert_eq!(refusal(outcome), write_limit_reached());
+        }
+        assert_eq!(state().await, (String::new(), true));
+        // A value that stays is no change: clients send whole objects.
+        make_private(&harness, &ada, other, Some("")).await.unwrap();
+        let sql = "SELECT COUNT(*) FROM audit_log WHERE action = 'repository.update'";
+        let (count,): (i64,) = harness.db().await.one(sql, &[]).await.unwrap();
+        assert_eq!(count, 2);
     })
     .await;
 }
