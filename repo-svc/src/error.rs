@@ -111,6 +111,8 @@ pub enum RepoError {
     /// The owner has a repository of that name.
     #[error("repository `{owner}/{name}` already exists")]
     RepositoryExists {
+        /// The field of the request that asks for the name.
+        field: &'static str,
         /// Name of the owner.
         owner: String,
         /// Name of the repository.
@@ -167,6 +169,9 @@ pub enum RepoError {
     /// An account has that e-mail address.
     #[error("e-mail address is already in use")]
     EmailUsed,
+    /// An account has one of several e-mail addresses.
+    #[error("e-mail address is already in use")]
+    OneOfEmailsUsed,
     /// The user has a token of that name.
     #[error("token `{0}` already exists")]
     TokenExists(String),
@@ -253,9 +258,23 @@ impl RepoError {
         }
     }
 
-    /// Returns an [`RepoError::RepositoryExists`].
-    pub(crate) fn repository_exists(owner: &str, name: &str) -> Self {
-        Self::RepositoryExists { owner: owner.to_owned(), name: name.to_owned() }
+    /// Returns an [`RepoError::RepositoryExists`] for the name in `field` of the request.
+    pub(crate) fn repository_exists(field: &'static str, owner: &str, name: &str) -> Self {
+        Self::RepositoryExists { field, owner: owner.to_owned(), name: name.to_owned() }
+    }
+
+    /// Returns the field whose value another account, repository, team, key or token has already.
+    fn taken_field(&self) -> Option<&'static str> {
+        match self {
+            Self::UserExists(_) => Some("username"),
+            Self::EmailUsed => Some("email"),
+            Self::OneOfEmailsUsed => Some("emails"),
+            Self::RepositoryExists { field, .. } => Some(*field),
+            Self::TeamExists(_) | Self::TokenExists(_) => Some("name"),
+            Self::KeyUsed => Some("key"),
+            Self::KeyTitleUsed(_) => Some("title"),
+            _ => None,
+        }
     }
 }
 
@@ -298,7 +317,7 @@ impl ServiceError for RepoError {
             Self::TransferLimit { .. } => (Kind::FailedPrecondition, "TRANSFER_LIMIT_REACHED"),
             Self::TransferReceiverRequired => (Kind::PermissionDenied, "TRANSFER_RECEIVER_REQUIRED"),
             Self::UserExists(_) => (Kind::AlreadyExists, "USER_ALREADY_EXISTS"),
-            Self::EmailUsed => (Kind::AlreadyExists, "EMAIL_ALREADY_USED"),
+            Self::EmailUsed | Self::OneOfEmailsUsed => (Kind::AlreadyExists, "EMAIL_ALREADY_USED"),
             Self::TokenExists(_) => (Kind::AlreadyExists, "TOKEN_ALREADY_EXISTS"),
             Self::NotYourTokens => (Kind::PermissionDenied, "NOT_YOUR_TOKENS"),
             Self::TooManyAttempts { .. } => (Kind::RateLimited, "TOO_MANY_ATTEMPTS"),
@@ -325,7 +344,10 @@ impl ServiceError for RepoError {
     fn violations(&self) -> Vec<FieldViolation> {
         match self {
             Self::Invalid(violations) => violations.clone(),
-            _ => Vec::new(),
+            _ => {
+                let taken = self.taken_field().map(|field| FieldViolation::new(field, "taken", self.to_string()));
+                taken.into_iter().collect()
+            }
         }
     }
 
@@ -367,6 +389,8 @@ impl From<RepoError> for Status {
 
 #[cfg(test)]
 mod tests {
+    use ferrite_proto::error::violations;
+
     use super::*;
 
     #[test]
@@ -376,5 +400,28 @@ mod tests {
             FieldViolation::new("name", "required", "is required"),
         ]);
         assert_eq!(error.to_string(), "`scopes`: there is no scope `nope`");
+    }
+
+    #[test]
+    fn what_is_taken_names_its_field_and_keeps_its_message() {
+        for (error, field, message) in [
+            (RepoError::UserExists("ada".to_owned()), "username", "user `ada` already exists"),
+            (RepoError::EmailUsed, "email", "e-mail address is already in use"),
+            (RepoError::OneOfEmailsUsed, "emails", "e-mail address is already in use"),
+            (RepoError::TeamExists("dev".to_owned()), "name", "team `dev` already exists"),
+            (RepoError::TokenExists("ci".to_owned()), "name", "token `ci` already exists"),
+            (RepoError::KeyUsed, "key", "key is already in use"),
+            (RepoError::KeyTitleUsed("bot".to_owned()), "title", "key title `bot` is already in use"),
+            (
+                RepoError::repository_exists("repo_name", "ada", "demo"),
+                "repo_name",
+                "repository `ada/demo` already exists",
+            ),
+        ] {
+            let status = Status::from(error);
+            let expected = vec![(field.to_owned(), "taken".to_owned(), message.to_owned())];
+            assert_eq!((status.code(), violations(&status)), (Code::AlreadyExists, expected));
+            assert_eq!(status.message(), message);
+        }
     }
 }

@@ -67,7 +67,7 @@ async fn post_user_orgs_shares_its_names_with_users(cluster: &Cluster) {
     let ada = cluster.user("ada").await;
     let name = ada.new_organization("taken").await;
     for taken in [&ada.name, &ada.name.to_uppercase(), &name, &name.to_uppercase()] {
-        ada.post("/user/orgs", &json!({"username": taken})).await.refused(422);
+        ada.post("/user/orgs", &json!({"username": taken})).await.refused_fields(&[("username", "taken")]);
     }
     let body = json!({"username": name, "email": format!("{name}@example.com"), "password": "long enough"});
     cluster.admin().await.post("/admin/users", &body).await.refused(422);

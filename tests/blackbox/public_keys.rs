@@ -81,10 +81,11 @@ async fn post_user_keys_refuses_a_key_or_title_that_is_taken(cluster: &Cluster) 
     let (ada, bob) = (cluster.user("ada").await, cluster.user("bob").await);
     let key = ed25519("first");
     ada.post(PATH, &json!({"title": "laptop", "key": key})).await.expect(201);
-    ada.post(PATH, &json!({"title": "laptop", "key": ed25519("other")})).await.refused(422);
+    let same_title = ada.post(PATH, &json!({"title": "laptop", "key": ed25519("other")})).await;
+    same_title.refused_fields(&[("title", "taken")]);
     let renamed = key.replace(" first", " second");
     for (user, title) in [(&ada, "again"), (&bob, "mine"), (&bob, "laptop")] {
-        user.post(PATH, &json!({"title": title, "key": renamed})).await.refused(422);
+        user.post(PATH, &json!({"title": title, "key": renamed})).await.refused_fields(&[("key", "taken")]);
     }
     bob.post(PATH, &json!({"title": "laptop", "key": ed25519("his")})).await.expect(201);
     assert_eq!(ada.get(PATH).await.each("title"), ["laptop"]);

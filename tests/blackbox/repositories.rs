@@ -123,6 +123,7 @@ async fn simultaneous_requests_take_a_name_once(cluster: &Cluster) {
     assert_eq!(statuses, [201, 422, 422, 422, 422, 422, 422, 422]);
     let again = ada.post("/user/repos", &json!({"name": "Same"})).await.refused(422).json();
     assert!(again["message"].as_str().unwrap().contains("exist"), "{again}");
+    assert_eq!((&again["errors"][0]["field"], &again["errors"][0]["code"]), (&json!("name"), &json!("taken")));
     cluster.user("bob").await.new_repository("same", json!({})).await;
 }
 

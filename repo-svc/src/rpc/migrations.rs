@@ -189,7 +189,7 @@ async fn register(
     let limits = state.quotas.site();
     let inserted = state.repositories.insert_in(&mut tx, owner.id, &checked.new, limits, now).await?;
     let Some((repository, epoch)) = inserted else {
-        return Err(RepoError::repository_exists(&owner.name, checked.new.name.as_str()));
+        return Err(RepoError::repository_exists("repo_name", &owner.name, checked.new.name.as_str()));
     };
     let wiki_id = if checked.includes_wiki { take_wiki_id(&mut tx).await? } else { 0 };
     let new = NewMigration {

@@ -77,7 +77,7 @@ async fn start(
     }
     let id = repository.id();
     if state.repositories.is_name_taken(new_owner.id, &repository.name.to_ascii_lowercase(), id).await? {
-        return Err(RepoError::RepositoryExists { owner: new_owner.username, name: repository.name });
+        return Err(RepoError::repository_exists(NEW_OWNER_FIELD, &new_owner.username, &repository.name));
     }
     let mut tx = state.db.begin().await?;
     let owner = state.repositories.lock(&mut tx, id).await?.ok_or(AuthError::RepositoryNotFound)?;

@@ -104,7 +104,7 @@ impl ProfileTable {
     /// Adds one or more unverified addresses to an account; all, or none on an error.
     ///
     /// # Errors
-    /// [`RepoError::EmailUsed`] if an account has one of them already, or one is listed twice; [`RepoError::Invalid`] if the
+    /// [`RepoError::OneOfEmailsUsed`] if an account has one of them already, or one is listed twice; [`RepoError::Invalid`] if the
     /// account would have too many; [`RepoError::UserNotFound`] if the user was deleted meanwhile; or those of the database.
     pub(crate) async fn add_emails(
         &self,
@@ -118,7 +118,7 @@ impl ProfileTable {
         let mut verified = Query::new(ARE_VERIFIED);
         verified.bind_list(emails.iter().map(Email::key)).push(" LIMIT 1");
         if tx.optional::<(i64,)>(verified.sql(), verified.args()).await?.is_some() {
-            return Err(RepoError::EmailUsed);
+            return Err(RepoError::OneOfEmailsUsed);
         }
         // Inserted in one order, so that two requests with the same addresses do not deadlock.
         let mut sorted: Vec<&Email> = emails.iter().collect();
@@ -128,7 +128,7 @@ impl ProfileTable {
         query.push(" ON CONFLICT DO NOTHING");
         let added = tx.execute(query.sql(), query.args()).await?;
         if added != emails.len() as u64 {
-            return Err(RepoError::EmailUsed);
+            return Err(RepoError::OneOfEmailsUsed);
         }
         // The account is locked, so no other request adds addresses to it meanwhile.
         require_room(tx, user, "emails").await

@@ -91,7 +91,7 @@ impl RepositoryTable {
             after.is_archived,
             now_us,
         ];
-        let taken = || RepoError::repository_exists(&repository.owner_name, &after.name);
+        let taken = || RepoError::repository_exists("name", &repository.owner_name, &after.name);
         tx.execute(UPDATE, &args).await.map_err(or_taken(taken))?;
         if before.name_key() != name_key {
             let (former, present) = (before.name_key(), name_key.as_str());
@@ -160,7 +160,7 @@ impl RepositoryTable {
         let stored = quotas::stored_bytes(tx, id).await?;
         quotas::find_in(tx, new_owner).await?.check_bytes(limits, stored)?;
         let moved = tx.execute(SET_OWNER, &args![id, new_owner, now_us]).await;
-        moved.map_err(or_taken(|| RepoError::repository_exists(new_owner_name, &settings.name)))?;
+        moved.map_err(or_taken(|| RepoError::repository_exists("new_owner", new_owner_name, &settings.name)))?;
         let name_key = settings.name_key();
         repository_links::move_name(tx, id, (former, &name_key), (new_owner, &name_key), now_us).await?;
         tx.execute(REMOVE_COLLABORATOR, &args![id, new_owner]).await?;

@@ -373,7 +373,7 @@ impl<A: Message> Creation<A> {
             }
             pause = (pause * 2).min(MAX_DUPLICATE_POLL_INTERVAL);
         }
-        RepoError::repository_exists(&self.owner.name, self.new.name.as_str())
+        RepoError::repository_exists("name", &self.owner.name, self.new.name.as_str())
     }
 }
 

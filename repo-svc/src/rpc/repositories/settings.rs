@@ -105,7 +105,7 @@ async fn require_free_name(
 ) -> Result<(), RepoError> {
     let Some(name) = &wanted.name else { return Ok(()) };
     match state.repositories.is_name_taken(UserId(repository.owner_id), &name.key(), repository.id()).await? {
-        true => Err(RepoError::repository_exists(&repository.owner_name, name.as_str())),
+        true => Err(RepoError::repository_exists("name", &repository.owner_name, name.as_str())),
         false => Ok(()),
     }
 }
