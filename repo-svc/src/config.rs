@@ -157,6 +157,10 @@ pub struct QuotaArgs {
     #[arg(long, env = "FERRITE_REPO_REPOSITORY_LIMIT", default_value_t = 100_000)]
     pub repository_limit: u32,
 
+    /// Number of organizations that one user may create; 0 for no limit. Administrators of the site may create any number.
+    #[arg(long, env = "FERRITE_REPO_ORGANIZATION_LIMIT", default_value_t = 100)]
+    pub organization_limit: u32,
+
     /// Bytes that the repositories of one account may take, with wikis and files of releases; 0 for no limit.
     #[arg(long, env = "FERRITE_REPO_OWNER_BYTES", default_value_t = 100 << 30, value_parser = value_parser!(i64).range(0..))]
     pub owner_bytes: i64,
@@ -167,6 +171,7 @@ impl QuotaArgs {
     pub(crate) fn limits(&self) -> OwnerLimits {
         OwnerLimits {
             repositories: (self.repository_limit > 0).then(|| i64::from(self.repository_limit)),
+            organizations: (self.organization_limit > 0).then(|| i64::from(self.organization_limit)),
             bytes: (self.owner_bytes > 0).then_some(self.owner_bytes),
         }
     }
@@ -254,9 +259,11 @@ mod tests {
             let parsed = Limits::try_parse_from(["x"].iter().chain(flags));
             parsed.ok().map(|parsed| parsed.quotas.limits())
         };
-        let default = OwnerLimits { repositories: Some(100_000), bytes: Some(107_374_182_400) };
+        let default =
+            OwnerLimits { repositories: Some(100_000), organizations: Some(100), bytes: Some(107_374_182_400) };
         assert_eq!(limits(&[]), Some(default));
-        assert_eq!(limits(&["--repository-limit", "0", "--owner-bytes", "0"]), Some(OwnerLimits::default()));
+        let none = ["--repository-limit", "0", "--organization-limit", "0", "--owner-bytes", "0"];
+        assert_eq!(limits(&none), Some(OwnerLimits::default()));
         assert_eq!(limits(&["--owner-bytes=-1"]), None);
     }
 

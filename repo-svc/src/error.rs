@@ -149,6 +149,14 @@ pub enum RepoError {
         /// The limit.
         limit: i64,
     },
+    /// As many organizations were made for the user as may be.
+    #[error("the user created {used} organizations, and may create {limit}")]
+    OrganizationLimit {
+        /// Organizations that were made for it, and exist.
+        used: i64,
+        /// The limit.
+        limit: i64,
+    },
     /// The repositories of the account take as many bytes as they may, or would.
     #[error("the repositories of the account take {used} bytes of its quota of {limit}")]
     StorageQuota {
@@ -309,6 +317,7 @@ impl ServiceError for RepoError {
             Self::TooManyCreations { .. } => (Kind::RateLimited, "TOO_MANY_CREATIONS"),
             Self::RepositoryExists { .. } => (Kind::AlreadyExists, "REPOSITORY_ALREADY_EXISTS"),
             Self::RepositoryLimit { .. } => (Kind::FailedPrecondition, "REPOSITORY_LIMIT_REACHED"),
+            Self::OrganizationLimit { .. } => (Kind::FailedPrecondition, "ORGANIZATION_LIMIT_REACHED"),
             Self::StorageQuota { .. } => (Kind::FailedPrecondition, "STORAGE_QUOTA_EXCEEDED"),
             Self::ForksTooDeep { .. } => (Kind::FailedPrecondition, "FORKS_TOO_DEEP"),
             Self::RepositoryMoved { .. } => (Kind::NotFound, "REPOSITORY_MOVED"),

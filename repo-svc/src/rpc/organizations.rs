@@ -82,7 +82,8 @@ async fn create(
     state.creation_limit.count(authorized.identity()?).await?;
     let now = state.clock.now_us();
     let mut tx = state.db.begin().await?;
-    let made = state.organizations.insert(&mut tx, &new, owner.id, authorized.viewer().user(), now).await?;
+    let (viewer, limits) = (authorized.viewer().user(), state.quotas.site());
+    let made = state.organizations.insert(&mut tx, &new, owner.id, viewer, limits, now).await?;
     let target = Target::organization(made.id(), &made.name);
     change::record(&mut tx, authorized, Action::OrganizationCreate, target, &[("owner", owner.name)], now).await?;
     change::commit(tx, key, CreateOrganizationResponse { organization: Some(encode::organization(made)) }, now).await

@@ -7,7 +7,7 @@ use ferrite_kit::db::{Db, DbError, Query, Tx};
 use ferrite_kit::page::Page;
 use ferrite_proto::id::UserId;
 
-use super::quotas::COUNT_OWNED;
+use super::quotas::{COUNT_OWNED, OwnerLimits, check_organizations};
 use super::sql::{Locking, locking, or_missing};
 use crate::error::RepoError;
 use crate::model::{CheckedOrganization, OrganizationChange, User, changed_fields, lookup_key};
@@ -17,8 +17,16 @@ const COUNT: &str = "SELECT COUNT(*)";
 const NAME: &str = "SELECT name FROM users WHERE id = $1 AND kind = 'organization'";
 const OWNERS_TEAM_NAME: &str = "Owners";
 const INSERT: &str = "INSERT INTO users \
-     (kind, name, name_key, full_name, full_name_key, email, is_admin, is_active, created_us, description, website, location) \
-     VALUES ('organization', $1, $2, $3, $4, '', $5, $6, $7, $8, $9, $10) ON CONFLICT DO NOTHING RETURNING id";
+     (kind, name, name_key, full_name, full_name_key, email, is_admin, is_active, created_us, description, website, location, \
+     creator_id) \
+     VALUES ('organization', $1, $2, $3, $4, '', $5, $6, $7, $8, $9, $10, $11) ON CONFLICT DO NOTHING RETURNING id";
+/// Lock for creations for one user, so that its limit holds. Transactions that only refer to the user do not wait for it.
+const LOCK_CREATOR: Locking = locking!("SELECT is_admin FROM users WHERE id = $1", " FOR NO KEY UPDATE");
+/// Counts the organizations that were made for a user, whoever owns them now. Those whose creator is not known count for the owner who joined
+/// when they were made: nobody is counted for an organization to which others added it.
+const COUNT_CREATED: &str = "SELECT (SELECT COUNT(*) FROM users WHERE creator_id = $1) \
+     + (SELECT COUNT(*) FROM team_members m JOIN teams t ON t.id = m.team_id JOIN users o ON o.id = t.organization_id \
+     WHERE m.user_id = $1 AND t.level = 4 AND o.creator_id IS NULL AND m.created_us = o.created_us)";
 const INSERT_OWNERS_TEAM: &str = "INSERT INTO teams (organization_id, name, name_key, description, level, created_us) \
      VALUES ($1, $2, $3, '', 4, $4)";
 /// Lock for changes of an organization, its members and its teams.
@@ -202,19 +210,26 @@ impl OrganizationTable {
     }
 
     /// Creates an organization whose team of owners has the member `owner`, in the transaction of the caller. Returns the
-    /// organization, read for `viewer`.
+    /// organization, read for `viewer`. Administrators of the site may own any number, others as `limits` say.
     ///
     /// # Errors
-    /// [`RepoError::UserExists`] if the name is taken, [`RepoError::UserNotFound`] if the owner was deleted, or those of the
-    /// database.
+    /// [`RepoError::OrganizationLimit`] if as many were made for the owner as may be, [`RepoError::UserExists`] if the name is taken,
+    /// [`RepoError::UserNotFound`] if the owner was deleted, or those of the database.
     pub(crate) async fn insert(
         &self,
         tx: &mut Tx,
         new: &CheckedOrganization,
         owner: UserId,
         viewer: Option<UserId>,
+        limits: OwnerLimits,
         now_us: i64,
     ) -> Result<Organization, RepoError> {
+        let creator: Option<(bool,)> = tx.optional(LOCK_CREATOR.sql(tx), &args![owner]).await?;
+        let (is_admin,) = creator.ok_or(RepoError::UserNotFound)?;
+        if !is_admin {
+            let (used,): (i64,) = tx.one(COUNT_CREATED, &args![owner]).await?;
+            check_organizations(limits, used)?;
+        }
         let args = args![
             new.username.as_str(),
             new.username.key(),
@@ -226,6 +241,7 @@ impl OrganizationTable {
             new.description.as_str(),
             new.website.as_str(),
             new.location.as_str(),
+            owner,
         ];
         let Some((id,)) = tx.optional::<(i64,)>(INSERT, &args).await? else {
             return Err(RepoError::UserExists(new.username.as_str().to_owned()));

@@ -47,11 +47,13 @@ const COPYING_BYTES: &str = "SELECT CAST(COALESCE(SUM(p.size_bytes), 0) AS BIGIN
 /// Accounts whose quota is cached until the database changes.
 const MAX_CACHED_QUOTAS: u64 = 10_000;
 
-/// The limits of the site for accounts without limits of their own. `None` is no limit.
+/// The limits of the site, for accounts without limits of their own. `None` is no limit.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct OwnerLimits {
     /// Number of repositories.
     pub(crate) repositories: Option<i64>,
+    /// Number of organizations that one user creates.
+    pub(crate) organizations: Option<i64>,
     /// Bytes of all repositories together.
     pub(crate) bytes: Option<i64>,
 }
@@ -132,6 +134,20 @@ pub(super) fn check_count(own: Option<i64>, site: OwnerLimits, used: i64) -> Res
         Some(limit) if used >= limit => {
             metrics::counter!("ferrite_quota_refused_total", "kind" => "repositories").increment(1);
             Err(RepoError::RepositoryLimit { used, limit })
+        }
+        _ => Ok(()),
+    }
+}
+
+/// Checks that a user for whom `used` organizations were made may have one more.
+///
+/// # Errors
+/// [`RepoError::OrganizationLimit`].
+pub(super) fn check_organizations(site: OwnerLimits, used: i64) -> Result<(), RepoError> {
+    match site.organizations {
+        Some(limit) if used >= limit => {
+            metrics::counter!("ferrite_quota_refused_total", "kind" => "organizations").increment(1);
+            Err(RepoError::OrganizationLimit { used, limit })
         }
         _ => Ok(()),
     }

@@ -435,7 +435,7 @@ async fn the_limit_holds_for_concurrent_creations() {
             .map(|number| {
                 let (store, owner) = (Arc::clone(&store), ada.id);
                 let wanted = new(&format!("r{number}"), "", false);
-                let limits = OwnerLimits { repositories: Some(3), bytes: None };
+                let limits = OwnerLimits { repositories: Some(3), ..OwnerLimits::default() };
                 life.spawn("create", async move { store.insert(owner, &wanted, limits, NOW).await })
             })
             .collect();

@@ -362,3 +362,25 @@ async fn two_owners_who_demote_each_other_at_once_leave_one() {
         assert_eq!(owners, (1,));
     }
 }
+
+#[tokio::test]
+async fn a_user_creates_a_limited_number_of_organizations() {
+    let harness = Harness::start_with(&["--organization-limit", "2"]).await;
+    let ada = harness.signed_in("ada").await;
+    harness.user("root", true).await;
+    let root = harness.token("root", "test").await;
+    create(&harness, &ada, "one").await;
+    let for_ada = async |name: &str| {
+        let request = CreateOrganizationRequest { owner: "ada".into(), as_administrator: true, ..named(name) };
+        client(&harness).create_organization(with_token(request, &root)).await
+    };
+    // One that an administrator makes for a user counts for the user.
+    for_ada("two").await.unwrap();
+    let limit = refused(Code::FailedPrecondition, "ORGANIZATION_LIMIT_REACHED");
+    assert_eq!(refusal(for_ada("three").await), limit);
+    let status = client(&harness).create_organization(with_token(named("three"), &ada)).await.unwrap_err();
+    assert_eq!(status.message(), "the user created 2 organizations, and may create 2");
+    for name in ["three", "four", "five"] {
+        create(&harness, &root, name).await;
+    }
+}

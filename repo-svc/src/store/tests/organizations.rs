@@ -18,11 +18,22 @@ pub(super) fn wanted(name: &str) -> CheckedOrganization {
     CheckedOrganization::check(&request).unwrap()
 }
 
-async fn try_make(db: &Db, name: &str, owner: UserId) -> Result<Organization, RepoError> {
+const TWO: OwnerLimits = OwnerLimits { repositories: None, organizations: Some(2), bytes: None };
+
+async fn make_with(db: &Db, name: &str, owner: UserId, limits: OwnerLimits) -> Result<Organization, RepoError> {
     let mut tx = db.begin().await?;
-    let made = OrganizationTable::new(db.clone()).insert(&mut tx, &wanted(name), owner, Some(owner), NOW).await?;
+    let store = OrganizationTable::new(db.clone());
+    let made = store.insert(&mut tx, &wanted(name), owner, Some(owner), limits, NOW).await?;
     tx.commit().await?;
     Ok(made)
+}
+
+async fn try_make(db: &Db, name: &str, owner: UserId) -> Result<Organization, RepoError> {
+    make_with(db, name, owner, OwnerLimits::default()).await
+}
+
+fn is_at_limit(outcome: &Result<Organization, RepoError>) -> bool {
+    matches!(outcome, Err(RepoError::OrganizationLimit { used: 2, limit: 2 }))
 }
 
 pub(super) async fn make(db: &Db, name: &str, owner: &User) -> Organization {
@@ -276,6 +287,79 @@ async fn an_organization_is_not_deleted_while_a_repository_is_being_created() {
                 other => panic!("{other:?}"),
             }
         }
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn an_organization_counts_for_its_creator_whoever_owns_it_later() {
+    on_both(async |db: Db| {
+        let store = OrganizationTable::new(db.clone());
+        let (ada, bob) = (user(&db, "ada").await, user(&db, "bob").await);
+        let acme = make_with(&db, "acme", ada.id, TWO).await.unwrap();
+        join(&db, &acme, &bob, true).await;
+        let mut tx = db.begin().await.unwrap();
+        assert!(store.lock(&mut tx, acme.id()).await.unwrap());
+        assert!(store.leave(&mut tx, acme.id(), ada.id).await.unwrap());
+        tx.commit().await.unwrap();
+        make_with(&db, "second", ada.id, TWO).await.unwrap();
+        assert!(is_at_limit(&make_with(&db, "third", ada.id, TWO).await));
+
+        // Those to which others added a user leave it its own.
+        for name in ["one", "two"] {
+            make_with(&db, name, bob.id, TWO).await.unwrap();
+        }
+        assert!(is_at_limit(&make_with(&db, "three", bob.id, TWO).await));
+        make_with(&db, "three", bob.id, OwnerLimits::default()).await.unwrap();
+
+        let mut tx = db.begin().await.unwrap();
+        assert!(store.lock(&mut tx, acme.id()).await.unwrap());
+        store.delete(&mut tx, acme.id()).await.unwrap();
+        tx.commit().await.unwrap();
+        make_with(&db, "third", ada.id, TWO).await.unwrap();
+        assert!(is_at_limit(&make_with(&db, "fourth", ada.id, TWO).await));
+        db.execute("UPDATE users SET is_admin = $1 WHERE name_key = 'ada'", &args![true]).await.unwrap();
+        make_with(&db, "fourth", ada.id, TWO).await.unwrap();
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn an_organization_without_a_creator_counts_for_the_owner_who_began_it() {
+    on_both(async |db: Db| {
+        let (ada, bob) = (user(&db, "ada").await, user(&db, "bob").await);
+        for name in ["acme", "other"] {
+            let made = make(&db, name, &ada).await;
+            join(&db, &made, &bob, true).await;
+        }
+        db.execute("UPDATE users SET creator_id = NULL", &[]).await.unwrap();
+        let later = "UPDATE team_members SET created_us = created_us + 1 WHERE user_id = $1";
+        db.execute(later, &args![bob.id]).await.unwrap();
+        assert!(is_at_limit(&make_with(&db, "more", ada.id, TWO).await));
+        make_with(&db, "more", bob.id, TWO).await.unwrap();
+    })
+    .await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn the_limit_of_organizations_holds_for_concurrent_creations() {
+    on_both(async |db: Db| {
+        let ada = user(&db, "ada").await;
+        let life = ferrite_kit::Lifecycle::new(std::time::Duration::from_secs(5));
+        let tasks: Vec<_> = (0..8)
+            .map(|number| {
+                let (db, owner) = (db.clone(), ada.id);
+                life.spawn("create", async move { make_with(&db, &format!("acme{number}"), owner, TWO).await })
+            })
+            .collect();
+        let mut made = 0;
+        for task in tasks {
+            match task.await.unwrap() {
+                Ok(_) => made += 1,
+                refused => assert!(is_at_limit(&refused), "{refused:?}"),
+            }
+        }
+        assert_eq!(made, 2);
     })
     .await;
 }

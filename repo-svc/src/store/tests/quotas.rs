@@ -7,7 +7,7 @@ use super::*;
 const DONE: CreatedOnDisk = CreatedOnDisk { size_bytes: 50, is_empty: false };
 
 fn bytes(limit: i64) -> OwnerLimits {
-    OwnerLimits { repositories: None, bytes: Some(limit) }
+    OwnerLimits { bytes: Some(limit), ..OwnerLimits::default() }
 }
 
 async fn used(db: &Db, owner: &User) -> i64 {
@@ -135,7 +135,7 @@ async fn unfinished_forks_count_together_with_what_is_used() {
 async fn an_account_has_its_own_limits_or_those_of_the_site() {
     on_both(async |db: Db| {
         let ada = user(&db, "ada").await;
-        let site = OwnerLimits { repositories: Some(9), bytes: Some(1_000) };
+        let site = OwnerLimits { repositories: Some(9), organizations: None, bytes: Some(1_000) };
         let quotas = QuotaTable::new(db.clone(), site);
         let set = async |limits: OwnLimits| {
             let mut tx = db.begin().await.unwrap();
