@@ -100,8 +100,8 @@ pub struct GrantLimits {
     /// are not counted.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub rate_percent: Option<u32>,
-    /// Id of the account whose limits per hour apply to a caller who is no user: the owner of the repository, for a deploy key. `None` for
-    /// users, and for operations that are not counted.
+    /// Id of the account whose limits apply to a caller who is no user: for a deploy key the user who added it, or else the owner of the
+    /// repository. `None` for users and anonymous callers.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub account: Option<i64>,
 }
@@ -232,7 +232,7 @@ impl Grant {
         self.user.as_ref().map(|user| UserId(user.id))
     }
 
-    /// Returns the id of the account whose limits per hour apply; `None` for operations that are not counted.
+    /// Returns the id of the account whose limits apply; `None` for anonymous callers.
     #[must_use]
     pub fn limited_account(&self) -> Option<UserId> {
         self.user_id().or(self.limits.account.map(UserId))

@@ -94,7 +94,7 @@ impl Limiters {
             push: Arc::new(Limiter {
                 waiting,
                 per_user: (pushes / 4).max(1),
-                // Of deploy keys, which an account may make many of.
+                // Of deploy keys in grants of an older repo-svc, which name no account for them.
                 per_address: (pushes / 4).max(1),
                 ..Limiter::new("push", pushes, (pushes / 2).max(4))
             }),
@@ -158,7 +158,7 @@ enum Full {
 /// Key of the limits per client: the account, or the address for anonymous requests if the gateway sent it.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum ClientKey {
-    /// An account, by its user id.
+    /// An account, by its id. That of a deploy key is the user who added it, or else the owner of the repository.
     User(i64),
     /// Anonymous, from a known address.
     Address(String),
@@ -170,8 +170,8 @@ impl ClientKey {
     /// Returns the key of a request. The header with the client's address is trusted only if the caller is the gateway of the
     /// installation.
     pub(crate) fn of(caller: &Caller, grant: &Grant, headers: &HeaderMap) -> Self {
-        if let Some(user) = grant.user_id() {
-            return Self::User(user.0);
+        if let Some(account) = grant.limited_account() {
+            return Self::User(account.0);
         }
         let address = headers.get(metadata::CLIENT).and_then(|address| address.to_str().ok());
         match address.filter(|address| caller.is_gateway() && (1..=MAX_ADDRESS_BYTES).contains(&address.len())) {

@@ -230,7 +230,7 @@ fn limits_are_signed_and_a_grant_without_them_has_none() {
 }
 
 #[test]
-fn the_limits_of_the_owner_apply_to_a_caller_who_is_no_user() {
+fn the_limits_of_the_named_account_apply_to_a_caller_who_is_no_user() {
     let limits = GrantLimits { account: Some(8), ..GrantLimits::default() };
     let of_key = Grant { user: None, limits, ..grant() };
     let keys = Keys::new(1);

@@ -13,8 +13,8 @@ use crate::access::{Capacity, Operation, RepositoryAccess, RequiredRole, Rule, U
 use crate::auth::ClientAddress;
 use crate::error::RepoError;
 use crate::store::{
-    Actor, Organization, OrganizationRole, OrganizationTable, Repository, RepositoryKey, RepositoryTable, Team,
-    TeamTable,
+    Actor, AddedKey, Organization, OrganizationRole, OrganizationTable, Repository, RepositoryKey, RepositoryTable,
+    Team, TeamTable,
 };
 
 /// Begin of the names of this service's own operations.
@@ -31,6 +31,8 @@ pub(crate) struct Authorized {
     request_id: String,
     /// True for an operation on the wiki of a repository.
     is_wiki: bool,
+    /// The deploy key by which the caller authenticated, for each repository that has it.
+    deploy_keys: Vec<AddedKey>,
 }
 
 impl Authorized {
@@ -73,6 +75,7 @@ impl Authorized {
             address: ClientAddress::of(request),
             request_id: request_id.unwrap_or_default().to_owned(),
             is_wiki: false,
+            deploy_keys: Vec::new(),
         }
     }
 
@@ -91,9 +94,15 @@ impl Authorized {
         Self { is_wiki: true, ..self }
     }
 
-    /// Replaces the caller by a deploy key that was added to `repositories`.
-    pub(crate) fn for_deploy_key(self, repositories: &[(RepositoryId, Permission)]) -> Self {
-        Self { viewer: Viewer::deploy_key(repositories), identity: None, ..self }
+    /// Replaces the caller by a deploy key.
+    pub(crate) fn for_deploy_key(self, deploy_keys: Vec<AddedKey>) -> Self {
+        let repositories: Vec<_> = deploy_keys.iter().map(|added| (added.repository, added.level)).collect();
+        Self { viewer: Viewer::deploy_key(&repositories), identity: None, deploy_keys, ..self }
+    }
+
+    /// Returns the deploy key by which the caller authenticated, as it was added to a repository; `None` for other callers.
+    pub(crate) fn deploy_key(&self, repository: RepositoryId) -> Option<&AddedKey> {
+        self.deploy_keys.iter().find(|added| added.repository == repository)
     }
 
     /// Checks the part of the rule that depends on the caller alone.

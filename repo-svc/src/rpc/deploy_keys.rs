@@ -74,7 +74,8 @@ async fn create(
     let now = state.clock.now_us();
     let mut tx = state.db.begin().await?;
     state.repositories.lock(&mut tx, repository.id()).await?.ok_or(AuthError::RepositoryNotFound)?;
-    let row = state.deploy_keys.insert(&mut tx, repository.id(), (&title, &ssh_key), !request.can_write, now).await?;
+    let (id, user, can_write) = (repository.id(), authorized.user()?, request.can_write);
+    let row = state.deploy_keys.insert(&mut tx, id, user, (&title, &ssh_key), !can_write, now).await?;
     let details = [
         ("fingerprint", row.fingerprint.clone()),
         ("title", row.title.clone()),

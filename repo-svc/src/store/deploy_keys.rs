@@ -5,9 +5,10 @@
 use ferrite_kit::args;
 use ferrite_kit::db::{Db, DbError, Tx};
 use ferrite_kit::page::Page;
-use ferrite_proto::id::{DeployKeyId, RepositoryId};
+use ferrite_proto::id::{DeployKeyId, RepositoryId, UserId};
 
 use super::key_fingerprints::{KeyKind, claim_key, release_key};
+use super::sql::or_missing;
 use crate::error::RepoError;
 use crate::model::{SshKey, Title};
 
@@ -17,8 +18,8 @@ const COUNT: &str = "SELECT COUNT(*) FROM deploy_keys WHERE repository_id = $1";
 const FIND: &str = "SELECT id, content, title, fingerprint, is_read_only, created_us FROM deploy_keys \
      WHERE repository_id = $1 AND id = $2";
 const INSERT: &str = "INSERT INTO deploy_keys \
-     (repository_id, fingerprint, content, title, title_key, is_read_only, created_us) \
-     VALUES ($1, $2, $3, $4, $5, $6, $7) ON CONFLICT DO NOTHING \
+     (repository_id, fingerprint, content, title, title_key, is_read_only, created_us, user_id) \
+     VALUES ($1, $2, $3, $4, $5, $6, $7, $8) ON CONFLICT DO NOTHING \
      RETURNING id, content, title, fingerprint, is_read_only, created_us";
 const HAS_KEY: &str = "SELECT id FROM deploy_keys WHERE repository_id = $1 AND fingerprint = $2";
 const DELETE: &str = "DELETE FROM deploy_keys WHERE repository_id = $1 AND id = $2 \
@@ -59,23 +60,25 @@ impl DeployKeyTable {
         self.db.optional(FIND, &args![repository, id]).await
     }
 
-    /// Adds a key.
+    /// Adds a key, whose pushes count for `user`.
     ///
     /// # Errors
-    /// [`RepoError::KeyUsed`] if the repository or a user has the key already, [`RepoError::KeyTitleUsed`], or those of the
-    /// database.
+    /// [`RepoError::KeyUsed`] if the repository or a user has the key already, [`RepoError::KeyTitleUsed`], [`RepoError::UserNotFound`] if
+    /// the user was deleted, or those of the database.
     pub(crate) async fn insert(
         &self,
         tx: &mut Tx,
         repository: RepositoryId,
+        user: UserId,
         (title, key): (&Title, &SshKey),
         is_read_only: bool,
         now_us: i64,
     ) -> Result<DeployKey, RepoError> {
         claim_key(tx, key.fingerprint(), KeyKind::Deployment).await?;
-        let args =
-            args![repository, key.fingerprint(), key.as_str(), title.as_str(), title.key(), is_read_only, now_us,];
-        if let Some(row) = tx.optional(INSERT, &args).await? {
+        let (fingerprint, content) = (key.fingerprint(), key.as_str());
+        let args = args![repository, fingerprint, content, title.as_str(), title.key(), is_read_only, now_us, user];
+        let added = tx.optional(INSERT, &args).await;
+        if let Some(row) = added.map_err(or_missing(RepoError::UserNotFound))? {
             return Ok(row);
         }
         let same_key: Option<(i64,)> = tx.optional(HAS_KEY, &args![repository, key.fingerprint()]).await?;

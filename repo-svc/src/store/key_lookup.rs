@@ -5,7 +5,7 @@
 use ferrite_kit::args;
 use ferrite_kit::db::{Db, DbError};
 use ferrite_proto::Permission;
-use ferrite_proto::id::RepositoryId;
+use ferrite_proto::id::{RepositoryId, UserId};
 use ferrite_proto::repo::Identity;
 
 use super::tokens::IdentityRow;
@@ -14,17 +14,29 @@ use super::tokens::IdentityRow;
 const USER: &str = "SELECT u.id AS user_id, u.name, u.full_name, u.email, u.is_admin, k.token_id, t.scopes, t.expire_us, t.repository_ids \
      FROM public_keys k JOIN users u ON u.id = k.user_id LEFT JOIN access_tokens t ON t.id = k.token_id \
      WHERE k.fingerprint = $1 AND u.is_active AND (k.token_id IS NULL OR t.expire_us = 0 OR t.expire_us > $2)";
-const REPOSITORIES: &str = "SELECT repository_id, is_read_only FROM deploy_keys WHERE fingerprint = $1";
+const REPOSITORIES: &str = "SELECT k.repository_id, k.is_read_only, u.id, u.is_admin FROM deploy_keys k \
+     LEFT JOIN users u ON u.id = k.user_id WHERE k.fingerprint = $1";
 /// Limit for the text of a fingerprint, above any real one.
 const MAX_FINGERPRINT_BYTES: usize = 128;
+
+/// A deploy key, as it was added to one repository.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) struct AddedKey {
+    pub(crate) repository: RepositoryId,
+    /// Its level on the repository.
+    pub(crate) level: Permission,
+    /// The user who added it, and whether that administers the site. `None` if the user was deleted, and for keys from before users were
+    /// stored with them.
+    pub(crate) added_by: Option<(UserId, bool)>,
+}
 
 /// The holder of a key: one user, or any number of repositories, never both.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum KeyHolder {
     /// The user who added the key, with the rights that a password would give, or those of the token to which the key is bound.
     User(Identity),
-    /// The repositories that have the key as a deploy key, and its level on each.
-    Repositories(Vec<(RepositoryId, Permission)>),
+    /// The repositories that have the key as a deploy key.
+    Repositories(Vec<AddedKey>),
 }
 
 /// Returns the holder of the key with this fingerprint; `None` for unknown keys, keys of disabled users, and keys whose token has
@@ -36,9 +48,12 @@ pub(crate) async fn key_holder(db: &Db, fingerprint: &str, now_us: i64) -> Resul
     if let Some(row) = db.optional::<IdentityRow>(USER, &args![fingerprint, now_us]).await? {
         return Ok(Some(KeyHolder::User(row.into())));
     }
-    let rows: Vec<(i64, bool)> = db.all(REPOSITORIES, &args![fingerprint]).await?;
-    let level = |is_read_only| if is_read_only { Permission::Read } else { Permission::Write };
-    let repositories: Vec<_> =
-        rows.into_iter().map(|(id, is_read_only)| (RepositoryId(id), level(is_read_only))).collect();
+    let rows: Vec<(i64, bool, Option<i64>, Option<bool>)> = db.all(REPOSITORIES, &args![fingerprint]).await?;
+    let added = |(repository, is_read_only, user, is_admin): (i64, bool, Option<i64>, Option<bool>)| AddedKey {
+        repository: RepositoryId(repository),
+        level: if is_read_only { Permission::Read } else { Permission::Write },
+        added_by: user.map(UserId).zip(is_admin),
+    };
+    let repositories: Vec<_> = rows.into_iter().map(added).collect();
     Ok((!repositories.is_empty()).then_some(KeyHolder::Repositories(repositories)))
 }

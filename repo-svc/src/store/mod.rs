@@ -47,7 +47,7 @@ pub(crate) use deploy_keys::{DeployKey, DeployKeyTable};
 pub use git_stores::GitStore;
 pub(crate) use git_stores::{FORMER_SUBSCRIBER, GitStoreTable, OpenStore, store_subscriber};
 pub(crate) use issue_repositories::IssueRepository;
-pub(crate) use key_lookup::{KeyHolder, key_holder};
+pub(crate) use key_lookup::{AddedKey, KeyHolder, key_holder};
 pub(crate) use organizations::{MembershipFilter, Organization, OrganizationRole, OrganizationTable};
 pub(crate) use ownership::{acts_for, viewer_of};
 pub(crate) use profiles::{EmailRow, FollowDirection, ProfileTable, unverify_email, verify_email};

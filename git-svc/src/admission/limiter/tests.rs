@@ -150,6 +150,8 @@ fn addresses_are_trusted_from_the_gateway_only() {
     assert_eq!(ClientKey::of(&other, &grant, &headers), ClientKey::Unknown);
     assert_eq!(ClientKey::of(&gateway, &grant, &headers), ClientKey::Address("192.0.2.1".to_owned()));
     assert_eq!(ClientKey::of(&gateway, &grant, &HeaderMap::new()), ClientKey::Unknown);
+    grant.limits.account = Some(8);
+    assert_eq!(ClientKey::of(&gateway, &grant, &headers), ClientKey::User(8), "a deploy key counts for an account");
     grant.user = Some(ferrite_proto::grant::GrantUser { id: 7, ..Default::default() });
     assert_eq!(ClientKey::of(&gateway, &grant, &headers), ClientKey::User(7));
 }

@@ -27,19 +27,28 @@ pub(super) async fn of(
     repository: &Repository,
 ) -> Result<GrantLimits, RepoError> {
     let mut limits = GrantLimits::default();
-    let caller = authorized.identity().ok();
-    if OPERATIONS_THAT_STORE.contains(&authorized.operation()) {
-        let quota = state.quotas.find(UserId(repository.owner_id)).await?;
-        limits.bytes = byte_quota(quota, state.quotas.site());
-        // A deploy key counts for the owner: else an account would have the limits once more for each of its repositories.
-        limits.account = caller.is_none().then_some(repository.owner_id);
-        // Most who write own the repository: their quota is read once.
-        if caller.is_none_or(|caller| caller.user_id == repository.owner_id) {
-            limits.rate_percent = CreationLimit::percent_of(repository.owner_is_admin, quota);
-            return Ok(limits);
-        }
+    let owner = (UserId(repository.owner_id), repository.owner_is_admin);
+    let account = match authorized.identity() {
+        Ok(caller) => Some((UserId(caller.user_id), caller.is_admin)),
+        // A deploy key counts for the user who added it: else an account would have the limits once more for each of its repositories and
+        // organizations. Without a user it counts for the owner.
+        Err(_) => authorized.deploy_key(repository.id()).map(|added| added.added_by.unwrap_or(owner)),
+    };
+    if authorized.identity().is_err() {
+        limits.account = account.map(|(id, _)| id.0);
     }
-    limits.rate_percent = rate_percent(state, authorized).await?;
+    let mut owner_quota = None;
+    if OPERATIONS_THAT_STORE.contains(&authorized.operation()) {
+        let quota = state.quotas.find(owner.0).await?;
+        limits.bytes = byte_quota(quota, state.quotas.site());
+        owner_quota = Some(quota);
+    }
+    limits.rate_percent = match (account.filter(|_| is_write(authorized.operation())), owner_quota) {
+        // Most who write own the repository: their quota is read once.
+        (Some((id, is_admin)), Some(quota)) if id == owner.0 => CreationLimit::percent_of(is_admin, quota),
+        (Some((id, is_admin)), _) => state.creation_limit.rate_percent(id, is_admin).await?,
+        (None, _) => None,
+    };
     Ok(limits)
 }
 

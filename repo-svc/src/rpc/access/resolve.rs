@@ -88,7 +88,7 @@ async fn for_ssh_key(state: &AppState, authorized: Authorized, fingerprint: &str
     require_git_body(&authorized, "ssh_fingerprint")?;
     match key_holder(&state.db, fingerprint, state.clock.now_us()).await? {
         Some(KeyHolder::User(identity)) => Ok(authorized.for_git(identity)),
-        Some(KeyHolder::Repositories(repositories)) => Ok(authorized.for_deploy_key(&repositories)),
+        Some(KeyHolder::Repositories(repositories)) => Ok(authorized.for_deploy_key(repositories)),
         None => Err(AuthError::BadCredentials.into()),
     }
 }

@@ -57,6 +57,9 @@ async fn keys_are_added_read_listed_and_removed() {
     assert!(reads.fingerprint.starts_with("SHA256:") && reads.create_time.is_some());
     let writes = create(&harness, &ada, demo, "Writes", ECDSA).await.unwrap();
     assert!(!writes.is_read_only);
+    let sql = "SELECT COUNT(*) FROM deploy_keys k JOIN users u ON u.id = k.user_id WHERE u.name_key = 'ada'";
+    let (count,): (i64,) = harness.db().await.one(sql, &[]).await.unwrap();
+    assert_eq!(count, 2, "the user who added a key is stored with it");
     assert_eq!(get(&harness, &ada, demo, reads.id).await.unwrap(), reads);
     assert_eq!(list(&harness, &ada, demo, 1).await.unwrap(), (vec![reads.clone()], 2));
     assert_eq!(list(&harness, &ada, demo, 2).await.unwrap(), (vec![writes], 2));

@@ -113,8 +113,51 @@ async fn a_deploy_key_reads_its_repositories_and_public_ones() {
     assert!(grant.user.is_none() && answer.identity.is_none());
 }
 
+/// Returns the account that an operation with a deploy key counts for, and the percentage of its limits.
+async fn counted(harness: &Harness, repository: i64, operation: &str) -> (Option<i64>, Option<u32>) {
+    let request = ResolveAccessRequest {
+        repository: by_id(repository),
+        operation: operation.to_owned(),
+        ssh_fingerprint: Some("SHA256:bot".to_owned()),
+        ..ResolveAccessRequest::default()
+    };
+    let answer = harness.access().resolve_access(request).await.unwrap().into_inner();
+    let limits = harness.trust().verifier.verify(&answer.grant).unwrap().0.limits;
+    (limits.account, limits.rate_percent)
+}
+
 #[tokio::test]
-async fn a_deploy_key_writes_with_the_limits_of_the_owner() {
+async fn a_deploy_key_counts_for_the_user_who_added_it_and_without_it_for_the_owner() {
+    on_each_url(|url| async move {
+        let harness = Harness::start_on(url).await;
+        let (ada, bob) = (harness.signed_in("ada").await, harness.user("bob", false).await.id);
+        let db = harness.db().await;
+        let mut owners = Vec::new();
+        for name in ["one", "two"] {
+            let made = harness.create(&ada, name, true).await.unwrap();
+            db.execute(ADD_DEPLOY_KEY, &args![made.id, "SHA256:bot", false]).await.unwrap();
+            owners.push((made.id, made.owner.unwrap().id));
+        }
+        // In another repository the same key was added by somebody else.
+        let [(one, ada), (two, _)] = owners[..] else { panic!("{owners:?}") };
+        db.execute("UPDATE deploy_keys SET user_id = $1 WHERE repository_id = $2", &args![bob, one]).await.unwrap();
+        db.execute("UPDATE deploy_keys SET user_id = $1 WHERE repository_id = $2", &args![ada, two]).await.unwrap();
+        let quota = "INSERT INTO owner_quotas (owner_id, used_bytes, rate_percent) VALUES ($1, 0, 250)";
+        db.execute(quota, &args![bob]).await.unwrap();
+        for (repository, push, fetch) in
+            [(one, (Some(bob.0), Some(250)), (Some(bob.0), None)), (two, (Some(ada), None), (Some(ada), None))]
+        {
+            assert_eq!(counted(&harness, repository, operation::RECEIVE_PACK).await, push);
+            assert_eq!(counted(&harness, repository, operation::UPLOAD_PACK).await, fetch);
+        }
+        db.execute("DELETE FROM users WHERE id = $1", &args![bob]).await.unwrap();
+        assert_eq!(counted(&harness, one, operation::RECEIVE_PACK).await, (Some(ada), None));
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn a_deploy_key_of_no_known_user_has_the_limits_of_the_owner() {
     on_each_url(|url| async move {
         let harness = Harness::start_on(url).await;
         harness.user("root", true).await;
@@ -127,18 +170,9 @@ async fn a_deploy_key_writes_with_the_limits_of_the_owner() {
             ids.push((made.id, made.owner.unwrap().id));
         }
         for ((id, owner), rate_percent) in ids.into_iter().zip([None, None, Some(10_000)]) {
-            for (operation, account) in [(operation::RECEIVE_PACK, Some(owner)), (operation::UPLOAD_PACK, None)] {
-                let request = ResolveAccessRequest {
-                    repository: by_id(id),
-                    operation: operation.to_owned(),
-                    ssh_fingerprint: Some("SHA256:bot".to_owned()),
-                    ..ResolveAccessRequest::default()
-                };
-                let answer = harness.access().resolve_access(request).await.unwrap().into_inner();
-                let limits = harness.trust().verifier.verify(&answer.grant).unwrap().0.limits;
-                let expected = (account, account.and(rate_percent));
-                assert_eq!((limits.account, limits.rate_percent), expected, "{id} {operation}");
-            }
+            // Reads count against no limit per hour, but take places on the store.
+            assert_eq!(counted(&harness, id, operation::RECEIVE_PACK).await, (Some(owner), rate_percent), "{id}");
+            assert_eq!(counted(&harness, id, operation::UPLOAD_PACK).await, (Some(owner), None), "{id}");
         }
     })
     .await;

@@ -44,10 +44,10 @@ async fn repository(db: &Db, name: &str) -> RepositoryId {
 async fn add(db: &Db, repository: RepositoryId, text: &str, title: &str) -> Result<DeployKey, RepoError> {
     let (title, key) = key(text, title);
     let mut tx = db.begin().await?;
-    let Some(_) = RepositoryTable::new(db.clone()).lock(&mut tx, repository).await? else {
+    let Some(owner) = RepositoryTable::new(db.clone()).lock(&mut tx, repository).await? else {
         return Err(RepoError::Interrupted);
     };
-    let made = DeployKeyTable::new(db.clone()).insert(&mut tx, repository, (&title, &key), true, NOW).await?;
+    let made = DeployKeyTable::new(db.clone()).insert(&mut tx, repository, owner, (&title, &key), true, NOW).await?;
     tx.commit().await?;
     Ok(made)
 }
