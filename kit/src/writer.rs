@@ -56,6 +56,12 @@ pub async fn serve_for<F: Future>(writer: Writer, work: F) -> F::Output {
     SCOPE.scope(Arc::new(scope), work).await
 }
 
+/// As [`serve_for`], for more work of a request that counts as a write already. Its bytes count.
+pub async fn serve_counted<F: Future>(writer: Writer, work: F) -> F::Output {
+    let scope = Scope { writer: Mutex::new(Some(writer)), is_counted: AtomicBool::new(true) };
+    SCOPE.scope(Arc::new(scope), work).await
+}
+
 /// Does `work` in the background, whose bytes count for `account`. It is never refused.
 pub async fn count_for<F: Future>(account: UserId, work: F) -> F::Output {
     let writer = Mutex::new(Some(Writer { account, rate_percent: None }));

@@ -41,6 +41,9 @@ const TRASH_RETENTION: Duration = Duration::from_secs(7 * 24 * 3600);
 /// Maximum lag of file times behind the system clock: the kernel stamps files with the time of its last tick.
 pub(crate) const FILE_CLOCK_LAG: Duration = Duration::from_millis(20);
 
+/// Beginning of the names of quarantines, which git makes in the folder of objects.
+pub(crate) const QUARANTINE_PREFIX: &str = "tmp_objdir-incoming-";
+
 /// The new content of `packed-refs`, which git does not replace if a killed process has left it.
 pub(crate) const PACKED_REFS_NEW: &str = "packed-refs.new";
 
@@ -249,7 +252,7 @@ impl RepositoryStore {
     /// `Io`.
     pub fn remove_quarantines(&self, id: RepositoryId, before: SystemTime) -> Result<(), GitError> {
         for entry in list_dir(&self.path(id).join("objects"))? {
-            let is_quarantine = entry.file_name().to_string_lossy().starts_with("tmp_objdir-incoming-");
+            let is_quarantine = entry.file_name().to_string_lossy().starts_with(QUARANTINE_PREFIX);
             // File times lag behind the system clock.
             let changed = entry.metadata().and_then(|data| data.modified()).map(|changed| changed + FILE_CLOCK_LAG);
             if is_quarantine && changed.is_ok_and(|changed| changed < before) {

@@ -151,8 +151,10 @@ pub(super) async fn receive_pack(
     let admission = state.backlogs.admit(id).await;
     let permit = state.limiters.push.acquire(id, &client).await?;
     let input = input(&state, request, state.pushes.limits.bytes.saturating_add(MAX_PUSH_COMMANDS_BYTES))?;
-    let input = input.inspected(PushInspector::new(state.pushes.limits).within(grant.limits.bytes));
-    let session = state.sessions.open(Push::of(id, &grant));
+    let push = Push::of(id, &grant);
+    let inspector = PushInspector::new(state.pushes.limits).within(grant.limits.bytes).with_push(push.state());
+    let input = input.inspected(inspector);
+    let session = state.sessions.open(push);
     let hooks = HookSettings { path: state.hooks.all(), env: session.env() };
     let child = state.git.receive_pack(&state.store.path(id), Exchange::Request, None, Some(hooks))?;
     metrics::counter!("ferrite_git_pushes_total").increment(1);

@@ -4,7 +4,7 @@
 use std::{sync::atomic::AtomicBool, time::Duration};
 
 use axum::{body::Body, response::Response};
-use ferrite_proto::{git_transport::GitService, grant::ByteQuota, id::RepositoryId, session::UPGRADE_PROTOCOL};
+use ferrite_proto::{git_transport::GitService, id::RepositoryId, session::UPGRADE_PROTOCOL};
 use http::{HeaderMap, HeaderValue, StatusCode, header};
 use hyper::upgrade::OnUpgrade;
 use hyper_util::rt::TokioIo;
@@ -75,8 +75,8 @@ struct RunningSession {
     session: Permit,
     /// Registration for the hooks of the process; `None` for `upload-archive`.
     hooked: Option<HookSession>,
-    /// Quota of the owner of the repository, for a push.
-    quota: Option<ByteQuota>,
+    /// Inspector of what the client sends, for a push.
+    inspector: Option<PushInspector>,
     /// `None` unless the session is a push.
     admission: Option<WriteAdmission>,
 }
@@ -102,8 +102,14 @@ pub(super) async fn session(
     };
     let session = state.limiters.session.acquire(repository, &client).await?;
     let permit = limiter_of(service, &state).acquire(repository, &client).await?;
+    let mut inspector = None;
     let hooked = match service {
-        GitService::ReceivePack => Some(state.sessions.open(Push::of(repository, &grant))),
+        GitService::ReceivePack => {
+            let push = Push::of(repository, &grant);
+            let limited = PushInspector::new(state.pushes.limits).within(grant.limits.bytes);
+            inspector = Some(limited.with_push(push.state()));
+            Some(state.sessions.open(push))
+        }
         GitService::UploadPack => {
             let client = client.clone();
             Some(state.sessions.open_fetch(Fetch { repository, epoch: grant.epoch, client }))
@@ -111,8 +117,7 @@ pub(super) async fn session(
         GitService::UploadArchive => None,
     };
     let child = start(&state, service, repository, request.headers(), hooked.as_ref())?;
-    let quota = grant.limits.bytes;
-    let started = RunningSession { service, repository, client, child, permit, session, hooked, quota, admission };
+    let started = RunningSession { service, repository, client, child, permit, session, hooked, inspector, admission };
     let own = state.clone();
     state.life.spawn_for_request("session", async move { serve(&own, upgrade, started).await });
     let mut response = Response::new(Body::empty());
@@ -173,7 +178,8 @@ where
 
 /// Runs the process to its end, or ends it if the session fails.
 async fn serve(state: &AppState, upgrade: OnUpgrade, started: RunningSession) {
-    let RunningSession { service, repository, client, mut child, permit, session, hooked, quota, admission } = started;
+    let RunningSession { service, repository, client, mut child, permit, session, hooked, inspector, admission } =
+        started;
     let outcome = match tokio::time::timeout(UPGRADE_TIMEOUT, upgrade).await {
         Ok(Ok(stream)) => {
             let (mut reader, writer) = tokio::io::split(TokioIo::new(stream));
@@ -189,8 +195,7 @@ async fn serve(state: &AppState, upgrade: OnUpgrade, started: RunningSession) {
                 secret: state.store.path(repository),
                 writer: FrameWriter::new(writer),
             };
-            let inspection = (service == GitService::ReceivePack)
-                .then(|| PushInspection::new(PushInspector::new(state.pushes.limits).within(quota)));
+            let inspection = inspector.map(PushInspection::new);
             if child.is_none() {
                 match start_archive(state, repository, &pipe, &mut reader).await {
                     Ok(started) => child = started,

@@ -2,9 +2,12 @@
 //!
 //! Not here: the rules themselves (`types::protection`) and changing them (`protection_rules`).
 
+use std::{collections::HashSet, sync::Arc};
+
 use ferrite_kit::db::{Db, DbError};
 use ferrite_proto::id::RepositoryId;
 use git2::{Oid, Repository};
+use parking_lot::Mutex;
 
 use crate::{
     db::ProtectionTable,
@@ -15,6 +18,7 @@ use crate::{
     },
     types::{
         denial::Denial,
+        error::GitError,
         protection::{Actor, EffectiveRule, Rules},
         rpc_error::RpcError,
     },
@@ -25,6 +29,25 @@ use crate::{
 pub(crate) struct BranchProtection {
     table: ProtectionTable,
     pool: Pool,
+}
+
+/// The commits of a push. Clones share what is known of them.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct PushedCommits {
+    /// Name of the folder that has them while they are in quarantine.
+    quarantine: Option<String>,
+    /// Moves from the first commit to the second that remove no commit. Ids of commits name their whole history, so this stays true.
+    fast_forwards: Arc<Mutex<HashSet<(Oid, Oid)>>>,
+}
+
+/// A move of the edit with this index, from the first commit to the second.
+type Move = (usize, Oid, Oid);
+
+impl PushedCommits {
+    /// Returns the same commits, to be found in this quarantine.
+    pub(crate) fn in_quarantine(&self, folder: Option<String>) -> Self {
+        Self { quarantine: folder, ..self.clone() }
+    }
 }
 
 impl BranchProtection {
@@ -39,13 +62,14 @@ impl BranchProtection {
 
     /// Returns one verdict for each edit, in their order: `None` where the rules allow it.
     ///
-    /// An edit is judged by its `old` and `new` ids alone; the ref's current value is not read. The caller holds the repository's
-    /// write lock, so that no rule changes meanwhile.
+    /// An edit is judged by its `old` and `new` ids alone; the ref's current value is not read. A caller that goes on to change refs holds
+    /// the repository's write lock, so that no rule changes meanwhile.
     pub(crate) async fn check(
         &self,
         id: RepositoryId,
         actor: &Actor,
         edits: &[RefEdit],
+        commits: &PushedCommits,
     ) -> Result<Vec<Option<Denial>>, RpcError> {
         let mut verdicts = vec![None; edits.len()];
         let rules = self.rules(id).await?;
@@ -60,14 +84,37 @@ impl BranchProtection {
                 moves.push((index, old, new));
             }
         }
-        if !moves.is_empty() {
-            let job = move |repo: &Repository| {
-                Ok(moves.iter().filter(|(_, old, new)| is_forced(repo, *old, *new)).map(|(index, ..)| *index).collect())
-            };
-            let forced: Vec<usize> = self.pool.run(id, job).await?;
-            forced.into_iter().for_each(|index| verdicts[index] = Some(Denial::Force));
+        for index in self.find_forced(id, moves, commits).await? {
+            verdicts[index] = Some(Denial::Force);
         }
         Ok(verdicts)
+    }
+
+    /// Returns the indexes of the moves that remove commits.
+    async fn find_forced(
+        &self,
+        id: RepositoryId,
+        mut moves: Vec<Move>,
+        commits: &PushedCommits,
+    ) -> Result<HashSet<usize>, GitError> {
+        {
+            let known = commits.fast_forwards.lock();
+            moves.retain(|(_, old, new)| !known.contains(&(*old, *new)));
+        }
+        if moves.is_empty() {
+            return Ok(HashSet::new());
+        }
+        let compared = moves.clone();
+        let job = move |repo: &Repository| {
+            let forced = moves.iter().filter(|(_, old, new)| is_forced(repo, *old, *new));
+            Ok(forced.map(|(index, ..)| *index).collect::<HashSet<_>>())
+        };
+        let Some(quarantine) = &commits.quarantine else { return self.pool.run(id, job).await };
+        let forced = self.pool.run_in_quarantine(id, quarantine.clone(), job).await?;
+        // The same moves are checked again before the refs change.
+        let forward = compared.into_iter().filter(|(index, ..)| !forced.contains(index));
+        commits.fast_forwards.lock().extend(forward.map(|(_, old, new)| (old, new)));
+        Ok(forced)
     }
 }
 

@@ -6,7 +6,7 @@ use std::{collections::HashSet, sync::Arc};
 
 use ferrite_kit::{
     Clock,
-    db::Db,
+    db::{Db, DbError},
     idempotency::{IdempotencyError, IdempotencyKey},
     outbox::{self, Relay},
 };
@@ -169,6 +169,15 @@ impl RefUpdater {
             self.recover(&guard).await?;
         }
         Ok(guard)
+    }
+
+    /// Counts the current request as a write, if it is not yet. [`RefUpdater::apply`] does so by itself: this is for a write that is to
+    /// be refused earlier.
+    ///
+    /// # Errors
+    /// [`DbError::Refused`] when the account has written as much as it may.
+    pub(crate) async fn count_write(&self) -> Result<(), DbError> {
+        self.0.db.count_write().await
     }
 
     /// Applies all edits of a transaction or none. On return, intent and refs are on disk, from which journal and event follow.

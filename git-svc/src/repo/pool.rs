@@ -104,6 +104,31 @@ impl Pool {
         self.submit(move |repos| repos.run(id, &job)).await
     }
 
+    /// Runs `job` on a handle of its own that also finds the objects of a push in quarantine. `quarantine` is the name of their folder,
+    /// beside the objects of the repository. No other job sees them.
+    ///
+    /// # Errors
+    /// As [`Pool::run`].
+    pub(crate) async fn run_in_quarantine<T, F>(
+        &self,
+        id: RepositoryId,
+        quarantine: String,
+        job: F,
+    ) -> Result<T, GitError>
+    where
+        T: Send + 'static,
+        F: FnOnce(&git2::Repository) -> Result<T, GitError> + Send + 'static,
+    {
+        let with_quarantine = move |store: &RepositoryStore| {
+            store.check_exists(id)?;
+            let repository = git2::Repository::open_bare(store.path(id))?;
+            let objects = store.path(id).join("objects").join(quarantine);
+            repository.odb()?.add_disk_alternate(&objects.to_string_lossy())?;
+            job(&repository)
+        };
+        self.run_blocking(with_quarantine).await
+    }
+
     /// Runs a blocking operation on the store (create, delete, measure) on a worker thread.
     ///
     /// # Errors

@@ -1,4 +1,5 @@
-//! Starts git-svc, and a repo-svc and an issue-svc that only receive events. Clients, grants and requests for the tests.
+//! Starts git-svc, and a repo-svc, an issue-svc and a hook-svc that receive events; repo-svc also refuses whatever it is asked about again.
+//! Clients, grants and requests for the tests.
 
 use std::{
     path::{Path, PathBuf},
@@ -26,6 +27,7 @@ use ferrite_kit::{
 };
 use ferrite_proto::{
     Permission, ServiceRole,
+    error::to_status,
     events::{
         DeliverRequest, DeliverResponse, Event, RefsUpdated,
         event::Fact,
@@ -70,11 +72,11 @@ struct Subscriber(Arc<Mutex<Vec<Event>>>);
 
 impl Subscriber {
     /// Starts a subscriber that serves until `life` stops.
-    async fn serve(address: &Address, trust: &ServiceCredentials, life: &Lifecycle) -> Self {
+    async fn serve(address: &Address, trust: &ServiceCredentials, extra: axum::Router, life: &Lifecycle) -> Self {
         let subscriber = Self::default();
         let listener = address.bind().await.unwrap();
         let server = GrpcServer::default().add(EventSinkServer::new(subscriber.clone()));
-        let router = server.into_router(trust.layer_with(None, Arc::new(NoTokens)), axum::Router::new(), life);
+        let router = server.into_router(trust.layer_with(None, Arc::new(NoTokens)), extra, life);
         let own = life.clone();
         life.spawn(
             "subscriber",
@@ -103,6 +105,13 @@ impl EventSink for Subscriber {
         self.0.lock().unwrap().extend(request.into_inner().events);
         Ok(Response::new(DeliverResponse {}))
     }
+}
+
+/// Returns the part of a repo-svc that decides anew about accesses, which have all been revoked. Grants name no such access unless a test
+/// adds it.
+fn revocation() -> axum::Router {
+    let refuse = || async { to_status(&AuthError::BadCredentials).into_http::<axum::body::Body>() };
+    axum::Router::new().route("/ferrite.repo.v1.AccessService/ReauthorizeAccess", axum::routing::post(refuse))
 }
 
 /// A token authority that knows no token.
@@ -173,9 +182,12 @@ impl Service {
         };
         let trust = load(ServiceRole::Gateway);
         let others = Lifecycle::new(Duration::from_secs(30));
-        let subscriber = Subscriber::serve(first(&settings.repo_address), &load(ServiceRole::RepoSvc), &others).await;
-        let issues = Subscriber::serve(first(&settings.issue_address), &load(ServiceRole::IssueSvc), &others).await;
-        let webhooks = Subscriber::serve(first(&settings.hook_address), &load(ServiceRole::HookSvc), &others).await;
+        let (repo, issue, hook) =
+            (first(&settings.repo_address), first(&settings.issue_address), first(&settings.hook_address));
+        let nothing = axum::Router::new();
+        let subscriber = Subscriber::serve(repo, &load(ServiceRole::RepoSvc), revocation(), &others).await;
+        let issues = Subscriber::serve(issue, &load(ServiceRole::IssueSvc), nothing.clone(), &others).await;
+        let webhooks = Subscriber::serve(hook, &load(ServiceRole::HookSvc), nothing, &others).await;
         let address = settings.serve.listen[0].clone();
         let life = Lifecycle::new(Duration::from_secs(30));
         let next = AtomicI64::new(1);

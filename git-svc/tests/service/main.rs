@@ -39,6 +39,8 @@ mod push;
 #[cfg(test)]
 mod races;
 #[cfg(test)]
+mod refusals;
+#[cfg(test)]
 mod remote;
 #[cfg(test)]
 mod rpc;

@@ -17,6 +17,7 @@ use ferrite_kit::{
 use ferrite_proto::{
     Permission,
     events::RefsUpdateKind,
+    grant::{Credential, Reauthorization},
     operation::{RECEIVE_PACK, UPLOAD_PACK},
 };
 use http::StatusCode;
@@ -57,7 +58,8 @@ impl Gateway {
         format!("{}/{id}", self.url)
     }
 
-    /// Returns the URL at which requests get a grant for another user and level (`owner`, or any other text for write).
+    /// Returns the URL at which requests get a grant for another user and level: `owner`, `revoked` for write that repo-svc does not confirm,
+    /// or any other text for write.
     pub(crate) fn remote_as(&self, id: i64, user: i64, level: &str) -> String {
         format!("{}/{id}-{user}-{level}", self.url)
     }
@@ -83,6 +85,9 @@ async fn pass_on(State((service, life)): State<(Arc<Service>, Lifecycle)>, mut r
     if let (Some(user), Some(level)) = (parts.next(), parts.next()) {
         grant.user.as_mut().unwrap().id = user.parse().unwrap();
         grant.permission = if level == "owner" { Permission::Owner } else { Permission::Write };
+        let credential = Credential::Token(1);
+        let access = Reauthorization { repository: grant.repository, is_wiki: false, is_git: true, credential };
+        grant.reauthorization = (level == "revoked").then_some(access);
     }
     let id = grant.repository;
     *request.uri_mut() = format!("/git/{id}/{path}?{query}").parse().unwrap();

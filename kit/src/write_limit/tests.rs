@@ -14,7 +14,9 @@ use crate::lifecycle::Lifecycle;
 use crate::rate_limit::RateLimiter;
 use crate::redis::RedisServer;
 use crate::testing::{Redis, eventually, on_each};
-use crate::writer::{Writer, count_for, never_refuse, refuse_at_commit, serve, serve_for, set_writer};
+use crate::writer::{
+    Writer, count_for, never_refuse, refuse_at_commit, serve, serve_counted, serve_for, set_writer,
+};
 
 const TABLE: &str = "CREATE TABLE notes (id BIGINT, body TEXT)";
 const ADD: &str = "INSERT INTO notes (id, body) VALUES ($1, $2)";
@@ -69,6 +71,24 @@ async fn a_request_counts_as_one_write_and_a_refused_one_changes_nothing() {
         serve_for(BOB, add(&db, 1)).await.unwrap();
         clock.advance(Duration::from_secs(3_000));
         serve_for(ADA, add(&db, 1)).await.unwrap();
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn more_work_of_a_counted_request_adds_bytes_and_no_write() {
+    on_each(|test| async move {
+        let (limiter, _) = in_memory();
+        let db = limited(&test.db, &limiter, 2, 10_000);
+        db.execute(TABLE, &[]).await.unwrap();
+        serve_for(ADA, db.count_write()).await.unwrap();
+        serve_counted(ADA, add(&db, 1)).await.unwrap();
+        serve_for(ADA, db.count_write()).await.unwrap();
+        assert!(is_refused(&serve_for(ADA, db.count_write()).await));
+
+        serve_for(BOB, db.count_write()).await.unwrap();
+        serve_counted(BOB, add(&db, 10_000)).await.unwrap();
+        assert!(is_refused(&serve_for(BOB, db.count_write()).await), "by its bytes");
     })
     .await;
 }

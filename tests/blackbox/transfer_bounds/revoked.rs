@@ -209,7 +209,7 @@ async fn streams_of_events_end_soon_after_revocation(cluster: &Cluster) {
 /// The commands and the pack of a push of `main` to `reference`, in two halves.
 async fn push_request(client: &Client, tip: &str, reference: &str) -> (Vec<u8>, Vec<u8>) {
     let pack = fed(&client.git, "work", &["pack-objects", "-q", "--stdout", "--revs"], b"main\n").await;
-    let command = format!("{} {tip} {reference}\0report-status", "0".repeat(40));
+    let command = format!("{} {tip} {reference}\0report-status side-band-64k", "0".repeat(40));
     let mut bytes = packets([command.as_str(), "0000"]);
     let middle = bytes.len() + pack.len() / 2;
     bytes.extend(pack);
@@ -260,7 +260,7 @@ async fn a_push_of_a_revoked_caller_ends_and_moves_no_ref(cluster: &Cluster) {
     drop(stream.write_all(&[chunk(&rest), b"0\r\n\r\n".to_vec()].concat()).await);
     let text = answer(stream).await;
     eprintln!("HTTP, the rest sent: {:?} after {:?}", text.lines().last(), begun.elapsed());
-    assert!(text.contains("ng refs/heads/late access was revoked") || text.contains("401 Unauthorized"), "{text}");
+    assert!(text.contains("refs/heads/late: access was revoked") || text.contains("401 Unauthorized"), "{text}");
 
     // The rest never comes.
     let leaving = with_token("half").await;
@@ -287,7 +287,7 @@ async fn a_push_of_a_revoked_caller_ends_and_moves_no_ref(cluster: &Cluster) {
     drop(stdin);
     let (report, complaint) = tokio::join!(answer(stdout), answer(process.stderr.take().unwrap()));
     eprintln!("SSH, the rest sent: {:?} {complaint:?}", report.get(report.len().saturating_sub(60)..));
-    let is_refused = report.contains("ng refs/heads/key access was revoked") || complaint.contains("not registered");
+    let is_refused = report.contains("refs/heads/key: access was revoked") || complaint.contains("not registered");
     assert!(is_refused, "{report} {complaint}");
 
     let refs = git.run("", &["ls-remote", &ada.git_url(&ada.name, &name)]).await;

@@ -116,7 +116,7 @@ fn is_symbolic(path: &Path) -> Result<bool, GitError> {
 }
 
 /// Returns whether the ref may point to `target`: branches to commits, other refs to any existing object.
-fn may_point_to(repo: &Repository, edit: &RefEdit, target: Oid) -> bool {
+pub(crate) fn may_point_to(repo: &Repository, edit: &RefEdit, target: Oid) -> bool {
     let header = repo.odb().and_then(|odb| odb.read_header(target));
     header.is_ok_and(|(_, kind)| edit.name.branch().is_none() || kind == ObjectType::Commit)
 }

@@ -18,7 +18,7 @@ use self::{cache::RefCache, table::TableChange};
 pub(crate) use self::{
     edit::clashes_with_set,
     load::{describe, load},
-    loose::PreparedValue,
+    loose::{PreparedValue, may_point_to},
     packed::write_packed,
 };
 pub use self::{

@@ -157,6 +157,16 @@ impl RefTable {
         start..self.count_while(|name| name < prefix || name.starts_with(prefix))
     }
 
+    /// Returns whether a ref of this name could not exist beside one of the table, because one name is a folder of the other. Refs for
+    /// which `is_gone` returns true do not count.
+    pub(crate) fn clashes_with(&self, name: &RefName, is_gone: impl Fn(&RefName) -> bool) -> bool {
+        let below = [name.as_bytes(), b"/"].concat();
+        let above = name.parents().filter_map(|parent| RefName::parse(parent).ok());
+        let mut above = above.filter_map(|parent| self.find(&parent));
+        let mut below = self.rows(self.span(&below));
+        above.any(|entry| !is_gone(&entry.name)) || below.any(|entry| !is_gone(&entry.name))
+    }
+
     /// Iterates over the refs at these indices.
     pub fn rows(&self, range: Range<usize>) -> impl Iterator<Item = &RefEntry> {
         let (mut skip, mut first) = (range.start, 0);
@@ -267,6 +277,19 @@ mod tests {
         changed.apply(&[TableChange::Set(entry("refs/heads/05000", 2))]);
         let shared = table.parts.iter().zip(&changed.parts).filter(|(one, other)| Arc::ptr_eq(one, other)).count();
         assert_eq!((shared, changed.bytes()), (table.parts.len() - 1, table.bytes()));
+    }
+
+    #[test]
+    fn names_clash_with_those_above_and_below() {
+        let mut table = empty();
+        table.apply(&["a/b/c", "gone"].map(|name| TableChange::Set(entry(&format!("refs/heads/{name}"), 1))));
+        for (name, expected) in
+            [("a", true), ("a/b", true), ("a/b/c/d", true), ("a/b/d", false), ("a/b/cc", false), ("gone/x", false)]
+        {
+            let name = RefName::parse(format!("refs/heads/{name}").as_bytes()).unwrap();
+            let is_gone = |other: &RefName| other.as_bytes() == b"refs/heads/gone";
+            assert_eq!(table.clashes_with(&name, is_gone), expected, "{name}");
+        }
     }
 
     proptest! {

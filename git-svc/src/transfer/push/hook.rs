@@ -1,5 +1,6 @@
 //! The program that git runs as its hooks. `pre-receive` rejects a push as a whole while its objects are in quarantine,
-//! so that nothing of it is kept. `proc-receive` is a pipe between git and git-svc, which decides about each ref.
+//! so that nothing of it is kept: it looks at the objects itself, and asks git-svc about the refs. `proc-receive` is a pipe between git and
+//! git-svc, which decides about each ref.
 //! `pack-objects` copies a pack that git-svc has, or makes it. `credential` is a pipe, too: git asks git-svc through it for the
 //! user and the password of a remote, which so appear in no argument, environment or file.
 
@@ -10,11 +11,12 @@ use std::{
     io::{self, BufRead, Read, Write},
     net::Shutdown,
     os::unix::{ffi::OsStrExt as _, net::UnixStream},
-    path::Path,
+    path::{Path, PathBuf},
     process::ExitCode,
 };
 
 use super::pack_check::find_flaw;
+use crate::git::pktline::Packet;
 
 /// Environment variable of the hooks: path of git-svc's socket.
 pub(crate) const SOCKET: &str = "FERRITE_HOOK_SOCKET";
@@ -24,7 +26,8 @@ pub(crate) const SESSION: &str = "FERRITE_HOOK_SESSION";
 pub(crate) const PROC_RECEIVE: &str = "proc-receive";
 /// Name of the hook that makes the packs of fetches.
 pub(crate) const PACK_OBJECTS: &str = "pack-objects";
-/// Name of the hook that checks a push in quarantine.
+/// Name of the hook that checks a push in quarantine, and the first line of its question to git-svc: git begins the protocol of
+/// `proc-receive` with another one.
 pub(crate) const PRE_RECEIVE: &str = "pre-receive";
 /// Name of the credential helper of fetches from remotes (`gitcredentials`).
 pub(crate) const CREDENTIAL: &str = "credential";
@@ -32,6 +35,11 @@ pub(crate) const CREDENTIAL: &str = "credential";
 pub(crate) const NAMES: [&str; 4] = [PRE_RECEIVE, PROC_RECEIVE, PACK_OBJECTS, CREDENTIAL];
 /// Argument with which git asks its credential helper for credentials; the others tell it about their use.
 const GET_CREDENTIALS: &str = "get";
+
+/// First line of the answer to `pre-receive` for a push that goes on.
+pub(crate) const ACCEPTED: &str = "accepted";
+/// First line of the answer for a push that is rejected as a whole. The lines after it are for the client.
+pub(crate) const REJECTED: &str = "rejected";
 
 /// Environment variable of `pre-receive`: maximum refs that a push may change.
 pub(crate) const MAX_REFS: &str = "FERRITE_HOOK_MAX_REFS";
@@ -50,18 +58,18 @@ pub fn main() -> ExitCode {
     let mut args = std::env::args_os();
     let called_as = args.next().unwrap_or_default();
     let is_called = |name: &str| Path::new(&called_as).file_name().is_some_and(|called| called == name);
-    if is_called(PRE_RECEIVE) {
-        return match rejection(io::stdin().lock()) {
-            Ok(None) => ExitCode::SUCCESS,
-            Ok(Some(reason)) => failed(&reason),
-            Err(error) => failed(&format!("the push cannot be taken now: {error}")),
-        };
-    }
     let (Some(socket), Some(session)) = (std::env::var_os(SOCKET), std::env::var_os(SESSION)) else {
         eprintln!("this is run by git, for git-svc");
         return ExitCode::from(2);
     };
     let socket = Path::new(&socket);
+    if is_called(PRE_RECEIVE) {
+        return match rejection(socket, session.as_bytes(), io::stdin().lock()) {
+            Ok(None) => ExitCode::SUCCESS,
+            Ok(Some(reason)) => failed(&reason),
+            Err(error) => failed(&format!("the push cannot be taken now: {error}")),
+        };
+    }
     if is_called(PACK_OBJECTS) {
         return pack_objects::main(socket, session.as_bytes(), &args.collect::<Vec<_>>());
     }
@@ -76,24 +84,57 @@ pub fn main() -> ExitCode {
 
 /// Prints the reason, which git passes on to the client.
 fn failed(reason: &str) -> ExitCode {
-    eprintln!("{reason}");
+    // At once: git passes on what it reads in pieces. A closed stderr is ignored.
+    drop(io::stderr().write_all(format!("{reason}\n").as_bytes()));
     ExitCode::FAILURE
 }
 
-/// Returns the reason to reject the whole push. `refs` has one line for each ref, written by git.
-fn rejection(refs: impl BufRead) -> io::Result<Option<String>> {
+/// Returns the reason to reject the whole push, of one or more lines. `refs` has one line for each ref, written by git.
+fn rejection(socket: &Path, session: &[u8], refs: impl BufRead) -> io::Result<Option<String>> {
     let limit: Option<usize> = std::env::var_os(MAX_REFS).and_then(|limit| limit.to_str()?.parse().ok());
-    let mut count = 0_usize;
+    let (mut commands, mut count) = (Vec::new(), 0_usize);
     for line in refs.split(b'\n') {
-        line?;
+        let line = line?;
         count += 1;
+        if limit.is_none_or(|limit| count <= limit) {
+            commands.push(line);
+        }
     }
     if let Some(limit) = limit.filter(|limit| count > *limit) {
         return Ok(Some(format!("a push may change {limit} refs at most")));
     }
-    let Some(quarantine) = std::env::var_os(QUARANTINE) else { return Ok(None) };
-    // `PushInspector` has checked the sizes of all objects.
-    Ok(find_flaw(Path::new(&quarantine), None)?.map(|flaw| flaw.to_string()))
+    let quarantine = std::env::var_os(QUARANTINE).map(PathBuf::from);
+    // Before git-svc reads any of the objects. `PushInspector` has checked their sizes.
+    let flaw = quarantine.as_deref().map(|objects| find_flaw(objects, None)).transpose()?.flatten();
+    if let Some(flaw) = flaw {
+        return Ok(Some(flaw.to_string()));
+    }
+    ask(socket, session, quarantine.as_deref(), commands)
+}
+
+/// Asks git-svc about the refs of the push. Returns its reasons to reject the whole push, one a line.
+fn ask(socket: &Path, session: &[u8], quarantine: Option<&Path>, commands: Vec<Vec<u8>>) -> io::Result<Option<String>> {
+    let quarantine = quarantine.and_then(Path::file_name).unwrap_or_default();
+    let head = [session, PRE_RECEIVE.as_bytes(), quarantine.as_bytes()].map(<[u8]>::to_vec);
+    let mut question = Vec::new();
+    for line in head.into_iter().chain(commands) {
+        Packet::Data(line).encode(&mut question)?;
+    }
+    Packet::Flush.encode(&mut question)?;
+    let mut stream = UnixStream::connect(socket)?;
+    stream.write_all(&question)?;
+    let mut answer = Vec::new();
+    stream.read_to_end(&mut answer)?;
+    let (mut lines, mut rest) = (Vec::new(), answer.as_slice());
+    while let Some((packet, used)) = Packet::decode(rest)? {
+        lines.extend(packet.line().map(|line| String::from_utf8_lossy(line).into_owned()));
+        rest = &rest[used..];
+    }
+    match lines.split_first() {
+        Some((verdict, _)) if verdict == ACCEPTED => Ok(None),
+        Some((verdict, reasons)) if verdict == REJECTED => Ok(Some(reasons.join("\n"))),
+        _ => Err(io::Error::other("git-svc does not answer")),
+    }
 }
 
 /// Relays git's messages to git-svc and the replies back, until git-svc closes the connection.

@@ -2,8 +2,11 @@
 //! objects. git has no limits of its own for these, and reads exactly as many objects as the header says. Not here: anything
 //! that git checks itself.
 
+use std::sync::Arc;
+
 use ferrite_proto::grant::ByteQuota;
 
+use super::push::PushState;
 use crate::{
     git::{
         pack_stream::PackStream,
@@ -32,6 +35,8 @@ pub(crate) struct PushInspector {
     wants_pack: bool,
     /// Number of objects in the pack, once it is known.
     objects: Option<u64>,
+    /// State of the push, which learns of its capabilities.
+    push: Option<Arc<PushState>>,
     /// Quota of the owner of the repository, into which the pack has to fit.
     quota: Option<ByteQuota>,
     /// Bytes of the pack so far, counted if there is a quota.
@@ -47,6 +52,7 @@ struct ClientCapabilities {
     has_options: bool,
     has_report: bool,
     has_bands: bool,
+    is_atomic: bool,
 }
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -72,6 +78,7 @@ impl PushInspector {
             options: PushOptions::default(),
             wants_pack: false,
             objects: None,
+            push: None,
             quota: None,
             pack_bytes: 0,
             pack: None,
@@ -86,6 +93,11 @@ impl PushInspector {
     /// Returns the inspector for a push whose pack has to fit into a quota, if there is one.
     pub(crate) fn within(self, quota: Option<ByteQuota>) -> Self {
         Self { quota, ..self }
+    }
+
+    /// Returns the inspector, which tells the state of the push what its hooks do not hear from git.
+    pub(crate) fn with_push(self, push: Arc<PushState>) -> Self {
+        Self { push: Some(push), ..self }
     }
 
     /// Inspects the next bytes. Returns the response for the client if the push is rejected; git must not get these
@@ -180,6 +192,9 @@ impl PushInspector {
         if let Some(capabilities) = parts.next() {
             self.capabilities.add(capabilities);
         }
+        if let Some(push) = self.push.as_ref().filter(|_| self.capabilities.is_atomic) {
+            push.set_atomic();
+        }
         let (Some(b' '), Some(new), Some(b' '), Some(name)) =
             (command.get(40), command.get(41..81), command.get(81), command.get(82..))
         else {
@@ -261,6 +276,7 @@ impl ClientCapabilities {
             self.has_options |= name == b"push-options";
             self.has_report |= matches!(name, b"report-status" | b"report-status-v2");
             self.has_bands |= name == b"side-band-64k";
+            self.is_atomic |= name == b"atomic";
         }
     }
 }

@@ -1,12 +1,14 @@
 //! Pushes. git's `receive-pack` takes the objects into quarantine, and runs our hooks: `pre-receive` accepts or rejects
-//! the push as a whole, and `proc-receive` lets git-svc update the refs.
+//! the push as a whole, by its objects and by what git-svc says about its refs, and `proc-receive` lets git-svc update the refs.
 
 mod credential;
+mod decision;
 mod delta_depth;
 pub mod hook;
 mod inspect;
 mod inspection;
 mod pack_check;
+mod push;
 mod receive;
 mod sent_output;
 mod serve;
@@ -18,8 +20,9 @@ pub(crate) use self::{
     inspect::{PushInspector, count_refusal},
     inspection::PushInspection,
     pack_check::{PackFlaw, find_flaw},
+    push::Push,
     sent_output::SentOutput,
     serve::{HookServer, Hooks, install_hooks},
     service::PushService,
-    sessions::{HookSession, HookSessions, HookSocket, Push},
+    sessions::{HookSession, HookSessions, HookSocket},
 };

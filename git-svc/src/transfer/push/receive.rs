@@ -1,16 +1,20 @@
 //! Ref updates of a push: checks the commands, and applies them in transactions that are short. Not here: the protocol
-//! of the hook (`serve`).
+//! of the hook (`serve`), and the rejection of a push that is still in quarantine (`decision`).
 
 use std::collections::HashSet;
 
-use ferrite_kit::{auth::AuthError, db::DbError, writer::serve_for};
+use ferrite_kit::{
+    auth::AuthError,
+    db::DbError,
+    writer::{serve_counted, serve_for},
+};
 use ferrite_proto::id::RepositoryId;
 use git2::Oid;
 
-use super::{service::PushService, sessions::Push};
+use super::{push::Push, service::PushService};
 use crate::{
     db::{RefTransaction, UpdateKind},
-    ref_updates::DeliveryWait,
+    ref_updates::{DeliveryWait, protection::PushedCommits},
     repo::refs::{RefEdit, clashes_with_set},
     types::{
         error::GitError,
@@ -26,6 +30,13 @@ use crate::{
 const REFS_PER_TRANSACTION: usize = 1000;
 /// Refused refs per part, each of which costs a failed transaction; after that the rest of the part is refused.
 const MAX_REFUSED_REFS: usize = 16;
+
+/// Reason to refuse a ref whose name is a folder of another ref's name, or the reverse.
+pub(super) const NAME_CLASH: &str = "the name collides with another ref";
+/// Reason to refuse a ref that may not point to its object, such as a branch to a file.
+pub(super) const BAD_TARGET: &str = "cannot point to that object";
+/// Reason to refuse the other refs of an atomic push.
+pub(super) const OTHER_REFUSED: &str = "another ref of the atomic push was refused";
 
 /// One ref command of a push.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -57,53 +68,43 @@ struct PushContext<'a> {
 }
 
 /// A command with a valid name, and its index in the push.
-struct CheckedCommand {
-    index: usize,
-    edit: RefEdit,
+pub(super) struct CheckedCommand {
+    pub(super) index: usize,
+    pub(super) edit: RefEdit,
 }
 
 /// Result of one command; the error is the reason that the client reads.
-type CommandResult = Result<(), String>;
+pub(super) type CommandResult = Result<(), String>;
 
 /// Applies the commands that the rules allow. Returns one result per command, in their order.
 pub(super) async fn receive(service: &PushService, push: &Push, request: PushRequest) -> Vec<(Vec<u8>, CommandResult)> {
     let PushRequest { commands, is_atomic, options } = request;
     let may_have_objects = commands.iter().any(|command| command.new.is_some());
-    let (repository, max_refs) = (push.repository, service.limits.refs);
+    let mut has_moved = false;
     let mut answers = vec![None; commands.len()];
-    let mut wanted = Vec::new();
-    let mut seen = HashSet::new();
-    if commands.len() > max_refs {
-        fill_unanswered(&mut answers, &format!("a push may change {} refs at most", max_refs));
-    }
-    for (index, command) in commands.iter().enumerate().filter(|_| commands.len() <= max_refs) {
-        match check(command, seen.insert(&command.name)) {
-            Ok(edit) => wanted.push(CheckedCommand { index, edit }),
-            Err(reason) => answers[index] = Some(Err(reason)),
-        }
-    }
+    let wanted = check_commands(&commands, service.limits.refs, &mut answers);
     let is_clean = answers.iter().all(Option::is_none);
     if !is_atomic || is_clean {
         let changing = change(service, PushContext { push, is_atomic, options: &options }, wanted, &mut answers);
         // The hook runs apart from the request of the push.
         let changed = match push.writer {
+            Some(writer) if push.state.is_counted() => serve_counted(writer, changing).await,
             Some(writer) => serve_for(writer, changing).await,
             None => changing.await,
         };
         match changed {
-            Ok(Some(delivered)) => delivered.await,
-            Ok(None) => {}
-            Err(failure) => {
-                failure.log();
-                tracing::warn!(repo.id = %repository, error = %failure, "a push is not taken");
-                fill_unanswered(&mut answers, &last_reason(&failure));
+            Ok(Some(delivered)) => {
+                has_moved = true;
+                delivered.await;
             }
+            Ok(None) => {}
+            Err(failure) => refuse_rest(push, &failure, &mut answers),
         }
     }
-    fill_unanswered(&mut answers, "another ref of the atomic push was refused");
+    fill_unanswered(&mut answers, OTHER_REFUSED);
     let done = answers.iter().filter(|answer| matches!(answer, Some(Ok(())))).count();
-    if done == 0 && may_have_objects {
-        count_objects(service, repository).await;
+    if !has_moved && may_have_objects {
+        count_objects(service, push.repository).await;
     }
     metrics::counter!("ferrite_git_pushed_refs_total", "result" => "ok").increment(done as u64);
     metrics::counter!("ferrite_git_pushed_refs_total", "result" => "refused").increment((answers.len() - done) as u64);
@@ -112,7 +113,8 @@ pub(super) async fn receive(service: &PushService, push: &Push, request: PushReq
 }
 
 /// Tells the size of a repository after a push in which no ref moved: git has moved its objects out of quarantine before, and they stay until
-/// maintenance removes them.
+/// maintenance removes them. That is rare, as such a push is rejected in quarantine: a ref or a right has changed since, or the push has
+/// objects for refs that are there already.
 async fn count_objects(service: &PushService, repository: RepositoryId) {
     let counted = async {
         let guard = service.updater.lock(repository).await?;
@@ -123,10 +125,37 @@ async fn count_objects(service: &PushService, repository: RepositoryId) {
     }
 }
 
-fn fill_unanswered(answers: &mut [Option<CommandResult>], reason: &str) {
+/// Refuses the commands without a result, for a failure that is not about one of them.
+pub(super) fn refuse_rest(push: &Push, failure: &RpcError, answers: &mut [Option<CommandResult>]) {
+    failure.log();
+    tracing::warn!(repo.id = %push.repository, error = %failure, "a push is not taken");
+    fill_unanswered(answers, &last_reason(failure));
+}
+
+pub(super) fn fill_unanswered(answers: &mut [Option<CommandResult>], reason: &str) {
     for answer in answers.iter_mut().filter(|answer| answer.is_none()) {
         *answer = Some(Err(reason.to_owned()));
     }
+}
+
+/// Checks the commands as far as that needs no access to the repository. Returns those that are left.
+pub(super) fn check_commands(
+    commands: &[RefCommand],
+    max_refs: usize,
+    answers: &mut [Option<CommandResult>],
+) -> Vec<CheckedCommand> {
+    let (mut wanted, mut seen) = (Vec::new(), HashSet::new());
+    if commands.len() > max_refs {
+        fill_unanswered(answers, &format!("a push may change {max_refs} refs at most"));
+        return wanted;
+    }
+    for (index, command) in commands.iter().enumerate() {
+        match check(command, seen.insert(&command.name)) {
+            Ok(edit) => wanted.push(CheckedCommand { index, edit }),
+            Err(reason) => answers[index] = Some(Err(reason)),
+        }
+    }
+    wanted
 }
 
 /// Checks a command as far as that needs no access to the repository.
@@ -201,7 +230,7 @@ async fn change_part(
     // The pack may have taken long to arrive.
     service.reauthorize(push).await?;
     let guard = service.updater.lock(push.repository).await?;
-    let mut part = compare_with_current(service, push, part, answers).await?;
+    let mut part = compare_with_current(service, push, &push.state.commits, part, answers).await?;
     if is_atomic && answers.iter().any(|answer| matches!(answer, Some(Err(_)))) {
         // Commands that change nothing are refused with the others.
         answers.iter_mut().filter(|answer| matches!(answer, Some(Ok(())))).for_each(|answer| *answer = None);
@@ -237,9 +266,10 @@ async fn change_part(
 }
 
 /// Compares the commands with the current refs and the branch protection; returns those left to apply.
-async fn compare_with_current(
+pub(super) async fn compare_with_current(
     service: &PushService,
     push: &Push,
+    commits: &PushedCommits,
     part: Vec<CheckedCommand>,
     answers: &mut [Option<CommandResult>],
 ) -> Result<Vec<CheckedCommand>, RpcError> {
@@ -261,18 +291,19 @@ async fn compare_with_current(
         };
         answers[wanted.index] = Some(answer.map_err(str::to_owned));
     }
-    apply_protection(service, push, left, answers).await
+    apply_protection(service, push, commits, left, answers).await
 }
 
 /// Checks the commands against the branch protection; returns those that are allowed.
 async fn apply_protection(
     service: &PushService,
     push: &Push,
+    commits: &PushedCommits,
     part: Vec<CheckedCommand>,
     answers: &mut [Option<CommandResult>],
 ) -> Result<Vec<CheckedCommand>, RpcError> {
     let edits: Vec<_> = part.iter().map(|wanted| wanted.edit.clone()).collect();
-    let verdicts = service.protection.check(push.repository, &push.actor, &edits).await?;
+    let verdicts = service.protection.check(push.repository, &push.actor, &edits, commits).await?;
     let mut left = Vec::new();
     for (wanted, verdict) in part.into_iter().zip(verdicts) {
         match verdict {
@@ -287,8 +318,8 @@ async fn apply_protection(
 fn refused(failure: &RpcError) -> Option<(&str, &'static str)> {
     match failure {
         RpcError::Git(GitError::RefConflict { name }) => Some((name, "is being changed by somebody else")),
-        RpcError::Git(GitError::RefNameClash { name }) => Some((name, "the name collides with another ref")),
-        RpcError::Git(GitError::RefTarget { name }) => Some((name, "cannot point to that object")),
+        RpcError::Git(GitError::RefNameClash { name }) => Some((name, NAME_CLASH)),
+        RpcError::Git(GitError::RefTarget { name }) => Some((name, BAD_TARGET)),
         _ => None,
     }
 }

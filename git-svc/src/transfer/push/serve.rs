@@ -1,5 +1,5 @@
-//! The socket that hooks connect to, and the hook's side of git's `proc-receive` protocol, version 1 (`githooks`),
-//! which the hook relays to here. Not here: the rules for ref updates (`receive`).
+//! The socket that hooks connect to, the hook's side of git's `proc-receive` protocol, version 1 (`githooks`),
+//! which the hook relays to here, and the question of `pre-receive`. Not here: the rules for ref updates (`receive`, `decision`).
 
 use std::{
     error::Error,
@@ -21,12 +21,18 @@ use tracing::Instrument as _;
 use uuid::Uuid;
 
 use super::{
-    credential, hook,
+    credential,
+    decision::find_rejection,
+    hook,
+    push::Push,
     receive::{PushRequest, RefCommand, receive},
     service::PushService,
-    sessions::{HookKind, HookSessions, HookSocket, Push},
+    sessions::{HookKind, HookSessions, HookSocket},
 };
-use crate::{git::pktline::Packet, repo::objects::full_id, transfer::fetch::FetchService, types::error::GitError};
+use crate::{
+    disk::repositories::QUARANTINE_PREFIX, git::pktline::Packet, repo::objects::full_id, transfer::fetch::FetchService,
+    types::error::GitError,
+};
 
 /// Maximum time for each step of a hook's request; git sends them at once.
 const HOOK_TIMEOUT: Duration = Duration::from_secs(30);
@@ -137,7 +143,12 @@ async fn serve_push(
     mut reader: BufReader<OwnedReadHalf>,
     mut writer: OwnedWriteHalf,
 ) -> io::Result<()> {
-    let asked = tokio::time::timeout(HOOK_TIMEOUT, negotiate(&mut reader, &mut writer));
+    let first = tokio::time::timeout(HOOK_TIMEOUT, Packet::read(&mut reader));
+    let first = first.await.map_err(|_| io::ErrorKind::TimedOut)??;
+    if first.as_ref().and_then(Packet::line) == Some(hook::PRE_RECEIVE.as_bytes()) {
+        return serve_pre_receive(service, push, reader, writer).await;
+    }
+    let asked = tokio::time::timeout(HOOK_TIMEOUT, negotiate(first, &mut reader, &mut writer));
     let capabilities = asked.await.map_err(|_| io::ErrorKind::TimedOut)??;
     let asked = tokio::time::timeout(HOOK_TIMEOUT, read_request(&mut reader, capabilities));
     let request = asked.await.map_err(|_| io::ErrorKind::TimedOut)??;
@@ -155,10 +166,48 @@ async fn serve_push(
     writer.shutdown().await
 }
 
-/// Negotiates the version, and returns the capabilities of the push.
-async fn negotiate<R: AsyncRead + Unpin>(reader: &mut R, writer: &mut OwnedWriteHalf) -> io::Result<PushCapabilities> {
+/// Answers `pre-receive` whether to reject the push as a whole, and with which lines for the client.
+async fn serve_pre_receive(
+    service: &PushService,
+    push: &Push,
+    mut reader: BufReader<OwnedReadHalf>,
+    mut writer: OwnedWriteHalf,
+) -> io::Result<()> {
+    let asked = async {
+        let line = read_line(&mut reader).await?.ok_or_else(|| invalid("no quarantine is named"))?;
+        let quarantine = parse_quarantine(&line).ok_or_else(|| invalid("not a quarantine"))?;
+        let capabilities = PushCapabilities { is_atomic: push.state.is_atomic(), has_options: false };
+        Ok::<_, io::Error>((quarantine, read_request(&mut reader, capabilities).await?))
+    };
+    let asked = tokio::time::timeout(HOOK_TIMEOUT, asked);
+    let (quarantine, request) = asked.await.map_err(|_| io::ErrorKind::TimedOut)??;
+    let rejection = find_rejection(service, push, request, quarantine).await;
+    let mut bytes = Vec::new();
+    let verdict = if rejection.is_some() { hook::REJECTED } else { hook::ACCEPTED };
+    Packet::text(verdict).encode(&mut bytes)?;
+    for line in rejection.unwrap_or_default() {
+        Packet::text(&line).encode(&mut bytes)?;
+    }
+    writer.write_all(&bytes).await?;
+    writer.shutdown().await
+}
+
+/// Parses the name of a quarantine in the folder of objects; the inner value is `None` for a push without objects, whose name is empty.
+fn parse_quarantine(line: &[u8]) -> Option<Option<String>> {
+    let name = std::str::from_utf8(line).ok()?;
+    let is_quarantine = name.starts_with(QUARANTINE_PREFIX) && !name.contains('/');
+    (name.is_empty() || is_quarantine).then(|| Some(name.to_owned()).filter(|name| !name.is_empty()))
+}
+
+/// Negotiates the version, and returns the capabilities of the push. `first` is the first packet of git.
+async fn negotiate<R: AsyncRead + Unpin>(
+    first: Option<Packet>,
+    reader: &mut R,
+    writer: &mut OwnedWriteHalf,
+) -> io::Result<PushCapabilities> {
     let mut asked = PushCapabilities::default();
-    while let Some(Packet::Data(line)) = Packet::read(reader).await? {
+    let mut next = first;
+    while let Some(Packet::Data(line)) = next {
         let mut parts = line.split(|byte| *byte == 0);
         if parts.next().is_none_or(|version| version.trim_ascii() != b"version=1") {
             return Err(invalid("a version other than 1"));
@@ -167,6 +216,7 @@ async fn negotiate<R: AsyncRead + Unpin>(reader: &mut R, writer: &mut OwnedWrite
             asked.is_atomic |= feature == b"atomic";
             asked.has_options |= feature == b"push-options";
         }
+        next = Packet::read(reader).await?;
     }
     let mut bytes = Vec::new();
     // git sends the push options only if the reply names them.
@@ -241,6 +291,16 @@ mod tests {
             format!("{} {one} x", "g".repeat(40)),
         ] {
             assert!(parse_command(wrong.as_bytes()).is_none(), "{wrong}");
+        }
+    }
+
+    #[test]
+    fn a_quarantine_is_a_name_and_no_path() {
+        let name = "tmp_objdir-incoming-a1B2c3";
+        assert_eq!(parse_quarantine(name.as_bytes()), Some(Some(name.to_owned())));
+        assert_eq!(parse_quarantine(b""), Some(None));
+        for wrong in ["pack", "..", "tmp_objdir-incoming-/../..", "/tmp_objdir-incoming-a"] {
+            assert_eq!(parse_quarantine(wrong.as_bytes()), None, "{wrong}");
         }
     }
 

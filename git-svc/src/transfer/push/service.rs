@@ -5,7 +5,10 @@ use std::time::Duration;
 use ferrite_kit::auth::{AuthError, Authorizer};
 use tokio::time::Instant;
 
-use super::sessions::{HookSession, HookSessions, Push};
+use super::{
+    push::Push,
+    sessions::{HookSession, HookSessions},
+};
 use crate::{
     disk::repositories::FILE_CLOCK_LAG,
     ref_updates::{RefUpdater, protection::BranchProtection},

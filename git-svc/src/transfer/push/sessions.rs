@@ -11,51 +11,18 @@ use std::{
     time::SystemTime,
 };
 
-use ferrite_kit::{telemetry, writer::Writer};
-use ferrite_proto::{grant::Grant, id::RepositoryId, repo::ReauthorizeAccessRequest};
+use ferrite_kit::telemetry;
+use ferrite_proto::id::RepositoryId;
 use parking_lot::Mutex;
 use tokio::net::UnixListener;
 use tracing::Span;
 use uuid::Uuid;
 
-use super::{credential::RemoteLogins, hook};
-use crate::{
-    disk::ignore_missing,
-    transfer::fetch::Fetch,
-    types::{error::GitError, protection::Actor},
-};
+use super::{credential::RemoteLogins, hook, push::Push};
+use crate::{disk::ignore_missing, transfer::fetch::Fetch, types::error::GitError};
 
 /// Maximum bytes of the socket's path; the address of a Unix socket has room for 108.
 const MAX_SOCKET_PATH_BYTES: usize = 100;
-
-/// Repository and user of one push.
-#[derive(Clone, Debug)]
-pub(crate) struct Push {
-    /// Repository that is pushed to.
-    pub(crate) repository: RepositoryId,
-    /// User who pushes, with their permission.
-    pub(crate) actor: Actor,
-    /// Start time.
-    pub(crate) begun: SystemTime,
-    /// The access of the user, about which repo-svc is asked again before refs move. Absent in grants of an older repo-svc.
-    pub(super) reauthorization: Option<ReauthorizeAccessRequest>,
-    /// The account that the push writes for. Absent for a deploy key in grants of an older repo-svc.
-    pub(super) writer: Option<Writer>,
-}
-
-impl Push {
-    /// Returns a push that begins now.
-    pub(crate) fn new(repository: RepositoryId, actor: Actor) -> Self {
-        Self { repository, actor, begun: SystemTime::now(), reauthorization: None, writer: None }
-    }
-
-    /// Returns a push that begins now, by the caller of a grant.
-    pub(crate) fn of(repository: RepositoryId, grant: &Grant) -> Self {
-        let access = grant.reauthorization.clone();
-        let reauthorization = access.map(|access| access.request(grant.operation.clone()));
-        Self { reauthorization, writer: Writer::of_grant(grant), ..Self::new(repository, Actor::of(grant)) }
-    }
-}
 
 /// Operation that a hook runs for.
 #[derive(Clone, Debug)]
@@ -251,6 +218,7 @@ mod tests {
     use ferrite_proto::{Permission, grant::IssueReach};
 
     use super::*;
+    use crate::types::protection::Actor;
 
     fn writer() -> Actor {
         Actor { user: 4, permission: Permission::Write, issue_reach: IssueReach::None }

@@ -45,6 +45,21 @@ fn too_many_objects_are_reported_as_git_would() {
 }
 
 #[test]
+fn the_hooks_of_an_atomic_push_know_that_it_is() {
+    for (capabilities, expected) in [
+        ("report-status atomic", true),
+        ("atomic push-options", true),
+        ("report-status", false),
+        ("agent=atomic", false),
+    ] {
+        let state = Arc::new(PushState::default());
+        let mut inspector = inspector(10).with_push(Arc::clone(&state));
+        assert_eq!(inspect(&mut inspector, &push(capabilities, 1)), None);
+        assert_eq!(state.is_atomic(), expected, "{capabilities}");
+    }
+}
+
+#[test]
 fn a_push_is_complete_with_its_pack_or_with_its_commands_if_it_needs_none() {
     let mut with_pack = inspector(10);
     assert_eq!(inspect(&mut with_pack, &push("report-status", 0)), None);

@@ -1,0 +1,170 @@
+//! The decision about a push while its objects are in quarantine. If nothing of it would be done, git drops its objects: they would stay on
+//! the store until maintenance otherwise.
+//!
+//! Not here: the same rules when the refs move (`receive`). They are asked again then, as refs, rules and rights may have changed.
+
+use std::collections::HashSet;
+
+use ferrite_kit::writer::serve_for;
+use git2::Repository;
+
+use super::{
+    push::Push,
+    receive::{
+        BAD_TARGET, CheckedCommand, CommandResult, NAME_CLASH, OTHER_REFUSED, PushRequest, check_commands,
+        compare_with_current, fill_unanswered, refuse_rest,
+    },
+    service::PushService,
+};
+use crate::{
+    repo::refs::{RefEdit, clashes_with_set, may_point_to},
+    types::rpc_error::RpcError,
+};
+
+/// Most characters of a ref's name before the reason for the client.
+const MAX_SHOWN_NAME_CHARS: usize = 256;
+
+/// Results of the commands of a push so far, in their order.
+type Answers = Vec<Option<CommandResult>>;
+
+/// Returns why nothing of a push would be done, with one line for each refused ref; `None` if something would. The push counts as a write
+/// of its account then. `quarantine` is the name of the folder with its objects.
+pub(super) async fn find_rejection(
+    service: &PushService,
+    push: &Push,
+    request: PushRequest,
+    quarantine: Option<String>,
+) -> Option<Vec<String>> {
+    let PushRequest { commands, is_atomic, .. } = request;
+    let mut answers = vec![None; commands.len()];
+    let wanted = check_commands(&commands, service.limits.refs, &mut answers);
+    let mut left = 0;
+    let is_refused = is_atomic && has_refusal(&answers);
+    if !is_refused && !wanted.is_empty() {
+        let judged = judge(service, push, is_atomic, wanted, quarantine, answers.clone());
+        // Both take a while. Without the right to push, nothing is told of refs and rules.
+        let (allowed, judged) = tokio::join!(service.reauthorize(push), judged);
+        match allowed.map_err(RpcError::from).and(judged) {
+            Ok((judged, commands)) => (answers, left) = (judged, commands.len()),
+            Err(failure) => refuse_rest(push, &failure, &mut answers),
+        }
+    }
+    if !has_refusal(&answers) || (left > 0 && !is_atomic) {
+        if left == 0 {
+            return None;
+        }
+        match count_write(service, push).await {
+            Ok(()) => return None,
+            Err(failure) => refuse_rest(push, &failure, &mut answers),
+        }
+    }
+    if is_atomic {
+        answers.iter_mut().filter(|answer| matches!(answer, Some(Ok(())))).for_each(|answer| *answer = None);
+        fill_unanswered(&mut answers, OTHER_REFUSED);
+    }
+    metrics::counter!("ferrite_git_pushed_refs_total", "result" => "refused").increment(answers.len() as u64);
+    let reasons = commands.iter().zip(&answers);
+    let reasons = reasons.filter_map(|(command, answer)| Some((&command.name, answer.as_ref()?.as_ref().err()?)));
+    Some(reasons.map(|(name, reason)| line(name, reason)).collect())
+}
+
+fn has_refusal(answers: &[Option<CommandResult>]) -> bool {
+    answers.iter().any(|answer| matches!(answer, Some(Err(_))))
+}
+
+/// Judges commands as they would be when they are done now. Returns those that would change something.
+async fn judge(
+    service: &PushService,
+    push: &Push,
+    is_atomic: bool,
+    wanted: Vec<CheckedCommand>,
+    quarantine: Option<String>,
+    mut answers: Answers,
+) -> Result<(Answers, Vec<CheckedCommand>), RpcError> {
+    let commits = push.state.commits.in_quarantine(quarantine.clone());
+    let left = compare_with_current(service, push, &commits, wanted, &mut answers).await?;
+    let left = refuse_clashes(service, push, is_atomic, left, &mut answers).await?;
+    let left = refuse_targets(service, push, quarantine, left, &mut answers).await?;
+    Ok((answers, left))
+}
+
+/// Refuses new refs whose names collide with others. Of new refs that collide with each other, one may be created.
+async fn refuse_clashes(
+    service: &PushService,
+    push: &Push,
+    is_atomic: bool,
+    part: Vec<CheckedCommand>,
+    answers: &mut [Option<CommandResult>],
+) -> Result<Vec<CheckedCommand>, RpcError> {
+    let is_new = |edit: &RefEdit| edit.old.is_none() && edit.new.is_some();
+    let edits: Vec<_> = part.iter().map(|wanted| wanted.edit.clone()).collect();
+    if !edits.iter().any(is_new) {
+        return Ok(part);
+    }
+    let table = service.refs.table(push.repository).await?;
+    // Deletions come first, except in an atomic push, where git cannot do both in one transaction.
+    let is_gone = |edit: &&RefEdit| !is_atomic && edit.new.is_none();
+    let gone: HashSet<_> = edits.iter().filter(is_gone).map(|edit| &edit.name).collect();
+    let clashes_with_others = clashes_with_set(edits.iter().filter(|_| is_atomic));
+    let is_clash = |edit: &RefEdit| {
+        is_new(edit) && (clashes_with_others(&edit.name) || table.clashes_with(&edit.name, |name| gone.contains(name)))
+    };
+    Ok(refuse(part, is_clash, NAME_CLASH, answers))
+}
+
+/// Refuses refs that may not point to their objects.
+async fn refuse_targets(
+    service: &PushService,
+    push: &Push,
+    quarantine: Option<String>,
+    part: Vec<CheckedCommand>,
+    answers: &mut [Option<CommandResult>],
+) -> Result<Vec<CheckedCommand>, RpcError> {
+    let Some(quarantine) = quarantine.filter(|_| !part.is_empty()) else { return Ok(part) };
+    let edits: Vec<_> = part.iter().map(|wanted| wanted.edit.clone()).collect();
+    let job = move |repo: &Repository| {
+        let fits = edits.iter().map(|edit| edit.new.is_none_or(|new| may_point_to(repo, edit, new)));
+        Ok(fits.collect::<Vec<bool>>())
+    };
+    let mut fits = service.pool.run_in_quarantine(push.repository, quarantine, job).await?.into_iter();
+    Ok(refuse(part, |_| fits.next() == Some(false), BAD_TARGET, answers))
+}
+
+/// Refuses the commands for whose edits `is_refused` returns true. Returns the others.
+fn refuse(
+    part: Vec<CheckedCommand>,
+    mut is_refused: impl FnMut(&RefEdit) -> bool,
+    reason: &str,
+    answers: &mut [Option<CommandResult>],
+) -> Vec<CheckedCommand> {
+    let (refused, left): (Vec<_>, Vec<_>) = part.into_iter().partition(|wanted| is_refused(&wanted.edit));
+    refused.iter().for_each(|wanted| answers[wanted.index] = Some(Err(reason.to_owned())));
+    left
+}
+
+/// Counts the push as a write of its account, once for all its refs.
+async fn count_write(service: &PushService, push: &Push) -> Result<(), RpcError> {
+    let Some(writer) = push.writer else { return Ok(()) };
+    serve_for(writer, service.updater.count_write()).await?;
+    push.state.set_counted();
+    Ok(())
+}
+
+/// Returns the reason for one ref as the client reads it. Names that git would not take have any bytes.
+fn line(name: &[u8], reason: &str) -> String {
+    let name = String::from_utf8_lossy(name);
+    let visible = |character: char| if character.is_control() { char::REPLACEMENT_CHARACTER } else { character };
+    let name: String = name.chars().take(MAX_SHOWN_NAME_CHARS).map(visible).collect();
+    format!("{name}: {reason}")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_move_no_cursor_and_begin_no_line() {
+        assert_eq!(line(b"refs/heads/a\x1b[1m\nb\xff", "no"), "refs/heads/a\u{fffd}[1m\u{fffd}b\u{fffd}: no");
+        assert_eq!(line(&[b'n'; 300], "no").len(), MAX_SHOWN_NAME_CHARS + ": no".len());
+    }
+}

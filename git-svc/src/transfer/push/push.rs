@@ -1,0 +1,83 @@
+//! A push, and what its hooks share: `pre-receive` and `proc-receive` are processes of their own, whose requests are served one after
+//! the other. Not here: the register of running pushes (`sessions`).
+
+use std::{
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
+    time::SystemTime,
+};
+
+use ferrite_kit::writer::Writer;
+use ferrite_proto::{grant::Grant, id::RepositoryId, repo::ReauthorizeAccessRequest};
+
+use crate::{ref_updates::protection::PushedCommits, types::protection::Actor};
+
+/// Repository and user of one push.
+#[derive(Clone, Debug)]
+pub(crate) struct Push {
+    /// Repository that is pushed to.
+    pub(crate) repository: RepositoryId,
+    /// User who pushes, with their permission.
+    pub(crate) actor: Actor,
+    /// Start time.
+    pub(crate) begun: SystemTime,
+    /// The access of the user, about which repo-svc is asked again before refs move. Absent in grants of an older repo-svc.
+    pub(super) reauthorization: Option<ReauthorizeAccessRequest>,
+    /// The account that the push writes for. Absent for a deploy key in grants of an older repo-svc.
+    pub(super) writer: Option<Writer>,
+    /// What its hooks share.
+    pub(super) state: Arc<PushState>,
+}
+
+impl Push {
+    /// Returns a push that begins now.
+    pub(crate) fn new(repository: RepositoryId, actor: Actor) -> Self {
+        let state = Arc::default();
+        Self { repository, actor, begun: SystemTime::now(), reauthorization: None, writer: None, state }
+    }
+
+    /// Returns a push that begins now, by the caller of a grant.
+    pub(crate) fn of(repository: RepositoryId, grant: &Grant) -> Self {
+        let access = grant.reauthorization.clone();
+        let reauthorization = access.map(|access| access.request(grant.operation.clone()));
+        Self { reauthorization, writer: Writer::of_grant(grant), ..Self::new(repository, Actor::of(grant)) }
+    }
+
+    /// Returns what the hooks of the push share.
+    pub(crate) fn state(&self) -> Arc<PushState> {
+        Arc::clone(&self.state)
+    }
+}
+
+/// State of one push, from its first command to its last ref.
+#[derive(Debug, Default)]
+pub(crate) struct PushState {
+    is_atomic: AtomicBool,
+    is_counted: AtomicBool,
+    /// Its commits, and what is known of them.
+    pub(super) commits: PushedCommits,
+}
+
+impl PushState {
+    /// Returns whether either all refs of the push move or none. git does not tell `pre-receive`.
+    pub(super) fn is_atomic(&self) -> bool {
+        self.is_atomic.load(Ordering::Relaxed)
+    }
+
+    /// Notes that either all refs of the push move or none.
+    pub(super) fn set_atomic(&self) {
+        self.is_atomic.store(true, Ordering::Relaxed);
+    }
+
+    /// Returns whether the push counts as a write of its account already.
+    pub(super) fn is_counted(&self) -> bool {
+        self.is_counted.load(Ordering::Relaxed)
+    }
+
+    /// Notes that the push counts as a write of its account.
+    pub(super) fn set_counted(&self) {
+        self.is_counted.store(true, Ordering::Relaxed);
+    }
+}

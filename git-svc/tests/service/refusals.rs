@@ -1,0 +1,190 @@
+//! Refused pushes: the client reads the reason for each ref, and nothing of a push that changes nothing stays on the store.
+
+use std::{
+    collections::BTreeMap,
+    path::{Path, PathBuf},
+    sync::Arc,
+};
+
+use axum::body::Body;
+use ferrite_proto::{git::SetProtectionRequest, operation::RECEIVE_PACK};
+use http::{Method, StatusCode};
+
+use crate::{
+    attacks::{BLOB, entry, pack},
+    bodies,
+    harness::Service,
+    push::{Gateway, find_repository, git, running_in, try_git, wait_until, work_tree},
+    session::GitDaemon,
+    writes::{protect, rule},
+};
+
+/// A repository whose `main` was pushed, and a work tree with a rewritten `main` that the repository does not have.
+struct Rewritten {
+    gateway: Gateway,
+    id: i64,
+    folder: tempfile::TempDir,
+}
+
+impl Rewritten {
+    async fn new(flags: &[&str]) -> Self {
+        let gateway = Gateway::over(Service::start_with(tempfile::tempdir().unwrap(), flags).await).await;
+        let (id, folder) = (gateway.service.create().await, tempfile::tempdir().unwrap());
+        work_tree(folder.path()).await;
+        git(folder.path(), &["push", "-q", &gateway.remote(id), "main", "main:firm"]).await;
+        let made = Self { gateway, id, folder };
+        made.commit(&["--amend"]).await;
+        made
+    }
+
+    fn work(&self) -> &Path {
+        self.folder.path()
+    }
+
+    /// Commits a file of its own.
+    async fn commit(&self, options: &[&str]) {
+        let text = git(self.work(), &["rev-parse", "HEAD"]).await.repeat(100);
+        std::fs::write(self.work().join("new"), text).unwrap();
+        git(self.work(), &["add", "."]).await;
+        git(self.work(), &[&["commit", "-q", "-m", "new"], options].concat()).await;
+    }
+
+    fn objects(&self) -> PathBuf {
+        find_repository(&self.gateway.service.store()).join("objects")
+    }
+
+    /// Pushes, and asserts that the push is refused with this line and leaves the folder of objects as it was.
+    async fn refuses(&self, push: &[&str], reason: &str) {
+        let before = files(&self.objects());
+        let (succeeded, text) = try_git(self.work(), &[&["push"], push].concat()).await;
+        assert!(!succeeded && text.contains(reason), "{push:?}: {text}");
+        self.has_only(&before, push).await;
+    }
+
+    /// Waits until git has ended, and the folder of objects has these files.
+    async fn has_only(&self, before: &BTreeMap<PathBuf, u64>, push: &[&str]) {
+        let store = self.gateway.service.store();
+        wait_until("git has ended", || running_in(&store) == 0).await;
+        wait_until(&format!("nothing of {push:?} is left"), || files(&self.objects()) == *before).await;
+    }
+}
+
+/// Returns all files below a folder, with their sizes in bytes.
+fn files(folder: &Path) -> BTreeMap<PathBuf, u64> {
+    let mut found = BTreeMap::new();
+    // Quarantines come and go.
+    for entry in std::fs::read_dir(folder).into_iter().flatten().flatten() {
+        match entry.metadata() {
+            Ok(data) if data.is_dir() => found.extend(files(&entry.path())),
+            Ok(data) => {
+                found.insert(entry.path(), data.len());
+            }
+            Err(_) => {}
+        }
+    }
+    found
+}
+
+/// Pushes `main` from `old` to `new` with a pack of one blob. Returns the response.
+async fn push_main(service: &Service, id: i64, old: &str, new: &str, blob: &[u8]) -> String {
+    let line = format!("{old} {new} refs/heads/main\0report-status side-band-64k");
+    let head = format!("{:04x}{line}0000", line.len() + 4);
+    let body = [head.as_bytes(), &pack(1, &[entry(BLOB, blob.len() as u64, b"", blob)])].concat();
+    let path = format!("/git/{id}/receive-pack");
+    let request = bodies::request(service, Method::POST, &path, RECEIVE_PACK, id).body(Body::from(body)).unwrap();
+    let (status, _, answer) = bodies::send(service, request).await;
+    assert_eq!(status, StatusCode::OK, "{answer:?}");
+    String::from_utf8_lossy(&answer).into_owned()
+}
+
+#[tokio::test]
+async fn a_push_of_refused_refs_leaves_no_objects() {
+    let test = Rewritten::new(&[]).await;
+    let (service, remote) = (&test.gateway.service, test.gateway.remote(test.id));
+    protect(service, SetProtectionRequest { push_user_ids: vec![8], ..rule(test.id, "closed") }).await;
+    protect(service, rule(test.id, "firm")).await;
+    let blob = git(test.work(), &["hash-object", "-w", "new"]).await;
+    let blob = format!("{blob}:refs/heads/blob");
+    let listed = git(test.work(), &["ls-remote", &remote]).await;
+    for (refs, reason) in [
+        (vec!["main:refs/heads/HEAD"], "refs/heads/HEAD: this name is not open to pushes"),
+        (vec!["main:refs/ferrite/x"], "refs/ferrite/x: this name is not open to pushes"),
+        (vec!["main:refs/pull/1/head"], "refs/pull/1/head: this name is not open to pushes"),
+        (vec!["main:closed"], "refs/heads/closed: protected branch: you are not among those who may change it"),
+        (vec!["--force", "main:firm"], "refs/heads/firm: protected branch: commits may not be taken away from it"),
+        (vec!["main:refs/heads/main/below"], "refs/heads/main/below: the name collides with another ref"),
+        (vec!["main:refs/ferrite/x", ":main"], "refs/heads/main: the default branch cannot be deleted"),
+        (vec![blob.as_str()], "refs/heads/blob: cannot point to that object"),
+    ] {
+        test.refuses(&[&[remote.as_str()], &refs[..]].concat(), reason).await;
+    }
+    assert_eq!(git(test.work(), &["ls-remote", &remote]).await, listed);
+}
+
+#[tokio::test]
+async fn one_refused_ref_refuses_the_objects_of_an_atomic_push() {
+    let test = Rewritten::new(&[]).await;
+    let daemon = GitDaemon::over(Arc::clone(&test.gateway.service)).await;
+    protect(&test.gateway.service, rule(test.id, "firm")).await;
+    for remote in [test.gateway.remote(test.id), format!("{}/{}", daemon.url, test.id)] {
+        for (refs, reason) in [
+            (["main:good", "main:refs/ferrite/x"], "refs/heads/good: another ref of the atomic push was refused"),
+            (["main:good", "+main:firm"], "refs/heads/firm: protected branch: commits may not be taken away from it"),
+            (["main:good", "main:good/below"], "the name collides with another ref"),
+        ] {
+            test.refuses(&[&["--atomic", remote.as_str()], &refs[..]].concat(), reason).await;
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_push_that_is_refused_in_part_is_done_in_part() {
+    let test = Rewritten::new(&[]).await;
+    let remote = test.gateway.remote(test.id);
+    let (succeeded, text) = try_git(test.work(), &["push", &remote, "main:good", "main:refs/ferrite/x"]).await;
+    assert!(!succeeded && text.contains("x (this name is not open to pushes)"), "{text}");
+    let listed = git(test.work(), &["ls-remote", &remote]).await;
+    assert!(listed.contains("refs/heads/good") && !listed.contains("refs/ferrite"), "{listed}");
+}
+
+#[tokio::test]
+async fn a_push_with_a_revoked_credential_leaves_no_objects() {
+    let test = Rewritten::new(&[]).await;
+    let remote = test.gateway.remote_as(test.id, 7, "revoked");
+    test.refuses(&[&remote, "main:new"], "refs/heads/new: access was revoked").await;
+    // Rules are not told to those who may not push.
+    protect(&test.gateway.service, rule(test.id, "firm")).await;
+    test.refuses(&[&remote, "--force", "main:firm"], "refs/heads/firm: access was revoked").await;
+}
+
+#[tokio::test]
+async fn a_push_counts_as_one_write_and_leaves_no_objects_beyond_the_limit() {
+    // The first one was made already.
+    let test = Rewritten::new(&["--writes-per-hour=2"]).await;
+    let remote = test.gateway.remote(test.id);
+    git(test.work(), &["push", "-q", &remote, "main:second"]).await;
+    test.commit(&[]).await;
+    test.refuses(&[&remote, "main:third", "main:fourth"], "refs/heads/fourth: too many writes: at most 2").await;
+    // Pushes of refused refs are no writes.
+    test.refuses(&[&remote, "main:refs/ferrite/x"], "this name is not open to pushes").await;
+}
+
+#[tokio::test]
+async fn a_push_from_an_old_commit_leaves_no_objects() {
+    let test = Rewritten::new(&[]).await;
+    let (service, before) = (&test.gateway.service, files(&test.objects()));
+    let tip = git(test.work(), &["rev-parse", "HEAD@{1}"]).await;
+    let text = push_main(service, test.id, &"0".repeat(40), &tip, b"unused").await;
+    assert!(text.contains("refs/heads/main: fetch first") && text.contains("ng refs/heads/main "), "{text}");
+    test.has_only(&before, &["main"]).await;
+}
+
+#[tokio::test]
+async fn objects_for_refs_that_are_there_already_count() {
+    let test = Rewritten::new(&[]).await;
+    let service = &test.gateway.service;
+    let tip = git(test.work(), &["rev-parse", "HEAD@{1}"]).await;
+    let text = push_main(service, test.id, &tip, &tip, b"unused").await;
+    assert!(text.contains("ok refs/heads/main"), "{text}");
+    wait_until("the size is told", || service.told_size(test.id).is_some()).await;
+}
