@@ -151,7 +151,8 @@ pub(super) async fn receive_pack(
     let admission = state.backlogs.admit(id).await;
     let permit = state.limiters.push.acquire(id, &client).await?;
     let input = input(&state, request, state.pushes.limits.bytes.saturating_add(MAX_PUSH_COMMANDS_BYTES))?;
-    let input = input.inspected(PushInspector::new(state.pushes.limits).within(grant.limits.bytes));
+    let inspector = PushInspector::new(state.pushes.limits).within(grant.limits.bytes);
+    let input = input.inspected(inspector.into_repository(state.store.path(id)));
     let session = state.sessions.open(Push::of(id, &grant));
     let hooks = HookSettings { path: state.hooks.all(), env: session.env() };
     let child = state.git.receive_pack(&state.store.path(id), Exchange::Request, None, Some(hooks))?;

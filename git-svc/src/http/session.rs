@@ -189,8 +189,10 @@ async fn serve(state: &AppState, upgrade: OnUpgrade, started: RunningSession) {
                 secret: state.store.path(repository),
                 writer: FrameWriter::new(writer),
             };
-            let inspection = (service == GitService::ReceivePack)
-                .then(|| PushInspection::new(PushInspector::new(state.pushes.limits).within(quota)));
+            let inspection = (service == GitService::ReceivePack).then(|| {
+                let inspector = PushInspector::new(state.pushes.limits).within(quota);
+                PushInspection::new(inspector.into_repository(state.store.path(repository)))
+            });
             if child.is_none() {
                 match start_archive(state, repository, &pipe, &mut reader).await {
                     Ok(started) => child = started,

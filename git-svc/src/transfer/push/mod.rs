@@ -17,7 +17,7 @@ pub(crate) use self::{
     credential::{RemoteLogin, RemoteLogins},
     inspect::{PushInspector, count_refusal},
     inspection::PushInspection,
-    pack_check::{PackFlaw, find_flaw},
+    pack_check::{PackFlaw, UnreadPacks, find_flaw},
     sent_output::SentOutput,
     serve::{HookServer, Hooks, install_hooks},
     service::PushService,
