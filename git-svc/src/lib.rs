@@ -56,7 +56,7 @@ use rustix::process::Signal;
 use tokio::signal::unix::{SignalKind, signal};
 
 use self::{
-    admission::{backlog::Backlogs, limiter::Limiters},
+    admission::{backlog::Backlogs, limiter::Limiters, memory_budget::MemoryBudget},
     caches::{MAX_CACHED_EPOCHS, RepositoryCaches},
     db::RepositoryTable,
     disk::{repositories::RepositoryStore, space::DiskSpaceMeter},
@@ -191,7 +191,7 @@ async fn assemble(
         backlogs.clone(),
     );
     let protection = BranchProtection::new(db.clone(), pool.clone());
-    let limiters = Limiters::new(&config.limits.limiters.options());
+    let (limiters, queue_timeout) = (Limiters::new(&config.limits.limiters.options()), config.limits.limiters.timeout);
     let transfers = Transfers { limits: config.limits.transfers(), life: life.clone() };
     let state = AppState::new(Parts {
         repositories: RepositoryTable::new(db.clone()),
@@ -230,6 +230,7 @@ async fn assemble(
             store: Arc::clone(&store),
             pool: pool.clone(),
             limiter: Arc::clone(&limiters.archive),
+            delta_memory: Arc::new(MemoryBudget::new(config.limits.process.delta_memory_bytes, queue_timeout)),
             cache: archives,
             life: life.clone(),
         },

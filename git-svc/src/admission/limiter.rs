@@ -124,10 +124,10 @@ pub(crate) struct Limiter {
 
 /// Part of a gauge, until dropped.
 #[derive(Debug)]
-struct Counted(Gauge);
+pub(super) struct Counted(Gauge);
 
 impl Counted {
-    fn by(gauge: &Gauge) -> Self {
+    pub(super) fn by(gauge: &Gauge) -> Self {
         gauge.increment(1.0);
         Self(gauge.clone())
     }

@@ -3,5 +3,6 @@
 pub(crate) mod backlog;
 pub(crate) mod idle_timer;
 pub(crate) mod limiter;
+pub(crate) mod memory_budget;
 pub(crate) mod throughput;
 pub(crate) mod yielding_permit;

@@ -91,6 +91,11 @@ pub struct ProcessArgs {
     #[arg(long, env = "FERRITE_GIT_PROCESS_MEMORY_BYTES", default_value_t = 8 << 30)]
     pub process_memory_bytes: u64,
 
+    /// Bytes of memory for building large files that are stored as deltas, for all reads at once. One client has half. A file that needs
+    /// more is built alone.
+    #[arg(long, env = "FERRITE_GIT_DELTA_MEMORY_BYTES", default_value_t = 1 << 30, value_parser = value_parser!(u64).range(1..))]
+    pub delta_memory_bytes: u64,
+
     /// CPU seconds that one process may use, over all its threads; 0 for no limit. An archive has 160 at most.
     #[arg(long = "process-cpu-seconds", env = "FERRITE_GIT_PROCESS_CPU_SECONDS", default_value = "7200", value_parser = seconds)]
     pub process_cpu: Duration,
@@ -168,6 +173,7 @@ mod tests {
         assert_eq!((transfers.pause.as_secs(), transfers.session_idle.as_secs()), (30, 600));
         assert_eq!((limits.limiters.waiting, limits.limiters.timeout.as_secs()), (32, 30));
         assert_eq!((limits.limiters.clones, limits.max_file_bytes), (1024, 50 << 20));
+        assert_eq!(limits.process.delta_memory_bytes, 1 << 30);
         assert_eq!((limits.process.pack_window_bytes, limits.process.big_file_bytes), (100 << 20, 32 << 20));
         assert_eq!((limits.process.process_memory_bytes, limits.process.process_cpu.as_secs()), (8 << 30, 7200));
     }

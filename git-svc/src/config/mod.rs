@@ -102,7 +102,7 @@ pub struct Config {
     #[arg(long, env = "FERRITE_GIT_MAX_ARCHIVE_BYTES", default_value_t = 2 << 30)]
     pub max_archive_bytes: u64,
 
-    /// Bytes that archives may take in the store's cache; 0 keeps none.
+    /// Bytes that archives, and large files that are stored as deltas, may take in the store's cache; 0 keeps none.
     #[arg(long, env = "FERRITE_GIT_ARCHIVE_CACHE_BYTES", default_value_t = 4 << 30)]
     pub archive_cache_bytes: u64,
 

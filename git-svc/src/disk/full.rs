@@ -34,7 +34,7 @@ pub(crate) fn require_free_space(folder: &Path, bytes: u64) -> Result<(), GitErr
     if disk.f_bavail.saturating_mul(disk.f_frsize) > bytes {
         return Ok(());
     }
-    Err(GitError::io("copying a repository")(io::ErrorKind::StorageFull.into()).or_full())
+    Err(GitError::io("looking for room")(io::ErrorKind::StorageFull.into()).or_full())
 }
 
 /// Allocates the size of the largest file and frees it. A file system that does not support `fallocate` counts as having

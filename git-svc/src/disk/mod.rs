@@ -6,6 +6,7 @@ use std::io;
 
 pub(crate) mod assets;
 pub(crate) mod compressibility;
+pub(crate) mod delta_mark;
 pub(crate) mod durable;
 pub(crate) mod full;
 pub(crate) mod loose_objects;

@@ -25,6 +25,7 @@ use sha2::{Digest as _, Sha256};
 use uuid::Uuid;
 
 use super::{
+    delta_mark,
     durable::{SyncThreads, sync, sync_all, sync_if_present, sync_tree},
     full::classify_disk_full,
     ignore_missing,
@@ -426,6 +427,7 @@ fn lay_out(path: &Path, branch: &BranchName) -> Result<(), GitError> {
     }
     let head = [b"ref: ", branch.to_ref().as_bytes(), b"\n"].concat();
     fs::write(path.join("HEAD"), head).map_err(GitError::io("writing HEAD"))?;
+    delta_mark::set(path).map_err(GitError::io("marking the repository"))?;
     fs::write(path.join("config"), CONFIG).map_err(GitError::io("writing config"))
 }
 

@@ -7,7 +7,7 @@
 use flate2::{Decompress, FlushDecompress, Status};
 
 use super::pack_file::{ID_BYTES, MAX_DELTA_SIZES_BYTES, OFS_DELTA, REF_DELTA, delta_sizes, object_type};
-use crate::types::limits::{Expansion, PackLimits};
+use crate::types::limits::{Expansion, MAX_DELTA_OBJECT_BYTES, MAX_LOADED_DELTA_OBJECT_BYTES, PackLimits};
 
 /// Bytes of the header of a pack: `PACK`, version, number of entries.
 const HEADER_BYTES: usize = 12;
@@ -27,6 +27,16 @@ pub(crate) enum PackRefusal {
     /// An object above the limit.
     #[error("the pack has an object of {bytes} bytes, at most {limit} are taken")]
     LargeObject {
+        /// Bytes of the object.
+        bytes: u64,
+        /// The limit.
+        limit: u64,
+    },
+    /// A delta of an object, or one that makes an object, of which git makes no deltas.
+    #[error(
+        "the pack has a delta of an object of {bytes} bytes, at most {limit} are taken: pack larger files whole (core.bigFileThreshold)"
+    )]
+    LargeDelta {
         /// Bytes of the object.
         bytes: u64,
         /// The limit.
@@ -58,6 +68,7 @@ impl PackRefusal {
         match self {
             Self::Malformed => "malformed",
             Self::LargeObject { .. } => "object_bytes",
+            Self::LargeDelta { .. } => "delta_object_bytes",
             Self::Inflated { .. } => "inflated_bytes",
             Self::Deltas { .. } => "delta_bytes",
         }
@@ -94,6 +105,35 @@ pub(crate) fn check_object(limits: &PackLimits, bytes: u64) -> Result<(), PackRe
     if bytes > limit { Err(PackRefusal::LargeObject { bytes, limit }) } else { Ok(()) }
 }
 
+/// Sizes that a delta has to do with, in bytes.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct DeltaSizes {
+    /// The delta itself, inflated.
+    pub(crate) delta: u64,
+    /// The object that it is made from.
+    pub(crate) base: u64,
+    /// The object that it makes.
+    pub(crate) result: u64,
+}
+
+impl DeltaSizes {
+    /// Returns an error if git would make no such delta.
+    pub(crate) fn check(&self) -> Result<(), PackRefusal> {
+        let (bytes, limit) = (self.delta.max(self.base).max(self.result), MAX_DELTA_OBJECT_BYTES);
+        if bytes > limit { Err(PackRefusal::LargeDelta { bytes, limit }) } else { Ok(()) }
+    }
+
+    /// Returns whether an object is too large for libgit2 to load.
+    pub(crate) fn is_large(&self) -> bool {
+        self.base.max(self.result) > MAX_LOADED_DELTA_OBJECT_BYTES
+    }
+
+    /// Returns the bytes that are in memory at once while the object is made.
+    pub(crate) fn sum(&self) -> u64 {
+        self.delta.saturating_add(self.base).saturating_add(self.result)
+    }
+}
+
 /// Reads one pack in pieces.
 pub(crate) struct PackStream {
     limits: PackLimits,
@@ -106,6 +146,7 @@ pub(crate) struct PackStream {
     delta_head: Vec<u8>,
     pack_bytes: u64,
     sums: PackSums,
+    has_large_deltas: bool,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -140,7 +181,13 @@ impl PackStream {
             delta_head: Vec::new(),
             pack_bytes: 0,
             sums: PackSums::default(),
+            has_large_deltas: false,
         }
+    }
+
+    /// Returns whether a delta so far is [large](DeltaSizes::is_large).
+    pub(crate) fn has_large_deltas(&self) -> bool {
+        self.has_large_deltas
     }
 
     /// Returns whether the pack was read to its end.
@@ -219,6 +266,9 @@ impl PackStream {
     /// Begins an entry of this kind and size.
     fn begin(&mut self, kind: u8, size: u64) -> Result<State, PackRefusal> {
         check_object(&self.limits, size)?;
+        if matches!(kind, OFS_DELTA | REF_DELTA) {
+            DeltaSizes { delta: size, base: 0, result: 0 }.check()?;
+        }
         match kind {
             OFS_DELTA => Ok(State::Distance { size, count: 1 }),
             REF_DELTA => Ok(State::BaseId { size, left: ID_BYTES }),
@@ -250,7 +300,8 @@ impl PackStream {
                 return Err(PackRefusal::Inflated { limit, bytes: so_far, of });
             }
             if matches!(kind, OFS_DELTA | REF_DELTA) && self.delta_head.len() < MAX_DELTA_SIZES_BYTES {
-                self.read_delta(kind, usize::try_from(made).unwrap_or(usize::MAX), status == Status::StreamEnd)?;
+                let has_ended = status == Status::StreamEnd;
+                self.read_delta(kind, usize::try_from(made).unwrap_or(usize::MAX), has_ended)?;
             }
             match status {
                 Status::StreamEnd if left > 0 => return Err(PackRefusal::Malformed),
@@ -281,6 +332,10 @@ impl PackStream {
         // Not read again for this entry.
         self.delta_head.resize(MAX_DELTA_SIZES_BYTES, 0);
         check_object(&self.limits, base.max(result))?;
+        // The size of the delta was checked when it began.
+        let sizes = DeltaSizes { delta: 0, base, result };
+        sizes.check()?;
+        self.has_large_deltas |= sizes.is_large();
         let bytes = if kind == REF_DELTA { base.saturating_add(result) } else { result };
         self.sums.deltas = self.sums.deltas.saturating_add(bytes);
         Ok(())

@@ -12,12 +12,18 @@ use ferrite_proto::{
 };
 use futures_util::{Stream, StreamExt as _, stream, stream::BoxStream};
 use git2::Oid;
-use http::header;
+use http::{Method, header};
 
 use super::{
     error_response::ErrorResponse, file_response::FileHead, headers::RepositoryRequest, query, range::requested_range,
 };
-use crate::{admission::limiter::ClientKey, repo::read, state::AppState, types::error::GitError};
+use crate::{
+    admission::limiter::{ClientKey, Permit},
+    repo::read,
+    state::AppState,
+    transfer::archive::{DeltaFile, Reader},
+    types::error::GitError,
+};
 
 /// `GET /git/{id}/raw?path=…`: the file that `path` names, a branch, tag or commit followed by a path in it.
 pub(super) async fn raw(
@@ -34,44 +40,88 @@ pub(super) async fn raw(
     if matches_etag(parts.headers.get_all(header::IF_NONE_MATCH), &etag) {
         return Ok(head.not_modified());
     }
+    if parts.method == Method::HEAD {
+        // A stream of unknown size: the size of an empty body would become the file's length.
+        return Ok(head.whole(Body::from_stream(stream::empty::<io::Result<Bytes>>()), Some(file.size)));
+    }
     let client = ClientKey::of(&caller, &grant, &parts.headers);
+    let large = LargeFile { state: &state, id, blob: file.blob, size: file.size, delta_bytes: file.delta_bytes };
     let Some(range) = requested_range(&parts.method, &parts.headers, &etag) else {
         let body = match file.content {
             Some(content) => Body::from(content),
-            None => Body::from_stream(large(&state, id, file.blob, &client).await?),
+            None => Body::from_stream(large.whole(&client).await?),
         };
         return Ok(head.whole(body, Some(file.size)));
     };
     let Some((start, end)) = range.within(file.size) else {
         return Ok(head.not_satisfiable(file.size));
     };
-    let (first, chunks) = match file.content {
-        Some(content) => (Bytes::from(content), stream::empty().boxed()),
-        None => begun(large(&state, id, file.blob, &client).await?).await?,
+    let (is_text, chunks) = match file.content {
+        Some(content) => {
+            let content = Bytes::from(content);
+            (is_text(&content), part(stream::iter([Ok(content)]), start, end).boxed())
+        }
+        None => large.part(&client, start, end).await?,
     };
-    let head = head.with(FILE_IS_TEXT_HEADER, if is_text(&first) { "true" } else { "false" });
-    let body = Body::from_stream(part(stream::iter([Ok(first)]).chain(chunks), start, end));
-    Ok(head.part(body, start..end, file.size))
+    let head = head.with(FILE_IS_TEXT_HEADER, if is_text { "true" } else { "false" });
+    Ok(head.part(Body::from_stream(chunks), start..end, file.size))
 }
 
-/// Returns the content of a large file as a stream from `git cat-file`.
-async fn large(
-    state: &AppState,
+/// Chunks of a body.
+type Chunks = BoxStream<'static, io::Result<Bytes>>;
+
+/// A file that git writes: to the client, or to the cache if it is stored as a delta.
+struct LargeFile<'a> {
+    state: &'a AppState,
     id: RepositoryId,
     blob: Oid,
-    client: &ClientKey,
-) -> Result<impl Stream<Item = io::Result<Bytes>> + Send + use<>, GitError> {
-    let permit = state.limiters.raw.acquire(id, client).await?;
-    let child = state.git.cat_file(&state.store.path(id), blob)?;
-    Ok(state.transfers.output(child, permit))
+    size: u64,
+    delta_bytes: u64,
+}
+
+impl LargeFile<'_> {
+    /// Returns the whole content.
+    async fn whole(&self, client: &ClientKey) -> Result<Chunks, GitError> {
+        let permit = self.state.limiters.raw.acquire(self.id, client).await?;
+        if self.delta_bytes == 0 {
+            return self.stream(permit);
+        }
+        let reader = self.built(client).await?;
+        Ok(self.state.transfers.paced(reader.bytes(0, None).await?, permit).boxed())
+    }
+
+    /// Returns whether the file is text, and the content from `start` up to `end`.
+    async fn part(&self, client: &ClientKey, start: u64, end: u64) -> Result<(bool, Chunks), GitError> {
+        let permit = self.state.limiters.raw.acquire(self.id, client).await?;
+        if self.delta_bytes == 0 {
+            let (first, chunks) = begun(self.stream(permit)?).await?;
+            return Ok((is_text(&first), part(stream::iter([Ok(first)]).chain(chunks), start, end).boxed()));
+        }
+        let mut reader = self.built(client).await?;
+        let first = reader.first(TEXT_CHECK_BYTES).await?;
+        let chunks = reader.bytes(start, Some(end)).await?;
+        Ok((is_text(&first), self.state.transfers.paced(chunks, permit).boxed()))
+    }
+
+    /// Returns the content as a stream from `git cat-file`.
+    fn stream(&self, permit: Permit) -> Result<Chunks, GitError> {
+        let child = self.state.git.cat_file(&self.state.store.path(self.id), self.blob)?;
+        Ok(self.state.transfers.output(child, permit).boxed())
+    }
+
+    /// Returns a reader of the file in the cache, once git has built it.
+    async fn built(&self, client: &ClientKey) -> Result<Reader, GitError> {
+        let file = DeltaFile { repository: self.id, blob: self.blob, size: self.size, memory: self.delta_bytes };
+        let mut reader = self.state.archives.open_file(file, client.clone());
+        reader.begun().await?;
+        Ok(reader)
+    }
 }
 
 /// Reads the first [`TEXT_CHECK_BYTES`] bytes or more, which show whether the file is text; returns them and the chunks that
 /// follow.
-async fn begun(
-    chunks: impl Stream<Item = io::Result<Bytes>> + Send + 'static,
-) -> Result<(Bytes, BoxStream<'static, io::Result<Bytes>>), GitError> {
-    let (mut chunks, mut head) = (chunks.boxed(), BytesMut::new());
+async fn begun(mut chunks: Chunks) -> Result<(Bytes, Chunks), GitError> {
+    let mut head = BytesMut::new();
     while head.len() < TEXT_CHECK_BYTES
         && let Some(chunk) = chunks.next().await
     {

@@ -29,7 +29,7 @@ use crate::{
         fsck::Finding,
     },
     maintenance::running::JobHandle,
-    transfer::push::{PackFlaw, RemoteLogins, find_flaw},
+    transfer::push::{PackFlaw, RemoteLogins, UnreadPacks, find_flaw},
     types::error::{GitError, says_full},
 };
 
@@ -137,7 +137,7 @@ impl Inner {
             }
             outcome => outcome?,
         }
-        self.check_packs(plan.objects()).await
+        self.check_packs(plan.objects(), plan.repository.to_owned()).await
     }
 
     /// Runs git to its end, or ends it when the job is stopped or a limit is reached.
@@ -210,9 +210,12 @@ impl Inner {
     }
 
     /// Refuses packs that a push could not have either.
-    async fn check_packs(&self, objects: PathBuf) -> Result<(), FetchError> {
+    async fn check_packs(&self, objects: PathBuf, repository: PathBuf) -> Result<(), FetchError> {
         let limits = self.options.pack;
-        let check = move |_: &_| find_flaw(&objects, Some(&limits)).map_err(GitError::io("reading a pack"));
+        let check = move |_: &_| {
+            let unread = UnreadPacks { limits: &limits, repository: &repository };
+            find_flaw(&objects, Some(unread)).map_err(GitError::io("reading a pack"))
+        };
         match self.pool.run_blocking(check).await? {
             None => Ok(()),
             Some(PackFlaw::DeepChains) => Err(FetchError::BadObjects { finding: None }),

@@ -2,6 +2,7 @@
 //!
 //! Not here: permissions, the journal of ref updates, and transfers.
 
+pub(crate) mod deltas;
 pub(crate) mod json_size;
 pub(crate) mod objects;
 pub mod pool;

@@ -17,7 +17,7 @@ use tokio::time::Instant;
 
 use crate::{
     admission::limiter::{ClientKey, Limiter},
-    disk::repositories::RepositoryStore,
+    disk::{delta_mark, repositories::RepositoryStore},
     git::command::Git,
     repo::{
         pool::Pool,
@@ -112,7 +112,12 @@ impl CopyService {
             return Err(GitError::Overloaded);
         }
         let incoming = incoming.to_owned();
-        self.pool.run_blocking(move |_| write_packed(&incoming, &refs)).await
+        let write = move |store: &RepositoryStore| {
+            // Once git has read the source, which may have got large deltas meanwhile.
+            delta_mark::copy(&store.path(source), &incoming).map_err(GitError::io("marking a copy"))?;
+            write_packed(&incoming, &refs)
+        };
+        self.pool.run_blocking(write).await
     }
 }
 

@@ -3,6 +3,7 @@
 
 use std::{
     io,
+    pin::pin,
     sync::atomic::{AtomicBool, AtomicU64, Ordering},
     time::Duration,
 };
@@ -156,6 +157,46 @@ impl Transfers {
         });
         chunks.into_stream()
     }
+
+    /// Passes chunks on to the client, within the limits of transfers. `on_exit` is dropped after the last one.
+    pub(crate) fn paced<S, K>(&self, chunks: S, on_exit: K) -> impl Stream<Item = io::Result<Bytes>> + use<S, K>
+    where
+        S: Stream<Item = io::Result<Bytes>> + Send + 'static,
+        K: Send + 'static,
+    {
+        let (sender, receiver) = channel(MAX_WAITING_CHUNKS);
+        let limits = self.limits;
+        self.life.spawn_for_request("transfer", async move {
+            let outcome = tokio::select! {
+                outcome = tokio::time::timeout(limits.total, forward(&limits, chunks, &sender)) => outcome,
+                () = sender.closed() => return,
+            };
+            match outcome {
+                Ok(Ok(())) => sender.end(),
+                Ok(Err(error)) => tracing::debug!(%error, "a transfer failed"),
+                Err(_) => tracing::debug!("a transfer took too long"),
+            }
+            drop(on_exit);
+        });
+        receiver.into_stream()
+    }
+}
+
+/// Sends chunks to their end.
+async fn forward(
+    limits: &TransferLimits,
+    chunks: impl Stream<Item = io::Result<Bytes>>,
+    sender: &BodySender,
+) -> Result<(), GitError> {
+    let mut chunks = pin!(chunks);
+    let mut throughput = MinThroughput::new(limits.idle, limits.min_rate);
+    while let Some(chunk) = chunks.next().await {
+        let chunk = chunk.map_err(GitError::io("reading a file"))?;
+        let count = chunk.len();
+        throughput.wait(sender.send(Ok(chunk))).await?.map_err(|_| GitError::ClientGone)?;
+        throughput.add_bytes(count);
+    }
+    Ok(())
 }
 
 /// Runs the transfer; returns false if it failed or the client left before its end.

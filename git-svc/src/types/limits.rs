@@ -5,6 +5,12 @@ use std::time::Duration;
 /// Largest file that can be written through the API, in bytes.
 pub const MAX_FILE_BYTES: u64 = 50 << 20;
 
+/// Largest delta that is taken, and largest object that it may be made from or make, in bytes: git's default of `core.bigFileThreshold`,
+/// above which it makes none. Who reads such an object has it in memory as a whole.
+pub const MAX_DELTA_OBJECT_BYTES: u64 = 512 << 20;
+/// Largest object that libgit2 may load to put a file together from deltas, in bytes. Other files are left to a process of git.
+pub const MAX_LOADED_DELTA_OBJECT_BYTES: u64 = 32 << 20;
+
 /// Largest commit or annotated tag that is taken, header and message together, in bytes.
 pub const MAX_COMMIT_BYTES: usize = 1 << 20;
 /// Most parents of a commit that is taken. Of a stored one with more, those are followed.

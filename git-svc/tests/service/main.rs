@@ -11,6 +11,8 @@ mod bombs;
 #[cfg(test)]
 mod data;
 #[cfg(test)]
+mod delta_files;
+#[cfg(test)]
 mod describe;
 #[cfg(test)]
 mod fetch;

@@ -119,6 +119,19 @@ async fn deltas_count_with_what_they_make() {
 }
 
 #[tokio::test]
+async fn a_delta_of_an_object_that_git_makes_none_of_is_refused() {
+    let gateway = start(&LOOSE).await;
+    let id = gateway.service.create().await;
+    let base = entry(BLOB, 4, b"", b"base");
+    let reason = "the pack has a delta of an object of 536870913 bytes, at most 536870912 are taken";
+    for sizes in [(4, (512 << 20) + 1), ((512 << 20) + 1, 4)] {
+        let delta = [size(sizes.0), size(sizes.1), copy(4)].concat();
+        let delta = entry(OFS_DELTA, delta.len() as u64, &distance(base.len()), &delta);
+        refused(&gateway, id, pack(2, &[base.clone(), delta]), reason).await;
+    }
+}
+
+#[tokio::test]
 async fn bases_outside_of_the_pack_count_once_for_each_delta() {
     let gateway = start(&["--delta-expansion-base-bytes=20000000"]).await;
     let id = gateway.service.create().await;

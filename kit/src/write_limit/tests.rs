@@ -14,9 +14,7 @@ use crate::lifecycle::Lifecycle;
 use crate::rate_limit::RateLimiter;
 use crate::redis::RedisServer;
 use crate::testing::{Redis, eventually, on_each};
-use crate::writer::{
-    Writer, count_for, never_refuse, refuse_at_commit, serve, serve_counted, serve_for, set_writer,
-};
+use crate::writer::{Writer, count_for, never_refuse, refuse_at_commit, serve, serve_counted, serve_for, set_writer};
 
 const TABLE: &str = "CREATE TABLE notes (id BIGINT, body TEXT)";
 const ADD: &str = "INSERT INTO notes (id, body) VALUES ($1, $2)";

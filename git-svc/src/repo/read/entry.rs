@@ -2,7 +2,10 @@
 
 use git2::{ObjectType, Oid, Repository};
 
-use crate::{repo::objects, types::error::GitError};
+use crate::{
+    repo::{deltas, objects},
+    types::error::GitError,
+};
 
 /// The kind of a tree entry.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -30,14 +33,14 @@ impl EntryKind {
     }
 }
 
-/// Returns the size of a blob and, if that is at most `limit`, its bytes. The size is read from the header first, so a
-/// large blob is never loaded.
+/// Returns the size of a blob and its bytes, unless it has more than `limit` or is a delta of an object that is too large to load. Both is
+/// read from headers first, so a large blob is never loaded.
 pub(crate) fn read_blob(repo: &Repository, id: Oid, limit: u64) -> Result<(u64, Option<Vec<u8>>), GitError> {
     let (kind, size) = objects::header(repo, id)?;
     if kind != ObjectType::Blob {
         return Err(GitError::PathNotFound);
     }
-    if size > limit {
+    if size > limit || !deltas::is_loadable(repo, id)? {
         return Ok((size, None));
     }
     Ok((size, Some(repo.find_blob(id)?.content().to_vec())))

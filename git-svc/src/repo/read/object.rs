@@ -15,7 +15,11 @@ use crate::{
         revision::{object_by_id, object_id},
         text,
     },
-    types::{error::GitError, limits::MAX_COMMIT_BYTES, name::RefName},
+    types::{
+        error::GitError,
+        limits::{MAX_COMMIT_BYTES, MAX_LOADED_DELTA_OBJECT_BYTES},
+        name::RefName,
+    },
 };
 
 /// A tag and the commit that it points to, directly or through tag objects.
@@ -106,11 +110,15 @@ pub fn reference(repo: &Repository, name: &RefName) -> Result<RefInfo, GitError>
 /// Returns id and bytes of the blob with this full or abbreviated id.
 ///
 /// # Errors
-/// `ObjectNotFound`, and `TooLarge` above 8 MiB.
+/// `ObjectNotFound`, and `TooLarge` above 8 MiB or if it is a delta of an object that is too large to load.
 pub fn blob(repo: &Repository, id: &str) -> Result<(Oid, Vec<u8>), GitError> {
     let id = find(repo, id)?;
     match read_blob(repo, id, MAX_RESPONSE_BYTES) {
         Ok((_, Some(content))) => Ok((id, content)),
+        Ok((size, None)) if size <= MAX_RESPONSE_BYTES => {
+            let what = "what the blob is a delta of (read it as a raw file)";
+            Err(GitError::TooLarge { what, limit: MAX_LOADED_DELTA_OBJECT_BYTES })
+        }
         Ok((_, None)) => {
             Err(GitError::TooLarge { what: "the blob (a raw file may be larger)", limit: MAX_RESPONSE_BYTES })
         }

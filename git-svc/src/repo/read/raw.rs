@@ -7,7 +7,7 @@ use super::{
     entry::{EntryKind, read_blob},
 };
 use crate::{
-    repo::{objects, revision::Revision},
+    repo::{deltas::DeltaCost, objects, revision::Revision},
     types::{error::GitError, path::TreePath},
 };
 
@@ -27,8 +27,11 @@ pub struct RawFile {
     pub path: Vec<u8>,
     /// The last component of the path.
     pub name: Vec<u8>,
-    /// The content; `None` above 1 MiB, where [`Git::cat_file`](crate::git::command::Git::cat_file) streams it.
+    /// The content; `None` above 1 MiB or if it is a delta of an object that is too large to load.
+    /// [`Git::cat_file`](crate::git::command::Git::cat_file) writes it then.
     pub content: Option<Vec<u8>>,
+    /// Bytes of memory that git takes to write it: 0 if it is stored as a whole, which git streams, or has its content here.
+    pub delta_bytes: u64,
 }
 
 /// Finds the file that `ref_and_path` names. The ref is the longest prefix, up to a slash, that is a [`Revision`]. A symbolic link is
@@ -48,7 +51,9 @@ pub fn raw(repo: &Repository, ref_and_path: &[u8]) -> Result<RawFile, GitError> 
         return Err(GitError::PathNotFound);
     }
     let (size, content) = read_blob(repo, blob, MAX_INLINE_BYTES)?;
-    Ok(RawFile { commit, blob, size, name: path.name().to_vec(), path: path.as_bytes().to_vec(), content })
+    let delta_bytes = if content.is_some() { 0 } else { DeltaCost::of(repo, blob)?.bytes };
+    let (name, path) = (path.name().to_vec(), path.as_bytes().to_vec());
+    Ok(RawFile { commit, blob, size, path, name, content, delta_bytes })
 }
 
 /// Splits `text` after the revision; returns its commit, and the path.

@@ -3,9 +3,10 @@
 
 use std::{io, path::Path, sync::Arc, time::Duration};
 
-use bytes::Bytes;
+use bytes::{Bytes, BytesMut};
 use ferrite_proto::id::RepositoryId;
 use futures_util::{Stream, stream};
+use git2::Oid;
 use sha2::{Digest as _, Sha256};
 
 use super::plan::ArchiveLimits;
@@ -74,6 +75,11 @@ impl ArchiveCache {
         let result = if producer.is_some() { "miss" } else { "hit" };
         metrics::counter!("ferrite_git_archive_cache_lookups_total", "result" => result).increment(1);
         (reader, producer)
+    }
+
+    /// Returns a reader of a file that is stored as a delta, and a producer if the caller has to build it.
+    pub(super) fn file_reader(&self, repository: RepositoryId, blob: Oid) -> (Reader, Option<Producer>) {
+        self.archives.open(digest(&format!("file {repository} {blob}")), repository, PRODUCE_TIMEOUT)
     }
 
     /// Removes the archives of a repository that is gone. A reader that has one of them reads it to its end; the file is
@@ -150,6 +156,20 @@ impl Reader {
         }
     }
 
+    /// Returns the first `count` bytes, or all if there are fewer.
+    pub(crate) async fn first(&mut self, count: usize) -> Result<Bytes, GitError> {
+        let file = tokio::fs::File::open(self.path()).await.map_err(GitError::io("opening an archive"))?;
+        let (mut chunks, mut first) = (FileChunks::new(file.into_std().await), BytesMut::new());
+        while let Some(chunk) = self
+            .next_chunk(&mut chunks, first.len() as u64, count as u64)
+            .await
+            .map_err(GitError::io("reading an archive"))?
+        {
+            first.extend_from_slice(&chunk);
+        }
+        Ok(first.freeze())
+    }
+
     /// Returns a stream of the bytes from `start` up to `end`, or to the last. The stream ends in an error if the
     /// producer fails.
     pub(crate) async fn bytes(
@@ -203,6 +223,7 @@ fn repeat_error(error: &GitError) -> GitError {
         // The share is that of whoever asked first.
         GitError::Overloaded | GitError::ShareFull { .. } => GitError::Overloaded,
         GitError::RepositoryNotFound => GitError::RepositoryNotFound,
+        GitError::StoreFull => GitError::StoreFull,
         // A reader that joined after the last one had left may retry.
         GitError::ClientGone => GitError::Overloaded,
         other => GitError::Internal(format!("making an archive: {other}")),

@@ -4,6 +4,7 @@ use git2::{Oid, Repository, Tree};
 
 use crate::{
     repo::{
+        deltas::LoadCheck,
         objects,
         read::{
             EntryKind,
@@ -23,7 +24,8 @@ pub(crate) struct ArchiveLimits {
     pub(crate) bytes: u64,
     /// Maximum bytes of all paths.
     pub(crate) paths: u64,
-    /// Maximum bytes of a file that is read into memory as a whole; with a larger one, git makes the archive.
+    /// Maximum bytes of a file that is read into memory as a whole; with a larger one, or one that is a delta of an object that is too large
+    /// to load, git makes the archive.
     pub(crate) whole: u64,
 }
 
@@ -77,12 +79,20 @@ pub(super) fn plan(
 ) -> Result<ArchivePlan, GitError> {
     let tree = objects::tree_of(repo, commit)?;
     let (id, (seconds, _)) = (tree.id(), time_and_parents(repo, commit)?);
-    let by_git = check_tree(repo, tree, &[], limits, check)?;
+    let CheckedTree { by_git, .. } = check_tree(repo, tree, &[], limits, check)?;
     Ok(ArchivePlan { tree: id, seconds, by_git })
 }
 
-/// Checks a tree against the limits, and returns whether git has to make its archive. With `selected` paths, only their files count as
-/// bytes; git lists the whole tree in either case.
+/// A tree within the limits.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct CheckedTree {
+    /// True if git has to make its archive.
+    by_git: bool,
+    /// True if a file of the archive is a delta of an object that is too large to load.
+    pub(super) has_large_deltas: bool,
+}
+
+/// Checks a tree against the limits. With `selected` paths, only their files count as bytes; git lists the whole tree in either case.
 ///
 /// # Errors
 ///
@@ -93,9 +103,10 @@ pub(super) fn check_tree(
     selected: &[Vec<u8>],
     limits: &ArchiveLimits,
     check: impl Fn() -> Result<(), GitError>,
-) -> Result<bool, GitError> {
-    let odb = repo.odb()?;
-    let (mut entries, mut bytes, mut paths, mut by_git) = (0, 0_u64, 0, false);
+) -> Result<CheckedTree, GitError> {
+    let (odb, loads) = (repo.odb()?, LoadCheck::of(repo)?);
+    let (mut entries, mut bytes, mut paths) = (0, 0_u64, 0);
+    let mut checked = CheckedTree { by_git: false, has_large_deltas: false };
     walk(repo, tree, |entry| {
         check()?;
         check_name(entry.name)?;
@@ -110,17 +121,18 @@ pub(super) fn check_tree(
         if !matches!(EntryKind::of(entry.mode), EntryKind::File | EntryKind::Symlink) {
             return Ok(Step::Into);
         }
-        let size = blob_size(&odb, entry.id)?;
+        let (size, is_loadable) = (blob_size(&odb, entry.id)?, loads.is_loadable(entry.id)?);
         if is_selected(entry.path, selected) {
             bytes = bytes.saturating_add(size);
+            checked.has_large_deltas |= !is_loadable;
         }
         if bytes > limits.bytes {
             return Err(GitError::TooLarge { what: "the size of all files", limit: limits.bytes });
         }
-        by_git = by_git || size > limits.whole || has_attributes(repo, entry, size)?;
+        checked.by_git = checked.by_git || size > limits.whole || !is_loadable || has_attributes(repo, entry, size)?;
         Ok(Step::Into)
     })?;
-    Ok(by_git)
+    Ok(checked)
 }
 
 /// Returns whether a path is among the selected ones or below one of them; all are, if none is selected.

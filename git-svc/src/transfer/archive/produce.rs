@@ -180,7 +180,9 @@ fn from_io(error: io::Error) -> GitError {
     error.downcast::<GitError>().unwrap_or_else(GitError::io("writing an archive"))
 }
 
-async fn write_with_git(mut child: GitChild, producer: &Producer, limit: u64) -> Result<(), GitError> {
+/// Writes the output of git to the file, up to `limit` bytes.
+pub(super) async fn write_with_git(mut child: GitChild, producer: &Producer, limit: u64) -> Result<(), GitError> {
+    let command = child.name();
     let (stdout, stderr) = (child.stdout.take(), child.stderr.take());
     let stdout = stdout.ok_or_else(|| GitError::Internal("git has no output".to_owned()))?;
     let copied = copy(stdout, producer, limit);
@@ -189,7 +191,7 @@ async fn write_with_git(mut child: GitChild, producer: &Producer, limit: u64) ->
     let status = child.wait().await?;
     if !status.success() {
         let stderr = String::from_utf8_lossy(&complaints).trim_end().to_owned();
-        return Err(GitError::Command { command: "archive", status: status.to_string(), stderr });
+        return Err(GitError::Command { command, status: status.to_string(), stderr });
     }
     Ok(())
 }
@@ -208,10 +210,10 @@ async fn copy(mut from: tokio::process::ChildStdout, producer: &Producer, limit:
             // The file buffers: the bytes are in it only after the flush.
             file.flush().await
         };
-        wrote.await.map_err(GitError::io("writing an archive"))?;
+        wrote.await.map_err(|error| GitError::io("writing an archive")(error).or_full())?;
         written += count as u64;
         if written > limit {
-            return Err(GitError::TooLarge { what: "the archive", limit });
+            return Err(GitError::TooLarge { what: "the output of git", limit });
         }
         producer.set_written(written);
     }

@@ -19,7 +19,7 @@ use crate::{
         read::{Deadline, deadline::READ_TIMEOUT},
         revision::{Revision, peel_to_tree},
     },
-    types::error::GitError,
+    types::{error::GitError, limits::MAX_LOADED_DELTA_OBJECT_BYTES},
 };
 
 /// Maximum bytes of a request.
@@ -241,7 +241,12 @@ impl ArchiveService {
             let id = request.resolve(repo)?;
             let tree = peel_to_tree(repo, id)?.ok_or(GitError::RevisionNotFound)?;
             let tree = objects::find_tree(repo, tree)?;
-            check_tree(repo, tree, &request.paths, &limits, || deadline.check())?;
+            let checked = check_tree(repo, tree, &request.paths, &limits, || deadline.check())?;
+            if checked.has_large_deltas {
+                // git would have it in memory for as long as the client reads.
+                let what = "a file that is stored as a delta, or its base (get the archive over HTTP),";
+                return Err(GitError::TooLarge { what, limit: MAX_LOADED_DELTA_OBJECT_BYTES });
+            }
             Ok(id)
         };
         self.pool.run(repository, job).await

@@ -5,7 +5,12 @@ use std::sync::Arc;
 use ferrite_kit::Lifecycle;
 
 use super::cache::ArchiveCache;
-use crate::{admission::limiter::Limiter, disk::repositories::RepositoryStore, git::command::Git, repo::pool::Pool};
+use crate::{
+    admission::{limiter::Limiter, memory_budget::MemoryBudget},
+    disk::repositories::RepositoryStore,
+    git::command::Git,
+    repo::pool::Pool,
+};
 
 /// Makes archives, or finds them in the cache. Clones share everything.
 #[derive(Clone)]
@@ -15,6 +20,8 @@ pub(crate) struct ArchiveService {
     pub(crate) pool: Pool,
     /// Permits of archives that are made at once.
     pub(crate) limiter: Arc<Limiter>,
+    /// Memory for files that are built from deltas.
+    pub(crate) delta_memory: Arc<MemoryBudget>,
     pub(crate) cache: ArchiveCache,
     pub(crate) life: Lifecycle,
 }

@@ -2,12 +2,13 @@
 //! objects. git has no limits of its own for these, and reads exactly as many objects as the header says. Not here: anything
 //! that git checks itself.
 
-use std::sync::Arc;
+use std::{path::PathBuf, sync::Arc};
 
 use ferrite_proto::grant::ByteQuota;
 
 use super::push::PushState;
 use crate::{
+    disk::delta_mark,
     git::{
         pack_stream::PackStream,
         pktline::{MAX_DATA, Packet},
@@ -43,6 +44,8 @@ pub(crate) struct PushInspector {
     pack_bytes: u64,
     /// Reads the pack, once it has begun.
     pack: Option<PackStream>,
+    /// The repository, until the pack has a large delta: it loses the mark of one without.
+    repository: Option<PathBuf>,
 }
 
 /// Capabilities that the client sends behind its commands. git accepts them behind any command, with or without a
@@ -82,6 +85,7 @@ impl PushInspector {
             quota: None,
             pack_bytes: 0,
             pack: None,
+            repository: None,
         }
     }
 
@@ -98,6 +102,11 @@ impl PushInspector {
     /// Returns the inspector, which tells the state of the push what its hooks do not hear from git.
     pub(crate) fn with_push(self, push: Arc<PushState>) -> Self {
         Self { push: Some(push), ..self }
+    }
+
+    /// Returns the inspector for a push into the repository at this path.
+    pub(crate) fn into_repository(self, path: PathBuf) -> Self {
+        Self { repository: Some(path), ..self }
     }
 
     /// Inspects the next bytes. Returns the response for the client if the push is rejected; git must not get these
@@ -130,10 +139,18 @@ impl PushInspector {
             self.pack = None;
             return refusal;
         }
-        let error = self.pack.as_mut()?.read(bytes, received).err()?;
+        let pack = self.pack.as_mut()?;
+        if let Err(error) = pack.read(bytes, received) {
+            self.pack = None;
+            count_refusal(error.label());
+            return Some(self.report(&error.to_string(), "the pack was refused"));
+        }
+        // Before git gets the delta.
+        let repository = if pack.has_large_deltas() { self.repository.take() } else { None };
+        let error = delta_mark::clear(&repository?).err()?;
+        tracing::error!(%error, "a repository could not be marked");
         self.pack = None;
-        count_refusal(error.label());
-        Some(self.report(&error.to_string(), "the pack was refused"))
+        Some(self.report("internal error", "internal error"))
     }
 
     fn step(&mut self) -> Option<Vec<u8>> {

@@ -19,7 +19,7 @@ pub(crate) use self::{
     credential::{RemoteLogin, RemoteLogins},
     inspect::{PushInspector, count_refusal},
     inspection::PushInspection,
-    pack_check::{PackFlaw, find_flaw},
+    pack_check::{PackFlaw, UnreadPacks, find_flaw},
     push::Push,
     sent_output::SentOutput,
     serve::{HookServer, Hooks, install_hooks},

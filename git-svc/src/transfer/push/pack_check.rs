@@ -9,9 +9,10 @@ use git2::{ObjectType, Odb, Oid};
 
 use super::delta_depth::{DeltaChains, MAX_CHAIN_DEPTH, NO_BASE};
 use crate::{
+    disk::delta_mark,
     git::{
         pack_file::{PackFile, PackedEntry, PackedKind},
-        pack_stream::{PackRefusal, PackSums, check_object},
+        pack_stream::{DeltaSizes, PackRefusal, PackSums, check_object},
     },
     types::limits::{
         MAX_COMMIT_BYTES, MAX_COMMIT_PARENTS, MAX_TREE_BYTES, MAX_TREE_ENTRIES, MIN_TREE_ENTRY_BYTES,
@@ -44,9 +45,17 @@ pub(crate) enum PackFlaw {
     Sizes(PackRefusal),
 }
 
-/// Returns the first flaw of the packs in the folder for objects `objects`. `limits` are those of all objects and of their sums, for packs
-/// that no [`PackStream`](crate::git::pack_stream::PackStream) has read.
-pub(crate) fn find_flaw(objects: &Path, limits: Option<&PackLimits>) -> io::Result<Option<PackFlaw>> {
+/// What is checked of packs that no [`PackStream`](crate::git::pack_stream::PackStream) has read.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct UnreadPacks<'a> {
+    /// Limits of all objects and of their sums.
+    pub(crate) limits: &'a PackLimits,
+    /// The repository that gets the packs, which loses the mark of one without large deltas if they have any.
+    pub(crate) repository: &'a Path,
+}
+
+/// Returns the first flaw of the packs in the folder for objects `objects`.
+pub(crate) fn find_flaw(objects: &Path, unread: Option<UnreadPacks<'_>>) -> io::Result<Option<PackFlaw>> {
     let entries = match fs::read_dir(objects.join("pack")) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
         entries => entries?,
@@ -57,10 +66,12 @@ pub(crate) fn find_flaw(objects: &Path, limits: Option<&PackLimits>) -> io::Resu
             && let Some(pack) = PackFile::open(&path)?
         {
             let pack = ReceivedPack::read(pack)?;
-            if let Some(limits) = limits
-                && let Err(refusal) = pack.check_sizes(limits)?
-            {
-                return Ok(Some(PackFlaw::Sizes(refusal)));
+            if let Some(UnreadPacks { limits, repository }) = unread {
+                match pack.check_sizes(limits)? {
+                    Err(refusal) => return Ok(Some(PackFlaw::Sizes(refusal))),
+                    Ok(true) => delta_mark::clear(repository)?,
+                    Ok(false) => {}
+                }
             }
             if let Some(flaw) = pack.flaw(objects)? {
                 return Ok(Some(flaw));
@@ -128,21 +139,27 @@ impl ReceivedPack {
         }
     }
 
-    /// Checks the sizes of all entries and objects.
-    fn check_sizes(&self, limits: &PackLimits) -> io::Result<Result<(), PackRefusal>> {
-        let mut sums = PackSums::default();
+    /// Checks the sizes of all entries and objects, and returns whether a delta is large.
+    fn check_sizes(&self, limits: &PackLimits) -> io::Result<Result<bool, PackRefusal>> {
+        let (mut sums, mut has_large_deltas) = (PackSums::default(), false);
         for offset in &self.offsets {
             let entry = self.pack.entry(*offset)?;
-            let bytes = self.bytes(&entry)?;
-            if let Err(refusal) = check_object(limits, bytes.max(entry.size)) {
+            sums.inflated = sums.inflated.saturating_add(entry.size);
+            let checked = match entry.kind {
+                PackedKind::Whole(_) => check_object(limits, entry.size),
+                PackedKind::Delta(_) => {
+                    let (base, result) = self.pack.delta_sizes(&entry)?;
+                    let sizes = DeltaSizes { delta: entry.size, base, result };
+                    sums.deltas = sums.deltas.saturating_add(result);
+                    has_large_deltas |= sizes.is_large();
+                    check_object(limits, result.max(entry.size)).and_then(|()| sizes.check())
+                }
+            };
+            if let Err(refusal) = checked {
                 return Ok(Err(refusal));
             }
-            sums.inflated = sums.inflated.saturating_add(entry.size);
-            if matches!(entry.kind, PackedKind::Delta(_)) {
-                sums.deltas = sums.deltas.saturating_add(bytes);
-            }
         }
-        Ok(sums.check(limits, self.pack.bytes()?))
+        Ok(sums.check(limits, self.pack.bytes()?).map(|()| has_large_deltas))
     }
 }
 

@@ -1,8 +1,12 @@
 //! Tests of the check with packs that git itself makes.
 
+use std::io::Write as _;
+
+use flate2::{Compression, write::ZlibEncoder};
 use git2::{Commit, PackBuilder, Repository, Signature, Time};
 
 use super::*;
+use crate::{testing::pack_limits, types::limits::MAX_DELTA_OBJECT_BYTES};
 
 /// Folder for objects with one pack, which has the objects `ids` of `repo`.
 fn packed(repo: &Repository, ids: &[Oid]) -> tempfile::TempDir {
@@ -68,6 +72,44 @@ fn a_delta_counts_as_the_object_that_it_makes() {
     assert_eq!(sizes[0], sizes[1]);
     assert!(sizes[0] > 1 << 20, "{sizes:?}");
     assert!(find_flaw(folder.path(), None).unwrap().is_some());
+}
+
+/// Returns a folder for objects with one pack: a blob of one byte and a delta that claims to make one of `size` bytes from it.
+fn with_delta(size: u64) -> tempfile::TempDir {
+    let entry = |kind: u8, base: &[u8], content: &[u8]| {
+        let mut bytes = vec![kind << 4 | u8::try_from(content.len()).unwrap()];
+        bytes.extend(base);
+        let mut encoder = ZlibEncoder::new(bytes, Compression::none());
+        encoder.write_all(content).unwrap();
+        encoder.finish().unwrap()
+    };
+    let number = (0..5).map(|index| (size >> (7 * index) & 0x7f) as u8 | if index < 4 { 0x80 } else { 0 });
+    let delta: Vec<u8> = [1].into_iter().chain(number).collect();
+    let blob = entry(3, b"", b"x");
+    let second = 12 + u32::try_from(blob.len()).unwrap();
+    let distance = u8::try_from(blob.len()).unwrap();
+    let pack = [b"PACK\0\0\0\x02\0\0\0\x02".as_slice(), &blob, &entry(6, &[distance], &delta), &[0; 20]].concat();
+    // Magic, counts by first byte, ids, checksums, offsets.
+    let counts = 2_u32.to_be_bytes().repeat(256);
+    let offsets = [12_u32.to_be_bytes(), second.to_be_bytes()].concat();
+    let index = [b"\xfftOc\0\0\0\x02".as_slice(), &counts, &[0; 20], &[1; 20], &[0; 8], &offsets].concat();
+    let folder = tempfile::tempdir().unwrap();
+    fs::create_dir(folder.path().join("pack")).unwrap();
+    fs::write(folder.path().join("pack/pack-1.pack"), pack).unwrap();
+    fs::write(folder.path().join("pack/pack-1.idx"), index).unwrap();
+    folder
+}
+
+#[test]
+fn a_large_delta_from_a_remote_is_refused_or_takes_the_mark_of_the_repository() {
+    let (_folder, repo) = repository();
+    let (limits, repository) = (pack_limits(), repo.path());
+    let flaw_of = |size| find_flaw(with_delta(size).path(), Some(UnreadPacks { limits: &limits, repository })).unwrap();
+    delta_mark::set(repository).unwrap();
+    assert_eq!((flaw_of(32 << 20), delta_mark::is_set(repository)), (None, true));
+    let (bytes, limit) = (MAX_DELTA_OBJECT_BYTES + 1, MAX_DELTA_OBJECT_BYTES);
+    assert_eq!(flaw_of(bytes), Some(PackFlaw::Sizes(PackRefusal::LargeDelta { bytes, limit })));
+    assert_eq!((flaw_of(limit), delta_mark::is_set(repository)), (None, false));
 }
 
 #[test]

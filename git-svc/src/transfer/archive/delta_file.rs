@@ -1,0 +1,66 @@
+//! Large files that are stored as deltas. git has such a file in memory as a whole until its last byte is written, so it writes to a file of
+//! the cache of archives, under a budget of memory, and clients read that at their own speed.
+//!
+//! Not here: files that are stored as a whole, which git streams to the client itself.
+
+use std::{fs, sync::Arc};
+
+use ferrite_proto::id::RepositoryId;
+use git2::Oid;
+
+use super::{
+    cache::{Producer, Reader},
+    produce::write_with_git,
+    service::ArchiveService,
+};
+use crate::{
+    admission::limiter::ClientKey,
+    disk::{full::require_free_space, repositories::RepositoryStore},
+    types::error::GitError,
+};
+
+/// A file of a repository.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct DeltaFile {
+    pub(crate) repository: RepositoryId,
+    pub(crate) blob: Oid,
+    /// Size of the file in bytes.
+    pub(crate) size: u64,
+    /// Bytes of memory that git takes to write it.
+    pub(crate) memory: u64,
+}
+
+impl ArchiveService {
+    /// Returns a reader of the file, and starts building it unless it is cached or being built. The memory for that counts for `client`.
+    pub(crate) fn open_file(&self, file: DeltaFile, client: ClientKey) -> Reader {
+        let (reader, producer) = self.cache.file_reader(file.repository, file.blob);
+        if let Some(producer) = producer {
+            let own = self.clone();
+            self.life.spawn_for_request("delta file", async move {
+                let producer = Arc::new(producer);
+                let end = tokio::select! {
+                    end = own.build(file, &client, &producer) => end,
+                    stopped = producer.stopped() => Err(stopped),
+                };
+                if let Err(error) = &end {
+                    tracing::debug!(repo.id = %file.repository, %error, "a file was not built");
+                }
+                producer.finish(end);
+            });
+        }
+        reader
+    }
+
+    async fn build(&self, file: DeltaFile, client: &ClientKey, producer: &Arc<Producer>) -> Result<(), GitError> {
+        let _memory = self.delta_memory.acquire(file.memory, client).await?;
+        let own = Arc::clone(producer);
+        let begin = move |store: &RepositoryStore| {
+            require_free_space(&store.cache(), file.size)?;
+            let made = fs::File::create(own.path()).map(drop);
+            made.map_err(|error| GitError::io("making a file of the cache")(error).or_full())
+        };
+        self.pool.run_blocking(begin).await?;
+        let child = self.git.cat_file(&self.store.path(file.repository), file.blob)?;
+        write_with_git(child, producer, file.size).await
+    }
+}
