@@ -58,7 +58,7 @@ pub async fn serve_for<F: Future>(writer: Writer, work: F) -> F::Output {
 
 /// As [`serve_for`], for more work of a request that counts as a write already. Its bytes count.
 pub async fn serve_counted<F: Future>(writer: Writer, work: F) -> F::Output {
-    let scope = Scope { writer: Mutex::new(Some(writer)), is_counted: AtomicBool::new(true) };
+    let scope = Scope { writer: Mutex::new(Some(writer)), is_counted: AtomicBool::new(true), ..Scope::default() };
     SCOPE.scope(Arc::new(scope), work).await
 }
 
