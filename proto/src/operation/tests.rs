@@ -48,6 +48,22 @@ fn a_read_has_the_name_of_one_and_a_write_is_not_repeated() {
 }
 
 #[test]
+fn what_takes_access_away_does_nothing_else() {
+    const VERBS: [&str; 4] = ["Cancel", "Delete", "Reject", "Remove"];
+    let marked: std::collections::BTreeSet<_> =
+        OPERATIONS.iter().filter(|row| row.takes_access_away).map(|row| row.name).collect();
+    assert_eq!(marked.len(), 10, "{marked:?}");
+    for name in marked {
+        let method = name.split_once('/').unwrap().1;
+        assert!(VERBS.iter().any(|verb| method.starts_with(verb)) && is_write(name), "{name}");
+        assert!(takes_access_away(name), "{name}");
+    }
+    for other in [CREATE_HOOK, UPDATE_REPOSITORY, LIST_HOOKS, "ferrite.repo.v1.NoSuchService/DeleteAnything", ""] {
+        assert!(!takes_access_away(other), "{other}");
+    }
+}
+
+#[test]
 fn what_the_gateway_may_not_call_is_for_services_only() {
     let mut count = 0;
     for row in OPERATIONS {
