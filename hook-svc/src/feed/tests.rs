@@ -63,13 +63,7 @@ impl Setup {
 
     /// Adds pushes whose new ends are these numbers, received at `now_us`.
     async fn push(&self, numbers: std::ops::Range<i64>, now_us: i64) {
-        let pushed = |number: i64| {
-            let new_id = number.to_string();
-            let update = RefUpdate { name: b"refs/heads/main".to_vec(), old_id: "1".to_owned(), new_id };
-            let fact = Fact::RefsUpdated(RefsUpdated { updates: vec![update], user_id: 7, ..Default::default() });
-            new(number, Source::Git, "push", fact, now_us)
-        };
-        self.add(numbers.map(pushed).collect(), now_us).await;
+        self.add(numbers.map(|number| pushed(number, now_us)).collect(), now_us).await;
     }
 
     /// Returns a page for a reader whose grant says that it may read issues.
@@ -99,6 +93,14 @@ fn new(number: i64, source: Source, name: &'static str, fact: Fact, now_us: i64)
         is_in_feed: true,
         happened_us: now_us,
     }
+}
+
+/// Returns a push whose new end is a number.
+fn pushed(number: i64, now_us: i64) -> NewEvent {
+    let new_id = number.to_string();
+    let update = RefUpdate { name: b"refs/heads/main".to_vec(), old_id: "1".to_owned(), new_id };
+    let fact = Fact::RefsUpdated(RefsUpdated { updates: vec![update], user_id: 7, ..Default::default() });
+    new(number, Source::Git, "push", fact, now_us)
 }
 
 /// Returns the new ends of the pushes.
@@ -374,6 +376,31 @@ async fn a_cursor_of_deleted_events_is_known_and_one_beyond_all_is_not() {
         for (cursor, is_ahead) in [(0, false), (1, false), (newest, false), (newest + 1, true), (i64::MAX, true)] {
             assert_eq!(setup.feed.is_ahead(cursor).await.unwrap(), is_ahead, "{cursor}");
         }
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn the_user_with_most_events_in_a_feed_loses_them_first() {
+    on_each_schema(&crate::migrations(), |db| async move {
+        let setup = Setup::new(db).await;
+        let add = async |user, numbers: std::ops::Range<i64>| {
+            let of_user = |number| NewEvent { user: UserId(user), ..pushed(number, 1) };
+            setup.add(numbers.map(of_user).collect(), 1).await;
+        };
+        let left_beyond = async |count| {
+            while setup.feed.store.leave_feed_beyond(REPOSITORY, count).await.unwrap() {}
+            numbers(&setup.page(0, 100, Duration::ZERO).await.unwrap())
+        };
+        add(7, 0..4).await;
+        add(8, 10..460).await;
+        add(9, 500..503).await;
+        let expected: Vec<i64> = (0..4).chain(440..460).chain(500..503).collect();
+        assert_eq!(left_beyond(27).await, expected);
+        assert_eq!(left_beyond(27).await, expected, "there are not too many");
+        // As soon as others have as many, each loses its oldest, the one with the oldest of all first.
+        assert_eq!(left_beyond(8).await, [2, 3, 457, 458, 459, 500, 501, 502]);
+        assert_eq!(left_beyond(1).await, [502]);
     })
     .await;
 }

@@ -2,9 +2,13 @@
 //!
 //! Not here: the deletion of rows that are in no feed any more (`removal`).
 
+use std::cmp::Reverse;
+use std::collections::{BTreeMap, BinaryHeap};
+
 use ferrite_kit::args;
 use ferrite_kit::db::{DbError, Value};
 use ferrite_proto::id::RepositoryId;
+use sqlx::FromRow;
 
 use super::events::{self, EventRow, EventTable, MadePayload, Source, StoredEvent};
 use super::kept_bytes;
@@ -25,9 +29,35 @@ const LAST_ID_SQLITE: &str =
 const NO_SOURCE: i64 = 0;
 const OLD: &str =
     "SELECT id, repository_id FROM events WHERE is_in_feed AND created_us < $1 ORDER BY created_us LIMIT $2";
-const BEYOND: &str = "SELECT id, repository_id FROM events \
-     WHERE repository_id = $1 AND is_in_feed AND id <= (SELECT id FROM events WHERE repository_id = $1 AND is_in_feed \
-     ORDER BY id DESC LIMIT 1 OFFSET $2) ORDER BY id LIMIT $3";
+const ALL: &str = "SELECT id, repository_id FROM events WHERE repository_id = $1 AND is_in_feed ORDER BY id LIMIT $2";
+/// The users with most events in a feed. Of two with as many, the one whose oldest event is older comes first.
+const USERS: &str = "SELECT user_id, COUNT(*) AS events, MIN(id) AS oldest_id, CAST(SUM(COUNT(*)) OVER () AS BIGINT) AS all_events \
+     FROM events WHERE repository_id = $1 AND is_in_feed GROUP BY user_id ORDER BY COUNT(*) DESC, MIN(id) LIMIT $2";
+const OLDEST_OF_USER: &str = "SELECT id, repository_id FROM events \
+     WHERE repository_id = $1 AND user_id = $2 AND is_in_feed ORDER BY id LIMIT $3";
+
+/// A user whose events are in a feed.
+#[derive(Clone, Copy, Debug, FromRow)]
+struct FeedUser {
+    user_id: i64,
+    events: i64,
+    oldest_id: i64,
+    /// Events of all users.
+    all_events: i64,
+}
+
+/// Returns how many events each user loses when `count` leave a feed, each time one of the user who has most then.
+fn shares(users: &[FeedUser], count: i64) -> BTreeMap<i64, i64> {
+    let mut queue: BinaryHeap<_> =
+        users.iter().map(|user| (user.events, Reverse(user.oldest_id), user.user_id)).collect();
+    let mut shares = BTreeMap::new();
+    for _ in 0..count {
+        let Some((events, oldest, user)) = queue.pop() else { break };
+        *shares.entry(user).or_default() += 1;
+        queue.push((events - 1, oldest, user));
+    }
+    shares
+}
 
 impl EventTable {
     /// Returns at most `limit` events of a repository's feed whose ids are above `after`, by id, but those of the source `without`.
@@ -93,12 +123,29 @@ impl EventTable {
         self.leave_feed(OLD, &args![before_us]).await
     }
 
-    /// Takes a batch of events beyond the `count` newest out of a repository's feed. Returns whether there may be more.
+    /// Takes a batch of events out of a repository's feed, which has more than `count`: the oldest of the users who have most in it, so
+    /// that nobody can push the events of others out. Returns whether there may be more.
     ///
     /// # Errors
     /// When the database fails.
     pub(crate) async fn leave_feed_beyond(&self, repository: RepositoryId, count: i64) -> Result<bool, DbError> {
-        self.leave_feed(BEYOND, &args![repository, count]).await
+        // No more users than events of a batch: each loses one at least.
+        let users: Vec<FeedUser> = self.db().all(USERS, &args![repository, MAX_BATCH_ROWS]).await?;
+        let excess = users.first().map_or(0, |user| user.all_events - count).min(MAX_BATCH_ROWS);
+        let mut found = Vec::new();
+        for (user, share) in shares(&users, excess) {
+            found.extend(removal::candidates(self.db(), OLDEST_OF_USER, &args![repository, user], share).await?);
+        }
+        removal::leave_feeds(self.db(), &found).await?;
+        Ok(excess == MAX_BATCH_ROWS)
+    }
+
+    /// Takes a batch of events out of a repository's feed. Returns whether there may be more.
+    ///
+    /// # Errors
+    /// When the database fails.
+    pub(crate) async fn empty_feed(&self, repository: RepositoryId) -> Result<bool, DbError> {
+        self.leave_feed(ALL, &args![repository]).await
     }
 
     async fn leave_feed(&self, sql: &'static str, args: &[Value]) -> Result<bool, DbError> {
