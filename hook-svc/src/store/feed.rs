@@ -1,4 +1,4 @@
-//! Rows of events as feeds read them, and their way out of the feeds.
+//! Rows of events as feeds read them, their ids, and their way out of the feeds.
 //!
 //! Not here: the deletion of rows that are in no feed any more (`removal`).
 
@@ -18,13 +18,18 @@ const PAGE: &str = "SELECT id, uuid, repository_id, source, name, fact, payload,
      COALESCE(happened_us, created_us) AS happened_us FROM events \
      WHERE repository_id = $1 AND id > $2 AND source <> $4 AND is_in_feed ORDER BY id LIMIT $3";
 const NEWEST: &str = "SELECT COALESCE(MAX(id), 0) FROM events WHERE repository_id = $1";
-/// The highest id that an event of any repository ever got, also after it was deleted. While none is known, or where the role may not
-/// look at the sequence, the highest of all.
-const LAST_ID_POSTGRES: &str = "SELECT COALESCE(CASE WHEN has_sequence_privilege(s.name, 'SELECT, USAGE') \
-     THEN pg_sequence_last_value(CAST(s.name AS regclass)) END, 9223372036854775807) \
-     FROM (SELECT pg_get_serial_sequence('events', 'id') AS name) s";
-const LAST_ID_SQLITE: &str =
-    "SELECT COALESCE((SELECT seq FROM sqlite_sequence WHERE name = 'events'), 9223372036854775807)";
+/// Another process may advance the ids as well, and give some to events.
+const LOCK_IDS_POSTGRES: &str =
+    "SELECT CAST(1 AS BIGINT) FROM (SELECT pg_advisory_xact_lock(hashtext('ferrite.event_ids'))) AS lock";
+/// Returns whether the role may do that.
+const ADVANCE_IDS_POSTGRES: &str = "SELECT CASE \
+     WHEN NOT (has_sequence_privilege(s.name, 'UPDATE') AND has_sequence_privilege(s.name, 'SELECT, USAGE')) THEN FALSE \
+     WHEN COALESCE(pg_sequence_last_value(CAST(s.name AS regclass)), 0) >= $1 THEN TRUE \
+     ELSE setval(CAST(s.name AS regclass), $1) = $1 END FROM (SELECT pg_get_serial_sequence('events', 'id') AS name) s";
+const ADVANCE_IDS_SQLITE: &str = "UPDATE sqlite_sequence SET seq = $1 WHERE name = 'events' AND seq < $1";
+/// Before the first event there is no row.
+const BEGIN_IDS_SQLITE: &str = "INSERT INTO sqlite_sequence (name, seq) \
+     SELECT 'events', $1 WHERE NOT EXISTS (SELECT 1 FROM sqlite_sequence WHERE name = 'events')";
 /// No source has this id.
 const NO_SOURCE: i64 = 0;
 const OLD: &str =
@@ -85,13 +90,26 @@ impl EventTable {
         Ok(id)
     }
 
-    /// Returns whether no event, kept or deleted, ever had this id or a higher one.
+    /// Has the ids of further events begin after `now_us`, unless they are there already. So they are after those of before a restored
+    /// backup, which readers may have as cursors.
     ///
     /// # Errors
     /// When the database fails.
-    pub(crate) async fn is_unused(&self, id: i64) -> Result<bool, DbError> {
-        let (last,): (i64,) = self.db().one(self.db().pick(LAST_ID_POSTGRES, LAST_ID_SQLITE), &[]).await?;
-        Ok(id > last)
+    pub(crate) async fn advance_ids(&self, now_us: i64) -> Result<(), DbError> {
+        let mut tx = self.db().begin().await?;
+        if tx.pick(true, false) {
+            let _: (i64,) = tx.one(LOCK_IDS_POSTGRES, &[]).await?;
+            let (is_permitted,): (bool,) = tx.one(ADVANCE_IDS_POSTGRES, &args![now_us]).await?;
+            if !is_permitted {
+                tracing::warn!(
+                    "the role of the database may not advance the ids of events: it needs UPDATE and USAGE on their sequence"
+                );
+            }
+        } else {
+            tx.execute(ADVANCE_IDS_SQLITE, &args![now_us]).await?;
+            tx.execute(BEGIN_IDS_SQLITE, &args![now_us]).await?;
+        }
+        tx.commit().await
     }
 
     /// Stores payloads of events of a repository that have none, unless they are outdated.
