@@ -302,7 +302,10 @@ fn public_url(text: &str) -> Result<String, String> {
 }
 
 /// Parses a `HOST:PORT`.
-fn host_and_port(text: &str) -> Result<String, String> {
+///
+/// # Errors
+/// When `text` has another form.
+pub fn host_and_port(text: &str) -> Result<String, String> {
     match text.parse() {
         Ok(Address::Tcp(authority)) => Ok(authority),
         Ok(Address::Unix(_)) | Err(_) => Err("must be `HOST:PORT`".to_owned()),
