@@ -141,13 +141,14 @@ fn add_rows(rows: &mut String, name: &str, own: &str, rule: &Fields) -> std::fmt
     let is_write = level != "IdempotencyLevel::NoSideEffects";
     let is_idempotent = !is_write || level == "IdempotencyLevel::Idempotent";
     let is_repeatable = is_idempotent && !rule.contains_key("sent_once");
+    let takes_access_away = rule.contains_key("takes_access_away");
     let callers = rule.get("callers").map_or("ServiceRole::Gateway", String::as_str);
     let mut add = |capacity: &str, rule: &str, further_scope: &str, changes_content: bool| {
         writeln!(
             rows,
             "Operation {{ name: {name:?}, capacity: Capacity::{capacity}, rule: {rule}, further_scope: {further_scope}, \
              changes_content: {changes_content}, callers: &[{callers}], is_write: {is_write}, \
-             is_repeatable: {is_repeatable} }},"
+             is_repeatable: {is_repeatable}, takes_access_away: {takes_access_away} }},"
         )
     };
     let further_scope = rule.get("further_scope").map_or("None".to_owned(), |scope| format!("Some({scope})"));

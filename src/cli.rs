@@ -3,7 +3,8 @@
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-use clap::{Args, CommandFactory, Parser, Subcommand};
+use clap::{Args, CommandFactory, FromArgMatches, Parser, Subcommand};
+use ferrite_kit::config::with_range;
 
 use crate::admin::AdminArgs;
 use crate::health::HealthArgs;
@@ -50,11 +51,17 @@ struct KeysArgs {
     folder: PathBuf,
 }
 
+/// Returns the command line, whose help tells the ranges of numbers.
+fn command_line() -> clap::Command {
+    Cli::command().mut_subcommands(|command| command.mut_args(with_range))
+}
+
 /// Runs the command that the command line names.
 pub(crate) fn run() -> ExitCode {
-    let cli = match Cli::try_parse() {
+    let parsed = command_line().try_get_matches().and_then(|matches| Cli::from_arg_matches(&matches));
+    let cli = match parsed {
         Ok(cli) => cli,
-        Err(error) => return usage::report(&error, Cli::command()),
+        Err(error) => return usage::report(&error, command_line()),
     };
     match cli.command {
         Command::Up(args) => launcher::start(&args),
@@ -76,6 +83,6 @@ mod tests {
 
     #[test]
     fn the_command_line_is_consistent() {
-        Cli::command().debug_assert();
+        command_line().debug_assert();
     }
 }

@@ -8,6 +8,7 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use clap::Args;
+use ferrite_kit::config::within;
 use ferrite_kit::net::Address;
 
 use crate::launcher::{self, admin_sockets, probe};
@@ -26,7 +27,7 @@ pub(crate) struct HealthArgs {
     data: PathBuf,
 
     /// Seconds to wait for the answer.
-    #[arg(long, env = "FERRITE_HEALTH_SECONDS", default_value_t = 3, value_parser = clap::value_parser!(u64).range(1..=60))]
+    #[arg(long, env = "FERRITE_HEALTH_SECONDS", default_value_t = 3, value_parser = within::<u64>(1..=60))]
     timeout: u64,
 }
 

@@ -13,7 +13,7 @@ use ferrite_kit::{Lifecycle, server, telemetry};
 use tokio::runtime::Builder;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
-use crate::output::{error_chain, exit_code, print_line};
+use crate::output::{Failure, error_chain, exit_code, print_line};
 
 /// The settings of a role, as far as running it needs them.
 pub(crate) trait Role: Send + 'static {
@@ -66,7 +66,16 @@ macro_rules! roles {
                 $service::run(self, listeners, life)
             }
         }
-    )*};
+    )*
+
+        /// Returns the command line of the role of this name; `None` if there is none.
+        pub(crate) fn command_line(role: &str) -> Option<clap::Command> {
+            match role {
+                $($name => Some(<$service::Config as clap::CommandFactory>::command()),)*
+                _ => None,
+            }
+        }
+    };
 }
 
 roles! {
@@ -91,18 +100,22 @@ pub(crate) fn start<R: Role>(config: R) -> ExitCode {
 
 /// Runs `work` on a runtime of its own with `workers` threads, by default one for each core. Prints an error as one line on
 /// standard error.
-pub(crate) fn in_runtime(name: &str, workers: Option<u16>, work: impl Future<Output = Result<(), String>>) -> ExitCode {
+pub(crate) fn in_runtime<E: Into<Failure>>(
+    name: &str,
+    workers: Option<u16>,
+    work: impl Future<Output = Result<(), E>>,
+) -> ExitCode {
     let mut builder = Builder::new_multi_thread();
     if let Some(workers) = workers {
         builder.worker_threads(workers.into());
     }
-    let outcome = match builder.enable_all().build() {
+    let outcome: Result<(), Failure> = match builder.enable_all().build() {
         Ok(runtime) => {
             let outcome = runtime.block_on(work);
             runtime.shutdown_timeout(RUNTIME_SHUTDOWN_TIMEOUT);
-            outcome
+            outcome.map_err(Into::into)
         }
-        Err(error) => Err(format!("cannot start: {error}")),
+        Err(error) => Err(Failure::from(format!("cannot start: {error}"))),
     };
     exit_code(name, outcome)
 }

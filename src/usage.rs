@@ -7,10 +7,7 @@ use std::process::ExitCode;
 use clap::Command;
 use clap::error::ErrorKind;
 
-use crate::output::print_error;
-
-/// Status of a process whose settings are missing or wrong.
-const USAGE_STATUS: u8 = 2;
+use crate::output::{USAGE_STATUS, print_error};
 
 /// Prints `error` of parsing the command line of this process with `command`, and returns the status to end with.
 pub(crate) fn report(error: &clap::Error, command: Command) -> ExitCode {
@@ -23,6 +20,11 @@ pub(crate) fn report(error: &clap::Error, command: Command) -> ExitCode {
     let words = std::env::args().skip(1);
     print_error(&line(&error.to_string(), command, words));
     ExitCode::from(USAGE_STATUS)
+}
+
+/// Returns `error` of parsing settings with `command` as one line.
+pub(crate) fn message(error: &clap::Error, command: Command) -> String {
+    line(&error.to_string(), command, std::iter::empty())
 }
 
 /// Returns the first paragraph of `text` as one line, with the variable beside each flag of the subcommand that `words` name.

@@ -118,7 +118,6 @@ const SHORT: &[&str] = &[
     "src/admin/database.rs",
     "src/launcher/first_administrator.rs",
     "src/launcher/preflight.rs",
-    "src/output.rs",
     "src/password.rs",
 ];
 

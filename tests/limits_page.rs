@@ -92,6 +92,8 @@ fn the_defaults_in_the_page_are_those_of_the_program() {
 struct Setting {
     variable: String,
     default: String,
+    /// The least and the greatest number, for one whose parser knows them.
+    range: String,
     meaning: String,
 }
 
@@ -117,6 +119,8 @@ fn described(subcommand: &str) -> Vec<Setting> {
                 name.clone_into(&mut setting.variable);
             } else if let Some(default) = line.strip_prefix("[default: ").and_then(|rest| rest.strip_suffix(']')) {
                 default.clone_into(&mut setting.default);
+            } else if let Some(range) = line.strip_prefix("[range: ").and_then(|rest| rest.strip_suffix(']')) {
+                range.clone_into(&mut setting.range);
             } else if !line.is_empty() && !is_list && !line.starts_with('[') {
                 setting.meaning.push_str(if setting.meaning.is_empty() { "" } else { " " });
                 setting.meaning.push_str(line);
@@ -131,9 +135,10 @@ fn described(subcommand: &str) -> Vec<Setting> {
 fn table(settings: &[Setting]) -> String {
     let rows = settings.iter().map(|setting| {
         let default = if setting.default.is_empty() { String::new() } else { format!("`{}`", setting.default) };
-        format!("| `{}` | {default} | {} |\n", setting.variable, setting.meaning.replace('|', "\\|"))
+        let Setting { variable, range, meaning, .. } = setting;
+        format!("| `{variable}` | {default} | {range} | {} |\n", meaning.replace('|', "\\|"))
     });
-    format!("| variable | default | |\n|---|---|---|\n{}", rows.collect::<String>())
+    format!("| variable | default | range | |\n|---|---|---|---|\n{}", rows.collect::<String>())
 }
 
 /// The page, from the program.
@@ -144,8 +149,9 @@ fn settings_page() -> String {
     let mut page = String::from(
         "# Settings\n\nEvery setting of every process, as the program tells them (`ferrite ROLE --help`): a test holds this page to the \
          program and writes\nit anew with `FERRITE_TEST_WRITE=1 cargo test --test limits_page`. Each is a flag of its role as well. What the \
-         limits among them answer is in\n[limits.md](limits.md).\n\n`ferrite up` has settings of its own, and hands every variable of this \
-         page on to its processes, but for what it decides itself: addresses,\nkeys and databases.\n\n",
+         limits among them answer is in\n[limits.md](limits.md). A number outside of its range ends the process at its start, with status \
+         2.\n\n`ferrite up` has settings of its own, and hands every variable of this page on to its processes, but for what it decides \
+         itself: addresses,\nkeys and databases.\n\n",
     );
     page.push_str(&format!("## ferrite up\n\n{}\n## All roles\n\n{}", table(&described("up")), table(&common)));
     for (role, settings) in &roles {
@@ -153,6 +159,23 @@ fn settings_page() -> String {
         page.push_str(&format!("\n## {role}\n\n{}", table(&own)));
     }
     page
+}
+
+#[test]
+fn the_help_tells_the_range_of_a_number() {
+    let range = |role: &str, variable: &str| {
+        let found = described(role).into_iter().find(|setting| setting.variable == variable);
+        found.map(|setting| setting.range)
+    };
+    for (role, variable, expected) in [
+        ("hook-svc", "FERRITE_HOOK_FEED_EVENTS", "1 to 1,000,000"),
+        ("repo-svc", "FERRITE_EVENT_RETENTION_SECONDS", "at least 60"),
+        ("gateway", "FERRITE_GATEWAY_MIN_RESPONSE_BYTES_PER_SECOND", "at least 1"),
+        ("git-svc", "FERRITE_GIT_IDLE_SECONDS", "at least 1"),
+        ("git-svc", "FERRITE_LOG_FORMAT", ""),
+    ] {
+        assert_eq!(range(role, variable).as_deref(), Some(expected), "{variable}");
+    }
 }
 
 #[test]

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::Parser;
-use ferrite_kit::config::{CredentialArgs, PlaintextAddress, ServeArgs, SiteArgs, TelemetryArgs, seconds};
+use ferrite_kit::config::{CredentialArgs, PlaintextAddress, ServeArgs, SiteArgs, TelemetryArgs, seconds, within};
 use ferrite_kit::net::{Address, ServiceAddresses, StoreAddresses};
 use ferrite_kit::server::TrustedProxies;
 
@@ -60,15 +60,15 @@ pub struct Config {
     pub ssh_host_key_folder: Option<PathBuf>,
 
     /// Most SSH connections at once.
-    #[arg(long, env = "FERRITE_GATEWAY_SSH_CONNECTIONS", default_value_t = 512, value_parser = clap::value_parser!(u16).range(1..))]
+    #[arg(long, env = "FERRITE_GATEWAY_SSH_CONNECTIONS", default_value_t = 512, value_parser = within::<u16>(1..=u16::MAX))]
     pub ssh_connections: u16,
 
     /// Most SSH connections at once of one address, or of one IPv6 network.
-    #[arg(long, env = "FERRITE_GATEWAY_SSH_CONNECTIONS_PER_ADDRESS", default_value_t = 64, value_parser = clap::value_parser!(u16).range(1..))]
+    #[arg(long, env = "FERRITE_GATEWAY_SSH_CONNECTIONS_PER_ADDRESS", default_value_t = 64, value_parser = within::<u16>(1..=u16::MAX))]
     pub ssh_connections_per_address: u16,
 
     /// Most SSH connections at once of one IPv6 network of 48 bits.
-    #[arg(long, env = "FERRITE_GATEWAY_SSH_CONNECTIONS_PER_NETWORK", default_value_t = 256, value_parser = clap::value_parser!(u16).range(1..))]
+    #[arg(long, env = "FERRITE_GATEWAY_SSH_CONNECTIONS_PER_NETWORK", default_value_t = 256, value_parser = within::<u16>(1..=u16::MAX))]
     pub ssh_connections_per_network: u16,
 
     /// Connections over HTTP.
@@ -77,7 +77,7 @@ pub struct Config {
 
     /// Seconds after which the permission of a running transfer is checked again: fetches, pushes, files, archives and downloads. A call to
     /// repo-svc for each, which looks a credential up by its id.
-    #[arg(long, env = "FERRITE_GATEWAY_RECHECK_SECONDS", default_value_t = 3, value_parser = clap::value_parser!(u16).range(1..))]
+    #[arg(long, env = "FERRITE_GATEWAY_RECHECK_SECONDS", default_value_t = 3, value_parser = within::<u16>(1..=u16::MAX))]
     pub recheck_seconds: u16,
 
     /// Seconds after which an SSH connection without authentication is closed.
@@ -103,7 +103,7 @@ pub struct Config {
     pub migration_wait: Duration,
 
     /// The largest file of a release, in bytes.
-    #[arg(long, env = "FERRITE_GATEWAY_MAX_ASSET_BYTES", default_value_t = 2 << 30, value_parser = clap::value_parser!(u64).range(1..))]
+    #[arg(long, env = "FERRITE_GATEWAY_MAX_ASSET_BYTES", default_value_t = 2 << 30, value_parser = within::<u64>(1..))]
     pub max_asset_bytes: u64,
 
     /// Accept `?token=` and `?access_token=` as the token of a request to the API. Only for clients that cannot send a header:

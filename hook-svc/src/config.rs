@@ -1,7 +1,7 @@
 use std::path::PathBuf;
 
 use clap::Parser;
-use ferrite_kit::config::{CredentialArgs, DatabaseArgs, PlaintextAddress, ServeArgs, SiteArgs, TelemetryArgs};
+use ferrite_kit::config::{CredentialArgs, DatabaseArgs, PlaintextAddress, ServeArgs, SiteArgs, TelemetryArgs, within};
 use ferrite_kit::net::{ServiceAddresses, StoreAddresses};
 use ferrite_outbound::OutboundArgs;
 
@@ -59,7 +59,7 @@ pub struct Config {
     pub feed: FeedArgs,
 
     /// Most webhooks of one repository, of one organization, and of the site.
-    #[arg(long, env = "FERRITE_HOOK_OWNER_LIMIT", default_value_t = 100, value_parser = clap::value_parser!(i64).range(0..=1000))]
+    #[arg(long, env = "FERRITE_HOOK_OWNER_LIMIT", default_value_t = 100, value_parser = within::<i64>(0..=1000))]
     pub owner_limit: i64,
 
     /// Webhooks that one user may make within an hour; 0 for no limit. Administrators of the site may make a hundred times as many.

@@ -102,6 +102,7 @@ async fn start(config: Config, listeners: Vec<Listener>, life: Lifecycle) -> Res
 
     let client = Client::new(policy.clone());
     let events = EventTable::new(db.clone());
+    events.advance_ids(clock.now_us()).await?;
     let grown = events.grown().clone();
     let sender = Sender::new(store.clone(), client, clock.clone(), config.delivery, grown.clone());
     sender.start(&life);

@@ -2,6 +2,8 @@
 //!
 //! Not here: settings of a single process, which are in the `config` module of its crate.
 
+mod range;
+
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -10,14 +12,16 @@ use clap::Args;
 use crate::net::Address;
 use crate::secret::{Secret, SecretFileError};
 
+pub use range::{Numbers, seconds_within, with_range, within};
+
 /// Counters of rate limits in memory at once, unless the settings say otherwise.
 pub const DEFAULT_RATE_LIMIT_COUNTERS: u32 = 20_000;
 
 /// Longest time for which a stopping process goes on serving.
-const MAX_DRAIN: Duration = Duration::from_secs(300);
+const MAX_DRAIN_SECONDS: u64 = 300;
 
-/// Shortest time for which events stay after their delivery.
-const MIN_EVENT_RETENTION: Duration = Duration::from_secs(60);
+/// Shortest time for which events stay after their delivery: longer than deliveries are repeated after a crash.
+const MIN_EVENT_RETENTION_SECONDS: u64 = 60;
 
 /// Listeners, shutdown and threads of a process.
 #[derive(Args, Clone, Debug)]
@@ -36,11 +40,11 @@ pub struct ServeArgs {
 
     /// Seconds for which a process that is asked to stop goes on serving, but is not ready: the time that others take to send their
     /// requests elsewhere. Requests in flight get the grace period after it.
-    #[arg(long, env = "FERRITE_DRAIN_SECONDS", default_value = "0", value_parser = drain_seconds)]
+    #[arg(long, env = "FERRITE_DRAIN_SECONDS", default_value = "0", value_parser = seconds_within(0..=MAX_DRAIN_SECONDS))]
     pub drain: Duration,
 
     /// Threads that serve requests; as many as the machine has cores if left out.
-    #[arg(long, env = "FERRITE_WORKERS", value_parser = clap::value_parser!(u16).range(1..=1024))]
+    #[arg(long, env = "FERRITE_WORKERS", value_parser = within::<u16>(1..=1024))]
     pub workers: Option<u16>,
 
     /// Stop when standard input ends: the launcher holds the other end.
@@ -87,12 +91,12 @@ pub struct DatabaseArgs {
     pub database_url_file: Option<Secret>,
 
     /// Maximum number of connections to PostgreSQL.
-    #[arg(long, env = "FERRITE_DATABASE_CONNECTIONS", default_value_t = 16, value_parser = clap::value_parser!(u32).range(1..))]
+    #[arg(long, env = "FERRITE_DATABASE_CONNECTIONS", default_value_t = 16, value_parser = within::<u32>(1..))]
     pub database_connections: u32,
 
-    /// Seconds for which events stay in the database after their delivery, at least 60. An event that another process delivers again
+    /// Seconds for which events stay in the database after their delivery. An event that another process delivers again
     /// after that time is applied again.
-    #[arg(long, env = "FERRITE_EVENT_RETENTION_SECONDS", default_value = "1800", value_parser = retention_seconds)]
+    #[arg(long, env = "FERRITE_EVENT_RETENTION_SECONDS", default_value = "1800", value_parser = seconds_within(MIN_EVENT_RETENTION_SECONDS..))]
     pub event_retention: Duration,
 
     /// Largest SQLite file of an older version that is written again at start, so that it can give space back; 0 for none.
@@ -167,7 +171,7 @@ pub struct CredentialArgs {
     pub redis: RedisArgs,
 
     /// Counters of rate limits that the process keeps in memory, without Redis or while it does not answer.
-    #[arg(long, env = "FERRITE_RATE_LIMIT_COUNTERS", default_value_t = DEFAULT_RATE_LIMIT_COUNTERS, value_parser = clap::value_parser!(u32).range(16..=10_000_000))]
+    #[arg(long, env = "FERRITE_RATE_LIMIT_COUNTERS", default_value_t = DEFAULT_RATE_LIMIT_COUNTERS, value_parser = within::<u32>(16..=10_000_000))]
     pub rate_limit_counters: u32,
 
     /// TLS between processes.
@@ -302,26 +306,14 @@ fn public_url(text: &str) -> Result<String, String> {
 }
 
 /// Parses a `HOST:PORT`.
-fn host_and_port(text: &str) -> Result<String, String> {
+///
+/// # Errors
+/// When `text` has another form.
+pub fn host_and_port(text: &str) -> Result<String, String> {
     match text.parse() {
         Ok(Address::Tcp(authority)) => Ok(authority),
         Ok(Address::Unix(_)) | Err(_) => Err("must be `HOST:PORT`".to_owned()),
     }
-}
-
-/// Parses the time for which a stopping process goes on serving.
-fn drain_seconds(text: &str) -> Result<Duration, String> {
-    let drain = seconds(text).map_err(|error| error.to_string())?;
-    if drain > MAX_DRAIN { Err(format!("must be at most {}", MAX_DRAIN.as_secs())) } else { Ok(drain) }
-}
-
-/// Parses the retention of events: longer than deliveries are repeated after a crash.
-fn retention_seconds(text: &str) -> Result<Duration, String> {
-    let retention = seconds(text).map_err(|error| error.to_string())?;
-    if retention < MIN_EVENT_RETENTION {
-        return Err(format!("must be at least {}", MIN_EVENT_RETENTION.as_secs()));
-    }
-    Ok(retention)
 }
 
 #[cfg(test)]

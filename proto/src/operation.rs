@@ -44,6 +44,8 @@ pub struct Operation {
     pub is_write: bool,
     /// True if clients may repeat a failed call.
     pub is_repeatable: bool,
+    /// True if it takes access away and does nothing else, so that the limit on writes never refuses it.
+    pub takes_access_away: bool,
 }
 
 impl Operation {
@@ -69,6 +71,12 @@ pub fn is_write(operation: &str) -> bool {
 #[must_use]
 pub fn is_repeatable(operation: &str) -> bool {
     Operation::named(operation).is_some_and(|row| row.is_repeatable)
+}
+
+/// Returns whether an operation takes access away and does nothing else.
+#[must_use]
+pub fn takes_access_away(operation: &str) -> bool {
+    Operation::named(operation).is_some_and(|row| row.takes_access_away)
 }
 
 /// The rows of the RPCs, generated from the contracts.
@@ -109,6 +117,7 @@ const fn read(name: &'static str, rule: Rule) -> Operation {
         callers: &[Gateway],
         is_write: false,
         is_repeatable: false,
+        takes_access_away: false,
     }
 }
 

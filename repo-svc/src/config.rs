@@ -5,9 +5,9 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
-use clap::{Args, Parser, value_parser};
+use clap::{Args, Parser};
 use ferrite_kit::config::{
-    CredentialArgs, DatabaseArgs, PlaintextAddress, ServeArgs, SiteArgs, TelemetryArgs, seconds,
+    CredentialArgs, DatabaseArgs, PlaintextAddress, ServeArgs, SiteArgs, TelemetryArgs, seconds, within,
 };
 use ferrite_kit::net::{ServiceAddresses, StoreAddresses, StoreName};
 use ferrite_outbound::OutboundArgs;
@@ -86,7 +86,7 @@ pub struct Config {
     pub creations: CreationArgs,
 
     /// Days for which the audit log keeps its entries; 0 for ever.
-    #[arg(long, env = "FERRITE_REPO_AUDIT_DAYS", default_value_t = 365, value_parser = value_parser!(u32).range(0..=36_500))]
+    #[arg(long, env = "FERRITE_REPO_AUDIT_DAYS", default_value_t = 365, value_parser = within::<u32>(0..=36_500))]
     pub audit_days: u32,
 
     /// Destinations of migrations and mirrors that are permitted although they are not public.
@@ -113,21 +113,21 @@ impl Config {
 #[derive(Args, Clone, Debug)]
 pub struct SignInArgs {
     /// Wrong passwords for one account from one address.
-    #[arg(long, env = "FERRITE_REPO_SIGN_IN_FAILURES_PAIR", default_value_t = 20, value_parser = value_parser!(u32).range(1..))]
+    #[arg(long, env = "FERRITE_REPO_SIGN_IN_FAILURES_PAIR", default_value_t = 20, value_parser = within::<u32>(1..))]
     pub sign_in_failures_pair: u32,
 
     /// Wrong passwords from one address, for all accounts together. Does not apply to accounts whose right password came from it within
     /// 30 days.
-    #[arg(long, env = "FERRITE_REPO_SIGN_IN_FAILURES_ADDRESS", default_value_t = 200, value_parser = value_parser!(u32).range(1..))]
+    #[arg(long, env = "FERRITE_REPO_SIGN_IN_FAILURES_ADDRESS", default_value_t = 200, value_parser = within::<u32>(1..))]
     pub sign_in_failures_address: u32,
 
     /// Wrong passwords for one account, from all addresses together. Does not apply to addresses from which its right password came
     /// within 30 days.
-    #[arg(long, env = "FERRITE_REPO_SIGN_IN_FAILURES_ACCOUNT", default_value_t = 100, value_parser = value_parser!(u32).range(1..))]
+    #[arg(long, env = "FERRITE_REPO_SIGN_IN_FAILURES_ACCOUNT", default_value_t = 100, value_parser = within::<u32>(1..))]
     pub sign_in_failures_account: u32,
 
     /// Window in which wrong passwords are counted together, in seconds.
-    #[arg(long, env = "FERRITE_REPO_SIGN_IN_WINDOW", default_value_t = 600, value_parser = value_parser!(u32).range(1..=86_400))]
+    #[arg(long, env = "FERRITE_REPO_SIGN_IN_WINDOW", default_value_t = 600, value_parser = within::<u32>(1..=86_400))]
     pub sign_in_window: u32,
 }
 
@@ -135,7 +135,7 @@ pub struct SignInArgs {
 #[derive(Args, Clone, Debug)]
 pub struct PlacementArgs {
     /// Seconds between two questions to each git store how much space it has.
-    #[arg(long, env = "FERRITE_REPO_STORE_POLL_SECONDS", default_value_t = 10, value_parser = value_parser!(u32).range(1..=3_600))]
+    #[arg(long, env = "FERRITE_REPO_STORE_POLL_SECONDS", default_value_t = 10, value_parser = within::<u32>(1..=3_600))]
     pub store_poll_seconds: u32,
 
     /// Bytes that stay free on a git store: one with no more gets no new repositories while there are several stores.
@@ -162,7 +162,7 @@ pub struct QuotaArgs {
     pub organization_limit: u32,
 
     /// Bytes that the repositories of one account may take, with wikis and files of releases; 0 for no limit.
-    #[arg(long, env = "FERRITE_REPO_OWNER_BYTES", default_value_t = 100 << 30, value_parser = value_parser!(i64).range(0..))]
+    #[arg(long, env = "FERRITE_REPO_OWNER_BYTES", default_value_t = 100 << 30, value_parser = within::<i64>(0..))]
     pub owner_bytes: i64,
 }
 
@@ -181,11 +181,11 @@ impl QuotaArgs {
 #[derive(Args, Clone, Debug)]
 pub struct TransferArgs {
     /// Seconds for which a transfer of a repository waits for the new owner.
-    #[arg(long, env = "FERRITE_REPO_TRANSFER_SECONDS", default_value_t = 604_800, value_parser = value_parser!(u32).range(1..))]
+    #[arg(long, env = "FERRITE_REPO_TRANSFER_SECONDS", default_value_t = 604_800, value_parser = within::<u32>(1..))]
     pub transfer_seconds: u32,
 
     /// Transfers that one user started and that wait for their new owners.
-    #[arg(long, env = "FERRITE_REPO_TRANSFERS_WAITING", default_value_t = 1_000, value_parser = value_parser!(u32).range(1..))]
+    #[arg(long, env = "FERRITE_REPO_TRANSFERS_WAITING", default_value_t = 1_000, value_parser = within::<u32>(1..))]
     pub transfers_waiting: u32,
 }
 

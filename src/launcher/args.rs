@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use clap::Args;
 use ferrite_kit::Secret;
-use ferrite_kit::config::TelemetryArgs;
+use ferrite_kit::config::{TelemetryArgs, host_and_port};
 use ferrite_outbound::{AllowList, AllowListError};
 
 /// Settings of `ferrite up`.
@@ -16,11 +16,11 @@ pub(crate) struct UpArgs {
     pub(super) data: PathBuf,
 
     /// The address to serve REST and git over HTTP on. Port 0 lets the system choose.
-    #[arg(long, env = "FERRITE_HTTP", default_value = "127.0.0.1:3000")]
+    #[arg(long, env = "FERRITE_HTTP", default_value = "127.0.0.1:3000", value_parser = host_and_port)]
     pub(super) http: String,
 
     /// The address to serve git over SSH on. Port 0 lets the system choose.
-    #[arg(long, env = "FERRITE_SSH", default_value = "127.0.0.1:2222")]
+    #[arg(long, env = "FERRITE_SSH", default_value = "127.0.0.1:2222", value_parser = host_and_port)]
     pub(super) ssh: String,
 
     /// The `HOST:PORT` that SSH clone addresses name; by default the SSH address.

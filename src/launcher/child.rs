@@ -18,6 +18,7 @@ use tokio::time::Instant;
 
 use super::plan::{Plan, Spec};
 use super::probe;
+use crate::output::USAGE_STATUS;
 use crate::role::StopSignals;
 
 /// Delay before the first restart of a child; doubled for each further one.
@@ -35,6 +36,8 @@ pub(super) enum ChildEvent {
     Ready(&'static str),
     /// The child of this role exited too often before all were ready, the last time in this way. It is not restarted.
     StartFailed(&'static str, String),
+    /// The child of this role refused its settings, which no restart changes.
+    SettingsRefused(&'static str),
 }
 
 /// A command to the supervisors of a group of children.
@@ -119,20 +122,24 @@ struct Supervisor {
 }
 
 impl Supervisor {
-    /// Returns when the child was stopped by a command, or its start failed too often.
+    /// Returns when the child was stopped by a command, its start failed too often, or it refused its settings.
     async fn supervise(mut self) {
         let mut delay = MIN_RESTART_DELAY;
         let mut failures = 0;
         loop {
             let started = Instant::now();
-            let exit = match spawn(&self.program, &self.spec) {
+            let (exit, code) = match spawn(&self.program, &self.spec) {
                 Ok(child) => match self.wait(child).await {
-                    Some(status) => status.to_string(),
+                    Some(status) => (status.to_string(), status.code()),
                     None => return,
                 },
-                Err(error) => error.to_string(),
+                Err(error) => (error.to_string(), None),
             };
             let role = self.spec.role;
+            if code == Some(i32::from(USAGE_STATUS)) {
+                let _ = self.events.send(ChildEvent::SettingsRefused(role));
+                return;
+            }
             tracing::warn!(child = role, ending = exit, "child ended");
             failures += 1;
             if failures >= MAX_START_ATTEMPTS && !self.all_ready.load(Ordering::SeqCst) {
@@ -196,4 +203,30 @@ fn spawn(program: &Path, spec: &Spec) -> std::io::Result<Child> {
         .process_group(0)
         .kill_on_drop(true)
         .spawn()
+}
+
+#[cfg(test)]
+mod tests {
+    use ferrite_kit::net::Address;
+
+    use super::*;
+
+    #[tokio::test]
+    async fn a_child_that_refuses_its_settings_is_not_restarted() {
+        let folder = tempfile::tempdir().unwrap();
+        let starts = folder.path().join("starts");
+        let spec = Spec {
+            role: "-c",
+            arguments: vec![format!("echo >> {}; exit 2", starts.display())],
+            environment: Vec::new(),
+            admin: Address::Unix(folder.path().join("admin.sock")),
+        };
+        let (_command, commands) = watch::channel(ChildCommand::Run);
+        let (events, mut received) = mpsc::unbounded_channel();
+        // Not even after all children have been ready.
+        let all_ready = Arc::new(AtomicBool::new(true));
+        Supervisor { program: "/bin/sh".into(), spec, commands, events, all_ready }.supervise().await;
+        assert!(matches!(received.recv().await, Some(ChildEvent::SettingsRefused("-c"))));
+        assert_eq!(std::fs::read_to_string(starts).unwrap(), "\n");
+    }
 }

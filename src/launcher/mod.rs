@@ -25,7 +25,7 @@ use sd_notify::NotifyState;
 use tokio::sync::mpsc;
 use tokio::time::Instant;
 
-use crate::output::print_line;
+use crate::output::{Failure, print_line};
 use crate::role::{StopSignals, in_runtime, stop_with_stdin};
 pub(crate) use args::UpArgs;
 use child::{ChildEvent, Children};
@@ -43,10 +43,11 @@ pub(crate) fn start(args: &UpArgs) -> ExitCode {
     in_runtime("up", Some(1), up(args))
 }
 
-async fn up(args: &UpArgs) -> Result<(), String> {
+async fn up(args: &UpArgs) -> Result<(), Failure> {
     // The launcher exports no traces; its children do.
     telemetry::init_without_export("up", &args.telemetry).map_err(|error| error.to_string())?;
     let mut signals = StopSignals::new().map_err(|error| format!("cannot watch signals: {error}"))?;
+    Plan::new(args, preflight::address(&args.http)?, preflight::address(&args.ssh)?).check()?;
     preflight::require_git().await?;
     let folder = DataFolder::open(&args.data)?;
     let http = preflight::free_port(&args.http)?;
@@ -78,14 +79,14 @@ fn notify_service_manager(state: NotifyState<'_>) {
     }
 }
 
-/// Handles the events of the children. Returns when the launcher is asked to stop, or a child cannot be started.
+/// Handles the events of the children. Returns when the launcher is asked to stop, or a child cannot be started or refuses its settings.
 async fn watch(
     plan: &Plan,
     events: &mut mpsc::UnboundedReceiver<ChildEvent>,
     signals: &mut StopSignals,
     life: &Lifecycle,
     children: &Children,
-) -> Result<(), String> {
+) -> Result<(), Failure> {
     let deadline = Instant::now() + START_TIMEOUT;
     let mut starting: Vec<&'static str> = plan.roles();
     loop {
@@ -96,7 +97,7 @@ async fn watch(
             }
             () = life.stopping() => return Ok(()),
             () = tokio::time::sleep_until(deadline), if !starting.is_empty() => {
-                return Err(format!("not ready after {} s: {}", START_TIMEOUT.as_secs(), starting.join(", ")));
+                return Err(format!("not ready after {} s: {}", START_TIMEOUT.as_secs(), starting.join(", ")).into());
             }
             Some(event) = events.recv() => match event {
                 ChildEvent::Ready(role) if !starting.is_empty() => {
@@ -109,7 +110,10 @@ async fn watch(
                 }
                 ChildEvent::Ready(role) => tracing::info!(child = role, "ready again"),
                 ChildEvent::StartFailed(role, status) => {
-                    return Err(format!("{role} does not start ({status}); its message is above"));
+                    return Err(format!("{role} does not start ({status}); its message is above").into());
+                }
+                ChildEvent::SettingsRefused(role) => {
+                    return Err(Failure::of_settings(format!("{role} refuses its settings; its message is above")));
                 }
             },
         }

@@ -2,12 +2,15 @@
 //!
 //! Not here: running them (`child`).
 
+use std::ffi::{OsStr, OsString};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 
 use ferrite_kit::net::Address;
 
 use super::args::UpArgs;
 use super::keys;
+use crate::output::Failure;
+use crate::{role, usage};
 
 /// Folder of the keys.
 pub(crate) const KEY_FOLDER: &str = "keys";
@@ -45,9 +48,27 @@ pub(super) struct Spec {
     /// The arguments after the role.
     pub(super) arguments: Vec<String>,
     /// The complete environment.
-    pub(super) environment: Vec<(std::ffi::OsString, std::ffi::OsString)>,
+    pub(super) environment: Vec<(OsString, OsString)>,
     /// Address of its private listener, which answers `/readyz`.
     pub(super) admin: Address,
+}
+
+impl Spec {
+    /// Parses the settings of the process as it will do.
+    ///
+    /// # Errors
+    /// [`Failure::of_settings`] with the setting that is missing or wrong.
+    fn check(&self) -> Result<(), Failure> {
+        let Some(command) = role::command_line(self.role) else { return Ok(()) };
+        let is_withheld = |variable: &OsStr| variable.to_str().is_none_or(|name| !is_inherited(self.role, name));
+        let parser = command.clone().mut_args(|argument| match argument.get_env().is_some_and(is_withheld) {
+            true => argument.env(None::<&'static str>),
+            false => argument,
+        });
+        let words = std::iter::once(self.role).chain(self.arguments.iter().map(String::as_str));
+        let parsed = parser.try_get_matches_from(words);
+        parsed.map(drop).map_err(|error| Failure::of_settings(usage::message(&error, command)))
+    }
 }
 
 /// All processes.
@@ -87,6 +108,14 @@ impl Plan {
         let peers = address_flags(&["issue", "hook", "git"]);
         let repo = builder.service("repo-svc", "repo", [peers, store, signing, builder.urls(), outbound]);
         Self { groups: vec![vec![gateway], vec![issue, hook], vec![git], vec![repo]], http_url }
+    }
+
+    /// Checks the settings of all processes, before one is started.
+    ///
+    /// # Errors
+    /// [`Failure::of_settings`] with the first setting that is missing or wrong.
+    pub(super) fn check(&self) -> Result<(), Failure> {
+        self.groups.iter().flatten().try_for_each(Spec::check)
     }
 
     /// Returns the names of all roles.
@@ -197,22 +226,21 @@ impl SpecBuilder<'_> {
 
 /// Returns the scheme that the gateway serves by its own settings, which it inherits.
 fn http_scheme() -> &'static str {
-    let has_tls = |(name, value): &(std::ffi::OsString, std::ffi::OsString)| {
-        name == "FERRITE_GATEWAY_TLS_CERTIFICATE_FILE" && !value.is_empty()
-    };
+    let has_tls =
+        |(name, value): &(OsString, OsString)| name == "FERRITE_GATEWAY_TLS_CERTIFICATE_FILE" && !value.is_empty();
     if environment("gateway").iter().any(has_tls) { "https" } else { "http" }
 }
 
-/// Returns the environment of a child: a few general variables, those of traces, and the settings of its own role (such as
+/// Returns the environment of a child.
+fn environment(role: &str) -> Vec<(OsString, OsString)> {
+    std::env::vars_os().filter(|(name, _)| name.to_str().is_some_and(|name| is_inherited(role, name))).collect()
+}
+
+/// Returns whether a child has a variable of the launcher: a few general ones, those of traces, and the settings of its own role (such as
 /// `FERRITE_GIT_…`).
-fn environment(role: &str) -> Vec<(std::ffi::OsString, std::ffi::OsString)> {
+fn is_inherited(role: &str, name: &str) -> bool {
     let prefix = format!("FERRITE_{}_", role.trim_end_matches("-svc").to_uppercase());
-    std::env::vars_os()
-        .filter(|(name, _)| {
-            let is_inherited = |name: &str| INHERITED_VARIABLES.contains(&name) || name.starts_with(TRACE_PREFIX);
-            name.to_str().is_some_and(|name| is_inherited(name) || name.starts_with(&prefix))
-        })
-        .collect()
+    INHERITED_VARIABLES.contains(&name) || name.starts_with(TRACE_PREFIX) || name.starts_with(&prefix)
 }
 
 #[cfg(test)]
@@ -225,5 +253,19 @@ mod tests {
         assert_eq!(connectable("0.0.0.0:3000"), "127.0.0.1:3000");
         assert_eq!(connectable("[::]:3000"), "[::1]:3000");
         assert_eq!(connectable("192.0.2.7:80"), "192.0.2.7:80");
+    }
+
+    #[test]
+    fn a_child_has_the_variables_of_its_own_role() {
+        for (role, name, expected) in [
+            ("git-svc", "FERRITE_GIT_MAX_PUSH_REFS", true),
+            ("hook-svc", "FERRITE_GIT_MAX_PUSH_REFS", false),
+            ("gateway", "FERRITE_GATEWAY_UPLOADS", true),
+            ("hook-svc", "FERRITE_WRITES_PER_HOUR", true),
+            ("hook-svc", "OTEL_SERVICE_NAME", true),
+            ("hook-svc", "FERRITE_DATABASE_URL", false),
+        ] {
+            assert_eq!(is_inherited(role, name), expected, "{role} {name}");
+        }
     }
 }

@@ -18,13 +18,17 @@ pub(super) async fn require_git() -> Result<(), String> {
     if status.success() { Ok(()) } else { Err(format!("`git --version` fails ({status})")) }
 }
 
-/// Returns the address that `text` names if no process listens there, with a free port in the place of port 0.
-pub(super) fn free_port(text: &str) -> Result<SocketAddr, String> {
-    let address = text
-        .to_socket_addrs()
+/// Returns the address that `text` names.
+pub(super) fn address(text: &str) -> Result<SocketAddr, String> {
+    text.to_socket_addrs()
         .ok()
         .and_then(|mut addresses| addresses.next())
-        .ok_or_else(|| format!("`{text}` is not an address: HOST:PORT is expected"))?;
+        .ok_or_else(|| format!("`{text}` is not an address: HOST:PORT is expected"))
+}
+
+/// Returns the address that `text` names if no process listens there, with a free port in the place of port 0.
+pub(super) fn free_port(text: &str) -> Result<SocketAddr, String> {
+    let address = address(text)?;
     let listener = TcpListener::bind(address).map_err(|error| format!("cannot listen on {address}: {error}"))?;
     listener.local_addr().map_err(|error| format!("cannot listen on {address}: {error}"))
 }

@@ -122,13 +122,41 @@ fn failures_to_start_print_one_line_and_leave_no_process() {
         let stderr = error_line(&outcome(&mut command(wrong, &free)));
         assert!(stderr.contains(&wrong.display().to_string()), "{stderr}");
     }
-    let stderr = error_line(&outcome(&mut command(&data, "nonsense")));
-    assert!(stderr.contains("nonsense"), "{stderr}");
     let short = command(&data, &free).env("FERRITE_ADMIN_PASSWORD", "x").output().unwrap();
     assert!(error_line(&short).contains("password"), "{short:?}");
     let bad = outcome(command(&data, &free).args(["--log", "a=b=c"]));
     assert_eq!(bad.status.code(), Some(1), "{bad:?}");
     Up::start(&data, &free, &[]);
+}
+
+#[test]
+fn a_wrong_setting_of_any_process_ends_the_launcher_before_it_starts_one() {
+    let data = folder().join("data");
+    let free = format!("{}:0", servers::address());
+    let refused = |mut command: Command, setting: &str, value: &str| {
+        let output = outcome(&mut command);
+        let stderr = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert_eq!((output.status.code(), stderr.lines().count()), (Some(2), 1), "{stderr}");
+        assert!(stderr.contains(setting) && stderr.contains(value), "{stderr}");
+        assert!(output.stdout.is_empty() && !data.exists(), "{output:?}");
+    };
+    for wrong in ["nonsense", "127.0.0.1:99999"] {
+        refused(command(&data, wrong), "--http (FERRITE_HTTP)", wrong);
+    }
+    for (setting, wrong) in [
+        ("FERRITE_SSH", "nonsense"),
+        ("FERRITE_PUBLIC_URL", "git.example.com"),
+        ("FERRITE_GATEWAY_UPLOADS", "many"),
+        ("FERRITE_REPO_CREATIONS_PER_HOUR", "-1"),
+        ("FERRITE_ISSUE_TIMELINE_DAYS", "x"),
+        ("FERRITE_HOOK_FEED_DAYS", "366"),
+        ("FERRITE_GIT_STORE_PATIENCE_SECONDS", "soon"),
+        ("FERRITE_EVENT_RETENTION_SECONDS", "59"),
+    ] {
+        let mut command = command(&data, &free);
+        command.env(setting, wrong);
+        refused(command, &format!("({setting})"), wrong);
+    }
 }
 
 #[test]

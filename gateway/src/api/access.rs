@@ -7,8 +7,8 @@ use std::time::Instant;
 use ferrite_proto::git::Commit;
 use ferrite_proto::repo::check_access_request::Target;
 use ferrite_proto::repo::{
-    self, AuthenticateRequest, CheckAccessRequest, GetRepositoryRequest, GetUsersRequest, Identity,
-    ReauthorizeAccessRequest, RepositoryRef, ResolveAccessRequest,
+    self, AuthenticateRequest, CheckAccessRequest, CheckAccessResponse, GetRepositoryRequest, GetUsersRequest,
+    Identity, ReauthorizeAccessRequest, RepositoryRef, ResolveAccessRequest,
 };
 
 use super::call::ApiCall;
@@ -183,8 +183,12 @@ impl ApiCall {
     /// # Errors
     /// 401, 403 or 404 of repo-svc.
     pub(crate) async fn check(&self, check: PermissionCheck) -> Result<Option<i64>, ApiError> {
-        let answer = self.clients.access().check_access(self.request(check.0)).await?.into_inner();
+        let answer = self.check_access(check).await?;
         Ok((answer.user_id != 0).then_some(answer.user_id))
+    }
+
+    async fn check_access(&self, check: PermissionCheck) -> Result<CheckAccessResponse, ApiError> {
+        Ok(self.clients.access().check_access(self.request(check.0)).await?.into_inner())
     }
 
     /// Decodes a JSON body by `decode`. A long one is read only if the caller has the permission of `check`.
@@ -204,6 +208,32 @@ impl ApiCall {
         self.decode_fields(check, fields, decode).await
     }
 
+    /// Decodes the body of an operation on the repository of a path, as [`Self::decode_body`]. Returns the repository as well: by its id if
+    /// it was looked up before the body was read, because its name may lead to another one by now.
+    ///
+    /// # Errors
+    /// As [`Self::decode_body`].
+    pub(crate) async fn decode_repository_body<T>(
+        &self,
+        path: &RepoPath,
+        operation: &str,
+        body: JsonBody,
+        decode: impl FnOnce(&mut FieldReader) -> T,
+    ) -> Result<(RepositoryRef, T), ApiError> {
+        let check = |repository: &RepositoryRef| PermissionCheck::of(operation).on_repository(repository.clone());
+        let mut repository = path.repository();
+        if body.may_be_long() {
+            let answer = self.check_access(check(&repository)).await?;
+            // Zero from a repo-svc of the version before.
+            if answer.repository_id != 0 {
+                repository = RepositoryRef::by_id(answer.repository_id);
+            }
+        }
+        let fields = body.fields(&self.body_limits, MAX_JSON_BYTES).await;
+        let decoded = self.decode_fields(check(&repository), fields, decode).await?;
+        Ok((repository, decoded))
+    }
+
     /// Decodes the fields of a JSON body by `decode`.
     ///
     /// # Errors
@@ -220,8 +250,8 @@ impl ApiCall {
     }
 
     /// Returns the links of a repository, for responses of repo-svc that do not have its name.
-    pub(crate) async fn links_of(&self, path: &RepoPath) -> Result<RepositoryLinks, ApiError> {
-        let request = self.request(GetRepositoryRequest { repository: Some(path.repository()) });
+    pub(crate) async fn links_of(&self, repository: RepositoryRef) -> Result<RepositoryLinks, ApiError> {
+        let request = self.request(GetRepositoryRequest { repository: Some(repository) });
         let answer = self.clients.repositories().get_repository(request).await?.into_inner();
         self.urls(require(answer.repository, "repository")?)
     }

@@ -5,11 +5,11 @@ use ferrite_proto::repo::{
     GetCollaboratorRequest, ListCollaboratorsRequest, RemoveCollaboratorRequest, SetCollaboratorRequest,
 };
 
-use super::access::PermissionCheck;
 use super::call::{Authenticated, routes};
 use crate::dto::Collaborator;
 use crate::http::body::JsonBody;
 use crate::http::error::ApiResult;
+use crate::http::fields::FieldReader;
 use crate::http::json;
 use crate::http::page::PageLimits;
 use crate::http::path::{Params, RepoPath};
@@ -41,13 +41,11 @@ async fn get(Authenticated(call): Authenticated, path: RepoPath, params: Params)
 }
 
 async fn set(Authenticated(call): Authenticated, path: RepoPath, params: Params, body: JsonBody) -> ApiResult {
-    let check = PermissionCheck::of(operation::SET_COLLABORATOR).on_repository(path.repository());
-    let decode = call.decode_body(check, body, |fields| SetCollaboratorRequest {
-        repository: Some(path.repository()),
-        username: params.name("collaborator"),
-        permission: fields.optional_text("permission"),
-    });
-    let request = call.request(decode.await?);
+    let permission = |fields: &mut FieldReader| fields.optional_text("permission");
+    let (repository, permission) =
+        call.decode_repository_body(&path, operation::SET_COLLABORATOR, body, permission).await?;
+    let (repository, username) = (Some(repository), params.name("collaborator"));
+    let request = call.request(SetCollaboratorRequest { repository, username, permission });
     call.clients.collaborators().set_collaborator(request).await?;
     Ok(json::no_content())
 }

@@ -3,11 +3,11 @@
 use ferrite_proto::operation;
 use ferrite_proto::repo::{CreateDeployKeyRequest, DeleteDeployKeyRequest, GetDeployKeyRequest, ListDeployKeysRequest};
 
-use super::access::PermissionCheck;
 use super::call::{Authenticated, routes};
 use crate::dto::{DeployKey, require};
 use crate::http::body::JsonBody;
 use crate::http::error::ApiResult;
+use crate::http::fields::FieldReader;
 use crate::http::json;
 use crate::http::page::PageLimits;
 use crate::http::path::{Params, RepoPath};
@@ -27,7 +27,7 @@ async fn list(Authenticated(call): Authenticated, path: RepoPath, query: Query) 
     let request =
         ListDeployKeysRequest { repository: Some(path.repository()), page: page.number, page_size: page.size };
     let answer = call.clients.deploy_keys().list_deploy_keys(call.request(request)).await?.into_inner();
-    let urls = call.links_of(&path).await?;
+    let urls = call.links_of(path.repository()).await?;
     let keys = answer.keys.into_iter().map(|key| DeployKey::new(key, &urls)).collect::<Result<Vec<_>, _>>()?;
     Ok(json::page(keys, query.headers(page, answer.total_count, &call.links)))
 }
@@ -35,21 +35,21 @@ async fn list(Authenticated(call): Authenticated, path: RepoPath, query: Query) 
 async fn get(Authenticated(call): Authenticated, path: RepoPath, params: Params) -> ApiResult {
     let request = GetDeployKeyRequest { repository: Some(path.repository()), key_id: params.id("id") };
     let answer = call.clients.deploy_keys().get_deploy_key(call.request(request)).await?.into_inner();
-    let urls = call.links_of(&path).await?;
+    let urls = call.links_of(path.repository()).await?;
     Ok(json::ok(DeployKey::new(require(answer.key, "key")?, &urls)?))
 }
 
 async fn create(Authenticated(call): Authenticated, path: RepoPath, body: JsonBody) -> ApiResult {
-    let check = PermissionCheck::of(operation::CREATE_DEPLOY_KEY).on_repository(path.repository());
-    let decode = call.decode_body(check, body, |fields| CreateDeployKeyRequest {
-        repository: Some(path.repository()),
+    let decode = |fields: &mut FieldReader| CreateDeployKeyRequest {
+        repository: None,
         title: fields.required_non_empty("title"),
         key: fields.required_non_empty("key"),
         can_write: fields.optional_flag("read_only") == Some(false),
-    });
-    let request = call.request(decode.await?);
+    };
+    let (repository, decoded) = call.decode_repository_body(&path, operation::CREATE_DEPLOY_KEY, body, decode).await?;
+    let request = call.request(CreateDeployKeyRequest { repository: Some(repository.clone()), ..decoded });
     let answer = call.clients.deploy_keys().create_deploy_key(request).await?.into_inner();
-    let urls = call.links_of(&path).await?;
+    let urls = call.links_of(repository).await?;
     Ok(json::created(DeployKey::new(require(answer.key, "key")?, &urls)?))
 }
 

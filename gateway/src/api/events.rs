@@ -13,6 +13,7 @@ use axum::response::Response;
 use bytes::Bytes;
 use ferrite_proto::hook::{self, ListEventsRequest, ListEventsResponse};
 use ferrite_proto::operation;
+use ferrite_proto::repo::RepositoryRef;
 use futures_util::stream;
 use tokio::time::Instant;
 
@@ -42,7 +43,8 @@ routes! {
 /// The feed of one request.
 struct FeedReader {
     call: ApiCall,
-    path: RepoPath,
+    /// By its id from the first page on: its name may lead to another repository later.
+    repository: RepositoryRef,
     after: String,
 }
 
@@ -51,7 +53,7 @@ async fn list(Authenticated(call): Authenticated, path: RepoPath, headers: Heade
     let is_stream = accepts.flat_map(|value| value.split(',')).any(|one| {
         one.split(';').next().is_some_and(|media_type| media_type.trim().eq_ignore_ascii_case(EVENT_STREAM))
     });
-    let mut reader = FeedReader { call, path, after: query.filter("after") };
+    let mut reader = FeedReader { call, repository: path.repository(), after: query.filter("after") };
     if is_stream {
         if let Some(last) = headers.get(LAST_EVENT_ID).and_then(|value| value.to_str().ok()) {
             last.clone_into(&mut reader.after);
@@ -75,8 +77,9 @@ async fn list(Authenticated(call): Authenticated, path: RepoPath, headers: Heade
 
 impl FeedReader {
     /// Returns the next page after a check of the permission. Waits at most [`MAX_CALL_WAIT`] for an event.
-    async fn page(&self, limit: i64, wait: Duration) -> Result<ListEventsResponse, ApiError> {
-        let access = self.call.access(&self.path, operation::LIST_EVENTS).await?;
+    async fn page(&mut self, limit: i64, wait: Duration) -> Result<ListEventsResponse, ApiError> {
+        let access = self.call.resolve(self.repository.clone(), operation::LIST_EVENTS).await?;
+        self.repository = RepositoryRef::by_id(access.id);
         let wait = if self.call.life.is_stopping() { Duration::ZERO } else { wait.min(MAX_CALL_WAIT) };
         // Rounded up, so that the last call of a wait is not one of zero seconds over and over.
         let wait_seconds = wait.as_millis().div_ceil(1000);
@@ -91,7 +94,7 @@ impl FeedReader {
     }
 
     /// Returns the feed as server-sent events. It ends when a page fails; the client then connects again and resumes after the last event.
-    async fn stream(self) -> ApiResult {
+    async fn stream(mut self) -> ApiResult {
         // The status is that of the first page.
         let first = self.page(MAX_PAGE_EVENTS, Duration::ZERO).await?;
         let pages = stream::unfold(Some((self, Some(first))), |state| async move {
@@ -111,9 +114,10 @@ impl FeedReader {
     }
 
     /// Returns the next page of a stream; `None` when the stream ends.
-    async fn next_page(&self) -> Option<ListEventsResponse> {
+    async fn next_page(&mut self) -> Option<ListEventsResponse> {
+        let life = self.call.life.clone();
         tokio::select! {
-            () = self.call.life.stopping() => None,
+            () = life.stopping() => None,
             page = self.page(MAX_PAGE_EVENTS, MAX_CALL_WAIT) => page.ok(),
         }
     }

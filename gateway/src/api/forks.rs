@@ -6,10 +6,10 @@ use ferrite_kit::grpc::with_timeout;
 use ferrite_proto::operation;
 use ferrite_proto::repo::{ForkRepositoryRequest, ListForksRequest};
 
-use super::access::PermissionCheck;
 use super::call::{Authenticated, routes};
 use crate::http::body::JsonBody;
 use crate::http::error::ApiResult;
+use crate::http::fields::FieldReader;
 use crate::http::json;
 use crate::http::page::PageLimits;
 use crate::http::path::RepoPath;
@@ -25,13 +25,14 @@ routes! {
 }
 
 async fn create(Authenticated(call): Authenticated, path: RepoPath, body: JsonBody) -> ApiResult {
-    let check = PermissionCheck::of(operation::FORK_REPOSITORY).on_repository(path.repository());
-    let decode = call.decode_body(check, body, |fields| ForkRepositoryRequest {
-        repository: Some(path.repository()),
+    let decode = |fields: &mut FieldReader| ForkRepositoryRequest {
+        repository: None,
         organization: fields.text_or_empty("organization"),
         name: fields.text_or_empty("name"),
-    });
-    let request = with_timeout(call.request(decode.await?), FORK_DEADLINE);
+    };
+    let (repository, decoded) = call.decode_repository_body(&path, operation::FORK_REPOSITORY, body, decode).await?;
+    let request = call.request(ForkRepositoryRequest { repository: Some(repository), ..decoded });
+    let request = with_timeout(request, FORK_DEADLINE);
     let answer = call.clients.repositories().fork_repository(request).await?.into_inner();
     Ok(json::created(call.repository(answer.repository)?))
 }

@@ -3,7 +3,6 @@
 use ferrite_proto::operation;
 use ferrite_proto::repo::{TrackerIssueStyle, UpdateIssueTrackerRequest};
 
-use super::access::PermissionCheck;
 use super::call::{Authenticated, routes};
 use crate::http::body::JsonBody;
 use crate::http::error::ApiResult;
@@ -16,9 +15,9 @@ routes! {
 }
 
 async fn update(Authenticated(call): Authenticated, path: RepoPath, body: JsonBody) -> ApiResult {
-    let check = PermissionCheck::of(operation::UPDATE_ISSUE_TRACKER).on_repository(path.repository());
-    let decoded = call.decode_body(check, body, decode).await?;
-    let request = call.request(UpdateIssueTrackerRequest { repository: Some(path.repository()), ..decoded });
+    let (repository, decoded) =
+        call.decode_repository_body(&path, operation::UPDATE_ISSUE_TRACKER, body, decode).await?;
+    let request = call.request(UpdateIssueTrackerRequest { repository: Some(repository), ..decoded });
     call.clients.repositories().update_issue_tracker(request).await?;
     Ok(json::no_content())
 }

@@ -5,6 +5,7 @@ use axum::response::IntoResponse;
 use ferrite_proto::error::{reason, violations};
 use ferrite_proto::git::{SyncMirrorRequest, UpdateMirrorRequest};
 use ferrite_proto::operation;
+use ferrite_proto::repo::RepositoryRef;
 use tonic::Status;
 
 use super::call::{ApiCall, Authenticated, routes};
@@ -23,15 +24,19 @@ async fn sync(Authenticated(call): Authenticated, path: RepoPath) -> ApiResult {
 }
 
 impl ApiCall {
-    /// Changes the schedule of a mirror.
+    /// Changes the schedule of a mirror. Returns the id of its repository.
     ///
     /// # Errors
     /// 401, 403 or 404 of repo-svc; 422 that names the field `mirror_interval`, also for a repository that is no mirror.
-    pub(super) async fn set_mirror_interval(&self, path: &RepoPath, interval_seconds: i64) -> Result<(), ApiError> {
-        let access = self.access(path, operation::UPDATE_MIRROR).await?;
+    pub(super) async fn set_mirror_interval(
+        &self,
+        repository: RepositoryRef,
+        interval_seconds: i64,
+    ) -> Result<i64, ApiError> {
+        let access = self.resolve(repository, operation::UPDATE_MIRROR).await?;
         let request = UpdateMirrorRequest { repository_id: access.id, interval_seconds };
         match self.clients.mirrors().update_mirror(self.request_with_grant(&access.grant, request)).await {
-            Ok(_) => Ok(()),
+            Ok(_) => Ok(access.id),
             Err(status) => Err(interval_error(status)),
         }
     }

@@ -9,15 +9,16 @@ use ferrite_proto::asset::{FILE_SHA256_HEADER, FILE_SIZE_HEADER};
 use ferrite_proto::operation::{self, UPLOAD_ASSET};
 use ferrite_proto::repo::{
     BeginAssetUploadRequest, BeginAssetUploadResponse, ByteQuota, CreateReleaseAssetRequest, DeleteReleaseAssetRequest,
-    GetReleaseAssetRequest, ListReleaseAssetsRequest, UpdateReleaseAssetRequest,
+    GetReleaseAssetRequest, ListReleaseAssetsRequest, RepositoryRef, UpdateReleaseAssetRequest,
 };
 
-use super::access::{PermissionCheck, ResolvedAccess};
+use super::access::ResolvedAccess;
 use super::call::{ApiCall, Authenticated, MaybeAuthenticated, routes};
 use super::git_response::{error_of_response, git_request, send};
 use crate::dto::{ReleaseAsset, require};
 use crate::http::body::JsonBody;
 use crate::http::error::{ApiError, ApiResult};
+use crate::http::fields::FieldReader;
 use crate::http::json;
 use crate::http::page::PageLimits;
 use crate::http::path::{Params, RepoPath};
@@ -48,7 +49,7 @@ struct StoredFile {
 async fn list(MaybeAuthenticated(call): MaybeAuthenticated, path: RepoPath, params: Params, query: Query) -> ApiResult {
     let request = ListReleaseAssetsRequest { repository: Some(path.repository()), release_id: params.id("id") };
     let answer = call.clients.releases().list_release_assets(call.request(request)).await?.into_inner();
-    let urls = call.links_of(&path).await?;
+    let urls = call.links_of(path.repository()).await?;
     let page = query.page(PageLimits::WHOLE_LIST);
     let total = i64::try_from(answer.assets.len()).unwrap_or(i64::MAX);
     let shown = page.of(answer.assets).map(|asset| ReleaseAsset::new(asset, &urls));
@@ -63,7 +64,7 @@ async fn get(MaybeAuthenticated(call): MaybeAuthenticated, path: RepoPath, param
         ..GetReleaseAssetRequest::default()
     };
     let answer = call.clients.releases().get_release_asset(call.request(request)).await?.into_inner();
-    let urls = call.links_of(&path).await?;
+    let urls = call.links_of(path.repository()).await?;
     Ok(json::ok(ReleaseAsset::new(require(answer.asset, "asset")?, &urls)?))
 }
 
@@ -91,7 +92,8 @@ async fn upload(
     let stored = tokio::time::timeout(UPLOAD_TIMEOUT, store(&call, &access, &headers, &begun, upload));
     let stored = stored.await.map_err(|_| ApiError::unavailable())??;
     let request = CreateReleaseAssetRequest {
-        repository: Some(path.repository()),
+        // By its id: its name may lead to another one by now.
+        repository: Some(RepositoryRef::by_id(access.id)),
         release_id,
         name,
         file_id: begun.file_id,
@@ -156,16 +158,16 @@ fn quota_exceeded(quota: Option<ByteQuota>) -> ApiError {
 }
 
 async fn update(Authenticated(call): Authenticated, path: RepoPath, params: Params, body: JsonBody) -> ApiResult {
-    let check = PermissionCheck::of(operation::UPDATE_RELEASE_ASSET).on_repository(path.repository());
-    let decode = call.decode_body(check, body, |fields| UpdateReleaseAssetRequest {
-        repository: Some(path.repository()),
+    let name = |fields: &mut FieldReader| fields.optional_non_empty("name");
+    let (repository, name) = call.decode_repository_body(&path, operation::UPDATE_RELEASE_ASSET, body, name).await?;
+    let request = UpdateReleaseAssetRequest {
+        repository: Some(repository.clone()),
         release_id: params.id("id"),
         asset_id: params.id("asset"),
-        name: fields.optional_non_empty("name"),
-    });
-    let request = call.request(decode.await?);
-    let answer = call.clients.releases().update_release_asset(request).await?.into_inner();
-    let urls = call.links_of(&path).await?;
+        name,
+    };
+    let answer = call.clients.releases().update_release_asset(call.request(request)).await?.into_inner();
+    let urls = call.links_of(repository).await?;
     Ok(json::ok(ReleaseAsset::new(require(answer.asset, "asset")?, &urls)?))
 }
 

@@ -37,7 +37,7 @@ async fn list(MaybeAuthenticated(call): MaybeAuthenticated, path: RepoPath, quer
     let page = query.page(PageLimits::WHOLE_LIST);
     let request = ListReleasesRequest { repository: Some(path.repository()), page: page.number, page_size: page.size };
     let answer = call.clients.releases().list_releases(call.request(request)).await?.into_inner();
-    let urls = call.links_of(&path).await?;
+    let urls = call.links_of(path.repository()).await?;
     let releases = answer.releases.into_iter().map(|release| Release::new(release, &urls));
     let releases = releases.collect::<Result<Vec<_>, _>>()?;
     Ok(json::page_of_texts(releases, query.headers(page, answer.total_count, &call.links)))
@@ -60,7 +60,7 @@ async fn get_by_tag(MaybeAuthenticated(call): MaybeAuthenticated, path: RepoPath
 async fn find(call: &ApiCall, path: &RepoPath, by: By) -> ApiResult {
     let request = GetReleaseRequest { repository: Some(path.repository()), by: Some(by) };
     let answer = call.clients.releases().get_release(call.request(request)).await?.into_inner();
-    let urls = call.links_of(path).await?;
+    let urls = call.links_of(path.repository()).await?;
     Ok(json::ok(Release::new(require(answer.release, "release")?, &urls)?))
 }
 
@@ -70,7 +70,7 @@ async fn create(Authenticated(call): Authenticated, path: RepoPath, body: JsonBo
     let (request, _permit) = call.after_permission(check, decoded).await?;
     let request = with_timeout(call.request(request), LONG_CALL_DEADLINE);
     let answer = call.clients.releases().create_release(request).await?.into_inner();
-    let urls = call.links_of(&path).await?;
+    let urls = call.links_of(path.repository()).await?;
     Ok(json::created(Release::new(require(answer.release, "release")?, &urls)?))
 }
 
@@ -94,7 +94,7 @@ async fn update(Authenticated(call): Authenticated, path: RepoPath, params: Para
     let (request, _permit) = call.after_permission(check, decoded).await?;
     let request = with_timeout(call.request(request), LONG_CALL_DEADLINE);
     let answer = call.clients.releases().update_release(request).await?.into_inner();
-    let urls = call.links_of(&path).await?;
+    let urls = call.links_of(path.repository()).await?;
     Ok(json::ok(Release::new(require(answer.release, "release")?, &urls)?))
 }
 

@@ -2,9 +2,8 @@
 
 use ferrite_kit::grpc::with_timeout;
 use ferrite_proto::operation;
-use ferrite_proto::repo::UpdateRepositoryRequest;
+use ferrite_proto::repo::{RepositoryRef, UpdateRepositoryRequest};
 
-use super::access::PermissionCheck;
 use super::call::{Authenticated, routes};
 use crate::http::body::JsonBody;
 use crate::http::error::ApiResult;
@@ -18,12 +17,12 @@ routes! {
 }
 
 async fn update(Authenticated(call): Authenticated, path: RepoPath, body: JsonBody) -> ApiResult {
-    let check = PermissionCheck::of(operation::UPDATE_REPOSITORY).on_repository(path.repository());
-    let (decoded, mirror_interval) = call.decode_body(check, body, decode).await?;
+    let (mut repository, (decoded, mirror_interval)) =
+        call.decode_repository_body(&path, operation::UPDATE_REPOSITORY, body, decode).await?;
     if let Some(seconds) = mirror_interval {
-        call.set_mirror_interval(&path, seconds).await?;
+        repository = RepositoryRef::by_id(call.set_mirror_interval(repository, seconds).await?);
     }
-    let request = call.request(UpdateRepositoryRequest { repository: Some(path.repository()), ..decoded });
+    let request = call.request(UpdateRepositoryRequest { repository: Some(repository), ..decoded });
     let mut answer =
         call.clients.repositories().update_repository(with_timeout(request, LONG_CALL_DEADLINE)).await?.into_inner();
     let mirror = answer.repository.as_mut().and_then(|repository| repository.mirror.as_mut());

@@ -3,11 +3,11 @@
 use ferrite_proto::operation;
 use ferrite_proto::repo::{AddTopicRequest, ListTopicsRequest, RemoveTopicRequest, SetTopicsRequest};
 
-use super::access::PermissionCheck;
 use super::call::{Authenticated, routes};
 use crate::dto::Topics;
 use crate::http::body::JsonBody;
 use crate::http::error::ApiResult;
+use crate::http::fields::FieldReader;
 use crate::http::json;
 use crate::http::path::{Params, RepoPath};
 
@@ -25,9 +25,9 @@ async fn list(Authenticated(call): Authenticated, path: RepoPath) -> ApiResult {
 }
 
 async fn set(Authenticated(call): Authenticated, path: RepoPath, body: JsonBody) -> ApiResult {
-    let check = PermissionCheck::of(operation::SET_TOPICS).on_repository(path.repository());
-    let topics = call.decode_body(check, body, |fields| fields.required_list("topics")).await?;
-    let request = call.request(SetTopicsRequest { repository: Some(path.repository()), topics });
+    let topics = |fields: &mut FieldReader| fields.required_list("topics");
+    let (repository, topics) = call.decode_repository_body(&path, operation::SET_TOPICS, body, topics).await?;
+    let request = call.request(SetTopicsRequest { repository: Some(repository), topics });
     call.clients.topics().set_topics(request).await?;
     Ok(json::no_content())
 }

@@ -6,7 +6,6 @@ use ferrite_proto::repo::{
     RejectTransferRequest, StartTransferRequest,
 };
 
-use super::access::PermissionCheck;
 use super::call::{ApiCall, Authenticated, routes};
 use crate::dto::{Transfer, require};
 use crate::http::body::JsonBody;
@@ -54,10 +53,10 @@ fn encode(call: &ApiCall, transfer: repo::Transfer) -> Result<Transfer, ApiError
 }
 
 async fn start(Authenticated(call): Authenticated, path: RepoPath, body: JsonBody) -> ApiResult {
-    let check = PermissionCheck::of(operation::START_TRANSFER).on_repository(path.repository());
     let new_owner = |fields: &mut FieldReader| fields.required_non_empty("new_owner");
-    let new_owner = call.decode_body(check, body, new_owner).await?;
-    let request = call.request(StartTransferRequest { repository: Some(path.repository()), new_owner });
+    let (repository, new_owner) =
+        call.decode_repository_body(&path, operation::START_TRANSFER, body, new_owner).await?;
+    let request = call.request(StartTransferRequest { repository: Some(repository), new_owner });
     let answer = call.clients.transfers().start_transfer(request).await?.into_inner();
     Ok(json::accepted(call.repository(answer.repository)?))
 }

@@ -1,22 +1,23 @@
 //! Settings of the bodies of requests and of responses.
 
 use clap::Args;
+use ferrite_kit::config::within;
 
 /// Bodies of requests to the API, and of responses.
 #[derive(Args, Clone, Debug)]
 pub struct BodyArgs {
     /// Most bytes of a JSON response. Long texts of a list are cut so that it fits; what is larger all the same is answered with 422.
-    #[arg(long, env = "FERRITE_GATEWAY_MAX_RESPONSE_BYTES", default_value_t = 16 << 20, value_parser = clap::value_parser!(u32).range(65_536..))]
+    #[arg(long, env = "FERRITE_GATEWAY_MAX_RESPONSE_BYTES", default_value_t = 16 << 20, value_parser = within::<u32>(65_536..))]
     pub max_response_bytes: u32,
 
     /// Most request bodies above 4 MiB in memory at once. A user has at most a quarter of them, an address at most half; others are answered
     /// with 503.
-    #[arg(long, env = "FERRITE_GATEWAY_LARGE_BODIES", default_value_t = 8, value_parser = clap::value_parser!(u16).range(1..))]
+    #[arg(long, env = "FERRITE_GATEWAY_LARGE_BODIES", default_value_t = 8, value_parser = within::<u16>(1..=u16::MAX))]
     pub large_bodies: u16,
 
     /// Most files of releases that are uploaded at once. A user has at most a quarter of them, an address at most half; others are answered
     /// with 503.
-    #[arg(long, env = "FERRITE_GATEWAY_UPLOADS", default_value_t = 64, value_parser = clap::value_parser!(u16).range(1..))]
+    #[arg(long, env = "FERRITE_GATEWAY_UPLOADS", default_value_t = 64, value_parser = within::<u16>(1..=u16::MAX))]
     pub uploads: u16,
 }
 

@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
-use clap::{Args, value_parser};
-use ferrite_kit::config::seconds;
+use clap::Args;
+use ferrite_kit::config::{seconds, seconds_within, within};
 
 use crate::{
     admission::limiter::LimiterOptions,
@@ -16,11 +16,11 @@ use crate::{
 pub struct LimitArgs {
     /// Seconds after which a transfer in which no byte moves is ended; ten times as many for a session over SSH, whose client may have to
     /// pack much before it sends. A client may pause for half of it inside its request, and in all before its rate is measured.
-    #[arg(long = "idle-seconds", env = "FERRITE_GIT_IDLE_SECONDS", default_value = "60", value_parser = at_least_one_second)]
+    #[arg(long = "idle-seconds", env = "FERRITE_GIT_IDLE_SECONDS", default_value = "60", value_parser = seconds_within(1..))]
     pub idle: Duration,
 
     /// Seconds that a whole transfer or session may take.
-    #[arg(long = "transfer-seconds", env = "FERRITE_GIT_TRANSFER_SECONDS", default_value = "3600", value_parser = at_least_one_second)]
+    #[arg(long = "transfer-seconds", env = "FERRITE_GIT_TRANSFER_SECONDS", default_value = "3600", value_parser = seconds_within(1..))]
     pub transfer: Duration,
 
     /// The fewest bytes per second that a client may send or take, counted while git-svc waits for it; 0 for no such limit.
@@ -28,7 +28,7 @@ pub struct LimitArgs {
     pub slowest: u64,
 
     /// The largest file that can be written through the API, in bytes; at most 50 MiB.
-    #[arg(long, env = "FERRITE_GIT_MAX_FILE_BYTES", default_value_t = MAX_FILE_BYTES, value_parser = value_parser!(u64).range(1..=MAX_FILE_BYTES))]
+    #[arg(long, env = "FERRITE_GIT_MAX_FILE_BYTES", default_value_t = MAX_FILE_BYTES, value_parser = within::<u64>(1..=MAX_FILE_BYTES))]
     pub max_file_bytes: u64,
 
     /// Processes that run at once, and requests that wait for one.
@@ -59,7 +59,7 @@ pub struct LimiterArgs {
 
     /// Clones at once whose pack is cached or made to be cached, without a process for each. One repository has three quarters of them,
     /// one client half.
-    #[arg(long, env = "FERRITE_GIT_CLONES", default_value_t = 1024, value_parser = value_parser!(u16).range(1..))]
+    #[arg(long, env = "FERRITE_GIT_CLONES", default_value_t = 1024, value_parser = within::<u16>(1..=u16::MAX))]
     pub clones: u16,
 
     /// Heavy work at once, which keeps a core busy: so many packs and walks through history, half as many archives and copies of
@@ -80,11 +80,11 @@ pub struct ProcessArgs {
     pub pack_threads: u16,
 
     /// Bytes that each of those threads keeps in memory to compare objects.
-    #[arg(long, env = "FERRITE_GIT_PACK_WINDOW_BYTES", default_value_t = 100 << 20, value_parser = value_parser!(u64).range(1..))]
+    #[arg(long, env = "FERRITE_GIT_PACK_WINDOW_BYTES", default_value_t = 100 << 20, value_parser = within::<u64>(1..))]
     pub pack_window_bytes: u64,
 
     /// Files above this size are neither compared with others nor held in memory as a whole, in bytes.
-    #[arg(long, env = "FERRITE_GIT_BIG_FILE_BYTES", default_value_t = 32 << 20, value_parser = value_parser!(u64).range(1..))]
+    #[arg(long, env = "FERRITE_GIT_BIG_FILE_BYTES", default_value_t = 32 << 20, value_parser = within::<u64>(1..))]
     pub big_file_bytes: u64,
 
     /// Address space that one process may take, in bytes, with the packs that it maps; 0 for no limit.
@@ -132,12 +132,6 @@ impl ProcessArgs {
         let (process_memory_bytes, process_cpu) = (self.process_memory_bytes, self.process_cpu);
         GitOptions { pack_threads, pack_window_bytes, big_file_bytes, process_memory_bytes, process_cpu, ..defaults }
     }
-}
-
-/// Parses a number of seconds that is at least one.
-pub(super) fn at_least_one_second(text: &str) -> Result<Duration, String> {
-    let time = seconds(text).map_err(|error| error.to_string())?;
-    if time.is_zero() { Err("must be at least one second".to_owned()) } else { Ok(time) }
 }
 
 #[cfg(test)]

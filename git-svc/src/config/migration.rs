@@ -2,9 +2,9 @@
 
 use std::time::Duration;
 
-use clap::{Args, value_parser};
+use clap::Args;
+use ferrite_kit::config::{seconds_within, within};
 
-use super::limits::at_least_one_second;
 use crate::{
     migration::options::{MigrationOptions, Protocols},
     types::limits::PackLimits,
@@ -18,20 +18,20 @@ pub struct MigrationArgs {
     pub migration_protocols: Protocols,
 
     /// Bytes that a repository from elsewhere may have, and that one transfer may receive.
-    #[arg(long, env = "FERRITE_GIT_MIGRATION_MAX_BYTES", default_value_t = 10 << 30, value_parser = value_parser!(u64).range(1..))]
+    #[arg(long, env = "FERRITE_GIT_MIGRATION_MAX_BYTES", default_value_t = 10 << 30, value_parser = within::<u64>(1..))]
     pub migration_max_bytes: u64,
 
     /// Seconds after which a remote that sends nothing is given up.
-    #[arg(long = "migration-idle-seconds", env = "FERRITE_GIT_MIGRATION_IDLE_SECONDS", default_value = "60", value_parser = at_least_one_second)]
+    #[arg(long = "migration-idle-seconds", env = "FERRITE_GIT_MIGRATION_IDLE_SECONDS", default_value = "60", value_parser = seconds_within(1..))]
     pub migration_idle: Duration,
 
     /// Seconds that a whole migration or sync may take.
-    #[arg(long = "migration-total-seconds", env = "FERRITE_GIT_MIGRATION_TOTAL_SECONDS", default_value = "10800", value_parser = at_least_one_second)]
+    #[arg(long = "migration-total-seconds", env = "FERRITE_GIT_MIGRATION_TOTAL_SECONDS", default_value = "10800", value_parser = seconds_within(1..))]
     pub migration_total: Duration,
 
     /// Seconds after which a migration or sync is slow: its remote has to send a minimum of bytes from then on, and it leaves its place
     /// to those of other users that wait.
-    #[arg(long = "migration-slow-seconds", env = "FERRITE_GIT_MIGRATION_SLOW_SECONDS", default_value = "120", value_parser = at_least_one_second)]
+    #[arg(long = "migration-slow-seconds", env = "FERRITE_GIT_MIGRATION_SLOW_SECONDS", default_value = "120", value_parser = seconds_within(1..))]
     pub migration_slow: Duration,
 
     /// Bytes a second, averaged over the idle time, that the remote of a slow migration or sync has to send; 0 for no minimum.
@@ -39,19 +39,19 @@ pub struct MigrationArgs {
     pub migration_slowest_bytes: u64,
 
     /// Migrations at once. As many again go on beside them that left their places to those of other users.
-    #[arg(long, env = "FERRITE_GIT_MIGRATION_AT_ONCE", default_value_t = 2, value_parser = value_parser!(u16).range(1..=256))]
+    #[arg(long, env = "FERRITE_GIT_MIGRATION_AT_ONCE", default_value_t = 2, value_parser = within::<u16>(1..=256))]
     pub migrations_at_once: u16,
 
     /// Migrations that may wait or run; more are refused.
-    #[arg(long, env = "FERRITE_GIT_MIGRATION_QUEUE", default_value_t = 1000, value_parser = value_parser!(u32).range(1..))]
+    #[arg(long, env = "FERRITE_GIT_MIGRATION_QUEUE", default_value_t = 1000, value_parser = within::<u32>(1..))]
     pub migration_queue: u32,
 
     /// Migrations of one user that may wait or run; more are refused.
-    #[arg(long, env = "FERRITE_GIT_MIGRATION_USER_QUEUE", default_value_t = 100, value_parser = value_parser!(u32).range(1..))]
+    #[arg(long, env = "FERRITE_GIT_MIGRATION_USER_QUEUE", default_value_t = 100, value_parser = within::<u32>(1..))]
     pub migration_user_queue: u32,
 
     /// Syncs of mirrors at once. As many again go on beside them that left their places to those of other users.
-    #[arg(long, env = "FERRITE_GIT_MIRROR_AT_ONCE", default_value_t = 4, value_parser = value_parser!(u16).range(1..=256))]
+    #[arg(long, env = "FERRITE_GIT_MIRROR_AT_ONCE", default_value_t = 4, value_parser = within::<u16>(1..=256))]
     pub mirrors_at_once: u16,
 }
 

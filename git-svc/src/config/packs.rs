@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
-use clap::{Args, value_parser};
-use ferrite_kit::config::seconds;
+use clap::Args;
+use ferrite_kit::config::{seconds, within};
 
 use crate::types::limits::{CpuAllowance, Expansion, PackLimits};
 
@@ -11,11 +11,11 @@ use crate::types::limits::{CpuAllowance, Expansion, PackLimits};
 #[derive(Args, Clone, Debug)]
 pub struct PackArgs {
     /// The largest object that a push, a migration or a sync may bring, in bytes.
-    #[arg(long, env = "FERRITE_GIT_MAX_OBJECT_BYTES", default_value_t = 4 << 30, value_parser = value_parser!(u64).range(1..))]
+    #[arg(long, env = "FERRITE_GIT_MAX_OBJECT_BYTES", default_value_t = 4 << 30, value_parser = within::<u64>(1..))]
     pub max_object_bytes: u64,
 
     /// Bytes to which each byte of a pack may inflate, on average.
-    #[arg(long, env = "FERRITE_GIT_MAX_PACK_EXPANSION", default_value_t = 100, value_parser = value_parser!(u64).range(1..))]
+    #[arg(long, env = "FERRITE_GIT_MAX_PACK_EXPANSION", default_value_t = 100, value_parser = within::<u64>(1..))]
     pub max_pack_expansion: u64,
 
     /// Bytes to which any pack may inflate, beside those that follow from its size.
@@ -23,7 +23,7 @@ pub struct PackArgs {
     pub pack_expansion_base_bytes: u64,
 
     /// Bytes of objects that deltas may make for each byte of a pack, on average.
-    #[arg(long, env = "FERRITE_GIT_MAX_DELTA_EXPANSION", default_value_t = 1000, value_parser = value_parser!(u64).range(1..))]
+    #[arg(long, env = "FERRITE_GIT_MAX_DELTA_EXPANSION", default_value_t = 1000, value_parser = within::<u64>(1..))]
     pub max_delta_expansion: u64,
 
     /// Bytes of objects that the deltas of any pack may make, beside those that follow from its size.

@@ -269,7 +269,8 @@ async fn events_wait_while_a_service_is_down() {
         setup.hook((0, 0), "push", true).await;
         setup.event(REPOSITORY, "push", "1").await;
         let mut backoff = Backoff::default();
-        setup.peers.fail_git(REPOSITORY, Some(Code::Unavailable));
+        // Handled as `UNAVAILABLE`, which the channel would repeat first.
+        setup.peers.fail_git(REPOSITORY, Some(Code::ResourceExhausted));
         for _ in 0..MAX_LOOKUPS + 2 {
             let pass = setup.pass(&mut backoff).await;
             assert!(pass.is_git_down && pass.dispatched == 0, "{pass:?}");

@@ -168,15 +168,6 @@ impl Feed {
         }
     }
 
-    /// Returns whether a cursor stands after every event that there ever was, as one from before a backup was restored does: its reader
-    /// would wait until the ids have caught up, and miss what comes before.
-    ///
-    /// # Errors
-    /// When the database fails.
-    pub(crate) async fn is_ahead(&self, cursor: i64) -> Result<bool, DbError> {
-        Ok(cursor > 0 && self.store.is_unused(cursor).await?)
-    }
-
     /// Returns those of events that were read before which the reader may read still.
     ///
     /// # Errors

@@ -128,7 +128,7 @@ impl Retention {
 
     async fn hold_repository(&self, kept: &Kept) -> Result<(), RetentionError> {
         // The feed of a deleted repository cannot be read.
-        while kept.is_deleted && self.store.leave_feed_beyond(kept.repository(), 0).await? {
+        while kept.is_deleted && self.store.empty_feed(kept.repository()).await? {
             tokio::time::sleep(BATCH_PAUSE).await;
         }
         if kept.kept_bytes > self.settings.feed_bytes {

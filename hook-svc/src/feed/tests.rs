@@ -63,13 +63,7 @@ impl Setup {
 
     /// Adds pushes whose new ends are these numbers, received at `now_us`.
     async fn push(&self, numbers: std::ops::Range<i64>, now_us: i64) {
-        let pushed = |number: i64| {
-            let new_id = number.to_string();
-            let update = RefUpdate { name: b"refs/heads/main".to_vec(), old_id: "1".to_owned(), new_id };
-            let fact = Fact::RefsUpdated(RefsUpdated { updates: vec![update], user_id: 7, ..Default::default() });
-            new(number, Source::Git, "push", fact, now_us)
-        };
-        self.add(numbers.map(pushed).collect(), now_us).await;
+        self.add(numbers.map(|number| pushed(number, now_us)).collect(), now_us).await;
     }
 
     /// Returns a page for a reader whose grant says that it may read issues.
@@ -99,6 +93,14 @@ fn new(number: i64, source: Source, name: &'static str, fact: Fact, now_us: i64)
         is_in_feed: true,
         happened_us: now_us,
     }
+}
+
+/// Returns a push whose new end is a number.
+fn pushed(number: i64, now_us: i64) -> NewEvent {
+    let new_id = number.to_string();
+    let update = RefUpdate { name: b"refs/heads/main".to_vec(), old_id: "1".to_owned(), new_id };
+    let fact = Fact::RefsUpdated(RefsUpdated { updates: vec![update], user_id: 7, ..Default::default() });
+    new(number, Source::Git, "push", fact, now_us)
 }
 
 /// Returns the new ends of the pushes.
@@ -155,7 +157,8 @@ async fn a_page_ends_before_an_event_whose_payload_cannot_be_made_now() {
         setup.push(0..2, 1).await;
         assert_eq!(setup.page(0, 10, Duration::ZERO).await.unwrap().len(), 2);
         setup.push(2..3, 1).await;
-        setup.peers.fail_git(REPOSITORY.0, Some(Code::Unavailable));
+        // Handled as `UNAVAILABLE`, which the channel would repeat first.
+        setup.peers.fail_git(REPOSITORY.0, Some(Code::ResourceExhausted));
         let page = setup.page(0, 10, Duration::ZERO).await.unwrap();
         assert_eq!(numbers(&page), [0, 1]);
         let after = page.last().unwrap().event.id;
@@ -364,15 +367,58 @@ async fn a_reader_that_waits_looks_at_hidden_events_once() {
 }
 
 #[tokio::test]
-async fn a_cursor_of_deleted_events_is_known_and_one_beyond_all_is_not() {
+async fn a_reader_of_before_a_restored_backup_gets_what_comes_after_it() {
     on_each_schema(&crate::migrations(), |db| async move {
         let setup = Setup::new(db).await;
-        setup.push(1..4, 1).await;
-        let newest = setup.feed.store.newest(REPOSITORY).await.unwrap();
-        setup.db.execute("DELETE FROM events", &[]).await.unwrap();
-        for (cursor, is_ahead) in [(0, false), (1, false), (newest, false), (newest + 1, true), (i64::MAX, true)] {
-            assert_eq!(setup.feed.is_ahead(cursor).await.unwrap(), is_ahead, "{cursor}");
-        }
+        let store = &setup.feed.store;
+        store.advance_ids(1_000).await.unwrap();
+        setup.push(0..3, 1).await;
+        let backup = store.newest(REPOSITORY).await.unwrap();
+        assert_eq!(backup, 1_003);
+        setup.push(3..6, 1).await;
+        let cursor = store.newest(REPOSITORY).await.unwrap();
+
+        // The backup is restored, and a process starts.
+        setup.db.execute("DELETE FROM events WHERE id > $1", &args![backup]).await.unwrap();
+        let set_last = setup.db.pick(
+            "SELECT setval(CAST(pg_get_serial_sequence('events', 'id') AS regclass), $1)",
+            "UPDATE sqlite_sequence SET seq = $1 WHERE name = 'events'",
+        );
+        setup.db.execute(set_last, &args![backup]).await.unwrap();
+        store.advance_ids(2_000).await.unwrap();
+        setup.push(6..8, 1).await;
+        assert_eq!(numbers(&setup.page(cursor, 10, Duration::ZERO).await.unwrap()), [6, 7]);
+
+        // A clock that is behind takes no id back.
+        store.advance_ids(1).await.unwrap();
+        setup.push(8..9, 1).await;
+        assert_eq!(numbers(&setup.page(cursor, 10, Duration::ZERO).await.unwrap()), [6, 7, 8]);
+        assert_eq!(store.newest(REPOSITORY).await.unwrap(), 2_003);
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn the_user_with_most_events_in_a_feed_loses_them_first() {
+    on_each_schema(&crate::migrations(), |db| async move {
+        let setup = Setup::new(db).await;
+        let add = async |user, numbers: std::ops::Range<i64>| {
+            let of_user = |number| NewEvent { user: UserId(user), ..pushed(number, 1) };
+            setup.add(numbers.map(of_user).collect(), 1).await;
+        };
+        let left_beyond = async |count| {
+            while setup.feed.store.leave_feed_beyond(REPOSITORY, count).await.unwrap() {}
+            numbers(&setup.page(0, 100, Duration::ZERO).await.unwrap())
+        };
+        add(7, 0..4).await;
+        add(8, 10..460).await;
+        add(9, 500..503).await;
+        let expected: Vec<i64> = (0..4).chain(440..460).chain(500..503).collect();
+        assert_eq!(left_beyond(27).await, expected);
+        assert_eq!(left_beyond(27).await, expected, "there are not too many");
+        // As soon as others have as many, each loses its oldest, the one with the oldest of all first.
+        assert_eq!(left_beyond(8).await, [2, 3, 457, 458, 459, 500, 501, 502]);
+        assert_eq!(left_beyond(1).await, [502]);
     })
     .await;
 }

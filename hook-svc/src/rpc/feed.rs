@@ -52,7 +52,6 @@ async fn list_events(rpc: &FeedRpc, request: Request<ListEventsRequest>) -> Resu
     let grant = rpc.authorizer.authorize(&Caller::of(&request), repository).await?;
     let request = request.into_inner();
     let (after, limit, wait) = check_list(&request)?;
-    rpc.check_cursor(after).await?;
     let mut reader = FeedReader::new(&grant)?;
     let page = rpc.feed.next_page(&mut reader, after, limit, Instant::now() + wait).await?;
     let cursor = if page.cursor == after { request.after } else { page.cursor.to_string() };
@@ -86,7 +85,6 @@ async fn watch_events(
     let repository = RepositoryId(request.get_ref().repository_id);
     let grant = rpc.authorizer.authorize(&Caller::of(&request), repository).await?;
     let after = parse_cursor(&request.into_inner().after).map_err(|error| HookError::Invalid(vec![error]))?;
-    rpc.check_cursor(after).await?;
     let watch = Watch {
         rpc: rpc.clone(),
         reader: FeedReader::new(&grant)?,
@@ -146,20 +144,6 @@ fn parse_cursor(text: &str) -> Result<i64, FieldViolation> {
     }
     let cursor = text.parse().ok().filter(|cursor| *cursor >= 0);
     cursor.ok_or_else(|| FieldViolation::new("after", "invalid", "must be the cursor of a response or of an event"))
-}
-
-impl FeedRpc {
-    /// Checks that a cursor is one that a reader can have got from this database.
-    ///
-    /// # Errors
-    /// [`HookError::Invalid`], or a failure of the database.
-    async fn check_cursor(&self, cursor: i64) -> Result<(), HookError> {
-        if !self.feed.is_ahead(cursor).await? {
-            return Ok(());
-        }
-        let message = "is after the newest event: leave it out to begin with the oldest";
-        Err(HookError::Invalid(vec![FieldViolation::new("after", "invalid", message)]))
-    }
 }
 
 fn encode(item: FeedItem) -> FeedEvent {

@@ -12,7 +12,6 @@ use ferrite_kit::page::Page;
 use ferrite_kit::rate_limit::RateExceeded;
 use ferrite_kit::sealing::{SealError, Sealer};
 use ferrite_kit::text::check_line;
-use ferrite_kit::writer::never_refuse;
 use ferrite_kit::{Secret, service, timestamp};
 use ferrite_outbound::{OutboundUrl, Policy};
 use ferrite_proto::error::FieldViolation;
@@ -157,11 +156,9 @@ fn apply(change: HookChange, hook: &mut StoredHook, sealer: &Sealer, now_us: i64
     Ok(())
 }
 
-/// Deletes a webhook. It takes access away, so it is never refused for the number of writes: whoever holds a stolen token must not be able
-/// to keep a repository's owner from removing a webhook that sends its events elsewhere.
+/// Deletes a webhook.
 async fn delete_hook(service: &HookRpc, request: Request<DeleteHookRequest>) -> Result<DeleteHookResponse, HookError> {
     let access = service.authorize_owner(&request, request.get_ref().owner.as_ref()).await?;
-    never_refuse();
     let key = IdempotencyKey::of(&request, access.user.0, "DeleteHook")?;
     let id = HookId(request.get_ref().hook_id);
     let delete = async {

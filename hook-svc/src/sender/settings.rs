@@ -1,4 +1,5 @@
 use clap::Args;
+use ferrite_kit::config::within;
 
 use super::schedule::RetrySchedule;
 
@@ -10,10 +11,10 @@ pub struct DeliveryArgs {
     pub(crate) hook_retry_seconds: RetrySchedule,
 
     /// Days for which the delivery log keeps finished deliveries.
-    #[arg(long, env = "FERRITE_HOOK_DELIVERY_DAYS", default_value_t = 7, value_parser = clap::value_parser!(u32).range(1..=3650))]
+    #[arg(long, env = "FERRITE_HOOK_DELIVERY_DAYS", default_value_t = 7, value_parser = within::<u32>(1..=3650))]
     pub(crate) hook_delivery_days: u32,
 
     /// Finished deliveries that the delivery log keeps of one webhook.
-    #[arg(long, env = "FERRITE_HOOK_DELIVERY_COUNT", default_value_t = 1000, value_parser = clap::value_parser!(u32).range(1..=100_000))]
+    #[arg(long, env = "FERRITE_HOOK_DELIVERY_COUNT", default_value_t = 1000, value_parser = within::<u32>(1..=100_000))]
     pub(crate) hook_delivery_count: u32,
 }

@@ -1,10 +1,14 @@
-//! Rows of events as feeds read them, and their way out of the feeds.
+//! Rows of events as feeds read them, their ids, and their way out of the feeds.
 //!
 //! Not here: the deletion of rows that are in no feed any more (`removal`).
+
+use std::cmp::Reverse;
+use std::collections::{BTreeMap, BinaryHeap};
 
 use ferrite_kit::args;
 use ferrite_kit::db::{DbError, Value};
 use ferrite_proto::id::RepositoryId;
+use sqlx::FromRow;
 
 use super::events::{self, EventRow, EventTable, MadePayload, Source, StoredEvent};
 use super::kept_bytes;
@@ -14,20 +18,51 @@ const PAGE: &str = "SELECT id, uuid, repository_id, source, name, fact, payload,
      COALESCE(happened_us, created_us) AS happened_us FROM events \
      WHERE repository_id = $1 AND id > $2 AND source <> $4 AND is_in_feed ORDER BY id LIMIT $3";
 const NEWEST: &str = "SELECT COALESCE(MAX(id), 0) FROM events WHERE repository_id = $1";
-/// The highest id that an event of any repository ever got, also after it was deleted. While none is known, or where the role may not
-/// look at the sequence, the highest of all.
-const LAST_ID_POSTGRES: &str = "SELECT COALESCE(CASE WHEN has_sequence_privilege(s.name, 'SELECT, USAGE') \
-     THEN pg_sequence_last_value(CAST(s.name AS regclass)) END, 9223372036854775807) \
-     FROM (SELECT pg_get_serial_sequence('events', 'id') AS name) s";
-const LAST_ID_SQLITE: &str =
-    "SELECT COALESCE((SELECT seq FROM sqlite_sequence WHERE name = 'events'), 9223372036854775807)";
+/// Another process may advance the ids as well, and give some to events.
+const LOCK_IDS_POSTGRES: &str =
+    "SELECT CAST(1 AS BIGINT) FROM (SELECT pg_advisory_xact_lock(hashtext('ferrite.event_ids'))) AS lock";
+/// Returns whether the role may do that.
+const ADVANCE_IDS_POSTGRES: &str = "SELECT CASE \
+     WHEN NOT (has_sequence_privilege(s.name, 'UPDATE') AND has_sequence_privilege(s.name, 'SELECT, USAGE')) THEN FALSE \
+     WHEN COALESCE(pg_sequence_last_value(CAST(s.name AS regclass)), 0) >= $1 THEN TRUE \
+     ELSE setval(CAST(s.name AS regclass), $1) = $1 END FROM (SELECT pg_get_serial_sequence('events', 'id') AS name) s";
+const ADVANCE_IDS_SQLITE: &str = "UPDATE sqlite_sequence SET seq = $1 WHERE name = 'events' AND seq < $1";
+/// Before the first event there is no row.
+const BEGIN_IDS_SQLITE: &str = "INSERT INTO sqlite_sequence (name, seq) \
+     SELECT 'events', $1 WHERE NOT EXISTS (SELECT 1 FROM sqlite_sequence WHERE name = 'events')";
 /// No source has this id.
 const NO_SOURCE: i64 = 0;
 const OLD: &str =
     "SELECT id, repository_id FROM events WHERE is_in_feed AND created_us < $1 ORDER BY created_us LIMIT $2";
-const BEYOND: &str = "SELECT id, repository_id FROM events \
-     WHERE repository_id = $1 AND is_in_feed AND id <= (SELECT id FROM events WHERE repository_id = $1 AND is_in_feed \
-     ORDER BY id DESC LIMIT 1 OFFSET $2) ORDER BY id LIMIT $3";
+const ALL: &str = "SELECT id, repository_id FROM events WHERE repository_id = $1 AND is_in_feed ORDER BY id LIMIT $2";
+/// The users with most events in a feed. Of two with as many, the one whose oldest event is older comes first.
+const USERS: &str = "SELECT user_id, COUNT(*) AS events, MIN(id) AS oldest_id, CAST(SUM(COUNT(*)) OVER () AS BIGINT) AS all_events \
+     FROM events WHERE repository_id = $1 AND is_in_feed GROUP BY user_id ORDER BY COUNT(*) DESC, MIN(id) LIMIT $2";
+const OLDEST_OF_USER: &str = "SELECT id, repository_id FROM events \
+     WHERE repository_id = $1 AND user_id = $2 AND is_in_feed ORDER BY id LIMIT $3";
+
+/// A user whose events are in a feed.
+#[derive(Clone, Copy, Debug, FromRow)]
+struct FeedUser {
+    user_id: i64,
+    events: i64,
+    oldest_id: i64,
+    /// Events of all users.
+    all_events: i64,
+}
+
+/// Returns how many events each user loses when `count` leave a feed, each time one of the user who has most then.
+fn shares(users: &[FeedUser], count: i64) -> BTreeMap<i64, i64> {
+    let mut queue: BinaryHeap<_> =
+        users.iter().map(|user| (user.events, Reverse(user.oldest_id), user.user_id)).collect();
+    let mut shares = BTreeMap::new();
+    for _ in 0..count {
+        let Some((events, oldest, user)) = queue.pop() else { break };
+        *shares.entry(user).or_default() += 1;
+        queue.push((events - 1, oldest, user));
+    }
+    shares
+}
 
 impl EventTable {
     /// Returns at most `limit` events of a repository's feed whose ids are above `after`, by id, but those of the source `without`.
@@ -55,13 +90,26 @@ impl EventTable {
         Ok(id)
     }
 
-    /// Returns whether no event, kept or deleted, ever had this id or a higher one.
+    /// Has the ids of further events begin after `now_us`, unless they are there already. So they are after those of before a restored
+    /// backup, which readers may have as cursors.
     ///
     /// # Errors
     /// When the database fails.
-    pub(crate) async fn is_unused(&self, id: i64) -> Result<bool, DbError> {
-        let (last,): (i64,) = self.db().one(self.db().pick(LAST_ID_POSTGRES, LAST_ID_SQLITE), &[]).await?;
-        Ok(id > last)
+    pub(crate) async fn advance_ids(&self, now_us: i64) -> Result<(), DbError> {
+        let mut tx = self.db().begin().await?;
+        if tx.pick(true, false) {
+            let _: (i64,) = tx.one(LOCK_IDS_POSTGRES, &[]).await?;
+            let (is_permitted,): (bool,) = tx.one(ADVANCE_IDS_POSTGRES, &args![now_us]).await?;
+            if !is_permitted {
+                tracing::warn!(
+                    "the role of the database may not advance the ids of events: it needs UPDATE and USAGE on their sequence"
+                );
+            }
+        } else {
+            tx.execute(ADVANCE_IDS_SQLITE, &args![now_us]).await?;
+            tx.execute(BEGIN_IDS_SQLITE, &args![now_us]).await?;
+        }
+        tx.commit().await
     }
 
     /// Stores payloads of events of a repository that have none, unless they are outdated.
@@ -93,12 +141,29 @@ impl EventTable {
         self.leave_feed(OLD, &args![before_us]).await
     }
 
-    /// Takes a batch of events beyond the `count` newest out of a repository's feed. Returns whether there may be more.
+    /// Takes a batch of events out of a repository's feed, which has more than `count`: the oldest of the users who have most in it, so
+    /// that nobody can push the events of others out. Returns whether there may be more.
     ///
     /// # Errors
     /// When the database fails.
     pub(crate) async fn leave_feed_beyond(&self, repository: RepositoryId, count: i64) -> Result<bool, DbError> {
-        self.leave_feed(BEYOND, &args![repository, count]).await
+        // No more users than events of a batch: each loses one at least.
+        let users: Vec<FeedUser> = self.db().all(USERS, &args![repository, MAX_BATCH_ROWS]).await?;
+        let excess = users.first().map_or(0, |user| user.all_events - count).min(MAX_BATCH_ROWS);
+        let mut found = Vec::new();
+        for (user, share) in shares(&users, excess) {
+            found.extend(removal::candidates(self.db(), OLDEST_OF_USER, &args![repository, user], share).await?);
+        }
+        removal::leave_feeds(self.db(), &found).await?;
+        Ok(excess == MAX_BATCH_ROWS)
+    }
+
+    /// Takes a batch of events out of a repository's feed. Returns whether there may be more.
+    ///
+    /// # Errors
+    /// When the database fails.
+    pub(crate) async fn empty_feed(&self, repository: RepositoryId) -> Result<bool, DbError> {
+        self.leave_feed(ALL, &args![repository]).await
     }
 
     async fn leave_feed(&self, sql: &'static str, args: &[Value]) -> Result<bool, DbError> {

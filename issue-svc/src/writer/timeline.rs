@@ -4,7 +4,8 @@
 
 use std::time::Duration;
 
-use clap::{Args, value_parser};
+use clap::Args;
+use ferrite_kit::config::within;
 use ferrite_kit::{Clock, Lifecycle, micros};
 use ferrite_proto::id::IssueId;
 
@@ -26,11 +27,11 @@ const DAY: Duration = Duration::from_secs(24 * 3600);
 pub struct TimelineArgs {
     /// Most entries in the timeline of one issue. Beyond them the oldest about titles, texts, assignees, labels and milestones go, then
     /// the oldest of the others.
-    #[arg(long, env = "FERRITE_ISSUE_TIMELINE_ENTRIES", default_value_t = 5_000, value_parser = value_parser!(i64).range(100..=1_000_000))]
+    #[arg(long, env = "FERRITE_ISSUE_TIMELINE_ENTRIES", default_value_t = 5_000, value_parser = within::<i64>(100..=1_000_000))]
     pub timeline_entries: i64,
 
     /// Days for which timelines keep entries about titles, texts, assignees, labels and milestones; 0 for ever. The others stay.
-    #[arg(long, env = "FERRITE_ISSUE_TIMELINE_DAYS", default_value_t = 0, value_parser = value_parser!(u32).range(0..=36_500))]
+    #[arg(long, env = "FERRITE_ISSUE_TIMELINE_DAYS", default_value_t = 0, value_parser = within::<u32>(0..=36_500))]
     pub timeline_days: u32,
 }
 

@@ -4,7 +4,7 @@ use ferrite_proto::ServiceRole;
 use ferrite_proto::grant::Grant;
 use ferrite_proto::id::UserId;
 use ferrite_proto::metadata::AUTHORIZATION;
-use ferrite_proto::operation::is_write;
+use ferrite_proto::operation::{is_write, takes_access_away};
 use ferrite_proto::repo::Identity;
 use tonic::metadata::MetadataMap;
 
@@ -34,8 +34,12 @@ impl Caller {
         request.extensions().get::<Self>().cloned().unwrap_or_default()
     }
 
-    /// Names the account that the current request writes for: that of the grant, or else that of the token. A read writes for nobody.
+    /// Names the account that the current request writes for: that of the grant, or else that of the token. A read writes for nobody, and
+    /// what takes access away is done at a reached limit as well.
     pub(super) fn set_writer(&self) {
+        if takes_access_away(&self.operation) {
+            writer::never_refuse();
+        }
         match (&self.grant, &self.identity) {
             (Some(grant), _) => self.set_writer_of(grant),
             (None, Some(identity)) if is_write(&self.operation) => {

@@ -41,8 +41,25 @@ fn a_read_has_the_name_of_one_and_a_write_is_not_repeated() {
         let method = row.name.split_once('/').unwrap().1;
         let is_read = READS.iter().any(|name| method.starts_with(name));
         assert_eq!(row.is_write, !is_read, "{}", row.name);
-        // A service applies an event once.
-        assert!(!row.is_write || row.is_repeatable == (method == "Deliver"), "{}", row.name);
+        // A service applies an event once. Every read is repeated, but a stream that has begun is not.
+        let is_repeatable = if row.is_write { method == "Deliver" } else { method != "WatchEvents" };
+        assert_eq!(row.is_repeatable, is_repeatable, "{}", row.name);
+    }
+}
+
+#[test]
+fn what_takes_access_away_does_nothing_else() {
+    const VERBS: [&str; 4] = ["Cancel", "Delete", "Reject", "Remove"];
+    let marked: std::collections::BTreeSet<_> =
+        OPERATIONS.iter().filter(|row| row.takes_access_away).map(|row| row.name).collect();
+    assert_eq!(marked.len(), 10, "{marked:?}");
+    for name in marked {
+        let method = name.split_once('/').unwrap().1;
+        assert!(VERBS.iter().any(|verb| method.starts_with(verb)) && is_write(name), "{name}");
+        assert!(takes_access_away(name), "{name}");
+    }
+    for other in [CREATE_HOOK, UPDATE_REPOSITORY, LIST_HOOKS, "ferrite.repo.v1.NoSuchService/DeleteAnything", ""] {
+        assert!(!takes_access_away(other), "{other}");
     }
 }
 

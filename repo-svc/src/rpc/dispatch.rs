@@ -13,21 +13,6 @@ use super::authorized::Authorized;
 use crate::error::RepoError;
 use crate::state::AppState;
 
-/// Operations that take access away. They are never refused: who holds a stolen token must not be able to keep its owner from ending it.
-/// Each fails if there is nothing to take away, so that none can be done more often than what it undoes, which is counted. Those that
-/// may also give access or change nothing call [`refuse_at_commit_if`] and [`never_refuse_if`].
-const TAKE_ACCESS_AWAY: [&str; 9] = [
-    "ferrite.repo.v1.AccountService/DeleteAccessToken",
-    "ferrite.repo.v1.AdministrationService/DeleteUser",
-    "ferrite.repo.v1.CollaboratorService/RemoveCollaborator",
-    "ferrite.repo.v1.DeployKeyService/DeleteDeployKey",
-    "ferrite.repo.v1.OrganizationService/RemoveMember",
-    "ferrite.repo.v1.PublicKeyService/DeletePublicKey",
-    "ferrite.repo.v1.TeamService/DeleteTeam",
-    "ferrite.repo.v1.TransferService/CancelTransfer",
-    "ferrite.repo.v1.TransferService/RejectTransfer",
-];
-
 /// Implements every service of this process; see [`authorized_service!`].
 #[derive(Clone, Debug)]
 pub(crate) struct Rpc(pub(super) Arc<AppState>);
@@ -66,9 +51,6 @@ pub(super) use authorized_service;
 /// # Errors
 /// Those of the database.
 pub(super) async fn write_as_caller(state: &AppState, authorized: &Authorized) -> Result<(), RepoError> {
-    if TAKE_ACCESS_AWAY.contains(&authorized.operation()) {
-        never_refuse();
-    }
     match authorized.identity() {
         Ok(caller) if is_write(authorized.operation()) => {
             write_as(state, UserId(caller.user_id), caller.is_admin).await

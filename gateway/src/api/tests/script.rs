@@ -9,7 +9,7 @@ use axum::extract::{Request, State};
 use ferrite_kit::auth::AuthError;
 use ferrite_proto::metadata::{AUTHORIZATION, IDEMPOTENCY_KEY};
 use ferrite_proto::repo;
-use http::{HeaderMap, HeaderValue, Response};
+use http::{HeaderMap, HeaderValue, Response, StatusCode};
 use http_body::Frame;
 use http_body_util::StreamBody;
 use prost::Message;
@@ -34,6 +34,8 @@ pub(super) struct Script(Arc<Mutex<Inner>>);
 #[derive(Default)]
 struct Inner {
     responses: HashMap<String, Result<Vec<u8>, Status>>,
+    /// Headers of the responses to files that are stored, by path.
+    stored: HashMap<String, HeaderMap>,
     requests: HashMap<String, Vec<u8>>,
     /// Methods whose last request had an idempotency key.
     keyed: HashSet<String>,
@@ -63,6 +65,11 @@ impl Script {
 
     pub(super) fn fail(&self, method: &str, error: impl Into<Status>) {
         self.0.lock().unwrap().responses.insert(full_name(method), Err(error.into()));
+    }
+
+    /// Has git-svc store the files that are sent to a path.
+    pub(super) fn store(&self, path: &str, headers: HeaderMap) {
+        self.0.lock().unwrap().stored.insert(path.to_owned(), headers);
     }
 
     /// Takes the last request of a method.
@@ -102,6 +109,12 @@ async fn served(State(script): State<Script>, request: Request) -> Response<Body
         inner.keyed.remove(&method);
     }
     inner.requests.insert(method.clone(), bytes.get(PREFIX_BYTES..).unwrap_or_default().to_vec());
+    if let Some(headers) = inner.stored.get(&method) {
+        let mut response = Response::new(Body::empty());
+        *response.status_mut() = StatusCode::CREATED;
+        *response.headers_mut() = headers.clone();
+        return response;
+    }
     match inner.responses.get(&method) {
         Some(Ok(message)) => framed(message),
         Some(Err(status)) => status.clone().into_http(),

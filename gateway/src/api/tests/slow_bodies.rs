@@ -1,13 +1,19 @@
-//! Requests whose bodies take long: the permission is asked for again before the write, because it may have been lost meanwhile.
+//! Requests that take long: the permission is asked for again before the write, because it may have been lost meanwhile, and for the
+//! repository that the path named first, because its name may lead to another one by now.
 
 use std::time::Duration;
 
 use axum::body::{Body, Bytes};
 use ferrite_kit::auth::AuthError;
+use ferrite_proto::asset::{FILE_SHA256_HEADER, FILE_SIZE_HEADER};
+use ferrite_proto::hook::ListEventsResponse;
 use ferrite_proto::repo::access_service_client::AccessServiceClient;
-use ferrite_proto::repo::{RepositoryRef, ResolveAccessRequest, ResolveAccessResponse};
+use ferrite_proto::repo::{
+    BeginAssetUploadResponse, CheckAccessResponse, CreateReleaseAssetRequest, GetRepositoryRequest, RepositoryRef,
+    ResolveAccessRequest, ResolveAccessResponse,
+};
 use futures_util::{StreamExt as _, stream};
-use http::Request;
+use http::{HeaderMap, HeaderName, HeaderValue, Request};
 use tower::ServiceExt as _;
 
 use super::script::Script;
@@ -46,6 +52,26 @@ const WRITES: [(&str, &str, &str, &str); 14] = [
     ("POST", "milestones", r#"{"title":"t"}"#, "ferrite.issue.v1.MilestoneService/CreateMilestone"),
 ];
 
+/// Writes of repo-svc whose body is read after a check of the permission if it may be long. Their messages have the repository in the same
+/// field.
+const CHECKED_WRITES: [(&str, &str, &str, &str); 9] = [
+    ("PATCH", "", r#"{"description":"d"}"#, "RepositoryService/UpdateRepository"),
+    ("PATCH", "wiki", "{}", "RepositoryService/UpdateWiki"),
+    ("PATCH", "issue-tracker", "{}", "RepositoryService/UpdateIssueTracker"),
+    ("POST", "forks", "{}", "RepositoryService/ForkRepository"),
+    ("PUT", "topics", r#"{"topics":["t"]}"#, "TopicService/SetTopics"),
+    ("POST", "transfer", r#"{"new_owner":"eve"}"#, "TransferService/StartTransfer"),
+    ("PUT", "collaborators/eve", "{}", "CollaboratorService/SetCollaborator"),
+    ("POST", "keys", r#"{"title":"t","key":"k"}"#, "DeployKeyService/CreateDeployKey"),
+    ("PATCH", "releases/1/assets/2", r#"{"name":"n"}"#, "ReleaseService/UpdateReleaseAsset"),
+];
+
+/// Has repo-svc permit everything on the repository 7.
+fn permit(script: &Script) {
+    let repository = Some(repository(Some(RepositoryRef::by_name("bob", "write"))).unwrap());
+    script.respond(RESOLVE, &ResolveAccessResponse { repository, grant: "grant".into(), ..Default::default() });
+}
+
 /// Sends a request whose body pauses in its middle until the permission was lost for a while, if `loses_it`.
 async fn send_slowly(
     (gateway, script): (&TestGateway, &Script),
@@ -62,7 +88,8 @@ async fn send_slowly(
         Ok::<_, std::io::Error>(Bytes::from(rest))
     });
     let body = stream::once(std::future::ready(Ok(Bytes::from(first)))).chain(rest);
-    let request = Request::builder().method(method).uri(format!("/api/v1/repos/bob/write/{path}"));
+    let path = if path.is_empty() { String::new() } else { format!("/{path}") };
+    let request = Request::builder().method(method).uri(format!("/api/v1/repos/bob/write{path}"));
     let request = request.header("authorization", GOOD).body(Body::from_stream(Box::pin(body))).unwrap();
     router(&gateway.state).oneshot(request).await.unwrap().status().as_u16()
 }
@@ -73,8 +100,7 @@ async fn a_permission_that_was_lost_while_the_body_came_does_not_count() {
     let access = AccessServiceClient::new(gateway.state.clients.repo.clone());
     gateway.state.reauthorizer = Reauthorizer::new(access, RECHECK_INTERVAL, gateway.life.clone());
     for (method, path, body, rpc) in WRITES {
-        let repository = Some(repository(Some(RepositoryRef::by_name("bob", "write"))).unwrap());
-        script.respond(RESOLVE, &ResolveAccessResponse { repository, grant: "grant".into(), ..Default::default() });
+        permit(&script);
         send_slowly((&gateway, &script), (method, path, body), false).await;
         assert!(script.took_request(rpc), "{method} {path}");
         // Not by its name, which may lead to another repository by now.
@@ -84,4 +110,55 @@ async fn a_permission_that_was_lost_while_the_body_came_does_not_count() {
         let sent = script.took_request(rpc);
         assert_eq!((status, sent), (404, false), "{method} {path}");
     }
+}
+
+#[tokio::test]
+async fn a_long_body_changes_the_repository_whose_permission_was_checked() {
+    let (gateway, script) = Script::gateway().await;
+    for repository_id in [7, 0] {
+        script.respond("AccessService/CheckAccess", &CheckAccessResponse { repository_id, ..Default::default() });
+        // A repo-svc of the version before tells no id.
+        let expected = if repository_id == 0 {
+            RepositoryRef::by_name("bob", "write")
+        } else {
+            RepositoryRef::by_id(repository_id)
+        };
+        for (method, path, body, rpc) in CHECKED_WRITES {
+            send_slowly((&gateway, &script), (method, path, body), false).await;
+            let sent = script.take_request::<GetRepositoryRequest>(rpc);
+            let sent = sent.unwrap_or_else(|| panic!("{method} {path} is not sent"));
+            assert_eq!(sent.repository, Some(expected.clone()), "{method} {path}");
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_file_goes_to_the_repository_that_the_path_named_when_its_upload_began() {
+    let (gateway, script) = Script::gateway().await;
+    permit(&script);
+    let begun = BeginAssetUploadResponse { file_id: "f".into(), ..Default::default() };
+    script.respond("ReleaseService/BeginAssetUpload", &begun);
+    let headers = [(FILE_SIZE_HEADER, "4"), (FILE_SHA256_HEADER, "ab")];
+    let headers = headers.map(|(name, value)| (HeaderName::from_static(name), HeaderValue::from_static(value)));
+    script.store("git/7/asset", HeaderMap::from_iter(headers));
+    let request = Request::post("/api/v1/repos/bob/write/releases/1/assets?name=f").header("authorization", GOOD);
+    let request = request.header("content-type", "application/octet-stream").body(Body::from("text")).unwrap();
+    router(&gateway.state).oneshot(request).await.unwrap();
+    let created = script.take_request::<CreateReleaseAssetRequest>("ReleaseService/CreateReleaseAsset").unwrap();
+    assert_eq!((created.repository, created.size_bytes), (Some(RepositoryRef::by_id(7)), 4));
+}
+
+#[tokio::test]
+async fn a_stream_of_events_stays_with_its_repository() {
+    let (gateway, script) = Script::gateway().await;
+    permit(&script);
+    script.respond("ferrite.hook.v1.FeedService/ListEvents", &ListEventsResponse::default());
+    let request = Request::get("/api/v1/repos/bob/write/events").header("authorization", GOOD);
+    let request = request.header("accept", "text/event-stream").body(Body::empty()).unwrap();
+    let mut pages = router(&gateway.state).oneshot(request).await.unwrap().into_body().into_data_stream();
+    for _ in 0..3 {
+        pages.next().await.unwrap().unwrap();
+    }
+    let asked = script.take_request::<ResolveAccessRequest>(RESOLVE).unwrap().repository;
+    assert_eq!(asked, Some(RepositoryRef::by_id(7)));
 }

@@ -11,7 +11,7 @@ use base64::engine::general_purpose::URL_SAFE_NO_PAD as BASE64;
 use ferrite_proto::error::{ServiceError, reason};
 use ferrite_proto::grant::{MAX_GRANT_LIFETIME, Signer};
 use ferrite_proto::metadata::{AUTHORIZATION, GRANT, SERVICE};
-use ferrite_proto::operation::{CREATE_ISSUE, LIST_ISSUES};
+use ferrite_proto::operation::{CREATE_HOOK, CREATE_ISSUE, DELETE_ACCESS_TOKEN, DELETE_HOOK, LIST_ISSUES};
 use ferrite_proto::repo::Identity;
 use ferrite_proto::{Permission, Scope, ServiceRole};
 use http::{HeaderMap, HeaderName, HeaderValue};
@@ -20,6 +20,7 @@ use super::authority::{Authority, TOKEN, ada};
 use crate::auth::{AuthError, AuthLayer, Caller, TokenAuthority, TokenValidator};
 use crate::clock::Clock;
 use crate::testing::{ROLE, TestEnv};
+use crate::writer::{Scope, serve};
 
 const NOW_US: i64 = 1_800_000_000_000_000;
 const NOW: u64 = 1_800_000_000;
@@ -274,6 +275,31 @@ async fn the_caller_names_the_called_operation() {
         let mut request = request.body(Body::empty()).unwrap();
         layer.admit(&mut request).await.unwrap();
         assert_eq!(request.extensions().get::<Caller>().unwrap().operation, expected);
+    }
+}
+
+#[tokio::test]
+async fn what_takes_access_away_is_not_refused_for_the_number_of_writes() {
+    let (env, _authority, layer) = with_authority().await;
+    let (bearer, service) = (format!("Bearer {TOKEN}"), env.service_token());
+    for (operation, is_done_at_the_limit) in [
+        (DELETE_HOOK, true),
+        // The password of its account comes in the message: the layer knows no user.
+        (DELETE_ACCESS_TOKEN, true),
+        (CREATE_HOOK, false),
+        (CREATE_ISSUE, false),
+    ] {
+        let request = http::Request::post(format!("/{operation}"));
+        let request = match operation {
+            DELETE_ACCESS_TOKEN => request.header(SERVICE, &*service),
+            _ => request.header(AUTHORIZATION, &bearer),
+        };
+        let mut request = request.body(Body::empty()).unwrap();
+        let is_counted = serve(async {
+            layer.admit(&mut request).await.unwrap();
+            Scope::current().unwrap().is_counted()
+        });
+        assert_eq!(is_counted.await, is_done_at_the_limit, "{operation}");
     }
 }
 

@@ -210,7 +210,7 @@ pub(super) async fn check_access(
     let mut subject = None;
     match request.into_inner().target {
         Some(Target::Repository(repository)) => {
-            authorized.repository(&state.repositories, Some(repository)).await?;
+            answer.repository_id = authorized.repository(&state.repositories, Some(repository)).await?.id;
         }
         Some(Target::Organization(_) | Target::TeamId(_)) | None if capacity == Capacity::Administrator => {
             subject = Some(Subject::Site);

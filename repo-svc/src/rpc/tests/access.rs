@@ -317,3 +317,20 @@ async fn a_check_for_an_organization_uses_its_own_rule_and_names_caller_and_orga
     })
     .await;
 }
+
+#[tokio::test]
+async fn a_check_for_a_repository_names_its_id() {
+    on_each_url(|url| async move {
+        let harness = Harness::start_on(url).await;
+        let ada = harness.signed_in("ada").await;
+        let demo = harness.create(&ada, "demo", false).await.unwrap().id;
+        let request = CheckAccessRequest {
+            operation: operation::UPDATE_WIKI.into(),
+            target: by_name("ada", "demo").map(Target::Repository),
+            ..CheckAccessRequest::default()
+        };
+        let answer = harness.access().check_access(with_token(request, &ada)).await.unwrap().into_inner();
+        assert_eq!(answer.repository_id, demo);
+    })
+    .await;
+}

@@ -1,0 +1,148 @@
+//! Parsers of numbers with a range, which the help of their setting tells.
+
+use std::ffi::OsStr;
+use std::fmt::{self, Display};
+use std::ops::{Bound, RangeBounds};
+use std::str::FromStr;
+use std::time::Duration;
+
+use clap::builder::{PossibleValue, TypedValueParser};
+use clap::{Arg, Command};
+
+/// The name of the hidden value that has the text of a range.
+const RANGE: &str = "range";
+
+/// A parser of whole numbers within a range. It displays as the range: `1 to 1,000`.
+#[derive(Clone, Debug)]
+pub struct Numbers<T>(Bound<T>, Bound<T>);
+
+/// Returns a parser of whole numbers within `range`.
+pub fn within<T: Copy>(range: impl RangeBounds<T>) -> Numbers<T> {
+    Numbers(range.start_bound().cloned(), range.end_bound().cloned())
+}
+
+/// Returns a parser of whole seconds within `range`.
+pub fn seconds_within(range: impl RangeBounds<u64>) -> impl TypedValueParser<Value = Duration> {
+    within::<u64>(range).map(Duration::from_secs)
+}
+
+/// Returns an argument whose help tells the range of its numbers, if its parser has one.
+#[must_use]
+pub fn with_range(argument: Arg) -> Arg {
+    let values = argument.get_possible_values();
+    let range = values.iter().find(|value| value.is_hide_set() && value.get_name() == RANGE);
+    let Some(range) = range.and_then(PossibleValue::get_help) else { return argument };
+    let add = |help: String| format!("{help}\n\n[range: {range}]");
+    let help = argument.get_help().map(|help| add(help.to_string()));
+    let long_help = argument.get_long_help().map(|help| add(help.to_string()));
+    let argument = argument.hide_possible_values(true).help(help.unwrap_or_default());
+    match long_help {
+        Some(help) => argument.long_help(help),
+        None => argument,
+    }
+}
+
+impl<T: Copy + Display + FromStr<Err: Display> + PartialOrd> Numbers<T> {
+    fn read(&self, text: &str) -> Result<T, String> {
+        match text.parse() {
+            Ok(number) if RangeBounds::<T>::contains(&(self.0, self.1), &number) => Ok(number),
+            Ok(_) => Err(format!("must be {self}")),
+            // A number that the type does not have.
+            Err(_) if is_number(text) => Err(format!("must be {self}")),
+            Err(error) => Err(error.to_string()),
+        }
+    }
+}
+
+impl<T> TypedValueParser for Numbers<T>
+where
+    T: Copy + Display + FromStr<Err: Display> + PartialOrd + Send + Sync + 'static,
+{
+    type Value = T;
+
+    fn parse_ref(&self, command: &Command, argument: Option<&Arg>, value: &OsStr) -> Result<T, clap::Error> {
+        let numbers = self.clone();
+        // The parser that clap makes of a function names the argument and the value in its errors.
+        let parser = move |text: &str| numbers.read(text);
+        parser.parse_ref(command, argument, value)
+    }
+
+    fn possible_values(&self) -> Option<Box<dyn Iterator<Item = PossibleValue> + '_>> {
+        let range = PossibleValue::new(RANGE).help(self.to_string()).hide(true);
+        Some(Box::new(std::iter::once(range)))
+    }
+}
+
+impl<T: Display> Display for Numbers<T> {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match (&self.0, &self.1) {
+            (Bound::Included(min), Bound::Included(max)) => write!(out, "{} to {}", grouped(min), grouped(max)),
+            (Bound::Included(min), Bound::Unbounded) => write!(out, "at least {}", grouped(min)),
+            (_, Bound::Included(max)) => write!(out, "at most {}", grouped(max)),
+            (_, Bound::Excluded(end)) => write!(out, "below {}", grouped(end)),
+            (_, Bound::Unbounded) => out.write_str("any number"),
+        }
+    }
+}
+
+fn is_number(text: &str) -> bool {
+    let digits = text.strip_prefix('-').unwrap_or(text);
+    !digits.is_empty() && digits.bytes().all(|byte| byte.is_ascii_digit())
+}
+
+/// Returns a number with commas between its thousands.
+fn grouped(number: &impl Display) -> String {
+    let digits = number.to_string();
+    let mut text = String::new();
+    for (place, digit) in digits.chars().enumerate() {
+        if place > 0 && (digits.len() - place).is_multiple_of(3) {
+            text.push(',');
+        }
+        text.push(digit);
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn command() -> Command {
+        let days = Arg::new("days").long("days").help("Days").value_parser(within::<u16>(1..=3_650));
+        let bytes = Arg::new("bytes").long("bytes").help("Bytes").value_parser(within::<u64>(65_536..));
+        let wait = Arg::new("wait").long("wait").help("Wait").value_parser(seconds_within(0..=300));
+        let free = Arg::new("free").long("free").help("Free").value_parser(clap::value_parser!(u32));
+        Command::new("test").args([days, bytes, wait, free])
+    }
+
+    #[track_caller]
+    fn reason(word: &str) -> String {
+        let error = command().try_get_matches_from(["test", word]).unwrap_err().to_string();
+        error.lines().next().unwrap().to_owned()
+    }
+
+    #[test]
+    fn a_number_outside_of_its_range_is_refused_with_the_range() {
+        let accepted = command().get_matches_from(["test", "--days=3650", "--bytes=65536", "--wait=0"]);
+        assert_eq!(accepted.get_one::<u16>("days"), Some(&3_650));
+        assert_eq!(accepted.get_one::<u64>("bytes"), Some(&65_536));
+        assert_eq!(accepted.get_one::<Duration>("wait"), Some(&Duration::ZERO));
+        for word in ["--days=0", "--days=3651", "--days=65536", "--days=-1"] {
+            let value = word.trim_start_matches("--days=");
+            let expected = format!("error: invalid value '{value}' for '--days <days>': must be 1 to 3,650");
+            assert_eq!(reason(word), expected);
+        }
+        assert!(reason("--bytes=65535").ends_with("must be at least 65,536"));
+        assert!(reason("--wait=301").ends_with("must be 0 to 300"));
+        assert!(reason("--days=x").ends_with("invalid digit found in string"));
+    }
+
+    #[test]
+    fn the_help_tells_the_range() {
+        let help = command().mut_args(with_range).render_long_help().to_string();
+        for range in ["[range: 1 to 3,650]", "[range: at least 65,536]", "[range: 0 to 300]"] {
+            assert_eq!(help.lines().filter(|line| line.trim() == range).count(), 1, "{range} in {help}");
+        }
+        assert!(!help.contains("possible values") && help.matches("[range: ").count() == 3, "{help}");
+    }
+}
