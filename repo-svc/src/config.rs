@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use clap::{Args, Parser};
 use ferrite_kit::config::{
-    CredentialArgs, DatabaseArgs, PlaintextAddress, ServeArgs, SiteArgs, TelemetryArgs, seconds, within,
+    CredentialArgs, DatabaseArgs, PlaintextAddress, ServeArgs, SiteArgs, TelemetryArgs, seconds_within, within,
 };
 use ferrite_kit::net::{ServiceAddresses, StoreAddresses, StoreName};
 use ferrite_outbound::OutboundArgs;
@@ -60,9 +60,8 @@ pub struct Config {
     #[command(flatten)]
     pub placement: PlacementArgs,
 
-    /// Seconds for which a validated token is cached in Redis, from 1 to 3600. Who can write to Redis may put a revoked token back for as
-    /// long.
-    #[arg(long, env = "FERRITE_TOKEN_CACHE_SECONDS", default_value = "5", value_parser = seconds)]
+    /// Seconds for which a validated token is cached in Redis. Who can write to Redis may put a revoked token back for as long.
+    #[arg(long, env = "FERRITE_TOKEN_CACHE_SECONDS", default_value = "5", value_parser = seconds_within(1..=3_600))]
     pub token_cache: Duration,
 
     /// Branch that HEAD of a new repository points to.

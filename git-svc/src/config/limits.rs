@@ -93,7 +93,7 @@ pub struct ProcessArgs {
 
     /// Bytes of memory for building large files that are stored as deltas, for all reads at once. One client has half. A file that needs
     /// more is built alone.
-    #[arg(long, env = "FERRITE_GIT_DELTA_MEMORY_BYTES", default_value_t = 1 << 30, value_parser = value_parser!(u64).range(1..))]
+    #[arg(long, env = "FERRITE_GIT_DELTA_MEMORY_BYTES", default_value_t = 1 << 30, value_parser = within::<u64>(1..))]
     pub delta_memory_bytes: u64,
 
     /// CPU seconds that one process may use, over all its threads; 0 for no limit. An archive has 160 at most.

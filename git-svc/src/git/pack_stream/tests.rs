@@ -119,15 +119,15 @@ fn a_delta_of_an_object_that_git_makes_none_of_is_refused_by_its_header() {
         let mut stream = PackStream::new(any);
         stream.read(&pack(&[blob(b"x"), entry]), u64::MAX).map(|()| stream.has_large_deltas())
     };
-    let refusal = PackRefusal::LargeDelta { bytes: limit + 1, limit };
-    assert_eq!(read(delta(OFS_DELTA, &[9], (1, limit + 1))), Err(refusal));
-    assert_eq!(read(delta(REF_DELTA, &[5; 20], (limit + 1, 1))), Err(refusal));
-    assert_eq!(read(entry(OFS_DELTA, limit + 1, &[9], b"")), Err(refusal));
+    let refusal = || PackRefusal::LargeDelta { bytes: limit + 1, limit };
+    assert_eq!(read(delta(OFS_DELTA, &[9], (1, limit + 1))), Err(refusal()));
+    assert_eq!(read(delta(REF_DELTA, &[5; 20], (limit + 1, 1))), Err(refusal()));
+    assert_eq!(read(entry(OFS_DELTA, limit + 1, &[9], b"")), Err(refusal()));
     assert_eq!(read(delta(OFS_DELTA, &[9], (1, limit))), Ok(true));
     let loaded = MAX_LOADED_DELTA_OBJECT_BYTES;
     assert_eq!(read(delta(OFS_DELTA, &[9], (loaded + 1, 1))), Ok(true));
     assert_eq!(read(delta(OFS_DELTA, &[9], (loaded, loaded))), Ok(false));
-    let text = refusal.to_string();
+    let text = refusal().to_string();
     assert!(text.contains("536870913 bytes, at most 536870912 are taken"), "{text}");
     // A file of any size may come whole.
     assert!(matches!(read(entry(BLOB, limit + 1, b"", b"")), Err(PackRefusal::Malformed)));

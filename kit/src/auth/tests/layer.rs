@@ -20,7 +20,7 @@ use super::authority::{Authority, TOKEN, ada};
 use crate::auth::{AuthError, AuthLayer, Caller, TokenAuthority, TokenValidator};
 use crate::clock::Clock;
 use crate::testing::{ROLE, TestEnv};
-use crate::writer::{Scope, serve};
+use crate::writer;
 
 const NOW_US: i64 = 1_800_000_000_000_000;
 const NOW: u64 = 1_800_000_000;
@@ -295,9 +295,9 @@ async fn what_takes_access_away_is_not_refused_for_the_number_of_writes() {
             _ => request.header(AUTHORIZATION, &bearer),
         };
         let mut request = request.body(Body::empty()).unwrap();
-        let is_counted = serve(async {
+        let is_counted = writer::serve(async {
             layer.admit(&mut request).await.unwrap();
-            Scope::current().unwrap().is_counted()
+            writer::Scope::current().unwrap().is_counted()
         });
         assert_eq!(is_counted.await, is_done_at_the_limit, "{operation}");
     }
