@@ -28,9 +28,10 @@ const ORDER: &[(&str, &str)] = &[
     ("repo-svc", "admin rpc state background placement auth creation_limit config store access model error telemetry"),
     ("issue-svc", "config rpc commits upstream writer encode store error model telemetry"),
     ("hook-svc", "config rpc feed sender dispatch redaction payload upstream store error secrets model telemetry"),
+    ("git-store", "repo disk git types"),
     (
         "git-svc",
-        "config rpc http telemetry state caches migration maintenance transfer ref_updates admission db repo disk git types",
+        "config rpc http telemetry state caches migration maintenance transfer ref_updates admission db rpc_error",
     ),
     ("gateway", "state listeners config docs api ssh git auth dto markdown avatar blocking upstream http telemetry"),
     (".", "cli admin secrets health launcher password role usage output"),

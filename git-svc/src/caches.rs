@@ -1,12 +1,10 @@
 //! The caches of repositories, in memory and in the cache folder, and the one way to drop all that they hold of a repository.
 
 use ferrite_proto::id::RepositoryId;
+use git_store::repo::{pool::Pool, read::PathLogCache, refs::Refs};
 use moka::sync::Cache;
 
-use crate::{
-    repo::{pool::Pool, read::PathLogCache, refs::Refs},
-    transfer::{archive::ArchiveCache, fetch::PackCache},
-};
+use crate::transfer::{archive::ArchiveCache, fetch::PackCache};
 
 /// Repositories whose epochs are cached.
 pub(crate) const MAX_CACHED_EPOCHS: u64 = 100_000;

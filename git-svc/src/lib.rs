@@ -14,28 +14,25 @@
 //! | `transfer` | fetches, pushes and archives |
 //! | `ref_updates` | ref transactions under the journal, branch protection |
 //! | `admission`, `db` | limits on concurrent work; the tables of the database |
-//! | `repo` | contents of repositories: refs, reads, writes |
-//! | `git`, `disk` | processes and packets of git; files of the store |
-//! | `types` | plain values, limits and errors |
+//! | `rpc_error` | the error of all RPCs |
+//!
+//! Below all of them is the crate `git_store`: repositories, files of the store, processes of git, values and errors.
 
 mod admission;
 mod caches;
 mod config;
 mod db;
-pub mod disk;
-pub mod git;
 mod http;
 mod maintenance;
 mod migration;
 mod ref_updates;
-pub mod repo;
 mod rpc;
+mod rpc_error;
 mod state;
 mod telemetry;
 #[cfg(test)]
 mod testing;
 mod transfer;
-pub mod types;
 
 use std::{sync::Arc, time::SystemTime};
 
@@ -48,6 +45,16 @@ use ferrite_kit::{
     server::serve_all,
     startup::{self, ServiceFuture, StartError},
 };
+use git_store::{
+    disk::{repositories::RepositoryStore, space::DiskSpaceMeter},
+    git::command::{Git, GitOptions, sees_children},
+    repo::{
+        pool::{Pool, PoolOptions},
+        read::PathLogCache,
+        refs::Refs,
+    },
+    types::{error::GitError, limits::PushLimits},
+};
 
 use ferrite_outbound::Client;
 use ferrite_proto::ServiceRole;
@@ -59,16 +66,10 @@ use self::{
     admission::{backlog::Backlogs, limiter::Limiters, memory_budget::MemoryBudget},
     caches::{MAX_CACHED_EPOCHS, RepositoryCaches},
     db::RepositoryTable,
-    disk::{repositories::RepositoryStore, space::DiskSpaceMeter},
-    git::command::{Git, GitOptions, sees_children},
     maintenance::{MaintenanceParts, MaintenanceService},
     migration::{MigrationParts, MigrationService},
     ref_updates::{HOOK_SVC, ISSUE_SVC, REPO_SVC, RefUpdater, protection::BranchProtection},
-    repo::{
-        pool::{Pool, PoolOptions},
-        read::PathLogCache,
-        refs::Refs,
-    },
+    rpc_error::RpcError,
     state::{AppState, Parts},
     transfer::{
         archive::{ArchiveCache, ArchiveLimits, ArchiveService},
@@ -77,7 +78,6 @@ use self::{
         process_pipe::Transfers,
         push::{HookServer, HookSocket, PushService, install_hooks},
     },
-    types::{error::GitError, limits::PushLimits, rpc_error::RpcError},
 };
 pub use self::{
     config::{

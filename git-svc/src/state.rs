@@ -8,17 +8,21 @@ use ferrite_kit::{
     db::Db,
 };
 use ferrite_proto::{grant::Grant, id::RepositoryId, operation};
+use git_store::{
+    disk::{repositories::RepositoryStore, space::DiskSpaceMeter},
+    git::command::Git,
+    repo::{pool::Pool, refs::Refs},
+    types::error::GitError,
+};
 
 use crate::{
     admission::{backlog::Backlogs, limiter::Limiters},
     caches::RepositoryCaches,
     db::RepositoryTable,
-    disk::{repositories::RepositoryStore, space::DiskSpaceMeter},
-    git::command::Git,
     maintenance::MaintenanceService,
     migration::MigrationService,
     ref_updates::{RefUpdater, protection::BranchProtection},
-    repo::{pool::Pool, refs::Refs},
+    rpc_error::RpcError,
     transfer::{
         archive::ArchiveService,
         copy::CopyService,
@@ -26,7 +30,6 @@ use crate::{
         process_pipe::Transfers,
         push::{HookSessions, Hooks, PushService},
     },
-    types::{error::GitError, rpc_error::RpcError},
 };
 
 /// Operations that do not change the refs of a repository, and those that are about mirrors. All others are refused on mirrors.

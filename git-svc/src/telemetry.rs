@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use ferrite_kit::{Lifecycle, telemetry::Metric};
 
-use crate::{state::AppState, types::rpc_error::RpcError};
+use crate::{rpc_error::RpcError, state::AppState};
 
 /// Time between two measurements of the store.
 const STORE_INTERVAL: Duration = Duration::from_secs(15);

@@ -11,24 +11,26 @@ use ferrite_kit::{
     testing::on_each_schema,
 };
 use ferrite_proto::id::RepositoryId;
+use git_store::{
+    disk::{loose_objects::NewObject, repositories::RepositoryStore},
+    git::command::{Git, GitOptions},
+    repo::{
+        pool::{Pool, PoolOptions},
+        refs::Refs,
+    },
+    types::{
+        limits::{PackLimits, PushLimits},
+        name::BranchName,
+    },
+};
 use git2::Oid;
 
 use crate::{
     admission::backlog::Backlogs,
     config::packs::PackArgs,
     db::{RepositoryTable, migrations},
-    disk::{loose_objects::NewObject, repositories::RepositoryStore},
-    git::command::{Git, GitOptions},
     ref_updates::{HOOK_SVC, ISSUE_SVC, REPO_SVC, RefUpdater},
-    repo::{
-        pool::{Pool, PoolOptions},
-        refs::Refs,
-    },
     transfer::push::{HookSessions, HookSocket},
-    types::{
-        limits::{PackLimits, PushLimits},
-        name::BranchName,
-    },
 };
 
 /// A store with one empty repository, and the components that write to it.

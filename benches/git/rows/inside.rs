@@ -4,9 +4,9 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use ferrite_proto::id::RepositoryId;
-use git_svc::disk::repositories::RepositoryStore;
-use git_svc::repo::pool::{Pool, PoolOptions};
-use git_svc::repo::read::raw::raw;
+use git_store::disk::repositories::RepositoryStore;
+use git_store::repo::pool::{Pool, PoolOptions};
+use git_store::repo::read::raw::raw;
 
 use crate::Failure;
 use crate::daemon::copy;

@@ -11,13 +11,12 @@ use std::{
 };
 
 use ferrite_proto::id::RepositoryId;
+use git_store::disk::usage::DiskUsage;
 use parking_lot::Mutex;
 use tokio::{
     sync::{Notify, futures::OwnedNotified},
     time::Instant,
 };
-
-use crate::disk::usage::DiskUsage;
 
 /// Recent packs and loose objects of a repository above which its writes wait. Writes under way count as one pack and as some objects.
 const MAX_RECENT_PACKS: u64 = 32;

@@ -5,11 +5,10 @@ use std::{sync::Arc, time::Duration};
 
 use ferrite_kit::auth::Caller;
 use ferrite_proto::{grant::Grant, id::RepositoryId, metadata};
+use git_store::types::{error::GitError, weak_map::WeakMap};
 use http::HeaderMap;
 use metrics::Gauge;
 use tokio::sync::{AcquireError, OwnedSemaphorePermit, Semaphore};
-
-use crate::types::{error::GitError, weak_map::WeakMap};
 
 /// Longest client address that is accepted as a key, in bytes; with a longer one the client counts as unknown.
 const MAX_ADDRESS_BYTES: usize = 64;

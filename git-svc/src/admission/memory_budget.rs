@@ -2,10 +2,10 @@
 
 use std::{sync::Arc, time::Duration};
 
+use git_store::types::{error::GitError, weak_map::WeakMap};
 use tokio::sync::{AcquireError, OwnedSemaphorePermit, Semaphore};
 
 use super::limiter::{ClientKey, Counted};
-use crate::types::{error::GitError, weak_map::WeakMap};
 
 /// Bytes of one permit of the semaphores.
 const UNIT_BYTES: u64 = 1 << 20;

@@ -4,9 +4,8 @@
 
 use std::time::Duration;
 
+use git_store::types::error::GitError;
 use tokio::time::Instant;
-
-use crate::types::error::GitError;
 
 /// Bytes moved by one client in one direction, and the time that was spent waiting for them.
 #[derive(Debug)]

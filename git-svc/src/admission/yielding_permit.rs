@@ -4,6 +4,7 @@
 use std::time::Duration;
 
 use ferrite_proto::id::RepositoryId;
+use git_store::types::error::GitError;
 use tokio::{sync::Mutex, time::Instant};
 
 use super::{
@@ -11,7 +12,6 @@ use super::{
     limiter::{ClientKey, Limiter, Permit},
     throughput::MinThroughput,
 };
-use crate::types::error::GitError;
 
 /// Time without a byte after which the permit of a process that may be waiting for its client is released. Longer than the five seconds
 /// between two keepalives of a git that makes a pack.

@@ -4,12 +4,12 @@ use std::time::Duration;
 
 use clap::Args;
 use ferrite_kit::config::{seconds, seconds_within, within};
-
-use crate::{
-    admission::limiter::LimiterOptions,
+use git_store::{
     git::command::GitOptions,
     types::limits::{MAX_FILE_BYTES, TransferLimits},
 };
+
+use crate::admission::limiter::LimiterOptions;
 
 /// Limits that keep one client, or one repository, from taking what others need.
 #[derive(Args, Clone, Debug)]

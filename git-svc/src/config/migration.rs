@@ -4,11 +4,9 @@ use std::time::Duration;
 
 use clap::Args;
 use ferrite_kit::config::{seconds_within, within};
+use git_store::types::limits::PackLimits;
 
-use crate::{
-    migration::options::{MigrationOptions, Protocols},
-    types::limits::PackLimits,
-};
+use crate::migration::options::{MigrationOptions, Protocols};
 
 /// Limits of migrations and mirrors.
 #[derive(Args, Clone, Debug)]

@@ -13,9 +13,9 @@ use ferrite_kit::{
     net::{ServiceAddresses, StoreName},
 };
 use ferrite_outbound::OutboundArgs;
+use git_store::repo::refs::DEFAULT_CACHE_BYTES;
 
 use self::{limits::LimitArgs, maintenance::MaintenanceArgs, migration::MigrationArgs, packs::PackArgs};
-use crate::repo::refs::DEFAULT_CACHE_BYTES;
 
 /// Settings of `git-svc`: flags, or the variables named beside them.
 #[derive(Clone, Debug, Parser)]

@@ -4,8 +4,7 @@ use std::time::Duration;
 
 use clap::Args;
 use ferrite_kit::config::{seconds, within};
-
-use crate::types::limits::{CpuAllowance, Expansion, PackLimits};
+use git_store::types::limits::{CpuAllowance, Expansion, PackLimits};
 
 /// Limits on what a pack contains.
 #[derive(Args, Clone, Debug)]

@@ -9,11 +9,11 @@ use ferrite_kit::{
     idempotency,
 };
 use ferrite_proto::{events::RefsUpdateKind, grant::IssueReach, id::RepositoryId};
+use git_store::{disk::loose_objects::NewObject, repo::refs::RefEdit, types::push_options::PushOptions};
 use git2::Oid;
 use uuid::Uuid;
 
 use super::repositories::RepositoryTable;
-use crate::{disk::loose_objects::NewObject, repo::refs::RefEdit, types::push_options::PushOptions};
 
 /// Object id of 40 zeros: no object.
 pub(crate) const ZERO: &str = "0000000000000000000000000000000000000000";

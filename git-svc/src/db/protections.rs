@@ -5,8 +5,7 @@ use ferrite_kit::{
     db::{Db, DbError, Query, Tx},
 };
 use ferrite_proto::id::RepositoryId;
-
-use crate::types::protection::{Pattern, Rule, Rules};
+use git_store::types::protection::{Pattern, Rule, Rules};
 
 const LIST: &str = "SELECT p.id, p.pattern, p.allow_force, p.allow_delete, p.created_us, u.user_id FROM protections p \
      LEFT JOIN protection_users u ON u.protection_id = p.id WHERE p.repository_id = $1 ORDER BY p.id, u.user_id";

@@ -11,9 +11,8 @@ use ferrite_kit::{
     db::{Db, DbError, Tx},
 };
 use ferrite_proto::id::RepositoryId;
+use git_store::types::name::BranchName;
 use parking_lot::Mutex;
-
-use crate::types::name::BranchName;
 
 const FIND: &str = "SELECT store, epoch, last_number, deleted, is_wiki FROM repositories WHERE repository_id = $1";
 /// An existing row keeps its epoch and number, so that a repeated creation makes no second repository.

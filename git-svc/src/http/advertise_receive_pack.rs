@@ -6,10 +6,11 @@ use std::{iter, sync::Arc};
 use axum::body::Body;
 use bytes::Bytes;
 use ferrite_proto::id::RepositoryId;
+use git_store::{git::pktline::service_header, repo::refs::RefTable, types::error::GitError};
 use git2::Oid;
 
 use super::ref_stream::{CHUNK_BYTES, body_of_chunks, push_id, set_length};
-use crate::{git::pktline::service_header, repo::refs::RefTable, state::AppState, types::error::GitError};
+use crate::state::AppState;
 
 /// Returns the response to `info/refs` of a push; `None` if git has to answer for this repository.
 pub(super) async fn try_advertise(state: &AppState, id: RepositoryId) -> Result<Option<Body>, GitError> {

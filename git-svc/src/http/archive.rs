@@ -7,22 +7,19 @@ use bytes::Bytes;
 use ferrite_kit::headers::matches_etag;
 use ferrite_proto::{id::RepositoryId, operation::ARCHIVE};
 use futures_util::stream;
+use git_store::{
+    repo::revision::Revision,
+    types::{
+        archive::{Format, Prefix},
+        error::GitError,
+    },
+};
 use http::{Method, header};
 
 use super::{
     error_response::ErrorResponse, file_response::FileHead, headers::RepositoryRequest, query, range::requested_range,
 };
-use crate::{
-    admission::limiter::ClientKey,
-    repo::revision::Revision,
-    state::AppState,
-    transfer::archive::ArchiveSpec,
-    types::{
-        archive::{Format, Prefix},
-        error::GitError,
-        rpc_error::RpcError,
-    },
-};
+use crate::{admission::limiter::ClientKey, rpc_error::RpcError, state::AppState, transfer::archive::ArchiveSpec};
 
 /// Response header with the id of the commit.
 const COMMIT_HEADER: &str = "ferrite-commit";

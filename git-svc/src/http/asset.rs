@@ -9,6 +9,10 @@ use ferrite_proto::{
     id::RepositoryId,
     operation::{ASSET, UPLOAD_ASSET},
 };
+use git_store::{
+    disk::assets::{AssetFileId, AssetUpload, StoredAsset, open_asset},
+    types::error::GitError,
+};
 use http::{HeaderValue, StatusCode, header};
 use tokio::io::{AsyncReadExt as _, AsyncSeekExt as _};
 use tokio_util::io::ReaderStream;
@@ -20,13 +24,7 @@ use super::{
     query,
     range::requested_range,
 };
-use crate::{
-    admission::limiter::ClientKey,
-    disk::assets::{AssetFileId, AssetUpload, StoredAsset, open_asset},
-    state::AppState,
-    transfer::request_body::RequestBody,
-    types::{error::GitError, rpc_error::RpcError},
-};
+use crate::{admission::limiter::ClientKey, rpc_error::RpcError, state::AppState, transfer::request_body::RequestBody};
 
 /// Maximum bytes of one chunk of a download.
 const CHUNK_BYTES: usize = 128 << 10;

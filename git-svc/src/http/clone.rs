@@ -6,6 +6,11 @@ use std::{fs::File, io, io::IoSliceMut, sync::Arc, time::Duration};
 
 use axum::body::Body;
 use bytes::Bytes;
+use git_store::{
+    git::pktline::MAX_PACKET,
+    repo::objects::full_id,
+    types::{error::GitError, limits::TransferLimits},
+};
 use git2::Oid;
 use rustix::io::{Errno, ReadWriteFlags, preadv2};
 use tokio::time::Instant;
@@ -16,15 +21,12 @@ use crate::{
         limiter::{Limiter, Permit},
         throughput::MinThroughput,
     },
-    git::pktline::MAX_PACKET,
-    repo::objects::full_id,
     state::AppState,
     transfer::{
         body_channel::{BodySender, CHUNK_BYTES, channel},
         fetch::{CloneRequest, Pack},
         request_body::RequestBody,
     },
-    types::{error::GitError, limits::TransferLimits},
 };
 
 /// Time to wait for a pack to grow.

@@ -8,9 +8,10 @@ use ferrite_proto::{
     error::{Kind, ServiceError as _},
     metadata::REASON,
 };
+use git_store::types::error::GitError;
 use http::{HeaderValue, StatusCode, header};
 
-use crate::types::{error::GitError, rpc_error::RpcError};
+use crate::rpc_error::RpcError;
 
 /// Error that a handler returns to the client.
 #[derive(Debug)]

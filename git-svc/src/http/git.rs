@@ -6,6 +6,13 @@ use ferrite_proto::{
     git_transport::GitProtocol,
     operation::{RECEIVE_PACK, UPLOAD_PACK},
 };
+use git_store::{
+    git::{
+        command::{Exchange, HookSettings},
+        pktline::service_header,
+    },
+    types::error::GitError,
+};
 use http::{HeaderMap, HeaderValue, header};
 
 use super::{
@@ -16,17 +23,13 @@ use super::{
 };
 use crate::{
     admission::limiter::ClientKey,
-    git::{
-        command::{Exchange, HookSettings},
-        pktline::service_header,
-    },
+    rpc_error::RpcError,
     state::AppState,
     transfer::{
         fetch::Fetch,
         push::{Push, PushInspector},
         request_body::RequestBody,
     },
-    types::{error::GitError, rpc_error::RpcError},
 };
 
 /// Maximum bytes of a fetch request, inflated.

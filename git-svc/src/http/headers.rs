@@ -10,10 +10,11 @@ use ferrite_proto::{
     git_transport::{GIT_PROTOCOL_HEADER, GitProtocol},
     id::RepositoryId,
 };
+use git_store::types::error::GitError;
 use http::{HeaderMap, HeaderValue, header};
 
 use super::error_response::ErrorResponse;
-use crate::{state::AppState, types::error::GitError};
+use crate::state::AppState;
 
 /// A request about the repository whose id is in the path.
 pub(super) struct RepositoryRequest {

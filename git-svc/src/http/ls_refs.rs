@@ -6,13 +6,14 @@ use std::{ops::Range, sync::Arc, vec};
 use axum::body::Body;
 use bytes::Bytes;
 use ferrite_proto::id::RepositoryId;
+use git_store::{repo::refs::RefTable, types::error::GitError};
 use git2::Oid;
 
 use super::{
     protocol_v2::{self, V2Command},
     ref_stream::{CHUNK_BYTES, body_of_chunks, push_id, set_length},
 };
-use crate::{repo::refs::RefTable, state::AppState, transfer::request_body::RequestBody, types::error::GitError};
+use crate::{state::AppState, transfer::request_body::RequestBody};
 
 /// Maximum bytes of a request that is answered here: below any that reaches git's limit of 65,536 prefixes, at which git
 /// ignores all of them (`ls-refs.c`).

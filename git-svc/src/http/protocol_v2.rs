@@ -3,7 +3,9 @@
 //!
 //! The format is that of git's `gitprotocol-v2`: capabilities, a delimiter, arguments, a flush.
 
-use crate::{git::pktline::Packet, transfer::request_body::RequestBody, types::error::GitError};
+use git_store::{git::pktline::Packet, types::error::GitError};
+
+use crate::transfer::request_body::RequestBody;
 
 /// A command that git-svc answers itself.
 pub(super) trait V2Command: Default {

@@ -11,6 +11,7 @@ use ferrite_proto::{
     raw::{FILE_IS_TEXT_HEADER, FILE_NAME_HEADER, TEXT_CHECK_BYTES, is_text},
 };
 use futures_util::{Stream, StreamExt as _, stream, stream::BoxStream};
+use git_store::{repo::read, types::error::GitError};
 use git2::Oid;
 use http::{Method, header};
 
@@ -19,10 +20,8 @@ use super::{
 };
 use crate::{
     admission::limiter::{ClientKey, Permit},
-    repo::read,
     state::AppState,
     transfer::archive::{DeltaFile, Reader},
-    types::error::GitError,
 };
 
 /// `GET /git/{id}/raw?path=…`: the file that `path` names, a branch, tag or commit followed by a path in it.

@@ -5,6 +5,10 @@ use std::{sync::atomic::AtomicBool, time::Duration};
 
 use axum::{body::Body, response::Response};
 use ferrite_proto::{git_transport::GitService, id::RepositoryId, session::UPGRADE_PROTOCOL};
+use git_store::{
+    git::command::{Exchange, GitChild, HookSettings},
+    types::error::GitError,
+};
 use http::{HeaderMap, HeaderValue, StatusCode, header};
 use hyper::upgrade::OnUpgrade;
 use hyper_util::rt::TokioIo;
@@ -23,7 +27,6 @@ use crate::{
         limiter::{ClientKey, Limiter, Permit},
         yielding_permit::YieldingPermit,
     },
-    git::command::{Exchange, GitChild, HookSettings},
     state::AppState,
     transfer::{
         archive::{MAX_REQUEST_BYTES as MAX_ARCHIVE_REQUEST_BYTES, refusal, request_length},
@@ -31,7 +34,6 @@ use crate::{
         push::{HookSession, Push, PushInspection, PushInspector},
         session_pipe::{FrameWriter, SessionPipe, read_message},
     },
-    types::error::GitError,
 };
 
 /// Maximum time for the upgrade of the connection.

@@ -13,12 +13,13 @@ use axum::{
     response::{IntoResponse as _, Response},
 };
 use ferrite_proto::metadata;
+use git_store::types::error::GitError;
 use http::{HeaderMap, header};
 use parking_lot::Mutex;
 use tonic::Status;
 
 use super::error_response::ErrorResponse;
-use crate::types::{error::GitError, rpc_error::RpcError};
+use crate::rpc_error::RpcError;
 
 /// Time between two entries in the log.
 const LOG_INTERVAL: Duration = Duration::from_secs(60);

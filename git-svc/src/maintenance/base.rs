@@ -5,6 +5,12 @@
 
 use std::{fs, path::Path};
 
+use git_store::{
+    disk::packs::{Pack, PackRole, list_packs},
+    git::command::maintenance_task::{BASE_NICENESS, MaintenanceTask},
+    types::error::GitError,
+};
+
 use super::{
     MaintenanceService,
     combine::{CombinePlan, ScratchFolder},
@@ -12,11 +18,6 @@ use super::{
     job::{JobError, MAX_ATTEMPTS, has_lost_a_race},
     reservations::Reservation,
     running::JobHandle,
-};
-use crate::{
-    disk::packs::{Pack, PackRole, list_packs},
-    git::command::maintenance_task::{BASE_NICENESS, MaintenanceTask},
-    types::error::GitError,
 };
 
 /// File with the ids of all refs, in the folder of a job.

@@ -5,6 +5,10 @@ use std::{fs, sync::atomic::Ordering};
 
 use ferrite_kit::micros;
 use ferrite_proto::id::RepositoryId;
+use git_store::{
+    git::command::maintenance_task::{MaintenanceTask, NICENESS},
+    types::error::GitError,
+};
 
 use super::{
     MaintenanceService,
@@ -12,11 +16,7 @@ use super::{
     plan::DAY,
     running::JobHandle,
 };
-use crate::{
-    db::MaintenanceRow,
-    git::command::maintenance_task::{MaintenanceTask, NICENESS},
-    types::{error::GitError, rpc_error::RpcError},
-};
+use crate::{db::MaintenanceRow, rpc_error::RpcError};
 
 /// Longest part of git's findings that is logged, in characters.
 const MAX_FINDINGS_CHARS: usize = 2000;

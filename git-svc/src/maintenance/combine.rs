@@ -10,9 +10,7 @@ use std::{
 };
 
 use ferrite_proto::id::RepositoryId;
-
-use super::{MaintenanceService, job::JobError, running::JobHandle};
-use crate::{
+use git_store::{
     disk::{
         ignore_missing,
         packs::{Pack, PackRole, install_packs, remove_loose},
@@ -20,6 +18,8 @@ use crate::{
     git::command::GitChild,
     types::error::GitError,
 };
+
+use super::{MaintenanceService, job::JobError, running::JobHandle};
 
 /// A pack stays as it is if it has at least this many times the objects of all smaller ones together.
 const GEOMETRIC_FACTOR: u64 = 2;

@@ -8,6 +8,13 @@ use std::{path::Path, time::Instant};
 use ferrite_kit::Lifecycle;
 use ferrite_proto::id::RepositoryId;
 use futures_util::{StreamExt as _, stream::FuturesUnordered};
+use git_store::{
+    disk::{
+        packs::{Pack, PackRole, list_packs, remove_pack},
+        usage::DiskUsage,
+    },
+    types::error::GitError,
+};
 
 use super::{
     MaintenanceService,
@@ -17,13 +24,7 @@ use super::{
     options::MaintenanceOptions,
     running::JobHandle,
 };
-use crate::{
-    disk::{
-        packs::{Pack, PackRole, list_packs, remove_pack},
-        usage::DiskUsage,
-    },
-    types::{error::GitError, rpc_error::RpcError},
-};
+use crate::rpc_error::RpcError;
 
 /// The nice value of consolidations: that of requests, as reads and writes get slower while one waits.
 const CONSOLIDATION_NICENESS: i32 = 0;

@@ -12,16 +12,7 @@ use std::{
 
 use ferrite_kit::micros;
 use ferrite_proto::id::RepositoryId;
-
-use super::{
-    MaintenanceService, lock,
-    plan::{JobPlan, Repack, next_us},
-    reservations::Reservation,
-    running::JobHandle,
-    saved_packs,
-};
-use crate::{
-    db::MaintenanceRow,
+use git_store::{
     disk::{
         durable::sync_all,
         packs::pack_folder,
@@ -30,8 +21,17 @@ use crate::{
     },
     git::command::maintenance_task::{BASE_NICENESS, MaintenanceTask, NICENESS},
     repo::refs,
-    types::{error::GitError, rpc_error::RpcError},
+    types::error::GitError,
 };
+
+use super::{
+    MaintenanceService, lock,
+    plan::{JobPlan, Repack, next_us},
+    reservations::Reservation,
+    running::JobHandle,
+    saved_packs,
+};
+use crate::{db::MaintenanceRow, rpc_error::RpcError};
 
 /// Lock files below `objects/` that only maintenance commands create: stale while none of them runs.
 const MAINTENANCE_LOCKS: &[&str] = &["pack/multi-pack-index.lock", "info/commit-graph.lock"];

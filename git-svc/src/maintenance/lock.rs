@@ -8,7 +8,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use crate::types::error::GitError;
+use git_store::types::error::GitError;
 
 /// The file in the repository.
 const LOCK_FILE: &str = "upkeep";

@@ -1,8 +1,8 @@
 //! Background maintenance of the repositories of a store: packs objects and refs, writes indexes, checks objects, removes
 //! leftovers of killed processes.
 //!
-//! Not here: the git commands ([`MaintenanceTask`](crate::git::command::MaintenanceTask)) and the measurements
-//! ([`usage`](crate::disk::usage)).
+//! Not here: the git commands ([`MaintenanceTask`](git_store::git::command::MaintenanceTask)) and the measurements
+//! ([`usage`](git_store::disk::usage)).
 
 mod base;
 mod check;
@@ -28,18 +28,16 @@ use std::{
 use ferrite_kit::{Clock, Lifecycle, db::Db};
 use ferrite_proto::id::RepositoryId;
 use futures_util::{StreamExt as _, stream::FuturesUnordered};
+use git_store::{disk::repositories::RepositoryStore, git::command::Git, repo::pool::Pool};
 use tokio::time::MissedTickBehavior;
 
 use self::{options::MaintenanceOptions, reservations::PackReservations, running::RunningJobs};
 use crate::{
     admission::backlog::Backlogs,
     db::{MaintenanceRow, MaintenanceTable, RepositoryTable},
-    disk::repositories::RepositoryStore,
-    git::command::Git,
     ref_updates::RefUpdater,
-    repo::pool::Pool,
+    rpc_error::RpcError,
     transfer::push::HookSessions,
-    types::rpc_error::RpcError,
 };
 
 /// Extra age of git's temporary files, beyond the longest transfer, before a job deletes them.

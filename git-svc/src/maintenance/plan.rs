@@ -4,12 +4,10 @@
 use std::time::Duration;
 
 use ferrite_kit::micros;
+use git_store::disk::usage::DiskUsage;
 
 use super::options::MaintenanceOptions;
-use crate::{
-    db::{MaintenanceRow, NEVER},
-    disk::usage::DiskUsage,
-};
+use crate::db::{MaintenanceRow, NEVER};
 
 /// Delay of a full repack for expired objects, after the earliest time at which one may have expired.
 const EXPIRY_MARGIN: Duration = DAY;

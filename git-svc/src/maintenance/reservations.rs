@@ -4,10 +4,9 @@
 use std::{collections::HashSet, sync::Arc};
 
 use ferrite_proto::id::RepositoryId;
+use git_store::{disk::packs::Pack, types::weak_map::WeakMap};
 use parking_lot::Mutex;
 use tokio::sync::{Mutex as AsyncMutex, OwnedMutexGuard};
-
-use crate::{disk::packs::Pack, types::weak_map::WeakMap};
 
 /// Reservations by repository. Clones share them.
 #[derive(Clone, Debug, Default)]
@@ -75,8 +74,9 @@ impl Drop for Reservation {
 
 #[cfg(test)]
 mod tests {
+    use git_store::disk::packs::PackRole;
+
     use super::*;
-    use crate::disk::packs::PackRole;
 
     #[tokio::test]
     async fn packs_are_reserved_until_the_job_ends() {

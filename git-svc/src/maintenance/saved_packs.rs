@@ -10,7 +10,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use crate::{
+use git_store::{
     disk::{
         durable::sync,
         ignore_missing,
@@ -85,10 +85,11 @@ fn folder(repository: &Path) -> PathBuf {
 
 #[cfg(test)]
 mod tests {
+    use git_store::disk::packs::{list_packs, remove_pack};
+
     use std::process::Command;
 
     use super::*;
-    use crate::disk::packs::{list_packs, remove_pack};
 
     /// Returns a repository with one pack, which has one blob.
     fn repository() -> (tempfile::TempDir, git2::Oid, Vec<Pack>) {

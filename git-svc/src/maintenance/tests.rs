@@ -20,6 +20,11 @@ use ferrite_kit::{
     testing::{eventually, script},
 };
 use ferrite_proto::events::{Event, SizeChanged, event::Fact};
+use git_store::{
+    git::command::{Git, GitOptions, maintenance_task::MaintenanceTask},
+    repo::refs::RefEdit,
+    types::name::RefName,
+};
 use git2::Oid;
 use prost::Message as _;
 use rand::Rng as _;
@@ -33,11 +38,8 @@ use super::{
 use crate::{
     config::maintenance::MaintenanceArgs,
     db::{MaintenanceRow, MaintenanceTable, RefTransaction, RepositoryTable, UpdateKind},
-    git::command::{Git, GitOptions, maintenance_task::MaintenanceTask},
     ref_updates::RefUpdater,
-    repo::refs::RefEdit,
     testing::{TestRepo, on_each},
-    types::name::RefName,
 };
 
 #[derive(clap::Parser)]

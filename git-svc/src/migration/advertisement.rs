@@ -4,14 +4,14 @@
 
 use std::collections::HashSet;
 
-use git2::Oid;
-
-use super::error::FetchError;
-use crate::{
+use git_store::{
     git::pktline::Packet,
     repo::objects::full_id,
     types::name::{BranchName, RefName},
 };
+use git2::Oid;
+
+use super::error::FetchError;
 
 /// Branches, tags and notes that a repository may have.
 pub(super) const MAX_REMOTE_REFS: usize = 100_000;

@@ -8,6 +8,7 @@ use std::{sync::Arc, time::Duration};
 use base64::{Engine as _, prelude::BASE64_STANDARD};
 use bytes::Bytes;
 use ferrite_outbound::{BodyEnd, Client, Headers, Limits, Method, OutboundUrl, Request, Response};
+use git_store::git::pktline::Packet;
 use http::{StatusCode, header};
 use tokio::{io::AsyncWriteExt as _, net::TcpStream, time::timeout};
 
@@ -18,7 +19,6 @@ use super::{
     options::Protocols,
     remote::{Remote, Transport},
 };
-use crate::git::pktline::Packet;
 
 /// Bytes of the longest list of refs.
 const MAX_ANSWER_BYTES: usize = 32 << 20;

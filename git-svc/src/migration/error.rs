@@ -2,11 +2,9 @@
 //! sent, no address and no words of libraries.
 
 use ferrite_outbound::SendError;
+use git_store::{git::fsck::Finding, types::error::GitError};
 
-use crate::{
-    git::fsck::Finding,
-    types::{error::GitError, rpc_error::RpcError},
-};
+use crate::rpc_error::RpcError;
 
 /// The reason why a repository could not be fetched.
 #[derive(Debug, thiserror::Error)]

@@ -10,6 +10,13 @@ use std::{
 };
 
 use ferrite_proto::id::RepositoryId;
+use git_store::{
+    git::{
+        command::{CpuWatch, GitChild, feed, fetch::RemoteFetch, read_limited},
+        fsck::Finding,
+    },
+    types::error::{GitError, says_full},
+};
 use git2::Oid;
 use tokio::{
     io::AsyncReadExt as _,
@@ -24,13 +31,8 @@ use super::{
     remote::{Remote, Transport},
 };
 use crate::{
-    git::{
-        command::{CpuWatch, GitChild, feed, fetch::RemoteFetch, read_limited},
-        fsck::Finding,
-    },
     maintenance::running::JobHandle,
     transfer::push::{PackFlaw, RemoteLogins, UnreadPacks, find_flaw},
-    types::error::{GitError, says_full},
 };
 
 /// Time between two looks at a running fetch.

@@ -12,6 +12,13 @@ use ferrite_proto::{
     events::{MigrationEnded, event::Fact},
     id::RepositoryId,
 };
+use git_store::{
+    repo::{refs, refs::RefEntry},
+    types::{
+        error::GitError,
+        name::{BranchName, RefName},
+    },
+};
 use git2::{ObjectType, Oid, Repository};
 use tokio::time::Instant;
 
@@ -25,12 +32,7 @@ use crate::{
         RepositoryTable, count,
     },
     maintenance::running::JobHandle,
-    repo::refs::{self, RefEntry},
-    types::{
-        error::GitError,
-        name::{BranchName, RefName},
-        rpc_error::RpcError,
-    },
+    rpc_error::RpcError,
 };
 
 /// Attempts to fetch a repository that changes meanwhile.

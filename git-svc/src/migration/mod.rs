@@ -30,6 +30,12 @@ use ferrite_proto::{
     id::RepositoryId,
     repo::MirrorState,
 };
+use git_store::{
+    disk::repositories::RepositoryStore,
+    git::command::Git,
+    repo::{pool::Pool, refs::Refs},
+    types::{error::GitError, name::BranchName},
+};
 use parking_lot::Mutex;
 use tokio::{sync::Notify, time::timeout};
 
@@ -42,13 +48,10 @@ use self::{
 };
 use crate::{
     db::{MigrationPhase, MigrationRow, MigrationState, MigrationTable, MirrorRow, MirrorTable, RepositoryTable},
-    disk::repositories::RepositoryStore,
-    git::command::Git,
     maintenance::running::{JobHandle, RunningJobs},
     ref_updates::RefUpdater,
-    repo::{pool::Pool, refs::Refs},
+    rpc_error::RpcError,
     transfer::push::{HookSessions, Hooks},
-    types::{error::GitError, name::BranchName, rpc_error::RpcError},
 };
 
 /// Shortest time between two syncs of a mirror, in seconds.

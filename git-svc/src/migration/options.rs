@@ -1,6 +1,6 @@
 use std::{str::FromStr, time::Duration};
 
-use crate::types::limits::PackLimits;
+use git_store::types::limits::PackLimits;
 
 /// Limits of migrations and mirrors.
 #[derive(Clone, Debug)]

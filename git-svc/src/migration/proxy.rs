@@ -21,6 +21,7 @@ use base64::{Engine as _, prelude::BASE64_STANDARD};
 use bytes::Bytes;
 use ferrite_kit::{Lifecycle, Secret};
 use ferrite_outbound::{Client, SendError};
+use git_store::git::{command::fetch::PROXY_USER, pktline::Packet};
 use http::{
     HeaderMap, HeaderName, Method, Request, Response, StatusCode, Uri,
     header::{self, HeaderValue},
@@ -42,10 +43,7 @@ use super::{
     meter::{Budget, Metered},
     remote::{Remote, Transport},
 };
-use crate::{
-    git::{command::fetch::PROXY_USER, pktline::Packet},
-    transfer::push::RemoteLogin,
-};
+use crate::transfer::push::RemoteLogin;
 
 /// Connections of one transfer at once.
 const MAX_CONNECTIONS: usize = 8;
@@ -93,7 +91,7 @@ impl Proxy {
         budget: Arc<Budget>,
         life: &Lifecycle,
     ) -> Result<Self, FetchError> {
-        let failed = |error: io::Error| crate::types::error::GitError::io("listening for git")(error);
+        let failed = |error: io::Error| git_store::types::error::GitError::io("listening for git")(error);
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await.map_err(failed)?;
         let address = listener.local_addr().map_err(failed)?;
         let stop = CancellationToken::new();

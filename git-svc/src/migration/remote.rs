@@ -5,9 +5,10 @@
 use ferrite_kit::{Secret, sealing::Sealer};
 use ferrite_outbound::{OutboundUrl, Policy, Scheme, UrlRefusal};
 use ferrite_proto::id::RepositoryId;
+use git_store::types::error::GitError;
 
 use super::{error::FetchError, options::Protocols};
-use crate::{transfer::push::RemoteLogin, types::error::GitError};
+use crate::transfer::push::RemoteLogin;
 
 /// Port of `git:` addresses without one.
 const GIT_PORT: u16 = 9418;

@@ -12,7 +12,7 @@ use super::{MigrationService, turns::Turns};
 use crate::{
     db::{MigrationRow, MirrorRow},
     maintenance::running::JobHandle,
-    types::rpc_error::RpcError,
+    rpc_error::RpcError,
 };
 
 /// Time between two looks for jobs without a wake-up.

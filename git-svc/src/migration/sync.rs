@@ -5,6 +5,13 @@
 use std::{cmp::Ordering, collections::HashSet, path::Path};
 
 use ferrite_proto::id::RepositoryId;
+use git_store::{
+    repo::{
+        refs,
+        refs::{RefEdit, RefTable, clashes_with_set},
+    },
+    types::name::{BranchName, RefName},
+};
 use git2::Oid;
 use tokio::time::Instant;
 
@@ -23,11 +30,7 @@ use crate::{
     db::{MirrorRow, MirrorTable, RefTransaction, UpdateKind},
     maintenance::running::JobHandle,
     ref_updates::WriteGuard,
-    repo::refs::{self, RefEdit, RefTable, clashes_with_set},
-    types::{
-        name::{BranchName, RefName},
-        rpc_error::RpcError,
-    },
+    rpc_error::RpcError,
 };
 
 /// Refs that one transaction changes; see `transfer::push`.

@@ -4,12 +4,10 @@
 //! Not here: the choice of a branch for HEAD when the branch that it names does not exist (`updater`).
 
 use ferrite_proto::events::{RefsUpdateKind, RefsUpdated, event::Fact};
+use git_store::types::{error::GitError, name::BranchName};
 
 use super::updater::{RefUpdater, WriteGuard};
-use crate::{
-    db::RepositoryTable,
-    types::{error::GitError, name::BranchName, rpc_error::RpcError},
-};
+use crate::{db::RepositoryTable, rpc_error::RpcError};
 
 /// A repository after HEAD was changed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

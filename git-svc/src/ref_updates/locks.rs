@@ -3,9 +3,8 @@
 use std::time::Duration;
 
 use ferrite_proto::id::RepositoryId;
+use git_store::types::{error::GitError, weak_map::WeakMap};
 use tokio::sync::{Mutex as AsyncMutex, OwnedMutexGuard};
-
-use crate::types::{error::GitError, weak_map::WeakMap};
 
 /// Longest wait for the lock of a repository.
 const LOCK_TIMEOUT: Duration = Duration::from_secs(30);

@@ -6,11 +6,7 @@ use std::{collections::HashSet, sync::Arc};
 
 use ferrite_kit::db::{Db, DbError};
 use ferrite_proto::id::RepositoryId;
-use git2::{Oid, Repository};
-use parking_lot::Mutex;
-
-use crate::{
-    db::ProtectionTable,
+use git_store::{
     repo::{
         pool::Pool,
         read::{Deadline, deadline::READ_TIMEOUT, pushed::has_ancestor},
@@ -20,9 +16,12 @@ use crate::{
         denial::Denial,
         error::GitError,
         protection::{Actor, EffectiveRule, Rules},
-        rpc_error::RpcError,
     },
 };
+use git2::{Oid, Repository};
+use parking_lot::Mutex;
+
+use crate::{db::ProtectionTable, rpc_error::RpcError};
 
 /// Branch protection by the rules in the database. Clones share the pool and the database handle.
 #[derive(Clone)]

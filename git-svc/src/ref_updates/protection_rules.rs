@@ -6,16 +6,14 @@ use ferrite_proto::{
     grant::Grant,
     metadata,
 };
+use git_store::types::{error::GitError, protection::Rule};
 use tonic::metadata::MetadataMap;
 
 use super::{
     subscribers::{AWAITED, subscribers},
     updater::{DeliveryWait, RefUpdater, WriteGuard},
 };
-use crate::{
-    db::ProtectionTable,
-    types::{error::GitError, protection::Rule, rpc_error::RpcError},
-};
+use crate::{db::ProtectionTable, rpc_error::RpcError};
 
 /// Longest client address or request id that is recorded, in bytes; a longer one is recorded as empty.
 const MAX_AUDIT_TEXT_BYTES: usize = 200;

@@ -7,12 +7,12 @@ use std::time::Duration;
 
 use ferrite_kit::Lifecycle;
 use ferrite_proto::id::RepositoryId;
+use git_store::{repo::refs, types::name::RefName};
 
 use super::updater::{AppliedEdit, BatchOutcome, RefUpdater, WriteGuard};
 use crate::{
     db::{JournalEntry, MaintenanceTable, NewBatch, hex},
-    repo::refs,
-    types::{name::RefName, rpc_error::RpcError},
+    rpc_error::RpcError,
 };
 
 /// Time that a git process may outlive the service that started it, in microseconds.

@@ -13,6 +13,14 @@ use ferrite_proto::{
     git::{PutContentsRequest, PutContentsResponse},
     grant::IssueReach,
 };
+use git_store::{
+    repo::refs::RefEdit,
+    types::{
+        error::GitError,
+        name::{BranchName, RefName},
+        push_options::PushOptions,
+    },
+};
 use git2::Oid;
 use prost::Message as _;
 
@@ -22,14 +30,8 @@ use super::{
 };
 use crate::{
     db::{Journal, NewBatch, RefTransaction, UpdateKind},
-    repo::refs::RefEdit,
+    rpc_error::RpcError,
     testing::{TestRepo, on_each},
-    types::{
-        error::GitError,
-        name::{BranchName, RefName},
-        push_options::PushOptions,
-        rpc_error::RpcError,
-    },
 };
 
 fn name(name: &str) -> RefName {
@@ -357,7 +359,7 @@ async fn an_update_that_is_cancelled_is_settled_before_the_next_one() {
         let sent: Vec<_> = events(&test_repo.db).await.iter().flat_map(names).collect();
         let refs = test_repo
             .refs
-            .list(test_repo.id, "refs/heads/", crate::repo::refs::Page { number: 1, size: 10 })
+            .list(test_repo.id, "refs/heads/", git_store::repo::refs::Page { number: 1, size: 10 })
             .await
             .unwrap();
         let mut refs: Vec<_> = refs.entries.iter().map(|entry| entry.name.to_string()).collect();

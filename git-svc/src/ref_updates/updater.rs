@@ -19,6 +19,18 @@ use futures_util::{
     FutureExt as _,
     future::{BoxFuture, try_join_all},
 };
+use git_store::{
+    disk::{durable::PARALLEL_SYNCS, loose_objects::NewObject, repositories::RepositoryStore, usage::DiskUsage},
+    repo::{
+        pool::Pool,
+        refs::{HeadState, RefEdit, Refs},
+    },
+    types::{
+        error::GitError,
+        name::{BranchName, MAX_BRANCH, RefName},
+        push_options::PushOptions,
+    },
+};
 use parking_lot::Mutex;
 use prost::Message;
 use tokio::sync::OwnedMutexGuard;
@@ -30,17 +42,7 @@ use super::{
 use crate::{
     admission::backlog::Backlogs,
     db::{Journal, JournalEntry, MaintenanceTable, NewBatch, RefTransaction, RepositoryTable, UpdateKind, ZERO, hex},
-    disk::{durable::PARALLEL_SYNCS, loose_objects::NewObject, repositories::RepositoryStore, usage::DiskUsage},
-    repo::{
-        pool::Pool,
-        refs::{HeadState, RefEdit, Refs},
-    },
-    types::{
-        error::GitError,
-        name::{BranchName, MAX_BRANCH, RefName},
-        push_options::PushOptions,
-        rpc_error::RpcError,
-    },
+    rpc_error::RpcError,
 };
 
 /// Approximate maximum size of one event, in bytes: several are delivered in one gRPC message of limited size.

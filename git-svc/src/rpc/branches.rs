@@ -8,14 +8,14 @@ use ferrite_proto::{
     },
     id::RepositoryId,
 };
+use git_store::{
+    repo::read,
+    types::{error::GitError, name::BranchName},
+};
 use tonic::Request;
 
 use super::{authorize, decode, encode, finish};
-use crate::{
-    repo::read,
-    state::AppState,
-    types::{error::GitError, name::BranchName, rpc_error::RpcError},
-};
+use crate::{rpc_error::RpcError, state::AppState};
 
 /// Returns a page of branches.
 pub(super) async fn list_branches(

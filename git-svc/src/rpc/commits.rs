@@ -10,17 +10,12 @@ use ferrite_proto::{
     },
     id::RepositoryId,
 };
-use git2::Oid;
-use prost_types::Timestamp;
-use tonic::Request;
-
-use super::{authorize, decode, encode};
-use crate::{
-    admission::limiter::ClientKey,
+use git_store::{
     repo::{
+        read,
         read::{
-            self, Deadline, DescribedCommit, DescribedRef, DescriptionLimits, DescriptionRequest, Descriptions,
-            LogPage, MAX_PUSHED_COMMITS, PathLogKey, Person, UpdateDescription,
+            Deadline, DescribedCommit, DescribedRef, DescriptionLimits, DescriptionRequest, Descriptions, LogPage,
+            MAX_PUSHED_COMMITS, PathLogKey, Person, UpdateDescription,
             deadline::READ_TIMEOUT,
             describe::{MAX_CHANGED_PATHS, MAX_DESCRIBED_COMMITS, MAX_DESCRIBED_MESSAGE_BYTES, MAX_DESCRIBED_UPDATES},
             log::{MAX_PATH_STEPS, PathLog, page_of, skipped},
@@ -28,9 +23,14 @@ use crate::{
         refs::Page,
         revision::Revision,
     },
-    state::AppState,
-    types::{error::GitError, path::TreePath, rpc_error::RpcError},
+    types::{error::GitError, path::TreePath},
 };
+use git2::Oid;
+use prost_types::Timestamp;
+use tonic::Request;
+
+use super::{authorize, decode, encode};
+use crate::{admission::limiter::ClientKey, rpc_error::RpcError, state::AppState};
 
 /// Time limit of a search by `git rev-list` for the commits that changed a path.
 const REV_LIST_TIMEOUT: Duration = Duration::from_secs(30);

@@ -2,17 +2,18 @@
 
 use ferrite_kit::service;
 use ferrite_proto::git::{git_data_service_server::GitDataService, *};
+use git_store::{
+    repo::{
+        read,
+        read::{Deadline, EntryKind, deadline::READ_TIMEOUT, object::RefInfo},
+        revision::Revision,
+    },
+    types::{error::GitError, name::RefName},
+};
 use tonic::Request;
 
 use super::{authorize, commits::list_commits, decode, encode};
-use crate::{
-    repo::{
-        read::{self, Deadline, EntryKind, deadline::READ_TIMEOUT, object::RefInfo},
-        revision::Revision,
-    },
-    state::AppState,
-    types::{error::GitError, name::RefName, rpc_error::RpcError},
-};
+use crate::{rpc_error::RpcError, state::AppState};
 
 service!(GitDataService for AppState {
     list_commits(ListCommitsRequest) -> ListCommitsResponse;

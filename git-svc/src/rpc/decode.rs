@@ -1,11 +1,10 @@
 //! Checks of fields that several RPCs have.
 
-use git2::Oid;
-
-use crate::{
+use git_store::{
     repo::{objects::full_id, refs::Page},
     types::{error::GitError, name::BranchName},
 };
+use git2::Oid;
 
 /// Most items in a page.
 const MAX_PAGE_SIZE: usize = 1000;

@@ -9,7 +9,7 @@ use tonic::Request;
 use tracing::Instrument as _;
 
 use super::{finish, repositories::delete};
-use crate::{state::AppState, types::rpc_error::RpcError};
+use crate::{rpc_error::RpcError, state::AppState};
 
 service!(EventSink for AppState {
     deliver(DeliverRequest) -> DeliverResponse;

@@ -2,9 +2,11 @@
 
 use ferrite_kit::timestamp;
 use ferrite_proto::git::{Branch, Commit, CommitSignature, EntryKind, Protection, TreeEntry};
-
-use crate::{
-    repo::read::{self, BranchInfo, CommitInfo, Signature},
+use git_store::{
+    repo::{
+        read,
+        read::{BranchInfo, CommitInfo, Signature},
+    },
     types::protection::{Rule, Rules},
 };
 

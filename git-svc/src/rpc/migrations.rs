@@ -9,14 +9,15 @@ use ferrite_proto::{
     },
     id::RepositoryId,
 };
+use git_store::types::{error::GitError, name::BranchName};
 use tonic::Request;
 
 use super::{authorize, finish};
 use crate::{
     db::{MigrationPhase, count},
     migration::NewMigration,
+    rpc_error::RpcError,
     state::AppState,
-    types::{error::GitError, name::BranchName, rpc_error::RpcError},
 };
 
 service!(MigrationService for AppState {

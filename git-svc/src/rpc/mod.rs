@@ -33,6 +33,7 @@ use ferrite_proto::{
     },
     id::RepositoryId,
 };
+use git_store::types::error::GitError;
 use tonic::Request;
 
 pub(crate) use self::repositories::remove_deleted;
@@ -42,10 +43,7 @@ use self::{
     contents::{change_files, delete_contents, get_contents, put_contents},
     repositories::{create_repository, delete_repository, get_store_status},
 };
-use crate::{
-    state::AppState,
-    types::{error::GitError, rpc_error::RpcError},
-};
+use crate::{rpc_error::RpcError, state::AppState};
 
 /// Largest request message of `GitService`, in bytes: one file may have 50 MiB, several files 48 MiB together and two paths each;
 /// the other fields are small.

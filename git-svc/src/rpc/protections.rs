@@ -9,18 +9,14 @@ use ferrite_proto::{
     },
     id::RepositoryId,
 };
+use git_store::types::{
+    error::GitError,
+    protection::{MAX_RULES, MAX_USERS, Pattern, Rule},
+};
 use tonic::Request;
 
 use super::{authorize, encode, finish};
-use crate::{
-    ref_updates::AuditContext,
-    state::AppState,
-    types::{
-        error::GitError,
-        protection::{MAX_RULES, MAX_USERS, Pattern, Rule},
-        rpc_error::RpcError,
-    },
-};
+use crate::{ref_updates::AuditContext, rpc_error::RpcError, state::AppState};
 
 service!(ProtectionService for AppState {
     list_protections(ListProtectionsRequest) -> ListProtectionsResponse;

@@ -8,23 +8,25 @@ use ferrite_proto::{
     },
     id::RepositoryId,
 };
+use git_store::{
+    disk::assets::{AssetFileId, delete_assets},
+    repo::{
+        refs::{RefEdit, lookup},
+        revision::Revision,
+    },
+    types::{
+        error::GitError,
+        name::{BranchName, RefName},
+    },
+};
 use git2::Repository;
 use tonic::Request;
 
 use super::finish;
 use crate::{
     db::{RefTransaction, UpdateKind},
-    disk::assets::{AssetFileId, delete_assets},
-    repo::{
-        refs::{RefEdit, lookup},
-        revision::Revision,
-    },
+    rpc_error::RpcError,
     state::AppState,
-    types::{
-        error::GitError,
-        name::{BranchName, RefName},
-        rpc_error::RpcError,
-    },
 };
 
 /// Most files of one request.

@@ -10,18 +10,21 @@ use ferrite_proto::{
     },
     id::RepositoryId,
 };
+use git_store::{
+    repo::{
+        templates::ReadmeValues,
+        write::{Author, InitialCommit, initial_commit},
+    },
+    types::{error::GitError, name::BranchName},
+};
 use tonic::Request;
 
 use super::finish;
 use crate::{
     admission::limiter::ClientKey,
     db::{MaintenanceTable, MigrationTable, MirrorTable, ProtectionTable, RepositoryTable},
-    repo::{
-        templates::ReadmeValues,
-        write::{Author, InitialCommit, initial_commit},
-    },
+    rpc_error::RpcError,
     state::AppState,
-    types::{error::GitError, name::BranchName, rpc_error::RpcError},
 };
 
 /// Creates a bare repository, with its first commit or as a copy of another one if the request asks for that. One that exists is

@@ -11,9 +11,8 @@ use std::{
 
 use bytes::Bytes;
 use futures_util::{Stream, stream};
+use git_store::types::error::GitError;
 use tokio::sync::mpsc;
-
-use crate::types::error::GitError;
 
 /// Bytes of one chunk of a body.
 pub(crate) const CHUNK_BYTES: usize = 128 << 10;

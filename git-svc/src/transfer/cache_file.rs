@@ -12,9 +12,8 @@ use std::{
     time::Instant,
 };
 
+use git_store::{disk::repositories::recreate_dir, types::error::GitError};
 use metrics::Gauge;
-
-use crate::{disk::repositories::recreate_dir, types::error::GitError};
 
 /// Maximum number of files of a cache, whatever their size; unused ones beyond it are removed.
 const MAX_FILES: usize = 4096;

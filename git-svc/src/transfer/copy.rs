@@ -13,10 +13,7 @@ use std::{path::Path, sync::Arc, time::Duration};
 
 use ferrite_kit::Lifecycle;
 use ferrite_proto::id::RepositoryId;
-use tokio::time::Instant;
-
-use crate::{
-    admission::limiter::{ClientKey, Limiter},
+use git_store::{
     disk::{delta_mark, repositories::RepositoryStore},
     git::command::Git,
     repo::{
@@ -25,6 +22,9 @@ use crate::{
     },
     types::error::GitError,
 };
+use tokio::time::Instant;
+
+use crate::admission::limiter::{ClientKey, Limiter};
 
 /// Longest time that git works on one copy.
 const COPY_TIMEOUT: Duration = Duration::from_secs(600);

@@ -3,8 +3,7 @@
 use std::io::{self, Write};
 
 use flate2::write::MultiGzDecoder;
-
-use crate::types::error::GitError;
+use git_store::types::error::GitError;
 
 /// Compressed bytes per step; each expands to about 1,000 bytes at most.
 const STEP: usize = 1024;

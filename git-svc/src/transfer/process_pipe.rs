@@ -12,6 +12,13 @@ use axum::body::Body;
 use bytes::{Bytes, BytesMut};
 use ferrite_kit::Lifecycle;
 use futures_util::{FutureExt as _, Stream, StreamExt as _, stream};
+use git_store::{
+    git::{
+        command::{CpuWatch, GitChild, read_limited},
+        pktline,
+    },
+    types::{error::GitError, limits::TransferLimits},
+};
 use parking_lot::Mutex;
 use tokio::{
     io::{AsyncRead, AsyncReadExt as _, AsyncWriteExt as _},
@@ -24,14 +31,7 @@ use super::{
     push::{PushInspection, SentOutput, count_refusal},
     request_body::RequestBody,
 };
-use crate::{
-    admission::{idle_timer::IdleTimer, throughput::MinThroughput},
-    git::{
-        command::{CpuWatch, GitChild, read_limited},
-        pktline,
-    },
-    types::{error::GitError, limits::TransferLimits},
-};
+use crate::admission::{idle_timer::IdleTimer, throughput::MinThroughput};
 
 /// Time that a long response waits for more output after a short read: a few large chunks cost less than many small
 /// ones.

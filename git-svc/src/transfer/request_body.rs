@@ -4,12 +4,10 @@
 use axum::body::{Body, BodyDataStream};
 use bytes::Bytes;
 use futures_util::StreamExt as _;
+use git_store::types::{error::GitError, limits::TransferLimits};
 
 use super::{fetch::PrefixFilter, inflate::Inflate, push::PushInspector};
-use crate::{
-    admission::throughput::MinThroughput,
-    types::{error::GitError, limits::TransferLimits},
-};
+use crate::admission::throughput::MinThroughput;
 
 /// Body of a request, read chunk by chunk.
 pub(crate) struct RequestBody {

@@ -11,6 +11,10 @@ use std::{
 };
 
 use ferrite_proto::session::{FRAME_HEADER_BYTES, FrameHeader, FrameKind, MAX_CONTENT_BYTES};
+use git_store::{
+    git::command::{CpuWatch, GitChild},
+    types::{error::GitError, limits::TransferLimits},
+};
 use tokio::{
     io::{AsyncRead, AsyncReadExt as _, AsyncWrite, AsyncWriteExt as _, BufReader},
     process::ChildStdin,
@@ -22,11 +26,7 @@ use super::{
     fetch::PrefixFilter,
     push::{PushInspection, count_refusal},
 };
-use crate::{
-    admission::{idle_timer::IdleTimer, throughput::MinThroughput, yielding_permit::YieldingPermit},
-    git::command::{CpuWatch, GitChild},
-    types::{error::GitError, limits::TransferLimits},
-};
+use crate::admission::{idle_timer::IdleTimer, throughput::MinThroughput, yielding_permit::YieldingPermit};
 
 /// Maximum time for sending the error that ends a session.
 const CLOSE_TIMEOUT: Duration = Duration::from_secs(5);
@@ -325,12 +325,12 @@ async fn write<W: AsyncWrite + Unpin>(writer: &mut W, header: &[u8], content: &[
 #[cfg(test)]
 mod tests {
     use ferrite_proto::id::RepositoryId;
+    use git_store::git::command::{Exchange, Git, GitOptions, HookSettings};
     use tokio::io::DuplexStream;
 
     use super::*;
     use crate::{
         admission::limiter::{ClientKey, Limiter},
-        git::command::{Exchange, Git, GitOptions, HookSettings},
         testing::push_limits,
         transfer::push::PushInspector,
     };

@@ -12,7 +12,7 @@ use ferrite_proto::{
 };
 use flate2::{Compression, write::GzEncoder};
 use futures_util::stream;
-use git_svc::git::pktline::Packet;
+use git_store::git::pktline::Packet;
 use http::{HeaderMap, Method, StatusCode};
 
 use crate::{

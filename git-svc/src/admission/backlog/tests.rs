@@ -1,7 +1,8 @@
 //! Tests of the order of consolidations and of the waits of writes.
 
+use git_store::disk::usage::PackCount;
+
 use super::*;
-use crate::disk::usage::PackCount;
 
 const LIMITS: ConsolidationLimits = ConsolidationLimits { packs: 10, loose: 100 };
 const ONE: RepositoryId = RepositoryId(1);

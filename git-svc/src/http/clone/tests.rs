@@ -2,11 +2,10 @@
 
 use std::io::Write as _;
 
+use git_store::git::pktline::Packet;
+
 use super::*;
-use crate::{
-    git::pktline::Packet,
-    http::protocol_v2::{Parser, Step},
-};
+use crate::http::protocol_v2::{Parser, Step};
 
 fn asked(arguments: &[&str]) -> Vec<u8> {
     let mut bytes = Vec::new();

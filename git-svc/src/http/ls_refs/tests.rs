@@ -3,22 +3,22 @@
 use std::{path::PathBuf, process::Command, time::Duration};
 
 use ferrite_proto::git_transport::GitProtocol;
-use rand::{Rng as _, SeedableRng as _, rngs::StdRng, seq::IndexedRandom as _};
-
-use super::*;
-use crate::{
+use git_store::{
     disk::repositories::RepositoryStore,
     git::{
         command::{Exchange, Git, GitOptions},
         pktline::Packet,
     },
-    http::protocol_v2::{Parser, Step},
     repo::{
         pool::{Pool, PoolOptions},
         refs::{RefEdit, Refs},
     },
     types::name::{BranchName, RefName},
 };
+use rand::{Rng as _, SeedableRng as _, rngs::StdRng, seq::IndexedRandom as _};
+
+use super::*;
+use crate::http::protocol_v2::{Parser, Step};
 
 const ID: RepositoryId = RepositoryId(1);
 const DEADLINE: Duration = Duration::from_secs(20);

@@ -3,9 +3,10 @@
 use std::time::Duration;
 
 use clap::Parser as _;
+use git_store::disk::usage::PackCount;
 
 use super::*;
-use crate::{config::maintenance::MaintenanceArgs, disk::usage::PackCount};
+use crate::config::maintenance::MaintenanceArgs;
 
 #[derive(clap::Parser)]
 struct Settings {

@@ -2,8 +2,9 @@
 
 use std::sync::atomic::Ordering;
 
+use git_store::repo::objects;
+
 use super::*;
-use crate::repo::objects;
 
 /// Checks the repository at once. Returns its `broken` column and the count of broken repositories.
 async fn checked(upkeep: &MaintenanceService, test_repo: &TestRepo) -> (i64, i64) {

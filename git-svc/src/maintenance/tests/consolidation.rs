@@ -1,14 +1,14 @@
 //! Consolidation of real repositories: few packs and loose objects whatever is written, nothing lost, and the base left as it is.
 
 use ferrite_kit::Lifecycle;
+use git_store::disk::{
+    packs::{PackRole, list_packs},
+    usage::DiskUsageCache,
+};
 
 use super::*;
 use crate::{
     admission::backlog::{Backlogs, ConsolidationLimits},
-    disk::{
-        packs::{PackRole, list_packs},
-        usage::DiskUsageCache,
-    },
     maintenance::{job::JobError, reservations::Reservation},
 };
 

@@ -1,10 +1,8 @@
 //! libgit2 reads the commit-graph that maintenance writes: walks take parents from it, not from the commits.
 
+use git_store::repo::{read, read::Deadline, refs::Page};
+
 use super::*;
-use crate::repo::{
-    read::{self, Deadline},
-    refs::Page,
-};
 
 /// Unpacks all objects into loose files, so that one of them can be removed.
 fn unpack(path: &Path) {

@@ -1,13 +1,16 @@
 use ferrite_kit::{args, db::Db};
 use ferrite_proto::events::{Event, RefsUpdated, event::Fact};
+use git_store::{
+    repo::refs::RefEdit,
+    types::{error::GitError, name::BranchName},
+};
 use prost::Message as _;
 
 use crate::{
     db::{RefTransaction, RepositoryTable, UpdateKind},
     ref_updates::{HOOK_SVC, REPO_SVC, recover_at_start},
-    repo::refs::RefEdit,
+    rpc_error::RpcError,
     testing::{TestRepo, on_each},
-    types::{error::GitError, name::BranchName, rpc_error::RpcError},
 };
 
 fn branch(name: &str) -> BranchName {

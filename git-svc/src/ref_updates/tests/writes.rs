@@ -1,9 +1,9 @@
 //! Updates of which a part fails before the refs change, and the size that updates tell.
 
+use git_store::disk::{loose_objects::NewObject, usage::DiskUsageCache};
 use git2::ObjectType;
 
 use super::*;
-use crate::disk::{loose_objects::NewObject, usage::DiskUsageCache};
 
 /// Returns whether a lock or a prepared value is left beside the refs.
 fn has_leftovers(test_repo: &TestRepo) -> bool {

@@ -12,6 +12,19 @@ use ferrite_proto::{
     grant::{Grant, IssueReach},
     id::RepositoryId,
 };
+use git_store::{
+    repo::{
+        objects::full_id,
+        read::commit_info,
+        write::{Author, CommitDraft, CommitTime, PreparedCommit, written_file},
+    },
+    types::{
+        error::{GitError, quota_exceeded},
+        name::BranchName,
+        path::TreePath,
+        protection::Actor,
+    },
+};
 use git2::Repository;
 use prost::Message;
 use tonic::Request;
@@ -19,20 +32,9 @@ use tonic::Request;
 use crate::{
     db::{RefTransaction, UpdateKind},
     ref_updates::{CommitSubject, IdempotentResponse, protection::check_commit},
-    repo::{
-        objects::full_id,
-        read::commit_info,
-        write::{Author, CommitDraft, CommitTime, PreparedCommit, written_file},
-    },
     rpc::{decode, encode, finish},
+    rpc_error::RpcError,
     state::AppState,
-    types::{
-        error::{GitError, quota_exceeded},
-        name::BranchName,
-        path::TreePath,
-        protection::Actor,
-        rpc_error::RpcError,
-    },
 };
 
 /// Attempts to make a commit whose branch moves meanwhile.

@@ -9,21 +9,22 @@ use ferrite_proto::git::{
     FileOperation, GetContentsRequest, GetContentsResponse, PutContentsRequest, PutContentsResponse,
     get_contents_response::Contents,
 };
+use git_store::{
+    repo::{
+        read,
+        read::{Target, contents::MAX_INLINE_BYTES},
+        revision::Revision,
+        write,
+        write::{
+            ChangeFiles, DeleteFile, FileChange, MAX_FILES, Operation, PreparedCommit, PutFile, delete_file, put_file,
+        },
+    },
+    types::{error::GitError, path::TreePath},
+};
 use tonic::Request;
 
 use super::{authorize, decode, encode};
-use crate::{
-    repo::{
-        read::{self, Target, contents::MAX_INLINE_BYTES},
-        revision::Revision,
-        write::{
-            self, ChangeFiles, DeleteFile, FileChange, MAX_FILES, Operation, PreparedCommit, PutFile, delete_file,
-            put_file,
-        },
-    },
-    state::AppState,
-    types::{error::GitError, path::TreePath, rpc_error::RpcError},
-};
+use crate::{rpc_error::RpcError, state::AppState};
 
 /// Returns the file or directory at a path. An invalid path answers `PathNotFound`, like a missing one.
 pub(super) async fn get_contents(

@@ -6,17 +6,15 @@ use std::{io, path::Path, sync::Arc, time::Duration};
 use bytes::{Bytes, BytesMut};
 use ferrite_proto::id::RepositoryId;
 use futures_util::{Stream, stream};
+use git_store::types::error::GitError;
 use git2::Oid;
 use sha2::{Digest as _, Sha256};
 
 use super::plan::ArchiveLimits;
-use crate::{
-    transfer::{
-        cache_file::CacheDisk,
-        file_chunks::FileChunks,
-        stream_cache::{Stop, StreamCache, StreamKey, StreamProducer, StreamReader, StreamState},
-    },
-    types::error::GitError,
+use crate::transfer::{
+    cache_file::CacheDisk,
+    file_chunks::FileChunks,
+    stream_cache::{Stop, StreamCache, StreamKey, StreamProducer, StreamReader, StreamState},
 };
 
 /// Maximum bytes of one chunk of a reader.

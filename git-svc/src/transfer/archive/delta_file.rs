@@ -6,6 +6,10 @@
 use std::{fs, sync::Arc};
 
 use ferrite_proto::id::RepositoryId;
+use git_store::{
+    disk::{full::require_free_space, repositories::RepositoryStore},
+    types::error::GitError,
+};
 use git2::Oid;
 
 use super::{
@@ -13,11 +17,7 @@ use super::{
     produce::write_with_git,
     service::ArchiveService,
 };
-use crate::{
-    admission::limiter::ClientKey,
-    disk::{full::require_free_space, repositories::RepositoryStore},
-    types::error::GitError,
-};
+use crate::admission::limiter::ClientKey;
 
 /// A file of a repository.
 #[derive(Clone, Copy, Debug)]

@@ -1,8 +1,6 @@
 //! Walks a tree before the first byte is sent: checks the limits of an archive, and decides whether git has to make it.
 
-use git2::{Oid, Repository, Tree};
-
-use crate::{
+use git_store::{
     repo::{
         deltas::LoadCheck,
         objects,
@@ -14,6 +12,7 @@ use crate::{
     },
     types::error::GitError,
 };
+use git2::{Oid, Repository, Tree};
 
 /// Limits of one archive.
 #[derive(Clone, Copy, Debug)]

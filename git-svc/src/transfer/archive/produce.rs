@@ -8,19 +8,7 @@ use std::{
 };
 
 use flate2::GzBuilder;
-use git2::Repository;
-use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
-
-use super::{
-    cache::{Producer, Reader},
-    plan::{ArchivePlan, plan},
-    service::ArchiveService,
-    spec::{ArchiveSpec, COMPRESSION_LEVEL},
-    tar::Tar,
-    zip::Zip,
-};
-use crate::{
-    admission::limiter::ClientKey,
+use git_store::{
     git::command::{GitChild, MAX_STDERR_BYTES, read_limited},
     repo::{
         objects::find_tree,
@@ -32,6 +20,18 @@ use crate::{
     },
     types::{archive::Format, error::GitError},
 };
+use git2::Repository;
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+
+use super::{
+    cache::{Producer, Reader},
+    plan::{ArchivePlan, plan},
+    service::ArchiveService,
+    spec::{ArchiveSpec, COMPRESSION_LEVEL},
+    tar::Tar,
+    zip::Zip,
+};
+use crate::admission::limiter::ClientKey;
 
 /// Bytes that are written, or read from git, at once.
 const CHUNK_BYTES: usize = 64 << 10;

@@ -6,10 +6,7 @@
 use std::path::Path;
 
 use ferrite_proto::id::RepositoryId;
-use git2::{ObjectType, Oid, Repository};
-
-use super::{plan::check_tree, service::ArchiveService};
-use crate::{
+use git_store::{
     git::{
         command::{GitChild, feed},
         pktline::Packet,
@@ -21,6 +18,9 @@ use crate::{
     },
     types::{error::GitError, limits::MAX_LOADED_DELTA_OBJECT_BYTES},
 };
+use git2::{ObjectType, Oid, Repository};
+
+use super::{plan::check_tree, service::ArchiveService};
 
 /// Maximum bytes of a request.
 pub(crate) const MAX_REQUEST_BYTES: usize = 256 << 10;

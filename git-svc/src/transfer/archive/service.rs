@@ -3,14 +3,10 @@
 use std::sync::Arc;
 
 use ferrite_kit::Lifecycle;
+use git_store::{disk::repositories::RepositoryStore, git::command::Git, repo::pool::Pool};
 
 use super::cache::ArchiveCache;
-use crate::{
-    admission::{limiter::Limiter, memory_budget::MemoryBudget},
-    disk::repositories::RepositoryStore,
-    git::command::Git,
-    repo::pool::Pool,
-};
+use crate::admission::{limiter::Limiter, memory_budget::MemoryBudget};
 
 /// Makes archives, or finds them in the cache. Clones share everything.
 #[derive(Clone)]

@@ -2,10 +2,9 @@
 
 use ferrite_proto::id::RepositoryId;
 use flate2::Compression;
+use git_store::types::archive::{Format, Prefix};
 use git2::Oid;
 use sha2::{Digest as _, Sha256};
-
-use crate::types::archive::{Format, Prefix};
 
 /// Version of the archive writers, part of every entity tag. Raised when the same commit gives other bytes than before, because of
 /// our code or the compressor. A test holds the bytes.

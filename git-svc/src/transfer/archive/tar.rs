@@ -2,9 +2,8 @@
 
 use std::io::{self, Write};
 
+use git_store::repo::read::EntryKind;
 use git2::Oid;
-
-use crate::repo::read::EntryKind;
 
 const RECORD: usize = 512;
 const BLOCK: u64 = 20 * RECORD as u64;

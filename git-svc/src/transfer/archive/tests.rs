@@ -11,6 +11,13 @@ use ferrite_kit::testing::eventually;
 use ferrite_proto::id::RepositoryId;
 use flate2::read::{DeflateDecoder, GzDecoder};
 use futures_util::StreamExt as _;
+use git_store::{
+    repo::read::EntryKind,
+    types::{
+        archive::{Format, Prefix},
+        error::GitError,
+    },
+};
 use git2::{ObjectType, Oid, Repository, Signature, Time};
 use sha2::{Digest as _, Sha256};
 
@@ -21,13 +28,6 @@ use super::{
     spec::WRITER_VERSION,
     zip::Zip,
     *,
-};
-use crate::{
-    repo::read::EntryKind,
-    types::{
-        archive::{Format, Prefix},
-        error::GitError,
-    },
 };
 
 const ONE: RepositoryId = RepositoryId(1);

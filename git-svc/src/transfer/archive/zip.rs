@@ -4,10 +4,10 @@ use std::io::{self, Write};
 
 use chrono::{DateTime, Datelike as _, Timelike as _};
 use flate2::{Crc, write::DeflateEncoder};
+use git_store::{disk::compressibility::CompressionSampler, repo::read::EntryKind};
 use git2::Oid;
 
 use super::spec::COMPRESSION_LEVEL;
-use crate::{disk::compressibility::CompressionSampler, repo::read::EntryKind};
 
 const STORED: u16 = 0;
 const DEFLATED: u16 = 8;
@@ -157,8 +157,9 @@ fn stamp(seconds: i64) -> (u16, u16, u32) {
 
 #[cfg(test)]
 mod tests {
+    use git_store::disk::compressibility::{MIN_SAMPLED_BYTES, SAMPLE_BYTES};
+
     use super::*;
-    use crate::disk::compressibility::{MIN_SAMPLED_BYTES, SAMPLE_BYTES};
 
     #[test]
     fn large_files_are_compressed_where_that_helps() {

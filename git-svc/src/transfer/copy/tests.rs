@@ -3,13 +3,13 @@
 use std::{fs, path::PathBuf, process::Command};
 
 use ferrite_proto::id::RepositoryId;
-
-use super::*;
-use crate::{
+use git_store::{
     git::command::GitOptions,
     repo::pool::PoolOptions,
     types::name::{BranchName, RefName},
 };
+
+use super::*;
 
 const SOURCE: RepositoryId = RepositoryId(1);
 const COPY: RepositoryId = RepositoryId(2);

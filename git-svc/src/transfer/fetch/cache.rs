@@ -13,17 +13,15 @@ use std::{
 };
 
 use ferrite_proto::id::RepositoryId;
+use git_store::types::error::{GitError, says_full};
 use moka::sync::Cache;
 use parking_lot::Mutex;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 use super::{hook_protocol::MAX_INPUT, request::Key};
-use crate::{
-    transfer::{
-        cache_file::CacheDisk,
-        stream_cache::{Stop, StreamCache, StreamProducer, StreamReader, StreamState},
-    },
-    types::error::{GitError, says_full},
+use crate::transfer::{
+    cache_file::CacheDisk,
+    stream_cache::{Stop, StreamCache, StreamProducer, StreamReader, StreamState},
 };
 
 /// Time that an unused pack is kept, and time within which the second request for a pack makes it cacheable.

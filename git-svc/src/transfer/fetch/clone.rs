@@ -3,6 +3,7 @@
 
 use std::{collections::HashSet, fs::File, sync::Arc, time::Duration};
 
+use git_store::types::error::GitError;
 use git2::Oid;
 
 use super::{
@@ -12,7 +13,6 @@ use super::{
     request::{Fetch, Request},
     service::FetchService,
 };
-use crate::types::error::GitError;
 
 /// Request of a client that has no objects yet and wants all of them.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

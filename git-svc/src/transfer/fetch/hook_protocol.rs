@@ -10,9 +10,8 @@ use std::{
     path::PathBuf,
 };
 
+use git_store::git::pktline::{MAX_DATA, Packet};
 use sha2::{Digest as _, Sha256};
-
-use crate::git::pktline::{MAX_DATA, Packet};
 
 /// Maximum bytes of an input that the hook describes; with a longer one the hook makes the pack.
 pub(crate) const MAX_INPUT: usize = 32 << 20;

@@ -2,16 +2,16 @@
 
 use std::{fs, sync::Arc};
 
+use git_store::{
+    git::{command, command::GitChild},
+    types::error::GitError,
+};
 use tokio::{io::AsyncReadExt as _, sync::OwnedSemaphorePermit};
 
 use super::{
     cache::{ProduceError, Producer},
     request::{Fetch, Request},
     service::FetchService,
-};
-use crate::{
-    git::command::{self, GitChild},
-    types::error::GitError,
 };
 
 /// Error message for a request that gets no permit to make its pack.

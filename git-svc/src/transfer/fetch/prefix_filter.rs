@@ -1,7 +1,7 @@
 //! Bound on the prefixes of an `ls-refs` request that git answers: git compares each of them with every ref. A client whose request names
 //! more is sent all refs, as git's `gitprotocol-v2` allows: prefixes only make the list shorter.
 
-use crate::git::pktline::Packet;
+use git_store::git::pktline::Packet;
 
 /// Maximum prefixes of one request that git gets.
 const MAX_PREFIXES: usize = 1024;

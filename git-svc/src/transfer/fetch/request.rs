@@ -3,10 +3,11 @@
 use std::{ffi::OsString, os::unix::ffi::OsStringExt as _};
 
 use ferrite_proto::id::RepositoryId;
+use git_store::git::command::MAX_TREE_FILTER_DEPTH;
 use sha2::{Digest as _, Sha256};
 
 use super::hook_protocol::InputSummary;
-use crate::{admission::limiter::ClientKey, git::command::MAX_TREE_FILTER_DEPTH};
+use crate::admission::limiter::ClientKey;
 
 /// Repository and client of one fetch.
 #[derive(Clone, Debug)]

@@ -3,6 +3,7 @@
 
 use std::{io, time::Duration};
 
+use git_store::git::pktline::Packet;
 use tokio::io::{AsyncBufRead, AsyncBufReadExt as _, AsyncWrite};
 
 use super::{
@@ -12,7 +13,6 @@ use super::{
     request::{Fetch, Request},
     service::FetchService,
 };
-use crate::git::pktline::Packet;
 
 /// Maximum time for a hook to send its request or its input; it sends both at once.
 const HOOK_TIMEOUT: Duration = Duration::from_secs(30);

@@ -3,9 +3,10 @@
 use std::{sync::Arc, time::Duration};
 
 use ferrite_kit::Lifecycle;
+use git_store::{disk::repositories::RepositoryStore, git::command::Git, repo::pool::Pool};
 
 use super::cache::PackCache;
-use crate::{admission::limiter::Limiter, disk::repositories::RepositoryStore, git::command::Git, repo::pool::Pool};
+use crate::admission::limiter::Limiter;
 
 /// Interval between two removals of unused packs.
 const EXPIRY_INTERVAL: Duration = Duration::from_secs(30);

@@ -6,6 +6,7 @@
 use std::collections::HashSet;
 
 use ferrite_kit::writer::serve_for;
+use git_store::repo::refs::{RefEdit, clashes_with_set, may_point_to};
 use git2::Repository;
 
 use super::{
@@ -16,10 +17,7 @@ use super::{
     },
     service::PushService,
 };
-use crate::{
-    repo::refs::{RefEdit, clashes_with_set, may_point_to},
-    types::rpc_error::RpcError,
-};
+use crate::rpc_error::RpcError;
 
 /// Most characters of a ref's name before the reason for the client.
 const MAX_SHOWN_NAME_CHARS: usize = 256;

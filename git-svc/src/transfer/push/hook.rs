@@ -15,8 +15,9 @@ use std::{
     process::ExitCode,
 };
 
+use git_store::git::pktline::Packet;
+
 use super::pack_check::find_flaw;
-use crate::git::pktline::Packet;
 
 /// Environment variable of the hooks: path of git-svc's socket.
 pub(crate) const SOCKET: &str = "FERRITE_HOOK_SOCKET";

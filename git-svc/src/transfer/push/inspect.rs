@@ -5,9 +5,7 @@
 use std::{path::PathBuf, sync::Arc};
 
 use ferrite_proto::grant::ByteQuota;
-
-use super::push::PushState;
-use crate::{
+use git_store::{
     disk::delta_mark,
     git::{
         pack_stream::PackStream,
@@ -15,6 +13,8 @@ use crate::{
     },
     types::{error::quota_exceeded, limits::PushLimits, push_options::PushOptions},
 };
+
+use super::push::PushState;
 
 /// Maximum bytes of ref names kept for the rejection report. A push with more names changes more refs than allowed
 /// anyway.

@@ -3,10 +3,10 @@
 
 use std::sync::Arc;
 
+use git_store::types::limits::CpuAllowance;
 use parking_lot::Mutex;
 
 use super::inspect::PushInspector;
-use crate::types::limits::CpuAllowance;
 
 /// Longest piece that is read on the thread of the caller. It inflates to 4 MiB at most.
 const MAX_INLINE_BYTES: usize = 4 << 10;

@@ -5,10 +5,7 @@
 
 use std::{fs, io, path::Path};
 
-use git2::{ObjectType, Odb, Oid};
-
-use super::delta_depth::{DeltaChains, MAX_CHAIN_DEPTH, NO_BASE};
-use crate::{
+use git_store::{
     disk::delta_mark,
     git::{
         pack_file::{PackFile, PackedEntry, PackedKind},
@@ -19,6 +16,9 @@ use crate::{
         PARENT_LINE_BYTES, PackLimits,
     },
 };
+use git2::{ObjectType, Odb, Oid};
+
+use super::delta_depth::{DeltaChains, MAX_CHAIN_DEPTH, NO_BASE};
 
 /// The reason for which a pack is refused.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -45,7 +45,7 @@ pub(crate) enum PackFlaw {
     Sizes(PackRefusal),
 }
 
-/// What is checked of packs that no [`PackStream`](crate::git::pack_stream::PackStream) has read.
+/// What is checked of packs that no [`PackStream`](git_store::git::pack_stream::PackStream) has read.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct UnreadPacks<'a> {
     /// Limits of all objects and of their sums.

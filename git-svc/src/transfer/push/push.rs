@@ -11,8 +11,9 @@ use std::{
 
 use ferrite_kit::writer::Writer;
 use ferrite_proto::{grant::Grant, id::RepositoryId, repo::ReauthorizeAccessRequest};
+use git_store::types::protection::Actor;
 
-use crate::{ref_updates::protection::PushedCommits, types::protection::Actor};
+use crate::ref_updates::protection::PushedCommits;
 
 /// Repository and user of one push.
 #[derive(Clone, Debug)]

@@ -9,19 +9,21 @@ use ferrite_kit::{
     writer::{serve_counted, serve_for},
 };
 use ferrite_proto::id::RepositoryId;
+use git_store::{
+    repo::refs::{RefEdit, clashes_with_set},
+    types::{
+        error::GitError,
+        name::{BranchName, RefName},
+        push_options::PushOptions,
+    },
+};
 use git2::Oid;
 
 use super::{push::Push, service::PushService};
 use crate::{
     db::{RefTransaction, UpdateKind},
     ref_updates::{DeliveryWait, protection::PushedCommits},
-    repo::refs::{RefEdit, clashes_with_set},
-    types::{
-        error::GitError,
-        name::{BranchName, RefName},
-        push_options::PushOptions,
-        rpc_error::RpcError,
-    },
+    rpc_error::RpcError,
 };
 
 /// Refs per transaction of a push that is not atomic. More would block other writers for longer, as each ref is synced

@@ -1,6 +1,6 @@
 //! The output of a push that its client has: whether a report of our own may follow it. git may have sent progress by then.
 
-use crate::git::pktline;
+use git_store::git::pktline;
 
 /// Bytes of the length of a packet.
 const LENGTH_BYTES: usize = 4;

@@ -9,6 +9,9 @@ use std::{
 };
 
 use ferrite_kit::Lifecycle;
+use git_store::{
+    disk::repositories::QUARANTINE_PREFIX, git::pktline::Packet, repo::objects::full_id, types::error::GitError,
+};
 use git2::Oid;
 use tokio::{
     io::{AsyncRead, AsyncWriteExt as _, BufReader},
@@ -29,10 +32,7 @@ use super::{
     service::PushService,
     sessions::{HookKind, HookSessions, HookSocket},
 };
-use crate::{
-    disk::repositories::QUARANTINE_PREFIX, git::pktline::Packet, repo::objects::full_id, transfer::fetch::FetchService,
-    types::error::GitError,
-};
+use crate::transfer::fetch::FetchService;
 
 /// Maximum time for each step of a hook's request; git sends them at once.
 const HOOK_TIMEOUT: Duration = Duration::from_secs(30);

@@ -3,18 +3,18 @@
 use std::time::Duration;
 
 use ferrite_kit::auth::{AuthError, Authorizer};
+use git_store::{
+    disk::repositories::FILE_CLOCK_LAG,
+    repo::{pool::Pool, refs::Refs},
+    types::limits::PushLimits,
+};
 use tokio::time::Instant;
 
 use super::{
     push::Push,
     sessions::{HookSession, HookSessions},
 };
-use crate::{
-    disk::repositories::FILE_CLOCK_LAG,
-    ref_updates::{RefUpdater, protection::BranchProtection},
-    repo::{pool::Pool, refs::Refs},
-    types::limits::PushLimits,
-};
+use crate::ref_updates::{RefUpdater, protection::BranchProtection};
 
 /// Time for which a push waits for an answer of repo-svc before its refs move.
 const REAUTHORIZE_PATIENCE: Duration = Duration::from_secs(15);

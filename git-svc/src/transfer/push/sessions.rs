@@ -13,13 +13,14 @@ use std::{
 
 use ferrite_kit::telemetry;
 use ferrite_proto::id::RepositoryId;
+use git_store::{disk::ignore_missing, types::error::GitError};
 use parking_lot::Mutex;
 use tokio::net::UnixListener;
 use tracing::Span;
 use uuid::Uuid;
 
 use super::{credential::RemoteLogins, hook, push::Push};
-use crate::{disk::ignore_missing, transfer::fetch::Fetch, types::error::GitError};
+use crate::transfer::fetch::Fetch;
 
 /// Maximum bytes of the socket's path; the address of a Unix socket has room for 108.
 const MAX_SOCKET_PATH_BYTES: usize = 100;
@@ -216,9 +217,9 @@ impl Drop for HookSession {
 #[cfg(test)]
 mod tests {
     use ferrite_proto::{Permission, grant::IssueReach};
+    use git_store::types::protection::Actor;
 
     use super::*;
-    use crate::types::protection::Actor;
 
     fn writer() -> Actor {
         Actor { user: 4, permission: Permission::Write, issue_reach: IssueReach::None }

@@ -14,17 +14,15 @@ use std::{
     time::Duration,
 };
 
+use git_store::git::pktline::{MAX_DATA, Packet};
 use rustix::{
     event::{PollFd, PollFlags, Timespec, poll},
     process::{Pid, Signal, kill_process},
 };
 
-use crate::{
-    git::pktline::{MAX_DATA, Packet},
-    transfer::fetch::{
-        hook_protocol::{HookReply, InputSummary, MAX_ARG, MAX_ARGS, MAX_INPUT},
-        is_refused_filter,
-    },
+use crate::transfer::fetch::{
+    hook_protocol::{HookReply, InputSummary, MAX_ARG, MAX_ARGS, MAX_INPUT},
+    is_refused_filter,
 };
 
 /// Time to wait for a reply before a growing file is read again.

@@ -1,9 +1,10 @@
 //! Tests of the inspector: limits are found wherever the stream is cut.
 
+use git_store::types::limits::PackLimits;
 use proptest::prelude::*;
 
 use super::*;
-use crate::{testing::push_limits, types::limits::PackLimits};
+use crate::testing::push_limits;
 
 fn inspector(objects: u64) -> PushInspector {
     PushInspector::new(push_limits(objects))

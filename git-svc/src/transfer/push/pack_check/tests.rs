@@ -3,10 +3,11 @@
 use std::io::Write as _;
 
 use flate2::{Compression, write::ZlibEncoder};
+use git_store::types::limits::MAX_DELTA_OBJECT_BYTES;
 use git2::{Commit, PackBuilder, Repository, Signature, Time};
 
 use super::*;
-use crate::{testing::pack_limits, types::limits::MAX_DELTA_OBJECT_BYTES};
+use crate::testing::pack_limits;
 
 /// Folder for objects with one pack, which has the objects `ids` of `repo`.
 fn packed(repo: &Repository, ids: &[Oid]) -> tempfile::TempDir {

@@ -1,0 +1,175 @@
+//! Writes loose objects, durably and without libgit2: that looks for each one in all packs, whose folder it reads anew before, and its file has
+//! to be opened again to be synced.
+//!
+//! Not here: which objects a write needs (`repo::write`), and when they are written (`ref_updates`).
+
+use std::{
+    collections::BTreeSet,
+    fmt, fs,
+    io::{self, Write as _},
+    os::unix::fs::OpenOptionsExt as _,
+    path::{Path, PathBuf},
+    time::SystemTime,
+};
+
+use bytes::Bytes;
+use flate2::{Compression, write::ZlibEncoder};
+use git2::{ObjectType, Oid};
+use uuid::Uuid;
+
+use super::{compressibility::CompressionSampler, durable::sync_if_present, usage::LooseObjects};
+use crate::types::error::GitError;
+
+/// Attempts to create a file in a folder, which a git process may remove as long as it is empty.
+const MAX_ATTEMPTS: usize = 5;
+/// Bytes of a file up to which it takes one block on usual file systems.
+const BLOCK_BYTES: usize = 4096;
+/// Bytes of zlib's format beside those of a block that is not compressed: two of its header, five of the block's, four of the checksum.
+const STORED_OVERHEAD_BYTES: usize = 11;
+/// Bytes of an object, with its header, up to which it is not compressed.
+const MAX_STORED_BYTES: usize = BLOCK_BYTES - STORED_OVERHEAD_BYTES;
+/// Mode of the file of an object, as git has it: nobody writes to it.
+const FILE_MODE: u32 = 0o444;
+
+/// An object that is to be written. Clones share the content.
+#[derive(Clone, PartialEq, Eq)]
+pub struct NewObject {
+    id: Oid,
+    kind: ObjectType,
+    content: Bytes,
+}
+
+impl NewObject {
+    /// Creates an object with this content, and computes its id.
+    ///
+    /// # Errors
+    /// Those of libgit2.
+    pub fn new(kind: ObjectType, content: impl Into<Bytes>) -> Result<Self, GitError> {
+        let content = content.into();
+        Ok(Self { id: Oid::hash_object(kind, &content)?, kind, content })
+    }
+
+    /// Object id.
+    #[must_use]
+    pub fn id(&self) -> Oid {
+        self.id
+    }
+
+    /// Writes the object to the folder `objects` of a repository, and syncs the file. An object that is loose already, perhaps from an earlier
+    /// write that was never acknowledged, is synced, and its file counts as new to whatever removes old ones. Blocking.
+    fn write(&self, objects: &Path) -> Result<(PathBuf, Written), GitError> {
+        let hex = self.id.to_string();
+        let (folder, name) = hex.split_at(2);
+        let folder = objects.join(folder);
+        let path = folder.join(name);
+        let written = match fs::File::open(&path) {
+            Ok(file) => {
+                file.set_modified(SystemTime::now()).and_then(|()| file.sync_all()).map(|()| Written::default())
+            }
+            Err(error) if error.kind() == io::ErrorKind::NotFound => self.create(&folder, &path),
+            Err(error) => Err(error),
+        };
+        let written = written.map_err(|error| GitError::io("writing an object")(error).or_full())?;
+        Ok((folder, written))
+    }
+
+    /// Creates the file of the object.
+    fn create(&self, folder: &Path, path: &Path) -> io::Result<Written> {
+        let (file, beside, has_new_folder) = create_beside(folder)?;
+        let written = self.encode(&file).and_then(|bytes| {
+            file.sync_all()?;
+            fs::rename(&beside, path)?;
+            Ok(Written { added: LooseObjects { objects: 1, bytes }, has_new_folder })
+        });
+        if written.is_err() {
+            // One that stays is removed as an abandoned file.
+            drop(fs::remove_file(&beside));
+        }
+        written
+    }
+
+    /// Writes the format of loose objects: type, length, NUL and content, in zlib's format (git's `object-file.c`). Compressed only if that may
+    /// save a block of the disk: a compressor is some 300 KB of memory, which would be made anew for each object. The fastest level makes what is
+    /// compressed already larger, and ten times as slow to read. Returns the bytes of the file.
+    fn encode(&self, mut file: &fs::File) -> io::Result<u64> {
+        let header = format!("{} {}\0", self.kind, self.content.len());
+        if header.len() + self.content.len() <= MAX_STORED_BYTES {
+            let stored = stored(&[header.as_bytes(), &self.content].concat());
+            return file.write_all(&stored).map(|()| stored.len() as u64);
+        }
+        let is_compressible = CompressionSampler::default().is_compressible(&self.content)?;
+        let level = if is_compressible { Compression::fast() } else { Compression::none() };
+        let mut encoder = ZlibEncoder::new(file, level);
+        encoder.write_all(header.as_bytes())?;
+        encoder.write_all(&self.content)?;
+        encoder.try_finish()?;
+        Ok(encoder.total_out())
+    }
+}
+
+/// Returns at most [`MAX_STORED_BYTES`] in zlib's format (RFC 1950) as one block that is not compressed (RFC 1951, 3.2.4).
+fn stored(data: &[u8]) -> Vec<u8> {
+    let length = data.len() as u16;
+    let mut out = Vec::with_capacity(data.len() + STORED_OVERHEAD_BYTES);
+    // Deflate with a window of 32 KiB, its fastest level; then the block, which is the last.
+    out.extend([0x78, 0x01, 0x01]);
+    out.extend(length.to_le_bytes());
+    out.extend((!length).to_le_bytes());
+    out.extend_from_slice(data);
+    out.extend(adler2::adler32_slice(data).to_be_bytes());
+    out
+}
+
+impl fmt::Debug for NewObject {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(formatter, "{} {} of {} bytes", self.kind, self.id, self.content.len())
+    }
+}
+
+/// What was written.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Written {
+    /// The objects that were not there, which have files now.
+    pub added: LooseObjects,
+    /// True if one of their folders is new, so that the caller syncs `objects`.
+    pub has_new_folder: bool,
+}
+
+/// Writes objects to the folder `objects` of a repository, durably but for the names of their folders. Blocking.
+///
+/// # Errors
+/// `StoreFull`, and `Io`; some of the objects may be written then.
+pub fn write_objects(objects: &Path, new: &[NewObject]) -> Result<Written, GitError> {
+    let (mut folders, mut all) = (BTreeSet::new(), Written::default());
+    for object in new {
+        let (folder, written) = object.write(objects)?;
+        all.added += written.added;
+        all.has_new_folder |= written.has_new_folder;
+        folders.insert(folder);
+    }
+    // A git process may have packed the objects of a folder, synced the pack, and removed the folder.
+    folders.iter().try_for_each(|folder| sync_if_present(folder).map(drop))?;
+    Ok(all)
+}
+
+/// Creates a temporary file in a folder, which is created if it is missing. Returns the file, its path, and whether the folder was created.
+fn create_beside(folder: &Path) -> io::Result<(fs::File, PathBuf, bool)> {
+    let beside = folder.join(format!("tmp_obj_{}", Uuid::new_v4()));
+    let (mut has_new_folder, mut attempts_left) = (false, MAX_ATTEMPTS);
+    loop {
+        attempts_left -= 1;
+        match fs::OpenOptions::new().write(true).create_new(true).mode(FILE_MODE).open(&beside) {
+            Ok(file) => return Ok((file, beside, has_new_folder)),
+            Err(error) if error.kind() == io::ErrorKind::NotFound && attempts_left > 0 => {}
+            Err(error) => return Err(error),
+        }
+        match fs::create_dir(folder) {
+            Ok(()) => has_new_folder = true,
+            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
+            Err(error) => return Err(error),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

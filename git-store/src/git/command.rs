@@ -1,0 +1,410 @@
+//! Runs git: constant arguments, a fixed environment, and processes that are ended and reaped in every case. No text of a
+//! client reaches the arguments: those are constants, object ids, and paths made from repository ids.
+
+mod capabilities;
+mod child;
+mod consolidate;
+mod cpu_watch;
+pub mod fetch;
+pub mod maintenance_task;
+mod measure;
+mod pack;
+mod reaper;
+
+use std::{
+    ffi::OsString,
+    io,
+    os::fd::AsFd,
+    path::{Path, PathBuf},
+    process::Stdio,
+    time::Duration,
+};
+
+use bytes::Bytes;
+use ferrite_proto::git_transport::GitProtocol;
+use tokio::{process::Command, sync::OnceCell};
+
+pub use self::child::GitChild;
+use self::{child::set_limits, measure::RunningProcess, pack::quoted, reaper::Reaper};
+pub use self::{
+    child::{MAX_STDERR_BYTES, feed, read_limited},
+    cpu_watch::{CpuWatch, sees_children},
+};
+use super::fsck;
+use crate::types::{
+    archive::{Format, Prefix},
+    error::GitError,
+};
+
+/// The oldest supported git, as major and minor version.
+const MIN_VERSION: (u32, u32) = (2, 41);
+
+/// The `PATH` of git processes, and the folders searched for git. No variable of the service's environment is passed on.
+const SEARCH_PATH: &str = "/usr/local/bin:/usr/bin:/bin";
+
+/// The largest allocation of a process that receives a pack: the sender declares the size of each object. Files above
+/// `core.bigFileThreshold` are never in memory as a whole.
+const MAX_ALLOCATION: &str = "1g";
+
+/// Bytes that a pipe to or from a process holds: with the usual 64 KiB both sides mostly wait for each other.
+const PIPE_BYTES: usize = 1 << 20;
+
+/// Settings of every process.
+const SETTINGS: &[&str] = &[
+    "core.fsmonitor=false",
+    "core.fsync=all",
+    "core.logAllRefUpdates=false",
+    // Windows into packs count as address space, of which a process has a limit.
+    "core.packedGitLimit=2g",
+    "core.packedGitWindowSize=256m",
+    "core.useReplaceRefs=false",
+    "gc.auto=0",
+    // `export-subst` in `.gitattributes` can make `git archive` verify signatures: no program is run for that.
+    "gpg.program=/bin/false",
+    "gpg.ssh.program=/bin/false",
+    "gpg.x509.program=/bin/false",
+    "maintenance.auto=false",
+    // Not `multi`: git 2.47 then makes packs for clones that lack objects or have damaged deltas, where objects are in several packs of a
+    // multi-pack index.
+    "pack.allowPackReuse=single",
+    "protocol.allow=never",
+    "receive.advertiseAtomic=true",
+    "receive.advertisePushOptions=true",
+    "receive.autogc=false",
+    "receive.denyCurrentBranch=ignore",
+    "receive.denyDeleteCurrent=ignore",
+    "receive.fsckObjects=true",
+    "receive.unpackLimit=1",
+    "transfer.fsckObjects=true",
+    "transfer.unpackLimit=1",
+    "uploadpack.allowFilter=true",
+    "uploadpack.allowReachableSHA1InWant=true",
+    // Not `receive.hideRefs`, with which receive-pack rejects such refs before the hook: an atomic push would lose a
+    // part.
+    "uploadpack.hideRefs=refs/ferrite",
+    "uploadpack.hideRefs=refs/pull",
+    "uploadpack.hideRefs=refs/replace",
+    "uploadpack.keepAlive=5",
+    // Others cost what the client likes: `sparse:oid` matches the patterns of any file against every path.
+    "uploadpackfilter.allow=false",
+    "uploadpackfilter.blob:limit.allow=true",
+    "uploadpackfilter.blob:none.allow=true",
+    "uploadpackfilter.combine.allow=true",
+    "uploadpackfilter.object:type.allow=true",
+    "uploadpackfilter.tree.allow=true",
+];
+
+/// Maximum depth of the filter `tree:<depth>`.
+pub const MAX_TREE_FILTER_DEPTH: u32 = 32;
+
+/// Maximum CPU time of a process that makes an archive, a little above the time for which one is waited for.
+const ARCHIVE_CPU: Duration = Duration::from_secs(160);
+
+/// Options of git processes.
+#[derive(Clone, Debug)]
+pub struct GitOptions {
+    /// The git program; searched for in the usual folders when absent.
+    pub program: Option<PathBuf>,
+    /// Threads of one `pack-objects` process.
+    pub pack_threads: usize,
+    /// Bytes of the delta window of each of those threads.
+    pub pack_window_bytes: u64,
+    /// Bytes above which a file is not delta-compressed and is streamed instead of loaded.
+    pub big_file_bytes: u64,
+    /// The largest pack a push may send, in bytes.
+    pub max_push_bytes: u64,
+    /// Address space of one process, in bytes; 0 for no limit.
+    pub process_memory_bytes: u64,
+    /// CPU time of one process, over all its threads; zero for no limit.
+    pub process_cpu: Duration,
+}
+
+impl Default for GitOptions {
+    fn default() -> Self {
+        let cores = std::thread::available_parallelism().map_or(1, usize::from);
+        Self {
+            program: None,
+            pack_threads: cores.min(2),
+            pack_window_bytes: 100 << 20,
+            big_file_bytes: 32 << 20,
+            max_push_bytes: 2 << 30,
+            process_memory_bytes: 8 << 30,
+            process_cpu: Duration::from_secs(7200),
+        }
+    }
+}
+
+/// The git program, found and with its version checked.
+#[derive(Debug)]
+pub struct Git {
+    program: PathBuf,
+    version: (u32, u32),
+    options: GitOptions,
+    reaper: Reaper,
+    /// Capability advertisements for fetch (protocol version 2) and push; each is filled by the first call that needs it.
+    capabilities: OnceCell<Bytes>,
+    push_capabilities: OnceCell<Bytes>,
+}
+
+/// The part of the protocol that one process serves.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Exchange {
+    /// The reply to `GET info/refs`: refs or capabilities, without the `# service=` header.
+    Advertise,
+    /// One stateless request on standard input, one reply on standard output.
+    Request,
+    /// A stateful session: requests and replies alternate until both sides are done.
+    Session,
+}
+
+impl Exchange {
+    fn options(self) -> &'static [&'static str] {
+        match self {
+            Self::Advertise => &["--stateless-rpc", "--http-backend-info-refs"],
+            Self::Request => &["--stateless-rpc"],
+            Self::Session => &[],
+        }
+    }
+}
+
+/// Hooks that a process runs.
+#[derive(Debug)]
+pub struct HookSettings<'a> {
+    /// The program that makes packs, for a fetch; for a push the folder with the `proc-receive` hook, which gets every ref command.
+    pub path: &'a Path,
+    /// Environment variables for the hooks.
+    pub env: Vec<(&'static str, OsString)>,
+}
+
+impl Git {
+    /// Finds the git program and checks its version.
+    ///
+    /// # Errors
+    /// `Program` when git is missing, too old, or silent for 10 seconds; `Io` when the reaper thread cannot be started.
+    pub async fn find(options: GitOptions) -> Result<Self, GitError> {
+        let program = match &options.program {
+            Some(program) => program.clone(),
+            None => std::env::split_paths(SEARCH_PATH)
+                .map(|folder| folder.join("git"))
+                .find(|path| path.is_file())
+                .ok_or_else(|| {
+                    GitError::Program(format!("git was not found in {SEARCH_PATH}: install it, or name the program"))
+                })?,
+        };
+        let mut command = Command::new(&program);
+        command.arg("--version").env_clear().stdin(Stdio::null()).kill_on_drop(true);
+        let output = tokio::time::timeout(Duration::from_secs(10), command.output()).await;
+        let output = output.map_err(|_| GitError::Program(format!("`{}` does not answer", program.display())))?;
+        let output =
+            output.map_err(|error| GitError::Program(format!("`{}` cannot be run: {error}", program.display())))?;
+        let text = String::from_utf8_lossy(&output.stdout).trim().to_owned();
+        let version = parse_version(&text)
+            .ok_or_else(|| GitError::Program(format!("`{}` is no git: it says `{text}`", program.display())))?;
+        if version < MIN_VERSION {
+            let (major, minor) = MIN_VERSION;
+            return Err(GitError::Program(format!(
+                "git {major}.{minor} or newer is needed; `{}` is `{text}`",
+                program.display()
+            )));
+        }
+        let (capabilities, push_capabilities) = (OnceCell::new(), OnceCell::new());
+        Ok(Self { program, version, options, reaper: Reaper::start()?, capabilities, push_capabilities })
+    }
+
+    /// The program's major and minor version.
+    #[must_use]
+    pub fn version(&self) -> (u32, u32) {
+        self.version
+    }
+
+    /// Starts `upload-pack`, which serves a fetch. It runs a hook instead of `pack-objects` if there is one
+    /// (`uploadpack.packObjectsHook`).
+    ///
+    /// # Errors
+    /// `RepositoryNotFound`, and `Io` when the process cannot be started.
+    pub fn upload_pack(
+        &self,
+        repository: &Path,
+        exchange: Exchange,
+        protocol: Option<&GitProtocol>,
+        hook: Option<HookSettings<'_>>,
+    ) -> Result<GitChild, GitError> {
+        let mut command = self.command(repository);
+        if let Some(HookSettings { path, env }) = hook {
+            let program = quoted(path.as_os_str());
+            command.arg("-c").arg(option("uploadpack.packObjectsHook", Path::new(&program))).envs(env);
+        }
+        command.args(["upload-pack", "--strict"]).args(exchange.options());
+        set_protocol(&mut command, protocol);
+        self.spawn("upload-pack", command.arg(repository))
+    }
+
+    /// Starts `receive-pack`, which serves a push: it stores objects, and its `proc-receive` hook gets all ref commands. An advertisement
+    /// needs no hooks.
+    ///
+    /// # Errors
+    /// `RepositoryNotFound`, and `Io` when the process cannot be started.
+    pub fn receive_pack(
+        &self,
+        repository: &Path,
+        exchange: Exchange,
+        protocol: Option<&GitProtocol>,
+        hooks: Option<HookSettings<'_>>,
+    ) -> Result<GitChild, GitError> {
+        let mut command = self.command(repository);
+        command.arg("-c").arg(format!("receive.maxInputSize={}", self.options.max_push_bytes));
+        command.args(["-c", "receive.procReceiveRefs=refs"]);
+        for setting in fsck::push_settings() {
+            command.arg("-c").arg(setting);
+        }
+        command.env("GIT_ALLOC_LIMIT", MAX_ALLOCATION);
+        if let Some(HookSettings { path, env }) = hooks {
+            command.arg("-c").arg(option("core.hooksPath", path)).envs(env);
+        }
+        command.arg("receive-pack").args(exchange.options());
+        set_protocol(&mut command, protocol);
+        self.spawn("receive-pack", command.arg(repository))
+    }
+
+    /// Starts `upload-archive`, which reads a request from standard input and sends a tree. The request is one of ours: it names the tree
+    /// by its id, and paths in it are no patterns.
+    ///
+    /// # Errors
+    /// `RepositoryNotFound`, and `Io` when the process cannot be started.
+    pub fn upload_archive(&self, repository: &Path) -> Result<GitChild, GitError> {
+        let mut command = self.command(repository);
+        command.args(["-c", "uploadArchive.allowUnreachable=true"]);
+        command.env("GIT_LITERAL_PATHSPECS", "1");
+        self.spawn_with("upload-archive", command.arg("upload-archive").arg(repository), ARCHIVE_CPU)
+    }
+
+    /// Starts `update-ref --stdin -z`, which runs the ref transaction that is written to its standard input.
+    pub fn update_ref(&self, repository: &Path) -> Result<GitChild, GitError> {
+        let mut command = self.command(repository);
+        command.arg(option("--git-dir", repository)).args(["update-ref", "--no-deref", "--stdin", "-z"]);
+        self.spawn("update-ref", &mut command)
+    }
+
+    /// Starts `cat-file blob`, which writes a blob to its standard output.
+    ///
+    /// # Errors
+    /// `RepositoryNotFound`, and `Io` when the process cannot be started.
+    pub fn cat_file(&self, repository: &Path, blob: git2::Oid) -> Result<GitChild, GitError> {
+        let mut command = self.command(repository);
+        command.arg(option("--git-dir", repository)).args(["cat-file", "blob"]).arg(blob.to_string());
+        command.stdin(Stdio::null());
+        self.spawn("cat-file", &mut command)
+    }
+
+    /// Starts `rev-list` for a path: commit and path come on standard input, as `<id>\n--\n<path>\n`.
+    pub fn rev_list(&self, repository: &Path, skip: usize, count: usize) -> Result<GitChild, GitError> {
+        let mut command = self.command(repository);
+        command.env("GIT_LITERAL_PATHSPECS", "1").arg(option("--git-dir", repository)).arg("rev-list");
+        // git parses the number as a 32-bit integer, and no history is longer.
+        let skip = skip.min(i32::MAX as usize);
+        command.arg(format!("--skip={skip}")).arg(format!("--max-count={count}")).arg("--stdin");
+        self.spawn("rev-list", &mut command)
+    }
+
+    /// Starts `archive`, which writes the tree of a commit to its standard output, below the folder `prefix`.
+    pub fn archive(
+        &self,
+        repository: &Path,
+        format: Format,
+        prefix: &Prefix,
+        commit: git2::Oid,
+        seconds: i64,
+    ) -> Result<GitChild, GitError> {
+        let mut command = self.command(repository);
+        command.args(["-c", "tar.umask=0022"]).arg(option("--git-dir", repository)).arg("archive");
+        command.arg(format!("--format={}", format.name())).arg(format!("--prefix={prefix}/"));
+        // git parses smaller numbers as a part of a date.
+        command.arg(format!("--mtime=@{}", seconds.max(100_000_000))).arg(commit.to_string()).stdin(Stdio::null());
+        self.spawn_with("archive", &mut command, ARCHIVE_CPU)
+    }
+
+    /// Returns a git command with environment and settings, to which the caller adds the subcommand.
+    fn command(&self, repository: &Path) -> Command {
+        let mut command = Command::new(&self.program);
+        command.env_clear().envs([
+            ("PATH", SEARCH_PATH),
+            ("HOME", "/nonexistent"),
+            ("LC_ALL", "C"),
+            ("GIT_ATTR_NOSYSTEM", "1"),
+            ("GIT_CONFIG_GLOBAL", "/dev/null"),
+            ("GIT_CONFIG_NOSYSTEM", "1"),
+            ("GIT_NO_LAZY_FETCH", "1"),
+            ("GIT_NO_REPLACE_OBJECTS", "1"),
+            ("GIT_TERMINAL_PROMPT", "0"),
+        ]);
+        // A later `-c` wins: `receive_pack` sets its own hooks path after this one.
+        command.args(["-c", "core.hooksPath=/dev/null"]);
+        for setting in SETTINGS {
+            command.args(["-c", setting]);
+        }
+        command.arg("-c").arg(format!("core.bigFileThreshold={}", self.options.big_file_bytes));
+        command.arg("-c").arg(format!("pack.threads={}", self.options.pack_threads));
+        command.arg("-c").arg(format!("pack.windowMemory={}", self.options.pack_window_bytes));
+        command.arg("-c").arg(format!("uploadpackfilter.tree.maxDepth={MAX_TREE_FILTER_DEPTH}"));
+        command.arg("-c").arg(option("safe.directory", repository));
+        command.current_dir(repository).stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        command.process_group(0).kill_on_drop(true);
+        command
+    }
+
+    fn spawn(&self, name: &'static str, command: &mut Command) -> Result<GitChild, GitError> {
+        self.spawn_with(name, command, self.options.process_cpu)
+    }
+
+    /// Starts a process that may use `cpu` as CPU time.
+    fn spawn_with(&self, name: &'static str, command: &mut Command, cpu: Duration) -> Result<GitChild, GitError> {
+        let mut child = command.spawn().map_err(|error| {
+            // The working folder is the repository. The git program still exists, so the repository is what is missing.
+            let is_gone = error.kind() == io::ErrorKind::NotFound && self.program.is_file();
+            if is_gone { GitError::RepositoryNotFound } else { GitError::io(format!("starting git {name}"))(error) }
+        })?;
+        for pipe in
+            [child.stdin.as_ref().map(AsFd::as_fd), child.stdout.as_ref().map(AsFd::as_fd)].into_iter().flatten()
+        {
+            // The kernel limits the total pipe memory of a user. A pipe that stays small only transfers more slowly.
+            let _ = rustix::pipe::fcntl_setpipe_size(pipe, PIPE_BYTES);
+        }
+        // Set before the process gets input, and inherited by the processes that it starts.
+        set_limits(&child, self.options.process_memory_bytes, cpu);
+        Ok(GitChild {
+            name,
+            running: RunningProcess::start(name),
+            stdin: child.stdin.take(),
+            stdout: child.stdout.take(),
+            stderr: child.stderr.take(),
+            child: Some(child),
+            reaper: self.reaper.clone(),
+        })
+    }
+}
+
+fn set_protocol(command: &mut Command, protocol: Option<&GitProtocol>) {
+    if let Some(protocol) = protocol {
+        command.env("GIT_PROTOCOL", protocol.as_str());
+    }
+}
+
+/// Returns `name=value` as one argument, so that a path cannot be parsed as an option.
+fn option(name: &str, value: &Path) -> OsString {
+    let mut text = OsString::from(name);
+    text.push("=");
+    text.push(value);
+    text
+}
+
+/// Parses `git version 2.47.3` as `(2, 47)`.
+fn parse_version(text: &str) -> Option<(u32, u32)> {
+    let mut numbers = text.strip_prefix("git version ")?.split('.');
+    let major = numbers.next()?.parse().ok()?;
+    let minor = numbers.next()?;
+    let digits = minor.find(|letter: char| !letter.is_ascii_digit()).unwrap_or(minor.len());
+    Some((major, minor[..digits].parse().ok()?))
+}
+
+#[cfg(test)]
+mod tests;

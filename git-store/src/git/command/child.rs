@@ -1,0 +1,171 @@
+//! A running git process: its limits, its pipes and its end. Not here: the arguments it is started with.
+
+use std::{os::unix::process::ExitStatusExt as _, process::ExitStatus, time::Duration};
+
+use rustix::process::{Pid, Resource, Rlimit, Signal, prlimit};
+use tokio::{
+    io::{AsyncReadExt as _, AsyncWriteExt as _},
+    process::{Child, ChildStderr, ChildStdin, ChildStdout},
+};
+
+use super::{
+    measure::RunningProcess,
+    reaper::{self, Reaper},
+};
+use crate::types::error::GitError;
+
+/// Bytes kept of a process's standard error; the rest is discarded.
+pub const MAX_STDERR_BYTES: u64 = 16 << 10;
+/// Bytes kept of a process's standard output by [`GitChild::finish`]; the rest is discarded.
+const MAX_STDOUT_BYTES: u64 = 1 << 20;
+/// Seconds from the signal at the limit of CPU time to the end of a process that ignores it.
+const CPU_GRACE_SECONDS: u64 = 5;
+
+/// A running git process. If dropped before its end, the process group gets TERM, and KILL two seconds later at the latest.
+#[derive(Debug)]
+pub struct GitChild {
+    /// Standard input of the process; take and drop it to signal the end of input.
+    pub stdin: Option<ChildStdin>,
+    /// Standard output of the process.
+    pub stdout: Option<ChildStdout>,
+    /// Standard error of the process. A process that writes more than the pipe holds blocks until this is read.
+    pub stderr: Option<ChildStderr>,
+    pub(super) name: &'static str,
+    pub(super) running: RunningProcess,
+    /// `None` once the process has ended.
+    pub(super) child: Option<Child>,
+    pub(super) reaper: Reaper,
+}
+
+impl GitChild {
+    /// The git subcommand.
+    #[must_use]
+    pub fn name(&self) -> &'static str {
+        self.name
+    }
+
+    /// Returns the process id while the process runs; the id of its process group is the same.
+    pub fn id(&self) -> Option<Pid> {
+        self.child.as_ref().and_then(reaper::pid)
+    }
+
+    /// Waits until the process has ended. If this future is dropped, the process keeps running until the child is dropped.
+    ///
+    /// # Errors
+    /// `Internal` when the process was waited for before, and `Io`.
+    pub async fn wait(&mut self) -> Result<ExitStatus, GitError> {
+        let Some(child) = &mut self.child else {
+            return Err(GitError::Internal(format!("git {} was waited for twice", self.name)));
+        };
+        let status = child.wait().await.map_err(GitError::io(format!("waiting for git {}", self.name)))?;
+        self.child = None;
+        self.running.ended(status);
+        if status.signal() == Some(Signal::XCPU.as_raw()) {
+            metrics::counter!("ferrite_git_processes_limited_total", "command" => self.name).increment(1);
+            tracing::warn!(name = self.name, "a git process has used up its CPU time");
+        }
+        Ok(status)
+    }
+
+    /// Ends the process and its group, and waits until the process is reaped.
+    pub async fn end(mut self) {
+        if let Some(child) = self.child.take() {
+            // The channel carries no value: the reaper drops its sender.
+            drop(self.reaper.end(child).await);
+        }
+    }
+
+    /// For short commands: writes `input`, waits at most `deadline` for the end, and returns up to 1 MiB of the output.
+    ///
+    /// # Errors
+    /// [`GitError::Command`] unless the exit status is zero, [`GitError::TimedOut`] after the process was ended.
+    pub async fn finish(mut self, input: &[u8], deadline: Duration) -> Result<Vec<u8>, GitError> {
+        let ended = tokio::time::timeout(deadline, self.exchange(input)).await;
+        ended.map_err(|_| GitError::TimedOut { what: self.name })?
+    }
+
+    /// Writes `input`, waits for the end of the process, and returns up to 1 MiB of its output; `None` if it was ended early because
+    /// `stop` completed.
+    ///
+    /// # Errors
+    /// Those of [`GitChild::finish`].
+    pub async fn output_unless<S>(
+        mut self,
+        input: &[u8],
+        stop: S,
+        deadline: Duration,
+    ) -> Result<Option<Vec<u8>>, GitError>
+    where
+        S: Future<Output = ()>,
+    {
+        let what = self.name;
+        let outcome = tokio::select! {
+            outcome = self.exchange(input) => return outcome.map(Some),
+            () = stop => Ok(None),
+            () = tokio::time::sleep(deadline) => Err(GitError::TimedOut { what }),
+        };
+        self.end().await;
+        outcome
+    }
+
+    /// Writes `input` to the process, reads its output and waits for its end.
+    async fn exchange(&mut self, input: &[u8]) -> Result<Vec<u8>, GitError> {
+        let name = self.name;
+        let (stdin, stdout, stderr) = (self.stdin.take(), self.stdout.take(), self.stderr.take());
+        let ((), output, errors) = tokio::join!(
+            feed(stdin, input),
+            read_limited(stdout, MAX_STDOUT_BYTES),
+            read_limited(stderr, MAX_STDERR_BYTES)
+        );
+        let status = self.wait().await?;
+        if !status.success() {
+            // Some commands, such as `fsck`, report problems on standard output.
+            let message = if errors.is_empty() { &output } else { &errors };
+            let stderr = String::from_utf8_lossy(message).trim_end().to_owned();
+            return Err(GitError::Command { command: name, status: status.to_string(), stderr });
+        }
+        Ok(output)
+    }
+}
+
+impl Drop for GitChild {
+    fn drop(&mut self) {
+        if let Some(child) = self.child.take() {
+            drop(self.reaper.end(child));
+        }
+    }
+}
+
+/// Writes all of its input to a process.
+pub async fn feed(stdin: Option<ChildStdin>, input: &[u8]) {
+    if let Some(mut stdin) = stdin {
+        // A process that fails early closes its input; its exit status tells the cause.
+        drop(stdin.write_all(input).await);
+    }
+}
+
+/// Reads to the end of the stream and returns the first `limit` bytes.
+pub async fn read_limited<R: tokio::io::AsyncRead + Unpin>(from: Option<R>, limit: u64) -> Vec<u8> {
+    let mut kept = Vec::new();
+    if let Some(mut from) = from {
+        // A read error ends the text; the exit status of the process tells whether the run failed.
+        drop((&mut from).take(limit).read_to_end(&mut kept).await);
+        drop(tokio::io::copy(&mut from, &mut tokio::io::sink()).await);
+    }
+    kept
+}
+
+/// Limits address space and CPU time of a process; 0 stands for no limit.
+pub(super) fn set_limits(child: &Child, memory_bytes: u64, cpu: Duration) {
+    let Some(pid) = reaper::pid(child) else { return };
+    let limit = |resource, value: u64, grace: u64| {
+        if value > 0 {
+            let limit = Rlimit { current: Some(value), maximum: Some(value.saturating_add(grace)) };
+            // Fails if the process has ended, or has a lower limit from this one.
+            let _ = prlimit(Some(pid), resource, limit);
+        }
+    };
+    limit(Resource::As, memory_bytes, 0);
+    // A process that survives the signal at the limit is killed at the second one.
+    limit(Resource::Cpu, cpu.as_secs(), CPU_GRACE_SECONDS);
+}

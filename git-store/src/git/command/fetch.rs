@@ -1,0 +1,108 @@
+//! `git fetch` from a remote: objects only, by their ids. git changes no ref, follows no redirect, asks nobody for a password, and
+//! reaches nothing but the proxy that it is given.
+//!
+//! Not here: the proxy, the answers of the credential helper, and the choice of objects (`migration`).
+
+use std::{ffi::OsString, net::SocketAddr, path::Path, time::Duration};
+
+use super::{
+    Git, GitChild, MAX_ALLOCATION,
+    maintenance_task::{NICENESS, set_niceness},
+    option,
+    pack::{listed, quoted},
+};
+use crate::{git::fsck, types::error::GitError};
+
+/// User at the proxy; the credential helper has the password.
+pub const PROXY_USER: &str = "ferrite";
+
+/// Name of the remote within the process.
+const REMOTE: &str = "source";
+/// Bytes a second below which curl takes a transfer for hanging.
+const LOWEST_SPEED_BYTES: u32 = 1;
+
+/// Settings beside those of every process and the list of what is accepted.
+const SETTINGS: &[&str] = &[
+    "core.askPass=/bin/false",
+    "credential.helper=",
+    "credential.interactive=false",
+    "credential.useHttpPath=false",
+    "fetch.fsckObjects=true",
+    "fetch.recurseSubmodules=false",
+    "fetch.writeCommitGraph=false",
+    "http.followRedirects=false",
+    "http.proxyAuthMethod=basic",
+    "protocol.version=2",
+    "submodule.recurse=false",
+    "transfer.bundleURI=false",
+    "transfer.credentialsInUrl=die",
+];
+
+/// A fetch of objects.
+#[derive(Clone, Debug)]
+pub struct RemoteFetch<'a> {
+    /// Address of the remote, without user and password.
+    pub url: &'a str,
+    /// Scheme of the address: the only one that git may use.
+    pub protocol: &'static str,
+    /// The proxy for http and https; absent for other schemes.
+    pub proxy: Option<SocketAddr>,
+    /// The credential helper.
+    pub helper: &'a Path,
+    /// Environment of the helper.
+    pub helper_env: Vec<(&'static str, OsString)>,
+    /// True if the helper has a login for the remote, which then is used from the first request on.
+    pub has_login: bool,
+    /// The folder that gets new objects; the repository itself if absent.
+    pub quarantine: Option<&'a Path>,
+    /// Longest time in which no byte moves.
+    pub idle: Duration,
+}
+
+impl Git {
+    /// Starts `fetch`, which reads ids of objects from its standard input, one a line, and writes its progress to standard error.
+    ///
+    /// # Errors
+    /// `RepositoryNotFound`, and `Io` when the process cannot be started.
+    pub fn fetch_remote(&self, repository: &Path, fetch: &RemoteFetch<'_>) -> Result<GitChild, GitError> {
+        let mut command = self.command(repository);
+        for setting in SETTINGS.iter().copied().map(str::to_owned).chain(fsck::fetch_settings()) {
+            command.arg("-c").arg(setting);
+        }
+        let mut helper = OsString::from("credential.helper=!");
+        helper.push(quoted(fetch.helper.as_os_str()));
+        command.arg("-c").arg(helper);
+        command.arg("-c").arg(format!("protocol.{}.allow=always", fetch.protocol));
+        if let Some(proxy) = fetch.proxy {
+            command.arg("-c").arg(format!("http.proxy=http://{PROXY_USER}@{proxy}"));
+            command.arg("-c").arg(format!("http.lowSpeedLimit={LOWEST_SPEED_BYTES}"));
+            command.arg("-c").arg(format!("http.lowSpeedTime={}", fetch.idle.as_secs().max(1)));
+        }
+        if fetch.has_login {
+            command.args(["-c", "http.proactiveAuth=basic"]);
+        }
+        // The address is no argument of this process: it comes from a user.
+        command.envs([("GIT_CONFIG_COUNT", "1"), ("GIT_CONFIG_KEY_0", "remote.source.url")]);
+        command.env("GIT_CONFIG_VALUE_0", fetch.url).env("GIT_ASKPASS", "/bin/false");
+        command.env("GIT_ALLOC_LIMIT", MAX_ALLOCATION).envs(fetch.helper_env.iter().map(|(name, value)| (name, value)));
+        if let Some(quarantine) = fetch.quarantine {
+            command.env("GIT_OBJECT_DIRECTORY", quarantine);
+            command.env("GIT_ALTERNATE_OBJECT_DIRECTORIES", listed(&repository.join("objects")));
+        }
+        command.arg(option("--git-dir", repository)).args([
+            "fetch",
+            "--stdin",
+            "--progress",
+            "--no-tags",
+            "--no-prune",
+            "--no-write-fetch-head",
+            "--no-auto-maintenance",
+            "--no-recurse-submodules",
+            "--no-show-forced-updates",
+            REMOTE,
+        ]);
+        let child = self.spawn("fetch", &mut command)?;
+        set_niceness(&child, NICENESS);
+        Ok(child)
+    }
+}

@@ -1,0 +1,127 @@
+//! Maintenance commands of git, one process per task, at low CPU and disk priority. Not here: when a task is due
+//! (`maintenance`), and the combining of packs (`consolidate`).
+
+use std::{ffi::OsString, fs::File, path::Path, process::Stdio, time::Duration};
+
+use rustix::process::setpriority_pgrp;
+
+use super::{Git, GitChild, option};
+use crate::types::error::GitError;
+
+/// The nice value of maintenance processes. Linux derives the I/O priority from it unless one is set: 15 gives the lowest
+/// best-effort level, (15 + 20) / 5 = 7 (ioprio_set(2)).
+pub const NICENESS: i32 = 15;
+
+/// The nice value of the processes that make a base anew: a third of the processor time that a process for a request gets. They cost little
+/// for each new object, and reads get slower while they wait.
+pub const BASE_NICENESS: i32 = 5;
+
+/// One maintenance task of a repository.
+#[derive(Clone, Copy, Debug)]
+pub enum MaintenanceTask<'a> {
+    /// Writes the ids of all refs to a file, for [`MaintenanceTask::WriteIndex`].
+    ListTips(&'a File),
+    /// Writes a multi-pack index of the packs that are named on standard input (`<name>.idx`, one a line), with a bitmap of the commits that
+    /// `tips` names. All that those reach must be in these packs.
+    WriteIndex {
+        /// The file with the ids.
+        tips: &'a Path,
+        /// The pack whose copy of an object is used, by the name of its index.
+        preferred: &'a str,
+    },
+    /// Repacks everything into one pack with a bitmap. Unreachable objects go into a cruft pack, and those not modified for `expire` into
+    /// the folder `expired`.
+    Full {
+        /// Minimum age of unreachable objects that are moved out of the repository.
+        expire: Duration,
+        /// The folder that gets the expired objects.
+        expired: &'a Path,
+    },
+    /// Writes the commit-graph with generation numbers of version 1, the only form that libgit2 reads.
+    CommitGraph,
+    /// Checks that all objects reachable from refs exist, without reading file contents.
+    Check,
+    /// Packs all refs into `packed-refs`. The caller holds the repository's write lock.
+    PackRefs,
+}
+
+impl MaintenanceTask<'_> {
+    /// The git subcommand.
+    fn name(self) -> &'static str {
+        match self {
+            Self::ListTips(_) => "for-each-ref",
+            Self::WriteIndex { .. } => "multi-pack-index",
+            Self::Full { .. } => "repack",
+            Self::CommitGraph => "commit-graph",
+            Self::Check => "fsck",
+            Self::PackRefs => "pack-refs",
+        }
+    }
+
+    fn args(self) -> Vec<OsString> {
+        let args: &[&str] = match self {
+            Self::ListTips(_) => &["for-each-ref", "--format=%(objectname)"],
+            Self::WriteIndex { .. } => &["multi-pack-index", "write", "--bitmap", "--stdin-packs", "--no-progress"],
+            // The pack's own bitmap, which exists before its index, tells it from the packs of writes.
+            Self::Full { .. } => &["repack", "--cruft", "-d", "-l", "-n", "-q", "--write-bitmap-index"],
+            Self::CommitGraph => &["commit-graph", "write", "--reachable", "--changed-paths", "--no-progress"],
+            Self::Check => &["fsck", "--connectivity-only", "--no-dangling", "--no-progress"],
+            Self::PackRefs => &["pack-refs", "--all"],
+        };
+        let mut args: Vec<OsString> = args.iter().map(Into::into).collect();
+        match self {
+            Self::Full { expire, expired } => {
+                args.push(format!("--cruft-expiration={}.seconds.ago", expire.as_secs()).into());
+                args.push(option("--expire-to", &expired.join("pack")));
+            }
+            Self::WriteIndex { tips, preferred } => {
+                args.push(option("--refs-snapshot", tips));
+                args.push(format!("--preferred-pack={preferred}").into());
+            }
+            Self::ListTips(_) | Self::CommitGraph | Self::Check | Self::PackRefs => {}
+        }
+        args
+    }
+}
+
+impl Git {
+    /// Starts a task with the nice value `niceness`. `lock` becomes a standard stream of the process that it does not use, so a lock on that
+    /// file is held as long as the process runs, even if this service ends first.
+    pub fn run_task(
+        &self,
+        repository: &Path,
+        task: MaintenanceTask<'_>,
+        lock: &File,
+        niceness: i32,
+    ) -> Result<GitChild, GitError> {
+        let shared = |file: &File| file.try_clone().map(Stdio::from).map_err(GitError::io("sharing a lock"));
+        let mut command = self.command(repository);
+        command.args(["-c", "commitGraph.generationVersion=1"]);
+        if matches!(task, MaintenanceTask::Check) {
+            // fsck verifies the commit-graph, too, and takes dates that do not fit into it for damage.
+            command.args(["-c", "core.commitGraph=false"]);
+        }
+        command.arg(option("--git-dir", repository)).args(task.args());
+        match task {
+            MaintenanceTask::WriteIndex { .. } => command.stdout(shared(lock)?),
+            MaintenanceTask::ListTips(file) => command.stdin(shared(lock)?).stdout(shared(file)?),
+            MaintenanceTask::Full { .. }
+            | MaintenanceTask::CommitGraph
+            | MaintenanceTask::Check
+            | MaintenanceTask::PackRefs => command.stdin(shared(lock)?),
+        };
+        let child = self.spawn(task.name(), &mut command)?;
+        set_niceness(&child, niceness);
+        Ok(child)
+    }
+}
+
+/// Sets the nice value of a process and of those that it starts; 0 leaves it as it is.
+pub(super) fn set_niceness(child: &GitChild, niceness: i32) {
+    if niceness != 0
+        && let Some(leader) = child.id()
+    {
+        // Fails if the process has ended; at normal priority the task still runs correctly.
+        let _ = setpriority_pgrp(Some(leader), niceness);
+    }
+}

@@ -1,0 +1,213 @@
+//! Reads the entry at a path: a file, a symbolic link, a submodule, or the entries of a directory. Symbolic links are
+//! returned, never followed.
+
+use git2::{Oid, Repository, Tree};
+
+use super::{
+    entry::{EntryKind, read_blob},
+    submodule::Submodules,
+};
+use crate::{
+    repo::{
+        json_size::{json_bytes, url_bytes},
+        objects, refs,
+        revision::{Resolved, Revision},
+    },
+    types::{error::GitError, path::TreePath},
+};
+
+/// Bytes of the largest file whose content is part of a response.
+pub const MAX_INLINE_BYTES: u64 = 1 << 20;
+
+/// Bytes of file contents in one response.
+pub const MAX_RESPONSE_BYTES: u64 = 8 << 20;
+
+/// Entries of the largest directory that is listed.
+pub const MAX_ENTRIES: usize = 20_000;
+/// Bytes of the list of a directory in JSON.
+const MAX_JSON_BYTES: u64 = 16 << 20;
+/// Bytes of an entry in JSON besides its path, with addresses of a usual length.
+const ENTRY_BYTES: u64 = 700;
+/// Copies of the path in the addresses of an entry.
+const PATH_COPIES: u64 = 5;
+
+/// One entry of a tree.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Entry {
+    /// The kind.
+    pub kind: EntryKind,
+    /// The last component of the path.
+    pub name: Vec<u8>,
+    /// The path from the root of the tree.
+    pub path: Vec<u8>,
+    /// The id of the blob or tree, or of the commit of a submodule.
+    pub id: Oid,
+    /// Size of the blob in bytes; zero for directories and submodules.
+    pub size: u64,
+    /// The content of the blob; `None` if it is too large or the response is full.
+    pub content: Option<Vec<u8>>,
+    /// The URL of the submodule, if `.gitmodules` has one.
+    pub submodule_url: Option<String>,
+}
+
+/// The object at a path.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Target {
+    /// A file, symbolic link or submodule.
+    Entry(Entry),
+    /// The entries of a directory, in git's order.
+    Directory(Vec<Entry>),
+}
+
+/// The object at a path of a commit.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Contents {
+    /// The commit; absent for the root of an empty repository.
+    pub commit: Option<Oid>,
+    /// The name of the commit in links: a branch, a tag, or its id.
+    pub display_ref: Vec<u8>,
+    /// The object at the path.
+    pub target: Target,
+}
+
+/// Reads the object at `path` of the commit that `revision` names.
+///
+/// # Errors
+/// `RevisionNotFound`, `PathNotFound`, and `TooLarge` for a directory of more than 20,000 entries, or whose list would be too long.
+pub fn contents(repo: &Repository, revision: &Revision, path: &TreePath) -> Result<Contents, GitError> {
+    let resolved = match revision.resolve(repo) {
+        Err(GitError::RevisionNotFound) => return empty(repo, revision, path),
+        resolved => resolved?,
+    };
+    let Resolved { commit, .. } = resolved;
+    let root = objects::tree_of(repo, commit)?;
+    let display_ref = resolved.display();
+    let target = at_path(repo, &root, path, ResponseSize::new(&display_ref))?;
+    Ok(Contents { commit: Some(commit), display_ref, target })
+}
+
+/// Returns an empty directory for the root of a repository without commits. Other paths do not exist.
+fn empty(repo: &Repository, revision: &Revision, path: &TreePath) -> Result<Contents, GitError> {
+    if !is_unborn(repo, revision)? {
+        return Err(GitError::RevisionNotFound);
+    }
+    if !path.is_root() {
+        return Err(GitError::PathNotFound);
+    }
+    let display_ref = refs::head(repo)?.branch.as_bytes().to_vec();
+    Ok(Contents { commit: None, display_ref, target: Target::Directory(Vec::new()) })
+}
+
+/// Returns whether a revision that was not found is the default branch of a repository without branches.
+pub(super) fn is_unborn(repo: &Repository, revision: &Revision) -> Result<bool, GitError> {
+    let head = refs::head(repo)?;
+    let is_head = *revision == Revision::parse(b"")? || *revision == Revision::parse(head.branch.as_bytes())?;
+    Ok(is_head && refs::is_empty(repo)?)
+}
+
+fn at_path(repo: &Repository, root: &Tree<'_>, path: &TreePath, size: ResponseSize) -> Result<Target, GitError> {
+    let mut reader = EntryReader { repo, root, submodules: None, size, budget: MAX_RESPONSE_BYTES };
+    if path.is_root() {
+        return reader.directory(root, path).map(Target::Directory);
+    }
+    let (mode, id) = find(repo, root, path)?.ok_or(GitError::PathNotFound)?;
+    if EntryKind::of(mode) == EntryKind::Directory {
+        return reader.directory(&objects::find_tree(repo, id)?, path).map(Target::Directory);
+    }
+    reader.entry(mode, id, path.name(), path.as_bytes().to_vec()).map(Target::Entry)
+}
+
+/// Returns mode and id of the entry at `path`, looked up tree by tree; `None` if the path does not exist.
+pub fn find(repo: &Repository, root: &Tree<'_>, path: &TreePath) -> Result<Option<(i32, Oid)>, GitError> {
+    let mut tree = root.clone();
+    let mut parts = path.components().peekable();
+    while let Some(part) = parts.next() {
+        let Some(entry) = tree.get_name_bytes(part) else { return Ok(None) };
+        let (mode, id) = (objects::entry_mode(&entry), entry.id());
+        if parts.peek().is_none() {
+            return Ok(Some((mode, id)));
+        }
+        if EntryKind::of(mode) != EntryKind::Directory {
+            return Ok(None);
+        }
+        drop(entry);
+        tree = objects::find_tree(repo, id)?;
+    }
+    Ok(None)
+}
+
+struct EntryReader<'repo> {
+    repo: &'repo Repository,
+    root: &'repo Tree<'repo>,
+    /// `.gitmodules`, read at the first submodule.
+    submodules: Option<Submodules>,
+    size: ResponseSize,
+    /// Bytes of content that still fit into the response.
+    budget: u64,
+}
+
+/// Size of a response in JSON. Every entry has its path and the revision in several addresses.
+#[derive(Clone, Copy, Debug)]
+struct ResponseSize {
+    /// Bytes of an entry besides its path.
+    entry_bytes: u64,
+}
+
+impl ResponseSize {
+    fn new(revision: &[u8]) -> Self {
+        Self { entry_bytes: ENTRY_BYTES + PATH_COPIES * url_bytes(revision) as u64 }
+    }
+
+    fn of_entry(self, path: &[u8]) -> u64 {
+        self.entry_bytes + PATH_COPIES * url_bytes(path) as u64 + 2 * json_bytes(path) as u64
+    }
+}
+
+impl EntryReader<'_> {
+    fn directory(&mut self, tree: &Tree<'_>, path: &TreePath) -> Result<Vec<Entry>, GitError> {
+        if tree.len() > MAX_ENTRIES {
+            let what = "the number of the folder's entries (use git/trees)";
+            return Err(GitError::TooLarge { what, limit: MAX_ENTRIES as u64 });
+        }
+        let sizes = tree.iter().map(|entry| self.size.of_entry(path.join(entry.name_bytes()).as_slice()));
+        let Some(left) = MAX_JSON_BYTES.checked_sub(sizes.sum()) else {
+            let what = "the list of the folder in bytes (use git/trees)";
+            return Err(GitError::TooLarge { what, limit: MAX_JSON_BYTES });
+        };
+        // In base64 three bytes take four.
+        self.budget = self.budget.min(left / 4 * 3);
+        tree.iter()
+            .map(|entry| {
+                let name = entry.name_bytes();
+                self.entry(objects::entry_mode(&entry), entry.id(), name, path.join(name))
+            })
+            .collect()
+    }
+
+    fn entry(&mut self, mode: i32, id: Oid, name: &[u8], path: Vec<u8>) -> Result<Entry, GitError> {
+        let kind = EntryKind::of(mode);
+        let mut entry = Entry { kind, name: name.to_vec(), path, id, size: 0, content: None, submodule_url: None };
+        match kind {
+            EntryKind::Directory => {}
+            EntryKind::Submodule => {
+                let (repo, root) = (self.repo, self.root);
+                let submodules = match &mut self.submodules {
+                    Some(submodules) => submodules,
+                    none => none.insert(Submodules::read(repo, root)?),
+                };
+                entry.submodule_url = submodules.url(&entry.path).map(str::to_owned);
+            }
+            EntryKind::File | EntryKind::Symlink => {
+                let (size, content) = read_blob(self.repo, id, MAX_INLINE_BYTES.min(self.budget))?;
+                let cost = |content: &Vec<u8>| match kind {
+                    // A target is text, and no base64.
+                    EntryKind::Symlink => json_bytes(content) / 4 * 3,
+                    EntryKind::File | EntryKind::Directory | EntryKind::Submodule => content.len(),
+                };
+                self.budget = self.budget.saturating_sub(content.as_ref().map_or(0, cost) as u64);
+                (entry.size, entry.content) = (size, content);
+            }
+        }
+        Ok(entry)
+    }
+}

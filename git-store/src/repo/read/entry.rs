@@ -1,0 +1,47 @@
+//! Kinds of tree entries, and the bytes of blobs.
+
+use git2::{ObjectType, Oid, Repository};
+
+use crate::{
+    repo::{deltas, objects},
+    types::error::GitError,
+};
+
+/// The kind of a tree entry.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum EntryKind {
+    /// A file.
+    File,
+    /// A directory.
+    Directory,
+    /// A symbolic link; its content is the path of its target.
+    Symlink,
+    /// A submodule: a commit of another repository.
+    Submodule,
+}
+
+impl EntryKind {
+    /// Returns the kind that a tree entry's mode denotes.
+    #[must_use]
+    pub fn of(mode: i32) -> Self {
+        match mode & 0o170_000 {
+            0o040_000 => Self::Directory,
+            0o120_000 => Self::Symlink,
+            0o160_000 => Self::Submodule,
+            _ => Self::File,
+        }
+    }
+}
+
+/// Returns the size of a blob and its bytes, unless it has more than `limit` or is a delta of an object that is too large to load. Both is
+/// read from headers first, so a large blob is never loaded.
+pub fn read_blob(repo: &Repository, id: Oid, limit: u64) -> Result<(u64, Option<Vec<u8>>), GitError> {
+    let (kind, size) = objects::header(repo, id)?;
+    if kind != ObjectType::Blob {
+        return Err(GitError::PathNotFound);
+    }
+    if size > limit || !deltas::is_loadable(repo, id)? {
+        return Ok((size, None));
+    }
+    Ok((size, Some(repo.find_blob(id)?.content().to_vec())))
+}

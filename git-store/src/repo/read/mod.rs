@@ -1,0 +1,39 @@
+//! Reads of repositories as plain structs, for jobs of the pool. Not here: messages of a protocol.
+
+mod branches;
+mod changes;
+pub mod commit;
+pub mod commit_list;
+pub mod contents;
+pub mod deadline;
+pub mod describe;
+pub mod entry;
+pub mod log;
+pub mod object;
+mod path_logs;
+pub mod pushed;
+pub mod raw;
+pub mod submodule;
+pub mod tree;
+
+pub use self::path_logs::{PathLogCache, PathLogKey};
+pub use self::{
+    branches::{BranchInfo, branch, branches},
+    changes::ChangedPaths,
+    commit::{CommitInfo, Signature, commit, commit_info},
+    contents::{Contents, Entry, Target, contents},
+    deadline::Deadline,
+    describe::{
+        DescribedCommit, DescribedRef, DescriptionLimits, DescriptionRequest, Descriptions, HeadDescription, Person,
+        UpdateDescription, describe,
+    },
+    entry::EntryKind,
+    log::{LogPage, log, log_of_path},
+    object::{TagObject, blob, listed_reference, reference, tag_object, tag_refs, tags},
+    pushed::{MAX_PUSHED_COMMITS, PushedCommit, pushed_commits},
+    raw::{RawFile, raw},
+    tree::{TreeListing, tree},
+};
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,271 @@
+//! Lists, resolves and changes refs; no other code does. Not here: permissions, and the journal of updates.
+
+mod cache;
+mod edit;
+mod load;
+mod loose;
+mod packed;
+mod read;
+mod table;
+mod transact;
+
+use std::{fs, io::Write as _, path::Path, sync::Arc};
+
+use ferrite_proto::id::RepositoryId;
+use git2::{Oid, Repository};
+
+use self::{cache::RefCache, table::TableChange};
+pub use self::{
+    edit::clashes_with_set,
+    load::{describe, load},
+    loose::{PreparedValue, may_point_to},
+    packed::write_packed,
+};
+pub use self::{
+    edit::{Page, RefEdit},
+    read::{HeadState, head, is_empty, lookup},
+    table::{RefEntry, RefPage, RefTable},
+};
+use super::pool::Pool;
+use crate::{
+    disk::{durable::sync, full::classify_disk_full, repositories::RepositoryStore, usage::DiskUsage},
+    git::command::Git,
+    types::{
+        error::GitError,
+        name::{BranchName, RefName},
+    },
+};
+
+/// The refs of all repositories of a store. Clones share the cache.
+#[derive(Clone)]
+pub struct Refs {
+    store: Arc<RepositoryStore>,
+    pool: Pool,
+    git: Arc<Git>,
+    cache: Arc<RefCache>,
+}
+
+/// Default size of the cache of ref tables, in bytes.
+pub const DEFAULT_CACHE_BYTES: u64 = 64 << 20;
+
+impl Refs {
+    /// Creates the refs of the repositories in `store`, with default limits.
+    #[must_use]
+    pub fn new(store: Arc<RepositoryStore>, pool: Pool, git: Arc<Git>) -> Self {
+        Self { store, pool, git, cache: Arc::new(RefCache::new(DEFAULT_CACHE_BYTES)) }
+    }
+
+    /// Sets the size of the cache of ref tables, in bytes.
+    #[must_use]
+    pub fn with_cache_bytes(self, bytes: u64) -> Self {
+        Self { cache: Arc::new(RefCache::new(bytes)), ..self }
+    }
+
+    /// Returns all refs of a repository without hidden and broken ones. The table contains every change that was made
+    /// before the call.
+    ///
+    /// # Errors
+    /// `RepositoryNotFound`, `Overloaded`, and those of the file system and libgit2.
+    pub async fn table(&self, id: RepositoryId) -> Result<Arc<RefTable>, GitError> {
+        let path = self.store.path(id);
+        self.cache.table(id, &path, self.pool.run(id, load)).await
+    }
+
+    /// Returns a page of the refs whose full name begins with `prefix`, sorted by name, without hidden and broken ones.
+    ///
+    /// # Errors
+    /// Those of [`Refs::table`].
+    pub async fn list(&self, id: RepositoryId, prefix: impl AsRef<[u8]>, page: Page) -> Result<RefPage, GitError> {
+        Ok(self.table(id).await?.page(prefix.as_ref(), page))
+    }
+
+    /// Drops the cached table of a repository that was deleted or moved, or whose refs other code may have changed.
+    pub fn forget(&self, id: RepositoryId) {
+        self.cache.forget(id);
+    }
+
+    /// Returns the object id of a ref; `None` if the ref does not exist.
+    ///
+    /// # Errors
+    /// Those of [`Pool::run`].
+    pub async fn resolve(&self, id: RepositoryId, name: RefName) -> Result<Option<Oid>, GitError> {
+        self.pool.run(id, move |repo| lookup(repo, &name)).await
+    }
+
+    /// Returns the object ids of several refs, in their order; `None` for refs that do not exist.
+    ///
+    /// # Errors
+    /// Those of [`Pool::run`].
+    pub async fn resolve_all(&self, id: RepositoryId, names: Vec<RefName>) -> Result<Vec<Option<Oid>>, GitError> {
+        self.pool.run(id, move |repo| names.iter().map(|name| lookup(repo, name)).collect()).await
+    }
+
+    /// Returns the branch that HEAD points to, and its tip if the branch exists.
+    ///
+    /// # Errors
+    /// Those of [`Pool::run`], and `Internal` when HEAD does not point to a branch.
+    pub async fn head(&self, id: RepositoryId) -> Result<HeadState, GitError> {
+        self.pool.run(id, head).await
+    }
+
+    /// Returns the state of HEAD, and what the repository's objects take on disk.
+    pub async fn head_and_usage(&self, id: RepositoryId) -> Result<(HeadState, DiskUsage), GitError> {
+        let store = Arc::clone(&self.store);
+        self.pool.run(id, move |repo| Ok((head(repo)?, store.usage(id)?))).await
+    }
+
+    /// Returns the state of HEAD, and the bytes of the repository's objects on disk.
+    pub async fn head_and_size(&self, id: RepositoryId) -> Result<(HeadState, u64), GitError> {
+        self.head_and_usage(id).await.map(|(head, usage)| (head, usage.bytes))
+    }
+
+    /// Returns whether the repository has no branch.
+    ///
+    /// # Errors
+    /// Those of [`Refs::head`] and [`Refs::table`].
+    pub async fn is_empty(&self, id: RepositoryId) -> Result<bool, GitError> {
+        if self.head(id).await?.tip.is_some() {
+            return Ok(false);
+        }
+        Ok(self.table(id).await?.span(b"refs/heads/").is_empty())
+    }
+
+    /// Points HEAD to a branch, which need not exist; durable when it returns. The caller holds the repository's write
+    /// lock.
+    ///
+    /// # Errors
+    /// Those of [`Pool::run`] and of the file system.
+    pub async fn set_head(&self, id: RepositoryId, branch: BranchName) -> Result<(), GitError> {
+        self.pool.run(id, move |repo| write_head(repo.path(), &branch)).await
+    }
+
+    /// Changes all of the refs or none; durable when it returns. The caller holds the repository's write lock.
+    ///
+    /// # Errors
+    /// `RefConflict` (a ref is not at `old`, or is locked), `RefNameClash`, `RefTarget`, `RepositoryNotFound`: nothing was
+    /// changed. After `TimedOut` and errors of kind `Internal` the refs must be read to learn the result.
+    pub async fn transact(&self, id: RepositoryId, edits: &[RefEdit]) -> Result<(), GitError> {
+        let prepared = self.prepare(id, edits).await?;
+        self.commit(id, edits, prepared).await.map(drop)
+    }
+
+    /// Does what can be done for a transaction before it is decided: for a move of a single ref, writes and syncs the new value, which
+    /// is then only to be renamed. Changes nothing, and locks no ref. The caller holds the repository's write lock.
+    ///
+    /// # Errors
+    /// `RepositoryNotFound`, and `Io`.
+    pub async fn prepare(&self, id: RepositoryId, edits: &[RefEdit]) -> Result<Option<PreparedValue>, GitError> {
+        self.store.check_exists(id)?;
+        let Some(target) = loose::target(edits) else { return Ok(None) };
+        let path = self.store.incoming_file(id);
+        self.store.sync_threads().run(move || PreparedValue::write(path, target).map(Some)).await
+    }
+
+    /// Commits a transaction with what was prepared for it: all of the refs are changed or none, durable when it returns. Returns the
+    /// state of HEAD and the disk usage afterwards, `None` if these cannot be read.
+    ///
+    /// # Errors
+    /// Those of [`Refs::transact`].
+    pub async fn commit(
+        &self,
+        id: RepositoryId,
+        edits: &[RefEdit],
+        prepared: Option<PreparedValue>,
+    ) -> Result<Option<(HeadState, DiskUsage)>, GitError> {
+        if edits.is_empty() {
+            return Ok(None);
+        }
+        let path = self.store.path(id);
+        let update = self.cache.begin_update(id);
+        let after = match self.change(id, &path, edits, prepared).await {
+            Ok(after) => after,
+            Err(error) => {
+                if error.is_refused_transaction() {
+                    update.rolled_back();
+                }
+                return self.pool.run_blocking(move |_| Err(classify_disk_full(error, &path))).await;
+            }
+        };
+        match after.changes {
+            Ok(changes) => update.committed(&path, changes),
+            // The refs are changed, only their new entries cannot be read; the table is loaded again.
+            Err(error) => {
+                tracing::warn!(repo.id = %id, %error, "refs cannot be kept in memory");
+                self.cache.forget(id);
+                update.committed(&path, Vec::new());
+            }
+        }
+        Ok(after.state)
+    }
+
+    /// Changes the refs and makes that durable, without a process if possible.
+    async fn change(
+        &self,
+        id: RepositoryId,
+        path: &Path,
+        edits: &[RefEdit],
+        prepared: Option<PreparedValue>,
+    ) -> Result<AfterTransaction, GitError> {
+        if let ([edit], Some(value)) = (edits, prepared) {
+            let (edit, read) = (edit.clone(), self.read_after(id, edits));
+            let job = move |repo: &Repository| Ok(loose::advance(repo, &edit, &value)?.then(|| read(repo)));
+            if let Some(after) = self.pool.run(id, job).await? {
+                return Ok(after);
+            }
+        }
+        transact::run(&self.git, path, edits).await?;
+        let (path, own, read) = (path.to_owned(), edits.to_vec(), self.read_after(id, edits));
+        let job = move |repo: &Repository| transact::sync_names(&path, &own).map(|()| read(repo));
+        self.pool.run(id, job).await
+    }
+
+    /// Returns the job that reads a repository after a transaction.
+    fn read_after(&self, id: RepositoryId, edits: &[RefEdit]) -> impl Fn(&Repository) -> AfterTransaction + use<> {
+        let (store, cache, edits) = (Arc::clone(&self.store), Arc::clone(&self.cache), edits.to_vec());
+        move |repo| {
+            let is_needed = cache.is_cached_or_loading(id);
+            let changes = if is_needed { load::changes(repo, &edits) } else { Ok(Vec::new()) };
+            let state = head(repo).and_then(|head| Ok((head, store.usage(id)?)));
+            AfterTransaction { changes, state: state.ok() }
+        }
+    }
+}
+
+/// A repository after a transaction that changed its refs. An error here is none of the transaction.
+struct AfterTransaction {
+    /// Changes of the cached table.
+    changes: Result<Vec<TableChange>, GitError>,
+    /// State of HEAD and disk usage; `None` if they cannot be read.
+    state: Option<(HeadState, DiskUsage)>,
+}
+
+/// Removes lock files of refs that a crash left behind. The caller holds the repository's write lock, and all git processes
+/// started before the crash have ended.
+pub fn remove_locks(repository: &Path, names: &[RefName]) {
+    for name in names {
+        transact::remove(&transact::lock_path(repository, name));
+    }
+}
+
+/// Writes `HEAD.new`, renames it to `HEAD` and syncs the folder.
+fn write_head(repository: &Path, branch: &BranchName) -> Result<(), GitError> {
+    let text = [b"ref: ", branch.to_ref().as_bytes(), b"\n"].concat();
+    // Not `HEAD.lock`, which would block later writes if a crash left it behind; a leftover `HEAD.new` is overwritten.
+    let beside = repository.join("HEAD.new");
+    let written = fs::File::create(&beside).and_then(|mut file| {
+        file.write_all(&text)?;
+        file.sync_all()
+    });
+    written.map_err(GitError::io("writing HEAD"))?;
+    fs::rename(&beside, repository.join("HEAD")).map_err(GitError::io("replacing HEAD"))?;
+    sync(repository)
+}
+
+/// Removes the lock of `packed-refs` and its new content if a killed process left them behind; returns whether it did. The caller holds
+/// the repository's write lock.
+pub fn remove_stale_lock(repository: &Path) -> bool {
+    transact::remove_stale_packed(repository, transact::DEADLINE)
+}
+
+#[cfg(test)]
+mod tests;

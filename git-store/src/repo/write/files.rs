@@ -1,0 +1,363 @@
+//! Creates, replaces, removes and moves files; each call makes one commit. Not here: the tree with its changes (`overlay`),
+//! and the move of the branch.
+
+use std::collections::HashSet;
+
+use bytes::Bytes;
+use git2::{ObjectType, Oid, Repository};
+
+use super::{
+    commit::{CommitBase, CommitDraft, PreparedCommit},
+    overlay::{FILE_MODE, Overlay, TreeEntry},
+};
+use crate::{
+    disk::loose_objects::NewObject,
+    repo::read::{
+        Entry, EntryKind,
+        contents::find,
+        entry::read_blob,
+        submodule::{MAX_GITMODULES, Submodules},
+    },
+    types::{
+        error::GitError,
+        limits::MAX_FILE_BYTES,
+        name::BranchName,
+        path::{TreePath, is_dot_gitattributes, is_dot_gitmodules},
+    },
+};
+
+/// Files in one commit.
+pub const MAX_FILES: usize = 1000;
+/// Bytes of all files in one commit.
+pub const MAX_COMMIT_BYTES: u64 = 48 << 20;
+/// Bytes from which a line of `.gitattributes` is too long for git.
+const MAX_ATTRIBUTES_LINE: usize = 2048;
+
+/// A file to create or replace.
+#[derive(Clone, Debug)]
+pub struct PutFile {
+    /// The path, from [`TreePath::strict`].
+    pub path: TreePath,
+    /// The new content.
+    pub content: Bytes,
+    /// The blob that must be at the path, if the caller wants this checked.
+    pub expected_blob: Option<Oid>,
+    /// Message and branch of the commit.
+    pub draft: CommitDraft,
+}
+
+/// A file to remove.
+#[derive(Clone, Debug)]
+pub struct DeleteFile {
+    /// The path, from [`TreePath::strict`].
+    pub path: TreePath,
+    /// The blob that must be at the path, if the caller wants this checked.
+    pub expected_blob: Option<Oid>,
+    /// Message and branch of the commit.
+    pub draft: CommitDraft,
+}
+
+/// The operation on a file.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Operation {
+    /// Create a file, which must not exist, with this content.
+    Create(Bytes),
+    /// Replace the content of an existing file.
+    Update(Bytes),
+    /// Delete an existing file.
+    Delete,
+    /// Move the existing file at this path, with new content if given.
+    Move(TreePath, Option<Bytes>),
+}
+
+/// A change of one file.
+#[derive(Clone, Debug)]
+pub struct FileChange {
+    /// The path, from [`TreePath::strict`].
+    pub path: TreePath,
+    /// The operation on the file.
+    pub operation: Operation,
+    /// The blob that must be at the path (for a move, at the old path), if the caller wants this checked. Not used by
+    /// `Create`.
+    pub expected_blob: Option<Oid>,
+}
+
+/// Changes of several files in one commit.
+#[derive(Clone, Debug)]
+pub struct ChangeFiles {
+    /// The changes; no path may occur twice.
+    pub files: Vec<FileChange>,
+    /// The branch to create, while the draft's branch stays where it is.
+    pub new_branch: Option<BranchName>,
+    /// Message and branch of the commit.
+    pub draft: CommitDraft,
+}
+
+/// The path of a file's fields in errors: with the index among several files, or without.
+#[derive(Clone, Copy)]
+struct FieldPath(Option<usize>);
+
+impl FieldPath {
+    fn field(self, name: &str) -> String {
+        self.0.map_or_else(|| name.to_owned(), |index| format!("files[{index}].{name}"))
+    }
+
+    fn refuse(self, name: &str, code: &'static str, message: &'static str) -> GitError {
+        GitError::invalid(&self.field(name), code, message)
+    }
+
+    fn stale(self) -> GitError {
+        self.0.map_or(GitError::StaleBlob, |index| GitError::StaleFile { index })
+    }
+
+    /// Returns the file at a path, `None` if the path is free. `name` is the field of the path. Fails if something other
+    /// than a file is there.
+    fn file(self, name: &str, overlay: &mut Overlay<'_>, path: &TreePath) -> Result<Option<TreeEntry>, GitError> {
+        let found = overlay.find(path)?.map_err(|obstacle| self.refuse(name, "invalid", obstacle))?;
+        let obstacle = match found.map(TreeEntry::kind) {
+            None | Some(EntryKind::File) => return Ok(found),
+            Some(EntryKind::Directory) => "is a directory",
+            Some(EntryKind::Symlink) => "is a symbolic link",
+            Some(EntryKind::Submodule) => "is a submodule",
+        };
+        Err(self.refuse(name, "invalid", obstacle))
+    }
+
+    fn check_blob(self, expected: Option<Oid>, found: Option<TreeEntry>) -> Result<(), GitError> {
+        let is_stale = expected.is_some_and(|expected| found.is_none_or(|found| found.id != expected));
+        if is_stale { Err(self.stale()) } else { Ok(()) }
+    }
+
+    /// Checks files that git itself reads, so that they cannot harm a clone. For pushes, git makes the same checks.
+    fn check_special(self, path: &TreePath, content: &[u8]) -> Result<(), GitError> {
+        let name = String::from_utf8_lossy(path.name());
+        let is_large = content.len() as u64 > MAX_GITMODULES;
+        if is_dot_gitmodules(&name) && (is_large || !Submodules::parse(content).is_harmless()) {
+            return Err(self.refuse("content", "invalid", "names a submodule that git would refuse"));
+        }
+        let has_long_line = || content.split(|byte| *byte == b'\n').any(|line| line.len() >= MAX_ATTRIBUTES_LINE);
+        if is_dot_gitattributes(&name) && has_long_line() {
+            return Err(self.refuse("content", "invalid", "has a line that is longer than git accepts"));
+        }
+        Ok(())
+    }
+
+    /// Sets content at a path with the given mode.
+    fn write(
+        self,
+        builder: &mut CommitBuilder<'_>,
+        path: &TreePath,
+        content: &Bytes,
+        mode: i32,
+    ) -> Result<(), GitError> {
+        if content.len() as u64 > MAX_FILE_BYTES {
+            return Err(GitError::TooLarge { what: "the file", limit: MAX_FILE_BYTES });
+        }
+        self.check_special(path, content)?;
+        let blob = NewObject::new(ObjectType::Blob, content.clone())?;
+        let id = blob.id();
+        let entry = TreeEntry { mode, id };
+        // With the same content there is nothing to write, and perhaps no commit to make.
+        if builder.overlay.find(path)? != Ok(Some(entry)) {
+            builder.blobs.push(blob);
+            builder.overlay.set(path, entry)?;
+        }
+        builder.add_entry(path, id, content.len() as u64);
+        Ok(())
+    }
+}
+
+/// A commit that is being built.
+struct CommitBuilder<'repo> {
+    repo: &'repo Repository,
+    overlay: Overlay<'repo>,
+    blobs: Vec<NewObject>,
+    entries: Vec<Entry>,
+}
+
+impl<'repo> CommitBuilder<'repo> {
+    fn new(repo: &'repo Repository, start: &CommitBase<'repo>) -> Result<Self, GitError> {
+        Ok(Self { repo, overlay: start.overlay()?, blobs: Vec::new(), entries: Vec::new() })
+    }
+
+    fn add_entry(&mut self, path: &TreePath, id: Oid, size: u64) {
+        self.entries.push(file_entry(path, id, size));
+    }
+}
+
+fn file_entry(path: &TreePath, id: Oid, size: u64) -> Entry {
+    Entry {
+        kind: EntryKind::File,
+        name: path.name().to_vec(),
+        path: path.as_bytes().to_vec(),
+        id,
+        size,
+        content: None,
+        submodule_url: None,
+    }
+}
+
+/// Returns a file as the entry of the commit that wrote it, whose tree this is; `None` if the tree does not have it.
+pub fn written_file(repo: &Repository, tree: &git2::Tree<'_>, path: &TreePath) -> Result<Option<Entry>, GitError> {
+    let Some((_, id)) = find(repo, tree, path)? else { return Ok(None) };
+    Ok(Some(file_entry(path, id, read_blob(repo, id, 0)?.0)))
+}
+
+/// Creates or replaces one file. The caller holds the repository's write lock, and writes the objects.
+///
+/// # Errors
+/// `Invalid` (field `path`, `content`, `message`), `UnchangedContent`, `StaleBlob`, `TooLarge`.
+pub fn put_file(repo: &Repository, put: &PutFile) -> Result<PreparedCommit, GitError> {
+    let at = FieldPath(None);
+    let start = CommitBase::find(repo, &put.draft, None)?;
+    let mut builder = CommitBuilder::new(repo, &start)?;
+    let found = at.file("path", &mut builder.overlay, &put.path)?;
+    at.check_blob(put.expected_blob, found)?;
+    at.write(&mut builder, &put.path, &put.content, found.map_or(FILE_MODE, |found| found.mode))?;
+    start.commit(&put.draft, &builder.overlay, builder.blobs, builder.entries)
+}
+
+/// Removes one file or symbolic link, and directories that become empty. Otherwise as [`put_file`].
+///
+/// # Errors
+/// `Invalid` (field `path` or `message`), `PathNotFound`, `StaleBlob`.
+pub fn delete_file(repo: &Repository, delete: &DeleteFile) -> Result<PreparedCommit, GitError> {
+    let at = FieldPath(None);
+    let start = CommitBase::find(repo, &delete.draft, None)?;
+    let mut builder = CommitBuilder::new(repo, &start)?;
+    match removable(at, &mut builder.overlay, &delete.path)? {
+        None => return Err(GitError::PathNotFound),
+        found => at.check_blob(delete.expected_blob, found)?,
+    }
+    builder.overlay.remove(&delete.path)?;
+    start.commit(&delete.draft, &builder.overlay, builder.blobs, builder.entries)
+}
+
+/// Returns the entry to remove, `None` if the path does not exist. A symbolic link may be removed, whatever its target.
+fn removable(at: FieldPath, overlay: &mut Overlay<'_>, path: &TreePath) -> Result<Option<TreeEntry>, GitError> {
+    match overlay.find(path)? {
+        // A component above is not a directory, so the path does not exist.
+        Err(_) => Ok(None),
+        Ok(Some(entry)) if entry.kind() == EntryKind::Symlink => Ok(Some(entry)),
+        Ok(_) => at.file("path", overlay, path),
+    }
+}
+
+/// Changes several files. Otherwise as [`put_file`].
+///
+/// # Errors
+/// `Invalid` (fields `files`, `files[0].path` and so on, `message`, `new_branch`), `BranchNotFound`, `UnchangedContent`,
+/// `StaleFile`, `TooLarge`.
+pub fn change_files(repo: &Repository, change: &ChangeFiles) -> Result<PreparedCommit, GitError> {
+    check_files(&change.files)?;
+    let start = CommitBase::find(repo, &change.draft, change.new_branch.as_ref())?;
+    let mut builder = CommitBuilder::new(repo, &start)?;
+    // Removals first, so that other changes can use the freed paths regardless of their order.
+    let mut moved = Vec::with_capacity(change.files.len());
+    for (index, file) in change.files.iter().enumerate() {
+        moved.push(apply_removal(FieldPath(Some(index)), &mut builder, file)?);
+    }
+    for ((index, file), moved) in change.files.iter().enumerate().zip(moved) {
+        apply_write(FieldPath(Some(index)), &mut builder, file, moved)?;
+    }
+    start.commit(&change.draft, &builder.overlay, builder.blobs, builder.entries)
+}
+
+/// Applies the removal of a change; returns the entry that a move takes along.
+fn apply_removal(
+    at: FieldPath,
+    builder: &mut CommitBuilder<'_>,
+    file: &FileChange,
+) -> Result<Option<TreeEntry>, GitError> {
+    let (name, path) = match &file.operation {
+        Operation::Create(_) | Operation::Update(_) => return Ok(None),
+        Operation::Delete => ("path", &file.path),
+        Operation::Move(from, _) => ("from_path", from),
+    };
+    let found = match &file.operation {
+        Operation::Delete => removable(at, &mut builder.overlay, path)?,
+        Operation::Create(_) | Operation::Update(_) | Operation::Move(..) => {
+            at.file(name, &mut builder.overlay, path)?
+        }
+    };
+    at.check_blob(file.expected_blob, found)?;
+    if found.is_none() {
+        return Err(at.refuse(name, "invalid", "does not exist"));
+    }
+    builder.overlay.remove(path)?;
+    Ok(found)
+}
+
+/// Applies the write of a change.
+fn apply_write(
+    at: FieldPath,
+    builder: &mut CommitBuilder<'_>,
+    file: &FileChange,
+    moved: Option<TreeEntry>,
+) -> Result<(), GitError> {
+    if file.operation == Operation::Delete {
+        return Ok(());
+    }
+    let found = at.file("path", &mut builder.overlay, &file.path)?;
+    match (&file.operation, found, moved) {
+        (Operation::Create(_) | Operation::Move(..), Some(_), _) => Err(at.refuse("path", "invalid", "exists already")),
+        (Operation::Create(content), None, _) => at.write(builder, &file.path, content, FILE_MODE),
+        (Operation::Update(content), found, _) => {
+            at.check_blob(file.expected_blob, found)?;
+            let found = found.ok_or_else(|| at.refuse("path", "invalid", "does not exist"))?;
+            at.write(builder, &file.path, content, found.mode)
+        }
+        (Operation::Move(_, Some(content)), None, moved) => {
+            at.write(builder, &file.path, content, moved.map_or(FILE_MODE, |moved| moved.mode))
+        }
+        (Operation::Move(_, None), None, Some(moved)) => {
+            // The content matters only for files that git itself reads.
+            let limit = if is_special(&file.path) { MAX_GITMODULES } else { 0 };
+            let (size, content) = read_blob(builder.repo, moved.id, limit)?;
+            if let Some(content) = content {
+                at.check_special(&file.path, &content)?;
+            } else if is_special(&file.path) {
+                return Err(at.refuse("path", "invalid", "would make a large file one that git reads"));
+            }
+            builder.overlay.set(&file.path, moved)?;
+            builder.add_entry(&file.path, moved.id, size);
+            Ok(())
+        }
+        (Operation::Delete, ..) | (Operation::Move(_, None), None, None) => Ok(()),
+    }
+}
+
+fn is_special(path: &TreePath) -> bool {
+    let name = String::from_utf8_lossy(path.name());
+    is_dot_gitmodules(&name) || is_dot_gitattributes(&name)
+}
+
+/// Checks the rules that do not need the repository.
+fn check_files(files: &[FileChange]) -> Result<(), GitError> {
+    if files.is_empty() {
+        return Err(GitError::invalid("files", "required", "must not be empty"));
+    }
+    if files.len() > MAX_FILES {
+        return Err(GitError::invalid("files", "too_long", "must not be more than 1000"));
+    }
+    let size = |file: &FileChange| match &file.operation {
+        Operation::Create(content) | Operation::Update(content) | Operation::Move(_, Some(content)) => content.len(),
+        Operation::Delete | Operation::Move(_, None) => 0,
+    };
+    if files.iter().map(size).sum::<usize>() as u64 > MAX_COMMIT_BYTES {
+        return Err(GitError::TooLarge { what: "the content of all files", limit: MAX_COMMIT_BYTES });
+    }
+    let mut seen = HashSet::new();
+    for (index, file) in files.iter().enumerate() {
+        let from = match &file.operation {
+            Operation::Move(from, _) => Some(("from_path", from)),
+            Operation::Create(_) | Operation::Update(_) | Operation::Delete => None,
+        };
+        for (name, path) in [Some(("path", &file.path)), from].into_iter().flatten() {
+            if !seen.insert(path.as_bytes()) {
+                return Err(FieldPath(Some(index)).refuse(name, "invalid", "is named twice"));
+            }
+        }
+    }
+    Ok(())
+}

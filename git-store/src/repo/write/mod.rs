@@ -1,0 +1,21 @@
+//! Commits made without a work tree: this module builds the objects, the caller writes them and moves the ref.
+
+mod commit;
+mod files;
+mod initial_commit;
+mod overlay;
+mod signature;
+
+pub use self::files::written_file;
+pub use self::{
+    commit::{CommitDraft, PreparedCommit},
+    files::{
+        ChangeFiles, DeleteFile, FileChange, MAX_COMMIT_BYTES, MAX_FILES, Operation, PutFile, change_files,
+        delete_file, put_file,
+    },
+    initial_commit::{InitialCommit, initial_commit},
+    signature::{Author, CommitTime},
+};
+
+#[cfg(test)]
+mod tests;

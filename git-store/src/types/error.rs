@@ -1,0 +1,384 @@
+//! The error type of the git core, and the table that gives each variant its kind, reason and field violations.
+//!
+//! Not here: errors of the parts around the core (`rpc_error`).
+
+use std::{io, path::PathBuf, time::Duration};
+
+use ferrite_proto::{
+    error::{FieldViolation, Kind, ServiceError},
+    grant::ByteQuota,
+};
+
+use super::denial::Denial;
+
+/// An error of the git core.
+#[derive(Debug, thiserror::Error)]
+pub enum GitError {
+    /// The repository does not exist on this store.
+    #[error("repository not found")]
+    RepositoryNotFound,
+    /// The branch does not exist.
+    #[error("branch not found")]
+    BranchNotFound,
+    /// The revision names no commit.
+    #[error("revision not found")]
+    RevisionNotFound,
+    /// No commit has this id.
+    #[error("commit not found")]
+    CommitNotFound,
+    /// The ref does not exist.
+    #[error("ref not found")]
+    RefNotFound,
+    /// No object of the expected kind has this id.
+    #[error("object not found")]
+    ObjectNotFound,
+    /// The path does not exist.
+    #[error("path not found")]
+    PathNotFound,
+    /// One field of the request is invalid.
+    #[error("`{}`: {}", .0.field, .0.message)]
+    Invalid(FieldViolation),
+    /// The commit would not change the tree.
+    #[error("the file has this content already")]
+    UnchangedContent,
+    /// The repository is a mirror of a remote.
+    #[error("the repository is a mirror and cannot be written")]
+    MirrorReadOnly,
+    /// The blob at the path is not the one that the caller expects.
+    #[error("the file is not at the given blob any more")]
+    StaleBlob,
+    /// The blob of one of several files is not the one that the caller expects.
+    #[error("`files[{index}]` is not at the given blob any more")]
+    StaleFile {
+        /// Index of the file in the request.
+        index: usize,
+    },
+    /// The branch protection rule does not exist.
+    #[error("protection rule not found")]
+    ProtectionNotFound,
+    /// The repository has the maximum number of branch protection rules.
+    #[error("the repository has {limit} protection rules already")]
+    TooManyProtections {
+        /// The maximum number of rules.
+        limit: usize,
+    },
+    /// A branch protection rule denies the change.
+    #[error("protected branch: {denial}")]
+    BranchProtected {
+        /// The denied action.
+        denial: Denial,
+    },
+    /// The repository has no migration here.
+    #[error("migration not found")]
+    MigrationNotFound,
+    /// The repository is no mirror.
+    #[error("the repository is no mirror")]
+    NotAMirror,
+    /// The most migrations wait already.
+    #[error("too many migrations are waiting")]
+    TooManyMigrations,
+    /// The most migrations that one user may have wait already.
+    #[error("{limit} of your migrations are waiting, which is the limit")]
+    TooManyMigrationsOfUser {
+        /// The limit.
+        limit: u64,
+    },
+    /// The ref is not at the expected value, or is locked by another writer.
+    #[error("`{name}` has moved or is being changed")]
+    RefConflict {
+        /// The ref's full name.
+        name: String,
+    },
+    /// The name of the ref collides with another: `a` and `a/b` cannot both exist.
+    #[error("`{name}` collides with another ref")]
+    RefNameClash {
+        /// The ref's full name.
+        name: String,
+    },
+    /// The ref cannot be set to this object: the object is missing, or is no commit although the ref is a branch.
+    #[error("`{name}` cannot be set to that object")]
+    RefTarget {
+        /// The ref's full name.
+        name: String,
+    },
+    /// The request names another store.
+    #[error("this is not the store that holds the repository")]
+    WrongStore,
+    /// A size is above its limit.
+    #[error("{what} is larger than {limit} allowed")]
+    TooLarge {
+        /// The thing that is too large.
+        what: &'static str,
+        /// The limit, in the unit of `what`.
+        limit: u64,
+    },
+    /// An object that git takes and that cannot be read here.
+    #[error("{what} is malformed and cannot be read")]
+    Unreadable {
+        /// The object.
+        what: &'static str,
+    },
+    /// The owner of the repository may not store that many bytes more.
+    #[error("the repositories of the account take {used} bytes of its quota of {limit}")]
+    StorageQuota {
+        /// Bytes that they take.
+        used: u64,
+        /// Bytes that they may take.
+        limit: u64,
+    },
+    /// Every worker is busy and the queue is full.
+    #[error("too much work is waiting")]
+    Overloaded,
+    /// One client, or one repository, has as much work of one kind as it may have.
+    #[error("too many requests of this kind at once: {limit} per {holder}, try again")]
+    ShareFull {
+        /// The most that run at once.
+        limit: usize,
+        /// Who has the limit: an account, an address or a repository.
+        holder: &'static str,
+    },
+    /// An operation reached its time limit and was ended.
+    #[error("{what} took too long")]
+    TimedOut {
+        /// The name of the operation.
+        what: &'static str,
+    },
+    /// Another process holds the store.
+    #[error("the store `{}` is held by another process", .0.display())]
+    StoreHeld(PathBuf),
+    /// The folder belongs to a store of another name.
+    #[error("the folder is the store `{found}`, not `{expected}`")]
+    StoreIdentity {
+        /// The configured name.
+        expected: String,
+        /// The name on disk.
+        found: String,
+    },
+    /// No usable git program was found.
+    #[error("{0}")]
+    Program(String),
+    /// A git process failed.
+    #[error("git {command} failed with {status}: {stderr}")]
+    Command {
+        /// The subcommand.
+        command: &'static str,
+        /// The exit status.
+        status: String,
+        /// Start of its standard error, or of its standard output if that is empty; 16 KiB or 1 MiB at most.
+        stderr: String,
+    },
+    /// libgit2 returned an error.
+    #[error("libgit2: {0}")]
+    Git(#[from] git2::Error),
+    /// A file operation failed.
+    #[error("{what}: {source}")]
+    Io {
+        /// The operation.
+        what: String,
+        /// The cause.
+        source: io::Error,
+    },
+    /// The client disconnected before the end of its request, so no reply reaches it.
+    #[error("the request was broken off")]
+    ClientGone,
+    /// The client sends or receives more slowly than the minimum rate.
+    #[error("the client was too slow")]
+    TooSlow,
+    /// The git processes of a push used up the CPU time for a pack of its size.
+    #[error("the push took more than {seconds} s of CPU time, which a pack of its size may take")]
+    CpuTime {
+        /// The limit, in seconds.
+        seconds: u64,
+    },
+    /// The store's disk is full.
+    #[error("the store's disk is full")]
+    StoreFull,
+    /// A bug of git-svc.
+    #[error("{0}")]
+    Internal(String),
+}
+
+/// Time after which a migration that the queue had no place for may be asked for again.
+const MIGRATION_RETRY_AFTER: Duration = Duration::from_secs(60);
+/// Error kinds of a full disk: no space, a used-up quota, or a file above the process's file size limit (`RLIMIT_FSIZE`).
+const FULL_KINDS: &[io::ErrorKind] =
+    &[io::ErrorKind::StorageFull, io::ErrorKind::QuotaExceeded, io::ErrorKind::FileTooLarge];
+/// Messages of the C library for these kinds, which `LC_ALL=C` keeps constant, and git's own.
+const FULL_WORDS: &[&str] = &["No space left on device", "Disk quota exceeded", "File too large", "Out of diskspace"];
+
+/// Returns whether a message reports a full disk.
+pub fn says_full(message: &str) -> bool {
+    FULL_WORDS.iter().any(|words| message.contains(words))
+}
+
+/// Returns the error of a write that does not fit into the quota of the owner, and counts it.
+pub fn quota_exceeded(quota: ByteQuota) -> GitError {
+    metrics::counter!("ferrite_quota_refused_total", "kind" => "bytes").increment(1);
+    GitError::StorageQuota { used: quota.used, limit: quota.limit }
+}
+
+impl GitError {
+    /// Returns an `Invalid` error for one field.
+    pub fn invalid(field: &str, code: &'static str, message: impl Into<String>) -> Self {
+        Self::Invalid(FieldViolation::new(field, code, message))
+    }
+
+    /// Returns a function for `map_err` that makes an `Io` error of the operation `what`.
+    pub fn io(what: impl Into<String>) -> impl FnOnce(io::Error) -> Self {
+        let what = what.into();
+        move |source| Self::Io { what, source }
+    }
+
+    /// Returns whether a limit ended a transfer. The client gets the error.
+    pub fn is_transfer_limit(&self) -> bool {
+        matches!(self, Self::TimedOut { .. } | Self::TooLarge { .. } | Self::TooSlow | Self::CpuTime { .. })
+    }
+
+    /// Returns whether a ref transaction with this error was rejected as a whole, so that no ref has changed.
+    pub fn is_refused_transaction(&self) -> bool {
+        matches!(
+            self,
+            Self::RefConflict { .. } | Self::RefNameClash { .. } | Self::RefTarget { .. } | Self::RepositoryNotFound
+        )
+    }
+
+    /// Returns `StoreFull` if the cause is a full disk, else the error itself. git and libgit2 report the cause in their
+    /// message only.
+    pub fn or_full(self) -> Self {
+        let is_full = match &self {
+            Self::Io { source, .. } => FULL_KINDS.contains(&source.kind()),
+            Self::Git(error) => says_full(error.message()),
+            Self::Command { stderr, .. } => says_full(stderr),
+            _ => false,
+        };
+        if !is_full {
+            return self;
+        }
+        metrics::counter!("ferrite_git_store_full_total").increment(1);
+        tracing::warn!(error = %self, "the store's disk is full");
+        Self::StoreFull
+    }
+
+    /// Returns whether an object is there and cannot be read, which must not keep others from being read.
+    pub fn is_unreadable(&self) -> bool {
+        matches!(self, Self::TooLarge { .. } | Self::Unreadable { .. })
+    }
+
+    /// Returns whether libgit2 did not find an object. An open repository handle may not know packs that were written
+    /// since.
+    pub fn is_missing_object(&self) -> bool {
+        matches!(self, Self::Git(error) if error.code() == git2::ErrorCode::NotFound
+            && matches!(error.class(), git2::ErrorClass::Odb | git2::ErrorClass::Object))
+    }
+}
+
+impl ServiceError for GitError {
+    fn classify(&self) -> (Kind, &'static str) {
+        match self {
+            Self::RepositoryNotFound => (Kind::NotFound, "REPOSITORY_NOT_FOUND"),
+            Self::BranchNotFound => (Kind::NotFound, "BRANCH_NOT_FOUND"),
+            Self::RevisionNotFound => (Kind::NotFound, "REVISION_NOT_FOUND"),
+            Self::CommitNotFound => (Kind::NotFound, "COMMIT_NOT_FOUND"),
+            Self::RefNotFound => (Kind::NotFound, "REF_NOT_FOUND"),
+            Self::ObjectNotFound => (Kind::NotFound, "OBJECT_NOT_FOUND"),
+            Self::PathNotFound => (Kind::NotFound, "PATH_NOT_FOUND"),
+            Self::MigrationNotFound => (Kind::NotFound, "MIGRATION_NOT_FOUND"),
+            Self::NotAMirror => (Kind::NotFound, "NOT_A_MIRROR"),
+            Self::ProtectionNotFound => (Kind::NotFound, "PROTECTION_NOT_FOUND"),
+            Self::TooManyMigrations => (Kind::RateLimited, "TOO_MANY_MIGRATIONS"),
+            Self::TooManyMigrationsOfUser { .. } => (Kind::RateLimited, "TOO_MANY_MIGRATIONS_OF_USER"),
+            Self::BranchProtected { denial: Denial::Pusher } => (Kind::PermissionDenied, "BRANCH_PROTECTED"),
+            Self::BranchProtected { .. } => (Kind::FailedPrecondition, "BRANCH_PROTECTED"),
+            Self::Invalid(_) => (Kind::InvalidArgument, "INVALID_FIELDS"),
+            Self::RefNameClash { .. } => (Kind::InvalidArgument, "REF_NAME_CLASH"),
+            Self::RefTarget { .. } => (Kind::InvalidArgument, "REF_TARGET"),
+            Self::ClientGone => (Kind::InvalidArgument, "REQUEST_BROKEN_OFF"),
+            Self::TooSlow => (Kind::InvalidArgument, "REQUEST_TOO_SLOW"),
+            Self::UnchangedContent => (Kind::FailedPrecondition, "UNCHANGED_CONTENT"),
+            Self::MirrorReadOnly => (Kind::FailedPrecondition, "MIRROR_READ_ONLY"),
+            Self::WrongStore => (Kind::FailedPrecondition, "WRONG_STORE"),
+            Self::TooManyProtections { .. } => (Kind::FailedPrecondition, "TOO_MANY_PROTECTIONS"),
+            Self::Unreadable { .. } => (Kind::FailedPrecondition, "OBJECT_UNREADABLE"),
+            Self::StoreFull => (Kind::FailedPrecondition, "STORE_FULL"),
+            Self::StorageQuota { .. } => (Kind::FailedPrecondition, "STORAGE_QUOTA_EXCEEDED"),
+            Self::StaleBlob | Self::StaleFile { .. } => (Kind::Aborted, "STALE_BLOB"),
+            Self::RefConflict { .. } => (Kind::Aborted, "BRANCH_MOVED"),
+            Self::TooLarge { .. } => (Kind::TooLarge, "TOO_LARGE"),
+            Self::CpuTime { .. } => (Kind::TooLarge, "CPU_TIME_EXCEEDED"),
+            Self::Overloaded | Self::ShareFull { .. } => (Kind::Overloaded, "OVERLOADED"),
+            Self::TimedOut { .. } => (Kind::Overloaded, "TIMED_OUT"),
+            Self::StoreHeld(_)
+            | Self::StoreIdentity { .. }
+            | Self::Program(_)
+            | Self::Command { .. }
+            | Self::Git(_)
+            | Self::Io { .. }
+            | Self::Internal(_) => (Kind::Internal, "INTERNAL"),
+        }
+    }
+
+    fn domain(&self) -> &'static str {
+        "git"
+    }
+
+    fn violations(&self) -> Vec<FieldViolation> {
+        let field = match self {
+            Self::Invalid(violation) => return vec![violation.clone()],
+            Self::UnchangedContent => "content",
+            Self::StaleBlob => "sha",
+            Self::StaleFile { index } => &format!("files[{index}].sha"),
+            Self::TooManyProtections { .. } => "pattern",
+            Self::RefNameClash { .. } | Self::RefTarget { .. } => "branch",
+            _ => return Vec::new(),
+        };
+        vec![FieldViolation::new(field, "invalid", self.to_string())]
+    }
+
+    fn retry_after(&self) -> Option<Duration> {
+        match self.kind() {
+            Kind::Overloaded => Some(Duration::from_secs(1)),
+            Kind::RateLimited => Some(MIGRATION_RETRY_AFTER),
+            _ => None,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn refused_fields_are_named() {
+        let error = GitError::invalid("path", "invalid", "no");
+        assert_eq!((error.kind(), error.violations()[0].field.as_str()), (Kind::InvalidArgument, "path"));
+        assert_eq!(GitError::StaleBlob.violations()[0].field, "sha");
+        assert_eq!(GitError::UnchangedContent.kind(), Kind::FailedPrecondition);
+    }
+
+    #[test]
+    fn a_full_disk_is_told_from_other_failures() {
+        let full = || GitError::io("x")(io::ErrorKind::StorageFull.into());
+        assert!(matches!(full().or_full(), GitError::StoreFull));
+        let error = git2::Error::from_str("could not write: No space left on device");
+        assert!(matches!(GitError::Git(error).or_full(), GitError::StoreFull));
+        let failed = |stderr: &str| GitError::Command {
+            command: "update-ref",
+            status: String::new(),
+            stderr: stderr.to_owned(),
+        };
+        assert!(matches!(failed("fatal: write error: Disk quota exceeded").or_full(), GitError::StoreFull));
+        assert!(matches!(failed("fatal: sha1 file write error. Out of diskspace").or_full(), GitError::StoreFull));
+        assert!(matches!(failed("fatal: broken").or_full(), GitError::Command { .. }));
+        assert!(matches!(GitError::io("x")(io::ErrorKind::NotFound.into()).or_full(), GitError::Io { .. }));
+        assert_eq!(
+            (GitError::StoreFull.kind(), GitError::StoreFull.reason()),
+            (Kind::FailedPrecondition, "STORE_FULL")
+        );
+    }
+
+    #[test]
+    fn only_overload_asks_to_retry() {
+        assert!(GitError::Overloaded.retry_after().is_some());
+        assert!(GitError::StaleBlob.retry_after().is_none());
+    }
+}

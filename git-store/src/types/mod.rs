@@ -1,0 +1,28 @@
+//! Plain values used by all other modules: names, paths, protection rules, limits, errors and a map. No input or output.
+
+/// Prints types that wrap bytes as text.
+macro_rules! printed {
+    ($($name:ident)*) => {$(
+        impl std::fmt::Display for $name {
+            fn fmt(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+                out.write_str(&String::from_utf8_lossy(&self.0))
+            }
+        }
+
+        impl std::fmt::Debug for $name {
+            fn fmt(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+                std::fmt::Debug::fmt(&String::from_utf8_lossy(&self.0), out)
+            }
+        }
+    )*};
+}
+
+pub mod archive;
+pub mod denial;
+pub mod error;
+pub mod limits;
+pub mod name;
+pub mod path;
+pub mod protection;
+pub mod push_options;
+pub mod weak_map;

@@ -1,0 +1,218 @@
+//! Branch protection rules of one repository, and the effective rule of a branch and an account. Plain values; no database.
+
+use ferrite_proto::{
+    Permission,
+    grant::{Grant, IssueReach},
+};
+
+use super::{denial::Denial, error::GitError, name::BranchName};
+
+/// Bytes of the longest pattern.
+const MAX_PATTERN: usize = 200;
+/// Rules per repository.
+pub const MAX_RULES: usize = 50;
+/// Accounts that one rule lists.
+pub const MAX_USERS: usize = 100;
+
+/// A branch name, or a pattern in which `*` matches any text, including slashes.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Pattern(String);
+
+impl Pattern {
+    /// Validates a pattern: with `x` for every `*`, the text must be a valid branch name.
+    ///
+    /// # Errors
+    /// `Invalid` (field `pattern`).
+    pub fn parse(text: &str) -> Result<Self, GitError> {
+        if text.len() > MAX_PATTERN {
+            return Err(GitError::invalid("pattern", "too_long", "is too long"));
+        }
+        BranchName::parse(text.replace('*', "x").as_bytes()).map_err(|error| error.of("pattern"))?;
+        Ok(Self(text.to_owned()))
+    }
+
+    /// Returns a pattern from the database, which was validated when it was stored.
+    pub fn stored(text: String) -> Self {
+        Self(text)
+    }
+
+    /// Returns the pattern as it was written.
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+
+    fn is_exact(&self) -> bool {
+        !self.0.contains('*')
+    }
+
+    /// Returns whether the pattern matches a branch name. Each text between two `*` is searched for once, so the time is
+    /// linear in the name for each `*`.
+    fn matches(&self, branch: &str) -> bool {
+        let mut parts = self.0.split('*');
+        let first = parts.next().unwrap_or_default();
+        let Some(mut rest) = branch.strip_prefix(first) else { return false };
+        let Some(last) = parts.next_back() else { return rest.is_empty() };
+        for part in parts {
+            let Some(at) = rest.find(part) else { return false };
+            rest = &rest[at + part.len()..];
+        }
+        rest.ends_with(last)
+    }
+}
+
+/// A branch protection rule.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Rule {
+    /// Id of the rule.
+    pub id: i64,
+    /// The branches that it applies to.
+    pub pattern: Pattern,
+    /// True if force pushes are allowed.
+    pub allow_force: bool,
+    /// True if the branch may be deleted.
+    pub allow_delete: bool,
+    /// User ids that may change the branch; empty if everyone with write permission may.
+    pub users: Vec<i64>,
+    /// Time of creation, in microseconds since 1970.
+    pub created_us: i64,
+}
+
+/// The rules of one repository, sorted by pattern.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Rules(Vec<Rule>);
+
+/// The combined permissions of the rules that apply to one branch, for one actor.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct EffectiveRule {
+    /// True if force pushes are allowed.
+    pub allow_force: bool,
+    /// True if the branch may be deleted.
+    pub allow_delete: bool,
+    /// True if the actor may change the branch.
+    pub admits: bool,
+}
+
+impl Rules {
+    /// Returns these rules in their order.
+    pub fn new(mut rules: Vec<Rule>) -> Self {
+        rules.sort_by(|one, other| one.pattern.cmp(&other.pattern));
+        Self(rules)
+    }
+
+    /// Returns whether there is no rule.
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    /// Returns the rules, sorted by pattern.
+    pub fn into_vec(self) -> Vec<Rule> {
+        self.0
+    }
+
+    /// Returns whether any rule applies to the branch with this short name.
+    pub fn protect(&self, branch: &[u8]) -> bool {
+        let branch = String::from_utf8_lossy(branch);
+        self.0.iter().any(|rule| rule.pattern.matches(&branch))
+    }
+
+    /// Returns what `actor` may do to a branch; `None` if no rule applies. A rule with exactly this name overrides the
+    /// patterns; otherwise an action is allowed only if every matching rule allows it.
+    pub fn effective(&self, branch: &[u8], actor: &Actor) -> Option<EffectiveRule> {
+        // Bytes that are not UTF-8 become U+FFFD, which `*` matches.
+        let branch = String::from_utf8_lossy(branch);
+        let exact = self.0.iter().find(|rule| rule.pattern.is_exact() && rule.pattern.as_str() == branch);
+        let matching: Vec<_> = match exact {
+            Some(rule) => vec![rule],
+            None => self.0.iter().filter(|rule| rule.pattern.matches(&branch)).collect(),
+        };
+        (!matching.is_empty()).then(|| EffectiveRule {
+            allow_force: matching.iter().all(|rule| rule.allow_force),
+            allow_delete: matching.iter().all(|rule| rule.allow_delete),
+            admits: matching.iter().all(|rule| rule.users.is_empty() || actor.is_among(&rule.users)),
+        })
+    }
+}
+
+impl EffectiveRule {
+    /// Returns the reason to deny a change that is not a force push.
+    pub fn deny(self, is_deletion: bool) -> Option<Denial> {
+        if !self.admits {
+            return Some(Denial::Pusher);
+        }
+        (is_deletion && !self.allow_delete).then_some(Denial::Delete)
+    }
+}
+
+/// The account that changes refs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Actor {
+    /// The user id; zero for none.
+    pub user: i64,
+    /// The account's permission on the repository.
+    pub permission: Permission,
+    /// Repositories whose issues the account may change by commit messages, as far as its credential reaches.
+    pub issue_reach: IssueReach,
+}
+
+impl Actor {
+    /// Returns the account of a grant.
+    pub fn of(grant: &Grant) -> Self {
+        Self {
+            user: grant.user_id().map_or(0, |user| user.0),
+            permission: grant.permission,
+            issue_reach: grant.issue_reach,
+        }
+    }
+
+    /// Returns whether `users` lists this account; owners count as listed.
+    fn is_among(&self, users: &[i64]) -> bool {
+        self.permission >= Permission::Owner || (self.user != 0 && users.contains(&self.user))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use ferrite_proto::Permission;
+
+    fn rule(pattern: &str, allow: bool, users: &[i64]) -> Rule {
+        let pattern = Pattern::parse(pattern).unwrap();
+        Rule { id: 1, pattern, allow_force: allow, allow_delete: allow, users: users.to_vec(), created_us: 0 }
+    }
+
+    #[test]
+    fn patterns_match_whole_names() {
+        for (pattern, name, matches) in [
+            ("main", "main", true),
+            ("main", "mainx", false),
+            ("*", "a/b", true),
+            ("release/*", "release/1/2", true),
+            ("release/*", "release", false),
+            ("*-stable", "a-stable", true),
+            ("*-stable", "a-stable-b", false),
+            ("a*a", "a", false),
+            ("a*b*c", "a-bb-c", true),
+            ("a*b*c", "a-c-b", false),
+            ("a*bc*c", "abc", false),
+        ] {
+            assert_eq!(Pattern::parse(pattern).unwrap().matches(name), matches, "{pattern} {name}");
+        }
+        for wrong in ["", "a b", "refs/heads/main", "a..b", "-x*", "a?", &"x".repeat(201), "*.lock"] {
+            assert!(Pattern::parse(wrong).is_err(), "{wrong}");
+        }
+    }
+
+    #[test]
+    fn the_exact_rule_stands_alone_and_others_add_up() {
+        let rules = Rules::new(vec![rule("*", false, &[]), rule("dev*", true, &[7]), rule("develop", true, &[])]);
+        let actor = |user, permission| Actor { user, permission, issue_reach: IssueReach::None };
+        let exact = rules.effective(b"develop", &actor(1, Permission::Write)).unwrap();
+        assert!(exact.allow_force && exact.admits);
+        let both = rules.effective(b"dev-1", &actor(1, Permission::Admin)).unwrap();
+        assert!(!both.allow_force && !both.admits);
+        assert!(rules.effective(b"dev-1", &actor(7, Permission::Write)).unwrap().admits);
+        let owner = rules.effective(b"dev-1", &actor(1, Permission::Owner)).unwrap();
+        assert!(owner.admits && !owner.allow_delete && owner.deny(true) == Some(Denial::Delete));
+        assert!(rules.protect(b"\xff") && Rules::default().effective(b"main", &actor(1, Permission::Write)).is_none());
+    }
+}

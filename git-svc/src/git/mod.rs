@@ -1,7 +1,0 @@
-//! git itself: its processes, its packet format, its packs and its check of objects. Not here: the contents of repositories (`repo`).
-
-pub mod command;
-pub(crate) mod fsck;
-pub(crate) mod pack_file;
-pub(crate) mod pack_stream;
-pub mod pktline;

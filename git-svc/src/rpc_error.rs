@@ -1,0 +1,106 @@
+//! The error type of git-svc's RPCs: errors of the git core, and those of the parts around it.
+//!
+//! Not here: the kinds and reasons of core errors (`error`).
+
+use std::time::Duration;
+
+use ferrite_kit::{auth::AuthError, db::DbError, idempotency::IdempotencyError, outbox::DeliveryError};
+use ferrite_proto::error::{FieldViolation, Kind, ServiceError, to_status};
+use git_store::types::error::GitError;
+use tonic::Status;
+
+/// An error of an RPC.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum RpcError {
+    /// The caller is not authorized.
+    #[error(transparent)]
+    Auth(#[from] AuthError),
+    /// An error of the git core.
+    #[error(transparent)]
+    Git(GitError),
+    /// The idempotency key was used for another request, or cannot be checked.
+    #[error(transparent)]
+    Idempotency(#[from] IdempotencyError),
+    /// The event of another service cannot be applied.
+    #[error(transparent)]
+    Delivery(#[from] DeliveryError),
+    /// The database failed.
+    #[error("{}", .0.message())]
+    Store(#[source] DbError),
+}
+
+/// Turns every error that a full disk caused into `StoreFull`.
+impl From<GitError> for RpcError {
+    fn from(error: GitError) -> Self {
+        Self::Git(error.or_full())
+    }
+}
+
+/// Turns a full disk of the database, which may be the store's disk, into `StoreFull`.
+impl From<DbError> for RpcError {
+    fn from(error: DbError) -> Self {
+        if !error.is_full() {
+            return Self::Store(error);
+        }
+        metrics::counter!("ferrite_git_store_full_total").increment(1);
+        tracing::warn!(%error, "the journal's disk is full");
+        Self::Git(GitError::StoreFull)
+    }
+}
+
+impl RpcError {
+    fn inner(&self) -> Option<&dyn ServiceError> {
+        match self {
+            Self::Auth(error) => Some(error),
+            Self::Git(error) => Some(error),
+            Self::Idempotency(error) => Some(error),
+            Self::Delivery(error) => Some(error),
+            Self::Store(_) => None,
+        }
+    }
+
+    /// Logs the cause of an internal error, which the status for the caller does not contain.
+    pub(crate) fn log(&self) {
+        if self.kind() != Kind::Internal {
+            return;
+        }
+        tracing::error!(error = %self, cause = self.causes(), "a call failed");
+    }
+
+    /// Returns the chain of causes as text, from the nearest to the farthest.
+    pub(crate) fn causes(&self) -> String {
+        let causes = std::iter::successors(std::error::Error::source(self), |cause| cause.source());
+        causes.map(ToString::to_string).collect::<Vec<_>>().join(": ")
+    }
+}
+
+impl ServiceError for RpcError {
+    fn classify(&self) -> (Kind, &'static str) {
+        match self {
+            Self::Store(error) => error.classify(),
+            _ => self.inner().map_or((Kind::Internal, "INTERNAL"), ServiceError::classify),
+        }
+    }
+
+    fn domain(&self) -> &'static str {
+        self.inner().map_or("git", ServiceError::domain)
+    }
+
+    fn violations(&self) -> Vec<FieldViolation> {
+        self.inner().map(ServiceError::violations).unwrap_or_default()
+    }
+
+    fn retry_after(&self) -> Option<Duration> {
+        match self {
+            Self::Store(error) => error.retry_after(),
+            _ => self.inner().and_then(ServiceError::retry_after),
+        }
+    }
+}
+
+impl From<RpcError> for Status {
+    fn from(failure: RpcError) -> Self {
+        failure.log();
+        to_status(&failure)
+    }
+}
