@@ -4,7 +4,7 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 use clap::{Args, CommandFactory, FromArgMatches, Parser, Subcommand};
-use ferrite_kit::config::with_range;
+use ferrite_core::config::with_range;
 
 use crate::admin::AdminArgs;
 use crate::health::HealthArgs;

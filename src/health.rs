@@ -8,8 +8,8 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use clap::Args;
-use ferrite_kit::config::within;
-use ferrite_kit::net::Address;
+use ferrite_core::config::within;
+use ferrite_core::net::Address;
 
 use crate::launcher::{self, admin_sockets, probe};
 use crate::output::print_line;

@@ -3,7 +3,7 @@
 use std::io::Write;
 use std::process::ExitCode;
 
-pub(crate) use ferrite_kit::startup::error_chain;
+pub(crate) use ferrite_core::startup::error_chain;
 
 /// Status of a process whose settings are missing or wrong.
 pub(crate) const USAGE_STATUS: u8 = 2;

@@ -6,10 +6,11 @@ use std::io::Read;
 use std::process::ExitCode;
 use std::time::Duration;
 
-use ferrite_kit::config::{ServeArgs, TelemetryArgs};
-use ferrite_kit::net::Listener;
-use ferrite_kit::startup::ServiceFuture;
-use ferrite_kit::{Lifecycle, server, telemetry};
+use ferrite_core::config::{ServeArgs, TelemetryArgs};
+use ferrite_core::net::Listener;
+use ferrite_core::startup::ServiceFuture;
+use ferrite_core::{Lifecycle, telemetry};
+use ferrite_listener as server;
 use tokio::runtime::Builder;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 

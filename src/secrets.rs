@@ -23,8 +23,8 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use clap::Args;
-use ferrite_kit::Secret;
-use ferrite_kit::net::Address;
+use ferrite_core::Secret;
+use ferrite_core::net::Address;
 use ferrite_proto::ServiceRole;
 use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
 use sha2::{Digest, Sha256};

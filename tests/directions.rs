@@ -18,10 +18,22 @@ const ORDER: &[(&str, &str)] = &[
          repository_ref",
     ),
     (
-        "kit",
-        "credentials sealing startup server outbox idempotency auth grpc service_key db write_limit rate_limit redis telemetry config net \
-         tls page headers text id_or_name lifecycle writer panic secret clock",
+        "kit/core",
+        "sealing telemetry startup readiness config lifecycle net id_or_name writer tls clock text panic secret \
+         page headers",
     ),
+    ("kit/rpc", "write_limit auth rate_limit grpc redis service_key"),
+    (
+        "kit/db",
+        "startup pool_metrics run idempotency reach full_text cache migrate vacuum handle sqlite_connections \
+         connections measure script query statement config wal_index error lock value",
+    ),
+    (
+        "kit/listener",
+        "admin serve tracked_body response_memory timeout_stream request_counts connections activity credentials \
+         limits transport descriptors trusted_proxies linger grpc proxy_protocol min_rate",
+    ),
+    ("kit/events", "commit flush delivery relay inbox append handover round purge event rows waiters lag"),
     ("rest", "issue comment repository milestone label user long_texts convert links"),
     ("markup", "scan bounds"),
     ("outbound", "config client exchange connect tls resolve response request error url policy allow address host"),

@@ -90,14 +90,14 @@ const SHORT: &[&str] = &[
     "issue-svc/src/rpc/deliver.rs",
     "issue-svc/src/store/reader.rs",
     "issue-svc/src/telemetry.rs",
-    "kit/src/auth/token_authority.rs",
-    "kit/src/auth/token_hash.rs",
-    "kit/src/db/lock.rs",
-    "kit/src/db/pool_metrics.rs",
-    "kit/src/headers.rs",
-    "kit/src/id_or_name.rs",
-    "kit/src/outbox/inbox.rs",
-    "kit/src/panic.rs",
+    "kit/core/src/headers.rs",
+    "kit/core/src/id_or_name.rs",
+    "kit/core/src/panic.rs",
+    "kit/db/src/lock.rs",
+    "kit/db/src/pool_metrics.rs",
+    "kit/events/src/inbox.rs",
+    "kit/rpc/src/auth/token_authority.rs",
+    "kit/rpc/src/auth/token_hash.rs",
     "outbound/src/config.rs",
     "outbound/src/response.rs",
     "proto/src/asset.rs",
@@ -145,8 +145,10 @@ fn root() -> &'static Path {
 
 /// The number of lines of every production file.
 fn sources() -> BTreeMap<String, usize> {
-    let entries = fs::read_dir(root()).expect("the root can be read");
-    let folders = entries.map(|entry| entry.expect("the root can be read").path());
+    let folders = [root().to_owned(), root().join("kit")].into_iter().flat_map(|folder| {
+        let entries = fs::read_dir(folder).expect("the folder can be read");
+        entries.map(|entry| entry.expect("the folder can be read").path())
+    });
     let crates: Vec<PathBuf> =
         folders.chain([root().to_owned()]).filter(|path| path.join("Cargo.toml").is_file()).collect();
     let mut files = Vec::new();

@@ -5,8 +5,8 @@
 
 use std::time::{Duration, Instant};
 
-use ferrite_kit::args;
-use ferrite_kit::db::Db;
+use ferrite_db::Db;
+use ferrite_db::args;
 use serde_json::json;
 
 use crate::memory::Process;

@@ -3,8 +3,8 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use ferrite_kit::args;
-use ferrite_kit::db::Db;
+use ferrite_db::Db;
+use ferrite_db::args;
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::json;
 

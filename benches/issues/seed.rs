@@ -3,8 +3,8 @@
 //!
 //! All values are computed from the number of the issue or comment, so that two runs have the same data.
 
-use ferrite_kit::args;
-use ferrite_kit::db::{Db, Query, Tx, Value};
+use ferrite_db::args;
+use ferrite_db::{Db, Query, Tx, Value};
 
 use crate::Failure;
 use crate::site::{LABELS, Site};

@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use ferrite_kit::Secret;
+use ferrite_core::Secret;
 use reqwest::header::HeaderMap;
 use reqwest::{Client, Method};
 use serde_json::json;

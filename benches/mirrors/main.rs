@@ -18,8 +18,8 @@ use std::sync::Arc;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use clap::Parser;
-use ferrite_kit::args;
-use ferrite_kit::db::Db;
+use ferrite_db::Db;
+use ferrite_db::args;
 use serde_json::{Value, json};
 use tokio::task::JoinSet;
 

@@ -2,9 +2,10 @@
 
 use std::fmt;
 
-use ferrite_kit::db::Db;
-use ferrite_kit::outbox::event;
-use ferrite_kit::{Secret, args};
+use ferrite_core::Secret;
+use ferrite_db::Db;
+use ferrite_db::args;
+use ferrite_events::event;
 use ferrite_proto::events::IssueChanged;
 use ferrite_proto::events::event::Fact;
 use ferrite_proto::id::RepositoryId;

@@ -2,9 +2,10 @@
 
 use std::time::{Duration, Instant};
 
-use ferrite_kit::db::Db;
-use ferrite_kit::outbox::{Relay, Subscribers, append, event};
-use ferrite_kit::{Clock, Lifecycle, args};
+use ferrite_core::{Clock, Lifecycle};
+use ferrite_db::Db;
+use ferrite_db::args;
+use ferrite_events::{Relay, Subscribers, append, event};
 use ferrite_proto::events::IssueChanged;
 use ferrite_proto::events::event::Fact;
 use ferrite_proto::id::RepositoryId;

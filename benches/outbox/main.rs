@@ -16,8 +16,8 @@ mod subscribers;
 use std::time::{Duration, Instant};
 
 use clap::Parser;
-use ferrite_kit::Secret;
-use ferrite_kit::db::Db;
+use ferrite_core::Secret;
+use ferrite_db::Db;
 
 use backlog::Shape;
 

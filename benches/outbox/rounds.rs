@@ -2,9 +2,9 @@
 
 use std::time::{Duration, Instant};
 
-use ferrite_kit::db::Db;
-use ferrite_kit::outbox::{ClaimRequest, Settlement, claim, settle_and_claim};
-use ferrite_kit::{Clock, Secret};
+use ferrite_core::{Clock, Secret};
+use ferrite_db::Db;
+use ferrite_events::{ClaimRequest, Settlement, claim, settle_and_claim};
 
 use crate::Failure;
 use crate::backlog::{self, AWAY, Shape};

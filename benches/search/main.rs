@@ -14,7 +14,7 @@ mod server;
 use std::time::{Duration, Instant};
 
 use clap::Parser;
-use ferrite_kit::Secret;
+use ferrite_core::Secret;
 use ferrite_proto::repo::{ListRepositoriesRequest, SearchRepositoriesRequest, SearchUsersRequest};
 use tonic::{Request, Status};
 

@@ -1,7 +1,8 @@
 //! A dataset with many repositories, made by SQL because a million requests would take hours.
 
-use ferrite_kit::db::{Db, Value};
-use ferrite_kit::{Secret, args};
+use ferrite_core::Secret;
+use ferrite_db::args;
+use ferrite_db::{Db, Value};
 
 use crate::{Failure, server};
 

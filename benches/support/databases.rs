@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use ferrite_kit::Secret;
+use ferrite_core::Secret;
 use sqlx::{AssertSqlSafe, Connection, PgConnection};
 
 use super::Failure;

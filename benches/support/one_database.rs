@@ -1,6 +1,6 @@
 //! The rounds of a bench of one database: on a new SQLite file, and on a new database of a PostgreSQL server.
 
-use ferrite_kit::Secret;
+use ferrite_core::Secret;
 use sqlx::{AssertSqlSafe, Connection, PgConnection};
 
 type Failure = Box<dyn std::error::Error + Send + Sync>;

@@ -4,9 +4,10 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::Parser;
-use ferrite_kit::config::{CredentialArgs, PlaintextAddress, ServeArgs, SiteArgs, TelemetryArgs, seconds, within};
-use ferrite_kit::net::{Address, ServiceAddresses, StoreAddresses};
-use ferrite_kit::server::TrustedProxies;
+use ferrite_core::config::{PlaintextAddress, ServeArgs, SiteArgs, TelemetryArgs, seconds, within};
+use ferrite_core::net::{Address, ServiceAddresses, StoreAddresses};
+use ferrite_listener::TrustedProxies;
+use ferrite_listener::credentials::CredentialArgs;
 
 mod bodies;
 mod connections;

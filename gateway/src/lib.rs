@@ -37,10 +37,10 @@ mod upstream;
 
 use axum::Router;
 use axum::middleware::from_fn_with_state;
-use ferrite_kit::net::Listener;
-use ferrite_kit::server::{ListenerLimits, ListenerOptions, serve, serve_all, watch_readiness};
-use ferrite_kit::startup::{self, ServiceFuture, StartError};
-use ferrite_kit::{Clock, Lifecycle};
+use ferrite_core::net::Listener;
+use ferrite_core::startup::{ServiceFuture, StartError};
+use ferrite_core::{Clock, Lifecycle, watch_readiness};
+use ferrite_listener::{ListenerLimits, ListenerOptions, serve, serve_all};
 use ferrite_proto::ServiceRole;
 
 pub use config::Config;
@@ -71,11 +71,11 @@ pub fn check(config: &Config) -> Result<(), StartError> {
 
 /// Waits until Redis can be used. The gateway has no database.
 pub fn wait_for_servers(config: &Config, life: &Lifecycle) -> ServiceFuture {
-    startup::wait_for_servers(None, &config.trust, life)
+    config.trust.wait_for_redis(life)
 }
 
 async fn start(config: Config, listeners: Vec<Listener>, life: Lifecycle) -> Result<(), StartError> {
-    ferrite_kit::telemetry::describe(telemetry::METRICS);
+    ferrite_core::telemetry::describe(telemetry::METRICS);
     let transports = Transports::new(&config)?;
     let state = AppState::new(&config, &Clock::system(), &life)?;
     let probed = state.clients.clone();

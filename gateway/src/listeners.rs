@@ -2,9 +2,9 @@
 //!
 //! Not here: what is served on them.
 
-use ferrite_kit::server::Transport;
-use ferrite_kit::startup::StartError;
-use ferrite_kit::tls::ServerTls;
+use ferrite_core::startup::StartError;
+use ferrite_core::tls::ServerTls;
+use ferrite_listener::Transport;
 
 use crate::config::Config;
 

@@ -3,9 +3,9 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use ferrite_kit::server::{ConnectionBounds, ConnectionTable, Transport, TrustedProxies, fit_descriptors};
-use ferrite_kit::startup::StartError;
-use ferrite_kit::{Clock, Lifecycle};
+use ferrite_core::startup::StartError;
+use ferrite_core::{Clock, Lifecycle};
+use ferrite_listener::{ConnectionBounds, ConnectionTable, Transport, TrustedProxies, fit_descriptors};
 use ferrite_proto::ServiceRole;
 
 use crate::api::{ApiParts, ApiState};

@@ -1,6 +1,6 @@
 //! The metrics of the gateway.
 
-use ferrite_kit::telemetry::Metric;
+use ferrite_core::telemetry::Metric;
 
 /// Metrics of this service alone.
 pub(crate) const METRICS: &[Metric] = &[

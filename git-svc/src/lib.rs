@@ -36,15 +36,16 @@ mod transfer;
 
 use std::{sync::Arc, time::SystemTime};
 
-use ferrite_kit::{
+use ferrite_core::{
     Clock, Lifecycle,
     net::Listener,
-    outbox::{Relay, Subscribers},
-    rate_limit::RateLimiter,
     sealing::Sealer,
-    server::serve_all,
-    startup::{self, ServiceFuture, StartError},
+    startup::{ServiceFuture, StartError},
 };
+use ferrite_db::watch_database;
+use ferrite_events::{Relay, Subscribers};
+use ferrite_listener::serve_all;
+use ferrite_rpc::rate_limit::RateLimiter;
 use git_store::{
     disk::{repositories::RepositoryStore, space::DiskSpaceMeter},
     git::command::{Git, GitOptions, sees_children},
@@ -111,13 +112,18 @@ pub fn check(config: &Config) -> Result<(), StartError> {
 
 /// Waits until the database and Redis can be used, and migrates the schema.
 pub fn wait_for_servers(config: &Config, life: &Lifecycle) -> ServiceFuture {
-    startup::wait_for_servers(Some((&config.database, db::migrations())), &config.trust, life)
+    let database = config.database.wait(db::migrations(), life);
+    let redis = config.trust.wait_for_redis(life);
+    Box::pin(async move {
+        database.await?;
+        redis.await
+    })
 }
 
 async fn start(config: Config, listeners: Vec<Listener>, life: Lifecycle) -> Result<(), StartError> {
     // Handled, so that a write beyond the file size limit (`RLIMIT_FSIZE`) fails instead of ending the process.
     let _too_large = signal(SignalKind::from_raw(Signal::XFSZ.as_raw()))?;
-    ferrite_kit::telemetry::describe(telemetry::METRICS);
+    ferrite_core::telemetry::describe(telemetry::METRICS);
     let clock = Clock::system();
     let trust = config.trust.load(ServiceRole::GitSvc, &clock)?;
     let repo = trust.channel(ServiceRole::RepoSvc, &config.repo_address);
@@ -147,7 +153,7 @@ async fn start(config: Config, listeners: Vec<Listener>, life: Lifecycle) -> Res
     life.spawn("bases", async move { maintenance.renew_bases_in_background(own).await });
     life.spawn("migrations", state.migrations.clone().run(life.clone()));
     life.spawn("store metrics", telemetry::measure_store(state.clone(), life.clone()));
-    startup::watch_database(&state.db, &life);
+    watch_database(&state.db, &life);
     let router = rpc::server(&state).into_router(trust.layer(&repo), http::router(state.clone()), &life);
     let router = http::refuse_other_stores(router, state.store.name());
     serve_all(listeners, router, trust.listener_options(), &life).await;
@@ -158,7 +164,7 @@ async fn start(config: Config, listeners: Vec<Listener>, life: Lifecycle) -> Res
 async fn assemble(
     config: &Config,
     clock: &Clock,
-    authorizer: ferrite_kit::auth::Authorizer,
+    authorizer: ferrite_rpc::auth::Authorizer,
     limiter: &RateLimiter,
     subscribers: Subscribers,
     life: &Lifecycle,
@@ -319,7 +325,7 @@ async fn open_caches(config: &Config, pool: &Pool) -> Result<(ArchiveCache, Pack
 /// Converts an error for the launcher, with its cause in the text.
 fn start_error(error: impl Into<RpcError>) -> StartError {
     match error.into() {
-        RpcError::Store(error) => StartError::Database(error),
+        RpcError::Store(error) => error.into(),
         // The text of these errors includes their source.
         failure => StartError::Other(failure.to_string()),
     }

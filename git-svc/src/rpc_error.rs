@@ -4,8 +4,10 @@
 
 use std::time::Duration;
 
-use ferrite_kit::{auth::AuthError, db::DbError, idempotency::IdempotencyError, outbox::DeliveryError};
+use ferrite_db::{DbError, idempotency::IdempotencyError};
+use ferrite_events::DeliveryError;
 use ferrite_proto::error::{FieldViolation, Kind, ServiceError, to_status};
+use ferrite_rpc::auth::AuthError;
 use git_store::types::error::GitError;
 use tonic::Status;
 

@@ -2,12 +2,10 @@
 
 use std::sync::Arc;
 
-use ferrite_kit::{
-    Clock, Lifecycle,
-    auth::{Authorizer, Caller},
-    db::Db,
-};
+use ferrite_core::{Clock, Lifecycle};
+use ferrite_db::Db;
 use ferrite_proto::{grant::Grant, id::RepositoryId, operation};
+use ferrite_rpc::auth::{Authorizer, Caller};
 use git_store::{
     disk::{repositories::RepositoryStore, space::DiskSpaceMeter},
     git::command::Git,

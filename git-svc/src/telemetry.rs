@@ -4,7 +4,7 @@
 
 use std::time::Duration;
 
-use ferrite_kit::{Lifecycle, telemetry::Metric};
+use ferrite_core::{Lifecycle, telemetry::Metric};
 
 use crate::{rpc_error::RpcError, state::AppState};
 

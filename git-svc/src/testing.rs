@@ -2,15 +2,11 @@
 
 use std::{future::Future, sync::Arc, time::Duration};
 
-use ferrite_kit::{
-    Clock,
-    db::Db,
-    grpc::channel,
-    net::Address,
-    outbox::{Relay, Subscribers},
-    testing::on_each_schema,
-};
+use ferrite_core::{Clock, net::Address};
+use ferrite_db::{Db, testing::on_each_schema};
+use ferrite_events::{Relay, Subscribers};
 use ferrite_proto::id::RepositoryId;
+use ferrite_rpc::grpc::channel;
 use git_store::{
     disk::{loose_objects::NewObject, repositories::RepositoryStore},
     git::command::{Git, GitOptions},

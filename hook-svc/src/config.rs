@@ -1,8 +1,10 @@
 use std::path::PathBuf;
 
 use clap::Parser;
-use ferrite_kit::config::{CredentialArgs, DatabaseArgs, PlaintextAddress, ServeArgs, SiteArgs, TelemetryArgs, within};
-use ferrite_kit::net::{ServiceAddresses, StoreAddresses};
+use ferrite_core::config::{PlaintextAddress, ServeArgs, SiteArgs, TelemetryArgs, within};
+use ferrite_core::net::{ServiceAddresses, StoreAddresses};
+use ferrite_db::DatabaseArgs;
+use ferrite_listener::credentials::CredentialArgs;
 use ferrite_outbound::OutboundArgs;
 
 use crate::feed::FeedArgs;

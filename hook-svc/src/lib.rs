@@ -25,20 +25,21 @@ mod upstream;
 
 use std::collections::HashMap;
 
-use ferrite_kit::db::{Db, Migrations};
-use ferrite_kit::net::Listener;
-use ferrite_kit::outbox::Relay;
-use ferrite_kit::rate_limit::HourlyLimit;
-use ferrite_kit::sealing::{SealError, Sealer};
-use ferrite_kit::server::{GrpcServer, MAX_MESSAGE_BYTES, serve_all};
-use ferrite_kit::startup::{self, ServiceFuture, StartError};
-use ferrite_kit::{Clock, Lifecycle};
+use ferrite_core::net::Listener;
+use ferrite_core::sealing::{SealError, Sealer};
+use ferrite_core::startup::{ServiceFuture, StartError};
+use ferrite_core::{Clock, Lifecycle};
+use ferrite_db::watch_database;
+use ferrite_db::{Db, Migrations};
+use ferrite_events::Relay;
+use ferrite_listener::{GrpcServer, MAX_MESSAGE_BYTES, serve_all};
 use ferrite_outbound::{AllowList, Client, Policy};
 use ferrite_proto::events::event_sink_server::EventSinkServer;
 use ferrite_proto::hook::delivery_service_server::DeliveryServiceServer;
 use ferrite_proto::hook::feed_service_server::FeedServiceServer;
 use ferrite_proto::hook::hook_service_server::HookServiceServer;
 use ferrite_proto::{MAX_FACT_TEXT_BYTES, ServiceRole};
+use ferrite_rpc::rate_limit::HourlyLimit;
 
 pub use config::Config;
 use dispatch::{Dispatcher, Renderer};
@@ -85,11 +86,16 @@ pub fn check(config: &Config) -> Result<(), StartError> {
 
 /// Waits until the database and Redis can be used, and migrates the schema.
 pub fn wait_for_servers(config: &Config, life: &Lifecycle) -> ServiceFuture {
-    startup::wait_for_servers(Some((&config.database, migrations())), &config.trust, life)
+    let database = config.database.wait(migrations(), life);
+    let redis = config.trust.wait_for_redis(life);
+    Box::pin(async move {
+        database.await?;
+        redis.await
+    })
 }
 
 async fn start(config: Config, listeners: Vec<Listener>, life: Lifecycle) -> Result<(), StartError> {
-    ferrite_kit::telemetry::describe(telemetry::METRICS);
+    ferrite_core::telemetry::describe(telemetry::METRICS);
     let clock = Clock::system();
     let trust = config.trust.load(ROLE, &clock)?;
     let db = config.database.open(&migrations(), &trust.shared_limiter).await?;
@@ -140,7 +146,7 @@ async fn start(config: Config, listeners: Vec<Listener>, life: Lifecycle) -> Res
         .add(EventSinkServer::new(intake).max_decoding_message_size(MAX_EVENTS_BYTES))
         .into_router(auth, Default::default(), &life);
 
-    startup::watch_database(&db, &life);
+    watch_database(&db, &life);
     serve_all(listeners, router, trust.listener_options(), &life).await;
     Ok(())
 }
@@ -150,7 +156,7 @@ async fn open_store(db: &Db, config: &Config) -> Result<HookTable, StartError> {
     let sealer = Sealer::read(&config.secret_key_file, secrets::SERVICE)?;
     let store = HookTable::new(db.clone(), sealer);
     let failed = |error: HookError| match error {
-        HookError::Store(error) => StartError::Database(error),
+        HookError::Store(error) => error.into(),
         HookError::Sealed(SealError::Unopenable) => {
             let file = config.secret_key_file.display();
             StartError::Other(format!("secret key file `{file}`: no key in it sealed the webhooks in the database"))

@@ -12,8 +12,8 @@ mod tests;
 use std::sync::Arc;
 use std::time::Duration;
 
-use ferrite_kit::Lifecycle;
-use ferrite_kit::db::DbError;
+use ferrite_core::Lifecycle;
+use ferrite_db::DbError;
 use tokio::sync::Notify;
 
 use crate::model::Subject;

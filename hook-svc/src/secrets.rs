@@ -1,6 +1,6 @@
 //! Sealed columns of webhooks: URLs and secrets, which the database alone does not open.
 //!
-//! Not here: how a value is sealed (`ferrite_kit::sealing`), which columns are sealed (`store`), and signatures of deliveries.
+//! Not here: how a value is sealed (`ferrite_core::sealing`), which columns are sealed (`store`), and signatures of deliveries.
 
 /// The service in whose name the key is derived. Stored values depend on it.
 pub(crate) const SERVICE: &str = "hook-svc";
@@ -11,7 +11,7 @@ pub(crate) const SECRET: &[u8] = b"hooks.secret";
 
 #[cfg(test)]
 mod tests {
-    use ferrite_kit::sealing::{SealError, Sealer};
+    use ferrite_core::sealing::{SealError, Sealer};
 
     use super::*;
 
@@ -25,7 +25,7 @@ mod tests {
 
     #[test]
     fn values_of_earlier_versions_open() {
-        // Sealed before the keys were derived by `ferrite_kit::sealing`.
+        // Sealed before the keys were derived by `ferrite_core::sealing`.
         let sealer = Sealer::new(&[1; 32], &[], SERVICE);
         let fingerprints: Vec<_> = sealer.fingerprints().map(|of| of("hunter2")).collect();
         assert_eq!(fingerprints, [EARLIER_FINGERPRINT]);

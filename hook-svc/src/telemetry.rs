@@ -1,6 +1,6 @@
 //! The metrics of hook-svc.
 
-use ferrite_kit::telemetry::Metric;
+use ferrite_core::telemetry::Metric;
 
 /// Metrics of this service alone.
 pub(crate) const METRICS: &[Metric] = &[

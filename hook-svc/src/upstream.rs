@@ -5,13 +5,13 @@
 use std::collections::HashMap;
 use std::time::Duration;
 
-use ferrite_kit::grpc::{Channel, StoreChannel, for_store, with_timeout};
 use ferrite_proto::git::storage_service_client::StorageServiceClient;
 use ferrite_proto::git::{DescribeUpdatesRequest, DescribeUpdatesResponse, UpdateToDescribe};
 use ferrite_proto::id::RepositoryId;
 use ferrite_proto::repo::access_service_client::AccessServiceClient;
 use ferrite_proto::repo::account_service_client::AccountServiceClient;
 use ferrite_proto::repo::{DescribeRepositoriesRequest, GetUsersRequest, GetUsersResponse, Repository};
+use ferrite_rpc::grpc::{Channel, StoreChannel, for_store, with_timeout};
 use tonic::Status;
 
 /// Updates of refs in one question.

@@ -1,6 +1,8 @@
 use clap::Parser;
-use ferrite_kit::config::{CredentialArgs, DatabaseArgs, PlaintextAddress, ServeArgs, TelemetryArgs};
-use ferrite_kit::net::{ServiceAddresses, StoreAddresses};
+use ferrite_core::config::{PlaintextAddress, ServeArgs, TelemetryArgs};
+use ferrite_core::net::{ServiceAddresses, StoreAddresses};
+use ferrite_db::DatabaseArgs;
+use ferrite_listener::credentials::CredentialArgs;
 
 use crate::writer::TimelineArgs;
 

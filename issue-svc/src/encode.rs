@@ -1,6 +1,6 @@
 //! Conversion of what is stored to messages, and of times.
 
-use ferrite_kit::timestamp;
+use ferrite_core::timestamp;
 use ferrite_proto::error::FieldViolation;
 use ferrite_proto::issue::{self, IssueState};
 use prost_types::Timestamp;

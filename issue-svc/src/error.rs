@@ -4,10 +4,10 @@
 
 use std::time::Duration;
 
-use ferrite_kit::auth::AuthError;
-use ferrite_kit::db::DbError;
-use ferrite_kit::idempotency::IdempotencyError;
+use ferrite_db::DbError;
+use ferrite_db::idempotency::IdempotencyError;
 use ferrite_proto::error::{FieldViolation, Kind, ServiceError, to_status};
+use ferrite_rpc::auth::AuthError;
 use tonic::Status;
 
 /// Errors of this service, with a kind and a stable reason each.

@@ -23,19 +23,20 @@ mod writer;
 
 use std::collections::HashMap;
 
-use ferrite_kit::db::Migrations;
-use ferrite_kit::net::Listener;
-use ferrite_kit::outbox::Relay;
-use ferrite_kit::rate_limit::HourlyLimit;
-use ferrite_kit::server::{GrpcServer, MAX_MESSAGE_BYTES, serve_all};
-use ferrite_kit::startup::{self, ServiceFuture, StartError};
-use ferrite_kit::{Clock, Lifecycle};
+use ferrite_core::net::Listener;
+use ferrite_core::startup::{ServiceFuture, StartError};
+use ferrite_core::{Clock, Lifecycle};
+use ferrite_db::Migrations;
+use ferrite_db::watch_database;
+use ferrite_events::Relay;
+use ferrite_listener::{GrpcServer, MAX_MESSAGE_BYTES, serve_all};
 use ferrite_proto::ServiceRole;
 use ferrite_proto::events::event_sink_server::EventSinkServer;
 use ferrite_proto::issue::comment_service_server::CommentServiceServer;
 use ferrite_proto::issue::issue_service_server::IssueServiceServer;
 use ferrite_proto::issue::label_service_server::LabelServiceServer;
 use ferrite_proto::issue::milestone_service_server::MilestoneServiceServer;
+use ferrite_rpc::rate_limit::HourlyLimit;
 
 use commits::{CommitScanner, ScanQueue};
 pub use config::Config;
@@ -72,11 +73,16 @@ pub fn check(config: &Config) -> Result<(), StartError> {
 
 /// Waits until the database and Redis can be used, and migrates the schema.
 pub fn wait_for_servers(config: &Config, life: &Lifecycle) -> ServiceFuture {
-    startup::wait_for_servers(Some((&config.database, migrations())), &config.trust, life)
+    let database = config.database.wait(migrations(), life);
+    let redis = config.trust.wait_for_redis(life);
+    Box::pin(async move {
+        database.await?;
+        redis.await
+    })
 }
 
 async fn start(config: Config, listeners: Vec<Listener>, life: Lifecycle) -> Result<(), StartError> {
-    ferrite_kit::telemetry::describe(telemetry::METRICS);
+    ferrite_core::telemetry::describe(telemetry::METRICS);
     let clock = Clock::system();
     let trust = config.trust.load(ROLE, &clock)?;
     let db = config.database.open(&migrations(), &trust.shared_limiter).await?;
@@ -112,7 +118,7 @@ async fn start(config: Config, listeners: Vec<Listener>, life: Lifecycle) -> Res
         .add(EventSinkServer::new(rpc).max_decoding_message_size(MAX_MESSAGE_BYTES))
         .into_router(trust.layer(&repo), Default::default(), &life);
 
-    startup::watch_database(&db, &life);
+    watch_database(&db, &life);
     serve_all(listeners, router, trust.listener_options(), &life).await;
     Ok(())
 }

@@ -2,8 +2,6 @@
 //!
 //! Not here: the caller's own access to one repository, which its grant tells.
 
-use ferrite_kit::auth::AuthError;
-use ferrite_kit::grpc::Channel;
 use ferrite_proto::error::{FieldViolation, reason};
 use ferrite_proto::grant::GrantUser;
 use ferrite_proto::id::{RepositoryId, UserId};
@@ -12,6 +10,8 @@ use ferrite_proto::repo::resolve_issue_access_request::Account;
 use ferrite_proto::repo::{
     DescribeRepositoriesRequest, RepositoryRef, ResolveIssueAccessRequest, ResolveIssueAccessResponse,
 };
+use ferrite_rpc::auth::AuthError;
+use ferrite_rpc::grpc::Channel;
 use tonic::{Code, Status};
 
 use crate::error::IssueError;

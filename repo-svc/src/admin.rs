@@ -4,9 +4,9 @@
 
 mod git_stores;
 
-use ferrite_kit::db::{Db, Tx};
-use ferrite_kit::startup::StartError;
-use ferrite_kit::{Clock, Secret};
+use ferrite_core::startup::StartError;
+use ferrite_core::{Clock, Secret};
+use ferrite_db::{Db, Tx};
 
 pub use self::git_stores::GitStores;
 pub use crate::model::{NewUser, User};

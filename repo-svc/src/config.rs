@@ -6,10 +6,10 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::{Args, Parser};
-use ferrite_kit::config::{
-    CredentialArgs, DatabaseArgs, PlaintextAddress, ServeArgs, SiteArgs, TelemetryArgs, seconds_within, within,
-};
-use ferrite_kit::net::{ServiceAddresses, StoreAddresses, StoreName};
+use ferrite_core::config::{PlaintextAddress, ServeArgs, SiteArgs, TelemetryArgs, seconds_within, within};
+use ferrite_core::net::{ServiceAddresses, StoreAddresses, StoreName};
+use ferrite_db::DatabaseArgs;
+use ferrite_listener::credentials::CredentialArgs;
 use ferrite_outbound::OutboundArgs;
 
 use crate::store::{OwnerLimits, TransferLimits};

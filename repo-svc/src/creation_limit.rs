@@ -1,8 +1,8 @@
 //! The limit of what an account creates within an hour, and the percentage of such limits that applies to an account.
 
-use ferrite_kit::rate_limit::{HourlyLimit, RateExceeded, RateLimiter};
 use ferrite_proto::id::UserId;
 use ferrite_proto::repo::Identity;
+use ferrite_rpc::rate_limit::{HourlyLimit, RateExceeded, RateLimiter};
 
 use crate::config::CreationArgs;
 use crate::error::RepoError;

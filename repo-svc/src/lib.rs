@@ -25,11 +25,12 @@ mod testing;
 use std::sync::Arc;
 use std::time::Duration;
 
-use ferrite_kit::credentials::ServiceCredentials;
-use ferrite_kit::net::Listener;
-use ferrite_kit::server::{GrpcServer, serve_all};
-use ferrite_kit::startup::{self, ServiceFuture, StartError};
-use ferrite_kit::{Clock, Lifecycle};
+use ferrite_core::net::Listener;
+use ferrite_core::startup::{ServiceFuture, StartError};
+use ferrite_core::{Clock, Lifecycle};
+use ferrite_db::watch_database;
+use ferrite_listener::credentials::ServiceCredentials;
+use ferrite_listener::{GrpcServer, serve_all};
 use ferrite_proto::ServiceRole;
 use ferrite_proto::grant::{Grant, Signer};
 
@@ -63,11 +64,16 @@ pub fn check(config: &Config) -> Result<(), StartError> {
 
 /// Waits until the database and Redis can be used, and migrates the schema.
 pub fn wait_for_servers(config: &Config, life: &Lifecycle) -> ServiceFuture {
-    startup::wait_for_servers(Some((&config.database, store::migrations())), &config.trust, life)
+    let database = config.database.wait(store::migrations(), life);
+    let redis = config.trust.wait_for_redis(life);
+    Box::pin(async move {
+        database.await?;
+        redis.await
+    })
 }
 
 async fn start(config: Config, listeners: Vec<Listener>, life: Lifecycle) -> Result<(), StartError> {
-    ferrite_kit::telemetry::describe(telemetry::METRICS);
+    ferrite_core::telemetry::describe(telemetry::METRICS);
     let clock = Clock::system();
     let trust = config.trust.load(ServiceRole::RepoSvc, &clock)?;
     let signer = signer(&config, &trust, &clock)?;
@@ -92,7 +98,7 @@ async fn start(config: Config, listeners: Vec<Listener>, life: Lifecycle) -> Res
     let last_use_writer = LastUseWriter::new(Arc::clone(&state.last_use), state.tokens.clone());
     last_use_writer.clone().start(&life);
     db.merge_full_text(&["repositories_text", "users_text"], &life);
-    startup::watch_database(&db, &life);
+    watch_database(&db, &life);
 
     let auth = trust.layer_with(trust.token_cache.clone(), Arc::new(state.token_authenticator.clone()));
     let router = rpc::register(GrpcServer::default(), state).into_router(auth, axum::Router::new(), &life);

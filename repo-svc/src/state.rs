@@ -4,14 +4,14 @@
 
 use std::sync::Arc;
 
-use ferrite_kit::auth::TokenCacheWriter;
-use ferrite_kit::credentials::ServiceCredentials;
-use ferrite_kit::db::Db;
-use ferrite_kit::grpc::StoreChannel;
-use ferrite_kit::outbox::{Relay, Subscribers};
-use ferrite_kit::{Clock, Lifecycle};
+use ferrite_core::{Clock, Lifecycle};
+use ferrite_db::Db;
+use ferrite_events::{Relay, Subscribers};
+use ferrite_listener::credentials::ServiceCredentials;
 use ferrite_proto::ServiceRole;
 use ferrite_proto::grant::Signer;
+use ferrite_rpc::auth::TokenCacheWriter;
+use ferrite_rpc::grpc::StoreChannel;
 
 use crate::auth::{CredentialChecker, Grants, LastUse, Passwords, Throttle, TokenAuthenticator};
 use crate::background::DownloadCounts;

@@ -93,7 +93,7 @@ impl LongTexts for Issue {
 
 #[cfg(test)]
 mod tests {
-    use ferrite_kit::timestamp;
+    use ferrite_core::timestamp;
     use ferrite_proto::issue::IssueState;
     use ferrite_proto::repo;
     use serde_json::json;

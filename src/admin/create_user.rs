@@ -5,8 +5,8 @@
 use std::io::BufRead;
 
 use clap::Args;
-use ferrite_kit::Secret;
-use ferrite_kit::config::secret_file;
+use ferrite_core::Secret;
+use ferrite_core::config::secret_file;
 use repo_svc::admin::NewUser;
 
 use super::database::AdminDatabaseArgs;

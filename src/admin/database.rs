@@ -1,8 +1,8 @@
 use std::path::{Path, PathBuf};
 
 use clap::Args;
-use ferrite_kit::Secret;
-use ferrite_kit::config::secret_file;
+use ferrite_core::Secret;
+use ferrite_core::config::secret_file;
 
 /// The database in which a command of administration works.
 #[derive(Args, Debug)]

@@ -3,7 +3,7 @@
 //! Not here: whether stores answer, which running services know (`GET /admin/stores`).
 
 use clap::{Args, Subcommand};
-use ferrite_kit::net::StoreName;
+use ferrite_core::net::StoreName;
 use repo_svc::admin::GitStores;
 
 use super::database::AdminDatabaseArgs;

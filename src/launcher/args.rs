@@ -4,8 +4,8 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::Args;
-use ferrite_kit::Secret;
-use ferrite_kit::config::{TelemetryArgs, host_and_port};
+use ferrite_core::Secret;
+use ferrite_core::config::{TelemetryArgs, host_and_port};
 use ferrite_outbound::{AllowList, AllowListError};
 
 /// Settings of `ferrite up`.
@@ -42,7 +42,7 @@ pub(crate) struct UpArgs {
     pub(super) grpc_tcp: bool,
 
     /// Time limit for stopping, in seconds.
-    #[arg(long, env = "FERRITE_GRACE_SECONDS", default_value = "20", value_parser = ferrite_kit::config::seconds)]
+    #[arg(long, env = "FERRITE_GRACE_SECONDS", default_value = "20", value_parser = ferrite_core::config::seconds)]
     pub(super) grace: Duration,
 
     /// The name of the first administrator.
@@ -65,7 +65,7 @@ pub(crate) struct UpArgs {
 
     /// File that holds the password of the first administrator. `FERRITE_ADMIN_PASSWORD` holds the password itself. Without both one is
     /// generated and printed once.
-    #[arg(long, env = "FERRITE_ADMIN_PASSWORD_FILE", value_name = "FILE", value_parser = ferrite_kit::config::secret_file)]
+    #[arg(long, env = "FERRITE_ADMIN_PASSWORD_FILE", value_name = "FILE", value_parser = ferrite_core::config::secret_file)]
     admin_password_file: Option<Secret>,
 
     /// Stops when standard input ends.

@@ -207,7 +207,7 @@ fn spawn(program: &Path, spec: &Spec) -> std::io::Result<Child> {
 
 #[cfg(test)]
 mod tests {
-    use ferrite_kit::net::Address;
+    use ferrite_core::net::Address;
 
     use super::*;
 

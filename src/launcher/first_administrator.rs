@@ -1,6 +1,6 @@
 //! The first administrator of an installation.
 
-use ferrite_kit::Secret;
+use ferrite_core::Secret;
 
 use super::args::UpArgs;
 use super::plan;

@@ -145,7 +145,7 @@ pub(crate) fn write(folder: &Path, name: &str, content: &[u8], mode: u32) -> std
 mod tests {
     use std::time::Duration;
 
-    use ferrite_kit::sealing::Sealer;
+    use ferrite_core::sealing::Sealer;
     use ferrite_proto::grant::{Grant, Signer, Verifier};
 
     use super::*;

@@ -20,7 +20,7 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::Duration;
 
-use ferrite_kit::{Lifecycle, telemetry};
+use ferrite_core::{Lifecycle, telemetry};
 use sd_notify::NotifyState;
 use tokio::sync::mpsc;
 use tokio::time::Instant;

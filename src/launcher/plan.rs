@@ -5,7 +5,7 @@
 use std::ffi::{OsStr, OsString};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 
-use ferrite_kit::net::Address;
+use ferrite_core::net::Address;
 
 use super::args::UpArgs;
 use super::keys;
@@ -211,8 +211,8 @@ impl SpecBuilder<'_> {
         let mut arguments = vec!["--log".to_owned(), telemetry.log.clone()];
         if let Some(format) = telemetry.log_format {
             let format = match format {
-                ferrite_kit::config::LogFormat::Text => "text",
-                ferrite_kit::config::LogFormat::Json => "json",
+                ferrite_core::config::LogFormat::Text => "text",
+                ferrite_core::config::LogFormat::Json => "json",
             };
             arguments.extend(strings(&["--log-format", format]));
         }

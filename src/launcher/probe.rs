@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use ferrite_kit::net::Address;
+use ferrite_core::net::Address;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
 const POLL_INTERVAL: Duration = Duration::from_millis(15);

@@ -2,7 +2,7 @@
 
 use std::process::Stdio;
 
-use ferrite_kit::net::Address;
+use ferrite_core::net::Address;
 use serde_json::json;
 use tokio::process::Command;
 use tonic::transport::Endpoint;

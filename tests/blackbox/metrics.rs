@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
-use ferrite_kit::net::Address;
+use ferrite_core::net::Address;
 use serde_json::{Value, json};
 
 use crate::harness::cluster::http_get;
@@ -12,7 +12,20 @@ use crate::harness::{Cluster, Git, Options, Profile, Role, run};
 
 const ROOT: &str = env!("CARGO_MANIFEST_DIR");
 /// Folders with code that counts.
-const CRATES: [&str; 7] = ["kit", "gateway", "repo-svc", "issue-svc", "hook-svc", "git-svc", "outbound"];
+const CRATES: [&str; 12] = [
+    "kit/core",
+    "kit/rpc",
+    "kit/db",
+    "kit/listener",
+    "kit/events",
+    "gateway",
+    "repo-svc",
+    "issue-svc",
+    "hook-svc",
+    "git-store",
+    "git-svc",
+    "outbound",
+];
 /// Metrics that are not Ferrite's.
 const FOREIGN: [&str; 1] = ["up"];
 /// Words of PromQL that stand where a name may stand.

@@ -5,9 +5,9 @@
 use std::io::{Read, Write};
 use std::net::{Shutdown, TcpStream};
 
-use ferrite_kit::auth::TokenHash;
-use ferrite_kit::net::Address;
+use ferrite_core::net::Address;
 use ferrite_proto::repo::Identity;
+use ferrite_rpc::auth::TokenHash;
 use prost::Message;
 use reqwest::Method;
 use serde_json::json;

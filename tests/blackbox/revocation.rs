@@ -2,12 +2,12 @@
 
 use std::sync::Arc;
 
-use ferrite_kit::auth::{TokenCache, TokenHash};
-use ferrite_kit::redis::RedisServer;
-use ferrite_kit::{Clock, Secret};
+use ferrite_core::{Clock, Secret};
 use ferrite_proto::grant::Verifier;
 use ferrite_proto::repo::repository_service_client::RepositoryServiceClient;
 use ferrite_proto::repo::{GetRepositoryRequest, RepositoryRef};
+use ferrite_rpc::auth::{TokenCache, TokenHash};
+use ferrite_rpc::redis::RedisServer;
 use reqwest::Method;
 use serde_json::json;
 use tonic::Code;

@@ -3,8 +3,8 @@
 use std::path::Path;
 use std::time::Duration;
 
-use ferrite_kit::net::Address;
-use ferrite_kit::tls::ClientTls;
+use ferrite_core::net::Address;
+use ferrite_core::tls::ClientTls;
 use ferrite_proto::ServiceRole;
 use ferrite_proto::events::event::Fact;
 use ferrite_proto::events::event_sink_client::EventSinkClient;
@@ -102,9 +102,9 @@ async fn a_token_for_another_service_or_of_another_key_is_refused(cluster: &Clus
     }
     // The name of repo-svc, with the key of issue-svc.
     let key = std::fs::read(cluster.keys().join("issue-svc.pem")).unwrap();
-    let key = ferrite_kit::service_key::ServiceKey::from_pem(&key).unwrap();
-    let clock = ferrite_kit::Clock::system();
-    let forger = ferrite_kit::service_key::ServiceTokenSource::new(key, ServiceRole::RepoSvc, clock);
+    let key = ferrite_rpc::service_key::ServiceKey::from_pem(&key).unwrap();
+    let clock = ferrite_core::Clock::system();
+    let forger = ferrite_rpc::service_key::ServiceTokenSource::new(key, ServiceRole::RepoSvc, clock);
     let deletion = DeleteRepositoryRequest { repository_id: id };
     let proof = forger.token(ServiceRole::GitSvc);
     refused(storage.delete_repository(with_service(deletion, &proof)).await, Code::Unauthenticated);

@@ -7,7 +7,7 @@ use std::path::PathBuf;
 use std::process::{Command, Output, Stdio};
 use std::time::{Duration, Instant};
 
-use ferrite_kit::net::Address;
+use ferrite_core::net::Address;
 use rustix::process::Signal;
 use sqlx::Connection;
 

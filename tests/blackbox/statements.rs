@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use ferrite_kit::net::Address;
+use ferrite_core::net::Address;
 use serde_json::json;
 
 use crate::harness::cluster::http_get;

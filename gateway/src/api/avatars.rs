@@ -5,7 +5,7 @@ use axum::http::header::{ACCEPT, CACHE_CONTROL, CONTENT_SECURITY_POLICY, CONTENT
 use axum::http::{HeaderMap, HeaderValue, Response, StatusCode};
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
-use ferrite_kit::headers::matches_etag;
+use ferrite_core::headers::matches_etag;
 use ferrite_proto::error::FieldViolation;
 use ferrite_proto::operation;
 use ferrite_proto::repo::{DeleteAvatarRequest, GetAvatarRequest, SetAvatarRequest};

@@ -6,9 +6,9 @@ use axum::body::Body;
 use axum::http::header::{ACCEPT, CONTENT_TYPE};
 use axum::http::{HeaderMap, HeaderValue};
 use axum::response::Response;
-use ferrite_kit::grpc::with_timeout;
 use ferrite_proto::git::{GetCommitRequest, ListCommitsRequest};
 use ferrite_proto::operation;
+use ferrite_rpc::grpc::with_timeout;
 
 use super::access::Emails;
 use super::call::{Authenticated, routes};

@@ -2,12 +2,12 @@
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
-use ferrite_kit::grpc::with_timeout;
 use ferrite_proto::git::{
     self, ChangeFilesRequest, CommitIdentity, DeleteContentsRequest, FileChange, FileOperation, GetContentsRequest,
     PutContentsRequest,
 };
 use ferrite_proto::operation;
+use ferrite_rpc::grpc::with_timeout;
 
 use super::access::{Emails, ResolvedAccess};
 use super::call::{ApiCall, Authenticated, routes};

@@ -143,7 +143,7 @@ fn encode(page: ListEventsResponse) -> (String, bool) {
 
 #[cfg(test)]
 mod tests {
-    use ferrite_kit::timestamp;
+    use ferrite_core::timestamp;
 
     use super::*;
 

@@ -2,9 +2,9 @@
 
 use std::time::Duration;
 
-use ferrite_kit::grpc::with_timeout;
 use ferrite_proto::operation;
 use ferrite_proto::repo::{ForkRepositoryRequest, ListForksRequest};
+use ferrite_rpc::grpc::with_timeout;
 
 use super::call::{Authenticated, routes};
 use crate::http::body::JsonBody;

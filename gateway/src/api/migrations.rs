@@ -4,12 +4,12 @@ use std::time::Duration;
 
 use axum::http::header::LOCATION;
 use axum::http::{HeaderMap, HeaderName, HeaderValue};
-use ferrite_kit::grpc::with_timeout;
 use ferrite_proto::error::reason;
 use ferrite_proto::operation;
 use ferrite_proto::repo::{
     GetMigrationRequest, GetMigrationResponse, ListMigrationsRequest, MigrateRepositoryRequest, MigrationPhase,
 };
+use ferrite_rpc::grpc::with_timeout;
 use tokio::time::Instant;
 use tonic::Code;
 

@@ -5,9 +5,9 @@ use axum::http::header::{
     CACHE_CONTROL, CONTENT_RANGE, CONTENT_SECURITY_POLICY, CONTENT_TYPE, IF_NONE_MATCH, IF_RANGE, RANGE,
 };
 use axum::http::{HeaderMap, HeaderValue, Method, Response, StatusCode};
-use ferrite_kit::grpc::with_timeout;
 use ferrite_proto::operation::ASSET;
 use ferrite_proto::repo::{self, AssetDownloads, CountDownloadsRequest, GetReleaseAssetRequest};
+use ferrite_rpc::grpc::with_timeout;
 use futures_util::TryStreamExt;
 use http_body_util::BodyExt;
 use hyper::body::Incoming;

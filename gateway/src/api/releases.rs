@@ -1,11 +1,11 @@
 //! Releases of a repository. Drafts do not exist for callers without write permission.
 
-use ferrite_kit::grpc::with_timeout;
 use ferrite_proto::operation;
 use ferrite_proto::repo::get_release_request::By;
 use ferrite_proto::repo::{
     CreateReleaseRequest, DeleteReleaseRequest, GetReleaseRequest, ListReleasesRequest, UpdateReleaseRequest,
 };
+use ferrite_rpc::grpc::with_timeout;
 
 use super::access::PermissionCheck;
 use super::call::{ApiCall, Authenticated, MaybeAuthenticated, routes};

@@ -1,8 +1,8 @@
 //! Settings of a repository.
 
-use ferrite_kit::grpc::with_timeout;
 use ferrite_proto::operation;
 use ferrite_proto::repo::{RepositoryRef, UpdateRepositoryRequest};
+use ferrite_rpc::grpc::with_timeout;
 
 use super::call::{Authenticated, routes};
 use crate::http::body::JsonBody;

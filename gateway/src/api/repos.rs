@@ -1,11 +1,11 @@
 //! Repositories: created, listed, searched, read and deleted.
 
-use ferrite_kit::grpc::with_timeout;
 use ferrite_proto::operation;
 use ferrite_proto::repo::{
     self, AutoInit, CreateRepositoryRequest, DeleteRepositoryRequest, GetRepositoryRequest, ListRepositoriesRequest,
     RepositoryMode, RepositorySort, SearchRepositoriesRequest,
 };
+use ferrite_rpc::grpc::with_timeout;
 
 use super::access::PermissionCheck;
 use super::call::{ApiCall, Authenticated, MaybeAuthenticated, routes};

@@ -7,8 +7,8 @@ use axum::http::header::IF_NONE_MATCH;
 use axum::http::{Method, StatusCode};
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
-use ferrite_kit::contain_panic;
-use ferrite_kit::telemetry::http_span;
+use ferrite_core::contain_panic;
+use ferrite_core::telemetry::http_span;
 use serde::Serialize;
 
 use super::state::ApiState;

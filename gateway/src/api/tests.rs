@@ -8,11 +8,9 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use axum::body::{Body, to_bytes};
-use ferrite_kit::auth::AuthError;
-use ferrite_kit::grpc::channel;
-use ferrite_kit::net::Address;
-use ferrite_kit::server::{ListenerOptions, serve};
-use ferrite_kit::{Lifecycle, timestamp};
+use ferrite_core::net::Address;
+use ferrite_core::{Lifecycle, timestamp};
+use ferrite_listener::{ListenerOptions, serve};
 use ferrite_proto::metadata::AUTHORIZATION;
 use ferrite_proto::operation::{
     CHANGE_FILES, CREATE_HOOK, DELETE_CONTENTS, DELETE_HOOK, DELETE_PROTECTION, GET_HOOK, GET_PROTECTION, LIST_HOOKS,
@@ -21,6 +19,8 @@ use ferrite_proto::operation::{
 use ferrite_proto::repo::access_service_server::{AccessService, AccessServiceServer};
 use ferrite_proto::repo::repository_service_server::RepositoryServiceServer;
 use ferrite_proto::repo::{self, Permission, repository_ref};
+use ferrite_rpc::auth::AuthError;
+use ferrite_rpc::grpc::channel;
 use http::{HeaderMap, HeaderValue, Request, StatusCode, Uri};
 use tonic::{Response, Status};
 use tower::ServiceExt;

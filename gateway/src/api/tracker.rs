@@ -81,8 +81,8 @@ pub(super) fn limit_text(fields: &mut FieldReader, name: &str, text: String) -> 
 
 #[cfg(test)]
 mod tests {
-    use ferrite_kit::auth::AuthError;
     use ferrite_proto::Permission;
+    use ferrite_rpc::auth::AuthError;
 
     use super::*;
 

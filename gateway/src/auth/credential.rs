@@ -4,8 +4,8 @@ use axum::http::HeaderMap;
 use axum::http::header::AUTHORIZATION;
 use base64::Engine;
 use base64::engine::general_purpose::{STANDARD, STANDARD_NO_PAD};
-use ferrite_kit::Secret;
-use ferrite_kit::headers::single_header;
+use ferrite_core::Secret;
+use ferrite_core::headers::single_header;
 
 const MAX_TOKEN_BYTES: usize = 255;
 /// Longest name and password together, in bytes. Base64 makes them a third longer.

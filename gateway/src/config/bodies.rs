@@ -1,7 +1,7 @@
 //! Settings of the bodies of requests and of responses.
 
 use clap::Args;
-use ferrite_kit::config::within;
+use ferrite_core::config::within;
 
 /// Bodies of requests to the API, and of responses.
 #[derive(Args, Clone, Debug)]

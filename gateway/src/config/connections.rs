@@ -4,8 +4,8 @@ use std::num::NonZeroU32;
 use std::time::Duration;
 
 use clap::Args;
-use ferrite_kit::config::{seconds_within, within};
-use ferrite_kit::server::{ListenerLimits, PublicLimits, RequestCounts, ResponseMemory, fit_descriptors};
+use ferrite_core::config::{seconds_within, within};
+use ferrite_listener::{ListenerLimits, PublicLimits, RequestCounts, ResponseMemory, fit_descriptors};
 
 /// Eighths of the file descriptors of the process that connections over HTTP may use. Each may need a second one, to a service.
 const HTTP_DESCRIPTOR_EIGHTHS: usize = 3;

@@ -101,7 +101,7 @@ fn uuid_of(file_id: &str) -> String {
 
 #[cfg(test)]
 mod tests {
-    use ferrite_kit::timestamp;
+    use ferrite_core::timestamp;
     use ferrite_rest::links::Links;
     use serde_json::json;
 

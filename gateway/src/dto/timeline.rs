@@ -123,7 +123,7 @@ fn word(action: TimelineAction) -> Result<&'static str, MissingField> {
 
 #[cfg(test)]
 mod tests {
-    use ferrite_kit::timestamp;
+    use ferrite_core::timestamp;
     use serde_json::{Value, json};
 
     use super::*;

@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use axum::body::Body;
 use axum::response::{IntoResponse, Response};
-use ferrite_kit::grpc::is_connection_lost;
 use ferrite_proto::error::reason;
+use ferrite_rpc::grpc::is_connection_lost;
 use http::header::{CACHE_CONTROL, CONTENT_TYPE, RETRY_AFTER, WWW_AUTHENTICATE, X_CONTENT_TYPE_OPTIONS};
 use http::{HeaderValue, StatusCode};
 use tonic::{Code, Status};

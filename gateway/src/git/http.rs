@@ -9,10 +9,10 @@ use axum::body::Body;
 use axum::extract::rejection::PathRejection;
 use axum::extract::{Path, RawQuery, Request, State};
 use axum::response::Response;
-use ferrite_kit::grpc::Channel;
 use ferrite_proto::git_transport::GitService;
 use ferrite_proto::repo::access_service_client::AccessServiceClient;
 use ferrite_proto::repo::{BasicCredential, ReauthorizeAccessRequest, ResolveAccessRequest};
+use ferrite_rpc::grpc::Channel;
 use http::header::{
     CACHE_CONTROL, CONTENT_ENCODING, CONTENT_TYPE, EXPIRES, PRAGMA, RETRY_AFTER, X_CONTENT_TYPE_OPTIONS,
 };

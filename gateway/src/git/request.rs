@@ -1,6 +1,6 @@
 //! Requests of git's HTTP protocol: the service that a query asks for, the version, the content type and the content encoding.
 
-use ferrite_kit::headers::single_header;
+use ferrite_core::headers::single_header;
 use ferrite_proto::git_transport::{GIT_PROTOCOL_HEADER, GitProtocol, GitService};
 use http::HeaderMap;
 use http::header::{CONTENT_ENCODING, CONTENT_TYPE};

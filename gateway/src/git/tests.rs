@@ -6,9 +6,9 @@ use std::time::Duration;
 
 use axum::Router;
 use axum::body::Body;
-use ferrite_kit::grpc::channel;
-use ferrite_kit::net::Address;
+use ferrite_core::net::Address;
 use ferrite_proto::repo::access_service_client::AccessServiceClient;
+use ferrite_rpc::grpc::channel;
 use http::{HeaderMap, Request, StatusCode};
 use http_body_util::BodyExt;
 use tower::ServiceExt;
@@ -26,7 +26,7 @@ fn unreachable_services() -> Router {
     let nowhere = Address::Unix(PathBuf::from("/nonexistent/ferrite.sock"));
     let credentials = crate::tests::git_credentials();
     let access = AccessServiceClient::new(channel(&nowhere, Some(credentials.clone())));
-    let life = ferrite_kit::Lifecycle::new(Duration::from_secs(1));
+    let life = ferrite_core::Lifecycle::new(Duration::from_secs(1));
     let reauthorizer = Reauthorizer::new(access.clone(), Duration::from_secs(30), life);
     router().with_state(GitHttpState { access, git_client: GitHttpClient::new(nowhere, credentials), reauthorizer })
 }

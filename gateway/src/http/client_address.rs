@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use axum::http::header::FORWARDED;
 use axum::http::{HeaderMap, HeaderName, HeaderValue};
-use ferrite_kit::server::TrustedProxies;
+use ferrite_listener::TrustedProxies;
 
 const X_FORWARDED_FOR: HeaderName = HeaderName::from_static("x-forwarded-for");
 

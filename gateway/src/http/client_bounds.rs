@@ -3,7 +3,7 @@
 use axum::extract::Request;
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
-use ferrite_kit::server::{RequestCounts, ResponseMemory};
+use ferrite_listener::{RequestCounts, ResponseMemory};
 
 use super::client_address::ClientAddress;
 use super::error::ApiError;

@@ -7,7 +7,7 @@ use axum::body::Body;
 use axum::http::header::{CONTENT_LENGTH, CONTENT_TYPE, ETAG};
 use axum::http::{HeaderValue, StatusCode};
 use axum::response::Response;
-use ferrite_kit::headers::matches_etag;
+use ferrite_core::headers::matches_etag;
 
 /// The tag of a body. That of a large one is made on a blocking thread.
 #[derive(Clone, Debug)]

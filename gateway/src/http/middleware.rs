@@ -12,7 +12,7 @@ use axum::http::uri::PathAndQuery;
 use axum::http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode, Uri};
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
-use ferrite_kit::server::{Peer, TrustedProxies};
+use ferrite_listener::{Peer, TrustedProxies};
 use ferrite_proto::metadata;
 use http_body::Body as _;
 use percent_encoding::percent_decode_str;

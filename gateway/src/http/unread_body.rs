@@ -12,7 +12,7 @@ use axum::extract::Request;
 use axum::http::header::{CONNECTION, EXPECT};
 use axum::http::{HeaderValue, Version};
 use axum::response::Response;
-use ferrite_kit::server::UnreadBody;
+use ferrite_listener::UnreadBody;
 use http_body::{Body as HttpBody, Frame, SizeHint};
 use parking_lot::Mutex;
 

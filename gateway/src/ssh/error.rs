@@ -1,7 +1,7 @@
 //! Errors of commands over SSH: one line on the client's standard error, and a name in metrics.
 
-use ferrite_kit::grpc::is_connection_lost;
 use ferrite_proto::error::reason;
+use ferrite_rpc::grpc::is_connection_lost;
 use tonic::{Code, Status};
 
 /// The error of a command.

@@ -27,8 +27,8 @@ mod state;
 use std::path::Path;
 use std::sync::Arc;
 
-use ferrite_kit::net::Address;
-use ferrite_kit::startup::StartError;
+use ferrite_core::net::Address;
+use ferrite_core::startup::StartError;
 
 pub(crate) use state::SshState;
 

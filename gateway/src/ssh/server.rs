@@ -5,8 +5,8 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
-use ferrite_kit::net::{Listener, Stream};
-use ferrite_kit::server::{ConnectionRefusal, ConnectionSlot};
+use ferrite_core::net::{Listener, Stream};
+use ferrite_listener::{ConnectionRefusal, ConnectionSlot};
 use russh::keys::{Algorithm, EcdsaCurve, HashAlg, PrivateKey};
 use russh::server::Config;
 use russh::{MethodKind, MethodSet, Preferred, SshId, compression};

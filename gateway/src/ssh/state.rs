@@ -2,11 +2,11 @@
 
 use std::time::Duration;
 
-use ferrite_kit::Lifecycle;
-use ferrite_kit::grpc::Channel;
-use ferrite_kit::rate_limit::RateLimiter;
-use ferrite_kit::server::{ConnectionTable, Transport};
+use ferrite_core::Lifecycle;
+use ferrite_listener::{ConnectionTable, Transport};
 use ferrite_proto::repo::access_service_client::AccessServiceClient;
+use ferrite_rpc::grpc::Channel;
+use ferrite_rpc::rate_limit::RateLimiter;
 
 use crate::upstream::git_client::GitHttpClient;
 use crate::upstream::reauthorize::Reauthorizer;

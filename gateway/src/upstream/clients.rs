@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
-use ferrite_kit::grpc::{Channel, StoreChannel};
 use ferrite_proto::repo::access_service_client::AccessServiceClient;
+use ferrite_rpc::grpc::{Channel, StoreChannel};
 use tonic_health::pb::HealthCheckRequest;
 use tonic_health::pb::health_check_response::ServingStatus;
 use tonic_health::pb::health_client::HealthClient;

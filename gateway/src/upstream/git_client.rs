@@ -11,11 +11,11 @@ use std::task::{Context, Poll};
 use std::time::Duration;
 
 use axum::body::Body;
-use ferrite_kit::grpc::ChannelCredentials;
-use ferrite_kit::net::{NoStoreAddress, StoreAddresses, Stream};
-use ferrite_kit::telemetry;
+use ferrite_core::net::{NoStoreAddress, StoreAddresses, Stream};
+use ferrite_core::telemetry;
 use ferrite_proto::git_transport::{GIT_PROTOCOL_HEADER, GitProtocol};
 use ferrite_proto::metadata;
+use ferrite_rpc::grpc::ChannelCredentials;
 use http::{HeaderMap, HeaderValue, Request, Response, Uri, Version};
 use hyper::body::Incoming;
 use hyper::rt::{Read, ReadBufCursor, Write};

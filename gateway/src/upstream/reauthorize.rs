@@ -8,12 +8,12 @@ use std::time::Duration;
 
 use axum::BoxError;
 use bytes::Bytes;
-use ferrite_kit::Lifecycle;
-use ferrite_kit::grpc::Channel;
-use ferrite_kit::grpc::with_timeout;
+use ferrite_core::Lifecycle;
 use ferrite_proto::error::reason;
 use ferrite_proto::repo::ReauthorizeAccessRequest;
 use ferrite_proto::repo::access_service_client::AccessServiceClient;
+use ferrite_rpc::grpc::Channel;
+use ferrite_rpc::grpc::with_timeout;
 use http_body::{Body, Frame, SizeHint};
 use parking_lot::{Mutex, MutexGuard};
 use tokio::sync::oneshot;
@@ -163,15 +163,15 @@ where
 
 #[cfg(test)]
 mod tests {
-    use ferrite_kit::auth::AuthError;
-    use ferrite_kit::grpc::channel;
     use ferrite_proto::error::{Kind, ServiceError, to_status};
+    use ferrite_rpc::auth::AuthError;
+    use ferrite_rpc::grpc::channel;
     use http_body_util::{BodyExt as _, Full, StreamBody};
 
     use super::*;
 
     fn reauthorizer() -> Reauthorizer {
-        let access = AccessServiceClient::new(channel(ferrite_kit::net::Address::Tcp("127.0.0.1:9".into()), None));
+        let access = AccessServiceClient::new(channel(ferrite_core::net::Address::Tcp("127.0.0.1:9".into()), None));
         Reauthorizer::new(access, Duration::from_secs(3), Lifecycle::new(Duration::from_secs(1)))
     }
 

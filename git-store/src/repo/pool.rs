@@ -11,7 +11,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use ferrite_kit::panic_text;
+use ferrite_core::panic_text;
 use ferrite_proto::id::RepositoryId;
 use parking_lot::{Condvar, Mutex};
 use tokio::sync::oneshot;

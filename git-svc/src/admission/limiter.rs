@@ -3,8 +3,8 @@
 
 use std::{sync::Arc, time::Duration};
 
-use ferrite_kit::auth::Caller;
 use ferrite_proto::{grant::Grant, id::RepositoryId, metadata};
+use ferrite_rpc::auth::Caller;
 use git_store::types::{error::GitError, weak_map::WeakMap};
 use http::HeaderMap;
 use metrics::Gauge;

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use clap::Args;
-use ferrite_kit::config::{seconds, seconds_within, within};
+use ferrite_core::config::{seconds, seconds_within, within};
 use git_store::{
     git::command::GitOptions,
     types::limits::{MAX_FILE_BYTES, TransferLimits},

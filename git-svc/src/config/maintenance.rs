@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use clap::Args;
-use ferrite_kit::config::seconds;
+use ferrite_core::config::seconds;
 
 use crate::maintenance::options::{
     CHECK_INTERVAL, FULL_WINDOWS, LOOSE_OBJECTS_PER_PACK, MAX_CRUFT_PERCENT, MAX_LOOSE_REFS, MaintenanceOptions,

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use clap::Args;
-use ferrite_kit::config::{seconds_within, within};
+use ferrite_core::config::{seconds_within, within};
 use git_store::types::limits::PackLimits;
 
 use crate::migration::options::{MigrationOptions, Protocols};

@@ -8,10 +8,12 @@ pub(crate) mod packs;
 use std::{path::PathBuf, time::Duration};
 
 use clap::Parser;
-use ferrite_kit::{
-    config::{CredentialArgs, DatabaseArgs, PlaintextAddress, ServeArgs, TelemetryArgs, seconds},
+use ferrite_core::{
+    config::{PlaintextAddress, ServeArgs, TelemetryArgs, seconds},
     net::{ServiceAddresses, StoreName},
 };
+use ferrite_db::DatabaseArgs;
+use ferrite_listener::credentials::CredentialArgs;
 use ferrite_outbound::OutboundArgs;
 use git_store::repo::refs::DEFAULT_CACHE_BYTES;
 

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use clap::Args;
-use ferrite_kit::config::{seconds, within};
+use ferrite_core::config::{seconds, within};
 use git_store::types::limits::{CpuAllowance, Expansion, PackLimits};
 
 /// Limits on what a pack contains.

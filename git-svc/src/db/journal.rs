@@ -3,11 +3,7 @@
 
 use std::time::Duration;
 
-use ferrite_kit::{
-    args,
-    db::{Db, DbError, Query, Tx},
-    idempotency,
-};
+use ferrite_db::{Db, DbError, Query, Tx, args, idempotency};
 use ferrite_proto::{events::RefsUpdateKind, grant::IssueReach, id::RepositoryId};
 use git_store::{disk::loose_objects::NewObject, repo::refs::RefEdit, types::push_options::PushOptions};
 use git2::Oid;

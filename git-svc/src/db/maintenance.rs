@@ -1,9 +1,6 @@
 //! The `maintenance` table: for each repository, its newest update, the state after the last jobs, and the time of the next one.
 
-use ferrite_kit::{
-    args,
-    db::{Db, DbError, Tx},
-};
+use ferrite_db::{Db, DbError, Tx, args};
 use ferrite_proto::id::RepositoryId;
 
 /// Time of the next job of a repository that needs none until it changes: later than any time in microseconds since 1970.

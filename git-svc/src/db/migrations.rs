@@ -1,9 +1,6 @@
 //! The `migrations` table: repositories that are fetched from other hosts, from the request until some days after the end.
 
-use ferrite_kit::{
-    args,
-    db::{Db, DbError, Tx, Value},
-};
+use ferrite_db::{Db, DbError, Tx, Value, args};
 use ferrite_proto::id::RepositoryId;
 
 const ADD: &str = "INSERT INTO migrations (repository_id, store, epoch, user_id, default_branch, url, credentials, mirror_interval_secs, \

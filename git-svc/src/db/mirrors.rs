@@ -1,9 +1,6 @@
 //! The `mirrors` table: repositories that follow a remote, and when each is synced next.
 
-use ferrite_kit::{
-    args,
-    db::{Db, DbError, Tx, Value},
-};
+use ferrite_db::{Db, DbError, Tx, Value, args};
 use ferrite_proto::id::RepositoryId;
 
 const ADD: &str = "INSERT INTO mirrors (repository_id, store, user_id, url, credentials, wiki_id, interval_secs, next_sync_us, last_sync_us, \

@@ -7,7 +7,7 @@ mod mirrors;
 mod protections;
 mod repositories;
 
-use ferrite_kit::db::Migrations;
+use ferrite_db::Migrations;
 
 pub(crate) use self::{
     journal::{Journal, JournalEntry, NewBatch, RefTransaction, UpdateKind, ZERO, hex},

@@ -1,9 +1,6 @@
 //! Branch protection rules, with the users that each of them admits.
 
-use ferrite_kit::{
-    args,
-    db::{Db, DbError, Query, Tx},
-};
+use ferrite_db::{Db, DbError, Query, Tx, args};
 use ferrite_proto::id::RepositoryId;
 use git_store::types::protection::{Pattern, Rule, Rules};
 

@@ -6,10 +6,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use ferrite_kit::{
-    args,
-    db::{Db, DbError, Tx},
-};
+use ferrite_db::{Db, DbError, Tx, args};
 use ferrite_proto::id::RepositoryId;
 use git_store::types::name::BranchName;
 use parking_lot::Mutex;

@@ -4,7 +4,7 @@ use std::io;
 
 use axum::{body::Body, response::Response};
 use bytes::Bytes;
-use ferrite_kit::headers::matches_etag;
+use ferrite_core::headers::matches_etag;
 use ferrite_proto::{id::RepositoryId, operation::ARCHIVE};
 use futures_util::stream;
 use git_store::{

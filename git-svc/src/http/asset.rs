@@ -3,7 +3,7 @@
 use std::{io::SeekFrom, time::Duration};
 
 use axum::{body::Body, response::Response};
-use ferrite_kit::headers::matches_etag;
+use ferrite_core::headers::matches_etag;
 use ferrite_proto::{
     asset::{FILE_SHA256_HEADER, FILE_SIZE_HEADER},
     id::RepositoryId,

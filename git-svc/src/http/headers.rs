@@ -5,11 +5,11 @@ use axum::{
     extract::{FromRequest, FromRequestParts as _, Path, Request},
     response::{IntoResponse as _, Response},
 };
-use ferrite_kit::auth::Caller;
 use ferrite_proto::{
     git_transport::{GIT_PROTOCOL_HEADER, GitProtocol},
     id::RepositoryId,
 };
+use ferrite_rpc::auth::Caller;
 use git_store::types::error::GitError;
 use http::{HeaderMap, HeaderValue, header};
 

@@ -4,7 +4,7 @@ use std::{future::ready, io};
 
 use axum::{body::Body, response::Response};
 use bytes::{Bytes, BytesMut};
-use ferrite_kit::headers::matches_etag;
+use ferrite_core::headers::matches_etag;
 use ferrite_proto::{
     id::RepositoryId,
     operation::RAW,

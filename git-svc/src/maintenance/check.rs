@@ -3,7 +3,7 @@
 
 use std::{fs, sync::atomic::Ordering};
 
-use ferrite_kit::micros;
+use ferrite_core::micros;
 use ferrite_proto::id::RepositoryId;
 use git_store::{
     git::command::maintenance_task::{MaintenanceTask, NICENESS},

@@ -5,7 +5,7 @@
 
 use std::{path::Path, time::Instant};
 
-use ferrite_kit::Lifecycle;
+use ferrite_core::Lifecycle;
 use ferrite_proto::id::RepositoryId;
 use futures_util::{StreamExt as _, stream::FuturesUnordered};
 use git_store::{

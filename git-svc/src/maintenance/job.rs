@@ -10,7 +10,7 @@ use std::{
     time::{Duration, Instant, SystemTime},
 };
 
-use ferrite_kit::micros;
+use ferrite_core::micros;
 use ferrite_proto::id::RepositoryId;
 use git_store::{
     disk::{

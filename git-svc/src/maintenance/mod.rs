@@ -25,7 +25,8 @@ use std::{
     time::Duration,
 };
 
-use ferrite_kit::{Clock, Lifecycle, db::Db};
+use ferrite_core::{Clock, Lifecycle};
+use ferrite_db::Db;
 use ferrite_proto::id::RepositoryId;
 use futures_util::{StreamExt as _, stream::FuturesUnordered};
 use git_store::{disk::repositories::RepositoryStore, git::command::Git, repo::pool::Pool};

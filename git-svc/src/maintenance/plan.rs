@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use ferrite_kit::micros;
+use ferrite_core::micros;
 use git_store::disk::usage::DiskUsage;
 
 use super::options::MaintenanceOptions;

@@ -14,11 +14,11 @@ use std::{
 };
 
 use clap::Parser as _;
-use ferrite_kit::{
-    Clock, args,
-    db::Db,
+use ferrite_core::{
+    Clock,
     testing::{eventually, script},
 };
+use ferrite_db::{Db, args};
 use ferrite_proto::events::{Event, SizeChanged, event::Fact};
 use git_store::{
     git::command::{Git, GitOptions, maintenance_task::MaintenanceTask},

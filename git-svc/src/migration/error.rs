@@ -165,8 +165,8 @@ impl From<GitError> for FetchError {
     }
 }
 
-impl From<ferrite_kit::db::DbError> for FetchError {
-    fn from(error: ferrite_kit::db::DbError) -> Self {
+impl From<ferrite_db::DbError> for FetchError {
+    fn from(error: ferrite_db::DbError) -> Self {
         RpcError::from(error).into()
     }
 }

@@ -22,7 +22,8 @@ mod turns;
 
 use std::{collections::HashMap, sync::Arc, time::Duration};
 
-use ferrite_kit::{Clock, Lifecycle, Secret, auth::Authorizer, db::Db, sealing::Sealer};
+use ferrite_core::{Clock, Lifecycle, Secret, sealing::Sealer};
+use ferrite_db::Db;
 use ferrite_outbound::{Client, SendError};
 use ferrite_proto::{
     events::{MirrorChanged, event::Fact},
@@ -30,6 +31,7 @@ use ferrite_proto::{
     id::RepositoryId,
     repo::MirrorState,
 };
+use ferrite_rpc::auth::Authorizer;
 use git_store::{
     disk::repositories::RepositoryStore,
     git::command::Git,
@@ -329,7 +331,7 @@ fn check_interval(field: &str, interval_secs: i64) -> Result<(), GitError> {
 
 /// Returns the event about the state of a mirror.
 fn mirror_changed(row: &MirrorRow) -> Fact {
-    let time = |us: i64| (us > 0).then(|| ferrite_kit::timestamp(us));
+    let time = |us: i64| (us > 0).then(|| ferrite_core::timestamp(us));
     Fact::MirrorChanged(MirrorChanged {
         state: Some(MirrorState {
             interval_seconds: row.interval_secs,

@@ -19,7 +19,7 @@ use std::{
 
 use base64::{Engine as _, prelude::BASE64_STANDARD};
 use bytes::Bytes;
-use ferrite_kit::{Lifecycle, Secret};
+use ferrite_core::{Lifecycle, Secret};
 use ferrite_outbound::{Client, SendError};
 use git_store::git::{command::fetch::PROXY_USER, pktline::Packet};
 use http::{

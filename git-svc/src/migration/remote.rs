@@ -2,7 +2,7 @@
 //!
 //! Not here: what the remote answers (`discovery`), and where addresses may lead (`ferrite_outbound`).
 
-use ferrite_kit::{Secret, sealing::Sealer};
+use ferrite_core::{Secret, sealing::Sealer};
 use ferrite_outbound::{OutboundUrl, Policy, Scheme, UrlRefusal};
 use ferrite_proto::id::RepositoryId;
 use git_store::types::error::GitError;

@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use ferrite_kit::{Lifecycle, micros};
+use ferrite_core::{Lifecycle, micros};
 use ferrite_proto::id::RepositoryId;
 use futures_util::{StreamExt as _, stream::FuturesUnordered};
 use tokio::time::Instant;

@@ -1,9 +1,7 @@
 //! Events of other parts of this service, written in their transactions: all events of a repository go one way, and stay in order.
 
-use ferrite_kit::{
-    db::{DbError, Tx},
-    outbox,
-};
+use ferrite_db::{DbError, Tx};
+use ferrite_events as outbox;
 use ferrite_proto::{events::event::Fact, id::RepositoryId};
 
 use super::{subscribers::subscribers, updater::RefUpdater};

@@ -4,7 +4,7 @@
 
 use std::{collections::HashSet, sync::Arc};
 
-use ferrite_kit::db::{Db, DbError};
+use ferrite_db::{Db, DbError};
 use ferrite_proto::id::RepositoryId;
 use git_store::{
     repo::{

@@ -1,11 +1,12 @@
 //! Changes branch protection rules, each together with an audit event (`ProtectionChanged`).
 
-use ferrite_kit::{auth::Caller, outbox};
+use ferrite_events as outbox;
 use ferrite_proto::{
     events::{ProtectionChanged, event::Fact},
     grant::Grant,
     metadata,
 };
+use ferrite_rpc::auth::Caller;
 use git_store::types::{error::GitError, protection::Rule};
 use tonic::metadata::MetadataMap;
 
@@ -85,7 +86,7 @@ impl RefUpdater {
     async fn commit_with_event(
         &self,
         guard: &WriteGuard,
-        tx: ferrite_kit::db::Tx,
+        tx: ferrite_db::Tx,
         fact: Fact,
     ) -> Result<DeliveryWait, RpcError> {
         let inner = self.inner();

@@ -5,7 +5,7 @@
 
 use std::time::Duration;
 
-use ferrite_kit::Lifecycle;
+use ferrite_core::Lifecycle;
 use ferrite_proto::id::RepositoryId;
 use git_store::{repo::refs, types::name::RefName};
 

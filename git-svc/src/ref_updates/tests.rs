@@ -3,9 +3,8 @@
 mod confirmation;
 mod writes;
 
-use ferrite_kit::{
-    args,
-    db::Db,
+use ferrite_db::{
+    Db, args,
     idempotency::{IdempotencyError, IdempotencyKey},
 };
 use ferrite_proto::{

@@ -4,12 +4,13 @@
 
 use std::{collections::HashSet, sync::Arc};
 
-use ferrite_kit::{
-    Clock,
-    db::{Db, DbError},
+use ferrite_core::Clock;
+use ferrite_db::{
+    Db, DbError,
     idempotency::{IdempotencyError, IdempotencyKey},
-    outbox::{self, Relay},
 };
+use ferrite_events as outbox;
+use ferrite_events::Relay;
 use ferrite_proto::{
     events::{self, Event, RefUpdate, RefsUpdated, SizeChanged, event::Fact},
     grant::IssueReach,

@@ -1,6 +1,5 @@
 //! The RPCs of branches.
 
-use ferrite_kit::auth::Caller;
 use ferrite_proto::{
     git::{
         GetBranchRequest, GetBranchResponse, ListBranchesRequest, ListBranchesResponse, SetDefaultBranchRequest,
@@ -8,6 +7,7 @@ use ferrite_proto::{
     },
     id::RepositoryId,
 };
+use ferrite_rpc::auth::Caller;
 use git_store::{
     repo::read,
     types::{error::GitError, name::BranchName},

@@ -2,7 +2,6 @@
 
 use std::time::Duration;
 
-use ferrite_kit::auth::Caller;
 use ferrite_proto::{
     git::{
         self, DescribeUpdatesRequest, DescribeUpdatesResponse, DescribedHead, GetCommitRequest, GetCommitResponse,
@@ -10,6 +9,7 @@ use ferrite_proto::{
     },
     id::RepositoryId,
 };
+use ferrite_rpc::auth::Caller;
 use git_store::{
     repo::{
         read,

@@ -1,6 +1,6 @@
 //! The RPCs of refs and objects (`GitDataService`).
 
-use ferrite_kit::service;
+use ferrite_listener::service;
 use ferrite_proto::git::{git_data_service_server::GitDataService, *};
 use git_store::{
     repo::{

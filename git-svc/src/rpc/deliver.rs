@@ -1,6 +1,7 @@
 //! The intake of events of other services.
 
-use ferrite_kit::{outbox, service};
+use ferrite_events as outbox;
+use ferrite_listener::service;
 use ferrite_proto::{
     events::{DeliverRequest, DeliverResponse, Event, event::Fact, event_sink_server::EventSink},
     id::RepositoryId,

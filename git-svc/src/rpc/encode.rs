@@ -1,6 +1,6 @@
 //! Converts domain structs to messages.
 
-use ferrite_kit::timestamp;
+use ferrite_core::timestamp;
 use ferrite_proto::git::{Branch, Commit, CommitSignature, EntryKind, Protection, TreeEntry};
 use git_store::{
     repo::{

@@ -1,6 +1,7 @@
 //! The RPCs of migrations and mirrors: repositories that come from other hosts.
 
-use ferrite_kit::{Secret, auth::Caller, service};
+use ferrite_core::Secret;
+use ferrite_listener::service;
 use ferrite_proto::{
     git::{
         self, GetMigrationRequest, GetMigrationResponse, StartMigrationRequest, StartMigrationResponse,
@@ -9,6 +10,7 @@ use ferrite_proto::{
     },
     id::RepositoryId,
 };
+use ferrite_rpc::auth::Caller;
 use git_store::types::{error::GitError, name::BranchName};
 use tonic::Request;
 

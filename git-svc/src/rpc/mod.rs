@@ -14,11 +14,8 @@ mod protections;
 mod releases;
 mod repositories;
 
-use ferrite_kit::{
-    auth::Caller,
-    server::{GrpcServer, MAX_MESSAGE_BYTES},
-    service,
-};
+use ferrite_listener::service;
+use ferrite_listener::{GrpcServer, MAX_MESSAGE_BYTES};
 use ferrite_proto::{
     events::event_sink_server::EventSinkServer,
     git::{
@@ -33,6 +30,7 @@ use ferrite_proto::{
     },
     id::RepositoryId,
 };
+use ferrite_rpc::auth::Caller;
 use git_store::types::error::GitError;
 use tonic::Request;
 

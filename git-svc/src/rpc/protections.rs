@@ -1,6 +1,6 @@
 //! The RPCs of branch protection rules.
 
-use ferrite_kit::{auth::Caller, service};
+use ferrite_listener::service;
 use ferrite_proto::{
     git::{
         DeleteProtectionRequest, DeleteProtectionResponse, GetProtectionRequest, GetProtectionResponse,
@@ -9,6 +9,7 @@ use ferrite_proto::{
     },
     id::RepositoryId,
 };
+use ferrite_rpc::auth::Caller;
 use git_store::types::{
     error::GitError,
     protection::{MAX_RULES, MAX_USERS, Pattern, Rule},

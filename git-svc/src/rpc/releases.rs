@@ -1,6 +1,6 @@
 //! The RPCs of what releases keep here: their tags and the files of their assets.
 
-use ferrite_kit::{auth::Caller, service};
+use ferrite_listener::service;
 use ferrite_proto::{
     git::{
         CreateTagRequest, CreateTagResponse, DeleteAssetFilesRequest, DeleteAssetFilesResponse,
@@ -8,6 +8,7 @@ use ferrite_proto::{
     },
     id::RepositoryId,
 };
+use ferrite_rpc::auth::Caller;
 use git_store::{
     disk::assets::{AssetFileId, delete_assets},
     repo::{

@@ -1,7 +1,6 @@
 //! The RPCs of repositories and of the store that holds them, and the removal of repositories that were deleted shortly before a
 //! crash.
 
-use ferrite_kit::auth::Caller;
 use ferrite_proto::{
     events::Event,
     git::{
@@ -10,6 +9,7 @@ use ferrite_proto::{
     },
     id::RepositoryId,
 };
+use ferrite_rpc::auth::Caller;
 use git_store::{
     repo::{
         templates::ReadmeValues,
@@ -165,7 +165,7 @@ pub(super) async fn delete(state: &AppState, id: RepositoryId, events: &[Event])
     let now = state.clock.now_us();
     let mut tx = state.db.begin().await?;
     for event in events {
-        ferrite_kit::outbox::first_seen(&mut tx, event, now).await?;
+        ferrite_events::first_seen(&mut tx, event, now).await?;
     }
     RepositoryTable::delete(&mut tx, id, state.store.name(), now).await?;
     MaintenanceTable::forget(&mut tx, id).await?;

@@ -11,7 +11,7 @@
 
 use std::{path::Path, sync::Arc, time::Duration};
 
-use ferrite_kit::Lifecycle;
+use ferrite_core::Lifecycle;
 use ferrite_proto::id::RepositoryId;
 use git_store::{
     disk::{delta_mark, repositories::RepositoryStore},

@@ -10,7 +10,7 @@ use std::{
 
 use axum::body::Body;
 use bytes::{Bytes, BytesMut};
-use ferrite_kit::Lifecycle;
+use ferrite_core::Lifecycle;
 use futures_util::{FutureExt as _, Stream, StreamExt as _, stream};
 use git_store::{
     git::{

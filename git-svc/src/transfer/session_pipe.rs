@@ -396,7 +396,7 @@ mod tests {
         git2::Repository::init_bare(&repository).unwrap();
         std::fs::create_dir(&hooks).unwrap();
         let work = format!("while [ ! -e '{}' ]; do sleep 0.05; done; exit 1", go.display());
-        ferrite_kit::testing::script(&hooks.join("pre-receive"), &work);
+        ferrite_core::testing::script(&hooks.join("pre-receive"), &work);
         let git = Git::find(GitOptions::default()).await.unwrap();
         let hooks = HookSettings { path: &hooks, env: Vec::new() };
         let mut child = git.receive_pack(&repository, Exchange::Session, None, Some(hooks)).unwrap();

@@ -5,7 +5,7 @@ use std::{io::Write as _, path::PathBuf, process::Command};
 
 use axum::body::Body;
 use bytes::Bytes;
-use ferrite_kit::testing::script;
+use ferrite_core::testing::script;
 use ferrite_proto::{
     git::{DeleteRepositoryRequest, ListBranchesRequest},
     operation::{RAW, RECEIVE_PACK, UPLOAD_PACK},

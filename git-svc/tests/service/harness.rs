@@ -15,16 +15,13 @@ use ed25519_dalek::{
     SigningKey,
     pkcs8::{EncodePrivateKey as _, EncodePublicKey as _},
 };
-use ferrite_kit::{
+use ferrite_core::{
     Clock, Lifecycle,
-    auth::{AuthError, TokenAuthority},
-    config::CredentialArgs,
-    credentials::ServiceCredentials,
-    grpc::{Channel, channel},
     net::{Address, ServiceAddresses},
-    server::{GrpcServer, ListenerOptions, serve_all},
-    testing::{ServiceKeys, eventually},
+    testing::eventually,
 };
+use ferrite_listener::credentials::CredentialArgs;
+use ferrite_listener::{GrpcServer, ListenerOptions, credentials::ServiceCredentials, serve_all};
 use ferrite_proto::{
     Permission, ServiceRole,
     error::to_status,
@@ -42,6 +39,11 @@ use ferrite_proto::{
     grant::{Grant, GrantUser, IssueReach, Signer},
     metadata,
     repo::Identity,
+};
+use ferrite_rpc::{
+    auth::{AuthError, TokenAuthority},
+    grpc::{Channel, channel},
+    testing::ServiceKeys,
 };
 use git_svc::Config;
 use tonic::{Request, Response, Status};

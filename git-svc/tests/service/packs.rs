@@ -10,7 +10,7 @@ use std::{
 
 use axum::body::Body;
 use bytes::Bytes;
-use ferrite_kit::testing::script;
+use ferrite_core::testing::script;
 use ferrite_proto::operation::UPLOAD_PACK;
 use futures_util::future::join_all;
 use http::Method;

@@ -8,12 +8,8 @@ use axum::{
     extract::{Request, State},
     response::{IntoResponse, Response},
 };
-use ferrite_kit::{
-    Lifecycle,
-    net::Address,
-    server::{ListenerOptions, serve_all},
-    testing::eventually,
-};
+use ferrite_core::{Lifecycle, net::Address, testing::eventually};
+use ferrite_listener::{ListenerOptions, serve_all};
 use ferrite_proto::{
     Permission,
     events::RefsUpdateKind,

@@ -3,7 +3,7 @@
 
 use std::path::PathBuf;
 
-use ferrite_kit::testing::script;
+use ferrite_core::testing::script;
 use ferrite_proto::git::{GetContentsRequest, PutContentsRequest, get_contents_response::Contents};
 use tonic::Code;
 

@@ -19,11 +19,8 @@ use axum::{
     response::{IntoResponse, Response},
 };
 use base64::{Engine as _, prelude::BASE64_STANDARD};
-use ferrite_kit::{
-    Lifecycle,
-    net::Address,
-    server::{ListenerOptions, serve_all},
-};
+use ferrite_core::{Lifecycle, net::Address};
+use ferrite_listener::{ListenerOptions, serve_all};
 use futures_util::stream;
 use git2::{Oid, Repository, Signature, Time};
 use http::{HeaderMap, StatusCode, header};

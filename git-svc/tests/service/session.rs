@@ -3,7 +3,7 @@
 use std::{sync::Arc, time::Duration};
 
 use axum::body::Body;
-use ferrite_kit::{
+use ferrite_core::{
     Lifecycle,
     net::{Address, Listener, Stream},
 };

@@ -1,6 +1,5 @@
 //! The store itself, over a real socket: how it is, and requests that are for another one.
 
-use ferrite_kit::grpc::for_store;
 use ferrite_proto::{
     ServiceRole,
     events::{DeliverRequest, Event, RepositoryDeleted, event::Fact},
@@ -9,6 +8,7 @@ use ferrite_proto::{
         storage_service_client::StorageServiceClient,
     },
 };
+use ferrite_rpc::grpc::for_store;
 use tonic::{Code, Request};
 
 use crate::harness::{Service, creation, reason};

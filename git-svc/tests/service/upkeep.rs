@@ -5,7 +5,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use ferrite_kit::testing::script;
+use ferrite_core::testing::script;
 use ferrite_proto::git::DeleteRepositoryRequest;
 
 use crate::{

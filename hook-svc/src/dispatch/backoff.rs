@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::time::Duration;
 
-use ferrite_kit::micros;
+use ferrite_core::micros;
 
 use super::render::Stream;
 

@@ -22,9 +22,9 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
-use ferrite_kit::db::DbError;
-use ferrite_kit::outbox::part_uuid;
-use ferrite_kit::{Clock, Lifecycle, telemetry};
+use ferrite_core::{Clock, Lifecycle, telemetry};
+use ferrite_db::DbError;
+use ferrite_events::part_uuid;
 use ferrite_proto::id::RepositoryId;
 use futures_util::{StreamExt, stream};
 use tokio::sync::Notify;

@@ -4,7 +4,7 @@
 
 use std::collections::{BTreeSet, HashMap, HashSet};
 
-use ferrite_kit::db::DbError;
+use ferrite_db::DbError;
 use ferrite_proto::git::{DescribeUpdatesResponse, UpdateDescription};
 use ferrite_proto::id::RepositoryId;
 use ferrite_proto::repo;

@@ -1,8 +1,8 @@
 //! The dispatcher on both databases, with stand-ins for repo-svc and git-svc.
 
-use ferrite_kit::args;
-use ferrite_kit::db::Db;
-use ferrite_kit::timestamp;
+use ferrite_core::timestamp;
+use ferrite_db::Db;
+use ferrite_db::args;
 use ferrite_proto::events::event::Fact;
 use ferrite_proto::events::{Event, IssueAction, IssueUpdated, RefUpdate, RefsUpdated, RepositoryForked};
 use ferrite_proto::id::UserId;

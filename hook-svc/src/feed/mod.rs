@@ -18,9 +18,9 @@ mod waiters;
 use std::collections::HashMap;
 use std::time::Duration;
 
-use ferrite_kit::auth::{AuthError, Authorizer};
-use ferrite_kit::db::DbError;
-use ferrite_kit::{Clock, Lifecycle};
+use ferrite_core::{Clock, Lifecycle};
+use ferrite_db::DbError;
+use ferrite_rpc::auth::{AuthError, Authorizer};
 use tokio::time::Instant;
 
 pub(crate) use reader::FeedReader;

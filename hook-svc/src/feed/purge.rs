@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
-use ferrite_kit::db::DbError;
-use ferrite_kit::{Clock, Lifecycle, micros};
+use ferrite_core::{Clock, Lifecycle, micros};
+use ferrite_db::DbError;
 
 use super::settings::FeedArgs;
 use super::waiters::FeedWaiters;

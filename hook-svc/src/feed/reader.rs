@@ -5,12 +5,12 @@
 
 use std::collections::{HashMap, HashSet};
 
-use ferrite_kit::auth::{AuthError, Authorizer};
 use ferrite_proto::events::event::Fact;
 use ferrite_proto::grant::{Credential, Grant, Reauthorization};
 use ferrite_proto::id::RepositoryId;
 use ferrite_proto::repo::{ReauthorizeAccessRequest, ResolveFeedAccessRequest};
 use ferrite_proto::text_digest;
+use ferrite_rpc::auth::{AuthError, Authorizer};
 
 use super::{FeedError, FeedItem};
 use crate::payload::redact::{RELEASE_NOTES, TEXT_BEFORE, TextPath, without_texts};

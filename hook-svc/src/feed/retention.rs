@@ -8,8 +8,8 @@
 use std::collections::{BTreeSet, HashMap};
 use std::time::Duration;
 
-use ferrite_kit::db::DbError;
-use ferrite_kit::{Clock, Lifecycle};
+use ferrite_core::{Clock, Lifecycle};
+use ferrite_db::DbError;
 use ferrite_proto::id::RepositoryId;
 use tokio::time::Instant;
 use tonic::Status;

@@ -1,7 +1,7 @@
 //! Settings of feeds.
 
 use clap::Args;
-use ferrite_kit::config::within;
+use ferrite_core::config::within;
 
 /// Bounds of what is kept of events.
 #[derive(Args, Clone, Debug)]

@@ -1,10 +1,9 @@
 //! Feeds on both databases, with stand-ins for repo-svc and git-svc.
 
-use ferrite_kit::args;
-use ferrite_kit::db::Db;
-use ferrite_kit::outbox::part_uuid;
-use ferrite_kit::testing::public_key_pem;
-use ferrite_kit::timestamp;
+use ferrite_core::timestamp;
+use ferrite_db::Db;
+use ferrite_db::args;
+use ferrite_events::part_uuid;
 use ferrite_proto::events::event::Fact;
 use ferrite_proto::events::{
     CommentAction, CommentChanged, Event, IssueAction, IssueUpdated, RefUpdate, RefsUpdated, ReleasePublished,
@@ -15,6 +14,7 @@ use ferrite_proto::id::{RepositoryId, UserId};
 use ferrite_proto::operation::LIST_EVENTS;
 use ferrite_proto::{issue, repo};
 use ferrite_rest::links::Links;
+use ferrite_rpc::testing::public_key_pem;
 use tonic::Code;
 
 use std::sync::Arc;

@@ -1,4 +1,4 @@
-use ferrite_kit::Secret;
+use ferrite_core::Secret;
 use ferrite_outbound::OutboundUrl;
 
 use super::event::HookEvents;

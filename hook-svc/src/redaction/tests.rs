@@ -1,8 +1,8 @@
 //! The removal of outdated texts, on both databases.
 
-use ferrite_kit::args;
-use ferrite_kit::db::Db;
-use ferrite_kit::outbox::part_uuid;
+use ferrite_db::Db;
+use ferrite_db::args;
+use ferrite_events::part_uuid;
 use ferrite_proto::events::event::Fact;
 use ferrite_proto::events::{CommentAction, CommentChanged, Event, IssueUpdated};
 use ferrite_proto::id::{RepositoryId, UserId};

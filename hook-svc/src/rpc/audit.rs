@@ -1,13 +1,13 @@
 //! The event of a change of a webhook, for the audit log of repo-svc.
 
-use ferrite_kit::auth::Caller;
-use ferrite_kit::db::Tx;
-use ferrite_kit::outbox;
-use ferrite_kit::sealing::Sealer;
+use ferrite_core::sealing::Sealer;
+use ferrite_db::Tx;
+use ferrite_events as outbox;
 use ferrite_proto::events::event::Fact;
 use ferrite_proto::events::{Event, HookAction, HookChanged};
 use ferrite_proto::id::RepositoryId;
 use ferrite_proto::metadata;
+use ferrite_rpc::auth::Caller;
 use tonic::metadata::MetadataMap;
 
 use crate::error::HookError;

@@ -2,12 +2,12 @@
 //!
 //! Not here: the rules, which are repo-svc's.
 
-use ferrite_kit::auth::{AuthError, Caller, OperationSubject};
 use ferrite_proto::error::FieldViolation;
 use ferrite_proto::grant::{Grant, Subject};
 use ferrite_proto::hook::HookOwner;
 use ferrite_proto::hook::hook_owner;
 use ferrite_proto::id::{RepositoryId, UserId};
+use ferrite_rpc::auth::{AuthError, Caller, OperationSubject};
 use tonic::Request;
 
 use super::audit::AuditContext;

@@ -9,9 +9,10 @@
 //!
 //! Not here: authentication, deduplication and the transaction of a delivery, which are part of the kit.
 
-use ferrite_kit::Clock;
-use ferrite_kit::db::{Db, DbError, Tx};
-use ferrite_kit::outbox::{self, Apply};
+use ferrite_core::Clock;
+use ferrite_db::{Db, DbError, Tx};
+use ferrite_events as outbox;
+use ferrite_events::Apply;
 use ferrite_proto::events::event::Fact;
 use ferrite_proto::events::event_sink_server::EventSink;
 use ferrite_proto::events::{DeliverRequest, DeliverResponse, Event};
@@ -132,8 +133,9 @@ fn owner_id(event: &Event) -> Option<i64> {
 
 #[cfg(test)]
 mod tests {
-    use ferrite_kit::outbox::event;
-    use ferrite_kit::{args, timestamp};
+    use ferrite_core::timestamp;
+    use ferrite_db::args;
+    use ferrite_events::event;
     use ferrite_proto::Permission;
     use ferrite_proto::error::violations;
     use ferrite_proto::events::{RefUpdate, RefsUpdated, RepositoryDeleted};

@@ -3,16 +3,17 @@
 #[cfg(test)]
 mod tests;
 
-use ferrite_kit::db::Tx;
-use ferrite_kit::idempotency::{IdempotencyKey, once};
-use ferrite_kit::page::Page;
-use ferrite_kit::rate_limit::RateExceeded;
-use ferrite_kit::{service, telemetry, timestamp};
+use ferrite_core::page::Page;
+use ferrite_core::{telemetry, timestamp};
+use ferrite_db::Tx;
+use ferrite_db::idempotency::{IdempotencyKey, once};
+use ferrite_listener::service;
 use ferrite_proto::error::FieldViolation;
 use ferrite_proto::events::Event;
 use ferrite_proto::hook::delivery_service_server::DeliveryService;
 use ferrite_proto::hook::*;
 use ferrite_proto::id::HookId;
+use ferrite_rpc::rate_limit::RateExceeded;
 use prost_types::Timestamp;
 use tonic::{Code, Request, Status};
 use uuid::Uuid;

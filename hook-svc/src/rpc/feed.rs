@@ -6,11 +6,11 @@ use std::collections::VecDeque;
 use std::pin::Pin;
 use std::time::Duration;
 
-use ferrite_kit::auth::{Authorizer, Caller};
 use ferrite_proto::error::{FieldViolation, Kind, ServiceError, to_status};
 use ferrite_proto::hook::feed_service_server::FeedService;
 use ferrite_proto::hook::{FeedEvent, ListEventsRequest, ListEventsResponse, WatchEventsRequest, WatchEventsResponse};
 use ferrite_proto::id::RepositoryId;
+use ferrite_rpc::auth::{Authorizer, Caller};
 use futures_util::{Stream, stream};
 use tokio::time::Instant;
 use tonic::{Request, Response, Status};

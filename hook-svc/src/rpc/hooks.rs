@@ -7,18 +7,19 @@ mod tests;
 
 use std::collections::BTreeMap;
 
-use ferrite_kit::idempotency::{IdempotencyError, IdempotencyKey, once, once_or_rebuild};
-use ferrite_kit::page::Page;
-use ferrite_kit::rate_limit::RateExceeded;
-use ferrite_kit::sealing::{SealError, Sealer};
-use ferrite_kit::text::check_line;
-use ferrite_kit::{Secret, service, timestamp};
+use ferrite_core::page::Page;
+use ferrite_core::sealing::{SealError, Sealer};
+use ferrite_core::text::check_line;
+use ferrite_core::{Secret, timestamp};
+use ferrite_db::idempotency::{IdempotencyError, IdempotencyKey, once, once_or_rebuild};
+use ferrite_listener::service;
 use ferrite_outbound::{OutboundUrl, Policy};
 use ferrite_proto::error::FieldViolation;
 use ferrite_proto::events::HookAction;
 use ferrite_proto::hook::hook_service_server::HookService;
 use ferrite_proto::hook::*;
 use ferrite_proto::id::HookId;
+use ferrite_rpc::rate_limit::RateExceeded;
 use prost::Message;
 use tonic::Request;
 

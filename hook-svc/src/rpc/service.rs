@@ -1,11 +1,11 @@
-use ferrite_kit::Clock;
-use ferrite_kit::auth::Authorizer;
-use ferrite_kit::db::Tx;
-use ferrite_kit::idempotency::IdempotencyKey;
-use ferrite_kit::outbox::Relay;
-use ferrite_kit::rate_limit::HourlyLimit;
+use ferrite_core::Clock;
+use ferrite_db::Tx;
+use ferrite_db::idempotency::IdempotencyKey;
+use ferrite_events::Relay;
 use ferrite_outbound::Policy;
 use ferrite_proto::events::Event;
+use ferrite_rpc::auth::Authorizer;
+use ferrite_rpc::rate_limit::HourlyLimit;
 use prost::Message;
 
 use super::audit::SUBSCRIBER;

@@ -6,7 +6,7 @@
 //!
 //! Not here: payloads, which are made when an event is dispatched or read.
 
-use ferrite_kit::outbox::part_uuid;
+use ferrite_events::part_uuid;
 use ferrite_proto::events::event::Fact;
 use ferrite_proto::events::{Event, RefUpdate, RefsUpdated, RepositoryAction};
 use ferrite_proto::id::{RepositoryId, UserId};

@@ -3,8 +3,8 @@
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
-use ferrite_kit::db::DbError;
-use ferrite_kit::telemetry;
+use ferrite_core::telemetry;
+use ferrite_db::DbError;
 use ferrite_outbound::{BodyEnd, Limits, Method, OutboundUrl, Request, Response, SendError};
 use tokio::time::timeout;
 use tracing::Instrument;

@@ -1,7 +1,7 @@
 //! The request of a delivery: body and headers by the hook's content type and secrets.
 
 use bytes::Bytes;
-use ferrite_kit::Secret;
+use ferrite_core::Secret;
 use ferrite_outbound::{HeaderRefusal, Headers};
 use url::form_urlencoded;
 

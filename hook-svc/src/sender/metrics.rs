@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
-use ferrite_kit::db::Db;
-use ferrite_kit::{Clock, Lifecycle};
+use ferrite_core::{Clock, Lifecycle};
+use ferrite_db::Db;
 
 use crate::store::deliveries;
 

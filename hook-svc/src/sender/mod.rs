@@ -20,8 +20,8 @@ use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use ferrite_kit::db::{Db, DbError};
-use ferrite_kit::{Clock, Lifecycle, micros};
+use ferrite_core::{Clock, Lifecycle, micros};
+use ferrite_db::{Db, DbError};
 use ferrite_outbound::Client;
 use tokio::sync::{Notify, Semaphore};
 

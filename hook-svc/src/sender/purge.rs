@@ -4,8 +4,8 @@
 
 use std::time::Duration;
 
-use ferrite_kit::db::{Db, DbError};
-use ferrite_kit::{Clock, Lifecycle, micros};
+use ferrite_core::{Clock, Lifecycle, micros};
+use ferrite_db::{Db, DbError};
 
 use super::settings::DeliveryArgs;
 use crate::store::purge;

@@ -4,7 +4,7 @@ use std::str::FromStr;
 use std::time::Duration;
 
 use chrono::DateTime;
-use ferrite_kit::micros;
+use ferrite_core::micros;
 
 use crate::store::outcomes::{HookEffect, Outcome};
 

@@ -1,5 +1,5 @@
 use clap::Args;
-use ferrite_kit::config::within;
+use ferrite_core::config::within;
 
 use super::schedule::RetrySchedule;
 

@@ -5,7 +5,7 @@
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
-use ferrite_kit::Secret;
+use ferrite_core::Secret;
 use ring::hmac::{Context, HMAC_SHA256, Key};
 
 use crate::model::standard_webhooks_key;

@@ -8,9 +8,10 @@ use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use clap::Parser;
-use ferrite_kit::db::Db;
-use ferrite_kit::sealing::Sealer;
-use ferrite_kit::{Clock, Lifecycle, Secret, args};
+use ferrite_core::sealing::Sealer;
+use ferrite_core::{Clock, Lifecycle, Secret};
+use ferrite_db::Db;
+use ferrite_db::args;
 use ferrite_outbound::{AllowList, Client, OutboundUrl, Policy};
 use ferrite_proto::id::{HookId, RepositoryId};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};

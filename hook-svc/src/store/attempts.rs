@@ -1,8 +1,8 @@
 //! Attempts of deliveries, as the delivery log keeps them. Bodies are kept up to [`MAX_KEPT_BODY_BYTES`]; the request body of a
 //! repeated attempt only if it differs from the one before.
 
-use ferrite_kit::args;
-use ferrite_kit::db::{Db, DbError, Tx, Value};
+use ferrite_db::args;
+use ferrite_db::{Db, DbError, Tx, Value};
 use sqlx::FromRow;
 
 use super::kept_bytes::DELIVERY_BYTES;

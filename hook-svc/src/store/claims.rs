@@ -5,8 +5,8 @@
 //!
 //! Claims need not survive a crash of the machine: after it a delivery is sent again, with the same UUID.
 
-use ferrite_kit::args;
-use ferrite_kit::db::{Db, DbError, Query};
+use ferrite_db::args;
+use ferrite_db::{Db, DbError, Query};
 use ferrite_proto::id::{HookId, RepositoryId};
 use sqlx::FromRow;
 

@@ -4,9 +4,9 @@
 
 use std::collections::BTreeMap;
 
-use ferrite_kit::args;
-use ferrite_kit::db::{Db, DbError, Query, Tx};
-use ferrite_kit::page::Page;
+use ferrite_core::page::Page;
+use ferrite_db::args;
+use ferrite_db::{Db, DbError, Query, Tx};
 use ferrite_proto::id::{HookId, RepositoryId};
 use sqlx::FromRow;
 use uuid::Uuid;

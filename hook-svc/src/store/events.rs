@@ -10,8 +10,8 @@ mod tests;
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 
-use ferrite_kit::args;
-use ferrite_kit::db::{Db, DbError, Query, Tx, Value};
+use ferrite_db::args;
+use ferrite_db::{Db, DbError, Query, Tx, Value};
 use ferrite_proto::events::Event;
 use ferrite_proto::id::{HookId, RepositoryId, UserId};
 use ferrite_proto::repo;

@@ -5,8 +5,8 @@
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BinaryHeap};
 
-use ferrite_kit::args;
-use ferrite_kit::db::{DbError, Value};
+use ferrite_db::args;
+use ferrite_db::{DbError, Value};
 use ferrite_proto::id::RepositoryId;
 use sqlx::FromRow;
 

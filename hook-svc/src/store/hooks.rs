@@ -8,11 +8,11 @@
 #[cfg(test)]
 mod tests;
 
-use ferrite_kit::Secret;
-use ferrite_kit::args;
-use ferrite_kit::db::{Db, DbError, Tx, Value};
-use ferrite_kit::page::Page;
-use ferrite_kit::sealing::{SealError, Sealer};
+use ferrite_core::Secret;
+use ferrite_core::page::Page;
+use ferrite_core::sealing::{SealError, Sealer};
+use ferrite_db::args;
+use ferrite_db::{Db, DbError, Tx, Value};
 use ferrite_proto::id::HookId;
 use sqlx::FromRow;
 

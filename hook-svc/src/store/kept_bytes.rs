@@ -8,8 +8,8 @@
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::sync::Arc;
 
-use ferrite_kit::args;
-use ferrite_kit::db::{Db, DbError, Query, Tx};
+use ferrite_db::args;
+use ferrite_db::{Db, DbError, Query, Tx};
 use ferrite_proto::id::RepositoryId;
 use parking_lot::Mutex;
 use sqlx::FromRow;

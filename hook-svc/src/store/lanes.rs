@@ -14,8 +14,8 @@ mod tests;
 
 use std::collections::BTreeMap;
 
-use ferrite_kit::args;
-use ferrite_kit::db::{DbError, Query, Tx, Value};
+use ferrite_db::args;
+use ferrite_db::{DbError, Query, Tx, Value};
 use ferrite_proto::id::{HookId, RepositoryId};
 
 /// Time of the next attempt of a lane that waits for its hook.

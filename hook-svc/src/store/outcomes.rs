@@ -4,8 +4,8 @@
 
 use std::collections::BTreeMap;
 
-use ferrite_kit::args;
-use ferrite_kit::db::{Db, DbError, Tx};
+use ferrite_db::args;
+use ferrite_db::{Db, DbError, Tx};
 
 use super::attempts::{self, Attempt};
 use super::claims::{Claim, Head, RELEASE};

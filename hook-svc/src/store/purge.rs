@@ -1,7 +1,7 @@
 //! Deliveries and events that are too old, or too many of one hook.
 
-use ferrite_kit::args;
-use ferrite_kit::db::{Db, DbError};
+use ferrite_db::args;
+use ferrite_db::{Db, DbError};
 use sqlx::FromRow;
 
 use super::removal::{self, Deliveries, MAX_BATCH_DELIVERIES, MAX_BATCH_ROWS};

@@ -7,8 +7,8 @@
 //!
 //! Not here: the texts in facts (`model`) and in payloads (`payload::redact`).
 
-use ferrite_kit::args;
-use ferrite_kit::db::{DbError, Query, Tx};
+use ferrite_db::args;
+use ferrite_db::{DbError, Query, Tx};
 use ferrite_proto::events::Event;
 use ferrite_proto::id::RepositoryId;
 use prost::Message;

@@ -6,8 +6,8 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use ferrite_kit::args;
-use ferrite_kit::db::{Db, DbError, Query, Tx, Value};
+use ferrite_db::args;
+use ferrite_db::{Db, DbError, Query, Tx, Value};
 use sqlx::FromRow;
 
 use super::kept_bytes;

@@ -1,7 +1,7 @@
 //! Repositories as webhooks know them: those that were deleted get no hooks.
 
-use ferrite_kit::args;
-use ferrite_kit::db::{DbError, Tx};
+use ferrite_db::args;
+use ferrite_db::{DbError, Tx};
 use ferrite_proto::id::{HookId, RepositoryId};
 
 use super::lanes;

@@ -1,7 +1,7 @@
 //! The key of sealed columns at the start of the service: it must open what is stored, and seals the rows of before there was one.
 
-use ferrite_kit::args;
-use ferrite_kit::db::Value;
+use ferrite_db::Value;
+use ferrite_db::args;
 use ferrite_outbound::{OutboundUrl, Policy};
 use sqlx::FromRow;
 

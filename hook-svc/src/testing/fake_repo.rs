@@ -2,8 +2,6 @@
 
 use std::sync::{Arc, Mutex};
 
-use ferrite_kit::auth::AuthError;
-use ferrite_kit::testing::{Fake, FakeAccessService, signed};
 use ferrite_proto::Permission;
 use ferrite_proto::events::event::Fact;
 use ferrite_proto::events::event_sink_server::{EventSink, EventSinkServer};
@@ -17,6 +15,8 @@ use ferrite_proto::repo::{
     AuthenticateRequest, AuthenticateResponse, CheckAccessRequest, CheckAccessResponse, DescribeRepositoriesRequest,
     DescribeRepositoriesResponse, Identity, ResolveAccessRequest, ResolveAccessResponse,
 };
+use ferrite_rpc::auth::AuthError;
+use ferrite_rpc::testing::{Fake, FakeAccessService, signed};
 use tonic::service::Routes;
 use tonic::{Request, Response, Status};
 

@@ -5,6 +5,7 @@ mod peers;
 mod service;
 
 pub(crate) use fake_repo::{ADMINISTRATOR_TOKEN, ORGANIZATION, ORGANIZATION_ID, OUTSIDER_TOKEN, OWNER_TOKEN};
-pub(crate) use ferrite_kit::testing::{REPOSITORY, TestCaller, on_each_schema, on_each_url, reason};
+pub(crate) use ferrite_db::testing::{on_each_schema, on_each_url};
+pub(crate) use ferrite_rpc::testing::{REPOSITORY, TestCaller, reason};
 pub(crate) use peers::{FakePeers, repository};
 pub(crate) use service::{Service, organization_owner, repository_owner, sealer, site_owner, with_token};

@@ -4,11 +4,9 @@ use std::collections::HashMap;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use ferrite_kit::Lifecycle;
-use ferrite_kit::auth::AuthError;
-use ferrite_kit::grpc::{Channel, channel};
-use ferrite_kit::net::Address;
-use ferrite_kit::testing::{Fake, FakeAccessService, FakeAccountService, FakeStorageService, serve_peers};
+use ferrite_core::Lifecycle;
+use ferrite_core::net::Address;
+use ferrite_listener::testing::serve_peers;
 use ferrite_proto::git::storage_service_server::StorageServiceServer;
 use ferrite_proto::git::{
     DescribeUpdatesRequest, DescribeUpdatesResponse, DescribedCommit, DescribedHead, Person, UpdateDescription,
@@ -20,6 +18,9 @@ use ferrite_proto::repo::{
     Repository, ResolveFeedAccessRequest, ResolveFeedAccessResponse, User,
 };
 use ferrite_proto::text_digest;
+use ferrite_rpc::auth::AuthError;
+use ferrite_rpc::grpc::{Channel, channel};
+use ferrite_rpc::testing::{Fake, FakeAccessService, FakeAccountService, FakeStorageService};
 use prost_types::Timestamp;
 use tonic::{Code, Request, Response, Status};
 

@@ -3,16 +3,16 @@
 use std::ops::Deref;
 use std::path::Path;
 
-use ferrite_kit::Secret;
-use ferrite_kit::grpc::Channel;
-use ferrite_kit::net::Address;
-use ferrite_kit::sealing::Sealer;
-use ferrite_kit::testing::TestService;
+use ferrite_core::Secret;
+use ferrite_core::net::Address;
+use ferrite_core::sealing::Sealer;
+use ferrite_events::testing::TestService;
 use ferrite_proto::hook::delivery_service_client::DeliveryServiceClient;
 use ferrite_proto::hook::hook_service_client::HookServiceClient;
 use ferrite_proto::hook::{CreateHookRequest, Hook, HookOwner, ListHooksRequest, ListHooksResponse, hook_owner};
 use ferrite_proto::metadata::AUTHORIZATION;
 use ferrite_proto::operation;
+use ferrite_rpc::grpc::Channel;
 use tonic::Status;
 
 use super::TestCaller;

@@ -8,8 +8,9 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use ferrite_kit::db::{Db, DbError, Tx, Value};
-use ferrite_kit::{args, micros};
+use ferrite_core::micros;
+use ferrite_db::args;
+use ferrite_db::{Db, DbError, Tx, Value};
 use ferrite_proto::events::{IssueReach, RefUpdate, RefsUpdated};
 use ferrite_proto::id::{RepositoryId, UserId};
 use sqlx::FromRow;

@@ -5,14 +5,14 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use ferrite_kit::grpc::{Channel, StoreChannel, for_store, with_timeout};
-use ferrite_kit::writer::count_for;
-use ferrite_kit::{Clock, Lifecycle};
+use ferrite_core::writer::count_for;
+use ferrite_core::{Clock, Lifecycle};
 use ferrite_proto::error::reason;
 use ferrite_proto::git::storage_service_client::StorageServiceClient;
 use ferrite_proto::git::{ListPushedCommitsRequest, PushedCommit};
 use ferrite_proto::repo::resolve_issue_access_request::Account;
 use ferrite_proto::repo::{IssueAccess, RepositoryRef};
+use ferrite_rpc::grpc::{Channel, StoreChannel, for_store, with_timeout};
 use tokio::sync::Semaphore;
 use tokio::time::error::Elapsed;
 use tokio::time::timeout;

@@ -5,17 +5,17 @@ mod peers;
 
 use std::time::Duration;
 
-use ferrite_kit::Clock;
-use ferrite_kit::db::Db;
-use ferrite_kit::grpc::StoreChannel;
-use ferrite_kit::outbox::{event, first_seen};
-use ferrite_kit::testing::eventually;
+use ferrite_core::Clock;
+use ferrite_core::testing::eventually;
+use ferrite_db::Db;
+use ferrite_events::{event, first_seen};
 use ferrite_proto::Permission;
 use ferrite_proto::events::event::Fact;
 use ferrite_proto::events::{IssueReach, RefUpdate, RefsUpdated};
 use ferrite_proto::id::RepositoryId;
 use ferrite_proto::repo::repository_ref::By;
 use ferrite_proto::repo::resolve_issue_access_request::Account;
+use ferrite_rpc::grpc::StoreChannel;
 
 use self::peers::{Applied, Failure, GONE, Peers, Writer, commit_id};
 use super::scanner::MAX_STEP_REFERENCES;
@@ -84,7 +84,7 @@ impl Setup {
     async fn until_failed(&self, attempts: i64) {
         let failed = "SELECT COUNT(*) FROM commit_scans WHERE attempts = $1 AND claimed_until_us = 0";
         eventually("the scan has failed", || async {
-            self.db.one::<(i64,)>(failed, &ferrite_kit::args![attempts]).await.unwrap().0 > 0
+            self.db.one::<(i64,)>(failed, &ferrite_db::args![attempts]).await.unwrap().0 > 0
         })
         .await;
     }

@@ -1,6 +1,6 @@
 //! Texts of issues, comments, labels and milestones, which are checked when they are constructed.
 
-use ferrite_kit::text::check_line;
+use ferrite_core::text::check_line;
 use ferrite_proto::error::FieldViolation;
 
 const MAX_TITLE_CHARS: usize = 255;

@@ -1,8 +1,8 @@
 //! The RPCs of comments.
 
-use ferrite_kit::idempotency::{IdempotencyError, IdempotencyKey, once, once_or_rebuild};
-use ferrite_kit::page::Page;
-use ferrite_kit::service;
+use ferrite_core::page::Page;
+use ferrite_db::idempotency::{IdempotencyError, IdempotencyKey, once, once_or_rebuild};
+use ferrite_listener::service;
 use ferrite_proto::Permission;
 use ferrite_proto::grant::Grant;
 use ferrite_proto::id::RepositoryId;

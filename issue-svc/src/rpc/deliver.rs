@@ -2,8 +2,8 @@
 //!
 //! Not here: authentication, deduplication and the transaction of a delivery, which are part of the kit.
 
-use ferrite_kit::db::{DbError, Tx};
-use ferrite_kit::outbox::Apply;
+use ferrite_db::{DbError, Tx};
+use ferrite_events::Apply;
 use ferrite_proto::events::Event;
 use ferrite_proto::events::event::Fact;
 use ferrite_proto::id::RepositoryId;
@@ -30,7 +30,7 @@ impl Apply for IssueRpc {
 
 #[cfg(test)]
 mod tests {
-    use ferrite_kit::outbox::event;
+    use ferrite_events::event;
     use ferrite_proto::Permission;
     use ferrite_proto::error::violations;
     use ferrite_proto::events::{RefsUpdated, RepositoryDeleted};

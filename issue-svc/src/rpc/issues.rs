@@ -5,11 +5,10 @@ mod tests;
 
 use std::collections::HashMap;
 
-use ferrite_kit::auth::{AuthError, Caller, OperationSubject};
-use ferrite_kit::id_or_name::IdOrName;
-use ferrite_kit::idempotency::{IdempotencyError, IdempotencyKey, once_or_rebuild};
-use ferrite_kit::page::Page;
-use ferrite_kit::service;
+use ferrite_core::id_or_name::IdOrName;
+use ferrite_core::page::Page;
+use ferrite_db::idempotency::{IdempotencyError, IdempotencyKey, once_or_rebuild};
+use ferrite_listener::service;
 use ferrite_proto::Permission;
 use ferrite_proto::error::FieldViolation;
 use ferrite_proto::grant::Grant;
@@ -17,6 +16,7 @@ use ferrite_proto::id::{RepositoryId, UserId};
 use ferrite_proto::issue::issue_service_server::IssueService;
 use ferrite_proto::issue::*;
 use ferrite_proto::repo::IssueAccess;
+use ferrite_rpc::auth::{AuthError, Caller, OperationSubject};
 use tonic::Request;
 
 use super::service::{IssueRpc, require_author_or, user};

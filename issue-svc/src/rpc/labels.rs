@@ -2,10 +2,10 @@
 
 use std::collections::BTreeSet;
 
-use ferrite_kit::id_or_name::IdOrName;
-use ferrite_kit::idempotency::{IdempotencyKey, once, once_or_rebuild};
-use ferrite_kit::page::Page;
-use ferrite_kit::service;
+use ferrite_core::id_or_name::IdOrName;
+use ferrite_core::page::Page;
+use ferrite_db::idempotency::{IdempotencyKey, once, once_or_rebuild};
+use ferrite_listener::service;
 use ferrite_proto::error::FieldViolation;
 use ferrite_proto::id::RepositoryId;
 use ferrite_proto::issue::label_service_server::LabelService;

@@ -1,8 +1,8 @@
 //! Limits on what one user writes within an hour: issues, comments, and the bytes of their texts.
 
-use ferrite_kit::auth::AuthError;
-use ferrite_kit::rate_limit::{HourlyLimit, RateExceeded};
 use ferrite_proto::grant::Grant;
+use ferrite_rpc::auth::AuthError;
+use ferrite_rpc::rate_limit::{HourlyLimit, RateExceeded};
 
 use crate::error::IssueError;
 

@@ -1,8 +1,8 @@
 //! The RPCs of milestones.
 
-use ferrite_kit::idempotency::{IdempotencyKey, once, once_or_rebuild};
-use ferrite_kit::page::Page;
-use ferrite_kit::service;
+use ferrite_core::page::Page;
+use ferrite_db::idempotency::{IdempotencyKey, once, once_or_rebuild};
+use ferrite_listener::service;
 use ferrite_proto::error::FieldViolation;
 use ferrite_proto::id::RepositoryId;
 use ferrite_proto::issue::milestone_service_server::MilestoneService;

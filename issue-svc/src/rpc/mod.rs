@@ -12,7 +12,7 @@ mod service;
 #[cfg(test)]
 mod tests;
 
-use ferrite_kit::outbox;
+use ferrite_events as outbox;
 use ferrite_proto::events::event_sink_server::EventSink;
 use ferrite_proto::events::{DeliverRequest, DeliverResponse};
 use tonic::{Request, Response, Status};

@@ -2,10 +2,10 @@
 
 use std::sync::Arc;
 
-use ferrite_kit::auth::{AuthError, Authorizer, Caller};
 use ferrite_proto::Permission;
 use ferrite_proto::grant::Grant;
 use ferrite_proto::id::{RepositoryId, UserId};
+use ferrite_rpc::auth::{AuthError, Authorizer, Caller};
 use tonic::Request;
 
 use super::limits::WriteLimits;

@@ -1,6 +1,6 @@
 //! Tests of what an account may write, and of repeated requests whose response is too large to be kept.
 
-use ferrite_kit::idempotency::MAX_STORED_RESPONSE_BYTES;
+use ferrite_db::idempotency::MAX_STORED_RESPONSE_BYTES;
 use ferrite_proto::Permission;
 use ferrite_proto::issue::comment_service_client::CommentServiceClient;
 use ferrite_proto::issue::issue_service_client::IssueServiceClient;
@@ -29,7 +29,7 @@ fn ada() -> TestCaller {
     TestCaller::user(7, Permission::Admin)
 }
 
-async fn start(url: &ferrite_kit::Secret, limit: &str) -> Service {
+async fn start(url: &ferrite_core::Secret, limit: &str) -> Service {
     Service::start_with(url, &[&NO_OTHER_LIMITS[..], &[limit]].concat()).await
 }
 

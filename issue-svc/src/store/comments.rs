@@ -1,8 +1,8 @@
 //! Comments. The list of a repository is counted by blocks of its sequence, as lists of issues are; the list of one issue by the issue.
 
-use ferrite_kit::args;
-use ferrite_kit::db::{DbError, Query, Tx};
-use ferrite_kit::page::Page;
+use ferrite_core::page::Page;
+use ferrite_db::args;
+use ferrite_db::{DbError, Query, Tx};
 use ferrite_proto::id::{RepositoryId, UserId};
 use sqlx::FromRow;
 

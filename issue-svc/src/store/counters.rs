@@ -1,7 +1,7 @@
 //! The counters of a repository: one row that gives out numbers and, locked, puts all writes to a repository's issues in one order.
 
-use ferrite_kit::args;
-use ferrite_kit::db::{DbError, Tx};
+use ferrite_db::args;
+use ferrite_db::{DbError, Tx};
 use ferrite_proto::id::RepositoryId;
 use sqlx::FromRow;
 

@@ -2,8 +2,8 @@
 //!
 //! Not here: pages of lists (`list`).
 
-use ferrite_kit::args;
-use ferrite_kit::db::{DbError, Query, Tx};
+use ferrite_db::args;
+use ferrite_db::{DbError, Query, Tx};
 use ferrite_proto::id::{IssueId, RepositoryId, UserId};
 use sqlx::FromRow;
 

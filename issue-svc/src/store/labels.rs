@@ -1,9 +1,9 @@
 //! Labels of repositories, and the labels of issues.
 
-use ferrite_kit::args;
-use ferrite_kit::db::{DbError, Query, Tx};
-use ferrite_kit::id_or_name::IdOrName;
-use ferrite_kit::page::Page;
+use ferrite_core::id_or_name::IdOrName;
+use ferrite_core::page::Page;
+use ferrite_db::args;
+use ferrite_db::{DbError, Query, Tx};
 use ferrite_proto::id::RepositoryId;
 use sqlx::FromRow;
 

@@ -2,8 +2,8 @@
 //!
 //! Not here: reads of a single issue, comment or milestone, which have their whole text.
 
-use ferrite_kit::db::{DbError, Query};
-use ferrite_kit::page::Page;
+use ferrite_core::page::Page;
+use ferrite_db::{DbError, Query};
 use sqlx::FromRow;
 
 use super::IssueTable;

@@ -1,8 +1,8 @@
 //! Milestones of repositories. Their counts of issues are those of their lists.
 
-use ferrite_kit::args;
-use ferrite_kit::db::{DbError, Query, Tx};
-use ferrite_kit::page::Page;
+use ferrite_core::page::Page;
+use ferrite_db::args;
+use ferrite_db::{DbError, Query, Tx};
 use ferrite_proto::id::RepositoryId;
 use sqlx::FromRow;
 

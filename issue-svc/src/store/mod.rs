@@ -21,7 +21,7 @@ mod texts;
 mod timeline;
 mod timeline_retention;
 
-use ferrite_kit::db::Db;
+use ferrite_db::Db;
 
 pub(crate) use counters::{CounterChange, Counters};
 pub(crate) use list::{Condition, IssueFilter, IssuePage, Order, Sort};

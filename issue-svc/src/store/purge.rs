@@ -1,7 +1,7 @@
 //! Removal of what belonged to a deleted repository, label or milestone: in batches, because there may be a million rows.
 
-use ferrite_kit::args;
-use ferrite_kit::db::{DbError, Query, Tx};
+use ferrite_db::args;
+use ferrite_db::{DbError, Query, Tx};
 use ferrite_proto::id::{IssueId, RepositoryId};
 use sqlx::FromRow;
 

@@ -1,6 +1,6 @@
 //! The connection that a query is run on.
 
-use ferrite_kit::db::{Db, DbError, Row, Tx, Value};
+use ferrite_db::{Db, DbError, Row, Tx, Value};
 
 /// The database that a query is run on: by itself, or in a transaction.
 pub(crate) enum Reader<'a> {

@@ -3,8 +3,8 @@
 
 use std::collections::BTreeMap;
 
-use ferrite_kit::args;
-use ferrite_kit::db::{DbError, Query, Tx};
+use ferrite_db::args;
+use ferrite_db::{DbError, Query, Tx};
 use ferrite_proto::id::{RepositoryId, UserId};
 use sqlx::FromRow;
 

@@ -1,6 +1,6 @@
 //! Tests of the tables of issues, on both databases. Lists are tested with the writer, which fills them.
 
-use ferrite_kit::db::Db;
+use ferrite_db::Db;
 use ferrite_proto::id::{RepositoryId, UserId};
 
 use super::{CounterChange, Deleted, IssueTable};

@@ -2,8 +2,8 @@
 //!
 //! Not here: parsing (`model::references`).
 
-use ferrite_kit::args;
-use ferrite_kit::db::{DbError, Query, Tx};
+use ferrite_db::args;
+use ferrite_db::{DbError, Query, Tx};
 use ferrite_proto::id::IssueId;
 
 use super::IssueTable;

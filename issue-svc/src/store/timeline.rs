@@ -1,8 +1,8 @@
 //! The history of issues: changes, and references by commits and other issues.
 
-use ferrite_kit::args;
-use ferrite_kit::db::{DbError, Query, Tx};
-use ferrite_kit::page::Page;
+use ferrite_core::page::Page;
+use ferrite_db::args;
+use ferrite_db::{DbError, Query, Tx};
 use ferrite_proto::id::{IssueId, RepositoryId, UserId};
 use ferrite_proto::issue::TimelineAction;
 use sqlx::FromRow;

@@ -5,8 +5,8 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use ferrite_kit::args;
-use ferrite_kit::db::{DbError, Query};
+use ferrite_db::args;
+use ferrite_db::{DbError, Query};
 use ferrite_proto::id::IssueId;
 use parking_lot::Mutex;
 use tokio::sync::Notify;

@@ -2,5 +2,6 @@
 
 mod service;
 
-pub(crate) use ferrite_kit::testing::{REPOSITORY, TestCaller, on_each_schema, on_each_url, reason};
+pub(crate) use ferrite_db::testing::{on_each_schema, on_each_url};
+pub(crate) use ferrite_rpc::testing::{REPOSITORY, TestCaller, reason};
 pub(crate) use service::Service;

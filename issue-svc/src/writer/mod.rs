@@ -17,10 +17,11 @@ mod timeline;
 
 use std::time::Duration;
 
-use ferrite_kit::Clock;
-use ferrite_kit::db::Tx;
-use ferrite_kit::idempotency::IdempotencyKey;
-use ferrite_kit::outbox::{self, Relay};
+use ferrite_core::Clock;
+use ferrite_db::Tx;
+use ferrite_db::idempotency::IdempotencyKey;
+use ferrite_events as outbox;
+use ferrite_events::Relay;
 use ferrite_proto::events::event::Fact;
 use ferrite_proto::events::{Event, IssueAction, IssueChanged};
 use ferrite_proto::id::{RepositoryId, UserId};

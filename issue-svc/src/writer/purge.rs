@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
-use ferrite_kit::Lifecycle;
-use ferrite_kit::db::{DbError, Tx};
+use ferrite_core::Lifecycle;
+use ferrite_db::{DbError, Tx};
 use tokio::sync::Notify;
 
 use super::{IssueWriter, Write};

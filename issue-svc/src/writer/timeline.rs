@@ -5,8 +5,8 @@
 use std::time::Duration;
 
 use clap::Args;
-use ferrite_kit::config::within;
-use ferrite_kit::{Clock, Lifecycle, micros};
+use ferrite_core::config::within;
+use ferrite_core::{Clock, Lifecycle, micros};
 use ferrite_proto::id::IssueId;
 
 use crate::error::IssueError;
@@ -129,9 +129,10 @@ fn warn(error: &IssueError) {
 
 #[cfg(test)]
 mod tests {
-    use ferrite_kit::args;
-    use ferrite_kit::db::Db;
-    use ferrite_kit::testing::{eventually, on_each_schema};
+    use ferrite_core::testing::eventually;
+    use ferrite_db::Db;
+    use ferrite_db::args;
+    use ferrite_db::testing::on_each_schema;
     use ferrite_proto::id::UserId;
     use ferrite_proto::issue::TimelineAction;
 

@@ -1,8 +1,8 @@
-use ferrite_kit::db::{Db, Tx};
-use ferrite_kit::net::StoreName;
-use ferrite_kit::page::Page;
-use ferrite_kit::startup::StartError;
-use ferrite_kit::{Clock, Secret};
+use ferrite_core::net::StoreName;
+use ferrite_core::page::Page;
+use ferrite_core::startup::StartError;
+use ferrite_core::{Clock, Secret};
+use ferrite_db::{Db, Tx};
 
 use crate::error::RepoError;
 use crate::model::check_store_weight;

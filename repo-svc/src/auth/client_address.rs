@@ -1,5 +1,5 @@
-use ferrite_kit::auth::Caller;
 use ferrite_proto::metadata;
+use ferrite_rpc::auth::Caller;
 use tonic::Request;
 
 /// Limit for the text form of an address, well above that of any IPv6 network.

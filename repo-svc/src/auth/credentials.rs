@@ -2,12 +2,12 @@
 //!
 //! Not here: tokens sent as bearer tokens, which the authentication layer of the kit checks.
 
-use ferrite_kit::Secret;
-use ferrite_kit::auth::{AuthError, TokenHash, has_token_form};
+use ferrite_core::Secret;
 use ferrite_proto::Scopes;
 use ferrite_proto::grant::Credential;
 use ferrite_proto::id::UserId;
 use ferrite_proto::repo::{BasicCredential, Identity};
+use ferrite_rpc::auth::{AuthError, TokenHash, has_token_form};
 use sha2::{Digest, Sha256};
 
 use super::client_address::ClientAddress;

@@ -4,7 +4,7 @@
 
 use std::sync::Arc;
 
-use ferrite_kit::Clock;
+use ferrite_core::Clock;
 use ferrite_proto::grant::{Grant, MAX_GRANT_LIFETIME, Signer};
 use moka::sync::Cache;
 

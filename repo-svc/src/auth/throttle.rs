@@ -11,9 +11,9 @@
 
 use std::time::Duration;
 
-use ferrite_kit::Clock;
-use ferrite_kit::rate_limit::RateLimiter;
+use ferrite_core::Clock;
 use ferrite_proto::id::UserId;
+use ferrite_rpc::rate_limit::RateLimiter;
 
 use crate::config::SignInArgs;
 use crate::error::RepoError;

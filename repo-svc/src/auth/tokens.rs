@@ -1,11 +1,11 @@
 use std::sync::Arc;
 
 use async_trait::async_trait;
-use ferrite_kit::Clock;
-use ferrite_kit::auth::{AuthError, TokenAuthority, TokenCacheWriter, TokenHash};
-use ferrite_kit::db::DbError;
+use ferrite_core::Clock;
+use ferrite_db::DbError;
 use ferrite_proto::id::TokenId;
 use ferrite_proto::repo::Identity;
+use ferrite_rpc::auth::{AuthError, TokenAuthority, TokenCacheWriter, TokenHash};
 
 use super::last_use::LastUse;
 use crate::store::TokenTable;

@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
-use ferrite_kit::db::DbError;
-use ferrite_kit::{Clock, Lifecycle, micros};
+use ferrite_core::{Clock, Lifecycle, micros};
+use ferrite_db::DbError;
 
 use crate::store::AuditTable;
 
@@ -60,9 +60,9 @@ impl AuditPurge {
 
 #[cfg(test)]
 mod tests {
-    use ferrite_kit::db::Db;
-    use ferrite_kit::page::Page;
-    use ferrite_kit::testing::on_each_schema;
+    use ferrite_core::page::Page;
+    use ferrite_db::Db;
+    use ferrite_db::testing::on_each_schema;
 
     use super::*;
     use crate::store::{Action, Actor, AuditFilter, Entry, Target, append, migrations};

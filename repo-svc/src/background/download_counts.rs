@@ -2,7 +2,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use ferrite_kit::Lifecycle;
+use ferrite_core::Lifecycle;
 use parking_lot::Mutex;
 
 use crate::store::ReleaseTable;

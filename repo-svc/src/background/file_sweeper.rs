@@ -1,11 +1,11 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
-use ferrite_kit::grpc::{StoreChannel, with_timeout};
-use ferrite_kit::{Clock, Lifecycle};
+use ferrite_core::{Clock, Lifecycle};
 use ferrite_proto::git::DeleteAssetFilesRequest;
 use ferrite_proto::git::release_storage_service_client::ReleaseStorageServiceClient;
 use ferrite_proto::id::RepositoryId;
+use ferrite_rpc::grpc::{StoreChannel, with_timeout};
 
 use crate::error::RepoError;
 use crate::store::{GitStoreTable, ReleaseTable};

@@ -1,7 +1,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use ferrite_kit::Lifecycle;
+use ferrite_core::Lifecycle;
 
 use crate::auth::LastUse;
 use crate::store::TokenTable;

@@ -7,13 +7,13 @@
 use std::collections::BTreeSet;
 use std::time::Duration;
 
-use ferrite_kit::db::Db;
-use ferrite_kit::grpc::{StoreChannel, with_timeout};
-use ferrite_kit::{Clock, Lifecycle, micros};
+use ferrite_core::{Clock, Lifecycle, micros};
+use ferrite_db::Db;
 use ferrite_proto::error::reason;
 use ferrite_proto::events::MigrationEnded;
 use ferrite_proto::git::GetMigrationRequest;
 use ferrite_proto::git::migration_service_client::MigrationServiceClient;
+use ferrite_rpc::grpc::{StoreChannel, with_timeout};
 
 use crate::error::RepoError;
 use crate::store::{Migration, MigrationTable, Progress, RepositoryTable};

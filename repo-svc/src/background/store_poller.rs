@@ -1,7 +1,7 @@
 use std::time::Duration;
 
-use ferrite_kit::Lifecycle;
-use ferrite_kit::db::DbError;
+use ferrite_core::Lifecycle;
+use ferrite_db::DbError;
 use futures_util::StreamExt;
 use futures_util::stream;
 

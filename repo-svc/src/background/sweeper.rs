@@ -1,10 +1,10 @@
 use std::collections::BTreeSet;
 use std::time::Duration;
 
-use ferrite_kit::grpc::{StoreChannel, with_timeout};
-use ferrite_kit::{Clock, Lifecycle};
+use ferrite_core::{Clock, Lifecycle};
 use ferrite_proto::git::DeleteRepositoryRequest;
 use ferrite_proto::git::storage_service_client::StorageServiceClient;
+use ferrite_rpc::grpc::{StoreChannel, with_timeout};
 
 use crate::error::RepoError;
 use crate::store::RepositoryTable;

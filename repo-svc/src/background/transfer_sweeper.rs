@@ -1,6 +1,6 @@
 use std::time::Duration;
 
-use ferrite_kit::{Clock, Lifecycle};
+use ferrite_core::{Clock, Lifecycle};
 
 use crate::error::RepoError;
 use crate::store::TransferTable;

@@ -2,7 +2,7 @@
 //!
 //! Not here: changes of a user, and organizations (`organization`).
 
-use ferrite_kit::Secret;
+use ferrite_core::Secret;
 use ferrite_proto::error::FieldViolation;
 use ferrite_proto::id::UserId;
 

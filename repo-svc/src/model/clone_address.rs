@@ -2,7 +2,7 @@
 //!
 //! Not here: what the address leads to, which the store checks at every connection.
 
-use ferrite_kit::Secret;
+use ferrite_core::Secret;
 use ferrite_outbound::{OutboundUrl, Policy};
 use ferrite_proto::error::FieldViolation;
 

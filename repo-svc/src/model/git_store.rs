@@ -1,6 +1,6 @@
 //! Git stores: their names and weights.
 
-use ferrite_kit::net::{BadStoreName, StoreName};
+use ferrite_core::net::{BadStoreName, StoreName};
 use ferrite_proto::error::FieldViolation;
 
 /// Weight of a store that is added without one.

@@ -4,7 +4,7 @@
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
-use ferrite_kit::text::is_control_or_direction;
+use ferrite_core::text::is_control_or_direction;
 use ferrite_proto::error::FieldViolation;
 use ssh_key::public::KeyData;
 use ssh_key::{HashAlg, PublicKey};

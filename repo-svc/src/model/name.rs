@@ -2,7 +2,7 @@
 //!
 //! Not here: display names (`text`) and names of teams (`organization`).
 
-use ferrite_kit::text::check_line;
+use ferrite_core::text::check_line;
 use ferrite_proto::error::FieldViolation;
 
 use super::checked_text::checked_text;

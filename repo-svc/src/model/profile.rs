@@ -2,7 +2,7 @@
 //!
 //! Not here: names and e-mail addresses (`name`, `text`), and websites of organizations (`organization`).
 
-use ferrite_kit::text::check_line;
+use ferrite_core::text::check_line;
 use ferrite_proto::error::FieldViolation;
 
 use super::text::check_length;

@@ -2,7 +2,7 @@
 //!
 //! Not here: whether a tag or its target exist, which git-svc knows.
 
-use ferrite_kit::text::{check_line, is_control_or_direction};
+use ferrite_core::text::{check_line, is_control_or_direction};
 use ferrite_proto::error::FieldViolation;
 use ferrite_proto::repo::{CreateReleaseAssetRequest, CreateReleaseRequest, UpdateReleaseRequest};
 

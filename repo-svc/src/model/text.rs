@@ -2,8 +2,8 @@
 //!
 //! Not here: names in URLs (`name`), and the text of a search (`search_text`).
 
-use ferrite_kit::Secret;
-use ferrite_kit::text::{check_line, check_lines, cleaned, is_control_or_direction};
+use ferrite_core::Secret;
+use ferrite_core::text::{check_line, check_lines, cleaned, is_control_or_direction};
 use ferrite_proto::error::FieldViolation;
 use ferrite_proto::repo::AutoInit;
 

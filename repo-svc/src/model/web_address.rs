@@ -1,4 +1,4 @@
-use ferrite_kit::text::is_control_or_direction;
+use ferrite_core::text::is_control_or_direction;
 use ferrite_proto::error::FieldViolation;
 
 /// Limit for the address of a tracker or wiki.

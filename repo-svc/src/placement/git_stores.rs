@@ -2,12 +2,12 @@ use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use ferrite_kit::Clock;
-use ferrite_kit::db::DbError;
-use ferrite_kit::grpc::{StoreChannel, with_timeout};
-use ferrite_kit::outbox::Relay;
+use ferrite_core::Clock;
+use ferrite_db::DbError;
+use ferrite_events::Relay;
 use ferrite_proto::git::GetStoreStatusRequest;
 use ferrite_proto::git::storage_service_client::StorageServiceClient;
+use ferrite_rpc::grpc::{StoreChannel, with_timeout};
 use parking_lot::Mutex;
 use tokio::sync::Notify;
 

@@ -3,15 +3,15 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use ferrite_kit::auth::{Caller, TokenHash};
-use ferrite_kit::id_or_name::IdOrName;
-use ferrite_kit::page::Page;
-use ferrite_kit::timestamp;
+use ferrite_core::id_or_name::IdOrName;
+use ferrite_core::page::Page;
+use ferrite_core::timestamp;
 use ferrite_proto::Scope;
 use ferrite_proto::error::FieldViolation;
 use ferrite_proto::id::RepositoryId;
 use ferrite_proto::repo::account_service_server::AccountService;
 use ferrite_proto::repo::{self, *};
+use ferrite_rpc::auth::{Caller, TokenHash};
 use rand::TryRngCore;
 use rand::rngs::OsRng;
 use tonic::Request;

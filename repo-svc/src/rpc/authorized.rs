@@ -3,10 +3,10 @@
 //!
 //! Not here: the table and the levels (`access`).
 
-use ferrite_kit::auth::{AuthError, Caller};
 use ferrite_proto::id::{RepositoryId, TeamId, TokenId, UserId};
 use ferrite_proto::repo::{Identity, RepositoryRef, repository_ref};
 use ferrite_proto::{Permission, Scope, metadata};
+use ferrite_rpc::auth::{AuthError, Caller};
 use tonic::Request;
 
 use crate::access::{Capacity, Operation, RepositoryAccess, RequiredRole, Rule, Unit, Viewer};

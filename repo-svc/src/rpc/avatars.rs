@@ -2,7 +2,7 @@
 //!
 //! Not here: decoding and scaling of pictures that clients send, and pictures of accounts without an uploaded one (gateway).
 
-use ferrite_kit::idempotency::IdempotencyKey;
+use ferrite_db::idempotency::IdempotencyKey;
 use ferrite_proto::id::UserId;
 use ferrite_proto::repo::avatar_service_server::AvatarService;
 use ferrite_proto::repo::*;

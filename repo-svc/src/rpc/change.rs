@@ -1,9 +1,9 @@
 //! The end of every change: its entry in the audit log, its commit together with the response for repetitions of the request, and the
 //! tokens that it revoked.
 
-use ferrite_kit::auth::{TokenCacheWriter, TokenHash};
-use ferrite_kit::db::Tx;
-use ferrite_kit::idempotency::IdempotencyKey;
+use ferrite_db::Tx;
+use ferrite_db::idempotency::IdempotencyKey;
+use ferrite_rpc::auth::{TokenCacheWriter, TokenHash};
 use prost::Message;
 
 use crate::error::RepoError;
@@ -13,7 +13,7 @@ use crate::store::{Action, Entry, Target, append};
 /// Appends a change to the audit log, in its transaction.
 ///
 /// # Errors
-/// [`AuthError::CredentialsRequired`](ferrite_kit::auth::AuthError::CredentialsRequired) if no user is authenticated, or those of
+/// [`AuthError::CredentialsRequired`](ferrite_rpc::auth::AuthError::CredentialsRequired) if no user is authenticated, or those of
 /// the database.
 pub(super) async fn record(
     tx: &mut Tx,

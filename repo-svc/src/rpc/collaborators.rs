@@ -1,12 +1,12 @@
 //! The collaborators of a repository: users who were added to it, with a level each.
 
-use ferrite_kit::auth::AuthError;
-use ferrite_kit::idempotency::IdempotencyKey;
+use ferrite_db::idempotency::IdempotencyKey;
 use ferrite_proto::Permission;
 use ferrite_proto::error::FieldViolation;
 use ferrite_proto::id::UserId;
 use ferrite_proto::repo::collaborator_service_server::CollaboratorService;
 use ferrite_proto::repo::*;
+use ferrite_rpc::auth::AuthError;
 use tonic::Request;
 
 use super::authorized::Authorized;

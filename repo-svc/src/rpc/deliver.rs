@@ -1,7 +1,8 @@
 //! Events of the other services, about refs, sizes, open issues, branch protection, webhooks, migrations and mirrors.
 
-use ferrite_kit::db::{DbError, Tx};
-use ferrite_kit::outbox::{self, Apply, DeliveryError};
+use ferrite_db::{DbError, Tx};
+use ferrite_events as outbox;
+use ferrite_events::{Apply, DeliveryError};
 use ferrite_proto::events::event::Fact;
 use ferrite_proto::events::event_sink_server::EventSink;
 use ferrite_proto::events::{DeliverRequest, DeliverResponse, Event, HookAction, HookChanged, ProtectionChanged};

@@ -1,10 +1,10 @@
 //! Deploy keys: SSH keys with access to one repository.
 
-use ferrite_kit::auth::AuthError;
-use ferrite_kit::idempotency::IdempotencyKey;
+use ferrite_db::idempotency::IdempotencyKey;
 use ferrite_proto::id::DeployKeyId;
 use ferrite_proto::repo::deploy_key_service_server::DeployKeyService;
 use ferrite_proto::repo::*;
+use ferrite_rpc::auth::AuthError;
 use tonic::Request;
 
 use super::authorized::Authorized;

@@ -5,7 +5,7 @@
 
 use std::sync::Arc;
 
-use ferrite_kit::writer::{Writer, never_refuse, refuse_at_commit, set_writer};
+use ferrite_core::writer::{Writer, never_refuse, refuse_at_commit, set_writer};
 use ferrite_proto::id::UserId;
 use ferrite_proto::operation::is_write;
 

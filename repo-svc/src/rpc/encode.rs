@@ -4,8 +4,8 @@
 
 use std::collections::{BTreeSet, HashMap};
 
-use ferrite_kit::db::DbError;
-use ferrite_kit::timestamp;
+use ferrite_core::timestamp;
+use ferrite_db::DbError;
 use ferrite_proto::Permission;
 use ferrite_proto::repo;
 

@@ -2,11 +2,11 @@
 //!
 //! Not here: lookups that check a rule of the permission table (`authorized`).
 
-use ferrite_kit::auth::AuthError;
-use ferrite_kit::db::Tx;
-use ferrite_kit::page::Page;
+use ferrite_core::page::Page;
+use ferrite_db::Tx;
 use ferrite_proto::id::UserId;
 use ferrite_proto::repo::{BasicCredential, Identity};
+use ferrite_rpc::auth::AuthError;
 
 use super::authorized::Authorized;
 use super::dispatch;

@@ -3,7 +3,7 @@
 //!
 //! Not here: what belongs to a repository whoever made it, such as webhooks, deploy keys and mirrors.
 
-use ferrite_kit::db::Tx;
+use ferrite_db::Tx;
 use ferrite_proto::events::MigrationEnded;
 use ferrite_proto::id::{RepositoryId, UserId};
 

@@ -5,13 +5,11 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use ferrite_kit::auth::AuthError;
-use ferrite_kit::db::{DbError, Tx};
-use ferrite_kit::grpc::with_timeout;
-use ferrite_kit::idempotency::{IdempotencyKey, withdraw};
-use ferrite_kit::outbox;
-use ferrite_kit::page::Page;
-use ferrite_kit::timestamp;
+use ferrite_core::page::Page;
+use ferrite_core::timestamp;
+use ferrite_db::idempotency::{IdempotencyKey, withdraw};
+use ferrite_db::{DbError, Tx};
+use ferrite_events as outbox;
 use ferrite_proto::error::{FieldViolation, reason, violations};
 use ferrite_proto::events::event::Fact;
 use ferrite_proto::events::{MigrationEnded, RepositoryCreated};
@@ -21,6 +19,8 @@ use ferrite_proto::git::{self, StartMigrationRequest};
 use ferrite_proto::id::{RepositoryId, UserId};
 use ferrite_proto::repo::migration_service_server::MigrationService;
 use ferrite_proto::repo::{self, *};
+use ferrite_rpc::auth::AuthError;
+use ferrite_rpc::grpc::with_timeout;
 use tokio::time::Instant;
 use tonic::{Code, Request, Status};
 

@@ -33,7 +33,7 @@ mod watches;
 
 use std::sync::Arc;
 
-use ferrite_kit::server::{GrpcServer, MAX_MESSAGE_BYTES};
+use ferrite_listener::{GrpcServer, MAX_MESSAGE_BYTES};
 use ferrite_proto::events::event_sink_server::EventSinkServer;
 use ferrite_proto::repo;
 

@@ -2,8 +2,8 @@
 //!
 //! Private memberships are visible to members of the organization and administrators of the site, with a token of scope `org`.
 
-use ferrite_kit::db::Tx;
-use ferrite_kit::idempotency::{IdempotencyKey, once};
+use ferrite_db::Tx;
+use ferrite_db::idempotency::{IdempotencyKey, once};
 use ferrite_proto::Scope;
 use ferrite_proto::id::UserId;
 use ferrite_proto::repo::organization_service_server::OrganizationService;

@@ -1,7 +1,7 @@
 //! E-mail addresses of accounts, and which user follows which.
 
-use ferrite_kit::idempotency::{IdempotencyKey, once_or_rebuild};
-use ferrite_kit::page::Page;
+use ferrite_core::page::Page;
+use ferrite_db::idempotency::{IdempotencyKey, once_or_rebuild};
 use ferrite_proto::repo::profile_service_server::ProfileService;
 use ferrite_proto::repo::*;
 use tonic::Request;

@@ -1,6 +1,6 @@
 //! Public keys of users, by which they authenticate to git over SSH.
 
-use ferrite_kit::idempotency::{IdempotencyKey, once, once_or_rebuild};
+use ferrite_db::idempotency::{IdempotencyKey, once, once_or_rebuild};
 use ferrite_proto::id::PublicKeyId;
 use ferrite_proto::repo::public_key_service_server::PublicKeyService;
 use ferrite_proto::repo::*;

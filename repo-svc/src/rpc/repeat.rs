@@ -1,12 +1,15 @@
 //! Repeated requests with an idempotency key: a stored response is given only after the access of the caller was checked anew.
 //!
 //! Not here: operations whose whole rule [`Authorized`] has checked before, and deletions, after which there is nothing left to check;
-//! they call [`ferrite_kit::idempotency::once`] themselves.
+//! they call [`ferrite_db::idempotency::once`] themselves.
 
 use std::future::Future;
 
-use ferrite_kit::db::Db;
-use ferrite_kit::idempotency::{self, IdempotencyError, IdempotencyKey};
+use ferrite_db::Db;
+use ferrite_db::{
+    idempotency,
+    idempotency::{IdempotencyError, IdempotencyKey},
+};
 use ferrite_proto::id::{RepositoryId, TeamId};
 use ferrite_proto::repo::{Repository, RepositoryRef};
 use prost::Message;
@@ -65,7 +68,7 @@ async fn check_access(
 /// Returns the repository of a response that was too large to be stored, as the caller sees it.
 ///
 /// # Errors
-/// [`AuthError::RepositoryNotFound`](ferrite_kit::auth::AuthError::RepositoryNotFound) if the caller sees it no longer, or those of the
+/// [`AuthError::RepositoryNotFound`](ferrite_rpc::auth::AuthError::RepositoryNotFound) if the caller sees it no longer, or those of the
 /// database.
 pub(super) async fn read_repository(
     state: &AppState,

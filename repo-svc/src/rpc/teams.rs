@@ -1,11 +1,11 @@
 //! Teams: groups of members of an organization, with a level on some of its repositories.
 
-use ferrite_kit::auth::AuthError;
-use ferrite_kit::db::Tx;
-use ferrite_kit::idempotency::{IdempotencyKey, once};
+use ferrite_db::Tx;
+use ferrite_db::idempotency::{IdempotencyKey, once};
 use ferrite_proto::id::{RepositoryId, TeamId};
 use ferrite_proto::repo::team_service_server::TeamService;
 use ferrite_proto::repo::*;
+use ferrite_rpc::auth::AuthError;
 use tonic::Request;
 
 use super::authorized::Authorized;

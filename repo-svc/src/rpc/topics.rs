@@ -1,9 +1,9 @@
 //! Topics of repositories.
 
-use ferrite_kit::auth::AuthError;
-use ferrite_kit::idempotency::IdempotencyKey;
+use ferrite_db::idempotency::IdempotencyKey;
 use ferrite_proto::repo::topic_service_server::TopicService;
 use ferrite_proto::repo::*;
+use ferrite_rpc::auth::AuthError;
 use prost::Message;
 use tonic::Request;
 

@@ -3,17 +3,18 @@
 
 use std::collections::HashMap;
 
-use ferrite_kit::auth::AuthError;
-use ferrite_kit::db::Tx;
-use ferrite_kit::idempotency::{IdempotencyKey, once_or_rebuild};
-use ferrite_kit::page::Page;
-use ferrite_kit::{outbox, timestamp};
+use ferrite_core::page::Page;
+use ferrite_core::timestamp;
+use ferrite_db::Tx;
+use ferrite_db::idempotency::{IdempotencyKey, once_or_rebuild};
+use ferrite_events as outbox;
 use ferrite_proto::Permission;
 use ferrite_proto::events::event::Fact;
 use ferrite_proto::events::{RepositoryAction, RepositoryUpdated};
 use ferrite_proto::id::{RepositoryId, UserId};
 use ferrite_proto::repo::transfer_service_server::TransferService;
 use ferrite_proto::repo::{self, *};
+use ferrite_rpc::auth::AuthError;
 use tonic::Request;
 
 use super::authorized::{Authorized, repository_key};

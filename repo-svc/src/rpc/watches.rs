@@ -1,6 +1,6 @@
 //! Watches of users on repositories.
 
-use ferrite_kit::timestamp;
+use ferrite_core::timestamp;
 use ferrite_proto::repo::watch_service_server::WatchService;
 use ferrite_proto::repo::*;
 use tonic::Request;

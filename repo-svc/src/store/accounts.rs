@@ -5,9 +5,9 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use ferrite_kit::args;
-use ferrite_kit::db::{Db, DbError, Query, QueryCache, Tx};
-use ferrite_kit::page::Page;
+use ferrite_core::page::Page;
+use ferrite_db::args;
+use ferrite_db::{Db, DbError, Query, QueryCache, Tx};
 use ferrite_proto::id::UserId;
 
 use super::profiles::{ADD_VERIFIED, drop_unverified};

@@ -1,7 +1,7 @@
 //! Uploaded pictures of users and organizations.
 
-use ferrite_kit::args;
-use ferrite_kit::db::{Db, DbError, Tx};
+use ferrite_db::args;
+use ferrite_db::{Db, DbError, Tx};
 use ferrite_proto::id::UserId;
 
 use super::sql::or_missing;

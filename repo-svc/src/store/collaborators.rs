@@ -2,9 +2,9 @@
 //!
 //! Not here: the repositories of teams (`teams`).
 
-use ferrite_kit::args;
-use ferrite_kit::db::{Db, DbError, Tx};
-use ferrite_kit::page::Page;
+use ferrite_core::page::Page;
+use ferrite_db::args;
+use ferrite_db::{Db, DbError, Tx};
 use ferrite_proto::Permission;
 use ferrite_proto::id::{RepositoryId, UserId};
 

@@ -2,9 +2,9 @@
 //!
 //! Not here: claims on fingerprints (`keys`), and the lookup of a key's holder (`key_lookup`).
 
-use ferrite_kit::args;
-use ferrite_kit::db::{Db, DbError, Tx};
-use ferrite_kit::page::Page;
+use ferrite_core::page::Page;
+use ferrite_db::args;
+use ferrite_db::{Db, DbError, Tx};
 use ferrite_proto::id::{DeployKeyId, RepositoryId, UserId};
 
 use super::key_fingerprints::{KeyKind, claim_key, release_key};

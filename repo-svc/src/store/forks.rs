@@ -5,11 +5,11 @@
 //!
 //! Not here: the deletion of a fork (`repository_links`), and the rule that hides the forks of hidden repositories (`visibility`).
 
-use ferrite_kit::args;
-use ferrite_kit::auth::AuthError;
-use ferrite_kit::db::{DbError, Query, Tx};
-use ferrite_kit::page::Page;
+use ferrite_core::page::Page;
+use ferrite_db::args;
+use ferrite_db::{DbError, Query, Tx};
 use ferrite_proto::id::{RepositoryId, UserId};
+use ferrite_rpc::auth::AuthError;
 
 use super::quotas::{self, OwnerLimits};
 use super::repositories::{CreatedOnDisk, NewRepository, Repository, RepositoryTable, rows};

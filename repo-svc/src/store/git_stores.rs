@@ -4,10 +4,10 @@
 
 use std::collections::HashMap;
 
-use ferrite_kit::args;
-use ferrite_kit::db::{Db, DbError, Query, Tx};
-use ferrite_kit::net::StoreName;
-use ferrite_kit::page::Page;
+use ferrite_core::net::StoreName;
+use ferrite_core::page::Page;
+use ferrite_db::args;
+use ferrite_db::{Db, DbError, Query, Tx};
 use ferrite_proto::id::RepositoryId;
 
 use super::audit::Action;

@@ -4,8 +4,8 @@
 
 use std::collections::BTreeSet;
 
-use ferrite_kit::args;
-use ferrite_kit::db::{DbError, Query};
+use ferrite_db::args;
+use ferrite_db::{DbError, Query};
 use ferrite_proto::id::{RepositoryId, UserId};
 
 use super::repositories::{RepositoryKey, RepositoryTable};

@@ -3,8 +3,8 @@
 //!
 //! The transaction that stores a key claims its fingerprint; the one that removes the key releases it.
 
-use ferrite_kit::args;
-use ferrite_kit::db::{DbError, Tx};
+use ferrite_db::args;
+use ferrite_db::{DbError, Tx};
 use ferrite_proto::id::{RepositoryId, TokenId, UserId};
 
 use crate::error::RepoError;

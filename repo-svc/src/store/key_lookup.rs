@@ -2,8 +2,8 @@
 //!
 //! Not here: adding and removing keys.
 
-use ferrite_kit::args;
-use ferrite_kit::db::{Db, DbError};
+use ferrite_db::args;
+use ferrite_db::{Db, DbError};
 use ferrite_proto::Permission;
 use ferrite_proto::id::{RepositoryId, UserId};
 use ferrite_proto::repo::Identity;

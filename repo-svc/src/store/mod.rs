@@ -68,7 +68,7 @@ pub(crate) use transfers::{TransferLimits, TransferRow, TransferTable};
 pub(crate) use users::{UserRecord, change_user, delete_user, lock_administrators, lock_user, token_hashes};
 pub(crate) use wikis::take_wiki_id;
 
-use ferrite_kit::db::Migrations;
+use ferrite_db::Migrations;
 
 /// Returns the migrations of this service's schema.
 pub(crate) fn migrations() -> Migrations {

@@ -2,9 +2,9 @@
 //!
 //! Not here: their teams (`teams`).
 
-use ferrite_kit::args;
-use ferrite_kit::db::{Db, DbError, Query, Tx};
-use ferrite_kit::page::Page;
+use ferrite_core::page::Page;
+use ferrite_db::args;
+use ferrite_db::{Db, DbError, Query, Tx};
 use ferrite_proto::id::UserId;
 
 use super::quotas::{COUNT_OWNED, OwnerLimits, check_organizations};

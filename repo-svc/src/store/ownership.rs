@@ -3,8 +3,8 @@
 //!
 //! Not here: the level of a caller on a repository (`access`), and the limits of tokens, which count when a request is made.
 
-use ferrite_kit::args;
-use ferrite_kit::db::{DbError, Tx};
+use ferrite_db::args;
+use ferrite_db::{DbError, Tx};
 use ferrite_proto::id::UserId;
 
 use crate::access::Viewer;

@@ -5,9 +5,9 @@
 //!
 //! Not here: primary addresses and the other columns of an account (`accounts`, `users`).
 
-use ferrite_kit::args;
-use ferrite_kit::db::{Db, DbError, Query, Tx};
-use ferrite_kit::page::Page;
+use ferrite_core::page::Page;
+use ferrite_db::args;
+use ferrite_db::{Db, DbError, Query, Tx};
 use ferrite_proto::id::UserId;
 
 use super::sql::{Locking, locking, or_missing};

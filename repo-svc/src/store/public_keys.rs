@@ -2,11 +2,11 @@
 //!
 //! Not here: claims on fingerprints (`keys`), and the lookup of a key's holder (`key_lookup`).
 
-use ferrite_kit::args;
-use ferrite_kit::auth::AuthError;
-use ferrite_kit::db::{Db, DbError, Tx};
-use ferrite_kit::page::Page;
+use ferrite_core::page::Page;
+use ferrite_db::args;
+use ferrite_db::{Db, DbError, Tx};
 use ferrite_proto::id::{PublicKeyId, TokenId, UserId};
+use ferrite_rpc::auth::AuthError;
 
 use super::key_fingerprints::{KeyKind, claim_key, release_key};
 use crate::error::RepoError;

@@ -7,8 +7,8 @@
 
 use std::collections::BTreeMap;
 
-use ferrite_kit::args;
-use ferrite_kit::db::{Db, DbError, QueryCache, Tx};
+use ferrite_db::args;
+use ferrite_db::{Db, DbError, QueryCache, Tx};
 use ferrite_proto::id::{RepositoryId, UserId};
 
 use super::sql::{Locking, locking};

@@ -5,8 +5,8 @@
 //!
 //! Not here: the bytes, which git-svc keeps.
 
-use ferrite_kit::args;
-use ferrite_kit::db::{DbError, Query, Tx};
+use ferrite_db::args;
+use ferrite_db::{DbError, Query, Tx};
 use ferrite_proto::id::{RepositoryId, UserId};
 
 use super::releases::{Release, ReleaseTable};

@@ -3,9 +3,9 @@
 //!
 //! Not here: the files of releases, and the removal of a release with its files (`release_assets`).
 
-use ferrite_kit::args;
-use ferrite_kit::db::{Db, DbError, Query, Tx};
-use ferrite_kit::page::Page;
+use ferrite_core::page::Page;
+use ferrite_db::args;
+use ferrite_db::{Db, DbError, Query, Tx};
 use ferrite_proto::MAX_FACT_TEXT_BYTES;
 use ferrite_proto::id::{RepositoryId, UserId};
 

@@ -7,8 +7,8 @@ pub(super) mod packed;
 
 use std::sync::Arc;
 
-use ferrite_kit::args;
-use ferrite_kit::db::{Db, DbError, Query, QueryCache, Tx, Value};
+use ferrite_db::args;
+use ferrite_db::{Db, DbError, Query, QueryCache, Tx, Value};
 use ferrite_proto::Permission;
 use ferrite_proto::events::IssueChanged;
 use ferrite_proto::id::{RepositoryId, UserId};

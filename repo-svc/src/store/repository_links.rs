@@ -5,8 +5,8 @@
 //!
 //! Not here: lookups by former and by present names (`repository_lookup`), and the creation of forks (`forks`).
 
-use ferrite_kit::args;
-use ferrite_kit::db::{DbError, Tx};
+use ferrite_db::args;
+use ferrite_db::{DbError, Tx};
 use ferrite_proto::id::{RepositoryId, UserId};
 
 use super::sql::{Locking, locking};

@@ -4,8 +4,8 @@
 
 use std::collections::{BTreeSet, HashMap};
 
-use ferrite_kit::db::{DbError, Query};
-use ferrite_kit::page::Page;
+use ferrite_core::page::Page;
+use ferrite_db::{DbError, Query};
 use ferrite_proto::id::UserId;
 
 use super::repositories::packed;

@@ -4,7 +4,7 @@
 
 use std::sync::Arc;
 
-use ferrite_kit::db::{DbError, Query};
+use ferrite_db::{DbError, Query};
 
 use super::repositories::{
     COLUMNS, CachedViewer, FROM, READY, Repository, RepositoryKey, RepositoryTable, by_key, roles, rows,

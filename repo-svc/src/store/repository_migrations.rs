@@ -3,9 +3,9 @@
 //!
 //! Not here: the migrations of the schema ([`super::migrations`]), and addresses and credentials, which the store has.
 
-use ferrite_kit::args;
-use ferrite_kit::db::{Db, DbError, Query, Tx};
-use ferrite_kit::page::Page;
+use ferrite_core::page::Page;
+use ferrite_db::args;
+use ferrite_db::{Db, DbError, Query, Tx};
 use ferrite_proto::events::{MigrationEnded, MirrorChanged};
 use ferrite_proto::git;
 use ferrite_proto::id::{RepositoryId, UserId};

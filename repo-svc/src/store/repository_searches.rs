@@ -9,8 +9,8 @@
 //!
 //! Not here: other lists (`repository_lists`), and the checks of the terms (`model`).
 
-use ferrite_kit::db::{DbError, Query};
-use ferrite_kit::page::Page;
+use ferrite_core::page::Page;
+use ferrite_db::{DbError, Query};
 use ferrite_proto::repo::{RepositoryMode, RepositorySort};
 
 use super::repositories::{Repository, RepositoryTable};

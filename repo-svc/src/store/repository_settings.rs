@@ -2,10 +2,10 @@
 //!
 //! Not here: the effect of the settings on access (`repositories`, `issue_repositories`).
 
-use ferrite_kit::args;
-use ferrite_kit::auth::AuthError;
-use ferrite_kit::db::{DbError, Tx};
+use ferrite_db::args;
+use ferrite_db::{DbError, Tx};
 use ferrite_proto::id::{RepositoryId, UserId};
+use ferrite_rpc::auth::AuthError;
 
 use super::quotas::{self, OwnerLimits, UsageChanges};
 use super::repositories::{Repository, RepositoryTable, lock_owner};

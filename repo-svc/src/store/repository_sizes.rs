@@ -2,8 +2,8 @@
 //!
 //! Not here: the bytes that the owner uses (`quotas`), which the caller writes at the end of its transaction.
 
-use ferrite_kit::args;
-use ferrite_kit::db::{DbError, Tx};
+use ferrite_db::args;
+use ferrite_db::{DbError, Tx};
 use ferrite_proto::events::{RefsUpdated, SizeChanged};
 use ferrite_proto::id::{RepositoryId, UserId};
 

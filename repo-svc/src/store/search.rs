@@ -8,7 +8,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use ferrite_kit::db::{Db, DbError, Query};
+use ferrite_db::{Db, DbError, Query};
 use moka::sync::Cache;
 
 use crate::model::SearchText;

@@ -4,8 +4,9 @@
 
 use std::time::Duration;
 
-use ferrite_kit::db::{Db, DbError};
-use ferrite_kit::{args, micros};
+use ferrite_core::micros;
+use ferrite_db::args;
+use ferrite_db::{Db, DbError};
 use ferrite_proto::id::UserId;
 
 /// Time for which an address is known after the last right password.

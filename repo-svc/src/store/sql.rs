@@ -1,6 +1,6 @@
 //! Helpers for the SQL of several files: row locks, errors for violated constraints, and access levels as stored in columns.
 
-use ferrite_kit::db::{DbError, Tx};
+use ferrite_db::{DbError, Tx};
 use ferrite_proto::Permission;
 
 use crate::error::RepoError;

@@ -5,11 +5,11 @@
 //!
 //! Not here: lists of repositories (`repository_lists`).
 
-use ferrite_kit::args;
-use ferrite_kit::auth::AuthError;
-use ferrite_kit::db::{Db, DbError, Tx};
-use ferrite_kit::page::Page;
+use ferrite_core::page::Page;
+use ferrite_db::args;
+use ferrite_db::{Db, DbError, Tx};
 use ferrite_proto::id::{RepositoryId, UserId};
+use ferrite_rpc::auth::AuthError;
 
 use super::sql::{Locking, locking, or_missing};
 use crate::error::RepoError;

@@ -1,11 +1,11 @@
 //! Teams of organizations, their members and their repositories.
 
-use ferrite_kit::args;
-use ferrite_kit::auth::AuthError;
-use ferrite_kit::db::{Db, DbError, Query, Tx};
-use ferrite_kit::page::Page;
+use ferrite_core::page::Page;
+use ferrite_db::args;
+use ferrite_db::{Db, DbError, Query, Tx};
 use ferrite_proto::Permission;
 use ferrite_proto::id::{RepositoryId, TeamId, UserId};
+use ferrite_rpc::auth::AuthError;
 
 use super::organizations::{OrganizationRole, push_role};
 use super::sql::{level_from_number, level_number, or_missing, or_taken};

@@ -11,9 +11,10 @@ mod teams;
 
 use std::sync::Arc;
 
-use ferrite_kit::db::Db;
-use ferrite_kit::page::Page;
-use ferrite_kit::{Secret, args};
+use ferrite_core::Secret;
+use ferrite_core::page::Page;
+use ferrite_db::Db;
+use ferrite_db::args;
 use ferrite_proto::events::{IssueChanged, RefsUpdated, SizeChanged};
 use ferrite_proto::id::{RepositoryId, UserId};
 use ferrite_proto::repo::Identity;
@@ -430,7 +431,7 @@ async fn the_limit_holds_for_concurrent_creations() {
     on_both(async |db: Db| {
         let store = Arc::new(repositories(&db).await);
         let ada = user(&db, "ada").await;
-        let life = ferrite_kit::Lifecycle::new(std::time::Duration::from_secs(5));
+        let life = ferrite_core::Lifecycle::new(std::time::Duration::from_secs(5));
         let tasks: Vec<_> = (0..8)
             .map(|number| {
                 let (store, owner) = (Arc::clone(&store), ada.id);

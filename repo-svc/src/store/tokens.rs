@@ -2,14 +2,14 @@
 //!
 //! Not here: the cache in Redis, which is part of the kit.
 
-use ferrite_kit::args;
-use ferrite_kit::auth::TokenHash;
-use ferrite_kit::db::{Db, DbError, QueryCache, Tx};
-use ferrite_kit::id_or_name::IdOrName;
-use ferrite_kit::page::Page;
+use ferrite_core::id_or_name::IdOrName;
+use ferrite_core::page::Page;
+use ferrite_db::args;
+use ferrite_db::{Db, DbError, QueryCache, Tx};
 use ferrite_proto::Scopes;
 use ferrite_proto::id::{RepositoryId, TokenId, UserId};
 use ferrite_proto::repo::Identity;
+use ferrite_rpc::auth::TokenHash;
 
 use super::key_fingerprints::release_token_keys;
 use super::sql::{Locking, locking};

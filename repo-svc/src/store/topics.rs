@@ -2,8 +2,8 @@
 //!
 //! Not here: the search itself (`repository_lists`).
 
-use ferrite_kit::args;
-use ferrite_kit::db::{DbError, Query, Tx};
+use ferrite_db::args;
+use ferrite_db::{DbError, Query, Tx};
 use ferrite_proto::id::RepositoryId;
 
 use super::repositories::RepositoryTable;

@@ -3,9 +3,9 @@
 //!
 //! Not here: the change of the owner itself (`repository_settings`).
 
-use ferrite_kit::args;
-use ferrite_kit::db::{Db, DbError, Query, Tx};
-use ferrite_kit::page::Page;
+use ferrite_core::page::Page;
+use ferrite_db::args;
+use ferrite_db::{Db, DbError, Query, Tx};
 use ferrite_proto::id::{RepositoryId, UserId};
 
 use super::audit::{Action, Actor, Entry, Target, append};

@@ -2,10 +2,10 @@
 //!
 //! Not here: creation and lookup (`accounts`).
 
-use ferrite_kit::args;
-use ferrite_kit::auth::TokenHash;
-use ferrite_kit::db::{DbError, Tx};
+use ferrite_db::args;
+use ferrite_db::{DbError, Tx};
 use ferrite_proto::id::UserId;
+use ferrite_rpc::auth::TokenHash;
 
 use super::accounts::{index, unindex};
 use super::key_fingerprints::release_user_keys;

@@ -1,6 +1,6 @@
 //! The rules of `access` as SQL: filters and columns for queries over `repositories r`.
 
-use ferrite_kit::db::Query;
+use ferrite_db::Query;
 use ferrite_proto::id::UserId;
 use ferrite_proto::{Permission, Scope};
 

@@ -2,8 +2,8 @@
 //!
 //! Not here: the effect of the settings on access (`repositories`).
 
-use ferrite_kit::args;
-use ferrite_kit::db::{DbError, Tx};
+use ferrite_db::args;
+use ferrite_db::{DbError, Tx};
 use ferrite_proto::id::RepositoryId;
 
 use super::repositories::RepositoryTable;

@@ -4,13 +4,13 @@ use std::collections::HashSet;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use ferrite_kit::testing::{Fake, FakeStorageService};
 use ferrite_proto::events::event_sink_server::{EventSink, EventSinkServer};
 use ferrite_proto::events::{DeliverRequest, DeliverResponse, Event};
 use ferrite_proto::git::migration_service_server::{MigrationService, MigrationServiceServer};
 use ferrite_proto::git::release_storage_service_server::{ReleaseStorageService, ReleaseStorageServiceServer};
 use ferrite_proto::git::storage_service_server::StorageServiceServer;
 use ferrite_proto::{git, metadata};
+use ferrite_rpc::testing::{Fake, FakeStorageService};
 use tonic::service::Routes;
 use tonic::{Request, Response, Status};
 

@@ -6,8 +6,8 @@ mod harness;
 pub(crate) use fake_peer::StoreMode;
 pub(crate) use harness::{Harness, PASSWORD, basic, with_token};
 
-use ferrite_kit::db::Db;
-use ferrite_kit::testing::on_each_schema;
+use ferrite_db::Db;
+use ferrite_db::testing::on_each_schema;
 
 use crate::store::GitStoreTable;
 

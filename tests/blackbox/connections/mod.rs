@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
-use ferrite_kit::net::Address;
+use ferrite_core::net::Address;
 use serde_json::json;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpSocket, TcpStream};
@@ -105,7 +105,7 @@ async fn hold(host: Arc<str>, drip: bool, opened: Arc<AtomicUsize>) {
 #[test]
 fn idle_and_dripping_connections_of_one_address_do_not_stop_another() {
     on_installation(&[], async |cluster| {
-        ferrite_kit::server::raise_descriptor_limit();
+        ferrite_listener::raise_descriptor_limit();
         let gateway = cluster.process_id(Role::Gateway).unwrap();
         let gateway = rustix::process::Pid::from_raw(gateway.try_into().unwrap());
         let limit = rustix::process::Rlimit { current: Some(1024), maximum: Some(1024) };

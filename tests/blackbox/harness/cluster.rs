@@ -10,7 +10,7 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 
-use ferrite_kit::net::Address;
+use ferrite_core::net::Address;
 use ferrite_proto::ServiceRole;
 
 use super::client::User;

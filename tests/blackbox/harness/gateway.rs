@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use ferrite_kit::net::Address;
+use ferrite_core::net::Address;
 
 use super::cluster::{Cluster, PROCESS_TIMEOUT, Role, http_get};
 use super::process::Process;

@@ -2,10 +2,10 @@
 
 use std::time::Duration;
 
-use ferrite_kit::Clock;
-use ferrite_kit::net::Address;
-use ferrite_kit::service_key::{ServiceKey, ServiceTokenSource};
+use ferrite_core::Clock;
+use ferrite_core::net::Address;
 use ferrite_proto::{ServiceRole, metadata};
+use ferrite_rpc::service_key::{ServiceKey, ServiceTokenSource};
 use tonic::transport::{Channel, Endpoint};
 use tonic::{Code, Request, Status};
 

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use std::process::{Command, ExitStatus};
 use std::time::Instant;
 
-use ferrite_kit::net::Address;
+use ferrite_core::net::Address;
 use rustix::process::Signal;
 
 use super::cluster::{Cluster, PROCESS_TIMEOUT, Processes, Role, http_get};

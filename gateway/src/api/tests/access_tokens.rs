@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use axum::body::Body;
-use ferrite_kit::timestamp;
+use ferrite_core::timestamp;
 use ferrite_proto::repo::{self, Permission};
 use http::Request;
 use serde_json::json;

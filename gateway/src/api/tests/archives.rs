@@ -1,7 +1,7 @@
 //! Archives: the request to git-svc, and the response that is made of git-svc's.
 
 use axum::body::{Body, to_bytes};
-use ferrite_kit::server::Peer;
+use ferrite_listener::Peer;
 use http::{HeaderMap, HeaderValue, Method, Request, StatusCode, Uri};
 use tower::ServiceExt;
 

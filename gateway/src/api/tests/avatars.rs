@@ -3,10 +3,10 @@
 use axum::body::{Body, Bytes, to_bytes};
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
-use ferrite_kit::auth::AuthError;
 use ferrite_proto::repo::{
     DeleteAvatarRequest, DeleteAvatarResponse, GetAvatarRequest, GetAvatarResponse, SetAvatarRequest, SetAvatarResponse,
 };
+use ferrite_rpc::auth::AuthError;
 use http::{HeaderMap, Request};
 use serde_json::{Value, json};
 use tower::ServiceExt;

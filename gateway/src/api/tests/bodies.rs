@@ -1,8 +1,8 @@
 //! Mistakes in bodies and queries: reported after credentials and permission, and with the field.
 
-use ferrite_kit::auth::AuthError;
 use ferrite_proto::repo::check_access_request::Target;
 use ferrite_proto::repo::{self, CheckAccessRequest, RepositoryRef};
+use ferrite_rpc::auth::AuthError;
 
 use super::script::Script;
 use super::{BAD, BROKEN, GOOD};

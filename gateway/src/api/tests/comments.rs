@@ -1,6 +1,6 @@
 //! Comments: the gRPC request of each operation, and the JSON of its response.
 
-use ferrite_kit::timestamp;
+use ferrite_core::timestamp;
 use ferrite_proto::issue;
 use ferrite_proto::repo::CheckAccessResponse;
 use serde_json::{Value, json};

@@ -1,12 +1,12 @@
 //! Deliveries of webhooks: the log, repeated deliveries and tests.
 
-use ferrite_kit::auth::AuthError;
-use ferrite_kit::timestamp;
+use ferrite_core::timestamp;
 use ferrite_proto::hook::{
     Attempt, Delivery, DeliveryStatus, GetDeliveryRequest, GetDeliveryResponse, Header, HookOwner,
     ListDeliveriesRequest, ListDeliveriesResponse, RedeliverRequest, RedeliverResponse, ReplayDeliveriesRequest,
     ReplayDeliveriesResponse, TestHookRequest, TestHookResponse, hook_owner,
 };
+use ferrite_rpc::auth::AuthError;
 use serde_json::{Value, json};
 
 use super::script::Script;

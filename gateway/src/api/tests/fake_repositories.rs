@@ -1,8 +1,8 @@
 //! The part of the fake of repo-svc that has repositories.
 
-use ferrite_kit::auth::AuthError;
 use ferrite_proto::repo;
 use ferrite_proto::repo::repository_service_server::RepositoryService;
+use ferrite_rpc::auth::AuthError;
 use tonic::Response;
 
 use super::{Answer, FakeRepoService, repository};

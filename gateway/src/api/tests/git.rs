@@ -1,8 +1,8 @@
 //! Git over HTTP: the operation of each service, and the response that is made of repo-svc's.
 
 use axum::body::{Body, to_bytes};
-use ferrite_kit::auth::AuthError;
 use ferrite_proto::{Permission, operation, repo};
+use ferrite_rpc::auth::AuthError;
 use http::Request;
 use tower::ServiceExt;
 

@@ -3,7 +3,7 @@
 
 use std::fmt::Debug;
 
-use ferrite_kit::timestamp;
+use ferrite_core::timestamp;
 use ferrite_proto::git::{self, ObjectType};
 use ferrite_proto::{error, repo};
 use prost::Message;

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use ferrite_kit::timestamp;
+use ferrite_core::timestamp;
 use ferrite_proto::hook::{
     CreateHookRequest, CreateHookResponse, DeleteHookRequest, DeleteHookResponse, GetHookRequest, GetHookResponse,
     Hook, HookOwner, ListHooksRequest, ListHooksResponse, UpdateHookRequest, UpdateHookResponse, hook_owner,
@@ -102,7 +102,7 @@ async fn a_refusal_comes_before_a_mistake_in_the_body() {
         assert_eq!(send(&gateway, "PATCH", path, BROKEN).await.0, 400);
         assert_eq!(send(&gateway, "PATCH", path, "{}").await.0, 422);
     }
-    script.fail("AccessService/CheckAccess", ferrite_kit::auth::AuthError::AdminRequired);
+    script.fail("AccessService/CheckAccess", ferrite_rpc::auth::AuthError::AdminRequired);
     for path in ["/admin/hooks/3", "/orgs/acme/hooks/3"] {
         assert_eq!(send(&gateway, "PATCH", path, BROKEN).await.0, 403);
         assert_eq!(send(&gateway, "PATCH", path, "{}").await.0, 403);

@@ -1,6 +1,6 @@
 //! Issues: the gRPC request of each operation, and the JSON of its response.
 
-use ferrite_kit::timestamp;
+use ferrite_core::timestamp;
 use ferrite_proto::issue::assignee_filter::Condition;
 use ferrite_proto::issue::{self, AssigneeFilter, IssueKind, IssueSort, IssueState, ListIssuesRequest, TimelineAction};
 use ferrite_proto::repo::GetUsersRequest;

@@ -52,7 +52,7 @@ async fn mistakes_name_their_field_and_come_after_the_credentials() {
         assert_eq!(gateway.status("POST", path, BAD, BROKEN).await, 401, "{path}");
         assert_eq!(gateway.status("POST", path, "nonsense", BROKEN).await, 401, "{path}");
     }
-    script.fail("AccessService/CheckAccess", ferrite_kit::auth::AuthError::CredentialsRequired);
+    script.fail("AccessService/CheckAccess", ferrite_rpc::auth::AuthError::CredentialsRequired);
     assert_eq!(gateway.send("POST", "/markdown", None, BROKEN).await.0, 401, "the table decides");
 }
 

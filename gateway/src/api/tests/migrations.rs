@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use axum::body::{Body, to_bytes};
-use ferrite_kit::timestamp;
+use ferrite_core::timestamp;
 use ferrite_proto::error::Kind;
 use ferrite_proto::repo::{
     self, GetMigrationRequest, GetMigrationResponse, ListMigrationsResponse, MigrateRepositoryRequest,

@@ -2,7 +2,7 @@
 
 use std::fmt::Debug;
 
-use ferrite_kit::timestamp;
+use ferrite_core::timestamp;
 use ferrite_proto::repo::{self, MembershipRole, Permission, RepositoryRef};
 use prost::Message;
 use serde_json::{Value, json};

@@ -6,9 +6,9 @@ use std::sync::{Arc, Mutex};
 
 use axum::body::{Body, to_bytes};
 use axum::extract::{Request, State};
-use ferrite_kit::auth::AuthError;
 use ferrite_proto::metadata::{AUTHORIZATION, IDEMPOTENCY_KEY};
 use ferrite_proto::repo;
+use ferrite_rpc::auth::AuthError;
 use http::{HeaderMap, HeaderValue, Response, StatusCode};
 use http_body::Frame;
 use http_body_util::StreamBody;

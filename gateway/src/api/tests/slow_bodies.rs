@@ -4,7 +4,6 @@
 use std::time::Duration;
 
 use axum::body::{Body, Bytes};
-use ferrite_kit::auth::AuthError;
 use ferrite_proto::asset::{FILE_SHA256_HEADER, FILE_SIZE_HEADER};
 use ferrite_proto::hook::ListEventsResponse;
 use ferrite_proto::repo::access_service_client::AccessServiceClient;
@@ -12,6 +11,7 @@ use ferrite_proto::repo::{
     BeginAssetUploadResponse, CheckAccessResponse, CreateReleaseAssetRequest, GetRepositoryRequest, RepositoryRef,
     ResolveAccessRequest, ResolveAccessResponse,
 };
+use ferrite_rpc::auth::AuthError;
 use futures_util::{StreamExt as _, stream};
 use http::{HeaderMap, HeaderName, HeaderValue, Request};
 use tower::ServiceExt as _;

@@ -1,6 +1,6 @@
 //! Tokens: their JSON, and tokens in the query.
 
-use ferrite_kit::timestamp;
+use ferrite_core::timestamp;
 use ferrite_proto::repo;
 use serde_json::{Value, json};
 

@@ -2,10 +2,10 @@
 
 use std::fmt::Debug;
 
-pub(super) use ferrite_kit::testing::failure;
-use ferrite_kit::timestamp;
+use ferrite_core::timestamp;
 use ferrite_proto::issue::{self, IssueState};
 use ferrite_proto::repo;
+pub(super) use ferrite_rpc::testing::failure;
 use prost::Message;
 use serde_json::{Value, json};
 

@@ -7,16 +7,16 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use axum::Router;
 use axum::routing::{get, post};
 use bytes::Bytes;
-use ferrite_kit::Clock;
-use ferrite_kit::service_key::ServiceVerifier;
-use ferrite_kit::testing::ServiceKeys;
+use ferrite_core::Clock;
 use ferrite_proto::ServiceRole;
+use ferrite_rpc::service_key::ServiceVerifier;
+use ferrite_rpc::testing::ServiceKeys;
 use futures_util::{StreamExt, stream};
 use http::StatusCode;
 use http_body_util::BodyExt;
 use tokio::sync::{mpsc, oneshot};
 
-use ferrite_kit::net::Address;
+use ferrite_core::net::Address;
 
 use super::*;
 use crate::tests::{git_server as server, git_socket as socket};

@@ -2,7 +2,7 @@
 
 use std::{process::ExitStatus, time::Instant};
 
-use ferrite_kit::telemetry;
+use ferrite_core::telemetry;
 use tracing::{Span, field};
 
 /// Counts a process as running until it has ended, or is dropped, which ends it.

@@ -18,7 +18,7 @@ fn bare(folder: &Path) -> PathBuf {
 /// A script that takes the place of git.
 fn script(folder: &Path, text: &str) -> PathBuf {
     let path = folder.join("git");
-    ferrite_kit::testing::script(&path, text);
+    ferrite_core::testing::script(&path, text);
     path
 }
 

@@ -1,6 +1,6 @@
 //! Consolidation of real repositories: few packs and loose objects whatever is written, nothing lost, and the base left as it is.
 
-use ferrite_kit::Lifecycle;
+use ferrite_core::Lifecycle;
 use git_store::disk::{
     packs::{PackRole, list_packs},
     usage::DiskUsageCache,

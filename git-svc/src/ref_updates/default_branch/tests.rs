@@ -1,4 +1,4 @@
-use ferrite_kit::{args, db::Db};
+use ferrite_db::{Db, args};
 use ferrite_proto::events::{Event, RefsUpdated, event::Fact};
 use git_store::{
     repo::refs::RefEdit,

@@ -2,16 +2,14 @@
 
 use std::sync::Arc;
 
-use ferrite_kit::{
-    auth::Caller,
-    idempotency::{IdempotencyError, IdempotencyKey, Stored},
-};
+use ferrite_db::idempotency::{IdempotencyError, IdempotencyKey, Stored};
 use ferrite_markup::scan::{Scanner, Token};
 use ferrite_proto::{
     git::{Commit, CommitIdentity},
     grant::{Grant, IssueReach},
     id::RepositoryId,
 };
+use ferrite_rpc::auth::Caller;
 use git_store::{
     repo::{
         objects::full_id,

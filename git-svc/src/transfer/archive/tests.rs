@@ -7,7 +7,7 @@ use std::{
     time::Duration,
 };
 
-use ferrite_kit::testing::eventually;
+use ferrite_core::testing::eventually;
 use ferrite_proto::id::RepositoryId;
 use flate2::read::{DeflateDecoder, GzDecoder};
 use futures_util::StreamExt as _;

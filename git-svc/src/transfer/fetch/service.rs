@@ -2,7 +2,7 @@
 
 use std::{sync::Arc, time::Duration};
 
-use ferrite_kit::Lifecycle;
+use ferrite_core::Lifecycle;
 use git_store::{disk::repositories::RepositoryStore, git::command::Git, repo::pool::Pool};
 
 use super::cache::PackCache;

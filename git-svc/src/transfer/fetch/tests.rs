@@ -2,7 +2,7 @@
 
 use std::{fs, path::Path};
 
-use ferrite_kit::testing::eventually;
+use ferrite_core::testing::eventually;
 use ferrite_proto::id::RepositoryId;
 
 use super::{

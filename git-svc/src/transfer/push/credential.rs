@@ -4,7 +4,7 @@
 use std::io;
 use std::time::Duration;
 
-use ferrite_kit::Secret;
+use ferrite_core::Secret;
 use tokio::{
     io::{AsyncRead, AsyncReadExt as _, AsyncWrite, AsyncWriteExt as _},
     time::timeout,

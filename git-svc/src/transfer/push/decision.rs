@@ -5,7 +5,7 @@
 
 use std::collections::HashSet;
 
-use ferrite_kit::writer::serve_for;
+use ferrite_core::writer::serve_for;
 use git_store::repo::refs::{RefEdit, clashes_with_set, may_point_to};
 use git2::Repository;
 

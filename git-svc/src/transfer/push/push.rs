@@ -9,7 +9,7 @@ use std::{
     time::SystemTime,
 };
 
-use ferrite_kit::writer::Writer;
+use ferrite_core::writer::Writer;
 use ferrite_proto::{grant::Grant, id::RepositoryId, repo::ReauthorizeAccessRequest};
 use git_store::types::protection::Actor;
 

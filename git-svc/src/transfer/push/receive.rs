@@ -3,12 +3,10 @@
 
 use std::collections::HashSet;
 
-use ferrite_kit::{
-    auth::AuthError,
-    db::DbError,
-    writer::{serve_counted, serve_for},
-};
+use ferrite_core::writer::{serve_counted, serve_for};
+use ferrite_db::DbError;
 use ferrite_proto::id::RepositoryId;
+use ferrite_rpc::auth::AuthError;
 use git_store::{
     repo::refs::{RefEdit, clashes_with_set},
     types::{

@@ -8,7 +8,7 @@ use std::{
     time::Duration,
 };
 
-use ferrite_kit::Lifecycle;
+use ferrite_core::Lifecycle;
 use git_store::{
     disk::repositories::QUARANTINE_PREFIX, git::pktline::Packet, repo::objects::full_id, types::error::GitError,
 };

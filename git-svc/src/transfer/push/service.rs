@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use ferrite_kit::auth::{AuthError, Authorizer};
+use ferrite_rpc::auth::{AuthError, Authorizer};
 use git_store::{
     disk::repositories::FILE_CLOCK_LAG,
     repo::{pool::Pool, refs::Refs},

@@ -11,7 +11,7 @@ use std::{
     time::SystemTime,
 };
 
-use ferrite_kit::telemetry;
+use ferrite_core::telemetry;
 use ferrite_proto::id::RepositoryId;
 use git_store::{disk::ignore_missing, types::error::GitError};
 use parking_lot::Mutex;

@@ -1,8 +1,8 @@
 //! The bounds of what is kept of events, on both databases.
 
-use ferrite_kit::args;
-use ferrite_kit::db::Db;
-use ferrite_kit::outbox::part_uuid;
+use ferrite_db::Db;
+use ferrite_db::args;
+use ferrite_events::part_uuid;
 use ferrite_proto::events::Event;
 use ferrite_proto::id::{HookId, UserId};
 
@@ -253,7 +253,7 @@ async fn the_bounds_are_held_as_soon_as_much_was_added() {
         retention.clone().start(&peers.life);
         add(&db, 1, 0..30).await;
         retention.store.grown().add(RepositoryId(1), 5 * 1024 * 1024);
-        ferrite_kit::testing::eventually("the oldest events are gone", async || left(&db, 1).await.len() == 8).await;
+        ferrite_core::testing::eventually("the oldest events are gone", async || left(&db, 1).await.len() == 8).await;
     })
     .await;
 }

@@ -2,8 +2,9 @@
 
 use std::time::Duration;
 
-use ferrite_kit::testing::eventually;
-use ferrite_kit::{args, timestamp};
+use ferrite_core::testing::eventually;
+use ferrite_core::timestamp;
+use ferrite_db::args;
 use ferrite_proto::Permission;
 use ferrite_proto::error::violations;
 use ferrite_proto::hook::{CreateHookRequest, Delivery, DeliveryStatus, Hook, HookOwner};

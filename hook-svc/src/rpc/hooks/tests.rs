@@ -4,8 +4,8 @@ mod decode;
 
 use std::collections::BTreeMap;
 
-use ferrite_kit::args;
-use ferrite_kit::outbox::event;
+use ferrite_db::args;
+use ferrite_events::event;
 use ferrite_proto::Permission;
 use ferrite_proto::error::violations;
 use ferrite_proto::events::event::Fact;

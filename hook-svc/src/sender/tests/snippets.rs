@@ -3,7 +3,7 @@
 use std::io::Write;
 use std::process::{Command, Stdio};
 
-use ferrite_kit::{Clock, Secret};
+use ferrite_core::{Clock, Secret};
 
 use crate::model::ContentType;
 use crate::sender::message::{Envelope, Message};

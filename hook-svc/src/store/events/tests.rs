@@ -1,6 +1,6 @@
 //! Tests of the tables of events, on both databases.
 
-use ferrite_kit::outbox::part_uuid;
+use ferrite_events::part_uuid;
 use ferrite_proto::repo;
 
 use super::*;

@@ -5,9 +5,9 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use ferrite_kit::Clock;
-use ferrite_kit::args;
-use ferrite_kit::db::Db;
+use ferrite_core::Clock;
+use ferrite_db::Db;
+use ferrite_db::args;
 use ferrite_proto::id::{HookId, RepositoryId};
 use rand::Rng;
 use uuid::Uuid;

@@ -1,7 +1,7 @@
 //! Scans with the real tables of issues.
 
-use ferrite_kit::args;
-use ferrite_kit::outbox::{Relay, Subscribers};
+use ferrite_db::args;
+use ferrite_events::{Relay, Subscribers};
 use ferrite_proto::id::UserId;
 use ferrite_proto::issue::TimelineAction;
 

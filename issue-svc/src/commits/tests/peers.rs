@@ -4,10 +4,9 @@ use std::collections::{HashMap, HashSet};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use ferrite_kit::Lifecycle;
-use ferrite_kit::grpc::{Channel, channel};
-use ferrite_kit::net::{Address, StoreAddresses};
-use ferrite_kit::testing::{Fake, FakeAccessService, FakeStorageService, failure, serve_peers};
+use ferrite_core::Lifecycle;
+use ferrite_core::net::{Address, StoreAddresses};
+use ferrite_listener::testing::serve_peers;
 use ferrite_proto::Permission;
 use ferrite_proto::error::Kind;
 use ferrite_proto::git::storage_service_server::StorageServiceServer;
@@ -19,6 +18,8 @@ use ferrite_proto::repo::{
     DescribeRepositoriesRequest, DescribeRepositoriesResponse, IssueAccess, Repository, ResolveIssueAccessRequest,
     ResolveIssueAccessResponse,
 };
+use ferrite_rpc::grpc::{Channel, channel};
+use ferrite_rpc::testing::{Fake, FakeAccessService, FakeStorageService, failure};
 use tonic::{Request, Response, Status};
 
 use crate::error::IssueError;

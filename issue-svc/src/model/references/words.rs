@@ -132,9 +132,9 @@ fn final_sigma(char: char) -> char {
 mod tests {
     use std::time::Duration;
 
-    use ferrite_kit::args;
-    use ferrite_kit::db::{Db, DbError};
-    use ferrite_kit::testing::{TestDb, on_each};
+    use ferrite_db::args;
+    use ferrite_db::testing::{TestDb, on_each};
+    use ferrite_db::{Db, DbError};
     use ferrite_markup::testing::assert_within;
     use proptest::prelude::*;
 

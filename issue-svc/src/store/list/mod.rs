@@ -9,8 +9,8 @@
 mod filter;
 mod statement;
 
-use ferrite_kit::db::{DbError, Query};
-use ferrite_kit::page::Page;
+use ferrite_core::page::Page;
+use ferrite_db::{DbError, Query};
 use ferrite_proto::id::{RepositoryId, UserId};
 
 use self::filter::{NEWEST, Source};

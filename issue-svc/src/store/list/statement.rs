@@ -1,6 +1,6 @@
 //! Statements of lists: the rows of one list from the index of a source, with the other filters as conditions.
 
-use ferrite_kit::db::{DbError, Query};
+use ferrite_db::{DbError, Query};
 use ferrite_proto::id::RepositoryId;
 
 use super::filter::{Condition, IssueFilter, NEWEST, Order, Sort, Source};

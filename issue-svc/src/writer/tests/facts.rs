@@ -224,7 +224,7 @@ async fn a_commit_that_closes_an_issue_is_told_with_its_pusher() {
             [reference("a", Action::Mention), reference("b", Action::Close), reference("b", Action::Close)];
         writer.apply(REPOSITORY, &references, ACTOR, Permission::Write).await.unwrap();
         let sql = "SELECT payload FROM outbox WHERE subscriber = $1 ORDER BY id";
-        let rows: Vec<(Vec<u8>,)> = db.all(sql, &ferrite_kit::args![HOOK_SVC]).await.unwrap();
+        let rows: Vec<(Vec<u8>,)> = db.all(sql, &ferrite_db::args![HOOK_SVC]).await.unwrap();
         let facts = rows.iter().map(|(payload,)| Event::decode(payload.as_slice()).unwrap().fact.unwrap()).collect();
         let facts = updates(facts);
         assert_eq!((actions(&facts), facts[0].user_id), (vec![IssueAction::Closed], ACTOR.0));

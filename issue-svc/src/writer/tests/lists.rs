@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use ferrite_kit::page::Page;
+use ferrite_core::page::Page;
 use ferrite_proto::id::UserId;
 use ferrite_proto::issue::LabelChange;
 

@@ -5,9 +5,9 @@ mod lists;
 mod model;
 mod writes;
 
-use ferrite_kit::Clock;
-use ferrite_kit::db::Db;
-use ferrite_kit::outbox::{Relay, Subscribers};
+use ferrite_core::Clock;
+use ferrite_db::Db;
+use ferrite_events::{Relay, Subscribers};
 use ferrite_proto::id::{RepositoryId, UserId};
 
 use super::{IssueWriter, TextTargets, Write};

@@ -1,6 +1,6 @@
 //! Tests of the administration of stores without a service, on both databases.
 
-use ferrite_kit::args;
+use ferrite_db::args;
 
 use super::*;
 use crate::testing::on_both;

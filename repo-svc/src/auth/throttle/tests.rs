@@ -1,9 +1,9 @@
 //! Tests of the throttle: counts by account and address, their windows, and known addresses, on both databases.
 
-use ferrite_kit::db::Db;
-use ferrite_kit::redis::RedisServer;
-use ferrite_kit::testing::setting;
-use ferrite_kit::{Clock, Secret};
+use ferrite_core::testing::setting;
+use ferrite_core::{Clock, Secret};
+use ferrite_db::Db;
+use ferrite_rpc::redis::RedisServer;
 
 use super::*;
 use crate::model::{CheckedUser, NewUser};

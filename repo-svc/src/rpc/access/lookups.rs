@@ -2,7 +2,6 @@
 
 use std::collections::HashMap;
 
-use ferrite_kit::auth::{AuthError, TokenHash};
 use ferrite_proto::id::UserId;
 use ferrite_proto::repo::resolve_issue_access_request::Account;
 use ferrite_proto::repo::{
@@ -11,6 +10,7 @@ use ferrite_proto::repo::{
     ResolveKeyRequest, ResolveKeyResponse,
 };
 use ferrite_proto::{Permission, operation};
+use ferrite_rpc::auth::{AuthError, TokenHash};
 use tonic::Request;
 
 use crate::access::{Capacity, Unit, Viewer};

@@ -1,6 +1,5 @@
 //! Decisions about access to repositories, with the grants by which other services act on them.
 
-use ferrite_kit::auth::{AuthError, Caller};
 use ferrite_proto::grant::{Credential, Grant, GrantLimits, GrantUser, IssueReach, Reauthorization, Subject};
 use ferrite_proto::id::{RepositoryId, TeamId, UserId};
 use ferrite_proto::repo::check_access_request::Target;
@@ -11,6 +10,7 @@ use ferrite_proto::repo::{
     ResolveFeedAccessResponse,
 };
 use ferrite_proto::{Permission, ServiceRole, operation, text_digest};
+use ferrite_rpc::auth::{AuthError, Caller};
 use tonic::Request;
 
 use super::{limits, wiki};

@@ -2,11 +2,11 @@
 //!
 //! Every step can be repeated: a wiki that was registered here and not made there, because a process stopped, is made by the next push.
 
-use ferrite_kit::auth::AuthError;
 use ferrite_proto::error::reason;
 use ferrite_proto::git::CreateRepositoryRequest;
 use ferrite_proto::git::storage_service_client::StorageServiceClient;
 use ferrite_proto::operation;
+use ferrite_rpc::auth::AuthError;
 use tonic::{Code, Status};
 
 use crate::error::RepoError;

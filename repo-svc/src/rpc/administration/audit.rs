@@ -1,7 +1,7 @@
 //! The audit log, narrowed by actor, target, action and time.
 
-use ferrite_kit::page::Page;
-use ferrite_kit::timestamp;
+use ferrite_core::page::Page;
+use ferrite_core::timestamp;
 use ferrite_proto::error::FieldViolation;
 use ferrite_proto::repo::{AuditEvent, ListAuditEventsRequest, ListAuditEventsResponse};
 use tonic::Request;

@@ -1,6 +1,6 @@
 //! Quotas of single accounts, which replace those of the site.
 
-use ferrite_kit::idempotency::{IdempotencyKey, once};
+use ferrite_db::idempotency::{IdempotencyKey, once};
 use ferrite_proto::error::FieldViolation;
 use ferrite_proto::repo::{
     GetQuotaRequest, GetQuotaResponse, LimitChange, Quota, QuotaUsage, UpdateQuotaRequest, UpdateQuotaResponse,

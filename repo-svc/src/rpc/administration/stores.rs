@@ -1,9 +1,9 @@
 //! The git stores and their weights.
 
-use ferrite_kit::idempotency::{IdempotencyKey, once};
-use ferrite_kit::net::StoreName;
-use ferrite_kit::page::Page;
-use ferrite_kit::timestamp;
+use ferrite_core::net::StoreName;
+use ferrite_core::page::Page;
+use ferrite_core::timestamp;
+use ferrite_db::idempotency::{IdempotencyKey, once};
 use ferrite_proto::repo::{
     DeleteStoreRequest, DeleteStoreResponse, ListStoresRequest, ListStoresResponse, SetStoreRequest, SetStoreResponse,
     Store, UpdateStoreRequest, UpdateStoreResponse,

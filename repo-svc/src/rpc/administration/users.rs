@@ -2,8 +2,8 @@
 
 use std::sync::Arc;
 
-use ferrite_kit::Secret;
-use ferrite_kit::idempotency::{IdempotencyKey, once};
+use ferrite_core::Secret;
+use ferrite_db::idempotency::{IdempotencyKey, once};
 use ferrite_proto::repo::{
     CreateUserRequest, CreateUserResponse, DeleteUserRequest, DeleteUserResponse, SetEmailVerificationRequest,
     SetEmailVerificationResponse, UpdateUserRequest, UpdateUserResponse,

@@ -1,9 +1,8 @@
 //! Files of releases: the reservation of a file on the store, its entry, and the count of its downloads.
 
-use ferrite_kit::auth::AuthError;
-use ferrite_kit::idempotency::{IdempotencyError, IdempotencyKey};
-use ferrite_kit::timestamp;
-use ferrite_kit::writer::serve;
+use ferrite_core::timestamp;
+use ferrite_core::writer::serve;
+use ferrite_db::idempotency::{IdempotencyError, IdempotencyKey};
 use ferrite_proto::id::{RepositoryId, UserId};
 use ferrite_proto::repo::{
     self, BeginAssetUploadRequest, BeginAssetUploadResponse, ByteQuota, CountDownloadsRequest, CountDownloadsResponse,
@@ -11,6 +10,7 @@ use ferrite_proto::repo::{
     GetReleaseAssetRequest, GetReleaseAssetResponse, ListReleaseAssetsRequest, ListReleaseAssetsResponse,
     UpdateReleaseAssetRequest, UpdateReleaseAssetResponse,
 };
+use ferrite_rpc::auth::AuthError;
 use tonic::Request;
 
 use super::{find_visible, storage};

@@ -2,10 +2,10 @@
 
 use std::collections::HashMap;
 
-use ferrite_kit::auth::AuthError;
-use ferrite_kit::db::Tx;
-use ferrite_kit::idempotency::IdempotencyKey;
-use ferrite_kit::{outbox, timestamp};
+use ferrite_core::timestamp;
+use ferrite_db::Tx;
+use ferrite_db::idempotency::IdempotencyKey;
+use ferrite_events as outbox;
 use ferrite_proto::MAX_FACT_TEXT_BYTES;
 use ferrite_proto::events::ReleasePublished;
 use ferrite_proto::events::event::Fact;
@@ -16,6 +16,7 @@ use ferrite_proto::repo::{
     GetReleaseResponse, ListReleasesRequest, ListReleasesResponse, RepositoryRef, UpdateReleaseRequest,
     UpdateReleaseResponse,
 };
+use ferrite_rpc::auth::AuthError;
 use tonic::Request;
 
 use super::assets::encode_asset;
@@ -225,7 +226,7 @@ async fn read(
 /// Appends the event of a publication to the outbox, in its transaction.
 ///
 /// # Errors
-/// [`AuthError::CredentialsRequired`](ferrite_kit::auth::AuthError::CredentialsRequired) if no user is authenticated, or those of the
+/// [`AuthError::CredentialsRequired`](ferrite_rpc::auth::AuthError::CredentialsRequired) if no user is authenticated, or those of the
 /// database.
 async fn publish(
     tx: &mut Tx,

@@ -4,11 +4,9 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use ferrite_kit::auth::AuthError;
-use ferrite_kit::db::Tx;
-use ferrite_kit::grpc::with_timeout;
-use ferrite_kit::idempotency::{IdempotencyKey, once};
-use ferrite_kit::outbox;
+use ferrite_db::Tx;
+use ferrite_db::idempotency::{IdempotencyKey, once};
+use ferrite_events as outbox;
 use ferrite_proto::error::reason;
 use ferrite_proto::events::event::Fact;
 use ferrite_proto::events::{RepositoryCreated, RepositoryDeleted, RepositoryForked};
@@ -20,6 +18,8 @@ use ferrite_proto::repo::{
     DeleteRepositoryResponse, ForkRepositoryRequest, ForkRepositoryResponse, Identity,
 };
 use ferrite_rest::links::Links;
+use ferrite_rpc::auth::AuthError;
+use ferrite_rpc::grpc::with_timeout;
 use prost::Message;
 use tonic::{Code, Request, Status};
 

@@ -1,6 +1,6 @@
 //! Lookups, lists and searches of repositories.
 
-use ferrite_kit::page::Page;
+use ferrite_core::page::Page;
 use ferrite_proto::repo::{
     GetRepositoryRequest, GetRepositoryResponse, ListForksRequest, ListForksResponse, ListRepositoriesRequest,
     ListRepositoriesResponse, SearchRepositoriesRequest, SearchRepositoriesResponse,

@@ -1,9 +1,8 @@
 //! The settings of repositories, their issue trackers and their wikis.
 
-use ferrite_kit::auth::AuthError;
-use ferrite_kit::db::Tx;
-use ferrite_kit::idempotency::IdempotencyKey;
-use ferrite_kit::outbox;
+use ferrite_db::Tx;
+use ferrite_db::idempotency::IdempotencyKey;
+use ferrite_events as outbox;
 use ferrite_proto::error::reason;
 use ferrite_proto::events::event::Fact;
 use ferrite_proto::events::{RefsUpdated, RepositoryAction, RepositoryUpdated};
@@ -14,6 +13,7 @@ use ferrite_proto::repo::{
     self, UpdateIssueTrackerRequest, UpdateIssueTrackerResponse, UpdateRepositoryRequest, UpdateRepositoryResponse,
     UpdateWikiRequest, UpdateWikiResponse,
 };
+use ferrite_rpc::auth::AuthError;
 use tonic::{Code, Request, Status};
 
 use crate::error::RepoError;

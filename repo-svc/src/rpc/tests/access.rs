@@ -1,7 +1,7 @@
 //! Tests of access: levels, scopes, grants, and which calls tell hidden from missing.
 
-use ferrite_kit::args;
-use ferrite_kit::testing::on_each_url;
+use ferrite_db::args;
+use ferrite_db::testing::on_each_url;
 use ferrite_proto::grant::Subject;
 use ferrite_proto::repo::access_service_client::AccessServiceClient;
 use ferrite_proto::repo::check_access_request::Target;

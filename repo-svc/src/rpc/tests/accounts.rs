@@ -1,14 +1,14 @@
 //! Tests of accounts: sign-in by password, search, and the fields that each caller sees.
 
-use ferrite_kit::Secret;
-use ferrite_kit::db::Db;
-use ferrite_kit::grpc::Channel;
+use ferrite_core::Secret;
+use ferrite_db::Db;
 use ferrite_proto::error::violations;
 use ferrite_proto::repo::account_service_client::AccountServiceClient;
 use ferrite_proto::repo::{
     CreateAccessTokenRequest, CreateUserRequest, DeleteAccessTokenRequest, GetAuthenticatedUserRequest, GetUserRequest,
     GetUsersRequest, ListAccessTokensRequest,
 };
+use ferrite_rpc::grpc::Channel;
 use tonic::{Code, Request};
 
 use super::{refusal, refused};
@@ -273,7 +273,7 @@ async fn only_a_service_names_the_address_that_guesses_are_counted_for() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn of_several_first_starts_at_once_one_creates_the_administrator() {
     on_both(async |db: Db| {
-        let life = ferrite_kit::Lifecycle::new(std::time::Duration::from_secs(5));
+        let life = ferrite_core::Lifecycle::new(std::time::Duration::from_secs(5));
         let tasks: Vec<_> = (0..4)
             .map(|_| {
                 let accounts = Accounts::over(db.clone());

@@ -2,11 +2,12 @@
 
 use std::convert::Infallible;
 
-use ferrite_kit::auth::TokenHash;
-use ferrite_kit::testing::setting;
-use ferrite_kit::{Secret, args, timestamp};
+use ferrite_core::testing::setting;
+use ferrite_core::{Secret, timestamp};
+use ferrite_db::args;
 use ferrite_proto::error::violations;
 use ferrite_proto::repo::*;
+use ferrite_rpc::auth::TokenHash;
 use tonic::{Code, Request, Status};
 
 use super::{refusal, refused};
@@ -273,7 +274,7 @@ async fn the_first_administrator_is_in_the_log() {
     assert!(accounts.ensure_first_administrator("admin", "a@b", &Secret::new(PASSWORD)).await.unwrap());
     assert!(!accounts.ensure_first_administrator("admin", "a@b", &Secret::new(PASSWORD)).await.unwrap());
     accounts.close().await;
-    let db = ferrite_kit::db::Db::open(&url, 1).await.unwrap();
+    let db = ferrite_db::Db::open(&url, 1).await.unwrap();
     let rows: Vec<(i64, String, String)> = db.all("SELECT actor_id, action, target FROM audit_log", &[]).await.unwrap();
     assert_eq!(rows, [(0, "user.create".to_owned(), "admin".to_owned())]);
 }

@@ -1,6 +1,6 @@
 //! Tests of pictures of accounts, on both databases.
 
-use ferrite_kit::testing::{TestDb, on_each};
+use ferrite_db::testing::{TestDb, on_each};
 use ferrite_proto::error::violations;
 use ferrite_proto::repo::avatar_service_client::AvatarServiceClient;
 use ferrite_proto::repo::organization_service_client::OrganizationServiceClient;

@@ -1,12 +1,12 @@
 //! Tests of collaborators.
 
-use ferrite_kit::grpc::Channel;
 use ferrite_proto::error::violations;
 use ferrite_proto::repo::collaborator_service_client::CollaboratorServiceClient;
 use ferrite_proto::repo::{
     Collaborator, GetCollaboratorRequest, GetRepositoryRequest, ListCollaboratorsRequest, Permission,
     RemoveCollaboratorRequest, RepositoryRef, SetCollaboratorRequest,
 };
+use ferrite_rpc::grpc::Channel;
 use tonic::{Code, Status};
 
 use super::{by_id, refusal, refused};

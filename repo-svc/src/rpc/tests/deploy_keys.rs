@@ -1,13 +1,13 @@
 //! Tests of deploy keys.
 
-use ferrite_kit::args;
-use ferrite_kit::grpc::Channel;
+use ferrite_db::args;
 use ferrite_proto::error::violations;
 use ferrite_proto::repo::deploy_key_service_client::DeployKeyServiceClient;
 use ferrite_proto::repo::{
     CreateDeployKeyRequest, DeleteDeployKeyRequest, DeleteRepositoryRequest, DeployKey, GetDeployKeyRequest,
     ListDeployKeysRequest,
 };
+use ferrite_rpc::grpc::Channel;
 use tonic::{Code, Status};
 
 use super::{by_id, refusal, refused};

@@ -1,8 +1,8 @@
 //! Tests of events that other services deliver to repo-svc.
 
-use ferrite_kit::outbox;
-use ferrite_kit::page::Page;
-use ferrite_kit::testing::on_each_url;
+use ferrite_core::page::Page;
+use ferrite_db::testing::on_each_url;
+use ferrite_events as outbox;
 use ferrite_proto::error::violations;
 use ferrite_proto::events::event::Fact;
 use ferrite_proto::events::event_sink_client::EventSinkClient;

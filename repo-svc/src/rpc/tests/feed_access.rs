@@ -1,7 +1,7 @@
 //! Tests of `ResolveFeedAccess`, on both databases.
 
-use ferrite_kit::args;
-use ferrite_kit::testing::on_each_url;
+use ferrite_db::args;
+use ferrite_db::testing::on_each_url;
 use ferrite_proto::operation::{GET_CONTENTS, LIST_EVENTS};
 use ferrite_proto::repo::access_service_client::AccessServiceClient;
 use ferrite_proto::repo::release_service_client::ReleaseServiceClient;

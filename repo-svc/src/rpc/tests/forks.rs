@@ -1,8 +1,8 @@
 //! Tests of forks: what is asked of the store, told, and shown; and requests that are refused.
 
-use ferrite_kit::args;
-use ferrite_kit::page::Page;
-use ferrite_kit::testing::on_each_url;
+use ferrite_core::page::Page;
+use ferrite_db::args;
+use ferrite_db::testing::on_each_url;
 use ferrite_proto::error::violations;
 use ferrite_proto::events::event::Fact;
 use ferrite_proto::repo::{

@@ -2,9 +2,8 @@
 
 use std::sync::Arc;
 
-use ferrite_kit::args;
-use ferrite_kit::auth::{Caller, TokenHash};
-use ferrite_kit::testing::on_each_url;
+use ferrite_db::args;
+use ferrite_db::testing::on_each_url;
 use ferrite_proto::repo::access_service_client::AccessServiceClient;
 use ferrite_proto::repo::access_service_server::AccessService;
 use ferrite_proto::repo::resolve_issue_access_request::Account;
@@ -13,6 +12,7 @@ use ferrite_proto::repo::{
     ResolveIssueAccessResponse, User,
 };
 use ferrite_proto::{Scope, ServiceRole};
+use ferrite_rpc::auth::{Caller, TokenHash};
 use tonic::{Code, Request, Status};
 
 use super::organizations::{create, narrow};
@@ -69,7 +69,7 @@ struct Fixture {
 }
 
 impl Fixture {
-    async fn start(url: ferrite_kit::Secret) -> Self {
+    async fn start(url: ferrite_core::Secret) -> Self {
         let harness = Harness::start_on(url).await;
         let (ada, olga) = (harness.signed_in("ada").await, harness.signed_in("olga").await);
         for (name, is_admin) in [("bob", false), ("carl", false), ("eve", false), ("root", true)] {

@@ -1,6 +1,6 @@
 //! Tests of where the messages of pushed commits may close issues, as grants tell it.
 
-use ferrite_kit::args;
+use ferrite_db::args;
 use ferrite_proto::grant::IssueReach;
 use ferrite_proto::operation::{
     CHANGE_FILES, CREATE_ISSUE, DELETE_CONTENTS, GET_CONTENTS, PUT_CONTENTS, RECEIVE_PACK, UPDATE_ISSUE, UPLOAD_PACK,

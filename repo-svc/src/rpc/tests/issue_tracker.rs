@@ -3,8 +3,8 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use ferrite_kit::args;
-use ferrite_kit::testing::on_each_url;
+use ferrite_db::args;
+use ferrite_db::testing::on_each_url;
 use ferrite_proto::error::violations;
 use ferrite_proto::repo::{ResolveAccessRequest, TrackerIssueStyle, UpdateIssueTrackerRequest};
 use ferrite_proto::{Scope, operation};
@@ -202,7 +202,7 @@ async fn of_changes_at_once_none_is_lost() {
         let harness = Arc::new(Harness::start_on(url).await);
         let ada = harness.signed_in("ada").await;
         let id = harness.create(&ada, "demo", false).await.unwrap().id;
-        let life = ferrite_kit::Lifecycle::new(Duration::from_secs(5));
+        let life = ferrite_core::Lifecycle::new(Duration::from_secs(5));
         let db = harness.db().await;
         for round in 0..10 {
             let url = format!("{URL}/{round}");

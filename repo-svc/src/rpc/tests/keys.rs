@@ -81,7 +81,7 @@ async fn a_key_or_title_in_use_and_an_invalid_one_are_refused() {
     assert_eq!(refusal(outcome), refused(Code::AlreadyExists, "KEY_TITLE_ALREADY_USED"));
     let deploy = "INSERT INTO key_fingerprints (fingerprint, kind, uses) VALUES ($1, 'deploy', 1)";
     let fingerprint = crate::model::SshKey::parse(&line(3), "key").unwrap().fingerprint().to_owned();
-    harness.db().await.execute(deploy, &ferrite_kit::args![fingerprint]).await.unwrap();
+    harness.db().await.execute(deploy, &ferrite_db::args![fingerprint]).await.unwrap();
     let outcome = create(&harness, &ada, new("three", &line(3))).await;
     assert_eq!(refusal(outcome), refused(Code::AlreadyExists, "KEY_ALREADY_USED"));
     let status = create(&harness, &ada, new("", "ssh-dss AAAA")).await.unwrap_err();

@@ -1,7 +1,6 @@
 //! Tests of limits: wrong passwords, and creations per hour.
 
-use ferrite_kit::grpc::Channel;
-use ferrite_kit::testing::setting;
+use ferrite_core::testing::setting;
 use ferrite_proto::repo::account_service_client::AccountServiceClient;
 use ferrite_proto::repo::organization_service_client::OrganizationServiceClient;
 use ferrite_proto::repo::team_service_client::TeamServiceClient;
@@ -9,6 +8,7 @@ use ferrite_proto::repo::{
     CreateAccessTokenRequest, CreateOrganizationRequest, CreateRepositoryRequest, CreateTeamRequest, Identity,
     ListAccessTokensRequest,
 };
+use ferrite_rpc::grpc::Channel;
 use tonic::{Code, Request};
 
 use super::{refusal, refused};

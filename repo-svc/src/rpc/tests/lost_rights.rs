@@ -1,15 +1,16 @@
 //! Tests of what an account began and what waits since: it takes no effect once the account has lost the right to it. On both databases.
 
-use ferrite_kit::args;
-use ferrite_kit::grpc::Channel;
-use ferrite_kit::outbox;
-use ferrite_kit::testing::{eventually, on_each_url};
+use ferrite_core::testing::eventually;
+use ferrite_db::args;
+use ferrite_db::testing::on_each_url;
+use ferrite_events as outbox;
 use ferrite_proto::events::MigrationEnded;
 use ferrite_proto::events::event::Fact;
 use ferrite_proto::id::RepositoryId;
 use ferrite_proto::repo::team_service_client::TeamServiceClient;
 use ferrite_proto::repo::transfer_service_client::TransferServiceClient;
 use ferrite_proto::repo::*;
+use ferrite_rpc::grpc::Channel;
 use tokio::task::JoinSet;
 use tonic::{Code, Status};
 
@@ -42,7 +43,7 @@ struct Site {
 }
 
 impl Site {
-    async fn start(url: ferrite_kit::Secret) -> Self {
+    async fn start(url: ferrite_core::Secret) -> Self {
         let harness = Harness::start_on(url).await;
         harness.user("root", true).await;
         let root = harness.token("root", "test").await;
@@ -178,7 +179,7 @@ async fn a_transfer_by_an_administrator_ends_with_that_role_and_with_the_account
         let sql = "INSERT INTO repository_transfers (repository_id, new_owner_id, user_id, created_us) \
              SELECT r.id, e.id, u.id, $3 FROM repositories r, users e, users u \
              WHERE r.name_key = $1 AND e.name_key = 'eve' AND u.name_key = $2";
-        let (db, now) = (site.harness.db().await, ferrite_kit::Clock::system().now_us());
+        let (db, now) = (site.harness.db().await, ferrite_core::Clock::system().now_us());
         for (name, starter) in [("one", "chief"), ("two", "other")] {
             db.execute(sql, &args![name, starter, now]).await.unwrap();
             assert!(site.pending(&eve, ("acme", name)).await.is_ok(), "{name}");

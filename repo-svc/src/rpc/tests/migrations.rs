@@ -1,9 +1,9 @@
 //! Tests of migrations: their start, the end that the store tells, and those that nobody ends.
 
-use ferrite_kit::args;
-use ferrite_kit::outbox;
-use ferrite_kit::testing::on_each_url;
-use ferrite_kit::timestamp;
+use ferrite_core::timestamp;
+use ferrite_db::args;
+use ferrite_db::testing::on_each_url;
+use ferrite_events as outbox;
 use ferrite_proto::error::violations;
 use ferrite_proto::events::event::Fact;
 use ferrite_proto::events::{Event, MigrationEnded, MirrorChanged};

@@ -3,8 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use ferrite_kit::args;
-use ferrite_kit::grpc::Channel;
+use ferrite_db::args;
 use ferrite_proto::error::violations;
 use ferrite_proto::repo::organization_service_client::OrganizationServiceClient;
 use ferrite_proto::repo::{
@@ -13,6 +12,7 @@ use ferrite_proto::repo::{
     RemoveMemberRequest, SetMembershipRequest, SetMembershipVisibilityRequest, UpdateOrganizationRequest,
 };
 use ferrite_proto::{Scope, Scopes};
+use ferrite_rpc::grpc::Channel;
 use tonic::{Code, Request, Status};
 
 use super::{by_id, refusal, refused};
@@ -346,7 +346,7 @@ async fn owners_add_members_and_owners_and_one_owner_always_remains() {
 async fn two_owners_who_demote_each_other_at_once_leave_one() {
     let harness = Arc::new(Harness::start().await);
     let (ada, bob) = (harness.signed_in("ada").await, harness.signed_in("bob").await);
-    let life = ferrite_kit::Lifecycle::new(Duration::from_secs(5));
+    let life = ferrite_core::Lifecycle::new(Duration::from_secs(5));
     for round in 0..4 {
         let name = format!("acme{round}");
         create(&harness, &ada, &name).await;

@@ -203,7 +203,7 @@ async fn pages_of_follows_have_forty_users_at_most() {
     for number in 0..41 {
         let sql = "INSERT INTO users (kind, name, name_key, full_name, email, is_admin, is_active, created_us) \
              VALUES ('user', $1, $1, '', '', 0, 1, 0)";
-        db.execute(sql, &ferrite_kit::args![format!("u{number}")]).await.unwrap();
+        db.execute(sql, &ferrite_db::args![format!("u{number}")]).await.unwrap();
     }
     let sql =
         "INSERT INTO follows SELECT id, (SELECT id FROM users WHERE name = 'ada'), id FROM users WHERE name <> 'ada'";

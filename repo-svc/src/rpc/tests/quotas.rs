@@ -1,6 +1,6 @@
 //! Tests of quotas: administrators see and set them, grants carry them, and migrations end within them.
 
-use ferrite_kit::outbox;
+use ferrite_events as outbox;
 use ferrite_proto::ServiceRole;
 use ferrite_proto::error::violations;
 use ferrite_proto::events::event::Fact;

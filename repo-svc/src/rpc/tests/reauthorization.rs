@@ -1,6 +1,6 @@
 //! Tests of new decisions about accesses that were given.
 
-use ferrite_kit::args;
+use ferrite_db::args;
 use ferrite_proto::grant::Credential;
 use ferrite_proto::operation::{RAW, RECEIVE_PACK, UPLOAD_PACK};
 use ferrite_proto::repo::{ReauthorizeAccessRequest, ResolveAccessRequest};

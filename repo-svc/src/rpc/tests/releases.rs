@@ -1,7 +1,6 @@
 //! Tests of releases and their files.
 
-use ferrite_kit::grpc::Channel;
-use ferrite_kit::testing::on_each_url;
+use ferrite_db::testing::on_each_url;
 use ferrite_proto::error::violations;
 use ferrite_proto::events::event::Fact;
 use ferrite_proto::repo::get_release_request::By;
@@ -11,6 +10,7 @@ use ferrite_proto::repo::{
     DeleteReleaseAssetRequest, DeleteReleaseRequest, GetReleaseAssetRequest, GetReleaseRequest, ListReleasesRequest,
     Release, ReleaseAsset, RepositoryRef, UpdateReleaseAssetRequest, UpdateReleaseRequest,
 };
+use ferrite_rpc::grpc::Channel;
 use tonic::{Code, Request, Status};
 
 use super::{by_id, refusal, refused};

@@ -3,8 +3,8 @@
 use std::collections::HashSet;
 use std::time::Duration;
 
-use ferrite_kit::args;
-use ferrite_kit::testing::on_each_url;
+use ferrite_db::args;
+use ferrite_db::testing::on_each_url;
 use ferrite_proto::ServiceRole;
 use ferrite_proto::error::violations;
 use ferrite_proto::events::event::Fact;
@@ -185,7 +185,7 @@ async fn the_sweeper_removes_a_creation_that_failed_while_git_svc_was_down() {
 async fn of_eight_creations_of_one_name_one_wins() {
     let harness = std::sync::Arc::new(Harness::start().await);
     let ada = harness.signed_in("ada").await;
-    let life = ferrite_kit::Lifecycle::new(Duration::from_secs(5));
+    let life = ferrite_core::Lifecycle::new(Duration::from_secs(5));
     let tasks: Vec<_> = (0..8)
         .map(|number| {
             let (harness, ada) = (harness.clone(), ada.clone());
@@ -207,7 +207,7 @@ async fn of_eight_creations_of_one_name_one_wins() {
 async fn concurrent_requests_with_one_key_create_one_repository() {
     let harness = std::sync::Arc::new(Harness::start().await);
     let ada = harness.signed_in("ada").await;
-    let life = ferrite_kit::Lifecycle::new(Duration::from_secs(5));
+    let life = ferrite_core::Lifecycle::new(Duration::from_secs(5));
     let tasks: Vec<_> = (0..4)
         .map(|_| {
             let (mut client, request) = (harness.repository(), keyed(named("demo"), &ada, "k1"));

@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
-use ferrite_kit::args;
-use ferrite_kit::testing::on_each_url;
+use ferrite_db::args;
+use ferrite_db::testing::on_each_url;
 use ferrite_proto::ServiceRole;
 use ferrite_proto::error::{detail, violations};
 use ferrite_proto::events::event::Fact;

@@ -1,7 +1,7 @@
 //! Tests of access by SSH key.
 
-use ferrite_kit::args;
-use ferrite_kit::testing::on_each_url;
+use ferrite_db::args;
+use ferrite_db::testing::on_each_url;
 use ferrite_proto::repo::access_service_client::AccessServiceClient;
 use ferrite_proto::repo::{ResolveAccessRequest, ResolveAccessResponse, ResolveKeyRequest};
 use ferrite_proto::{Permission, ServiceRole, operation};

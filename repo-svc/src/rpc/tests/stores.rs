@@ -3,8 +3,9 @@
 use std::collections::BTreeSet;
 use std::time::{Duration, Instant};
 
-use ferrite_kit::testing::eventually;
-use ferrite_kit::{Clock, Lifecycle, args};
+use ferrite_core::testing::eventually;
+use ferrite_core::{Clock, Lifecycle};
+use ferrite_db::args;
 use ferrite_proto::error::violations;
 use ferrite_proto::repo::*;
 use tonic::{Code, Status};
@@ -241,9 +242,9 @@ async fn events_under_the_former_name_of_the_store_are_still_delivered() {
     harness.take_asked_stores();
     let db = harness.db().await;
     let fact = ferrite_proto::events::event::Fact::RepositoryDeleted(Default::default());
-    let event = ferrite_kit::outbox::event(ferrite_proto::id::RepositoryId(77), 1, fact);
+    let event = ferrite_events::event(ferrite_proto::id::RepositoryId(77), 1, fact);
     let mut tx = db.begin().await.unwrap();
-    ferrite_kit::outbox::append(&mut tx, &event, &["git-svc"], 1).await.unwrap();
+    ferrite_events::append(&mut tx, &event, &["git-svc"], 1).await.unwrap();
     tx.commit().await.unwrap();
     eventually("the event has arrived", async || harness.take_asked_stores() == [("deliver", "default".to_owned())])
         .await;

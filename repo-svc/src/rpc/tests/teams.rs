@@ -1,6 +1,5 @@
 //! Tests of teams, their members and repositories.
 
-use ferrite_kit::grpc::Channel;
 use ferrite_proto::error::violations;
 use ferrite_proto::repo::team_service_client::TeamServiceClient;
 use ferrite_proto::repo::{
@@ -9,6 +8,7 @@ use ferrite_proto::repo::{
     RemoveTeamMemberRequest, RemoveTeamRepositoryRequest, ResolveAccessRequest, Team, UpdateTeamRequest,
 };
 use ferrite_proto::{Scope, operation};
+use ferrite_rpc::grpc::Channel;
 use tonic::{Code, Status};
 
 use super::organizations::{create, log_entries, narrow, remove, set};

@@ -3,14 +3,15 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use ferrite_kit::auth::TokenHash;
-use ferrite_kit::{Clock, args, timestamp};
+use ferrite_core::{Clock, timestamp};
+use ferrite_db::args;
 use ferrite_proto::error::violations;
 use ferrite_proto::repo::{
     AccessToken, CreateAccessTokenRequest, CreateAccessTokenResponse, DeleteAccessTokenRequest,
     GetAuthenticatedUserRequest, GetRepositoryRequest, ListAccessTokensRequest,
 };
 use ferrite_proto::{Scope, Scopes};
+use ferrite_rpc::auth::TokenHash;
 use tonic::{Code, Request, Status};
 
 use super::{by_name, refusal, refused};
@@ -198,7 +199,7 @@ async fn a_page_of_limited_tokens_costs_no_more_than_one() {
     let tokens = list(&harness, "ada").await;
     assert_eq!(tokens.iter().map(|token| token.repositories.len()).sum::<usize>(), 9);
     let state = harness.state().await;
-    let rows = state.tokens.list(ferrite_proto::id::UserId(1), ferrite_kit::page::Page::nearest(1, 100, 100)).await;
+    let rows = state.tokens.list(ferrite_proto::id::UserId(1), ferrite_core::page::Page::nearest(1, 100, 100)).await;
     let ids = rows.unwrap().0.iter().filter_map(TokenRow::only).flatten().collect();
     let before = state.db.statements();
     let viewer =

@@ -1,8 +1,7 @@
 //! Tests of transfers of repositories, on both databases.
 
-use ferrite_kit::args;
-use ferrite_kit::grpc::Channel;
-use ferrite_kit::testing::on_each_url;
+use ferrite_db::args;
+use ferrite_db::testing::on_each_url;
 use ferrite_proto::error::violations;
 use ferrite_proto::events::RepositoryAction;
 use ferrite_proto::repo::transfer_service_client::TransferServiceClient;
@@ -10,6 +9,7 @@ use ferrite_proto::repo::{
     AcceptTransferRequest, CancelTransferRequest, GetTransferRequest, ListTransfersRequest, MembershipRole,
     RejectTransferRequest, Repository, StartTransferRequest, StartTransferResponse, Transfer,
 };
+use ferrite_rpc::grpc::Channel;
 use tonic::{Code, Status};
 
 use super::organizations::{create as create_organization, set as set_member};

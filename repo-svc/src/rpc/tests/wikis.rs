@@ -1,7 +1,8 @@
 //! Tests of wikis: their settings, access to them, and their creation on the store.
 
-use ferrite_kit::args;
-use ferrite_kit::testing::{eventually, on_each_url};
+use ferrite_core::testing::eventually;
+use ferrite_db::args;
+use ferrite_db::testing::on_each_url;
 use ferrite_proto::events::event::Fact;
 use ferrite_proto::grant::{Grant, IssueReach};
 use ferrite_proto::repo::{DeleteRepositoryRequest, RepositoryRef, ResolveAccessRequest, UpdateWikiRequest};

@@ -1,13 +1,13 @@
 //! Tests of the limit on what an account writes, and of repeated requests whose response is too large to be kept.
 
-use ferrite_kit::args;
-use ferrite_kit::grpc::Channel;
-use ferrite_kit::idempotency::MAX_STORED_RESPONSE_BYTES;
-use ferrite_kit::testing::on_each_url;
+use ferrite_db::args;
+use ferrite_db::idempotency::MAX_STORED_RESPONSE_BYTES;
+use ferrite_db::testing::on_each_url;
 use ferrite_proto::repo::release_service_client::ReleaseServiceClient;
 use ferrite_proto::repo::{
     AddEmailsRequest, CreateReleaseRequest, Release, RepositoryRef, UpdateReleaseRequest, UpdateRepositoryRequest,
 };
+use ferrite_rpc::grpc::Channel;
 use tonic::{Code, Request, Status};
 
 use super::{by_id, refusal, refused};

@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
-use ferrite_kit::args;
-use ferrite_kit::db::Db;
+use ferrite_db::Db;
+use ferrite_db::args;
 
 use super::*;
 use crate::store::RepositoryTable;
@@ -69,7 +69,7 @@ async fn a_transaction_with_the_lock_sees_what_the_previous_one_wrote() {
     on_both(async |db: Db| {
         let (ada, bob) = (user(&db, "ada").await, user(&db, "bob").await);
         let demo = repository(&db, ada).await;
-        let life = ferrite_kit::Lifecycle::new(Duration::from_secs(5));
+        let life = ferrite_core::Lifecycle::new(Duration::from_secs(5));
         let tasks: Vec<_> = (0..8)
             .map(|_| {
                 let db = db.clone();

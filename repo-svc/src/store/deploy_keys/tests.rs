@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
-use ferrite_kit::Lifecycle;
-use ferrite_kit::db::Db;
+use ferrite_core::Lifecycle;
+use ferrite_db::Db;
 use ferrite_proto::id::UserId;
 
 use super::*;

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use ferrite_kit::Lifecycle;
+use ferrite_core::Lifecycle;
 use ferrite_proto::id::UserId;
 
 use super::*;
@@ -152,10 +152,10 @@ async fn events_that_wait_for_a_removed_store_are_dropped() {
             db.one::<(i64,)>(sql, &args![subscriber]).await.unwrap().0
         };
         let fact = ferrite_proto::events::event::Fact::RepositoryDeleted(Default::default());
-        let event = ferrite_kit::outbox::event(RepositoryId(1), NOW, fact);
+        let event = ferrite_events::event(RepositoryId(1), NOW, fact);
         let mut tx = db.begin().await.unwrap();
         let subscribers = ["git-svc/default", "git-svc/other", FORMER_SUBSCRIBER];
-        ferrite_kit::outbox::append(&mut tx, &event, &subscribers, NOW).await.unwrap();
+        ferrite_events::append(&mut tx, &event, &subscribers, NOW).await.unwrap();
         tx.commit().await.unwrap();
         assert!(table.has_former_events().await.unwrap());
         delete(&db, "default").await.unwrap();

@@ -1,6 +1,6 @@
 //! Tests of the store of releases and their files, on both databases.
 
-use ferrite_kit::db::Db;
+use ferrite_db::Db;
 
 use super::*;
 use crate::model::{AssetName, Description, NewAsset, RepoName};

@@ -7,7 +7,7 @@
 
 use std::fmt;
 
-use ferrite_kit::db::DbError;
+use ferrite_db::DbError;
 use serde::de::{Deserialize, Deserializer, Error, SeqAccess, Visitor};
 
 use super::Repository;

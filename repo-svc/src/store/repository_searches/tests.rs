@@ -1,7 +1,7 @@
 //! Compares the pages of searches with a plain scan, from each source.
 
-use ferrite_kit::args;
-use ferrite_kit::db::Db;
+use ferrite_db::Db;
+use ferrite_db::args;
 
 use super::*;
 use crate::model::SearchText;

@@ -2,9 +2,9 @@
 
 use std::collections::BTreeSet;
 
-use ferrite_kit::args;
-use ferrite_kit::db::Db;
-use ferrite_kit::page::Page;
+use ferrite_core::page::Page;
+use ferrite_db::Db;
+use ferrite_db::args;
 use ferrite_proto::Scopes;
 use ferrite_proto::id::UserId;
 use ferrite_proto::repo::Identity;

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use ferrite_kit::auth::AuthError;
+use ferrite_rpc::auth::AuthError;
 
 use super::*;
 use crate::access::Unit;

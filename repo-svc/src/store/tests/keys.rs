@@ -118,7 +118,7 @@ async fn a_repository_releases_its_keys_and_no_others() {
 async fn of_concurrent_claims_one_kind_wins() {
     on_both(async |db: Db| {
         for round in 0..5 {
-            let life = ferrite_kit::Lifecycle::new(std::time::Duration::from_secs(5));
+            let life = ferrite_core::Lifecycle::new(std::time::Duration::from_secs(5));
             let tasks: Vec<_> = (0..6)
                 .map(|number| {
                     let kind = if number % 2 == 0 { KeyKind::User } else { KeyKind::Deployment };

@@ -234,7 +234,7 @@ async fn of_owners_who_remove_each_other_at_once_one_is_left() {
             join(&db, &acme, &other, true).await;
             owners.push(other.id);
         }
-        let life = ferrite_kit::Lifecycle::new(std::time::Duration::from_secs(5));
+        let life = ferrite_core::Lifecycle::new(std::time::Duration::from_secs(5));
         let tasks: Vec<_> = owners
             .into_iter()
             .enumerate()
@@ -271,7 +271,7 @@ async fn an_organization_is_not_deleted_while_a_repository_is_being_created() {
     on_both(async |db: Db| {
         let (store, repositories) = (OrganizationTable::new(db.clone()), repositories(&db).await);
         let ada = user(&db, "ada").await;
-        let life = ferrite_kit::Lifecycle::new(std::time::Duration::from_secs(5));
+        let life = ferrite_core::Lifecycle::new(std::time::Duration::from_secs(5));
         for round in 0..8 {
             let acme = make(&db, &format!("acme{round}"), &ada).await;
             let (store, db, id) = (store.clone(), db.clone(), acme.id());
@@ -345,7 +345,7 @@ async fn an_organization_without_a_creator_counts_for_the_owner_who_began_it() {
 async fn the_limit_of_organizations_holds_for_concurrent_creations() {
     on_both(async |db: Db| {
         let ada = user(&db, "ada").await;
-        let life = ferrite_kit::Lifecycle::new(std::time::Duration::from_secs(5));
+        let life = ferrite_core::Lifecycle::new(std::time::Duration::from_secs(5));
         let tasks: Vec<_> = (0..8)
             .map(|number| {
                 let (db, owner) = (db.clone(), ada.id);

@@ -2,7 +2,7 @@
 
 use ferrite_proto::id::TeamId;
 
-use ferrite_kit::auth::TokenHash;
+use ferrite_rpc::auth::TokenHash;
 
 use super::keys::{key, new_key, title};
 use super::*;
@@ -140,7 +140,7 @@ async fn the_primary_address_stays_and_others_are_removed() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn of_concurrent_requests_for_the_same_addresses_one_gets_them_all() {
     on_both(async |db: Db| {
-        let life = ferrite_kit::Lifecycle::new(std::time::Duration::from_secs(5));
+        let life = ferrite_core::Lifecycle::new(std::time::Duration::from_secs(5));
         let mut tasks = Vec::new();
         for number in 0..6 {
             let (db, user) = (db.clone(), user(&db, &format!("u{number}")).await);
@@ -167,7 +167,7 @@ async fn an_address_requested_in_every_way_at_once_is_assigned_once() {
         user(&db, "ada").await;
         let bob = user(&db, "bob").await;
         for round in 0..8 {
-            let life = ferrite_kit::Lifecycle::new(std::time::Duration::from_secs(5));
+            let life = ferrite_core::Lifecycle::new(std::time::Duration::from_secs(5));
             let tasks: Vec<_> = (0..5)
                 .map(|way| {
                     let (db, bob, email) = (db.clone(), bob.clone(), format!("wanted{round}@x"));
@@ -312,7 +312,7 @@ async fn of_administrators_who_remove_each_other_one_remains() {
             for name in &names {
                 make_administrator(&db, &user(&db, name).await).await;
             }
-            let life = ferrite_kit::Lifecycle::new(std::time::Duration::from_secs(5));
+            let life = ferrite_core::Lifecycle::new(std::time::Duration::from_secs(5));
             let tasks: Vec<_> = names
                 .iter()
                 .enumerate()

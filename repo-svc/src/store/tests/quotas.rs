@@ -1,6 +1,6 @@
 //! Tests of quotas, on both databases: the bytes that an owner uses follow every change of a size and of an owner.
 
-use ferrite_kit::db::Tx;
+use ferrite_db::Tx;
 
 use super::*;
 

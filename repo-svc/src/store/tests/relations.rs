@@ -50,7 +50,7 @@ async fn the_numbers_are_those_of_the_rows() {
         delete(&db, &bob).await;
         assert_eq!((numbers(&db, one).await, numbers(&db, two).await), ((0, 1), (0, 0)));
         let missing = relations.add(Relation::Star, ada.id, RepositoryId(999), NOW).await.unwrap_err();
-        assert!(matches!(missing, RepoError::Auth(ferrite_kit::auth::AuthError::RepositoryNotFound)), "{missing:?}");
+        assert!(matches!(missing, RepoError::Auth(ferrite_rpc::auth::AuthError::RepositoryNotFound)), "{missing:?}");
         let missing = relations.add(Relation::Star, bob.id, one, NOW).await.unwrap_err();
         assert!(matches!(missing, RepoError::UserNotFound), "{missing:?}");
         relations.add(Relation::Star, ada.id, one, NOW).await.unwrap();
@@ -103,7 +103,7 @@ async fn no_star_is_lost_or_counted_twice_when_many_change_at_once() {
         for number in 0..8 {
             users.push(user(&db, &format!("user{number}")).await);
         }
-        let life = ferrite_kit::Lifecycle::new(std::time::Duration::from_secs(5));
+        let life = ferrite_core::Lifecycle::new(std::time::Duration::from_secs(5));
         let mut tasks = Vec::new();
         for (number, user) in users.into_iter().enumerate() {
             let (relations, db) = (relations(&db), db.clone());

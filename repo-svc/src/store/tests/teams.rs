@@ -1,8 +1,8 @@
 //! Tests of the team store, on both databases.
 
-use ferrite_kit::auth::AuthError;
 use ferrite_proto::id::TeamId;
 use ferrite_proto::repo::{CreateTeamRequest, UpdateTeamRequest};
+use ferrite_rpc::auth::AuthError;
 
 use super::organizations::{join, make};
 use super::*;
@@ -221,7 +221,7 @@ async fn of_eight_concurrent_teams_of_one_name_one_is_created() {
     on_both(async |db: Db| {
         let ada = user(&db, "ada").await;
         let acme = make(&db, "acme", &ada).await;
-        let life = ferrite_kit::Lifecycle::new(std::time::Duration::from_secs(5));
+        let life = ferrite_core::Lifecycle::new(std::time::Duration::from_secs(5));
         let tasks: Vec<_> = (0..8)
             .map(|number| {
                 let (db, id) = (db.clone(), acme.id());
@@ -247,7 +247,7 @@ async fn of_renames_to_one_name_at_once_one_wins() {
     on_both(async |db: Db| {
         let ada = user(&db, "ada").await;
         let acme = make(&db, "acme", &ada).await;
-        let life = ferrite_kit::Lifecycle::new(std::time::Duration::from_secs(5));
+        let life = ferrite_core::Lifecycle::new(std::time::Duration::from_secs(5));
         let mut tasks = Vec::new();
         for number in 0..6 {
             let (db, old) = (db.clone(), team(&db, &acme, &format!("t{number}"), "read").await);

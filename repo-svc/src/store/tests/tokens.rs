@@ -2,10 +2,10 @@
 
 use std::collections::{BTreeSet, HashMap};
 
-use ferrite_kit::auth::{AuthError, TokenHash};
-use ferrite_kit::id_or_name::IdOrName;
+use ferrite_core::id_or_name::IdOrName;
 use ferrite_proto::Scope;
 use ferrite_proto::id::{PublicKeyId, TokenId};
+use ferrite_rpc::auth::{AuthError, TokenHash};
 
 use super::*;
 use crate::model::{RepositoryPath, SshKey, Title, parse_expiry};

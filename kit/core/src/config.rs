@@ -1,0 +1,322 @@
+//! Groups of settings that several processes have in common. Each is a group of `clap` arguments: a flag and a `FERRITE_*` variable.
+//!
+//! Not here: settings of a single process, which are in the `config` module of its crate; those of a database and of keys, which stand beside
+//! what is made of them.
+
+mod range;
+
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use clap::Args;
+
+use crate::net::Address;
+use crate::secret::{Secret, SecretFileError};
+
+pub use range::{Numbers, seconds_within, with_range, within};
+
+/// Counters of rate limits in memory at once, unless the settings say otherwise.
+pub const DEFAULT_RATE_LIMIT_COUNTERS: u32 = 20_000;
+
+/// Longest time for which a stopping process goes on serving.
+const MAX_DRAIN_SECONDS: u64 = 300;
+
+/// Listeners, shutdown and threads of a process.
+#[derive(Args, Clone, Debug)]
+pub struct ServeArgs {
+    /// Addresses to listen on, separated by commas: `HOST:PORT` or `unix:PATH`.
+    #[arg(long, env = "FERRITE_LISTEN", value_delimiter = ',', required = true)]
+    pub listen: Vec<Address>,
+
+    /// Address of the private listener for `/livez`, `/readyz` and `/metrics`; none if left out.
+    #[arg(long, env = "FERRITE_ADMIN_LISTEN")]
+    pub admin_listen: Option<Address>,
+
+    /// Seconds that requests in flight get to finish when the process stops.
+    #[arg(long, env = "FERRITE_GRACE_SECONDS", default_value = "20", value_parser = seconds)]
+    pub grace: Duration,
+
+    /// Seconds for which a process that is asked to stop goes on serving, but is not ready: the time that others take to send their
+    /// requests elsewhere. Requests in flight get the grace period after it.
+    #[arg(long, env = "FERRITE_DRAIN_SECONDS", default_value = "0", value_parser = seconds_within(0..=MAX_DRAIN_SECONDS))]
+    pub drain: Duration,
+
+    /// Threads that serve requests; as many as the machine has cores if left out.
+    #[arg(long, env = "FERRITE_WORKERS", value_parser = within::<u16>(1..=1024))]
+    pub workers: Option<u16>,
+
+    /// Stop when standard input ends: the launcher holds the other end.
+    #[arg(long, env = "FERRITE_STOP_WITH_STDIN", hide = true)]
+    pub stop_with_stdin: bool,
+}
+
+/// The log of a process. Traces are set by the `OTEL_*` variables, which [`crate::telemetry`] reads.
+#[derive(Args, Clone, Debug)]
+pub struct TelemetryArgs {
+    /// Filter of the log, in the syntax of `tracing`: `info`, `info,gateway=debug`.
+    #[arg(long, env = "FERRITE_LOG", default_value = "info")]
+    pub log: String,
+
+    /// Format of the log: `text` or `json`. By default `text` if standard error is a terminal, else `json`.
+    #[arg(long, env = "FERRITE_LOG_FORMAT")]
+    pub log_format: Option<LogFormat>,
+}
+
+/// Format of log lines.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+pub enum LogFormat {
+    /// Plain text.
+    Text,
+    /// One JSON object per line.
+    Json,
+}
+
+/// The limit on what one account writes to the databases. Where there is Redis, all services count together.
+#[derive(Args, Clone, Copy, Debug)]
+pub struct WriteLimitArgs {
+    /// Requests within an hour by which one account may change something; 0 for no limit. Administrators of the site have a hundred times
+    /// as many. Without Redis each process counts for itself.
+    #[arg(long, env = "FERRITE_WRITES_PER_HOUR", default_value_t = 100_000)]
+    pub writes_per_hour: u32,
+
+    /// Bytes that the requests of one account may write to the databases within an hour; 0 for no limit. Administrators of the site have a
+    /// hundred times as many. A request is checked before it writes, so the last one may exceed the limit. Without Redis each process
+    /// counts for itself.
+    #[arg(long, env = "FERRITE_WRITE_BYTES_PER_HOUR", default_value_t = 256 << 20)]
+    pub write_bytes_per_hour: u64,
+}
+
+/// Addresses of the site, of which URLs in responses, payloads and new repositories are made.
+#[derive(Args, Clone, Debug)]
+pub struct SiteArgs {
+    /// The URL by which clients reach the site: every link to the site begins with it.
+    #[arg(long, env = "FERRITE_PUBLIC_URL", default_value = "http://127.0.0.1:3000", value_parser = public_url)]
+    pub public_url: String,
+
+    /// The `HOST:PORT` in SSH clone URLs.
+    #[arg(long, env = "FERRITE_SSH", default_value = "127.0.0.1:2222", value_parser = host_and_port)]
+    pub ssh: String,
+}
+
+/// The Redis that the processes of one installation share.
+#[derive(Args, Clone, Debug, Default)]
+pub struct RedisArgs {
+    /// URL of the Redis that holds validated tokens and the counts of rate limits: `rediss://…` with TLS, `redis://…` without. Without
+    /// Redis every validation of a token asks repo-svc, and each process counts for itself.
+    #[arg(long, env = "FERRITE_REDIS_URL", hide_env_values = true, conflicts_with = "redis_url_file")]
+    pub redis_url: Option<Secret>,
+
+    /// File that holds the URL of Redis, in place of the URL itself.
+    #[arg(long, env = "FERRITE_REDIS_URL_FILE", value_name = "FILE", value_parser = secret_file)]
+    pub redis_url_file: Option<Secret>,
+
+    /// File with the certificates of the authority that signs the certificate of Redis, in PEM form; if left out, the authorities that
+    /// the system trusts. Read once, at start.
+    #[arg(long, env = "FERRITE_REDIS_CA_FILE")]
+    pub redis_ca_file: Option<PathBuf>,
+
+    /// Permits Redis without TLS on other machines: the network between them is trusted.
+    #[arg(long, env = "FERRITE_REDIS_PLAINTEXT")]
+    pub redis_plaintext: bool,
+}
+
+impl RedisArgs {
+    /// Returns the URL of Redis, which may have come from a file.
+    #[must_use]
+    pub fn url(&self) -> Option<&Secret> {
+        self.redis_url.as_ref().or(self.redis_url_file.as_ref())
+    }
+
+    /// Checks the address of a Redis without TLS: it must be a Unix socket or a loopback address.
+    ///
+    /// # Errors
+    /// [`PlaintextAddress::Redis`], unless the settings permit such addresses.
+    pub fn check_plaintext(&self, address: &Address) -> Result<(), PlaintextAddress> {
+        let is_permitted = self.redis_plaintext || address.is_local();
+        if is_permitted { Ok(()) } else { Err(PlaintextAddress::Redis(address.clone())) }
+    }
+}
+
+/// TLS between the processes of one installation, over TCP: gRPC, and the HTTP bodies of git-svc. Both sides show a certificate.
+#[derive(Args, Clone, Debug, Default)]
+pub struct GrpcTlsArgs {
+    /// File with the certificates of the authority that signs those of all processes, in PEM form. Turns TLS on.
+    #[arg(long, env = "FERRITE_GRPC_CA_FILE", requires = "grpc_certificate_file")]
+    pub grpc_ca_file: Option<PathBuf>,
+
+    /// File with the certificate of this process and its chain, in PEM form. It names the host or address by which others reach the process.
+    #[arg(long, env = "FERRITE_GRPC_CERTIFICATE_FILE", requires = "grpc_key_file")]
+    pub grpc_certificate_file: Option<PathBuf>,
+
+    /// File with the private key of the certificate, in PEM form.
+    #[arg(long, env = "FERRITE_GRPC_KEY_FILE", requires = "grpc_ca_file")]
+    pub grpc_key_file: Option<PathBuf>,
+
+    /// Permits gRPC without TLS to and from other machines: the network between them is trusted.
+    #[arg(long, env = "FERRITE_GRPC_PLAINTEXT")]
+    pub grpc_plaintext: bool,
+}
+
+/// The error of an address to which a connection would leave the machine without TLS.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum PlaintextAddress {
+    /// Of gRPC.
+    #[error(
+        "gRPC on `{0}` leaves this machine and needs TLS: set FERRITE_GRPC_CA_FILE, FERRITE_GRPC_CERTIFICATE_FILE and \
+         FERRITE_GRPC_KEY_FILE, or FERRITE_GRPC_PLAINTEXT=true if the network is trusted"
+    )]
+    Grpc(Address),
+    /// Of Redis.
+    #[error(
+        "Redis on `{0}` is on another machine and needs TLS: set FERRITE_REDIS_URL to `rediss://…`, or \
+         FERRITE_REDIS_PLAINTEXT=true if the network is trusted"
+    )]
+    Redis(Address),
+}
+
+impl GrpcTlsArgs {
+    /// Returns the files of authority, certificate and key, if TLS is on.
+    #[must_use]
+    pub fn files(&self) -> Option<(&Path, &Path, &Path)> {
+        Some((self.grpc_ca_file.as_deref()?, self.grpc_certificate_file.as_deref()?, self.grpc_key_file.as_deref()?))
+    }
+
+    /// Checks the addresses of gRPC listeners and of other processes: one that is neither a Unix socket nor a loopback address takes TLS.
+    ///
+    /// # Errors
+    /// [`PlaintextAddress::Grpc`], unless the settings permit such addresses.
+    pub fn check<'a>(&self, addresses: impl IntoIterator<Item = &'a Address>) -> Result<(), PlaintextAddress> {
+        if self.grpc_plaintext || self.files().is_some() {
+            return Ok(());
+        }
+        match addresses.into_iter().find(|address| !address.is_local()) {
+            Some(address) => Err(PlaintextAddress::Grpc(address.clone())),
+            None => Ok(()),
+        }
+    }
+}
+
+/// Parses a whole number of seconds.
+///
+/// # Errors
+/// When `text` is not a number of 64 bits.
+pub fn seconds(text: &str) -> Result<Duration, std::num::ParseIntError> {
+    text.parse().map(Duration::from_secs)
+}
+
+/// Reads the file of a secret; a `value_parser` for the twin `…_FILE` of a secret setting.
+///
+/// # Errors
+/// When the file cannot be read, is empty or larger than 64 KiB, or is not UTF-8.
+pub fn secret_file(path: &str) -> Result<Secret, SecretFileError> {
+    Secret::read(Path::new(path))
+}
+
+/// Parses an absolute http or https URL without query. Removes slashes at its end.
+fn public_url(text: &str) -> Result<String, String> {
+    let invalid = || "must be an absolute http or https URL without query".to_owned();
+    let uri: http::Uri = text.parse().map_err(|_| invalid())?;
+    let is_web = matches!(uri.scheme_str(), Some("http" | "https"));
+    let has_host = uri.host().is_some_and(|host| !host.is_empty());
+    if !is_web || !has_host || uri.query().is_some() || text.contains('#') {
+        return Err(invalid());
+    }
+    Ok(text.trim_end_matches('/').to_owned())
+}
+
+/// Parses a `HOST:PORT`.
+///
+/// # Errors
+/// When `text` has another form.
+pub fn host_and_port(text: &str) -> Result<String, String> {
+    match text.parse() {
+        Ok(Address::Tcp(authority)) => Ok(authority),
+        Ok(Address::Unix(_)) | Err(_) => Err("must be `HOST:PORT`".to_owned()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::Parser;
+
+    use super::*;
+
+    #[derive(Debug, Parser)]
+    struct Settings {
+        #[command(flatten)]
+        serve: ServeArgs,
+    }
+
+    fn parse(more: &[&str]) -> Result<Settings, clap::Error> {
+        Settings::try_parse_from(["test", "--listen=127.0.0.1:1,unix:/x"].iter().chain(more))
+    }
+
+    #[test]
+    fn settings_are_parsed() {
+        let settings = parse(&["--grace", "3"]).unwrap();
+        assert_eq!((settings.serve.listen.len(), settings.serve.grace), (2, Duration::from_secs(3)));
+    }
+
+    #[test]
+    fn invalid_settings_are_refused_at_start() {
+        for bad in [["--grace", "-1"], ["--grace", "x"], ["--drain", "301"], ["--admin-listen", "nowhere"]] {
+            assert!(parse(&bad).is_err(), "{bad:?}");
+        }
+    }
+
+    #[test]
+    fn grpc_leaves_the_machine_only_with_tls_or_where_the_network_is_trusted() {
+        let plain = GrpcTlsArgs::default();
+        let check = |args: &GrpcTlsArgs, text: &str| args.check([&text.parse().unwrap()]);
+        for local in ["unix:/run/x.sock", "127.0.0.1:1", "127.8.0.1:1", "[::1]:1", "localhost:1", "LocalHost:1"] {
+            assert_eq!(check(&plain, local), Ok(()), "{local}");
+        }
+        let elsewhere = ["0.0.0.0:1", "[::]:1", "192.0.2.1:1", "10.0.0.1:1", "git-svc:1", "localhost.example.org:1"];
+        let trusted = GrpcTlsArgs { grpc_plaintext: true, ..GrpcTlsArgs::default() };
+        let file = || Some(PathBuf::from("f"));
+        let encrypted = GrpcTlsArgs {
+            grpc_ca_file: file(),
+            grpc_certificate_file: file(),
+            grpc_key_file: file(),
+            grpc_plaintext: false,
+        };
+        for address in elsewhere {
+            let refusal = check(&plain, address).unwrap_err().to_string();
+            assert!(refusal.contains(address) && refusal.contains("FERRITE_GRPC_PLAINTEXT"), "{refusal}");
+            assert!(refusal.contains("FERRITE_GRPC_CA_FILE") && !refusal.contains('\n'), "{refusal}");
+            assert_eq!((check(&trusted, address), check(&encrypted, address)), (Ok(()), Ok(())), "{address}");
+        }
+    }
+
+    #[test]
+    fn redis_without_tls_is_on_this_machine_or_on_a_network_that_is_trusted() {
+        let plain = RedisArgs::default();
+        let trusted = RedisArgs { redis_plaintext: true, ..RedisArgs::default() };
+        for local in ["unix:/run/x.sock", "127.0.0.1:6379", "[::1]:6379", "localhost:6379"] {
+            assert_eq!(plain.check_plaintext(&local.parse().unwrap()), Ok(()), "{local}");
+        }
+        for address in ["redis:6379", "10.0.0.1:6379", "[2001:db8::1]:6379", "localhost.example.org:6379"] {
+            let address = address.parse().unwrap();
+            let refusal = plain.check_plaintext(&address).unwrap_err().to_string();
+            assert!(refusal.contains(&address.to_string()) && refusal.contains("FERRITE_REDIS_PLAINTEXT"), "{refusal}");
+            assert!(refusal.contains("rediss://") && !refusal.contains('\n'), "{refusal}");
+            assert_eq!(trusted.check_plaintext(&address), Ok(()));
+        }
+    }
+
+    #[test]
+    fn a_public_url_is_absolute_and_loses_its_last_slash() {
+        assert_eq!(public_url("https://git.example.com/"), Ok("https://git.example.com".to_owned()));
+        assert_eq!(public_url("http://h:3000/sub/"), Ok("http://h:3000/sub".to_owned()));
+        for wrong in ["", "git.example.com", "/x", "ftp://h", "http://", "http://h/?a=b", "http://h/#x"] {
+            assert!(public_url(wrong).is_err(), "{wrong}");
+        }
+    }
+
+    #[test]
+    fn ssh_needs_a_host_and_a_port() {
+        assert_eq!(host_and_port("git.example.com:22"), Ok("git.example.com:22".to_owned()));
+        assert!(host_and_port("git.example.com").is_err());
+        assert!(host_and_port("unix:/x").is_err());
+    }
+}

@@ -1,0 +1,199 @@
+//! The error of database operations, alike for PostgreSQL and SQLite.
+
+use std::borrow::Cow;
+use std::time::Duration;
+
+use ferrite_proto::error::Kind;
+use ferrite_rpc::write_limit::WriteRefused;
+use sqlx::error::ErrorKind;
+use sqlx::migrate::MigrateError;
+
+/// The kind of a violated constraint. SQLite does not report the name of the constraint, so it is not part of this type.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Violation {
+    /// A unique value exists already.
+    Unique,
+    /// A referenced row does not exist, or a row is still referenced.
+    ForeignKey,
+    /// A `CHECK` or `NOT NULL` constraint.
+    Check,
+}
+
+/// The error of a database operation.
+#[derive(Debug, thiserror::Error)]
+pub enum DbError {
+    /// The URL is malformed or has an unsupported scheme. It is not part of the error because it may contain a password.
+    #[error("FERRITE_DATABASE_URL must be `postgres://…` or `sqlite://PATH`")]
+    Url,
+    /// A statement violated a constraint.
+    #[error("database constraint violated ({0:?})")]
+    Violation(Violation, #[source] sqlx::Error),
+    /// A migration failed, or the schema is older or newer than the program.
+    #[error("database schema: {}", schema_text(.0))]
+    Migrate(MigrateError),
+    /// The lock file of the database cannot be used.
+    #[error("database folder")]
+    Io(#[from] std::io::Error),
+    /// The server did not answer within so many seconds.
+    #[error("the database does not answer within {0} s")]
+    Unanswered(u64),
+    /// The account of the request has written as much as it may within an hour.
+    #[error(transparent)]
+    Refused(#[from] WriteRefused),
+    /// Any other failure of the database or its connection.
+    #[error("database failure")]
+    Failed(#[source] sqlx::Error),
+}
+
+impl DbError {
+    /// Returns whether a unique value exists already.
+    #[must_use]
+    pub fn is_unique(&self) -> bool {
+        matches!(self, Self::Violation(Violation::Unique, _))
+    }
+
+    /// Returns whether a referenced row does not exist, or a row is still referenced.
+    #[must_use]
+    pub fn is_foreign_key(&self) -> bool {
+        matches!(self, Self::Violation(Violation::ForeignKey, _))
+    }
+
+    /// Returns whether the schema has migrations that this program does not know.
+    #[must_use]
+    pub fn is_newer_schema(&self) -> bool {
+        matches!(self, Self::Migrate(MigrateError::VersionMissing(_)))
+    }
+
+    /// Returns whether the database cannot be reached now, or ended the connection. The same call may succeed later. A transaction that
+    /// was being committed may have had its effect: a caller that repeats it needs an idempotency key.
+    #[must_use]
+    pub fn is_unavailable(&self) -> bool {
+        let error = match self {
+            Self::Failed(error) => error,
+            Self::Unanswered(_) => return true,
+            Self::Url | Self::Violation(..) | Self::Migrate(_) | Self::Io(_) | Self::Refused(_) => return false,
+        };
+        match error {
+            sqlx::Error::Io(_)
+            | sqlx::Error::Tls(_)
+            | sqlx::Error::Protocol(_)
+            | sqlx::Error::PoolTimedOut
+            | sqlx::Error::PoolClosed => true,
+            // Classes 08 (connection exception) and 57P (operator intervention), too_many_connections, and a transaction that was
+            // idle for too long.
+            sqlx::Error::Database(error) => error.code().is_some_and(|code| {
+                code.starts_with("08") || code.starts_with("57P") || code == "53300" || code == "25P03"
+            }),
+            _ => false,
+        }
+    }
+
+    /// Returns the kind and the reason of a service's error that this one causes.
+    #[must_use]
+    pub fn classify(&self) -> (Kind, &'static str) {
+        match self {
+            Self::Refused(_) => (Kind::RateLimited, "WRITE_LIMIT_REACHED"),
+            _ if self.is_unavailable() => (Kind::Overloaded, "DATABASE_UNAVAILABLE"),
+            _ => (Kind::Internal, "INTERNAL"),
+        }
+    }
+
+    /// Returns the message of a service's error that this one causes.
+    #[must_use]
+    pub fn message(&self) -> Cow<'static, str> {
+        match self {
+            Self::Refused(refused) => refused.to_string().into(),
+            _ if self.is_unavailable() => "the database does not answer now, try again".into(),
+            _ => "storage failure".into(),
+        }
+    }
+
+    /// Returns the time after which the same call may succeed, if that is known.
+    #[must_use]
+    pub fn retry_after(&self) -> Option<Duration> {
+        match self {
+            Self::Refused(refused) => Some(refused.retry_after),
+            _ => self.is_unavailable().then_some(Duration::from_secs(1)),
+        }
+    }
+
+    /// Logs that `work` failed: as a warning while the database is away, which the readiness of the process tells as well. A write that is
+    /// refused is no failure.
+    pub fn log(&self, work: &str) {
+        let error = self as &dyn std::error::Error;
+        if matches!(self, Self::Refused(_)) {
+            return;
+        }
+        if self.is_unavailable() {
+            tracing::warn!(error, "{work} failed: the database does not answer");
+        } else {
+            tracing::error!(error, "{work} failed");
+        }
+    }
+
+    /// Returns whether the disk of the database is full.
+    #[must_use]
+    pub fn is_full(&self) -> bool {
+        let (Self::Violation(_, error) | Self::Failed(error)) = self else { return false };
+        let code = error.as_database_error().and_then(sqlx::error::DatabaseError::code);
+        // SQLITE_FULL (13) and SQLITE_IOERR_WRITE (778) of SQLite, disk_full (53100) of PostgreSQL.
+        code.is_some_and(|code| matches!(code.as_ref(), "13" | "778" | "53100"))
+    }
+}
+
+/// Returns what is wrong with a schema, in words that say what to do.
+fn schema_text(error: &MigrateError) -> String {
+    match error {
+        MigrateError::VersionMissing(version) => {
+            format!(
+                "newer than this program, which does not know migration {version}: run the newer program, or allow it for the way back"
+            )
+        }
+        MigrateError::VersionNotPresent(version) => {
+            format!("older than this program, migration {version} is missing: run it without FERRITE_NO_MIGRATE once")
+        }
+        MigrateError::VersionMismatch(version) => {
+            format!("migration {version} is not that of this program: the database belongs to another build")
+        }
+        error => error.to_string(),
+    }
+}
+
+impl From<MigrateError> for DbError {
+    fn from(error: MigrateError) -> Self {
+        Self::Migrate(error)
+    }
+}
+
+impl From<sqlx::Error> for DbError {
+    fn from(error: sqlx::Error) -> Self {
+        let violation = match error.as_database_error().map(sqlx::error::DatabaseError::kind) {
+            Some(ErrorKind::UniqueViolation) => Some(Violation::Unique),
+            Some(ErrorKind::ForeignKeyViolation) => Some(Violation::ForeignKey),
+            Some(ErrorKind::CheckViolation | ErrorKind::NotNullViolation) => Some(Violation::Check),
+            _ => None,
+        };
+        match violation {
+            Some(violation) => Self::Violation(violation, error),
+            None => Self::Failed(error),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use ferrite_core::Secret;
+
+    use super::*;
+    use crate::Db;
+
+    #[tokio::test]
+    async fn a_database_that_cannot_be_reached_is_unavailable_and_no_fault_of_the_service() {
+        // Nothing listens there. A port that was bound and let go may be that of another test by now.
+        let error = Db::open(&Secret::new("postgres://nobody@127.0.0.1:1/none"), 1).await.unwrap_err();
+        assert_eq!(error.classify(), (Kind::Overloaded, "DATABASE_UNAVAILABLE"));
+        for fault in [DbError::Failed(sqlx::Error::RowNotFound), DbError::Url] {
+            assert_eq!(fault.classify(), (Kind::Internal, "INTERNAL"));
+        }
+    }
+}

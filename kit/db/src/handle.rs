@@ -1,0 +1,379 @@
+//! The database handle [`Db`] and its transactions [`Tx`]: opening, the connections of readers and of the writer of SQLite, and the kinds of commit.
+//!
+//! Not here: running statements, which is in `query`.
+
+use std::path::PathBuf;
+use std::str::FromStr;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use ferrite_core::Secret;
+use ferrite_rpc::write_limit::{CountedWrite, WriteLimit};
+use futures_util::future::BoxFuture;
+use sqlx::postgres::{PgConnectOptions, PgPoolOptions, PgRow};
+use sqlx::sqlite::{
+    SqliteAutoVacuum, SqliteConnectOptions, SqliteJournalMode, SqlitePoolOptions, SqliteRow, SqliteSynchronous,
+};
+use sqlx::{Connection, Executor, FromRow, Postgres, Transaction};
+use tokio::sync::OwnedSemaphorePermit;
+
+use super::connections::PgConnections;
+use super::error::DbError;
+use super::lock;
+use super::measure::{POSTGRES, SQLITE, measured};
+use super::sqlite_connections::{SqliteConnections, SqliteTx, is_rolled_back};
+use super::value::{Value, bytes_of};
+use super::wal_index::{WalIndex, WalState};
+
+/// Longest time that a writer waits for another process that writes to the same SQLite file.
+const BUSY_TIMEOUT: Duration = Duration::from_secs(10);
+/// Longest time that a caller waits for a free connection of a pool.
+const ACQUIRE_TIMEOUT: Duration = Duration::from_secs(10);
+/// Connections for reading per SQLite database.
+const MAX_SQLITE_READERS: u32 = 8;
+/// Idle time in the pool after which a PostgreSQL connection is pinged before use.
+const PING_AFTER_IDLE: Duration = Duration::from_secs(1);
+/// Bytes of a write-ahead log that stay on the disk after a checkpoint. A large transaction makes it longer.
+const MAX_IDLE_LOG_BYTES: &str = "67108864";
+/// Prepared statements that a PostgreSQL connection keeps, and the writer of SQLite. A service has fewer texts.
+const MAX_PREPARED_STATEMENTS: usize = 400;
+/// Statements that begin a transaction. `synchronous` is a setting of the connection, which outlives the transaction, so each sets it.
+const SQLITE_DURABLE: &str = "PRAGMA synchronous = FULL; BEGIN IMMEDIATE";
+pub(super) const SQLITE_RELAXED: &str = "PRAGMA synchronous = NORMAL; BEGIN IMMEDIATE";
+/// The setting before a statement that is a durable transaction by itself.
+pub(super) const SQLITE_SYNCED: &str = "PRAGMA synchronous = FULL";
+const POSTGRES_DURABLE: &str = "BEGIN";
+const POSTGRES_RELAXED: &str = "BEGIN; SET LOCAL synchronous_commit TO OFF";
+
+/// Settings of a PostgreSQL connection. Compiling a plan and starting workers for it takes longer than any of our statements. A process
+/// that hangs, or whose machine is gone, loses the locks of its open transaction: others wait for them.
+const POSTGRES_SESSION: &str =
+    "SET jit = off; SET max_parallel_workers_per_gather = 0; SET idle_in_transaction_session_timeout = '15s'";
+const POSTGRES_PLANNED_ONCE_SESSION: &str =
+    "SET jit = off; SET max_parallel_workers_per_gather = 0; SET plan_cache_mode = force_generic_plan";
+
+/// Counts statements in the metrics of the process: `kind` is `statement`, or `transaction` for those that begin or end one.
+pub(super) fn count_statement(kind: &'static str) {
+    metrics::counter!("ferrite_db_statements_total", "kind" => kind).increment(1);
+}
+
+/// Returns the settings of a pool whose connections begin with `session`.
+fn postgres_pool(max_connections: u32, session: &'static str) -> PgPoolOptions {
+    let pool = PgPoolOptions::new().max_connections(max_connections).acquire_timeout(ACQUIRE_TIMEOUT);
+    // A connection that was used a moment ago is not pinged first: that would double the round trips of each query.
+    let pool = pool.test_before_acquire(false).before_acquire(|connection, used| {
+        Box::pin(async move {
+            if used.idle_for >= PING_AFTER_IDLE {
+                connection.ping().await?;
+            }
+            Ok(true)
+        })
+    });
+    pool.after_connect(move |connection, _| {
+        Box::pin(async move {
+            connection.execute(session).await?;
+            Ok(())
+        })
+    })
+}
+
+/// A row that both drivers can decode. Every type that derives [`FromRow`] implements it.
+pub trait Row: for<'r> FromRow<'r, PgRow> + for<'r> FromRow<'r, SqliteRow> + Send + Unpin + 'static {}
+
+impl<T> Row for T where T: for<'r> FromRow<'r, PgRow> + for<'r> FromRow<'r, SqliteRow> + Send + Unpin + 'static {}
+
+/// A database, PostgreSQL or SQLite. Clones share its connections.
+#[derive(Clone, Debug)]
+pub struct Db {
+    pub(super) pools: Pools,
+    pub(super) statements: Arc<AtomicU64>,
+    /// The limit on what requests write; `None` for none.
+    write_limit: Option<WriteLimit>,
+}
+
+#[derive(Clone, Debug)]
+pub(super) enum Pools {
+    Postgres(PgConnections),
+    Sqlite { read: SqliteConnections, write: SqliteConnections, file: PathBuf, index: Option<WalIndex> },
+}
+
+/// A write transaction. Rolled back if it is dropped without [`Tx::commit`].
+#[derive(Debug)]
+pub struct Tx {
+    pub(super) kind: TxKind,
+    pub(super) statements: Arc<AtomicU64>,
+    /// The write of a request, and the bytes of its values so far.
+    write: Option<CountedWrite>,
+    written_bytes: u64,
+    /// The right to a connection, on PostgreSQL; given back after the connection.
+    _permit: Option<OwnedSemaphorePermit>,
+}
+
+#[derive(Debug)]
+pub(super) enum TxKind {
+    Postgres(Transaction<'static, Postgres>),
+    Sqlite(SqliteTx),
+}
+
+impl Db {
+    /// Opens `postgres://…` or `sqlite://PATH`. A missing SQLite file is created; its folder must exist.
+    ///
+    /// # Errors
+    /// When the URL has another scheme or does not parse, or the database cannot be reached.
+    pub fn open(url: &Secret, max_connections: u32) -> BoxFuture<'_, Result<Self, DbError>> {
+        Box::pin(Self::connect(url, max_connections))
+    }
+
+    async fn connect(url: &Secret, max_connections: u32) -> Result<Self, DbError> {
+        let text = url.expose();
+        if text.starts_with("postgres://") || text.starts_with("postgresql://") {
+            let options = PgConnectOptions::from_str(text).map_err(|_| DbError::Url)?;
+            let options = options.statement_cache_capacity(MAX_PREPARED_STATEMENTS);
+            let shares = [PgConnections::lookup_share(max_connections), PgConnections::page_share(max_connections)];
+            let rest = max_connections - shares.iter().sum::<u32>();
+            let pool = postgres_pool(rest, POSTGRES_SESSION).connect_with(options.clone()).await?;
+            let [lookups, pages] = shares.map(|share| {
+                let pool = || postgres_pool(share, POSTGRES_PLANNED_ONCE_SESSION).connect_lazy_with(options.clone());
+                (share > 0).then(pool)
+            });
+            return Ok(Self::with_pools(Pools::Postgres(PgConnections::new(pool, lookups, pages))));
+        }
+        if text.starts_with("sqlite://") {
+            return Self::open_sqlite(text).await;
+        }
+        Err(DbError::Url)
+    }
+
+    async fn open_sqlite(url: &str) -> Result<Self, DbError> {
+        let options = SqliteConnectOptions::from_str(url)
+            .map_err(|_| DbError::Url)?
+            .create_if_missing(true)
+            .journal_mode(SqliteJournalMode::Wal)
+            .synchronous(SqliteSynchronous::Full)
+            .busy_timeout(BUSY_TIMEOUT)
+            .foreign_keys(true)
+            .pragma("journal_size_limit", MAX_IDLE_LOG_BYTES);
+        let file = options.get_filename().to_owned();
+        // The writer and the readers have separate pools, and each connection to a database in memory would see its own database.
+        if file.as_os_str().is_empty() || url.contains(":memory:") || url.contains("mode=memory") {
+            return Err(DbError::Url);
+        }
+        // A single connection writes: SQLite allows one writer per file, and the queue of the pool is fairer than SQLite's busy loop.
+        // Connections are not pinged before use: a connection to a file does not break.
+        let pool = || {
+            let pool = SqlitePoolOptions::new().acquire_timeout(ACQUIRE_TIMEOUT).test_before_acquire(false);
+            pool.max_lifetime(None).idle_timeout(None)
+        };
+        let _lock = lock::exclusive(&file).await?;
+        let write = pool().max_connections(1).after_release(|connection, _| Box::pin(is_rolled_back(connection)));
+        // Of use for a new file; others are converted by `VACUUM`.
+        let writer = options.clone().statement_cache_capacity(MAX_PREPARED_STATEMENTS);
+        let write = write.connect_with(writer.auto_vacuum(SqliteAutoVacuum::Incremental)).await?;
+        let read = pool().max_connections(MAX_SQLITE_READERS).connect_with(options.pragma("query_only", "on")).await?;
+        let (mode,): (String,) = sqlx::query_as("PRAGMA journal_mode").fetch_one(&read).await?;
+        let index = if mode == "wal" { WalIndex::open(&file) } else { None };
+        let [read, write] = [read, write].map(SqliteConnections::new);
+        Ok(Self::with_pools(Pools::Sqlite { read, write, file, index }))
+    }
+
+    fn with_pools(pools: Pools) -> Self {
+        Self { pools, statements: Arc::default(), write_limit: None }
+    }
+
+    /// Returns this handle with a limit on what requests write by it.
+    #[must_use]
+    pub fn with_write_limit(self, limit: WriteLimit) -> Self {
+        Self { write_limit: Some(limit), ..self }
+    }
+
+    /// Counts the current request as a write, if it is not yet. Every transaction does so by itself: this is for effects outside of the
+    /// database that come before the first one, such as the tag of a release, so that a refusal changes nothing.
+    ///
+    /// # Errors
+    /// [`DbError::Refused`] when the account has written as much as it may.
+    pub async fn count_write(&self) -> Result<(), DbError> {
+        self.counted_write().await.map(drop)
+    }
+
+    /// Counts the current request for a statement that commits by itself.
+    pub(super) async fn counted_write(&self) -> Result<Option<CountedWrite>, DbError> {
+        let write = self.begun_write().await?;
+        if let Some(write) = &write {
+            write.require_room()?;
+        }
+        Ok(write)
+    }
+
+    /// Counts the current request for a transaction, whose commit may be refused still.
+    async fn begun_write(&self) -> Result<Option<CountedWrite>, DbError> {
+        match &self.write_limit {
+            Some(limit) => Ok(limit.count().await?),
+            None => Ok(None),
+        }
+    }
+
+    /// Returns the number of statements that this handle, its clones and their transactions have run, without those that begin or end
+    /// transactions. Statements that are sent together count as one. Tests assert on the number of statements of a call.
+    #[must_use]
+    pub fn statements(&self) -> u64 {
+        self.statements.load(Ordering::Relaxed)
+    }
+
+    /// Returns the first value on PostgreSQL, the second on SQLite.
+    #[must_use]
+    pub fn pick<T>(&self, postgres: T, sqlite: T) -> T {
+        match self.pools {
+            Pools::Postgres(_) => postgres,
+            Pools::Sqlite { .. } => sqlite,
+        }
+    }
+
+    /// Begins a write transaction. On SQLite it holds the single writer from the start (`BEGIN IMMEDIATE`, sent with the first statement), so
+    /// rows that it reads cannot change before it writes.
+    ///
+    /// # Errors
+    /// When no connection is free in time, the database cannot be reached, or the account of the request has written as much as it may.
+    pub fn begin(&self) -> BoxFuture<'_, Result<Tx, DbError>> {
+        Box::pin(async move { self.begin_with(POSTGRES_DURABLE, SQLITE_DURABLE).await })
+    }
+
+    /// Begins a write transaction whose commit does not wait for the disk. A crash of the machine (not of the process) may undo it,
+    /// together with later relaxed ones. For leases and marks that are written again if they are lost.
+    ///
+    /// # Errors
+    /// As those of [`Db::begin`].
+    pub fn begin_relaxed(&self) -> BoxFuture<'_, Result<Tx, DbError>> {
+        Box::pin(async move { self.begin_with(POSTGRES_RELAXED, SQLITE_RELAXED).await })
+    }
+
+    async fn begin_with(&self, postgres: &'static str, sqlite: &'static str) -> Result<Tx, DbError> {
+        count_statement("transaction");
+        // Before a connection is taken: on SQLite there is one writer, and Redis may be slow.
+        let write = self.begun_write().await?;
+        let (kind, permit) = match &self.pools {
+            Pools::Postgres(connections) => {
+                let (transaction, permit) = connections.begin(postgres).await?;
+                (TxKind::Postgres(transaction), Some(permit))
+            }
+            Pools::Sqlite { write, .. } => (TxKind::Sqlite(write.begin(sqlite).await?), None),
+        };
+        Ok(Tx { kind, statements: Arc::clone(&self.statements), write, written_bytes: 0, _permit: permit })
+    }
+
+    /// Returns the number of open connections, and how many of them are in use.
+    #[must_use]
+    pub fn connections(&self) -> (u32, u32) {
+        match &self.pools {
+            Pools::Postgres(connections) => connections.counts(),
+            Pools::Sqlite { read, write, .. } => {
+                let ((readers, reading), (writers, writing)) = (read.counts(), write.counts());
+                (readers + writers, reading + writing)
+            }
+        }
+    }
+
+    /// Returns the largest number of connections.
+    pub(super) fn max_connections(&self) -> u32 {
+        match &self.pools {
+            Pools::Postgres(connections) => connections.max_connections(),
+            Pools::Sqlite { .. } => MAX_SQLITE_READERS + 1,
+        }
+    }
+
+    /// Returns the state of a SQLite database; `None` on PostgreSQL, and when the state cannot be read.
+    pub(super) fn wal_state(&self) -> Option<WalState> {
+        match &self.pools {
+            Pools::Postgres(_) => None,
+            Pools::Sqlite { index, .. } => index.as_ref().and_then(WalIndex::state),
+        }
+    }
+
+    /// Closes all connections.
+    pub fn close(&self) -> BoxFuture<'_, ()> {
+        Box::pin(async move {
+            match &self.pools {
+                Pools::Postgres(connections) => connections.close().await,
+                Pools::Sqlite { read, write, .. } => {
+                    read.close().await;
+                    write.close().await;
+                }
+            }
+        })
+    }
+}
+
+impl Tx {
+    /// Returns the first value on PostgreSQL, the second on SQLite.
+    #[must_use]
+    pub fn pick<T>(&self, postgres: T, sqlite: T) -> T {
+        match self.kind {
+            TxKind::Postgres(_) => postgres,
+            TxKind::Sqlite(_) => sqlite,
+        }
+    }
+
+    /// Makes the transaction's writes durable and visible.
+    ///
+    /// # Errors
+    /// When the database does not confirm. The writes may or may not have been committed then. [`DbError::Refused`] when the request is
+    /// [refused at its commits](ferrite_core::writer::refuse_at_commit): nothing was committed then.
+    pub fn commit(self) -> BoxFuture<'static, Result<(), DbError>> {
+        count_statement("transaction");
+        let system = self.pick(POSTGRES, SQLITE);
+        Box::pin(async move {
+            self.require_room()?;
+            let commit = async move {
+                match self.kind {
+                    TxKind::Postgres(tx) => tx.commit().await?,
+                    TxKind::Sqlite(tx) => tx.commit().await?,
+                }
+                if let Some(write) = self.write {
+                    write.add(self.written_bytes);
+                }
+                Ok(())
+            };
+            measured(system, "COMMIT", commit).await
+        })
+    }
+
+    /// Checks that the transaction may be committed.
+    pub(super) fn require_room(&self) -> Result<(), DbError> {
+        match &self.write {
+            Some(write) => Ok(write.require_room()?),
+            None => Ok(()),
+        }
+    }
+
+    /// Notes the values of a statement.
+    pub(super) fn note(&mut self, args: &[Value]) {
+        if self.write.is_some() {
+            self.written_bytes += bytes_of(args);
+        }
+    }
+
+    /// Counts the bytes of a transaction that has ended by a commit.
+    pub(super) fn committed(self) {
+        if let Some(write) = self.write {
+            write.add(self.written_bytes);
+        }
+        if let TxKind::Sqlite(tx) = self.kind {
+            tx.ended();
+        }
+    }
+
+    /// Rolls the transaction back and waits for it. Dropping does the same without waiting.
+    ///
+    /// # Errors
+    /// When the database cannot be reached. Nothing is committed then either.
+    pub fn rollback(self) -> BoxFuture<'static, Result<(), DbError>> {
+        count_statement("transaction");
+        Box::pin(async move {
+            match self.kind {
+                TxKind::Postgres(tx) => tx.rollback().await?,
+                TxKind::Sqlite(tx) => tx.rollback().await?,
+            }
+            Ok(())
+        })
+    }
+}

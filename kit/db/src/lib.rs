@@ -1,0 +1,54 @@
+//! One handle over PostgreSQL and SQLite, with one body of SQL for both.
+//!
+//! SQL is a `const &str` with `$1` placeholders and portable columns only (`BIGINT`, `TEXT`, `BOOLEAN`, bytes); rows come back
+//! through `#[derive(sqlx::FromRow)]`. Where the dialects differ, [`Db::pick`] chooses between two constants.
+//!
+//! Functions that run a statement return a boxed future: the body of an `async fn` is compiled in every crate that polls it, and with
+//! it the drivers of both databases.
+//!
+//! Not here: an ORM, and any table of a service.
+
+mod cache;
+mod config;
+mod connections;
+mod error;
+mod full_text;
+mod handle;
+pub mod idempotency;
+mod lock;
+mod measure;
+mod migrate;
+mod pool_metrics;
+mod query;
+mod reach;
+mod run;
+mod script;
+mod sqlite_connections;
+mod startup;
+mod statement;
+#[cfg(any(test, feature = "testing"))]
+#[expect(clippy::unwrap_used, reason = "a test that cannot be set up has failed")]
+pub mod testing;
+mod vacuum;
+mod value;
+mod wal_index;
+
+#[cfg(test)]
+mod tests;
+
+pub use cache::QueryCache;
+pub use config::DatabaseArgs;
+pub use error::{DbError, Violation};
+pub use handle::{Db, Row, Tx};
+pub use migrate::Migrations;
+pub use query::Query;
+pub use startup::watch_database;
+pub use value::Value;
+
+/// Arguments of a statement, in the order of their placeholders.
+#[macro_export]
+macro_rules! args {
+    ($($value:expr),* $(,)?) => {
+        [$($crate::Value::from($value)),*]
+    };
+}

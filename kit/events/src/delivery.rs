@@ -1,0 +1,156 @@
+//! The receiving side of events: checks a delivery and applies each of its events once.
+//!
+//! Not here: sending, which is in `relay`.
+
+use std::future::Future;
+
+use ferrite_core::telemetry;
+use ferrite_db::{Db, DbError, Tx};
+use ferrite_proto::callers::emitter;
+use ferrite_proto::error::{FieldViolation, Kind, ServiceError, to_status};
+use ferrite_proto::events::event::Fact;
+use ferrite_proto::events::{DeliverRequest, DeliverResponse, Event};
+use ferrite_rpc::auth::{AuthError, Caller};
+use tonic::{Request, Status};
+use tracing::{Instrument, Span};
+
+use super::event::kind;
+use super::inbox;
+
+/// Most events of one delivery.
+const MAX_EVENTS: usize = 64;
+/// Longest event id. A UUID has 36 bytes.
+const MAX_EVENT_ID_BYTES: usize = 64;
+
+/// The error of a delivery.
+#[derive(Debug, thiserror::Error)]
+pub enum DeliveryError {
+    /// The caller is not one of Ferrite's own processes, or not the one that tells of these facts.
+    #[error(transparent)]
+    Auth(#[from] AuthError),
+    /// There are too many events, or some are malformed or of an unknown kind.
+    #[error("events are not valid")]
+    Invalid(Vec<FieldViolation>),
+    /// The database failed. No event was applied.
+    #[error("{}", .0.message())]
+    Store(#[from] DbError),
+}
+
+impl ServiceError for DeliveryError {
+    fn classify(&self) -> (Kind, &'static str) {
+        match self {
+            Self::Auth(error) => error.classify(),
+            Self::Invalid(_) => (Kind::InvalidArgument, "INVALID_EVENTS"),
+            Self::Store(error) => error.classify(),
+        }
+    }
+
+    fn domain(&self) -> &'static str {
+        match self {
+            Self::Auth(error) => error.domain(),
+            Self::Invalid(_) | Self::Store(_) => "events",
+        }
+    }
+
+    fn violations(&self) -> Vec<FieldViolation> {
+        match self {
+            Self::Invalid(violations) => violations.clone(),
+            Self::Auth(_) | Self::Store(_) => Vec::new(),
+        }
+    }
+}
+
+impl From<DeliveryError> for Status {
+    fn from(error: DeliveryError) -> Self {
+        if let DeliveryError::Store(cause) = &error {
+            cause.log("the application of events");
+        }
+        to_status(&error)
+    }
+}
+
+/// The effects of events on a service.
+pub trait Apply: Sync {
+    /// Applies `event` in `tx`. Called once for every event, however often the event is delivered.
+    fn apply(&self, tx: &mut Tx, event: &Event, now_us: i64) -> impl Future<Output = Result<(), DbError>> + Send;
+
+    /// Completes a delivery in `tx`, after its events are applied: for rows that several of them change.
+    fn finish(&self, _tx: &mut Tx) -> impl Future<Output = Result<(), DbError>> + Send {
+        std::future::ready(Ok(()))
+    }
+}
+
+/// Handles a delivery: applies its new events in one transaction, all or none.
+///
+/// # Errors
+/// [`DeliveryError::Auth`] when the caller is no service or tells of what is another one's, [`DeliveryError::Invalid`] when there are too
+/// many events or one is not valid, [`DeliveryError::Store`] when the database fails.
+pub async fn deliver<A: Apply>(
+    service: &A,
+    db: &Db,
+    now_us: i64,
+    request: Request<DeliverRequest>,
+) -> Result<DeliverResponse, DeliveryError> {
+    let events = delivered(request)?;
+    let mut tx = db.begin().await?;
+    let mut new = inbox::record(&mut tx, &events, now_us).await?;
+    for event in &events {
+        if new.remove(&event.event_id) {
+            service.apply(&mut tx, event, now_us).instrument(apply_span(event)).await?;
+        }
+    }
+    service.finish(&mut tx).await?;
+    tx.commit().await?;
+    Ok(DeliverResponse {})
+}
+
+/// Returns the span of an event's effects, in the trace of the request that caused the event; no span outside a sampled trace.
+#[must_use]
+pub fn apply_span(event: &Event) -> Span {
+    telemetry::continued_span(kind(event), "consumer", &event.trace_parent)
+}
+
+/// Returns the checked events of a delivery, for a service that cannot apply them in one transaction.
+///
+/// # Errors
+/// [`DeliveryError::Auth`] when the caller is no service or tells of what is another one's, [`DeliveryError::Invalid`] when there are too
+/// many events or one is not valid.
+pub fn delivered(request: Request<DeliverRequest>) -> Result<Vec<Event>, DeliveryError> {
+    let role = Caller::of(&request).require_service()?;
+    let events = request.into_inner().events;
+    if events.iter().filter_map(|event| event.fact.as_ref()).any(|fact| emitter(fact) != role) {
+        tracing::warn!(caller = %role, "refused events that are not the caller's to tell");
+        metrics::counter!("ferrite_service_calls_refused_total", "caller" => role.as_str()).increment(1);
+        return Err(AuthError::ServiceNotPermitted { role }.into());
+    }
+    let violations = check(&events);
+    if violations.is_empty() { Ok(events) } else { Err(DeliveryError::Invalid(violations)) }
+}
+
+fn check(events: &[Event]) -> Vec<FieldViolation> {
+    if events.len() > MAX_EVENTS {
+        return vec![FieldViolation::new("events", "too_long", format!("must be at most {MAX_EVENTS}"))];
+    }
+    let mut violations = Vec::new();
+    for (index, event) in events.iter().enumerate() {
+        let field = |name| format!("events[{index}].{name}");
+        if !is_event_id(&event.event_id) {
+            violations.push(FieldViolation::new(field("event_id"), "invalid", "must be a UUID"));
+        }
+        // The hook of an organization or of the site belongs to no repository.
+        let min = if matches!(event.fact, Some(Fact::HookChanged(_))) { 0 } else { 1 };
+        if event.repository_id < min {
+            violations.push(FieldViolation::new(field("repository_id"), "invalid", format!("must be at least {min}")));
+        }
+        if event.fact.is_none() {
+            violations.push(FieldViolation::new(field("fact"), "unknown", "is not known to this version"));
+        }
+    }
+    violations
+}
+
+fn is_event_id(text: &str) -> bool {
+    !text.is_empty()
+        && text.len() <= MAX_EVENT_ID_BYTES
+        && text.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'-')
+}

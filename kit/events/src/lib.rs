@@ -1,0 +1,35 @@
+//! Events between services: written in the transaction of the change, delivered in order per repository, applied once.
+//!
+//! Every service that uses this module has three tables in its migrations (see `docs/events.md`): `outbox`, one row per event and
+//! subscriber, `outbox_lanes`, one row per subscriber and repository with events that wait, and `inbox`, one row per applied event.
+//! Rows stay for a while after the delivery, for inspection and against repeated deliveries.
+//!
+//! Not here: the effects of an event, which each subscriber implements as [`Apply`].
+
+mod append;
+mod commit;
+mod delivery;
+mod event;
+mod flush;
+mod handover;
+mod inbox;
+mod lag;
+mod purge;
+mod relay;
+mod round;
+mod rows;
+mod waiters;
+
+#[cfg(any(test, feature = "testing"))]
+#[expect(clippy::unwrap_used, reason = "a test that cannot be set up has failed")]
+pub mod testing;
+#[cfg(test)]
+mod tests;
+
+pub use append::append;
+pub use delivery::{Apply, DeliveryError, apply_span, deliver, delivered};
+pub use event::{event, kind, part_uuid};
+pub use flush::FlushHandle;
+pub use inbox::first_seen;
+pub use relay::{Relay, Subscribers};
+pub use rows::{ClaimRequest, Lane, Settlement, claim, settle_and_claim};

@@ -1,0 +1,186 @@
+//! One round of deliveries to a subscriber: the events of a claim in one call, and by repository if that is refused.
+//!
+//! Not here: claims and their settlement, which are in `rows`, and the loop around the rounds, which is in `relay`.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use ferrite_core::telemetry;
+use ferrite_core::{Clock, micros, timestamp};
+use ferrite_proto::events::event_sink_client::EventSinkClient;
+use ferrite_proto::events::{DeliverRequest, Event};
+use ferrite_rpc::grpc::StoreChannel;
+use metrics::SharedString;
+use prost::Message;
+use tokio::time::Instant;
+use tonic::Code;
+use tracing::{Instrument, Span};
+
+use super::rows::{Lane, OutboxRow, Settlement};
+use super::waiters::FlushWaiters;
+
+/// Deadline of one delivery.
+const DELIVERY_TIMEOUT: Duration = Duration::from_secs(5);
+/// Time in which a refused batch is delivered by repository. With one delivery before and one after it, less than the lease.
+const SPLIT_TIMEOUT: Duration = Duration::from_secs(12);
+/// Deliveries in a row that may time out before a subscriber counts as unreachable.
+const MAX_TIMEOUTS: u32 = 2;
+/// Delay before the second attempt to deliver an event. Doubled by each further attempt.
+const MIN_BACKOFF: Duration = Duration::from_millis(100);
+/// Longest delay before the next attempt.
+const MAX_BACKOFF: Duration = Duration::from_secs(60);
+
+/// The outcome of one delivery.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Outcome {
+    Accepted,
+    Refused,
+    TimedOut,
+    /// There is no connection to the subscriber.
+    Unreachable,
+}
+
+impl Outcome {
+    fn from_code(code: Code) -> Self {
+        match code {
+            Code::Unavailable => Self::Unreachable,
+            Code::DeadlineExceeded | Code::Cancelled => Self::TimedOut,
+            _ => Self::Refused,
+        }
+    }
+}
+
+/// Delivers events to one subscriber.
+pub(super) struct Deliverer {
+    pub(super) subscriber: Arc<str>,
+    pub(super) clock: Clock,
+    pub(super) client: EventSinkClient<StoreChannel>,
+    pub(super) waiters: Arc<FlushWaiters>,
+}
+
+impl Deliverer {
+    /// Delivers the events of `lanes`, adds the outcome of each lane to `settlement`, and returns whether the subscriber responds.
+    pub(super) async fn deliver_all(&mut self, mut lanes: Vec<Lane>, settlement: &mut Settlement) -> bool {
+        for lane in &mut lanes {
+            if lane.attempts > 0 {
+                // One of these events was refused or took too long: those before it are delivered one by one.
+                lane.rows.truncate(1);
+            }
+        }
+        let (lanes, empty): (Vec<_>, Vec<_>) = lanes.into_iter().partition(|lane| !lane.rows.is_empty());
+        for lane in &empty {
+            tracing::warn!(
+                subscriber = %self.subscriber,
+                repo.id = lane.repository_id,
+                "outbox lane has no visible events"
+            );
+            self.fail(lane, settlement);
+        }
+        if lanes.is_empty() {
+            return true;
+        }
+        let started = Instant::now();
+        match self.deliver(&lanes).await {
+            Outcome::Accepted => {
+                let now = self.clock.now_us();
+                lanes.iter().for_each(|lane| settlement.delivered(lane, now));
+                true
+            }
+            Outcome::Unreachable => {
+                lanes.iter().for_each(|lane| self.release(lane, settlement));
+                false
+            }
+            Outcome::Refused | Outcome::TimedOut if lanes.len() == 1 => {
+                self.fail(&lanes[0], settlement);
+                true
+            }
+            Outcome::Refused | Outcome::TimedOut => self.deliver_each(&lanes, settlement, started).await,
+        }
+    }
+
+    /// Delivers each lane in a call of its own, so that an event that is refused delays the events of its own repository only.
+    async fn deliver_each(&mut self, lanes: &[Lane], settlement: &mut Settlement, started: Instant) -> bool {
+        let mut timeouts = 0;
+        let mut is_reachable = true;
+        for lane in lanes {
+            // The round must end within the lease.
+            if !is_reachable || started.elapsed() >= SPLIT_TIMEOUT {
+                self.release(lane, settlement);
+                continue;
+            }
+            let outcome = self.deliver(std::slice::from_ref(lane)).await;
+            timeouts = if outcome == Outcome::TimedOut { timeouts + 1 } else { 0 };
+            is_reachable = outcome != Outcome::Unreachable && timeouts < MAX_TIMEOUTS;
+            match outcome {
+                Outcome::Accepted => settlement.delivered(lane, self.clock.now_us()),
+                Outcome::Refused | Outcome::TimedOut => self.fail(lane, settlement),
+                Outcome::Unreachable => self.release(lane, settlement),
+            }
+        }
+        is_reachable
+    }
+
+    /// Delivers lanes in one call.
+    async fn deliver(&mut self, lanes: &[Lane]) -> Outcome {
+        let rows = || lanes.iter().flat_map(|lane| &lane.rows);
+        let (subscriber, count) = (Arc::clone(&self.subscriber), rows().count());
+        let events: Vec<_> = rows().filter_map(decode).collect();
+        let span = delivery_span(&subscriber, &events);
+        let mut request =
+            tonic::Request::new(DeliverRequest { events, sent_time: Some(timestamp(self.clock.now_us())) });
+        request.set_timeout(DELIVERY_TIMEOUT);
+        if let Err(status) = self.client.deliver(request).instrument(span).await {
+            tracing::warn!(%subscriber, code = ?status.code(), count, "events were not taken");
+            metrics::counter!("ferrite_outbox_failures_total", "subscriber" => SharedString::from_shared(subscriber))
+                .increment(1);
+            return Outcome::from_code(status.code());
+        }
+        metrics::counter!("ferrite_outbox_delivered_total", "subscriber" => SharedString::from_shared(subscriber))
+            .increment(count as u64);
+        // Flush handles wait for the subscriber's response, not for the mark in the table.
+        self.waiters.notify(&self.subscriber, rows().map(|row| row.event_id.as_str()));
+        Outcome::Accepted
+    }
+
+    fn fail(&self, lane: &Lane, settlement: &mut Settlement) {
+        let due_us = self.clock.now_us() + micros(backoff(lane.attempts));
+        settlement.postponed(lane, due_us, lane.attempts + 1);
+    }
+
+    fn release(&self, lane: &Lane, settlement: &mut Settlement) {
+        settlement.postponed(lane, self.clock.now_us(), lane.attempts);
+    }
+}
+
+/// Returns the span of a delivery: part of the trace of its first event that has one, and linked with those of the others.
+fn delivery_span(subscriber: &str, events: &[Event]) -> Span {
+    let mut traces: Vec<_> =
+        events.iter().map(|event| event.trace_parent.as_str()).filter(|text| !text.is_empty()).collect();
+    traces.dedup();
+    let Some((first, others)) = traces.split_first() else { return Span::none() };
+    let span = tracing::info_span!(
+        parent: None,
+        "outbox",
+        otel.name = "deliver events",
+        otel.kind = "producer",
+        messaging.batch.message_count = events.len(),
+        peer.service = subscriber,
+    );
+    telemetry::continue_from(&span, first);
+    others.iter().for_each(|other| telemetry::link_to(&span, other));
+    span
+}
+
+fn decode(row: &OutboxRow) -> Option<Event> {
+    let event = Event::decode(row.payload.as_slice());
+    if let Err(error) = &event {
+        tracing::error!(%error, event.id = row.event_id, "outbox row cannot be read and is skipped");
+    }
+    event.ok()
+}
+
+/// Returns the delay after `attempts` failed ones and one more.
+fn backoff(attempts: i64) -> Duration {
+    let doublings = u32::try_from(attempts.clamp(0, 10)).unwrap_or(10);
+    (MIN_BACKOFF * 2_u32.pow(doublings)).min(MAX_BACKOFF)
+}

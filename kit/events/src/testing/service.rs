@@ -1,0 +1,121 @@
+//! A service under test on a Unix socket.
+
+use std::path::Path;
+use std::time::Duration;
+
+use clap::Parser;
+use ferrite_core::Lifecycle;
+use ferrite_core::Secret;
+use ferrite_core::net::{Address, Listener};
+use ferrite_core::startup::{ServiceFuture, StartError};
+use ferrite_db::Db;
+use ferrite_db::args;
+use ferrite_listener::testing::serve_peers;
+use ferrite_proto::ServiceRole;
+use ferrite_proto::events::event_sink_client::EventSinkClient;
+use ferrite_proto::events::{DeliverRequest, Event};
+use ferrite_rpc::grpc::{Channel, channel};
+use ferrite_rpc::testing::{ServiceKeys, TestCaller, public_key_pem};
+use tempfile::TempDir;
+use tokio::task::JoinHandle;
+use tonic::Status;
+use tonic::service::Routes;
+
+const DELIVER: &str = "ferrite.events.v1.EventSink/Deliver";
+
+/// A service on a Unix socket, beside stand-ins for its peers.
+#[derive(Debug)]
+pub struct TestService {
+    role: ServiceRole,
+    address: Address,
+    keys: ServiceKeys,
+    /// Channel without a credential.
+    pub channel: Channel,
+    db: Db,
+    life: Lifecycle,
+    task: JoinHandle<Result<(), StartError>>,
+    _folder: TempDir,
+}
+
+impl TestService {
+    /// Starts the service `run` of a role with the keys of an installation and the flags that `flags` makes of the folder and of the address of
+    /// all `peers`.
+    ///
+    /// # Panics
+    /// When the service does not start.
+    pub async fn start<C: Parser>(
+        role: ServiceRole,
+        url: &Secret,
+        peers: Routes,
+        flags: impl FnOnce(&Path, &Address) -> Vec<String>,
+        run: fn(C, Vec<Listener>, Lifecycle) -> ServiceFuture,
+    ) -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        let keys = ServiceKeys::write(folder.path());
+        let grant_key = folder.path().join("grant.pem");
+        std::fs::write(&grant_key, public_key_pem()).unwrap();
+        let [address, peer] = ["service.sock", "peer.sock"].map(|name| Address::Unix(folder.path().join(name)));
+        let own_flags = [
+            "service".to_owned(),
+            format!("--listen={address}"),
+            format!("--database-url={}", url.expose()),
+            format!("--grant-public-key-file={}", grant_key.display()),
+        ];
+        let all = own_flags.into_iter().chain(keys.flags(role)).chain(flags(folder.path(), &peer));
+        let config = C::try_parse_from(all).unwrap();
+
+        let life = Lifecycle::new(Duration::from_secs(5));
+        serve_peers(&peer, peers, &life).await;
+        let task = life.spawn("service", run(config, vec![address.bind().await.unwrap()], life.clone()));
+        while !life.is_ready() {
+            assert!(!task.is_finished(), "the service did not start: {:?}", task.await);
+            tokio::time::sleep(Duration::from_millis(2)).await;
+        }
+        let (channel, db) = (channel(&address, None), Db::open(url, 2).await.unwrap());
+        Self { role, address, keys, channel, db, life, task, _folder: folder }
+    }
+
+    /// Stops the service.
+    ///
+    /// # Panics
+    /// When it fails, or does not stop in time.
+    pub async fn stop(self) {
+        self.db.close().await;
+        self.life.stop();
+        assert!(self.life.finished().await, "the service did not stop in time");
+        self.task.await.unwrap().unwrap();
+    }
+
+    /// Returns the database.
+    #[must_use]
+    pub fn db(&self) -> &Db {
+        &self.db
+    }
+
+    /// Delivers events, each by the role that tells of such facts.
+    ///
+    /// # Errors
+    /// The first refusal.
+    pub async fn deliver(&self, events: Vec<Event>) -> Result<(), Status> {
+        self.keys.deliver(self.role, &self.address, events).await
+    }
+
+    /// Delivers events as a caller who is no service.
+    ///
+    /// # Errors
+    /// The refusal.
+    pub async fn deliver_as(&self, caller: &TestCaller, events: Vec<Event>) -> Result<(), Status> {
+        let request = caller.request(DELIVER, DeliverRequest { events, ..Default::default() });
+        EventSinkClient::new(self.channel.clone()).deliver(request).await.map(|_| ())
+    }
+
+    /// Returns how often an event is in the inbox.
+    ///
+    /// # Panics
+    /// When the database fails.
+    pub async fn inbox_count(&self, event_id: &str) -> i64 {
+        let sql = "SELECT COUNT(*) FROM inbox WHERE event_id = $1";
+        let (count,): (i64,) = self.db.one(sql, &args![event_id]).await.unwrap();
+        count
+    }
+}

@@ -1,0 +1,39 @@
+//! The servers of a process: HTTP/1.1 and HTTP/2 on one port, gRPC on top of it, and the private listener for probes and metrics.
+//! Connections of the public are bounded in number, time and rate, and the responses that wait for their clients in size.
+//!
+//! Not here: routes and RPCs of a service.
+
+mod activity;
+mod admin;
+mod connections;
+pub mod credentials;
+mod descriptors;
+mod grpc;
+mod limits;
+mod linger;
+mod min_rate;
+mod proxy_protocol;
+mod request_counts;
+mod response_memory;
+mod serve;
+#[cfg(any(test, feature = "testing"))]
+#[expect(clippy::unwrap_used, reason = "a test that cannot be set up has failed")]
+pub mod testing;
+#[cfg(test)]
+mod tests;
+mod timeout_stream;
+mod tracked_body;
+mod transport;
+mod trusted_proxies;
+
+pub use admin::serve_admin;
+pub use connections::{ConnectionBounds, ConnectionRefusal, ConnectionSlot, ConnectionTable, counted_address};
+pub use descriptors::{fit_descriptors, raise_descriptor_limit};
+pub use grpc::{GrpcServer, MAX_MESSAGE_BYTES};
+pub use limits::{ListenerLimits, ListenerOptions, PublicLimits};
+pub use linger::UnreadBody;
+pub use request_counts::{RequestCounts, RequestPermit};
+pub use response_memory::{ResponseMemory, ResponseMemoryFull};
+pub use serve::{Peer, serve, serve_all};
+pub use transport::Transport;
+pub use trusted_proxies::{BadProxy, TrustedProxies};

@@ -1,0 +1,9 @@
+//! Test support: servers with the keys of an installation.
+//!
+//! Compiled for tests only: with the feature `testing` for those of other crates.
+
+mod env;
+mod peers;
+
+pub use env::{ROLE, TestEnv};
+pub use peers::serve_peers;

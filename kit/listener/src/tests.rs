@@ -1,0 +1,4 @@
+//! Tests of calls, and of who makes them, over real servers.
+
+mod auth;
+mod grpc;

@@ -1,0 +1,25 @@
+//! Authentication and authorization of requests, the same in every service.
+//!
+//! A request carries a grant, a personal access token, a service token, or several of them (metadata names in
+//! [`ferrite_proto::metadata`]). [`AuthLayer`] verifies each one that is present and refuses a request without any; an RPC then takes
+//! the [`Caller`] from the request and asks [`Authorizer`] for its grant.
+//!
+//! Not here: permissions. repo-svc decides who may do what; its grants and answers are only passed on.
+
+mod authorizer;
+mod caller;
+mod error;
+mod layer;
+mod token_authority;
+mod token_cache;
+mod token_hash;
+mod token_validator;
+
+pub use authorizer::{Authorizer, OperationSubject};
+pub use caller::Caller;
+pub use error::AuthError;
+pub use layer::AuthLayer;
+pub use token_authority::TokenAuthority;
+pub use token_cache::{TokenCache, TokenCacheWriter};
+pub use token_hash::TokenHash;
+pub use token_validator::{TokenValidator, has_token_form};

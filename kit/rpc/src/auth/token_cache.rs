@@ -1,0 +1,192 @@
+//! The cache of validated access tokens in Redis: entries that repo-svc signs and every process verifies.
+//!
+//! Who can write to Redis gains nothing by an entry of their own. They can only put back one that repo-svc signed, for its own token and
+//! until it expires.
+//!
+//! Not here: the format of entries ([`ferrite_proto::grant`]), and asking repo-svc after a miss, which the validator does.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicI64, Ordering};
+use std::time::{Duration, Instant};
+
+use ferrite_core::{Clock, micros};
+use ferrite_proto::grant::{BadEntry, MAX_ENTRY_LIFETIME, Signer, Verifier};
+use ferrite_proto::repo::{CachedIdentity, Identity};
+use moka::Expiry;
+use moka::sync::Cache;
+use sha2::{Digest, Sha256};
+
+use super::token_hash::TokenHash;
+use crate::redis::{RESPONSE_TIMEOUT, RedisClient, millis};
+
+/// An answer of the table that took longer than this is not cached: the token may have been revoked meanwhile, and the tombstone of
+/// that have expired.
+const MAX_ANSWER_AGE: Duration = Duration::from_secs(1);
+/// Value of a token that was revoked: a process that read the table before the revocation cannot write its stale answer over it.
+const TOMBSTONE: &[u8] = b"-";
+/// Most bytes of an entry that are read. That of a token for a hundred repositories has less than 2 KiB.
+const MAX_ENTRY_BYTES: usize = 16 << 10;
+/// Most verified entries in memory. The signature of one of these is not checked again.
+const MAX_VERIFIED_ENTRIES: u64 = 10_000;
+/// Time between two lines in the log about forged entries.
+const WARNING_INTERVAL: Duration = Duration::from_secs(30);
+
+/// Cache of the identities of access tokens in Redis, as all processes read it. On a miss, and when Redis does not respond, the caller
+/// asks repo-svc. Clones share the verified entries.
+#[derive(Clone)]
+pub struct TokenCache {
+    redis: RedisClient,
+    verifier: Arc<Verifier>,
+    /// Verified entries, by the hash of their bytes.
+    verified: Cache<[u8; 32], Arc<CachedIdentity>>,
+    clock: Clock,
+    silent_until_us: Arc<AtomicI64>,
+}
+
+impl std::fmt::Debug for TokenCache {
+    fn fmt(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        out.debug_struct("TokenCache").finish_non_exhaustive()
+    }
+}
+
+/// Expiry policy of verified entries in memory: an entry lives until the time that it names.
+struct UntilExpiry(Clock);
+
+impl Expiry<[u8; 32], Arc<CachedIdentity>> for UntilExpiry {
+    fn expire_after_create(&self, _: &[u8; 32], entry: &Arc<CachedIdentity>, _: Instant) -> Option<Duration> {
+        let left_us = entry.entry_expire_us.saturating_sub(self.0.now_us());
+        Some(Duration::from_micros(u64::try_from(left_us).unwrap_or(0)).min(MAX_ENTRY_LIFETIME))
+    }
+}
+
+impl TokenCache {
+    /// Returns a cache over a client of Redis, whose entries `verifier` verifies.
+    #[must_use]
+    pub fn new(redis: RedisClient, verifier: Arc<Verifier>, clock: Clock) -> Self {
+        let verified =
+            Cache::builder().max_capacity(MAX_VERIFIED_ENTRIES).expire_after(UntilExpiry(clock.clone())).build();
+        Self { redis, verifier, verified, clock, silent_until_us: Arc::default() }
+    }
+
+    fn key(hash: &TokenHash) -> String {
+        format!("ferrite:token:{}", hash.to_hex())
+    }
+
+    /// Returns the cached identity of a token.
+    pub async fn get(&self, hash: &TokenHash) -> Option<Identity> {
+        let found = self.find(hash).await.map(|entry| self.identity(&entry, hash)).transpose();
+        let result = match found {
+            Ok(Some(_)) => "hit",
+            Ok(None) => "miss",
+            // Redis removes entries at the time that they name. Where one is left, clocks differ, or somebody put it back.
+            Err(BadEntry::Expired) => "expired",
+            Err(error @ (BadEntry::Unsigned | BadEntry::OtherToken)) => {
+                self.warn_of_forgery(error);
+                "forged"
+            }
+        };
+        metrics::counter!("ferrite_token_cache_lookups_total", "result" => result).increment(1);
+        found.ok().flatten()
+    }
+
+    async fn find(&self, hash: &TokenHash) -> Option<Vec<u8>> {
+        let mut command = redis::cmd("GETRANGE");
+        command.arg(Self::key(hash)).arg(0).arg(MAX_ENTRY_BYTES - 1);
+        let entry: Vec<u8> = self.redis.query(&command).await?;
+        // Empty if there is no such key.
+        (!entry.is_empty() && entry != TOMBSTONE).then_some(entry)
+    }
+
+    /// Returns the identity in an entry, if repo-svc signed it for this token and it has not expired.
+    fn identity(&self, entry: &[u8], hash: &TokenHash) -> Result<Identity, BadEntry> {
+        let digest: [u8; 32] = Sha256::digest(entry).into();
+        if let Some(verified) = self.verified.get(&digest) {
+            return verified.identity_of(&hash.0, self.clock.now_us()).cloned();
+        }
+        let entry = self.verifier.verify_identity(entry)?;
+        let identity = entry.identity_of(&hash.0, self.clock.now_us())?.clone();
+        self.verified.insert(digest, Arc::new(entry));
+        Ok(identity)
+    }
+
+    /// Logs a forged entry, unless another one was logged a moment ago.
+    fn warn_of_forgery(&self, error: BadEntry) {
+        let now_us = self.clock.now_us();
+        if now_us >= self.silent_until_us.load(Ordering::Relaxed) {
+            self.silent_until_us.store(now_us + micros(WARNING_INTERVAL), Ordering::Relaxed);
+            tracing::warn!(%error, "ignored an entry of the token cache: a program other than repo-svc writes to Redis");
+        }
+    }
+}
+
+/// The writing side of a [`TokenCache`], which only repo-svc has.
+#[derive(Clone)]
+pub struct TokenCacheWriter {
+    redis: RedisClient,
+    signer: Arc<Signer>,
+    lifetime: Duration,
+    clock: Clock,
+}
+
+impl std::fmt::Debug for TokenCacheWriter {
+    fn fmt(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        out.debug_struct("TokenCacheWriter").field("lifetime", &self.lifetime).finish_non_exhaustive()
+    }
+}
+
+impl TokenCacheWriter {
+    /// Returns a writer of entries that are signed by `signer` and live for `lifetime`, from one second to an hour.
+    #[must_use]
+    pub fn new(redis: RedisClient, signer: Arc<Signer>, lifetime: Duration, clock: Clock) -> Self {
+        Self { redis, signer, lifetime: lifetime.clamp(Duration::from_secs(1), MAX_ENTRY_LIFETIME), clock }
+    }
+
+    /// Asks the table by `lookup`, and caches the identity unless that took too long or the token has an entry already. The lifetime
+    /// counts from before the lookup.
+    ///
+    /// # Errors
+    /// Those of `lookup`.
+    pub async fn fill<E>(
+        &self,
+        hash: &TokenHash,
+        lookup: impl Future<Output = Result<Option<Identity>, E>>,
+    ) -> Result<Option<Identity>, E> {
+        let (began, began_us) = (Instant::now(), self.clock.now_us());
+        let identity = lookup.await?;
+        let age = began.elapsed();
+        if let Some(identity) = identity.as_ref().filter(|_| age < MAX_ANSWER_AGE) {
+            let entry = self.signer.sign_identity(&hash.0, identity, began_us + micros(self.lifetime));
+            let left = millis(self.lifetime.saturating_sub(age)).max(1);
+            let mut command = redis::cmd("SET");
+            command.arg(TokenCache::key(hash)).arg(entry).arg("NX").arg("PX").arg(left);
+            let _: Option<redis::Value> = self.redis.query(&command).await;
+        }
+        Ok(identity)
+    }
+
+    /// Replaces the entries of tokens by tombstones, which live longer than any answer of the table that is still on its way. Returns
+    /// when no process can read an old identity any more: as soon as Redis confirms, else when the last entry must have expired.
+    pub async fn revoke(&self, hashes: &[TokenHash]) {
+        if hashes.is_empty() {
+            return;
+        }
+        // Other processes may still reach Redis. An answer from just before the revocation is written at most `MAX_ANSWER_AGE` and one
+        // call to Redis later, and expires after `lifetime`.
+        let deadline = tokio::time::Instant::now() + self.lifetime + MAX_ANSWER_AGE + RESPONSE_TIMEOUT;
+        let mut pipe = redis::pipe();
+        for hash in hashes {
+            let key = TokenCache::key(hash);
+            pipe.cmd("SET").arg(key).arg(TOMBSTONE).arg("PX").arg(millis(self.lifetime * 2)).ignore();
+        }
+        loop {
+            if self.redis.execute_bypassing_breaker(&pipe).await {
+                return;
+            }
+            if tokio::time::Instant::now() >= deadline {
+                tracing::warn!("token cache did not confirm a revocation; waited until its copies expired");
+                return;
+            }
+            tokio::time::sleep(Duration::from_millis(100)).await;
+        }
+    }
+}

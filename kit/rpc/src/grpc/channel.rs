@@ -1,0 +1,104 @@
+//! The gRPC client channel: calls to the replicas of one service, with deadline, trace and service token on each.
+//!
+//! Not here: which replica gets a call (`replicas`), and retries (`retry`).
+
+use std::future::Future;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+
+use ferrite_core::net::ServiceAddresses;
+use ferrite_core::{telemetry, telemetry::ClientCall};
+use http::{HeaderValue, Request};
+use tokio::task::JoinSet;
+use tonic::Status;
+use tonic::body::Body;
+use tower::Service;
+use tracing::Instrument;
+
+use super::channel_credentials::ChannelCredentials;
+use super::connection::{CallError, CallResult};
+use super::discovery::{Discovery, Resolver, system_resolver};
+use super::replicas::ReplicaSet;
+use super::retry;
+
+/// A client channel to one service; cheap to clone. Connects when it is first used, and again after a connection is lost. Calls are
+/// spread over the replicas of the service that serve. Each call gets a deadline, the current trace and a service token; calls that
+/// change nothing are retried on `UNAVAILABLE`, others if they were never sent. A call with a user's access token is sent to repo-svc only.
+#[derive(Clone)]
+pub struct Channel(Arc<Inner>);
+
+struct Inner {
+    replicas: Arc<ReplicaSet>,
+    credentials: Option<ChannelCredentials>,
+    /// The search for replicas. Ends with the last clone of the channel.
+    _discovery: JoinSet<()>,
+}
+
+impl std::fmt::Debug for Channel {
+    fn fmt(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        out.debug_struct("Channel").finish_non_exhaustive()
+    }
+}
+
+/// Returns a channel to the service at `addresses` whose connections and calls carry `credentials`, if there are any.
+///
+/// # Panics
+/// When called outside a tokio runtime.
+#[must_use]
+pub fn channel(addresses: impl Into<ServiceAddresses>, credentials: Option<ChannelCredentials>) -> Channel {
+    channel_with_resolver(addresses.into(), credentials, system_resolver())
+}
+
+/// As [`channel`], with host names resolved by `resolver`.
+pub fn channel_with_resolver(
+    addresses: ServiceAddresses,
+    credentials: Option<ChannelCredentials>,
+    resolver: Resolver,
+) -> Channel {
+    let discovery = Discovery::new(addresses, credentials.clone(), resolver);
+    let replicas = discovery.replicas();
+    let mut tasks = JoinSet::new();
+    if discovery.is_needed() {
+        tasks.spawn(discovery.run());
+    }
+    Channel(Arc::new(Inner { replicas, credentials, _discovery: tasks }))
+}
+
+impl Service<Request<Body>> for Channel {
+    type Response = http::Response<Body>;
+    type Error = CallError;
+    type Future = Pin<Box<dyn Future<Output = CallResult> + Send>>;
+
+    fn poll_ready(&mut self, _: &mut Context<'_>) -> Poll<Result<(), Self::Error>> {
+        // Each attempt waits for the readiness of its connection.
+        Poll::Ready(Ok(()))
+    }
+
+    fn call(&mut self, mut request: Request<Body>) -> Self::Future {
+        let callee = self.0.credentials.as_ref().map_or("unknown", |credentials| credentials.audience().as_str());
+        let call = ClientCall::begin(callee, request.uri().path());
+        let span = call.span();
+        span.in_scope(|| telemetry::inject(request.headers_mut()));
+        if let Some(credentials) = &self.0.credentials {
+            if !credentials.may_send(request.headers()) {
+                tracing::error!(callee, path = request.uri().path(), "a call with a user's token was not sent");
+                return Box::pin(std::future::ready(Ok(Status::internal("internal error").into_http())));
+            }
+            if let Ok(value) = HeaderValue::from_str(&credentials.token()) {
+                request.headers_mut().insert(ferrite_proto::metadata::SERVICE, value);
+            }
+        }
+        // The channel, and with it the search for replicas, lives at least as long as the call.
+        let channel = self.clone();
+        Box::pin(async move {
+            match retry::call(&channel.0.replicas, request).instrument(span).await {
+                Ok(response) => Ok(call.response(response)),
+                Err(error) => {
+                    call.failed();
+                    Err(error)
+                }
+            }
+        })
+    }
+}

@@ -1,0 +1,180 @@
+//! Keeps the replicas of a channel up to date: asks for the addresses that host names stand for, and the replicas how they do.
+//!
+//! Replicas answer to gRPC's health protocol; one that stops tells it before it closes its listener. A service with one replica is not
+//! asked: there is no other to which calls could go.
+
+use std::io;
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use ferrite_core::net::ServiceAddresses;
+use futures_util::future::{BoxFuture, join_all};
+use tokio::time::Instant;
+use tonic::Code;
+use tonic_health::pb::HealthCheckRequest;
+use tonic_health::pb::health_check_response::ServingStatus;
+use tonic_health::pb::health_client::HealthClient;
+
+use super::channel_credentials::ChannelCredentials;
+use super::connection::{Target, is_connection_lost};
+use super::replicas::{Health, Replica, ReplicaSet};
+
+/// Most replicas of one service that a process uses.
+const MAX_REPLICAS: usize = 16;
+/// Time between two looks for the addresses of host names. A failed call brings the next one forward.
+const RESOLVE_INTERVAL: Duration = Duration::from_secs(5);
+const RESOLVE_TIMEOUT: Duration = Duration::from_secs(5);
+/// Time between two questions to the replicas how they do.
+const PROBE_INTERVAL: Duration = Duration::from_secs(1);
+const PROBE_TIMEOUT: Duration = Duration::from_millis(1500);
+/// Shortest time between two rounds, however many calls fail.
+const MIN_INTERVAL: Duration = Duration::from_millis(200);
+/// Questions in a row without an answer after which a replica is unreachable: one late answer comes from a busy processor.
+const MAX_UNANSWERED: u32 = 2;
+
+/// Returns the addresses of a `HOST:PORT`.
+pub type Resolver = Arc<dyn Fn(String) -> BoxFuture<'static, io::Result<Vec<SocketAddr>>> + Send + Sync>;
+
+/// Returns the resolver of the system.
+pub fn system_resolver() -> Resolver {
+    Arc::new(|host| Box::pin(async move { tokio::net::lookup_host(host).await.map(Iterator::collect) }))
+}
+
+/// The background work of one channel.
+pub(super) struct Discovery {
+    addresses: ServiceAddresses,
+    credentials: Option<ChannelCredentials>,
+    resolver: Resolver,
+    replicas: Arc<ReplicaSet>,
+    /// Questions in a row that each of the replicas has not answered.
+    unanswered: Vec<(Arc<Replica>, u32)>,
+}
+
+impl Discovery {
+    pub(super) fn new(
+        addresses: ServiceAddresses,
+        credentials: Option<ChannelCredentials>,
+        resolver: Resolver,
+    ) -> Self {
+        let fixed = addresses.iter().filter(|address| address.host_name().is_none());
+        let target = |address: &ferrite_core::net::Address| Target { address: address.clone(), socket: None };
+        let fixed = fixed.take(MAX_REPLICAS).map(|address| Replica::new(target(address), credentials.as_ref()));
+        let fixed = fixed.map(Arc::new).collect();
+        let is_complete = addresses.iter().all(|address| address.host_name().is_none());
+        let replicas = Arc::new(ReplicaSet::new(fixed, is_complete));
+        Self { addresses, credentials, resolver, replicas, unanswered: Vec::new() }
+    }
+
+    pub(super) fn replicas(&self) -> Arc<ReplicaSet> {
+        Arc::clone(&self.replicas)
+    }
+
+    /// Returns whether there is anything to find out: more replicas than one, or a host name.
+    pub(super) fn is_needed(&self) -> bool {
+        self.has_names() || self.replicas.is_several()
+    }
+
+    fn has_names(&self) -> bool {
+        self.addresses.iter().any(|address| address.host_name().is_some())
+    }
+
+    /// Works until it is dropped.
+    pub(super) async fn run(mut self) {
+        let mut resolved_at: Option<Instant> = None;
+        let mut is_woken = false;
+        loop {
+            let begin = Instant::now();
+            if self.has_names() && (is_woken || resolved_at.is_none_or(|at| at.elapsed() >= RESOLVE_INTERVAL)) {
+                self.resolve().await;
+                resolved_at = Some(Instant::now());
+            }
+            if self.replicas.is_several() {
+                self.probe().await;
+            }
+            is_woken = tokio::select! {
+                () = tokio::time::sleep(PROBE_INTERVAL) => false,
+                () = self.replicas.look.notified() => true,
+            };
+            tokio::time::sleep_until(begin + MIN_INTERVAL).await;
+        }
+    }
+
+    /// Asks for the addresses of all host names. Those of a name that cannot be asked for stay as they are.
+    async fn resolve(&self) {
+        let (replicas, resolver) = (self.replicas.all(), &self.resolver);
+        let old = &replicas;
+        let looks = self.addresses.iter().map(|address| async move {
+            let Some(host) = address.host_name() else {
+                return vec![Target { address: address.clone(), socket: None }];
+            };
+            let target = |socket| Target { address: address.clone(), socket: Some(socket) };
+            match tokio::time::timeout(RESOLVE_TIMEOUT, (resolver)(host.to_owned())).await {
+                Ok(Ok(sockets)) if !sockets.is_empty() => sockets.into_iter().map(target).collect(),
+                failed => {
+                    let error = failed.map_or_else(|late| late.to_string(), |found| format!("{:?}", found.err()));
+                    tracing::debug!(%address, error, "no address for a host name");
+                    let known = old.iter().filter(|replica| replica.target.address == *address);
+                    known.map(|replica| replica.target.clone()).collect()
+                }
+            }
+        });
+        let mut targets = Vec::new();
+        for target in join_all(looks).await.into_iter().flatten() {
+            if !targets.contains(&target) {
+                targets.push(target);
+            }
+        }
+        // Replicas with connections stay, the answers of a name server come in any order.
+        targets.sort_by_key(|target| !old.iter().any(|replica| replica.target == *target));
+        let known = |target: &Target| old.iter().find(|replica| replica.target == *target).cloned();
+        let new = targets
+            .into_iter()
+            .take(MAX_REPLICAS)
+            .map(|target| known(&target).unwrap_or_else(|| Arc::new(Replica::new(target, self.credentials.as_ref()))));
+        self.replicas.replace(new.collect());
+    }
+
+    /// Asks all replicas how they do.
+    async fn probe(&mut self) {
+        let replicas = self.replicas.all();
+        let answers = join_all(replicas.iter().map(|replica| async move {
+            let answer = health_of(replica).await;
+            if let Some(health) = answer {
+                replica.set_health(health);
+            }
+            answer
+        }));
+        let answers = answers.await;
+        let mut unanswered = Vec::new();
+        for (replica, answer) in replicas.iter().zip(answers) {
+            let before = self.unanswered.iter().find(|(other, _)| Arc::ptr_eq(other, replica));
+            let before = before.map_or(0, |(_, count)| *count);
+            let count = if answer.is_some() { 0 } else { before.saturating_add(1) };
+            if count >= MAX_UNANSWERED {
+                replica.set_health(Health::Unreachable);
+            }
+            unanswered.push((Arc::clone(replica), count));
+        }
+        self.unanswered = unanswered;
+    }
+}
+
+/// Returns how a replica does; `None` if it does not answer in time.
+async fn health_of(replica: &Replica) -> Option<Health> {
+    let mut client = HealthClient::new(replica.connection().clone());
+    let question = client.check(HealthCheckRequest::default());
+    match tokio::time::timeout(PROBE_TIMEOUT, question).await {
+        Err(_) => None,
+        Ok(Ok(answer)) => {
+            let is_serving = answer.into_inner().status() == ServingStatus::Serving;
+            Some(if is_serving { Health::Serving } else { Health::NotServing })
+        }
+        // There is no connection, or it was lost.
+        Ok(Err(status)) if status.code() == Code::Unavailable || is_connection_lost(&status) => {
+            Some(Health::Unreachable)
+        }
+        // The replica answers, but does not know the question.
+        Ok(Err(_)) => Some(Health::Serving),
+    }
+}

@@ -1,0 +1,14 @@
+//! Calls between the processes of one installation, and who makes them: keys of roles, tokens and grants, the gRPC channel, Redis, and the
+//! counts of rate limits.
+//!
+//! Not here: servers, and databases.
+
+pub mod auth;
+pub mod grpc;
+pub mod rate_limit;
+pub mod redis;
+pub mod service_key;
+#[cfg(any(test, feature = "testing"))]
+#[expect(clippy::unwrap_used, reason = "a test that cannot be set up has failed")]
+pub mod testing;
+pub mod write_limit;
