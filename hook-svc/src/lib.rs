@@ -63,7 +63,10 @@ const MAX_EVENTS_BYTES: usize = 2 * 64 * 4 * MAX_FACT_TEXT_BYTES;
 /// Returns the migrations of this service's schema.
 #[must_use]
 pub fn migrations() -> Migrations {
-    Migrations { postgres: sqlx::migrate!("migrations/postgres"), sqlite: sqlx::migrate!("migrations/sqlite") }
+    Migrations {
+        postgres: sqlx_macros::migrate!("migrations/postgres"),
+        sqlite: sqlx_macros::migrate!("migrations/sqlite"),
+    }
 }
 
 /// Serves on `listeners` until `life` stops and requests in flight are done.

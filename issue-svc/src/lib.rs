@@ -51,7 +51,10 @@ pub const ROLE: ServiceRole = ServiceRole::IssueSvc;
 /// Returns the migrations of this service's schema.
 #[must_use]
 pub fn migrations() -> Migrations {
-    Migrations { postgres: sqlx::migrate!("migrations/postgres"), sqlite: sqlx::migrate!("migrations/sqlite") }
+    Migrations {
+        postgres: sqlx_macros::migrate!("migrations/postgres"),
+        sqlite: sqlx_macros::migrate!("migrations/sqlite"),
+    }
 }
 
 /// Serves on `listeners` until `life` stops and requests in flight are done.

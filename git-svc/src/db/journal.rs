@@ -135,7 +135,7 @@ pub(crate) struct JournalEntry {
     pub(crate) issue_reach: IssueReach,
 }
 
-#[derive(sqlx::FromRow)]
+#[derive(sqlx_macros::FromRow)]
 struct EntryRow {
     id: i64,
     batch_id: String,

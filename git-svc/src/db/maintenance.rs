@@ -32,7 +32,7 @@ const LIST_AFTER: &str = "SELECT repository_id FROM repositories WHERE store = $
      ORDER BY repository_id LIMIT 1000";
 
 /// Maintenance state of one repository. Numbers are those of updates in the journal; times are microseconds since 1970.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, sqlx::FromRow)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, sqlx_macros::FromRow)]
 pub(crate) struct MaintenanceRow {
     /// Id of the repository.
     pub(crate) repository_id: i64,

@@ -57,7 +57,7 @@ impl MigrationPhase {
 }
 
 /// Row of a migration.
-#[derive(Clone, Debug, PartialEq, Eq, sqlx::FromRow)]
+#[derive(Clone, Debug, PartialEq, Eq, sqlx_macros::FromRow)]
 pub(crate) struct MigrationRow {
     pub(crate) repository_id: i64,
     /// Name of the store that fetches the repository.

@@ -25,7 +25,7 @@ const FAILED: &str = "UPDATE mirrors SET next_sync_us = $2, last_error = $3, fai
 const FORGET: &str = "DELETE FROM mirrors WHERE repository_id = $1";
 
 /// Row of a mirror. Times are microseconds since 1970.
-#[derive(Clone, Debug, PartialEq, Eq, sqlx::FromRow)]
+#[derive(Clone, Debug, PartialEq, Eq, sqlx_macros::FromRow)]
 pub(crate) struct MirrorRow {
     pub(crate) repository_id: i64,
     /// The user who set the mirror up.

@@ -20,5 +20,8 @@ pub(crate) use self::{
 
 /// Migrations of the schema, for both databases.
 pub(crate) fn migrations() -> Migrations {
-    Migrations { postgres: sqlx::migrate!("migrations/postgres"), sqlite: sqlx::migrate!("migrations/sqlite") }
+    Migrations {
+        postgres: sqlx_macros::migrate!("migrations/postgres"),
+        sqlite: sqlx_macros::migrate!("migrations/sqlite"),
+    }
 }

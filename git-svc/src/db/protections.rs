@@ -24,7 +24,7 @@ pub(crate) struct ProtectionTable {
 }
 
 /// A rule joined with one of its users.
-#[derive(sqlx::FromRow)]
+#[derive(sqlx_macros::FromRow)]
 struct Row {
     id: i64,
     pattern: String,

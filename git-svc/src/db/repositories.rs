@@ -37,7 +37,7 @@ const WITH_NEW_HEAD: &str = "SELECT repository_id FROM repositories WHERE new_he
 const END_HEAD: &str = "UPDATE repositories SET new_head = NULL WHERE repository_id = $1";
 
 /// Row of a repository.
-#[derive(Clone, Debug, PartialEq, Eq, sqlx::FromRow)]
+#[derive(Clone, Debug, PartialEq, Eq, sqlx_macros::FromRow)]
 pub(crate) struct RepositoryRow {
     /// Name of the store that holds the repository.
     pub(crate) store: String,
@@ -52,7 +52,7 @@ pub(crate) struct RepositoryRow {
 }
 
 /// The next place in the journal of a repository.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, sqlx::FromRow)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, sqlx_macros::FromRow)]
 pub(crate) struct NextNumber {
     /// The number.
     #[sqlx(rename = "last_number")]

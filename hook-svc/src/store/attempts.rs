@@ -3,7 +3,7 @@
 
 use ferrite_db::args;
 use ferrite_db::{Db, DbError, Tx, Value};
-use sqlx::FromRow;
+use sqlx_macros::FromRow;
 
 use super::kept_bytes::DELIVERY_BYTES;
 

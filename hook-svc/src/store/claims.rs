@@ -8,7 +8,7 @@
 use ferrite_db::args;
 use ferrite_db::{Db, DbError, Query};
 use ferrite_proto::id::{HookId, RepositoryId};
-use sqlx::FromRow;
+use sqlx_macros::FromRow;
 
 use super::lanes::{LaneKey, PARKED_US};
 

@@ -8,7 +8,7 @@ use ferrite_core::page::Page;
 use ferrite_db::args;
 use ferrite_db::{Db, DbError, Query, Tx};
 use ferrite_proto::id::{HookId, RepositoryId};
-use sqlx::FromRow;
+use sqlx_macros::FromRow;
 use uuid::Uuid;
 
 use super::kept_bytes;

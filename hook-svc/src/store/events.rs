@@ -16,7 +16,7 @@ use ferrite_proto::events::Event;
 use ferrite_proto::id::{HookId, RepositoryId, UserId};
 use ferrite_proto::repo;
 use prost::Message;
-use sqlx::FromRow;
+use sqlx_macros::FromRow;
 use uuid::Uuid;
 
 use super::kept_bytes::{self, EVENT_BYTES, GrownRepositories};

@@ -9,7 +9,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use ferrite_db::args;
 use ferrite_db::{Db, DbError, Query, Tx};
 use ferrite_proto::id::{HookId, RepositoryId, UserId};
-use sqlx::FromRow;
+use sqlx_macros::FromRow;
 
 use super::kept_bytes;
 use super::lanes::LaneKey;

@@ -8,7 +8,7 @@ use std::collections::{BTreeMap, BinaryHeap};
 use ferrite_db::args;
 use ferrite_db::{DbError, Value};
 use ferrite_proto::id::RepositoryId;
-use sqlx::FromRow;
+use sqlx_macros::FromRow;
 
 use super::events::{self, EventRow, EventTable, MadePayload, Source, StoredEvent};
 use super::kept_bytes;

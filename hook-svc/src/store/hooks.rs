@@ -14,7 +14,7 @@ use ferrite_core::sealing::{SealError, Sealer};
 use ferrite_db::args;
 use ferrite_db::{Db, DbError, Tx, Value};
 use ferrite_proto::id::HookId;
-use sqlx::FromRow;
+use sqlx_macros::FromRow;
 
 use super::events::{last_id, lock_repository};
 use super::lanes;

@@ -12,7 +12,7 @@ use ferrite_db::args;
 use ferrite_db::{Db, DbError, Query, Tx};
 use ferrite_proto::id::RepositoryId;
 use parking_lot::Mutex;
-use sqlx::FromRow;
+use sqlx_macros::FromRow;
 use tokio::sync::Notify;
 
 /// Bytes that count for an event beside its fact and payload: columns and indexes.

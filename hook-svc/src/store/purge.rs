@@ -2,7 +2,7 @@
 
 use ferrite_db::args;
 use ferrite_db::{Db, DbError};
-use sqlx::FromRow;
+use sqlx_macros::FromRow;
 
 use super::removal::{self, Deliveries, MAX_BATCH_DELIVERIES, MAX_BATCH_ROWS};
 

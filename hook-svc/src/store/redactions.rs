@@ -12,7 +12,7 @@ use ferrite_db::{DbError, Query, Tx};
 use ferrite_proto::events::Event;
 use ferrite_proto::id::RepositoryId;
 use prost::Message;
-use sqlx::FromRow;
+use sqlx_macros::FromRow;
 
 use super::events::{EventRow, EventTable, StoredEvent, event_bytes};
 use super::kept_bytes;

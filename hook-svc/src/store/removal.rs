@@ -8,7 +8,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use ferrite_db::args;
 use ferrite_db::{Db, DbError, Query, Tx, Value};
-use sqlx::FromRow;
+use sqlx_macros::FromRow;
 
 use super::kept_bytes;
 

@@ -3,7 +3,7 @@
 use ferrite_db::Value;
 use ferrite_db::args;
 use ferrite_outbound::{OutboundUrl, Policy};
-use sqlx::FromRow;
+use sqlx_macros::FromRow;
 
 use super::hooks::HookTable;
 use crate::error::HookError;

@@ -13,7 +13,7 @@ use ferrite_db::args;
 use ferrite_db::{Db, DbError, Tx, Value};
 use ferrite_proto::events::{IssueReach, RefUpdate, RefsUpdated};
 use ferrite_proto::id::{RepositoryId, UserId};
-use sqlx::FromRow;
+use sqlx_macros::FromRow;
 use tokio::sync::Notify;
 
 /// Duration of a claim: longer than one step of a scan, and the delay of scans whose process was killed.

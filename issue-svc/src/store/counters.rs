@@ -3,7 +3,7 @@
 use ferrite_db::args;
 use ferrite_db::{DbError, Tx};
 use ferrite_proto::id::RepositoryId;
-use sqlx::FromRow;
+use sqlx_macros::FromRow;
 
 use super::IssueTable;
 

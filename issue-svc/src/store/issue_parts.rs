@@ -7,7 +7,7 @@
 //! table with a cache of its own in each statement, which takes longer than the rest of it.
 
 use ferrite_proto::id::RepositoryId;
-use sqlx::FromRow;
+use sqlx_macros::FromRow;
 
 use crate::model::{FullIssue, Issue, Label, Milestone, PullRequest};
 

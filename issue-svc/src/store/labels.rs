@@ -5,7 +5,7 @@ use ferrite_core::page::Page;
 use ferrite_db::args;
 use ferrite_db::{DbError, Query, Tx};
 use ferrite_proto::id::RepositoryId;
-use sqlx::FromRow;
+use sqlx_macros::FromRow;
 
 use super::IssueTable;
 use super::reader::Reader;

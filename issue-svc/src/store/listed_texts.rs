@@ -4,7 +4,7 @@
 
 use ferrite_core::page::Page;
 use ferrite_db::{DbError, Query};
-use sqlx::FromRow;
+use sqlx_macros::FromRow;
 
 use super::IssueTable;
 

@@ -3,7 +3,7 @@
 use ferrite_db::args;
 use ferrite_db::{DbError, Query, Tx};
 use ferrite_proto::id::{IssueId, RepositoryId};
-use sqlx::FromRow;
+use sqlx_macros::FromRow;
 
 use super::IssueTable;
 use super::tallies::{List, TallyChanges};

@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use ferrite_db::args;
 use ferrite_db::{DbError, Query, Tx};
 use ferrite_proto::id::{RepositoryId, UserId};
-use sqlx::FromRow;
+use sqlx_macros::FromRow;
 
 use super::IssueTable;
 use crate::model::Class;

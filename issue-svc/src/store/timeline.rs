@@ -5,7 +5,7 @@ use ferrite_db::args;
 use ferrite_db::{DbError, Query, Tx};
 use ferrite_proto::id::{IssueId, RepositoryId, UserId};
 use ferrite_proto::issue::TimelineAction;
-use sqlx::FromRow;
+use sqlx_macros::FromRow;
 
 use super::IssueTable;
 

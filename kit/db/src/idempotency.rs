@@ -106,7 +106,7 @@ impl From<IdempotencyError> for Status {
     }
 }
 
-#[derive(sqlx::FromRow)]
+#[derive(sqlx_macros::FromRow)]
 struct StoredRow {
     request_hash: String,
     answer: Vec<u8>,

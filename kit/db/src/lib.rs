@@ -1,7 +1,7 @@
 //! One handle over PostgreSQL and SQLite, with one body of SQL for both.
 //!
 //! SQL is a `const &str` with `$1` placeholders and portable columns only (`BIGINT`, `TEXT`, `BOOLEAN`, bytes); rows come back
-//! through `#[derive(sqlx::FromRow)]`. Where the dialects differ, [`Db::pick`] chooses between two constants.
+//! through `#[derive(sqlx_macros::FromRow)]`. Where the dialects differ, [`Db::pick`] chooses between two constants.
 //!
 //! Functions that run a statement return a boxed future: the body of an `async fn` is compiled in every crate that polls it, and with
 //! it the drivers of both databases.

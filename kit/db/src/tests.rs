@@ -34,7 +34,7 @@ const SET_COUNT_OF_ALL: &str = "UPDATE counters SET count = $3";
 const ADD_PARENT: &str = "INSERT INTO parents (id, name) VALUES ($1, $2)";
 const ADD_CHILD: &str = "INSERT INTO children (id, parent_id) VALUES ($1, $2)";
 
-#[derive(Debug, PartialEq, sqlx::FromRow)]
+#[derive(Debug, PartialEq, sqlx_macros::FromRow)]
 struct Sample {
     number: Option<i64>,
     words: Option<String>,

@@ -35,7 +35,7 @@ const PAGES: &str = "SELECT a.auto_vacuum AS mode, f.freelist_count AS free, c.p
      FROM pragma_auto_vacuum a, pragma_freelist_count f, pragma_page_count c, pragma_page_size s";
 
 /// The pages of a SQLite file.
-#[derive(Clone, Copy, Debug, sqlx::FromRow)]
+#[derive(Clone, Copy, Debug, sqlx_macros::FromRow)]
 struct Pages {
     mode: i64,
     free: i64,

@@ -43,7 +43,7 @@ impl LaneClaim<'_> {
 }
 
 /// A row of an event that a transaction has written, and the claim of its lane.
-#[derive(Debug, sqlx::FromRow)]
+#[derive(Debug, sqlx_macros::FromRow)]
 struct AppendedRow {
     subscriber: String,
     id: i64,

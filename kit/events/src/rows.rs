@@ -113,7 +113,7 @@ pub struct Settlement {
     lanes: Vec<SettledLane>,
 }
 
-#[derive(sqlx::FromRow)]
+#[derive(sqlx_macros::FromRow)]
 struct ClaimedRow {
     repository_id: i64,
     attempts: i64,

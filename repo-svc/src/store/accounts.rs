@@ -63,7 +63,7 @@ const LOCK_FIRST_USER_POSTGRES: &str =
 const LOCK_FIRST_USER_SQLITE: &str = "SELECT 1";
 
 /// The columns of a [`User`].
-#[derive(Debug, sqlx::FromRow)]
+#[derive(Debug, sqlx_macros::FromRow)]
 struct UserRow {
     id: i64,
     kind: String,
@@ -85,7 +85,7 @@ where
 }
 
 /// An account that was looked up.
-#[derive(Debug, sqlx::FromRow)]
+#[derive(Debug, sqlx_macros::FromRow)]
 struct FoundRow {
     #[sqlx(flatten)]
     user: User,
@@ -94,7 +94,7 @@ struct FoundRow {
 }
 
 /// An account as it is needed to check a password.
-#[derive(Debug, sqlx::FromRow)]
+#[derive(Debug, sqlx_macros::FromRow)]
 pub(crate) struct Login {
     /// The account.
     #[sqlx(flatten)]

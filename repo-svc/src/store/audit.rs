@@ -270,7 +270,7 @@ pub(crate) struct AuditFilter {
 }
 
 /// One event of the log.
-#[derive(Clone, Debug, PartialEq, Eq, sqlx::FromRow)]
+#[derive(Clone, Debug, PartialEq, Eq, sqlx_macros::FromRow)]
 pub(crate) struct AuditRow {
     pub(crate) id: i64,
     pub(crate) time_us: i64,

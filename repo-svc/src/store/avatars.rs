@@ -16,7 +16,7 @@ const SET: &str = "INSERT INTO avatars (user_id, content, sha256, created_us) VA
 const DELETE: &str = "DELETE FROM avatars WHERE user_id = $1";
 
 /// The picture of an account; without content if none was uploaded.
-#[derive(Clone, Debug, PartialEq, Eq, sqlx::FromRow)]
+#[derive(Clone, Debug, PartialEq, Eq, sqlx_macros::FromRow)]
 pub(crate) struct AvatarRow {
     pub(crate) content: Option<Vec<u8>>,
     pub(crate) sha256: Option<String>,

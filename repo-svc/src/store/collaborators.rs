@@ -21,7 +21,7 @@ const SET: &str = "INSERT INTO collaborators (repository_id, user_id, permission
      ON CONFLICT (repository_id, user_id) DO UPDATE SET permission = excluded.permission";
 const REMOVE: &str = "DELETE FROM collaborators WHERE repository_id = $1 AND user_id = $2";
 
-#[derive(Debug, sqlx::FromRow)]
+#[derive(Debug, sqlx_macros::FromRow)]
 struct CollaboratorRow {
     #[sqlx(flatten)]
     user: User,

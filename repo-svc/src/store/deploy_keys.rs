@@ -26,7 +26,7 @@ const DELETE: &str = "DELETE FROM deploy_keys WHERE repository_id = $1 AND id = 
      RETURNING id, content, title, fingerprint, is_read_only, created_us";
 
 /// A deploy key of a repository.
-#[derive(Clone, Debug, PartialEq, Eq, sqlx::FromRow)]
+#[derive(Clone, Debug, PartialEq, Eq, sqlx_macros::FromRow)]
 pub(crate) struct DeployKey {
     pub(crate) id: i64,
     pub(crate) content: String,

@@ -38,7 +38,7 @@ const DELETE_LANES: &str = "DELETE FROM outbox_lanes WHERE subscriber = $1";
 const HAS_FORMER_EVENT: &str = "SELECT repository_id FROM outbox_lanes WHERE subscriber = $1 LIMIT 1";
 
 /// A git store.
-#[derive(Clone, Debug, PartialEq, Eq, sqlx::FromRow)]
+#[derive(Clone, Debug, PartialEq, Eq, sqlx_macros::FromRow)]
 pub struct GitStore {
     /// Its name.
     pub name: String,
@@ -51,7 +51,7 @@ pub struct GitStore {
 }
 
 /// A git store that takes new repositories.
-#[derive(Clone, Debug, PartialEq, Eq, sqlx::FromRow)]
+#[derive(Clone, Debug, PartialEq, Eq, sqlx_macros::FromRow)]
 pub(crate) struct OpenStore {
     pub(crate) name: String,
     /// Above zero.

@@ -26,7 +26,7 @@ const WITH_ISSUES: &str = " WHERE r.state = 'ready' AND r.is_issues_enabled AND 
 const IS_WANTED: &str = " AND u.name_key = w.owner_key AND r.owner_id = u.id AND r.name_key = w.name_key";
 
 /// A repository whose issue tracker can be used, with the roles of one viewer.
-#[derive(Clone, Debug, PartialEq, Eq, sqlx::FromRow)]
+#[derive(Clone, Debug, PartialEq, Eq, sqlx_macros::FromRow)]
 pub(crate) struct IssueRepository {
     pub(crate) id: i64,
     pub(crate) owner_name: String,

@@ -72,7 +72,10 @@ use ferrite_db::Migrations;
 
 /// Returns the migrations of this service's schema.
 pub(crate) fn migrations() -> Migrations {
-    Migrations { postgres: sqlx::migrate!("migrations/postgres"), sqlite: sqlx::migrate!("migrations/sqlite") }
+    Migrations {
+        postgres: sqlx_macros::migrate!("migrations/postgres"),
+        sqlite: sqlx_macros::migrate!("migrations/sqlite"),
+    }
 }
 
 #[cfg(test)]

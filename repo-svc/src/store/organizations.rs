@@ -54,7 +54,7 @@ const OTHER_OWNER: &str = "SELECT m.user_id FROM teams t JOIN team_members m ON 
      WHERE t.organization_id = $1 AND t.level = 4 AND m.user_id <> $2 LIMIT 1";
 
 /// An organization, and the role of one viewer in it.
-#[derive(Clone, Debug, PartialEq, Eq, sqlx::FromRow)]
+#[derive(Clone, Debug, PartialEq, Eq, sqlx_macros::FromRow)]
 pub(crate) struct Organization {
     pub(crate) id: i64,
     pub(crate) name: String,

@@ -57,7 +57,7 @@ const FOLLOW: &str =
 const UNFOLLOW: &str = "DELETE FROM follows WHERE follower_id = $1 AND followed_id = $2";
 
 /// An e-mail address of an account.
-#[derive(Clone, Debug, PartialEq, Eq, sqlx::FromRow)]
+#[derive(Clone, Debug, PartialEq, Eq, sqlx_macros::FromRow)]
 pub(crate) struct EmailRow {
     pub(crate) email: String,
     pub(crate) is_primary: bool,
@@ -66,7 +66,7 @@ pub(crate) struct EmailRow {
 }
 
 /// An address that was moved between the verified and the unverified ones.
-#[derive(Debug, sqlx::FromRow)]
+#[derive(Debug, sqlx_macros::FromRow)]
 struct MovedEmailRow {
     user_id: i64,
     email: String,

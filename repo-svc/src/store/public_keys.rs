@@ -23,7 +23,7 @@ const DELETE: &str = "DELETE FROM public_keys WHERE user_id = $1 AND id = $2 AND
      RETURNING title, fingerprint";
 
 /// A public key of a user.
-#[derive(Clone, Debug, PartialEq, Eq, sqlx::FromRow)]
+#[derive(Clone, Debug, PartialEq, Eq, sqlx_macros::FromRow)]
 pub(crate) struct PublicKeyRow {
     pub(crate) id: i64,
     /// Type, base64 and comment.
@@ -37,7 +37,7 @@ pub(crate) struct PublicKeyRow {
 }
 
 /// A removed key.
-#[derive(Clone, Debug, PartialEq, Eq, sqlx::FromRow)]
+#[derive(Clone, Debug, PartialEq, Eq, sqlx_macros::FromRow)]
 pub(crate) struct RemovedKey {
     pub(crate) title: String,
     pub(crate) fingerprint: String,

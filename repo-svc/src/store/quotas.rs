@@ -70,7 +70,7 @@ pub(crate) struct OwnLimits {
 }
 
 /// The bytes that an account uses, with the limits that are set for it.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, sqlx::FromRow)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, sqlx_macros::FromRow)]
 pub(crate) struct QuotaRow {
     used_bytes: i64,
     max_bytes: Option<i64>,

@@ -51,7 +51,7 @@ const TAKE_DUE_POSTGRES: &str = "UPDATE unclaimed_files SET due_us = 0 WHERE fil
 const FORGET: &str = "DELETE FROM unclaimed_files WHERE due_us = 0 AND file_id IN ";
 
 /// A file of a release.
-#[derive(Clone, Debug, PartialEq, Eq, sqlx::FromRow)]
+#[derive(Clone, Debug, PartialEq, Eq, sqlx_macros::FromRow)]
 pub(crate) struct Asset {
     pub(crate) id: i64,
     pub(crate) release_id: i64,
@@ -74,7 +74,7 @@ pub(crate) enum AssetKey {
 }
 
 /// A file on the store that no release has.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, sqlx::FromRow)]
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, sqlx_macros::FromRow)]
 pub(crate) struct UnclaimedFile {
     pub(crate) repository_id: i64,
     pub(crate) file_id: String,

@@ -42,7 +42,7 @@ const COUNT_OF: &str = "SELECT COUNT(*) FROM releases WHERE repository_id = ";
 const TAG_HOLDER: &str = "SELECT id FROM releases WHERE repository_id = $1 AND tag_name = $2";
 
 /// A release with its author.
-#[derive(Clone, Debug, PartialEq, Eq, sqlx::FromRow)]
+#[derive(Clone, Debug, PartialEq, Eq, sqlx_macros::FromRow)]
 pub(crate) struct Release {
     pub(crate) id: i64,
     pub(crate) repository_id: i64,
@@ -67,7 +67,7 @@ pub(crate) struct Release {
 }
 
 /// A release of a list, whose body is empty.
-#[derive(sqlx::FromRow)]
+#[derive(sqlx_macros::FromRow)]
 struct ListedRelease {
     #[sqlx(flatten)]
     release: Release,

@@ -78,7 +78,7 @@ const MAX_CACHED_PAGES: u64 = 256;
 const FIRST_EPOCH: i64 = 1;
 
 /// A repository with its owner, its placement, and the roles of one viewer.
-#[derive(Clone, Debug, PartialEq, Eq, sqlx::FromRow)]
+#[derive(Clone, Debug, PartialEq, Eq, sqlx_macros::FromRow)]
 pub(crate) struct Repository {
     pub(crate) id: i64,
     pub(crate) name: String,

@@ -111,7 +111,7 @@ impl ListQueries {
 }
 
 /// A row of a page.
-#[derive(Debug, sqlx::FromRow)]
+#[derive(Debug, sqlx_macros::FromRow)]
 struct PageRow {
     #[sqlx(flatten)]
     repository: Repository,
@@ -120,7 +120,7 @@ struct PageRow {
 }
 
 /// The full name of a repository.
-#[derive(Clone, Debug, PartialEq, Eq, sqlx::FromRow)]
+#[derive(Clone, Debug, PartialEq, Eq, sqlx_macros::FromRow)]
 pub(crate) struct RepositoryName {
     pub(crate) id: i64,
     owner_name: String,

@@ -111,7 +111,7 @@ impl Progress {
 }
 
 /// A migration.
-#[derive(Clone, Debug, PartialEq, Eq, sqlx::FromRow)]
+#[derive(Clone, Debug, PartialEq, Eq, sqlx_macros::FromRow)]
 pub(crate) struct Migration {
     pub(crate) id: i64,
     repository_id: i64,

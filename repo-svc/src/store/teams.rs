@@ -35,7 +35,7 @@ const ADD_REPOSITORY: &str =
 const REMOVE_REPOSITORY: &str = "DELETE FROM team_repositories WHERE team_id = $1 AND repository_id = $2";
 
 /// A team, and the role of one viewer in its organization.
-#[derive(Clone, Debug, PartialEq, Eq, sqlx::FromRow)]
+#[derive(Clone, Debug, PartialEq, Eq, sqlx_macros::FromRow)]
 pub(crate) struct Team {
     pub(crate) id: i64,
     pub(crate) organization_id: i64,

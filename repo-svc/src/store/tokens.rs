@@ -47,7 +47,7 @@ const USES_PER_TRANSACTION: usize = 500;
 const MAX_CACHED_IDENTITIES: u64 = 10_000;
 
 /// A user with the token that limits its rights; `None` in the columns of the token for all rights.
-#[derive(Debug, sqlx::FromRow)]
+#[derive(Debug, sqlx_macros::FromRow)]
 pub(super) struct IdentityRow {
     user_id: i64,
     name: String,
@@ -98,7 +98,7 @@ pub(crate) struct NewToken {
 }
 
 /// An access token without its hash.
-#[derive(Clone, Debug, PartialEq, Eq, sqlx::FromRow)]
+#[derive(Clone, Debug, PartialEq, Eq, sqlx_macros::FromRow)]
 pub(crate) struct TokenRow {
     pub(crate) id: i64,
     pub(crate) name: String,

@@ -51,7 +51,7 @@ const LIST: &str = "SELECT x.repository_id, x.new_owner_id, x.user_id, x.created
 const COUNT: &str = "SELECT COUNT(*)";
 
 /// A transfer that waits for the new owner.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, sqlx::FromRow)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, sqlx_macros::FromRow)]
 pub(crate) struct TransferRow {
     repository_id: i64,
     new_owner_id: i64,
@@ -77,7 +77,7 @@ impl TransferRow {
 }
 
 /// A transfer in the list of a user.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, sqlx::FromRow)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, sqlx_macros::FromRow)]
 pub(crate) struct ListedTransfer {
     #[sqlx(flatten)]
     pub(crate) row: TransferRow,

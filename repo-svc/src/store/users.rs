@@ -39,7 +39,7 @@ const BELONGS: &str = "SELECT organization_id FROM memberships WHERE user_id = $
 const DELETE: &str = "DELETE FROM users WHERE id = $1";
 
 /// The columns of a user that an administrator may change.
-#[derive(Clone, Debug, PartialEq, Eq, sqlx::FromRow)]
+#[derive(Clone, Debug, PartialEq, Eq, sqlx_macros::FromRow)]
 pub(crate) struct UserRecord {
     pub(crate) id: i64,
     pub(crate) name: String,

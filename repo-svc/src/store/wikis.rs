@@ -26,7 +26,7 @@ const TAKE_ID_POSTGRES: &str = "SELECT nextval(pg_get_serial_sequence('repositor
 const TAKE_ID_SQLITE: &str = "UPDATE sqlite_sequence SET seq = seq + 1 WHERE name = 'repositories' RETURNING seq";
 
 /// The wiki of a repository.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, sqlx::FromRow)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, sqlx_macros::FromRow)]
 pub(crate) struct Wiki {
     /// The id under which the store has it, from the sequence of repositories.
     #[sqlx(rename = "wiki_id")]
