@@ -34,7 +34,7 @@ const ORDER: &[(&str, &str)] = &[
          limits transport descriptors trusted_proxies linger grpc proxy_protocol min_rate",
     ),
     ("kit/events", "commit flush delivery relay inbox append handover round purge event rows waiters lag"),
-    ("rest", "issue comment repository milestone label user long_texts convert links"),
+    ("api-types", "issue comment repository milestone label user long_texts convert links"),
     ("markup", "scan bounds"),
     ("outbound", "config client exchange connect tls resolve response request error url policy allow address host"),
     ("repo-svc", "admin rpc state background placement auth creation_limit config store access model error telemetry"),

@@ -5,8 +5,8 @@
 
 use std::ops::Range;
 
+use ferrite_api_types::links::encode;
 use ferrite_markup::scan::{IssueRef, Scanner, Token, is_owner_name, is_repository_name};
-use ferrite_rest::links::encode;
 use http::Uri;
 
 /// Longest context, in bytes.
