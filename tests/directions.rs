@@ -34,8 +34,8 @@ const ORDER: &[(&str, &str)] = &[
          limits transport descriptors trusted_proxies linger grpc proxy_protocol min_rate",
     ),
     ("kit/events", "commit flush delivery relay inbox append handover round purge event rows waiters lag"),
-    ("rest", "issue comment repository milestone label user long_texts convert links"),
-    ("markup", "scan bounds"),
+    ("api-types", "issue comment repository milestone label user long_texts convert links"),
+    ("markdown", "render references commit walk bounds scan"),
     ("outbound", "config client exchange connect tls resolve response request error url policy allow address host"),
     ("repo-svc", "admin rpc state background placement auth creation_limit config store access model error telemetry"),
     ("issue-svc", "config rpc commits upstream writer encode store error model telemetry"),
@@ -45,7 +45,7 @@ const ORDER: &[(&str, &str)] = &[
         "git-svc",
         "config rpc http telemetry state caches migration maintenance transfer ref_updates admission db rpc_error",
     ),
-    ("gateway", "state listeners config docs api ssh git auth dto markdown avatar blocking upstream http telemetry"),
+    ("gateway", "state listeners config docs api ssh git auth dto avatar blocking upstream http telemetry"),
     (".", "cli admin secrets health launcher password role usage output"),
 ];
 

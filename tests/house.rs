@@ -41,6 +41,8 @@ const MISNAMED: &[&str] = &[
 
 /// Files with too few lines. This list only shrinks.
 const SHORT: &[&str] = &[
+    "api-types/src/label.rs",
+    "api-types/src/long_texts.rs",
     "gateway/src/api/accounts.rs",
     "gateway/src/api/issues/timeline.rs",
     "gateway/src/api/issues/user.rs",
@@ -113,8 +115,6 @@ const SHORT: &[&str] = &[
     "repo-svc/src/model/violations.rs",
     "repo-svc/src/placement/status.rs",
     "repo-svc/src/telemetry.rs",
-    "rest/src/label.rs",
-    "rest/src/long_texts.rs",
     "src/admin/database.rs",
     "src/launcher/first_administrator.rs",
     "src/launcher/preflight.rs",

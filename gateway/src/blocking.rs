@@ -133,12 +133,6 @@ impl Interrupt {
     pub(crate) fn check(&self) -> Result<(), Interrupted> {
         if self.left.is_cancelled() || Instant::now() >= self.deadline { Err(Interrupted) } else { Ok(()) }
     }
-
-    /// Returns one for work that may take `time`.
-    #[cfg(test)]
-    pub(crate) fn after(time: Duration) -> Self {
-        Self { left: CancellationToken::new(), deadline: Instant::now() + time }
-    }
 }
 
 #[cfg(test)]

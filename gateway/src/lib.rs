@@ -11,7 +11,7 @@
 //! api  docs  ssh           REST v1; its documentation; git over SSH
 //! git                      git over HTTP, and the names of repositories in git's paths
 //! auth  dto                credentials; JSON shapes of responses
-//! markdown  avatar         texts as HTML; pictures of accounts
+//! avatar                   pictures of accounts
 //! blocking                 work that keeps a processor busy
 //! upstream  http           clients of the services; requests, errors and routes of the API
 //! ```
@@ -29,7 +29,6 @@ mod dto;
 mod git;
 mod http;
 mod listeners;
-mod markdown;
 mod ssh;
 mod state;
 mod telemetry;

@@ -20,7 +20,7 @@ use crate::ssh::SshState;
 use crate::upstream::clients::Clients;
 use crate::upstream::git_client::GitHttpClient;
 use crate::upstream::reauthorize::Reauthorizer;
-use ferrite_rest::links::Links;
+use ferrite_api_types::links::Links;
 
 /// Eighths of the file descriptors of the process that connections over SSH may use. Each may need a second one, to git-svc.
 const SSH_DESCRIPTOR_EIGHTHS: usize = 1;

@@ -30,7 +30,7 @@ use crate::upstream::clients::Clients;
 use crate::upstream::git_client::GitHttpClient;
 use crate::upstream::reauthorize::Reauthorizer;
 use crate::{Capacity, operations, router, routes};
-use ferrite_rest::links::Links;
+use ferrite_api_types::links::Links;
 
 mod contract;
 

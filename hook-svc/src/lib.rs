@@ -45,7 +45,7 @@ pub use config::Config;
 use dispatch::{Dispatcher, Renderer};
 use error::HookError;
 use feed::{Feed, FeedWaiters, Retention};
-use ferrite_rest::links::Links;
+use ferrite_api_types::links::Links;
 use redaction::Redactor;
 use rpc::{FeedRpc, HookRpc, Intake};
 use sender::Sender;

@@ -2,6 +2,8 @@
 //!
 //! Not here: the caller's own access to one repository, which its grant tells.
 
+use ferrite_markdown::references::TextReferences;
+use ferrite_markdown::scan::IssueRef;
 use ferrite_proto::error::{FieldViolation, reason};
 use ferrite_proto::grant::GrantUser;
 use ferrite_proto::id::{RepositoryId, UserId};
@@ -15,8 +17,6 @@ use ferrite_rpc::grpc::Channel;
 use tonic::{Code, Status};
 
 use crate::error::IssueError;
-use crate::model::references::IssueRef;
-use crate::model::references::markdown::TextReferences;
 use crate::writer::TextTargets;
 
 /// Repositories in one question.

@@ -19,7 +19,7 @@ use crate::http::error::ApiError;
 use crate::http::fields::FieldReader;
 use crate::http::path::RepoPath;
 use crate::upstream::grant::Grant;
-use ferrite_rest::links::RepositoryLinks;
+use ferrite_api_types::links::RepositoryLinks;
 
 /// Most ids or e-mail addresses in one lookup.
 const MAX_LOOKUP_ITEMS: usize = 1000;

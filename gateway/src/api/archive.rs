@@ -17,7 +17,7 @@ use super::git_response::{
 use crate::http::error::{ApiError, ApiResult};
 use crate::http::middleware::HeadRequest;
 use crate::http::path::RepoPath;
-use ferrite_rest::links::encode;
+use ferrite_api_types::links::encode;
 
 /// Deadline for the headers of an archive. git-svc sends them once the archive is complete, and has a shorter deadline itself.
 const ARCHIVE_TIMEOUT: Duration = Duration::from_secs(160);

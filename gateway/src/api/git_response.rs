@@ -18,7 +18,7 @@ use crate::http::error::{ApiError, ApiResult};
 use crate::upstream::client_headers::ClientHeaders;
 use crate::upstream::git_client::{GitClientError, GitHttpClient, OVERLOADED, reason_of};
 use crate::upstream::reauthorize::Revoked;
-use ferrite_rest::links::encode;
+use ferrite_api_types::links::encode;
 
 pub(super) const TRANSFER_ENCODING: HeaderName = HeaderName::from_static("content-transfer-encoding");
 

@@ -1,11 +1,11 @@
 //! SSH keys of users.
 
+use ferrite_api_types::convert::MissingField;
+use ferrite_api_types::links::Links;
 use ferrite_proto::operation;
 use ferrite_proto::repo::{
     self, CreatePublicKeyRequest, DeletePublicKeyRequest, GetPublicKeyRequest, ListPublicKeysRequest,
 };
-use ferrite_rest::convert::MissingField;
-use ferrite_rest::links::Links;
 use serde::Serialize;
 
 use super::access::PermissionCheck;

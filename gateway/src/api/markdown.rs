@@ -3,16 +3,16 @@
 use axum::body::Body;
 use axum::http::header::{CONTENT_SECURITY_POLICY, CONTENT_TYPE};
 use axum::http::{HeaderValue, Response};
+use ferrite_markdown::render::{ReferenceLinks, render};
 use ferrite_proto::operation;
 
 use super::access::PermissionCheck;
 use super::call::{ApiCall, MaybeAuthenticated, routes};
-use crate::blocking::Interrupt;
+use crate::blocking::{Interrupt, Interrupted};
 use crate::http::body::JsonBody;
 use crate::http::body_limits::MAX_TEXT_BODY_BYTES;
 use crate::http::error::ApiResult;
 use crate::http::fields::FieldReader;
-use crate::markdown::{ReferenceLinks, render};
 
 /// Longest text.
 const MAX_TEXT_BYTES: usize = 1024 * 1024;
@@ -51,7 +51,9 @@ fn text_of(fields: &mut FieldReader, names: [&str; 2]) -> String {
 }
 
 async fn response(call: &ApiCall, user: Option<i64>, text: String, links: Option<ReferenceLinks>) -> ApiResult {
-    let work = move |interrupt: &Interrupt| render(&text, links.as_ref(), interrupt);
+    let work = move |interrupt: &Interrupt| {
+        render(&text, links.as_ref(), &|| interrupt.check().is_err()).map_err(|_| Interrupted)
+    };
     let html = call.blocking.markdown.run_interruptible(call.counted_client(user), work).await?;
     let mut response = Response::new(Body::from(html));
     response.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static("text/html; charset=utf-8"));

@@ -18,7 +18,7 @@ use crate::http::error::{ApiError, ApiResult};
 use crate::http::middleware::HeadRequest;
 use crate::http::path::{RepoPath, decode};
 use crate::upstream::clients::CALL_DEADLINE;
-use ferrite_rest::links::encode;
+use ferrite_api_types::links::encode;
 
 const NOT_FOUND: &str = "file does not exist";
 

@@ -9,8 +9,8 @@ use crate::http::body_limits::BodyLimits;
 use crate::upstream::clients::Clients;
 use crate::upstream::git_client::GitHttpClient;
 use crate::upstream::reauthorize::Reauthorizer;
+use ferrite_api_types::links::Links;
 use ferrite_core::Lifecycle;
-use ferrite_rest::links::Links;
 
 /// State of the API's handlers. One `Arc`: the router clones it several times for each request.
 #[derive(Clone, Debug)]

@@ -9,7 +9,7 @@ use crate::http::error::{ApiError, FieldError};
 use crate::http::fields::FieldReader;
 use crate::http::page::Page;
 use crate::http::query::Query;
-use ferrite_rest::links::Links;
+use ferrite_api_types::links::Links;
 
 /// Longest text that is passed on to issue-svc, in bytes: none of its fields may be longer, and a whole message has a limit of its own.
 const MAX_TEXT_BYTES: usize = 1024 * 1024;

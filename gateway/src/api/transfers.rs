@@ -15,7 +15,7 @@ use crate::http::json;
 use crate::http::page::PageLimits;
 use crate::http::path::RepoPath;
 use crate::http::query::Query;
-use ferrite_rest::convert::time;
+use ferrite_api_types::convert::time;
 
 routes! {
     "/api/v1/repos/{owner}/{repo}/transfer" =>

@@ -5,8 +5,8 @@
 use std::sync::Arc;
 
 use axum::http::HeaderMap;
+use ferrite_api_types::convert::require;
 use ferrite_proto::repo::AuthenticateRequest;
-use ferrite_rest::convert::require;
 
 use super::credential::{Credential, InvalidCredential};
 use crate::http::body_limits::CredentialCheck;

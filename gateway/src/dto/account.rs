@@ -3,8 +3,8 @@
 use ferrite_proto::{Scopes, repo};
 use serde::Serialize;
 
-use ferrite_rest::convert::{MissingField, optional_time, time};
-use ferrite_rest::links::{Links, RepositoryLinks};
+use ferrite_api_types::convert::{MissingField, optional_time, time};
+use ferrite_api_types::links::{Links, RepositoryLinks};
 
 /// An access token: its name, and its value when it was just created, else a digest.
 #[derive(Clone, Debug, Serialize)]

@@ -3,7 +3,7 @@ use std::collections::BTreeMap;
 use ferrite_proto::repo;
 use serde::Serialize;
 
-use ferrite_rest::convert::{MissingField, time};
+use ferrite_api_types::convert::{MissingField, time};
 
 /// An event of the audit log: one change of access, accounts, tokens or settings.
 #[derive(Clone, Debug, Serialize)]

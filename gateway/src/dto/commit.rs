@@ -3,9 +3,9 @@
 use ferrite_proto::git;
 use serde::Serialize;
 
-use ferrite_rest::convert::{MissingField, require, text, time};
-use ferrite_rest::links::RepositoryLinks;
-use ferrite_rest::{Accounts, LongTexts, User};
+use ferrite_api_types::convert::{MissingField, require, text, time};
+use ferrite_api_types::links::RepositoryLinks;
+use ferrite_api_types::{Accounts, LongTexts, User};
 
 /// A commit.
 #[derive(Clone, Debug, Serialize)]
@@ -177,7 +177,7 @@ mod tests {
     use ferrite_proto::repo;
 
     use super::*;
-    use ferrite_rest::links::Links;
+    use ferrite_api_types::links::Links;
 
     fn signature(email: &[u8]) -> Option<git::CommitSignature> {
         let time = Some(prost_types::Timestamp { seconds: 1_767_315_845, nanos: 0 });

@@ -6,8 +6,8 @@ use ferrite_proto::git;
 use serde::{Serialize, Serializer};
 
 use super::commit::Commit;
-use ferrite_rest::convert::{MissingField, require, text};
-use ferrite_rest::links::RepositoryLinks;
+use ferrite_api_types::convert::{MissingField, require, text};
+use ferrite_api_types::links::RepositoryLinks;
 
 /// A file, directory, symbolic link or submodule.
 #[derive(Clone, Debug, Serialize)]
@@ -151,7 +151,7 @@ pub(crate) struct FilesChanged {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use ferrite_rest::links::Links;
+    use ferrite_api_types::links::Links;
 
     fn entry(kind: git::EntryKind, content: Option<&[u8]>) -> git::TreeEntry {
         git::TreeEntry {

@@ -3,7 +3,7 @@ use std::collections::BTreeMap;
 use ferrite_proto::hook::{self, DeliveryStatus, Header};
 use serde::Serialize;
 
-use ferrite_rest::convert::{MissingField, optional_time, text, time};
+use ferrite_api_types::convert::{MissingField, optional_time, text, time};
 
 /// A delivery of a webhook.
 #[derive(Clone, Debug, Serialize)]

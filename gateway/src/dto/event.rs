@@ -4,7 +4,7 @@ use ferrite_proto::hook;
 use serde::Serialize;
 use serde_json::Value;
 
-use ferrite_rest::convert::{MissingField, time};
+use ferrite_api_types::convert::{MissingField, time};
 
 /// An event of a repository.
 #[derive(Clone, Debug, Serialize)]

@@ -8,8 +8,8 @@ use serde::{Serialize, Serializer};
 
 use super::commit::Signature;
 use crate::http::json::{Shorten, json_bytes};
-use ferrite_rest::convert::{MissingField, require, text};
-use ferrite_rest::links::RepositoryLinks;
+use ferrite_api_types::convert::{MissingField, require, text};
+use ferrite_api_types::links::RepositoryLinks;
 
 /// Bytes of a tree in JSON besides its entries and its URL.
 const TREE_BYTES: usize = 128;
@@ -204,7 +204,7 @@ mod tests {
     use serde_json::json;
 
     use super::*;
-    use ferrite_rest::links::Links;
+    use ferrite_api_types::links::Links;
 
     fn urls() -> RepositoryLinks {
         Links::new("http://h", "h:22").repository("bob", "demo")

@@ -3,7 +3,7 @@ use std::collections::BTreeMap;
 use ferrite_proto::hook;
 use serde::Serialize;
 
-use ferrite_rest::convert::{MissingField, time};
+use ferrite_api_types::convert::{MissingField, time};
 
 /// A webhook. Its secret is never part of it, and `***` stands for the password in its URL.
 #[derive(Clone, Debug, Serialize)]

@@ -1,5 +1,5 @@
+use ferrite_api_types::convert::{MissingField, optional_time, time};
 use ferrite_proto::repo::{self, MigrationPhase};
-use ferrite_rest::convert::{MissingField, optional_time, time};
 use serde::Serialize;
 
 /// A migration of a repository from another host.

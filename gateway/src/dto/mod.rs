@@ -2,7 +2,7 @@
 //!
 //! Order of the files: `content` → `commit`; `git_data` → `commit`; `timeline` → `repository_urls`.
 //!
-//! Not here: shapes that payloads of webhooks have too (`ferrite_rest`).
+//! Not here: shapes that payloads of webhooks have too (`ferrite_api_types`).
 
 mod account;
 mod audit;
@@ -25,8 +25,8 @@ mod watch;
 
 use serde::Serialize;
 
-pub(crate) use ferrite_rest::convert::require;
-pub(crate) use ferrite_rest::{Accounts, Comment, Issue, Label, Milestone, Repository, User, Viewer};
+pub(crate) use ferrite_api_types::convert::require;
+pub(crate) use ferrite_api_types::{Accounts, Comment, Issue, Label, Milestone, Repository, User, Viewer};
 
 pub(crate) use account::{AccessToken, DeployKey, Email, ListedToken, NewToken, OwnPublicKey, PublicKey};
 pub(crate) use audit::AuditEvent;

@@ -4,10 +4,10 @@ use ferrite_proto::Permission;
 use ferrite_proto::repo::{self, MembershipRole};
 use serde::Serialize;
 
-use ferrite_rest::Permissions;
-use ferrite_rest::User;
-use ferrite_rest::convert::{MissingField, require};
-use ferrite_rest::links::Links;
+use ferrite_api_types::Permissions;
+use ferrite_api_types::User;
+use ferrite_api_types::convert::{MissingField, require};
+use ferrite_api_types::links::Links;
 
 /// An organization.
 #[derive(Clone, Debug, Serialize)]

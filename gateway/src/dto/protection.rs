@@ -1,9 +1,9 @@
 use ferrite_proto::git;
 use serde::Serialize;
 
-use ferrite_rest::Accounts;
-use ferrite_rest::convert::{MissingField, time};
-use ferrite_rest::links::Links;
+use ferrite_api_types::Accounts;
+use ferrite_api_types::convert::{MissingField, time};
+use ferrite_api_types::links::Links;
 
 /// A rule about branches.
 #[derive(Clone, Debug, Serialize)]

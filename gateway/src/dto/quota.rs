@@ -1,5 +1,5 @@
+use ferrite_api_types::convert::MissingField;
 use ferrite_proto::repo;
-use ferrite_rest::convert::MissingField;
 use serde::Serialize;
 
 use super::require;

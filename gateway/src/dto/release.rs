@@ -4,9 +4,9 @@ use ferrite_proto::repo;
 use serde::Serialize;
 use sha2::{Digest, Sha256};
 
-use ferrite_rest::convert::{MissingField, optional_time, time};
-use ferrite_rest::links::RepositoryLinks;
-use ferrite_rest::{Accounts, LongTexts, User};
+use ferrite_api_types::convert::{MissingField, optional_time, time};
+use ferrite_api_types::links::RepositoryLinks;
+use ferrite_api_types::{Accounts, LongTexts, User};
 
 /// A release.
 #[derive(Clone, Debug, Serialize)]
@@ -101,8 +101,8 @@ fn uuid_of(file_id: &str) -> String {
 
 #[cfg(test)]
 mod tests {
+    use ferrite_api_types::links::Links;
     use ferrite_core::timestamp;
-    use ferrite_rest::links::Links;
     use serde_json::json;
 
     use super::*;

@@ -2,7 +2,7 @@ use std::collections::HashMap;
 
 use ferrite_proto::issue::NamedRepository;
 
-use ferrite_rest::links::{Links, RepositoryLinks};
+use ferrite_api_types::links::{Links, RepositoryLinks};
 
 /// URLs of several repositories, by their ids.
 pub(crate) struct RepositoryUrls(HashMap<i64, RepositoryLinks>);

@@ -1,5 +1,5 @@
+use ferrite_api_types::convert::{MissingField, optional_time, time};
 use ferrite_proto::repo;
-use ferrite_rest::convert::{MissingField, optional_time, time};
 use serde::Serialize;
 
 /// A git store.

@@ -4,10 +4,10 @@ use ferrite_proto::issue::{self, TimelineAction};
 use serde::Serialize;
 
 use super::repository_urls::RepositoryUrls;
-use ferrite_rest::Label;
-use ferrite_rest::convert::{MissingField, time};
-use ferrite_rest::links::RepositoryLinks;
-use ferrite_rest::{Accounts, User};
+use ferrite_api_types::Label;
+use ferrite_api_types::convert::{MissingField, time};
+use ferrite_api_types::links::RepositoryLinks;
+use ferrite_api_types::{Accounts, User};
 
 /// One change of an issue, or one reference to it. A key that says nothing about the action is left out.
 #[derive(Clone, Debug, Serialize)]
@@ -127,7 +127,7 @@ mod tests {
     use serde_json::{Value, json};
 
     use super::*;
-    use ferrite_rest::links::Links;
+    use ferrite_api_types::links::Links;
 
     const SHA: &str = "0123456789012345678901234567890123456789";
 

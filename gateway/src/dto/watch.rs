@@ -1,8 +1,8 @@
 use ferrite_proto::repo;
 use serde::Serialize;
 
-use ferrite_rest::convert::{MissingField, time};
-use ferrite_rest::links::Links;
+use ferrite_api_types::convert::{MissingField, time};
+use ferrite_api_types::links::Links;
 
 /// The watch of the caller on a repository, as Gitea shows it.
 #[derive(Clone, Debug, Serialize)]

@@ -15,8 +15,8 @@ use tonic::{Code, Status};
 use tonic_types::StatusExt;
 
 use super::json;
-use ferrite_rest::convert::MissingField;
-use ferrite_rest::links::Links;
+use ferrite_api_types::convert::MissingField;
+use ferrite_api_types::links::Links;
 
 /// Value of `WWW-Authenticate`.
 const CHALLENGE: HeaderValue = HeaderValue::from_static("Basic realm=\"Ferrite\"");

@@ -12,7 +12,7 @@ use axum::body::Body;
 use axum::http::header::CONTENT_TYPE;
 use axum::http::{HeaderMap, HeaderValue, StatusCode};
 use axum::response::{IntoResponse, Response};
-use ferrite_rest::LongTexts;
+use ferrite_api_types::LongTexts;
 use memchr::{memchr_iter, memchr3_iter};
 use parking_lot::Mutex;
 use serde::Serialize;

@@ -23,7 +23,7 @@ use super::client_bounds::ClientBounds;
 use super::error::{ApiError, render};
 use super::query_token::take_token_from_query;
 use super::unread_body::BodyWatch;
-use ferrite_rest::links::Links;
+use ferrite_api_types::links::Links;
 
 const REQUEST_ID: HeaderName = HeaderName::from_static(metadata::REQUEST_ID);
 const CLIENT: HeaderName = HeaderName::from_static(metadata::CLIENT);

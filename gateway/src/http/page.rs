@@ -4,7 +4,7 @@ use axum::http::header::LINK;
 use axum::http::{HeaderMap, HeaderName, HeaderValue};
 
 use super::query::{Query, is_named};
-use ferrite_rest::links::Links;
+use ferrite_api_types::links::Links;
 
 const TOTAL_COUNT: HeaderName = HeaderName::from_static("x-total-count");
 

@@ -8,7 +8,7 @@ use axum::http::{HeaderValue, Method, StatusCode, Uri};
 use axum::response::{IntoResponse, Response};
 
 use super::error::{ApiError, PresentName};
-use ferrite_rest::links::Links;
+use ferrite_api_types::links::Links;
 
 /// Turns the error for a former name into a redirect: 301 for reads, and 307 for other methods, whose clients repeat method and body. A
 /// route without a repository in its `template` keeps the error, and other responses stay as they are.

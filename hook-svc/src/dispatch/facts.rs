@@ -2,13 +2,13 @@
 //!
 //! Not here: the lookups of what the payload needs beside the fact (`render`).
 
+use ferrite_api_types::convert::{MissingField, text};
+use ferrite_api_types::links::Links;
+use ferrite_api_types::{Accounts, Issue};
 use ferrite_proto::events::event::Fact;
 use ferrite_proto::events::{RefUpdate, RefsUpdated, ReleasePublished, RepositoryAction, RepositoryUpdated};
 use ferrite_proto::git::{DescribedCommit, Person, UpdateDescription, UpdateToDescribe};
 use ferrite_proto::repo;
-use ferrite_rest::convert::{MissingField, text};
-use ferrite_rest::links::Links;
-use ferrite_rest::{Accounts, Issue};
 use prost_types::Timestamp;
 use serde_json::json;
 

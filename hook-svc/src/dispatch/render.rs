@@ -4,12 +4,12 @@
 
 use std::collections::{BTreeSet, HashMap, HashSet};
 
+use ferrite_api_types::Accounts;
+use ferrite_api_types::links::Links;
 use ferrite_db::DbError;
 use ferrite_proto::git::{DescribeUpdatesResponse, UpdateDescription};
 use ferrite_proto::id::RepositoryId;
 use ferrite_proto::repo;
-use ferrite_rest::Accounts;
-use ferrite_rest::links::Links;
 use futures_util::{StreamExt, stream};
 use prost_types::Timestamp;
 use tonic::{Code, Status};

@@ -1,5 +1,6 @@
 //! The dispatcher on both databases, with stand-ins for repo-svc and git-svc.
 
+use ferrite_api_types::links::Links;
 use ferrite_core::timestamp;
 use ferrite_db::Db;
 use ferrite_db::args;
@@ -7,7 +8,6 @@ use ferrite_proto::events::event::Fact;
 use ferrite_proto::events::{Event, IssueAction, IssueUpdated, RefUpdate, RefsUpdated, RepositoryForked};
 use ferrite_proto::id::UserId;
 use ferrite_proto::{issue, repo};
-use ferrite_rest::links::Links;
 use serde_json::Value;
 use tonic::Code;
 

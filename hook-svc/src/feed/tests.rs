@@ -1,5 +1,6 @@
 //! Feeds on both databases, with stand-ins for repo-svc and git-svc.
 
+use ferrite_api_types::links::Links;
 use ferrite_core::timestamp;
 use ferrite_db::Db;
 use ferrite_db::args;
@@ -13,7 +14,6 @@ use ferrite_proto::grant::{Grant, GrantUser, Verifier};
 use ferrite_proto::id::{RepositoryId, UserId};
 use ferrite_proto::operation::LIST_EVENTS;
 use ferrite_proto::{issue, repo};
-use ferrite_rest::links::Links;
 use ferrite_rpc::testing::public_key_pem;
 use tonic::Code;
 

@@ -13,7 +13,7 @@ pub(crate) mod native;
 pub(crate) mod recorded;
 pub(crate) mod redact;
 
-use ferrite_rest::convert::MissingField;
+use ferrite_api_types::convert::MissingField;
 
 pub(crate) use json::json_text;
 

@@ -4,7 +4,7 @@
 //! ([`CommitScanner`]) asks git-svc for the commits of the update, parses their messages, asks repo-svc what their pusher may do in the
 //! repositories they name, and hands the references to the store, which applies each commit to an issue once.
 //!
-//! Not here: the grammar of messages (`model::references::commit`), and the right to close an issue (the store).
+//! Not here: the grammar of messages (`ferrite_markdown::commit`), and the right to close an issue (the store).
 
 mod queue;
 mod scanner;

@@ -4,6 +4,8 @@
 
 use std::collections::HashMap;
 
+use ferrite_markdown::commit::{self, Action, CommitReference};
+use ferrite_markdown::scan::RepositoryKey;
 use ferrite_proto::Permission;
 use ferrite_proto::events::IssueReach;
 use ferrite_proto::git::PushedCommit;
@@ -11,8 +13,7 @@ use ferrite_proto::id::RepositoryId;
 use ferrite_proto::repo::{IssueAccess, RepositoryRef};
 
 use super::queue::Scan;
-use crate::model::references::RepositoryKey;
-use crate::model::references::commit::{self, Action, CommitAction, CommitReference};
+use crate::model::CommitAction;
 
 /// Most repositories of one scan, that of the commits included; references to further ones are dropped.
 pub(super) const MAX_TARGET_REPOSITORIES: usize = 50;

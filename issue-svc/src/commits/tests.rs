@@ -9,6 +9,7 @@ use ferrite_core::Clock;
 use ferrite_core::testing::eventually;
 use ferrite_db::Db;
 use ferrite_events::{event, first_seen};
+use ferrite_markdown::commit::Action;
 use ferrite_proto::Permission;
 use ferrite_proto::events::event::Fact;
 use ferrite_proto::events::{IssueReach, RefUpdate, RefsUpdated};
@@ -21,7 +22,7 @@ use self::peers::{Applied, Failure, GONE, Peers, Writer, commit_id};
 use super::scanner::MAX_STEP_REFERENCES;
 use super::targets::{MAX_SCANNED_REFERENCES, MAX_TARGET_REPOSITORIES};
 use super::{CommitScanner, ScanQueue};
-use crate::model::references::commit::{Action, CommitAction};
+use crate::model::CommitAction;
 use crate::testing::on_each_schema;
 use crate::writer::ApplyReferences;
 

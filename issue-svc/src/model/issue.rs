@@ -1,5 +1,6 @@
-//! Issues, pull requests, comments, labels and milestones as they are stored, and the classes of issues.
+//! Issues, pull requests, comments, labels and milestones as they are stored, the classes of issues, and what commits do to issues.
 
+use ferrite_markdown::commit::Action;
 use ferrite_proto::id::{IssueId, RepositoryId, UserId};
 
 use super::text::{Body, Title};
@@ -149,4 +150,17 @@ pub(crate) struct Milestone {
     pub(crate) created_us: i64,
     pub(crate) open_count: i64,
     pub(crate) closed_count: i64,
+}
+
+/// The effect of one commit on one issue of a repository.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct CommitAction {
+    /// The repository of the commit.
+    pub(crate) source: RepositoryId,
+    /// The object id of the commit, 40 hexadecimal digits.
+    pub(crate) commit_id: String,
+    /// The number of the issue.
+    pub(crate) number: i64,
+    /// The effect.
+    pub(crate) action: Action,
 }

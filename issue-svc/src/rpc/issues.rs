@@ -22,7 +22,7 @@ use tonic::Request;
 use super::service::{IssueRpc, require_author_or, user};
 use crate::encode;
 use crate::error::IssueError;
-use crate::model::references::words;
+use crate::model::words;
 use crate::model::{Body, Class, IssueChange, NewIssue, Title};
 use crate::store::{Condition, CounterChange, IssueFilter, IssuePage, Order, Sort, TimelineEntry};
 use crate::upstream::MAX_QUESTION_REPOSITORIES;

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use ferrite_markdown::references;
 use ferrite_proto::Permission;
 use ferrite_proto::grant::Grant;
 use ferrite_proto::id::{RepositoryId, UserId};
@@ -11,7 +12,6 @@ use tonic::Request;
 use super::limits::WriteLimits;
 use crate::commits::ScanQueue;
 use crate::error::IssueError;
-use crate::model::references::markdown;
 use crate::model::{Comment, FullIssue, Issue, Milestone};
 use crate::store::IssueTable;
 use crate::upstream::RepoClient;
@@ -97,7 +97,7 @@ impl IssueRpc {
         author: UserId,
         text: &str,
     ) -> Result<TextTargets, IssueError> {
-        self.repo.targets(repository, author, markdown::parse(text)).await
+        self.repo.targets(repository, author, references::parse(text)).await
     }
 }
 

@@ -1,6 +1,6 @@
 //! Tables of what texts contain, filled when they are written: words for the search, and names of users that are mentioned.
 //!
-//! Not here: parsing (`model::references`).
+//! Not here: parsing (`ferrite_markdown`, `model::words`).
 
 use ferrite_db::args;
 use ferrite_db::{DbError, Query, Tx};
@@ -8,7 +8,7 @@ use ferrite_proto::id::IssueId;
 
 use super::IssueTable;
 use crate::model::Issue;
-use crate::model::references::words;
+use crate::model::words;
 
 const INSERT_WORDS_SQLITE: &str = "INSERT INTO issue_words (rowid, words) VALUES ($1, $2)";
 const UPDATE_WORDS_SQLITE: &str = "UPDATE issue_words SET words = $2 WHERE rowid = $1";

@@ -1,12 +1,13 @@
 //! References to issues in commit messages: entries of timelines, and issues that are closed or opened again.
 
+use ferrite_markdown::commit::Action;
 use ferrite_proto::Permission;
 use ferrite_proto::id::{RepositoryId, UserId};
 use ferrite_proto::issue::TimelineAction;
 
 use super::{IssueWriter, Write};
 use crate::error::IssueError;
-use crate::model::references::commit::{Action, CommitAction};
+use crate::model::CommitAction;
 use crate::store::{CounterChange, TimelineEntry};
 
 /// The writes that commits cause.

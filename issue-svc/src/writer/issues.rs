@@ -8,8 +8,7 @@ use ferrite_proto::issue::TimelineAction;
 use super::references::TextTargets;
 use super::{IssueWriter, Write};
 use crate::error::IssueError;
-use crate::model::references::commit::CommitAction;
-use crate::model::{Class, FullIssue, Issue, IssueChange, NewIssue};
+use crate::model::{Class, CommitAction, FullIssue, Issue, IssueChange, NewIssue};
 use crate::store::{CounterChange, List, MentionSource, Reader, TallyChanges, TimelineEntry};
 
 impl IssueWriter {

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use ferrite_db::idempotency::{IdempotencyError, IdempotencyKey, Stored};
-use ferrite_markup::scan::{Scanner, Token};
+use ferrite_markdown::scan::{Scanner, Token};
 use ferrite_proto::{
     git::{Commit, CommitIdentity},
     grant::{Grant, IssueReach},

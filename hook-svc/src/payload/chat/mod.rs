@@ -11,7 +11,7 @@ mod tests;
 
 pub(super) use event::ChatEvent;
 use event::{Account, Change, Issue, IssueComment, Push, Repo, Subject};
-use ferrite_rest::links::encode_path;
+use ferrite_api_types::links::encode_path;
 
 /// Characters of an id that are shown.
 const SHORT_ID_CHARS: usize = 7;

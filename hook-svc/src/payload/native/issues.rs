@@ -1,9 +1,9 @@
 //! Payloads of `issues` and `issue_comment`.
 
+use ferrite_api_types::convert::MissingField;
+use ferrite_api_types::{Comment, Issue, Repository, User};
 use ferrite_proto::events::{CommentAction, CommentChanged, IssueAction, IssueUpdated};
 use ferrite_proto::issue;
-use ferrite_rest::convert::MissingField;
-use ferrite_rest::{Comment, Issue, Repository, User};
 use serde::Serialize;
 
 use super::{Context, Payload};

@@ -9,10 +9,10 @@ mod repository;
 #[cfg(test)]
 mod tests;
 
+use ferrite_api_types::convert::MissingField;
+use ferrite_api_types::links::{Links, RepositoryLinks};
+use ferrite_api_types::{Accounts, Repository, User, Viewer};
 use ferrite_proto::repo;
-use ferrite_rest::convert::MissingField;
-use ferrite_rest::links::{Links, RepositoryLinks};
-use ferrite_rest::{Accounts, Repository, User, Viewer};
 
 pub(crate) use issues::{issue_comment, issues};
 pub(crate) use refs::{PushEvent, create, delete, ping, push, site_ping};

@@ -1,9 +1,9 @@
 //! Payloads of `create`, `delete` and `push`, and of `ping`.
 
+use ferrite_api_types::convert::{MissingField, time};
+use ferrite_api_types::links::Links;
+use ferrite_api_types::{Accounts, Repository, User};
 use ferrite_proto::git::{DescribedCommit, Person};
-use ferrite_rest::convert::{MissingField, time};
-use ferrite_rest::links::Links;
-use ferrite_rest::{Accounts, Repository, User};
 use serde::Serialize;
 
 use super::{Context, Payload};

@@ -1,9 +1,9 @@
 //! Payloads of `fork`, `release` and `repository`.
 
+use ferrite_api_types::convert::time;
+use ferrite_api_types::links::Links;
+use ferrite_api_types::{Repository, User, Viewer};
 use ferrite_proto::repo;
-use ferrite_rest::convert::time;
-use ferrite_rest::links::Links;
-use ferrite_rest::{Repository, User, Viewer};
 use serde::Serialize;
 use serde_json::{Map, Value};
 

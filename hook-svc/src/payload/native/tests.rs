@@ -1,11 +1,11 @@
 //! Native payloads, compared field by field with recorded deliveries of Gogs, and their bounds.
 
+use ferrite_api_types::Accounts;
+use ferrite_api_types::links::Links;
 use ferrite_proto::events::{CommentAction, CommentChanged, IssueAction, IssueUpdated};
 use ferrite_proto::git::{DescribedCommit, Person};
 use ferrite_proto::issue::{self, IssueState};
 use ferrite_proto::repo;
-use ferrite_rest::Accounts;
-use ferrite_rest::links::Links;
 use prost_types::Timestamp;
 use serde_json::{Value, json};
 

@@ -23,7 +23,7 @@ use ferrite_rpc::testing::{Fake, FakeAccessService, FakeStorageService, failure}
 use tonic::{Request, Response, Status};
 
 use crate::error::IssueError;
-use crate::model::references::commit::CommitAction;
+use crate::model::CommitAction;
 use crate::writer::ApplyReferences;
 
 /// The store that has all repositories.

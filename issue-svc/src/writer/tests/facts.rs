@@ -2,6 +2,7 @@
 
 use std::collections::BTreeSet;
 
+use ferrite_markdown::commit::Action;
 use ferrite_proto::Permission;
 use ferrite_proto::events::event::Fact;
 use ferrite_proto::events::{CommentAction, CommentChanged, Event, IssueAction, IssueUpdated};
@@ -11,8 +12,7 @@ use prost::Message;
 use super::super::{ApplyReferences, CounterChange, HOOK_SVC};
 use super::writes::label;
 use super::*;
-use crate::model::references::commit::{Action, CommitAction};
-use crate::model::{Comment, Label};
+use crate::model::{Comment, CommitAction, Label};
 use crate::testing::on_each_schema;
 
 const ACTOR: UserId = UserId(5);

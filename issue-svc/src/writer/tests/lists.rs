@@ -8,7 +8,7 @@ use ferrite_proto::issue::LabelChange;
 
 use super::model::{ModelFilter, ModelIssue, Numbers};
 use super::*;
-use crate::model::references::words;
+use crate::model::words;
 use crate::model::{Class, Color, LabelName, MilestoneTitle};
 use crate::store::{Condition, CounterChange, IssueFilter, Order, Sort};
 use crate::testing::on_each_schema;

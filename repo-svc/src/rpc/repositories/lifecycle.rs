@@ -4,6 +4,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use ferrite_api_types::links::Links;
 use ferrite_db::Tx;
 use ferrite_db::idempotency::{IdempotencyKey, once};
 use ferrite_events as outbox;
@@ -17,7 +18,6 @@ use ferrite_proto::repo::{
     self, AutoInit, CreateRepositoryRequest, CreateRepositoryResponse, DeleteRepositoryRequest,
     DeleteRepositoryResponse, ForkRepositoryRequest, ForkRepositoryResponse, Identity,
 };
-use ferrite_rest::links::Links;
 use ferrite_rpc::auth::AuthError;
 use ferrite_rpc::grpc::with_timeout;
 use prost::Message;

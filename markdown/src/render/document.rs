@@ -6,19 +6,20 @@
 
 use std::collections::VecDeque;
 
-use pulldown_cmark::{CodeBlockKind, CowStr, Event, LinkType, Tag, TagEnd};
+use pulldown_cmark::{CowStr, Event, LinkType, Tag, TagEnd};
 
 use super::elements::{Element, Kind, LANGUAGE_CLASS};
+use super::links::{Part, ReferenceLinks, parts};
 use super::raw_html::{Piece, Pieces};
-use super::references::{Part, ReferenceLinks, parts};
 use super::{escape, highlight};
+use crate::walk::{Step, Walk, is_inline};
 
 /// Most elements of a text.
 const MAX_ELEMENTS: usize = 128 * 1024;
 /// Most bytes of addresses and of highlighting that are added to a text.
 const MAX_ADDED_BYTES: usize = 4 * 1024 * 1024;
 /// Most elements of Markdown inside each other; deeper ones are left out, their text stays.
-const MAX_DEPTH: usize = 64;
+pub(super) const MAX_DEPTH: usize = 64;
 /// Most elements of HTML inside each other; deeper ones are left out, their text stays.
 const MAX_HTML_DEPTH: usize = 32;
 /// Most tags of HTML that open an element; later ones are left out.
@@ -37,29 +38,16 @@ enum Open {
     Html(&'static Element),
 }
 
-/// A block whose text is collected.
-enum Block {
-    Html(String),
-    Code { language: String, code: String },
-}
-
 /// The events of a text.
 pub(super) struct Document<'t, I> {
-    events: I,
+    walk: Walk<'t, I>,
     links: Option<&'t ReferenceLinks>,
     ready: VecDeque<Event<'t>>,
     open: Vec<Open>,
     /// Elements of HTML that are open.
     html_depth: usize,
-    /// Elements of Markdown that are open.
-    depth: usize,
-    /// Elements of Markdown that are left out and not ended yet.
-    skipped: usize,
-    /// Open elements in which text gets no links.
+    /// Open elements of HTML in which text gets no links.
     without_links: usize,
-    /// Images that are open: their content becomes a text.
-    images: usize,
-    block: Option<Block>,
     elements_left: usize,
     added_bytes_left: usize,
     html_tags_left: usize,
@@ -69,18 +57,14 @@ pub(super) struct Document<'t, I> {
 }
 
 impl<'t, I: Iterator<Item = Event<'t>>> Document<'t, I> {
-    pub(super) fn new(events: I, links: Option<&'t ReferenceLinks>) -> Self {
+    pub(super) fn new(walk: Walk<'t, I>, links: Option<&'t ReferenceLinks>) -> Self {
         Self {
-            events,
+            walk,
             links,
             ready: VecDeque::new(),
             open: Vec::new(),
             html_depth: 0,
-            depth: 0,
-            skipped: 0,
             without_links: 0,
-            images: 0,
-            block: None,
             elements_left: MAX_ELEMENTS,
             added_bytes_left: MAX_ADDED_BYTES,
             html_tags_left: MAX_HTML_TAGS,
@@ -103,26 +87,22 @@ impl<'t, I: Iterator<Item = Event<'t>>> Document<'t, I> {
         }
     }
 
-    fn process(&mut self, event: Event<'t>) {
-        match event {
-            Event::Start(tag) => self.start(tag),
-            Event::End(end) => self.end(end),
-            Event::Text(text) => match &mut self.block {
-                Some(Block::Code { code, .. }) => code.push_str(&text),
-                _ => self.text(text),
-            },
-            Event::Html(html) => match &mut self.block {
-                Some(Block::Html(block)) => block.push_str(&html),
-                _ => self.html(&html, true),
-            },
-            Event::InlineHtml(html) => self.html(&html, true),
-            Event::Rule => {
+    fn process(&mut self, step: Step<'t>) {
+        match step {
+            Step::Start(tag) => self.start(tag),
+            Step::End(end) => self.end(end),
+            Step::Text(text) => self.text(text),
+            Step::Code { info, code } => self.code_block(&language(&info), &code),
+            // The content of an image becomes a text.
+            Step::Html { .. } if self.walk.is_in_image() => {}
+            Step::Html { html, is_block } => self.html(&html, !is_block),
+            Step::Other(Event::Rule) => {
                 self.close_before_block(None);
                 self.count(1, 0);
                 self.ready.push_back(Event::Rule);
             }
-            Event::SoftBreak => self.ready.push_back(Event::SoftBreak),
-            other => {
+            Step::Other(Event::SoftBreak) => self.ready.push_back(Event::SoftBreak),
+            Step::Other(other) => {
                 self.count(1, 0);
                 self.ready.push_back(other);
             }
@@ -130,66 +110,30 @@ impl<'t, I: Iterator<Item = Event<'t>>> Document<'t, I> {
     }
 
     fn start(&mut self, tag: Tag<'t>) {
-        match tag {
-            Tag::HtmlBlock => self.block = Some(Block::Html(String::new())),
-            Tag::CodeBlock(kind) => {
-                let language = match kind {
-                    CodeBlockKind::Fenced(info) => language(&info),
-                    CodeBlockKind::Indented => String::new(),
-                };
-                self.block = Some(Block::Code { language, code: String::new() });
-            }
-            _ if self.skipped > 0 || self.depth >= MAX_DEPTH => self.skipped += 1,
-            tag => {
-                let is_inline = is_inline(&tag);
-                if !is_inline {
-                    self.close_before_block(None);
-                }
-                self.depth += 1;
-                self.open.push(Open::Markdown { is_inline });
-                match &tag {
-                    Tag::Link { dest_url, title, .. } => {
-                        self.without_links += 1;
-                        // A reference to one address repeats it.
-                        self.count(1, dest_url.len() + title.len());
-                    }
-                    Tag::Image { dest_url, title, .. } => {
-                        self.images += 1;
-                        self.count(1, dest_url.len() + title.len());
-                    }
-                    _ => self.count(1, 0),
-                }
-                self.ready.push_back(Event::Start(tag));
-            }
+        let is_inline = is_inline(tag.to_end());
+        if !is_inline {
+            self.close_before_block(None);
         }
+        self.open.push(Open::Markdown { is_inline });
+        let added_bytes = match &tag {
+            // A reference to one address repeats it.
+            Tag::Link { dest_url, title, .. } | Tag::Image { dest_url, title, .. } => dest_url.len() + title.len(),
+            _ => 0,
+        };
+        self.count(1, added_bytes);
+        self.ready.push_back(Event::Start(tag));
     }
 
     fn end(&mut self, end: TagEnd) {
-        match (end, self.block.take()) {
-            (TagEnd::HtmlBlock, Some(Block::Html(html))) => self.html(&html, false),
-            (TagEnd::CodeBlock, Some(Block::Code { language, code })) => self.code_block(&language, &code),
-            _ if self.skipped > 0 => self.skipped -= 1,
-            (end, _) => {
-                while let Some(open) = self.open.last().copied() {
-                    match open {
-                        Open::Html(_) => self.close(),
-                        Open::Markdown { .. } => break,
-                    }
-                }
-                self.open.pop();
-                self.depth = self.depth.saturating_sub(1);
-                match end {
-                    TagEnd::Link => self.without_links = self.without_links.saturating_sub(1),
-                    TagEnd::Image => self.images = self.images.saturating_sub(1),
-                    _ => {}
-                }
-                self.ready.push_back(Event::End(end));
-            }
+        while let Some(Open::Html(_)) = self.open.last() {
+            self.close();
         }
+        self.open.pop();
+        self.ready.push_back(Event::End(end));
     }
 
     fn text(&mut self, text: CowStr<'t>) {
-        if self.without_links > 0 || self.images > 0 {
+        if self.without_links > 0 || self.walk.is_in_link() || self.walk.is_in_image() {
             self.ready.push_back(Event::Text(text));
             return;
         }
@@ -248,9 +192,6 @@ impl<'t, I: Iterator<Item = Event<'t>>> Document<'t, I> {
 
     /// Adds HTML that stands in the text: in a line, or as a block.
     fn html(&mut self, html: &str, is_in_line: bool) {
-        if self.images > 0 {
-            return;
-        }
         for piece in Pieces::new(html) {
             match piece {
                 Piece::Text(text) => {
@@ -358,8 +299,8 @@ impl<'t, I: Iterator<Item = Event<'t>>> Iterator for Document<'t, I> {
             if self.is_ended {
                 return None;
             }
-            match self.events.next() {
-                Some(event) => self.process(event),
+            match self.walk.next() {
+                Some(step) => self.process(step),
                 None => {
                     self.is_ended = true;
                     while !self.open.is_empty() {
@@ -386,11 +327,6 @@ fn ends_before(last: &Element, next: Option<&Element>) -> bool {
         (_, "dt" | "dd") => matches!(next, "dt" | "dd"),
         _ => false,
     }
-}
-
-/// Returns whether an element of Markdown is part of a line.
-fn is_inline(tag: &Tag<'_>) -> bool {
-    matches!(tag, Tag::Emphasis | Tag::Strong | Tag::Strikethrough | Tag::Link { .. } | Tag::Image { .. })
 }
 
 /// Returns the name of the language that begins the line before code; empty if it cannot be a class.

@@ -6,8 +6,7 @@
 
 use std::collections::HashMap;
 
-use ferrite_markup::scan::{IssueRef, RepositoryKey, Scanner, Token};
-use ferrite_proto::id::RepositoryId;
+use crate::scan::{IssueRef, RepositoryKey, Scanner, Token};
 
 /// Most references of one message; references to further issues are dropped.
 const MAX_COMMIT_REFERENCES: usize = 100;
@@ -19,7 +18,7 @@ const MAX_KEYWORD_BYTES: usize = 8;
 
 /// The effect of a commit on an issue.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub(crate) enum Action {
+pub enum Action {
     /// Close it.
     Close,
     /// Open it again.
@@ -30,31 +29,19 @@ pub(crate) enum Action {
 
 /// A reference to an issue in a commit message.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct CommitReference {
+pub struct CommitReference {
     /// The repository of the issue; `None` for that of the commit.
-    pub(crate) repository: Option<RepositoryKey>,
+    pub repository: Option<RepositoryKey>,
     /// The number of the issue, at least 1.
-    pub(crate) number: i64,
+    pub number: i64,
     /// The effect on the issue.
-    pub(crate) action: Action,
-}
-
-/// The effect of one commit on one issue of a repository.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct CommitAction {
-    /// The repository of the commit.
-    pub(crate) source: RepositoryId,
-    /// The object id of the commit, 40 hexadecimal digits.
-    pub(crate) commit_id: String,
-    /// The number of the issue.
-    pub(crate) number: i64,
-    /// The effect.
-    pub(crate) action: Action,
+    pub action: Action,
 }
 
 /// Returns the references of a commit message, one for each issue, in the order in which the issues are first named. The last keyword
 /// of an issue decides; a reference without one takes nothing back.
-pub(crate) fn parse(message: &str) -> Vec<CommitReference> {
+#[must_use]
+pub fn parse(message: &str) -> Vec<CommitReference> {
     let mut references: Vec<CommitReference> = Vec::new();
     let mut places: HashMap<IssueRef, usize> = HashMap::new();
     for token in Scanner::new(message) {
@@ -97,10 +84,10 @@ mod tests {
     use std::fmt::Write;
     use std::time::Duration;
 
-    use ferrite_markup::testing::assert_within;
     use proptest::prelude::*;
 
     use super::*;
+    use crate::testing::assert_within;
 
     const MIB: usize = 1024 * 1024;
 

@@ -269,7 +269,7 @@ mod tests {
             {
                 let code = unit.repeat(MAX_BLOCK_BYTES / unit.len());
                 let limit = std::time::Duration::from_secs(2);
-                ferrite_markup::testing::assert_within(limit, &code, || Budget::default().highlight(language, &code));
+                crate::testing::assert_within(limit, &code, || Budget::default().highlight(language, &code));
             }
         }
     }

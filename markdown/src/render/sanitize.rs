@@ -7,8 +7,8 @@ use std::sync::LazyLock;
 
 use ammonia::{Builder, UrlRelative};
 
+use super::Interrupted;
 use super::elements::{ATTRIBUTES, CELL_STYLES, ELEMENTS, HIGHLIGHT_CLASSES, LANGUAGE_CLASS};
-use crate::blocking::Interrupt;
 
 /// Schemes of addresses in links and images. Relative addresses stay as they are.
 const URL_SCHEMES: [&str; 3] = ["http", "https", "mailto"];
@@ -17,7 +17,7 @@ const REMOVED_WITH_CONTENT: [&str; 2] = ["script", "style"];
 /// Search engines give targets no credit, and pages that links open cannot reach back.
 const LINK_RELATION: &str = "nofollow noopener";
 
-/// Bytes of output between two looks at the interrupt.
+/// Bytes of output between two checks whether the rendering is interrupted.
 const CHECK_INTERVAL_BYTES: usize = 1024;
 
 static SANITIZER: LazyLock<Builder<'static>> = LazyLock::new(sanitizer);
@@ -34,10 +34,10 @@ pub(super) enum Unsanitized {
 ///
 /// # Errors
 /// [`Unsanitized`].
-pub(super) fn sanitize(html: &str, max_bytes: usize, interrupt: &Interrupt) -> Result<String, Unsanitized> {
-    let input = Input { rest: html.as_bytes(), interrupt };
+pub(super) fn sanitize(html: &str, max_bytes: usize, is_interrupted: &dyn Fn() -> bool) -> Result<String, Unsanitized> {
+    let input = Input { rest: html.as_bytes(), is_interrupted };
     let document = SANITIZER.clean_from_reader(input).map_err(|_| Unsanitized::Interrupted)?;
-    let mut output = Output { html: Vec::with_capacity(html.len()), max_bytes, is_full: false, interrupt };
+    let mut output = Output { html: Vec::with_capacity(html.len()), max_bytes, is_full: false, is_interrupted };
     let written = document.write_to(&mut output);
     match written.map(|()| String::from_utf8(output.html)) {
         Ok(Ok(html)) => Ok(html),
@@ -49,12 +49,12 @@ pub(super) fn sanitize(html: &str, max_bytes: usize, interrupt: &Interrupt) -> R
 /// HTML on its way into the sanitiser, which reads it in small pieces.
 struct Input<'h> {
     rest: &'h [u8],
-    interrupt: &'h Interrupt,
+    is_interrupted: &'h dyn Fn() -> bool,
 }
 
 impl Read for Input<'_> {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
-        self.interrupt.check().map_err(io::Error::other)?;
+        check(self.is_interrupted)?;
         self.rest.read(buffer)
     }
 }
@@ -64,7 +64,7 @@ struct Output<'h> {
     html: Vec<u8>,
     max_bytes: usize,
     is_full: bool,
-    interrupt: &'h Interrupt,
+    is_interrupted: &'h dyn Fn() -> bool,
 }
 
 impl Write for Output<'_> {
@@ -76,7 +76,7 @@ impl Write for Output<'_> {
         self.html.extend_from_slice(bytes);
         // A character at a time may come, so the clock is read now and then.
         if self.html.len() / CHECK_INTERVAL_BYTES != (self.html.len() - bytes.len()) / CHECK_INTERVAL_BYTES {
-            self.interrupt.check().map_err(io::Error::other)?;
+            check(self.is_interrupted)?;
         }
         Ok(bytes.len())
     }
@@ -84,6 +84,11 @@ impl Write for Output<'_> {
     fn flush(&mut self) -> io::Result<()> {
         Ok(())
     }
+}
+
+/// Fails if the rendering is interrupted; not with the kind of error after which a reader tries again.
+fn check(is_interrupted: &dyn Fn() -> bool) -> io::Result<()> {
+    if is_interrupted() { Err(io::Error::other(Interrupted)) } else { Ok(()) }
 }
 
 fn sanitizer() -> Builder<'static> {

@@ -5,9 +5,9 @@
 
 use std::ops::Range;
 
-use ferrite_markup::scan::{IssueRef, Scanner, Token, is_owner_name, is_repository_name};
-use ferrite_rest::links::encode;
 use http::Uri;
+
+use crate::scan::{IssueRef, Scanner, Token, is_owner_name, is_repository_name};
 
 /// Longest context, in bytes.
 const MAX_CONTEXT_BYTES: usize = 512;
@@ -21,7 +21,7 @@ const MAX_LINKS: usize = 50_000;
 
 /// The targets of references.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct ReferenceLinks {
+pub struct ReferenceLinks {
     /// URL of the site, without a slash at the end.
     site: String,
     /// URL of the repository that references without a name are about.
@@ -31,7 +31,8 @@ pub(crate) struct ReferenceLinks {
 impl ReferenceLinks {
     /// Returns the links of `context`: the URL of a repository, of any site, or its path on the site at `root`. Without a repository in
     /// it, only what names its own target becomes a link.
-    pub(crate) fn of_context(context: &str, root: &str) -> Self {
+    #[must_use]
+    pub fn of_context(context: &str, root: &str) -> Self {
         let on_site = |site: &str, path: &str| {
             let (owner, name) = path.split_once('/')?;
             let name = name.strip_suffix(".git").unwrap_or(name);
@@ -52,12 +53,13 @@ impl ReferenceLinks {
     }
 
     fn mention(&self, name: &str) -> String {
-        format!("{}/{}", self.site, encode(name.as_bytes()))
+        // Names of accounts and repositories have no characters that a URL must encode.
+        format!("{}/{name}", self.site)
     }
 
     fn issue(&self, issue: &IssueRef) -> Option<String> {
         let repository = match &issue.repository {
-            Some((owner, name)) => format!("{}/{}/{}", self.site, encode(owner.as_bytes()), encode(name.as_bytes())),
+            Some((owner, name)) => format!("{}/{owner}/{name}", self.site),
             None => self.repository.clone()?,
         };
         Some(format!("{repository}/issues/{}", issue.number))
@@ -307,9 +309,7 @@ mod tests {
             ["http://a", "http://a ", "://", "http://(", "http://)", "#1 ", "@a ", "abcdef1 ", "a/b#1 ", "http://a)"]
         {
             let text = unit.repeat(1024 * 1024 / unit.len());
-            ferrite_markup::testing::assert_within(std::time::Duration::from_secs(3), &text, || {
-                parts(&text, Some(&links()))
-            });
+            crate::testing::assert_within(std::time::Duration::from_secs(3), &text, || parts(&text, Some(&links())));
         }
     }
 

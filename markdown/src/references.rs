@@ -7,9 +7,11 @@
 
 use std::collections::HashSet;
 
-use ferrite_markup::bounds::bounded;
-use ferrite_markup::scan::{IssueRef, Scanner, Token};
-use pulldown_cmark::{Event, LinkType, Options, Parser, Tag, TagEnd, TextMergeStream};
+use pulldown_cmark::Options;
+
+use crate::bounds::bounded;
+use crate::scan::{IssueRef, Scanner, Token};
+use crate::walk::{Step, is_inline, walk};
 
 /// Most mentions of one text; later ones are dropped.
 const MAX_MENTIONS: usize = 100;
@@ -20,29 +22,37 @@ const CODE_ELEMENTS: [&str; 5] = ["code", "kbd", "pre", "samp", "tt"];
 
 /// The mentions and references of a text, each once, in their order.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(crate) struct TextReferences {
+pub struct TextReferences {
     /// Names of users as repo-svc folds them for a lookup, at most 100.
-    pub(crate) mentions: Vec<String>,
-    /// At most 100.
-    pub(crate) issues: Vec<IssueRef>,
+    pub mentions: Vec<String>,
+    /// The issues, at most 100.
+    pub issues: Vec<IssueRef>,
 }
 
 /// Returns the mentions and references of a Markdown text.
-pub(crate) fn parse(text: &str) -> TextReferences {
+#[must_use]
+pub fn parse(text: &str) -> TextReferences {
     let mut collector = Collector::default();
     // An entity (`&#64;`, `&commat;`) may stand for a sign.
     if !text.contains(['@', '#', '&']) {
         return collector.found;
     }
     let text = bounded(text);
-    let mut visibility = Visibility::default();
-    for event in TextMergeStream::new(Parser::new_ext(&text, Options::empty())) {
-        match event {
-            Event::Start(tag) => visibility.start(&tag),
-            Event::End(tag) => visibility.end(tag),
-            Event::InlineHtml(tag) => visibility.html_tag(&tag),
-            Event::Text(text) if visibility.is_visible() => collector.add(&text),
-            _ => {}
+    let mut walk = walk(&text, Options::empty(), usize::MAX, || true);
+    // Code elements in HTML tags that are open in the current block.
+    let mut code_depth = 0_usize;
+    while let Some(step) = walk.next() {
+        match step {
+            Step::Start(tag) if is_inline(tag.to_end()) => {}
+            Step::End(end) if is_inline(end) => {}
+            Step::Start(_) | Step::End(_) | Step::Code { .. } | Step::Html { is_block: true, .. } => code_depth = 0,
+            Step::Html { html, is_block: false } => match code_tag(&html) {
+                Some(CodeTag::Open) => code_depth += 1,
+                Some(CodeTag::Close) => code_depth = code_depth.saturating_sub(1),
+                None => {}
+            },
+            Step::Text(text) if code_depth == 0 && !walk.is_in_image() && !walk.is_in_address() => collector.add(&text),
+            Step::Text(_) | Step::Other(_) => {}
         }
         if collector.is_full() {
             break;
@@ -51,58 +61,16 @@ pub(crate) fn parse(text: &str) -> TextReferences {
     collector.found
 }
 
-/// Keeps track of the elements whose text is not scanned.
-#[derive(Default)]
-struct Visibility {
-    /// Elements that are open, from the outermost hidden one inwards.
-    hidden_depth: usize,
-    /// Code elements in HTML tags that are open in the current block.
-    code_depth: usize,
+/// A tag of an element whose text is code.
+enum CodeTag {
+    Open,
+    Close,
 }
 
-impl Visibility {
-    fn is_visible(&self) -> bool {
-        self.hidden_depth == 0 && self.code_depth == 0
-    }
-
-    fn start(&mut self, tag: &Tag<'_>) {
-        if self.hidden_depth > 0 || is_hidden(tag) {
-            self.hidden_depth += 1;
-        }
-        if !is_inline(&tag.to_end()) {
-            self.code_depth = 0;
-        }
-    }
-
-    fn end(&mut self, tag: TagEnd) {
-        self.hidden_depth = self.hidden_depth.saturating_sub(1);
-        if !is_inline(&tag) {
-            self.code_depth = 0;
-        }
-    }
-
-    fn html_tag(&mut self, tag: &str) {
-        let is_closing = tag.starts_with("</");
-        let rest = tag.trim_start_matches(['<', '/']);
-        let name = rest.split(|next: char| !next.is_ascii_alphanumeric()).next().unwrap_or_default();
-        if !CODE_ELEMENTS.iter().any(|element| element.eq_ignore_ascii_case(name)) {
-            return;
-        }
-        self.code_depth = if is_closing { self.code_depth.saturating_sub(1) } else { self.code_depth + 1 };
-    }
-}
-
-fn is_hidden(tag: &Tag<'_>) -> bool {
-    match tag {
-        Tag::CodeBlock(_) | Tag::HtmlBlock | Tag::Image { .. } => true,
-        Tag::Link { link_type, .. } => matches!(link_type, LinkType::Autolink | LinkType::Email),
-        _ => false,
-    }
-}
-
-/// Returns whether an element is part of the text of a block.
-fn is_inline(tag: &TagEnd) -> bool {
-    matches!(tag, TagEnd::Emphasis | TagEnd::Strong | TagEnd::Link | TagEnd::Image)
+fn code_tag(tag: &str) -> Option<CodeTag> {
+    let name = tag.trim_start_matches(['<', '/']).split(|next: char| !next.is_ascii_alphanumeric()).next()?;
+    let is_code = CODE_ELEMENTS.iter().any(|element| element.eq_ignore_ascii_case(name));
+    is_code.then_some(if tag.starts_with("</") { CodeTag::Close } else { CodeTag::Open })
 }
 
 /// Gathers the tokens of texts.
@@ -144,10 +112,10 @@ mod tests {
     use std::fmt::Write;
     use std::time::Duration;
 
-    use ferrite_markup::testing::assert_within;
     use proptest::prelude::*;
 
     use super::*;
+    use crate::testing::assert_within;
 
     const MIB: usize = 1024 * 1024;
 

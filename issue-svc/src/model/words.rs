@@ -135,7 +135,7 @@ mod tests {
     use ferrite_db::args;
     use ferrite_db::testing::{TestDb, on_each};
     use ferrite_db::{Db, DbError};
-    use ferrite_markup::testing::assert_within;
+    use ferrite_markdown::testing::assert_within;
     use proptest::prelude::*;
 
     use super::*;
