@@ -33,8 +33,6 @@ const NAMES: [(&str, &str); 9] = [
 const MISNAMED: &[&str] = &[
     "git-svc/src/db/migrations.rs",
     "git-svc/src/rpc/migrations.rs",
-    "proto/ferrite/git/v1/migration.proto",
-    "proto/ferrite/repo/v1/migration.proto",
     "repo-svc/src/rpc/migrations.rs",
     "repo-svc/src/store/repository_migrations.rs",
 ];
