@@ -31,8 +31,6 @@ const NAMES: [(&str, &str); 9] = [
 
 /// Files with such a name. This list only shrinks.
 const MISNAMED: &[&str] = &[
-    "git-svc/src/db/migrations.rs",
-    "git-svc/src/rpc/migrations.rs",
     "repo-svc/src/rpc/migrations.rs",
     "repo-svc/src/store/repository_migrations.rs",
 ];

@@ -21,9 +21,9 @@ mod grants;
 #[cfg(test)]
 mod harness;
 #[cfg(test)]
-mod issues;
+mod imports;
 #[cfg(test)]
-mod migrations;
+mod issues;
 #[cfg(test)]
 mod mirrors;
 #[cfg(test)]
