@@ -146,7 +146,7 @@ async fn start(config: Config, listeners: Vec<Listener>, life: Lifecycle) -> Res
     let (maintenance, own) = (Arc::clone(&state.maintenance), life.clone());
     life.spawn("tidying", async move { maintenance.clean_up_in_background(own).await });
     let (maintenance, own) = (Arc::clone(&state.maintenance), life.clone());
-    life.spawn("upkeep", async move { maintenance.run(own).await });
+    life.spawn("maintenance", async move { maintenance.run(own).await });
     let (maintenance, own) = (Arc::clone(&state.maintenance), life.clone());
     life.spawn("consolidation", async move { maintenance.consolidate_in_background(own).await });
     let (maintenance, own) = (Arc::clone(&state.maintenance), life.clone());
@@ -186,7 +186,7 @@ async fn assemble(
     let sessions = socket.sessions(config.max_push_refs);
     let relay = Relay::new(db.clone(), clock.clone(), subscribers);
     let refs = Refs::new(Arc::clone(&store), pool.clone(), Arc::clone(&git)).with_cache_bytes(config.ref_table_bytes);
-    let backlogs = Backlogs::new(config.upkeep.options().consolidation_limits());
+    let backlogs = Backlogs::new(config.maintenance.options().consolidation_limits());
     let updater = RefUpdater::new(
         db.clone(),
         clock.clone(),
@@ -259,7 +259,7 @@ async fn assemble(
                 backlogs: backlogs.clone(),
                 sessions: sessions.clone(),
             },
-            config.upkeep.options(),
+            config.maintenance.options(),
             transfers.limits.total,
         )),
         imports: ImportService::new(

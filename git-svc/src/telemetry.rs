@@ -66,10 +66,10 @@ pub(crate) const METRICS: &[Metric] = &[
     Metric::gauge("ferrite_git_store_repositories", &[], "Repositories of the store, wikis included."),
     Metric::gauge("ferrite_git_store_writable", &[], "1 if a file can be made in the store."),
     Metric::counter("ferrite_git_store_full_total", &[], "Writes that the full disk refused."),
-    // upkeep
-    Metric::gauge("ferrite_git_upkeep_queue", &[], "Repositories that wait for upkeep."),
-    Metric::counter("ferrite_git_upkeep_jobs_total", &["kind", "outcome"], "Jobs of upkeep."),
-    Metric::histogram("ferrite_git_upkeep_duration_seconds", &["kind"], "Time of a job of upkeep."),
+    // maintenance
+    Metric::gauge("ferrite_git_upkeep_queue", &[], "Repositories that wait for maintenance."),
+    Metric::counter("ferrite_git_upkeep_jobs_total", &["kind", "outcome"], "Maintenance jobs."),
+    Metric::histogram("ferrite_git_upkeep_duration_seconds", &["kind"], "Duration of a maintenance job."),
     Metric::gauge("ferrite_git_consolidation_queue", &[], "Repositories that wait to be consolidated."),
     Metric::counter(
         "ferrite_git_write_waits_total",

@@ -90,7 +90,7 @@ pub struct Config {
 
     /// Background maintenance of repositories.
     #[command(flatten)]
-    pub upkeep: MaintenanceArgs,
+    pub maintenance: MaintenanceArgs,
 
     /// Addresses that imports and mirrors may have.
     #[command(flatten)]

@@ -20,7 +20,7 @@ const POLL_INTERVAL: Duration = Duration::from_secs(2);
 /// Time for which the number of waiting jobs by account is used, unless there are new ones.
 const COUNT_INTERVAL: Duration = Duration::from_secs(1);
 /// Time between two counts of what waits, and deletions of old rows.
-const UPKEEP_INTERVAL: Duration = Duration::from_secs(30);
+const ROWS_INTERVAL: Duration = Duration::from_secs(30);
 /// Time that rows of imports stay after the end: 7 days, in microseconds.
 const RETENTION_US: i64 = 7 * 24 * 3600 * 1_000_000;
 /// Longest delay after failures, in seconds, unless the interval is longer.
@@ -116,7 +116,7 @@ impl ImportService {
             if let Err(error) = self.look_after_rows_once().await {
                 tracing::warn!(%error, "imports cannot be counted");
             }
-            life.pause(UPKEEP_INTERVAL).await;
+            life.pause(ROWS_INTERVAL).await;
         }
     }
 

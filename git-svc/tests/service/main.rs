@@ -25,6 +25,8 @@ mod imports;
 #[cfg(test)]
 mod issues;
 #[cfg(test)]
+mod maintenance;
+#[cfg(test)]
 mod mirrors;
 #[cfg(test)]
 mod odd_history;
@@ -49,7 +51,5 @@ mod rpc;
 #[cfg(test)]
 mod session;
 mod stores;
-#[cfg(test)]
-mod upkeep;
 #[cfg(test)]
 mod writes;
