@@ -98,8 +98,8 @@ pub struct Config {
     #[command(flatten)]
     pub bodies: BodyArgs,
 
-    /// Seconds for which a request to migrate a repository waits for the end of the migration. After that it is answered with 202, and
-    /// the migration goes on.
+    /// Seconds for which a request to import a repository waits for the end of the import. After that it is answered with 202, and
+    /// the import goes on.
     #[arg(long = "migration-wait-seconds", env = "FERRITE_GATEWAY_MIGRATION_WAIT_SECONDS", default_value = "3600", value_parser = seconds)]
     pub migration_wait: Duration,
 

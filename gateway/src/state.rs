@@ -43,8 +43,8 @@ pub(crate) struct AppState {
     /// Bytes of the largest JSON response.
     pub(crate) max_response_bytes: usize,
     pub(crate) blocking: BlockingPools,
-    /// Longest time for which a request waits for a migration.
-    pub(crate) migration_wait: Duration,
+    /// Longest time for which a request waits for an import.
+    pub(crate) import_wait: Duration,
     /// Bytes of the largest file of a release.
     pub(crate) max_asset_bytes: u64,
     pub(crate) life: Lifecycle,
@@ -82,7 +82,7 @@ impl AppState {
             ),
             max_response_bytes: config.bodies.max_response_bytes(),
             blocking: BlockingPools::default(),
-            migration_wait: config.migration_wait,
+            import_wait: config.migration_wait,
             max_asset_bytes: config.max_asset_bytes,
             life: life.clone(),
         })
@@ -98,7 +98,7 @@ impl AppState {
             body_limits: self.body_limits.checked_by(credential_check(&self.clients)),
             max_response_bytes: self.max_response_bytes,
             blocking: self.blocking.clone(),
-            migration_wait: self.migration_wait,
+            import_wait: self.import_wait,
             max_asset_bytes: self.max_asset_bytes,
             life: self.life.clone(),
         })

@@ -91,7 +91,7 @@ pub(crate) fn unreachable_services() -> AppState {
         body_limits: BodyLimits::new(1, 1, Duration::from_secs(30)),
         max_response_bytes: 16 << 20,
         blocking: BlockingPools::default(),
-        migration_wait: Duration::from_secs(3600),
+        import_wait: Duration::from_secs(3600),
         max_asset_bytes: 1 << 20,
         life,
     }

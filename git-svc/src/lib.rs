@@ -9,7 +9,7 @@
 //! | `config`, this file | settings, and the only wiring |
 //! | `rpc`, `http` | transports: gRPC and HTTP |
 //! | `state`, `caches` | `AppState`: the services, built once; only the two transports and this file know it |
-//! | `migration` | repositories from other hosts: migrations and mirrors |
+//! | `imports` | repositories from other hosts: imports and mirrors |
 //! | `maintenance` | repacking, checks and clean-up in the background |
 //! | `transfer` | fetches, pushes and archives |
 //! | `ref_updates` | ref transactions under the journal, branch protection |
@@ -23,8 +23,8 @@ mod caches;
 mod config;
 mod db;
 mod http;
+mod imports;
 mod maintenance;
-mod migration;
 mod ref_updates;
 mod rpc;
 mod rpc_error;
@@ -67,8 +67,8 @@ use self::{
     admission::{backlog::Backlogs, limiter::Limiters, memory_budget::MemoryBudget},
     caches::{MAX_CACHED_EPOCHS, RepositoryCaches},
     db::RepositoryTable,
+    imports::{ImportParts, ImportService},
     maintenance::{MaintenanceParts, MaintenanceService},
-    migration::{MigrationParts, MigrationService},
     ref_updates::{HOOK_SVC, ISSUE_SVC, REPO_SVC, RefUpdater, protection::BranchProtection},
     rpc_error::RpcError,
     state::{AppState, Parts},
@@ -83,12 +83,12 @@ use self::{
 pub use self::{
     config::{
         Config,
+        imports::ImportArgs,
         limits::{LimitArgs, LimiterArgs, ProcessArgs},
         maintenance::MaintenanceArgs,
-        migration::MigrationArgs,
         packs::PackArgs,
     },
-    migration::options::Protocols,
+    imports::options::Protocols,
     transfer::push::hook,
 };
 
@@ -146,12 +146,12 @@ async fn start(config: Config, listeners: Vec<Listener>, life: Lifecycle) -> Res
     let (maintenance, own) = (Arc::clone(&state.maintenance), life.clone());
     life.spawn("tidying", async move { maintenance.clean_up_in_background(own).await });
     let (maintenance, own) = (Arc::clone(&state.maintenance), life.clone());
-    life.spawn("upkeep", async move { maintenance.run(own).await });
+    life.spawn("maintenance", async move { maintenance.run(own).await });
     let (maintenance, own) = (Arc::clone(&state.maintenance), life.clone());
     life.spawn("consolidation", async move { maintenance.consolidate_in_background(own).await });
     let (maintenance, own) = (Arc::clone(&state.maintenance), life.clone());
     life.spawn("bases", async move { maintenance.renew_bases_in_background(own).await });
-    life.spawn("migrations", state.migrations.clone().run(life.clone()));
+    life.spawn("imports", state.imports.clone().run(life.clone()));
     life.spawn("store metrics", telemetry::measure_store(state.clone(), life.clone()));
     watch_database(&state.db, &life);
     let router = rpc::server(&state).into_router(trust.layer(&repo), http::router(state.clone()), &life);
@@ -186,7 +186,7 @@ async fn assemble(
     let sessions = socket.sessions(config.max_push_refs);
     let relay = Relay::new(db.clone(), clock.clone(), subscribers);
     let refs = Refs::new(Arc::clone(&store), pool.clone(), Arc::clone(&git)).with_cache_bytes(config.ref_table_bytes);
-    let backlogs = Backlogs::new(config.upkeep.options().consolidation_limits());
+    let backlogs = Backlogs::new(config.maintenance.options().consolidation_limits());
     let updater = RefUpdater::new(
         db.clone(),
         clock.clone(),
@@ -259,11 +259,11 @@ async fn assemble(
                 backlogs: backlogs.clone(),
                 sessions: sessions.clone(),
             },
-            config.upkeep.options(),
+            config.maintenance.options(),
             transfers.limits.total,
         )),
-        migrations: MigrationService::new(
-            MigrationParts {
+        imports: ImportService::new(
+            ImportParts {
                 clock: clock.clone(),
                 db: db.clone(),
                 life: life.clone(),
@@ -278,7 +278,7 @@ async fn assemble(
                 sealer,
                 authorizer: authorizer.clone(),
             },
-            config.migration.options(config.packs.limits()),
+            config.imports.options(config.packs.limits()),
         ),
         max_file_bytes: config.limits.max_file_bytes,
         clock: clock.clone(),

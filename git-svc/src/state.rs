@@ -17,8 +17,8 @@ use crate::{
     admission::{backlog::Backlogs, limiter::Limiters},
     caches::RepositoryCaches,
     db::RepositoryTable,
+    imports::ImportService,
     maintenance::MaintenanceService,
-    migration::MigrationService,
     ref_updates::{RefUpdater, protection::BranchProtection},
     rpc_error::RpcError,
     transfer::{
@@ -86,7 +86,7 @@ pub(crate) struct Parts {
     pub(crate) archives: ArchiveService,
     pub(crate) copies: CopyService,
     pub(crate) maintenance: Arc<MaintenanceService>,
-    pub(crate) migrations: MigrationService,
+    pub(crate) imports: ImportService,
     /// Largest file that can be written through the API, in bytes.
     pub(crate) max_file_bytes: u64,
 }

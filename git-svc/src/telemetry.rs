@@ -66,10 +66,10 @@ pub(crate) const METRICS: &[Metric] = &[
     Metric::gauge("ferrite_git_store_repositories", &[], "Repositories of the store, wikis included."),
     Metric::gauge("ferrite_git_store_writable", &[], "1 if a file can be made in the store."),
     Metric::counter("ferrite_git_store_full_total", &[], "Writes that the full disk refused."),
-    // upkeep
-    Metric::gauge("ferrite_git_upkeep_queue", &[], "Repositories that wait for upkeep."),
-    Metric::counter("ferrite_git_upkeep_jobs_total", &["kind", "outcome"], "Jobs of upkeep."),
-    Metric::histogram("ferrite_git_upkeep_duration_seconds", &["kind"], "Time of a job of upkeep."),
+    // maintenance
+    Metric::gauge("ferrite_git_upkeep_queue", &[], "Repositories that wait for maintenance."),
+    Metric::counter("ferrite_git_upkeep_jobs_total", &["kind", "outcome"], "Maintenance jobs."),
+    Metric::histogram("ferrite_git_upkeep_duration_seconds", &["kind"], "Duration of a maintenance job."),
     Metric::gauge("ferrite_git_consolidation_queue", &[], "Repositories that wait to be consolidated."),
     Metric::counter(
         "ferrite_git_write_waits_total",
@@ -80,12 +80,12 @@ pub(crate) const METRICS: &[Metric] = &[
     Metric::counter("ferrite_git_fsck_total", &["result"], "Checks of repositories."),
     Metric::gauge("ferrite_git_broken_repositories", &[], "Repositories whose last check found something missing."),
     // other hosts
-    Metric::counter("ferrite_git_migrations_total", &["result"], "Migrations that ended."),
-    Metric::gauge("ferrite_git_migrations_waiting", &[], "Migrations that have not ended."),
+    Metric::counter("ferrite_git_migrations_total", &["result"], "Imports that ended."),
+    Metric::gauge("ferrite_git_migrations_waiting", &[], "Imports that have not ended."),
     Metric::counter("ferrite_git_mirror_syncs_total", &["result"], "Syncs of mirrors."),
     Metric::gauge("ferrite_git_mirrors_due", &[], "Mirrors that are due, running ones included."),
     Metric::gauge("ferrite_git_mirror_syncs_running", &[], "Syncs of mirrors that run."),
-    Metric::gauge("ferrite_git_extra_jobs", &["kind"], "Migrations and syncs that left their places to other users."),
+    Metric::gauge("ferrite_git_extra_jobs", &["kind"], "Imports and syncs that left their places to other users."),
     Metric::counter(
         "ferrite_git_remote_received_bytes_total",
         &[],

@@ -1,4 +1,4 @@
-//! The HTTP client for URLs that users give: targets of webhooks, sources of migrations and mirrors.
+//! The HTTP client for URLs that users give: targets of webhooks, sources of imports and mirrors.
 //!
 //! A URL is checked twice. [`OutboundUrl::parse`] checks its text when it is stored: two parsers must read the same host from it, and
 //! an address in it must be permitted. [`Client::send`] checks the addresses at every use: the name is resolved once, one forbidden

@@ -88,7 +88,7 @@ pub struct Config {
     #[arg(long, env = "FERRITE_REPO_AUDIT_DAYS", default_value_t = 365, value_parser = within::<u32>(0..=36_500))]
     pub audit_days: u32,
 
-    /// Destinations of migrations and mirrors that are permitted although they are not public.
+    /// Destinations of imports and mirrors that are permitted although they are not public.
     #[command(flatten)]
     pub outbound: OutboundArgs,
 

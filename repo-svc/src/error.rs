@@ -61,9 +61,9 @@ pub enum RepoError {
         /// The limit.
         limit: i64,
     },
-    /// There is no such migration, or it is hidden from the caller.
-    #[error("migration does not exist")]
-    MigrationNotFound,
+    /// There is no such import, or it is hidden from the caller.
+    #[error("import does not exist")]
+    ImportNotFound,
     /// The caller is not a member of the organization.
     #[error("members of the organization only")]
     OrganizationMemberRequired,
@@ -303,7 +303,7 @@ impl ServiceError for RepoError {
             Self::AssetNotFound => (Kind::NotFound, "ASSET_NOT_FOUND"),
             Self::ReleaseLimit { .. } => (Kind::FailedPrecondition, "RELEASE_LIMIT_REACHED"),
             Self::AssetLimit { .. } => (Kind::FailedPrecondition, "ASSET_LIMIT_REACHED"),
-            Self::MigrationNotFound => (Kind::NotFound, "MIGRATION_NOT_FOUND"),
+            Self::ImportNotFound => (Kind::NotFound, "MIGRATION_NOT_FOUND"),
             Self::OrganizationMemberRequired => (Kind::PermissionDenied, "ORGANIZATION_MEMBER_REQUIRED"),
             Self::OrganizationOwnerRequired => (Kind::PermissionDenied, "ORGANIZATION_OWNER_REQUIRED"),
             Self::KeyUsed => (Kind::AlreadyExists, "KEY_ALREADY_USED"),

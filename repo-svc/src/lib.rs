@@ -39,7 +39,7 @@ pub use error::RepoError;
 pub use model::{may_be_account_name, may_be_repository_name};
 
 use crate::background::{
-    AuditPurge, DownloadWriter, FileSweeper, LastUseWriter, MigrationSweeper, StorePoller, Sweeper, TransferSweeper,
+    AuditPurge, DownloadWriter, FileSweeper, ImportSweeper, LastUseWriter, StorePoller, Sweeper, TransferSweeper,
 };
 use crate::state::AppState;
 
@@ -85,9 +85,9 @@ async fn start(config: Config, listeners: Vec<Listener>, life: Lifecycle) -> Res
     state.relay.start(state.config.database.event_retention, &life);
     StorePoller::new(state.stores.clone(), state.config.placement.poll_interval()).start(&life);
     Sweeper::new(state.repositories.clone(), state.storage.clone(), state.clock.clone()).start(&life);
-    let (repositories, migrations) = (state.repositories.clone(), state.migrations.clone());
+    let (repositories, imports) = (state.repositories.clone(), state.imports.clone());
     let sweeper =
-        MigrationSweeper::new(state.db.clone(), repositories, migrations, state.storage.clone(), state.clock.clone());
+        ImportSweeper::new(state.db.clone(), repositories, imports, state.storage.clone(), state.clock.clone());
     sweeper.start(&life);
     TransferSweeper::new(state.transfers.clone(), state.clock.clone()).start(&life);
     let stores = state.stores.table().clone();

@@ -19,7 +19,7 @@ use crate::config::Config;
 use crate::creation_limit::CreationLimit;
 use crate::placement::GitStores;
 use crate::store::{
-    AccountTable, AuditTable, AvatarTable, CollaboratorTable, DeployKeyTable, GitStoreTable, MigrationTable,
+    AccountTable, AuditTable, AvatarTable, CollaboratorTable, DeployKeyTable, GitStoreTable, ImportTable,
     OrganizationTable, ProfileTable, PublicKeyTable, QuotaTable, RelationTable, ReleaseTable, RepositoryTable,
     SignInAddressTable, TeamTable, TokenTable, TransferTable,
 };
@@ -32,7 +32,7 @@ pub(crate) struct AppState {
     pub(crate) repositories: RepositoryTable,
     pub(crate) transfers: TransferTable,
     pub(crate) relations: RelationTable,
-    pub(crate) migrations: MigrationTable,
+    pub(crate) imports: ImportTable,
     pub(crate) releases: ReleaseTable,
     /// Complete downloads of files that are not written yet.
     pub(crate) downloads: Arc<DownloadCounts>,
@@ -112,7 +112,7 @@ impl AppState {
             relations: RelationTable::new(db.clone()),
             repositories: RepositoryTable::new(db.clone()),
             transfers: TransferTable::new(db.clone(), config.transfers.limits()),
-            migrations: MigrationTable::new(db.clone()),
+            imports: ImportTable::new(db.clone()),
             releases: ReleaseTable::new(db.clone()),
             downloads: Arc::default(),
             collaborators: CollaboratorTable::new(db.clone()),

@@ -31,7 +31,7 @@ pub(crate) struct UpArgs {
     #[arg(long, env = "FERRITE_PUBLIC_URL")]
     pub(super) public_url: Option<String>,
 
-    /// Destinations of webhooks, migrations and mirrors that are permitted although they are not public, separated by commas: networks
+    /// Destinations of webhooks, imports and mirrors that are permitted although they are not public, separated by commas: networks
     /// (`10.0.0.0/8`), addresses and host names, each with an optional `:port`. To try webhooks out on this machine:
     /// `127.0.0.1,::1`.
     #[arg(long, env = "FERRITE_OUTBOUND_ALLOW", default_value = "", value_parser = outbound_allow)]

@@ -5,7 +5,7 @@
 //! gateway.pem … git-svc.pem       by which each role proves itself
 //! public/gateway.pub.pem …        the public keys of all roles
 //! hook-sealing.key                seals URLs and secrets of webhooks in the database of hook-svc
-//! git-sealing.key                 seals credentials of migrations and mirrors in the database of git-svc
+//! git-sealing.key                 seals credentials of imports and mirrors in the database of git-svc
 //! ```
 //!
 //! Not here: the host keys of SSH, which the gateway generates in the same folder.

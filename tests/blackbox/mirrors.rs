@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 
 use crate::harness::git_server::{Behaviour, GitServer, REACHABLE};
 use crate::harness::{Answer, Cluster, Git, Options, Role, User};
-use crate::migrations::{migrate, on_outward_installations, outward};
+use crate::imports::{import, on_outward_installations, outward};
 
 /// Longest time in which a sync that was asked for shows.
 const SYNC_TIMEOUT: Duration = Duration::from_secs(60);
@@ -49,7 +49,7 @@ impl Mirror {
         git.run("work", &["remote", "add", "origin", "../remote.git"]).await;
         let server = GitServer::start(&git).await;
         let more = json!({"mirror": true, "mirror_interval": "30m"});
-        let made = migrate(&user, &server.url("remote.git"), "mirror", more).await.expect(201).json();
+        let made = import(&user, &server.url("remote.git"), "mirror", more).await.expect(201).json();
         assert_eq!((&made["mirror"], &made["mirror_info"]["interval"]), (&json!(true), &json!("30m0s")), "{made}");
         Self { git, server, user }
     }

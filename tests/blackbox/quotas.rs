@@ -9,7 +9,7 @@ use base64::Engine as _;
 use reqwest::Method;
 use serde_json::{Value, json};
 
-use super::migrations::migrate;
+use super::imports::import;
 use crate::harness::git_server::{GitServer, REACHABLE};
 use crate::harness::ssh::client_of;
 use crate::harness::tree::noise;
@@ -104,7 +104,7 @@ async fn one_account_fills_neither_the_disk_nor_the_tracker(cluster: &Cluster) {
     assert_eq!((&quota["repositories"]["used"], &quota["rate_percent"]), (&json!(1), &Value::Null));
 
     pushes_and_commits_beyond_the_quota_leave_nothing(cluster, &ada, &git).await;
-    migrations_receive_no_more_than_the_quota_leaves(&admin, &ada, &git).await;
+    imports_receive_no_more_than_the_quota_leaves(&admin, &ada, &git).await;
     mirrors_receive_no_more_than_the_quota_leaves(cluster, &admin).await;
     forks_and_transfers_count_for_their_owners(cluster, &admin, &ada).await;
     files_of_releases_count(cluster, &admin, &ada).await;
@@ -162,10 +162,10 @@ async fn growth_since(cluster: &Cluster, before: u64) -> u64 {
     growth
 }
 
-async fn migrations_receive_no_more_than_the_quota_leaves(admin: &User, ada: &User, git: &Git) {
+async fn imports_receive_no_more_than_the_quota_leaves(admin: &User, ada: &User, git: &Git) {
     let (server, before) = (GitServer::start(git).await, used(admin, &ada.name).await);
     git.run("", &["clone", "-q", "--bare", "work", "remote.git"]).await;
-    let answer = migrate(ada, &server.url("remote.git"), "brought", Value::Null).await;
+    let answer = import(ada, &server.url("remote.git"), "brought", Value::Null).await;
     answer.refused_with_message(422, "bytes of its quota of 3000000");
     ada.get(&ada.repo("brought", "")).await.refused(404);
     assert_eq!(used(admin, &ada.name).await, before);
@@ -178,7 +178,7 @@ async fn mirrors_receive_no_more_than_the_quota_leaves(cluster: &Cluster, admin:
     git.run("", &["clone", "-q", "--bare", "work", "growing.git"]).await;
     let server = GitServer::start(&git).await;
     let more = json!({"mirror": true, "mirror_interval": "8h"});
-    migrate(&owner, &server.url("growing.git"), "followed", more).await.expect(201);
+    import(&owner, &server.url("growing.git"), "followed", more).await.expect(201);
     let url = owner.git_url(&owner.name, "followed");
     let (refs, before) = (git.run("", &["ls-remote", &url]).await, bytes_of_store(cluster).await);
     commit_noise(&git, "large", 2 * LARGE_FILE_BYTES, 5).await;

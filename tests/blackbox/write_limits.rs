@@ -9,7 +9,7 @@ use reqwest::Method;
 use serde_json::{Value, json};
 
 use super::avatars::RED;
-use super::migrations::migrate;
+use super::imports::import;
 use crate::harness::git_server::{GitServer, REACHABLE};
 use crate::harness::keys::{GOOD, ed25519};
 use crate::harness::ssh::Client;
@@ -365,7 +365,7 @@ async fn writes<'a>(ada: &'a User, bob: &'a User, carol: &User, root: &'a User, 
     git.run("", &["clone", "-q", "--bare", "work", "remote.git"]).await;
     let server = GitServer::start(git).await;
     let more = json!({"mirror": true, "mirror_interval": "8h"});
-    migrate(ada, &server.url("remote.git"), "followed", more).await.expect(201);
+    import(ada, &server.url("remote.git"), "followed", more).await.expect(201);
     add(ada, "SyncMirror", "POST", ada.repo("followed", "/mirror-sync"), nothing());
     add(ada, "UpdateMirror", "PATCH", ada.repo("followed", ""), json!({"mirror_interval": "10h"}));
 

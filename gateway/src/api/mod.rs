@@ -25,6 +25,7 @@ mod git_data;
 mod git_response;
 mod hook_owner;
 mod hooks;
+mod imports;
 mod issue_labels;
 mod issue_tracker;
 mod issues;
@@ -32,7 +33,6 @@ mod keys;
 mod labels;
 mod markdown;
 mod members;
-mod migrations;
 mod milestones;
 mod mirrors;
 mod orgs;
@@ -79,7 +79,7 @@ macro_rules! groups {
 
 groups! {
     accounts admin archive audit avatars branches collaborators comments commits contents deliveries deploy_keys emails events follows forks git_data hooks
-    issue_labels issue_tracker issues keys labels markdown members migrations milestones mirrors orgs protections quotas raw repo_settings repos starred stores subscriptions teams tokens topics wiki_settings
+    imports issue_labels issue_tracker issues keys labels markdown members milestones mirrors orgs protections quotas raw repo_settings repos starred stores subscriptions teams tokens topics wiki_settings
     transfers releases release_assets release_downloads
 }
 

@@ -43,8 +43,8 @@ pub(crate) struct ApiParts {
     /// Bytes of the largest JSON response.
     pub(crate) max_response_bytes: usize,
     pub(crate) blocking: BlockingPools,
-    /// Longest time for which a request waits for a migration.
-    pub(crate) migration_wait: Duration,
+    /// Longest time for which a request waits for an import.
+    pub(crate) import_wait: Duration,
     /// Bytes of the largest file of a release.
     pub(crate) max_asset_bytes: u64,
     /// Streams of events end with the process.

@@ -35,7 +35,7 @@ impl PageLimits {
     pub(crate) const COMMITS: Self = Self { default: 30, max: 100 };
     /// Followers, and accounts that a user follows.
     pub(crate) const FOLLOWS: Self = Self { default: 40, max: 40 };
-    /// Lists that are an extension of this API: deliveries of a webhook, migrations, the audit log, git stores.
+    /// Lists that are an extension of this API: deliveries of a webhook, imports, the audit log, git stores.
     pub(crate) const EXTENSION_LIST: Self = Self { default: 50, max: 100 };
 }
 

@@ -62,7 +62,7 @@ clients! { repo over Channel:
     accounts is account_service_client::AccountServiceClient;
     avatars is avatar_service_client::AvatarServiceClient;
     repositories is repository_service_client::RepositoryServiceClient;
-    migrations is migration_service_client::MigrationServiceClient;
+    imports is migration_service_client::MigrationServiceClient;
     releases is release_service_client::ReleaseServiceClient;
     transfers is transfer_service_client::TransferServiceClient;
     stars is star_service_client::StarServiceClient;

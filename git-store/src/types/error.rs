@@ -68,18 +68,18 @@ pub enum GitError {
         /// The denied action.
         denial: Denial,
     },
-    /// The repository has no migration here.
-    #[error("migration not found")]
-    MigrationNotFound,
+    /// The repository has no import here.
+    #[error("import not found")]
+    ImportNotFound,
     /// The repository is no mirror.
     #[error("the repository is no mirror")]
     NotAMirror,
-    /// The most migrations wait already.
-    #[error("too many migrations are waiting")]
-    TooManyMigrations,
-    /// The most migrations that one user may have wait already.
-    #[error("{limit} of your migrations are waiting, which is the limit")]
-    TooManyMigrationsOfUser {
+    /// The most imports wait already.
+    #[error("too many imports are waiting")]
+    TooManyImports,
+    /// The most imports that one user may have wait already.
+    #[error("{limit} of your imports are waiting, which is the limit")]
+    TooManyImportsOfUser {
         /// The limit.
         limit: u64,
     },
@@ -198,8 +198,8 @@ pub enum GitError {
     Internal(String),
 }
 
-/// Time after which a migration that the queue had no place for may be asked for again.
-const MIGRATION_RETRY_AFTER: Duration = Duration::from_secs(60);
+/// Time after which an import that the queue had no place for may be asked for again.
+const IMPORT_RETRY_AFTER: Duration = Duration::from_secs(60);
 /// Error kinds of a full disk: no space, a used-up quota, or a file above the process's file size limit (`RLIMIT_FSIZE`).
 const FULL_KINDS: &[io::ErrorKind] =
     &[io::ErrorKind::StorageFull, io::ErrorKind::QuotaExceeded, io::ErrorKind::FileTooLarge];
@@ -282,11 +282,11 @@ impl ServiceError for GitError {
             Self::RefNotFound => (Kind::NotFound, "REF_NOT_FOUND"),
             Self::ObjectNotFound => (Kind::NotFound, "OBJECT_NOT_FOUND"),
             Self::PathNotFound => (Kind::NotFound, "PATH_NOT_FOUND"),
-            Self::MigrationNotFound => (Kind::NotFound, "MIGRATION_NOT_FOUND"),
+            Self::ImportNotFound => (Kind::NotFound, "MIGRATION_NOT_FOUND"),
             Self::NotAMirror => (Kind::NotFound, "NOT_A_MIRROR"),
             Self::ProtectionNotFound => (Kind::NotFound, "PROTECTION_NOT_FOUND"),
-            Self::TooManyMigrations => (Kind::RateLimited, "TOO_MANY_MIGRATIONS"),
-            Self::TooManyMigrationsOfUser { .. } => (Kind::RateLimited, "TOO_MANY_MIGRATIONS_OF_USER"),
+            Self::TooManyImports => (Kind::RateLimited, "TOO_MANY_MIGRATIONS"),
+            Self::TooManyImportsOfUser { .. } => (Kind::RateLimited, "TOO_MANY_MIGRATIONS_OF_USER"),
             Self::BranchProtected { denial: Denial::Pusher } => (Kind::PermissionDenied, "BRANCH_PROTECTED"),
             Self::BranchProtected { .. } => (Kind::FailedPrecondition, "BRANCH_PROTECTED"),
             Self::Invalid(_) => (Kind::InvalidArgument, "INVALID_FIELDS"),
@@ -337,7 +337,7 @@ impl ServiceError for GitError {
     fn retry_after(&self) -> Option<Duration> {
         match self.kind() {
             Kind::Overloaded => Some(Duration::from_secs(1)),
-            Kind::RateLimited => Some(MIGRATION_RETRY_AFTER),
+            Kind::RateLimited => Some(IMPORT_RETRY_AFTER),
             _ => None,
         }
     }

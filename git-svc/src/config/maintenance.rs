@@ -13,7 +13,7 @@ use crate::maintenance::options::{
 /// How often repositories are looked at, and when their objects are packed anew and removed. 0 switches a trigger off.
 #[derive(Args, Clone, Debug)]
 pub struct MaintenanceArgs {
-    /// Seconds between two searches for repositories that need upkeep; 0 for no upkeep.
+    /// Seconds between two searches for repositories that need maintenance; 0 for no maintenance.
     #[arg(long = "upkeep-interval-seconds", env = "FERRITE_GIT_UPKEEP_INTERVAL_SECONDS", default_value = "60", value_parser = fractional_seconds)]
     pub interval: Duration,
 
@@ -27,7 +27,7 @@ pub struct MaintenanceArgs {
     #[arg(long = "upkeep-repack-seconds", env = "FERRITE_GIT_UPKEEP_REPACK_SECONDS", default_value = "86400", value_parser = fractional_seconds)]
     pub repack_after: Duration,
 
-    /// Seconds that unreachable objects stay after upkeep first found them unreachable.
+    /// Seconds that unreachable objects stay after maintenance first found them unreachable.
     #[arg(long = "upkeep-expire-seconds", env = "FERRITE_GIT_UPKEEP_EXPIRE_SECONDS", default_value = "1209600", value_parser = seconds)]
     pub expire_after: Duration,
 }

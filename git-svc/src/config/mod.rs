@@ -1,8 +1,8 @@
 //! All settings of git-svc.
 
+pub(crate) mod imports;
 pub(crate) mod limits;
 pub(crate) mod maintenance;
-pub(crate) mod migration;
 pub(crate) mod packs;
 
 use std::{path::PathBuf, time::Duration};
@@ -17,7 +17,7 @@ use ferrite_listener::credentials::CredentialArgs;
 use ferrite_outbound::OutboundArgs;
 use git_store::repo::refs::DEFAULT_CACHE_BYTES;
 
-use self::{limits::LimitArgs, maintenance::MaintenanceArgs, migration::MigrationArgs, packs::PackArgs};
+use self::{imports::ImportArgs, limits::LimitArgs, maintenance::MaintenanceArgs, packs::PackArgs};
 
 /// Settings of `git-svc`: flags, or the variables named beside them.
 #[derive(Clone, Debug, Parser)]
@@ -90,15 +90,15 @@ pub struct Config {
 
     /// Background maintenance of repositories.
     #[command(flatten)]
-    pub upkeep: MaintenanceArgs,
+    pub maintenance: MaintenanceArgs,
 
-    /// Addresses that migrations and mirrors may have.
+    /// Addresses that imports and mirrors may have.
     #[command(flatten)]
     pub outbound: OutboundArgs,
 
-    /// Migrations and mirrors.
+    /// Imports and mirrors.
     #[command(flatten)]
-    pub migration: MigrationArgs,
+    pub imports: ImportArgs,
 
     /// The largest tree that one archive may hold, in bytes of its files.
     #[arg(long, env = "FERRITE_GIT_MAX_ARCHIVE_BYTES", default_value_t = 2 << 30)]

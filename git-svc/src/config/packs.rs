@@ -1,4 +1,4 @@
-//! Settings that limit what a pack contains, in a push, a migration or a sync. Not here: the size of a push (`config`).
+//! Settings that limit what a pack contains, in a push, an import or a sync. Not here: the size of a push (`config`).
 
 use std::time::Duration;
 
@@ -9,7 +9,7 @@ use git_store::types::limits::{CpuAllowance, Expansion, PackLimits};
 /// Limits on what a pack contains.
 #[derive(Args, Clone, Debug)]
 pub struct PackArgs {
-    /// The largest object that a push, a migration or a sync may bring, in bytes.
+    /// The largest object that a push, an import or a sync may bring, in bytes.
     #[arg(long, env = "FERRITE_GIT_MAX_OBJECT_BYTES", default_value_t = 4 << 30, value_parser = within::<u64>(1..))]
     pub max_object_bytes: u64,
 
@@ -29,7 +29,7 @@ pub struct PackArgs {
     #[arg(long, env = "FERRITE_GIT_DELTA_EXPANSION_BASE_BYTES", default_value_t = 1 << 30)]
     pub delta_expansion_base_bytes: u64,
 
-    /// CPU seconds that the git processes of any push, migration or sync may use, beside those that follow from the bytes received.
+    /// CPU seconds that the git processes of any push, import or sync may use, beside those that follow from the bytes received.
     #[arg(long = "pack-cpu-seconds", env = "FERRITE_GIT_PACK_CPU_SECONDS", default_value = "60", value_parser = seconds)]
     pub pack_cpu: Duration,
 

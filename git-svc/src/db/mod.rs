@@ -1,8 +1,8 @@
 //! Tables of git-svc. All SQL of this crate is here.
 
+mod imports;
 mod journal;
 mod maintenance;
-mod migrations;
 mod mirrors;
 mod protections;
 mod repositories;
@@ -10,9 +10,9 @@ mod repositories;
 use ferrite_db::Migrations;
 
 pub(crate) use self::{
+    imports::{ImportPhase, ImportRow, ImportState, ImportTable, count},
     journal::{Journal, JournalEntry, NewBatch, RefTransaction, UpdateKind, ZERO, hex},
     maintenance::{MaintenanceRow, MaintenanceTable, NEVER},
-    migrations::{MigrationPhase, MigrationRow, MigrationState, MigrationTable, count},
     mirrors::{MirrorRow, MirrorTable},
     protections::ProtectionTable,
     repositories::RepositoryTable,

@@ -72,7 +72,7 @@ impl MaintenanceService {
             Ok(Some(row)) => self.maintain_for(row, Cause::OutgrownBase).await,
             // Deleted, or its last job has failed shortly before.
             Ok(None) => {}
-            Err(error) => tracing::warn!(repo.id = %id, %error, "upkeep cannot be planned"),
+            Err(error) => tracing::warn!(repo.id = %id, %error, "maintenance cannot be planned"),
         }
     }
 

@@ -98,7 +98,7 @@ impl MaintenanceService {
             Ok(JobOutcome::Busy) => self.maintenance.later(id, self.after(self.options.interval)).await,
             Ok(JobOutcome::Idle | JobOutcome::Stopped | JobOutcome::Done) => Ok(()),
             Err(failure) => {
-                tracing::warn!(repo.id = %id, error = %failure, failures = row.failures + 1, "upkeep failed");
+                tracing::warn!(repo.id = %id, error = %failure, failures = row.failures + 1, "maintenance failed");
                 if matches!(failure, RpcError::Git(GitError::Command { .. })) {
                     self.mark_suspect(id).await;
                 }
@@ -107,7 +107,7 @@ impl MaintenanceService {
             }
         };
         if let Err(error) = recorded {
-            tracing::warn!(repo.id = %id, %error, "upkeep cannot be recorded");
+            tracing::warn!(repo.id = %id, %error, "maintenance cannot be recorded");
         }
     }
 
@@ -153,7 +153,9 @@ impl MaintenanceService {
         let (usage, elapsed_ms) = (&inspection.usage, u64::try_from(elapsed.as_millis()).unwrap_or(u64::MAX));
         let (packs, recent_packs, loose) = (usage.base.packs, usage.recent.packs, usage.loose);
         let (bytes, refs) = (usage.bytes, plan.refs);
-        tracing::info!(repo.id = %id, kind, refs, outcome = name, elapsed_ms, packs, recent_packs, loose, bytes, "upkeep");
+        tracing::info!(
+            repo.id = %id, kind, refs, outcome = name, elapsed_ms, packs, recent_packs, loose, bytes, "maintenance"
+        );
         match outcome {
             Ok(()) => Ok(JobOutcome::Done),
             Err(JobError::Stopped) => Ok(JobOutcome::Stopped),

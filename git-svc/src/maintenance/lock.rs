@@ -10,7 +10,7 @@ use std::{
 
 use git_store::types::error::GitError;
 
-/// The file in the repository.
+/// The file in the repository. Commands that an earlier version started may still hold it, so it keeps the name that it had then.
 const LOCK_FILE: &str = "upkeep";
 /// A process that this service starts has copies of its open files, and so of every lock, until it executes its program. A lock is held by
 /// a command of git if it is held for longer than this.
@@ -23,7 +23,7 @@ const RETRY_INTERVAL: Duration = Duration::from_millis(5);
 /// `Io`.
 pub(super) fn take(repository: &Path) -> Result<Option<fs::File>, GitError> {
     let file = fs::File::options().create(true).truncate(false).write(true).read(true).open(repository.join(LOCK_FILE));
-    let file = file.map_err(GitError::io("taking a repository for upkeep"))?;
+    let file = file.map_err(GitError::io("taking the maintenance lock"))?;
     let start = Instant::now();
     loop {
         match file.try_lock() {
@@ -32,7 +32,7 @@ pub(super) fn take(repository: &Path) -> Result<Option<fs::File>, GitError> {
                 thread::sleep(RETRY_INTERVAL);
             }
             Err(fs::TryLockError::WouldBlock) => return Ok(None),
-            Err(fs::TryLockError::Error(error)) => return Err(GitError::io("taking a repository for upkeep")(error)),
+            Err(fs::TryLockError::Error(error)) => return Err(GitError::io("taking the maintenance lock")(error)),
         }
     }
 }

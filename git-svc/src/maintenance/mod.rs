@@ -153,7 +153,7 @@ impl MaintenanceService {
             // The row of a repository with a running job is about to change.
             Ok(rows) => rows.into_iter().filter(|row| !self.running.has(RepositoryId(row.repository_id))).collect(),
             Err(error) => {
-                tracing::warn!(%error, "upkeep cannot be planned");
+                tracing::warn!(%error, "maintenance cannot be planned");
                 VecDeque::new()
             }
         }

@@ -45,15 +45,15 @@ use crate::{
 #[derive(clap::Parser)]
 struct Settings {
     #[command(flatten)]
-    upkeep: MaintenanceArgs,
+    maintenance: MaintenanceArgs,
 }
 
 /// The options of a service without settings.
 fn options() -> MaintenanceOptions {
-    Settings::parse_from(["x"]).upkeep.options()
+    Settings::parse_from(["x"]).maintenance.options()
 }
 
-fn upkeep(test_repo: &TestRepo, options: MaintenanceOptions) -> MaintenanceService {
+fn maintenance(test_repo: &TestRepo, options: MaintenanceOptions) -> MaintenanceService {
     MaintenanceService {
         clock: Clock::system(),
         store: Arc::clone(&test_repo.store),
@@ -75,10 +75,10 @@ fn upkeep(test_repo: &TestRepo, options: MaintenanceOptions) -> MaintenanceServi
 }
 
 /// Runs one round of maintenance. Returns whether any repository was due.
-async fn round(upkeep: &MaintenanceService) -> bool {
-    let due = upkeep.due().await;
+async fn round(maintenance: &MaintenanceService) -> bool {
+    let due = maintenance.due().await;
     for row in &due {
-        upkeep.maintain(*row).await;
+        maintenance.maintain(*row).await;
     }
     !due.is_empty()
 }
@@ -156,14 +156,14 @@ async fn sizes(db: &Db) -> Vec<SizeChanged> {
 async fn enough_updates_trigger_a_repack_with_index_bitmap_and_commit_graph() {
     on_each(async |db| {
         let test_repo = TestRepo::new(db).await;
-        let upkeep = upkeep(&test_repo, MaintenanceOptions { updates: 5, ..options() });
-        assert!(!round(&upkeep).await, "nothing changed");
+        let maintenance = maintenance(&test_repo, MaintenanceOptions { updates: 5, ..options() });
+        assert!(!round(&maintenance).await, "nothing changed");
         let tip = updates(&test_repo, None, 4).await;
-        assert!(round(&upkeep).await);
+        assert!(round(&maintenance).await);
         assert_eq!(files(&path(&test_repo), ".pack"), 0, "four updates need nothing");
-        assert!(!round(&upkeep).await);
+        assert!(!round(&maintenance).await);
         updates(&test_repo, Some(tip), 1).await;
-        assert!(round(&upkeep).await);
+        assert!(round(&maintenance).await);
         let path = path(&test_repo);
         assert_eq!((files(&path, ".pack"), files(&path, ".bitmap"), files(&path, "multi-pack-index")), (1, 1, 1));
         let graph = fs::read(path.join("objects/info/commit-graph")).unwrap();
@@ -176,7 +176,7 @@ async fn enough_updates_trigger_a_repack_with_index_bitmap_and_commit_graph() {
         assert_eq!(sizes(&test_repo.db).await, [SizeChanged { size_bytes: size, number: 5 }]);
         let row = row(&test_repo.db).await;
         assert_eq!((row.number, row.packed_number, row.graph_number, row.loose_left, row.failures), (5, 5, 5, 0, 0));
-        assert!(!round(&upkeep).await, "it is done once");
+        assert!(!round(&maintenance).await, "it is done once");
     })
     .await;
 }
@@ -185,8 +185,8 @@ async fn enough_updates_trigger_a_repack_with_index_bitmap_and_commit_graph() {
 async fn many_refs_are_packed_and_stay_readable_and_writable() {
     on_each(async |db| {
         let test_repo = TestRepo::new(db).await;
-        let (upkeep, updater) =
-            (upkeep(&test_repo, MaintenanceOptions { loose_refs: 4, ..options() }), test_repo.updater());
+        let (maintenance, updater) =
+            (maintenance(&test_repo, MaintenanceOptions { loose_refs: 4, ..options() }), test_repo.updater());
         let (one, two) = (commit(&path(&test_repo), None, "1"), commit(&path(&test_repo), None, "2"));
         let names: Vec<_> = (0..6).map(|index| format!("refs/heads/a/b{index}")).collect();
         for name in &names {
@@ -198,7 +198,7 @@ async fn many_refs_are_packed_and_stay_readable_and_writable() {
         assert_eq!(find(&names[0]).await, Some(one));
         let lock = fs::File::create(path(&test_repo).join("packed-refs.lock")).unwrap();
         lock.set_modified(SystemTime::now() - Duration::from_secs(60)).unwrap();
-        round(&upkeep).await;
+        round(&maintenance).await;
         assert_eq!(
             fs::read_to_string(path(&test_repo).join("packed-refs")).unwrap().matches("refs/heads/a/b").count(),
             6
@@ -225,7 +225,8 @@ async fn unused_objects_stay_until_they_expire_however_old_they_are() {
         };
         // The objects may not expire in the first round, however long that takes.
         let patient = MaintenanceOptions { expire_after: Duration::from_secs(3600), ..eager };
-        let (eager, patient, path) = (upkeep(&test_repo, eager), upkeep(&test_repo, patient), path(&test_repo));
+        let (eager, patient, path) =
+            (maintenance(&test_repo, eager), maintenance(&test_repo, patient), path(&test_repo));
         let (tip, updater) = (updates(&test_repo, None, 2).await, test_repo.updater());
         let unused = commit(&path, Some(tip), "unused");
         set(&test_repo, &updater, "refs/heads/other", None, Some(unused)).await;
@@ -310,10 +311,11 @@ async fn open_handles_find_objects_after_repacks() {
 async fn a_kill_at_any_moment_leaves_a_whole_repository() {
     on_each(async |db| {
         let test_repo = TestRepo::new(db).await;
-        let upkeep =
-            upkeep(&test_repo, MaintenanceOptions { updates: 1, full_after: Duration::from_secs(1), ..options() });
+        let maintenance =
+            maintenance(&test_repo, MaintenanceOptions { updates: 1, full_after: Duration::from_secs(1), ..options() });
         // A pack without its index is deleted once it is a second old.
-        let (upkeep, path) = (MaintenanceService { leftover_age: Duration::from_secs(1), ..upkeep }, path(&test_repo));
+        let (maintenance, path) =
+            (MaintenanceService { leftover_age: Duration::from_secs(1), ..maintenance }, path(&test_repo));
         let mut tip = updates(&test_repo, None, 10).await;
         let (mut killed, mut longest) = (0, Duration::from_millis(60));
         for index in 0..100 {
@@ -346,8 +348,8 @@ async fn a_kill_at_any_moment_leaves_a_whole_repository() {
         fs::write(path.join("objects/pack/multi-pack-index.lock"), b"").unwrap();
         fs::write(path.join("objects/pack/.tmp-1-pack-1.pack"), b"x").unwrap();
         tokio::time::sleep(Duration::from_millis(1100)).await;
-        let (due, job) = (upkeep.due().await, upkeep.running.begin(test_repo.id).unwrap());
-        assert_eq!(upkeep.run_job(&job, due[0], Cause::Due).await.unwrap(), JobOutcome::Done);
+        let (due, job) = (maintenance.due().await, maintenance.running.begin(test_repo.id).unwrap());
+        assert_eq!(maintenance.run_job(&job, due[0], Cause::Due).await.unwrap(), JobOutcome::Done);
         let row = row(&test_repo.db).await;
         assert_eq!((row.failures, row.full_number), (0, row.number));
         assert_eq!((files(&path, ".pack"), files(&path, ".bitmap"), files(&path, ".lock")), (1, 1, 0));
@@ -370,7 +372,7 @@ async fn a_job_ends_when_it_must_and_never_blocks_writers() {
         let test_repo = TestRepo::new(db).await;
         let folder = tempfile::tempdir().unwrap();
         let eager = MaintenanceOptions { updates: 1, ..options() };
-        let slow = MaintenanceService { git: slow_git(folder.path()).await, ..upkeep(&test_repo, eager) };
+        let slow = MaintenanceService { git: slow_git(folder.path()).await, ..maintenance(&test_repo, eager) };
         let tip = updates(&test_repo, None, 2).await;
         let before = row(&test_repo.db).await;
         let running = slow.running.clone();
@@ -378,7 +380,7 @@ async fn a_job_ends_when_it_must_and_never_blocks_writers() {
         let meanwhile = async {
             eventually("the index is being written", || async { folder.path().join("begun").exists() }).await;
             // Another service process finds the maintenance lock taken; that is not counted as a failure.
-            let other = upkeep(&test_repo, eager);
+            let other = maintenance(&test_repo, eager);
             other.maintain(before).await;
             assert_eq!(files(&path(&test_repo), "multi-pack-index"), 0);
             updates(&test_repo, Some(tip), 1).await;
@@ -393,7 +395,7 @@ async fn a_job_ends_when_it_must_and_never_blocks_writers() {
 
         let short = MaintenanceService {
             git: Arc::clone(&slow.git),
-            ..upkeep(&test_repo, MaintenanceOptions { updates: 1, deadline: Duration::from_secs(1), ..options() })
+            ..maintenance(&test_repo, MaintenanceOptions { updates: 1, deadline: Duration::from_secs(1), ..options() })
         };
         // The processes of the stopped job keep the maintenance lock until the system has ended them.
         let start = Instant::now();
@@ -411,14 +413,14 @@ async fn a_job_ends_when_it_must_and_never_blocks_writers() {
 async fn a_repository_that_is_gone_needs_nothing() {
     on_each(async |db| {
         let test_repo = TestRepo::new(db).await;
-        let upkeep = upkeep(&test_repo, MaintenanceOptions { updates: 1, ..options() });
+        let maintenance = maintenance(&test_repo, MaintenanceOptions { updates: 1, ..options() });
         updates(&test_repo, None, 1).await;
         let row = row(&test_repo.db).await;
         let mut tx = test_repo.db.begin().await.unwrap();
         RepositoryTable::delete(&mut tx, test_repo.id, "s", 0).await.unwrap();
         tx.commit().await.unwrap();
-        assert!(upkeep.due().await.is_empty());
-        upkeep.maintain(row).await;
+        assert!(maintenance.due().await.is_empty());
+        maintenance.maintain(row).await;
         assert_eq!(files(&path(&test_repo), ".pack"), 0);
     })
     .await;

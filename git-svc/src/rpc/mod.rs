@@ -9,7 +9,7 @@ mod data;
 mod decode;
 mod deliver;
 mod encode;
-mod migrations;
+mod imports;
 mod protections;
 mod releases;
 mod repositories;

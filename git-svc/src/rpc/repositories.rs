@@ -22,7 +22,7 @@ use tonic::Request;
 use super::finish;
 use crate::{
     admission::limiter::ClientKey,
-    db::{MaintenanceTable, MigrationTable, MirrorTable, ProtectionTable, RepositoryTable},
+    db::{ImportTable, MaintenanceTable, MirrorTable, ProtectionTable, RepositoryTable},
     rpc_error::RpcError,
     state::AppState,
 };
@@ -144,8 +144,8 @@ pub(super) async fn delete_repository(
     Caller::of(&request).require_service()?;
     let id = RepositoryId(request.into_inner().repository_id);
     let remove = async move |state: AppState| {
-        // Of a migration that is given up nobody else knows the wiki.
-        let wiki = state.migrations.wiki_of(id).await?;
+        // Of an import that is given up nobody else knows the wiki.
+        let wiki = state.imports.wiki_of(id).await?;
         delete(&state, id, &[]).await?;
         match wiki {
             Some(wiki) => delete(&state, wiki, &[]).await,
@@ -170,13 +170,13 @@ pub(super) async fn delete(state: &AppState, id: RepositoryId, events: &[Event])
     RepositoryTable::delete(&mut tx, id, state.store.name(), now).await?;
     MaintenanceTable::forget(&mut tx, id).await?;
     ProtectionTable::delete_all(&mut tx, id).await?;
-    MigrationTable::forget(&mut tx, id).await?;
+    ImportTable::forget(&mut tx, id).await?;
     MirrorTable::forget(&mut tx, id).await?;
     tx.commit().await?;
     // Requests that were let in before may still fill caches: their contents go again when the folder has moved.
     state.caches.forget(id);
     state.maintenance.stop(id).await;
-    state.migrations.stop(id).await;
+    state.imports.stop(id).await;
     state.pool.run_blocking(move |store| store.delete(id)).await?;
     state.caches.forget(id);
     drop(guard);

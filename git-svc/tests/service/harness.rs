@@ -278,7 +278,7 @@ impl Service {
         StorageServiceClient::new(self.channel_of(ServiceRole::RepoSvc))
     }
 
-    pub(crate) fn migrations(&self) -> MigrationServiceClient<Channel> {
+    pub(crate) fn imports(&self) -> MigrationServiceClient<Channel> {
         MigrationServiceClient::new(self.channel_of(ServiceRole::RepoSvc))
     }
 

@@ -21,9 +21,11 @@ mod grants;
 #[cfg(test)]
 mod harness;
 #[cfg(test)]
+mod imports;
+#[cfg(test)]
 mod issues;
 #[cfg(test)]
-mod migrations;
+mod maintenance;
 #[cfg(test)]
 mod mirrors;
 #[cfg(test)]
@@ -49,7 +51,5 @@ mod rpc;
 #[cfg(test)]
 mod session;
 mod stores;
-#[cfg(test)]
-mod upkeep;
 #[cfg(test)]
 mod writes;

@@ -10,7 +10,7 @@ use ferrite_proto::{
 
 use crate::{
     harness::{Service, reason},
-    migrations::{end, packs_asked_for, request, service_for, service_for_all},
+    imports::{end, packs_asked_for, request, service_for, service_for_all},
     push::wait_until,
     remote::{LOGIN, Remote, followed_refs},
 };
@@ -67,7 +67,7 @@ async fn mirror(remote: &Remote, flags: &[&str]) -> Service {
         mirror_interval_seconds: 600,
         ..request(ID, &remote.url("secret", "demo.git"))
     };
-    service.migrations().start_migration(asked).await.unwrap();
+    service.imports().start_migration(asked).await.unwrap();
     assert_eq!(end(&service, ID).await.0.error, "");
     service
 }
@@ -148,7 +148,7 @@ async fn slow_mirrors_of_one_user_do_not_hold_up_those_of_others() {
         (of_another, 8, remote.url("open", "demo.git")),
     ] {
         let asked = StartMigrationRequest { mirror_interval_seconds: 600, user_id, ..request(id, &url) };
-        service.migrations().start_migration(asked).await.unwrap();
+        service.imports().start_migration(asked).await.unwrap();
         assert_eq!(end(&service, id).await.0.error, "");
     }
     slow.get_stuck();

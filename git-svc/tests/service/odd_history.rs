@@ -17,7 +17,7 @@ use crate::{
     attacks::Workshop,
     bodies,
     harness::{Service, put_request},
-    migrations::{end, request, service_for},
+    imports::{end, request, service_for},
     odd_objects::{ODD_LINES, OddHistory, odd_history},
     push::{Gateway, git, try_git},
     remote::Remote,
@@ -212,7 +212,7 @@ async fn an_import_takes_what_a_push_does() {
     git(w.path(), &["push", "-q", source.to_str().unwrap(), "refs/heads/*", "refs/tags/*"]).await;
     remote.repository("odd.git").0.set_head("refs/heads/main").unwrap();
     let service = service_for(&remote, &[]).await;
-    service.migrations().start_migration(request(60, &remote.url("open", "odd.git"))).await.unwrap();
+    service.imports().start_migration(request(60, &remote.url("open", "odd.git"))).await.unwrap();
     let (state, _) = end(&service, 60).await;
     assert_eq!((state.phase(), state.error.as_str()), (MigrationPhase::Done, ""));
     assert_readable(&service, 60, &history).await;
@@ -234,7 +234,7 @@ async fn an_import_that_is_refused_names_object_and_finding() {
     for (number, (name, commit, finding)) in (70..).zip(cases) {
         let source = remote.repository(name).0.path().to_owned();
         git(w.path(), &["push", "-q", source.to_str().unwrap(), &format!("{commit}:refs/heads/main")]).await;
-        service.migrations().start_migration(request(number, &remote.url("open", name))).await.unwrap();
+        service.imports().start_migration(request(number, &remote.url("open", name))).await.unwrap();
         let (state, _) = end(&service, number).await;
         assert_eq!(state.phase(), MigrationPhase::Failed);
         assert_eq!(state.error, format!("the repository has objects that are not valid: {finding}"));

@@ -16,7 +16,7 @@ use crate::{
     bodies,
     bombs::{copy, distance, size},
     harness::Service,
-    migrations,
+    imports,
     push::{Gateway, endless, find_repository, git, running_in, try_git, wait_until, work_tree},
     remote::Remote,
     session::GitDaemon,
@@ -249,7 +249,7 @@ async fn others_push_while_two_accounts_send_bombs() {
 }
 
 #[tokio::test]
-async fn a_migration_is_held_to_the_limits_of_pushes() {
+async fn an_import_is_held_to_the_limits_of_pushes() {
     let remote = Remote::start().await;
     let repo = remote.repository("zeros.git");
     // So large that git is at work for more than one look at its CPU time.
@@ -267,10 +267,10 @@ async fn a_migration_is_held_to_the_limits_of_pushes() {
         (&LOOSE, ""),
     ];
     for (flags, reason) in cases {
-        let service = migrations::service_for(&remote, flags).await;
-        let asked = migrations::request(1, &remote.url("open", "zeros.git"));
-        service.migrations().start_migration(asked).await.unwrap();
-        let (state, _) = migrations::end(&service, 1).await;
+        let service = imports::service_for(&remote, flags).await;
+        let asked = imports::request(1, &remote.url("open", "zeros.git"));
+        service.imports().start_migration(asked).await.unwrap();
+        let (state, _) = imports::end(&service, 1).await;
         assert_eq!(state.error, reason, "{flags:?}");
         assert_eq!(state.phase() == MigrationPhase::Done, reason.is_empty());
         let incoming = std::fs::read_dir(service.store().join("incoming")).unwrap().count();

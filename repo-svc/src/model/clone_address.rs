@@ -138,7 +138,7 @@ mod tests {
     }
 
     #[test]
-    fn addresses_that_no_migration_may_have_are_refused() {
+    fn addresses_that_no_import_may_have_are_refused() {
         for text in [
             "/srv/git/a.git",
             "a.git",

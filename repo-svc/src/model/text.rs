@@ -13,7 +13,7 @@ const MAX_FULL_NAME_CHARS: usize = 100;
 const MAX_EMAIL_CHARS: usize = 254;
 const MAX_DESCRIPTION_CHARS: usize = 255;
 /// Limit for a repository that comes from another host, where descriptions may be longer.
-const MAX_MIGRATED_DESCRIPTION_CHARS: usize = 512;
+const MAX_IMPORTED_DESCRIPTION_CHARS: usize = 512;
 const MAX_TEMPLATE_NAME_CHARS: usize = 255;
 const MAX_GITIGNORES: usize = 100;
 const MIN_PASSWORD_CHARS: usize = 8;
@@ -108,8 +108,8 @@ impl Description {
     }
 
     /// Parses the description of a repository that comes from another host.
-    pub(crate) fn parse_migrated(text: &str, field: &str) -> Result<Self, FieldViolation> {
-        Self::parse_within(text, MAX_MIGRATED_DESCRIPTION_CHARS, field)
+    pub(crate) fn parse_imported(text: &str, field: &str) -> Result<Self, FieldViolation> {
+        Self::parse_within(text, MAX_IMPORTED_DESCRIPTION_CHARS, field)
     }
 
     fn parse_within(text: &str, max_chars: usize, field: &str) -> Result<Self, FieldViolation> {

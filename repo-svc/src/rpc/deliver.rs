@@ -1,4 +1,4 @@
-//! Events of the other services, about refs, sizes, open issues, branch protection, webhooks, migrations and mirrors.
+//! Events of the other services, about refs, sizes, open issues, branch protection, webhooks, imports and mirrors.
 
 use ferrite_db::{DbError, Tx};
 use ferrite_events as outbox;
@@ -11,7 +11,7 @@ use parking_lot::Mutex;
 use tonic::Request;
 
 use super::dispatch::authorized_service;
-use super::migrations;
+use super::imports;
 use crate::rpc::authorized::Authorized;
 use crate::state::AppState;
 use crate::store::{Action, Actor, Entry, SizeChange, Target, UsageChanges, append};
@@ -51,7 +51,7 @@ impl Apply for EventHandler<'_> {
             Some(Fact::SizeChanged(change)) => self.note(repositories.apply_size(tx, id, change).await?),
             Some(Fact::ProtectionChanged(change)) => record_protection(state, tx, id, change, time_us).await?,
             Some(Fact::HookChanged(change)) => record_hook(state, tx, id, change, time_us).await?,
-            Some(Fact::MigrationEnded(end)) => self.note(migrations::apply_end(state, tx, id, end, now_us).await?),
+            Some(Fact::MigrationEnded(end)) => self.note(imports::apply_end(state, tx, id, end, now_us).await?),
             Some(Fact::MirrorChanged(change)) => repositories.apply_mirror(tx, id, change).await?,
             // Events of this service itself, and those for others.
             _ => {}

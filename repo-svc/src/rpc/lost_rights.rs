@@ -1,5 +1,5 @@
 //! What an account began and what waits since, ended in the transaction in which the account loses the right to it: transfers of
-//! repositories that it owns no longer, and migrations to owners for whom it may create repositories no longer.
+//! repositories that it owns no longer, and imports to owners for whom it may create repositories no longer.
 //!
 //! Not here: what belongs to a repository whoever made it, such as webhooks, deploy keys and mirrors.
 
@@ -13,9 +13,9 @@ use crate::rpc::authorized::Authorized;
 use crate::state::AppState;
 use crate::store::{Action, Target};
 
-/// The reason of a migration that ended in this way.
+/// The reason of an import that ended in this way.
 pub(super) const RIGHT_LOST: &str =
-    "the user who started the migration may not create repositories for this owner any more";
+    "the user who started the import may not create repositories for this owner any more";
 
 /// Ends what waits of a user, as far as the user has lost the right to it in this transaction.
 ///
@@ -30,17 +30,17 @@ pub(super) async fn end_waiting(
 ) -> Result<(), RepoError> {
     let ended = state.transfers.end_unowned(tx, user).await?;
     record_transfers(state, tx, authorized, ended, now_us).await?;
-    for (migration, repository) in state.migrations.lock_unowned(tx, user).await? {
+    for (import, repository) in state.imports.lock_unowned(tx, user).await? {
         let end = MigrationEnded { error: RIGHT_LOST.to_owned(), ..MigrationEnded::default() };
-        state.migrations.end(tx, migration, &end, now_us).await?;
+        state.imports.end(tx, import, &end, now_us).await?;
         // The sweeper deletes it on the store, which ends the job there.
         state.repositories.release_name_in(tx, repository).await?;
-        tracing::info!(repo.id = %repository, user.id = user.0, "migration {migration} ended with the right to it");
+        tracing::info!(repo.id = %repository, user.id = user.0, "import {import} ended with the right to it");
     }
     Ok(())
 }
 
-/// Ends all transfers that a user started who is about to be deleted in this transaction. Its migrations go with its row.
+/// Ends all transfers that a user started who is about to be deleted in this transaction. Its imports go with its row.
 ///
 /// # Errors
 /// Those of the database.

@@ -60,7 +60,7 @@ const DELETE_UNFINISHED: &str = "DELETE FROM repositories WHERE id = $1 AND stat
 /// Sets a key that no name can have.
 const RELEASE_NAME: &str =
     "UPDATE repositories SET name_key = '!' || CAST(id AS TEXT) WHERE id = $1 AND state = 'creating'";
-/// Without those whose migration goes on, which may take hours.
+/// Without those whose import goes on, which may take hours.
 const UNFINISHED: &str = "SELECT r.id, p.store FROM repositories r JOIN placements p ON p.repository_id = r.id \
      WHERE r.state = 'creating' AND r.created_us < $1 AND NOT EXISTS \
      (SELECT 1 FROM migrations m WHERE m.repository_id = r.id AND m.finished_us = 0) ORDER BY r.id LIMIT 100";

@@ -40,7 +40,7 @@ pub(super) struct FakePeerState {
     /// Calls that change something, each with the store that it names.
     pub(super) asked_stores: Mutex<Vec<(&'static str, String)>>,
     pub(super) create_requests: Mutex<Vec<git::CreateRepositoryRequest>>,
-    pub(super) migration_requests: Mutex<Vec<git::StartMigrationRequest>>,
+    pub(super) import_requests: Mutex<Vec<git::StartMigrationRequest>>,
     pub(super) tags: Mutex<Vec<git::CreateTagRequest>>,
     pub(super) deleted_files: Mutex<Vec<String>>,
     pub(super) events: Mutex<Vec<Event>>,
@@ -53,7 +53,7 @@ impl FakePeer {
             made: Mutex::default(),
             asked_stores: Mutex::default(),
             create_requests: Mutex::default(),
-            migration_requests: Mutex::default(),
+            import_requests: Mutex::default(),
             tags: Mutex::default(),
             deleted_files: Mutex::default(),
             events: Mutex::default(),
@@ -174,7 +174,7 @@ impl MigrationService for FakePeer {
             }
             StoreMode::Works | StoreMode::FailsAfterCreate | StoreMode::Waits => {
                 self.0.made.lock().unwrap().insert(request.get_ref().repository_id);
-                self.0.migration_requests.lock().unwrap().push(request.into_inner());
+                self.0.import_requests.lock().unwrap().push(request.into_inner());
             }
         }
         if mode == StoreMode::FailsAfterCreate {
@@ -191,7 +191,7 @@ impl MigrationService for FakePeer {
             return Err(Status::unavailable("down"));
         }
         if !self.0.made.lock().unwrap().contains(&request.get_ref().repository_id) {
-            return Err(crate::error::RepoError::MigrationNotFound.into());
+            return Err(crate::error::RepoError::ImportNotFound.into());
         }
         let phase = git::MigrationPhase::Fetching.into();
         let error = String::new();

@@ -192,9 +192,9 @@ impl Harness {
         self.peer.0.create_requests.lock().unwrap().clone()
     }
 
-    /// Returns the requests to start migrations that the fake git-svc accepted.
-    pub(crate) fn migration_requests(&self) -> Vec<git::StartMigrationRequest> {
-        self.peer.0.migration_requests.lock().unwrap().clone()
+    /// Returns the requests to start imports that the fake git-svc accepted.
+    pub(crate) fn import_requests(&self) -> Vec<git::StartMigrationRequest> {
+        self.peer.0.import_requests.lock().unwrap().clone()
     }
 
     /// Returns the requests for tags that the fake git-svc granted.
@@ -232,7 +232,7 @@ impl Harness {
         PublicKeyServiceClient::new(self.service.clone())
     }
 
-    pub(crate) fn migrations(&self) -> MigrationServiceClient<Channel> {
+    pub(crate) fn imports(&self) -> MigrationServiceClient<Channel> {
         MigrationServiceClient::new(self.service.clone())
     }
 

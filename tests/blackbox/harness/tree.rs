@@ -98,7 +98,7 @@ pub(crate) fn leftovers(folder: &Path) -> Vec<PathBuf> {
 }
 
 /// Runs `git fsck` on every repository of the store with this number and returns their number. Its git-svc is paused meanwhile and has
-/// no process of git: fsck reports packs that upkeep replaces while it reads as missing.
+/// no process of git: fsck reports packs that maintenance replaces while it reads as missing.
 pub(crate) async fn fsck_all(cluster: &Cluster, number: usize, git: &super::Git) -> usize {
     let store = if number == 0 { cluster.store() } else { cluster.store_folder(number) };
     let below = |folders: Vec<PathBuf>| -> Vec<PathBuf> {

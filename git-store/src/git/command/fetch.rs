@@ -1,7 +1,7 @@
 //! `git fetch` from a remote: objects only, by their ids. git changes no ref, follows no redirect, asks nobody for a password, and
 //! reaches nothing but the proxy that it is given.
 //!
-//! Not here: the proxy, the answers of the credential helper, and the choice of objects (`migration`).
+//! Not here: the proxy, the answers of the credential helper, and the choice of objects (`imports`).
 
 use std::{ffi::OsString, net::SocketAddr, path::Path, time::Duration};
 

@@ -11,14 +11,14 @@ use crate::config::maintenance::MaintenanceArgs;
 #[derive(clap::Parser)]
 struct Settings {
     #[command(flatten)]
-    upkeep: MaintenanceArgs,
+    maintenance: MaintenanceArgs,
 }
 
 const HOUR: i64 = 3600 * 1_000_000;
 const DAY: i64 = 24 * HOUR;
 
 fn options() -> MaintenanceOptions {
-    Settings::parse_from(["x"]).upkeep.options()
+    Settings::parse_from(["x"]).maintenance.options()
 }
 
 fn off() -> MaintenanceOptions {

@@ -58,9 +58,9 @@ fn all_objects(path: &Path) -> String {
 }
 
 /// Consolidates a repository now. Returns whether that was stopped.
-async fn consolidate(upkeep: &MaintenanceService, test_repo: &TestRepo) -> bool {
-    let job = upkeep.running.begin(test_repo.id).unwrap();
-    match upkeep.consolidate_in_job(&job).await {
+async fn consolidate(maintenance: &MaintenanceService, test_repo: &TestRepo) -> bool {
+    let job = maintenance.running.begin(test_repo.id).unwrap();
+    match maintenance.consolidate_in_job(&job).await {
         Ok(()) => false,
         Err(JobError::Stopped) => true,
         Err(JobError::Failed(failure)) => panic!("{failure}"),
@@ -72,7 +72,7 @@ async fn packs_and_loose_objects_stay_few_while_a_repository_is_written_to() {
     on_each(async |db| {
         let limits = ConsolidationLimits { packs: 6, loose: 40 };
         let test_repo = TestRepo::new(db).await.with_backlogs(Backlogs::new(limits));
-        let (upkeep, life) = (upkeep(&test_repo, options()), Lifecycle::new(Duration::from_secs(5)));
+        let (maintenance, life) = (maintenance(&test_repo, options()), Lifecycle::new(Duration::from_secs(5)));
         let writes = async {
             let (updater, path, mut tip, mut most) = (test_repo.updater(), path(&test_repo), None, (0, 0));
             for index in 0..150 {
@@ -92,8 +92,8 @@ async fn packs_and_loose_objects_stay_few_while_a_repository_is_written_to() {
         };
         let ((tip, (packs, loose)), (), ()) = tokio::join!(
             writes,
-            upkeep.consolidate_in_background(life.clone()),
-            upkeep.renew_bases_in_background(life.clone())
+            maintenance.consolidate_in_background(life.clone()),
+            maintenance.renew_bases_in_background(life.clone())
         );
         assert!(packs <= 40 && loose <= 400, "{packs} packs, {loose} loose objects");
         let path = path(&test_repo);
@@ -109,12 +109,15 @@ async fn packs_and_loose_objects_stay_few_while_a_repository_is_written_to() {
 async fn a_consolidation_leaves_the_base_and_keeps_every_object() {
     on_each(async |db| {
         let test_repo = TestRepo::new(db).await;
-        let (upkeep, updater, path) =
-            (upkeep(&test_repo, MaintenanceOptions { updates: 3, ..options() }), test_repo.updater(), path(&test_repo));
+        let (maintenance, updater, path) = (
+            maintenance(&test_repo, MaintenanceOptions { updates: 3, ..options() }),
+            test_repo.updater(),
+            path(&test_repo),
+        );
         let mut tip = updates(&test_repo, None, 3).await;
-        assert!(round(&upkeep).await);
+        assert!(round(&maintenance).await);
         let midx = fs::read(path.join("objects/pack/multi-pack-index")).unwrap();
-        assert!(!consolidate(&upkeep, &test_repo).await);
+        assert!(!consolidate(&maintenance, &test_repo).await);
         assert_eq!((files(&path, ".pack"), recent(&path)), (1, (0, 0)), "there is nothing to combine");
         for index in 0..6 {
             tip = push(&test_repo, &updater, Some(tip), &format!("p{index}")).await;
@@ -123,7 +126,7 @@ async fn a_consolidation_leaves_the_base_and_keeps_every_object() {
         // No write has counted these objects: they are found once a minute.
         test_repo.store.measure(test_repo.id).unwrap();
         let before = all_objects(&path);
-        assert!(!consolidate(&upkeep, &test_repo).await);
+        assert!(!consolidate(&maintenance, &test_repo).await);
         assert_eq!(recent(&path), (1, 6 * 3 + 3));
         assert_eq!(test_repo.store.measure(test_repo.id).unwrap().loose, 0);
         assert_eq!(fs::read(path.join("objects/pack/multi-pack-index")).unwrap(), midx);
@@ -131,7 +134,7 @@ async fn a_consolidation_leaves_the_base_and_keeps_every_object() {
         // One that was combined already, as a crash between the two steps leaves it.
         let only = list_packs(&path).unwrap().into_iter().find(|pack| pack.role == PackRole::Recent).unwrap().name;
         push(&test_repo, &updater, Some(tip), "again").await;
-        assert!(!consolidate(&upkeep, &test_repo).await);
+        assert!(!consolidate(&maintenance, &test_repo).await);
         assert_eq!(recent(&path).0, 2, "{only} stays as it is: it is large enough");
         is_whole(&path);
     })
@@ -142,24 +145,24 @@ async fn a_consolidation_leaves_the_base_and_keeps_every_object() {
 async fn packs_of_a_long_job_are_left_alone_and_later_ones_combined() {
     on_each(async |db| {
         let test_repo = TestRepo::new(db).await;
-        let (upkeep, updater, path) = (upkeep(&test_repo, options()), test_repo.updater(), path(&test_repo));
+        let (maintenance, updater, path) = (maintenance(&test_repo, options()), test_repo.updater(), path(&test_repo));
         let mut tip = push(&test_repo, &updater, None, "0").await;
         for index in 1..5 {
             tip = push(&test_repo, &updater, Some(tip), &format!("{index}")).await;
         }
         let old = list_packs(&path).unwrap();
-        let job = upkeep.running.begin(test_repo.id).unwrap();
-        let reservation = Reservation::begin(upkeep.reservations.of(test_repo.id));
-        assert_eq!(upkeep.reserve_all(&job, &reservation).await.ok().unwrap(), old);
+        let job = maintenance.running.begin(test_repo.id).unwrap();
+        let reservation = Reservation::begin(maintenance.reservations.of(test_repo.id));
+        assert_eq!(maintenance.reserve_all(&job, &reservation).await.ok().unwrap(), old);
         for index in 5..9 {
             tip = push(&test_repo, &updater, Some(tip), &format!("{index}")).await;
         }
-        upkeep.consolidate_in_job(&job).await.ok().unwrap();
+        maintenance.consolidate_in_job(&job).await.ok().unwrap();
         let now = list_packs(&path).unwrap();
         assert!(old.iter().all(|pack| now.contains(pack)));
         assert_eq!(recent(&path).0, 5 + 1);
         drop(reservation);
-        upkeep.consolidate_in_job(&job).await.ok().unwrap();
+        maintenance.consolidate_in_job(&job).await.ok().unwrap();
         assert_eq!(recent(&path).0, 1);
         is_whole(&path);
     })
@@ -170,15 +173,15 @@ async fn packs_of_a_long_job_are_left_alone_and_later_ones_combined() {
 async fn nothing_is_touched_while_a_git_process_of_an_earlier_service_works() {
     on_each(async |db| {
         let test_repo = TestRepo::new(db).await;
-        let (upkeep, updater, path) = (upkeep(&test_repo, options()), test_repo.updater(), path(&test_repo));
+        let (maintenance, updater, path) = (maintenance(&test_repo, options()), test_repo.updater(), path(&test_repo));
         let tip = push(&test_repo, &updater, None, "0").await;
         push(&test_repo, &updater, Some(tip), "1").await;
         let lock = fs::File::create(path.join("upkeep")).unwrap();
         lock.lock().unwrap();
-        assert!(!consolidate(&upkeep, &test_repo).await);
+        assert!(!consolidate(&maintenance, &test_repo).await);
         assert_eq!(recent(&path).0, 2);
         drop(lock);
-        assert!(!consolidate(&upkeep, &test_repo).await);
+        assert!(!consolidate(&maintenance, &test_repo).await);
         assert_eq!(recent(&path).0, 1);
     })
     .await;
@@ -189,7 +192,7 @@ async fn nothing_is_touched_while_a_git_process_of_an_earlier_service_works() {
 async fn a_consolidation_that_ends_at_any_moment_loses_nothing() {
     on_each(async |db| {
         let test_repo = TestRepo::new(db).await;
-        let (upkeep, updater, path) = (upkeep(&test_repo, options()), test_repo.updater(), path(&test_repo));
+        let (maintenance, updater, path) = (maintenance(&test_repo, options()), test_repo.updater(), path(&test_repo));
         let (mut tip, mut ended, mut longest) = (None, 0, Duration::from_millis(40));
         for index in 0..60 {
             tip = Some(push(&test_repo, &updater, tip, &format!("p{index}")).await);
@@ -198,7 +201,7 @@ async fn a_consolidation_that_ends_at_any_moment_loses_nothing() {
             tip = Some(loose);
             let before = all_objects(&path);
             let pause = longest.mul_f64(rand::rng().random_range(0.0..1.0));
-            if tokio::time::timeout(pause, consolidate(&upkeep, &test_repo)).await.is_err() {
+            if tokio::time::timeout(pause, consolidate(&maintenance, &test_repo)).await.is_err() {
                 ended += 1;
                 longest = longest.mul_f64(1.1);
             } else {
@@ -209,7 +212,7 @@ async fn a_consolidation_that_ends_at_any_moment_loses_nothing() {
         assert!(ended > 6, "{ended}");
         // Workers of the pool may still be at the last step.
         tokio::time::sleep(Duration::from_millis(50)).await;
-        assert!(!consolidate(&upkeep, &test_repo).await);
+        assert!(!consolidate(&maintenance, &test_repo).await);
         assert!(recent(&path).0 < 8);
         assert_eq!(
             fs::read_dir(path.join("objects"))
@@ -234,7 +237,8 @@ async fn unused_objects_expire_although_they_were_consolidated() {
         };
         // The objects may not expire in the first round, however long that takes.
         let patient = MaintenanceOptions { expire_after: Duration::from_secs(3600), ..eager };
-        let (eager, patient, path) = (upkeep(&test_repo, eager), upkeep(&test_repo, patient), path(&test_repo));
+        let (eager, patient, path) =
+            (maintenance(&test_repo, eager), maintenance(&test_repo, patient), path(&test_repo));
         let tip = updates(&test_repo, None, 2).await;
         let unused = commit(&path, None, "unused");
         assert!(!consolidate(&patient, &test_repo).await);
@@ -263,19 +267,19 @@ async fn deleting_ends_a_consolidation() {
         let program = folder.path().join("git");
         script(&program, "case \"$*\" in *stdin-packs*) sleep 60;; *) exec git \"$@\";; esac");
         let git = Git::find(GitOptions { program: Some(program), ..GitOptions::default() }).await.unwrap();
-        let upkeep = MaintenanceService { git: Arc::new(git), ..upkeep(&test_repo, options()) };
+        let maintenance = MaintenanceService { git: Arc::new(git), ..maintenance(&test_repo, options()) };
         let (updater, life) = (test_repo.updater(), Lifecycle::new(Duration::from_secs(5)));
         let tip = push(&test_repo, &updater, None, "0").await;
         push(&test_repo, &updater, Some(tip), "1").await;
         let start = Instant::now();
         let meanwhile = async {
-            while !upkeep.consolidating.has(test_repo.id) {
+            while !maintenance.consolidating.has(test_repo.id) {
                 tokio::time::sleep(Duration::from_millis(5)).await;
             }
-            upkeep.stop(test_repo.id).await;
+            maintenance.stop(test_repo.id).await;
             life.stop();
         };
-        tokio::join!(upkeep.consolidate_in_background(life.clone()), meanwhile);
+        tokio::join!(maintenance.consolidate_in_background(life.clone()), meanwhile);
         assert!(start.elapsed() < Duration::from_secs(20));
         assert_eq!(recent(&path(&test_repo)).0, 2);
     })

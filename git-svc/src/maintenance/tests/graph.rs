@@ -33,11 +33,11 @@ fn walks(path: &Path, tip: Oid, first: Oid) -> (Option<usize>, Option<bool>) {
 async fn walks_through_history_take_parents_from_the_commit_graph() {
     on_each(async |db| {
         let test_repo = TestRepo::new(db).await;
-        let upkeep = upkeep(&test_repo, MaintenanceOptions { updates: 5, ..options() });
+        let maintenance = maintenance(&test_repo, MaintenanceOptions { updates: 5, ..options() });
         let first = updates(&test_repo, None, 1).await;
         let middle = updates(&test_repo, Some(first), 2).await;
         let tip = updates(&test_repo, Some(middle), 2).await;
-        assert!(round(&upkeep).await);
+        assert!(round(&maintenance).await);
         let path = path(&test_repo);
         unpack(&path);
         assert_eq!(walks(&path, tip, first), (Some(5), Some(true)));

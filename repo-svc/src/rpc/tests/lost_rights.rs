@@ -108,25 +108,25 @@ impl Site {
         Ok(self.transfers().get_transfer(with_token(request, token)).await?.into_inner().transfer.unwrap())
     }
 
-    /// Starts a migration to the organization by Bob. Returns the migration, and the repository that it makes.
-    async fn migrate(&self, name: &str) -> (i64, RepositoryId) {
+    /// Starts an import to the organization by Bob. Returns the import, and the repository that it makes.
+    async fn import(&self, name: &str) -> (i64, RepositoryId) {
         let request = MigrateRepositoryRequest {
             clone_addr: "https://example.com/them/demo.git".into(),
             uid: self.acme,
             repo_name: name.into(),
             ..Default::default()
         };
-        let answer = self.harness.migrations().migrate_repository(with_token(request, &self.bob)).await.unwrap();
-        let repository = self.harness.migration_requests().last().unwrap().repository_id;
+        let answer = self.harness.imports().migrate_repository(with_token(request, &self.bob)).await.unwrap();
+        let repository = self.harness.import_requests().last().unwrap().repository_id;
         (answer.into_inner().migration.unwrap().id, RepositoryId(repository))
     }
 
-    /// Has the store tell that a migration brought its repository. Returns the migration after that.
+    /// Has the store tell that an import brought its repository. Returns the import after that.
     async fn end(&self, (migration_id, repository): (i64, RepositoryId)) -> Migration {
         let end = MigrationEnded { size_bytes: 900, number: 3, ..MigrationEnded::default() };
         self.harness.deliver(vec![outbox::event(repository, 0, Fact::MigrationEnded(end))]).await.unwrap();
         let request = GetMigrationRequest { migration_id, wait_seconds: 0 };
-        let answer = self.harness.migrations().get_migration(with_token(request, &self.root)).await.unwrap();
+        let answer = self.harness.imports().get_migration(with_token(request, &self.root)).await.unwrap();
         answer.into_inner().migration.unwrap()
     }
 }
@@ -220,12 +220,12 @@ async fn a_transfer_of_a_fork_whose_starter_lost_the_parent_is_not_accepted() {
 }
 
 #[tokio::test]
-async fn a_migration_ends_with_the_right_to_create_for_its_owner() {
+async fn an_import_ends_with_the_right_to_create_for_its_owner() {
     on_each_url(async |url| {
         let site = Site::start(url).await;
         for (number, way) in LOSSES.into_iter().enumerate() {
             let name = format!("n{number}");
-            let begun = site.migrate(&name).await;
+            let begun = site.import(&name).await;
             site.lose(way).await;
             let ended = site.end(begun).await;
             assert_eq!(ended.phase(), MigrationPhase::Failed, "{way:?}");
@@ -236,7 +236,7 @@ async fn a_migration_ends_with_the_right_to_create_for_its_owner() {
             set(&site.harness, &site.ada, "acme", "bob", MembershipRole::Member).await.unwrap();
             set(&site.harness, &site.ada, "acme", "bob", MembershipRole::Admin).await.unwrap();
         }
-        let whole = site.migrate("whole").await;
+        let whole = site.import("whole").await;
         assert_eq!(site.end(whole).await.phase(), MigrationPhase::Done);
     })
     .await;

@@ -1,4 +1,4 @@
-//! Tests of quotas: administrators see and set them, grants carry them, and migrations end within them.
+//! Tests of quotas: administrators see and set them, grants carry them, and imports end within them.
 
 use ferrite_events as outbox;
 use ferrite_proto::ServiceRole;
@@ -145,7 +145,7 @@ async fn grants_for_what_is_counted_carry_a_percentage() {
 }
 
 #[tokio::test]
-async fn a_migration_beyond_the_quota_fails_and_takes_no_name() {
+async fn an_import_beyond_the_quota_fails_and_takes_no_name() {
     let harness = Harness::start_with(&["--owner-bytes", "1000"]).await;
     let (root, ada) = (administrator(&harness).await, harness.user("ada", false).await);
     let token = harness.token("ada", "test").await;
@@ -156,16 +156,16 @@ async fn a_migration_beyond_the_quota_fails_and_takes_no_name() {
             repo_name: name.into(),
             ..MigrateRepositoryRequest::default()
         };
-        harness.migrations().migrate_repository(with_token(request, &token)).await.unwrap();
-        let id = harness.migration_requests().last().unwrap().repository_id;
+        harness.imports().migrate_repository(with_token(request, &token)).await.unwrap();
+        let id = harness.import_requests().last().unwrap().repository_id;
         let end =
             MigrationEnded { size_bytes, default_branch: b"main".to_vec(), number: 3, ..MigrationEnded::default() };
         harness.deliver(vec![outbox::event(RepositoryId(id), 0, Fact::MigrationEnded(end))]).await.unwrap();
         assert_eq!(quota(&harness, &root, "ada").await.unwrap().bytes.unwrap().used, used, "{name} {size_bytes}");
     }
     let request = with_token(ListMigrationsRequest { page: 1, page_size: 10 }, &token);
-    let listed = harness.migrations().list_migrations(request).await.unwrap().into_inner();
-    let errors: Vec<_> = listed.migrations.iter().map(|migration| migration.error.as_str()).collect();
+    let listed = harness.imports().list_migrations(request).await.unwrap().into_inner();
+    let errors: Vec<_> = listed.migrations.iter().map(|import| import.error.as_str()).collect();
     let refused = |used| format!("the repositories of the account take {used} bytes of its quota of 1000");
     assert_eq!(errors, ["", &refused(600), "", &refused(0)]);
 }

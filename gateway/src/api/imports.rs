@@ -1,4 +1,4 @@
-//! Migrations of repositories from other hosts. A request to migrate waits for the end, unless its client prefers not to (RFC 7240).
+//! Imports of repositories from other hosts. A request to import waits for the end, unless its client prefers not to (RFC 7240).
 
 use std::time::Duration;
 
@@ -15,7 +15,7 @@ use tonic::Code;
 
 use super::access::PermissionCheck;
 use super::call::{ApiCall, Authenticated, routes};
-use crate::dto::{Migration, require};
+use crate::dto::{Import, require};
 use crate::http::body::JsonBody;
 use crate::http::error::{ApiError, ApiResult};
 use crate::http::fields::FieldReader;
@@ -35,7 +35,7 @@ const PREFERENCE_APPLIED: HeaderName = HeaderName::from_static("preference-appli
 const RESPOND_ASYNC: &str = "respond-async";
 
 routes! {
-    "/api/v1/repos/migrate" => post migrate as operation::MIGRATE_REPOSITORY;
+    "/api/v1/repos/migrate" => post import as operation::MIGRATE_REPOSITORY;
     "/api/v1/repos/migrations/{id}" => get get as operation::GET_MIGRATION;
     "/api/v1/user/migrations" => get list as operation::LIST_MIGRATIONS;
 }
@@ -76,30 +76,30 @@ impl Preferences {
     }
 }
 
-async fn migrate(Authenticated(call): Authenticated, headers: HeaderMap, body: JsonBody) -> ApiResult {
+async fn import(Authenticated(call): Authenticated, headers: HeaderMap, body: JsonBody) -> ApiResult {
     let check = PermissionCheck::of(operation::MIGRATE_REPOSITORY);
     let decoded = call.decode_body(check, body, decode).await?;
     let request = with_timeout(call.request(decoded), LONG_CALL_DEADLINE);
-    let started = call.clients.migrations().migrate_repository(request).await?.into_inner();
+    let started = call.clients.imports().migrate_repository(request).await?.into_inner();
     let started = require(started.migration, "migration")?;
     let preferences = Preferences::of(&headers);
-    let wait = preferences.wait(call.migration_wait);
-    let ended = if wait.is_zero() { None } else { call.migration_end(started.id, wait).await? };
-    let Some(GetMigrationResponse { migration, repository }) = ended else {
-        return accepted(&call, Migration::new(started)?, preferences);
+    let wait = preferences.wait(call.import_wait);
+    let ended = if wait.is_zero() { None } else { call.import_end(started.id, wait).await? };
+    let Some(GetMigrationResponse { migration: import, repository }) = ended else {
+        return accepted(&call, Import::new(started)?, preferences);
     };
-    let migration = require(migration, "migration")?;
-    match (migration.phase(), repository) {
+    let import = require(import, "migration")?;
+    match (import.phase(), repository) {
         (MigrationPhase::Done, Some(repository)) => Ok(json::created(call.repository(Some(repository))?)),
         (MigrationPhase::Done, None) => Err(ApiError::repository_not_found()),
-        _ => Err(ApiError::invalid_field("clone_addr", "invalid", migration.error)),
+        _ => Err(ApiError::invalid_field("clone_addr", "invalid", import.error)),
     }
 }
 
-/// Returns 202 with the address of a migration that goes on.
-fn accepted(call: &ApiCall, migration: Migration, preferences: Preferences) -> ApiResult {
-    let location = format!("{}/api/v1/repos/migrations/{}", call.links.root(), migration.id);
-    let mut response = json::accepted(migration);
+/// Returns 202 with the address of an import that goes on.
+fn accepted(call: &ApiCall, import: Import, preferences: Preferences) -> ApiResult {
+    let location = format!("{}/api/v1/repos/migrations/{}", call.links.root(), import.id);
+    let mut response = json::accepted(import);
     response.headers_mut().insert(LOCATION, HeaderValue::try_from(location).map_err(|_| ApiError::internal())?);
     if preferences.is_async {
         response.headers_mut().insert(PREFERENCE_APPLIED, HeaderValue::from_static(RESPOND_ASYNC));
@@ -108,10 +108,10 @@ fn accepted(call: &ApiCall, migration: Migration, preferences: Preferences) -> A
 }
 
 impl ApiCall {
-    /// Waits for the end of a migration; `None` if it goes on after `wait`, or this process stops.
-    async fn migration_end(&self, migration_id: i64, wait: Duration) -> Result<Option<GetMigrationResponse>, ApiError> {
+    /// Waits for the end of an import; `None` if it goes on after `wait`, or this process stops.
+    async fn import_end(&self, migration_id: i64, wait: Duration) -> Result<Option<GetMigrationResponse>, ApiError> {
         let deadline = Instant::now() + wait;
-        let (mut heard, mut client) = (Instant::now(), self.clients.migrations());
+        let (mut heard, mut client) = (Instant::now(), self.clients.imports());
         while Instant::now() < deadline && !self.life.is_stopping() {
             let left = (deadline - Instant::now()).as_millis().div_ceil(1000);
             let left = u64::try_from(left).unwrap_or(MAX_CALL_WAIT_SECONDS).min(MAX_CALL_WAIT_SECONDS);
@@ -126,7 +126,7 @@ impl ApiCall {
                     return Ok(Some(answer.into_inner()));
                 }
                 Ok(_) => heard = Instant::now(),
-                // The migration goes on while repo-svc starts again.
+                // The import goes on while repo-svc starts again.
                 Err(status) if is_outage(&status) && heard.elapsed() < MAX_OUTAGE => {
                     tokio::time::sleep(OUTAGE_PAUSE).await;
                 }
@@ -145,16 +145,16 @@ fn is_outage(status: &tonic::Status) -> bool {
 
 async fn get(Authenticated(call): Authenticated, path: Params) -> ApiResult {
     let request = call.request(GetMigrationRequest { migration_id: path.id("id"), wait_seconds: 0 });
-    let answer = call.clients.migrations().get_migration(request).await?.into_inner();
-    Ok(json::ok(Migration::new(require(answer.migration, "migration")?)?))
+    let answer = call.clients.imports().get_migration(request).await?.into_inner();
+    Ok(json::ok(Import::new(require(answer.migration, "migration")?)?))
 }
 
 async fn list(Authenticated(call): Authenticated, query: Query) -> ApiResult {
     let page = query.page(PageLimits::EXTENSION_LIST);
     let request = call.request(ListMigrationsRequest { page: page.number, page_size: page.size });
-    let answer = call.clients.migrations().list_migrations(request).await?.into_inner();
-    let migrations = answer.migrations.into_iter().map(Migration::new).collect::<Result<Vec<_>, _>>()?;
-    Ok(json::page(migrations, query.headers(page, answer.total_count, &call.links)))
+    let answer = call.clients.imports().list_migrations(request).await?.into_inner();
+    let imports = answer.migrations.into_iter().map(Import::new).collect::<Result<Vec<_>, _>>()?;
+    Ok(json::page(imports, query.headers(page, answer.total_count, &call.links)))
 }
 
 fn decode(fields: &mut FieldReader) -> MigrateRepositoryRequest {

@@ -1,4 +1,4 @@
-//! The RPCs of migrations and mirrors: repositories that come from other hosts.
+//! The RPCs of imports and mirrors: repositories that come from other hosts.
 
 use ferrite_core::Secret;
 use ferrite_listener::service;
@@ -16,8 +16,8 @@ use tonic::Request;
 
 use super::{authorize, finish};
 use crate::{
-    db::{MigrationPhase, count},
-    migration::NewMigration,
+    db::{ImportPhase, count},
+    imports::NewImport,
     rpc_error::RpcError,
     state::AppState,
 };
@@ -32,18 +32,18 @@ service!(MirrorService for AppState {
     update_mirror(UpdateMirrorRequest) -> UpdateMirrorResponse;
 });
 
-/// Notes a migration.
+/// Notes an import.
 async fn start_migration(
     state: &AppState,
     request: Request<StartMigrationRequest>,
 ) -> Result<StartMigrationResponse, RpcError> {
     Caller::of(&request).require_service()?;
     let new = parse(state, request.into_inner())?;
-    finish(state, async move |state| state.migrations.start(new).await).await?;
+    finish(state, async move |state| state.imports.start(new).await).await?;
     Ok(StartMigrationResponse {})
 }
 
-fn parse(state: &AppState, request: StartMigrationRequest) -> Result<NewMigration, GitError> {
+fn parse(state: &AppState, request: StartMigrationRequest) -> Result<NewImport, GitError> {
     let (id, wiki) = (request.repository_id, request.wiki_repository_id);
     if id <= 0 {
         return Err(GitError::invalid("repository_id", "invalid", "must be above 0"));
@@ -56,7 +56,7 @@ fn parse(state: &AppState, request: StartMigrationRequest) -> Result<NewMigratio
     }
     let default_branch =
         BranchName::parse(request.default_branch.as_bytes()).map_err(|error| error.of("default_branch"))?;
-    Ok(NewMigration {
+    Ok(NewImport {
         id: RepositoryId(id),
         epoch: request.epoch,
         user: request.user_id,
@@ -69,19 +69,19 @@ fn parse(state: &AppState, request: StartMigrationRequest) -> Result<NewMigratio
     })
 }
 
-/// Returns how far a migration is.
+/// Returns how far an import is.
 async fn get_migration(
     state: &AppState,
     request: Request<GetMigrationRequest>,
 ) -> Result<GetMigrationResponse, RpcError> {
     Caller::of(&request).require_service()?;
-    let found = state.migrations.state(RepositoryId(request.into_inner().repository_id)).await?;
+    let found = state.imports.state(RepositoryId(request.into_inner().repository_id)).await?;
     let phase = match found.phase {
-        MigrationPhase::Queued => git::MigrationPhase::Queued,
-        MigrationPhase::Fetching => git::MigrationPhase::Fetching,
-        MigrationPhase::Indexing => git::MigrationPhase::Indexing,
-        MigrationPhase::Done => git::MigrationPhase::Done,
-        MigrationPhase::Failed => git::MigrationPhase::Failed,
+        ImportPhase::Queued => git::MigrationPhase::Queued,
+        ImportPhase::Fetching => git::MigrationPhase::Fetching,
+        ImportPhase::Indexing => git::MigrationPhase::Indexing,
+        ImportPhase::Done => git::MigrationPhase::Done,
+        ImportPhase::Failed => git::MigrationPhase::Failed,
     };
     let (object_count, received_bytes) = (count(found.objects), count(found.bytes));
     Ok(GetMigrationResponse { phase: phase.into(), object_count, received_bytes, error: found.error })
@@ -90,7 +90,7 @@ async fn get_migration(
 /// Has a mirror synced soon.
 async fn sync_mirror(state: &AppState, request: Request<SyncMirrorRequest>) -> Result<SyncMirrorResponse, RpcError> {
     let (_, id) = authorize(state, request, |request| request.repository_id).await?;
-    state.migrations.sync_soon(id).await?;
+    state.imports.sync_soon(id).await?;
     Ok(SyncMirrorResponse {})
 }
 
@@ -100,6 +100,6 @@ async fn update_mirror(
     request: Request<UpdateMirrorRequest>,
 ) -> Result<UpdateMirrorResponse, RpcError> {
     let (request, id) = authorize(state, request, |request| request.repository_id).await?;
-    finish(state, async move |state| state.migrations.set_interval(id, request.interval_seconds).await).await?;
+    finish(state, async move |state| state.imports.set_interval(id, request.interval_seconds).await).await?;
     Ok(UpdateMirrorResponse {})
 }

@@ -1,6 +1,6 @@
-//! Repositories that come from other hosts: migrations, and mirrors that follow their remote.
+//! Repositories that come from other hosts: imports, and mirrors that follow their remote.
 //!
-//! A migration is fetched into a repository that nobody can reach, and published when it is complete. A sync of a mirror receives objects
+//! An import is fetched into a repository that nobody can reach, and published when it is complete. A sync of a mirror receives objects
 //! beside the repository, and then applies the difference as updates of refs like a push. Requests are rows; jobs are begun again after a
 //! restart. Two jobs never run on one repository: the process holds the lock of its store, and knows its jobs.
 //!
@@ -44,12 +44,12 @@ use tokio::{sync::Notify, time::timeout};
 use self::{
     discovery::Discovery,
     error::FetchError,
-    options::MigrationOptions,
+    options::ImportOptions,
     progress::Progress,
     remote::{Login, Remote},
 };
 use crate::{
-    db::{MigrationPhase, MigrationRow, MigrationState, MigrationTable, MirrorRow, MirrorTable, RepositoryTable},
+    db::{ImportPhase, ImportRow, ImportState, ImportTable, MirrorRow, MirrorTable, RepositoryTable},
     maintenance::running::{JobHandle, RunningJobs},
     ref_updates::RefUpdater,
     rpc_error::RpcError,
@@ -63,8 +63,8 @@ const MAX_INTERVAL_SECS: i64 = 10 * 366 * 24 * 3600;
 /// Longest time that a request to sync waits for the resolution of the remote's name.
 const RESOLVE_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// The parts that migrations and mirrors work with.
-pub(crate) struct MigrationParts {
+/// The parts that imports and mirrors work with.
+pub(crate) struct ImportParts {
     pub(crate) clock: Clock,
     pub(crate) db: Db,
     pub(crate) life: Lifecycle,
@@ -82,9 +82,9 @@ pub(crate) struct MigrationParts {
 
 /// Fetches repositories from elsewhere. Clones share everything.
 #[derive(Clone)]
-pub(crate) struct MigrationService(Arc<Inner>);
+pub(crate) struct ImportService(Arc<Inner>);
 
-/// The parts of [`MigrationService`].
+/// The parts of [`ImportService`].
 pub(crate) struct Inner {
     clock: Clock,
     db: Db,
@@ -99,22 +99,22 @@ pub(crate) struct Inner {
     client: Client,
     sealer: Sealer,
     authorizer: Authorizer,
-    options: MigrationOptions,
+    options: ImportOptions,
     discovery: Discovery,
     repositories: RepositoryTable,
-    migrations: MigrationTable,
+    imports: ImportTable,
     mirrors: MirrorTable,
     running: RunningJobs,
-    /// Progress of running migrations.
+    /// Progress of running imports.
     progress: Mutex<HashMap<RepositoryId, Arc<Progress>>>,
-    /// Wakes the schedule of migrations, and that of mirrors.
-    new_migration: Notify,
+    /// Wakes the schedule of imports, and that of mirrors.
+    new_import: Notify,
     new_sync: Notify,
 }
 
-/// A request for a migration.
+/// A request for an import.
 #[derive(Clone, Debug)]
-pub(crate) struct NewMigration {
+pub(crate) struct NewImport {
     pub(crate) id: RepositoryId,
     pub(crate) epoch: i64,
     pub(crate) user: i64,
@@ -127,7 +127,7 @@ pub(crate) struct NewMigration {
     pub(crate) wiki: Option<RepositoryId>,
 }
 
-impl std::ops::Deref for MigrationService {
+impl std::ops::Deref for ImportService {
     type Target = Inner;
 
     fn deref(&self) -> &Inner {
@@ -156,7 +156,7 @@ impl FetchLimit {
     }
 }
 
-impl MigrationService {
+impl ImportService {
     /// Returns the most bytes that a fetch into a repository may receive: `bytes`, or what the quota of its owner leaves. Without an answer
     /// of repo-svc the quota is checked when it hears of the size.
     async fn fetch_limit(&self, id: RepositoryId, bytes: u64) -> FetchLimit {
@@ -171,16 +171,16 @@ impl MigrationService {
     }
 
     /// A service that keeps `options`.
-    pub(crate) fn new(parts: MigrationParts, options: MigrationOptions) -> Self {
+    pub(crate) fn new(parts: ImportParts, options: ImportOptions) -> Self {
         let (protocols, timeout) = (options.protocols, options.idle);
         Self(Arc::new(Inner {
             discovery: Discovery { client: parts.client.clone(), protocols, timeout },
             repositories: RepositoryTable::new(parts.db.clone()),
-            migrations: MigrationTable::new(parts.db.clone()),
+            imports: ImportTable::new(parts.db.clone()),
             mirrors: MirrorTable::new(parts.db.clone()),
             running: RunningJobs::default(),
             progress: Mutex::default(),
-            new_migration: Notify::new(),
+            new_import: Notify::new(),
             new_sync: Notify::new(),
             clock: parts.clock,
             db: parts.db,
@@ -199,12 +199,12 @@ impl MigrationService {
         }))
     }
 
-    /// Notes a migration, which a job carries out soon. A repository whose migration is noted already, or has ended, stays as it is.
+    /// Notes an import, which a job carries out soon. A repository whose import is noted already, or has ended, stays as it is.
     ///
     /// # Errors
-    /// `Invalid` with its field, `TooManyMigrations`, `TooManyMigrationsOfUser`.
-    pub(crate) async fn start(&self, new: NewMigration) -> Result<(), RpcError> {
-        if self.migrations.find(new.id).await?.is_some() {
+    /// `Invalid` with its field, `TooManyImports`, `TooManyImportsOfUser`.
+    pub(crate) async fn start(&self, new: NewImport) -> Result<(), RpcError> {
+        if self.imports.find(new.id).await?.is_some() {
             return Ok(());
         }
         let is_given = !new.username.is_empty() || !new.password.expose().is_empty();
@@ -213,34 +213,34 @@ impl MigrationService {
         if new.interval_secs != 0 {
             check_interval("mirror_interval_seconds", new.interval_secs)?;
         }
-        let (waiting, own) = self.migrations.count_waiting(self.store.name(), new.user).await?;
+        let (waiting, own) = self.imports.count_waiting(self.store.name(), new.user).await?;
         if waiting >= self.options.max_waiting {
-            return Err(GitError::TooManyMigrations.into());
+            return Err(GitError::TooManyImports.into());
         }
         let limit = self.options.max_waiting_of_user;
         if own >= limit {
-            return Err(GitError::TooManyMigrationsOfUser { limit }.into());
+            return Err(GitError::TooManyImportsOfUser { limit }.into());
         }
-        let row = MigrationRow {
+        let row = ImportRow {
             epoch: new.epoch,
             user_id: new.user,
             default_branch: new.default_branch.to_string(),
             credentials: remote.seal_login(new.id, &self.sealer)?,
             mirror_interval_secs: new.interval_secs,
             wiki_id: new.wiki.map_or(0, |id| id.0),
-            ..MigrationRow::queued(new.id, self.store.name(), remote.url(), self.clock.now_us())
+            ..ImportRow::queued(new.id, self.store.name(), remote.url(), self.clock.now_us())
         };
-        self.migrations.add(&row).await?;
-        self.new_migration.notify_one();
+        self.imports.add(&row).await?;
+        self.new_import.notify_one();
         Ok(())
     }
 
-    /// Returns how far a migration is.
+    /// Returns how far an import is.
     ///
     /// # Errors
-    /// `MigrationNotFound`.
-    pub(crate) async fn state(&self, id: RepositoryId) -> Result<MigrationState, RpcError> {
-        let row = self.migrations.find(id).await?.ok_or(GitError::MigrationNotFound)?;
+    /// `ImportNotFound`.
+    pub(crate) async fn state(&self, id: RepositoryId) -> Result<ImportState, RpcError> {
+        let row = self.imports.find(id).await?.ok_or(GitError::ImportNotFound)?;
         if row.finished_us == 0
             && let Some(progress) = self.progress.lock().get(&id)
         {
@@ -248,18 +248,13 @@ impl MigrationService {
         }
         let count = |number: i64| u64::try_from(number).unwrap_or(0);
         // One that was begun by an earlier process waits for its turn.
-        let phase = if row.finished_us == 0 { MigrationPhase::Queued } else { row.phase() };
-        Ok(MigrationState {
-            phase,
-            objects: count(row.object_count),
-            bytes: count(row.received_bytes),
-            error: row.error,
-        })
+        let phase = if row.finished_us == 0 { ImportPhase::Queued } else { row.phase() };
+        Ok(ImportState { phase, objects: count(row.object_count), bytes: count(row.received_bytes), error: row.error })
     }
 
-    /// Returns the id that a migration has for the wiki of its repository; `None` if there is no such migration, or it brings no wiki.
+    /// Returns the id that an import has for the wiki of its repository; `None` if there is no such import, or it brings no wiki.
     pub(crate) async fn wiki_of(&self, id: RepositoryId) -> Result<Option<RepositoryId>, RpcError> {
-        Ok(self.migrations.find(id).await?.and_then(|row| row.wiki()))
+        Ok(self.imports.find(id).await?.and_then(|row| row.wiki()))
     }
 
     /// Has a mirror synced soon. A sync that is due or running is joined.

@@ -1,4 +1,4 @@
-//! Migrations of repositories from other hosts: the jobs as their users see them, the repositories that they make, and the state of those
+//! Imports of repositories from other hosts: the jobs as their users see them, the repositories that they make, and the state of those
 //! that stay mirrors.
 //!
 //! Not here: the migrations of the schema ([`super::migrations`]), and addresses and credentials, which the store has.
@@ -25,7 +25,7 @@ const INSERT: &str = "INSERT INTO migrations (repository_id, user_id, owner_name
      interval_secs, wiki_id, token_id, address, request_id, created_us, heard_us, finished_us) \
      VALUES ($1, $2, $3, $4, 'queued', 0, 0, '', $5, $6, $7, $8, $9, $10, $10, 0) RETURNING id";
 const DELETE: &str = "DELETE FROM migrations WHERE id = $1 AND finished_us = 0";
-/// Lock for the end of a migration, which the store may tell while the sweeper gives it up.
+/// Lock for the end of an import, which the store may tell while the sweeper gives it up.
 const UNFINISHED_LOCK: Locking = locking!(" AND m.finished_us = 0", " FOR UPDATE OF m");
 const UNOWNED: Locking = locking!(
     concat!(
@@ -48,13 +48,13 @@ const FINISH: &str = "UPDATE repositories SET state = 'ready', size_bytes = $2, 
 const APPLY_MIRROR: &str = "UPDATE repositories SET mirror_interval_secs = $2, mirror_last_sync_us = $3, mirror_next_sync_us = $4, \
      mirror_error = $5, mirror_version = $6 WHERE id = $1 AND is_mirror AND mirror_version < $6";
 
-/// Migrations of one look of the sweeper.
+/// Imports of one look of the sweeper.
 const MAX_UNHEARD: i64 = 100;
 const MAX_ERROR_CHARS: usize = 500;
 
-/// A migration to note, before the store knows it.
+/// An import to note, before the store knows it.
 #[derive(Clone, Debug)]
-pub(crate) struct NewMigration<'a> {
+pub(crate) struct NewImport<'a> {
     pub(crate) repository: RepositoryId,
     pub(crate) owner_name: &'a str,
     pub(crate) name: &'a str,
@@ -90,7 +90,7 @@ impl Phase {
     }
 }
 
-/// How far a migration is.
+/// How far an import is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Progress {
     pub(crate) phase: Phase,
@@ -99,7 +99,7 @@ pub(crate) struct Progress {
 }
 
 impl Progress {
-    /// Decodes what a store says. A migration that has ended there goes on here until the store's event about it has arrived.
+    /// Decodes what a store says. An import that has ended there goes on here until the store's event about it has arrived.
     pub(crate) fn of(answer: &git::GetMigrationResponse) -> Self {
         let phase = match answer.phase() {
             git::MigrationPhase::Unspecified | git::MigrationPhase::Queued => Phase::Queued,
@@ -110,9 +110,9 @@ impl Progress {
     }
 }
 
-/// A migration.
+/// An import.
 #[derive(Clone, Debug, PartialEq, Eq, sqlx_macros::FromRow)]
-pub(crate) struct Migration {
+pub(crate) struct Import {
     pub(crate) id: i64,
     repository_id: i64,
     user_id: i64,
@@ -136,7 +136,7 @@ pub(crate) struct Migration {
     pub(crate) store: String,
 }
 
-impl Migration {
+impl Import {
     pub(crate) fn repository_id(&self) -> RepositoryId {
         RepositoryId(self.repository_id)
     }
@@ -167,20 +167,20 @@ impl Migration {
     }
 }
 
-/// The table of migrations from other hosts.
+/// The table of imports from other hosts.
 #[derive(Clone, Debug)]
-pub(crate) struct MigrationTable {
+pub(crate) struct ImportTable {
     db: Db,
 }
 
-impl MigrationTable {
+impl ImportTable {
     /// Creates the table over `db`.
     pub(crate) fn new(db: Db) -> Self {
         Self { db }
     }
 
-    /// Notes a migration in the transaction that registers its repository, and returns its id.
-    pub(crate) async fn insert(&self, tx: &mut Tx, new: &NewMigration<'_>, now_us: i64) -> Result<i64, DbError> {
+    /// Notes an import in the transaction that registers its repository, and returns its id.
+    pub(crate) async fn insert(&self, tx: &mut Tx, new: &NewImport<'_>, now_us: i64) -> Result<i64, DbError> {
         let args = args![
             new.repository,
             new.actor.id,
@@ -197,26 +197,26 @@ impl MigrationTable {
         Ok(id)
     }
 
-    /// Deletes a migration that never began.
+    /// Deletes an import that never began.
     pub(crate) async fn delete(&self, tx: &mut Tx, id: i64) -> Result<(), DbError> {
         tx.execute(DELETE, &args![id]).await.map(|_| ())
     }
 
-    /// Returns a migration.
-    pub(crate) async fn find(&self, id: i64) -> Result<Option<Migration>, DbError> {
+    /// Returns an import.
+    pub(crate) async fn find(&self, id: i64) -> Result<Option<Import>, DbError> {
         let mut query = Query::new(COLUMNS);
         query.push(" WHERE m.id = ").bind(id);
         self.db.optional(query.sql(), query.args()).await
     }
 
-    /// Returns a page of the migrations of a user, newest first, and their total number. With `only`, those of these repositories and
+    /// Returns a page of the imports of a user, newest first, and their total number. With `only`, those of these repositories and
     /// those that the token asked for.
     pub(crate) async fn list(
         &self,
         user: UserId,
         only: Option<(&[i64], i64)>,
         page: Page,
-    ) -> Result<(Vec<Migration>, i64), DbError> {
+    ) -> Result<(Vec<Import>, i64), DbError> {
         let filter = |query: &mut Query| {
             query.push(" WHERE m.user_id = ").bind(user);
             if let Some((repositories, token)) = only {
@@ -233,41 +233,41 @@ impl MigrationTable {
         Ok((self.db.all(rows.sql(), rows.args()).await?, total))
     }
 
-    /// Returns the migration that makes a repository, and keeps others from ending it until the transaction ends; `None` if it has
+    /// Returns the import that makes a repository, and keeps others from ending it until the transaction ends; `None` if it has
     /// ended.
-    pub(crate) async fn lock(&self, tx: &mut Tx, id: RepositoryId) -> Result<Option<Migration>, DbError> {
+    pub(crate) async fn lock(&self, tx: &mut Tx, id: RepositoryId) -> Result<Option<Import>, DbError> {
         let mut query = Query::new(COLUMNS);
         query.push(" WHERE m.repository_id = ").bind(id).push(UNFINISHED_LOCK.sql(tx));
         tx.optional(query.sql(), query.args()).await
     }
 
-    /// Returns the migrations of a user that go on and make repositories for owners for whom it may not create them any more, each with
+    /// Returns the imports of a user that go on and make repositories for owners for whom it may not create them any more, each with
     /// its repository, and keeps others from ending them until the transaction ends.
     pub(crate) async fn lock_unowned(&self, tx: &mut Tx, user: UserId) -> Result<Vec<(i64, RepositoryId)>, DbError> {
         let rows: Vec<(i64, i64)> = tx.all(UNOWNED.sql(tx), &args![user]).await?;
         Ok(rows.into_iter().map(|(id, repository)| (id, RepositoryId(repository))).collect())
     }
 
-    /// Returns whether the user who asked for a migration may create repositories for the owner now.
+    /// Returns whether the user who asked for an import may create repositories for the owner now.
     pub(crate) async fn is_owned(&self, tx: &mut Tx, id: i64) -> Result<bool, DbError> {
         Ok(tx.optional::<(i64,)>(IS_OWNED, &args![id]).await?.is_some())
     }
 
-    /// Returns migrations that go on and of which nothing was heard since a time, at most 100, longest unheard first.
-    pub(crate) async fn unheard(&self, since_us: i64) -> Result<Vec<Migration>, DbError> {
+    /// Returns imports that go on and of which nothing was heard since a time, at most 100, longest unheard first.
+    pub(crate) async fn unheard(&self, since_us: i64) -> Result<Vec<Import>, DbError> {
         let mut query = Query::new(COLUMNS);
         query.push(" WHERE m.finished_us = 0 AND m.heard_us < ").bind(since_us);
         query.push(" ORDER BY m.heard_us LIMIT ").bind(MAX_UNHEARD);
         self.db.all(query.sql(), query.args()).await
     }
 
-    /// Keeps how far a migration is, as its store told it now.
+    /// Keeps how far an import is, as its store told it now.
     pub(crate) async fn update(&self, id: i64, progress: Progress, now_us: i64) -> Result<(), DbError> {
         let Progress { phase, object_count, received_bytes } = progress;
         self.db.execute(UPDATE, &args![id, phase.as_str(), object_count, received_bytes, now_us]).await.map(|_| ())
     }
 
-    /// Ends a migration; with an error if that is not empty.
+    /// Ends an import; with an error if that is not empty.
     pub(crate) async fn end(&self, tx: &mut Tx, id: i64, end: &MigrationEnded, now_us: i64) -> Result<(), DbError> {
         let phase = if end.error.is_empty() { Phase::Done } else { Phase::Failed };
         let error: String = end.error.chars().filter(|char| !char.is_control()).take(MAX_ERROR_CHARS).collect();
@@ -275,27 +275,27 @@ impl MigrationTable {
         tx.execute(END, &args).await.map(|_| ())
     }
 
-    /// Deletes migrations that ended before a time.
+    /// Deletes imports that ended before a time.
     pub(crate) async fn purge(&self, before_us: i64) -> Result<u64, DbError> {
         self.db.execute(PURGE, &args![before_us]).await
     }
 }
 
 impl RepositoryTable {
-    /// Marks a repository as finished that a migration brought, with its wiki if that came too, which makes it visible. Returns the change
+    /// Marks a repository as finished that an import brought, with its wiki if that came too, which makes it visible. Returns the change
     /// of the bytes that its owner uses; `None` if it was removed meanwhile.
-    pub(crate) async fn finish_migrated(
+    pub(crate) async fn finish_imported(
         &self,
         tx: &mut Tx,
-        migration: &Migration,
+        import: &Import,
         end: &MigrationEnded,
         now_us: i64,
     ) -> Result<Option<SizeChange>, DbError> {
-        let interval = migration.interval_secs;
+        let interval = import.interval_secs;
         let is_mirror = interval > 0;
         let (last_us, next_us) = if is_mirror { (now_us, now_us + interval * 1_000_000) } else { (0, 0) };
         let args = args![
-            migration.repository_id,
+            import.repository_id,
             end.size_bytes,
             end.is_empty,
             branch_column(&end.default_branch),
@@ -307,9 +307,9 @@ impl RepositoryTable {
             now_us,
         ];
         let Some((owner,)) = tx.optional::<(i64,)>(FINISH, &args).await? else { return Ok(None) };
-        if end.has_wiki && migration.wiki_id > 0 {
-            let wiki = Wiki { id: migration.wiki_id, is_made: true };
-            wikis::add_wiki(tx, migration.repository_id(), wiki, now_us).await?;
+        if end.has_wiki && import.wiki_id > 0 {
+            let wiki = Wiki { id: import.wiki_id, is_made: true };
+            wikis::add_wiki(tx, import.repository_id(), wiki, now_us).await?;
         }
         Ok(Some(SizeChange { owner: UserId(owner), bytes: end.size_bytes }))
     }

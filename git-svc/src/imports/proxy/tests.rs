@@ -4,7 +4,7 @@ use ferrite_outbound::{Policy, Resolve};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 
 use super::*;
-use crate::migration::options::Protocols;
+use crate::imports::options::Protocols;
 
 const ALL: Protocols = Protocols { http: true, https: true, git: true };
 

@@ -21,9 +21,9 @@ const FINISH: &str = "UPDATE migrations SET phase = $2, object_count = $3, recei
 const FORGET: &str = "DELETE FROM migrations WHERE repository_id = $1";
 const PURGE: &str = "DELETE FROM migrations WHERE finished_us > 0 AND finished_us < $1";
 
-/// The phase of a migration.
+/// The phase of an import.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) enum MigrationPhase {
+pub(crate) enum ImportPhase {
     /// The job has not begun.
     #[default]
     Queued,
@@ -37,7 +37,7 @@ pub(crate) enum MigrationPhase {
     Failed,
 }
 
-impl MigrationPhase {
+impl ImportPhase {
     const ALL: [Self; 5] = [Self::Queued, Self::Fetching, Self::Indexing, Self::Done, Self::Failed];
 
     /// Name in rows.
@@ -56,9 +56,9 @@ impl MigrationPhase {
     }
 }
 
-/// Row of a migration.
+/// Row of an import.
 #[derive(Clone, Debug, PartialEq, Eq, sqlx_macros::FromRow)]
-pub(crate) struct MigrationRow {
+pub(crate) struct ImportRow {
     pub(crate) repository_id: i64,
     /// Name of the store that fetches the repository.
     pub(crate) store: String,
@@ -76,7 +76,7 @@ pub(crate) struct MigrationRow {
     pub(crate) mirror_interval_secs: i64,
     /// Id for the repository of the wiki; 0 if it is not brought.
     pub(crate) wiki_id: i64,
-    /// Name of the phase as last recorded; see [`MigrationRow::phase`].
+    /// Name of the phase as last recorded; see [`ImportRow::phase`].
     pub(crate) phase: String,
     /// Objects received.
     pub(crate) object_count: i64,
@@ -90,8 +90,8 @@ pub(crate) struct MigrationRow {
     pub(crate) finished_us: i64,
 }
 
-impl MigrationRow {
-    /// Returns the row of a migration that has not begun.
+impl ImportRow {
+    /// Returns the row of an import that has not begun.
     pub(crate) fn queued(id: RepositoryId, store: &str, url: String, now_us: i64) -> Self {
         Self {
             repository_id: id.0,
@@ -103,7 +103,7 @@ impl MigrationRow {
             credentials: None,
             mirror_interval_secs: 0,
             wiki_id: 0,
-            phase: MigrationPhase::Queued.as_str().to_owned(),
+            phase: ImportPhase::Queued.as_str().to_owned(),
             object_count: 0,
             received_bytes: 0,
             error: String::new(),
@@ -123,16 +123,16 @@ impl MigrationRow {
     }
 
     /// The phase as last recorded.
-    pub(crate) fn phase(&self) -> MigrationPhase {
-        MigrationPhase::parse(&self.phase)
+    pub(crate) fn phase(&self) -> ImportPhase {
+        ImportPhase::parse(&self.phase)
     }
 }
 
-/// How far a migration is, or how it ended.
+/// How far an import is, or how it ended.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(crate) struct MigrationState {
+pub(crate) struct ImportState {
     /// The phase.
-    pub(crate) phase: MigrationPhase,
+    pub(crate) phase: ImportPhase,
     /// Objects received.
     pub(crate) objects: u64,
     /// Bytes received.
@@ -143,18 +143,18 @@ pub(crate) struct MigrationState {
 
 /// The `migrations` table.
 #[derive(Clone, Debug)]
-pub(crate) struct MigrationTable {
+pub(crate) struct ImportTable {
     db: Db,
 }
 
-impl MigrationTable {
+impl ImportTable {
     /// Wraps the table in `db`.
     pub(crate) fn new(db: Db) -> Self {
         Self { db }
     }
 
-    /// Adds a migration unless its repository has one.
-    pub(crate) async fn add(&self, row: &MigrationRow) -> Result<(), DbError> {
+    /// Adds an import unless its repository has one.
+    pub(crate) async fn add(&self, row: &ImportRow) -> Result<(), DbError> {
         let args = args![
             row.repository_id,
             row.store.as_str(),
@@ -170,38 +170,38 @@ impl MigrationTable {
         self.db.execute(ADD, &args).await.map(drop)
     }
 
-    /// Returns the migration of a repository.
-    pub(crate) async fn find(&self, id: RepositoryId) -> Result<Option<MigrationRow>, DbError> {
+    /// Returns the import of a repository.
+    pub(crate) async fn find(&self, id: RepositoryId) -> Result<Option<ImportRow>, DbError> {
         self.db.optional(FIND, &args![id]).await
     }
 
-    /// Returns up to `limit` migrations of an account on a store that have not ended, in the order of their requests.
-    pub(crate) async fn waiting(&self, store: &str, user: i64, limit: usize) -> Result<Vec<MigrationRow>, DbError> {
+    /// Returns up to `limit` imports of an account on a store that have not ended, in the order of their requests.
+    pub(crate) async fn waiting(&self, store: &str, user: i64, limit: usize) -> Result<Vec<ImportRow>, DbError> {
         self.db.all(WAITING, &args![store, user, i64::try_from(limit).unwrap_or(i64::MAX)]).await
     }
 
-    /// Counts the migrations of a store that have not ended: all, and those of one account.
+    /// Counts the imports of a store that have not ended: all, and those of one account.
     pub(crate) async fn count_waiting(&self, store: &str, user: i64) -> Result<(u64, u64), DbError> {
         let (all, own): (i64, i64) = self.db.one(COUNT_WAITING, &args![store, user]).await?;
         Ok((all.unsigned_abs(), own.unsigned_abs()))
     }
 
-    /// Counts the migrations of a store that have not ended, by account.
+    /// Counts the imports of a store that have not ended, by account.
     pub(crate) async fn count_by_account(&self, store: &str) -> Result<Vec<(i64, i64)>, DbError> {
         self.db.all(COUNT_BY_ACCOUNT, &args![store]).await
     }
 
-    /// Records how far a migration is.
-    pub(crate) async fn progress(&self, id: RepositoryId, state: &MigrationState) -> Result<(), DbError> {
+    /// Records how far an import is.
+    pub(crate) async fn progress(&self, id: RepositoryId, state: &ImportState) -> Result<(), DbError> {
         let args = args![id, state.phase.as_str(), count(state.objects), count(state.bytes)];
         self.db.execute(PROGRESS, &args).await.map(drop)
     }
 
-    /// Records the end of a migration and drops its credentials. Returns whether it had not ended before.
+    /// Records the end of an import and drops its credentials. Returns whether it had not ended before.
     pub(crate) async fn finish(
         tx: &mut Tx,
         id: RepositoryId,
-        state: &MigrationState,
+        state: &ImportState,
         now_us: i64,
     ) -> Result<bool, DbError> {
         let (objects, bytes) = (count(state.objects), count(state.bytes));
@@ -214,7 +214,7 @@ impl MigrationTable {
         tx.execute(FORGET, &args![id]).await.map(drop)
     }
 
-    /// Deletes the rows of migrations that ended before `before_us` (microseconds since 1970).
+    /// Deletes the rows of imports that ended before `before_us` (microseconds since 1970).
     pub(crate) async fn purge(&self, before_us: i64) -> Result<(), DbError> {
         self.db.execute(PURGE, &args![before_us]).await.map(drop)
     }
@@ -231,26 +231,26 @@ mod tests {
     use crate::testing::on_each;
 
     #[tokio::test]
-    async fn a_migration_waits_until_it_ends_and_its_credentials_go_then() {
+    async fn an_import_waits_until_it_ends_and_its_credentials_go_then() {
         on_each(async |db| {
-            let table = MigrationTable::new(db.clone());
-            let row = |id, store: &str, now| MigrationRow {
+            let table = ImportTable::new(db.clone());
+            let row = |id, store: &str, now| ImportRow {
                 credentials: Some(vec![1, 2]),
                 mirror_interval_secs: 600,
                 wiki_id: 9,
                 user_id: 7,
-                ..MigrationRow::queued(RepositoryId(id), store, "https://example.com/a.git".to_owned(), now)
+                ..ImportRow::queued(RepositoryId(id), store, "https://example.com/a.git".to_owned(), now)
             };
             for row in [row(2, "s", 10), row(1, "s", 20), row(3, "other", 5)] {
                 table.add(&row).await.unwrap();
             }
-            table.add(&MigrationRow { wiki_id: 0, ..row(2, "s", 99) }).await.unwrap();
+            table.add(&ImportRow { wiki_id: 0, ..row(2, "s", 99) }).await.unwrap();
             assert_eq!(table.find(RepositoryId(2)).await.unwrap(), Some(row(2, "s", 10)), "the first request counts");
             let ids = async |limit| -> Vec<_> {
                 table.waiting("s", 7, limit).await.unwrap().into_iter().map(|row| row.repository_id).collect()
             };
             assert_eq!((ids(9).await, ids(1).await), (vec![2, 1], vec![2]));
-            let of_another = MigrationRow { user_id: 8, ..row(4, "s", 1) };
+            let of_another = ImportRow { user_id: 8, ..row(4, "s", 1) };
             table.add(&of_another).await.unwrap();
             assert_eq!(table.waiting("s", 8, 9).await.unwrap(), [of_another]);
             assert_eq!(table.count_waiting("s", 7).await.unwrap(), (3, 2));
@@ -258,18 +258,17 @@ mod tests {
             by_account.sort_unstable();
             assert_eq!(by_account, [(7, 2), (8, 1)]);
 
-            let fetching =
-                MigrationState { phase: MigrationPhase::Fetching, objects: 7, bytes: 70, ..Default::default() };
+            let fetching = ImportState { phase: ImportPhase::Fetching, objects: 7, bytes: 70, ..Default::default() };
             table.progress(RepositoryId(2), &fetching).await.unwrap();
             let found = table.find(RepositoryId(2)).await.unwrap().unwrap();
-            assert_eq!((found.phase(), found.object_count, found.received_bytes), (MigrationPhase::Fetching, 7, 70));
-            let failed = MigrationState { phase: MigrationPhase::Failed, error: "why".to_owned(), ..fetching.clone() };
+            assert_eq!((found.phase(), found.object_count, found.received_bytes), (ImportPhase::Fetching, 7, 70));
+            let failed = ImportState { phase: ImportPhase::Failed, error: "why".to_owned(), ..fetching.clone() };
             let mut tx = db.begin().await.unwrap();
-            assert!(MigrationTable::finish(&mut tx, RepositoryId(2), &failed, 50).await.unwrap());
-            assert!(!MigrationTable::finish(&mut tx, RepositoryId(2), &fetching, 60).await.unwrap());
+            assert!(ImportTable::finish(&mut tx, RepositoryId(2), &failed, 50).await.unwrap());
+            assert!(!ImportTable::finish(&mut tx, RepositoryId(2), &fetching, 60).await.unwrap());
             tx.commit().await.unwrap();
             let found = table.find(RepositoryId(2)).await.unwrap().unwrap();
-            assert_eq!((found.phase(), found.error.as_str(), found.finished_us), (MigrationPhase::Failed, "why", 50));
+            assert_eq!((found.phase(), found.error.as_str(), found.finished_us), (ImportPhase::Failed, "why", 50));
             assert_eq!(found.credentials, None);
             assert_eq!(ids(9).await, [1]);
 
@@ -278,7 +277,7 @@ mod tests {
             table.purge(51).await.unwrap();
             assert!(table.find(RepositoryId(2)).await.unwrap().is_none());
             let mut tx = db.begin().await.unwrap();
-            MigrationTable::forget(&mut tx, RepositoryId(1)).await.unwrap();
+            ImportTable::forget(&mut tx, RepositoryId(1)).await.unwrap();
             tx.commit().await.unwrap();
             assert_eq!(ids(9).await, [0; 0]);
         })

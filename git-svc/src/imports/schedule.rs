@@ -8,9 +8,9 @@ use ferrite_proto::id::RepositoryId;
 use futures_util::{StreamExt as _, stream::FuturesUnordered};
 use tokio::time::Instant;
 
-use super::{MigrationService, turns::Turns};
+use super::{ImportService, turns::Turns};
 use crate::{
-    db::{MigrationRow, MirrorRow},
+    db::{ImportRow, MirrorRow},
     maintenance::running::JobHandle,
     rpc_error::RpcError,
 };
@@ -20,34 +20,34 @@ const POLL_INTERVAL: Duration = Duration::from_secs(2);
 /// Time for which the number of waiting jobs by account is used, unless there are new ones.
 const COUNT_INTERVAL: Duration = Duration::from_secs(1);
 /// Time between two counts of what waits, and deletions of old rows.
-const UPKEEP_INTERVAL: Duration = Duration::from_secs(30);
-/// Time that rows of migrations stay after the end: 7 days, in microseconds.
+const ROWS_INTERVAL: Duration = Duration::from_secs(30);
+/// Time that rows of imports stay after the end: 7 days, in microseconds.
 const RETENTION_US: i64 = 7 * 24 * 3600 * 1_000_000;
 /// Longest delay after failures, in seconds, unless the interval is longer.
 const MAX_RETRY_SECS: i64 = 24 * 3600;
 /// The part of a delay by which it is made longer or shorter at random.
 const JITTER: f64 = 0.1;
 
-impl MigrationService {
-    /// Runs migrations and syncs until the process stops. Running ones are stopped then, and begun again by the next process.
+impl ImportService {
+    /// Runs imports and syncs until the process stops. Running ones are stopped then, and begun again by the next process.
     pub(crate) async fn run(self, life: Lifecycle) {
-        tokio::join!(self.run_migrations(&life), self.run_syncs(&life), self.look_after_rows(&life));
+        tokio::join!(self.run_imports(&life), self.run_syncs(&life), self.look_after_rows(&life));
     }
 
-    async fn run_migrations(&self, life: &Lifecycle) {
-        let (mut turns, mut jobs) = (self.turns(self.options.migrations_at_once), FuturesUnordered::new());
+    async fn run_imports(&self, life: &Lifecycle) {
+        let (mut turns, mut jobs) = (self.turns(self.options.imports_at_once), FuturesUnordered::new());
         let mut counted: Option<Instant> = None;
         loop {
             if counted.is_none_or(|at| at.elapsed() >= COUNT_INTERVAL) {
-                turns.count(logged(self.migrations.count_by_account(self.store.name()).await));
+                turns.count(logged(self.imports.count_by_account(self.store.name()).await));
                 counted = Some(Instant::now());
             }
             while let Some(account) = turns.next(Instant::now()) {
-                match self.next_migration(account, turns.running_of(account)).await {
+                match self.next_import(account, turns.running_of(account)).await {
                     Some((job, row)) => {
                         let (id, own) = (job.id, self.clone());
                         turns.begin(id, account, Instant::now());
-                        jobs.push(spawn_job(life, id, async move { own.migrate(job, row).await }));
+                        jobs.push(spawn_job(life, id, async move { own.import(job, row).await }));
                     }
                     None => turns.none_waits(account),
                 }
@@ -56,7 +56,7 @@ impl MigrationService {
             tokio::select! {
                 () = life.stopping() => break,
                 Some(id) = jobs.next(), if !jobs.is_empty() => turns.end(id),
-                () = self.new_migration.notified() => counted = None,
+                () = self.new_import.notified() => counted = None,
                 () = tokio::time::sleep(POLL_INTERVAL) => counted = None,
             }
         }
@@ -98,9 +98,9 @@ impl MigrationService {
         Turns::new(places, self.options.slow_after)
     }
 
-    /// Begins the job of the first migration of an account that waits and has none. `running` are among those that have not ended.
-    async fn next_migration(&self, account: i64, running: usize) -> Option<(JobHandle, MigrationRow)> {
-        let rows = logged(self.migrations.waiting(self.store.name(), account, running + 1).await);
+    /// Begins the job of the first import of an account that waits and has none. `running` are among those that have not ended.
+    async fn next_import(&self, account: i64, running: usize) -> Option<(JobHandle, ImportRow)> {
+        let rows = logged(self.imports.waiting(self.store.name(), account, running + 1).await);
         rows.into_iter().find_map(|row| Some((self.running.begin(row.id())?, row)))
     }
 
@@ -110,23 +110,23 @@ impl MigrationService {
         logged(due.await).into_iter().find_map(|row| Some((self.running.begin(row.id())?, row)))
     }
 
-    /// Counts what waits, and deletes the rows of migrations that ended long ago.
+    /// Counts what waits, and deletes the rows of imports that ended long ago.
     async fn look_after_rows(&self, life: &Lifecycle) {
         while !life.is_stopping() {
             if let Err(error) = self.look_after_rows_once().await {
-                tracing::warn!(%error, "migrations cannot be counted");
+                tracing::warn!(%error, "imports cannot be counted");
             }
-            life.pause(UPKEEP_INTERVAL).await;
+            life.pause(ROWS_INTERVAL).await;
         }
     }
 
     async fn look_after_rows_once(&self) -> Result<(), RpcError> {
         let (store, now) = (self.store.name(), self.clock.now_us());
-        let (waiting, _) = self.migrations.count_waiting(store, 0).await?;
+        let (waiting, _) = self.imports.count_waiting(store, 0).await?;
         metrics::gauge!("ferrite_git_migrations_waiting").set(as_f64(usize::try_from(waiting).unwrap_or(0)));
         let due = self.mirrors.count_due(store, now).await?;
         metrics::gauge!("ferrite_git_mirrors_due").set(as_f64(usize::try_from(due).unwrap_or(0)));
-        self.migrations.purge(now - RETENTION_US).await?;
+        self.imports.purge(now - RETENTION_US).await?;
         Ok(())
     }
 }
@@ -139,7 +139,7 @@ where
     let task = life.spawn("fetch job", job);
     async move {
         if let Err(error) = task.await {
-            tracing::error!(repo.id = %id, %error, "a migration or sync ended early");
+            tracing::error!(repo.id = %id, %error, "an import or sync ended early");
             // It would be begun again at once.
             tokio::time::sleep(POLL_INTERVAL).await;
         }

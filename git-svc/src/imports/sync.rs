@@ -16,7 +16,7 @@ use git2::Oid;
 use tokio::time::Instant;
 
 use super::{
-    MigrationService,
+    ImportService,
     advertisement::{RemoteRefs, TAKEN_REFS},
     error::FetchError,
     fetch::FetchPlan,
@@ -47,7 +47,7 @@ pub(super) enum SyncOutcome {
     Changed,
 }
 
-impl MigrationService {
+impl ImportService {
     /// Syncs a mirror, and records and tells the outcome.
     pub(super) async fn sync(&self, job: JobHandle, row: MirrorRow) {
         let start = Instant::now();
@@ -138,7 +138,7 @@ impl MigrationService {
         let table = self.refs.table(id).await?;
         let head = self.refs.head(id).await?.branch;
         let edits = difference(&table, &remote_refs.refs);
-        // The same choice as at the migration, where the present branch was chosen among those that the remote does not name.
+        // The same choice as at the import, where the present branch was chosen among those that the remote does not name.
         let new_head = remote_refs.default_branch(&head);
         if edits.is_empty() && new_head == head {
             return Ok(SyncOutcome::Unchanged);

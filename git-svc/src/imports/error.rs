@@ -1,4 +1,4 @@
-//! Reasons why a migration or a sync fails. Their texts are stable and neutral: users see them, so they hold nothing that the remote
+//! Reasons why an import or a sync fails. Their texts are stable and neutral: users see them, so they hold nothing that the remote
 //! sent, no address and no words of libraries.
 
 use ferrite_outbound::SendError;

@@ -1,4 +1,4 @@
-//! Migrations from a real git server on loopback: what is brought, what is refused and with which words, where credentials are not, and
+//! Imports from a real git server on loopback: what is brought, what is refused and with which words, where credentials are not, and
 //! what stays after a crash in the middle.
 
 use std::collections::HashSet;
@@ -15,7 +15,7 @@ use crate::harness::{Answer, Cluster, Git, Options, Profile, Role, User, rounds}
 const SECRET: &str = "hunter2-very-secret";
 /// Commits of the repository that is brought, in `make test-slow`.
 const COMMITS: usize = 10_000;
-/// Longest time in which a migration ends.
+/// Longest time in which an import ends.
 const END_TIMEOUT: Duration = Duration::from_secs(120);
 
 macro_rules! on_outward_installations {
@@ -34,13 +34,13 @@ pub(crate) use on_outward_installations;
 on_outward_installations! {
     embedded Embedded {
         a_repository_is_brought_with_its_branches_tags_notes_and_wiki
-        a_caller_that_does_not_wait_finds_the_migration_at_its_place
+        a_caller_that_does_not_wait_finds_the_import_at_its_place
         credentials_are_nowhere_while_they_are_used
-        repositories_are_migrated_to_accounts_of_the_caller
+        repositories_are_imported_to_accounts_of_the_caller
     }
     production Production {
         a_repository_is_brought_with_its_branches_tags_notes_and_wiki
-        a_caller_that_does_not_wait_finds_the_migration_at_its_place
+        a_caller_that_does_not_wait_finds_the_import_at_its_place
         credentials_are_nowhere_while_they_are_used
     }
 }
@@ -49,7 +49,7 @@ mod crashes {
     use super::*;
 
     on_own_installations! {
-        a_migration_that_is_interrupted_ends(own_options())
+        an_import_that_is_interrupted_ends(own_options())
     }
 }
 
@@ -72,7 +72,7 @@ fn own_options() -> Options {
     Options { settings: REACHABLE.to_vec(), ..Options::default() }
 }
 
-/// The installation that tests of migrations and mirrors share: it may reach servers on 127.0.0.1.
+/// The installation that tests of imports and mirrors share: it may reach servers on 127.0.0.1.
 pub(crate) fn outward(profile: Profile) -> Arc<Cluster> {
     static EMBEDDED: OnceLock<Arc<Cluster>> = OnceLock::new();
     static PRODUCTION: OnceLock<Arc<Cluster>> = OnceLock::new();
@@ -83,20 +83,20 @@ pub(crate) fn outward(profile: Profile) -> Arc<Cluster> {
     Arc::clone(place.get_or_init(|| Arc::new(Cluster::start(profile, &own_options()))))
 }
 
-/// Sends a request to migrate into the caller's account; `more` is added to its body.
-pub(crate) async fn migrate(user: &User, url: &str, name: &str, more: Value) -> Answer {
-    Answer::of(migration_request(user, url, name, &more)).await
+/// Sends a request to import into the caller's account; `more` is added to its body.
+pub(crate) async fn import(user: &User, url: &str, name: &str, more: Value) -> Answer {
+    Answer::of(import_request(user, url, name, &more)).await
 }
 
-fn migration_request(user: &User, url: &str, name: &str, more: &Value) -> reqwest::RequestBuilder {
+fn import_request(user: &User, url: &str, name: &str, more: &Value) -> reqwest::RequestBuilder {
     let mut body = json!({"clone_addr": url, "uid": user.id, "repo_name": name});
     body.as_object_mut().unwrap().extend(more.as_object().cloned().unwrap_or_default());
     user.request(Method::POST, "/repos/migrate").json(&body)
 }
 
-/// Starts a migration and returns the path at which it can be seen.
+/// Starts an import and returns the path at which it can be seen.
 async fn start(user: &User, url: &str, name: &str, more: Value) -> String {
-    let answer = Answer::of(migration_request(user, url, name, &more).header("prefer", "respond-async")).await;
+    let answer = Answer::of(import_request(user, url, name, &more).header("prefer", "respond-async")).await;
     let answer = answer.expect(202);
     assert_eq!(answer.header("preference-applied"), "respond-async");
     let (id, location) = (answer.json()["id"].as_i64().unwrap(), answer.header("location"));
@@ -105,7 +105,7 @@ async fn start(user: &User, url: &str, name: &str, more: Value) -> String {
     path
 }
 
-/// Waits for the end of a migration.
+/// Waits for the end of an import.
 async fn ended(user: &User, path: &str) -> Value {
     let deadline = tokio::time::Instant::now() + END_TIMEOUT;
     loop {
@@ -142,7 +142,7 @@ async fn a_repository_is_brought_with_its_branches_tags_notes_and_wiki(cluster: 
     source(&git, "demo", rounds(COMMITS)).await;
     let server = GitServer::with_login(&git, Some(("ada", SECRET))).await;
     let login = json!({"auth_username": "ada", "auth_password": SECRET, "private": true, "description": "Brought"});
-    let made = migrate(&ada, &server.url("demo.git"), "demo", login).await.expect(201).json();
+    let made = import(&ada, &server.url("demo.git"), "demo", login).await.expect(201).json();
     let seen = ["name", "description", "private", "empty", "mirror", "default_branch"].map(|field| made[field].clone());
     assert_eq!(json!(seen), json!(["demo", "Brought", true, false, false, "main"]));
     assert!(made["size"].as_i64().is_some_and(|size| size > 0) && made["watchers_count"] == 1, "{made}");
@@ -160,13 +160,13 @@ async fn a_repository_is_brought_with_its_branches_tags_notes_and_wiki(cluster: 
 
     // The user and the password may stand in the URL, and the wiki may be left out.
     let url = server.url("demo.git").replace("http://", &format!("http://ada:{SECRET}@"));
-    migrate(&ada, &url, "again", json!({"wiki": false})).await.expect(201);
+    import(&ada, &url, "again", json!({"wiki": false})).await.expect(201);
     assert_eq!(heads_and_tags(&git, &ada.git_url(&ada.name, "again")).await, heads_and_tags(&git, &theirs).await);
     assert_eq!(git.attempt("", &["ls-remote", &ada.git_url(&ada.name, "again.wiki"), "main"]).await.stdout, b"");
 
     git.run("", &["init", "-q", "--bare", "empty.git"]).await;
     let login = json!({"auth_username": "ada", "auth_password": SECRET});
-    let empty = migrate(&ada, &server.url("empty.git"), "empty", login).await.expect(201).json();
+    let empty = import(&ada, &server.url("empty.git"), "empty", login).await.expect(201).json();
     assert_eq!(empty["empty"], true);
     let list = ada.get("/user/migrations").await.expect(200);
     assert_eq!(list.header("x-total-count"), "3");
@@ -197,12 +197,12 @@ async fn addresses_that_lead_to_no_repository_are_refused_with_the_reason(cluste
         "http://0.0.0.0/demo.git",
         "nonsense",
     ] {
-        migrate(&ada, url, "demo", Value::Null).await.refused_field("clone_addr");
+        import(&ada, url, "demo", Value::Null).await.refused_field("clone_addr");
     }
     assert_eq!(ada.get("/user/migrations").await.expect(200).json(), json!([]), "nothing was begun");
 
     let fails = async |url: &str, more: Value, reason: &str| {
-        let answer = migrate(&ada, url, "demo", more).await.refused_field("clone_addr");
+        let answer = import(&ada, url, "demo", more).await.refused_field("clone_addr");
         let message = answer.json()["errors"][0]["message"].as_str().unwrap().to_owned();
         assert!(message.contains(reason), "{url}: {message}");
     };
@@ -229,7 +229,7 @@ async fn addresses_that_lead_to_no_repository_are_refused_with_the_reason(cluste
     // A redirect is followed, but credentials stay with the server that they are for.
     let other = GitServer::start(&git).await;
     server.set(Behaviour::Redirect(other.url("").trim_end_matches('/').to_owned()));
-    migrate(&ada, &url, "demo", login).await.expect(201);
+    import(&ada, &url, "demo", login).await.expect(201);
     assert_eq!(other.logins(), 0);
     let list = ada.get("/user/migrations").await.expect(200);
     assert!(list.each("phase").iter().skip(1).all(|phase| phase == "failed"), "{}", list.text());
@@ -237,7 +237,7 @@ async fn addresses_that_lead_to_no_repository_are_refused_with_the_reason(cluste
     assert_eq!(ada.get("/user/repos").await.expect(200).each("name"), ["demo"], "nothing was left behind");
 }
 
-async fn a_caller_that_does_not_wait_finds_the_migration_at_its_place(cluster: &Cluster) {
+async fn a_caller_that_does_not_wait_finds_the_import_at_its_place(cluster: &Cluster) {
     let (ada, git) = (cluster.user("ada").await, Git::new());
     source(&git, "demo", 50).await;
     let server = GitServer::start(&git).await;
@@ -259,10 +259,10 @@ async fn a_caller_that_does_not_wait_finds_the_migration_at_its_place(cluster: &
     assert!(done["objects"].as_i64().is_some_and(|objects| objects > 50) && done["bytes"].as_i64() > Some(0), "{done}");
     ada.get(&ada.repo("demo", "")).await.expect(200);
 
-    // A caller that hangs up changes nothing, and a repeated request is the same migration.
+    // A caller that hangs up changes nothing, and a repeated request is the same import.
     server.set(Behaviour::HoldPacks);
     let keyed =
-        || migration_request(&ada, &server.url("demo.git"), "second", &json!({})).header("idempotency-key", "once");
+        || import_request(&ada, &server.url("demo.git"), "second", &json!({})).header("idempotency-key", "once");
     let hung_up = tokio::time::timeout(Duration::from_millis(500), keyed().send()).await;
     assert!(hung_up.is_err(), "it waits for the end");
     server.set(Behaviour::Serve);
@@ -277,7 +277,7 @@ async fn a_caller_that_does_not_wait_finds_the_migration_at_its_place(cluster: &
     );
 }
 
-async fn repositories_are_migrated_to_accounts_of_the_caller(cluster: &Cluster) {
+async fn repositories_are_imported_to_accounts_of_the_caller(cluster: &Cluster) {
     let (ada, bob, git) = (cluster.user("ada").await, cluster.user("bob").await, Git::new());
     git.small("work").await;
     git.run("", &["clone", "-q", "--bare", "work", "demo.git"]).await;
@@ -285,15 +285,15 @@ async fn repositories_are_migrated_to_accounts_of_the_caller(cluster: &Cluster) 
     let organization = ada.new_organization("acme").await;
     let uid = ada.get(&format!("/orgs/{organization}")).await.expect(200).json()["id"].clone();
     let url = server.url("demo.git");
-    let made = migrate(&ada, &url, "demo", json!({"uid": uid})).await.expect(201).json();
+    let made = import(&ada, &url, "demo", json!({"uid": uid})).await.expect(201).json();
     assert_eq!(made["full_name"], format!("{organization}/demo"));
-    migrate(&bob, &url, "other", json!({"uid": uid})).await.refused(403);
-    migrate(&bob, &url, "other", json!({"uid": ada.id})).await.refused(403);
-    migrate(&bob, &url, "other", json!({"uid": 999_999_999})).await.refused_field("uid");
-    migrate(&cluster.admin().await, &url, "other", json!({"uid": ada.id})).await.expect(201);
-    migrate(&ada, &url, "other", Value::Null).await.refused_fields(&[("repo_name", "taken")]);
-    migrate(&ada, &url, "a b", Value::Null).await.refused_field("repo_name");
-    migrate(&cluster.anonymous(), &url, "x", Value::Null).await.refused(401);
+    import(&bob, &url, "other", json!({"uid": uid})).await.refused(403);
+    import(&bob, &url, "other", json!({"uid": ada.id})).await.refused(403);
+    import(&bob, &url, "other", json!({"uid": 999_999_999})).await.refused_field("uid");
+    import(&cluster.admin().await, &url, "other", json!({"uid": ada.id})).await.expect(201);
+    import(&ada, &url, "other", Value::Null).await.refused_fields(&[("repo_name", "taken")]);
+    import(&ada, &url, "a b", Value::Null).await.refused_field("repo_name");
+    import(&cluster.anonymous(), &url, "x", Value::Null).await.refused(401);
     let answer = ada.post("/repos/migrate", &json!({})).await;
     answer.refused_fields(&[("clone_addr", "required"), ("uid", "required"), ("repo_name", "required")]);
 }
@@ -327,7 +327,7 @@ fn file_with(folder: &Path, texts: &[String]) -> Option<PathBuf> {
         let path = entry.path();
         match entry.file_type() {
             Ok(kind) if kind.is_dir() => file_with(&path, texts),
-            // Files come and go while a migration runs.
+            // Files come and go while an import runs.
             Ok(kind) if kind.is_file() => has(&std::fs::read(&path).unwrap_or_default(), texts).then_some(path),
             _ => None,
         }
@@ -379,7 +379,7 @@ async fn credentials_are_nowhere_while_they_are_used(cluster: &Cluster) {
 }
 
 /// Kills a process while the store waits for a pack.
-async fn a_migration_that_is_interrupted_ends(cluster: &Cluster) {
+async fn an_import_that_is_interrupted_ends(cluster: &Cluster) {
     let (ada, git) = (cluster.user("ada").await, Git::new());
     source(&git, "demo", 200).await;
     let server = GitServer::start(&git).await;
@@ -396,10 +396,10 @@ async fn a_migration_that_is_interrupted_ends(cluster: &Cluster) {
         assert_eq!(heads_and_tags(&git, &ada.git_url(&ada.name, name)).await, theirs, "{role:?}");
         assert_eq!(heads_and_tags(&git, &ada.git_url(&ada.name, &format!("{name}.wiki"))).await.lines().count(), 1);
     }
-    // At any moment of the request: there is no migration, or one that ends.
+    // At any moment of the request: there is no import, or one that ends.
     for round in 0..rounds(30) {
         let (name, role) = (format!("any-{round}"), [Role::Repo, Role::Git][round % 2]);
-        let asked = migration_request(&ada, &server.url("demo.git"), &name, &json!({"wiki": false}));
+        let asked = import_request(&ada, &server.url("demo.git"), &name, &json!({"wiki": false}));
         let asked = Answer::try_of(asked.header("prefer", "respond-async"));
         let pause = Duration::from_millis(u64::try_from(round * 7 % 50).unwrap());
         let crash = async {

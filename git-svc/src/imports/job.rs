@@ -1,6 +1,6 @@
-//! One migration: fetched into a repository in `incoming/`, then published, then told.
+//! One import: fetched into a repository in `incoming/`, then published, then told.
 //!
-//! Not here: the order of migrations (`schedule`), and the fetch itself (`fetch`).
+//! Not here: the order of imports (`schedule`), and the fetch itself (`fetch`).
 
 use std::{
     path::{Path, PathBuf},
@@ -23,13 +23,13 @@ use git2::{ObjectType, Oid, Repository};
 use tokio::time::Instant;
 
 use super::{
-    Inner, MigrationService, advertisement::RemoteRefs, error::FetchError, fetch::FetchPlan, mirror_changed,
+    ImportService, Inner, advertisement::RemoteRefs, error::FetchError, fetch::FetchPlan, mirror_changed,
     progress::Progress, remote::Remote, schedule::next_sync_us,
 };
 use crate::{
     db::{
-        MaintenanceTable, MigrationPhase, MigrationRow, MigrationState, MigrationTable, MirrorRow, MirrorTable,
-        RepositoryTable, count,
+        ImportPhase, ImportRow, ImportState, ImportTable, MaintenanceTable, MirrorRow, MirrorTable, RepositoryTable,
+        count,
     },
     maintenance::running::JobHandle,
     rpc_error::RpcError,
@@ -37,30 +37,30 @@ use crate::{
 
 /// Attempts to fetch a repository that changes meanwhile.
 const MAX_ATTEMPTS: usize = 3;
-/// Time until a migration or sync whose end cannot be recorded is begun again.
+/// Time until an import or sync whose end cannot be recorded is begun again.
 const RETRY_INTERVAL: Duration = Duration::from_secs(5);
 
-impl MigrationService {
-    /// Carries out a migration, and records and tells its end.
-    pub(super) async fn migrate(&self, job: JobHandle, row: MigrationRow) {
+impl ImportService {
+    /// Carries out an import, and records and tells its end.
+    pub(super) async fn import(&self, job: JobHandle, row: ImportRow) {
         let limit = self.fetch_limit(row.id(), self.options.max_bytes);
         let Some(limit) = job.unless_stopped(limit).await else { return };
         let progress = Arc::new(Progress::new(limit.bytes));
         self.0.progress.lock().insert(row.id(), Arc::clone(&progress));
         let start = Instant::now();
-        let outcome = self.run_migration(&job, &row, &progress).await.map_err(|error| limit.explain(error));
+        let outcome = self.run_import(&job, &row, &progress).await.map_err(|error| limit.explain(error));
         let label = outcome.as_ref().map_or_else(FetchError::label, |_| "done");
         metrics::counter!("ferrite_git_migrations_total", "result" => label).increment(1);
         let elapsed_ms = u64::try_from(start.elapsed().as_millis()).unwrap_or(u64::MAX);
         let (objects, bytes) = (progress.objects(), progress.budget.received());
-        tracing::info!(repo.id = row.repository_id, outcome = label, elapsed_ms, objects, bytes, "migration");
+        tracing::info!(repo.id = row.repository_id, outcome = label, elapsed_ms, objects, bytes, "import");
         let recorded = match outcome {
             Ok(()) | Err(FetchError::Stopped) => Ok(()),
             Err(error) => self.fail(&job, &row, &progress, &error).await,
         };
         self.0.progress.lock().remove(&row.id());
         if let Err(error) = recorded {
-            tracing::warn!(repo.id = row.repository_id, %error, cause = error.causes(), "a migration cannot be ended yet");
+            tracing::warn!(repo.id = row.repository_id, %error, cause = error.causes(), "an import cannot be ended yet");
             self.pause_before_retry(&job).await;
         }
     }
@@ -74,7 +74,7 @@ impl MigrationService {
         }
     }
 
-    async fn run_migration(&self, job: &JobHandle, row: &MigrationRow, progress: &Progress) -> Result<(), FetchError> {
+    async fn run_import(&self, job: &JobHandle, row: &ImportRow, progress: &Progress) -> Result<(), FetchError> {
         let id = row.id();
         if self.unless_stopped(job, self.repositories.find(id)).await?.is_some_and(|row| row.deleted) {
             return Err(FetchError::Stopped);
@@ -87,12 +87,7 @@ impl MigrationService {
         self.finish(row, progress).await
     }
 
-    async fn fetch_and_publish(
-        &self,
-        job: &JobHandle,
-        row: &MigrationRow,
-        progress: &Progress,
-    ) -> Result<(), FetchError> {
+    async fn fetch_and_publish(&self, job: &JobHandle, row: &ImportRow, progress: &Progress) -> Result<(), FetchError> {
         let (id, policy, protocols) = (row.id(), self.client.policy(), self.options.protocols);
         let sealed = row.credentials.as_deref();
         let remote = Remote::stored(id, &row.url, sealed, &self.sealer, policy, protocols)?;
@@ -110,7 +105,7 @@ impl MigrationService {
     }
 
     /// Fetches and publishes the wiki if there is one. A remote that does not answer for a wiki has none.
-    async fn bring_wiki(&self, build: &Build<'_>, row: &MigrationRow, remote: &Remote) -> Result<(), FetchError> {
+    async fn bring_wiki(&self, build: &Build<'_>, row: &ImportRow, remote: &Remote) -> Result<(), FetchError> {
         let (Some(id), Some(remote)) = (row.wiki(), remote.wiki()) else { return Ok(()) };
         if self.store.exists(id) {
             return Ok(());
@@ -185,7 +180,7 @@ impl MigrationService {
     async fn publish(
         &self,
         job: &JobHandle,
-        row: &MigrationRow,
+        row: &ImportRow,
         id: RepositoryId,
         is_wiki: bool,
         incoming: &Path,
@@ -199,16 +194,16 @@ impl MigrationService {
         Ok(self.pool.run_blocking(move |store| store.publish_built(id, &incoming)).await?)
     }
 
-    /// Records the end of a migration whose repository is published, and tells it. The caller holds the write lock.
-    async fn finish(&self, row: &MigrationRow, progress: &Progress) -> Result<(), FetchError> {
+    /// Records the end of an import whose repository is published, and tells it. The caller holds the write lock.
+    async fn finish(&self, row: &ImportRow, progress: &Progress) -> Result<(), FetchError> {
         let id = row.id();
         let (head, size) = self.refs.head_and_size(id).await?;
         let is_empty = self.refs.is_empty(id).await?;
         let wiki = row.wiki().filter(|wiki| self.store.exists(*wiki));
-        let state = MigrationState { phase: MigrationPhase::Done, ..progress.state() };
+        let state = ImportState { phase: ImportPhase::Done, ..progress.state() };
         let now = self.clock.now_us();
         let mut tx = self.db.begin().await?;
-        if !MigrationTable::finish(&mut tx, id, &state, now).await? {
+        if !ImportTable::finish(&mut tx, id, &state, now).await? {
             tx.rollback().await?;
             return Err(FetchError::Stopped);
         }
@@ -240,21 +235,21 @@ impl MigrationService {
         Ok(())
     }
 
-    /// Removes what there is of a migration that failed, and records and tells its end.
+    /// Removes what there is of an import that failed, and records and tells its end.
     async fn fail(
         &self,
         job: &JobHandle,
-        row: &MigrationRow,
+        row: &ImportRow,
         progress: &Progress,
         error: &FetchError,
     ) -> Result<(), RpcError> {
         error.log();
         let (id, now) = (row.id(), self.clock.now_us());
-        let state = MigrationState { phase: MigrationPhase::Failed, error: error.to_string(), ..progress.state() };
+        let state = ImportState { phase: ImportPhase::Failed, error: error.to_string(), ..progress.state() };
         // Without a lock the repository is being deleted, by a task that holds it and waits for this job.
         let Some(guard) = job.unless_stopped(self.updater.lock(id)).await.transpose()? else { return Ok(()) };
         let mut tx = self.db.begin().await?;
-        if !MigrationTable::finish(&mut tx, id, &state, now).await? {
+        if !ImportTable::finish(&mut tx, id, &state, now).await? {
             return Ok(tx.rollback().await?);
         }
         let repositories: Vec<_> = [id].into_iter().chain(row.wiki()).collect();
@@ -284,7 +279,7 @@ impl Inner {
     }
 }
 
-/// The parts that the fetches of one migration share.
+/// The parts that the fetches of one import share.
 struct Build<'a> {
     job: &'a JobHandle,
     progress: &'a Progress,
@@ -294,7 +289,7 @@ struct Build<'a> {
 }
 
 /// Returns the row of a mirror that was just fetched.
-fn new_mirror(row: &MigrationRow, wiki: Option<RepositoryId>, now_us: i64) -> MirrorRow {
+fn new_mirror(row: &ImportRow, wiki: Option<RepositoryId>, now_us: i64) -> MirrorRow {
     MirrorRow {
         repository_id: row.repository_id,
         user_id: row.user_id,

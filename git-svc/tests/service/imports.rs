@@ -1,4 +1,4 @@
-//! Migrations from another host, good and bad.
+//! Imports from another host, good and bad.
 
 use std::{path::Path, time::Duration};
 
@@ -42,10 +42,10 @@ pub(crate) async fn service_for_all(remotes: &[&Remote], flags: &[&str]) -> Serv
 }
 
 async fn state(service: &Service, id: i64) -> GetMigrationResponse {
-    service.migrations().get_migration(GetMigrationRequest { repository_id: id }).await.unwrap().into_inner()
+    service.imports().get_migration(GetMigrationRequest { repository_id: id }).await.unwrap().into_inner()
 }
 
-/// Waits for the end of a migration, and returns its last state and what was told of it.
+/// Waits for the end of an import, and returns its last state and what was told of it.
 pub(crate) async fn end(service: &Service, id: i64) -> (GetMigrationResponse, MigrationEnded) {
     for _ in 0..3000 {
         let found = state(service, id).await;
@@ -58,7 +58,7 @@ pub(crate) async fn end(service: &Service, id: i64) -> (GetMigrationResponse, Mi
         }
         tokio::time::sleep(Duration::from_millis(10)).await;
     }
-    panic!("the migration of {id} does not end: {:?}", state(service, id).await);
+    panic!("the import of {id} does not end: {:?}", state(service, id).await);
 }
 
 /// Returns the files below a folder whose bytes contain `text`.
@@ -104,8 +104,8 @@ async fn a_copy_has_what_the_remote_has_and_its_password_is_nowhere() {
         wiki_repository_id: 51,
         ..request(50, &remote.url("secret", "demo.git"))
     };
-    service.migrations().start_migration(asked.clone()).await.unwrap();
-    service.migrations().start_migration(asked).await.unwrap();
+    service.imports().start_migration(asked.clone()).await.unwrap();
+    service.imports().start_migration(asked).await.unwrap();
     let (state, told) = end(&service, 50).await;
     assert_eq!((state.phase(), state.error.as_str()), (MigrationPhase::Done, ""));
     assert_eq!((told.is_empty, told.has_wiki, told.default_branch.as_slice()), (false, true, &b"trunk"[..]));
@@ -135,19 +135,19 @@ async fn an_empty_repository_is_brought_an_old_server_spoken_to_and_a_redirect_f
     let other = Remote::start().await;
     fill(&other, "demo.git");
     let service = Service::start_with(tempfile::tempdir().unwrap(), &["--outbound-allow=127.0.0.1"]).await;
-    service.migrations().start_migration(request(1, &remote.url("open", "empty.git"))).await.unwrap();
+    service.imports().start_migration(request(1, &remote.url("open", "empty.git"))).await.unwrap();
     let (state, told) = end(&service, 1).await;
     assert_eq!((state.error.as_str(), told.is_empty, told.default_branch.as_slice()), ("", true, &b"later"[..]));
-    service.migrations().start_migration(request(2, &remote.url("to-open", "demo.git"))).await.unwrap();
+    service.imports().start_migration(request(2, &remote.url("to-open", "demo.git"))).await.unwrap();
     assert_eq!(end(&service, 2).await.0.error, "");
     assert_eq!(followed_refs(&service.on_disk(2)), remote.repository("demo.git").refs());
-    service.migrations().start_migration(request(4, &remote.url("old", "demo.git"))).await.unwrap();
+    service.imports().start_migration(request(4, &remote.url("old", "demo.git"))).await.unwrap();
     assert_eq!(end(&service, 4).await.0.error, "");
     assert_eq!(followed_refs(&service.on_disk(4)), remote.repository("demo.git").refs());
 
     let asked =
         StartMigrationRequest { password: "hunter2".to_owned(), ..request(3, &remote.elsewhere(&other, "demo.git")) };
-    service.migrations().start_migration(asked).await.unwrap();
+    service.imports().start_migration(asked).await.unwrap();
     assert_eq!(end(&service, 3).await.0.error, "");
     assert!(remote.seen().last().unwrap().1.is_some(), "its own server is told the password");
     assert!(!other.seen().is_empty() && other.seen().iter().all(|(_, login)| login.is_none()), "{:?}", other.seen());
@@ -184,7 +184,7 @@ async fn bad_remotes_fail_with_neutral_reasons_and_leave_nothing() {
             wiki_repository_id: id + 1000,
             ..request(id, &remote.url(way, name))
         };
-        service.migrations().start_migration(asked).await.unwrap();
+        service.imports().start_migration(asked).await.unwrap();
     }
     for (id, (way, name, reason)) in (1..).zip(&cases) {
         let (state, told) = end(&service, id).await;
@@ -199,18 +199,18 @@ async fn bad_remotes_fail_with_neutral_reasons_and_leave_nothing() {
     }
     assert_eq!(incoming(&service), 0);
     assert_eq!(walk_repositories(&service.store().join("repos")), 0);
-    let missing = service.migrations().get_migration(GetMigrationRequest { repository_id: 999 }).await;
+    let missing = service.imports().get_migration(GetMigrationRequest { repository_id: 999 }).await;
     assert_eq!(reason(&missing.unwrap_err()), "MIGRATION_NOT_FOUND");
 }
 
 #[tokio::test]
-async fn a_migration_that_is_given_up_leaves_no_wiki() {
+async fn an_import_that_is_given_up_leaves_no_wiki() {
     let remote = Remote::start().await;
     fill(&remote, "demo.git");
     remote.repository("demo.wiki.git").commit("refs/heads/master", "Home.md", &[]);
     let service = service_for(&remote, &[]).await;
     let asked = StartMigrationRequest { wiki_repository_id: 51, ..request(50, &remote.url("open", "demo.git")) };
-    service.migrations().start_migration(asked).await.unwrap();
+    service.imports().start_migration(asked).await.unwrap();
     assert!(end(&service, 50).await.1.has_wiki);
     assert_eq!(walk_repositories(&service.store().join("repos")), 2);
     // As repo-svc does with one that does not fit into the quota, or whose user lost the right to it.
@@ -230,7 +230,7 @@ async fn addresses_that_are_refused_are_told_at_once() {
         "-x",
         "git://example.com/a",
     ] {
-        let status = service.migrations().start_migration(request(1, url)).await.unwrap_err();
+        let status = service.imports().start_migration(request(1, url)).await.unwrap_err();
         assert_eq!(ferrite_proto::error::violations(&status)[0].0, "url", "{url}");
     }
     let status = ferrite_proto::git::migration_service_client::MigrationServiceClient::new(service.stranger())
@@ -240,12 +240,12 @@ async fn addresses_that_are_refused_are_told_at_once() {
 }
 
 #[tokio::test]
-async fn a_migration_goes_on_after_a_restart() {
+async fn an_import_goes_on_after_a_restart() {
     let remote = Remote::start().await;
     fill(&remote, "demo.git");
     let mut service = service_for(&remote, &["--migrations-at-once=1", "--migration-idle-seconds=6"]).await;
-    service.migrations().start_migration(request(1, &remote.url("hang", "demo.git"))).await.unwrap();
-    service.migrations().start_migration(request(2, &remote.url("open", "demo.git"))).await.unwrap();
+    service.imports().start_migration(request(1, &remote.url("hang", "demo.git"))).await.unwrap();
+    service.imports().start_migration(request(2, &remote.url("open", "demo.git"))).await.unwrap();
     while !remote.seen().iter().any(|(path, _)| path.ends_with("git-upload-pack")) {
         tokio::time::sleep(Duration::from_millis(10)).await;
     }
@@ -264,12 +264,12 @@ pub(crate) fn packs_asked_for(remote: &Remote) -> usize {
 }
 
 #[tokio::test]
-async fn migrations_of_one_user_that_wait_together_take_all_places() {
+async fn imports_of_one_user_that_wait_together_take_all_places() {
     let remote = Remote::start().await;
     fill(&remote, "demo.git");
     let mut service = service_for(&remote, &[]).await;
     for id in 1..=3 {
-        service.migrations().start_migration(request(id, &remote.url("hang", "demo.git"))).await.unwrap();
+        service.imports().start_migration(request(id, &remote.url("hang", "demo.git"))).await.unwrap();
     }
     wait_until("two fetches hang", || packs_asked_for(&remote) >= 2).await;
     service.stop().await;
@@ -280,18 +280,18 @@ async fn migrations_of_one_user_that_wait_together_take_all_places() {
 }
 
 #[tokio::test]
-async fn slow_migrations_of_one_user_do_not_hold_up_those_of_others() {
+async fn slow_imports_of_one_user_do_not_hold_up_those_of_others() {
     let (slow, remote) = (Remote::start().await, Remote::start().await);
     fill(&slow, "demo.git");
     fill(&remote, "demo.git");
     let service = service_for_all(&[&remote, &slow], &[]).await;
     for id in 1..=3 {
-        service.migrations().start_migration(request(id, &slow.url("hang", "demo.git"))).await.unwrap();
+        service.imports().start_migration(request(id, &slow.url("hang", "demo.git"))).await.unwrap();
     }
     wait_until("two fetches hang", || packs_asked_for(&slow) >= 2).await;
     for id in 4..=5 {
         let asked = StartMigrationRequest { user_id: 8, ..request(id, &remote.url("open", "demo.git")) };
-        service.migrations().start_migration(asked).await.unwrap();
+        service.imports().start_migration(asked).await.unwrap();
     }
     for id in 4..=5 {
         assert_eq!(end(&service, id).await.0.error, "");
@@ -305,7 +305,7 @@ async fn a_remote_has_to_send_a_minimum_after_some_time() {
     fill(&remote, "demo.git");
     let flags = ["--migration-slow-seconds=2", "--migration-slowest-bytes=100000", "--migration-idle-seconds=2"];
     let service = service_for(&remote, &flags).await;
-    service.migrations().start_migration(request(1, &remote.url("drip", "demo.git"))).await.unwrap();
+    service.imports().start_migration(request(1, &remote.url("drip", "demo.git"))).await.unwrap();
     let (state, told) = end(&service, 1).await;
     assert_eq!(state.error, "the remote sent less than 100000 bytes a second");
     assert!(told.received_bytes > 2000, "it was not silent: {told:?}");
@@ -318,7 +318,7 @@ async fn one_user_does_not_fill_the_queue() {
     let service = service_for(&remote, &["--migration-user-queue=2", "--migration-queue=3"]).await;
     let start = async |id: i64, user_id: i64| {
         let asked = StartMigrationRequest { user_id, ..request(id, &remote.url("hang", "demo.git")) };
-        service.migrations().start_migration(asked).await.map_err(|status| reason(&status))
+        service.imports().start_migration(asked).await.map_err(|status| reason(&status))
     };
     start(1, 7).await.unwrap();
     start(2, 7).await.unwrap();
@@ -350,12 +350,12 @@ async fn git_servers_are_asked_where_the_operator_permits_it() {
     let service = Service::start_with(tempfile::tempdir().unwrap(), &flags).await;
     let asked =
         StartMigrationRequest { mirror_interval_seconds: 600, ..request(1, &format!("git://{host}:{port}/demo.git")) };
-    service.migrations().start_migration(asked).await.unwrap();
+    service.imports().start_migration(asked).await.unwrap();
     assert_eq!(end(&service, 1).await.0.error, "");
     assert_eq!(followed_refs(&service.on_disk(1)), remote.repository("demo.git").refs());
-    service.migrations().start_migration(request(2, &format!("git://{host}:{port}/missing.git"))).await.unwrap();
+    service.imports().start_migration(request(2, &format!("git://{host}:{port}/missing.git"))).await.unwrap();
     assert_eq!(end(&service, 2).await.0.error, "there is no repository at this address");
-    assert!(service.migrations().start_migration(request(3, &remote.url("open", "demo.git"))).await.is_err());
+    assert!(service.imports().start_migration(request(3, &remote.url("open", "demo.git"))).await.is_err());
 }
 
 /// Counts the repositories below a folder.

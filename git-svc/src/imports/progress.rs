@@ -6,7 +6,7 @@ use std::sync::{
 };
 
 use super::meter::Budget;
-use crate::db::{MigrationPhase, MigrationState};
+use crate::db::{ImportPhase, ImportState};
 
 /// Bytes of the longest progress line that is read.
 const MAX_LINE_BYTES: usize = 1024;
@@ -80,12 +80,12 @@ impl Progress {
     }
 
     /// The state for rows and answers.
-    pub(super) fn state(&self) -> MigrationState {
+    pub(super) fn state(&self) -> ImportState {
         let phase = match self.stage() {
-            Stage::Waiting | Stage::Receiving => MigrationPhase::Fetching,
-            Stage::Indexing => MigrationPhase::Indexing,
+            Stage::Waiting | Stage::Receiving => ImportPhase::Fetching,
+            Stage::Indexing => ImportPhase::Indexing,
         };
-        MigrationState { phase, objects: self.objects(), bytes: self.budget.received(), error: String::new() }
+        ImportState { phase, objects: self.objects(), bytes: self.budget.received(), error: String::new() }
     }
 }
 
@@ -150,7 +150,7 @@ mod tests {
         assert_eq!(stage(" objects: 100% (9/9), done.\nReceiving objects:  12% (12", &mut lines), (Stage::Waiting, 0));
         assert_eq!(stage("0/1000), 1.20 MiB | 2.00 MiB/s\r", &mut lines), (Stage::Receiving, 120));
         assert_eq!(stage("Receiving objects: 100% (1000/1000), 9 MiB, done.\n", &mut lines), (Stage::Indexing, 1000));
-        assert_eq!(progress.state().phase, MigrationPhase::Indexing);
+        assert_eq!(progress.state().phase, ImportPhase::Indexing);
         progress.begin_fetch();
         assert_eq!(stage("Receiving objects: 50% (3/6)\r", &mut lines), (Stage::Receiving, 1003));
         assert_eq!(stage("Resolving deltas: 50% (3/6)\r", &mut lines), (Stage::Indexing, 1003));

@@ -1,4 +1,4 @@
-//! Migrations: a request waits for the end, unless its client prefers not to, and a failure is about the address.
+//! Imports: a request waits for the end, unless its client prefers not to, and a failure is about the address.
 
 use std::time::Duration;
 
@@ -18,12 +18,12 @@ use super::tracker::{bob, failure};
 use super::{GOOD, TestGateway};
 use crate::router;
 
-const MIGRATE: &str = "MigrationService/MigrateRepository";
+const IMPORT: &str = "MigrationService/MigrateRepository";
 const GET: &str = "MigrationService/GetMigration";
 const LIST: &str = "MigrationService/ListMigrations";
 const BODY: &str = r#"{"clone_addr":"https://example.com/a.git","uid":3,"repo_name":"demo"}"#;
 
-fn migration(phase: MigrationPhase, error: &str) -> Option<Migration> {
+fn import(phase: MigrationPhase, error: &str) -> Option<Migration> {
     let is_over = matches!(phase, MigrationPhase::Done | MigrationPhase::Failed);
     Some(Migration {
         id: 9,
@@ -38,7 +38,7 @@ fn migration(phase: MigrationPhase, error: &str) -> Option<Migration> {
 }
 
 fn respond(script: &Script, phase: MigrationPhase, error: &str) {
-    script.respond(MIGRATE, &MigrateRepositoryResponse { migration: migration(MigrationPhase::Queued, "") });
+    script.respond(IMPORT, &MigrateRepositoryResponse { migration: import(MigrationPhase::Queued, "") });
     let repository = (phase == MigrationPhase::Done).then(|| repo::Repository {
         id: 7,
         owner: Some(bob()),
@@ -47,10 +47,10 @@ fn respond(script: &Script, phase: MigrationPhase, error: &str) {
         update_time: Some(timestamp(0)),
         ..Default::default()
     });
-    script.respond(GET, &GetMigrationResponse { migration: migration(phase, error), repository });
+    script.respond(GET, &GetMigrationResponse { migration: import(phase, error), repository });
 }
 
-async fn migrate(gateway: &TestGateway, prefer: &str, body: &str) -> (u16, HeaderMap, Value) {
+async fn import_repository(gateway: &TestGateway, prefer: &str, body: &str) -> (u16, HeaderMap, Value) {
     let request = Request::post("/api/v1/repos/migrate").header("authorization", GOOD).header("prefer", prefer);
     let response = router(&gateway.state).oneshot(request.body(Body::from(body.to_owned())).unwrap()).await.unwrap();
     let (parts, body) = response.into_parts();
@@ -59,12 +59,12 @@ async fn migrate(gateway: &TestGateway, prefer: &str, body: &str) -> (u16, Heade
 }
 
 #[tokio::test]
-async fn a_request_gets_the_repository_when_the_migration_is_done() {
+async fn a_request_gets_the_repository_when_the_import_is_done() {
     let (gateway, script) = Script::gateway().await;
     respond(&script, MigrationPhase::Done, "");
     let body = r#"{"clone_addr":"https://example.com/a.git","uid":3,"repo_name":"demo","auth_username":"ada",
         "auth_password":"x","mirror":true,"private":true,"description":"d","wiki":false,"mirror_interval":"8h0m0s"}"#;
-    let (status, _, value) = migrate(&gateway, "return=minimal", body).await;
+    let (status, _, value) = import_repository(&gateway, "return=minimal", body).await;
     assert_eq!((status, &value["full_name"]), (201, &json!("Bob/demo")));
     let expected = MigrateRepositoryRequest {
         clone_addr: "https://example.com/a.git".into(),
@@ -78,7 +78,7 @@ async fn a_request_gets_the_repository_when_the_migration_is_done() {
         description: "d".into(),
         includes_wiki: false,
     };
-    assert_eq!(script.take_request(MIGRATE), Some(expected));
+    assert_eq!(script.take_request(IMPORT), Some(expected));
     assert_eq!(script.take_request(GET), Some(GetMigrationRequest { migration_id: 9, wait_seconds: 10 }));
 }
 
@@ -86,20 +86,20 @@ async fn a_request_gets_the_repository_when_the_migration_is_done() {
 async fn a_failure_names_the_address_and_its_reason() {
     let (gateway, script) = Script::gateway().await;
     respond(&script, MigrationPhase::Failed, "the address cannot be reached");
-    let (status, _, value) = migrate(&gateway, "", BODY).await;
+    let (status, _, value) = import_repository(&gateway, "", BODY).await;
     assert_eq!(status, 422);
     assert_eq!(
         value["errors"],
         json!([{"field": "clone_addr", "code": "invalid", "message": "the address cannot be reached"}])
     );
-    assert!(script.take_request::<MigrateRepositoryRequest>(MIGRATE).unwrap().includes_wiki);
+    assert!(script.take_request::<MigrateRepositoryRequest>(IMPORT).unwrap().includes_wiki);
 }
 
 #[tokio::test]
 async fn a_client_that_does_not_wait_gets_the_place_to_look() {
     let (mut gateway, script) = Script::gateway().await;
     respond(&script, MigrationPhase::Fetching, "");
-    let (status, headers, value) = migrate(&gateway, "respond-async", BODY).await;
+    let (status, headers, value) = import_repository(&gateway, "respond-async", BODY).await;
     let queued = json!({
         "id": 9, "repository": "Bob/demo", "phase": "queued", "objects": 12, "bytes": 345, "error": "",
         "created_at": "1970-01-01T00:00:00Z", "finished_at": null,
@@ -109,8 +109,8 @@ async fn a_client_that_does_not_wait_gets_the_place_to_look() {
     assert_eq!(headers["preference-applied"], "respond-async");
     assert_eq!(script.take_request::<GetMigrationRequest>(GET), None);
     // The time for which requests wait is over.
-    gateway.state.migration_wait = Duration::from_millis(10);
-    let (status, headers, _) = migrate(&gateway, "return=minimal", BODY).await;
+    gateway.state.import_wait = Duration::from_millis(10);
+    let (status, headers, _) = import_repository(&gateway, "return=minimal", BODY).await;
     assert_eq!(
         (status, headers.contains_key("location"), headers.contains_key("preference-applied")),
         (202, true, false)
@@ -118,7 +118,7 @@ async fn a_client_that_does_not_wait_gets_the_place_to_look() {
 }
 
 #[tokio::test]
-async fn migrations_are_read_and_listed() {
+async fn imports_are_read_and_listed() {
     let (gateway, script) = Script::gateway().await;
     respond(&script, MigrationPhase::Failed, "no");
     let (status, _, body) = gateway.send("GET", "/repos/migrations/9", Some(GOOD), "").await;
@@ -130,8 +130,8 @@ async fn migrations_are_read_and_listed() {
     assert_eq!(script.take_request(GET), Some(GetMigrationRequest { migration_id: 9, wait_seconds: 0 }));
     script.fail(GET, failure(Kind::NotFound, "MIGRATION_NOT_FOUND"));
     assert_eq!(gateway.status("GET", "/repos/migrations/x", GOOD, "").await, 404);
-    let migrations = vec![migration(MigrationPhase::Done, "").unwrap()];
-    script.respond(LIST, &ListMigrationsResponse { migrations, total_count: 60 });
+    let imports = vec![import(MigrationPhase::Done, "").unwrap()];
+    script.respond(LIST, &ListMigrationsResponse { migrations: imports, total_count: 60 });
     let (status, headers, body) = gateway.send("GET", "/user/migrations", Some(GOOD), "").await;
     assert_eq!((status, headers["x-total-count"].to_str().unwrap()), (200, "60"));
     assert!(body.starts_with(r#"[{"id":9,"#), "{body}");
@@ -146,7 +146,7 @@ async fn mistakes_in_the_body_are_named() {
         (r#"{"clone_addr":"x","uid":"3","repo_name":"a","mirror_interval":"often"}"#, &["uid", "mirror_interval"]),
         (r#"{"clone_addr":"x","uid":3,"repo_name":"a","mirror_interval":true,"wiki":1}"#, &["mirror_interval", "wiki"]),
     ] {
-        let (status, _, value) = migrate(&gateway, "", body).await;
+        let (status, _, value) = import_repository(&gateway, "", body).await;
         let found: Vec<_> = value["errors"].as_array().unwrap().iter().map(|error| error["field"].clone()).collect();
         assert_eq!(
             (status, found.iter().filter_map(Value::as_str).collect::<Vec<_>>()),

@@ -1,6 +1,6 @@
-//! Migrations of repositories from other hosts: begun and looked up by users, ended by events of the store.
+//! Imports of repositories from other hosts: begun and looked up by users, ended by events of the store.
 //!
-//! Not here: fetching, which the store does, and migrations that nobody ends (`background`).
+//! Not here: fetching, which the store does, and imports that nobody ends (`background`).
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -34,8 +34,8 @@ use crate::error::RepoError;
 use crate::model::{CloneAddress, Description, RepoName, Violations, mirror_interval};
 use crate::state::AppState;
 use crate::store::{
-    Action, Entry, Migration, NewMigration, NewRepository, OrganizationRole, Phase, Progress, RepositoryKey,
-    RepositoryTable, SizeChange, Target, append, take_wiki_id,
+    Action, Entry, Import, NewImport, NewRepository, OrganizationRole, Phase, Progress, RepositoryKey, RepositoryTable,
+    SizeChange, Target, append, take_wiki_id,
 };
 
 authorized_service!(MigrationService {
@@ -45,12 +45,12 @@ authorized_service!(MigrationService {
     get_storage_quota(GetStorageQuotaRequest) -> GetStorageQuotaResponse;
 });
 
-/// Time for which the store is asked to start a migration: shorter than the deadline of the caller.
+/// Time for which the store is asked to start an import: shorter than the deadline of the caller.
 const START_TIMEOUT: Duration = Duration::from_secs(15);
 const START_RETRY_PAUSE: Duration = Duration::from_millis(500);
 const NOT_STARTED: &str = "the git store could not be reached";
 const MAX_WAIT_SECONDS: u64 = 20;
-/// Pauses between two looks at a migration: as long as a part of its age, within these bounds.
+/// Pauses between two looks at an import: as long as a part of its age, within these bounds.
 const MIN_LOOK_PAUSE: Duration = Duration::from_millis(25);
 const MAX_LOOK_PAUSE: Duration = Duration::from_secs(1);
 const PAUSES_OF_AGE: u32 = 8;
@@ -59,10 +59,10 @@ const PROGRESS_TIMEOUT: Duration = Duration::from_secs(5);
 const MAX_PAGE_SIZE: i32 = 100;
 /// Subscribers to new repositories.
 const SUBSCRIBERS: &[&str] = &["hook-svc"];
-/// The reason of a migration whose repository was removed while it went on.
+/// The reason of an import whose repository was removed while it went on.
 const REMOVED: &str = "the repository was removed";
 
-/// Checks the request, then registers the repository and the migration, and has the store fetch it.
+/// Checks the request, then registers the repository and the import, and has the store fetch it.
 async fn migrate_repository(
     state: &Arc<AppState>,
     authorized: Authorized,
@@ -88,23 +88,23 @@ async fn migrate_repository(
         // A task of its own, because a cancelled request must not leave a repository of which the store knows nothing.
         let task = state
             .life
-            .spawn_for_request("migrate repository", start(Arc::clone(state), authorized, owner, checked, key.clone()));
+            .spawn_for_request("import repository", start(Arc::clone(state), authorized, owner, checked, key.clone()));
         task.await.unwrap_or(Err(RepoError::Interrupted))
     };
     repeat::once(&state.db, key.as_ref(), access, work).await
 }
 
 /// Returns the request as its hash is kept for repetitions: without anything from which a password could be guessed.
-fn without_credentials(request: MigrateRepositoryRequest, checked: &CheckedMigration) -> MigrateRepositoryRequest {
+fn without_credentials(request: MigrateRepositoryRequest, checked: &CheckedImport) -> MigrateRepositoryRequest {
     MigrateRepositoryRequest { clone_addr: checked.address.url.clone(), auth_password: String::new(), ..request }
 }
 
-fn check(request: &MigrateRepositoryRequest, config: &Config, creator: UserId) -> Result<CheckedMigration, RepoError> {
+fn check(request: &MigrateRepositoryRequest, config: &Config, creator: UserId) -> Result<CheckedImport, RepoError> {
     let (mut violations, policy) = (Violations::default(), config.outbound.policy());
     let (username, password) = (&request.auth_username, &request.auth_password);
     let address = CloneAddress::parse(&request.clone_addr, username, password, &policy, &mut violations);
     let name = violations.take(RepoName::parse(&request.repo_name, "repo_name"));
-    let description = violations.take(Description::parse_migrated(&request.description, "description"));
+    let description = violations.take(Description::parse_imported(&request.description, "description"));
     let interval = match request.is_mirror {
         true => violations.take(mirror_interval(request.mirror_interval_seconds)),
         false => Some(0),
@@ -122,7 +122,7 @@ fn check(request: &MigrateRepositoryRequest, config: &Config, creator: UserId) -
         store: String::new(),
         creator,
     };
-    Ok(CheckedMigration { new, address, interval_secs, includes_wiki: request.includes_wiki })
+    Ok(CheckedImport { new, address, interval_secs, includes_wiki: request.includes_wiki })
 }
 
 /// Returns the account that is to own the repository: the caller, an organization of the caller, or any for an administrator of the
@@ -145,8 +145,8 @@ async fn find_owner(state: &AppState, authorized: &Authorized, uid: UserId) -> R
     Ok(found.into())
 }
 
-/// The checked fields of a request to migrate a repository.
-struct CheckedMigration {
+/// The checked fields of a request to import a repository.
+struct CheckedImport {
     new: NewRepository,
     address: CloneAddress,
     /// Seconds between syncs of a mirror; zero for a repository that is fetched once.
@@ -154,36 +154,36 @@ struct CheckedMigration {
     includes_wiki: bool,
 }
 
-/// Registers a repository and its migration, and starts the migration on the store. Nothing stays of one that is refused.
+/// Registers a repository and its import, and starts the import on the store. Nothing stays of one that is refused.
 async fn start(
     state: Arc<AppState>,
     authorized: Authorized,
     owner: Owner,
-    checked: CheckedMigration,
+    checked: CheckedImport,
     key: Option<IdempotencyKey>,
 ) -> Result<MigrateRepositoryResponse, RepoError> {
-    let (migration, epoch, answer) = register(&state, &authorized, &owner, &checked, key.as_ref()).await?;
-    match start_on_store(&state, &migration, epoch, &checked).await {
+    let (import, epoch, answer) = register(&state, &authorized, &owner, &checked, key.as_ref()).await?;
+    match start_on_store(&state, &import, epoch, &checked).await {
         Ok(()) => {
-            let (id, repo_id) = (migration.id, migration.repository_id());
-            tracing::info!(repo.id = %repo_id, user.id = migration.user_id().0, "migration {id} started");
+            let (id, repo_id) = (import.id, import.repository_id());
+            tracing::info!(repo.id = %repo_id, user.id = import.user_id().0, "import {id} started");
             Ok(answer)
         }
         Err(status) => {
-            abandon(&state, &migration, is_refusal(&status), key.as_ref()).await;
+            abandon(&state, &import, is_refusal(&status), key.as_ref()).await;
             Err(map_status(status))
         }
     }
 }
 
-/// Registers a repository and its migration. Returns the migration, the epoch of the repository, and the response.
+/// Registers a repository and its import. Returns the import, the epoch of the repository, and the response.
 async fn register(
     state: &AppState,
     authorized: &Authorized,
     owner: &Owner,
-    checked: &CheckedMigration,
+    checked: &CheckedImport,
     key: Option<&IdempotencyKey>,
-) -> Result<(Migration, i64, MigrateRepositoryResponse), RepoError> {
+) -> Result<(Import, i64, MigrateRepositoryResponse), RepoError> {
     let now = state.clock.now_us();
     let mut tx = state.db.begin().await?;
     let limits = state.quotas.site();
@@ -192,7 +192,7 @@ async fn register(
         return Err(RepoError::repository_exists("repo_name", &owner.name, checked.new.name.as_str()));
     };
     let wiki_id = if checked.includes_wiki { take_wiki_id(&mut tx).await? } else { 0 };
-    let new = NewMigration {
+    let new = NewImport {
         repository,
         owner_name: &owner.name,
         name: checked.new.name.as_str(),
@@ -200,23 +200,18 @@ async fn register(
         wiki_id,
         actor: &authorized.actor()?,
     };
-    state.migrations.insert(&mut tx, &new, now).await?;
-    let migration = state.migrations.lock(&mut tx, repository).await?.ok_or(RepoError::Interrupted)?;
-    let encoded = encode_migration(migration.clone(), None);
+    state.imports.insert(&mut tx, &new, now).await?;
+    let import = state.imports.lock(&mut tx, repository).await?.ok_or(RepoError::Interrupted)?;
+    let encoded = encode_import(import.clone(), None);
     let answer = MigrateRepositoryResponse { migration: Some(encoded) };
     let answer = change::commit(tx, key, answer, now).await?;
-    Ok((migration, epoch, answer))
+    Ok((import, epoch, answer))
 }
 
-/// Has the store note the migration. Asks again while the store cannot be reached: only this process has the credentials.
-async fn start_on_store(
-    state: &AppState,
-    migration: &Migration,
-    epoch: i64,
-    checked: &CheckedMigration,
-) -> Result<(), Status> {
+/// Has the store note the import. Asks again while the store cannot be reached: only this process has the credentials.
+async fn start_on_store(state: &AppState, import: &Import, epoch: i64, checked: &CheckedImport) -> Result<(), Status> {
     let request = StartMigrationRequest {
-        repository_id: migration.repository_id().0,
+        repository_id: import.repository_id().0,
         store: checked.new.store.clone(),
         epoch,
         default_branch: checked.new.default_branch.clone(),
@@ -224,8 +219,8 @@ async fn start_on_store(
         username: checked.address.username.clone(),
         password: checked.address.password.expose().to_owned(),
         mirror_interval_seconds: checked.interval_secs,
-        wiki_repository_id: migration.wiki_id,
-        user_id: migration.user_id().0,
+        wiki_repository_id: import.wiki_id,
+        user_id: import.user_id().0,
     };
     let deadline = Instant::now() + START_TIMEOUT;
     loop {
@@ -244,45 +239,45 @@ fn is_temporary(status: &Status) -> bool {
     matches!(status.code(), Code::Unavailable | Code::DeadlineExceeded | Code::Cancelled | Code::Unknown)
 }
 
-/// Returns whether the store said that it has not noted the migration.
+/// Returns whether the store said that it has not noted the import.
 fn is_refusal(status: &Status) -> bool {
     let codes = [Code::InvalidArgument, Code::FailedPrecondition, Code::ResourceExhausted];
     reason(status).is_some() && codes.contains(&status.code())
 }
 
-/// Removes a migration that did not start, and its repository. If that fails, the sweeper does it later.
-async fn abandon(state: &AppState, migration: &Migration, is_refused: bool, key: Option<&IdempotencyKey>) {
-    let is_absent = is_refused || delete_on_store(state, migration).await.is_ok();
-    if let Err(error) = forget(state, migration, is_absent, key).await {
-        let id = migration.repository_id();
-        tracing::warn!(repo.id = %id, %error, "repository {id} was not migrated; the sweeper will remove it");
+/// Removes an import that did not start, and its repository. If that fails, the sweeper does it later.
+async fn abandon(state: &AppState, import: &Import, is_refused: bool, key: Option<&IdempotencyKey>) {
+    let is_absent = is_refused || delete_on_store(state, import).await.is_ok();
+    if let Err(error) = forget(state, import, is_absent, key).await {
+        let id = import.repository_id();
+        tracing::warn!(repo.id = %id, %error, "repository {id} was not imported; the sweeper will remove it");
     }
 }
 
-async fn delete_on_store(state: &AppState, migration: &Migration) -> Result<(), Status> {
-    let mut storage = StorageServiceClient::new(state.storage.with_store(&migration.store));
-    for id in [migration.repository_id(), RepositoryId(migration.wiki_id)].into_iter().filter(|id| id.0 > 0) {
+async fn delete_on_store(state: &AppState, import: &Import) -> Result<(), Status> {
+    let mut storage = StorageServiceClient::new(state.storage.with_store(&import.store));
+    for id in [import.repository_id(), RepositoryId(import.wiki_id)].into_iter().filter(|id| id.0 > 0) {
         storage.delete_repository(git::DeleteRepositoryRequest { repository_id: id.0 }).await?;
     }
     Ok(())
 }
 
-/// Deletes the rows of a migration that the store has not. If it may have it, the repository keeps its row without its name, so that the
+/// Deletes the rows of an import that the store has not. If it may have it, the repository keeps its row without its name, so that the
 /// sweeper deletes it there too.
 async fn forget(
     state: &AppState,
-    migration: &Migration,
+    import: &Import,
     is_absent: bool,
     key: Option<&IdempotencyKey>,
 ) -> Result<(), RepoError> {
-    let (now, id) = (state.clock.now_us(), migration.repository_id());
+    let (now, id) = (state.clock.now_us(), import.repository_id());
     let mut tx = state.db.begin().await?;
     if is_absent {
-        state.migrations.delete(&mut tx, migration.id).await?;
+        state.imports.delete(&mut tx, import.id).await?;
         state.repositories.delete_unfinished_in(&mut tx, id).await?;
     } else {
         let end = MigrationEnded { error: NOT_STARTED.to_owned(), ..MigrationEnded::default() };
-        state.migrations.end(&mut tx, migration.id, &end, now).await?;
+        state.imports.end(&mut tx, import.id, &end, now).await?;
         state.repositories.release_name_in(&mut tx, id).await?;
     }
     if let Some(key) = key {
@@ -315,7 +310,7 @@ fn map_status(status: Status) -> RepoError {
     }
 }
 
-/// Tells how far a migration is, as its store says, or its end.
+/// Tells how far an import is, as its store says, or its end.
 async fn get_migration(
     state: &AppState,
     authorized: Authorized,
@@ -323,57 +318,57 @@ async fn get_migration(
 ) -> Result<GetMigrationResponse, RepoError> {
     let GetMigrationRequest { migration_id, wait_seconds } = request.into_inner();
     let wait = u64::try_from(wait_seconds).unwrap_or(0).min(MAX_WAIT_SECONDS);
-    let migration = awaited(state, &authorized, migration_id, Duration::from_secs(wait)).await?;
-    if !migration.is_finished() {
-        let live = live_progress(state, &migration).await;
-        return Ok(GetMigrationResponse { migration: Some(encode_migration(migration, live)), repository: None });
+    let import = awaited(state, &authorized, migration_id, Duration::from_secs(wait)).await?;
+    if !import.is_finished() {
+        let live = live_progress(state, &import).await;
+        return Ok(GetMigrationResponse { migration: Some(encode_import(import, live)), repository: None });
     }
-    let repository = match migration.progress().phase {
-        Phase::Done => migrated_repository(state, &authorized, &migration).await?,
+    let repository = match import.progress().phase {
+        Phase::Done => imported_repository(state, &authorized, &import).await?,
         _ => None,
     };
-    Ok(GetMigrationResponse { migration: Some(encode_migration(migration, None)), repository })
+    Ok(GetMigrationResponse { migration: Some(encode_import(import, None)), repository })
 }
 
-/// Returns a migration when it has ended, or when `wait` is over.
-async fn awaited(state: &AppState, authorized: &Authorized, id: i64, wait: Duration) -> Result<Migration, RepoError> {
+/// Returns an import when it has ended, or when `wait` is over.
+async fn awaited(state: &AppState, authorized: &Authorized, id: i64, wait: Duration) -> Result<Import, RepoError> {
     let deadline = Instant::now() + wait;
     loop {
-        let found = state.migrations.find(id).await?.filter(|migration| may_see(authorized, migration));
-        let migration = found.ok_or(RepoError::MigrationNotFound)?;
-        if migration.is_finished() || Instant::now() >= deadline || state.life.is_stopping() {
-            return Ok(migration);
+        let found = state.imports.find(id).await?.filter(|import| may_see(authorized, import));
+        let import = found.ok_or(RepoError::ImportNotFound)?;
+        if import.is_finished() || Instant::now() >= deadline || state.life.is_stopping() {
+            return Ok(import);
         }
-        let age = u64::try_from(state.clock.now_us() - migration.created_us).unwrap_or(0);
+        let age = u64::try_from(state.clock.now_us() - import.created_us).unwrap_or(0);
         let pause = (Duration::from_micros(age) / PAUSES_OF_AGE).clamp(MIN_LOOK_PAUSE, MAX_LOOK_PAUSE);
         tokio::time::sleep_until(deadline.min(Instant::now() + pause)).await;
     }
 }
 
-/// Returns whether a migration is the caller's. With a token that is limited to repositories it is, if the token asked for it, or if it is
+/// Returns whether an import is the caller's. With a token that is limited to repositories it is, if the token asked for it, or if it is
 /// about one of these.
-fn may_see(authorized: &Authorized, migration: &Migration) -> bool {
+fn may_see(authorized: &Authorized, import: &Import) -> bool {
     let (viewer, token) = (authorized.viewer(), authorized.identity().map_or(0, |identity| identity.token_id));
-    let is_covered = |only: &[i64]| migration.token_id == token || only.contains(&migration.repository_id().0);
+    let is_covered = |only: &[i64]| import.token_id == token || only.contains(&import.repository_id().0);
     viewer.is_site_administrator()
-        || viewer.user() == Some(migration.user_id()) && viewer.only_repositories().is_none_or(is_covered)
+        || viewer.user() == Some(import.user_id()) && viewer.only_repositories().is_none_or(is_covered)
 }
 
-/// Asks the store how far a migration is that goes on here. Its end counts when the store's event about it has arrived.
-async fn live_progress(state: &AppState, migration: &Migration) -> Option<Progress> {
-    let request = git::GetMigrationRequest { repository_id: migration.repository_id().0 };
-    let mut store = MigrationServiceClient::new(state.storage.with_store(&migration.store));
+/// Asks the store how far an import is that goes on here. Its end counts when the store's event about it has arrived.
+async fn live_progress(state: &AppState, import: &Import) -> Option<Progress> {
+    let request = git::GetMigrationRequest { repository_id: import.repository_id().0 };
+    let mut store = MigrationServiceClient::new(state.storage.with_store(&import.store));
     let answer = store.get_migration(with_timeout(request, PROGRESS_TIMEOUT)).await.ok()?.into_inner();
     Some(Progress::of(&answer))
 }
 
-/// Returns the repository of a migration, if the caller's account may see it, whatever the token is limited to.
-async fn migrated_repository(
+/// Returns the repository of an import, if the caller's account may see it, whatever the token is limited to.
+async fn imported_repository(
     state: &AppState,
     authorized: &Authorized,
-    migration: &Migration,
+    import: &Import,
 ) -> Result<Option<repo::Repository>, RepoError> {
-    let key = RepositoryKey::Id(migration.repository_id());
+    let key = RepositoryKey::Id(import.repository_id());
     let row = state.repositories.find(&key, authorized.viewer()).await?;
     let account = Viewer::account(authorized.user()?, authorized.viewer().is_site_administrator());
     let row = row.filter(|row| row.access().is_visible(&account));
@@ -389,9 +384,9 @@ async fn list_migrations(
     let page = Page::nearest(request.page, request.page_size, MAX_PAGE_SIZE);
     let token = authorized.identity()?.token_id;
     let only = authorized.viewer().only_repositories().map(|repositories| (repositories, token));
-    let (rows, total_count) = state.migrations.list(authorized.user()?, only, page).await?;
-    let migrations = rows.into_iter().map(|row| encode_migration(row, None)).collect();
-    Ok(ListMigrationsResponse { migrations, total_count })
+    let (rows, total_count) = state.imports.list(authorized.user()?, only, page).await?;
+    let imports = rows.into_iter().map(|row| encode_import(row, None)).collect();
+    Ok(ListMigrationsResponse { migrations: imports, total_count })
 }
 
 async fn get_storage_quota(
@@ -405,8 +400,8 @@ async fn get_storage_quota(
     Ok(GetStorageQuotaResponse { quota: encode::byte_quota(row, state.quotas.site()) })
 }
 
-/// Encodes a migration with how far it is: as its store says now, if it does, or else as the row has it.
-fn encode_migration(row: Migration, live: Option<Progress>) -> repo::Migration {
+/// Encodes an import with how far it is: as its store says now, if it does, or else as the row has it.
+fn encode_import(row: Import, live: Option<Progress>) -> repo::Migration {
     let progress = live.unwrap_or(row.progress());
     let phase = match progress.phase {
         Phase::Queued => MigrationPhase::Queued,
@@ -427,7 +422,7 @@ fn encode_migration(row: Migration, live: Option<Progress>) -> repo::Migration {
     }
 }
 
-/// Applies the end of a migration, as its store tells it: the repository becomes visible, or is gone. A migration that was given up
+/// Applies the end of an import, as its store tells it: the repository becomes visible, or is gone. An import that was given up
 /// meanwhile stays so: the sweeper deletes what the store has of it. So is one whose repository does not fit into the quota of its
 /// owner, or whose user may not create repositories for the owner any more. Returns the change of the bytes that the owner uses.
 pub(super) async fn apply_end(
@@ -437,52 +432,52 @@ pub(super) async fn apply_end(
     end: &MigrationEnded,
     now_us: i64,
 ) -> Result<Option<SizeChange>, DbError> {
-    let AppState { repositories, migrations, quotas, .. } = state;
-    let Some(migration) = migrations.lock(tx, id).await? else { return Ok(None) };
+    let AppState { repositories, imports, quotas, .. } = state;
+    let Some(import) = imports.lock(tx, id).await? else { return Ok(None) };
     if !end.error.is_empty() {
         repositories.delete_unfinished_in(tx, id).await?;
-        tracing::info!(repo.id = %id, "migration {} failed: {}", migration.id, end.error);
-        migrations.end(tx, migration.id, end, now_us).await?;
+        tracing::info!(repo.id = %id, "import {} failed: {}", import.id, end.error);
+        imports.end(tx, import.id, end, now_us).await?;
         return Ok(None);
     }
     if let Some(error) = quotas.refusal(tx, id, end.size_bytes).await? {
         repositories.release_name_in(tx, id).await?;
-        tracing::info!(repo.id = %id, "migration {} does not fit: {error}", migration.id);
+        tracing::info!(repo.id = %id, "import {} does not fit: {error}", import.id);
         let refused = MigrationEnded { error, ..end.clone() };
-        migrations.end(tx, migration.id, &refused, now_us).await?;
+        imports.end(tx, import.id, &refused, now_us).await?;
         return Ok(None);
     }
-    if !migrations.is_owned(tx, migration.id).await? {
+    if !imports.is_owned(tx, import.id).await? {
         repositories.release_name_in(tx, id).await?;
-        tracing::info!(repo.id = %id, "migration {} ends without the right to it", migration.id);
+        tracing::info!(repo.id = %id, "import {} ends without the right to it", import.id);
         let refused = MigrationEnded { error: lost_rights::RIGHT_LOST.to_owned(), ..end.clone() };
-        migrations.end(tx, migration.id, &refused, now_us).await?;
+        imports.end(tx, import.id, &refused, now_us).await?;
         return Ok(None);
     }
-    let Some(change) = repositories.finish_migrated(tx, &migration, end, now_us).await? else {
+    let Some(change) = repositories.finish_imported(tx, &import, end, now_us).await? else {
         let removed = MigrationEnded { error: REMOVED.to_owned(), ..end.clone() };
-        migrations.end(tx, migration.id, &removed, now_us).await?;
+        imports.end(tx, import.id, &removed, now_us).await?;
         return Ok(None);
     };
-    tell(repositories, tx, &migration, now_us).await?;
-    tracing::info!(repo.id = %id, "migration {} is done", migration.id);
-    migrations.end(tx, migration.id, end, now_us).await?;
+    tell(repositories, tx, &import, now_us).await?;
+    tracing::info!(repo.id = %id, "import {} is done", import.id);
+    imports.end(tx, import.id, end, now_us).await?;
     Ok(Some(change))
 }
 
 /// Tells of the new repository, and records it in the audit log.
-async fn tell(repositories: &RepositoryTable, tx: &mut Tx, migration: &Migration, now_us: i64) -> Result<(), DbError> {
-    let found = repositories.find_in(tx, migration.repository_id(), &Viewer::of(None)).await?;
+async fn tell(repositories: &RepositoryTable, tx: &mut Tx, import: &Import, now_us: i64) -> Result<(), DbError> {
+    let found = repositories.find_in(tx, import.repository_id(), &Viewer::of(None)).await?;
     let Some(repository) = found else { return Ok(()) };
     let details = [
         ("private", repository.is_private.to_string()),
         ("mirror", repository.is_mirror.to_string()),
-        ("migration", migration.id.to_string()),
+        ("migration", import.id.to_string()),
     ];
     let target = Target::repository(&repository);
-    let entry = Entry { actor: &migration.actor(), action: Action::RepositoryCreate, target, details: &details };
+    let entry = Entry { actor: &import.actor(), action: Action::RepositoryCreate, target, details: &details };
     append(tx, entry, now_us).await?;
-    let (id, owner_id, user_id) = (repository.id(), repository.owner_id, migration.user_id().0);
+    let (id, owner_id, user_id) = (repository.id(), repository.owner_id, import.user_id().0);
     let snapshot = Some(encode::repository_snapshot(repository));
     let fact = RepositoryCreated { owner_id, repository: snapshot, user_id };
     outbox::append(tx, &outbox::event(id, now_us, Fact::RepositoryCreated(fact)), SUBSCRIBERS, now_us).await

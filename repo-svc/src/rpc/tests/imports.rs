@@ -1,4 +1,4 @@
-//! Tests of migrations: their start, the end that the store tells, and those that nobody ends.
+//! Tests of imports: their start, the end that the store tells, and those that nobody ends.
 
 use ferrite_core::timestamp;
 use ferrite_db::args;
@@ -16,7 +16,7 @@ use tonic::{Code, Request, Status};
 
 use super::organizations::{create as create_organization, set as set_member};
 use super::{by_id, refusal, refused};
-use crate::background::{MigrationSweeper, Sweeper};
+use crate::background::{ImportSweeper, Sweeper};
 use crate::testing::{Harness, StoreMode, with_token};
 
 const DAY_US: i64 = 24 * 3600 * 1_000_000;
@@ -33,19 +33,19 @@ fn from_elsewhere(uid: i64, name: &str) -> MigrateRepositoryRequest {
     }
 }
 
-async fn migrate(harness: &Harness, request: Request<MigrateRepositoryRequest>) -> Result<Migration, Status> {
-    let answer = harness.migrations().migrate_repository(request).await?;
+async fn import_repository(harness: &Harness, request: Request<MigrateRepositoryRequest>) -> Result<Migration, Status> {
+    let answer = harness.imports().migrate_repository(request).await?;
     Ok(answer.into_inner().migration.unwrap())
 }
 
 async fn look(harness: &Harness, token: &str, migration_id: i64) -> Result<GetMigrationResponse, Status> {
     let request = GetMigrationRequest { migration_id, wait_seconds: 0 };
-    Ok(harness.migrations().get_migration(with_token(request, token)).await?.into_inner())
+    Ok(harness.imports().get_migration(with_token(request, token)).await?.into_inner())
 }
 
 async fn list(harness: &Harness, token: &str) -> Vec<(String, MigrationPhase, i64)> {
     let request = with_token(ListMigrationsRequest { page: 1, page_size: 10 }, token);
-    let answer = harness.migrations().list_migrations(request).await.unwrap().into_inner();
+    let answer = harness.imports().list_migrations(request).await.unwrap().into_inner();
     assert_eq!(answer.total_count, i64::try_from(answer.migrations.len()).unwrap());
     answer.migrations.into_iter().map(|one| (one.full_name.clone(), one.phase(), one.object_count)).collect()
 }
@@ -78,9 +78,9 @@ fn failed(error: &str) -> MigrationEnded {
     MigrationEnded { error: error.into(), ..MigrationEnded::default() }
 }
 
-/// Returns the id of the repository that the last accepted migration makes.
+/// Returns the id of the repository that the last accepted import makes.
 fn repository_of(harness: &Harness) -> i64 {
-    harness.migration_requests().last().unwrap().repository_id
+    harness.import_requests().last().unwrap().repository_id
 }
 
 #[tokio::test]
@@ -89,9 +89,9 @@ async fn a_repository_is_visible_when_the_store_says_that_it_is_whole() {
         let harness = Harness::start_on(url).await;
         let ada = harness.user("ada", false).await;
         let token = harness.token("ada", "test").await;
-        let migration = migrate(&harness, with_token(from_elsewhere(ada.id.0, "Demo"), &token)).await.unwrap();
-        assert_eq!((migration.full_name.as_str(), migration.phase()), ("ada/Demo", MigrationPhase::Queued));
-        let sent = harness.migration_requests().remove(0);
+        let import = import_repository(&harness, with_token(from_elsewhere(ada.id.0, "Demo"), &token)).await.unwrap();
+        assert_eq!((import.full_name.as_str(), import.phase()), ("ada/Demo", MigrationPhase::Queued));
+        let sent = harness.import_requests().remove(0);
         assert_eq!((sent.url.as_str(), sent.username.as_str()), ("https://example.com/them/demo.git", "ada"));
         assert_eq!((sent.password.as_str(), sent.default_branch.as_str(), sent.epoch), ("hunter2", "main", 1));
         assert!(sent.wiki_repository_id > sent.repository_id && sent.mirror_interval_seconds == 0);
@@ -99,7 +99,7 @@ async fn a_repository_is_visible_when_the_store_says_that_it_is_whole() {
         let id = sent.repository_id;
         assert_eq!(refusal(get(&harness, &token, id).await).0, Code::NotFound);
         assert_eq!(refusal(harness.create(&token, "demo", false).await).0, Code::AlreadyExists);
-        let now = look(&harness, &token, migration.id).await.unwrap();
+        let now = look(&harness, &token, import.id).await.unwrap();
         let seen = now.migration.unwrap();
         assert_eq!((seen.phase(), seen.object_count, seen.received_bytes), (MigrationPhase::Fetching, 7, 70));
         assert!(now.repository.is_none() && seen.finish_time.is_none());
@@ -108,7 +108,7 @@ async fn a_repository_is_visible_when_the_store_says_that_it_is_whole() {
         for _ in 0..2 {
             deliver(&harness, vec![end.clone(), ended(id, failed("told too late"))]).await;
         }
-        let done = look(&harness, &token, migration.id).await.unwrap();
+        let done = look(&harness, &token, import.id).await.unwrap();
         let (seen, repository) = (done.migration.unwrap(), done.repository.unwrap());
         assert_eq!((seen.phase(), seen.object_count, seen.error.as_str()), (MigrationPhase::Done, 12, ""));
         assert!(seen.finish_time.is_some());
@@ -139,7 +139,7 @@ async fn a_mirror_has_the_newest_state_that_the_store_told() {
         let ada = harness.user("ada", false).await;
         let token = harness.token("ada", "test").await;
         let request = MigrateRepositoryRequest { is_mirror: true, ..from_elsewhere(ada.id.0, "demo") };
-        migrate(&harness, with_token(request, &token)).await.unwrap();
+        import_repository(&harness, with_token(request, &token)).await.unwrap();
         let id = repository_of(&harness);
         deliver(&harness, vec![ended(id, brought())]).await;
         let made = get(&harness, &token, id).await.unwrap();
@@ -165,15 +165,15 @@ async fn a_mirror_has_the_newest_state_that_the_store_told() {
 }
 
 #[tokio::test]
-async fn a_failed_migration_leaves_its_reason_and_a_free_name() {
+async fn a_failed_import_leaves_its_reason_and_a_free_name() {
     on_each_url(|url| async move {
         let harness = Harness::start_on(url).await;
         let ada = harness.user("ada", false).await;
         let token = harness.token("ada", "test").await;
-        let migration = migrate(&harness, with_token(from_elsewhere(ada.id.0, "demo"), &token)).await.unwrap();
+        let import = import_repository(&harness, with_token(from_elsewhere(ada.id.0, "demo"), &token)).await.unwrap();
         let id = repository_of(&harness);
         deliver(&harness, vec![ended(id, failed("the address cannot be reached"))]).await;
-        let seen = look(&harness, &token, migration.id).await.unwrap();
+        let seen = look(&harness, &token, import.id).await.unwrap();
         assert!(seen.repository.is_none());
         let seen = seen.migration.unwrap();
         assert_eq!((seen.phase(), seen.error.as_str()), (MigrationPhase::Failed, "the address cannot be reached"));
@@ -185,7 +185,7 @@ async fn a_failed_migration_leaves_its_reason_and_a_free_name() {
 }
 
 #[tokio::test]
-async fn repositories_are_migrated_for_oneself_and_for_accounts_that_one_may_act_for() {
+async fn repositories_are_imported_for_oneself_and_for_accounts_that_one_may_act_for() {
     let harness = Harness::start().await;
     let (ada, bob) = (harness.user("ada", false).await, harness.user("bob", false).await);
     harness.user("root", true).await;
@@ -197,7 +197,7 @@ async fn repositories_are_migrated_for_oneself_and_for_accounts_that_one_may_act
     let acme = create_organization(&harness, of_ada, "Acme").await.id;
     set_member(&harness, of_ada, "Acme", "bob", MembershipRole::Member).await.unwrap();
     let ask = async |token: &str, uid: i64, name: &str| {
-        migrate(&harness, with_token(from_elsewhere(uid, name), token)).await.map(|migration| migration.full_name)
+        import_repository(&harness, with_token(from_elsewhere(uid, name), token)).await.map(|import| import.full_name)
     };
     assert_eq!(ask(of_ada, acme, "one").await.unwrap(), "Acme/one");
     assert_eq!(ask(of_root, acme, "two").await.unwrap(), "Acme/two");
@@ -223,15 +223,15 @@ async fn mistakes_are_named_by_the_fields_of_the_contract() {
         mirror_interval_seconds: 60,
         ..from_elsewhere(ada.id.0, "a b")
     };
-    let status = migrate(&harness, with_token(request, &token)).await.unwrap_err();
+    let status = import_repository(&harness, with_token(request, &token)).await.unwrap_err();
     let fields: Vec<_> = violations(&status).into_iter().map(|(field, ..)| field).collect();
     assert_eq!(fields, ["clone_addr", "auth_username", "repo_name", "description", "mirror_interval"]);
     harness.set_store(StoreMode::Refuses);
-    let status = migrate(&harness, with_token(from_elsewhere(ada.id.0, "demo"), &token)).await.unwrap_err();
+    let status = import_repository(&harness, with_token(from_elsewhere(ada.id.0, "demo"), &token)).await.unwrap_err();
     let refused = violations(&status).remove(0);
     assert_eq!((refused.0.as_str(), refused.2.as_str()), ("clone_addr", "has a scheme that is not permitted"));
     harness.set_store(StoreMode::FailsAfterCreate);
-    let status = migrate(&harness, with_token(from_elsewhere(ada.id.0, "demo"), &token)).await.unwrap_err();
+    let status = import_repository(&harness, with_token(from_elsewhere(ada.id.0, "demo"), &token)).await.unwrap_err();
     assert_eq!(status.code(), Code::Internal);
     assert!(harness.stored().is_empty() && list(&harness, &token).await.is_empty());
     harness.set_store(StoreMode::Works);
@@ -239,7 +239,7 @@ async fn mistakes_are_named_by_the_fields_of_the_contract() {
 }
 
 #[tokio::test]
-async fn a_repeated_request_starts_one_migration_and_keeps_no_password() {
+async fn a_repeated_request_starts_one_import_and_keeps_no_password() {
     on_each_url(|url| async move {
         let harness = Harness::start_on(url).await;
         let ada = harness.user("ada", false).await;
@@ -249,33 +249,32 @@ async fn a_repeated_request_starts_one_migration_and_keeps_no_password() {
                 MigrateRepositoryRequest { auth_password: password.into(), ..from_elsewhere(ada.id.0, "demo") };
             let mut request = with_token(message, &token);
             request.metadata_mut().insert("idempotency-key", "k".parse().unwrap());
-            migrate(&harness, request).await
+            import_repository(&harness, request).await
         };
         let (first, second) = tokio::join!(ask("hunter2"), ask("hunter2"));
         let first = first.unwrap();
         assert_eq!(first, second.unwrap());
         assert_eq!(ask("another").await.unwrap(), first, "the hash of the request has no password");
-        assert_eq!(harness.migration_requests().len(), 1);
+        assert_eq!(harness.import_requests().len(), 1);
     })
     .await;
 }
 
 #[tokio::test]
-async fn a_migration_that_the_store_never_got_fails_and_one_that_it_has_goes_on() {
+async fn an_import_that_the_store_never_got_fails_and_one_that_it_has_goes_on() {
     on_each_url(|url| async move {
         let harness = Harness::start_on(url).await;
         let ada = harness.user("ada", false).await;
         let token = harness.token("ada", "test").await;
         let mut ids = Vec::new();
         for name in ["lost", "long"] {
-            ids.push(migrate(&harness, with_token(from_elsewhere(ada.id.0, name), &token)).await.unwrap().id);
+            ids.push(import_repository(&harness, with_token(from_elsewhere(ada.id.0, name), &token)).await.unwrap().id);
         }
-        harness.forget_stored(harness.migration_requests()[0].repository_id);
+        harness.forget_stored(harness.import_requests()[0].repository_id);
         let (state, db) = (harness.state().await, harness.db().await);
-        let (repositories, migrations) = (state.repositories.clone(), state.migrations.clone());
+        let (repositories, imports) = (state.repositories.clone(), state.imports.clone());
         let (storage, clock) = (state.storage.clone(), state.clock.clone());
-        let sweeper =
-            MigrationSweeper::new(db.clone(), repositories.clone(), migrations, storage.clone(), clock.clone());
+        let sweeper = ImportSweeper::new(db.clone(), repositories.clone(), imports, storage.clone(), clock.clone());
         sweeper.sweep().await.unwrap();
         assert!(list(&harness, &token).await.iter().all(|(_, phase, _)| *phase == MigrationPhase::Queued), "too young");
 
@@ -289,7 +288,7 @@ async fn a_migration_that_the_store_never_got_fails_and_one_that_it_has_goes_on(
         assert_eq!(seen, expected);
         assert!(harness.create(&token, "lost", false).await.is_ok(), "the name is free");
         Sweeper::new(repositories.clone(), storage, clock).sweep().await.unwrap();
-        let [lost, long] = [0, 1].map(|index| RepositoryId(harness.migration_requests()[index].repository_id));
+        let [lost, long] = [0, 1].map(|index| RepositoryId(harness.import_requests()[index].repository_id));
         assert!(!repositories.is_creating(lost).await.unwrap() && repositories.is_creating(long).await.unwrap());
 
         harness.set_store(StoreMode::Down);
@@ -307,13 +306,13 @@ async fn a_migration_that_the_store_never_got_fails_and_one_that_it_has_goes_on(
 }
 
 #[tokio::test]
-async fn a_migration_is_hidden_from_everybody_but_its_user_and_administrators() {
+async fn an_import_is_hidden_from_everybody_but_its_user_and_administrators() {
     let harness = Harness::start().await;
     let ada = harness.user("ada", false).await;
     harness.user("root", true).await;
     let (token, root) = (harness.token("ada", "test").await, harness.token("root", "test").await);
     let other = harness.signed_in("bob").await;
-    let id = migrate(&harness, with_token(from_elsewhere(ada.id.0, "demo"), &token)).await.unwrap().id;
+    let id = import_repository(&harness, with_token(from_elsewhere(ada.id.0, "demo"), &token)).await.unwrap().id;
     assert!(look(&harness, &token, id).await.is_ok() && look(&harness, &root, id).await.is_ok());
     for (token, id) in [(&other, id), (&token, id + 1), (&token, -1)] {
         assert_eq!(refusal(look(&harness, token, id).await), refused(Code::NotFound, "MIGRATION_NOT_FOUND"));

@@ -37,7 +37,7 @@ use crate::{
 
 /// Time between two looks at a running fetch.
 const CHECK_INTERVAL: Duration = Duration::from_secs(1);
-/// Looks between two records of the progress in the row of a migration.
+/// Looks between two records of the progress in the row of an import.
 const CHECKS_PER_RECORD: u32 = 5;
 /// Bytes a second, over the longest idle time, below which a remote that sends a pack is too slow.
 const MIN_RECEIVED_BYTES_PER_SECOND: u64 = 256;
@@ -205,7 +205,7 @@ impl Inner {
             }
             if plan.quarantine.is_none() && check.is_multiple_of(CHECKS_PER_RECORD) {
                 // Only for those who ask after a restart; the end is recorded in any case.
-                drop(self.migrations.progress(plan.id, &progress.state()).await);
+                drop(self.imports.progress(plan.id, &progress.state()).await);
             }
         }
         FetchError::TimedOut

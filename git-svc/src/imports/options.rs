@@ -2,20 +2,20 @@ use std::{str::FromStr, time::Duration};
 
 use git_store::types::limits::PackLimits;
 
-/// Limits of migrations and mirrors.
+/// Limits of imports and mirrors.
 #[derive(Clone, Debug)]
-pub(crate) struct MigrationOptions {
+pub(crate) struct ImportOptions {
     /// Bytes that one repository may have and one transfer receive.
     pub(crate) max_bytes: u64,
     /// Longest time in which nothing is received while the remote is waited for.
     pub(crate) idle: Duration,
     /// Longest time of a whole transfer.
     pub(crate) total: Duration,
-    /// Migrations at once.
-    pub(crate) migrations_at_once: usize,
-    /// Migrations that have not ended.
+    /// Imports at once.
+    pub(crate) imports_at_once: usize,
+    /// Imports that have not ended.
     pub(crate) max_waiting: u64,
-    /// Migrations of one user that have not ended.
+    /// Imports of one user that have not ended.
     pub(crate) max_waiting_of_user: u64,
     /// Time from the begin of a job after which it leaves its place to others that wait, and has to receive `slowest_bytes` a second.
     pub(crate) slow_after: Duration,

@@ -2,9 +2,9 @@ use ferrite_api_types::convert::{MissingField, optional_time, time};
 use ferrite_proto::repo::{self, MigrationPhase};
 use serde::Serialize;
 
-/// A migration of a repository from another host.
+/// An import of a repository from another host.
 #[derive(Clone, Debug, Serialize)]
-pub(crate) struct Migration {
+pub(crate) struct Import {
     pub(crate) id: i64,
     repository: String,
     phase: &'static str,
@@ -16,13 +16,13 @@ pub(crate) struct Migration {
     finished_at: Option<String>,
 }
 
-impl Migration {
-    /// Converts a migration.
+impl Import {
+    /// Converts an import.
     ///
     /// # Errors
     /// When its phase or a time is missing.
-    pub(crate) fn new(migration: repo::Migration) -> Result<Self, MissingField> {
-        let phase = match migration.phase() {
+    pub(crate) fn new(import: repo::Migration) -> Result<Self, MissingField> {
+        let phase = match import.phase() {
             MigrationPhase::Queued => "queued",
             MigrationPhase::Fetching => "fetching",
             MigrationPhase::Indexing => "indexing",
@@ -31,14 +31,14 @@ impl Migration {
             MigrationPhase::Unspecified => return Err(MissingField("phase")),
         };
         Ok(Self {
-            id: migration.id,
-            repository: migration.full_name,
+            id: import.id,
+            repository: import.full_name,
             phase,
-            objects: migration.object_count,
-            bytes: migration.received_bytes,
-            error: migration.error,
-            created_at: time(migration.create_time, "create_time")?,
-            finished_at: optional_time(migration.finish_time, "finish_time")?,
+            objects: import.object_count,
+            bytes: import.received_bytes,
+            error: import.error,
+            created_at: time(import.create_time, "create_time")?,
+            finished_at: optional_time(import.finish_time, "finish_time")?,
         })
     }
 }
