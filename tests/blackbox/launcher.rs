@@ -145,6 +145,10 @@ fn a_wrong_setting_of_any_process_ends_the_launcher_before_it_starts_one() {
     }
     for (setting, wrong) in [
         ("FERRITE_SSH", "nonsense"),
+        ("FERRITE_GRACE_SECONDS", "18446744073709551615"),
+        ("FERRITE_GATEWAY_CONNECTION_SECONDS", "18446744073709551615"),
+        ("FERRITE_GATEWAY_IDLE_CONNECTION_SECONDS", "315360001"),
+        ("FERRITE_GIT_UPKEEP_REPACK_SECONDS", "1e300"),
         ("FERRITE_PUBLIC_URL", "git.example.com"),
         ("FERRITE_GATEWAY_UPLOADS", "many"),
         ("FERRITE_REPO_CREATIONS_PER_HOUR", "-1"),

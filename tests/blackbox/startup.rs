@@ -207,6 +207,7 @@ fn missing_and_wrong_settings_end_a_process_with_one_line() {
             command
         };
         refused(&mut with("FERRITE_GRACE_SECONDS", "soon"), USAGE_STATUS, &["--grace (FERRITE_GRACE_SECONDS)", "soon"]);
+        refused(&mut with("FERRITE_GRACE_SECONDS", "18446744073709551615"), USAGE_STATUS, &["FERRITE_GRACE_SECONDS"]);
         refused(&mut with("FERRITE_ADMIN_LISTEN", "9000"), USAGE_STATUS, &["FERRITE_ADMIN_LISTEN"]);
         refused(&mut with("FERRITE_LOG_FORMAT", "xml"), USAGE_STATUS, &["FERRITE_LOG_FORMAT", "json"]);
         refused(

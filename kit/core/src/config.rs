@@ -13,7 +13,7 @@ use clap::Args;
 use crate::net::Address;
 use crate::secret::{Secret, SecretFileError};
 
-pub use range::{Numbers, seconds_within, with_range, within};
+pub use range::{MAX_SECONDS, Numbers, seconds_within, with_range, within};
 
 /// Counters of rate limits in memory at once, unless the settings say otherwise.
 pub const DEFAULT_RATE_LIMIT_COUNTERS: u32 = 20_000;
@@ -33,7 +33,7 @@ pub struct ServeArgs {
     pub admin_listen: Option<Address>,
 
     /// Seconds that requests in flight get to finish when the process stops.
-    #[arg(long, env = "FERRITE_GRACE_SECONDS", default_value = "20", value_parser = seconds)]
+    #[arg(long, env = "FERRITE_GRACE_SECONDS", default_value = "20", value_parser = seconds_within(0..))]
     pub grace: Duration,
 
     /// Seconds for which a process that is asked to stop goes on serving, but is not ready: the time that others take to send their
@@ -76,13 +76,13 @@ pub enum LogFormat {
 pub struct WriteLimitArgs {
     /// Requests within an hour by which one account may change something; 0 for no limit. Administrators of the site have a hundred times
     /// as many. Without Redis each process counts for itself.
-    #[arg(long, env = "FERRITE_WRITES_PER_HOUR", default_value_t = 100_000)]
+    #[arg(long, env = "FERRITE_WRITES_PER_HOUR", default_value_t = 100_000, value_parser = within::<u32>(0..))]
     pub writes_per_hour: u32,
 
     /// Bytes that the requests of one account may write to the databases within an hour; 0 for no limit. Administrators of the site have a
     /// hundred times as many. A request is checked before it writes, so the last one may exceed the limit. Without Redis each process
     /// counts for itself.
-    #[arg(long, env = "FERRITE_WRITE_BYTES_PER_HOUR", default_value_t = 256 << 20)]
+    #[arg(long, env = "FERRITE_WRITE_BYTES_PER_HOUR", default_value_t = 256 << 20, value_parser = within::<u64>(0..))]
     pub write_bytes_per_hour: u64,
 }
 
@@ -196,14 +196,6 @@ impl GrpcTlsArgs {
     }
 }
 
-/// Parses a whole number of seconds.
-///
-/// # Errors
-/// When `text` is not a number of 64 bits.
-pub fn seconds(text: &str) -> Result<Duration, std::num::ParseIntError> {
-    text.parse().map(Duration::from_secs)
-}
-
 /// Reads the file of a secret; a `value_parser` for the twin `…_FILE` of a secret setting.
 ///
 /// # Errors
@@ -259,7 +251,13 @@ mod tests {
 
     #[test]
     fn invalid_settings_are_refused_at_start() {
-        for bad in [["--grace", "-1"], ["--grace", "x"], ["--drain", "301"], ["--admin-listen", "nowhere"]] {
+        for bad in [
+            ["--grace", "-1"],
+            ["--grace", "x"],
+            ["--grace", "18446744073709551615"],
+            ["--drain", "301"],
+            ["--admin-listen", "nowhere"],
+        ] {
             assert!(parse(&bad).is_err(), "{bad:?}");
         }
     }
