@@ -24,7 +24,7 @@ pub(crate) struct UpArgs {
     pub(super) ssh: String,
 
     /// The `HOST:PORT` that SSH clone addresses name; by default the SSH address.
-    #[arg(long, env = "FERRITE_PUBLIC_SSH")]
+    #[arg(long, env = "FERRITE_PUBLIC_SSH", value_parser = host_and_port)]
     pub(super) public_ssh: Option<String>,
 
     /// The URL under which clients reach this installation; by default the HTTP address.

@@ -237,7 +237,7 @@ fn missing_and_wrong_settings_end_a_process_with_one_line() {
             let mut command = with("FERRITE_REDIS_URL", url);
             refused(command.env("FERRITE_REDIS_CA_FILE", file), FAILURE_STATUS, &["FERRITE_REDIS_CA_FILE"]);
         }
-        refused(&mut with("FERRITE_LOG", "a=b=c"), FAILURE_STATUS, &["FERRITE_LOG"]);
+        refused(&mut with("FERRITE_LOG", "a=b=c"), USAGE_STATUS, &["--log (FERRITE_LOG)", "a=b=c"]);
         refused(&mut with("FERRITE_LISTEN", "192.0.2.1:1"), FAILURE_STATUS, &["192.0.2.1:1"]);
         if role != Role::Gateway {
             for wrong in ["mysql://x", "postgres:", "postgres://u:hunter2@h:port/d"] {

@@ -9,6 +9,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use clap::Args;
+use tracing_subscriber::EnvFilter;
 
 use crate::net::Address;
 use crate::secret::{Secret, SecretFileError};
@@ -54,7 +55,7 @@ pub struct ServeArgs {
 #[derive(Args, Clone, Debug)]
 pub struct TelemetryArgs {
     /// Filter of the log, in the syntax of `tracing`: `info`, `info,gateway=debug`.
-    #[arg(long, env = "FERRITE_LOG", default_value = "info")]
+    #[arg(long, env = "FERRITE_LOG", default_value = "info", value_parser = log_filter)]
     pub log: String,
 
     /// Format of the log: `text` or `json`. By default `text` if standard error is a terminal, else `json`.
@@ -204,6 +205,11 @@ pub fn secret_file(path: &str) -> Result<Secret, SecretFileError> {
     Secret::read(Path::new(path))
 }
 
+/// Checks a filter of the log.
+fn log_filter(text: &str) -> Result<String, String> {
+    EnvFilter::builder().parse(text).map(|_| text.to_owned()).map_err(|error| error.to_string())
+}
+
 /// Parses an absolute http or https URL without query. Removes slashes at its end.
 fn public_url(text: &str) -> Result<String, String> {
     let invalid = || "must be an absolute http or https URL without query".to_owned();
@@ -237,6 +243,8 @@ mod tests {
     struct Settings {
         #[command(flatten)]
         serve: ServeArgs,
+        #[command(flatten)]
+        telemetry: TelemetryArgs,
     }
 
     fn parse(more: &[&str]) -> Result<Settings, clap::Error> {
@@ -245,8 +253,9 @@ mod tests {
 
     #[test]
     fn settings_are_parsed() {
-        let settings = parse(&["--grace", "3"]).unwrap();
+        let settings = parse(&["--grace", "3", "--log", "info,gateway=debug"]).unwrap();
         assert_eq!((settings.serve.listen.len(), settings.serve.grace), (2, Duration::from_secs(3)));
+        assert_eq!(settings.telemetry.log, "info,gateway=debug");
     }
 
     #[test]
@@ -257,6 +266,7 @@ mod tests {
             ["--grace", "18446744073709551615"],
             ["--drain", "301"],
             ["--admin-listen", "nowhere"],
+            ["--log", "a=b=c"],
         ] {
             assert!(parse(&bad).is_err(), "{bad:?}");
         }
