@@ -116,7 +116,6 @@ const SHORT: &[&str] = &[
     "rest/src/label.rs",
     "rest/src/long_texts.rs",
     "src/admin/database.rs",
-    "src/launcher/first_administrator.rs",
     "src/launcher/preflight.rs",
     "src/password.rs",
 ];
