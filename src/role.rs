@@ -76,6 +76,20 @@ macro_rules! roles {
                 _ => None,
             }
         }
+
+        /// Checks the parsed settings of the role of this name, and the files that they name. Does nothing if there is no such role.
+        ///
+        /// # Errors
+        /// As [`Role::check`].
+        pub(crate) fn check_settings(role: &str, settings: &clap::ArgMatches) -> Result<(), String> {
+            match role {
+                $($name => {
+                    let config = <$service::Config as clap::FromArgMatches>::from_arg_matches(settings);
+                    Role::check(&config.map_err(|error| error.to_string())?)
+                })*
+                _ => Ok(()),
+            }
+        }
     };
 }
 

@@ -109,7 +109,6 @@ const SHORT: &[&str] = &[
     "repo-svc/src/placement/status.rs",
     "repo-svc/src/telemetry.rs",
     "src/admin/database.rs",
-    "src/launcher/first_administrator.rs",
     "src/launcher/preflight.rs",
     "src/password.rs",
 ];

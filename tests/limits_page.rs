@@ -169,13 +169,21 @@ fn the_help_tells_the_range_of_a_number() {
     };
     for (role, variable, expected) in [
         ("hook-svc", "FERRITE_HOOK_FEED_EVENTS", "1 to 1,000,000"),
-        ("repo-svc", "FERRITE_EVENT_RETENTION_SECONDS", "at least 60"),
+        ("repo-svc", "FERRITE_EVENT_RETENTION_SECONDS", "60 to 315,360,000"),
         ("gateway", "FERRITE_GATEWAY_MIN_RESPONSE_BYTES_PER_SECOND", "at least 1"),
-        ("git-svc", "FERRITE_GIT_IDLE_SECONDS", "at least 1"),
+        ("git-svc", "FERRITE_GIT_IDLE_SECONDS", "1 to 315,360,000"),
         ("git-svc", "FERRITE_LOG_FORMAT", ""),
     ] {
         assert_eq!(range(role, variable).as_deref(), Some(expected), "{variable}");
     }
+}
+
+#[test]
+fn every_number_has_a_range() {
+    let settings = ROLES.into_iter().chain(["up", "health"]).flat_map(described);
+    let numbers = settings.filter(|setting| setting.default.parse::<f64>().is_ok());
+    let free: BTreeSet<_> = numbers.filter(|number| number.range.is_empty()).map(|number| number.variable).collect();
+    assert_eq!(free, BTreeSet::<String>::new());
 }
 
 #[test]

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::Parser;
-use ferrite_core::config::{PlaintextAddress, ServeArgs, SiteArgs, TelemetryArgs, seconds, within};
+use ferrite_core::config::{PlaintextAddress, ServeArgs, SiteArgs, TelemetryArgs, seconds_within, within};
 use ferrite_core::net::{Address, ServiceAddresses, StoreAddresses};
 use ferrite_listener::TrustedProxies;
 use ferrite_listener::credentials::CredentialArgs;
@@ -82,16 +82,16 @@ pub struct Config {
     pub recheck_seconds: u16,
 
     /// Seconds after which an SSH connection without authentication is closed.
-    #[arg(long = "ssh-sign-in-seconds", env = "FERRITE_GATEWAY_SSH_SIGN_IN_SECONDS", default_value = "20", value_parser = seconds)]
+    #[arg(long = "ssh-sign-in-seconds", env = "FERRITE_GATEWAY_SSH_SIGN_IN_SECONDS", default_value = "20", value_parser = seconds_within(1..))]
     pub ssh_sign_in: Duration,
 
     /// Seconds after which an SSH connection without a command is closed.
-    #[arg(long = "ssh-idle-seconds", env = "FERRITE_GATEWAY_SSH_IDLE_SECONDS", default_value = "600", value_parser = seconds)]
+    #[arg(long = "ssh-idle-seconds", env = "FERRITE_GATEWAY_SSH_IDLE_SECONDS", default_value = "600", value_parser = seconds_within(1..))]
     pub ssh_idle: Duration,
 
     /// Seconds that a client may pause inside the body of a request to the API. If its pauses are longer in all, the body needs
     /// an average rate of eight kibibytes per second, and above 4 MiB one of 32.
-    #[arg(long = "body-pause-seconds", env = "FERRITE_GATEWAY_BODY_PAUSE_SECONDS", default_value = "30", value_parser = seconds)]
+    #[arg(long = "body-pause-seconds", env = "FERRITE_GATEWAY_BODY_PAUSE_SECONDS", default_value = "30", value_parser = seconds_within(0..))]
     pub body_pause: Duration,
 
     /// Sizes of bodies.
@@ -100,7 +100,7 @@ pub struct Config {
 
     /// Seconds for which a request to import a repository waits for the end of the import. After that it is answered with 202, and
     /// the import goes on.
-    #[arg(long = "migration-wait-seconds", env = "FERRITE_GATEWAY_MIGRATION_WAIT_SECONDS", default_value = "3600", value_parser = seconds)]
+    #[arg(long = "migration-wait-seconds", env = "FERRITE_GATEWAY_MIGRATION_WAIT_SECONDS", default_value = "3600", value_parser = seconds_within(0..))]
     pub migration_wait: Duration,
 
     /// The largest file of a release, in bytes.

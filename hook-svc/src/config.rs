@@ -65,12 +65,12 @@ pub struct Config {
     pub owner_limit: i64,
 
     /// Webhooks that one user may make within an hour; 0 for no limit. Administrators of the site may make a hundred times as many.
-    #[arg(long, env = "FERRITE_HOOK_CREATIONS_PER_HOUR", default_value_t = 300)]
+    #[arg(long, env = "FERRITE_HOOK_CREATIONS_PER_HOUR", default_value_t = 300, value_parser = within::<u32>(0..))]
     pub creations_per_hour: u32,
 
     /// Deliveries that one user may ask for within an hour, by tests and by sending old ones again; 0 for no limit. Administrators of the
     /// site may ask for a hundred times as many.
-    #[arg(long, env = "FERRITE_HOOK_MANUAL_DELIVERIES_PER_HOUR", default_value_t = 5000)]
+    #[arg(long, env = "FERRITE_HOOK_MANUAL_DELIVERIES_PER_HOUR", default_value_t = 5000, value_parser = within::<u32>(0..))]
     pub manual_deliveries_per_hour: u32,
 }
 

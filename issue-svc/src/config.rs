@@ -1,5 +1,5 @@
 use clap::Parser;
-use ferrite_core::config::{PlaintextAddress, ServeArgs, TelemetryArgs};
+use ferrite_core::config::{PlaintextAddress, ServeArgs, TelemetryArgs, within};
 use ferrite_core::net::{ServiceAddresses, StoreAddresses};
 use ferrite_db::DatabaseArgs;
 use ferrite_listener::credentials::CredentialArgs;
@@ -40,16 +40,16 @@ pub struct Config {
     pub git_address: StoreAddresses,
 
     /// Issues that one user may open within an hour; 0 for no limit. Administrators of the site have a hundred times as many.
-    #[arg(long, env = "FERRITE_ISSUE_ISSUES_PER_HOUR", default_value_t = 1_000)]
+    #[arg(long, env = "FERRITE_ISSUE_ISSUES_PER_HOUR", default_value_t = 1_000, value_parser = within::<u32>(0..))]
     pub issues_per_hour: u32,
 
     /// Comments that one user may write within an hour; 0 for no limit. Administrators of the site have a hundred times as many.
-    #[arg(long, env = "FERRITE_ISSUE_COMMENTS_PER_HOUR", default_value_t = 3_000)]
+    #[arg(long, env = "FERRITE_ISSUE_COMMENTS_PER_HOUR", default_value_t = 3_000, value_parser = within::<u32>(0..))]
     pub comments_per_hour: u32,
 
     /// Bytes of issues and comments that one user may write and change within an hour; 0 for no limit. Administrators of the site have a
     /// hundred times as many.
-    #[arg(long, env = "FERRITE_ISSUE_TEXT_BYTES_PER_HOUR", default_value_t = 128 << 20)]
+    #[arg(long, env = "FERRITE_ISSUE_TEXT_BYTES_PER_HOUR", default_value_t = 128 << 20, value_parser = within::<u32>(0..))]
     pub text_bytes_per_hour: u32,
 
     /// Bounds of timelines.

@@ -34,6 +34,24 @@ pub async fn open(database_url: &Secret) -> Result<Accounts, StartError> {
     Ok(Accounts::over(open_database(database_url).await?))
 }
 
+/// Checks the fields of a first administrator, before there is a database.
+///
+/// # Errors
+/// [`RepoError::Invalid`] with every field that breaks a rule.
+pub fn check_first_administrator(username: &str, email: &str, password: &Secret) -> Result<(), RepoError> {
+    CheckedUser::check_for_operator(&first_administrator(username, email, password)).map(drop)
+}
+
+fn first_administrator(username: &str, email: &str, password: &Secret) -> NewUser {
+    NewUser {
+        username: username.to_owned(),
+        email: email.to_owned(),
+        password: password.clone(),
+        full_name: String::new(),
+        is_admin: true,
+    }
+}
+
 async fn open_database(database_url: &Secret) -> Result<Db, StartError> {
     // Once, so that a server that is out of reach is told at once, and why.
     Db::reach(database_url).await?;
@@ -76,14 +94,7 @@ impl Accounts {
         if !self.store.is_empty(&mut tx).await? {
             return Ok(false);
         }
-        let new = NewUser {
-            username: username.to_owned(),
-            email: email.to_owned(),
-            password: password.clone(),
-            full_name: String::new(),
-            is_admin: true,
-        };
-        let checked = CheckedUser::check_for_operator(&new)?;
+        let checked = CheckedUser::check_for_operator(&first_administrator(username, email, password))?;
         let hash = self.passwords.hash(&checked.password).await?;
         self.insert(&mut tx, &checked, &hash).await?;
         tx.commit().await?;

@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::{Args, Parser};
-use ferrite_core::config::{PlaintextAddress, ServeArgs, SiteArgs, TelemetryArgs, seconds_within, within};
+use ferrite_core::config::{MAX_SECONDS, PlaintextAddress, ServeArgs, SiteArgs, TelemetryArgs, seconds_within, within};
 use ferrite_core::net::{ServiceAddresses, StoreAddresses, StoreName};
 use ferrite_db::DatabaseArgs;
 use ferrite_listener::credentials::CredentialArgs;
@@ -138,7 +138,7 @@ pub struct PlacementArgs {
     pub store_poll_seconds: u32,
 
     /// Bytes that stay free on a git store: one with no more gets no new repositories while there are several stores.
-    #[arg(long, env = "FERRITE_REPO_STORE_RESERVE_BYTES", default_value_t = 1 << 30)]
+    #[arg(long, env = "FERRITE_REPO_STORE_RESERVE_BYTES", default_value_t = 1 << 30, value_parser = within::<u64>(0..))]
     pub store_reserve_bytes: u64,
 }
 
@@ -153,11 +153,11 @@ impl PlacementArgs {
 #[derive(Args, Clone, Debug)]
 pub struct QuotaArgs {
     /// Number of repositories that one account may own; 0 for no limit.
-    #[arg(long, env = "FERRITE_REPO_REPOSITORY_LIMIT", default_value_t = 100_000)]
+    #[arg(long, env = "FERRITE_REPO_REPOSITORY_LIMIT", default_value_t = 100_000, value_parser = within::<u32>(0..))]
     pub repository_limit: u32,
 
     /// Number of organizations that one user may create; 0 for no limit. Administrators of the site may create any number.
-    #[arg(long, env = "FERRITE_REPO_ORGANIZATION_LIMIT", default_value_t = 100)]
+    #[arg(long, env = "FERRITE_REPO_ORGANIZATION_LIMIT", default_value_t = 100, value_parser = within::<u32>(0..))]
     pub organization_limit: u32,
 
     /// Bytes that the repositories of one account may take, with wikis and files of releases; 0 for no limit.
@@ -180,7 +180,7 @@ impl QuotaArgs {
 #[derive(Args, Clone, Debug)]
 pub struct TransferArgs {
     /// Seconds for which a transfer of a repository waits for the new owner.
-    #[arg(long, env = "FERRITE_REPO_TRANSFER_SECONDS", default_value_t = 604_800, value_parser = within::<u32>(1..))]
+    #[arg(long, env = "FERRITE_REPO_TRANSFER_SECONDS", default_value_t = 604_800, value_parser = within::<u32>(1..=MAX_SECONDS))]
     pub transfer_seconds: u32,
 
     /// Transfers that one user started and that wait for their new owners.
@@ -202,11 +202,11 @@ impl TransferArgs {
 #[derive(Args, Clone, Debug)]
 pub struct CreationArgs {
     /// Creations of one account within an hour; 0 for no limit.
-    #[arg(long, env = "FERRITE_REPO_CREATIONS_PER_HOUR", default_value_t = 1_000)]
+    #[arg(long, env = "FERRITE_REPO_CREATIONS_PER_HOUR", default_value_t = 1_000, value_parser = within::<u32>(0..))]
     pub creations_per_hour: u32,
 
     /// Creations of one administrator of the site within an hour; 0 for no limit.
-    #[arg(long, env = "FERRITE_REPO_ADMINISTRATOR_CREATIONS_PER_HOUR", default_value_t = 100_000)]
+    #[arg(long, env = "FERRITE_REPO_ADMINISTRATOR_CREATIONS_PER_HOUR", default_value_t = 100_000, value_parser = within::<u32>(0..))]
     pub administrator_creations_per_hour: u32,
 }
 

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use clap::Args;
 use ferrite_core::Secret;
-use ferrite_core::config::{TelemetryArgs, host_and_port};
+use ferrite_core::config::{TelemetryArgs, host_and_port, seconds_within};
 use ferrite_outbound::{AllowList, AllowListError};
 
 /// Settings of `ferrite up`.
@@ -24,7 +24,7 @@ pub(crate) struct UpArgs {
     pub(super) ssh: String,
 
     /// The `HOST:PORT` that SSH clone addresses name; by default the SSH address.
-    #[arg(long, env = "FERRITE_PUBLIC_SSH")]
+    #[arg(long, env = "FERRITE_PUBLIC_SSH", value_parser = host_and_port)]
     pub(super) public_ssh: Option<String>,
 
     /// The URL under which clients reach this installation; by default the HTTP address.
@@ -42,7 +42,7 @@ pub(crate) struct UpArgs {
     pub(super) grpc_tcp: bool,
 
     /// Time limit for stopping, in seconds.
-    #[arg(long, env = "FERRITE_GRACE_SECONDS", default_value = "20", value_parser = ferrite_core::config::seconds)]
+    #[arg(long, env = "FERRITE_GRACE_SECONDS", default_value = "20", value_parser = seconds_within(0..))]
     pub(super) grace: Duration,
 
     /// The name of the first administrator.

@@ -47,7 +47,11 @@ async fn up(args: &UpArgs) -> Result<(), Failure> {
     // The launcher exports no traces; its children do.
     telemetry::init_without_export("up", &args.telemetry).map_err(|error| error.to_string())?;
     let mut signals = StopSignals::new().map_err(|error| format!("cannot watch signals: {error}"))?;
-    Plan::new(args, preflight::address(&args.http)?, preflight::address(&args.ssh)?).check()?;
+    telemetry::check_export().map_err(|error| Failure::of_settings(error.to_string()))?;
+    let http = preflight::address("--http (FERRITE_HTTP)", &args.http)?;
+    let ssh = preflight::address("--ssh (FERRITE_SSH)", &args.ssh)?;
+    Plan::new(args, http, ssh).check()?;
+    first_administrator::check(args)?;
     preflight::require_git().await?;
     let folder = DataFolder::open(&args.data)?;
     let http = preflight::free_port(&args.http)?;
@@ -57,8 +61,9 @@ async fn up(args: &UpArgs) -> Result<(), Failure> {
     }
     folder.enter()?;
     keys::ensure(&PathBuf::from(plan::KEY_FOLDER))?;
-    first_administrator::ensure_first_administrator(args).await?;
     let plan = Plan::new(args, http, ssh);
+    plan.check_files()?;
+    first_administrator::ensure_first_administrator(args).await?;
     let life = Lifecycle::new(args.grace);
     if args.stop_with_stdin {
         stop_with_stdin(&life);

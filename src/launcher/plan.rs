@@ -5,6 +5,7 @@
 use std::ffi::{OsStr, OsString};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 
+use clap::ArgMatches;
 use ferrite_core::net::Address;
 
 use super::args::UpArgs;
@@ -14,6 +15,8 @@ use crate::{role, usage};
 
 /// Folder of the keys.
 pub(crate) const KEY_FOLDER: &str = "keys";
+/// File of repo-svc's database.
+pub(super) const REPO_DATABASE_FILE: &str = "repo.db";
 /// URL of repo-svc's database.
 pub(super) const REPO_DATABASE_URL: &str = "sqlite://repo.db";
 /// The TCP addresses that `--grpc-tcp` opens, by role.
@@ -58,8 +61,8 @@ impl Spec {
     ///
     /// # Errors
     /// [`Failure::of_settings`] with the setting that is missing or wrong.
-    fn check(&self) -> Result<(), Failure> {
-        let Some(command) = role::command_line(self.role) else { return Ok(()) };
+    fn parse(&self) -> Result<ArgMatches, Failure> {
+        let command = role::command_line(self.role).unwrap_or_default();
         let is_withheld = |variable: &OsStr| variable.to_str().is_none_or(|name| !is_inherited(self.role, name));
         let parser = command.clone().mut_args(|argument| match argument.get_env().is_some_and(is_withheld) {
             true => argument.env(None::<&'static str>),
@@ -67,7 +70,16 @@ impl Spec {
         });
         let words = std::iter::once(self.role).chain(self.arguments.iter().map(String::as_str));
         let parsed = parser.try_get_matches_from(words);
-        parsed.map(drop).map_err(|error| Failure::of_settings(usage::message(&error, command)))
+        parsed.map_err(|error| Failure::of_settings(usage::message(&error, command)))
+    }
+
+    /// Checks that the settings of the process fit together, and the files that they name, as it will do.
+    ///
+    /// # Errors
+    /// [`Failure::of_settings`] with the setting or the file.
+    fn check_files(&self) -> Result<(), Failure> {
+        role::check_settings(self.role, &self.parse()?)
+            .map_err(|error| Failure::of_settings(format!("{}: {error}", self.role)))
     }
 }
 
@@ -115,7 +127,16 @@ impl Plan {
     /// # Errors
     /// [`Failure::of_settings`] with the first setting that is missing or wrong.
     pub(super) fn check(&self) -> Result<(), Failure> {
-        self.groups.iter().flatten().try_for_each(Spec::check)
+        self.groups.iter().flatten().try_for_each(|spec| spec.parse().map(drop))
+    }
+
+    /// Checks that the settings of each process fit together, and the files that they name. Needs the keys, and the data folder as the
+    /// working directory.
+    ///
+    /// # Errors
+    /// [`Failure::of_settings`] with the first setting or file that cannot be used.
+    pub(super) fn check_files(&self) -> Result<(), Failure> {
+        self.groups.iter().flatten().try_for_each(Spec::check_files)
     }
 
     /// Returns the names of all roles.

@@ -122,10 +122,6 @@ fn failures_to_start_print_one_line_and_leave_no_process() {
         let stderr = error_line(&outcome(&mut command(wrong, &free)));
         assert!(stderr.contains(&wrong.display().to_string()), "{stderr}");
     }
-    let short = command(&data, &free).env("FERRITE_ADMIN_PASSWORD", "x").output().unwrap();
-    assert!(error_line(&short).contains("password"), "{short:?}");
-    let bad = outcome(command(&data, &free).args(["--log", "a=b=c"]));
-    assert_eq!(bad.status.code(), Some(1), "{bad:?}");
     Up::start(&data, &free, &[]);
 }
 
@@ -140,11 +136,18 @@ fn a_wrong_setting_of_any_process_ends_the_launcher_before_it_starts_one() {
         assert!(stderr.contains(setting) && stderr.contains(value), "{stderr}");
         assert!(output.stdout.is_empty() && !data.exists(), "{output:?}");
     };
-    for wrong in ["nonsense", "127.0.0.1:99999"] {
+    for wrong in ["nonsense", "127.0.0.1:99999", "no..host:80"] {
         refused(command(&data, wrong), "--http (FERRITE_HTTP)", wrong);
     }
     for (setting, wrong) in [
         ("FERRITE_SSH", "nonsense"),
+        ("FERRITE_SSH", "no..host:22"),
+        ("FERRITE_PUBLIC_SSH", "foo"),
+        ("FERRITE_LOG", "a=b=c"),
+        ("FERRITE_GRACE_SECONDS", "18446744073709551615"),
+        ("FERRITE_GATEWAY_CONNECTION_SECONDS", "18446744073709551615"),
+        ("FERRITE_GATEWAY_IDLE_CONNECTION_SECONDS", "315360001"),
+        ("FERRITE_GIT_UPKEEP_REPACK_SECONDS", "1e300"),
         ("FERRITE_PUBLIC_URL", "git.example.com"),
         ("FERRITE_GATEWAY_UPLOADS", "many"),
         ("FERRITE_REPO_CREATIONS_PER_HOUR", "-1"),
@@ -156,6 +159,39 @@ fn a_wrong_setting_of_any_process_ends_the_launcher_before_it_starts_one() {
         let mut command = command(&data, &free);
         command.env(setting, wrong);
         refused(command, &format!("({setting})"), wrong);
+    }
+    for (setting, wrong) in [
+        ("FERRITE_ADMIN_USERNAME", "a b"),
+        ("FERRITE_ADMIN_EMAIL", "nope"),
+        ("FERRITE_ADMIN_PASSWORD", "x"),
+        ("OTEL_TRACES_EXPORTER", "zipkin"),
+    ] {
+        let mut command = command(&data, &free);
+        command.env(setting, wrong);
+        refused(command, setting, "");
+    }
+}
+
+#[test]
+fn settings_that_contradict_each_other_and_unusable_files_end_the_launcher_before_there_is_an_account() {
+    let data = folder().join("data");
+    let free = format!("{}:0", servers::address());
+    for (settings, named) in [
+        (&[("FERRITE_GATEWAY_HTTP_REDIRECT_LISTEN", "127.0.0.1:0")][..], "FERRITE_PUBLIC_URL"),
+        (&[("FERRITE_GATEWAY_PROXY_PROTOCOL", "true")][..], "FERRITE_GATEWAY_TRUSTED_PROXIES"),
+        (
+            &[
+                ("FERRITE_GATEWAY_TLS_CERTIFICATE_FILE", "/nonexistent/c.pem"),
+                ("FERRITE_GATEWAY_TLS_KEY_FILE", "/nonexistent/k.pem"),
+            ][..],
+            "/nonexistent/c.pem",
+        ),
+    ] {
+        let output = outcome(command(&data, &free).envs(settings.iter().copied()));
+        let stderr = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert_eq!((output.status.code(), stderr.lines().count()), (Some(2), 1), "{stderr}");
+        assert!(stderr.starts_with("ferrite up: gateway: ") && stderr.contains(named), "{stderr}");
+        assert!(output.stdout.is_empty() && !data.join("repo.db").exists(), "{output:?}");
     }
 }
 
@@ -253,7 +289,8 @@ fn a_made_password_is_printed_once_and_works() {
     let stderr: String = up.log.all().join("\n");
     assert!(!stderr.contains(&password), "the password is in the log");
     drop(up);
-    let again = Up::start(&data, &http, &[]);
+    // There is an account: the settings of the first administrator do not matter any more.
+    let again = Up::start(&data, &http, &["--admin-username", "a b", "--admin-email", "nope"]);
     assert!(!again.process.out.all().iter().any(|line| line.contains("password")), "{:?}", again.process.out.all());
 }
 

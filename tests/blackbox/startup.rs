@@ -207,6 +207,7 @@ fn missing_and_wrong_settings_end_a_process_with_one_line() {
             command
         };
         refused(&mut with("FERRITE_GRACE_SECONDS", "soon"), USAGE_STATUS, &["--grace (FERRITE_GRACE_SECONDS)", "soon"]);
+        refused(&mut with("FERRITE_GRACE_SECONDS", "18446744073709551615"), USAGE_STATUS, &["FERRITE_GRACE_SECONDS"]);
         refused(&mut with("FERRITE_ADMIN_LISTEN", "9000"), USAGE_STATUS, &["FERRITE_ADMIN_LISTEN"]);
         refused(&mut with("FERRITE_LOG_FORMAT", "xml"), USAGE_STATUS, &["FERRITE_LOG_FORMAT", "json"]);
         refused(
@@ -236,7 +237,7 @@ fn missing_and_wrong_settings_end_a_process_with_one_line() {
             let mut command = with("FERRITE_REDIS_URL", url);
             refused(command.env("FERRITE_REDIS_CA_FILE", file), FAILURE_STATUS, &["FERRITE_REDIS_CA_FILE"]);
         }
-        refused(&mut with("FERRITE_LOG", "a=b=c"), FAILURE_STATUS, &["FERRITE_LOG"]);
+        refused(&mut with("FERRITE_LOG", "a=b=c"), USAGE_STATUS, &["--log (FERRITE_LOG)", "a=b=c"]);
         refused(&mut with("FERRITE_LISTEN", "192.0.2.1:1"), FAILURE_STATUS, &["192.0.2.1:1"]);
         if role != Role::Gateway {
             for wrong in ["mysql://x", "postgres:", "postgres://u:hunter2@h:port/d"] {

@@ -132,7 +132,14 @@ fn the_unit_gives_the_service_its_time_and_takes_its_rights() {
     let grace: u64 = grace.split("[default: ").nth(1).unwrap().split(']').next().unwrap().parse().unwrap();
     assert!(seconds(&unit, "TimeoutStopSec") > grace, "systemd must not kill within the grace period of {grace} s");
     assert!(seconds(&unit, "TimeoutStartSec") > 60, "the launcher waits 60 s for its processes");
-    for line in ["Type=notify", "KillMode=mixed", "NoNewPrivileges=yes", "ProtectSystem=strict", "User=ferrite"] {
+    for line in [
+        "Type=notify",
+        "RestartPreventExitStatus=2",
+        "KillMode=mixed",
+        "NoNewPrivileges=yes",
+        "ProtectSystem=strict",
+        "User=ferrite",
+    ] {
         assert!(unit.lines().any(|other| other == line), "{line}");
     }
 }

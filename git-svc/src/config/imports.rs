@@ -33,7 +33,7 @@ pub struct ImportArgs {
     pub migration_slow: Duration,
 
     /// Bytes a second, averaged over the idle time, that the remote of a slow import or sync has to send; 0 for no minimum.
-    #[arg(long, env = "FERRITE_GIT_MIGRATION_SLOWEST_BYTES", default_value_t = 16 << 10)]
+    #[arg(long, env = "FERRITE_GIT_MIGRATION_SLOWEST_BYTES", default_value_t = 16 << 10, value_parser = within::<u64>(0..))]
     pub migration_slowest_bytes: u64,
 
     /// Imports at once. As many again go on beside them that left their places to those of other users.

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use clap::Args;
-use ferrite_core::config::{seconds, seconds_within, within};
+use ferrite_core::config::{seconds_within, within};
 use git_store::{
     git::command::GitOptions,
     types::limits::{MAX_FILE_BYTES, TransferLimits},
@@ -24,7 +24,7 @@ pub struct LimitArgs {
     pub transfer: Duration,
 
     /// The fewest bytes per second that a client may send or take, counted while git-svc waits for it; 0 for no such limit.
-    #[arg(long = "slowest-bytes", env = "FERRITE_GIT_SLOWEST_BYTES", default_value_t = 1024)]
+    #[arg(long = "slowest-bytes", env = "FERRITE_GIT_SLOWEST_BYTES", default_value_t = 1024, value_parser = within::<u64>(0..))]
     pub slowest: u64,
 
     /// The largest file that can be written through the API, in bytes; at most 50 MiB.
@@ -45,16 +45,16 @@ pub struct LimitArgs {
 pub struct LimiterArgs {
     /// Requests that may wait for one repository, half of them of one account or address; twice as many of one client for all
     /// repositories.
-    #[arg(long = "waiting", env = "FERRITE_GIT_WAITING", default_value_t = 32)]
+    #[arg(long = "waiting", env = "FERRITE_GIT_WAITING", default_value_t = 32, value_parser = within::<u16>(0..=u16::MAX))]
     pub waiting: u16,
 
     /// Seconds that a request may wait before it is refused.
-    #[arg(long = "wait-seconds", env = "FERRITE_GIT_WAIT_SECONDS", default_value = "30", value_parser = seconds)]
+    #[arg(long = "wait-seconds", env = "FERRITE_GIT_WAIT_SECONDS", default_value = "30", value_parser = seconds_within(0..))]
     pub timeout: Duration,
 
     /// Light work at once, which mostly waits for its clients: so many other fetches and sessions over SSH, a quarter as many uploads of
     /// files, an eighth raw files, a sixteenth lists of refs; 0 for 64 per core. One repository gets half, one client half.
-    #[arg(long, env = "FERRITE_GIT_LIGHT", default_value_t = 0)]
+    #[arg(long, env = "FERRITE_GIT_LIGHT", default_value_t = 0, value_parser = within::<u16>(0..=u16::MAX))]
     pub light: u16,
 
     /// Clones at once whose pack is cached or made to be cached, without a process for each. One repository has three quarters of them,
@@ -64,11 +64,11 @@ pub struct LimiterArgs {
 
     /// Heavy work at once, which keeps a core busy: so many packs and walks through history, half as many archives and copies of
     /// repositories, two of each at least; 0 for one per core. One client has half. Sending a cached pack does not count.
-    #[arg(long, env = "FERRITE_GIT_HEAVY", default_value_t = 0)]
+    #[arg(long, env = "FERRITE_GIT_HEAVY", default_value_t = 0, value_parser = within::<u16>(0..=u16::MAX))]
     pub heavy: u16,
 
     /// Pushes at once, half of them to one repository and a quarter by one account; 0 for two per core, and four at least.
-    #[arg(long, env = "FERRITE_GIT_PUSHES", default_value_t = 0)]
+    #[arg(long, env = "FERRITE_GIT_PUSHES", default_value_t = 0, value_parser = within::<u16>(0..=u16::MAX))]
     pub pushes: u16,
 }
 
@@ -76,7 +76,7 @@ pub struct LimiterArgs {
 #[derive(Args, Clone, Debug)]
 pub struct ProcessArgs {
     /// Threads that one process packs with; 0 for two, or one where there is one core.
-    #[arg(long, env = "FERRITE_GIT_PACK_THREADS", default_value_t = 0)]
+    #[arg(long, env = "FERRITE_GIT_PACK_THREADS", default_value_t = 0, value_parser = within::<u16>(0..=u16::MAX))]
     pub pack_threads: u16,
 
     /// Bytes that each of those threads keeps in memory to compare objects.
@@ -88,7 +88,7 @@ pub struct ProcessArgs {
     pub big_file_bytes: u64,
 
     /// Address space that one process may take, in bytes, with the packs that it maps; 0 for no limit.
-    #[arg(long, env = "FERRITE_GIT_PROCESS_MEMORY_BYTES", default_value_t = 8 << 30)]
+    #[arg(long, env = "FERRITE_GIT_PROCESS_MEMORY_BYTES", default_value_t = 8 << 30, value_parser = within::<u64>(0..))]
     pub process_memory_bytes: u64,
 
     /// Bytes of memory for building large files that are stored as deltas, for all reads at once. One client has half. A file that needs
@@ -97,7 +97,7 @@ pub struct ProcessArgs {
     pub delta_memory_bytes: u64,
 
     /// CPU seconds that one process may use, over all its threads; 0 for no limit. An archive has 160 at most.
-    #[arg(long = "process-cpu-seconds", env = "FERRITE_GIT_PROCESS_CPU_SECONDS", default_value = "7200", value_parser = seconds)]
+    #[arg(long = "process-cpu-seconds", env = "FERRITE_GIT_PROCESS_CPU_SECONDS", default_value = "7200", value_parser = seconds_within(0..))]
     pub process_cpu: Duration,
 }
 

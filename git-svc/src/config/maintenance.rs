@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
-use clap::Args;
-use ferrite_core::config::seconds;
+use clap::{Args, builder::TypedValueParser};
+use ferrite_core::config::{MAX_SECONDS, seconds_within, within};
 
 use crate::maintenance::options::{
     CHECK_INTERVAL, FULL_WINDOWS, LOOSE_OBJECTS_PER_PACK, MAX_CRUFT_PERCENT, MAX_LOOSE_REFS, MaintenanceOptions,
@@ -14,28 +14,27 @@ use crate::maintenance::options::{
 #[derive(Args, Clone, Debug)]
 pub struct MaintenanceArgs {
     /// Seconds between two searches for repositories that need maintenance; 0 for no maintenance.
-    #[arg(long = "upkeep-interval-seconds", env = "FERRITE_GIT_UPKEEP_INTERVAL_SECONDS", default_value = "60", value_parser = fractional_seconds)]
+    #[arg(long = "upkeep-interval-seconds", env = "FERRITE_GIT_UPKEEP_INTERVAL_SECONDS", default_value = "60", value_parser = fractional_seconds())]
     pub interval: Duration,
 
     /// Packs since the last index from which on they are combined, at once, as far as their sizes do not grow geometrically; and sixteen
     /// times as many loose objects, which are packed.
-    #[arg(long = "upkeep-packs", env = "FERRITE_GIT_UPKEEP_PACKS", default_value_t = 16)]
+    #[arg(long = "upkeep-packs", env = "FERRITE_GIT_UPKEEP_PACKS", default_value_t = 16, value_parser = within::<u64>(0..))]
     pub packs: u64,
 
     /// Seconds after which a repository that changed gets a new index with a bitmap; after seven times as many all of its objects are
     /// repacked.
-    #[arg(long = "upkeep-repack-seconds", env = "FERRITE_GIT_UPKEEP_REPACK_SECONDS", default_value = "86400", value_parser = fractional_seconds)]
+    #[arg(long = "upkeep-repack-seconds", env = "FERRITE_GIT_UPKEEP_REPACK_SECONDS", default_value = "86400", value_parser = fractional_seconds())]
     pub repack_after: Duration,
 
     /// Seconds that unreachable objects stay after maintenance first found them unreachable.
-    #[arg(long = "upkeep-expire-seconds", env = "FERRITE_GIT_UPKEEP_EXPIRE_SECONDS", default_value = "1209600", value_parser = seconds)]
+    #[arg(long = "upkeep-expire-seconds", env = "FERRITE_GIT_UPKEEP_EXPIRE_SECONDS", default_value = "1209600", value_parser = seconds_within(0..))]
     pub expire_after: Duration,
 }
 
-/// Parses a number of seconds, which may have a fraction.
-fn fractional_seconds(text: &str) -> Result<Duration, String> {
-    let seconds: f64 = text.parse().map_err(|_| "must be a number of seconds".to_owned())?;
-    Duration::try_from_secs_f64(seconds).map_err(|error| error.to_string())
+/// Returns a parser of seconds, which may have a fraction.
+fn fractional_seconds() -> impl TypedValueParser<Value = Duration> {
+    within::<f64>(0.0..=f64::from(MAX_SECONDS)).map(Duration::from_secs_f64)
 }
 
 impl MaintenanceArgs {
@@ -54,5 +53,31 @@ impl MaintenanceArgs {
             expire_after: self.expire_after,
             loose_refs: MAX_LOOSE_REFS,
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::Parser;
+
+    use super::*;
+
+    #[derive(Debug, Parser)]
+    struct Outer {
+        #[command(flatten)]
+        maintenance: MaintenanceArgs,
+    }
+
+    #[test]
+    fn times_may_have_a_fraction_and_have_an_end() {
+        let parse = |flag: &str| Outer::try_parse_from(["test", flag]).map(|outer| outer.maintenance);
+        let short = parse("--upkeep-interval-seconds=0.25").unwrap();
+        assert_eq!(short.interval, Duration::from_millis(250));
+        assert_eq!(parse("--upkeep-interval-seconds=0").unwrap().interval, Duration::ZERO);
+        for wrong in ["-1", "-0.5", "315360000.5", "1e300", "inf", "NaN"] {
+            let refusal = parse(&format!("--upkeep-repack-seconds={wrong}")).unwrap_err().to_string();
+            assert!(refusal.contains("must be 0 to 315,360,000"), "{wrong}: {refusal}");
+        }
+        assert!(parse("--upkeep-repack-seconds=soon").is_err() && parse("--upkeep-expire-seconds=315360001").is_err());
     }
 }

@@ -9,7 +9,7 @@ use std::{path::PathBuf, time::Duration};
 
 use clap::Parser;
 use ferrite_core::{
-    config::{PlaintextAddress, ServeArgs, TelemetryArgs, seconds},
+    config::{PlaintextAddress, ServeArgs, TelemetryArgs, seconds_within, within},
     net::{ServiceAddresses, StoreName},
 };
 use ferrite_db::DatabaseArgs;
@@ -18,6 +18,9 @@ use ferrite_outbound::OutboundArgs;
 use git_store::repo::refs::DEFAULT_CACHE_BYTES;
 
 use self::{imports::ImportArgs, limits::LimitArgs, maintenance::MaintenanceArgs, packs::PackArgs};
+
+/// Most bytes that the largest pack of a push may have: git reads its own limit as a number with a sign.
+const MAX_PUSH_BYTES: u64 = 1 << 60;
 
 /// Settings of `git-svc`: flags, or the variables named beside them.
 #[derive(Clone, Debug, Parser)]
@@ -65,7 +68,7 @@ pub struct Config {
     pub store: StoreName,
 
     /// Seconds to wait at start while another process still holds the folder.
-    #[arg(long, env = "FERRITE_GIT_STORE_PATIENCE_SECONDS", default_value = "10", value_parser = seconds)]
+    #[arg(long, env = "FERRITE_GIT_STORE_PATIENCE_SECONDS", default_value = "10", value_parser = seconds_within(0..))]
     pub store_patience: Duration,
 
     /// The program that git runs as its hooks; this one if left out.
@@ -77,7 +80,7 @@ pub struct Config {
     pub git_program: Option<PathBuf>,
 
     /// The largest pack that one push may send, in bytes.
-    #[arg(long, env = "FERRITE_GIT_MAX_PUSH_BYTES", default_value_t = 2 << 30)]
+    #[arg(long, env = "FERRITE_GIT_MAX_PUSH_BYTES", default_value_t = 2 << 30, value_parser = within::<u64>(1..=MAX_PUSH_BYTES))]
     pub max_push_bytes: u64,
 
     /// Limits on clients: concurrency, sizes and times.
@@ -101,27 +104,27 @@ pub struct Config {
     pub imports: ImportArgs,
 
     /// The largest tree that one archive may hold, in bytes of its files.
-    #[arg(long, env = "FERRITE_GIT_MAX_ARCHIVE_BYTES", default_value_t = 2 << 30)]
+    #[arg(long, env = "FERRITE_GIT_MAX_ARCHIVE_BYTES", default_value_t = 2 << 30, value_parser = within::<u64>(0..))]
     pub max_archive_bytes: u64,
 
     /// Bytes that archives, and large files that are stored as deltas, may take in the store's cache; 0 keeps none.
-    #[arg(long, env = "FERRITE_GIT_ARCHIVE_CACHE_BYTES", default_value_t = 4 << 30)]
+    #[arg(long, env = "FERRITE_GIT_ARCHIVE_CACHE_BYTES", default_value_t = 4 << 30, value_parser = within::<u64>(0..))]
     pub archive_cache_bytes: u64,
 
     /// Bytes that packs made for fetches may take in the store's cache; 0 keeps none.
-    #[arg(long, env = "FERRITE_GIT_PACK_CACHE_BYTES", default_value_t = 4 << 30)]
+    #[arg(long, env = "FERRITE_GIT_PACK_CACHE_BYTES", default_value_t = 4 << 30, value_parser = within::<u64>(0..))]
     pub pack_cache_bytes: u64,
 
     /// Bytes of memory that lists of refs may take.
-    #[arg(long, env = "FERRITE_GIT_REF_TABLE_BYTES", default_value_t = DEFAULT_CACHE_BYTES)]
+    #[arg(long, env = "FERRITE_GIT_REF_TABLE_BYTES", default_value_t = DEFAULT_CACHE_BYTES, value_parser = within::<u64>(0..))]
     pub ref_table_bytes: u64,
 
     /// The most objects that one push may send.
-    #[arg(long, env = "FERRITE_GIT_MAX_PUSH_OBJECTS", default_value_t = 5_000_000)]
+    #[arg(long, env = "FERRITE_GIT_MAX_PUSH_OBJECTS", default_value_t = 5_000_000, value_parser = within::<u64>(0..))]
     pub max_push_objects: u64,
 
     /// The most refs that one push may change.
-    #[arg(long, env = "FERRITE_GIT_MAX_PUSH_REFS", default_value_t = 10_000)]
+    #[arg(long, env = "FERRITE_GIT_MAX_PUSH_REFS", default_value_t = 10_000, value_parser = within::<usize>(0..))]
     pub max_push_refs: usize,
 }
 

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use clap::Args;
-use ferrite_core::config::{seconds, within};
+use ferrite_core::config::{seconds_within, within};
 use git_store::types::limits::{CpuAllowance, Expansion, PackLimits};
 
 /// Limits on what a pack contains.
@@ -18,7 +18,7 @@ pub struct PackArgs {
     pub max_pack_expansion: u64,
 
     /// Bytes to which any pack may inflate, beside those that follow from its size.
-    #[arg(long, env = "FERRITE_GIT_PACK_EXPANSION_BASE_BYTES", default_value_t = 64 << 20)]
+    #[arg(long, env = "FERRITE_GIT_PACK_EXPANSION_BASE_BYTES", default_value_t = 64 << 20, value_parser = within::<u64>(0..))]
     pub pack_expansion_base_bytes: u64,
 
     /// Bytes of objects that deltas may make for each byte of a pack, on average.
@@ -26,15 +26,15 @@ pub struct PackArgs {
     pub max_delta_expansion: u64,
 
     /// Bytes of objects that the deltas of any pack may make, beside those that follow from its size.
-    #[arg(long, env = "FERRITE_GIT_DELTA_EXPANSION_BASE_BYTES", default_value_t = 1 << 30)]
+    #[arg(long, env = "FERRITE_GIT_DELTA_EXPANSION_BASE_BYTES", default_value_t = 1 << 30, value_parser = within::<u64>(0..))]
     pub delta_expansion_base_bytes: u64,
 
     /// CPU seconds that the git processes of any push, import or sync may use, beside those that follow from the bytes received.
-    #[arg(long = "pack-cpu-seconds", env = "FERRITE_GIT_PACK_CPU_SECONDS", default_value = "60", value_parser = seconds)]
+    #[arg(long = "pack-cpu-seconds", env = "FERRITE_GIT_PACK_CPU_SECONDS", default_value = "60", value_parser = seconds_within(0..))]
     pub pack_cpu: Duration,
 
     /// CPU milliseconds that they may use for each MiB received.
-    #[arg(long, env = "FERRITE_GIT_PACK_CPU_MILLISECONDS_PER_MIB", default_value_t = 3000)]
+    #[arg(long, env = "FERRITE_GIT_PACK_CPU_MILLISECONDS_PER_MIB", default_value_t = 3000, value_parser = within::<u64>(0..))]
     pub pack_cpu_milliseconds_per_mib: u64,
 }
 

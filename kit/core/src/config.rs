@@ -9,11 +9,12 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use clap::Args;
+use tracing_subscriber::EnvFilter;
 
 use crate::net::Address;
 use crate::secret::{Secret, SecretFileError};
 
-pub use range::{Numbers, seconds_within, with_range, within};
+pub use range::{MAX_SECONDS, Numbers, seconds_within, with_range, within};
 
 /// Counters of rate limits in memory at once, unless the settings say otherwise.
 pub const DEFAULT_RATE_LIMIT_COUNTERS: u32 = 20_000;
@@ -33,7 +34,7 @@ pub struct ServeArgs {
     pub admin_listen: Option<Address>,
 
     /// Seconds that requests in flight get to finish when the process stops.
-    #[arg(long, env = "FERRITE_GRACE_SECONDS", default_value = "20", value_parser = seconds)]
+    #[arg(long, env = "FERRITE_GRACE_SECONDS", default_value = "20", value_parser = seconds_within(0..))]
     pub grace: Duration,
 
     /// Seconds for which a process that is asked to stop goes on serving, but is not ready: the time that others take to send their
@@ -54,7 +55,7 @@ pub struct ServeArgs {
 #[derive(Args, Clone, Debug)]
 pub struct TelemetryArgs {
     /// Filter of the log, in the syntax of `tracing`: `info`, `info,gateway=debug`.
-    #[arg(long, env = "FERRITE_LOG", default_value = "info")]
+    #[arg(long, env = "FERRITE_LOG", default_value = "info", value_parser = log_filter)]
     pub log: String,
 
     /// Format of the log: `text` or `json`. By default `text` if standard error is a terminal, else `json`.
@@ -76,13 +77,13 @@ pub enum LogFormat {
 pub struct WriteLimitArgs {
     /// Requests within an hour by which one account may change something; 0 for no limit. Administrators of the site have a hundred times
     /// as many. Without Redis each process counts for itself.
-    #[arg(long, env = "FERRITE_WRITES_PER_HOUR", default_value_t = 100_000)]
+    #[arg(long, env = "FERRITE_WRITES_PER_HOUR", default_value_t = 100_000, value_parser = within::<u32>(0..))]
     pub writes_per_hour: u32,
 
     /// Bytes that the requests of one account may write to the databases within an hour; 0 for no limit. Administrators of the site have a
     /// hundred times as many. A request is checked before it writes, so the last one may exceed the limit. Without Redis each process
     /// counts for itself.
-    #[arg(long, env = "FERRITE_WRITE_BYTES_PER_HOUR", default_value_t = 256 << 20)]
+    #[arg(long, env = "FERRITE_WRITE_BYTES_PER_HOUR", default_value_t = 256 << 20, value_parser = within::<u64>(0..))]
     pub write_bytes_per_hour: u64,
 }
 
@@ -196,20 +197,17 @@ impl GrpcTlsArgs {
     }
 }
 
-/// Parses a whole number of seconds.
-///
-/// # Errors
-/// When `text` is not a number of 64 bits.
-pub fn seconds(text: &str) -> Result<Duration, std::num::ParseIntError> {
-    text.parse().map(Duration::from_secs)
-}
-
 /// Reads the file of a secret; a `value_parser` for the twin `…_FILE` of a secret setting.
 ///
 /// # Errors
 /// When the file cannot be read, is empty or larger than 64 KiB, or is not UTF-8.
 pub fn secret_file(path: &str) -> Result<Secret, SecretFileError> {
     Secret::read(Path::new(path))
+}
+
+/// Checks a filter of the log.
+fn log_filter(text: &str) -> Result<String, String> {
+    EnvFilter::builder().parse(text).map(|_| text.to_owned()).map_err(|error| error.to_string())
 }
 
 /// Parses an absolute http or https URL without query. Removes slashes at its end.
@@ -245,6 +243,8 @@ mod tests {
     struct Settings {
         #[command(flatten)]
         serve: ServeArgs,
+        #[command(flatten)]
+        telemetry: TelemetryArgs,
     }
 
     fn parse(more: &[&str]) -> Result<Settings, clap::Error> {
@@ -253,13 +253,21 @@ mod tests {
 
     #[test]
     fn settings_are_parsed() {
-        let settings = parse(&["--grace", "3"]).unwrap();
+        let settings = parse(&["--grace", "3", "--log", "info,gateway=debug"]).unwrap();
         assert_eq!((settings.serve.listen.len(), settings.serve.grace), (2, Duration::from_secs(3)));
+        assert_eq!(settings.telemetry.log, "info,gateway=debug");
     }
 
     #[test]
     fn invalid_settings_are_refused_at_start() {
-        for bad in [["--grace", "-1"], ["--grace", "x"], ["--drain", "301"], ["--admin-listen", "nowhere"]] {
+        for bad in [
+            ["--grace", "-1"],
+            ["--grace", "x"],
+            ["--grace", "18446744073709551615"],
+            ["--drain", "301"],
+            ["--admin-listen", "nowhere"],
+            ["--log", "a=b=c"],
+        ] {
             assert!(parse(&bad).is_err(), "{bad:?}");
         }
     }

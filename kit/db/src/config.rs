@@ -38,7 +38,7 @@ pub struct DatabaseArgs {
     pub event_retention: Duration,
 
     /// Largest SQLite file of an older version that is written again at start, so that it can give space back; 0 for none.
-    #[arg(long, env = "FERRITE_SQLITE_VACUUM_BYTES", default_value_t = 268_435_456)]
+    #[arg(long, env = "FERRITE_SQLITE_VACUUM_BYTES", default_value_t = 268_435_456, value_parser = within::<u64>(0..))]
     pub sqlite_vacuum_bytes: u64,
     /// The limit on what one account writes.
     #[command(flatten)]
@@ -85,7 +85,7 @@ mod tests {
         assert_eq!(database.database_connections, 16);
         assert_eq!(database.event_retention, Duration::from_secs(1800));
         assert!(!format!("{database:?}").contains("hunter2"));
-        for bad in ["--database-connections=0", "--event-retention=59"] {
+        for bad in ["--database-connections=0", "--event-retention=59", "--event-retention=315360001"] {
             assert!(parse(&[url, bad]).is_err(), "{bad}");
         }
     }

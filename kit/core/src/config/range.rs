@@ -9,6 +9,8 @@ use std::time::Duration;
 use clap::builder::{PossibleValue, TypedValueParser};
 use clap::{Arg, Command};
 
+/// The longest time that a setting may give, in seconds: ten years. A point in time plus this is one, too.
+pub const MAX_SECONDS: u32 = 10 * 365 * 24 * 3_600;
 /// The name of the hidden value that has the text of a range.
 const RANGE: &str = "range";
 
@@ -21,9 +23,13 @@ pub fn within<T: Copy>(range: impl RangeBounds<T>) -> Numbers<T> {
     Numbers(range.start_bound().cloned(), range.end_bound().cloned())
 }
 
-/// Returns a parser of whole seconds within `range`.
+/// Returns a parser of whole seconds within `range`. A range without an end ends at [`MAX_SECONDS`].
 pub fn seconds_within(range: impl RangeBounds<u64>) -> impl TypedValueParser<Value = Duration> {
-    within::<u64>(range).map(Duration::from_secs)
+    let end = match range.end_bound() {
+        Bound::Unbounded => Bound::Included(u64::from(MAX_SECONDS)),
+        end => end.cloned(),
+    };
+    Numbers(range.start_bound().cloned(), end).map(Duration::from_secs)
 }
 
 /// Returns an argument whose help tells the range of its numbers, if its parser has one.
@@ -47,7 +53,9 @@ impl<T: Copy + Display + FromStr<Err: Display> + PartialOrd> Numbers<T> {
         match text.parse() {
             Ok(number) if RangeBounds::<T>::contains(&(self.0, self.1), &number) => Ok(number),
             Ok(_) => Err(format!("must be {self}")),
-            // A number that the type does not have.
+            // Too large for the type. A range without an end does not tell so.
+            Err(error) if is_positive(text) && matches!(self.1, Bound::Unbounded) => Err(error.to_string()),
+            // Another number that the type does not have.
             Err(_) if is_number(text) => Err(format!("must be {self}")),
             Err(error) => Err(error.to_string()),
         }
@@ -90,6 +98,10 @@ fn is_number(text: &str) -> bool {
     !digits.is_empty() && digits.bytes().all(|byte| byte.is_ascii_digit())
 }
 
+fn is_positive(text: &str) -> bool {
+    is_number(text) && !text.starts_with('-') && text.bytes().any(|byte| byte != b'0')
+}
+
 /// Returns a number with commas between its thousands.
 fn grouped(number: &impl Display) -> String {
     let digits = number.to_string();
@@ -111,8 +123,9 @@ mod tests {
         let days = Arg::new("days").long("days").help("Days").value_parser(within::<u16>(1..=3_650));
         let bytes = Arg::new("bytes").long("bytes").help("Bytes").value_parser(within::<u64>(65_536..));
         let wait = Arg::new("wait").long("wait").help("Wait").value_parser(seconds_within(0..=300));
+        let idle = Arg::new("idle").long("idle").help("Idle").value_parser(seconds_within(1..));
         let free = Arg::new("free").long("free").help("Free").value_parser(clap::value_parser!(u32));
-        Command::new("test").args([days, bytes, wait, free])
+        Command::new("test").args([days, bytes, wait, idle, free])
     }
 
     #[track_caller]
@@ -133,16 +146,31 @@ mod tests {
             assert_eq!(reason(word), expected);
         }
         assert!(reason("--bytes=65535").ends_with("must be at least 65,536"));
+        assert!(reason("--bytes=-1").ends_with("must be at least 65,536"));
+        assert!(reason("--bytes=18446744073709551616").ends_with("number too large to fit in target type"));
         assert!(reason("--wait=301").ends_with("must be 0 to 300"));
         assert!(reason("--days=x").ends_with("invalid digit found in string"));
     }
 
     #[test]
+    fn a_time_can_be_added_to_any_point_in_time() {
+        let longest = command().get_matches_from(["test", "--idle=315360000"]);
+        let longest = *longest.get_one::<Duration>("idle").unwrap();
+        assert_eq!(longest, Duration::from_secs(MAX_SECONDS.into()));
+        assert!(std::time::Instant::now().checked_add(longest).is_some());
+        for word in ["--idle=0", "--idle=315360001", "--idle=18446744073709551615", "--idle=18446744073709551616"] {
+            assert!(reason(word).ends_with("must be 1 to 315,360,000"), "{word}");
+        }
+    }
+
+    #[test]
     fn the_help_tells_the_range() {
         let help = command().mut_args(with_range).render_long_help().to_string();
-        for range in ["[range: 1 to 3,650]", "[range: at least 65,536]", "[range: 0 to 300]"] {
+        for range in
+            ["[range: 1 to 3,650]", "[range: at least 65,536]", "[range: 0 to 300]", "[range: 1 to 315,360,000]"]
+        {
             assert_eq!(help.lines().filter(|line| line.trim() == range).count(), 1, "{range} in {help}");
         }
-        assert!(!help.contains("possible values") && help.matches("[range: ").count() == 3, "{help}");
+        assert!(!help.contains("possible values") && help.matches("[range: ").count() == 4, "{help}");
     }
 }

@@ -43,6 +43,14 @@ pub(super) fn provider(role: &str) -> Result<Option<SdkTracerProvider>, InitErro
     Ok(Some(SdkTracerProvider::builder().with_span_processor(batches).with_resource(resource(role)).build()))
 }
 
+/// Checks the variables.
+///
+/// # Errors
+/// When one has a value that cannot be followed; the message names the variable.
+pub(super) fn check() -> Result<(), InitError> {
+    is_requested(variable).map(drop)
+}
+
 #[expect(clippy::disallowed_methods, reason = "variables of OpenTelemetry, which its libraries read too")]
 fn variable(name: &str) -> Option<String> {
     std::env::var(name).ok()

@@ -66,6 +66,14 @@ pub fn init_without_export(role: &'static str, args: &TelemetryArgs) -> Result<T
     start(role, args, None)
 }
 
+/// Checks the `OTEL_*` variables of processes to be started.
+///
+/// # Errors
+/// When one has a value that cannot be followed; the message names it.
+pub fn check_export() -> Result<(), InitError> {
+    export::check()
+}
+
 fn start(role: &'static str, args: &TelemetryArgs, tracer: Option<SdkTracerProvider>) -> Result<Telemetry, InitError> {
     let filter = EnvFilter::builder().parse(&args.log).map_err(|error| format!("FERRITE_LOG: {error}"))?;
     let lines = logs::layer(role, args.log_format);
