@@ -188,3 +188,18 @@ async fn objects_for_refs_that_are_there_already_count() {
     assert!(text.contains("ok refs/heads/main"), "{text}");
     wait_until("the size is told", || service.told_size(test.id).is_some()).await;
 }
+
+#[tokio::test]
+async fn a_revocation_between_the_hooks_of_a_push_moves_no_ref() {
+    let test = Rewritten::new(&[]).await;
+    let (service, remote) = (&test.gateway.service, test.gateway.remote_as(test.id, 7, "revoked"));
+    // `pre-receive` asks first, then `proc-receive`.
+    service.confirm_accesses(1);
+    let (succeeded, text) = try_git(test.work(), &["push", &remote, "main:new"]).await;
+    assert!(!succeeded && text.contains("new (access was revoked)"), "{text}");
+    assert!(!git(test.work(), &["ls-remote", &remote]).await.contains("refs/heads/new"));
+    // git has moved the objects out of quarantine by then.
+    wait_until("the size is told", || service.told_size(test.id).is_some()).await;
+    service.confirm_accesses(2);
+    git(test.work(), &["push", "-q", &remote, "main:new"]).await;
+}
