@@ -22,6 +22,9 @@ use crate::rpc_error::RpcError;
 /// Most characters of a ref's name before the reason for the client.
 const MAX_SHOWN_NAME_CHARS: usize = 256;
 
+/// Reason to refuse the refs of a push with objects whose refs all point to their new objects already.
+const NOTHING_TO_DO: &str = "nothing to do: the ref already points there";
+
 /// Results of the commands of a push so far, in their order.
 type Answers = Vec<Option<CommandResult>>;
 
@@ -47,10 +50,12 @@ pub(super) async fn find_rejection(
             Err(failure) => refuse_rest(push, &failure, &mut answers),
         }
     }
-    if !has_refusal(&answers) || (left > 0 && !is_atomic) {
-        if left == 0 {
+    if left == 0 && !has_refusal(&answers) {
+        if !push.state.has_objects() {
             return None;
         }
+        answers.fill(Some(Err(NOTHING_TO_DO.to_owned())));
+    } else if left > 0 && !(is_atomic && has_refusal(&answers)) {
         match count_write(service, push).await {
             Ok(()) => return None,
             Err(failure) => refuse_rest(push, &failure, &mut answers),

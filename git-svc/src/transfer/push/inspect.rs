@@ -236,6 +236,9 @@ impl PushInspector {
             let reason = format!("the pack has {count} objects, at most {limit} are taken");
             return Some(self.report(&reason, "too many objects"));
         }
+        if let Some(push) = self.push.as_ref().filter(|_| count > 0) {
+            push.set_has_objects();
+        }
         self.pack = Some(PackStream::new(self.limits.pack));
         None
     }

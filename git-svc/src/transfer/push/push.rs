@@ -57,6 +57,7 @@ impl Push {
 pub(crate) struct PushState {
     is_atomic: AtomicBool,
     is_counted: AtomicBool,
+    has_objects: AtomicBool,
     /// Its commits, and what is known of them.
     pub(super) commits: PushedCommits,
 }
@@ -80,5 +81,15 @@ impl PushState {
     /// Notes that the push counts as a write of its account.
     pub(super) fn set_counted(&self) {
         self.is_counted.store(true, Ordering::Relaxed);
+    }
+
+    /// Returns whether the client sends a pack with objects.
+    pub(super) fn has_objects(&self) -> bool {
+        self.has_objects.load(Ordering::Relaxed)
+    }
+
+    /// Notes that the client sends a pack with objects.
+    pub(super) fn set_has_objects(&self) {
+        self.has_objects.store(true, Ordering::Relaxed);
     }
 }
