@@ -207,6 +207,59 @@ async fn a_push_that_changes_nothing_leaves_no_objects() {
     assert!(text.contains("ok refs/heads/main"), "{text}");
 }
 
+/// Clones one commit of `main`, with a branch `orphan` beside it that has a commit without parents.
+async fn shallow_clone(url: &str, folder: &Path) -> PathBuf {
+    git(folder, &["clone", "-q", "--depth", "1", url, "shallow"]).await;
+    let clone = folder.join("shallow");
+    git(&clone, &["checkout", "-q", "--orphan", "orphan"]).await;
+    git(&clone, &["commit", "-q", "-m", "orphan"]).await;
+    clone
+}
+
+#[tokio::test]
+async fn an_atomic_push_of_which_git_refuses_a_ref_moves_none() {
+    let gateway = Gateway::start().await;
+    let (service, folder) = (&gateway.service, tempfile::tempdir().unwrap());
+    let id = service.create().await;
+    let (remote, source) = (gateway.remote(id), folder.path().join("source"));
+    work_tree(&source).await;
+    let clone = shallow_clone(&format!("file://{}", source.display()), folder.path()).await;
+    let objects = find_repository(&service.store()).join("objects");
+    let before = files(&objects);
+    let (succeeded, text) = try_git(&clone, &["push", "--atomic", &remote, "main:a", "orphan:b"]).await;
+    assert!(!succeeded && text.contains("refs/heads/b: shallow update not allowed"), "{text}");
+    assert_eq!(git(&clone, &["ls-remote", &remote]).await, "");
+    wait_until("nothing is left", || files(&objects) == before).await;
+
+    let (succeeded, text) = try_git(&clone, &["push", &remote, "main:a", "orphan:b"]).await;
+    assert!(!succeeded && text.contains("a (shallow update not allowed)"), "{text}");
+    let listed = git(&clone, &["ls-remote", &remote]).await;
+    assert!(listed.contains("refs/heads/b") && !listed.contains("refs/heads/a"), "{listed}");
+
+    // The commit without its parents is in the repository now, and no ref has it: that is left to `proc-receive`.
+    git(&clone, &["commit", "-q", "--allow-empty", "-m", "more"]).await;
+    let (succeeded, text) = try_git(&clone, &["push", "--atomic", &remote, "main:a", "orphan:c"]).await;
+    assert!(!succeeded && text.contains("c (another ref of the atomic push was refused)"), "{text}");
+    assert_eq!(git(&clone, &["ls-remote", &remote]).await, listed);
+    wait_until("the size is told", || service.told_size(id).is_some()).await;
+}
+
+#[tokio::test]
+async fn an_atomic_push_from_a_shallow_clone_is_taken() {
+    let gateway = Gateway::start().await;
+    let (service, folder) = (&gateway.service, tempfile::tempdir().unwrap());
+    let id = service.create().await;
+    let (remote, source) = (gateway.remote(id), folder.path().join("source"));
+    work_tree(&source).await;
+    git(&source, &["push", "-q", &remote, "main"]).await;
+    let clone = shallow_clone(&remote, folder.path()).await;
+    // The client does not know this commit, and sends its own history from the first one on.
+    service.put(id, "api.txt", b"api\n").await;
+    git(&clone, &["push", "-q", "--atomic", &remote, "main:old", "orphan:new"]).await;
+    let listed = git(&clone, &["ls-remote", &remote]).await;
+    assert!(listed.contains("refs/heads/old") && listed.contains("refs/heads/new"), "{listed}");
+}
+
 #[tokio::test]
 async fn a_revocation_between_the_hooks_of_a_push_moves_no_ref() {
     let test = Rewritten::new(&[]).await;

@@ -11,6 +11,7 @@ use git_store::{
         pack_stream::PackStream,
         pktline::{MAX_DATA, Packet},
     },
+    repo::objects::full_id,
     types::{error::quota_exceeded, limits::PushLimits, push_options::PushOptions},
 };
 
@@ -201,7 +202,10 @@ impl PushInspector {
     /// Parses `<old> <new> <name>`, with capabilities behind a NUL. Reads them where git does: up to a second NUL, and not of a line about a
     /// shallow clone.
     fn command(&mut self, line: &[u8]) {
-        if line.starts_with(b"shallow ") {
+        if let Some(id) = line.strip_prefix(b"shallow ") {
+            if let (Some(push), Some(id)) = (&self.push, id.get(..40).and_then(full_id)) {
+                push.add_shallow(id);
+            }
             return;
         }
         let mut parts = line.split(|byte| *byte == 0);

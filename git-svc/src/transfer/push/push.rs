@@ -4,7 +4,7 @@
 use std::{
     sync::{
         Arc,
-        atomic::{AtomicBool, Ordering},
+        atomic::{AtomicBool, AtomicUsize, Ordering},
     },
     time::SystemTime,
 };
@@ -12,8 +12,13 @@ use std::{
 use ferrite_core::writer::Writer;
 use ferrite_proto::{grant::Grant, id::RepositoryId, repo::ReauthorizeAccessRequest};
 use git_store::types::protection::Actor;
+use git2::Oid;
+use parking_lot::Mutex;
 
 use crate::ref_updates::protection::PushedCommits;
+
+/// Most boundaries of a shallow clone that are kept of one push.
+const MAX_SHALLOW_IDS: usize = 10_000;
 
 /// Repository and user of one push.
 #[derive(Clone, Debug)]
@@ -58,6 +63,10 @@ pub(crate) struct PushState {
     is_atomic: AtomicBool,
     is_counted: AtomicBool,
     has_objects: AtomicBool,
+    /// Commands that `pre-receive` has asked about.
+    asked_commands: AtomicUsize,
+    /// Commits of the client whose parents it does not have.
+    shallow: Mutex<Vec<Oid>>,
     /// Its commits, and what is known of them.
     pub(super) commits: PushedCommits,
 }
@@ -91,5 +100,28 @@ impl PushState {
     /// Notes that the client sends a pack with objects.
     pub(super) fn set_has_objects(&self) {
         self.has_objects.store(true, Ordering::Relaxed);
+    }
+
+    /// Returns the number of commands that `pre-receive` has asked about. `proc-receive` gets those of them that git has not refused.
+    pub(super) fn asked_commands(&self) -> usize {
+        self.asked_commands.load(Ordering::Relaxed)
+    }
+
+    /// Notes the number of commands that `pre-receive` asks about.
+    pub(super) fn set_asked_commands(&self, count: usize) {
+        self.asked_commands.store(count, Ordering::Relaxed);
+    }
+
+    /// Returns the commits of the client whose parents it does not have, [`MAX_SHALLOW_IDS`] at most.
+    pub(super) fn shallow(&self) -> Vec<Oid> {
+        self.shallow.lock().clone()
+    }
+
+    /// Notes a commit of the client whose parents it does not have.
+    pub(super) fn add_shallow(&self, id: Oid) {
+        let mut shallow = self.shallow.lock();
+        if shallow.len() < MAX_SHALLOW_IDS {
+            shallow.push(id);
+        }
     }
 }

@@ -79,11 +79,13 @@ pub(super) type CommandResult = Result<(), String>;
 /// Applies the commands that the rules allow. Returns one result per command, in their order.
 pub(super) async fn receive(service: &PushService, push: &Push, request: PushRequest) -> Vec<(Vec<u8>, CommandResult)> {
     let PushRequest { commands, is_atomic, options } = request;
+    // git leaves out the commands that it has refused itself, such as those for a shallow history.
+    let is_whole = commands.len() >= push.state.asked_commands();
     let mut has_moved = false;
     let mut answers = vec![None; commands.len()];
     let wanted = check_commands(&commands, service.limits.refs, &mut answers);
     let is_clean = answers.iter().all(Option::is_none);
-    if !is_atomic || is_clean {
+    if !is_atomic || (is_clean && is_whole) {
         let changing = change(service, PushContext { push, is_atomic, options: &options }, wanted, &mut answers);
         // The hook runs apart from the request of the push.
         let changed = match push.writer {
