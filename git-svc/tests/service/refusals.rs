@@ -207,6 +207,16 @@ async fn a_push_that_changes_nothing_leaves_no_objects() {
     assert!(text.contains("ok refs/heads/main"), "{text}");
 }
 
+#[tokio::test]
+async fn a_client_without_side_bands_reads_the_reason_in_the_report() {
+    let test = Rewritten::new(&[]).await;
+    let tip = git(test.work(), &["rev-parse", "HEAD@{1}"]).await;
+    let push = RawPush { capabilities: "report-status", ..RawPush::of_a_blob() };
+    let text = push.send(&test.gateway.service, test.id, &"0".repeat(40), &tip).await;
+    assert!(text.contains("unpack ok\n") && text.contains("ng refs/heads/main fetch first\n"), "{text}");
+    assert!(!text.contains("declined") && text.ends_with("0000"), "{text}");
+}
+
 /// Clones one commit of `main`, with a branch `orphan` beside it that has a commit without parents.
 async fn shallow_clone(url: &str, folder: &Path) -> PathBuf {
     git(folder, &["clone", "-q", "--depth", "1", url, "shallow"]).await;

@@ -72,9 +72,11 @@ pub(super) async fn find_rejection(
         fill_unanswered(&mut answers, OTHER_REFUSED);
     }
     metrics::counter!("ferrite_git_pushed_refs_total", "result" => "refused").increment(answers.len() as u64);
-    let reasons = commands.iter().zip(&answers);
-    let reasons = reasons.filter_map(|(command, answer)| Some((&command.name, answer.as_ref()?.as_ref().err()?)));
-    Some(reasons.map(|(name, reason)| line(name, reason)).collect())
+    let reasons = commands.into_iter().zip(answers);
+    let reasons: Vec<_> = reasons.filter_map(|(command, answer)| Some((command.name, answer?.err()?))).collect();
+    let lines = reasons.iter().map(|(name, reason)| line(name, reason)).collect();
+    push.state.set_refusals(reasons.into_iter().collect());
+    Some(lines)
 }
 
 fn has_refusal(answers: &[Option<CommandResult>]) -> bool {

@@ -15,7 +15,7 @@ use git_store::{
     types::{error::quota_exceeded, limits::PushLimits, push_options::PushOptions},
 };
 
-use super::push::PushState;
+use super::{push::PushState, status_report::StatusReport};
 
 /// Maximum bytes of ref names kept for the rejection report. A push with more names changes more refs than allowed
 /// anyway.
@@ -131,6 +131,12 @@ impl PushInspector {
     /// Returns whether the client has sent everything that git reads of a push that was not refused.
     pub(super) fn is_complete(&self) -> bool {
         self.state == State::Done && self.pack.as_ref().map_or(!self.wants_pack, PackStream::is_whole)
+    }
+
+    /// Returns the filter of git's report for the client of the push, once its commands are inspected.
+    pub(super) fn status_report(&self) -> StatusReport {
+        // With side bands, the client reads the reasons as the output of the hook.
+        StatusReport::new(self.push.clone().filter(|_| !self.capabilities.has_bands))
     }
 
     /// Inspects bytes of the pack, from its header on.

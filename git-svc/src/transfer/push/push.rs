@@ -2,6 +2,7 @@
 //! the other. Not here: the register of running pushes (`sessions`).
 
 use std::{
+    collections::HashMap,
     sync::{
         Arc,
         atomic::{AtomicBool, AtomicUsize, Ordering},
@@ -67,6 +68,8 @@ pub(crate) struct PushState {
     asked_commands: AtomicUsize,
     /// Commits of the client whose parents it does not have.
     shallow: Mutex<Vec<Oid>>,
+    /// Reasons of a rejection in quarantine, by the names of the refs.
+    refusals: Mutex<HashMap<Vec<u8>, String>>,
     /// Its commits, and what is known of them.
     pub(super) commits: PushedCommits,
 }
@@ -123,5 +126,15 @@ impl PushState {
         if shallow.len() < MAX_SHALLOW_IDS {
             shallow.push(id);
         }
+    }
+
+    /// Returns the reason for which a ref was refused in quarantine.
+    pub(super) fn refusal(&self, name: &[u8]) -> Option<String> {
+        self.refusals.lock().get(name).cloned()
+    }
+
+    /// Notes the reasons for which the refs of a push are refused in quarantine.
+    pub(super) fn set_refusals(&self, refusals: HashMap<Vec<u8>, String>) {
+        *self.refusals.lock() = refusals;
     }
 }
