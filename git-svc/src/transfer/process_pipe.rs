@@ -28,7 +28,7 @@ use tokio::{
 use super::{
     body_channel::{BodySender, CHUNK_BYTES, channel},
     fetch::PrefixFilter,
-    push::{PushInspection, SentOutput, count_refusal},
+    push::{PushInspection, SentOutput, StatusReport, count_refusal},
     request_body::RequestBody,
 };
 use crate::admission::{idle_timer::IdleTimer, throughput::MinThroughput};
@@ -341,12 +341,13 @@ where
 {
     let (mut sent, mut last) = (0, Bytes::new());
     let Some(mut stdout) = stdout else { return Ok((sent, last)) };
+    let mut report = None;
     let mut throughput = MinThroughput::new(pipe.limits.idle, pipe.limits.min_rate);
     loop {
         let mut chunk = BytesMut::with_capacity(CHUNK_BYTES);
         let mut count = stdout.read_buf(&mut chunk).await.map_err(GitError::io("reading from git"))?;
         if count == 0 {
-            return Ok((sent, last));
+            break;
         }
         if sent > CHUNK_BYTES && count < CHUNK_BYTES / 2 {
             tokio::time::sleep(COALESCE_DELAY).await;
@@ -356,11 +357,17 @@ where
         if pipe.is_output_discarded.load(Ordering::Relaxed) {
             continue;
         }
-        sent += count;
         last = chunk.freeze();
-        if pipe.inspection.is_some() {
+        if let Some(inspection) = &pipe.inspection {
+            // git writes nothing before it has read all commands.
+            last = report.get_or_insert_with(|| inspection.status_report()).pass(&last).into();
+            count = last.len();
+            if last.is_empty() {
+                continue;
+            }
             pipe.sent.lock().add(&last);
         }
+        sent += count;
         pipe.idle.touch();
         if throughput.wait(pipe.sender.send(Ok(last.clone()))).await?.is_err() {
             // The client disconnected: `serve` waits for that too, and ends the process.
@@ -369,4 +376,11 @@ where
         throughput.add_bytes(count);
         pipe.idle.touch();
     }
+    // A packet that git did not write to its end.
+    let rest = report.map(StatusReport::finish).unwrap_or_default();
+    let is_sent = !rest.is_empty() && !pipe.is_output_discarded.load(Ordering::Relaxed);
+    if is_sent && pipe.sender.send(Ok(rest.into())).await.is_err() {
+        return std::future::pending().await;
+    }
+    Ok((sent, last))
 }

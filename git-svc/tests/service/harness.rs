@@ -1,4 +1,5 @@
-//! Starts git-svc, and a repo-svc, an issue-svc and a hook-svc that receive events; repo-svc also refuses whatever it is asked about again.
+//! Starts git-svc, and a repo-svc, an issue-svc and a hook-svc that receive events; repo-svc also refuses whatever it is asked about again,
+//! unless a test lets it confirm some accesses first.
 //! Clients, grants and requests for the tests.
 
 use std::{
@@ -10,6 +11,7 @@ use std::{
     time::{Duration, SystemTime, UNIX_EPOCH},
 };
 
+use bytes::Bytes;
 use clap::Parser as _;
 use ed25519_dalek::{
     SigningKey,
@@ -46,6 +48,8 @@ use ferrite_rpc::{
     testing::ServiceKeys,
 };
 use git_svc::Config;
+use http::{HeaderMap, HeaderValue};
+use http_body_util::{BodyExt as _, Full};
 use tonic::{Request, Response, Status};
 
 /// A running git-svc with its subscribers. All stop when dropped.
@@ -62,6 +66,8 @@ pub(crate) struct Service {
     issues: Subscriber,
     /// The subscriber in the place of hook-svc.
     webhooks: Subscriber,
+    /// Accesses that repo-svc still confirms.
+    confirmations: Arc<AtomicI64>,
     next: AtomicI64,
     others: Lifecycle,
     /// Flags in addition to those of `config`.
@@ -109,11 +115,26 @@ impl EventSink for Subscriber {
     }
 }
 
-/// Returns the part of a repo-svc that decides anew about accesses, which have all been revoked. Grants name no such access unless a test
-/// adds it.
-fn revocation() -> axum::Router {
-    let refuse = || async { to_status(&AuthError::BadCredentials).into_http::<axum::body::Body>() };
-    axum::Router::new().route("/ferrite.repo.v1.AccessService/ReauthorizeAccess", axum::routing::post(refuse))
+/// Returns the part of a repo-svc that decides anew about accesses: it confirms so many, and then all have been revoked. Grants name no such
+/// access unless a test adds it.
+fn decisions(confirmations: Arc<AtomicI64>) -> axum::Router {
+    let decide = || async move {
+        if confirmations.fetch_sub(1, Ordering::SeqCst) > 0 {
+            confirmed()
+        } else {
+            to_status(&AuthError::BadCredentials).into_http::<axum::body::Body>()
+        }
+    };
+    axum::Router::new().route("/ferrite.repo.v1.AccessService/ReauthorizeAccess", axum::routing::post(decide))
+}
+
+/// Returns gRPC's response with an empty message.
+fn confirmed() -> http::Response<axum::body::Body> {
+    let mut trailers = HeaderMap::new();
+    trailers.insert("grpc-status", HeaderValue::from_static("0"));
+    let message = Full::new(Bytes::from_static(&[0; 5])).with_trailers(async move { Some(Ok(trailers)) });
+    let response = http::Response::builder().header("content-type", "application/grpc");
+    response.body(axum::body::Body::new(message)).unwrap()
 }
 
 /// A token authority that knows no token.
@@ -186,8 +207,9 @@ impl Service {
         let others = Lifecycle::new(Duration::from_secs(30));
         let (repo, issue, hook) =
             (first(&settings.repo_address), first(&settings.issue_address), first(&settings.hook_address));
-        let nothing = axum::Router::new();
-        let subscriber = Subscriber::serve(repo, &load(ServiceRole::RepoSvc), revocation(), &others).await;
+        let (nothing, confirmations) = (axum::Router::new(), Arc::new(AtomicI64::new(0)));
+        let decisions = decisions(Arc::clone(&confirmations));
+        let subscriber = Subscriber::serve(repo, &load(ServiceRole::RepoSvc), decisions, &others).await;
         let issues = Subscriber::serve(issue, &load(ServiceRole::IssueSvc), nothing.clone(), &others).await;
         let webhooks = Subscriber::serve(hook, &load(ServiceRole::HookSvc), nothing, &others).await;
         let address = settings.serve.listen[0].clone();
@@ -204,6 +226,7 @@ impl Service {
             subscriber,
             issues,
             webhooks,
+            confirmations,
             next,
             others,
             flags,
@@ -236,6 +259,11 @@ impl Service {
         self.done.take().unwrap().await.unwrap();
         assert!(self.life.finished().await, "a task did not end");
         start.elapsed()
+    }
+
+    /// Lets repo-svc confirm the next `count` accesses that it is asked about again. It refuses those after them.
+    pub(crate) fn confirm_accesses(&self, count: i64) {
+        self.confirmations.store(count, Ordering::SeqCst);
     }
 
     /// Returns the folder of the repository store.

@@ -54,8 +54,8 @@ impl Gateway {
         format!("{}/{id}", self.url)
     }
 
-    /// Returns the URL at which requests get a grant for another user and level: `owner`, `revoked` for write that repo-svc does not confirm,
-    /// or any other text for write.
+    /// Returns the URL at which requests get a grant for another user and level: `owner`, `revoked` for write that repo-svc does not confirm
+    /// ([`Service::confirm_accesses`]), or any other text for write.
     pub(crate) fn remote_as(&self, id: i64, user: i64, level: &str) -> String {
         format!("{}/{id}-{user}-{level}", self.url)
     }

@@ -85,16 +85,30 @@ fn files(folder: &Path) -> BTreeMap<PathBuf, u64> {
     found
 }
 
-/// Pushes `main` from `old` to `new` with a pack of one blob. Returns the response.
-async fn push_main(service: &Service, id: i64, old: &str, new: &str, blob: &[u8]) -> String {
-    let line = format!("{old} {new} refs/heads/main\0report-status side-band-64k");
-    let head = format!("{:04x}{line}0000", line.len() + 4);
-    let body = [head.as_bytes(), &pack(1, &[entry(BLOB, blob.len() as u64, b"", blob)])].concat();
-    let path = format!("/git/{id}/receive-pack");
-    let request = bodies::request(service, Method::POST, &path, RECEIVE_PACK, id).body(Body::from(body)).unwrap();
-    let (status, _, answer) = bodies::send(service, request).await;
-    assert_eq!(status, StatusCode::OK, "{answer:?}");
-    String::from_utf8_lossy(&answer).into_owned()
+/// What a client sends beside its command.
+struct RawPush<'a> {
+    capabilities: &'a str,
+    pack: Vec<u8>,
+}
+
+impl RawPush<'_> {
+    /// A pack of one blob.
+    fn of_a_blob() -> Self {
+        let blob = b"unused";
+        RawPush { capabilities: "report-status side-band-64k", pack: pack(1, &[entry(BLOB, 6, b"", blob)]) }
+    }
+
+    /// Pushes `main` from `old` to `new`. Returns the response.
+    async fn send(self, service: &Service, id: i64, old: &str, new: &str) -> String {
+        let line = format!("{old} {new} refs/heads/main\0{}", self.capabilities);
+        let head = format!("{:04x}{line}0000", line.len() + 4);
+        let body = [head.as_bytes(), &self.pack].concat();
+        let path = format!("/git/{id}/receive-pack");
+        let request = bodies::request(service, Method::POST, &path, RECEIVE_PACK, id).body(Body::from(body)).unwrap();
+        let (status, _, answer) = bodies::send(service, request).await;
+        assert_eq!(status, StatusCode::OK, "{answer:?}");
+        String::from_utf8_lossy(&answer).into_owned()
+    }
 }
 
 #[tokio::test]
@@ -174,17 +188,99 @@ async fn a_push_from_an_old_commit_leaves_no_objects() {
     let test = Rewritten::new(&[]).await;
     let (service, before) = (&test.gateway.service, files(&test.objects()));
     let tip = git(test.work(), &["rev-parse", "HEAD@{1}"]).await;
-    let text = push_main(service, test.id, &"0".repeat(40), &tip, b"unused").await;
+    let text = RawPush::of_a_blob().send(service, test.id, &"0".repeat(40), &tip).await;
     assert!(text.contains("refs/heads/main: fetch first") && text.contains("ng refs/heads/main "), "{text}");
     test.has_only(&before, &["main"]).await;
 }
 
 #[tokio::test]
-async fn objects_for_refs_that_are_there_already_count() {
+async fn a_push_that_changes_nothing_leaves_no_objects() {
     let test = Rewritten::new(&[]).await;
-    let service = &test.gateway.service;
+    let (service, before) = (&test.gateway.service, files(&test.objects()));
     let tip = git(test.work(), &["rev-parse", "HEAD@{1}"]).await;
-    let text = push_main(service, test.id, &tip, &tip, b"unused").await;
+    let text = RawPush::of_a_blob().send(service, test.id, &tip, &tip).await;
+    assert!(text.contains("refs/heads/main: nothing to do") && text.contains("ng refs/heads/main "), "{text}");
+    test.has_only(&before, &["main"]).await;
+    // Some clients name refs that are there already, with an empty pack.
+    let empty = RawPush { pack: pack(0, &[]), ..RawPush::of_a_blob() };
+    let text = empty.send(service, test.id, &tip, &tip).await;
     assert!(text.contains("ok refs/heads/main"), "{text}");
+}
+
+#[tokio::test]
+async fn a_client_without_side_bands_reads_the_reason_in_the_report() {
+    let test = Rewritten::new(&[]).await;
+    let tip = git(test.work(), &["rev-parse", "HEAD@{1}"]).await;
+    let push = RawPush { capabilities: "report-status", ..RawPush::of_a_blob() };
+    let text = push.send(&test.gateway.service, test.id, &"0".repeat(40), &tip).await;
+    assert!(text.contains("unpack ok\n") && text.contains("ng refs/heads/main fetch first\n"), "{text}");
+    assert!(!text.contains("declined") && text.ends_with("0000"), "{text}");
+}
+
+/// Clones one commit of `main`, with a branch `orphan` beside it that has a commit without parents.
+async fn shallow_clone(url: &str, folder: &Path) -> PathBuf {
+    git(folder, &["clone", "-q", "--depth", "1", url, "shallow"]).await;
+    let clone = folder.join("shallow");
+    git(&clone, &["checkout", "-q", "--orphan", "orphan"]).await;
+    git(&clone, &["commit", "-q", "-m", "orphan"]).await;
+    clone
+}
+
+#[tokio::test]
+async fn an_atomic_push_of_which_git_refuses_a_ref_moves_none() {
+    let gateway = Gateway::start().await;
+    let (service, folder) = (&gateway.service, tempfile::tempdir().unwrap());
+    let id = service.create().await;
+    let (remote, source) = (gateway.remote(id), folder.path().join("source"));
+    work_tree(&source).await;
+    let clone = shallow_clone(&format!("file://{}", source.display()), folder.path()).await;
+    let objects = find_repository(&service.store()).join("objects");
+    let before = files(&objects);
+    let (succeeded, text) = try_git(&clone, &["push", "--atomic", &remote, "main:a", "orphan:b"]).await;
+    assert!(!succeeded && text.contains("refs/heads/b: shallow update not allowed"), "{text}");
+    assert_eq!(git(&clone, &["ls-remote", &remote]).await, "");
+    wait_until("nothing is left", || files(&objects) == before).await;
+
+    let (succeeded, text) = try_git(&clone, &["push", &remote, "main:a", "orphan:b"]).await;
+    assert!(!succeeded && text.contains("a (shallow update not allowed)"), "{text}");
+    let listed = git(&clone, &["ls-remote", &remote]).await;
+    assert!(listed.contains("refs/heads/b") && !listed.contains("refs/heads/a"), "{listed}");
+
+    // The commit without its parents is in the repository now, and no ref has it: that is left to `proc-receive`.
+    git(&clone, &["commit", "-q", "--allow-empty", "-m", "more"]).await;
+    let (succeeded, text) = try_git(&clone, &["push", "--atomic", &remote, "main:a", "orphan:c"]).await;
+    assert!(!succeeded && text.contains("c (another ref of the atomic push was refused)"), "{text}");
+    assert_eq!(git(&clone, &["ls-remote", &remote]).await, listed);
+    wait_until("the size is told", || service.told_size(id).is_some()).await;
+}
+
+#[tokio::test]
+async fn an_atomic_push_from_a_shallow_clone_is_taken() {
+    let gateway = Gateway::start().await;
+    let (service, folder) = (&gateway.service, tempfile::tempdir().unwrap());
+    let id = service.create().await;
+    let (remote, source) = (gateway.remote(id), folder.path().join("source"));
+    work_tree(&source).await;
+    git(&source, &["push", "-q", &remote, "main"]).await;
+    let clone = shallow_clone(&remote, folder.path()).await;
+    // The client does not know this commit, and sends its own history from the first one on.
+    service.put(id, "api.txt", b"api\n").await;
+    git(&clone, &["push", "-q", "--atomic", &remote, "main:old", "orphan:new"]).await;
+    let listed = git(&clone, &["ls-remote", &remote]).await;
+    assert!(listed.contains("refs/heads/old") && listed.contains("refs/heads/new"), "{listed}");
+}
+
+#[tokio::test]
+async fn a_revocation_between_the_hooks_of_a_push_moves_no_ref() {
+    let test = Rewritten::new(&[]).await;
+    let (service, remote) = (&test.gateway.service, test.gateway.remote_as(test.id, 7, "revoked"));
+    // `pre-receive` asks first, then `proc-receive`.
+    service.confirm_accesses(1);
+    let (succeeded, text) = try_git(test.work(), &["push", &remote, "main:new"]).await;
+    assert!(!succeeded && text.contains("new (access was revoked)"), "{text}");
+    assert!(!git(test.work(), &["ls-remote", &remote]).await.contains("refs/heads/new"));
+    // git has moved the objects out of quarantine by then.
     wait_until("the size is told", || service.told_size(test.id).is_some()).await;
+    service.confirm_accesses(2);
+    git(test.work(), &["push", "-q", &remote, "main:new"]).await;
 }

@@ -6,8 +6,11 @@
 use std::collections::HashSet;
 
 use ferrite_core::writer::serve_for;
-use git_store::repo::refs::{RefEdit, clashes_with_set, may_point_to};
-use git2::Repository;
+use git_store::{
+    repo::refs::{RefEdit, clashes_with_set, may_point_to},
+    types::error::GitError,
+};
+use git2::{Oid, Repository};
 
 use super::{
     push::Push,
@@ -22,6 +25,11 @@ use crate::rpc_error::RpcError;
 /// Most characters of a ref's name before the reason for the client.
 const MAX_SHOWN_NAME_CHARS: usize = 256;
 
+/// Reason to refuse the refs of a push with objects whose refs all point to their new objects already.
+const NOTHING_TO_DO: &str = "nothing to do: the ref already points there";
+/// Reason to refuse an atomic push with a history whose beginning neither the client nor the repository has.
+const SHALLOW: &str = "shallow update not allowed: run `git fetch --unshallow` first";
+
 /// Results of the commands of a push so far, in their order.
 type Answers = Vec<Option<CommandResult>>;
 
@@ -34,6 +42,7 @@ pub(super) async fn find_rejection(
     quarantine: Option<String>,
 ) -> Option<Vec<String>> {
     let PushRequest { commands, is_atomic, .. } = request;
+    push.state.set_asked_commands(commands.len());
     let mut answers = vec![None; commands.len()];
     let wanted = check_commands(&commands, service.limits.refs, &mut answers);
     let mut left = 0;
@@ -47,10 +56,12 @@ pub(super) async fn find_rejection(
             Err(failure) => refuse_rest(push, &failure, &mut answers),
         }
     }
-    if !has_refusal(&answers) || (left > 0 && !is_atomic) {
-        if left == 0 {
+    if left == 0 && !has_refusal(&answers) {
+        if !push.state.has_objects() {
             return None;
         }
+        answers.fill(Some(Err(NOTHING_TO_DO.to_owned())));
+    } else if left > 0 && !(is_atomic && has_refusal(&answers)) {
         match count_write(service, push).await {
             Ok(()) => return None,
             Err(failure) => refuse_rest(push, &failure, &mut answers),
@@ -61,9 +72,11 @@ pub(super) async fn find_rejection(
         fill_unanswered(&mut answers, OTHER_REFUSED);
     }
     metrics::counter!("ferrite_git_pushed_refs_total", "result" => "refused").increment(answers.len() as u64);
-    let reasons = commands.iter().zip(&answers);
-    let reasons = reasons.filter_map(|(command, answer)| Some((&command.name, answer.as_ref()?.as_ref().err()?)));
-    Some(reasons.map(|(name, reason)| line(name, reason)).collect())
+    let reasons = commands.into_iter().zip(answers);
+    let reasons: Vec<_> = reasons.filter_map(|(command, answer)| Some((command.name, answer?.err()?))).collect();
+    let lines = reasons.iter().map(|(name, reason)| line(name, reason)).collect();
+    push.state.set_refusals(reasons.into_iter().collect());
+    Some(lines)
 }
 
 fn has_refusal(answers: &[Option<CommandResult>]) -> bool {
@@ -82,7 +95,8 @@ async fn judge(
     let commits = push.state.commits.in_quarantine(quarantine.clone());
     let left = compare_with_current(service, push, &commits, wanted, &mut answers).await?;
     let left = refuse_clashes(service, push, is_atomic, left, &mut answers).await?;
-    let left = refuse_targets(service, push, quarantine, left, &mut answers).await?;
+    let left = refuse_targets(service, push, quarantine.clone(), left, &mut answers).await?;
+    let left = refuse_shallow(service, push, quarantine.filter(|_| is_atomic), left, &mut answers).await?;
     Ok((answers, left))
 }
 
@@ -126,6 +140,30 @@ async fn refuse_targets(
     };
     let mut fits = service.pool.run_in_quarantine(push.repository, quarantine, job).await?.into_iter();
     Ok(refuse(part, |_| fits.next() == Some(false), BAD_TARGET, answers))
+}
+
+/// Refuses an atomic push with a commit whose parents the client does not have, unless the repository had that commit before. git refuses
+/// the refs that lead to it, and its hooks do not hear of that. What is not found here is refused in `receive`.
+async fn refuse_shallow(
+    service: &PushService,
+    push: &Push,
+    quarantine: Option<String>,
+    part: Vec<CheckedCommand>,
+    answers: &mut [Option<CommandResult>],
+) -> Result<Vec<CheckedCommand>, RpcError> {
+    let shallow = push.state.shallow();
+    let Some(quarantine) = quarantine.filter(|_| !part.is_empty() && !shallow.is_empty()) else { return Ok(part) };
+    let find_present = move |repo: &Repository| -> Result<Vec<Oid>, GitError> {
+        let objects = repo.odb()?;
+        Ok(shallow.into_iter().filter(|id| objects.exists(*id)).collect())
+    };
+    let present = service.pool.run_in_quarantine(push.repository, quarantine, find_present).await?;
+    let has_new = move |repo: &Repository| -> Result<bool, GitError> {
+        let objects = repo.odb()?;
+        Ok(present.iter().any(|id| !objects.exists(*id)))
+    };
+    let is_refused = service.pool.run(push.repository, has_new).await?;
+    Ok(refuse(part, |_| is_refused, SHALLOW, answers))
 }
 
 /// Refuses the commands for whose edits `is_refused` returns true. Returns the others.

@@ -27,9 +27,12 @@ pub(crate) const SESSION: &str = "FERRITE_HOOK_SESSION";
 pub(crate) const PROC_RECEIVE: &str = "proc-receive";
 /// Name of the hook that makes the packs of fetches.
 pub(crate) const PACK_OBJECTS: &str = "pack-objects";
-/// Name of the hook that checks a push in quarantine, and the first line of its question to git-svc: git begins the protocol of
+/// Name of the hook that checks a push in quarantine, and the first word of its question to git-svc: git begins the protocol of
 /// `proc-receive` with another one.
 pub(crate) const PRE_RECEIVE: &str = "pre-receive";
+/// First line of that question, with its version. Raise the version with every change of the question or its answer: after an update, hooks
+/// run the new program at once, and git-svc only after a restart. Every version ends its question with a flush and understands [`REJECTED`].
+pub(crate) const QUESTION: &str = "pre-receive 1";
 /// Name of the credential helper of fetches from remotes (`gitcredentials`).
 pub(crate) const CREDENTIAL: &str = "credential";
 /// Names of all hooks.
@@ -42,6 +45,12 @@ pub(crate) const ACCEPTED: &str = "accepted";
 /// First line of the answer for a push that is rejected as a whole. The lines after it are for the client.
 pub(crate) const REJECTED: &str = "rejected";
 
+/// Reason for the client if git-svc and its hook are of different versions.
+pub(crate) const OTHER_VERSION: &str =
+    "the hook of git-svc is of another version: restart git-svc after an update, then push again";
+/// The same for a git-svc that is too old to say so.
+const NO_ANSWER: &str = "git-svc does not answer: restart it after an update, then push again";
+
 /// Environment variable of `pre-receive`: maximum refs that a push may change.
 pub(crate) const MAX_REFS: &str = "FERRITE_HOOK_MAX_REFS";
 /// Environment variable that git sets: folder of a push's objects until `pre-receive` has succeeded.
@@ -51,6 +60,11 @@ const QUARANTINE: &str = "GIT_QUARANTINE_PATH";
 #[must_use]
 pub fn is_name(name: &OsStr) -> bool {
     NAMES.into_iter().any(|hook| name == hook)
+}
+
+/// Returns whether this first line of a hook is the question of `pre-receive` in a version other than ours.
+pub(crate) fn is_other_question(line: &[u8]) -> bool {
+    line != QUESTION.as_bytes() && line.starts_with(PRE_RECEIVE.as_bytes())
 }
 
 /// Runs the hook under whose name the program was started. Call it first in `main` if [`is_name`] returns true.
@@ -116,16 +130,16 @@ fn rejection(socket: &Path, session: &[u8], refs: impl BufRead) -> io::Result<Op
 /// Asks git-svc about the refs of the push. Returns its reasons to reject the whole push, one a line.
 fn ask(socket: &Path, session: &[u8], quarantine: Option<&Path>, commands: Vec<Vec<u8>>) -> io::Result<Option<String>> {
     let quarantine = quarantine.and_then(Path::file_name).unwrap_or_default();
-    let head = [session, PRE_RECEIVE.as_bytes(), quarantine.as_bytes()].map(<[u8]>::to_vec);
+    let head = [session, QUESTION.as_bytes(), quarantine.as_bytes()].map(<[u8]>::to_vec);
     let mut question = Vec::new();
     for line in head.into_iter().chain(commands) {
         Packet::Data(line).encode(&mut question)?;
     }
     Packet::Flush.encode(&mut question)?;
     let mut stream = UnixStream::connect(socket)?;
-    stream.write_all(&question)?;
     let mut answer = Vec::new();
-    stream.read_to_end(&mut answer)?;
+    // Either may fail where git-svc closes the connection without an answer.
+    drop(stream.write_all(&question).and_then(|()| stream.read_to_end(&mut answer)));
     let (mut lines, mut rest) = (Vec::new(), answer.as_slice());
     while let Some((packet, used)) = Packet::decode(rest)? {
         lines.extend(packet.line().map(|line| String::from_utf8_lossy(line).into_owned()));
@@ -134,7 +148,7 @@ fn ask(socket: &Path, session: &[u8], quarantine: Option<&Path>, commands: Vec<V
     match lines.split_first() {
         Some((verdict, _)) if verdict == ACCEPTED => Ok(None),
         Some((verdict, reasons)) if verdict == REJECTED => Ok(Some(reasons.join("\n"))),
-        _ => Err(io::Error::other("git-svc does not answer")),
+        _ => Err(io::Error::other(NO_ANSWER)),
     }
 }
 
@@ -166,6 +180,37 @@ fn copy_unbuffered(from: &mut impl Read, to: &mut impl Write) -> io::Result<()> 
             }
             Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
             Err(error) => return Err(error),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::net::UnixListener;
+
+    use super::*;
+
+    #[test]
+    fn a_git_svc_that_does_not_know_the_question_is_to_be_restarted() {
+        let folder = tempfile::tempdir().unwrap();
+        let socket = folder.path().join("hook.sock");
+        let listener = UnixListener::bind(&socket).unwrap();
+        let service = std::thread::spawn(move || {
+            let (mut stream, _) = listener.accept().unwrap();
+            stream.read_exact(&mut [0; 4]).unwrap();
+        });
+        let error = ask(&socket, b"id", None, vec![vec![b'x'; 100]]).unwrap_err();
+        service.join().unwrap();
+        assert!(error.to_string().contains("restart it after an update"), "{error}");
+    }
+
+    #[test]
+    fn only_questions_of_other_versions_are_refused() {
+        for line in ["pre-receive", "pre-receive 0", "pre-receive 10"] {
+            assert!(is_other_question(line.as_bytes()), "{line}");
+        }
+        for line in [QUESTION, "version=1\0push-options atomic", ""] {
+            assert!(!is_other_question(line.as_bytes()), "{line}");
         }
     }
 }

@@ -11,10 +11,11 @@ use git_store::{
         pack_stream::PackStream,
         pktline::{MAX_DATA, Packet},
     },
+    repo::objects::full_id,
     types::{error::quota_exceeded, limits::PushLimits, push_options::PushOptions},
 };
 
-use super::push::PushState;
+use super::{push::PushState, status_report::StatusReport};
 
 /// Maximum bytes of ref names kept for the rejection report. A push with more names changes more refs than allowed
 /// anyway.
@@ -132,6 +133,12 @@ impl PushInspector {
         self.state == State::Done && self.pack.as_ref().map_or(!self.wants_pack, PackStream::is_whole)
     }
 
+    /// Returns the filter of git's report for the client of the push, once its commands are inspected.
+    pub(super) fn status_report(&self) -> StatusReport {
+        // With side bands, the client reads the reasons as the output of the hook.
+        StatusReport::new(self.push.clone().filter(|_| !self.capabilities.has_bands))
+    }
+
     /// Inspects bytes of the pack, from its header on.
     fn inspect_pack(&mut self, bytes: &[u8], received: u64) -> Option<Vec<u8>> {
         let refusal = self.count(bytes.len());
@@ -201,7 +208,10 @@ impl PushInspector {
     /// Parses `<old> <new> <name>`, with capabilities behind a NUL. Reads them where git does: up to a second NUL, and not of a line about a
     /// shallow clone.
     fn command(&mut self, line: &[u8]) {
-        if line.starts_with(b"shallow ") {
+        if let Some(id) = line.strip_prefix(b"shallow ") {
+            if let (Some(push), Some(id)) = (&self.push, id.get(..40).and_then(full_id)) {
+                push.add_shallow(id);
+            }
             return;
         }
         let mut parts = line.split(|byte| *byte == 0);
@@ -235,6 +245,9 @@ impl PushInspector {
             count_refusal("objects");
             let reason = format!("the pack has {count} objects, at most {limit} are taken");
             return Some(self.report(&reason, "too many objects"));
+        }
+        if let Some(push) = self.push.as_ref().filter(|_| count > 0) {
+            push.set_has_objects();
         }
         self.pack = Some(PackStream::new(self.limits.pack));
         None

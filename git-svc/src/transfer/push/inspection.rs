@@ -6,7 +6,7 @@ use std::sync::Arc;
 use git_store::types::limits::CpuAllowance;
 use parking_lot::Mutex;
 
-use super::inspect::PushInspector;
+use super::{inspect::PushInspector, status_report::StatusReport};
 
 /// Longest piece that is read on the thread of the caller. It inflates to 4 MiB at most.
 const MAX_INLINE_BYTES: usize = 4 << 10;
@@ -49,5 +49,10 @@ impl PushInspection {
     /// Returns the response that ends a push for `reason`, as [`PushInspector::rejection_report`] does.
     pub(crate) fn rejection_report(&self, reason: &str) -> Option<Vec<u8>> {
         self.inspector.lock().rejection_report(reason)
+    }
+
+    /// Returns the filter of git's report, as [`PushInspector::status_report`] does.
+    pub(crate) fn status_report(&self) -> StatusReport {
+        self.inspector.lock().status_report()
     }
 }

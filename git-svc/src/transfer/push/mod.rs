@@ -14,6 +14,7 @@ mod sent_output;
 mod serve;
 mod service;
 mod sessions;
+mod status_report;
 
 pub(crate) use self::{
     credential::{RemoteLogin, RemoteLogins},
@@ -25,4 +26,5 @@ pub(crate) use self::{
     serve::{HookServer, Hooks, install_hooks},
     service::PushService,
     sessions::{HookSession, HookSessions, HookSocket},
+    status_report::StatusReport,
 };

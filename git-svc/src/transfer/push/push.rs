@@ -2,9 +2,10 @@
 //! the other. Not here: the register of running pushes (`sessions`).
 
 use std::{
+    collections::HashMap,
     sync::{
         Arc,
-        atomic::{AtomicBool, Ordering},
+        atomic::{AtomicBool, AtomicUsize, Ordering},
     },
     time::SystemTime,
 };
@@ -12,8 +13,13 @@ use std::{
 use ferrite_core::writer::Writer;
 use ferrite_proto::{grant::Grant, id::RepositoryId, repo::ReauthorizeAccessRequest};
 use git_store::types::protection::Actor;
+use git2::Oid;
+use parking_lot::Mutex;
 
 use crate::ref_updates::protection::PushedCommits;
+
+/// Most boundaries of a shallow clone that are kept of one push.
+const MAX_SHALLOW_IDS: usize = 10_000;
 
 /// Repository and user of one push.
 #[derive(Clone, Debug)]
@@ -57,6 +63,13 @@ impl Push {
 pub(crate) struct PushState {
     is_atomic: AtomicBool,
     is_counted: AtomicBool,
+    has_objects: AtomicBool,
+    /// Commands that `pre-receive` has asked about.
+    asked_commands: AtomicUsize,
+    /// Commits of the client whose parents it does not have.
+    shallow: Mutex<Vec<Oid>>,
+    /// Reasons of a rejection in quarantine, by the names of the refs.
+    refusals: Mutex<HashMap<Vec<u8>, String>>,
     /// Its commits, and what is known of them.
     pub(super) commits: PushedCommits,
 }
@@ -80,5 +93,48 @@ impl PushState {
     /// Notes that the push counts as a write of its account.
     pub(super) fn set_counted(&self) {
         self.is_counted.store(true, Ordering::Relaxed);
+    }
+
+    /// Returns whether the client sends a pack with objects.
+    pub(super) fn has_objects(&self) -> bool {
+        self.has_objects.load(Ordering::Relaxed)
+    }
+
+    /// Notes that the client sends a pack with objects.
+    pub(super) fn set_has_objects(&self) {
+        self.has_objects.store(true, Ordering::Relaxed);
+    }
+
+    /// Returns the number of commands that `pre-receive` has asked about. `proc-receive` gets those of them that git has not refused.
+    pub(super) fn asked_commands(&self) -> usize {
+        self.asked_commands.load(Ordering::Relaxed)
+    }
+
+    /// Notes the number of commands that `pre-receive` asks about.
+    pub(super) fn set_asked_commands(&self, count: usize) {
+        self.asked_commands.store(count, Ordering::Relaxed);
+    }
+
+    /// Returns the commits of the client whose parents it does not have, [`MAX_SHALLOW_IDS`] at most.
+    pub(super) fn shallow(&self) -> Vec<Oid> {
+        self.shallow.lock().clone()
+    }
+
+    /// Notes a commit of the client whose parents it does not have.
+    pub(super) fn add_shallow(&self, id: Oid) {
+        let mut shallow = self.shallow.lock();
+        if shallow.len() < MAX_SHALLOW_IDS {
+            shallow.push(id);
+        }
+    }
+
+    /// Returns the reason for which a ref was refused in quarantine.
+    pub(super) fn refusal(&self, name: &[u8]) -> Option<String> {
+        self.refusals.lock().get(name).cloned()
+    }
+
+    /// Notes the reasons for which the refs of a push are refused in quarantine.
+    pub(super) fn set_refusals(&self, refusals: HashMap<Vec<u8>, String>) {
+        *self.refusals.lock() = refusals;
     }
 }

@@ -79,12 +79,13 @@ pub(super) type CommandResult = Result<(), String>;
 /// Applies the commands that the rules allow. Returns one result per command, in their order.
 pub(super) async fn receive(service: &PushService, push: &Push, request: PushRequest) -> Vec<(Vec<u8>, CommandResult)> {
     let PushRequest { commands, is_atomic, options } = request;
-    let may_have_objects = commands.iter().any(|command| command.new.is_some());
+    // git leaves out the commands that it has refused itself, such as those for a shallow history.
+    let is_whole = commands.len() >= push.state.asked_commands();
     let mut has_moved = false;
     let mut answers = vec![None; commands.len()];
     let wanted = check_commands(&commands, service.limits.refs, &mut answers);
     let is_clean = answers.iter().all(Option::is_none);
-    if !is_atomic || is_clean {
+    if !is_atomic || (is_clean && is_whole) {
         let changing = change(service, PushContext { push, is_atomic, options: &options }, wanted, &mut answers);
         // The hook runs apart from the request of the push.
         let changed = match push.writer {
@@ -103,7 +104,7 @@ pub(super) async fn receive(service: &PushService, push: &Push, request: PushReq
     }
     fill_unanswered(&mut answers, OTHER_REFUSED);
     let done = answers.iter().filter(|answer| matches!(answer, Some(Ok(())))).count();
-    if !has_moved && may_have_objects {
+    if !has_moved && push.state.has_objects() {
         count_objects(service, push.repository).await;
     }
     metrics::counter!("ferrite_git_pushed_refs_total", "result" => "ok").increment(done as u64);
@@ -113,8 +114,8 @@ pub(super) async fn receive(service: &PushService, push: &Push, request: PushReq
 }
 
 /// Tells the size of a repository after a push in which no ref moved: git has moved its objects out of quarantine before, and they stay until
-/// maintenance removes them. That is rare, as such a push is rejected in quarantine: a ref or a right has changed since, or the push has
-/// objects for refs that are there already.
+/// maintenance removes them. That is rare, as such a push is rejected in quarantine: a ref or a right has changed since, or git itself has
+/// refused a ref.
 async fn count_objects(service: &PushService, repository: RepositoryId) {
     let counted = async {
         let guard = service.updater.lock(repository).await?;

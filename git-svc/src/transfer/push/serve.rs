@@ -14,7 +14,7 @@ use git_store::{
 };
 use git2::Oid;
 use tokio::{
-    io::{AsyncRead, AsyncWriteExt as _, BufReader},
+    io::{AsyncRead, AsyncWrite, AsyncWriteExt as _, BufReader},
     net::{
         UnixStream,
         unix::{OwnedReadHalf, OwnedWriteHalf},
@@ -145,8 +145,12 @@ async fn serve_push(
 ) -> io::Result<()> {
     let first = tokio::time::timeout(HOOK_TIMEOUT, Packet::read(&mut reader));
     let first = first.await.map_err(|_| io::ErrorKind::TimedOut)??;
-    if first.as_ref().and_then(Packet::line) == Some(hook::PRE_RECEIVE.as_bytes()) {
-        return serve_pre_receive(service, push, reader, writer).await;
+    match first.as_ref().and_then(Packet::line) {
+        Some(line) if line == hook::QUESTION.as_bytes() => {
+            return serve_pre_receive(service, push, reader, writer).await;
+        }
+        Some(line) if hook::is_other_question(line) => return refuse_question(reader, writer).await,
+        _ => {}
     }
     let asked = tokio::time::timeout(HOOK_TIMEOUT, negotiate(first, &mut reader, &mut writer));
     let capabilities = asked.await.map_err(|_| io::ErrorKind::TimedOut)??;
@@ -171,7 +175,7 @@ async fn serve_pre_receive(
     service: &PushService,
     push: &Push,
     mut reader: BufReader<OwnedReadHalf>,
-    mut writer: OwnedWriteHalf,
+    writer: OwnedWriteHalf,
 ) -> io::Result<()> {
     let asked = async {
         let line = read_line(&mut reader).await?.ok_or_else(|| invalid("no quarantine is named"))?;
@@ -181,7 +185,27 @@ async fn serve_pre_receive(
     };
     let asked = tokio::time::timeout(HOOK_TIMEOUT, asked);
     let (quarantine, request) = asked.await.map_err(|_| io::ErrorKind::TimedOut)??;
-    let rejection = find_rejection(service, push, request, quarantine).await;
+    answer_pre_receive(writer, find_rejection(service, push, request, quarantine).await).await
+}
+
+/// Rejects a push whose `pre-receive` asks in another version: the program was replaced, and git-svc is still the one before.
+async fn refuse_question<R, W>(mut reader: R, writer: W) -> io::Result<()>
+where
+    R: AsyncRead + Unpin,
+    W: AsyncWrite + Unpin,
+{
+    tracing::warn!("a hook is of another version: the program was replaced, restart git-svc");
+    // The answer would be lost with lines that are not read.
+    let rest = async {
+        while let Some(Packet::Data(_)) = Packet::read(&mut reader).await? {}
+        Ok::<_, io::Error>(())
+    };
+    tokio::time::timeout(HOOK_TIMEOUT, rest).await.map_err(|_| io::ErrorKind::TimedOut)??;
+    answer_pre_receive(writer, Some(vec![hook::OTHER_VERSION.to_owned()])).await
+}
+
+/// Writes the answer to `pre-receive`. `rejection` has the lines for the client if the push is rejected.
+async fn answer_pre_receive<W: AsyncWrite + Unpin>(mut writer: W, rejection: Option<Vec<String>>) -> io::Result<()> {
     let mut bytes = Vec::new();
     let verdict = if rejection.is_some() { hook::REJECTED } else { hook::ACCEPTED };
     Packet::text(verdict).encode(&mut bytes)?;
@@ -302,6 +326,22 @@ mod tests {
         for wrong in ["pack", "..", "tmp_objdir-incoming-/../..", "/tmp_objdir-incoming-a"] {
             assert_eq!(parse_quarantine(wrong.as_bytes()), None, "{wrong}");
         }
+    }
+
+    #[tokio::test]
+    async fn a_question_of_another_version_is_answered_with_what_to_do() {
+        let (near, mut far) = tokio::io::duplex(1 << 10);
+        let mut question = Vec::new();
+        Packet::text("something new").encode(&mut question).unwrap();
+        Packet::Flush.encode(&mut question).unwrap();
+        far.write_all(&question).await.unwrap();
+        let (reader, writer) = tokio::io::split(near);
+        refuse_question(reader, writer).await.unwrap();
+        let verdict = Packet::read(&mut far).await.unwrap().unwrap();
+        assert_eq!(verdict.line(), Some(hook::REJECTED.as_bytes()));
+        let reason = Packet::read(&mut far).await.unwrap().unwrap();
+        assert_eq!(reason.line(), Some(hook::OTHER_VERSION.as_bytes()));
+        assert_eq!(Packet::read(&mut far).await.unwrap(), None);
     }
 
     proptest! {

@@ -61,6 +61,19 @@ fn the_hooks_of_an_atomic_push_know_that_it_is() {
 }
 
 #[test]
+fn the_hooks_of_a_push_know_of_its_objects_and_of_the_ends_of_a_shallow_clone() {
+    let end = "1".repeat(40);
+    for count in [0, 1] {
+        let state = Arc::new(PushState::default());
+        let mut bytes = Vec::new();
+        Packet::text(&format!("shallow {end}")).encode(&mut bytes).unwrap();
+        bytes.extend_from_slice(&push("report-status", count));
+        assert_eq!(inspect(&mut inspector(10).with_push(Arc::clone(&state)), &bytes), None);
+        assert_eq!((state.shallow(), state.has_objects()), (vec![end.parse().unwrap()], count > 0));
+    }
+}
+
+#[test]
 fn a_push_is_complete_with_its_pack_or_with_its_commands_if_it_needs_none() {
     let mut with_pack = inspector(10);
     assert_eq!(inspect(&mut with_pack, &push("report-status", 0)), None);

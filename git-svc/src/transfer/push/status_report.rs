@@ -1,0 +1,113 @@
+//! git's report about the refs of a push. A client without side bands does not read what our hooks print: of a push that is rejected in
+//! quarantine, git tells it no reason but the name of the hook. Here it gets the reason of each ref.
+
+use std::sync::Arc;
+
+use git_store::git::pktline::Packet;
+
+use super::push::PushState;
+
+/// git's reason for each ref of a push that `pre-receive` rejects.
+const DECLINED: &[u8] = b" pre-receive hook declined";
+
+/// Filter of the report for one client.
+#[derive(Debug)]
+pub(crate) struct StatusReport {
+    /// Knows the reasons. Absent if the output passes as it is.
+    push: Option<Arc<PushState>>,
+    /// Bytes of a packet that is incomplete.
+    buffer: Vec<u8>,
+}
+
+impl StatusReport {
+    /// Returns a filter that puts the reasons of `push` in place of git's; without one, a filter that changes nothing.
+    pub(super) fn new(push: Option<Arc<PushState>>) -> Self {
+        Self { push, buffer: Vec::new() }
+    }
+
+    /// Takes the next bytes of git's output. Returns those that the client gets.
+    pub(crate) fn pass(&mut self, bytes: &[u8]) -> Vec<u8> {
+        let Some(push) = self.push.clone() else { return bytes.to_vec() };
+        self.buffer.extend_from_slice(bytes);
+        let (mut out, mut used) = (Vec::with_capacity(self.buffer.len()), 0);
+        loop {
+            let rest = &self.buffer[used..];
+            match Packet::decode(rest) {
+                Ok(Some((packet, length))) => {
+                    let explained = explain(&push, &packet).and_then(|packet| packet.encode(&mut out).ok());
+                    if explained.is_none() {
+                        out.extend_from_slice(&rest[..length]);
+                    }
+                    used += length;
+                }
+                Ok(None) => break,
+                Err(_) => {
+                    // Not a report.
+                    self.push = None;
+                    out.extend_from_slice(rest);
+                    used += rest.len();
+                    break;
+                }
+            }
+        }
+        self.buffer.drain(..used);
+        out
+    }
+
+    /// Returns the bytes that are left at the end of git's output.
+    pub(crate) fn finish(self) -> Vec<u8> {
+        self.buffer
+    }
+}
+
+/// Returns the packet of a refused ref with our reason, if git has none.
+fn explain(push: &PushState, packet: &Packet) -> Option<Packet> {
+    let name = packet.line()?.strip_prefix(b"ng ")?.strip_suffix(DECLINED)?;
+    let reason = push.refusal(name)?;
+    Some(Packet::Data([b"ng ", name, b" ", reason.as_bytes(), b"\n"].concat()))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::HashMap;
+
+    use super::*;
+
+    /// Passes the bytes in pieces of this size.
+    fn pass(push: Option<&Arc<PushState>>, bytes: &[u8], size: usize) -> Vec<u8> {
+        let mut report = StatusReport::new(push.cloned());
+        let mut out: Vec<u8> = bytes.chunks(size).flat_map(|piece| report.pass(piece)).collect();
+        out.extend(report.finish());
+        out
+    }
+
+    fn packets(lines: &[&str]) -> Vec<u8> {
+        let mut bytes = Vec::new();
+        for line in lines {
+            Packet::text(line).encode(&mut bytes).unwrap();
+        }
+        Packet::Flush.encode(&mut bytes).unwrap();
+        bytes
+    }
+
+    #[test]
+    fn a_declined_ref_gets_its_reason_wherever_the_report_is_cut() {
+        let push = Arc::new(PushState::default());
+        push.set_refusals(HashMap::from([(b"refs/heads/a".to_vec(), "fetch first".to_owned())]));
+        let other = "ng refs/heads/b pre-receive hook declined\n";
+        let told = packets(&["unpack ok\n", "ng refs/heads/a pre-receive hook declined\n", other, "ok refs/heads/c\n"]);
+        let expected = packets(&["unpack ok\n", "ng refs/heads/a fetch first\n", other, "ok refs/heads/c\n"]);
+        for size in [1, 7, told.len()] {
+            assert_eq!(pass(Some(&push), &told, size), expected, "{size}");
+            assert_eq!(pass(None, &told, size), told, "{size}");
+        }
+    }
+
+    #[test]
+    fn what_is_no_report_passes_as_it_is() {
+        let push = Arc::new(PushState::default());
+        for bytes in [&b"fatal: no"[..], b"", b"0009unpa", b"0000PACK"] {
+            assert_eq!(pass(Some(&push), bytes, 3), bytes);
+        }
+    }
+}
