@@ -27,7 +27,7 @@ use crate::store::attempts;
 use crate::store::deliveries::{self, Filter, MAX_REPLAYED, MAX_WAITING, Status as StoredStatus, Waiting};
 use crate::store::events::{self, NewEvent, Source};
 use crate::store::kept_bytes::NO_REPOSITORY;
-use crate::store::lanes::{self, NewDelivery};
+use crate::store::queues::{self, NewDelivery};
 
 /// Name of the event that tests of hooks without a commit send. It cannot be chosen for a hook.
 const PING_EVENT: &str = "ping";
@@ -265,7 +265,7 @@ async fn queue_test(
             source: Source::Test.id(),
             bytes: 0,
         };
-        lanes::enqueue_alone(&mut tx, &new, now_us).await?;
+        queues::enqueue_alone(&mut tx, &new, now_us).await?;
     }
     let delivery = deliveries::find_in(&mut tx, hook.id, &uuid).await?.ok_or(HookError::DeliveryNotFound)?;
     let answer = TestHookResponse { delivery: Some(encode_delivery(delivery)?) };

@@ -29,7 +29,7 @@ use crate::model::{
     ChatOptions, ContentType, Format, HookChange, HookEvents, HookType, NewHook, Owner, SecretChange,
     standard_webhooks_key, url,
 };
-use crate::store::{StoredHook, lanes};
+use crate::store::{StoredHook, queues};
 
 const MAX_PAGE_SIZE: i32 = 1000;
 /// Time for which a replaced secret signs beside the new one.
@@ -114,7 +114,7 @@ async fn update_hook(service: &HookRpc, request: Request<UpdateHookRequest>) -> 
             }
             // The deliveries of a hook that stops to run are parked when they are due.
             if hook.is_running() && !before.is_running() {
-                lanes::resume(&mut tx, hook.id, now_us).await?;
+                queues::resume(&mut tx, hook.id, now_us).await?;
             }
             event = Some(access.audit.record(&mut tx, sealer, &hook, HookAction::Updated, now_us).await?);
         }

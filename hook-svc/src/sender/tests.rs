@@ -25,7 +25,7 @@ use crate::secrets;
 use crate::store::attempts::{self, Attempt};
 use crate::store::deliveries::{self, Delivery, Status};
 use crate::store::kept_bytes::GrownRepositories;
-use crate::store::lanes::{NewDelivery, enqueue, enqueue_alone, resume};
+use crate::store::queues::{NewDelivery, enqueue, enqueue_alone, resume};
 use crate::store::{HookTable, StoredHook};
 use crate::testing::on_each_schema;
 

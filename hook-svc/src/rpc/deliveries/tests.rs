@@ -15,7 +15,7 @@ use uuid::Uuid;
 
 use super::*;
 use crate::store::events::{self, NewEvent, Source};
-use crate::store::lanes::{self, NewDelivery};
+use crate::store::queues::{self, NewDelivery};
 use crate::testing::{
     ADMINISTRATOR_TOKEN, ORGANIZATION, OUTSIDER_TOKEN, OWNER_TOKEN, REPOSITORY, Service, TestCaller, on_each_url,
     organization_owner, reason, repository_owner, site_owner, with_token,
@@ -52,7 +52,7 @@ async fn add(service: &Service, hook: &Hook, name: &'static str, seconds: i64, s
     let event_id = events::insert(&mut tx, &[event], now_us).await.unwrap()[0];
     let uuid = Uuid::new_v4().to_string();
     let new = NewDelivery { uuid: uuid.clone(), hook: HookId(hook.id), event_id, repository, source: 1, bytes: 0 };
-    lanes::enqueue(&mut tx, &[new], now_us).await.unwrap();
+    queues::enqueue(&mut tx, &[new], now_us).await.unwrap();
     if status >= 2 {
         let sql = "UPDATE deliveries SET status = $2, finished_us = $3 WHERE uuid = $1";
         tx.execute(sql, &args![&uuid, status, i64::MAX]).await.unwrap();
@@ -187,10 +187,10 @@ async fn a_hook_for_which_many_deliveries_wait_gets_no_old_ones_again() {
         let uuid = add(&service, &hook, "push", 0, 3).await;
         let full = service.create(&admin(), new_hook(owner.clone())).await.unwrap();
         let other = add(&service, &full, "push", 0, 3).await;
-        let lane = "INSERT INTO lanes (hook_id, repository_id, source, delivery_id, waiting, next_us, claimed_until_us, epoch) \
+        let queue = "INSERT INTO lanes (hook_id, repository_id, source, delivery_id, waiting, next_us, claimed_until_us, epoch) \
              VALUES ($1, 1, $3, 0, $4, $2, 0, 0)";
         let wait = async |hook: &Hook, source: i64, count: i64| {
-            service.db().execute(lane, &args![hook.id, i64::MAX, source, count]).await.unwrap();
+            service.db().execute(queue, &args![hook.id, i64::MAX, source, count]).await.unwrap();
         };
         wait(&full, 1, 1001).await;
         wait(&hook, 1, 1000).await;
@@ -238,11 +238,11 @@ async fn a_hook_for_which_many_tests_wait_is_not_tested_again() {
             let request = TestHookRequest { owner: owner.clone(), hook_id };
             service.deliveries().test_hook(with_token(OWNER_TOKEN, request)).await
         };
-        let lane = "INSERT INTO lanes (hook_id, repository_id, source, delivery_id, waiting, next_us, claimed_until_us, epoch) \
+        let queue = "INSERT INTO lanes (hook_id, repository_id, source, delivery_id, waiting, next_us, claimed_until_us, epoch) \
              VALUES ($1, 0, $2, 0, 1001, $3, 0, 0)";
-        service.db().execute(lane, &args![hook_id, 1_i64, i64::MAX]).await.unwrap();
+        service.db().execute(queue, &args![hook_id, 1_i64, i64::MAX]).await.unwrap();
         test().await.unwrap();
-        service.db().execute(lane, &args![hook_id, 4_i64, i64::MAX]).await.unwrap();
+        service.db().execute(queue, &args![hook_id, 4_i64, i64::MAX]).await.unwrap();
         assert_eq!(reason(&test().await.unwrap_err()), "TOO_MANY_DELIVERIES_WAITING");
         service.stop().await;
     })
