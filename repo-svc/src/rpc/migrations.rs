@@ -2,7 +2,6 @@
 //!
 //! Not here: fetching, which the store does, and migrations that nobody ends (`background`).
 
-use std::sync::Arc;
 use std::time::Duration;
 
 use ferrite_core::page::Page;
@@ -32,7 +31,7 @@ use crate::access::Viewer;
 use crate::config::Config;
 use crate::error::RepoError;
 use crate::model::{CloneAddress, Description, RepoName, Violations, mirror_interval};
-use crate::state::AppState;
+use crate::state::{AppState, Parts};
 use crate::store::{
     Action, Entry, Migration, NewMigration, NewRepository, OrganizationRole, Phase, Progress, RepositoryKey,
     RepositoryTable, SizeChange, Target, append, take_wiki_id,
@@ -64,7 +63,7 @@ const REMOVED: &str = "the repository was removed";
 
 /// Checks the request, then registers the repository and the migration, and has the store fetch it.
 async fn migrate_repository(
-    state: &Arc<AppState>,
+    state: &AppState,
     authorized: Authorized,
     request: Request<MigrateRepositoryRequest>,
 ) -> Result<MigrateRepositoryResponse, RepoError> {
@@ -88,7 +87,7 @@ async fn migrate_repository(
         // A task of its own, because a cancelled request must not leave a repository of which the store knows nothing.
         let task = state
             .life
-            .spawn_for_request("migrate repository", start(Arc::clone(state), authorized, owner, checked, key.clone()));
+            .spawn_for_request("migrate repository", start(state.clone(), authorized, owner, checked, key.clone()));
         task.await.unwrap_or(Err(RepoError::Interrupted))
     };
     repeat::once(&state.db, key.as_ref(), access, work).await
@@ -156,7 +155,7 @@ struct CheckedMigration {
 
 /// Registers a repository and its migration, and starts the migration on the store. Nothing stays of one that is refused.
 async fn start(
-    state: Arc<AppState>,
+    state: AppState,
     authorized: Authorized,
     owner: Owner,
     checked: CheckedMigration,
@@ -437,7 +436,7 @@ pub(super) async fn apply_end(
     end: &MigrationEnded,
     now_us: i64,
 ) -> Result<Option<SizeChange>, DbError> {
-    let AppState { repositories, migrations, quotas, .. } = state;
+    let Parts { repositories, migrations, quotas, .. } = &**state;
     let Some(migration) = migrations.lock(tx, id).await? else { return Ok(None) };
     if !end.error.is_empty() {
         repositories.delete_unfinished_in(tx, id).await?;

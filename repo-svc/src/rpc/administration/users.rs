@@ -1,7 +1,5 @@
 //! Accounts, and the verification of their addresses, by administrators of the site.
 
-use std::sync::Arc;
-
 use ferrite_core::Secret;
 use ferrite_db::idempotency::{IdempotencyKey, once};
 use ferrite_proto::repo::{
@@ -61,14 +59,14 @@ async fn create(
 
 /// Changes an account; disabling it revokes what other processes have cached of it.
 pub(super) async fn update_user(
-    state: &Arc<AppState>,
+    state: &AppState,
     authorized: Authorized,
     mut request: Request<UpdateUserRequest>,
 ) -> Result<UpdateUserResponse, RepoError> {
     // Removed before the request is hashed for its idempotency key: a fast hash of a password must not be stored.
     let password = request.get_mut().password.take().map(Secret::new);
     let key = IdempotencyKey::of(&request, authorized.user()?.0, "UpdateUser")?;
-    let (request, shared) = (request.into_inner(), Arc::clone(state));
+    let (request, shared) = (request.into_inner(), state.clone());
     // A task of its own, because a request that is cancelled after its commit must still revoke the cached tokens.
     let task = state.life.spawn_for_request("update user", async move {
         once(&shared.db, key.as_ref(), update(&shared, request, password, &authorized, key.as_ref())).await
@@ -221,12 +219,12 @@ async fn update(
 }
 
 pub(super) async fn delete_user(
-    state: &Arc<AppState>,
+    state: &AppState,
     authorized: Authorized,
     request: Request<DeleteUserRequest>,
 ) -> Result<DeleteUserResponse, RepoError> {
     let key = IdempotencyKey::of(&request, authorized.user()?.0, "DeleteUser")?;
-    let (username, shared) = (request.into_inner().username, Arc::clone(state));
+    let (username, shared) = (request.into_inner().username, state.clone());
     // A task of its own, because a request that is cancelled after its commit must still revoke the cached tokens.
     let task = state.life.spawn_for_request("delete user", async move {
         once(&shared.db, key.as_ref(), delete(&shared, &username, &authorized, key.as_ref())).await

@@ -303,7 +303,7 @@ async fn cached_identities_of_a_changed_user_are_revoked_before_the_response() {
     let harness = Harness::start_with(&flags).await;
     let (root, ada) = (administrator(&harness).await, harness.signed_in("ada").await);
     let cache = harness.trust().token_cache.clone().unwrap();
-    let writer = harness.state_with(&flags).await.cache.unwrap();
+    let writer = harness.state_with(&flags).await.cache.clone().unwrap();
     let identity = Identity { user_id: 7, username: "ada".into(), ..Identity::default() };
     let put = async |token: &str| {
         let lookup = async { Ok::<_, Infallible>(Some(identity.clone())) };

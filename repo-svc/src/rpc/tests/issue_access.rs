@@ -1,7 +1,5 @@
 //! Tests of `ResolveIssueAccess`, on both databases.
 
-use std::sync::Arc;
-
 use ferrite_db::args;
 use ferrite_db::testing::on_each_url;
 use ferrite_proto::repo::access_service_client::AccessServiceClient;
@@ -17,7 +15,6 @@ use tonic::{Code, Request, Status};
 
 use super::organizations::{create, narrow};
 use super::{refusal, refused};
-use crate::rpc::dispatch::Rpc;
 use crate::testing::{Harness, PASSWORD, basic, with_token};
 
 const ADD_COLLABORATOR: &str = "INSERT INTO collaborators (repository_id, user_id, permission, created_us) \
@@ -268,7 +265,7 @@ async fn five_hundred_repositories_cost_as_many_statements_as_ten() {
     on_each_url(async |url| {
         let harness = Harness::start_on(url).await;
         let ada = harness.signed_in("ada").await;
-        let state = Arc::new(harness.state().await);
+        let state = harness.state().await;
         let identity = state.token_authenticator.identity(&TokenHash::of(&ada)).await.unwrap();
         let (owner, token) = identity.as_ref().map(|ada| (ada.user_id, ada.token_id)).unwrap();
         assert_eq!(state.db.execute(ADD_MANY, &args![owner, 500, true, false]).await.unwrap(), 500);
@@ -280,7 +277,6 @@ async fn five_hundred_repositories_cost_as_many_statements_as_ten() {
             operation: "ferrite.repo.v1.AccessService/ResolveIssueAccess".into(),
             ..Caller::default()
         };
-        let rpc = Rpc(Arc::clone(&state));
         let ids = |count: usize| rows[..count].iter().map(|(id, _)| RepositoryRef::by_id(*id)).collect::<Vec<_>>();
         let names = |count: usize| {
             rows[..count].iter().map(|(_, name)| RepositoryRef::by_name("Ada", name)).collect::<Vec<_>>()
@@ -300,7 +296,7 @@ async fn five_hundred_repositories_cost_as_many_statements_as_ten() {
                 let mut request = Request::new(ResolveIssueAccessRequest { repositories, account, to_change: true });
                 request.extensions_mut().insert(caller.clone());
                 let before = state.db.statements();
-                let answer = rpc.resolve_issue_access(request).await.unwrap().into_inner();
+                let answer = state.resolve_issue_access(request).await.unwrap().into_inner();
                 assert_eq!((answer.accesses.len(), state.db.statements() - before), (expected, statements));
                 assert_eq!(answer.user.as_ref().map(|user: &User| user.id), Some(owner));
             }
