@@ -89,7 +89,7 @@ impl AppState {
     /// Finds what a text of `author` in a repository mentions and refers to.
     ///
     /// # Errors
-    /// When repo-svc, which knows other repositories, does not answer.
+    /// When repo-svc, which knows other repositories, does not respond.
     pub(crate) async fn targets(
         &self,
         repository: RepositoryId,

@@ -92,9 +92,9 @@ async fn push_main(service: &Service, id: i64, old: &str, new: &str, blob: &[u8]
     let body = [head.as_bytes(), &pack(1, &[entry(BLOB, blob.len() as u64, b"", blob)])].concat();
     let path = format!("/git/{id}/receive-pack");
     let request = bodies::request(service, Method::POST, &path, RECEIVE_PACK, id).body(Body::from(body)).unwrap();
-    let (status, _, answer) = bodies::send(service, request).await;
-    assert_eq!(status, StatusCode::OK, "{answer:?}");
-    String::from_utf8_lossy(&answer).into_owned()
+    let (status, _, response) = bodies::send(service, request).await;
+    assert_eq!(status, StatusCode::OK, "{response:?}");
+    String::from_utf8_lossy(&response).into_owned()
 }
 
 #[tokio::test]

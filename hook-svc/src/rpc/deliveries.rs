@@ -145,10 +145,10 @@ async fn redeliver(state: &AppState, request: Request<RedeliverRequest>) -> Resu
         }
         let delivery = deliveries::redeliver(&mut tx, hook.id, &uuid, now_us).await?;
         let delivery = encode_delivery(delivery.ok_or(HookError::DeliveryNotFound)?)?;
-        let answer = RedeliverResponse { delivery: Some(delivery) };
-        let answer = state.commit(tx, None, key.as_ref(), answer, now_us).await?;
+        let response = RedeliverResponse { delivery: Some(delivery) };
+        let response = state.commit(tx, None, key.as_ref(), response, now_us).await?;
         state.sender.wake();
-        Ok(answer)
+        Ok(response)
     };
     once(state.store.db(), key.as_ref(), queue).await
 }
@@ -181,9 +181,9 @@ async fn replay_deliveries(
         let hook = state.store.lock(&mut tx, access.owner, hook.id).await?;
         check_waiting(&mut tx, hook.id, Waiting::All).await?;
         let count = deliveries::replay(&mut tx, hook.id, &found, request.has_new_ids, now_us).await?;
-        let answer = state.commit(tx, None, key.as_ref(), ReplayDeliveriesResponse { count }, now_us).await?;
+        let response = state.commit(tx, None, key.as_ref(), ReplayDeliveriesResponse { count }, now_us).await?;
         state.sender.wake();
-        Ok(answer)
+        Ok(response)
     };
     once(state.store.db(), key.as_ref(), queue).await
 }
@@ -268,13 +268,13 @@ async fn queue_test(
         queues::enqueue_alone(&mut tx, &new, now_us).await?;
     }
     let delivery = deliveries::find_in(&mut tx, hook.id, &uuid).await?.ok_or(HookError::DeliveryNotFound)?;
-    let answer = TestHookResponse { delivery: Some(encode_delivery(delivery)?) };
-    let answer = state.commit(tx, None, key, answer, now_us).await?;
+    let response = TestHookResponse { delivery: Some(encode_delivery(delivery)?) };
+    let response = state.commit(tx, None, key, response, now_us).await?;
     state.sender.wake();
-    Ok(answer)
+    Ok(response)
 }
 
-/// Returns the status of a test whose payload cannot be made. It is `Unavailable` if a service does not answer, so that the caller retries.
+/// Returns the status of a test whose payload cannot be made. It is `Unavailable` if a service does not respond, so that the caller retries.
 fn refused(error: &RenderError) -> Status {
     let upstream = match error {
         RenderError::Repo(status) | RenderError::Git(status) => Some(status),

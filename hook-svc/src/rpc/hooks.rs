@@ -65,8 +65,8 @@ async fn create_hook(state: &AppState, request: Request<CreateHookRequest>) -> R
         let mut tx = state.store.db().begin().await?;
         let hook = state.store.insert(&mut tx, &new, state.owner_limit, now_us).await?;
         let event = access.audit.record(&mut tx, sealer, &hook, HookAction::Created, now_us).await?;
-        let (id, answer) = (hook.id.0, CreateHookResponse { hook: Some(encode(hook, organization)) });
-        state.commit_with_subject(tx, Some(event), key.as_ref(), answer, id, now_us).await
+        let (id, response) = (hook.id.0, CreateHookResponse { hook: Some(encode(hook, organization)) });
+        state.commit_with_subject(tx, Some(event), key.as_ref(), response, id, now_us).await
     };
     let rebuild = |id: i64| async move {
         let hook = state.store.find(owner, HookId(id)).await?;
@@ -118,11 +118,11 @@ async fn update_hook(state: &AppState, request: Request<UpdateHookRequest>) -> R
             }
             event = Some(access.audit.record(&mut tx, sealer, &hook, HookAction::Updated, now_us).await?);
         }
-        let (id, answer) = (hook.id.0, UpdateHookResponse { hook: Some(encode(hook, organization)) });
-        let answer = state.commit_with_subject(tx, event, key.as_ref(), answer, id, now_us).await?;
+        let (id, response) = (hook.id.0, UpdateHookResponse { hook: Some(encode(hook, organization)) });
+        let response = state.commit_with_subject(tx, event, key.as_ref(), response, id, now_us).await?;
         // Its deliveries may be due now.
         state.sender.wake();
-        Ok(answer)
+        Ok(response)
     };
     let rebuild = |id: i64| async move {
         let hook = state.store.find(owner, HookId(id)).await?;

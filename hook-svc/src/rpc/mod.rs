@@ -21,7 +21,7 @@ use crate::error::HookError;
 use crate::state::AppState;
 
 impl AppState {
-    /// Commits a write together with `answer`, which is always a small one, for a request that is repeated with the same key. If it has an
+    /// Commits a write together with `response`, which is always a small one, for a request that is repeated with the same key. If it has an
     /// event, waits a moment for its delivery, so that a client that writes and then reads the audit log finds the change there.
     ///
     /// # Errors
@@ -31,13 +31,13 @@ impl AppState {
         tx: Tx,
         event: Option<Event>,
         key: Option<&IdempotencyKey>,
-        answer: A,
+        response: A,
         now_us: i64,
     ) -> Result<A, HookError> {
-        self.commit_with_subject(tx, event, key, answer, 0, now_us).await
+        self.commit_with_subject(tx, event, key, response, 0, now_us).await
     }
 
-    /// As [`AppState::commit`], for an answer that may be too large to be stored: `subject` is the id of what it shows, of which a repeated
+    /// As [`AppState::commit`], for a response that may be too large to be stored: `subject` is the id of what it shows, of which a repeated
     /// request gets it anew.
     ///
     /// # Errors
@@ -47,18 +47,18 @@ impl AppState {
         mut tx: Tx,
         event: Option<Event>,
         key: Option<&IdempotencyKey>,
-        answer: A,
+        response: A,
         subject: i64,
         now_us: i64,
     ) -> Result<A, HookError> {
         if let Some(key) = key {
-            key.store_with_subject(&mut tx, &answer, &subject, now_us).await?;
+            key.store_with_subject(&mut tx, &response, &subject, now_us).await?;
         }
         let flush = event.map(|event| self.relay.flush(&event, &[SUBSCRIBER]));
         tx.commit().await?;
         if let Some(flush) = flush {
             flush.wait().await;
         }
-        Ok(answer)
+        Ok(response)
     }
 }

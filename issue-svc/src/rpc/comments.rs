@@ -74,8 +74,8 @@ async fn create_comment(
         let mut write = state.writer.begin(repository, change).await?;
         let issue = write.issue(request.issue_number).await?;
         let comment = write.add_comment(&issue, author, &body, &targets).await?;
-        let (id, answer) = (comment.id, CreateCommentResponse { comment: Some(encode::comment(comment)) });
-        write.commit_with_subject(key.as_ref(), answer, id).await
+        let (id, response) = (comment.id, CreateCommentResponse { comment: Some(encode::comment(comment)) });
+        write.commit_with_subject(key.as_ref(), response, id).await
     };
     let number = request.issue_number;
     let rebuild = |id: i64| async move {
@@ -117,8 +117,8 @@ async fn update_comment(
         let comment = write.comment(request.issue_number, request.comment_id).await?;
         require_author_or(&grant, comment.author, Permission::Admin)?;
         let comment = write.change_comment(comment, &body, &targets, actor).await?;
-        let (id, answer) = (comment.id, UpdateCommentResponse { comment: Some(encode::comment(comment)) });
-        write.commit_with_subject(key.as_ref(), answer, id).await
+        let (id, response) = (comment.id, UpdateCommentResponse { comment: Some(encode::comment(comment)) });
+        write.commit_with_subject(key.as_ref(), response, id).await
     };
     let (repository, number) = (RepositoryId(request.repository_id), request.issue_number);
     let rebuild = |id: i64| async move {

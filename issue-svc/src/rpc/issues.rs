@@ -65,8 +65,8 @@ async fn create_issue(
         let targets = state.targets(new.repository, new.author, new.body.as_str()).await?;
         let mut write = state.writer.begin_open(&new).await?;
         let issue = write.open(&new, &targets).await?;
-        let (number, answer) = (issue.issue.number, CreateIssueResponse { issue: Some(encode::issue(issue)) });
-        write.commit_with_subject(key.as_ref(), answer, number).await
+        let (number, response) = (issue.issue.number, CreateIssueResponse { issue: Some(encode::issue(issue)) });
+        write.commit_with_subject(key.as_ref(), response, number).await
     };
     let rebuild = |number: i64| async move {
         Ok(CreateIssueResponse { issue: Some(encode::issue(state.full_issue(repository, number).await?)) })
@@ -241,8 +241,8 @@ async fn list_user_issues(
     let mut visible = HashMap::new();
     for chunk in assigned.chunks(MAX_QUESTION_REPOSITORIES) {
         let ids: Vec<_> = chunk.iter().map(|(id, _)| *id).collect();
-        let answer = state.repo.access_of_user(viewer, &ids).await?;
-        visible.extend(answer.accesses.into_iter().map(|access| (access.repository_id, access)));
+        let response = state.repo.access_of_user(viewer, &ids).await?;
+        visible.extend(response.accesses.into_iter().map(|access| (access.repository_id, access)));
     }
     let (shown, hidden): (Vec<_>, Vec<_>) = assigned.iter().partition(|(id, _)| visible.contains_key(&id.0));
     let total_count: i64 = shown.iter().map(|(_, count)| count).sum();
@@ -294,8 +294,8 @@ async fn update_issue(
         let issue = write.issue(request.number).await?;
         require_author_or(&grant, issue.author, Permission::Write)?;
         let issue = write.change(issue, change, &targets, user(&grant)?).await?;
-        let answer = UpdateIssueResponse { issue: Some(encode::issue(issue)) };
-        write.commit_with_subject(key.as_ref(), answer, request.number).await
+        let response = UpdateIssueResponse { issue: Some(encode::issue(issue)) };
+        write.commit_with_subject(key.as_ref(), response, request.number).await
     };
     let repository = RepositoryId(request.repository_id);
     let rebuild = |number: i64| async move {

@@ -67,8 +67,8 @@ async fn create_milestone(
         let change = CounterChange { milestones: 1, ..CounterChange::default() };
         let mut write = state.writer.begin(repository, change).await?;
         let milestone = write.add_milestone(&title, &text, request.due_time.map(encode::micros)).await?;
-        let (id, answer) = (milestone.id, CreateMilestoneResponse { milestone: Some(encode::milestone(milestone)) });
-        write.commit_with_subject(key.as_ref(), answer, id).await
+        let (id, response) = (milestone.id, CreateMilestoneResponse { milestone: Some(encode::milestone(milestone)) });
+        write.commit_with_subject(key.as_ref(), response, id).await
     };
     let rebuild = |id: i64| async move {
         Ok(CreateMilestoneResponse { milestone: Some(encode::milestone(state.milestone(repository, id).await?)) })
@@ -88,8 +88,8 @@ async fn update_milestone(
         let change = decode_change(request)?;
         let mut write = state.writer.begin(repository, CounterChange::default()).await?;
         let milestone = write.change_milestone(id, change).await?;
-        let (id, answer) = (milestone.id, UpdateMilestoneResponse { milestone: Some(encode::milestone(milestone)) });
-        write.commit_with_subject(key.as_ref(), answer, id).await
+        let (id, response) = (milestone.id, UpdateMilestoneResponse { milestone: Some(encode::milestone(milestone)) });
+        write.commit_with_subject(key.as_ref(), response, id).await
     };
     let rebuild = |id: i64| async move {
         Ok(UpdateMilestoneResponse { milestone: Some(encode::milestone(state.milestone(repository, id).await?)) })

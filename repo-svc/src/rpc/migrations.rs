@@ -53,7 +53,7 @@ const MAX_WAIT_SECONDS: u64 = 20;
 const MIN_LOOK_PAUSE: Duration = Duration::from_millis(25);
 const MAX_LOOK_PAUSE: Duration = Duration::from_secs(1);
 const PAUSES_OF_AGE: u32 = 8;
-/// Deadline of the question to the store, without whose answer the caller gets what was known before.
+/// Deadline of the question to the store, without whose response the caller gets what was known before.
 const PROGRESS_TIMEOUT: Duration = Duration::from_secs(5);
 const MAX_PAGE_SIZE: i32 = 100;
 /// Subscribers to new repositories.
@@ -161,12 +161,12 @@ async fn start(
     checked: CheckedMigration,
     key: Option<IdempotencyKey>,
 ) -> Result<MigrateRepositoryResponse, RepoError> {
-    let (migration, epoch, answer) = register(&state, &authorized, &owner, &checked, key.as_ref()).await?;
+    let (migration, epoch, response) = register(&state, &authorized, &owner, &checked, key.as_ref()).await?;
     match start_on_store(&state, &migration, epoch, &checked).await {
         Ok(()) => {
             let (id, repo_id) = (migration.id, migration.repository_id());
             tracing::info!(repo.id = %repo_id, user.id = migration.user_id().0, "migration {id} started");
-            Ok(answer)
+            Ok(response)
         }
         Err(status) => {
             abandon(&state, &migration, is_refusal(&status), key.as_ref()).await;
@@ -202,9 +202,9 @@ async fn register(
     state.migrations.insert(&mut tx, &new, now).await?;
     let migration = state.migrations.lock(&mut tx, repository).await?.ok_or(RepoError::Interrupted)?;
     let encoded = encode_migration(migration.clone(), None);
-    let answer = MigrateRepositoryResponse { migration: Some(encoded) };
-    let answer = change::commit(tx, key, answer, now).await?;
-    Ok((migration, epoch, answer))
+    let response = MigrateRepositoryResponse { migration: Some(encoded) };
+    let response = change::commit(tx, key, response, now).await?;
+    Ok((migration, epoch, response))
 }
 
 /// Has the store note the migration. Asks again while the store cannot be reached: only this process has the credentials.
@@ -362,8 +362,8 @@ fn may_see(authorized: &Authorized, migration: &Migration) -> bool {
 async fn live_progress(state: &AppState, migration: &Migration) -> Option<Progress> {
     let request = git::GetMigrationRequest { repository_id: migration.repository_id().0 };
     let mut store = MigrationServiceClient::new(state.storage.with_store(&migration.store));
-    let answer = store.get_migration(with_timeout(request, PROGRESS_TIMEOUT)).await.ok()?.into_inner();
-    Some(Progress::of(&answer))
+    let response = store.get_migration(with_timeout(request, PROGRESS_TIMEOUT)).await.ok()?.into_inner();
+    Some(Progress::of(&response))
 }
 
 /// Returns the repository of a migration, if the caller's account may see it, whatever the token is limited to.

@@ -68,9 +68,9 @@ fn page(hook: &Hook) -> ListDeliveriesRequest {
 }
 
 async fn list(service: &Service, request: ListDeliveriesRequest) -> Result<Vec<Delivery>, Status> {
-    let answer = service.deliveries().list_deliveries(admin().request(LIST_DELIVERIES, request)).await?.into_inner();
-    assert_eq!((answer.total_count, answer.is_partial), (answer.deliveries.len() as i64, false));
-    Ok(answer.deliveries)
+    let response = service.deliveries().list_deliveries(admin().request(LIST_DELIVERIES, request)).await?.into_inner();
+    assert_eq!((response.total_count, response.is_partial), (response.deliveries.len() as i64, false));
+    Ok(response.deliveries)
 }
 
 #[tokio::test]
@@ -114,10 +114,10 @@ async fn a_delivery_is_found_by_its_own_hook_only() {
             let request = GetDeliveryRequest { owner: owner.clone(), hook_id, delivery_id: delivery_id.to_owned() };
             service.deliveries().get_delivery(caller.request(GET_DELIVERY, request)).await
         };
-        let answer = get(&admin(), &owner, hook.id, &uuid).await.unwrap().into_inner();
-        let delivery = answer.delivery.unwrap();
+        let response = get(&admin(), &owner, hook.id, &uuid).await.unwrap().into_inner();
+        let delivery = response.delivery.unwrap();
         assert_eq!(
-            (delivery.id.as_str(), delivery.status(), answer.attempts.len()),
+            (delivery.id.as_str(), delivery.status(), response.attempts.len()),
             (&*uuid, DeliveryStatus::Succeeded, 0)
         );
         let upper = get(&admin(), &owner, hook.id, &uuid.to_uppercase()).await;
@@ -150,8 +150,8 @@ async fn finished_deliveries_are_sent_again_by_id_and_by_time() {
         let uuid = add(&service, &hook, "push", 0, 3).await;
         add(&service, &hook, "push", 5, 2).await;
         let request = RedeliverRequest { owner: owner.clone(), hook_id: hook.id, delivery_id: uuid.clone() };
-        let answer = service.deliveries().redeliver(admin().request(REDELIVER, request)).await.unwrap();
-        let delivery = answer.into_inner().delivery.unwrap();
+        let response = service.deliveries().redeliver(admin().request(REDELIVER, request)).await.unwrap();
+        let delivery = response.into_inner().delivery.unwrap();
         assert_eq!((delivery.id.as_str(), delivery.status()), (&*uuid, DeliveryStatus::Pending));
 
         let replay = async |from, to, has_new_ids| {
@@ -162,8 +162,8 @@ async fn finished_deliveries_are_sent_again_by_id_and_by_time() {
                 to_time: Some(timestamp(to)),
                 has_new_ids,
             };
-            let answer = service.deliveries().replay_deliveries(admin().request(REPLAY_DELIVERIES, request)).await;
-            answer.map(|answer| answer.into_inner().count)
+            let response = service.deliveries().replay_deliveries(admin().request(REPLAY_DELIVERIES, request)).await;
+            response.map(|response| response.into_inner().count)
         };
         // The first waits already.
         assert_eq!(replay(CREATED_US, CREATED_US + 9_000_000, true).await.unwrap(), 1);
@@ -410,8 +410,8 @@ async fn a_replay_leaves_out_what_is_removed_at_the_same_moment() {
             has_new_ids: true,
         };
         let mut client = service.deliveries();
-        let (answer, ()) = tokio::join!(client.replay_deliveries(admin().request(REPLAY_DELIVERIES, request)), remove);
-        assert_eq!(answer.unwrap().into_inner().count, 1);
+        let (response, ()) = tokio::join!(client.replay_deliveries(admin().request(REPLAY_DELIVERIES, request)), remove);
+        assert_eq!(response.unwrap().into_inner().count, 1);
         service.stop().await;
     })
     .await;
@@ -425,8 +425,9 @@ async fn hooks_of_organizations_and_of_the_site_are_tested_by_those_who_own_them
             let hook = service.hooks().create_hook(with_token(token, new_hook(owner.clone()))).await.unwrap();
             let hook_id = hook.into_inner().hook.unwrap().id;
             let request = TestHookRequest { owner, hook_id };
-            let answer = service.deliveries().test_hook(with_token(token, request.clone())).await.unwrap().into_inner();
-            let delivery = answer.delivery.unwrap();
+            let response =
+                service.deliveries().test_hook(with_token(token, request.clone())).await.unwrap().into_inner();
+            let delivery = response.delivery.unwrap();
             assert_eq!((delivery.event.as_str(), delivery.repository_id), ("ping", 0));
             let status = service.deliveries().test_hook(with_token(OUTSIDER_TOKEN, request)).await.unwrap_err();
             assert_eq!(status.code(), Code::PermissionDenied);

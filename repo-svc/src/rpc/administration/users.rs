@@ -53,8 +53,8 @@ async fn create(
     let user = state.accounts.insert(&mut tx, &checked, &hash, now).await?;
     let (target, details) = (Target::user(user.id, &user.username), [("admin", user.is_admin.to_string())]);
     change::record(&mut tx, authorized, Action::UserCreate, target, &details, now).await?;
-    let answer = CreateUserResponse { user: Some(encode::user(user, authorized.viewer())) };
-    change::commit(tx, key, answer, now).await
+    let response = CreateUserResponse { user: Some(encode::user(user, authorized.viewer())) };
+    change::commit(tx, key, response, now).await
 }
 
 /// Changes an account; disabling it revokes what other processes have cached of it.
@@ -212,10 +212,10 @@ async fn update(
     if fields.iter().any(|field| affects_identity(field)) {
         hashes = token_hashes(&mut tx, before.id()).await?;
     }
-    let answer = UpdateUserResponse { user: Some(encode::user(after.into(), authorized.viewer())) };
-    let answer = change::commit(tx, key, answer, now).await?;
+    let response = UpdateUserResponse { user: Some(encode::user(after.into(), authorized.viewer())) };
+    let response = change::commit(tx, key, response, now).await?;
     change::revoke_cached(state.cache.as_ref(), &hashes).await;
-    Ok(answer)
+    Ok(response)
 }
 
 pub(super) async fn delete_user(
@@ -247,10 +247,10 @@ async fn delete(
     lost_rights::end_transfers(state, &mut tx, authorized, user.id(), now).await?;
     store::delete_user(&mut tx, &user).await?;
     change::record(&mut tx, authorized, Action::UserDelete, Target::user(user.id(), &user.name), &[], now).await?;
-    let answer = change::commit(tx, key, DeleteUserResponse {}, now).await?;
+    let response = change::commit(tx, key, DeleteUserResponse {}, now).await?;
     change::revoke_cached(state.cache.as_ref(), &hashes).await;
     tracing::info!(user.id = user.id, "deleted user {}", user.id);
-    Ok(answer)
+    Ok(response)
 }
 
 /// Makes an address a verified one of an account, or no longer so.

@@ -162,10 +162,10 @@ async fn delete(
     let target = Target::repository(&repository);
     change::record(&mut tx, authorized, Action::RepositoryDelete, target, &[], now).await?;
     outbox::append(&mut tx, &event, &["issue-svc", "hook-svc", &store], now).await?;
-    let answer = change::commit(tx, key, DeleteRepositoryResponse {}, now).await?;
+    let response = change::commit(tx, key, DeleteRepositoryResponse {}, now).await?;
     flush.wait().await;
     tracing::info!(repo.id = repository.id, "deleted repository {}", repository.id);
-    Ok(answer)
+    Ok(response)
 }
 
 /// Copies a repository. The copy remembers it as its parent.
@@ -254,11 +254,11 @@ impl<A: Message> Creation<A> {
                 return Err(map_status(status));
             }
         };
-        let answer = self.finish(&state, &authorized, id, made).await;
-        if answer.is_err() {
+        let response = self.finish(&state, &authorized, id, made).await;
+        if response.is_err() {
             undo(&state, id, &self.new.store, true).await;
         }
-        answer
+        response
     }
 
     async fn insert(&self, state: &AppState) -> Result<Option<(RepositoryId, i64)>, RepoError> {
@@ -343,10 +343,11 @@ impl<A: Message> Creation<A> {
         }
         let mut repository = encode::repository(repository, viewer);
         repository.parent = parent.map(|parent| Box::new(encode::repository(parent, viewer)));
-        let answer = change::commit_with_subject(tx, self.key.as_ref(), (self.respond)(repository), &id.0, now).await?;
+        let response =
+            change::commit_with_subject(tx, self.key.as_ref(), (self.respond)(repository), &id.0, now).await?;
         state.relay.wake();
         tracing::info!(repo.id = %id, user.id = user_id, "created repository {id}");
-        Ok(answer)
+        Ok(response)
     }
 
     /// Checks that the caller may still create repositories for the owner: a copy may have taken minutes.
