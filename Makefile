@@ -29,7 +29,7 @@ deb: dist ## makes the Debian packages target/deb/ferrite_VERSION_ARCH.deb and f
 secrets: build ## makes keys and passwords for docker-compose.yml in ./secrets, those that are missing
 	target/release/ferrite secrets secrets
 
-# Many tests wait: for processes, for answers, for time that passes.
+# Many tests wait: for processes, for responses, for time that passes.
 TEST_THREADS ?= $(shell echo $$((4 * $$(getconf _NPROCESSORS_ONLN))))
 
 test: needs ## installs what tests need and runs every test; stress tests run a tenth of their rounds

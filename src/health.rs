@@ -26,7 +26,7 @@ pub(crate) struct HealthArgs {
     #[arg(long, env = "FERRITE_DATA", default_value = "./ferrite-data")]
     data: PathBuf,
 
-    /// Seconds to wait for the answer.
+    /// Seconds to wait for the response.
     #[arg(long, env = "FERRITE_HEALTH_SECONDS", default_value_t = 3, value_parser = within::<u64>(1..=60))]
     timeout: u64,
 }

@@ -82,7 +82,6 @@ const SHORT: &[&str] = &[
     "hook-svc/src/sender/signature.rs",
     "hook-svc/src/store/repositories.rs",
     "hook-svc/src/telemetry.rs",
-    "issue-svc/src/rpc/deliver.rs",
     "issue-svc/src/store/reader.rs",
     "issue-svc/src/telemetry.rs",
     "kit/core/src/headers.rs",

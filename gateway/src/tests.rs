@@ -1,5 +1,5 @@
 //! The whole router with services that cannot be reached: which requests are refused before a service is called, and the
-//! response when none answers.
+//! response when none responds.
 
 use std::collections::BTreeSet;
 use std::path::PathBuf;
@@ -97,13 +97,13 @@ pub(crate) fn unreachable_services() -> AppState {
     }
 }
 
-struct Answer {
+struct Received {
     status: u16,
     headers: HeaderMap,
     body: String,
 }
 
-impl Answer {
+impl Received {
     async fn of(response: Response<Body>) -> Self {
         let (parts, body) = response.into_parts();
         let bytes = to_bytes(body, usize::MAX).await.unwrap();
@@ -118,15 +118,15 @@ impl Answer {
     }
 }
 
-async fn send_to(router: Router, method: &str, path: &str, headers: &[(&str, &str)]) -> Answer {
+async fn send_to(router: Router, method: &str, path: &str, headers: &[(&str, &str)]) -> Received {
     let mut request = Request::builder().method(method).uri(path);
     for (name, value) in headers {
         request = request.header(*name, *value);
     }
-    Answer::of(router.oneshot(request.body(Body::empty()).unwrap()).await.unwrap()).await
+    Received::of(router.oneshot(request.body(Body::empty()).unwrap()).await.unwrap()).await
 }
 
-async fn send(method: &str, path: &str, headers: &[(&str, &str)]) -> Answer {
+async fn send(method: &str, path: &str, headers: &[(&str, &str)]) -> Received {
     send_to(router(&unreachable_services()), method, path, headers).await
 }
 
@@ -135,25 +135,25 @@ async fn unknown_paths_are_404_with_an_object() {
     for path in
         ["/", "/x", "/api/v1", "/api/v1/", "/api/v1/nothing", "/api/v2/user", "/api/v1//user", "/api/v1/repos/a/../b"]
     {
-        let answer = send("GET", path, &[TOKEN]).await;
-        assert_eq!((answer.status, answer.message().as_str()), (404, "not found"), "{path}");
+        let response = send("GET", path, &[TOKEN]).await;
+        assert_eq!((response.status, response.message().as_str()), (404, "not found"), "{path}");
     }
 }
 
 #[tokio::test]
 async fn a_wrong_method_is_405_and_says_which_are_right() {
-    let answer = send("PATCH", "/api/v1/user/repos", &[TOKEN]).await;
-    assert_eq!((answer.status, answer.message().as_str()), (405, "method not allowed"));
-    let allowed = answer.headers["allow"].to_str().unwrap();
+    let response = send("PATCH", "/api/v1/user/repos", &[TOKEN]).await;
+    assert_eq!((response.status, response.message().as_str()), (405, "method not allowed"));
+    let allowed = response.headers["allow"].to_str().unwrap();
     assert!(allowed.contains("GET") && allowed.contains("POST"), "{allowed}");
 }
 
 #[tokio::test]
 async fn options_is_answered_for_every_path_without_credentials() {
     for path in ["/api/v1/user", "/api/v1/repos/a/b", "/api/v1/nothing"] {
-        let answer = send("OPTIONS", path, &[]).await;
-        assert_eq!((answer.status, answer.body.as_str()), (200, ""), "{path}");
-        assert!(!answer.headers.contains_key("content-type"));
+        let response = send("OPTIONS", path, &[]).await;
+        assert_eq!((response.status, response.body.as_str()), (200, ""), "{path}");
+        assert!(!response.headers.contains_key("content-type"));
     }
 }
 
@@ -167,11 +167,11 @@ fn filled(template: &str) -> String {
 async fn every_listed_route_is_served_and_each_is_listed_once() {
     let (routes, router) = (routes(), &router(&unreachable_services()));
     // In parallel, because each call retries for a while before it fails.
-    let answers = routes.iter().map(|(method, template)| async move {
-        let answer = send_to(router.clone(), method, &filled(template), &[TOKEN]).await;
-        assert!(![404, 405].contains(&answer.status) || template.contains("info/refs"), "{method} {template}");
+    let responses = routes.iter().map(|(method, template)| async move {
+        let response = send_to(router.clone(), method, &filled(template), &[TOKEN]).await;
+        assert!(![404, 405].contains(&response.status) || template.contains("info/refs"), "{method} {template}");
     });
-    futures_util::future::join_all(answers).await;
+    futures_util::future::join_all(responses).await;
     for (method, template) in &routes {
         assert_eq!(routes.iter().filter(|route| **route == (*method, *template)).count(), 1, "{method} {template}");
     }
@@ -245,8 +245,12 @@ async fn a_missing_token_is_the_first_error() {
     let operations = listed.iter().map(|(method, path)| (*method, path.as_str())).chain(odd);
     let router = router(&unreachable_services());
     for (method, path) in operations {
-        let answer = send_to(router.clone(), method, path, &[]).await;
-        assert_eq!((answer.status, answer.message().as_str()), (401, "credentials are required"), "{method} {path}");
+        let response = send_to(router.clone(), method, path, &[]).await;
+        assert_eq!(
+            (response.status, response.message().as_str()),
+            (401, "credentials are required"),
+            "{method} {path}"
+        );
         for wrong in [BASIC, ("authorization", "nonsense")] {
             assert_eq!(send_to(router.clone(), method, path, &[wrong]).await.status, 401, "{method} {path}");
         }
@@ -257,8 +261,8 @@ async fn a_missing_token_is_the_first_error() {
 async fn operations_open_to_all_refuse_a_password_and_nonsense() {
     for path in ["/api/v1/repos/search", "/api/v1/repos/ada/demo", "/api/v1/users/ada"] {
         for wrong in [BASIC, ("authorization", "nonsense"), ("authorization", "token ")] {
-            let answer = send("GET", path, &[wrong]).await;
-            assert_eq!((answer.status, answer.message().as_str()), (401, "credentials are not valid"), "{path}");
+            let response = send("GET", path, &[wrong]).await;
+            assert_eq!((response.status, response.message().as_str()), (401, "credentials are not valid"), "{path}");
         }
     }
 }
@@ -271,10 +275,10 @@ async fn the_tokens_collection_asks_for_a_password() {
         ("DELETE", "/api/v1/users/ada/tokens/one"),
     ] {
         for headers in [&[][..], &[TOKEN]] {
-            let answer = send(method, path, headers).await;
-            assert_eq!(answer.status, 401, "{method}");
-            assert_eq!(answer.headers["www-authenticate"], "Basic realm=\"Ferrite\"");
-            answer.message();
+            let response = send(method, path, headers).await;
+            assert_eq!(response.status, 401, "{method}");
+            assert_eq!(response.headers["www-authenticate"], "Basic realm=\"Ferrite\"");
+            response.message();
         }
     }
 }
@@ -287,17 +291,17 @@ async fn an_unreachable_service_is_503_with_retry_after() {
         ("/api/v1/repos/ada/demo/issues", &[TOKEN]),
         ("/api/v1/users/ada/tokens", &[BASIC]),
     ] {
-        let answer = send("GET", path, headers).await;
-        assert_eq!(answer.status, 503, "{path}");
-        assert_eq!(answer.headers["retry-after"], "1");
-        answer.message();
+        let response = send("GET", path, headers).await;
+        assert_eq!(response.status, 503, "{path}");
+        assert_eq!(response.headers["retry-after"], "1");
+        response.message();
     }
 }
 
 #[tokio::test]
 async fn every_response_has_a_request_id_and_keeps_a_safe_one() {
-    let answer = send("GET", "/api/v1/nothing", &[("x-request-id", "my-id-1")]).await;
-    assert_eq!(answer.headers["x-request-id"], "my-id-1");
+    let response = send("GET", "/api/v1/nothing", &[("x-request-id", "my-id-1")]).await;
+    assert_eq!(response.headers["x-request-id"], "my-id-1");
     for headers in [&[][..], &[("x-request-id", "a b")]] {
         assert_eq!(send("GET", "/x", headers).await.headers["x-request-id"].len(), 36);
     }
@@ -307,9 +311,9 @@ async fn every_response_has_a_request_id_and_keeps_a_safe_one() {
 async fn a_malformed_idempotency_key_is_422_and_only_for_writes() {
     let long = "k".repeat(256);
     let key = ("idempotency-key", long.as_str());
-    let answer = send("POST", "/api/v1/user/repos", &[TOKEN, key]).await;
-    assert_eq!(answer.status, 422);
-    assert!(answer.body.contains(r#""field":"Idempotency-Key""#));
+    let response = send("POST", "/api/v1/user/repos", &[TOKEN, key]).await;
+    assert_eq!(response.status, 422);
+    assert!(response.body.contains(r#""field":"Idempotency-Key""#));
     assert_eq!(send("GET", "/api/v1/user", &[TOKEN, key]).await.status, 503);
 }
 
@@ -330,8 +334,8 @@ async fn panics() -> StatusCode {
 
 #[tokio::test]
 async fn a_panic_is_a_500_without_its_message() {
-    let answer = send_to(layered(), "GET", "/api/v1/panic", &[]).await;
-    assert_eq!((answer.status, answer.message().as_str()), (500, "internal error"));
+    let response = send_to(layered(), "GET", "/api/v1/panic", &[]).await;
+    assert_eq!((response.status, response.message().as_str()), (500, "internal error"));
 }
 
 #[tokio::test]

@@ -2,8 +2,8 @@
 //!
 //! Checks and stores them. URLs and secrets are sealed in the database; secrets are never returned.
 //!
-//! Order of the modules, upper to lower; each uses only those below it: this file (wiring), `config`, `rpc`, `feed`, `sender`, `dispatch`,
-//! `redaction`, `payload`, `upstream`, `store`, `error`, `secrets`, `model`.
+//! Order of the modules, upper to lower; each uses only those below it: this file (wiring), `config`, `rpc`, `state`, `feed`, `sender`,
+//! `dispatch`, `redaction`, `payload`, `upstream`, `store`, `error`, `secrets`, `model`.
 //!
 //! Not here: decisions about access, which arrive in grants.
 
@@ -17,6 +17,7 @@ mod redaction;
 mod rpc;
 mod secrets;
 mod sender;
+mod state;
 mod store;
 mod telemetry;
 #[cfg(test)]
@@ -47,8 +48,8 @@ use error::HookError;
 use feed::{Feed, FeedWaiters, Retention};
 use ferrite_api_types::links::Links;
 use redaction::Redactor;
-use rpc::{FeedRpc, HookRpc, Intake};
 use sender::Sender;
+use state::AppState;
 use store::HookTable;
 use store::events::EventTable;
 use upstream::Upstream;
@@ -131,23 +132,33 @@ async fn start(config: Config, listeners: Vec<Listener>, life: Lifecycle) -> Res
     let redactor = Redactor::new(events.clone());
     redactor.start(&life);
     let authorizer = trust.authorizer(&repo);
-    let feeds = FeedWaiters::default();
-    let feed = Feed::new(events, renderer.clone(), authorizer.clone(), feeds.clone(), life.clone());
+    let waiters = FeedWaiters::default();
+    let feed = Feed::new(events, renderer.clone(), authorizer.clone(), waiters.clone(), life.clone());
     feed.start(clock.clone(), config.feed);
 
-    let intake = Intake { db: db.clone(), dispatcher, feeds, grown, redactor, clock: clock.clone() };
-    let feed = FeedRpc { feed, authorizer: authorizer.clone() };
-    let owner_limit = config.owner_limit;
-    let creations = HourlyLimit::new(trust.limiter.clone(), "hooks", config.creations_per_hour);
-    let deliveries = HourlyLimit::new(trust.limiter.clone(), "deliveries", config.manual_deliveries_per_hour);
-    let auth = trust.layer(&repo);
-    let rpc = HookRpc { store, authorizer, relay, policy, owner_limit, creations, deliveries, renderer, sender, clock };
+    let state = AppState {
+        store,
+        authorizer,
+        relay,
+        policy,
+        owner_limit: config.owner_limit,
+        creations: HourlyLimit::new(trust.limiter.clone(), "hooks", config.creations_per_hour),
+        deliveries: HourlyLimit::new(trust.limiter.clone(), "deliveries", config.manual_deliveries_per_hour),
+        renderer,
+        sender,
+        dispatcher,
+        feed,
+        waiters,
+        grown,
+        redactor,
+        clock,
+    };
     let router = GrpcServer::default()
-        .add(HookServiceServer::new(rpc.clone()).max_decoding_message_size(MAX_MESSAGE_BYTES))
-        .add(DeliveryServiceServer::new(rpc).max_decoding_message_size(MAX_MESSAGE_BYTES))
-        .add(FeedServiceServer::new(feed).max_decoding_message_size(MAX_MESSAGE_BYTES))
-        .add(EventSinkServer::new(intake).max_decoding_message_size(MAX_EVENTS_BYTES))
-        .into_router(auth, Default::default(), &life);
+        .add(HookServiceServer::new(state.clone()).max_decoding_message_size(MAX_MESSAGE_BYTES))
+        .add(DeliveryServiceServer::new(state.clone()).max_decoding_message_size(MAX_MESSAGE_BYTES))
+        .add(FeedServiceServer::new(state.clone()).max_decoding_message_size(MAX_MESSAGE_BYTES))
+        .add(EventSinkServer::new(state).max_decoding_message_size(MAX_EVENTS_BYTES))
+        .into_router(trust.layer(&repo), Default::default(), &life);
 
     watch_database(&db, &life);
     serve_all(listeners, router, trust.listener_options(), &life).await;

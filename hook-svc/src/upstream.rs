@@ -51,8 +51,8 @@ impl Upstream {
         for ids in ids.chunks(MAX_QUESTION_IDS) {
             let repository_ids = ids.iter().map(|id| id.0).collect();
             let request = with_timeout(DescribeRepositoriesRequest { repository_ids }, QUESTION_TIMEOUT);
-            let answer = AccessServiceClient::new(self.repo.clone()).describe_repositories(request).await?;
-            let repositories = answer.into_inner().repositories;
+            let response = AccessServiceClient::new(self.repo.clone()).describe_repositories(request).await?;
+            let repositories = response.into_inner().repositories;
             found.extend(repositories.into_iter().map(|found| (RepositoryId(found.id), found)));
         }
         Ok(found)
@@ -78,9 +78,9 @@ impl Upstream {
         };
         let mut found = Vec::with_capacity(requests.len());
         for request in requests {
-            let answer =
+            let response =
                 AccountServiceClient::new(self.repo.clone()).get_users(with_timeout(request, QUESTION_TIMEOUT)).await?;
-            found.push(answer.into_inner());
+            found.push(response.into_inner());
         }
         Ok(found)
     }

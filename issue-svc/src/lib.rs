@@ -3,8 +3,8 @@
 //! Keeps issues, comments, labels and milestones, closes issues by the messages of pushed commits, counts the open ones of a
 //! repository, and sends the counts to repo-svc and all changes to hook-svc as events.
 //!
-//! Order of the modules, upper to lower; each uses only those below it: this file (wiring), `rpc`, `commits`, `upstream`, `writer`,
-//! `encode`, `store`, `model`, `error`, `config`.
+//! Order of the modules, upper to lower; each uses only those below it: this file (wiring), `rpc`, `state`, `commits`, `upstream`,
+//! `writer`, `encode`, `limits`, `store`, `model`, `error`, `config`.
 //!
 //! Not here: decisions about access, which arrive in grants.
 
@@ -12,8 +12,10 @@ mod commits;
 mod config;
 mod encode;
 mod error;
+mod limits;
 mod model;
 mod rpc;
+mod state;
 mod store;
 mod telemetry;
 #[cfg(test)]
@@ -40,7 +42,8 @@ use ferrite_rpc::rate_limit::HourlyLimit;
 
 use commits::{CommitScanner, ScanQueue};
 pub use config::Config;
-use rpc::{IssueRpc, WriteLimits};
+use limits::WriteLimits;
+use state::AppState;
 use store::IssueTable;
 use upstream::RepoClient;
 use writer::{IssueWriter, TimelineTrimmer};
@@ -112,13 +115,13 @@ async fn start(config: Config, listeners: Vec<Listener>, life: Lifecycle) -> Res
         text_bytes: limit("text_bytes", config.text_bytes_per_hour),
     };
     let (authorizer, client) = (trust.authorizer(&repo), RepoClient::new(repo.clone()));
-    let rpc = IssueRpc { store, writer, scans, authorizer, repo: client, limits };
+    let state = AppState { store, writer, scans, authorizer, repo: client, limits };
     let router = GrpcServer::default()
-        .add(IssueServiceServer::new(rpc.clone()).max_decoding_message_size(MAX_MESSAGE_BYTES))
-        .add(CommentServiceServer::new(rpc.clone()).max_decoding_message_size(MAX_MESSAGE_BYTES))
-        .add(LabelServiceServer::new(rpc.clone()).max_decoding_message_size(MAX_MESSAGE_BYTES))
-        .add(MilestoneServiceServer::new(rpc.clone()).max_decoding_message_size(MAX_MESSAGE_BYTES))
-        .add(EventSinkServer::new(rpc).max_decoding_message_size(MAX_MESSAGE_BYTES))
+        .add(IssueServiceServer::new(state.clone()).max_decoding_message_size(MAX_MESSAGE_BYTES))
+        .add(CommentServiceServer::new(state.clone()).max_decoding_message_size(MAX_MESSAGE_BYTES))
+        .add(LabelServiceServer::new(state.clone()).max_decoding_message_size(MAX_MESSAGE_BYTES))
+        .add(MilestoneServiceServer::new(state.clone()).max_decoding_message_size(MAX_MESSAGE_BYTES))
+        .add(EventSinkServer::new(state).max_decoding_message_size(MAX_MESSAGE_BYTES))
         .into_router(trust.layer(&repo), Default::default(), &life);
 
     watch_database(&db, &life);

@@ -42,8 +42,8 @@ impl RepoClient {
         repositories: Vec<RepositoryRef>,
     ) -> Result<ResolveIssueAccessResponse, Status> {
         let request = ResolveIssueAccessRequest { repositories, account: Some(account), to_change: true };
-        let answer = AccessServiceClient::new(self.0.clone()).resolve_issue_access(request).await?;
-        Ok(answer.into_inner())
+        let response = AccessServiceClient::new(self.0.clone()).resolve_issue_access(request).await?;
+        Ok(response.into_inner())
     }
 
     /// Returns the name of the git store that has a repository; `None` if there is no such repository.
@@ -52,8 +52,8 @@ impl RepoClient {
     /// The status of repo-svc.
     pub(crate) async fn store_of(&self, repository: RepositoryId) -> Result<Option<String>, Status> {
         let request = DescribeRepositoriesRequest { repository_ids: vec![repository.0] };
-        let answer = AccessServiceClient::new(self.0.clone()).describe_repositories(request).await?;
-        Ok(answer.into_inner().repositories.pop().map(|found| found.store))
+        let response = AccessServiceClient::new(self.0.clone()).describe_repositories(request).await?;
+        Ok(response.into_inner().repositories.pop().map(|found| found.store))
     }
 
     /// Returns what a user may do to the issues of repositories now, as far as the token reaches by which it got its grant.
@@ -68,8 +68,8 @@ impl RepoClient {
         let repositories = repositories.iter().map(|id| RepositoryRef::by_id(*id)).collect();
         let account = Some(Account::TokenId(user.token_id));
         let request = ResolveIssueAccessRequest { repositories, account, to_change: false };
-        let answer = AccessServiceClient::new(self.0.clone()).resolve_issue_access(request).await;
-        Ok(answer.map_err(|status| AuthError::from_authority(&status))?.into_inner())
+        let response = AccessServiceClient::new(self.0.clone()).resolve_issue_access(request).await;
+        Ok(response.map_err(|status| AuthError::from_authority(&status))?.into_inner())
     }
 
     /// Returns the user of a name, who must be able to read the issues of the repository.
@@ -79,13 +79,13 @@ impl RepoClient {
     pub(crate) async fn assignee(&self, repository: RepositoryId, name: &str) -> Result<UserId, IssueError> {
         let refuse = |code, message: &str| IssueError::from(FieldViolation::new("assignee", code, message));
         let account = Account::Username(name.to_owned());
-        let answer = match self.access_of(account, vec![RepositoryRef::by_id(repository)]).await {
-            Ok(answer) => answer,
+        let response = match self.access_of(account, vec![RepositoryRef::by_id(repository)]).await {
+            Ok(response) => response,
             Err(status) if status.code() == Code::NotFound => return Err(refuse("unknown", "there is no such user")),
             Err(status) => return Err(unavailable(&status)),
         };
-        match answer.user {
-            Some(user) if !answer.accesses.is_empty() => Ok(UserId(user.id)),
+        match response.user {
+            Some(user) if !response.accesses.is_empty() => Ok(UserId(user.id)),
             _ => Err(refuse("no_access", "the user may not read the repository")),
         }
     }
@@ -93,7 +93,7 @@ impl RepoClient {
     /// Returns those issues that a text of `author` names in repositories whose issues it may read. `own` is known to be one.
     ///
     /// # Errors
-    /// When repo-svc does not answer.
+    /// When repo-svc does not respond.
     pub(crate) async fn targets(
         &self,
         own: RepositoryId,
@@ -108,8 +108,8 @@ impl RepoClient {
             Vec::new()
         } else {
             let named = names.iter().map(|(owner, name)| RepositoryRef::by_name(owner, name)).collect();
-            let answer = self.access_of(Account::UserId(author.0), named).await;
-            answer.map_err(|status| unavailable(&status))?.accesses
+            let response = self.access_of(Account::UserId(author.0), named).await;
+            response.map_err(|status| unavailable(&status))?.accesses
         };
         let repository = |issue: &IssueRef| match &issue.repository {
             None => Some(own),

@@ -201,7 +201,7 @@ pub enum RepoError {
     /// No git store has a weight above zero.
     #[error("no git store takes new repositories")]
     NoOpenStore,
-    /// The git stores that answer have no more space than the reserve.
+    /// The git stores that respond have no more space than the reserve.
     #[error("no git store has space for a new repository")]
     NoStoreSpace,
     /// There is no such git store.

@@ -78,7 +78,7 @@ async fn start(config: Config, listeners: Vec<Listener>, life: Lifecycle) -> Res
     let trust = config.trust.load(ServiceRole::RepoSvc, &clock)?;
     let signer = signer(&config, &trust, &clock)?;
     let db = config.database.open(&store::migrations(), &trust.shared_limiter).await?;
-    let state = Arc::new(AppState::new(config, &trust, signer, db.clone(), clock, life.clone()));
+    let state = AppState::new(config, &trust, signer, db.clone(), clock, life.clone());
     state.stores.table().add_first(&state.config.store, state.clock.now_us()).await?;
     state.stores.refresh().await?;
 
@@ -101,7 +101,7 @@ async fn start(config: Config, listeners: Vec<Listener>, life: Lifecycle) -> Res
     watch_database(&db, &life);
 
     let auth = trust.layer_with(trust.token_cache.clone(), Arc::new(state.token_authenticator.clone()));
-    let router = rpc::register(GrpcServer::default(), state).into_router(auth, axum::Router::new(), &life);
+    let router = rpc::register(GrpcServer::default(), &state).into_router(auth, axum::Router::new(), &life);
     serve_all(listeners, router, trust.listener_options(), &life).await;
     last_use_writer.write().await;
     download_writer.write().await;

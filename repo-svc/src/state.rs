@@ -24,8 +24,12 @@ use crate::store::{
     SignInAddressTable, TeamTable, TokenTable, TransferTable,
 };
 
-/// The tables and services of this process.
-pub(crate) struct AppState {
+/// The tables and services of this process. Clones share one [`Parts`].
+#[derive(Clone)]
+pub(crate) struct AppState(Arc<Parts>);
+
+/// The tables and services that RPCs use.
+pub(crate) struct Parts {
     pub(crate) db: Db,
     pub(crate) accounts: AccountTable,
     pub(crate) tokens: TokenTable,
@@ -64,6 +68,14 @@ pub(crate) struct AppState {
     pub(crate) config: Config,
 }
 
+impl std::ops::Deref for AppState {
+    type Target = Parts;
+
+    fn deref(&self) -> &Parts {
+        &self.0
+    }
+}
+
 impl std::fmt::Debug for AppState {
     fn fmt(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         out.debug_struct("AppState").finish_non_exhaustive()
@@ -100,7 +112,7 @@ impl AppState {
         let addresses = SignInAddressTable::new(db.clone());
         let throttle = Throttle::new(trust.limiter.clone(), addresses, config.sign_in.clone(), clock.clone());
         let quotas = QuotaTable::new(db.clone(), config.quotas.limits());
-        Self {
+        Self(Arc::new(Parts {
             credentials: CredentialChecker::new(
                 accounts.clone(),
                 token_authenticator.clone(),
@@ -137,6 +149,6 @@ impl AppState {
             life,
             clock,
             config,
-        }
+        }))
     }
 }

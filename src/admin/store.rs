@@ -1,6 +1,6 @@
 //! `ferrite admin store`: the git stores of an installation, whether or not it runs.
 //!
-//! Not here: whether stores answer, which running services know (`GET /admin/stores`).
+//! Not here: whether stores respond, which running services know (`GET /admin/stores`).
 
 use clap::{Args, Subcommand};
 use ferrite_core::net::StoreName;

@@ -52,7 +52,7 @@ pub(super) struct Spec {
     pub(super) arguments: Vec<String>,
     /// The complete environment.
     pub(super) environment: Vec<(OsString, OsString)>,
-    /// Address of its private listener, which answers `/readyz`.
+    /// Address of its private listener, which responds to `/readyz`.
     pub(super) admin: Address,
 }
 

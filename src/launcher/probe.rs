@@ -9,8 +9,8 @@ const POLL_INTERVAL: Duration = Duration::from_millis(15);
 const REQUEST_TIMEOUT: Duration = Duration::from_secs(2);
 const REQUEST: &[u8] = b"GET /readyz HTTP/1.1\r\nhost: ferrite\r\nconnection: close\r\n\r\n";
 const READY_STATUS_LINE: &str = "HTTP/1.1 200 ";
-/// Longest answer that is read.
-const MAX_ANSWER_BYTES: u64 = 4096;
+/// Longest response that is read.
+const MAX_RESPONSE_BYTES: u64 = 4096;
 
 /// Returns once the process behind `address` is ready.
 pub(super) async fn until_ready(address: &Address) {
@@ -29,15 +29,15 @@ pub(super) async fn until_ready(address: &Address) {
 pub(crate) async fn ask(address: &Address) -> std::io::Result<Result<(), String>> {
     let mut stream = address.connect().await?;
     stream.write_all(REQUEST).await?;
-    let mut answer = Vec::new();
-    stream.take(MAX_ANSWER_BYTES).read_to_end(&mut answer).await?;
-    let answer = String::from_utf8_lossy(&answer);
-    if answer.starts_with(READY_STATUS_LINE) {
+    let mut response = Vec::new();
+    stream.take(MAX_RESPONSE_BYTES).read_to_end(&mut response).await?;
+    let response = String::from_utf8_lossy(&response);
+    if response.starts_with(READY_STATUS_LINE) {
         return Ok(Ok(()));
     }
-    let said = match answer.split_once("\r\n\r\n") {
+    let said = match response.split_once("\r\n\r\n") {
         Some((_, body)) if !body.trim().is_empty() => body.trim(),
-        _ => answer.lines().next().unwrap_or_default(),
+        _ => response.lines().next().unwrap_or_default(),
     };
     Ok(Err(said.replace(|c: char| c.is_control(), " ")))
 }

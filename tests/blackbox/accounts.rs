@@ -4,7 +4,7 @@ use reqwest::Method;
 use serde_json::json;
 
 use crate::harness::client::unique;
-use crate::harness::{Answer, Cluster};
+use crate::harness::{Cluster, Response};
 
 on_profiles! {
     both {
@@ -27,7 +27,7 @@ async fn a_token_is_shown_once_and_listed_without_its_value(cluster: &Cluster) {
     let value = ada.new_token("laptop").await;
     assert!(value.len() == 40 && value.bytes().all(|byte| matches!(byte, b'0'..=b'9' | b'a'..=b'f')), "{value}");
     let list = ada.raw(Method::GET, &format!("/api/v1/users/{}/tokens", ada.name));
-    let list = Answer::of(list.basic_auth(&ada.name, Some(&ada.password))).await.expect(200).json();
+    let list = Response::of(list.basic_auth(&ada.name, Some(&ada.password))).await.expect(200).json();
     let names: Vec<_> = list.as_array().unwrap().iter().map(|token| token["name"].as_str().unwrap()).collect();
     assert_eq!(names, ["laptop", "tests"]);
     for token in list.as_array().unwrap() {
@@ -41,24 +41,24 @@ async fn a_token_is_shown_once_and_listed_without_its_value(cluster: &Cluster) {
 async fn tokens_need_the_password_of_their_owner(cluster: &Cluster) {
     let (ada, bob) = (cluster.user("ada").await, cluster.user("bob").await);
     let path = format!("/api/v1/users/{}/tokens", ada.name);
-    let anonymous = Answer::of(ada.raw(Method::GET, &path)).await.refused(401);
+    let anonymous = Response::of(ada.raw(Method::GET, &path)).await.refused(401);
     assert!(anonymous.header("www-authenticate").starts_with("Basic"), "{:?}", anonymous.headers);
     let by_token = ada.get(&format!("/users/{}/tokens", ada.name)).await.refused(401);
     assert!(by_token.header("www-authenticate").starts_with("Basic"));
-    Answer::of(ada.raw(Method::GET, &path).basic_auth(&ada.name, Some("wrong"))).await.refused(401);
-    Answer::of(ada.raw(Method::GET, &path).basic_auth("no-such-user", Some("wrong"))).await.refused(401);
-    Answer::of(ada.raw(Method::GET, &path).basic_auth(&bob.name, Some(&bob.password))).await.refused(403);
+    Response::of(ada.raw(Method::GET, &path).basic_auth(&ada.name, Some("wrong"))).await.refused(401);
+    Response::of(ada.raw(Method::GET, &path).basic_auth("no-such-user", Some("wrong"))).await.refused(401);
+    Response::of(ada.raw(Method::GET, &path).basic_auth(&bob.name, Some(&bob.password))).await.refused(403);
     let unknown = ada.raw(Method::GET, "/api/v1/users/no-such-user/tokens");
-    Answer::of(unknown.basic_auth(&ada.name, Some(&ada.password))).await.refused(404);
+    Response::of(unknown.basic_auth(&ada.name, Some(&ada.password))).await.refused(404);
     let by_address = ada.raw(Method::GET, &path).basic_auth(&ada.email, Some(&ada.password));
-    Answer::of(by_address).await.expect(200);
+    Response::of(by_address).await.expect(200);
 }
 
 async fn token_names_are_required_and_unique(cluster: &Cluster) {
     let ada = cluster.user("ada").await;
     let make = |body: serde_json::Value| {
         let request = ada.raw(Method::POST, &format!("/api/v1/users/{}/tokens", ada.name));
-        Answer::of(request.basic_auth(&ada.name, Some(&ada.password)).json(&body))
+        Response::of(request.basic_auth(&ada.name, Some(&ada.password)).json(&body))
     };
     make(json!({})).await.refused_fields(&[("name", "required")]);
     make(json!({"name": ""})).await.refused_fields(&[("name", "required")]);
@@ -150,7 +150,7 @@ async fn credentials_in_another_form_are_refused(cluster: &Cluster) {
     let ada = cluster.user("ada").await;
     let repository = ada.new_repository("open", json!({})).await;
     let path = format!("/api/v1/repos/{}", repository["full_name"].as_str().unwrap());
-    Answer::of(ada.raw(Method::GET, &path)).await.expect(200);
+    Response::of(ada.raw(Method::GET, &path)).await.expect(200);
     let token = ada.token.clone().unwrap();
     for value in [
         "token".to_owned(),
@@ -162,12 +162,12 @@ async fn credentials_in_another_form_are_refused(cluster: &Cluster) {
         format!("token {token}x"),
         "token \u{e4}".to_owned(),
     ] {
-        Answer::of(ada.raw(Method::GET, &path).header("authorization", &value)).await.refused(401);
+        Response::of(ada.raw(Method::GET, &path).header("authorization", &value)).await.refused(401);
     }
-    Answer::of(ada.raw(Method::GET, &path).basic_auth(&ada.name, Some(&ada.password))).await.refused(401);
-    Answer::of(ada.raw(Method::GET, &path).basic_auth(&token, Some(""))).await.refused(401);
-    Answer::of(ada.raw(Method::GET, &format!("/api/v1/user?token={token}"))).await.refused(401);
+    Response::of(ada.raw(Method::GET, &path).basic_auth(&ada.name, Some(&ada.password))).await.refused(401);
+    Response::of(ada.raw(Method::GET, &path).basic_auth(&token, Some(""))).await.refused(401);
+    Response::of(ada.raw(Method::GET, &format!("/api/v1/user?token={token}"))).await.refused(401);
     for name in ["ferrite-grant", "ferrite-service"] {
-        Answer::of(ada.raw(Method::GET, &path).header(name, "forged")).await.expect(200);
+        Response::of(ada.raw(Method::GET, &path).header(name, "forged")).await.expect(200);
     }
 }

@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 use crate::harness::client::unique;
 use crate::harness::cluster::ADMIN;
 use crate::harness::keys::ed25519;
-use crate::harness::{Answer, Cluster, Options};
+use crate::harness::{Cluster, Options, Response};
 
 on_profiles! {
     both {
@@ -106,7 +106,7 @@ async fn patch_admin_users_names_the_field_that_is_wrong(cluster: &Cluster) {
         admin.patch(&format!("/admin/users/{missing}"), &json!({"full_name": "x"})).await.refused(404);
     }
     let broken = admin.request(Method::PATCH, &path).header("content-type", "application/json").body("{");
-    Answer::of(broken).await.refused(400);
+    Response::of(broken).await.refused(400);
 }
 
 async fn patch_admin_users_changes_the_address_that_signs_in(cluster: &Cluster) {
@@ -119,7 +119,7 @@ async fn patch_admin_users_changes_the_address_that_signs_in(cluster: &Cluster) 
     assert_eq!(ada.get("/user/emails").await.expect(200).each("email"), [new.clone(), secondary.clone()]);
     let sign_in = async |name: &str| {
         let request = ada.raw(Method::GET, &format!("/api/v1/users/{}/tokens", ada.name));
-        Answer::of(request.basic_auth(name, Some(&ada.password))).await
+        Response::of(request.basic_auth(name, Some(&ada.password))).await
     };
     sign_in(&ada.email).await.refused(401);
     sign_in(&new).await.expect(200);
@@ -133,7 +133,7 @@ async fn patch_admin_users_changes_the_password(cluster: &Cluster) {
     let (admin, ada) = (cluster.admin().await, cluster.user("ada").await);
     let path = format!("/admin/users/{}", ada.name);
     admin.patch(&path, &json!({"password": "another password"})).await.expect(200);
-    Answer::of(ada.tokens(Method::GET, "")).await.refused(401);
+    Response::of(ada.tokens(Method::GET, "")).await.refused(401);
     let mut changed = ada.clone();
     changed.password = "another password".into();
     assert_eq!(changed.token_list().await.each("name"), ["tests"]);
@@ -191,7 +191,7 @@ async fn delete_admin_users_removes_the_account(cluster: &Cluster) {
     admin.delete(&path).await.refused(404);
     admin.get(&format!("/users/{}", ada.name)).await.refused(404);
     ada.get("/user").await.refused(401);
-    Answer::of(ada.tokens(Method::GET, "")).await.refused(401);
+    Response::of(ada.tokens(Method::GET, "")).await.refused(401);
     assert_eq!(bob.get(&bob.repo("shared", "/collaborators")).await.expect(200).json(), json!([]));
     let found = bob.get(&format!("/users/search?q={}", ada.name)).await.expect(200).json();
     assert_eq!(found["data"], json!([]));
@@ -327,12 +327,12 @@ async fn administration_is_for_administrators(cluster: &Cluster) {
         (Method::GET, "/admin/audit".to_owned()),
     ] {
         for (caller, status) in [(&cluster.anonymous(), 401), (&ada, 403)] {
-            Answer::of(caller.request(method.clone(), &path)).await.refused(status);
+            Response::of(caller.request(method.clone(), &path)).await.refused(status);
             let broken = caller.request(method.clone(), &path).header("content-type", "application/json").body("{");
-            Answer::of(broken).await.refused(status);
+            Response::of(broken).await.refused(status);
         }
         let by_password = ada.raw(method.clone(), &format!("/api/v1{path}")).basic_auth(ADMIN.0, Some(ADMIN.1));
-        Answer::of(by_password).await.refused(401);
+        Response::of(by_password).await.refused(401);
     }
 }
 

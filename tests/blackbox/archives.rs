@@ -7,7 +7,7 @@ use reqwest::header::HeaderName;
 use serde_json::json;
 use tokio::process::Command;
 
-use crate::harness::{Answer, Cluster, Git, User};
+use crate::harness::{Cluster, Git, Response, User};
 
 on_profiles! {
     both {
@@ -36,7 +36,7 @@ async fn run(folder: &Path, program: &str, arguments: &[&str]) -> Vec<u8> {
     output.stdout
 }
 
-async fn archive(user: &User, repository: &str, name: &str) -> Answer {
+async fn archive(user: &User, repository: &str, name: &str) -> Response {
     user.get(&user.repo(repository, &format!("/archive/{name}"))).await.expect(200)
 }
 
@@ -46,13 +46,13 @@ async fn a_tar_file_is_gits_own(cluster: &Cluster) {
         ("main.tar.gz", "main", "Tarred-main.tar.gz"),
         ("feature/one.tar.gz", "feature/one", "Tarred-feature-one.tar.gz"),
     ] {
-        let answer = archive(&ada, "tarred", name).await;
-        assert_eq!(answer.header("content-type"), "application/octet-stream");
-        assert_eq!(answer.header("content-disposition"), format!("attachment; filename=\"{file}\""));
-        assert_eq!(answer.header("accept-ranges"), "bytes");
-        assert_eq!(answer.header("content-transfer-encoding"), "binary");
-        assert_eq!(answer.header("cache-control"), "must-revalidate");
-        std::fs::write(git.path().join("a.tar.gz"), &answer.body).unwrap();
+        let response = archive(&ada, "tarred", name).await;
+        assert_eq!(response.header("content-type"), "application/octet-stream");
+        assert_eq!(response.header("content-disposition"), format!("attachment; filename=\"{file}\""));
+        assert_eq!(response.header("accept-ranges"), "bytes");
+        assert_eq!(response.header("content-transfer-encoding"), "binary");
+        assert_eq!(response.header("cache-control"), "must-revalidate");
+        std::fs::write(git.path().join("a.tar.gz"), &response.body).unwrap();
         let ours = run(git.path(), "gzip", &["-dc", "a.tar.gz"]).await;
         let theirs = git
             .attempt("origin.git", &["-c", "tar.umask=0022", "archive", "--format=tar", "--prefix=Tarred/", revision])
@@ -66,11 +66,11 @@ async fn a_tar_file_is_gits_own(cluster: &Cluster) {
 
 async fn a_zip_file_unpacks_to_the_tree_and_names_the_commit(cluster: &Cluster) {
     let (ada, git) = pushed(cluster, "zipped").await;
-    let answer = archive(&ada, "zipped", "main.zip").await;
-    assert_eq!(answer.header("content-disposition"), "attachment; filename=\"zipped-main.zip\"");
+    let response = archive(&ada, "zipped", "main.zip").await;
+    assert_eq!(response.header("content-disposition"), "attachment; filename=\"zipped-main.zip\"");
     let commit = git.run("origin.git", &["rev-parse", "main"]).await;
-    assert!(answer.body.ends_with(commit.as_bytes()), "the comment is the commit");
-    std::fs::write(git.path().join("a.zip"), &answer.body).unwrap();
+    assert!(response.body.ends_with(commit.as_bytes()), "the comment is the commit");
+    std::fs::write(git.path().join("a.zip"), &response.body).unwrap();
     run(git.path(), "unzip", &["-q", "-t", "a.zip"]).await;
     run(git.path(), "unzip", &["-q", "a.zip"]).await;
     git.run("", &["clone", "-q", "origin.git", "work"]).await;
@@ -86,12 +86,12 @@ async fn every_revision_has_an_archive_and_nothing_else(cluster: &Cluster) {
     let commit = git.run("origin.git", &["rev-parse", "v100^{commit}"]).await;
     let first = archive(&ada, "any", "v100.zip").await;
     for name in [format!("{commit}.zip"), format!("{}.zip", &commit[..7])] {
-        let answer = archive(&ada, "any", &name).await;
-        assert!(answer.body == first.body, "{name}");
-        assert_eq!(answer.header("etag"), first.header("etag"));
+        let response = archive(&ada, "any", &name).await;
+        assert!(response.body == first.body, "{name}");
+        assert_eq!(response.header("etag"), first.header("etag"));
     }
     let head = async |name: &str| {
-        Answer::of(ada.request(Method::HEAD, &ada.repo("any", &format!("/archive/{name}")))).await.expect(200)
+        Response::of(ada.request(Method::HEAD, &ada.repo("any", &format!("/archive/{name}")))).await.expect(200)
     };
     let (made, other) = (head("v100.zip").await, head("v100.tar.gz").await);
     assert!(made.body.is_empty() && made.header("etag") == first.header("etag"));
@@ -114,7 +114,7 @@ async fn a_download_goes_on_where_it_stopped(cluster: &Cluster) {
         assert!(tag.starts_with('"'), "{tag}");
         let ask = async |range: &str, condition: &str| {
             let request = ada.request(Method::GET, &path).header("range", range);
-            Answer::of(if condition.is_empty() { request } else { request.header("if-range", condition) }).await
+            Response::of(if condition.is_empty() { request } else { request.header("if-range", condition) }).await
         };
         let (size, middle) = (whole.body.len(), whole.body.len() / 2);
         let start = ask(&format!("bytes=0-{}", middle - 1), "").await.expect(206);

@@ -63,8 +63,8 @@ async fn two_owners_who_remove_each_other_leave_one(cluster: &Cluster) {
         let admin = cluster.admin().await;
         let mut owners = 0;
         for path in [&of_ada, &of_bob] {
-            let answer = admin.get(path).await;
-            owners += usize::from(answer.status == 200 && answer.json()["role"] == "admin");
+            let response = admin.get(path).await;
+            owners += usize::from(response.status == 200 && response.json()["role"] == "admin");
         }
         assert_eq!(owners, 1);
     }

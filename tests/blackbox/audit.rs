@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 
 use crate::harness::accounts::{after, before};
 use crate::harness::keys::ed25519;
-use crate::harness::{Answer, Cluster, User};
+use crate::harness::{Cluster, Response, User};
 
 on_profiles! {
     both {
@@ -58,10 +58,10 @@ async fn get_admin_audit_lists_every_change_with_its_actor_target_and_address(cl
     ada.delete(&format!("/orgs/{name}")).await.empty(204);
     let other = format!("other-{}", ada.email);
     ada.post("/user/emails", &json!([other])).await.expect(201);
-    Answer::of(ada.request(Method::DELETE, "/user/emails").json(&json!([other]))).await.empty(204);
+    Response::of(ada.request(Method::DELETE, "/user/emails").json(&json!([other]))).await.empty(204);
     let key = ada.post("/user/keys", &json!({"title": "mine", "key": ed25519("x")})).await.expect(201).json();
     ada.delete(&format!("/user/keys/{}", key["id"])).await.empty(204);
-    Answer::of(ada.tokens(Method::DELETE, "/tests")).await.empty(204);
+    Response::of(ada.tokens(Method::DELETE, "/tests")).await.empty(204);
     let events = audit(&admin, &format!("actor={}", ada.name.to_uppercase())).await;
     let (crew, tools) = (format!("{name}/crew"), format!("{name}/tools"));
     let expected = [
@@ -271,6 +271,6 @@ async fn requests_without_effect_are_not_recorded(cluster: &Cluster) {
     ada.post("/user/repos", &json!({"name": "quiet"})).await.refused(422);
     ada.post("/admin/users", &json!({"username": "x"})).await.refused(403);
     ada.make_token(&json!({"name": "tests"})).await.refused(422);
-    Answer::of(ada.request(Method::DELETE, "/user/emails").json(&json!(["x@example.net"]))).await.empty(204);
+    Response::of(ada.request(Method::DELETE, "/user/emails").json(&json!(["x@example.net"]))).await.empty(204);
     assert_eq!(count().await, before);
 }

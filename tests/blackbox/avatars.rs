@@ -5,7 +5,7 @@ use base64::engine::general_purpose::STANDARD;
 use reqwest::Method;
 use serde_json::json;
 
-use crate::harness::{Answer, Cluster, User};
+use crate::harness::{Cluster, Response, User};
 
 on_profiles! {
     production {
@@ -19,8 +19,8 @@ pub(crate) const RED: &str =
     "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAIAAACQd1PeAAAADElEQVR4nGP4z8AAAAMBAQDJ/pLvAAAAAElFTkSuQmCC";
 
 /// Requests the picture of an account without a token.
-async fn picture(user: &User, id: i64, rest: &str) -> Answer {
-    Answer::of(user.raw(Method::GET, &format!("/avatars/{id}{rest}"))).await
+async fn picture(user: &User, id: i64, rest: &str) -> Response {
+    Response::of(user.raw(Method::GET, &format!("/avatars/{id}{rest}"))).await
 }
 
 async fn a_picture_is_drawn_until_one_is_uploaded(cluster: &Cluster) {
@@ -40,9 +40,9 @@ async fn a_picture_is_drawn_until_one_is_uploaded(cluster: &Cluster) {
     assert_eq!(uploaded.header("cache-control"), "public, max-age=300");
     let request =
         ada.raw(Method::GET, &format!("/avatars/{}", ada.id)).header("if-none-match", uploaded.header("etag"));
-    Answer::of(request).await.empty(304);
+    Response::of(request).await.empty(304);
     let raw = ada.request(Method::POST, "/user/avatar").header("content-type", "image/png");
-    Answer::of(raw.body(uploaded.body.clone())).await.empty(204);
+    Response::of(raw.body(uploaded.body.clone())).await.empty(204);
     assert_eq!(
         picture(&ada, ada.id, "").await.header("etag"),
         uploaded.header("etag"),

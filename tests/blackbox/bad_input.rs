@@ -4,7 +4,7 @@
 use reqwest::Method;
 use serde_json::{Value, json};
 
-use crate::harness::{Answer, Cluster, Git, User};
+use crate::harness::{Cluster, Git, Response, User};
 
 on_profiles! {
     embedded {
@@ -45,8 +45,8 @@ const ODD: &[&str] = &[
     "..%2F..%2Fetc%2Fpasswd",
 ];
 
-/// Returns the answers of all routes that take a revision, with their paths.
-async fn by_every_route(user: &User, name: &str, revision: &str) -> Vec<(String, Answer)> {
+/// Returns the responses of all routes that take a revision, with their paths.
+async fn by_every_route(user: &User, name: &str, revision: &str) -> Vec<(String, Response)> {
     let paths = [
         format!("/branches/{revision}"),
         format!("/commits/{revision}"),
@@ -59,12 +59,12 @@ async fn by_every_route(user: &User, name: &str, revision: &str) -> Vec<(String,
         format!("/git/trees/{revision}"),
         format!("/git/trees/{revision}?recursive=1"),
     ];
-    let mut answers = Vec::new();
+    let mut responses = Vec::new();
     for path in paths {
-        let answer = user.get(&user.repo(name, &path)).await;
-        answers.push((path, answer));
+        let response = user.get(&user.repo(name, &path)).await;
+        responses.push((path, response));
     }
-    answers
+    responses
 }
 
 async fn names_that_look_like_options_are_names_of_nothing(cluster: &Cluster) {
@@ -72,14 +72,14 @@ async fn names_that_look_like_options_are_names_of_nothing(cluster: &Cluster) {
     ada.new_repository("odd", json!({"auto_init": true})).await;
     let long = "n".repeat(5000);
     for revision in ODD.iter().copied().chain([long.as_str()]) {
-        for (path, answer) in by_every_route(&ada, "odd", revision).await {
-            let status = answer.status.as_u16();
-            assert!(matches!(status, 404 | 414 | 422 | 431), "{path}: {status} {}", answer.text());
+        for (path, response) in by_every_route(&ada, "odd", revision).await {
+            let status = response.status.as_u16();
+            assert!(matches!(status, 404 | 414 | 422 | 431), "{path}: {status} {}", response.text());
         }
         for path in ["git/blobs", "git/tags", "git/refs", "git/refs/heads", "branch_protections"] {
-            let answer = ada.get(&ada.repo("odd", &format!("/{path}/{revision}"))).await;
-            let status = answer.status.as_u16();
-            assert!(matches!(status, 404 | 414 | 422 | 431), "{path}/{revision}: {status} {}", answer.text());
+            let response = ada.get(&ada.repo("odd", &format!("/{path}/{revision}"))).await;
+            let status = response.status.as_u16();
+            assert!(matches!(status, 404 | 414 | 422 | 431), "{path}/{revision}: {status} {}", response.text());
         }
         for path in ["contents", "raw/main"] {
             ada.get(&ada.repo("odd", &format!("/{path}/{revision}"))).await.refused_any(&[404, 422]);
@@ -112,8 +112,8 @@ async fn files_that_look_like_options_are_files(cluster: &Cluster) {
     let long = ada.repo("files", &format!("/contents/{}x", "d/".repeat(2500)));
     ada.put(&long, &json!({"message": "m", "content": "eA=="})).await.refused_fields(&[("path", "too_long")]);
     let wide = ada.repo("files", &format!("/contents/{}", "n".repeat(300)));
-    let answer = ada.put(&wide, &json!({"message": "m", "content": "eA=="})).await;
-    assert!(matches!(answer.status.as_u16(), 201 | 422), "{}", answer.text());
+    let response = ada.put(&wide, &json!({"message": "m", "content": "eA=="})).await;
+    assert!(matches!(response.status.as_u16(), 201 | 422), "{}", response.text());
 }
 
 async fn writes_to_odd_branches_are_refused_by_name(cluster: &Cluster) {
@@ -126,7 +126,7 @@ async fn writes_to_odd_branches_are_refused_by_name(cluster: &Cluster) {
         let file = ada.repo("branches", "/contents/x");
         let body = json!({"message": "m", "content": "eA==", "branch": branch});
         ada.put(&file, &body).await.refused_field("branch");
-        Answer::of(
+        Response::of(
             ada.request(Method::DELETE, &file).json(&json!({"message": "m", "branch": branch, "sha": "1".repeat(40)})),
         )
         .await
@@ -178,9 +178,9 @@ async fn commits_from_the_end_of_time_are_read_everywhere(cluster: &Cluster) {
         assert!(output.status.success(), "{date}: {stderr}");
         taken += 1;
         for revision in [format!("b{number}"), format!("t{number}"), commit.clone()] {
-            for (path, answer) in by_every_route(&ada, "dates", &revision).await {
+            for (path, response) in by_every_route(&ada, "dates", &revision).await {
                 let is_branch = revision == format!("b{number}") || !path.starts_with("/branches/");
-                answer.expect(if is_branch { 200 } else { 404 });
+                response.expect(if is_branch { 200 } else { 404 });
             }
         }
         let seen = ada.get(&ada.repo("dates", &format!("/commits/{commit}"))).await.expect(200).json();

@@ -13,7 +13,7 @@ use tokio::net::{TcpSocket, TcpStream};
 use tokio::task::JoinSet;
 
 use crate::connections::http2::{Connection, HEADERS, RST_STREAM};
-use crate::harness::{Answer, Cluster, Options, Profile, Role, User};
+use crate::harness::{Cluster, Options, Profile, Response, Role, User};
 
 const MIB: usize = 1 << 20;
 /// The largest JSON response, by default.
@@ -24,7 +24,7 @@ const MAX_LISTED_TEXT_BYTES: usize = 64 << 10;
 const NO_TOKEN: &str = "00000000000000000000000000000000000000aa";
 /// Limit for what the server has to do by itself, on a machine that is busy with other tests. Less than the 30 seconds for which a body
 /// may pause.
-const ANSWER_TIMEOUT: Duration = Duration::from_secs(25);
+const RESPONSE_TIMEOUT: Duration = Duration::from_secs(25);
 
 /// Runs a test on an installation of its own: memory is measured. Bodies are the gateway's, so one profile shows them.
 fn on_installation(settings: &[(&'static str, &'static str)], test: impl AsyncFnOnce(&Cluster)) {
@@ -81,19 +81,19 @@ fn head(cluster: &Cluster, request: &str, token: &str, declared: usize) -> Vec<u
 
 /// Sends a request with a part of its body, and returns the response, which must come without the rest.
 async fn response_to_part(mut stream: TcpStream, head: Vec<u8>, sent: usize) -> String {
-    let mut answer = Vec::new();
+    let mut response = Vec::new();
     let exchange = async {
         stream.write_all(&head).await.unwrap();
         let (mut from, mut to) = stream.split();
         let body = vec![b' '; sent];
         // A connection that is closed while the body is sent may have a response all the same.
-        let (_, read) = tokio::join!(to.write_all(&body), from.read_to_end(&mut answer));
+        let (_, read) = tokio::join!(to.write_all(&body), from.read_to_end(&mut response));
         read
     };
-    let ended = tokio::time::timeout(ANSWER_TIMEOUT, exchange).await.expect("a response before the rest of the body");
-    let answer = String::from_utf8_lossy(&answer).into_owned();
-    assert!(ended.is_ok() || !answer.is_empty(), "the response is lost: {ended:?}");
-    answer
+    let ended = tokio::time::timeout(RESPONSE_TIMEOUT, exchange).await.expect("a response before the rest of the body");
+    let response = String::from_utf8_lossy(&response).into_owned();
+    assert!(ended.is_ok() || !response.is_empty(), "the response is lost: {ended:?}");
+    response
 }
 
 #[test]
@@ -107,12 +107,12 @@ fn bodies_without_a_valid_credential_are_not_read() {
             let head = head(cluster, "POST /api/v1/user/repos", NO_TOKEN, 3 * MIB);
             clients.spawn(response_to_part(stream, head, 2 * MIB));
         }
-        let answers = clients.join_all().await;
-        let refused = answers.iter().filter(|answer| answer.starts_with("HTTP/1.1 401")).count();
-        let closed = answers.iter().filter(|answer| answer.contains("\r\nconnection: close\r\n")).count();
+        let responses = clients.join_all().await;
+        let refused = responses.iter().filter(|response| response.starts_with("HTTP/1.1 401")).count();
+        let closed = responses.iter().filter(|response| response.contains("\r\nconnection: close\r\n")).count();
         let growth = memory.growth_mib();
         eprintln!("300 bodies of 2 MiB without credentials: {refused} refused, {closed} closed, gateway +{growth} MiB");
-        assert_eq!((refused, closed), (300, 300), "{:?}", answers.first());
+        assert_eq!((refused, closed), (300, 300), "{:?}", responses.first());
         assert!(growth < 128, "{growth} MiB");
     });
 }
@@ -137,7 +137,7 @@ fn streams_without_a_valid_credential_are_answered_before_their_bodies() {
                 };
             }
         };
-        let is_in_time = tokio::time::timeout(ANSWER_TIMEOUT, exchange).await.is_ok();
+        let is_in_time = tokio::time::timeout(RESPONSE_TIMEOUT, exchange).await.is_ok();
         let (answered, refused, growth) = (answered.len(), refused.len(), memory.growth_mib());
         eprintln!(
             "{STREAMS} streams without credentials: {answered} answered, {refused} refused, gateway +{growth} MiB"
@@ -156,10 +156,10 @@ fn a_response_before_the_body_is_seen_by_a_client_that_still_sends() {
         let token = ada.token.as_deref().unwrap();
         let head = head(cluster, &format!("PUT /api/v1{path}"), token, 200 * MIB);
         let stream = connect_from(cluster, [127, 0, 1, 4]).await;
-        let answer = response_to_part(stream, head, 12 * MIB).await;
-        eprintln!("200 MiB declared, 12 MiB sent: {:?}", answer.lines().next());
-        assert!(answer.starts_with("HTTP/1.1 413"), "{answer}");
-        assert!(answer.contains("\r\nconnection: close\r\n") && answer.contains("\"message\""), "{answer}");
+        let response = response_to_part(stream, head, 12 * MIB).await;
+        eprintln!("200 MiB declared, 12 MiB sent: {:?}", response.lines().next());
+        assert!(response.starts_with("HTTP/1.1 413"), "{response}");
+        assert!(response.contains("\r\nconnection: close\r\n") && response.contains("\"message\""), "{response}");
     });
 }
 
@@ -191,15 +191,15 @@ impl Trickled {
                     }
                     std::future::pending::<()>().await;
                 };
-                let mut answer = String::new();
+                let mut response = String::new();
                 tokio::select! {
                     () = trickle => {}
-                    _ = from.read_to_string(&mut answer) => {}
+                    _ = from.read_to_string(&mut response) => {}
                 }
-                match answer.get(9..12) {
+                match response.get(9..12) {
                     Some("503") => refused.fetch_add(1, Ordering::SeqCst),
                     Some("408") => too_slow.fetch_add(1, Ordering::SeqCst),
-                    _ => panic!("another response: {answer:?}"),
+                    _ => panic!("another response: {response:?}"),
                 };
             });
         }
@@ -219,14 +219,14 @@ fn trickled_uploads_of_one_user_do_not_stop_another() {
         // At the least, half of them find no place.
         let started = Instant::now();
         while trickled.refused.load(Ordering::SeqCst) < UPLOADS / 2 {
-            assert!(started.elapsed() < ANSWER_TIMEOUT, "the uploads are not in their places");
+            assert!(started.elapsed() < RESPONSE_TIMEOUT, "the uploads are not in their places");
             tokio::time::sleep(Duration::from_millis(50)).await;
         }
         let body = json!({"message": "m", "content": "QUFB".repeat(6 * MIB / 4)});
         let started = Instant::now();
-        let answer = bob.put(&bob.repo("demo", "/contents/large"), &body).await;
-        let (status, took) = (answer.status, started.elapsed());
-        assert_eq!(status, 201, "{}", answer.text());
+        let response = bob.put(&bob.repo("demo", "/contents/large"), &body).await;
+        let (status, took) = (response.status, started.elapsed());
+        assert_eq!(status, 201, "{}", response.text());
         // What trickles loses its place.
         let ends = async { while trickled.tasks.join_next().await.is_some() {} };
         tokio::time::timeout(Duration::from_secs(120), ends).await.expect("the trickled uploads are never cut off");
@@ -240,8 +240,8 @@ fn trickled_uploads_of_one_user_do_not_stop_another() {
 
 /// Checks a list whose entries have `text` in `field`, of which it shows the beginning.
 async fn check_list(user: &User, path: &str, field: &str, text: &str, count: usize) -> usize {
-    let answer = user.get(path).await.expect(200);
-    let list = answer.json();
+    let response = user.get(path).await.expect(200);
+    let list = response.json();
     let entries = list.as_array().unwrap();
     assert_eq!(entries.len(), count, "{path}");
     for entry in entries {
@@ -249,8 +249,8 @@ async fn check_list(user: &User, path: &str, field: &str, text: &str, count: usi
         assert!(shown.len() <= MAX_LISTED_TEXT_BYTES && shown.len() > 1000 && text.starts_with(shown), "{path}");
         assert_eq!(entry["truncated"], true, "{path}");
     }
-    assert!(answer.body.len() <= MAX_RESPONSE_BYTES, "{path}: {} bytes", answer.body.len());
-    answer.body.len()
+    assert!(response.body.len() <= MAX_RESPONSE_BYTES, "{path}: {} bytes", response.body.len());
+    response.body.len()
 }
 
 #[test]
@@ -305,7 +305,7 @@ fn a_repeated_write_of_a_file_is_answered_without_a_copy_of_the_file() {
         let body = json!({"message": "m", "content": "QUFB".repeat(MIB / 4)});
         let put = async || {
             let request = ada.request(Method::PUT, &path).header("idempotency-key", "once").json(&body);
-            Answer::of(request).await.expect(201).json()
+            Response::of(request).await.expect(201).json()
         };
         let (first, second): (Value, Value) = (put().await, put().await);
         assert_eq!(first["content"]["content"], body["content"]);

@@ -5,7 +5,7 @@ use base64::engine::general_purpose::STANDARD;
 use reqwest::Method;
 use serde_json::{Value, json};
 
-use crate::harness::{Answer, Cluster, Git, User};
+use crate::harness::{Cluster, Git, Response, User};
 
 on_profiles! {
     embedded {
@@ -21,8 +21,8 @@ fn file(text: &str) -> String {
     STANDARD.encode(text)
 }
 
-async fn remove(user: &User, path: &str, body: &Value) -> Answer {
-    Answer::of(user.request(Method::DELETE, path).json(body)).await
+async fn remove(user: &User, path: &str, body: &Value) -> Response {
+    Response::of(user.request(Method::DELETE, path).json(body)).await
 }
 
 /// Clones a repository and returns the files of a branch, one per line.
@@ -97,10 +97,10 @@ async fn changes_can_begin_a_branch(cluster: &Cluster) {
     let files = json!([{"operation": "create", "path": "x", "content": file("x")}]);
     let body = json!({"message": "m", "branch": "main", "new_branch": "topic/one", "files": files});
     let contents = ada.repo("branching", "/contents");
-    let answer = ada.post(&contents, &body).await.expect(201).json();
-    assert!(answer["files"][0]["url"].as_str().unwrap().ends_with("/contents/x?ref=topic%2Fone"), "{answer}");
+    let response = ada.post(&contents, &body).await.expect(201).json();
+    assert!(response["files"][0]["url"].as_str().unwrap().ends_with("/contents/x?ref=topic%2Fone"), "{response}");
     let topic = ada.get(&ada.repo("branching", "/branches/topic/one")).await.expect(200).json();
-    assert_eq!((&topic["commit"]["id"], &topic["protected"]), (&answer["commit"]["sha"], &json!(false)));
+    assert_eq!((&topic["commit"]["id"], &topic["protected"]), (&response["commit"]["sha"], &json!(false)));
     ada.get(&ada.repo("branching", "/contents/x")).await.refused(404);
     ada.post(&contents, &body).await.refused(422);
 }
@@ -159,8 +159,8 @@ async fn mistakes_name_the_file_they_are_in(cluster: &Cluster) {
         ("files[1].from_path", json!({"operation": "delete", "path": "README.md", "from_path": "x"})),
         ("files[1].sha", json!({"operation": "update", "path": "README.md", "content": "", "sha": "abc"})),
     ] {
-        let answer = ada.post(&contents, &json!({"message": "m", "files": [good, wrong]})).await.refused(422);
-        assert_eq!(answer.json()["errors"][0]["field"], field, "{wrong}: {}", answer.text());
+        let response = ada.post(&contents, &json!({"message": "m", "files": [good, wrong]})).await.refused(422);
+        assert_eq!(response.json()["errors"][0]["field"], field, "{wrong}: {}", response.text());
     }
     ada.post(&contents, &json!({"message": "m"})).await.refused_fields(&[("files", "required")]);
     assert_eq!(tree(&ada, "strict", "main").await, "README.md");

@@ -4,7 +4,7 @@ use reqwest::Method;
 use serde_json::{Value, json};
 
 use crate::harness::ssh::{Client, client_of};
-use crate::harness::{Answer, Cluster, Git, User};
+use crate::harness::{Cluster, Git, Response, User};
 
 on_profiles! {
     both {
@@ -173,7 +173,7 @@ async fn commits_by_api_close_as_pushed_ones_do(cluster: &Cluster) {
     let many = json!({"message": "Closes #2", "files": [create]});
     let many = ada.post(&format!("{repo}/contents"), &many).await.expect(201).json();
     let delete = ada.request(Method::DELETE, &file).json(&json!({"message": "Resolves #3"}));
-    let delete = Answer::of(delete).await.expect(200).json();
+    let delete = Response::of(delete).await.expect(200).json();
     let side = json!({"message": "Closes #4", "content": "eA==", "branch": "side"});
     ada.put(&format!("{repo}/contents/other"), &side).await.expect(201);
     for (number, commit) in [(1, put), (2, many), (3, delete)] {

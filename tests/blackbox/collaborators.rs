@@ -3,12 +3,12 @@
 use reqwest::Method;
 use serde_json::{Value, json};
 
-use crate::harness::{Answer, Cluster, User};
+use crate::harness::{Cluster, Response, User};
 
 on_profiles! {
     production {
         get_repos_collaborators_lists_the_users_that_were_added
-        get_repos_collaborators_name_answers_whether_a_user_was_added
+        get_repos_collaborators_name_tells_whether_a_user_was_added
         put_repos_collaborators_gives_the_level_that_is_named
         put_repos_collaborators_without_a_level_gives_write_or_keeps_what_is_there
         put_repos_collaborators_names_what_is_wrong
@@ -60,7 +60,7 @@ async fn get_repos_collaborators_lists_the_users_that_were_added(cluster: &Clust
     assert_eq!(ada.get(&format!("/repos/{organization}/tools/collaborators")).await.expect(200).json(), json!([]));
 }
 
-async fn get_repos_collaborators_name_answers_whether_a_user_was_added(cluster: &Cluster) {
+async fn get_repos_collaborators_name_tells_whether_a_user_was_added(cluster: &Cluster) {
     let (ada, bob) = (cluster.user("ada").await, cluster.user("bob").await);
     ada.new_repository("shared", json!({})).await;
     ada.get(&path(&ada, &bob.name)).await.refused(404);
@@ -114,9 +114,9 @@ async fn put_repos_collaborators_names_what_is_wrong(cluster: &Cluster) {
         ada.put(&path(&ada, wrong), &json!({})).await.refused_field("collaborator");
     }
     let put = ada.request(Method::PUT, &path(&ada, &bob.name)).header("content-type", "application/json").body("{");
-    Answer::of(put).await.refused(400);
+    Response::of(put).await.refused(400);
     let put = ada.request(Method::PUT, &path(&ada, &bob.name)).header("content-type", "text/plain").body("read");
-    Answer::of(put).await.refused(415);
+    Response::of(put).await.refused(415);
     assert_eq!(ada.get(&ada.repo("shared", "/collaborators")).await.expect(200).json(), json!([]));
 }
 
@@ -143,7 +143,7 @@ async fn collaborators_are_managed_by_administrators_of_the_repository(cluster: 
         caller.put(&one, &json!({"permission": "king"})).await.refused(status);
         caller.put(&path(&ada, "no-such-user"), &json!({})).await.refused(status);
         let broken = caller.request(Method::PUT, &one).header("content-type", "application/json").body("{");
-        Answer::of(broken).await.refused(status);
+        Response::of(broken).await.refused(status);
         caller.delete(&one).await.refused(status);
     };
     all(&cluster.anonymous(), 401).await;

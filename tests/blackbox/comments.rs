@@ -6,11 +6,11 @@ use reqwest::Method;
 use serde_json::{Value, json};
 
 use crate::harness::accounts::{after, before};
-use crate::harness::{Answer, Cluster, User};
+use crate::harness::{Cluster, Response, User};
 
 on_profiles! {
     both {
-        post_comments_answers_the_comment_as_it_is_read
+        post_comments_responds_with_the_comment_as_it_is_read
         get_comments_lists_those_of_an_issue_oldest_first
         get_comments_of_a_repository_lists_those_of_all_issues
         get_comments_since_is_by_the_last_change
@@ -40,12 +40,12 @@ async fn tracked(cluster: &Cluster) -> (User, User, String) {
     (ada, bob, repo)
 }
 
-async fn send(user: &User, method: Method, path: &str, body: &str) -> Answer {
+async fn send(user: &User, method: Method, path: &str, body: &str) -> Response {
     let request = user.request(method, path).header("content-type", "application/json");
-    Answer::of(request.body(body.to_owned())).await
+    Response::of(request.body(body.to_owned())).await
 }
 
-async fn post_comments_answers_the_comment_as_it_is_read(cluster: &Cluster) {
+async fn post_comments_responds_with_the_comment_as_it_is_read(cluster: &Cluster) {
     let (ada, bob, repo) = tracked(cluster).await;
     let text = "Hello *you* <b>\n\n\u{e4}\u{1f600}\r\n";
     let made = bob.post(&format!("{repo}/issues/1/comments"), &json!({"body": text, "id": 7})).await.expect(201).json();
@@ -106,7 +106,7 @@ async fn get_comments_of_a_repository_lists_those_of_all_issues(cluster: &Cluste
 async fn get_comments_since_is_by_the_last_change(cluster: &Cluster) {
     let (ada, _, repo) = tracked(cluster).await;
     let first = ada.new_comment(&repo, 1, "First").await;
-    // Times in answers are seconds.
+    // Times in responses are seconds.
     tokio::time::sleep(Duration::from_millis(1_100)).await;
     let second = ada.new_comment(&repo, 1, "Second").await;
     let since = ada.get(&format!("{repo}/issues/comments/{second}")).await.expect(200).json()["updated_at"].clone();
@@ -158,7 +158,7 @@ async fn post_comments_names_the_field_that_is_wrong(cluster: &Cluster) {
     ada.post(&path, &json!({"body": ["x"]})).await.refused_fields(&[("body", "type")]);
     send(&ada, Method::POST, &path, "{\"body\":").await.refused(400);
     let typed = ada.request(Method::POST, &path).header("content-type", "text/plain").body("Text");
-    Answer::of(typed).await.refused(415);
+    Response::of(typed).await.refused(415);
     assert_eq!(ada.get(&path).await.expect(200).text(), "[]");
     assert_eq!(ada.issue(&repo, 1).await["comments"], 0);
 }

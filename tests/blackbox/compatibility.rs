@@ -5,7 +5,7 @@ use reqwest::header::{AUTHORIZATION, HeaderMap};
 use serde_json::{Value, json};
 
 use crate::harness::client::unique;
-use crate::harness::{Answer, Cluster, Options, Role};
+use crate::harness::{Cluster, Options, Response, Role};
 
 on_profiles! {
     both {
@@ -90,10 +90,10 @@ async fn a_token_in_the_query_is_accepted_where_the_operator_allows_it(cluster: 
     let list = format!("/users/{}/tokens?token={token}", ada.name);
     anonymous.get(&list).await.refused(401);
     let by_password = anonymous.raw(Method::GET, &format!("/api/v1{list}"));
-    Answer::of(by_password.basic_auth(&ada.name, Some(&ada.password))).await.expect(200);
+    Response::of(by_password.basic_auth(&ada.name, Some(&ada.password))).await.expect(200);
     let refs = format!("/{}/one.git/info/refs?service=git-upload-pack&token={token}", ada.name);
-    Answer::of(anonymous.raw(Method::GET, &refs)).await.expect(401);
-    // The token is in no answer and in no log.
+    Response::of(anonymous.raw(Method::GET, &refs)).await.expect(401);
+    // The token is in no response and in no log.
     let answered = anonymous.get(&format!("/nope?token={token}")).await;
     assert!(!answered.text().contains(&token) && !has(&answered.headers, &token), "{answered:?}");
     for role in Role::ALL {
@@ -202,7 +202,7 @@ async fn links_keep_the_query_and_put_the_page_last(cluster: &Cluster) {
     let next = expected[0].trim_start_matches('<').split('>').next().unwrap();
     let path = next.strip_prefix(&cluster.url).unwrap();
     let request = ada.raw(Method::GET, path).header(AUTHORIZATION, format!("token {}", ada.token.as_deref().unwrap()));
-    let last = Answer::of(request).await.expect(200);
+    let last = Response::of(request).await.expect(200);
     assert_eq!(last.json()["data"][0]["name"], "linked-2");
     assert_eq!(last.header("link"), format!("{},{}", link(1, "first"), link(2, "prev")));
     let past = ada.get(&format!("/repos/search?{query}&page=9")).await.expect(200);
@@ -226,7 +226,7 @@ async fn put_without_a_body_or_content_type_is_accepted(cluster: &Cluster) {
     ] {
         ada.put_nothing(&path).await.empty(204);
         let typed = ada.request(Method::PUT, &path).header("content-type", "application/json");
-        Answer::of(typed).await.empty(204);
+        Response::of(typed).await.empty(204);
     }
 }
 

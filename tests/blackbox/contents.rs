@@ -35,8 +35,8 @@ async fn a_file_is_written_and_read_back(cluster: &Cluster) {
     ada.new_repository("files", json!({"auto_init": true})).await;
     let path = written(&ada, "files", "docs/a%20b.txt");
     let body = json!({"message": "Add it", "content": file("hello\n")});
-    let answer = ada.put(&path, &body).await.expect(201).json();
-    let (content, commit) = (&answer["content"], &answer["commit"]);
+    let response = ada.put(&path, &body).await.expect(201).json();
+    let (content, commit) = (&response["content"], &response["commit"]);
     assert_eq!(content["sha"], "ce013625030ba8dba906f756967f9e9ca394464a");
     assert_eq!(
         (&content["type"], &content["encoding"], &content["size"]),
@@ -108,9 +108,9 @@ async fn dates_keep_their_offset(cluster: &Cluster) {
     let files = json!([{"operation": "create", "path": "b.txt", "content": file("1")}]);
     let changed = ada.post(&ada.repo("files", "/contents"), &with(json!({"files": files}))).await.expect(201).json();
     let delete = ada.request(reqwest::Method::DELETE, &path).json(&with(json!({})));
-    let removed = crate::harness::Answer::of(delete).await.expect(200).json();
+    let removed = crate::harness::Response::of(delete).await.expect(200).json();
     git.run("work", &["fetch", "-q"]).await;
-    for commit in [made, changed, removed].map(|answer| answer["commit"].clone()) {
+    for commit in [made, changed, removed].map(|response| response["commit"].clone()) {
         assert_eq!(commit["commit"]["author"]["date"], "2026-01-01T21:34:05Z");
         let stored = git.run("work", &["show", "-s", "--format=%aI %cI", commit["sha"].as_str().unwrap()]).await;
         assert_eq!(stored, "2026-01-02T03:04:05+05:30 2026-01-01T18:04:05-03:30");
@@ -193,8 +193,8 @@ async fn no_path_leaves_the_tree_or_enters_git(cluster: &Cluster) {
         "%2Fetc%2Fpasswd%2F",
         "a//b",
     ] {
-        let answer = ada.put(&written(&ada, "walls", wrong), &body).await;
-        answer.refused_any(&[422, 404]);
+        let response = ada.put(&written(&ada, "walls", wrong), &body).await;
+        response.refused_any(&[422, 404]);
     }
     for wrong in ["%2e%2e/x", "a/%2e%2e/%2e%2e/x", "%2e/x", "a/../../../../user"] {
         let head = format!("PUT /api/v1/repos/{}/walls/contents/{wrong} HTTP/1.1", ada.name);

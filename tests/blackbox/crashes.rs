@@ -19,7 +19,7 @@ use tokio::task::JoinSet;
 
 use crate::harness::ssh::{Client, client_of};
 use crate::harness::tree::{Random, fsck_all, git_below};
-use crate::harness::{Answer, Cluster, Git, Options, Profile, Role, User, is_slow, rounds, run_expecting_errors};
+use crate::harness::{Cluster, Git, Options, Profile, Response, Role, User, is_slow, rounds, run_expecting_errors};
 
 /// Numbers of kills. The launcher waits longer before each restart of a process that keeps dying, so the embedded profile has fewer.
 struct Plan {
@@ -144,7 +144,7 @@ impl Workload {
             };
             let output = output.unwrap();
             let stderr = String::from_utf8_lossy(&output.stderr).into_owned();
-            // If the ref does not exist any more, an earlier attempt deleted it and its answer was lost.
+            // If the ref does not exist any more, an earlier attempt deleted it and its response was lost.
             let is_gone = refspec.starts_with(':') && stderr.contains("does not exist");
             if output.status.success() || is_gone { Ok(()) } else { Err(stderr) }
         })
@@ -155,13 +155,13 @@ impl Workload {
     async fn write(&self, method: Method, path: &str, key: &str, body: &Value) -> String {
         self.retry(key, || async {
             let request = self.user.request(method.clone(), path).header("idempotency-key", key).json(body);
-            let answer = Answer::try_of(request).await.map_err(|error| error.to_string())?;
-            let status = answer.status.as_u16();
+            let response = Response::try_of(request).await.map_err(|error| error.to_string())?;
+            let status = response.status.as_u16();
             if status == 201 {
-                return Ok(answer.json()["commit"]["sha"].as_str().unwrap().to_owned());
+                return Ok(response.json()["commit"]["sha"].as_str().unwrap().to_owned());
             }
-            assert!(status >= 500 || status == 409, "{key}: {status}: {}", answer.text());
-            Err(answer.text())
+            assert!(status >= 500 || status == 409, "{key}: {status}: {}", response.text());
+            Err(response.text())
         })
         .await
     }

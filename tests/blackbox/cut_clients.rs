@@ -131,7 +131,7 @@ async fn clients_that_disconnect_leave_nothing_behind(cluster: &Cluster) {
     }
     let (early, late) = (fixture.early.load(Ordering::SeqCst), fixture.late.load(Ordering::SeqCst));
     eprintln!("{late} clients disconnected in the middle, {early} before any data; {} refused", broken.len());
-    // A refused client gets a complete answer that is shorter than the part it wants to read.
+    // A refused client gets a complete response that is shorter than the part it wants to read.
     assert!(broken.len() * 10 < rounds(CLIENTS), "{:?}", &broken[..broken.len().min(5)]);
     let start = Instant::now();
     wait_for_no_process_in(&cluster.store(), END_TIMEOUT).await;

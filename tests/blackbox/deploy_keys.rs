@@ -4,11 +4,11 @@ use reqwest::Method;
 use serde_json::{Value, json};
 
 use crate::harness::keys::{self, ed25519};
-use crate::harness::{Answer, Cluster, User};
+use crate::harness::{Cluster, Response, User};
 
 on_profiles! {
     production {
-        post_repos_keys_answers_the_key_as_it_is_stored
+        post_repos_keys_responds_with_the_key_as_it_is_stored
         post_repos_keys_may_let_a_key_write
         post_repos_keys_names_the_field_that_is_wrong
         post_repos_keys_refuses_a_key_or_title_that_is_taken
@@ -25,7 +25,7 @@ fn path(owner: &User) -> String {
     owner.repo("deployed", "/keys")
 }
 
-async fn post_repos_keys_answers_the_key_as_it_is_stored(cluster: &Cluster) {
+async fn post_repos_keys_responds_with_the_key_as_it_is_stored(cluster: &Cluster) {
     let ada = cluster.user("ada").await;
     ada.new_repository("deployed", json!({})).await;
     let key = ed25519("ci@example.com");
@@ -154,7 +154,7 @@ async fn deploy_keys_are_managed_by_administrators_of_the_repository(cluster: &C
         caller.get(&one).await.refused(status);
         caller.post(&path(&ada), &json!({"title": 7})).await.refused(status);
         let broken = caller.request(Method::POST, &path(&ada)).header("content-type", "application/json").body("{");
-        Answer::of(broken).await.refused(status);
+        Response::of(broken).await.refused(status);
         caller.delete(&one).await.refused(status);
         caller.delete(&format!("{}/x", path(&ada))).await.refused(status);
     };

@@ -124,13 +124,14 @@ async fn services_describe_themselves(cluster: &Cluster) {
             |question| reflection::ServerReflectionRequest { host: String::new(), message_request: Some(question) };
         let questions =
             [MessageRequest::ListServices(String::new()), MessageRequest::FileContainingSymbol(service.into())];
-        let answers = client.server_reflection_info(tokio_stream::iter(questions.map(ask))).await.unwrap().into_inner();
-        let answers: Vec<_> = answers.map(|answer| answer.unwrap().message_response.unwrap()).collect().await;
+        let responses =
+            client.server_reflection_info(tokio_stream::iter(questions.map(ask))).await.unwrap().into_inner();
+        let responses: Vec<_> = responses.map(|response| response.unwrap().message_response.unwrap()).collect().await;
         use reflection::server_reflection_response::MessageResponse;
         let [MessageResponse::ListServicesResponse(services), MessageResponse::FileDescriptorResponse(files)] =
-            &answers[..]
+            &responses[..]
         else {
-            panic!("{answers:?}");
+            panic!("{responses:?}");
         };
         assert!(services.service.iter().any(|found| found.name == service), "{services:?}");
         let file: prost_types::FileDescriptorProto =
@@ -151,8 +152,8 @@ async fn a_token_is_enough_for_a_direct_call(cluster: &Cluster) {
     let repository_id =
         ada.new_repository("direct", json!({"auto_init": true, "private": true})).await["id"].as_i64().unwrap();
     let mut accounts = AccountServiceClient::new(cluster.channel(Role::Repo).await);
-    let answer = accounts.get_authenticated_user(with_token(GetAuthenticatedUserRequest {}, &token)).await.unwrap();
-    assert_eq!(answer.into_inner().user.unwrap().username, ada.name);
+    let response = accounts.get_authenticated_user(with_token(GetAuthenticatedUserRequest {}, &token)).await.unwrap();
+    assert_eq!(response.into_inner().user.unwrap().username, ada.name);
     let mut issues = IssueServiceClient::new(cluster.channel(Role::Issue).await);
     let message = CreateIssueRequest { repository_id, title: "By gRPC".into(), ..Default::default() };
     let issue = issues.create_issue(with_token(message, &token)).await.unwrap().into_inner().issue.unwrap();

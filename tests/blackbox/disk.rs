@@ -12,7 +12,7 @@ use serde_json::json;
 
 use crate::harness::ssh::client_of;
 use crate::harness::tree::{fsck_all, leftovers, noise, wait_for_no_process_in};
-use crate::harness::{Answer, Cluster, Git, Options, Profile, Role, User, run};
+use crate::harness::{Cluster, Git, Options, Profile, Response, Role, User, run};
 
 /// Size of the small file system.
 const DISK_BYTES: u64 = 24 << 20;
@@ -116,7 +116,7 @@ impl Fixture {
         tip
     }
 
-    async fn put(&self, path: &str, content: &[u8]) -> Answer {
+    async fn put(&self, path: &str, content: &[u8]) -> Response {
         let content = base64::engine::general_purpose::STANDARD.encode(content);
         self.ada.put(&self.ada.repo("tight", path), &json!({"message": "m", "content": content})).await
     }

@@ -7,7 +7,7 @@ use reqwest::Method;
 use serde_json::json;
 use tokio::task::JoinSet;
 
-use crate::harness::{Answer, Cluster, Git, Options, Role, User, is_slow};
+use crate::harness::{Cluster, Git, Options, Response, Role, User, is_slow};
 
 on_own_installations! {
     acknowledged_changes_survive_crashes(Options { on_disk: true, ..Options::default() })
@@ -28,19 +28,24 @@ const QUICK: Plan = Plan { puts: 25, pushes: 10, crashes: 5 };
 const SETTLE_TIMEOUT: Duration = Duration::from_secs(120);
 
 /// Repeats the write of a file until it is acknowledged, and returns its commit. The idempotency key makes this safe: if a process died
-/// between the change and its answer, the repeat gets that answer.
+/// between the change and its response, the repeat gets that response.
 async fn put(user: &User, number: usize) -> (usize, String) {
     let content = base64::engine::general_purpose::STANDARD.encode(format!("content {number}\n"));
     let body = json!({"message": format!("Put {number}"), "content": content});
     let path = user.repo("puts", &format!("/contents/dir-{}/file-{number}", number % 5));
     for attempt in 0.. {
         let request = user.request(Method::PUT, &path).header("idempotency-key", format!("put-{number}")).json(&body);
-        match Answer::try_of(request.timeout(Duration::from_secs(20))).await {
-            Ok(answer) if answer.status == 201 => {
-                return (number, answer.json()["commit"]["sha"].as_str().unwrap().to_owned());
+        match Response::try_of(request.timeout(Duration::from_secs(20))).await {
+            Ok(response) if response.status == 201 => {
+                return (number, response.json()["commit"]["sha"].as_str().unwrap().to_owned());
             }
-            Ok(answer) => {
-                assert!(answer.status.as_u16() >= 500 || answer.status == 409, "{}: {}", answer.status, answer.text());
+            Ok(response) => {
+                assert!(
+                    response.status.as_u16() >= 500 || response.status == 409,
+                    "{}: {}",
+                    response.status,
+                    response.text()
+                );
             }
             Err(_) => {}
         }

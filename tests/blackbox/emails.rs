@@ -4,7 +4,7 @@ use reqwest::Method;
 use serde_json::{Value, json};
 
 use crate::harness::client::unique;
-use crate::harness::{Answer, Cluster, Git, User};
+use crate::harness::{Cluster, Git, Response, User};
 
 on_profiles! {
     both {
@@ -30,12 +30,12 @@ fn address(stem: &str) -> String {
     format!("{}@example.org", unique(stem))
 }
 
-async fn remove(user: &User, body: &Value) -> Answer {
-    Answer::of(user.request(Method::DELETE, PATH).json(body)).await
+async fn remove(user: &User, body: &Value) -> Response {
+    Response::of(user.request(Method::DELETE, PATH).json(body)).await
 }
 
 /// Makes an address a verified one of a user, as an administrator.
-async fn verify(cluster: &Cluster, user: &User, email: &str) -> Answer {
+async fn verify(cluster: &Cluster, user: &User, email: &str) -> Response {
     cluster.admin().await.put_nothing(&format!("/admin/users/{}/emails/{email}/verified", user.name)).await
 }
 
@@ -93,7 +93,7 @@ async fn post_user_emails_refuses_bodies_without_valid_addresses(cluster: &Clust
     let many: Vec<_> = (0..101).map(|_| address("many")).collect();
     ada.post(PATH, &json!(many)).await.refused(422);
     let broken = ada.request(Method::POST, PATH).header("content-type", "application/json").body("[\"a@");
-    Answer::of(broken).await.refused(400);
+    Response::of(broken).await.refused(400);
     assert_eq!(ada.get(PATH).await.each("email").len(), 1);
 }
 
@@ -120,7 +120,7 @@ async fn delete_user_emails_ignores_addresses_of_others(cluster: &Cluster) {
     for body in [json!({"emails": [his, "unknown@example.net"]}), json!({"emails": []}), json!({}), json!([])] {
         remove(&ada, &body).await.empty(204);
     }
-    Answer::of(ada.request(Method::DELETE, PATH)).await.empty(204);
+    Response::of(ada.request(Method::DELETE, PATH)).await.empty(204);
     assert_eq!((ada.get(PATH).await.each("email").len(), bob.get(PATH).await.each("email").len()), (2, 2));
     remove(&ada, &json!({"emails": [mine.to_uppercase()]})).await.empty(204);
     assert_eq!(ada.get(PATH).await.each("email"), [ada.email.as_str()]);
@@ -142,7 +142,7 @@ async fn a_verified_secondary_address_signs_in_with_the_password(cluster: &Clust
     let other = address("other");
     let sign_in = async |name: &str| {
         let request = ada.raw(Method::GET, &format!("/api/v1/users/{}/tokens", ada.name));
-        Answer::of(request.basic_auth(name, Some(&ada.password))).await
+        Response::of(request.basic_auth(name, Some(&ada.password))).await
     };
     sign_in(&other).await.refused(401);
     ada.post(PATH, &json!([other])).await.expect(201);

@@ -117,26 +117,26 @@ async fn a_reader_who_loses_the_access_in_a_wait_gets_no_event(cluster: &Cluster
         ada.share(repo, &bob, "read").await;
         let cursor = page(&bob, repo, "limit=100").await["cursor"].as_str().unwrap().to_owned();
         let query = format!("{repo}/events?after={cursor}&wait=60");
-        let (answer, ()) = tokio::join!(bob.get(&query), async {
+        let (response, ()) = tokio::join!(bob.get(&query), async {
             // The reader waits by then; if it does not, it is refused all the same.
             tokio::time::sleep(Duration::from_millis(300)).await;
             ada.delete(&format!("{repo}/collaborators/{}", bob.name)).await.expect(204);
             ada.new_issue(repo, &format!("Secret {round}"), json!({})).await;
         });
-        answer.refused(404);
+        response.refused(404);
     }
     ada.share(repo, &bob, "read").await;
     let made = bob.make_token(&json!({"name": "short-lived"})).await.expect(201).json();
     let reader = bob.with_token(made["sha1"].as_str());
     let cursor = page(&reader, repo, "limit=100").await["cursor"].as_str().unwrap().to_owned();
     let query = format!("{repo}/events?after={cursor}&wait=60");
-    let (answer, ()) = tokio::join!(reader.get(&query), async {
+    let (response, ()) = tokio::join!(reader.get(&query), async {
         tokio::time::sleep(Duration::from_millis(300)).await;
         let deleted = bob.tokens(Method::DELETE, "/short-lived").send().await.unwrap();
         assert_eq!(deleted.status().as_u16(), 204);
         ada.new_issue(repo, "Secret again", json!({})).await;
     });
-    answer.refused(401);
+    response.refused(401);
 }
 
 async fn a_token_that_may_not_read_issues_reads_none_in_the_feed(cluster: &Cluster) {

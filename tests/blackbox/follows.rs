@@ -8,8 +8,8 @@ on_profiles! {
     production {
         put_user_following_is_idempotent_and_needs_no_body
         put_user_following_refuses_the_caller_and_what_is_no_user
-        get_user_following_name_answers_for_the_caller
-        get_users_following_name_answers_for_any_user
+        get_user_following_name_responds_for_the_caller
+        get_users_following_name_responds_for_any_user
         delete_user_following_is_idempotent
         get_followers_and_following_list_users_with_links
         following_needs_a_token
@@ -37,7 +37,7 @@ async fn put_user_following_refuses_the_caller_and_what_is_no_user(cluster: &Clu
     assert_eq!(ada.get("/user/following").await.expect(200).json(), json!([]));
 }
 
-async fn get_user_following_name_answers_for_the_caller(cluster: &Cluster) {
+async fn get_user_following_name_responds_for_the_caller(cluster: &Cluster) {
     let (ada, bob) = (cluster.user("ada").await, cluster.user("bob").await);
     let path = format!("/user/following/{}", bob.name);
     ada.get(&path).await.refused(404);
@@ -47,7 +47,7 @@ async fn get_user_following_name_answers_for_the_caller(cluster: &Cluster) {
     ada.get("/user/following/no-such-user").await.refused(404);
 }
 
-async fn get_users_following_name_answers_for_any_user(cluster: &Cluster) {
+async fn get_users_following_name_responds_for_any_user(cluster: &Cluster) {
     let (ada, bob, outsider) = (cluster.user("ada").await, cluster.user("bob").await, cluster.outsider().await);
     ada.put_nothing(&format!("/user/following/{}", bob.name)).await.empty(204);
     outsider.get(&format!("/users/{}/following/{}", ada.name, bob.name.to_uppercase())).await.empty(204);

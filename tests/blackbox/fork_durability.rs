@@ -7,7 +7,7 @@ use serde_json::json;
 use tokio::task::JoinSet;
 
 use crate::harness::tree::Random;
-use crate::harness::{Answer, Cluster, Git, Options, Profile, Role, rounds, run_expecting_errors};
+use crate::harness::{Cluster, Git, Options, Profile, Response, Role, rounds, run_expecting_errors};
 
 /// Age at which the sweeper of repo-svc takes a creation for interrupted, and a second, in microseconds.
 const INTERRUPTED_AGE_US: i64 = 121_000_000;
@@ -49,7 +49,7 @@ async fn a_fork_that_is_killed_is_whole_or_nothing(cluster: &Cluster) {
         let mut running = JoinSet::new();
         running.spawn(async move {
             let request = maker.request(Method::POST, &of).json(&json!({"name": wanted}));
-            Answer::try_of(request.timeout(SETTLE_TIMEOUT)).await.map(|answer| answer.status.as_u16())
+            Response::try_of(request.timeout(SETTLE_TIMEOUT)).await.map(|response| response.status.as_u16())
         });
         tokio::time::sleep(Duration::from_millis(random.below(200))).await;
         tokio::task::block_in_place(|| cluster.crash(role));
@@ -57,7 +57,7 @@ async fn a_fork_that_is_killed_is_whole_or_nothing(cluster: &Cluster) {
         let found = ada.get(&ada.repo(&name, "")).await;
         match (status, found.status.as_u16()) {
             (Ok(201), 200) => {}
-            // The answer was lost, or there was nothing yet.
+            // The response was lost, or there was nothing yet.
             (Ok(500..) | Err(_), 200 | 404) => {}
             other => panic!("{name}: {other:?}"),
         }

@@ -3,7 +3,7 @@
 use reqwest::Method;
 use serde_json::{Value, json};
 
-use crate::harness::{Answer, Cluster, Git, User};
+use crate::harness::{Cluster, Git, Response, User};
 
 on_profiles! {
     both {
@@ -15,7 +15,7 @@ on_profiles! {
     }
 }
 
-async fn fork(user: &User, parent: &str, body: Value) -> Answer {
+async fn fork(user: &User, parent: &str, body: Value) -> Response {
     user.post(&format!("{parent}/forks"), &body).await
 }
 
@@ -147,12 +147,12 @@ async fn a_fork_goes_where_its_maker_may_create(cluster: &Cluster) {
     fork(&cluster.anonymous(), &parent, json!({})).await.refused(401);
     fork(&ada.with_scopes(&["repo:write"]).await, &parent, json!({"name": "more"})).await.refused(403);
     cluster.anonymous().get(&format!("{parent}/forks")).await.refused(401);
-    let answer = bob.get(&format!("{parent}/forks?limit=1")).await.expect(200);
-    assert_eq!((answer.header("x-total-count").as_str(), answer.json().as_array().unwrap().len()), ("2", 1));
+    let response = bob.get(&format!("{parent}/forks?limit=1")).await.expect(200);
+    assert_eq!((response.header("x-total-count").as_str(), response.json().as_array().unwrap().len()), ("2", 1));
     // Nothing is made twice for one key.
     let again = async || {
         let request = bob.request(Method::POST, &format!("{parent}/forks")).header("idempotency-key", "fork");
-        Answer::of(request).await.expect(201).json()["id"].clone()
+        Response::of(request).await.expect(201).json()["id"].clone()
     };
     assert_eq!(again().await, again().await);
 }

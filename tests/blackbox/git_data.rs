@@ -111,13 +111,13 @@ async fn refs_are_found_by_name_and_by_their_beginning(cluster: &Cluster) {
     git.run("", &["clone", "-q", "--mirror", &ada.git_url(&ada.name, "refs"), "back.git"]).await;
     let format = "--format=%(refname) %(objecttype) %(objectname)";
     let refs = async |path: &str| {
-        let answer = ada.get(&ada.repo("refs", &format!("/git/refs{path}"))).await.expect(200).json();
+        let response = ada.get(&ada.repo("refs", &format!("/git/refs{path}"))).await.expect(200).json();
         let line = |found: &Value| {
             let word = |value: &Value| value.as_str().unwrap().to_owned();
             let object = &found["object"];
             format!("{} {} {}", word(&found["ref"]), word(&object["type"]), word(&object["sha"]))
         };
-        match &answer {
+        match &response {
             Value::Array(list) => list.iter().map(line).collect::<Vec<_>>().join("\n"),
             one => format!("one: {}", line(one)),
         }

@@ -6,7 +6,7 @@ use reqwest::Method;
 use serde_json::json;
 use tokio::io::AsyncWriteExt;
 
-use crate::harness::{Answer, Cluster, Git};
+use crate::harness::{Cluster, Git, Response};
 
 on_profiles! {
     both {
@@ -79,11 +79,11 @@ async fn compressed_requests_are_read(cluster: &Cluster) {
     let path = format!("/{}/zip.git/git-upload-pack", ada.name);
     let post = |body: Vec<u8>| {
         let request = ada.raw(Method::POST, &path).header("content-encoding", "gzip").body(body);
-        Answer::of(request.header("content-type", "application/x-git-upload-pack-request"))
+        Response::of(request.header("content-type", "application/x-git-upload-pack-request"))
     };
-    let answer = post(packed.clone()).await.expect(200);
-    assert_eq!(answer.header("content-type"), "application/x-git-upload-pack-result");
-    assert!(answer.body.windows(4).any(|window| window == b"PACK"), "{:?}", answer.text());
+    let response = post(packed.clone()).await.expect(200);
+    assert_eq!(response.header("content-type"), "application/x-git-upload-pack-result");
+    assert!(response.body.windows(4).any(|window| window == b"PACK"), "{:?}", response.text());
     let broken = post(packed[..packed.len() / 2].to_vec()).await;
     assert!(!broken.body.windows(4).any(|window| window == b"PACK"));
     // git compresses requests above 1,024 bytes, which a fetch with many `have` lines is.
@@ -142,8 +142,8 @@ async fn a_broken_pack_changes_nothing(cluster: &Cluster) {
     for pack in [&b"PACK\0\0\0\x02\0\0\0\x01nonsense"[..], b"", b"\0\0\0\0"] {
         let body = [line(&command).as_bytes(), b"0000", pack].concat();
         let request = ada.raw(Method::POST, &path).basic_auth(&ada.name, ada.token.as_ref()).body(body);
-        let answer = Answer::of(request.header("content-type", "application/x-git-receive-pack-request")).await;
-        assert!(!answer.text().contains("ok refs/heads/bad"), "{}", answer.text());
+        let response = Response::of(request.header("content-type", "application/x-git-receive-pack-request")).await;
+        assert!(!response.text().contains("ok refs/heads/bad"), "{}", response.text());
     }
     assert_eq!(git.run("", &["ls-remote", &url]).await, before);
     assert_eq!(ada.get(&ada.repo("solid", "/branches")).await.expect(200).json().as_array().unwrap().len(), 1);

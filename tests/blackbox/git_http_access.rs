@@ -1,9 +1,9 @@
-//! Access to git over HTTP: who may fetch and push, and the answers to all others.
+//! Access to git over HTTP: who may fetch and push, and the responses to all others.
 
 use reqwest::Method;
 use serde_json::json;
 
-use crate::harness::{Answer, Cluster, Git, User};
+use crate::harness::{Cluster, Git, Response, User};
 
 on_profiles! {
     both {
@@ -11,7 +11,7 @@ on_profiles! {
     }
     embedded {
         anonymous_callers_fetch_what_is_public
-        outsiders_get_the_same_answer_for_hidden_and_missing
+        outsiders_get_the_same_response_for_hidden_and_missing
         only_writers_push
         requests_that_are_not_git_are_refused
         advertisements_are_not_cached
@@ -27,11 +27,11 @@ async fn anonymous_callers_fetch_what_is_public(cluster: &Cluster) {
     let (ada, anonymous) = (cluster.user("ada").await, cluster.anonymous());
     ada.new_repository("open", json!({"auto_init": true})).await;
     ada.new_repository("hidden", json!({"auto_init": true, "private": true})).await;
-    Answer::of(refs(&anonymous, &ada, "open", "upload-pack")).await.expect(200);
+    Response::of(refs(&anonymous, &ada, "open", "upload-pack")).await.expect(200);
     for (name, service) in
         [("hidden", "upload-pack"), ("absent", "upload-pack"), ("open", "receive-pack"), ("hidden", "receive-pack")]
     {
-        let asked = Answer::of(refs(&anonymous, &ada, name, service)).await.expect(401);
+        let asked = Response::of(refs(&anonymous, &ada, name, service)).await.expect(401);
         assert!(asked.header("www-authenticate").starts_with("Basic realm="), "{:?}", asked.headers);
         assert!(asked.header("content-type").starts_with("text/plain"));
     }
@@ -54,34 +54,34 @@ async fn every_form_of_credential_is_accepted(cluster: &Cluster) {
     ];
     for (user, password) in good {
         let request = refs(&ada, &ada, "hidden", "upload-pack").basic_auth(user, Some(password));
-        Answer::of(request).await.expect(200);
+        Response::of(request).await.expect(200);
     }
     for (user, password) in
         [(ada.name.as_str(), "wrong"), ("no-such-user", "wrong"), (&ada.name, ""), ("", ""), ("", &ada.password)]
     {
         let request = refs(&ada, &ada, "hidden", "upload-pack").basic_auth(user, Some(password));
-        let asked = Answer::of(request).await.expect(401);
+        let asked = Response::of(request).await.expect(401);
         assert!(asked.header("www-authenticate").starts_with("Basic"));
     }
     for value in [format!("token {token}"), format!("Bearer {token}"), "Basic".to_owned(), "Basic !!!".to_owned()] {
-        Answer::of(refs(&ada, &ada, "hidden", "upload-pack").header("authorization", value)).await.expect(401);
+        Response::of(refs(&ada, &ada, "hidden", "upload-pack").header("authorization", value)).await.expect(401);
     }
 }
 
-async fn outsiders_get_the_same_answer_for_hidden_and_missing(cluster: &Cluster) {
+async fn outsiders_get_the_same_response_for_hidden_and_missing(cluster: &Cluster) {
     let (ada, outsider) = (cluster.user("ada").await, cluster.outsider().await);
     ada.new_repository("hidden", json!({"auto_init": true, "private": true})).await;
     for service in ["upload-pack", "receive-pack"] {
-        let mut answers = Vec::new();
+        let mut responses = Vec::new();
         for name in ["hidden", "absent"] {
             let request = refs(&outsider, &ada, name, service).basic_auth(&outsider.name, outsider.token.as_ref());
-            let answer = Answer::of(request).await.expect(404);
-            answers.push(answer.text());
+            let response = Response::of(request).await.expect(404);
+            responses.push(response.text());
         }
-        assert_eq!(answers[0], answers[1]);
+        assert_eq!(responses[0], responses[1]);
     }
     let unknown = outsider.raw(Method::GET, "/no-such-user/x.git/info/refs?service=git-upload-pack");
-    Answer::of(unknown.basic_auth(&outsider.name, outsider.token.as_ref())).await.expect(404);
+    Response::of(unknown.basic_auth(&outsider.name, outsider.token.as_ref())).await.expect(404);
     let git = Git::new();
     git.small("work").await;
     git.fails("work", &["push", "-q", &ada.git_url(&ada.name, "absent"), "main"]).await;
@@ -91,16 +91,16 @@ async fn outsiders_get_the_same_answer_for_hidden_and_missing(cluster: &Cluster)
 async fn only_writers_push(cluster: &Cluster) {
     let (ada, outsider) = (cluster.user("ada").await, cluster.outsider().await);
     ada.new_repository("open", json!({"auto_init": true})).await;
-    Answer::of(refs(&outsider, &ada, "open", "upload-pack").basic_auth(&outsider.name, outsider.token.as_ref()))
+    Response::of(refs(&outsider, &ada, "open", "upload-pack").basic_auth(&outsider.name, outsider.token.as_ref()))
         .await
         .expect(200);
-    Answer::of(refs(&outsider, &ada, "open", "receive-pack").basic_auth(&outsider.name, outsider.token.as_ref()))
+    Response::of(refs(&outsider, &ada, "open", "receive-pack").basic_auth(&outsider.name, outsider.token.as_ref()))
         .await
         .expect(403);
     let post = outsider.raw(Method::POST, &format!("/{}/open.git/git-receive-pack", ada.name)).body("0000");
     let post = post.header("content-type", "application/x-git-receive-pack-request");
-    Answer::of(post.try_clone().unwrap().basic_auth(&outsider.name, outsider.token.as_ref())).await.expect(403);
-    Answer::of(post).await.expect(401);
+    Response::of(post.try_clone().unwrap().basic_auth(&outsider.name, outsider.token.as_ref())).await.expect(403);
+    Response::of(post).await.expect(401);
     let git = Git::new();
     git.run("", &["clone", "-q", &outsider.git_url(&ada.name, "open"), "work"]).await;
     git.commit("work", "x", "x").await;
@@ -123,41 +123,46 @@ async fn requests_that_are_not_git_are_refused(cluster: &Cluster) {
         (Method::POST, "/git-upload-pack", &[415]),
     ] {
         let request = ada.raw(method.clone(), &format!("{root}{path}")).basic_auth(&ada.name, ada.token.as_ref());
-        let answer = Answer::of(request).await;
-        assert!(statuses.contains(&answer.status.as_u16()), "{method} {path}: {} {}", answer.status, answer.text());
+        let response = Response::of(request).await;
+        assert!(
+            statuses.contains(&response.status.as_u16()),
+            "{method} {path}: {} {}",
+            response.status,
+            response.text()
+        );
     }
     let post = ada.raw(Method::POST, &format!("{root}/git-upload-pack")).header("content-type", "text/plain");
-    Answer::of(post.body("0000")).await.expect(415);
+    Response::of(post.body("0000")).await.expect(415);
     for version in ["version=2\u{0}x", &"version=2:".repeat(100), "--upload-pack=x", "version=9", "x"] {
         let Ok(value) = reqwest::header::HeaderValue::from_str(version) else { continue };
-        let answer = Answer::of(refs(&ada, &ada, "open", "upload-pack").header("git-protocol", value)).await;
-        assert!(answer.status.as_u16() < 500, "{version}: {}", answer.status);
+        let response = Response::of(refs(&ada, &ada, "open", "upload-pack").header("git-protocol", value)).await;
+        assert!(response.status.as_u16() < 500, "{version}: {}", response.status);
     }
 }
 
 async fn advertisements_are_not_cached(cluster: &Cluster) {
     let ada = cluster.user("ada").await;
     ada.new_repository("open", json!({})).await;
-    let answer = Answer::of(refs(&ada, &ada, "open", "upload-pack")).await.expect(200);
-    assert_eq!(answer.header("content-type"), "application/x-git-upload-pack-advertisement");
-    assert_eq!(answer.header("cache-control"), "no-cache, max-age=0, must-revalidate");
-    assert_eq!(answer.header("pragma"), "no-cache");
-    assert_eq!(answer.header("expires"), "Fri, 01 Jan 1980 00:00:00 GMT");
-    assert!(answer.text().starts_with("001e# service=git-upload-pack\n0000"), "{}", answer.text());
-    assert!(answer.text().contains("capabilities^{}"), "{}", answer.text());
+    let response = Response::of(refs(&ada, &ada, "open", "upload-pack")).await.expect(200);
+    assert_eq!(response.header("content-type"), "application/x-git-upload-pack-advertisement");
+    assert_eq!(response.header("cache-control"), "no-cache, max-age=0, must-revalidate");
+    assert_eq!(response.header("pragma"), "no-cache");
+    assert_eq!(response.header("expires"), "Fri, 01 Jan 1980 00:00:00 GMT");
+    assert!(response.text().starts_with("001e# service=git-upload-pack\n0000"), "{}", response.text());
+    assert!(response.text().contains("capabilities^{}"), "{}", response.text());
     let second = refs(&ada, &ada, "open", "upload-pack").header("git-protocol", "version=2");
-    assert!(Answer::of(second).await.expect(200).text().contains("version 2"));
+    assert!(Response::of(second).await.expect(200).text().contains("version 2"));
 }
 
 async fn names_match_without_case_and_suffix(cluster: &Cluster) {
     let ada = cluster.user("ada").await;
     ada.new_repository("Open", json!({"auto_init": true})).await;
     for path in [format!("{}/oPEN.git", ada.name.to_uppercase()), format!("{}/open", ada.name)] {
-        Answer::of(ada.raw(Method::GET, &format!("/{path}/info/refs?service=git-upload-pack"))).await.expect(200);
+        Response::of(ada.raw(Method::GET, &format!("/{path}/info/refs?service=git-upload-pack"))).await.expect(200);
         let git = Git::new();
         git.run("", &["clone", "-q", &format!("{}/{path}", cluster.url), "work"]).await;
         git.run("", &["clone", "-q", &format!("{}/{path}/", cluster.url), "slash"]).await;
     }
     let wiki = ada.raw(Method::GET, &format!("/{}/Open.wiki.git/info/refs?service=git-upload-pack", ada.name));
-    Answer::of(wiki.basic_auth(&ada.name, ada.token.as_ref())).await.expect(404);
+    Response::of(wiki.basic_auth(&ada.name, ada.token.as_ref())).await.expect(404);
 }

@@ -2,7 +2,7 @@
 
 use serde_json::json;
 
-use crate::harness::{Answer, Cluster, Git, User};
+use crate::harness::{Cluster, Git, Response, User};
 
 on_profiles! {
     embedded {
@@ -55,8 +55,8 @@ async fn a_page_of_commits_is_a_page_of_gits_log(cluster: &Cluster) {
 }
 
 /// The page that a `Link` header leads to.
-fn page(answer: &Answer, relation: &str) -> Option<String> {
-    let link = answer.header("link");
+fn page(response: &Response, relation: &str) -> Option<String> {
+    let link = response.header("link");
     let entry = link.split(',').find(|entry| entry.ends_with(&format!("; rel=\"{relation}\"")))?;
     let url = entry.split_once("/api/v1")?.1.split_once('>')?.0;
     Some(url.to_owned())
@@ -69,13 +69,13 @@ async fn pages_of_commits_lead_from_the_first_to_the_last(cluster: &Cluster) {
         let mut path = ada.repo("pages", &format!("/commits{query}"));
         let (mut seen, mut last) = (Vec::new(), None);
         for number in 1.. {
-            let answer = ada.get(&path).await.expect(200);
-            seen.extend(answer.each("sha"));
-            assert_eq!(page(&answer, "first").is_some(), number > 1);
-            assert_eq!(page(&answer, "prev"), last);
+            let response = ada.get(&path).await.expect(200);
+            seen.extend(response.each("sha"));
+            assert_eq!(page(&response, "first").is_some(), number > 1);
+            assert_eq!(page(&response, "prev"), last);
             last = Some(format!("{}{query}&page={number}", ada.repo("pages", "/commits")));
-            let Some(next) = page(&answer, "next") else {
-                assert_eq!(answer.header("x-total-count"), log.lines().count().to_string(), "the end is counted");
+            let Some(next) = page(&response, "next") else {
+                assert_eq!(response.header("x-total-count"), log.lines().count().to_string(), "the end is counted");
                 break;
             };
             path = next;

@@ -4,7 +4,7 @@ use reqwest::Method;
 use reqwest::header::{ETAG, IF_NONE_MATCH};
 use serde_json::{Value, json};
 
-use crate::harness::{Answer, Cluster, Role, User};
+use crate::harness::{Cluster, Response, Role, User};
 
 on_profiles! {
     both {
@@ -74,7 +74,7 @@ async fn hooks_need_admin_level(cluster: &Cluster) {
         caller.get(&ada.repo(repository, "/hooks")).await.refused(status);
         caller.post(&ada.repo(repository, "/hooks"), &body).await.refused(status);
         let broken = caller.request(reqwest::Method::POST, &ada.repo(repository, "/hooks")).body("{");
-        crate::harness::Answer::of(broken.header("content-type", "application/json")).await.refused(status);
+        crate::harness::Response::of(broken.header("content-type", "application/json")).await.refused(status);
     }
     cluster.admin().await.post(&ada.repo("hidden", "/hooks"), &body).await.expect(201);
 }
@@ -140,7 +140,7 @@ async fn post_hooks_with_a_key_makes_one_hook(cluster: &Cluster) {
     let ada = cluster.user("ada").await;
     let path = new_hooks(&ada, "keyed").await;
     let send = async |body: &Value| {
-        Answer::of(ada.request(Method::POST, &path).header("idempotency-key", "hook-1").json(body)).await
+        Response::of(ada.request(Method::POST, &path).header("idempotency-key", "hook-1").json(body)).await
     };
     let body = plain("https://ada:hunter1@example.com/x");
     let first = send(&body).await.expect(201).json();
@@ -226,8 +226,12 @@ async fn patch_hooks_changes_what_the_body_names(cluster: &Cluster) {
     change(json!({"config": {}, "active": false}), "/active", json!(false)).await;
     change(json!({"config": {"url": "https://example.org/"}}), "/config/url", json!("https://example.org/")).await;
     for body in [json!({"config": {"secret": "s2"}}), json!({"config": {"secret": ""}, "drop_previous_secret": true})] {
-        let answer = ada.patch(&hook, &body).await.expect(200);
-        assert!(!answer.text().contains("s2") && answer.json()["config"].get("secret").is_none(), "{}", answer.text());
+        let response = ada.patch(&hook, &body).await.expect(200);
+        assert!(
+            !response.text().contains("s2") && response.json()["config"].get("secret").is_none(),
+            "{}",
+            response.text()
+        );
     }
     let before = ada.get(&hook).await.expect(200).json();
     for (body, field) in [
@@ -254,8 +258,8 @@ async fn patch_hooks_needs_config_and_reads_bodies_without_a_content_type(cluste
         ada.patch(&hook, &body).await.refused_fields(&[("config", "required")]);
     }
     let untyped = ada.request(Method::PATCH, &hook).body(r#"{"config":{},"active":false}"#);
-    assert_eq!(Answer::of(untyped).await.expect(200).json()["active"], json!(false));
-    Answer::of(ada.request(Method::PATCH, &hook).body("{")).await.refused(400);
+    assert_eq!(Response::of(untyped).await.expect(200).json()["active"], json!(false));
+    Response::of(ada.request(Method::PATCH, &hook).body("{")).await.refused(400);
 }
 
 async fn patch_and_delete_find_hooks_of_their_owner_alone(cluster: &Cluster) {
@@ -352,7 +356,7 @@ async fn hooks_are_sealed_in_the_database(cluster: &Cluster) {
     let mut body = plain("https://ada:hunter1@example.com/x");
     body["config"]["secret"] = json!("hunter2");
     let request = ada.request(Method::POST, &path).header("idempotency-key", "sealed-1").json(&body);
-    let hook = Answer::of(request).await.expect(201).json();
+    let hook = Response::of(request).await.expect(201).json();
     let hook = format!("{path}/{}", hook["id"]);
     ada.patch(&hook, &json!({"config": {"secret": "hunter3"}})).await.expect(200);
     let contains = |bytes: &[u8]| bytes.windows(6).any(|part| part == b"hunter");

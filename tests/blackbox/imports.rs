@@ -10,7 +10,7 @@ use reqwest::Method;
 use serde_json::{Value, json};
 
 use crate::harness::git_server::{Behaviour, GitServer, REACHABLE, basic};
-use crate::harness::{Answer, Cluster, Git, Options, Profile, Role, User, rounds};
+use crate::harness::{Cluster, Git, Options, Profile, Response, Role, User, rounds};
 
 const SECRET: &str = "hunter2-very-secret";
 /// Commits of the repository that is brought, in `make test-slow`.
@@ -84,8 +84,8 @@ pub(crate) fn outward(profile: Profile) -> Arc<Cluster> {
 }
 
 /// Sends a request to import into the caller's account; `more` is added to its body.
-pub(crate) async fn import(user: &User, url: &str, name: &str, more: Value) -> Answer {
-    Answer::of(import_request(user, url, name, &more)).await
+pub(crate) async fn import(user: &User, url: &str, name: &str, more: Value) -> Response {
+    Response::of(import_request(user, url, name, &more)).await
 }
 
 fn import_request(user: &User, url: &str, name: &str, more: &Value) -> reqwest::RequestBuilder {
@@ -96,10 +96,10 @@ fn import_request(user: &User, url: &str, name: &str, more: &Value) -> reqwest::
 
 /// Starts an import and returns the path at which it can be seen.
 async fn start(user: &User, url: &str, name: &str, more: Value) -> String {
-    let answer = Answer::of(import_request(user, url, name, &more).header("prefer", "respond-async")).await;
-    let answer = answer.expect(202);
-    assert_eq!(answer.header("preference-applied"), "respond-async");
-    let (id, location) = (answer.json()["id"].as_i64().unwrap(), answer.header("location"));
+    let response = Response::of(import_request(user, url, name, &more).header("prefer", "respond-async")).await;
+    let response = response.expect(202);
+    assert_eq!(response.header("preference-applied"), "respond-async");
+    let (id, location) = (response.json()["id"].as_i64().unwrap(), response.header("location"));
     let path = format!("/repos/migrations/{id}");
     assert_eq!(location, format!("{}/api/v1{path}", user.url));
     path
@@ -110,8 +110,8 @@ async fn ended(user: &User, path: &str) -> Value {
     let deadline = tokio::time::Instant::now() + END_TIMEOUT;
     loop {
         // The gateway or repo-svc may be down for a moment.
-        let answer = Answer::try_of(user.request(Method::GET, path)).await;
-        if let Some(value) = answer.ok().filter(|answer| answer.status == 200).map(|answer| answer.json())
+        let response = Response::try_of(user.request(Method::GET, path)).await;
+        if let Some(value) = response.ok().filter(|response| response.status == 200).map(|response| response.json())
             && !value["finished_at"].is_null()
         {
             return value;
@@ -202,8 +202,8 @@ async fn addresses_that_lead_to_no_repository_are_refused_with_the_reason(cluste
     assert_eq!(ada.get("/user/migrations").await.expect(200).json(), json!([]), "nothing was begun");
 
     let fails = async |url: &str, more: Value, reason: &str| {
-        let answer = import(&ada, url, "demo", more).await.refused_field("clone_addr");
-        let message = answer.json()["errors"][0]["message"].as_str().unwrap().to_owned();
+        let response = import(&ada, url, "demo", more).await.refused_field("clone_addr");
+        let message = response.json()["errors"][0]["message"].as_str().unwrap().to_owned();
         assert!(message.contains(reason), "{url}: {message}");
     };
     // Nothing listens there. A port that was bound and let go may be that of another test by now.
@@ -266,7 +266,7 @@ async fn a_caller_that_does_not_wait_finds_the_import_at_its_place(cluster: &Clu
     let hung_up = tokio::time::timeout(Duration::from_millis(500), keyed().send()).await;
     assert!(hung_up.is_err(), "it waits for the end");
     server.set(Behaviour::Serve);
-    let made = Answer::of(keyed()).await.expect(201).json();
+    let made = Response::of(keyed()).await.expect(201).json();
     assert_eq!(made["name"], "second");
     let list = ada.get("/user/migrations").await.expect(200);
     assert_eq!(list.each("phase"), ["done", "done"]);
@@ -294,8 +294,8 @@ async fn repositories_are_imported_to_accounts_of_the_caller(cluster: &Cluster) 
     import(&ada, &url, "other", Value::Null).await.refused_fields(&[("repo_name", "taken")]);
     import(&ada, &url, "a b", Value::Null).await.refused_field("repo_name");
     import(&cluster.anonymous(), &url, "x", Value::Null).await.refused(401);
-    let answer = ada.post("/repos/migrate", &json!({})).await;
-    answer.refused_fields(&[("clone_addr", "required"), ("uid", "required"), ("repo_name", "required")]);
+    let response = ada.post("/repos/migrate", &json!({})).await;
+    response.refused_fields(&[("clone_addr", "required"), ("uid", "required"), ("repo_name", "required")]);
 }
 
 /// The processes of an installation and those that they started.
@@ -345,7 +345,7 @@ async fn credentials_are_nowhere_while_they_are_used(cluster: &Cluster) {
     server.pack_requested(0).await;
     let header = basic("ada", &secret);
     let secrets = [secret.clone(), header.trim_start_matches("Basic ").to_owned()];
-    let (mut answers, mut has_children) = (Vec::new(), false);
+    let (mut responses, mut has_children) = (Vec::new(), false);
     for _ in 0..20 {
         let processes = processes(cluster);
         has_children |= processes.len() > Role::ALL.len();
@@ -355,7 +355,7 @@ async fn credentials_are_nowhere_while_they_are_used(cluster: &Cluster) {
                 assert!(!has(&content, &secrets), "/proc/{id}/{file}");
             }
         }
-        answers.push(ada.get(&path).await.expect(200).text());
+        responses.push(ada.get(&path).await.expect(200).text());
         tokio::time::sleep(Duration::from_millis(20)).await;
     }
     assert!(has_children, "git runs");
@@ -363,11 +363,11 @@ async fn credentials_are_nowhere_while_they_are_used(cluster: &Cluster) {
     server.set(Behaviour::Serve);
     assert_eq!(ended(&ada, &path).await["phase"], "done");
     for path in [ada.repo("demo", ""), "/user/migrations".to_owned(), ada.repo("demo", "/events")] {
-        answers.push(ada.get(&path).await.expect(200).text());
+        responses.push(ada.get(&path).await.expect(200).text());
     }
-    answers.push(cluster.admin().await.get("/admin/audit").await.expect(200).text());
-    answers.extend(cluster.log().all());
-    assert!(answers.iter().all(|text| !has(text.as_bytes(), &secrets)), "in an answer or a log line");
+    responses.push(cluster.admin().await.get("/admin/audit").await.expect(200).text());
+    responses.extend(cluster.log().all());
+    assert!(responses.iter().all(|text| !has(text.as_bytes(), &secrets)), "in an answer or a log line");
     assert_eq!(file_with(&cluster.folder, &secrets), None);
     let sealed = "SELECT credentials FROM mirrors WHERE credentials IS NOT NULL";
     let sealed = cluster.bytes(Role::Git, sealed.to_owned()).await;
@@ -400,7 +400,7 @@ async fn an_import_that_is_interrupted_ends(cluster: &Cluster) {
     for round in 0..rounds(30) {
         let (name, role) = (format!("any-{round}"), [Role::Repo, Role::Git][round % 2]);
         let asked = import_request(&ada, &server.url("demo.git"), &name, &json!({"wiki": false}));
-        let asked = Answer::try_of(asked.header("prefer", "respond-async"));
+        let asked = Response::try_of(asked.header("prefer", "respond-async"));
         let pause = Duration::from_millis(u64::try_from(round * 7 % 50).unwrap());
         let crash = async {
             tokio::time::sleep(pause).await;

@@ -10,7 +10,7 @@ use reqwest::Method;
 use serde_json::{Value, json};
 use tokio::task::JoinSet;
 
-use crate::harness::{Answer, Cluster, Options, Role, User, rounds};
+use crate::harness::{Cluster, Options, Response, Role, User, rounds};
 
 on_own_installations! {
     acknowledged_issues_survive_crashes(Options { on_disk: true, ..Options::default() })
@@ -26,15 +26,15 @@ const CRASH_INTERVAL: Duration = Duration::from_millis(300);
 /// Attempts of one request, one every 50 ms.
 const MAX_ATTEMPTS: u32 = 600;
 
-/// Repeats a write until it is acknowledged. The idempotency key makes this safe: if the process died between the change and its answer,
-/// the repeat gets that answer.
-pub(crate) async fn write(user: &User, method: Method, path: &str, key: &str, body: &Value) -> Answer {
+/// Repeats a write until it is acknowledged. The idempotency key makes this safe: if the process died between the change and its response,
+/// the repeat gets that response.
+pub(crate) async fn write(user: &User, method: Method, path: &str, key: &str, body: &Value) -> Response {
     for _ in 0..MAX_ATTEMPTS {
         let request = user.request(method.clone(), path).header("idempotency-key", key).json(body);
-        match Answer::try_of(request.timeout(Duration::from_secs(20))).await {
-            Ok(answer) if answer.status.is_success() => return answer,
-            Ok(answer) => {
-                assert!(answer.status.as_u16() >= 500 || answer.status == 409, "{key}: {}", answer.text());
+        match Response::try_of(request.timeout(Duration::from_secs(20))).await {
+            Ok(response) if response.status.is_success() => return response,
+            Ok(response) => {
+                assert!(response.status.as_u16() >= 500 || response.status == 409, "{key}: {}", response.text());
             }
             Err(_) => {}
         }

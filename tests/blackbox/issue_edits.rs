@@ -3,11 +3,11 @@
 use reqwest::Method;
 use serde_json::{Value, json};
 
-use crate::harness::{Answer, Cluster, Role, User};
+use crate::harness::{Cluster, Response, Role, User};
 
 on_profiles! {
     both {
-        patch_issues_changes_what_is_named_and_answers_the_whole
+        patch_issues_changes_what_is_named_and_responds_with_the_whole
         patch_issues_opens_and_closes_exactly_as_given
         every_change_that_shows_moves_updated_at
     }
@@ -32,7 +32,7 @@ async fn tracked(cluster: &Cluster) -> (User, User, String) {
     (ada, bob, repo)
 }
 
-async fn patch_issues_changes_what_is_named_and_answers_the_whole(cluster: &Cluster) {
+async fn patch_issues_changes_what_is_named_and_responds_with_the_whole(cluster: &Cluster) {
     let (ada, bob, repo) = tracked(cluster).await;
     ada.share(&repo, &bob, "write").await;
     let milestone = ada.new_milestone(&repo, "One").await;
@@ -120,7 +120,7 @@ async fn patch_issues_leaves_what_is_blank_or_null_and_clears_what_is_empty(clus
         if let Some(content_type) = content_type {
             request = request.header("content-type", content_type);
         }
-        assert_eq!(Answer::of(request).await.expect(200).json(), full);
+        assert_eq!(Response::of(request).await.expect(200).json(), full);
     }
     let cleared = ada.edit_issue(&repo, 1, json!({"body": ""})).await;
     assert_eq!((&cleared["body"], &cleared["title"]), (&json!(""), &json!("Title")));
@@ -143,8 +143,8 @@ async fn patch_issues_without_a_change_is_no_event(cluster: &Cluster) {
     let id = ada.get(&repo).await.expect(200).json()["id"].clone();
     let events: &'static str = format!("SELECT COUNT(*) FROM outbox WHERE repository_id = {id}").leak();
     let state = async || {
-        let answer = ada.get(&format!("{repo}/issues/1/timeline")).await.expect(200);
-        (ada.issue(&repo, 1).await, answer.text(), cluster.number(Role::Issue, events).await)
+        let response = ada.get(&format!("{repo}/issues/1/timeline")).await.expect(200);
+        (ada.issue(&repo, 1).await, response.text(), cluster.number(Role::Issue, events).await)
     };
     let before = state().await;
     ada.edit_issue(&repo, 1, all).await;
@@ -209,7 +209,7 @@ async fn patch_issues_looks_for_the_issue_then_the_right_then_the_body(cluster: 
     for body in ["{\"title\":", "{\"title\":1}", "{\"state\":\"no\"}", "{}", "[]", "{\"title\":\"x\"}"] {
         let status = async |user: &User, path: &str| {
             let request = user.request(Method::PATCH, path).header("content-type", "application/json").body(body);
-            Answer::of(request).await.status.as_u16()
+            Response::of(request).await.status.as_u16()
         };
         let own = match body {
             "{\"title\":" => 400,
@@ -226,9 +226,9 @@ async fn patch_issues_looks_for_the_issue_then_the_right_then_the_body(cluster: 
     }
     let typed =
         |user: &User, path: &str| user.request(Method::PATCH, path).header("content-type", "text/xml").body("<x/>");
-    Answer::of(typed(&bob, &other)).await.refused(403);
-    Answer::of(typed(&ada, &absent)).await.refused(404);
-    Answer::of(typed(&ada, &other)).await.refused(415);
+    Response::of(typed(&bob, &other)).await.refused(403);
+    Response::of(typed(&ada, &absent)).await.refused(404);
+    Response::of(typed(&ada, &other)).await.refused(415);
     assert_eq!(ada.issue(&repo, 1).await, before);
 }
 
@@ -335,11 +335,11 @@ async fn every_change_that_shows_moves_updated_at(cluster: &Cluster) {
         (Method::PATCH, &comment, json!({"body": "Edited"})),
         (Method::DELETE, &comment, json!({})),
     ] {
-        // The list by change is exact where times in answers have only seconds.
+        // The list by change is exact where times in responses have only seconds.
         ada.new_comment(&repo, 2, "Later").await;
         assert_eq!(ada.issue_numbers(&repo, "sort=updated&state=all").await, [2, 1]);
-        let answer = Answer::of(ada.request(method.clone(), &format!("{repo}{path}")).json(&body)).await;
-        assert!(answer.status.is_success(), "{method} {path} {body}: {}", answer.text());
+        let response = Response::of(ada.request(method.clone(), &format!("{repo}{path}")).json(&body)).await;
+        assert!(response.status.is_success(), "{method} {path} {body}: {}", response.text());
         assert_eq!(ada.issue_numbers(&repo, "sort=updated&state=all").await, [1, 2], "{method} {path} {body}");
     }
 }
@@ -352,7 +352,7 @@ async fn a_repeated_edit_takes_the_right_to_edit(cluster: &Cluster) {
     for (path, body) in [(format!("{repo}/issues/1"), json!({"title": "Other"})), (comment, json!({"body": "Other"}))] {
         let edit = async || {
             let request = bob.request(Method::PATCH, &path).header("idempotency-key", "k").json(&body);
-            Answer::of(request).await
+            Response::of(request).await
         };
         let status = edit().await.status;
         assert!(status.is_success(), "{path}: {status}");

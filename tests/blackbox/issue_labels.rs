@@ -3,11 +3,11 @@
 use reqwest::Method;
 use serde_json::{Value, json};
 
-use crate::harness::{Answer, Cluster, User};
+use crate::harness::{Cluster, Response, User};
 
 on_profiles! {
     both {
-        post_issue_labels_adds_and_answers_all_of_them
+        post_issue_labels_adds_and_responds_with_all_of_them
         put_issue_labels_replaces_all_of_them
         delete_issue_labels_removes_one_or_all
     }
@@ -47,7 +47,7 @@ async fn has(user: &User, repo: &str, names: &[&str]) {
     }
 }
 
-async fn post_issue_labels_adds_and_answers_all_of_them(cluster: &Cluster) {
+async fn post_issue_labels_adds_and_responds_with_all_of_them(cluster: &Cluster) {
     let (ada, repo, [d, c, b, a]) = labeled(cluster).await;
     let path = format!("{repo}/issues/1/labels");
     assert_eq!(ada.get(&path).await.expect(200).text(), "[]");
@@ -59,9 +59,9 @@ async fn post_issue_labels_adds_and_answers_all_of_them(cluster: &Cluster) {
         (json!([b, b, d]), &["a", "b", "c", "d"]),
         (json!([a, b, c, d]), &["a", "b", "c", "d"]),
     ] {
-        let answer = ada.post(&path, &json!({ "labels": labels })).await.expect(200);
-        assert_eq!(answer.each("name"), names, "{labels}");
-        assert_eq!(answer.json(), ada.get(&path).await.expect(200).json());
+        let response = ada.post(&path, &json!({ "labels": labels })).await.expect(200);
+        assert_eq!(response.each("name"), names, "{labels}");
+        assert_eq!(response.json(), ada.get(&path).await.expect(200).json());
         has(&ada, &repo, names).await;
     }
     assert_eq!(ada.post(&path, &json!({})).await.expect(200).each("name").len(), 4);
@@ -78,9 +78,9 @@ async fn put_issue_labels_replaces_all_of_them(cluster: &Cluster) {
         (json!([]), &[]),
         (json!([a]), &["a"]),
     ] {
-        let answer = ada.put(&path, &json!({ "labels": labels })).await.expect(200);
-        assert_eq!(answer.each("name"), names, "{labels}");
-        assert_eq!(answer.json(), ada.get(&path).await.expect(200).json());
+        let response = ada.put(&path, &json!({ "labels": labels })).await.expect(200);
+        assert_eq!(response.each("name"), names, "{labels}");
+        assert_eq!(response.json(), ada.get(&path).await.expect(200).json());
         has(&ada, &repo, names).await;
     }
 }
@@ -90,11 +90,11 @@ async fn put_issue_labels_with_nothing_clears_all(cluster: &Cluster) {
     let path = format!("{repo}/issues/1/labels");
     for body in [Some(json!({"labels": null})), Some(json!({})), Some(json!({"labels": []})), Some(Value::Null), None] {
         ada.put(&path, &json!({"labels": [a, b]})).await.expect(200);
-        let answer = match &body {
+        let response = match &body {
             Some(body) => ada.put(&path, body).await,
             None => ada.put_nothing(&path).await,
         };
-        assert_eq!(answer.expect(200).text(), "[]", "{body:?}");
+        assert_eq!(response.expect(200).text(), "[]", "{body:?}");
         has(&ada, &repo, &[]).await;
     }
 }
@@ -157,7 +157,7 @@ async fn issue_labels_are_ids(cluster: &Cluster) {
     }
     for method in [Method::POST, Method::PUT] {
         let broken = ada.request(method, &path).header("content-type", "application/json").body("{\"labels\":");
-        Answer::of(broken).await.refused(400);
+        Response::of(broken).await.refused(400);
     }
     has(&ada, &repo, &["a"]).await;
 }
@@ -202,8 +202,8 @@ async fn issue_labels_are_changed_by_writers_alone(cluster: &Cluster) {
                 (Method::DELETE, path.clone()),
                 (Method::DELETE, format!("{path}/{a}")),
             ] {
-                Answer::of(bob.request(method.clone(), &path).json(&body)).await.refused(status);
-                Answer::of(anonymous.request(method, &path).json(&body)).await.refused(401);
+                Response::of(bob.request(method.clone(), &path).json(&body)).await.refused(status);
+                Response::of(anonymous.request(method, &path).json(&body)).await.refused(401);
             }
         }
     }

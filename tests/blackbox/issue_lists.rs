@@ -71,9 +71,9 @@ impl Fixture {
 
     /// Fails unless a query finds these numbers, in this order, and says how many there are.
     async fn finds(&self, query: &str, numbers: &[i64]) {
-        let answer = self.cy.get(&format!("{}/issues?{query}", self.repo)).await.expect(200);
-        assert_eq!(answer.ids("number"), numbers, "{query}");
-        assert_eq!(answer.header("x-total-count"), numbers.len().to_string(), "{query}");
+        let response = self.cy.get(&format!("{}/issues?{query}", self.repo)).await.expect(200);
+        assert_eq!(response.ids("number"), numbers, "{query}");
+        assert_eq!(response.header("x-total-count"), numbers.len().to_string(), "{query}");
     }
 
     async fn all_find(&self, expected: &[(&str, &[i64])]) {
@@ -139,8 +139,8 @@ async fn get_issues_filters_by_all_of_several_labels(cluster: &Cluster) {
     ada.put(&format!("{repo}/issues/1/labels"), &json!({"labels": [slow]})).await.expect(200);
     fixture.all_find(&[("labels=fault&state=all", &[2]), ("labels=slow&state=all", &[4, 2, 1])]).await;
     let many = vec!["x"; 101].join(",");
-    let answer = ada.get(&format!("{repo}/issues?labels={many}")).await;
-    assert!(matches!(answer.status.as_u16(), 200 | 422), "{}", answer.text());
+    let response = ada.get(&format!("{repo}/issues?labels={many}")).await;
+    assert!(matches!(response.status.as_u16(), 200 | 422), "{}", response.text());
 }
 
 async fn get_issues_filters_by_assignee_creator_and_milestone(cluster: &Cluster) {
@@ -313,9 +313,9 @@ async fn get_issues_q_takes_any_text(cluster: &Cluster) {
     ];
     let long = ["w".repeat(4_000), "w+".repeat(1_000), "%C3%A4".repeat(600)];
     for text in odd.into_iter().chain(long.iter().map(String::as_str)) {
-        let answer = fixture.ada.get(&format!("{}/issues?state=all&q={text}", fixture.repo)).await;
-        assert_eq!(answer.status, 200, "{text}: {}", answer.text());
-        assert!(answer.json().is_array(), "{text}");
+        let response = fixture.ada.get(&format!("{}/issues?state=all&q={text}", fixture.repo)).await;
+        assert_eq!(response.status, 200, "{text}: {}", response.text());
+        assert!(response.json().is_array(), "{text}");
     }
     // Operators of query languages are words like others.
     fixture.all_find(&[("q=crash+OR+docs&state=all", &[]), ("q=NOT+crash", &[]), ("q=-crash", &[1])]).await;
@@ -326,7 +326,7 @@ async fn get_issues_since_is_by_the_last_change(cluster: &Cluster) {
     let repo = ada.new_tracker("lists", json!({})).await;
     let past = before(Duration::from_secs(3600));
     ada.new_issue(&repo, "Old", json!({})).await;
-    // Times in answers are seconds.
+    // Times in responses are seconds.
     tokio::time::sleep(Duration::from_millis(1_100)).await;
     let made = ada.new_issue(&repo, "New", json!({})).await;
     let since = made["updated_at"].as_str().unwrap();

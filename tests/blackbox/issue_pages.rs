@@ -43,14 +43,14 @@ async fn get_issues_has_pages_of_ten_and_at_most_fifty(cluster: &Cluster) {
         for (limit, size) in &limits[..if filter == "state=all" { limits.len() } else { 1 }] {
             for (page, numbers) in wanted.chunks(*size).enumerate() {
                 let query = format!("{filter}{limit}&page={}", page + 1);
-                let answer = ada.get(&format!("{repo}/issues?{query}")).await.expect(200);
-                assert_eq!(answer.ids("number"), numbers, "{query}");
-                assert_eq!(answer.header("x-total-count"), wanted.len().to_string(), "{query}");
+                let response = ada.get(&format!("{repo}/issues?{query}")).await.expect(200);
+                assert_eq!(response.ids("number"), numbers, "{query}");
+                assert_eq!(response.header("x-total-count"), wanted.len().to_string(), "{query}");
             }
             let past = wanted.len().div_ceil(*size) + 1;
             for page in [past.to_string(), "999999".to_owned(), "99999999999999999999".to_owned()] {
-                let answer = ada.get(&format!("{repo}/issues?{filter}{limit}&page={page}")).await.expect(200);
-                assert_eq!(answer.text(), "[]", "{filter}{limit}&page={page}");
+                let response = ada.get(&format!("{repo}/issues?{filter}{limit}&page={page}")).await.expect(200);
+                assert_eq!(response.text(), "[]", "{filter}{limit}&page={page}");
             }
         }
     }
@@ -72,8 +72,8 @@ async fn get_issues_links_keep_the_filters(cluster: &Cluster) {
         let kept = format!("limit=4&{filter}");
         let to = |page: u32, rel: &str| format!("<{url}?{kept}&page={page}>; rel=\"{rel}\"");
         let link = async |page: u32| {
-            let answer = ada.get(&format!("{path}?limit=4&page={page}&{filter}")).await.expect(200);
-            answer.header("link")
+            let response = ada.get(&format!("{path}?limit=4&page={page}&{filter}")).await.expect(200);
+            response.header("link")
         };
         assert_eq!(link(1).await, [to(2, "next"), to(3, "last")].join(","));
         assert_eq!(link(2).await, [to(3, "next"), to(3, "last"), to(1, "first"), to(1, "prev")].join(","));

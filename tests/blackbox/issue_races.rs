@@ -6,7 +6,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use serde_json::{Value, json};
 
 use crate::harness::concurrent::{for_each, join_all};
-use crate::harness::{Answer, Cluster, User};
+use crate::harness::{Cluster, Response, User};
 
 on_profiles! {
     both {
@@ -49,9 +49,9 @@ fn alternates(timeline: &[Value], first: &str, second: &str) -> bool {
 
 /// Returns the number of issues that a list counts.
 async fn count(user: &User, repo: &str, query: &str) -> usize {
-    let answer = user.get(&format!("{repo}/issues?limit=50&{query}")).await.expect(200);
-    let total: usize = answer.header("x-total-count").parse().unwrap();
-    assert_eq!(answer.ids("number").len(), total.min(50), "{query}");
+    let response = user.get(&format!("{repo}/issues?limit=50&{query}")).await.expect(200);
+    let total: usize = response.header("x-total-count").parse().unwrap();
+    assert_eq!(response.ids("number").len(), total.min(50), "{query}");
     total
 }
 
@@ -359,9 +359,9 @@ async fn deleting_a_milestone_against_setting_it_leaves_none(cluster: &Cluster) 
 
 /// Fails unless a request succeeded with this status, or was refused because of this field.
 #[track_caller]
-fn either(answer: &Answer, success: u16, field: &str) {
-    if answer.status != success {
-        answer.clone().refused_field(field);
+fn either(response: &Response, success: u16, field: &str) {
+    if response.status != success {
+        response.clone().refused_field(field);
     }
 }
 
@@ -391,9 +391,9 @@ async fn a_repository_has_at_most_a_thousand_labels_whoever_makes_them(cluster: 
     };
     let refused = std::cell::Cell::new(0);
     for_each(AT_ONCE, 0..MAX_LABELS + AT_ONCE, async |index| {
-        let answer = create(index).await;
-        if answer.status != 201 {
-            answer.refused(422);
+        let response = create(index).await;
+        if response.status != 201 {
+            response.refused(422);
             refused.set(refused.get() + 1);
         }
     })

@@ -3,7 +3,7 @@
 use reqwest::Method;
 use serde_json::{Value, json};
 
-use crate::harness::{Answer, Cluster, User};
+use crate::harness::{Cluster, Response, User};
 
 on_profiles! {
     both {
@@ -49,7 +49,7 @@ async fn patch_issue_tracker_takes_any_of_its_fields(cluster: &Cluster) {
         assert_eq!(ada.get(&format!("{repo}/issues")).await.expect(200).text(), "[]");
     }
     let empty = ada.request(Method::PATCH, &format!("{repo}/issue-tracker"));
-    Answer::of(empty).await.empty(204);
+    Response::of(empty).await.empty(204);
 }
 
 async fn patch_issue_tracker_names_the_field_that_is_wrong_and_changes_nothing(cluster: &Cluster) {
@@ -91,7 +91,7 @@ async fn patch_issue_tracker_names_the_field_that_is_wrong_and_changes_nothing(c
     }
     let broken =
         ada.request(Method::PATCH, &path).header("content-type", "application/json").body("{\"enable_issues\":");
-    Answer::of(broken).await.refused(400);
+    Response::of(broken).await.refused(400);
     // A tracker elsewhere needs an address.
     ada.patch(&path, &json!({"enable_external_tracker": true})).await.refused(422);
     assert_eq!(ada.get(&format!("{repo}/issues")).await.expect(200).text(), "[]");
@@ -106,7 +106,7 @@ async fn patch_issue_tracker_is_for_administrators_of_the_repository(cluster: &C
         let status = async |user: &User, repo: &str| {
             let request = user.request(Method::PATCH, &format!("{repo}/issue-tracker"));
             let request = request.header("content-type", "application/json").body(body);
-            Answer::of(request).await.status.as_u16()
+            Response::of(request).await.status.as_u16()
         };
         assert_eq!(status(&cluster.anonymous(), &open).await, 401, "{body}");
         assert_eq!(status(&bob, &open).await, 403, "{body}");
@@ -174,8 +174,8 @@ async fn statuses(user: &User, repo: &str, label: i64, comment: i64) -> Vec<u16>
         (Method::DELETE, "/issues/1/labels".to_owned()),
         (Method::DELETE, format!("/issues/comments/{comment}")),
     ] {
-        let answer = Answer::of(user.request(method, &format!("{repo}{rest}")).json(&text)).await;
-        statuses.push(answer.status.as_u16());
+        let response = Response::of(user.request(method, &format!("{repo}{rest}")).json(&text)).await;
+        statuses.push(response.status.as_u16());
     }
     statuses
 }

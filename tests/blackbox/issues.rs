@@ -2,11 +2,11 @@
 
 use serde_json::{Value, json};
 
-use crate::harness::{Answer, Cluster};
+use crate::harness::{Cluster, Response};
 
 on_profiles! {
     both {
-        post_issues_answers_the_issue_as_it_is_read
+        post_issues_responds_with_the_issue_as_it_is_read
         post_issues_takes_assignee_milestone_and_labels_from_writers
         open_issues_count_is_true_at_the_next_read
         deleting_a_repository_removes_its_issues
@@ -25,7 +25,7 @@ on_profiles! {
     }
 }
 
-async fn post_issues_answers_the_issue_as_it_is_read(cluster: &Cluster) {
+async fn post_issues_responds_with_the_issue_as_it_is_read(cluster: &Cluster) {
     let ada = cluster.user("ada").await;
     let repo = ada.new_tracker("tracker", json!({})).await;
     let body = json!({
@@ -336,8 +336,8 @@ async fn deleting_a_repository_removes_its_issues(cluster: &Cluster) {
         format!("milestones/{milestone}"),
         "issues/2".to_owned(),
     ] {
-        let answer: Answer = ada.get(&format!("{repo}/{gone}")).await;
-        answer.refused(404);
+        let response: Response = ada.get(&format!("{repo}/{gone}")).await;
+        response.refused(404);
     }
     assert_eq!(ada.issue(&kept, 1).await, other);
 }

@@ -3,11 +3,11 @@
 use reqwest::Method;
 use serde_json::{Value, json};
 
-use crate::harness::{Answer, Cluster};
+use crate::harness::{Cluster, Response};
 
 on_profiles! {
     both {
-        post_labels_answers_the_label_as_it_is_read
+        post_labels_responds_with_the_label_as_it_is_read
         get_labels_lists_by_name
         patch_labels_changes_what_is_named_wherever_it_shows
         delete_labels_removes_from_all_issues
@@ -22,7 +22,7 @@ on_profiles! {
     }
 }
 
-async fn post_labels_answers_the_label_as_it_is_read(cluster: &Cluster) {
+async fn post_labels_responds_with_the_label_as_it_is_read(cluster: &Cluster) {
     let ada = cluster.user("ada").await;
     let repo = ada.new_tracker("tracker", json!({})).await;
     let path = format!("{repo}/labels");
@@ -118,7 +118,7 @@ async fn post_labels_names_the_field_that_is_wrong(cluster: &Cluster) {
         ada.post(&path, &json!({"name": "x", "color": wrong})).await.refused_field("color");
     }
     let broken = ada.request(Method::POST, &path).header("content-type", "application/json").body("{\"name\":");
-    Answer::of(broken).await.refused(400);
+    Response::of(broken).await.refused(400);
     assert_eq!(ada.get(&path).await.expect(200).text(), "[]");
     ada.post(&path, &json!({"name": "\u{e4}".repeat(50), "color": "#000000"})).await.expect(201);
 }
@@ -257,8 +257,8 @@ async fn labels_are_changed_by_writers_and_seen_by_readers(cluster: &Cluster) {
             (Method::PATCH, &one, &json!({"color": "nonsense"})),
             (Method::DELETE, &one, &Value::Null),
         ] {
-            Answer::of(bob.request(method.clone(), path).json(body)).await.refused(write);
-            Answer::of(cluster.anonymous().request(method, path).json(body)).await.refused(401);
+            Response::of(bob.request(method.clone(), path).json(body)).await.refused(write);
+            Response::of(cluster.anonymous().request(method, path).json(body)).await.refused(401);
         }
         for path in [&list, &one] {
             assert_eq!(bob.get(path).await.status, read, "{path}");

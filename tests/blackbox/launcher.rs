@@ -53,8 +53,8 @@ impl Up {
     }
 
     fn http_status(&self) -> Option<u16> {
-        let answer = http_get(&self.url.parse().unwrap(), "/api/v1/repos/search")?;
-        answer.split(' ').nth(1)?.parse().ok()
+        let response = http_get(&self.url.parse().unwrap(), "/api/v1/repos/search")?;
+        response.split(' ').nth(1)?.parse().ok()
     }
 }
 
@@ -305,8 +305,8 @@ fn the_first_requests_after_the_ready_line_are_served() {
         let password = line.rsplit(' ').next().unwrap();
         let api = format!("{}/api/v1", up.url);
         let created = async |request: reqwest::RequestBuilder, body: Value| -> Value {
-            let answer = request.json(&body).send().await.unwrap();
-            let (status, text) = (answer.status(), answer.text().await.unwrap());
+            let response = request.json(&body).send().await.unwrap();
+            let (status, text) = (response.status(), response.text().await.unwrap());
             assert_eq!(status, StatusCode::CREATED, "start {start}, {body}: {text}\n{}", up.log.all().join("\n"));
             serde_json::from_str(&text).unwrap()
         };

@@ -256,16 +256,16 @@ async fn send<W: AsyncWrite + Unpin>(to: &mut W, tip: &str, is_chunked: bool, pa
     }
 }
 
-/// Pushes without end over HTTP and returns the answer.
+/// Pushes without end over HTTP and returns the response.
 async fn over_http(fixture: &Fixture, pause: Duration) -> String {
     let mut stream = fixture.connect().await;
     stream.write_all(fixture.head("git-receive-pack", "transfer-encoding: chunked").as_bytes()).await.unwrap();
     let (mut from, mut to) = stream.split();
-    let mut answer = Vec::new();
+    let mut response = Vec::new();
     let read = async {
-        let _ = from.read_to_end(&mut answer).await;
+        let _ = from.read_to_end(&mut response).await;
     };
-    // The answer may arrive while the client is still sending.
+    // The response may arrive while the client is still sending.
     let both = async {
         tokio::select! {
             () = read => {}
@@ -273,7 +273,7 @@ async fn over_http(fixture: &Fixture, pause: Duration) -> String {
         }
     };
     tokio::time::timeout(END_TIMEOUT, both).await.expect("a push without end is never cut off");
-    String::from_utf8_lossy(&answer).into_owned()
+    String::from_utf8_lossy(&response).into_owned()
 }
 
 /// Pushes without end over SSH and returns standard output and standard error.
@@ -298,9 +298,9 @@ async fn over_ssh(fixture: &Fixture, pause: Duration) -> String {
 async fn a_push_without_end_meets_the_limit_of_its_size(cluster: &Cluster) {
     let fixture = Fixture::new(cluster, 1000).await;
     let (http, ssh) = tokio::join!(over_http(&fixture, Duration::ZERO), over_ssh(&fixture, Duration::ZERO));
-    for (transport, answer) in [("http", http), ("ssh", ssh)] {
-        assert!(answer.contains("pack exceeds maximum allowed size"), "{transport}: {answer}");
-        assert!(answer.contains("unpack ") && answer.contains("ng refs/heads/endless"), "{transport}: {answer}");
+    for (transport, response) in [("http", http), ("ssh", ssh)] {
+        assert!(response.contains("pack exceeds maximum allowed size"), "{transport}: {response}");
+        assert!(response.contains("unpack ") && response.contains("ng refs/heads/endless"), "{transport}: {response}");
     }
     fixture.finish(cluster).await;
 }

@@ -3,7 +3,7 @@
 use reqwest::Method;
 use serde_json::json;
 
-use crate::harness::{Answer, Cluster};
+use crate::harness::{Cluster, Response};
 
 on_profiles! {
     embedded {
@@ -26,7 +26,7 @@ async fn markdown_is_rendered_for_everybody_and_harmless(cluster: &Cluster) {
     assert_eq!((rendered.text(), rendered.header("content-type")), (expected, "text/html; charset=utf-8".to_owned()));
     let raw =
         anonymous.raw(Method::POST, "/api/v1/markdown/raw").body("# a <script>alert(1)</script>\n[b](javascript:c)");
-    let rendered = Answer::of(raw).await.expect(200).text();
+    let rendered = Response::of(raw).await.expect(200).text();
     assert_eq!(rendered, "<h1>a alert(1)</h1>\n<p><a rel=\"nofollow noopener\">b</a></p>\n");
     anonymous.with_token(Some(&"0".repeat(40))).post("/markdown", &body).await.refused(401);
     anonymous.post("/markdown", &json!({"text": "x".repeat(1024 * 1024 + 1)})).await.refused_field("text");
@@ -39,7 +39,7 @@ async fn markdown_is_rendered_for_everybody_and_harmless(cluster: &Cluster) {
         anonymous.get("/users/search?q=nobody"),
     );
     status.expect(200);
-    for answer in [first, second, third] {
-        assert!([200, 503].contains(&answer.status.as_u16()), "{}", answer.status);
+    for response in [first, second, third] {
+        assert!([200, 503].contains(&response.status.as_u16()), "{}", response.status);
     }
 }

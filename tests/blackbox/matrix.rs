@@ -1,19 +1,19 @@
-//! Answers of operations to different callers, and the order in which requests are checked.
+//! Responses of operations to different callers, and the order in which requests are checked.
 
 use reqwest::Method;
 use serde_json::json;
 
-use crate::harness::{Answer, Cluster, Git, User};
+use crate::harness::{Cluster, Git, Response, User};
 
 on_profiles! {
     both {
         site_administrators_read_over_git_and_push_nowhere
     }
     embedded {
-        every_operation_answers_each_caller_by_the_matrix
+        every_operation_responds_to_each_caller_by_the_matrix
         rights_are_checked_before_the_body
         paths_may_end_with_a_slash
-        every_read_answers_head
+        every_read_responds_to_head
         options_need_no_credentials
         one_token_is_deleted_by_its_name
         binary_files_are_plain_text_to_save
@@ -60,7 +60,7 @@ fn broken(caller: &User, method: &Method, path: &str) -> reqwest::RequestBuilder
     caller.request(method.clone(), path).header("content-type", "application/json").body("{\"title\":")
 }
 
-async fn every_operation_answers_each_caller_by_the_matrix(cluster: &Cluster) {
+async fn every_operation_responds_to_each_caller_by_the_matrix(cluster: &Cluster) {
     let (ada, outsider) = (cluster.user("ada").await, cluster.outsider().await);
     ada.new_repository("open", json!({"auto_init": true})).await;
     ada.new_repository("hidden", json!({"auto_init": true, "private": true})).await;
@@ -70,7 +70,7 @@ async fn every_operation_answers_each_caller_by_the_matrix(cluster: &Cluster) {
     let (anonymous, invalid) = (cluster.anonymous(), outsider.with_token(Some(&"0".repeat(40))));
     for (method, rest, reader) in OPERATIONS {
         // Rights are checked before the body is read.
-        let ask = async |caller: &User, name: &str| Answer::of(broken(caller, &method, &ada.repo(name, rest))).await;
+        let ask = async |caller: &User, name: &str| Response::of(broken(caller, &method, &ada.repo(name, rest))).await;
         let expected = if rest.is_empty() && method == Method::GET { 200 } else { 401 };
         for (caller, name, status) in [
             (&anonymous, "open", expected),
@@ -82,10 +82,10 @@ async fn every_operation_answers_each_caller_by_the_matrix(cluster: &Cluster) {
             (&outsider, "hidden", 404),
             (&outsider, "absent", 404),
         ] {
-            let answer = ask(caller, name).await;
-            assert_eq!(answer.status, status, "{method} {name}{rest} as {:?}: {}", caller.name, answer.text());
+            let response = ask(caller, name).await;
+            assert_eq!(response.status, status, "{method} {name}{rest} as {:?}: {}", caller.name, response.text());
             if status >= 400 {
-                answer.refused(status);
+                response.refused(status);
             }
         }
     }
@@ -102,13 +102,13 @@ async fn rights_are_checked_before_the_body(cluster: &Cluster) {
         (&invalid, "/admin/users", 401),
         (&outsider, "/admin/users", 403),
     ] {
-        Answer::of(broken(caller, &Method::POST, path)).await.refused(status);
+        Response::of(broken(caller, &Method::POST, path)).await.refused(status);
         let typed = caller.request(Method::POST, path).header("content-type", "text/xml").body("<x/>");
-        Answer::of(typed).await.refused(if status == 400 { 415 } else { status });
+        Response::of(typed).await.refused(if status == 400 { 415 } else { status });
     }
     for (name, status) in [(ada.name.as_str(), 400), (&outsider.name, 403), ("anonymous-at-all", 404)] {
         let post = broken(&ada.with_token(None), &Method::POST, &format!("/users/{name}/tokens"));
-        Answer::of(post.basic_auth(&ada.name, Some(&ada.password))).await.refused(status);
+        Response::of(post.basic_auth(&ada.name, Some(&ada.password))).await.refused(status);
     }
 }
 
@@ -137,26 +137,30 @@ fn reads(user: &User, name: &str) -> Vec<String> {
     paths
 }
 
-async fn every_read_answers_head(cluster: &Cluster) {
+async fn every_read_responds_to_head(cluster: &Cluster) {
     let ada = cluster.user("ada").await;
     ada.new_repository("head", json!({"auto_init": true})).await;
     ada.post(&ada.repo("head", "/issues"), &json!({"title": "x"})).await.expect(201);
     for path in reads(&ada, "head") {
         let get = ada.get(&path).await.expect(200);
-        let head = Answer::of(ada.request(Method::HEAD, &path)).await.expect(200);
+        let head = Response::of(ada.request(Method::HEAD, &path)).await.expect(200);
         assert!(head.body.is_empty(), "{path}");
         assert_eq!(head.header("content-type"), get.header("content-type"), "{path}");
     }
-    let refused = Answer::of(cluster.anonymous().request(Method::HEAD, "/user")).await.expect(401);
+    let refused = Response::of(cluster.anonymous().request(Method::HEAD, "/user")).await.expect(401);
     assert!(refused.body.is_empty());
 }
 
 async fn options_need_no_credentials(cluster: &Cluster) {
     let anonymous = cluster.anonymous();
     for path in ["/user", "/nope", "/repos/search", "/users/x/tokens", "/repos/a/b/contents/x", "/admin/users"] {
-        let answer = Answer::of(anonymous.request(Method::OPTIONS, path)).await.expect(200);
-        assert!(answer.body.is_empty() && answer.header("content-type").is_empty(), "{path}: {:?}", answer.headers);
-        assert!(answer.header("access-control-allow-origin").is_empty() && answer.header("set-cookie").is_empty());
+        let response = Response::of(anonymous.request(Method::OPTIONS, path)).await.expect(200);
+        assert!(
+            response.body.is_empty() && response.header("content-type").is_empty(),
+            "{path}: {:?}",
+            response.headers
+        );
+        assert!(response.header("access-control-allow-origin").is_empty() && response.header("set-cookie").is_empty());
     }
 }
 
@@ -166,7 +170,7 @@ async fn one_token_is_deleted_by_its_name(cluster: &Cluster) {
     let path = format!("/api/v1/users/{}/tokens", ada.name);
     let delete = |user: &User, name: &str| {
         let request = user.raw(Method::DELETE, &format!("{path}/{name}"));
-        Answer::of(request.basic_auth(&user.name, Some(&user.password)))
+        Response::of(request.basic_auth(&user.name, Some(&user.password)))
     };
     delete(&outsider, "my%2Flaptop%20%C3%A9").await.refused(403);
     delete(&ada, "other").await.refused(404);
@@ -186,7 +190,7 @@ async fn site_administrators_read_over_git_and_push_nowhere(cluster: &Cluster) {
             for (service, status) in [("upload-pack", 200), ("receive-pack", 403)] {
                 let path = format!("/{}/{name}.git/info/refs?service=git-{service}", ada.name);
                 let request = admin.raw(Method::GET, &path).basic_auth(user, Some(password));
-                assert_eq!(Answer::of(request).await.status, status, "{name} {service}");
+                assert_eq!(Response::of(request).await.status, status, "{name} {service}");
             }
         }
         let git = Git::new();

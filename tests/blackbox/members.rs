@@ -13,7 +13,7 @@ on_profiles! {
         put_memberships_names_what_is_wrong
         get_memberships_returns_the_role
         get_members_shows_outsiders_the_public_ones
-        get_members_name_answers_as_far_as_the_caller_may_know
+        get_members_name_tells_as_far_as_the_caller_may_know
         put_and_delete_public_members_are_for_the_member_itself
         delete_members_takes_a_user_out_of_everything
         delete_memberships_lets_members_leave
@@ -96,7 +96,7 @@ async fn get_members_shows_outsiders_the_public_ones(cluster: &Cluster) {
     }
 }
 
-async fn get_members_name_answers_as_far_as_the_caller_may_know(cluster: &Cluster) {
+async fn get_members_name_tells_as_far_as_the_caller_may_know(cluster: &Cluster) {
     let (ada, bob, eve) = (cluster.user("ada").await, cluster.user("bob").await, cluster.user("eve").await);
     let name = ada.new_organization("acme").await;
     ada.put(&format!("/orgs/{name}/memberships/{}", bob.name), &json!({})).await.empty(204);

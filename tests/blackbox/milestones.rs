@@ -3,11 +3,11 @@
 use reqwest::Method;
 use serde_json::{Value, json};
 
-use crate::harness::{Answer, Cluster};
+use crate::harness::{Cluster, Response};
 
 on_profiles! {
     both {
-        post_milestones_answers_the_milestone_as_it_is_read
+        post_milestones_responds_with_the_milestone_as_it_is_read
         get_milestones_lists_by_id_and_state
         patch_milestones_changes_what_is_named_and_keeps_the_date
         patch_milestones_opens_and_closes_with_a_real_time
@@ -23,7 +23,7 @@ on_profiles! {
     }
 }
 
-async fn post_milestones_answers_the_milestone_as_it_is_read(cluster: &Cluster) {
+async fn post_milestones_responds_with_the_milestone_as_it_is_read(cluster: &Cluster) {
     let ada = cluster.user("ada").await;
     let repo = ada.new_tracker("tracker", json!({})).await;
     let path = format!("{repo}/milestones");
@@ -104,7 +104,7 @@ async fn post_milestones_names_the_field_that_is_wrong(cluster: &Cluster) {
     let long = json!({"title": "x", "description": "d".repeat((64 << 10) + 1)});
     ada.post(&path, &long).await.refused_fields(&[("description", "too_long")]);
     let broken = ada.request(Method::POST, &path).header("content-type", "application/json").body("{\"title\":");
-    Answer::of(broken).await.refused(400);
+    Response::of(broken).await.refused(400);
     assert_eq!(ada.get(&path).await.expect(200).text(), "[]");
     ada.post(&path, &json!({"title": "\u{e4}".repeat(50)})).await.expect(201);
 }
@@ -296,8 +296,8 @@ async fn milestones_are_changed_by_writers_and_seen_by_readers(cluster: &Cluster
         let (list, one) = (format!("{repo}/milestones"), format!("{repo}/milestones/{milestone}"));
         for body in [json!({"title": "new"}), json!({"title": "", "due_on": "nonsense", "state": "nonsense"})] {
             for (method, path) in [(Method::POST, &list), (Method::PATCH, &one), (Method::DELETE, &one)] {
-                Answer::of(bob.request(method.clone(), path).json(&body)).await.refused(write);
-                Answer::of(cluster.anonymous().request(method, path).json(&body)).await.refused(401);
+                Response::of(bob.request(method.clone(), path).json(&body)).await.refused(write);
+                Response::of(cluster.anonymous().request(method, path).json(&body)).await.refused(401);
             }
         }
         for path in [&list, &one] {

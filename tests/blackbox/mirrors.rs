@@ -6,7 +6,7 @@ use reqwest::Method;
 use serde_json::{Value, json};
 
 use crate::harness::git_server::{Behaviour, GitServer, REACHABLE};
-use crate::harness::{Answer, Cluster, Git, Options, Role, User};
+use crate::harness::{Cluster, Git, Options, Response, Role, User};
 use crate::imports::{import, on_outward_installations, outward};
 
 /// Longest time in which a sync that was asked for shows.
@@ -93,8 +93,8 @@ impl Mirror {
 
 impl User {
     /// Sends a POST without a body.
-    async fn put_sync(&self, path: &str) -> Answer {
-        Answer::of(self.request(Method::POST, path)).await
+    async fn put_sync(&self, path: &str) -> Response {
+        Response::of(self.request(Method::POST, path)).await
     }
 }
 
@@ -158,8 +158,8 @@ async fn only_syncs_change_a_mirror(cluster: &Cluster) {
         change(wrong).await.refused_field("mirror_interval");
     }
     user.patch(&plain, &json!({"mirror_interval": "1h"})).await.refused_field("mirror_interval");
-    let answer = reader.patch(&mirror.path(""), &json!({"mirror_interval": "1h"})).await;
-    answer.refused(403);
+    let response = reader.patch(&mirror.path(""), &json!({"mirror_interval": "1h"})).await;
+    response.refused(403);
 }
 
 async fn a_sync_that_fails_is_told_to_administrators(cluster: &Cluster) {

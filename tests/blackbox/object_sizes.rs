@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 use tokio::io::AsyncWriteExt;
 
 use crate::harness::ssh::client_of;
-use crate::harness::{Answer, Cluster, Git, Options, Profile, Role, User, is_slow};
+use crate::harness::{Cluster, Git, Options, Profile, Response, Role, User, is_slow};
 
 on_profiles! {
     embedded {
@@ -275,8 +275,8 @@ async fn older_objects_are_read_within_bounds(cluster: &Cluster) {
     assert_eq!((list[0]["parents"].as_array().unwrap().len(), &list[1]["sha"]), (100, &json!(objects.main)));
 
     // Of the two deltas one is whole, and the other is stored as what makes it from the first.
-    let statuses = [reads.answer("/commits/delta-1").await, reads.answer("/commits/delta-2").await];
-    let mut statuses = statuses.map(|answer| answer.status.as_u16());
+    let statuses = [reads.response("/commits/delta-1").await, reads.response("/commits/delta-2").await];
+    let mut statuses = statuses.map(|response| response.status.as_u16());
     statuses.sort_unstable();
     assert_eq!(statuses, [200, 422]);
     for branch in ["delta-1", "delta-2"] {
@@ -297,8 +297,8 @@ async fn older_objects_are_read_within_bounds(cluster: &Cluster) {
         assert_eq!(tree["truncated"], true);
         assert!((10_000..100_000).contains(&entries), "{entries}");
     }
-    reads.answer("/contents?ref=many").await.refused_with_message(422, "git/trees");
-    reads.answer("/contents?ref=paths").await.refused_with_message(422, "git/trees");
+    reads.response("/contents?ref=many").await.refused_with_message(422, "git/trees");
+    reads.response("/contents?ref=paths").await.refused_with_message(422, "git/trees");
     assert!(reads.get(200, "/git/trees/paths").await.json()["tree"].as_array().unwrap().len() > 1000);
 
     // A commit on top of an oversized one.
@@ -318,17 +318,17 @@ struct Reads<'a> {
 }
 
 impl Reads<'_> {
-    async fn answer(&self, path: &str) -> Answer {
-        let answer = self.ada.get(&self.ada.repo("old", path)).await;
-        let (bytes, growth) = (answer.body.len(), self.memory.growth() >> 20);
-        eprintln!("{path}: {} with {bytes} bytes, {growth} MiB of memory so far", answer.status);
-        assert!(answer.status.as_u16() < 500, "{path}: {}", answer.text());
+    async fn response(&self, path: &str) -> Response {
+        let response = self.ada.get(&self.ada.repo("old", path)).await;
+        let (bytes, growth) = (response.body.len(), self.memory.growth() >> 20);
+        eprintln!("{path}: {} with {bytes} bytes, {growth} MiB of memory so far", response.status);
+        assert!(response.status.as_u16() < 500, "{path}: {}", response.text());
         assert!(bytes <= MAX_RESPONSE_BYTES, "{path}: {bytes} bytes");
-        answer
+        response
     }
 
-    async fn get(&self, status: u16, path: &str) -> Answer {
-        self.answer(path).await.expect(status)
+    async fn get(&self, status: u16, path: &str) -> Response {
+        self.response(path).await.expect(status)
     }
 
     /// A list of this many entries.

@@ -3,7 +3,7 @@
 use reqwest::Method;
 use serde_json::{Value, json};
 
-use crate::harness::{Answer, Cluster};
+use crate::harness::{Cluster, Response};
 
 on_profiles! {
     production {
@@ -80,8 +80,8 @@ async fn post_org_repos_names_wrong_fields_to_owners_alone(cluster: &Cluster) {
     let broken = |user: &crate::harness::User| {
         user.request(Method::POST, &path).header("content-type", "application/json").body("{\"name\":")
     };
-    Answer::of(broken(&ada)).await.refused(400);
-    Answer::of(broken(&outsider)).await.refused(403);
+    Response::of(broken(&ada)).await.refused(400);
+    Response::of(broken(&outsider)).await.refused(403);
     assert_eq!(ada.get(&format!("/orgs/{name}/repos")).await.expect(200).json(), json!([]));
 }
 
@@ -97,8 +97,8 @@ async fn get_orgs_repos_lists_what_the_caller_may_see(cluster: &Cluster) {
     let lent = format!("/repos/{name}/lent/collaborators/{}", bob.name);
     ada.put(&lent, &json!({"permission": "read"})).await.empty(204);
     let path = format!("/orgs/{}/repos", name.to_uppercase());
-    let sorted = |answer: Answer| {
-        let mut names = answer.expect(200).each("name");
+    let sorted = |response: Response| {
+        let mut names = response.expect(200).each("name");
         names.sort_unstable();
         names
     };

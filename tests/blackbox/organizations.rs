@@ -4,7 +4,7 @@ use reqwest::Method;
 use serde_json::{Value, json};
 
 use crate::harness::client::unique;
-use crate::harness::{Answer, Cluster};
+use crate::harness::{Cluster, Response};
 
 on_profiles! {
     production {
@@ -155,7 +155,7 @@ async fn patch_orgs_is_for_owners(cluster: &Cluster) {
     ada.put(&format!("{path}/memberships/{}", bob.name), &json!({"role": "admin"})).await.expect(204);
     bob.patch(&path, &json!({"full_name": "By a new owner"})).await.expect(200);
     let broken = ada.request(Method::PATCH, &path).header("content-type", "application/json").body("{");
-    Answer::of(broken).await.refused(400);
+    Response::of(broken).await.refused(400);
 }
 
 async fn delete_orgs_is_for_owners_of_empty_ones(cluster: &Cluster) {
@@ -211,9 +211,9 @@ async fn organizations_cannot_sign_in(cluster: &Cluster) {
     let name = ada.new_organization("silent").await;
     for password in ["", "password", ada.password.as_str()] {
         let list = ada.raw(Method::GET, &format!("/api/v1/users/{name}/tokens"));
-        Answer::of(list.basic_auth(&name, Some(password))).await.refused(401);
+        Response::of(list.basic_auth(&name, Some(password))).await.refused(401);
     }
     let list = ada.raw(Method::GET, &format!("/api/v1/users/{name}/tokens"));
-    let status = Answer::of(list.basic_auth(&ada.name, Some(&ada.password))).await.status.as_u16();
+    let status = Response::of(list.basic_auth(&ada.name, Some(&ada.password))).await.status.as_u16();
     assert!(status == 403 || status == 404, "{status}");
 }

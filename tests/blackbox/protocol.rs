@@ -1,4 +1,4 @@
-//! The forms of requests and of answers, the same for every operation.
+//! The forms of requests and of responses, the same for every operation.
 
 use reqwest::Method;
 use reqwest::header::{CONTENT_TYPE, ETAG, IF_NONE_MATCH};
@@ -6,7 +6,7 @@ use serde_json::json;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 
-use crate::harness::{Answer, Cluster, User};
+use crate::harness::{Cluster, Response, User};
 
 on_profiles! {
     both {
@@ -16,10 +16,10 @@ on_profiles! {
         malformed_requests_get_a_client_error
     }
     embedded {
-        unknown_paths_and_methods_answer_json
+        unknown_paths_and_methods_respond_with_json
         bodies_of_another_type_are_refused
         bodies_that_are_not_json_are_refused
-        every_answer_has_a_request_id
+        every_response_has_a_request_id
         reads_have_an_entity_tag
         pages_are_numbers_or_the_first
         links_keep_the_query
@@ -27,7 +27,7 @@ on_profiles! {
     }
 }
 
-/// Sends a request that no HTTP library would send, and returns the status of the answer. `head` is the request line.
+/// Sends a request that no HTTP library would send, and returns the status of the response. `head` is the request line.
 pub(crate) async fn raw_status(cluster: &Cluster, head: &str, user: &User, body: &str) -> u16 {
     let host = cluster.url.trim_start_matches("http://");
     let token = user.token.as_deref().unwrap_or_default();
@@ -38,21 +38,21 @@ pub(crate) async fn raw_status(cluster: &Cluster, head: &str, user: &User, body:
     );
     let mut stream = TcpStream::connect(host).await.unwrap();
     stream.write_all(request.as_bytes()).await.unwrap();
-    let mut answer = Vec::new();
-    let _ = stream.read_to_end(&mut answer).await;
-    let answer = String::from_utf8_lossy(&answer);
-    let status = answer.split(' ').nth(1).and_then(|status| status.parse().ok());
-    status.unwrap_or_else(|| panic!("{head}: no answer: {answer:?}"))
+    let mut response = Vec::new();
+    let _ = stream.read_to_end(&mut response).await;
+    let response = String::from_utf8_lossy(&response);
+    let status = response.split(' ').nth(1).and_then(|status| status.parse().ok());
+    status.unwrap_or_else(|| panic!("{head}: no answer: {response:?}"))
 }
 
-async fn unknown_paths_and_methods_answer_json(cluster: &Cluster) {
+async fn unknown_paths_and_methods_respond_with_json(cluster: &Cluster) {
     let ada = cluster.user("ada").await;
     for path in
         ["/api/v1", "/api/v1/", "/api/v1/nope", "/api/v2/user", "/", "/nope", "/api/v1/repos/a", "/api/v1/user//repos"]
     {
         for caller in [&ada, &cluster.anonymous()] {
             let request = caller.raw(Method::GET, path);
-            Answer::of(request).await.refused(404);
+            Response::of(request).await.refused(404);
         }
     }
     for (method, path) in [
@@ -61,8 +61,8 @@ async fn unknown_paths_and_methods_answer_json(cluster: &Cluster) {
         (Method::POST, "/repos/search"),
         (Method::PUT, "/user"),
     ] {
-        let answer = Answer::of(ada.request(method, path)).await.refused_any(&[404, 405]);
-        assert!(answer.status != 405 || !answer.header("allow").is_empty());
+        let response = Response::of(ada.request(method, path)).await.refused_any(&[404, 405]);
+        assert!(response.status != 405 || !response.header("allow").is_empty());
     }
     ada.new_repository("plain", json!({})).await;
     ada.get(&ada.repo("plain.git", "")).await.refused(404);
@@ -83,7 +83,7 @@ async fn bodies_of_another_type_are_refused(cluster: &Cluster) {
         if let Some(kind) = kind {
             request = request.header(CONTENT_TYPE, kind);
         }
-        Answer::of(if body.is_empty() { request } else { request.body(body) })
+        Response::of(if body.is_empty() { request } else { request.body(body) })
     };
     for kind in
         ["text/plain", "application/x-www-form-urlencoded", "multipart/form-data; boundary=x", "application/xml", ""]
@@ -102,7 +102,7 @@ async fn bodies_of_another_type_are_refused(cluster: &Cluster) {
 async fn bodies_that_are_not_json_are_refused(cluster: &Cluster) {
     let ada = cluster.user("ada").await;
     let post = |body: Vec<u8>| {
-        Answer::of(ada.request(Method::POST, "/user/repos").header(CONTENT_TYPE, "application/json").body(body))
+        Response::of(ada.request(Method::POST, "/user/repos").header(CONTENT_TYPE, "application/json").body(body))
     };
     for broken in [
         r#"{"name":"#,
@@ -141,10 +141,10 @@ async fn bodies_over_the_limit_are_refused(cluster: &Cluster) {
     assert_eq!(ada.get(&ada.repo("big", "/raw/main/big.bin")).await.expect(200).body.len(), 9 << 20);
     let too_big = vec![b' '; 97 << 20];
     let request = ada.request(Method::PUT, &ada.repo("big", "/contents/x")).header(CONTENT_TYPE, "application/json");
-    Answer::of(request.body(too_big)).await.refused(413);
+    Response::of(request.body(too_big)).await.refused(413);
 }
 
-async fn every_answer_has_a_request_id(cluster: &Cluster) {
+async fn every_response_has_a_request_id(cluster: &Cluster) {
     let ada = cluster.user("ada").await;
     let first = ada.get("/user").await.expect(200).header("x-request-id");
     let second = ada.get("/user").await.expect(200).header("x-request-id");
@@ -157,7 +157,7 @@ async fn every_answer_has_a_request_id(cluster: &Cluster) {
         assert!(!replaced.is_empty() && replaced != odd, "{replaced}");
     }
     assert_ne!(ada.get("/nope").await.refused(404).header("x-request-id"), "");
-    assert_ne!(Answer::of(ada.raw(Method::GET, "/x/y.git/info/refs")).await.header("x-request-id"), "");
+    assert_ne!(Response::of(ada.raw(Method::GET, "/x/y.git/info/refs")).await.header("x-request-id"), "");
 }
 
 async fn reads_have_an_entity_tag(cluster: &Cluster) {
@@ -186,7 +186,7 @@ async fn reads_have_an_entity_tag(cluster: &Cluster) {
 async fn a_write_with_a_key_happens_once(cluster: &Cluster) {
     let (ada, bob) = (cluster.user("ada").await, cluster.user("bob").await);
     let post = |user: &User, method: Method, path: String, key: &str, body: serde_json::Value| {
-        Answer::of(user.request(method, &path).header("idempotency-key", key).json(&body))
+        Response::of(user.request(method, &path).header("idempotency-key", key).json(&body))
     };
     let made = post(&ada, Method::POST, "/user/repos".into(), "k1", json!({"name": "once", "auto_init": true})).await;
     let again = post(&ada, Method::POST, "/user/repos".into(), "k1", json!({"name": "once", "auto_init": true})).await;
@@ -216,7 +216,7 @@ async fn writes_of_the_issue_tracker_with_a_key_happen_once(cluster: &Cluster) {
     ada.new_issue(&repo, "One", json!({})).await;
     let send = async |method: &Method, path: &str, body: &serde_json::Value| {
         let request = ada.request(method.clone(), &format!("{repo}{path}")).header("idempotency-key", "k1").json(body);
-        Answer::of(request).await
+        Response::of(request).await
     };
     for (method, path, body, other) in [
         (Method::POST, "/issues/1/comments", json!({"body": "x"}), json!({"body": "y"})),
@@ -270,21 +270,21 @@ async fn links_keep_the_query(cluster: &Cluster) {
     for name in ["a", "b", "c", "d", "e"] {
         ada.new_repository(name, json!({})).await;
     }
-    let answer = ada.get(&format!("/repos/search?q=&page=2&limit=2&uid={}", ada.id)).await.expect(200);
+    let response = ada.get(&format!("/repos/search?q=&page=2&limit=2&uid={}", ada.id)).await.expect(200);
     let to = |page: u32, rel: &str| {
         format!("<{}/api/v1/repos/search?q=&limit=2&uid={}&page={page}>; rel=\"{rel}\"", cluster.url, ada.id)
     };
-    assert_eq!(answer.header("link"), [to(3, "next"), to(3, "last"), to(1, "first"), to(1, "prev")].join(","));
+    assert_eq!(response.header("link"), [to(3, "next"), to(3, "last"), to(1, "first"), to(1, "prev")].join(","));
 }
 
 async fn heads_and_options_are_answered(cluster: &Cluster) {
     let ada = cluster.user("ada").await;
     ada.new_repository("head", json!({})).await;
     for (path, status) in [("/user".to_owned(), 200), (ada.repo("head", ""), 200), (ada.repo("nope", ""), 404)] {
-        let head = Answer::of(ada.request(Method::HEAD, &path)).await.expect(status);
+        let head = Response::of(ada.request(Method::HEAD, &path)).await.expect(status);
         assert!(head.body.is_empty());
     }
-    let options = Answer::of(cluster.anonymous().request(Method::OPTIONS, "/user/repos")).await.expect(200);
+    let options = Response::of(cluster.anonymous().request(Method::OPTIONS, "/user/repos")).await.expect(200);
     assert!(options.body.is_empty());
 }
 

@@ -14,7 +14,7 @@ use tokio::task::JoinSet;
 use crate::harness::client::unique;
 use crate::harness::gateway::Gateway;
 use crate::harness::ssh::client_of;
-use crate::harness::{Answer, Cluster, Options, Profile, User, run, servers};
+use crate::harness::{Cluster, Options, Profile, Response, User, run, servers};
 
 on_profiles! {
     production {
@@ -25,7 +25,7 @@ on_profiles! {
     }
 }
 
-const ANSWER_TIMEOUT: Duration = Duration::from_secs(30);
+const RESPONSE_TIMEOUT: Duration = Duration::from_secs(30);
 /// The address of the trusted proxy of these tests.
 const PROXY: [u8; 4] = [127, 77, 0, 1];
 /// An address that is not trusted.
@@ -48,12 +48,12 @@ fn tokens_of(user: &User) -> String {
 }
 
 /// Signs in by password, with these headers beside.
-async fn sign_in(user: &User, password: &str, headers: &[(&'static str, &str)]) -> Answer {
+async fn sign_in(user: &User, password: &str, headers: &[(&'static str, &str)]) -> Response {
     let mut request = user.raw(Method::GET, &tokens_of(user)).basic_auth(&user.name, Some(password));
     for &(name, value) in headers {
         request = request.header(name, value);
     }
-    Answer::of(request).await
+    Response::of(request).await
 }
 
 /// Makes an account that never signs in.
@@ -114,7 +114,7 @@ async fn twenty_people(cluster: &Cluster) {
     let person = &people[5];
     let request = person.raw(Method::POST, &tokens_of(person)).basic_auth(&person.name, Some(&person.password));
     let request = request.header("x-forwarded-for", "203.0.113.77").json(&json!({"name": "x"}));
-    Answer::of(request).await.expect(201);
+    Response::of(request).await.expect(201);
     assert_eq!(address_of_last_token(cluster, person).await, "203.0.113.77");
 }
 
@@ -124,14 +124,14 @@ async fn forged_headers_change_nothing_without_the_setting(cluster: &Cluster) {
     let client = reqwest::Client::builder().no_proxy().local_address(Some(STRANGER.into())).build().unwrap();
     let url = format!("{}{}", ada.url, tokens_of(&ada));
     let request = client.post(&url).basic_auth(&ada.name, Some(&ada.password)).json(&json!({"name": "x"}));
-    Answer::of(request.header("x-forwarded-for", "203.0.113.99")).await.expect(201);
+    Response::of(request.header("x-forwarded-for", "203.0.113.99")).await.expect(201);
     assert_eq!(address_of_last_token(cluster, &ada).await, "127.77.0.2");
     let mut statuses = Vec::new();
     for attempt in 0..22 {
         let (address, forwarded) = (format!("203.0.113.{attempt}"), format!("for=203.0.113.{attempt}"));
         let request = client.get(&url).basic_auth(&ada.name, Some("wrong")).header("x-forwarded-for", &address);
-        let answer = Answer::of(request.header("x-real-ip", &address).header("forwarded", &forwarded)).await;
-        statuses.push(answer.status.as_u16());
+        let response = Response::of(request.header("x-real-ip", &address).header("forwarded", &forwarded)).await;
+        statuses.push(response.status.as_u16());
     }
     eprintln!("with a forged address each: {statuses:?}");
     assert_eq!(statuses, [[401_u16; 20].as_slice(), &[429_u16; 2]].concat());
@@ -148,13 +148,14 @@ async fn connect(from: [u8; 4], to: &str) -> TcpStream {
 async fn exchange(from: [u8; 4], to: &str, sent: &[u8]) -> String {
     let mut stream = connect(from, to).await;
     stream.write_all(sent).await.unwrap();
-    let mut answer = Vec::new();
-    // A connection that is reset has no answer.
-    let _ = tokio::time::timeout(ANSWER_TIMEOUT, stream.read_to_end(&mut answer)).await.expect("the connection ends");
-    String::from_utf8_lossy(&answer).into_owned()
+    let mut response = Vec::new();
+    // A connection that is reset has no response.
+    let _ =
+        tokio::time::timeout(RESPONSE_TIMEOUT, stream.read_to_end(&mut response)).await.expect("the connection ends");
+    String::from_utf8_lossy(&response).into_owned()
 }
 
-/// Returns a request that makes a token by password, on a connection that ends with the answer.
+/// Returns a request that makes a token by password, on a connection that ends with the response.
 fn token_request(user: &User, name: &str) -> Vec<u8> {
     let credential = STANDARD.encode(format!("{}:{}", user.name, user.password));
     let body = json!({ "name": name }).to_string();
@@ -182,7 +183,7 @@ async fn many_counters(cluster: &Cluster) {
     let person = new_person(&admin, 0).await;
     let fail = async |login: &str, address: &str| {
         let request = person.raw(Method::GET, &tokens_of(&person)).basic_auth(login, Some("wrong"));
-        Answer::of(request.header("x-forwarded-for", address)).await.status.as_u16()
+        Response::of(request.header("x-forwarded-for", address)).await.status.as_u16()
     };
     for _ in 0..15 {
         assert_eq!(fail(&person.name, "203.0.113.1").await, 401);
@@ -236,8 +237,8 @@ async fn the_proxy_protocol_names_the_client_of_http(cluster: &Cluster) {
     .enumerate()
     {
         let request = [header, token_request(&ada, &format!("token-{number}"))].concat();
-        let answer = exchange(from, &http, &request).await;
-        assert!(answer.starts_with("HTTP/1.1 201"), "{number}: {answer}");
+        let response = exchange(from, &http, &request).await;
+        assert!(response.starts_with("HTTP/1.1 201"), "{number}: {response}");
         addresses.push(address_of_last_token(cluster, &ada).await);
     }
     eprintln!("addresses in the audit log: {addresses:?}");
@@ -245,8 +246,8 @@ async fn the_proxy_protocol_names_the_client_of_http(cluster: &Cluster) {
     // Without its header the proxy is not served, and the header of anybody else is no request.
     assert_eq!(exchange(PROXY, &http, &token_request(&ada, "none")).await, "");
     let forged = [line("203.0.113.52"), token_request(&ada, "forged")].concat();
-    let answer = exchange(STRANGER, &http, &forged).await;
-    assert!(answer.is_empty() || answer.starts_with("HTTP/1.1 400"), "{answer}");
+    let response = exchange(STRANGER, &http, &forged).await;
+    assert!(response.is_empty() || response.starts_with("HTTP/1.1 400"), "{response}");
 }
 
 /// Relays connections to `to` as the trusted proxy, each with this header in front. Returns its address.
@@ -268,12 +269,13 @@ async fn relay(tasks: &mut JoinSet<()>, to: String, header: Vec<u8>) -> std::net
     address
 }
 
-/// Opens a connection, sends `sent` and reads the first bytes of the answer; `None` if the connection ends without.
+/// Opens a connection, sends `sent` and reads the first bytes of the response; `None` if the connection ends without.
 async fn ssh_banner(from: [u8; 4], to: &str, sent: &[u8]) -> Option<TcpStream> {
     let mut stream = connect(from, to).await;
     stream.write_all(sent).await.unwrap();
     let mut banner = [0; 8];
-    let read = tokio::time::timeout(ANSWER_TIMEOUT, stream.read_exact(&mut banner)).await.expect("an answer or an end");
+    let read =
+        tokio::time::timeout(RESPONSE_TIMEOUT, stream.read_exact(&mut banner)).await.expect("an answer or an end");
     (read.is_ok() && &banner == b"SSH-2.0-").then_some(stream)
 }
 
@@ -323,10 +325,11 @@ async fn clients_of_one_ipv6_network_share_a_number_of_connections(cluster: &Clu
         let request = "GET /api/v1/users/root-admin HTTP/1.1\r\nhost: test\r\n\r\n";
         // Fails if the connection is closed already.
         let _ = stream.write_all(format!("{header}{request}").as_bytes()).await;
-        let mut answer = [0; 12];
-        let read =
-            tokio::time::timeout(ANSWER_TIMEOUT, stream.read_exact(&mut answer)).await.expect("an answer or an end");
-        (read.is_ok() && &answer == b"HTTP/1.1 200").then_some(stream)
+        let mut response = [0; 12];
+        let read = tokio::time::timeout(RESPONSE_TIMEOUT, stream.read_exact(&mut response))
+            .await
+            .expect("an answer or an end");
+        (read.is_ok() && &response == b"HTTP/1.1 200").then_some(stream)
     };
     let mut held = Vec::new();
     // Two of one /64, whatever the rest of their addresses; then as many /64 of one /48 as there are connections.

@@ -4,11 +4,11 @@ use reqwest::Method;
 use serde_json::{Value, json};
 
 use crate::harness::keys::{self, ed25519, ed25519_blob};
-use crate::harness::{Answer, Cluster};
+use crate::harness::{Cluster, Response};
 
 on_profiles! {
     production {
-        post_user_keys_answers_the_key_as_it_is_stored
+        post_user_keys_responds_with_the_key_as_it_is_stored
         post_user_keys_takes_every_kind_that_is_safe
         post_user_keys_names_the_field_that_is_wrong
         post_user_keys_refuses_a_key_or_title_that_is_taken
@@ -22,7 +22,7 @@ on_profiles! {
 
 const PATH: &str = "/user/keys";
 
-async fn post_user_keys_answers_the_key_as_it_is_stored(cluster: &Cluster) {
+async fn post_user_keys_responds_with_the_key_as_it_is_stored(cluster: &Cluster) {
     let ada = cluster.user("ada").await;
     let key = ed25519("ada@laptop with blanks");
     let made = ada.post(PATH, &json!({"title": "laptop", "key": format!("\n  {key}  \r\n")})).await.expect(201).json();
@@ -74,7 +74,7 @@ async fn post_user_keys_names_the_field_that_is_wrong(cluster: &Cluster) {
     }
     ada.post(PATH, &json!({"title": "\u{e9}".repeat(255), "key": ed25519("x")})).await.expect(201);
     let broken = ada.request(Method::POST, PATH).header("content-type", "application/json").body("{");
-    Answer::of(broken).await.refused(400);
+    Response::of(broken).await.refused(400);
 }
 
 async fn post_user_keys_refuses_a_key_or_title_that_is_taken(cluster: &Cluster) {

@@ -13,7 +13,7 @@ use super::imports::import;
 use crate::harness::git_server::{GitServer, REACHABLE};
 use crate::harness::ssh::client_of;
 use crate::harness::tree::noise;
-use crate::harness::{Answer, Cluster, Git, Options, User};
+use crate::harness::{Cluster, Git, Options, Response, User};
 
 on_own_installations! {
     one_account_fills_neither_the_disk_nor_the_tracker(options())
@@ -74,14 +74,14 @@ async fn bytes_of_store(cluster: &Cluster) -> u64 {
 }
 
 #[track_caller]
-fn over_quota(answer: Answer) {
-    answer.refused_with_message(422, "bytes of its quota of");
+fn over_quota(response: Response) {
+    response.refused_with_message(422, "bytes of its quota of");
 }
 
 #[track_caller]
-fn limited(answer: Answer, what: &str) {
-    let answer = answer.refused_with_message(429, what);
-    let wait: u64 = answer.header("retry-after").parse().unwrap();
+fn limited(response: Response, what: &str) {
+    let response = response.refused_with_message(429, what);
+    let wait: u64 = response.header("retry-after").parse().unwrap();
     assert!((1..=3600).contains(&wait), "{wait}");
 }
 
@@ -165,8 +165,8 @@ async fn growth_since(cluster: &Cluster, before: u64) -> u64 {
 async fn imports_receive_no_more_than_the_quota_leaves(admin: &User, ada: &User, git: &Git) {
     let (server, before) = (GitServer::start(git).await, used(admin, &ada.name).await);
     git.run("", &["clone", "-q", "--bare", "work", "remote.git"]).await;
-    let answer = import(ada, &server.url("remote.git"), "brought", Value::Null).await;
-    answer.refused_with_message(422, "bytes of its quota of 3000000");
+    let response = import(ada, &server.url("remote.git"), "brought", Value::Null).await;
+    response.refused_with_message(422, "bytes of its quota of 3000000");
     ada.get(&ada.repo("brought", "")).await.refused(404);
     assert_eq!(used(admin, &ada.name).await, before);
 }
@@ -184,7 +184,7 @@ async fn mirrors_receive_no_more_than_the_quota_leaves(cluster: &Cluster, admin:
     commit_noise(&git, "large", 2 * LARGE_FILE_BYTES, 5).await;
     git.run("work", &["push", "-q", "../growing.git", "main"]).await;
     let path = owner.repo("followed", "");
-    Answer::of(owner.request(Method::POST, &owner.repo("followed", "/mirror-sync"))).await.empty(202);
+    Response::of(owner.request(Method::POST, &owner.repo("followed", "/mirror-sync"))).await.empty(202);
     let failed = |shown: &Value| shown["mirror_info"]["last_error"].as_str().is_some_and(|error| !error.is_empty());
     let shown = owner.eventually(&path, failed).await;
     assert_eq!(git.run("", &["ls-remote", &url]).await, refs, "no ref has moved");
@@ -202,11 +202,11 @@ async fn forks_and_transfers_count_for_their_owners(cluster: &Cluster, admin: &U
     let bob = cluster.user("bob").await;
     let forks = ada.repo("demo", "/forks");
     for (name, fits) in [("one", true), ("two", true), ("three", false)] {
-        let answer = bob.post(&forks, &json!({ "name": name })).await;
+        let response = bob.post(&forks, &json!({ "name": name })).await;
         if fits {
-            answer.expect(201);
+            response.expect(201);
         } else {
-            over_quota(answer);
+            over_quota(response);
         }
     }
     let taken = used(admin, &bob.name).await;
@@ -228,11 +228,11 @@ async fn files_of_releases_count(cluster: &Cluster, admin: &User, ada: &User) {
     let path = ada.repo("demo", &format!("/releases/{}", release["id"]));
     let upload = async |name: &str, bytes: usize| {
         let request = ada.request(Method::POST, &format!("{path}/assets?name={name}"));
-        Answer::try_of(request.header("content-type", "application/octet-stream").body(noise(bytes, 4))).await
+        Response::try_of(request.header("content-type", "application/octet-stream").body(noise(bytes, 4))).await
     };
-    // The connection may be closed before the client has sent all of the body and reads the answer.
-    if let Ok(answer) = upload("large", LARGE_FILE_BYTES).await {
-        over_quota(answer);
+    // The connection may be closed before the client has sent all of the body and reads the response.
+    if let Ok(response) = upload("large", LARGE_FILE_BYTES).await {
+        over_quota(response);
     }
     upload("fits", 300_000).await.unwrap().expect(201);
     let after = used(admin, &ada.name).await;

@@ -17,7 +17,7 @@ use crate::direct::{Proof, list};
 use crate::harness::cluster::http_get;
 use crate::harness::grpc::refused;
 use crate::harness::ssh::Client;
-use crate::harness::{Answer, Cluster, Options, Role};
+use crate::harness::{Cluster, Options, Response, Role};
 
 on_own_installations! {
     @profile production Production
@@ -30,7 +30,7 @@ on_own_installations! {
     the_operator_looks_at_redis_and_loads_its_users(Options::default())
 }
 
-/// Sends lines of commands to Redis, as a user of the URL, and returns a line for each answer.
+/// Sends lines of commands to Redis, as a user of the URL, and returns a line for each response.
 fn send(url: &str, commands: &[String]) -> Vec<String> {
     let (user, address) = url.split_once("://").unwrap().1.split_once('@').unwrap();
     let (name, password) = user.split_once(':').unwrap();
@@ -39,10 +39,10 @@ fn send(url: &str, commands: &[String]) -> Vec<String> {
     let lines: String = commands.iter().map(|command| format!("{command}\r\n")).collect();
     stream.write_all(format!("AUTH {name} {password}\r\n{lines}QUIT\r\n").as_bytes()).unwrap();
     stream.shutdown(Shutdown::Write).unwrap();
-    let mut answers = Vec::new();
-    stream.read_to_end(&mut answers).unwrap();
-    let answers = String::from_utf8_lossy(&answers).into_owned();
-    let lines: Vec<_> = answers.lines().map(str::to_owned).collect();
+    let mut responses = Vec::new();
+    stream.read_to_end(&mut responses).unwrap();
+    let responses = String::from_utf8_lossy(&responses).into_owned();
+    let lines: Vec<_> = responses.lines().map(str::to_owned).collect();
     assert_eq!(lines[0], "+OK", "{name} signs in");
     lines[1..].to_vec()
 }
@@ -98,7 +98,7 @@ async fn a_forged_identity_is_believed_by_no_process(cluster: &Cluster) {
             forger.get(path).await.refused(401);
         }
         let refs = ada.raw(Method::GET, &format!("/{}/guarded.git/info/refs?service=git-upload-pack", ada.name));
-        Answer::of(refs.basic_auth(&admin.name, Some(token))).await.expect(401);
+        Response::of(refs.basic_auth(&admin.name, Some(token))).await.expect(401);
     }
     for role in &Role::ALL[..4] {
         assert!(forged(cluster, *role) >= 2.0, "{role:?} counts what it did not believe");
@@ -121,7 +121,7 @@ async fn each_role_is_signed_in_as_its_own_user_and_does_nothing_that_it_may_not
     }
     let (status, ..) = Client::new(cluster, "ed25519").await.run(&[], &["whoami"]).await;
     assert_ne!(status, Some(0), "a key that nobody knows");
-    Answer::of(ada.tokens(Method::DELETE, "/tests")).await.empty(204);
+    Response::of(ada.tokens(Method::DELETE, "/tests")).await.empty(204);
     let tests = cluster.redis_url().unwrap();
     let clients = send(&tests, &["CLIENT LIST".to_owned()]);
     for role in Role::ALL {
@@ -134,7 +134,7 @@ async fn each_role_is_signed_in_as_its_own_user_and_does_nothing_that_it_may_not
 
 async fn a_role_may_use_its_own_keys_and_no_others(cluster: &Cluster) {
     let own = |role: Role| format!("ferrite:limit:{}:x", role.command());
-    let is_refused = |answer: &String| answer.starts_with("-NOPERM");
+    let is_refused = |response: &String| response.starts_with("-NOPERM");
     for role in Role::ALL {
         let url = url_of(cluster, role);
         let may = |command: &str| !is_refused(&send(&url, &[command.to_owned()])[0]);
@@ -167,9 +167,9 @@ async fn a_role_may_use_its_own_keys_and_no_others(cluster: &Cluster) {
     }
     let mut stranger = TcpStream::connect(cluster.redis_url().unwrap().rsplit_once('@').unwrap().1).unwrap();
     stranger.write_all(b"PING\r\nQUIT\r\n").unwrap();
-    let mut answers = String::new();
-    stranger.read_to_string(&mut answers).unwrap();
-    assert!(answers.starts_with("-NOAUTH"), "{answers}");
+    let mut responses = String::new();
+    stranger.read_to_string(&mut responses).unwrap();
+    assert!(responses.starts_with("-NOAUTH"), "{responses}");
 }
 
 async fn the_operator_looks_at_redis_and_loads_its_users(cluster: &Cluster) {

@@ -10,7 +10,7 @@ use tokio::sync::mpsc;
 use tokio::task::JoinSet;
 use tokio_stream::wrappers::ReceiverStream;
 
-use crate::harness::{Answer, Cluster, Options, Role, User};
+use crate::harness::{Cluster, Options, Response, Role, User};
 
 on_own_installations! {
     killed_services_leave_whole_files_or_none(options())
@@ -57,7 +57,7 @@ impl Fixture {
 
     async fn content_of(&self, asset: &Value) -> Vec<u8> {
         let address = asset["browser_download_url"].as_str().unwrap().strip_prefix(&self.ada.url).unwrap().to_owned();
-        Answer::of(self.ada.raw(Method::GET, &address)).await.expect(200).body
+        Response::of(self.ada.raw(Method::GET, &address)).await.expect(200).body
     }
 }
 
@@ -88,7 +88,7 @@ async fn killed_services_leave_whole_files_or_none(cluster: &Cluster) {
         let name = format!("file-{round}");
         let (request, sender) = fixture.streamed(&name);
         let mut tasks = JoinSet::new();
-        tasks.spawn(async move { Answer::try_of(request).await });
+        tasks.spawn(async move { Response::try_of(request).await });
         let kill_at = 5 + 9 * round;
         for number in 0..CHUNKS {
             if number == kill_at {
@@ -104,10 +104,10 @@ async fn killed_services_leave_whole_files_or_none(cluster: &Cluster) {
         let outcome = tasks.join_next().await.unwrap().unwrap();
         // A service may be killed without harm before it is asked: the gateway may not have passed the first chunks on yet, and the entry
         // comes last.
-        let is_done = outcome.is_ok_and(|answer| answer.status.as_u16() == 201);
+        let is_done = outcome.is_ok_and(|response| response.status.as_u16() == 201);
         assert!(!is_done || role != Role::Gateway, "{role:?} was killed");
         assert_eq!(fixture.assets().await.len(), round + usize::from(is_done));
-        let repeated = Answer::of(fixture.request(&name).body(whole.clone())).await.expect(201).json();
+        let repeated = Response::of(fixture.request(&name).body(whole.clone())).await.expect(201).json();
         assert_eq!(fixture.assets().await.last(), Some(&repeated));
         assert!(fixture.content_of(&repeated).await == whole);
     }
@@ -117,14 +117,14 @@ async fn killed_services_leave_whole_files_or_none(cluster: &Cluster) {
 
 async fn too_large_slow_and_broken_uploads_leave_nothing(fixture: &Fixture) {
     let before = fixture.assets().await.len();
-    // The connection may be closed before the client has sent all of the body and reads the answer.
+    // The connection may be closed before the client has sent all of the body and reads the response.
     let is_refused =
-        |outcome: Result<Answer, reqwest::Error>| outcome.map_or(true, |answer| answer.status.as_u16() == 413);
-    let declared = Answer::try_of(fixture.request("large").body(vec![0; MAX_ASSET_BYTES + 1])).await;
+        |outcome: Result<Response, reqwest::Error>| outcome.map_or(true, |response| response.status.as_u16() == 413);
+    let declared = Response::try_of(fixture.request("large").body(vec![0; MAX_ASSET_BYTES + 1])).await;
     assert!(is_refused(declared));
     let (request, sender) = fixture.streamed("large");
     let mut undeclared = JoinSet::new();
-    undeclared.spawn(async move { Answer::try_of(request).await });
+    undeclared.spawn(async move { Response::try_of(request).await });
     for number in 0..=MAX_ASSET_BYTES / CHUNK_BYTES {
         if sender.send(Ok(chunk(number))).await.is_err() {
             break;
@@ -134,12 +134,12 @@ async fn too_large_slow_and_broken_uploads_leave_nothing(fixture: &Fixture) {
     assert!(is_refused(undeclared.join_next().await.unwrap().unwrap()));
     let mut tasks = JoinSet::new();
     let (request, sender) = fixture.streamed("slow");
-    tasks.spawn(async move { Answer::of(request).await });
+    tasks.spawn(async move { Response::of(request).await });
     sender.send(Ok(chunk(0))).await.unwrap();
     tasks.join_next().await.unwrap().unwrap().refused(408);
     drop(sender);
     let (request, sender) = fixture.streamed("broken");
-    tasks.spawn(async move { Answer::of(request).await });
+    tasks.spawn(async move { Response::of(request).await });
     sender.send(Ok(chunk(0))).await.unwrap();
     tokio::time::sleep(Duration::from_millis(100)).await;
     tasks.abort_all();
@@ -154,7 +154,7 @@ async fn nothing_stays_that_no_release_has(cluster: &Cluster, fixture: &Fixture)
     }
     let address = asset["browser_download_url"].as_str().unwrap().strip_prefix(&fixture.ada.url).unwrap().to_owned();
     let part = fixture.ada.raw(Method::GET, &address).header("range", "bytes=0-9");
-    Answer::of(part).await.expect(206);
+    Response::of(part).await.expect(206);
     cluster.change(Role::Repo, "UPDATE unclaimed_files SET due_us = 1".to_owned()).await;
     // Once in the loop before, and three times here.
     let mut counted = 0;

@@ -5,7 +5,7 @@ use reqwest::{Method, RequestBuilder};
 use serde_json::{Value, json};
 use sha2::{Digest, Sha256};
 
-use crate::harness::{Answer, Cluster, User};
+use crate::harness::{Cluster, Response, User};
 
 on_profiles! {
     both {
@@ -124,117 +124,120 @@ async fn files_are_uploaded_downloaded_and_deleted(cluster: &Cluster) {
     let ada = owner(cluster, true).await;
     let release = new_release(&ada, json!({"tag_name": "v1#0"})).await;
     let content: Vec<u8> = (0..300_000_u32).flat_map(u32::to_le_bytes).collect();
-    let first = Answer::of(form(&ada, &release, "attachment", "a b\u{e4}.bin", &content)).await.expect(201).json();
+    let first = Response::of(form(&ada, &release, "attachment", "a b\u{e4}.bin", &content)).await.expect(201).json();
     assert_eq!((&first["name"], &first["size"]), (&json!("a b\u{e4}.bin"), &json!(content.len())));
     let sha256 = hex::encode(Sha256::digest(&content));
     assert_eq!(first["sha256"], sha256);
-    let second = Answer::of(raw(&ada, &release, "empty.txt", b"")).await.expect(201).json();
+    let second = Response::of(raw(&ada, &release, "empty.txt", b"")).await.expect(201).json();
     assert_eq!((&second["name"], &second["size"]), (&json!("empty.txt"), &json!(0)));
     let listed = ada.get(&of_release(&ada, &release, "/assets")).await.expect(200);
     assert_eq!(listed.json(), json!([first, second]));
     assert_eq!(ada.get(&of_release(&ada, &release, "")).await.expect(200).json()["assets"], listed.json());
-    let answer = Answer::of(download(&ada, &first)).await.expect(200);
-    assert!(answer.body == content, "{} bytes", answer.body.len());
-    assert_eq!((answer.header("content-type"), answer.header("etag")), ("text/plain".into(), format!("\"{sha256}\"")));
-    assert!(answer.header("content-disposition").starts_with("attachment; filename=\"a b__.bin\""));
-    assert_eq!(answer.header("x-content-type-options"), "nosniff");
-    assert!(Answer::of(download(&ada, &second)).await.expect(200).body.is_empty());
+    let response = Response::of(download(&ada, &first)).await.expect(200);
+    assert!(response.body == content, "{} bytes", response.body.len());
+    assert_eq!(
+        (response.header("content-type"), response.header("etag")),
+        ("text/plain".into(), format!("\"{sha256}\""))
+    );
+    assert!(response.header("content-disposition").starts_with("attachment; filename=\"a b__.bin\""));
+    assert_eq!(response.header("x-content-type-options"), "nosniff");
+    assert!(Response::of(download(&ada, &second)).await.expect(200).body.is_empty());
     for user in [cluster.anonymous(), cluster.outsider().await] {
-        Answer::of(download(&user, &first)).await.refused_with_message(404, "repository does not exist");
+        Response::of(download(&user, &first)).await.refused_with_message(404, "repository does not exist");
     }
     let path = of_release(&ada, &release, &format!("/assets/{}", first["id"]));
     ada.patch(&path, &json!({"name": "empty.txt"})).await.refused_fields(&[("name", "taken")]);
     ada.patch(&path, &json!({"name": "a/b"})).await.refused_fields(&[("name", "invalid")]);
     let renamed = ada.patch(&path, &json!({"name": "b.bin"})).await.expect(200).json();
-    Answer::of(download(&ada, &first)).await.refused_with_message(404, "file does not exist");
-    assert!(Answer::of(download(&ada, &renamed)).await.expect(200).body == content);
+    Response::of(download(&ada, &first)).await.refused_with_message(404, "file does not exist");
+    assert!(Response::of(download(&ada, &renamed)).await.expect(200).body == content);
     ada.delete(&path).await.empty(204);
     ada.get(&path).await.refused_with_message(404, "file does not exist");
-    Answer::of(download(&ada, &renamed)).await.refused(404);
+    Response::of(download(&ada, &renamed)).await.refused(404);
     ada.delete(&of_release(&ada, &release, "")).await.empty(204);
-    Answer::of(download(&ada, &second)).await.refused_with_message(404, "release does not exist");
+    Response::of(download(&ada, &second)).await.refused_with_message(404, "release does not exist");
 }
 
 async fn drafts_are_hidden_from_readers(cluster: &Cluster) {
     let (ada, bob) = (owner(cluster, false).await, cluster.user("bob").await);
     ada.share(&ada.repo("demo", ""), &bob, "read").await;
     let draft = new_release(&ada, json!({"tag_name": "v1", "draft": true})).await;
-    let asset = Answer::of(raw(&ada, &draft, "a.txt", b"secret")).await.expect(201).json();
+    let asset = Response::of(raw(&ada, &draft, "a.txt", b"secret")).await.expect(201).json();
     for user in [&bob, &cluster.anonymous()] {
         assert_eq!(user.get(&ada.repo("demo", "/releases")).await.expect(200).json(), json!([]));
         for rest in ["", "/assets", &format!("/assets/{}", asset["id"])] {
-            let answer = user.get(&of_release(&ada, &draft, rest)).await;
-            answer.refused_with_message(404, "release does not exist");
+            let response = user.get(&of_release(&ada, &draft, rest)).await;
+            response.refused_with_message(404, "release does not exist");
         }
-        Answer::of(download(user, &asset)).await.refused_with_message(404, "release does not exist");
+        Response::of(download(user, &asset)).await.refused_with_message(404, "release does not exist");
     }
     let path = of_release(&ada, &draft, "");
     bob.patch(&path, &json!({"draft": false})).await.refused(403);
     bob.post(&ada.repo("demo", "/releases"), &json!({"tag_name": "v2"})).await.refused(403);
     let upload = bob.request(Method::POST, &format!("{path}/assets?name=b.txt")).body("x");
-    Answer::of(upload.header("content-type", "application/octet-stream")).await.refused(403);
-    Answer::of(download(&ada, &asset)).await.expect(200);
+    Response::of(upload.header("content-type", "application/octet-stream")).await.refused(403);
+    Response::of(download(&ada, &asset)).await.expect(200);
     ada.share(&ada.repo("demo", ""), &bob, "write").await;
     assert_eq!(bob.get(&ada.repo("demo", "/releases")).await.expect(200).each("tag_name"), ["v1"]);
     bob.patch(&path, &json!({"draft": false})).await.expect(200);
-    assert_eq!(Answer::of(download(&cluster.anonymous(), &asset)).await.expect(200).text(), "secret");
+    assert_eq!(Response::of(download(&cluster.anonymous(), &asset)).await.expect(200).text(), "secret");
 }
 
 async fn downloads_have_ranges_and_tags(cluster: &Cluster) {
     let ada = owner(cluster, false).await;
     let release = new_release(&ada, json!({"tag_name": "v1"})).await;
     let content: Vec<u8> = (0..=255).cycle().take(400_000).collect();
-    let asset = Answer::of(raw(&ada, &release, "a.bin", &content)).await.expect(201).json();
+    let asset = Response::of(raw(&ada, &release, "a.bin", &content)).await.expect(201).json();
     let anonymous = cluster.anonymous();
-    let whole = Answer::of(download(&anonymous, &asset)).await.expect(200);
+    let whole = Response::of(download(&anonymous, &asset)).await.expect(200);
     assert_eq!((whole.header("accept-ranges"), whole.header("content-length")), ("bytes".into(), "400000".into()));
     let etag = whole.header("etag");
-    let ranged = async |range: &str| Answer::of(download(&anonymous, &asset).header(RANGE, range)).await;
+    let ranged = async |range: &str| Response::of(download(&anonymous, &asset).header(RANGE, range)).await;
     let part = ranged("bytes=100-199999").await.expect(206);
     assert_eq!(part.header("content-range"), "bytes 100-199999/400000");
     assert!(part.body == content[100..200_000]);
     assert!(ranged("bytes=-5").await.expect(206).body == content[399_995..]);
     assert_eq!(ranged("bytes=400000-").await.refused(416).header("content-range"), "bytes */400000");
     let stale = download(&anonymous, &asset).header(RANGE, "bytes=0-1").header("if-range", "\"other\"");
-    assert_eq!(Answer::of(stale).await.expect(200).body.len(), 400_000);
-    let same = Answer::of(download(&anonymous, &asset).header(IF_NONE_MATCH, &etag)).await.expect(304);
+    assert_eq!(Response::of(stale).await.expect(200).body.len(), 400_000);
+    let same = Response::of(download(&anonymous, &asset).header(IF_NONE_MATCH, &etag)).await.expect(304);
     assert!(same.body.is_empty() && same.header("etag") == etag);
     let address = asset["browser_download_url"].as_str().unwrap().strip_prefix(&ada.url).unwrap();
-    let head = Answer::of(anonymous.raw(Method::HEAD, address)).await.expect(200);
+    let head = Response::of(anonymous.raw(Method::HEAD, address)).await.expect(200);
     assert!(head.body.is_empty() && head.header("content-length") == "400000" && head.header("etag") == etag);
     for wrong in ["v1/b.bin", "v2/a.bin", "a.bin", "v1/", "v1/%00", "v1/a.bin/x", "..%2fv1/a.bin", "%ff/%ff"] {
         let path = format!("/{}/demo/releases/download/{wrong}", ada.name);
-        Answer::of(anonymous.raw(Method::GET, &path)).await.refused(404);
+        Response::of(anonymous.raw(Method::GET, &path)).await.refused(404);
     }
 }
 
 async fn wrong_uploads_are_refused(cluster: &Cluster) {
     let ada = owner(cluster, false).await;
     let release = new_release(&ada, json!({"tag_name": "v1"})).await;
-    Answer::of(raw(&ada, &release, "a.txt", b"x")).await.expect(201);
+    Response::of(raw(&ada, &release, "a.txt", b"x")).await.expect(201);
     for (name, code) in
         [("", "required"), ("a%2Fb", "invalid"), ("%0A", "invalid"), ("..", "invalid"), ("a.txt", "taken")]
     {
-        Answer::of(raw(&ada, &release, name, b"x")).await.refused_fields(&[("name", code)]);
+        Response::of(raw(&ada, &release, name, b"x")).await.refused_fields(&[("name", code)]);
     }
     let long = "x".repeat(256);
-    Answer::of(raw(&ada, &release, &long, b"x")).await.refused_fields(&[("name", "too_long")]);
-    Answer::of(form(&ada, &release, "other", "b.txt", b"x")).await.refused_fields(&[("attachment", "required")]);
-    Answer::of(form(&ada, &release, "attachment", "a.txt", b"x")).await.refused_fields(&[("name", "taken")]);
+    Response::of(raw(&ada, &release, &long, b"x")).await.refused_fields(&[("name", "too_long")]);
+    Response::of(form(&ada, &release, "other", "b.txt", b"x")).await.refused_fields(&[("attachment", "required")]);
+    Response::of(form(&ada, &release, "attachment", "a.txt", b"x")).await.refused_fields(&[("name", "taken")]);
     // The query names the file before the form does.
     let named = form_with(&ada, &release, "?name=b.txt", "attachment", "a.txt", b"x");
-    assert_eq!(Answer::of(named).await.expect(201).json()["name"], "b.txt");
+    assert_eq!(Response::of(named).await.expect(201).json()["name"], "b.txt");
     let path = of_release(&ada, &release, "/assets?name=c.txt");
     let typed = |kind: &str, body: &'static str| {
         ada.request(Method::POST, &path).header("content-type", kind.to_owned()).body(body)
     };
-    Answer::of(typed("application/json", "{}")).await.refused(415);
-    Answer::of(typed("multipart/form-data", "x")).await.refused(400);
-    Answer::of(typed("multipart/form-data; boundary=xyz", "x")).await.refused(400);
+    Response::of(typed("application/json", "{}")).await.refused(415);
+    Response::of(typed("multipart/form-data", "x")).await.refused(400);
+    Response::of(typed("multipart/form-data; boundary=xyz", "x")).await.refused(400);
     let cut = "--xyz\r\nContent-Disposition: form-data; name=\"attachment\"; filename=\"c\"\r\n\r\nabc";
-    Answer::of(typed("multipart/form-data; boundary=xyz", cut)).await.refused(400);
+    Response::of(typed("multipart/form-data; boundary=xyz", cut)).await.refused(400);
     let missing = json!({"id": 999_999_999});
-    Answer::of(raw(&ada, &missing, "a.txt", b"x")).await.refused_with_message(404, "release does not exist");
+    Response::of(raw(&ada, &missing, "a.txt", b"x")).await.refused_with_message(404, "release does not exist");
     let listed = ada.get(&of_release(&ada, &release, "/assets")).await.expect(200);
     assert_eq!(listed.each("name"), ["a.txt", "b.txt"]);
 }
@@ -242,13 +245,13 @@ async fn wrong_uploads_are_refused(cluster: &Cluster) {
 async fn releases_of_an_archived_repository_cannot_be_changed(cluster: &Cluster) {
     let ada = owner(cluster, false).await;
     let release = new_release(&ada, json!({"tag_name": "v1"})).await;
-    let asset = Answer::of(raw(&ada, &release, "a.txt", b"x")).await.expect(201).json();
+    let asset = Response::of(raw(&ada, &release, "a.txt", b"x")).await.expect(201).json();
     ada.patch(&ada.repo("demo", ""), &json!({"archived": true})).await.expect(200);
     ada.post(&ada.repo("demo", "/releases"), &json!({"tag_name": "v2"})).await.refused(403);
     ada.patch(&of_release(&ada, &release, ""), &json!({"name": "x"})).await.refused(403);
     ada.delete(&of_release(&ada, &release, "")).await.refused(403);
-    Answer::of(raw(&ada, &release, "b.txt", b"x")).await.refused(403);
-    assert_eq!(Answer::of(download(&ada, &asset)).await.expect(200).text(), "x");
+    Response::of(raw(&ada, &release, "b.txt", b"x")).await.refused(403);
+    assert_eq!(Response::of(download(&ada, &asset)).await.expect(200).text(), "x");
     ada.patch(&ada.repo("demo", ""), &json!({"archived": false})).await.expect(200);
     ada.delete(&of_release(&ada, &release, "")).await.empty(204);
 }

@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 
 use crate::harness::concurrent::join_all;
 use crate::harness::receiver::{Received, Receiver};
-use crate::harness::{Answer, Cluster, User, replicated, run};
+use crate::harness::{Cluster, Response, User, replicated, run};
 use crate::webhooks::hook;
 
 macro_rules! on_replicas {
@@ -86,7 +86,7 @@ async fn what_is_revoked_at_one_gateway_is_refused_at_the_other(cluster: &Cluste
             gateway.with_token(Some(&token)).get("/user").await.expect(200);
         }
         let request = here.raw(Method::DELETE, &format!("/api/v1/users/{}/tokens/token-{round}", ada.name));
-        Answer::of(request.basic_auth(&ada.name, Some(&ada.password))).await.expect(204);
+        Response::of(request.basic_auth(&ada.name, Some(&ada.password))).await.expect(204);
         there.with_token(Some(&token)).get("/user").await.refused(401);
         here.share(&repo, &bob, "read").await;
         bob.at(&there.url).get(&format!("{repo}/raw/main/README.md")).await.expect(200);
@@ -104,14 +104,17 @@ async fn a_key_of_idempotency_holds_at_all_gateways_at_once(cluster: &Cluster) {
         let key = format!("key-{round}");
         let send = |user: &User| {
             let request = user.request(Method::POST, &path).header("idempotency-key", &key);
-            Answer::of(request.json(&json!({"title": format!("Issue {round}")})))
+            Response::of(request.json(&json!({"title": format!("Issue {round}")})))
         };
-        let answers = join_all((0..4).map(|number| send(&both[number % 2]))).await;
-        for answer in &answers {
-            assert!([201, 409].contains(&answer.status.as_u16()), "{}", answer.text());
+        let responses = join_all((0..4).map(|number| send(&both[number % 2]))).await;
+        for response in &responses {
+            assert!([201, 409].contains(&response.status.as_u16()), "{}", response.text());
         }
         let repeated = send(&both[1]).await.expect(201).json();
-        let made = answers.iter().filter(|answer| answer.status == 201).map(|answer| answer.json()["number"].clone());
+        let made = responses
+            .iter()
+            .filter(|response| response.status == 201)
+            .map(|response| response.json()["number"].clone());
         assert!(made.collect::<Vec<_>>().iter().all(|number| *number == repeated["number"]));
     }
     assert_eq!(ada.get(&ada.repo("once", "/issues")).await.expect(200).json().as_array().unwrap().len(), 6);
@@ -218,7 +221,7 @@ async fn wrong_passwords_count_for_all_gateways_together(cluster: &Cluster) {
     let both = at_both(cluster, &ada);
     let sign_in = |number: usize, password: &'static str| {
         let request = both[number % 2].raw(Method::GET, &format!("/api/v1/users/{}/tokens", ada.name));
-        Answer::of(request.basic_auth(&ada.name, Some(password)))
+        Response::of(request.basic_auth(&ada.name, Some(password)))
     };
     for number in 0..20 {
         sign_in(number, "wrong").await.refused(401);

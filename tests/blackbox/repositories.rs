@@ -53,10 +53,10 @@ async fn a_new_repository_has_the_shape_of_the_contract(cluster: &Cluster) {
         let time = made[field].as_str().unwrap();
         assert!(time.len() == 20 && time.ends_with('Z'), "{time}");
     }
-    let answer = ada.get(&format!("/repos/{}/dEMO", ada.name.to_uppercase())).await.expect(200);
-    assert!(answer.text().contains("\\u003cb\\u003e \\u0026 more"), "{}", answer.text());
-    assert_eq!(answer.header("content-type"), "application/json; charset=UTF-8");
-    assert_eq!(answer.json(), made);
+    let response = ada.get(&format!("/repos/{}/dEMO", ada.name.to_uppercase())).await.expect(200);
+    assert!(response.text().contains("\\u003cb\\u003e \\u0026 more"), "{}", response.text());
+    assert_eq!(response.header("content-type"), "application/json; charset=UTF-8");
+    assert_eq!(response.json(), made);
 }
 
 async fn a_first_commit_is_made_from_templates(cluster: &Cluster) {
@@ -184,10 +184,13 @@ async fn search_is_literal_and_shows_what_the_caller_may_see(cluster: &Cluster) 
     ada.new_repository(&format!("b-{word}"), json!({"private": true})).await;
     ada.new_repository("by-description", json!({"description": format!("100% {} _x", word.to_uppercase())})).await;
     let find = |caller: crate::harness::User, query: String| async move {
-        let answer = caller.get(&format!("/repos/search?{query}")).await.expect(200).json();
-        assert_eq!(answer["ok"], true);
-        assert!(answer["data"].as_array().unwrap().iter().all(|found| found.get("permissions").is_none()), "{answer}");
-        names(&answer["data"]).join(",")
+        let response = caller.get(&format!("/repos/search?{query}")).await.expect(200).json();
+        assert_eq!(response["ok"], true);
+        assert!(
+            response["data"].as_array().unwrap().iter().all(|found| found.get("permissions").is_none()),
+            "{response}"
+        );
+        names(&response["data"]).join(",")
     };
     assert_eq!(find(bob.clone(), format!("q={word}")).await, format!("a-{word},by-description"));
     assert_eq!(find(cluster.anonymous(), format!("q={word}")).await, format!("a-{word},by-description"));

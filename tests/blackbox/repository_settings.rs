@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 use tokio::task::JoinSet;
 
 use crate::harness::ssh::client_of;
-use crate::harness::{Answer, Cluster, Git, Options, Role, User, rounds};
+use crate::harness::{Cluster, Git, Options, Response, Role, User, rounds};
 use crate::issue_durability::write;
 
 on_profiles! {
@@ -51,8 +51,8 @@ fn encode(text: &str) -> String {
 /// Checks that a request is sent on to a path below the API.
 async fn leads_to(user: &User, method: Method, from: &str, status: u16, to: &str) {
     let request = user.request(method.clone(), from).json(&json!({"title": "x"}));
-    let answer = Answer::of(request).await.expect(status);
-    assert_eq!(answer.header("location"), format!("{}/api/v1{to}", user.url), "{method} {from}");
+    let response = Response::of(request).await.expect(status);
+    assert_eq!(response.header("location"), format!("{}/api/v1{to}", user.url), "{method} {from}");
 }
 
 async fn a_former_name_serves_git_and_leads_clients_of_the_api_on(cluster: &Cluster) {
@@ -179,7 +179,7 @@ async fn an_archived_repository_refuses_changes_over_every_interface(cluster: &C
     ] {
         for user in [&ada, &cluster.admin().await] {
             let request = user.request(method.clone(), &format!("{repo}{rest}")).json(&body);
-            Answer::of(request).await.refused_with_message(403, "archived");
+            Response::of(request).await.refused_with_message(403, "archived");
         }
     }
     let stderr = git.fails("work", &["push", "origin", "HEAD:main"]).await;
@@ -276,8 +276,8 @@ async fn rename(user: User, progress: Arc<Progress>) -> String {
         }
         let next = format!("n-{number}");
         let (path, key) = (user.repo(&name, ""), format!("rename-{number}"));
-        let answer = write(&user, Method::PATCH, &path, &key, &json!({ "name": next })).await;
-        assert_eq!(answer.json()["name"], next.as_str());
+        let response = write(&user, Method::PATCH, &path, &key, &json!({ "name": next })).await;
+        assert_eq!(response.json()["name"], next.as_str());
         name = next;
         progress.renames.fetch_add(1, Ordering::SeqCst);
         tokio::time::sleep(Duration::from_millis(10)).await;
@@ -289,10 +289,10 @@ async fn rename(user: User, progress: Arc<Progress>) -> String {
 async fn observe(user: User, progress: Arc<Progress>) {
     while !progress.is_over() {
         let request = user.request(Method::GET, "/user/repos").timeout(Duration::from_secs(20));
-        if let Ok(answer) = Answer::try_of(request).await
-            && answer.status.as_u16() < 500
+        if let Ok(response) = Response::try_of(request).await
+            && response.status.as_u16() < 500
         {
-            let all = answer.expect(200).json();
+            let all = response.expect(200).json();
             assert_eq!(all.as_array().map(Vec::len), Some(1), "{all}");
         }
         tokio::time::sleep(Duration::from_millis(20)).await;

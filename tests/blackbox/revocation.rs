@@ -14,7 +14,7 @@ use tonic::Code;
 
 use crate::direct::{Proof, list};
 use crate::harness::grpc::{refused, with_token};
-use crate::harness::{Answer, Cluster, Git, Options, Role, User};
+use crate::harness::{Cluster, Git, Options, Response, Role, User};
 
 on_profiles! {
     both {
@@ -71,7 +71,7 @@ async fn revoke_and_try(cluster: &Cluster, user: &User, repository_id: i64, name
         }
     }
     let revoke = user.raw(Method::DELETE, &format!("/api/v1/users/{}/tokens/{name}", user.name));
-    Answer::of(revoke.basic_auth(&user.name, Some(&user.password))).await.expect(204);
+    Response::of(revoke.basic_auth(&user.name, Some(&user.password))).await.expect(204);
     if let Some(cache) = &cache {
         assert!(cache.get(&hash).await.is_none(), "Redis still knows a token that was revoked");
     }
@@ -83,7 +83,7 @@ async fn revoke_and_try(cluster: &Cluster, user: &User, repository_id: i64, name
         owner.get("/user").await.refused(401);
         owner.get(&user.repo("guarded", "")).await.refused(401);
         let refs = user.raw(Method::GET, &format!("/{}/guarded.git/info/refs?service=git-upload-pack", user.name));
-        Answer::of(refs.basic_auth(&user.name, Some(&token))).await.expect(401);
+        Response::of(refs.basic_auth(&user.name, Some(&token))).await.expect(401);
     }
 }
 
@@ -172,12 +172,12 @@ impl<'a> Interfaces<'a> {
 
     /// Fails unless every interface allows access; all caches are filled then.
     async fn are_open(&self) {
-        self.answer().await;
+        self.respond().await;
         assert_eq!(self.git().await, [true; 4]);
     }
 
     /// As [`Self::are_open`], with the first requests of git but without the git program.
-    async fn answer(&self) {
+    async fn respond(&self) {
         for _ in 0..2 {
             assert_eq!(self.by_token().await, [200; 6]);
             assert_eq!(self.direct().await, [Code::Ok; 4]);
@@ -185,14 +185,14 @@ impl<'a> Interfaces<'a> {
         }
     }
 
-    /// Fails unless every interface answers as for a missing repository.
+    /// Fails unless every interface responds as for a missing repository.
     async fn are_not_found(&self, why: &str) {
-        self.answer_not_found(why).await;
+        self.respond_not_found(why).await;
         assert_eq!(self.git().await, [false; 4], "{why}");
     }
 
     /// As [`Self::are_not_found`], without the git program.
-    async fn answer_not_found(&self, why: &str) {
+    async fn respond_not_found(&self, why: &str) {
         assert_eq!(self.by_token().await, [404; 6], "{why}");
         assert_eq!(self.direct().await, [Code::NotFound; 4], "{why}");
         assert_eq!(self.by_password().await, [404; 2], "{why}");
@@ -205,7 +205,7 @@ impl<'a> Interfaces<'a> {
         assert_eq!(self.by_password().await, [401; 2], "{why}");
         assert_eq!(self.git().await, [false; 4], "{why}");
         self.user.get("/user").await.refused(401);
-        Answer::of(self.user.tokens(Method::GET, "")).await.refused(401);
+        Response::of(self.user.tokens(Method::GET, "")).await.refused(401);
     }
 }
 
@@ -259,13 +259,13 @@ async fn a_user_without_the_team_loses_access_at_once(cluster: &Cluster) {
     interfaces.are_open().await;
     for taken in [&member, &repository, &owner, &team] {
         give().await;
-        interfaces.answer().await;
+        interfaces.respond().await;
         ada.delete(taken).await.empty(204);
-        interfaces.answer_not_found(taken).await;
+        interfaces.respond_not_found(taken).await;
     }
     // An owner who is demoted to a member.
     ada.put(&format!("/orgs/{name}/memberships/{}", bob.name), &json!({"role": "admin"})).await.empty(204);
-    interfaces.answer().await;
+    interfaces.respond().await;
     ada.put(&format!("/orgs/{name}/memberships/{}", bob.name), &json!({"role": "member"})).await.empty(204);
     interfaces.are_not_found("no owner any more").await;
 }
@@ -275,7 +275,7 @@ async fn a_deleted_token_is_refused_at_once_and_the_password_is_not(cluster: &Cl
     let id = guarded(&ada).await;
     let interfaces = Interfaces::of(cluster, &ada, &ada.name, id).await;
     interfaces.are_open().await;
-    Answer::of(ada.tokens(Method::DELETE, "/tests")).await.empty(204);
+    Response::of(ada.tokens(Method::DELETE, "/tests")).await.empty(204);
     assert_eq!(interfaces.by_token().await, [401; 6]);
     assert_eq!(interfaces.direct().await, [Code::Unauthenticated; 4]);
     assert_eq!(interfaces.by_password().await, [200; 2]);

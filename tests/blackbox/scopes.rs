@@ -9,7 +9,7 @@ use crate::harness::accounts::after;
 use crate::harness::client::unique;
 use crate::harness::keys::ed25519;
 use crate::harness::ssh::{Client, client_of};
-use crate::harness::{Answer, Cluster, User};
+use crate::harness::{Cluster, Response, User};
 
 on_profiles! {
     both {
@@ -30,8 +30,8 @@ on_profiles! {
 const KEYS: &str = "/user/keys";
 const MISSING: &str = "Repository does not exist or you do not have access";
 
-/// Adds the key of a client with the token of `user`, and returns the answer.
-async fn add(user: &User, client: &Client) -> Answer {
+/// Adds the key of a client with the token of `user`, and returns the response.
+async fn add(user: &User, client: &Client) -> Response {
     user.post(KEYS, &json!({"title": unique("key"), "key": client.public()})).await
 }
 
@@ -90,7 +90,7 @@ async fn a_key_of_a_limited_token_opens_no_more_than_the_token(cluster: &Cluster
     }
     let nothing = ((false, false), (true, false));
     assert_eq!(found, [nothing, ((true, false), (true, false)), ((true, true), (true, true))]);
-    // What the token may not see, its key may not see: the answer is that of a missing repository.
+    // What the token may not see, its key may not see: the response is that of a missing repository.
     let (_, client) = bound(cluster, &ada, json!({"scopes": ["key"]})).await;
     for name in ["private", "absent"] {
         let stderr = client.fails("", &["ls-remote", &client.url(&ada.name, name)]).await;
@@ -130,7 +130,7 @@ async fn a_key_ends_with_the_token_that_added_it(cluster: &Cluster) {
     let limits = json!({"scopes": ["key", "repo:write"], "name": "ends"});
     let (_, client) = bound(cluster, &ada, limits).await;
     client.git("", &["ls-remote", &url(&client)]).await;
-    Answer::of(ada.tokens(Method::DELETE, "/ends")).await.empty(204);
+    Response::of(ada.tokens(Method::DELETE, "/ends")).await.empty(204);
     // The very next command.
     client.fails("", &["ls-remote", &url(&client)]).await;
     assert_eq!(ada.get(KEYS).await.expect(200).json(), json!([]), "the key is gone with the token");
@@ -158,7 +158,7 @@ async fn a_key_of_an_unlimited_token_is_the_users_own(cluster: &Cluster) {
     ada.new_repository("private", json!({"private": true, "auto_init": true})).await;
     let all = ada.with_new_token(json!({"name": "all"})).await;
     let client = client_of(cluster, &all, "ed25519").await;
-    Answer::of(ada.tokens(Method::DELETE, "/all")).await.empty(204);
+    Response::of(ada.tokens(Method::DELETE, "/all")).await.empty(204);
     assert_eq!(fetch_and_push(&client, &ada.name, "private").await, (true, true));
     let listed = ada.get(KEYS).await.expect(200).json();
     assert_eq!((listed.as_array().unwrap().len(), &listed[0]["token"]), (1, &Value::Null));
@@ -184,9 +184,9 @@ async fn a_token_for_organizations_gives_nobody_access(cluster: &Cluster) {
         (Method::PATCH, team.clone(), json!({"permission": "admin"})),
     ];
     for (method, path, body) in attacks {
-        let answer = Answer::of(limited.request(method.clone(), &path).json(&body)).await;
-        eprintln!("{method} {path} {body} with scope org: {}", answer.status);
-        answer.refused_with_message(403, "`repo:admin`");
+        let response = Response::of(limited.request(method.clone(), &path).json(&body)).await;
+        eprintln!("{method} {path} {body} with scope org: {}", response.status);
+        response.refused_with_message(403, "`repo:admin`");
     }
     mallory.get(&format!("/repos/{organization}/private")).await.refused(404);
     // The profile and what takes access away need `org` alone; both scopes together give access.
@@ -201,8 +201,8 @@ async fn a_token_for_organizations_gives_nobody_access(cluster: &Cluster) {
 }
 
 /// Sends a request with the idempotency key `k`.
-async fn keyed(user: &User, method: Method, path: &str, body: &Value) -> Answer {
-    Answer::of(user.request(method, path).header("idempotency-key", "k").json(body)).await
+async fn keyed(user: &User, method: Method, path: &str, body: &Value) -> Response {
+    Response::of(user.request(method, path).header("idempotency-key", "k").json(body)).await
 }
 
 async fn a_repeat_belongs_to_the_token_of_the_first_request(cluster: &Cluster) {
@@ -262,9 +262,9 @@ async fn a_repeat_is_refused_after_access_was_lost(cluster: &Cluster) {
     ada.delete(&collaborator).await.empty(204);
     ada.delete(&format!("/orgs/{organization}/members/{}", bob.name)).await.empty(204);
     for (method, path, body, status) in &requests {
-        let answer = keyed(&bob, method.clone(), path, body).await;
-        eprintln!("repeat of {method} {path} after the access was lost: {}", answer.status);
-        answer.refused(*status);
+        let response = keyed(&bob, method.clone(), path, body).await;
+        eprintln!("repeat of {method} {path} after the access was lost: {}", response.status);
+        response.refused(*status);
     }
 }
 
@@ -290,9 +290,9 @@ async fn control_and_direction_characters_are_refused_in_names_and_titles(cluste
             (&ada, Method::POST, format!("{repo}/keys"), json!({"title": bad, "key": ed25519("x")}), "title"),
         ];
         for (user, method, path, body, field) in requests {
-            let answer = Answer::of(user.request(method.clone(), &path).json(&body)).await;
-            assert_eq!(answer.status.as_u16(), 422, "{method} {path} {bad:?}: {}", answer.text());
-            answer.refused_field(field);
+            let response = Response::of(user.request(method.clone(), &path).json(&body)).await;
+            assert_eq!(response.status.as_u16(), 422, "{method} {path} {bad:?}: {}", response.text());
+            response.refused_field(field);
         }
         ada.make_token(&json!({"name": bad})).await.refused_field("name");
     }

@@ -123,7 +123,7 @@ fn start_with_tls(authority: &Authority) -> Cluster {
     Cluster::start_in(Profile::Production, &options, write)
 }
 
-/// Sends a request for a file over a new connection and returns the answer.
+/// Sends a request for a file over a new connection and returns the response.
 async fn ask(address: &Address, tls: Option<&ClientTls>) -> std::io::Result<String> {
     let exchange = async {
         let mut stream = match tls {
@@ -131,9 +131,9 @@ async fn ask(address: &Address, tls: Option<&ClientTls>) -> std::io::Result<Stri
             None => address.connect().await?,
         };
         stream.write_all(b"GET /git/1/raw HTTP/1.1\r\nhost: git-svc\r\nconnection: close\r\n\r\n").await?;
-        let mut answer = Vec::new();
-        stream.read_to_end(&mut answer).await?;
-        Ok(String::from_utf8_lossy(&answer).into_owned())
+        let mut response = Vec::new();
+        stream.read_to_end(&mut response).await?;
+        Ok(String::from_utf8_lossy(&response).into_owned())
     };
     tokio::time::timeout(CONNECTION_TIMEOUT, exchange).await.unwrap()
 }
@@ -170,13 +170,13 @@ fn a_cluster_with_mutual_tls_serves_and_refuses_connections_without_its_certific
         let (known, stranger) = (load(&ours, "node"), load(&strange, "node"));
         for role in &Role::ALL[..4] {
             let address = cluster.address(*role);
-            let answer = ask(&address, Some(&known)).await.unwrap();
+            let response = ask(&address, Some(&known)).await.unwrap();
             // A certificate opens the connection and nothing else.
-            assert!(answer.starts_with("HTTP/1.1 401"), "{role:?}: {answer}");
+            assert!(response.starts_with("HTTP/1.1 401"), "{role:?}: {response}");
             for (what, tls) in [("without TLS", None), ("with the certificate of another authority", Some(&stranger))] {
-                let answer = ask(&address, tls).await;
-                eprintln!("{role:?} {what}: {:?}", answer.as_ref().map(String::len).map_err(std::io::Error::kind));
-                assert!(!answer.is_ok_and(|answer| answer.contains("HTTP/")), "{role:?} {what}");
+                let response = ask(&address, tls).await;
+                eprintln!("{role:?} {what}: {:?}", response.as_ref().map(String::len).map_err(std::io::Error::kind));
+                assert!(!response.is_ok_and(|response| response.contains("HTTP/")), "{role:?} {what}");
             }
         }
     });

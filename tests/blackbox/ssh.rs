@@ -17,7 +17,7 @@ on_profiles! {
     }
     embedded {
         an_unknown_key_is_refused
-        hidden_and_missing_repositories_get_the_same_answer
+        hidden_and_missing_repositories_get_the_same_response
         readers_do_not_push_and_mirrors_are_read_only
         a_deploy_key_opens_its_repositories_alone
         an_address_that_signed_in_is_not_blocked_by_unknown_keys_of_others
@@ -80,18 +80,18 @@ async fn an_unknown_key_is_refused(cluster: &Cluster) {
     assert!(status == Some(255) && stderr.contains("Permission denied (publickey)"), "{stderr}");
 }
 
-async fn hidden_and_missing_repositories_get_the_same_answer(cluster: &Cluster) {
+async fn hidden_and_missing_repositories_get_the_same_response(cluster: &Cluster) {
     let (ada, bob) = (cluster.user("ada").await, cluster.user("bob").await);
     ada.new_repository("hidden", json!({"auto_init": true, "private": true})).await;
     let client = client_of(cluster, &bob, "ed25519").await;
     for verb in ["git-upload-pack", "git-receive-pack", "git-upload-archive"] {
-        let mut answers = Vec::new();
+        let mut responses = Vec::new();
         for name in ["hidden", "absent"] {
-            answers.push(client.run(&[], &[&format!("{verb} '{}/{name}.git'", ada.name)]).await);
+            responses.push(client.run(&[], &[&format!("{verb} '{}/{name}.git'", ada.name)]).await);
         }
-        assert_eq!(answers[0], answers[1]);
+        assert_eq!(responses[0], responses[1]);
         let text = "Ferrite: Repository does not exist or you do not have access".to_owned();
-        assert_eq!(answers[0], (Some(1), String::new(), text));
+        assert_eq!(responses[0], (Some(1), String::new(), text));
     }
 }
 

@@ -79,11 +79,11 @@ impl Service {
 }
 
 impl Running {
-    /// The status and the body of an answer of the private listener.
+    /// The status and the body of a response of the private listener.
     fn get(&self, path: &str) -> Option<(u16, String)> {
-        let answer = http_get(&self.admin, path)?;
-        let status = answer.split(' ').nth(1)?.parse().ok()?;
-        Some((status, answer.split_once("\r\n\r\n")?.1.to_owned()))
+        let response = http_get(&self.admin, path)?;
+        let status = response.split(' ').nth(1)?.parse().ok()?;
+        Some((status, response.split_once("\r\n\r\n")?.1.to_owned()))
     }
 
     /// Waits until the process is unready for a reason that contains all of `parts`, while it is alive and its clients are refused.
@@ -389,14 +389,14 @@ fn a_failed_start_is_not_repeated_many_times_a_second() {
     assert!(lines.last().unwrap().starts_with("ferrite issue-svc: "), "{lines:#?}");
 }
 
-/// Sends commands to Redis and returns the answers.
+/// Sends commands to Redis and returns the responses.
 fn redis(url: &str, commands: &str) -> String {
     let mut stream = TcpStream::connect(url.trim_start_matches("redis://")).unwrap();
     stream.write_all(commands.as_bytes()).unwrap();
     stream.shutdown(Shutdown::Write).unwrap();
-    let mut answers = String::new();
-    stream.read_to_string(&mut answers).unwrap();
-    answers
+    let mut responses = String::new();
+    stream.read_to_string(&mut responses).unwrap();
+    responses
 }
 
 #[test]

@@ -146,11 +146,11 @@ async fn release_with_a_file(ada: &User, name: &str) {
     let release = ada.post(&ada.repo(name, "/releases"), &json!({"tag_name": "v1"})).await.expect(201).json();
     let path = ada.repo(name, &format!("/releases/{}/assets?name=file.bin", release["id"]));
     let upload = ada.request(Method::POST, &path).header("content-type", "application/octet-stream");
-    let asset = crate::harness::Answer::of(upload.body(b"bytes of a file".to_vec())).await.expect(201).json();
+    let asset = crate::harness::Response::of(upload.body(b"bytes of a file".to_vec())).await.expect(201).json();
     let address = asset["browser_download_url"].as_str().unwrap();
     let path = &address[address.find(&format!("/{}/", ada.name)).unwrap()..];
     let download = ada.raw(Method::GET, path).header("authorization", format!("token {}", ada.token.as_ref().unwrap()));
-    assert_eq!(crate::harness::Answer::of(download).await.expect(200).text(), "bytes of a file");
+    assert_eq!(crate::harness::Response::of(download).await.expect(200).text(), "bytes of a file");
     ada.delete(&ada.repo(name, &format!("/releases/{}", release["id"]))).await.expect(204);
 }
 
@@ -198,8 +198,8 @@ async fn a_store_is_gone_and_comes_back(
     for (store, placed) in repositories {
         let is_served = *store != 1;
         let begin = Instant::now();
-        let answer = ada.get(&ada.repo(&placed.name, "/contents/README.md")).await;
-        assert_eq!(answer.status.as_u16(), if is_served { 200 } else { 503 }, "{}: {}", placed.name, answer.text());
+        let response = ada.get(&ada.repo(&placed.name, "/contents/README.md")).await;
+        assert_eq!(response.status.as_u16(), if is_served { 200 } else { 503 }, "{}: {}", placed.name, response.text());
         assert_eq!(put_file(ada, &placed.name, "more.txt", b"x").await, if is_served { 201 } else { 503 });
         let cloned = git.attempt("", &["clone", "-q", &ada.git_url(&ada.name, &placed.name), &placed.name]).await;
         assert_eq!(cloned.status.success(), is_served, "{}", placed.name);
@@ -221,7 +221,7 @@ async fn a_store_is_gone_and_comes_back(
     let back = until_reachable(admin, "git-1", true).await;
     eprintln!("a store that was killed was noticed after {noticed:?}, and {back:?} after it was ready again");
     let on_it = &repositories[&1].name;
-    ada.eventually(&ada.repo(on_it, "/contents/README.md"), |answer| answer["type"] == "file").await;
+    ada.eventually(&ada.repo(on_it, "/contents/README.md"), |response| response["type"] == "file").await;
     assert_eq!(put_file(ada, on_it, "more.txt", b"x").await, 201);
     until_gone(cluster, 1, doomed.id).await;
 }

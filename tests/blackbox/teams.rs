@@ -4,7 +4,7 @@ use reqwest::Method;
 use serde_json::{Value, json};
 
 use crate::harness::client::unique;
-use crate::harness::{Answer, Cluster, Git, User};
+use crate::harness::{Cluster, Git, Response, User};
 
 on_profiles! {
     both {
@@ -88,7 +88,7 @@ async fn post_orgs_teams_names_the_field_that_is_wrong(cluster: &Cluster) {
         ada.post(&path, &json!({"name": taken})).await.refused_fields(&[("name", "taken")]);
     }
     let broken = ada.request(Method::POST, &path).header("content-type", "application/json").body("{");
-    Answer::of(broken).await.refused(400);
+    Response::of(broken).await.refused(400);
     let other = ada.new_organization("other").await;
     ada.new_team(&other, "crew", "read").await;
     ada.new_team(&name, "crew", "read").await;
@@ -256,8 +256,8 @@ async fn teams_are_managed_by_owners(cluster: &Cluster) {
         (Method::PUT, format!("{team}/repos/tools")),
         (Method::DELETE, format!("{team}/repos/tools")),
     ] {
-        Answer::of(bob.request(method.clone(), &path)).await.refused(403);
-        Answer::of(cluster.anonymous().request(method, &path)).await.refused(401);
+        Response::of(bob.request(method.clone(), &path)).await.refused(403);
+        Response::of(cluster.anonymous().request(method, &path)).await.refused(401);
     }
     cluster.anonymous().post(&format!("/orgs/{name}/teams"), &wrong).await.refused(401);
     cluster.admin().await.patch(&team, &json!({"description": "By the site"})).await.expect(200);

@@ -5,7 +5,7 @@ use serde_json::json;
 
 use crate::harness::client::unique;
 use crate::harness::keys::ed25519;
-use crate::harness::{Answer, Cluster, Options, Profile, Role, User};
+use crate::harness::{Cluster, Options, Profile, Response, Role, User};
 
 on_own_installations! {
     twenty_wrong_passwords_from_one_address_are_enough(Options::default())
@@ -18,21 +18,21 @@ fn with(name: &'static str, value: &'static str) -> Options {
     Options { settings: vec![(name, value)], ..Options::default() }
 }
 
-async fn sign_in(user: &User, password: &str) -> Answer {
+async fn sign_in(user: &User, password: &str) -> Response {
     let request = user.raw(Method::GET, &format!("/api/v1/users/{}/tokens", user.name));
-    Answer::of(request.basic_auth(&user.name, Some(password))).await
+    Response::of(request.basic_auth(&user.name, Some(password))).await
 }
 
 /// Signs in from another loopback address.
-async fn sign_in_from(address: [u8; 4], user: &User, password: &str) -> Answer {
+async fn sign_in_from(address: [u8; 4], user: &User, password: &str) -> Response {
     let client = reqwest::Client::builder().no_proxy().local_address(Some(address.into())).build().unwrap();
     let request = client.get(format!("{}/api/v1/users/{}/tokens", user.url, user.name));
-    Answer::of(request.basic_auth(&user.name, Some(password))).await
+    Response::of(request.basic_auth(&user.name, Some(password))).await
 }
 
 #[track_caller]
-fn is_throttled(answer: Answer) {
-    let wait: u64 = answer.refused(429).header("retry-after").parse().unwrap();
+fn is_throttled(response: Response) {
+    let wait: u64 = response.refused(429).header("retry-after").parse().unwrap();
     assert!((1..=3600).contains(&wait), "{wait}");
 }
 
@@ -64,15 +64,15 @@ async fn twenty_wrong_passwords_from_one_address_are_enough(cluster: &Cluster) {
     if cluster.profile == Profile::Production {
         // The count is in Redis, so a restart does not reset it.
         tokio::task::block_in_place(|| cluster.restart(Role::Repo));
-        let mut answer = sign_in(&ada, &ada.password).await;
+        let mut response = sign_in(&ada, &ada.password).await;
         for _ in 0..100 {
-            if answer.status.as_u16() < 500 {
+            if response.status.as_u16() < 500 {
                 break;
             }
             tokio::time::sleep(std::time::Duration::from_millis(100)).await;
-            answer = sign_in(&ada, &ada.password).await;
+            response = sign_in(&ada, &ada.password).await;
         }
-        is_throttled(answer);
+        is_throttled(response);
     }
 }
 
@@ -106,15 +106,15 @@ async fn one_address_tries_only_so_many_accounts(cluster: &Cluster) {
     // The address is known as that of the colleague, which a restart does not change.
     sign_in_from(attacker, &colleague, &colleague.password).await.expect(200);
     tokio::task::block_in_place(|| cluster.restart(Role::Repo));
-    let mut answer = sign_in_from(attacker, &colleague, &colleague.password).await;
+    let mut response = sign_in_from(attacker, &colleague, &colleague.password).await;
     for _ in 0..100 {
-        if answer.status.as_u16() < 500 {
+        if response.status.as_u16() < 500 {
             break;
         }
         tokio::time::sleep(std::time::Duration::from_millis(100)).await;
-        answer = sign_in_from(attacker, &colleague, &colleague.password).await;
+        response = sign_in_from(attacker, &colleague, &colleague.password).await;
     }
-    answer.expect(200);
+    response.expect(200);
     // Wrong passwords of the colleague are counted for the colleague alone.
     sign_in_from(attacker, &colleague, "wrong").await.refused(401);
 }

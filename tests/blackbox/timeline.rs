@@ -205,9 +205,9 @@ async fn references_from_hidden_repositories_are_left_out(cluster: &Cluster) {
     ada.new_issue(&repo, "Open", json!({"body": "#1"})).await;
     assert_eq!(eventual_sources(&ada, &repo, 1, 2).await.len(), 2);
     let of_bob = async || {
-        let answer = bob.get(&format!("{repo}/issues/1/timeline")).await.expect(200);
-        assert!(!answer.text().contains("hidden"), "{}", answer.text());
-        answer.header("x-total-count")
+        let response = bob.get(&format!("{repo}/issues/1/timeline")).await.expect(200);
+        assert!(!response.text().contains("hidden"), "{}", response.text());
+        response.header("x-total-count")
     };
     assert_eq!(sources(&bob, &repo, 1).await, [(format!("{}/tracker", ada.name), 2)]);
     assert_eq!(of_bob().await, "1", "the count does not tell either");

@@ -38,9 +38,9 @@ fn a_launcher_serves_tls_by_settings_of_its_gateway() {
     run(&cluster, async {
         let address = cluster.url.strip_prefix("https://").expect("the launcher tells the scheme");
         let connector = connector(&cluster.folder.join("tls"));
-        let answer = get(&connector, address, "/api/v1/users/root-admin").await;
-        assert!(answer.starts_with("HTTP/1.1 200"), "{answer}");
-        assert!(answer.contains(&format!("{}/", cluster.url)), "links are to the public URL: {answer}");
+        let response = get(&connector, address, "/api/v1/users/root-admin").await;
+        assert!(response.starts_with("HTTP/1.1 200"), "{response}");
+        assert!(response.contains(&format!("{}/", cluster.url)), "links are to the public URL: {response}");
     });
 }
 
@@ -55,14 +55,14 @@ async fn connect(connector: &TlsConnector, address: &str) -> std::io::Result<Tls
     connector.connect(ServerName::try_from("localhost").unwrap(), stream).await
 }
 
-/// Sends a GET over a connection of its own and returns the whole answer.
+/// Sends a GET over a connection of its own and returns the whole response.
 async fn get(connector: &TlsConnector, address: &str, path: &str) -> String {
     let mut stream = connect(connector, address).await.unwrap();
     let request = format!("GET {path} HTTP/1.1\r\nhost: test\r\nconnection: close\r\n\r\n");
     stream.write_all(request.as_bytes()).await.unwrap();
-    let mut answer = Vec::new();
-    tokio::time::timeout(TIMEOUT, stream.read_to_end(&mut answer)).await.unwrap().unwrap();
-    String::from_utf8_lossy(&answer).into_owned()
+    let mut response = Vec::new();
+    tokio::time::timeout(TIMEOUT, stream.read_to_end(&mut response)).await.unwrap().unwrap();
+    String::from_utf8_lossy(&response).into_owned()
 }
 
 /// The certificate that the server shows on a new connection.
@@ -90,10 +90,10 @@ fn gateway_with_tls(cluster: &Cluster) -> (Gateway, PathBuf, Authority) {
 async fn plain(address: &str, sent: &str) -> String {
     let mut stream = TcpStream::connect(address).await.unwrap();
     stream.write_all(sent.as_bytes()).await.unwrap();
-    let mut answer = Vec::new();
+    let mut response = Vec::new();
     // A connection that is reset has no more to say.
-    let _ = tokio::time::timeout(TIMEOUT, stream.read_to_end(&mut answer)).await.expect("the connection ends");
-    String::from_utf8_lossy(&answer).into_owned()
+    let _ = tokio::time::timeout(TIMEOUT, stream.read_to_end(&mut response)).await.expect("the connection ends");
+    String::from_utf8_lossy(&response).into_owned()
 }
 
 async fn rest_and_git_are_served_over_tls_and_http_redirects_there(cluster: &Cluster) {
@@ -101,8 +101,8 @@ async fn rest_and_git_are_served_over_tls_and_http_redirects_there(cluster: &Clu
     ada.new_repository("mine", json!({"auto_init": true, "private": true})).await;
     let (gateway, folder, _) = gateway_with_tls(cluster);
     let (connector, http) = (connector(&folder), gateway.http());
-    let answer = get(&connector, &http, &format!("/api/v1/users/{}", ada.name)).await;
-    assert!(answer.starts_with("HTTP/1.1 200"), "{answer}");
+    let response = get(&connector, &http, &format!("/api/v1/users/{}", ada.name)).await;
+    assert!(response.starts_with("HTTP/1.1 200"), "{response}");
     // HTTP/2 is agreed with clients that know it.
     let mut config = (**connector.config()).clone();
     config.alpn_protocols = vec![b"h2".to_vec(), b"http/1.1".to_vec()];
@@ -118,11 +118,11 @@ async fn rest_and_git_are_served_over_tls_and_http_redirects_there(cluster: &Clu
     assert!(git.run("", &["-c", &ca, "ls-remote", &url]).await.contains(&commit));
     // Without TLS there is nothing on that port; the other one redirects.
     let request = "GET /a/b?c=d HTTP/1.1\r\nhost: evil.example.org\r\n\r\n";
-    let answer = plain(&http, request).await;
-    assert!(!answer.contains("HTTP/1.1 2") && !answer.contains("HTTP/1.1 3"), "{answer}");
-    let answer = plain(&format!("{}:3080", gateway.host), request).await;
-    assert!(answer.starts_with("HTTP/1.1 308"), "{answer}");
-    assert!(answer.contains(&format!("location: {}/a/b?c=d\r\n", gateway.url)), "{answer}");
+    let response = plain(&http, request).await;
+    assert!(!response.contains("HTTP/1.1 2") && !response.contains("HTTP/1.1 3"), "{response}");
+    let response = plain(&format!("{}:3080", gateway.host), request).await;
+    assert!(response.starts_with("HTTP/1.1 308"), "{response}");
+    assert!(response.contains(&format!("location: {}/a/b?c=d\r\n", gateway.url)), "{response}");
 }
 
 async fn a_replaced_certificate_is_used_without_a_restart(cluster: &Cluster) {
@@ -143,9 +143,9 @@ async fn a_replaced_certificate_is_used_without_a_restart(cluster: &Cluster) {
     eprintln!("a new certificate was in use after {:?}", replaced.elapsed());
     // The connection that was open goes on.
     open.write_all(b"GET /api/v1/version HTTP/1.1\r\nhost: test\r\nconnection: close\r\n\r\n").await.unwrap();
-    let mut answer = String::new();
-    tokio::time::timeout(TIMEOUT, open.read_to_string(&mut answer)).await.unwrap().unwrap();
-    assert!(answer.starts_with("HTTP/1.1 "), "{answer}");
+    let mut response = String::new();
+    tokio::time::timeout(TIMEOUT, open.read_to_string(&mut response)).await.unwrap().unwrap();
+    assert!(response.starts_with("HTTP/1.1 "), "{response}");
     // Files that cannot be used are not. A handshake looks at them; what it logs is read a moment later.
     let is_refusal = |line: &&String| line.contains("TLS files were replaced and cannot be used");
     let refusals = || cluster.log().all().iter().filter(is_refusal).count();

@@ -10,7 +10,7 @@ use crate::direct::{Proof, list};
 use crate::harness::accounts::{after, before};
 use crate::harness::client::unique;
 use crate::harness::grpc::refused;
-use crate::harness::{Answer, Cluster, Options, Role, User};
+use crate::harness::{Cluster, Options, Response, Role, User};
 
 on_profiles! {
     both {
@@ -18,7 +18,7 @@ on_profiles! {
         a_token_ends_when_it_expires
     }
     production {
-        post_tokens_with_a_name_alone_answers_name_and_value
+        post_tokens_with_a_name_alone_responds_with_name_and_value
         post_tokens_returns_scopes_and_repositories
         post_tokens_names_the_field_that_is_wrong
         get_tokens_returns_everything_but_the_value
@@ -42,7 +42,7 @@ fn keys(value: &Value) -> Vec<&str> {
     value.as_object().unwrap().keys().map(String::as_str).collect()
 }
 
-async fn post_tokens_with_a_name_alone_answers_name_and_value(cluster: &Cluster) {
+async fn post_tokens_with_a_name_alone_responds_with_name_and_value(cluster: &Cluster) {
     let ada = cluster.user("ada").await;
     for more in [json!({}), json!({"scopes": null, "expires_at": null, "repositories": null}), json!({"scopes": []})] {
         let mut body = json!({"name": unique("plain")});
@@ -94,7 +94,7 @@ async fn post_tokens_names_the_field_that_is_wrong(cluster: &Cluster) {
     with("repositories", json!(["no-such-user/nothing", "one-part", "a/b/c", ""])).await.refused(422);
     let of_missing = with("repositories", json!([format!("{}/absent", bob.name)])).await.refused_field("repositories");
     let of_hidden = with("repositories", json!([hidden])).await.refused_field("repositories");
-    let message = |answer: &Answer| answer.text().replace("absent", "hidden");
+    let message = |response: &Response| response.text().replace("absent", "hidden");
     assert_eq!(message(&of_missing), message(&of_hidden));
     let many: Vec<_> = (0..101).map(|number| format!("{}/r{number}", ada.name)).collect();
     with("repositories", json!(many)).await.refused(422);
@@ -107,10 +107,10 @@ async fn get_tokens_returns_everything_but_the_value(cluster: &Cluster) {
     let value = ada.new_token("plain").await;
     let body = json!({"name": "narrow", "scopes": ["repo:write", "repo:read"], "repositories": [made["full_name"]]});
     ada.make_token(&body).await.expect(201);
-    let answer = ada.token_list().await;
-    assert_eq!(answer.each("name"), ["narrow", "plain", "tests"]);
-    assert!(!answer.text().contains(&value));
-    let listed = answer.json();
+    let response = ada.token_list().await;
+    assert_eq!(response.each("name"), ["narrow", "plain", "tests"]);
+    assert!(!response.text().contains(&value));
+    let listed = response.json();
     assert_eq!(
         keys(&listed[0]),
         ["created_at", "expires_at", "id", "last_used_at", "name", "repositories", "scopes", "sha1"]
@@ -130,38 +130,38 @@ async fn get_tokens_returns_everything_but_the_value(cluster: &Cluster) {
 async fn get_tokens_has_pages(cluster: &Cluster) {
     let ada = cluster.user("ada").await;
     ada.new_token("second").await;
-    let page = Answer::of(ada.tokens(Method::GET, "?limit=1")).await.expect(200);
+    let page = Response::of(ada.tokens(Method::GET, "?limit=1")).await.expect(200);
     assert_eq!(page.each("name"), ["second"]);
     let next = format!("<{}/api/v1/users/{}/tokens?limit=1&page=2>; rel=\"next\"", cluster.url, ada.name);
     assert!(page.header("link").starts_with(&next), "{}", page.header("link"));
-    assert_eq!(Answer::of(ada.tokens(Method::GET, "?limit=1&page=2")).await.each("name"), ["tests"]);
-    assert_eq!(Answer::of(ada.tokens(Method::GET, "?page=3")).await.expect(200).json(), json!([]));
+    assert_eq!(Response::of(ada.tokens(Method::GET, "?limit=1&page=2")).await.each("name"), ["tests"]);
+    assert_eq!(Response::of(ada.tokens(Method::GET, "?page=3")).await.expect(200).json(), json!([]));
 }
 
 async fn delete_tokens_takes_a_name_or_an_id(cluster: &Cluster) {
     let ada = cluster.user("ada").await;
     let (by_name, by_id) = (ada.new_token("by name").await, ada.new_token("by id").await);
     let id = ada.token_list().await.json()[0]["id"].as_i64().unwrap();
-    Answer::of(ada.tokens(Method::DELETE, "/by%20name")).await.empty(204);
-    Answer::of(ada.tokens(Method::DELETE, &format!("/{id}"))).await.empty(204);
+    Response::of(ada.tokens(Method::DELETE, "/by%20name")).await.empty(204);
+    Response::of(ada.tokens(Method::DELETE, &format!("/{id}"))).await.empty(204);
     for value in [by_name, by_id] {
         ada.with_token(Some(&value)).get("/user").await.refused(401);
     }
     for gone in ["by%20name".to_owned(), id.to_string(), "0".to_owned(), "99999999999999999999".to_owned()] {
-        Answer::of(ada.tokens(Method::DELETE, &format!("/{gone}"))).await.refused(404);
+        Response::of(ada.tokens(Method::DELETE, &format!("/{gone}"))).await.refused(404);
     }
     // The id comes first, then the name.
     ada.new_token("named by its own").await;
     let id = ada.token_list().await.json()[0]["id"].to_string();
     ada.new_token(&id).await;
     for left in [vec![id.as_str(), "tests"], vec!["tests"]] {
-        Answer::of(ada.tokens(Method::DELETE, &format!("/{id}"))).await.empty(204);
+        Response::of(ada.tokens(Method::DELETE, &format!("/{id}"))).await.empty(204);
         assert_eq!(ada.token_list().await.each("name"), left);
     }
     // The id of another user's token is not found.
     let bob = cluster.user("bob").await;
     let his = bob.token_list().await.json()[0]["id"].as_i64().unwrap();
-    Answer::of(ada.tokens(Method::DELETE, &format!("/{his}"))).await.refused(404);
+    Response::of(ada.tokens(Method::DELETE, &format!("/{his}"))).await.refused(404);
     bob.get("/user").await.expect(200);
 }
 
@@ -331,9 +331,9 @@ async fn a_token_shows_its_last_use(cluster: &Cluster) {
     let mut listed = Value::Null;
     for _ in 0..100 {
         // Connections to repo-svc from before the restart may fail once.
-        let answer = Answer::of(ada.tokens(Method::GET, "")).await;
-        if answer.status == 200 {
-            listed = answer.json();
+        let response = Response::of(ada.tokens(Method::GET, "")).await;
+        if response.status == 200 {
+            listed = response.json();
             break;
         }
         tokio::time::sleep(Duration::from_millis(100)).await;

@@ -276,7 +276,7 @@ async fn a_commit_by_api_and_the_request_of_its_webhook_are_one_trace(cluster: &
     let (trace, parent) = new_trace(cluster, 0x52);
     let file = json!({"content": "dGV4dA==", "message": "By API", "branch": "main"});
     let request = ada.request(reqwest::Method::PUT, &format!("{repo}/contents/new.txt")).json(&file);
-    let answer = request.header("traceparent", parent).send().await.unwrap();
-    assert_eq!(answer.status(), 201);
+    let response = request.header("traceparent", parent).send().await.unwrap();
+    assert_eq!(response.status(), 201);
     delivered_in_whole_trace(cluster, &receiver, &trace, &[]).await;
 }

@@ -132,11 +132,11 @@ async fn get_user_issues_has_full_pages_of_what_is_visible(cluster: &Cluster) {
         let past = expected.len().div_ceil(size) + 1;
         assert_eq!(titles(&bob, &format!("?page={past}{limit}")).await, [""; 0]);
     }
-    let answer = bob.get("/user/issues?limit=5&page=2").await.expect(200);
-    assert_eq!(answer.header("x-total-count"), "13");
+    let response = bob.get("/user/issues?limit=5&page=2").await.expect(200);
+    assert_eq!(response.header("x-total-count"), "13");
     let link = |page: u8, rel: &str| format!("<{}/api/v1/user/issues?limit=5&page={page}>; rel=\"{rel}\"", cluster.url);
     let expected = [link(3, "next"), link(3, "last"), link(1, "first"), link(1, "prev")].join(",");
-    assert_eq!(answer.header("link"), expected);
+    assert_eq!(response.header("link"), expected);
 }
 
 async fn get_user_issues_is_for_tokens_with_the_scope(cluster: &Cluster) {

@@ -13,7 +13,7 @@ use super::imports::import;
 use crate::harness::git_server::{GitServer, REACHABLE};
 use crate::harness::keys::{GOOD, ed25519};
 use crate::harness::ssh::Client;
-use crate::harness::{Answer, Cluster, Git, Options, User};
+use crate::harness::{Cluster, Git, Options, Response, User};
 
 on_own_installations! {
     every_write_is_counted(options())
@@ -45,7 +45,7 @@ struct Write<'a> {
 }
 
 impl Write<'_> {
-    async fn send(&self) -> Answer {
+    async fn send(&self) -> Response {
         let request = self.user.request(self.method.clone(), &self.path);
         let is_upload = self.path.contains("/assets?name=");
         let request = match &self.body {
@@ -53,14 +53,14 @@ impl Write<'_> {
             Value::Null => request,
             body => request.json(body),
         };
-        Answer::of(request).await
+        Response::of(request).await
     }
 }
 
 #[track_caller]
-fn refused(answer: Answer, part: &str) {
-    let answer = answer.refused_with_message(429, part);
-    let wait: u64 = answer.header("retry-after").parse().unwrap();
+fn refused(response: Response, part: &str) {
+    let response = response.refused_with_message(429, part);
+    let wait: u64 = response.header("retry-after").parse().unwrap();
     assert!((1..=3600).contains(&wait), "{wait}");
 }
 
@@ -90,18 +90,18 @@ async fn every_write_is_counted(cluster: &Cluster) {
     }
     let mut walked = BTreeSet::new();
     for write in &writes {
-        let answer = write.send().await;
+        let response = write.send().await;
         walked.extend(write.operations.split(' '));
         if TAKE_ACCESS_AWAY.contains(&write.operations) {
-            answer.empty(204);
+            response.empty(204);
             continue;
         }
-        assert_eq!(answer.status, 429, "{}: {} {}: {}", write.operations, write.method, write.path, answer.text());
-        refused(answer, "too many writes: at most 0 within an hour");
+        assert_eq!(response.status, 429, "{}: {} {}: {}", write.operations, write.method, write.path, response.text());
+        refused(response, "too many writes: at most 0 within an hour");
     }
     for removal in &removals {
-        let answer = removal.send().await;
-        assert!(answer.status.is_success(), "{}: {}", removal.operations, answer.text());
+        let response = removal.send().await;
+        assert!(response.status.is_success(), "{}: {}", removal.operations, response.text());
         // What takes nothing away is a write like others, if it does not fail.
         removal.send().await.refused_any(&[404, 429]);
         walked.insert(removal.operations);
@@ -140,10 +140,10 @@ async fn a_few_large_texts_reach_the_limit_in_all_services_together(cluster: &Cl
         let edits = [(&release, json!({"body": text})), (&issue, json!({"body": text}))];
         for (place, (path, body)) in edits.into_iter().enumerate() {
             let request = dora.request(Method::PATCH, path).header("idempotency-key", format!("{place} {round}"));
-            let answer = Answer::of(request.json(&body)).await;
-            match answer.status.as_u16() {
+            let response = Response::of(request.json(&body)).await;
+            match response.status.as_u16() {
                 200 | 201 => done[place] += 1,
-                _ => refused(answer, "too many bytes written: at most 4000000 within an hour"),
+                _ => refused(response, "too many bytes written: at most 4000000 within an hour"),
             }
         }
     }
@@ -162,9 +162,9 @@ async fn a_few_large_texts_reach_the_limit_in_all_services_together(cluster: &Cl
 async fn tokens_and_pushes_are_counted(ada: &User, git: &Git, walked: &mut BTreeSet<&'static str>) {
     let path = format!("/api/v1/users/{}/tokens", ada.name);
     let by_password = |method, path: &str| ada.raw(method, path).basic_auth(&ada.name, Some(&ada.password));
-    refused(Answer::of(by_password(Method::POST, &path).json(&json!({"name": "more"}))).await, "too many writes");
+    refused(Response::of(by_password(Method::POST, &path).json(&json!({"name": "more"}))).await, "too many writes");
     // Whoever holds a stolen token cannot keep its owner from ending it.
-    Answer::of(by_password(Method::DELETE, &format!("{path}/spare"))).await.empty(204);
+    Response::of(by_password(Method::DELETE, &format!("{path}/spare"))).await.empty(204);
     walked.extend(["CreateAccessToken", "DeleteAccessToken"]);
     let url = ada.git_url(&ada.name, "demo");
     let before = git.run("", &["ls-remote", &url]).await;
@@ -313,7 +313,7 @@ async fn writes<'a>(ada: &'a User, bob: &'a User, carol: &User, root: &'a User, 
     let release = demo(&format!("/releases/{}", id(&release)));
     let upload = ada.request(Method::POST, &format!("{release}/assets?name=one"));
     let upload = upload.header("content-type", "application/octet-stream").body("text");
-    let asset = id(&Answer::of(upload).await.expect(201).json());
+    let asset = id(&Response::of(upload).await.expect(201).json());
     add(ada, "CreateRelease", "POST", demo("/releases"), json!({"tag_name": "v2"}));
     add(ada, "UpdateRelease", "PATCH", release.clone(), json!({"name": "Changed"}));
     // The request for the place of the bytes is refused before they are sent.
@@ -352,7 +352,7 @@ async fn writes<'a>(ada: &'a User, bob: &'a User, carol: &User, root: &'a User, 
             json!({"from": "2026-01-01T00:00:00Z", "to": "2026-01-02T00:00:00Z"})
         });
         if hooks.starts_with("/repos") {
-            let delivery = Answer::of(ada.request(Method::POST, &of_hook("/test"))).await.expect(202).json();
+            let delivery = Response::of(ada.request(Method::POST, &of_hook("/test"))).await.expect(202).json();
             let delivery = delivery["id"].as_str().unwrap();
             add(ada, "TestHook", "POST", of_hook("/test"), nothing());
             add(ada, "Redeliver", "POST", of_hook(&format!("/deliveries/{delivery}/redeliver")), nothing());

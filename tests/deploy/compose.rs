@@ -107,8 +107,8 @@ fn variables_are_replaced_as_compose_does() {
 #[test]
 fn the_topology_starts_and_runs_the_tour() {
     let topology = topology::Topology::start(&ComposeFile::read(&text(COMPOSE_FILE), &BTreeMap::new()).unwrap());
-    let answers = tour::run(&topology.public_address(), topology.folder());
-    tour::check(&answers);
+    let responses = tour::run(&topology.public_address(), topology.folder());
+    tour::check(&responses);
     topology.check_accounts();
     // Started again, as by a second `docker compose up`, nothing is made twice.
     let output = topology.run_to_end("administrator");

@@ -114,15 +114,15 @@ impl ApiCall {
             operation: operation.to_owned(),
             ..ResolveAccessRequest::default()
         };
-        let answer = self.clients.access().resolve_access(self.request(request)).await?.into_inner();
-        let repository = require(answer.repository, "repository")?;
+        let response = self.clients.access().resolve_access(self.request(request)).await?.into_inner();
+        let repository = require(response.repository, "repository")?;
         Ok(ResolvedAccess {
             id: repository.id,
             name: repository.name.clone(),
-            grant: Grant::new(&answer.grant, &answer.store).map_err(|_| ApiError::internal())?,
-            token_id: answer.identity.as_ref().map_or(0, |identity| identity.token_id),
-            caller: answer.identity.map(user_of),
-            reauthorization: answer.reauthorization,
+            grant: Grant::new(&response.grant, &response.store).map_err(|_| ApiError::internal())?,
+            token_id: response.identity.as_ref().map_or(0, |identity| identity.token_id),
+            caller: response.identity.map(user_of),
+            reauthorization: response.reauthorization,
             resolved: Instant::now(),
             urls: self.urls(repository)?,
         })
@@ -133,8 +133,8 @@ impl ApiCall {
     /// # Errors
     /// 401, 403 or 404 of repo-svc.
     pub(crate) async fn grant(&self, check: PermissionCheck) -> Result<Grant, ApiError> {
-        let answer = self.clients.access().check_access(self.request(check.0)).await?.into_inner();
-        Grant::new(&answer.grant, "").map_err(|_| ApiError::internal())
+        let response = self.clients.access().check_access(self.request(check.0)).await?.into_inner();
+        Grant::new(&response.grant, "").map_err(|_| ApiError::internal())
     }
 
     /// Returns an access for an operation after the body of the request was read, resolved anew if that took long: the permission may have
@@ -153,8 +153,8 @@ impl ApiCall {
     pub(crate) async fn identity(&self) -> Result<Identity, ApiError> {
         let token = self.token.as_ref().ok_or_else(ApiError::credentials_required)?.expose().to_owned();
         let request = self.request_without_token(AuthenticateRequest { token });
-        let answer = self.clients.access().authenticate(request).await?.into_inner();
-        Ok(require(answer.identity, "identity")?)
+        let response = self.clients.access().authenticate(request).await?.into_inner();
+        Ok(require(response.identity, "identity")?)
     }
 
     /// Returns the error of a request in which `error` was found: if the caller has no permission, that comes first, so that it
@@ -183,8 +183,8 @@ impl ApiCall {
     /// # Errors
     /// 401, 403 or 404 of repo-svc.
     pub(crate) async fn check(&self, check: PermissionCheck) -> Result<Option<i64>, ApiError> {
-        let answer = self.check_access(check).await?;
-        Ok((answer.user_id != 0).then_some(answer.user_id))
+        let response = self.check_access(check).await?;
+        Ok((response.user_id != 0).then_some(response.user_id))
     }
 
     async fn check_access(&self, check: PermissionCheck) -> Result<CheckAccessResponse, ApiError> {
@@ -223,10 +223,10 @@ impl ApiCall {
         let check = |repository: &RepositoryRef| PermissionCheck::of(operation).on_repository(repository.clone());
         let mut repository = path.repository();
         if body.may_be_long() {
-            let answer = self.check_access(check(&repository)).await?;
+            let response = self.check_access(check(&repository)).await?;
             // Zero from a repo-svc of the version before.
-            if answer.repository_id != 0 {
-                repository = RepositoryRef::by_id(answer.repository_id);
+            if response.repository_id != 0 {
+                repository = RepositoryRef::by_id(response.repository_id);
             }
         }
         let fields = body.fields(&self.body_limits, MAX_JSON_BYTES).await;
@@ -252,8 +252,8 @@ impl ApiCall {
     /// Returns the links of a repository, for responses of repo-svc that do not have its name.
     pub(crate) async fn links_of(&self, repository: RepositoryRef) -> Result<RepositoryLinks, ApiError> {
         let request = self.request(GetRepositoryRequest { repository: Some(repository) });
-        let answer = self.clients.repositories().get_repository(request).await?.into_inner();
-        self.urls(require(answer.repository, "repository")?)
+        let response = self.clients.repositories().get_repository(request).await?.into_inner();
+        self.urls(require(response.repository, "repository")?)
     }
 
     fn urls(&self, repository: repo::Repository) -> Result<RepositoryLinks, ApiError> {

@@ -19,20 +19,20 @@ routes! {
 
 async fn me(Authenticated(call): Authenticated) -> ApiResult {
     let request = call.request(GetAuthenticatedUserRequest {});
-    let answer = call.clients.accounts().get_authenticated_user(request).await?.into_inner();
-    Ok(json::ok(call.user(require(answer.user, "user")?)))
+    let response = call.clients.accounts().get_authenticated_user(request).await?.into_inner();
+    Ok(json::ok(call.user(require(response.user, "user")?)))
 }
 
 async fn get(MaybeAuthenticated(call): MaybeAuthenticated, path: Params) -> ApiResult {
     let request = call.request(GetUserRequest { username: path.name("username") });
-    let answer = call.clients.accounts().get_user(request).await?.into_inner();
-    Ok(json::ok(call.user(require(answer.user, "user")?)))
+    let response = call.clients.accounts().get_user(request).await?.into_inner();
+    Ok(json::ok(call.user(require(response.user, "user")?)))
 }
 
 async fn search(MaybeAuthenticated(call): MaybeAuthenticated, query: Query) -> ApiResult {
     let page = query.page(PageLimits::LARGE_LIST);
     let request = SearchUsersRequest { query: query.filter("q"), page: page.number, page_size: page.size };
-    let answer = call.clients.accounts().search_users(call.request(request)).await?.into_inner();
-    let found = SearchResults { data: call.users(answer.users), ok: true };
-    Ok(json::page(found, query.headers(page, answer.total_count, &call.links)))
+    let response = call.clients.accounts().search_users(call.request(request)).await?.into_inner();
+    let found = SearchResults { data: call.users(response.users), ok: true };
+    Ok(json::page(found, query.headers(page, response.total_count, &call.links)))
 }

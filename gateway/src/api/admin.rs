@@ -46,8 +46,8 @@ async fn create(Authenticated(call): Authenticated, body: JsonBody) -> ApiResult
         }
     });
     let request = call.request(decode.await?);
-    let answer = call.clients.administration().create_user(request).await?.into_inner();
-    Ok(json::created(call.user(require(answer.user, "user")?)))
+    let response = call.clients.administration().create_user(request).await?.into_inner();
+    Ok(json::created(call.user(require(response.user, "user")?)))
 }
 
 async fn update(Authenticated(call): Authenticated, path: Params, body: JsonBody) -> ApiResult {
@@ -67,8 +67,8 @@ async fn update(Authenticated(call): Authenticated, path: Params, body: JsonBody
         }
     });
     let request = call.request(decode.await?);
-    let answer = call.clients.administration().update_user(request).await?.into_inner();
-    Ok(json::ok(call.user(require(answer.user, "user")?)))
+    let response = call.clients.administration().update_user(request).await?.into_inner();
+    Ok(json::ok(call.user(require(response.user, "user")?)))
 }
 
 fn refuse_login_source(fields: &mut FieldReader) {

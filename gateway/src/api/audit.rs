@@ -30,9 +30,9 @@ async fn list(Authenticated(call): Authenticated, query: Query) -> ApiResult {
         page: page.number,
         page_size: page.size,
     });
-    let answer = call.clients.administration().list_audit_events(request).await?.into_inner();
-    let events = answer.events.into_iter().map(AuditEvent::new).collect::<Result<Vec<_>, _>>()?;
-    Ok(json::page(events, query.headers(page, answer.total_count, &call.links)))
+    let response = call.clients.administration().list_audit_events(request).await?.into_inner();
+    let events = response.events.into_iter().map(AuditEvent::new).collect::<Result<Vec<_>, _>>()?;
+    Ok(json::page(events, query.headers(page, response.total_count, &call.links)))
 }
 
 /// Returns the times `since` and `until` of the query.

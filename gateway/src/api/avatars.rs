@@ -59,8 +59,8 @@ async fn get(
     headers: HeaderMap,
 ) -> ApiResult {
     let (user_id, form) = parse_file(&path.name("file"), &headers);
-    let answer = call.clients.avatars().get_avatar(call.request(GetAvatarRequest { user_id })).await?.into_inner();
-    let (content_type, tag, content) = if answer.content.is_empty() {
+    let avatar = call.clients.avatars().get_avatar(call.request(GetAvatarRequest { user_id })).await?.into_inner();
+    let (content_type, tag, content) = if avatar.content.is_empty() {
         let side = side_pixels(&query);
         let tag = format!("\"drawn-{DRAWING_VERSION}-{user_id}-{side}-{form:?}\"");
         let drawing = Identicon::of(user_id);
@@ -69,8 +69,8 @@ async fn get(
             Form::Svg => (HeaderValue::from_static(SVG), tag, drawing.svg(side).into_bytes()),
         }
     } else {
-        let digits: String = answer.sha256.chars().take(TAG_DIGITS).collect();
-        (PNG, format!("\"{digits}\""), answer.content)
+        let digits: String = avatar.sha256.chars().take(TAG_DIGITS).collect();
+        (PNG, format!("\"{digits}\""), avatar.content)
     };
     let is_known = matches_etag(headers.get_all(IF_NONE_MATCH), &tag);
     let mut response = Response::new(if is_known { Body::empty() } else { Body::from(content) });

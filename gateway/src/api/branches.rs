@@ -22,19 +22,20 @@ async fn list(Authenticated(call): Authenticated, path: RepoPath, query: Query) 
     let access = call.access(&path, operation::LIST_BRANCHES).await?;
     let page = query.page(PageLimits::WHOLE_LIST);
     let request = ListBranchesRequest { repository_id: access.id, page: page.number, page_size: page.size };
-    let answer = call.clients.git().list_branches(call.request_with_grant(&access.grant, request)).await?.into_inner();
-    let emails = Emails::of(answer.branches.iter().filter_map(|branch| branch.commit.as_ref()));
+    let response =
+        call.clients.git().list_branches(call.request_with_grant(&access.grant, request)).await?.into_inner();
+    let emails = Emails::of(response.branches.iter().filter_map(|branch| branch.commit.as_ref()));
     let accounts = call.accounts_by_email(emails).await?;
-    let branches = answer.branches.into_iter().map(|branch| Branch::new(branch, &accounts, &access.urls));
+    let branches = response.branches.into_iter().map(|branch| Branch::new(branch, &accounts, &access.urls));
     let branches = branches.collect::<Result<Vec<_>, _>>()?;
-    Ok(json::page_of_texts(branches, query.headers(page, answer.total_count, &call.links)))
+    Ok(json::page_of_texts(branches, query.headers(page, response.total_count, &call.links)))
 }
 
 async fn get(Authenticated(call): Authenticated, path: RepoPath) -> ApiResult {
     let access = call.access(&path, operation::GET_BRANCH).await?;
     let request = GetBranchRequest { repository_id: access.id, name: path.rest };
-    let answer = call.clients.git().get_branch(call.request_with_grant(&access.grant, request)).await;
-    let branch = require(answer.map_err(read_error)?.into_inner().branch, "branch")?;
+    let response = call.clients.git().get_branch(call.request_with_grant(&access.grant, request)).await;
+    let branch = require(response.map_err(read_error)?.into_inner().branch, "branch")?;
     let accounts = call.accounts_by_email(Emails::of(&branch.commit)).await?;
     Ok(json::ok(Branch::new(branch, &accounts, &access.urls)?))
 }

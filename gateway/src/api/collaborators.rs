@@ -27,11 +27,11 @@ async fn list(Authenticated(call): Authenticated, path: RepoPath, query: Query) 
     let page = query.page(PageLimits::WHOLE_LIST);
     let request =
         ListCollaboratorsRequest { repository: Some(path.repository()), page: page.number, page_size: page.size };
-    let answer = call.clients.collaborators().list_collaborators(call.request(request)).await?.into_inner();
+    let response = call.clients.collaborators().list_collaborators(call.request(request)).await?.into_inner();
     let collaborators =
-        answer.collaborators.into_iter().map(|collaborator| Collaborator::new(collaborator, &call.links));
+        response.collaborators.into_iter().map(|collaborator| Collaborator::new(collaborator, &call.links));
     let collaborators = collaborators.collect::<Result<Vec<_>, _>>()?;
-    Ok(json::page(collaborators, query.headers(page, answer.total_count, &call.links)))
+    Ok(json::page(collaborators, query.headers(page, response.total_count, &call.links)))
 }
 
 async fn get(Authenticated(call): Authenticated, path: RepoPath, params: Params) -> ApiResult {

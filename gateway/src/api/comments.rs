@@ -55,11 +55,15 @@ async fn list(Authenticated(call): Authenticated, path: RepoPath, params: Params
         }
     };
     let request = call.request_with_grant(&access.grant, ListCommentsRequest { since, ..request });
-    let answer = call.clients.comments().list_comments(request).await.map_err(list_error)?.into_inner();
-    let accounts = call.accounts_beside_caller(&access, answer.comments.iter().map(|comment| comment.user_id)).await?;
-    let comments = answer.comments.into_iter().map(|comment| Comment::new(comment, &accounts, &access.urls));
+    let response = call.clients.comments().list_comments(request).await.map_err(list_error)?.into_inner();
+    let accounts =
+        call.accounts_beside_caller(&access, response.comments.iter().map(|comment| comment.user_id)).await?;
+    let comments = response.comments.into_iter().map(|comment| Comment::new(comment, &accounts, &access.urls));
     let comments = comments.collect::<Result<Vec<_>, _>>()?;
-    Ok(json::page_of_texts(comments, list_headers(&query, page, answer.total_count, answer.is_partial, &call.links)))
+    Ok(json::page_of_texts(
+        comments,
+        list_headers(&query, page, response.total_count, response.is_partial, &call.links),
+    ))
 }
 
 async fn get(Authenticated(call): Authenticated, path: RepoPath, params: Params) -> ApiResult {
@@ -70,8 +74,8 @@ async fn get(Authenticated(call): Authenticated, path: RepoPath, params: Params)
         comment_id: params.id("id"),
     };
     let request = call.request_with_grant(&access.grant, request);
-    let answer = call.clients.comments().get_comment(request).await?.into_inner();
-    Ok(json::ok(convert_comment(&call, &access, answer.comment).await?))
+    let response = call.clients.comments().get_comment(request).await?.into_inner();
+    Ok(json::ok(convert_comment(&call, &access, response.comment).await?))
 }
 
 async fn create(Authenticated(call): Authenticated, path: RepoPath, params: Params, body: JsonBody) -> ApiResult {
@@ -91,8 +95,8 @@ async fn create(Authenticated(call): Authenticated, path: RepoPath, params: Para
     };
     let access = call.confirm(access, operation::CREATE_COMMENT).await?;
     let request = call.request_with_grant(&access.grant, CreateCommentRequest { body: text, ..target });
-    let answer = call.clients.comments().create_comment(request).await?.into_inner();
-    Ok(json::created(convert_comment(&call, &access, answer.comment).await?))
+    let response = call.clients.comments().create_comment(request).await?.into_inner();
+    Ok(json::created(convert_comment(&call, &access, response.comment).await?))
 }
 
 async fn update(Authenticated(call): Authenticated, path: RepoPath, params: Params, body: JsonBody) -> ApiResult {
@@ -114,8 +118,8 @@ async fn update(Authenticated(call): Authenticated, path: RepoPath, params: Para
     };
     let access = call.confirm(access, operation::UPDATE_COMMENT).await?;
     let request = call.request_with_grant(&access.grant, UpdateCommentRequest { body: text, ..target });
-    let answer = call.clients.comments().update_comment(request).await?.into_inner();
-    Ok(json::ok(convert_comment(&call, &access, answer.comment).await?))
+    let response = call.clients.comments().update_comment(request).await?.into_inner();
+    Ok(json::ok(convert_comment(&call, &access, response.comment).await?))
 }
 
 async fn remove(Authenticated(call): Authenticated, path: RepoPath, params: Params) -> ApiResult {

@@ -39,18 +39,21 @@ async fn list(Authenticated(call): Authenticated, path: RepoPath, query: Query) 
         page_size: page.size,
     };
     let request = with_timeout(call.request_with_grant(&access.grant, request), LIST_TIMEOUT);
-    let answer = call.clients.git_data().list_commits(request).await?.into_inner();
-    let accounts = call.accounts_by_email(Emails::of(&answer.commits)).await?;
-    let commits = answer.commits.into_iter().map(|commit| Commit::new(commit, &accounts, &access.urls));
+    let response = call.clients.git_data().list_commits(request).await?.into_inner();
+    let accounts = call.accounts_by_email(Emails::of(&response.commits)).await?;
+    let commits = response.commits.into_iter().map(|commit| Commit::new(commit, &accounts, &access.urls));
     let commits = commits.collect::<Result<Vec<_>, _>>()?;
-    Ok(json::page_of_texts(commits, query.headers_of_uncounted(page, answer.total_count, answer.has_more, &call.links)))
+    Ok(json::page_of_texts(
+        commits,
+        query.headers_of_uncounted(page, response.total_count, response.has_more, &call.links),
+    ))
 }
 
 async fn get(Authenticated(call): Authenticated, path: RepoPath, headers: HeaderMap) -> ApiResult {
     let access = call.access(&path, operation::GET_COMMIT).await?;
     let request = GetCommitRequest { repository_id: access.id, revision: path.rest };
-    let answer = call.clients.git().get_commit(call.request_with_grant(&access.grant, request)).await;
-    let commit = require(answer.map_err(read_error)?.into_inner().commit, "commit")?;
+    let found = call.clients.git().get_commit(call.request_with_grant(&access.grant, request)).await;
+    let commit = require(found.map_err(read_error)?.into_inner().commit, "commit")?;
     if wants_id(&headers) {
         let mut response = Response::new(Body::from(commit.id));
         response.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static("text/plain"));

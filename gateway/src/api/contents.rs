@@ -39,8 +39,8 @@ async fn get(Authenticated(call): Authenticated, path: RepoPath, query: Query) -
     let requested_ref = query.bytes("ref").filter(|revision| !revision.is_empty());
     let revision = requested_ref.clone().unwrap_or_default();
     let request = GetContentsRequest { repository_id: access.id, revision, path: path.rest };
-    let answer = call.clients.git().get_contents(call.request_with_grant(&access.grant, request)).await;
-    Ok(json::ok(Contents::new(answer.map_err(read_error)?.into_inner(), &access.urls, requested_ref)?))
+    let response = call.clients.git().get_contents(call.request_with_grant(&access.grant, request)).await;
+    Ok(json::ok(Contents::new(response.map_err(read_error)?.into_inner(), &access.urls, requested_ref)?))
 }
 
 async fn put(Authenticated(call): Authenticated, path: RepoPath, body: JsonBody) -> ApiResult {
@@ -50,11 +50,11 @@ async fn put(Authenticated(call): Authenticated, path: RepoPath, body: JsonBody)
     let access = call.confirm(access, operation::PUT_CONTENTS).await?;
     let requested_ref = Some(request.branch.clone()).filter(|branch| !branch.is_empty());
     let request = with_timeout(call.request_with_grant(&access.grant, request), LONG_CALL_DEADLINE);
-    let answer = call.clients.git().put_contents(request).await.map_err(write_error)?.into_inner();
-    let commit = convert_commit(&call, &access, answer.commit).await?;
+    let response = call.clients.git().put_contents(request).await.map_err(write_error)?.into_inner();
+    let commit = convert_commit(&call, &access, response.commit).await?;
     let requested_ref = requested_ref.as_deref().map(str::as_bytes);
-    let location = EntryLocation { urls: &access.urls, display_ref: &answer.branch, requested_ref };
-    Ok(json::created(FileWritten { content: Content::new(require(answer.entry, "entry")?, &location)?, commit }))
+    let location = EntryLocation { urls: &access.urls, display_ref: &response.branch, requested_ref };
+    Ok(json::created(FileWritten { content: Content::new(require(response.entry, "entry")?, &location)?, commit }))
 }
 
 async fn remove(Authenticated(call): Authenticated, path: RepoPath, body: JsonBody) -> ApiResult {
@@ -76,8 +76,8 @@ async fn remove(Authenticated(call): Authenticated, path: RepoPath, body: JsonBo
     let (request, _permit) = body.decode(&call.body_limits, MAX_JSON_BYTES, decode).await?;
     let access = call.confirm(access, operation::DELETE_CONTENTS).await?;
     let request = with_timeout(call.request_with_grant(&access.grant, request), LONG_CALL_DEADLINE);
-    let answer = call.clients.git().delete_contents(request).await?.into_inner();
-    let commit = convert_commit(&call, &access, answer.commit).await?;
+    let response = call.clients.git().delete_contents(request).await?.into_inner();
+    let commit = convert_commit(&call, &access, response.commit).await?;
     Ok(json::ok(FileRemoved { content: None, commit }))
 }
 
@@ -88,11 +88,11 @@ async fn change(Authenticated(call): Authenticated, path: RepoPath, body: JsonBo
     let access = call.confirm(access, operation::CHANGE_FILES).await?;
     let requested_ref = [&request.new_branch, &request.branch].into_iter().find(|name| !name.is_empty()).cloned();
     let request = with_timeout(call.request_with_grant(&access.grant, request), LONG_CALL_DEADLINE);
-    let answer = call.clients.git().change_files(request).await.map_err(write_error)?.into_inner();
-    let commit = convert_commit(&call, &access, answer.commit).await?;
+    let response = call.clients.git().change_files(request).await.map_err(write_error)?.into_inner();
+    let commit = convert_commit(&call, &access, response.commit).await?;
     let requested_ref = requested_ref.as_deref().map(str::as_bytes);
-    let location = EntryLocation { urls: &access.urls, display_ref: &answer.branch, requested_ref };
-    let files = answer.entries.into_iter().map(|entry| Content::new(entry, &location));
+    let location = EntryLocation { urls: &access.urls, display_ref: &response.branch, requested_ref };
+    let files = response.entries.into_iter().map(|entry| Content::new(entry, &location));
     Ok(json::created(FilesChanged { files: files.collect::<Result<_, _>>()?, commit }))
 }
 

@@ -50,9 +50,9 @@ async fn list(Authenticated(call): Authenticated, path: HookOwnerPath, params: P
     let page = query.page(PageLimits::EXTENSION_LIST);
     let filters = decode(&query, params.id("id"), page)?;
     let request = ListDeliveriesRequest { owner: access.owner(), ..filters };
-    let answer = call.clients.deliveries().list_deliveries(access.request(&call, request)).await?.into_inner();
-    let deliveries = answer.deliveries.into_iter().map(Delivery::new).collect::<Result<Vec<_>, _>>()?;
-    let headers = list_headers(&query, page, answer.total_count, answer.is_partial, &call.links);
+    let response = call.clients.deliveries().list_deliveries(access.request(&call, request)).await?.into_inner();
+    let deliveries = response.deliveries.into_iter().map(Delivery::new).collect::<Result<Vec<_>, _>>()?;
+    let headers = list_headers(&query, page, response.total_count, response.is_partial, &call.links);
     Ok(json::page(deliveries, headers))
 }
 
@@ -83,16 +83,16 @@ async fn get(Authenticated(call): Authenticated, path: HookOwnerPath, params: Pa
     let access = call.hook_access(&path, operation::GET_DELIVERY).await?;
     let request =
         GetDeliveryRequest { owner: access.owner(), hook_id: params.id("id"), delivery_id: params.name("delivery") };
-    let answer = call.clients.deliveries().get_delivery(access.request(&call, request)).await?.into_inner();
-    Ok(json::ok(DeliveryWithAttempts::new(require(answer.delivery, "delivery")?, answer.attempts)?))
+    let response = call.clients.deliveries().get_delivery(access.request(&call, request)).await?.into_inner();
+    Ok(json::ok(DeliveryWithAttempts::new(require(response.delivery, "delivery")?, response.attempts)?))
 }
 
 async fn redeliver(Authenticated(call): Authenticated, path: HookOwnerPath, params: Params) -> ApiResult {
     let access = call.hook_access(&path, operation::REDELIVER).await?;
     let request =
         RedeliverRequest { owner: access.owner(), hook_id: params.id("id"), delivery_id: params.name("delivery") };
-    let answer = call.clients.deliveries().redeliver(access.request(&call, request)).await?.into_inner();
-    Ok(json::accepted(Delivery::new(require(answer.delivery, "delivery")?)?))
+    let response = call.clients.deliveries().redeliver(access.request(&call, request)).await?.into_inner();
+    Ok(json::accepted(Delivery::new(require(response.delivery, "delivery")?)?))
 }
 
 async fn replay(Authenticated(call): Authenticated, path: HookOwnerPath, params: Params, body: JsonBody) -> ApiResult {
@@ -105,13 +105,13 @@ async fn replay(Authenticated(call): Authenticated, path: HookOwnerPath, params:
     });
     let (access, request) = decode.await?;
     let request = ReplayDeliveriesRequest { owner: access.owner(), ..request };
-    let answer = call.clients.deliveries().replay_deliveries(access.request(&call, request)).await?.into_inner();
-    Ok(json::accepted(ReplayCount { count: answer.count }))
+    let response = call.clients.deliveries().replay_deliveries(access.request(&call, request)).await?.into_inner();
+    Ok(json::accepted(ReplayCount { count: response.count }))
 }
 
 async fn test(Authenticated(call): Authenticated, path: HookOwnerPath, params: Params) -> ApiResult {
     let access = call.hook_access(&path, operation::TEST_HOOK).await?;
     let request = TestHookRequest { owner: access.owner(), hook_id: params.id("id") };
-    let answer = call.clients.deliveries().test_hook(access.request(&call, request)).await?.into_inner();
-    Ok(json::accepted(Delivery::new(require(answer.delivery, "delivery")?)?))
+    let response = call.clients.deliveries().test_hook(access.request(&call, request)).await?.into_inner();
+    Ok(json::accepted(Delivery::new(require(response.delivery, "delivery")?)?))
 }

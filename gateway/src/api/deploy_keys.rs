@@ -26,17 +26,17 @@ async fn list(Authenticated(call): Authenticated, path: RepoPath, query: Query) 
     let page = query.page(PageLimits::WHOLE_LIST);
     let request =
         ListDeployKeysRequest { repository: Some(path.repository()), page: page.number, page_size: page.size };
-    let answer = call.clients.deploy_keys().list_deploy_keys(call.request(request)).await?.into_inner();
+    let response = call.clients.deploy_keys().list_deploy_keys(call.request(request)).await?.into_inner();
     let urls = call.links_of(path.repository()).await?;
-    let keys = answer.keys.into_iter().map(|key| DeployKey::new(key, &urls)).collect::<Result<Vec<_>, _>>()?;
-    Ok(json::page(keys, query.headers(page, answer.total_count, &call.links)))
+    let keys = response.keys.into_iter().map(|key| DeployKey::new(key, &urls)).collect::<Result<Vec<_>, _>>()?;
+    Ok(json::page(keys, query.headers(page, response.total_count, &call.links)))
 }
 
 async fn get(Authenticated(call): Authenticated, path: RepoPath, params: Params) -> ApiResult {
     let request = GetDeployKeyRequest { repository: Some(path.repository()), key_id: params.id("id") };
-    let answer = call.clients.deploy_keys().get_deploy_key(call.request(request)).await?.into_inner();
+    let response = call.clients.deploy_keys().get_deploy_key(call.request(request)).await?.into_inner();
     let urls = call.links_of(path.repository()).await?;
-    Ok(json::ok(DeployKey::new(require(answer.key, "key")?, &urls)?))
+    Ok(json::ok(DeployKey::new(require(response.key, "key")?, &urls)?))
 }
 
 async fn create(Authenticated(call): Authenticated, path: RepoPath, body: JsonBody) -> ApiResult {
@@ -48,9 +48,9 @@ async fn create(Authenticated(call): Authenticated, path: RepoPath, body: JsonBo
     };
     let (repository, decoded) = call.decode_repository_body(&path, operation::CREATE_DEPLOY_KEY, body, decode).await?;
     let request = call.request(CreateDeployKeyRequest { repository: Some(repository.clone()), ..decoded });
-    let answer = call.clients.deploy_keys().create_deploy_key(request).await?.into_inner();
+    let response = call.clients.deploy_keys().create_deploy_key(request).await?.into_inner();
     let urls = call.links_of(repository).await?;
-    Ok(json::created(DeployKey::new(require(answer.key, "key")?, &urls)?))
+    Ok(json::created(DeployKey::new(require(response.key, "key")?, &urls)?))
 }
 
 async fn remove(Authenticated(call): Authenticated, path: RepoPath, params: Params) -> ApiResult {

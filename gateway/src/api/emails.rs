@@ -26,9 +26,9 @@ routes! {
 async fn list(Authenticated(call): Authenticated, query: Query) -> ApiResult {
     let page = query.page(PageLimits::WHOLE_LIST);
     let request = call.request(ListEmailsRequest { page: page.number, page_size: page.size });
-    let answer = call.clients.profiles().list_emails(request).await?.into_inner();
-    let emails: Vec<_> = answer.emails.into_iter().map(Email::from).collect();
-    Ok(json::page(emails, query.headers(page, answer.total_count, &call.links)))
+    let response = call.clients.profiles().list_emails(request).await?.into_inner();
+    let emails: Vec<_> = response.emails.into_iter().map(Email::from).collect();
+    Ok(json::page(emails, query.headers(page, response.total_count, &call.links)))
 }
 
 async fn add(Authenticated(call): Authenticated, body: JsonBody) -> ApiResult {
@@ -37,8 +37,8 @@ async fn add(Authenticated(call): Authenticated, body: JsonBody) -> ApiResult {
     let decode =
         call.decode_fields(check, fields, |fields| AddEmailsRequest { emails: fields.required_texts(EMAILS_FIELD) });
     let request = call.request(decode.await?);
-    let answer = call.clients.profiles().add_emails(request).await?.into_inner();
-    Ok(json::created(answer.emails.into_iter().map(Email::from).collect::<Vec<_>>()))
+    let response = call.clients.profiles().add_emails(request).await?.into_inner();
+    Ok(json::created(response.emails.into_iter().map(Email::from).collect::<Vec<_>>()))
 }
 
 async fn remove(Authenticated(call): Authenticated, body: JsonBody) -> ApiResult {

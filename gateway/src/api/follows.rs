@@ -27,21 +27,21 @@ routes! {
 async fn followers(Authenticated(call): Authenticated, path: Params, query: Query) -> ApiResult {
     let (username, page) = (path.optional_name("username").unwrap_or_default(), query.page(PageLimits::FOLLOWS));
     let request = call.request(ListFollowersRequest { username, page: page.number, page_size: page.size });
-    let answer = call.clients.profiles().list_followers(request).await?.into_inner();
-    Ok(json::page(call.users(answer.users), query.headers(page, answer.total_count, &call.links)))
+    let response = call.clients.profiles().list_followers(request).await?.into_inner();
+    Ok(json::page(call.users(response.users), query.headers(page, response.total_count, &call.links)))
 }
 
 async fn following(Authenticated(call): Authenticated, path: Params, query: Query) -> ApiResult {
     let (username, page) = (path.optional_name("username").unwrap_or_default(), query.page(PageLimits::FOLLOWS));
     let request = call.request(ListFollowingRequest { username, page: page.number, page_size: page.size });
-    let answer = call.clients.profiles().list_following(request).await?.into_inner();
-    Ok(json::page(call.users(answer.users), query.headers(page, answer.total_count, &call.links)))
+    let response = call.clients.profiles().list_following(request).await?.into_inner();
+    Ok(json::page(call.users(response.users), query.headers(page, response.total_count, &call.links)))
 }
 
 async fn is_following(Authenticated(call): Authenticated, path: Params) -> ApiResult {
     let (username, target) = (path.optional_name("username").unwrap_or_default(), path.name("target"));
-    let answer = call.clients.profiles().is_following(call.request(IsFollowingRequest { username, target })).await?;
-    if answer.into_inner().is_following {
+    let response = call.clients.profiles().is_following(call.request(IsFollowingRequest { username, target })).await?;
+    if response.into_inner().is_following {
         Ok(json::no_content())
     } else {
         Err(ApiError::not_found("user is not followed"))

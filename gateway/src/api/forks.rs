@@ -33,14 +33,14 @@ async fn create(Authenticated(call): Authenticated, path: RepoPath, body: JsonBo
     let (repository, decoded) = call.decode_repository_body(&path, operation::FORK_REPOSITORY, body, decode).await?;
     let request = call.request(ForkRepositoryRequest { repository: Some(repository), ..decoded });
     let request = with_timeout(request, FORK_DEADLINE);
-    let answer = call.clients.repositories().fork_repository(request).await?.into_inner();
-    Ok(json::created(call.repository(answer.repository)?))
+    let response = call.clients.repositories().fork_repository(request).await?.into_inner();
+    Ok(json::created(call.repository(response.repository)?))
 }
 
 async fn list(Authenticated(call): Authenticated, path: RepoPath, query: Query) -> ApiResult {
     let page = query.page(PageLimits::WHOLE_LIST);
     let request = ListForksRequest { repository: Some(path.repository()), page: page.number, page_size: page.size };
-    let answer = call.clients.repositories().list_forks(call.request(request)).await?.into_inner();
-    let repositories = call.repositories(answer.repositories)?;
-    Ok(json::page(repositories, query.headers(page, answer.total_count, &call.links)))
+    let response = call.clients.repositories().list_forks(call.request(request)).await?.into_inner();
+    let repositories = call.repositories(response.repositories)?;
+    Ok(json::page(repositories, query.headers(page, response.total_count, &call.links)))
 }

@@ -41,34 +41,35 @@ async fn tags(Authenticated(call): Authenticated, path: RepoPath, query: Query) 
     let access = call.access(&path, operation::LIST_TAGS).await?;
     let page = query.page(PageLimits::WHOLE_LIST);
     let request = ListTagsRequest { repository_id: access.id, page: page.number, page_size: page.size };
-    let answer = call.clients.git_data().list_tags(call.request_with_grant(&access.grant, request)).await?.into_inner();
-    let emails = Emails::of(answer.tags.iter().filter_map(|tag| tag.commit.as_ref()));
+    let response =
+        call.clients.git_data().list_tags(call.request_with_grant(&access.grant, request)).await?.into_inner();
+    let emails = Emails::of(response.tags.iter().filter_map(|tag| tag.commit.as_ref()));
     let accounts = call.accounts_by_email(emails).await?;
-    let tags = answer.tags.into_iter().map(|tag| Tag::new(tag, &accounts, &access.urls));
+    let tags = response.tags.into_iter().map(|tag| Tag::new(tag, &accounts, &access.urls));
     let tags = tags.collect::<Result<Vec<_>, _>>()?;
-    Ok(json::page_of_texts(tags, query.headers(page, answer.total_count, &call.links)))
+    Ok(json::page_of_texts(tags, query.headers(page, response.total_count, &call.links)))
 }
 
 async fn tree(Authenticated(call): Authenticated, path: RepoPath, query: Query) -> ApiResult {
     let access = call.access(&path, operation::GET_TREE).await?;
     let is_recursive = query.text("recursive").is_some_and(|value| matches!(value.as_str(), "1" | "true"));
     let request = GetTreeRequest { repository_id: access.id, tree_ish: path_after(&path, b"trees"), is_recursive };
-    let answer = call.clients.git_data().get_tree(call.request_with_grant(&access.grant, request)).await;
-    Ok(json::ok_with_parts(Tree::new(answer.map_err(read_error)?.into_inner(), &access.urls)?))
+    let response = call.clients.git_data().get_tree(call.request_with_grant(&access.grant, request)).await;
+    Ok(json::ok_with_parts(Tree::new(response.map_err(read_error)?.into_inner(), &access.urls)?))
 }
 
 async fn blob(Authenticated(call): Authenticated, path: RepoPath) -> ApiResult {
     let access = call.access(&path, operation::GET_BLOB).await?;
     let request = GetBlobRequest { repository_id: access.id, blob_id: object_id(&path, b"blobs") };
-    let answer = call.clients.git_data().get_blob(call.request_with_grant(&access.grant, request)).await;
-    Ok(json::ok(Blob::new(answer.map_err(read_error)?.into_inner(), &access.urls)))
+    let response = call.clients.git_data().get_blob(call.request_with_grant(&access.grant, request)).await;
+    Ok(json::ok(Blob::new(response.map_err(read_error)?.into_inner(), &access.urls)))
 }
 
 async fn tag_object(Authenticated(call): Authenticated, path: RepoPath) -> ApiResult {
     let access = call.access(&path, operation::GET_TAG_OBJECT).await?;
     let request = GetTagObjectRequest { repository_id: access.id, tag_id: object_id(&path, b"tags") };
-    let answer = call.clients.git_data().get_tag_object(call.request_with_grant(&access.grant, request)).await;
-    Ok(json::ok(TagObject::new(answer.map_err(read_error)?.into_inner(), &access.urls)?))
+    let response = call.clients.git_data().get_tag_object(call.request_with_grant(&access.grant, request)).await;
+    Ok(json::ok(TagObject::new(response.map_err(read_error)?.into_inner(), &access.urls)?))
 }
 
 async fn refs(Authenticated(call): Authenticated, path: RepoPath, query: Query) -> ApiResult {
@@ -83,8 +84,8 @@ async fn named_refs(Authenticated(call): Authenticated, path: RepoPath, query: Q
     let name = path.rest.clone();
     let request = GetRefRequest { repository_id: access.id, name: name.clone() };
     match call.clients.git_data().get_ref(call.request_with_grant(&access.grant, request)).await {
-        Ok(answer) => {
-            let reference = require(answer.into_inner().reference, "reference")?;
+        Ok(response) => {
+            let reference = require(response.into_inner().reference, "reference")?;
             return Ok(json::ok(Ref::new(reference, &access.urls)?));
         }
         Err(status) if reason(&status).as_deref() == Some("REF_NOT_FOUND") => {}
@@ -99,8 +100,9 @@ async fn list(call: &ApiCall, path: &RepoPath, query: &Query, prefix: Vec<u8>) -
     let access = call.access(path, operation::LIST_REFS).await?;
     let page = query.page(PageLimits::WHOLE_LIST);
     let request = ListRefsRequest { repository_id: access.id, prefix, page: page.number, page_size: page.size };
-    let answer = call.clients.git_data().list_refs(call.request_with_grant(&access.grant, request)).await?.into_inner();
-    let refs = answer.references.into_iter().map(|reference| Ref::new(reference, &access.urls));
+    let response =
+        call.clients.git_data().list_refs(call.request_with_grant(&access.grant, request)).await?.into_inner();
+    let refs = response.references.into_iter().map(|reference| Ref::new(reference, &access.urls));
     let refs = refs.collect::<Result<Vec<_>, _>>()?;
-    Ok((json::page(refs, query.headers(page, answer.total_count, &call.links)), answer.total_count))
+    Ok((json::page(refs, query.headers(page, response.total_count, &call.links)), response.total_count))
 }

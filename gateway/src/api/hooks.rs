@@ -40,16 +40,16 @@ async fn list(Authenticated(call): Authenticated, path: HookOwnerPath, query: Qu
     let access = call.hook_access(&path, operation::LIST_HOOKS).await?;
     let page = query.page(PageLimits::WHOLE_LIST);
     let request = ListHooksRequest { owner: access.owner(), page: page.number, page_size: page.size };
-    let answer = call.clients.hooks().list_hooks(access.request(&call, request)).await?.into_inner();
-    let hooks = answer.hooks.into_iter().map(Hook::new).collect::<Result<Vec<_>, _>>()?;
-    Ok(json::page(hooks, query.headers(page, answer.total_count, &call.links)))
+    let response = call.clients.hooks().list_hooks(access.request(&call, request)).await?.into_inner();
+    let hooks = response.hooks.into_iter().map(Hook::new).collect::<Result<Vec<_>, _>>()?;
+    Ok(json::page(hooks, query.headers(page, response.total_count, &call.links)))
 }
 
 async fn get(Authenticated(call): Authenticated, path: HookOwnerPath, params: Params) -> ApiResult {
     let access = call.hook_access(&path, operation::GET_HOOK).await?;
     let request = GetHookRequest { owner: access.owner(), hook_id: params.id("id") };
-    let answer = call.clients.hooks().get_hook(access.request(&call, request)).await?.into_inner();
-    Ok(json::ok(Hook::new(require(answer.hook, "hook")?)?))
+    let response = call.clients.hooks().get_hook(access.request(&call, request)).await?.into_inner();
+    Ok(json::ok(Hook::new(require(response.hook, "hook")?)?))
 }
 
 async fn create(Authenticated(call): Authenticated, path: HookOwnerPath, body: JsonBody) -> ApiResult {
@@ -62,8 +62,8 @@ async fn create(Authenticated(call): Authenticated, path: HookOwnerPath, body: J
     });
     let (access, request) = decode.await?;
     let request = CreateHookRequest { owner: access.owner(), ..request };
-    let answer = call.clients.hooks().create_hook(access.request(&call, request)).await?.into_inner();
-    Ok(json::created(Hook::new(require(answer.hook, "hook")?)?))
+    let response = call.clients.hooks().create_hook(access.request(&call, request)).await?.into_inner();
+    Ok(json::created(Hook::new(require(response.hook, "hook")?)?))
 }
 
 async fn update(Authenticated(call): Authenticated, path: HookOwnerPath, params: Params, body: JsonBody) -> ApiResult {
@@ -81,8 +81,8 @@ async fn update(Authenticated(call): Authenticated, path: HookOwnerPath, params:
     });
     let (access, request) = decode.await?;
     let request = UpdateHookRequest { owner: access.owner(), ..request };
-    let answer = call.clients.hooks().update_hook(access.request(&call, request)).await?.into_inner();
-    Ok(json::ok(Hook::new(require(answer.hook, "hook")?)?))
+    let response = call.clients.hooks().update_hook(access.request(&call, request)).await?.into_inner();
+    Ok(json::ok(Hook::new(require(response.hook, "hook")?)?))
 }
 
 async fn remove(Authenticated(call): Authenticated, path: HookOwnerPath, params: Params) -> ApiResult {

@@ -27,7 +27,7 @@ use crate::upstream::clients::LONG_CALL_DEADLINE;
 
 /// Longest wait of one call to repo-svc: less than the deadline of a call.
 const MAX_CALL_WAIT_SECONDS: u64 = 10;
-/// Time for which repo-svc may not answer while a request waits, and the pause between two attempts.
+/// Time for which repo-svc may not respond while a request waits, and the pause between two attempts.
 const MAX_OUTAGE: Duration = Duration::from_secs(60);
 const OUTAGE_PAUSE: Duration = Duration::from_secs(1);
 const PREFER: &str = "prefer";
@@ -43,7 +43,7 @@ routes! {
 /// The preferences of a request.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 struct Preferences {
-    /// True if the client wants an answer before the end.
+    /// True if the client wants a response before the end.
     is_async: bool,
     /// The time for which it wants to wait all the same.
     wait: Option<Duration>,
@@ -117,13 +117,13 @@ impl ApiCall {
             let left = u64::try_from(left).unwrap_or(MAX_CALL_WAIT_SECONDS).min(MAX_CALL_WAIT_SECONDS);
             let wait_seconds = i32::try_from(left).unwrap_or(0);
             let request = self.request(GetMigrationRequest { migration_id, wait_seconds });
-            let answer = tokio::select! {
+            let response = tokio::select! {
                 () = self.life.stopping() => return Ok(None),
-                answer = client.get_migration(request) => answer,
+                response = client.get_migration(request) => response,
             };
-            match answer {
-                Ok(answer) if answer.get_ref().migration.as_ref().is_some_and(|one| one.finish_time.is_some()) => {
-                    return Ok(Some(answer.into_inner()));
+            match response {
+                Ok(response) if response.get_ref().migration.as_ref().is_some_and(|one| one.finish_time.is_some()) => {
+                    return Ok(Some(response.into_inner()));
                 }
                 Ok(_) => heard = Instant::now(),
                 // The import goes on while repo-svc starts again.
@@ -145,16 +145,16 @@ fn is_outage(status: &tonic::Status) -> bool {
 
 async fn get(Authenticated(call): Authenticated, path: Params) -> ApiResult {
     let request = call.request(GetMigrationRequest { migration_id: path.id("id"), wait_seconds: 0 });
-    let answer = call.clients.imports().get_migration(request).await?.into_inner();
-    Ok(json::ok(Import::new(require(answer.migration, "migration")?)?))
+    let response = call.clients.imports().get_migration(request).await?.into_inner();
+    Ok(json::ok(Import::new(require(response.migration, "migration")?)?))
 }
 
 async fn list(Authenticated(call): Authenticated, query: Query) -> ApiResult {
     let page = query.page(PageLimits::EXTENSION_LIST);
     let request = call.request(ListMigrationsRequest { page: page.number, page_size: page.size });
-    let answer = call.clients.imports().list_migrations(request).await?.into_inner();
-    let imports = answer.migrations.into_iter().map(Import::new).collect::<Result<Vec<_>, _>>()?;
-    Ok(json::page(imports, query.headers(page, answer.total_count, &call.links)))
+    let response = call.clients.imports().list_migrations(request).await?.into_inner();
+    let imports = response.migrations.into_iter().map(Import::new).collect::<Result<Vec<_>, _>>()?;
+    Ok(json::page(imports, query.headers(page, response.total_count, &call.links)))
 }
 
 fn decode(fields: &mut FieldReader) -> MigrateRepositoryRequest {

@@ -29,8 +29,8 @@ async fn list(Authenticated(call): Authenticated, path: RepoPath, params: Params
     let access = call.access(&path, operation::LIST_ISSUE_LABELS).await?;
     let request = ListIssueLabelsRequest { repository_id: access.id, issue_number: params.id("index") };
     let request = call.request_with_grant(&access.grant, request);
-    let answer = call.clients.labels().list_issue_labels(request).await?.into_inner();
-    let labels: Vec<_> = answer.labels.into_iter().map(|label| Label::new(label, &access.urls)).collect();
+    let response = call.clients.labels().list_issue_labels(request).await?.into_inner();
+    let labels: Vec<_> = response.labels.into_iter().map(|label| Label::new(label, &access.urls)).collect();
     Ok(json::ok(labels))
 }
 
@@ -102,6 +102,6 @@ async fn change(
     request: ChangeIssueLabelsRequest,
 ) -> Result<Vec<Label>, ApiError> {
     let request = call.request_with_grant(&access.grant, request);
-    let answer = call.clients.labels().change_issue_labels(request).await?.into_inner();
-    Ok(answer.labels.into_iter().map(|label| Label::new(label, &access.urls)).collect())
+    let response = call.clients.labels().change_issue_labels(request).await?.into_inner();
+    Ok(response.labels.into_iter().map(|label| Label::new(label, &access.urls)).collect())
 }

@@ -40,15 +40,15 @@ async fn list<T: Serialize + Send + 'static>(
 ) -> ApiResult {
     let page = query.page(PageLimits::WHOLE_LIST);
     let request = call.request(ListPublicKeysRequest { username, page: page.number, page_size: page.size });
-    let answer = call.clients.public_keys().list_public_keys(request).await?.into_inner();
-    let keys = answer.keys.into_iter().map(|key| show(key, &call.links)).collect::<Result<Vec<_>, _>>()?;
-    Ok(json::page(keys, query.headers(page, answer.total_count, &call.links)))
+    let response = call.clients.public_keys().list_public_keys(request).await?.into_inner();
+    let keys = response.keys.into_iter().map(|key| show(key, &call.links)).collect::<Result<Vec<_>, _>>()?;
+    Ok(json::page(keys, query.headers(page, response.total_count, &call.links)))
 }
 
 async fn get(Authenticated(call): Authenticated, path: Params) -> ApiResult {
     let request = call.request(GetPublicKeyRequest { key_id: path.id("id") });
-    let answer = call.clients.public_keys().get_public_key(request).await?.into_inner();
-    Ok(json::ok(OwnPublicKey::new(require(answer.key, "key")?, &call.links)?))
+    let response = call.clients.public_keys().get_public_key(request).await?.into_inner();
+    Ok(json::ok(OwnPublicKey::new(require(response.key, "key")?, &call.links)?))
 }
 
 /// Adds a key to the caller's account, or to that of `username` for a caller that acts as an administrator.
@@ -63,9 +63,9 @@ pub(super) async fn create(Authenticated(call): Authenticated, path: Params, bod
         as_administrator,
     });
     let request = call.request(decode.await?);
-    let answer = call.clients.public_keys().create_public_key(request).await?.into_inner();
+    let response = call.clients.public_keys().create_public_key(request).await?.into_inner();
     // A key that an administrator gives is bound to no token, as its owner sees as well.
-    Ok(json::created(OwnPublicKey::new(require(answer.key, "key")?, &call.links)?))
+    Ok(json::created(OwnPublicKey::new(require(response.key, "key")?, &call.links)?))
 }
 
 async fn remove(Authenticated(call): Authenticated, path: Params) -> ApiResult {

@@ -28,18 +28,18 @@ async fn list(Authenticated(call): Authenticated, path: RepoPath, query: Query) 
     let page = query.page(PageLimits::WHOLE_LIST);
     let request = ListLabelsRequest { repository_id: access.id, page: page.number, page_size: page.size };
     let request = call.request_with_grant(&access.grant, request);
-    let answer = call.clients.labels().list_labels(request).await?.into_inner();
-    let labels: Vec<_> = answer.labels.into_iter().map(|label| Label::new(label, &access.urls)).collect();
-    Ok(json::page(labels, query.headers(page, answer.total_count, &call.links)))
+    let response = call.clients.labels().list_labels(request).await?.into_inner();
+    let labels: Vec<_> = response.labels.into_iter().map(|label| Label::new(label, &access.urls)).collect();
+    Ok(json::page(labels, query.headers(page, response.total_count, &call.links)))
 }
 
-/// Answers with one label, by its id or its name.
+/// Responds with one label, by its id or its name.
 async fn get(Authenticated(call): Authenticated, path: RepoPath, params: Params) -> ApiResult {
     let access = call.access(&path, operation::GET_LABEL).await?;
     let request = GetLabelRequest { repository_id: access.id, label: params.name("id") };
     let request = call.request_with_grant(&access.grant, request);
-    let answer = call.clients.labels().get_label(request).await?.into_inner();
-    Ok(json::ok(Label::new(require(answer.label, "label")?, &access.urls)))
+    let response = call.clients.labels().get_label(request).await?.into_inner();
+    Ok(json::ok(Label::new(require(response.label, "label")?, &access.urls)))
 }
 
 async fn create(Authenticated(call): Authenticated, path: RepoPath, body: JsonBody) -> ApiResult {
@@ -52,8 +52,8 @@ async fn create(Authenticated(call): Authenticated, path: RepoPath, body: JsonBo
     let (request, _permit) = decode.await?;
     let access = call.confirm(access, operation::CREATE_LABEL).await?;
     let request = call.request_with_grant(&access.grant, request);
-    let answer = call.clients.labels().create_label(request).await?.into_inner();
-    Ok(json::created(Label::new(require(answer.label, "label")?, &access.urls)))
+    let response = call.clients.labels().create_label(request).await?.into_inner();
+    Ok(json::created(Label::new(require(response.label, "label")?, &access.urls)))
 }
 
 async fn update(Authenticated(call): Authenticated, path: RepoPath, params: Params, body: JsonBody) -> ApiResult {
@@ -67,8 +67,8 @@ async fn update(Authenticated(call): Authenticated, path: RepoPath, params: Para
     let (request, _permit) = decode.await?;
     let access = call.confirm(access, operation::UPDATE_LABEL).await?;
     let request = call.request_with_grant(&access.grant, request);
-    let answer = call.clients.labels().update_label(request).await?.into_inner();
-    Ok(json::ok(Label::new(require(answer.label, "label")?, &access.urls)))
+    let response = call.clients.labels().update_label(request).await?.into_inner();
+    Ok(json::ok(Label::new(require(response.label, "label")?, &access.urls)))
 }
 
 async fn remove(Authenticated(call): Authenticated, path: RepoPath, params: Params) -> ApiResult {

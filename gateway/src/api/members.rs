@@ -35,9 +35,9 @@ routes! {
 async fn list(Authenticated(call): Authenticated, path: Params, query: Query) -> ApiResult {
     let page = query.page(PageLimits::WHOLE_LIST);
     let request = ListMembersRequest { organization: path.name("org"), page: page.number, page_size: page.size };
-    let answer = call.clients.organizations().list_members(call.request(request)).await?.into_inner();
-    let members = call.users(answer.users);
-    Ok(json::page(members, query.headers(page, answer.total_count, &call.links)))
+    let response = call.clients.organizations().list_members(call.request(request)).await?.into_inner();
+    let members = call.users(response.users);
+    Ok(json::page(members, query.headers(page, response.total_count, &call.links)))
 }
 
 async fn is_member(Authenticated(call): Authenticated, path: Params) -> ApiResult {
@@ -46,10 +46,10 @@ async fn is_member(Authenticated(call): Authenticated, path: Params) -> ApiResul
 }
 
 async fn get(Authenticated(call): Authenticated, path: Params) -> ApiResult {
-    let answer = membership(&call, &path).await?;
-    let role = answer.role();
-    let user = call.user(require(answer.user, "user")?);
-    Ok(json::ok(Membership::new(role, answer.is_public, user)?))
+    let response = membership(&call, &path).await?;
+    let role = response.role();
+    let user = call.user(require(response.user, "user")?);
+    Ok(json::ok(Membership::new(role, response.is_public, user)?))
 }
 
 async fn membership(call: &ApiCall, path: &Params) -> Result<GetMembershipResponse, ApiError> {

@@ -39,17 +39,17 @@ async fn list(Authenticated(call): Authenticated, path: RepoPath, query: Query) 
         page_size: page.size,
     };
     let request = call.request_with_grant(&access.grant, request);
-    let answer = call.clients.milestones().list_milestones(request).await.map_err(list_error)?.into_inner();
-    let milestones = answer.milestones.into_iter().map(Milestone::new).collect::<Result<Vec<_>, _>>()?;
-    Ok(json::page_of_texts(milestones, query.headers(page, answer.total_count, &call.links)))
+    let response = call.clients.milestones().list_milestones(request).await.map_err(list_error)?.into_inner();
+    let milestones = response.milestones.into_iter().map(Milestone::new).collect::<Result<Vec<_>, _>>()?;
+    Ok(json::page_of_texts(milestones, query.headers(page, response.total_count, &call.links)))
 }
 
 async fn get(Authenticated(call): Authenticated, path: RepoPath, params: Params) -> ApiResult {
     let access = call.access(&path, operation::GET_MILESTONE).await?;
     let request = GetMilestoneRequest { repository_id: access.id, milestone_id: params.id("id") };
     let request = call.request_with_grant(&access.grant, request);
-    let answer = call.clients.milestones().get_milestone(request).await?.into_inner();
-    Ok(json::ok(Milestone::new(require(answer.milestone, "milestone")?)?))
+    let response = call.clients.milestones().get_milestone(request).await?.into_inner();
+    Ok(json::ok(Milestone::new(require(response.milestone, "milestone")?)?))
 }
 
 async fn create(Authenticated(call): Authenticated, path: RepoPath, body: JsonBody) -> ApiResult {
@@ -63,8 +63,8 @@ async fn create(Authenticated(call): Authenticated, path: RepoPath, body: JsonBo
     let (request, _permit) = decode.await?;
     let access = call.confirm(access, operation::CREATE_MILESTONE).await?;
     let request = call.request_with_grant(&access.grant, request);
-    let answer = call.clients.milestones().create_milestone(request).await?.into_inner();
-    Ok(json::created(Milestone::new(require(answer.milestone, "milestone")?)?))
+    let response = call.clients.milestones().create_milestone(request).await?.into_inner();
+    Ok(json::created(Milestone::new(require(response.milestone, "milestone")?)?))
 }
 
 async fn update(Authenticated(call): Authenticated, path: RepoPath, params: Params, body: JsonBody) -> ApiResult {
@@ -73,8 +73,8 @@ async fn update(Authenticated(call): Authenticated, path: RepoPath, params: Para
     let (request, _permit) = body.decode(&call.body_limits, MAX_JSON_BYTES, decode).await?;
     let access = call.confirm(access, operation::UPDATE_MILESTONE).await?;
     let request = call.request_with_grant(&access.grant, request);
-    let answer = call.clients.milestones().update_milestone(request).await?.into_inner();
-    Ok(json::ok(Milestone::new(require(answer.milestone, "milestone")?)?))
+    let response = call.clients.milestones().update_milestone(request).await?.into_inner();
+    Ok(json::ok(Milestone::new(require(response.milestone, "milestone")?)?))
 }
 
 /// Reads the changes of a milestone. An empty title or state counts as absent; an empty description or date clears.

@@ -29,16 +29,16 @@ async fn list(Authenticated(call): Authenticated, path: Params, query: Query) ->
     let username = path.optional_name("username").unwrap_or_default();
     let page = query.page(PageLimits::WHOLE_LIST);
     let request = call.request(ListOrganizationsRequest { username, page: page.number, page_size: page.size });
-    let answer = call.clients.organizations().list_organizations(request).await?.into_inner();
+    let response = call.clients.organizations().list_organizations(request).await?.into_inner();
     let organizations =
-        answer.organizations.into_iter().map(|organization| Organization::new(organization, &call.links));
-    Ok(json::page(organizations.collect::<Vec<_>>(), query.headers(page, answer.total_count, &call.links)))
+        response.organizations.into_iter().map(|organization| Organization::new(organization, &call.links));
+    Ok(json::page(organizations.collect::<Vec<_>>(), query.headers(page, response.total_count, &call.links)))
 }
 
 async fn get(MaybeAuthenticated(call): MaybeAuthenticated, path: Params) -> ApiResult {
     let request = call.request(GetOrganizationRequest { organization: path.name("org") });
-    let answer = call.clients.organizations().get_organization(request).await?.into_inner();
-    Ok(json::ok(Organization::new(require(answer.organization, "organization")?, &call.links)))
+    let response = call.clients.organizations().get_organization(request).await?.into_inner();
+    Ok(json::ok(Organization::new(require(response.organization, "organization")?, &call.links)))
 }
 
 /// Creates an organization of the caller, or of `owner` for a caller that acts as an administrator.
@@ -56,8 +56,8 @@ pub(super) async fn create(Authenticated(call): Authenticated, path: Params, bod
         as_administrator,
     });
     let request = call.request(decode.await?);
-    let answer = call.clients.organizations().create_organization(request).await?.into_inner();
-    Ok(json::created(Organization::new(require(answer.organization, "organization")?, &call.links)))
+    let response = call.clients.organizations().create_organization(request).await?.into_inner();
+    Ok(json::created(Organization::new(require(response.organization, "organization")?, &call.links)))
 }
 
 async fn update(Authenticated(call): Authenticated, path: Params, body: JsonBody) -> ApiResult {
@@ -71,8 +71,8 @@ async fn update(Authenticated(call): Authenticated, path: Params, body: JsonBody
         location: fields.optional_text("location"),
     });
     let request = call.request(decode.await?);
-    let answer = call.clients.organizations().update_organization(request).await?.into_inner();
-    Ok(json::ok(Organization::new(require(answer.organization, "organization")?, &call.links)))
+    let response = call.clients.organizations().update_organization(request).await?.into_inner();
+    Ok(json::ok(Organization::new(require(response.organization, "organization")?, &call.links)))
 }
 
 async fn remove(Authenticated(call): Authenticated, path: Params) -> ApiResult {

@@ -51,8 +51,8 @@ async fn get(Authenticated(call): Authenticated, path: RepoPath) -> ApiResult {
     let access = call.access(&path, operation::GET_PROTECTION).await?;
     let request = GetProtectionRequest { repository_id: access.id, protection_id: 0, pattern: pattern(&path) };
     let request = call.request_with_grant(&access.grant, request);
-    let answer = call.clients.protections().get_protection(request).await?.into_inner();
-    let rule = require(answer.protection, "protection")?;
+    let response = call.clients.protections().get_protection(request).await?.into_inner();
+    let rule = require(response.protection, "protection")?;
     Ok(json::ok(convert(&call, vec![rule]).await?.pop()))
 }
 
@@ -98,9 +98,9 @@ async fn set(call: &ApiCall, access: &ResolvedAccess, mut fields: FieldReader, p
     let push_user_ids = user_ids(call, &names).await?;
     let request = SetProtectionRequest { repository_id: access.id, pattern, allow_force, allow_delete, push_user_ids };
     let request = call.request_with_grant(&access.grant, request);
-    let answer = call.clients.protections().set_protection(request).await?.into_inner();
-    let status = if answer.is_new { StatusCode::CREATED } else { StatusCode::OK };
-    let rule = require(answer.protection, "protection")?;
+    let response = call.clients.protections().set_protection(request).await?.into_inner();
+    let status = if response.is_new { StatusCode::CREATED } else { StatusCode::OK };
+    let rule = require(response.protection, "protection")?;
     Ok(json::with_status(status, convert(call, vec![rule]).await?.pop()))
 }
 

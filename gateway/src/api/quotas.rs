@@ -18,8 +18,8 @@ routes! {
 
 async fn get(Authenticated(call): Authenticated, path: Params) -> ApiResult {
     let request = call.request(GetQuotaRequest { username: path.name("username") });
-    let answer = call.clients.administration().get_quota(request).await?.into_inner();
-    Ok(json::ok(Quota::new(require(answer.quota, "quota")?)?))
+    let response = call.clients.administration().get_quota(request).await?.into_inner();
+    Ok(json::ok(Quota::new(require(response.quota, "quota")?)?))
 }
 
 async fn update(Authenticated(call): Authenticated, path: Params, body: JsonBody) -> ApiResult {
@@ -31,8 +31,8 @@ async fn update(Authenticated(call): Authenticated, path: Params, body: JsonBody
         rate_percent: limit(fields, "rate_percent"),
     });
     let request = call.request(decode.await?);
-    let answer = call.clients.administration().update_quota(request).await?.into_inner();
-    Ok(json::ok(Quota::new(require(answer.quota, "quota")?)?))
+    let response = call.clients.administration().update_quota(request).await?.into_inner();
+    Ok(json::ok(Quota::new(require(response.quota, "quota")?)?))
 }
 
 /// Reads the change of a limit: a number, or null for the limit of the site.

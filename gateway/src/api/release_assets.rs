@@ -48,11 +48,11 @@ struct StoredFile {
 
 async fn list(MaybeAuthenticated(call): MaybeAuthenticated, path: RepoPath, params: Params, query: Query) -> ApiResult {
     let request = ListReleaseAssetsRequest { repository: Some(path.repository()), release_id: params.id("id") };
-    let answer = call.clients.releases().list_release_assets(call.request(request)).await?.into_inner();
+    let response = call.clients.releases().list_release_assets(call.request(request)).await?.into_inner();
     let urls = call.links_of(path.repository()).await?;
     let page = query.page(PageLimits::WHOLE_LIST);
-    let total = i64::try_from(answer.assets.len()).unwrap_or(i64::MAX);
-    let shown = page.of(answer.assets).map(|asset| ReleaseAsset::new(asset, &urls));
+    let total = i64::try_from(response.assets.len()).unwrap_or(i64::MAX);
+    let shown = page.of(response.assets).map(|asset| ReleaseAsset::new(asset, &urls));
     Ok(json::page(shown.collect::<Result<Vec<_>, _>>()?, query.headers(page, total, &call.links)))
 }
 
@@ -63,9 +63,9 @@ async fn get(MaybeAuthenticated(call): MaybeAuthenticated, path: RepoPath, param
         asset_id: params.id("asset"),
         ..GetReleaseAssetRequest::default()
     };
-    let answer = call.clients.releases().get_release_asset(call.request(request)).await?.into_inner();
+    let response = call.clients.releases().get_release_asset(call.request(request)).await?.into_inner();
     let urls = call.links_of(path.repository()).await?;
-    Ok(json::ok(ReleaseAsset::new(require(answer.asset, "asset")?, &urls)?))
+    Ok(json::ok(ReleaseAsset::new(require(response.asset, "asset")?, &urls)?))
 }
 
 async fn upload(
@@ -102,8 +102,8 @@ async fn upload(
         content_type,
     };
     // With the token, so that the permission is checked again: the upload may have taken long.
-    let answer = call.clients.releases().create_release_asset(call.request(request)).await?.into_inner();
-    Ok(json::created(ReleaseAsset::new(require(answer.asset, "asset")?, &access.urls)?))
+    let response = call.clients.releases().create_release_asset(call.request(request)).await?.into_inner();
+    Ok(json::created(ReleaseAsset::new(require(response.asset, "asset")?, &access.urls)?))
 }
 
 /// Pipes a file to git-svc.
@@ -166,9 +166,9 @@ async fn update(Authenticated(call): Authenticated, path: RepoPath, params: Para
         asset_id: params.id("asset"),
         name,
     };
-    let answer = call.clients.releases().update_release_asset(call.request(request)).await?.into_inner();
+    let response = call.clients.releases().update_release_asset(call.request(request)).await?.into_inner();
     let urls = call.links_of(repository).await?;
-    Ok(json::ok(ReleaseAsset::new(require(answer.asset, "asset")?, &urls)?))
+    Ok(json::ok(ReleaseAsset::new(require(response.asset, "asset")?, &urls)?))
 }
 
 async fn remove(Authenticated(call): Authenticated, path: RepoPath, params: Params) -> ApiResult {

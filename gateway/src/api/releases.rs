@@ -36,11 +36,11 @@ routes! {
 async fn list(MaybeAuthenticated(call): MaybeAuthenticated, path: RepoPath, query: Query) -> ApiResult {
     let page = query.page(PageLimits::WHOLE_LIST);
     let request = ListReleasesRequest { repository: Some(path.repository()), page: page.number, page_size: page.size };
-    let answer = call.clients.releases().list_releases(call.request(request)).await?.into_inner();
+    let response = call.clients.releases().list_releases(call.request(request)).await?.into_inner();
     let urls = call.links_of(path.repository()).await?;
-    let releases = answer.releases.into_iter().map(|release| Release::new(release, &urls));
+    let releases = response.releases.into_iter().map(|release| Release::new(release, &urls));
     let releases = releases.collect::<Result<Vec<_>, _>>()?;
-    Ok(json::page_of_texts(releases, query.headers(page, answer.total_count, &call.links)))
+    Ok(json::page_of_texts(releases, query.headers(page, response.total_count, &call.links)))
 }
 
 async fn get(MaybeAuthenticated(call): MaybeAuthenticated, path: RepoPath, params: Params) -> ApiResult {
@@ -59,9 +59,9 @@ async fn get_by_tag(MaybeAuthenticated(call): MaybeAuthenticated, path: RepoPath
 
 async fn find(call: &ApiCall, path: &RepoPath, by: By) -> ApiResult {
     let request = GetReleaseRequest { repository: Some(path.repository()), by: Some(by) };
-    let answer = call.clients.releases().get_release(call.request(request)).await?.into_inner();
+    let response = call.clients.releases().get_release(call.request(request)).await?.into_inner();
     let urls = call.links_of(path.repository()).await?;
-    Ok(json::ok(Release::new(require(answer.release, "release")?, &urls)?))
+    Ok(json::ok(Release::new(require(response.release, "release")?, &urls)?))
 }
 
 async fn create(Authenticated(call): Authenticated, path: RepoPath, body: JsonBody) -> ApiResult {
@@ -69,9 +69,9 @@ async fn create(Authenticated(call): Authenticated, path: RepoPath, body: JsonBo
     let check = PermissionCheck::of(operation::CREATE_RELEASE).on_repository(path.repository());
     let (request, _permit) = call.after_permission(check, decoded).await?;
     let request = with_timeout(call.request(request), LONG_CALL_DEADLINE);
-    let answer = call.clients.releases().create_release(request).await?.into_inner();
+    let response = call.clients.releases().create_release(request).await?.into_inner();
     let urls = call.links_of(path.repository()).await?;
-    Ok(json::created(Release::new(require(answer.release, "release")?, &urls)?))
+    Ok(json::created(Release::new(require(response.release, "release")?, &urls)?))
 }
 
 fn decode_new(fields: &mut FieldReader, path: &RepoPath) -> CreateReleaseRequest {
@@ -93,9 +93,9 @@ async fn update(Authenticated(call): Authenticated, path: RepoPath, params: Para
     let check = PermissionCheck::of(operation::UPDATE_RELEASE).on_repository(path.repository());
     let (request, _permit) = call.after_permission(check, decoded).await?;
     let request = with_timeout(call.request(request), LONG_CALL_DEADLINE);
-    let answer = call.clients.releases().update_release(request).await?.into_inner();
+    let response = call.clients.releases().update_release(request).await?.into_inner();
     let urls = call.links_of(path.repository()).await?;
-    Ok(json::ok(Release::new(require(answer.release, "release")?, &urls)?))
+    Ok(json::ok(Release::new(require(response.release, "release")?, &urls)?))
 }
 
 /// Reads the changes of a release. An empty tag or target counts as absent; an empty name or body clears.

@@ -23,14 +23,14 @@ async fn update(Authenticated(call): Authenticated, path: RepoPath, body: JsonBo
         repository = RepositoryRef::by_id(call.set_mirror_interval(repository, seconds).await?);
     }
     let request = call.request(UpdateRepositoryRequest { repository: Some(repository), ..decoded });
-    let mut answer =
+    let mut response =
         call.clients.repositories().update_repository(with_timeout(request, LONG_CALL_DEADLINE)).await?.into_inner();
-    let mirror = answer.repository.as_mut().and_then(|repository| repository.mirror.as_mut());
+    let mirror = response.repository.as_mut().and_then(|repository| repository.mirror.as_mut());
     // The store tells repo-svc of the interval a moment later.
     if let (Some(mirror), Some(seconds)) = (mirror, mirror_interval) {
         mirror.interval_seconds = seconds;
     }
-    Ok(json::ok(call.repository(answer.repository)?))
+    Ok(json::ok(call.repository(response.repository)?))
 }
 
 /// Reads the fields, and the interval of a mirror in seconds. An empty name or branch counts as absent.

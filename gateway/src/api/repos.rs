@@ -56,8 +56,8 @@ impl ApiCall {
 
 async fn get(MaybeAuthenticated(call): MaybeAuthenticated, path: RepoPath) -> ApiResult {
     let request = call.request(GetRepositoryRequest { repository: Some(path.repository()) });
-    let answer = call.clients.repositories().get_repository(request).await?.into_inner();
-    Ok(json::ok(call.repository(answer.repository)?))
+    let response = call.clients.repositories().get_repository(request).await?.into_inner();
+    Ok(json::ok(call.repository(response.repository)?))
 }
 
 async fn remove(Authenticated(call): Authenticated, path: RepoPath) -> ApiResult {
@@ -66,7 +66,7 @@ async fn remove(Authenticated(call): Authenticated, path: RepoPath) -> ApiResult
     Ok(json::no_content())
 }
 
-/// Answers with the repositories that the caller can reach, or with those of the user or organization that the route names.
+/// Responds with the repositories that the caller can reach, or with those of the user or organization that the route names.
 async fn list(Authenticated(call): Authenticated, path: Params, query: Query) -> ApiResult {
     let (username, organization) = (path.optional_name("username"), path.optional_name("org"));
     let page = query.page(PageLimits::WHOLE_LIST);
@@ -76,19 +76,19 @@ async fn list(Authenticated(call): Authenticated, path: Params, query: Query) ->
         page: page.number,
         page_size: page.size,
     });
-    let answer = call.clients.repositories().list_repositories(request).await?.into_inner();
-    let repositories = call.repositories(answer.repositories)?;
-    Ok(json::page(repositories, query.headers(page, answer.total_count, &call.links)))
+    let response = call.clients.repositories().list_repositories(request).await?.into_inner();
+    let repositories = call.repositories(response.repositories)?;
+    Ok(json::page(repositories, query.headers(page, response.total_count, &call.links)))
 }
 
 async fn search(MaybeAuthenticated(call): MaybeAuthenticated, query: Query) -> ApiResult {
     let page = query.page(PageLimits::LARGE_LIST);
     let check = PermissionCheck::of(operation::SEARCH_REPOSITORIES);
     let request = call.after_permission(check, search_terms(&query, page)).await?;
-    let answer = call.clients.repositories().search_repositories(call.request(request)).await?.into_inner();
-    let mut data = call.repositories(answer.repositories)?;
+    let response = call.clients.repositories().search_repositories(call.request(request)).await?.into_inner();
+    let mut data = call.repositories(response.repositories)?;
     data.iter_mut().for_each(Repository::hide_permissions);
-    let headers = list_headers(&query, page, answer.total_count, answer.is_partial, &call.links);
+    let headers = list_headers(&query, page, response.total_count, response.is_partial, &call.links);
     Ok(json::page(SearchResults { data, ok: true }, headers))
 }
 
@@ -142,9 +142,9 @@ pub(super) async fn create(Authenticated(call): Authenticated, path: Params, bod
     };
     let decoded = call.decode_body(check, body, decode).await?;
     let request = call.request(CreateRepositoryRequest { owner, as_administrator, ..decoded });
-    let answer =
+    let response =
         call.clients.repositories().create_repository(with_timeout(request, LONG_CALL_DEADLINE)).await?.into_inner();
-    Ok(json::created(call.repository(answer.repository)?))
+    Ok(json::created(call.repository(response.repository)?))
 }
 
 fn decode(fields: &mut FieldReader) -> CreateRepositoryRequest {

@@ -32,23 +32,23 @@ async fn list(Authenticated(call): Authenticated, path: Params, query: Query) ->
     let username = path.optional_name("username").unwrap_or_default();
     let page = query.page(PageLimits::WHOLE_LIST);
     let request = ListStarredRepositoriesRequest { username, page: page.number, page_size: page.size };
-    let answer = call.clients.stars().list_starred_repositories(call.request(request)).await?.into_inner();
-    let repositories = call.repositories(answer.repositories)?;
-    Ok(json::page(repositories, query.headers(page, answer.total_count, &call.links)))
+    let response = call.clients.stars().list_starred_repositories(call.request(request)).await?.into_inner();
+    let repositories = call.repositories(response.repositories)?;
+    Ok(json::page(repositories, query.headers(page, response.total_count, &call.links)))
 }
 
 async fn stargazers(Authenticated(call): Authenticated, path: RepoPath, query: Query) -> ApiResult {
     let page = query.page(PageLimits::WHOLE_LIST);
     let repository = Some(path.repository());
     let request = ListStargazersRequest { repository, page: page.number, page_size: page.size };
-    let answer = call.clients.stars().list_stargazers(call.request(request)).await?.into_inner();
-    Ok(json::page(call.users(answer.users), query.headers(page, answer.total_count, &call.links)))
+    let response = call.clients.stars().list_stargazers(call.request(request)).await?.into_inner();
+    Ok(json::page(call.users(response.users), query.headers(page, response.total_count, &call.links)))
 }
 
 async fn is_starred(Authenticated(call): Authenticated, path: Params) -> ApiResult {
     let request = call.request(IsStarredRequest { repository: Some(repository(&path)) });
-    let answer = call.clients.stars().is_starred(request).await?.into_inner();
-    if answer.is_starred { Ok(json::no_content()) } else { Err(ApiError::not_found("repository is not starred")) }
+    let response = call.clients.stars().is_starred(request).await?.into_inner();
+    if response.is_starred { Ok(json::no_content()) } else { Err(ApiError::not_found("repository is not starred")) }
 }
 
 async fn star(Authenticated(call): Authenticated, path: Params) -> ApiResult {

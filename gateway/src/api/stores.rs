@@ -25,9 +25,9 @@ routes! {
 async fn list(Authenticated(call): Authenticated, query: Query) -> ApiResult {
     let page = query.page(PageLimits::EXTENSION_LIST);
     let request = call.request(ListStoresRequest { page: page.number, page_size: page.size });
-    let answer = call.clients.administration().list_stores(request).await?.into_inner();
-    let stores = answer.stores.into_iter().map(Store::new).collect::<Result<Vec<_>, _>>()?;
-    Ok(json::page(stores, query.headers(page, answer.total_count, &call.links)))
+    let response = call.clients.administration().list_stores(request).await?.into_inner();
+    let stores = response.stores.into_iter().map(Store::new).collect::<Result<Vec<_>, _>>()?;
+    Ok(json::page(stores, query.headers(page, response.total_count, &call.links)))
 }
 
 async fn set(Authenticated(call): Authenticated, path: Params, body: JsonBody) -> ApiResult {
@@ -35,9 +35,9 @@ async fn set(Authenticated(call): Authenticated, path: Params, body: JsonBody) -
     let decode =
         call.decode_body(check, body, |fields| SetStoreRequest { name: path.name("name"), weight: weight(fields) });
     let request = call.request(decode.await?);
-    let answer = call.clients.administration().set_store(request).await?.into_inner();
-    let store = Store::new(require(answer.store, "store")?)?;
-    Ok(if answer.was_added { json::created(store) } else { json::ok(store) })
+    let response = call.clients.administration().set_store(request).await?.into_inner();
+    let store = Store::new(require(response.store, "store")?)?;
+    Ok(if response.was_added { json::created(store) } else { json::ok(store) })
 }
 
 async fn update(Authenticated(call): Authenticated, path: Params, body: JsonBody) -> ApiResult {
@@ -45,8 +45,8 @@ async fn update(Authenticated(call): Authenticated, path: Params, body: JsonBody
     let decode =
         call.decode_body(check, body, |fields| UpdateStoreRequest { name: path.name("name"), weight: weight(fields) });
     let request = call.request(decode.await?);
-    let answer = call.clients.administration().update_store(request).await?.into_inner();
-    Ok(json::ok(Store::new(require(answer.store, "store")?)?))
+    let response = call.clients.administration().update_store(request).await?.into_inner();
+    Ok(json::ok(Store::new(require(response.store, "store")?)?))
 }
 
 async fn remove(Authenticated(call): Authenticated, path: Params) -> ApiResult {

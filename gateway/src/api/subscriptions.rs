@@ -28,29 +28,29 @@ async fn list(Authenticated(call): Authenticated, path: Params, query: Query) ->
     let username = path.optional_name("username").unwrap_or_default();
     let page = query.page(PageLimits::WHOLE_LIST);
     let request = ListWatchedRepositoriesRequest { username, page: page.number, page_size: page.size };
-    let answer = call.clients.watches().list_watched_repositories(call.request(request)).await?.into_inner();
-    let repositories = call.repositories(answer.repositories)?;
-    Ok(json::page(repositories, query.headers(page, answer.total_count, &call.links)))
+    let response = call.clients.watches().list_watched_repositories(call.request(request)).await?.into_inner();
+    let repositories = call.repositories(response.repositories)?;
+    Ok(json::page(repositories, query.headers(page, response.total_count, &call.links)))
 }
 
 async fn subscribers(Authenticated(call): Authenticated, path: RepoPath, query: Query) -> ApiResult {
     let page = query.page(PageLimits::WHOLE_LIST);
     let repository = Some(path.repository());
     let request = ListWatchersRequest { repository, page: page.number, page_size: page.size };
-    let answer = call.clients.watches().list_watchers(call.request(request)).await?.into_inner();
-    Ok(json::page(call.users(answer.users), query.headers(page, answer.total_count, &call.links)))
+    let response = call.clients.watches().list_watchers(call.request(request)).await?.into_inner();
+    Ok(json::page(call.users(response.users), query.headers(page, response.total_count, &call.links)))
 }
 
 async fn get(Authenticated(call): Authenticated, path: RepoPath) -> ApiResult {
     let request = call.request(GetWatchRequest { repository: Some(path.repository()) });
-    let answer = call.clients.watches().get_watch(request).await?.into_inner();
-    shown(&call, answer.watch)
+    let response = call.clients.watches().get_watch(request).await?.into_inner();
+    shown(&call, response.watch)
 }
 
 async fn watch(Authenticated(call): Authenticated, path: RepoPath) -> ApiResult {
     let request = call.request(WatchRepositoryRequest { repository: Some(path.repository()) });
-    let answer = call.clients.watches().watch_repository(request).await?.into_inner();
-    shown(&call, answer.watch)
+    let response = call.clients.watches().watch_repository(request).await?.into_inner();
+    shown(&call, response.watch)
 }
 
 async fn unwatch(Authenticated(call): Authenticated, path: RepoPath) -> ApiResult {

@@ -36,9 +36,9 @@ routes! {
 async fn list(Authenticated(call): Authenticated, path: Params, query: Query) -> ApiResult {
     let page = query.page(PageLimits::WHOLE_LIST);
     let request = ListTeamsRequest { organization: path.name("org"), page: page.number, page_size: page.size };
-    let answer = call.clients.teams().list_teams(call.request(request)).await?.into_inner();
-    let teams: Vec<_> = answer.teams.into_iter().map(Team::from).collect();
-    Ok(json::page(teams, query.headers(page, answer.total_count, &call.links)))
+    let response = call.clients.teams().list_teams(call.request(request)).await?.into_inner();
+    let teams: Vec<_> = response.teams.into_iter().map(Team::from).collect();
+    Ok(json::page(teams, query.headers(page, response.total_count, &call.links)))
 }
 
 pub(super) async fn create(Authenticated(call): Authenticated, path: Params, body: JsonBody) -> ApiResult {
@@ -54,14 +54,14 @@ pub(super) async fn create(Authenticated(call): Authenticated, path: Params, bod
         as_administrator: call.as_administrator,
     });
     let request = call.request(decode.await?);
-    let answer = call.clients.teams().create_team(request).await?.into_inner();
-    Ok(json::created(Team::from(require(answer.team, "team")?)))
+    let response = call.clients.teams().create_team(request).await?.into_inner();
+    Ok(json::created(Team::from(require(response.team, "team")?)))
 }
 
 async fn get(Authenticated(call): Authenticated, path: Params) -> ApiResult {
     let request = call.request(GetTeamRequest { team_id: path.id("id") });
-    let answer = call.clients.teams().get_team(request).await?.into_inner();
-    Ok(json::ok(Team::from(require(answer.team, "team")?)))
+    let response = call.clients.teams().get_team(request).await?.into_inner();
+    Ok(json::ok(Team::from(require(response.team, "team")?)))
 }
 
 async fn update(Authenticated(call): Authenticated, path: Params, body: JsonBody) -> ApiResult {
@@ -74,8 +74,8 @@ async fn update(Authenticated(call): Authenticated, path: Params, body: JsonBody
         permission: fields.optional_non_empty("permission"),
     });
     let request = call.request(decode.await?);
-    let answer = call.clients.teams().update_team(request).await?.into_inner();
-    Ok(json::ok(Team::from(require(answer.team, "team")?)))
+    let response = call.clients.teams().update_team(request).await?.into_inner();
+    Ok(json::ok(Team::from(require(response.team, "team")?)))
 }
 
 async fn remove(Authenticated(call): Authenticated, path: Params) -> ApiResult {
@@ -92,9 +92,9 @@ pub(super) async fn members(Authenticated(call): Authenticated, path: Params, qu
         page_size: page.size,
         as_administrator: call.as_administrator,
     });
-    let answer = call.clients.teams().list_team_members(request).await?.into_inner();
-    let members = call.users(answer.users);
-    Ok(json::page(members, query.headers(page, answer.total_count, &call.links)))
+    let response = call.clients.teams().list_team_members(request).await?.into_inner();
+    let members = call.users(response.users);
+    Ok(json::page(members, query.headers(page, response.total_count, &call.links)))
 }
 
 pub(super) async fn add_member(Authenticated(call): Authenticated, path: Params) -> ApiResult {
@@ -120,9 +120,9 @@ pub(super) async fn remove_member(Authenticated(call): Authenticated, path: Para
 async fn repositories(Authenticated(call): Authenticated, path: Params, query: Query) -> ApiResult {
     let page = query.page(PageLimits::WHOLE_LIST);
     let request = ListTeamRepositoriesRequest { team_id: path.id("id"), page: page.number, page_size: page.size };
-    let answer = call.clients.teams().list_team_repositories(call.request(request)).await?.into_inner();
-    let repositories = call.repositories(answer.repositories)?;
-    Ok(json::page(repositories, query.headers(page, answer.total_count, &call.links)))
+    let response = call.clients.teams().list_team_repositories(call.request(request)).await?.into_inner();
+    let repositories = call.repositories(response.repositories)?;
+    Ok(json::page(repositories, query.headers(page, response.total_count, &call.links)))
 }
 
 pub(super) async fn add_repository(Authenticated(call): Authenticated, path: Params) -> ApiResult {

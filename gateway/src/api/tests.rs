@@ -91,14 +91,14 @@ fn repository(reference: Option<repo::RepositoryRef>) -> Result<repo::Repository
     })
 }
 
-type Answer<T> = Result<Response<T>, Status>;
+type RpcResult<T> = Result<Response<T>, Status>;
 
 #[tonic::async_trait]
 impl AccessService for FakeRepoService {
     async fn authenticate(
         &self,
         request: tonic::Request<repo::AuthenticateRequest>,
-    ) -> Answer<repo::AuthenticateResponse> {
+    ) -> RpcResult<repo::AuthenticateResponse> {
         self.record(&request)?;
         if request.get_ref().token != "good" {
             return Err(AuthError::BadCredentials.into());
@@ -109,7 +109,7 @@ impl AccessService for FakeRepoService {
     async fn resolve_access(
         &self,
         request: tonic::Request<repo::ResolveAccessRequest>,
-    ) -> Answer<repo::ResolveAccessResponse> {
+    ) -> RpcResult<repo::ResolveAccessResponse> {
         self.record(&request)?;
         let request = request.into_inner();
         let repository = repository(request.repository)?;
@@ -129,7 +129,7 @@ impl AccessService for FakeRepoService {
     async fn reauthorize_access(
         &self,
         request: tonic::Request<repo::ReauthorizeAccessRequest>,
-    ) -> Answer<repo::ReauthorizeAccessResponse> {
+    ) -> RpcResult<repo::ReauthorizeAccessResponse> {
         self.record(&request)?;
         Ok(Response::new(repo::ReauthorizeAccessResponse {}))
     }
@@ -137,14 +137,14 @@ impl AccessService for FakeRepoService {
     async fn resolve_feed_access(
         &self,
         _: tonic::Request<repo::ResolveFeedAccessRequest>,
-    ) -> Answer<repo::ResolveFeedAccessResponse> {
+    ) -> RpcResult<repo::ResolveFeedAccessResponse> {
         Err(Status::unimplemented("for hook-svc"))
     }
 
     async fn check_access(
         &self,
         request: tonic::Request<repo::CheckAccessRequest>,
-    ) -> Answer<repo::CheckAccessResponse> {
+    ) -> RpcResult<repo::CheckAccessResponse> {
         self.record(&request)?;
         if request.get_ref().operation.starts_with("ferrite.repo.v1.AdministrationService/") {
             return Err(AuthError::AdminRequired.into());
@@ -155,7 +155,7 @@ impl AccessService for FakeRepoService {
     async fn describe_repositories(
         &self,
         request: tonic::Request<repo::DescribeRepositoriesRequest>,
-    ) -> Answer<repo::DescribeRepositoriesResponse> {
+    ) -> RpcResult<repo::DescribeRepositoriesResponse> {
         self.record(&request)?;
         Err(Status::unimplemented("for other services"))
     }
@@ -163,35 +163,38 @@ impl AccessService for FakeRepoService {
     async fn resolve_issue_access(
         &self,
         request: tonic::Request<repo::ResolveIssueAccessRequest>,
-    ) -> Answer<repo::ResolveIssueAccessResponse> {
+    ) -> RpcResult<repo::ResolveIssueAccessResponse> {
         self.record(&request)?;
         Err(Status::unimplemented("for other services"))
     }
 
-    async fn resolve_key(&self, request: tonic::Request<repo::ResolveKeyRequest>) -> Answer<repo::ResolveKeyResponse> {
+    async fn resolve_key(
+        &self,
+        request: tonic::Request<repo::ResolveKeyRequest>,
+    ) -> RpcResult<repo::ResolveKeyResponse> {
         self.record(&request)?;
         Err(AuthError::BadCredentials.into())
     }
 }
 
-/// Answers for git-svc, for a few paths. Checks that each request has the grant.
+/// Responds for git-svc, for a few paths. Checks that each request has the grant.
 async fn raw(headers: HeaderMap, uri: Uri) -> (StatusCode, HeaderMap, Body) {
     assert_eq!(headers["ferrite-grant"], "grant");
     assert!(headers.contains_key("ferrite-service") && !headers.contains_key("authorization"));
-    let mut answer = HeaderMap::new();
-    answer.insert("etag", HeaderValue::from_static("\"x\""));
+    let mut response = HeaderMap::new();
+    response.insert("etag", HeaderValue::from_static("\"x\""));
     let path = uri.query().unwrap_or_default();
     let (status, body) = match path.strip_prefix("path=").unwrap_or_default() {
         "main%2Fa%20b.txt" if headers.contains_key("if-none-match") => (StatusCode::NOT_MODIFIED, Body::empty()),
         "main%2Fa%20b.txt" => (StatusCode::OK, Body::from("<b>text</b>")),
         "main%2F%FF.bin" => {
-            answer.insert("ferrite-file-name", HeaderValue::from_static("%FF.bin"));
+            response.insert("ferrite-file-name", HeaderValue::from_static("%FF.bin"));
             let chunks = (0..64).map(|_| Ok::<_, Infallible>(vec![0_u8; 8 * 1024]));
             (StatusCode::OK, Body::from_stream(futures_util::stream::iter(chunks)))
         }
         "main%2Fpart" if headers.get("range").is_some_and(|range| range == "bytes=2-3") => {
-            answer.insert("content-range", HeaderValue::from_static("bytes 2-3/9"));
-            answer.insert("ferrite-file-text", HeaderValue::from_static("true"));
+            response.insert("content-range", HeaderValue::from_static("bytes 2-3/9"));
+            response.insert("ferrite-file-text", HeaderValue::from_static("true"));
             (StatusCode::PARTIAL_CONTENT, Body::from("\0\0"))
         }
         "main%2Fpart" => (StatusCode::RANGE_NOT_SATISFIABLE, Body::empty()),
@@ -199,7 +202,7 @@ async fn raw(headers: HeaderMap, uri: Uri) -> (StatusCode, HeaderMap, Body) {
         "main%2Fbroken" => (StatusCode::INTERNAL_SERVER_ERROR, Body::from("/srv/secret/path")),
         _ => (StatusCode::NOT_FOUND, Body::from("path not found")),
     };
-    (status, answer, body)
+    (status, response, body)
 }
 
 /// A gateway in front of fake services on a Unix socket.
@@ -364,9 +367,9 @@ async fn errors_in_bodies_name_their_field() {
         ("PATCH", "/admin/hooks/1", r#"{"config":{},"active":1}"#, "active"),
     ];
     for (method, path, body, field) in cases {
-        let (status, _, answer) = gateway.send(method, path, Some(GOOD), body).await;
+        let (status, _, response) = gateway.send(method, path, Some(GOOD), body).await;
         assert_eq!(status, 422, "{path} {body}");
-        let value: serde_json::Value = serde_json::from_str(&answer).unwrap();
+        let value: serde_json::Value = serde_json::from_str(&response).unwrap();
         assert_eq!(value["errors"][0]["field"], field, "{path} {body}");
         assert_eq!(gateway.status(method, path, GOOD, BROKEN).await, 400, "{path}");
     }

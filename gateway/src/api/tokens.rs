@@ -32,9 +32,10 @@ async fn list(BasicAuth(call, credential): BasicAuth, path: Params, query: Query
         page_size: page.size,
     };
     let request = call.request_without_token(request);
-    let answer = call.clients.accounts().list_access_tokens(request).await.map_err(error_with_challenge)?.into_inner();
-    let tokens = answer.tokens.into_iter().map(ListedToken::new).collect::<Result<Vec<_>, _>>()?;
-    Ok(json::page(tokens, query.headers(page, answer.total_count, &call.links)))
+    let response =
+        call.clients.accounts().list_access_tokens(request).await.map_err(error_with_challenge)?.into_inner();
+    let tokens = response.tokens.into_iter().map(ListedToken::new).collect::<Result<Vec<_>, _>>()?;
+    Ok(json::page(tokens, query.headers(page, response.total_count, &call.links)))
 }
 
 async fn create(BasicAuth(call, credential): BasicAuth, path: Params, body: JsonBody) -> ApiResult {
@@ -46,13 +47,14 @@ async fn create(BasicAuth(call, credential): BasicAuth, path: Params, body: Json
     };
     let is_plain = request.scopes.is_empty() && request.expire_time.is_none() && request.repositories.is_empty();
     let request = call.request_without_token(request);
-    let answer = call.clients.accounts().create_access_token(request).await.map_err(error_with_challenge)?.into_inner();
-    let token = require(answer.token, "token")?;
+    let response =
+        call.clients.accounts().create_access_token(request).await.map_err(error_with_challenge)?.into_inner();
+    let token = require(response.token, "token")?;
     if is_plain {
         // A request with a name only gets the response that older clients expect.
-        return Ok(json::created(AccessToken { name: token.name, sha1: answer.value }));
+        return Ok(json::created(AccessToken { name: token.name, sha1: response.value }));
     }
-    Ok(json::created(NewToken::new(token, answer.value)?))
+    Ok(json::created(NewToken::new(token, response.value)?))
 }
 
 /// Decodes a body. The caller adds the credential and the user name.

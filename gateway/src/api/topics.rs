@@ -20,8 +20,8 @@ routes! {
 
 async fn list(Authenticated(call): Authenticated, path: RepoPath) -> ApiResult {
     let request = call.request(ListTopicsRequest { repository: Some(path.repository()) });
-    let answer = call.clients.topics().list_topics(request).await?.into_inner();
-    Ok(json::ok(Topics { topics: answer.topics }))
+    let response = call.clients.topics().list_topics(request).await?.into_inner();
+    Ok(json::ok(Topics { topics: response.topics }))
 }
 
 async fn set(Authenticated(call): Authenticated, path: RepoPath, body: JsonBody) -> ApiResult {

@@ -29,17 +29,17 @@ routes! {
 
 async fn get(Authenticated(call): Authenticated, path: RepoPath) -> ApiResult {
     let request = call.request(GetTransferRequest { repository: Some(path.repository()) });
-    let answer = call.clients.transfers().get_transfer(request).await?.into_inner();
-    Ok(json::ok(encode(&call, require(answer.transfer, "transfer")?)?))
+    let response = call.clients.transfers().get_transfer(request).await?.into_inner();
+    Ok(json::ok(encode(&call, require(response.transfer, "transfer")?)?))
 }
 
 async fn list(Authenticated(call): Authenticated, query: Query) -> ApiResult {
     let page = query.page(PageLimits::EXTENSION_LIST);
     let request = call.request(ListTransfersRequest { page: page.number, page_size: page.size });
-    let answer = call.clients.transfers().list_transfers(request).await?.into_inner();
+    let response = call.clients.transfers().list_transfers(request).await?.into_inner();
     let transfers =
-        answer.transfers.into_iter().map(|transfer| encode(&call, transfer)).collect::<Result<Vec<_>, _>>()?;
-    Ok(json::page(transfers, query.headers(page, answer.total_count, &call.links)))
+        response.transfers.into_iter().map(|transfer| encode(&call, transfer)).collect::<Result<Vec<_>, _>>()?;
+    Ok(json::page(transfers, query.headers(page, response.total_count, &call.links)))
 }
 
 fn encode(call: &ApiCall, transfer: repo::Transfer) -> Result<Transfer, ApiError> {
@@ -57,8 +57,8 @@ async fn start(Authenticated(call): Authenticated, path: RepoPath, body: JsonBod
     let (repository, new_owner) =
         call.decode_repository_body(&path, operation::START_TRANSFER, body, new_owner).await?;
     let request = call.request(StartTransferRequest { repository: Some(repository), new_owner });
-    let answer = call.clients.transfers().start_transfer(request).await?.into_inner();
-    Ok(json::accepted(call.repository(answer.repository)?))
+    let response = call.clients.transfers().start_transfer(request).await?.into_inner();
+    Ok(json::accepted(call.repository(response.repository)?))
 }
 
 async fn cancel(Authenticated(call): Authenticated, path: RepoPath) -> ApiResult {
@@ -69,15 +69,15 @@ async fn cancel(Authenticated(call): Authenticated, path: RepoPath) -> ApiResult
 
 async fn accept(Authenticated(call): Authenticated, path: RepoPath) -> ApiResult {
     let request = call.request(AcceptTransferRequest { repository: Some(path.repository()) });
-    let answer = call.clients.transfers().accept_transfer(request).await?.into_inner();
-    Ok(json::accepted(call.repository(answer.repository)?))
+    let response = call.clients.transfers().accept_transfer(request).await?.into_inner();
+    Ok(json::accepted(call.repository(response.repository)?))
 }
 
-/// Answers 204 instead of the repository if the caller sees it no longer.
+/// Responds with 204 instead of the repository if the caller sees it no longer.
 async fn reject(Authenticated(call): Authenticated, path: RepoPath) -> ApiResult {
     let request = call.request(RejectTransferRequest { repository: Some(path.repository()) });
-    let answer = call.clients.transfers().reject_transfer(request).await?.into_inner();
-    match answer.repository {
+    let response = call.clients.transfers().reject_transfer(request).await?.into_inner();
+    match response.repository {
         Some(repository) => Ok(json::ok(call.repository(Some(repository))?)),
         None => Ok(json::no_content()),
     }

@@ -22,8 +22,8 @@ pub(crate) fn credential_check(clients: &Clients) -> CredentialCheck {
         let (clients, request) = (clients.clone(), request(headers));
         Box::pin(async move {
             let Some(request) = request? else { return Ok(None) };
-            let answer = clients.access().authenticate(request).await?.into_inner();
-            Ok(Some(require(answer.identity, "identity")?.user_id))
+            let response = clients.access().authenticate(request).await?.into_inner();
+            Ok(Some(require(response.identity, "identity")?.user_id))
         })
     })
 }

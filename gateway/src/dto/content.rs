@@ -95,11 +95,11 @@ pub(crate) struct Contents {
 
 impl Contents {
     pub(crate) fn new(
-        answer: git::GetContentsResponse,
+        response: git::GetContentsResponse,
         urls: &RepositoryLinks,
         requested_ref: Option<Vec<u8>>,
     ) -> Result<Self, MissingField> {
-        let contents = require(answer.contents, "contents")?;
+        let contents = require(response.contents, "contents")?;
         let entries = match &contents {
             git::get_contents_response::Contents::Entry(entry) => std::slice::from_ref(entry),
             git::get_contents_response::Contents::Directory(directory) => directory.entries.as_slice(),
@@ -107,7 +107,7 @@ impl Contents {
         if entries.iter().any(|entry| entry.kind() == git::EntryKind::Unspecified) {
             return Err(MissingField("kind"));
         }
-        Ok(Self { contents, display_ref: answer.display_ref, urls: urls.clone(), requested_ref })
+        Ok(Self { contents, display_ref: response.display_ref, urls: urls.clone(), requested_ref })
     }
 }
 

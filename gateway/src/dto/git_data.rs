@@ -17,7 +17,7 @@ const TREE_BYTES: usize = 128;
 /// The entries of a tree. There may be very many, so each is converted when it is written.
 #[derive(Clone, Debug)]
 pub(crate) struct Tree {
-    answer: git::GetTreeResponse,
+    response: git::GetTreeResponse,
     urls: RepositoryLinks,
 }
 
@@ -65,26 +65,26 @@ impl TreeItem {
 }
 
 impl Tree {
-    pub(crate) fn new(answer: git::GetTreeResponse, urls: &RepositoryLinks) -> Result<Self, MissingField> {
-        if answer.items.iter().any(|item| item.r#type() == ObjectType::Unspecified) {
+    pub(crate) fn new(response: git::GetTreeResponse, urls: &RepositoryLinks) -> Result<Self, MissingField> {
+        if response.items.iter().any(|item| item.r#type() == ObjectType::Unspecified) {
             return Err(MissingField("type"));
         }
-        Ok(Self { answer, urls: urls.clone() })
+        Ok(Self { response, urls: urls.clone() })
     }
 
     fn items(&self) -> impl Iterator<Item = TreeItem> {
         // No entry is left out: their types are known.
-        self.answer.items.iter().filter_map(|item| TreeItem::new(item, &self.urls).ok())
+        self.response.items.iter().filter_map(|item| TreeItem::new(item, &self.urls).ok())
     }
 }
 
 impl Serialize for Tree {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         let mut tree = serializer.serialize_struct("Tree", 4)?;
-        tree.serialize_field("sha", &self.answer.tree_id)?;
-        tree.serialize_field("url", &self.urls.tree(&self.answer.tree_id))?;
+        tree.serialize_field("sha", &self.response.tree_id)?;
+        tree.serialize_field("url", &self.urls.tree(&self.response.tree_id))?;
         tree.serialize_field("tree", &TreeItems(self))?;
-        tree.serialize_field("truncated", &self.answer.is_truncated)?;
+        tree.serialize_field("truncated", &self.response.is_truncated)?;
         tree.end()
     }
 }
@@ -97,7 +97,7 @@ impl Serialize for TreeItems<'_> {
 
 impl Shorten for Tree {
     fn shorten(&mut self, max_bytes: usize) {
-        let mut left = max_bytes.saturating_sub(TREE_BYTES + json_bytes(&self.urls.tree(&self.answer.tree_id)));
+        let mut left = max_bytes.saturating_sub(TREE_BYTES + json_bytes(&self.urls.tree(&self.response.tree_id)));
         let fits = |item: &TreeItem| {
             // An entry has a comma behind it.
             let rest = left.checked_sub(json_bytes(item) + 1);
@@ -105,9 +105,9 @@ impl Shorten for Tree {
             rest.is_some()
         };
         let count = self.items().take_while(fits).count();
-        if count < self.answer.items.len() {
-            self.answer.items.truncate(count);
-            self.answer.is_truncated = true;
+        if count < self.response.items.len() {
+            self.response.items.truncate(count);
+            self.response.is_truncated = true;
         }
     }
 }
@@ -251,12 +251,12 @@ mod tests {
             Tree::new(git::GetTreeResponse { tree_id: "b".repeat(40), items, is_truncated: false }, &urls()).unwrap();
         let whole = json_bytes(&tree);
         tree.shorten(whole + TREE_BYTES);
-        assert_eq!((tree.answer.items.len(), tree.answer.is_truncated), (1000, false));
+        assert_eq!((tree.response.items.len(), tree.response.is_truncated), (1000, false));
         tree.shorten(whole / 2);
-        assert!(json_bytes(&tree) <= whole / 2 && tree.answer.is_truncated);
-        assert!((480..500).contains(&tree.answer.items.len()), "{}", tree.answer.items.len());
+        assert!(json_bytes(&tree) <= whole / 2 && tree.response.is_truncated);
+        assert!((480..500).contains(&tree.response.items.len()), "{}", tree.response.items.len());
         tree.shorten(0);
-        assert!(tree.answer.items.is_empty());
+        assert!(tree.response.items.is_empty());
     }
 
     #[test]

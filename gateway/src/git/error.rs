@@ -26,7 +26,7 @@ const MAX_LINE_CHARS: usize = 200;
 /// The error of a request of git over HTTP.
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
 pub(super) enum GitHttpError {
-    /// Credentials are required. Also the answer for missing repositories to a request without credentials.
+    /// Credentials are required. Also the response for missing repositories to a request without credentials.
     #[error("credentials are required")]
     CredentialsRequired,
     /// The credentials are wrong or malformed.

@@ -1,5 +1,5 @@
 //! Git over HTTP with services that cannot be reached: which requests are refused before a service is called, and the response
-//! when none answers.
+//! when none responds.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -51,11 +51,11 @@ async fn a_push_without_credentials_is_challenged_before_a_service_is_called() {
         ("POST", "/ada/demo/git-receive-pack?service=git-upload-pack", &[PUSH]),
         ("POST", "/ada/..%2f..%2fetc/git-receive-pack", &[PUSH]),
     ] {
-        let (status, answer, text) = send(method, path, headers).await;
+        let (status, response, text) = send(method, path, headers).await;
         assert_eq!(status, StatusCode::UNAUTHORIZED, "{path}");
-        assert_eq!(answer["www-authenticate"], "Basic realm=\"Ferrite\"");
+        assert_eq!(response["www-authenticate"], "Basic realm=\"Ferrite\"");
         assert_eq!(
-            (&answer["content-type"], text.as_str()),
+            (&response["content-type"], text.as_str()),
             (&"text/plain".parse().unwrap(), "credentials are required")
         );
     }
@@ -64,9 +64,9 @@ async fn a_push_without_credentials_is_challenged_before_a_service_is_called() {
 #[tokio::test]
 async fn other_schemes_are_challenged_not_overlooked() {
     for value in ["Bearer 0123", "token 0123", "Basic ???", ""] {
-        let (status, answer, _) =
+        let (status, response, _) =
             send("GET", "/ada/demo/info/refs?service=git-upload-pack", &[("authorization", value)]).await;
-        assert_eq!((status, answer.contains_key("www-authenticate")), (StatusCode::UNAUTHORIZED, true), "{value}");
+        assert_eq!((status, response.contains_key("www-authenticate")), (StatusCode::UNAUTHORIZED, true), "{value}");
     }
 }
 
@@ -113,10 +113,10 @@ async fn an_unreachable_repo_svc_is_503_with_retry_after() {
         ("POST", "/ada/demo/git-upload-pack/", &[FETCH]),
         ("POST", "/ada/demo.git/git-receive-pack", &[ADA, PUSH]),
     ] {
-        let (status, answer, text) = send(method, path, headers).await;
+        let (status, response, text) = send(method, path, headers).await;
         assert_eq!(status, StatusCode::SERVICE_UNAVAILABLE, "{path}");
         assert_eq!(
-            (&answer["retry-after"], &answer["content-type"]),
+            (&response["retry-after"], &response["content-type"]),
             (&"1".parse().unwrap(), &"text/plain".parse().unwrap())
         );
         assert!(!text.contains("tcp") && !text.contains("/nonexistent"), "{text}");

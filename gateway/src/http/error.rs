@@ -113,7 +113,7 @@ impl ApiError {
         Self::new(StatusCode::INTERNAL_SERVER_ERROR, "internal error")
     }
 
-    /// 503: a service does not answer, or a limit is reached.
+    /// 503: a service does not respond, or a limit is reached.
     pub(crate) fn unavailable() -> Self {
         Self::busy("service is not available now, try again")
     }
@@ -173,7 +173,7 @@ fn http_status(code: Code, reason: &str) -> StatusCode {
 
 impl From<MissingField> for ApiError {
     fn from(error: MissingField) -> Self {
-        tracing::error!("a service's answer cannot be used: {error}");
+        tracing::error!("a service's response cannot be used: {error}");
         Self::internal()
     }
 }

@@ -8,7 +8,7 @@ use axum::http::header::{CONNECTION, LOCATION};
 use axum::http::{HeaderValue, StatusCode, Uri};
 use axum::response::{IntoResponse, Response};
 
-/// Returns a router that answers every request with 308 and the same path and query below `public_url`, whose clients repeat method and
+/// Returns a router that responds to every request with 308 and the same path and query below `public_url`, whose clients repeat method and
 /// body there. The name that the client used (`Host`) is not looked at.
 pub(crate) fn router(public_url: &str) -> Router {
     Router::new().fallback(redirect).with_state(public_url.to_owned())
@@ -50,11 +50,11 @@ mod tests {
         ] {
             for method in ["GET", "POST", "PROPFIND"] {
                 let request = Request::builder().method(method).uri(sent).header("host", "evil.example.org");
-                let answer = router("https://git.example.com").oneshot(request.body(Body::empty()).unwrap()).await;
-                let answer = answer.unwrap();
-                assert_eq!(answer.status(), StatusCode::PERMANENT_REDIRECT, "{sent}");
-                assert_eq!(answer.headers()["location"], expected);
-                assert_eq!(answer.headers()["connection"], "close");
+                let response = router("https://git.example.com").oneshot(request.body(Body::empty()).unwrap()).await;
+                let response = response.unwrap();
+                assert_eq!(response.status(), StatusCode::PERMANENT_REDIRECT, "{sent}");
+                assert_eq!(response.headers()["location"], expected);
+                assert_eq!(response.headers()["connection"], "close");
             }
         }
     }

@@ -138,7 +138,7 @@ pub(crate) struct OverBudget;
 /// Writes a value to `output`.
 fn write_to<T: Serialize + ?Sized>(value: &T, output: &mut Output) -> Result<(), OverBudget> {
     let written = value.serialize(&mut Serializer::new(output));
-    // Answers have string keys and no failing serializer: only the output fails.
+    // Responses have string keys and no failing serializer: only the output fails.
     written.map_err(|_| OverBudget)
 }
 

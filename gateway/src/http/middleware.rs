@@ -160,12 +160,12 @@ fn without_body(response: Response) -> Response {
     Response::from_parts(parts, Body::empty())
 }
 
-/// Answers a request whose path no route has.
+/// Responds to a request whose path no route has.
 pub(crate) async fn unknown_path() -> ApiError {
     ApiError::not_found("not found")
 }
 
-/// Answers a request whose path has a route, but not for its method.
+/// Responds to a request whose path has a route, but not for its method.
 pub(crate) async fn method_not_allowed() -> ApiError {
     ApiError::new(StatusCode::METHOD_NOT_ALLOWED, "method not allowed")
 }

@@ -1,4 +1,4 @@
-//! Pages of lists: `page` and `limit` of a query, and the headers `X-Total-Count` and `Link` of the answer.
+//! Pages of lists: `page` and `limit` of a query, and the headers `X-Total-Count` and `Link` of the response.
 
 use axum::http::header::LINK;
 use axum::http::{HeaderMap, HeaderName, HeaderValue};

@@ -1,7 +1,7 @@
 //! Names, numbers and paths of a URL. Paths inside a repository are bytes: git does not promise UTF-8.
 //!
 //! The extractors here never refuse a request, unlike those of axum: a name or number that cannot exist is replaced by one that
-//! does not, so that the service answers 404 in its order of checks.
+//! does not, so that the service responds with 404 in its order of checks.
 
 use std::convert::Infallible;
 
@@ -24,7 +24,7 @@ pub(crate) fn name(part: &str) -> Option<String> {
     is_sane.then_some(name)
 }
 
-/// Returns U+FFFD, which is never a valid name, so the lookup answers 404.
+/// Returns U+FFFD, which is never a valid name, so the lookup responds with 404.
 fn unparsable_name() -> String {
     "\u{fffd}".to_owned()
 }
@@ -53,7 +53,7 @@ impl RepoPath {
         Self { owner, repo, rest }
     }
 
-    /// Returns the repository that the path names. A name that no repository can have becomes U+FFFD, so that repo-svc answers
+    /// Returns the repository that the path names. A name that no repository can have becomes U+FFFD, so that repo-svc responds
     /// as for any missing repository.
     pub(crate) fn repository(&self) -> RepositoryRef {
         let owner = name(&self.owner).unwrap_or_else(unparsable_name);

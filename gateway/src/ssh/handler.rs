@@ -134,7 +134,7 @@ impl ConnectionHandler {
     }
 }
 
-/// Answers a request on a channel.
+/// Responds to a request on a channel.
 fn reply(session: &mut Session, id: ChannelId, is_granted: bool) -> Result<(), SshError> {
     Ok(if is_granted { session.channel_success(id) } else { session.channel_failure(id) }?)
 }

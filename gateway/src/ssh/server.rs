@@ -20,7 +20,7 @@ use super::identity::{ConnectionState, ConnectionTracker};
 use super::state::SshState;
 use crate::http::client_address::client_address;
 
-/// Delay of the answer to a rejected key, but the first one.
+/// Delay of the response to a rejected key, but the first one.
 const REJECTION_DELAY: Duration = Duration::from_millis(300);
 /// Time between keepalive messages to a silent client.
 const KEEPALIVE_INTERVAL: Duration = Duration::from_secs(30);

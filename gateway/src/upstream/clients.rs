@@ -36,8 +36,8 @@ impl Clients {
     /// When repo-svc cannot be reached or is not ready.
     pub(crate) async fn probe(&self) -> Result<(), tonic::Status> {
         let request = HealthCheckRequest { service: String::new() };
-        let answer = HealthClient::new(self.repo.clone()).check(request).await?.into_inner();
-        match answer.status() {
+        let response = HealthClient::new(self.repo.clone()).check(request).await?.into_inner();
+        match response.status() {
             ServingStatus::Serving => Ok(()),
             ServingStatus::Unknown | ServingStatus::NotServing | ServingStatus::ServiceUnknown => {
                 Err(tonic::Status::unavailable("repo-svc is not ready"))

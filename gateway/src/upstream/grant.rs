@@ -13,7 +13,7 @@ pub(crate) struct Grant {
 }
 
 impl Grant {
-    /// Returns the grant of an answer of repo-svc.
+    /// Returns the grant of a response of repo-svc.
     ///
     /// # Errors
     /// When a text cannot be sent as a header, which is a bug of repo-svc.

@@ -62,8 +62,8 @@ async fn record_intent_with_key(
 ) -> NewBatch {
     let guard = WriteGuard::lock_only(updater, test_repo.id).await;
     let change = RefTransaction::new(UpdateKind::Push, 7, edits.to_vec());
-    let answer = PutContentsResponse { branch: b"main".to_vec(), ..PutContentsResponse::default() };
-    let response = key.map(|key| IdempotentResponse { key, message: &answer, subject: CommitSubject::default() });
+    let message = PutContentsResponse { branch: b"main".to_vec(), ..PutContentsResponse::default() };
+    let response = key.map(|key| IdempotentResponse { key, message: &message, subject: CommitSubject::default() });
     updater.record_intent(&guard, &change, response).await.unwrap()
 }
 
@@ -86,8 +86,8 @@ async fn a_stored_response_outlives_a_crash_only_if_its_write_does() {
         record_intent_with_key(&test_repo, &test_repo.updater(), &edits, Some(&key(b"a"))).await;
         test_repo.refs.transact(test_repo.id, &edits).await.unwrap();
         recover_at_start(&test_repo.updater()).await.unwrap();
-        let answer: PutContentsResponse = key(b"a").replay(&test_repo.db).await.unwrap().unwrap();
-        assert_eq!(answer.branch, b"main");
+        let response: PutContentsResponse = key(b"a").replay(&test_repo.db).await.unwrap().unwrap();
+        assert_eq!(response.branch, b"main");
         let other = key(b"b").replay::<PutContentsResponse>(&test_repo.db).await;
         assert!(matches!(other, Err(IdempotencyError::Reused)));
         assert_eq!(states(&test_repo.db).await, ["dropped", "confirmed"]);

@@ -33,7 +33,7 @@ pub(super) async fn list_branches(
     })
 }
 
-/// Returns one branch. An invalid name answers `BranchNotFound`, like the name of a missing branch.
+/// Returns one branch. An invalid name is refused with `BranchNotFound`, like the name of a missing branch.
 pub(super) async fn get_branch(
     state: &AppState,
     request: Request<GetBranchRequest>,

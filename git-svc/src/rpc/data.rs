@@ -88,7 +88,7 @@ async fn list_refs(state: &AppState, request: Request<ListRefsRequest>) -> Resul
     Ok(ListRefsResponse { references: references.collect(), total_count: encode::total_count(listed.total) })
 }
 
-/// Returns one ref. An invalid name answers `RefNotFound`, like the name of a missing ref.
+/// Returns one ref. An invalid name is refused with `RefNotFound`, like the name of a missing ref.
 async fn get_ref(state: &AppState, request: Request<GetRefRequest>) -> Result<GetRefResponse, RpcError> {
     let (request, id) = authorize(state, request, |request| request.repository_id).await?;
     let name = RefName::parse(&request.name).map_err(|_| GitError::RefNotFound)?;

@@ -66,11 +66,11 @@ impl ProcessPipe<'_> {
     /// Passes bytes to the inspector. If they are rejected, closes the stdin of the process and returns the report for
     /// the client.
     async fn inspect(&self, bytes: &[u8], stdin: &mut Option<ChildStdin>) -> Option<Bytes> {
-        let answer = self.inspection.as_ref()?.inspect(bytes, self.received.load(Ordering::Relaxed)).await?;
+        let response = self.inspection.as_ref()?.inspect(bytes, self.received.load(Ordering::Relaxed)).await?;
         // Set before stdin is closed, because the process writes output as soon as its input ends.
         self.is_output_discarded.store(true, Ordering::Relaxed);
         *stdin = None;
-        Some(Bytes::from(answer))
+        Some(Bytes::from(response))
     }
 
     /// Writes the next bytes of a request to the stdin of the process, without what `filter` leaves out; returns the report
@@ -96,8 +96,8 @@ impl ProcessPipe<'_> {
         if !error.is_transfer_limit() || !self.sent.lock().may_report() {
             return Err(error);
         }
-        let answer = self.inspection.as_ref().and_then(|inspection| inspection.rejection_report(&error.to_string()));
-        answer.map(Bytes::from).ok_or(error)
+        let response = self.inspection.as_ref().and_then(|inspection| inspection.rejection_report(&error.to_string()));
+        response.map(Bytes::from).ok_or(error)
     }
 
     /// Returns when the git processes of a push have used up their CPU time; never for anything else.

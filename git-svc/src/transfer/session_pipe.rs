@@ -88,10 +88,10 @@ impl<W: AsyncWrite + Unpin> SessionPipe<'_, W> {
         }
     }
 
-    /// Ends the session with an answer of ours in place of that of a process, which would have failed.
-    pub(crate) async fn refuse(&self, answer: &[u8]) -> Result<(), GitError> {
+    /// Ends the session with a response of ours in place of that of a process, which would have failed.
+    pub(crate) async fn refuse(&self, response: &[u8]) -> Result<(), GitError> {
         let sent = tokio::time::timeout(CLOSE_TIMEOUT, async {
-            self.writer.send(FrameKind::Data, answer).await?;
+            self.writer.send(FrameKind::Data, response).await?;
             self.writer.send(FrameKind::Exit, &[1]).await
         });
         sent.await.map_err(|_| GitError::TooSlow)?
@@ -105,14 +105,14 @@ impl<W: AsyncWrite + Unpin> SessionPipe<'_, W> {
         received: &AtomicU64,
     ) -> Result<(), GitError> {
         let (stdin, stdout, stderr) = (child.stdin.take(), child.stdout.take(), child.stderr.take());
-        let answer = async {
+        let response = async {
             tokio::try_join!(self.forward(stdout, FrameKind::Data), self.forward(stderr, FrameKind::Errors))?;
             let status = child.wait().await?;
             let status = status.code().and_then(|code| u8::try_from(code).ok()).unwrap_or(EXIT_SIGNALLED);
             self.writer.send(FrameKind::Exit, &[status]).await
         };
         tokio::select! {
-            answered = answer => answered,
+            answered = response => answered,
             error = self.feed(reader, stdin, inspection, received) => Err(error),
         }
     }
@@ -154,12 +154,12 @@ impl<W: AsyncWrite + Unpin> SessionPipe<'_, W> {
                     received.store(sum, Ordering::Relaxed);
                     if !is_refused
                         && let Some(inspection) = &inspection
-                        && let Some(answer) = inspection.inspect(content, sum).await
+                        && let Some(response) = inspection.inspect(content, sum).await
                     {
                         // The process gets neither these bytes nor the end of its input: it would write an error of its
                         // own.
                         is_refused = true;
-                        if let Err(error) = self.writer.send(FrameKind::Data, &answer).await {
+                        if let Err(error) = self.writer.send(FrameKind::Data, &response).await {
                             return error;
                         }
                     }

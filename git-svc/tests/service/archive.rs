@@ -93,11 +93,11 @@ async fn ranges_are_served_and_a_known_archive_is_not_sent_again() {
         (vec![("range", "bytes=99999999-")], StatusCode::RANGE_NOT_SATISFIABLE),
         (vec![("if-none-match", etag.as_str())], StatusCode::NOT_MODIFIED),
     ] {
-        let (status, answer, body) = get(&service, id, &path, &headers).await;
+        let (status, response, body) = get(&service, id, &path, &headers).await;
         assert_eq!(status, wanted, "{headers:?}");
         assert_eq!(body.len(), if wanted == StatusCode::OK { size } else { 0 });
         if wanted == StatusCode::RANGE_NOT_SATISFIABLE {
-            assert_eq!(answer["content-range"].to_str().unwrap(), format!("bytes */{size}"));
+            assert_eq!(response["content-range"].to_str().unwrap(), format!("bytes */{size}"));
         }
     }
     service.put(id, "new", b"x").await;

@@ -233,9 +233,9 @@ pub(crate) async fn push(service: &Service, id: i64, refs: &[(&str, &str)], pack
     body.append(pack);
     let path = format!("/git/{id}/receive-pack");
     let request = bodies::request(service, Method::POST, &path, RECEIVE_PACK, id).body(Body::from(body)).unwrap();
-    let (status, _, answer) = bodies::send(service, request).await;
-    assert_eq!(status, StatusCode::OK, "{answer:?}");
-    String::from_utf8_lossy(&answer).into_owned()
+    let (status, _, response) = bodies::send(service, request).await;
+    assert_eq!(status, StatusCode::OK, "{response:?}");
+    String::from_utf8_lossy(&response).into_owned()
 }
 
 /// Returns an entry of a pack whose header claims `size` bytes; `base` is the reference to a delta's base.

@@ -25,7 +25,7 @@ pub(crate) async fn send(service: &Service, request: Request<Body>) -> (StatusCo
         (parts.status, parts.headers, body.collect().await.unwrap().to_bytes())
     };
     tokio::select! {
-        answer = exchange => answer,
+        exchanged = exchange => exchanged,
         // The connection must be polled while the response is read.
         outcome = async { drop(connection.await); std::future::pending().await } => outcome,
     }

@@ -212,8 +212,8 @@ async fn a_compressed_push_is_limited_by_its_decompressed_size() {
     assert!(bomb.len() < 1 << 20, "{}", bomb.len());
     let request = bodies::request(service, Method::POST, &format!("/git/{id}/receive-pack"), RECEIVE_PACK, id);
     let request = request.header("content-encoding", "gzip").body(Body::from(bomb)).unwrap();
-    let (status, _, answer) = bodies::send(service, request).await;
-    let text = String::from_utf8_lossy(&answer).into_owned();
+    let (status, _, response) = bodies::send(service, request).await;
+    let text = String::from_utf8_lossy(&response).into_owned();
     assert!(status == StatusCode::PAYLOAD_TOO_LARGE || text.contains("unpack "), "{status} {text}");
     assert!(!text.contains("unpack ok") && !text.contains("ok refs/heads/main"), "{text}");
     assert_unharmed(service, 0).await;

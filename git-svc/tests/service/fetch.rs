@@ -115,8 +115,8 @@ async fn a_fetch_with_nothing_new_starts_no_process() {
             (StatusCode::OK, counted.expected(id, &["--http-backend-info-refs"], b"").as_ref())
         );
         assert_eq!(headers["content-type"], "application/x-git-upload-pack-advertisement");
-        let (status, headers, answer) = counted.post(id, Body::from(input.clone()), "identity").await;
-        assert_eq!((status, answer.as_ref()), (StatusCode::OK, counted.expected(id, &[], &input).as_ref()));
+        let (status, headers, response) = counted.post(id, Body::from(input.clone()), "identity").await;
+        assert_eq!((status, response.as_ref()), (StatusCode::OK, counted.expected(id, &[], &input).as_ref()));
         assert_eq!(headers["content-type"], "application/x-git-upload-pack-result");
         assert_eq!(headers["cache-control"], "no-cache, max-age=0, must-revalidate");
     }
@@ -165,13 +165,13 @@ async fn ls_refs_shows_a_write_at_once() {
     let counted = Counted::start().await;
     let id = counted.service.create().await;
     let input = ls_refs(EVERYTHING);
-    let (_, _, answer) = counted.post(id, Body::from(input.clone()), "identity").await;
-    assert_eq!(answer, "002eunborn HEAD symref-target:refs/heads/main\n0000");
+    let (_, _, response) = counted.post(id, Body::from(input.clone()), "identity").await;
+    assert_eq!(response, "002eunborn HEAD symref-target:refs/heads/main\n0000");
     for number in 0..5 {
         let commit = counted.service.put(id, &format!("{number}.txt"), b"a").await;
-        let (_, _, answer) = counted.post(id, Body::from(input.clone()), "identity").await;
-        assert_eq!(answer.as_ref(), counted.expected(id, &[], &input), "{number}");
-        assert!(String::from_utf8_lossy(&answer).contains(&commit));
+        let (_, _, response) = counted.post(id, Body::from(input.clone()), "identity").await;
+        assert_eq!(response.as_ref(), counted.expected(id, &[], &input), "{number}");
+        assert!(String::from_utf8_lossy(&response).contains(&commit));
         let list = ListBranchesRequest { repository_id: id, page: 1, page_size: 10 };
         let list =
             counted.service.git().list_branches(counted.service.with_grant(id, list)).await.unwrap().into_inner();
@@ -180,7 +180,7 @@ async fn ls_refs_shows_a_write_at_once() {
 }
 
 #[tokio::test]
-async fn chunked_and_compressed_requests_get_the_same_answer() {
+async fn chunked_and_compressed_requests_get_the_same_response() {
     let counted = Counted::start().await;
     let id = counted.service.create().await;
     counted.service.put(id, "a.txt", b"a").await;
@@ -193,8 +193,8 @@ async fn chunked_and_compressed_requests_get_the_same_answer() {
         (Body::from(gzip(&input)), "x-gzip"),
         (Body::from(gzip(&input)), "gzip"),
     ] {
-        let (status, _, answer) = counted.post(id, body, encoding).await;
-        assert_eq!((status, answer.as_ref()), (StatusCode::OK, wanted.as_ref()), "{encoding}");
+        let (status, _, response) = counted.post(id, body, encoding).await;
+        assert_eq!((status, response.as_ref()), (StatusCode::OK, wanted.as_ref()), "{encoding}");
     }
     assert_eq!(counted.processes(), before);
 }
@@ -211,9 +211,9 @@ async fn a_clone_starts_one_process_and_the_next_one_none() {
         let wanted = counted.expected(id, &[], input.as_bytes());
         for processes in [1, 0, 0] {
             let before = counted.processes();
-            let (status, headers, answer) = counted.post(id, Body::from(input.clone()), "identity").await;
+            let (status, headers, response) = counted.post(id, Body::from(input.clone()), "identity").await;
             assert_eq!(status, StatusCode::OK);
-            assert!(content(&answer) == content(&wanted));
+            assert!(content(&response) == content(&wanted));
             assert_eq!(headers["content-type"], "application/x-git-upload-pack-result");
             assert_eq!(counted.processes() - before, processes);
         }
@@ -227,7 +227,7 @@ async fn other_requests_reach_git_unchanged() {
     let commit = counted.service.put(id, "a.txt", b"a").await;
     let input = ls_refs(&[]);
     let fetch = format!("0011command=fetch0001000fno-progress000cdeepen 10032want {commit}\n0009done\n0000");
-    // Longer than what git-svc answers, and as many as it lets git compare.
+    // Longer than what git-svc responds to, and as many as it lets git compare.
     let many: Vec<_> = (0..1000).map(|number| format!("ref-prefix refs/heads/{number:080}")).collect();
     let many: Vec<_> = many.iter().map(String::as_str).chain(["ref-prefix refs/heads/main"]).collect();
     for (request, is_good) in [
@@ -248,17 +248,17 @@ async fn other_requests_reach_git_unchanged() {
             (chunked(&request), "identity"),
         ] {
             let before = counted.processes();
-            let (status, _, answer) = counted.post(id, body, encoding).await;
+            let (status, _, response) = counted.post(id, body, encoding).await;
             let expected = if is_good { StatusCode::OK } else { StatusCode::BAD_REQUEST };
-            assert_eq!(status, expected, "{}", String::from_utf8_lossy(&answer));
-            assert!(!is_good || content(&answer) == content(&wanted), "{answer:?}");
+            assert_eq!(status, expected, "{}", String::from_utf8_lossy(&response));
+            assert!(!is_good || content(&response) == content(&wanted), "{response:?}");
             assert!(counted.processes() > before);
         }
     }
 }
 
 #[tokio::test]
-async fn cached_answers_need_a_grant_and_an_existing_repository() {
+async fn cached_responses_need_a_grant_and_an_existing_repository() {
     let counted = Counted::start().await;
     let id = counted.service.create().await;
     counted.service.put(id, "a.txt", b"a").await;

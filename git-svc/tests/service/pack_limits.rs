@@ -183,8 +183,8 @@ async fn a_compressed_request_counts_as_sent() {
     let path = format!("/git/{id}/receive-pack");
     let request = bodies::request(&gateway.service, Method::POST, &path, RECEIVE_PACK, id);
     let request = request.header("content-encoding", "gzip").body(Body::from(encoder.finish().unwrap())).unwrap();
-    let (_, _, answer) = bodies::send(&gateway.service, request).await;
-    let text = String::from_utf8_lossy(&answer).into_owned();
+    let (_, _, response) = bodies::send(&gateway.service, request).await;
+    let text = String::from_utf8_lossy(&response).into_owned();
     assert!(text.contains("unpack the pack inflates to more than "), "{text}");
 }
 

@@ -68,14 +68,14 @@ fn posted(service: &Service, id: i64, body: Bytes) -> http::Request<Body> {
 
 /// Side bands of a response: pack (1), progress (2) and error (3).
 #[derive(Debug, Default, PartialEq)]
-struct Answer {
+struct Response {
     pack: Vec<u8>,
     progress: String,
     error: String,
 }
 
-fn unwrap(body: &[u8]) -> Answer {
-    let (mut answer, mut rest, mut in_pack) = (Answer::default(), body, false);
+fn unwrap(body: &[u8]) -> Response {
+    let (mut response, mut rest, mut in_pack) = (Response::default(), body, false);
     while rest.len() >= 4 {
         let length = usize::from_str_radix(std::str::from_utf8(&rest[..4]).unwrap(), 16).unwrap();
         if length < 4 {
@@ -85,23 +85,23 @@ fn unwrap(body: &[u8]) -> Answer {
         let content = &rest[4..length];
         rest = &rest[length..];
         match (in_pack, content) {
-            (true, [1, pack @ ..]) => answer.pack.extend(pack),
-            (true, [2, progress @ ..]) => answer.progress.push_str(&String::from_utf8_lossy(progress)),
-            (true, [3, error @ ..]) => answer.error.push_str(&String::from_utf8_lossy(error)),
+            (true, [1, pack @ ..]) => response.pack.extend(pack),
+            (true, [2, progress @ ..]) => response.progress.push_str(&String::from_utf8_lossy(progress)),
+            (true, [3, error @ ..]) => response.error.push_str(&String::from_utf8_lossy(error)),
             _ => in_pack = content == b"packfile\n",
         }
     }
-    answer
+    response
 }
 
-async fn fetch(service: &Service, id: i64, words: &[&str]) -> Answer {
+async fn fetch(service: &Service, id: i64, words: &[&str]) -> Response {
     let (status, _, body) = send(service, posted(service, id, asking(words))).await;
     assert_eq!(status, http::StatusCode::OK);
     unwrap(&body)
 }
 
 /// Runs `git upload-pack` and returns its response.
-fn by_git(repository: &Path, words: &[&str]) -> Answer {
+fn by_git(repository: &Path, words: &[&str]) -> Response {
     let mut command = Command::new("git");
     command.args(["-c", "uploadpack.allowFilter=true", "-c", "pack.allowPackReuse=single", "upload-pack"]);
     command.arg("--stateless-rpc").arg(repository).env("GIT_PROTOCOL", "version=2");
@@ -214,9 +214,9 @@ async fn concurrent_fetches_share_one_process() {
     let (id, newest, _) = with_history(&gateway).await;
     let want = format!("want {newest}");
     let words = ["ofs-delta", "no-progress", want.as_str()];
-    let answers = join_all((0..20).map(|_| fetch(service, id, &words))).await;
+    let responses = join_all((0..20).map(|_| fetch(service, id, &words))).await;
     let expected = by_git(service.on_disk(id).path(), &words);
-    assert!(answers.iter().all(|answer| *answer == expected));
+    assert!(responses.iter().all(|response| *response == expected));
     assert_eq!(made(service), 1);
 }
 
@@ -228,12 +228,16 @@ async fn clients_get_progress_messages() {
     let want = format!("want {newest}");
     let expected = by_git(service.on_disk(id).path(), &["ofs-delta", &want]);
     for _ in 0..2 {
-        let answer = fetch(service, id, &["ofs-delta", &want]).await;
+        let response = fetch(service, id, &["ofs-delta", &want]).await;
         for part in ["Counting objects: 100%", "Compressing objects: 100%", "Total "] {
-            assert!(answer.progress.contains(part) && expected.progress.contains(part), "{part} {}", answer.progress);
+            assert!(
+                response.progress.contains(part) && expected.progress.contains(part),
+                "{part} {}",
+                response.progress
+            );
         }
-        assert!(!answer.progress.contains("Writing objects"));
-        assert!(answer.pack == expected.pack);
+        assert!(!response.progress.contains("Writing objects"));
+        assert!(response.pack == expected.pack);
     }
     assert_eq!(fetch(service, id, &["ofs-delta", "no-progress", &want]).await.progress, "");
     assert_eq!(made(service), 1, "requests with and without progress share the pack");
@@ -269,7 +273,7 @@ async fn stuck(gateway: &Gateway, id: i64, words: &[&str]) -> (http::Response<hy
     (sender.send_request(posted(service, id, asking(words))).await.unwrap(), task)
 }
 
-async fn rest(response: http::Response<hyper::body::Incoming>) -> Answer {
+async fn rest(response: http::Response<hyper::body::Incoming>) -> Response {
     unwrap(&response.into_body().collect().await.unwrap().to_bytes())
 }
 
@@ -380,8 +384,8 @@ async fn a_full_disk_fails_one_fetch_with_a_reason() {
         let service = &gateway.service;
         let (id, newest) = with_large_file(service).await;
         let want = format!("want {newest}");
-        let answer = fetch(service, id, &[&want]).await;
-        assert!(answer.error.contains("there is no room on the disk"), "{}", answer.error);
+        let response = fetch(service, id, &[&want]).await;
+        assert!(response.error.contains("there is no room on the disk"), "{}", response.error);
         let expected = by_git(service.on_disk(id).path(), &["no-progress", &want]);
         assert!(fetch(service, id, &["no-progress", &want]).await == expected, "the next one does without the disk");
         wait_until("it goes", || kept(service) == 0).await;
@@ -394,8 +398,10 @@ async fn a_failing_pack_objects_fails_the_fetch_with_a_reason() {
     let service = &gateway.service;
     let (id, newest, _) = with_history(&gateway).await;
     for count in 1..3 {
-        let answer = fetch(service, id, &[&format!("want {newest}")]).await;
-        assert!(answer.error.contains("the pack could not be made") && answer.progress.contains("fatal: something"));
+        let response = fetch(service, id, &[&format!("want {newest}")]).await;
+        assert!(
+            response.error.contains("the pack could not be made") && response.progress.contains("fatal: something")
+        );
         assert_eq!(made(service), count, "each is a new attempt");
     }
     wait_until("it goes", || kept(service) == 0).await;
@@ -457,15 +463,15 @@ fn a_hook_ends_with_the_service() {
     let follow = format!("f{}", file.display());
     // A git that is ended right after its fork leaves the shell behind, which holds the pipes for that time. git fails all the same.
     let long = ["git", "-c", "alias.long=!printf begun; exec sleep 20", "long"];
-    for (answer, args, said) in
+    for (response, args, said) in
         [(follow.as_str(), &["git", "pack-objects"][..], "begun"), ("r", &long, "begun"), ("", &["git"], "")]
     {
         let folder = tempfile::tempdir().unwrap();
         let listener = UnixListener::bind(folder.path().join("socket")).unwrap();
         let mut child = hook(folder.path(), args);
         let (mut service, _) = listener.accept().unwrap();
-        if !answer.is_empty() {
-            service.write_all(line(answer).as_bytes()).unwrap();
+        if !response.is_empty() {
+            service.write_all(line(response).as_bytes()).unwrap();
         }
         let mut begun = vec![0; said.len()];
         child.stdout.as_mut().unwrap().read_exact(&mut begun).unwrap();
@@ -473,6 +479,6 @@ fn a_hook_ends_with_the_service() {
         drop(service);
         let output = child.wait_with_output().unwrap();
         let is_told = String::from_utf8_lossy(&output.stderr).contains("the service is not there");
-        assert!(!output.status.success() && (is_told || answer == "r"), "{answer} {output:?}");
+        assert!(!output.status.success() && (is_told || response == "r"), "{response} {output:?}");
     }
 }

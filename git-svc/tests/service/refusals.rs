@@ -105,9 +105,9 @@ impl RawPush<'_> {
         let body = [head.as_bytes(), &self.pack].concat();
         let path = format!("/git/{id}/receive-pack");
         let request = bodies::request(service, Method::POST, &path, RECEIVE_PACK, id).body(Body::from(body)).unwrap();
-        let (status, _, answer) = bodies::send(service, request).await;
-        assert_eq!(status, StatusCode::OK, "{answer:?}");
-        String::from_utf8_lossy(&answer).into_owned()
+        let (status, _, response) = bodies::send(service, request).await;
+        assert_eq!(status, StatusCode::OK, "{response:?}");
+        String::from_utf8_lossy(&response).into_owned()
     }
 }
 

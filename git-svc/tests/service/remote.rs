@@ -1,6 +1,6 @@
 //! Another host: an HTTP server that serves repositories by git's own `http-backend`, and misbehaves where a test wants it to.
 //!
-//! The first part of a path says how a repository is served: see [`answer`].
+//! The first part of a path says how a repository is served: see [`respond`].
 
 use std::{
     path::{Path, PathBuf},
@@ -67,7 +67,7 @@ impl Remote {
         let is_stuck = Arc::<AtomicBool>::default();
         let host =
             Host { root: folder.path().to_owned(), port, seen: Arc::clone(&seen), is_stuck: Arc::clone(&is_stuck) };
-        let (router, own) = (Router::new().fallback(answer).with_state(host), life.clone());
+        let (router, own) = (Router::new().fallback(response).with_state(host), life.clone());
         life.spawn("remote", async move { serve_all(vec![listener], router, ListenerOptions::default(), &own).await });
         Self { folder, port, life, seen, is_stuck }
     }
@@ -170,8 +170,8 @@ pub(crate) fn followed_refs(repo: &Repository) -> Vec<(String, String)> {
     refs
 }
 
-/// Answers one request in the way that its path begins with.
-async fn answer(State(host): State<Host>, request: Request) -> Response {
+/// Responds to one request in the way that its path begins with.
+async fn respond(State(host): State<Host>, request: Request) -> Response {
     let (mut parts, body) = request.into_parts();
     let body = to_bytes(body, 64 << 20).await.unwrap();
     let uri = parts.uri.to_string();
@@ -229,7 +229,7 @@ fn dripping_pack() -> Response {
     pack_without_end(PACK_OF_A_MILLION, &file, DRIP_PAUSE)
 }
 
-/// The answer to a fetch: the begin of a pack, and then one block again and again, each after a pause.
+/// The response to a fetch: the begin of a pack, and then one block again and again, each after a pause.
 fn pack_without_end(start: &[u8], block: &[u8], pause: Duration) -> Response {
     let packet = |data: &[u8]| [format!("{:04x}", data.len() + 5).as_bytes(), b"\x01", data].concat();
     let start = [b"000dpackfile\n".as_slice(), &packet(start)].concat();

@@ -67,7 +67,7 @@ impl Backoff {
         pause
     }
 
-    /// Notes that the services that all events need answer.
+    /// Notes that the services that all events need respond.
     pub(super) fn set_service_up(&mut self) {
         self.service_failures = 0;
     }
@@ -83,7 +83,7 @@ impl Backoff {
         now_us < self.git_down_until_us
     }
 
-    /// Notes that git-svc answers.
+    /// Notes that git-svc responds.
     pub(super) fn set_git_up(&mut self) {
         self.git_failures = 0;
     }

@@ -36,7 +36,7 @@ use render::{Rendering, Stream, StreamFailure};
 
 use crate::store::events::{self, EventTable, MAX_UNSENT_PAYLOAD_BYTES, MadePayload, Source, StoredEvent};
 use crate::store::kept_bytes::{self, DELIVERY_BYTES};
-use crate::store::lanes::{self, NewDelivery};
+use crate::store::queues::{self, NewDelivery};
 
 /// Events of one batch.
 const BATCH_EVENTS: i64 = 64;
@@ -240,7 +240,7 @@ impl Dispatcher {
         let bytes = events::set_payloads(&mut tx, &made).await? + DELIVERY_BYTES * deliveries.len() as i64;
         kept_bytes::add(&mut tx, repository, bytes).await?;
         if !deliveries.is_empty() {
-            lanes::enqueue(&mut tx, &deliveries, now_us).await?;
+            queues::enqueue(&mut tx, &deliveries, now_us).await?;
         }
         tx.commit().await?;
         self.store.grown().add(repository, bytes);

@@ -122,10 +122,10 @@ impl Renderer {
     }
 
     /// Makes the payloads of events. For the streams for which `is_last` is true they are made of what is known, unless git-svc does not
-    /// answer at all.
+    /// respond at all.
     ///
     /// # Errors
-    /// When repo-svc or the database does not answer.
+    /// When repo-svc or the database does not respond.
     pub(crate) async fn render(
         &self,
         events: &[StoredEvent],
@@ -185,7 +185,7 @@ impl Renderer {
     /// Returns the name and payload of a test of a repository's hook: a push of the newest commit of the default branch, or a ping.
     ///
     /// # Errors
-    /// When the repository does not exist, or a service does not answer.
+    /// When the repository does not exist, or a service does not respond.
     pub(crate) async fn test_payload(
         &self,
         repository: RepositoryId,
@@ -209,7 +209,7 @@ impl Renderer {
     /// Returns the name and payload of a test of a hook that has no repository.
     ///
     /// # Errors
-    /// When repo-svc does not answer.
+    /// When repo-svc does not respond.
     pub(crate) async fn site_test_payload(&self, sender_id: i64) -> Result<(&'static str, String), RenderError> {
         let accounts = self.lookup(&[sender_id], &[]).await?;
         Ok(("ping", native::site_ping(sender_id, &accounts, &self.links)?))

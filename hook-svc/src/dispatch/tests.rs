@@ -158,9 +158,9 @@ async fn each_hook_that_wants_an_event_gets_it_once_and_in_order() {
         ];
         assert_eq!(setup.deliveries().await, expected);
         assert_eq!(setup.waiting().await, 0);
-        let lanes: Vec<(i64, i64)> =
+        let queues: Vec<(i64, i64)> =
             setup.db.all("SELECT hook_id, waiting FROM lanes ORDER BY hook_id", &[]).await.unwrap();
-        assert_eq!(lanes, [(site, 2), (organization, 3), (own, 2)]);
+        assert_eq!(queues, [(site, 2), (organization, 3), (own, 2)]);
         let payload = &setup.payloads().await[1];
         assert_eq!(
             (&payload["sender"]["username"], &payload["commits"][0]["author"]["username"]),
@@ -321,7 +321,7 @@ async fn a_batch_asks_each_service_once() {
         let before = (setup.peers.calls(), setup.db.statements());
         assert_eq!(setup.pass(&mut Backoff::default()).await.dispatched, 40);
         assert_eq!(setup.peers.calls() - before.0, 3);
-        // Two looks for events; the lock, the mark and the hooks; the payloads and their bytes; the lane and the deliveries.
+        // Two looks for events; the lock, the mark and the hooks; the payloads and their bytes; the queue and the deliveries.
         assert_eq!(setup.db.statements() - before.1, 9);
         let last = setup.payloads().await.pop().unwrap();
         assert_eq!((last["commits"].as_array().unwrap().len(), &last["total_commits"]), (20, &70.into()));

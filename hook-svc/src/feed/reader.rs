@@ -59,7 +59,7 @@ impl FeedReader {
     /// Returns those of the events that the reader may read now, without the texts in them that were changed since. At most 100.
     ///
     /// # Errors
-    /// [`FeedError::Access`] when the reader may not read the feed any more, or repo-svc does not answer.
+    /// [`FeedError::Access`] when the reader may not read the feed any more, or repo-svc does not respond.
     pub(super) async fn readable(
         &mut self,
         authorizer: &Authorizer,
@@ -75,14 +75,14 @@ impl FeedReader {
             repository_ids: ids(|shown| if let Shown::Fork(id) = shown { Some(*id) } else { None }),
             release_ids: ids(|shown| if let Shown::Release { id, .. } = shown { Some(*id) } else { None }),
         };
-        let answer = authorizer.resolve_feed(request).await?;
-        self.hidden = (!answer.can_read_issues).then_some(Source::Issue);
-        let repositories: HashSet<_> = answer.repository_ids.into_iter().collect();
+        let response = authorizer.resolve_feed(request).await?;
+        self.hidden = (!response.can_read_issues).then_some(Source::Issue);
+        let repositories: HashSet<_> = response.repository_ids.into_iter().collect();
         let releases: HashMap<_, _> =
-            answer.releases.into_iter().map(|release| (release.id, release.notes_digest)).collect();
+            response.releases.into_iter().map(|release| (release.id, release.notes_digest)).collect();
         let readable = |(item, shown): (FeedItem, Shown)| match shown {
             Shown::Nothing => Some(item),
-            Shown::Issue { .. } if !answer.can_read_issues => None,
+            Shown::Issue { .. } if !response.can_read_issues => None,
             Shown::Issue { has_text_before: true } => without(item, TEXT_BEFORE),
             Shown::Issue { has_text_before: false } => Some(item),
             Shown::Fork(id) => repositories.contains(&id).then_some(item),

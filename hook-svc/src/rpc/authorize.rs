@@ -11,9 +11,9 @@ use ferrite_rpc::auth::{AuthError, Caller, OperationSubject};
 use tonic::Request;
 
 use super::audit::AuditContext;
-use super::service::HookRpc;
 use crate::error::HookError;
 use crate::model::Owner;
+use crate::state::AppState;
 
 /// The owner of the webhooks that a request is about, whose caller may do its operation.
 #[derive(Clone, Debug)]
@@ -29,7 +29,7 @@ pub(crate) struct HookAccess {
     pub(crate) rate_percent: Option<u32>,
 }
 
-impl HookRpc {
+impl AppState {
     /// Returns the owner that a request names, if the caller may do the operation of the request to it.
     ///
     /// # Errors

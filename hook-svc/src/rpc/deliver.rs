@@ -9,39 +9,30 @@
 //!
 //! Not here: authentication, deduplication and the transaction of a delivery, which are part of the kit.
 
-use ferrite_core::Clock;
-use ferrite_db::{Db, DbError, Tx};
+use ferrite_db::{DbError, Tx};
 use ferrite_events as outbox;
-use ferrite_events::Apply;
+use ferrite_events::{Apply, DeliveryError};
+use ferrite_listener::service;
 use ferrite_proto::events::event::Fact;
 use ferrite_proto::events::event_sink_server::EventSink;
 use ferrite_proto::events::{DeliverRequest, DeliverResponse, Event};
 use ferrite_proto::id::RepositoryId;
 use prost::Message;
 use prost_types::Timestamp;
-use tonic::{Request, Response, Status};
+use tonic::Request;
 
 use super::split::split;
-use crate::dispatch::Dispatcher;
-use crate::feed::FeedWaiters;
 use crate::model::outdated_by;
-use crate::redaction::Redactor;
-use crate::store::kept_bytes::{self, EVENT_BYTES, GrownRepositories};
+use crate::state::AppState;
+use crate::store::kept_bytes::{self, EVENT_BYTES};
 use crate::store::{events, redactions, repositories};
 
 /// Time that a delivery may take on its way.
 const MAX_TRANSIT_US: i64 = 1_000_000;
 
-/// The receiver of events.
-#[derive(Clone, Debug)]
-pub(crate) struct Intake {
-    pub(crate) db: Db,
-    pub(crate) dispatcher: Dispatcher,
-    pub(crate) feeds: FeedWaiters,
-    pub(crate) grown: GrownRepositories,
-    pub(crate) redactor: Redactor,
-    pub(crate) clock: Clock,
-}
+service!(EventSink for AppState {
+    deliver(DeliverRequest) -> DeliverResponse;
+});
 
 /// The intake of one delivery.
 struct Delivery {
@@ -69,23 +60,20 @@ fn micros_of(time: &Timestamp) -> i64 {
     time.seconds.saturating_mul(1_000_000).saturating_add(i64::from(time.nanos) / 1_000)
 }
 
-#[tonic::async_trait]
-impl EventSink for Intake {
-    async fn deliver(&self, mut request: Request<DeliverRequest>) -> Result<Response<DeliverResponse>, Status> {
-        let events = &mut request.get_mut().events;
-        // Transactions lock repositories in one order; the order of the events of one repository stays.
-        events.sort_by_key(|event| if event.repository_id > 0 { event.repository_id } else { i64::MAX });
-        let repositories: Vec<_> = events.iter().map(|event| RepositoryId(event.repository_id)).collect();
-        let bytes: Vec<_> = events.iter().map(|event| (EVENT_BYTES + event.encoded_len()) as i64).collect();
-        let now_us = self.clock.now_us();
-        let delivery = Delivery::new(request.get_ref().sent_time.as_ref(), now_us);
-        let response = outbox::deliver(&delivery, &self.db, now_us, request).await?;
-        self.dispatcher.wake();
-        self.feeds.notify(&repositories);
-        self.redactor.wake();
-        repositories.into_iter().zip(bytes).for_each(|(repository, bytes)| self.grown.add(repository, bytes));
-        Ok(Response::new(response))
-    }
+async fn deliver(state: &AppState, mut request: Request<DeliverRequest>) -> Result<DeliverResponse, DeliveryError> {
+    let events = &mut request.get_mut().events;
+    // Transactions lock repositories in one order; the order of the events of one repository stays.
+    events.sort_by_key(|event| if event.repository_id > 0 { event.repository_id } else { i64::MAX });
+    let repositories: Vec<_> = events.iter().map(|event| RepositoryId(event.repository_id)).collect();
+    let bytes: Vec<_> = events.iter().map(|event| (EVENT_BYTES + event.encoded_len()) as i64).collect();
+    let now_us = state.clock.now_us();
+    let delivery = Delivery::new(request.get_ref().sent_time.as_ref(), now_us);
+    let response = outbox::deliver(&delivery, state.store.db(), now_us, request).await?;
+    state.dispatcher.wake();
+    state.waiters.notify(&repositories);
+    state.redactor.wake();
+    repositories.into_iter().zip(bytes).for_each(|(repository, bytes)| state.grown.add(repository, bytes));
+    Ok(response)
 }
 
 impl Apply for Delivery {
@@ -134,7 +122,7 @@ fn owner_id(event: &Event) -> Option<i64> {
 #[cfg(test)]
 mod tests {
     use ferrite_core::timestamp;
-    use ferrite_db::args;
+    use ferrite_db::{Db, args};
     use ferrite_events::event;
     use ferrite_proto::Permission;
     use ferrite_proto::error::violations;

@@ -19,21 +19,21 @@ use tonic::{Code, Request, Status};
 use uuid::Uuid;
 
 use super::authorize::HookAccess;
-use super::service::HookRpc;
 use crate::dispatch::RenderError;
 use crate::error::HookError;
 use crate::model::{HookEvents, Owner};
+use crate::state::AppState;
 use crate::store::attempts;
 use crate::store::deliveries::{self, Filter, MAX_REPLAYED, MAX_WAITING, Status as StoredStatus, Waiting};
 use crate::store::events::{self, NewEvent, Source};
 use crate::store::kept_bytes::NO_REPOSITORY;
-use crate::store::lanes::{self, NewDelivery};
+use crate::store::queues::{self, NewDelivery};
 
 /// Name of the event that tests of hooks without a commit send. It cannot be chosen for a hook.
 const PING_EVENT: &str = "ping";
 const MAX_PAGE_SIZE: i32 = 100;
 
-service!(DeliveryService for HookRpc {
+service!(DeliveryService for AppState {
     list_deliveries(ListDeliveriesRequest) -> ListDeliveriesResponse;
     get_delivery(GetDeliveryRequest) -> GetDeliveryResponse;
     redeliver(RedeliverRequest) -> RedeliverResponse;
@@ -42,15 +42,15 @@ service!(DeliveryService for HookRpc {
 });
 
 async fn list_deliveries(
-    service: &HookRpc,
+    state: &AppState,
     request: Request<ListDeliveriesRequest>,
 ) -> Result<ListDeliveriesResponse, HookError> {
-    let access = service.authorize_owner(&request, request.get_ref().owner.as_ref()).await?;
+    let access = state.authorize_owner(&request, request.get_ref().owner.as_ref()).await?;
     let request = request.get_ref();
     let page = Page::parse(request.page, request.page_size, MAX_PAGE_SIZE).map_err(HookError::Invalid)?;
     let filter = parse_filter(request).map_err(HookError::Invalid)?;
-    let hook = service.store.find(access.owner, HookId(request.hook_id)).await?;
-    let page = deliveries::list(service.store.db(), hook.id, &filter, page).await?;
+    let hook = state.store.find(access.owner, HookId(request.hook_id)).await?;
+    let page = deliveries::list(state.store.db(), hook.id, &filter, page).await?;
     let deliveries: Result<_, _> = page.deliveries.into_iter().map(encode_delivery).collect();
     Ok(ListDeliveriesResponse { deliveries: deliveries?, total_count: page.total_count, is_partial: page.is_partial })
 }
@@ -85,13 +85,13 @@ fn parse_filter(request: &ListDeliveriesRequest) -> Result<Filter, Vec<FieldViol
 }
 
 async fn get_delivery(
-    service: &HookRpc,
+    state: &AppState,
     request: Request<GetDeliveryRequest>,
 ) -> Result<GetDeliveryResponse, HookError> {
-    let access = service.authorize_owner(&request, request.get_ref().owner.as_ref()).await?;
+    let access = state.authorize_owner(&request, request.get_ref().owner.as_ref()).await?;
     let request = request.get_ref();
-    let hook = service.store.find(access.owner, HookId(request.hook_id)).await?;
-    let db = service.store.db();
+    let hook = state.store.find(access.owner, HookId(request.hook_id)).await?;
+    let db = state.store.db();
     let uuid = parse_uuid(&request.delivery_id)?;
     let delivery = deliveries::find(db, hook.id, &uuid).await?.ok_or(HookError::DeliveryNotFound)?;
     let attempts = attempts::list(db, delivery.id).await?.into_iter().map(encode_attempt).collect();
@@ -125,67 +125,67 @@ fn headers(json: &str) -> Vec<Header> {
     pairs.into_iter().map(|(name, value)| Header { name, value }).collect()
 }
 
-async fn redeliver(service: &HookRpc, request: Request<RedeliverRequest>) -> Result<RedeliverResponse, HookError> {
-    let access = service.authorize_owner(&request, request.get_ref().owner.as_ref()).await?;
+async fn redeliver(state: &AppState, request: Request<RedeliverRequest>) -> Result<RedeliverResponse, HookError> {
+    let access = state.authorize_owner(&request, request.get_ref().owner.as_ref()).await?;
     let key = IdempotencyKey::of(&request, access.user.0, "Redeliver")?;
     let request = request.into_inner();
     let queue = async {
-        let now_us = service.clock.now_us();
-        let hook = service.store.find(access.owner, HookId(request.hook_id)).await?;
+        let now_us = state.clock.now_us();
+        let hook = state.store.find(access.owner, HookId(request.hook_id)).await?;
         let uuid = parse_uuid(&request.delivery_id)?;
-        let before = deliveries::find(service.store.db(), hook.id, &uuid).await?.ok_or(HookError::DeliveryNotFound)?;
+        let before = deliveries::find(state.store.db(), hook.id, &uuid).await?.ok_or(HookError::DeliveryNotFound)?;
         // One that waits is hurried, and makes none.
         if before.is_finished() {
-            service.count_deliveries(&access, hook.id, Waiting::All, 1).await?;
+            state.count_deliveries(&access, hook.id, Waiting::All, 1).await?;
         }
-        let mut tx = service.store.db().begin().await?;
-        let hook = service.store.lock(&mut tx, access.owner, hook.id).await?;
+        let mut tx = state.store.db().begin().await?;
+        let hook = state.store.lock(&mut tx, access.owner, hook.id).await?;
         if before.is_finished() {
             check_waiting(&mut tx, hook.id, Waiting::All).await?;
         }
         let delivery = deliveries::redeliver(&mut tx, hook.id, &uuid, now_us).await?;
         let delivery = encode_delivery(delivery.ok_or(HookError::DeliveryNotFound)?)?;
-        let answer = RedeliverResponse { delivery: Some(delivery) };
-        let answer = service.commit(tx, None, key.as_ref(), answer, now_us).await?;
-        service.sender.wake();
-        Ok(answer)
+        let response = RedeliverResponse { delivery: Some(delivery) };
+        let response = state.commit(tx, None, key.as_ref(), response, now_us).await?;
+        state.sender.wake();
+        Ok(response)
     };
-    once(service.store.db(), key.as_ref(), queue).await
+    once(state.store.db(), key.as_ref(), queue).await
 }
 
 async fn replay_deliveries(
-    service: &HookRpc,
+    state: &AppState,
     request: Request<ReplayDeliveriesRequest>,
 ) -> Result<ReplayDeliveriesResponse, HookError> {
-    let access = service.authorize_owner(&request, request.get_ref().owner.as_ref()).await?;
+    let access = state.authorize_owner(&request, request.get_ref().owner.as_ref()).await?;
     let key = IdempotencyKey::of(&request, access.user.0, "ReplayDeliveries")?;
     let request = request.into_inner();
     let queue = async {
         let range = parse_range(request.from_time.as_ref(), request.to_time.as_ref()).map_err(HookError::Invalid)?;
-        let now_us = service.clock.now_us();
-        let hook = service.store.find(access.owner, HookId(request.hook_id)).await?;
-        let found = deliveries::finished_between(service.store.db(), hook.id, range).await?;
+        let now_us = state.clock.now_us();
+        let hook = state.store.find(access.owner, HookId(request.hook_id)).await?;
+        let found = deliveries::finished_between(state.store.db(), hook.id, range).await?;
         let found = found.ok_or_else(|| too_many(MAX_REPLAYED as u64))?;
         // Waiting does not help where the limit is smaller than the replay.
-        if let Some(limit) = service.deliveries.limit_of(access.rate_percent)
+        if let Some(limit) = state.deliveries.limit_of(access.rate_percent)
             && limit > 0
             && found.len() as u64 > limit
         {
             return Err(too_many(limit));
         }
         if !found.is_empty() {
-            service.count_deliveries(&access, hook.id, Waiting::All, found.len()).await?;
+            state.count_deliveries(&access, hook.id, Waiting::All, found.len()).await?;
         }
-        let mut tx = service.store.db().begin().await?;
+        let mut tx = state.store.db().begin().await?;
         deliveries::lock_repositories(&mut tx, &found).await?;
-        let hook = service.store.lock(&mut tx, access.owner, hook.id).await?;
+        let hook = state.store.lock(&mut tx, access.owner, hook.id).await?;
         check_waiting(&mut tx, hook.id, Waiting::All).await?;
         let count = deliveries::replay(&mut tx, hook.id, &found, request.has_new_ids, now_us).await?;
-        let answer = service.commit(tx, None, key.as_ref(), ReplayDeliveriesResponse { count }, now_us).await?;
-        service.sender.wake();
-        Ok(answer)
+        let response = state.commit(tx, None, key.as_ref(), ReplayDeliveriesResponse { count }, now_us).await?;
+        state.sender.wake();
+        Ok(response)
     };
-    once(service.store.db(), key.as_ref(), queue).await
+    once(state.store.db(), key.as_ref(), queue).await
 }
 
 /// Returns the times of a replay.
@@ -212,34 +212,34 @@ fn too_many(limit: u64) -> HookError {
     HookError::Invalid(vec![FieldViolation::new("to", "too_many", message)])
 }
 
-async fn test_hook(service: &HookRpc, request: Request<TestHookRequest>) -> Result<TestHookResponse, Status> {
-    let access = service.authorize_owner(&request, request.get_ref().owner.as_ref()).await?;
+async fn test_hook(state: &AppState, request: Request<TestHookRequest>) -> Result<TestHookResponse, Status> {
+    let access = state.authorize_owner(&request, request.get_ref().owner.as_ref()).await?;
     let key = IdempotencyKey::of(&request, access.user.0, "TestHook").map_err(HookError::from)?;
-    let hook = service.store.find(access.owner, HookId(request.get_ref().hook_id)).await?;
+    let hook = state.store.find(access.owner, HookId(request.get_ref().hook_id)).await?;
     let rendered = match access.owner {
-        Owner::Repository(repository) => service.renderer.test_payload(repository, access.user.0).await,
-        Owner::Organization(_) | Owner::Site => service.renderer.site_test_payload(access.user.0).await,
+        Owner::Repository(repository) => state.renderer.test_payload(repository, access.user.0).await,
+        Owner::Organization(_) | Owner::Site => state.renderer.site_test_payload(access.user.0).await,
     };
     let rendered = rendered.map_err(|error| refused(&error))?;
-    let work = queue_test(service, &access, hook.id, rendered, key.as_ref());
-    Ok(once(service.store.db(), key.as_ref(), work).await?)
+    let work = queue_test(state, &access, hook.id, rendered, key.as_ref());
+    Ok(once(state.store.db(), key.as_ref(), work).await?)
 }
 
 async fn queue_test(
-    service: &HookRpc,
+    state: &AppState,
     access: &HookAccess,
     hook: HookId,
     (name, payload): (&'static str, String),
     key: Option<&IdempotencyKey>,
 ) -> Result<TestHookResponse, HookError> {
-    let now_us = service.clock.now_us();
+    let now_us = state.clock.now_us();
     let repository = access.owner.repository().unwrap_or(NO_REPOSITORY);
     // Other deliveries may wait for the test to succeed.
-    service.count_deliveries(access, hook, Waiting::Tests, 1).await?;
-    let mut tx = service.store.db().begin().await?;
+    state.count_deliveries(access, hook, Waiting::Tests, 1).await?;
+    let mut tx = state.store.db().begin().await?;
     // In the order of all transactions: before the row of the hook.
     events::lock_repository(&mut tx, repository).await?;
-    let hook = service.store.lock(&mut tx, access.owner, hook).await?;
+    let hook = state.store.lock(&mut tx, access.owner, hook).await?;
     check_waiting(&mut tx, hook.id, Waiting::Tests).await?;
     // No feed shows it, so its id may come in any order.
     let event = NewEvent {
@@ -265,16 +265,16 @@ async fn queue_test(
             source: Source::Test.id(),
             bytes: 0,
         };
-        lanes::enqueue_alone(&mut tx, &new, now_us).await?;
+        queues::enqueue_alone(&mut tx, &new, now_us).await?;
     }
     let delivery = deliveries::find_in(&mut tx, hook.id, &uuid).await?.ok_or(HookError::DeliveryNotFound)?;
-    let answer = TestHookResponse { delivery: Some(encode_delivery(delivery)?) };
-    let answer = service.commit(tx, None, key, answer, now_us).await?;
-    service.sender.wake();
-    Ok(answer)
+    let response = TestHookResponse { delivery: Some(encode_delivery(delivery)?) };
+    let response = state.commit(tx, None, key, response, now_us).await?;
+    state.sender.wake();
+    Ok(response)
 }
 
-/// Returns the status of a test whose payload cannot be made. It is `Unavailable` if a service does not answer, so that the caller retries.
+/// Returns the status of a test whose payload cannot be made. It is `Unavailable` if a service does not respond, so that the caller retries.
 fn refused(error: &RenderError) -> Status {
     let upstream = match error {
         RenderError::Repo(status) | RenderError::Git(status) => Some(status),
@@ -293,7 +293,7 @@ fn refused(error: &RenderError) -> Status {
     }
 }
 
-impl HookRpc {
+impl AppState {
     /// Counts deliveries that the caller asks for, if the hook has room for them. Called before the transaction that queues them, because
     /// Redis may be slow. A request that finds no room counts nothing, unless others fill it at the same time.
     ///

@@ -10,28 +10,22 @@ use ferrite_proto::error::{FieldViolation, Kind, ServiceError, to_status};
 use ferrite_proto::hook::feed_service_server::FeedService;
 use ferrite_proto::hook::{FeedEvent, ListEventsRequest, ListEventsResponse, WatchEventsRequest, WatchEventsResponse};
 use ferrite_proto::id::RepositoryId;
-use ferrite_rpc::auth::{Authorizer, Caller};
+use ferrite_rpc::auth::Caller;
 use futures_util::{Stream, stream};
 use tokio::time::Instant;
 use tonic::{Request, Response, Status};
 
 use crate::error::HookError;
 use crate::feed::{Feed, FeedError, FeedItem, FeedReader, MAX_PAGE_EVENTS};
+use crate::state::AppState;
 
 /// Longest wait for an event.
 const MAX_WAIT_SECONDS: u64 = 60;
 /// Time after which repo-svc is asked again what the reader may read.
 const PERMISSION_LIFETIME: Duration = Duration::from_secs(3);
 
-/// The services that the RPCs of feeds use.
-#[derive(Clone, Debug)]
-pub(crate) struct FeedRpc {
-    pub(crate) feed: Feed,
-    pub(crate) authorizer: Authorizer,
-}
-
 #[tonic::async_trait]
-impl FeedService for FeedRpc {
+impl FeedService for AppState {
     async fn list_events(&self, request: Request<ListEventsRequest>) -> Result<Response<ListEventsResponse>, Status> {
         list_events(self, request).await.map(Response::new)
     }
@@ -47,13 +41,13 @@ impl FeedService for FeedRpc {
 }
 
 /// Returns a page of a repository's feed.
-async fn list_events(rpc: &FeedRpc, request: Request<ListEventsRequest>) -> Result<ListEventsResponse, Status> {
+async fn list_events(state: &AppState, request: Request<ListEventsRequest>) -> Result<ListEventsResponse, Status> {
     let repository = RepositoryId(request.get_ref().repository_id);
-    let grant = rpc.authorizer.authorize(&Caller::of(&request), repository).await?;
+    let grant = state.authorizer.authorize(&Caller::of(&request), repository).await?;
     let request = request.into_inner();
     let (after, limit, wait) = check_list(&request)?;
     let mut reader = FeedReader::new(&grant)?;
-    let page = rpc.feed.next_page(&mut reader, after, limit, Instant::now() + wait).await?;
+    let page = state.feed.next_page(&mut reader, after, limit, Instant::now() + wait).await?;
     let cursor = if page.cursor == after { request.after } else { page.cursor.to_string() };
     let events = page.items.into_iter().map(encode).collect();
     Ok(ListEventsResponse { events, cursor })
@@ -79,14 +73,14 @@ fn check_list(request: &ListEventsRequest) -> Result<(i64, usize, Duration), Hoo
 
 /// Returns a repository's feed as a stream.
 async fn watch_events(
-    rpc: &FeedRpc,
+    state: &AppState,
     request: Request<WatchEventsRequest>,
-) -> Result<<FeedRpc as FeedService>::WatchEventsStream, Status> {
+) -> Result<<AppState as FeedService>::WatchEventsStream, Status> {
     let repository = RepositoryId(request.get_ref().repository_id);
-    let grant = rpc.authorizer.authorize(&Caller::of(&request), repository).await?;
+    let grant = state.authorizer.authorize(&Caller::of(&request), repository).await?;
     let after = parse_cursor(&request.into_inner().after).map_err(|error| HookError::Invalid(vec![error]))?;
     let watch = Watch {
-        rpc: rpc.clone(),
+        feed: state.feed.clone(),
         reader: FeedReader::new(&grant)?,
         after,
         items: VecDeque::new(),
@@ -99,7 +93,7 @@ async fn watch_events(
 
 /// A stream of one feed.
 struct Watch {
-    rpc: FeedRpc,
+    feed: Feed,
     reader: FeedReader,
     after: i64,
     items: VecDeque<FeedItem>,
@@ -113,17 +107,17 @@ impl Watch {
             // A client that reads slowly gets no events that were permitted long ago.
             if Instant::now() >= self.permitted_until {
                 let items = std::mem::take(&mut self.items).into();
-                self.items = self.rpc.feed.recheck(&mut self.reader, items).await?.into();
+                self.items = self.feed.recheck(&mut self.reader, items).await?.into();
                 self.renew();
             }
             if let Some(item) = self.items.pop_front() {
                 return Ok(Some(WatchEventsResponse { event: Some(encode(item)) }));
             }
-            if self.rpc.feed.is_stopping() {
+            if self.feed.is_stopping() {
                 return Ok(None);
             }
             let deadline = self.permitted_until;
-            let page = self.rpc.feed.next_page(&mut self.reader, self.after, MAX_PAGE_EVENTS, deadline).await?;
+            let page = self.feed.next_page(&mut self.reader, self.after, MAX_PAGE_EVENTS, deadline).await?;
             if !page.items.is_empty() {
                 self.renew();
             }

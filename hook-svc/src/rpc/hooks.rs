@@ -23,13 +23,13 @@ use ferrite_rpc::rate_limit::RateExceeded;
 use prost::Message;
 use tonic::Request;
 
-use super::service::HookRpc;
 use crate::error::HookError;
 use crate::model::{
     ChatOptions, ContentType, Format, HookChange, HookEvents, HookType, NewHook, Owner, SecretChange,
     standard_webhooks_key, url,
 };
-use crate::store::{StoredHook, lanes};
+use crate::state::AppState;
+use crate::store::{StoredHook, queues};
 
 const MAX_PAGE_SIZE: i32 = 1000;
 /// Time for which a replaced secret signs beside the new one.
@@ -39,7 +39,7 @@ const SECRET_OPTIONS: [&str; 2] = ["url", "secret"];
 const MAX_OPTION_CHARS: usize = 255;
 const MAX_ICON_URL_CHARS: usize = 2048;
 
-service!(HookService for HookRpc {
+service!(HookService for AppState {
     create_hook(CreateHookRequest) -> CreateHookResponse;
     list_hooks(ListHooksRequest) -> ListHooksResponse;
     get_hook(GetHookRequest) -> GetHookResponse;
@@ -47,88 +47,88 @@ service!(HookService for HookRpc {
     delete_hook(DeleteHookRequest) -> DeleteHookResponse;
 });
 
-async fn create_hook(service: &HookRpc, request: Request<CreateHookRequest>) -> Result<CreateHookResponse, HookError> {
-    let access = service.authorize_owner(&request, request.get_ref().owner.as_ref()).await?;
-    let sealer = service.store.sealer();
+async fn create_hook(state: &AppState, request: Request<CreateHookRequest>) -> Result<CreateHookResponse, HookError> {
+    let access = state.authorize_owner(&request, request.get_ref().owner.as_ref()).await?;
+    let sealer = state.store.sealer();
     let key = redacted_key(&request, access.user.0, "CreateHook", sealer, |request| &mut request.config)?;
     let request = request.into_inner();
     let (owner, organization) = (access.owner, access.organization.as_str());
     let register = async {
-        let new = decode_new(request, access.owner, &service.policy)?;
-        let counted = service.creations.count(access.user.0, 1, access.rate_percent).await;
+        let new = decode_new(request, access.owner, &state.policy)?;
+        let counted = state.creations.count(access.user.0, 1, access.rate_percent).await;
         counted.map_err(|RateExceeded { limit, retry_after, .. }| HookError::HourlyLimit {
             what: "webhooks",
             limit,
             retry_after,
         })?;
-        let now_us = service.clock.now_us();
-        let mut tx = service.store.db().begin().await?;
-        let hook = service.store.insert(&mut tx, &new, service.owner_limit, now_us).await?;
+        let now_us = state.clock.now_us();
+        let mut tx = state.store.db().begin().await?;
+        let hook = state.store.insert(&mut tx, &new, state.owner_limit, now_us).await?;
         let event = access.audit.record(&mut tx, sealer, &hook, HookAction::Created, now_us).await?;
-        let (id, answer) = (hook.id.0, CreateHookResponse { hook: Some(encode(hook, organization)) });
-        service.commit_with_subject(tx, Some(event), key.as_ref(), answer, id, now_us).await
+        let (id, response) = (hook.id.0, CreateHookResponse { hook: Some(encode(hook, organization)) });
+        state.commit_with_subject(tx, Some(event), key.as_ref(), response, id, now_us).await
     };
     let rebuild = |id: i64| async move {
-        let hook = service.store.find(owner, HookId(id)).await?;
+        let hook = state.store.find(owner, HookId(id)).await?;
         Ok(CreateHookResponse { hook: Some(encode(hook, organization)) })
     };
-    once_or_rebuild(service.store.db(), key.as_ref(), rebuild, register).await
+    once_or_rebuild(state.store.db(), key.as_ref(), rebuild, register).await
 }
 
-async fn list_hooks(service: &HookRpc, request: Request<ListHooksRequest>) -> Result<ListHooksResponse, HookError> {
-    let access = service.authorize_owner(&request, request.get_ref().owner.as_ref()).await?;
+async fn list_hooks(state: &AppState, request: Request<ListHooksRequest>) -> Result<ListHooksResponse, HookError> {
+    let access = state.authorize_owner(&request, request.get_ref().owner.as_ref()).await?;
     let request = request.into_inner();
     let page = Page::parse(request.page, request.page_size, MAX_PAGE_SIZE).map_err(HookError::Invalid)?;
-    let (hooks, total_count) = service.store.list(access.owner, page).await?;
+    let (hooks, total_count) = state.store.list(access.owner, page).await?;
     let hooks = hooks.into_iter().map(|hook| encode(hook, &access.organization)).collect();
     Ok(ListHooksResponse { hooks, total_count })
 }
 
-async fn get_hook(service: &HookRpc, request: Request<GetHookRequest>) -> Result<GetHookResponse, HookError> {
-    let access = service.authorize_owner(&request, request.get_ref().owner.as_ref()).await?;
-    let hook = service.store.find(access.owner, HookId(request.get_ref().hook_id)).await?;
+async fn get_hook(state: &AppState, request: Request<GetHookRequest>) -> Result<GetHookResponse, HookError> {
+    let access = state.authorize_owner(&request, request.get_ref().owner.as_ref()).await?;
+    let hook = state.store.find(access.owner, HookId(request.get_ref().hook_id)).await?;
     Ok(GetHookResponse { hook: Some(encode(hook, &access.organization)) })
 }
 
 /// Applies a change. One that changes nothing is not written, and not in the audit log.
-async fn update_hook(service: &HookRpc, request: Request<UpdateHookRequest>) -> Result<UpdateHookResponse, HookError> {
-    let access = service.authorize_owner(&request, request.get_ref().owner.as_ref()).await?;
-    let sealer = service.store.sealer();
+async fn update_hook(state: &AppState, request: Request<UpdateHookRequest>) -> Result<UpdateHookResponse, HookError> {
+    let access = state.authorize_owner(&request, request.get_ref().owner.as_ref()).await?;
+    let sealer = state.store.sealer();
     let key = redacted_key(&request, access.user.0, "UpdateHook", sealer, |request| &mut request.config)?;
     let request = request.into_inner();
     let (owner, organization) = (access.owner, access.organization.as_str());
     let update = async {
-        let mut tx = service.store.db().begin().await?;
-        let before = service.store.lock(&mut tx, access.owner, HookId(request.hook_id)).await?;
-        let change = decode_change(request, &before, &service.policy)?;
-        let now_us = service.clock.now_us();
+        let mut tx = state.store.db().begin().await?;
+        let before = state.store.lock(&mut tx, access.owner, HookId(request.hook_id)).await?;
+        let change = decode_change(request, &before, &state.policy)?;
+        let now_us = state.clock.now_us();
         let mut hook = before.clone();
         apply(change, &mut hook, sealer, now_us)?;
         let mut event = None;
         if hook != before {
             hook.failing_since_us = None;
             hook.updated_us = now_us;
-            service.store.update(&mut tx, &hook).await?;
+            state.store.update(&mut tx, &hook).await?;
             if hook.is_active && !before.is_active {
-                service.store.begin_at(&mut tx, hook.id, now_us).await?;
+                state.store.begin_at(&mut tx, hook.id, now_us).await?;
             }
             // The deliveries of a hook that stops to run are parked when they are due.
             if hook.is_running() && !before.is_running() {
-                lanes::resume(&mut tx, hook.id, now_us).await?;
+                queues::resume(&mut tx, hook.id, now_us).await?;
             }
             event = Some(access.audit.record(&mut tx, sealer, &hook, HookAction::Updated, now_us).await?);
         }
-        let (id, answer) = (hook.id.0, UpdateHookResponse { hook: Some(encode(hook, organization)) });
-        let answer = service.commit_with_subject(tx, event, key.as_ref(), answer, id, now_us).await?;
+        let (id, response) = (hook.id.0, UpdateHookResponse { hook: Some(encode(hook, organization)) });
+        let response = state.commit_with_subject(tx, event, key.as_ref(), response, id, now_us).await?;
         // Its deliveries may be due now.
-        service.sender.wake();
-        Ok(answer)
+        state.sender.wake();
+        Ok(response)
     };
     let rebuild = |id: i64| async move {
-        let hook = service.store.find(owner, HookId(id)).await?;
+        let hook = state.store.find(owner, HookId(id)).await?;
         Ok(UpdateHookResponse { hook: Some(encode(hook, organization)) })
     };
-    once_or_rebuild(service.store.db(), key.as_ref(), rebuild, update).await
+    once_or_rebuild(state.store.db(), key.as_ref(), rebuild, update).await
 }
 
 fn apply(change: HookChange, hook: &mut StoredHook, sealer: &Sealer, now_us: i64) -> Result<(), SealError> {
@@ -158,19 +158,19 @@ fn apply(change: HookChange, hook: &mut StoredHook, sealer: &Sealer, now_us: i64
 }
 
 /// Deletes a webhook.
-async fn delete_hook(service: &HookRpc, request: Request<DeleteHookRequest>) -> Result<DeleteHookResponse, HookError> {
-    let access = service.authorize_owner(&request, request.get_ref().owner.as_ref()).await?;
+async fn delete_hook(state: &AppState, request: Request<DeleteHookRequest>) -> Result<DeleteHookResponse, HookError> {
+    let access = state.authorize_owner(&request, request.get_ref().owner.as_ref()).await?;
     let key = IdempotencyKey::of(&request, access.user.0, "DeleteHook")?;
     let id = HookId(request.get_ref().hook_id);
     let delete = async {
-        let now_us = service.clock.now_us();
-        let mut tx = service.store.db().begin().await?;
-        let hook = service.store.delete(&mut tx, access.owner, id, now_us).await?;
-        let sealer = service.store.sealer();
+        let now_us = state.clock.now_us();
+        let mut tx = state.store.db().begin().await?;
+        let hook = state.store.delete(&mut tx, access.owner, id, now_us).await?;
+        let sealer = state.store.sealer();
         let event = access.audit.record(&mut tx, sealer, &hook, HookAction::Deleted, now_us).await?;
-        service.commit(tx, Some(event), key.as_ref(), DeleteHookResponse {}, now_us).await
+        state.commit(tx, Some(event), key.as_ref(), DeleteHookResponse {}, now_us).await
     };
-    once(service.store.db(), key.as_ref(), delete).await
+    once(state.store.db(), key.as_ref(), delete).await
 }
 
 /// Returns the idempotency key of a request, as [`IdempotencyKey::of`], with fingerprints in place of the secrets in its options. A request

@@ -67,14 +67,14 @@ impl Sender {
                 .and_then(|response| response.headers.get("retry-after")?.to_str().ok())
                 .and_then(|value| retry_after(value, now_us)),
             failures: head.failures,
-            is_alone: claim.lane.delivery_id != 0,
+            is_alone: claim.queue.delivery_id != 0,
             now_us,
         };
         let state = HookState {
             is_paused: hook.paused_reason.is_some(),
             failing_since_us: hook.failing_since_us,
             updated_us: hook.updated_us,
-            is_test: claim.lane.is_test(),
+            is_test: claim.queue.is_test(),
         };
         let outcome = self.0.settings.hook_retry_seconds.outcome(&facts, rand::random_range(-1.0..=1.0));
         let label = if facts.is_success() { "success" } else { "failure" };

@@ -7,7 +7,7 @@ use ferrite_proto::id::HookId;
 use parking_lot::Mutex;
 
 use super::{MAX_SENDS, MAX_SENDS_PER_HOOK};
-use crate::store::lanes::LaneKey;
+use crate::store::queues::QueueKey;
 
 /// Hooks without a response that are remembered; further ones have the share of others.
 const MAX_SILENT_HOOKS: usize = 10_000;
@@ -28,7 +28,7 @@ struct Counts {
 #[derive(Debug)]
 pub(super) struct Slot {
     in_flight: InFlight,
-    pub(super) lane: LaneKey,
+    pub(super) queue: QueueKey,
 }
 
 impl Counts {
@@ -48,20 +48,20 @@ impl InFlight {
         Some(full.map(|(hook, _)| *hook).collect())
     }
 
-    /// Takes room for as many of `lanes`, in their order, as there is.
-    pub(super) fn reserve(&self, lanes: Vec<LaneKey>) -> Vec<Slot> {
+    /// Takes room for as many of `queues`, in their order, as there is.
+    pub(super) fn reserve(&self, queues: Vec<QueueKey>) -> Vec<Slot> {
         let mut counts = self.0.lock();
         let mut slots = Vec::new();
-        for lane in lanes {
+        for queue in queues {
             if counts.total >= MAX_SENDS {
                 break;
             }
-            let share = counts.share(lane.hook);
-            let count = counts.by_hook.entry(lane.hook).or_default();
+            let share = counts.share(queue.hook);
+            let count = counts.by_hook.entry(queue.hook).or_default();
             if *count < share {
                 *count += 1;
                 counts.total += 1;
-                slots.push(Slot { in_flight: self.clone(), lane });
+                slots.push(Slot { in_flight: self.clone(), queue });
             }
         }
         slots
@@ -82,10 +82,10 @@ impl Drop for Slot {
     fn drop(&mut self) {
         let mut counts = self.in_flight.0.lock();
         counts.total -= 1;
-        if let Some(count) = counts.by_hook.get_mut(&self.lane.hook) {
+        if let Some(count) = counts.by_hook.get_mut(&self.queue.hook) {
             *count -= 1;
             if *count == 0 {
-                counts.by_hook.remove(&self.lane.hook);
+                counts.by_hook.remove(&self.queue.hook);
             }
         }
     }
@@ -97,37 +97,37 @@ mod tests {
 
     use super::*;
 
-    fn lanes(hook: i64, count: i64) -> Vec<LaneKey> {
-        let lane = |repository| LaneKey {
+    fn queues(hook: i64, count: i64) -> Vec<QueueKey> {
+        let queue = |repository| QueueKey {
             hook: HookId(hook),
             repository: RepositoryId(repository),
             source: 1,
             delivery_id: 0,
         };
-        (0..count).map(lane).collect()
+        (0..count).map(queue).collect()
     }
 
     #[test]
     fn a_hook_has_its_share_and_a_silent_one_a_single_send() {
         let in_flight = InFlight::default();
-        let slots = in_flight.reserve([lanes(1, 20), lanes(2, 3)].concat());
+        let slots = in_flight.reserve([queues(1, 20), queues(2, 3)].concat());
         assert_eq!(slots.len(), MAX_SENDS_PER_HOOK + 3);
         assert_eq!(in_flight.saturated(), Some(vec![HookId(1)]));
         in_flight.set_silent(HookId(2), true);
         assert_eq!(in_flight.saturated().unwrap().len(), 2);
         drop(slots);
         assert_eq!(in_flight.saturated(), Some(vec![]));
-        assert_eq!(in_flight.reserve(lanes(2, 3)).len(), 1);
+        assert_eq!(in_flight.reserve(queues(2, 3)).len(), 1);
         in_flight.set_silent(HookId(2), false);
-        assert_eq!(in_flight.reserve(lanes(2, 20)).len(), MAX_SENDS_PER_HOOK);
+        assert_eq!(in_flight.reserve(queues(2, 20)).len(), MAX_SENDS_PER_HOOK);
     }
 
     #[test]
     fn all_hooks_together_have_a_bound() {
         let in_flight = InFlight::default();
-        let slots = in_flight.reserve((0..100).flat_map(|hook| lanes(hook, 8)).collect());
+        let slots = in_flight.reserve((0..100).flat_map(|hook| queues(hook, 8)).collect());
         assert_eq!(slots.len(), MAX_SENDS);
         assert_eq!(in_flight.saturated(), None);
-        assert!(in_flight.reserve(lanes(1000, 1)).is_empty());
+        assert!(in_flight.reserve(queues(1000, 1)).is_empty());
     }
 }

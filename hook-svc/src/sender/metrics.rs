@@ -1,4 +1,4 @@
-//! Measures of the queue of deliveries. Attempts are counted where they are made.
+//! Measures of the queues of deliveries. Attempts are counted where they are made.
 
 use std::time::Duration;
 
@@ -9,20 +9,20 @@ use crate::store::deliveries;
 
 const INTERVAL: Duration = Duration::from_secs(15);
 
-/// Measures the queue until `life` stops.
+/// Measures the queues until `life` stops.
 pub(super) async fn run(db: Db, clock: Clock, life: Lifecycle) {
     while !life.is_stopping() {
         let now_us = clock.now_us();
-        match deliveries::queue(&db, now_us).await {
-            Ok(queue) => {
+        match deliveries::queue_totals(&db, now_us).await {
+            Ok(totals) => {
                 let seconds =
                     |since_us: Option<i64>| since_us.map_or(0, |since_us| (now_us - since_us).max(0)) as f64 / 1e6;
-                metrics::gauge!("ferrite_hook_queue_length").set(queue.length as f64);
-                metrics::gauge!("ferrite_hook_queue_oldest_seconds").set(seconds(queue.oldest_us));
-                metrics::gauge!("ferrite_hook_deliveries_due").set(queue.due_lanes as f64);
-                metrics::gauge!("ferrite_hook_due_seconds").set(seconds(queue.due_since_us));
+                metrics::gauge!("ferrite_hook_queue_length").set(totals.length as f64);
+                metrics::gauge!("ferrite_hook_queue_oldest_seconds").set(seconds(totals.oldest_us));
+                metrics::gauge!("ferrite_hook_deliveries_due").set(totals.due_queues as f64);
+                metrics::gauge!("ferrite_hook_due_seconds").set(seconds(totals.due_since_us));
             }
-            Err(error) => tracing::warn!(%error, "the queue of deliveries could not be measured"),
+            Err(error) => tracing::warn!(%error, "the queues of deliveries could not be measured"),
         }
         life.pause(INTERVAL).await;
     }

@@ -1,7 +1,7 @@
-//! Sends deliveries: claims lanes that are due, sends the head of each, records the attempt and goes on.
+//! Sends deliveries: claims queues that are due, sends the head of each, records the attempt and goes on.
 //!
 //! Bounded: a process sends [`MAX_SENDS`] deliveries at once and [`MAX_SENDS_PER_HOOK`] of one hook, and a single one of a hook whose
-//! last request had no response in time, so slow receivers delay no others. Several processes may run; each lane is claimed by one.
+//! last request had no response in time, so slow receivers delay no others. Several processes may run; each queue is claimed by one.
 //!
 //! Not here: the order of deliveries and claims, which are SQL (`store`), and payloads.
 
@@ -28,7 +28,7 @@ use tokio::sync::{Notify, Semaphore};
 use self::in_flight::InFlight;
 pub(crate) use self::settings::DeliveryArgs;
 use crate::store::HookTable;
-use crate::store::claims::{self, Claim, Head, MAX_DUE_LANES};
+use crate::store::claims::{self, Claim, Head, MAX_DUE_QUEUES};
 use crate::store::kept_bytes::GrownRepositories;
 use crate::store::outcomes::{self, Settled};
 
@@ -40,11 +40,11 @@ const MAX_SENDS_PER_HOOK: usize = 8;
 const MAX_LARGE_SENDS: usize = 32;
 /// Duration of a claim: longer than one delivery and its record. Also the delay of deliveries whose process was killed.
 const CLAIM_LEASE: Duration = Duration::from_secs(30);
-/// Time for which one claim goes on with further deliveries of its lane.
+/// Time for which one claim goes on with further deliveries of its queue.
 const MAX_CLAIM_RUN: Duration = Duration::from_secs(1);
-/// Time between two looks for due lanes without a wake-up.
+/// Time between two looks for due queues without a wake-up.
 const POLL_INTERVAL: Duration = Duration::from_millis(500);
-/// Delay of a lane whose delivery could not be tried because of this process.
+/// Delay of a queue whose delivery could not be tried because of this process.
 const FAULT_DELAY: Duration = Duration::from_secs(2);
 /// Pause before a result is recorded again after a failure of the database.
 const RECORD_PAUSE: Duration = Duration::from_millis(500);
@@ -88,7 +88,7 @@ impl Sender {
         }))
     }
 
-    /// Starts the tasks that send deliveries, delete old ones and measure the queue, until `life` stops.
+    /// Starts the tasks that send deliveries, delete old ones and measure the queues, until `life` stops.
     pub(crate) fn start(&self, life: &Lifecycle) {
         let (sender, life2) = (self.clone(), life.clone());
         life.spawn("sender", async move { sender.run(&life2).await });
@@ -97,7 +97,7 @@ impl Sender {
         life.spawn("delivery metrics", metrics::run(db, clock, life.clone()));
     }
 
-    /// Makes the sender look for due lanes now. Called after the commit of a transaction that queues or resumes deliveries.
+    /// Makes the sender look for due queues now. Called after the commit of a transaction that adds or resumes deliveries.
     pub(crate) fn wake(&self) {
         self.0.wake.notify_one();
     }
@@ -118,23 +118,23 @@ impl Sender {
         }
     }
 
-    /// Claims due lanes as far as there is room, and starts a task for each. Returns whether there may be more.
+    /// Claims due queues as far as there is room, and starts a task for each. Returns whether there may be more.
     async fn round(&self, life: &Lifecycle) -> Result<bool, DbError> {
         let inner = &self.0;
         let Some(saturated) = inner.in_flight.saturated() else { return Ok(false) };
         let due = claims::due(&inner.db, inner.clock.now_us(), &saturated).await?;
-        let is_full_page = due.len() == MAX_DUE_LANES;
+        let is_full_page = due.len() == MAX_DUE_QUEUES;
         let slots = inner.in_flight.reserve(due);
-        let lanes: Vec<_> = slots.iter().map(|slot| slot.lane).collect();
+        let queues: Vec<_> = slots.iter().map(|slot| slot.queue).collect();
         let now_us = inner.clock.now_us();
-        let claimed = claims::claim(&inner.db, &lanes, now_us, now_us + micros(CLAIM_LEASE)).await?;
+        let claimed = claims::claim(&inner.db, &queues, now_us, now_us + micros(CLAIM_LEASE)).await?;
         let is_some = !claimed.is_empty();
-        let mut slots: HashMap<_, _> = slots.into_iter().map(|slot| (slot.lane, slot)).collect();
+        let mut slots: HashMap<_, _> = slots.into_iter().map(|slot| (slot.queue, slot)).collect();
         for (claim, head) in claimed {
-            let Some(slot) = slots.remove(&claim.lane) else { continue };
+            let Some(slot) = slots.remove(&claim.queue) else { continue };
             let (sender, life2) = (self.clone(), life.clone());
             life.spawn("delivery", async move {
-                sender.send_lane(claim, head, &life2).await;
+                sender.send_queue(claim, head, &life2).await;
                 drop(slot);
                 sender.wake();
             });
@@ -142,8 +142,8 @@ impl Sender {
         Ok(is_some && is_full_page)
     }
 
-    /// Sends the head of a claimed lane, and the deliveries after it for a while.
-    async fn send_lane(&self, claim: Claim, head: Head, life: &Lifecycle) {
+    /// Sends the head of a claimed queue, and the deliveries after it for a while.
+    async fn send_queue(&self, claim: Claim, head: Head, life: &Lifecycle) {
         let started = Instant::now();
         let mut head = head;
         loop {
@@ -152,9 +152,9 @@ impl Sender {
                 Ok(Settled::Next(next)) => head = next,
                 Ok(Settled::Released | Settled::Lost) => return,
                 Err(error) => {
-                    tracing::warn!(%error, hook.id = claim.lane.hook.0, "delivery {} could not be tried", head.uuid);
+                    tracing::warn!(%error, hook.id = claim.queue.hook.0, "delivery {} could not be tried", head.uuid);
                     let next_us = self.0.clock.now_us() + micros(FAULT_DELAY);
-                    // Otherwise the lane is due again at the end of the lease.
+                    // Otherwise the queue is due again at the end of the lease.
                     let _ = claims::release(&self.0.db, &claim, next_us).await;
                     return;
                 }
@@ -169,8 +169,8 @@ impl Sender {
         head: &Head,
         goes_on: impl Fn() -> bool,
     ) -> Result<Settled, attempt::Fault> {
-        let hook = self.0.hooks.hook(claim.lane.hook).await?;
-        let Some(hook) = hook.filter(|hook| hook.is_running() || claim.lane.is_test()) else {
+        let hook = self.0.hooks.hook(claim.queue.hook).await?;
+        let Some(hook) = hook.filter(|hook| hook.is_running() || claim.queue.is_test()) else {
             claims::give_back(&self.0.db, claim, self.0.clock.now_us()).await?;
             return Ok(Settled::Released);
         };
@@ -185,7 +185,7 @@ impl Sender {
                     tokio::time::sleep(RECORD_PAUSE).await;
                 }
                 settled => {
-                    self.0.grown.add(claim.lane.repository, result.attempt.bytes());
+                    self.0.grown.add(claim.queue.repository, result.attempt.bytes());
                     return Ok(settled?);
                 }
             }

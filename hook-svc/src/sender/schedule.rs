@@ -8,7 +8,7 @@ use ferrite_core::micros;
 
 use crate::store::outcomes::{HookEffect, Outcome};
 
-/// Repeated attempts that keep the order of a lane. A delivery whose last of them failed steps aside.
+/// Repeated attempts that keep the order of a queue. A delivery whose last of them failed steps aside.
 const ORDERED_RETRIES: i64 = 3;
 /// Longest time that a receiver puts the next attempt off by `Retry-After`.
 const MAX_RETRY_AFTER: Duration = Duration::from_secs(3600);
@@ -57,7 +57,7 @@ pub(super) struct Facts {
     pub(super) retry_after: Option<Duration>,
     /// Failed attempts before this one, since the delivery was queued.
     pub(super) failures: i64,
-    /// True if the delivery has a lane of its own.
+    /// True if the delivery has a queue of its own.
     pub(super) is_alone: bool,
     pub(super) now_us: i64,
 }

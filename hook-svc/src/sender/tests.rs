@@ -25,7 +25,7 @@ use crate::secrets;
 use crate::store::attempts::{self, Attempt};
 use crate::store::deliveries::{self, Delivery, Status};
 use crate::store::kept_bytes::GrownRepositories;
-use crate::store::lanes::{NewDelivery, enqueue, enqueue_alone, resume};
+use crate::store::queues::{NewDelivery, enqueue, enqueue_alone, resume};
 use crate::store::{HookTable, StoredHook};
 use crate::testing::on_each_schema;
 
@@ -47,7 +47,7 @@ struct Receiver {
 }
 
 impl Receiver {
-    /// Starts a receiver that answers its n-th request, from 0, by `respond`; an empty text leaves the client without an answer.
+    /// Starts a receiver that responds to its n-th request, from 0, by `respond`; an empty text leaves the client without a response.
     async fn start(respond: impl Fn(usize, &Received) -> String + Send + Sync + 'static) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = listener.local_addr().unwrap().to_string();

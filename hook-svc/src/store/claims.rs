@@ -1,6 +1,6 @@
-//! Claims of lanes: a process that sends the head of a lane has it for the time of a lease, after which another one takes over.
+//! Claims of queues: a process that sends the head of a queue has it for the time of a lease, after which another one takes over.
 //!
-//! A claim has a random id, the lane's `epoch`: a process whose claim was replaced records nothing. A claimed lane is due again at the
+//! A claim has a random id, the queue's `epoch`: a process whose claim was replaced records nothing. A claimed queue is due again at the
 //! end of its lease.
 //!
 //! Claims need not survive a crash of the machine: after it a delivery is sent again, with the same UUID.
@@ -10,23 +10,23 @@ use ferrite_db::{Db, DbError, Query};
 use ferrite_proto::id::{HookId, RepositoryId};
 use sqlx_macros::FromRow;
 
-use super::lanes::{LaneKey, PARKED_US};
+use super::queues::{PARKED_US, QueueKey};
 
-/// Lanes that one look finds.
-pub(crate) const MAX_DUE_LANES: usize = 512;
+/// Queues that one look finds.
+pub(crate) const MAX_DUE_QUEUES: usize = 512;
 
 const DUE: &str = "SELECT hook_id, repository_id, source, delivery_id FROM lanes WHERE next_us <= ";
 
 // Arguments of a claim: $1 now, $2 the end of the lease, $3 the id; from $4 on the keys.
 const CLAIM_SQLITE: &str = "UPDATE lanes SET next_us = $2, claimed_until_us = $2, epoch = $3 \
      WHERE next_us <= $1 AND claimed_until_us <= $1 AND (hook_id, repository_id, source, delivery_id) IN (VALUES ";
-/// Lanes that another transaction has locked are left out: another process claims them, or their process wakes its sender.
+/// Queues that another transaction has locked are left out: another process claims them, or their process wakes its sender.
 const CLAIM_POSTGRES: &str = "UPDATE lanes l SET next_us = $2, claimed_until_us = $2, epoch = $3 FROM \
      (SELECT hook_id, repository_id, source, delivery_id FROM lanes WHERE next_us <= $1 AND claimed_until_us <= $1 \
      AND (hook_id, repository_id, source, delivery_id) IN (VALUES ";
 const CLAIM_END_POSTGRES: &str = ") FOR UPDATE SKIP LOCKED) due WHERE l.hook_id = due.hook_id \
      AND l.repository_id = due.repository_id AND l.source = due.source AND l.delivery_id = due.delivery_id";
-/// A statement of its own: on PostgreSQL that of the claim may see an older state of the deliveries than that of the locked lanes.
+/// A statement of its own: on PostgreSQL that of the claim may see an older state of the deliveries than that of the locked queues.
 const CLAIMED: &str = "SELECT c.hook_id, c.repository_id, c.source, c.delivery_id, d.id, d.uuid, d.event_id, d.attempts, d.failures \
      FROM (SELECT l.hook_id, l.repository_id, l.source, l.delivery_id, (SELECT w.id FROM deliveries w \
      WHERE w.hook_id = l.hook_id AND w.repository_id = l.repository_id AND w.source = l.source \
@@ -35,14 +35,14 @@ const CLAIMED: &str = "SELECT c.hook_id, c.repository_id, c.source, c.delivery_i
 
 const LOCK_HOOK_POSTGRES: &str = "SELECT is_active, paused_reason FROM hooks WHERE id = $1 FOR SHARE";
 const LOCK_HOOK_SQLITE: &str = "SELECT is_active, paused_reason FROM hooks WHERE id = $1";
-/// Ends a claim; the lane is due again at a time.
+/// Ends a claim; the queue is due again at a time.
 pub(super) const RELEASE: &str = "UPDATE lanes SET next_us = $6, claimed_until_us = 0, epoch = 0 \
      WHERE hook_id = $1 AND repository_id = $2 AND source = $3 AND delivery_id = $4 AND epoch = $5";
-const DELETE_LANE: &str = "DELETE FROM lanes \
+const DELETE_QUEUE: &str = "DELETE FROM lanes \
      WHERE hook_id = $1 AND repository_id = $2 AND source = $3 AND delivery_id = $4 AND epoch = $5";
-const CANCEL_LANE: &str = "UPDATE deliveries SET status = 4, next_attempt_us = NULL, finished_us = $5 \
+const CANCEL_QUEUE: &str = "UPDATE deliveries SET status = 4, next_attempt_us = NULL, finished_us = $5 \
      WHERE hook_id = $1 AND repository_id = $2 AND source = $3 AND lane_delivery_id = $4 AND status < 2";
-const LOCK_LANE_POSTGRES: &str = "SELECT waiting FROM lanes \
+const LOCK_QUEUE_POSTGRES: &str = "SELECT waiting FROM lanes \
      WHERE hook_id = $1 AND repository_id = $2 AND source = $3 AND delivery_id = $4 FOR UPDATE";
 const RECOUNT: &str = "UPDATE lanes SET next_us = $6, claimed_until_us = 0, epoch = 0, waiting = (SELECT COUNT(*) FROM deliveries w \
      WHERE w.hook_id = $1 AND w.repository_id = $2 AND w.source = $3 AND w.lane_delivery_id = $4 AND w.status < 2) \
@@ -50,7 +50,7 @@ const RECOUNT: &str = "UPDATE lanes SET next_us = $6, claimed_until_us = 0, epoc
 const DELETE_EMPTY: &str = "DELETE FROM lanes \
      WHERE hook_id = $1 AND repository_id = $2 AND source = $3 AND delivery_id = $4 AND waiting = 0";
 
-/// The delivery of a lane that is sent next.
+/// The delivery of a queue that is sent next.
 #[derive(Clone, Debug, PartialEq, Eq, FromRow)]
 pub(crate) struct Head {
     pub(crate) id: i64,
@@ -62,10 +62,10 @@ pub(crate) struct Head {
     pub(crate) failures: i64,
 }
 
-/// A lane of this process until its lease ends.
+/// A queue of this process until its lease ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Claim {
-    pub(crate) lane: LaneKey,
+    pub(crate) queue: QueueKey,
     pub(super) epoch: i64,
 }
 
@@ -88,7 +88,7 @@ struct ClaimedRow {
     failures: Option<i64>,
 }
 
-impl From<KeyRow> for LaneKey {
+impl From<KeyRow> for QueueKey {
     fn from(row: KeyRow) -> Self {
         Self {
             hook: HookId(row.hook_id),
@@ -111,41 +111,41 @@ impl ClaimedRow {
     }
 }
 
-/// Returns lanes that are due, the longest due ones first, at most [`MAX_DUE_LANES`]. Those of the hooks `excluded` are left out.
+/// Returns queues that are due, the longest due ones first, at most [`MAX_DUE_QUEUES`]. Those of the hooks `excluded` are left out.
 ///
 /// # Errors
 /// When the database fails.
-pub(crate) async fn due(db: &Db, now_us: i64, excluded: &[HookId]) -> Result<Vec<LaneKey>, DbError> {
+pub(crate) async fn due(db: &Db, now_us: i64, excluded: &[HookId]) -> Result<Vec<QueueKey>, DbError> {
     let mut query = Query::new(DUE);
     query.bind(now_us);
     if !excluded.is_empty() {
         query.push(" AND hook_id NOT IN ").bind_list(excluded.iter().copied());
     }
-    query.push(" ORDER BY next_us LIMIT ").bind(MAX_DUE_LANES as i64);
+    query.push(" ORDER BY next_us LIMIT ").bind(MAX_DUE_QUEUES as i64);
     let rows: Vec<KeyRow> = db.all(query.sql(), query.args()).await?;
-    Ok(rows.into_iter().map(LaneKey::from).collect())
+    Ok(rows.into_iter().map(QueueKey::from).collect())
 }
 
-/// Claims those of `lanes` that are due until `until_us`, each with its head. Lanes without a head, which a fault has left, are
+/// Claims those of `queues` that are due until `until_us`, each with its head. Queues without a head, which a fault has left, are
 /// repaired.
 ///
 /// # Errors
 /// When the database fails.
 pub(crate) async fn claim(
     db: &Db,
-    lanes: &[LaneKey],
+    queues: &[QueueKey],
     now_us: i64,
     until_us: i64,
 ) -> Result<Vec<(Claim, Head)>, DbError> {
-    if lanes.is_empty() {
+    if queues.is_empty() {
         return Ok(Vec::new());
     }
     let epoch: i64 = rand::random();
     let mut args = args![now_us, until_us, epoch].to_vec();
     let mut keys = Vec::new();
     // Few different lengths are few prepared statements. No hook has the id -1.
-    let nothing = LaneKey { hook: HookId(-1), repository: RepositoryId(-1), source: 0, delivery_id: 0 };
-    for key in lanes.iter().chain(std::iter::repeat(&nothing)).take(lanes.len().next_power_of_two()) {
+    let nothing = QueueKey { hook: HookId(-1), repository: RepositoryId(-1), source: 0, delivery_id: 0 };
+    for key in queues.iter().chain(std::iter::repeat(&nothing)).take(queues.len().next_power_of_two()) {
         let first = args.len() + 1;
         args.extend(key.columns());
         keys.push(format!("(${first}, ${}, ${}, ${})", first + 1, first + 2, first + 3));
@@ -156,7 +156,7 @@ pub(crate) async fn claim(
     let mut claimed = Vec::new();
     for mut row in rows {
         let head = row.head();
-        let claim = Claim { lane: row.key.into(), epoch };
+        let claim = Claim { queue: row.key.into(), epoch };
         match head {
             Some(head) => claimed.push((claim, head)),
             None => recount(db, &claim, now_us).await?,
@@ -165,14 +165,14 @@ pub(crate) async fn claim(
     Ok(claimed)
 }
 
-/// Counts the waiting deliveries of a lane anew.
+/// Counts the waiting deliveries of a queue anew.
 async fn recount(db: &Db, claim: &Claim, now_us: i64) -> Result<(), DbError> {
-    tracing::warn!(hook.id = claim.lane.hook.0, repo.id = claim.lane.repository.0, "a lane had no delivery");
+    tracing::warn!(hook.id = claim.queue.hook.0, repo.id = claim.queue.repository.0, "a queue had no delivery");
     let mut tx = db.begin().await?;
-    let key = claim.lane.columns();
+    let key = claim.queue.columns();
     // A statement before the one that counts, which must see what the last holder of the lock has added.
     if tx.pick(true, false) {
-        tx.execute(LOCK_LANE_POSTGRES, &key).await?;
+        tx.execute(LOCK_QUEUE_POSTGRES, &key).await?;
     }
     let counted: Option<(i64,)> = tx.optional(RECOUNT, &[key.as_slice(), &args![claim.epoch, now_us]].concat()).await?;
     if counted == Some((0,)) {
@@ -181,20 +181,20 @@ async fn recount(db: &Db, claim: &Claim, now_us: i64) -> Result<(), DbError> {
     tx.commit().await
 }
 
-/// Gives a claimed lane back that must not be sent: it is parked while its hook is paused or not active, due again if the hook was
+/// Gives a claimed queue back that must not be sent: it is parked while its hook is paused or not active, due again if the hook was
 /// resumed meanwhile, and its deliveries are cancelled if the hook was deleted.
 ///
 /// # Errors
 /// When the database fails.
 pub(crate) async fn give_back(db: &Db, claim: &Claim, now_us: i64) -> Result<(), DbError> {
-    let key = claim.lane.columns();
+    let key = claim.queue.columns();
     let mut tx = db.begin().await?;
-    // The lock makes a resumption wait that would find this lane not parked yet.
+    // The lock makes a resumption wait that would find this queue not parked yet.
     let hook: Option<(bool, Option<String>)> =
-        tx.optional(db.pick(LOCK_HOOK_POSTGRES, LOCK_HOOK_SQLITE), &args![claim.lane.hook]).await?;
+        tx.optional(db.pick(LOCK_HOOK_POSTGRES, LOCK_HOOK_SQLITE), &args![claim.queue.hook]).await?;
     let Some((is_active, paused)) = hook else {
-        if tx.execute(DELETE_LANE, &[key.as_slice(), &args![claim.epoch]].concat()).await? > 0 {
-            tx.execute(CANCEL_LANE, &[key.as_slice(), &args![now_us]].concat()).await?;
+        if tx.execute(DELETE_QUEUE, &[key.as_slice(), &args![claim.epoch]].concat()).await? > 0 {
+            tx.execute(CANCEL_QUEUE, &[key.as_slice(), &args![now_us]].concat()).await?;
         }
         return tx.commit().await;
     };
@@ -203,12 +203,12 @@ pub(crate) async fn give_back(db: &Db, claim: &Claim, now_us: i64) -> Result<(),
     tx.commit().await
 }
 
-/// Gives a claimed lane back that is due again at `next_us`.
+/// Gives a claimed queue back that is due again at `next_us`.
 ///
 /// # Errors
 /// When the database fails.
 pub(crate) async fn release(db: &Db, claim: &Claim, next_us: i64) -> Result<(), DbError> {
-    let args = [claim.lane.columns().as_slice(), &args![claim.epoch, next_us]].concat();
+    let args = [claim.queue.columns().as_slice(), &args![claim.epoch, next_us]].concat();
     db.all_relaxed::<(i64,)>(&[(RELEASE, args.len())], &args).await?;
     Ok(())
 }

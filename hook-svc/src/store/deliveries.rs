@@ -1,6 +1,6 @@
 //! Deliveries as the sender and the delivery log read them, and deliveries that are asked for again.
 //!
-//! Not here: attempts, the order of deliveries (`lanes`), and the deletion of old ones (`purge`).
+//! Not here: attempts, the order of deliveries (`queues`), and the deletion of old ones (`purge`).
 
 use std::collections::BTreeMap;
 
@@ -12,7 +12,7 @@ use sqlx_macros::FromRow;
 use uuid::Uuid;
 
 use super::kept_bytes;
-use super::lanes::{self, LaneKey, NewDelivery, TEST_SOURCE};
+use super::queues::{self, NewDelivery, QueueKey, TEST_SOURCE};
 
 /// Bytes of a payload that is read without room for it.
 pub(crate) const MAX_SMALL_PAYLOAD_BYTES: i64 = 64 * 1024;
@@ -28,10 +28,10 @@ const PAYLOAD: &str = "SELECT name AS event, CASE WHEN OCTET_LENGTH(payload) <= 
 const LARGE_PAYLOAD: &str = "SELECT payload FROM events WHERE id = $1";
 const QUEUE_LENGTH: &str = "SELECT CAST(COALESCE(SUM(waiting), 0) AS BIGINT) FROM lanes";
 const WAITING: &str = "SELECT CAST(COALESCE(SUM(waiting), 0) AS BIGINT) FROM lanes WHERE hook_id = $1 AND source >= $2";
-/// Lanes that wait for a sender; those that are being sent are due at the end of their lease.
+/// Queues that wait for a sender; those that are being sent are due at the end of their lease.
 const DUE: &str =
     "SELECT COUNT(*), MIN(l.next_us) FROM (SELECT next_us FROM lanes WHERE next_us <= $1 ORDER BY next_us LIMIT $2) l";
-/// Of the lanes that are due first.
+/// Of the queues that are due first.
 const OLDEST: &str = "SELECT MIN(d.created_us) FROM deliveries d WHERE d.id IN (SELECT (SELECT w.id FROM deliveries w \
      WHERE w.hook_id = l.hook_id AND w.repository_id = l.repository_id AND w.source = l.source \
      AND w.lane_delivery_id = l.delivery_id AND w.status < 2 ORDER BY w.id LIMIT 1) \
@@ -54,9 +54,9 @@ const COUNT: &str =
 
 const REQUEUE_ALONE: &str = "UPDATE deliveries SET status = 0, failures = 0, lane_delivery_id = id, next_attempt_us = NULL, \
      finished_us = NULL WHERE uuid = $1 AND hook_id = $2 AND status >= 2 RETURNING id, repository_id, source";
-const FIND_LANE: &str =
+const FIND_QUEUE: &str =
     "SELECT id, repository_id, source, lane_delivery_id FROM deliveries WHERE uuid = $1 AND hook_id = $2";
-/// Makes a lane due whose head is this delivery, unless it is being sent.
+/// Makes a queue due whose head is this delivery, unless it is being sent.
 const HURRY: &str = "UPDATE lanes SET next_us = $5 WHERE hook_id = $1 AND repository_id = $2 AND source = $3 AND delivery_id = $4 \
      AND claimed_until_us <= $5 AND NOT EXISTS (SELECT 1 FROM deliveries w WHERE w.hook_id = $1 AND w.repository_id = $2 \
      AND w.source = $3 AND w.lane_delivery_id = $4 AND w.status < 2 AND w.id < $6)";
@@ -84,13 +84,13 @@ impl StoredPayload {
     }
 }
 
-/// The state of all lanes.
+/// The state of all queues together.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Queue {
+pub(crate) struct QueueTotals {
     pub(crate) length: i64,
     pub(crate) oldest_us: Option<i64>,
-    /// Lanes that are due, as far as they are counted, and the time since when the first of them has been.
-    pub(crate) due_lanes: i64,
+    /// Queues that are due, as far as they are counted, and the time since when the first of them has been.
+    pub(crate) due_queues: i64,
     pub(crate) due_since_us: Option<i64>,
 }
 
@@ -202,7 +202,7 @@ pub(crate) struct DeliveryPage {
 }
 
 #[derive(FromRow)]
-struct LaneRow {
+struct QueueRow {
     id: i64,
     repository_id: i64,
     source: i64,
@@ -234,15 +234,15 @@ pub(crate) async fn large_payload(db: &Db, event_id: i64) -> Result<Option<Strin
     Ok(row.and_then(|(payload,)| payload))
 }
 
-/// Returns the number of deliveries that wait, the time of the oldest one, and the lanes that are due.
+/// Returns the number of deliveries that wait, the time of the oldest one, and the queues that are due.
 ///
 /// # Errors
 /// When the database fails.
-pub(crate) async fn queue(db: &Db, now_us: i64) -> Result<Queue, DbError> {
+pub(crate) async fn queue_totals(db: &Db, now_us: i64) -> Result<QueueTotals, DbError> {
     let (length,): (i64,) = db.one(QUEUE_LENGTH, &[]).await?;
     let (oldest_us,): (Option<i64>,) = db.one(OLDEST, &[]).await?;
-    let (due_lanes, due_since_us): (i64, Option<i64>) = db.one(DUE, &args![now_us, MAX_COUNTED]).await?;
-    Ok(Queue { length, oldest_us, due_lanes, due_since_us })
+    let (due_queues, due_since_us): (i64, Option<i64>) = db.one(DUE, &args![now_us, MAX_COUNTED]).await?;
+    Ok(QueueTotals { length, oldest_us, due_queues, due_since_us })
 }
 
 /// Returns the number of deliveries of a hook that wait.
@@ -297,19 +297,19 @@ pub(crate) async fn find_in(tx: &mut Tx, hook: HookId, uuid: &str) -> Result<Opt
     tx.optional(FIND, &args![uuid, hook]).await
 }
 
-/// Queues a finished delivery again, in a lane of its own. One that waits for its next attempt is tried at once; one that waits for an
+/// Sends a finished delivery again, in a queue of its own. One that waits for its next attempt is tried at once; one that waits for an
 /// earlier one goes on waiting. Returns the delivery; `None` if there is none. The hook's row must be locked.
 ///
 /// # Errors
 /// When the database fails.
 pub(crate) async fn redeliver(tx: &mut Tx, hook: HookId, uuid: &str, now_us: i64) -> Result<Option<Delivery>, DbError> {
-    let requeued: Option<LaneRow> = tx.optional(REQUEUE_ALONE, &args![uuid, hook]).await?;
+    let requeued: Option<QueueRow> = tx.optional(REQUEUE_ALONE, &args![uuid, hook]).await?;
     if let Some(row) = requeued {
         let repository = RepositoryId(row.repository_id);
-        let key = LaneKey { hook, repository, source: row.source, delivery_id: row.id };
-        lanes::add_waiting(tx, &BTreeMap::from([(key, 1)]), now_us).await?;
+        let key = QueueKey { hook, repository, source: row.source, delivery_id: row.id };
+        queues::add_waiting(tx, &BTreeMap::from([(key, 1)]), now_us).await?;
     } else {
-        let waiting: Option<(i64, i64, i64, i64)> = tx.optional(FIND_LANE, &args![uuid, hook]).await?;
+        let waiting: Option<(i64, i64, i64, i64)> = tx.optional(FIND_QUEUE, &args![uuid, hook]).await?;
         if let Some((id, repository_id, source, delivery_id)) = waiting {
             tx.execute(HURRY, &args![hook, repository_id, source, delivery_id, now_us, id]).await?;
         }
@@ -380,19 +380,19 @@ async fn replay_as_new(
         bytes: 0,
     };
     let new: Vec<_> = rows.iter().map(new).collect();
-    lanes::enqueue(tx, &new, now_us).await?;
+    queues::enqueue(tx, &new, now_us).await?;
     Ok(new.len() as i64)
 }
 
 async fn requeue(tx: &mut Tx, hook: HookId, deliveries: &[FinishedDelivery], now_us: i64) -> Result<i64, DbError> {
     let mut query = Query::new(REQUEUE);
     query.bind_list(deliveries.iter().map(|delivery| delivery.id)).push(" RETURNING id, repository_id, source");
-    let requeued: Vec<LaneRow> = tx.all(query.sql(), query.args()).await?;
-    let mut lanes = BTreeMap::new();
+    let requeued: Vec<QueueRow> = tx.all(query.sql(), query.args()).await?;
+    let mut queues = BTreeMap::new();
     for row in &requeued {
         let repository = RepositoryId(row.repository_id);
-        *lanes.entry(LaneKey { hook, repository, source: row.source, delivery_id: 0 }).or_default() += 1;
+        *queues.entry(QueueKey { hook, repository, source: row.source, delivery_id: 0 }).or_default() += 1;
     }
-    lanes::add_waiting(tx, &lanes, now_us).await?;
+    queues::add_waiting(tx, &queues, now_us).await?;
     Ok(requeued.len() as i64)
 }

@@ -3,7 +3,7 @@
 //! Transactions that add events of a repository or dispatch some lock its row first, so the ids of its events are committed in order, and
 //! each event is dispatched once.
 //!
-//! Not here: the split (`rpc::deliver`), payloads (`dispatch`), and the queues of deliveries (`lanes`).
+//! Not here: the split (`rpc::deliver`), payloads (`dispatch`), and the order of deliveries (`queues`).
 
 #[cfg(test)]
 mod tests;

@@ -2,7 +2,7 @@
 //! most, so that nobody can push the events of others out.
 //!
 //! Events for which deliveries wait stay as long as others of the user can go. Then the oldest of those deliveries are cancelled, unless
-//! their lane is being sent: a paused webhook must not fill the disk.
+//! their queue is being sent: a paused webhook must not fill the disk.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -12,7 +12,7 @@ use ferrite_proto::id::{HookId, RepositoryId, UserId};
 use sqlx_macros::FromRow;
 
 use super::kept_bytes;
-use super::lanes::LaneKey;
+use super::queues::QueueKey;
 use super::removal::{self, MAX_BATCH_ROWS};
 
 /// Bytes after which a batch ends: SQLite visits each page that it frees.
@@ -32,12 +32,12 @@ const IS_UNUSED: &str = " AND NOT EXISTS (SELECT 1 FROM deliveries d WHERE d.eve
 const WAITING: &str = "SELECT d.id, d.hook_id, d.repository_id, d.source, d.lane_delivery_id, e.id AS event_id, e.bytes FROM events e \
      JOIN deliveries d ON d.event_id = e.id WHERE d.status < 2 AND e.repository_id = ";
 const OF_USER: &str = " AND e.user_id = ";
-const LOCK_LANES: &str = "SELECT hook_id, repository_id, source, delivery_id AS lane_delivery_id FROM lanes \
+const LOCK_QUEUES: &str = "SELECT hook_id, repository_id, source, delivery_id AS lane_delivery_id FROM lanes \
      WHERE claimed_until_us <= ";
-const OF_LANES: &str = " AND (hook_id, repository_id, source, delivery_id) IN (VALUES ";
-const LOCK_LANES_END_POSTGRES: &str = ") ORDER BY hook_id, repository_id, source, delivery_id FOR UPDATE";
+const OF_QUEUES: &str = " AND (hook_id, repository_id, source, delivery_id) IN (VALUES ";
+const LOCK_QUEUES_END_POSTGRES: &str = ") ORDER BY hook_id, repository_id, source, delivery_id FOR UPDATE";
 const CANCEL: &str = "UPDATE deliveries SET status = 4, next_attempt_us = NULL, finished_us = ";
-const CANCEL_LANES: &str = " WHERE status < 2 AND (hook_id, repository_id, source, lane_delivery_id) IN (VALUES ";
+const CANCEL_QUEUES: &str = " WHERE status < 2 AND (hook_id, repository_id, source, lane_delivery_id) IN (VALUES ";
 const CANCEL_IDS: &str = ") AND id IN ";
 const CANCELLED: &str = " RETURNING hook_id, repository_id, source, lane_delivery_id";
 const TAKE_OUT: &str = "UPDATE lanes SET waiting = waiting - $5 \
@@ -46,7 +46,7 @@ const DELETE_EMPTY: &str = "DELETE FROM lanes \
      WHERE hook_id = $1 AND repository_id = $2 AND source = $3 AND delivery_id = $4 AND waiting <= 0";
 
 #[derive(FromRow)]
-struct LaneRow {
+struct QueueRow {
     hook_id: i64,
     repository_id: i64,
     source: i64,
@@ -57,15 +57,15 @@ struct LaneRow {
 struct WaitingRow {
     id: i64,
     #[sqlx(flatten)]
-    lane: LaneRow,
+    queue: QueueRow,
     event_id: i64,
     /// Of the event.
     bytes: i64,
 }
 
-impl LaneRow {
-    fn key(&self) -> LaneKey {
-        LaneKey {
+impl QueueRow {
+    fn key(&self) -> QueueKey {
+        QueueKey {
             hook: HookId(self.hook_id),
             repository: RepositoryId(self.repository_id),
             source: self.source,
@@ -157,7 +157,7 @@ pub(crate) async fn cancel_waiting(
     };
     let count = rows.iter().map_while(|row| is_needed(row).then_some(())).count();
     rows.truncate(count);
-    let keys: BTreeSet<LaneKey> = rows.iter().map(|row| row.lane.key()).collect();
+    let keys: BTreeSet<QueueKey> = rows.iter().map(|row| row.queue.key()).collect();
     if keys.is_empty() {
         return Ok(0);
     }
@@ -168,15 +168,15 @@ pub(crate) async fn cancel_waiting(
         return Ok(0);
     }
     let mut query = Query::new(CANCEL);
-    query.bind(now_us).push(CANCEL_LANES).bind_rows(locked.iter().map(|lane| lane.columns()));
+    query.bind(now_us).push(CANCEL_QUEUES).bind_rows(locked.iter().map(|queue| queue.columns()));
     query.push(CANCEL_IDS).bind_list(rows.iter().map(|row| row.id)).push(CANCELLED);
-    let cancelled: Vec<LaneRow> = tx.all(query.sql(), query.args()).await?;
-    let mut counts: BTreeMap<LaneKey, i64> = BTreeMap::new();
+    let cancelled: Vec<QueueRow> = tx.all(query.sql(), query.args()).await?;
+    let mut counts: BTreeMap<QueueKey, i64> = BTreeMap::new();
     for row in &cancelled {
         *counts.entry(row.key()).or_default() += 1;
     }
-    for (lane, count) in counts {
-        let key = lane.columns();
+    for (queue, count) in counts {
+        let key = queue.columns();
         let left: Option<(i64,)> = tx.optional(TAKE_OUT, &[key.as_slice(), &args![count]].concat()).await?;
         if left.is_some_and(|(waiting,)| waiting <= 0) {
             tx.execute(DELETE_EMPTY, &key).await?;
@@ -186,11 +186,11 @@ pub(crate) async fn cancel_waiting(
     Ok(cancelled.len() as u64)
 }
 
-/// Locks those of the lanes that no process sends.
-async fn lock_unclaimed(tx: &mut Tx, keys: &BTreeSet<LaneKey>, now_us: i64) -> Result<BTreeSet<LaneKey>, DbError> {
-    let mut query = Query::new(LOCK_LANES);
-    query.bind(now_us).push(OF_LANES).bind_rows(keys.iter().map(|lane| lane.columns()));
-    query.push(tx.pick(LOCK_LANES_END_POSTGRES, ")"));
-    let rows: Vec<LaneRow> = tx.all(query.sql(), query.args()).await?;
-    Ok(rows.iter().map(LaneRow::key).collect())
+/// Locks those of the queues that no process sends.
+async fn lock_unclaimed(tx: &mut Tx, keys: &BTreeSet<QueueKey>, now_us: i64) -> Result<BTreeSet<QueueKey>, DbError> {
+    let mut query = Query::new(LOCK_QUEUES);
+    query.bind(now_us).push(OF_QUEUES).bind_rows(keys.iter().map(|queue| queue.columns()));
+    query.push(tx.pick(LOCK_QUEUES_END_POSTGRES, ")"));
+    let rows: Vec<QueueRow> = tx.all(query.sql(), query.args()).await?;
+    Ok(rows.iter().map(QueueRow::key).collect())
 }

@@ -1,6 +1,6 @@
 //! Rows of webhooks, and their parts that are sealed.
 //!
-//! Lock order of a transaction: the row of the repository, the row of the hook, its lanes. A reader that makes deliveries holds the rows
+//! Lock order of a transaction: the row of the repository, the row of the hook, its queues. A reader that makes deliveries holds the rows
 //! of its hooks, so a hook that is deleted has no deliveries left.
 //!
 //! Not here: validation (`model`), rows of before URLs were sealed (`sealing`), and the hooks that an event is for (`events`).
@@ -17,7 +17,7 @@ use ferrite_proto::id::HookId;
 use sqlx_macros::FromRow;
 
 use super::events::{last_id, lock_repository};
-use super::lanes;
+use super::queues;
 use crate::error::HookError;
 use crate::model::{ChatOptions, ContentType, HookEvents, HookType, NewHook, Owner};
 use crate::secrets;
@@ -389,7 +389,7 @@ impl HookTable {
     ) -> Result<StoredHook, HookError> {
         let hook = self.lock(tx, owner, id).await?;
         tx.execute(DELETE, &args![id]).await?;
-        lanes::cancel(tx, id, now_us).await?;
+        queues::cancel(tx, id, now_us).await?;
         Ok(hook)
     }
 }

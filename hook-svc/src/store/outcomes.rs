@@ -1,4 +1,4 @@
-//! The outcome of an attempt: the attempt, the delivery, its lane and the state of the hook change in one transaction.
+//! The outcome of an attempt: the attempt, the delivery, its queue and the state of the hook change in one transaction.
 //!
 //! Relaxed: if a crash of the machine undoes it, the delivery is sent again, with the same UUID.
 
@@ -9,9 +9,9 @@ use ferrite_db::{Db, DbError, Tx};
 
 use super::attempts::{self, Attempt};
 use super::claims::{Claim, Head, RELEASE};
-use super::{kept_bytes, lanes};
+use super::{kept_bytes, queues};
 
-/// Takes a delivery out of its lane. The claim stays if there are more and the lease is extended.
+/// Takes a delivery out of its queue. The claim stays if there are more and the lease is extended.
 const TAKE_OUT: &str = "UPDATE lanes SET waiting = waiting - 1, next_us = $6, claimed_until_us = $7, epoch = $8 \
      WHERE hook_id = $1 AND repository_id = $2 AND source = $3 AND delivery_id = $4 AND epoch = $5 RETURNING waiting";
 const DELETE_EMPTY: &str = "DELETE FROM lanes \
@@ -33,9 +33,9 @@ const RESUME: &str = "UPDATE hooks SET failing_since_us = NULL, paused_reason = 
 pub(crate) enum Outcome {
     /// The receiver took it.
     Succeeded,
-    /// A failure; the delivery is sent again at this time, and later ones of its lane wait.
+    /// A failure; the delivery is sent again at this time, and later ones of its queue wait.
     RetryAt(i64),
-    /// A failure too often to be waited for; the delivery is sent again at this time, and later ones of its lane go on.
+    /// A failure too often to be waited for; the delivery is sent again at this time, and later ones of its queue go on.
     StepAsideUntil(i64),
     /// The last failure; the delivery is not sent again.
     Exhausted,
@@ -62,32 +62,32 @@ pub(crate) struct Settlement {
     pub(crate) outcome: Outcome,
     pub(crate) effect: HookEffect,
     pub(crate) attempt: Attempt,
-    /// The end of a further lease, if the sender goes on with the next delivery of the lane.
+    /// The end of a further lease, if the sender goes on with the next delivery of the queue.
     pub(crate) lease_until_us: Option<i64>,
     pub(crate) now_us: i64,
 }
 
-/// State of a lane after a settlement.
+/// State of a queue after a settlement.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Settled {
-    /// The claim was replaced or the lane deleted: nothing was recorded.
+    /// The claim was replaced or the queue deleted: nothing was recorded.
     Lost,
-    /// The lane is given back.
+    /// The queue is given back.
     Released,
-    /// The lane stays claimed, for its next delivery.
+    /// The queue stays claimed, for its next delivery.
     Next(Head),
 }
 
-/// Records the result of an attempt to send the head of a claimed lane.
+/// Records the result of an attempt to send the head of a claimed queue.
 ///
 /// # Errors
 /// When the database fails. Nothing has changed then.
 pub(crate) async fn settle(db: &Db, claim: &Claim, head: &Head, result: &Settlement) -> Result<Settled, DbError> {
     let mut tx = db.begin_relaxed().await?;
     let attempt = attempts::without_repetition(&mut tx, head.id, &result.attempt).await?;
-    kept_bytes::add(&mut tx, claim.lane.repository, attempt.bytes()).await?;
+    kept_bytes::add(&mut tx, claim.queue.repository, attempt.bytes()).await?;
     apply_effect(&mut tx, claim, result).await?;
-    let Some(waiting) = update_lane(&mut tx, claim, result).await? else {
+    let Some(waiting) = update_queue(&mut tx, claim, result).await? else {
         tx.rollback().await?;
         return Ok(Settled::Lost);
     };
@@ -95,7 +95,7 @@ pub(crate) async fn settle(db: &Db, claim: &Claim, head: &Head, result: &Settlem
     attempts::insert(&mut tx, head.id, &attempt).await?;
     let next = match result.lease_until_us {
         Some(_) if waiting > 0 && !matches!(result.outcome, Outcome::RetryAt(_)) => {
-            tx.optional::<Head>(HEAD, &claim.lane.columns()).await?
+            tx.optional::<Head>(HEAD, &claim.queue.columns()).await?
         }
         _ => None,
     };
@@ -103,9 +103,9 @@ pub(crate) async fn settle(db: &Db, claim: &Claim, head: &Head, result: &Settlem
     Ok(next.map_or(Settled::Released, Settled::Next))
 }
 
-/// Changes the row of the hook, after that of the repository and before that of the lane: all transactions lock them in this order.
+/// Changes the row of the hook, after that of the repository and before that of the queue: all transactions lock them in this order.
 async fn apply_effect(tx: &mut Tx, claim: &Claim, result: &Settlement) -> Result<(), DbError> {
-    let hook = claim.lane.hook;
+    let hook = claim.queue.hook;
     match &result.effect {
         HookEffect::Unchanged => {}
         HookEffect::Failing => {
@@ -116,7 +116,7 @@ async fn apply_effect(tx: &mut Tx, claim: &Claim, result: &Settlement) -> Result
         }
         HookEffect::Resumed => {
             tx.execute(RESUME, &args![hook]).await?;
-            lanes::resume(tx, hook, result.now_us).await?;
+            queues::resume(tx, hook, result.now_us).await?;
         }
         HookEffect::Paused { reason, hook_updated_us } => {
             tx.execute(PAUSE_HOOK, &args![hook, reason, *hook_updated_us, result.now_us]).await?;
@@ -125,10 +125,10 @@ async fn apply_effect(tx: &mut Tx, claim: &Claim, result: &Settlement) -> Result
     Ok(())
 }
 
-/// Postpones the lane or takes the delivery out of it. Returns the number of deliveries that wait in it; `None` if the claim was
+/// Postpones the queue or takes the delivery out of it. Returns the number of deliveries that wait in it; `None` if the claim was
 /// replaced.
-async fn update_lane(tx: &mut Tx, claim: &Claim, result: &Settlement) -> Result<Option<i64>, DbError> {
-    let key = claim.lane.columns();
+async fn update_queue(tx: &mut Tx, claim: &Claim, result: &Settlement) -> Result<Option<i64>, DbError> {
+    let key = claim.queue.columns();
     if let Outcome::RetryAt(next_us) = result.outcome {
         let rows = tx.execute(RELEASE, &[key.as_slice(), &args![claim.epoch, next_us]].concat()).await?;
         return Ok((rows > 0).then_some(1));
@@ -159,10 +159,10 @@ async fn update_delivery(
         Outcome::RetryAt(next_us) | Outcome::StepAsideUntil(next_us) => (1, Some(next_us), None),
     };
     let failures = head.failures + i64::from(result.outcome != Outcome::Succeeded);
-    let mut lane = claim.lane;
+    let mut queue = claim.queue;
     if let Outcome::StepAsideUntil(next_us) = result.outcome {
-        lane.delivery_id = head.id;
-        lanes::add_waiting(tx, &BTreeMap::from([(lane, 1)]), next_us).await?;
+        queue.delivery_id = head.id;
+        queues::add_waiting(tx, &BTreeMap::from([(queue, 1)]), next_us).await?;
     }
     let attempt = &result.attempt;
     let args = args![
@@ -174,7 +174,7 @@ async fn update_delivery(
         attempt.duration_ms,
         next_us,
         finished_us,
-        lane.delivery_id,
+        queue.delivery_id,
         bytes,
     ];
     tx.execute(UPDATE_DELIVERY, &args).await?;

@@ -4,7 +4,7 @@ use ferrite_db::args;
 use ferrite_db::{DbError, Tx};
 use ferrite_proto::id::{HookId, RepositoryId};
 
-use super::lanes;
+use super::queues;
 
 /// The lock waits for earlier writers, whose webhooks are then deleted, and later writers find the mark.
 const MARK_DELETED: &str = "INSERT INTO hook_repositories (repository_id, is_deleted) VALUES ($1, TRUE) \
@@ -18,7 +18,7 @@ pub(crate) async fn purge(tx: &mut Tx, repository: RepositoryId, now_us: i64) ->
     let mut hooks: Vec<(i64,)> = tx.all(DELETE_HOOKS, &args![repository]).await?;
     hooks.sort_unstable();
     for (id,) in &hooks {
-        lanes::cancel(tx, HookId(*id), now_us).await?;
+        queues::cancel(tx, HookId(*id), now_us).await?;
     }
     Ok(hooks.len())
 }

@@ -107,8 +107,8 @@ impl Service {
     }
 
     pub(crate) async fn create(&self, caller: &TestCaller, request: CreateHookRequest) -> Result<Hook, Status> {
-        let answer = self.hooks().create_hook(caller.request(operation::CREATE_HOOK, request)).await?;
-        Ok(answer.into_inner().hook.unwrap())
+        let response = self.hooks().create_hook(caller.request(operation::CREATE_HOOK, request)).await?;
+        Ok(response.into_inner().hook.unwrap())
     }
 
     pub(crate) async fn list(
@@ -116,8 +116,8 @@ impl Service {
         caller: &TestCaller,
         request: ListHooksRequest,
     ) -> Result<ListHooksResponse, Status> {
-        let answer = self.hooks().list_hooks(caller.request(operation::LIST_HOOKS, request)).await?;
-        Ok(answer.into_inner())
+        let response = self.hooks().list_hooks(caller.request(operation::LIST_HOOKS, request)).await?;
+        Ok(response.into_inner())
     }
 
     /// Returns the sealed secrets of all hooks, ordered by id.

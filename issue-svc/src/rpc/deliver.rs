@@ -3,16 +3,30 @@
 //! Not here: authentication, deduplication and the transaction of a delivery, which are part of the kit.
 
 use ferrite_db::{DbError, Tx};
-use ferrite_events::Apply;
-use ferrite_proto::events::Event;
+use ferrite_events as outbox;
+use ferrite_events::{Apply, DeliveryError};
+use ferrite_listener::service;
 use ferrite_proto::events::event::Fact;
+use ferrite_proto::events::event_sink_server::EventSink;
+use ferrite_proto::events::{DeliverRequest, DeliverResponse, Event};
 use ferrite_proto::id::RepositoryId;
+use tonic::Request;
 
-use super::service::IssueRpc;
+use crate::state::AppState;
 use crate::store::Deleted;
 use crate::writer::purge_first_batch;
 
-impl Apply for IssueRpc {
+service!(EventSink for AppState {
+    deliver(DeliverRequest) -> DeliverResponse;
+});
+
+async fn deliver(state: &AppState, request: Request<DeliverRequest>) -> Result<DeliverResponse, DeliveryError> {
+    let response = outbox::deliver(state, state.store.db(), state.writer.clock.now_us(), request).await?;
+    state.scans.wake();
+    Ok(response)
+}
+
+impl Apply for AppState {
     async fn apply(&self, tx: &mut Tx, event: &Event, now_us: i64) -> Result<(), DbError> {
         let repository = RepositoryId(event.repository_id);
         match &event.fact {

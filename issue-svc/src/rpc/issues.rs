@@ -19,11 +19,12 @@ use ferrite_proto::repo::IssueAccess;
 use ferrite_rpc::auth::{AuthError, Caller, OperationSubject};
 use tonic::Request;
 
-use super::service::{IssueRpc, require_author_or, user};
+use super::{require_author_or, user};
 use crate::encode;
 use crate::error::IssueError;
 use crate::model::words;
 use crate::model::{Body, Class, IssueChange, NewIssue, Title};
+use crate::state::AppState;
 use crate::store::{Condition, CounterChange, IssueFilter, IssuePage, Order, Sort, TimelineEntry};
 use crate::upstream::MAX_QUESTION_REPOSITORIES;
 use crate::writer::{MAX_ISSUE_LABELS, TextTargets};
@@ -40,7 +41,7 @@ const ANY: &str = "*";
 /// Repositories whose issues one list has. Others may assign issues to a user without asking, so their number needs a bound.
 const MAX_LISTED_REPOSITORIES: i64 = 10_000;
 
-service!(IssueService for IssueRpc {
+service!(IssueService for AppState {
     create_issue(CreateIssueRequest) -> CreateIssueResponse;
     list_issues(ListIssuesRequest) -> ListIssuesResponse;
     list_user_issues(ListUserIssuesRequest) -> ListUserIssuesResponse;
@@ -51,29 +52,29 @@ service!(IssueService for IssueRpc {
 
 /// Numbers and stores an issue, and sends the counts of its repository as an event.
 async fn create_issue(
-    service: &IssueRpc,
+    state: &AppState,
     request: Request<CreateIssueRequest>,
 ) -> Result<CreateIssueResponse, IssueError> {
-    let grant = service.authorize(&request, request.get_ref().repository_id).await?;
+    let grant = state.authorize(&request, request.get_ref().repository_id).await?;
     let key = IdempotencyKey::of(&request, user(&grant)?.0, "CreateIssue")?;
     let request = request.into_inner();
     let repository = RepositoryId(request.repository_id);
     let create = async {
-        let new = decode_new(service, &grant, request).await?;
-        service.limits.count_issue(&grant, new.body.as_str().len()).await?;
-        let targets = service.targets(new.repository, new.author, new.body.as_str()).await?;
-        let mut write = service.writer.begin_open(&new).await?;
+        let new = decode_new(state, &grant, request).await?;
+        state.limits.count_issue(&grant, new.body.as_str().len()).await?;
+        let targets = state.targets(new.repository, new.author, new.body.as_str()).await?;
+        let mut write = state.writer.begin_open(&new).await?;
         let issue = write.open(&new, &targets).await?;
-        let (number, answer) = (issue.issue.number, CreateIssueResponse { issue: Some(encode::issue(issue)) });
-        write.commit_with_subject(key.as_ref(), answer, number).await
+        let (number, response) = (issue.issue.number, CreateIssueResponse { issue: Some(encode::issue(issue)) });
+        write.commit_with_subject(key.as_ref(), response, number).await
     };
     let rebuild = |number: i64| async move {
-        Ok(CreateIssueResponse { issue: Some(encode::issue(service.full_issue(repository, number).await?)) })
+        Ok(CreateIssueResponse { issue: Some(encode::issue(state.full_issue(repository, number).await?)) })
     };
-    once_or_rebuild(service.store.db(), key.as_ref(), rebuild, create).await
+    once_or_rebuild(state.store.db(), key.as_ref(), rebuild, create).await
 }
 
-async fn decode_new(service: &IssueRpc, grant: &Grant, request: CreateIssueRequest) -> Result<NewIssue, IssueError> {
+async fn decode_new(state: &AppState, grant: &Grant, request: CreateIssueRequest) -> Result<NewIssue, IssueError> {
     let (title, body) = match (Title::parse(&request.title), Body::parse(request.body)) {
         (Ok(title), Ok(body)) => (title, body),
         (title, body) => return Err(IssueError::invalid([title.err(), body.err()])),
@@ -99,22 +100,19 @@ async fn decode_new(service: &IssueRpc, grant: &Grant, request: CreateIssueReque
             return Err(FieldViolation::new("labels", "too_many", "an issue has at most 100 labels").into());
         }
         if !request.assignee.is_empty() {
-            new.assignee = Some(service.repo.assignee(new.repository, &request.assignee).await?);
+            new.assignee = Some(state.repo.assignee(new.repository, &request.assignee).await?);
         }
     }
     Ok(new)
 }
 
-async fn list_issues(
-    service: &IssueRpc,
-    request: Request<ListIssuesRequest>,
-) -> Result<ListIssuesResponse, IssueError> {
-    service.authorize(&request, request.get_ref().repository_id).await?;
+async fn list_issues(state: &AppState, request: Request<ListIssuesRequest>) -> Result<ListIssuesResponse, IssueError> {
+    state.authorize(&request, request.get_ref().repository_id).await?;
     let request = request.into_inner();
     let repository = RepositoryId(request.repository_id);
     let (classes, order, page) = decode_list(&request)?;
-    let found = match filter(service, request, classes).await? {
-        Some(filter) => service.store.list(repository, &filter, order, page).await?,
+    let found = match filter(state, request, classes).await? {
+        Some(filter) => state.store.list(repository, &filter, order, page).await?,
         None => IssuePage::default(),
     };
     let issues = found.issues.into_iter().map(encode::issue).collect();
@@ -160,12 +158,12 @@ fn decode_list(request: &ListIssuesRequest) -> Result<(Vec<Class>, Order, Page),
 
 /// Returns the filter of a request; `None` if it names something that does not exist, so that nothing matches.
 async fn filter(
-    service: &IssueRpc,
+    state: &AppState,
     request: ListIssuesRequest,
     classes: Vec<Class>,
 ) -> Result<Option<IssueFilter>, IssueError> {
-    let (repository, store) = (RepositoryId(request.repository_id), &service.store);
-    let Some(label_ids) = label_ids(service, repository, &request.labels).await? else { return Ok(None) };
+    let (repository, store) = (RepositoryId(request.repository_id), &state.store);
+    let Some(label_ids) = label_ids(state, repository, &request.labels).await? else { return Ok(None) };
     let milestone = match request.milestone.as_str() {
         "" => None,
         NONE => Some(Condition::None),
@@ -205,7 +203,7 @@ async fn filter(
 
 /// Returns the ids of labels that are named or given by id; `None` if one does not exist.
 async fn label_ids(
-    service: &IssueRpc,
+    state: &AppState,
     repository: RepositoryId,
     labels: &[String],
 ) -> Result<Option<Vec<i64>>, IssueError> {
@@ -213,7 +211,7 @@ async fn label_ids(
         return Ok(Some(Vec::new()));
     }
     let ids: Vec<i64> = labels.iter().filter_map(|label| IdOrName::new(label).id()).collect();
-    let store = &service.store;
+    let store = &state.store;
     let found = store.labels_matching(store.reader(), repository, &ids, labels).await?;
     let mut matched = Vec::with_capacity(labels.len());
     for label in labels {
@@ -227,10 +225,10 @@ async fn label_ids(
 }
 
 async fn list_user_issues(
-    service: &IssueRpc,
+    state: &AppState,
     request: Request<ListUserIssuesRequest>,
 ) -> Result<ListUserIssuesResponse, IssueError> {
-    let grant = service.authorizer.authorize_subject(&Caller::of(&request), OperationSubject::User).await?;
+    let grant = state.authorizer.authorize_subject(&Caller::of(&request), OperationSubject::User).await?;
     let viewer = grant.user.as_ref().ok_or(AuthError::CredentialsRequired)?;
     let user = UserId(viewer.id);
     let request = request.into_inner();
@@ -238,13 +236,13 @@ async fn list_user_issues(
     let page = Page::parse(request.page, request.page_size, MAX_PAGE_SIZE).map_err(IssueError::Invalid)?;
     let states = is_closed.map_or(vec![false, true], |is_closed| vec![is_closed]);
     let classes: Vec<_> = states.into_iter().map(|is_closed| Class { is_pull_request: false, is_closed }).collect();
-    let store = &service.store;
+    let store = &state.store;
     let assigned = store.assigned_repositories(user, &classes, MAX_LISTED_REPOSITORIES).await?;
     let mut visible = HashMap::new();
     for chunk in assigned.chunks(MAX_QUESTION_REPOSITORIES) {
         let ids: Vec<_> = chunk.iter().map(|(id, _)| *id).collect();
-        let answer = service.repo.access_of_user(viewer, &ids).await?;
-        visible.extend(answer.accesses.into_iter().map(|access| (access.repository_id, access)));
+        let response = state.repo.access_of_user(viewer, &ids).await?;
+        visible.extend(response.accesses.into_iter().map(|access| (access.repository_id, access)));
     }
     let (shown, hidden): (Vec<_>, Vec<_>) = assigned.iter().partition(|(id, _)| visible.contains_key(&id.0));
     let total_count: i64 = shown.iter().map(|(_, count)| count).sum();
@@ -259,62 +257,62 @@ async fn list_user_issues(
     Ok(ListUserIssuesResponse { issues: issues.into_iter().map(encode::issue).collect(), total_count, repositories })
 }
 
-async fn get_issue(service: &IssueRpc, request: Request<GetIssueRequest>) -> Result<GetIssueResponse, IssueError> {
-    service.authorize(&request, request.get_ref().repository_id).await?;
+async fn get_issue(state: &AppState, request: Request<GetIssueRequest>) -> Result<GetIssueResponse, IssueError> {
+    state.authorize(&request, request.get_ref().repository_id).await?;
     let GetIssueRequest { repository_id, number } = request.into_inner();
-    let issue = service.full_issue(RepositoryId(repository_id), number).await?;
+    let issue = state.full_issue(RepositoryId(repository_id), number).await?;
     Ok(GetIssueResponse { issue: Some(encode::issue(issue)) })
 }
 
 async fn update_issue(
-    service: &IssueRpc,
+    state: &AppState,
     request: Request<UpdateIssueRequest>,
 ) -> Result<UpdateIssueResponse, IssueError> {
-    let grant = service.authorize(&request, request.get_ref().repository_id).await?;
+    let grant = state.authorize(&request, request.get_ref().repository_id).await?;
     let key = IdempotencyKey::of(&request, user(&grant)?.0, "UpdateIssue")?;
     let request = request.into_inner();
     if request.check_only {
-        check_update(service, &grant, &request).await?;
+        check_update(state, &grant, &request).await?;
         return Ok(UpdateIssueResponse { issue: None });
     }
     if let Some(key) = &key
-        && key.is_used(service.store.db()).await.map_err(IdempotencyError::from)?
+        && key.is_used(state.store.db()).await.map_err(IdempotencyError::from)?
     {
         // Readers get a grant to edit as well. Who may edit this one is checked here for repeated requests too.
-        check_update(service, &grant, &request).await?;
+        check_update(state, &grant, &request).await?;
     }
     let update = async {
-        let (change, targets) = match decode_change(service, &grant, &request).await {
+        let (change, targets) = match decode_change(state, &grant, &request).await {
             Ok(decoded) => decoded,
             Err(error) => {
-                check_update(service, &grant, &request).await?;
+                check_update(state, &grant, &request).await?;
                 return Err(error);
             }
         };
-        service.limits.count_text(&grant, change.body.as_ref().map_or(0, |body| body.as_str().len())).await?;
-        let mut write = service.writer.begin(RepositoryId(request.repository_id), CounterChange::default()).await?;
+        state.limits.count_text(&grant, change.body.as_ref().map_or(0, |body| body.as_str().len())).await?;
+        let mut write = state.writer.begin(RepositoryId(request.repository_id), CounterChange::default()).await?;
         let issue = write.issue(request.number).await?;
         require_author_or(&grant, issue.author, Permission::Write)?;
         let issue = write.change(issue, change, &targets, user(&grant)?).await?;
-        let answer = UpdateIssueResponse { issue: Some(encode::issue(issue)) };
-        write.commit_with_subject(key.as_ref(), answer, request.number).await
+        let response = UpdateIssueResponse { issue: Some(encode::issue(issue)) };
+        write.commit_with_subject(key.as_ref(), response, request.number).await
     };
     let repository = RepositoryId(request.repository_id);
     let rebuild = |number: i64| async move {
-        Ok(UpdateIssueResponse { issue: Some(encode::issue(service.full_issue(repository, number).await?)) })
+        Ok(UpdateIssueResponse { issue: Some(encode::issue(state.full_issue(repository, number).await?)) })
     };
-    once_or_rebuild(service.store.db(), key.as_ref(), rebuild, update).await
+    once_or_rebuild(state.store.db(), key.as_ref(), rebuild, update).await
 }
 
 /// Checks that the issue exists and that the caller may change it.
-async fn check_update(service: &IssueRpc, grant: &Grant, request: &UpdateIssueRequest) -> Result<(), IssueError> {
-    let issue = service.issue(RepositoryId(request.repository_id), request.number).await?;
+async fn check_update(state: &AppState, grant: &Grant, request: &UpdateIssueRequest) -> Result<(), IssueError> {
+    let issue = state.issue(RepositoryId(request.repository_id), request.number).await?;
     require_author_or(grant, issue.author, Permission::Write)
 }
 
 /// Returns the change, and what its body refers to.
 async fn decode_change(
-    service: &IssueRpc,
+    state: &AppState,
     grant: &Grant,
     request: &UpdateIssueRequest,
 ) -> Result<(IssueChange, TextTargets), IssueError> {
@@ -332,29 +330,29 @@ async fn decode_change(
         change.assignee = match request.assignee.as_deref() {
             None => None,
             Some("") => Some(None),
-            Some(name) => Some(Some(service.repo.assignee(repository, name).await?)),
+            Some(name) => Some(Some(state.repo.assignee(repository, name).await?)),
         };
     }
     let targets = match &change.body {
-        Some(body) => service.targets(repository, actor, body.as_str()).await?,
+        Some(body) => state.targets(repository, actor, body.as_str()).await?,
         None => TextTargets::default(),
     };
     Ok((change, targets))
 }
 
 async fn list_timeline(
-    service: &IssueRpc,
+    state: &AppState,
     request: Request<ListTimelineRequest>,
 ) -> Result<ListTimelineResponse, IssueError> {
-    let grant = service.authorize(&request, request.get_ref().repository_id).await?;
+    let grant = state.authorize(&request, request.get_ref().repository_id).await?;
     let request = request.into_inner();
     let page = Page::parse(request.page, request.page_size, MAX_TIMELINE_PAGE_SIZE).map_err(IssueError::Invalid)?;
-    let (store, repository) = (&service.store, RepositoryId(request.repository_id));
-    let issue = service.issue(repository, request.number).await?;
+    let (store, repository) = (&state.store, RepositoryId(request.repository_id));
+    let issue = state.issue(repository, request.number).await?;
     let sources = store.sources(issue.id, repository).await?;
     // Most issues are referred to from their own repository alone, which the caller may see.
     let accesses = match grant.user.as_ref().filter(|user| user.token_id != 0) {
-        Some(user) if !sources.is_empty() => service.repo.access_of_user(user, &sources).await?.accesses,
+        Some(user) if !sources.is_empty() => state.repo.access_of_user(user, &sources).await?.accesses,
         Some(_) | None => Vec::new(),
     };
     let visible: Vec<_> =

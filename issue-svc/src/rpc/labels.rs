@@ -12,16 +12,17 @@ use ferrite_proto::issue::label_service_server::LabelService;
 use ferrite_proto::issue::*;
 use tonic::Request;
 
-use super::service::{IssueRpc, user};
+use super::user;
 use crate::encode;
 use crate::error::IssueError;
 use crate::model::{Color, LabelName};
+use crate::state::AppState;
 use crate::store::CounterChange;
 use crate::writer::MAX_ISSUE_LABELS;
 
 const MAX_PAGE_SIZE: i32 = 1000;
 
-service!(LabelService for IssueRpc {
+service!(LabelService for AppState {
     list_labels(ListLabelsRequest) -> ListLabelsResponse;
     get_label(GetLabelRequest) -> GetLabelResponse;
     create_label(CreateLabelRequest) -> CreateLabelResponse;
@@ -31,21 +32,18 @@ service!(LabelService for IssueRpc {
     change_issue_labels(ChangeIssueLabelsRequest) -> ChangeIssueLabelsResponse;
 });
 
-async fn list_labels(
-    service: &IssueRpc,
-    request: Request<ListLabelsRequest>,
-) -> Result<ListLabelsResponse, IssueError> {
-    service.authorize_settings(&request, request.get_ref().repository_id).await?;
+async fn list_labels(state: &AppState, request: Request<ListLabelsRequest>) -> Result<ListLabelsResponse, IssueError> {
+    state.authorize_settings(&request, request.get_ref().repository_id).await?;
     let request = request.into_inner();
     let page = Page::parse(request.page, request.page_size, MAX_PAGE_SIZE).map_err(IssueError::Invalid)?;
-    let (labels, total_count) = service.store.list_labels(RepositoryId(request.repository_id), page).await?;
+    let (labels, total_count) = state.store.list_labels(RepositoryId(request.repository_id), page).await?;
     Ok(ListLabelsResponse { labels: labels.into_iter().map(encode::label).collect(), total_count })
 }
 
-async fn get_label(service: &IssueRpc, request: Request<GetLabelRequest>) -> Result<GetLabelResponse, IssueError> {
-    service.authorize_settings(&request, request.get_ref().repository_id).await?;
+async fn get_label(state: &AppState, request: Request<GetLabelRequest>) -> Result<GetLabelResponse, IssueError> {
+    state.authorize_settings(&request, request.get_ref().repository_id).await?;
     let GetLabelRequest { repository_id, label } = request.into_inner();
-    let (store, repository) = (&service.store, RepositoryId(repository_id));
+    let (store, repository) = (&state.store, RepositoryId(repository_id));
     let reference = IdOrName::new(&label);
     let ids = reference.id();
     let found = store.labels_matching(store.reader(), repository, ids.as_slice(), std::slice::from_ref(&label)).await?;
@@ -54,10 +52,10 @@ async fn get_label(service: &IssueRpc, request: Request<GetLabelRequest>) -> Res
 }
 
 async fn create_label(
-    service: &IssueRpc,
+    state: &AppState,
     request: Request<CreateLabelRequest>,
 ) -> Result<CreateLabelResponse, IssueError> {
-    let grant = service.authorize_settings(&request, request.get_ref().repository_id).await?;
+    let grant = state.authorize_settings(&request, request.get_ref().repository_id).await?;
     let key = IdempotencyKey::of(&request, user(&grant)?.0, "CreateLabel")?;
     let request = request.into_inner();
     let create = async {
@@ -66,18 +64,18 @@ async fn create_label(
             (name, color) => return Err(IssueError::invalid([name.err(), color.err()])),
         };
         let change = CounterChange { labels: 1, ..CounterChange::default() };
-        let mut write = service.writer.begin(RepositoryId(request.repository_id), change).await?;
+        let mut write = state.writer.begin(RepositoryId(request.repository_id), change).await?;
         let label = write.add_label(&name, &color).await?;
         write.commit(key.as_ref(), CreateLabelResponse { label: Some(encode::label(label)) }).await
     };
-    once(service.store.db(), key.as_ref(), create).await
+    once(state.store.db(), key.as_ref(), create).await
 }
 
 async fn update_label(
-    service: &IssueRpc,
+    state: &AppState,
     request: Request<UpdateLabelRequest>,
 ) -> Result<UpdateLabelResponse, IssueError> {
-    let grant = service.authorize_settings(&request, request.get_ref().repository_id).await?;
+    let grant = state.authorize_settings(&request, request.get_ref().repository_id).await?;
     let key = IdempotencyKey::of(&request, user(&grant)?.0, "UpdateLabel")?;
     let request = request.into_inner();
     let update = async {
@@ -87,49 +85,49 @@ async fn update_label(
             (Ok(name), Ok(color)) => (name, color),
             (name, color) => return Err(IssueError::invalid([name.err(), color.err()])),
         };
-        let mut write = service.writer.begin(RepositoryId(request.repository_id), CounterChange::default()).await?;
+        let mut write = state.writer.begin(RepositoryId(request.repository_id), CounterChange::default()).await?;
         let label = write.change_label(request.label_id, name.as_ref(), color.as_ref()).await?;
         write.commit(key.as_ref(), UpdateLabelResponse { label: Some(encode::label(label)) }).await
     };
-    once(service.store.db(), key.as_ref(), update).await
+    once(state.store.db(), key.as_ref(), update).await
 }
 
 async fn delete_label(
-    service: &IssueRpc,
+    state: &AppState,
     request: Request<DeleteLabelRequest>,
 ) -> Result<DeleteLabelResponse, IssueError> {
-    let grant = service.authorize_settings(&request, request.get_ref().repository_id).await?;
+    let grant = state.authorize_settings(&request, request.get_ref().repository_id).await?;
     let key = IdempotencyKey::of(&request, user(&grant)?.0, "DeleteLabel")?;
     let request = request.into_inner();
     let delete = async {
-        let mut write = service.writer.begin(RepositoryId(request.repository_id), CounterChange::default()).await?;
+        let mut write = state.writer.begin(RepositoryId(request.repository_id), CounterChange::default()).await?;
         write.delete_label(request.label_id).await?;
         write.commit(key.as_ref(), DeleteLabelResponse {}).await
     };
-    once(service.store.db(), key.as_ref(), delete).await
+    once(state.store.db(), key.as_ref(), delete).await
 }
 
 async fn list_issue_labels(
-    service: &IssueRpc,
+    state: &AppState,
     request: Request<ListIssueLabelsRequest>,
 ) -> Result<ListIssueLabelsResponse, IssueError> {
-    service.authorize(&request, request.get_ref().repository_id).await?;
+    state.authorize(&request, request.get_ref().repository_id).await?;
     let ListIssueLabelsRequest { repository_id, issue_number: number } = request.into_inner();
-    let issue = service.full_issue(RepositoryId(repository_id), number).await?;
+    let issue = state.full_issue(RepositoryId(repository_id), number).await?;
     Ok(ListIssueLabelsResponse { labels: issue.labels.into_iter().map(encode::label).collect() })
 }
 
 async fn change_issue_labels(
-    service: &IssueRpc,
+    state: &AppState,
     request: Request<ChangeIssueLabelsRequest>,
 ) -> Result<ChangeIssueLabelsResponse, IssueError> {
-    let grant = service.authorize(&request, request.get_ref().repository_id).await?;
+    let grant = state.authorize(&request, request.get_ref().repository_id).await?;
     let actor = user(&grant)?;
     let key = IdempotencyKey::of(&request, actor.0, "ChangeIssueLabels")?;
     let request = request.into_inner();
     let repository = RepositoryId(request.repository_id);
     if request.check_only {
-        service.issue(repository, request.issue_number).await?;
+        state.issue(repository, request.issue_number).await?;
         return Ok(ChangeIssueLabelsResponse { labels: Vec::new() });
     }
     let work = async {
@@ -141,15 +139,15 @@ async fn change_issue_labels(
         if ids.len() > MAX_ISSUE_LABELS {
             return Err(FieldViolation::new("labels", "too_many", "an issue has at most 100 labels").into());
         }
-        let mut write = service.writer.begin(repository, CounterChange::default()).await?;
+        let mut write = state.writer.begin(repository, CounterChange::default()).await?;
         let issue = write.issue(request.issue_number).await?;
         let labels = write.change_labels(&issue, change, &ids, actor).await?;
         let labels = labels.into_iter().map(encode::label).collect();
         write.commit_with_subject(key.as_ref(), ChangeIssueLabelsResponse { labels }, request.issue_number).await
     };
     let rebuild = |number: i64| async move {
-        let labels = service.full_issue(repository, number).await?.labels;
+        let labels = state.full_issue(repository, number).await?.labels;
         Ok(ChangeIssueLabelsResponse { labels: labels.into_iter().map(encode::label).collect() })
     };
-    once_or_rebuild(service.store.db(), key.as_ref(), rebuild, work).await
+    once_or_rebuild(state.store.db(), key.as_ref(), rebuild, work).await
 }

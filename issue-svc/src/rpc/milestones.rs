@@ -9,16 +9,17 @@ use ferrite_proto::issue::milestone_service_server::MilestoneService;
 use ferrite_proto::issue::*;
 use tonic::Request;
 
-use super::service::{IssueRpc, user};
+use super::user;
 use crate::encode;
 use crate::error::IssueError;
 use crate::model::{Description, MilestoneTitle};
+use crate::state::AppState;
 use crate::store::CounterChange;
 use crate::writer::MilestoneChange;
 
 const MAX_PAGE_SIZE: i32 = 1000;
 
-service!(MilestoneService for IssueRpc {
+service!(MilestoneService for AppState {
     list_milestones(ListMilestonesRequest) -> ListMilestonesResponse;
     get_milestone(GetMilestoneRequest) -> GetMilestoneResponse;
     create_milestone(CreateMilestoneRequest) -> CreateMilestoneResponse;
@@ -27,34 +28,34 @@ service!(MilestoneService for IssueRpc {
 });
 
 async fn list_milestones(
-    service: &IssueRpc,
+    state: &AppState,
     request: Request<ListMilestonesRequest>,
 ) -> Result<ListMilestonesResponse, IssueError> {
-    service.authorize_settings(&request, request.get_ref().repository_id).await?;
+    state.authorize_settings(&request, request.get_ref().repository_id).await?;
     let request = request.into_inner();
     let is_closed = encode::is_closed(request.state)?;
     let page = Page::parse(request.page, request.page_size, MAX_PAGE_SIZE).map_err(IssueError::Invalid)?;
     let repository = RepositoryId(request.repository_id);
-    let (milestones, total_count) = service.store.list_milestones(repository, is_closed, page).await?;
+    let (milestones, total_count) = state.store.list_milestones(repository, is_closed, page).await?;
     let milestones = milestones.into_iter().map(encode::milestone).collect();
     Ok(ListMilestonesResponse { milestones, total_count })
 }
 
 async fn get_milestone(
-    service: &IssueRpc,
+    state: &AppState,
     request: Request<GetMilestoneRequest>,
 ) -> Result<GetMilestoneResponse, IssueError> {
-    service.authorize_settings(&request, request.get_ref().repository_id).await?;
+    state.authorize_settings(&request, request.get_ref().repository_id).await?;
     let GetMilestoneRequest { repository_id, milestone_id } = request.into_inner();
-    let milestone = service.milestone(RepositoryId(repository_id), milestone_id).await?;
+    let milestone = state.milestone(RepositoryId(repository_id), milestone_id).await?;
     Ok(GetMilestoneResponse { milestone: Some(encode::milestone(milestone)) })
 }
 
 async fn create_milestone(
-    service: &IssueRpc,
+    state: &AppState,
     request: Request<CreateMilestoneRequest>,
 ) -> Result<CreateMilestoneResponse, IssueError> {
-    let grant = service.authorize_settings(&request, request.get_ref().repository_id).await?;
+    let grant = state.authorize_settings(&request, request.get_ref().repository_id).await?;
     let key = IdempotencyKey::of(&request, user(&grant)?.0, "CreateMilestone")?;
     let request = request.into_inner();
     let repository = RepositoryId(request.repository_id);
@@ -64,36 +65,36 @@ async fn create_milestone(
             (title, text) => return Err(IssueError::invalid([title.err(), text.err()])),
         };
         let change = CounterChange { milestones: 1, ..CounterChange::default() };
-        let mut write = service.writer.begin(repository, change).await?;
+        let mut write = state.writer.begin(repository, change).await?;
         let milestone = write.add_milestone(&title, &text, request.due_time.map(encode::micros)).await?;
-        let (id, answer) = (milestone.id, CreateMilestoneResponse { milestone: Some(encode::milestone(milestone)) });
-        write.commit_with_subject(key.as_ref(), answer, id).await
+        let (id, response) = (milestone.id, CreateMilestoneResponse { milestone: Some(encode::milestone(milestone)) });
+        write.commit_with_subject(key.as_ref(), response, id).await
     };
     let rebuild = |id: i64| async move {
-        Ok(CreateMilestoneResponse { milestone: Some(encode::milestone(service.milestone(repository, id).await?)) })
+        Ok(CreateMilestoneResponse { milestone: Some(encode::milestone(state.milestone(repository, id).await?)) })
     };
-    once_or_rebuild(service.store.db(), key.as_ref(), rebuild, create).await
+    once_or_rebuild(state.store.db(), key.as_ref(), rebuild, create).await
 }
 
 async fn update_milestone(
-    service: &IssueRpc,
+    state: &AppState,
     request: Request<UpdateMilestoneRequest>,
 ) -> Result<UpdateMilestoneResponse, IssueError> {
-    let grant = service.authorize_settings(&request, request.get_ref().repository_id).await?;
+    let grant = state.authorize_settings(&request, request.get_ref().repository_id).await?;
     let key = IdempotencyKey::of(&request, user(&grant)?.0, "UpdateMilestone")?;
     let request = request.into_inner();
     let (repository, id) = (RepositoryId(request.repository_id), request.milestone_id);
     let update = async {
         let change = decode_change(request)?;
-        let mut write = service.writer.begin(repository, CounterChange::default()).await?;
+        let mut write = state.writer.begin(repository, CounterChange::default()).await?;
         let milestone = write.change_milestone(id, change).await?;
-        let (id, answer) = (milestone.id, UpdateMilestoneResponse { milestone: Some(encode::milestone(milestone)) });
-        write.commit_with_subject(key.as_ref(), answer, id).await
+        let (id, response) = (milestone.id, UpdateMilestoneResponse { milestone: Some(encode::milestone(milestone)) });
+        write.commit_with_subject(key.as_ref(), response, id).await
     };
     let rebuild = |id: i64| async move {
-        Ok(UpdateMilestoneResponse { milestone: Some(encode::milestone(service.milestone(repository, id).await?)) })
+        Ok(UpdateMilestoneResponse { milestone: Some(encode::milestone(state.milestone(repository, id).await?)) })
     };
-    once_or_rebuild(service.store.db(), key.as_ref(), rebuild, update).await
+    once_or_rebuild(state.store.db(), key.as_ref(), rebuild, update).await
 }
 
 fn decode_change(request: UpdateMilestoneRequest) -> Result<MilestoneChange, IssueError> {
@@ -117,16 +118,16 @@ fn decode_change(request: UpdateMilestoneRequest) -> Result<MilestoneChange, Iss
 }
 
 async fn delete_milestone(
-    service: &IssueRpc,
+    state: &AppState,
     request: Request<DeleteMilestoneRequest>,
 ) -> Result<DeleteMilestoneResponse, IssueError> {
-    let grant = service.authorize_settings(&request, request.get_ref().repository_id).await?;
+    let grant = state.authorize_settings(&request, request.get_ref().repository_id).await?;
     let key = IdempotencyKey::of(&request, user(&grant)?.0, "DeleteMilestone")?;
     let request = request.into_inner();
     let delete = async {
-        let mut write = service.writer.begin(RepositoryId(request.repository_id), CounterChange::default()).await?;
+        let mut write = state.writer.begin(RepositoryId(request.repository_id), CounterChange::default()).await?;
         write.delete_milestone(request.milestone_id).await?;
         write.commit(key.as_ref(), DeleteMilestoneResponse {}).await
     };
-    once(service.store.db(), key.as_ref(), delete).await
+    once(state.store.db(), key.as_ref(), delete).await
 }

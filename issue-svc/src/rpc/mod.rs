@@ -6,25 +6,32 @@ mod comments;
 mod deliver;
 mod issues;
 mod labels;
-mod limits;
 mod milestones;
-mod service;
 #[cfg(test)]
 mod tests;
 
-use ferrite_events as outbox;
-use ferrite_proto::events::event_sink_server::EventSink;
-use ferrite_proto::events::{DeliverRequest, DeliverResponse};
-use tonic::{Request, Response, Status};
+use ferrite_proto::Permission;
+use ferrite_proto::grant::Grant;
+use ferrite_proto::id::UserId;
+use ferrite_rpc::auth::AuthError;
 
-pub(crate) use limits::WriteLimits;
-pub(crate) use service::IssueRpc;
+use crate::error::IssueError;
 
-#[tonic::async_trait]
-impl EventSink for IssueRpc {
-    async fn deliver(&self, request: Request<DeliverRequest>) -> Result<Response<DeliverResponse>, Status> {
-        let answer = outbox::deliver(self, self.store.db(), self.writer.clock.now_us(), request).await?;
-        self.scans.wake();
-        Ok(Response::new(answer))
+/// Returns the user of a grant.
+///
+/// # Errors
+/// [`AuthError::CredentialsRequired`] for callers who are no user.
+fn user(grant: &Grant) -> Result<UserId, AuthError> {
+    grant.user_id().ok_or(AuthError::CredentialsRequired)
+}
+
+/// Checks that the caller wrote something or has a level that may change what others wrote.
+///
+/// # Errors
+/// [`AuthError::PermissionRequired`].
+fn require_author_or(grant: &Grant, author: UserId, needed: Permission) -> Result<(), IssueError> {
+    if grant.user_id() == Some(author) || grant.permission >= needed {
+        return Ok(());
     }
+    Err(AuthError::PermissionRequired { needed }.into())
 }

@@ -38,7 +38,7 @@ async fn count(service: &Service, table: &str) -> i64 {
     service.db().one::<(i64,)>(&sql, &[]).await.unwrap().0
 }
 
-async fn longest_answer(service: &Service) -> usize {
+async fn longest_response(service: &Service) -> usize {
     let sql = "SELECT CAST(MAX(OCTET_LENGTH(answer)) AS BIGINT) FROM idempotency";
     usize::try_from(service.db().one::<(i64,)>(sql, &[]).await.unwrap().0).unwrap()
 }
@@ -80,7 +80,7 @@ async fn edits_of_a_milestone_count_with_the_bytes_that_they_store() {
         // Each edit is a little more than its text, and the last one that was begun below the limit is done.
         assert!((3..=4).contains(&edits), "{edits}");
         assert_eq!(count(&service, "idempotency").await, edits + 1);
-        assert!(longest_answer(&service).await <= MAX_STORED_RESPONSE_BYTES);
+        assert!(longest_response(&service).await <= MAX_STORED_RESPONSE_BYTES);
         service.create(&TestCaller::user(8, Permission::Read), issue(String::new())).await.unwrap();
         service.stop().await;
     })
@@ -154,8 +154,8 @@ async fn a_repeated_request_gets_a_large_response_anew() {
                 body: text("c"),
                 check_only: false,
             };
-            let answer = comments.create_comment(caller.request(CREATE_COMMENT, new)).await.unwrap();
-            answer.into_inner().comment.unwrap()
+            let response = comments.create_comment(caller.request(CREATE_COMMENT, new)).await.unwrap();
+            response.into_inner().comment.unwrap()
         };
         let first = comment().await;
         assert_eq!(comment().await, first);
@@ -167,8 +167,8 @@ async fn a_repeated_request_gets_a_large_response_anew() {
                 body: text("d"),
                 check_only: false,
             };
-            let answer = comments.update_comment(caller.request(UPDATE_COMMENT, change)).await.unwrap();
-            answer.into_inner().comment.unwrap()
+            let response = comments.update_comment(caller.request(UPDATE_COMMENT, change)).await.unwrap();
+            response.into_inner().comment.unwrap()
         };
         let edited = edit().await;
         assert_eq!((edit().await, edited.body.len()), (edited.clone(), TEXT_BYTES));
@@ -180,8 +180,8 @@ async fn a_repeated_request_gets_a_large_response_anew() {
                 description: "e".repeat(DESCRIPTION_BYTES),
                 ..CreateMilestoneRequest::default()
             };
-            let answer = milestones.create_milestone(caller.request(CREATE_MILESTONE, new)).await.unwrap();
-            answer.into_inner().milestone.unwrap()
+            let response = milestones.create_milestone(caller.request(CREATE_MILESTONE, new)).await.unwrap();
+            response.into_inner().milestone.unwrap()
         };
         let one = milestone().await;
         assert_eq!((milestone().await, one.description.len()), (one.clone(), DESCRIPTION_BYTES));
@@ -193,8 +193,8 @@ async fn a_repeated_request_gets_a_large_response_anew() {
                 name: format!("{}{number}", "ü".repeat(48)),
                 color: "#ff0000".to_owned(),
             };
-            let answer = labels.create_label(ada().request(CREATE_LABEL, new)).await.unwrap();
-            label_ids.push(answer.into_inner().label.unwrap().id);
+            let response = labels.create_label(ada().request(CREATE_LABEL, new)).await.unwrap();
+            label_ids.push(response.into_inner().label.unwrap().id);
         }
         let mut add = async || {
             let change = ChangeIssueLabelsRequest {
@@ -204,15 +204,15 @@ async fn a_repeated_request_gets_a_large_response_anew() {
                 label_ids: label_ids.clone(),
                 check_only: false,
             };
-            let answer = labels.change_issue_labels(caller.request(CHANGE_ISSUE_LABELS, change)).await.unwrap();
-            answer.into_inner().labels
+            let response = labels.change_issue_labels(caller.request(CHANGE_ISSUE_LABELS, change)).await.unwrap();
+            response.into_inner().labels
         };
         let added = add().await;
         assert_eq!((add().await, added.len()), (added, 40));
 
         let rows = [count(&service, "issues").await, count(&service, "comments").await];
         assert_eq!((rows, count(&service, "milestones").await), ([1, 1], 1));
-        assert!(longest_answer(&service).await <= MAX_STORED_RESPONSE_BYTES);
+        assert!(longest_response(&service).await <= MAX_STORED_RESPONSE_BYTES);
         let other = service.create(&caller, issue(text("z"))).await.unwrap_err();
         assert_eq!(reason(&other), "IDEMPOTENCY_KEY_REUSED");
         service.stop().await;

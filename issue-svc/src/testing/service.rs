@@ -73,14 +73,14 @@ impl Service {
     }
 
     pub(crate) async fn create(&self, caller: &TestCaller, request: CreateIssueRequest) -> Result<Issue, Status> {
-        let answer = self.client().create_issue(caller.request(operation::CREATE_ISSUE, request)).await?;
-        Ok(answer.into_inner().issue.unwrap())
+        let response = self.client().create_issue(caller.request(operation::CREATE_ISSUE, request)).await?;
+        Ok(response.into_inner().issue.unwrap())
     }
 
     pub(crate) async fn get(&self, caller: &TestCaller, repository_id: i64, number: i64) -> Result<Issue, Status> {
         let request = caller.request(operation::GET_ISSUE, GetIssueRequest { repository_id, number });
-        let answer = self.client().get_issue(request).await?;
-        Ok(answer.into_inner().issue.unwrap())
+        let response = self.client().get_issue(request).await?;
+        Ok(response.into_inner().issue.unwrap())
     }
 
     pub(crate) async fn list(

@@ -1,5 +1,5 @@
 //! Writes: which rows change together when an issue, comment, label or milestone does. A write is one transaction, which begins by
-//! locking the counters of its repository and ends with the event and the answer for a repeat.
+//! locking the counters of its repository and ends with the event and the response for a repeat.
 //!
 //! Not here: who may write (`rpc`), and SQL (`store`).
 
@@ -104,16 +104,16 @@ impl Write<'_> {
         self.event = Some(outbox::event(self.repository, self.now_us, Fact::IssueChanged(changed)));
     }
 
-    /// Commits the write together with its events, and with `answer`, which is always a small one, for a request that is repeated with the
+    /// Commits the write together with its events, and with `response`, which is always a small one, for a request that is repeated with the
     /// same key.
     ///
     /// # Errors
     /// A failure of the database.
-    pub(crate) async fn commit<A: Message>(self, key: Option<&IdempotencyKey>, answer: A) -> Result<A, IssueError> {
-        self.commit_with_subject(key, answer, 0).await
+    pub(crate) async fn commit<A: Message>(self, key: Option<&IdempotencyKey>, response: A) -> Result<A, IssueError> {
+        self.commit_with_subject(key, response, 0).await
     }
 
-    /// As [`Write::commit`], for an answer that may be too large to be stored: `subject` is the id or number of what it shows, of which a
+    /// As [`Write::commit`], for a response that may be too large to be stored: `subject` is the id or number of what it shows, of which a
     /// repeated request gets it anew. Waits until repo-svc has the number of open issues, so that a client that writes and then reads sees
     /// the new count.
     ///
@@ -122,7 +122,7 @@ impl Write<'_> {
     pub(crate) async fn commit_with_subject<A: Message>(
         mut self,
         key: Option<&IdempotencyKey>,
-        answer: A,
+        response: A,
         subject: i64,
     ) -> Result<A, IssueError> {
         let is_told = !self.facts.is_empty();
@@ -131,7 +131,7 @@ impl Write<'_> {
             outbox::append(&mut self.tx, &event, &[HOOK_SVC], self.now_us).await?;
         }
         if let Some(key) = key {
-            key.store_with_subject(&mut self.tx, &answer, &subject, self.now_us).await?;
+            key.store_with_subject(&mut self.tx, &response, &subject, self.now_us).await?;
         }
         let relay = &self.writer.relay;
         let flush = match &self.event {
@@ -147,6 +147,6 @@ impl Write<'_> {
         if let Some(flush) = flush {
             flush.wait_at_most(COUNT_TIMEOUT).await;
         }
-        Ok(answer)
+        Ok(response)
     }
 }

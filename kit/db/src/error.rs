@@ -34,7 +34,7 @@ pub enum DbError {
     /// The lock file of the database cannot be used.
     #[error("database folder")]
     Io(#[from] std::io::Error),
-    /// The server did not answer within so many seconds.
+    /// The server did not respond within so many seconds.
     #[error("the database does not answer within {0} s")]
     Unanswered(u64),
     /// The account of the request has written as much as it may within an hour.

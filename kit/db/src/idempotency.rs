@@ -109,7 +109,8 @@ impl From<IdempotencyError> for Status {
 #[derive(sqlx_macros::FromRow)]
 struct StoredRow {
     request_hash: String,
-    answer: Vec<u8>,
+    #[sqlx(rename = "answer")]
+    response: Vec<u8>,
 }
 
 impl IdempotencyKey {
@@ -200,9 +201,9 @@ impl IdempotencyKey {
             return Err(IdempotencyError::Reused);
         }
         if hash.is_none() {
-            return Ok(A::decode(row.answer.as_slice()).ok().map(Stored::Response));
+            return Ok(A::decode(row.response.as_slice()).ok().map(Stored::Response));
         }
-        let subject = Some(row.answer.as_slice()).filter(|bytes| !bytes.is_empty()).map(S::decode);
+        let subject = Some(row.response.as_slice()).filter(|bytes| !bytes.is_empty()).map(S::decode);
         subject.and_then(Result::ok).map(|subject| Some(Stored::Subject(subject))).ok_or(IdempotencyError::NotKept)
     }
 
@@ -211,8 +212,8 @@ impl IdempotencyKey {
     ///
     /// # Errors
     /// When a response is stored for the key already, or the database fails.
-    pub async fn store<A: Message>(&self, tx: &mut Tx, answer: &A, now_us: i64) -> Result<(), DbError> {
-        self.store_with_subject(tx, answer, &(), now_us).await
+    pub async fn store<A: Message>(&self, tx: &mut Tx, response: &A, now_us: i64) -> Result<(), DbError> {
+        self.store_with_subject(tx, response, &(), now_us).await
     }
 
     /// Stores a response as [`IdempotencyKey::store`]. Of one above [`MAX_STORED_RESPONSE_BYTES`] the subject is stored in its place, such as
@@ -223,15 +224,15 @@ impl IdempotencyKey {
     pub async fn store_with_subject<A: Message, S: Message>(
         &self,
         tx: &mut Tx,
-        answer: &A,
+        response: &A,
         subject: &S,
         now_us: i64,
     ) -> Result<(), DbError> {
         let purge = tx.pick(PURGE_POSTGRES, PURGE_SQLITE);
         tx.execute(purge, &args![now_us - RETENTION_US, MAX_PURGED_ROWS]).await?;
         let (mut request_hash, mut stored) = (self.request_hash.clone(), Vec::new());
-        if answer.encoded_len() <= MAX_STORED_RESPONSE_BYTES {
-            stored = answer.encode_to_vec();
+        if response.encoded_len() <= MAX_STORED_RESPONSE_BYTES {
+            stored = response.encode_to_vec();
         } else {
             request_hash.push_str(NOT_KEPT);
             // A subject that is no small one is no help.
@@ -294,7 +295,7 @@ where
     let stored = match key.find(db).await? {
         Some(stored) => stored,
         None => match write.await {
-            Ok(answer) => return Ok(answer),
+            Ok(response) => return Ok(response),
             Err(error) => key.find(db).await?.ok_or(error)?,
         },
     };

@@ -44,7 +44,7 @@ impl Db {
     /// Connects to the server of a database once. Does nothing for a file.
     ///
     /// # Errors
-    /// When the URL does not parse, or the server refuses the connection or does not answer within 5 seconds.
+    /// When the URL does not parse, or the server refuses the connection or does not respond within 5 seconds.
     pub fn reach(url: &Secret) -> BoxFuture<'_, Result<(), DbError>> {
         Box::pin(async move {
             let Kind::Postgres(options) = parse(url)? else { return Ok(()) };

@@ -22,12 +22,12 @@ pub fn serve_admin(listener: Listener, metrics: PrometheusHandle, life: Lifecycl
         .route(
             "/readyz",
             get(move || {
-                let answer = if ready.is_ready() {
+                let response = if ready.is_ready() {
                     (StatusCode::OK, "ready".to_owned())
                 } else {
                     (StatusCode::SERVICE_UNAVAILABLE, format!("not ready: {}", ready.unready_reason()))
                 };
-                std::future::ready(answer)
+                std::future::ready(response)
             }),
         )
         .route(
@@ -53,9 +53,9 @@ mod tests {
     async fn get(address: &Address, path: &str) -> String {
         let mut stream = address.connect().await.unwrap();
         stream.write_all(format!("GET {path} HTTP/1.0\r\n\r\n").as_bytes()).await.unwrap();
-        let mut answer = String::new();
-        stream.read_to_string(&mut answer).await.unwrap();
-        answer
+        let mut response = String::new();
+        stream.read_to_string(&mut response).await.unwrap();
+        response
     }
 
     #[tokio::test]

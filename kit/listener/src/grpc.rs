@@ -25,10 +25,10 @@ pub const MAX_MESSAGE_BYTES: usize = 4 * 1024 * 1024;
 /// Deadline of a call whose `grpc-timeout` is absent or later.
 const SERVER_DEADLINE: Duration = Duration::from_secs(60);
 
-/// Implements a gRPC service for a type: each RPC is answered by the function of its name, which must be in scope.
+/// Implements a gRPC service for a type: each RPC is handled by the function of its name, which must be in scope.
 ///
 /// The function takes a reference to the type, and the request, and returns the response or an error that converts to a status:
-/// `service!(HookService for HookRpc { get_hook(GetHookRequest) -> GetHookResponse; });`
+/// `service!(HookService for AppState { get_hook(GetHookRequest) -> GetHookResponse; });`
 #[macro_export]
 macro_rules! service {
     ($service:ident for $type:ty { $($rpc:ident($request:ty) -> $response:ty;)* }) => {

@@ -95,7 +95,7 @@ impl Throttle {
         Err(RepoError::TooManyAttempts { retry_after: left.max(Duration::from_secs(1)) })
     }
 
-    /// Returns whether the right password of the account came from the address within 30 days. While the database does not answer, no
+    /// Returns whether the right password of the account came from the address within 30 days. While the database does not respond, no
     /// address is known.
     pub(crate) async fn is_known(&self, attempt: &Attempt) -> bool {
         // Asked for unknown logins as well, so that they cost the same work. No account has this id.

@@ -1,5 +1,5 @@
 //! Imports whose end nobody tells: those that the store never got, because this service crashed before, and those of a store that
-//! does not answer any more.
+//! does not respond any more.
 //!
 //! Not here: the end of an import that the store tells (`rpc`), and the deletion of what the store has of one that was given up, which
 //! the sweeper of unfinished repositories does.
@@ -23,7 +23,7 @@ const LOOK_INTERVAL: Duration = Duration::from_secs(10);
 const QUESTION_TIMEOUT: Duration = Duration::from_secs(10);
 /// Age below which the store need not know an import yet. The call that starts one has a deadline far below it.
 const START_AGE: Duration = Duration::from_secs(30);
-/// Time without an answer of the store after which an import counts as failed.
+/// Time without a response of the store after which an import counts as failed.
 const MAX_SILENCE: Duration = Duration::from_secs(24 * 3600);
 /// Time for which imports are kept after their end.
 const RETENTION: Duration = Duration::from_secs(7 * 24 * 3600);
@@ -75,14 +75,14 @@ impl ImportSweeper {
         let mut silent = BTreeSet::new();
         for import in self.imports.unheard(now - micros(LOOK_INTERVAL)).await? {
             let is_given_up = import.heard_us < now - micros(MAX_SILENCE);
-            // The others of a store would wait for the same answer.
+            // The others of a store would wait for the same response.
             if silent.contains(&import.store) && !is_given_up {
                 continue;
             }
             let request = GetMigrationRequest { repository_id: import.repository_id().0 };
             let mut store = MigrationServiceClient::new(self.storage.with_store(&import.store));
             match store.get_migration(with_timeout(request, QUESTION_TIMEOUT)).await {
-                Ok(answer) => self.imports.update(import.id, Progress::of(answer.get_ref()), now).await?,
+                Ok(response) => self.imports.update(import.id, Progress::of(response.get_ref()), now).await?,
                 Err(status) if reason(&status).as_deref() == Some("MIGRATION_NOT_FOUND") => {
                     if import.created_us < now - micros(START_AGE) {
                         self.give_up(&import, INTERRUPTED).await?;

@@ -9,9 +9,9 @@ use crate::placement::{GitStores, Reachable};
 
 /// Stores that are asked at once.
 const MAX_QUESTIONS: usize = 32;
-/// Time between two rounds while a store does not answer, unless the interval is shorter.
+/// Time between two rounds while a store does not respond, unless the interval is shorter.
 const UNREACHABLE_INTERVAL: Duration = Duration::from_secs(2);
-/// Time between the first two rounds while no store answers, doubled each time up to a maximum.
+/// Time between the first two rounds while no store responds, doubled each time up to a maximum.
 const FIRST_RETRY_PAUSE: Duration = Duration::from_millis(100);
 const MAX_RETRY_PAUSE: Duration = Duration::from_secs(1);
 
@@ -29,7 +29,7 @@ impl StorePoller {
     }
 
     /// Starts to ask now, after every interval, and when stores have changed, until `life` stops. Asks more often while a store does not
-    /// answer, and at least every second or so while none does: until then nobody can create a repository.
+    /// respond, and at least every second or so while none does: until then nobody can create a repository.
     pub(crate) fn start(self, life: &Lifecycle) {
         let life2 = life.clone();
         life.spawn("store poller", async move {

@@ -43,7 +43,7 @@ impl Sweeper {
     }
 
     /// Removes the repositories whose creation was interrupted: from their git stores before the database, so that nothing stays on disk
-    /// without a row that names it. A store that does not answer holds up its own repositories only.
+    /// without a row that names it. A store that does not respond holds up its own repositories only.
     ///
     /// # Errors
     /// [`RepoError::StoreUnavailable`] if a store does not delete, or those of the database.

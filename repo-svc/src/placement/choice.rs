@@ -8,12 +8,12 @@ use super::status::StoreStatus;
 use crate::error::RepoError;
 use crate::store::OpenStore;
 
-/// Returns one of `stores`, each as likely as its weight times the space that is free on it. Stores that do not answer are left out, and
+/// Returns one of `stores`, each as likely as its weight times the space that is free on it. Stores that do not respond are left out, and
 /// those on which no more than `reserve_bytes` are free. A store about which nothing is known yet is left out if others are known, and
 /// where none is, the weight alone decides. The only store is chosen however it is: it refuses by itself what it cannot take.
 ///
 /// # Errors
-/// [`RepoError::NoOpenStore`] if there is none, [`RepoError::StoreUnavailable`] if none answers, [`RepoError::NoStoreSpace`] if those that
+/// [`RepoError::NoOpenStore`] if there is none, [`RepoError::StoreUnavailable`] if none responds, [`RepoError::NoStoreSpace`] if those that
 /// do have no space.
 pub(super) fn choose(
     stores: &[OpenStore],
@@ -114,7 +114,7 @@ mod tests {
     }
 
     #[test]
-    fn stores_without_an_answer_or_space_are_left_out() {
+    fn stores_without_a_response_or_space_are_left_out() {
         let all = stores(&[("a", 100), ("b", 100), ("c", 100)]);
         let gone = with_free(50).unreachable();
         let seen = statuses(&[("a", with_free(50)), ("b", gone), ("c", with_free(1))]);
@@ -125,7 +125,7 @@ mod tests {
     }
 
     #[test]
-    fn before_the_first_answer_the_weight_alone_decides() {
+    fn before_the_first_response_the_weight_alone_decides() {
         let weighted = stores(&[("a", 10), ("b", 30), ("c", 60)]);
         assert!(is_near(percentages(&weighted, &HashMap::new()), [10, 30, 60]));
     }

@@ -16,14 +16,14 @@ use super::status::StoreStatus;
 use crate::error::RepoError;
 use crate::store::{FORMER_SUBSCRIBER, GitStoreTable, store_subscriber};
 
-/// Deadline of the question how a store is; and the one while none is known to answer, when one that hangs must not delay the others.
+/// Deadline of the question how a store is; and the one while none is known to respond, when one that hangs must not delay the others.
 const STATUS_TIMEOUT: Duration = Duration::from_secs(3);
 const FIRST_STATUS_TIMEOUT: Duration = Duration::from_secs(1);
 
-/// Questions in a row that a store does not answer, after which the log says so: when all start together, the first may come too early.
+/// Questions in a row that a store does not respond to, after which the log says so: when all start together, the first may come too early.
 const MISSED_BEFORE_WARNING: u32 = 3;
 
-/// Which of the git stores answered when they were last asked.
+/// Which of the git stores responded when they were last asked.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Reachable {
     /// None, or none was asked yet.
@@ -72,7 +72,7 @@ impl GitStores {
     /// Returns the name of a store for a new repository.
     ///
     /// # Errors
-    /// [`RepoError::NoOpenStore`] if no store takes new repositories, [`RepoError::StoreUnavailable`] if none of several answers,
+    /// [`RepoError::NoOpenStore`] if no store takes new repositories, [`RepoError::StoreUnavailable`] if none of several responds,
     /// [`RepoError::NoStoreSpace`] if those that do have no space, or those of the database.
     pub(crate) async fn place(&self) -> Result<String, RepoError> {
         let open = self.0.table.open_stores().await?;
@@ -95,7 +95,7 @@ impl GitStores {
         self.0.statuses.lock().get(store).copied()
     }
 
-    /// Notes that a store did not answer, so that new repositories are placed on others until it does.
+    /// Notes that a store did not respond, so that new repositories are placed on others until it does.
     pub(crate) fn note_unreachable(&self, store: &str) {
         if let Some(status) = self.0.statuses.lock().get_mut(store) {
             *status = status.unreachable();
@@ -103,7 +103,7 @@ impl GitStores {
         self.0.changed.notify_one();
     }
 
-    /// Has the stores asked now instead of at their time, because one was added or does not answer.
+    /// Has the stores asked now instead of at their time, because one was added or does not respond.
     pub(crate) fn ask_soon(&self) {
         self.0.changed.notify_one();
     }
@@ -113,7 +113,7 @@ impl GitStores {
         self.0.changed.notified().await;
     }
 
-    /// Returns which stores answered when they were last asked.
+    /// Returns which stores responded when they were last asked.
     pub(crate) fn reachable(&self) -> Reachable {
         let statuses = self.0.statuses.lock();
         match statuses.values().filter(|status| status.is_reachable).count() {
@@ -146,11 +146,11 @@ impl GitStores {
         Ok(names)
     }
 
-    /// Asks a store how it is, and keeps the answer.
+    /// Asks a store how it is, and keeps the response.
     pub(crate) async fn ask(&self, store: &str) {
-        let answer = self.get_status(store).await;
+        let response = self.get_status(store).await;
         let before = self.status(store).unwrap_or_default();
-        let status = match answer {
+        let status = match response {
             Ok(status) => {
                 if before.missed >= MISSED_BEFORE_WARNING {
                     tracing::info!("the git store `{store}` is reachable again");
@@ -171,24 +171,25 @@ impl GitStores {
     /// Asks a store how it is.
     ///
     /// # Errors
-    /// The reason why there is no answer, as a text for the log.
+    /// The reason why there is no response, as a text for the log.
     async fn get_status(&self, store: &str) -> Result<StoreStatus, String> {
         let is_any_known = self.reachable() != Reachable::None;
         let timeout = if is_any_known { STATUS_TIMEOUT } else { FIRST_STATUS_TIMEOUT };
         let request = with_timeout(GetStoreStatusRequest {}, timeout);
         let mut client = StorageServiceClient::new(self.0.channel.with_store(store));
-        let answer = client.get_store_status(request).await.map_err(|status| status.message().to_owned())?;
-        let answer = answer.into_inner();
-        if answer.name != store {
-            return Err(format!("at its address is the store `{}`", answer.name.escape_debug()));
+        let response = client.get_store_status(request).await.map_err(|status| status.message().to_owned())?;
+        let response = response.into_inner();
+        if response.name != store {
+            return Err(format!("at its address is the store `{}`", response.name.escape_debug()));
         }
-        metrics::gauge!("ferrite_store_repositories", "store" => answer.name).set(as_gauge(answer.repository_count));
+        metrics::gauge!("ferrite_store_repositories", "store" => response.name)
+            .set(as_gauge(response.repository_count));
         Ok(StoreStatus {
             is_reachable: true,
             missed: 0,
-            is_writable: answer.is_writable,
-            free_bytes: u64::try_from(answer.free_bytes).unwrap_or(0),
-            total_bytes: u64::try_from(answer.total_bytes).unwrap_or(0),
+            is_writable: response.is_writable,
+            free_bytes: u64::try_from(response.free_bytes).unwrap_or(0),
+            total_bytes: u64::try_from(response.total_bytes).unwrap_or(0),
             seen_us: self.0.clock.now_us(),
         })
     }

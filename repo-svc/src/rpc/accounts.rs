@@ -1,7 +1,6 @@
 //! Users and their access tokens.
 
 use std::collections::HashMap;
-use std::sync::Arc;
 
 use ferrite_core::id_or_name::IdOrName;
 use ferrite_core::page::Page;
@@ -211,7 +210,7 @@ async fn list_access_tokens(
 }
 
 async fn delete_access_token(
-    state: &Arc<AppState>,
+    state: &AppState,
     authorized: Authorized,
     request: Request<DeleteAccessTokenRequest>,
 ) -> Result<DeleteAccessTokenResponse, RepoError> {
@@ -220,7 +219,7 @@ async fn delete_access_token(
     if request.name.is_empty() || request.name.contains('\0') {
         return Err(RepoError::TokenNotFound);
     }
-    let (shared, name) = (Arc::clone(state), request.name);
+    let (shared, name) = (state.clone(), request.name);
     // A task of its own, because a request that is cancelled after its commit must still revoke the cached tokens.
     let task = state
         .life

@@ -27,11 +27,11 @@ async fn deliver(
 ) -> Result<DeliverResponse, DeliveryError> {
     let handler = EventHandler { state, usage: Mutex::default() };
     let tells = request.get_ref().events.iter().any(|event| matches!(event.fact, Some(Fact::MigrationEnded(_))));
-    let answer = outbox::deliver(&handler, &state.db, state.clock.now_us(), request).await?;
+    let response = outbox::deliver(&handler, &state.db, state.clock.now_us(), request).await?;
     if tells {
         state.relay.wake();
     }
-    Ok(answer)
+    Ok(response)
 }
 
 /// Applies the events of other services to the repositories they are about.

@@ -83,8 +83,8 @@ async fn create(
     ];
     change::record(&mut tx, authorized, Action::DeployKeyAdd, Target::repository(&repository), &details, now).await?;
     let id = row.id;
-    let answer = CreateDeployKeyResponse { key: Some(encode::deploy_key(row)) };
-    change::commit_with_subject(tx, key, answer, &id, now).await
+    let response = CreateDeployKeyResponse { key: Some(encode::deploy_key(row)) };
+    change::commit_with_subject(tx, key, response, &id, now).await
 }
 
 async fn delete_deploy_key(

@@ -3,8 +3,6 @@
 //!
 //! Not here: counting, which the database handle does.
 
-use std::sync::Arc;
-
 use ferrite_core::writer::{Writer, never_refuse, refuse_at_commit, set_writer};
 use ferrite_proto::id::UserId;
 use ferrite_proto::operation::is_write;
@@ -13,25 +11,21 @@ use super::authorized::Authorized;
 use crate::error::RepoError;
 use crate::state::AppState;
 
-/// Implements every service of this process; see [`authorized_service!`].
-#[derive(Clone, Debug)]
-pub(crate) struct Rpc(pub(super) Arc<AppState>);
-
-/// Implements the methods of one service for [`Rpc`]: each request passes the permission table, and is then answered by the function
+/// Implements the methods of one service for [`AppState`]: each request passes the permission table, and is then handled by the function
 /// named like the method. After a request type stand its fields that decide the capacity of its caller; see
 /// [`Capacity::named`](crate::access::Capacity::named).
 macro_rules! authorized_service {
     ($service:ident { $($method:ident($request:ty $(, $field:ident)*) -> $response:ty;)* }) => {
         #[tonic::async_trait]
-        impl $service for $crate::rpc::dispatch::Rpc {
+        impl $service for $crate::state::AppState {
             $(async fn $method(
                 &self,
                 request: tonic::Request<$request>,
             ) -> Result<tonic::Response<$response>, tonic::Status> {
                 let capacity = authorized_service!(@capacity request $($field)*);
                 let authorized = $crate::rpc::authorized::Authorized::of(&request, capacity)?;
-                $crate::rpc::dispatch::write_as_caller(&self.0, &authorized).await?;
-                Ok(tonic::Response::new($method(&self.0, authorized, request).await?))
+                $crate::rpc::dispatch::write_as_caller(self, &authorized).await?;
+                Ok(tonic::Response::new($method(self, authorized, request).await?))
             })*
         }
     };

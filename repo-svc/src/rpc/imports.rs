@@ -2,7 +2,6 @@
 //!
 //! Not here: fetching, which the store does, and imports that nobody ends (`background`).
 
-use std::sync::Arc;
 use std::time::Duration;
 
 use ferrite_core::page::Page;
@@ -32,7 +31,7 @@ use crate::access::Viewer;
 use crate::config::Config;
 use crate::error::RepoError;
 use crate::model::{CloneAddress, Description, RepoName, Violations, mirror_interval};
-use crate::state::AppState;
+use crate::state::{AppState, Parts};
 use crate::store::{
     Action, Entry, Import, NewImport, NewRepository, OrganizationRole, Phase, Progress, RepositoryKey, RepositoryTable,
     SizeChange, Target, append, take_wiki_id,
@@ -54,7 +53,7 @@ const MAX_WAIT_SECONDS: u64 = 20;
 const MIN_LOOK_PAUSE: Duration = Duration::from_millis(25);
 const MAX_LOOK_PAUSE: Duration = Duration::from_secs(1);
 const PAUSES_OF_AGE: u32 = 8;
-/// Deadline of the question to the store, without whose answer the caller gets what was known before.
+/// Deadline of the question to the store, without whose response the caller gets what was known before.
 const PROGRESS_TIMEOUT: Duration = Duration::from_secs(5);
 const MAX_PAGE_SIZE: i32 = 100;
 /// Subscribers to new repositories.
@@ -64,7 +63,7 @@ const REMOVED: &str = "the repository was removed";
 
 /// Checks the request, then registers the repository and the import, and has the store fetch it.
 async fn migrate_repository(
-    state: &Arc<AppState>,
+    state: &AppState,
     authorized: Authorized,
     request: Request<MigrateRepositoryRequest>,
 ) -> Result<MigrateRepositoryResponse, RepoError> {
@@ -88,7 +87,7 @@ async fn migrate_repository(
         // A task of its own, because a cancelled request must not leave a repository of which the store knows nothing.
         let task = state
             .life
-            .spawn_for_request("import repository", start(Arc::clone(state), authorized, owner, checked, key.clone()));
+            .spawn_for_request("import repository", start(state.clone(), authorized, owner, checked, key.clone()));
         task.await.unwrap_or(Err(RepoError::Interrupted))
     };
     repeat::once(&state.db, key.as_ref(), access, work).await
@@ -156,18 +155,18 @@ struct CheckedImport {
 
 /// Registers a repository and its import, and starts the import on the store. Nothing stays of one that is refused.
 async fn start(
-    state: Arc<AppState>,
+    state: AppState,
     authorized: Authorized,
     owner: Owner,
     checked: CheckedImport,
     key: Option<IdempotencyKey>,
 ) -> Result<MigrateRepositoryResponse, RepoError> {
-    let (import, epoch, answer) = register(&state, &authorized, &owner, &checked, key.as_ref()).await?;
+    let (import, epoch, response) = register(&state, &authorized, &owner, &checked, key.as_ref()).await?;
     match start_on_store(&state, &import, epoch, &checked).await {
         Ok(()) => {
             let (id, repo_id) = (import.id, import.repository_id());
             tracing::info!(repo.id = %repo_id, user.id = import.user_id().0, "import {id} started");
-            Ok(answer)
+            Ok(response)
         }
         Err(status) => {
             abandon(&state, &import, is_refusal(&status), key.as_ref()).await;
@@ -203,9 +202,9 @@ async fn register(
     state.imports.insert(&mut tx, &new, now).await?;
     let import = state.imports.lock(&mut tx, repository).await?.ok_or(RepoError::Interrupted)?;
     let encoded = encode_import(import.clone(), None);
-    let answer = MigrateRepositoryResponse { migration: Some(encoded) };
-    let answer = change::commit(tx, key, answer, now).await?;
-    Ok((import, epoch, answer))
+    let response = MigrateRepositoryResponse { migration: Some(encoded) };
+    let response = change::commit(tx, key, response, now).await?;
+    Ok((import, epoch, response))
 }
 
 /// Has the store note the import. Asks again while the store cannot be reached: only this process has the credentials.
@@ -358,8 +357,8 @@ fn may_see(authorized: &Authorized, import: &Import) -> bool {
 async fn live_progress(state: &AppState, import: &Import) -> Option<Progress> {
     let request = git::GetMigrationRequest { repository_id: import.repository_id().0 };
     let mut store = MigrationServiceClient::new(state.storage.with_store(&import.store));
-    let answer = store.get_migration(with_timeout(request, PROGRESS_TIMEOUT)).await.ok()?.into_inner();
-    Some(Progress::of(&answer))
+    let response = store.get_migration(with_timeout(request, PROGRESS_TIMEOUT)).await.ok()?.into_inner();
+    Some(Progress::of(&response))
 }
 
 /// Returns the repository of an import, if the caller's account may see it, whatever the token is limited to.
@@ -432,7 +431,7 @@ pub(super) async fn apply_end(
     end: &MigrationEnded,
     now_us: i64,
 ) -> Result<Option<SizeChange>, DbError> {
-    let AppState { repositories, imports, quotas, .. } = state;
+    let Parts { repositories, imports, quotas, .. } = &**state;
     let Some(import) = imports.lock(tx, id).await? else { return Ok(None) };
     if !end.error.is_empty() {
         repositories.delete_unfinished_in(tx, id).await?;

@@ -31,28 +31,24 @@ mod topics;
 mod transfers;
 mod watches;
 
-use std::sync::Arc;
-
 use ferrite_listener::{GrpcServer, MAX_MESSAGE_BYTES};
 use ferrite_proto::events::event_sink_server::EventSinkServer;
 use ferrite_proto::repo;
 
-use self::dispatch::Rpc;
 use crate::state::AppState;
 
 /// Adds services to a server, with the limit for messages.
 macro_rules! add_services {
-    ($server:ident, $rpc:ident, $($($service:ident)::+),* $(,)?) => {
-        $server$(.add($($service)::+::new($rpc.clone()).max_decoding_message_size(MAX_MESSAGE_BYTES)))*
+    ($server:ident, $state:ident, $($($service:ident)::+),* $(,)?) => {
+        $server$(.add($($service)::+::new($state.clone()).max_decoding_message_size(MAX_MESSAGE_BYTES)))*
     };
 }
 
 /// Adds the services of this process to `server`.
-pub(crate) fn register(server: GrpcServer, state: Arc<AppState>) -> GrpcServer {
-    let rpc = Rpc(state);
+pub(crate) fn register(server: GrpcServer, state: &AppState) -> GrpcServer {
     add_services!(
         server,
-        rpc,
+        state,
         repo::access_service_server::AccessServiceServer,
         repo::account_service_server::AccountServiceServer,
         repo::administration_service_server::AdministrationServiceServer,

@@ -145,9 +145,9 @@ async fn delete(
     state.organizations.delete(&mut tx, organization.id()).await?;
     let target = Target::organization(organization.id(), &organization.name);
     change::record(&mut tx, authorized, Action::OrganizationDelete, target, &[], now).await?;
-    let answer = change::commit(tx, key, DeleteOrganizationResponse {}, now).await?;
+    let response = change::commit(tx, key, DeleteOrganizationResponse {}, now).await?;
     tracing::info!(organization.id = organization.id, user.id = authorized.user()?.0, "deleted organization");
-    Ok(answer)
+    Ok(response)
 }
 
 async fn list_members(

@@ -88,8 +88,8 @@ async fn create(
         [("title", row.title.clone()), ("fingerprint", row.fingerprint.clone()), ("bound_to", bound.to_owned())];
     change::record(&mut tx, authorized, Action::KeyAdd, Target::user(owner.id, &owner.name), &details, now).await?;
     let id = row.id;
-    let answer = CreatePublicKeyResponse { key: Some(encode::public_key(row)) };
-    change::commit_with_subject(tx, key, answer, &id, now).await
+    let response = CreatePublicKeyResponse { key: Some(encode::public_key(row)) };
+    change::commit_with_subject(tx, key, response, &id, now).await
 }
 
 async fn delete_public_key(

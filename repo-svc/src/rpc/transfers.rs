@@ -70,11 +70,11 @@ async fn start(
         let mut tx = state.db.begin().await?;
         let changed = change_owner(state, &mut tx, authorized, &repository, &new_owner, now).await?;
         let encoded = Some(encode::repository(changed.repository, authorized.viewer()));
-        let answer = StartTransferResponse { repository: encoded, is_pending: false };
+        let response = StartTransferResponse { repository: encoded, is_pending: false };
         let subject = subject_of(&repository, false);
-        let answer = change::commit_with_subject(tx, key, answer, &subject, now).await?;
+        let response = change::commit_with_subject(tx, key, response, &subject, now).await?;
         state.relay.wake();
-        return Ok(answer);
+        return Ok(response);
     }
     let id = repository.id();
     if state.repositories.is_name_taken(new_owner.id, &repository.name.to_ascii_lowercase(), id).await? {
@@ -90,8 +90,8 @@ async fn start(
     change::record(&mut tx, authorized, Action::TransferStart, Target::repository(&repository), &details, now).await?;
     let subject = subject_of(&repository, true);
     let encoded = Some(encode::repository(repository, authorized.viewer()));
-    let answer = StartTransferResponse { repository: encoded, is_pending: true };
-    change::commit_with_subject(tx, key, answer, &subject, now).await
+    let response = StartTransferResponse { repository: encoded, is_pending: true };
+    change::commit_with_subject(tx, key, response, &subject, now).await
 }
 
 /// Returns what is stored of a response that is too large: the id of the repository.
@@ -213,10 +213,10 @@ async fn accept(
         return Err(RepoError::TransferNotFound);
     }
     let repository = Some(encode::repository(changed.repository, authorized.viewer()));
-    let (answer, id) = (AcceptTransferResponse { repository }, found.repository.id);
-    let answer = change::commit_with_subject(tx, key, answer, &id, now).await?;
+    let (response, id) = (AcceptTransferResponse { repository }, found.repository.id);
+    let response = change::commit_with_subject(tx, key, response, &id, now).await?;
     state.relay.wake();
-    Ok(answer)
+    Ok(response)
 }
 
 async fn reject_transfer(
@@ -235,13 +235,13 @@ async fn reject_transfer(
     };
     let repository = request.get_ref().repository.clone();
     let work = reject(state, request.into_inner(), authorized, key.as_ref());
-    let answer = once_or_rebuild(&state.db, key.as_ref(), rebuild, work).await?;
+    let response = once_or_rebuild(&state.db, key.as_ref(), rebuild, work).await?;
     // The right to reject ended with the first request, so a repeated one has only what it shows to check.
-    let shows_more = key.is_some() && answer.repository.is_some();
+    let shows_more = key.is_some() && response.repository.is_some();
     if shows_more && repeat::visible_repository(state, authorized, repository).await.is_err() {
         return Ok(RejectTransferResponse::default());
     }
-    Ok(answer)
+    Ok(response)
 }
 
 async fn reject(

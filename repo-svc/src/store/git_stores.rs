@@ -1,6 +1,6 @@
 //! The git stores of the installation: names, weights, and the number of repositories that are placed on each.
 //!
-//! Not here: the stores as they answer, and the choice of one for a new repository (`placement`).
+//! Not here: the stores as they respond, and the choice of one for a new repository (`placement`).
 
 use std::collections::HashMap;
 

@@ -100,13 +100,13 @@ pub(crate) struct Progress {
 
 impl Progress {
     /// Decodes what a store says. An import that has ended there goes on here until the store's event about it has arrived.
-    pub(crate) fn of(answer: &git::GetMigrationResponse) -> Self {
-        let phase = match answer.phase() {
+    pub(crate) fn of(response: &git::GetMigrationResponse) -> Self {
+        let phase = match response.phase() {
             git::MigrationPhase::Unspecified | git::MigrationPhase::Queued => Phase::Queued,
             git::MigrationPhase::Fetching => Phase::Fetching,
             git::MigrationPhase::Indexing | git::MigrationPhase::Done | git::MigrationPhase::Failed => Phase::Indexing,
         };
-        Self { phase, object_count: answer.object_count, received_bytes: answer.received_bytes }
+        Self { phase, object_count: response.object_count, received_bytes: response.received_bytes }
     }
 }
 

@@ -270,8 +270,8 @@ impl Harness {
 
     pub(crate) async fn create(&self, token: &str, name: &str, is_private: bool) -> Result<Repository, Status> {
         let request = CreateRepositoryRequest { name: name.to_owned(), is_private, ..Default::default() };
-        let answer = self.repository().create_repository(with_token(request, token)).await?;
-        Ok(answer.into_inner().repository.unwrap())
+        let response = self.repository().create_repository(with_token(request, token)).await?;
+        Ok(response.into_inner().repository.unwrap())
     }
 }
 

@@ -95,7 +95,7 @@ impl Connection {
         block
     }
 
-    /// Returns the next frame of the server, or `None` when the connection has ended. Answers settings and pings.
+    /// Returns the next frame of the server, or `None` when the connection has ended. Responds to settings and pings.
     pub(crate) async fn next(&mut self) -> Option<Frame> {
         let frame = self.read().await.ok()?;
         if frame.kind == SETTINGS && frame.flags & ACK == 0 {

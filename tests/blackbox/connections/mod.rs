@@ -50,13 +50,13 @@ async fn median_time(address: [u8; 4], cluster: &Cluster, count: usize) -> Durat
             let mut stream = connect_from(address, cluster).await?;
             let head = "GET /api/v1/users/root-admin HTTP/1.1\r\nhost: test\r\nconnection: close\r\n\r\n";
             stream.write_all(head.as_bytes()).await?;
-            let mut answer = String::new();
-            stream.read_to_string(&mut answer).await?;
-            Ok::<_, std::io::Error>(answer)
+            let mut response = String::new();
+            stream.read_to_string(&mut response).await?;
+            Ok::<_, std::io::Error>(response)
         };
-        let answer =
+        let response =
             tokio::time::timeout(Duration::from_secs(10), exchanged).await.expect("an answer in time").unwrap();
-        assert!(answer.starts_with("HTTP/1.1 200"), "{answer}");
+        assert!(response.starts_with("HTTP/1.1 200"), "{response}");
         times.push(started.elapsed());
     }
     times.sort();
@@ -66,8 +66,8 @@ async fn median_time(address: [u8; 4], cluster: &Cluster, count: usize) -> Durat
 /// Returns the value of a metric of the gateway, the sum over its labels.
 fn metric(cluster: &Cluster, name: &str) -> f64 {
     let address = Address::Unix(cluster.folder.join("data/run/gateway.admin.sock"));
-    let answer = http_get(&address, "/metrics").expect("the private listener answers");
-    let values = answer.lines().filter_map(|line| {
+    let response = http_get(&address, "/metrics").expect("the private listener answers");
+    let values = response.lines().filter_map(|line| {
         let rest = line.strip_prefix(name)?;
         rest.starts_with(['{', ' ']).then(|| line.rsplit_once(' ')?.1.parse::<f64>().ok())?
     });
@@ -221,7 +221,7 @@ fn requests_of_one_address_are_bounded_whatever_their_connections() {
     });
 }
 
-/// Size of a file, of which the answer has a third more: larger than what the system takes of a response to a client that does not read.
+/// Size of a file, of which the response has a third more: larger than what the system takes of a response to a client that does not read.
 const FILE_BYTES: usize = 4 << 20;
 const RESPONSE_BYTES: usize = FILE_BYTES / 3 * 4;
 const SLOW_CONNECTIONS: usize = 5;

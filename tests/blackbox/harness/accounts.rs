@@ -5,7 +5,7 @@ use std::time::{Duration, SystemTime};
 use reqwest::{Method, RequestBuilder};
 use serde_json::{Value, json};
 
-use super::client::{Answer, User, unique};
+use super::client::{Response, User, unique};
 
 impl User {
     /// A request to this user's tokens with the password; `rest` follows the path of the collection.
@@ -15,13 +15,13 @@ impl User {
     }
 
     /// Requests a new token.
-    pub(crate) async fn make_token(&self, body: &Value) -> Answer {
-        Answer::of(self.tokens(Method::POST, "").json(body)).await
+    pub(crate) async fn make_token(&self, body: &Value) -> Response {
+        Response::of(self.tokens(Method::POST, "").json(body)).await
     }
 
     /// This user's tokens.
-    pub(crate) async fn token_list(&self) -> Answer {
-        Answer::of(self.tokens(Method::GET, "")).await.expect(200)
+    pub(crate) async fn token_list(&self) -> Response {
+        Response::of(self.tokens(Method::GET, "")).await.expect(200)
     }
 
     /// This user with a new token; `more` is added to the body of the request.
@@ -70,7 +70,7 @@ impl User {
     pub(crate) async fn git_status(&self, service: &str, owner: &str, name: &str, secret: &str) -> u16 {
         let path = format!("/{owner}/{name}.git/info/refs?service=git-{service}");
         let request = self.raw(Method::GET, &path).basic_auth(&self.name, Some(secret));
-        Answer::of(request).await.status.as_u16()
+        Response::of(request).await.status.as_u16()
     }
 
     /// The URL of a repository for git, with this user's password.

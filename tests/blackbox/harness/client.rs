@@ -1,4 +1,4 @@
-//! Users of an installation, their requests, and the answers.
+//! Users of an installation, their requests, and the responses.
 
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
@@ -17,15 +17,15 @@ fn client() -> reqwest::Client {
     client.redirect(reqwest::redirect::Policy::none()).build().unwrap()
 }
 
-/// Status, headers and body of an answer.
+/// Status, headers and body of a response.
 #[derive(Clone, Debug)]
-pub(crate) struct Answer {
+pub(crate) struct Response {
     pub(crate) status: StatusCode,
     pub(crate) headers: HeaderMap,
     pub(crate) body: Vec<u8>,
 }
 
-impl Answer {
+impl Response {
     /// Sends a request.
     pub(crate) async fn of(request: RequestBuilder) -> Self {
         Self::try_of(request).await.unwrap()
@@ -71,12 +71,12 @@ impl Answer {
     /// Fails unless this is the contract's error object with this status.
     #[track_caller]
     pub(crate) fn refused(self, status: u16) -> Self {
-        let answer = self.expect(status);
-        let value = answer.json();
+        let response = self.expect(status);
+        let value = response.json();
         assert!(value["message"].as_str().is_some_and(|text| !text.is_empty()), "{value}");
         assert!(value["url"].as_str().is_some_and(|text| text.starts_with("http")), "{value}");
-        assert_eq!(answer.header("content-type"), "application/json; charset=UTF-8");
-        answer
+        assert_eq!(response.header("content-type"), "application/json; charset=UTF-8");
+        response
     }
 
     /// Fails unless this is the error object with one of these statuses.
@@ -90,41 +90,45 @@ impl Answer {
     /// Fails unless this is a 422 that names this one field.
     #[track_caller]
     pub(crate) fn refused_field(self, field: &str) -> Self {
-        let answer = self.refused(422);
-        let value = answer.json();
+        let response = self.refused(422);
+        let value = response.json();
         assert!(value["errors"].as_array().is_some_and(|errors| errors.len() == 1), "{value}");
         assert_eq!(value["errors"][0]["field"], field, "{value}");
-        answer
+        response
     }
 
     /// Fails unless this is an error object whose message contains `part`.
     #[track_caller]
     pub(crate) fn refused_with_message(self, status: u16, part: &str) -> Self {
-        let answer = self.refused(status);
-        assert!(answer.json()["message"].as_str().is_some_and(|text| text.contains(part)), "{part}: {}", answer.text());
-        answer
+        let response = self.refused(status);
+        assert!(
+            response.json()["message"].as_str().is_some_and(|text| text.contains(part)),
+            "{part}: {}",
+            response.text()
+        );
+        response
     }
 
     /// Fails unless the status is this and the body is empty.
     #[track_caller]
     pub(crate) fn empty(self, status: u16) -> Self {
-        let answer = self.expect(status);
-        assert!(answer.body.is_empty() && answer.header("content-type").is_empty(), "{:?}", answer.text());
-        answer
+        let response = self.expect(status);
+        assert!(response.body.is_empty() && response.header("content-type").is_empty(), "{:?}", response.text());
+        response
     }
 
     /// Fails unless this is a 422 that names exactly these fields, with these codes.
     #[track_caller]
     pub(crate) fn refused_fields(self, fields: &[(&str, &str)]) -> Self {
-        let answer = self.refused(422);
-        let value = answer.json();
+        let response = self.refused(422);
+        let value = response.json();
         let text = |entry: &Value, key: &str| entry[key].as_str().unwrap_or_default().to_owned();
         let found: Vec<_> = value["errors"].as_array().into_iter().flatten().collect();
         let pairs: Vec<_> = found.iter().map(|entry| (text(entry, "field"), text(entry, "code"))).collect();
         let wanted: Vec<_> = fields.iter().map(|(field, code)| ((*field).to_owned(), (*code).to_owned())).collect();
         assert_eq!(pairs, wanted, "{value}");
         assert!(found.iter().all(|entry| !text(entry, "message").is_empty()), "{value}");
-        answer
+        response
     }
 }
 
@@ -196,7 +200,7 @@ impl User {
     pub(crate) async fn new_token(&self, name: &str) -> String {
         let request = self.raw(Method::POST, &format!("/api/v1/users/{}/tokens", self.name));
         let request = request.basic_auth(&self.name, Some(&self.password)).json(&json!({ "name": name }));
-        Answer::of(request).await.expect(201).json()["sha1"].as_str().unwrap().to_owned()
+        Response::of(request).await.expect(201).json()["sha1"].as_str().unwrap().to_owned()
     }
 
     /// This user with another token, or none.
@@ -228,46 +232,46 @@ impl User {
         }
     }
 
-    pub(crate) async fn get(&self, path: &str) -> Answer {
-        Answer::of(self.request(Method::GET, path)).await
+    pub(crate) async fn get(&self, path: &str) -> Response {
+        Response::of(self.request(Method::GET, path)).await
     }
 
-    /// Reads until `wanted` accepts the answer: events reach the other services a moment later.
+    /// Reads until `wanted` accepts the response: events reach the other services a moment later.
     pub(crate) async fn eventually(&self, path: &str, wanted: impl Fn(&Value) -> bool) -> Value {
-        let mut answer = Value::Null;
+        let mut response = Value::Null;
         for _ in 0..400 {
-            answer = self.get(path).await.expect(200).json();
-            if wanted(&answer) {
-                return answer;
+            response = self.get(path).await.expect(200).json();
+            if wanted(&response) {
+                return response;
             }
             tokio::time::sleep(Duration::from_millis(25)).await;
         }
-        panic!("{path} never is as it should be: {answer}");
+        panic!("{path} never is as it should be: {response}");
     }
 
-    pub(crate) async fn get_with(&self, path: &str, name: HeaderName, value: &str) -> Answer {
-        Answer::of(self.request(Method::GET, path).header(name, value)).await
+    pub(crate) async fn get_with(&self, path: &str, name: HeaderName, value: &str) -> Response {
+        Response::of(self.request(Method::GET, path).header(name, value)).await
     }
 
-    pub(crate) async fn post(&self, path: &str, body: &Value) -> Answer {
-        Answer::of(self.request(Method::POST, path).json(body)).await
+    pub(crate) async fn post(&self, path: &str, body: &Value) -> Response {
+        Response::of(self.request(Method::POST, path).json(body)).await
     }
 
-    pub(crate) async fn put(&self, path: &str, body: &Value) -> Answer {
-        Answer::of(self.request(Method::PUT, path).json(body)).await
+    pub(crate) async fn put(&self, path: &str, body: &Value) -> Response {
+        Response::of(self.request(Method::PUT, path).json(body)).await
     }
 
     /// Sends a PUT without a body and without a content type, as `curl -X PUT` does.
-    pub(crate) async fn put_nothing(&self, path: &str) -> Answer {
-        Answer::of(self.request(Method::PUT, path)).await
+    pub(crate) async fn put_nothing(&self, path: &str) -> Response {
+        Response::of(self.request(Method::PUT, path)).await
     }
 
-    pub(crate) async fn patch(&self, path: &str, body: &Value) -> Answer {
-        Answer::of(self.request(Method::PATCH, path).json(body)).await
+    pub(crate) async fn patch(&self, path: &str, body: &Value) -> Response {
+        Response::of(self.request(Method::PATCH, path).json(body)).await
     }
 
-    pub(crate) async fn delete(&self, path: &str) -> Answer {
-        Answer::of(self.request(Method::DELETE, path)).await
+    pub(crate) async fn delete(&self, path: &str) -> Response {
+        Response::of(self.request(Method::DELETE, path)).await
     }
 
     /// Makes a repository of this user; `more` is added to the body of the request.

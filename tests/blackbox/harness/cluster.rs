@@ -23,8 +23,8 @@ use super::servers::{self, Redis};
 pub(crate) const ADMIN: (&str, &str) = ("root-admin", "correct horse battery");
 /// Limit for starting, restarting and stopping a process.
 pub(super) const PROCESS_TIMEOUT: Duration = Duration::from_secs(60);
-/// Limit for an answer of a private listener: a process may be paused.
-const ANSWER_TIMEOUT: Duration = Duration::from_secs(10);
+/// Limit for a response of a private listener: a process may be paused.
+const RESPONSE_TIMEOUT: Duration = Duration::from_secs(10);
 const SSH_PORT: u16 = 2222;
 
 /// The two ways to run Ferrite.
@@ -436,32 +436,32 @@ impl Cluster {
         match self.profile {
             Profile::Embedded => {
                 let socket = self.folder.join(format!("data/run/{}.admin.sock", role.name()));
-                http_get(&Address::Unix(socket), "/readyz").is_some_and(|answer| answer.starts_with("HTTP/1.1 200"))
+                http_get(&Address::Unix(socket), "/readyz").is_some_and(|response| response.starts_with("HTTP/1.1 200"))
             }
             Profile::Production => self.is_replica_ready(role, 0),
         }
     }
 }
 
-/// Sends a GET to an HTTP listener and returns the head and the body of the answer.
+/// Sends a GET to an HTTP listener and returns the head and the body of the response.
 pub(crate) fn http_get(address: &Address, path: &str) -> Option<String> {
     let question = format!("GET {path} HTTP/1.1\r\nhost: test\r\nconnection: close\r\n\r\n");
-    let mut answer = String::new();
+    let mut response = String::new();
     match address {
         Address::Tcp(authority) => {
             let address = authority.to_socket_addrs().ok()?.next()?;
             let mut stream = TcpStream::connect_timeout(&address, Duration::from_secs(1)).ok()?;
-            stream.set_read_timeout(Some(ANSWER_TIMEOUT)).ok()?;
+            stream.set_read_timeout(Some(RESPONSE_TIMEOUT)).ok()?;
             stream.write_all(question.as_bytes()).ok()?;
-            stream.read_to_string(&mut answer).ok()?;
+            stream.read_to_string(&mut response).ok()?;
         }
         Address::Unix(path) => {
             let mut stream = UnixStream::connect(path).ok()?;
             stream.write_all(question.as_bytes()).ok()?;
-            stream.read_to_string(&mut answer).ok()?;
+            stream.read_to_string(&mut response).ok()?;
         }
     }
-    Some(answer)
+    Some(response)
 }
 
 /// Makes the keys of an installation whose roles run one by one.

@@ -25,7 +25,7 @@ impl Gateway {
         let process = tokio::task::block_in_place(|| Process::start(&mut command, cluster.log()));
         let admin = Address::Tcp(format!("{host}:{}", Role::Gateway.port() + 2000));
         let deadline = Instant::now() + PROCESS_TIMEOUT;
-        let is_ready = || http_get(&admin, "/readyz").is_some_and(|answer| answer.starts_with("HTTP/1.1 200"));
+        let is_ready = || http_get(&admin, "/readyz").is_some_and(|response| response.starts_with("HTTP/1.1 200"));
         while !tokio::task::block_in_place(is_ready) {
             assert!(
                 Instant::now() < deadline,

@@ -22,10 +22,10 @@ pub(crate) const REACHABLE: [(&str, &str); 3] = [
 ];
 /// Pause between two looks whether a request that is held may go on.
 const HOLD_POLL_INTERVAL: Duration = Duration::from_millis(10);
-/// Pause between two bytes of an answer that drips.
+/// Pause between two bytes of a response that drips.
 const DRIP_INTERVAL: Duration = Duration::from_millis(500);
 
-/// The way in which a server answers.
+/// The way in which a server responds.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Behaviour {
     /// As git does.
@@ -190,7 +190,7 @@ async fn serve(stream: TcpStream, state: Arc<State>) {
     let (shown, is_pack) = (request.header("authorization").to_owned(), request.is_for_pack());
     state.requests.lock().unwrap().push((Some(shown.clone()).filter(|shown| !shown.is_empty()), is_pack));
     let behaviour = state.behaviour.lock().unwrap().clone();
-    let answer = match behaviour {
+    let response = match behaviour {
         Behaviour::Hang => std::future::pending().await,
         Behaviour::Drip => return drip(stream).await,
         Behaviour::SignInPage => plain("200 OK", "text/html", "<form>Sign in</form>"),
@@ -211,7 +211,7 @@ async fn serve(stream: TcpStream, state: Arc<State>) {
             backend(&state, &request).await
         }
     };
-    let _ = stream.write_all(&answer).await;
+    let _ = stream.write_all(&response).await;
     let _ = stream.shutdown().await;
 }
 

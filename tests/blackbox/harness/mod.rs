@@ -27,7 +27,7 @@ pub(crate) mod tree;
 use std::future::Future;
 use std::sync::{Arc, OnceLock};
 
-pub(crate) use client::{Answer, User};
+pub(crate) use client::{Response, User};
 pub(crate) use cluster::{Cluster, Options, Profile, Role};
 pub(crate) use git::Git;
 
@@ -100,7 +100,7 @@ pub(crate) fn run_expecting_errors(cluster: &Cluster, expected: &[&str], test: i
 /// A test stands under `both` when one profile could break its property and the other not: it is about transactions that race,
 /// statements that differ between the dialects, what is cached or counted in Redis or else in memory, events between services, the
 /// connections between processes, restarts, or keys and settings that the launcher makes. Any other test runs once: what repo-svc
-/// stores on production (its own tests run on SQLite), repositories and the forms of requests and answers on embedded.
+/// stores on production (its own tests run on SQLite), repositories and the forms of requests and responses on embedded.
 macro_rules! on_profiles {
     (
         $(both { $($both:ident)* })?

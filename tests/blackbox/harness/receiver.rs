@@ -45,7 +45,7 @@ impl Received {
     }
 }
 
-/// The answer to a delivery: a status, and a wait before it.
+/// The response to a delivery: a status, and a wait before it.
 type Respond = dyn Fn(&Received) -> (u16, Duration) + Send + Sync;
 
 /// A server that notes deliveries. Ends with the test.
@@ -56,12 +56,12 @@ pub(crate) struct Receiver {
 }
 
 impl Receiver {
-    /// Starts a receiver that answers everything with 200.
+    /// Starts a receiver that responds to everything with 200.
     pub(crate) async fn start() -> Self {
         Self::answering(|_| (200, Duration::ZERO)).await
     }
 
-    /// Starts a receiver that answers as `respond` says.
+    /// Starts a receiver that responds as `respond` says.
     pub(crate) async fn answering(respond: impl Fn(&Received) -> (u16, Duration) + Send + Sync + 'static) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let port = listener.local_addr().unwrap().port();
@@ -108,8 +108,8 @@ async fn serve(stream: TcpStream, notes: Arc<Mutex<Vec<Received>>>, respond: Arc
     tokio::time::sleep(wait).await;
     received.status = status;
     notes.lock().unwrap().push(received);
-    let answer = format!("HTTP/1.1 {status} Told\r\nContent-Length: 5\r\nConnection: close\r\n\r\nnoted");
-    let _ = stream.write_all(answer.as_bytes()).await;
+    let response = format!("HTTP/1.1 {status} Told\r\nContent-Length: 5\r\nConnection: close\r\n\r\nnoted");
+    let _ = stream.write_all(response.as_bytes()).await;
     let _ = stream.shutdown().await;
 }
 

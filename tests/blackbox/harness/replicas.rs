@@ -106,7 +106,7 @@ impl Cluster {
     /// True if a process reports that it is ready.
     pub(crate) fn is_replica_ready(&self, role: Role, number: usize) -> bool {
         let address = Address::Tcp(format!("{}:{}", self.hosts[number], role.port() + 2000));
-        http_get(&address, "/readyz").is_some_and(|answer| answer.starts_with("HTTP/1.1 200"))
+        http_get(&address, "/readyz").is_some_and(|response| response.starts_with("HTTP/1.1 200"))
     }
 
     /// Waits until a process reports that it is ready.

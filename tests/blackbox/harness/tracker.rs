@@ -3,9 +3,9 @@
 
 use serde_json::{Value, json};
 
-use super::client::{Answer, User};
+use super::client::{Response, User};
 
-impl Answer {
+impl Response {
     /// One field of every object of a list, as a number.
     #[track_caller]
     pub(crate) fn ids(&self, field: &str) -> Vec<i64> {
@@ -88,9 +88,9 @@ impl User {
 
     /// Returns the timeline of an issue, whole.
     pub(crate) async fn timeline(&self, repo: &str, number: i64) -> Vec<Value> {
-        let answer = self.get(&format!("{repo}/issues/{number}/timeline")).await.expect(200);
-        assert_eq!(answer.header("link"), "", "the timeline has more than one page");
-        answer.json().as_array().unwrap().clone()
+        let response = self.get(&format!("{repo}/issues/{number}/timeline")).await.expect(200);
+        assert_eq!(response.header("link"), "", "the timeline has more than one page");
+        response.json().as_array().unwrap().clone()
     }
 
     /// Returns the actions of an issue's timeline.

@@ -3,9 +3,9 @@ use std::time::Duration;
 
 use reqwest::RequestBuilder;
 
-use crate::harness::Answer;
+use crate::harness::Response;
 
-/// Pause before a repeat, where the answer names none.
+/// Pause before a repeat, where the response names none.
 const REPEAT_PAUSE: Duration = Duration::from_millis(200);
 /// Statuses that tell a client to come again.
 const TEMPORARY: [u16; 5] = [409, 429, 502, 503, 504];
@@ -31,23 +31,23 @@ impl Failure {
         Self { text: text.into(), is_clear: true, pause: REPEAT_PAUSE }
     }
 
-    /// The answer of a request that has to be answered with one of these statuses.
-    pub(crate) async fn or_answer(request: RequestBuilder, statuses: &[u16]) -> Result<Answer, Self> {
-        let answer = match Answer::try_of(request).await {
-            Ok(answer) => answer,
+    /// The response of a request that has to be answered with one of these statuses.
+    pub(crate) async fn or_response(request: RequestBuilder, statuses: &[u16]) -> Result<Response, Self> {
+        let response = match Response::try_of(request).await {
+            Ok(response) => response,
             Err(error) => return Err(Self::temporary(format!("broken: {error:?}"))),
         };
-        let status = answer.status.as_u16();
+        let status = response.status.as_u16();
         if statuses.contains(&status) {
-            return Ok(answer);
+            return Ok(response);
         }
-        let text = format!("{status}: {}", answer.text().chars().take(200).collect::<String>());
-        let has_message = serde_json::from_slice::<serde_json::Value>(&answer.body)
+        let text = format!("{status}: {}", response.text().chars().take(200).collect::<String>());
+        let has_message = serde_json::from_slice::<serde_json::Value>(&response.body)
             .is_ok_and(|body| body["message"].as_str().is_some_and(|text| !text.is_empty()));
         if !TEMPORARY.contains(&status) || !has_message {
             return Err(Self::unclear(text));
         }
-        let seconds = answer.header("retry-after").parse().ok();
+        let seconds = response.header("retry-after").parse().ok();
         Err(Self { pause: seconds.map_or(REPEAT_PAUSE, Duration::from_secs), ..Self::temporary(text) })
     }
 

@@ -24,7 +24,7 @@ use crate::harness::receiver::Receiver;
 use crate::harness::{Cluster, Git, Role, User};
 use crate::webhooks::hook;
 
-/// Longest time of one attempt, by the client's clock: a gateway that is paused for 20 s answers within it.
+/// Longest time of one attempt, by the client's clock: a gateway that is paused for 20 s responds within it.
 const ATTEMPT_TIMEOUT: Duration = Duration::from_secs(45);
 /// Longest time until a write is acknowledged, with all its attempts.
 const WRITE_TIMEOUT: Duration = Duration::from_secs(150);
@@ -38,7 +38,7 @@ const NEWEST_PLACEMENT: &str =
 /// How often a client repeats what fails.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Repeats {
-    /// Once, at another gateway, after the time that the answer names.
+    /// Once, at another gateway, after the time that the response names.
     Once,
     /// Until it is acknowledged.
     UntilAcknowledged,
@@ -64,7 +64,7 @@ pub(super) struct Shared {
     repeats: Repeats,
     is_over: AtomicBool,
     samples: Mutex<Vec<Sample>>,
-    /// Operations that failed with all their repeats, and answers that are wrong or not clear.
+    /// Operations that failed with all their repeats, and responses that are wrong or not clear.
     lost: Mutex<Vec<String>>,
     unclear: Mutex<Vec<String>>,
     ledger: Mutex<Ledger>,
@@ -114,7 +114,7 @@ impl Load {
         self.shared.lost.lock().unwrap().clone()
     }
 
-    /// Answers that are wrong, or no clear errors.
+    /// Responses that are wrong, or no clear errors.
     pub(crate) fn unclear(&self) -> Vec<String> {
         self.shared.unclear.lock().unwrap().clone()
     }

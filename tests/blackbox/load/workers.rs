@@ -34,7 +34,7 @@ pub(super) fn content(path: &str) -> String {
 
 async fn write(user: User, method: Method, path: &str, key: &str, body: &Value) -> Result<Value, Failure> {
     let request = user.request(method, path).header("idempotency-key", key).json(body);
-    Failure::or_answer(request, &[200, 201]).await.map(|answer| answer.json())
+    Failure::or_response(request, &[200, 201]).await.map(|response| response.json())
 }
 
 async fn files(shared: Arc<Shared>, worker: usize) {
@@ -82,7 +82,7 @@ async fn issues(shared: Arc<Shared>, worker: usize) {
     }
 }
 
-/// Reads one after the other what was acknowledged: an answer that does not know of it is wrong.
+/// Reads one after the other what was acknowledged: a response that does not know of it is wrong.
 async fn reads(shared: Arc<Shared>, worker: usize) {
     for step in worker.. {
         if shared.is_over() {
@@ -100,8 +100,8 @@ async fn reads(shared: Arc<Shared>, worker: usize) {
         let read = |user: User| {
             let (path, expected) = (&path, &expected);
             async move {
-                let answer = Failure::or_answer(user.request(Method::GET, path), &[200]).await?;
-                if answer.text().contains(expected) { Ok(()) } else { Err(Failure::unclear(answer.text())) }
+                let response = Failure::or_response(user.request(Method::GET, path), &[200]).await?;
+                if response.text().contains(expected) { Ok(()) } else { Err(Failure::unclear(response.text())) }
             }
         };
         shared.perform(Kind::Read, &path, read).await;
@@ -136,7 +136,7 @@ fn repository_url(user: &User, repository: &str) -> String {
 }
 
 /// The setting by which git sends the user's token at once. With a token in the URL it waits for a challenge first, and says that credentials
-/// were refused if the server dies between the challenge and its answer.
+/// were refused if the server dies between the challenge and its response.
 fn login(user: &User) -> String {
     let token = user.token.as_deref().unwrap_or_default();
     let basic = base64::engine::general_purpose::STANDARD.encode(format!("{}:{token}", user.name));

@@ -1,4 +1,4 @@
-//! The answer that the permission table means for a caller, worked out without the service's code.
+//! The response that the permission table means for a caller, worked out without the service's code.
 
 use ferrite_proto::{Permission, Scope};
 use repo_svc::access::{Operation, RequiredRole, Rule, Unit};

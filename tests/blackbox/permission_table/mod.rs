@@ -1,5 +1,5 @@
 //! The permission table, asked by requests: every operation by every route and every RPC, for every kind of caller, on what is public,
-//! private, an organization's, deleted or never existed; each answer is compared with the table.
+//! private, an organization's, deleted or never existed; each response is compared with the table.
 //!
 //! The meaning of the table for a caller is implemented here a second time, in a few lines ([`expected`]), so that a mistake in the
 //! service's implementation shows.
@@ -26,9 +26,9 @@ use crate::harness::Profile;
 
 on_profiles! {
     both {
-        every_route_answers_every_caller_by_the_table
-        every_rpc_answers_every_caller_by_the_table
-        git_over_http_answers_every_caller_by_the_table
+        every_route_responds_to_every_caller_by_the_table
+        every_rpc_responds_to_every_caller_by_the_table
+        git_over_http_responds_to_every_caller_by_the_table
         every_rpc_is_refused_to_services_that_do_not_call_it
     }
     production {
@@ -37,10 +37,10 @@ on_profiles! {
 }
 
 use rest::{
-    a_password_gives_access_to_the_tokens_of_its_owner_alone, every_route_answers_every_caller_by_the_table,
-    git_over_http_answers_every_caller_by_the_table,
+    a_password_gives_access_to_the_tokens_of_its_owner_alone, every_route_responds_to_every_caller_by_the_table,
+    git_over_http_responds_to_every_caller_by_the_table,
 };
-use rpc::every_rpc_answers_every_caller_by_the_table;
+use rpc::every_rpc_responds_to_every_caller_by_the_table;
 use services::every_rpc_is_refused_to_services_that_do_not_call_it;
 
 /// Requests that a test sends at once.
@@ -164,7 +164,7 @@ struct Question<'a> {
     caller: &'a Caller,
     repo: &'a Repo,
     expected: Expected,
-    /// True if the answer is compared with that about a repository that never existed: once per kind of caller, for a private and for
+    /// True if the response is compared with that about a repository that never existed: once per kind of caller, for a private and for
     /// a deleted repository. The text that hides something is compared each time.
     is_compared: bool,
 }

@@ -9,7 +9,7 @@ use super::expected::{Expected, Interface, of_operation, on_repo};
 use super::fixture::{ABSENT_ID, Fixture, NO_TRACKER, Repo};
 use super::{AT_ONCE, Question, Selection, questions, routes};
 use crate::harness::concurrent::for_each;
-use crate::harness::{Answer, Cluster};
+use crate::harness::{Cluster, Response};
 
 /// A name that no account and no repository has.
 const ABSENT: &str = "never-was";
@@ -100,8 +100,8 @@ impl Case<'_> {
     }
 
     /// Sends the request.
-    async fn send(&self, fixture: &Fixture) -> Answer {
-        Answer::of(self.request(fixture)).await
+    async fn send(&self, fixture: &Fixture) -> Response {
+        Response::of(self.request(fixture)).await
     }
 }
 
@@ -116,22 +116,22 @@ fn hidden_message(rule: Rule) -> Option<&'static str> {
 }
 
 #[track_caller]
-fn check(answer: &Answer, expected: Expected, rule: Rule, what: &str) {
-    let status = answer.status.as_u16();
-    let is_hidden = status == 404 && answer.json()["message"].as_str() == hidden_message(rule);
+fn check(response: &Response, expected: Expected, rule: Rule, what: &str) {
+    let status = response.status.as_u16();
+    let is_hidden = status == 404 && response.json()["message"].as_str() == hidden_message(rule);
     let is_right = match expected {
         Expected::Allowed => !matches!(status, 401 | 403 | 429 | 500..) && !is_hidden,
         Expected::Unauthenticated => status == 401,
         Expected::Forbidden => status == 403,
         Expected::Hidden => is_hidden,
     };
-    assert!(is_right, "{what}: {expected:?} expected, but {status} {}", answer.text());
+    assert!(is_right, "{what}: {expected:?} expected, but {status} {}", response.text());
     if expected != Expected::Allowed {
-        answer.clone().refused(status);
+        response.clone().refused(status);
     }
 }
 
-pub(super) async fn every_route_answers_every_caller_by_the_table(cluster: &Cluster) {
+pub(super) async fn every_route_responds_to_every_caller_by_the_table(cluster: &Cluster) {
     let (fixture, selection) = (Fixture::of(cluster).await, Selection::of_rest(cluster.profile));
     for operation in OPERATIONS {
         for (method, path) in routes(operation) {
@@ -149,9 +149,9 @@ pub(super) async fn every_route_answers_every_caller_by_the_table(cluster: &Clus
             };
             for_each(AT_ONCE, selection.callers(&fixture), async |caller| {
                 for exists in targets {
-                    let answer = case(caller, Target::Other { exists: *exists }).send(&fixture).await;
+                    let response = case(caller, Target::Other { exists: *exists }).send(&fixture).await;
                     let what = format!("{method} {path} by {} (target exists: {exists})", caller.title);
-                    check(&answer, of_operation(operation, caller, *exists), operation.rule, &what);
+                    check(&response, of_operation(operation, caller, *exists), operation.rule, &what);
                 }
             })
             .await;
@@ -159,7 +159,7 @@ pub(super) async fn every_route_answers_every_caller_by_the_table(cluster: &Clus
     }
 }
 
-/// Asks about a repository and compares the answer with the table.
+/// Asks about a repository and compares the response with the table.
 async fn ask(fixture: &Fixture, case: &Case<'_>, question: Question<'_>) {
     let Question { caller, repo, expected, is_compared } = question;
     if case.operation.name.ends_with("/DeleteRepository") && expected == Expected::Allowed {
@@ -171,19 +171,19 @@ async fn ask(fixture: &Fixture, case: &Case<'_>, question: Question<'_>) {
     let spared = Repo { tracker: NO_TRACKER, ..repo.clone() };
     let is_deletion = case.method == "DELETE" && expected == Expected::Allowed;
     let case = Case { target: Target::Repo(if is_deletion { &spared } else { repo }), ..*case };
-    let answer = case.send(fixture).await;
+    let response = case.send(fixture).await;
     let what = format!("{} {} by {} on {}/{}", case.method, case.path, caller.title, repo.owner_name, repo.name);
-    check(&answer, expected, case.operation.rule, &what);
+    check(&response, expected, case.operation.rule, &what);
     if is_compared {
         let never = Repo { name: ABSENT.to_owned(), private: None, ..repo.clone() };
         let missing = Case { target: Target::Repo(&never), ..case }.send(fixture).await;
-        assert_eq!((missing.status, &missing.body), (answer.status, &answer.body), "{what}");
-        let names = |answer: &Answer| answer.headers.keys().map(ToString::to_string).collect::<Vec<_>>();
-        assert_eq!(names(&missing), names(&answer), "{what}");
+        assert_eq!((missing.status, &missing.body), (response.status, &response.body), "{what}");
+        let names = |response: &Response| response.headers.keys().map(ToString::to_string).collect::<Vec<_>>();
+        assert_eq!(names(&missing), names(&response), "{what}");
     }
 }
 
-pub(super) async fn git_over_http_answers_every_caller_by_the_table(cluster: &Cluster) {
+pub(super) async fn git_over_http_responds_to_every_caller_by_the_table(cluster: &Cluster) {
     let (fixture, selection) = (Fixture::of(cluster).await, Selection::of_rpc_and_git(cluster.profile));
     let mut cases = Vec::new();
     for (service, operation) in [
@@ -212,9 +212,9 @@ pub(super) async fn git_over_http_answers_every_caller_by_the_table(cluster: &Cl
                 Some(token) => request.basic_auth("anybody", Some(token)),
                 None => request,
             };
-            let answer = Answer::of(request).await;
+            let response = Response::of(request).await;
             let what = format!("{service} {name} by {} on {}/{}", caller.title, repo.owner_name, repo.name);
-            assert_eq!(answer.status.as_u16(), expected, "{what}: {}", answer.text());
+            assert_eq!(response.status.as_u16(), expected, "{what}: {}", response.text());
         }
     })
     .await;
@@ -224,7 +224,7 @@ pub(super) async fn a_password_gives_access_to_the_tokens_of_its_owner_alone(clu
     let (ada, bob) = (cluster.user("ada").await, cluster.user("bob").await);
     let ask = async |method: Method, path: &str, password: &str| {
         let request = ada.raw(method, path).basic_auth(&ada.name, Some(password)).json(&json!({"name": ""}));
-        Answer::of(request).await
+        Response::of(request).await
     };
     for (method, rest) in [(Method::GET, ""), (Method::POST, ""), (Method::DELETE, "/never-was")] {
         for (name, password, status) in [
@@ -235,10 +235,10 @@ pub(super) async fn a_password_gives_access_to_the_tokens_of_its_owner_alone(clu
             (ABSENT, &ada.password, 404),
             (ABSENT, "wrong", 401),
         ] {
-            let answer = ask(method.clone(), &format!("/api/v1/users/{name}/tokens{rest}"), password).await;
+            let response = ask(method.clone(), &format!("/api/v1/users/{name}/tokens{rest}"), password).await;
             match status {
-                0 => assert!(!matches!(answer.status.as_u16(), 401 | 403), "{method} {}", answer.text()),
-                status => drop(answer.refused(status)),
+                0 => assert!(!matches!(response.status.as_u16(), 401 | 403), "{method} {}", response.text()),
+                status => drop(response.refused(status)),
             }
         }
     }

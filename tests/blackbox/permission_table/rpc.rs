@@ -198,7 +198,7 @@ fn check(outcome: &Result<Vec<u8>, Status>, expected: Expected, rule: Rule, what
     assert!(is_right, "{what}: {expected:?} expected, but {code:?} {reason} {:?}", outcome.as_ref().err());
 }
 
-pub(super) async fn every_rpc_answers_every_caller_by_the_table(cluster: &Cluster) {
+pub(super) async fn every_rpc_responds_to_every_caller_by_the_table(cluster: &Cluster) {
     let (fixture, selection) = (Fixture::of(cluster).await, Selection::of_rpc_and_git(cluster.profile));
     let services = Services::of(cluster).await;
     for operation in OPERATIONS.iter().filter(|operation| operation.name.starts_with("ferrite.")) {

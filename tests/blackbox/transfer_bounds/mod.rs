@@ -10,7 +10,7 @@ use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 
 use crate::harness::ssh::{Client, client_of};
 use crate::harness::tree::git_below;
-use crate::harness::{Answer, Cluster, Git, Role, User};
+use crate::harness::{Cluster, Git, Response, Role, User};
 
 on_profiles! {
     embedded {
@@ -96,10 +96,10 @@ async fn archives_expand_no_text(cluster: &Cluster) {
         for (format, program, arguments) in
             [("tar.gz", "tar", &["-xzOf", "a", "expanding/text"][..]), ("zip", "unzip", &["-p", "a", "expanding/text"])]
         {
-            let answer = ada.get(&ada.repo("expanding", &format!("/archive/{branch}.{format}"))).await.expect(200);
-            std::fs::write(git.path().join("a"), &answer.body).unwrap();
+            let response = ada.get(&ada.repo("expanding", &format!("/archive/{branch}.{format}"))).await.expect(200);
+            std::fs::write(git.path().join("a"), &response.body).unwrap();
             let found = output(git, program, arguments).await;
-            eprintln!("{branch}.{format}: {} bytes, of {} bytes in the tree", answer.body.len(), text.len());
+            eprintln!("{branch}.{format}: {} bytes, of {} bytes in the tree", response.body.len(), text.len());
             assert!(found == text.as_bytes(), "{branch}.{format}: {} bytes", found.len());
         }
         let remote = format!("--remote={}", client.url(&ada.name, "expanding"));
@@ -238,8 +238,8 @@ async fn a_request_for_refs_with_many_prefixes_gets_all_refs(cluster: &Cluster) 
         let post = post.header("content-type", "application/x-git-upload-pack-request");
         let post = post.header("git-protocol", "version=2");
         let begun = Instant::now();
-        let answer = Answer::of(post.body(body.clone())).await.expect(200);
-        let over_http = answer.text().matches(" refs/heads/").count();
+        let response = Response::of(post.body(body.clone())).await.expect(200);
+        let over_http = response.text().matches(" refs/heads/").count();
         let command = format!("git-upload-pack '{}/prefixes.git'", ada.name);
         let mut ssh = client.ssh(&["-o", "SendEnv=GIT_PROTOCOL"], &[&command]);
         let mut process = ssh.stdin(Stdio::piped()).spawn().unwrap();

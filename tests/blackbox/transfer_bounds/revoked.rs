@@ -16,7 +16,7 @@ use super::{fed, packets};
 use crate::harness::client::unique;
 use crate::harness::grpc::{refused, with_token};
 use crate::harness::ssh::{Client, client_of};
-use crate::harness::{Answer, Cluster, Role, User};
+use crate::harness::{Cluster, Response, Role, User};
 
 on_profiles! {
     both {
@@ -119,7 +119,7 @@ fn fetch_request(tip: &str) -> Vec<u8> {
 }
 
 async fn revoke_token(user: &User, name: &str) {
-    Answer::of(user.tokens(Method::DELETE, &format!("/{name}"))).await.expect(204);
+    Response::of(user.tokens(Method::DELETE, &format!("/{name}"))).await.expect(204);
 }
 
 async fn revoke_key(user: &User) {
@@ -141,7 +141,7 @@ async fn readers_hear_no_more_soon_after_revocation(cluster: &Cluster) {
     git.run("work", &["push", "-q", &client.url(&ada.name, &name), "main"]).await;
     let release = ada.post(&ada.repo(&name, "/releases"), &json!({"tag_name": "v1"})).await.expect(201).json();
     let upload = ada.request(Method::POST, &ada.repo(&name, &format!("/releases/{}/assets?name=noise", release["id"])));
-    Answer::of(upload.header("content-type", "application/octet-stream").body(noise)).await.expect(201);
+    Response::of(upload.header("content-type", "application/octet-stream").body(noise)).await.expect(201);
 
     let leaving = ada.with_token(Some(&ada.new_token("leaving").await));
     let mut readers = http_readers(cluster, &leaving, &name, &tip).await;
@@ -186,7 +186,7 @@ async fn streams_of_events_end_soon_after_revocation(cluster: &Cluster) {
     revoke_token(&ada, "leaving").await;
     let begun = Instant::now();
     let over_http = async {
-        answer(sent).await;
+        response(sent).await;
         begun.elapsed()
     };
     let over_grpc = async {
@@ -233,9 +233,9 @@ async fn begin_http_push(cluster: &Cluster, user: &User, name: &str, first: &[u8
 }
 
 /// Reads to the end of the connection.
-async fn answer(mut source: impl AsyncRead + Unpin) -> String {
+async fn response(mut source: impl AsyncRead + Unpin) -> String {
     let mut bytes = Vec::new();
-    // A connection that is reset after the answer has ended as well.
+    // A connection that is reset after the response has ended as well.
     drop(tokio::time::timeout(READ_TIMEOUT, source.read_to_end(&mut bytes)).await.unwrap());
     String::from_utf8_lossy(&bytes).into_owned()
 }
@@ -258,7 +258,7 @@ async fn a_push_of_a_revoked_caller_ends_and_moves_no_ref(cluster: &Cluster) {
     let begun = Instant::now();
     // The push may be refused already, and the connection reset.
     drop(stream.write_all(&[chunk(&rest), b"0\r\n\r\n".to_vec()].concat()).await);
-    let text = answer(stream).await;
+    let text = response(stream).await;
     eprintln!("HTTP, the rest sent: {:?} after {:?}", text.lines().last(), begun.elapsed());
     assert!(text.contains("refs/heads/late: access was revoked") || text.contains("401 Unauthorized"), "{text}");
 
@@ -269,7 +269,7 @@ async fn a_push_of_a_revoked_caller_ends_and_moves_no_ref(cluster: &Cluster) {
     tokio::time::sleep(Duration::from_millis(700)).await;
     revoke_token(&ada, "half").await;
     let begun = Instant::now();
-    let text = answer(stream).await;
+    let text = response(stream).await;
     eprintln!("HTTP, half a push: {:?} after {:?}", text.lines().next(), begun.elapsed());
     assert!(text.contains("401 Unauthorized") && begun.elapsed() < REFUSAL_TIMEOUT, "{:?}: {text}", begun.elapsed());
 
@@ -285,7 +285,7 @@ async fn a_push_of_a_revoked_caller_ends_and_moves_no_ref(cluster: &Cluster) {
     // Fails if the session has ended already.
     drop(stdin.write_all(&rest).await);
     drop(stdin);
-    let (report, complaint) = tokio::join!(answer(stdout), answer(process.stderr.take().unwrap()));
+    let (report, complaint) = tokio::join!(response(stdout), response(process.stderr.take().unwrap()));
     eprintln!("SSH, the rest sent: {:?} {complaint:?}", report.get(report.len().saturating_sub(60)..));
     let is_refused = report.contains("refs/heads/key: access was revoked") || complaint.contains("not registered");
     assert!(is_refused, "{report} {complaint}");

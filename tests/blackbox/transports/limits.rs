@@ -13,7 +13,7 @@ use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 
 use super::{Transport, over_both, transport::Target};
 use crate::harness::tree::running_in;
-use crate::harness::{Answer, Cluster, Options, Role};
+use crate::harness::{Cluster, Options, Response, Role};
 
 on_profiles! {
     both {
@@ -129,26 +129,26 @@ impl OpenTransfer {
         String::from_utf8_lossy(&message).into_owned()
     }
 
-    /// Completes the request with a commit to fetch and returns the answer. A server that has refused it before may reset the connection: what
-    /// came until then is the answer.
+    /// Completes the request with a commit to fetch and returns the response. A server that has refused it before may reset the connection: what
+    /// came until then is the response.
     async fn fetch(self, tip: &str) -> Vec<u8> {
-        let mut answer = Vec::new();
+        let mut response = Vec::new();
         match self {
             Self::Http(mut stream) => {
                 // The length of this pkt-line was sent already.
                 let rest = format!("want {tip}\n00000009done\n");
                 let rest = format!("{:x}\r\n{rest}\r\n0\r\n\r\n", rest.len());
                 drop(stream.write_all(rest.as_bytes()).await);
-                drop(stream.read_to_end(&mut answer).await);
+                drop(stream.read_to_end(&mut response).await);
             }
             Self::Ssh(mut process) => {
                 let mut stdin = process.stdin.take().unwrap();
                 drop(stdin.write_all(format!("0032want {tip}\n00000009done\n").as_bytes()).await);
-                process.stdout.take().unwrap().read_to_end(&mut answer).await.unwrap();
+                process.stdout.take().unwrap().read_to_end(&mut response).await.unwrap();
                 process.wait().await.unwrap();
             }
         }
-        answer
+        response
     }
 }
 
@@ -185,9 +185,9 @@ async fn a_short_transfer_finishes_after_revocation_and_the_next_is_refused(clus
         wait_until("git runs", || running_in(&cluster.store(), target.id) > 0).await;
         revoke(transport, "short").await;
         // It finishes, unless the machine is so busy that repo-svc is asked again before.
-        let answer = open.fetch(&tip).await;
-        let is_whole = answer.windows(4).any(|window| window == b"PACK");
-        let text = String::from_utf8_lossy(&answer);
+        let response = open.fetch(&tip).await;
+        let is_whole = response.windows(4).any(|window| window == b"PACK");
+        let text = String::from_utf8_lossy(&response);
         assert!(is_whole || text.contains("401 Unauthorized") || text.is_empty(), "{text}");
         let stderr = git.fails("work", &["fetch", &transport.url(&target.name)]).await;
         assert!(
@@ -206,7 +206,7 @@ async fn revoke(transport: &Transport, token_name: &str) {
         user.delete(&format!("/user/keys/{}", keys[0]["id"])).await.expect(204);
     } else {
         let revoke = user.raw(Method::DELETE, &format!("/api/v1/users/{}/tokens/{token_name}", user.name));
-        Answer::of(revoke.basic_auth(&user.name, Some(&user.password))).await.expect(204);
+        Response::of(revoke.basic_auth(&user.name, Some(&user.password))).await.expect(204);
     }
 }
 

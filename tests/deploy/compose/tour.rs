@@ -37,15 +37,15 @@ pub(super) fn run(address: &str, folder: &Path) -> String {
     text
 }
 
-/// Checks that no answer is an error, and that each step left its mark.
+/// Checks that no response is an error, and that each step left its mark.
 pub(super) fn check(output: &str) {
-    let mut answers = 0;
+    let mut responses = 0;
     for line in output.lines() {
-        let Ok(answer) = serde_json::from_str::<Value>(line) else { continue };
-        assert!(answer.get("message").is_none(), "an error: {line}");
-        answers += 1;
+        let Ok(response) = serde_json::from_str::<Value>(line) else { continue };
+        assert!(response.get("message").is_none(), "an error: {line}");
+        responses += 1;
     }
-    assert!(answers >= 14, "{answers} answers in {output}");
+    assert!(responses >= 14, "{responses} answers in {output}");
     for mark in [
         "\"username\":\"admin\"",
         "\"full_name\":\"admin/hello\"",

@@ -24,9 +24,9 @@ pub(super) async fn create(Authenticated(call): Authenticated, path: RepoPath, b
         }
     };
     let access = call.confirm(access, operation::CREATE_ISSUE).await?;
-    let answer =
+    let response =
         call.clients.issues().create_issue(call.request_with_grant(&access.grant, request)).await?.into_inner();
-    Ok(json::created(convert_issue(&call, &access, answer.issue).await?))
+    Ok(json::created(convert_issue(&call, &access, response.issue).await?))
 }
 
 /// Reads the fields. issue-svc ignores assignee, milestone and labels of callers without write permission, so that they do not learn what

@@ -35,11 +35,11 @@ pub(super) async fn list(Authenticated(call): Authenticated, path: RepoPath, que
     let (assignee, creator_id) = accounts_of_filters(&call, &query).await?;
     let request = ListIssuesRequest { assignee, creator_id, ..filters };
     let request = call.request_with_grant(&access.grant, request);
-    let answer = call.clients.issues().list_issues(request).await.map_err(list_error)?.into_inner();
-    let accounts = call.accounts_beside_caller(&access, answer.issues.iter().flat_map(Issue::account_ids)).await?;
-    let issues = answer.issues.into_iter().map(|issue| Issue::new(issue, &accounts, &access.urls));
+    let response = call.clients.issues().list_issues(request).await.map_err(list_error)?.into_inner();
+    let accounts = call.accounts_beside_caller(&access, response.issues.iter().flat_map(Issue::account_ids)).await?;
+    let issues = response.issues.into_iter().map(|issue| Issue::new(issue, &accounts, &access.urls));
     let issues = issues.collect::<Result<Vec<_>, _>>()?;
-    Ok(json::page_of_texts(issues, list_headers(&query, page, answer.total_count, answer.is_partial, &call.links)))
+    Ok(json::page_of_texts(issues, list_headers(&query, page, response.total_count, response.is_partial, &call.links)))
 }
 
 /// Returns the filters of a query, without those that name accounts.

@@ -35,8 +35,8 @@ routes! {
 async fn get(Authenticated(call): Authenticated, path: RepoPath, params: Params) -> ApiResult {
     let access = call.access(&path, operation::GET_ISSUE).await?;
     let request = GetIssueRequest { repository_id: access.id, number: params.id("index") };
-    let answer = call.clients.issues().get_issue(call.request_with_grant(&access.grant, request)).await?.into_inner();
-    Ok(json::ok(convert_issue(&call, &access, answer.issue).await?))
+    let response = call.clients.issues().get_issue(call.request_with_grant(&access.grant, request)).await?.into_inner();
+    Ok(json::ok(convert_issue(&call, &access, response.issue).await?))
 }
 
 /// Converts an issue of a response, with its accounts.

@@ -24,12 +24,12 @@ pub(super) async fn list(
         page_size: page.size,
     };
     let request = call.request_with_grant(&access.grant, request);
-    let answer = call.clients.issues().list_timeline(request).await?.into_inner();
+    let response = call.clients.issues().list_timeline(request).await?.into_inner();
     let accounts =
-        call.accounts_beside_caller(&access, answer.entries.iter().flat_map(TimelineEntry::account_ids)).await?;
-    let sources = RepositoryUrls::new(answer.repositories, &call.links).with(access.id, access.urls.clone());
-    let entries = answer.entries.into_iter();
+        call.accounts_beside_caller(&access, response.entries.iter().flat_map(TimelineEntry::account_ids)).await?;
+    let sources = RepositoryUrls::new(response.repositories, &call.links).with(access.id, access.urls.clone());
+    let entries = response.entries.into_iter();
     let entries = entries.map(|entry| TimelineEntry::new(entry, &accounts, &sources, &access.urls));
     let entries = entries.collect::<Result<Vec<_>, _>>()?;
-    Ok(json::page(entries, query.headers(page, answer.total_count, &call.links)))
+    Ok(json::page(entries, query.headers(page, response.total_count, &call.links)))
 }

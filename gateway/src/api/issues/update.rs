@@ -29,9 +29,9 @@ pub(super) async fn update(
         }
     };
     let access = call.confirm(access, operation::UPDATE_ISSUE).await?;
-    let answer =
+    let response =
         call.clients.issues().update_issue(call.request_with_grant(&access.grant, request)).await?.into_inner();
-    Ok(json::ok(convert_issue(&call, &access, answer.issue).await?))
+    Ok(json::ok(convert_issue(&call, &access, response.issue).await?))
 }
 
 /// Reads the changes of the issue `target`. A blank title counts as absent, as an empty state does; an empty body or assignee and

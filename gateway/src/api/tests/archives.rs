@@ -8,12 +8,12 @@ use tower::ServiceExt;
 use super::{GOOD, TestGateway};
 use crate::router;
 
-/// Answers for git-svc, for a few revisions.
+/// Responds for git-svc, for a few revisions.
 pub(super) async fn archive(method: Method, headers: HeaderMap, uri: Uri) -> (StatusCode, HeaderMap, Body) {
     assert_eq!(headers["ferrite-grant"], "grant");
     assert!(headers.contains_key("ferrite-service") && !headers.contains_key("authorization"));
-    let mut answer = HeaderMap::new();
-    answer.insert("etag", HeaderValue::from_static("\"x\""));
+    let mut response = HeaderMap::new();
+    response.insert("etag", HeaderValue::from_static("\"x\""));
     let (status, body) = match uri.query().unwrap_or_default() {
         "revision=feature%2Fone&format=zip&prefix=read" => {
             let word = |name: &str| headers.get(name).map_or("-", |value| value.to_str().unwrap()).to_owned();
@@ -25,11 +25,11 @@ pub(super) async fn archive(method: Method, headers: HeaderMap, uri: Uri) -> (St
             (StatusCode::OK, Body::from_stream(futures_util::stream::empty::<Result<Vec<u8>, std::io::Error>>()))
         }
         "revision=part&format=tar.gz&prefix=read" => {
-            answer.insert("content-range", HeaderValue::from_static("bytes 2-3/9"));
+            response.insert("content-range", HeaderValue::from_static("bytes 2-3/9"));
             (StatusCode::PARTIAL_CONTENT, Body::from("cd"))
         }
         "revision=short&format=zip&prefix=read" => {
-            answer.insert("content-range", HeaderValue::from_static("bytes */9"));
+            response.insert("content-range", HeaderValue::from_static("bytes */9"));
             (StatusCode::RANGE_NOT_SATISFIABLE, Body::empty())
         }
         "revision=known&format=zip&prefix=read" => (StatusCode::NOT_MODIFIED, Body::empty()),
@@ -39,7 +39,7 @@ pub(super) async fn archive(method: Method, headers: HeaderMap, uri: Uri) -> (St
         "revision=broken&format=zip&prefix=read" => (StatusCode::INTERNAL_SERVER_ERROR, Body::from("/srv/secret")),
         _ => (StatusCode::NOT_FOUND, Body::from("revision not found")),
     };
-    (status, answer, body)
+    (status, response, body)
 }
 
 #[tokio::test]

@@ -123,10 +123,10 @@ async fn what_is_no_picture_is_refused_after_the_permission() {
         ("image/gif", b"GIF89a".to_vec(), 415, ""),
         ("application/json", BROKEN.into(), 400, ""),
     ] {
-        let (found, answer) = post(&gateway, "/user/avatar", content_type, body).await;
-        let error = &answer["errors"][0];
-        assert_eq!((found, error["code"].as_str().unwrap_or_default()), (status, code), "{answer}");
-        assert!(status != 422 || error["field"] == "image", "{answer}");
+        let (found, response) = post(&gateway, "/user/avatar", content_type, body).await;
+        let error = &response["errors"][0];
+        assert_eq!((found, error["code"].as_str().unwrap_or_default()), (status, code), "{response}");
+        assert!(status != 422 || error["field"] == "image", "{response}");
     }
     assert!(script.take_request::<SetAvatarRequest>(SET).is_none());
     script.fail("AccessService/CheckAccess", AuthError::InsufficientScope { scope: ferrite_proto::Scope::User });

@@ -96,9 +96,9 @@ async fn every_mistake_names_its_field() {
         ("GET", "/admin/audit?since=2026-01-02T00:00:00Z&until=tomorrow", "", "until", "invalid"),
     ];
     for (method, path, body, field, code) in cases {
-        let (status, _, answer) = gateway.send(method, path, Some(GOOD), body).await;
-        assert_eq!(status, 422, "{method} {path} {body}: {answer}");
-        let value: serde_json::Value = serde_json::from_str(&answer).unwrap();
+        let (status, _, response) = gateway.send(method, path, Some(GOOD), body).await;
+        assert_eq!(status, 422, "{method} {path} {body}: {response}");
+        let value: serde_json::Value = serde_json::from_str(&response).unwrap();
         assert_eq!(
             (&value["errors"][0]["field"], &value["errors"][0]["code"]),
             (&field.into(), &code.into()),
@@ -121,8 +121,8 @@ async fn a_wrong_password_is_the_first_error_of_a_new_token() {
         (r#"{"name":"n","expires_at":"tomorrow"}"#, "expires_at"),
         (r#"{"name":"n","repositories":[7]}"#, "repositories"),
     ] {
-        let (status, _, answer) = gateway.send("POST", "/users/ada/tokens", basic, body).await;
-        let value: serde_json::Value = serde_json::from_str(&answer).unwrap();
+        let (status, _, response) = gateway.send("POST", "/users/ada/tokens", basic, body).await;
+        let value: serde_json::Value = serde_json::from_str(&response).unwrap();
         assert_eq!((status, &value["errors"][0]["field"]), (422, &field.into()), "{body}");
     }
 }

@@ -32,7 +32,7 @@ async fn comments_are_listed_for_an_issue_and_for_all() {
     let tracker = Tracker::new().await;
     let rpc = format!("{COMMENTS}/ListComments");
     let pull = issue::Comment { is_pull_request: true, user_id: 9, ..comment() };
-    let answer = issue::ListCommentsResponse { comments: vec![comment(), pull], total_count: 2, is_partial: false };
+    let response = issue::ListCommentsResponse { comments: vec![comment(), pull], total_count: 2, is_partial: false };
     let since = Some(timestamp(1_767_315_845_000_000));
     for (path, issue_number, since, page_size) in [
         ("/repos/bob/demo/issues/2/comments", 2, None, 1000),
@@ -40,7 +40,7 @@ async fn comments_are_listed_for_an_issue_and_for_all() {
         ("/repos/bob/demo/issues/x/comments?since=&limit=5000", i64::MAX, None, 1000),
     ] {
         let expected = issue::ListCommentsRequest { repository_id: 7, issue_number, since, page: 1, page_size };
-        let (status, shown) = tracker.check(("GET", path, ""), &rpc, expected, answer.clone()).await;
+        let (status, shown) = tracker.check(("GET", path, ""), &rpc, expected, response.clone()).await;
         assert_eq!((status, &shown[0]), (200, &shown_comment()));
         assert_eq!(shown[1]["html_url"], "http://git.example.com/Bob/Demo/pulls/2#issuecomment-4");
         assert_eq!(tracker.lookup().unwrap().user_ids, [3, 9]);
@@ -78,17 +78,17 @@ async fn a_comment_is_found_with_and_without_the_number_of_its_issue() {
             },
             issue::DeleteCommentRequest { repository_id: 7, issue_number, comment_id },
         );
-        let answer = issue::GetCommentResponse { comment: Some(comment()) };
-        let answer = tracker.check(("GET", path, ""), &format!("{COMMENTS}/GetComment"), get, answer).await;
-        assert_eq!(answer, (200, shown_comment()));
-        let answer = issue::UpdateCommentResponse { comment: Some(comment()) };
+        let response = issue::GetCommentResponse { comment: Some(comment()) };
+        let response = tracker.check(("GET", path, ""), &format!("{COMMENTS}/GetComment"), get, response).await;
+        assert_eq!(response, (200, shown_comment()));
+        let response = issue::UpdateCommentResponse { comment: Some(comment()) };
         let request = ("PATCH", path, r#"{"body":"b"}"#);
-        let answer = tracker.check(request, &format!("{COMMENTS}/UpdateComment"), update, answer).await;
-        assert_eq!(answer, (200, shown_comment()));
+        let response = tracker.check(request, &format!("{COMMENTS}/UpdateComment"), update, response).await;
+        assert_eq!(response, (200, shown_comment()));
         let rpc = format!("{COMMENTS}/DeleteComment");
         // An empty message has the same encoding for every type.
-        let answer = tracker.check(("DELETE", path, ""), &rpc, remove, CheckAccessResponse::default()).await;
-        assert_eq!(answer, (204, Value::Null));
+        let response = tracker.check(("DELETE", path, ""), &rpc, remove, CheckAccessResponse::default()).await;
+        assert_eq!(response, (204, Value::Null));
     }
 }
 
@@ -97,8 +97,8 @@ async fn a_comment_is_written() {
     let tracker = Tracker::new().await;
     let expected =
         issue::CreateCommentRequest { repository_id: 7, issue_number: 2, body: "b".into(), check_only: false };
-    let answer = issue::CreateCommentResponse { comment: Some(comment()) };
+    let response = issue::CreateCommentResponse { comment: Some(comment()) };
     let request = ("POST", "/repos/bob/demo/issues/2/comments", r#"{"body":"b"}"#);
-    let answer = tracker.check(request, &format!("{COMMENTS}/CreateComment"), expected, answer).await;
-    assert_eq!(answer, (201, shown_comment()));
+    let response = tracker.check(request, &format!("{COMMENTS}/CreateComment"), expected, response).await;
+    assert_eq!(response, (201, shown_comment()));
 }

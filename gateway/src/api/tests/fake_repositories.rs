@@ -5,14 +5,14 @@ use ferrite_proto::repo::repository_service_server::RepositoryService;
 use ferrite_rpc::auth::AuthError;
 use tonic::Response;
 
-use super::{Answer, FakeRepoService, repository};
+use super::{FakeRepoService, RpcResult, repository};
 
 #[tonic::async_trait]
 impl RepositoryService for FakeRepoService {
     async fn create_repository(
         &self,
         request: tonic::Request<repo::CreateRepositoryRequest>,
-    ) -> Answer<repo::CreateRepositoryResponse> {
+    ) -> RpcResult<repo::CreateRepositoryResponse> {
         self.record(&request)?;
         let reference = repo::RepositoryRef::by_name("bob", request.into_inner().name);
         Ok(Response::new(repo::CreateRepositoryResponse { repository: Some(repository(Some(reference))?) }))
@@ -21,7 +21,7 @@ impl RepositoryService for FakeRepoService {
     async fn get_repository(
         &self,
         request: tonic::Request<repo::GetRepositoryRequest>,
-    ) -> Answer<repo::GetRepositoryResponse> {
+    ) -> RpcResult<repo::GetRepositoryResponse> {
         self.record(&request)?;
         let repository = repository(request.into_inner().repository)?;
         Ok(Response::new(repo::GetRepositoryResponse { repository: Some(repository) }))
@@ -30,7 +30,7 @@ impl RepositoryService for FakeRepoService {
     async fn list_repositories(
         &self,
         request: tonic::Request<repo::ListRepositoriesRequest>,
-    ) -> Answer<repo::ListRepositoriesResponse> {
+    ) -> RpcResult<repo::ListRepositoriesResponse> {
         self.record(&request)?;
         Ok(Response::new(repo::ListRepositoriesResponse::default()))
     }
@@ -38,7 +38,7 @@ impl RepositoryService for FakeRepoService {
     async fn search_repositories(
         &self,
         request: tonic::Request<repo::SearchRepositoriesRequest>,
-    ) -> Answer<repo::SearchRepositoriesResponse> {
+    ) -> RpcResult<repo::SearchRepositoriesResponse> {
         self.record(&request)?;
         let request = request.into_inner();
         assert!(!request.query.contains('\0') && request.owner_id >= 0 && request.page >= 1 && request.page_size <= 50);
@@ -49,7 +49,7 @@ impl RepositoryService for FakeRepoService {
     async fn delete_repository(
         &self,
         request: tonic::Request<repo::DeleteRepositoryRequest>,
-    ) -> Answer<repo::DeleteRepositoryResponse> {
+    ) -> RpcResult<repo::DeleteRepositoryResponse> {
         self.record(&request)?;
         Err(AuthError::PermissionRequired { needed: ferrite_proto::Permission::Owner }.into())
     }
@@ -57,7 +57,7 @@ impl RepositoryService for FakeRepoService {
     async fn update_repository(
         &self,
         request: tonic::Request<repo::UpdateRepositoryRequest>,
-    ) -> Answer<repo::UpdateRepositoryResponse> {
+    ) -> RpcResult<repo::UpdateRepositoryResponse> {
         self.record(&request)?;
         Err(AuthError::PermissionRequired { needed: ferrite_proto::Permission::Admin }.into())
     }
@@ -65,18 +65,21 @@ impl RepositoryService for FakeRepoService {
     async fn fork_repository(
         &self,
         request: tonic::Request<repo::ForkRepositoryRequest>,
-    ) -> Answer<repo::ForkRepositoryResponse> {
+    ) -> RpcResult<repo::ForkRepositoryResponse> {
         self.record(&request)?;
         let repository = repository(request.into_inner().repository)?;
         Ok(Response::new(repo::ForkRepositoryResponse { repository: Some(repository) }))
     }
 
-    async fn list_forks(&self, request: tonic::Request<repo::ListForksRequest>) -> Answer<repo::ListForksResponse> {
+    async fn list_forks(&self, request: tonic::Request<repo::ListForksRequest>) -> RpcResult<repo::ListForksResponse> {
         self.record(&request)?;
         Ok(Response::new(repo::ListForksResponse::default()))
     }
 
-    async fn update_wiki(&self, request: tonic::Request<repo::UpdateWikiRequest>) -> Answer<repo::UpdateWikiResponse> {
+    async fn update_wiki(
+        &self,
+        request: tonic::Request<repo::UpdateWikiRequest>,
+    ) -> RpcResult<repo::UpdateWikiResponse> {
         self.record(&request)?;
         Err(AuthError::PermissionRequired { needed: ferrite_proto::Permission::Admin }.into())
     }
@@ -84,7 +87,7 @@ impl RepositoryService for FakeRepoService {
     async fn update_issue_tracker(
         &self,
         request: tonic::Request<repo::UpdateIssueTrackerRequest>,
-    ) -> Answer<repo::UpdateIssueTrackerResponse> {
+    ) -> RpcResult<repo::UpdateIssueTrackerResponse> {
         self.record(&request)?;
         Err(AuthError::PermissionRequired { needed: ferrite_proto::Permission::Admin }.into())
     }

@@ -195,9 +195,9 @@ async fn several_files_are_changed_in_one_commit() {
     let case = Case::new().await;
     let rpc = "ferrite.git.v1.GitService/ChangeFiles";
     let entry = git::TreeEntry { kind: git::EntryKind::File.into(), path: b"new".to_vec(), ..Default::default() };
-    let answer =
+    let response =
         git::ChangeFilesResponse { entries: vec![entry], commit: Some(commit('a')), branch: b"topic".to_vec() };
-    case.script.respond(rpc, &answer);
+    case.script.respond(rpc, &response);
     let body = json!({
         "message": "m", "branch": "main", "new_branch": "topic",
         "author": {"name": "A", "email": "a@example.com", "date": "2026-01-02T03:04:05+01:00"}, "committer": {},
@@ -279,8 +279,8 @@ async fn a_commit_of_the_caller_costs_no_lookup_of_accounts() {
     let rpc = "ferrite.git.v1.GitService/DeleteContents";
     let body = json!({"message": "m", "sha": "f"});
     let mut by_two = commit('a');
-    let answer = git::DeleteContentsResponse { commit: Some(by_two.clone()), branch: b"main".to_vec() };
-    case.script.respond(rpc, &answer);
+    let response = git::DeleteContentsResponse { commit: Some(by_two.clone()), branch: b"main".to_vec() };
+    case.script.respond(rpc, &response);
     let (status, shown, _) = case.send("DELETE", "/contents/a", &body).await;
     let alone = shown["commit"].clone();
     assert_eq!((status, &alone["author"]["username"]), (200, &json!("Bob")), "{shown}");
@@ -288,7 +288,7 @@ async fn a_commit_of_the_caller_costs_no_lookup_of_accounts() {
     assert_eq!(case.script.take_request::<repo::GetUsersRequest>(GET_USERS), None);
     // Of two, the other one is looked up.
     by_two.committer.as_mut().unwrap().email = b"c@example.com".to_vec();
-    case.script.respond(rpc, &git::DeleteContentsResponse { commit: Some(by_two), ..answer });
+    case.script.respond(rpc, &git::DeleteContentsResponse { commit: Some(by_two), ..response });
     let (_, shown, _) = case.send("DELETE", "/contents/a", &body).await;
     assert_eq!((&shown["commit"]["author"], &shown["commit"]["committer"]), (&alone["author"], &Value::Null));
     let emails = vec!["c@example.com".to_owned()];
@@ -329,8 +329,8 @@ async fn rules_have_names_of_accounts_and_are_stored_by_ids() {
         if method == "POST" {
             body["pattern"] = "release/*".into();
         }
-        let answer = case.send(method, path, &body).await;
-        assert_eq!((answer.0, answer.1), (expected, shown(&["Bob"])), "{method} {path}");
+        let response = case.send(method, path, &body).await;
+        assert_eq!((response.0, response.1), (expected, shown(&["Bob"])), "{method} {path}");
         case.check_request(&rpc, set.clone());
     }
     let body = json!({"pattern": "x", "push_users": ["bob", "eve"]});

@@ -52,9 +52,9 @@ async fn an_issue_has_the_shape_of_the_contract() {
         ..open_issue()
     };
     let expected = issue::GetIssueRequest { repository_id: 7, number: 2 };
-    let answer = issue::GetIssueResponse { issue: Some(full) };
+    let response = issue::GetIssueResponse { issue: Some(full) };
     let request = ("GET", "/repos/bob/demo/issues/2", "");
-    let (status, shown) = tracker.check(request, &format!("{ISSUES}/GetIssue"), expected, answer).await;
+    let (status, shown) = tracker.check(request, &format!("{ISSUES}/GetIssue"), expected, response).await;
     let ghost = json!({
         "id": 4, "username": "ghost", "login": "ghost", "full_name": "", "email": "",
         "avatar_url": "http://git.example.com/avatars/4",
@@ -73,9 +73,9 @@ async fn an_issue_has_the_shape_of_the_contract() {
     assert_eq!(tracker.lookup().unwrap().user_ids, [3, 4]);
     for wrong in ["abc", "0", "-1", "1.5", "99999999999999999999"] {
         let expected = issue::GetIssueRequest { repository_id: 7, number: i64::MAX };
-        let answer = issue::GetIssueResponse { issue: Some(open_issue()) };
+        let response = issue::GetIssueResponse { issue: Some(open_issue()) };
         let path = format!("{PATH}/{wrong}");
-        tracker.check(("GET", &path, ""), &format!("{ISSUES}/GetIssue"), expected, answer).await;
+        tracker.check(("GET", &path, ""), &format!("{ISSUES}/GetIssue"), expected, response).await;
     }
 }
 
@@ -83,16 +83,16 @@ async fn an_issue_has_the_shape_of_the_contract() {
 async fn the_callers_own_account_needs_no_call() {
     let tracker = Tracker::new().await;
     tracker.sign_in_bob();
-    let answer = issue::CreateIssueResponse { issue: Some(open_issue()) };
-    tracker.script.respond(&format!("{ISSUES}/CreateIssue"), &answer);
+    let response = issue::CreateIssueResponse { issue: Some(open_issue()) };
+    tracker.script.respond(&format!("{ISSUES}/CreateIssue"), &response);
     let (status, shown) = tracker.send("POST", PATH, r#"{"title":"t"}"#).await;
     assert_eq!((status, &shown["user"], tracker.lookup()), (201, &shown_bob(), None));
-    let answer = issue::ListIssuesResponse {
+    let response = issue::ListIssuesResponse {
         issues: vec![open_issue(), issue::Issue { user_id: 4, assignee_id: 3, ..open_issue() }],
         total_count: 2,
         is_partial: false,
     };
-    tracker.script.respond(&list(), &answer);
+    tracker.script.respond(&list(), &response);
     let shown = tracker.send("GET", PATH, "").await.1;
     assert_eq!((&shown[0]["user"], &shown[1]["assignee"]), (&shown_bob(), &shown_bob()));
     assert_eq!(tracker.lookup().unwrap().user_ids, [4]);
@@ -120,8 +120,8 @@ async fn every_filter_of_a_list_is_passed_on() {
         ..first_page()
     };
     let path = format!("{PATH}?{query}");
-    let answer = issue::ListIssuesResponse::default();
-    assert_eq!(tracker.check(("GET", &path, ""), &list(), expected, answer).await, (200, json!([])));
+    let response = issue::ListIssuesResponse::default();
+    assert_eq!(tracker.check(("GET", &path, ""), &list(), expected, response).await, (200, json!([])));
     let usernames = ["BOB", "nobody"].map(str::to_owned).into();
     assert_eq!(tracker.lookup(), Some(GetUsersRequest { usernames, ..Default::default() }));
 }
@@ -141,8 +141,8 @@ async fn a_list_has_defaults_and_words_without_an_account() {
         ("q=%00", ListIssuesRequest { query: "\u{fffd}".into(), ..first_page() }),
     ] {
         let path = format!("{PATH}?{query}");
-        let answer = issue::ListIssuesResponse::default();
-        assert_eq!(tracker.check(("GET", &path, ""), &list(), expected, answer).await, (200, json!([])));
+        let response = issue::ListIssuesResponse::default();
+        assert_eq!(tracker.check(("GET", &path, ""), &list(), expected, response).await, (200, json!([])));
         assert_eq!(tracker.lookup(), None, "an empty page has no accounts");
     }
 }
@@ -178,8 +178,8 @@ async fn a_list_joins_its_accounts_by_one_call_and_links_to_its_pages() {
         ),
         (true, None, "<http://git.example.com/api/v1/repos/bob/demo/issues?q=a&page=2>; rel=\"next\""),
     ] {
-        let answer = issue::ListIssuesResponse { issues: issues.clone(), total_count: 25, is_partial };
-        tracker.script.respond(&list(), &answer);
+        let response = issue::ListIssuesResponse { issues: issues.clone(), total_count: 25, is_partial };
+        tracker.script.respond(&list(), &response);
         let (status, headers, _) = tracker.gateway.send("GET", &format!("{PATH}?q=a"), Some(GOOD), "").await;
         assert_eq!((status, headers["link"].to_str().unwrap()), (200, links));
         assert_eq!(headers.get("x-total-count").map(|count| count.to_str().unwrap()), total);
@@ -191,16 +191,16 @@ async fn a_list_joins_its_accounts_by_one_call_and_links_to_its_pages() {
 async fn a_page_of_long_issues_is_answered() {
     let tracker = Tracker::new().await;
     let issue = issue::Issue { body: "x".repeat(1 << 20), ..open_issue() };
-    let answer = issue::ListIssuesResponse { issues: vec![issue; 5], total_count: 5, is_partial: false };
-    tracker.script.respond(&list(), &answer);
+    let response = issue::ListIssuesResponse { issues: vec![issue; 5], total_count: 5, is_partial: false };
+    tracker.script.respond(&list(), &response);
     let (status, shown) = tracker.send("GET", PATH, "").await;
     assert_eq!((status, shown.as_array().unwrap().len()), (200, 5));
     assert!(shown[0].get("truncated").is_none());
 
     // Escaped, they are larger than a response may be.
     let issue = issue::Issue { body: "<".repeat(1 << 20), ..open_issue() };
-    let answer = issue::ListIssuesResponse { issues: vec![issue; 5], total_count: 5, is_partial: false };
-    tracker.script.respond(&list(), &answer);
+    let response = issue::ListIssuesResponse { issues: vec![issue; 5], total_count: 5, is_partial: false };
+    tracker.script.respond(&list(), &response);
     let (status, headers, text) = tracker.gateway.send("GET", PATH, Some(GOOD), "").await;
     assert!(status == 200 && text.len() > 15 << 20 && text.len() <= 16 << 20, "{status} {}", text.len());
     let shown: serde_json::Value = serde_json::from_str(&text).unwrap();
@@ -235,14 +235,14 @@ async fn a_response_above_the_budget_is_422_for_a_read_and_short_for_a_write() {
 async fn a_new_issue_is_what_its_body_says() {
     let tracker = Tracker::new().await;
     let rpc = format!("{ISSUES}/CreateIssue");
-    let answer = issue::CreateIssueResponse { issue: Some(open_issue()) };
+    let response = issue::CreateIssueResponse { issue: Some(open_issue()) };
     let plain = issue::CreateIssueRequest { repository_id: 7, title: "t".into(), ..Default::default() };
     for body in [
         r#"{"title":"t"}"#,
         r#"{"title":"t","body":null,"assignee":null,"milestone":null,"labels":null,"closed":null}"#,
         r#"{"title":"t","body":"","assignee":"","milestone":0,"labels":[],"closed":false,"state":"closed"}"#,
     ] {
-        let (status, shown) = tracker.check(("POST", PATH, body), &rpc, plain.clone(), answer.clone()).await;
+        let (status, shown) = tracker.check(("POST", PATH, body), &rpc, plain.clone(), response.clone()).await;
         assert_eq!((status, &shown["user"]), (201, &shown_bob()));
     }
     let expected = issue::CreateIssueRequest {
@@ -254,7 +254,7 @@ async fn a_new_issue_is_what_its_body_says() {
         ..plain
     };
     let body = r#"{"title":"t","body":"b","assignee":"eve","milestone":9,"labels":[5,6],"closed":true}"#;
-    tracker.check(("POST", PATH, body), &rpc, expected, answer).await;
+    tracker.check(("POST", PATH, body), &rpc, expected, response).await;
 }
 
 #[tokio::test]
@@ -284,8 +284,8 @@ async fn an_issue_is_changed_only_where_the_body_says_so() {
         ),
         (r#"{"state":"open"}"#, issue::UpdateIssueRequest { state: IssueState::Open.into(), ..unchanged.clone() }),
     ] {
-        let answer = issue::UpdateIssueResponse { issue: Some(open_issue()) };
-        let (status, shown) = tracker.check(("PATCH", &path, body), &rpc, expected, answer).await;
+        let response = issue::UpdateIssueResponse { issue: Some(open_issue()) };
+        let (status, shown) = tracker.check(("PATCH", &path, body), &rpc, expected, response).await;
         assert_eq!((status, &shown["number"]), (200, &json!(2)), "{body}");
     }
 }
@@ -302,14 +302,15 @@ async fn a_timeline_names_who_did_what() {
     };
     let own =
         issue::TimelineEntry { source_repository_id: 7, source_number: 1, ..entry(2, TimelineAction::Referenced) };
-    let answer = issue::ListTimelineResponse {
+    let response = issue::ListTimelineResponse {
         entries: vec![issue::TimelineEntry { assignee_id: 4, ..entry(1, TimelineAction::Assigned) }, own],
         total_count: 2,
         repositories: Vec::new(),
     };
     let expected = issue::ListTimelineRequest { repository_id: 7, number: 2, page: 2, page_size: 1000 };
     let path = format!("{PATH}/2/timeline?page=2");
-    let (status, shown) = tracker.check(("GET", &path, ""), &format!("{ISSUES}/ListTimeline"), expected, answer).await;
+    let (status, shown) =
+        tracker.check(("GET", &path, ""), &format!("{ISSUES}/ListTimeline"), expected, response).await;
     assert_eq!((status, &shown[0]["action"], &shown[0]["user"]), (200, &json!("assigned"), &shown_bob()));
     assert_eq!(shown[0]["assignee"]["username"], "ghost");
     let issue = json!({
@@ -320,11 +321,11 @@ async fn a_timeline_names_who_did_what() {
 }
 
 #[tokio::test]
-async fn the_callers_issues_are_of_the_repositories_in_the_answer() {
+async fn the_callers_issues_are_of_the_repositories_in_the_response() {
     let tracker = Tracker::new().await;
     let rpc = format!("{ISSUES}/ListUserIssues");
     let named = issue::NamedRepository { repository_id: 8, owner: bob().username, name: "Lib".into() };
-    let answer = issue::ListUserIssuesResponse {
+    let response = issue::ListUserIssuesResponse {
         issues: vec![issue::Issue { repository_id: 8, assignee_id: 3, ..open_issue() }],
         total_count: 1,
         repositories: vec![named],
@@ -335,12 +336,12 @@ async fn the_callers_issues_are_of_the_repositories_in_the_answer() {
         ("/issues?state=all&limit=51", IssueState::Unspecified, 50),
     ] {
         let expected = issue::ListUserIssuesRequest { state: state.into(), page: 1, page_size };
-        let (status, shown) = tracker.check(("GET", path, ""), &rpc, expected, answer.clone()).await;
+        let (status, shown) = tracker.check(("GET", path, ""), &rpc, expected, response.clone()).await;
         assert_eq!((status, &shown[0]["assignee"]), (200, &shown_bob()));
         assert_eq!(shown[0]["html_url"], "http://git.example.com/Bob/Lib/issues/2");
         assert_eq!(tracker.lookup().unwrap().user_ids, [3]);
     }
-    let nameless = issue::ListUserIssuesResponse { repositories: Vec::new(), ..answer };
+    let nameless = issue::ListUserIssuesResponse { repositories: Vec::new(), ..response };
     tracker.script.respond(&rpc, &nameless);
     assert_eq!(tracker.send("GET", "/issues", "").await.0, 500);
 }

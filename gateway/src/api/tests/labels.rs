@@ -14,22 +14,22 @@ const NOTHING: issue::DeleteLabelResponse = issue::DeleteLabelResponse {};
 async fn a_label_is_read_by_id_or_name_and_written_by_id() {
     let tracker = Tracker::new().await;
     let expected = issue::ListLabelsRequest { repository_id: 7, page: 1, page_size: 1000 };
-    let answer = issue::ListLabelsResponse { labels: vec![label()], total_count: 1 };
+    let response = issue::ListLabelsResponse { labels: vec![label()], total_count: 1 };
     let request = ("GET", "/repos/bob/demo/labels", "");
-    let answer = tracker.check(request, &format!("{LABELS}/ListLabels"), expected, answer).await;
-    assert_eq!(answer, (200, json!([shown_label()])));
+    let response = tracker.check(request, &format!("{LABELS}/ListLabels"), expected, response).await;
+    assert_eq!(response, (200, json!([shown_label()])));
     for (part, name) in [("5", "5"), ("a%2Fb%20c", "a/b c"), ("%ff", "\u{fffd}")] {
         let expected = issue::GetLabelRequest { repository_id: 7, label: name.into() };
-        let answer = issue::GetLabelResponse { label: Some(label()) };
+        let response = issue::GetLabelResponse { label: Some(label()) };
         let path = format!("/repos/bob/demo/labels/{part}");
-        let answer = tracker.check(("GET", &path, ""), &format!("{LABELS}/GetLabel"), expected, answer).await;
-        assert_eq!(answer, (200, shown_label()));
+        let response = tracker.check(("GET", &path, ""), &format!("{LABELS}/GetLabel"), expected, response).await;
+        assert_eq!(response, (200, shown_label()));
     }
     let expected = issue::CreateLabelRequest { repository_id: 7, name: "bug".into(), color: "#e11d21".into() };
-    let answer = issue::CreateLabelResponse { label: Some(label()) };
+    let response = issue::CreateLabelResponse { label: Some(label()) };
     let request = ("POST", "/repos/bob/demo/labels", r##"{"name":"bug","color":"#e11d21"}"##);
-    let answer = tracker.check(request, &format!("{LABELS}/CreateLabel"), expected, answer).await;
-    assert_eq!(answer, (201, shown_label()));
+    let response = tracker.check(request, &format!("{LABELS}/CreateLabel"), expected, response).await;
+    assert_eq!(response, (201, shown_label()));
     for (body, name, color) in [
         (r#"{"name":"","color":null}"#, None, None),
         (r##"{"name":"n","color":"#ffffff"}"##, Some("n"), Some("#ffffff")),
@@ -37,15 +37,15 @@ async fn a_label_is_read_by_id_or_name_and_written_by_id() {
     ] {
         let (name, color) = (name.map(str::to_owned), color.map(str::to_owned));
         let expected = issue::UpdateLabelRequest { repository_id: 7, label_id: 5, name, color };
-        let answer = issue::UpdateLabelResponse { label: Some(label()) };
+        let response = issue::UpdateLabelResponse { label: Some(label()) };
         let request = ("PATCH", "/repos/bob/demo/labels/5", body);
-        let answer = tracker.check(request, &format!("{LABELS}/UpdateLabel"), expected, answer).await;
-        assert_eq!(answer, (200, shown_label()));
+        let response = tracker.check(request, &format!("{LABELS}/UpdateLabel"), expected, response).await;
+        assert_eq!(response, (200, shown_label()));
     }
     let expected = issue::DeleteLabelRequest { repository_id: 7, label_id: i64::MAX };
     let request = ("DELETE", "/repos/bob/demo/labels/bug", "");
-    let answer = tracker.check(request, &format!("{LABELS}/DeleteLabel"), expected, NOTHING).await;
-    assert_eq!(answer, (204, Value::Null));
+    let response = tracker.check(request, &format!("{LABELS}/DeleteLabel"), expected, NOTHING).await;
+    assert_eq!(response, (204, Value::Null));
 }
 
 #[tokio::test]
@@ -53,9 +53,9 @@ async fn labels_of_an_issue_are_added_replaced_and_removed() {
     let tracker = Tracker::new().await;
     let (path, rpc) = ("/repos/bob/demo/issues/2/labels", format!("{LABELS}/ChangeIssueLabels"));
     let expected = issue::ListIssueLabelsRequest { repository_id: 7, issue_number: 2 };
-    let answer = issue::ListIssueLabelsResponse { labels: vec![label()] };
-    let answer = tracker.check(("GET", path, ""), &format!("{LABELS}/ListIssueLabels"), expected, answer).await;
-    assert_eq!(answer, (200, json!([shown_label()])));
+    let response = issue::ListIssueLabelsResponse { labels: vec![label()] };
+    let response = tracker.check(("GET", path, ""), &format!("{LABELS}/ListIssueLabels"), expected, response).await;
+    assert_eq!(response, (200, json!([shown_label()])));
     let request = |change: LabelChange, label_ids: &[i64]| issue::ChangeIssueLabelsRequest {
         repository_id: 7,
         issue_number: 2,
@@ -73,9 +73,9 @@ async fn labels_of_an_issue_are_added_replaced_and_removed() {
             ("", &[]),
             (r#"{"labels":null}"#, &[]),
         ] {
-            let answer = issue::ChangeIssueLabelsResponse { labels: vec![label()] };
-            let answer = tracker.check((method, path, body), &rpc, request(change, ids), answer).await;
-            assert_eq!(answer, (200, json!([shown_label()])), "{method} {body}");
+            let response = issue::ChangeIssueLabelsResponse { labels: vec![label()] };
+            let response = tracker.check((method, path, body), &rpc, request(change, ids), response).await;
+            assert_eq!(response, (200, json!([shown_label()])), "{method} {body}");
         }
     }
     for (path, expected) in [
@@ -83,8 +83,8 @@ async fn labels_of_an_issue_are_added_replaced_and_removed() {
         ("/repos/bob/demo/issues/2/labels/5", request(LabelChange::Remove, &[5])),
         ("/repos/bob/demo/issues/2/labels/bug", request(LabelChange::Remove, &[i64::MAX])),
     ] {
-        let answer = issue::ChangeIssueLabelsResponse::default();
-        assert_eq!(tracker.check(("DELETE", path, ""), &rpc, expected, answer).await, (204, Value::Null), "{path}");
+        let response = issue::ChangeIssueLabelsResponse::default();
+        assert_eq!(tracker.check(("DELETE", path, ""), &rpc, expected, response).await, (204, Value::Null), "{path}");
     }
 }
 
@@ -106,20 +106,20 @@ async fn milestones_are_listed_in_both_states_and_read() {
         ("?state=closed", IssueState::Closed),
     ] {
         let expected = issue::ListMilestonesRequest { repository_id: 7, state: state.into(), page: 1, page_size: 1000 };
-        let answer = issue::ListMilestonesResponse { milestones: vec![milestone()], total_count: 1 };
+        let response = issue::ListMilestonesResponse { milestones: vec![milestone()], total_count: 1 };
         let path = format!("/repos/bob/demo/milestones{query}");
         let rpc = format!("{MILESTONES}/ListMilestones");
-        assert_eq!(tracker.check(("GET", &path, ""), &rpc, expected, answer).await, (200, json!([shown])));
+        assert_eq!(tracker.check(("GET", &path, ""), &rpc, expected, response).await, (200, json!([shown])));
     }
     let expected = issue::GetMilestoneRequest { repository_id: 7, milestone_id: 9 };
-    let answer = issue::GetMilestoneResponse { milestone: Some(milestone()) };
+    let response = issue::GetMilestoneResponse { milestone: Some(milestone()) };
     let request = ("GET", "/repos/bob/demo/milestones/9", "");
-    let answer = tracker.check(request, &format!("{MILESTONES}/GetMilestone"), expected, answer).await;
-    assert_eq!(answer, (200, shown));
+    let response = tracker.check(request, &format!("{MILESTONES}/GetMilestone"), expected, response).await;
+    assert_eq!(response, (200, shown));
     let expected = issue::DeleteMilestoneRequest { repository_id: 7, milestone_id: i64::MAX };
     let request = ("DELETE", "/repos/bob/demo/milestones/v1", "");
-    let answer = tracker.check(request, &format!("{MILESTONES}/DeleteMilestone"), expected, NOTHING).await;
-    assert_eq!(answer, (204, Value::Null));
+    let response = tracker.check(request, &format!("{MILESTONES}/DeleteMilestone"), expected, NOTHING).await;
+    assert_eq!(response, (204, Value::Null));
 }
 
 #[tokio::test]
@@ -134,10 +134,10 @@ async fn a_milestone_has_a_date_until_it_is_cleared() {
             issue::CreateMilestoneRequest { description: "d".into(), due_time, ..new },
         ),
     ] {
-        let answer = issue::CreateMilestoneResponse { milestone: Some(milestone()) };
+        let response = issue::CreateMilestoneResponse { milestone: Some(milestone()) };
         let request = ("POST", "/repos/bob/demo/milestones", body);
-        let answer = tracker.check(request, &format!("{MILESTONES}/CreateMilestone"), expected, answer).await;
-        assert_eq!((answer.0, &answer.1["title"]), (201, &json!("v1")));
+        let response = tracker.check(request, &format!("{MILESTONES}/CreateMilestone"), expected, response).await;
+        assert_eq!((response.0, &response.1["title"]), (201, &json!("v1")));
     }
     let unchanged = issue::UpdateMilestoneRequest { repository_id: 7, milestone_id: 9, ..Default::default() };
     for (body, expected) in [
@@ -154,10 +154,10 @@ async fn a_milestone_has_a_date_until_it_is_cleared() {
             },
         ),
     ] {
-        let answer = issue::UpdateMilestoneResponse { milestone: Some(milestone()) };
+        let response = issue::UpdateMilestoneResponse { milestone: Some(milestone()) };
         let request = ("PATCH", "/repos/bob/demo/milestones/9", body);
-        let answer = tracker.check(request, &format!("{MILESTONES}/UpdateMilestone"), expected, answer).await;
-        assert_eq!((answer.0, &answer.1["title"]), (200, &json!("v1")));
+        let response = tracker.check(request, &format!("{MILESTONES}/UpdateMilestone"), expected, response).await;
+        assert_eq!((response.0, &response.1["title"]), (200, &json!("v1")));
     }
 }
 
@@ -183,7 +183,7 @@ async fn settings_of_the_tracker_are_changed_only_where_the_body_says_so() {
         ),
     ] {
         let request = ("PATCH", "/repos/bob/demo/issue-tracker", body);
-        let answer = tracker.check(request, "RepositoryService/UpdateIssueTracker", expected, NOTHING).await;
-        assert_eq!(answer, (204, Value::Null));
+        let response = tracker.check(request, "RepositoryService/UpdateIssueTracker", expected, NOTHING).await;
+        assert_eq!(response, (204, Value::Null));
     }
 }

@@ -54,9 +54,9 @@ impl Case {
         request: (&str, &str, &str),
         rpc: &str,
         expected: Q,
-        answer: impl Message,
+        response: impl Message,
     ) -> (u16, Value) {
-        self.script.respond(rpc, &answer);
+        self.script.respond(rpc, &response);
         let (method, path, body) = request;
         let (status, _, text) = self.gateway.send(method, path, Some(GOOD), body).await;
         assert_eq!(self.script.take_request::<Q>(rpc), Some(expected), "{method} {path} {text}");
@@ -72,8 +72,8 @@ impl Case {
         expected: Q,
     ) {
         // An empty message has the same encoding for every type.
-        let answer = self.check((method, path, ""), rpc, expected, repo::CheckAccessResponse::default()).await;
-        assert_eq!(answer, (204, Value::Null), "{method} {path}");
+        let response = self.check((method, path, ""), rpc, expected, repo::CheckAccessResponse::default()).await;
+        assert_eq!(response, (204, Value::Null), "{method} {path}");
     }
 }
 
@@ -86,20 +86,20 @@ async fn addresses_come_as_an_object_or_as_a_list() {
     };
     for body in [r#"{"emails":["a@example.com"]}"#, r#"["a@example.com"]"#] {
         let expected = repo::AddEmailsRequest { emails: emails.clone() };
-        let answer = case.check(("POST", "/user/emails", body), "ProfileService/AddEmails", expected, added.clone());
+        let response = case.check(("POST", "/user/emails", body), "ProfileService/AddEmails", expected, added.clone());
         let shown = json!([{"email": "a@example.com", "verified": true, "primary": false}]);
-        assert_eq!(answer.await, (201, shown));
+        assert_eq!(response.await, (201, shown));
         let expected = repo::DeleteEmailsRequest { emails: emails.clone() };
         let empty = repo::DeleteEmailsResponse {};
-        let answer = case.check(("DELETE", "/user/emails", body), "ProfileService/DeleteEmails", expected, empty);
-        assert_eq!(answer.await.0, 204);
+        let response = case.check(("DELETE", "/user/emails", body), "ProfileService/DeleteEmails", expected, empty);
+        assert_eq!(response.await.0, 204);
     }
     let nothing = repo::DeleteEmailsRequest::default();
     case.check_204("DELETE", "/user/emails", "ProfileService/DeleteEmails", nothing).await;
     let expected = repo::ListEmailsRequest { page: 1, page_size: 1000 };
-    let answer = repo::ListEmailsResponse::default();
+    let response = repo::ListEmailsResponse::default();
     assert_eq!(
-        case.check(("GET", "/user/emails", ""), "ProfileService/ListEmails", expected, answer).await.1,
+        case.check(("GET", "/user/emails", ""), "ProfileService/ListEmails", expected, response).await.1,
         json!([])
     );
 }
@@ -109,21 +109,21 @@ async fn follows_have_pages_of_forty() {
     let case = Case::new().await;
     for (path, username) in [("/user/followers", ""), ("/users/bob/followers?limit=100", "bob")] {
         let expected = repo::ListFollowersRequest { username: username.into(), page: 1, page_size: 40 };
-        let answer = repo::ListFollowersResponse { users: vec![user()], total_count: 1 };
-        let (status, shown) = case.check(("GET", path, ""), "ProfileService/ListFollowers", expected, answer).await;
+        let response = repo::ListFollowersResponse { users: vec![user()], total_count: 1 };
+        let (status, shown) = case.check(("GET", path, ""), "ProfileService/ListFollowers", expected, response).await;
         assert_eq!((status, &shown[0]["login"]), (200, &"bob".into()));
     }
     for (path, username, page) in [("/user/following?page=2", "", 2), ("/users/bob/following", "bob", 1)] {
         let expected = repo::ListFollowingRequest { username: username.into(), page, page_size: 40 };
-        let answer = repo::ListFollowingResponse::default();
-        case.check(("GET", path, ""), "ProfileService/ListFollowing", expected, answer).await;
+        let response = repo::ListFollowingResponse::default();
+        case.check(("GET", path, ""), "ProfileService/ListFollowing", expected, response).await;
     }
     for (path, username) in [("/user/following/eve", ""), ("/users/bob/following/eve", "bob")] {
         for (is_following, status) in [(true, 204), (false, 404)] {
             let expected = repo::IsFollowingRequest { username: username.into(), target: "eve".into() };
-            let answer = repo::IsFollowingResponse { is_following };
-            let answer = case.check(("GET", path, ""), "ProfileService/IsFollowing", expected, answer).await;
-            assert_eq!(answer.0, status);
+            let response = repo::IsFollowingResponse { is_following };
+            let response = case.check(("GET", path, ""), "ProfileService/IsFollowing", expected, response).await;
+            assert_eq!(response.0, status);
         }
     }
     let follow = repo::FollowUserRequest { username: "eve".into() };
@@ -143,17 +143,17 @@ async fn a_name_that_cannot_exist_is_never_the_callers_own() {
     let path = ("GET", "/users/a%00/keys", "");
     case.check(path, "PublicKeyService/ListPublicKeys", expected, repo::ListPublicKeysResponse::default()).await;
     let expected = repo::GetPublicKeyRequest { key_id: i64::MAX };
-    let answer = repo::GetPublicKeyResponse::default();
-    case.check(("GET", "/user/keys/abc", ""), "PublicKeyService/GetPublicKey", expected, answer).await;
+    let response = repo::GetPublicKeyResponse::default();
+    case.check(("GET", "/user/keys/abc", ""), "PublicKeyService/GetPublicKey", expected, response).await;
     let expected = repo::CreateRepositoryRequest {
         name: "x".into(),
         owner: invalid,
         as_administrator: false,
         ..Default::default()
     };
-    let answer = repo::CreateRepositoryResponse::default();
+    let response = repo::CreateRepositoryResponse::default();
     let path = ("POST", "/org/%ff/repos", r#"{"name":"x"}"#);
-    case.check(path, "RepositoryService/CreateRepository", expected, answer).await;
+    case.check(path, "RepositoryService/CreateRepository", expected, response).await;
 }
 
 #[tokio::test]
@@ -179,9 +179,9 @@ async fn keys_are_the_callers_unless_an_administrator_asks() {
             username: username.into(),
             as_administrator,
         };
-        let answer = repo::CreatePublicKeyResponse { key: key.clone() };
-        let answer = case.check(("POST", path, body), "PublicKeyService/CreatePublicKey", expected, answer).await;
-        assert_eq!((answer.0, &answer.1["url"]), (201, &"http://git.example.com/api/v1/user/keys/9".into()));
+        let response = repo::CreatePublicKeyResponse { key: key.clone() };
+        let response = case.check(("POST", path, body), "PublicKeyService/CreatePublicKey", expected, response).await;
+        assert_eq!((response.0, &response.1["url"]), (201, &"http://git.example.com/api/v1/user/keys/9".into()));
     }
     case.check_204(
         "DELETE",
@@ -206,10 +206,10 @@ async fn organizations_are_created_changed_and_deleted() {
             owner: owner.into(),
             as_administrator,
         };
-        let answer = repo::CreateOrganizationResponse { organization: organization() };
+        let response = repo::CreateOrganizationResponse { organization: organization() };
         let rpc = "OrganizationService/CreateOrganization";
-        let answer = case.check(("POST", path, body), rpc, expected, answer).await;
-        assert_eq!((answer.0, &answer.1["avatar_url"]), (201, &"http://git.example.com/avatars/5".into()));
+        let response = case.check(("POST", path, body), rpc, expected, response).await;
+        assert_eq!((response.0, &response.1["avatar_url"]), (201, &"http://git.example.com/avatars/5".into()));
     }
     let expected = repo::UpdateOrganizationRequest {
         organization: "acme".into(),
@@ -217,18 +217,18 @@ async fn organizations_are_created_changed_and_deleted() {
         location: Some("Rome".into()),
         ..Default::default()
     };
-    let answer = repo::UpdateOrganizationResponse { organization: organization() };
+    let response = repo::UpdateOrganizationResponse { organization: organization() };
     let body = r#"{"full_name":"","location":"Rome","website":null}"#;
     let rpc = "OrganizationService/UpdateOrganization";
-    assert_eq!(case.check(("PATCH", "/orgs/acme", body), rpc, expected, answer).await.0, 200);
+    assert_eq!(case.check(("PATCH", "/orgs/acme", body), rpc, expected, response).await.0, 200);
     let expected = repo::DeleteOrganizationRequest { organization: "acme".into() };
     case.check_204("DELETE", "/orgs/acme", "OrganizationService/DeleteOrganization", expected).await;
     for (path, username) in [("/user/orgs", ""), ("/users/bob/orgs", "bob")] {
         let expected = repo::ListOrganizationsRequest { username: username.into(), page: 1, page_size: 1000 };
-        let answer =
+        let response =
             repo::ListOrganizationsResponse { organizations: organization().into_iter().collect(), total_count: 1 };
-        let answer = case.check(("GET", path, ""), "OrganizationService/ListOrganizations", expected, answer).await;
-        assert_eq!(answer.1[0]["username"], "Acme");
+        let response = case.check(("GET", path, ""), "OrganizationService/ListOrganizations", expected, response).await;
+        assert_eq!(response.1[0]["username"], "Acme");
     }
 }
 
@@ -243,16 +243,16 @@ async fn memberships_have_roles_and_are_shown_by_their_members() {
     ] {
         let (organization, username) = (organization.clone(), username.clone());
         let expected = repo::SetMembershipRequest { organization, username, role: role.into() };
-        let answer = repo::SetMembershipResponse {};
+        let response = repo::SetMembershipResponse {};
         let request = ("PUT", "/orgs/acme/memberships/bob", body);
-        assert_eq!(case.check(request, "OrganizationService/SetMembership", expected, answer).await.0, 204);
+        assert_eq!(case.check(request, "OrganizationService/SetMembership", expected, response).await.0, 204);
     }
     let asked = repo::GetMembershipRequest { organization: organization.clone(), username: username.clone() };
     let found = repo::GetMembershipResponse { role: MembershipRole::Admin.into(), is_public: true, user: Some(user()) };
     let rpc = "OrganizationService/GetMembership";
-    let answer = case.check(("GET", "/orgs/acme/memberships/bob", ""), rpc, asked.clone(), found.clone()).await;
+    let response = case.check(("GET", "/orgs/acme/memberships/bob", ""), rpc, asked.clone(), found.clone()).await;
     assert_eq!(
-        (&answer.1["role"], &answer.1["public"], &answer.1["user"]["id"]),
+        (&response.1["role"], &response.1["public"], &response.1["user"]["id"]),
         (&"admin".into(), &true.into(), &3.into())
     );
     assert_eq!(case.check(("GET", "/orgs/acme/members/bob", ""), rpc, asked, found).await, (204, Value::Null));
@@ -282,16 +282,16 @@ async fn teams_are_managed_by_owners_and_by_administrators() {
             permission: "write".into(),
             as_administrator,
         };
-        let answer = repo::CreateTeamResponse { team: team() };
+        let response = repo::CreateTeamResponse { team: team() };
         let body = r#"{"name":"devs","permission":"write","description":null}"#;
         let path = format!("{prefix}/orgs/acme/teams");
-        let answer = case.check(("POST", &path, body), "TeamService/CreateTeam", expected, answer).await;
+        let response = case.check(("POST", &path, body), "TeamService/CreateTeam", expected, response).await;
         let shown = json!({"id": 7, "name": "devs", "description": "", "permission": "write"});
-        assert_eq!(answer, (201, shown));
+        assert_eq!(response, (201, shown));
         let path = format!("{prefix}/teams/7/members");
         let expected = repo::ListTeamMembersRequest { team_id: 7, page: 1, page_size: 1000, as_administrator };
-        let answer = repo::ListTeamMembersResponse { users: vec![user()], total_count: 1 };
-        case.check(("GET", &path, ""), "TeamService/ListTeamMembers", expected, answer).await;
+        let response = repo::ListTeamMembersResponse { users: vec![user()], total_count: 1 };
+        case.check(("GET", &path, ""), "TeamService/ListTeamMembers", expected, response).await;
         let path = format!("{prefix}/teams/7/members/bob");
         let add = repo::AddTeamMemberRequest { team_id: 7, username: "bob".into(), as_administrator };
         case.check_204("PUT", &path, "TeamService/AddTeamMember", add).await;
@@ -304,14 +304,15 @@ async fn teams_are_managed_by_owners_and_by_administrators() {
         case.check_204("DELETE", &path, "TeamService/RemoveTeamRepository", remove).await;
     }
     let expected = repo::UpdateTeamRequest { team_id: 7, description: Some(String::new()), ..Default::default() };
-    let answer = repo::UpdateTeamResponse { team: team() };
+    let response = repo::UpdateTeamResponse { team: team() };
     let body = r#"{"name":"","description":"","permission":null}"#;
-    case.check(("PATCH", "/teams/7", body), "TeamService/UpdateTeam", expected, answer).await;
+    case.check(("PATCH", "/teams/7", body), "TeamService/UpdateTeam", expected, response).await;
     case.check_204("DELETE", "/teams/7", "TeamService/DeleteTeam", repo::DeleteTeamRequest { team_id: 7 }).await;
     let expected = repo::ListTeamRepositoriesRequest { team_id: 7, page: 1, page_size: 1000 };
-    let answer = repo::ListTeamRepositoriesResponse { repositories: vec![repository()], total_count: 1 };
-    let answer = case.check(("GET", "/teams/7/repos", ""), "TeamService/ListTeamRepositories", expected, answer).await;
-    assert_eq!(answer.1[0]["full_name"], "bob/Demo");
+    let response = repo::ListTeamRepositoriesResponse { repositories: vec![repository()], total_count: 1 };
+    let response =
+        case.check(("GET", "/teams/7/repos", ""), "TeamService/ListTeamRepositories", expected, response).await;
+    assert_eq!(response.1[0]["full_name"], "bob/Demo");
 }
 
 #[tokio::test]
@@ -330,16 +331,16 @@ async fn repositories_are_created_for_the_owner_in_the_path() {
             as_administrator,
             ..Default::default()
         };
-        let answer = repo::CreateRepositoryResponse { repository: Some(repository()) };
+        let response = repo::CreateRepositoryResponse { repository: Some(repository()) };
         let body = r#"{"name":"demo","private":true,"readme":"","license":"","gitignores":""}"#;
-        let answer = case.check(("POST", path, body), "RepositoryService/CreateRepository", expected, answer).await;
-        assert_eq!(answer.0, 201, "{path}");
+        let response = case.check(("POST", path, body), "RepositoryService/CreateRepository", expected, response).await;
+        assert_eq!(response.0, 201, "{path}");
     }
     let owners = [("/user/repos", "", false), ("/users/bob/repos", "bob", false), ("/orgs/acme/repos", "acme", true)];
     for (path, owner, is_organization) in owners {
         let expected = repo::ListRepositoriesRequest { owner: owner.into(), page: 1, page_size: 1000, is_organization };
-        let answer = repo::ListRepositoriesResponse::default();
-        case.check(("GET", path, ""), "RepositoryService/ListRepositories", expected, answer).await;
+        let response = repo::ListRepositoriesResponse::default();
+        case.check(("GET", path, ""), "RepositoryService/ListRepositories", expected, response).await;
     }
 }
 
@@ -350,9 +351,9 @@ async fn collaborators_need_no_body_and_keep_their_level_without_one() {
     for (body, permission) in [("", None), ("{}", None), (r#"{"permission":"READ"}"#, Some("READ".to_owned()))] {
         let expected =
             repo::SetCollaboratorRequest { repository: demo(), username: "eve".into(), permission: permission.clone() };
-        let answer = repo::SetCollaboratorResponse {};
+        let response = repo::SetCollaboratorResponse {};
         assert_eq!(
-            case.check(("PUT", path, body), "CollaboratorService/SetCollaborator", expected, answer).await.0,
+            case.check(("PUT", path, body), "CollaboratorService/SetCollaborator", expected, response).await.0,
             204
         );
     }
@@ -362,10 +363,10 @@ async fn collaborators_need_no_body_and_keep_their_level_without_one() {
     case.check_204("GET", path, "CollaboratorService/GetCollaborator", expected).await;
     let expected = repo::ListCollaboratorsRequest { repository: demo(), page: 1, page_size: 1000 };
     let collaborator = repo::Collaborator { user: Some(user()), permission: Permission::Read.into() };
-    let answer = repo::ListCollaboratorsResponse { collaborators: vec![collaborator], total_count: 1 };
+    let response = repo::ListCollaboratorsResponse { collaborators: vec![collaborator], total_count: 1 };
     let request = ("GET", "/repos/bob/demo/collaborators", "");
-    let answer = case.check(request, "CollaboratorService/ListCollaborators", expected, answer).await;
-    assert_eq!(answer.1[0]["permissions"], json!({"admin": false, "push": false, "pull": true}));
+    let response = case.check(request, "CollaboratorService/ListCollaborators", expected, response).await;
+    assert_eq!(response.1[0]["permissions"], json!({"admin": false, "push": false, "pull": true}));
 }
 
 #[tokio::test]
@@ -378,10 +379,10 @@ async fn deploy_keys_are_read_only_unless_the_body_says_otherwise() {
         let expected = repo::CreateDeployKeyRequest { repository: demo(), title, key, can_write };
         let made =
             repo::DeployKey { id: 4, is_read_only: !can_write, create_time: Some(timestamp(0)), ..Default::default() };
-        let answer = repo::CreateDeployKeyResponse { key: Some(made) };
+        let response = repo::CreateDeployKeyResponse { key: Some(made) };
         let body = format!(r#"{{"title":"t","key":"k"{extra}}}"#);
         let request = ("POST", "/repos/bob/demo/keys", body.as_str());
-        let (status, shown) = case.check(request, "DeployKeyService/CreateDeployKey", expected, answer).await;
+        let (status, shown) = case.check(request, "DeployKeyService/CreateDeployKey", expected, response).await;
         assert_eq!((status, &shown["read_only"]), (201, &(!can_write).into()));
         assert_eq!(shown["url"], "http://git.example.com/api/v1/repos/bob/Demo/keys/4", "the stored spelling");
     }
@@ -392,12 +393,12 @@ async fn deploy_keys_are_read_only_unless_the_body_says_otherwise() {
 #[tokio::test]
 async fn users_are_changed_only_where_the_body_says_so() {
     let case = Case::new().await;
-    let answer = repo::UpdateUserResponse { user: Some(user()) };
+    let response = repo::UpdateUserResponse { user: Some(user()) };
     let rpc = "AdministrationService/UpdateUser";
     let unchanged = repo::UpdateUserRequest { username: "bob".into(), ..Default::default() };
     for body in ["", "{}", r#"{"email":"","password":"","active":null,"allow_git_hook":true,"source_id":0}"#] {
         let request = ("PATCH", "/admin/users/bob", body);
-        assert_eq!(case.check(request, rpc, unchanged.clone(), answer.clone()).await.0, 200);
+        assert_eq!(case.check(request, rpc, unchanged.clone(), response.clone()).await.0, 200);
     }
     let expected = repo::UpdateUserRequest {
         full_name: Some(String::new()),
@@ -408,7 +409,7 @@ async fn users_are_changed_only_where_the_body_says_so() {
         ..unchanged
     };
     let body = r#"{"full_name":"","website":"","active":false,"admin":true,"max_repo_creation":-1}"#;
-    case.check(("PATCH", "/admin/users/bob", body), rpc, expected, answer).await;
+    case.check(("PATCH", "/admin/users/bob", body), rpc, expected, response).await;
     let expected = repo::CreateUserRequest {
         username: "eve".into(),
         email: "e@example.com".into(),
@@ -418,9 +419,9 @@ async fn users_are_changed_only_where_the_body_says_so() {
     };
     let body =
         r#"{"username":"eve","email":"e@example.com","password":"long enough","send_notify":true,"login_name":"x"}"#;
-    let answer = repo::CreateUserResponse { user: Some(user()) };
+    let response = repo::CreateUserResponse { user: Some(user()) };
     let rpc = "AdministrationService/CreateUser";
-    assert_eq!(case.check(("POST", "/admin/users", body), rpc, expected, answer).await.0, 201);
+    assert_eq!(case.check(("POST", "/admin/users", body), rpc, expected, response).await.0, 201);
     let empty = repo::DeleteUserRequest { username: "bob".into() };
     case.check_204("DELETE", "/admin/users/bob", "AdministrationService/DeleteUser", empty).await;
 }
@@ -448,23 +449,23 @@ async fn the_audit_log_is_filtered_by_its_query() {
         details: [("permission".to_owned(), "read".to_owned())].into(),
         ..Default::default()
     };
-    let answer = repo::ListAuditEventsResponse { events: vec![event], total_count: 1 };
+    let response = repo::ListAuditEventsResponse { events: vec![event], total_count: 1 };
     let query = "actor=ada&target=bob%2Fdemo&action=collaborator&since=2026-01-02T02:04:05+01:00&page=2&limit=999";
     let path = format!("/admin/audit?{query}");
-    let answer = case.check(("GET", &path, ""), "AdministrationService/ListAuditEvents", expected, answer).await;
+    let response = case.check(("GET", &path, ""), "AdministrationService/ListAuditEvents", expected, response).await;
     let shown = json!([{
         "id": 1, "time": "1970-01-01T00:00:00Z", "actor": {"id": 3, "username": "ada"}, "token_id": 0, "action": "",
         "target": {"kind": "repository", "id": 7, "name": "bob/demo"}, "details": {"permission": "read"},
         "address": "", "request_id": "",
     }]);
-    assert_eq!(answer, (200, shown));
+    assert_eq!(response, (200, shown));
 }
 
 #[tokio::test]
 async fn user_search_hides_addresses_from_anonymous_callers() {
     let case = Case::new().await;
-    let answer = repo::SearchUsersResponse { users: vec![user()], total_count: 60 };
-    case.script.respond("AccountService/SearchUsers", &answer);
+    let response = repo::SearchUsersResponse { users: vec![user()], total_count: 60 };
+    case.script.respond("AccountService/SearchUsers", &response);
     for (token, email) in [(None, ""), (Some(GOOD), "bob@example.com")] {
         let (status, headers, body) = case.gateway.send("GET", "/users/search?q=bo&limit=80", token, "").await;
         let value: Value = serde_json::from_str(&body).unwrap();

@@ -24,10 +24,10 @@ async fn a_limit_of_a_quota_is_a_number_or_null() {
         rate_percent: None,
     };
     let (path, body) = ("/admin/users/bob/quota", r#"{"repositories":-1,"bytes":null}"#);
-    let answer = repo::UpdateQuotaResponse { quota: Some(quota) };
-    let changed = case.check(("PATCH", path, body), "AdministrationService/UpdateQuota", expected, answer).await;
+    let response = repo::UpdateQuotaResponse { quota: Some(quota) };
+    let changed = case.check(("PATCH", path, body), "AdministrationService/UpdateQuota", expected, response).await;
     assert_eq!(changed, (200, shown.clone()));
     let expected = repo::GetQuotaRequest { username: "bob".into() };
-    let answer = repo::GetQuotaResponse { quota: Some(quota) };
-    assert_eq!(case.check(("GET", path, ""), "AdministrationService/GetQuota", expected, answer).await, (200, shown));
+    let response = repo::GetQuotaResponse { quota: Some(quota) };
+    assert_eq!(case.check(("GET", path, ""), "AdministrationService/GetQuota", expected, response).await, (200, shown));
 }

@@ -25,9 +25,9 @@ fn store() -> repo::Store {
 async fn stores_are_listed_with_what_is_known_about_them() {
     let case = Case::new().await;
     let unseen = repo::Store { name: "git-1".into(), created_at: Some(timestamp(0)), ..repo::Store::default() };
-    let answer = repo::ListStoresResponse { stores: vec![store(), unseen], total_count: 2 };
+    let response = repo::ListStoresResponse { stores: vec![store(), unseen], total_count: 2 };
     let expected = repo::ListStoresRequest { page: 1, page_size: 50 };
-    let listed = case.check(("GET", "/admin/stores", ""), "AdministrationService/ListStores", expected, answer).await;
+    let listed = case.check(("GET", "/admin/stores", ""), "AdministrationService/ListStores", expected, response).await;
     let shown = json!([
         {
             "name": "git-0", "weight": 50, "repositories": 7, "reachable": true, "free_bytes": 1_000, "total_bytes": 4_000,
@@ -51,17 +51,17 @@ async fn a_store_is_added_or_changed_by_its_name() {
         (r#"{"weight":-99999999999}"#, Some(i32::MIN), false, 200),
     ] {
         let expected = repo::SetStoreRequest { name: "git-0".into(), weight };
-        let answer = repo::SetStoreResponse { store: Some(store()), was_added };
-        let set = case.check(("PUT", STORE, body), "AdministrationService/SetStore", expected, answer).await;
+        let response = repo::SetStoreResponse { store: Some(store()), was_added };
+        let set = case.check(("PUT", STORE, body), "AdministrationService/SetStore", expected, response).await;
         assert_eq!((set.0, &set.1["name"]), (status, &json!("git-0")), "{body}");
     }
     let expected = repo::UpdateStoreRequest { name: "git-0".into(), weight: Some(0) };
-    let answer = repo::UpdateStoreResponse { store: Some(store()) };
+    let response = repo::UpdateStoreResponse { store: Some(store()) };
     let body = r#"{"weight":0}"#;
-    let updated = case.check(("PATCH", STORE, body), "AdministrationService/UpdateStore", expected, answer).await;
+    let updated = case.check(("PATCH", STORE, body), "AdministrationService/UpdateStore", expected, response).await;
     assert_eq!((updated.0, &updated.1["weight"]), (200, &json!(50)));
     let expected = repo::DeleteStoreRequest { name: "git-0".into() };
-    let answer = repo::DeleteStoreResponse {};
-    let removed = case.check(("DELETE", STORE, ""), "AdministrationService/DeleteStore", expected, answer).await;
+    let response = repo::DeleteStoreResponse {};
+    let removed = case.check(("DELETE", STORE, ""), "AdministrationService/DeleteStore", expected, response).await;
     assert_eq!(removed.0, 204);
 }

@@ -11,8 +11,8 @@ use super::script::Script;
 async fn a_request_with_only_a_name_gets_only_a_name_and_a_token() {
     let (gateway, script) = Script::gateway().await;
     let made = repo::AccessToken { name: "ci".into(), create_time: Some(timestamp(0)), ..Default::default() };
-    let answer = repo::CreateAccessTokenResponse { token: Some(made), value: "v".into() };
-    script.respond("AccountService/CreateAccessToken", &answer);
+    let response = repo::CreateAccessTokenResponse { token: Some(made), value: "v".into() };
+    script.respond("AccountService/CreateAccessToken", &response);
     let basic = Some("Basic YWRhOnNlY3JldA==");
     for body in [r#"{"name":"ci"}"#, r#"{"name":"ci","scopes":[],"expires_at":null,"repositories":null}"#] {
         let (status, _, text) = gateway.send("POST", "/users/ada/tokens", basic, body).await;
@@ -32,8 +32,8 @@ async fn a_request_with_only_a_name_gets_only_a_name_and_a_token() {
 async fn a_token_in_the_query_counts_only_where_the_setting_says_so_and_is_never_repeated() {
     let (mut gateway, script) = Script::gateway().await;
     let user = repo::User { id: 3, email: "bob@example.com".into(), ..Default::default() };
-    let answer = repo::SearchUsersResponse { users: vec![user], total_count: 60 };
-    script.respond("AccountService/SearchUsers", &answer);
+    let response = repo::SearchUsersResponse { users: vec![user], total_count: 60 };
+    script.respond("AccountService/SearchUsers", &response);
     let is_known = |body: &str| body.contains("bob@example.com");
     for (is_allowed, path, header, expected) in [
         (false, "/users/search?token=good&q=b", None, Some(false)),

@@ -100,9 +100,9 @@ impl Tracker {
         request: (&str, &str, &str),
         rpc: &str,
         expected: Q,
-        answer: impl Message,
+        response: impl Message,
     ) -> (u16, Value) {
-        self.script.respond(rpc, &answer);
+        self.script.respond(rpc, &response);
         let (method, path, body) = request;
         let (status, shown) = self.send(method, path, body).await;
         assert_eq!(self.script.take_request::<Q>(rpc), Some(expected), "{method} {path} {body} {shown}");

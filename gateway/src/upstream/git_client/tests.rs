@@ -80,8 +80,8 @@ async fn a_request_carries_the_service_credential_and_keeps_its_path_and_headers
     let mut request = request("GET", "/git/7/info-refs?service=git-upload-pack", Body::empty());
     request.headers_mut().insert(metadata::GRANT, HeaderValue::from_static("signed"));
     request.headers_mut().insert(metadata::SERVICE, HeaderValue::from_static("forged"));
-    let answer = client.send(request).await.unwrap().into_body().collect().await.unwrap().to_bytes();
-    assert_eq!(answer, "/git/7/info-refs?service=git-upload-pack gateway signed");
+    let response = client.send(request).await.unwrap().into_body().collect().await.unwrap().to_bytes();
+    assert_eq!(response, "/git/7/info-refs?service=git-upload-pack gateway signed");
     life.stop();
 }
 
@@ -98,11 +98,11 @@ async fn a_request_goes_to_the_store_that_it_names() {
         if let Some(store) = store {
             request.headers_mut().insert(metadata::STORE, HeaderValue::from_static(store));
         }
-        let answer = client.send(request).await?.into_body().collect().await.unwrap().to_bytes();
-        Ok::<_, GitClientError>(answer)
+        let response = client.send(request).await?.into_body().collect().await.unwrap().to_bytes();
+        Ok::<_, GitClientError>(response)
     };
-    for (store, answer) in [("git-0", "zero"), ("git-1", "one"), ("git-0", "zero")] {
-        assert_eq!(ask(Some(store)).await.unwrap(), answer);
+    for (store, response) in [("git-0", "zero"), ("git-1", "one"), ("git-0", "zero")] {
+        assert_eq!(ask(Some(store)).await.unwrap(), response);
     }
     for missing in [Some("git-2"), None] {
         let error = ask(missing).await.unwrap_err();
@@ -121,22 +121,22 @@ async fn bodies_flow_both_ways_before_either_ends() {
     let (client, _life) = server("echo", Router::new().route("/", echo)).await;
     let (send, mut receive) = mpsc::channel::<Result<Bytes, Infallible>>(1);
     let body = Body::from_stream(stream::poll_fn(move |cx| receive.poll_recv(cx)));
-    let mut answer = soon("headers", client.send(request("POST", "/", body))).await.unwrap().into_body();
+    let mut response = soon("headers", client.send(request("POST", "/", body))).await.unwrap().into_body();
     for chunk in ["one", "two", "three"] {
         send.send(Ok(Bytes::from(chunk))).await.unwrap();
-        let frame = soon(chunk, answer.frame()).await.unwrap().unwrap();
+        let frame = soon(chunk, response.frame()).await.unwrap().unwrap();
         assert_eq!(frame.into_data().unwrap(), chunk);
     }
     drop(send);
-    assert!(soon("end", answer.frame()).await.is_none());
+    assert!(soon("end", response.frame()).await.is_none());
 }
 
 #[tokio::test]
 async fn a_reader_that_pauses_stops_the_sender() {
     let (taken, (dropped, _source)) = (Arc::new(AtomicUsize::new(0)), oneshot::channel());
     let (client, _life) = server("pause", once(endless(Arc::clone(&taken), dropped))).await;
-    let mut answer = client.send(request("GET", "/", Body::empty())).await.unwrap().into_body();
-    soon("first chunk", answer.frame()).await.unwrap().unwrap();
+    let mut response = client.send(request("GET", "/", Body::empty())).await.unwrap().into_body();
+    soon("first chunk", response.frame()).await.unwrap().unwrap();
     let mut before = usize::MAX;
     while before != taken.load(Ordering::SeqCst) {
         before = taken.load(Ordering::SeqCst);
@@ -147,17 +147,17 @@ async fn a_reader_that_pauses_stops_the_sender() {
 }
 
 #[tokio::test]
-async fn dropping_the_answer_ends_the_body_at_its_source() {
+async fn dropping_the_response_ends_the_body_at_its_source() {
     let (dropped, source) = oneshot::channel();
     let (client, _life) = server("drop", once(endless(Arc::default(), dropped))).await;
-    let mut answer = client.send(request("GET", "/", Body::empty())).await.unwrap().into_body();
-    soon("first chunk", answer.frame()).await.unwrap().unwrap();
-    drop(answer);
+    let mut response = client.send(request("GET", "/", Body::empty())).await.unwrap().into_body();
+    soon("first chunk", response.frame()).await.unwrap().unwrap();
+    drop(response);
     soon("the source to be dropped", source).await.unwrap();
 }
 
 #[tokio::test]
-async fn giving_up_before_the_answer_ends_the_request_at_git_svc() {
+async fn giving_up_before_the_response_ends_the_request_at_git_svc() {
     let (started, mut wait) = mpsc::channel::<oneshot::Receiver<()>>(1);
     let hang = get(move || {
         let started = started.clone();
@@ -170,7 +170,7 @@ async fn giving_up_before_the_answer_ends_the_request_at_git_svc() {
     let (client, _life) = server("give-up", Router::new().route("/", hang)).await;
     let mut call = Box::pin(client.send(request("GET", "/", Body::empty())));
     let dropped = tokio::select! {
-        answer = &mut call => panic!("{answer:?}"),
+        response = &mut call => panic!("{response:?}"),
         dropped = wait.recv() => dropped.unwrap(),
     };
     drop(call);
@@ -197,15 +197,16 @@ async fn a_request_body_that_breaks_off_is_never_taken_for_a_whole_one() {
         sender.send(Err(io::Error::other("the client went away"))).await.unwrap();
         Some(whole)
     };
-    let (answer, whole) = soon("an error", async { tokio::join!(client.send(request("POST", "/", body)), cut) }).await;
-    let error = answer.unwrap_err();
+    let (response, whole) =
+        soon("an error", async { tokio::join!(client.send(request("POST", "/", body)), cut) }).await;
+    let error = response.unwrap_err();
     assert!(matches!(error, GitClientError::Interrupted(_)), "{error:?}");
     // The handler sees an error, or is dropped with its connection.
     assert_ne!(soon("the server", whole.unwrap()).await, Ok(true));
 }
 
 #[tokio::test]
-async fn an_answer_that_breaks_off_is_an_error_not_an_end() {
+async fn a_response_that_breaks_off_is_an_error_not_an_end() {
     let broken = get(|| async {
         let parts = [Ok(Bytes::from("PACK")), Err(io::Error::other("git died"))];
         // The pause lets the headers leave first.
@@ -215,8 +216,8 @@ async fn an_answer_that_breaks_off_is_an_error_not_an_end() {
         }))
     });
     let (client, _life) = server("died", Router::new().route("/", broken)).await;
-    let answer = client.send(request("GET", "/", Body::empty())).await.unwrap();
-    assert!(soon("an end", answer.into_body().collect()).await.is_err());
+    let response = client.send(request("GET", "/", Body::empty())).await.unwrap();
+    assert!(soon("an end", response.into_body().collect()).await.is_err());
 }
 
 #[tokio::test]

@@ -26,7 +26,7 @@ use tonic::Request;
 use super::{authorize, decode, encode};
 use crate::{rpc_error::RpcError, state::AppState};
 
-/// Returns the file or directory at a path. An invalid path answers `PathNotFound`, like a missing one.
+/// Returns the file or directory at a path. An invalid path is refused with `PathNotFound`, like a missing one.
 pub(super) async fn get_contents(
     state: &AppState,
     request: Request<GetContentsRequest>,

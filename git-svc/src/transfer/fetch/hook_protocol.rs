@@ -123,7 +123,7 @@ mod tests {
     #[test]
     fn replies_and_summaries_arrive_as_they_were_sent() {
         let text = vec![b'x'; 1000];
-        for answer in [
+        for reply in [
             HookReply::Run,
             HookReply::Send,
             HookReply::Follow("/a b/c'd".into()),
@@ -131,7 +131,7 @@ mod tests {
             HookReply::Done(u64::MAX),
             HookReply::Failed("no".to_owned()),
         ] {
-            assert_eq!(HookReply::parse(&answer.packet()), Some(answer));
+            assert_eq!(HookReply::parse(&reply.packet()), Some(reply));
         }
         let summary = InputSummary::of(b"1111\n--not\n\n");
         assert_eq!(InputSummary::parse(&summary.packet()), Some(summary));

@@ -177,8 +177,8 @@ impl<R: AsyncBufRead + Unpin, W: AsyncWrite + Unpin> HookConnection<R, W> {
         Packet::read(&mut self.reader).await?.ok_or_else(|| io::ErrorKind::UnexpectedEof.into())
     }
 
-    async fn send(&mut self, answer: &HookReply) -> io::Result<()> {
-        answer.packet().write(&mut self.writer).await
+    async fn send(&mut self, reply: &HookReply) -> io::Result<()> {
+        reply.packet().write(&mut self.writer).await
     }
 }
 

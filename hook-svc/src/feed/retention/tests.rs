@@ -10,8 +10,8 @@ use super::*;
 use crate::store::attempts::Attempt;
 use crate::store::claims;
 use crate::store::events::{self, NewEvent, Source};
-use crate::store::lanes::{self, NewDelivery};
 use crate::store::outcomes::{self, HookEffect, Outcome, Settled, Settlement};
+use crate::store::queues::{self, NewDelivery};
 use crate::store::{purge, repositories};
 use crate::testing::{FakePeers, on_each_schema};
 
@@ -55,7 +55,7 @@ async fn add_of(db: &Db, user: UserId, repository: i64, parts: std::ops::Range<i
     ids
 }
 
-/// Queues a delivery of each event, in one lane.
+/// Adds a delivery of each event, all to one queue.
 async fn deliver(db: &Db, repository: i64, ids: &[i64]) {
     let new = |id: &i64| NewDelivery {
         uuid: part_uuid("delivery", *id).to_string(),
@@ -67,7 +67,7 @@ async fn deliver(db: &Db, repository: i64, ids: &[i64]) {
     };
     let new: Vec<_> = ids.iter().map(new).collect();
     let mut tx = db.begin().await.unwrap();
-    lanes::enqueue(&mut tx, &new, NOW_US).await.unwrap();
+    queues::enqueue(&mut tx, &new, NOW_US).await.unwrap();
     tx.commit().await.unwrap();
 }
 
@@ -211,7 +211,7 @@ async fn waiting_deliveries_go_last_and_are_cancelled() {
         assert_eq!(left(&db, 1).await, more);
         let count = number(&db, "SELECT CAST(SUM(waiting) AS BIGINT) FROM lanes").await;
         assert_eq!(count, 8);
-        // A lane that is being sent loses nothing.
+        // A queue that is being sent loses nothing.
         let due = claims::due(&db, NOW_US, &[]).await.unwrap();
         assert_eq!(claims::claim(&db, &due, NOW_US, NOW_US + 1).await.unwrap().len(), 1);
         let last = add(&db, 1, 20..22).await;

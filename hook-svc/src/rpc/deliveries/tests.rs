@@ -15,7 +15,7 @@ use uuid::Uuid;
 
 use super::*;
 use crate::store::events::{self, NewEvent, Source};
-use crate::store::lanes::{self, NewDelivery};
+use crate::store::queues::{self, NewDelivery};
 use crate::testing::{
     ADMINISTRATOR_TOKEN, ORGANIZATION, OUTSIDER_TOKEN, OWNER_TOKEN, REPOSITORY, Service, TestCaller, on_each_url,
     organization_owner, reason, repository_owner, site_owner, with_token,
@@ -52,7 +52,7 @@ async fn add(service: &Service, hook: &Hook, name: &'static str, seconds: i64, s
     let event_id = events::insert(&mut tx, &[event], now_us).await.unwrap()[0];
     let uuid = Uuid::new_v4().to_string();
     let new = NewDelivery { uuid: uuid.clone(), hook: HookId(hook.id), event_id, repository, source: 1, bytes: 0 };
-    lanes::enqueue(&mut tx, &[new], now_us).await.unwrap();
+    queues::enqueue(&mut tx, &[new], now_us).await.unwrap();
     if status >= 2 {
         let sql = "UPDATE deliveries SET status = $2, finished_us = $3 WHERE uuid = $1";
         tx.execute(sql, &args![&uuid, status, i64::MAX]).await.unwrap();
@@ -68,9 +68,9 @@ fn page(hook: &Hook) -> ListDeliveriesRequest {
 }
 
 async fn list(service: &Service, request: ListDeliveriesRequest) -> Result<Vec<Delivery>, Status> {
-    let answer = service.deliveries().list_deliveries(admin().request(LIST_DELIVERIES, request)).await?.into_inner();
-    assert_eq!((answer.total_count, answer.is_partial), (answer.deliveries.len() as i64, false));
-    Ok(answer.deliveries)
+    let response = service.deliveries().list_deliveries(admin().request(LIST_DELIVERIES, request)).await?.into_inner();
+    assert_eq!((response.total_count, response.is_partial), (response.deliveries.len() as i64, false));
+    Ok(response.deliveries)
 }
 
 #[tokio::test]
@@ -114,10 +114,10 @@ async fn a_delivery_is_found_by_its_own_hook_only() {
             let request = GetDeliveryRequest { owner: owner.clone(), hook_id, delivery_id: delivery_id.to_owned() };
             service.deliveries().get_delivery(caller.request(GET_DELIVERY, request)).await
         };
-        let answer = get(&admin(), &owner, hook.id, &uuid).await.unwrap().into_inner();
-        let delivery = answer.delivery.unwrap();
+        let response = get(&admin(), &owner, hook.id, &uuid).await.unwrap().into_inner();
+        let delivery = response.delivery.unwrap();
         assert_eq!(
-            (delivery.id.as_str(), delivery.status(), answer.attempts.len()),
+            (delivery.id.as_str(), delivery.status(), response.attempts.len()),
             (&*uuid, DeliveryStatus::Succeeded, 0)
         );
         let upper = get(&admin(), &owner, hook.id, &uuid.to_uppercase()).await;
@@ -150,8 +150,8 @@ async fn finished_deliveries_are_sent_again_by_id_and_by_time() {
         let uuid = add(&service, &hook, "push", 0, 3).await;
         add(&service, &hook, "push", 5, 2).await;
         let request = RedeliverRequest { owner: owner.clone(), hook_id: hook.id, delivery_id: uuid.clone() };
-        let answer = service.deliveries().redeliver(admin().request(REDELIVER, request)).await.unwrap();
-        let delivery = answer.into_inner().delivery.unwrap();
+        let response = service.deliveries().redeliver(admin().request(REDELIVER, request)).await.unwrap();
+        let delivery = response.into_inner().delivery.unwrap();
         assert_eq!((delivery.id.as_str(), delivery.status()), (&*uuid, DeliveryStatus::Pending));
 
         let replay = async |from, to, has_new_ids| {
@@ -162,8 +162,8 @@ async fn finished_deliveries_are_sent_again_by_id_and_by_time() {
                 to_time: Some(timestamp(to)),
                 has_new_ids,
             };
-            let answer = service.deliveries().replay_deliveries(admin().request(REPLAY_DELIVERIES, request)).await;
-            answer.map(|answer| answer.into_inner().count)
+            let response = service.deliveries().replay_deliveries(admin().request(REPLAY_DELIVERIES, request)).await;
+            response.map(|response| response.into_inner().count)
         };
         // The first waits already.
         assert_eq!(replay(CREATED_US, CREATED_US + 9_000_000, true).await.unwrap(), 1);
@@ -187,10 +187,10 @@ async fn a_hook_for_which_many_deliveries_wait_gets_no_old_ones_again() {
         let uuid = add(&service, &hook, "push", 0, 3).await;
         let full = service.create(&admin(), new_hook(owner.clone())).await.unwrap();
         let other = add(&service, &full, "push", 0, 3).await;
-        let lane = "INSERT INTO lanes (hook_id, repository_id, source, delivery_id, waiting, next_us, claimed_until_us, epoch) \
+        let queue = "INSERT INTO lanes (hook_id, repository_id, source, delivery_id, waiting, next_us, claimed_until_us, epoch) \
              VALUES ($1, 1, $3, 0, $4, $2, 0, 0)";
         let wait = async |hook: &Hook, source: i64, count: i64| {
-            service.db().execute(lane, &args![hook.id, i64::MAX, source, count]).await.unwrap();
+            service.db().execute(queue, &args![hook.id, i64::MAX, source, count]).await.unwrap();
         };
         wait(&full, 1, 1001).await;
         wait(&hook, 1, 1000).await;
@@ -238,11 +238,11 @@ async fn a_hook_for_which_many_tests_wait_is_not_tested_again() {
             let request = TestHookRequest { owner: owner.clone(), hook_id };
             service.deliveries().test_hook(with_token(OWNER_TOKEN, request)).await
         };
-        let lane = "INSERT INTO lanes (hook_id, repository_id, source, delivery_id, waiting, next_us, claimed_until_us, epoch) \
+        let queue = "INSERT INTO lanes (hook_id, repository_id, source, delivery_id, waiting, next_us, claimed_until_us, epoch) \
              VALUES ($1, 0, $2, 0, 1001, $3, 0, 0)";
-        service.db().execute(lane, &args![hook_id, 1_i64, i64::MAX]).await.unwrap();
+        service.db().execute(queue, &args![hook_id, 1_i64, i64::MAX]).await.unwrap();
         test().await.unwrap();
-        service.db().execute(lane, &args![hook_id, 4_i64, i64::MAX]).await.unwrap();
+        service.db().execute(queue, &args![hook_id, 4_i64, i64::MAX]).await.unwrap();
         assert_eq!(reason(&test().await.unwrap_err()), "TOO_MANY_DELIVERIES_WAITING");
         service.stop().await;
     })
@@ -410,8 +410,8 @@ async fn a_replay_leaves_out_what_is_removed_at_the_same_moment() {
             has_new_ids: true,
         };
         let mut client = service.deliveries();
-        let (answer, ()) = tokio::join!(client.replay_deliveries(admin().request(REPLAY_DELIVERIES, request)), remove);
-        assert_eq!(answer.unwrap().into_inner().count, 1);
+        let (response, ()) = tokio::join!(client.replay_deliveries(admin().request(REPLAY_DELIVERIES, request)), remove);
+        assert_eq!(response.unwrap().into_inner().count, 1);
         service.stop().await;
     })
     .await;
@@ -425,8 +425,9 @@ async fn hooks_of_organizations_and_of_the_site_are_tested_by_those_who_own_them
             let hook = service.hooks().create_hook(with_token(token, new_hook(owner.clone()))).await.unwrap();
             let hook_id = hook.into_inner().hook.unwrap().id;
             let request = TestHookRequest { owner, hook_id };
-            let answer = service.deliveries().test_hook(with_token(token, request.clone())).await.unwrap().into_inner();
-            let delivery = answer.delivery.unwrap();
+            let response =
+                service.deliveries().test_hook(with_token(token, request.clone())).await.unwrap().into_inner();
+            let delivery = response.delivery.unwrap();
             assert_eq!((delivery.event.as_str(), delivery.repository_id), ("ping", 0));
             let status = service.deliveries().test_hook(with_token(OUTSIDER_TOKEN, request)).await.unwrap_err();
             assert_eq!(status.code(), Code::PermissionDenied);

@@ -333,7 +333,7 @@ async fn hooks_of_organizations_and_of_the_site_are_for_those_whom_repo_svc_lets
         let service = Service::start(&url).await;
         let create = async |token: &str, owner: Option<HookOwner>| {
             let request = with_token(token, CreateHookRequest { owner, ..request("native", &CONFIG) });
-            service.hooks().create_hook(request).await.map(|answer| answer.into_inner().hook.unwrap())
+            service.hooks().create_hook(request).await.map(|response| response.into_inner().hook.unwrap())
         };
         let acme = || organization_owner(ORGANIZATION);
         for (token, owner, code, expected) in [
@@ -350,8 +350,8 @@ async fn hooks_of_organizations_and_of_the_site_are_for_those_whom_repo_svc_lets
         let of_site = create(ADMINISTRATOR_TOKEN, site_owner()).await.unwrap();
         assert_eq!((of_site.organization.as_str(), of_site.repository_id, of_site.is_site), ("", 0, true));
         let list = async |token: &str, owner| {
-            let answer = service.hooks().list_hooks(with_token(token, page(owner, 1, 10))).await.unwrap();
-            answer.into_inner().hooks
+            let response = service.hooks().list_hooks(with_token(token, page(owner, 1, 10))).await.unwrap();
+            response.into_inner().hooks
         };
         assert_eq!(list(OWNER_TOKEN, acme()).await, std::slice::from_ref(&of_acme));
         assert_eq!(list(ADMINISTRATOR_TOKEN, site_owner()).await, std::slice::from_ref(&of_site));

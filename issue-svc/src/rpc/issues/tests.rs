@@ -149,10 +149,14 @@ async fn pages_are_newest_first_and_count_everything_that_matches() {
             (IssueState::Open, i32::MAX, 50, &[], 3),
         ];
         for (state, page, size, numbers, total) in cases {
-            let answer =
+            let response =
                 service.list(&TestCaller::anonymous(Permission::Read), list_request(state, page, size)).await.unwrap();
-            assert_eq!(answer.issues.iter().map(|issue| issue.number).collect::<Vec<_>>(), numbers, "{state:?} {page}");
-            assert_eq!(answer.total_count, total);
+            assert_eq!(
+                response.issues.iter().map(|issue| issue.number).collect::<Vec<_>>(),
+                numbers,
+                "{state:?} {page}"
+            );
+            assert_eq!(response.total_count, total);
         }
         service.stop().await;
     })

@@ -236,15 +236,19 @@ impl World {
         let mut found = Vec::new();
         for number in 1.. {
             let page = Page::parse(number, size, 50).unwrap();
-            let answer = self.writer.store.list(REPOSITORY, &filter, order, page).await.unwrap();
+            let response = self.writer.store.list(REPOSITORY, &filter, order, page).await.unwrap();
             let counted = model.counted(order, page);
             let total = i64::try_from(expected.len().min(counted)).unwrap();
             let is_partial = has_more || expected.len() > counted;
-            assert_eq!((answer.total, answer.is_partial), (total, is_partial), "{filter:?} {order:?} {size} {number}");
-            if answer.issues.is_empty() {
+            assert_eq!(
+                (response.total, response.is_partial),
+                (total, is_partial),
+                "{filter:?} {order:?} {size} {number}"
+            );
+            if response.issues.is_empty() {
                 break;
             }
-            found.extend(answer.issues.into_iter().map(|full| full.issue.number));
+            found.extend(response.issues.into_iter().map(|full| full.issue.number));
         }
         assert_eq!(found, expected, "{filter:?} {order:?} {size}");
         found.len()

@@ -99,7 +99,7 @@ pub(super) fn grpc_status(code: Code) -> &'static str {
     }
 }
 
-/// Returns whether a status is a fault of the server, not an answer to a client.
+/// Returns whether a status is a fault of the server, not a response to a client.
 pub(super) fn is_fault(code: Code) -> bool {
     matches!(
         code,

@@ -19,9 +19,9 @@ fn key(text: &str, caller: i64, method: &str, body: i64) -> Result<Option<Idempo
     IdempotencyKey::of(&request, caller, method)
 }
 
-async fn store(db: &Db, key: &IdempotencyKey, answer: i64, now_us: i64) -> Result<(), DbError> {
+async fn store(db: &Db, key: &IdempotencyKey, response: i64, now_us: i64) -> Result<(), DbError> {
     let mut tx = db.begin().await?;
-    key.store(&mut tx, &message(answer), now_us).await?;
+    key.store(&mut tx, &message(response), now_us).await?;
     tx.commit().await
 }
 
@@ -145,25 +145,25 @@ async fn of_a_large_response_the_subject_is_kept_and_a_repeat_gets_it_anew() {
     on_each(|test| async move {
         service_tables(&test.db).await;
         let event = |bytes| ferrite_proto::events::Event { event_id: "x".repeat(bytes), ..Default::default() };
-        let answer = |bytes| DeliverRequest { events: vec![event(bytes)], ..Default::default() };
+        let response = |bytes| DeliverRequest { events: vec![event(bytes)], ..Default::default() };
         let large = MAX_STORED_RESPONSE_BYTES;
         for (name, bytes, subject) in [("fits", large - 64, 5), ("large", large, 5), ("alone", large, 0)] {
             let first = key(name, 1, "Create", 1).unwrap();
             let write = async {
                 let mut tx = test.db.begin().await?;
-                first.as_ref().unwrap().store_with_subject(&mut tx, &answer(bytes), &subject, 0).await?;
+                first.as_ref().unwrap().store_with_subject(&mut tx, &response(bytes), &subject, 0).await?;
                 tx.commit().await?;
-                Ok::<_, IdempotencyError>(answer(bytes))
+                Ok::<_, IdempotencyError>(response(bytes))
             };
             let rebuild = |_: i64| async { unreachable!("it was not done before") };
-            assert_eq!(once_or_rebuild(&test.db, first.as_ref(), rebuild, write).await.unwrap(), answer(bytes));
+            assert_eq!(once_or_rebuild(&test.db, first.as_ref(), rebuild, write).await.unwrap(), response(bytes));
         }
         let repeat = async |name, body| {
             let again = key(name, 1, "Create", body).unwrap();
             let rebuild = async |subject: i64| Ok(message(subject));
             once_or_rebuild(&test.db, again.as_ref(), rebuild, async { unreachable!("it was done before") }).await
         };
-        assert_eq!(repeat("fits", 1).await.unwrap(), answer(large - 64));
+        assert_eq!(repeat("fits", 1).await.unwrap(), response(large - 64));
         assert_eq!(repeat("large", 1).await.unwrap(), message(5));
         assert!(matches!(repeat("large", 2).await, Err(IdempotencyError::Reused)));
         // As of a response without a subject, and of one that an older program has stored.

@@ -54,10 +54,10 @@ async fn exchange(server: &Server, bytes: &[u8]) -> (String, Duration) {
     let started = Instant::now();
     let mut stream = server.address.connect().await.unwrap();
     stream.write_all(bytes).await.unwrap();
-    let mut answer = Vec::new();
-    let read = tokio::time::timeout(Duration::from_secs(10), stream.read_to_end(&mut answer)).await;
+    let mut response = Vec::new();
+    let read = tokio::time::timeout(Duration::from_secs(10), stream.read_to_end(&mut response)).await;
     let _ = read.expect("the server closes the connection");
-    (String::from_utf8_lossy(&answer).into_owned(), started.elapsed())
+    (String::from_utf8_lossy(&response).into_owned(), started.elapsed())
 }
 
 async fn one(server: &Server) -> http1::SendRequest<Body> {
@@ -82,10 +82,10 @@ fn to(path: &str, body: Body) -> http::Request<Body> {
 async fn http_1_and_2_are_served_on_one_port() {
     let router = Router::new().route("/", post(|request: Request| async move { format!("{:?}", request.version()) }));
     let server = start(router, ListenerLimits::default(), SHORT).await;
-    let answer = one(&server).await.send_request(to("/", Body::empty())).await.unwrap();
-    assert_eq!(axum::body::to_bytes(Body::new(answer.into_body()), 99).await.unwrap(), "HTTP/1.1");
-    let answer = two(&server).await.send_request(to("/", Body::empty())).await.unwrap();
-    assert_eq!(axum::body::to_bytes(Body::new(answer.into_body()), 99).await.unwrap(), "HTTP/2.0");
+    let response = one(&server).await.send_request(to("/", Body::empty())).await.unwrap();
+    assert_eq!(axum::body::to_bytes(Body::new(response.into_body()), 99).await.unwrap(), "HTTP/1.1");
+    let response = two(&server).await.send_request(to("/", Body::empty())).await.unwrap();
+    assert_eq!(axum::body::to_bytes(Body::new(response.into_body()), 99).await.unwrap(), "HTTP/2.0");
 }
 
 #[tokio::test]
@@ -94,9 +94,9 @@ async fn a_client_that_does_not_send_its_headers_in_time_is_cut() {
     let beginnings: [&[u8]; 5] =
         [b"", b"P", b"PRI * HTTP/2.0\r\n", b"GET / HTT", b"GET / HTTP/1.1\r\nhost: x\r\nx-slow: "];
     for bytes in beginnings {
-        let (answer, took) = exchange(&server, bytes).await;
+        let (response, took) = exchange(&server, bytes).await;
         assert!(took >= SHORT, "{bytes:?}: {took:?}");
-        assert!(answer.is_empty() || answer.starts_with("HTTP/1.1 408"), "{answer}");
+        assert!(response.is_empty() || response.starts_with("HTTP/1.1 408"), "{response}");
     }
 }
 
@@ -104,8 +104,8 @@ async fn a_client_that_does_not_send_its_headers_in_time_is_cut() {
 async fn a_slow_response_is_not_cut_by_the_header_timeout() {
     let router = Router::new().route("/", get(|| respond_after(SHORT * 3)));
     let server = start(router, short_header_timeout(), SHORT).await;
-    let (answer, _) = exchange(&server, b"GET / HTTP/1.0\r\n\r\n").await;
-    assert!(answer.starts_with("HTTP/1.0 200") && answer.ends_with("done"), "{answer}");
+    let (response, _) = exchange(&server, b"GET / HTTP/1.0\r\n\r\n").await;
+    assert!(response.starts_with("HTTP/1.0 200") && response.ends_with("done"), "{response}");
 }
 
 #[tokio::test]
@@ -138,13 +138,13 @@ async fn headers_beyond_the_limit_are_refused() {
     let long = format!("GET / HTTP/1.1\r\nhost: x\r\nx-long: {}\r\n\r\n", "a".repeat(20_000));
     let mut stream = server.address.connect().await.unwrap();
     stream.write_all(long.as_bytes()).await.unwrap();
-    let mut answer = [0; 12];
-    stream.read_exact(&mut answer).await.unwrap();
-    assert_eq!(&answer, b"HTTP/1.1 431");
+    let mut response = [0; 12];
+    stream.read_exact(&mut response).await.unwrap();
+    assert_eq!(&response, b"HTTP/1.1 431");
     let mut request = to("/", Body::empty());
     request.headers_mut().insert("x-long", "a".repeat(20_000).parse().unwrap());
-    let answer = two(&server).await.send_request(request).await;
-    assert!(answer.map_or(true, |answer| answer.status() == 431));
+    let response = two(&server).await.send_request(request).await;
+    assert!(response.map_or(true, |response| response.status() == 431));
 }
 
 #[tokio::test]
@@ -154,11 +154,11 @@ async fn connections_beyond_the_limit_wait() {
     let first = one(&server).await;
     let mut second = server.address.connect().await.unwrap();
     second.write_all(b"GET / HTTP/1.0\r\n\r\n").await.unwrap();
-    let mut answer = String::new();
-    assert!(tokio::time::timeout(SHORT, second.read_to_string(&mut answer)).await.is_err());
+    let mut response = String::new();
+    assert!(tokio::time::timeout(SHORT, second.read_to_string(&mut response)).await.is_err());
     drop(first);
-    tokio::time::timeout(Duration::from_secs(5), second.read_to_string(&mut answer)).await.unwrap().unwrap();
-    assert!(answer.ends_with("ok"), "{answer}");
+    tokio::time::timeout(Duration::from_secs(5), second.read_to_string(&mut response)).await.unwrap().unwrap();
+    assert!(response.ends_with("ok"), "{response}");
 }
 
 #[tokio::test]
@@ -182,16 +182,16 @@ async fn an_upload_is_no_faster_than_its_reader() {
         });
         let request = to("/", Body::from_stream(chunks));
         let (mut one, mut two) = (one(&server).await, two(&server).await);
-        let answer =
+        let response =
             async { if version == 1 { one.send_request(request).await } else { two.send_request(request).await } };
-        let (answer, ()) = tokio::join!(answer, async {
+        let (response, ()) = tokio::join!(response, async {
             eventually("the upload began", || async { sent.load(Ordering::SeqCst) > 0 }).await;
             tokio::time::sleep(SHORT).await;
             let before = sent.load(Ordering::SeqCst);
             assert!(before < CHUNK * CHUNKS / 2, "HTTP/{version}: {before} bytes sent before the first read");
             go.notify_one();
         });
-        let bytes = axum::body::to_bytes(Body::new(answer.unwrap().into_body()), 99).await.unwrap();
+        let bytes = axum::body::to_bytes(Body::new(response.unwrap().into_body()), 99).await.unwrap();
         assert_eq!(bytes, (CHUNK * CHUNKS).to_string());
     }
 }
@@ -293,8 +293,8 @@ async fn requests_carry_the_address_of_the_client_over_tcp_only() {
         )
     };
     let server = start(router(), ListenerLimits::default(), SHORT).await;
-    let answer = one(&server).await.send_request(to("/", Body::empty())).await.unwrap();
-    assert_eq!(axum::body::to_bytes(Body::new(answer.into_body()), 99).await.unwrap(), "true");
+    let response = one(&server).await.send_request(to("/", Body::empty())).await.unwrap();
+    assert_eq!(axum::body::to_bytes(Body::new(response.into_body()), 99).await.unwrap(), "true");
 
     let folder = tempfile::tempdir().unwrap();
     let address = Address::Unix(folder.path().join("socket"));
@@ -302,6 +302,6 @@ async fn requests_carry_the_address_of_the_client_over_tcp_only() {
     let served =
         life.spawn("server", serve(address.bind().await.unwrap(), router(), ListenerOptions::default(), life.clone()));
     let server = Server { address, life, served };
-    let answer = one(&server).await.send_request(to("/", Body::empty())).await.unwrap();
-    assert_eq!(axum::body::to_bytes(Body::new(answer.into_body()), 99).await.unwrap(), "false");
+    let response = one(&server).await.send_request(to("/", Body::empty())).await.unwrap();
+    assert_eq!(axum::body::to_bytes(Body::new(response.into_body()), 99).await.unwrap(), "false");
 }

@@ -146,8 +146,8 @@ impl Authorizer {
         // Boxed for the same reason as below.
         Box::pin(async move {
             let request = with_timeout(request, REAUTHORIZE_TIMEOUT);
-            let answer = AccessServiceClient::new(self.authority.clone()).reauthorize_access(request).await;
-            answer.map(drop).map_err(|status| AuthError::from_authority(&status))
+            let response = AccessServiceClient::new(self.authority.clone()).reauthorize_access(request).await;
+            response.map(drop).map_err(|status| AuthError::from_authority(&status))
         })
     }
 
@@ -162,8 +162,8 @@ impl Authorizer {
         // Boxed for the same reason as below.
         Box::pin(async move {
             let request = with_timeout(request, REAUTHORIZE_TIMEOUT);
-            let answer = AccessServiceClient::new(self.authority.clone()).resolve_feed_access(request).await;
-            answer.map(tonic::Response::into_inner).map_err(|status| AuthError::from_authority(&status))
+            let response = AccessServiceClient::new(self.authority.clone()).resolve_feed_access(request).await;
+            response.map(tonic::Response::into_inner).map_err(|status| AuthError::from_authority(&status))
         })
     }
 
@@ -175,8 +175,8 @@ impl Authorizer {
         // Boxed for the same reason as below.
         Box::pin(async move {
             let request = with_timeout(GetStorageQuotaRequest { repository_id: repository.0 }, QUOTA_TIMEOUT);
-            let answer = MigrationServiceClient::new(self.authority.clone()).get_storage_quota(request).await;
-            let quota = answer.map_err(|status| AuthError::from_authority(&status))?.into_inner().quota;
+            let response = MigrationServiceClient::new(self.authority.clone()).get_storage_quota(request).await;
+            let quota = response.map_err(|status| AuthError::from_authority(&status))?.into_inner().quota;
             let bytes = |bytes| u64::try_from(bytes).unwrap_or_default();
             Ok(quota.map(|quota| ByteQuota { used: bytes(quota.used_bytes), limit: bytes(quota.limit_bytes) }))
         })
@@ -200,8 +200,8 @@ impl Authorizer {
     ) -> BoxFuture<'a, Result<Grant, AuthError>> {
         Box::pin(async move {
             let request = caller.request(subject.check(&caller.operation))?;
-            let answer = AccessServiceClient::new(self.authority.clone()).check_access(request).await;
-            let grant = answer.map_err(|status| refusal(&status))?.into_inner().grant;
+            let response = AccessServiceClient::new(self.authority.clone()).check_access(request).await;
+            let grant = response.map_err(|status| refusal(&status))?.into_inner().grant;
             self.verified(&grant)
         })
     }
@@ -212,8 +212,8 @@ impl Authorizer {
             operation: operation.to_owned(),
             ..ResolveAccessRequest::default()
         })?;
-        let answer = AccessServiceClient::new(self.authority.clone()).resolve_access(request).await;
-        let grant = answer.map_err(|status| AuthError::from_authority(&status))?.into_inner().grant;
+        let response = AccessServiceClient::new(self.authority.clone()).resolve_access(request).await;
+        let grant = response.map_err(|status| AuthError::from_authority(&status))?.into_inner().grant;
         self.verified(&grant)
     }
 

@@ -4,7 +4,7 @@
 //! [`ferrite_proto::metadata`]). [`AuthLayer`] verifies each one that is present and refuses a request without any; an RPC then takes
 //! the [`Caller`] from the request and asks [`Authorizer`] for its grant.
 //!
-//! Not here: permissions. repo-svc decides who may do what; its grants and answers are only passed on.
+//! Not here: permissions. repo-svc decides who may do what; its grants and responses are only passed on.
 
 mod authorizer;
 mod caller;

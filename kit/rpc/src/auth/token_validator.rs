@@ -47,7 +47,7 @@ impl TokenValidator {
         {
             return self.unexpired(identity);
         }
-        // repo-svc caches its answer: only its signature is believed.
+        // repo-svc caches its response: only its signature is believed.
         let identity = self.authority.authenticate(token).await?.ok_or(AuthError::BadCredentials)?;
         self.unexpired(identity)
     }

@@ -49,7 +49,7 @@ pub enum CallError {
 }
 
 /// Returns whether a status was made of a failure of the connection, before the call's response or within it: the code says no more than
-/// that its cause is unknown, and the service may answer the next call. A status that a service sent has no cause.
+/// that its cause is unknown, and the service may respond to the next call. A status that a service sent has no cause.
 #[must_use]
 pub fn is_connection_lost(status: &Status) -> bool {
     std::error::Error::source(status).is_some()

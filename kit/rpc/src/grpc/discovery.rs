@@ -1,6 +1,6 @@
 //! Keeps the replicas of a channel up to date: asks for the addresses that host names stand for, and the replicas how they do.
 //!
-//! Replicas answer to gRPC's health protocol; one that stops tells it before it closes its listener. A service with one replica is not
+//! Replicas respond to gRPC's health protocol; one that stops tells it before it closes its listener. A service with one replica is not
 //! asked: there is no other to which calls could go.
 
 use std::io;
@@ -30,7 +30,7 @@ const PROBE_INTERVAL: Duration = Duration::from_secs(1);
 const PROBE_TIMEOUT: Duration = Duration::from_millis(1500);
 /// Shortest time between two rounds, however many calls fail.
 const MIN_INTERVAL: Duration = Duration::from_millis(200);
-/// Questions in a row without an answer after which a replica is unreachable: one late answer comes from a busy processor.
+/// Questions in a row without a response after which a replica is unreachable: one late response comes from a busy processor.
 const MAX_UNANSWERED: u32 = 2;
 
 /// Returns the addresses of a `HOST:PORT`.
@@ -47,7 +47,7 @@ pub(super) struct Discovery {
     credentials: Option<ChannelCredentials>,
     resolver: Resolver,
     replicas: Arc<ReplicaSet>,
-    /// Questions in a row that each of the replicas has not answered.
+    /// Questions in a row that each of the replicas has not responded to.
     unanswered: Vec<(Arc<Replica>, u32)>,
 }
 
@@ -138,19 +138,19 @@ impl Discovery {
     /// Asks all replicas how they do.
     async fn probe(&mut self) {
         let replicas = self.replicas.all();
-        let answers = join_all(replicas.iter().map(|replica| async move {
-            let answer = health_of(replica).await;
-            if let Some(health) = answer {
+        let responses = join_all(replicas.iter().map(|replica| async move {
+            let response = health_of(replica).await;
+            if let Some(health) = response {
                 replica.set_health(health);
             }
-            answer
+            response
         }));
-        let answers = answers.await;
+        let responses = responses.await;
         let mut unanswered = Vec::new();
-        for (replica, answer) in replicas.iter().zip(answers) {
+        for (replica, response) in replicas.iter().zip(responses) {
             let before = self.unanswered.iter().find(|(other, _)| Arc::ptr_eq(other, replica));
             let before = before.map_or(0, |(_, count)| *count);
-            let count = if answer.is_some() { 0 } else { before.saturating_add(1) };
+            let count = if response.is_some() { 0 } else { before.saturating_add(1) };
             if count >= MAX_UNANSWERED {
                 replica.set_health(Health::Unreachable);
             }
@@ -160,21 +160,21 @@ impl Discovery {
     }
 }
 
-/// Returns how a replica does; `None` if it does not answer in time.
+/// Returns how a replica does; `None` if it does not respond in time.
 async fn health_of(replica: &Replica) -> Option<Health> {
     let mut client = HealthClient::new(replica.connection().clone());
     let question = client.check(HealthCheckRequest::default());
     match tokio::time::timeout(PROBE_TIMEOUT, question).await {
         Err(_) => None,
-        Ok(Ok(answer)) => {
-            let is_serving = answer.into_inner().status() == ServingStatus::Serving;
+        Ok(Ok(response)) => {
+            let is_serving = response.into_inner().status() == ServingStatus::Serving;
             Some(if is_serving { Health::Serving } else { Health::NotServing })
         }
         // There is no connection, or it was lost.
         Ok(Err(status)) if status.code() == Code::Unavailable || is_connection_lost(&status) => {
             Some(Health::Unreachable)
         }
-        // The replica answers, but does not know the question.
+        // The replica responds, but does not know the question.
         Ok(Err(_)) => Some(Health::Serving),
     }
 }

@@ -28,9 +28,9 @@ pub(super) enum Health {
     /// Not asked yet.
     Unknown,
     Serving,
-    /// Answers that it is starting, stopping, or without its database. Calls that it has go on.
+    /// Responds that it is starting, stopping, or without its database. Calls that it has go on.
     NotServing,
-    /// Refuses connections or does not answer. Reads that it has are sent to another one.
+    /// Refuses connections or does not respond. Reads that it has are sent to another one.
     Unreachable,
 }
 
@@ -74,7 +74,7 @@ impl Replica {
         self.connection().send(request).await
     }
 
-    /// Makes a call that may be repeated elsewhere. Returns `None` if the replica is found to be unreachable before it answers.
+    /// Makes a call that may be repeated elsewhere. Returns `None` if the replica is found to be unreachable before it responds.
     pub(super) async fn send_while_reachable(&self, request: Request<Body>) -> Option<CallResult> {
         let mut health = self.health.subscribe();
         if *health.borrow_and_update() == Health::Unreachable {
@@ -197,7 +197,7 @@ impl ReplicaSet {
         best.cloned()
     }
 
-    /// Notes that a call of `replica` failed with `error`. A replica that takes no connection gets no call until it answers again.
+    /// Notes that a call of `replica` failed with `error`. A replica that takes no connection gets no call until it responds again.
     pub(super) fn note_failure(&self, replica: &Replica, error: &CallError) {
         if self.is_several() && matches!(error, CallError::Connect(_)) {
             replica.set_health(Health::Unreachable);

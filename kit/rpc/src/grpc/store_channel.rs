@@ -22,7 +22,7 @@ const MAX_CHANNELS: u64 = 1024;
 const IDLE_TIMEOUT: Duration = Duration::from_secs(600);
 
 /// A client channel to the git stores; cheap to clone. Each call goes to the store that its metadata `ferrite-store` names, or to the
-/// only one. Channels are opened when they are first used. A store without an address answers `UNAVAILABLE`.
+/// only one. Channels are opened when they are first used. A store without an address responds with `UNAVAILABLE`.
 #[derive(Clone)]
 pub struct StoreChannel {
     stores: Arc<Stores>,

@@ -54,7 +54,7 @@ impl From<BadRedisServer> for StartError {
 pub struct Unreachable {
     /// The reason. Holds no part of the URL but its host and port.
     pub reason: String,
-    /// Redis answers and refuses: the setting is wrong, and stays so until somebody changes it.
+    /// Redis responds and refuses: the setting is wrong, and stays so until somebody changes it.
     pub is_refusal: bool,
 }
 
@@ -122,7 +122,7 @@ impl RedisServer {
     /// Connects once and asks for a sign of life.
     ///
     /// # Errors
-    /// When Redis cannot be reached, does not answer in time, or refuses.
+    /// When Redis cannot be reached, does not respond in time, or refuses.
     pub async fn reach(&self) -> Result<(), Unreachable> {
         let config = AsyncConnectionConfig::new()
             .set_connection_timeout(Some(ATTEMPT_TIMEOUT))

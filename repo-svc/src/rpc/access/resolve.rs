@@ -202,22 +202,22 @@ pub(super) async fn check_access(
     };
     let authorized = Authorized::for_operation(&request, &checked.operation, capacity)?;
     authorized.check_caller()?;
-    let mut answer = CheckAccessResponse::default();
+    let mut response = CheckAccessResponse::default();
     if let Ok(identity) = authorized.identity() {
-        (answer.user_id, answer.username) = (identity.user_id, identity.username.clone());
-        answer.rate_percent = limits::rate_percent(state, &authorized).await?;
+        (response.user_id, response.username) = (identity.user_id, identity.username.clone());
+        response.rate_percent = limits::rate_percent(state, &authorized).await?;
     }
     let mut subject = None;
     match request.into_inner().target {
         Some(Target::Repository(repository)) => {
-            answer.repository_id = authorized.repository(&state.repositories, Some(repository)).await?.id;
+            response.repository_id = authorized.repository(&state.repositories, Some(repository)).await?.id;
         }
         Some(Target::Organization(_) | Target::TeamId(_)) | None if capacity == Capacity::Administrator => {
             subject = Some(Subject::Site);
         }
         Some(Target::Organization(name)) => {
-            answer.organization_id = authorized.organization(&state.organizations, &name).await?.id().0;
-            subject = Some(Subject::Organization { id: answer.organization_id, name });
+            response.organization_id = authorized.organization(&state.organizations, &name).await?.id().0;
+            subject = Some(Subject::Organization { id: response.organization_id, name });
         }
         Some(Target::TeamId(id)) => {
             authorized.team(&state.teams, TeamId(id)).await?;
@@ -227,11 +227,11 @@ pub(super) async fn check_access(
     if let (Some(subject), Ok(identity)) = (subject, authorized.identity())
         && authorized.is_for_another_service()
     {
-        let limits = GrantLimits { rate_percent: answer.rate_percent, ..GrantLimits::default() };
+        let limits = GrantLimits { rate_percent: response.rate_percent, ..GrantLimits::default() };
         let (user, operation) = (Some(grant_user(identity)), authorized.operation().to_owned());
-        answer.grant = state.grants.sign(Grant { user, subject, operation, limits, ..Grant::default() });
+        response.grant = state.grants.sign(Grant { user, subject, operation, limits, ..Grant::default() });
     }
-    Ok(answer)
+    Ok(response)
 }
 
 /// Decides anew about the reader of a feed, and returns which of some events it may read.

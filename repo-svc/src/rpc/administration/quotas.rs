@@ -95,8 +95,8 @@ async fn update(
         state.quotas.set_limits(&mut tx, owner.id, after).await?;
     }
     let quota = encode(OwnerQuota { limits: after, ..quota }, state.quotas.site());
-    let answer = UpdateQuotaResponse { quota: Some(quota) };
-    change::commit(tx, key, answer, now).await
+    let response = UpdateQuotaResponse { quota: Some(quota) };
+    change::commit(tx, key, response, now).await
 }
 
 /// Returns the limits that differ, as they are now; `site` for those that are the site's again.

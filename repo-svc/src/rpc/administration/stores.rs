@@ -40,9 +40,9 @@ pub(super) async fn set_store(
     request: Request<SetStoreRequest>,
 ) -> Result<SetStoreResponse, RepoError> {
     let key = IdempotencyKey::of(&request, authorized.user()?.0, "SetStore")?;
-    let answer = once(&state.db, key.as_ref(), set(state, request.get_ref(), &authorized, key.as_ref())).await?;
+    let response = once(&state.db, key.as_ref(), set(state, request.get_ref(), &authorized, key.as_ref())).await?;
     state.stores.ask_soon();
-    Ok(answer)
+    Ok(response)
 }
 
 fn check(request: &SetStoreRequest) -> Result<(StoreName, Option<i32>), RepoError> {
@@ -68,8 +68,8 @@ async fn set(
     }
     let row = table.find_in(&mut tx, &name).await?.ok_or(RepoError::Interrupted)?;
     let was_added = matches!(change, Some((Action::StoreAdd, _)));
-    let answer = SetStoreResponse { store: Some(encode(row, &state.stores)), was_added };
-    change::commit(tx, key, answer, now).await
+    let response = SetStoreResponse { store: Some(encode(row, &state.stores)), was_added };
+    change::commit(tx, key, response, now).await
 }
 
 /// Sets the weight of a git store.
@@ -112,9 +112,9 @@ pub(super) async fn delete_store(
     request: Request<DeleteStoreRequest>,
 ) -> Result<DeleteStoreResponse, RepoError> {
     let key = IdempotencyKey::of(&request, authorized.user()?.0, "DeleteStore")?;
-    let answer = once(&state.db, key.as_ref(), delete(state, request.get_ref(), &authorized, key.as_ref())).await?;
+    let response = once(&state.db, key.as_ref(), delete(state, request.get_ref(), &authorized, key.as_ref())).await?;
     state.stores.ask_soon();
-    Ok(answer)
+    Ok(response)
 }
 
 async fn delete(

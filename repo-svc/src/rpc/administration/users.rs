@@ -1,7 +1,5 @@
 //! Accounts, and the verification of their addresses, by administrators of the site.
 
-use std::sync::Arc;
-
 use ferrite_core::Secret;
 use ferrite_db::idempotency::{IdempotencyKey, once};
 use ferrite_proto::repo::{
@@ -55,20 +53,20 @@ async fn create(
     let user = state.accounts.insert(&mut tx, &checked, &hash, now).await?;
     let (target, details) = (Target::user(user.id, &user.username), [("admin", user.is_admin.to_string())]);
     change::record(&mut tx, authorized, Action::UserCreate, target, &details, now).await?;
-    let answer = CreateUserResponse { user: Some(encode::user(user, authorized.viewer())) };
-    change::commit(tx, key, answer, now).await
+    let response = CreateUserResponse { user: Some(encode::user(user, authorized.viewer())) };
+    change::commit(tx, key, response, now).await
 }
 
 /// Changes an account; disabling it revokes what other processes have cached of it.
 pub(super) async fn update_user(
-    state: &Arc<AppState>,
+    state: &AppState,
     authorized: Authorized,
     mut request: Request<UpdateUserRequest>,
 ) -> Result<UpdateUserResponse, RepoError> {
     // Removed before the request is hashed for its idempotency key: a fast hash of a password must not be stored.
     let password = request.get_mut().password.take().map(Secret::new);
     let key = IdempotencyKey::of(&request, authorized.user()?.0, "UpdateUser")?;
-    let (request, shared) = (request.into_inner(), Arc::clone(state));
+    let (request, shared) = (request.into_inner(), state.clone());
     // A task of its own, because a request that is cancelled after its commit must still revoke the cached tokens.
     let task = state.life.spawn_for_request("update user", async move {
         once(&shared.db, key.as_ref(), update(&shared, request, password, &authorized, key.as_ref())).await
@@ -214,19 +212,19 @@ async fn update(
     if fields.iter().any(|field| affects_identity(field)) {
         hashes = token_hashes(&mut tx, before.id()).await?;
     }
-    let answer = UpdateUserResponse { user: Some(encode::user(after.into(), authorized.viewer())) };
-    let answer = change::commit(tx, key, answer, now).await?;
+    let response = UpdateUserResponse { user: Some(encode::user(after.into(), authorized.viewer())) };
+    let response = change::commit(tx, key, response, now).await?;
     change::revoke_cached(state.cache.as_ref(), &hashes).await;
-    Ok(answer)
+    Ok(response)
 }
 
 pub(super) async fn delete_user(
-    state: &Arc<AppState>,
+    state: &AppState,
     authorized: Authorized,
     request: Request<DeleteUserRequest>,
 ) -> Result<DeleteUserResponse, RepoError> {
     let key = IdempotencyKey::of(&request, authorized.user()?.0, "DeleteUser")?;
-    let (username, shared) = (request.into_inner().username, Arc::clone(state));
+    let (username, shared) = (request.into_inner().username, state.clone());
     // A task of its own, because a request that is cancelled after its commit must still revoke the cached tokens.
     let task = state.life.spawn_for_request("delete user", async move {
         once(&shared.db, key.as_ref(), delete(&shared, &username, &authorized, key.as_ref())).await
@@ -249,10 +247,10 @@ async fn delete(
     lost_rights::end_transfers(state, &mut tx, authorized, user.id(), now).await?;
     store::delete_user(&mut tx, &user).await?;
     change::record(&mut tx, authorized, Action::UserDelete, Target::user(user.id(), &user.name), &[], now).await?;
-    let answer = change::commit(tx, key, DeleteUserResponse {}, now).await?;
+    let response = change::commit(tx, key, DeleteUserResponse {}, now).await?;
     change::revoke_cached(state.cache.as_ref(), &hashes).await;
     tracing::info!(user.id = user.id, "deleted user {}", user.id);
-    Ok(answer)
+    Ok(response)
 }
 
 /// Makes an address a verified one of an account, or no longer so.

@@ -188,8 +188,8 @@ async fn update(
         state.releases.rename_asset(&mut tx, asset.id, &name).await?;
         asset = Asset { name: name.as_str().to_owned(), ..asset };
     }
-    let answer = UpdateReleaseAssetResponse { asset: Some(encode_asset(asset, &release)) };
-    change::commit(tx, key, answer, state.clock.now_us()).await
+    let response = UpdateReleaseAssetResponse { asset: Some(encode_asset(asset, &release)) };
+    change::commit(tx, key, response, state.clock.now_us()).await
 }
 
 pub(super) async fn delete_release_asset(
@@ -217,9 +217,9 @@ async fn delete(
     let asset = asset.ok_or(RepoError::AssetNotFound)?;
     state.releases.delete_asset(&mut tx, &release, &asset).await?;
     state.quotas.release(&mut tx, owner, asset.size_bytes).await?;
-    let answer = change::commit(tx, key, DeleteReleaseAssetResponse {}, state.clock.now_us()).await?;
+    let response = change::commit(tx, key, DeleteReleaseAssetResponse {}, state.clock.now_us()).await?;
     storage::remove_files(state, repository.id(), &repository.store, vec![asset.file_id]).await;
-    Ok(answer)
+    Ok(response)
 }
 
 pub(super) async fn count_downloads(

@@ -112,10 +112,10 @@ async fn create(
         publish(&mut tx, authorized, release.clone(), Vec::new(), now).await?;
     }
     let id = release.id;
-    let answer = CreateReleaseResponse { release: Some(encode_release(release, Vec::new(), authorized.viewer())) };
-    let answer = change::commit_with_subject(tx, key, answer, &id, now).await?;
+    let response = CreateReleaseResponse { release: Some(encode_release(release, Vec::new(), authorized.viewer())) };
+    let response = change::commit_with_subject(tx, key, response, &id, now).await?;
     state.relay.wake();
-    Ok(answer)
+    Ok(response)
 }
 
 /// Changes a release. One that is public after the change has a tag: that is made before the row changes, as by [`create_release`].
@@ -172,10 +172,10 @@ async fn update(
     if is_published {
         publish(&mut tx, authorized, release.clone(), assets.clone(), now).await?;
     }
-    let answer = UpdateReleaseResponse { release: Some(encode_release(release, assets, authorized.viewer())) };
-    let answer = change::commit_with_subject(tx, key, answer, &id, now).await?;
+    let response = UpdateReleaseResponse { release: Some(encode_release(release, assets, authorized.viewer())) };
+    let response = change::commit_with_subject(tx, key, response, &id, now).await?;
     state.relay.wake();
-    Ok(answer)
+    Ok(response)
 }
 
 pub(super) async fn delete_release(
@@ -202,9 +202,9 @@ async fn delete(
     let bytes = state.releases.asset_bytes(&mut tx, &release).await?;
     let file_ids = state.releases.delete(&mut tx, &release).await?;
     state.quotas.release(&mut tx, owner, bytes).await?;
-    let answer = change::commit(tx, key, DeleteReleaseResponse {}, state.clock.now_us()).await?;
+    let response = change::commit(tx, key, DeleteReleaseResponse {}, state.clock.now_us()).await?;
     storage::remove_files(state, repository.id(), &repository.store, file_ids).await;
-    Ok(answer)
+    Ok(response)
 }
 
 /// Returns a release with its files for the response to a write, for a repeated request.

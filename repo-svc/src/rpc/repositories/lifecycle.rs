@@ -1,7 +1,6 @@
 //! The creation of repositories, also as forks, and their deletion. A creation makes the row, the folder on the git store, and the row
 //! again with what the store made, which makes it visible. What is interrupted before is undone, here or by the sweeper.
 
-use std::sync::Arc;
 use std::time::Duration;
 
 use ferrite_api_types::links::Links;
@@ -49,7 +48,7 @@ const SUBSCRIBERS: &[&str] = &["hook-svc"];
 
 /// Creates a repository, with a first commit from templates if the request asks for one.
 pub(super) async fn create_repository(
-    state: &Arc<AppState>,
+    state: &AppState,
     authorized: Authorized,
     request: Request<CreateRepositoryRequest>,
 ) -> Result<CreateRepositoryResponse, RepoError> {
@@ -71,7 +70,7 @@ pub(super) async fn create_repository(
         let respond = |repository| CreateRepositoryResponse { repository: Some(repository) };
         let creation = Creation { owner, new, first_commit, parent: None, key: key.clone(), respond };
         // A task of its own, because a cancelled request must not leave an unfinished repository.
-        let task = state.life.spawn_for_request("create repository", creation.run(Arc::clone(state), authorized));
+        let task = state.life.spawn_for_request("create repository", creation.run(state.clone(), authorized));
         task.await.unwrap_or(Err(RepoError::Interrupted))
     };
     repeat::once_or_rebuild(&state.db, key.as_ref(), access, rebuild, work).await
@@ -163,15 +162,15 @@ async fn delete(
     let target = Target::repository(&repository);
     change::record(&mut tx, authorized, Action::RepositoryDelete, target, &[], now).await?;
     outbox::append(&mut tx, &event, &["issue-svc", "hook-svc", &store], now).await?;
-    let answer = change::commit(tx, key, DeleteRepositoryResponse {}, now).await?;
+    let response = change::commit(tx, key, DeleteRepositoryResponse {}, now).await?;
     flush.wait().await;
     tracing::info!(repo.id = repository.id, "deleted repository {}", repository.id);
-    Ok(answer)
+    Ok(response)
 }
 
 /// Copies a repository. The copy remembers it as its parent.
 pub(super) async fn fork_repository(
-    state: &Arc<AppState>,
+    state: &AppState,
     authorized: Authorized,
     request: Request<ForkRepositoryRequest>,
 ) -> Result<ForkRepositoryResponse, RepoError> {
@@ -195,7 +194,7 @@ pub(super) async fn fork_repository(
         let respond = |repository| ForkRepositoryResponse { repository: Some(repository) };
         let creation = Creation { owner, new, first_commit: None, parent: Some(parent), key: key.clone(), respond };
         // A task of its own: a copy that takes long is finished although the caller has left.
-        let task = state.life.spawn_for_request("fork repository", creation.run(Arc::clone(state), authorized));
+        let task = state.life.spawn_for_request("fork repository", creation.run(state.clone(), authorized));
         task.await.unwrap_or(Err(RepoError::Interrupted))
     };
     repeat::once_or_rebuild(&state.db, key.as_ref(), access, rebuild, work).await
@@ -243,7 +242,7 @@ impl<A: Message> Creation<A> {
     /// # Errors
     /// [`RepoError::RepositoryExists`], [`RepoError::RepositoryLimit`], [`RepoError::StorageQuota`], [`RepoError::ForksTooDeep`],
     /// [`AuthError::RepositoryNotFound`] if the repository to copy is deleted meanwhile, those of the store, or those of the database.
-    async fn run(self, state: Arc<AppState>, authorized: Authorized) -> Result<A, RepoError> {
+    async fn run(self, state: AppState, authorized: Authorized) -> Result<A, RepoError> {
         let Some((id, epoch)) = self.insert(&state).await? else { return Err(self.name_taken(&state).await) };
         let made = match self.make(&state, &authorized, id, epoch).await {
             Ok(made) => made,
@@ -255,11 +254,11 @@ impl<A: Message> Creation<A> {
                 return Err(map_status(status));
             }
         };
-        let answer = self.finish(&state, &authorized, id, made).await;
-        if answer.is_err() {
+        let response = self.finish(&state, &authorized, id, made).await;
+        if response.is_err() {
             undo(&state, id, &self.new.store, true).await;
         }
-        answer
+        response
     }
 
     async fn insert(&self, state: &AppState) -> Result<Option<(RepositoryId, i64)>, RepoError> {
@@ -344,10 +343,11 @@ impl<A: Message> Creation<A> {
         }
         let mut repository = encode::repository(repository, viewer);
         repository.parent = parent.map(|parent| Box::new(encode::repository(parent, viewer)));
-        let answer = change::commit_with_subject(tx, self.key.as_ref(), (self.respond)(repository), &id.0, now).await?;
+        let response =
+            change::commit_with_subject(tx, self.key.as_ref(), (self.respond)(repository), &id.0, now).await?;
         state.relay.wake();
         tracing::info!(repo.id = %id, user.id = user_id, "created repository {id}");
-        Ok(answer)
+        Ok(response)
     }
 
     /// Checks that the caller may still create repositories for the owner: a copy may have taken minutes.

@@ -91,10 +91,10 @@ async fn update(
     publish(&mut tx, authorized, &before, &changed, now).await?;
     usage.write(&mut tx).await?;
     let encoded = repo::Repository { parent, ..encode::repository(changed, authorized.viewer()) };
-    let answer = UpdateRepositoryResponse { repository: Some(encoded) };
-    let answer = change::commit_with_subject(tx, key, answer, &id.0, now).await?;
+    let response = UpdateRepositoryResponse { repository: Some(encoded) };
+    let response = change::commit_with_subject(tx, key, response, &id.0, now).await?;
     state.relay.wake();
-    Ok(answer)
+    Ok(response)
 }
 
 /// Checks the name before the store is asked to change the default branch, so that a name that is taken changes nothing.

@@ -38,8 +38,8 @@ async fn a_grant_names_user_repository_operation_and_level() {
     let harness = Harness::start().await;
     let ada = harness.signed_in("ada").await;
     let made = harness.create(&ada, "demo", true).await.unwrap();
-    let answer = resolve(&harness, &ada, None, "ADA", "Demo").await.unwrap();
-    let (grant, expires) = harness.trust().verifier.verify(&answer.grant).unwrap();
+    let response = resolve(&harness, &ada, None, "ADA", "Demo").await.unwrap();
+    let (grant, expires) = harness.trust().verifier.verify(&response.grant).unwrap();
     let user = grant.user.clone().unwrap();
     assert_eq!((user.username.as_str(), user.email.as_str()), ("ada", "ada@example.com"));
     assert_eq!(
@@ -47,8 +47,8 @@ async fn a_grant_names_user_repository_operation_and_level() {
         (made.id, Permission::Owner, "default", 1)
     );
     assert!(grant.issues_enabled && !grant.is_mirror && expires > 0);
-    assert_eq!(answer.identity.unwrap().user_id, user.id);
-    assert_eq!(answer.repository.unwrap().permission(), ferrite_proto::repo::Permission::Owner);
+    assert_eq!(response.identity.unwrap().user_id, user.id);
+    assert_eq!(response.repository.unwrap().permission(), ferrite_proto::repo::Permission::Owner);
 }
 
 #[tokio::test]
@@ -72,8 +72,8 @@ async fn every_role_has_its_level_and_hidden_repositories_look_missing() {
     ] {
         for (name, expected) in [("open", open), ("closed", shut)] {
             match resolve(&harness, who, None, "ada", name).await {
-                Ok(answer) => {
-                    let (grant, _) = harness.trust().verifier.verify(&answer.grant).unwrap();
+                Ok(response) => {
+                    let (grant, _) = harness.trust().verifier.verify(&response.grant).unwrap();
                     assert_eq!((grant.permission, grant.user.is_some()), (expected, !who.is_empty()));
                 }
                 Err(status) => {
@@ -112,8 +112,8 @@ async fn git_authenticates_by_password_or_by_a_token_in_either_field() {
         basic(&ada, "x-oauth-basic"),
         basic("anything", &ada),
     ] {
-        let answer = resolve(&harness, "", Some(credential), "ada", "demo").await.unwrap();
-        assert_eq!(answer.identity.unwrap().username, "ada");
+        let response = resolve(&harness, "", Some(credential), "ada", "demo").await.unwrap();
+        assert_eq!(response.identity.unwrap().username, "ada");
     }
     for credential in [
         basic("ada", "wrong password"),
@@ -145,8 +145,8 @@ async fn a_site_administrator_may_only_read_over_git() {
     harness.create(&ada, "demo", true).await.unwrap();
     let token = harness.token("root", "test").await;
     for credential in [basic("root", PASSWORD), basic(&token, ""), basic("root", &token)] {
-        let answer = resolve(&harness, "", Some(credential), "ada", "demo").await.unwrap();
-        assert_eq!(harness.trust().verifier.verify(&answer.grant).unwrap().0.permission, Permission::Read);
+        let response = resolve(&harness, "", Some(credential), "ada", "demo").await.unwrap();
+        assert_eq!(harness.trust().verifier.verify(&response.grant).unwrap().0.permission, Permission::Read);
     }
 }
 
@@ -247,8 +247,8 @@ async fn a_check_for_another_service_is_answered_with_a_grant_about_its_subject(
         let check = async |operation: &str, as_administrator, organization: Option<&str>, token: &str| {
             let target = organization.map(|name| Target::Organization(name.to_owned()));
             let request = CheckAccessRequest { operation: operation.to_owned(), as_administrator, target };
-            let answer = harness.access().check_access(with_token(request, token)).await?.into_inner();
-            Ok::<_, Status>(answer.grant)
+            let response = harness.access().check_access(with_token(request, token)).await?.into_inner();
+            Ok::<_, Status>(response.grant)
         };
         let of_acme = || Subject::Organization { id: acme, name: "acme".into() };
         for (operation, as_administrator, organization, token, username, subject) in [
@@ -302,16 +302,16 @@ async fn a_check_for_an_organization_uses_its_own_rule_and_names_caller_and_orga
             harness.access().check_access(with_token(request, token)).await.map(tonic::Response::into_inner)
         };
         for rpc in ["RepositoryService/CreateRepository", "OrganizationService/UpdateOrganization"] {
-            let answer = check(rpc, false, Some("acme"), &ada).await.unwrap();
-            assert_eq!((answer.username.as_str(), answer.organization_id), ("ada", acme), "{rpc}");
-            assert!(answer.user_id > 0);
+            let response = check(rpc, false, Some("acme"), &ada).await.unwrap();
+            assert_eq!((response.username.as_str(), response.organization_id), ("ada", acme), "{rpc}");
+            assert!(response.user_id > 0);
             let outcome = check(rpc, false, Some("acme"), &bob).await;
             assert_eq!(refusal(outcome), refused(Code::PermissionDenied, "ORGANIZATION_OWNER_REQUIRED"), "{rpc}");
             let outcome = check(rpc, false, Some("nothing"), &ada).await;
             assert_eq!(refusal(outcome), refused(Code::NotFound, "ORGANIZATION_NOT_FOUND"), "{rpc}");
         }
-        let answer = check("RepositoryService/CreateRepository", true, None, &root).await.unwrap();
-        assert_eq!((answer.username.as_str(), answer.organization_id), ("root", 0));
+        let response = check("RepositoryService/CreateRepository", true, None, &root).await.unwrap();
+        assert_eq!((response.username.as_str(), response.organization_id), ("root", 0));
         let outcome = check("RepositoryService/CreateRepository", true, None, &ada).await;
         assert_eq!(refusal(outcome), refused(Code::PermissionDenied, "ADMIN_REQUIRED"));
     })
@@ -329,8 +329,8 @@ async fn a_check_for_a_repository_names_its_id() {
             target: by_name("ada", "demo").map(Target::Repository),
             ..CheckAccessRequest::default()
         };
-        let answer = harness.access().check_access(with_token(request, &ada)).await.unwrap().into_inner();
-        assert_eq!(answer.repository_id, demo);
+        let response = harness.access().check_access(with_token(request, &ada)).await.unwrap().into_inner();
+        assert_eq!(response.repository_id, demo);
     })
     .await;
 }

@@ -137,11 +137,11 @@ async fn users_are_found_in_one_call_and_unknown_ones_left_out() {
         usernames: vec!["ADA".into(), "unknown".into(), "a\0b".into()],
         with_emails: true,
     };
-    let answer = harness.account().get_users(request).await.unwrap().into_inner();
-    assert_eq!(answer.users.iter().map(|user| user.id).collect::<Vec<_>>(), [ada.id.0, bob.id.0]);
-    assert!(answer.users.iter().all(|user| !user.email.is_empty()), "a service gets the addresses that it asks for");
-    assert_eq!(answer.user_id_by_email.len(), 2);
-    assert_eq!(answer.user_id_by_email["BOB@example.com"], bob.id.0);
+    let response = harness.account().get_users(request).await.unwrap().into_inner();
+    assert_eq!(response.users.iter().map(|user| user.id).collect::<Vec<_>>(), [ada.id.0, bob.id.0]);
+    assert!(response.users.iter().all(|user| !user.email.is_empty()), "a service gets the addresses that it asks for");
+    assert_eq!(response.user_id_by_email.len(), 2);
+    assert_eq!(response.user_id_by_email["BOB@example.com"], bob.id.0);
     let too_many = GetUsersRequest { user_ids: (0..1001).collect(), ..GetUsersRequest::default() };
     assert_eq!(refusal(harness.account().get_users(too_many).await), refused(Code::InvalidArgument, "INVALID_FIELDS"));
     let full = GetUsersRequest { user_ids: (0..1000).collect(), ..GetUsersRequest::default() };
@@ -163,9 +163,9 @@ async fn the_value_of_a_token_is_returned_once_and_never_listed() {
         page,
         page_size,
     };
-    let answer = harness.account().list_access_tokens(list(1, 1000)).await.unwrap().into_inner();
-    assert_eq!(answer.tokens.iter().map(|token| token.name.as_str()).collect::<Vec<_>>(), ["second", "first"]);
-    for token in &answer.tokens {
+    let response = harness.account().list_access_tokens(list(1, 1000)).await.unwrap().into_inner();
+    assert_eq!(response.tokens.iter().map(|token| token.name.as_str()).collect::<Vec<_>>(), ["second", "first"]);
+    for token in &response.tokens {
         assert!(token.digest.len() == 40 && token.digest != first && token.digest != second);
         let request = with_token(GetAuthenticatedUserRequest {}, &token.digest);
         let outcome = harness.account().get_authenticated_user(request).await;
@@ -243,7 +243,7 @@ async fn concurrent_guesses_are_limited_like_successive_ones() {
     let cores = std::thread::available_parallelism().map_or(2, usize::from);
     // When the last counted one fails, as many more may be in progress as are hashed concurrently.
     assert!((20..=20 + 2 * cores).contains(&tried), "{tried} passwords were tried");
-    // Beyond the checks of one address that may wait, the answer is that the service is busy.
+    // Beyond the checks of one address that may wait, the response is that the service is busy.
     let refused = |code: &Option<Code>| matches!(code, Some(Code::ResourceExhausted | Code::Unavailable));
     assert!(codes.iter().all(|code| *code == Some(Code::Unauthenticated) || refused(code)), "{codes:?}");
 }

@@ -24,8 +24,8 @@ fn of(username: &str) -> UpdateUserRequest {
 }
 
 async fn update(harness: &Harness, token: &str, request: UpdateUserRequest) -> Result<User, Status> {
-    let answer = harness.administration().update_user(with_token(request, token)).await?;
-    Ok(answer.into_inner().user.unwrap())
+    let response = harness.administration().update_user(with_token(request, token)).await?;
+    Ok(response.into_inner().user.unwrap())
 }
 
 async fn delete(harness: &Harness, token: &str, username: &str) -> Result<(), Status> {
@@ -35,14 +35,14 @@ async fn delete(harness: &Harness, token: &str, username: &str) -> Result<(), St
 
 async fn events(harness: &Harness, token: &str, request: ListAuditEventsRequest) -> Result<Vec<AuditEvent>, Status> {
     let request = ListAuditEventsRequest { page: 1, page_size: 100, ..request };
-    let answer = harness.administration().list_audit_events(with_token(request, token)).await?.into_inner();
-    assert_eq!(answer.total_count, answer.events.len() as i64);
-    Ok(answer.events)
+    let response = harness.administration().list_audit_events(with_token(request, token)).await?.into_inner();
+    assert_eq!(response.total_count, response.events.len() as i64);
+    Ok(response.events)
 }
 
 async fn who(harness: &Harness, token: &str) -> Result<User, Status> {
-    let answer = harness.account().get_authenticated_user(with_token(GetAuthenticatedUserRequest {}, token)).await?;
-    Ok(answer.into_inner().user.unwrap())
+    let response = harness.account().get_authenticated_user(with_token(GetAuthenticatedUserRequest {}, token)).await?;
+    Ok(response.into_inner().user.unwrap())
 }
 
 async fn signs_in(harness: &Harness, login: &str, username: &str, password: &str) -> bool {
@@ -262,8 +262,8 @@ async fn an_invalid_filter_is_reported_by_its_field() {
     let fields: Vec<_> = violations(&status).into_iter().map(|(field, ..)| field).collect();
     assert_eq!(fields, ["actor", "target", "action", "since", "until"]);
     let request = ListAuditEventsRequest { page: 1, page_size: 1_000_000, ..Default::default() };
-    let answer = harness.administration().list_audit_events(with_token(request, &root)).await.unwrap().into_inner();
-    assert_eq!(answer.events.len() as i64, answer.total_count);
+    let response = harness.administration().list_audit_events(with_token(request, &root)).await.unwrap().into_inner();
+    assert_eq!(response.events.len() as i64, response.total_count);
 }
 
 #[tokio::test]
@@ -303,7 +303,7 @@ async fn cached_identities_of_a_changed_user_are_revoked_before_the_response() {
     let harness = Harness::start_with(&flags).await;
     let (root, ada) = (administrator(&harness).await, harness.signed_in("ada").await);
     let cache = harness.trust().token_cache.clone().unwrap();
-    let writer = harness.state_with(&flags).await.cache.unwrap();
+    let writer = harness.state_with(&flags).await.cache.clone().unwrap();
     let identity = Identity { user_id: 7, username: "ada".into(), ..Identity::default() };
     let put = async |token: &str| {
         let lookup = async { Ok::<_, Infallible>(Some(identity.clone())) };
@@ -341,8 +341,8 @@ async fn what_is_answered_about_a_token_is_cached_for_all_services() {
     let harness = Harness::start_with(&["--redis-url", &url, "--token-cache", "60"]).await;
     let cache = harness.trust().token_cache.clone().unwrap();
     let (asked, used) = (harness.signed_in("ada").await, harness.signed_in("bob").await);
-    let answer = harness.access().authenticate(AuthenticateRequest { token: asked.clone() }).await.unwrap();
-    assert_eq!(cache.get(&TokenHash::of(&asked)).await, answer.into_inner().identity);
+    let response = harness.access().authenticate(AuthenticateRequest { token: asked.clone() }).await.unwrap();
+    assert_eq!(cache.get(&TokenHash::of(&asked)).await, response.into_inner().identity);
     assert_eq!(cache.get(&TokenHash::of(&used)).await, None);
     harness.create(&used, "demo", false).await.unwrap();
     let cached = cache.get(&TokenHash::of(&used)).await.map(|identity| identity.username);

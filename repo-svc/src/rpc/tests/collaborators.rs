@@ -38,8 +38,8 @@ impl Fixture {
 
     async fn get(&self, token: &str, username: &str) -> Result<Collaborator, Status> {
         let request = GetCollaboratorRequest { repository: self.demo(), username: username.into() };
-        let answer = self.client().get_collaborator(with_token(request, token)).await?;
-        Ok(answer.into_inner().collaborator.unwrap())
+        let response = self.client().get_collaborator(with_token(request, token)).await?;
+        Ok(response.into_inner().collaborator.unwrap())
     }
 
     async fn remove(&self, token: &str, username: &str) -> Result<(), Status> {
@@ -49,15 +49,16 @@ impl Fixture {
 
     async fn list(&self, token: &str, page: i32, page_size: i32) -> Result<(Vec<String>, i64), Status> {
         let request = ListCollaboratorsRequest { repository: self.demo(), page, page_size };
-        let answer = self.client().list_collaborators(with_token(request, token)).await?.into_inner();
-        let names = answer.collaborators.into_iter().map(|collaborator| collaborator.user.unwrap().username).collect();
-        Ok((names, answer.total_count))
+        let response = self.client().list_collaborators(with_token(request, token)).await?.into_inner();
+        let names =
+            response.collaborators.into_iter().map(|collaborator| collaborator.user.unwrap().username).collect();
+        Ok((names, response.total_count))
     }
 
     async fn level(&self, token: &str) -> Result<Permission, Status> {
         let request = GetRepositoryRequest { repository: self.demo() };
-        let answer = self.harness.repository().get_repository(with_token(request, token)).await?;
-        Ok(answer.into_inner().repository.unwrap().permission())
+        let response = self.harness.repository().get_repository(with_token(request, token)).await?;
+        Ok(response.into_inner().repository.unwrap().permission())
     }
 
     async fn audit(&self) -> Vec<(String, String, String)> {
@@ -154,12 +155,12 @@ async fn only_administrators_of_the_repository_manage_collaborators() {
     fixture.set(&ada, "bob", Some("write")).await.unwrap();
     let hidden = || refused(Code::NotFound, "REPOSITORY_NOT_FOUND");
     let small = || refused(Code::PermissionDenied, "PERMISSION_REQUIRED");
-    for (token, answer) in [(&eve, hidden()), (&bob, small())] {
+    for (token, response) in [(&eve, hidden()), (&bob, small())] {
         // Access is checked before the fields of the request and before the existence of users.
-        assert_eq!(refusal(fixture.set(token, "unknown", Some("x")).await), answer);
-        assert_eq!(refusal(fixture.get(token, "unknown").await), answer);
-        assert_eq!(refusal(fixture.remove(token, "unknown").await), answer);
-        assert_eq!(refusal(fixture.list(token, 1, 100).await), answer);
+        assert_eq!(refusal(fixture.set(token, "unknown", Some("x")).await), response);
+        assert_eq!(refusal(fixture.get(token, "unknown").await), response);
+        assert_eq!(refusal(fixture.remove(token, "unknown").await), response);
+        assert_eq!(refusal(fixture.list(token, 1, 100).await), response);
     }
     assert_eq!(refusal(fixture.list("", 1, 100).await), refused(Code::Unauthenticated, "CREDENTIALS_REQUIRED"));
     assert_eq!(refusal(fixture.remove(&bob, "bob").await), small());

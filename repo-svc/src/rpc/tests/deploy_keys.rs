@@ -43,8 +43,8 @@ async fn delete(harness: &Harness, token: &str, repository: i64, key_id: i64) ->
 
 async fn list(harness: &Harness, token: &str, repository: i64, page: i32) -> Result<(Vec<DeployKey>, i64), Status> {
     let request = ListDeployKeysRequest { repository: by_id(repository), page, page_size: 1 };
-    let answer = client(harness).list_deploy_keys(with_token(request, token)).await?.into_inner();
-    Ok((answer.keys, answer.total_count))
+    let response = client(harness).list_deploy_keys(with_token(request, token)).await?.into_inner();
+    Ok((response.keys, response.total_count))
 }
 
 #[tokio::test]
@@ -128,11 +128,11 @@ async fn violations_are_reported_after_access_is_checked() {
     }
     let small = || refused(Code::PermissionDenied, "PERMISSION_REQUIRED");
     let missing = || refused(Code::NotFound, "REPOSITORY_NOT_FOUND");
-    for (repository, answer) in [(demo, small()), (hidden, missing()), (999, missing())] {
-        assert_eq!(refusal(create(&harness, &bob, repository, "", "").await), answer);
-        assert_eq!(refusal(get(&harness, &bob, repository, 1).await), answer);
-        assert_eq!(refusal(delete(&harness, &bob, repository, 1).await), answer);
-        assert_eq!(refusal(list(&harness, &bob, repository, 1).await), answer);
+    for (repository, response) in [(demo, small()), (hidden, missing()), (999, missing())] {
+        assert_eq!(refusal(create(&harness, &bob, repository, "", "").await), response);
+        assert_eq!(refusal(get(&harness, &bob, repository, 1).await), response);
+        assert_eq!(refusal(delete(&harness, &bob, repository, 1).await), response);
+        assert_eq!(refusal(list(&harness, &bob, repository, 1).await), response);
     }
     let anonymous = refusal(list(&harness, "", demo, 1).await);
     assert_eq!(anonymous, refused(Code::Unauthenticated, "CREDENTIALS_REQUIRED"));

@@ -21,8 +21,8 @@ const ADD_COLLABORATOR: &str = "INSERT INTO collaborators (repository_id, user_i
 
 /// Returns the access of the holder of a token to the feed of `ada/demo`.
 async fn given(harness: &Harness, token: &str, operation: &str) -> ReauthorizeAccessRequest {
-    let answer = harness.access().resolve_access(with_token(of_demo(operation), token)).await.unwrap();
-    answer.into_inner().reauthorization.unwrap()
+    let response = harness.access().resolve_access(with_token(of_demo(operation), token)).await.unwrap();
+    response.into_inner().reauthorization.unwrap()
 }
 
 async fn ask(
@@ -67,12 +67,12 @@ async fn a_reader_of_a_feed_learns_what_it_may_read_now() {
         let draft = release(&harness, &ada, demo, "v2", true).await;
         let (of_ada, of_bob) = (given(&harness, &ada, LIST_EVENTS).await, given(&harness, &bob, LIST_EVENTS).await);
         let seen = async |access| {
-            let answer = ask(&harness, access, &[fork, demo, 999], &[published, draft, 999]).await.unwrap();
-            let mut releases: Vec<_> = answer.releases.iter().map(|release| release.id).collect();
-            let mut repositories = answer.repository_ids;
+            let response = ask(&harness, access, &[fork, demo, 999], &[published, draft, 999]).await.unwrap();
+            let mut releases: Vec<_> = response.releases.iter().map(|release| release.id).collect();
+            let mut repositories = response.repository_ids;
             releases.sort_unstable();
             repositories.sort_unstable();
-            (answer.can_read_issues, repositories, releases)
+            (response.can_read_issues, repositories, releases)
         };
         assert_eq!(seen(&of_ada).await, (true, vec![demo], vec![published, draft]), "no role on the fork");
         assert_eq!(seen(&of_bob).await, (true, vec![demo, fork], vec![published]), "no drafts for readers");

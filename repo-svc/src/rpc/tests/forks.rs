@@ -17,8 +17,8 @@ use crate::testing::{Harness, PASSWORD, StoreMode, basic, with_token};
 
 async fn fork(harness: &Harness, id: i64, token: &str, organization: &str, name: &str) -> Result<Repository, Status> {
     let request = ForkRepositoryRequest { repository: by_id(id), organization: organization.into(), name: name.into() };
-    let answer = harness.repository().fork_repository(with_token(request, token)).await?;
-    Ok(answer.into_inner().repository.unwrap())
+    let response = harness.repository().fork_repository(with_token(request, token)).await?;
+    Ok(response.into_inner().repository.unwrap())
 }
 
 async fn get(harness: &Harness, id: i64, token: &str) -> Result<Repository, Status> {
@@ -28,8 +28,8 @@ async fn get(harness: &Harness, id: i64, token: &str) -> Result<Repository, Stat
 
 async fn forks(harness: &Harness, id: i64, token: &str) -> Result<(Vec<Repository>, i64), Status> {
     let request = ListForksRequest { repository: by_id(id), page: 1, page_size: 1000 };
-    let answer = harness.repository().list_forks(with_token(request, token)).await?.into_inner();
-    Ok((answer.repositories, answer.total_count))
+    let response = harness.repository().list_forks(with_token(request, token)).await?.into_inner();
+    Ok((response.repositories, response.total_count))
 }
 
 #[tokio::test]

@@ -34,8 +34,8 @@ fn from_elsewhere(uid: i64, name: &str) -> MigrateRepositoryRequest {
 }
 
 async fn import_repository(harness: &Harness, request: Request<MigrateRepositoryRequest>) -> Result<Migration, Status> {
-    let answer = harness.imports().migrate_repository(request).await?;
-    Ok(answer.into_inner().migration.unwrap())
+    let response = harness.imports().migrate_repository(request).await?;
+    Ok(response.into_inner().migration.unwrap())
 }
 
 async fn look(harness: &Harness, token: &str, migration_id: i64) -> Result<GetMigrationResponse, Status> {
@@ -45,9 +45,9 @@ async fn look(harness: &Harness, token: &str, migration_id: i64) -> Result<GetMi
 
 async fn list(harness: &Harness, token: &str) -> Vec<(String, MigrationPhase, i64)> {
     let request = with_token(ListMigrationsRequest { page: 1, page_size: 10 }, token);
-    let answer = harness.imports().list_migrations(request).await.unwrap().into_inner();
-    assert_eq!(answer.total_count, i64::try_from(answer.migrations.len()).unwrap());
-    answer.migrations.into_iter().map(|one| (one.full_name.clone(), one.phase(), one.object_count)).collect()
+    let response = harness.imports().list_migrations(request).await.unwrap().into_inner();
+    assert_eq!(response.total_count, i64::try_from(response.migrations.len()).unwrap());
+    response.migrations.into_iter().map(|one| (one.full_name.clone(), one.phase(), one.object_count)).collect()
 }
 
 async fn get(harness: &Harness, token: &str, id: i64) -> Result<Repository, Status> {

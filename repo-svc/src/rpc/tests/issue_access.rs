@@ -1,7 +1,5 @@
 //! Tests of `ResolveIssueAccess`, on both databases.
 
-use std::sync::Arc;
-
 use ferrite_db::args;
 use ferrite_db::testing::on_each_url;
 use ferrite_proto::repo::access_service_client::AccessServiceClient;
@@ -17,7 +15,6 @@ use tonic::{Code, Request, Status};
 
 use super::organizations::{create, narrow};
 use super::{refusal, refused};
-use crate::rpc::dispatch::Rpc;
 use crate::testing::{Harness, PASSWORD, basic, with_token};
 
 const ADD_COLLABORATOR: &str = "INSERT INTO collaborators (repository_id, user_id, permission, created_us) \
@@ -52,9 +49,9 @@ async fn resolve(
 }
 
 /// Returns the places and levels of a response as text, such as `0:read 3:owner`.
-fn levels(answer: &ResolveIssueAccessResponse) -> String {
+fn levels(response: &ResolveIssueAccessResponse) -> String {
     let level = |number| ferrite_proto::Permission::from(ferrite_proto::repo::Permission::try_from(number).unwrap());
-    let all = answer.accesses.iter().map(|access| format!("{}:{}", access.index, level(access.permission)));
+    let all = response.accesses.iter().map(|access| format!("{}:{}", access.index, level(access.permission)));
     all.collect::<Vec<_>>().join(" ")
 }
 
@@ -135,21 +132,21 @@ async fn a_named_account_has_the_levels_of_all_its_roles() {
             ("eve", "0:read 9:read"),
             ("root", "0:owner 1:owner 2:owner 9:owner"),
         ] {
-            let answer = fixture.resolve("", username(&name.to_uppercase())).await.unwrap();
-            assert_eq!(levels(&answer), expected, "{name}");
-            let user = answer.user.clone().unwrap();
+            let response = fixture.resolve("", username(&name.to_uppercase())).await.unwrap();
+            assert_eq!(levels(&response), expected, "{name}");
+            let user = response.user.clone().unwrap();
             assert_eq!((user.username.as_str(), user.email.as_str(), user.is_admin), (name, "", name == "root"));
             let by_id = fixture.resolve("", Some(Account::UserId(user.id))).await.unwrap();
-            assert_eq!(by_id, answer, "{name}");
+            assert_eq!(by_id, response, "{name}");
             // The token is that of another user and does not count.
             let with_token = fixture.resolve(&fixture.ada, username(name)).await.unwrap();
             assert_eq!(levels(&with_token), expected, "{name}");
         }
-        let answer = fixture.resolve("", username("ada")).await.unwrap();
+        let response = fixture.resolve("", username("ada")).await.unwrap();
         let names: Vec<_> =
-            answer.accesses.iter().map(|access| (access.owner.as_str(), access.name.as_str())).collect();
+            response.accesses.iter().map(|access| (access.owner.as_str(), access.name.as_str())).collect();
         assert_eq!(names, [("ada", "Open"), ("ada", "closed"), ("ada", "Open")]);
-        assert_eq!(answer.accesses[0].repository_id, answer.accesses[2].repository_id);
+        assert_eq!(response.accesses[0].repository_id, response.accesses[2].repository_id);
     })
     .await;
 }
@@ -158,9 +155,9 @@ async fn a_named_account_has_the_levels_of_all_its_roles() {
 async fn an_organization_owns_its_repositories_and_is_no_user_by_name() {
     on_each_url(async |url| {
         let fixture = Fixture::start(url).await;
-        let answer = fixture.resolve("", Some(Account::UserId(fixture.organization))).await.unwrap();
-        assert_eq!(levels(&answer), "0:read 2:owner 9:read");
-        assert!(answer.user.unwrap().is_organization);
+        let response = fixture.resolve("", Some(Account::UserId(fixture.organization))).await.unwrap();
+        assert_eq!(levels(&response), "0:read 2:owner 9:read");
+        assert!(response.user.unwrap().is_organization);
         let missing = refused(Code::NotFound, "USER_NOT_FOUND");
         let (bob, disabled) = (fixture.id_of("bob").await, "UPDATE users SET is_active = $1 WHERE name_key = 'bob'");
         fixture.harness.db().await.execute(disabled, &args![false]).await.unwrap();
@@ -179,9 +176,9 @@ async fn a_caller_has_the_levels_that_its_token_leaves() {
     on_each_url(async |url| {
         let fixture = Fixture::start(url).await;
         let (harness, ada) = (&fixture.harness, fixture.ada.as_str());
-        let answer = fixture.resolve(ada, None).await.unwrap();
-        assert_eq!(levels(&answer), "0:owner 1:owner 9:owner");
-        let user = answer.user.unwrap();
+        let response = fixture.resolve(ada, None).await.unwrap();
+        assert_eq!(levels(&response), "0:owner 1:owner 9:owner");
+        let user = response.user.unwrap();
         assert_eq!((user.username.as_str(), user.email.as_str()), ("ada", "ada@example.com"));
         let limited = CreateAccessTokenRequest {
             credential: Some(basic("ada", PASSWORD)),
@@ -225,8 +222,8 @@ async fn the_owner_of_a_token_has_the_levels_that_it_leaves_as_long_as_it_is_val
         let limited = harness.account().create_access_token(limited).await.unwrap().into_inner();
         let by_id = |id| fixture.resolve("", Some(Account::TokenId(id)));
         let limited = limited.token.unwrap().id;
-        let answer = by_id(limited).await.unwrap();
-        assert_eq!((levels(&answer).as_str(), answer.user.unwrap().username.as_str()), ("0:owner 9:owner", "ada"));
+        let response = by_id(limited).await.unwrap();
+        assert_eq!((levels(&response).as_str(), response.user.unwrap().username.as_str()), ("0:owner 9:owner", "ada"));
         let (test,): (i64,) = db.one("SELECT id FROM access_tokens WHERE name = 'test' AND user_id = (SELECT id FROM users WHERE name_key = 'ada')", &[]).await.unwrap();
         assert_eq!(levels(&by_id(test).await.unwrap()), "0:owner 1:owner 9:owner");
         // The token of the request is that of another one and does not count.
@@ -251,8 +248,8 @@ async fn only_services_ask_and_for_a_thousand_at_most() {
     let ada = harness.signed_in("ada").await;
     let made = harness.create(&ada, "demo", false).await.unwrap();
     let many = vec![RepositoryRef::by_id(made.id); 1_000];
-    let answer = resolve(&harness, &ada, None, &many).await.unwrap();
-    assert!(answer.accesses.iter().map(|access| access.index).eq(0..1_000));
+    let response = resolve(&harness, &ada, None, &many).await.unwrap();
+    assert!(response.accesses.iter().map(|access| access.index).eq(0..1_000));
     let more = [many.as_slice(), &[RepositoryRef::by_id(made.id)]].concat();
     let outcome = resolve(&harness, &ada, username("ada"), &more).await;
     assert_eq!(refusal(outcome), refused(Code::InvalidArgument, "INVALID_FIELDS"));
@@ -268,7 +265,7 @@ async fn five_hundred_repositories_cost_as_many_statements_as_ten() {
     on_each_url(async |url| {
         let harness = Harness::start_on(url).await;
         let ada = harness.signed_in("ada").await;
-        let state = Arc::new(harness.state().await);
+        let state = harness.state().await;
         let identity = state.token_authenticator.identity(&TokenHash::of(&ada)).await.unwrap();
         let (owner, token) = identity.as_ref().map(|ada| (ada.user_id, ada.token_id)).unwrap();
         assert_eq!(state.db.execute(ADD_MANY, &args![owner, 500, true, false]).await.unwrap(), 500);
@@ -280,7 +277,6 @@ async fn five_hundred_repositories_cost_as_many_statements_as_ten() {
             operation: "ferrite.repo.v1.AccessService/ResolveIssueAccess".into(),
             ..Caller::default()
         };
-        let rpc = Rpc(Arc::clone(&state));
         let ids = |count: usize| rows[..count].iter().map(|(id, _)| RepositoryRef::by_id(*id)).collect::<Vec<_>>();
         let names = |count: usize| {
             rows[..count].iter().map(|(_, name)| RepositoryRef::by_name("Ada", name)).collect::<Vec<_>>()
@@ -300,9 +296,9 @@ async fn five_hundred_repositories_cost_as_many_statements_as_ten() {
                 let mut request = Request::new(ResolveIssueAccessRequest { repositories, account, to_change: true });
                 request.extensions_mut().insert(caller.clone());
                 let before = state.db.statements();
-                let answer = rpc.resolve_issue_access(request).await.unwrap().into_inner();
-                assert_eq!((answer.accesses.len(), state.db.statements() - before), (expected, statements));
-                assert_eq!(answer.user.as_ref().map(|user: &User| user.id), Some(owner));
+                let response = state.resolve_issue_access(request).await.unwrap().into_inner();
+                assert_eq!((response.accesses.len(), state.db.statements() - before), (expected, statements));
+                assert_eq!(response.user.as_ref().map(|user: &User| user.id), Some(owner));
             }
         }
     })

@@ -25,8 +25,8 @@ async fn token(harness: &Harness, name: &str, scopes: &[&str], repositories: &[&
 }
 
 async fn reach(harness: &Harness, token: &str, request: ResolveAccessRequest) -> IssueReach {
-    let answer = harness.access().resolve_access(with_token(request, token)).await.unwrap().into_inner();
-    harness.trust().verifier.verify(&answer.grant).unwrap().0.issue_reach
+    let response = harness.access().resolve_access(with_token(request, token)).await.unwrap().into_inner();
+    harness.trust().verifier.verify(&response.grant).unwrap().0.issue_reach
 }
 
 #[tokio::test]

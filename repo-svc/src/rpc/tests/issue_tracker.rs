@@ -47,8 +47,8 @@ async fn has_issues(harness: &Harness, token: &str, id: i64) -> bool {
         operation: operation::LIST_ISSUES.to_owned(),
         ..ResolveAccessRequest::default()
     };
-    let answer = harness.access().resolve_access(with_token(request, token)).await.unwrap().into_inner();
-    harness.trust().verifier.verify(&answer.grant).unwrap().0.issues_enabled
+    let response = harness.access().resolve_access(with_token(request, token)).await.unwrap().into_inner();
+    harness.trust().verifier.verify(&response.grant).unwrap().0.issues_enabled
 }
 
 /// Returns the changes of settings in the audit log, oldest first.

@@ -21,20 +21,20 @@ fn new(title: &str, key: &str) -> CreatePublicKeyRequest {
 }
 
 async fn create(harness: &Harness, token: &str, request: CreatePublicKeyRequest) -> Result<PublicKey, Status> {
-    let answer = harness.public_keys().create_public_key(with_token(request, token)).await?;
-    Ok(answer.into_inner().key.unwrap())
+    let response = harness.public_keys().create_public_key(with_token(request, token)).await?;
+    Ok(response.into_inner().key.unwrap())
 }
 
 async fn list(harness: &Harness, token: &str, username: &str) -> Result<Vec<i64>, Status> {
     let request = ListPublicKeysRequest { username: username.into(), page: 1, page_size: 100 };
-    let answer = harness.public_keys().list_public_keys(with_token(request, token)).await?.into_inner();
-    assert_eq!(answer.total_count, answer.keys.len() as i64);
-    Ok(answer.keys.into_iter().map(|key| key.id).collect())
+    let response = harness.public_keys().list_public_keys(with_token(request, token)).await?.into_inner();
+    assert_eq!(response.total_count, response.keys.len() as i64);
+    Ok(response.keys.into_iter().map(|key| key.id).collect())
 }
 
 async fn get(harness: &Harness, token: &str, key_id: i64) -> Result<PublicKey, Status> {
-    let answer = harness.public_keys().get_public_key(with_token(GetPublicKeyRequest { key_id }, token)).await?;
-    Ok(answer.into_inner().key.unwrap())
+    let response = harness.public_keys().get_public_key(with_token(GetPublicKeyRequest { key_id }, token)).await?;
+    Ok(response.into_inner().key.unwrap())
 }
 
 async fn delete(harness: &Harness, token: &str, key_id: i64) -> Result<(), Status> {

@@ -32,10 +32,10 @@ async fn characters_special_to_an_index_are_literal_in_a_search() {
     harness.create(&ada, "near-miss", false).await.unwrap();
     let search = async |query: &str| {
         let request = SearchRepositoriesRequest { query: query.into(), page: 1, page_size: 10, ..Default::default() };
-        let answer = harness.repository().search_repositories(with_token(request, "")).await.unwrap();
+        let response = harness.repository().search_repositories(with_token(request, "")).await.unwrap();
         let request = SearchUsersRequest { query: query.into(), page: 1, page_size: 10 };
         let users = harness.account().search_users(with_token(request, "")).await.unwrap();
-        (answer.into_inner().total_count, users.into_inner().total_count)
+        (response.into_inner().total_count, users.into_inner().total_count)
     };
     assert_eq!(search("near").await, (1, 0));
     assert_eq!(search("-mi").await, (1, 0));

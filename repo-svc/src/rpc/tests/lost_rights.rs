@@ -57,8 +57,8 @@ impl Site {
     async fn create(&self, name: &str) -> Repository {
         let request =
             CreateRepositoryRequest { name: name.into(), owner: "acme".into(), is_private: true, ..Default::default() };
-        let answer = self.harness.repository().create_repository(with_token(request, &self.ada)).await.unwrap();
-        answer.into_inner().repository.unwrap()
+        let response = self.harness.repository().create_repository(with_token(request, &self.ada)).await.unwrap();
+        response.into_inner().repository.unwrap()
     }
 
     /// Takes Bob's rights away.
@@ -93,14 +93,14 @@ impl Site {
 
     async fn start_transfer(&self, token: &str, of: (&str, &str), new_owner: &str) {
         let request = StartTransferRequest { repository: by_name(of.0, of.1), new_owner: new_owner.to_owned() };
-        let answer = self.transfers().start_transfer(with_token(request, token)).await.unwrap();
-        assert!(answer.into_inner().is_pending);
+        let response = self.transfers().start_transfer(with_token(request, token)).await.unwrap();
+        assert!(response.into_inner().is_pending);
     }
 
     async fn accept(&self, token: &str, of: (&str, &str)) -> Result<Repository, Status> {
         let request = AcceptTransferRequest { repository: by_name(of.0, of.1) };
-        let answer = self.transfers().accept_transfer(with_token(request, token)).await?;
-        Ok(answer.into_inner().repository.unwrap())
+        let response = self.transfers().accept_transfer(with_token(request, token)).await?;
+        Ok(response.into_inner().repository.unwrap())
     }
 
     async fn pending(&self, token: &str, of: (&str, &str)) -> Result<Transfer, Status> {
@@ -116,9 +116,9 @@ impl Site {
             repo_name: name.into(),
             ..Default::default()
         };
-        let answer = self.harness.imports().migrate_repository(with_token(request, &self.bob)).await.unwrap();
+        let response = self.harness.imports().migrate_repository(with_token(request, &self.bob)).await.unwrap();
         let repository = self.harness.import_requests().last().unwrap().repository_id;
-        (answer.into_inner().migration.unwrap().id, RepositoryId(repository))
+        (response.into_inner().migration.unwrap().id, RepositoryId(repository))
     }
 
     /// Has the store tell that an import brought its repository. Returns the import after that.
@@ -126,8 +126,8 @@ impl Site {
         let end = MigrationEnded { size_bytes: 900, number: 3, ..MigrationEnded::default() };
         self.harness.deliver(vec![outbox::event(repository, 0, Fact::MigrationEnded(end))]).await.unwrap();
         let request = GetMigrationRequest { migration_id, wait_seconds: 0 };
-        let answer = self.harness.imports().get_migration(with_token(request, &self.root)).await.unwrap();
-        answer.into_inner().migration.unwrap()
+        let response = self.harness.imports().get_migration(with_token(request, &self.root)).await.unwrap();
+        response.into_inner().migration.unwrap()
     }
 }
 

@@ -36,8 +36,8 @@ use ferrite_proto::repo::{RepositoryRef, ResolveAccessRequest};
 use tonic::{Code, Status};
 
 /// Returns the code and the reason of an error response.
-fn refusal<T: std::fmt::Debug>(answer: Result<T, Status>) -> (Code, String) {
-    let status = answer.unwrap_err();
+fn refusal<T: std::fmt::Debug>(response: Result<T, Status>) -> (Code, String) {
+    let status = response.unwrap_err();
     (status.code(), reason(&status).unwrap_or_default())
 }
 

@@ -27,8 +27,8 @@ fn named(name: &str) -> CreateOrganizationRequest {
 }
 
 pub(super) async fn create(harness: &Harness, token: &str, name: &str) -> Organization {
-    let answer = client(harness).create_organization(with_token(named(name), token)).await.unwrap();
-    answer.into_inner().organization.unwrap()
+    let response = client(harness).create_organization(with_token(named(name), token)).await.unwrap();
+    response.into_inner().organization.unwrap()
 }
 
 pub(super) async fn set(
@@ -65,16 +65,16 @@ async fn membership(
 
 async fn members(harness: &Harness, token: &str, organization: &str) -> Result<Vec<String>, Status> {
     let request = ListMembersRequest { organization: organization.into(), page: 1, page_size: 1000 };
-    let answer = client(harness).list_members(with_token(request, token)).await?.into_inner();
-    assert_eq!(answer.users.len() as i64, answer.total_count);
-    Ok(answer.users.into_iter().map(|user| user.username).collect())
+    let response = client(harness).list_members(with_token(request, token)).await?.into_inner();
+    assert_eq!(response.users.len() as i64, response.total_count);
+    Ok(response.users.into_iter().map(|user| user.username).collect())
 }
 
 async fn organizations(harness: &Harness, token: &str, username: &str) -> Result<Vec<String>, Status> {
     let request = ListOrganizationsRequest { username: username.into(), page: 1, page_size: 1000 };
-    let answer = client(harness).list_organizations(with_token(request, token)).await?.into_inner();
-    assert_eq!(answer.organizations.len() as i64, answer.total_count);
-    Ok(answer.organizations.into_iter().map(|row| row.username).collect())
+    let response = client(harness).list_organizations(with_token(request, token)).await?.into_inner();
+    assert_eq!(response.organizations.len() as i64, response.total_count);
+    Ok(response.organizations.into_iter().map(|row| row.username).collect())
 }
 
 /// Sets the scopes of every token of that name.
@@ -181,8 +181,8 @@ async fn owners_and_site_administrators_change_an_organization_and_absent_fields
             website: website.map(str::to_owned),
             ..Default::default()
         };
-        let answer = client(&harness).update_organization(with_token(request, token)).await?.into_inner();
-        Ok::<_, Status>(answer.organization.unwrap())
+        let response = client(&harness).update_organization(with_token(request, token)).await?.into_inner();
+        Ok::<_, Status>(response.organization.unwrap())
     };
     for other in [&bob, &eve] {
         assert_eq!(refusal(update(other, Some("x"), Some("not valid")).await), owners_only());

@@ -17,7 +17,7 @@ fn fields(status: &Status) -> Vec<(String, String)> {
 
 async fn add(harness: &Harness, token: &str, emails: &[&str]) -> Result<Vec<Email>, Status> {
     let request = with_token(AddEmailsRequest { emails: strings(emails) }, token);
-    harness.profile().add_emails(request).await.map(|answer| answer.into_inner().emails)
+    harness.profile().add_emails(request).await.map(|response| response.into_inner().emails)
 }
 
 async fn delete(harness: &Harness, token: &str, emails: &[&str]) -> Result<(), Status> {
@@ -26,9 +26,9 @@ async fn delete(harness: &Harness, token: &str, emails: &[&str]) -> Result<(), S
 
 async fn list(harness: &Harness, token: &str) -> Vec<(String, bool)> {
     let request = ListEmailsRequest { page: 1, page_size: 1000 };
-    let answer = harness.profile().list_emails(with_token(request, token)).await.unwrap().into_inner();
-    assert_eq!(answer.total_count, answer.emails.len() as i64);
-    answer.emails.into_iter().map(|row| (row.email, row.is_primary)).collect()
+    let response = harness.profile().list_emails(with_token(request, token)).await.unwrap().into_inner();
+    assert_eq!(response.total_count, response.emails.len() as i64);
+    response.emails.into_iter().map(|row| (row.email, row.is_primary)).collect()
 }
 
 async fn audited(harness: &Harness) -> Vec<(String, String)> {
@@ -99,8 +99,8 @@ async fn a_verified_second_address_finds_its_user_and_signs_in() {
     let root = harness.token("root", "test").await;
     add(&harness, &ada, &["second@x"]).await.unwrap();
     let request = GetUsersRequest { emails: strings(&["second@x"]), ..GetUsersRequest::default() };
-    let answer = harness.account().get_users(request).await.unwrap().into_inner();
-    assert!(answer.users.is_empty() && answer.user_id_by_email.is_empty(), "not verified yet");
+    let response = harness.account().get_users(request).await.unwrap().into_inner();
+    assert!(response.users.is_empty() && response.user_id_by_email.is_empty(), "not verified yet");
     let verify = async |token: &str, username: &str, email: &str| {
         let (username, email) = (username.to_owned(), email.to_owned());
         let request = SetEmailVerificationRequest { username, email, is_verified: true };
@@ -115,10 +115,10 @@ async fn a_verified_second_address_finds_its_user_and_signs_in() {
     }
     let request =
         GetUsersRequest { emails: strings(&["SECOND@x", "ada@example.com", "no@x"]), ..GetUsersRequest::default() };
-    let answer = harness.account().get_users(request).await.unwrap().into_inner();
-    let id = answer.users[0].id;
-    assert_eq!((answer.users.len(), answer.user_id_by_email.len()), (1, 2));
-    assert_eq!((answer.user_id_by_email["SECOND@x"], answer.user_id_by_email["ada@example.com"]), (id, id));
+    let response = harness.account().get_users(request).await.unwrap().into_inner();
+    let id = response.users[0].id;
+    assert_eq!((response.users.len(), response.user_id_by_email.len()), (1, 2));
+    assert_eq!((response.user_id_by_email["SECOND@x"], response.user_id_by_email["ada@example.com"]), (id, id));
     let request = ListAccessTokensRequest {
         credential: Some(crate::testing::basic("second@x", crate::testing::PASSWORD)),
         username: "ada".into(),
@@ -161,13 +161,19 @@ async fn users_follow_users_and_nothing_else() {
 
     let followers = async |username: &str, token: &str| {
         let request = ListFollowersRequest { username: username.into(), page: 1, page_size: 1000 };
-        let answer = harness.profile().list_followers(with_token(request, token)).await?.into_inner();
-        Ok::<_, Status>((answer.users.into_iter().map(|user| user.username).collect::<Vec<_>>(), answer.total_count))
+        let response = harness.profile().list_followers(with_token(request, token)).await?.into_inner();
+        Ok::<_, Status>((
+            response.users.into_iter().map(|user| user.username).collect::<Vec<_>>(),
+            response.total_count,
+        ))
     };
     let following = async |username: &str, token: &str| {
         let request = ListFollowingRequest { username: username.into(), page: 1, page_size: 40 };
-        let answer = harness.profile().list_following(with_token(request, token)).await?.into_inner();
-        Ok::<_, Status>((answer.users.into_iter().map(|user| user.username).collect::<Vec<_>>(), answer.total_count))
+        let response = harness.profile().list_following(with_token(request, token)).await?.into_inner();
+        Ok::<_, Status>((
+            response.users.into_iter().map(|user| user.username).collect::<Vec<_>>(),
+            response.total_count,
+        ))
     };
     let (none, only_ada, only_bob) = ((vec![], 0), (strings(&["ada"]), 1), (strings(&["bob"]), 1));
     assert_eq!(followers("", &bob).await.unwrap(), only_ada);
@@ -210,7 +216,7 @@ async fn pages_of_follows_have_forty_users_at_most() {
     db.execute(sql, &[]).await.unwrap();
     for (page, expected) in [(1, 40), (2, 1), (3, 0), (-1, 40)] {
         let request = ListFollowersRequest { username: String::new(), page, page_size: 1000 };
-        let answer = harness.profile().list_followers(with_token(request, &ada)).await.unwrap().into_inner();
-        assert_eq!((answer.users.len(), answer.total_count), (expected, 41));
+        let response = harness.profile().list_followers(with_token(request, &ada)).await.unwrap().into_inner();
+        assert_eq!((response.users.len(), response.total_count), (expected, 41));
     }
 }

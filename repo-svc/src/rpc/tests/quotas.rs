@@ -50,8 +50,8 @@ async fn push(harness: &Harness, id: i64, number: i64, size_bytes: i64) {
 async fn limits(harness: &Harness, token: &str, id: i64, operation: &str) -> GrantLimits {
     let request =
         ResolveAccessRequest { repository: by_id(id), operation: operation.into(), ..ResolveAccessRequest::default() };
-    let answer = harness.access().resolve_access(with_token(request, token)).await.unwrap().into_inner();
-    harness.trust().verifier.verify(&answer.grant).unwrap().0.limits
+    let response = harness.access().resolve_access(with_token(request, token)).await.unwrap().into_inner();
+    harness.trust().verifier.verify(&response.grant).unwrap().0.limits
 }
 
 #[tokio::test]

@@ -15,9 +15,9 @@ const CHANGE_PASSWORDS: &str = "UPDATE users SET password_hash = $1";
 
 /// Resolves an access and returns the request that asks about it again.
 async fn given(harness: &Harness, token: &str, request: ResolveAccessRequest) -> ReauthorizeAccessRequest {
-    let answer = harness.access().resolve_access(with_token(request, token)).await.unwrap().into_inner();
-    let access = answer.reauthorization.unwrap();
-    let (grant, _) = harness.trust().verifier.verify(&answer.grant).unwrap();
+    let response = harness.access().resolve_access(with_token(request, token)).await.unwrap().into_inner();
+    let access = response.reauthorization.unwrap();
+    let (grant, _) = harness.trust().verifier.verify(&response.grant).unwrap();
     // Only the grant of a push names its credential, in the same way.
     let named = grant.reauthorization.map(|named| named.request(grant.operation.clone()));
     assert_eq!(named, (grant.operation == RECEIVE_PACK).then(|| access.clone()));

@@ -82,8 +82,8 @@ impl Fixture {
             user_id: self.ada_id,
             token_id: self.token_id,
         };
-        let answer = client(&self.harness).begin_asset_upload(with_key(Request::new(begin), key)).await?;
-        Ok(answer.into_inner().file_id)
+        let response = client(&self.harness).begin_asset_upload(with_key(Request::new(begin), key)).await?;
+        Ok(response.into_inner().file_id)
     }
 
     async fn upload(&self, release_id: i64, name: &str, key: &str) -> Result<ReleaseAsset, Status> {

@@ -72,7 +72,7 @@ async fn services_read_repositories_by_id_whoever_may_see_them() {
         let describe = async |ids: Vec<i64>| {
             let request = DescribeRepositoriesRequest { repository_ids: ids };
             let mut client = AccessServiceClient::new(harness.channel_of(ServiceRole::HookSvc));
-            client.describe_repositories(request).await.map(|answer| answer.into_inner().repositories)
+            client.describe_repositories(request).await.map(|response| response.into_inner().repositories)
         };
         let found = describe(vec![open.id, 999, closed.id, -1, open.id]).await.unwrap();
         let seen: Vec<_> = found.iter().map(|row| (row.id, row.name.as_str(), row.permission())).collect();
@@ -214,11 +214,11 @@ async fn concurrent_requests_with_one_key_create_one_repository() {
             life.spawn("create", async move { client.create_repository(request).await.unwrap().into_inner() })
         })
         .collect();
-    let mut answers = Vec::new();
+    let mut responses = Vec::new();
     for task in tasks {
-        answers.push(task.await.unwrap());
+        responses.push(task.await.unwrap());
     }
-    assert!(answers.windows(2).all(|pair| pair[0] == pair[1]));
+    assert!(responses.windows(2).all(|pair| pair[0] == pair[1]));
     assert_eq!(harness.stored().len(), 1);
     let outcome = harness.repository().create_repository(keyed(named("other"), &ada, "k1")).await;
     assert_eq!(refusal(outcome), refused(Code::InvalidArgument, "IDEMPOTENCY_KEY_REUSED"));
@@ -279,9 +279,9 @@ async fn lists_and_searches_hide_what_the_caller_may_not_see() {
     harness.create(&bob, "bobs", false).await.unwrap();
     let list = async |owner: &str, token: &str| {
         let request = ListRepositoriesRequest { owner: owner.into(), page: 1, page_size: 1000, is_organization: false };
-        let answer = harness.repository().list_repositories(with_token(request, token)).await?.into_inner();
+        let response = harness.repository().list_repositories(with_token(request, token)).await?.into_inner();
         Ok::<_, tonic::Status>(
-            answer.repositories.into_iter().map(|row| (row.name.clone(), row.permission())).collect::<Vec<_>>(),
+            response.repositories.into_iter().map(|row| (row.name.clone(), row.permission())).collect::<Vec<_>>(),
         )
     };
     let row = |name: &str, permission| (name.to_owned(), permission);
@@ -295,11 +295,11 @@ async fn lists_and_searches_hide_what_the_caller_may_not_see() {
         let request = SearchRepositoriesRequest { query: query.into(), page: 1, page_size: 2, ..Default::default() };
         harness.repository().search_repositories(with_token(request, token)).await.map(tonic::Response::into_inner)
     };
-    let answer = search("", "").await.unwrap();
-    assert_eq!((answer.repositories.len(), answer.total_count), (2, 2));
-    assert!(answer.repositories.iter().all(|row| row.owner.as_ref().unwrap().email.is_empty()));
-    let answer = search("", &ada).await.unwrap();
-    assert_eq!((answer.repositories.len(), answer.total_count), (2, 3));
+    let response = search("", "").await.unwrap();
+    assert_eq!((response.repositories.len(), response.total_count), (2, 2));
+    assert!(response.repositories.iter().all(|row| row.owner.as_ref().unwrap().email.is_empty()));
+    let response = search("", &ada).await.unwrap();
+    assert_eq!((response.repositories.len(), response.total_count), (2, 3));
     assert_eq!(search("ada/o", &bob).await.unwrap().repositories[0].name, "open");
     assert_eq!(refusal(search("a\0", "").await), refused(Code::InvalidArgument, "INVALID_FIELDS"));
     assert_eq!(refusal(search(&"a".repeat(256), "").await), refused(Code::InvalidArgument, "INVALID_FIELDS"));

@@ -29,8 +29,8 @@ fn renamed(owner: &str, name: &str, new: &str) -> UpdateRepositoryRequest {
 }
 
 async fn update(harness: &Harness, token: &str, request: UpdateRepositoryRequest) -> Result<Repository, Status> {
-    let answer = harness.repository().update_repository(with_token(request, token)).await?;
-    Ok(answer.into_inner().repository.unwrap())
+    let response = harness.repository().update_repository(with_token(request, token)).await?;
+    Ok(response.into_inner().repository.unwrap())
 }
 
 pub(super) async fn get(harness: &Harness, token: &str, owner: &str, name: &str) -> Result<Repository, Status> {
@@ -214,8 +214,8 @@ async fn a_former_name_leads_those_who_may_see_it_to_the_repository() {
             follow_redirect: true,
             ..ResolveAccessRequest::default()
         };
-        let answer = harness.access().resolve_access(with_token(request.clone(), &ada)).await.unwrap().into_inner();
-        assert_eq!(answer.repository.unwrap().name, "three");
+        let response = harness.access().resolve_access(with_token(request.clone(), &ada)).await.unwrap().into_inner();
+        assert_eq!(response.repository.unwrap().name, "three");
         let hidden = harness.access().resolve_access(with_token(request.clone(), &bob)).await;
         assert_eq!(refusal(hidden), refused(Code::NotFound, "REPOSITORY_NOT_FOUND"));
         request.follow_redirect = false;

@@ -34,7 +34,7 @@ async fn resolve(
 /// Returns the level in the grant for a key, or the reason of the refusal.
 async fn outcome(harness: &Harness, key: &str, operation: &str, name: &str) -> Result<Permission, String> {
     match resolve(harness, key, operation, name).await {
-        Ok(answer) => Ok(harness.trust().verifier.verify(&answer.grant).unwrap().0.permission),
+        Ok(response) => Ok(harness.trust().verifier.verify(&response.grant).unwrap().0.permission),
         Err(status) => Err(ferrite_proto::error::reason(&status).unwrap_or_default()),
     }
 }
@@ -71,8 +71,8 @@ async fn a_users_key_authenticates_the_user_until_it_is_disabled() {
     let key = ResolveKeyRequest { fingerprint: "SHA256:ada".into() };
     let identity = harness.access().resolve_key(key.clone()).await.unwrap().into_inner().identity.unwrap();
     assert_eq!((identity.username.as_str(), identity.token_id), ("ada", 0));
-    let answer = resolve(&harness, "SHA256:ada", operation::RECEIVE_PACK, "demo").await.unwrap();
-    let (grant, _) = harness.trust().verifier.verify(&answer.grant).unwrap();
+    let response = resolve(&harness, "SHA256:ada", operation::RECEIVE_PACK, "demo").await.unwrap();
+    let (grant, _) = harness.trust().verifier.verify(&response.grant).unwrap();
     assert_eq!((grant.user.unwrap().username.as_str(), grant.permission), ("ada", Permission::Owner));
     // Site administrators may read every repository over git, and push to none.
     assert_eq!(outcome(&harness, "SHA256:root", operation::UPLOAD_PACK, "demo").await, Ok(Permission::Read));
@@ -108,9 +108,9 @@ async fn a_deploy_key_reads_its_repositories_and_public_ones() {
         assert_eq!(outcome(&harness, "SHA256:bot", operation::UPLOAD_PACK, name).await, fetch, "{name}");
         assert_eq!(outcome(&harness, "SHA256:bot", operation::RECEIVE_PACK, name).await, push, "{name}");
     }
-    let answer = resolve(&harness, "SHA256:bot", operation::RECEIVE_PACK, "mine").await.unwrap();
-    let (grant, _) = harness.trust().verifier.verify(&answer.grant).unwrap();
-    assert!(grant.user.is_none() && answer.identity.is_none());
+    let response = resolve(&harness, "SHA256:bot", operation::RECEIVE_PACK, "mine").await.unwrap();
+    let (grant, _) = harness.trust().verifier.verify(&response.grant).unwrap();
+    assert!(grant.user.is_none() && response.identity.is_none());
 }
 
 /// Returns the account that an operation with a deploy key counts for, and the percentage of its limits.
@@ -121,8 +121,8 @@ async fn counted(harness: &Harness, repository: i64, operation: &str) -> (Option
         ssh_fingerprint: Some("SHA256:bot".to_owned()),
         ..ResolveAccessRequest::default()
     };
-    let answer = harness.access().resolve_access(request).await.unwrap().into_inner();
-    let limits = harness.trust().verifier.verify(&answer.grant).unwrap().0.limits;
+    let response = harness.access().resolve_access(request).await.unwrap().into_inner();
+    let limits = harness.trust().verifier.verify(&response.grant).unwrap().0.limits;
     (limits.account, limits.rate_percent)
 }
 

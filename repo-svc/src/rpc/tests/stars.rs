@@ -33,8 +33,8 @@ async fn a_star_takes_a_repository_that_the_token_shows_and_the_scope_of_profile
     }
     assert_eq!(refusal(stars.star_repository(star(open)).await).0, Code::Unauthenticated);
     let list = ListStargazersRequest { repository: by_id(open), page: 1, page_size: 10 };
-    let answer = stars.list_stargazers(with_token(list, &ada)).await.unwrap().into_inner();
-    assert_eq!((answer.users.len(), answer.total_count, answer.users[0].username.as_str()), (1, 1, "bob"));
+    let response = stars.list_stargazers(with_token(list, &ada)).await.unwrap().into_inner();
+    assert_eq!((response.users.len(), response.total_count, response.users[0].username.as_str()), (1, 1, "bob"));
     let profile = harness.token("ada", "profile").await;
     narrow(&harness, "profile", &[Scope::User]).await;
     stars.star_repository(with_token(star(open), &profile)).await.unwrap();

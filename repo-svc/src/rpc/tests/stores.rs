@@ -37,9 +37,9 @@ async fn delete(harness: &Harness, token: &str, name: &str) -> Result<(), Status
 
 async fn list(harness: &Harness, token: &str) -> Vec<Store> {
     let request = ListStoresRequest { page: 1, page_size: 100 };
-    let answer = harness.administration().list_stores(with_token(request, token)).await.unwrap().into_inner();
-    assert_eq!(answer.total_count, answer.stores.len() as i64);
-    answer.stores
+    let response = harness.administration().list_stores(with_token(request, token)).await.unwrap().into_inner();
+    assert_eq!(response.total_count, response.stores.len() as i64);
+    response.stores
 }
 
 async fn delete_repository(harness: &Harness, token: &str, name: &str) {
@@ -129,7 +129,7 @@ async fn stores_are_shown_as_they_were_last_seen() {
 }
 
 #[tokio::test]
-async fn the_first_store_that_answers_is_known_at_once() {
+async fn the_first_store_that_responds_is_known_at_once() {
     let harness = Harness::start_with(&["--store", "git-0,git-1"]).await;
     let (state, life) = (harness.state().await, Lifecycle::new(Duration::from_secs(1)));
     harness.set_store(StoreMode::Down);

@@ -30,8 +30,8 @@ async fn team(harness: &Harness, token: &str, name: &str, permission: &str) -> R
 }
 
 async fn get(harness: &Harness, token: &str, team_id: i64) -> Result<Team, Status> {
-    let answer = client(harness).get_team(with_token(GetTeamRequest { team_id }, token)).await?;
-    Ok(answer.into_inner().team.unwrap())
+    let response = client(harness).get_team(with_token(GetTeamRequest { team_id }, token)).await?;
+    Ok(response.into_inner().team.unwrap())
 }
 
 async fn teams(harness: &Harness, token: &str) -> Result<Vec<Team>, Status> {
@@ -59,9 +59,9 @@ async fn remove_member(harness: &Harness, token: &str, team_id: i64, username: &
 
 async fn members(harness: &Harness, token: &str, team_id: i64) -> Result<Vec<String>, Status> {
     let request = ListTeamMembersRequest { team_id, page: 1, page_size: 1000, as_administrator: false };
-    let answer = client(harness).list_team_members(with_token(request, token)).await?.into_inner();
-    assert_eq!(answer.users.len() as i64, answer.total_count);
-    Ok(answer.users.into_iter().map(|user| user.username).collect())
+    let response = client(harness).list_team_members(with_token(request, token)).await?.into_inner();
+    assert_eq!(response.users.len() as i64, response.total_count);
+    Ok(response.users.into_iter().map(|user| user.username).collect())
 }
 
 async fn add_repository(harness: &Harness, token: &str, team_id: i64, name: &str) -> Result<(), Status> {
@@ -76,15 +76,15 @@ async fn remove_repository(harness: &Harness, token: &str, team_id: i64, name: &
 
 async fn repositories(harness: &Harness, token: &str, team_id: i64) -> Result<Vec<(String, Permission)>, Status> {
     let request = ListTeamRepositoriesRequest { team_id, page: 1, page_size: 1000 };
-    let answer = client(harness).list_team_repositories(with_token(request, token)).await?.into_inner();
-    assert_eq!(answer.repositories.len() as i64, answer.total_count);
-    Ok(answer.repositories.into_iter().map(|row| (row.name.clone(), row.permission())).collect())
+    let response = client(harness).list_team_repositories(with_token(request, token)).await?.into_inner();
+    assert_eq!(response.repositories.len() as i64, response.total_count);
+    Ok(response.repositories.into_iter().map(|row| (row.name.clone(), row.permission())).collect())
 }
 
 async fn repository(harness: &Harness, token: &str, name: &str, is_private: bool) -> i64 {
     let request = CreateRepositoryRequest { name: name.into(), owner: "acme".into(), is_private, ..Default::default() };
-    let answer = harness.repository().create_repository(with_token(request, token)).await.unwrap();
-    answer.into_inner().repository.unwrap().id
+    let response = harness.repository().create_repository(with_token(request, token)).await.unwrap();
+    response.into_inner().repository.unwrap().id
 }
 
 /// Returns the caller's access to a repository over git: `nothing`, `read` or `write`.
@@ -359,8 +359,8 @@ async fn only_administrators_act_as_administrators() {
         [
             client.create_team(with_token(new, token)).await.map(|_| ()),
             client.add_team_member(with_token(member, token)).await.map(|_| ()),
-            client.list_team_members(with_token(list, token)).await.map(|answer| {
-                assert_eq!(answer.into_inner().users[0].username, "eve");
+            client.list_team_members(with_token(list, token)).await.map(|response| {
+                assert_eq!(response.into_inner().users[0].username, "eve");
             }),
             client.add_team_repository(with_token(held, token)).await.map(|_| ()),
             client.remove_team_repository(with_token(not_held, token)).await.map(|_| ()),

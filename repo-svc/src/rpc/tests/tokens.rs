@@ -70,7 +70,7 @@ async fn whoami(harness: &Harness, token: &str) -> Option<Code> {
 async fn open(harness: &Harness, token: &str, owner: &str, name: &str) -> Result<String, (Code, String)> {
     let request = GetRepositoryRequest { repository: by_name(owner, name) };
     match harness.repository().get_repository(with_token(request, token)).await {
-        Ok(answer) => Ok(answer.into_inner().repository.unwrap().name),
+        Ok(response) => Ok(response.into_inner().repository.unwrap().name),
         Err(status) => Err(refusal::<()>(Err(status))),
     }
 }

@@ -65,9 +65,9 @@ async fn a_caller_who_administers_both_sides_transfers_at_once() {
              SELECT $1, id, 'write', 0 FROM users WHERE name_key = $2";
         db.execute(add, &args![id, "bob"]).await.unwrap();
 
-        let answer = start(&harness, &ada, "demo", "ACME").await.unwrap();
-        assert!(!answer.is_pending);
-        assert_eq!(owner(answer.repository.as_ref().unwrap()), "acme");
+        let response = start(&harness, &ada, "demo", "ACME").await.unwrap();
+        assert!(!response.is_pending);
+        assert_eq!(owner(response.repository.as_ref().unwrap()), "acme");
         assert_eq!(moved_to(get(&harness, &ada, "ada", "demo").await), "acme/demo");
         // The rows of teams belong to the organization's teams.
         let team = "INSERT INTO teams (organization_id, name, name_key, description, level, created_us) \
@@ -77,8 +77,8 @@ async fn a_caller_who_administers_both_sides_transfers_at_once() {
              SELECT id, $1, 0 FROM teams WHERE name_key = 't'";
         assert_eq!(db.execute(hold, &args![id]).await.unwrap(), 1);
         let request = StartTransferRequest { repository: by_name("acme", "demo"), new_owner: "bob".to_owned() };
-        let answer = client(&harness).start_transfer(with_token(request, &root)).await.unwrap().into_inner();
-        assert_eq!((answer.is_pending, owner(&answer.repository.unwrap())), (false, "bob"));
+        let response = client(&harness).start_transfer(with_token(request, &root)).await.unwrap().into_inner();
+        assert_eq!((response.is_pending, owner(&response.repository.unwrap())), (false, "bob"));
         for table in ["collaborators", "team_repositories", "repository_transfers"] {
             let sql = match table {
                 "collaborators" => "SELECT COUNT(*) FROM collaborators",
@@ -116,8 +116,8 @@ async fn a_transfer_to_others_waits_and_only_its_receiver_ends_it() {
         assert_eq!(refusal(pending(&harness, &ada, "demo").await), none());
         assert_eq!(refusal(accept(&harness, &bob, "demo").await), missing());
 
-        let answer = start(&harness, &ada, "demo", "bob").await.unwrap();
-        assert_eq!((answer.is_pending, owner(&answer.repository.unwrap())), (true, "ada"));
+        let response = start(&harness, &ada, "demo", "bob").await.unwrap();
+        assert_eq!((response.is_pending, owner(&response.repository.unwrap())), (true, "ada"));
         let again = refusal(start(&harness, &ada, "demo", "eve").await);
         assert_eq!(again, refused(Code::FailedPrecondition, "TRANSFER_PENDING"));
         for token in [&ada, &bob] {
@@ -206,9 +206,9 @@ async fn of_a_withdrawal_and_an_acceptance_at_once_one_wins() {
 /// Returns the repositories of the caller's transfers, each with its new owner, and checks the number of all.
 async fn list(harness: &Harness, token: &str) -> Vec<(String, String)> {
     let request = ListTransfersRequest { page: 1, page_size: 100 };
-    let answer = client(harness).list_transfers(with_token(request, token)).await.unwrap().into_inner();
-    assert_eq!(answer.total_count, i64::try_from(answer.transfers.len()).unwrap());
-    let names = answer.transfers.into_iter().map(|one| {
+    let response = client(harness).list_transfers(with_token(request, token)).await.unwrap().into_inner();
+    assert_eq!(response.total_count, i64::try_from(response.transfers.len()).unwrap());
+    let names = response.transfers.into_iter().map(|one| {
         let repository = one.repository.unwrap();
         (format!("{}/{}", owner(&repository), repository.name), one.new_owner.unwrap().username)
     });
@@ -237,9 +237,9 @@ async fn owners_and_receivers_list_the_transfers_that_wait() {
         assert_eq!(list(&harness, &bob).await, listed(&[one, two]));
         assert_eq!(list(&harness, &eve).await, listed(&[three]), "a member who is no owner does not see those of acme");
         let request = ListTransfersRequest { page: 2, page_size: 1 };
-        let answer = client(&harness).list_transfers(with_token(request, &ada)).await.unwrap().into_inner();
-        let shown = &answer.transfers[0];
-        assert_eq!((answer.total_count, shown.repository.as_ref().unwrap().id), (3, ids[1]));
+        let response = client(&harness).list_transfers(with_token(request, &ada)).await.unwrap().into_inner();
+        let shown = &response.transfers[0];
+        assert_eq!((response.total_count, shown.repository.as_ref().unwrap().id), (3, ids[1]));
         let (begin, end) = (shown.create_time.unwrap().seconds, shown.expire_time.unwrap().seconds);
         assert_eq!(end - begin, 7 * 24 * 3600);
         // A token that is limited to repositories shows the transfers of these.

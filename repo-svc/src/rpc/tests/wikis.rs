@@ -31,9 +31,9 @@ fn request(name: &str, operation: &str) -> ResolveAccessRequest {
 
 /// Returns the grant for a wiki, for a token or nobody.
 async fn resolve(harness: &Harness, token: &str, name: &str, operation: &str) -> Result<Grant, Status> {
-    let answer = harness.access().resolve_access(with_token(request(name, operation), token)).await?.into_inner();
-    let (grant, _) = harness.trust().verifier.verify(&answer.grant).unwrap();
-    assert_eq!(grant.repository, answer.stored_id);
+    let response = harness.access().resolve_access(with_token(request(name, operation), token)).await?.into_inner();
+    let (grant, _) = harness.trust().verifier.verify(&response.grant).unwrap();
+    assert_eq!(grant.repository, response.stored_id);
     Ok(grant)
 }
 
@@ -157,7 +157,7 @@ async fn deploy_keys_reach_the_wiki_of_their_repository_and_archived_ones_take_n
     db.execute(ADD_DEPLOY_KEY, &args![id, "SHA256:bot", false]).await.unwrap();
     let with_key = async |name: &str, operation: &str| {
         let request = ResolveAccessRequest { ssh_fingerprint: Some("SHA256:bot".into()), ..request(name, operation) };
-        harness.access().resolve_access(request).await.map(|answer| answer.into_inner().stored_id)
+        harness.access().resolve_access(request).await.map(|response| response.into_inner().stored_id)
     };
     let wiki = with_key("demo", PUSH).await.unwrap();
     assert_eq!(with_key("demo", FETCH).await.unwrap(), wiki);

@@ -52,7 +52,7 @@ async fn edit(harness: &Harness, token: &str, release: (i64, i64), body: String,
     Ok(releases(harness).update_release(request(change, token, key)).await?.into_inner().release.unwrap())
 }
 
-async fn longest_answer(harness: &Harness) -> usize {
+async fn longest_response(harness: &Harness) -> usize {
     let sql = "SELECT CAST(MAX(OCTET_LENGTH(answer)) AS BIGINT) FROM idempotency";
     let (bytes,): (i64,) = harness.db().await.one(sql, &[]).await.unwrap();
     usize::try_from(bytes).unwrap()
@@ -80,7 +80,7 @@ async fn edits_of_the_notes_of_a_release_count_with_the_bytes_that_they_store() 
         // Each edit is a little more than its text, and the last one that was begun below the limit is done.
         assert!((3..=4).contains(&edits), "{edits}");
         assert_eq!(refusal(Err::<(), _>(status)), write_limit_reached());
-        assert!(longest_answer(&harness).await <= MAX_STORED_RESPONSE_BYTES);
+        assert!(longest_response(&harness).await <= MAX_STORED_RESPONSE_BYTES);
 
         // What is refused changes nothing, on the store either, and others may write.
         let outcome = create(&harness, &ada, by_id(demo), "v2", false).await;
@@ -210,14 +210,14 @@ async fn a_repeated_request_gets_a_large_response_anew() {
             ..UpdateRepositoryRequest::default()
         };
         let update = async || {
-            let answer = harness.repository().update_repository(request(change.clone(), &ada, "settings")).await;
-            answer.unwrap().into_inner().repository.unwrap()
+            let response = harness.repository().update_repository(request(change.clone(), &ada, "settings")).await;
+            response.unwrap().into_inner().repository.unwrap()
         };
         let updated = update().await;
         assert_eq!(update().await, updated);
         let (count,): (i64,) = harness.db().await.one("SELECT COUNT(*) FROM releases", &[]).await.unwrap();
         assert_eq!(count, 1);
-        assert!(longest_answer(&harness).await <= MAX_STORED_RESPONSE_BYTES);
+        assert!(longest_response(&harness).await <= MAX_STORED_RESPONSE_BYTES);
     })
     .await;
 }

@@ -33,12 +33,12 @@ async fn connect_from(address: [u8; 4], server: &Server) -> TcpStream {
 async fn is_answered(stream: &mut TcpStream) -> bool {
     let exchanged = async {
         stream.write_all(b"GET / HTTP/1.1\r\nhost: test\r\n\r\n").await?;
-        let mut answer = Vec::new();
-        while !answer.ends_with(b"\r\n\r\nok") && stream.read_buf(&mut answer).await? > 0 {}
-        Ok::<_, std::io::Error>(answer)
+        let mut response = Vec::new();
+        while !response.ends_with(b"\r\n\r\nok") && stream.read_buf(&mut response).await? > 0 {}
+        Ok::<_, std::io::Error>(response)
     };
-    let answer = tokio::time::timeout(CLOSED_TIMEOUT, exchanged).await.unwrap();
-    answer.is_ok_and(|answer| answer.starts_with(b"HTTP/1.1 200"))
+    let response = tokio::time::timeout(CLOSED_TIMEOUT, exchanged).await.unwrap();
+    response.is_ok_and(|response| response.starts_with(b"HTTP/1.1 200"))
 }
 
 /// Waits until the server has closed `stream`.
@@ -86,7 +86,7 @@ async fn idle_connections_are_closed_whether_they_ping_or_not() {
     let router = ok().route("/slow", get(|| respond_after(SHORT * 4)));
     let server = start(router, limits, SHORT).await;
     let mut one = connect_from([127, 0, 0, 2], &server).await;
-    // The idle time begins at the end of an answer, which the client may read late. It counts from its request.
+    // The idle time begins at the end of a response, which the client may read late. It counts from its request.
     let asked = Instant::now();
     assert!(is_answered(&mut one).await);
     let busy = exchange(&server, b"GET /slow HTTP/1.0\r\n\r\n");
@@ -105,9 +105,9 @@ async fn idle_connections_are_closed_whether_they_ping_or_not() {
         closed(&mut one).await;
         asked.elapsed()
     };
-    let (one, two, (answer, _)) = tokio::join!(quiet, ping, busy);
+    let (one, two, (response, _)) = tokio::join!(quiet, ping, busy);
     assert!(one >= SHORT / 2 && two >= SHORT / 2, "{one:?} {two:?}");
-    assert!(answer.ends_with("done"), "a request that takes longer is no idle time: {answer}");
+    assert!(response.ends_with("done"), "a request that takes longer is no idle time: {response}");
 }
 
 #[tokio::test]
@@ -136,10 +136,10 @@ async fn a_client_that_never_opens_its_window_is_cut() {
     let (mut sender, connection) = client.handshake(TokioIo::new(stream)).await.unwrap();
     let connection = server.life.spawn("client", connection);
     let started = Instant::now();
-    let answer = sender.send_request(to("/", Body::empty())).await.unwrap();
+    let response = sender.send_request(to("/", Body::empty())).await.unwrap();
     let _ = tokio::time::timeout(CLOSED_TIMEOUT, connection).await.expect("the server closes").unwrap();
     assert!(started.elapsed() >= SHORT / 2, "{:?}", started.elapsed());
-    assert!(axum::body::to_bytes(Body::new(answer.into_body()), usize::MAX).await.is_err());
+    assert!(axum::body::to_bytes(Body::new(response.into_body()), usize::MAX).await.is_err());
 }
 
 #[tokio::test]
@@ -152,9 +152,9 @@ async fn a_client_that_takes_a_long_response_slowly_but_at_the_pace_is_served() 
     let (mut sender, connection) =
         client.initial_stream_window_size(64 << 10).handshake(TokioIo::new(stream)).await.unwrap();
     server.life.spawn("client", connection);
-    let mut answer = sender.send_request(to("/", Body::empty())).await.unwrap().into_body();
+    let mut response = sender.send_request(to("/", Body::empty())).await.unwrap().into_body();
     let mut length = 0;
-    while let Some(frame) = http_body_util::BodyExt::frame(&mut answer).await {
+    while let Some(frame) = http_body_util::BodyExt::frame(&mut response).await {
         length += frame.unwrap().into_data().unwrap().len();
         tokio::time::sleep(SHORT / 20).await;
     }
@@ -172,7 +172,7 @@ async fn requests_beyond_the_streams_of_a_connection_wait() {
     };
     let server = start(Router::new().route("/", post(handler)), public(|limits, _| limits.streams = 4), SHORT).await;
     let sender = two(&server).await;
-    // The first answer brings the settings of the server.
+    // The first response brings the settings of the server.
     sender.clone().send_request(to("/", Body::empty())).await.unwrap();
     let requests = (0..20).map(|_| {
         let mut sender = sender.clone();
@@ -188,10 +188,10 @@ async fn an_old_connection_is_told_to_go_away_after_its_request() {
     let server = start(ok().route("/slow", get(|| respond_after(SHORT * 3))), limits, SHORT).await;
     let mut stream = server.address.connect().await.unwrap();
     stream.write_all(b"GET /slow HTTP/1.1\r\nhost: test\r\n\r\n").await.unwrap();
-    let mut answer = String::new();
-    tokio::time::timeout(CLOSED_TIMEOUT, stream.read_to_string(&mut answer)).await.unwrap().unwrap();
-    assert!(answer.starts_with("HTTP/1.1 200") && answer.ends_with("done"), "{answer}");
-    assert!(answer.contains("connection: close"), "{answer}");
+    let mut response = String::new();
+    tokio::time::timeout(CLOSED_TIMEOUT, stream.read_to_string(&mut response)).await.unwrap().unwrap();
+    assert!(response.starts_with("HTTP/1.1 200") && response.ends_with("done"), "{response}");
+    assert!(response.contains("connection: close"), "{response}");
 }
 
 #[tokio::test]

@@ -74,7 +74,7 @@ async fn repo_svc_is_asked_for_the_grant_of_a_token() {
     let caller = with_token();
     assert_eq!(authorizer.authorize(&caller, ONE).await.unwrap().operation, LIST_ISSUES);
     for (repository, operation) in [(2, OPERATION), (1, CREATE_ISSUE)] {
-        authority.answer(Ok(env.grant(repository, operation)));
+        authority.respond(Ok(env.grant(repository, operation)));
         assert_eq!(authorizer.authorize(&caller, ONE).await.unwrap_err(), AuthError::BadGrant, "not the one asked for");
     }
 }
@@ -91,7 +91,7 @@ async fn refusals_about_the_caller_are_passed_on() {
         AuthError::PermissionRequired { needed: Permission::Admin },
         AuthError::InsufficientScope { scope: Scope::Hook },
     ] {
-        authority.answer(Err(refusal.clone()));
+        authority.respond(Err(refusal.clone()));
         let (sent, received) =
             (Status::from(refusal), Status::from(authorizer.authorize(&with_token(), ONE).await.unwrap_err()));
         assert_eq!(
@@ -107,7 +107,7 @@ async fn refusals_about_the_asking_service_are_not_passed_on() {
     let (authority, channel) = Authority::serve(&env).await;
     let authorizer = Authorizer::new(channel, env.verifier());
     for refusal in [AuthError::ServiceRequired, AuthError::AdminRequired, AuthError::BadGrant, AuthError::Unavailable] {
-        authority.answer(Err(refusal));
+        authority.respond(Err(refusal));
         assert_eq!(authorizer.authorize(&with_token(), ONE).await.unwrap_err(), AuthError::Unavailable);
     }
 }
@@ -148,7 +148,7 @@ async fn repo_svc_is_asked_for_the_grant_of_a_token_about_another_subject() {
     let env = TestEnv::new(Clock::system());
     let (authority, channel) = Authority::serve(&env).await;
     let authorizer = Authorizer::new(channel, env.verifier());
-    authority.answer(Ok(Grant { subject: Subject::Site, ..env.grant(0, OPERATION) }));
+    authority.respond(Ok(Grant { subject: Subject::Site, ..env.grant(0, OPERATION) }));
     authorizer.authorize_subject(&with_token(), OperationSubject::Site).await.unwrap();
     let other = authorizer.authorize_subject(&with_token(), OperationSubject::User).await;
     assert_eq!(other.unwrap_err(), AuthError::BadGrant, "not the one asked for");
@@ -158,7 +158,7 @@ async fn repo_svc_is_asked_for_the_grant_of_a_token_about_another_subject() {
         (AuthError::BadCredentials, AuthError::BadCredentials),
         (AuthError::ServiceRequired, AuthError::Unavailable),
     ] {
-        authority.answer(Err(refusal));
+        authority.respond(Err(refusal));
         let refused = authorizer.authorize_subject(&with_token(), OperationSubject::Organization("acme")).await;
         assert_eq!(refused.unwrap_err(), expected);
     }

@@ -36,10 +36,10 @@ pub(super) struct Authority {
 
 pub(super) struct State {
     pub(super) is_revoked: bool,
-    /// Time before each answer.
+    /// Time before each response.
     pub(super) delay: Duration,
-    /// Answer to `ResolveAccess` and `CheckAccess`: the grant to sign, or the refusal.
-    pub(super) answer: Result<ferrite_proto::grant::Grant, AuthError>,
+    /// Response to `ResolveAccess` and `CheckAccess`: the grant to sign, or the refusal.
+    pub(super) response: Result<ferrite_proto::grant::Grant, AuthError>,
 }
 
 pub(super) fn ada() -> Identity {
@@ -59,7 +59,7 @@ impl TokenAuthority for OneToken {
 impl Authority {
     /// Starts the fake on a socket of `env` and returns it with a channel to it.
     pub(super) async fn serve(env: &TestEnv) -> (Self, Channel) {
-        let state = State { is_revoked: false, delay: Duration::ZERO, answer: Ok(env.grant(1, OPERATION)) };
+        let state = State { is_revoked: false, delay: Duration::ZERO, response: Ok(env.grant(1, OPERATION)) };
         let authority = Self {
             signer: Arc::new(env.signer()),
             clock: env.clock.clone(),
@@ -76,12 +76,12 @@ impl Authority {
         self.asked.load(Ordering::SeqCst)
     }
 
-    pub(super) fn answer(&self, answer: Result<ferrite_proto::grant::Grant, AuthError>) {
-        self.state.lock().unwrap().answer = answer;
+    pub(super) fn respond(&self, response: Result<ferrite_proto::grant::Grant, AuthError>) {
+        self.state.lock().unwrap().response = response;
     }
 
     fn signed(&self) -> Result<String, AuthError> {
-        let grant = self.state.lock().unwrap().answer.clone()?;
+        let grant = self.state.lock().unwrap().response.clone()?;
         Ok(self.signer.sign(grant, self.clock.now_secs(), MAX_GRANT_LIFETIME))
     }
 

@@ -223,8 +223,8 @@ async fn a_service_may_call_what_its_role_calls_and_nothing_else() {
         (ServiceRole::Gateway, "/ferrite.events.v1.EventSink/Deliver", false),
         (ServiceRole::GitSvc, "/ferrite.events.v1.EventSink/Deliver", true),
     ] {
-        let answer = call(role, path, grpc).await;
-        let refusal = tonic::Status::from_header_map(answer.headers()).and_then(|status| reason(&status));
+        let response = call(role, path, grpc).await;
+        let refusal = tonic::Status::from_header_map(response.headers()).and_then(|status| reason(&status));
         let expected = (!is_admitted).then(|| "SERVICE_NOT_PERMITTED".to_owned());
         assert_eq!(refusal, expected, "{role} {path}");
     }
@@ -257,8 +257,8 @@ async fn a_refusal_has_the_protocol_of_the_request() {
         (401, &HeaderValue::from_static("CREDENTIALS_REQUIRED"))
     );
     for open in ["/grpc.health.v1.Health/Check", "/grpc.reflection.v1.ServerReflection/ServerReflectionInfo"] {
-        let answer = call(open, "application/grpc").await;
-        assert!(answer.status() == 200 && answer.headers().is_empty(), "{open}");
+        let response = call(open, "application/grpc").await;
+        assert!(response.status() == 200 && response.headers().is_empty(), "{open}");
     }
 }
 

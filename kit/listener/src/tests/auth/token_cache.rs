@@ -121,7 +121,7 @@ async fn a_revoked_token_is_refused_at_once_in_every_process() {
 }
 
 #[tokio::test]
-async fn a_late_answer_does_not_replace_a_tombstone() {
+async fn a_late_response_does_not_replace_a_tombstone() {
     let Some(redis) = Redis::start().await else { return };
     let sides = sides(&redis, LONG);
     sides.writer.revoke(&[hash()]).await;
@@ -131,7 +131,7 @@ async fn a_late_answer_does_not_replace_a_tombstone() {
 }
 
 #[tokio::test]
-async fn a_slow_answer_is_not_cached() {
+async fn a_slow_response_is_not_cached() {
     let Some(redis) = Redis::start().await else { return };
     let (_env, authority, tokens) = tokens(&redis).await;
     authority.state.lock().unwrap().delay = Duration::from_millis(1100);

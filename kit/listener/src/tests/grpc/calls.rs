@@ -239,9 +239,9 @@ async fn reflection_lists_the_services() {
         host: String::new(),
         message_request: Some(MessageRequest::ListServices(String::new())),
     };
-    let answers = client.server_reflection_info(tokio_stream::once(request)).await.unwrap();
-    let answer = answers.into_inner().message().await.unwrap().unwrap();
-    let Some(MessageResponse::ListServicesResponse(list)) = answer.message_response else { panic!("{answer:?}") };
+    let responses = client.server_reflection_info(tokio_stream::once(request)).await.unwrap();
+    let response = responses.into_inner().message().await.unwrap().unwrap();
+    let Some(MessageResponse::ListServicesResponse(list)) = response.message_response else { panic!("{response:?}") };
     let names: Vec<_> = list.service.iter().map(|service| service.name.as_str()).collect();
     for name in ["ferrite.repo.v1.RepositoryService", "ferrite.git.v1.GitService", "grpc.health.v1.Health"] {
         assert!(names.contains(&name), "{name}: {names:?}");
@@ -290,11 +290,11 @@ async fn a_call_in_flight_is_answered_while_the_server_stops() {
     let (env, repositories, client) = start().await;
     let mut slow = client.clone();
     let call = tokio::time::timeout(Duration::from_secs(10), slow.get_repository(get(SLOW)));
-    let (answer, ()) = tokio::join!(call, async {
+    let (response, ()) = tokio::join!(call, async {
         eventually("the call is in flight", || async { repositories.calls() == 1 }).await;
         env.life.stop();
     });
-    answer.unwrap().unwrap();
+    response.unwrap().unwrap();
     assert!(env.life.finished().await, "all tasks end");
     assert!(env.socket("repo").connect().await.is_err(), "the socket is closed");
 }

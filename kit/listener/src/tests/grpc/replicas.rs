@@ -68,7 +68,7 @@ impl Drop for Server {
     }
 }
 
-/// A listener that takes connections and never answers, as the one of a process that is paused.
+/// A listener that takes connections and never responds, as the one of a process that is paused.
 async fn silent(tasks: &mut JoinSet<()>) -> Address {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = Address::Tcp(listener.local_addr().unwrap().to_string());
@@ -186,7 +186,7 @@ async fn a_replica_that_is_not_ready_gets_no_new_calls() {
 }
 
 #[tokio::test]
-async fn reads_leave_a_replica_that_does_not_answer() {
+async fn reads_leave_a_replica_that_does_not_respond() {
     let env = TestEnv::new(Clock::system());
     let mut tasks = JoinSet::new();
     let paused = silent(&mut tasks).await;

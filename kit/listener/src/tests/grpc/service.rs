@@ -9,7 +9,7 @@ use ferrite_proto::repo::repository_service_server::{RepositoryService, Reposito
 use ferrite_proto::repo::*;
 use tonic::{Request, Response, Status};
 
-/// A fake `RepositoryService` whose answers the test chooses.
+/// A fake `RepositoryService` whose responses the test chooses.
 #[derive(Clone, Default)]
 pub(super) struct Repositories(Arc<State>);
 

@@ -1,25 +1,24 @@
-//! The state of the RPCs, and the parts that all of them share: the grant, the right to change what others wrote.
+//! Shared state of all RPCs: the services, built once, with the check of the grant of a caller and the look-ups that RPCs share.
 
 use std::sync::Arc;
 
 use ferrite_markdown::references;
-use ferrite_proto::Permission;
 use ferrite_proto::grant::Grant;
 use ferrite_proto::id::{RepositoryId, UserId};
-use ferrite_rpc::auth::{AuthError, Authorizer, Caller};
+use ferrite_rpc::auth::{Authorizer, Caller};
 use tonic::Request;
 
-use super::limits::WriteLimits;
 use crate::commits::ScanQueue;
 use crate::error::IssueError;
+use crate::limits::WriteLimits;
 use crate::model::{Comment, FullIssue, Issue, Milestone};
 use crate::store::IssueTable;
 use crate::upstream::RepoClient;
 use crate::writer::{IssueWriter, TextTargets};
 
-/// The services that every RPC uses.
+/// Services that RPCs use.
 #[derive(Clone, Debug)]
-pub(crate) struct IssueRpc {
+pub(crate) struct AppState {
     pub(crate) store: IssueTable,
     pub(crate) writer: IssueWriter,
     pub(crate) scans: ScanQueue,
@@ -28,12 +27,12 @@ pub(crate) struct IssueRpc {
     pub(crate) limits: WriteLimits,
 }
 
-impl IssueRpc {
+impl AppState {
     /// Returns the caller's grant for the operation of `request` on the issues of a repository.
     ///
     /// # Errors
     /// [`IssueError::Disabled`] if the repository's issue tracker is switched off, or those of [`Authorizer::authorize`].
-    pub(super) async fn authorize<T>(&self, request: &Request<T>, repository: i64) -> Result<Arc<Grant>, IssueError> {
+    pub(crate) async fn authorize<T>(&self, request: &Request<T>, repository: i64) -> Result<Arc<Grant>, IssueError> {
         let grant = self.authorize_settings(request, repository).await?;
         if !grant.issues_enabled {
             return Err(IssueError::Disabled);
@@ -46,7 +45,7 @@ impl IssueRpc {
     ///
     /// # Errors
     /// Those of [`Authorizer::authorize`].
-    pub(super) async fn authorize_settings<T>(
+    pub(crate) async fn authorize_settings<T>(
         &self,
         request: &Request<T>,
         repository: i64,
@@ -58,7 +57,7 @@ impl IssueRpc {
     ///
     /// # Errors
     /// [`IssueError::NotFound`], or a failure of the database.
-    pub(super) async fn issue(&self, repository: RepositoryId, number: i64) -> Result<Issue, IssueError> {
+    pub(crate) async fn issue(&self, repository: RepositoryId, number: i64) -> Result<Issue, IssueError> {
         let issue = self.store.find(self.store.reader(), repository, number).await?;
         issue.ok_or(IssueError::NotFound { number })
     }
@@ -67,7 +66,7 @@ impl IssueRpc {
     ///
     /// # Errors
     /// [`IssueError::NotFound`], or a failure of the database.
-    pub(super) async fn full_issue(&self, repository: RepositoryId, number: i64) -> Result<FullIssue, IssueError> {
+    pub(crate) async fn full_issue(&self, repository: RepositoryId, number: i64) -> Result<FullIssue, IssueError> {
         self.store.find_full(repository, number).await?.ok_or(IssueError::NotFound { number })
     }
 
@@ -75,7 +74,7 @@ impl IssueRpc {
     ///
     /// # Errors
     /// [`IssueError::CommentNotFound`], or a failure of the database.
-    pub(super) async fn comment(&self, repository: RepositoryId, number: i64, id: i64) -> Result<Comment, IssueError> {
+    pub(crate) async fn comment(&self, repository: RepositoryId, number: i64, id: i64) -> Result<Comment, IssueError> {
         self.store.comment(self.store.reader(), repository, number, id).await?.ok_or(IssueError::CommentNotFound)
     }
 
@@ -83,15 +82,15 @@ impl IssueRpc {
     ///
     /// # Errors
     /// [`IssueError::MilestoneNotFound`], or a failure of the database.
-    pub(super) async fn milestone(&self, repository: RepositoryId, id: i64) -> Result<Milestone, IssueError> {
+    pub(crate) async fn milestone(&self, repository: RepositoryId, id: i64) -> Result<Milestone, IssueError> {
         self.store.milestone(self.store.reader(), repository, id).await?.ok_or(IssueError::MilestoneNotFound)
     }
 
     /// Finds what a text of `author` in a repository mentions and refers to.
     ///
     /// # Errors
-    /// When repo-svc, which knows other repositories, does not answer.
-    pub(super) async fn targets(
+    /// When repo-svc, which knows other repositories, does not respond.
+    pub(crate) async fn targets(
         &self,
         repository: RepositoryId,
         author: UserId,
@@ -99,23 +98,4 @@ impl IssueRpc {
     ) -> Result<TextTargets, IssueError> {
         self.repo.targets(repository, author, references::parse(text)).await
     }
-}
-
-/// Returns the user of a grant.
-///
-/// # Errors
-/// [`AuthError::CredentialsRequired`] for callers who are no user.
-pub(super) fn user(grant: &Grant) -> Result<UserId, AuthError> {
-    grant.user_id().ok_or(AuthError::CredentialsRequired)
-}
-
-/// Checks that the caller wrote something or has a level that may change what others wrote.
-///
-/// # Errors
-/// [`AuthError::PermissionRequired`].
-pub(super) fn require_author_or(grant: &Grant, author: UserId, needed: Permission) -> Result<(), IssueError> {
-    if grant.user_id() == Some(author) || grant.permission >= needed {
-        return Ok(());
-    }
-    Err(AuthError::PermissionRequired { needed }.into())
 }

@@ -1,13 +1,13 @@
-//! Lanes: the order in which deliveries are sent. A lane is the queue of one hook for one repository and source of events; a delivery
-//! that stepped aside, a test and a delivery that was asked for again have a lane of their own.
+//! Queues: the order in which deliveries are sent. Each hook has one for each repository and source of events; a delivery that stepped
+//! aside, a test and a delivery that was asked for again have a queue of their own. In SQL a queue is a row of `lanes`.
 //!
-//! The head of a lane is its unfinished delivery with the smallest id. `waiting` of the lane's row is the number of unfinished
-//! deliveries; the row is deleted with the last of them. Transactions that add deliveries to a lane or finish some lock its row first,
-//! so the ids of a lane are committed in order. A lane that waits for its hook, which is paused or not active, is due at [`PARKED_US`].
+//! The head of a queue is its unfinished delivery with the smallest id. `waiting` of the queue's row is the number of unfinished
+//! deliveries; the row is deleted with the last of them. Transactions that add deliveries to a queue or finish some lock its row first,
+//! so the ids of a queue are committed in order. A queue that waits for its hook, which is paused or not active, is due at [`PARKED_US`].
 //!
-//! Transactions that lock several of these rows do so in one order: the row of a hook, then lanes by key, then deliveries.
+//! Transactions that lock several of these rows do so in one order: the row of a hook, then queues by key, then deliveries.
 //!
-//! Not here: claims of lanes (`claims`) and the outcome of attempts (`outcomes`).
+//! Not here: claims of queues (`claims`) and the outcome of attempts (`outcomes`).
 
 #[cfg(test)]
 mod tests;
@@ -18,7 +18,7 @@ use ferrite_db::args;
 use ferrite_db::{DbError, Query, Tx, Value};
 use ferrite_proto::id::{HookId, RepositoryId};
 
-/// Time of the next attempt of a lane that waits for its hook.
+/// Time of the next attempt of a queue that waits for its hook.
 pub(super) const PARKED_US: i64 = i64::MAX;
 /// Source of test deliveries.
 pub(crate) const TEST_SOURCE: i64 = 4;
@@ -27,21 +27,21 @@ const MAX_INSERT_ROWS: usize = 500;
 /// Deliveries of a deleted hook that are marked at once. The others are deleted with the log of the hook.
 const MAX_CANCELLED_ROWS: i64 = 1000;
 
-const ADD_LANES: &str = "INSERT INTO lanes \
+const ADD_QUEUES: &str = "INSERT INTO lanes \
      (hook_id, repository_id, source, delivery_id, waiting, next_us, claimed_until_us, epoch) VALUES ";
-const COUNT_LANES: &str = " ON CONFLICT (hook_id, repository_id, source, delivery_id) \
+const COUNT_QUEUES: &str = " ON CONFLICT (hook_id, repository_id, source, delivery_id) \
      DO UPDATE SET waiting = lanes.waiting + excluded.waiting";
 const ADD_DELIVERIES: &str = "INSERT INTO deliveries \
      (uuid, hook_id, event_id, repository_id, source, lane_delivery_id, status, attempts, failures, created_us, bytes) VALUES ";
 const ADD_OWN: &str = "INSERT INTO deliveries \
      (uuid, hook_id, event_id, repository_id, source, lane_delivery_id, status, attempts, failures, created_us) \
      VALUES ($1, $2, $3, $4, $5, 0, 0, 0, 0, $6) RETURNING id";
-const SET_OWN_LANE: &str = "UPDATE deliveries SET lane_delivery_id = id WHERE id = $1";
+const SET_OWN_QUEUE: &str = "UPDATE deliveries SET lane_delivery_id = id WHERE id = $1";
 
-const LOCK_LANES_POSTGRES: &str = "SELECT delivery_id FROM lanes WHERE hook_id = $1 \
+const LOCK_QUEUES_POSTGRES: &str = "SELECT delivery_id FROM lanes WHERE hook_id = $1 \
      ORDER BY repository_id, source, delivery_id FOR UPDATE";
 const RESUME: &str = "UPDATE lanes SET next_us = $2 WHERE hook_id = $1 AND next_us = $3";
-const DELETE_LANES: &str = "DELETE FROM lanes WHERE hook_id = $1";
+const DELETE_QUEUES: &str = "DELETE FROM lanes WHERE hook_id = $1";
 const CANCEL: &str = "UPDATE deliveries SET status = 4, next_attempt_us = NULL, finished_us = $2 WHERE id IN \
      (SELECT id FROM deliveries WHERE hook_id = $1 AND status < 2 ORDER BY id LIMIT $3)";
 
@@ -57,17 +57,17 @@ pub(crate) struct NewDelivery {
     pub(crate) bytes: i64,
 }
 
-/// The key of a lane. `delivery_id` is zero for the lane that deliveries share.
+/// The key of a queue. `delivery_id` is zero for the queue that deliveries share.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub(crate) struct LaneKey {
+pub(crate) struct QueueKey {
     pub(crate) hook: HookId,
     pub(crate) repository: RepositoryId,
     pub(crate) source: i64,
     pub(crate) delivery_id: i64,
 }
 
-impl LaneKey {
-    /// Returns whether the lane is that of a test, which is sent although its hook is paused or not active.
+impl QueueKey {
+    /// Returns whether the queue is that of a test, which is sent although its hook is paused or not active.
     pub(crate) fn is_test(self) -> bool {
         self.source == TEST_SOURCE
     }
@@ -82,17 +82,17 @@ impl LaneKey {
     }
 }
 
-/// Queues deliveries: each lane sends those of `new` in their order, after those that were queued before. The sender must be woken
+/// Queues deliveries: each queue sends those of `new` in their order, after those that were added before. The sender must be woken
 /// after the commit.
 ///
 /// # Errors
 /// A violation if a UUID exists, or when the database fails.
 pub(crate) async fn enqueue(tx: &mut Tx, new: &[NewDelivery], now_us: i64) -> Result<(), DbError> {
-    let mut lanes = BTreeMap::new();
+    let mut queues = BTreeMap::new();
     for delivery in new {
-        *lanes.entry(LaneKey::of(delivery)).or_default() += 1;
+        *queues.entry(QueueKey::of(delivery)).or_default() += 1;
     }
-    add_waiting(tx, &lanes, now_us).await?;
+    add_waiting(tx, &queues, now_us).await?;
     for chunk in new.chunks(MAX_INSERT_ROWS) {
         let mut query = Query::new(ADD_DELIVERIES);
         for (index, delivery) in chunk.iter().enumerate() {
@@ -106,45 +106,45 @@ pub(crate) async fn enqueue(tx: &mut Tx, new: &[NewDelivery], now_us: i64) -> Re
     Ok(())
 }
 
-/// Queues a delivery in a lane of its own, so that it waits for no other. Returns its id.
+/// Adds a delivery in a queue of its own, so that it waits for no other. Returns its id.
 ///
 /// # Errors
 /// A violation if the UUID exists, or when the database fails.
 pub(crate) async fn enqueue_alone(tx: &mut Tx, new: &NewDelivery, now_us: i64) -> Result<i64, DbError> {
     let args = args![&new.uuid, new.hook, new.event_id, new.repository, new.source, now_us];
     let (id,): (i64,) = tx.one(ADD_OWN, &args).await?;
-    tx.execute(SET_OWN_LANE, &args![id]).await?;
-    let key = LaneKey { delivery_id: id, ..LaneKey::of(new) };
+    tx.execute(SET_OWN_QUEUE, &args![id]).await?;
+    let key = QueueKey { delivery_id: id, ..QueueKey::of(new) };
     add_waiting(tx, &BTreeMap::from([(key, 1)]), now_us).await?;
     Ok(id)
 }
 
-/// Adds to the numbers of waiting deliveries, and locks the rows of the lanes in the order of their keys. New lanes are due at
+/// Adds to the numbers of waiting deliveries, and locks the rows of the queues in the order of their keys. New queues are due at
 /// `due_us`.
-pub(super) async fn add_waiting(tx: &mut Tx, lanes: &BTreeMap<LaneKey, i64>, due_us: i64) -> Result<(), DbError> {
-    let lanes: Vec<_> = lanes.iter().collect();
-    for chunk in lanes.chunks(MAX_INSERT_ROWS) {
-        let mut query = Query::new(ADD_LANES);
+pub(super) async fn add_waiting(tx: &mut Tx, queues: &BTreeMap<QueueKey, i64>, due_us: i64) -> Result<(), DbError> {
+    let queues: Vec<_> = queues.iter().collect();
+    for chunk in queues.chunks(MAX_INSERT_ROWS) {
+        let mut query = Query::new(ADD_QUEUES);
         for (index, (key, waiting)) in chunk.iter().enumerate() {
             query.push(if index == 0 { "(" } else { ", (" }).bind(key.hook).push(", ").bind(key.repository);
             query.push(", ").bind(key.source).push(", ").bind(key.delivery_id).push(", ").bind(**waiting);
             query.push(", ").bind(due_us).push(", 0, 0)");
         }
-        query.push(COUNT_LANES);
+        query.push(COUNT_QUEUES);
         tx.execute(query.sql(), query.args()).await?;
     }
     Ok(())
 }
 
-/// Makes the lanes due that wait for their hook, which was resumed or activated in this transaction. The sender must be woken after
+/// Makes the queues due that wait for their hook, which was resumed or activated in this transaction. The sender must be woken after
 /// the commit.
 ///
-/// Lanes need no mark when a hook is paused: the sender parks each one that is due, under the lock of the hook's row.
+/// Queues need no mark when a hook is paused: the sender parks each one that is due, under the lock of the hook's row.
 ///
 /// # Errors
 /// When the database fails.
 pub(crate) async fn resume(tx: &mut Tx, hook: HookId, now_us: i64) -> Result<(), DbError> {
-    lock_lanes(tx, hook).await?;
+    lock_queues(tx, hook).await?;
     tx.execute(RESUME, &args![hook, now_us, PARKED_US]).await?;
     Ok(())
 }
@@ -154,16 +154,16 @@ pub(crate) async fn resume(tx: &mut Tx, hook: HookId, now_us: i64) -> Result<(),
 /// # Errors
 /// When the database fails.
 pub(crate) async fn cancel(tx: &mut Tx, hook: HookId, now_us: i64) -> Result<(), DbError> {
-    lock_lanes(tx, hook).await?;
-    tx.execute(DELETE_LANES, &args![hook]).await?;
+    lock_queues(tx, hook).await?;
+    tx.execute(DELETE_QUEUES, &args![hook]).await?;
     tx.execute(CANCEL, &args![hook, now_us, MAX_CANCELLED_ROWS]).await?;
     Ok(())
 }
 
-/// Locks all lanes of a hook, in the order of their keys. A transaction of SQLite has locked everything already.
-async fn lock_lanes(tx: &mut Tx, hook: HookId) -> Result<(), DbError> {
+/// Locks all queues of a hook, in the order of their keys. A transaction of SQLite has locked everything already.
+async fn lock_queues(tx: &mut Tx, hook: HookId) -> Result<(), DbError> {
     if tx.pick(true, false) {
-        tx.execute(LOCK_LANES_POSTGRES, &args![hook]).await?;
+        tx.execute(LOCK_QUEUES_POSTGRES, &args![hook]).await?;
     }
     Ok(())
 }

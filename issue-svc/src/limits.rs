@@ -22,7 +22,7 @@ impl WriteLimits {
     ///
     /// # Errors
     /// [`IssueError::HourlyLimit`].
-    pub(super) async fn count_issue(&self, grant: &Grant, bytes: usize) -> Result<(), IssueError> {
+    pub(crate) async fn count_issue(&self, grant: &Grant, bytes: usize) -> Result<(), IssueError> {
         count([(&self.issues, 1), (&self.text_bytes, write_bytes(bytes))], grant).await
     }
 
@@ -30,7 +30,7 @@ impl WriteLimits {
     ///
     /// # Errors
     /// [`IssueError::HourlyLimit`].
-    pub(super) async fn count_comment(&self, grant: &Grant, bytes: usize) -> Result<(), IssueError> {
+    pub(crate) async fn count_comment(&self, grant: &Grant, bytes: usize) -> Result<(), IssueError> {
         count([(&self.comments, 1), (&self.text_bytes, write_bytes(bytes))], grant).await
     }
 
@@ -38,7 +38,7 @@ impl WriteLimits {
     ///
     /// # Errors
     /// [`IssueError::HourlyLimit`].
-    pub(super) async fn count_text(&self, grant: &Grant, bytes: usize) -> Result<(), IssueError> {
+    pub(crate) async fn count_text(&self, grant: &Grant, bytes: usize) -> Result<(), IssueError> {
         count([(&self.text_bytes, write_bytes(bytes))], grant).await
     }
 }

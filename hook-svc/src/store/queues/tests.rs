@@ -1,4 +1,4 @@
-//! Tests of lanes, claims and outcomes, on both databases: order, exclusion, and that nothing is lost.
+//! Tests of queues, claims and outcomes, on both databases: order, exclusion, and that nothing is lost.
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -17,7 +17,7 @@ use super::super::claims::{self, Claim, Head};
 use super::super::deliveries::{self, Status};
 use super::super::outcomes::{self, HookEffect, Outcome, Settled, Settlement};
 use super::super::purge;
-use super::{LaneKey, NewDelivery, PARKED_US, enqueue, enqueue_alone};
+use super::{NewDelivery, PARKED_US, QueueKey, enqueue, enqueue_alone};
 use crate::testing::on_each_schema;
 
 const LEASE_US: i64 = 300_000;
@@ -80,7 +80,7 @@ fn settlement(head: &Head, outcome: Outcome, now_us: i64) -> Settlement {
     Settlement { outcome, effect: HookEffect::Unchanged, attempt, lease_until_us: None, now_us }
 }
 
-/// Claims all lanes that are due.
+/// Claims all queues that are due.
 async fn claim_due(db: &Db, now_us: i64) -> Vec<(Claim, Head)> {
     let due = claims::due(db, now_us, &[]).await.unwrap();
     claims::claim(db, &due, now_us, now_us + LEASE_US).await.unwrap()
@@ -96,7 +96,7 @@ async fn settle(db: &Db, claimed: &(Claim, Head), outcome: Outcome, now_us: i64)
     outcomes::settle(db, &claimed.0, &claimed.1, &settlement(&claimed.1, outcome, now_us)).await.unwrap()
 }
 
-async fn lanes(db: &Db) -> Vec<(i64, i64, i64)> {
+async fn queues(db: &Db) -> Vec<(i64, i64, i64)> {
     db.all("SELECT delivery_id, waiting, next_us FROM lanes ORDER BY hook_id, repository_id, source, delivery_id", &[])
         .await
         .unwrap()
@@ -106,42 +106,42 @@ async fn statuses(db: &Db) -> Vec<(i64, i64)> {
     db.all("SELECT status, attempts FROM deliveries ORDER BY id", &[]).await.unwrap()
 }
 
-/// Senders that watch each other: which of them has which lane, and what each lane has sent last.
+/// Senders that watch each other: which of them has which queue, and what each queue has sent last.
 #[derive(Default)]
 struct Watch {
-    holders: Mutex<HashMap<LaneKey, (usize, i64)>>,
-    last_sent: Mutex<HashMap<LaneKey, i64>>,
+    holders: Mutex<HashMap<QueueKey, (usize, i64)>>,
+    last_sent: Mutex<HashMap<QueueKey, i64>>,
     sends: AtomicUsize,
 }
 
 impl Watch {
     /// Notes that a worker sends `head` with a claim from `now_us` to `until_us`. Returns whether it may: a worker that was held up until its
-    /// lease had ended sends nothing, because another may have the lane by then.
-    fn begin(&self, worker: usize, lane: LaneKey, head: &Head, now_us: i64, until_us: i64) -> bool {
+    /// lease had ended sends nothing, because another may have the queue by then.
+    fn begin(&self, worker: usize, queue: QueueKey, head: &Head, now_us: i64, until_us: i64) -> bool {
         let mut holders = self.holders.lock().unwrap();
         if Clock::system().now_us() >= until_us {
             return false;
         }
-        let before = holders.insert(lane, (worker, until_us));
-        assert!(before.is_none_or(|(_, until_us)| until_us <= now_us), "two senders have lane {lane:?}");
-        if lane.delivery_id == 0 {
-            let last = self.last_sent.lock().unwrap().insert(lane, head.id);
-            assert!(last.is_none_or(|last| last <= head.id), "{} was sent after {last:?} in {lane:?}", head.id);
+        let before = holders.insert(queue, (worker, until_us));
+        assert!(before.is_none_or(|(_, until_us)| until_us <= now_us), "two senders have queue {queue:?}");
+        if queue.delivery_id == 0 {
+            let last = self.last_sent.lock().unwrap().insert(queue, head.id);
+            assert!(last.is_none_or(|last| last <= head.id), "{} was sent after {last:?} in {queue:?}", head.id);
         }
         self.sends.fetch_add(1, Ordering::Relaxed);
         true
     }
 
-    fn end(&self, lane: LaneKey) {
-        self.holders.lock().unwrap().remove(&lane);
+    fn end(&self, queue: QueueKey) {
+        self.holders.lock().unwrap().remove(&queue);
     }
 }
 
-fn random_outcome(head: &Head, lane: LaneKey, now_us: i64) -> Outcome {
+fn random_outcome(head: &Head, queue: QueueKey, now_us: i64) -> Outcome {
     let next_us = now_us + rand::rng().random_range(0..20_000);
     match rand::rng().random_range(0..10) {
         0..6 => Outcome::Succeeded,
-        _ if head.failures >= 3 && lane.delivery_id == 0 => Outcome::StepAsideUntil(next_us),
+        _ if head.failures >= 3 && queue.delivery_id == 0 => Outcome::StepAsideUntil(next_us),
         _ => Outcome::RetryAt(next_us),
     }
 }
@@ -155,7 +155,7 @@ async fn work(db: Db, worker: usize, watch: Arc<Watch>, done: Arc<AtomicUsize>, 
         let some: Vec<_> = due.into_iter().filter(|_| rand::random_bool(0.5)).collect();
         let until_us = now_us + LEASE_US;
         for (claim, mut head) in claims::claim(&db, &some, now_us, until_us).await.unwrap() {
-            if !watch.begin(worker, claim.lane, &head, now_us, until_us) {
+            if !watch.begin(worker, claim.queue, &head, now_us, until_us) {
                 continue;
             }
             loop {
@@ -163,11 +163,11 @@ async fn work(db: Db, worker: usize, watch: Arc<Watch>, done: Arc<AtomicUsize>, 
                     // A crash: the claim stays until its lease ends.
                     break;
                 }
-                let outcome = random_outcome(&head, claim.lane, clock.now_us());
+                let outcome = random_outcome(&head, claim.queue, clock.now_us());
                 let now_us = clock.now_us();
                 let goes_on = rand::random_bool(0.5).then_some(now_us + LEASE_US);
                 // Given up before the record, so that the next holder does not find this one.
-                watch.end(claim.lane);
+                watch.end(claim.queue);
                 let result = Settlement { lease_until_us: goes_on, ..settlement(&head, outcome, now_us) };
                 let settled = outcomes::settle(&db, &claim, &head, &result).await.unwrap();
                 if outcome == Outcome::Succeeded && settled != Settled::Lost {
@@ -175,7 +175,7 @@ async fn work(db: Db, worker: usize, watch: Arc<Watch>, done: Arc<AtomicUsize>, 
                 }
                 let Settled::Next(next) = settled else { break };
                 head = next;
-                if !watch.begin(worker, claim.lane, &head, now_us, now_us + LEASE_US) {
+                if !watch.begin(worker, claim.queue, &head, now_us, now_us + LEASE_US) {
                     break;
                 }
             }
@@ -185,7 +185,7 @@ async fn work(db: Db, worker: usize, watch: Arc<Watch>, done: Arc<AtomicUsize>, 
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
-async fn concurrent_senders_keep_the_order_of_each_lane_lose_nothing_and_never_send_twice_at_once() {
+async fn concurrent_senders_keep_the_order_of_each_queue_lose_nothing_and_never_send_twice_at_once() {
     const BATCHES: usize = 40;
     const BATCH: usize = 6;
     on_each_schema(&crate::migrations(), |db| async move {
@@ -217,7 +217,7 @@ async fn concurrent_senders_keep_the_order_of_each_lane_lose_nothing_and_never_s
         };
         tokio::time::timeout(Duration::from_secs(60), all).await.expect("deliveries are stuck");
 
-        assert_eq!(lanes(&db).await, []);
+        assert_eq!(queues(&db).await, []);
         let statuses = statuses(&db).await;
         assert_eq!(statuses.len(), total);
         assert!(statuses.iter().all(|(status, _)| *status == 2), "{statuses:?}");
@@ -242,15 +242,15 @@ async fn a_delivery_that_steps_aside_lets_later_ones_pass_and_is_sent_by_itself(
         // The record of the first claim comes late: its claim was given back.
         assert_eq!(settle(&db, &first, Outcome::Succeeded, NOW_US + 10).await, Settled::Lost);
         settle(&db, &again, Outcome::StepAsideUntil(NOW_US + 100), NOW_US + 10).await;
-        assert_eq!(lanes(&db).await, [(0, 1, NOW_US + 10), (first.1.id, 1, NOW_US + 100)]);
+        assert_eq!(queues(&db).await, [(0, 1, NOW_US + 10), (first.1.id, 1, NOW_US + 100)]);
 
         let second = claim_one(&db, NOW_US + 20).await;
         assert!(second.1.id > first.1.id);
         settle(&db, &second, Outcome::Succeeded, NOW_US + 20).await;
         let aside = claim_one(&db, NOW_US + 100).await;
-        assert_eq!((aside.1.id, aside.0.lane.delivery_id, aside.1.failures), (first.1.id, first.1.id, 2));
+        assert_eq!((aside.1.id, aside.0.queue.delivery_id, aside.1.failures), (first.1.id, first.1.id, 2));
         settle(&db, &aside, Outcome::Exhausted, NOW_US + 100).await;
-        assert_eq!(lanes(&db).await, []);
+        assert_eq!(queues(&db).await, []);
         assert_eq!(statuses(&db).await, [(3, 3), (2, 1)]);
         let numbers: Vec<_> =
             attempts::list(&db, first.1.id).await.unwrap().into_iter().map(|a| (a.number, a.request_body)).collect();
@@ -261,16 +261,16 @@ async fn a_delivery_that_steps_aside_lets_later_ones_pass_and_is_sent_by_itself(
 }
 
 #[tokio::test]
-async fn a_lane_whose_sender_died_is_due_again_at_the_end_of_its_lease() {
+async fn a_queue_whose_sender_died_is_due_again_at_the_end_of_its_lease() {
     on_each_schema(&crate::migrations(), |db| async move {
         let (hook, event) = (add_hook(&db).await, add_event(&db).await);
         add(&db, &[new(hook, event, 1, 1), new(hook, event, 1, 1)]).await;
         let dead = claim_one(&db, NOW_US).await;
         assert_eq!(claim_due(&db, NOW_US + LEASE_US - 1).await, []);
         let mut successor = claim_one(&db, NOW_US + LEASE_US).await;
-        assert_eq!((successor.1.id, successor.0.lane), (dead.1.id, dead.0.lane));
+        assert_eq!((successor.1.id, successor.0.queue), (dead.1.id, dead.0.queue));
         assert_eq!(settle(&db, &dead, Outcome::Succeeded, NOW_US + LEASE_US).await, Settled::Lost);
-        // A sender that goes on keeps the lane.
+        // A sender that goes on keeps the queue.
         let now_us = NOW_US + LEASE_US;
         let result = Settlement {
             lease_until_us: Some(now_us + LEASE_US),
@@ -282,13 +282,13 @@ async fn a_lane_whose_sender_died_is_due_again_at_the_end_of_its_lease() {
         assert_eq!(claim_due(&db, now_us + 1).await, []);
         successor.1 = next;
         assert_eq!(settle(&db, &successor, Outcome::Succeeded, now_us).await, Settled::Released);
-        assert_eq!(lanes(&db).await, []);
+        assert_eq!(queues(&db).await, []);
     })
     .await;
 }
 
 #[tokio::test]
-async fn lanes_of_a_paused_hook_wait_and_those_of_a_deleted_one_end() {
+async fn queues_of_a_paused_hook_wait_and_those_of_a_deleted_one_end() {
     on_each_schema(&crate::migrations(), |db| async move {
         let (hook, event) = (add_hook(&db).await, add_event(&db).await);
         add(&db, &[new(hook, event, 1, 1)]).await;
@@ -301,25 +301,25 @@ async fn lanes_of_a_paused_hook_wait_and_those_of_a_deleted_one_end() {
         outcomes::settle(&db, &claimed.0, &claimed.1, &result).await.unwrap();
         let claimed = claim_one(&db, NOW_US).await;
         claims::give_back(&db, &claimed.0, NOW_US).await.unwrap();
-        assert_eq!(lanes(&db).await, [(0, 1, PARKED_US)]);
+        assert_eq!(queues(&db).await, [(0, 1, PARKED_US)]);
         add(&db, &[new(hook, event, 1, 1)]).await;
-        assert_eq!(lanes(&db).await, [(0, 2, PARKED_US)]);
+        assert_eq!(queues(&db).await, [(0, 2, PARKED_US)]);
 
         // A test is sent, and its success resumes the hook.
         let mut tx = db.begin().await.unwrap();
         enqueue_alone(&mut tx, &new(hook, event, 1, super::TEST_SOURCE), NOW_US).await.unwrap();
         tx.commit().await.unwrap();
         let test = claim_one(&db, NOW_US).await;
-        assert!(test.0.lane.is_test());
+        assert!(test.0.queue.is_test());
         let result = Settlement { effect: HookEffect::Resumed, ..settlement(&test.1, Outcome::Succeeded, NOW_US) };
         outcomes::settle(&db, &test.0, &test.1, &result).await.unwrap();
         let (reason,): (Option<String>,) = db.one("SELECT paused_reason FROM hooks", &[]).await.unwrap();
-        assert_eq!((reason, lanes(&db).await), (None, vec![(0, 2, NOW_US)]));
+        assert_eq!((reason, queues(&db).await), (None, vec![(0, 2, NOW_US)]));
 
         let claimed = claim_one(&db, NOW_US).await;
         db.execute("DELETE FROM hooks", &[]).await.unwrap();
         claims::give_back(&db, &claimed.0, NOW_US).await.unwrap();
-        assert_eq!(lanes(&db).await, []);
+        assert_eq!(queues(&db).await, []);
         assert_eq!(statuses(&db).await.iter().map(|(status, _)| *status).collect::<Vec<_>>(), [4, 4, 2]);
     })
     .await;
@@ -360,12 +360,12 @@ async fn finished_deliveries_are_queued_again_alone_or_in_order() {
         assert_eq!(redeliver("unknown").await, None);
         let delivery = redeliver(&all[1].uuid).await.unwrap();
         assert_eq!((Status::from_column(delivery.status), delivery.attempts), (Some(Status::Pending), 1));
-        assert_eq!(lanes(&db).await, [(delivery.id, 1, NOW_US)]);
+        assert_eq!(queues(&db).await, [(delivery.id, 1, NOW_US)]);
         // It waits for its next attempt, and is asked for once more.
         let claimed = claim_one(&db, NOW_US).await;
         settle(&db, &claimed, Outcome::RetryAt(NOW_US + 1000), NOW_US).await;
         redeliver(&all[1].uuid).await.unwrap();
-        assert_eq!(lanes(&db).await, [(delivery.id, 1, NOW_US)]);
+        assert_eq!(queues(&db).await, [(delivery.id, 1, NOW_US)]);
         let claimed = claim_one(&db, NOW_US).await;
         settle(&db, &claimed, Outcome::Exhausted, NOW_US).await;
 
@@ -390,7 +390,7 @@ async fn finished_deliveries_are_queued_again_alone_or_in_order() {
         }
         assert_eq!(sent, all.iter().map(|new| new.uuid.clone()).collect::<Vec<_>>());
         assert_eq!(replay(&find((NOW_US, NOW_US)).await, true).await, 3);
-        assert_eq!(lanes(&db).await, [(0, 3, NOW_US)]);
+        assert_eq!(queues(&db).await, [(0, 3, NOW_US)]);
         assert_eq!(statuses(&db).await.len(), 6);
     })
     .await;
