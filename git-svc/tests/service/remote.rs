@@ -67,7 +67,7 @@ impl Remote {
         let is_stuck = Arc::<AtomicBool>::default();
         let host =
             Host { root: folder.path().to_owned(), port, seen: Arc::clone(&seen), is_stuck: Arc::clone(&is_stuck) };
-        let (router, own) = (Router::new().fallback(response).with_state(host), life.clone());
+        let (router, own) = (Router::new().fallback(respond).with_state(host), life.clone());
         life.spawn("remote", async move { serve_all(vec![listener], router, ListenerOptions::default(), &own).await });
         Self { folder, port, life, seen, is_stuck }
     }
