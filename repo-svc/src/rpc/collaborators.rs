@@ -64,7 +64,9 @@ async fn set_collaborator(
     authorized: Authorized,
     request: Request<SetCollaboratorRequest>,
 ) -> Result<SetCollaboratorResponse, RepoError> {
-    let key = IdempotencyKey::of(&request, authorized.user()?.0, "SetCollaborator")?;
+    let key =
+        repeat::key_for_repository(state, &authorized, &request, "SetCollaborator", |request| &mut request.repository)
+            .await?;
     let access = repeat::repository(state, &authorized, request.get_ref().repository.clone());
     repeat::once(&state.db, key.as_ref(), access, set(state, request.into_inner(), &authorized, key.as_ref())).await
 }
@@ -119,7 +121,10 @@ async fn remove_collaborator(
     authorized: Authorized,
     request: Request<RemoveCollaboratorRequest>,
 ) -> Result<RemoveCollaboratorResponse, RepoError> {
-    let key = IdempotencyKey::of(&request, authorized.user()?.0, "RemoveCollaborator")?;
+    let key = repeat::key_for_repository(state, &authorized, &request, "RemoveCollaborator", |request| {
+        &mut request.repository
+    })
+    .await?;
     let access = repeat::repository(state, &authorized, request.get_ref().repository.clone());
     repeat::once(&state.db, key.as_ref(), access, remove(state, request.into_inner(), &authorized, key.as_ref())).await
 }

@@ -32,7 +32,9 @@ pub(super) async fn update_repository(
     authorized: Authorized,
     request: Request<UpdateRepositoryRequest>,
 ) -> Result<UpdateRepositoryResponse, RepoError> {
-    let key = IdempotencyKey::of(&request, authorized.user()?.0, "UpdateRepository")?;
+    let key =
+        repeat::key_for_repository(state, &authorized, &request, "UpdateRepository", |request| &mut request.repository)
+            .await?;
     let authorized = &authorized;
     let access = repeat::repository(state, authorized, request.get_ref().repository.clone());
     let rebuild = |id: i64| async move {
@@ -194,7 +196,10 @@ pub(super) async fn update_issue_tracker(
     authorized: Authorized,
     request: Request<UpdateIssueTrackerRequest>,
 ) -> Result<UpdateIssueTrackerResponse, RepoError> {
-    let key = IdempotencyKey::of(&request, authorized.user()?.0, "UpdateIssueTracker")?;
+    let key = repeat::key_for_repository(state, &authorized, &request, "UpdateIssueTracker", |request| {
+        &mut request.repository
+    })
+    .await?;
     let access = repeat::repository(state, &authorized, request.get_ref().repository.clone());
     let work = update_tracker(state, request.into_inner(), &authorized, key.as_ref());
     repeat::once(&state.db, key.as_ref(), access, work).await
@@ -226,7 +231,8 @@ pub(super) async fn update_wiki(
     authorized: Authorized,
     request: Request<UpdateWikiRequest>,
 ) -> Result<UpdateWikiResponse, RepoError> {
-    let key = IdempotencyKey::of(&request, authorized.user()?.0, "UpdateWiki")?;
+    let key = repeat::key_for_repository(state, &authorized, &request, "UpdateWiki", |request| &mut request.repository)
+        .await?;
     let access = repeat::repository(state, &authorized, request.get_ref().repository.clone());
     let work = update_wiki_settings(state, request.into_inner(), &authorized, key.as_ref());
     repeat::once(&state.db, key.as_ref(), access, work).await
