@@ -10,7 +10,7 @@ use ferrite_rpc::auth::AuthError;
 use tonic::Request;
 
 use super::authorized::Authorized;
-use super::dispatch::authorized_service;
+use super::dispatch::{self, authorized_service};
 use super::{change, encode, lookup, repeat};
 use crate::error::RepoError;
 use crate::model::{User, Violations, parse_level};
@@ -99,6 +99,10 @@ async fn set(
 ) -> Result<SetCollaboratorResponse, RepoError> {
     let repository = authorized.repository(&state.repositories, request.repository.take()).await?;
     let (user, permission) = check(state, UserId(repository.owner_id), &request).await?;
+    if let Some(wanted) = permission.filter(|wanted| *wanted < Permission::Admin) {
+        let current = state.collaborators.find(repository.id(), user.id).await?;
+        dispatch::refuse_at_commit_if(current.is_some_and(|current| wanted < current.permission));
+    }
     let now = state.clock.now_us();
     let mut tx = state.db.begin().await?;
     state.repositories.lock(&mut tx, repository.id()).await?.ok_or(AuthError::RepositoryNotFound)?;
@@ -106,6 +110,7 @@ async fn set(
     let default = if current == Permission::None { DEFAULT_PERMISSION } else { current };
     let permission = permission.unwrap_or(default);
     require_at_most(authorized.level(&repository), [current, permission])?;
+    dispatch::never_refuse_if(permission < current);
     if permission != current {
         let stored = state.collaborators.set(&mut tx, repository.id(), user.id, permission, now).await;
         stored.map_err(or_missing(RepoError::field(USER_FIELD, "unknown", "does not exist")))?;

@@ -57,6 +57,8 @@ async fn update(
     let parent = encode::parent(&repository, authorized.viewer());
     let id = repository.id();
     let head = match &wanted.default_branch {
+        // No write, which a reached limit would refuse together with what takes access away.
+        Some(branch) if *branch == repository.default_branch => None,
         Some(branch) => {
             require_free_name(state, &repository, &wanted).await?;
             set_default_branch(state, &repository, branch).await?
