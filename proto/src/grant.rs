@@ -100,8 +100,8 @@ pub struct GrantLimits {
     /// are not counted.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub rate_percent: Option<u32>,
-    /// Id of the account whose limits apply to a caller who is no user: for a deploy key the user who added it, or else the owner of the
-    /// repository. `None` for users and anonymous callers.
+    /// Id of the account whose limits apply to a caller who is no user: for a deploy key the user who added it, while that may administer
+    /// the repository, or else the owner of the repository. `None` for users and anonymous callers.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub account: Option<i64>,
 }

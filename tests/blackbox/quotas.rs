@@ -251,7 +251,7 @@ async fn administrators_set_quotas(admin: &User, ada: &User, git: &Git) {
     ada.get(&path).await.refused(403);
     ada.patch(&path, &json!({"bytes": -1})).await.refused(403);
     admin.get(&quota_path("never-was")).await.refused(404);
-    for field in ["repositories", "bytes", "rate_percent"] {
+    for field in ["repositories", "organizations", "bytes", "rate_percent"] {
         admin.patch(&path, &json!({ field: -2 })).await.refused_field(field);
         admin.patch(&path, &json!({ field: "many" })).await.refused_field(field);
     }

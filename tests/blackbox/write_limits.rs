@@ -194,6 +194,12 @@ async fn removals<'a>(ada: &'a User, bob: &'a User, carol: &User, root: &'a User
     ada.new_repository("opened", json!({})).await;
     ada.patch(&ada.repo("opened", "/wiki"), &json!({"allow_public_wiki": true})).await.expect(204);
 
+    ada.share(&ada.repo("opened", ""), bob, "admin").await;
+    let lowered = ada.repo("opened", &format!("/collaborators/{}", bob.name));
+    let lower = json!({"name": "lower", "permission": "write"});
+    let lower = ada.post(&format!("/orgs/{org}/teams"), &lower).await.expect(201).json();
+    let lower = format!("/teams/{}", id(&lower));
+
     let (user, nothing) = (format!("/admin/users/{}", carol.name), Value::Null);
     let demoted = format!("/admin/users/{}", bob.name);
     root.patch(&demoted, &json!({"admin": true})).await.expect(200);
@@ -204,7 +210,11 @@ async fn removals<'a>(ada: &'a User, bob: &'a User, carol: &User, root: &'a User
         (ada, "SetMembership", Method::PUT, membership, json!({"role": "member"})),
         (ada, "CancelTransfer", Method::DELETE, ada.repo("withdrawn", "/transfer"), nothing.clone()),
         (bob, "RejectTransfer", Method::POST, ada.repo("rejected", "/transfer/reject"), json!({})),
-        (ada, "UpdateRepository", Method::PATCH, ada.repo("opened", ""), json!({"private": true})),
+        (ada, "SetCollaborator", Method::PUT, lowered, json!({"permission": "read"})),
+        (ada, "UpdateTeam", Method::PATCH, lower, json!({"permission": "read"})),
+        (ada, "UpdateRepository", Method::PATCH, ada.repo("opened", ""), {
+            json!({"private": true, "default_branch": "main"})
+        }),
         (ada, "UpdateWiki", Method::PATCH, ada.repo("opened", "/wiki"), json!({"allow_public_wiki": false})),
         (root, "UpdateUser", Method::PATCH, demoted, json!({"admin": false})),
         (root, "UpdateUser", Method::PATCH, user.clone(), json!({"active": false})),

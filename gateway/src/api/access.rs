@@ -2,7 +2,8 @@
 //! accounts.
 
 use std::collections::BTreeSet;
-use std::time::Instant;
+use std::pin::pin;
+use std::time::{Duration, Instant};
 
 use ferrite_proto::git::Commit;
 use ferrite_proto::repo::check_access_request::Target;
@@ -14,7 +15,7 @@ use ferrite_proto::repo::{
 use super::call::ApiCall;
 use crate::dto::{Accounts, User, require};
 use crate::http::body::JsonBody;
-use crate::http::body_limits::MAX_JSON_BYTES;
+use crate::http::body_limits::{BodyPermit, MAX_JSON_BYTES};
 use crate::http::error::ApiError;
 use crate::http::fields::FieldReader;
 use crate::http::path::RepoPath;
@@ -25,6 +26,10 @@ use ferrite_api_types::links::RepositoryLinks;
 const MAX_LOOKUP_ITEMS: usize = 1000;
 /// Longest e-mail address that is looked up; no account has a longer one.
 const MAX_EMAIL_BYTES: usize = 254;
+
+/// Time in which a short body comes whose repository is looked up by name together with the change, which saves a call. For a slower one the
+/// repository is looked up before.
+const PROMPT_BODY_TIME: Duration = Duration::from_millis(100);
 
 /// A repository to which the caller has access.
 pub(crate) struct ResolvedAccess {
@@ -209,7 +214,7 @@ impl ApiCall {
     }
 
     /// Decodes the body of an operation on the repository of a path, as [`Self::decode_body`]. Returns the repository as well: by its id if
-    /// it was looked up before the body was read, because its name may lead to another one by now.
+    /// the body is long or slow, because its name may lead to another one by the time that it has come.
     ///
     /// # Errors
     /// As [`Self::decode_body`].
@@ -220,18 +225,46 @@ impl ApiCall {
         body: JsonBody,
         decode: impl FnOnce(&mut FieldReader) -> T,
     ) -> Result<(RepositoryRef, T), ApiError> {
+        // The bodies of these operations are ordinary ones, without a permit to hold.
+        let (repository, decoded, _permit) =
+            self.decode_repository_text(path, operation, body, MAX_JSON_BYTES, decode).await?;
+        Ok((repository, decoded))
+    }
+
+    /// As [`Self::decode_repository_body`], for a body of up to `max_bytes`. The caller holds the permit until the request is done.
+    ///
+    /// # Errors
+    /// As [`Self::decode_body`].
+    pub(crate) async fn decode_repository_text<T>(
+        &self,
+        path: &RepoPath,
+        operation: &str,
+        body: JsonBody,
+        max_bytes: usize,
+        decode: impl FnOnce(&mut FieldReader) -> T,
+    ) -> Result<(RepositoryRef, T, BodyPermit), ApiError> {
         let check = |repository: &RepositoryRef| PermissionCheck::of(operation).on_repository(repository.clone());
         let mut repository = path.repository();
-        if body.may_be_long() {
-            let response = self.check_access(check(&repository)).await?;
-            // Zero from a repo-svc of the version before.
-            if response.repository_id != 0 {
-                repository = RepositoryRef::by_id(response.repository_id);
+        let may_be_long = body.may_be_long();
+        let mut fields = pin!(body.fields(&self.body_limits, max_bytes));
+        let prompt = match may_be_long {
+            true => None,
+            false => tokio::time::timeout(PROMPT_BODY_TIME, fields.as_mut()).await.ok(),
+        };
+        let fields = match prompt {
+            Some(fields) => fields,
+            None => {
+                let response = self.check_access(check(&repository)).await?;
+                // Zero from a repo-svc of the version before.
+                if response.repository_id != 0 {
+                    repository = RepositoryRef::by_id(response.repository_id);
+                }
+                fields.await
             }
-        }
-        let fields = body.fields(&self.body_limits, MAX_JSON_BYTES).await;
-        let decoded = self.decode_fields(check(&repository), fields, decode).await?;
-        Ok((repository, decoded))
+        };
+        let decoded = fields.and_then(|fields| fields.decode(decode));
+        let (decoded, permit) = self.after_permission(check(&repository), decoded).await?;
+        Ok((repository, decoded, permit))
     }
 
     /// Decodes the fields of a JSON body by `decode`.
@@ -251,9 +284,18 @@ impl ApiCall {
 
     /// Returns the links of a repository, for responses of repo-svc that do not have its name.
     pub(crate) async fn links_of(&self, repository: RepositoryRef) -> Result<RepositoryLinks, ApiError> {
+        Ok(self.id_and_links_of(repository).await?.1)
+    }
+
+    /// Returns a repository by its id, with its links: for a call that takes long, which is then about this one whatever its name leads to.
+    pub(crate) async fn id_and_links_of(
+        &self,
+        repository: RepositoryRef,
+    ) -> Result<(RepositoryRef, RepositoryLinks), ApiError> {
         let request = self.request(GetRepositoryRequest { repository: Some(repository) });
         let response = self.clients.repositories().get_repository(request).await?.into_inner();
-        self.urls(require(response.repository, "repository")?)
+        let found = require(response.repository, "repository")?;
+        Ok((RepositoryRef::by_id(found.id), self.urls(found)?))
     }
 
     fn urls(&self, repository: repo::Repository) -> Result<RepositoryLinks, ApiError> {

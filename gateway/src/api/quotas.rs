@@ -27,6 +27,7 @@ async fn update(Authenticated(call): Authenticated, path: Params, body: JsonBody
     let decode = call.decode_body(check, body, |fields| UpdateQuotaRequest {
         username: path.name("username"),
         repositories: limit(fields, "repositories"),
+        organizations: limit(fields, "organizations"),
         bytes: limit(fields, "bytes"),
         rate_percent: limit(fields, "rate_percent"),
     });

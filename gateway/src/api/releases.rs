@@ -7,7 +7,6 @@ use ferrite_proto::repo::{
 };
 use ferrite_rpc::grpc::with_timeout;
 
-use super::access::PermissionCheck;
 use super::call::{ApiCall, Authenticated, MaybeAuthenticated, routes};
 use super::tracker::limit_text;
 use crate::dto::{Release, require};
@@ -65,19 +64,19 @@ async fn find(call: &ApiCall, path: &RepoPath, by: By) -> ApiResult {
 }
 
 async fn create(Authenticated(call): Authenticated, path: RepoPath, body: JsonBody) -> ApiResult {
-    let decoded = body.decode(&call.body_limits, MAX_TEXT_BODY_BYTES, |fields| decode_new(fields, &path)).await;
-    let check = PermissionCheck::of(operation::CREATE_RELEASE).on_repository(path.repository());
-    let (request, _permit) = call.after_permission(check, decoded).await?;
-    let request = with_timeout(call.request(request), LONG_CALL_DEADLINE);
+    let (repository, decoded, _permit) =
+        call.decode_repository_text(&path, operation::CREATE_RELEASE, body, MAX_TEXT_BODY_BYTES, decode_new).await?;
+    let (repository, urls) = call.id_and_links_of(repository).await?;
+    let request = call.request(CreateReleaseRequest { repository: Some(repository), ..decoded });
+    let request = with_timeout(request, LONG_CALL_DEADLINE);
     let response = call.clients.releases().create_release(request).await?.into_inner();
-    let urls = call.links_of(path.repository()).await?;
     Ok(json::created(Release::new(require(response.release, "release")?, &urls)?))
 }
 
-fn decode_new(fields: &mut FieldReader, path: &RepoPath) -> CreateReleaseRequest {
+fn decode_new(fields: &mut FieldReader) -> CreateReleaseRequest {
     let (tag_name, body) = (fields.required_non_empty("tag_name"), fields.text_or_empty("body"));
     CreateReleaseRequest {
-        repository: Some(path.repository()),
+        repository: None,
         tag_name,
         target: fields.text_or_empty("target_commitish"),
         title: fields.text_or_empty("name"),
@@ -88,21 +87,21 @@ fn decode_new(fields: &mut FieldReader, path: &RepoPath) -> CreateReleaseRequest
 }
 
 async fn update(Authenticated(call): Authenticated, path: RepoPath, params: Params, body: JsonBody) -> ApiResult {
-    let id = params.id("id");
-    let decoded = body.decode(&call.body_limits, MAX_TEXT_BODY_BYTES, |fields| decode_change(fields, &path, id)).await;
-    let check = PermissionCheck::of(operation::UPDATE_RELEASE).on_repository(path.repository());
-    let (request, _permit) = call.after_permission(check, decoded).await?;
-    let request = with_timeout(call.request(request), LONG_CALL_DEADLINE);
+    let decode = |fields: &mut FieldReader| decode_change(fields, params.id("id"));
+    let (repository, decoded, _permit) =
+        call.decode_repository_text(&path, operation::UPDATE_RELEASE, body, MAX_TEXT_BODY_BYTES, decode).await?;
+    let (repository, urls) = call.id_and_links_of(repository).await?;
+    let request = call.request(UpdateReleaseRequest { repository: Some(repository), ..decoded });
+    let request = with_timeout(request, LONG_CALL_DEADLINE);
     let response = call.clients.releases().update_release(request).await?.into_inner();
-    let urls = call.links_of(path.repository()).await?;
     Ok(json::ok(Release::new(require(response.release, "release")?, &urls)?))
 }
 
 /// Reads the changes of a release. An empty tag or target counts as absent; an empty name or body clears.
-fn decode_change(fields: &mut FieldReader, path: &RepoPath, release_id: i64) -> UpdateReleaseRequest {
+fn decode_change(fields: &mut FieldReader, release_id: i64) -> UpdateReleaseRequest {
     let body = fields.optional_text("body");
     UpdateReleaseRequest {
-        repository: Some(path.repository()),
+        repository: None,
         release_id,
         tag_name: fields.optional_non_empty("tag_name"),
         target: fields.optional_non_empty("target_commitish"),

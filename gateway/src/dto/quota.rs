@@ -8,6 +8,9 @@ use super::require;
 #[derive(Clone, Copy, Debug, Serialize)]
 pub(crate) struct Quota {
     repositories: QuotaUsage,
+    /// Missing from a repo-svc of the version before.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    organizations: Option<QuotaUsage>,
     bytes: QuotaUsage,
     /// Null if none is set for the account, -1 for no limits.
     rate_percent: Option<i64>,
@@ -27,6 +30,7 @@ impl Quota {
     pub(crate) fn new(quota: repo::Quota) -> Result<Self, MissingField> {
         Ok(Self {
             repositories: usage(require(quota.repositories, "repositories")?),
+            organizations: quota.organizations.map(usage),
             bytes: usage(require(quota.bytes, "bytes")?),
             rate_percent: quota.rate_percent,
         })

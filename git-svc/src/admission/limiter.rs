@@ -3,7 +3,11 @@
 
 use std::{sync::Arc, time::Duration};
 
-use ferrite_proto::{grant::Grant, id::RepositoryId, metadata};
+use ferrite_proto::{
+    grant::{Credential, Grant},
+    id::RepositoryId,
+    metadata,
+};
 use ferrite_rpc::auth::Caller;
 use git_store::types::{error::GitError, weak_map::WeakMap};
 use http::HeaderMap;
@@ -13,7 +17,7 @@ use tokio::sync::{AcquireError, OwnedSemaphorePermit, Semaphore};
 /// Longest client address that is accepted as a key, in bytes; with a longer one the client counts as unknown.
 const MAX_ADDRESS_BYTES: usize = 64;
 
-/// Pushes at once by default, at least: an account has a quarter of them.
+/// Pushes at once by default, at least: an account has a quarter of them, as has each of its deploy keys, and half with all of these.
 const MIN_PUSHES: usize = 4;
 
 /// Work of each class that is done at once; 0 for a number that follows from the processor's cores.
@@ -102,7 +106,8 @@ impl Limiters {
 }
 
 /// Limit on concurrent work of one kind: in the store, for each repository and for each client. A client, which is an account or an address
-/// without one, has half of the permits and of the line for one repository; of pushes a quarter.
+/// without one, has half of the permits and of the line for one repository. Of pushes an account has a quarter, as has each of its deploy
+/// keys, and half with all of these.
 #[derive(Debug)]
 pub(crate) struct Limiter {
     name: &'static str,
@@ -111,8 +116,14 @@ pub(crate) struct Limiter {
     store: Arc<Semaphore>,
     per_repository: usize,
     repositories: WeakMap<RepositoryId, KeyedSemaphore>,
+    /// Permits of a user without its deploy keys, and of each of these.
     per_user: usize,
+    /// Permits of a user with all of its deploy keys.
+    per_account: usize,
     per_address: usize,
+    /// One permit per running request of one user or one deploy key.
+    shares: WeakMap<ClientKey, Semaphore>,
+    /// By account, as are the lines: deploy keys do not multiply what an account has.
     clients: WeakMap<ClientKey, KeyedSemaphore>,
     /// One permit per request of one client that runs on one repository or waits for it.
     lines: WeakMap<(RepositoryId, ClientKey), Semaphore>,
@@ -150,6 +161,7 @@ struct QueueLimits {
 #[derive(Clone, Copy, Debug)]
 enum Full {
     Client,
+    Account,
     Repository,
     Store,
 }
@@ -159,6 +171,8 @@ enum Full {
 pub(crate) enum ClientKey {
     /// An account, by its id. That of a deploy key is the user who added it, or else the owner of the repository.
     User(i64),
+    /// A deploy key: its account, by id, and its fingerprint.
+    DeployKey(i64, String),
     /// Anonymous, from a known address.
     Address(String),
     /// Anonymous, address unknown. All such requests share one limit.
@@ -170,12 +184,26 @@ impl ClientKey {
     /// installation.
     pub(crate) fn of(caller: &Caller, grant: &Grant, headers: &HeaderMap) -> Self {
         if let Some(account) = grant.limited_account() {
-            return Self::User(account.0);
+            // Only grants for pushes name the credential. Without it, the keys share the places of their account.
+            return match grant.reauthorization.as_ref().map(|access| &access.credential) {
+                Some(Credential::Key(fingerprint)) if grant.user.is_none() => {
+                    Self::DeployKey(account.0, fingerprint.clone())
+                }
+                _ => Self::User(account.0),
+            };
         }
         let address = headers.get(metadata::CLIENT).and_then(|address| address.to_str().ok());
         match address.filter(|address| caller.is_gateway() && (1..=MAX_ADDRESS_BYTES).contains(&address.len())) {
             Some(address) => Self::Address(address.to_owned()),
             None => Self::Unknown,
+        }
+    }
+
+    /// Returns the key of the client with all its deploy keys.
+    pub(super) fn with_deploy_keys(&self) -> Self {
+        match self {
+            Self::DeployKey(account, _) => Self::User(*account),
+            other => other.clone(),
         }
     }
 }
@@ -200,7 +228,7 @@ impl KeyedSemaphore {
 #[derive(Debug)]
 pub(crate) struct Permit {
     _store: OwnedSemaphorePermit,
-    _running: [OwnedSemaphorePermit; 2],
+    _running: [OwnedSemaphorePermit; 3],
     _queued: [OwnedSemaphorePermit; 3],
     _semaphores: [Arc<KeyedSemaphore>; 2],
     _counted: Counted,
@@ -218,7 +246,9 @@ impl Limiter {
             per_repository: per_repository.min(store.saturating_sub(1)).max(1),
             repositories: WeakMap::default(),
             per_user: (store / 2).max(1),
+            per_account: (store / 2).max(1),
             per_address: (store / 2).max(1),
+            shares: WeakMap::default(),
             clients: WeakMap::default(),
             lines: WeakMap::default(),
             running_gauge: metrics::gauge!("ferrite_git_admission_running", "gate" => name),
@@ -236,28 +266,32 @@ impl Limiter {
     }
 
     async fn wait(&self, id: RepositoryId, client: &ClientKey) -> Result<Permit, Full> {
-        let (running, lines) = (self.share_of(client), &self.waiting);
+        let (share, lines) = (self.share_of(client), &self.waiting);
+        let share = self.shares.get_or_insert_with(client.clone(), || Semaphore::new(share));
+        let client = client.with_deploy_keys();
+        let running = self.account_share_of(&client);
         let line = self.lines.get_or_insert_with((id, client.clone()), || {
             Semaphore::new(running.min(self.per_repository) + lines.per_repository.div_ceil(2))
         });
         let of_repository = || KeyedSemaphore::new(self.per_repository, lines.per_repository);
         let repository = self.repositories.get_or_insert_with(id, of_repository);
-        let of_client = || KeyedSemaphore::new(running, lines.per_client);
-        let client = self.clients.get_or_insert_with(client.clone(), of_client);
+        let client = self.clients.get_or_insert_with(client, || KeyedSemaphore::new(running, lines.per_client));
         let queued = [&line, &client.queued, &repository.queued].map(|all| Arc::clone(all).try_acquire_owned());
         let (one, two, three) = match queued {
             [Ok(one), Ok(two), Ok(three)] => (one, two, three),
             [Ok(_), Ok(_), Err(_)] => return Err(Full::Repository),
-            _ => return Err(Full::Client),
+            _ => return Err(Full::Account),
         };
         // In this order: a request that waits for its client's or repository's permit holds no permit of the store meanwhile.
         let mut full = Full::Client;
         let all = async {
+            let share = share.acquire_owned().await?;
+            full = Full::Account;
             let client = Arc::clone(&client.running).acquire_owned().await?;
             full = Full::Repository;
             let repository = Arc::clone(&repository.running).acquire_owned().await?;
             full = Full::Store;
-            Ok::<_, AcquireError>(([client, repository], Arc::clone(&self.store).acquire_owned().await?))
+            Ok::<_, AcquireError>(([share, client, repository], Arc::clone(&self.store).acquire_owned().await?))
         };
         let waiting = Counted::by(&self.waiting_gauge);
         let acquired = tokio::time::timeout(self.waiting.timeout, all).await;
@@ -280,7 +314,15 @@ impl Limiter {
     /// Returns the number of permits that the client may hold.
     fn share_of(&self, client: &ClientKey) -> usize {
         match client {
-            ClientKey::User(_) => self.per_user,
+            ClientKey::User(_) | ClientKey::DeployKey(..) => self.per_user,
+            ClientKey::Address(_) | ClientKey::Unknown => self.per_address,
+        }
+    }
+
+    /// Returns the number of permits that the client may hold with all its deploy keys.
+    fn account_share_of(&self, client: &ClientKey) -> usize {
+        match client {
+            ClientKey::User(_) | ClientKey::DeployKey(..) => self.per_account,
             ClientKey::Address(_) | ClientKey::Unknown => self.per_address,
         }
     }
@@ -295,7 +337,13 @@ impl Limiter {
         metrics::counter!("ferrite_git_refused_total", "gate" => self.name).increment(1);
         match (full, client) {
             (Full::Client, ClientKey::User(_)) => GitError::ShareFull { limit: self.per_user, holder: "account" },
-            (Full::Client, _) => GitError::ShareFull { limit: self.per_address, holder: "address" },
+            (Full::Client, ClientKey::DeployKey(..)) => {
+                GitError::ShareFull { limit: self.per_user, holder: "deploy key" }
+            }
+            (Full::Account, ClientKey::User(_) | ClientKey::DeployKey(..)) => {
+                GitError::ShareFull { limit: self.per_account, holder: "account" }
+            }
+            (Full::Client | Full::Account, _) => GitError::ShareFull { limit: self.per_address, holder: "address" },
             (Full::Repository, _) => GitError::ShareFull { limit: self.per_repository, holder: "repository" },
             (Full::Store, _) => GitError::Overloaded,
         }

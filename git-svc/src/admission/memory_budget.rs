@@ -47,7 +47,8 @@ impl MemoryBudget {
     /// `Overloaded` when it is not free in time.
     pub(crate) async fn acquire(&self, bytes: u64, client: &ClientKey) -> Result<MemoryPermit, GitError> {
         let (of_client, of_all) = (units(bytes).min(self.share), units(bytes).min(self.total));
-        let client = self.clients.get_or_insert_with(client.clone(), || Semaphore::new(self.share as usize));
+        let share = || Semaphore::new(self.share as usize);
+        let client = self.clients.get_or_insert_with(client.with_deploy_keys(), share);
         // In this order: who waits for the client's part holds nothing of the others.
         let both = async {
             let client = client.acquire_many_owned(of_client).await?;

@@ -67,7 +67,7 @@ pub struct LimiterArgs {
     #[arg(long, env = "FERRITE_GIT_HEAVY", default_value_t = 0, value_parser = within::<u16>(0..=u16::MAX))]
     pub heavy: u16,
 
-    /// Pushes at once, half of them to one repository and a quarter by one account; 0 for two per core, and four at least.
+    /// Pushes at once, half of them to one repository and a quarter by one account or deploy key; 0 for two per core, and four at least.
     #[arg(long, env = "FERRITE_GIT_PUSHES", default_value_t = 0, value_parser = within::<u16>(0..=u16::MAX))]
     pub pushes: u16,
 }

@@ -144,7 +144,7 @@ impl IdempotencyKey {
             return Err(IdempotencyError::BadKey);
         }
         let key_hash = hex::encode(Sha256::digest(format!("{caller}\n{token}\n{method}\n{key}")));
-        let request_hash = hex::encode(Sha256::digest(request.get_ref().encode_to_vec()));
+        let request_hash = hash_of(request.get_ref());
         Ok(Some(Self { key_hash, request_hash, other_hashes: Vec::new() }))
     }
 
@@ -153,6 +153,15 @@ impl IdempotencyKey {
     #[must_use]
     pub fn or_for(mut self, other: Self) -> Self {
         self.other_hashes.push(other.request_hash);
+        self
+    }
+
+    /// Returns this key for another form of its request, such as one that names the same subject in another way. A response is stored for that
+    /// form from now on. One that is stored for a form before is one for this request as well.
+    #[must_use]
+    pub fn in_form(mut self, request: &impl Message) -> Self {
+        let hash = hash_of(request);
+        self.other_hashes.push(std::mem::replace(&mut self.request_hash, hash));
         self
     }
 
@@ -255,6 +264,10 @@ impl IdempotencyKey {
 /// When the database fails.
 pub async fn withdraw(tx: &mut Tx, id: &str) -> Result<(), DbError> {
     tx.execute(WITHDRAW, &args![id]).await.map(drop)
+}
+
+fn hash_of(request: &impl Message) -> String {
+    hex::encode(Sha256::digest(request.encode_to_vec()))
 }
 
 /// Returns the stored response of `key`, or else runs `write` and returns its response. If `write` fails, for example because a repeated

@@ -10,7 +10,7 @@ use ferrite_rpc::auth::AuthError;
 use tonic::Request;
 
 use super::authorized::Authorized;
-use super::dispatch::authorized_service;
+use super::dispatch::{self, authorized_service};
 use super::{change, encode, lookup, repeat};
 use crate::error::RepoError;
 use crate::model::{User, Violations, parse_level};
@@ -64,7 +64,9 @@ async fn set_collaborator(
     authorized: Authorized,
     request: Request<SetCollaboratorRequest>,
 ) -> Result<SetCollaboratorResponse, RepoError> {
-    let key = IdempotencyKey::of(&request, authorized.user()?.0, "SetCollaborator")?;
+    let key =
+        repeat::key_for_repository(state, &authorized, &request, "SetCollaborator", |request| &mut request.repository)
+            .await?;
     let access = repeat::repository(state, &authorized, request.get_ref().repository.clone());
     repeat::once(&state.db, key.as_ref(), access, set(state, request.into_inner(), &authorized, key.as_ref())).await
 }
@@ -97,6 +99,10 @@ async fn set(
 ) -> Result<SetCollaboratorResponse, RepoError> {
     let repository = authorized.repository(&state.repositories, request.repository.take()).await?;
     let (user, permission) = check(state, UserId(repository.owner_id), &request).await?;
+    if let Some(wanted) = permission.filter(|wanted| *wanted < Permission::Admin) {
+        let current = state.collaborators.find(repository.id(), user.id).await?;
+        dispatch::refuse_at_commit_if(current.is_some_and(|current| wanted < current.permission));
+    }
     let now = state.clock.now_us();
     let mut tx = state.db.begin().await?;
     state.repositories.lock(&mut tx, repository.id()).await?.ok_or(AuthError::RepositoryNotFound)?;
@@ -104,6 +110,7 @@ async fn set(
     let default = if current == Permission::None { DEFAULT_PERMISSION } else { current };
     let permission = permission.unwrap_or(default);
     require_at_most(authorized.level(&repository), [current, permission])?;
+    dispatch::never_refuse_if(permission < current);
     if permission != current {
         let stored = state.collaborators.set(&mut tx, repository.id(), user.id, permission, now).await;
         stored.map_err(or_missing(RepoError::field(USER_FIELD, "unknown", "does not exist")))?;
@@ -119,7 +126,10 @@ async fn remove_collaborator(
     authorized: Authorized,
     request: Request<RemoveCollaboratorRequest>,
 ) -> Result<RemoveCollaboratorResponse, RepoError> {
-    let key = IdempotencyKey::of(&request, authorized.user()?.0, "RemoveCollaborator")?;
+    let key = repeat::key_for_repository(state, &authorized, &request, "RemoveCollaborator", |request| {
+        &mut request.repository
+    })
+    .await?;
     let access = repeat::repository(state, &authorized, request.get_ref().repository.clone());
     repeat::once(&state.db, key.as_ref(), access, remove(state, request.into_inner(), &authorized, key.as_ref())).await
 }

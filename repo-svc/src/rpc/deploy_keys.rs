@@ -50,7 +50,9 @@ async fn create_deploy_key(
     authorized: Authorized,
     request: Request<CreateDeployKeyRequest>,
 ) -> Result<CreateDeployKeyResponse, RepoError> {
-    let key = IdempotencyKey::of(&request, authorized.user()?.0, "CreateDeployKey")?;
+    let key =
+        repeat::key_for_repository(state, &authorized, &request, "CreateDeployKey", |request| &mut request.repository)
+            .await?;
     let (authorized, repository) = (&authorized, request.get_ref().repository.clone());
     let access = repeat::repository(state, authorized, repository.clone());
     let rebuild = |id: i64| async move {
@@ -92,7 +94,9 @@ async fn delete_deploy_key(
     authorized: Authorized,
     request: Request<DeleteDeployKeyRequest>,
 ) -> Result<DeleteDeployKeyResponse, RepoError> {
-    let key = IdempotencyKey::of(&request, authorized.user()?.0, "DeleteDeployKey")?;
+    let key =
+        repeat::key_for_repository(state, &authorized, &request, "DeleteDeployKey", |request| &mut request.repository)
+            .await?;
     let access = repeat::repository(state, &authorized, request.get_ref().repository.clone());
     repeat::once(&state.db, key.as_ref(), access, delete(state, request.into_inner(), &authorized, key.as_ref())).await
 }

@@ -13,12 +13,60 @@ use ferrite_db::{
 use ferrite_proto::id::{RepositoryId, TeamId};
 use ferrite_proto::repo::{Repository, RepositoryRef};
 use prost::Message;
+use tonic::Request;
 
-use super::authorized::Authorized;
+use super::authorized::{Authorized, repository_key};
 use super::encode;
 use crate::access::Capacity;
 use crate::error::RepoError;
 use crate::state::AppState;
+use crate::store::RepositoryKey;
+
+/// Returns the idempotency key of a request about a repository, which `reference` returns. Requests that name the same repository in
+/// different ways are the same.
+///
+/// # Errors
+/// [`IdempotencyError::BadKey`], or those of the database.
+pub(super) async fn key_for_repository<T: Message + Clone>(
+    state: &AppState,
+    authorized: &Authorized,
+    request: &Request<T>,
+    method: &str,
+    reference: fn(&mut T) -> &mut Option<RepositoryRef>,
+) -> Result<Option<IdempotencyKey>, RepoError> {
+    let Some(key) = key_for_name(authorized, request, method, reference)? else { return Ok(None) };
+    let mut content = request.get_ref().clone();
+    let by = reference(&mut content).clone();
+    let found = match authorized.visible_repository_by_any_name(&state.repositories, by).await {
+        Ok(found) => found,
+        // The write fails by itself, unless it needs no sight of the repository.
+        Err(RepoError::Auth(_) | RepoError::Invalid(_)) => return Ok(Some(key)),
+        Err(error) => return Err(error),
+    };
+    let (owner, id) = (found.owner_name.clone(), found.id());
+    *reference(&mut content) = Some(RepositoryRef::by_name(owner, found.name));
+    let key = key.in_form(&content);
+    *reference(&mut content) = Some(RepositoryRef::by_id(id));
+    Ok(Some(key.in_form(&content)))
+}
+
+/// As [`key_for_repository`], by the name without case alone: for a request after which the repository cannot be looked up.
+///
+/// # Errors
+/// [`IdempotencyError::BadKey`].
+pub(super) fn key_for_name<T: Message + Clone>(
+    authorized: &Authorized,
+    request: &Request<T>,
+    method: &str,
+    reference: fn(&mut T) -> &mut Option<RepositoryRef>,
+) -> Result<Option<IdempotencyKey>, RepoError> {
+    let Some(key) = IdempotencyKey::of(request, authorized.user()?.0, method)? else { return Ok(None) };
+    let mut content = request.get_ref().clone();
+    let by = reference(&mut content).as_ref().and_then(|reference| reference.by.as_ref());
+    let Some(RepositoryKey::Name { owner, name }) = by.and_then(repository_key) else { return Ok(Some(key)) };
+    *reference(&mut content) = Some(RepositoryRef::by_name(owner, name));
+    Ok(Some(key.in_form(&content)))
+}
 
 /// Returns the stored response of `key` if `access` still succeeds, or else runs `write`, which checks the access by itself.
 ///

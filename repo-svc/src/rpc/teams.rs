@@ -105,10 +105,13 @@ async fn update(
 ) -> Result<UpdateTeamResponse, RepoError> {
     let found = authorized.team(&state.teams, TeamId(request.team_id)).await?;
     let wanted = TeamChange::check(request)?;
+    let is_lower = |team: &Team| wanted.permission.is_some_and(|new| new < team.permission());
+    dispatch::refuse_at_commit_if(is_lower(&found));
     let now = state.clock.now_us();
     let mut tx = state.db.begin().await?;
     let old = lock(state, &mut tx, &found).await?;
     let fields = state.teams.update(&mut tx, &old, &wanted).await?;
+    dispatch::never_refuse_if(fields == ["permission"] && is_lower(&old));
     let new = state.teams.reload(&mut tx, old.id(), None).await?.ok_or(RepoError::TeamNotFound)?;
     if !fields.is_empty() {
         // The target has the old name, the details have the new one.

@@ -37,7 +37,8 @@ async fn set_topics(
     authorized: Authorized,
     request: Request<SetTopicsRequest>,
 ) -> Result<SetTopicsResponse, RepoError> {
-    let key = IdempotencyKey::of(&request, authorized.user()?.0, "SetTopics")?;
+    let key = repeat::key_for_repository(state, &authorized, &request, "SetTopics", |request| &mut request.repository)
+        .await?;
     let access = repeat::repository(state, &authorized, request.get_ref().repository.clone());
     let request = request.into_inner();
     let work = async {
@@ -53,7 +54,8 @@ async fn add_topic(
     authorized: Authorized,
     request: Request<AddTopicRequest>,
 ) -> Result<AddTopicResponse, RepoError> {
-    let key = IdempotencyKey::of(&request, authorized.user()?.0, "AddTopic")?;
+    let key =
+        repeat::key_for_repository(state, &authorized, &request, "AddTopic", |request| &mut request.repository).await?;
     let access = repeat::repository(state, &authorized, request.get_ref().repository.clone());
     let request = request.into_inner();
     let work = async {
@@ -70,7 +72,9 @@ async fn remove_topic(
     authorized: Authorized,
     request: Request<RemoveTopicRequest>,
 ) -> Result<RemoveTopicResponse, RepoError> {
-    let key = IdempotencyKey::of(&request, authorized.user()?.0, "RemoveTopic")?;
+    let key =
+        repeat::key_for_repository(state, &authorized, &request, "RemoveTopic", |request| &mut request.repository)
+            .await?;
     let access = repeat::repository(state, &authorized, request.get_ref().repository.clone());
     let request = request.into_inner();
     let work = async {

@@ -45,7 +45,9 @@ async fn start_transfer(
     authorized: Authorized,
     request: Request<StartTransferRequest>,
 ) -> Result<StartTransferResponse, RepoError> {
-    let key = IdempotencyKey::of(&request, authorized.user()?.0, "StartTransfer")?;
+    let key =
+        repeat::key_for_repository(state, &authorized, &request, "StartTransfer", |request| &mut request.repository)
+            .await?;
     let authorized = &authorized;
     let access = repeat::repository(state, authorized, request.get_ref().repository.clone());
     let rebuild = |stored: StartTransferResponse| async move {
@@ -122,7 +124,9 @@ async fn cancel_transfer(
     authorized: Authorized,
     request: Request<CancelTransferRequest>,
 ) -> Result<CancelTransferResponse, RepoError> {
-    let key = IdempotencyKey::of(&request, authorized.user()?.0, "CancelTransfer")?;
+    let key =
+        repeat::key_for_repository(state, &authorized, &request, "CancelTransfer", |request| &mut request.repository)
+            .await?;
     let access = repeat::repository(state, &authorized, request.get_ref().repository.clone());
     repeat::once(&state.db, key.as_ref(), access, cancel(state, request.into_inner(), &authorized, key.as_ref())).await
 }
@@ -185,7 +189,9 @@ async fn accept_transfer(
     authorized: Authorized,
     request: Request<AcceptTransferRequest>,
 ) -> Result<AcceptTransferResponse, RepoError> {
-    let key = IdempotencyKey::of(&request, authorized.user()?.0, "AcceptTransfer")?;
+    let key =
+        repeat::key_for_repository(state, &authorized, &request, "AcceptTransfer", |request| &mut request.repository)
+            .await?;
     let authorized = &authorized;
     let access = repeat::visible_repository(state, authorized, request.get_ref().repository.clone());
     let rebuild = |id: i64| async move {
@@ -224,7 +230,9 @@ async fn reject_transfer(
     authorized: Authorized,
     request: Request<RejectTransferRequest>,
 ) -> Result<RejectTransferResponse, RepoError> {
-    let key = IdempotencyKey::of(&request, authorized.user()?.0, "RejectTransfer")?;
+    let key =
+        repeat::key_for_repository(state, &authorized, &request, "RejectTransfer", |request| &mut request.repository)
+            .await?;
     let authorized = &authorized;
     let rebuild = |id: i64| async move {
         match repeat::read_repository(state, authorized, id).await {

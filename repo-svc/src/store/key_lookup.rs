@@ -14,8 +14,15 @@ use super::tokens::IdentityRow;
 const USER: &str = "SELECT u.id AS user_id, u.name, u.full_name, u.email, u.is_admin, k.token_id, t.scopes, t.expire_us, t.repository_ids \
      FROM public_keys k JOIN users u ON u.id = k.user_id LEFT JOIN access_tokens t ON t.id = k.token_id \
      WHERE k.fingerprint = $1 AND u.is_active AND (k.token_id IS NULL OR t.expire_us = 0 OR t.expire_us > $2)";
+/// The user who added a key counts only while it may administer the repository, as the rules of `access` have it.
 const REPOSITORIES: &str = "SELECT k.repository_id, k.is_read_only, u.id, u.is_admin FROM deploy_keys k \
-     LEFT JOIN users u ON u.id = k.user_id WHERE k.fingerprint = $1";
+     JOIN repositories r ON r.id = k.repository_id \
+     LEFT JOIN users u ON u.id = k.user_id AND u.is_active AND (u.is_admin OR u.id = r.owner_id \
+     OR EXISTS (SELECT 1 FROM collaborators c WHERE c.repository_id = r.id AND c.user_id = u.id AND c.permission = 'admin') \
+     OR EXISTS (SELECT 1 FROM team_members m JOIN teams t ON t.id = m.team_id \
+     WHERE m.user_id = u.id AND t.organization_id = r.owner_id AND (t.level = 4 OR (t.level = 3 \
+     AND EXISTS (SELECT 1 FROM team_repositories x WHERE x.team_id = t.id AND x.repository_id = r.id))))) \
+     WHERE k.fingerprint = $1";
 /// Limit for the text of a fingerprint, above any real one.
 const MAX_FINGERPRINT_BYTES: usize = 128;
 
@@ -25,8 +32,8 @@ pub(crate) struct AddedKey {
     pub(crate) repository: RepositoryId,
     /// Its level on the repository.
     pub(crate) level: Permission,
-    /// The user who added it, and whether that administers the site. `None` if the user was deleted, and for keys from before users were
-    /// stored with them.
+    /// The user who added it, and whether that administers the site. `None` if the user was deleted or disabled or may no longer administer
+    /// the repository, and for keys from before users were stored with them.
     pub(crate) added_by: Option<(UserId, bool)>,
 }
 

@@ -7,7 +7,7 @@ use ferrite_db::args;
 use ferrite_db::{Db, DbError, Query, Tx};
 use ferrite_proto::id::UserId;
 
-use super::quotas::{COUNT_OWNED, OwnerLimits, check_organizations};
+use super::quotas::{COUNT_CREATED, COUNT_OWNED, OwnerLimits, check_organizations};
 use super::sql::{Locking, locking, or_missing};
 use crate::error::RepoError;
 use crate::model::{CheckedOrganization, OrganizationChange, User, changed_fields, lookup_key};
@@ -21,12 +21,8 @@ const INSERT: &str = "INSERT INTO users \
      creator_id) \
      VALUES ('organization', $1, $2, $3, $4, '', $5, $6, $7, $8, $9, $10, $11) ON CONFLICT DO NOTHING RETURNING id";
 /// Lock for creations for one user, so that its limit holds. Transactions that only refer to the user do not wait for it.
-const LOCK_CREATOR: Locking = locking!("SELECT is_admin FROM users WHERE id = $1", " FOR NO KEY UPDATE");
-/// Counts the organizations that were made for a user, whoever owns them now. Those whose creator is not known count for the owner who joined
-/// when they were made: nobody is counted for an organization to which others added it.
-const COUNT_CREATED: &str = "SELECT (SELECT COUNT(*) FROM users WHERE creator_id = $1) \
-     + (SELECT COUNT(*) FROM team_members m JOIN teams t ON t.id = m.team_id JOIN users o ON o.id = t.organization_id \
-     WHERE m.user_id = $1 AND t.level = 4 AND o.creator_id IS NULL AND m.created_us = o.created_us)";
+const LOCK_CREATOR: Locking =
+    locking!("SELECT is_admin, organization_limit FROM users WHERE id = $1", " FOR NO KEY UPDATE");
 const INSERT_OWNERS_TEAM: &str = "INSERT INTO teams (organization_id, name, name_key, description, level, created_us) \
      VALUES ($1, $2, $3, '', 4, $4)";
 /// Lock for changes of an organization, its members and its teams.
@@ -210,7 +206,7 @@ impl OrganizationTable {
     }
 
     /// Creates an organization whose team of owners has the member `owner`, in the transaction of the caller. Returns the
-    /// organization, read for `viewer`. Administrators of the site may own any number, others as `limits` say.
+    /// organization, read for `viewer`. Administrators of the site may own any number, others as their own limit or `limits` say.
     ///
     /// # Errors
     /// [`RepoError::OrganizationLimit`] if as many were made for the owner as may be, [`RepoError::UserExists`] if the name is taken,
@@ -224,11 +220,11 @@ impl OrganizationTable {
         limits: OwnerLimits,
         now_us: i64,
     ) -> Result<Organization, RepoError> {
-        let creator: Option<(bool,)> = tx.optional(LOCK_CREATOR.sql(tx), &args![owner]).await?;
-        let (is_admin,) = creator.ok_or(RepoError::UserNotFound)?;
+        let creator: Option<(bool, Option<i64>)> = tx.optional(LOCK_CREATOR.sql(tx), &args![owner]).await?;
+        let (is_admin, own_limit) = creator.ok_or(RepoError::UserNotFound)?;
         if !is_admin {
             let (used,): (i64,) = tx.one(COUNT_CREATED, &args![owner]).await?;
-            check_organizations(limits, used)?;
+            check_organizations(own_limit, limits, used)?;
         }
         let args = args![
             new.username.as_str(),

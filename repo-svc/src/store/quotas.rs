@@ -29,13 +29,19 @@ const ADD: &str = add!();
 const ADD_RETURNING: &str = concat!(add!(), " RETURNING used_bytes, max_bytes, rate_percent");
 const SET_LIMITS: &str = "INSERT INTO owner_quotas (owner_id, used_bytes, max_bytes, rate_percent) VALUES ($1, 0, $2, $3) \
      ON CONFLICT (owner_id) DO UPDATE SET max_bytes = excluded.max_bytes, rate_percent = excluded.rate_percent";
-const OWNED: Locking = locking!("SELECT repository_limit FROM users WHERE id = $1", " FOR NO KEY UPDATE");
-const SET_REPOSITORY_LIMIT: &str = "UPDATE users SET repository_limit = $2 WHERE id = $1";
+const OWNED: Locking =
+    locking!("SELECT repository_limit, organization_limit FROM users WHERE id = $1", " FOR NO KEY UPDATE");
+const SET_COUNT_LIMITS: &str = "UPDATE users SET repository_limit = $2, organization_limit = $3 WHERE id = $1";
 const OWNER_OF_STORED: &str = "SELECT owner_id FROM repositories WHERE id = $1 UNION ALL \
      SELECT r.owner_id FROM wikis w JOIN repositories r ON r.id = w.repository_id WHERE w.wiki_id = $1";
 const UNFINISHED_OWNER: &str = "SELECT owner_id FROM repositories WHERE id = $1 AND state = 'creating'";
 /// Counts the repositories of an account, finished or not.
 pub(super) const COUNT_OWNED: &str = "SELECT COUNT(*) FROM repositories WHERE owner_id = $1";
+/// Counts the organizations that were made for a user, whoever owns them now. Those whose creator is not known count for the owner who joined
+/// when they were made: nobody is counted for an organization to which others added it.
+pub(super) const COUNT_CREATED: &str = "SELECT (SELECT COUNT(*) FROM users WHERE creator_id = $1) \
+     + (SELECT COUNT(*) FROM team_members m JOIN teams t ON t.id = m.team_id JOIN users o ON o.id = t.organization_id \
+     WHERE m.user_id = $1 AND t.level = 4 AND o.creator_id IS NULL AND m.created_us = o.created_us)";
 /// Everything that is stored of a repository.
 const STORED_BYTES: &str = "SELECT r.size_bytes + COALESCE((SELECT w.size_bytes FROM wikis w WHERE w.repository_id = r.id), 0) \
      + CAST(COALESCE((SELECT SUM(a.size_bytes) FROM release_assets a JOIN releases l ON l.id = a.release_id \
@@ -63,6 +69,8 @@ pub(crate) struct OwnerLimits {
 pub(crate) struct OwnLimits {
     /// Number of repositories.
     pub(crate) repositories: Option<i64>,
+    /// Number of organizations that the user creates.
+    pub(crate) organizations: Option<i64>,
     /// Bytes of all repositories together.
     pub(crate) bytes: Option<i64>,
     /// Percentage of the limits per hour.
@@ -107,18 +115,24 @@ impl QuotaRow {
 pub(crate) struct OwnerQuota {
     /// Repositories that it owns, finished or not.
     pub(crate) repository_count: i64,
-    /// Bytes that they take.
+    /// Organizations that were made for it.
+    pub(crate) organization_count: i64,
+    /// Bytes that the repositories take.
     pub(crate) used_bytes: i64,
     /// The limits.
     pub(crate) limits: OwnLimits,
 }
 
 impl OwnerQuota {
-    fn new(repository_count: i64, own_count: Option<i64>, row: QuotaRow) -> Self {
-        let limits = OwnLimits { repositories: own_count, bytes: row.max_bytes, rate_percent: row.rate_percent };
-        Self { repository_count, used_bytes: row.used_bytes(), limits }
+    fn new((repository_count, organization_count): (i64, i64), own: CountLimits, row: QuotaRow) -> Self {
+        let (repositories, organizations) = own;
+        let limits = OwnLimits { repositories, organizations, bytes: row.max_bytes, rate_percent: row.rate_percent };
+        Self { repository_count, organization_count, used_bytes: row.used_bytes(), limits }
     }
 }
+
+/// The limits of an account on its repositories and on its organizations.
+type CountLimits = (Option<i64>, Option<i64>);
 
 /// Returns the limit of an account: its own, or else that of the site. A negative one of its own is none.
 pub(crate) fn effective(own: Option<i64>, site: Option<i64>) -> Option<i64> {
@@ -139,12 +153,12 @@ pub(super) fn check_count(own: Option<i64>, site: OwnerLimits, used: i64) -> Res
     }
 }
 
-/// Checks that a user for whom `used` organizations were made may have one more.
+/// Checks that a user with the limit `own` for whom `used` organizations were made may have one more.
 ///
 /// # Errors
 /// [`RepoError::OrganizationLimit`].
-pub(super) fn check_organizations(site: OwnerLimits, used: i64) -> Result<(), RepoError> {
-    match site.organizations {
+pub(super) fn check_organizations(own: Option<i64>, site: OwnerLimits, used: i64) -> Result<(), RepoError> {
+    match effective(own, site.organizations) {
         Some(limit) if used >= limit => {
             metrics::counter!("ferrite_quota_refused_total", "kind" => "organizations").increment(1);
             Err(RepoError::OrganizationLimit { used, limit })
@@ -261,22 +275,26 @@ impl QuotaTable {
 
     /// Returns the whole quota of an account and locks it; `None` if the account was deleted.
     pub(crate) async fn lock(&self, tx: &mut Tx, owner: UserId) -> Result<Option<OwnerQuota>, DbError> {
-        let Some((own_count,)) = tx.optional(OWNED.sql(tx), &args![owner]).await? else { return Ok(None) };
-        let (repository_count,): (i64,) = tx.one(COUNT_OWNED, &args![owner]).await?;
+        let own: Option<CountLimits> = tx.optional(OWNED.sql(tx), &args![owner]).await?;
+        let Some(own) = own else { return Ok(None) };
+        let (repositories,): (i64,) = tx.one(COUNT_OWNED, &args![owner]).await?;
+        let (organizations,): (i64,) = tx.one(COUNT_CREATED, &args![owner]).await?;
         let row: Option<QuotaRow> = tx.optional(FIND.sql(tx), &args![owner]).await?;
-        Ok(Some(OwnerQuota::new(repository_count, own_count, row.unwrap_or_default())))
+        Ok(Some(OwnerQuota::new((repositories, organizations), own, row.unwrap_or_default())))
     }
 
     /// Returns the whole quota of an account; `None` if the account was deleted.
     pub(crate) async fn read(&self, owner: UserId) -> Result<Option<OwnerQuota>, DbError> {
-        let Some((own_count,)) = self.db.optional(OWNED.plain, &args![owner]).await? else { return Ok(None) };
-        let (repository_count,): (i64,) = self.db.one(COUNT_OWNED, &args![owner]).await?;
-        Ok(Some(OwnerQuota::new(repository_count, own_count, self.find(owner).await?)))
+        let own: Option<CountLimits> = self.db.optional(OWNED.plain, &args![owner]).await?;
+        let Some(own) = own else { return Ok(None) };
+        let (repositories,): (i64,) = self.db.one(COUNT_OWNED, &args![owner]).await?;
+        let (organizations,): (i64,) = self.db.one(COUNT_CREATED, &args![owner]).await?;
+        Ok(Some(OwnerQuota::new((repositories, organizations), own, self.find(owner).await?)))
     }
 
     /// Sets the limits of an account, which replace those of the site.
     pub(crate) async fn set_limits(&self, tx: &mut Tx, owner: UserId, limits: OwnLimits) -> Result<(), DbError> {
-        tx.execute(SET_REPOSITORY_LIMIT, &args![owner, limits.repositories]).await?;
+        tx.execute(SET_COUNT_LIMITS, &args![owner, limits.repositories, limits.organizations]).await?;
         tx.execute(SET_LIMITS, &args![owner, limits.bytes, limits.rate_percent]).await.map(drop)
     }
 }

@@ -1,15 +1,15 @@
 //! Requests that take long: the permission is asked for again before the write, because it may have been lost meanwhile, and for the
 //! repository that the path named first, because its name may lead to another one by now.
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use axum::body::{Body, Bytes};
 use ferrite_proto::asset::{FILE_SHA256_HEADER, FILE_SIZE_HEADER};
 use ferrite_proto::hook::ListEventsResponse;
 use ferrite_proto::repo::access_service_client::AccessServiceClient;
 use ferrite_proto::repo::{
-    BeginAssetUploadResponse, CheckAccessResponse, CreateReleaseAssetRequest, GetRepositoryRequest, RepositoryRef,
-    ResolveAccessRequest, ResolveAccessResponse,
+    BeginAssetUploadResponse, CheckAccessResponse, CreateReleaseAssetRequest, GetRepositoryRequest,
+    GetRepositoryResponse, RepositoryRef, ResolveAccessRequest, ResolveAccessResponse,
 };
 use ferrite_rpc::auth::AuthError;
 use futures_util::{StreamExt as _, stream};
@@ -23,6 +23,9 @@ use crate::upstream::reauthorize::Reauthorizer;
 
 const RESOLVE: &str = "AccessService/ResolveAccess";
 const RECHECK_INTERVAL: Duration = Duration::from_millis(50);
+/// Longest pause of a body that waits for a check, and the time between two looks.
+const MAX_WAIT: Duration = Duration::from_secs(10);
+const POLL_INTERVAL: Duration = Duration::from_millis(10);
 
 /// Every write whose permission is resolved before its body is read: method, path, body, and the RPC that carries it out.
 const WRITES: [(&str, &str, &str, &str); 14] = [
@@ -65,6 +68,18 @@ const CHECKED_WRITES: [(&str, &str, &str, &str); 9] = [
     ("POST", "keys", r#"{"title":"t","key":"k"}"#, "DeployKeyService/CreateDeployKey"),
     ("PATCH", "releases/1/assets/2", r#"{"name":"n"}"#, "ReleaseService/UpdateReleaseAsset"),
 ];
+
+/// Writes of releases, whose repository is looked up before them.
+const RELEASE_WRITES: [(&str, &str, &str, &str); 2] = [
+    ("POST", "releases", r#"{"tag_name":"v1"}"#, "ReleaseService/CreateRelease"),
+    ("PATCH", "releases/1", r#"{"name":"n"}"#, "ReleaseService/UpdateRelease"),
+];
+
+/// Has repo-svc find the repository 7 by whatever name.
+fn script_repository(script: &Script) {
+    let repository = Some(repository(Some(RepositoryRef::by_name("bob", "write"))).unwrap());
+    script.respond("RepositoryService/GetRepository", &GetRepositoryResponse { repository });
+}
 
 /// Has repo-svc permit everything on the repository 7.
 fn permit(script: &Script) {
@@ -129,6 +144,74 @@ async fn a_long_body_changes_the_repository_whose_permission_was_checked() {
             let sent = sent.unwrap_or_else(|| panic!("{method} {path} is not sent"));
             assert_eq!(sent.repository, Some(expected.clone()), "{method} {path}");
         }
+    }
+}
+
+/// Sends a request of known length whose body pauses in its middle until repo-svc was asked for the permission, or for a while.
+async fn send_until_checked(
+    (gateway, script): (&TestGateway, &Script),
+    (method, path, body): (&str, &str, &'static str),
+) {
+    let (first, rest) = body.split_at(1);
+    let script = script.clone();
+    script.took_request("AccessService/CheckAccess");
+    let rest = stream::once(async move {
+        let begun = Instant::now();
+        while !script.took_request("AccessService/CheckAccess") && begun.elapsed() < MAX_WAIT {
+            tokio::time::sleep(POLL_INTERVAL).await;
+        }
+        Ok::<_, std::io::Error>(Bytes::from(rest))
+    });
+    let sent = stream::once(std::future::ready(Ok(Bytes::from(first)))).chain(rest);
+    let path = if path.is_empty() { String::new() } else { format!("/{path}") };
+    let request = Request::builder().method(method).uri(format!("/api/v1/repos/bob/write{path}"));
+    let request = request.header("authorization", GOOD).header("content-length", body.len());
+    let request = request.body(Body::from_stream(Box::pin(sent))).unwrap();
+    router(&gateway.state).oneshot(request).await.unwrap();
+}
+
+#[tokio::test]
+async fn a_short_body_that_pauses_changes_the_repository_whose_permission_was_checked() {
+    let (gateway, script) = Script::gateway().await;
+    script.respond("AccessService/CheckAccess", &CheckAccessResponse { repository_id: 7, ..Default::default() });
+    script_repository(&script);
+    for (method, path, body, rpc) in CHECKED_WRITES.into_iter().chain(RELEASE_WRITES) {
+        send_until_checked((&gateway, &script), (method, path, body)).await;
+        let sent = script.take_request::<GetRepositoryRequest>(rpc);
+        let sent = sent.unwrap_or_else(|| panic!("{method} {path} is not sent"));
+        assert_eq!(sent.repository, Some(RepositoryRef::by_id(7)), "{method} {path}");
+    }
+}
+
+#[tokio::test]
+async fn a_short_body_that_is_there_costs_no_check() {
+    let (gateway, script) = Script::gateway().await;
+    script_repository(&script);
+    for (method, path, body, rpc) in CHECKED_WRITES {
+        let path = if path.is_empty() { "/repos/bob/write".into() } else { format!("/repos/bob/write/{path}") };
+        gateway.send(method, &path, Some(GOOD), body).await;
+        let sent = script.take_request::<GetRepositoryRequest>(rpc);
+        let sent = sent.unwrap_or_else(|| panic!("{method} {path} is not sent"));
+        assert_eq!(sent.repository, Some(RepositoryRef::by_name("bob", "write")), "{method} {path}");
+        assert!(!script.took_request("AccessService/CheckAccess"), "{method} {path}");
+    }
+}
+
+#[tokio::test]
+async fn a_release_and_its_links_are_of_one_repository() {
+    let (gateway, script) = Script::gateway().await;
+    for (method, path, body, rpc) in RELEASE_WRITES {
+        script_repository(&script);
+        gateway.send(method, &format!("/repos/bob/write/{path}"), Some(GOOD), body).await;
+        let looked_up = script.take_request::<GetRepositoryRequest>("RepositoryService/GetRepository").unwrap();
+        assert_eq!(looked_up.repository, Some(RepositoryRef::by_name("bob", "write")), "{method} {path}");
+        // By the id that the name led to.
+        let sent = script.take_request::<GetRepositoryRequest>(rpc).unwrap();
+        assert_eq!(sent.repository, Some(RepositoryRef::by_id(7)), "{method} {path}");
+        assert!(!script.took_request("AccessService/CheckAccess"), "{method} {path}");
+        script.fail("RepositoryService/GetRepository", AuthError::RepositoryNotFound);
+        let (status, _, _) = gateway.send(method, &format!("/repos/bob/write/{path}"), Some(GOOD), body).await;
+        assert_eq!((status, script.took_request(rpc)), (404, false), "{method} {path}");
     }
 }
 

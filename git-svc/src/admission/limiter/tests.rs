@@ -1,5 +1,7 @@
 //! Tests of the limiter: fairness between clients and repositories, queues, and the keys of clients.
 
+use ferrite_proto::grant::Reauthorization;
+
 use super::*;
 
 fn limiter_with_short_timeout(store: usize, per_repository: usize) -> Limiter {
@@ -94,6 +96,48 @@ async fn three_accounts_leave_permits_for_a_fourth() {
 }
 
 #[tokio::test]
+async fn a_deploy_key_has_a_share_of_its_own_and_an_account_half_with_all_its_keys() {
+    let limiter = Limiter { per_user: 1, ..limiter_with_short_timeout(4, 4) };
+    let key = |number: i64| ClientKey::DeployKey(1, number.to_string());
+    let refused = async |client: &ClientKey| match limiter.acquire(RepositoryId(9), client).await.unwrap_err() {
+        GitError::ShareFull { limit, holder } => (limit, holder),
+        other => panic!("{other}"),
+    };
+    let user = limiter.acquire(RepositoryId(1), &ClientKey::User(1)).await.unwrap();
+    // Not the place of the user.
+    let first = limiter.acquire(RepositoryId(2), &key(1)).await.unwrap();
+    assert_eq!(refused(&key(1)).await, (1, "deploy key"));
+    assert_eq!(refused(&ClientKey::User(1)).await, (1, "account"));
+    for number in 2..5 {
+        assert_eq!(refused(&key(number)).await, (2, "account"), "{number}");
+    }
+    drop(user);
+    let second = limiter.acquire(RepositoryId(1), &key(2)).await.unwrap();
+    assert_eq!(refused(&ClientKey::User(1)).await, (2, "account"));
+    // The same key, added to another repository by somebody else.
+    let other = limiter.acquire(RepositoryId(3), &ClientKey::DeployKey(2, "1".to_owned())).await.unwrap();
+    drop((first, second, other));
+}
+
+#[tokio::test]
+async fn deploy_keys_do_not_multiply_the_line_of_their_account() {
+    let limiter = Limiter { per_user: 1, ..Limiter::new("test", 4, 4) };
+    // Two run, which are all that the account has.
+    let line = 2 + limiter.waiting.per_repository / 2;
+    let keys: Vec<_> = (0..=line).map(|number| ClientKey::DeployKey(1, number.to_string())).collect();
+    let mut held = Vec::new();
+    for key in &keys[..2] {
+        held.push(limiter.acquire(RepositoryId(1), key).await.unwrap());
+    }
+    let waiting: Vec<_> = keys[2..line].iter().map(|key| Box::pin(limiter.acquire(RepositoryId(1), key))).collect();
+    let mut waiting = futures_util::future::join_all(waiting);
+    assert!(futures_util::poll!(&mut waiting).is_pending());
+    let refused = futures_util::poll!(Box::pin(limiter.acquire(RepositoryId(1), &keys[line])));
+    assert!(matches!(refused, std::task::Poll::Ready(Err(GitError::ShareFull { limit: 2, holder: "account" }))));
+    drop((waiting, held));
+}
+
+#[tokio::test]
 async fn an_account_has_half_of_the_line_for_a_repository() {
     let limiter = Limiter::new("test", 4, 4);
     let busy = futures_util::future::join_all((1..=3).map(|user| {
@@ -152,6 +196,11 @@ fn addresses_are_trusted_from_the_gateway_only() {
     assert_eq!(ClientKey::of(&gateway, &grant, &HeaderMap::new()), ClientKey::Unknown);
     grant.limits.account = Some(8);
     assert_eq!(ClientKey::of(&gateway, &grant, &headers), ClientKey::User(8), "a deploy key counts for an account");
+    let credential = Credential::Key("SHA256:bot".to_owned());
+    let access = Reauthorization { repository: 1, is_wiki: false, is_git: true, credential };
+    grant.reauthorization = Some(access);
+    let deploy_key = ClientKey::DeployKey(8, "SHA256:bot".to_owned());
+    assert_eq!(ClientKey::of(&gateway, &grant, &headers), deploy_key, "a grant for a push names the key");
     grant.user = Some(ferrite_proto::grant::GrantUser { id: 7, ..Default::default() });
     assert_eq!(ClientKey::of(&gateway, &grant, &headers), ClientKey::User(7));
 }

@@ -67,6 +67,24 @@ async fn a_key_belongs_to_one_caller_and_one_method() {
 }
 
 #[tokio::test]
+async fn forms_of_a_request_share_its_response_and_the_last_form_is_stored() {
+    on_each(|test| async move {
+        service_tables(&test.db).await;
+        let plain = || key("k", 1, "Create", 1).unwrap().unwrap();
+        store(&test.db, &plain(), 99, 0).await.unwrap();
+        let forms = plain().in_form(&message(2)).in_form(&message(3));
+        assert_eq!(forms.replay(&test.db).await.unwrap(), Some(message(99)));
+        let other = key("other", 1, "Create", 1).unwrap().unwrap().in_form(&message(2)).in_form(&message(3));
+        store(&test.db, &other, 99, 0).await.unwrap();
+        for (body, is_same) in [(1, false), (2, false), (3, true)] {
+            let found = key("other", 1, "Create", body).unwrap().unwrap().replay::<DeliverRequest>(&test.db).await;
+            assert_eq!(found.is_ok(), is_same, "{body}");
+        }
+    })
+    .await;
+}
+
+#[tokio::test]
 async fn of_two_writes_with_one_key_one_fails() {
     on_each(|test| async move {
         service_tables(&test.db).await;

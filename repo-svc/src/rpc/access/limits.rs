@@ -31,7 +31,8 @@ pub(super) async fn of(
     let account = match authorized.identity() {
         Ok(caller) => Some((UserId(caller.user_id), caller.is_admin)),
         // A deploy key counts for the user who added it: else an account would have the limits once more for each of its repositories and
-        // organizations. Without a user it counts for the owner.
+        // organizations. Once that user may not administer the repository, the key counts for the owner: else the user could stop its
+        // pushes.
         Err(_) => authorized.deploy_key(repository.id()).map(|added| added.added_by.unwrap_or(owner)),
     };
     if authorized.identity().is_err() {

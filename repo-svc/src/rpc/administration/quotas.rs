@@ -39,6 +39,7 @@ pub(super) async fn update_quota(
 /// The checked changes; the outer `None` keeps a limit.
 struct QuotaChange {
     repositories: Option<Option<i64>>,
+    organizations: Option<Option<i64>>,
     bytes: Option<Option<i64>>,
     rate_percent: Option<Option<i64>>,
 }
@@ -47,10 +48,13 @@ impl QuotaChange {
     fn check(request: &UpdateQuotaRequest) -> Result<Self, RepoError> {
         let mut violations = Violations::default();
         let repositories = violations.take(checked(request.repositories, "repositories", i64::MAX));
+        let organizations = violations.take(checked(request.organizations, "organizations", i64::MAX));
         let bytes = violations.take(checked(request.bytes, "bytes", i64::MAX));
         let rate_percent = violations.take(checked(request.rate_percent, "rate_percent", MAX_RATE_PERCENT));
-        match (repositories, bytes, rate_percent) {
-            (Some(repositories), Some(bytes), Some(rate_percent)) => Ok(Self { repositories, bytes, rate_percent }),
+        match (repositories, organizations, bytes, rate_percent) {
+            (Some(repositories), Some(organizations), Some(bytes), Some(rate_percent)) => {
+                Ok(Self { repositories, organizations, bytes, rate_percent })
+            }
             _ => Err(violations.into_error()),
         }
     }
@@ -59,6 +63,7 @@ impl QuotaChange {
     fn apply(&self, before: OwnLimits) -> OwnLimits {
         OwnLimits {
             repositories: self.repositories.unwrap_or(before.repositories),
+            organizations: self.organizations.unwrap_or(before.organizations),
             bytes: self.bytes.unwrap_or(before.bytes),
             rate_percent: self.rate_percent.unwrap_or(before.rate_percent),
         }
@@ -103,6 +108,7 @@ async fn update(
 fn details(before: OwnLimits, after: OwnLimits) -> Vec<(&'static str, String)> {
     let limits = [
         ("repositories", before.repositories, after.repositories),
+        ("organizations", before.organizations, after.organizations),
         ("bytes", before.bytes, after.bytes),
         ("rate_percent", before.rate_percent, after.rate_percent),
     ];
@@ -112,10 +118,11 @@ fn details(before: OwnLimits, after: OwnLimits) -> Vec<(&'static str, String)> {
 
 /// Encodes a quota with the limits that hold for it.
 fn encode(quota: OwnerQuota, site: OwnerLimits) -> Quota {
-    let OwnerQuota { repository_count, used_bytes, limits } = quota;
+    let OwnerQuota { repository_count, organization_count, used_bytes, limits } = quota;
     let usage = |used, own: Option<i64>, site| QuotaUsage { used, limit: effective(own, site), is_own: own.is_some() };
     Quota {
         repositories: Some(usage(repository_count, limits.repositories, site.repositories)),
+        organizations: Some(usage(organization_count, limits.organizations, site.organizations)),
         bytes: Some(usage(used_bytes, limits.bytes, site.bytes)),
         rate_percent: limits.rate_percent,
     }

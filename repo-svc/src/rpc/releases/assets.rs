@@ -115,7 +115,10 @@ pub(super) async fn create_release_asset(
     // A repeated upload has another file on the store, of the same content.
     let content = CreateReleaseAssetRequest { file_id: String::new(), ..request.clone() };
     let content = Request::from_parts(metadata, extensions, content);
-    let key = IdempotencyKey::of(&content, authorized.user()?.0, "CreateReleaseAsset")?;
+    let key = repeat::key_for_repository(state, &authorized, &content, "CreateReleaseAsset", |content| {
+        &mut content.repository
+    })
+    .await?;
     let access = repeat::repository(state, &authorized, request.repository.clone());
     let file_id = request.file_id.clone();
     let outcome =
@@ -165,7 +168,10 @@ pub(super) async fn update_release_asset(
     authorized: Authorized,
     request: Request<UpdateReleaseAssetRequest>,
 ) -> Result<UpdateReleaseAssetResponse, RepoError> {
-    let key = IdempotencyKey::of(&request, authorized.user()?.0, "UpdateReleaseAsset")?;
+    let key = repeat::key_for_repository(state, &authorized, &request, "UpdateReleaseAsset", |request| {
+        &mut request.repository
+    })
+    .await?;
     let access = repeat::repository(state, &authorized, request.get_ref().repository.clone());
     repeat::once(&state.db, key.as_ref(), access, update(state, request.into_inner(), &authorized, key.as_ref())).await
 }
@@ -197,7 +203,10 @@ pub(super) async fn delete_release_asset(
     authorized: Authorized,
     request: Request<DeleteReleaseAssetRequest>,
 ) -> Result<DeleteReleaseAssetResponse, RepoError> {
-    let key = IdempotencyKey::of(&request, authorized.user()?.0, "DeleteReleaseAsset")?;
+    let key = repeat::key_for_repository(state, &authorized, &request, "DeleteReleaseAsset", |request| {
+        &mut request.repository
+    })
+    .await?;
     let access = repeat::repository(state, &authorized, request.get_ref().repository.clone());
     repeat::once(&state.db, key.as_ref(), access, delete(state, request.into_inner(), &authorized, key.as_ref())).await
 }

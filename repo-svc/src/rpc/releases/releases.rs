@@ -80,7 +80,9 @@ pub(super) async fn create_release(
     authorized: Authorized,
     request: Request<CreateReleaseRequest>,
 ) -> Result<CreateReleaseResponse, RepoError> {
-    let key = IdempotencyKey::of(&request, authorized.user()?.0, "CreateRelease")?;
+    let key =
+        repeat::key_for_repository(state, &authorized, &request, "CreateRelease", |request| &mut request.repository)
+            .await?;
     let (repository, authorized) = (request.get_ref().repository.clone(), &authorized);
     let access = repeat::repository(state, authorized, repository.clone());
     let rebuild = |id: i64| async move {
@@ -124,7 +126,9 @@ pub(super) async fn update_release(
     authorized: Authorized,
     request: Request<UpdateReleaseRequest>,
 ) -> Result<UpdateReleaseResponse, RepoError> {
-    let key = IdempotencyKey::of(&request, authorized.user()?.0, "UpdateRelease")?;
+    let key =
+        repeat::key_for_repository(state, &authorized, &request, "UpdateRelease", |request| &mut request.repository)
+            .await?;
     let (repository, authorized) = (request.get_ref().repository.clone(), &authorized);
     let access = repeat::repository(state, authorized, repository.clone());
     let rebuild = |id: i64| async move {
@@ -183,7 +187,9 @@ pub(super) async fn delete_release(
     authorized: Authorized,
     request: Request<DeleteReleaseRequest>,
 ) -> Result<DeleteReleaseResponse, RepoError> {
-    let key = IdempotencyKey::of(&request, authorized.user()?.0, "DeleteRelease")?;
+    let key =
+        repeat::key_for_repository(state, &authorized, &request, "DeleteRelease", |request| &mut request.repository)
+            .await?;
     let access = repeat::repository(state, &authorized, request.get_ref().repository.clone());
     repeat::once(&state.db, key.as_ref(), access, delete(state, request.into_inner(), &authorized, key.as_ref())).await
 }

@@ -134,7 +134,7 @@ pub(super) async fn delete_repository(
     authorized: Authorized,
     request: Request<DeleteRepositoryRequest>,
 ) -> Result<DeleteRepositoryResponse, RepoError> {
-    let key = IdempotencyKey::of(&request, authorized.user()?.0, "DeleteRepository")?;
+    let key = repeat::key_for_name(&authorized, &request, "DeleteRepository", |request| &mut request.repository)?;
     once(&state.db, key.as_ref(), delete(state, request.into_inner(), &authorized, key.as_ref())).await
 }
 
@@ -174,7 +174,9 @@ pub(super) async fn fork_repository(
     authorized: Authorized,
     request: Request<ForkRepositoryRequest>,
 ) -> Result<ForkRepositoryResponse, RepoError> {
-    let key = IdempotencyKey::of(&request, authorized.user()?.0, "ForkRepository")?;
+    let key =
+        repeat::key_for_repository(state, &authorized, &request, "ForkRepository", |request| &mut request.repository)
+            .await?;
     let (caller, repeated) = (authorized.clone(), request.get_ref().clone());
     let access = async {
         repeat::repository(state, &caller, repeated.repository).await?;

@@ -32,7 +32,9 @@ pub(super) async fn update_repository(
     authorized: Authorized,
     request: Request<UpdateRepositoryRequest>,
 ) -> Result<UpdateRepositoryResponse, RepoError> {
-    let key = IdempotencyKey::of(&request, authorized.user()?.0, "UpdateRepository")?;
+    let key =
+        repeat::key_for_repository(state, &authorized, &request, "UpdateRepository", |request| &mut request.repository)
+            .await?;
     let authorized = &authorized;
     let access = repeat::repository(state, authorized, request.get_ref().repository.clone());
     let rebuild = |id: i64| async move {
@@ -55,6 +57,8 @@ async fn update(
     let parent = encode::parent(&repository, authorized.viewer());
     let id = repository.id();
     let head = match &wanted.default_branch {
+        // No write, which a reached limit would refuse together with what takes access away.
+        Some(branch) if *branch == repository.default_branch => None,
         Some(branch) => {
             require_free_name(state, &repository, &wanted).await?;
             set_default_branch(state, &repository, branch).await?
@@ -194,7 +198,10 @@ pub(super) async fn update_issue_tracker(
     authorized: Authorized,
     request: Request<UpdateIssueTrackerRequest>,
 ) -> Result<UpdateIssueTrackerResponse, RepoError> {
-    let key = IdempotencyKey::of(&request, authorized.user()?.0, "UpdateIssueTracker")?;
+    let key = repeat::key_for_repository(state, &authorized, &request, "UpdateIssueTracker", |request| {
+        &mut request.repository
+    })
+    .await?;
     let access = repeat::repository(state, &authorized, request.get_ref().repository.clone());
     let work = update_tracker(state, request.into_inner(), &authorized, key.as_ref());
     repeat::once(&state.db, key.as_ref(), access, work).await
@@ -226,7 +233,8 @@ pub(super) async fn update_wiki(
     authorized: Authorized,
     request: Request<UpdateWikiRequest>,
 ) -> Result<UpdateWikiResponse, RepoError> {
-    let key = IdempotencyKey::of(&request, authorized.user()?.0, "UpdateWiki")?;
+    let key = repeat::key_for_repository(state, &authorized, &request, "UpdateWiki", |request| &mut request.repository)
+        .await?;
     let access = repeat::repository(state, &authorized, request.get_ref().repository.clone());
     let work = update_wiki_settings(state, request.into_inner(), &authorized, key.as_ref());
     repeat::once(&state.db, key.as_ref(), access, work).await

@@ -1,5 +1,7 @@
 //! Tests of collaborators.
 
+use ferrite_db::args;
+use ferrite_db::testing::on_each_url;
 use ferrite_proto::error::violations;
 use ferrite_proto::repo::collaborator_service_client::CollaboratorServiceClient;
 use ferrite_proto::repo::{
@@ -7,9 +9,11 @@ use ferrite_proto::repo::{
     RemoveCollaboratorRequest, RepositoryRef, SetCollaboratorRequest,
 };
 use ferrite_rpc::grpc::Channel;
+use prost::Message;
+use sha2::{Digest, Sha256};
 use tonic::{Code, Status};
 
-use super::{by_id, refusal, refused};
+use super::{by_id, by_name, refusal, refused};
 use crate::testing::{Harness, with_token};
 
 /// A service with one repository, and calls to it.
@@ -213,4 +217,44 @@ async fn the_same_idempotency_key_makes_one_change() {
     assert_eq!(fixture.get(&ada, "bob").await.unwrap().permission(), Permission::Admin);
     let reused = refusal(fixture.client().set_collaborator(keyed("write")).await);
     assert_eq!(reused, refused(Code::InvalidArgument, "IDEMPOTENCY_KEY_REUSED"));
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn requests_that_name_one_repository_in_different_ways_are_the_same() {
+    on_each_url(|url| async move {
+        let harness = Harness::start_on(url).await;
+        let ada = harness.signed_in("ada").await;
+        harness.user("bob", false).await;
+        let demo = harness.create(&ada, "Demo", true).await.unwrap().id;
+        let other = harness.create(&ada, "other", true).await.unwrap().id;
+        let named = |repository: Option<RepositoryRef>| SetCollaboratorRequest {
+            repository,
+            username: "bob".into(),
+            permission: Some("read".into()),
+        };
+        let set = async |repository: Option<RepositoryRef>, key: &str| {
+            let mut request = with_token(named(repository), &ada);
+            request.metadata_mut().insert("idempotency-key", key.parse().unwrap());
+            CollaboratorServiceClient::new(harness.service.clone()).set_collaborator(request).await
+        };
+        let forms = [by_name("ada", "Demo"), by_name("ADA", "dEMO"), by_id(demo)];
+        for (number, first) in forms.iter().enumerate() {
+            let key = format!("k{number}");
+            set(first.clone(), &key).await.unwrap();
+            for again in &forms {
+                set(again.clone(), &key).await.unwrap_or_else(|status| panic!("{first:?} {again:?}: {status}"));
+            }
+            for repository in [by_id(other), by_name("ada", "other")] {
+                let reused = refusal(set(repository, &key).await);
+                assert_eq!(reused, refused(Code::InvalidArgument, "IDEMPOTENCY_KEY_REUSED"));
+            }
+        }
+        // As it was stored before hashes went by the id.
+        let stored = hex::encode(Sha256::digest(named(by_name("ada", "Demo")).encode_to_vec()));
+        harness.db().await.execute("UPDATE idempotency SET request_hash = $1", &args![stored]).await.unwrap();
+        for again in [by_name("ada", "Demo"), by_id(demo)] {
+            set(again, "k0").await.unwrap();
+        }
+    })
+    .await;
 }

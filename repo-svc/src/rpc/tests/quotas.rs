@@ -9,9 +9,10 @@ use ferrite_proto::grant::{ByteQuota, GrantLimits};
 use ferrite_proto::id::RepositoryId;
 use ferrite_proto::operation::{CREATE_ISSUE, GET_CONTENTS, PUT_CONTENTS, RECEIVE_PACK};
 use ferrite_proto::repo::migration_service_client::MigrationServiceClient;
+use ferrite_proto::repo::organization_service_client::OrganizationServiceClient;
 use ferrite_proto::repo::{
-    GetQuotaRequest, GetStorageQuotaRequest, LimitChange, ListAuditEventsRequest, ListMigrationsRequest,
-    MigrateRepositoryRequest, Quota, QuotaUsage, ResolveAccessRequest, UpdateQuotaRequest,
+    CreateOrganizationRequest, GetQuotaRequest, GetStorageQuotaRequest, LimitChange, ListAuditEventsRequest,
+    ListMigrationsRequest, MigrateRepositoryRequest, Quota, QuotaUsage, ResolveAccessRequest, UpdateQuotaRequest,
 };
 use tonic::{Code, Status};
 
@@ -61,8 +62,12 @@ async fn administrators_see_and_set_the_limits_of_an_account() {
     let demo = harness.create(&ada, "demo", false).await.unwrap();
     push(&harness, demo.id, 7, 400).await;
     let usage = |used, limit, is_own| Some(QuotaUsage { used, limit, is_own });
-    let site =
-        Quota { repositories: usage(1, Some(5), false), bytes: usage(400, Some(1000), false), rate_percent: None };
+    let site = Quota {
+        repositories: usage(1, Some(5), false),
+        organizations: usage(0, Some(100), false),
+        bytes: usage(400, Some(1000), false),
+        rate_percent: None,
+    };
     assert_eq!(quota(&harness, &root, "ADA").await.unwrap(), site);
     assert_eq!(refusal(quota(&harness, &ada, "ada").await), refused(Code::PermissionDenied, "ADMIN_REQUIRED"));
     assert_eq!(refusal(quota(&harness, &root, "bob").await), refused(Code::NotFound, "USER_NOT_FOUND"));
@@ -70,6 +75,7 @@ async fn administrators_see_and_set_the_limits_of_an_account() {
 
     for (request, field) in [
         (UpdateQuotaRequest { repositories: set(-2), ..of("ada") }, "repositories"),
+        (UpdateQuotaRequest { organizations: set(-2), ..of("ada") }, "organizations"),
         (UpdateQuotaRequest { bytes: set(i64::MIN), ..of("ada") }, "bytes"),
         (UpdateQuotaRequest { rate_percent: set(1_000_001), ..of("ada") }, "rate_percent"),
     ] {
@@ -97,6 +103,37 @@ async fn administrators_see_and_set_the_limits_of_an_account() {
     let details: Vec<_> = listed.events.iter().map(|event| event.details["bytes"].as_str()).collect();
     assert_eq!(details, ["site", "-1", "300"]);
     assert!(listed.events.iter().all(|event| event.target == "ada" && event.actor == "root"));
+}
+
+#[tokio::test]
+async fn a_user_creates_as_many_organizations_as_its_own_limit_says() {
+    let harness = Harness::start_with(&["--organization-limit", "1"]).await;
+    let (root, ada) = (administrator(&harness).await, harness.signed_in("ada").await);
+    let limit = async |limit: Option<i64>| {
+        let request = UpdateQuotaRequest { organizations: Some(LimitChange { limit }), ..of("ada") };
+        update(&harness, &root, request).await.unwrap().organizations.unwrap()
+    };
+    let create = async |name: &str| {
+        let request = CreateOrganizationRequest { username: name.into(), ..CreateOrganizationRequest::default() };
+        let mut organizations = OrganizationServiceClient::new(harness.service.clone());
+        organizations.create_organization(with_token(request, &ada)).await
+    };
+    create("one").await.unwrap();
+    let reached = refused(Code::FailedPrecondition, "ORGANIZATION_LIMIT_REACHED");
+    assert_eq!(refusal(create("two").await), reached);
+    assert_eq!(limit(Some(2)).await, QuotaUsage { used: 1, limit: Some(2), is_own: true });
+    create("two").await.unwrap();
+    let status = create("three").await.unwrap_err();
+    assert_eq!(status.message(), "the user created 2 organizations, and may create 2");
+    assert_eq!(limit(Some(-1)).await, QuotaUsage { used: 2, limit: None, is_own: true });
+    create("three").await.unwrap();
+    assert_eq!(limit(None).await, QuotaUsage { used: 3, limit: Some(1), is_own: false });
+    assert_eq!(refusal(create("four").await), reached);
+    assert_eq!(limit(Some(0)).await, QuotaUsage { used: 3, limit: Some(0), is_own: true });
+    let request = ListAuditEventsRequest { action: "quota".into(), page: 1, page_size: 100, ..Default::default() };
+    let listed = harness.administration().list_audit_events(with_token(request, &root)).await.unwrap().into_inner();
+    let details: Vec<_> = listed.events.iter().map(|event| event.details["organizations"].as_str()).collect();
+    assert_eq!(details, ["0", "site", "-1", "2"]);
 }
 
 #[tokio::test]

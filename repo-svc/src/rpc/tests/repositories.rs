@@ -15,7 +15,7 @@ use ferrite_proto::repo::{
 };
 use tonic::{Code, Request};
 
-use super::{by_id, refusal, refused};
+use super::{by_id, by_name, refusal, refused};
 use crate::background::Sweeper;
 use crate::testing::{Harness, StoreMode, with_token};
 
@@ -303,4 +303,18 @@ async fn lists_and_searches_hide_what_the_caller_may_not_see() {
     assert_eq!(search("ada/o", &bob).await.unwrap().repositories[0].name, "open");
     assert_eq!(refusal(search("a\0", "").await), refused(Code::InvalidArgument, "INVALID_FIELDS"));
     assert_eq!(refusal(search(&"a".repeat(256), "").await), refused(Code::InvalidArgument, "INVALID_FIELDS"));
+}
+
+#[tokio::test]
+async fn a_repeated_deletion_may_write_the_name_in_another_case() {
+    let harness = Harness::start().await;
+    let ada = harness.signed_in("ada").await;
+    harness.create(&ada, "Demo", false).await.unwrap();
+    for name in ["Demo", "dEMO"] {
+        let request = DeleteRepositoryRequest { repository: by_name("ada", name) };
+        harness.repository().delete_repository(keyed(request, &ada, "k")).await.unwrap();
+    }
+    let request = DeleteRepositoryRequest { repository: by_name("ada", "other") };
+    let reused = refusal(harness.repository().delete_repository(keyed(request, &ada, "k")).await);
+    assert_eq!(reused, refused(Code::InvalidArgument, "IDEMPOTENCY_KEY_REUSED"));
 }

@@ -1,7 +1,7 @@
 //! Tests of access by SSH key.
 
-use ferrite_db::args;
 use ferrite_db::testing::on_each_url;
+use ferrite_db::{Db, args};
 use ferrite_proto::repo::access_service_client::AccessServiceClient;
 use ferrite_proto::repo::{ResolveAccessRequest, ResolveAccessResponse, ResolveKeyRequest};
 use ferrite_proto::{Permission, ServiceRole, operation};
@@ -144,6 +144,7 @@ async fn a_deploy_key_counts_for_the_user_who_added_it_and_without_it_for_the_ow
         db.execute("UPDATE deploy_keys SET user_id = $1 WHERE repository_id = $2", &args![ada, two]).await.unwrap();
         let quota = "INSERT INTO owner_quotas (owner_id, used_bytes, rate_percent) VALUES ($1, 0, 250)";
         db.execute(quota, &args![bob]).await.unwrap();
+        set_collaborator(&db, one, bob.0, "admin").await;
         for (repository, push, fetch) in
             [(one, (Some(bob.0), Some(250)), (Some(bob.0), None)), (two, (Some(ada), None), (Some(ada), None))]
         {
@@ -152,6 +153,40 @@ async fn a_deploy_key_counts_for_the_user_who_added_it_and_without_it_for_the_ow
         }
         db.execute("DELETE FROM users WHERE id = $1", &args![bob]).await.unwrap();
         assert_eq!(counted(&harness, one, operation::RECEIVE_PACK).await, (Some(ada), None));
+    })
+    .await;
+}
+
+async fn set_collaborator(db: &Db, repository: i64, user: i64, permission: &str) {
+    let sql = "INSERT INTO collaborators (repository_id, user_id, permission, created_us) VALUES ($1, $2, $3, 0) \
+         ON CONFLICT (repository_id, user_id) DO UPDATE SET permission = excluded.permission";
+    db.execute(sql, &args![repository, user, permission]).await.unwrap();
+}
+
+#[tokio::test]
+async fn a_deploy_key_counts_for_its_user_only_while_that_administers_the_repository() {
+    on_each_url(|url| async move {
+        let harness = Harness::start_on(url).await;
+        let (eve, mallory) = (harness.signed_in("eve").await, harness.user("mallory", false).await.id.0);
+        let made = harness.create(&eve, "demo", true).await.unwrap();
+        let (demo, eve) = (made.id, made.owner.unwrap().id);
+        let db = harness.db().await;
+        db.execute(ADD_DEPLOY_KEY, &args![demo, "SHA256:bot", false]).await.unwrap();
+        db.execute("UPDATE deploy_keys SET user_id = $1", &args![mallory]).await.unwrap();
+        let of = async || counted(&harness, demo, operation::RECEIVE_PACK).await.0.unwrap();
+        assert_eq!(of().await, eve, "no collaborator");
+        for (permission, expected) in [("admin", mallory), ("write", eve), ("admin", mallory)] {
+            set_collaborator(&db, demo, mallory, permission).await;
+            assert_eq!(of().await, expected, "{permission}");
+        }
+        db.execute("UPDATE users SET is_active = $1 WHERE id = $2", &args![false, mallory]).await.unwrap();
+        assert_eq!(of().await, eve, "disabled");
+        db.execute("UPDATE users SET is_active = $1 WHERE id = $2", &args![true, mallory]).await.unwrap();
+        assert_eq!(of().await, mallory);
+        db.execute("DELETE FROM collaborators", &[]).await.unwrap();
+        assert_eq!(of().await, eve, "removed");
+        db.execute("UPDATE users SET is_admin = $1 WHERE id = $2", &args![true, mallory]).await.unwrap();
+        assert_eq!(of().await, mallory, "an administrator of the site");
     })
     .await;
 }

@@ -3,13 +3,17 @@
 use ferrite_db::args;
 use ferrite_db::idempotency::MAX_STORED_RESPONSE_BYTES;
 use ferrite_db::testing::on_each_url;
+use ferrite_proto::repo::collaborator_service_client::CollaboratorServiceClient;
 use ferrite_proto::repo::release_service_client::ReleaseServiceClient;
+use ferrite_proto::repo::team_service_client::TeamServiceClient;
 use ferrite_proto::repo::{
-    AddEmailsRequest, CreateReleaseRequest, Release, RepositoryRef, UpdateReleaseRequest, UpdateRepositoryRequest,
+    AddEmailsRequest, CreateReleaseRequest, CreateTeamRequest, Release, RepositoryRef, SetCollaboratorRequest,
+    UpdateReleaseRequest, UpdateRepositoryRequest, UpdateTeamRequest,
 };
 use ferrite_rpc::grpc::Channel;
 use tonic::{Code, Request, Status};
 
+use super::organizations::create as create_organization;
 use super::{by_id, refusal, refused};
 use crate::testing::{Harness, with_token};
 
@@ -164,6 +168,77 @@ async fn at_a_reached_limit_a_request_is_done_only_if_it_takes_access_away_and_d
         let sql = "SELECT COUNT(*) FROM audit_log WHERE action = 'repository.update'";
         let (count,): (i64,) = harness.db().await.one(sql, &[]).await.unwrap();
         assert_eq!(count, 2);
+    })
+    .await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn at_a_reached_limit_a_default_branch_that_stays_is_no_change() {
+    on_each_url(|url| async move {
+        let harness = Harness::start_on_with(url, &["--writes-per-hour", "2"]).await;
+        // The token and the repository are the two.
+        let ada = harness.signed_in("ada").await;
+        let demo = harness.create(&ada, "demo", false).await.unwrap().id;
+        let close = async |branch: &str| {
+            let change = UpdateRepositoryRequest {
+                repository: by_id(demo),
+                is_private: Some(true),
+                default_branch: Some(branch.into()),
+                ..UpdateRepositoryRequest::default()
+            };
+            harness.repository().update_repository(with_token(change, &ada)).await
+        };
+        assert_eq!(refusal(close("dev").await), write_limit_reached());
+        let closed = close("main").await.unwrap().into_inner().repository.unwrap();
+        assert_eq!((closed.is_private, closed.default_branch.as_str()), (true, "main"));
+    })
+    .await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn at_a_reached_limit_levels_of_collaborators_and_teams_can_be_lowered() {
+    on_each_url(|url| async move {
+        let harness = Harness::start_on_with(url, &["--writes-per-hour", "5"]).await;
+        harness.user("bob", false).await;
+        // The token, the repository, the organization, the team and the collaborator are the five.
+        let ada = harness.signed_in("ada").await;
+        let demo = harness.create(&ada, "demo", false).await.unwrap().id;
+        create_organization(&harness, &ada, "acme").await;
+        let (teams, collaborators) =
+            (TeamServiceClient::new(harness.service.clone()), CollaboratorServiceClient::new(harness.service.clone()));
+        let new = CreateTeamRequest {
+            organization: "acme".into(),
+            name: "team".into(),
+            permission: "admin".into(),
+            ..CreateTeamRequest::default()
+        };
+        let team = teams.clone().create_team(with_token(new, &ada)).await.unwrap().into_inner().team.unwrap().id;
+        let set = async |permission: &str| {
+            let permission = Some(permission.to_owned());
+            let request = SetCollaboratorRequest { repository: by_id(demo), username: "bob".into(), permission };
+            collaborators.clone().set_collaborator(with_token(request, &ada)).await.map(drop)
+        };
+        let update = async |permission: &str, description: Option<&str>| {
+            let request = UpdateTeamRequest {
+                team_id: team,
+                permission: Some(permission.to_owned()),
+                description: description.map(str::to_owned),
+                ..UpdateTeamRequest::default()
+            };
+            teams.clone().update_team(with_token(request, &ada)).await.map(drop)
+        };
+        set("admin").await.unwrap();
+        assert_eq!(refusal(update("read", Some("Changed")).await), write_limit_reached(), "more than the level");
+        for (permission, is_lower) in
+            [("admin", false), ("write", true), ("admin", false), ("write", false), ("read", true), ("read", false)]
+        {
+            for outcome in [set(permission).await, update(permission, None).await] {
+                match is_lower {
+                    true => outcome.unwrap(),
+                    false => assert_eq!(refusal(outcome), write_limit_reached(), "{permission}"),
+                }
+            }
+        }
     })
     .await;
 }

@@ -341,6 +341,31 @@ async fn an_organization_without_a_creator_counts_for_the_owner_who_began_it() {
     .await;
 }
 
+#[tokio::test]
+async fn the_limit_of_organizations_is_the_users_own_or_that_of_the_site() {
+    on_both(async |db: Db| {
+        let ada = user(&db, "ada").await;
+        let quotas = QuotaTable::new(db.clone(), TWO);
+        let set = async |organizations: Option<i64>| {
+            let mut tx = db.begin().await.unwrap();
+            quotas.set_limits(&mut tx, ada.id, OwnLimits { organizations, ..OwnLimits::default() }).await.unwrap();
+            tx.commit().await.unwrap();
+        };
+        set(Some(1)).await;
+        make_with(&db, "one", ada.id, TWO).await.unwrap();
+        let refused = make_with(&db, "two", ada.id, TWO).await;
+        assert!(matches!(refused, Err(RepoError::OrganizationLimit { used: 1, limit: 1 })), "{refused:?}");
+        set(None).await;
+        make_with(&db, "two", ada.id, TWO).await.unwrap();
+        assert!(is_at_limit(&make_with(&db, "three", ada.id, TWO).await));
+        set(Some(-1)).await;
+        make_with(&db, "three", ada.id, TWO).await.unwrap();
+        let quota = quotas.read(ada.id).await.unwrap().unwrap();
+        assert_eq!((quota.organization_count, quota.limits.organizations), (3, Some(-1)));
+    })
+    .await;
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn the_limit_of_organizations_holds_for_concurrent_creations() {
     on_both(async |db: Db| {

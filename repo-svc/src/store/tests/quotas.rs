@@ -154,14 +154,17 @@ async fn an_account_has_its_own_limits_or_those_of_the_site() {
         assert!(matches!(more, Err(RepoError::StorageQuota { used: 600, limit: 1_000 })));
         drop(tx);
 
-        let own = OwnLimits { repositories: Some(3), bytes: Some(1_200), rate_percent: Some(50) };
+        let own =
+            OwnLimits { repositories: Some(3), organizations: Some(4), bytes: Some(1_200), rate_percent: Some(50) };
         let row = set(own).await;
         assert_eq!((row.used_bytes(), row.max_bytes(site), row.rate_percent), (600, Some(1_200), Some(50)));
         let mut tx = db.begin().await.unwrap();
         quotas.charge(&mut tx, ada.id, 600).await.unwrap();
         quotas.release(&mut tx, ada.id, 1_200).await.unwrap();
         tx.commit().await.unwrap();
-        let row = set(OwnLimits { repositories: Some(-1), bytes: Some(-1), rate_percent: Some(-1) }).await;
+        let none =
+            OwnLimits { repositories: Some(-1), organizations: Some(-1), bytes: Some(-1), rate_percent: Some(-1) };
+        let row = set(none).await;
         assert_eq!((row.used_bytes(), row.max_bytes(site)), (0, None));
         let whole = quotas.read(ada.id).await.unwrap().unwrap();
         assert_eq!((whole.repository_count, effective(whole.limits.repositories, site.repositories)), (0, None));

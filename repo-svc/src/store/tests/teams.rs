@@ -269,3 +269,33 @@ async fn of_renames_to_one_name_at_once_one_wins() {
     })
     .await;
 }
+
+#[tokio::test]
+async fn a_deploy_key_of_an_organization_counts_for_its_user_while_a_team_gives_that_admin() {
+    on_both(async |db: Db| {
+        let (ada, bob) = (user(&db, "ada").await, user(&db, "bob").await);
+        let acme = make(&db, "acme", &ada).await;
+        join(&db, &acme, &bob, false).await;
+        let (demo, other) = (owned(&db, &acme, "demo", true).await, owned(&db, &acme, "other", true).await);
+        let add_key = "INSERT INTO deploy_keys (repository_id, fingerprint, content, title, title_key, is_read_only, created_us, user_id) \
+             VALUES ($1, 'SHA256:bot', 'key', 'bot', 'bot', $2, $3, $4)";
+        db.execute(add_key, &args![demo, false, NOW, ada.id]).await.unwrap();
+        let added_by = async || match key_holder(&db, "SHA256:bot", NOW).await.unwrap() {
+            Some(KeyHolder::Repositories(added)) => added[0].added_by,
+            holder => panic!("{holder:?}"),
+        };
+        assert_eq!(added_by().await, Some((ada.id, false)), "an owner");
+        db.execute("UPDATE deploy_keys SET user_id = $1", &args![bob.id]).await.unwrap();
+        assert_eq!(added_by().await, None, "a member");
+        let (writers, admins) = (team(&db, &acme, "writers", "write").await, team(&db, &acme, "admins", "admin").await);
+        give(&db, &writers, demo).await;
+        give(&db, &admins, other).await;
+        for team in [&writers, &admins] {
+            add(&db, team, &bob).await;
+        }
+        assert_eq!(added_by().await, None, "writes here, and administers another repository");
+        give(&db, &admins, demo).await;
+        assert_eq!(added_by().await, Some((bob.id, false)));
+    })
+    .await;
+}
