@@ -10,7 +10,7 @@ folder=$(cd "$1" && pwd)
 cd "$(dirname "$0")/../.."
 
 cp -r .cargo Cargo.toml Cargo.lock "$folder/"
-for manifest in */Cargo.toml; do
+for manifest in */Cargo.toml kit/*/Cargo.toml; do
     crate=$(dirname "$manifest")
     mkdir -p "$folder/$crate/src"
     cp "$manifest" "$folder/$crate/"
