@@ -33,7 +33,7 @@ secrets: build ## makes keys and passwords for docker-compose.yml in ./secrets, 
 TEST_THREADS ?= $(shell echo $$((4 * $$(getconf _NPROCESSORS_ONLN))))
 
 test: needs ## installs what tests need and runs every test; stress tests run a tenth of their rounds
-	tests/servers.sh cargo test --workspace --locked --no-fail-fast --lib --bins --tests -- --test-threads=$(TEST_THREADS)
+	tests/servers.sh cargo test --workspace --exclude ferrite-benches --locked --no-fail-fast --lib --bins --tests -- --test-threads=$(TEST_THREADS)
 
 test-slow: needs ## runs the tests that kill and restart processes and cut off clients, for all of their rounds
 	FERRITE_TEST_SLOW=1 tests/servers.sh cargo test --locked --test blackbox -- --nocapture crashes cut_clients chaos rolling
@@ -54,29 +54,32 @@ check: ## formats and lints
 bench-idle: build ## prints the idle memory of the five processes
 	tests/idle.sh target/release/ferrite
 
-bench-search: needs ## measures searches and lists with 10,000 to 1,000,000 repositories; SIZES="10000" for fewer
-	TMPDIR=$${TMPDIR:-/tmp} tests/servers.sh cargo bench --locked --bench search -- $(SIZES)
+# Benches of installations measure target/release/ferrite, or the binary that FERRITE_BENCH_BINARY names.
+BENCH = cargo bench --locked --package ferrite-benches --bench
 
-bench-issues: needs ## measures the issue tracker with 1,000 and 1,000,000 issues in a repository; SIZES="1000 100000" for fewer
-	TMPDIR=$${TMPDIR:-/tmp} tests/servers.sh cargo bench --locked --bench issues -- $(SIZES)
+bench-search: needs ## measures searches and lists with 10,000 to 1,000,000 repositories; SIZES="10000" for fewer
+	TMPDIR=$${TMPDIR:-/tmp} tests/servers.sh $(BENCH) search -- $(SIZES)
+
+bench-issues: needs build ## measures the issue tracker with 1,000 and 1,000,000 issues in a repository; SIZES="1000 100000" for fewer
+	TMPDIR=$${TMPDIR:-/tmp} tests/servers.sh $(BENCH) issues -- $(SIZES)
 
 bench-outbox: needs ## measures the outbox with 1,000 and 1,000,000 events that wait; SIZES="1000 100000" for fewer
-	TMPDIR=$${TMPDIR:-/tmp} tests/servers.sh cargo bench --locked --bench outbox -- $(SIZES)
+	TMPDIR=$${TMPDIR:-/tmp} tests/servers.sh $(BENCH) outbox -- $(SIZES)
 
-bench-hooks: needs ## measures webhooks: latency, queued deliveries, the cost of a push; ROWS="latency" for one of cost, latency, backlog
-	TMPDIR=$${TMPDIR:-/tmp} tests/servers.sh cargo bench --locked --bench hooks -- $(ROWS)
+bench-hooks: needs build ## measures webhooks: latency, queued deliveries, the cost of a push; ROWS="latency" for one of cost, latency, backlog
+	TMPDIR=$${TMPDIR:-/tmp} tests/servers.sh $(BENCH) hooks -- $(ROWS)
 
-bench-mirrors: needs ## syncs 5,000 mirrors that are due at once against a local server; COUNT=500 for fewer
-	TMPDIR=$${TMPDIR:-/tmp} tests/servers.sh cargo bench --locked --bench mirrors -- $(if $(COUNT),--mirrors $(COUNT))
+bench-mirrors: needs build ## syncs 5,000 mirrors that are due at once against a local server; COUNT=500 for fewer
+	TMPDIR=$${TMPDIR:-/tmp} tests/servers.sh $(BENCH) mirrors -- $(if $(COUNT),--mirrors $(COUNT))
 
-bench-http: needs ## measures small reads over REST on both profiles; READS="user repository" for some, TIME=2 for seconds of each
-	TMPDIR=$${TMPDIR:-/tmp} tests/servers.sh cargo bench --locked --bench http -- $(if $(TIME),--seconds $(TIME)) $(READS)
+bench-http: needs build ## measures small reads over REST on both profiles; READS="user repository" for some, TIME=2 for seconds of each
+	TMPDIR=$${TMPDIR:-/tmp} tests/servers.sh $(BENCH) http -- $(if $(TIME),--seconds $(TIME)) $(READS)
 
-bench-git: needs ## measures git through Ferrite against plain git; ROWS="clone push" for some rows, REPO=/path/to/bare.git for your own
-	cargo bench --locked --bench git -- $(ROWS) $(if $(REPO),--repository $(REPO))
+bench-git: needs build ## measures git through Ferrite against plain git; ROWS="clone push" for some rows, REPO=/path/to/bare.git for your own
+	$(BENCH) git -- $(ROWS) $(if $(REPO),--repository $(REPO))
 
-bench-soak: needs ## writes to and reads from repositories for 10 minutes each on 4, 1 and 200; SECONDS=60 for less, SHAPES="mixed one many"
-	TMPDIR=$${TMPDIR:-/tmp} cargo bench --locked --bench soak -- $(if $(SECONDS),--seconds $(SECONDS)) $(SHAPES)
+bench-soak: needs build ## writes to and reads from repositories for 10 minutes each on 4, 1 and 200; SECONDS=60 for less, SHAPES="mixed one many"
+	TMPDIR=$${TMPDIR:-/tmp} $(BENCH) soak -- $(if $(SECONDS),--seconds $(SECONDS)) $(SHAPES)
 
-stress: needs ## attacks an installation with everything known for 10 minutes, beside an honest client; SECONDS=60 for less, ATTACKS="streams passwords"
-	TMPDIR=$${TMPDIR:-/tmp} cargo bench --locked --bench stress -- $(if $(SECONDS),--seconds $(SECONDS)) $(ATTACKS)
+stress: needs build ## attacks an installation with everything known for 10 minutes, beside an honest client; SECONDS=60 for less, ATTACKS="streams passwords"
+	TMPDIR=$${TMPDIR:-/tmp} $(BENCH) stress -- $(if $(SECONDS),--seconds $(SECONDS)) $(ATTACKS)

@@ -237,6 +237,21 @@ fn a_noun_has_one_file_or_a_small_folder() {
 }
 
 #[test]
+fn every_bench_is_declared_and_has_a_target_of_make() {
+    let read = |path: &str| fs::read_to_string(root().join(path)).expect("the file can be read");
+    let (manifest, makefile) = (read("benches/Cargo.toml"), read("Makefile"));
+    let benches = fs::read_dir(root().join("benches/benches")).expect("the folder can be read");
+    let names: Vec<_> = benches.map(|entry| entry.expect("the folder can be read").file_name()).collect();
+    assert!(!names.is_empty());
+    for name in names {
+        let name = name.to_string_lossy();
+        let entry = format!("name = \"{name}\"\nharness = false\n");
+        assert!(manifest.contains(&entry), "{name} has no entry in benches/Cargo.toml");
+        assert!(makefile.contains(&format!("$(BENCH) {name} ")), "no target of make runs {name}");
+    }
+}
+
+#[test]
 fn faults_are_found() {
     let code = "fn f() {\n}\n";
     assert_eq!(lines(code), 2);

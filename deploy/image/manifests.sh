@@ -22,7 +22,7 @@ done
 mkdir -p "$folder/src"
 echo 'fn main() {}' >"$folder/src/main.rs"
 # Cargo wants every bench and program that a manifest names.
-for source in benches/*/main.rs */src/bin/*.rs; do
+for source in benches/benches/*/main.rs */src/bin/*.rs; do
     [ -e "$source" ] || continue
     mkdir -p "$folder/$(dirname "$source")"
     echo 'fn main() {}' >"$folder/$source"

@@ -1,0 +1,195 @@
+//! Measurements, and the table of their results.
+
+use std::time::Duration;
+
+use ferrite_benches::memory::Private;
+use ferrite_benches::percentile_ms;
+
+/// Wall time and the server's CPU time of one measured action.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Sample {
+    pub(crate) wall: Duration,
+    pub(crate) cpu: Duration,
+}
+
+/// Samples of one action.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Series(Vec<Sample>);
+
+impl Series {
+    pub(crate) fn push(&mut self, sample: Sample) {
+        self.0.push(sample);
+    }
+
+    pub(crate) fn len(&self) -> usize {
+        self.0.len()
+    }
+
+    /// The median of wall times, in milliseconds.
+    pub(crate) fn wall(&self) -> f64 {
+        median(self.0.iter().map(|sample| sample.wall))
+    }
+
+    /// The median of CPU times, in milliseconds.
+    pub(crate) fn cpu(&self) -> f64 {
+        median(self.0.iter().map(|sample| sample.cpu))
+    }
+
+    /// The mean of CPU times, in milliseconds, for actions shorter than the kernel's clock tick.
+    pub(crate) fn mean_cpu(&self) -> f64 {
+        let sum: Duration = self.0.iter().map(|sample| sample.cpu).sum();
+        ms(sum) / f64::from(u32::try_from(self.0.len().max(1)).unwrap_or(u32::MAX))
+    }
+
+    /// Divides each sample by its number of parts.
+    pub(crate) fn divided(&self, parts: u32) -> Self {
+        let parts = parts.max(1);
+        Self(self.0.iter().map(|sample| Sample { wall: sample.wall / parts, cpu: sample.cpu / parts }).collect())
+    }
+}
+
+/// Returns a time in milliseconds.
+pub(crate) fn ms(time: Duration) -> f64 {
+    time.as_secs_f64() * 1e3
+}
+
+/// The median in milliseconds.
+pub(crate) fn median(times: impl Iterator<Item = Duration>) -> f64 {
+    let mut times: Vec<_> = times.collect();
+    times.sort_unstable();
+    percentile_ms(&times, 50)
+}
+
+/// A value to compare, and its text.
+#[derive(Clone, Debug)]
+pub(crate) struct Figure {
+    value: f64,
+    text: String,
+}
+
+impl Figure {
+    /// A time in milliseconds, with `text` before it.
+    pub(crate) fn ms(value: f64, text: &str) -> Self {
+        Self { value, text: format!("{text}{} ms", digits(value)) }
+    }
+
+    /// Puts `text` before the text.
+    pub(crate) fn after(self, text: &str) -> Self {
+        Self { text: format!("{text}{}", self.text), ..self }
+    }
+
+    /// Puts `text` after the text.
+    pub(crate) fn with(self, text: &str) -> Self {
+        Self { text: format!("{}{text}", self.text), ..self }
+    }
+}
+
+impl std::fmt::Display for Figure {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        formatter.write_str(&self.text)
+    }
+}
+
+/// One line of the table.
+#[derive(Clone, Debug)]
+pub(crate) struct Row {
+    case: String,
+    ours: String,
+    git: String,
+    value: String,
+    bar: String,
+    verdict: &'static str,
+}
+
+fn verdict(holds: bool) -> &'static str {
+    if holds { "holds" } else { "MISSES" }
+}
+
+impl Row {
+    /// A row whose bar is a ratio of ours to git: less is better.
+    pub(crate) fn ratio(case: &str, ours: &Figure, git: &Figure, bar: f64) -> Self {
+        let holds = ours.value <= bar * git.value;
+        let row = Self::compared(case, ours, git);
+        Self { bar: format!("<= {bar}x"), verdict: verdict(holds), ..row }
+    }
+
+    /// A row with a ratio and without a bar.
+    pub(crate) fn compared(case: &str, ours: &Figure, git: &Figure) -> Self {
+        let value = if git.value > 0.0 { format!("{}x", digits(ours.value / git.value)) } else { "-".to_owned() };
+        Self::plain(case, ours.text.clone(), &git.text, &value)
+    }
+
+    /// A row with a bar of its own.
+    pub(crate) fn limit(case: &str, ours: String, value: String, bar: &str, holds: bool) -> Self {
+        Self { case: case.to_owned(), ours, git: "-".into(), value, bar: bar.to_owned(), verdict: verdict(holds) }
+    }
+
+    /// A row without ratio and bar.
+    pub(crate) fn plain(case: &str, ours: String, git: &str, value: &str) -> Self {
+        Self {
+            case: case.to_owned(),
+            ours,
+            git: git.to_owned(),
+            value: value.to_owned(),
+            bar: "-".into(),
+            verdict: "-",
+        }
+    }
+
+    /// A row for an action that failed.
+    pub(crate) fn failed(case: &str, why: &str) -> Self {
+        let mut row = Self::plain(case, "-".into(), "-", "-");
+        row.ours = format!("failed: {}", why.lines().next().unwrap_or_default().replace('|', "/"));
+        row.verdict = "MISSES";
+        row
+    }
+}
+
+/// Formats a number with three decimals, or fewer if it is large.
+pub(crate) fn digits(number: f64) -> String {
+    match number {
+        _ if number >= 100.0 => format!("{number:.0}"),
+        _ if number >= 1.0 => format!("{number:.2}"),
+        _ => format!("{number:.3}"),
+    }
+}
+
+/// The wall time of a series, shown with its CPU time.
+pub(crate) fn wall(series: &Series) -> Figure {
+    let text = format!("{} ms (CPU {} ms), n={}", digits(series.wall()), digits(series.cpu()), series.len());
+    Figure { value: series.wall(), text }
+}
+
+/// The CPU time of a series, shown with its wall time.
+pub(crate) fn cpu(series: &Series) -> Figure {
+    let text = format!("CPU {} ms ({} ms), n={}", digits(series.cpu()), digits(series.wall()), series.len());
+    Figure { value: series.cpu(), text }
+}
+
+/// As [`cpu`], with the mean, for short actions.
+pub(crate) fn mean_cpu(series: &Series) -> Figure {
+    let text = format!("CPU {} ms ({} ms), n={}", digits(series.mean_cpu()), digits(series.wall()), series.len());
+    Figure { value: series.mean_cpu(), text }
+}
+
+/// Returns bytes in MiB.
+pub(crate) fn mib(bytes: u64) -> f64 {
+    bytes as f64 / f64::from(1 << 20)
+}
+
+/// Formats private memory, with its part that is not backed by files.
+pub(crate) fn shown(private: Private) -> String {
+    format!("{} MiB ({} dirty)", digits(mib(private.all)), digits(mib(private.dirty)))
+}
+
+/// Prints the head of the table.
+pub(crate) fn head() {
+    println!("| case | ours | plain git | ratio | bar | verdict |");
+    println!("|------|------|-----------|-------|-----|---------|");
+}
+
+/// Prints a row.
+pub(crate) fn print(row: &Row) {
+    let Row { case, ours, git, value, bar, verdict } = row;
+    println!("| {case} | {ours} | {git} | {value} | {bar} | {verdict} |");
+}

@@ -1,0 +1,111 @@
+//! The rows of the table, in groups that are measured together.
+
+mod archives;
+mod calls;
+mod concurrency;
+mod fetches;
+mod inside;
+mod pushes;
+mod reads;
+mod writes;
+
+use std::path::Path;
+
+use clap::ValueEnum;
+use ferrite_benches::Failure;
+
+use crate::report::Row;
+use crate::servers::Servers;
+
+/// The repository that gets many pushes.
+pub(crate) const OFTEN_PUSHED: &str = "often-pushed";
+/// The repository with many branches.
+pub(crate) const MANY_REFS: &str = "many-refs";
+
+/// The name of the repository with this many files.
+pub(crate) fn tree(files: u32) -> String {
+    format!("tree-{files}")
+}
+
+/// Rows that are measured together.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Group {
+    /// Clones that need a new pack, and cached ones.
+    Clone,
+    /// Fetches with nothing new.
+    Fetch,
+    /// Pushes of 1 and of 50 commits.
+    Push,
+    /// git-svc's memory during a large push.
+    PushMemory,
+    /// A file by its path.
+    Blob,
+    /// The first page of the log.
+    Log,
+    /// The first page of many branches.
+    Branches,
+    /// tar.gz and zip files.
+    Archive,
+    /// A commit by the API.
+    Put,
+    /// Commits by the API in trees of different sizes.
+    PutSizes,
+    /// Small calls while other clients read slowly.
+    SlowReaders,
+    /// A clone of a repository after many pushes.
+    AfterPushes,
+    /// Many clones at once.
+    Parallel,
+    /// git-svc's memory during many clones.
+    CloneMemory,
+    /// Crashes, which are tested elsewhere.
+    Crashes,
+}
+
+impl Group {
+    /// In the order of the design, but memory first: packs that reads have mapped stay mapped for some time and count as memory.
+    pub(crate) const ALL: [Self; 15] = [
+        Self::Clone,
+        Self::Fetch,
+        Self::Push,
+        Self::PushMemory,
+        Self::CloneMemory,
+        Self::Blob,
+        Self::Log,
+        Self::Branches,
+        Self::Archive,
+        Self::Put,
+        Self::PutSizes,
+        Self::SlowReaders,
+        Self::AfterPushes,
+        Self::Parallel,
+        Self::Crashes,
+    ];
+
+    /// Measures the group's rows.
+    pub(crate) async fn measure(self, servers: &Servers, cache: &Path) -> Result<Vec<Row>, Failure> {
+        match self {
+            Self::Clone => fetches::clones(servers).await,
+            Self::Fetch => fetches::nothing_new(servers).await,
+            Self::Push => pushes::pushes(servers).await,
+            Self::PushMemory => pushes::memory(servers, cache).await,
+            Self::Blob => reads::blob(servers).await,
+            Self::Log => reads::log(servers).await,
+            Self::Branches => reads::branches(servers).await,
+            Self::Archive => archives::archives(servers).await,
+            Self::Put => writes::put(servers).await,
+            Self::PutSizes => writes::sizes(servers).await,
+            Self::SlowReaders => concurrency::slow_readers(servers).await,
+            Self::AfterPushes => pushes::after_pushes(servers).await,
+            Self::Parallel => concurrency::parallel(servers).await,
+            Self::CloneMemory => concurrency::memory(servers).await,
+            Self::Crashes => Ok(vec![crashes()]),
+        }
+    }
+}
+
+/// A promise without a measured value.
+fn crashes() -> Row {
+    let test = "see the test: `tests/servers.sh cargo test --test blackbox -- crashes`".to_owned();
+    Row::plain("kill -9 in the middle of writes, clients cut in the middle", test, "-", "-")
+}

@@ -1,0 +1,135 @@
+//! Requests a second of small reads over REST, on both profiles, by 1 and by 32 connections.
+//!
+//!   make bench-http
+//!
+//! The service is the shipped binary: `ferrite up` on SQLite, and five processes on new databases of the PostgreSQL server that
+//! FERRITE_TEST_POSTGRES_URL names, with the Redis of FERRITE_TEST_REDIS_URL. The clients are in this process and share the machine with
+//! the service; each keeps its connection and sends a request as soon as it has the answer to the one before. Without `--bench`, as
+//! `cargo test --benches` runs it, every request is made a few times: a test that it works.
+
+mod counters;
+mod load;
+mod reads;
+mod site;
+
+use std::cell::RefCell;
+use std::time::Duration;
+
+use clap::Parser;
+use ferrite_benches::Failure;
+use ferrite_benches::rounds::{Round, RoundArgs};
+
+use load::Measured;
+use reads::Read;
+use site::Site;
+
+/// Connections of the measurements.
+const CONNECTIONS: [usize; 2] = [1, 32];
+const TEST_TIME: Duration = Duration::from_millis(50);
+/// Part of the rate of the embedded profile that the other one should reach, in percent.
+const AIM_PERCENT: f64 = 60.0;
+
+/// Measures reads over REST.
+#[derive(Debug, Parser)]
+struct Args {
+    /// The requests; all of them if none is named. The ratio is against the unknown path, which is always measured.
+    #[arg(value_enum)]
+    reads: Vec<Read>,
+
+    /// Seconds of each measurement.
+    #[arg(long, default_value_t = 5)]
+    seconds: u64,
+
+    #[command(flatten)]
+    rounds: RoundArgs,
+
+    /// The Redis beside PostgreSQL.
+    #[arg(long, env = "FERRITE_TEST_REDIS_URL", hide_env_values = true)]
+    redis: Option<String>,
+}
+
+/// A row of the table.
+struct Row {
+    read: Read,
+    connections: usize,
+    measured: Measured,
+}
+
+impl Args {
+    fn reads(&self) -> Vec<Read> {
+        let is_chosen = |read: &Read| self.reads.is_empty() || self.reads.contains(read) || *read == Read::Unknown;
+        Read::ALL.into_iter().filter(is_chosen).collect()
+    }
+
+    fn time(&self) -> Duration {
+        if self.rounds.bench { Duration::from_secs(self.seconds) } else { TEST_TIME }
+    }
+}
+
+/// Measures one profile.
+async fn measure(profile: &str, site: &Site, args: &Args) -> Result<Vec<Row>, Failure> {
+    let mut rows = Vec::new();
+    println!(
+        "\n| {profile:10} | connections | requests/s |   p50, ms |   p99, ms | statements | of unknown | CPU of a request, µs"
+    );
+    println!("|------------|------------:|-----------:|----------:|----------:|-----------:|-----------:|-");
+    for connections in CONNECTIONS {
+        let mut unknown = None;
+        for read in args.reads() {
+            load::run(site, read, connections, args.time() / 4).await?;
+            let counters = counters::Counters::start(site).await?;
+            let mut measured = load::run(site, read, connections, args.time()).await?;
+            let requests = measured.requests();
+            let used = counters.since().await?;
+            measured.statements = used.statements / requests;
+            let base = *unknown.get_or_insert(measured.rate());
+            println!(
+                "| {:10} | {connections:>11} | {:>10.0} | {:>9.2} | {:>9.2} | {:>10.2} | {:>10.2} | {}",
+                read.name(),
+                measured.rate(),
+                measured.percentile_ms(50),
+                measured.percentile_ms(99),
+                measured.statements,
+                measured.rate() / base,
+                used.cpu_of_each(requests),
+            );
+            rows.push(Row { read, connections, measured });
+        }
+    }
+    Ok(rows)
+}
+
+/// Starts an installation, measures it and removes it.
+async fn profile(round: &Round, args: &Args) -> Result<Vec<Row>, Failure> {
+    let databases = round.databases(&round.folder).await?;
+    let redis = args.redis.as_deref().filter(|_| databases.is_postgres());
+    let site = Site::new(databases, &round.folder, round.place, redis, args.rounds.bench).await?;
+    let rows = measure(round.name, &site, args).await?;
+    args.rounds.finish(site.installation, round.name, "repo-svc").await?;
+    Ok(rows)
+}
+
+/// Prints the rates of one profile as parts of those of the other.
+fn compare(embedded: &[Row], other: &[Row]) {
+    println!("\n| PostgreSQL and Redis against `ferrite up` | connections | ratio |      |");
+    println!("|-------------------------------------------|------------:|------:|------|");
+    for (ours, base) in other.iter().zip(embedded) {
+        let ratio = ours.measured.rate() / base.measured.rate();
+        let mark = if ratio * 100.0 < AIM_PERCENT { "below" } else { "" };
+        println!("| {:41} | {:>11} | {ratio:>5.2} | {mark:5}|", ours.read.name(), ours.connections);
+    }
+}
+
+fn main() -> Result<(), Failure> {
+    let args = Args::parse();
+    let profiles = RefCell::new(Vec::new());
+    args.rounds.run(async |round| {
+        let rows = profile(&round, &args).await?;
+        profiles.borrow_mut().push(rows);
+        Ok(())
+    })?;
+    if let [embedded, other] = profiles.into_inner().as_slice() {
+        compare(embedded, other);
+    }
+    Ok(())
+}

@@ -1,0 +1,98 @@
+//! The requests that are measured.
+
+use clap::ValueEnum;
+use ferrite_benches::installation::USER;
+
+use crate::site::{BRANCHES, FOUND, REPOSITORY, SEARCHED};
+
+/// Characters of a searched text, at least: shorter ones are part of other names, too.
+const MIN_SEARCHED_CHARS: usize = 6;
+
+/// A request.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Read {
+    /// A path that does not exist: what a request costs that no service is asked for.
+    Unknown,
+    /// A user.
+    User,
+    /// A repository.
+    Repository,
+    /// A search for repositories that finds a page of fifty, the same each time.
+    Search,
+    /// Searches for different texts that find such a page.
+    Searches,
+    /// An issue with labels and a milestone, by another user.
+    Issue,
+    /// A page of such issues.
+    Issues,
+    /// A small file as JSON.
+    Contents,
+    /// A small file.
+    Raw,
+    /// The newest commit of a branch.
+    Commit,
+    /// A page of branches.
+    Branches,
+}
+
+impl Read {
+    pub(crate) const ALL: [Self; 11] = [
+        Self::Unknown,
+        Self::User,
+        Self::Repository,
+        Self::Search,
+        Self::Searches,
+        Self::Issue,
+        Self::Issues,
+        Self::Contents,
+        Self::Raw,
+        Self::Commit,
+        Self::Branches,
+    ];
+
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Self::Unknown => "unknown",
+            Self::User => "user",
+            Self::Repository => "repository",
+            Self::Search => "search",
+            Self::Searches => "searches",
+            Self::Issue => "issue",
+            Self::Issues => "issues",
+            Self::Contents => "contents",
+            Self::Raw => "raw",
+            Self::Commit => "commit",
+            Self::Branches => "branches",
+        }
+    }
+
+    /// The path and query of a request.
+    pub(crate) fn path(self, number: usize) -> String {
+        let repository = format!("/api/v1/repos/{USER}/{REPOSITORY}");
+        match self {
+            Self::Unknown => "/api/v1/unknown".to_owned(),
+            Self::User => format!("/api/v1/users/{USER}"),
+            Self::Repository => repository,
+            Self::Search => format!("/api/v1/repos/search?q={SEARCHED}&limit={FOUND}"),
+            Self::Searches => format!("/api/v1/repos/search?q={}&limit={FOUND}", searched(number)),
+            Self::Issue => format!("{repository}/issues/1"),
+            Self::Issues => format!("{repository}/issues?limit=10"),
+            Self::Contents => format!("{repository}/contents/README.md"),
+            Self::Raw => format!("{repository}/raw/main/README.md"),
+            Self::Commit => format!("{repository}/commits/main"),
+            Self::Branches => format!("{repository}/branches?limit={BRANCHES}"),
+        }
+    }
+
+    /// The status of the answer.
+    pub(crate) fn status(self) -> u16 {
+        if self == Self::Unknown { 404 } else { 200 }
+    }
+}
+
+/// A part of the searched name.
+fn searched(number: usize) -> &'static str {
+    let chars = MIN_SEARCHED_CHARS + number % (SEARCHED.len() - MIN_SEARCHED_CHARS);
+    let begin = number / (SEARCHED.len() - MIN_SEARCHED_CHARS) % (SEARCHED.len() - chars + 1);
+    &SEARCHED[begin..begin + chars]
+}

@@ -1,0 +1,99 @@
+//! An installation with one repository, whose issues are measured.
+
+use std::path::Path;
+
+use ferrite_benches::Failure;
+use ferrite_benches::databases::{self, Databases};
+use ferrite_benches::installation::{self, Installation, PASSWORD, USER, id_of};
+use ferrite_core::Secret;
+use reqwest::header::HeaderMap;
+use reqwest::{Client, Method};
+use serde_json::json;
+
+/// The repository whose issues are measured.
+const REPOSITORY: &str = "tracker";
+/// Accounts that open issues and to whom issues are assigned.
+const MEMBERS: usize = 10;
+pub(crate) const LABELS: usize = 20;
+const MILESTONES: usize = 5;
+
+/// An installation with accounts and a repository.
+pub(crate) struct Site {
+    pub(crate) installation: Installation,
+    /// Number of issues.
+    pub(crate) size: i64,
+    pub(crate) repository_id: i64,
+    /// The ids of the accounts.
+    pub(crate) members: Vec<i64>,
+    client: Client,
+}
+
+impl Site {
+    /// Starts an installation in an empty folder and makes its accounts and its repository with labels and milestones. `place` tells
+    /// installations of one bench apart.
+    ///
+    /// # Errors
+    /// If it does not start, or a request fails.
+    pub(crate) async fn new(databases: Databases, folder: &Path, place: u8, size: i64) -> Result<Self, Failure> {
+        let installation = Installation::new(databases, folder, place, &[]).await?;
+        let mut members = Vec::new();
+        for number in 0..MEMBERS {
+            let name = member(number);
+            let email = format!("{name}@example.com");
+            let body = json!({ "username": name, "email": email, "password": PASSWORD });
+            members.push(id_of(&installation.create("/admin/users", &body).await?)?);
+        }
+        let made = installation.create("/user/repos", &json!({ "name": REPOSITORY })).await?;
+        let repository_id = id_of(&made)?;
+        for number in 0..LABELS {
+            installation.create(&repository("/labels"), &json!({ "name": label(number), "color": "#00aabb" })).await?;
+        }
+        for number in 0..MILESTONES {
+            let body = json!({ "title": format!("milestone {number}") });
+            installation.create(&repository("/milestones"), &body).await?;
+        }
+        Ok(Self { installation, size, repository_id, members, client: installation::client()? })
+    }
+
+    /// The URL of issue-svc's database.
+    pub(crate) fn database(&self) -> Result<Secret, Failure> {
+        self.installation.databases.url("issue-svc")
+    }
+
+    /// Gathers statistics of the database.
+    ///
+    /// # Errors
+    /// Failures of the database.
+    pub(crate) async fn settle(&self) -> Result<(), Failure> {
+        databases::settle(&self.database()?).await
+    }
+
+    /// Sends a GET over the connection that is kept, and returns the headers and the body of the answer.
+    ///
+    /// # Errors
+    /// If the answer is not 200.
+    pub(crate) async fn get(&self, path: &str) -> Result<(HeaderMap, bytes::Bytes), Failure> {
+        let answer = self.installation.request(&self.client, Method::GET, path).send().await?;
+        let (status, headers) = (answer.status(), answer.headers().clone());
+        let body = answer.bytes().await?;
+        if status == 200 {
+            return Ok((headers, body));
+        }
+        Err(format!("{path}: {status}: {}", String::from_utf8_lossy(&body)).into())
+    }
+}
+
+/// The path of the repository below the API, with `rest` behind it.
+pub(crate) fn repository(rest: &str) -> String {
+    format!("/repos/{USER}/{REPOSITORY}{rest}")
+}
+
+/// The name of an account.
+pub(crate) fn member(number: usize) -> String {
+    format!("member{number}")
+}
+
+/// The name of a label. The first one is the most frequent.
+pub(crate) fn label(number: usize) -> String {
+    format!("label{number:02}")
+}
