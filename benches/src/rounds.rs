@@ -78,7 +78,7 @@ impl RoundArgs {
     ///
     /// # Errors
     /// The first one of a round.
-    pub fn run_on_database(&self, round: impl AsyncFn(&str, &Secret) -> Result<(), Failure>) -> Result<(), Failure> {
+    pub fn run_on_database(&self, round: &impl AsyncFn(&str, &Secret) -> Result<(), Failure>) -> Result<(), Failure> {
         self.run(async |place: Round| {
             let name = new_name();
             let url = match &place.server {
