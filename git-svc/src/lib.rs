@@ -198,6 +198,7 @@ async fn assemble(
     );
     let protection = BranchProtection::new(db.clone(), pool.clone());
     let (limiters, queue_timeout) = (Limiters::new(&config.limits.limiters.options()), config.limits.limiters.timeout);
+    let delta_memory = Arc::new(MemoryBudget::new(config.limits.process.delta_memory_bytes, queue_timeout));
     let transfers = Transfers { limits: config.limits.transfers(), life: life.clone() };
     let state = AppState::new(Parts {
         repositories: RepositoryTable::new(db.clone()),
@@ -228,6 +229,7 @@ async fn assemble(
             store: Arc::clone(&store),
             pool: pool.clone(),
             limiter: Arc::clone(&limiters.pack),
+            delta_memory: Arc::clone(&delta_memory),
             cache: packs,
             life: life.clone(),
         },
@@ -236,7 +238,7 @@ async fn assemble(
             store: Arc::clone(&store),
             pool: pool.clone(),
             limiter: Arc::clone(&limiters.archive),
-            delta_memory: Arc::new(MemoryBudget::new(config.limits.process.delta_memory_bytes, queue_timeout)),
+            delta_memory,
             cache: archives,
             life: life.clone(),
         },
