@@ -75,7 +75,7 @@ use self::{
     transfer::{
         archive::{ArchiveCache, ArchiveLimits, ArchiveService},
         copy::CopyService,
-        fetch::{FetchService, PackCache},
+        fetch::{FetchService, PackCache, large_repositories},
         process_pipe::Transfers,
         push::{HookServer, HookSocket, PushService, install_hooks},
     },
@@ -198,6 +198,7 @@ async fn assemble(
     );
     let protection = BranchProtection::new(db.clone(), pool.clone());
     let (limiters, queue_timeout) = (Limiters::new(&config.limits.limiters.options()), config.limits.limiters.timeout);
+    let delta_memory = Arc::new(MemoryBudget::new(config.limits.process.delta_memory_bytes, queue_timeout));
     let transfers = Transfers { limits: config.limits.transfers(), life: life.clone() };
     let state = AppState::new(Parts {
         repositories: RepositoryTable::new(db.clone()),
@@ -228,7 +229,9 @@ async fn assemble(
             store: Arc::clone(&store),
             pool: pool.clone(),
             limiter: Arc::clone(&limiters.pack),
+            delta_memory: Arc::clone(&delta_memory),
             cache: packs,
+            large: large_repositories(),
             life: life.clone(),
         },
         archives: ArchiveService {
@@ -236,7 +239,7 @@ async fn assemble(
             store: Arc::clone(&store),
             pool: pool.clone(),
             limiter: Arc::clone(&limiters.archive),
-            delta_memory: Arc::new(MemoryBudget::new(config.limits.process.delta_memory_bytes, queue_timeout)),
+            delta_memory,
             cache: archives,
             life: life.clone(),
         },

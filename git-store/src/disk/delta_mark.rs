@@ -1,8 +1,8 @@
 //! The mark of a repository without large deltas: a file in its folder. Where it is missing, a file may be a delta of one that is too large
 //! for this process to load, and is looked up before it is read.
 //!
-//! A new repository has the mark and loses it with the first large delta that comes in. Not here: which deltas are large
-//! (`git::pack_stream`), and the look-up (`repo::deltas`).
+//! A new repository has the mark and loses it with the first large delta that comes in. One that has none is marked in two steps, and its
+//! packs are looked at in between. Not here: which deltas are large (`git::pack_stream`), and the look-up (`repo::deltas`).
 
 use std::{fs, io, path::Path};
 
@@ -10,6 +10,8 @@ use super::ignore_missing;
 
 /// Name of the file.
 const NAME: &str = "no-large-deltas";
+/// Name of the file until the packs were looked at.
+const NEW_NAME: &str = "no-large-deltas.new";
 
 /// Marks a repository that has no objects. The caller makes it durable. Blocking.
 ///
@@ -24,24 +26,46 @@ pub fn is_set(repository: &Path) -> bool {
     repository.join(NAME).exists()
 }
 
+/// Begins to mark a repository, before its packs are looked at. Blocking.
+///
+/// # Errors
+/// When the file cannot be written.
+pub fn begin(repository: &Path) -> io::Result<()> {
+    fs::write(repository.join(NEW_NAME), b"")
+}
+
+/// Marks a repository whose packs were looked at since [`begin`], unless [`clear`] was called meanwhile. Returns whether it is marked.
+/// Blocking.
+///
+/// # Errors
+/// When the file cannot be renamed.
+pub fn finish(repository: &Path) -> io::Result<bool> {
+    match fs::rename(repository.join(NEW_NAME), repository.join(NAME)) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(false),
+        renamed => renamed.map(|()| true),
+    }
+}
+
 /// Removes the mark, durably, before large deltas come into the repository. Blocking.
 ///
 /// # Errors
 /// When the file cannot be removed: the deltas must not come in then.
 pub fn clear(repository: &Path) -> io::Result<()> {
-    if !is_set(repository) {
+    // In this order: the one becomes the other.
+    let names = [NEW_NAME, NAME].map(|name| repository.join(name));
+    if !names.iter().any(|name| name.exists()) {
         return Ok(());
     }
-    ignore_missing(fs::remove_file(repository.join(NAME)))?;
+    names.iter().try_for_each(|name| ignore_missing(fs::remove_file(name)))?;
     fs::File::open(repository)?.sync_all()
 }
 
-/// Removes the mark of a copy whose source has none. Blocking.
+/// Removes the mark of a copy, unless its source `was_set` before the copy and still has one. Blocking.
 ///
 /// # Errors
 /// As [`clear`].
-pub fn copy(source: &Path, copy: &Path) -> io::Result<()> {
-    if is_set(source) { Ok(()) } else { clear(copy) }
+pub fn copy(was_set: bool, source: &Path, copy: &Path) -> io::Result<()> {
+    if was_set && is_set(source) { Ok(()) } else { clear(copy) }
 }
 
 #[cfg(test)]
@@ -55,10 +79,27 @@ mod tests {
         clear(one.path()).unwrap();
         set(one.path()).unwrap();
         set(two.path()).unwrap();
-        copy(one.path(), two.path()).unwrap();
+        copy(true, one.path(), two.path()).unwrap();
         assert_eq!(marks(), (true, true));
         clear(one.path()).unwrap();
-        copy(one.path(), two.path()).unwrap();
+        copy(true, one.path(), two.path()).unwrap();
         assert_eq!(marks(), (false, false));
+        // Maintenance has marked the source while it was copied.
+        set(one.path()).unwrap();
+        set(two.path()).unwrap();
+        copy(false, one.path(), two.path()).unwrap();
+        assert_eq!(marks(), (true, false));
+    }
+
+    #[test]
+    fn a_mark_that_is_removed_before_it_is_finished_does_not_come_back() {
+        let folder = tempfile::tempdir().unwrap();
+        assert!(!finish(folder.path()).unwrap(), "not begun");
+        begin(folder.path()).unwrap();
+        assert!(!is_set(folder.path()));
+        clear(folder.path()).unwrap();
+        assert!(!finish(folder.path()).unwrap() && !is_set(folder.path()));
+        begin(folder.path()).unwrap();
+        assert!(finish(folder.path()).unwrap() && is_set(folder.path()));
     }
 }

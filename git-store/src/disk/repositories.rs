@@ -21,6 +21,7 @@ use std::{
 
 use ferrite_proto::id::RepositoryId;
 use moka::sync::Cache;
+use parking_lot::Mutex;
 use sha2::{Digest as _, Sha256};
 use uuid::Uuid;
 
@@ -72,6 +73,8 @@ pub struct RepositoryStore {
     sync_threads: SyncThreads,
     /// Repositories in which the names of all folders of loose objects are on disk.
     synced_folders: Cache<RepositoryId, ()>,
+    /// Held while a repository is marked.
+    marking: Mutex<()>,
     /// The locked file `lock`; closing it releases the lock.
     _lock: fs::File,
 }
@@ -103,7 +106,8 @@ impl RepositoryStore {
         sync(&root)?;
         let (usages, sync_threads) = (DiskUsageCache::default(), SyncThreads::default());
         let synced_folders = Cache::new(MAX_SYNCED_REPOSITORIES);
-        Ok(Self { root, name: name.to_owned(), usages, sync_threads, synced_folders, _lock: lock })
+        let marking = Mutex::default();
+        Ok(Self { root, name: name.to_owned(), usages, sync_threads, synced_folders, marking, _lock: lock })
     }
 
     /// The name that the store was opened with.

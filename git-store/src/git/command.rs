@@ -34,6 +34,7 @@ use super::fsck;
 use crate::types::{
     archive::{Format, Prefix},
     error::GitError,
+    limits::MAX_LOADED_DELTA_OBJECT_BYTES,
 };
 
 /// The oldest supported git, as major and minor version.
@@ -126,7 +127,7 @@ impl Default for GitOptions {
             program: None,
             pack_threads: cores.min(2),
             pack_window_bytes: 100 << 20,
-            big_file_bytes: 32 << 20,
+            big_file_bytes: MAX_LOADED_DELTA_OBJECT_BYTES,
             max_push_bytes: 2 << 30,
             process_memory_bytes: 8 << 30,
             process_cpu: Duration::from_secs(7200),

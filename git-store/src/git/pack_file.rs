@@ -86,6 +86,11 @@ impl PackFile {
         Ok(self.pack.metadata()?.len())
     }
 
+    /// Returns the number of entries.
+    pub fn count(&self) -> u32 {
+        self.count
+    }
+
     /// Reads the offsets of all entries, in the order of their ids.
     pub fn offsets(&self) -> io::Result<Vec<u64>> {
         let mut small = vec![0; self.count as usize * 4];

@@ -7,7 +7,10 @@
 use flate2::{Decompress, FlushDecompress, Status};
 
 use super::pack_file::{ID_BYTES, MAX_DELTA_SIZES_BYTES, OFS_DELTA, REF_DELTA, delta_sizes, object_type};
-use crate::types::limits::{Expansion, MAX_DELTA_OBJECT_BYTES, MAX_LOADED_DELTA_OBJECT_BYTES, PackLimits};
+use crate::types::limits::{
+    BYTES_PER_DELTA_EXCESS, Expansion, MAX_DELTA_EXCESS_BYTES, MAX_DELTA_OBJECT_BYTES, MAX_LOADED_DELTA_OBJECT_BYTES,
+    PackLimits,
+};
 
 /// Bytes of the header of a pack: `PACK`, version, number of entries.
 const HEADER_BYTES: usize = 12;
@@ -42,6 +45,16 @@ pub enum PackRefusal {
         /// The limit.
         limit: u64,
     },
+    /// A delta that is longer than the object that it makes, which would be shorter as a whole.
+    #[error("the pack has a delta of {bytes} bytes that makes an object of {result}, at most {limit} are taken")]
+    LongDelta {
+        /// Bytes of the delta.
+        bytes: u64,
+        /// Bytes of the object.
+        result: u64,
+        /// The limit for an object of this size.
+        limit: u64,
+    },
     /// Entries that inflate to too much.
     #[error("the pack inflates to more than {limit} bytes after {bytes} bytes, {} times these and {}", of.factor, of.base_bytes)]
     Inflated {
@@ -69,6 +82,7 @@ impl PackRefusal {
             Self::Malformed => "malformed",
             Self::LargeObject { .. } => "object_bytes",
             Self::LargeDelta { .. } => "delta_object_bytes",
+            Self::LongDelta { .. } => "long_delta",
             Self::Inflated { .. } => "inflated_bytes",
             Self::Deltas { .. } => "delta_bytes",
         }
@@ -119,13 +133,26 @@ pub struct DeltaSizes {
 impl DeltaSizes {
     /// Returns an error if git would make no such delta.
     pub fn check(&self) -> Result<(), PackRefusal> {
-        let (bytes, limit) = (self.delta.max(self.base).max(self.result), MAX_DELTA_OBJECT_BYTES);
-        if bytes > limit { Err(PackRefusal::LargeDelta { bytes, limit }) } else { Ok(()) }
+        let (bytes, limit) = (self.largest(), MAX_DELTA_OBJECT_BYTES);
+        if bytes > limit {
+            return Err(PackRefusal::LargeDelta { bytes, limit });
+        }
+        // A copy of one byte takes 8 bytes, so a delta could have 8 times the bytes of the object.
+        let limit = self.result.saturating_add(self.result / BYTES_PER_DELTA_EXCESS + MAX_DELTA_EXCESS_BYTES);
+        if self.delta > limit {
+            return Err(PackRefusal::LongDelta { bytes: self.delta, result: self.result, limit });
+        }
+        Ok(())
     }
 
-    /// Returns whether an object is too large for libgit2 to load.
+    /// Returns the bytes of the delta, its base or the object, whichever has the most.
+    pub fn largest(&self) -> u64 {
+        self.delta.max(self.base).max(self.result)
+    }
+
+    /// Returns whether one of them is too large for libgit2 to load.
     pub fn is_large(&self) -> bool {
-        self.base.max(self.result) > MAX_LOADED_DELTA_OBJECT_BYTES
+        self.largest() > MAX_LOADED_DELTA_OBJECT_BYTES
     }
 
     /// Returns the bytes that are in memory at once while the object is made.
@@ -144,6 +171,8 @@ pub struct PackStream {
     scratch: Box<[u8]>,
     /// The beginning of an inflated delta, until its sizes are known.
     delta_head: Vec<u8>,
+    /// Bytes of that delta, inflated.
+    delta_bytes: u64,
     pack_bytes: u64,
     sums: PackSums,
     has_large_deltas: bool,
@@ -179,6 +208,7 @@ impl PackStream {
             inflater: Decompress::new(true),
             scratch: vec![0; SCRATCH_BYTES].into(),
             delta_head: Vec::new(),
+            delta_bytes: 0,
             pack_bytes: 0,
             sums: PackSums::default(),
             has_large_deltas: false,
@@ -267,7 +297,9 @@ impl PackStream {
     fn begin(&mut self, kind: u8, size: u64) -> Result<State, PackRefusal> {
         check_object(&self.limits, size)?;
         if matches!(kind, OFS_DELTA | REF_DELTA) {
-            DeltaSizes { delta: size, base: 0, result: 0 }.check()?;
+            // The other sizes are not known yet.
+            DeltaSizes { delta: size, base: 0, result: size }.check()?;
+            self.delta_bytes = size;
         }
         match kind {
             OFS_DELTA => Ok(State::Distance { size, count: 1 }),
@@ -332,8 +364,7 @@ impl PackStream {
         // Not read again for this entry.
         self.delta_head.resize(MAX_DELTA_SIZES_BYTES, 0);
         check_object(&self.limits, base.max(result))?;
-        // The size of the delta was checked when it began.
-        let sizes = DeltaSizes { delta: 0, base, result };
+        let sizes = DeltaSizes { delta: self.delta_bytes, base, result };
         sizes.check()?;
         self.has_large_deltas |= sizes.is_large();
         let bytes = if kind == REF_DELTA { base.saturating_add(result) } else { result };

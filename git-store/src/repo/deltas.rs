@@ -3,12 +3,13 @@
 //!
 //! Not here: which deltas are taken (`git::pack_stream`), and commits, tags and trees, whose sizes have limits of their own.
 
-use std::{fs, io, path::Path};
+use std::{cell::OnceCell, collections::BTreeSet, ffi::OsString, fs, io, path::Path};
 
+use ferrite_proto::id::RepositoryId;
 use git2::{Oid, Repository};
 
 use crate::{
-    disk::delta_mark,
+    disk::{delta_mark, packs::pack_folder, repositories::RepositoryStore},
     git::{
         pack_file::{PackFile, PackedKind},
         pack_stream::DeltaSizes,
@@ -59,25 +60,25 @@ impl DeltaCost {
     }
 }
 
-/// Returns whether libgit2 may load a file.
-///
-/// # Errors
-/// `Io`.
-pub fn is_loadable(repo: &Repository, id: Oid) -> Result<bool, GitError> {
-    LoadCheck::of(repo)?.is_loadable(id)
+/// Tells which files of a repository libgit2 may load: all, if the repository is marked. One request has one check, which opens the packs of
+/// a repository without a mark at its first file.
+pub struct LoadCheck<'repo> {
+    repo: &'repo Repository,
+    /// The packs once they are open; `None` inside if the repository is marked.
+    deltas: OnceCell<Option<StoredDeltas>>,
 }
 
-/// Tells which files of a repository libgit2 may load: all, if the repository is marked.
-pub struct LoadCheck(Option<StoredDeltas>);
+impl<'repo> LoadCheck<'repo> {
+    /// Returns a check for the files of a repository.
+    #[must_use]
+    pub fn new(repo: &'repo Repository) -> Self {
+        Self { repo, deltas: OnceCell::new() }
+    }
 
-impl LoadCheck {
-    /// Opens the packs of a repository that is not marked.
-    ///
-    /// # Errors
-    /// `Io`.
-    pub fn of(repo: &Repository) -> Result<Self, GitError> {
-        let is_marked = delta_mark::is_set(repo.path());
-        Ok(Self(if is_marked { None } else { Some(StoredDeltas::open(repo)?) }))
+    /// Returns the repository.
+    #[must_use]
+    pub fn repo(&self) -> &'repo Repository {
+        self.repo
     }
 
     /// Returns whether libgit2 may load a file.
@@ -85,7 +86,23 @@ impl LoadCheck {
     /// # Errors
     /// `Io`.
     pub fn is_loadable(&self, id: Oid) -> Result<bool, GitError> {
-        self.0.as_ref().map_or(Ok(true), |deltas| Ok(!deltas.cost(id)?.is_large))
+        Ok(!self.cost(id)?.is_large)
+    }
+
+    /// Returns what reading a file takes; nothing, if the repository is marked.
+    ///
+    /// # Errors
+    /// `Io`.
+    pub fn cost(&self, id: Oid) -> Result<DeltaCost, GitError> {
+        let deltas = match self.deltas.get() {
+            Some(deltas) => deltas,
+            None => {
+                let is_marked = delta_mark::is_set(self.repo.path());
+                let opened = if is_marked { None } else { Some(StoredDeltas::open(self.repo)?) };
+                self.deltas.get_or_init(|| opened)
+            }
+        };
+        deltas.as_ref().map_or(Ok(DeltaCost::default()), |deltas| deltas.cost(id))
     }
 }
 
@@ -119,13 +136,93 @@ impl StoredDeltas {
 /// Opens all packs of a folder.
 fn open_packs(folder: &Path) -> io::Result<Vec<PackFile>> {
     let mut packs = Vec::new();
-    for file in fs::read_dir(folder)? {
-        let path = file?.path();
-        if path.extension().is_some_and(|extension| extension == "idx") {
-            packs.extend(PackFile::open(&path)?);
-        }
+    for name in index_names(folder)? {
+        packs.extend(PackFile::open(&folder.join(name))?);
     }
     Ok(packs)
+}
+
+/// Returns the names of the indexes in a folder of packs.
+fn index_names(folder: &Path) -> io::Result<BTreeSet<OsString>> {
+    let mut names = BTreeSet::new();
+    for file in fs::read_dir(folder)? {
+        let name = file?.file_name();
+        if Path::new(&name).extension().is_some_and(|extension| extension == "idx") {
+            names.insert(name);
+        }
+    }
+    Ok(names)
+}
+
+/// What is known of a repository after [`mark`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Marking {
+    /// It is marked.
+    Marked,
+    /// It has no large delta, but one may be on its way.
+    None,
+    /// It has a large delta.
+    Large,
+    /// It was not searched: it has too many objects, or another one was being marked.
+    NotSearched,
+}
+
+/// Marks a repository if no pack has a large delta: one of an earlier version has no mark. Reads the sizes of all deltas, unless the packs
+/// have more than `max_objects` or another repository is being marked. Blocking.
+///
+/// Pushes and syncs may go on. One that brings large deltas removes the mark, also one that is not finished yet, while its objects are in
+/// quarantine. So if there is no quarantine afterwards and no new pack, all of them are among the packs that were read, or still to come.
+///
+/// # Errors
+/// `Io`.
+pub fn mark(store: &RepositoryStore, id: RepositoryId, max_objects: u64) -> Result<Marking, GitError> {
+    let repository = store.path(id);
+    if delta_mark::is_set(&repository) {
+        return Ok(Marking::Marked);
+    }
+    let Some(_marking) = store.begin_marking() else { return Ok(Marking::NotSearched) };
+    delta_mark::begin(&repository).map_err(GitError::io("marking a repository"))?;
+    let folder = pack_folder(&repository);
+    let list = || index_names(&folder).map_err(GitError::io("listing packs"));
+    let names = list()?;
+    match has_large_deltas(&folder, &names, max_objects).map_err(GitError::io("reading a pack"))? {
+        Some(false) => {}
+        Some(true) => return Ok(Marking::Large),
+        None => return Ok(Marking::NotSearched),
+    }
+    if store.has_quarantine(id)? || list()? != names {
+        return Ok(Marking::None);
+    }
+    let is_marked = delta_mark::finish(&repository).map_err(GitError::io("marking a repository"))?;
+    Ok(if is_marked { Marking::Marked } else { Marking::None })
+}
+
+/// Returns whether the packs with these indexes have a large delta, or an index that cannot be read; `None` if they have more objects.
+fn has_large_deltas(folder: &Path, indexes: &BTreeSet<OsString>, max_objects: u64) -> io::Result<Option<bool>> {
+    let (mut packs, mut objects) = (Vec::new(), 0);
+    for index in indexes {
+        let Some(pack) = PackFile::open(&folder.join(index))? else { return Ok(Some(true)) };
+        objects += u64::from(pack.count());
+        packs.push(pack);
+    }
+    if objects > max_objects {
+        return Ok(None);
+    }
+    for pack in packs {
+        // Sorted, for the disk.
+        let mut offsets = pack.offsets()?;
+        offsets.sort_unstable();
+        for offset in offsets {
+            let entry = pack.entry(offset)?;
+            if matches!(entry.kind, PackedKind::Delta(_)) {
+                let (base, result) = pack.delta_sizes(&entry)?;
+                if (DeltaSizes { delta: entry.size, base, result }).is_large() {
+                    return Ok(Some(true));
+                }
+            }
+        }
+    }
+    Ok(Some(false))
 }
 
 #[cfg(test)]

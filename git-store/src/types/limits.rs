@@ -8,7 +8,12 @@ pub const MAX_FILE_BYTES: u64 = 50 << 20;
 /// Largest delta that is taken, and largest object that it may be made from or make, in bytes: git's default of `core.bigFileThreshold`,
 /// above which it makes none. Who reads such an object has it in memory as a whole.
 pub const MAX_DELTA_OBJECT_BYTES: u64 = 512 << 20;
-/// Largest object that libgit2 may load to put a file together from deltas, in bytes. Other files are left to a process of git.
+/// Most bytes that a delta may have beyond those of the object that it makes, and one more for each [`BYTES_PER_DELTA_EXCESS`] bytes of the
+/// object. git and libgit2 make no delta that is longer than half the object.
+pub const MAX_DELTA_EXCESS_BYTES: u64 = 1 << 10;
+/// Bytes of an object for which its delta may have one byte more: half of what one byte inserts, in a delta that copies nothing.
+pub const BYTES_PER_DELTA_EXCESS: u64 = 64;
+/// Largest object or delta that libgit2 may load to put a file together, in bytes. Other files are left to a process of git.
 pub const MAX_LOADED_DELTA_OBJECT_BYTES: u64 = 32 << 20;
 
 /// Largest commit or annotated tag that is taken, header and message together, in bytes.

@@ -6,7 +6,7 @@ use clap::Args;
 use ferrite_core::config::{seconds_within, within};
 use git_store::{
     git::command::GitOptions,
-    types::limits::{MAX_FILE_BYTES, TransferLimits},
+    types::limits::{MAX_FILE_BYTES, MAX_LOADED_DELTA_OBJECT_BYTES, TransferLimits},
 };
 
 use crate::admission::limiter::LimiterOptions;
@@ -83,8 +83,8 @@ pub struct ProcessArgs {
     #[arg(long, env = "FERRITE_GIT_PACK_WINDOW_BYTES", default_value_t = 100 << 20, value_parser = within::<u64>(1..))]
     pub pack_window_bytes: u64,
 
-    /// Files above this size are neither compared with others nor held in memory as a whole, in bytes.
-    #[arg(long, env = "FERRITE_GIT_BIG_FILE_BYTES", default_value_t = 32 << 20, value_parser = within::<u64>(1..))]
+    /// Files above this size are neither compared with others nor held in memory as a whole, in bytes; at most 32 MiB.
+    #[arg(long, env = "FERRITE_GIT_BIG_FILE_BYTES", default_value_t = MAX_LOADED_DELTA_OBJECT_BYTES, value_parser = within::<u64>(1..=MAX_LOADED_DELTA_OBJECT_BYTES))]
     pub big_file_bytes: u64,
 
     /// Address space that one process may take, in bytes, with the packs that it maps; 0 for no limit.
@@ -180,6 +180,7 @@ mod tests {
             assert!(parse(&[flag]).is_err(), "{flag}");
         }
         assert!(parse(&["--max-file-bytes=52428801"]).is_err());
+        assert!(parse(&["--big-file-bytes=33554433"]).is_err(), "git would write deltas that are not loaded");
         assert_eq!(parse(&["--slowest-bytes=0"]).unwrap().slowest, 0);
     }
 

@@ -156,7 +156,7 @@ pub(super) async fn receive_pack(
     let input = input(&state, request, state.pushes.limits.bytes.saturating_add(MAX_PUSH_COMMANDS_BYTES))?;
     let push = Push::of(id, &grant);
     let inspector = PushInspector::new(state.pushes.limits).within(grant.limits.bytes).with_push(push.state());
-    let input = input.inspected(inspector.into_repository(state.store.path(id)));
+    let input = input.inspected(inspector);
     let session = state.sessions.open(push);
     let hooks = HookSettings { path: state.hooks.all(), env: session.env() };
     let child = state.git.receive_pack(&state.store.path(id), Exchange::Request, None, Some(hooks))?;

@@ -111,9 +111,7 @@ impl LargeFile<'_> {
     /// Returns a reader of the file in the cache, once git has built it.
     async fn built(&self, client: &ClientKey) -> Result<Reader, GitError> {
         let file = DeltaFile { repository: self.id, blob: self.blob, size: self.size, memory: self.delta_bytes };
-        let mut reader = self.state.archives.open_file(file, client.clone());
-        reader.begun().await?;
-        Ok(reader)
+        self.state.archives.open_file(file, client).await
     }
 }
 

@@ -109,7 +109,7 @@ pub(super) async fn session(
         GitService::ReceivePack => {
             let push = Push::of(repository, &grant);
             let limited = PushInspector::new(state.pushes.limits).within(grant.limits.bytes);
-            inspector = Some(limited.with_push(push.state()).into_repository(state.store.path(repository)));
+            inspector = Some(limited.with_push(push.state()));
             Some(state.sessions.open(push))
         }
         GitService::UploadPack => {

@@ -20,7 +20,7 @@ use git_store::{
         usage::{DiskUsage, loose_refs},
     },
     git::command::maintenance_task::{BASE_NICENESS, MaintenanceTask, NICENESS},
-    repo::refs,
+    repo::{deltas, refs},
     types::error::GitError,
 };
 
@@ -283,13 +283,20 @@ impl MaintenanceService {
             self.pool.run_blocking(restore).await?;
             return outcome;
         }
-        let _guard = self.locked(job).await?;
+        let guard = self.locked(job).await?;
         let changed = self.last_number(job).await? != before;
         let settle = move |_: &_| {
             restore_if_changed(&trash, &path, changed)?;
             if changed { saved_packs::restore(&path) } else { saved_packs::discard(&path) }
         };
-        Ok(self.pool.run_blocking(settle).await?)
+        self.pool.run_blocking(settle).await?;
+        drop(guard);
+        // One of an earlier version has no mark yet. That may take a while, and a deletion does not wait for it.
+        let marked = job.unless_stopped(self.pool.run_blocking(move |store| deltas::mark(store, id, u64::MAX))).await;
+        if let Some(Err(error)) = marked {
+            tracing::warn!(repo.id = %id, %error, "the packs were not searched for large deltas");
+        }
+        Ok(())
     }
 
     /// Returns the journal's newest number for the repository of a job.

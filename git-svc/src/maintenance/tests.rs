@@ -21,6 +21,7 @@ use ferrite_core::{
 use ferrite_db::{Db, args};
 use ferrite_proto::events::{Event, SizeChanged, event::Fact};
 use git_store::{
+    disk::delta_mark,
     git::command::{Git, GitOptions, maintenance_task::MaintenanceTask},
     repo::refs::RefEdit,
     types::name::RefName,
@@ -227,6 +228,8 @@ async fn unused_objects_stay_until_they_expire_however_old_they_are() {
         let patient = MaintenanceOptions { expire_after: Duration::from_secs(3600), ..eager };
         let (eager, patient, path) =
             (maintenance(&test_repo, eager), maintenance(&test_repo, patient), path(&test_repo));
+        // As one of an earlier version.
+        delta_mark::clear(&path).unwrap();
         let (tip, updater) = (updates(&test_repo, None, 2).await, test_repo.updater());
         let unused = commit(&path, Some(tip), "unused");
         set(&test_repo, &updater, "refs/heads/other", None, Some(unused)).await;
@@ -239,6 +242,7 @@ async fn unused_objects_stay_until_they_expire_however_old_they_are() {
         tokio::time::sleep(Duration::from_millis(1100)).await;
         assert!(round(&patient).await);
         assert_eq!((files(&path, ".mtimes"), files(&path, ".bitmap"), row(&test_repo.db).await.full_number), (1, 1, 4));
+        assert!(delta_mark::is_set(&path), "there is no large delta");
         assert!(has(&path, unused), "it is unused since a moment ago");
         let mut usage = test_repo.store.usage(test_repo.id).unwrap();
         usage.date_cruft(&path, 1);

@@ -105,6 +105,8 @@ impl CopyService {
         if refs.is_empty() {
             return Ok(());
         }
+        let is_marked = move |store: &RepositoryStore| Ok(delta_mark::is_set(&store.path(source)));
+        let was_marked = self.pool.run_blocking(is_marked).await?;
         let child = self.git.copy_objects(&self.store.path(source), &incoming.join("objects"))?;
         let tips: String = refs.iter().map(|entry| format!("{}\n", entry.target)).collect();
         let left = deadline.saturating_duration_since(Instant::now());
@@ -114,7 +116,8 @@ impl CopyService {
         let incoming = incoming.to_owned();
         let write = move |store: &RepositoryStore| {
             // Once git has read the source, which may have got large deltas meanwhile.
-            delta_mark::copy(&store.path(source), &incoming).map_err(GitError::io("marking a copy"))?;
+            let marked = delta_mark::copy(was_marked, &store.path(source), &incoming);
+            marked.map_err(GitError::io("marking a copy"))?;
             write_packed(&incoming, &refs)
         };
         self.pool.run_blocking(write).await

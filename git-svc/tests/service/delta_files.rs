@@ -37,9 +37,15 @@ fn repeated(times: u32) -> Vec<u8> {
     [size(BASE.into()), size(result), copy(BASE).repeat(times as usize)].concat()
 }
 
-/// Pushes a commit of the file `file` with this content, which is the last of a chain of deltas of [`base`].
-/// Returns the id of the blob.
-async fn push_file(service: &Service, id: i64, content: &[u8], chain: &[Vec<u8>]) -> String {
+/// A pack, and the ids of its commit and of the file of that.
+struct PackedFile {
+    pack: Vec<u8>,
+    tip: String,
+    blob: String,
+}
+
+/// Returns a pack with a commit of the file `file` with this content, which is the last of a chain of deltas of [`base`].
+async fn packed_file(content: &[u8], chain: &[Vec<u8>]) -> PackedFile {
     let w = Workshop::new().await;
     let blob = w.object("blob", content);
     let tree = w.tree(&[("100644", b"file", &blob)]);
@@ -53,11 +59,17 @@ async fn push_file(service: &Service, id: i64, content: &[u8], chain: &[Vec<u8>]
         let object = filter_bytes(w.path(), &["cat-file", name, id], b"");
         entries.push(entry(kind, object.len() as u64, b"", &object));
     }
-    let mut pack = pack(u32::try_from(entries.len()).unwrap(), &entries);
+    let pack = pack(u32::try_from(entries.len()).unwrap(), &entries);
     assert!(pack.len() < 100_000, "{}", pack.len());
-    let text = push(service, id, &[("refs/heads/main", &tip)], &mut pack).await;
+    PackedFile { pack, tip, blob }
+}
+
+/// Pushes the commit of a [`packed_file`]. Returns the id of the file.
+async fn push_file(service: &Service, id: i64, content: &[u8], chain: &[Vec<u8>]) -> String {
+    let mut file = packed_file(content, chain).await;
+    let text = push(service, id, &[("refs/heads/main", &file.tip)], &mut file.pack).await;
     assert!(text.contains("ok refs/heads/main"), "{text}");
-    blob
+    file.blob
 }
 
 /// Creates a repository with a file of 3 MiB that is stored as a delta, and returns its id and the content.
@@ -152,7 +164,12 @@ async fn a_small_file_that_is_a_delta_of_a_large_one_is_left_to_git() {
     let times = 33 << 4;
     let small = [size(u64::from(BASE) * u64::from(times)), size(10), copy(10)].concat();
     let content = &base()[..10];
-    let blob = push_file(service, id, content, &[repeated(times), small]).await;
+    let chain = [repeated(times), small];
+    let mut refused = packed_file(content, &chain).await;
+    let text = push(service, id, &[("refs/pull/1/head", &refused.tip)], &mut refused.pack).await;
+    assert!(text.contains("ng refs/pull/1/head"), "{text}");
+    assert!(service.on_disk(id).path().join(MARK).exists(), "nothing was taken");
+    let blob = push_file(service, id, content, &chain).await;
     assert!(!service.on_disk(id).path().join(MARK).exists());
     let request = GetBlobRequest { repository_id: id, blob_id: blob };
     let status = service.data().get_blob(service.with_grant(id, request)).await.unwrap_err();

@@ -8,9 +8,10 @@ use std::{
 };
 
 use ferrite_proto::id::RepositoryId;
+use parking_lot::MutexGuard;
 use uuid::Uuid;
 
-use super::{RepositoryStore, list_dir, remove};
+use super::{QUARANTINE_PREFIX, RepositoryStore, list_dir, remove};
 use crate::types::error::GitError;
 
 impl RepositoryStore {
@@ -48,6 +49,28 @@ impl RepositoryStore {
             moved.map_err(GitError::io("taking packs into a repository"))?;
         }
         if files.is_empty() { Ok(()) } else { self.sync_packs(id) }
+    }
+
+    /// Returns a guard to hold while a repository is [marked](crate::disk::delta_mark::begin); `None` while another one is. Two at once would
+    /// finish what the other has begun.
+    pub fn begin_marking(&self) -> Option<MutexGuard<'_, ()>> {
+        self.marking.try_lock()
+    }
+
+    /// Returns whether objects may be on their way into a repository: there is a quarantine of it, of a push or of this store. Blocking.
+    ///
+    /// # Errors
+    /// `Io`.
+    pub fn has_quarantine(&self, id: RepositoryId) -> Result<bool, GitError> {
+        let own_prefix = format!("{id}-objects-");
+        let folders =
+            [(self.path(id).join("objects"), QUARANTINE_PREFIX), (self.root.join("incoming"), own_prefix.as_str())];
+        for (folder, prefix) in folders {
+            if list_dir(&folder)?.iter().any(|entry| entry.file_name().to_string_lossy().starts_with(prefix)) {
+                return Ok(true);
+            }
+        }
+        Ok(false)
     }
 
     /// Removes a folder in `incoming/` with its contents; a missing one is no error. Blocking.

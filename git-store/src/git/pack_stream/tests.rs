@@ -144,6 +144,30 @@ fn a_delta_of_an_object_that_git_makes_none_of_is_refused_by_its_header() {
 }
 
 #[test]
+fn a_delta_that_is_longer_than_its_object_is_refused_by_its_header() {
+    let any = PackLimits { object_bytes: u64::MAX, ..pack_limits() };
+    // The deltas end behind their sizes, and so too early, if they are taken.
+    let read = |bytes: u64, result: u64, piece: usize| {
+        let content = [number(1), number(result)].concat();
+        let pack = pack(&[blob(b"x"), entry(OFS_DELTA, bytes, &[9], &content)]);
+        let mut stream = PackStream::new(any);
+        let read = pack.chunks(piece).try_for_each(|piece| stream.read(piece, u64::MAX));
+        (read.unwrap_err(), stream.has_large_deltas())
+    };
+    let refusal = |bytes, result, limit| (PackRefusal::LongDelta { bytes, result, limit }, false);
+    for piece in [1, 1000] {
+        assert_eq!(read(1034, 10, piece), (PackRefusal::Malformed, false));
+        assert_eq!(read(1035, 10, piece), refusal(1035, 10, 1034));
+    }
+    let mib = 1 << 20;
+    assert_eq!(read(256 * mib, 32 * mib, 1000), refusal(256 * mib, 32 * mib, 32 * mib + mib / 2 + 1024));
+    assert_eq!(read(32 * mib, 32 * mib, 1000), (PackRefusal::Malformed, false));
+    assert_eq!(read(32 * mib + 1, 32 * mib, 1000), (PackRefusal::Malformed, true), "the delta itself is large");
+    let text = refusal(1035, 10, 1034).0.to_string();
+    assert_eq!(text, "the pack has a delta of 1035 bytes that makes an object of 10, at most 1034 are taken");
+}
+
+#[test]
 fn contents_that_inflate_to_too_much_are_refused_before_their_end() {
     let zeros = pack(&[blob(&[0; 200_000])]);
     assert!(zeros.len() < 300, "{}", zeros.len());

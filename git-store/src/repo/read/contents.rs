@@ -9,6 +9,7 @@ use super::{
 };
 use crate::{
     repo::{
+        deltas::LoadCheck,
         json_size::{json_bytes, url_bytes},
         objects, refs,
         revision::{Resolved, Revision},
@@ -106,7 +107,8 @@ pub(super) fn is_unborn(repo: &Repository, revision: &Revision) -> Result<bool, 
 }
 
 fn at_path(repo: &Repository, root: &Tree<'_>, path: &TreePath, size: ResponseSize) -> Result<Target, GitError> {
-    let mut reader = EntryReader { repo, root, submodules: None, size, budget: MAX_RESPONSE_BYTES };
+    let mut reader =
+        EntryReader { loads: LoadCheck::new(repo), root, submodules: None, size, budget: MAX_RESPONSE_BYTES };
     if path.is_root() {
         return reader.directory(root, path).map(Target::Directory);
     }
@@ -137,7 +139,7 @@ pub fn find(repo: &Repository, root: &Tree<'_>, path: &TreePath) -> Result<Optio
 }
 
 struct EntryReader<'repo> {
-    repo: &'repo Repository,
+    loads: LoadCheck<'repo>,
     root: &'repo Tree<'repo>,
     /// `.gitmodules`, read at the first submodule.
     submodules: Option<Submodules>,
@@ -190,15 +192,14 @@ impl EntryReader<'_> {
         match kind {
             EntryKind::Directory => {}
             EntryKind::Submodule => {
-                let (repo, root) = (self.repo, self.root);
                 let submodules = match &mut self.submodules {
                     Some(submodules) => submodules,
-                    none => none.insert(Submodules::read(repo, root)?),
+                    none => none.insert(Submodules::read(&self.loads, self.root)?),
                 };
                 entry.submodule_url = submodules.url(&entry.path).map(str::to_owned);
             }
             EntryKind::File | EntryKind::Symlink => {
-                let (size, content) = read_blob(self.repo, id, MAX_INLINE_BYTES.min(self.budget))?;
+                let (size, content) = read_blob(&self.loads, id, MAX_INLINE_BYTES.min(self.budget))?;
                 let cost = |content: &Vec<u8>| match kind {
                     // A target is text, and no base64.
                     EntryKind::Symlink => json_bytes(content) / 4 * 3,

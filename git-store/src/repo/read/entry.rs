@@ -1,9 +1,9 @@
 //! Kinds of tree entries, and the bytes of blobs.
 
-use git2::{ObjectType, Oid, Repository};
+use git2::{ObjectType, Oid};
 
 use crate::{
-    repo::{deltas, objects},
+    repo::{deltas::LoadCheck, objects},
     types::error::GitError,
 };
 
@@ -35,12 +35,13 @@ impl EntryKind {
 
 /// Returns the size of a blob and its bytes, unless it has more than `limit` or is a delta of an object that is too large to load. Both is
 /// read from headers first, so a large blob is never loaded.
-pub fn read_blob(repo: &Repository, id: Oid, limit: u64) -> Result<(u64, Option<Vec<u8>>), GitError> {
+pub fn read_blob(loads: &LoadCheck<'_>, id: Oid, limit: u64) -> Result<(u64, Option<Vec<u8>>), GitError> {
+    let repo = loads.repo();
     let (kind, size) = objects::header(repo, id)?;
     if kind != ObjectType::Blob {
         return Err(GitError::PathNotFound);
     }
-    if size > limit || !deltas::is_loadable(repo, id)? {
+    if size > limit || !loads.is_loadable(id)? {
         return Ok((size, None));
     }
     Ok((size, Some(repo.find_blob(id)?.content().to_vec())))

@@ -10,6 +10,7 @@ use super::{
 };
 use crate::{
     repo::{
+        deltas::LoadCheck,
         objects,
         refs::{self, Page, RefEntry, RefPage, RefTable},
         revision::{object_by_id, object_id},
@@ -113,7 +114,7 @@ pub fn reference(repo: &Repository, name: &RefName) -> Result<RefInfo, GitError>
 /// `ObjectNotFound`, and `TooLarge` above 8 MiB or if it is a delta of an object that is too large to load.
 pub fn blob(repo: &Repository, id: &str) -> Result<(Oid, Vec<u8>), GitError> {
     let id = find(repo, id)?;
-    match read_blob(repo, id, MAX_RESPONSE_BYTES) {
+    match read_blob(&LoadCheck::new(repo), id, MAX_RESPONSE_BYTES) {
         Ok((_, Some(content))) => Ok((id, content)),
         Ok((size, None)) if size <= MAX_RESPONSE_BYTES => {
             let what = "what the blob is a delta of (read it as a raw file)";

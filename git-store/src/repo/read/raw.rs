@@ -7,7 +7,11 @@ use super::{
     entry::{EntryKind, read_blob},
 };
 use crate::{
-    repo::{deltas::DeltaCost, objects, revision::Revision},
+    repo::{
+        deltas::{DeltaCost, LoadCheck},
+        objects,
+        revision::Revision,
+    },
     types::{error::GitError, path::TreePath},
 };
 
@@ -50,7 +54,7 @@ pub fn raw(repo: &Repository, ref_and_path: &[u8]) -> Result<RawFile, GitError> 
     if !matches!(EntryKind::of(mode), EntryKind::File | EntryKind::Symlink) {
         return Err(GitError::PathNotFound);
     }
-    let (size, content) = read_blob(repo, blob, MAX_INLINE_BYTES)?;
+    let (size, content) = read_blob(&LoadCheck::new(repo), blob, MAX_INLINE_BYTES)?;
     let delta_bytes = if content.is_some() { 0 } else { DeltaCost::of(repo, blob)?.bytes };
     let (name, path) = (path.name().to_vec(), path.as_bytes().to_vec());
     Ok(RawFile { commit, blob, size, path, name, content, delta_bytes })

@@ -1,11 +1,14 @@
 //! Parses `.gitmodules`, to find the URLs of submodules and to reject harmful files before they are committed. git's own
 //! parser is not used, because it follows includes.
 
-use git2::{Repository, Tree};
+use git2::Tree;
 use percent_encoding::percent_decode_str;
 
 use super::entry::{EntryKind, read_blob};
-use crate::{repo::objects, types::error::GitError};
+use crate::{
+    repo::{deltas::LoadCheck, objects},
+    types::error::GitError,
+};
 
 /// Bytes of the largest `.gitmodules` that is read.
 pub const MAX_GITMODULES: u64 = 1 << 20;
@@ -25,12 +28,12 @@ pub struct Submodules(Vec<Submodule>);
 
 impl Submodules {
     /// Reads `.gitmodules` of a root tree; no submodules if it is missing, too large or not a file.
-    pub fn read(repo: &Repository, root: &Tree<'_>) -> Result<Self, GitError> {
+    pub fn read(loads: &LoadCheck<'_>, root: &Tree<'_>) -> Result<Self, GitError> {
         let Some(entry) = root.get_name_bytes(b".gitmodules") else { return Ok(Self::default()) };
         if EntryKind::of(objects::entry_mode(&entry)) != EntryKind::File {
             return Ok(Self::default());
         }
-        let (_, content) = read_blob(repo, entry.id(), MAX_GITMODULES)?;
+        let (_, content) = read_blob(loads, entry.id(), MAX_GITMODULES)?;
         Ok(content.map_or_else(Self::default, |content| Self::parse(&content)))
     }
 

@@ -12,11 +12,14 @@ use super::{
 };
 use crate::{
     disk::loose_objects::NewObject,
-    repo::read::{
-        Entry, EntryKind,
-        contents::find,
-        entry::read_blob,
-        submodule::{MAX_GITMODULES, Submodules},
+    repo::{
+        deltas::LoadCheck,
+        read::{
+            Entry, EntryKind,
+            contents::find,
+            entry::read_blob,
+            submodule::{MAX_GITMODULES, Submodules},
+        },
     },
     types::{
         error::GitError,
@@ -169,7 +172,7 @@ impl FieldPath {
 
 /// A commit that is being built.
 struct CommitBuilder<'repo> {
-    repo: &'repo Repository,
+    loads: LoadCheck<'repo>,
     overlay: Overlay<'repo>,
     blobs: Vec<NewObject>,
     entries: Vec<Entry>,
@@ -177,7 +180,8 @@ struct CommitBuilder<'repo> {
 
 impl<'repo> CommitBuilder<'repo> {
     fn new(repo: &'repo Repository, start: &CommitBase<'repo>) -> Result<Self, GitError> {
-        Ok(Self { repo, overlay: start.overlay()?, blobs: Vec::new(), entries: Vec::new() })
+        let loads = LoadCheck::new(repo);
+        Ok(Self { loads, overlay: start.overlay()?, blobs: Vec::new(), entries: Vec::new() })
     }
 
     fn add_entry(&mut self, path: &TreePath, id: Oid, size: u64) {
@@ -200,7 +204,7 @@ fn file_entry(path: &TreePath, id: Oid, size: u64) -> Entry {
 /// Returns a file as the entry of the commit that wrote it, whose tree this is; `None` if the tree does not have it.
 pub fn written_file(repo: &Repository, tree: &git2::Tree<'_>, path: &TreePath) -> Result<Option<Entry>, GitError> {
     let Some((_, id)) = find(repo, tree, path)? else { return Ok(None) };
-    Ok(Some(file_entry(path, id, read_blob(repo, id, 0)?.0)))
+    Ok(Some(file_entry(path, id, read_blob(&LoadCheck::new(repo), id, 0)?.0)))
 }
 
 /// Creates or replaces one file. The caller holds the repository's write lock, and writes the objects.
@@ -313,7 +317,7 @@ fn apply_write(
         (Operation::Move(_, None), None, Some(moved)) => {
             // The content matters only for files that git itself reads.
             let limit = if is_special(&file.path) { MAX_GITMODULES } else { 0 };
-            let (size, content) = read_blob(builder.repo, moved.id, limit)?;
+            let (size, content) = read_blob(&builder.loads, moved.id, limit)?;
             if let Some(content) = content {
                 at.check_special(&file.path, &content)?;
             } else if is_special(&file.path) {

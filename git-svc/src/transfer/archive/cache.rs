@@ -11,10 +11,13 @@ use git2::Oid;
 use sha2::{Digest as _, Sha256};
 
 use super::plan::ArchiveLimits;
-use crate::transfer::{
-    cache_file::CacheDisk,
-    file_chunks::FileChunks,
-    stream_cache::{Stop, StreamCache, StreamKey, StreamProducer, StreamReader, StreamState},
+use crate::{
+    admission::limiter::ClientKey,
+    transfer::{
+        cache_file::CacheDisk,
+        file_chunks::FileChunks,
+        stream_cache::{Stop, StreamCache, StreamKey, StreamProducer, StreamReader, StreamState},
+    },
 };
 
 /// Maximum bytes of one chunk of a reader.
@@ -75,9 +78,19 @@ impl ArchiveCache {
         (reader, producer)
     }
 
-    /// Returns a reader of a file that is stored as a delta, and a producer if the caller has to build it.
-    pub(super) fn file_reader(&self, repository: RepositoryId, blob: Oid) -> (Reader, Option<Producer>) {
-        self.archives.open(digest(&format!("file {repository} {blob}")), repository, PRODUCE_TIMEOUT)
+    /// Returns a reader of a file that is stored as a delta, and a producer if the caller has to build it. With an `owner`, only that
+    /// client's requests share it.
+    pub(super) fn file_reader(
+        &self,
+        repository: RepositoryId,
+        blob: Oid,
+        owner: Option<&ClientKey>,
+    ) -> (Reader, Option<Producer>) {
+        let key = match owner {
+            None => format!("file {repository} {blob}"),
+            Some(owner) => format!("file {repository} {blob} of {owner:?}"),
+        };
+        self.archives.open(digest(&key), repository, PRODUCE_TIMEOUT)
     }
 
     /// Removes the archives of a repository that is gone. A reader that has one of them reads it to its end; the file is

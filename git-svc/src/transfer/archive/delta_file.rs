@@ -31,11 +31,30 @@ pub(crate) struct DeltaFile {
 }
 
 impl ArchiveService {
-    /// Returns a reader of the file, and starts building it unless it is cached or being built. The memory for that counts for `client`.
-    pub(crate) fn open_file(&self, file: DeltaFile, client: ClientKey) -> Reader {
-        let (reader, producer) = self.cache.file_reader(file.repository, file.blob);
+    /// Returns a reader of the file once its first bytes are built, and starts that unless it is cached or being built. The memory for it
+    /// counts for `client`.
+    ///
+    /// If it was being built for another client who got no memory, this one builds it: after a second such failure in a file of its own.
+    ///
+    /// # Errors
+    /// Those of building it; `Overloaded` if `client` gets no memory.
+    pub(crate) async fn open_file(&self, file: DeltaFile, client: &ClientKey) -> Result<Reader, GitError> {
+        for owner in [None, None, Some(client)] {
+            let (mut reader, is_builder) = self.start_file(file, client, owner);
+            match reader.begun().await {
+                Err(GitError::Overloaded) if !is_builder => {}
+                begun => return begun.map(|_| reader),
+            }
+        }
+        Err(GitError::Overloaded)
+    }
+
+    /// Returns a reader of the file, of that of one client if there is an `owner`, and whether it is built for `client`.
+    fn start_file(&self, file: DeltaFile, client: &ClientKey, owner: Option<&ClientKey>) -> (Reader, bool) {
+        let (reader, producer) = self.cache.file_reader(file.repository, file.blob, owner);
+        let is_builder = producer.is_some();
         if let Some(producer) = producer {
-            let own = self.clone();
+            let (own, client) = (self.clone(), client.clone());
             self.life.spawn_for_request("delta file", async move {
                 let producer = Arc::new(producer);
                 let end = tokio::select! {
@@ -48,7 +67,7 @@ impl ArchiveService {
                 producer.finish(end);
             });
         }
-        reader
+        (reader, is_builder)
     }
 
     async fn build(&self, file: DeltaFile, client: &ClientKey, producer: &Arc<Producer>) -> Result<(), GitError> {

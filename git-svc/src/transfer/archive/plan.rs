@@ -50,6 +50,8 @@ pub(super) struct ArchivePlan {
     pub(super) seconds: i64,
     /// True if git has to make the archive: attributes leave files out or change them, or a file is large.
     pub(super) by_git: bool,
+    /// Bytes of memory that git takes for files that are stored as deltas; 0 if the repository is marked to have no large ones.
+    pub(super) delta_bytes: u64,
 }
 
 /// Maximum bytes of a `.gitattributes` file that is searched; with a larger one, git makes the archive.
@@ -78,8 +80,8 @@ pub(super) fn plan(
 ) -> Result<ArchivePlan, GitError> {
     let tree = objects::tree_of(repo, commit)?;
     let (id, (seconds, _)) = (tree.id(), time_and_parents(repo, commit)?);
-    let CheckedTree { by_git, .. } = check_tree(repo, tree, &[], limits, check)?;
-    Ok(ArchivePlan { tree: id, seconds, by_git })
+    let CheckedTree { by_git, delta_bytes, .. } = check_tree(repo, tree, &[], limits, check)?;
+    Ok(ArchivePlan { tree: id, seconds, by_git, delta_bytes })
 }
 
 /// A tree within the limits.
@@ -89,6 +91,8 @@ pub(super) struct CheckedTree {
     by_git: bool,
     /// True if a file of the archive is a delta of an object that is too large to load.
     pub(super) has_large_deltas: bool,
+    /// The most memory that a file takes that is stored as a delta, in bytes.
+    delta_bytes: u64,
 }
 
 /// Checks a tree against the limits. With `selected` paths, only their files count as bytes; git lists the whole tree in either case.
@@ -103,9 +107,9 @@ pub(super) fn check_tree(
     limits: &ArchiveLimits,
     check: impl Fn() -> Result<(), GitError>,
 ) -> Result<CheckedTree, GitError> {
-    let (odb, loads) = (repo.odb()?, LoadCheck::of(repo)?);
+    let (odb, loads) = (repo.odb()?, LoadCheck::new(repo));
     let (mut entries, mut bytes, mut paths) = (0, 0_u64, 0);
-    let mut checked = CheckedTree { by_git: false, has_large_deltas: false };
+    let mut checked = CheckedTree { by_git: false, has_large_deltas: false, delta_bytes: 0 };
     walk(repo, tree, |entry| {
         check()?;
         check_name(entry.name)?;
@@ -120,15 +124,16 @@ pub(super) fn check_tree(
         if !matches!(EntryKind::of(entry.mode), EntryKind::File | EntryKind::Symlink) {
             return Ok(Step::Into);
         }
-        let (size, is_loadable) = (blob_size(&odb, entry.id)?, loads.is_loadable(entry.id)?);
+        let (size, cost) = (blob_size(&odb, entry.id)?, loads.cost(entry.id)?);
         if is_selected(entry.path, selected) {
             bytes = bytes.saturating_add(size);
-            checked.has_large_deltas |= !is_loadable;
+            checked.has_large_deltas |= cost.is_large;
         }
+        checked.delta_bytes = checked.delta_bytes.max(cost.bytes);
         if bytes > limits.bytes {
             return Err(GitError::TooLarge { what: "the size of all files", limit: limits.bytes });
         }
-        checked.by_git = checked.by_git || size > limits.whole || !is_loadable || has_attributes(repo, entry, size)?;
+        checked.by_git = checked.by_git || size > limits.whole || cost.is_large || has_attributes(repo, entry, size)?;
         Ok(Step::Into)
     })?;
     Ok(checked)

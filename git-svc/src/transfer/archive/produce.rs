@@ -87,6 +87,10 @@ impl ArchiveService {
         let plan = self.pool.run(spec.repository, job).await?;
         metrics::counter!("ferrite_git_archives_total", "by" => if plan.by_git { "git" } else { "us" }).increment(1);
         if plan.by_git {
+            let _memory = match plan.delta_bytes {
+                0 => None,
+                bytes => Some(self.delta_memory.acquire(bytes, client).await?),
+            };
             let (id, path) = (spec.repository, self.store.path(spec.repository));
             self.pool.run_blocking(move |store| store.write_attributes(id)).await?;
             let child = self.git.archive(&path, spec.format, &spec.prefix, spec.commit, plan.seconds)?;

@@ -1,5 +1,7 @@
 //! Tests of archives: their bytes against `git archive` and other programs, their limits, and the cache.
 
+mod memory;
+
 use std::{
     io::{Read as _, Write as _},
     path::Path,

@@ -24,5 +24,5 @@ pub(crate) use self::{
     clone::{CloneRequest, Pack},
     prefix_filter::PrefixFilter,
     request::{Fetch, is_refused_filter},
-    service::FetchService,
+    service::{FetchService, large_repositories},
 };

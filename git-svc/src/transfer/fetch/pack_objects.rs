@@ -46,7 +46,7 @@ impl FetchService {
         producer: &Producer,
     ) -> Result<u64, ProduceError> {
         let permit = tokio::select! {
-            permit = self.limiter.acquire(fetch.repository, &fetch.client) => permit,
+            permit = self.admit(fetch) => permit,
             () = producer.abandoned() => return Err(ProduceError::Retryable(BUSY_MESSAGE.to_owned())),
         };
         let permit = permit.map_err(|_| ProduceError::Retryable(BUSY_MESSAGE.to_owned()))?;

@@ -109,13 +109,13 @@ impl<R: AsyncBufRead + Unpin, W: AsyncWrite + Unpin> HookConnection<R, W> {
     /// Lets the hook make the pack, and holds a permit until it disconnects.
     async fn run(mut self, service: &FetchService, fetch: &Fetch) -> io::Result<()> {
         let entered = tokio::select! {
-            entered = service.limiter.acquire(fetch.repository, &fetch.client) => entered,
+            entered = service.admit(fetch) => entered,
             _ = self.reader.fill_buf() => return Ok(()),
         };
         let Ok(permit) = entered else { return self.send(&HookReply::Failed(BUSY_MESSAGE.to_owned())).await };
         self.send(&HookReply::Run).await?;
         while self.wait_for_signal().await? {
-            // The process waits for its client now, so the permit goes to another. The number of such processes is
+            // The process waits for its client now, so permit and memory go to another. The number of such processes is
             // limited, because each keeps its memory.
             if let Ok(_place) = service.cache.detached_permits().try_acquire_owned() {
                 drop(permit);

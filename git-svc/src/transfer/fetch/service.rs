@@ -3,13 +3,33 @@
 use std::{sync::Arc, time::Duration};
 
 use ferrite_core::Lifecycle;
-use git_store::{disk::repositories::RepositoryStore, git::command::Git, repo::pool::Pool};
+use ferrite_proto::id::RepositoryId;
+use git_store::{
+    disk::repositories::RepositoryStore,
+    git::command::Git,
+    repo::{
+        deltas::{self, Marking},
+        pool::Pool,
+    },
+    types::{error::GitError, limits::MAX_DELTA_OBJECT_BYTES},
+};
 
-use super::cache::PackCache;
-use crate::admission::limiter::Limiter;
+use moka::sync::Cache;
+
+use super::{cache::PackCache, request::Fetch};
+use crate::admission::{
+    limiter::{Limiter, Permit},
+    memory_budget::{MemoryBudget, MemoryPermit},
+};
 
 /// Interval between two removals of unused packs.
 const EXPIRY_INTERVAL: Duration = Duration::from_secs(30);
+/// Most objects of a repository that is searched for large deltas before a pack of it is made. That takes half a second at most; larger
+/// ones are searched meanwhile.
+const MAX_SEARCHED_OBJECTS: u64 = 50_000;
+/// Repositories with large deltas that are remembered, and for how long: they are not searched again for each fetch.
+const MAX_REMEMBERED: u64 = 10_000;
+const REMEMBERED_FOR: Duration = Duration::from_secs(600);
 
 /// Makes packs for fetches, or finds them in the cache. Clones share everything.
 #[derive(Clone)]
@@ -19,15 +39,113 @@ pub(crate) struct FetchService {
     pub(crate) pool: Pool,
     /// Permits of packs that are made at once.
     pub(crate) limiter: Arc<Limiter>,
+    /// Memory for files that are built from deltas.
+    pub(crate) delta_memory: Arc<MemoryBudget>,
     pub(crate) cache: PackCache,
+    /// Repositories that were found to have large deltas.
+    pub(crate) large: Cache<RepositoryId, ()>,
     pub(crate) life: Lifecycle,
 }
 
+/// Returns an empty memory of repositories with large deltas.
+pub(crate) fn large_repositories() -> Cache<RepositoryId, ()> {
+    Cache::builder().max_capacity(MAX_REMEMBERED).time_to_live(REMEMBERED_FOR).build()
+}
+
+/// Permit to make a pack, with the memory for that if the repository has large deltas.
+pub(super) type PackPermit = (Permit, Option<MemoryPermit>);
+
 impl FetchService {
+    /// Waits for the permit to make a pack. git builds a file whose delta it cannot copy, for example because the base is not in the pack. How
+    /// large it is, is not known: in a repository with large deltas it counts as the largest. One of an earlier version is searched
+    /// for them first; if that would take long, the pack is made meanwhile.
+    ///
+    /// # Errors
+    /// `Overloaded`.
+    pub(super) async fn admit(&self, fetch: &Fetch) -> Result<PackPermit, GitError> {
+        let id = fetch.repository;
+        let permit = self.limiter.acquire(id, &fetch.client).await?;
+        if !self.large.contains_key(&id) {
+            match self.search(id, MAX_SEARCHED_OBJECTS).await {
+                Marking::Marked | Marking::None => return Ok((permit, None)),
+                Marking::Large => {}
+                Marking::NotSearched => {
+                    let own = self.clone();
+                    drop(self.life.spawn("search for large deltas", async move {
+                        own.search(id, u64::MAX).await;
+                    }));
+                    return Ok((permit, None));
+                }
+            }
+        }
+        let memory = self.delta_memory.acquire(MAX_DELTA_OBJECT_BYTES, &fetch.client).await?;
+        Ok((permit, Some(memory)))
+    }
+
+    /// Searches a repository that is not marked for large deltas, marks it if it has none, and remembers it otherwise.
+    async fn search(&self, id: RepositoryId, max_objects: u64) -> Marking {
+        let marking = match self.pool.run_blocking(move |store| deltas::mark(store, id, max_objects)).await {
+            Ok(marking) => marking,
+            // Maintenance may have removed a pack.
+            Err(error) => {
+                tracing::debug!(repo.id = %id, %error, "the packs were not searched for large deltas");
+                Marking::NotSearched
+            }
+        };
+        if marking == Marking::Large {
+            self.large.insert(id, ());
+        }
+        marking
+    }
+
     /// Removes packs from the cache that have not been used lately, until the process stops.
     pub(crate) async fn expire_in_background(self) {
         while self.life.pause(EXPIRY_INTERVAL).await {
             self.cache.expire();
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use git_store::{disk::delta_mark, git::command::GitOptions, repo::pool::PoolOptions, types::name::BranchName};
+
+    use super::*;
+    use crate::admission::limiter::ClientKey;
+
+    #[tokio::test]
+    async fn packs_of_a_repository_with_large_deltas_take_memory() {
+        let folder = tempfile::tempdir().unwrap();
+        let store = Arc::new(RepositoryStore::open(folder.path(), "s", Duration::from_secs(10)).await.unwrap());
+        let id = RepositoryId(1);
+        store.create(id, &BranchName::parse(b"main").unwrap(), |_| Ok(None)).unwrap();
+        let fetches = FetchService {
+            git: Arc::new(Git::find(GitOptions::default()).await.unwrap()),
+            pool: Pool::new(Arc::clone(&store), PoolOptions { workers: 2, ..PoolOptions::default() }).unwrap(),
+            limiter: Arc::new(Limiter::new("pack", 9, 9)),
+            delta_memory: Arc::new(MemoryBudget::new(2 * MAX_DELTA_OBJECT_BYTES, Duration::ZERO)),
+            cache: PackCache::open(&store.cache(), 1000).unwrap(),
+            large: large_repositories(),
+            life: Lifecycle::new(Duration::from_secs(5)),
+            store: Arc::clone(&store),
+        };
+        let by = |user| Fetch { repository: id, epoch: 1, client: ClientKey::User(user) };
+        let (one, two) = (by(1), by(2));
+        assert!(fetches.admit(&one).await.unwrap().1.is_none(), "it has none");
+        let path = store.path(id);
+        delta_mark::clear(&path).unwrap();
+        let quarantine = store.begin_quarantine(id).unwrap();
+        assert!(fetches.admit(&one).await.unwrap().1.is_none(), "it has none, even if one may come");
+        assert!(!delta_mark::is_set(&path));
+        store.remove_incoming(&quarantine).unwrap();
+        assert!(fetches.admit(&one).await.unwrap().1.is_none(), "it was searched");
+        assert!(delta_mark::is_set(&path));
+
+        fetches.large.insert(id, ());
+        delta_mark::clear(&path).unwrap();
+        let (_permit, memory) = fetches.admit(&one).await.unwrap();
+        assert!(memory.is_some(), "it is remembered");
+        assert!(matches!(fetches.admit(&one).await, Err(GitError::Overloaded)), "all that one client may have");
+        fetches.admit(&two).await.unwrap();
     }
 }

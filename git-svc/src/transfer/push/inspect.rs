@@ -2,11 +2,10 @@
 //! objects. git has no limits of its own for these, and reads exactly as many objects as the header says. Not here: anything
 //! that git checks itself.
 
-use std::{path::PathBuf, sync::Arc};
+use std::sync::Arc;
 
 use ferrite_proto::grant::ByteQuota;
 use git_store::{
-    disk::delta_mark,
     git::{
         pack_stream::PackStream,
         pktline::{MAX_DATA, Packet},
@@ -45,8 +44,6 @@ pub(crate) struct PushInspector {
     pack_bytes: u64,
     /// Reads the pack, once it has begun.
     pack: Option<PackStream>,
-    /// The repository, until the pack has a large delta: it loses the mark of one without.
-    repository: Option<PathBuf>,
 }
 
 /// Capabilities that the client sends behind its commands. git accepts them behind any command, with or without a
@@ -86,7 +83,6 @@ impl PushInspector {
             quota: None,
             pack_bytes: 0,
             pack: None,
-            repository: None,
         }
     }
 
@@ -103,11 +99,6 @@ impl PushInspector {
     /// Returns the inspector, which tells the state of the push what its hooks do not hear from git.
     pub(crate) fn with_push(self, push: Arc<PushState>) -> Self {
         Self { push: Some(push), ..self }
-    }
-
-    /// Returns the inspector for a push into the repository at this path.
-    pub(crate) fn into_repository(self, path: PathBuf) -> Self {
-        Self { repository: Some(path), ..self }
     }
 
     /// Inspects the next bytes. Returns the response for the client if the push is rejected; git must not get these
@@ -152,12 +143,11 @@ impl PushInspector {
             count_refusal(error.label());
             return Some(self.report(&error.to_string(), "the pack was refused"));
         }
-        // Before git gets the delta.
-        let repository = if pack.has_large_deltas() { self.repository.take() } else { None };
-        let error = delta_mark::clear(&repository?).err()?;
-        tracing::error!(%error, "a repository could not be marked");
-        self.pack = None;
-        Some(self.report("internal error", "internal error"))
+        // Before git gets the delta, and so before it runs `pre-receive`.
+        if let Some(push) = self.push.as_ref().filter(|_| pack.has_large_deltas()) {
+            push.set_large_deltas();
+        }
+        None
     }
 
     fn step(&mut self) -> Option<Vec<u8>> {

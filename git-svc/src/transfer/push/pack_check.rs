@@ -60,23 +60,27 @@ pub(crate) fn find_flaw(objects: &Path, unread: Option<UnreadPacks<'_>>) -> io::
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
         entries => entries?,
     };
+    let mut has_large_deltas = false;
     for entry in entries {
         let path = entry?.path();
         if path.extension().is_some_and(|extension| extension == "idx")
             && let Some(pack) = PackFile::open(&path)?
         {
             let pack = ReceivedPack::read(pack)?;
-            if let Some(UnreadPacks { limits, repository }) = unread {
+            if let Some(UnreadPacks { limits, .. }) = unread {
                 match pack.check_sizes(limits)? {
                     Err(refusal) => return Ok(Some(PackFlaw::Sizes(refusal))),
-                    Ok(true) => delta_mark::clear(repository)?,
-                    Ok(false) => {}
+                    Ok(is_large) => has_large_deltas |= is_large,
                 }
             }
             if let Some(flaw) = pack.flaw(objects)? {
                 return Ok(Some(flaw));
             }
         }
+    }
+    // Packs that are refused leave the mark.
+    if let Some(UnreadPacks { repository, .. }) = unread.filter(|_| has_large_deltas) {
+        delta_mark::clear(repository)?;
     }
     Ok(None)
 }
@@ -131,12 +135,18 @@ impl ReceivedPack {
         find_too_many(objects, &self.pack.ids_at(&uncounted)?).map_err(io::Error::other)
     }
 
-    /// Returns the size of the object that an entry is, or makes.
+    /// Returns the size of the object that an entry is. For a delta it is that of the delta, its base or what it makes, whichever is the
+    /// largest: who reads the object has all of them in memory.
     fn bytes(&self, entry: &PackedEntry) -> io::Result<u64> {
         match entry.kind {
             PackedKind::Whole(_) => Ok(entry.size),
-            PackedKind::Delta(_) => self.pack.delta_sizes(entry).map(|(_, result)| result),
+            PackedKind::Delta(_) => Ok(self.delta_sizes(entry)?.largest()),
         }
+    }
+
+    fn delta_sizes(&self, entry: &PackedEntry) -> io::Result<DeltaSizes> {
+        let (base, result) = self.pack.delta_sizes(entry)?;
+        Ok(DeltaSizes { delta: entry.size, base, result })
     }
 
     /// Checks the sizes of all entries and objects, and returns whether a delta is large.
@@ -148,11 +158,10 @@ impl ReceivedPack {
             let checked = match entry.kind {
                 PackedKind::Whole(_) => check_object(limits, entry.size),
                 PackedKind::Delta(_) => {
-                    let (base, result) = self.pack.delta_sizes(&entry)?;
-                    let sizes = DeltaSizes { delta: entry.size, base, result };
-                    sums.deltas = sums.deltas.saturating_add(result);
+                    let sizes = self.delta_sizes(&entry)?;
+                    sums.deltas = sums.deltas.saturating_add(sizes.result);
                     has_large_deltas |= sizes.is_large();
-                    check_object(limits, result.max(entry.size)).and_then(|()| sizes.check())
+                    check_object(limits, sizes.result.max(entry.size)).and_then(|()| sizes.check())
                 }
             };
             if let Err(refusal) = checked {

@@ -64,6 +64,7 @@ pub(crate) struct PushState {
     is_atomic: AtomicBool,
     is_counted: AtomicBool,
     has_objects: AtomicBool,
+    has_large_deltas: AtomicBool,
     /// Commands that `pre-receive` has asked about.
     asked_commands: AtomicUsize,
     /// Commits of the client whose parents it does not have.
@@ -83,6 +84,17 @@ impl PushState {
     /// Notes that either all refs of the push move or none.
     pub(super) fn set_atomic(&self) {
         self.is_atomic.store(true, Ordering::Relaxed);
+    }
+
+    /// Returns whether the pack of the push has a large delta. Whoever asks for a hook knows it for the whole pack: the inspector notes it
+    /// before git gets the delta, and git runs no hook before it has the whole pack.
+    pub(super) fn has_large_deltas(&self) -> bool {
+        self.has_large_deltas.load(Ordering::Acquire)
+    }
+
+    /// Notes that the pack of the push has a large delta.
+    pub(super) fn set_large_deltas(&self) {
+        self.has_large_deltas.store(true, Ordering::Release);
     }
 
     /// Returns whether the push counts as a write of its account already.

@@ -10,7 +10,13 @@ use std::{
 
 use ferrite_core::Lifecycle;
 use git_store::{
-    disk::repositories::QUARANTINE_PREFIX, git::pktline::Packet, repo::objects::full_id, types::error::GitError,
+    disk::{
+        delta_mark,
+        repositories::{QUARANTINE_PREFIX, RepositoryStore},
+    },
+    git::pktline::Packet,
+    repo::objects::full_id,
+    types::error::GitError,
 };
 use git2::Oid;
 use tokio::{
@@ -185,7 +191,11 @@ async fn serve_pre_receive(
     };
     let asked = tokio::time::timeout(HOOK_TIMEOUT, asked);
     let (quarantine, request) = asked.await.map_err(|_| io::ErrorKind::TimedOut)??;
-    answer_pre_receive(writer, find_rejection(service, push, request, quarantine).await).await
+    let rejection = match find_rejection(service, push, request, quarantine).await {
+        None => clear_mark(service, push).await.err().map(|_| vec!["the push cannot be taken now".to_owned()]),
+        rejection => rejection,
+    };
+    answer_pre_receive(writer, rejection).await
 }
 
 /// Rejects a push whose `pre-receive` asks in another version: the program was replaced, and git-svc is still the one before.
@@ -214,6 +224,23 @@ async fn answer_pre_receive<W: AsyncWrite + Unpin>(mut writer: W, rejection: Opt
     }
     writer.write_all(&bytes).await?;
     writer.shutdown().await
+}
+
+/// Removes the mark of a repository without large deltas if an accepted push has some. git moves them out of quarantine once it has the
+/// answer.
+async fn clear_mark(service: &PushService, push: &Push) -> Result<(), GitError> {
+    if !push.state.has_large_deltas() {
+        return Ok(());
+    }
+    let id = push.repository;
+    let clear = move |store: &RepositoryStore| {
+        delta_mark::clear(&store.path(id)).map_err(GitError::io("removing the mark of a repository"))
+    };
+    let cleared = service.pool.run_blocking(clear).await;
+    if let Err(error) = &cleared {
+        tracing::error!(repo.id = %id, %error, "a push is not taken");
+    }
+    cleared
 }
 
 /// Parses the name of a quarantine in the folder of objects; the inner value is `None` for a push without objects, whose name is empty.

@@ -1,5 +1,8 @@
 //! Tests of the inspector: limits are found wherever the stream is cut.
 
+use std::io::Write as _;
+
+use flate2::{Compression, write::ZlibEncoder};
 use git_store::types::limits::PackLimits;
 use proptest::prelude::*;
 
@@ -70,6 +73,21 @@ fn the_hooks_of_a_push_know_of_its_objects_and_of_the_ends_of_a_shallow_clone() 
         bytes.extend_from_slice(&push("report-status", count));
         assert_eq!(inspect(&mut inspector(10).with_push(Arc::clone(&state)), &bytes), None);
         assert_eq!((state.shallow(), state.has_objects()), (vec![end.parse().unwrap()], count > 0));
+    }
+}
+
+#[test]
+fn the_hooks_of_a_push_with_a_large_delta_know_that_it_has_one() {
+    for (base, expected) in [(32_u32 << 20, false), ((32 << 20) + 1, true)] {
+        let state = Arc::new(PushState::default());
+        let mut inspector = inspector(10).with_push(Arc::clone(&state));
+        // The size of the base, 7 bits a byte, and that of the object.
+        let sizes = [base & 0x7f | 0x80, base >> 7 & 0x7f | 0x80, base >> 14 & 0x7f | 0x80, base >> 21, 1];
+        let mut encoder = ZlibEncoder::new(vec![6 << 4 | 5, 9], Compression::fast());
+        encoder.write_all(&sizes.map(|number| number as u8)).unwrap();
+        let delta = encoder.finish().unwrap();
+        assert_eq!(inspect(&mut inspector, &[push("report-status", 1), delta].concat()), None);
+        assert_eq!(state.has_large_deltas(), expected, "{base}");
     }
 }
 

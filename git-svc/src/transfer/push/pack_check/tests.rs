@@ -75,21 +75,28 @@ fn a_delta_counts_as_the_object_that_it_makes() {
     assert!(find_flaw(folder.path(), None).unwrap().is_some());
 }
 
-/// Returns a folder for objects with one pack: a blob of one byte and a delta that claims to make one of `size` bytes from it.
-fn with_delta(size: u64) -> tempfile::TempDir {
-    let entry = |kind: u8, base: &[u8], content: &[u8]| {
-        let mut bytes = vec![kind << 4 | u8::try_from(content.len()).unwrap()];
+/// Returns a folder for objects with one pack: an object of `kind` and one byte, and a delta that claims these sizes.
+fn with_delta(kind: u8, sizes: DeltaSizes) -> tempfile::TempDir {
+    let entry = |kind: u8, size: u64, base: &[u8], content: &[u8]| {
+        let (mut bytes, mut rest) = (vec![kind << 4 | (size & 15) as u8], size >> 4);
+        while rest > 0 {
+            *bytes.last_mut().unwrap() |= 0x80;
+            bytes.push((rest & 0x7f) as u8);
+            rest >>= 7;
+        }
         bytes.extend(base);
         let mut encoder = ZlibEncoder::new(bytes, Compression::none());
         encoder.write_all(content).unwrap();
         encoder.finish().unwrap()
     };
-    let number = (0..5).map(|index| (size >> (7 * index) & 0x7f) as u8 | if index < 4 { 0x80 } else { 0 });
-    let delta: Vec<u8> = [1].into_iter().chain(number).collect();
-    let blob = entry(3, b"", b"x");
-    let second = 12 + u32::try_from(blob.len()).unwrap();
-    let distance = u8::try_from(blob.len()).unwrap();
-    let pack = [b"PACK\0\0\0\x02\0\0\0\x02".as_slice(), &blob, &entry(6, &[distance], &delta), &[0; 20]].concat();
+    let number =
+        |size: u64| (0..5).map(move |index| (size >> (7 * index) & 0x7f) as u8 | if index < 4 { 0x80 } else { 0 });
+    let delta: Vec<u8> = number(sizes.base).chain(number(sizes.result)).collect();
+    let base = entry(kind, 1, b"", b"x");
+    let second = 12 + u32::try_from(base.len()).unwrap();
+    let distance = u8::try_from(base.len()).unwrap();
+    let delta = entry(6, sizes.delta, &[distance], &delta);
+    let pack = [b"PACK\0\0\0\x02\0\0\0\x02".as_slice(), &base, &delta, &[0; 20]].concat();
     // Magic, counts by first byte, ids, checksums, offsets.
     let counts = 2_u32.to_be_bytes().repeat(256);
     let offsets = [12_u32.to_be_bytes(), second.to_be_bytes()].concat();
@@ -101,16 +108,44 @@ fn with_delta(size: u64) -> tempfile::TempDir {
     folder
 }
 
+const COMMIT: u8 = 1;
+const TREE: u8 = 2;
+const BLOB: u8 = 3;
+
 #[test]
 fn a_large_delta_from_a_remote_is_refused_or_takes_the_mark_of_the_repository() {
     let (_folder, repo) = repository();
     let (limits, repository) = (pack_limits(), repo.path());
-    let flaw_of = |size| find_flaw(with_delta(size).path(), Some(UnreadPacks { limits: &limits, repository })).unwrap();
+    let flaw_of = |kind, delta, result| {
+        let folder = with_delta(kind, DeltaSizes { delta, base: 1, result });
+        find_flaw(folder.path(), Some(UnreadPacks { limits: &limits, repository })).unwrap()
+    };
     delta_mark::set(repository).unwrap();
-    assert_eq!((flaw_of(32 << 20), delta_mark::is_set(repository)), (None, true));
+    assert_eq!((flaw_of(BLOB, 10, 32 << 20), delta_mark::is_set(repository)), (None, true));
     let (bytes, limit) = (MAX_DELTA_OBJECT_BYTES + 1, MAX_DELTA_OBJECT_BYTES);
-    assert_eq!(flaw_of(bytes), Some(PackFlaw::Sizes(PackRefusal::LargeDelta { bytes, limit })));
-    assert_eq!((flaw_of(limit), delta_mark::is_set(repository)), (None, false));
+    assert_eq!(flaw_of(BLOB, 10, bytes), Some(PackFlaw::Sizes(PackRefusal::LargeDelta { bytes, limit })));
+    let long = PackRefusal::LongDelta { bytes: 2000, result: 10, limit: 1034 };
+    assert_eq!(flaw_of(BLOB, 2000, 10), Some(PackFlaw::Sizes(long)));
+    assert!(matches!(flaw_of(COMMIT, 10, 33 << 20), Some(PackFlaw::TooLarge { .. })));
+    assert!(delta_mark::is_set(repository), "nothing was taken");
+    assert_eq!((flaw_of(BLOB, 10, limit), delta_mark::is_set(repository)), (None, false));
+    delta_mark::set(repository).unwrap();
+    let large = flaw_of(BLOB, (32 << 20) + 1, 32 << 20);
+    assert_eq!((large, delta_mark::is_set(repository)), (None, false), "the delta itself is large");
+}
+
+#[test]
+fn the_deltas_and_bases_of_commits_and_trees_are_as_small_as_these() {
+    for (kind, limit) in [(COMMIT, MAX_COMMIT_BYTES as u64), (TREE, MAX_TREE_BYTES)] {
+        let flaw_of =
+            |delta, base, result| find_flaw(with_delta(kind, DeltaSizes { delta, base, result }).path(), None).unwrap();
+        assert_eq!(flaw_of(1000, 1000, 1000), None);
+        for (delta, base, result) in [(limit + 1, 1, 10), (10, limit + 1, 10), (10, 1, limit + 1)] {
+            let flaw = flaw_of(delta, base, result);
+            let is_named = matches!(flaw, Some(PackFlaw::TooLarge { count, .. }) if count == limit + 1);
+            assert!(is_named, "{delta} {base} {result}: {flaw:?}");
+        }
+    }
 }
 
 #[test]
