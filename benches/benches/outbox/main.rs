@@ -98,7 +98,7 @@ fn main() -> Result<(), Failure> {
     println!("|------------|-----------|-------------------|----------|----------|----------|----------|");
     for size in args.rounds.sizes(&args.sizes, &SIZES, &TEST_SIZES) {
         let round = async |database: &str, url: &Secret| round(database, url, size, extent).await;
-        args.rounds.run_on_database(round)?;
+        args.rounds.run_on_database(&round)?;
     }
     Ok(())
 }
