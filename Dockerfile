@@ -17,6 +17,8 @@ RUN deploy/image/manifests.sh /manifests
 FROM ${RUST_IMAGE} AS build
 WORKDIR /build
 COPY --from=manifests /manifests ./
+# Of our own crates; those of the others have none.
+ENV CARGO_PROFILE_RELEASE_DEBUG=line-tables-only
 RUN cargo build --release --locked --bin ferrite
 COPY . .
 # The commit of `ferrite_build_info`.

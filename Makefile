@@ -20,7 +20,8 @@ image: ## builds the image ferrite:VERSION with docker, or ENGINE=podman; PLATFO
 	$(ENGINE) build $(if $(PLATFORM),--platform $(PLATFORM)) --tag $(IMAGE) --build-arg VERSION=$(VERSION) \
 		--build-arg REVISION=$$(git rev-parse HEAD 2>/dev/null || echo unknown) .
 
-dist: build ## splits the release binary: target/dist/ferrite without symbols, and ferrite.debug with its line tables
+dist: ## builds target/dist/ferrite, the release binary without symbols, and ferrite.debug with its line tables
+	CARGO_PROFILE_RELEASE_DEBUG=line-tables-only cargo build --release --locked
 	deploy/dist.sh target/release/ferrite target/dist
 
 deb: dist ## makes the Debian packages target/deb/ferrite_VERSION_ARCH.deb and ferrite-dbgsym

@@ -38,8 +38,11 @@ const ORDER: &[(&str, &str)] = &[
     ("markdown", "render references commit walk bounds scan"),
     ("outbound", "config client exchange connect tls resolve response request error url policy allow address host"),
     ("repo-svc", "admin rpc state background placement auth creation_limit config store access model error telemetry"),
-    ("issue-svc", "config rpc commits upstream writer encode store error model telemetry"),
-    ("hook-svc", "config rpc feed sender dispatch redaction payload upstream store error secrets model telemetry"),
+    ("issue-svc", "config rpc state limits commits upstream writer encode store error model telemetry"),
+    (
+        "hook-svc",
+        "config rpc state feed sender dispatch redaction payload upstream store error secrets model telemetry",
+    ),
     ("git-store", "repo disk git types"),
     (
         "git-svc",

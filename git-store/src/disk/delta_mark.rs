@@ -12,6 +12,8 @@ use super::ignore_missing;
 const NAME: &str = "no-large-deltas";
 /// Name of the file until the packs were looked at.
 const NEW_NAME: &str = "no-large-deltas.new";
+/// Name of the file of a repository that got a large delta. One without any of these files is of an earlier version.
+const LARGE_NAME: &str = "large-deltas";
 
 /// Marks a repository that has no objects. The caller makes it durable. Blocking.
 ///
@@ -24,6 +26,11 @@ pub fn set(repository: &Path) -> io::Result<()> {
 /// Returns whether a repository has the mark. A repository of an earlier version has none.
 pub fn is_set(repository: &Path) -> bool {
     repository.join(NAME).exists()
+}
+
+/// Returns whether a repository got a large delta since it was marked.
+pub fn has_large(repository: &Path) -> bool {
+    repository.join(LARGE_NAME).exists()
 }
 
 /// Begins to mark a repository, before its packs are looked at. Blocking.
@@ -41,22 +48,29 @@ pub fn begin(repository: &Path) -> io::Result<()> {
 /// When the file cannot be renamed.
 pub fn finish(repository: &Path) -> io::Result<bool> {
     match fs::rename(repository.join(NEW_NAME), repository.join(NAME)) {
-        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(false),
-        renamed => renamed.map(|()| true),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(false),
+        renamed => renamed?,
     }
+    ignore_missing(fs::remove_file(repository.join(LARGE_NAME)))?;
+    Ok(true)
 }
 
 /// Removes the mark, durably, before large deltas come into the repository. Blocking.
 ///
 /// # Errors
-/// When the file cannot be removed: the deltas must not come in then.
+/// When the files cannot be changed: the deltas must not come in then.
 pub fn clear(repository: &Path) -> io::Result<()> {
+    fs::write(repository.join(LARGE_NAME), b"")?;
+    remove(repository)
+}
+
+/// Removes the mark, durably, as if the repository was of an earlier version. Blocking.
+///
+/// # Errors
+/// When a file cannot be removed.
+pub fn remove(repository: &Path) -> io::Result<()> {
     // In this order: the one becomes the other.
-    let names = [NEW_NAME, NAME].map(|name| repository.join(name));
-    if !names.iter().any(|name| name.exists()) {
-        return Ok(());
-    }
-    names.iter().try_for_each(|name| ignore_missing(fs::remove_file(name)))?;
+    [NEW_NAME, NAME].iter().try_for_each(|name| ignore_missing(fs::remove_file(repository.join(name))))?;
     fs::File::open(repository)?.sync_all()
 }
 
@@ -65,7 +79,11 @@ pub fn clear(repository: &Path) -> io::Result<()> {
 /// # Errors
 /// As [`clear`].
 pub fn copy(was_set: bool, source: &Path, copy: &Path) -> io::Result<()> {
-    if was_set && is_set(source) { Ok(()) } else { clear(copy) }
+    match (was_set && is_set(source), has_large(source)) {
+        (true, _) => Ok(()),
+        (false, true) => clear(copy),
+        (false, false) => remove(copy),
+    }
 }
 
 #[cfg(test)]
@@ -84,6 +102,7 @@ mod tests {
         clear(one.path()).unwrap();
         copy(true, one.path(), two.path()).unwrap();
         assert_eq!(marks(), (false, false));
+        assert!(has_large(two.path()));
         // Maintenance has marked the source while it was copied.
         set(one.path()).unwrap();
         set(two.path()).unwrap();
@@ -99,7 +118,10 @@ mod tests {
         assert!(!is_set(folder.path()));
         clear(folder.path()).unwrap();
         assert!(!finish(folder.path()).unwrap() && !is_set(folder.path()));
+        assert!(has_large(folder.path()));
         begin(folder.path()).unwrap();
-        assert!(finish(folder.path()).unwrap() && is_set(folder.path()));
+        assert!(finish(folder.path()).unwrap() && is_set(folder.path()) && !has_large(folder.path()));
+        remove(folder.path()).unwrap();
+        assert!(!is_set(folder.path()) && !has_large(folder.path()), "as one of an earlier version");
     }
 }

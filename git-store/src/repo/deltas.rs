@@ -168,7 +168,8 @@ pub enum Marking {
 }
 
 /// Marks a repository if no pack has a large delta: one of an earlier version has no mark. Reads the sizes of all deltas, unless the packs
-/// have more than `max_objects` or another repository is being marked. Blocking.
+/// have more than `max_objects` or another repository is being marked. One that is known to have got a large delta is searched only without
+/// such a limit. Blocking.
 ///
 /// Pushes and syncs may go on. One that brings large deltas removes the mark, also one that is not finished yet, while its objects are in
 /// quarantine. So if there is no quarantine afterwards and no new pack, all of them are among the packs that were read, or still to come.
@@ -179,6 +180,10 @@ pub fn mark(store: &RepositoryStore, id: RepositoryId, max_objects: u64) -> Resu
     let repository = store.path(id);
     if delta_mark::is_set(&repository) {
         return Ok(Marking::Marked);
+    }
+    // Those that are gone again are found by maintenance.
+    if max_objects < u64::MAX && delta_mark::has_large(&repository) {
+        return Ok(Marking::Large);
     }
     let Some(_marking) = store.begin_marking() else { return Ok(Marking::NotSearched) };
     delta_mark::begin(&repository).map_err(GitError::io("marking a repository"))?;

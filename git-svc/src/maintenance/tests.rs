@@ -229,7 +229,7 @@ async fn unused_objects_stay_until_they_expire_however_old_they_are() {
         let (eager, patient, path) =
             (maintenance(&test_repo, eager), maintenance(&test_repo, patient), path(&test_repo));
         // As one of an earlier version.
-        delta_mark::clear(&path).unwrap();
+        delta_mark::remove(&path).unwrap();
         let (tip, updater) = (updates(&test_repo, None, 2).await, test_repo.updater());
         let unused = commit(&path, Some(tip), "unused");
         set(&test_repo, &updater, "refs/heads/other", None, Some(unused)).await;

@@ -157,7 +157,7 @@ async fn two_processes_write_one_sqlite_file() {
     let children: Vec<_> = (0..2)
         .map(|_| {
             tokio::process::Command::new(std::env::current_exe().unwrap())
-                .args(["--exact", "db::tests::two_processes_write_one_sqlite_file", "--nocapture"])
+                .args(["--exact", "tests::two_processes_write_one_sqlite_file", "--nocapture"])
                 .env(MARKER, url.expose())
                 .stdout(Stdio::null())
                 .kill_on_drop(true)

@@ -37,10 +37,15 @@ pub(super) async fn key_for_repository<T: Message + Clone>(
     let Some(key) = key_for_name(authorized, request, method, reference)? else { return Ok(None) };
     let mut content = request.get_ref().clone();
     let by = reference(&mut content).clone();
-    let found = match authorized.visible_repository_by_any_name(&state.repositories, by).await {
+    let found = match authorized.visible_repository_by_any_name(&state.repositories, by.clone()).await {
         Ok(found) => found,
-        // The write fails by itself, unless it needs no sight of the repository.
-        Err(RepoError::Auth(_) | RepoError::Invalid(_)) => return Ok(Some(key)),
+        // The write fails by itself, unless it needs no sight of the repository, which its first request may have had.
+        Err(RepoError::Auth(_) | RepoError::Invalid(_)) => {
+            let by = by.and_then(|reference| reference.by).and_then(|by| repository_key(&by));
+            let Some(by) = by else { return Ok(Some(key)) };
+            let Some(hidden) = state.repositories.find(&by, authorized.viewer()).await? else { return Ok(Some(key)) };
+            hidden
+        }
         Err(error) => return Err(error),
     };
     let (owner, id) = (found.owner_name.clone(), found.id());

@@ -70,7 +70,7 @@ async fn a_repository_is_marked_if_it_has_no_large_delta_and_none_is_on_its_way(
     store.create(id, &BranchName::parse(b"main").unwrap(), |_| Ok(None)).unwrap();
     let path = store.path(id);
     let marks = || {
-        delta_mark::clear(&path).unwrap();
+        delta_mark::remove(&path).unwrap();
         let marking = mark(&store, id, 2).unwrap();
         assert_eq!(delta_mark::is_set(&path), marking == Marking::Marked);
         marking
@@ -88,10 +88,14 @@ async fn a_repository_is_marked_if_it_has_no_large_delta_and_none_is_on_its_way(
     write_pack(&pack_folder(&path), "pack-2", 10);
     assert_eq!(marks(), Marking::NotSearched, "too many objects");
     assert_eq!(mark(&store, id, 4).unwrap(), Marking::Marked);
-    delta_mark::clear(&path).unwrap();
+    delta_mark::remove(&path).unwrap();
     let marking = store.begin_marking();
     assert_eq!(mark(&store, id, 4).unwrap(), Marking::NotSearched, "another one is being marked");
     drop(marking);
     write_pack(&pack_folder(&path), "pack-2", (32 << 20) + 1);
     assert_eq!(mark(&store, id, u64::MAX).unwrap(), Marking::Large, "a large delta");
+    fs::remove_file(pack_folder(&path).join("pack-2.idx")).unwrap();
+    delta_mark::clear(&path).unwrap();
+    assert_eq!(mark(&store, id, 1000).unwrap(), Marking::Large, "it got one");
+    assert_eq!(mark(&store, id, u64::MAX).unwrap(), Marking::Marked, "which is gone");
 }

@@ -112,11 +112,13 @@ impl<R: AsyncBufRead + Unpin, W: AsyncWrite + Unpin> HookConnection<R, W> {
             entered = service.admit(fetch) => entered,
             _ = self.reader.fill_buf() => return Ok(()),
         };
-        let Ok(permit) = entered else { return self.send(&HookReply::Failed(BUSY_MESSAGE.to_owned())).await };
+        let Ok((permit, _memory)) = entered else {
+            return self.send(&HookReply::Failed(BUSY_MESSAGE.to_owned())).await;
+        };
         self.send(&HookReply::Run).await?;
         while self.wait_for_signal().await? {
-            // The process waits for its client now, so permit and memory go to another. The number of such processes is
-            // limited, because each keeps its memory.
+            // The process waits for its client now, so its permit goes to another. Each keeps its memory: their number is limited,
+            // and a part of the budget for large deltas stays theirs.
             if let Ok(_place) = service.cache.detached_permits().try_acquire_owned() {
                 drop(permit);
                 while self.wait_for_signal().await? {}

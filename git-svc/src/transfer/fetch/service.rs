@@ -133,7 +133,7 @@ mod tests {
         let (one, two) = (by(1), by(2));
         assert!(fetches.admit(&one).await.unwrap().1.is_none(), "it has none");
         let path = store.path(id);
-        delta_mark::clear(&path).unwrap();
+        delta_mark::remove(&path).unwrap();
         let quarantine = store.begin_quarantine(id).unwrap();
         assert!(fetches.admit(&one).await.unwrap().1.is_none(), "it has none, even if one may come");
         assert!(!delta_mark::is_set(&path));
@@ -141,10 +141,9 @@ mod tests {
         assert!(fetches.admit(&one).await.unwrap().1.is_none(), "it was searched");
         assert!(delta_mark::is_set(&path));
 
-        fetches.large.insert(id, ());
         delta_mark::clear(&path).unwrap();
         let (_permit, memory) = fetches.admit(&one).await.unwrap();
-        assert!(memory.is_some(), "it is remembered");
+        assert!(memory.is_some(), "it has got some");
         assert!(matches!(fetches.admit(&one).await, Err(GitError::Overloaded)), "all that one client may have");
         fetches.admit(&two).await.unwrap();
     }

@@ -82,7 +82,7 @@ async fn a_commit_of_another_process_is_detected() {
     for round in 0..3 {
         assert_eq!(count(&db, &cache).await, round);
         let child = tokio::process::Command::new(std::env::current_exe().unwrap())
-            .args(["--exact", "db::cache::tests::a_commit_of_another_process_is_detected", "--nocapture"])
+            .args(["--exact", "cache::tests::a_commit_of_another_process_is_detected", "--nocapture"])
             .env(MARKER, url.expose())
             .stdout(Stdio::null())
             .status();
