@@ -121,8 +121,8 @@ pub(crate) struct Limiter {
     /// Permits of a user with all of its deploy keys.
     per_account: usize,
     per_address: usize,
-    /// One permit per running request of one user or one deploy key.
-    shares: WeakMap<ClientKey, Semaphore>,
+    /// By user or deploy key.
+    shares: WeakMap<ClientKey, KeyedSemaphore>,
     /// By account, as are the lines: deploy keys do not multiply what an account has.
     clients: WeakMap<ClientKey, KeyedSemaphore>,
     /// One permit per request of one client that runs on one repository or waits for it.
@@ -208,7 +208,7 @@ impl ClientKey {
     }
 }
 
-/// Semaphores of one repository or one client, dropped with the last permit or waiter.
+/// Semaphores of one repository, account, user or deploy key, dropped with the last permit or waiter.
 #[derive(Debug)]
 struct KeyedSemaphore {
     /// One permit per running request.
@@ -229,8 +229,8 @@ impl KeyedSemaphore {
 pub(crate) struct Permit {
     _store: OwnedSemaphorePermit,
     _running: [OwnedSemaphorePermit; 3],
-    _queued: [OwnedSemaphorePermit; 3],
-    _semaphores: [Arc<KeyedSemaphore>; 2],
+    _queued: [OwnedSemaphorePermit; 4],
+    _semaphores: [Arc<KeyedSemaphore>; 3],
     _counted: Counted,
 }
 
@@ -267,7 +267,12 @@ impl Limiter {
 
     async fn wait(&self, id: RepositoryId, client: &ClientKey) -> Result<Permit, Full> {
         let (share, lines) = (self.share_of(client), &self.waiting);
-        let share = self.shares.get_or_insert_with(client.clone(), || Semaphore::new(share));
+        // A deploy key leaves half of the line to its account.
+        let waiting = match client {
+            ClientKey::DeployKey(..) => lines.per_repository.div_ceil(4),
+            ClientKey::User(_) | ClientKey::Address(_) | ClientKey::Unknown => lines.per_client,
+        };
+        let share = self.shares.get_or_insert_with(client.clone(), || KeyedSemaphore::new(share, waiting));
         let client = client.with_deploy_keys();
         let running = self.account_share_of(&client);
         let line = self.lines.get_or_insert_with((id, client.clone()), || {
@@ -276,16 +281,18 @@ impl Limiter {
         let of_repository = || KeyedSemaphore::new(self.per_repository, lines.per_repository);
         let repository = self.repositories.get_or_insert_with(id, of_repository);
         let client = self.clients.get_or_insert_with(client, || KeyedSemaphore::new(running, lines.per_client));
-        let queued = [&line, &client.queued, &repository.queued].map(|all| Arc::clone(all).try_acquire_owned());
-        let (one, two, three) = match queued {
-            [Ok(one), Ok(two), Ok(three)] => (one, two, three),
-            [Ok(_), Ok(_), Err(_)] => return Err(Full::Repository),
-            _ => return Err(Full::Account),
+        let queued =
+            [&share.queued, &line, &client.queued, &repository.queued].map(|all| Arc::clone(all).try_acquire_owned());
+        let queued = match queued {
+            [Ok(one), Ok(two), Ok(three), Ok(four)] => [one, two, three, four],
+            [Ok(_), Ok(_), Ok(_), Err(_)] => return Err(Full::Repository),
+            [Ok(_), ..] => return Err(Full::Account),
+            [Err(_), ..] => return Err(Full::Client),
         };
         // In this order: a request that waits for its client's or repository's permit holds no permit of the store meanwhile.
         let mut full = Full::Client;
         let all = async {
-            let share = share.acquire_owned().await?;
+            let share = Arc::clone(&share.running).acquire_owned().await?;
             full = Full::Account;
             let client = Arc::clone(&client.running).acquire_owned().await?;
             full = Full::Repository;
@@ -298,11 +305,11 @@ impl Limiter {
         drop(waiting);
         match acquired {
             Ok(Ok((running, store))) => {
-                let (semaphores, counted) = ([client, repository], Counted::by(&self.running_gauge));
+                let (semaphores, counted) = ([share.clone(), client, repository], Counted::by(&self.running_gauge));
                 Ok(Permit {
                     _store: store,
                     _running: running,
-                    _queued: [one, two, three],
+                    _queued: queued,
                     _semaphores: semaphores,
                     _counted: counted,
                 })

@@ -138,6 +138,21 @@ async fn deploy_keys_do_not_multiply_the_line_of_their_account() {
 }
 
 #[tokio::test]
+async fn a_deploy_key_leaves_half_of_the_line_to_its_account() {
+    let limiter = Limiter { per_user: 1, ..Limiter::new("test", 4, 4) };
+    let (key, user) = (ClientKey::DeployKey(1, "a".into()), ClientKey::User(1));
+    let held = limiter.acquire(RepositoryId(1), &key).await.unwrap();
+    let line = limiter.waiting.per_repository / 4;
+    let waiting: Vec<_> = (0..line).map(|_| Box::pin(limiter.acquire(RepositoryId(1), &key))).collect();
+    let mut waiting = futures_util::future::join_all(waiting);
+    assert!(futures_util::poll!(&mut waiting).is_pending());
+    let refused = futures_util::poll!(Box::pin(limiter.acquire(RepositoryId(1), &key)));
+    assert!(matches!(refused, std::task::Poll::Ready(Err(GitError::ShareFull { limit: 1, holder: "deploy key" }))));
+    limiter.acquire(RepositoryId(1), &user).await.unwrap();
+    drop((waiting, held));
+}
+
+#[tokio::test]
 async fn an_account_has_half_of_the_line_for_a_repository() {
     let limiter = Limiter::new("test", 4, 4);
     let busy = futures_util::future::join_all((1..=3).map(|user| {
