@@ -58,6 +58,8 @@ fn main() -> Result<(), Box<dyn Error>> {
     bare.file.iter_mut().for_each(|file| file.source_code_info = None);
     std::fs::write(out.join("descriptors.bin"), prost::Message::encode_to_vec(&bare))?;
     tonic_prost_build::configure()
+        // Ours are below: of its own, everything is compiled anew for each method in each crate.
+        .build_client(false)
         // Maps must have an order, so that equal messages have equal bytes: idempotency compares hashes of encoded requests.
         .btree_map(".")
         .bytes(".ferrite.git.v1.TreeEntry.content")
@@ -65,7 +67,105 @@ fn main() -> Result<(), Box<dyn Error>> {
         .bytes(".ferrite.git.v1.PutContentsRequest.content")
         .bytes(".ferrite.git.v1.FileChange.content")
         .compile_fds(descriptors)?;
+    for (package, clients) in clients(&compiler.descriptor_pool())? {
+        let file = out.join(format!("{package}.rs"));
+        let generated = std::fs::read_to_string(&file)?;
+        std::fs::write(&file, generated + &clients)?;
+    }
     Ok(())
+}
+
+/// The head of a client, with the names of its module, its type and its service for `MODULE`, `CLIENT` and `SERVICE`.
+const CLIENT_HEAD: &str = r#"
+/// Generated client implementations.
+pub mod MODULE {
+    use tonic::codegen::*;
+
+    /// Client of `SERVICE`.
+    #[derive(Debug, Clone)]
+    pub struct CLIENT<T> {
+        inner: tonic::client::Grpc<T>,
+    }
+
+    impl<T> CLIENT<T>
+    where
+        T: tonic::client::GrpcService<tonic::body::Body>,
+        T::Error: Into<StdError>,
+        T::ResponseBody: Body<Data = Bytes> + std::marker::Send + 'static,
+        <T::ResponseBody as Body>::Error: Into<StdError> + std::marker::Send,
+    {
+        /// Returns a client that calls through `inner`.
+        pub fn new(inner: T) -> Self {
+            Self { inner: tonic::client::Grpc::new(inner) }
+        }
+
+        /// Limits the size of a decoded message, by default to 4 MiB.
+        #[must_use]
+        pub fn max_decoding_message_size(mut self, limit: usize) -> Self {
+            self.inner = self.inner.max_decoding_message_size(limit);
+            self
+        }
+"#;
+
+/// A method with one response.
+const UNARY: &str = r#"
+        /// Calls `METHOD`.
+        pub async fn FUNCTION(
+            &mut self,
+            request: impl tonic::IntoRequest<super::REQUEST>,
+        ) -> std::result::Result<tonic::Response<super::RESPONSE>, tonic::Status> {
+            let method =
+                crate::call::Method { service: "SERVICE", name: "METHOD", path: "/SERVICE/METHOD" };
+            crate::call::unary(&mut self.inner, request.into_request(), method).await
+        }
+"#;
+
+/// A method with a stream of responses.
+const STREAM: &str = r#"
+        /// Calls `METHOD`.
+        pub async fn FUNCTION(
+            &mut self,
+            request: impl tonic::IntoRequest<super::REQUEST>,
+        ) -> std::result::Result<tonic::Response<tonic::codec::Streaming<super::RESPONSE>>, tonic::Status> {
+            let ready = self.inner.ready().await;
+            ready.map_err(|error| tonic::Status::unknown(format!("Service was not ready: {}", error.into())))?;
+            let mut request = request.into_request();
+            request.extensions_mut().insert(GrpcMethod::new("SERVICE", "METHOD"));
+            let path = http::uri::PathAndQuery::from_static("/SERVICE/METHOD");
+            self.inner.server_streaming(request, path, tonic_prost::ProstCodec::default()).await
+        }
+"#;
+
+/// Returns the clients of each package.
+fn clients(pool: &DescriptorPool) -> Result<BTreeMap<String, String>, Box<dyn Error>> {
+    let mut clients = BTreeMap::<String, String>::new();
+    for service in pool.services() {
+        let client = format!("{}Client", service.name());
+        let fill = |template: &str| template.replace("SERVICE", service.full_name());
+        let head = fill(CLIENT_HEAD).replace("MODULE", &snake(&client)).replace("CLIENT", &client);
+        let text = clients.entry(service.package_name().to_owned()).or_default();
+        text.push_str(&head);
+        for method in service.methods() {
+            let (request, response) = (method.input(), method.output());
+            let in_package = |name: &str| name == service.package_name();
+            if method.is_client_streaming()
+                || !in_package(request.package_name())
+                || !in_package(response.package_name())
+            {
+                return Err(format!("{}: no client can be made", method.full_name()).into());
+            }
+            let template = if method.is_server_streaming() { STREAM } else { UNARY };
+            let types = template.replace("REQUEST", request.name()).replace("RESPONSE", response.name());
+            text.push_str(&fill(&types).replace("METHOD", method.name()).replace("FUNCTION", &snake(method.name())));
+        }
+        text.push_str("    }\n}\n");
+    }
+    Ok(clients)
+}
+
+/// Returns a name as that of a function or a module: `list_branches` of `ListBranches`.
+fn snake(name: &str) -> String {
+    constant(name).to_lowercase()
 }
 
 /// Returns Rust for the operations of the contracts: the constants with their names, and an array of the rows of the table.

@@ -3,6 +3,7 @@
 //! Not here: databases, sockets and HTTP. This is the only crate about a service that other services depend on.
 
 pub mod asset;
+mod call;
 pub mod callers;
 pub mod error;
 pub mod git_transport;

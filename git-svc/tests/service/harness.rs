@@ -282,7 +282,7 @@ impl Service {
     }
 
     pub(crate) fn git(&self) -> GitServiceClient<Channel> {
-        GitServiceClient::new(self.channel()).max_decoding_message_size(64 << 20).max_encoding_message_size(64 << 20)
+        GitServiceClient::new(self.channel()).max_decoding_message_size(64 << 20)
     }
 
     pub(crate) fn data(&self) -> GitDataServiceClient<Channel> {
