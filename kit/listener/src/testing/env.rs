@@ -19,8 +19,9 @@ use ferrite_rpc::grpc::{Channel, ChannelCredentials, channel};
 use ferrite_rpc::service_key::{ServiceTokenSource, ServiceVerifier};
 use ferrite_rpc::testing::ServiceKeys;
 use tempfile::TempDir;
+use tonic::service::Routes;
 
-use crate::{GrpcServer, ListenerOptions, serve};
+use crate::{GrpcServer, ListenerOptions, serve, serve_all};
 
 /// Keys, folder, clock and lifecycle that the servers and clients of one test share. The lifecycle stops when this is dropped.
 pub struct TestEnv {
@@ -154,4 +155,14 @@ impl Drop for TestEnv {
     fn drop(&mut self) {
         self.life.stop();
     }
+}
+
+/// Serves stand-ins for other services at `address` until `life` stops.
+///
+/// # Panics
+/// When the address is in use.
+pub async fn serve_peers(address: &Address, peers: Routes, life: &Lifecycle) {
+    let listeners = vec![address.bind().await.unwrap()];
+    let (router, own) = (peers.into_axum_router(), life.clone());
+    life.spawn("peers", async move { serve_all(listeners, router, ListenerOptions::default(), &own).await });
 }

@@ -3,7 +3,5 @@
 //! Compiled for tests only: with the feature `testing` for those of other crates.
 
 mod env;
-mod peers;
 
-pub use env::{ROLE, TestEnv};
-pub use peers::serve_peers;
+pub use env::{ROLE, TestEnv, serve_peers};
