@@ -11,8 +11,8 @@ use super::{Failure, Kind, Shared};
 use crate::harness::User;
 
 /// Pause of each worker after each of its operations: the load is steady, and does not fill the machine.
-const PAUSE: Duration = Duration::from_millis(60);
-const GIT_PAUSE: Duration = Duration::from_millis(300);
+const PAUSE_AFTER_REQUEST: Duration = Duration::from_millis(60);
+const PAUSE_AFTER_GIT: Duration = Duration::from_millis(300);
 
 /// Starts the workers, which end when the load is over.
 pub(super) fn start(shared: &Arc<Shared>) -> JoinSet<()> {
@@ -54,7 +54,7 @@ async fn files(shared: Arc<Shared>, worker: usize) {
             let commit = made["commit"]["sha"].as_str().unwrap_or_default().to_owned();
             shared.ledger.lock().unwrap().files.insert((repository.clone(), path), commit);
         }
-        tokio::time::sleep(PAUSE).await;
+        tokio::time::sleep(PAUSE_AFTER_REQUEST).await;
     }
 }
 
@@ -78,7 +78,7 @@ async fn issues(shared: Arc<Shared>, worker: usize) {
                 shared.ledger.lock().unwrap().issues.insert(place, (title, true));
             }
         }
-        tokio::time::sleep(PAUSE).await;
+        tokio::time::sleep(PAUSE_AFTER_REQUEST).await;
     }
 }
 
@@ -105,7 +105,7 @@ async fn reads(shared: Arc<Shared>, worker: usize) {
             }
         };
         shared.perform(Kind::Read, &path, read).await;
-        tokio::time::sleep(PAUSE / 2).await;
+        tokio::time::sleep(PAUSE_AFTER_REQUEST / 2).await;
     }
 }
 
@@ -127,7 +127,7 @@ async fn clones(shared: Arc<Shared>) {
             }
         };
         shared.perform(Kind::Clone, &format!("clone {repository}"), clone).await;
-        tokio::time::sleep(GIT_PAUSE).await;
+        tokio::time::sleep(PAUSE_AFTER_GIT).await;
     }
 }
 
@@ -164,6 +164,6 @@ async fn pushes(shared: Arc<Shared>) {
             let place = (repository.clone(), "refs/heads/pushed".to_owned());
             shared.ledger.lock().unwrap().branches.insert(place, commit);
         }
-        tokio::time::sleep(GIT_PAUSE).await;
+        tokio::time::sleep(PAUSE_AFTER_GIT).await;
     }
 }

@@ -7,7 +7,7 @@ use crate::testing::on_both;
 
 const AUDIT: &str = "SELECT action, target, details FROM audit_log WHERE target_kind = $1 ORDER BY id";
 /// Adds as many stores as there may be.
-const MANY: &str = "INSERT INTO stores (name, created_us) WITH RECURSIVE numbers (number) AS (SELECT 1 UNION ALL \
+const INSERT_MOST_STORES: &str = "INSERT INTO stores (name, created_us) WITH RECURSIVE numbers (number) AS (SELECT 1 UNION ALL \
      SELECT number + 1 FROM numbers WHERE number < 1024) SELECT 'git-' || CAST(number AS TEXT), 1 FROM numbers";
 
 fn name(text: &str) -> StoreName {
@@ -59,7 +59,7 @@ async fn an_operator_adds_weighs_and_removes_stores() {
 async fn the_number_of_stores_is_bounded() {
     on_both(async |db: Db| {
         let stores = GitStores::over(db.clone());
-        db.execute(MANY, &[]).await.unwrap();
+        db.execute(INSERT_MOST_STORES, &[]).await.unwrap();
         assert!(matches!(stores.add(&name("one-more"), None).await, Err(RepoError::StoreLimit { limit: 1_024 })));
         assert_eq!(stores.list().await.unwrap().len(), 1_024);
     })
