@@ -93,7 +93,7 @@ impl Databases {
         Ok(())
     }
 
-    /// Whether they are on a PostgreSQL server.
+    /// True if they are on a PostgreSQL server.
     pub fn is_postgres(&self) -> bool {
         matches!(self, Self::Postgres { .. })
     }

@@ -1,4 +1,4 @@
-//! What the benches share: an installation of the shipped binary, its databases and processes, git, and servers that it calls.
+//! Shared code of the benches: an installation of the shipped binary, its databases and processes, git, and the servers that it calls.
 //!
 //! An item for one bench belongs to that bench. Benches of installations measure `target/release/ferrite`, which `make` builds first, or the
 //! binary that FERRITE_BENCH_BINARY names; run by `cargo test`, they use `target/debug/ferrite`.

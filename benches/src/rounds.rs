@@ -23,7 +23,7 @@ pub struct RoundArgs {
     #[arg(long, hide = true)]
     pub bench: bool,
 
-    /// A PostgreSQL server to make databases on; left out if there is none.
+    /// The PostgreSQL server on which databases are created; without it only SQLite is measured.
     #[arg(long, env = "FERRITE_TEST_POSTGRES_URL", hide_env_values = true)]
     postgres: Option<String>,
 }

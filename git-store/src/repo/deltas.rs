@@ -154,7 +154,7 @@ fn index_names(folder: &Path) -> io::Result<BTreeSet<OsString>> {
     Ok(names)
 }
 
-/// What is known of a repository after [`mark`].
+/// The result of [`mark`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Marking {
     /// It is marked.

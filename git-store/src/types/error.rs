@@ -134,7 +134,7 @@ pub enum GitError {
     ShareFull {
         /// The most that run at once.
         limit: usize,
-        /// Who has the limit: an account, a deploy key, an address or a repository.
+        /// Holder of the limit: an account, a deploy key, an address or a repository.
         holder: &'static str,
     },
     /// An operation reached its time limit and was ended.

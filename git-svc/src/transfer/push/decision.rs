@@ -49,7 +49,7 @@ pub(super) async fn find_rejection(
     let is_refused = is_atomic && has_refusal(&answers);
     if !is_refused && !wanted.is_empty() {
         let judged = judge(service, push, is_atomic, wanted, quarantine, answers.clone());
-        // Both take a while. Without the right to push, nothing is told of refs and rules.
+        // At the same time, as each takes a while. A client that may not push learns nothing about refs and rules.
         let (allowed, judged) = tokio::join!(service.reauthorize(push), judged);
         match allowed.map_err(RpcError::from).and(judged) {
             Ok((judged, commands)) => (answers, left) = (judged, commands.len()),

@@ -45,7 +45,7 @@ pub(crate) enum PackFlaw {
     Sizes(PackRefusal),
 }
 
-/// What is checked of packs that no [`PackStream`](git_store::git::pack_stream::PackStream) has read.
+/// Checks for packs that no [`PackStream`](git_store::git::pack_stream::PackStream) has read.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct UnreadPacks<'a> {
     /// Limits of all objects and of their sums.
