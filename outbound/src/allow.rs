@@ -3,7 +3,8 @@
 use std::net::{IpAddr, Ipv6Addr};
 use std::str::FromStr;
 
-use crate::address;
+use ipnet::IpNet;
+
 use crate::host::Host;
 
 const MAX_ENTRIES: usize = 1024;
@@ -25,7 +26,7 @@ struct Entry {
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Destination {
-    Network(IpAddr, u8),
+    Network(IpNet),
     Name(String),
 }
 
@@ -45,8 +46,8 @@ pub enum AllowListError {
     #[error("`{0}`: the length of the prefix must be a number from 0 to {1}")]
     Prefix(String, u8),
     /// Bits of the address after the prefix.
-    #[error("`{0}`: the address has bits after its prefix; the network may be `{1}/{2}`")]
-    HostBits(String, IpAddr, u8),
+    #[error("`{0}`: the address has bits after its prefix; the network may be `{1}`")]
+    HostBits(String, IpNet),
     /// A port that is no number from 1 to 65535.
     #[error("`{0}`: the port must be a number from 1 to 65535")]
     Port(String),
@@ -61,7 +62,7 @@ impl AllowList {
     /// Returns whether a network of the list contains this address, for this port.
     pub(crate) fn contains(&self, address: IpAddr, port: u16) -> bool {
         self.at(port).any(|destination| match destination {
-            Destination::Network(network, prefix) => address::contains(*network, *prefix, address),
+            Destination::Network(network) => network.contains(&address),
             Destination::Name(_) => false,
         })
     }
@@ -120,27 +121,23 @@ fn split_port(text: &str) -> Result<(&str, Option<&str>), AllowListError> {
 
 fn parse_port(entry: &str, port: &str) -> Result<u16, AllowListError> {
     let fault = || AllowListError::Port(entry.to_owned());
-    parse_number(port).and_then(|port| u16::try_from(port).ok()).filter(|port| *port > 0).ok_or_else(fault)
+    parse_number::<u16>(port).filter(|port| *port > 0).ok_or_else(fault)
 }
 
 fn parse_network(entry: &str, address: &str, prefix: &str) -> Result<Destination, AllowListError> {
     let address: IpAddr = address.parse().map_err(|_| AllowListError::Destination(entry.to_owned()))?;
-    let longest = if address.is_ipv4() { 32 } else { 128 };
-    let prefix = parse_number(prefix)
-        .and_then(|prefix| u8::try_from(prefix).ok())
-        .filter(|prefix| *prefix <= longest)
-        .ok_or_else(|| AllowListError::Prefix(entry.to_owned(), longest))?;
-    let network = address::first_address(address, prefix);
-    if network != address {
-        return Err(AllowListError::HostBits(entry.to_owned(), network, prefix));
+    let network = parse_number::<u8>(prefix)
+        .and_then(|prefix| IpNet::new(address, prefix).ok())
+        .ok_or_else(|| AllowListError::Prefix(entry.to_owned(), IpNet::from(address).max_prefix_len()))?;
+    if network.trunc() != network {
+        return Err(AllowListError::HostBits(entry.to_owned(), network.trunc()));
     }
-    Ok(Destination::Network(network, prefix))
+    Ok(Destination::Network(network))
 }
 
 fn parse_host(entry: &str, host: &str) -> Result<Destination, AllowListError> {
     if let Ok(address) = host.parse::<IpAddr>() {
-        let prefix = if address.is_ipv4() { 32 } else { 128 };
-        return Ok(Destination::Network(address, prefix));
+        return Ok(Destination::Network(address.into()));
     }
     match Host::parse(host) {
         Some(Host::Name(name)) => Ok(Destination::Name(name)),
@@ -149,7 +146,7 @@ fn parse_host(entry: &str, host: &str) -> Result<Destination, AllowListError> {
 }
 
 /// Parses digits only, unlike `FromStr` of numbers, which takes a sign.
-fn parse_number(text: &str) -> Option<u32> {
+fn parse_number<N: FromStr>(text: &str) -> Option<N> {
     text.bytes().all(|byte| byte.is_ascii_digit()).then(|| text.parse().ok()).flatten()
 }
 

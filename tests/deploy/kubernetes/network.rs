@@ -1,7 +1,6 @@
 //! Network policies: who may connect to whom by them, and who calls whom by the code.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::net::IpAddr;
 
 use ferrite_proto::callers::callers;
 use ferrite_proto::{DESCRIPTORS, ServiceRole};
@@ -220,8 +219,7 @@ pub(crate) fn internet(objects: &[Value]) -> Vec<String> {
 
 /// Returns the networks in `network` that the process itself refuses to connect to.
 fn refused_in(network: IpNet) -> impl Iterator<Item = IpNet> {
-    let net = |(address, prefix): (IpAddr, u8)| IpNet::new(address, prefix).expect("a prefix of that family");
-    ferrite_outbound::special_networks().map(net).filter(move |special| network.contains(special))
+    ferrite_outbound::special_networks().filter(move |special| network.contains(special))
 }
 
 /// Returns the same addresses in as few networks as possible.
