@@ -28,16 +28,17 @@ const WIRE_BYTES_PER_BODY_BYTE: usize = 2;
 /// Sends `request` over `stream` and reads the response. The connection closes at the end.
 pub(crate) async fn exchange<S>(stream: S, request: Request<'_>, deadline: Instant) -> Result<Response, SendError>
 where
-    S: AsyncRead + AsyncWrite + Unpin,
+    S: AsyncRead + AsyncWrite,
 {
     let limits = request.limits;
     let max_body_bytes = limits.max_body_read_bytes.saturating_mul(WIRE_BYTES_PER_BODY_BYTE);
-    let stream = BoundedReader { stream, left: max_body_bytes.saturating_add(MAX_HEAD_BYTES) };
+    let (reader, writer) = tokio::io::split(stream);
+    let reader = BoundedReader { reader, left: max_body_bytes.saturating_add(MAX_HEAD_BYTES) };
     let (mut sender, connection) = http1::Builder::new()
         .max_buf_size(MAX_HEAD_BYTES)
         .max_header_size(MAX_HEAD_BYTES)
         .title_case_headers(true)
-        .handshake(TokioIo::new(stream))
+        .handshake(TokioIo::new(tokio::io::join(reader, writer)))
         .await
         .map_err(|error| failure(&error))?;
     let request = into_http(request);
@@ -124,35 +125,21 @@ fn is_limit(error: &hyper::Error) -> bool {
     cause.is_some_and(|cause| cause.kind() == io::ErrorKind::FileTooLarge)
 }
 
-/// A stream that fails with `FileTooLarge` after a number of bytes read. It bounds the interim responses before a head, and the
-/// framing of a body.
-struct BoundedReader<S> {
-    stream: S,
+/// A reader that fails with `FileTooLarge` after a number of bytes. It bounds the interim responses before a head, and the framing of
+/// a body.
+struct BoundedReader<R> {
+    reader: R,
     left: usize,
 }
 
-impl<S: AsyncRead + Unpin> AsyncRead for BoundedReader<S> {
+impl<R: AsyncRead + Unpin> AsyncRead for BoundedReader<R> {
     fn poll_read(mut self: Pin<&mut Self>, context: &mut Context<'_>, out: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
         if self.left == 0 {
             return Poll::Ready(Err(io::ErrorKind::FileTooLarge.into()));
         }
         let before = out.filled().len();
-        ready!(Pin::new(&mut self.stream).poll_read(context, out))?;
+        ready!(Pin::new(&mut self.reader).poll_read(context, out))?;
         self.left = self.left.saturating_sub(out.filled().len() - before);
         Poll::Ready(Ok(()))
-    }
-}
-
-impl<S: AsyncWrite + Unpin> AsyncWrite for BoundedReader<S> {
-    fn poll_write(mut self: Pin<&mut Self>, context: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
-        Pin::new(&mut self.stream).poll_write(context, bytes)
-    }
-
-    fn poll_flush(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.stream).poll_flush(context)
-    }
-
-    fn poll_shutdown(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.stream).poll_shutdown(context)
     }
 }
