@@ -36,7 +36,7 @@ const ORDER: &[(&str, &str)] = &[
     ("kit/events", "commit flush delivery relay inbox append handover round purge event rows waiters lag"),
     ("api-types", "issue comment repository milestone label user long_texts convert links"),
     ("markdown", "render references commit walk bounds scan"),
-    ("outbound", "config client exchange connect tls resolve response request error url policy allow address host"),
+    ("outbound", "client exchange connect tls resolve request error url policy allow address host"),
     ("repo-svc", "admin rpc state background placement auth creation_limit config store access model error telemetry"),
     ("issue-svc", "config rpc state limits commits upstream writer encode store error model telemetry"),
     (

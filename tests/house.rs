@@ -90,8 +90,6 @@ const SHORT: &[&str] = &[
     "kit/events/src/inbox.rs",
     "kit/rpc/src/auth/token_authority.rs",
     "kit/rpc/src/auth/token_hash.rs",
-    "outbound/src/config.rs",
-    "outbound/src/response.rs",
     "proto/src/asset.rs",
     "proto/src/metadata.rs",
     "proto/src/raw.rs",

@@ -12,11 +12,10 @@ use tokio_rustls::TlsConnector;
 
 use crate::connect::{checked_addresses, connect};
 use crate::error::SendError;
-use crate::exchange::exchange;
+use crate::exchange::{Response, exchange};
 use crate::policy::Policy;
 use crate::request::Request;
 use crate::resolve::{Resolve, SystemResolver};
-use crate::response::Response;
 use crate::tls;
 use crate::url::{OutboundUrl, Scheme};
 

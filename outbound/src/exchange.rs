@@ -9,6 +9,7 @@ use base64::Engine;
 use base64::prelude::BASE64_STANDARD;
 use bytes::{Bytes, BytesMut};
 use http::header::{AUTHORIZATION, CONNECTION, HOST, HeaderValue};
+use http::{HeaderMap, StatusCode};
 use http_body_util::{BodyExt, Full};
 use hyper::body::Incoming;
 use hyper::client::conn::http1;
@@ -18,12 +19,47 @@ use tokio::time::{Instant, timeout_at};
 
 use crate::error::SendError;
 use crate::request::{Limits, Request};
-use crate::response::{BodyEnd, Response};
 use crate::url::{Credentials, OutboundUrl};
 
 const MAX_HEAD_BYTES: usize = 64 * 1024;
 /// Bytes on the wire for each byte of a body that may be read: framing in chunks takes its share.
 const WIRE_BYTES_PER_BODY_BYTE: usize = 2;
+
+/// A response whose head is complete. Redirects are responses like others.
+#[derive(Clone, Debug)]
+pub struct Response {
+    /// The status.
+    pub status: StatusCode,
+    /// The headers, as received.
+    pub headers: HeaderMap,
+    /// The first bytes of the body, as received: not decompressed.
+    pub body: Bytes,
+    /// Number of bytes of the body that were read, with those that were not kept.
+    pub body_read_bytes: usize,
+    /// The reason for which reading stopped.
+    pub body_end: BodyEnd,
+}
+
+impl Response {
+    /// Returns whether the receiver sent more of the body than was kept.
+    #[must_use]
+    pub fn is_body_cut(&self) -> bool {
+        self.body_end != BodyEnd::Complete || self.body.len() < self.body_read_bytes
+    }
+}
+
+/// The reason for which reading of a body stopped.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum BodyEnd {
+    /// All of it was read.
+    Complete,
+    /// The limit of bytes was reached.
+    Limit,
+    /// The deadline passed.
+    TimedOut,
+    /// The connection broke, or the framing is not HTTP.
+    Broken,
+}
 
 /// Sends `request` over `stream` and reads the response. The connection closes at the end.
 pub(crate) async fn exchange<S>(stream: S, request: Request<'_>, deadline: Instant) -> Result<Response, SendError>

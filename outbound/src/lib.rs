@@ -8,15 +8,14 @@
 //! The client follows no redirect, asks no proxy, keeps no cookie and no connection, and decompresses nothing. One deadline covers all
 //! of a request; head and body of the response are bounded.
 //!
-//! Order of the modules, upper to lower: `config`, `client`, `exchange`, `connect`, `tls`, `resolve`, `response`, `request`, `error`,
-//! `url`, `policy`, `allow`, `address`, `host`.
+//! Order of the modules, upper to lower: `client`, `exchange`, `connect`, `tls`, `resolve`, `request`, `error`, `url`, `policy`,
+//! `allow`, `address`, `host`.
 //!
 //! Not here: retries, signatures and the log of deliveries (hook-svc), git processes (git-svc).
 
 mod address;
 mod allow;
 mod client;
-mod config;
 mod connect;
 mod error;
 mod exchange;
@@ -24,7 +23,6 @@ mod host;
 mod policy;
 mod request;
 mod resolve;
-mod response;
 #[cfg(test)]
 mod tests;
 mod tls;
@@ -33,11 +31,10 @@ mod url;
 pub use address::{AddressClass, special_networks};
 pub use allow::{AllowList, AllowListError};
 pub use client::Client;
-pub use config::OutboundArgs;
 pub use error::{SendError, TlsFault};
+pub use exchange::{BodyEnd, Response};
 pub use host::Host;
-pub use policy::Policy;
+pub use policy::{OutboundArgs, Policy};
 pub use request::{HeaderRefusal, Headers, Limits, Method, Request};
 pub use resolve::Resolve;
-pub use response::{BodyEnd, Response};
 pub use url::{OutboundUrl, Scheme, UrlRefusal};

@@ -1,10 +1,29 @@
-//! The decision about one address.
+//! The decision about one address, and the settings that it depends on.
 
 use std::net::IpAddr;
+
+use clap::Args;
 
 use crate::address::{AddressClass, classify, embedded_ipv4};
 use crate::allow::AllowList;
 use crate::host::Host;
+
+/// Settings of requests to URLs that users give.
+#[derive(Args, Clone, Debug)]
+pub struct OutboundArgs {
+    /// Destinations of webhooks, imports and mirrors that are permitted although they are not public, separated by commas: networks
+    /// (`10.0.0.0/8`), addresses (`127.0.0.1`) and host names, each with an optional `:port`.
+    #[arg(long, env = "FERRITE_OUTBOUND_ALLOW", default_value = "")]
+    pub outbound_allow: AllowList,
+}
+
+impl OutboundArgs {
+    /// Returns the policy of these settings.
+    #[must_use]
+    pub fn policy(&self) -> Policy {
+        Policy::new(self.outbound_allow.clone())
+    }
+}
 
 /// The destinations that requests may reach: public addresses, and those of an [`AllowList`]. The default lists none.
 #[derive(Clone, Debug, Default)]
