@@ -95,7 +95,7 @@ where
 
 fn into_http(request: Request<'_>) -> http::Request<Full<Bytes>> {
     let mut http_request = http::Request::new(Full::new(request.body));
-    *http_request.method_mut() = request.method.into();
+    *http_request.method_mut() = request.method;
     *http_request.uri_mut() = request.url.target().clone().into();
     let mut headers = request.headers.into_map();
     headers.insert(HOST, host_header(request.url));

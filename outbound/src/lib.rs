@@ -35,6 +35,6 @@ pub use error::{SendError, TlsFault};
 pub use exchange::{BodyEnd, Response};
 pub use host::Host;
 pub use policy::{OutboundArgs, Policy};
-pub use request::{HeaderRefusal, Headers, Limits, Method, Request};
+pub use request::{HeaderRefusal, Headers, Limits, Request};
 pub use resolve::Resolve;
 pub use url::{OutboundUrl, Scheme, UrlRefusal};

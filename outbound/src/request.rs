@@ -4,6 +4,7 @@ use std::fmt;
 use std::time::Duration;
 
 use bytes::Bytes;
+use http::Method;
 use http::header::{self, HeaderMap, HeaderName, HeaderValue};
 
 use crate::url::OutboundUrl;
@@ -37,24 +38,6 @@ pub struct Request<'a> {
     pub body: Bytes,
     /// Bounds of time and size.
     pub limits: Limits,
-}
-
-/// Method of a request.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Method {
-    /// Reads.
-    Get,
-    /// Hands over.
-    Post,
-}
-
-impl From<Method> for http::Method {
-    fn from(method: Method) -> Self {
-        match method {
-            Method::Get => Self::GET,
-            Method::Post => Self::POST,
-        }
-    }
 }
 
 /// Bounds of one request and its response.

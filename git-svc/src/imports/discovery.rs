@@ -7,9 +7,9 @@ use std::{sync::Arc, time::Duration};
 
 use base64::{Engine as _, prelude::BASE64_STANDARD};
 use bytes::Bytes;
-use ferrite_outbound::{BodyEnd, Client, Headers, Limits, Method, OutboundUrl, Request, Response};
+use ferrite_outbound::{BodyEnd, Client, Headers, Limits, OutboundUrl, Request, Response};
 use git_store::git::pktline::Packet;
-use http::{StatusCode, header};
+use http::{Method, StatusCode, header};
 use tokio::{io::AsyncWriteExt as _, net::TcpStream, time::timeout};
 
 use super::{
@@ -53,7 +53,7 @@ impl Discovery {
         let policy = self.client.policy();
         for _ in 0..=MAX_REDIRECTS {
             let url = remote.endpoint(INFO_REFS, policy)?;
-            let response = self.send(&remote, &url, Method::Get, Bytes::new()).await?;
+            let response = self.send(&remote, &url, Method::GET, Bytes::new()).await?;
             if let Some(base) = redirect(&url, &response)? {
                 remote = remote.redirected(&base, policy, self.protocols)?;
                 continue;
@@ -63,7 +63,7 @@ impl Discovery {
                 Advertisement::Refs(refs) => refs,
                 Advertisement::Version2 { request } => {
                     let url = remote.endpoint("/git-upload-pack", policy)?;
-                    let response = self.send(&remote, &url, Method::Post, request.into()).await?;
+                    let response = self.send(&remote, &url, Method::POST, request.into()).await?;
                     parse_refs(checked_body(&response, RESULT_TYPE)?)?
                 }
             };
@@ -83,7 +83,7 @@ impl Discovery {
         let mut set = |name: &str, value: &str| headers.set(name, value).map_err(|_| FetchError::Credentials);
         set("User-Agent", USER_AGENT)?;
         set("Git-Protocol", "version=2")?;
-        if method == Method::Post {
+        if method == Method::POST {
             set("Content-Type", REQUEST_TYPE)?;
             set("Accept", RESULT_TYPE)?;
         }

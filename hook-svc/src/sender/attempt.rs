@@ -5,7 +5,8 @@ use std::time::{Duration, Instant};
 use bytes::Bytes;
 use ferrite_core::telemetry;
 use ferrite_db::DbError;
-use ferrite_outbound::{BodyEnd, Limits, Method, OutboundUrl, Request, Response, SendError};
+use ferrite_outbound::{BodyEnd, Limits, OutboundUrl, Request, Response, SendError};
+use http::Method;
 use tokio::time::timeout;
 use tracing::Instrument;
 
@@ -156,7 +157,7 @@ impl Sender {
         }
         let logged_headers = logged_request_headers(&message.headers);
         let Message { headers, body } = message;
-        let request = Request { url, method: Method::Post, headers, body: body.clone(), limits: Limits::default() };
+        let request = Request { url, method: Method::POST, headers, body: body.clone(), limits: Limits::default() };
         let result = self.0.client.send(request).instrument(span).await;
         let is_silent = match &result {
             Ok(response) => response.body_end == BodyEnd::TimedOut,

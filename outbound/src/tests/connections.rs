@@ -8,9 +8,10 @@ use std::time::{Duration, Instant};
 
 use async_trait::async_trait;
 use bytes::Bytes;
+use http::Method;
 
 use super::{TestResolver, TestServer, assert_unvisited, get, get_from, policy, short};
-use crate::{Client, Headers, Limits, Method, OutboundUrl, Policy, Request, Resolve, SendError};
+use crate::{Client, Headers, Limits, OutboundUrl, Policy, Request, Resolve, SendError};
 
 const OK: &str = "HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok";
 
@@ -53,7 +54,7 @@ async fn addresses_are_checked_at_each_use_of_a_url() {
     let stored = OutboundUrl::parse(&format!("http://127.0.0.1:{port}/"), &policy("127.0.0.1")).unwrap();
     let client = Client::new(Policy::default());
     let (headers, body, limits) = (Headers::new(), Bytes::new(), Limits::default());
-    let request = Request { url: &stored, method: Method::Post, headers, body, limits };
+    let request = Request { url: &stored, method: Method::POST, headers, body, limits };
     assert_eq!(client.send(request).await.unwrap_err(), SendError::RefusedAddress);
     // The system's resolver knows this name without a network.
     let named = format!("http://localhost:{port}/");
@@ -118,7 +119,7 @@ async fn the_deadline_covers_a_body_that_nothing_reads() {
     let url = OutboundUrl::parse(&format!("http://{}/", listener.local_addr().unwrap()), client.policy()).unwrap();
     // More than the buffers of both sockets take.
     let (headers, body) = (Headers::new(), vec![b'a'; 32 * 1024 * 1024].into());
-    let request = Request { url: &url, method: Method::Post, headers, body, limits: short() };
+    let request = Request { url: &url, method: Method::POST, headers, body, limits: short() };
     let sending: Pin<Box<dyn Future<Output = _> + Send>> = Box::pin(client.send(request));
     assert_eq!(sending.await.unwrap_err(), SendError::TimedOut);
 }
@@ -132,7 +133,7 @@ async fn a_request_is_sent_as_it_was_given() {
     let mut headers = Headers::new();
     headers.set("X-Ferrite-Event", "push").unwrap();
     let body = Bytes::from_static(b"{\"a\":1}");
-    let request = Request { url: &url, method: Method::Post, headers, body, limits: Limits::default() };
+    let request = Request { url: &url, method: Method::POST, headers, body, limits: Limits::default() };
     let response = client.send(request).await.unwrap();
     assert_eq!((response.status.as_u16(), response.body.as_ref()), (200, b"ok".as_slice()));
     let port = server.port;
@@ -155,7 +156,7 @@ async fn authorization_that_is_given_replaces_the_users() {
     let url = OutboundUrl::parse(&format!("http://ada:word@127.0.0.1:{}", server.port), client.policy()).unwrap();
     let mut headers = Headers::new();
     headers.set("authorization", "Bearer x").unwrap();
-    let request = Request { url: &url, method: Method::Get, headers, body: Bytes::new(), limits: Limits::default() };
+    let request = Request { url: &url, method: Method::GET, headers, body: Bytes::new(), limits: Limits::default() };
     client.send(request).await.unwrap();
     let request = server.request();
     assert!(request.starts_with("GET / HTTP/1.1\r\n") && request.contains("Authorization: Bearer x\r\n"), "{request}");

@@ -14,8 +14,9 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use bytes::Bytes;
+use http::Method;
 
-use crate::{Client, Headers, Limits, Method, OutboundUrl, Policy, Request, Resolve, Response, SendError};
+use crate::{Client, Headers, Limits, OutboundUrl, Policy, Request, Resolve, Response, SendError};
 
 /// A server on loopback that answers one connection in a thread of its own.
 struct TestServer {
@@ -107,7 +108,7 @@ fn short() -> Limits {
 
 async fn get(client: &Client, url: &str, limits: Limits) -> Result<Response, SendError> {
     let url = OutboundUrl::parse(url, client.policy()).unwrap();
-    let request = Request { url: &url, method: Method::Get, headers: Headers::new(), body: Bytes::new(), limits };
+    let request = Request { url: &url, method: Method::GET, headers: Headers::new(), body: Bytes::new(), limits };
     client.send(request).await
 }
 
