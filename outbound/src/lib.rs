@@ -8,6 +8,9 @@
 //! The client follows no redirect, asks no proxy, keeps no cookie and no connection, and decompresses nothing. One deadline covers all
 //! of a request; head and body of the response are bounded.
 //!
+//! It stands on hyper. reqwest 0.13 cannot keep these promises: it sends `/a/../b` as `/b`, adds an `Accept` header, bounds no bytes of
+//! a head, and asks its resolver without the port, which entries of the [`AllowList`] have.
+//!
 //! Order of the modules, upper to lower: `client`, `exchange`, `connect`, `tls`, `resolve`, `request`, `error`, `url`, `policy`,
 //! `allow`, `address`, `host`.
 //!
