@@ -41,7 +41,6 @@ const SHORT: &[&str] = &[
     "gateway/src/api/issues/user.rs",
     "gateway/src/api/wiki_settings.rs",
     "gateway/src/auth/body_check.rs",
-    "gateway/src/avatar/encode.rs",
     "gateway/src/config/bodies.rs",
     "gateway/src/docs.rs",
     "gateway/src/dto/event.rs",
