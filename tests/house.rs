@@ -50,7 +50,6 @@ const SHORT: &[&str] = &[
     "gateway/src/dto/transfer.rs",
     "gateway/src/dto/watch.rs",
     "gateway/src/git/target.rs",
-    "gateway/src/http/duration.rs",
     "gateway/src/http/https_redirect.rs",
     "gateway/src/ssh/state.rs",
     "gateway/src/telemetry.rs",
