@@ -51,7 +51,6 @@ const SHORT: &[&str] = &[
     "gateway/src/dto/watch.rs",
     "gateway/src/git/target.rs",
     "gateway/src/http/https_redirect.rs",
-    "gateway/src/ssh/state.rs",
     "gateway/src/telemetry.rs",
     "gateway/src/upstream/grant.rs",
     "git-store/src/git/command/consolidate.rs",
