@@ -50,7 +50,6 @@ const SHORT: &[&str] = &[
     "gateway/src/dto/transfer.rs",
     "gateway/src/dto/watch.rs",
     "gateway/src/git/target.rs",
-    "gateway/src/http/https_redirect.rs",
     "gateway/src/telemetry.rs",
     "gateway/src/upstream/grant.rs",
     "git-store/src/git/command/consolidate.rs",

@@ -2,7 +2,7 @@
 //! `upstream`.
 //!
 //! Order of the files, each using those to its right: `middleware` → `client_bounds`, `query_token`, `unread_body`; `client_bounds` →
-//! `client_address`, `error`; `https_redirect`; `redirect` → `error`; `etag`; `upload` → `body_limits` → `shares`; `body` →
+//! `client_address`, `error`; `redirect` → `error`; `etag`; `upload` → `body_limits` → `shares`; `body` →
 //! `json_value`, `fields` → `body_limits` → `error` → `json`; `page` → `query` → `fields`, `path`. Not here: the operations, and
 //! the services that carry them out.
 
@@ -13,7 +13,6 @@ pub(crate) mod client_bounds;
 pub(crate) mod error;
 pub(crate) mod etag;
 pub(crate) mod fields;
-pub(crate) mod https_redirect;
 pub(crate) mod json;
 mod json_value;
 pub(crate) mod middleware;
