@@ -48,7 +48,7 @@ use state::AppState;
 
 pub use self::api::ASSIGNEE_WORDS;
 pub use self::http::routes::{Capacity, Route};
-use self::http::{https_redirect, middleware};
+use self::http::{middleware, redirect};
 
 /// Serves the API and git over HTTP on `listeners`, and git over SSH on the configured address, until `life` stops and the
 /// requests in flight are answered.
@@ -87,7 +87,7 @@ async fn start(config: Config, listeners: Vec<Listener>, life: Lifecycle) -> Res
     }
     let limits = config.connections.listener_limits();
     if let Some(address) = &config.http_redirect_listen {
-        let (listener, router) = (address.bind().await?, https_redirect::router(&config.site.public_url));
+        let (listener, router) = (address.bind().await?, redirect::https_router(&config.site.public_url));
         tracing::info!(address = %listener.address()?, "redirecting to {}", config.site.public_url);
         // A redirect takes one request: an eighth of the connections serves as many clients.
         let limits = ListenerLimits { connections: limits.connections.div_ceil(8), ..limits };

@@ -4,7 +4,7 @@ use std::fmt::Write;
 
 use sha2::{Digest, Sha256};
 
-use super::encode::two_colors;
+use super::codec::encode_two_colors;
 
 /// Fields a side.
 const FIELDS: usize = 5;
@@ -50,7 +50,7 @@ impl Identicon {
                 }
             }
         }
-        two_colors(side, [BACKGROUND, self.color], &lines)
+        encode_two_colors(side, [BACKGROUND, self.color], &lines)
     }
 
     /// Draws it as SVG with so many pixels a side.

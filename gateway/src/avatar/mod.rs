@@ -3,12 +3,11 @@
 //! A picture that a client sends is decoded only if its header says that it is small enough, and written anew: what was hidden in the
 //! file, and every further picture of an animation, is gone.
 //!
-//! Order of the files: `decode` → `scale` → `encode`; `identicon` → `encode`. Pure functions: work for a blocking thread.
+//! Order of the files: `scale` → `codec` → `orientation`; `identicon` → `codec`. Pure functions: work for a blocking thread.
 //!
 //! Not here: requests, and the place where pictures are kept (repo-svc).
 
-mod decode;
-mod encode;
+mod codec;
 mod identicon;
 mod orientation;
 mod scale;
@@ -62,9 +61,9 @@ pub(crate) fn prepare(file: &[u8]) -> Result<Vec<u8>, PictureError> {
     if file.len() > MAX_UPLOAD_BYTES {
         return Err(PictureError::TooLong);
     }
-    let picture = decode::decode(file)?;
+    let picture = codec::decode(file)?;
     let square = scale::square(&picture, MAX_SIDE_PIXELS);
-    encode::rgba(square.side, &square.pixels).ok_or(PictureError::Broken)
+    codec::encode_rgba(square.side, &square.pixels).ok_or(PictureError::Broken)
 }
 
 #[cfg(test)]

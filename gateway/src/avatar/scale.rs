@@ -1,6 +1,6 @@
 //! The square in the middle of a picture, made small: each pixel is the mean of those that it stands for.
 
-use super::decode::Picture;
+use super::codec::Picture;
 
 /// A square of RGBA pixels.
 pub(super) struct Square {

@@ -37,7 +37,7 @@ fn crc(bytes: &[u8]) -> u32 {
 
 /// The size and the RGBA pixels of a PNG file.
 fn read(file: &[u8]) -> (usize, Vec<[u8; 4]>) {
-    let picture = decode::decode(file).unwrap();
+    let picture = codec::decode(file).unwrap();
     assert_eq!(picture.width, picture.height);
     let square = scale::square(&picture, picture.width);
     (square.side, square.pixels.chunks_exact(4).map(|pixel| pixel.try_into().unwrap()).collect())

@@ -6,14 +6,16 @@ use std::collections::BTreeMap;
 
 use chrono::DateTime;
 use prost_types::Timestamp;
+use serde_json::{Map, Value};
 
 use super::body_limits::BodyPermit;
-use super::duration::parse_duration;
 use super::error::{ApiError, FieldError};
-use super::json_value::Value;
 
 /// Error message for a text that is no time.
 pub(super) const MUST_BE_RFC_3339: &str = "must be a time by RFC 3339, such as `2026-01-02T03:04:05Z`";
+
+/// Units of a duration, in seconds.
+const DURATION_UNITS: [(char, i64); 3] = [('h', 3600), ('m', 60), ('s', 1)];
 
 /// A time, and its offset from UTC.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -37,11 +39,36 @@ fn parse_offset_time(text: &str) -> Option<OffsetTime> {
     Some(OffsetTime { time, offset_minutes })
 }
 
+/// Parses a duration as Go writes it (`8h0m0s`, `90m`), or a whole number of seconds. Returns seconds.
+fn parse_duration(text: &str) -> Option<i64> {
+    if let Ok(seconds) = text.parse() {
+        return Some(seconds);
+    }
+    let (mut total, mut rest) = (0_i64, text);
+    while !rest.is_empty() {
+        let end = rest.find(|char: char| !char.is_ascii_digit())?;
+        let count: i64 = rest[..end].parse().ok()?;
+        let unit = rest[end..].chars().next()?;
+        let (_, seconds) = DURATION_UNITS.iter().find(|(known, _)| *known == unit)?;
+        total = total.checked_add(count.checked_mul(*seconds)?)?;
+        rest = &rest[end + 1..];
+    }
+    (!text.is_empty()).then_some(total)
+}
+
+fn list(value: Value) -> Option<Vec<Value>> {
+    if let Value::Array(items) = value { Some(items) } else { None }
+}
+
+fn object(value: Value) -> Option<Map<String, Value>> {
+    if let Value::Object(entries) = value { Some(entries) } else { None }
+}
+
 /// Reads the fields of a body. A method that finds a mistake notes it and returns an empty value; [`Self::finish`] reports all
 /// mistakes.
 #[derive(Debug)]
 pub(crate) struct FieldReader {
-    values: BTreeMap<String, Value>,
+    values: Map<String, Value>,
     /// Path of the object that `values` belong to, with a dot at its end; empty for the body itself.
     prefix: String,
     errors: Vec<FieldError>,
@@ -50,13 +77,13 @@ pub(crate) struct FieldReader {
 
 impl FieldReader {
     /// Reads `values`, of a body that `permit` allows in memory.
-    pub(super) fn new(values: BTreeMap<String, Value>, permit: BodyPermit) -> Self {
+    pub(super) fn new(values: Map<String, Value>, permit: BodyPermit) -> Self {
         Self { values, prefix: String::new(), errors: Vec::new(), permit }
     }
 
     /// Takes the value of a field out.
     fn take(&mut self, name: &str) -> Option<Value> {
-        self.values.remove(name).filter(|value| *value != Value::Null)
+        self.values.remove(name).filter(|value| !value.is_null())
     }
 
     /// Notes a mistake in a field.
@@ -84,15 +111,15 @@ impl FieldReader {
 
     /// Reads an optional object by `read`. Mistakes in it are named with its own name in front, as in `author.date`.
     pub(crate) fn optional_object<T>(&mut self, name: &str, read: impl FnOnce(&mut Self) -> T) -> Option<T> {
-        let entries = self.take_as(name, "an object", Value::into_map)?;
+        let entries = self.take_as(name, "an object", object)?;
         Some(self.in_object(name, entries, read))
     }
 
     /// Reads each object of a required list that is not empty. Mistakes are named with their place, as in `files[3].path`.
     pub(crate) fn required_objects<T>(&mut self, name: &str, mut read: impl FnMut(&mut Self) -> T) -> Vec<T> {
         let items = match self.take(name) {
-            Some(Value::List(items)) if !items.is_empty() => items,
-            None | Some(Value::List(_)) => {
+            Some(Value::Array(items)) if !items.is_empty() => items,
+            None | Some(Value::Array(_)) => {
                 self.add_missing(name);
                 return Vec::new();
             }
@@ -105,7 +132,7 @@ impl FieldReader {
         for (index, item) in items.into_iter().enumerate() {
             let name = format!("{name}[{index}]");
             match item {
-                Value::Map(entries) => objects.push(self.in_object(&name, entries, &mut read)),
+                Value::Object(entries) => objects.push(self.in_object(&name, entries, &mut read)),
                 _ => self.add_type_error(&name, "an object"),
             }
         }
@@ -113,7 +140,7 @@ impl FieldReader {
     }
 
     /// Calls `read` with `entries` in place of the present values.
-    fn in_object<T>(&mut self, name: &str, entries: BTreeMap<String, Value>, read: impl FnOnce(&mut Self) -> T) -> T {
+    fn in_object<T>(&mut self, name: &str, entries: Map<String, Value>, read: impl FnOnce(&mut Self) -> T) -> T {
         let values = std::mem::replace(&mut self.values, entries);
         let prefix = std::mem::take(&mut self.prefix);
         self.prefix = format!("{prefix}{name}.");
@@ -125,12 +152,12 @@ impl FieldReader {
     /// Returns the text that `value` is, without NUL characters.
     fn text_of(&mut self, field: &str, value: Value) -> Option<String> {
         match value {
-            Value::Text(text) if text.contains('\0') => {
+            Value::String(text) if text.contains('\0') => {
                 self.add_error(field, "invalid", "must not contain NUL characters");
                 None
             }
-            Value::Text(text) => Some(text),
-            Value::Null | Value::Bool(_) | Value::Int(_) | Value::Number | Value::List(_) | Value::Map(_) => {
+            Value::String(text) => Some(text),
+            Value::Null | Value::Bool(_) | Value::Number(_) | Value::Array(_) | Value::Object(_) => {
                 self.add_type_error(field, "a string");
                 None
             }
@@ -139,7 +166,7 @@ impl FieldReader {
 
     /// Returns whether a field is an empty text.
     pub(crate) fn is_empty_text(&self, name: &str) -> bool {
-        matches!(self.values.get(name), Some(Value::Text(text)) if text.is_empty())
+        matches!(self.values.get(name), Some(Value::String(text)) if text.is_empty())
     }
 
     /// Reads an optional text, which may be empty.
@@ -192,7 +219,7 @@ impl FieldReader {
 
     /// Reads an optional truth value.
     pub(crate) fn optional_flag(&mut self, name: &str) -> Option<bool> {
-        self.take_as(name, "true or false", |value| if let Value::Bool(flag) = value { Some(flag) } else { None })
+        self.take_as(name, "true or false", |value| value.as_bool())
     }
 
     /// Reads a truth value, false when absent.
@@ -202,7 +229,7 @@ impl FieldReader {
 
     /// Reads an optional whole number.
     pub(crate) fn optional_number(&mut self, name: &str) -> Option<i64> {
-        self.take_as(name, "a whole number", Value::into_int)
+        self.take_as(name, "a whole number", |value| value.as_i64())
     }
 
     /// Reads an optional whole number that may be null, which is `Some(None)`.
@@ -216,13 +243,13 @@ impl FieldReader {
 
     /// Reads a required whole number; zero counts as absent.
     pub(crate) fn required_number(&mut self, name: &str) -> i64 {
-        match self.take(name) {
-            Some(Value::Int(value)) if value != 0 => value,
-            None | Some(Value::Int(_)) => {
+        match self.take(name).map(|value| value.as_i64()) {
+            Some(Some(number)) if number != 0 => number,
+            None | Some(Some(_)) => {
                 self.add_missing(name);
                 0
             }
-            Some(_) => {
+            Some(None) => {
                 self.add_type_error(name, "a whole number");
                 0
             }
@@ -232,10 +259,10 @@ impl FieldReader {
     /// Reads an optional duration in seconds: a number of them, or a text as Go writes durations; an empty one counts as absent.
     pub(crate) fn optional_duration(&mut self, name: &str) -> Option<i64> {
         let seconds = match self.take(name)? {
-            Value::Int(seconds) => Some(seconds),
-            Value::Text(text) if text.is_empty() => return None,
-            Value::Text(text) => parse_duration(&text),
-            Value::Null | Value::Bool(_) | Value::Number | Value::List(_) | Value::Map(_) => {
+            Value::String(text) if text.is_empty() => return None,
+            Value::String(text) => parse_duration(&text),
+            value if value.is_i64() => value.as_i64(),
+            _ => {
                 self.add_type_error(name, "a duration or a whole number of seconds");
                 return None;
             }
@@ -253,7 +280,7 @@ impl FieldReader {
 
     /// Reads an optional list of texts.
     pub(crate) fn optional_texts(&mut self, name: &str) -> Option<Vec<String>> {
-        let items = self.take_as(name, "a list of strings", Value::into_list)?;
+        let items = self.take_as(name, "a list of strings", list)?;
         Some(items.into_iter().filter_map(|item| self.text_of(name, item)).collect())
     }
 
@@ -273,7 +300,7 @@ impl FieldReader {
 
     /// Reads a required list of texts that is not empty.
     pub(crate) fn required_texts(&mut self, name: &str) -> Vec<String> {
-        if matches!(self.values.get(name), Some(Value::List(items)) if items.is_empty()) {
+        if matches!(self.values.get(name), Some(Value::Array(items)) if items.is_empty()) {
             self.values.remove(name);
         }
         self.required_list(name)
@@ -281,7 +308,7 @@ impl FieldReader {
 
     /// Reads a list of whole numbers, empty when absent.
     pub(crate) fn numbers(&mut self, name: &str) -> Vec<i64> {
-        let read = |value: Value| value.into_list()?.into_iter().map(Value::into_int).collect();
+        let read = |value| list(value)?.iter().map(Value::as_i64).collect();
         self.take_as(name, "a list of whole numbers", read).unwrap_or_default()
     }
 
@@ -291,8 +318,8 @@ impl FieldReader {
             self.add_missing(name);
         }
         let mut map = BTreeMap::new();
-        for (key, value) in self.take_as(name, "an object of strings", Value::into_map).unwrap_or_default() {
-            if value == Value::Null || key.contains('\0') {
+        for (key, value) in self.take_as(name, "an object of strings", object).unwrap_or_default() {
+            if value.is_null() || key.contains('\0') {
                 continue;
             }
             if let Some(text) = self.text_of(&format!("{name}.{key}"), value) {

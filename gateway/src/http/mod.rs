@@ -2,19 +2,17 @@
 //! `upstream`.
 //!
 //! Order of the files, each using those to its right: `middleware` → `client_bounds`, `query_token`, `unread_body`; `client_bounds` →
-//! `client_address`, `error`; `https_redirect`; `redirect` → `error`; `etag`; `upload` → `body_limits` → `shares`; `body` → `fields` →
-//! `json_value`, `body_limits`, `duration` → `error` → `json`; `page` → `query` → `fields`, `path`. Not here: the operations, and the services
-//! that carry them out.
+//! `client_address`, `error`; `redirect` → `error`; `etag`; `upload` → `body_limits` → `shares`; `body` →
+//! `json_value`, `fields` → `body_limits` → `error` → `json`; `page` → `query` → `fields`, `path`. Not here: the operations, and
+//! the services that carry them out.
 
 pub(crate) mod body;
 pub(crate) mod body_limits;
 pub(crate) mod client_address;
 pub(crate) mod client_bounds;
-mod duration;
 pub(crate) mod error;
 pub(crate) mod etag;
 pub(crate) mod fields;
-pub(crate) mod https_redirect;
 pub(crate) mod json;
 mod json_value;
 pub(crate) mod middleware;

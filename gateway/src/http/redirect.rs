@@ -1,9 +1,12 @@
-//! Requests by the former name of a repository: they are sent on to the same path below its present name.
+//! Requests that are sent on: those by the former name of a repository to the same path below its present name, and all of a plain
+//! listener to the public URL.
 //!
-//! Not here: the right to learn that name, which repo-svc decides; a caller without it gets the 404 of a missing repository.
+//! Not here: the right to learn the present name, which repo-svc decides; a caller without it gets the 404 of a missing repository. The
+//! plain listener, and its limits.
 
-use axum::extract::MatchedPath;
-use axum::http::header::{CACHE_CONTROL, LOCATION};
+use axum::Router;
+use axum::extract::{MatchedPath, Request, State};
+use axum::http::header::{CACHE_CONTROL, CONNECTION, LOCATION};
 use axum::http::{HeaderValue, Method, StatusCode, Uri};
 use axum::response::{IntoResponse, Response};
 
@@ -57,8 +60,35 @@ fn redirect(method: &Method, location: HeaderValue) -> Response {
     response
 }
 
+/// Returns a router that responds to every request with 308 and the same path and query below `public_url`, whose clients repeat method and
+/// body there. The name that the client used (`Host`) is not looked at.
+pub(crate) fn https_router(public_url: &str) -> Router {
+    Router::new().fallback(redirect_to_https).with_state(public_url.to_owned())
+}
+
+async fn redirect_to_https(State(public_url): State<String>, request: Request) -> Response {
+    let mut response = StatusCode::PERMANENT_REDIRECT.into_response();
+    if let Ok(location) = HeaderValue::try_from(https_location(&public_url, request.uri())) {
+        response.headers_mut().insert(LOCATION, location);
+    } else {
+        *response.status_mut() = StatusCode::BAD_REQUEST;
+    }
+    // The next request goes to the other port, and a body that was sent with this one is not read.
+    response.headers_mut().insert(CONNECTION, HeaderValue::from_static("close"));
+    response
+}
+
+fn https_location(public_url: &str, uri: &Uri) -> String {
+    let path = uri.path_and_query().map_or("/", |path| path.as_str());
+    // `OPTIONS *` has no path.
+    if path.starts_with('/') { format!("{public_url}{path}") } else { format!("{public_url}/") }
+}
+
 #[cfg(test)]
 mod tests {
+    use axum::body::Body;
+    use tower::ServiceExt;
+
     use super::*;
 
     #[test]
@@ -87,5 +117,26 @@ mod tests {
             [Method::GET, Method::POST, Method::PUT, Method::PATCH, Method::DELETE].map(status),
             [301, 307, 307, 307, 307]
         );
+    }
+
+    #[tokio::test]
+    async fn every_request_goes_to_its_path_below_the_public_url() {
+        for (sent, expected) in [
+            ("/", "https://git.example.com/"),
+            ("/api/v1/user?x=%20y", "https://git.example.com/api/v1/user?x=%20y"),
+            ("//evil.example.org/a", "https://git.example.com//evil.example.org/a"),
+            ("http://evil.example.org/a?b", "https://git.example.com/a?b"),
+            ("*", "https://git.example.com/"),
+        ] {
+            for method in ["GET", "POST", "PROPFIND"] {
+                let request = Request::builder().method(method).uri(sent).header("host", "evil.example.org");
+                let response =
+                    https_router("https://git.example.com").oneshot(request.body(Body::empty()).unwrap()).await;
+                let response = response.unwrap();
+                assert_eq!(response.status(), StatusCode::PERMANENT_REDIRECT, "{sent}");
+                assert_eq!(response.headers()["location"], expected);
+                assert_eq!(response.headers()["connection"], "close");
+            }
+        }
     }
 }

@@ -15,9 +15,8 @@ use tracing::{Instrument, Span, field};
 
 use super::command::Command;
 use super::error::SshCommandError;
-use super::identity::{ConnectionTracker, KeyOwner, SshClient};
 use super::session::{self, Message, OpenSession, SessionEnd};
-use super::state::SshState;
+use super::state::{ConnectionTracker, KeyOwner, SshClient, SshState};
 use crate::git::target;
 use crate::upstream::client_headers::ClientHeaders;
 use crate::upstream::grant::Grant;

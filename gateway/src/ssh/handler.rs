@@ -18,8 +18,7 @@ use tonic::Code;
 
 use super::channel::{self, ChannelRequest};
 use super::command::Command;
-use super::identity::{ConnectionTracker, Key, KeyOwner, SshClient};
-use super::state::SshState;
+use super::state::{ConnectionTracker, Key, KeyOwner, SshClient, SshState};
 use crate::upstream::client_headers::ClientHeaders;
 
 /// Most keys that one connection may offer.

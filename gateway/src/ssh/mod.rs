@@ -9,7 +9,7 @@
 //! The commands are `git-upload-pack`, `git-receive-pack` and `git-upload-archive`; a shell request gets a greeting. There are no
 //! terminals, subsystems, forwarding or compression.
 //!
-//! Order of the files: `server` → `handler` → `channel` → `session`, `command`, `identity` → `state`, `error`. Uses the
+//! Order of the files: `server` → `handler` → `channel` → `session`, `command` → `state`, `error`. Uses the
 //! repository names and error lines of `git`, `upstream` and `http`. Not here: git's protocol, which runs in git-svc, and permissions,
 //! which repo-svc decides.
 
@@ -19,7 +19,6 @@ mod command;
 mod error;
 mod handler;
 mod host_key;
-mod identity;
 mod server;
 mod session;
 mod state;

@@ -16,8 +16,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::cancellable_stream::CancellableStream;
 use super::handler::{ConnectionHandler, SshError};
-use super::identity::{ConnectionState, ConnectionTracker};
-use super::state::SshState;
+use super::state::{ConnectionState, ConnectionTracker, SshState};
 use crate::http::client_address::client_address;
 
 /// Delay of the response to a rejected key, but the first one.
