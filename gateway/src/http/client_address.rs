@@ -9,7 +9,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use axum::http::header::FORWARDED;
 use axum::http::{HeaderMap, HeaderName, HeaderValue};
-use ferrite_listener::{TrustedProxies, counted_address};
+use ferrite_listener::{Client, TrustedProxies, counted_address};
+use ferrite_proto::metadata;
 
 const X_FORWARDED_FOR: HeaderName = HeaderName::from_static("x-forwarded-for");
 
@@ -22,6 +23,12 @@ pub(crate) struct ClientAddress(pub(crate) IpAddr);
 /// addresses.
 pub(crate) fn client_address(address: IpAddr) -> Option<HeaderValue> {
     HeaderValue::try_from(counted_address(address).to_string()).ok()
+}
+
+/// Returns the client of a request, whose address the middleware has set.
+pub(crate) fn counted_client(headers: &HeaderMap, user: Option<i64>) -> Client {
+    let address = headers.get(metadata::CLIENT).and_then(|address| address.to_str().ok()?.parse().ok());
+    Client { address, user }
 }
 
 /// Returns the address of the client of a request that came over a connection from `peer`.

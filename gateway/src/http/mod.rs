@@ -2,7 +2,7 @@
 //! `upstream`.
 //!
 //! Order of the files, each using those to its right: `middleware` → `client_bounds`, `query_token`, `unread_body`; `client_bounds` →
-//! `client_address`, `error`; `https_redirect`; `redirect` → `error`; `etag`; `upload` → `body_limits` → `shares`; `body` → `fields` →
+//! `client_address`, `error`; `https_redirect`; `redirect` → `error`; `etag`; `upload` → `body_limits` → `client_address`; `body` → `fields` →
 //! `json_value`, `body_limits`, `duration` → `error` → `json`; `page` → `query` → `fields`, `path`. Not here: the operations, and the services
 //! that carry them out.
 
@@ -24,6 +24,5 @@ pub(crate) mod query;
 mod query_token;
 pub(crate) mod redirect;
 pub(crate) mod routes;
-pub(crate) mod shares;
 mod unread_body;
 pub(crate) mod upload;
