@@ -30,8 +30,8 @@ const ORDER: &[(&str, &str)] = &[
     ),
     (
         "kit/listener",
-        "admin serve tracked_body response_memory timeout_stream request_counts connections activity credentials \
-         limits transport descriptors trusted_proxies linger grpc proxy_protocol min_rate",
+        "admin serve tracked_body response_memory timeout_stream connections activity quota credentials limits \
+         transport descriptors trusted_proxies linger grpc proxy_protocol min_rate",
     ),
     ("kit/events", "commit flush delivery relay inbox append handover round purge event rows waiters lag"),
     ("api-types", "issue comment repository milestone label user long_texts convert links"),

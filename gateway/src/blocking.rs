@@ -8,11 +8,11 @@ mod turns;
 use std::borrow::Cow;
 use std::time::{Duration, Instant};
 
+use ferrite_listener::{Client, QuotaLimits};
 use tokio_util::sync::CancellationToken;
 
 use self::turns::Turns;
 use crate::http::error::ApiError;
-use crate::http::shares::{Client, ShareLimits};
 
 /// Renderings of Markdown at once. One of the largest texts takes tens of megabytes.
 const MAX_RENDERINGS: usize = 2;
@@ -43,10 +43,10 @@ pub(crate) struct BlockingPools {
 impl Default for BlockingPools {
     fn default() -> Self {
         // Short work: no client needs to be kept from running several at once.
-        let json = ShareLimits { per_address: MAX_JSON_WRITES, ..ShareLimits::of(MAX_JSON_WRITES) };
+        let json = QuotaLimits { per_address: MAX_JSON_WRITES, ..QuotaLimits::of(MAX_JSON_WRITES) };
         Self {
-            markdown: BlockingPool::new("markdown", ShareLimits::of(MAX_RENDERINGS), MAX_WAITING),
-            pictures: BlockingPool::new("pictures", ShareLimits::of(MAX_PICTURES), MAX_WAITING),
+            markdown: BlockingPool::new("markdown", QuotaLimits::of(MAX_RENDERINGS), MAX_WAITING),
+            pictures: BlockingPool::new("pictures", QuotaLimits::of(MAX_PICTURES), MAX_WAITING),
             json: BlockingPool::new("json", json, MAX_WAITING_JSON_WRITES),
         }
     }
@@ -61,7 +61,7 @@ pub(crate) struct BlockingPool {
 }
 
 impl BlockingPool {
-    fn new(name: &'static str, running: ShareLimits, max_waiting: usize) -> Self {
+    fn new(name: &'static str, running: QuotaLimits, max_waiting: usize) -> Self {
         Self { name, turns: Turns::new(running, max_waiting), max_work: MAX_WORK }
     }
 
@@ -146,7 +146,7 @@ mod tests {
     }
 
     fn pool(max_running: usize, max_waiting: usize) -> BlockingPool {
-        BlockingPool::new("test", ShareLimits::of(max_running), max_waiting)
+        BlockingPool::new("test", QuotaLimits::of(max_running), max_waiting)
     }
 
     #[tokio::test]

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use ferrite_core::startup::StartError;
 use ferrite_core::{Clock, Lifecycle};
-use ferrite_listener::{ConnectionBounds, ConnectionTable, Transport, TrustedProxies, fit_descriptors};
+use ferrite_listener::{ConnectionTable, QuotaLimits, Transport, TrustedProxies, fit_descriptors};
 use ferrite_proto::ServiceRole;
 
 use crate::api::{ApiParts, ApiState};
@@ -72,7 +72,7 @@ impl AppState {
             allow_query_token: config.allow_query_token,
             trusted_proxies: config.trusted_proxies.clone(),
             client_bounds: ClientBounds {
-                requests: config.connections.request_counts(),
+                requests: config.connections.request_quota(),
                 responses: config.connections.response_memory(),
             },
             body_limits: BodyLimits::new(
@@ -128,10 +128,11 @@ impl AppState {
     /// # Errors
     /// When a key file cannot be used.
     pub(crate) fn ssh(&self, config: &Config, transport: Transport, life: &Lifecycle) -> Result<SshState, StartError> {
-        let bounds = ConnectionBounds {
+        let limits = QuotaLimits {
             total: fit_descriptors("ssh", config.ssh_connections.into(), SSH_DESCRIPTOR_EIGHTHS),
             per_address: config.ssh_connections_per_address.into(),
             per_network: config.ssh_connections_per_network.into(),
+            ..QuotaLimits::NONE
         };
         Ok(SshState {
             access: self.clients.access(),
@@ -142,7 +143,7 @@ impl AppState {
             sign_in_timeout: config.ssh_sign_in,
             idle_timeout: config.ssh_idle,
             transport,
-            connections: ConnectionTable::new("ssh", bounds),
+            connections: ConnectionTable::new("ssh", limits),
         })
     }
 }

@@ -11,7 +11,7 @@ use axum::middleware::from_fn_with_state;
 use axum::routing::get;
 use ferrite_core::net::Address;
 use ferrite_core::{Clock, Lifecycle};
-use ferrite_listener::{ListenerOptions, RequestCounts, ResponseMemory, TrustedProxies, serve};
+use ferrite_listener::{ListenerOptions, Quota, QuotaLimits, ResponseMemory, TrustedProxies, serve};
 use ferrite_proto::repo::access_service_client::AccessServiceClient;
 use ferrite_proto::{ServiceRole, operation};
 use ferrite_rpc::grpc::{ChannelCredentials, channel};
@@ -85,7 +85,7 @@ pub(crate) fn unreachable_services() -> AppState {
         allow_query_token: false,
         trusted_proxies: TrustedProxies::default(),
         client_bounds: ClientBounds {
-            requests: RequestCounts::new(512),
+            requests: Quota::new(QuotaLimits { per_address: 512, ..QuotaLimits::NONE }),
             responses: ResponseMemory::new(64 << 20, 256 << 20),
         },
         body_limits: BodyLimits::new(1, 1, Duration::from_secs(30)),

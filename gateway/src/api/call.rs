@@ -9,14 +9,15 @@ use axum::http::HeaderName;
 use axum::http::request::Parts;
 use ferrite_core::Secret;
 use ferrite_core::headers::single_header;
+use ferrite_listener::Client;
 use ferrite_proto::metadata;
 use ferrite_proto::repo::BasicCredential;
 use tonic::metadata::{Ascii, MetadataValue};
 
 use super::state::{ApiParts, ApiState};
 use crate::auth::{Credential, InvalidCredential};
+use crate::http::client_address;
 use crate::http::error::ApiError;
-use crate::http::shares::Client;
 use crate::upstream::client_headers::ClientHeaders;
 use crate::upstream::grant::Grant;
 
@@ -53,7 +54,7 @@ impl ApiCall {
             as_administrator: template.is_some_and(|template| template.as_str().starts_with(ADMIN_PREFIX)),
             token,
             client: ClientHeaders::of(&parts.headers),
-            address: Client::of(&parts.headers, None).address,
+            address: client_address::counted_client(&parts.headers, None).address,
             idempotency_key: idempotency_key(parts)?,
         })
     }

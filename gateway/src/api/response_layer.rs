@@ -12,11 +12,11 @@ use ferrite_core::telemetry::http_span;
 use serde::Serialize;
 
 use super::state::ApiState;
+use crate::http::client_address::counted_client;
 use crate::http::error::ApiError;
 use crate::http::etag::{self, BodyTag};
 use crate::http::json::{self, OverBudget, Unwritten};
 use crate::http::redirect;
-use crate::http::shares::Client;
 
 /// Most bytes of a response that is written without a change of threads.
 const MAX_INLINE_BYTES: usize = 64 * 1024;
@@ -37,7 +37,7 @@ pub(crate) async fn respond(State(api): State<ApiState>, request: Request, next:
 async fn complete(api: ApiState, request: Request, next: Next) -> Response {
     let (method, uri) = (request.method().clone(), request.uri().clone());
     let template = request.extensions().get::<MatchedPath>().cloned();
-    let client = Client::of(request.headers(), None);
+    let client = counted_client(request.headers(), None);
     let if_none_match: Vec<_> = request.headers().get_all(IF_NONE_MATCH).iter().cloned().collect();
     let mut response = next.run(request).await;
     let Some(unwritten) = response.extensions_mut().remove::<Unwritten>() else {

@@ -4,10 +4,9 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use ferrite_listener::{Client, Quota, QuotaFull, QuotaLimits, Share};
 use parking_lot::Mutex;
 use tokio::sync::oneshot;
-
-use crate::http::shares::{Client, Full, Share, ShareLimits, Shares};
 
 /// The order of clients that wait: the jobs that each had before this one, then the order in which they came.
 type Place = (usize, u64);
@@ -19,8 +18,8 @@ pub(super) struct Turns(Arc<Inner>);
 #[derive(Debug)]
 struct Inner {
     /// Those that run or wait.
-    places: Shares,
-    running: Shares,
+    places: Quota,
+    running: Quota,
     queue: Mutex<Queue>,
 }
 
@@ -67,22 +66,21 @@ impl Drop for Entry<'_> {
 
 impl Turns {
     /// Lets as many run at once as `running` allows, and `max_waiting` more wait.
-    pub(super) fn new(running: ShareLimits, max_waiting: usize) -> Self {
-        let places = Shares::new(ShareLimits::of(running.total + max_waiting));
-        Self(Arc::new(Inner { places, running: Shares::new(running), queue: Mutex::default() }))
+    pub(super) fn new(running: QuotaLimits, max_waiting: usize) -> Self {
+        let places = Quota::new(QuotaLimits::of(running.total + max_waiting));
+        Self(Arc::new(Inner { places, running: Quota::new(running), queue: Mutex::default() }))
     }
 
     /// Waits for the turn of `client`. Dropping the future gives the place back.
     ///
     /// # Errors
     /// The limit that is reached if all places are taken, or as many as the client may have.
-    pub(super) async fn wait(&self, client: Client) -> Result<Turn, Full> {
+    pub(super) async fn wait(&self, client: Client) -> Result<Turn, QuotaFull> {
         let (start, started) = oneshot::channel();
         let place = {
             let mut queue = self.0.queue.lock();
             let own = self.0.places.held_by(client);
-            let mut share = self.0.places.share_of(client);
-            share.grow_to(1)?;
+            let share = self.0.places.take(client)?;
             queue.arrivals += 1;
             let place = (own, queue.arrivals);
             queue.waiting.insert(place, Waiting { client, place: share, start });
@@ -90,7 +88,7 @@ impl Turns {
         };
         let _entry = Entry { turns: self, place };
         self.start_next();
-        started.await.map_err(|_| Full::Total)
+        started.await.map_err(|_| QuotaFull::Total)
     }
 
     /// Starts those that wait, as far as there is room.
@@ -103,10 +101,8 @@ impl Turns {
 
     fn next(&self) -> Option<(Turn, oneshot::Sender<Turn>)> {
         let mut queue = self.0.queue.lock();
-        let (place, running) = queue.waiting.iter().find_map(|(place, waiting)| {
-            let mut running = self.0.running.share_of(waiting.client);
-            running.grow_to(1).ok().map(|()| (*place, running))
-        })?;
+        let first = |(place, waiting): (&Place, &Waiting)| Some((*place, self.0.running.take(waiting.client).ok()?));
+        let (place, running) = queue.waiting.iter().find_map(first)?;
         let Waiting { place, start, .. } = queue.waiting.remove(&place)?;
         Some((Turn { shares: Some((running, place)), turns: self.clone() }, start))
     }
@@ -124,7 +120,7 @@ mod tests {
 
     #[tokio::test]
     async fn clients_take_turns_whatever_each_has_waiting() {
-        let turns = Turns::new(ShareLimits::of(1), 16);
+        let turns = Turns::new(QuotaLimits::of(1), 16);
         let first = turns.wait(client(1)).await.unwrap();
         let mut order = Vec::new();
         // Five of one client, then two of another one.
@@ -154,11 +150,11 @@ mod tests {
 
     #[tokio::test]
     async fn a_client_that_stops_to_wait_gives_its_place_back() {
-        let turns = Turns::new(ShareLimits::of(1), 1);
+        let turns = Turns::new(QuotaLimits::of(1), 1);
         let first = turns.wait(client(1)).await.unwrap();
         let mut second = Box::pin(turns.wait(client(2)));
         assert!(poll!(&mut second).is_pending());
-        assert_eq!(turns.wait(client(3)).await.unwrap_err(), Full::Total);
+        assert_eq!(turns.wait(client(3)).await.unwrap_err(), QuotaFull::Total);
         drop(second);
         let mut third = Box::pin(turns.wait(client(3)));
         assert!(poll!(&mut third).is_pending());
@@ -171,7 +167,7 @@ mod tests {
 
     #[tokio::test]
     async fn one_client_never_runs_more_than_its_part() {
-        let turns = Turns::new(ShareLimits::of(4), 8);
+        let turns = Turns::new(QuotaLimits::of(4), 8);
         let mut running = Vec::new();
         let mut waiting: Vec<_> = (0..4).map(|_| Box::pin(turns.wait(client(1)))).collect();
         for turn in &mut waiting {

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use clap::Args;
 use ferrite_core::config::{seconds_within, within};
-use ferrite_listener::{ListenerLimits, PublicLimits, RequestCounts, ResponseMemory, fit_descriptors};
+use ferrite_listener::{ListenerLimits, PublicLimits, Quota, QuotaLimits, ResponseMemory, fit_descriptors};
 
 /// Eighths of the file descriptors of the process that connections over HTTP may use. Each may need a second one, to a service.
 const HTTP_DESCRIPTOR_EIGHTHS: usize = 3;
@@ -84,10 +84,10 @@ impl ConnectionArgs {
         }
     }
 
-    /// Returns the counts of requests, with their bound.
+    /// Returns the quota of requests at once.
     #[must_use]
-    pub fn request_counts(&self) -> RequestCounts {
-        RequestCounts::new(number(self.requests_per_address))
+    pub fn request_quota(&self) -> Quota {
+        Quota::new(QuotaLimits { per_address: number(self.requests_per_address), ..QuotaLimits::NONE })
     }
 
     /// Returns the count of responses that wait for their clients, with its bounds.

@@ -8,10 +8,11 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use axum::http::HeaderMap;
+use ferrite_listener::{Client, Quota, QuotaFull, QuotaLimits, Share};
 use futures_util::future::BoxFuture;
 
+use super::client_address::counted_client;
 use super::error::ApiError;
-use super::shares::{Client, Full, Share, ShareLimits, Shares};
 
 /// Most bytes of a body that are read before the credential of its client is checked.
 pub(crate) const MAX_UNVERIFIED_BODY_BYTES: usize = 16 * 1024;
@@ -23,11 +24,15 @@ pub(crate) const MAX_TEXT_BODY_BYTES: usize = 8 * 1024 * 1024;
 pub(crate) const MAX_FILE_BODY_BYTES: usize = 96 * 1024 * 1024;
 
 /// Memory of bodies whose clients are not known, in bytes.
-const UNVERIFIED_BODIES_BYTES: ShareLimits =
-    ShareLimits { total: 64 * 1024 * 1024, per_address: 8 * 1024 * 1024, per_user: usize::MAX };
+const UNVERIFIED_BODIES_BYTES: QuotaLimits =
+    QuotaLimits { total: 64 * 1024 * 1024, per_address: 8 * 1024 * 1024, ..QuotaLimits::NONE };
 /// Memory of bodies of known clients, in bytes, as far as each is an ordinary one.
-const VERIFIED_BODIES_BYTES: ShareLimits =
-    ShareLimits { total: 256 * 1024 * 1024, per_address: 128 * 1024 * 1024, per_user: 64 * 1024 * 1024 };
+const VERIFIED_BODIES_BYTES: QuotaLimits = QuotaLimits {
+    total: 256 * 1024 * 1024,
+    per_address: 128 * 1024 * 1024,
+    per_user: 64 * 1024 * 1024,
+    ..QuotaLimits::NONE
+};
 
 /// The check of a request's credential: the account behind a token, `None` for a request without one.
 ///
@@ -38,10 +43,10 @@ pub(crate) type CredentialCheck =
 /// Limits that all requests share; cheap to clone.
 #[derive(Clone)]
 pub(crate) struct BodyLimits {
-    unverified: Shares,
-    verified: Shares,
-    large: Shares,
-    uploads: Shares,
+    unverified: Quota,
+    verified: Quota,
+    large: Quota,
+    uploads: Quota,
     /// Without one, every client counts as unknown.
     check: Option<CredentialCheck>,
     /// Longest pause of a client inside a body.
@@ -59,10 +64,10 @@ impl BodyLimits {
     /// pauses of `max_pause`.
     pub(crate) fn new(max_large_bodies: usize, max_uploads: usize, max_pause: Duration) -> Self {
         Self {
-            unverified: Shares::new(UNVERIFIED_BODIES_BYTES),
-            verified: Shares::new(VERIFIED_BODIES_BYTES),
-            large: Shares::new(ShareLimits::of(max_large_bodies)),
-            uploads: Shares::new(ShareLimits::of(max_uploads)),
+            unverified: Quota::new(UNVERIFIED_BODIES_BYTES),
+            verified: Quota::new(VERIFIED_BODIES_BYTES),
+            large: Quota::new(QuotaLimits::of(max_large_bodies)),
+            uploads: Quota::new(QuotaLimits::of(max_uploads)),
             check: None,
             max_pause,
         }
@@ -75,7 +80,7 @@ impl BodyLimits {
 
     /// Returns a permit for a body of a request with `headers`, of which nothing has come.
     pub(super) fn permit(&self, headers: &HeaderMap) -> BodyPermit {
-        let client = Client::of(headers, None);
+        let client = counted_client(headers, None);
         BodyPermit { client, is_checked: false, memory: self.unverified.share_of(client), place: Share::default() }
     }
 
@@ -84,13 +89,12 @@ impl BodyLimits {
     /// # Errors
     /// 503 when the client passes on as many as it may, or all clients do.
     pub(super) fn upload(&self, headers: &HeaderMap, user: i64) -> Result<UploadPermit, ApiError> {
-        let mut place = self.uploads.share_of(Client::of(headers, Some(user)));
-        place.grow_to(1).map_err(|full| refused("uploads", full, "uploads"))?;
-        Ok(UploadPermit { _place: place })
+        let place = self.uploads.take(counted_client(headers, Some(user)));
+        Ok(UploadPermit { _place: place.map_err(|full| refused("uploads", full, "uploads"))? })
     }
 }
 
-fn refused(limit: &'static str, full: Full, things: &str) -> ApiError {
+fn refused(limit: &'static str, full: QuotaFull, things: &str) -> ApiError {
     metrics::counter!("ferrite_bodies_refused_total", "limit" => limit).increment(1);
     ApiError::busy(full.message(things))
 }
@@ -139,9 +143,8 @@ impl BodyPermit {
         let memory = self.memory.grow_to(bytes.min(MAX_JSON_BYTES));
         memory.map_err(|full| refused("memory", full, "bytes of request bodies"))?;
         if bytes > MAX_JSON_BYTES && self.place.is_empty() {
-            let mut place = limits.large.share_of(self.client);
-            place.grow_to(1).map_err(|full| refused("large_bodies", full, "large requests"))?;
-            self.place = place;
+            let place = limits.large.take(self.client);
+            self.place = place.map_err(|full| refused("large_bodies", full, "large requests"))?;
         }
         Ok(())
     }

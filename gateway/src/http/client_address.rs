@@ -3,13 +3,14 @@
 //! Every part of the gateway takes the address from here: counts of wrong passwords, limits for each address, the audit log and traces.
 //! The PROXY protocol is not here: a connection has been given the address of its client before its first request.
 
-use std::net::{IpAddr, Ipv6Addr, SocketAddr};
+use std::net::{IpAddr, SocketAddr};
 use std::str::FromStr;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use axum::http::header::FORWARDED;
 use axum::http::{HeaderMap, HeaderName, HeaderValue};
-use ferrite_listener::TrustedProxies;
+use ferrite_listener::{Client, TrustedProxies, counted_address};
+use ferrite_proto::metadata;
 
 const X_FORWARDED_FOR: HeaderName = HeaderName::from_static("x-forwarded-for");
 
@@ -21,11 +22,13 @@ pub(crate) struct ClientAddress(pub(crate) IpAddr);
 /// Returns the address under which requests of a client are counted: for IPv6 its /64 network, of which one client has all
 /// addresses.
 pub(crate) fn client_address(address: IpAddr) -> Option<HeaderValue> {
-    let counted = match address.to_canonical() {
-        IpAddr::V6(address) => IpAddr::V6(Ipv6Addr::from_bits(address.to_bits() & !u128::from(u64::MAX))),
-        address @ IpAddr::V4(_) => address,
-    };
-    HeaderValue::try_from(counted.to_string()).ok()
+    HeaderValue::try_from(counted_address(address).to_string()).ok()
+}
+
+/// Returns the client of a request, whose address the middleware has set.
+pub(crate) fn counted_client(headers: &HeaderMap, user: Option<i64>) -> Client {
+    let address = headers.get(metadata::CLIENT).and_then(|address| address.to_str().ok()?.parse().ok());
+    Client { address, user }
 }
 
 /// Returns the address of the client of a request that came over a connection from `peer`.

@@ -1,9 +1,11 @@
 //! Bounds on what the clients of one address have at once: requests, and responses that they have not read.
 
+use std::sync::Arc;
+
 use axum::extract::Request;
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
-use ferrite_listener::{RequestCounts, ResponseMemory};
+use ferrite_listener::{Client, Quota, RequestPermit, ResponseMemory};
 
 use super::client_address::ClientAddress;
 use super::error::ApiError;
@@ -12,7 +14,7 @@ use super::error::ApiError;
 #[derive(Clone, Debug)]
 pub(crate) struct ClientBounds {
     /// Requests without a complete response.
-    pub(crate) requests: RequestCounts,
+    pub(crate) requests: Quota,
     /// Responses that wait for their clients.
     pub(crate) responses: ResponseMemory,
 }
@@ -22,7 +24,7 @@ impl ClientBounds {
     /// come back later.
     pub(crate) async fn run(&self, request: Request, next: Next) -> Response {
         let address = request.extensions().get::<ClientAddress>().map(|ClientAddress(address)| *address);
-        let Some(permit) = self.requests.admit(address) else {
+        let Ok(share) = self.requests.take(Client { address, user: None }) else {
             metrics::counter!("ferrite_requests_refused_total", "reason" => "address").increment(1);
             return ApiError::busy("too many requests of one address at once").into_response();
         };
@@ -30,7 +32,7 @@ impl ClientBounds {
         let response = next.run(request).await;
         match self.responses.hold(address, version, response) {
             Ok(mut response) => {
-                response.extensions_mut().insert(permit);
+                response.extensions_mut().insert(RequestPermit(Arc::new(share)));
                 response
             }
             Err(full) => {

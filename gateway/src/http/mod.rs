@@ -2,9 +2,8 @@
 //! `upstream`.
 //!
 //! Order of the files, each using those to its right: `middleware` → `client_bounds`, `query_token`, `unread_body`; `client_bounds` →
-//! `client_address`, `error`; `redirect` → `error`; `etag`; `upload` → `body_limits` → `shares`; `body` →
-//! `json_value`, `fields` → `body_limits` → `error` → `json`; `page` → `query` → `fields`, `path`. Not here: the operations, and
-//! the services that carry them out.
+//! `client_address`, `error`; `redirect` → `error`; `etag`; `upload` → `body_limits` → `client_address`; `body` → `json_value`, `fields` →
+//! `body_limits` → `error` → `json`; `page` → `query` → `fields`, `path`. Not here: the operations, and the services that carry them out.
 
 pub(crate) mod body;
 pub(crate) mod body_limits;
@@ -22,6 +21,5 @@ pub(crate) mod query;
 mod query_token;
 pub(crate) mod redirect;
 pub(crate) mod routes;
-pub(crate) mod shares;
 mod unread_body;
 pub(crate) mod upload;

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use ferrite_core::net::{Listener, Stream};
-use ferrite_listener::{ConnectionRefusal, ConnectionSlot};
+use ferrite_listener::{ConnectionSlot, QuotaFull};
 use russh::keys::{Algorithm, EcdsaCurve, HashAlg, PrivateKey};
 use russh::server::Config;
 use russh::{MethodKind, MethodSet, Preferred, SshId, compression};
@@ -100,8 +100,8 @@ pub(super) async fn serve(listener: Listener, state: Arc<SshState>, config: Arc<
         let address = peer.map(|peer| peer.ip()).filter(|address| !state.transport.is_trusted_proxy(*address));
         let mut slot = match state.connections.admit(address) {
             Ok(slot) => slot,
-            Err(refusal) => {
-                count_refused(refusal);
+            Err(full) => {
+                count_refused(full);
                 continue;
             }
         };
@@ -141,19 +141,19 @@ async fn establish(
     };
     if let Some(address) =
         client.map(|client| client.ip()).filter(|address| !state.transport.is_trusted_proxy(*address))
-        && let Err(refusal) = slot.set_address(address)
+        && let Err(full) = slot.set_address(address)
     {
-        count_refused(refusal);
+        count_refused(full);
         return None;
     }
     Some((stream, client))
 }
 
-/// Counts a connection that exceeds a bound.
-fn count_refused(refusal: ConnectionRefusal) {
-    count(match refusal {
-        ConnectionRefusal::Full => "full",
-        ConnectionRefusal::Address | ConnectionRefusal::Network => "too_many_of_one_address",
+/// Counts a connection that exceeds a limit.
+fn count_refused(full: QuotaFull) {
+    count(match full {
+        QuotaFull::Total => "full",
+        QuotaFull::Address(_) | QuotaFull::Network(_) | QuotaFull::User(_) => "too_many_of_one_address",
     });
 }
 

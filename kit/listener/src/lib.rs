@@ -13,7 +13,7 @@ mod limits;
 mod linger;
 mod min_rate;
 mod proxy_protocol;
-mod request_counts;
+mod quota;
 mod response_memory;
 mod serve;
 #[cfg(any(test, feature = "testing"))]
@@ -27,13 +27,14 @@ mod transport;
 mod trusted_proxies;
 
 pub use admin::serve_admin;
-pub use connections::{ConnectionBounds, ConnectionRefusal, ConnectionSlot, ConnectionTable, counted_address};
+pub use connections::{ConnectionSlot, ConnectionTable};
 pub use descriptors::{fit_descriptors, raise_descriptor_limit};
 pub use grpc::{GrpcServer, MAX_MESSAGE_BYTES};
 pub use limits::{ListenerLimits, ListenerOptions, PublicLimits};
 pub use linger::UnreadBody;
-pub use request_counts::{RequestCounts, RequestPermit};
+pub use quota::{Client, Quota, QuotaFull, QuotaLimits, Share, counted_address};
 pub use response_memory::{ResponseMemory, ResponseMemoryFull};
 pub use serve::{Peer, serve, serve_all};
+pub use tracked_body::RequestPermit;
 pub use transport::Transport;
 pub use trusted_proxies::{BadProxy, TrustedProxies};

@@ -3,10 +3,8 @@
 //! Counted are responses that are complete when their handler returns, as JSON is: until a slow client has taken them, they are in memory
 //! as a whole. Streams are not counted: the part of them that waits is bounded by their buffers.
 
-use std::collections::HashMap;
 use std::net::IpAddr;
 use std::pin::Pin;
-use std::sync::Arc;
 use std::task::{Context, Poll};
 
 use axum::body::{Body, Bytes, HttpBody};
@@ -16,9 +14,8 @@ use futures_util::{FutureExt, stream};
 use http::Version;
 use http_body::{Frame, SizeHint};
 use http_body_util::BodyExt;
-use parking_lot::Mutex;
 
-use super::connections::counted_address;
+use super::quota::{Client, Quota, QuotaLimits, Share};
 
 /// Largest response that is not counted.
 const MAX_UNCOUNTED_BYTES: usize = 8 * 1024;
@@ -28,19 +25,10 @@ const HTTP1_CHUNK_BYTES: usize = 64 * 1024;
 
 /// The responses that wait for their clients. Clones share the counts.
 #[derive(Clone, Debug)]
-pub struct ResponseMemory(Arc<Inner>);
-
-#[derive(Debug)]
-struct Inner {
+pub struct ResponseMemory {
     max_bytes_per_address: usize,
     max_bytes: usize,
-    held: Mutex<Held>,
-}
-
-#[derive(Debug, Default)]
-struct Held {
-    bytes: usize,
-    addresses: HashMap<IpAddr, usize>,
+    held: Quota,
 }
 
 /// The error of a response that would exceed a bound on responses that wait for their clients.
@@ -55,7 +43,7 @@ impl ResponseMemory {
     /// Makes an empty count with its bounds.
     #[must_use]
     pub fn new(max_bytes_per_address: usize, max_bytes: usize) -> Self {
-        Self(Arc::new(Inner { max_bytes_per_address, max_bytes, held: Mutex::default() }))
+        Self { max_bytes_per_address, max_bytes, held: Quota::new(QuotaLimits::NONE) }
     }
 
     /// Counts the body of `response` under the client's address until the client has taken it. Clients without an address are bounded in
@@ -89,28 +77,25 @@ impl ResponseMemory {
                 }
             },
         };
-        let hold = self.reserve(address.map(counted_address), bytes)?;
+        let hold = self.reserve(Client { address, user: None }, bytes)?;
         let chunk_bytes = if version == Version::HTTP_2 { HTTP2_CHUNK_BYTES } else { HTTP1_CHUNK_BYTES };
         Ok(Response::from_parts(parts, Body::new(HeldBody { data, chunk_bytes, _hold: hold })))
     }
 
-    fn reserve(&self, address: Option<IpAddr>, bytes: usize) -> Result<Hold, ResponseMemoryFull> {
-        let mut held = self.0.held.lock();
-        let of_address = address.and_then(|address| held.addresses.get(&address)).copied().unwrap_or(0);
-        if of_address > 0 && of_address.saturating_add(bytes) > self.0.max_bytes_per_address {
-            return Err(ResponseMemoryFull { held_bytes: of_address });
-        }
-        let available = if of_address == 0 { self.0.max_bytes } else { self.0.max_bytes / 4 * 3 };
-        if held.bytes > 0 && held.bytes.saturating_add(bytes) > available {
-            return Err(ResponseMemoryFull { held_bytes: held.bytes });
-        }
-        held.bytes += bytes;
-        if let Some(address) = address {
-            *held.addresses.entry(address).or_insert(0) += bytes;
-        }
-        drop(held);
+    fn reserve(&self, client: Client, bytes: usize) -> Result<Hold, ResponseMemoryFull> {
+        let share = self.held.take_if(client, bytes, |held| {
+            let of_address = held.of_client(client);
+            if of_address > 0 && of_address.saturating_add(bytes) > self.max_bytes_per_address {
+                return Err(ResponseMemoryFull { held_bytes: of_address });
+            }
+            let available = if of_address == 0 { self.max_bytes } else { self.max_bytes / 4 * 3 };
+            if held.total > 0 && held.total.saturating_add(bytes) > available {
+                return Err(ResponseMemoryFull { held_bytes: held.total });
+            }
+            Ok(())
+        })?;
         metrics::gauge!("ferrite_waiting_response_bytes").increment(as_float(bytes));
-        Ok(Hold { memory: self.clone(), address, bytes })
+        Ok(Hold { _share: share, bytes })
     }
 }
 
@@ -152,24 +137,12 @@ impl HttpBody for ResumedBody {
 /// Bytes in the counts, until they are dropped.
 #[derive(Debug)]
 struct Hold {
-    memory: ResponseMemory,
-    address: Option<IpAddr>,
+    _share: Share,
     bytes: usize,
 }
 
 impl Drop for Hold {
     fn drop(&mut self) {
-        let mut held = self.memory.0.held.lock();
-        held.bytes -= self.bytes;
-        if let Some(address) = self.address
-            && let Some(of_address) = held.addresses.get_mut(&address)
-        {
-            *of_address -= self.bytes;
-            if *of_address == 0 {
-                held.addresses.remove(&address);
-            }
-        }
-        drop(held);
         metrics::gauge!("ferrite_waiting_response_bytes").decrement(as_float(self.bytes));
     }
 }
@@ -236,7 +209,7 @@ mod tests {
         assert_eq!(taken, vec![b'x'; 60 * KIB]);
         let second = hold(&memory, ip(1), 60).unwrap();
         drop(second);
-        assert!(memory.0.held.lock().bytes == 0 && memory.0.held.lock().addresses.is_empty());
+        assert!(memory.held.is_unused());
     }
 
     #[tokio::test]
@@ -286,7 +259,7 @@ mod tests {
         let stream = Body::from_stream(futures_util::stream::iter(parts));
         let response = Response::new(Body::new(Known(stream, 70 * KIB as u64)));
         let response = memory.hold(ip(1), Version::HTTP_2, response).unwrap();
-        assert_eq!((memory.0.held.lock().bytes, response.body().size_hint().exact()), (0, Some(70 * KIB as u64)));
+        assert_eq!((memory.held.is_unused(), response.body().size_hint().exact()), (true, Some(70 * KIB as u64)));
         let bytes = axum::body::to_bytes(response.into_body(), usize::MAX).await.unwrap();
         assert_eq!((bytes.len(), bytes[0], bytes[70 * KIB - 1]), (70 * KIB, b'a', b'b'));
     }

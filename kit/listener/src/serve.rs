@@ -26,12 +26,12 @@ use tokio_util::task::TaskTracker;
 use tower::ServiceExt;
 
 use super::activity::{ConnectionActivity, Due};
-use super::connections::{ConnectionBounds, ConnectionTable};
+use super::connections::ConnectionTable;
 use super::limits::{ListenerLimits, ListenerOptions, PublicLimits};
 use super::linger::UnreadBody;
-use super::request_counts::RequestPermit;
+use super::quota::QuotaLimits;
 use super::timeout_stream::{Place, TimeoutStream};
-use super::tracked_body::TrackedBody;
+use super::tracked_body::{RequestPermit, TrackedBody};
 
 /// Time between two attempts to accept a connection after a failure of the system.
 const ACCEPT_RETRY_DELAY: Duration = Duration::from_millis(50);
@@ -88,12 +88,13 @@ impl Admission {
     fn new(limits: &ListenerLimits) -> Self {
         match &limits.public {
             Some(public) => {
-                let bounds = ConnectionBounds {
+                let limits = QuotaLimits {
                     total: limits.connections,
                     per_address: public.connections_per_address,
                     per_network: public.connections_per_network,
+                    ..QuotaLimits::NONE
                 };
-                Self::Bounded(ConnectionTable::new("http", bounds))
+                Self::Bounded(ConnectionTable::new("http", limits))
             }
             None => Self::Queue(Arc::new(Semaphore::new(limits.connections))),
         }

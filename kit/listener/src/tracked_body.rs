@@ -5,6 +5,7 @@
 //! part as a whole as soon as the client accepts one byte, so parts are small.
 
 use std::pin::Pin;
+use std::sync::Arc;
 use std::task::{Context, Poll, ready};
 
 use axum::body::{Body, Bytes, HttpBody};
@@ -13,10 +14,14 @@ use tokio::time::Instant;
 
 use super::activity::{RequestGuard, ResponseDue};
 use super::min_rate::MinRate;
-use super::request_counts::RequestPermit;
+use super::quota::Share;
 
 /// Largest part that is handed to hyper over HTTP/2: the largest frame, unless the client allows more.
 const MAX_PART_BYTES: usize = 16 * 1024;
+
+/// The share of a request in a quota, until its last clone is dropped. In the extensions of a response, it is dropped with the body.
+#[derive(Clone, Debug)]
+pub struct RequestPermit(pub Arc<Share>);
 
 /// A body in the count of its connection's requests.
 #[derive(Debug)]
@@ -106,5 +111,33 @@ impl HttpBody for TrackedBody {
             Some(exact) => SizeHint::with_exact(exact + rest),
             None => inner,
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::net::IpAddr;
+
+    use super::*;
+    use crate::quota::{Client, Quota, QuotaLimits};
+
+    #[test]
+    fn requests_count_until_their_last_permit_is_dropped() {
+        let requests = Quota::new(QuotaLimits { per_address: 2, ..QuotaLimits::NONE });
+        let address = Some(IpAddr::from([192, 0, 2, 1]));
+        let admit = |address| {
+            let share = requests.take(Client { address, user: None });
+            share.ok().map(|share| RequestPermit(Arc::new(share)))
+        };
+        let (first, second) = (admit(address).unwrap(), admit(address).unwrap());
+        assert!(admit(address).is_none());
+        assert!(admit(Some(IpAddr::from([192, 0, 2, 2]))).is_some() && admit(None).is_some());
+        let clone = first.clone();
+        drop(first);
+        assert!(admit(address).is_none());
+        drop(clone);
+        assert!(admit(address).is_some());
+        drop(second);
+        assert!(requests.is_unused());
     }
 }
