@@ -6,11 +6,10 @@ use std::io::Read;
 use std::process::ExitCode;
 use std::time::Duration;
 
-use ferrite_core::config::{ServeArgs, TelemetryArgs};
 use ferrite_core::net::Listener;
 use ferrite_core::startup::ServiceFuture;
 use ferrite_core::{Lifecycle, telemetry};
-use ferrite_listener as server;
+use ferrite_listener::{self as server, ProcessArgs};
 use tokio::runtime::Builder;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
@@ -21,11 +20,8 @@ pub(crate) trait Role: Send + 'static {
     /// The role's name on the command line, in logs and in traces.
     const NAME: &'static str;
 
-    /// Returns the settings of serving.
-    fn serve(&self) -> &ServeArgs;
-
-    /// Returns the settings of logs and traces.
-    fn telemetry(&self) -> &TelemetryArgs;
+    /// Returns the settings that every role has.
+    fn process(&self) -> &ProcessArgs;
 
     /// Checks the settings and the files that they name, before an address is bound.
     ///
@@ -46,12 +42,8 @@ macro_rules! roles {
         impl Role for $service::Config {
             const NAME: &'static str = $name;
 
-            fn serve(&self) -> &ServeArgs {
-                &self.serve
-            }
-
-            fn telemetry(&self) -> &TelemetryArgs {
-                &self.telemetry
+            fn process(&self) -> &ProcessArgs {
+                &self.process
             }
 
             fn check(&self) -> Result<(), String> {
@@ -109,7 +101,7 @@ const FAILED_START_PAUSE: Duration = Duration::from_secs(5);
 
 /// Runs a role until a signal, the end of standard input (if the settings ask for that), or a failure to start.
 pub(crate) fn start<R: Role>(config: R) -> ExitCode {
-    let workers = config.serve().workers;
+    let workers = config.process().serve.workers;
     in_runtime(R::NAME, workers, serve(config))
 }
 
@@ -136,10 +128,10 @@ pub(crate) fn in_runtime<E: Into<Failure>>(
 }
 
 async fn serve<R: Role>(config: R) -> Result<(), String> {
-    let telemetry = telemetry::init(R::NAME, config.telemetry()).map_err(|error| error.to_string())?;
+    let telemetry = telemetry::init(R::NAME, &config.process().telemetry).map_err(|error| error.to_string())?;
     config.check()?;
     server::raise_descriptor_limit();
-    let settings = config.serve().clone();
+    let settings = config.process().serve.clone();
     let life = Lifecycle::new(settings.grace);
     if let Some(address) = &settings.admin_listen {
         let listener = address.bind().await.map_err(|error| format!("FERRITE_ADMIN_LISTEN: {error}"))?;

@@ -30,7 +30,7 @@ const ORDER: &[(&str, &str)] = &[
     ),
     (
         "kit/listener",
-        "admin serve tracked_body response_memory timeout_stream connections activity quota credentials limits \
+        "process admin serve tracked_body response_memory timeout_stream connections activity quota credentials limits \
          transport descriptors trusted_proxies linger grpc proxy_protocol min_rate",
     ),
     ("kit/events", "commit flush delivery relay inbox append handover round purge event rows waiters lag"),

@@ -4,10 +4,9 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::Parser;
-use ferrite_core::config::{PlaintextAddress, ServeArgs, SiteArgs, TelemetryArgs, seconds_within, within};
+use ferrite_core::config::{PlaintextAddress, SiteArgs, seconds_within, within};
 use ferrite_core::net::{Address, ServiceAddresses, StoreAddresses};
-use ferrite_listener::TrustedProxies;
-use ferrite_listener::credentials::CredentialArgs;
+use ferrite_listener::{ProcessArgs, TrustedProxies};
 
 mod bodies;
 mod connections;
@@ -19,17 +18,9 @@ use connections::ConnectionArgs;
 #[derive(Clone, Debug, Parser)]
 #[command(name = "gateway", version)]
 pub struct Config {
-    /// Address for HTTP.
+    /// Settings that every role has.
     #[command(flatten)]
-    pub serve: ServeArgs,
-
-    /// Logs, metrics and traces.
-    #[command(flatten)]
-    pub telemetry: TelemetryArgs,
-
-    /// Keys for the calls between the processes of an installation.
-    #[command(flatten)]
-    pub trust: CredentialArgs,
+    pub process: ProcessArgs,
 
     /// Address of repo-svc: `HOST:PORT` or `unix:PATH`, or those of its replicas, separated by commas.
     #[arg(long, env = "FERRITE_REPO_ADDRESS", default_value = "127.0.0.1:7001")]
@@ -145,7 +136,7 @@ impl Config {
     /// When one would, and the settings do not permit it.
     pub fn check_addresses(&self) -> Result<(), PlaintextAddress> {
         let peers = [&self.repo_address, &self.issue_address, &self.hook_address].into_iter().flatten();
-        self.trust.check_addresses(peers.chain(self.git_address.addresses()))
+        self.process.trust.check_addresses(peers.chain(self.git_address.addresses()))
     }
 }
 

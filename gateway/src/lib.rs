@@ -65,12 +65,12 @@ pub fn run(config: Config, listeners: Vec<Listener>, life: Lifecycle) -> Service
 /// When settings do not fit together, or a key or certificate cannot be read or is not that of this role.
 pub fn check(config: &Config) -> Result<(), StartError> {
     Transports::new(config)?;
-    config.trust.load(ServiceRole::Gateway, &Clock::system()).map(drop)
+    config.process.trust.load(ServiceRole::Gateway, &Clock::system()).map(drop)
 }
 
 /// Waits until Redis can be used. The gateway has no database.
 pub fn wait_for_servers(config: &Config, life: &Lifecycle) -> ServiceFuture {
-    config.trust.wait_for_redis(life)
+    config.process.trust.wait_for_redis(life)
 }
 
 async fn start(config: Config, listeners: Vec<Listener>, life: Lifecycle) -> Result<(), StartError> {

@@ -56,7 +56,7 @@ impl AppState {
     /// # Errors
     /// When a key file cannot be used.
     pub(crate) fn new(config: &Config, clock: &Clock, life: &Lifecycle) -> Result<Self, StartError> {
-        let trust = config.trust.load(ServiceRole::Gateway, clock)?;
+        let trust = config.process.trust.load(ServiceRole::Gateway, clock)?;
         let clients = Clients {
             repo: trust.channel(ServiceRole::RepoSvc, &config.repo_address),
             issue: trust.channel(ServiceRole::IssueSvc, &config.issue_address),
@@ -138,7 +138,7 @@ impl AppState {
             access: self.clients.access(),
             git_client: self.git_client.clone(),
             reauthorizer: self.reauthorizer.clone(),
-            limiter: config.trust.load(ServiceRole::Gateway, &Clock::system())?.limiter,
+            limiter: config.process.trust.load(ServiceRole::Gateway, &Clock::system())?.limiter,
             life: life.clone(),
             sign_in_timeout: config.ssh_sign_in,
             idle_timeout: config.ssh_idle,

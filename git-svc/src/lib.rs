@@ -105,19 +105,14 @@ pub fn run(config: Config, listeners: Vec<Listener>, life: Lifecycle) -> Service
 /// # Errors
 /// When a key cannot be read or is not that of this role, or the URL of the database is malformed.
 pub fn check(config: &Config) -> Result<(), StartError> {
-    config.trust.load(ServiceRole::GitSvc, &Clock::system())?;
+    config.process.trust.load(ServiceRole::GitSvc, &Clock::system())?;
     Sealer::read(&config.secret_key_file, "git-svc").map_err(|error| error.of("FERRITE_SECRET_KEY_FILE"))?;
     config.database.check()
 }
 
 /// Waits until the database and Redis can be used, and migrates the schema.
 pub fn wait_for_servers(config: &Config, life: &Lifecycle) -> ServiceFuture {
-    let database = config.database.wait(db::migrations(), life);
-    let redis = config.trust.wait_for_redis(life);
-    Box::pin(async move {
-        database.await?;
-        redis.await
-    })
+    config.process.wait_for_servers(config.database.wait(db::migrations(), life), life)
 }
 
 async fn start(config: Config, listeners: Vec<Listener>, life: Lifecycle) -> Result<(), StartError> {
@@ -125,7 +120,7 @@ async fn start(config: Config, listeners: Vec<Listener>, life: Lifecycle) -> Res
     let _too_large = signal(SignalKind::from_raw(Signal::XFSZ.as_raw()))?;
     ferrite_core::telemetry::describe(telemetry::METRICS);
     let clock = Clock::system();
-    let trust = config.trust.load(ServiceRole::GitSvc, &clock)?;
+    let trust = config.process.trust.load(ServiceRole::GitSvc, &clock)?;
     let repo = trust.channel(ServiceRole::RepoSvc, &config.repo_address);
     let subscribers = Subscribers::from([
         (REPO_SVC, repo.clone()),

@@ -1,10 +1,10 @@
 use std::path::PathBuf;
 
 use clap::Parser;
-use ferrite_core::config::{PlaintextAddress, ServeArgs, SiteArgs, TelemetryArgs, within};
+use ferrite_core::config::{PlaintextAddress, SiteArgs, within};
 use ferrite_core::net::{ServiceAddresses, StoreAddresses};
 use ferrite_db::DatabaseArgs;
-use ferrite_listener::credentials::CredentialArgs;
+use ferrite_listener::ProcessArgs;
 use ferrite_outbound::OutboundArgs;
 
 use crate::feed::FeedArgs;
@@ -14,17 +14,9 @@ use crate::sender::DeliveryArgs;
 #[derive(Clone, Debug, Parser)]
 #[command(name = "hook-svc", version)]
 pub struct Config {
-    /// Listeners and serving.
+    /// Settings that every role has.
     #[command(flatten)]
-    pub serve: ServeArgs,
-
-    /// Logs and traces.
-    #[command(flatten)]
-    pub telemetry: TelemetryArgs,
-
-    /// Keys of the installation.
-    #[command(flatten)]
-    pub trust: CredentialArgs,
+    pub process: ProcessArgs,
 
     /// File of the key that seals URLs and secrets of webhooks in the database: 64 hexadecimal digits. Without this key they are lost. Keys
     /// that it replaced follow, one a line: they only open.
@@ -81,6 +73,6 @@ impl Config {
     /// When it would, and the settings do not permit it.
     pub fn check_addresses(&self) -> Result<(), PlaintextAddress> {
         let peers = self.repo_address.iter().chain(self.git_address.addresses());
-        self.trust.check_addresses(self.serve.listen.iter().chain(peers))
+        self.process.check_addresses(peers)
     }
 }

@@ -16,7 +16,7 @@ use crate::store::HookTable;
 use crate::store::kept_bytes::GrownRepositories;
 
 /// The tables and services of this process.
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 pub(crate) struct AppState {
     pub(crate) store: HookTable,
     pub(crate) authorizer: Authorizer,

@@ -1,8 +1,8 @@
 use clap::Parser;
-use ferrite_core::config::{PlaintextAddress, ServeArgs, TelemetryArgs, within};
+use ferrite_core::config::{PlaintextAddress, within};
 use ferrite_core::net::{ServiceAddresses, StoreAddresses};
 use ferrite_db::DatabaseArgs;
-use ferrite_listener::credentials::CredentialArgs;
+use ferrite_listener::ProcessArgs;
 
 use crate::writer::TimelineArgs;
 
@@ -10,17 +10,9 @@ use crate::writer::TimelineArgs;
 #[derive(Clone, Debug, Parser)]
 #[command(name = "issue-svc", version)]
 pub struct Config {
-    /// Listeners and serving.
+    /// Settings that every role has.
     #[command(flatten)]
-    pub serve: ServeArgs,
-
-    /// Logs and traces.
-    #[command(flatten)]
-    pub telemetry: TelemetryArgs,
-
-    /// Keys of the installation.
-    #[command(flatten)]
-    pub trust: CredentialArgs,
+    pub process: ProcessArgs,
 
     /// The database of issues.
     #[command(flatten)]
@@ -64,6 +56,6 @@ impl Config {
     /// When it would, and the settings do not permit it.
     pub fn check_addresses(&self) -> Result<(), PlaintextAddress> {
         let peers = [&self.repo_address, &self.hook_address].into_iter().flatten().chain(self.git_address.addresses());
-        self.trust.check_addresses(self.serve.listen.iter().chain(peers))
+        self.process.check_addresses(peers)
     }
 }

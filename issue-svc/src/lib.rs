@@ -73,24 +73,19 @@ pub fn run(config: Config, listeners: Vec<Listener>, life: Lifecycle) -> Service
 /// # Errors
 /// When a key cannot be read or is not that of this role, or the URL of the database is malformed.
 pub fn check(config: &Config) -> Result<(), StartError> {
-    config.trust.load(ROLE, &Clock::system())?;
+    config.process.trust.load(ROLE, &Clock::system())?;
     config.database.check()
 }
 
 /// Waits until the database and Redis can be used, and migrates the schema.
 pub fn wait_for_servers(config: &Config, life: &Lifecycle) -> ServiceFuture {
-    let database = config.database.wait(migrations(), life);
-    let redis = config.trust.wait_for_redis(life);
-    Box::pin(async move {
-        database.await?;
-        redis.await
-    })
+    config.process.wait_for_servers(config.database.wait(migrations(), life), life)
 }
 
 async fn start(config: Config, listeners: Vec<Listener>, life: Lifecycle) -> Result<(), StartError> {
     ferrite_core::telemetry::describe(telemetry::METRICS);
     let clock = Clock::system();
-    let trust = config.trust.load(ROLE, &clock)?;
+    let trust = config.process.trust.load(ROLE, &clock)?;
     let db = config.database.open(&migrations(), &trust.shared_limiter).await?;
     let repo = trust.channel(ServiceRole::RepoSvc, &config.repo_address);
 

@@ -17,7 +17,7 @@ use crate::upstream::RepoClient;
 use crate::writer::{IssueWriter, TextTargets};
 
 /// Services that RPCs use.
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 pub(crate) struct AppState {
     pub(crate) store: IssueTable,
     pub(crate) writer: IssueWriter,

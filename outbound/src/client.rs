@@ -1,6 +1,5 @@
 //! The client: addresses are checked, then dialled, then the request is sent.
 
-use std::fmt;
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
@@ -93,11 +92,5 @@ impl Client {
                 exchange(stream, request, deadline).await
             }
         }
-    }
-}
-
-impl fmt::Debug for Client {
-    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
-        out.debug_struct("Client").field("policy", &self.policy).finish_non_exhaustive()
     }
 }

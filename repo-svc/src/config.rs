@@ -6,10 +6,10 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::{Args, Parser};
-use ferrite_core::config::{MAX_SECONDS, PlaintextAddress, ServeArgs, SiteArgs, TelemetryArgs, seconds_within, within};
+use ferrite_core::config::{MAX_SECONDS, PlaintextAddress, SiteArgs, seconds_within, within};
 use ferrite_core::net::{ServiceAddresses, StoreAddresses, StoreName};
 use ferrite_db::DatabaseArgs;
-use ferrite_listener::credentials::CredentialArgs;
+use ferrite_listener::ProcessArgs;
 use ferrite_outbound::OutboundArgs;
 
 use crate::store::{OwnerLimits, TransferLimits};
@@ -18,17 +18,9 @@ use crate::store::{OwnerLimits, TransferLimits};
 #[derive(Clone, Debug, Parser)]
 #[command(name = "repo-svc", version)]
 pub struct Config {
-    /// Listeners and serving.
+    /// Settings that every role has.
     #[command(flatten)]
-    pub serve: ServeArgs,
-
-    /// Logs and traces.
-    #[command(flatten)]
-    pub telemetry: TelemetryArgs,
-
-    /// Keys by which the processes of this installation authenticate each other.
-    #[command(flatten)]
-    pub trust: CredentialArgs,
+    pub process: ProcessArgs,
 
     /// The database of accounts and repository metadata.
     #[command(flatten)]
@@ -104,7 +96,7 @@ impl Config {
     /// When it would, and the settings do not permit it.
     pub fn check_addresses(&self) -> Result<(), PlaintextAddress> {
         let peers = [&self.issue_address, &self.hook_address].into_iter().flatten().chain(self.git_address.addresses());
-        self.trust.check_addresses(self.serve.listen.iter().chain(peers))
+        self.process.check_addresses(peers)
     }
 }
 

@@ -57,25 +57,20 @@ pub fn run(config: Config, listeners: Vec<Listener>, life: Lifecycle) -> Service
 /// When a key, that of grants included, cannot be read or is not that of this role, or the URL of the database is malformed.
 pub fn check(config: &Config) -> Result<(), StartError> {
     let clock = Clock::system();
-    let trust = config.trust.load(ServiceRole::RepoSvc, &clock)?;
+    let trust = config.process.trust.load(ServiceRole::RepoSvc, &clock)?;
     signer(config, &trust, &clock).map_err(|error| error.of("FERRITE_REPO_GRANT_KEY_FILE"))?;
     config.database.check()
 }
 
 /// Waits until the database and Redis can be used, and migrates the schema.
 pub fn wait_for_servers(config: &Config, life: &Lifecycle) -> ServiceFuture {
-    let database = config.database.wait(store::migrations(), life);
-    let redis = config.trust.wait_for_redis(life);
-    Box::pin(async move {
-        database.await?;
-        redis.await
-    })
+    config.process.wait_for_servers(config.database.wait(store::migrations(), life), life)
 }
 
 async fn start(config: Config, listeners: Vec<Listener>, life: Lifecycle) -> Result<(), StartError> {
     ferrite_core::telemetry::describe(telemetry::METRICS);
     let clock = Clock::system();
-    let trust = config.trust.load(ServiceRole::RepoSvc, &clock)?;
+    let trust = config.process.trust.load(ServiceRole::RepoSvc, &clock)?;
     let signer = signer(&config, &trust, &clock)?;
     let db = config.database.open(&store::migrations(), &trust.shared_limiter).await?;
     let state = AppState::new(config, &trust, signer, db.clone(), clock, life.clone());

@@ -76,12 +76,6 @@ impl std::ops::Deref for AppState {
     }
 }
 
-impl std::fmt::Debug for AppState {
-    fn fmt(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        out.debug_struct("AppState").finish_non_exhaustive()
-    }
-}
-
 impl AppState {
     /// Builds all tables over `db`, and the services over them. Connects and starts nothing.
     pub(crate) fn new(

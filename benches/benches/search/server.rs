@@ -83,11 +83,12 @@ impl Server {
         let user_id = accounts.create_user(new).await?.id.0;
         accounts.close().await;
 
-        let gateway = CredentialArgs { service_key_file: folder.path().join("gateway.pem"), ..config.trust.clone() };
+        let gateway =
+            CredentialArgs { service_key_file: folder.path().join("gateway.pem"), ..config.process.trust.clone() };
         let trust = gateway.load(ServiceRole::Gateway, &Clock::system())?;
         let life = Lifecycle::new(Duration::from_secs(5));
-        let address = config.serve.listen[0].clone();
-        let listeners = config.serve.bind().await?;
+        let address = config.process.serve.listen[0].clone();
+        let listeners = config.process.serve.bind().await?;
         let life2 = life.clone();
         let running = life.spawn("repo-svc", async move { repo_svc::run(config, listeners, life2).await });
         while !life.is_ready() {

@@ -27,7 +27,7 @@ const MAX_IDEMPOTENCY_KEY_BYTES: usize = 255;
 
 /// One call of the API: the parts that its handler uses, and the metadata for every gRPC call that is made for it: token, request id,
 /// client address and idempotency key.
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 pub(crate) struct ApiCall {
     pub(super) state: ApiState,
     /// True on the routes of administrators, on which the caller acts as an administrator of the site.

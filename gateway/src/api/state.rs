@@ -13,7 +13,7 @@ use ferrite_api_types::links::Links;
 use ferrite_core::Lifecycle;
 
 /// State of the API's handlers. One `Arc`: the router clones it several times for each request.
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 pub(crate) struct ApiState(Arc<ApiParts>);
 
 impl ApiState {
@@ -31,7 +31,6 @@ impl Deref for ApiState {
 }
 
 /// The parts of [`ApiState`].
-#[derive(Debug)]
 pub(crate) struct ApiParts {
     pub(crate) clients: Clients,
     /// Files and archives of git-svc.

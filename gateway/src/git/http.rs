@@ -39,7 +39,7 @@ const MAX_ERROR_BODY_BYTES: usize = 4096;
 const ERROR_BODY_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// State of the handlers; cheap to clone.
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 pub(crate) struct GitHttpState {
     /// Resolves callers and their permissions.
     pub(crate) access: AccessServiceClient<Channel>,

@@ -3,7 +3,6 @@
 //! The memory of a body is counted as its bytes come, whatever it declares. The first kilobytes are read for anybody; for more, the client's
 //! credential is checked, and the memory counts for its account as well as for its address.
 
-use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -51,12 +50,6 @@ pub(crate) struct BodyLimits {
     check: Option<CredentialCheck>,
     /// Longest pause of a client inside a body.
     pub(super) max_pause: Duration,
-}
-
-impl fmt::Debug for BodyLimits {
-    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        formatter.debug_struct("BodyLimits").field("max_pause", &self.max_pause).finish_non_exhaustive()
-    }
 }
 
 impl BodyLimits {

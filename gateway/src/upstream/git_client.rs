@@ -68,12 +68,6 @@ pub(crate) struct GitHttpClient {
     credentials: ChannelCredentials,
 }
 
-impl std::fmt::Debug for GitHttpClient {
-    fn fmt(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        out.debug_struct("GitHttpClient").finish_non_exhaustive()
-    }
-}
-
 impl GitHttpClient {
     /// Makes a pool for the git stores at `stores`. Connects on the first request.
     #[must_use]

@@ -373,15 +373,5 @@ impl PackStream {
     }
 }
 
-impl std::fmt::Debug for PackStream {
-    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        formatter
-            .debug_struct("PackStream")
-            .field("state", &self.state)
-            .field("sums", &self.sums)
-            .finish_non_exhaustive()
-    }
-}
-
 #[cfg(test)]
 mod tests;

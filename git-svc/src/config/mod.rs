@@ -9,11 +9,11 @@ use std::{path::PathBuf, time::Duration};
 
 use clap::Parser;
 use ferrite_core::{
-    config::{PlaintextAddress, ServeArgs, TelemetryArgs, seconds_within, within},
+    config::{PlaintextAddress, seconds_within, within},
     net::{ServiceAddresses, StoreName},
 };
 use ferrite_db::DatabaseArgs;
-use ferrite_listener::credentials::CredentialArgs;
+use ferrite_listener::ProcessArgs;
 use ferrite_outbound::OutboundArgs;
 use git_store::repo::refs::DEFAULT_CACHE_BYTES;
 
@@ -26,17 +26,9 @@ const MAX_PUSH_BYTES: u64 = 1 << 60;
 #[derive(Clone, Debug, Parser)]
 #[command(name = "git-svc", version)]
 pub struct Config {
-    /// Addresses to listen on, and other settings of the server.
+    /// Settings that every role has.
     #[command(flatten)]
-    pub serve: ServeArgs,
-
-    /// Logs, metrics and traces.
-    #[command(flatten)]
-    pub telemetry: TelemetryArgs,
-
-    /// Keys by which processes trust each other.
-    #[command(flatten)]
-    pub trust: CredentialArgs,
+    pub process: ProcessArgs,
 
     /// File of the key that seals the credentials of mirrors in the database: 64 hexadecimal digits. Without this key they are lost. Keys
     /// that it replaced follow, one a line: they only open.
@@ -135,6 +127,6 @@ impl Config {
     /// When it would, and the settings do not permit it.
     pub fn check_addresses(&self) -> Result<(), PlaintextAddress> {
         let peers = [&self.repo_address, &self.issue_address, &self.hook_address].into_iter().flatten();
-        self.trust.check_addresses(self.serve.listen.iter().chain(peers))
+        self.process.check_addresses(peers)
     }
 }

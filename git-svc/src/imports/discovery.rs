@@ -32,7 +32,7 @@ const RESULT_TYPE: &str = "application/x-git-upload-pack-result";
 const USER_AGENT: &str = concat!("git/ferrite-", env!("CARGO_PKG_VERSION"));
 
 /// Looks at remotes.
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 pub(super) struct Discovery {
     pub(super) client: Client,
     pub(super) protocols: Protocols,

@@ -11,7 +11,7 @@ use tonic::{Code, Status};
 
 use crate::{
     harness::{Service, reason, with_token},
-    push::{Gateway, git, work_tree},
+    push::{Gateway, git},
 };
 
 const ZEROS: &str = "0000000000000000000000000000000000000000";
@@ -34,14 +34,10 @@ async fn describe(service: &Service, request: DescribeUpdatesRequest) -> Result<
 
 #[tokio::test]
 async fn the_updates_of_a_push_are_described_from_its_event() {
-    let gateway = Gateway::start().await;
+    let (gateway, id, work) = Gateway::with_work_tree().await;
     let service = &gateway.service;
-    let id = service.create().await;
     let empty = describe(service, request(id, Vec::new())).await.unwrap();
     assert_eq!(empty, DescribeUpdatesResponse::default());
-    let folder = tempfile::tempdir().unwrap();
-    let work = folder.path().join("work");
-    work_tree(&work).await;
     let remote = gateway.remote(id);
     git(&work, &["push", &remote, "main~1:refs/heads/main"]).await;
     git(&work, &["push", &remote, "main", "main:refs/heads/topic"]).await;

@@ -200,7 +200,7 @@ impl Service {
         let keys = ServiceKeys::write(folder.path());
         let settings = config(folder.path(), &flags);
         let load = |role| {
-            let trust = CredentialArgs { service_key_file: keys.private_file(role), ..settings.trust.clone() };
+            let trust = CredentialArgs { service_key_file: keys.private_file(role), ..settings.process.trust.clone() };
             trust.load(role, &Clock::system()).unwrap()
         };
         let trust = load(ServiceRole::Gateway);
@@ -212,7 +212,7 @@ impl Service {
         let subscriber = Subscriber::serve(repo, &load(ServiceRole::RepoSvc), decisions, &others).await;
         let issues = Subscriber::serve(issue, &load(ServiceRole::IssueSvc), nothing.clone(), &others).await;
         let webhooks = Subscriber::serve(hook, &load(ServiceRole::HookSvc), nothing, &others).await;
-        let address = settings.serve.listen[0].clone();
+        let address = settings.process.serve.listen[0].clone();
         let life = Lifecycle::new(Duration::from_secs(30));
         let next = AtomicI64::new(1);
         let mut service = Self {
@@ -238,7 +238,7 @@ impl Service {
     /// Starts git-svc, at first or after [`Service::stop`], and waits until it is ready.
     pub(crate) async fn launch(&mut self) {
         let settings = config(self.folder.path(), &self.flags);
-        let listeners = settings.serve.bind().await.unwrap();
+        let listeners = settings.process.serve.bind().await.unwrap();
         self.life = Lifecycle::new(Duration::from_secs(30));
         let life = self.life.clone();
         let work = async move { git_svc::run(settings, listeners, life).await.unwrap() };

@@ -15,7 +15,7 @@ use tonic::{Code, Status};
 
 use crate::{
     harness::{Service, creation, put_request, reason, with_token},
-    push::{Gateway, git, work_tree},
+    push::{Gateway, git},
 };
 
 const ZEROS: &str = "0000000000000000000000000000000000000000";
@@ -33,12 +33,8 @@ async fn put_for_issue(service: &Service, id: i64, path: &str, grant: &Grant) {
 
 #[tokio::test]
 async fn updates_of_the_default_branch_go_to_all_subscribers_and_others_not_to_issue_svc() {
-    let gateway = Gateway::start().await;
+    let (gateway, id, work) = Gateway::with_work_tree().await;
     let service = &gateway.service;
-    let id = service.create().await;
-    let folder = tempfile::tempdir().unwrap();
-    let work = folder.path().join("work");
-    work_tree(&work).await;
     let remote = gateway.remote(id);
     git(&work, &["push", &remote, "main", "main:refs/tags/v1", "main:other"]).await;
     git(&work, &["push", &remote, "main:topic"]).await;
@@ -56,11 +52,7 @@ async fn updates_of_the_default_branch_go_to_all_subscribers_and_others_not_to_i
 
 #[tokio::test]
 async fn the_first_branch_of_an_empty_repository_is_its_default_branch() {
-    let gateway = Gateway::start().await;
-    let id = gateway.service.create().await;
-    let folder = tempfile::tempdir().unwrap();
-    let work = folder.path().join("work");
-    work_tree(&work).await;
+    let (gateway, id, work) = Gateway::with_work_tree().await;
     git(&work, &["push", &gateway.remote(id), "main:refs/tags/v1"]).await;
     git(&work, &["push", &gateway.remote(id), "main:trunk"]).await;
     let events = gateway.service.updates_for_issues(id, 1).await;
@@ -96,12 +88,8 @@ async fn events_tell_the_reach_of_the_grant() {
 
 #[tokio::test]
 async fn pushed_commits_are_those_of_the_update_oldest_first() {
-    let gateway = Gateway::start().await;
+    let (gateway, id, work) = Gateway::with_work_tree().await;
     let service = &gateway.service;
-    let id = service.create().await;
-    let folder = tempfile::tempdir().unwrap();
-    let work = folder.path().join("work");
-    work_tree(&work).await;
     let remote = gateway.remote(id);
     git(&work, &["push", &remote, "main~2:refs/heads/main"]).await;
     git(&work, &["push", &remote, "main"]).await;

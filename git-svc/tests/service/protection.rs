@@ -3,18 +3,14 @@
 use ferrite_proto::git::{DeleteRepositoryRequest, SetProtectionRequest};
 
 use crate::{
-    push::{Gateway, git, try_git, work_tree},
+    push::{Gateway, git, try_git},
     writes::{protect, rule},
 };
 
 #[tokio::test]
 async fn a_protected_branch_cannot_be_forced_or_deleted() {
-    let gateway = Gateway::start().await;
+    let (gateway, id, work) = Gateway::with_work_tree().await;
     let service = &gateway.service;
-    let id = service.create().await;
-    let folder = tempfile::tempdir().unwrap();
-    let work = folder.path().join("work");
-    work_tree(&work).await;
     let remote = gateway.remote(id);
     git(&work, &["push", &remote, "main", "main:release/1", "main:topic"]).await;
     protect(service, rule(id, "release/*")).await;
@@ -42,12 +38,8 @@ async fn a_protected_branch_cannot_be_forced_or_deleted() {
 
 #[tokio::test]
 async fn only_listed_users_and_owners_push() {
-    let gateway = Gateway::start().await;
+    let (gateway, id, work) = Gateway::with_work_tree().await;
     let service = &gateway.service;
-    let id = service.create().await;
-    let folder = tempfile::tempdir().unwrap();
-    let work = folder.path().join("work");
-    work_tree(&work).await;
     git(&work, &["push", &gateway.remote(id), "main~2:refs/heads/main"]).await;
     protect(service, SetProtectionRequest { push_user_ids: vec![8], ..rule(id, "*") }).await;
     for refs in ["main", "main:new", "main:refs/heads/other"] {

@@ -1,6 +1,11 @@
 //! Pushes and clones by a real git client, through a gateway that only adds the grant.
 
-use std::{path::Path, process::Stdio, sync::Arc, time::Duration};
+use std::{
+    path::{Path, PathBuf},
+    process::Stdio,
+    sync::Arc,
+    time::Duration,
+};
 
 use axum::{
     Router,
@@ -32,6 +37,15 @@ pub(crate) struct Gateway {
 impl Gateway {
     pub(crate) async fn start() -> Self {
         Self::over(Service::start().await).await
+    }
+
+    /// Starts with an empty repository, and the work tree of [`work_tree`]. Returns the id of the one and the path of the other, too.
+    pub(crate) async fn with_work_tree() -> (Self, i64, PathBuf) {
+        let gateway = Self::start().await;
+        let id = gateway.service.create().await;
+        let work = gateway.service.folder.path().join("work");
+        work_tree(&work).await;
+        (gateway, id, work)
     }
 
     pub(crate) async fn over(service: Service) -> Self {
@@ -127,11 +141,7 @@ pub(crate) async fn work_tree(folder: &Path) {
 
 #[tokio::test]
 async fn a_push_can_be_cloned_and_sends_one_event() {
-    let gateway = Gateway::start().await;
-    let id = gateway.service.create().await;
-    let folder = tempfile::tempdir().unwrap();
-    let work = folder.path().join("work");
-    work_tree(&work).await;
+    let (gateway, id, work) = Gateway::with_work_tree().await;
     git(&work, &["branch", "other", "HEAD~1"]).await;
     git(&work, &["tag", "-a", "v1", "-m", "one"]).await;
     let remote = gateway.remote(id);
@@ -143,8 +153,8 @@ async fn a_push_can_be_cloned_and_sends_one_event() {
     assert_eq!((updates[0].kind(), updates[0].user_id, updates[1].number), (RefsUpdateKind::Push, 7, 2));
     assert!(!updates[1].is_empty && updates[1].size_bytes > 0);
 
-    git(folder.path(), &["clone", "-q", "--mirror", &remote, "copy"]).await;
-    let copy = folder.path().join("copy");
+    let copy = work.with_file_name("copy");
+    git(&work, &["clone", "-q", "--mirror", &remote, "../copy"]).await;
     let all = ["for-each-ref", "--format=%(objectname) %(refname)"];
     assert_eq!(git(&copy, &all).await, git(&work, &all).await);
     git(&copy, &["fsck", "--strict", "--no-dangling"]).await;
@@ -158,11 +168,7 @@ async fn a_push_can_be_cloned_and_sends_one_event() {
 
 #[tokio::test]
 async fn refused_refs_do_not_hold_up_the_others() {
-    let gateway = Gateway::start().await;
-    let id = gateway.service.create().await;
-    let folder = tempfile::tempdir().unwrap();
-    let work = folder.path().join("work");
-    work_tree(&work).await;
+    let (gateway, id, work) = Gateway::with_work_tree().await;
     let remote = gateway.remote(id);
     git(&work, &["push", &remote, "main"]).await;
     let refs = [
@@ -193,11 +199,7 @@ async fn refused_refs_do_not_hold_up_the_others() {
 
 #[tokio::test]
 async fn a_deleted_ref_makes_room_for_one_above_or_below_it() {
-    let gateway = Gateway::start().await;
-    let id = gateway.service.create().await;
-    let folder = tempfile::tempdir().unwrap();
-    let work = folder.path().join("work");
-    work_tree(&work).await;
+    let (gateway, id, work) = Gateway::with_work_tree().await;
     let remote = gateway.remote(id);
     git(&work, &["push", &remote, "main", "main:a/b", "main:c", "main:a/x"]).await;
     git(&work, &["push", &remote, ":a/b", ":a/x", "main:a", ":c", "main:c/d/e", "main:other"]).await;
@@ -213,11 +215,7 @@ async fn a_deleted_ref_makes_room_for_one_above_or_below_it() {
 
 #[tokio::test]
 async fn the_first_branch_becomes_the_default_one() {
-    let gateway = Gateway::start().await;
-    let id = gateway.service.create().await;
-    let folder = tempfile::tempdir().unwrap();
-    let work = folder.path().join("work");
-    work_tree(&work).await;
+    let (gateway, id, work) = Gateway::with_work_tree().await;
     git(&work, &["push", &gateway.remote(id), "main:trunk", "main:a", "main:master"]).await;
     assert_eq!(gateway.service.updates(id, 1).await[0].default_branch, b"master");
     let listed = git(&work, &["ls-remote", "--symref", &gateway.remote(id), "HEAD"]).await;
@@ -226,11 +224,7 @@ async fn the_first_branch_becomes_the_default_one() {
 
 #[tokio::test]
 async fn many_refs_are_taken_in_parts_with_the_default_branch_first() {
-    let gateway = Gateway::start().await;
-    let id = gateway.service.create().await;
-    let folder = tempfile::tempdir().unwrap();
-    let work = folder.path().join("work");
-    work_tree(&work).await;
+    let (gateway, id, work) = Gateway::with_work_tree().await;
     let head = git(&work, &["rev-parse", "HEAD"]).await;
     let packed: String = (0..1050).map(|index| format!("{head} refs/heads/a{index:04}\n")).collect();
     std::fs::write(work.join(".git/packed-refs"), packed).unwrap();
@@ -245,11 +239,7 @@ async fn many_refs_are_taken_in_parts_with_the_default_branch_first() {
 
 #[tokio::test]
 async fn a_push_without_the_newest_commit_is_refused() {
-    let gateway = Gateway::start().await;
-    let id = gateway.service.create().await;
-    let folder = tempfile::tempdir().unwrap();
-    let work = folder.path().join("work");
-    work_tree(&work).await;
+    let (gateway, id, work) = Gateway::with_work_tree().await;
     let remote = gateway.remote(id);
     git(&work, &["push", &remote, "main"]).await;
     gateway.service.put(id, "api.txt", b"api\n").await;
@@ -265,11 +255,7 @@ async fn a_push_without_the_newest_commit_is_refused() {
 
 #[tokio::test]
 async fn a_pack_over_the_limit_is_refused_with_a_reason() {
-    let gateway = Gateway::start().await;
-    let id = gateway.service.create().await;
-    let folder = tempfile::tempdir().unwrap();
-    let work = folder.path().join("work");
-    work_tree(&work).await;
+    let (gateway, id, work) = Gateway::with_work_tree().await;
     let noise: Vec<u8> = (0..20_000_000_u64)
         .map(|index| (index.wrapping_mul(0x9E37_79B9_7F4A_7C15) >> 56) as u8 ^ (index.wrapping_mul(index) >> 13) as u8)
         .collect();

@@ -18,7 +18,6 @@ mod render;
 mod tests;
 
 use std::collections::{BTreeMap, HashMap, HashSet};
-use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -56,12 +55,6 @@ pub(crate) struct Dispatcher {
     woken: Arc<Notify>,
     /// Called when deliveries were queued.
     on_queued: Arc<dyn Fn() + Send + Sync>,
-}
-
-impl fmt::Debug for Dispatcher {
-    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
-        out.debug_struct("Dispatcher").field("store", &self.store).finish_non_exhaustive()
-    }
 }
 
 /// The result of one pass through all events.

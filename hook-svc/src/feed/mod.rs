@@ -86,7 +86,7 @@ struct ReadPage {
 }
 
 /// Feeds of all repositories.
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 pub(crate) struct Feed {
     store: EventTable,
     renderer: Renderer,

@@ -50,10 +50,9 @@ const FAULT_DELAY: Duration = Duration::from_secs(2);
 const RECORD_PAUSE: Duration = Duration::from_millis(500);
 
 /// Sends deliveries until the process stops. Clones are one sender.
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 pub(crate) struct Sender(Arc<Inner>);
 
-#[derive(Debug)]
 struct Inner {
     db: Db,
     hooks: HookTable,

@@ -50,7 +50,7 @@ const BEGIN: &str = "UPDATE hooks SET since_us = $2, after_event_id = $3 WHERE i
 const DELETE: &str = "DELETE FROM hooks WHERE id = $1";
 
 /// The table of webhooks.
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 pub(crate) struct HookTable {
     db: Db,
     sealer: Sealer,

@@ -48,12 +48,6 @@ struct Keys {
     random: SystemRandom,
 }
 
-impl std::fmt::Debug for Sealer {
-    fn fmt(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        out.debug_struct("Sealer").finish_non_exhaustive()
-    }
-}
-
 impl Sealer {
     /// Returns a sealer of `service` with a key, and with those that were replaced, which only open.
     #[must_use]

@@ -35,9 +35,10 @@ const RETURN_AFTER: Duration = Duration::from_secs(300);
 pub(super) const MAX_ATTEMPTS: usize = 3;
 
 /// The connections to one database. Clones share them.
-#[derive(Clone)]
+#[derive(Clone, Debug)]
 pub(super) struct PgConnections(Arc<Inner>);
 
+#[derive(Debug)]
 struct Inner {
     pool: PgPool,
     /// The connections for lookups; `None` if this pool is for them, too.
@@ -50,6 +51,7 @@ struct Inner {
     idle: Mutex<VecDeque<IdleConnection>>,
 }
 
+#[derive(Debug)]
 struct IdleConnection {
     connection: PoolConnection<Postgres>,
     taken_at: Instant,
@@ -62,12 +64,6 @@ pub(super) struct Lease {
     /// Time at which the pool gave the connection.
     taken_at: Instant,
     permit: OwnedSemaphorePermit,
-}
-
-impl std::fmt::Debug for PgConnections {
-    fn fmt(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        out.debug_struct("PgConnections").field("pool", &self.0.pool).finish_non_exhaustive()
-    }
 }
 
 impl PgConnections {

@@ -99,7 +99,6 @@ pub(super) enum Pools {
 }
 
 /// A write transaction. Rolled back if it is dropped without [`Tx::commit`].
-#[derive(Debug)]
 pub struct Tx {
     pub(super) kind: TxKind,
     pub(super) statements: Arc<AtomicU64>,
@@ -110,7 +109,6 @@ pub struct Tx {
     _permit: Option<OwnedSemaphorePermit>,
 }
 
-#[derive(Debug)]
 pub(super) enum TxKind {
     Postgres(Transaction<'static, Postgres>),
     Sqlite(SqliteTx),

@@ -28,9 +28,10 @@ pub(super) const COMMIT: &str = "COMMIT";
 const ROLLBACK: &str = "ROLLBACK";
 
 /// The connections of one pool. Clones share them.
-#[derive(Clone)]
+#[derive(Clone, Debug)]
 pub(super) struct SqliteConnections(Arc<Inner>);
 
+#[derive(Debug)]
 struct Inner {
     pool: SqlitePool,
     /// As many as the pool may have connections. A caller with a permit waits for nobody else.
@@ -69,18 +70,6 @@ enum TxState {
 
 /// A connection, and the text and the arguments to send for a statement of a transaction.
 pub(super) type Prepared<'c, 'a> = (&'c mut SqliteConnection, Cow<'a, str>, Cow<'a, [Value]>);
-
-impl std::fmt::Debug for SqliteConnections {
-    fn fmt(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        out.debug_struct("SqliteConnections").field("pool", &self.0.pool).finish_non_exhaustive()
-    }
-}
-
-impl std::fmt::Debug for SqliteTx {
-    fn fmt(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        out.debug_struct("SqliteTx").field("state", &self.state).finish_non_exhaustive()
-    }
-}
 
 impl SqliteConnections {
     /// Takes connections from `pool`, which nothing else may use.

@@ -79,12 +79,6 @@ pub struct ServiceCredentials {
     clock: Clock,
 }
 
-impl std::fmt::Debug for ServiceCredentials {
-    fn fmt(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        out.debug_struct("ServiceCredentials").finish_non_exhaustive()
-    }
-}
-
 impl CredentialArgs {
     /// Reads the keys of a process with the given role.
     ///

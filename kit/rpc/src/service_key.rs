@@ -117,13 +117,6 @@ pub struct ServiceVerifier {
     verified: Cache<String, (ServiceRole, u64)>,
 }
 
-impl std::fmt::Debug for ServiceVerifier {
-    fn fmt(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        // Without the tokens.
-        out.debug_struct("ServiceVerifier").field("audience", &self.audience).finish_non_exhaustive()
-    }
-}
-
 impl ServiceVerifier {
     /// Returns a verifier of tokens for `audience`, the role of this process.
     #[must_use]

@@ -24,7 +24,6 @@ const MAX_LOGIN_BYTES: usize = 1024;
 const PASSWORD_DIGEST_BYTES: usize = 16;
 
 /// Checks HTTP Basic credentials against accounts and access tokens.
-#[derive(Debug)]
 pub(crate) struct CredentialChecker {
     accounts: AccountTable,
     tokens: TokenAuthenticator,

@@ -11,7 +11,7 @@ use super::last_use::LastUse;
 use crate::store::TokenTable;
 
 /// Looks up access tokens in this service's own table and notes that they were used. The other services ask it by RPC.
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 pub(crate) struct TokenAuthenticator {
     tokens: TokenTable,
     last_use: Arc<LastUse>,

@@ -115,12 +115,14 @@ impl Harness {
         let peer = FakePeer::new();
         serve_peers(&Address::Unix(folder.path().join("others.sock")), peer.routes(), &life).await;
 
-        let gateway =
-            CredentialArgs { service_key_file: keys.private_file(ServiceRole::Gateway), ..config.trust.clone() };
+        let gateway = CredentialArgs {
+            service_key_file: keys.private_file(ServiceRole::Gateway),
+            ..config.process.trust.clone()
+        };
         let trust = gateway.load(ServiceRole::Gateway, &Clock::system()).unwrap();
         let accounts = admin::open(config.database.url()).await.unwrap();
-        let address = config.serve.listen[0].clone();
-        let listeners = config.serve.bind().await.unwrap();
+        let address = config.process.serve.listen[0].clone();
+        let listeners = config.process.serve.bind().await.unwrap();
         let life2 = life.clone();
         life.spawn("repo-svc", async move { crate::run(config, listeners, life2).await.unwrap() });
         while !life.is_ready() {
@@ -143,7 +145,7 @@ impl Harness {
     /// As [`Harness::state`] with further flags: another replica.
     pub(crate) async fn state_with(&self, extra: &[&str]) -> AppState {
         let config = config(self.folder.path(), &self.database_url, extra);
-        let trust = config.trust.load(ServiceRole::RepoSvc, &Clock::system()).unwrap();
+        let trust = config.process.trust.load(ServiceRole::RepoSvc, &Clock::system()).unwrap();
         let signer = crate::signer(&config, &trust, &Clock::system()).unwrap();
         AppState::new(config, &trust, signer, self.db().await, Clock::system(), self.life.clone())
     }

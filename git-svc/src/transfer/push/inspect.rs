@@ -21,7 +21,6 @@ use super::{push::PushState, status_report::StatusReport};
 const MAX_KEPT_NAME_BYTES: usize = 4 << 20;
 
 /// Inspector of one push.
-#[derive(Debug)]
 pub(crate) struct PushInspector {
     limits: PushLimits,
     state: State,

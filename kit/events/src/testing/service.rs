@@ -11,15 +11,16 @@ use ferrite_core::startup::{ServiceFuture, StartError};
 use ferrite_db::Db;
 use ferrite_db::args;
 use ferrite_listener::testing::serve_peers;
-use ferrite_proto::ServiceRole;
+use ferrite_proto::error::violations;
 use ferrite_proto::events::event_sink_client::EventSinkClient;
 use ferrite_proto::events::{DeliverRequest, Event};
+use ferrite_proto::{Permission, ServiceRole};
 use ferrite_rpc::grpc::{Channel, channel};
-use ferrite_rpc::testing::{ServiceKeys, TestCaller, public_key_pem};
+use ferrite_rpc::testing::{ServiceKeys, TestCaller, public_key_pem, reason};
 use tempfile::TempDir;
 use tokio::task::JoinHandle;
-use tonic::Status;
 use tonic::service::Routes;
+use tonic::{Code, Status};
 
 const DELIVER: &str = "ferrite.events.v1.EventSink/Deliver";
 
@@ -100,13 +101,22 @@ impl TestService {
         self.keys.deliver(self.role, &self.address, events).await
     }
 
-    /// Delivers events as a caller who is no service.
+    /// Checks that `event` is refused beside an unknown event, beside too many others, and by a caller who is no service.
     ///
-    /// # Errors
-    /// The refusal.
-    pub async fn deliver_as(&self, caller: &TestCaller, events: Vec<Event>) -> Result<(), Status> {
-        let request = caller.request(DELIVER, DeliverRequest { events, ..Default::default() });
-        EventSinkClient::new(self.channel.clone()).deliver(request).await.map(|_| ())
+    /// # Panics
+    /// When it is accepted, or refused for another reason.
+    pub async fn check_refused_deliveries(&self, event: &Event) {
+        let unknown = self.deliver(vec![event.clone(), Event::default()]).await.unwrap_err();
+        let fields: Vec<_> = violations(&unknown).into_iter().map(|(field, ..)| field).collect();
+        assert_eq!(fields, ["events[1].event_id", "events[1].repository_id", "events[1].fact"]);
+        let many = self.deliver(vec![event.clone(); 65]).await.unwrap_err();
+        assert_eq!(violations(&many)[0].0, "events");
+
+        let events = vec![event.clone()];
+        let owner = TestCaller::user(7, Permission::Owner);
+        let request = owner.request(DELIVER, DeliverRequest { events, ..Default::default() });
+        let by_owner = EventSinkClient::new(self.channel.clone()).deliver(request).await.unwrap_err();
+        assert_eq!((by_owner.code(), reason(&by_owner).as_str()), (Code::PermissionDenied, "SERVICE_REQUIRED"));
     }
 
     /// Returns how often an event is in the inbox.

@@ -64,12 +64,6 @@ impl OperationSubject<'_> {
     }
 }
 
-impl std::fmt::Debug for Authorizer {
-    fn fmt(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        out.debug_struct("Authorizer").finish_non_exhaustive()
-    }
-}
-
 impl Authorizer {
     /// Returns an authorizer that accepts the grants that `verifier` accepts, and asks repo-svc over `authority`.
     #[must_use]

@@ -46,12 +46,6 @@ struct Inner {
     grants: Cache<TokenHash, (Arc<Grant>, u64)>,
 }
 
-impl std::fmt::Debug for AuthLayer {
-    fn fmt(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        out.debug_struct("AuthLayer").finish_non_exhaustive()
-    }
-}
-
 /// Expiry policy of the cache: an entry lives as long as its grant.
 struct UntilExpiry(Clock);
 

@@ -43,12 +43,6 @@ pub struct TokenCache {
     silent_until_us: Arc<AtomicI64>,
 }
 
-impl std::fmt::Debug for TokenCache {
-    fn fmt(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        out.debug_struct("TokenCache").finish_non_exhaustive()
-    }
-}
-
 /// Expiry policy of verified entries in memory: an entry lives until the time that it names.
 struct UntilExpiry(Clock);
 
@@ -126,12 +120,6 @@ pub struct TokenCacheWriter {
     signer: Arc<Signer>,
     lifetime: Duration,
     clock: Clock,
-}
-
-impl std::fmt::Debug for TokenCacheWriter {
-    fn fmt(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        out.debug_struct("TokenCacheWriter").field("lifetime", &self.lifetime).finish_non_exhaustive()
-    }
 }
 
 impl TokenCacheWriter {

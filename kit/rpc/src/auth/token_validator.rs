@@ -20,12 +20,6 @@ pub struct TokenValidator {
     clock: Clock,
 }
 
-impl std::fmt::Debug for TokenValidator {
-    fn fmt(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        out.debug_struct("TokenValidator").field("cache", &self.cache).finish_non_exhaustive()
-    }
-}
-
 impl TokenValidator {
     /// Returns a validator that asks `authority` for tokens that are not in `cache`.
     #[must_use]

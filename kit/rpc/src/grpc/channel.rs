@@ -25,20 +25,15 @@ use super::retry;
 /// A client channel to one service; cheap to clone. Connects when it is first used, and again after a connection is lost. Calls are
 /// spread over the replicas of the service that serve. Each call gets a deadline, the current trace and a service token; calls that
 /// change nothing are retried on `UNAVAILABLE`, others if they were never sent. A call with a user's access token is sent to repo-svc only.
-#[derive(Clone)]
+#[derive(Clone, Debug)]
 pub struct Channel(Arc<Inner>);
 
+#[derive(Debug)]
 struct Inner {
     replicas: Arc<ReplicaSet>,
     credentials: Option<ChannelCredentials>,
     /// The search for replicas. Ends with the last clone of the channel.
     _discovery: JoinSet<()>,
-}
-
-impl std::fmt::Debug for Channel {
-    fn fmt(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        out.debug_struct("Channel").finish_non_exhaustive()
-    }
 }
 
 /// Returns a channel to the service at `addresses` whose connections and calls carry `credentials`, if there are any.

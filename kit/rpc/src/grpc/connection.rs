@@ -63,9 +63,10 @@ pub(super) struct Target {
 }
 
 /// A connection to a replica. Clones share it.
-#[derive(Clone)]
+#[derive(Clone, Debug)]
 pub(super) struct Connection(Arc<Inner>);
 
+#[derive(Debug)]
 struct Inner {
     target: Target,
     credentials: Option<ChannelCredentials>,
@@ -74,12 +75,6 @@ struct Inner {
     builder: Builder<TokioExecutor>,
     /// `None` before the first call. Held while a connection is opened, which further calls wait for.
     sender: Mutex<Option<SendRequest<Body>>>,
-}
-
-impl std::fmt::Debug for Connection {
-    fn fmt(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        out.debug_struct("Connection").field("target", &self.0.target).finish_non_exhaustive()
-    }
 }
 
 impl Connection {

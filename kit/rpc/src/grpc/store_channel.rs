@@ -23,13 +23,14 @@ const IDLE_TIMEOUT: Duration = Duration::from_secs(600);
 
 /// A client channel to the git stores; cheap to clone. Each call goes to the store that its metadata `ferrite-store` names, or to the
 /// only one. Channels are opened when they are first used. A store without an address responds with `UNAVAILABLE`.
-#[derive(Clone)]
+#[derive(Clone, Debug)]
 pub struct StoreChannel {
     stores: Arc<Stores>,
     /// The store of calls that name none.
     store: Option<HeaderValue>,
 }
 
+#[derive(Debug)]
 enum Stores {
     /// One channel, whatever the name of the store.
     Single(Channel),
@@ -38,12 +39,6 @@ enum Stores {
         credentials: Option<ChannelCredentials>,
         channels: Cache<String, Channel>,
     },
-}
-
-impl std::fmt::Debug for StoreChannel {
-    fn fmt(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        out.debug_struct("StoreChannel").field("store", &self.store).finish_non_exhaustive()
-    }
 }
 
 impl StoreChannel {

@@ -30,7 +30,7 @@ pub struct RateLimiter {
 
 impl std::fmt::Debug for RateLimiter {
     fn fmt(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        out.debug_struct("RateLimiter").field("redis", &self.redis).finish_non_exhaustive()
+        out.debug_struct("RateLimiter").finish_non_exhaustive()
     }
 }
 

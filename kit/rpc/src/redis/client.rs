@@ -28,12 +28,6 @@ pub struct RedisClient {
     silent_until_us: Arc<AtomicI64>,
 }
 
-impl std::fmt::Debug for RedisClient {
-    fn fmt(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        out.debug_struct("RedisClient").finish_non_exhaustive()
-    }
-}
-
 impl RedisClient {
     /// Returns a client of the server that `client` names, which connects when it is first used.
     ///

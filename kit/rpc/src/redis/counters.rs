@@ -15,7 +15,7 @@ pub(crate) type KeyHash = [u8; 32];
 ///
 /// Each method returns `None` if Redis does not respond in time. The futures are boxed, so that the client is compiled once, in this
 /// crate, and not in every crate that polls them.
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 pub(crate) struct RedisCounters {
     client: RedisClient,
     /// The beginning of all names. Users of Redis are limited by it.

@@ -23,12 +23,6 @@ const REFUSALS: [&str; 3] = ["NOAUTH", "WRONGPASS", "NOPERM"];
 #[derive(Clone)]
 pub struct RedisServer(redis::Client);
 
-impl std::fmt::Debug for RedisServer {
-    fn fmt(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        out.debug_tuple("RedisServer").field(&self.address()).finish()
-    }
-}
-
 /// The error of settings that name no Redis.
 #[derive(Debug, thiserror::Error)]
 pub enum BadRedisServer {
@@ -156,7 +150,6 @@ mod tests {
                 (address, is_encrypted),
                 "{url}"
             );
-            assert!(!format!("{server:?}").contains("hunter2"), "{server:?}");
         }
     }
 

@@ -26,19 +26,14 @@ type Keys = Arc<[DecodingKey]>;
 type KeyTable = [Keys; ServiceRole::ALL.len()];
 
 /// The public keys of all roles. Clones share them.
-#[derive(Clone)]
+#[derive(Clone, Debug)]
 pub struct ServicePublicKeys(Arc<Inner>);
 
+#[derive(Debug)]
 struct Inner {
     folder: PathBuf,
     /// The newest keys, and the time of the last reading, successful or not.
     current: Mutex<(KeyTable, Instant)>,
-}
-
-impl std::fmt::Debug for ServicePublicKeys {
-    fn fmt(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        out.debug_struct("ServicePublicKeys").field("folder", &self.0.folder).finish_non_exhaustive()
-    }
 }
 
 impl ServicePublicKeys {
