@@ -11,6 +11,7 @@ use ferrite_proto::repo::{
     self, AuthenticateRequest, CheckAccessRequest, CheckAccessResponse, GetRepositoryRequest, GetUsersRequest,
     Identity, ReauthorizeAccessRequest, RepositoryRef, ResolveAccessRequest,
 };
+use tonic::{Code, Status};
 
 use super::call::ApiCall;
 use crate::dto::{Accounts, User, require};
@@ -162,25 +163,13 @@ impl ApiCall {
         Ok(require(response.identity, "identity")?)
     }
 
-    /// Returns the error of a request in which `error` was found: if the caller has no permission, that comes first, so that it
-    /// learns nothing about the request.
-    pub(crate) async fn prefer_permission_error(&self, check: PermissionCheck, error: ApiError) -> ApiError {
-        match self.clients.access().check_access(self.request(check.0)).await {
-            Ok(_) => error,
-            Err(status) => status.into(),
-        }
-    }
-
-    /// Returns what was read of a request. For a mistake in it, the error is that of [`Self::prefer_permission_error`].
+    /// Returns what was read of a request that repo-svc was not asked about yet, as [`after_refusal`].
     pub(crate) async fn after_permission<T>(
         &self,
         check: PermissionCheck,
         read: Result<T, ApiError>,
     ) -> Result<T, ApiError> {
-        match read {
-            Ok(read) => Ok(read),
-            Err(error) => Err(self.prefer_permission_error(check, error).await),
-        }
+        after_refusal(async { self.clients.access().check_access(self.request(check.0)).await }, read).await
     }
 
     /// Checks the permission of the caller before work that the gateway does by itself. Returns the caller's account, if it has one.
@@ -369,6 +358,24 @@ impl ApiCall {
             accounts.add(found, &self.links);
         }
         Ok(accounts)
+    }
+}
+
+/// Returns what was read of a request. If there is a mistake in it, `check` asks the service first whether it refuses the caller, who then
+/// learns nothing about the request.
+///
+/// `check` changes nothing: it is `CheckAccess`, or the operation itself with a blank request, which has ids alone. A service finds that
+/// invalid when it has nothing else to refuse.
+pub(crate) async fn after_refusal<T, R>(
+    check: impl Future<Output = Result<R, Status>>,
+    read: Result<T, ApiError>,
+) -> Result<T, ApiError> {
+    match read {
+        Ok(read) => Ok(read),
+        Err(error) => match check.await {
+            Err(status) if status.code() != Code::InvalidArgument => Err(status.into()),
+            Ok(_) | Err(_) => Err(error),
+        },
     }
 }
 

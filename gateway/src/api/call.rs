@@ -88,8 +88,9 @@ impl ApiCall {
         request
     }
 
-    /// Makes a call with a grant that checks something and changes nothing. It has no idempotency key: that one belongs to the write.
-    pub(crate) fn check_with_grant<T>(&self, grant: &Grant, message: T) -> tonic::Request<T> {
+    /// Makes a call with a grant and a blank request, for [`after_refusal`](super::access::after_refusal). It has no idempotency key: that
+    /// one belongs to the write.
+    pub(crate) fn blank_with_grant<T>(&self, grant: &Grant, message: T) -> tonic::Request<T> {
         let mut request = self.request_with_grant(grant, message);
         request.metadata_mut().remove(metadata::IDEMPOTENCY_KEY);
         request

@@ -5,9 +5,9 @@ use ferrite_proto::issue::{
 };
 use ferrite_proto::operation;
 
-use super::access::ResolvedAccess;
+use super::access::{ResolvedAccess, after_refusal};
 use super::call::{ApiCall, Authenticated, routes};
-use super::tracker::{limit_text, list_error, list_headers, prefer_refusal};
+use super::tracker::{limit_text, list_error, list_headers};
 use crate::dto::{Comment, require};
 use crate::http::body::JsonBody;
 use crate::http::body_limits::MAX_TEXT_BODY_BYTES;
@@ -17,9 +17,6 @@ use crate::http::json;
 use crate::http::page::PageLimits;
 use crate::http::path::{Params, RepoPath};
 use crate::http::query::Query;
-
-/// Reasons for a missing target, which is told after mistakes in the request.
-const MISSING: &[&str] = &["ISSUE_NOT_FOUND", "COMMENT_NOT_FOUND"];
 
 routes! {
     "/api/v1/repos/{owner}/{repo}/issues/comments" => get list as operation::LIST_COMMENTS;
@@ -38,23 +35,14 @@ routes! {
 
 async fn list(Authenticated(call): Authenticated, path: RepoPath, params: Params, query: Query) -> ApiResult {
     let access = call.access(&path, operation::LIST_COMMENTS).await?;
+    let (repository_id, issue_number) = (access.id, params.id_or_zero("index"));
+    let blank = ListCommentsRequest { repository_id, issue_number, ..Default::default() };
+    let check = async { call.clients.comments().list_comments(call.blank_with_grant(&access.grant, blank)).await };
+    let since = query.time("since").map_err(|error| ApiError::invalid(vec![error]));
+    let since = after_refusal(check, since).await?;
     let page = query.page(PageLimits::WHOLE_LIST);
-    let request = ListCommentsRequest {
-        repository_id: access.id,
-        issue_number: params.id_or_zero("index"),
-        since: None,
-        page: page.number,
-        page_size: page.size,
-    };
-    let since = match query.time("since") {
-        Ok(since) => since,
-        Err(error) => {
-            let check = ListCommentsRequest { page: 1, page_size: 1, ..request };
-            let check = call.clients.comments().list_comments(call.check_with_grant(&access.grant, check)).await;
-            return Err(prefer_refusal(check, ApiError::invalid(vec![error]), MISSING));
-        }
-    };
-    let request = call.request_with_grant(&access.grant, ListCommentsRequest { since, ..request });
+    let request = ListCommentsRequest { repository_id, issue_number, since, page: page.number, page_size: page.size };
+    let request = call.request_with_grant(&access.grant, request);
     let response = call.clients.comments().list_comments(request).await.map_err(list_error)?.into_inner();
     let accounts =
         call.accounts_beside_caller(&access, response.comments.iter().map(|comment| comment.user_id)).await?;
@@ -80,44 +68,32 @@ async fn get(Authenticated(call): Authenticated, path: RepoPath, params: Params)
 
 async fn create(Authenticated(call): Authenticated, path: RepoPath, params: Params, body: JsonBody) -> ApiResult {
     let access = call.access(&path, operation::CREATE_COMMENT).await?;
-    let target = CreateCommentRequest {
-        repository_id: access.id,
-        issue_number: params.id("index"),
-        body: String::new(),
-        check_only: false,
-    };
-    let (text, _permit) = match body.decode(&call.body_limits, MAX_TEXT_BODY_BYTES, text).await {
-        Ok(decoded) => decoded,
-        Err(error) => {
-            let check = call.check_with_grant(&access.grant, CreateCommentRequest { check_only: true, ..target });
-            return Err(prefer_refusal(call.clients.comments().create_comment(check).await, error, MISSING));
-        }
-    };
+    let blank =
+        CreateCommentRequest { repository_id: access.id, issue_number: params.id("index"), body: String::new() };
+    let check =
+        async { call.clients.comments().create_comment(call.blank_with_grant(&access.grant, blank.clone())).await };
+    let decoded = body.decode(&call.body_limits, MAX_TEXT_BODY_BYTES, text).await;
+    let (text, _permit) = after_refusal(check, decoded).await?;
     let access = call.confirm(access, operation::CREATE_COMMENT).await?;
-    let request = call.request_with_grant(&access.grant, CreateCommentRequest { body: text, ..target });
+    let request = call.request_with_grant(&access.grant, CreateCommentRequest { body: text, ..blank });
     let response = call.clients.comments().create_comment(request).await?.into_inner();
     Ok(json::created(convert_comment(&call, &access, response.comment).await?))
 }
 
 async fn update(Authenticated(call): Authenticated, path: RepoPath, params: Params, body: JsonBody) -> ApiResult {
     let access = call.access(&path, operation::UPDATE_COMMENT).await?;
-    let target = UpdateCommentRequest {
+    let blank = UpdateCommentRequest {
         repository_id: access.id,
         issue_number: params.id_or_zero("index"),
         comment_id: params.id("id"),
         body: String::new(),
-        check_only: false,
     };
-    let (text, _permit) = match body.decode(&call.body_limits, MAX_TEXT_BODY_BYTES, text).await {
-        Ok(decoded) => decoded,
-        Err(error) => {
-            // A comment that the caller may not change comes before mistakes in the body.
-            let check = call.check_with_grant(&access.grant, UpdateCommentRequest { check_only: true, ..target });
-            return Err(prefer_refusal(call.clients.comments().update_comment(check).await, error, MISSING));
-        }
-    };
+    let check =
+        async { call.clients.comments().update_comment(call.blank_with_grant(&access.grant, blank.clone())).await };
+    let decoded = body.decode(&call.body_limits, MAX_TEXT_BODY_BYTES, text).await;
+    let (text, _permit) = after_refusal(check, decoded).await?;
     let access = call.confirm(access, operation::UPDATE_COMMENT).await?;
-    let request = call.request_with_grant(&access.grant, UpdateCommentRequest { body: text, ..target });
+    let request = call.request_with_grant(&access.grant, UpdateCommentRequest { body: text, ..blank });
     let response = call.clients.comments().update_comment(request).await?.into_inner();
     Ok(json::ok(convert_comment(&call, &access, response.comment).await?))
 }

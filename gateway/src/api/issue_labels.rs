@@ -3,18 +3,14 @@
 use ferrite_proto::issue::{ChangeIssueLabelsRequest, LabelChange, ListIssueLabelsRequest};
 use ferrite_proto::operation;
 
-use super::access::ResolvedAccess;
+use super::access::{ResolvedAccess, after_refusal};
 use super::call::{ApiCall, Authenticated, routes};
-use super::tracker::prefer_refusal;
 use crate::dto::Label;
 use crate::http::body::JsonBody;
 use crate::http::body_limits::MAX_JSON_BYTES;
 use crate::http::error::{ApiError, ApiResult};
 use crate::http::json;
 use crate::http::path::{Params, RepoPath};
-
-/// Reasons for a missing target, which is told after mistakes in the request.
-const MISSING: &[&str] = &["ISSUE_NOT_FOUND"];
 
 routes! {
     "/api/v1/repos/{owner}/{repo}/issues/{index}/labels" =>
@@ -65,16 +61,12 @@ async fn change_by_body(
     kind: LabelChange,
 ) -> ApiResult {
     let access = call.access(path, operation::CHANGE_ISSUE_LABELS).await?;
-    let request = request(&access, params, kind);
-    let label_ids = match ids(call, body).await {
-        Ok(label_ids) => label_ids,
-        Err(error) => {
-            let check = call.check_with_grant(&access.grant, ChangeIssueLabelsRequest { check_only: true, ..request });
-            return Err(prefer_refusal(call.clients.labels().change_issue_labels(check).await, error, MISSING));
-        }
-    };
+    let blank = request(&access, params, LabelChange::Unspecified);
+    let check = async { call.clients.labels().change_issue_labels(call.blank_with_grant(&access.grant, blank)).await };
+    let label_ids = after_refusal(check, ids(call, body).await).await?;
     let access = call.confirm(access, operation::CHANGE_ISSUE_LABELS).await?;
-    let labels = change(call, &access, ChangeIssueLabelsRequest { label_ids, ..request }).await?;
+    let request = ChangeIssueLabelsRequest { label_ids, ..request(&access, params, kind) };
+    let labels = change(call, &access, request).await?;
     Ok(json::ok(labels))
 }
 
@@ -90,8 +82,7 @@ fn request(access: &ResolvedAccess, params: &Params, kind: LabelChange) -> Chang
         repository_id: access.id,
         issue_number: params.id("index"),
         change: kind.into(),
-        label_ids: Vec::new(),
-        check_only: false,
+        ..Default::default()
     }
 }
 

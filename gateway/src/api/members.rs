@@ -88,7 +88,7 @@ async fn set_visibility<const IS_PUBLIC: bool>(Authenticated(call): Authenticate
     if !caller.username.eq_ignore_ascii_case(&path.name("username")) {
         let check = PermissionCheck::of(operation::SET_MEMBERSHIP_VISIBILITY).on_organization(&organization);
         let error = ApiError::new(StatusCode::FORBIDDEN, "only members themselves show or hide their membership");
-        return Err(call.prefer_permission_error(check, error).await);
+        return call.after_permission(check, Err(error)).await;
     }
     let request = SetMembershipVisibilityRequest { organization, is_public: IS_PUBLIC };
     call.clients.organizations().set_membership_visibility(call.request(request)).await?;

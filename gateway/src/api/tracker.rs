@@ -1,7 +1,6 @@
-//! Helpers that the operations of the issue tracker share: the order of refusals and mistakes, words for states, and limits.
+//! Helpers that the operations of the issue tracker share: headers and errors of lists, words for states, and limits.
 
 use axum::http::HeaderMap;
-use ferrite_proto::error::reason;
 use ferrite_proto::issue::IssueState;
 use tonic::{Code, Status};
 
@@ -13,18 +12,6 @@ use ferrite_api_types::links::Links;
 
 /// Longest text that is passed on to issue-svc, in bytes: none of its fields may be longer, and a whole message has a limit of its own.
 const MAX_TEXT_BYTES: usize = 1024 * 1024;
-
-/// Returns the error of a request in which the mistake `error` was found, given the response to `check`, a call that changes nothing:
-/// an error of that call comes first, unless it is about fields or has one of the reasons in `later`.
-pub(super) fn prefer_refusal<T>(check: Result<T, Status>, error: ApiError, later: &[&str]) -> ApiError {
-    match check {
-        Err(status) if status.code() != Code::InvalidArgument => {
-            let is_later = reason(&status).is_some_and(|reason| later.contains(&reason.as_str()));
-            if is_later { error } else { status.into() }
-        }
-        Ok(_) | Err(_) => error,
-    }
-}
 
 /// Converts a status of a list whose entries may have long texts. A response beyond the limit of messages is a page too large.
 pub(super) fn list_error(status: Status) -> ApiError {
@@ -81,24 +68,9 @@ pub(super) fn limit_text(fields: &mut FieldReader, name: &str, text: String) -> 
 
 #[cfg(test)]
 mod tests {
-    use ferrite_proto::Permission;
     use ferrite_rpc::auth::AuthError;
 
     use super::*;
-
-    #[test]
-    fn a_refusal_comes_before_a_mistake_and_a_missing_target_after_it() {
-        let prefer = |check: Result<(), Status>, later: &[&str]| {
-            prefer_refusal(check, ApiError::bad_request("mistake"), later).status.as_u16()
-        };
-        let forbidden = || Err(AuthError::PermissionRequired { needed: Permission::Write }.into());
-        let missing = || Err(Status::from(AuthError::RepositoryNotFound));
-        assert_eq!((prefer(Ok(()), &[]), prefer(forbidden(), &[]), prefer(missing(), &[])), (400, 403, 404));
-        assert_eq!(prefer(missing(), &["REPOSITORY_NOT_FOUND"]), 400);
-        assert_eq!(prefer(missing(), &["ISSUE_NOT_FOUND"]), 404);
-        assert_eq!(prefer(Err(Status::invalid_argument("field")), &[]), 400);
-        assert_eq!(prefer(Err(Status::unavailable("away")), &["ISSUE_NOT_FOUND"]), 503);
-    }
 
     #[test]
     fn a_list_counted_in_part_has_a_next_page_and_no_last_one() {

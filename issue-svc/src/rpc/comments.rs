@@ -62,10 +62,6 @@ async fn create_comment(
     let key = IdempotencyKey::of(&request, author.0, "CreateComment")?;
     let request = request.into_inner();
     let repository = RepositoryId(request.repository_id);
-    if request.check_only {
-        state.issue(repository, request.issue_number).await?;
-        return Ok(CreateCommentResponse { comment: None });
-    }
     let create = async {
         let body = Body::parse_comment(request.body)?;
         state.limits.count_comment(&grant, body.as_str().len()).await?;
@@ -92,10 +88,6 @@ async fn update_comment(
     let actor = user(&grant)?;
     let key = IdempotencyKey::of(&request, actor.0, "UpdateComment")?;
     let request = request.into_inner();
-    if request.check_only {
-        check_update(state, &grant, &request).await?;
-        return Ok(UpdateCommentResponse { comment: None });
-    }
     if let Some(key) = &key
         && key.is_used(state.store.db()).await.map_err(IdempotencyError::from)?
     {

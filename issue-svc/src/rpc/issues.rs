@@ -271,10 +271,6 @@ async fn update_issue(
     let grant = state.authorize(&request, request.get_ref().repository_id).await?;
     let key = IdempotencyKey::of(&request, user(&grant)?.0, "UpdateIssue")?;
     let request = request.into_inner();
-    if request.check_only {
-        check_update(state, &grant, &request).await?;
-        return Ok(UpdateIssueResponse { issue: None });
-    }
     if let Some(key) = &key
         && key.is_used(state.store.db()).await.map_err(IdempotencyError::from)?
     {

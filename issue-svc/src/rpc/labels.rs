@@ -126,13 +126,10 @@ async fn change_issue_labels(
     let key = IdempotencyKey::of(&request, actor.0, "ChangeIssueLabels")?;
     let request = request.into_inner();
     let repository = RepositoryId(request.repository_id);
-    if request.check_only {
-        state.issue(repository, request.issue_number).await?;
-        return Ok(ChangeIssueLabelsResponse { labels: Vec::new() });
-    }
     let work = async {
         let change = request.change();
-        if change == LabelChange::Unspecified {
+        // A gateway of the version before sends `check_only` when it wants no change.
+        if change == LabelChange::Unspecified || request.check_only {
             return Err(FieldViolation::new("change", "required", "must be add, replace or remove").into());
         }
         let ids: BTreeSet<i64> = request.label_ids.iter().copied().collect();

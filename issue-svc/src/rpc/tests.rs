@@ -1,4 +1,4 @@
-//! Tests of what an account may write, and of repeated requests whose response is too large to be kept.
+//! Tests of what an account may write, of the order of refusals, and of repeated requests whose response is too large to be kept.
 
 use ferrite_db::idempotency::MAX_STORED_RESPONSE_BYTES;
 use ferrite_proto::Permission;
@@ -8,10 +8,12 @@ use ferrite_proto::issue::label_service_client::LabelServiceClient;
 use ferrite_proto::issue::milestone_service_client::MilestoneServiceClient;
 use ferrite_proto::issue::{
     ChangeIssueLabelsRequest, CreateCommentRequest, CreateIssueRequest, CreateLabelRequest, CreateMilestoneRequest,
-    LabelChange, UpdateCommentRequest, UpdateIssueRequest, UpdateMilestoneRequest,
+    LabelChange, ListCommentsRequest, ListIssuesRequest, UpdateCommentRequest, UpdateIssueRequest,
+    UpdateMilestoneRequest,
 };
 use ferrite_proto::operation::{
-    CHANGE_ISSUE_LABELS, CREATE_COMMENT, CREATE_LABEL, CREATE_MILESTONE, UPDATE_COMMENT, UPDATE_ISSUE, UPDATE_MILESTONE,
+    CHANGE_ISSUE_LABELS, CREATE_COMMENT, CREATE_ISSUE, CREATE_LABEL, CREATE_MILESTONE, LIST_COMMENTS, LIST_ISSUES,
+    UPDATE_COMMENT, UPDATE_ISSUE, UPDATE_MILESTONE,
 };
 use tonic::{Code, Status};
 
@@ -148,12 +150,7 @@ async fn a_repeated_request_gets_a_large_response_anew() {
         assert_eq!(service.create(&caller, issue(text("a"))).await.unwrap(), changed);
 
         let mut comment = async || {
-            let new = CreateCommentRequest {
-                repository_id: REPOSITORY,
-                issue_number: made.number,
-                body: text("c"),
-                check_only: false,
-            };
+            let new = CreateCommentRequest { repository_id: REPOSITORY, issue_number: made.number, body: text("c") };
             let response = comments.create_comment(caller.request(CREATE_COMMENT, new)).await.unwrap();
             response.into_inner().comment.unwrap()
         };
@@ -165,7 +162,6 @@ async fn a_repeated_request_gets_a_large_response_anew() {
                 issue_number: made.number,
                 comment_id: first.id,
                 body: text("d"),
-                check_only: false,
             };
             let response = comments.update_comment(caller.request(UPDATE_COMMENT, change)).await.unwrap();
             response.into_inner().comment.unwrap()
@@ -215,6 +211,91 @@ async fn a_repeated_request_gets_a_large_response_anew() {
         assert!(longest_response(&service).await <= MAX_STORED_RESPONSE_BYTES);
         let other = service.create(&caller, issue(text("z"))).await.unwrap_err();
         assert_eq!(reason(&other), "IDEMPOTENCY_KEY_REUSED");
+        service.stop().await;
+    })
+    .await;
+}
+
+/// The operations whose blank requests the gateway sends when it has found a mistake in a request. Each blank request must be invalid.
+const WITH_BLANK_REQUESTS: [&str; 7] =
+    [LIST_ISSUES, CREATE_ISSUE, UPDATE_ISSUE, LIST_COMMENTS, CREATE_COMMENT, UPDATE_COMMENT, CHANGE_ISSUE_LABELS];
+
+/// Sends the blank request of an operation about an issue and a comment. Returns the reason for which it is refused.
+async fn refusal_of_blank(service: &Service, caller: &TestCaller, operation: &str, ids: (i64, i64)) -> String {
+    let (repository_id, (issue_number, comment_id)) = (REPOSITORY, ids);
+    let mut issues = IssueServiceClient::new(service.channel.clone());
+    let mut comments = CommentServiceClient::new(service.channel.clone());
+    let mut labels = LabelServiceClient::new(service.channel.clone());
+    let refused = match operation {
+        LIST_ISSUES => {
+            let blank = ListIssuesRequest { repository_id, ..Default::default() };
+            issues.list_issues(caller.request(operation, blank)).await.map(drop)
+        }
+        CREATE_ISSUE => {
+            let blank = CreateIssueRequest { repository_id, ..Default::default() };
+            issues.create_issue(caller.request(operation, blank)).await.map(drop)
+        }
+        UPDATE_ISSUE => {
+            let (number, title) = (issue_number, Some(String::new()));
+            let blank = UpdateIssueRequest { repository_id, number, title, ..Default::default() };
+            issues.update_issue(caller.request(operation, blank)).await.map(drop)
+        }
+        LIST_COMMENTS => {
+            let blank = ListCommentsRequest { repository_id, issue_number, ..Default::default() };
+            comments.list_comments(caller.request(operation, blank)).await.map(drop)
+        }
+        CREATE_COMMENT => {
+            let blank = CreateCommentRequest { repository_id, issue_number, ..Default::default() };
+            comments.create_comment(caller.request(operation, blank)).await.map(drop)
+        }
+        UPDATE_COMMENT => {
+            let blank = UpdateCommentRequest { repository_id, issue_number, comment_id, ..Default::default() };
+            comments.update_comment(caller.request(operation, blank)).await.map(drop)
+        }
+        CHANGE_ISSUE_LABELS => {
+            let blank = ChangeIssueLabelsRequest { repository_id, issue_number, ..Default::default() };
+            labels.change_issue_labels(caller.request(operation, blank)).await.map(drop)
+        }
+        other => panic!("{other}"),
+    };
+    reason(&refused.unwrap_err())
+}
+
+#[tokio::test]
+async fn a_blank_request_is_refused_for_its_caller_first_and_changes_nothing() {
+    on_each_url(|url| async move {
+        // As many as the test makes: a blank request would be the next one.
+        let service = start(&url, "--writes-per-hour=2").await;
+        let number = service.create(&ada(), issue(String::new())).await.unwrap().number;
+        let new = CreateCommentRequest { repository_id: REPOSITORY, issue_number: number, body: "text".to_owned() };
+        let mut comments = CommentServiceClient::new(service.channel.clone());
+        let made = comments.create_comment(ada().request(CREATE_COMMENT, new)).await.unwrap();
+        let (present, absent) = ((number, made.into_inner().comment.unwrap().id), (number + 1, i64::MAX));
+        let (poster, reader) = (ada().with_key("k"), TestCaller::user(8, Permission::Read));
+        for operation in WITH_BLANK_REQUESTS {
+            let refusal = async |caller: &TestCaller, ids| refusal_of_blank(&service, caller, operation, ids).await;
+            assert_eq!(refusal(&poster.without_issues(), present).await, "ISSUES_DISABLED", "{operation}");
+            assert_eq!(refusal(&poster, present).await, "INVALID_REQUEST", "{operation}");
+            let is_of_poster = [UPDATE_ISSUE, UPDATE_COMMENT].contains(&operation);
+            let expected = if is_of_poster { "PERMISSION_REQUIRED" } else { "INVALID_REQUEST" };
+            assert_eq!(refusal(&reader, present).await, expected, "{operation}");
+            // Only an issue to change is looked up before the fields.
+            let expected = if operation == UPDATE_ISSUE { "ISSUE_NOT_FOUND" } else { "INVALID_REQUEST" };
+            assert_eq!(refusal(&poster, absent).await, expected, "{operation}");
+        }
+        // Of a gateway of the version before.
+        let check = ChangeIssueLabelsRequest {
+            repository_id: REPOSITORY,
+            issue_number: number,
+            change: LabelChange::Replace.into(),
+            label_ids: Vec::new(),
+            check_only: true,
+        };
+        let mut labels = LabelServiceClient::new(service.channel.clone());
+        let refused = labels.change_issue_labels(ada().request(CHANGE_ISSUE_LABELS, check)).await.unwrap_err();
+        assert_eq!(reason(&refused), "INVALID_REQUEST");
+        let rows = [count(&service, "issues").await, count(&service, "comments").await];
+        assert_eq!((rows, count(&service, "idempotency").await), ([1, 1], 0));
         service.stop().await;
     })
     .await;

@@ -2,8 +2,9 @@ use ferrite_proto::issue::CreateIssueRequest;
 use ferrite_proto::operation;
 
 use super::convert_issue;
+use crate::api::access::after_refusal;
 use crate::api::call::Authenticated;
-use crate::api::tracker::{limit_text, prefer_refusal};
+use crate::api::tracker::limit_text;
 use crate::http::body::JsonBody;
 use crate::http::body_limits::MAX_TEXT_BODY_BYTES;
 use crate::http::error::ApiResult;
@@ -13,16 +14,10 @@ use crate::http::path::RepoPath;
 
 pub(super) async fn create(Authenticated(call): Authenticated, path: RepoPath, body: JsonBody) -> ApiResult {
     let access = call.access(&path, operation::CREATE_ISSUE).await?;
+    let blank = CreateIssueRequest { repository_id: access.id, ..Default::default() };
+    let check = async { call.clients.issues().create_issue(call.blank_with_grant(&access.grant, blank)).await };
     let decoded = body.decode(&call.body_limits, MAX_TEXT_BODY_BYTES, |fields| decode(fields, access.id)).await;
-    let (request, _permit) = match decoded {
-        Ok(decoded) => decoded,
-        Err(error) => {
-            // No issue is opened without a title: the call only finds out whether the repository takes issues.
-            let check = CreateIssueRequest { repository_id: access.id, ..Default::default() };
-            let check = call.clients.issues().create_issue(call.check_with_grant(&access.grant, check)).await;
-            return Err(prefer_refusal(check, error, &[]));
-        }
-    };
+    let (request, _permit) = after_refusal(check, decoded).await?;
     let access = call.confirm(access, operation::CREATE_ISSUE).await?;
     let response =
         call.clients.issues().create_issue(call.request_with_grant(&access.grant, request)).await?.into_inner();

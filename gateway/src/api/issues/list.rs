@@ -5,8 +5,9 @@ use ferrite_proto::issue::{AssigneeFilter, IssueKind, IssueSort, IssueState, Lis
 use ferrite_proto::operation;
 use ferrite_proto::repo::GetUsersRequest;
 
+use crate::api::access::after_refusal;
 use crate::api::call::{ApiCall, Authenticated};
-use crate::api::tracker::{list_error, list_headers, listed_state, prefer_refusal, value};
+use crate::api::tracker::{list_error, list_headers, listed_state, value};
 use crate::dto::Issue;
 use crate::http::error::{ApiError, ApiResult};
 use crate::http::json;
@@ -24,14 +25,9 @@ const NO_USER: i64 = i64::MAX;
 pub(super) async fn list(Authenticated(call): Authenticated, path: RepoPath, query: Query) -> ApiResult {
     let access = call.access(&path, operation::LIST_ISSUES).await?;
     let page = query.page(PageLimits::LARGE_LIST);
-    let filters = match decode(&query, access.id, page) {
-        Ok(filters) => filters,
-        Err(error) => {
-            let check = ListIssuesRequest { repository_id: access.id, page: 1, page_size: 1, ..Default::default() };
-            let check = call.clients.issues().list_issues(call.check_with_grant(&access.grant, check)).await;
-            return Err(prefer_refusal(check, error, &[]));
-        }
-    };
+    let blank = ListIssuesRequest { repository_id: access.id, ..Default::default() };
+    let check = async { call.clients.issues().list_issues(call.blank_with_grant(&access.grant, blank)).await };
+    let filters = after_refusal(check, decode(&query, access.id, page)).await?;
     let (assignee, creator_id) = accounts_of_filters(&call, &query).await?;
     let request = ListIssuesRequest { assignee, creator_id, ..filters };
     let request = call.request_with_grant(&access.grant, request);

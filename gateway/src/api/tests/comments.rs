@@ -69,13 +69,7 @@ async fn a_comment_is_found_with_and_without_the_number_of_its_issue() {
     ] {
         let (get, update, remove) = (
             issue::GetCommentRequest { repository_id: 7, issue_number, comment_id },
-            issue::UpdateCommentRequest {
-                repository_id: 7,
-                issue_number,
-                comment_id,
-                body: "b".into(),
-                check_only: false,
-            },
+            issue::UpdateCommentRequest { repository_id: 7, issue_number, comment_id, body: "b".into() },
             issue::DeleteCommentRequest { repository_id: 7, issue_number, comment_id },
         );
         let response = issue::GetCommentResponse { comment: Some(comment()) };
@@ -95,8 +89,7 @@ async fn a_comment_is_found_with_and_without_the_number_of_its_issue() {
 #[tokio::test]
 async fn a_comment_is_written() {
     let tracker = Tracker::new().await;
-    let expected =
-        issue::CreateCommentRequest { repository_id: 7, issue_number: 2, body: "b".into(), check_only: false };
+    let expected = issue::CreateCommentRequest { repository_id: 7, issue_number: 2, body: "b".into() };
     let response = issue::CreateCommentResponse { comment: Some(comment()) };
     let request = ("POST", "/repos/bob/demo/issues/2/comments", r#"{"body":"b"}"#);
     let response = tracker.check(request, &format!("{COMMENTS}/CreateComment"), expected, response).await;

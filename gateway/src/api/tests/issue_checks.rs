@@ -1,26 +1,23 @@
-//! Mistakes in requests to the issue tracker: told with their field, after refusals of the caller, and before a missing target where
-//! the contract says so.
+//! Mistakes in requests to the issue tracker: told with their field, after refusals of the caller.
 
 use std::fmt::Debug;
 
 use ferrite_proto::error::Kind;
 use ferrite_proto::issue::{
-    ChangeIssueLabelsRequest, CreateCommentRequest, CreateIssueRequest, LabelChange, ListCommentsRequest,
-    ListIssuesRequest, UpdateCommentRequest, UpdateIssueRequest,
+    ChangeIssueLabelsRequest, CreateCommentRequest, CreateIssueRequest, ListCommentsRequest, ListIssuesRequest,
+    UpdateCommentRequest, UpdateIssueRequest,
 };
 use prost::Message;
 
 use super::tracker::{COMMENTS, ISSUES, LABELS, Tracker, failure};
 use super::{BROKEN, GOOD};
 
-/// An operation whose requests can be wrong in themselves, and the check that is made then.
+/// An operation whose requests can be wrong in themselves, and the blank request that issue-svc gets then.
 struct Case<Q> {
     method: &'static str,
     path: &'static str,
     rpc: String,
-    check: Q,
-    /// The reason for a missing target, and the status of a request that is wrong beside.
-    missing: (&'static str, u16),
+    blank: Q,
 }
 
 impl<Q: Message + Default + PartialEq + Debug + Clone> Case<Q> {
@@ -31,12 +28,12 @@ impl<Q: Message + Default + PartialEq + Debug + Clone> Case<Q> {
         // An empty message has the same encoding for every type.
         tracker.script.respond(&self.rpc, &ferrite_proto::repo::CheckAccessResponse::default());
         assert_eq!(status().await, mistake, "{}", self.path);
-        assert_eq!(tracker.script.take_request(&self.rpc), Some(self.check.clone()), "{}", self.path);
-        let (missing, both) = self.missing;
+        assert_eq!(tracker.script.take_request(&self.rpc), Some(self.blank.clone()), "{}", self.path);
         for (kind, reason, expected) in [
             (Kind::NotFound, "ISSUES_DISABLED", 404),
+            (Kind::NotFound, "REPOSITORY_NOT_FOUND", 404),
+            (Kind::NotFound, "ISSUE_NOT_FOUND", 404),
             (Kind::PermissionDenied, "PERMISSION_REQUIRED", 403),
-            (Kind::NotFound, missing, both),
             (Kind::InvalidArgument, "INVALID_REQUEST", mistake),
             (Kind::Overloaded, "BUSY", 503),
         ] {
@@ -47,59 +44,42 @@ impl<Q: Message + Default + PartialEq + Debug + Clone> Case<Q> {
 }
 
 #[tokio::test]
-async fn a_refusal_comes_before_a_mistake() {
-    let list = ListIssuesRequest { repository_id: 7, page: 1, page_size: 1, ..Default::default() };
+async fn a_refusal_comes_before_a_mistake_in_an_issue() {
+    let blank = ListIssuesRequest { repository_id: 7, ..Default::default() };
     let (method, path) = ("GET", "/repos/bob/demo/issues?since=x");
-    let missing = ("REPOSITORY_NOT_FOUND", 404);
-    Case { method, path, rpc: format!("{ISSUES}/ListIssues"), check: list, missing }.run().await;
-    let create = CreateIssueRequest { repository_id: 7, ..Default::default() };
+    Case { method, path, rpc: format!("{ISSUES}/ListIssues"), blank }.run().await;
+    let blank = CreateIssueRequest { repository_id: 7, ..Default::default() };
     let (method, path) = ("POST", "/repos/bob/demo/issues");
-    Case { method, path, rpc: format!("{ISSUES}/CreateIssue"), check: create, missing }.run().await;
-    let update = UpdateIssueRequest { repository_id: 7, number: 2, check_only: true, ..Default::default() };
+    Case { method, path, rpc: format!("{ISSUES}/CreateIssue"), blank }.run().await;
+    let title = Some(String::new());
+    let blank = UpdateIssueRequest { repository_id: 7, number: 2, title, ..Default::default() };
     let (method, path) = ("PATCH", "/repos/bob/demo/issues/2");
-    // An issue is looked up before the body is read.
-    let missing = ("ISSUE_NOT_FOUND", 404);
-    Case { method, path, rpc: format!("{ISSUES}/UpdateIssue"), check: update, missing }.run().await;
+    Case { method, path, rpc: format!("{ISSUES}/UpdateIssue"), blank }.run().await;
+    for (method, path) in [("POST", "/repos/bob/demo/issues/2/labels"), ("PUT", "/repos/bob/demo/issues/2/labels")] {
+        let blank = ChangeIssueLabelsRequest { repository_id: 7, issue_number: 2, ..Default::default() };
+        Case { method, path, rpc: format!("{LABELS}/ChangeIssueLabels"), blank }.run().await;
+    }
 }
 
 #[tokio::test]
-async fn a_mistake_comes_before_a_missing_target() {
+async fn a_refusal_comes_before_a_mistake_in_a_comment() {
     for (path, issue_number) in
         [("/repos/bob/demo/issues/2/comments?since=x", 2), ("/repos/bob/demo/issues/comments?since=x", 0)]
     {
-        let check = ListCommentsRequest { repository_id: 7, issue_number, page: 1, page_size: 1, ..Default::default() };
-        let missing = ("ISSUE_NOT_FOUND", 422);
-        Case { method: "GET", path, rpc: format!("{COMMENTS}/ListComments"), check, missing }.run().await;
+        let blank = ListCommentsRequest { repository_id: 7, issue_number, ..Default::default() };
+        Case { method: "GET", path, rpc: format!("{COMMENTS}/ListComments"), blank }.run().await;
     }
-    let check = CreateCommentRequest { repository_id: 7, issue_number: 2, check_only: true, ..Default::default() };
-    let (path, missing) = ("/repos/bob/demo/issues/2/comments", ("ISSUE_NOT_FOUND", 400));
-    Case { method: "POST", path, rpc: format!("{COMMENTS}/CreateComment"), check, missing }.run().await;
+    let blank = CreateCommentRequest { repository_id: 7, issue_number: 2, ..Default::default() };
+    let path = "/repos/bob/demo/issues/2/comments";
+    Case { method: "POST", path, rpc: format!("{COMMENTS}/CreateComment"), blank }.run().await;
     for (path, issue_number) in [("/repos/bob/demo/issues/2/comments/4", 2), ("/repos/bob/demo/issues/comments/4", 0)] {
-        let check = UpdateCommentRequest {
-            repository_id: 7,
-            issue_number,
-            comment_id: 4,
-            check_only: true,
-            ..Default::default()
-        };
-        let missing = ("COMMENT_NOT_FOUND", 400);
-        Case { method: "PATCH", path, rpc: format!("{COMMENTS}/UpdateComment"), check, missing }.run().await;
-    }
-    for (method, change) in [("POST", LabelChange::Add), ("PUT", LabelChange::Replace)] {
-        let check = ChangeIssueLabelsRequest {
-            repository_id: 7,
-            issue_number: 2,
-            change: change.into(),
-            label_ids: Vec::new(),
-            check_only: true,
-        };
-        let (path, missing) = ("/repos/bob/demo/issues/2/labels", ("ISSUE_NOT_FOUND", 400));
-        Case { method, path, rpc: format!("{LABELS}/ChangeIssueLabels"), check, missing }.run().await;
+        let blank = UpdateCommentRequest { repository_id: 7, issue_number, comment_id: 4, ..Default::default() };
+        Case { method: "PATCH", path, rpc: format!("{COMMENTS}/UpdateComment"), blank }.run().await;
     }
 }
 
 #[tokio::test]
-async fn a_check_has_no_idempotency_key() {
+async fn a_blank_request_has_no_idempotency_key() {
     let tracker = Tracker::new().await;
     let rpc = format!("{ISSUES}/UpdateIssue");
     tracker.script.respond(&rpc, &ferrite_proto::issue::UpdateIssueResponse::default());
@@ -117,7 +97,7 @@ async fn a_check_has_no_idempotency_key() {
 #[tokio::test]
 async fn every_mistake_names_its_field() {
     let tracker = Tracker::new().await;
-    // Checks that change nothing.
+    // Of blank requests.
     for rpc in ["IssueService/ListIssues", "IssueService/CreateIssue", "IssueService/UpdateIssue"]
         .into_iter()
         .chain(["CommentService/ListComments", "CommentService/CreateComment", "CommentService/UpdateComment"])
