@@ -6,7 +6,7 @@
 //! Not here: looking for replicas and asking how they do (`discovery`), the repetition of calls (`retry`), and connections.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
 use std::time::Duration;
 
 use http::Request;
@@ -19,6 +19,8 @@ use super::connection::{CallError, CallResult, Connection, Target};
 
 /// Connections to one replica. A single HTTP/2 connection is the first bottleneck under load.
 const CONNECTIONS_PER_REPLICA: usize = 2;
+/// Questions in a row without a response after which a replica is unreachable: one late response comes from a busy processor.
+const MAX_UNANSWERED: u32 = 2;
 /// Longest time that a call waits until the host name of a service is resolved for the first time.
 const FIRST_LOOK_TIMEOUT: Duration = Duration::from_secs(2);
 
@@ -40,17 +42,11 @@ pub(super) struct Replica {
     pub(super) target: Target,
     connections: Vec<Connection>,
     next: AtomicUsize,
-    in_flight: AtomicUsize,
+    /// Each call in flight holds a clone.
+    in_flight: Arc<()>,
     health: watch::Sender<Health>,
-}
-
-/// Counts a call of a replica while it lives.
-struct InFlight<'a>(&'a AtomicUsize);
-
-impl Drop for InFlight<'_> {
-    fn drop(&mut self) {
-        self.0.fetch_sub(1, Ordering::Relaxed);
-    }
+    /// Questions in a row that the replica has not responded to.
+    unanswered: AtomicU32,
 }
 
 impl Replica {
@@ -58,8 +54,8 @@ impl Replica {
     pub(super) fn new(target: Target, credentials: Option<&ChannelCredentials>) -> Self {
         let connection = |_| Connection::new(target.clone(), credentials.cloned());
         let connections = (0..CONNECTIONS_PER_REPLICA).map(connection).collect();
-        let (next, in_flight) = (AtomicUsize::new(0), AtomicUsize::new(0));
-        Self { target, connections, next, in_flight, health: watch::Sender::new(Health::Unknown) }
+        let (next, in_flight, unanswered) = (AtomicUsize::new(0), Arc::default(), AtomicU32::new(0));
+        Self { target, connections, next, in_flight, health: watch::Sender::new(Health::Unknown), unanswered }
     }
 
     /// Returns one of the connections, in turn.
@@ -69,8 +65,7 @@ impl Replica {
 
     /// Makes a call.
     pub(super) async fn send(&self, request: Request<Body>) -> CallResult {
-        self.in_flight.fetch_add(1, Ordering::Relaxed);
-        let _in_flight = InFlight(&self.in_flight);
+        let _in_flight = Arc::clone(&self.in_flight);
         self.connection().send(request).await
     }
 
@@ -95,8 +90,18 @@ impl Replica {
         *self.health.borrow()
     }
 
+    /// Notes the response to the question how the replica does, or that none came in time.
+    pub(super) fn note_probe(&self, response: Option<Health>) {
+        if let Some(health) = response {
+            self.unanswered.store(0, Ordering::Relaxed);
+            self.set_health(health);
+        } else if self.unanswered.fetch_add(1, Ordering::Relaxed) + 1 >= MAX_UNANSWERED {
+            self.set_health(Health::Unreachable);
+        }
+    }
+
     /// Sets what is known of the replica, and logs a change for the worse or back.
-    pub(super) fn set_health(&self, health: Health) {
+    fn set_health(&self, health: Health) {
         let old = self.health.send_replace(health);
         if old == health {
             return;
@@ -192,7 +197,7 @@ impl ReplicaSet {
                 (Health::NotServing, true) => 5,
                 (Health::Unreachable, true) => 6,
             };
-            (rank, replica.in_flight.load(Ordering::Relaxed))
+            (rank, Arc::strong_count(&replica.in_flight))
         });
         best.cloned()
     }
