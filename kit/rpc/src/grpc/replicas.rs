@@ -1,7 +1,11 @@
 //! The replicas of one service as a channel knows them: their connections, how they do, and which one gets the next call.
 //!
-//! A library's balancer (`tower`, and `tonic`'s channels over it) takes a service for ready until it says otherwise. A connection that
-//! is made when it is needed says so with the failure of a call, and has no call in flight then: a dead replica would draw all of them.
+//! `tonic` 0.14's `Channel::balance_channel`, over `tower` 0.5's `Balance`, cannot replace this:
+//! - it dials over TCP with its own TLS (`DynamicServiceStream`); Unix sockets and `ChannelCredentials` have no place in it;
+//! - a connection that cannot be opened counts as ready, and the load of each is 0 (`Reconnect`, `Connection`), so a dead replica keeps
+//!   getting its share of the calls;
+//! - nothing stops calls to a replica that is `NOT_SERVING` or hangs, and a retry cannot leave out the replicas that failed;
+//! - `Balance` waits while no service is ready; here a call goes to any replica, as what is known of them may be old.
 //!
 //! Not here: looking for replicas and asking how they do (`discovery`), the repetition of calls (`retry`), and connections.
 
@@ -69,11 +73,11 @@ impl Replica {
         self.connection().send(request).await
     }
 
-    /// Makes a call that may be repeated elsewhere. Returns `None` if the replica is found to be unreachable before it responds.
-    pub(super) async fn send_while_reachable(&self, request: Request<Body>) -> Option<CallResult> {
+    /// Makes a call that may be repeated elsewhere. It is `UNAVAILABLE` once the replica is found to be unreachable.
+    pub(super) async fn send_while_reachable(&self, request: Request<Body>) -> CallResult {
         let mut health = self.health.subscribe();
         if *health.borrow_and_update() == Health::Unreachable {
-            return Some(self.send(request).await);
+            return self.send(request).await;
         }
         let lost = async {
             // An error says that the sender is gone, which this replica holds.
@@ -81,8 +85,8 @@ impl Replica {
         };
         tokio::select! {
             biased;
-            result = self.send(request) => Some(result),
-            () = lost => None,
+            result = self.send(request) => result,
+            () = lost => Ok(Status::unavailable("the service does not answer").into_http()),
         }
     }
 
