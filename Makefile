@@ -1,6 +1,6 @@
 # `make help` lists the targets.
 
-.PHONY: help run build test test-slow needs check advisories pin-images bench-idle bench-search bench-issues bench-outbox bench-hooks bench-mirrors bench-http bench-git bench-soak stress secrets image dist deb
+.PHONY: help run build test test-slow needs check dependencies advisories pin-images bench-idle bench-search bench-issues bench-outbox bench-hooks bench-mirrors bench-http bench-git bench-soak stress secrets image dist deb
 
 help: ## lists the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 14
@@ -42,8 +42,11 @@ test-slow: needs ## runs the tests that kill and restart processes and cut off c
 needs: ## installs PostgreSQL, Redis and git if they are missing
 	tests/needs.sh
 
-advisories: ## compares the dependencies with RustSec's advisories; needs cargo-deny and network
-	cargo deny --locked check advisories
+dependencies: needs ## checks licences, sources and banned crates of the dependencies, as deny.toml has them
+	target/python/bin/cargo-deny --locked check bans licenses sources
+
+advisories: needs ## compares the dependencies with RustSec's advisories; needs network
+	target/python/bin/cargo-deny --locked check advisories
 
 pin-images: ## pins the images of Dockerfile, Compose and the overlay dev by the digests of their registries; needs docker and network
 	deploy/pin-images.sh

@@ -3,6 +3,8 @@
 //!
 //! Order as in Kustomize: resources, components, generated ConfigMaps, then patches, namespace, labels, replicas and images; the hashes of
 //! generated ConfigMaps come last (`names`).
+//!
+//! Kustomize itself is not in Debian, and its packages on PyPI download the program when they run: tests would need GitHub.
 
 use std::collections::BTreeMap;
 use std::fs;

@@ -3,11 +3,7 @@
 //! The channel of `tonic` has a task between a call and its connection, which costs each call a change of tasks; here a call hands itself
 //! to the connection. Deadlines and retries are in `retry`, the choice of a connection in `replicas`.
 
-use std::future::Future;
 use std::net::SocketAddr;
-use std::pin::Pin;
-use std::sync::Arc;
-use std::task::{Context, Poll};
 use std::time::Duration;
 
 use ferrite_core::net::{Address, Stream};
@@ -19,7 +15,6 @@ use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
 use tokio::sync::Mutex;
 use tonic::body::Body;
 use tonic::{ConnectError, Status};
-use tower::Service;
 
 use super::channel_credentials::ChannelCredentials;
 
@@ -62,12 +57,9 @@ pub(super) struct Target {
     pub(super) socket: Option<SocketAddr>,
 }
 
-/// A connection to a replica. Clones share it.
-#[derive(Clone, Debug)]
-pub(super) struct Connection(Arc<Inner>);
-
+/// A connection to a replica.
 #[derive(Debug)]
-struct Inner {
+pub(super) struct Connection {
     target: Target,
     credentials: Option<ChannelCredentials>,
     /// For the `:authority` header only: what is dialled is the target.
@@ -93,7 +85,7 @@ impl Connection {
             .keep_alive_while_idle(true)
             .initial_stream_window_size(STREAM_WINDOW_BYTES)
             .initial_connection_window_size(CONNECTION_WINDOW_BYTES);
-        Self(Arc::new(Inner { target, credentials, authority, builder, sender: Mutex::default() }))
+        Self { target, credentials, authority, builder, sender: Mutex::default() }
     }
 
     /// Makes a call.
@@ -101,17 +93,15 @@ impl Connection {
     /// # Errors
     /// When no connection can be opened, or it fails before the head of the response. Refusals of the service are responses.
     pub(super) async fn send(&self, mut request: Request<Body>) -> CallResult {
-        let mut sender = self.0.sender().await.map_err(CallError::Connect)?;
+        let mut sender = self.sender().await.map_err(CallError::Connect)?;
         let mut uri = std::mem::take(request.uri_mut()).into_parts();
         uri.scheme = Some(Scheme::HTTP);
-        uri.authority = Some(self.0.authority.clone());
+        uri.authority = Some(self.authority.clone());
         *request.uri_mut() = Uri::from_parts(uri).unwrap_or_default();
         let response = sender.send_request(request).await;
         response.map(|response| response.map(Body::new)).map_err(CallError::Connection)
     }
-}
 
-impl Inner {
     /// Returns the open connection; opens one if there is none.
     async fn sender(&self) -> Result<SendRequest<Body>, ConnectError> {
         let mut sender = self.sender.lock().await;
@@ -143,21 +133,5 @@ impl Inner {
             (None, Some(credentials)) => credentials.connect(address).await,
             (None, None) => address.connect().await,
         }
-    }
-}
-
-/// For clients of a single connection, as of health checks.
-impl Service<Request<Body>> for Connection {
-    type Response = Response<Body>;
-    type Error = CallError;
-    type Future = Pin<Box<dyn Future<Output = CallResult> + Send>>;
-
-    fn poll_ready(&mut self, _: &mut Context<'_>) -> Poll<Result<(), CallError>> {
-        Poll::Ready(Ok(()))
-    }
-
-    fn call(&mut self, request: Request<Body>) -> Self::Future {
-        let connection = self.clone();
-        Box::pin(async move { connection.send(request).await })
     }
 }

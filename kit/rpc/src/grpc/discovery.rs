@@ -10,11 +10,14 @@ use std::time::Duration;
 
 use ferrite_core::net::ServiceAddresses;
 use futures_util::future::{BoxFuture, join_all};
+use http::Request;
 use tokio::time::Instant;
 use tonic::Code;
+use tonic::body::Body;
 use tonic_health::pb::HealthCheckRequest;
 use tonic_health::pb::health_check_response::ServingStatus;
 use tonic_health::pb::health_client::HealthClient;
+use tower::service_fn;
 
 use super::channel_credentials::ChannelCredentials;
 use super::connection::{Target, is_connection_lost};
@@ -30,8 +33,6 @@ const PROBE_INTERVAL: Duration = Duration::from_secs(1);
 const PROBE_TIMEOUT: Duration = Duration::from_millis(1500);
 /// Shortest time between two rounds, however many calls fail.
 const MIN_INTERVAL: Duration = Duration::from_millis(200);
-/// Questions in a row without a response after which a replica is unreachable: one late response comes from a busy processor.
-const MAX_UNANSWERED: u32 = 2;
 
 /// Returns the addresses of a `HOST:PORT`.
 pub type Resolver = Arc<dyn Fn(String) -> BoxFuture<'static, io::Result<Vec<SocketAddr>>> + Send + Sync>;
@@ -47,8 +48,6 @@ pub(super) struct Discovery {
     credentials: Option<ChannelCredentials>,
     resolver: Resolver,
     replicas: Arc<ReplicaSet>,
-    /// Questions in a row that each of the replicas has not responded to.
-    unanswered: Vec<(Arc<Replica>, u32)>,
 }
 
 impl Discovery {
@@ -63,7 +62,7 @@ impl Discovery {
         let fixed = fixed.map(Arc::new).collect();
         let is_complete = addresses.iter().all(|address| address.host_name().is_none());
         let replicas = Arc::new(ReplicaSet::new(fixed, is_complete));
-        Self { addresses, credentials, resolver, replicas, unanswered: Vec::new() }
+        Self { addresses, credentials, resolver, replicas }
     }
 
     pub(super) fn replicas(&self) -> Arc<ReplicaSet> {
@@ -80,7 +79,7 @@ impl Discovery {
     }
 
     /// Works until it is dropped.
-    pub(super) async fn run(mut self) {
+    pub(super) async fn run(self) {
         let mut resolved_at: Option<Instant> = None;
         let mut is_woken = false;
         loop {
@@ -136,33 +135,17 @@ impl Discovery {
     }
 
     /// Asks all replicas how they do.
-    async fn probe(&mut self) {
+    async fn probe(&self) {
         let replicas = self.replicas.all();
-        let responses = join_all(replicas.iter().map(|replica| async move {
-            let response = health_of(replica).await;
-            if let Some(health) = response {
-                replica.set_health(health);
-            }
-            response
-        }));
-        let responses = responses.await;
-        let mut unanswered = Vec::new();
-        for (replica, response) in replicas.iter().zip(responses) {
-            let before = self.unanswered.iter().find(|(other, _)| Arc::ptr_eq(other, replica));
-            let before = before.map_or(0, |(_, count)| *count);
-            let count = if response.is_some() { 0 } else { before.saturating_add(1) };
-            if count >= MAX_UNANSWERED {
-                replica.set_health(Health::Unreachable);
-            }
-            unanswered.push((Arc::clone(replica), count));
-        }
-        self.unanswered = unanswered;
+        let questions = replicas.iter().map(|replica| async move { replica.note_probe(health_of(replica).await) });
+        join_all(questions).await;
     }
 }
 
 /// Returns how a replica does; `None` if it does not respond in time.
 async fn health_of(replica: &Replica) -> Option<Health> {
-    let mut client = HealthClient::new(replica.connection().clone());
+    let connection = replica.connection();
+    let mut client = HealthClient::new(service_fn(|request: Request<Body>| connection.send(request)));
     let question = client.check(HealthCheckRequest::default());
     match tokio::time::timeout(PROBE_TIMEOUT, question).await {
         Err(_) => None,

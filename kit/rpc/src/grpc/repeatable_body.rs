@@ -1,4 +1,4 @@
-//! The body of a call that can be sent again: by a call that was never sent, and by one that the service has not begun.
+//! The body of a call that can be sent again: because the call changes nothing, was never sent, or was not begun by the service.
 
 use std::pin::Pin;
 use std::sync::Arc;

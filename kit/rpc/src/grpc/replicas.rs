@@ -1,12 +1,16 @@
 //! The replicas of one service as a channel knows them: their connections, how they do, and which one gets the next call.
 //!
-//! A library's balancer (`tower`, and `tonic`'s channels over it) takes a service for ready until it says otherwise. A connection that
-//! is made when it is needed says so with the failure of a call, and has no call in flight then: a dead replica would draw all of them.
+//! `tonic` 0.14's `Channel::balance_channel`, over `tower` 0.5's `Balance`, cannot replace this:
+//! - it dials over TCP with its own TLS (`DynamicServiceStream`); Unix sockets and `ChannelCredentials` have no place in it;
+//! - a connection that cannot be opened counts as ready, and the load of each is 0 (`Reconnect`, `Connection`), so a dead replica keeps
+//!   getting its share of the calls;
+//! - nothing stops calls to a replica that is `NOT_SERVING` or hangs, and a retry cannot leave out the replicas that failed;
+//! - `Balance` waits while no service is ready; here a call goes to any replica, as what is known of them may be old.
 //!
 //! Not here: looking for replicas and asking how they do (`discovery`), the repetition of calls (`retry`), and connections.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
 use std::time::Duration;
 
 use http::Request;
@@ -19,6 +23,8 @@ use super::connection::{CallError, CallResult, Connection, Target};
 
 /// Connections to one replica. A single HTTP/2 connection is the first bottleneck under load.
 const CONNECTIONS_PER_REPLICA: usize = 2;
+/// Questions in a row without a response after which a replica is unreachable: one late response comes from a busy processor.
+const MAX_UNANSWERED: u32 = 2;
 /// Longest time that a call waits until the host name of a service is resolved for the first time.
 const FIRST_LOOK_TIMEOUT: Duration = Duration::from_secs(2);
 
@@ -40,17 +46,11 @@ pub(super) struct Replica {
     pub(super) target: Target,
     connections: Vec<Connection>,
     next: AtomicUsize,
-    in_flight: AtomicUsize,
+    /// Each call in flight holds a clone.
+    in_flight: Arc<()>,
     health: watch::Sender<Health>,
-}
-
-/// Counts a call of a replica while it lives.
-struct InFlight<'a>(&'a AtomicUsize);
-
-impl Drop for InFlight<'_> {
-    fn drop(&mut self) {
-        self.0.fetch_sub(1, Ordering::Relaxed);
-    }
+    /// Questions in a row that the replica has not responded to.
+    unanswered: AtomicU32,
 }
 
 impl Replica {
@@ -58,8 +58,8 @@ impl Replica {
     pub(super) fn new(target: Target, credentials: Option<&ChannelCredentials>) -> Self {
         let connection = |_| Connection::new(target.clone(), credentials.cloned());
         let connections = (0..CONNECTIONS_PER_REPLICA).map(connection).collect();
-        let (next, in_flight) = (AtomicUsize::new(0), AtomicUsize::new(0));
-        Self { target, connections, next, in_flight, health: watch::Sender::new(Health::Unknown) }
+        let (next, in_flight, unanswered) = (AtomicUsize::new(0), Arc::default(), AtomicU32::new(0));
+        Self { target, connections, next, in_flight, health: watch::Sender::new(Health::Unknown), unanswered }
     }
 
     /// Returns one of the connections, in turn.
@@ -69,16 +69,15 @@ impl Replica {
 
     /// Makes a call.
     pub(super) async fn send(&self, request: Request<Body>) -> CallResult {
-        self.in_flight.fetch_add(1, Ordering::Relaxed);
-        let _in_flight = InFlight(&self.in_flight);
+        let _in_flight = Arc::clone(&self.in_flight);
         self.connection().send(request).await
     }
 
-    /// Makes a call that may be repeated elsewhere. Returns `None` if the replica is found to be unreachable before it responds.
-    pub(super) async fn send_while_reachable(&self, request: Request<Body>) -> Option<CallResult> {
+    /// Makes a call that may be repeated elsewhere. It is `UNAVAILABLE` once the replica is found to be unreachable.
+    pub(super) async fn send_while_reachable(&self, request: Request<Body>) -> CallResult {
         let mut health = self.health.subscribe();
         if *health.borrow_and_update() == Health::Unreachable {
-            return Some(self.send(request).await);
+            return self.send(request).await;
         }
         let lost = async {
             // An error says that the sender is gone, which this replica holds.
@@ -86,8 +85,8 @@ impl Replica {
         };
         tokio::select! {
             biased;
-            result = self.send(request) => Some(result),
-            () = lost => None,
+            result = self.send(request) => result,
+            () = lost => Ok(Status::unavailable("the service does not answer").into_http()),
         }
     }
 
@@ -95,8 +94,18 @@ impl Replica {
         *self.health.borrow()
     }
 
+    /// Notes the response to the question how the replica does, or that none came in time.
+    pub(super) fn note_probe(&self, response: Option<Health>) {
+        if let Some(health) = response {
+            self.unanswered.store(0, Ordering::Relaxed);
+            self.set_health(health);
+        } else if self.unanswered.fetch_add(1, Ordering::Relaxed) + 1 >= MAX_UNANSWERED {
+            self.set_health(Health::Unreachable);
+        }
+    }
+
     /// Sets what is known of the replica, and logs a change for the worse or back.
-    pub(super) fn set_health(&self, health: Health) {
+    fn set_health(&self, health: Health) {
         let old = self.health.send_replace(health);
         if old == health {
             return;
@@ -192,7 +201,7 @@ impl ReplicaSet {
                 (Health::NotServing, true) => 5,
                 (Health::Unreachable, true) => 6,
             };
-            (rank, replica.in_flight.load(Ordering::Relaxed))
+            (rank, Arc::strong_count(&replica.in_flight))
         });
         best.cloned()
     }

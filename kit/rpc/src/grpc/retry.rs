@@ -1,8 +1,9 @@
 //! Calls to a service with several replicas: repeated elsewhere where that is safe, within one deadline.
 //!
 //! A call that changes nothing is repeated on `UNAVAILABLE` and on failures of the connection, by another replica at once and after a
-//! delay by any. Any other call is repeated only if it was never sent, or the service says that it has
-//! not begun with it.
+//! delay by any. Any other call is repeated only if it was never sent, or the service says that it has not begun with it.
+//!
+//! `tower::retry` cannot replace this: its policy does not see which replica had the call, so it cannot choose another one.
 //!
 //! Not here: retries of writes that may have been carried out. Their callers repeat them, with an idempotency key.
 
@@ -38,14 +39,57 @@ const UNAVAILABLE: &str = "14";
 /// # Errors
 /// When the connection fails; refusals of the service are responses.
 pub(super) async fn call(replicas: &ReplicaSet, request: Request<Body>) -> CallResult {
-    let is_repeatable = is_repeatable(request.uri().path().trim_start_matches('/'));
     let deadline = call_deadline(&request, CLIENT_DEADLINE);
-    // The deadline covers all attempts together.
-    let attempts = async {
-        if is_repeatable { send_with_retries(replicas, request).await } else { send_once(replicas, request).await }
-    };
     let late = |_| Ok(Status::deadline_exceeded("deadline exceeded").into_http());
-    tokio::time::timeout(deadline, attempts).await.unwrap_or_else(late)
+    // The deadline covers all attempts together.
+    tokio::time::timeout(deadline, send(replicas, request)).await.unwrap_or_else(late)
+}
+
+/// Sends a call until it is answered, or may not be repeated. It goes to another replica at once, or to the same one after a while: a git
+/// store has a single process, which may be restarting.
+async fn send(replicas: &ReplicaSet, request: Request<Body>) -> CallResult {
+    let is_repeatable = is_repeatable(request.uri().path().trim_start_matches('/'));
+    let (parts, mut body) = request.into_parts();
+    if is_repeatable {
+        // Idempotent methods are unary, so their requests are encoded in memory: reading them neither fails nor waits.
+        let bytes = body.collect().await.map(http_body_util::Collected::to_bytes).unwrap_or_else(|_| Bytes::new());
+        body = Body::new(Full::new(bytes));
+    }
+    let body = RepeatableBody::new(body);
+    let mut delays = RETRY_DELAYS_MS.iter();
+    let mut tried: Vec<Arc<Replica>> = Vec::new();
+    loop {
+        let attempt = Request::from_parts(parts.clone(), body.attempt());
+        let result = match replicas.pick(&tried).await {
+            Err(status) => Ok(status.into_http()),
+            Ok(replica) => {
+                let result = if is_repeatable && replicas.is_several() {
+                    replica.send_while_reachable(attempt).await
+                } else {
+                    replica.send(attempt).await
+                };
+                if let Err(error) = &result {
+                    replicas.note_failure(&replica, error);
+                }
+                tried.push(replica);
+                result
+            }
+        };
+        let is_safe = match &result {
+            Ok(response) => is_repeatable && is_unavailable(response),
+            Err(error) => is_repeatable || body.is_unsent() || is_not_begun(error),
+        };
+        if !is_safe || !body.is_whole() {
+            return result;
+        }
+        if tried.len() >= MAX_TRIED_AT_ONCE || !replicas.has_other(&tried) {
+            let Some(delay) = delays.next() else { return result };
+            pause(*delay).await;
+            // The last one failed a moment ago; the others have had a rest.
+            tried = tried.pop().into_iter().collect();
+        }
+        ClientCall::retried(parts.uri.path());
+    }
 }
 
 /// Returns whether the service has not begun with the call: it said that it takes no more of them on the connection, and which were the
@@ -59,83 +103,10 @@ fn is_not_begun(error: &CallError) -> bool {
     })
 }
 
-/// Sends a call that may change something. If the service has not begun with it, it goes to another replica at once, or to the same one
-/// after a while: a git store has a single process, which may be restarting.
-async fn send_once(replicas: &ReplicaSet, request: Request<Body>) -> CallResult {
-    let (parts, body) = request.into_parts();
-    let body = RepeatableBody::new(body);
-    let mut delays = RETRY_DELAYS_MS.iter();
-    let mut tried: Vec<Arc<Replica>> = Vec::new();
-    loop {
-        let replica = match replicas.pick(&tried).await {
-            Ok(replica) => replica,
-            Err(status) => return Ok(status.into_http()),
-        };
-        let result = replica.send(Request::from_parts(parts.clone(), body.attempt())).await;
-        let Err(error) = &result else { return result };
-        replicas.note_failure(&replica, error);
-        tried.push(replica);
-        let is_safe = body.is_unsent() || (is_not_begun(error) && body.is_whole());
-        if !is_safe {
-            return result;
-        }
-        if tried.len() >= MAX_TRIED_AT_ONCE || !replicas.has_other(&tried) {
-            let Some(delay) = delays.next() else { return result };
-            pause(*delay).await;
-            tried.clear();
-        }
-        ClientCall::retried(parts.uri.path());
-    }
-}
-
-/// Sends a call that changes nothing until it is answered.
-async fn send_with_retries(replicas: &ReplicaSet, request: Request<Body>) -> CallResult {
-    let (parts, body) = request.into_parts();
-    // Idempotent methods are unary, so their requests are encoded in memory: reading them neither fails nor waits.
-    let bytes = body.collect().await.map(http_body_util::Collected::to_bytes).unwrap_or_else(|_| Bytes::new());
-    let mut delays = RETRY_DELAYS_MS.iter();
-    let mut tried: Vec<Arc<Replica>> = Vec::new();
-    loop {
-        let attempt = Request::from_parts(parts.clone(), Body::new(Full::new(bytes.clone())));
-        let result = send_attempt(replicas, &mut tried, attempt).await;
-        if result.as_ref().is_ok_and(|response| !is_unavailable(response)) {
-            return result;
-        }
-        if tried.len() < MAX_TRIED_AT_ONCE && replicas.has_other(&tried) {
-            ClientCall::retried(parts.uri.path());
-            continue;
-        }
-        let Some(delay) = delays.next() else { return result };
-        ClientCall::retried(parts.uri.path());
-        pause(*delay).await;
-        // The last one failed a moment ago; the others have had a rest.
-        tried = tried.pop().into_iter().collect();
-    }
-}
-
 /// Waits for a random time of at most `delay` milliseconds, and at least half of it.
 async fn pause(delay: u64) {
     let jittered = rand::rng().random_range(delay / 2..=delay);
     tokio::time::sleep(Duration::from_millis(jittered)).await;
-}
-
-/// Sends one attempt to a replica that is not in `tried`, if there is one, and adds it.
-async fn send_attempt(replicas: &ReplicaSet, tried: &mut Vec<Arc<Replica>>, attempt: Request<Body>) -> CallResult {
-    let replica = match replicas.pick(tried).await {
-        Ok(replica) => replica,
-        Err(status) => return Ok(status.into_http()),
-    };
-    let result = if replicas.is_several() {
-        replica.send_while_reachable(attempt).await
-    } else {
-        Some(replica.send(attempt).await)
-    };
-    let result = result.unwrap_or_else(|| Ok(Status::unavailable("the service does not answer").into_http()));
-    if let Err(error) = &result {
-        replicas.note_failure(&replica, error);
-    }
-    tried.push(replica);
-    result
 }
 
 fn is_unavailable(response: &Response<Body>) -> bool {
