@@ -57,16 +57,15 @@ fn main() -> Result<(), Box<dyn Error>> {
     let mut bare = descriptors.clone();
     bare.file.iter_mut().for_each(|file| file.source_code_info = None);
     std::fs::write(out.join("descriptors.bin"), prost::Message::encode_to_vec(&bare))?;
-    tonic_prost_build::configure()
-        // Ours are below: of its own, everything is compiled anew for each method in each crate.
-        .build_client(false)
-        .build_server(false)
+    prost_build::Config::new()
         // Maps must have an order, so that equal messages have equal bytes: idempotency compares hashes of encoded requests.
-        .btree_map(".")
-        .bytes(".ferrite.git.v1.TreeEntry.content")
-        .bytes(".ferrite.git.v1.GetBlobResponse.content")
-        .bytes(".ferrite.git.v1.PutContentsRequest.content")
-        .bytes(".ferrite.git.v1.FileChange.content")
+        .btree_map(["."])
+        .bytes([
+            ".ferrite.git.v1.TreeEntry.content",
+            ".ferrite.git.v1.GetBlobResponse.content",
+            ".ferrite.git.v1.PutContentsRequest.content",
+            ".ferrite.git.v1.FileChange.content",
+        ])
         .compile_fds(descriptors)?;
     for (package, services) in services(&compiler.descriptor_pool())? {
         let file = out.join(format!("{package}.rs"));
@@ -235,7 +234,7 @@ const STREAM: [&str; 3] = [
 "#,
 ];
 
-/// Returns the clients and servers of each package.
+/// Returns the clients and servers of each package. Those of `tonic-build` would be compiled anew for each method in each crate.
 fn services(pool: &DescriptorPool) -> Result<BTreeMap<String, String>, Box<dyn Error>> {
     let mut packages = BTreeMap::<String, String>::new();
     for service in pool.services() {
