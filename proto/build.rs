@@ -172,6 +172,19 @@ pub mod MODULE_server {
 }
 "#;
 
+/// The way of a message through clients and servers.
+const MESSAGE: &str = r#"
+impl crate::message::CallMessage for TYPE {
+    fn encoded(self) -> crate::message::Encoded {
+        Box::new(self)
+    }
+
+    fn decoded(bytes: prost::bytes::Bytes) -> std::result::Result<Self, tonic::Status> {
+        crate::message::decode(bytes)
+    }
+}
+"#;
+
 /// A method with one response: its call, the method of the trait, and how it is served.
 const UNARY: [&str; 3] = [
     r#"
@@ -238,6 +251,7 @@ const STREAM: [&str; 3] = [
 fn services(pool: &DescriptorPool) -> Result<BTreeMap<String, String>, Box<dyn Error>> {
     let mut packages = BTreeMap::<String, String>::new();
     for service in pool.services() {
+        let package = packages.entry(service.package_name().to_owned()).or_default();
         let mut filled = <[String; 3]>::default();
         for method in service.methods() {
             let (request, response) = (method.input(), method.output());
@@ -248,6 +262,9 @@ fn services(pool: &DescriptorPool) -> Result<BTreeMap<String, String>, Box<dyn E
             {
                 return Err(format!("{}: neither client nor server can be made", method.full_name()).into());
             }
+            for message in [&request, &response] {
+                package.push_str(&MESSAGE.replace("TYPE", message.name()));
+            }
             let templates = if method.is_server_streaming() { STREAM } else { UNARY };
             for (text, template) in filled.iter_mut().zip(templates) {
                 let types = template.replace("REQUEST", request.name()).replace("RESPONSE", response.name());
@@ -257,7 +274,6 @@ fn services(pool: &DescriptorPool) -> Result<BTreeMap<String, String>, Box<dyn E
         let [calls, methods, paths] = filled;
         let text = CLIENT.replace("CALLS", &calls) + &SERVER.replace("METHODS", &methods).replace("PATHS", &paths);
         let text = text.replace("FULL_NAME", service.full_name()).replace("TRAIT", service.name());
-        let package = packages.entry(service.package_name().to_owned()).or_default();
         package.push_str(&text.replace("MODULE", &snake(service.name())));
     }
     Ok(packages)

@@ -2,7 +2,7 @@
 //!
 //! Not here: streams, which are few.
 
-use prost::{Message, bytes::Bytes};
+use prost::bytes::Bytes;
 use tonic::{
     GrpcMethod, Request, Response, Status,
     body::Body,
@@ -10,7 +10,7 @@ use tonic::{
     codegen::{Body as HttpBody, StdError, http::uri::PathAndQuery},
 };
 
-use crate::message::{AnyMessage, Encoded, decoded, encoded};
+use crate::message::{AnyMessage, CallMessage, Encoded};
 
 /// A method of a service.
 #[derive(Clone, Copy, Debug)]
@@ -32,11 +32,11 @@ where
     T::Error: Into<StdError>,
     T::ResponseBody: HttpBody<Data = Bytes> + Send + 'static,
     <T::ResponseBody as HttpBody>::Error: Into<StdError> + Send,
-    M: Message + 'static,
-    R: Message + Default,
+    M: CallMessage,
+    R: CallMessage,
 {
-    let (metadata, bytes, extensions) = send(client, request.map(encoded), method).await?.into_parts();
-    Ok(Response::from_parts(metadata, decoded(bytes)?, extensions))
+    let (metadata, bytes, extensions) = send(client, request.map(M::encoded), method).await?.into_parts();
+    Ok(Response::from_parts(metadata, R::decoded(bytes)?, extensions))
 }
 
 async fn send<T>(client: &mut Grpc<T>, mut request: Request<Encoded>, method: Method) -> Result<Response<Bytes>, Status>

@@ -23,13 +23,17 @@ impl<M: Message> Encode for M {
     }
 }
 
-/// Returns a message as one of any type.
-pub(crate) fn encoded(message: impl Message + 'static) -> Encoded {
-    Box::new(message)
+/// A message of a call. The build implements it for each, so that all of them are compiled here, once: what is generic in a message is
+/// compiled in each crate that uses it.
+pub(crate) trait CallMessage: Sized + 'static {
+    /// Returns it as a message of any type.
+    fn encoded(self) -> Encoded;
+
+    fn decoded(bytes: Bytes) -> Result<Self, Status>;
 }
 
 /// Decodes a message. Failures are those of tonic's own decoder.
-pub(crate) fn decoded<M: Message + Default>(bytes: Bytes) -> Result<M, Status> {
+pub(crate) fn decode<M: Message + Default>(bytes: Bytes) -> Result<M, Status> {
     M::decode(bytes).map_err(|error| Status::internal(error.to_string()))
 }
 

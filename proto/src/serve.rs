@@ -1,12 +1,11 @@
-//! Calls that the generated servers serve. All messages take one way through tonic, and only the decoding of a request, the call of its
-//! method and the encoding of its response are compiled for each method.
+//! Calls that the generated servers serve. All messages take one way through tonic, and only the call itself is compiled for each method.
 
 use std::convert::Infallible;
 use std::future::ready;
 use std::pin::Pin;
 use std::sync::Arc;
 
-use prost::{Message, bytes::Bytes};
+use prost::bytes::Bytes;
 use tonic::{
     Code, Request, Response, Status,
     body::Body,
@@ -18,7 +17,7 @@ use tonic::{
     server::{Grpc, ServerStreamingService, UnaryService},
 };
 
-use crate::message::{AnyMessage, Encoded, decoded, encoded};
+use crate::message::{AnyMessage, CallMessage, Encoded};
 
 /// A method of the service `T`, from the message of a request to what its response has: a message or a stream.
 type Method<T, M, A> =
@@ -36,10 +35,10 @@ pub(crate) fn unary<T, M, R>(
 ) -> Served
 where
     T: Send + Sync + 'static,
-    M: Message + Default + 'static,
-    R: Message + 'static,
+    M: CallMessage,
+    R: CallMessage,
 {
-    Unary(call(service, method, encoded)).serve(limit, request)
+    Unary(call(service, method, R::encoded)).serve(limit, request)
 }
 
 /// Serves a call of a method with a stream of responses.
@@ -51,11 +50,11 @@ pub(crate) fn stream<T, M, S, R>(
 ) -> Served
 where
     T: Send + Sync + 'static,
-    M: Message + Default + 'static,
+    M: CallMessage,
     S: Stream<Item = Result<R, Status>> + Send + 'static,
-    R: Message + 'static,
+    R: CallMessage,
 {
-    let encode = |responses: S| -> BoxStream<Encoded> { Box::pin(responses.map(|response| response.map(encoded))) };
+    let encode = |responses: S| -> BoxStream<Encoded> { Box::pin(responses.map(|response| response.map(R::encoded))) };
     Streaming(call(service, method, encode)).serve(limit, request)
 }
 
@@ -74,7 +73,7 @@ type Call<E> = Box<dyn Fn(Request<Bytes>) -> BoxFuture<Response<E>, Status> + Se
 fn call<T, M, A, E>(service: &Arc<T>, method: Method<T, M, A>, encode: fn(A) -> E) -> Call<E>
 where
     T: Send + Sync + 'static,
-    M: Message + Default + 'static,
+    M: CallMessage,
     A: 'static,
     E: 'static,
 {
@@ -83,7 +82,7 @@ where
         let service = Arc::clone(&service);
         Box::pin(async move {
             let (metadata, extensions, bytes) = request.into_parts();
-            let request = Request::from_parts(metadata, extensions, decoded(bytes)?);
+            let request = Request::from_parts(metadata, extensions, M::decoded(bytes)?);
             Ok(method(&service, request).await?.map(encode))
         })
     })
@@ -136,6 +135,7 @@ fn grpc(limit: Option<usize>) -> Grpc<AnyMessage> {
 mod tests {
     use std::task::{Context, Poll, Waker};
 
+    use prost::Message;
     use tonic::codegen::Service;
 
     use super::*;
