@@ -57,37 +57,38 @@ fn main() -> Result<(), Box<dyn Error>> {
     let mut bare = descriptors.clone();
     bare.file.iter_mut().for_each(|file| file.source_code_info = None);
     std::fs::write(out.join("descriptors.bin"), prost::Message::encode_to_vec(&bare))?;
-    tonic_prost_build::configure()
-        // Ours are below: of its own, everything is compiled anew for each method in each crate.
-        .build_client(false)
+    prost_build::Config::new()
         // Maps must have an order, so that equal messages have equal bytes: idempotency compares hashes of encoded requests.
-        .btree_map(".")
-        .bytes(".ferrite.git.v1.TreeEntry.content")
-        .bytes(".ferrite.git.v1.GetBlobResponse.content")
-        .bytes(".ferrite.git.v1.PutContentsRequest.content")
-        .bytes(".ferrite.git.v1.FileChange.content")
+        .btree_map(["."])
+        .bytes([
+            ".ferrite.git.v1.TreeEntry.content",
+            ".ferrite.git.v1.GetBlobResponse.content",
+            ".ferrite.git.v1.PutContentsRequest.content",
+            ".ferrite.git.v1.FileChange.content",
+        ])
         .compile_fds(descriptors)?;
-    for (package, clients) in clients(&compiler.descriptor_pool())? {
+    for (package, services) in services(&compiler.descriptor_pool())? {
         let file = out.join(format!("{package}.rs"));
         let generated = std::fs::read_to_string(&file)?;
-        std::fs::write(&file, generated + &clients)?;
+        std::fs::write(&file, generated + &services)?;
     }
     Ok(())
 }
 
-/// The head of a client, with the names of its module, its type and its service for `MODULE`, `CLIENT` and `SERVICE`.
-const CLIENT_HEAD: &str = r#"
+/// The client of a service. Replaced are `TRAIT` by the name of the service, `FULL_NAME` by the same with its package, `MODULE` by the
+/// name as that of a module, and `CALLS` by a function for each method.
+const CLIENT: &str = r#"
 /// Generated client implementations.
-pub mod MODULE {
+pub mod MODULE_client {
     use tonic::codegen::*;
 
-    /// Client of `SERVICE`.
+    /// Client of `FULL_NAME`.
     #[derive(Debug, Clone)]
-    pub struct CLIENT<T> {
+    pub struct TRAITClient<T> {
         inner: tonic::client::Grpc<T>,
     }
 
-    impl<T> CLIENT<T>
+    impl<T> TRAITClient<T>
     where
         T: tonic::client::GrpcService<tonic::body::Body>,
         T::Error: Into<StdError>,
@@ -105,23 +106,115 @@ pub mod MODULE {
             self.inner = self.inner.max_decoding_message_size(limit);
             self
         }
+CALLS    }
+}
 "#;
 
-/// A method with one response.
-const UNARY: &str = r#"
+/// The trait and the server of a service. Replaced are the same, `METHODS` by the methods of the trait, and `PATHS` by how each is served.
+const SERVER: &str = r#"
+/// Generated server implementations.
+pub mod MODULE_server {
+    use tonic::codegen::*;
+
+    /// The methods of `FULL_NAME`.
+    #[async_trait]
+    pub trait TRAIT: std::marker::Send + std::marker::Sync + 'static {METHODS    }
+
+    /// Server of `FULL_NAME`.
+    #[derive(Debug)]
+    pub struct TRAITServer<T> {
+        inner: Arc<T>,
+        max_decoding_message_size: Option<usize>,
+    }
+
+    impl<T> TRAITServer<T> {
+        /// Returns a server whose calls are served by `inner`.
+        pub fn new(inner: T) -> Self {
+            Self { inner: Arc::new(inner), max_decoding_message_size: None }
+        }
+
+        /// Limits the size of a decoded message, by default to 4 MiB.
+        #[must_use]
+        pub fn max_decoding_message_size(mut self, limit: usize) -> Self {
+            self.max_decoding_message_size = Some(limit);
+            self
+        }
+    }
+
+    impl<T> Clone for TRAITServer<T> {
+        fn clone(&self) -> Self {
+            Self { inner: Arc::clone(&self.inner), max_decoding_message_size: self.max_decoding_message_size }
+        }
+    }
+
+    /// The name of the service.
+    pub const SERVICE_NAME: &str = "FULL_NAME";
+
+    impl<T> tonic::server::NamedService for TRAITServer<T> {
+        const NAME: &'static str = SERVICE_NAME;
+    }
+
+    impl<T: TRAIT> Service<http::Request<tonic::body::Body>> for TRAITServer<T> {
+        type Response = http::Response<tonic::body::Body>;
+        type Error = std::convert::Infallible;
+        type Future = BoxFuture<Self::Response, Self::Error>;
+
+        fn poll_ready(&mut self, _: &mut Context<'_>) -> Poll<std::result::Result<(), Self::Error>> {
+            Poll::Ready(Ok(()))
+        }
+
+        fn call(&mut self, request: http::Request<tonic::body::Body>) -> Self::Future {
+            let (service, limit) = (&self.inner, self.max_decoding_message_size);
+            match request.uri().path() {PATHS                _ => crate::serve::unknown(),
+            }
+        }
+    }
+}
+"#;
+
+/// The way of a message through clients and servers.
+const MESSAGE: &str = r#"
+impl crate::message::CallMessage for TYPE {
+    fn encoded(self) -> crate::message::Encoded {
+        Box::new(self)
+    }
+
+    fn decoded(bytes: prost::bytes::Bytes) -> std::result::Result<Self, tonic::Status> {
+        crate::message::decode(bytes)
+    }
+}
+"#;
+
+/// A method with one response: its call, the method of the trait, and how it is served.
+const UNARY: [&str; 3] = [
+    r#"
         /// Calls `METHOD`.
         pub async fn FUNCTION(
             &mut self,
             request: impl tonic::IntoRequest<super::REQUEST>,
         ) -> std::result::Result<tonic::Response<super::RESPONSE>, tonic::Status> {
             let method =
-                crate::call::Method { service: "SERVICE", name: "METHOD", path: "/SERVICE/METHOD" };
+                crate::call::Method { service: "FULL_NAME", name: "METHOD", path: "/FULL_NAME/METHOD" };
             crate::call::unary(&mut self.inner, request.into_request(), method).await
         }
-"#;
+"#,
+    r#"
+        /// Serves `METHOD`.
+        async fn FUNCTION(
+            &self,
+            request: tonic::Request<super::REQUEST>,
+        ) -> std::result::Result<tonic::Response<super::RESPONSE>, tonic::Status>;
+"#,
+    r#"
+                "/FULL_NAME/METHOD" => {
+                    crate::serve::unary(service, limit, request, |service, request| service.FUNCTION(request))
+                }
+"#,
+];
 
-/// A method with a stream of responses.
-const STREAM: &str = r#"
+/// A method with a stream of responses, likewise.
+const STREAM: [&str; 3] = [
+    r#"
         /// Calls `METHOD`.
         pub async fn FUNCTION(
             &mut self,
@@ -130,21 +223,36 @@ const STREAM: &str = r#"
             let ready = self.inner.ready().await;
             ready.map_err(|error| tonic::Status::unknown(format!("Service was not ready: {}", error.into())))?;
             let mut request = request.into_request();
-            request.extensions_mut().insert(GrpcMethod::new("SERVICE", "METHOD"));
-            let path = http::uri::PathAndQuery::from_static("/SERVICE/METHOD");
+            request.extensions_mut().insert(GrpcMethod::new("FULL_NAME", "METHOD"));
+            let path = http::uri::PathAndQuery::from_static("/FULL_NAME/METHOD");
             self.inner.server_streaming(request, path, tonic_prost::ProstCodec::default()).await
         }
-"#;
+"#,
+    r#"
+        /// The responses of `METHOD`.
+        type METHODStream: tokio_stream::Stream<Item = std::result::Result<super::RESPONSE, tonic::Status>>
+            + std::marker::Send
+            + 'static;
 
-/// Returns the clients of each package.
-fn clients(pool: &DescriptorPool) -> Result<BTreeMap<String, String>, Box<dyn Error>> {
-    let mut clients = BTreeMap::<String, String>::new();
+        /// Serves `METHOD`.
+        async fn FUNCTION(
+            &self,
+            request: tonic::Request<super::REQUEST>,
+        ) -> std::result::Result<tonic::Response<Self::METHODStream>, tonic::Status>;
+"#,
+    r#"
+                "/FULL_NAME/METHOD" => {
+                    crate::serve::stream(service, limit, request, |service, request| service.FUNCTION(request))
+                }
+"#,
+];
+
+/// Returns the clients and servers of each package. Those of `tonic-build` would be compiled anew for each method in each crate.
+fn services(pool: &DescriptorPool) -> Result<BTreeMap<String, String>, Box<dyn Error>> {
+    let mut packages = BTreeMap::<String, String>::new();
     for service in pool.services() {
-        let client = format!("{}Client", service.name());
-        let fill = |template: &str| template.replace("SERVICE", service.full_name());
-        let head = fill(CLIENT_HEAD).replace("MODULE", &snake(&client)).replace("CLIENT", &client);
-        let text = clients.entry(service.package_name().to_owned()).or_default();
-        text.push_str(&head);
+        let package = packages.entry(service.package_name().to_owned()).or_default();
+        let mut filled = <[String; 3]>::default();
         for method in service.methods() {
             let (request, response) = (method.input(), method.output());
             let in_package = |name: &str| name == service.package_name();
@@ -152,15 +260,23 @@ fn clients(pool: &DescriptorPool) -> Result<BTreeMap<String, String>, Box<dyn Er
                 || !in_package(request.package_name())
                 || !in_package(response.package_name())
             {
-                return Err(format!("{}: no client can be made", method.full_name()).into());
+                return Err(format!("{}: neither client nor server can be made", method.full_name()).into());
             }
-            let template = if method.is_server_streaming() { STREAM } else { UNARY };
-            let types = template.replace("REQUEST", request.name()).replace("RESPONSE", response.name());
-            text.push_str(&fill(&types).replace("METHOD", method.name()).replace("FUNCTION", &snake(method.name())));
+            for message in [&request, &response] {
+                package.push_str(&MESSAGE.replace("TYPE", message.name()));
+            }
+            let templates = if method.is_server_streaming() { STREAM } else { UNARY };
+            for (text, template) in filled.iter_mut().zip(templates) {
+                let types = template.replace("REQUEST", request.name()).replace("RESPONSE", response.name());
+                text.push_str(&types.replace("METHOD", method.name()).replace("FUNCTION", &snake(method.name())));
+            }
         }
-        text.push_str("    }\n}\n");
+        let [calls, methods, paths] = filled;
+        let text = CLIENT.replace("CALLS", &calls) + &SERVER.replace("METHODS", &methods).replace("PATHS", &paths);
+        let text = text.replace("FULL_NAME", service.full_name()).replace("TRAIT", service.name());
+        package.push_str(&text.replace("MODULE", &snake(service.name())));
     }
-    Ok(clients)
+    Ok(packages)
 }
 
 /// Returns a name as that of a function or a module: `list_branches` of `ListBranches`.

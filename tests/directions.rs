@@ -15,7 +15,7 @@ const ORDER: &[(&str, &str)] = &[
     (
         "proto",
         "callers grant jwt session git_transport error id metadata operation rule permission scope service_role asset raw \
-         repository_ref call",
+         repository_ref call serve message",
     ),
     (
         "kit/core",

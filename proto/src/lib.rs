@@ -1,4 +1,4 @@
-//! The contracts between Ferrite's processes: generated messages and clients, the table of error kinds, ids, and grants.
+//! The contracts between Ferrite's processes: generated messages, clients and servers, the table of error kinds, ids, and grants.
 //!
 //! Not here: databases, sockets and HTTP. This is the only crate about a service that other services depend on.
 
@@ -10,6 +10,7 @@ pub mod git_transport;
 pub mod grant;
 pub mod id;
 pub mod jwt;
+mod message;
 pub mod metadata;
 pub mod operation;
 mod permission;
@@ -17,6 +18,7 @@ pub mod raw;
 mod repository_ref;
 mod rule;
 mod scope;
+mod serve;
 mod service_role;
 pub mod session;
 
@@ -42,12 +44,7 @@ macro_rules! generated {
     ($(#[$doc:meta])* $module:ident = $package:literal) => {
         $(#[$doc])*
         pub mod $module {
-            #[expect(
-                clippy::allow_attributes_without_reason,
-                clippy::allow_attributes,
-                clippy::missing_errors_doc,
-                reason = "generated code"
-            )]
+            #[expect(clippy::missing_errors_doc, reason = "generated code")]
             mod generated {
                 tonic::include_proto!($package);
             }
