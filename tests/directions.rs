@@ -26,7 +26,7 @@ const ORDER: &[(&str, &str)] = &[
     (
         "kit/db",
         "startup pool_metrics run idempotency reach full_text cache migrate vacuum handle sqlite_connections \
-         connections measure script query statement config wal_index error lock value",
+         connections measure script query statement config data_version error lock value",
     ),
     (
         "kit/listener",

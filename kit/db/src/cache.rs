@@ -6,16 +6,16 @@ use std::hash::Hash;
 
 use moka::sync::Cache;
 
+use super::data_version::DataVersion;
 use super::error::DbError;
 use super::handle::Db;
-use super::wal_index::WalState;
 
 /// Results of queries by key. A result is valid until any process commits to the database. On PostgreSQL nothing is cached: detecting a
 /// commit there would cost as much as the query.
 #[derive(Clone)]
 pub struct QueryCache<K, V> {
     name: &'static str,
-    results: Cache<K, (WalState, V)>,
+    results: Cache<K, (DataVersion, V)>,
 }
 
 impl<K, V> std::fmt::Debug for QueryCache<K, V> {
@@ -35,7 +35,8 @@ where
         Self { name, results: Cache::new(max_entries) }
     }
 
-    /// Returns the cached result of `key` if it is still valid; else runs `query`, which must read from `db`, and caches its result.
+    /// Returns the cached result of `key` if it is still valid; else runs `query`, which must read from `db`, and caches its result. `db`
+    /// must be the same handle each time, or a clone of it.
     ///
     /// # Errors
     /// The error of `query`.
@@ -44,16 +45,15 @@ where
         F: Future<Output = Result<V, DbError>>,
     {
         // Read before the query: a commit in between makes the result look older than it is, never newer.
-        let state = db.wal_state();
-        let Some(state) = state else { return query.await };
-        let cached = self.results.get(&key).filter(|(cached_state, _)| *cached_state == state);
+        let Some(version) = db.data_version() else { return query.await };
+        let cached = self.results.get(&key).filter(|(cached_version, _)| *cached_version == version);
         let outcome = if cached.is_some() { "hit" } else { "miss" };
         metrics::counter!("ferrite_query_cache_lookups_total", "cache" => self.name, "result" => outcome).increment(1);
         if let Some((_, result)) = cached {
             return Ok(result);
         }
         let result = query.await?;
-        self.results.insert(key, (state, result.clone()));
+        self.results.insert(key, (version, result.clone()));
         Ok(result)
     }
 }

@@ -19,12 +19,12 @@ use sqlx::{Connection, Executor, FromRow, Postgres, Transaction};
 use tokio::sync::OwnedSemaphorePermit;
 
 use super::connections::PgConnections;
+use super::data_version::{DataVersion, DataVersionReader};
 use super::error::DbError;
 use super::lock;
 use super::measure::{POSTGRES, SQLITE, measured};
 use super::sqlite_connections::{SqliteConnections, SqliteTx, is_rolled_back};
 use super::value::{Value, bytes_of};
-use super::wal_index::{WalIndex, WalState};
 
 /// Longest time that a writer waits for another process that writes to the same SQLite file.
 const BUSY_TIMEOUT: Duration = Duration::from_secs(10);
@@ -95,7 +95,7 @@ pub struct Db {
 #[derive(Clone, Debug)]
 pub(super) enum Pools {
     Postgres(PgConnections),
-    Sqlite { read: SqliteConnections, write: SqliteConnections, file: PathBuf, index: Option<WalIndex> },
+    Sqlite { version: DataVersionReader, read: SqliteConnections, write: SqliteConnections, file: PathBuf },
 }
 
 /// A write transaction. Rolled back if it is dropped without [`Tx::commit`].
@@ -169,10 +169,8 @@ impl Db {
         let writer = options.clone().statement_cache_capacity(MAX_PREPARED_STATEMENTS);
         let write = write.connect_with(writer.auto_vacuum(SqliteAutoVacuum::Incremental)).await?;
         let read = pool().max_connections(MAX_SQLITE_READERS).connect_with(options.pragma("query_only", "on")).await?;
-        let (mode,): (String,) = sqlx::query_as("PRAGMA journal_mode").fetch_one(&read).await?;
-        let index = if mode == "wal" { WalIndex::open(&file) } else { None };
         let [read, write] = [read, write].map(SqliteConnections::new);
-        Ok(Self::with_pools(Pools::Sqlite { read, write, file, index }))
+        Ok(Self::with_pools(Pools::Sqlite { version: DataVersionReader::open(&file), read, write, file }))
     }
 
     fn with_pools(pools: Pools) -> Self {
@@ -279,11 +277,11 @@ impl Db {
         }
     }
 
-    /// Returns the state of a SQLite database; `None` on PostgreSQL, and when the state cannot be read.
-    pub(super) fn wal_state(&self) -> Option<WalState> {
+    /// Returns the version of the data of a SQLite database; `None` on PostgreSQL, and when it cannot be read.
+    pub(super) fn data_version(&self) -> Option<DataVersion> {
         match &self.pools {
             Pools::Postgres(_) => None,
-            Pools::Sqlite { index, .. } => index.as_ref().and_then(WalIndex::state),
+            Pools::Sqlite { version, .. } => version.read(),
         }
     }
 
@@ -292,7 +290,8 @@ impl Db {
         Box::pin(async move {
             match &self.pools {
                 Pools::Postgres(connections) => connections.close().await,
-                Pools::Sqlite { read, write, .. } => {
+                Pools::Sqlite { version, read, write, .. } => {
+                    version.close();
                     read.close().await;
                     write.close().await;
                 }

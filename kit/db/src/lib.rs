@@ -11,6 +11,7 @@
 mod cache;
 mod config;
 mod connections;
+mod data_version;
 mod error;
 mod full_text;
 mod handle;
@@ -31,7 +32,6 @@ mod statement;
 pub mod testing;
 mod vacuum;
 mod value;
-mod wal_index;
 
 #[cfg(test)]
 mod tests;

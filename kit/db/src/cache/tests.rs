@@ -10,6 +10,7 @@ use tokio::task::JoinSet;
 
 use super::*;
 use crate::args;
+use crate::handle::Pools;
 use crate::testing::{migrations, on_each};
 
 const SCHEMA: &str = "CREATE TABLE counters (id BIGINT PRIMARY KEY, count BIGINT NOT NULL);
@@ -18,6 +19,7 @@ const STRICT: &str = "CREATE TABLE counters (id INTEGER PRIMARY KEY, count INTEG
     INSERT INTO counters (id, count) VALUES (1, 0);";
 const COUNT: &str = "SELECT count FROM counters WHERE id = $1";
 const ADD: &str = "UPDATE counters SET count = count + 1 WHERE id = 1";
+const ADD_RETURNING: &str = "UPDATE counters SET count = count + 1 WHERE id = 1 RETURNING count";
 
 async fn count(db: &Db, cache: &QueryCache<i64, i64>) -> i64 {
     let query = async { db.one::<(i64,)>(COUNT, &args![1_i64]).await.map(|(count,)| count) };
@@ -43,28 +45,58 @@ async fn a_result_is_valid_until_the_next_commit() {
             assert_eq!(count(&db, &cache).await, was);
             writer.execute(ADD, &[]).await.unwrap();
             assert_eq!(count(&db, &cache).await, was + 1);
+            let mut tx = writer.begin().await.unwrap();
+            tx.execute_later(ADD, &[]).await.unwrap();
+            tx.commit().await.unwrap();
+            assert_eq!(count(&db, &cache).await, was + 2);
+            let tx = writer.begin_relaxed().await.unwrap();
+            tx.commit_returning::<(i64,)>(ADD_RETURNING, &[]).await.unwrap();
+            assert_eq!(count(&db, &cache).await, was + 3);
+            writer.all_relaxed::<(i64,)>(&[(ADD, 0), (ADD_RETURNING, 0)], &[]).await.unwrap();
+            assert_eq!(count(&db, &cache).await, was + 5);
         }
         other.close().await;
         db.execute(ADD, &[]).await.unwrap();
-        assert_eq!(count(&db, &cache).await, 3);
+        assert_eq!(count(&db, &cache).await, 11);
     })
     .await;
 }
 
 #[tokio::test]
-async fn a_replaced_index_has_no_state() {
+async fn a_closed_database_has_no_version_and_leaves_no_log() {
     let folder = tempfile::tempdir().unwrap();
-    let path = folder.path().join("a.db");
-    let db = Db::open(&Secret::new(format!("sqlite://{}", path.display())), 1).await.unwrap();
+    let url = Secret::new(format!("sqlite://{}/a.db", folder.path().display()));
+    for _ in 0..2 {
+        let db = Db::open(&url, 1).await.unwrap();
+        migrations(&[SCHEMA], &[STRICT]).await.run(&db).await.unwrap();
+        assert!(db.data_version().is_some());
+        db.close().await;
+        assert!(db.data_version().is_none());
+        for name in ["a.db-wal", "a.db-shm"] {
+            assert!(!folder.path().join(name).exists(), "{name}");
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_commit_is_detected_after_all_other_connections_were_closed() {
+    let folder = tempfile::tempdir().unwrap();
+    let url = Secret::new(format!("sqlite://{}/a.db", folder.path().display()));
+    let db = Db::open(&url, 1).await.unwrap();
     migrations(&[SCHEMA], &[STRICT]).await.run(&db).await.unwrap();
-    assert!(db.wal_state().is_some());
-    let (index, aside) = (folder.path().join("a.db-shm"), folder.path().join("aside"));
-    std::fs::rename(&index, &aside).unwrap();
-    assert!(db.wal_state().is_none());
-    std::fs::copy(&aside, &index).unwrap();
-    assert!(db.wal_state().is_none());
-    std::fs::rename(&aside, &index).unwrap();
-    assert!(db.wal_state().is_some());
+    let before = db.data_version();
+    assert!(before.is_some() && db.data_version() == before);
+    let Pools::Sqlite { read, write, .. } = &db.pools else { panic!("this is SQLite") };
+    read.close().await;
+    write.close().await;
+    assert_eq!(db.data_version(), before);
+    let other = Db::open(&url, 1).await.unwrap();
+    // SQLite may write a setting when a file is opened.
+    let before = db.data_version();
+    other.execute(ADD, &[]).await.unwrap();
+    assert!(db.data_version().is_some_and(|version| Some(version) != before));
+    other.close().await;
+    db.close().await;
 }
 
 #[tokio::test]
