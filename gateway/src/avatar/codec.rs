@@ -17,6 +17,10 @@ const JPEG_SIGNATURE: &[u8] = b"\xff\xd8\xff";
 const PNG_MEMORY_BYTES: usize = 8 * 1024 * 1024;
 /// Most passes over a progressive JPEG picture; programs write about ten.
 const MAX_JPEG_SCANS: usize = 32;
+/// Begin of each part of extended XMP metadata, and the most parts in a file. The decoder goes through all parts at every marker; those of a
+/// real file have nearly 64 KiB each.
+const EXTENDED_XMP: &[u8] = b"http://ns.adobe.com/xmp/extension/\0";
+const MAX_EXTENDED_XMP_PARTS: usize = 64;
 
 /// A picture.
 #[derive(Clone, Debug)]
@@ -71,6 +75,9 @@ fn decode_png(file: &[u8]) -> Result<Picture, PictureError> {
 }
 
 fn decode_jpeg(file: &[u8]) -> Result<Picture, PictureError> {
+    if memchr::memmem::find_iter(file, EXTENDED_XMP).count() > MAX_EXTENDED_XMP_PARTS {
+        return Err(PictureError::Broken);
+    }
     let options = DecoderOptions::new_safe()
         .set_max_width(MAX_UPLOAD_SIDE_PIXELS)
         .set_max_height(MAX_UPLOAD_SIDE_PIXELS)

@@ -141,6 +141,17 @@ fn what_is_no_picture_or_too_large_is_refused() {
     assert_eq!(prepare(&large), Err(PictureError::TooManyPixels));
 }
 
+#[test]
+fn few_parts_of_extended_metadata_are_taken() {
+    let plain = jpeg(false);
+    // An incomplete text: the decoder keeps its parts until the picture begins.
+    let name = b"http://ns.adobe.com/xmp/extension/\0";
+    let part = [&b"\xff\xe1\0\x4d"[..], name, &[0; 32], b"\0\0\0\x09\0\0\0\x01"].concat();
+    let with_parts = |count| [&plain[..2], &part.repeat(count), &plain[2..]].concat();
+    assert!(prepare(&with_parts(64)).is_ok());
+    assert_eq!(prepare(&with_parts(65)), Err(PictureError::Broken));
+}
+
 /// Largest memory that this process has had, in bytes.
 fn peak_memory() -> Option<usize> {
     let status = std::fs::read_to_string("/proc/self/status").ok()?;
