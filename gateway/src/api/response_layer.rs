@@ -9,6 +9,7 @@ use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
 use ferrite_core::contain_panic;
 use ferrite_core::telemetry::http_span;
+use ferrite_listener::Client;
 use serde::Serialize;
 
 use super::state::ApiState;

@@ -272,5 +272,4 @@ async fn a_revocation_is_done_as_soon_as_redis_is_back() {
 async fn a_cache_needs_no_running_server() {
     let unreachable = Sides::at(&Secret::new("redis://127.0.0.1:1/"), Duration::MAX, &Clock::system());
     assert_eq!(unreachable.cache.get(&hash()).await, None);
-    assert!(!format!("{:?} {:?}", unreachable.cache, unreachable.writer).contains("127.0.0.1"));
 }
