@@ -3,43 +3,12 @@
 use std::collections::BTreeMap;
 use std::error::Error;
 use std::fmt::Write;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use protox::prost_reflect::{DescriptorPool, DynamicMessage, ExtensionDescriptor, Kind, MethodDescriptor, Value};
 
 /// The option that says who may call a method.
 const RULE: &str = "ferrite.access.v1.rule";
-
-const PROTOS: &[&str] = &[
-    "ferrite/events/v1/events.proto",
-    "ferrite/git/v1/data.proto",
-    "ferrite/git/v1/git.proto",
-    "ferrite/git/v1/import.proto",
-    "ferrite/git/v1/protection.proto",
-    "ferrite/git/v1/release.proto",
-    "ferrite/git/v1/storage.proto",
-    "ferrite/hook/v1/delivery.proto",
-    "ferrite/hook/v1/feed.proto",
-    "ferrite/hook/v1/hook.proto",
-    "ferrite/issue/v1/comment.proto",
-    "ferrite/issue/v1/issue.proto",
-    "ferrite/issue/v1/label.proto",
-    "ferrite/issue/v1/milestone.proto",
-    "ferrite/repo/v1/access.proto",
-    "ferrite/repo/v1/account.proto",
-    "ferrite/repo/v1/administration.proto",
-    "ferrite/repo/v1/avatar.proto",
-    "ferrite/repo/v1/collaboration.proto",
-    "ferrite/repo/v1/import.proto",
-    "ferrite/repo/v1/organization.proto",
-    "ferrite/repo/v1/profile.proto",
-    "ferrite/repo/v1/release.proto",
-    "ferrite/repo/v1/repository.proto",
-    "ferrite/repo/v1/star.proto",
-    "ferrite/repo/v1/topic.proto",
-    "ferrite/repo/v1/transfer.proto",
-    "ferrite/repo/v1/watch.proto",
-];
 
 #[expect(clippy::disallowed_methods, reason = "cargo passes settings to build scripts in variables")]
 fn main() -> Result<(), Box<dyn Error>> {
@@ -47,7 +16,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     let root = PathBuf::from(std::env::var("CARGO_MANIFEST_DIR")?);
     let mut compiler = protox::Compiler::new([&root])?;
     compiler.include_imports(true).include_source_info(true);
-    compiler.open_files(PROTOS.iter().map(|proto| root.join(proto)))?;
+    compiler.open_files(contracts(&root.join("ferrite"))?)?;
     let out = PathBuf::from(std::env::var("OUT_DIR")?);
     let (names, rows) = operations(&compiler.descriptor_pool())?;
     std::fs::write(out.join("operation_names.rs"), names)?;
@@ -73,6 +42,21 @@ fn main() -> Result<(), Box<dyn Error>> {
         std::fs::write(&file, generated + &services)?;
     }
     Ok(())
+}
+
+/// Returns the contracts below a folder, in the order of their paths.
+fn contracts(folder: &Path) -> std::io::Result<Vec<PathBuf>> {
+    let mut found = Vec::new();
+    for entry in std::fs::read_dir(folder)? {
+        let path = entry?.path();
+        if path.is_dir() {
+            found.extend(contracts(&path)?);
+        } else if path.extension().is_some_and(|end| end == "proto") {
+            found.push(path);
+        }
+    }
+    found.sort();
+    Ok(found)
 }
 
 /// The client of a service. Replaced are `TRAIT` by the name of the service, `FULL_NAME` by the same with its package, `MODULE` by the
