@@ -20,7 +20,7 @@ pub enum Scope {
     Issue,
     /// Webhooks.
     Hook,
-    /// The account's addresses, follows, stars and watches.
+    /// The account's addresses, follows, and marks on repositories, such as stars.
     User,
     /// Organizations, their members and teams.
     Org,
