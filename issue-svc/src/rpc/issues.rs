@@ -312,6 +312,10 @@ async fn decode_change(
     grant: &Grant,
     request: &UpdateIssueRequest,
 ) -> Result<(IssueChange, TextTargets), IssueError> {
+    // A gateway of the version before sends `check_only` when it wants no change, which would be a write like any other.
+    if request.check_only {
+        return Err(FieldViolation::new("title", "required", "must not be blank").into());
+    }
     let (repository, actor) = (RepositoryId(request.repository_id), user(grant)?);
     let title = request.title.as_deref().map(Title::parse).transpose();
     let body = request.body.clone().map(Body::parse).transpose();

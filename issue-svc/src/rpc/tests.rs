@@ -294,6 +294,17 @@ async fn a_blank_request_is_refused_for_its_caller_first_and_changes_nothing() {
         let mut labels = LabelServiceClient::new(service.channel.clone());
         let refused = labels.change_issue_labels(ada().request(CHANGE_ISSUE_LABELS, check)).await.unwrap_err();
         assert_eq!(reason(&refused), "INVALID_REQUEST");
+        let mut issues = IssueServiceClient::new(service.channel.clone());
+        for (caller, number, expected) in [
+            (&reader, number, "PERMISSION_REQUIRED"),
+            (&poster, number + 1, "ISSUE_NOT_FOUND"),
+            (&poster, number, "INVALID_REQUEST"),
+        ] {
+            let check =
+                UpdateIssueRequest { repository_id: REPOSITORY, number, check_only: true, ..Default::default() };
+            let refused = issues.update_issue(caller.request(UPDATE_ISSUE, check)).await.unwrap_err();
+            assert_eq!(reason(&refused), expected);
+        }
         let rows = [count(&service, "issues").await, count(&service, "comments").await];
         assert_eq!((rows, count(&service, "idempotency").await), ([1, 1], 0));
         service.stop().await;

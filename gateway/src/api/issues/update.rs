@@ -45,5 +45,6 @@ fn decode(fields: &mut FieldReader, repository_id: i64, number: i64) -> UpdateIs
         assignee: assignee.map(|assignee| limit_text(fields, "assignee", assignee)),
         milestone_id: fields.optional_number("milestone"),
         state: new_state(fields).into(),
+        ..Default::default()
     }
 }
