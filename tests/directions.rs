@@ -15,7 +15,7 @@ const ORDER: &[(&str, &str)] = &[
     (
         "proto",
         "callers grant jwt session git_transport error id metadata operation rule permission scope service_role asset raw \
-         repository_ref call serve message",
+         call serve message",
     ),
     (
         "kit/core",
@@ -34,7 +34,7 @@ const ORDER: &[(&str, &str)] = &[
          transport descriptors trusted_proxies linger grpc proxy_protocol min_rate",
     ),
     ("kit/events", "commit flush delivery relay inbox append handover round purge event rows waiters lag"),
-    ("api-types", "issue comment repository milestone label user long_texts convert links"),
+    ("api-types", "issue comment repository milestone user convert links"),
     ("markdown", "render references commit walk bounds scan"),
     ("outbound", "client exchange connect tls resolve request error url policy allow address host"),
     ("repo-svc", "admin rpc state background placement auth creation_limit config store access model error telemetry"),
