@@ -33,7 +33,7 @@ const ORDER: &[(&str, &str)] = &[
         "process admin serve tracked_body response_memory timeout_stream connections activity quota credentials limits \
          transport descriptors trusted_proxies linger grpc proxy_protocol min_rate",
     ),
-    ("kit/events", "commit flush delivery relay inbox append handover round purge event rows waiters lag"),
+    ("kit/events", "commit flush delivery relay append handover round purge event rows waiters lag"),
     ("api-types", "issue comment repository milestone user convert links"),
     ("markdown", "render references commit walk bounds scan"),
     ("outbound", "client exchange connect tls resolve request error url policy allow address host"),
