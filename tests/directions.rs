@@ -46,7 +46,7 @@ const ORDER: &[(&str, &str)] = &[
     ("git-store", "repo disk git types"),
     (
         "git-svc",
-        "config rpc http telemetry state caches imports maintenance transfer ref_updates admission db rpc_error",
+        "config rpc http telemetry state imports maintenance transfer ref_updates admission db rpc_error",
     ),
     ("gateway", "state listeners config docs api ssh git auth dto avatar blocking upstream http telemetry"),
     ("benches", "rounds cpu memory installation databases processes history remote receiver git"),
