@@ -38,8 +38,6 @@ const SHORT: &[&str] = &[
     "gateway/src/api/issues/timeline.rs",
     "gateway/src/api/issues/user.rs",
     "gateway/src/api/wiki_settings.rs",
-    "gateway/src/auth/body_check.rs",
-    "gateway/src/config/bodies.rs",
     "gateway/src/docs.rs",
     "gateway/src/dto/event.rs",
     "gateway/src/dto/protection.rs",
@@ -68,8 +66,6 @@ const SHORT: &[&str] = &[
     "repo-svc/src/model/git_store.rs",
     "repo-svc/src/model/violations.rs",
     "repo-svc/src/telemetry.rs",
-    "src/admin/database.rs",
-    "src/launcher/preflight.rs",
     "src/password.rs",
 ];
 
