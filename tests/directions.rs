@@ -15,7 +15,7 @@ const ORDER: &[(&str, &str)] = &[
     (
         "proto",
         "callers grant jwt session git_transport error id metadata operation rule permission scope service_role asset raw \
-         repository_ref call serve message",
+         call serve message",
     ),
     (
         "kit/core",
@@ -33,8 +33,8 @@ const ORDER: &[(&str, &str)] = &[
         "process admin serve tracked_body response_memory timeout_stream connections activity quota credentials limits \
          transport descriptors trusted_proxies linger grpc proxy_protocol min_rate",
     ),
-    ("kit/events", "commit flush delivery relay inbox append handover round purge event rows waiters lag"),
-    ("api-types", "issue comment repository milestone label user long_texts convert links"),
+    ("kit/events", "commit flush delivery relay append handover round purge event rows waiters lag"),
+    ("api-types", "issue comment repository milestone user convert links"),
     ("markdown", "render references commit walk bounds scan"),
     ("outbound", "client exchange connect tls resolve request error url policy allow address host"),
     ("repo-svc", "admin rpc state background placement auth creation_limit config store access model error telemetry"),
@@ -44,10 +44,7 @@ const ORDER: &[(&str, &str)] = &[
         "config rpc state feed sender dispatch redaction payload upstream store error secrets model telemetry",
     ),
     ("git-store", "repo disk git types"),
-    (
-        "git-svc",
-        "config rpc http telemetry state caches imports maintenance transfer ref_updates admission db rpc_error",
-    ),
+    ("git-svc", "config rpc http telemetry state imports maintenance transfer ref_updates admission db rpc_error"),
     ("gateway", "state listeners config docs api ssh git auth dto avatar blocking upstream http telemetry"),
     ("benches", "rounds cpu memory installation databases processes history remote receiver git"),
     (".", "cli admin secrets health launcher password role usage output"),

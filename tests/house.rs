@@ -32,76 +32,42 @@ const NAMES: [(&str, &str); 9] = [
 /// Files with such a name. This list only shrinks.
 const MISNAMED: &[&str] = &[];
 
-/// Files with too few lines. This list only shrinks.
+/// Files with too few lines, each with the reason why it stands alone. Those of the gateway's `api` and `dto` go with the OpenAPI document.
+/// This list only shrinks.
 const SHORT: &[&str] = &[
-    "api-types/src/label.rs",
-    "api-types/src/long_texts.rs",
     "gateway/src/api/accounts.rs",
     "gateway/src/api/issues/timeline.rs",
     "gateway/src/api/issues/user.rs",
     "gateway/src/api/wiki_settings.rs",
-    "gateway/src/auth/body_check.rs",
-    "gateway/src/config/bodies.rs",
-    "gateway/src/docs.rs",
+    "gateway/src/docs.rs", // grows with the OpenAPI document
     "gateway/src/dto/event.rs",
     "gateway/src/dto/protection.rs",
     "gateway/src/dto/repository_urls.rs",
     "gateway/src/dto/store.rs",
     "gateway/src/dto/transfer.rs",
     "gateway/src/dto/watch.rs",
-    "gateway/src/git/target.rs",
-    "gateway/src/telemetry.rs",
-    "gateway/src/upstream/grant.rs",
-    "git-store/src/git/command/consolidate.rs",
-    "git-store/src/repo/json_size.rs",
-    "git-store/src/repo/refs/packed.rs",
-    "git-store/src/repo/templates/name.rs",
-    "git-store/src/repo/text.rs",
-    "git-store/src/types/denial.rs",
-    "git-svc/src/admission/idle_timer.rs",
-    "git-svc/src/caches.rs",
-    "git-svc/src/http/query.rs",
-    "git-svc/src/maintenance/lock.rs",
-    "git-svc/src/ref_updates/announce.rs",
-    "git-svc/src/ref_updates/locks.rs",
-    "git-svc/src/ref_updates/subscribers.rs",
-    "git-svc/src/transfer/archive/service.rs",
-    "git-svc/src/transfer/archive/spec.rs",
-    "hook-svc/src/feed/settings.rs",
-    "hook-svc/src/model/secret.rs",
-    "hook-svc/src/payload/recorded.rs",
-    "hook-svc/src/secrets.rs",
-    "hook-svc/src/sender/metrics.rs",
-    "hook-svc/src/sender/settings.rs",
-    "hook-svc/src/sender/signature.rs",
-    "hook-svc/src/store/repositories.rs",
-    "hook-svc/src/telemetry.rs",
-    "issue-svc/src/store/reader.rs",
-    "issue-svc/src/telemetry.rs",
-    "kit/core/src/headers.rs",
-    "kit/core/src/id_or_name.rs",
-    "kit/core/src/panic.rs",
-    "kit/db/src/lock.rs",
-    "kit/db/src/pool_metrics.rs",
-    "kit/events/src/inbox.rs",
-    "kit/rpc/src/auth/token_authority.rs",
-    "kit/rpc/src/auth/token_hash.rs",
-    "proto/src/asset.rs",
-    "proto/src/metadata.rs",
-    "proto/src/raw.rs",
-    "proto/src/repository_ref.rs",
-    "repo-svc/src/auth/client_address.rs",
-    "repo-svc/src/auth/last_use.rs",
-    "repo-svc/src/model/changed_fields.rs",
-    "repo-svc/src/model/checked_text.rs",
-    "repo-svc/src/model/collaborator.rs",
-    "repo-svc/src/model/git_store.rs",
-    "repo-svc/src/model/violations.rs",
-    "repo-svc/src/placement/status.rs",
-    "repo-svc/src/telemetry.rs",
-    "src/admin/database.rs",
-    "src/launcher/preflight.rs",
-    "src/password.rs",
+    "gateway/src/git/target.rs",              // shared by HTTP and SSH
+    "gateway/src/telemetry.rs",               // one per service, see architecture.md
+    "gateway/src/upstream/grant.rs",          // shared by API, HTTP, SSH
+    "git-svc/src/http/query.rs",              // shared by five HTTP handlers
+    "git-svc/src/maintenance/lock.rs",        // shared by jobs and consolidation
+    "git-svc/src/ref_updates/subscribers.rs", // leaf below updater and rules
+    "hook-svc/src/secrets.rs",                // shared by wiring and store
+    "hook-svc/src/telemetry.rs",              // one per service, see architecture.md
+    "issue-svc/src/telemetry.rs",             // one per service, see architecture.md
+    "kit/core/src/headers.rs",                // shared by four crates
+    "kit/core/src/id_or_name.rs",             // shared by two services
+    "kit/core/src/panic.rs",                  // shared by three crates
+    "kit/db/src/lock.rs",                     // shared by handle, migrate, vacuum
+    "kit/db/src/pool_metrics.rs",             // to be merged into startup.rs
+    "proto/src/asset.rs",                     // named by gateway/src/api, as raw.rs
+    "proto/src/metadata.rs",                  // names shared by all crates
+    "proto/src/raw.rs",                       // shared by gateway and git-svc
+    "repo-svc/src/model/collaborator.rs",     // shared by models, store, RPCs
+    "repo-svc/src/model/git_store.rs",        // shared by admin, store, RPCs
+    "repo-svc/src/model/violations.rs",       // shared by models and RPCs
+    "repo-svc/src/telemetry.rs",              // one per service, see architecture.md
+    "src/password.rs",                        // shared by three commands
 ];
 
 /// Faults by path, each with what to do.

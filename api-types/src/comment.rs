@@ -4,8 +4,8 @@ use ferrite_proto::issue;
 use serde::Serialize;
 
 use super::convert::{MissingField, time};
-use super::long_texts::LongTexts;
 use super::user::{Accounts, User};
+use crate::LongTexts;
 use crate::links::RepositoryLinks;
 
 /// A comment on an issue or pull request.

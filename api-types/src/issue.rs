@@ -1,13 +1,12 @@
-//! Issues, which are pull requests too.
+//! Issues, which are pull requests too, and their labels.
 
 use ferrite_proto::issue;
 use serde::Serialize;
 
 use super::convert::{MissingField, optional_time, state, time};
-use super::label::Label;
-use super::long_texts::LongTexts;
 use super::milestone::Milestone;
 use super::user::{Accounts, User};
+use crate::LongTexts;
 use crate::links::RepositoryLinks;
 
 /// An issue, or a pull request.
@@ -79,6 +78,24 @@ impl Issue {
             html_url: urls.issue_html(issue.number, pull_request.is_some()),
             pull_request,
         })
+    }
+}
+
+/// A label of a repository.
+#[derive(Clone, Debug, Serialize)]
+pub struct Label {
+    id: i64,
+    name: String,
+    /// Without `#`, which it has in requests.
+    color: String,
+    url: String,
+}
+
+impl Label {
+    /// Converts a label.
+    #[must_use]
+    pub fn new(label: issue::Label, urls: &RepositoryLinks) -> Self {
+        Self { url: urls.label(label.id), id: label.id, name: label.name, color: label.color }
     }
 }
 

@@ -3,24 +3,26 @@
 //!
 //! Shapes are types of their own, so a field that a service adds to a message changes no response.
 //!
-//! Order of the modules, upper to lower: `issue`, `comment`, `repository`, `milestone`, `label`, `user`, `long_texts`, `convert`, `links`.
+//! Order of the modules, upper to lower: `issue`, `comment`, `repository`, `milestone`, `user`, `convert`, `links`.
 //!
 //! Not here: requests, and shapes that only responses have (`gateway::dto`).
 
 mod comment;
 pub mod convert;
 mod issue;
-mod label;
 pub mod links;
-mod long_texts;
 mod milestone;
 mod repository;
 mod user;
 
 pub use comment::Comment;
-pub use issue::Issue;
-pub use label::Label;
-pub use long_texts::LongTexts;
+pub use issue::{Issue, Label};
 pub use milestone::Milestone;
 pub use repository::{Permissions, Repository, Viewer};
 pub use user::{Accounts, User};
+
+/// A shape with texts of which a list may have the beginnings only.
+pub trait LongTexts {
+    /// Calls `visit` with each long text, and with its mark: true if the text is the beginning of a longer one.
+    fn for_each_text(&mut self, visit: &mut dyn FnMut(&mut String, &mut bool));
+}

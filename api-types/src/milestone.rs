@@ -4,7 +4,7 @@ use ferrite_proto::issue;
 use serde::Serialize;
 
 use super::convert::{MissingField, optional_time, state};
-use super::long_texts::LongTexts;
+use crate::LongTexts;
 
 /// A milestone of a repository.
 #[derive(Clone, Debug, Serialize)]

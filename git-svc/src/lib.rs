@@ -8,7 +8,7 @@
 //! |---|---|
 //! | `config`, this file | settings, and the only wiring |
 //! | `rpc`, `http` | transports: gRPC and HTTP |
-//! | `state`, `caches` | `AppState`: the services, built once; only the two transports and this file know it |
+//! | `state` | `AppState`: the services, built once; only the two transports and this file know it |
 //! | `imports` | repositories from other hosts: imports and mirrors |
 //! | `maintenance` | repacking, checks and clean-up in the background |
 //! | `transfer` | fetches, pushes and archives |
@@ -19,7 +19,6 @@
 //! Below all of them is the crate `git_store`: repositories, files of the store, processes of git, values and errors.
 
 mod admission;
-mod caches;
 mod config;
 mod db;
 mod http;
@@ -65,13 +64,12 @@ use tokio::signal::unix::{SignalKind, signal};
 
 use self::{
     admission::{backlog::Backlogs, limiter::Limiters, memory_budget::MemoryBudget},
-    caches::{MAX_CACHED_EPOCHS, RepositoryCaches},
     db::RepositoryTable,
     imports::{ImportParts, ImportService},
     maintenance::{MaintenanceParts, MaintenanceService},
     ref_updates::{HOOK_SVC, ISSUE_SVC, REPO_SVC, RefUpdater, protection::BranchProtection},
     rpc_error::RpcError,
-    state::{AppState, Parts},
+    state::{AppState, MAX_CACHED_EPOCHS, Parts, RepositoryCaches},
     transfer::{
         archive::{ArchiveCache, ArchiveLimits, ArchiveService},
         copy::CopyService,

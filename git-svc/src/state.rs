@@ -1,4 +1,4 @@
-//! Shared state of all RPC and HTTP handlers, and the check of a caller's grant.
+//! Shared state of all RPC and HTTP handlers, with the caches of repositories, and the check of a caller's grant.
 
 use std::sync::Arc;
 
@@ -9,27 +9,29 @@ use ferrite_rpc::auth::{Authorizer, Caller};
 use git_store::{
     disk::{repositories::RepositoryStore, space::DiskSpaceMeter},
     git::command::Git,
-    repo::{pool::Pool, refs::Refs},
+    repo::{pool::Pool, read::PathLogCache, refs::Refs},
     types::error::GitError,
 };
+use moka::sync::Cache;
 
 use crate::{
     admission::{backlog::Backlogs, limiter::Limiters},
-    caches::RepositoryCaches,
     db::RepositoryTable,
     imports::ImportService,
     maintenance::MaintenanceService,
     ref_updates::{RefUpdater, protection::BranchProtection},
     rpc_error::RpcError,
     transfer::{
-        archive::ArchiveService,
+        archive::{ArchiveCache, ArchiveService},
         copy::CopyService,
-        fetch::FetchService,
+        fetch::{FetchService, PackCache},
         process_pipe::Transfers,
         push::{HookSessions, Hooks, PushService},
     },
 };
 
+/// Repositories whose epochs are cached.
+pub(crate) const MAX_CACHED_EPOCHS: u64 = 100_000;
 /// Operations that do not change the refs of a repository, and those that are about mirrors. All others are refused on mirrors.
 const MIRROR_OPERATIONS: &[&str] = &[
     operation::LIST_BRANCHES,
@@ -57,6 +59,33 @@ const MIRROR_OPERATIONS: &[&str] = &[
 /// Shared state of the service. Clones share one [`Parts`].
 #[derive(Clone)]
 pub(crate) struct AppState(Arc<Parts>);
+
+/// All caches that hold something of single repositories.
+pub(crate) struct RepositoryCaches {
+    /// The newest known epochs. Always equal to the table's, because no other process writes it.
+    pub(crate) epochs: Cache<RepositoryId, i64>,
+    /// Open handles of repositories.
+    pub(crate) pool: Pool,
+    /// Tables of refs.
+    pub(crate) refs: Refs,
+    pub(crate) packs: PackCache,
+    pub(crate) archives: ArchiveCache,
+    pub(crate) path_logs: PathLogCache,
+}
+
+impl RepositoryCaches {
+    /// Drops everything about a repository that was deleted. Readers of packs and archives read theirs to the end.
+    pub(crate) fn forget(&self, id: RepositoryId) {
+        // Without `..`: a new cache is forgotten here, too, or does not compile.
+        let Self { epochs, pool, refs, packs, archives, path_logs } = self;
+        epochs.invalidate(&id);
+        pool.forget(id);
+        refs.forget(id);
+        packs.forget(id);
+        archives.forget(id);
+        path_logs.forget(id);
+    }
+}
 
 /// Components that handlers use.
 pub(crate) struct Parts {

@@ -1,6 +1,9 @@
-//! Typed 64-bit ids: an id of one kind cannot be passed where another kind is expected.
+//! Typed 64-bit ids: an id of one kind cannot be passed where another kind is expected. And references to repositories, by id or by name.
 
 use std::fmt;
+
+use crate::repo::repository_ref::By;
+use crate::repo::{RepositoryName, RepositoryRef};
 
 macro_rules! ids {
     ($($(#[$doc:meta])* $name:ident)*) => {$(
@@ -39,4 +42,18 @@ ids! {
     IssueId
     /// A webhook, assigned by hook-svc.
     HookId
+}
+
+impl RepositoryRef {
+    /// Returns the reference to a repository by its id.
+    #[must_use]
+    pub fn by_id(id: impl Into<i64>) -> Self {
+        Self { by: Some(By::Id(id.into())) }
+    }
+
+    /// Returns the reference to a repository by its owner's name and its own.
+    #[must_use]
+    pub fn by_name(owner: impl Into<String>, name: impl Into<String>) -> Self {
+        Self { by: Some(By::Name(RepositoryName { owner: owner.into(), name: name.into() })) }
+    }
 }

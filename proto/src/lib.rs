@@ -15,7 +15,6 @@ pub mod metadata;
 pub mod operation;
 mod permission;
 pub mod raw;
-mod repository_ref;
 mod rule;
 mod scope;
 mod serve;

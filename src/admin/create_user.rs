@@ -9,7 +9,7 @@ use ferrite_core::Secret;
 use ferrite_core::config::secret_file;
 use repo_svc::admin::NewUser;
 
-use super::database::AdminDatabaseArgs;
+use super::AdminDatabaseArgs;
 use crate::output::{error_chain, print_line};
 use crate::password;
 

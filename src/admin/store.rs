@@ -6,7 +6,7 @@ use clap::{Args, Subcommand};
 use ferrite_core::net::StoreName;
 use repo_svc::admin::GitStores;
 
-use super::database::AdminDatabaseArgs;
+use super::AdminDatabaseArgs;
 use crate::output::{error_chain, print_line};
 
 /// Width of the column of names in the list; longer names move the rest of their line.

@@ -5,7 +5,7 @@
 //! their command lines and whether they report to be ready.
 //!
 //! Order of the files, each using only those after it: this file, `child`, `probe`, `first_administrator`, `plan`, `args`, `keys`,
-//! `folder`, `preflight`.
+//! `folder`.
 
 mod args;
 mod child;
@@ -13,15 +13,16 @@ mod first_administrator;
 mod folder;
 mod keys;
 mod plan;
-mod preflight;
 pub(crate) mod probe;
 
+use std::net::{SocketAddr, TcpListener, ToSocketAddrs};
 use std::path::PathBuf;
-use std::process::ExitCode;
+use std::process::{ExitCode, Stdio};
 use std::time::Duration;
 
 use ferrite_core::{Lifecycle, telemetry};
 use sd_notify::NotifyState;
+use tokio::process::Command;
 use tokio::sync::mpsc;
 use tokio::time::Instant;
 
@@ -48,16 +49,16 @@ async fn up(args: &UpArgs) -> Result<(), Failure> {
     telemetry::init_without_export("up", &args.telemetry).map_err(|error| error.to_string())?;
     let mut signals = StopSignals::new().map_err(|error| format!("cannot watch signals: {error}"))?;
     telemetry::check_export().map_err(|error| Failure::of_settings(error.to_string()))?;
-    let http = preflight::address("--http (FERRITE_HTTP)", &args.http)?;
-    let ssh = preflight::address("--ssh (FERRITE_SSH)", &args.ssh)?;
+    let http = address("--http (FERRITE_HTTP)", &args.http)?;
+    let ssh = address("--ssh (FERRITE_SSH)", &args.ssh)?;
     Plan::new(args, http, ssh).check()?;
     first_administrator::check(args)?;
-    preflight::require_git().await?;
+    require_git().await?;
     let folder = DataFolder::open(&args.data)?;
-    let http = preflight::free_port(&args.http)?;
-    let ssh = preflight::free_port(&args.ssh)?;
+    let http = free_port(&args.http)?;
+    let ssh = free_port(&args.ssh)?;
     if args.grpc_tcp {
-        plan::GRPC_ADDRESSES.iter().try_for_each(|(_, address)| preflight::free_port(address).map(drop))?;
+        plan::GRPC_ADDRESSES.iter().try_for_each(|(_, address)| free_port(address).map(drop))?;
     }
     folder.enter()?;
     keys::ensure(&PathBuf::from(plan::KEY_FOLDER))?;
@@ -75,6 +76,36 @@ async fn up(args: &UpArgs) -> Result<(), Failure> {
     children.stop(args.grace, &mut signals).await;
     drop(folder);
     outcome
+}
+
+/// Fails unless the program `git` runs.
+async fn require_git() -> Result<(), String> {
+    let status = Command::new("git")
+        .arg("--version")
+        .stdin(Stdio::null())
+        .stdout(Stdio::null())
+        .stderr(Stdio::null())
+        .status()
+        .await
+        .map_err(|_| "git is not installed: the program `git` is not on PATH".to_owned())?;
+    if status.success() { Ok(()) } else { Err(format!("`git --version` fails ({status})")) }
+}
+
+/// Returns the address that `text` names, which is the value of `setting`.
+fn address(setting: &str, text: &str) -> Result<SocketAddr, Failure> {
+    resolve(text).map_err(|reason| Failure::of_settings(format!("invalid value '{text}' for {setting}: {reason}")))
+}
+
+fn resolve(text: &str) -> Result<SocketAddr, String> {
+    let mut addresses = text.to_socket_addrs().map_err(|error| error.to_string())?;
+    addresses.next().ok_or_else(|| "the host has no address".to_owned())
+}
+
+/// Returns the address that `text` names if no process listens there, with a free port in the place of port 0.
+fn free_port(text: &str) -> Result<SocketAddr, String> {
+    let address = resolve(text).map_err(|reason| format!("cannot listen on {text}: {reason}"))?;
+    let listener = TcpListener::bind(address).map_err(|error| format!("cannot listen on {address}: {error}"))?;
+    listener.local_addr().map_err(|error| format!("cannot listen on {address}: {error}"))
 }
 
 /// Tells systemd the state of the service, where systemd started it and wants to know.
@@ -122,5 +153,32 @@ async fn watch(
                 }
             },
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_taken_port_is_named() {
+        let holder = TcpListener::bind("127.0.0.1:0").unwrap();
+        let taken = holder.local_addr().unwrap();
+        let message = free_port(&taken.to_string()).unwrap_err();
+        assert!(message.contains(&taken.to_string()), "{message}");
+        assert_ne!(free_port("127.0.0.1:0").unwrap().port(), 0);
+        for wrong in ["", "3000", "nowhere", "127.0.0.1:99999"] {
+            assert!(free_port(wrong).is_err(), "{wrong}");
+        }
+    }
+
+    #[test]
+    fn a_host_that_does_not_resolve_is_named_with_its_setting_and_the_reason() {
+        let reason = "x..y:80".to_socket_addrs().unwrap_err().to_string();
+        let failure = format!("{:?}", address("--http (FERRITE_HTTP)", "x..y:80").unwrap_err());
+        for part in ["invalid value 'x..y:80' for --http (FERRITE_HTTP): ", &reason] {
+            assert!(failure.contains(part), "{failure}");
+        }
+        assert!(address("--http (FERRITE_HTTP)", "127.0.0.1:80").is_ok());
     }
 }

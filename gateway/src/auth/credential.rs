@@ -1,11 +1,23 @@
-//! The `Authorization` header: an access token, or a name and a password.
+//! The `Authorization` header: an access token, or a name and a password. And the check before a long body is read: whose the token is, by
+//! repo-svc.
+//!
+//! Not here: what the caller may do, which handlers ask for.
+
+use std::sync::Arc;
 
 use axum::http::HeaderMap;
 use axum::http::header::AUTHORIZATION;
 use base64::Engine;
 use base64::engine::general_purpose::{STANDARD, STANDARD_NO_PAD};
+use ferrite_api_types::convert::require;
 use ferrite_core::Secret;
 use ferrite_core::headers::single_header;
+use ferrite_proto::repo::AuthenticateRequest;
+
+use crate::http::body_limits::CredentialCheck;
+use crate::http::error::ApiError;
+use crate::upstream::client_headers::ClientHeaders;
+use crate::upstream::clients::Clients;
 
 const MAX_TOKEN_BYTES: usize = 255;
 /// Longest name and password together, in bytes. Base64 makes them a third longer.
@@ -64,6 +76,30 @@ fn parse_basic(encoded: &str) -> Option<Credential> {
     let (username, password) = text.split_once(':')?;
     let is_unusable = text.contains('\0') || (username.is_empty() && password.is_empty());
     (!is_unusable).then(|| Credential::Basic { username: username.to_owned(), password: Secret::new(password) })
+}
+
+/// Returns the check by the services behind `clients`. A request without a token has no account, one with a password neither: only the
+/// bodies of tokens come with one, and those are short.
+pub(crate) fn credential_check(clients: &Clients) -> CredentialCheck {
+    let clients = clients.clone();
+    Arc::new(move |headers: &HeaderMap| {
+        let (clients, request) = (clients.clone(), authentication(headers));
+        Box::pin(async move {
+            let Some(request) = request? else { return Ok(None) };
+            let response = clients.access().authenticate(request).await?.into_inner();
+            Ok(Some(require(response.identity, "identity")?.user_id))
+        })
+    })
+}
+
+/// Returns the call about the token in `headers`, if there is one.
+fn authentication(headers: &HeaderMap) -> Result<Option<tonic::Request<AuthenticateRequest>>, ApiError> {
+    let token = match Credential::of(headers) {
+        Ok(Credential::Token(token)) => token.expose().to_owned(),
+        Ok(Credential::Absent | Credential::Basic { .. }) => return Ok(None),
+        Err(InvalidCredential) => return Err(ApiError::bad_credentials()),
+    };
+    Ok(Some(ClientHeaders::of(headers).request(AuthenticateRequest { token })))
 }
 
 #[cfg(test)]

@@ -3,7 +3,6 @@
 
 mod capabilities;
 mod child;
-mod consolidate;
 mod cpu_watch;
 pub mod fetch;
 pub mod maintenance_task;

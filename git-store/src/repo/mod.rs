@@ -3,7 +3,6 @@
 //! Not here: permissions, the journal of ref updates, and transfers.
 
 pub mod deltas;
-pub mod json_size;
 pub mod objects;
 pub mod pool;
 pub mod read;

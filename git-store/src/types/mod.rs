@@ -18,7 +18,6 @@ macro_rules! printed {
 }
 
 pub mod archive;
-pub mod denial;
 pub mod error;
 pub mod limits;
 pub mod name;

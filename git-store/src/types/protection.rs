@@ -5,7 +5,10 @@ use ferrite_proto::{
     grant::{Grant, IssueReach},
 };
 
-use super::{denial::Denial, error::GitError, name::BranchName};
+use super::{
+    error::{Denial, GitError},
+    name::BranchName,
+};
 
 /// Bytes of the longest pattern.
 const MAX_PATTERN: usize = 200;

@@ -1,7 +1,6 @@
 //! Admission of requests: limits on concurrent work per store, repository and client, and the minimum throughput of a client.
 
 pub(crate) mod backlog;
-pub(crate) mod idle_timer;
 pub(crate) mod limiter;
 pub(crate) mod memory_budget;
 pub(crate) mod throughput;

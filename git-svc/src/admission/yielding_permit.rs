@@ -8,9 +8,8 @@ use git_store::types::error::GitError;
 use tokio::{sync::Mutex, time::Instant};
 
 use super::{
-    idle_timer::IdleTimer,
     limiter::{ClientKey, Limiter, Permit},
-    throughput::MinThroughput,
+    throughput::{IdleTimer, MinThroughput},
 };
 
 /// Time without a byte after which the permit of a process that may be waiting for its client is released. Longer than the five seconds

@@ -23,8 +23,8 @@ use super::{
 use crate::{
     admission::{
         backlog::WriteAdmission,
-        idle_timer::IdleTimer,
         limiter::{ClientKey, Limiter, Permit},
+        throughput::IdleTimer,
         yielding_permit::YieldingPermit,
     },
     state::AppState,

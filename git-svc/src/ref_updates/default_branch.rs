@@ -1,7 +1,7 @@
 //! Changes of the branch that HEAD points to: the intent in the row of the repository, then HEAD, then the event together with the end of
 //! the intent. So a change once begun is finished and told, also after a crash.
 //!
-//! Not here: the choice of a branch for HEAD when the branch that it names does not exist (`updater`).
+//! Not here: the choice of a branch for HEAD when the branch that it names does not exist (`announce`).
 
 use ferrite_proto::events::{RefsUpdateKind, RefsUpdated, event::Fact};
 use git_store::types::{error::GitError, name::BranchName};

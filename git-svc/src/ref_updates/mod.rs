@@ -2,7 +2,6 @@
 
 mod announce;
 mod default_branch;
-mod locks;
 pub(crate) mod protection;
 mod protection_rules;
 mod recovery;

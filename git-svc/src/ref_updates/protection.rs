@@ -13,8 +13,7 @@ use git_store::{
         refs::RefEdit,
     },
     types::{
-        denial::Denial,
-        error::GitError,
+        error::{Denial, GitError},
         protection::{Actor, EffectiveRule, Rules},
     },
 };

@@ -2,7 +2,7 @@
 //!
 //! Not here: permission to change them (`protection`, and the callers), and the choice of refs.
 
-use std::{collections::HashSet, sync::Arc};
+use std::{collections::HashSet, sync::Arc, time::Duration};
 
 use ferrite_core::Clock;
 use ferrite_db::{
@@ -12,7 +12,7 @@ use ferrite_db::{
 use ferrite_events as outbox;
 use ferrite_events::Relay;
 use ferrite_proto::{
-    events::{self, Event, RefUpdate, RefsUpdated, SizeChanged, event::Fact},
+    events::{Event, RefsUpdated, SizeChanged, event::Fact},
     grant::IssueReach,
     id::RepositoryId,
 };
@@ -26,30 +26,21 @@ use git_store::{
         pool::Pool,
         refs::{HeadState, RefEdit, Refs},
     },
-    types::{
-        error::GitError,
-        name::{BranchName, MAX_BRANCH, RefName},
-        push_options::PushOptions,
-    },
+    types::{error::GitError, push_options::PushOptions, weak_map::WeakMap},
 };
 use parking_lot::Mutex;
 use prost::Message;
-use tokio::sync::OwnedMutexGuard;
+use tokio::sync::{Mutex as AsyncMutex, OwnedMutexGuard};
 
-use super::{
-    locks::Locks,
-    subscribers::{AWAITED, subscribers},
-};
+use super::subscribers::{AWAITED, subscribers};
 use crate::{
     admission::backlog::Backlogs,
-    db::{Journal, JournalEntry, MaintenanceTable, NewBatch, RefTransaction, RepositoryTable, UpdateKind, ZERO, hex},
+    db::{Journal, JournalEntry, MaintenanceTable, NewBatch, RefTransaction, RepositoryTable, UpdateKind, hex},
     rpc_error::RpcError,
 };
 
-/// Approximate maximum size of one event, in bytes: several are delivered in one gRPC message of limited size.
-const MAX_EVENT_BYTES: usize = 48 << 10;
-/// Branches that HEAD is pointed to in preference to others when the branch it names does not exist.
-const PREFERRED_DEFAULT_BRANCHES: &[&[u8]] = &[b"main", b"master"];
+/// Longest wait for the lock of a repository.
+const LOCK_TIMEOUT: Duration = Duration::from_secs(30);
 
 /// Response of a write with an idempotency key. Stored in the transaction of the intent, so that a crash after the refs changed
 /// does not lose it.
@@ -72,6 +63,21 @@ pub(crate) struct CommitSubject {
     /// Short name of the branch.
     #[prost(bytes = "vec", tag = "2")]
     pub(crate) branch: Vec<u8>,
+}
+
+/// Write locks by repository. A lock is dropped with its last guard or waiter.
+#[derive(Debug, Default)]
+struct Locks(WeakMap<RepositoryId, AsyncMutex<()>>);
+
+impl Locks {
+    /// Waits for the write lock of a repository, at most 30 seconds.
+    ///
+    /// # Errors
+    /// `Overloaded` when the lock does not become free in time.
+    async fn acquire(&self, id: RepositoryId) -> Result<OwnedMutexGuard<()>, GitError> {
+        let lock = self.0.get_or_insert_with(id, AsyncMutex::default);
+        tokio::time::timeout(LOCK_TIMEOUT, lock.lock_owned()).await.map_err(|_| GitError::Overloaded)
+    }
 }
 
 /// The write lock of one repository, held until dropped.
@@ -107,7 +113,7 @@ pub(super) struct Inner {
     pub(super) repositories: RepositoryTable,
     locks: Locks,
     /// Gets what the repository takes on disk after each write.
-    backlogs: Backlogs,
+    pub(super) backlogs: Backlogs,
     /// Repositories that may have open entries, to be settled before their next write.
     needing_recovery: Mutex<HashSet<RepositoryId>>,
 }
@@ -331,13 +337,6 @@ impl RefUpdater {
     }
 }
 
-/// Rows and events that the confirming transaction writes.
-struct BatchFacts {
-    batch: NewBatch,
-    dropped: Vec<i64>,
-    events: Vec<RefsUpdated>,
-}
-
 impl Inner {
     fn needs_recovery(&self, id: RepositoryId) -> bool {
         self.needing_recovery.lock().contains(&id)
@@ -386,60 +385,6 @@ impl Inner {
             Err(error) => tracing::warn!(repo.id = %id, %error, "a refused update stays open for now"),
         }
     }
-
-    /// Builds the events of a batch from the repository's current state (size, HEAD, emptiness).
-    async fn batch_facts(&self, id: RepositoryId, outcome: BatchOutcome) -> Result<BatchFacts, RpcError> {
-        let (head, usage) = match outcome.state {
-            Some(state) => state,
-            None => self.refs.head_and_usage(id).await?,
-        };
-        self.backlogs.record(id, &usage);
-        let size = usage.bytes;
-        // HEAD has a tip, so there is a branch: the list of refs need not be read.
-        let is_empty = head.tip.is_none() && self.refs.is_empty(id).await?;
-        let branch = self.resolve_head(id, head, &outcome.done).await?;
-        let whole = RefsUpdated {
-            updates: Vec::new(),
-            user_id: outcome.user,
-            kind: outcome.kind.to_event().into(),
-            number: outcome.batch.number,
-            size_bytes: i64::try_from(size).unwrap_or(i64::MAX),
-            is_empty,
-            default_branch: branch.as_bytes().to_vec(),
-            push_options: outcome.options.lines().to_vec(),
-            issue_reach: events::IssueReach::from(outcome.issue_reach).into(),
-        };
-        // Of what may have changed when the batch is confirmed again after a crash, the most: the events have the same refs then.
-        let most = RefsUpdated { size_bytes: i64::MAX, is_empty: true, default_branch: Vec::new(), ..whole.clone() };
-        let taken = most.encoded_len() + MAX_BRANCH;
-        let events = split_into_events(outcome.done, taken)
-            .into_iter()
-            .map(|updates| RefsUpdated { updates, ..whole.clone() })
-            .collect();
-        Ok(BatchFacts { batch: outcome.batch, dropped: outcome.dropped, events })
-    }
-
-    /// Points HEAD to a branch of this batch if the branch it names does not exist. Returns the branch that HEAD names
-    /// afterwards.
-    async fn resolve_head(
-        &self,
-        id: RepositoryId,
-        head: HeadState,
-        done: &[AppliedEdit],
-    ) -> Result<BranchName, RpcError> {
-        if head.tip.is_some() {
-            return Ok(head.branch);
-        }
-        let names = done.iter().filter(|done| done.new != ZERO);
-        let branches: Vec<_> =
-            names.filter_map(|done| RefName::parse(&done.name).ok().and_then(|name| name.branch())).collect();
-        let usual = PREFERRED_DEFAULT_BRANCHES
-            .iter()
-            .find_map(|name| branches.iter().find(|branch| branch.as_bytes() == *name));
-        let Some(branch) = usual.or(branches.first()) else { return Ok(head.branch) };
-        self.refs.set_head(id, branch.clone()).await?;
-        Ok(branch.clone())
-    }
 }
 
 impl BatchOutcome {
@@ -460,23 +405,4 @@ impl From<&JournalEntry> for AppliedEdit {
     fn from(entry: &JournalEntry) -> Self {
         Self { name: entry.name.clone(), old: entry.old.clone(), new: entry.new.clone() }
     }
-}
-
-/// Splits updates into parts that fit an event whose other fields take `taken` bytes. Returns no part for no update.
-fn split_into_events(done: Vec<AppliedEdit>, taken: usize) -> Vec<Vec<RefUpdate>> {
-    let mut parts = Vec::new();
-    let mut room = 0;
-    for done in done {
-        let update = RefUpdate { name: done.name, old_id: done.old, new_id: done.new };
-        let size = update.encoded_len() + 4;
-        if size > room {
-            parts.push(Vec::new());
-            room = MAX_EVENT_BYTES.saturating_sub(taken).max(size);
-        }
-        room -= size;
-        if let Some(part) = parts.last_mut() {
-            part.push(update);
-        }
-    }
-    parts
 }

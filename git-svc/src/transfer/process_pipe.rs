@@ -31,7 +31,7 @@ use super::{
     push::{PushInspection, SentOutput, StatusReport, count_refusal},
     request_body::RequestBody,
 };
-use crate::admission::{idle_timer::IdleTimer, throughput::MinThroughput};
+use crate::admission::throughput::{IdleTimer, MinThroughput};
 
 /// Time that a long response waits for more output after a short read: a few large chunks cost less than many small
 /// ones.

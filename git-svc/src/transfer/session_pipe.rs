@@ -26,7 +26,10 @@ use super::{
     fetch::PrefixFilter,
     push::{PushInspection, count_refusal},
 };
-use crate::admission::{idle_timer::IdleTimer, throughput::MinThroughput, yielding_permit::YieldingPermit};
+use crate::admission::{
+    throughput::{IdleTimer, MinThroughput},
+    yielding_permit::YieldingPermit,
+};
 
 /// Maximum time for sending the error that ends a session.
 const CLOSE_TIMEOUT: Duration = Duration::from_secs(5);

@@ -10,7 +10,6 @@
 mod purge;
 mod reader;
 mod retention;
-mod settings;
 #[cfg(test)]
 mod tests;
 mod waiters;
@@ -18,6 +17,8 @@ mod waiters;
 use std::collections::HashMap;
 use std::time::Duration;
 
+use clap::Args;
+use ferrite_core::config::within;
 use ferrite_core::{Clock, Lifecycle};
 use ferrite_db::DbError;
 use ferrite_rpc::auth::{AuthError, Authorizer};
@@ -25,7 +26,6 @@ use tokio::time::Instant;
 
 pub(crate) use reader::FeedReader;
 pub(crate) use retention::Retention;
-pub(crate) use settings::FeedArgs;
 pub(crate) use waiters::FeedWaiters;
 
 use crate::dispatch::{RenderError, Renderer};
@@ -43,6 +43,26 @@ pub(crate) const MAX_PAGE_EVENTS: usize = 100;
 const MAX_HIDDEN_PAGES: usize = 10;
 /// Time between two looks for events without a wake-up: another process may have received them.
 const POLL_INTERVAL: Duration = Duration::from_secs(1);
+
+/// Bounds of what is kept of events.
+#[derive(Args, Clone, Debug)]
+pub struct FeedArgs {
+    /// Days for which events stay in the feeds of their repositories.
+    #[arg(long, env = "FERRITE_HOOK_FEED_DAYS", default_value_t = 7, value_parser = within::<u32>(1..=365))]
+    pub feed_days: u32,
+
+    /// Most events in the feed of one repository. Beyond them the oldest of the user who has most in it go.
+    #[arg(long, env = "FERRITE_HOOK_FEED_EVENTS", default_value_t = 10_000, value_parser = within::<i64>(1..=1_000_000))]
+    pub feed_events: i64,
+
+    /// Most bytes that the events of one repository take, with their payloads and the delivery logs of webhooks about them; the newest stay.
+    #[arg(long, env = "FERRITE_HOOK_FEED_BYTES", default_value_t = 67_108_864, value_parser = within::<i64>(65_536..))]
+    pub feed_bytes: i64,
+
+    /// The same for all repositories of one account.
+    #[arg(long, env = "FERRITE_HOOK_OWNER_BYTES", default_value_t = 1_073_741_824, value_parser = within::<i64>(65_536..))]
+    pub owner_bytes: i64,
+}
 
 /// The error of a page.
 #[derive(Debug, thiserror::Error)]

@@ -5,7 +5,7 @@ use std::time::Duration;
 use ferrite_core::{Clock, Lifecycle, micros};
 use ferrite_db::DbError;
 
-use super::settings::FeedArgs;
+use super::FeedArgs;
 use super::waiters::FeedWaiters;
 use crate::store::events::EventTable;
 

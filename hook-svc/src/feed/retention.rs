@@ -14,7 +14,7 @@ use ferrite_proto::id::RepositoryId;
 use tokio::time::Instant;
 use tonic::Status;
 
-use super::settings::FeedArgs;
+use super::FeedArgs;
 use crate::store::events::EventTable;
 use crate::store::eviction;
 use crate::store::kept_bytes::{self, Kept, NO_REPOSITORY};

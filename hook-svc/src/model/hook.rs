@@ -1,9 +1,19 @@
+use base64::Engine;
+use base64::alphabet::STANDARD;
+use base64::engine::{DecodePaddingMode, GeneralPurpose, GeneralPurposeConfig};
 use ferrite_core::Secret;
 use ferrite_outbound::OutboundUrl;
 
 use super::event::HookEvents;
 use super::kind::{ContentType, HookType};
 use super::owner::Owner;
+
+/// Prefix of secrets by the Standard Webhooks specification, whose rest is base64.
+const SECRET_PREFIX: &str = "whsec_";
+const BASE64: GeneralPurpose = GeneralPurpose::new(
+    &STANDARD,
+    GeneralPurposeConfig::new().with_decode_padding_mode(DecodePaddingMode::Indifferent),
+);
 
 /// Display options of deliveries to chat services. In a hook, an option that its type does not have is `None`.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -65,4 +75,35 @@ pub(crate) struct HookChange {
     pub(crate) options: ChatOptions,
     pub(crate) events: Option<HookEvents>,
     pub(crate) is_active: Option<bool>,
+}
+
+/// Returns the key of a secret in the header `webhook-signature`: the decoded rest of `whsec_…`, or the bytes of any other text.
+/// `None` if the rest is empty or not base64.
+pub(crate) fn standard_webhooks_key(secret: &str) -> Option<Vec<u8>> {
+    match secret.strip_prefix(SECRET_PREFIX) {
+        Some(encoded) => BASE64.decode(encoded).ok().filter(|key| !key.is_empty()),
+        None => Some(secret.as_bytes().to_vec()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_prefixed_secret_is_decoded_and_any_other_is_its_bytes() {
+        for (secret, key) in [
+            ("hunter2", Some(&b"hunter2"[..])),
+            ("whsec", Some(b"whsec")),
+            ("WHSEC_AAEC", Some(b"WHSEC_AAEC")),
+            ("whsec_AAEC", Some(b"\0\x01\x02")),
+            ("whsec_AA==", Some(b"\0")),
+            ("whsec_AA", Some(b"\0")),
+            ("whsec_", None),
+            ("whsec_A", None),
+            ("whsec_AA-_", None),
+        ] {
+            assert_eq!(standard_webhooks_key(secret).as_deref(), key, "{secret}");
+        }
+    }
 }

@@ -81,7 +81,7 @@ mod tests {
     use serde_json::{Value, json};
 
     use super::*;
-    use crate::payload::recorded;
+    use crate::testing::recorded;
 
     #[test]
     fn recorded_bodies_come_out_byte_for_byte() {

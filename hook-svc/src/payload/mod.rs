@@ -9,8 +9,6 @@ mod chat;
 mod json;
 pub(crate) mod limits;
 pub(crate) mod native;
-#[cfg(test)]
-pub(crate) mod recorded;
 pub(crate) mod redact;
 
 use ferrite_api_types::convert::MissingField;

@@ -153,7 +153,7 @@ impl<'de> Visitor<'de> for NodeVisitor {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::payload::recorded;
+    use crate::testing::recorded;
 
     #[test]
     fn a_text_becomes_empty_and_everything_else_stays_in_its_order() {

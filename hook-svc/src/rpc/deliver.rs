@@ -25,7 +25,7 @@ use super::split::split;
 use crate::model::outdated_by;
 use crate::state::AppState;
 use crate::store::kept_bytes::{self, EVENT_BYTES};
-use crate::store::{events, redactions, repositories};
+use crate::store::{events, purge, redactions};
 
 /// Time that a delivery may take on its way.
 const MAX_TRANSIT_US: i64 = 1_000_000;
@@ -82,7 +82,7 @@ impl Apply for Delivery {
         let mut told = split(event, self.happened_us(event));
         let outdated = event.fact.as_ref().and_then(outdated_by);
         if let Some(Fact::RepositoryDeleted(deleted)) = &event.fact {
-            let count = repositories::purge(tx, repository, now_us).await?;
+            let count = purge::repository(tx, repository, now_us).await?;
             if let Some(snapshot) = &deleted.repository {
                 events::keep_snapshot(tx, repository, snapshot).await?;
             }

@@ -8,11 +8,8 @@
 mod attempt;
 mod in_flight;
 mod message;
-mod metrics;
 mod purge;
 mod schedule;
-mod settings;
-mod signature;
 #[cfg(test)]
 mod tests;
 
@@ -20,15 +17,18 @@ use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use clap::Args;
+use ferrite_core::config::within;
 use ferrite_core::{Clock, Lifecycle, micros};
 use ferrite_db::{Db, DbError};
 use ferrite_outbound::Client;
 use tokio::sync::{Notify, Semaphore};
 
 use self::in_flight::InFlight;
-pub(crate) use self::settings::DeliveryArgs;
+use self::schedule::RetrySchedule;
 use crate::store::HookTable;
 use crate::store::claims::{self, Claim, Head, MAX_DUE_QUEUES};
+use crate::store::deliveries;
 use crate::store::kept_bytes::GrownRepositories;
 use crate::store::outcomes::{self, Settled};
 
@@ -48,6 +48,24 @@ const POLL_INTERVAL: Duration = Duration::from_millis(500);
 const FAULT_DELAY: Duration = Duration::from_secs(2);
 /// Pause before a result is recorded again after a failure of the database.
 const RECORD_PAUSE: Duration = Duration::from_millis(500);
+/// Time between two measures of the queues.
+const MEASURE_INTERVAL: Duration = Duration::from_secs(15);
+
+/// Settings of deliveries.
+#[derive(Args, Clone, Debug)]
+pub struct DeliveryArgs {
+    /// Seconds before each repeated attempt of a delivery that failed, separated by commas. Each varies by a fifth.
+    #[arg(long, env = "FERRITE_HOOK_RETRY_SECONDS", default_value = "5,30,120,600,3600,10800,21600,43200")]
+    pub(crate) hook_retry_seconds: RetrySchedule,
+
+    /// Days for which the delivery log keeps finished deliveries.
+    #[arg(long, env = "FERRITE_HOOK_DELIVERY_DAYS", default_value_t = 7, value_parser = within::<u32>(1..=3650))]
+    pub(crate) hook_delivery_days: u32,
+
+    /// Finished deliveries that the delivery log keeps of one webhook.
+    #[arg(long, env = "FERRITE_HOOK_DELIVERY_COUNT", default_value_t = 1000, value_parser = within::<u32>(1..=100_000))]
+    pub(crate) hook_delivery_count: u32,
+}
 
 /// Sends deliveries until the process stops. Clones are one sender.
 #[derive(Clone)]
@@ -93,7 +111,7 @@ impl Sender {
         life.spawn("sender", async move { sender.run(&life2).await });
         let (db, clock, settings) = (self.0.db.clone(), self.0.clock.clone(), self.0.settings.clone());
         life.spawn("delivery purge", purge::run(db.clone(), clock.clone(), settings, life.clone()));
-        life.spawn("delivery metrics", metrics::run(db, clock, life.clone()));
+        life.spawn("delivery metrics", measure_queues(db, clock, life.clone()));
     }
 
     /// Makes the sender look for due queues now. Called after the commit of a transaction that adds or resumes deliveries.
@@ -189,5 +207,24 @@ impl Sender {
                 }
             }
         }
+    }
+}
+
+/// Measures the queues until `life` stops. Attempts are counted where they are made.
+async fn measure_queues(db: Db, clock: Clock, life: Lifecycle) {
+    while !life.is_stopping() {
+        let now_us = clock.now_us();
+        match deliveries::queue_totals(&db, now_us).await {
+            Ok(totals) => {
+                let seconds =
+                    |since_us: Option<i64>| since_us.map_or(0, |since_us| (now_us - since_us).max(0)) as f64 / 1e6;
+                metrics::gauge!("ferrite_hook_queue_length").set(totals.length as f64);
+                metrics::gauge!("ferrite_hook_queue_oldest_seconds").set(seconds(totals.oldest_us));
+                metrics::gauge!("ferrite_hook_deliveries_due").set(totals.due_queues as f64);
+                metrics::gauge!("ferrite_hook_due_seconds").set(seconds(totals.due_since_us));
+            }
+            Err(error) => tracing::warn!(%error, "the queues of deliveries could not be measured"),
+        }
+        life.pause(MEASURE_INTERVAL).await;
     }
 }

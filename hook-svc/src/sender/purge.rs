@@ -7,7 +7,7 @@ use std::time::Duration;
 use ferrite_core::{Clock, Lifecycle, micros};
 use ferrite_db::{Db, DbError};
 
-use super::settings::DeliveryArgs;
+use super::DeliveryArgs;
 use crate::store::purge;
 
 /// Time between two rounds over all hooks.

@@ -20,14 +20,13 @@ use uuid::Uuid;
 
 use super::{DeliveryArgs, Sender};
 use crate::model::{ChatOptions, ContentType, HookEvents, HookType, NewHook, Owner};
-use crate::payload::recorded;
 use crate::secrets;
 use crate::store::attempts::{self, Attempt};
 use crate::store::deliveries::{self, Delivery, Status};
 use crate::store::kept_bytes::GrownRepositories;
 use crate::store::queues::{NewDelivery, enqueue, enqueue_alone, resume};
 use crate::store::{HookTable, StoredHook};
-use crate::testing::on_each_schema;
+use crate::testing::{on_each_schema, recorded};
 
 /// Longest time that a test waits for an effect.
 const WAIT_TIMEOUT: Duration = Duration::from_secs(20);
@@ -266,7 +265,7 @@ async fn a_delivery_is_sent_signed_and_logged_without_secrets() {
             assert_eq!(header(name), "push");
         }
         assert_eq!(header("x-ferrite-attempt"), "1");
-        let signature = super::signature::hex_hmac(&Secret::new("s3cr3t"), text.as_bytes());
+        let signature = super::message::hex_hmac(&Secret::new("s3cr3t"), text.as_bytes());
         assert_eq!(header("x-gogs-signature"), signature);
         assert_eq!(header("x-hub-signature-256"), format!("sha256={signature}"));
 

@@ -15,7 +15,6 @@ pub(crate) mod purge;
 pub(crate) mod queues;
 pub(crate) mod redactions;
 mod removal;
-pub(crate) mod repositories;
 mod sealing;
 
 pub(crate) use hooks::{HookTable, StoredHook};

@@ -1,9 +1,11 @@
-//! Deliveries and events that are too old, or too many of one hook.
+//! What goes: deliveries and events that are too old, or too many of one hook, and the webhooks of deleted repositories.
 
 use ferrite_db::args;
-use ferrite_db::{Db, DbError};
+use ferrite_db::{Db, DbError, Tx};
+use ferrite_proto::id::{HookId, RepositoryId};
 use sqlx_macros::FromRow;
 
+use super::queues;
 use super::removal::{self, Deliveries, MAX_BATCH_DELIVERIES, MAX_BATCH_ROWS};
 
 /// Hooks that one look finds.
@@ -21,6 +23,11 @@ const ALL: &str = "SELECT id, repository_id FROM deliveries WHERE hook_id = $1 O
 const OLD_EVENTS: &str = "SELECT e.id, e.repository_id FROM events e WHERE e.created_us < $1 \
      AND e.is_dispatched AND NOT e.is_in_feed AND NOT EXISTS (SELECT 1 FROM deliveries d WHERE d.event_id = e.id) \
      ORDER BY e.created_us LIMIT $2";
+
+/// The lock waits for earlier writers, whose webhooks are then deleted, and later writers find the mark.
+const MARK_DELETED: &str = "INSERT INTO hook_repositories (repository_id, is_deleted) VALUES ($1, TRUE) \
+     ON CONFLICT (repository_id) DO UPDATE SET is_deleted = TRUE";
+const DELETE_HOOKS: &str = "DELETE FROM hooks WHERE owner_kind = 2 AND owner_id = $1 RETURNING id";
 
 /// A hook that has deliveries.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, FromRow)]
@@ -67,4 +74,16 @@ pub(crate) async fn events(db: &Db, before_us: i64) -> Result<bool, DbError> {
     let found = removal::candidates(db, OLD_EVENTS, &args![before_us], MAX_BATCH_ROWS).await?;
     removal::events(db, &found).await?;
     Ok(found.len() as i64 == MAX_BATCH_ROWS)
+}
+
+/// Deletes the webhooks of a deleted repository, cancels their deliveries that wait, and marks the repository as deleted for good, because
+/// ids are never reused. Returns the number of deleted webhooks, which the limit of an owner bounds.
+pub(crate) async fn repository(tx: &mut Tx, repository: RepositoryId, now_us: i64) -> Result<usize, DbError> {
+    tx.execute(MARK_DELETED, &args![repository]).await?;
+    let mut hooks: Vec<(i64,)> = tx.all(DELETE_HOOKS, &args![repository]).await?;
+    hooks.sort_unstable();
+    for (id,) in &hooks {
+        queues::cancel(tx, HookId(*id), now_us).await?;
+    }
+    Ok(hooks.len())
 }

@@ -1,7 +1,9 @@
-//! Fixtures of this crate's tests, beside those of the kit: the service on a real socket, and stand-ins for repo-svc and git-svc.
+//! Fixtures of this crate's tests, beside those of the kit: the service on a real socket, stand-ins for repo-svc and git-svc,
+//! and recorded deliveries of Gogs.
 
 mod fake_repo;
 mod peers;
+pub(crate) mod recorded;
 mod service;
 
 pub(crate) use fake_repo::{ADMINISTRATOR_TOKEN, ORGANIZATION, ORGANIZATION_ID, OUTSIDER_TOKEN, OWNER_TOKEN};

@@ -7,9 +7,9 @@ use ferrite_proto::id::{RepositoryId, UserId};
 use sqlx_macros::FromRow;
 
 use super::IssueTable;
+use super::Reader;
 use super::list::MAX_UNCOUNTED_ROWS;
 use super::listed_texts::TextHead;
-use super::reader::Reader;
 use super::tallies::{BLOCK_NUMBERS, COMMENT_CLASS, List};
 use crate::model::{Body, Class, Comment, Issue};
 

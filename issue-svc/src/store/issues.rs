@@ -8,9 +8,9 @@ use ferrite_proto::id::{IssueId, RepositoryId, UserId};
 use sqlx_macros::FromRow;
 
 use super::IssueTable;
+use super::Reader;
 use super::issue_parts::{self, PartsRow};
 use super::listed_texts::TextHead;
-use super::reader::Reader;
 use crate::model::{Class, FullIssue, Issue, NewIssue};
 
 const COLUMNS: &str = "issues.id, issues.repository_id, issues.number, issues.user_id, issues.title, issues.body, \

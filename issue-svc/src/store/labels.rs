@@ -8,7 +8,7 @@ use ferrite_proto::id::RepositoryId;
 use sqlx_macros::FromRow;
 
 use super::IssueTable;
-use super::reader::Reader;
+use super::Reader;
 use crate::model::{Color, Issue, Label, LabelName};
 
 const INSERT: &str = "INSERT INTO labels (repository_id, name, name_key, color) VALUES ($1, $2, $3, $4) \

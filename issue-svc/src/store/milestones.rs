@@ -7,8 +7,8 @@ use ferrite_proto::id::RepositoryId;
 use sqlx_macros::FromRow;
 
 use super::IssueTable;
+use super::Reader;
 use super::listed_texts::TextHead;
-use super::reader::Reader;
 use crate::model::Milestone;
 
 const SELECT: &str =

@@ -13,7 +13,6 @@ mod list;
 mod listed_texts;
 mod milestones;
 mod purge;
-mod reader;
 mod tallies;
 #[cfg(test)]
 mod tests;
@@ -21,7 +20,7 @@ mod texts;
 mod timeline;
 mod timeline_retention;
 
-use ferrite_db::Db;
+use ferrite_db::{Db, DbError, Row, Tx, Value};
 
 pub(crate) use counters::{CounterChange, Counters};
 pub(crate) use list::{Condition, IssueFilter, IssuePage, Order, Sort};
@@ -30,7 +29,6 @@ pub(crate) use list::{MAX_ROWS_COUNTED_AHEAD, MAX_UNCOUNTED_ROWS};
 #[cfg(test)]
 pub(crate) use listed_texts::{MAX_LISTED_TEXT_BYTES, MAX_PAGE_TEXT_BYTES};
 pub(crate) use purge::Deleted;
-pub(crate) use reader::Reader;
 pub(crate) use tallies::{COMMENT_CLASS, List, TallyChanges};
 pub(crate) use texts::MentionSource;
 pub(crate) use timeline::TimelineEntry;
@@ -58,5 +56,29 @@ impl IssueTable {
     /// Returns a reader outside of transactions.
     pub(crate) fn reader(&self) -> Reader<'_> {
         Reader::Db(&self.db)
+    }
+}
+
+/// The database that a query is run on: by itself, or in a transaction.
+pub(crate) enum Reader<'a> {
+    /// Outside of transactions.
+    Db(&'a Db),
+    /// In a transaction, whose own writes it sees.
+    Tx(&'a mut Tx),
+}
+
+impl Reader<'_> {
+    async fn all<T: Row>(self, sql: &str, args: &[Value]) -> Result<Vec<T>, DbError> {
+        match self {
+            Self::Db(db) => db.all(sql, args).await,
+            Self::Tx(tx) => tx.all(sql, args).await,
+        }
+    }
+
+    async fn optional<T: Row>(self, sql: &str, args: &[Value]) -> Result<Option<T>, DbError> {
+        match self {
+            Self::Db(db) => db.optional(sql, args).await,
+            Self::Tx(tx) => tx.optional(sql, args).await,
+        }
     }
 }

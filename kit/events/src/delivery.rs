@@ -2,10 +2,11 @@
 //!
 //! Not here: sending, which is in `relay`.
 
+use std::collections::HashSet;
 use std::future::Future;
 
 use ferrite_core::telemetry;
-use ferrite_db::{Db, DbError, Tx};
+use ferrite_db::{Db, DbError, Query, Tx, args};
 use ferrite_proto::callers::emitter;
 use ferrite_proto::error::{FieldViolation, Kind, ServiceError, to_status};
 use ferrite_proto::events::event::Fact;
@@ -15,7 +16,6 @@ use tonic::{Request, Status};
 use tracing::{Instrument, Span};
 
 use super::event::kind;
-use super::inbox;
 
 /// Most events of one delivery.
 const MAX_EVENTS: usize = 64;
@@ -93,7 +93,7 @@ pub async fn deliver<A: Apply>(
 ) -> Result<DeliverResponse, DeliveryError> {
     let events = delivered(request)?;
     let mut tx = db.begin().await?;
-    let mut new = inbox::record(&mut tx, &events, now_us).await?;
+    let mut new = record(&mut tx, &events, now_us).await?;
     for event in &events {
         if new.remove(&event.event_id) {
             service.apply(&mut tx, event, now_us).instrument(apply_span(event)).await?;
@@ -102,6 +102,33 @@ pub async fn deliver<A: Apply>(
     service.finish(&mut tx).await?;
     tx.commit().await?;
     Ok(DeliverResponse {})
+}
+
+/// Records in the transaction that `event` is applied. Returns whether this is the first time; if not, the caller must not apply it
+/// again.
+///
+/// # Errors
+/// When the database fails.
+pub async fn first_seen(tx: &mut Tx, event: &Event, now_us: i64) -> Result<bool, DbError> {
+    Ok(!record(tx, std::slice::from_ref(event), now_us).await?.is_empty())
+}
+
+/// Records events by one statement, as [`first_seen`] does for one. Returns the ids of those that are seen for the first time.
+pub(super) async fn record(tx: &mut Tx, events: &[Event], now_us: i64) -> Result<HashSet<String>, DbError> {
+    let Some(last) = events.last() else { return Ok(HashSet::new()) };
+    let mut query = Query::new("INSERT INTO inbox (event_id, repository_id, kind, received_us) VALUES ");
+    // The last one is repeated, without effect, until their number is a power of two: few texts stand for all numbers.
+    let repeated = std::iter::repeat_n(last, events.len().next_power_of_two() - events.len());
+    let row = |event: &Event| args![&event.event_id, event.repository_id, kind(event), now_us];
+    query.bind_rows(events.iter().chain(repeated).map(row)).push(" ON CONFLICT DO NOTHING");
+    if let [event] = events {
+        // The number of rows tells as much, and SQLite collects returned rows in a temporary table first.
+        let is_new = tx.execute(query.sql(), query.args()).await? > 0;
+        return Ok(is_new.then(|| event.event_id.clone()).into_iter().collect());
+    }
+    query.push(" RETURNING event_id");
+    let new: Vec<(String,)> = tx.all(query.sql(), query.args()).await?;
+    Ok(new.into_iter().map(|(event_id,)| event_id).collect())
 }
 
 /// Returns the span of an event's effects, in the trace of the request that caused the event; no span outside a sampled trace.

@@ -12,7 +12,6 @@ mod delivery;
 mod event;
 mod flush;
 mod handover;
-mod inbox;
 mod lag;
 mod purge;
 mod relay;
@@ -27,9 +26,8 @@ pub mod testing;
 mod tests;
 
 pub use append::append;
-pub use delivery::{Apply, DeliveryError, apply_span, deliver, delivered};
+pub use delivery::{Apply, DeliveryError, apply_span, deliver, delivered, first_seen};
 pub use event::{event, kind, part_uuid};
 pub use flush::FlushHandle;
-pub use inbox::first_seen;
 pub use relay::{Relay, Subscribers};
 pub use rows::{ClaimRequest, Lane, Settlement, claim, settle_and_claim};

@@ -1,4 +1,5 @@
-//! HTTP Basic credentials: a user name or e-mail address with a password, or an access token in either field.
+//! HTTP Basic credentials: a user name or e-mail address with a password, or an access token in either field. And the address that they
+//! come from.
 //!
 //! Not here: tokens sent as bearer tokens, which the authentication layer of the kit checks.
 
@@ -6,11 +7,12 @@ use ferrite_core::Secret;
 use ferrite_proto::Scopes;
 use ferrite_proto::grant::Credential;
 use ferrite_proto::id::UserId;
+use ferrite_proto::metadata;
 use ferrite_proto::repo::{BasicCredential, Identity};
-use ferrite_rpc::auth::{AuthError, TokenHash, has_token_form};
+use ferrite_rpc::auth::{AuthError, Caller, TokenHash, has_token_form};
 use sha2::{Digest, Sha256};
+use tonic::Request;
 
-use super::client_address::ClientAddress;
 use super::password::Passwords;
 use super::throttle::{Attempt, Throttle};
 use super::tokens::TokenAuthenticator;
@@ -22,6 +24,25 @@ use crate::store::{AccountTable, Login};
 const MAX_LOGIN_BYTES: usize = 1024;
 /// Bytes of the digest that names a password.
 const PASSWORD_DIGEST_BYTES: usize = 16;
+/// Limit for the text form of an address, well above that of any IPv6 network.
+const MAX_ADDRESS_BYTES: usize = 64;
+
+/// The address (or network) of the client behind a request; empty if unknown. Failed sign-ins are counted by it.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct ClientAddress(String);
+
+impl ClientAddress {
+    /// Reads the address from the request's metadata, but only if the gateway of this installation sent the request. All other
+    /// callers could forge it, so they get the empty address and share one counter.
+    pub(crate) fn of<T>(request: &Request<T>) -> Self {
+        Self(Caller::of(request).gateway_text(request.metadata(), metadata::CLIENT, MAX_ADDRESS_BYTES))
+    }
+
+    /// Returns the address or network as text; empty if unknown.
+    pub(crate) fn as_str(&self) -> &str {
+        &self.0
+    }
+}
 
 /// Checks HTTP Basic credentials against accounts and access tokens.
 pub(crate) struct CredentialChecker {

@@ -5,7 +5,7 @@
 use ferrite_proto::error::FieldViolation;
 use ferrite_proto::repo::{TrackerIssueStyle, UpdateIssueTrackerRequest};
 
-use super::changed_fields::changed_fields;
+use super::changed_fields;
 use super::violations::Violations;
 use super::web_address::parse_external_url;
 use crate::error::RepoError;

@@ -2,10 +2,30 @@
 //!
 //! Not here: rows, messages, permissions.
 
+/// Gives a type that wraps a checked text access to it; with the way in which the text is folded, if such texts are compared or found.
+macro_rules! checked_text {
+    ($name:ident) => {
+        impl $name {
+            /// Returns the text as it was written.
+            pub(crate) fn as_str(&self) -> &str {
+                &self.0
+            }
+        }
+    };
+    ($name:ident, $fold:ident) => {
+        checked_text!($name);
+
+        impl $name {
+            /// Returns the folded text, by which texts are compared and found.
+            pub(crate) fn key(&self) -> String {
+                self.0.$fold()
+            }
+        }
+    };
+}
+
 mod account;
 mod avatar;
-mod changed_fields;
-mod checked_text;
 mod clone_address;
 mod collaborator;
 mod git_store;
@@ -28,7 +48,6 @@ mod wiki;
 pub(crate) use account::CheckedUser;
 pub use account::{NewUser, User};
 pub(crate) use avatar::Avatar;
-pub(crate) use changed_fields::changed_fields;
 pub(crate) use clone_address::{CloneAddress, mirror_interval};
 pub(crate) use collaborator::{level_named, parse_level};
 pub(crate) use git_store::{DEFAULT_STORE_WEIGHT, check_store_weight, parse_store_name};
@@ -47,3 +66,8 @@ pub(crate) use token::{RepositoryPath, parse_expiry, parse_scopes};
 pub(crate) use topic::{Topic, Topics};
 pub(crate) use violations::Violations;
 pub(crate) use wiki::{WikiChange, WikiSettings};
+
+/// Returns the names of the fields that are changed.
+pub(crate) fn changed_fields<const N: usize>(fields: [(&'static str, bool); N]) -> Vec<&'static str> {
+    fields.into_iter().filter(|(_, is_changed)| *is_changed).map(|(name, _)| name).collect()
+}

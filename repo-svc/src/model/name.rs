@@ -5,7 +5,6 @@
 use ferrite_core::text::check_line;
 use ferrite_proto::error::FieldViolation;
 
-use super::checked_text::checked_text;
 use super::text::check_length;
 
 const MAX_USER_NAME_CHARS: usize = 35;

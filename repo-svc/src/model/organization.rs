@@ -6,7 +6,6 @@ use ferrite_proto::Permission;
 use ferrite_proto::error::FieldViolation;
 use ferrite_proto::repo::{CreateOrganizationRequest, CreateTeamRequest, UpdateOrganizationRequest, UpdateTeamRequest};
 
-use super::checked_text::checked_text;
 use super::collaborator::level_named;
 use super::name::{UserName, check_plain};
 use super::profile::parse_location;

@@ -6,7 +6,6 @@ use ferrite_core::text::{check_line, is_control_or_direction};
 use ferrite_proto::error::FieldViolation;
 use ferrite_proto::repo::{CreateReleaseAssetRequest, CreateReleaseRequest, UpdateReleaseRequest};
 
-use super::checked_text::checked_text;
 use super::text::{check_length, refuse_nul};
 use super::violations::Violations;
 use crate::error::RepoError;

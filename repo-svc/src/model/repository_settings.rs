@@ -5,7 +5,7 @@
 use ferrite_proto::error::FieldViolation;
 use ferrite_proto::repo::UpdateRepositoryRequest;
 
-use super::changed_fields::changed_fields;
+use super::changed_fields;
 use super::name::RepoName;
 use super::profile::parse_website;
 use super::text::Description;

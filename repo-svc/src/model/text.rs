@@ -7,8 +7,6 @@ use ferrite_core::text::{check_line, check_lines, cleaned, is_control_or_directi
 use ferrite_proto::error::FieldViolation;
 use ferrite_proto::repo::AutoInit;
 
-use super::checked_text::checked_text;
-
 const MAX_FULL_NAME_CHARS: usize = 100;
 const MAX_EMAIL_CHARS: usize = 254;
 const MAX_DESCRIPTION_CHARS: usize = 255;

@@ -4,7 +4,6 @@
 
 use ferrite_proto::error::FieldViolation;
 
-use super::checked_text::checked_text;
 use crate::error::RepoError;
 
 const MAX_TOPIC_CHARS: usize = 35;

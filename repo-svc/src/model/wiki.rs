@@ -4,7 +4,7 @@
 
 use ferrite_proto::repo::UpdateWikiRequest;
 
-use super::changed_fields::changed_fields;
+use super::changed_fields;
 use super::web_address::parse_external_url;
 use crate::error::RepoError;
 

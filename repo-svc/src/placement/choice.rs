@@ -4,7 +4,7 @@ use std::collections::HashMap;
 
 use rand::Rng;
 
-use super::status::StoreStatus;
+use super::StoreStatus;
 use crate::error::RepoError;
 use crate::store::OpenStore;
 

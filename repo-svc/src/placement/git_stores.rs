@@ -11,8 +11,8 @@ use ferrite_rpc::grpc::{StoreChannel, with_timeout};
 use parking_lot::Mutex;
 use tokio::sync::Notify;
 
+use super::StoreStatus;
 use super::choice::choose;
-use super::status::StoreStatus;
 use crate::error::RepoError;
 use crate::store::{FORMER_SUBSCRIBER, GitStoreTable, store_subscriber};
 

@@ -1,5 +1,8 @@
-//! Maintenance commands of git, one process per task, at low CPU and disk priority. Not here: when a task is due
-//! (`maintenance`), and the combining of packs (`consolidate`).
+//! Maintenance commands of git, one process per task, at low CPU and disk priority, and those that combine packs and loose objects into one
+//! pack. Packs are combined in steps: the caller moves the new one into place and removes what is in it, so a process that outlives the
+//! service changes nothing in the repository.
+//!
+//! Not here: when a task is due, and which packs are combined (`maintenance`).
 
 use std::{ffi::OsString, fs::File, path::Path, process::Stdio, time::Duration};
 
@@ -113,6 +116,27 @@ impl Git {
         let child = self.spawn(task.name(), &mut command)?;
         set_niceness(&child, niceness);
         Ok(child)
+    }
+
+    /// Starts `pack-objects`, which writes to the folder `output` one pack of all loose objects and of the packs that are named on its
+    /// standard input, one a line (`<name>.pack`), without the objects of packs that are named after `^`. Deltas are copied; new ones are
+    /// searched for among loose objects and whole objects of different packs.
+    pub fn combine_packs(&self, repository: &Path, output: &Path, niceness: i32) -> Result<GitChild, GitError> {
+        let mut command = self.command(repository);
+        // One thread: consolidations of several repositories share the processors.
+        command.args(["-c", "pack.threads=1"]).arg(option("--git-dir", repository));
+        command.args(["pack-objects", "--stdin-packs", "--unpacked", "--local", "--delta-base-offset"]);
+        command.args(["--non-empty", "-q"]).arg(output.join("pack"));
+        let child = self.spawn("pack-objects", &mut command)?;
+        set_niceness(&child, niceness);
+        Ok(child)
+    }
+
+    /// Starts `prune-packed --dry-run`, which lists the loose objects that are in packs, as `rm -f <path>`.
+    pub fn list_packed_loose(&self, repository: &Path) -> Result<GitChild, GitError> {
+        let mut command = self.command(repository);
+        command.arg(option("--git-dir", repository)).args(["prune-packed", "--dry-run"]).stdin(Stdio::null());
+        self.spawn("prune-packed", &mut command)
     }
 }
 

@@ -4,7 +4,7 @@
 use git2::{Oid, Repository};
 
 use super::commit::{CommitBounds, CommitInfo, bounded_commit, unreadable_commit};
-use crate::{repo::json_size::json_bytes, types::error::GitError};
+use crate::{repo::text::json_bytes, types::error::GitError};
 
 /// Most bytes of one message.
 pub const MAX_LISTED_MESSAGE_BYTES: usize = 64 << 10;

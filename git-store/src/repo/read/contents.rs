@@ -10,9 +10,9 @@ use super::{
 use crate::{
     repo::{
         deltas::LoadCheck,
-        json_size::{json_bytes, url_bytes},
         objects, refs,
         revision::{Resolved, Revision},
+        text::{json_bytes, url_bytes},
     },
     types::{error::GitError, path::TreePath},
 };

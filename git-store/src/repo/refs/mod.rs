@@ -4,7 +4,6 @@ mod cache;
 mod edit;
 mod load;
 mod loose;
-mod packed;
 mod read;
 mod table;
 mod transact;
@@ -19,7 +18,6 @@ pub use self::{
     edit::clashes_with_set,
     load::{describe, load},
     loose::{PreparedValue, may_point_to},
-    packed::write_packed,
 };
 pub use self::{
     edit::{Page, RefEdit},
@@ -45,6 +43,8 @@ pub struct Refs {
     cache: Arc<RefCache>,
 }
 
+/// First line of `packed-refs`: the objects that tags lead to are there, and names are sorted.
+const PACKED_HEADER: &[u8] = b"# pack-refs with: peeled fully-peeled sorted \n";
 /// Default size of the cache of ref tables, in bytes.
 pub const DEFAULT_CACHE_BYTES: u64 = 64 << 20;
 
@@ -259,6 +259,21 @@ fn write_head(repository: &Path, branch: &BranchName) -> Result<(), GitError> {
     written.map_err(GitError::io("writing HEAD"))?;
     fs::rename(&beside, repository.join("HEAD")).map_err(GitError::io("replacing HEAD"))?;
     sync(repository)
+}
+
+/// Writes the refs of a repository that is not published yet, sorted by name, to its `packed-refs`. The caller syncs the file.
+pub fn write_packed(repository: &Path, sorted: &[RefEntry]) -> Result<(), GitError> {
+    let mut text = PACKED_HEADER.to_vec();
+    for entry in sorted {
+        text.extend_from_slice(entry.target.to_string().as_bytes());
+        text.push(b' ');
+        text.extend_from_slice(entry.name.as_bytes());
+        text.push(b'\n');
+        if let Some(peeled) = entry.peeled {
+            text.extend_from_slice(format!("^{peeled}\n").as_bytes());
+        }
+    }
+    fs::write(repository.join("packed-refs"), text).map_err(GitError::io("writing `packed-refs`"))
 }
 
 /// Removes the lock of `packed-refs` and its new content if a killed process left them behind; returns whether it did. The caller holds

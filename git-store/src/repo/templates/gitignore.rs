@@ -1,6 +1,6 @@
 //! The bundled .gitignore templates, and files made of several of them.
 
-use super::name::{key, unknown};
+use super::{key, unknown};
 use crate::types::error::GitError;
 
 /// Templates in one file.

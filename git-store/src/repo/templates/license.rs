@@ -1,9 +1,6 @@
 //! Licence texts of the SPDX list, found by id or usual name.
 
-use super::{
-    name::{key, unknown},
-    replace_placeholders,
-};
+use super::{key, replace_placeholders, unknown};
 use crate::types::error::GitError;
 
 /// Usual names that are neither an SPDX id nor the full name of one, and their ids.

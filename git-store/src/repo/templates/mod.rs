@@ -3,11 +3,9 @@
 
 mod gitignore;
 mod license;
-mod name;
 
 use chrono::{DateTime, Datelike as _};
 
-use self::name::unknown;
 pub use self::{gitignore::gitignore, license::license};
 use crate::types::error::GitError;
 
@@ -65,6 +63,20 @@ fn replace_placeholders(template: &str, openings: &[char], value: impl Fn(&str) 
     }
     text.push_str(rest);
     text
+}
+
+/// Returns the error for an unknown template. The name comes from the client, so it is shortened and stripped of control
+/// characters.
+fn unknown(field: &str, name: &str) -> GitError {
+    let shown: String = name.chars().filter(|letter| !letter.is_control()).take(64).collect();
+    GitError::invalid(field, "unknown", format!("there is no template `{shown}`"))
+}
+
+/// Returns the form in which names are compared: letters and digits in lower case, and the signs that distinguish names
+/// such as `C` and `C++`.
+fn key(name: &str) -> String {
+    let kept = name.chars().filter(|letter| letter.is_alphanumeric() || matches!(letter, '+' | '#' | '.'));
+    kept.flat_map(char::to_lowercase).collect()
 }
 
 /// Returns the calendar year in UTC of a time in seconds since 1970.

@@ -13,9 +13,9 @@ use git_store::{
 use git2::Oid;
 
 use super::{
+    ArchiveService,
     cache::{Producer, Reader},
     produce::write_with_git,
-    service::ArchiveService,
 };
 use crate::admission::limiter::ClientKey;
 

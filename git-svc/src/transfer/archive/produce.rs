@@ -24,10 +24,9 @@ use git2::Repository;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 
 use super::{
+    ArchiveService, ArchiveSpec, COMPRESSION_LEVEL,
     cache::{Producer, Reader},
     plan::{ArchivePlan, plan},
-    service::ArchiveService,
-    spec::{ArchiveSpec, COMPRESSION_LEVEL},
     tar::Tar,
     zip::Zip,
 };

@@ -20,7 +20,7 @@ use git_store::{
 };
 use git2::{ObjectType, Oid, Repository};
 
-use super::{plan::check_tree, service::ArchiveService};
+use super::{ArchiveService, plan::check_tree};
 
 /// Maximum bytes of a request.
 pub(crate) const MAX_REQUEST_BYTES: usize = 256 << 10;

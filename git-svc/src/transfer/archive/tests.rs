@@ -21,13 +21,11 @@ use git_store::{
     },
 };
 use git2::{ObjectType, Oid, Repository, Signature, Time};
-use sha2::{Digest as _, Sha256};
 
 use super::{
     cache::Reader,
     plan::{ArchivePlan, plan},
     produce::write,
-    spec::WRITER_VERSION,
     zip::Zip,
     *,
 };

@@ -7,7 +7,7 @@ use flate2::{Crc, write::DeflateEncoder};
 use git_store::{disk::compressibility::CompressionSampler, repo::read::EntryKind};
 use git2::Oid;
 
-use super::spec::COMPRESSION_LEVEL;
+use super::COMPRESSION_LEVEL;
 
 const STORED: u16 = 0;
 const DEFLATED: u16 = 8;

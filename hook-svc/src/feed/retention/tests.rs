@@ -11,8 +11,8 @@ use crate::store::attempts::Attempt;
 use crate::store::claims;
 use crate::store::events::{self, NewEvent, Source};
 use crate::store::outcomes::{self, HookEffect, Outcome, Settled, Settlement};
+use crate::store::purge;
 use crate::store::queues::{self, NewDelivery};
-use crate::store::{purge, repositories};
 use crate::testing::{FakePeers, on_each_schema};
 
 const PAYLOAD_BYTES: usize = 10_000;
@@ -229,7 +229,7 @@ async fn a_deleted_repository_has_no_feed_and_keeps_its_deliveries() {
         let ids = add(&db, 1, 0..4).await;
         deliver(&db, 1, &ids[2..]).await;
         let mut tx = db.begin().await.unwrap();
-        repositories::purge(&mut tx, RepositoryId(1), NOW_US).await.unwrap();
+        purge::repository(&mut tx, RepositoryId(1), NOW_US).await.unwrap();
         events::keep_snapshot(&mut tx, RepositoryId(1), &Default::default()).await.unwrap();
         tx.commit().await.unwrap();
         retention.look_at_all().await.unwrap();

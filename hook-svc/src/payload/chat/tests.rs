@@ -3,7 +3,8 @@
 use serde_json::{Value, json};
 
 use crate::model::{ChatOptions, Format};
-use crate::payload::{delivery_text, recorded};
+use crate::payload::delivery_text;
+use crate::testing::recorded;
 
 fn options() -> ChatOptions {
     ChatOptions {

@@ -12,7 +12,7 @@ use serde_json::{Value, json};
 use super::*;
 use crate::payload::json_text;
 use crate::payload::limits::{MAX_COMMITS, MAX_PAYLOAD_BYTES};
-use crate::payload::recorded;
+use crate::testing::recorded;
 
 const FIRST: &str = "0679cc1711f32e1c3360349a5c84ec335c950f39";
 const SECOND: &str = "f696c95e3b3d9a161042894cbcba9df249395bd2";

@@ -3,7 +3,7 @@ use ferrite_outbound::{OutboundUrl, Policy};
 use ferrite_proto::id::RepositoryId;
 
 use super::*;
-use crate::store::repositories;
+use crate::store::purge;
 use crate::testing::{on_each_schema, sealer};
 
 const REPOSITORY: RepositoryId = RepositoryId(42);
@@ -164,7 +164,7 @@ async fn a_deletion_includes_hooks_of_concurrent_transactions() {
         let delete = async {
             starts.await.unwrap();
             let mut tx = db.begin().await.unwrap();
-            let removed = repositories::purge(&mut tx, REPOSITORY, 9).await.unwrap();
+            let removed = purge::repository(&mut tx, REPOSITORY, 9).await.unwrap();
             tx.commit().await.unwrap();
             removed
         };

@@ -53,13 +53,13 @@ async fn received_events_are_recorded_by_one_statement() {
         service_tables(&test.db).await;
         let events: Vec<_> = (0..5).map(|number| issue(1, number)).collect();
         let mut tx = test.db.begin().await.unwrap();
-        let (count, new) = counted(&test.db, inbox::record(&mut tx, &events[..3], 1)).await;
+        let (count, new) = counted(&test.db, delivery::record(&mut tx, &events[..3], 1)).await;
         assert_eq!((count, new.unwrap().len()), (1, 3));
         // One that was recorded before, and one that comes twice.
         let repeated = [&events[2..], &events[4..]].concat();
-        let new = inbox::record(&mut tx, &repeated, 1).await.unwrap();
+        let new = delivery::record(&mut tx, &repeated, 1).await.unwrap();
         assert_eq!(new, [&events[3], &events[4]].map(|event| event.event_id.clone()).into());
-        assert!(inbox::record(&mut tx, &[], 1).await.unwrap().is_empty());
+        assert!(delivery::record(&mut tx, &[], 1).await.unwrap().is_empty());
         tx.commit().await.unwrap();
     })
     .await;

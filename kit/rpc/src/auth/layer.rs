@@ -21,7 +21,7 @@ use moka::sync::Cache;
 
 use super::caller::Caller;
 use super::error::AuthError;
-use super::token_hash::TokenHash;
+use super::token_cache::TokenHash;
 use super::token_validator::TokenValidator;
 use crate::service_key::ServiceVerifier;
 

@@ -10,16 +10,12 @@ mod authorizer;
 mod caller;
 mod error;
 mod layer;
-mod token_authority;
 mod token_cache;
-mod token_hash;
 mod token_validator;
 
 pub use authorizer::{Authorizer, OperationSubject};
 pub use caller::Caller;
 pub use error::AuthError;
 pub use layer::AuthLayer;
-pub use token_authority::TokenAuthority;
-pub use token_cache::{TokenCache, TokenCacheWriter};
-pub use token_hash::TokenHash;
-pub use token_validator::{TokenValidator, has_token_form};
+pub use token_cache::{TokenCache, TokenCacheWriter, TokenHash};
+pub use token_validator::{TokenAuthority, TokenValidator, has_token_form};

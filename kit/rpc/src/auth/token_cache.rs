@@ -16,7 +16,6 @@ use moka::Expiry;
 use moka::sync::Cache;
 use sha2::{Digest, Sha256};
 
-use super::token_hash::TokenHash;
 use crate::redis::{RESPONSE_TIMEOUT, RedisClient, millis};
 
 /// An answer of the table that took longer than this is not cached: the token may have been revoked meanwhile, and the tombstone of
@@ -30,6 +29,24 @@ const MAX_ENTRY_BYTES: usize = 16 << 10;
 const MAX_VERIFIED_ENTRIES: u64 = 10_000;
 /// Time between two lines in the log about forged entries.
 const WARNING_INTERVAL: Duration = Duration::from_secs(30);
+
+/// SHA-256 of an access token. Tokens are stored and compared in this form only.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct TokenHash(pub [u8; 32]);
+
+impl TokenHash {
+    /// Returns the hash of a token.
+    #[must_use]
+    pub fn of(token: &str) -> Self {
+        Self(Sha256::digest(token.as_bytes()).into())
+    }
+
+    /// Returns the hash as 64 lower-case hexadecimal digits.
+    #[must_use]
+    pub fn to_hex(&self) -> String {
+        hex::encode(self.0)
+    }
+}
 
 /// Cache of the identities of access tokens in Redis, as all processes read it. On a miss, and when Redis does not respond, the caller
 /// asks repo-svc. Clones share the verified entries.
