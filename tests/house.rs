@@ -210,6 +210,17 @@ fn every_bench_is_declared_and_has_a_target_of_make() {
 }
 
 #[test]
+fn every_black_box_test_is_a_module() {
+    let folder = root().join("tests/blackbox");
+    let main = fs::read_to_string(folder.join("main.rs")).unwrap();
+    let paths = fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path());
+    let modules = paths.filter(|path| path.extension().is_some() || path.join("mod.rs").exists());
+    let names = modules.map(|path| path.file_stem().unwrap().to_str().unwrap().to_owned());
+    let forgotten: Vec<_> = names.filter(|name| name != "main" && !main.contains(&format!("mod {name};\n"))).collect();
+    assert!(forgotten.is_empty(), "not in tests/blackbox/main.rs, so never run: {forgotten:?}");
+}
+
+#[test]
 fn faults_are_found() {
     let code = "fn f() {\n}\n";
     assert_eq!(lines(code), 2);
