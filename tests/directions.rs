@@ -25,7 +25,7 @@ const ORDER: &[(&str, &str)] = &[
     ("kit/rpc", "write_limit auth rate_limit grpc redis service_key"),
     (
         "kit/db",
-        "startup pool_metrics run idempotency reach full_text cache migrate vacuum handle sqlite_connections \
+        "startup run idempotency reach full_text cache migrate vacuum handle sqlite_connections \
          connections measure script query statement config data_version error lock value",
     ),
     (

@@ -59,7 +59,6 @@ const SHORT: &[&str] = &[
     "kit/core/src/id_or_name.rs",             // shared by two services
     "kit/core/src/panic.rs",                  // shared by three crates
     "kit/db/src/lock.rs",                     // shared by handle, migrate, vacuum
-    "kit/db/src/pool_metrics.rs",             // to be merged into startup.rs
     "proto/src/asset.rs",                     // named by gateway/src/api, as raw.rs
     "proto/src/metadata.rs",                  // names shared by all crates
     "proto/src/raw.rs",                       // shared by gateway and git-svc

@@ -19,7 +19,6 @@ pub mod idempotency;
 mod lock;
 mod measure;
 mod migrate;
-mod pool_metrics;
 mod query;
 mod reach;
 mod run;

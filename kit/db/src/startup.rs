@@ -1,5 +1,7 @@
 //! Start of a service: waiting for its database, opening and watching it.
 
+use std::time::Duration;
+
 use ferrite_core::Lifecycle;
 use ferrite_core::startup::{Backoff, ServiceFuture, StartError, error_chain};
 use ferrite_core::watch_readiness;
@@ -10,7 +12,11 @@ use futures_util::future::BoxFuture;
 use crate::config::DatabaseArgs;
 use crate::error::DbError;
 use crate::handle::Db;
+use crate::measure::{POSTGRES, SQLITE};
 use crate::migrate::Migrations;
+
+/// Time between two looks at the connections of a pool.
+const POOL_INTERVAL: Duration = Duration::from_secs(5);
 
 impl From<DbError> for StartError {
     fn from(error: DbError) -> Self {
@@ -21,7 +27,7 @@ impl From<DbError> for StartError {
 /// Sets the readiness of the process by its database, measures the connections to it, and gives free pages of a SQLite file back, until
 /// `life` stops.
 pub fn watch_database(db: &Db, life: &Lifecycle) {
-    db.report_connections(life);
+    report_connections(db, life);
     db.release_free_pages(life);
     let db = db.clone();
     let probe = move || {
@@ -29,6 +35,21 @@ pub fn watch_database(db: &Db, life: &Lifecycle) {
         async move { db.ping().await }
     };
     life.spawn("readiness", watch_readiness(probe, life.clone()));
+}
+
+/// Measures the connections of a database until `life` stops.
+fn report_connections(db: &Db, life: &Lifecycle) {
+    let (db, watched) = (db.clone(), life.clone());
+    life.spawn("pool metrics", async move {
+        let pool = db.pick(POSTGRES, SQLITE);
+        metrics::gauge!("ferrite_db_pool_max_connections", "pool" => pool).set(f64::from(db.max_connections()));
+        while !watched.is_stopping() {
+            let (open, in_use) = db.connections();
+            metrics::gauge!("ferrite_db_pool_connections", "pool" => pool).set(f64::from(open));
+            metrics::gauge!("ferrite_db_pool_connections_in_use", "pool" => pool).set(f64::from(in_use));
+            watched.pause(POOL_INTERVAL).await;
+        }
+    });
 }
 
 impl DatabaseArgs {
