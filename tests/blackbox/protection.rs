@@ -85,9 +85,9 @@ async fn a_protected_branch_loses_no_commits_and_is_not_deleted(cluster: &Cluste
     git.run("work", &["push", "-q", &url, "main", "main:release/1", "main:free"]).await;
     ada.put(&rules(&ada, "firm", "/release/*"), &json!({})).await.expect(201);
     let force = git.fails("work", &["push", "--force", &url, &format!("{old}:refs/heads/release/1")]).await;
-    assert!(force.contains("protected branch: commits may not be taken away from it"), "{force}");
+    assert!(force.contains("protected branch: force pushes are not allowed"), "{force}");
     let deletion = git.fails("work", &["push", &url, ":release/1"]).await;
-    assert!(deletion.contains("protected branch: it may not be deleted"), "{deletion}");
+    assert!(deletion.contains("protected branch: it cannot be deleted"), "{deletion}");
     // A refused ref does not affect the others of the push.
     let both = ["push", "--force", &url, &format!("{old}:refs/heads/release/1"), &format!("{old}:refs/heads/free")];
     git.fails("work", &both).await;
@@ -112,7 +112,7 @@ async fn only_those_on_the_list_change_a_branch(cluster: &Cluster) {
     git.run("", &["clone", "-q", &ada.git_url(&ada.name, "list"), "work"]).await;
     git.commit("work", "x", "x").await;
     let refused = git.fails("work", &["push", &bob.git_url(&ada.name, "list"), "main"]).await;
-    assert!(refused.contains("protected branch: you are not among those who may change it"), "{refused}");
+    assert!(refused.contains("protected branch: you are not allowed to push to it"), "{refused}");
     git.run("work", &["push", "-q", &bob.git_url(&ada.name, "list"), "main:other"]).await;
     git.run("work", &["push", "-q", &eve.git_url(&ada.name, "list"), "main"]).await;
     let path = ada.repo("list", "/contents/by-api");

@@ -13,13 +13,13 @@ use ferrite_proto::{
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Denial {
     /// A change by an account that the rule does not list.
-    #[error("you are not among those who may change it")]
+    #[error("you are not allowed to push to it")]
     Pusher,
     /// A force push.
-    #[error("commits may not be taken away from it")]
+    #[error("force pushes are not allowed")]
     Force,
     /// The deletion of the branch.
-    #[error("it may not be deleted")]
+    #[error("it cannot be deleted")]
     Delete,
 }
 

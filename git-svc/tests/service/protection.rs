@@ -24,7 +24,7 @@ async fn a_protected_branch_cannot_be_forced_or_deleted() {
     let owner = gateway.remote_as(id, 9, "owner");
     let both = ["push", "--force", &owner, "main~2:release/1", "main~1:topic"];
     let (succeeded, text) = try_git(&work, &both).await;
-    assert!(!succeeded && text.contains("commits may not be taken away"), "{text}");
+    assert!(!succeeded && text.contains("force pushes are not allowed"), "{text}");
     let atomic = ["push", "--force", "--atomic", &owner, "main~2:release/1", "main:topic"];
     assert!(!try_git(&work, &atomic).await.0);
     let ids = [git(&work, &["rev-parse", "main"]).await, git(&work, &["rev-parse", "main~1"]).await];
@@ -44,7 +44,7 @@ async fn only_listed_users_and_owners_push() {
     protect(service, SetProtectionRequest { push_user_ids: vec![8], ..rule(id, "*") }).await;
     for refs in ["main", "main:new", "main:refs/heads/other"] {
         let (succeeded, text) = try_git(&work, &["push", &gateway.remote(id), refs]).await;
-        assert!(!succeeded && text.contains("you are not among those who may change it"), "{text}");
+        assert!(!succeeded && text.contains("you are not allowed to push to it"), "{text}");
     }
     git(&work, &["push", &gateway.remote(id), "main:refs/tags/v1"]).await;
     git(&work, &["push", &gateway.remote_as(id, 8, "write"), "main~1:refs/heads/main"]).await;

@@ -124,8 +124,8 @@ async fn a_push_of_refused_refs_leaves_no_objects() {
         (vec!["main:refs/heads/HEAD"], "refs/heads/HEAD: this name is not open to pushes"),
         (vec!["main:refs/ferrite/x"], "refs/ferrite/x: this name is not open to pushes"),
         (vec!["main:refs/pull/1/head"], "refs/pull/1/head: this name is not open to pushes"),
-        (vec!["main:closed"], "refs/heads/closed: protected branch: you are not among those who may change it"),
-        (vec!["--force", "main:firm"], "refs/heads/firm: protected branch: commits may not be taken away from it"),
+        (vec!["main:closed"], "refs/heads/closed: protected branch: you are not allowed to push to it"),
+        (vec!["--force", "main:firm"], "refs/heads/firm: protected branch: force pushes are not allowed"),
         (vec!["main:refs/heads/main/below"], "refs/heads/main/below: the name collides with another ref"),
         (vec!["main:refs/ferrite/x", ":main"], "refs/heads/main: the default branch cannot be deleted"),
         (vec![blob.as_str()], "refs/heads/blob: cannot point to that object"),
@@ -143,7 +143,7 @@ async fn one_refused_ref_refuses_the_objects_of_an_atomic_push() {
     for remote in [test.gateway.remote(test.id), format!("{}/{}", daemon.url, test.id)] {
         for (refs, reason) in [
             (["main:good", "main:refs/ferrite/x"], "refs/heads/good: another ref of the atomic push was refused"),
-            (["main:good", "+main:firm"], "refs/heads/firm: protected branch: commits may not be taken away from it"),
+            (["main:good", "+main:firm"], "refs/heads/firm: protected branch: force pushes are not allowed"),
             (["main:good", "main:good/below"], "the name collides with another ref"),
         ] {
             test.refuses(&[&["--atomic", remote.as_str()], &refs[..]].concat(), reason).await;
