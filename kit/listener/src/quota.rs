@@ -35,7 +35,7 @@ pub struct Client {
     pub user: Option<i64>,
 }
 
-/// What a client is counted under.
+/// Holder of a limit: everything its clients take counts together.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 enum Holder {
     User(i64),
@@ -44,7 +44,7 @@ enum Holder {
 }
 
 impl Client {
-    /// Returns what the client is counted under, the narrowest first.
+    /// Returns the holders that count this client, the narrowest first.
     fn holders(self) -> impl Iterator<Item = Holder> {
         let address = self.address.map(counted_address);
         let network = match address {
