@@ -81,14 +81,16 @@ impl Issue {
     }
 }
 
-/// A label of a repository.
-#[derive(Clone, Debug, Serialize)]
-pub struct Label {
-    id: i64,
-    name: String,
-    /// Without `#`, which it has in requests.
-    color: String,
-    url: String,
+crate::shape! {
+    /// A label of a repository.
+    #[derive(Clone, Debug, Serialize)]
+    pub struct Label {
+        id: i64,
+        name: String,
+        /// Without `#`, which it has in requests.
+        color: String,
+        url: String,
+    }
 }
 
 impl Label {

@@ -3,7 +3,7 @@
 //!
 //! Shapes are types of their own, so a field that a service adds to a message changes no response.
 //!
-//! Order of the modules, upper to lower: `issue`, `comment`, `repository`, `milestone`, `user`, `convert`, `links`.
+//! Order of the modules, upper to lower: `issue`, `comment`, `repository`, `milestone`, `user`, `convert`, `links`, `schema`.
 //!
 //! Not here: requests, and shapes that only responses have (`gateway::dto`).
 
@@ -13,6 +13,7 @@ mod issue;
 pub mod links;
 mod milestone;
 mod repository;
+pub mod schema;
 mod user;
 
 pub use comment::Comment;

@@ -33,6 +33,7 @@ use crate::{Capacity, operations, router, routes};
 use ferrite_api_types::links::Links;
 
 mod contract;
+mod openapi;
 
 const TOKEN: (&str, &str) = ("authorization", "token 0123456789012345678901234567890123456789");
 /// `ada:secret`

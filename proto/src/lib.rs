@@ -29,6 +29,8 @@ use sha2::{Digest, Sha256};
 
 /// The compiled contracts, for gRPC reflection.
 pub const DESCRIPTORS: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/descriptors.bin"));
+/// The same with their comments, from which the API's document is made.
+pub const DOCUMENTED: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/documented.bin"));
 
 /// Bytes of a text in an event, of an issue, a comment or a release. Texts may have 1 MiB, and a delivery holds many events.
 pub const MAX_FACT_TEXT_BYTES: usize = 64 * 1024;

@@ -3,8 +3,7 @@
 use prost::Message;
 use prost_types::{FileDescriptorProto, FileDescriptorSet};
 
-/// The descriptors with the comments of the contracts.
-const DOCUMENTED: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/documented.bin"));
+use crate::DOCUMENTED;
 
 fn files() -> Vec<FileDescriptorProto> {
     let set = FileDescriptorSet::decode(DOCUMENTED).unwrap();

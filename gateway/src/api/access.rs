@@ -20,6 +20,7 @@ use crate::http::body_limits::{BodyPermit, MAX_JSON_BYTES};
 use crate::http::error::ApiError;
 use crate::http::fields::FieldReader;
 use crate::http::path::RepoPath;
+use crate::http::request::{Fields, RequestBody};
 use crate::upstream::grant::Grant;
 use ferrite_api_types::links::RepositoryLinks;
 
@@ -153,6 +154,22 @@ impl ApiCall {
             true => Ok(access),
             false => self.resolve(RepositoryRef::by_id(access.id), operation).await,
         }
+    }
+
+    /// Resolves the repository of a path, as [`Self::access`], and then reads the body, after which the access is confirmed. The caller
+    /// holds the permit until the request is done.
+    ///
+    /// # Errors
+    /// As [`Self::access`] and [`RequestBody::read`].
+    pub(crate) async fn access_and_body<T: Fields>(
+        &self,
+        path: &RepoPath,
+        operation: &str,
+        body: RequestBody<T>,
+    ) -> Result<(ResolvedAccess, T, BodyPermit), ApiError> {
+        let access = self.access(path, operation).await?;
+        let (fields, permit) = body.read(&self.body_limits).await?;
+        Ok((self.confirm(access, operation).await?, fields, permit))
     }
 
     /// Returns the owner of the caller's token.

@@ -17,6 +17,7 @@ use tonic::metadata::{Ascii, MetadataValue};
 use super::state::{ApiParts, ApiState};
 use crate::auth::{Credential, InvalidCredential};
 use crate::http::client_address;
+use crate::http::describe::Input;
 use crate::http::error::ApiError;
 use crate::upstream::client_headers::ClientHeaders;
 use crate::upstream::grant::Grant;
@@ -155,6 +156,8 @@ impl FromRequestParts<ApiState> for Authenticated {
     }
 }
 
+impl Input for Authenticated {}
+
 /// Extracts a call with a name and a password; others are refused.
 pub(crate) struct BasicAuth(pub(crate) ApiCall, pub(crate) BasicCredential);
 
@@ -180,4 +183,11 @@ macro_rules! routes {
     };
 }
 
-pub(super) use routes;
+/// Makes the same of handlers whose signatures describe them, as [`crate::http::routes::operations`].
+macro_rules! operations {
+    ($($routes:tt)+) => {
+        $crate::http::routes::operations! { $crate::api::ApiState: $($routes)+ }
+    };
+}
+
+pub(super) use {operations, routes};

@@ -26,7 +26,6 @@ mod git_response;
 mod hook_owner;
 mod hooks;
 mod imports;
-mod issue_labels;
 mod issue_tracker;
 mod issues;
 mod keys;
@@ -79,7 +78,7 @@ macro_rules! groups {
 
 groups! {
     accounts admin archive audit avatars branches collaborators comments commits contents deliveries deploy_keys emails events follows forks git_data hooks
-    imports issue_labels issue_tracker issues keys labels markdown members milestones mirrors orgs protections quotas raw repo_settings repos starred stores subscriptions teams tokens topics wiki_settings
+    imports issue_tracker issues keys labels markdown members milestones mirrors orgs protections quotas raw repo_settings repos starred stores subscriptions teams tokens topics wiki_settings
     transfers releases release_assets release_downloads
 }
 

@@ -11,6 +11,7 @@ use axum::http::header::{CONTENT_LENGTH, CONTENT_TYPE};
 use axum::http::{HeaderMap, StatusCode};
 use futures_util::StreamExt;
 use http_body::Body as _;
+use serde_json::{Map, Value};
 use tokio::time::Instant;
 
 use super::body_limits::{BodyLimits, BodyPermit, MAX_JSON_BYTES, MAX_UNVERIFIED_BODY_BYTES};
@@ -33,12 +34,17 @@ impl<S: Send + Sync> FromRequest<S> for JsonBody {
     type Rejection = Infallible;
 
     async fn from_request(request: Request, _: &S) -> Result<Self, Infallible> {
-        let (parts, body) = request.into_parts();
-        Ok(Self { headers: parts.headers, body })
+        Ok(Self::of(request))
     }
 }
 
 impl JsonBody {
+    /// Returns the body of a request.
+    pub(super) fn of(request: Request) -> Self {
+        let (parts, body) = request.into_parts();
+        Self { headers: parts.headers, body }
+    }
+
     /// Reads the JSON object in the body. An empty body and `null` are an empty object.
     ///
     /// # Errors
@@ -97,11 +103,25 @@ impl JsonBody {
         max_bytes: usize,
         list_field: Option<&str>,
     ) -> Result<FieldReader, ApiError> {
+        let (values, permit) = self.object(limits, max_bytes, list_field).await?;
+        Ok(FieldReader::new(values, permit))
+    }
+
+    /// Reads the JSON object in the body; with `list_field`, a list in the body as an object with that list in the field.
+    ///
+    /// # Errors
+    /// As [`Self::fields`].
+    pub(super) async fn object(
+        self,
+        limits: &BodyLimits,
+        max_bytes: usize,
+        list_field: Option<&str>,
+    ) -> Result<(Map<String, Value>, BodyPermit), ApiError> {
         if !is_json(&self.headers) {
             return Err(ApiError::new(StatusCode::UNSUPPORTED_MEDIA_TYPE, "content type must be JSON"));
         }
         let (bytes, permit) = self.bytes(limits, max_bytes).await?;
-        Ok(FieldReader::new(parse_object(&bytes, list_field)?, permit))
+        Ok((parse_object(&bytes, list_field)?, permit))
     }
 
     /// Reads the body as it is, whatever its content type.

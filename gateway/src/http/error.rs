@@ -28,7 +28,7 @@ const DEFAULT_RETRY_SECONDS: u64 = 1;
 const MAX_FIELD_ERRORS: usize = 100;
 
 /// The response of a handler of the API.
-pub(crate) type ApiResult = Result<Response, ApiError>;
+pub(crate) type ApiResult<T = Response> = Result<T, ApiError>;
 
 /// An error response. [`render`] writes its body, which needs the address of the documentation.
 #[derive(Clone, Debug)]
@@ -151,7 +151,7 @@ impl ApiError {
 }
 
 /// Returns the HTTP status for a gRPC code. A few reasons of our services have a status of their own.
-fn http_status(code: Code, reason: &str) -> StatusCode {
+pub(crate) fn http_status(code: Code, reason: &str) -> StatusCode {
     match (code, reason) {
         (_, "MIRROR_READ_ONLY") => StatusCode::FORBIDDEN,
         (_, "STORE_FULL") => StatusCode::INSUFFICIENT_STORAGE,

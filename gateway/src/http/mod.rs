@@ -3,12 +3,14 @@
 //!
 //! Order of the files, each using those to its right: `middleware` → `client_bounds`, `query_token`, `unread_body`; `client_bounds` →
 //! `client_address`, `error`; `redirect` → `error`; `etag`; `upload` → `body_limits` → `client_address`; `body` → `json_value`, `fields` →
-//! `body_limits` → `error` → `json`; `page` → `query` → `fields`, `path`. Not here: the operations, and the services that carry them out.
+//! `body_limits` → `error` → `json`; `request` → `body`; `page` → `query` → `fields`, `path`; `page` → `response`; `request`, `response`,
+//! `path` and `routes` → `describe` → `error`. Not here: the operations, and the services that carry them out.
 
 pub(crate) mod body;
 pub(crate) mod body_limits;
 pub(crate) mod client_address;
 pub(crate) mod client_bounds;
+pub(crate) mod describe;
 pub(crate) mod error;
 pub(crate) mod etag;
 pub(crate) mod fields;
@@ -20,6 +22,8 @@ pub(crate) mod path;
 pub(crate) mod query;
 mod query_token;
 pub(crate) mod redirect;
+pub(crate) mod request;
+pub(crate) mod response;
 pub(crate) mod routes;
 mod unread_body;
 pub(crate) mod upload;

@@ -1,9 +1,16 @@
 //! Pages of lists: `page` and `limit` of a query, and the headers `X-Total-Count` and `Link` of the response.
 
-use axum::http::header::LINK;
-use axum::http::{HeaderMap, HeaderName, HeaderValue};
+use std::convert::Infallible;
 
+use axum::extract::FromRequestParts;
+use axum::http::header::LINK;
+use axum::http::request::Parts;
+use axum::http::{HeaderMap, HeaderName, HeaderValue};
+use serde_json::json;
+
+use super::describe::{Description, Input, QueryParameter};
 use super::query::{Query, is_named};
+use super::response::List;
 use ferrite_api_types::links::Links;
 
 const TOTAL_COUNT: HeaderName = HeaderName::from_static("x-total-count");
@@ -45,6 +52,42 @@ impl Page {
         let size = usize::try_from(self.size).unwrap_or(usize::MAX);
         let before = usize::try_from(self.number - 1).unwrap_or(usize::MAX).saturating_mul(size);
         items.into_iter().skip(before).take(size)
+    }
+}
+
+/// The page of a list that a request asks for, of `DEFAULT` entries unless it names their number, and of at most `MAX`.
+pub(crate) struct PageQuery<const DEFAULT: i32, const MAX: i32> {
+    query: Query,
+    pub(crate) page: Page,
+}
+
+/// A page of [`PageLimits::WHOLE_LIST`].
+pub(crate) type WholeList = PageQuery<1000, 1000>;
+
+impl<S: Send + Sync, const DEFAULT: i32, const MAX: i32> FromRequestParts<S> for PageQuery<DEFAULT, MAX> {
+    type Rejection = Infallible;
+
+    async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Self, Infallible> {
+        let query = Query::from_request_parts(parts, state).await?;
+        let page = query.page(PageLimits { default: DEFAULT, max: MAX });
+        Ok(Self { query, page })
+    }
+}
+
+impl<const DEFAULT: i32, const MAX: i32> PageQuery<DEFAULT, MAX> {
+    /// Returns the page, with its entries, of a list of `total` entries.
+    pub(crate) fn list<T>(&self, entries: Vec<T>, total: i64, links: &Links) -> List<T> {
+        List { entries, headers: self.query.headers(self.page, total, links) }
+    }
+}
+
+impl<const DEFAULT: i32, const MAX: i32> Input for PageQuery<DEFAULT, MAX> {
+    fn describe(about: &mut Description) {
+        let schema = json!({"type": "integer", "minimum": 1, "default": 1});
+        about.query.push(QueryParameter { name: "page", about: "The number of the page.", schema });
+        // No `maximum`: a client that asks for more gets as many.
+        let schema = json!({"type": "integer", "minimum": 1, "default": DEFAULT, "x-maximum": MAX});
+        about.query.push(QueryParameter { name: "limit", about: "The entries of a page.", schema });
     }
 }
 

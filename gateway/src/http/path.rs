@@ -10,6 +10,8 @@ use axum::http::request::Parts;
 use ferrite_proto::repo::RepositoryRef;
 use percent_encoding::percent_decode_str;
 
+use super::describe::Input;
+
 const MAX_NAME_BYTES: usize = 255;
 
 /// Decodes the `%XX` of a part of a URL.
@@ -71,6 +73,8 @@ impl<S: Send + Sync> FromRequestParts<S> for RepoPath {
         Ok(Self::parse(parts.uri.path()))
     }
 }
+
+impl Input for RepoPath {}
 
 /// The path of a page of a repository outside of the API: `/{owner}/{repo}/{page}/{rest}`.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -136,6 +140,8 @@ impl<S: Send + Sync> FromRequestParts<S> for Params {
         Ok(template.map(|template| Self::parse(template.as_str(), parts.uri.path())).unwrap_or_default())
     }
 }
+
+impl Input for Params {}
 
 #[cfg(test)]
 mod tests {

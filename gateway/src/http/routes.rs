@@ -3,6 +3,8 @@
 //!
 //! Not here: the permission to carry out an operation, which repo-svc decides by the operation's name.
 
+use super::describe::Description;
+
 /// The capacity in which the caller of an operation acts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Capacity {
@@ -15,17 +17,21 @@ pub enum Capacity {
 }
 
 /// A route and the operation that it carries out.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug)]
 pub struct Route {
     /// Full method name of an RPC (`ferrite.repo.v1.AccountService/GetUser`), name of one of git-svc's HTTP bodies (`git/raw`),
     /// or name of an operation that the gateway does by itself (`gateway/markdown`).
     pub operation: &'static str,
     /// Capacity in which the caller acts.
     pub capacity: Capacity,
+    /// What the route does, where several routes carry out the operation in this capacity; empty for the only one.
+    pub variant: &'static str,
     /// HTTP method.
     pub method: &'static str,
     /// Path template of the router, for example `/api/v1/users/{username}`.
     pub path: &'static str,
+    /// Describes what the handler takes and returns; `None` for a route that the API's document does not have yet.
+    pub describe: Option<fn(&mut Description)>,
 }
 
 /// An operation, and the capacity in which a route lets its caller do it.
@@ -33,30 +39,41 @@ pub struct Route {
 pub(crate) struct Operation {
     name: &'static str,
     capacity: Capacity,
+    variant: &'static str,
 }
 
 impl Route {
     /// Returns the route of `method` and `path`. An operation without a capacity is one that the caller does for itself.
     pub(crate) fn new(method: &'static str, path: &'static str, operation: impl Into<Operation>) -> Self {
-        let Operation { name, capacity } = operation.into();
-        Self { operation: name, capacity, method, path }
+        let Operation { name, capacity, variant } = operation.into();
+        Self { operation: name, capacity, variant, method, path, describe: None }
+    }
+
+    /// Returns the same route, whose handler `describe` describes.
+    pub(crate) fn described(self, describe: fn(&mut Description)) -> Self {
+        Self { describe: Some(describe), ..self }
     }
 }
 
 impl From<&'static str> for Operation {
     fn from(name: &'static str) -> Self {
-        Self { name, capacity: Capacity::Own }
+        Self { name, capacity: Capacity::Own, variant: "" }
     }
 }
 
 /// Returns the operation `name`, done for the organization that the path names.
 pub(crate) fn organization(name: &'static str) -> Operation {
-    Operation { name, capacity: Capacity::Organization }
+    Operation { capacity: Capacity::Organization, ..name.into() }
 }
 
 /// Returns the operation `name`, done as an administrator of the site.
 pub(crate) fn administrator(name: &'static str) -> Operation {
-    Operation { name, capacity: Capacity::Administrator }
+    Operation { capacity: Capacity::Administrator, ..name.into() }
+}
+
+/// Returns one of the variants of an operation that several routes carry out.
+pub(crate) fn variant(operation: impl Into<Operation>, variant: &'static str) -> Operation {
+    Operation { variant, ..operation.into() }
 }
 
 /// Makes the functions `routes` and `router` of lines `"/path" => get handler as OPERATION, post handler as OPERATION;`. The
@@ -66,6 +83,24 @@ macro_rules! routes {
         /// Returns the routes that [`router`] serves.
         pub(crate) fn routes() -> Vec<$crate::http::routes::Route> {
             vec![$($($crate::http::routes::Route::new($crate::http::routes::method!($method), $path, $operation)),+),+]
+        }
+
+        /// Returns the router that serves [`routes`].
+        pub(crate) fn router() -> axum::Router<$state> {
+            axum::Router::new()$(.route($path, axum::routing::MethodRouter::new()$(.$method($handler))+))+
+        }
+    };
+}
+
+/// Makes the functions `routes` and `router` as [`routes!`] does, of handlers whose signatures describe them.
+macro_rules! operations {
+    ($state:ty: $($path:literal => $($method:ident $handler:path as $operation:expr),+;)+) => {
+        /// Returns the routes that [`router`] serves.
+        pub(crate) fn routes() -> Vec<$crate::http::routes::Route> {
+            vec![$($(
+                $crate::http::routes::Route::new($crate::http::routes::method!($method), $path, $operation)
+                    .described(|about| $crate::http::describe::describe($handler, about))
+            ),+),+]
         }
 
         /// Returns the router that serves [`routes`].
@@ -94,4 +129,4 @@ macro_rules! method {
     };
 }
 
-pub(crate) use {method, routes};
+pub(crate) use {method, operations, routes};

@@ -1,0 +1,252 @@
+//! JSON Schemas of shapes, from which the API's document is made. [`shape!`](crate::shape) makes a struct and its schema of one text.
+//!
+//! Not here: the document, and the fields of requests.
+
+use std::collections::BTreeMap;
+
+use serde_json::{Map, Value, json};
+
+/// A JSON Schema (2020-12).
+pub type Schema = Value;
+
+/// Where a document of OpenAPI has its named schemas.
+const COMPONENTS: &str = "#/components/schemas/";
+
+/// A value in responses that has a schema.
+pub trait Shape {
+    /// Returns the schema. Adds those of named parts to `schemas`.
+    fn schema(schemas: &mut Schemas) -> Schema;
+}
+
+/// The named schemas of a document.
+#[derive(Clone, Debug, Default)]
+pub struct Schemas(BTreeMap<String, Schema>);
+
+impl Schemas {
+    /// Adds the object `name` with the lines of its comment and the fields that `add_fields` adds. Returns a reference to it.
+    pub fn object(
+        &mut self,
+        name: &str,
+        about: &[&str],
+        add_fields: impl FnOnce(&mut ObjectFields, &mut Self),
+    ) -> Schema {
+        if !self.0.contains_key(name) {
+            // Before its fields, one of which may have the same shape.
+            self.0.insert(name.to_owned(), Value::Null);
+            let mut fields = ObjectFields::default();
+            add_fields(&mut fields, self);
+            let mut object = json!({"type": "object", "properties": fields.properties});
+            if !fields.required.is_empty() {
+                object["required"] = fields.required.into();
+            }
+            self.0.insert(name.to_owned(), described(object, about));
+        }
+        json!({"$ref": format!("{COMPONENTS}{name}")})
+    }
+
+    /// Returns the named schema that `schema` refers to.
+    #[must_use]
+    pub fn resolve(&self, schema: &Schema) -> Option<&Schema> {
+        self.0.get(schema.get("$ref")?.as_str()?.strip_prefix(COMPONENTS)?)
+    }
+
+    /// Returns the schemas by their names.
+    #[must_use]
+    pub fn into_map(self) -> BTreeMap<String, Schema> {
+        self.0
+    }
+}
+
+/// The fields of an object.
+#[derive(Debug, Default)]
+pub struct ObjectFields {
+    properties: Map<String, Value>,
+    required: Vec<String>,
+}
+
+impl ObjectFields {
+    /// Adds a field with the lines of its comment.
+    pub fn add(&mut self, name: &str, about: &[&str], schema: Schema, is_required: bool) {
+        self.properties.insert(name.to_owned(), described(schema, about));
+        if is_required {
+            self.required.push(name.to_owned());
+        }
+    }
+
+    /// Adds a field of a struct as serde writes it, by what its attribute says (`rename = "type"`).
+    pub fn add_written(&mut self, name: &str, about: &[&str], serde: &str, schema: Schema, schemas: &Schemas) {
+        if serde == "flatten" {
+            let object = schemas.resolve(&schema).cloned().unwrap_or_default();
+            self.properties.extend(object["properties"].as_object().cloned().unwrap_or_default());
+            let required = object["required"].as_array().cloned().unwrap_or_default();
+            self.required.extend(required.iter().filter_map(Value::as_str).map(str::to_owned));
+            return;
+        }
+        let renamed = serde.split_once("rename = \"").and_then(|(_, rest)| rest.split('"').next());
+        let schema = if serde.contains("Option::is_none") { without_null(schema) } else { schema };
+        self.add(renamed.unwrap_or(name), about, schema, !serde.contains("skip_serializing_if"));
+    }
+}
+
+/// Adds a description to a schema, of the lines of a comment.
+fn described(mut schema: Schema, about: &[&str]) -> Schema {
+    if !about.is_empty() {
+        let lines: Vec<_> = about.iter().map(|line| line.trim()).collect();
+        schema["description"] = lines.join(" ").into();
+    }
+    schema
+}
+
+/// Returns a schema of the same values and null.
+#[must_use]
+pub fn nullable(mut schema: Schema) -> Schema {
+    match schema.get("type").cloned() {
+        Some(kind @ Value::String(_)) if schema.get("enum").is_none() => {
+            schema["type"] = json!([kind, "null"]);
+            schema
+        }
+        _ => json!({"anyOf": [schema, {"type": "null"}]}),
+    }
+}
+
+/// Returns the schema that was made [`nullable`].
+fn without_null(mut schema: Schema) -> Schema {
+    if let Some(one) = schema.pointer("/anyOf/0") {
+        return one.clone();
+    }
+    if let Some(kind) = schema.pointer("/type/0").cloned() {
+        schema["type"] = kind;
+    }
+    schema
+}
+
+impl Shape for String {
+    fn schema(_: &mut Schemas) -> Schema {
+        json!({"type": "string"})
+    }
+}
+
+impl Shape for bool {
+    fn schema(_: &mut Schemas) -> Schema {
+        json!({"type": "boolean"})
+    }
+}
+
+impl Shape for i64 {
+    fn schema(_: &mut Schemas) -> Schema {
+        json!({"type": "integer", "format": "int64"})
+    }
+}
+
+impl<T: Shape> Shape for Option<T> {
+    fn schema(schemas: &mut Schemas) -> Schema {
+        nullable(T::schema(schemas))
+    }
+}
+
+impl<T: Shape> Shape for Vec<T> {
+    fn schema(schemas: &mut Schemas) -> Schema {
+        json!({"type": "array", "items": T::schema(schemas)})
+    }
+}
+
+/// Makes a struct of responses and its [`Shape`](crate::schema::Shape): `shape! { #[derive(…)] struct Name { … } }`. A field may have one
+/// attribute of serde, behind its comment.
+#[macro_export]
+macro_rules! shape {
+    (
+        $(#[doc = $about:literal])*
+        #[derive($($derived:ident),+)]
+        $seen:vis struct $name:ident {
+            $(
+                $(#[doc = $doc:literal])*
+                $(#[serde($($serde:tt)+)])?
+                $field_seen:vis $field:ident: $type:ty
+            ),+ $(,)?
+        }
+    ) => {
+        $(#[doc = $about])*
+        #[derive($($derived),+)]
+        $seen struct $name {
+            $(
+                $(#[doc = $doc])*
+                $(#[serde($($serde)+)])?
+                $field_seen $field: $type
+            ),+
+        }
+
+        impl $crate::schema::Shape for $name {
+            fn schema(schemas: &mut $crate::schema::Schemas) -> $crate::schema::Schema {
+                schemas.object(stringify!($name), &[$($about),*], |fields, schemas| {
+                    $(
+                        let schema = <$type as $crate::schema::Shape>::schema(schemas);
+                        let serde = stringify!($($($serde)+)?);
+                        fields.add_written(stringify!($field), &[$($doc),*], serde, schema, schemas);
+                    )+
+                })
+            }
+        }
+    };
+}
+
+#[cfg(test)]
+mod tests {
+    use serde::Serialize;
+
+    use super::*;
+
+    shape! {
+        /// Part of
+        /// another one.
+        #[derive(Serialize)]
+        struct Part {
+            id: i64,
+            #[serde(skip_serializing_if = "Option::is_none")]
+            note: Option<String>,
+        }
+    }
+
+    shape! {
+        #[derive(Serialize)]
+        struct Whole {
+            #[serde(flatten)]
+            part: Part,
+            /// The kind.
+            #[serde(rename = "type")]
+            kind: Option<String>,
+            parts: Vec<Part>,
+            next: Option<Part>,
+        }
+    }
+
+    #[test]
+    fn a_struct_is_described_as_serde_writes_it() {
+        let part = || Part { id: 1, note: None };
+        let whole = Whole { part: part(), kind: None, parts: vec![part()], next: Some(part()) };
+        let written = serde_json::to_value(whole).unwrap();
+        assert_eq!(written, json!({"id": 1, "type": null, "parts": [{"id": 1}], "next": {"id": 1}}));
+        let mut schemas = Schemas::default();
+        assert_eq!(Whole::schema(&mut schemas), json!({"$ref": "#/components/schemas/Whole"}));
+        let part = json!({"$ref": "#/components/schemas/Part"});
+        let expected = json!({
+            "Part": {
+                "type": "object",
+                "description": "Part of another one.",
+                "properties": {"id": {"type": "integer", "format": "int64"}, "note": {"type": "string"}},
+                "required": ["id"],
+            },
+            "Whole": {
+                "type": "object",
+                "properties": {
+                    "id": {"type": "integer", "format": "int64"},
+                    "note": {"type": "string"},
+                    "type": {"type": ["string", "null"], "description": "The kind."},
+                    "parts": {"type": "array", "items": part},
+                    "next": {"anyOf": [part, {"type": "null"}]},
+                },
+                "required": ["id", "type", "parts", "next"],
+            },
+        });
+        assert_eq!(json!(schemas.into_map()), expected);
+    }
+}
