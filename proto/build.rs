@@ -268,10 +268,10 @@ fn snake(name: &str) -> String {
     constant(name).to_lowercase()
 }
 
-/// Returns Rust for the operations of the contracts: the constants with their names, and an array of the rows of the table.
+/// Returns Rust for the operations of the contracts: the constants with their names, and an array of the rows of the table, by name.
 fn operations(pool: &DescriptorPool) -> Result<(String, String), Box<dyn Error>> {
     let option = pool.get_extension_by_name(RULE).ok_or("the option for rules is missing")?;
-    let (mut names, mut rows) = (String::new(), String::from("[\n"));
+    let (mut names, mut rows) = (String::new(), BTreeMap::<String, String>::new());
     for service in pool.services() {
         for method in service.methods() {
             let name = format!("{}/{}", service.full_name(), method.name());
@@ -281,11 +281,10 @@ fn operations(pool: &DescriptorPool) -> Result<(String, String), Box<dyn Error>>
             if own != "Rule::Service" {
                 writeln!(names, "/// `{name}`.\npub const {}: &str = {name:?};", constant(method.name()))?;
             }
-            add_rows(&mut rows, &name, &own, &rule)?;
+            add_rows(rows.entry(name.clone()).or_default(), &name, &own, &rule)?;
         }
     }
-    rows.push(']');
-    Ok((names, rows))
+    Ok((names, format!("[\n{}]", rows.into_values().collect::<String>())))
 }
 
 /// Fields that are set, each with its value as Rust.

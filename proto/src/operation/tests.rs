@@ -80,15 +80,21 @@ fn what_the_gateway_may_not_call_is_for_services_only() {
 fn to_give_access_to_an_organization_takes_the_scope_for_repositories_as_well() {
     let marked = OPERATIONS.iter().filter(|row| row.further_scope == Some(Scope::RepoAdmin));
     let methods: Vec<_> = marked.map(|row| row.name.split_once('/').unwrap().1).collect();
-    assert_eq!(methods, ["SetMembership", "CreateTeam", "UpdateTeam", "AddTeamMember", "AddTeamRepository"]);
+    assert_eq!(methods, ["SetMembership", "AddTeamMember", "AddTeamRepository", "CreateTeam", "UpdateTeam"]);
     assert!(OPERATIONS.iter().all(|row| row.further_scope.is_none() || row.capacity == Capacity::Own));
 }
 
 #[test]
-fn no_operation_is_listed_twice() {
-    for (place, row) in OPERATIONS.iter().enumerate() {
-        let before = &OPERATIONS[..place];
-        assert!(before.iter().all(|other| (other.name, other.capacity) != (row.name, row.capacity)), "{}", row.name);
+fn operations_are_listed_once_and_by_name_so_that_each_is_found() {
+    assert!(OPERATIONS.windows(2).all(|rows| (rows[0].name, rows[0].capacity) != (rows[1].name, rows[1].capacity)));
+    assert!(OPERATIONS.is_sorted_by_key(|row| row.name));
+    for row in OPERATIONS {
+        let found = Operation::find(row.name, row.capacity).map(|row| (row.name, row.capacity));
+        assert_eq!(found, Some((row.name, row.capacity)));
+        assert_eq!(Operation::named(row.name).map(|row| row.name), Some(row.name));
+    }
+    for other in ["", "a", "ferrite.repo.v1.AccountService/", "git/upload-pack2", "z"] {
+        assert!(Operation::named(other).is_none(), "{other}");
     }
 }
 
