@@ -11,8 +11,7 @@ mod stars;
 mod topics;
 mod transfers;
 mod watches;
-mod wiki_settings;
 
 use super::call::groups;
 
-groups! { collaborators deploy_keys forks imports mirrors repositories settings stars topics transfers watches wiki_settings }
+groups! { collaborators deploy_keys forks imports mirrors repositories settings stars topics transfers watches }

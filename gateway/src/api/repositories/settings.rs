@@ -1,7 +1,7 @@
-//! Settings of a repository.
+//! Settings of a repository and of its wiki.
 
 use ferrite_proto::operation;
-use ferrite_proto::repo::{RepositoryRef, UpdateRepositoryRequest};
+use ferrite_proto::repo::{RepositoryRef, UpdateRepositoryRequest, UpdateWikiRequest};
 use ferrite_rpc::grpc::with_timeout;
 
 use crate::api::call::{Authenticated, routes};
@@ -14,6 +14,7 @@ use crate::upstream::clients::LONG_CALL_DEADLINE;
 
 routes! {
     "/api/v1/repos/{owner}/{repo}" => patch update as operation::UPDATE_REPOSITORY;
+    "/api/v1/repos/{owner}/{repo}/wiki" => patch update_wiki as operation::UPDATE_WIKI;
 }
 
 async fn update(Authenticated(call): Authenticated, path: RepoPath, body: JsonBody) -> ApiResult {
@@ -45,4 +46,21 @@ fn decode(fields: &mut FieldReader) -> (UpdateRepositoryRequest, Option<i64>) {
         is_archived: fields.optional_flag("archived"),
     };
     (request, fields.optional_duration("mirror_interval"))
+}
+
+async fn update_wiki(Authenticated(call): Authenticated, path: RepoPath, body: JsonBody) -> ApiResult {
+    let (repository, decoded) = call.decode_repository_body(&path, operation::UPDATE_WIKI, body, decode_wiki).await?;
+    let request = call.request(UpdateWikiRequest { repository: Some(repository), ..decoded });
+    call.clients.repositories().update_wiki(request).await?;
+    Ok(json::no_content())
+}
+
+fn decode_wiki(fields: &mut FieldReader) -> UpdateWikiRequest {
+    UpdateWikiRequest {
+        repository: None,
+        enable_wiki: fields.optional_flag("enable_wiki"),
+        allow_public_wiki: fields.optional_flag("allow_public_wiki"),
+        enable_external_wiki: fields.optional_flag("enable_external_wiki"),
+        external_wiki_url: fields.optional_text("external_wiki_url"),
+    }
 }
