@@ -35,10 +35,9 @@ const MISNAMED: &[&str] = &[];
 /// Files with too few lines, each with the reason why it stands alone. Those of the gateway's `api` and `dto` go with the OpenAPI document.
 /// This list only shrinks.
 const SHORT: &[&str] = &[
-    "gateway/src/api/accounts.rs",
-    "gateway/src/api/issues/timeline.rs",
-    "gateway/src/api/issues/user.rs",
-    "gateway/src/api/wiki_settings.rs",
+    "gateway/src/api/accounts/accounts.rs",
+    "gateway/src/api/issues/issues/timeline.rs",
+    "gateway/src/api/issues/issues/user.rs",
     "gateway/src/docs.rs", // grows with the OpenAPI document
     "gateway/src/dto/event.rs",
     "gateway/src/dto/protection.rs",

@@ -1,4 +1,4 @@
-//! What all files of handlers use: one call of the API, the extractors by which handlers say which credential they take, and the macro
+//! What all files of handlers use: one call of the API, the extractors by which handlers say which credential they take, and the macros
 //! for routes.
 
 use std::net::IpAddr;
@@ -190,4 +190,19 @@ macro_rules! operations {
     };
 }
 
-pub(super) use {operations, routes};
+/// Makes the functions `routes` and `router` of a folder, with the routes of the modules that it is given.
+macro_rules! groups {
+    ($($group:ident)+) => {
+        /// Returns the routes that [`router`] serves.
+        pub(crate) fn routes() -> Vec<$crate::http::routes::Route> {
+            [$($group::routes()),+].concat()
+        }
+
+        /// Returns the router that serves [`routes`].
+        pub(crate) fn router() -> axum::Router<$crate::api::ApiState> {
+            axum::Router::new()$(.merge($group::router()))+
+        }
+    };
+}
+
+pub(super) use {groups, operations, routes};

@@ -1,51 +1,129 @@
-//! Issues of a repository and those of the caller, one file for each operation with rules of its own.
+//! Issues of repositories, with their comments, labels and milestones, and the settings of the issue tracker.
 //!
-//! Not here: comments, labels and milestones, which have files beside this folder.
+//! Here are the helpers that they share: headers and errors of lists, words for states, and limits. Some serve lists and texts of other
+//! resources as well.
 
-mod create;
-mod list;
-mod timeline;
-mod update;
-mod user;
+mod comments;
+mod issues;
+mod labels;
+mod milestones;
+mod settings;
 
-pub use self::list::ASSIGNEE_WORDS;
+pub use self::issues::ASSIGNEE_WORDS;
 
-use ferrite_proto::issue::{self, GetIssueRequest};
-use ferrite_proto::operation;
+use axum::http::HeaderMap;
+use ferrite_proto::issue::IssueState;
+use tonic::{Code, Status};
 
-use super::access::ResolvedAccess;
-use super::call::{ApiCall, Authenticated, routes};
-use crate::dto::{Issue, require};
-use crate::http::error::{ApiError, ApiResult};
-use crate::http::json;
-use crate::http::path::{Params, RepoPath};
+use super::call::groups;
+use crate::http::error::{ApiError, FieldError};
+use crate::http::fields::FieldReader;
+use crate::http::page::Page;
+use crate::http::query::Query;
+use ferrite_api_types::links::Links;
 
-routes! {
-    "/api/v1/repos/{owner}/{repo}/issues" =>
-        get list::list as operation::LIST_ISSUES,
-        post create::create as operation::CREATE_ISSUE;
-    "/api/v1/repos/{owner}/{repo}/issues/{index}" =>
-        get get as operation::GET_ISSUE,
-        patch update::update as operation::UPDATE_ISSUE;
-    "/api/v1/repos/{owner}/{repo}/issues/{index}/timeline" => get timeline::list as operation::LIST_TIMELINE;
-    "/api/v1/user/issues" => get user::list as operation::LIST_USER_ISSUES;
-    "/api/v1/issues" => get user::list as operation::LIST_USER_ISSUES;
+groups! { comments issues labels milestones settings }
+
+/// Longest text that is passed on to issue-svc, in bytes: none of its fields may be longer, and a whole message has a limit of its own.
+const MAX_TEXT_BYTES: usize = 1024 * 1024;
+
+/// Converts a status of a list whose entries may have long texts. A response beyond the limit of messages is a page too large.
+fn list_error(status: Status) -> ApiError {
+    if status.code() != Code::OutOfRange {
+        return status.into();
+    }
+    ApiError::invalid_field("limit", "too_long", "the texts of this page are too long together, ask for fewer entries")
 }
 
-async fn get(Authenticated(call): Authenticated, path: RepoPath, params: Params) -> ApiResult {
-    let access = call.access(&path, operation::GET_ISSUE).await?;
-    let request = GetIssueRequest { repository_id: access.id, number: params.id("index") };
-    let response = call.clients.issues().get_issue(call.request_with_grant(&access.grant, request)).await?.into_inner();
-    Ok(json::ok(convert_issue(&call, &access, response.issue).await?))
+/// Returns the headers for `page` of a list that may have been counted in part.
+pub(super) fn list_headers(query: &Query, page: Page, total: i64, is_partial: bool, links: &Links) -> HeaderMap {
+    let has_more = i64::from(page.number).saturating_mul(i64::from(page.size)) < total;
+    query.headers_of_uncounted(page, Some(total).filter(|_| !is_partial), has_more, links)
 }
 
-/// Converts an issue of a response, with its accounts.
-async fn convert_issue(
-    call: &ApiCall,
-    access: &ResolvedAccess,
-    issue: Option<issue::Issue>,
-) -> Result<Issue, ApiError> {
-    let issue = require(issue, "issue")?;
-    let accounts = call.accounts_beside_caller(access, Issue::account_ids(&issue)).await?;
-    Ok(Issue::new(issue, &accounts, &access.urls)?)
+/// Returns the value of a parameter of a query; notes its error, so that a response has all of them.
+pub(super) fn value<T>(parameter: Result<Option<T>, FieldError>, errors: &mut Vec<FieldError>) -> Option<T> {
+    parameter.unwrap_or_else(|error| {
+        errors.push(error);
+        None
+    })
+}
+
+/// Returns the state that `state` of a query asks for. `all` asks for both; absent and empty stand for `default`.
+///
+/// # Errors
+/// The error of the parameter, for another word.
+fn listed_state(query: &Query, default: IssueState) -> Result<IssueState, FieldError> {
+    let states = [("open", IssueState::Open), ("closed", IssueState::Closed), ("all", IssueState::Unspecified)];
+    Ok(query.word("state", &states)?.unwrap_or(default))
+}
+
+/// Reads the new `state` of an issue or milestone; absent and empty stand for no change.
+fn new_state(fields: &mut FieldReader) -> IssueState {
+    match fields.optional_non_empty("state").as_deref() {
+        None => IssueState::Unspecified,
+        Some("open") => IssueState::Open,
+        Some("closed") => IssueState::Closed,
+        Some(_) => {
+            fields.add_error("state", "unknown", "must be `open` or `closed`");
+            IssueState::Unspecified
+        }
+    }
+}
+
+/// Returns `text`, or notes a mistake in the field `name` if it is longer than any field may be.
+pub(super) fn limit_text(fields: &mut FieldReader, name: &str, text: String) -> String {
+    if text.len() <= MAX_TEXT_BYTES {
+        return text;
+    }
+    fields.add_error(name, "too_long", "must have at most 1 MiB");
+    String::new()
+}
+
+#[cfg(test)]
+mod tests {
+    use ferrite_rpc::auth::AuthError;
+
+    use super::*;
+
+    #[test]
+    fn a_list_counted_in_part_has_a_next_page_and_no_last_one() {
+        let links = Links::new("http://h", "h:22");
+        let headers = |page: i32, is_partial| {
+            let query = Query::new("/x", &format!("page={page}"));
+            let headers = list_headers(&query, Page { number: page, size: 10 }, 25, is_partial, &links);
+            let link = headers.get("link").map_or("", |link| link.to_str().unwrap()).to_owned();
+            let relations: Vec<_> = ["next", "last", "first", "prev"].map(|name| link.contains(name)).into();
+            (relations, headers.contains_key("x-total-count"))
+        };
+        assert_eq!(headers(1, true), (vec![true, false, false, false], false));
+        assert_eq!(headers(2, true), (vec![true, false, true, true], false));
+        assert_eq!(headers(3, true), (vec![false, false, true, true], false));
+        assert_eq!(headers(2, false), (vec![true, true, true, true], true));
+        assert_eq!(headers(i32::MAX, true).0, [false, false, true, true]);
+    }
+
+    #[test]
+    fn states_of_lists_are_words_and_others_are_mistakes() {
+        let state = |query: &str| listed_state(&Query::new("/", query), IssueState::Open);
+        for (query, expected) in [
+            ("", IssueState::Open),
+            ("state=", IssueState::Open),
+            ("state=open", IssueState::Open),
+            ("state=closed", IssueState::Closed),
+            ("state=all", IssueState::Unspecified),
+        ] {
+            assert_eq!(state(query), Ok(expected), "{query}");
+        }
+        for query in ["state=CLOSED", "state=foo", "state=%00"] {
+            let error = state(query).unwrap_err();
+            assert_eq!((error.field.as_str(), &*error.code), ("state", "unknown"), "{query}");
+        }
+    }
+
+    #[test]
+    fn a_page_beyond_the_limit_of_messages_names_the_limit() {
+        assert_eq!(list_error(Status::out_of_range("decoded message length too large")).status.as_u16(), 422);
+        assert_eq!(list_error(AuthError::RepositoryNotFound.into()).status.as_u16(), 404);
+    }
 }

@@ -1,0 +1,179 @@
+//! Pictures of users and organizations. They are public, as the accounts are.
+
+use axum::body::Body;
+use axum::http::header::{ACCEPT, CACHE_CONTROL, CONTENT_SECURITY_POLICY, CONTENT_TYPE, ETAG, IF_NONE_MATCH, VARY};
+use axum::http::{HeaderMap, HeaderValue, Response, StatusCode};
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
+use ferrite_core::headers::matches_etag;
+use ferrite_proto::error::FieldViolation;
+use ferrite_proto::operation;
+use ferrite_proto::repo::{DeleteAvatarRequest, GetAvatarRequest, SetAvatarRequest};
+
+use crate::api::access::PermissionCheck;
+use crate::api::call::{ApiCall, Authenticated, MaybeAuthenticated, routes};
+use crate::avatar::{FIELD, Identicon, MAX_UPLOAD_BYTES, prepare};
+use crate::http::body::JsonBody;
+use crate::http::body_limits::MAX_JSON_BYTES;
+use crate::http::error::{ApiError, ApiResult};
+use crate::http::fields::FieldReader;
+use crate::http::json;
+use crate::http::path::{Params, number};
+use crate::http::query::Query;
+use crate::http::routes::organization;
+
+/// Pixels a side of a drawn picture, by default and at most, and at least.
+const DEFAULT_SIDE_PIXELS: usize = 256;
+const MIN_SIDE_PIXELS: usize = 16;
+const MAX_SIDE_PIXELS: usize = 512;
+/// A picture may be shown for five minutes after it was replaced.
+const CACHE_POLICY: HeaderValue = HeaderValue::from_static("public, max-age=300");
+const PNG: HeaderValue = HeaderValue::from_static("image/png");
+const SVG: &str = "image/svg+xml";
+/// Version of the drawing, a part of its tag: changes with the way in which pictures are drawn.
+const DRAWING_VERSION: u32 = 1;
+/// Digits of the hash of a picture in its tag.
+const TAG_DIGITS: usize = 32;
+/// Media types of pictures that are sent as they are.
+const PICTURE_TYPES: [&str; 2] = ["image/png", "image/jpeg"];
+
+routes! {
+    "/avatars/{file}" => get get as operation::GET_AVATAR;
+    "/api/v1/user/avatar" => post set as operation::SET_AVATAR, delete remove as operation::DELETE_AVATAR;
+    "/api/v1/orgs/{org}/avatar" =>
+        post set as organization(operation::SET_AVATAR),
+        delete remove as organization(operation::DELETE_AVATAR);
+}
+
+/// The form of a drawn picture.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Form {
+    Png,
+    Svg,
+}
+
+async fn get(
+    MaybeAuthenticated(call): MaybeAuthenticated,
+    path: Params,
+    query: Query,
+    headers: HeaderMap,
+) -> ApiResult {
+    let (user_id, form) = parse_file(&path.name("file"), &headers);
+    let avatar = call.clients.avatars().get_avatar(call.request(GetAvatarRequest { user_id })).await?.into_inner();
+    let (content_type, tag, content) = if avatar.content.is_empty() {
+        let side = side_pixels(&query);
+        let tag = format!("\"drawn-{DRAWING_VERSION}-{user_id}-{side}-{form:?}\"");
+        let drawing = Identicon::of(user_id);
+        match form {
+            Form::Png => (PNG, tag, drawing.png(side).ok_or_else(ApiError::internal)?),
+            Form::Svg => (HeaderValue::from_static(SVG), tag, drawing.svg(side).into_bytes()),
+        }
+    } else {
+        let digits: String = avatar.sha256.chars().take(TAG_DIGITS).collect();
+        (PNG, format!("\"{digits}\""), avatar.content)
+    };
+    let is_known = matches_etag(headers.get_all(IF_NONE_MATCH), &tag);
+    let mut response = Response::new(if is_known { Body::empty() } else { Body::from(content) });
+    let response_headers = response.headers_mut();
+    if !is_known {
+        response_headers.insert(CONTENT_TYPE, content_type);
+        response_headers.insert(CONTENT_SECURITY_POLICY, HeaderValue::from_static("default-src 'none'; sandbox"));
+    }
+    response_headers.insert(CACHE_CONTROL, CACHE_POLICY);
+    response_headers.insert(VARY, HeaderValue::from_static("accept"));
+    if let Ok(tag) = HeaderValue::try_from(tag) {
+        response_headers.insert(ETAG, tag);
+    }
+    if is_known {
+        *response.status_mut() = StatusCode::NOT_MODIFIED;
+    }
+    Ok(response)
+}
+
+/// Returns the id of the account that a file name has, and the form in which its picture is drawn: that of the name's ending, or SVG for
+/// a client that names it among the types it accepts. Another name gets an id that no account has.
+fn parse_file(name: &str, headers: &HeaderMap) -> (i64, Form) {
+    let (id, form) = match name.rsplit_once('.') {
+        Some((id, "png")) => (id, Form::Png),
+        Some((id, "svg")) => (id, Form::Svg),
+        _ => {
+            let mut accepted = headers.get_all(ACCEPT).iter().filter_map(|value| value.to_str().ok());
+            let form = if accepted.any(|value| value.contains(SVG)) { Form::Svg } else { Form::Png };
+            (name, form)
+        }
+    };
+    (number(id.as_bytes()).unwrap_or(i64::MAX), form)
+}
+
+fn side_pixels(query: &Query) -> usize {
+    let asked = query.number("size").and_then(|size| usize::try_from(size).ok());
+    asked.map_or(DEFAULT_SIDE_PIXELS, |side| side.clamp(MIN_SIDE_PIXELS, MAX_SIDE_PIXELS))
+}
+
+/// Keeps a picture of the caller, or of the organization that the route names. The permission is checked first: a picture takes memory and
+/// time to decode.
+async fn set(Authenticated(call): Authenticated, path: Params, body: JsonBody) -> ApiResult {
+    let organization = path.optional_name("org");
+    let check = PermissionCheck::of(operation::SET_AVATAR);
+    let check = match &organization {
+        Some(name) => check.on_organization(name),
+        None => check,
+    };
+    let user = call.check(check).await?;
+    let file = read_picture(&call, body).await?;
+    let client = call.counted_client(user);
+    let prepared = call.blocking.pictures.run(client, move |_| prepare(&file)).await?;
+    let content = prepared.map_err(|error| ApiError::invalid(vec![FieldViolation::from(error).into()]))?;
+    call.clients
+        .avatars()
+        .set_avatar(call.request(SetAvatarRequest { owner: organization.unwrap_or_default(), content }))
+        .await?;
+    Ok(json::no_content())
+}
+
+/// Reads a picture: as it is, or as base64 in JSON.
+async fn read_picture(call: &ApiCall, body: JsonBody) -> Result<Vec<u8>, ApiError> {
+    if PICTURE_TYPES.contains(&body.media_type().as_str()) {
+        return body.bytes(&call.body_limits, MAX_UPLOAD_BYTES).await.map(|(bytes, _)| bytes);
+    }
+    let decode = |fields: &mut FieldReader| {
+        STANDARD.decode(fields.required_non_empty(FIELD).trim()).unwrap_or_else(|_| {
+            fields.add_error(FIELD, "invalid", "must be base64 in the standard alphabet, with padding");
+            Vec::new()
+        })
+    };
+    body.decode(&call.body_limits, MAX_JSON_BYTES, decode).await.map(|(file, _)| file)
+}
+
+async fn remove(Authenticated(call): Authenticated, path: Params) -> ApiResult {
+    let owner = path.optional_name("org").unwrap_or_default();
+    call.clients.avatars().delete_avatar(call.request(DeleteAvatarRequest { owner })).await?;
+    Ok(json::no_content())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_file_is_an_id_with_or_without_an_ending() {
+        let mut svg = HeaderMap::new();
+        svg.insert(ACCEPT, HeaderValue::from_static("image/avif,image/svg+xml,*/*;q=0.8"));
+        let none = HeaderMap::new();
+        assert_eq!((parse_file("7", &none), parse_file("7", &svg)), ((7, Form::Png), (7, Form::Svg)));
+        assert_eq!((parse_file("7.svg", &none), parse_file("7.png", &svg)), ((7, Form::Svg), (7, Form::Png)));
+        for wrong in ["", "x", "7.gif", ".svg", "-7", "7.svg.png", "07a", "\u{fffd}"] {
+            assert_eq!(parse_file(wrong, &none).0, i64::MAX, "{wrong}");
+        }
+    }
+
+    #[test]
+    fn sizes_have_bounds() {
+        let side = |query: &str| side_pixels(&Query::new("/avatars/7", query));
+        for (query, expected) in
+            [("", 256), ("size=64", 64), ("size=1", 16), ("size=9999999999999", 512), ("size=-4", 256), ("size=x", 256)]
+        {
+            assert_eq!(side(query), expected, "{query}");
+        }
+    }
+}

@@ -1,0 +1,12 @@
+//! Users: their accounts, access tokens, e-mail addresses, public keys, followers and pictures.
+
+mod accounts;
+mod avatars;
+mod emails;
+mod follows;
+pub(super) mod public_keys;
+mod tokens;
+
+use super::call::groups;
+
+groups! { accounts avatars emails follows public_keys tokens }

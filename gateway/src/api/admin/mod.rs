@@ -1,0 +1,10 @@
+//! Operations of administrators of the site: users, git stores, quotas and the audit log.
+
+mod audit;
+mod quotas;
+mod stores;
+mod users;
+
+use super::call::groups;
+
+groups! { audit quotas stores users }

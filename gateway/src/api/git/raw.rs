@@ -1,0 +1,102 @@
+//! Files as they are, piped from git-svc. Text is shown as plain text; binary files are offered for download.
+
+use axum::Extension;
+use axum::http::header::{CONTENT_SECURITY_POLICY, CONTENT_TYPE, IF_NONE_MATCH, IF_RANGE, RANGE};
+use axum::http::{HeaderMap, HeaderValue, Response, StatusCode};
+use bytes::BytesMut;
+use ferrite_proto::operation;
+use ferrite_proto::raw::{FILE_IS_TEXT_HEADER, FILE_NAME_HEADER, TEXT_CHECK_BYTES, is_text};
+use futures_util::{StreamExt, stream};
+use http_body_util::BodyExt;
+use hyper::body::Incoming;
+
+use super::response::{
+    TRANSFER_ENCODING, git_request, insert_content_disposition, response_with_file, response_without_file, send_guarded,
+};
+use crate::api::call::{Authenticated, routes};
+use crate::http::error::{ApiError, ApiResult};
+use crate::http::middleware::HeadRequest;
+use crate::http::path::{RepoPath, decode};
+use crate::upstream::clients::CALL_DEADLINE;
+use ferrite_api_types::links::encode;
+
+const NOT_FOUND: &str = "file does not exist";
+
+routes! {
+    "/api/v1/repos/{owner}/{repo}/raw/{*file}" => get get as operation::RAW;
+}
+
+async fn get(
+    Authenticated(call): Authenticated,
+    path: RepoPath,
+    head_request: Option<Extension<HeadRequest>>,
+    headers: HeaderMap,
+) -> ApiResult {
+    let access = call.access(&path, operation::RAW).await?;
+    let uri = format!("/git/{}/raw?path={}", access.id, encode(&path.rest));
+    // A response to HEAD has no bytes of which a range could be sent.
+    let names = if head_request.is_none() { &[IF_NONE_MATCH, IF_RANGE, RANGE][..] } else { &[IF_NONE_MATCH] };
+    let request = git_request(&uri, &access, &headers, names).ok_or(ApiError::not_found(NOT_FOUND))?;
+    // The deadline is for the headers: the body may take as long as the client reads.
+    let (response, revoked) = send_guarded(&call, &access, request, CALL_DEADLINE).await?;
+    match response.status() {
+        StatusCode::OK | StatusCode::PARTIAL_CONTENT => {
+            let response = tokio::time::timeout(CALL_DEADLINE, file_response(response)).await;
+            let response = response.map_err(|_| ApiError::unavailable())??;
+            Ok(response.map(|body| call.reauthorizer.guard(body, revoked)))
+        }
+        _ => response_without_file(&response, NOT_FOUND, "range begins behind the end of the file"),
+    }
+}
+
+/// Pipes a file to the client. Its beginning is collected first, to find out whether it is text.
+async fn file_response(upstream: Response<Incoming>) -> ApiResult {
+    let (parts, mut body) = upstream.into_parts();
+    let mut start = BytesMut::new();
+    while start.len() < TEXT_CHECK_BYTES {
+        let Some(frame) = body.frame().await else { break };
+        let frame = frame.map_err(|error| {
+            tracing::warn!(%error, "a file from git-svc ended early");
+            ApiError::unavailable()
+        })?;
+        if let Some(data) = frame.data_ref() {
+            start.extend_from_slice(data);
+        }
+    }
+    let is_text = match parts.headers.get(FILE_IS_TEXT_HEADER) {
+        Some(value) => value == "true",
+        None => is_text(&start),
+    };
+    let start = (!start.is_empty()).then(|| Ok(start.freeze()));
+    let mut response = response_with_file(&parts, stream::iter(start).chain(body.into_data_stream()));
+    insert_file_headers(response.headers_mut(), &parts.headers, is_text);
+    Ok(response)
+}
+
+fn insert_file_headers(headers: &mut HeaderMap, from: &HeaderMap, is_text: bool) {
+    // A browser that opens the URL runs no script of the file.
+    headers.insert(CONTENT_SECURITY_POLICY, HeaderValue::from_static("default-src 'none'; sandbox"));
+    if is_text {
+        headers.insert(CONTENT_TYPE, HeaderValue::from_static("text/plain; charset=utf-8"));
+        return;
+    }
+    headers.insert(CONTENT_TYPE, HeaderValue::from_static("text/plain"));
+    headers.insert(TRANSFER_ENCODING, HeaderValue::from_static("binary"));
+    let name = from.get(FILE_NAME_HEADER).and_then(|value| value.to_str().ok()).map(decode).unwrap_or_default();
+    insert_content_disposition(headers, &name);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_binary_file_is_offered_under_its_name() {
+        let mut from = HeaderMap::new();
+        from.insert(FILE_NAME_HEADER, HeaderValue::from_static("bin.dat"));
+        let mut headers = HeaderMap::new();
+        insert_file_headers(&mut headers, &from, false);
+        assert_eq!(headers["content-disposition"], "attachment; filename=\"bin.dat\"");
+        assert_eq!(headers[CONTENT_TYPE], "text/plain");
+    }
+}

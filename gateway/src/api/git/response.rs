@@ -1,0 +1,191 @@
+//! Files and archives of git-svc: the request for a body, and the responses that files and archives have in common.
+
+use std::time::Duration;
+
+use axum::body::Body;
+use axum::http::header::{ACCEPT_RANGES, CONTENT_DISPOSITION, CONTENT_LENGTH, CONTENT_RANGE, ETAG, HeaderName};
+use axum::http::response::Parts;
+use axum::http::{HeaderMap, HeaderValue, Request, Response, StatusCode};
+use axum::response::IntoResponse;
+use bytes::Bytes;
+use futures_util::Stream;
+use hyper::body::Incoming;
+use tonic::Status;
+
+use crate::api::access::ResolvedAccess;
+use crate::api::call::ApiCall;
+use crate::http::error::{ApiError, ApiResult};
+use crate::upstream::client_headers::ClientHeaders;
+use crate::upstream::git_client::{GitClientError, GitHttpClient, OVERLOADED, reason_of};
+use crate::upstream::reauthorize::Revoked;
+use ferrite_api_types::links::encode;
+
+pub(super) const TRANSFER_ENCODING: HeaderName = HeaderName::from_static("content-transfer-encoding");
+
+fn copy_headers(from: &HeaderMap, names: &[HeaderName], to: &mut HeaderMap) {
+    for name in names {
+        if let Some(value) = from.get(name) {
+            to.insert(name, value.clone());
+        }
+    }
+}
+
+/// Makes a request to git-svc for a body, with the headers `names` of the client; `None` for a path that is no URI.
+pub(crate) fn git_request(
+    uri: &str,
+    access: &ResolvedAccess,
+    client: &HeaderMap,
+    names: &[HeaderName],
+) -> Option<Request<Body>> {
+    let mut request = Request::builder().uri(uri).body(Body::empty()).ok()?;
+    copy_headers(client, names, request.headers_mut());
+    ClientHeaders::of(client).insert_into(request.headers_mut());
+    access.grant.insert_into(request.headers_mut());
+    Some(request)
+}
+
+/// Sends a request to git-svc for a body, and waits at most `timeout` for the head of the response. Also returns the future that completes
+/// when the caller loses its access, for the guard of the body.
+///
+/// # Errors
+/// 503 when git-svc does not respond in time, and the error of a caller that lost its access meanwhile.
+pub(crate) async fn send_guarded(
+    call: &ApiCall,
+    access: &ResolvedAccess,
+    request: Request<Body>,
+    timeout: Duration,
+) -> Result<(Response<Incoming>, Revoked), ApiError> {
+    let mut revoked = call.reauthorizer.until_revoked(access.reauthorization.clone());
+    let response = tokio::select! {
+        response = tokio::time::timeout(timeout, send(&call.git_client, request)) => response,
+        status = &mut revoked => return Err(status.into()),
+    };
+    Ok((response.map_err(|_| ApiError::unavailable())??, revoked))
+}
+
+/// Sends a request to git-svc.
+///
+/// # Errors
+/// 503 when git-svc does not respond.
+pub(crate) async fn send(git_client: &GitHttpClient, request: Request<Body>) -> Result<Response<Incoming>, ApiError> {
+    git_client.send(request).await.map_err(|error| match error {
+        // A read can be repeated, whether the request was lost or the response.
+        GitClientError::Unavailable(_) | GitClientError::NoStore(_) | GitClientError::Interrupted(_) => {
+            ApiError::unavailable()
+        }
+        GitClientError::Path(_) | GitClientError::Token => ApiError::internal(),
+    })
+}
+
+/// Converts a status of git-svc. An object that is too large for a response is 422: 413 would be about the request.
+pub(super) fn read_error(status: Status) -> ApiError {
+    let mut error = ApiError::from(status);
+    if error.status == StatusCode::PAYLOAD_TOO_LARGE {
+        error.status = StatusCode::UNPROCESSABLE_ENTITY;
+    }
+    error
+}
+
+/// Converts an error response of git-svc; `not_found` is the message of a 404.
+pub(crate) fn error_of_response(response: &Response<Incoming>, not_found: &'static str) -> ApiError {
+    let reason = reason_of(response.headers());
+    match response.status() {
+        StatusCode::NOT_FOUND if reason == "REPOSITORY_NOT_FOUND" => ApiError::repository_not_found(),
+        StatusCode::NOT_FOUND | StatusCode::BAD_REQUEST | StatusCode::UNPROCESSABLE_ENTITY => {
+            ApiError::not_found(not_found)
+        }
+        StatusCode::PAYLOAD_TOO_LARGE => ApiError::new(StatusCode::PAYLOAD_TOO_LARGE, "file is too large"),
+        StatusCode::SERVICE_UNAVAILABLE if reason == OVERLOADED => {
+            ApiError::busy("too many requests of this kind at once, try again")
+        }
+        StatusCode::TOO_MANY_REQUESTS | StatusCode::SERVICE_UNAVAILABLE | StatusCode::GATEWAY_TIMEOUT => {
+            ApiError::unavailable()
+        }
+        status => {
+            tracing::error!(%status, reason, "git-svc refused to give a body");
+            ApiError::internal()
+        }
+    }
+}
+
+/// Converts a response of git-svc without a file or archive: 304 with its tag, 416 with the size in `Content-Range`, or an error.
+/// `not_found` is the message of a 404, `out_of_range` that of a 416.
+///
+/// # Errors
+/// For all other statuses.
+pub(crate) fn response_without_file(
+    upstream: &Response<Incoming>,
+    not_found: &'static str,
+    out_of_range: &'static str,
+) -> ApiResult {
+    let (mut response, name) = match upstream.status() {
+        StatusCode::NOT_MODIFIED => (StatusCode::NOT_MODIFIED.into_response(), ETAG),
+        status @ StatusCode::RANGE_NOT_SATISFIABLE => {
+            (ApiError::new(status, out_of_range).into_response(), CONTENT_RANGE)
+        }
+        _ => return Err(error_of_response(upstream, not_found)),
+    };
+    copy_headers(upstream.headers(), &[name], response.headers_mut());
+    Ok(response)
+}
+
+/// Makes the response with a file or archive, or a range of it, from the head of git-svc's. A stream has no size hint, so axum adds no
+/// `Content-Length` of its own: a response to HEAD has no body, and the length of an archive may be unknown.
+pub(crate) fn response_with_file<S>(upstream: &Parts, content: S) -> Response<Body>
+where
+    S: Stream<Item = Result<Bytes, hyper::Error>> + Send + 'static,
+{
+    let mut response = Response::new(Body::from_stream(content));
+    *response.status_mut() = upstream.status;
+    let headers = response.headers_mut();
+    copy_headers(&upstream.headers, &[CONTENT_LENGTH, CONTENT_RANGE, ETAG], headers);
+    headers.insert(ACCEPT_RANGES, HeaderValue::from_static("bytes"));
+    response
+}
+
+/// Adds the `Content-Disposition` of a download.
+pub(crate) fn insert_content_disposition(headers: &mut HeaderMap, name: &[u8]) {
+    if let Ok(value) = HeaderValue::try_from(content_disposition(name)) {
+        headers.insert(CONTENT_DISPOSITION, value);
+    }
+}
+
+/// Returns the `Content-Disposition` of a download (RFC 6266): an ASCII name, and the exact one in `filename*` if they differ.
+pub(super) fn content_disposition(name: &[u8]) -> String {
+    let is_plain =
+        |byte: &u8| (byte.is_ascii_graphic() || *byte == b' ') && !matches!(byte, b'"' | b'\\' | b'/' | b'%');
+    let plain: String = name.iter().map(|byte| if is_plain(byte) { char::from(*byte) } else { '_' }).collect();
+    if name.iter().all(is_plain) {
+        return format!("attachment; filename=\"{plain}\"");
+    }
+    format!("attachment; filename=\"{plain}\"; filename*=UTF-8''{}", encode(name))
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    #[test]
+    fn a_file_keeps_its_status_its_length_and_its_tag() {
+        let (mut upstream, ()) = Response::new(()).into_parts();
+        upstream.status = StatusCode::PARTIAL_CONTENT;
+        upstream.headers.insert(CONTENT_LENGTH, HeaderValue::from_static("3"));
+        upstream.headers.insert(ETAG, HeaderValue::from_static("\"x\""));
+        let response = response_with_file(&upstream, futures_util::stream::empty());
+        assert_eq!(response.status(), StatusCode::PARTIAL_CONTENT);
+        assert_eq!(response.headers()[CONTENT_LENGTH], "3");
+        assert_eq!(response.headers()[ETAG], "\"x\"");
+    }
+
+    proptest! {
+        #[test]
+        fn any_name_is_a_valid_header(name in prop::collection::vec(any::<u8>(), 0..60)) {
+            let value = content_disposition(&name);
+            prop_assert!(HeaderValue::try_from(value.as_str()).is_ok());
+            let plain = value.split('"').nth(1).unwrap();
+            prop_assert!(!plain.contains(['/', '\\', '\r', '\n']));
+        }
+    }
+}

@@ -1,0 +1,110 @@
+//! Owners of webhooks as paths name them, and the access of callers to them.
+//!
+//! repo-svc decides about each of them, and its grant goes to hook-svc.
+
+use std::convert::Infallible;
+use std::time::Instant;
+
+use axum::extract::FromRequestParts;
+use axum::http::request::Parts;
+use ferrite_proto::hook::{HookOwner, hook_owner};
+use ferrite_proto::repo::RepositoryRef;
+
+use crate::api::access::{PermissionCheck, ResolvedAccess};
+use crate::api::call::ApiCall;
+use crate::http::body::JsonBody;
+use crate::http::body_limits::MAX_JSON_BYTES;
+use crate::http::error::ApiError;
+use crate::http::fields::FieldReader;
+use crate::http::path::{Params, RepoPath};
+use crate::upstream::grant::Grant;
+
+/// The owner in a path: `/repos/{owner}/{repo}/hooks…`, `/orgs/{org}/hooks…` or `/admin/hooks…`.
+#[derive(Clone, Debug)]
+pub(crate) enum HookOwnerPath {
+    Repository(RepoPath),
+    Organization(String),
+    Site,
+}
+
+impl<S: Send + Sync> FromRequestParts<S> for HookOwnerPath {
+    type Rejection = Infallible;
+
+    async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Self, Infallible> {
+        let params = Params::from_request_parts(parts, state).await?;
+        if params.optional_name("repo").is_some() {
+            return RepoPath::from_request_parts(parts, state).await.map(Self::Repository);
+        }
+        Ok(params.optional_name("org").map_or(Self::Site, Self::Organization))
+    }
+}
+
+/// The owner of webhooks in a call to hook-svc.
+pub(crate) struct HookAccess {
+    owner: HookOwner,
+    grant: Grant,
+}
+
+impl HookAccess {
+    fn of_repository(access: ResolvedAccess) -> Self {
+        let owner = Some(hook_owner::Owner::RepositoryId(access.id));
+        Self { owner: HookOwner { owner }, grant: access.grant }
+    }
+
+    /// Returns the owner as requests name it.
+    pub(crate) fn owner(&self) -> Option<HookOwner> {
+        Some(self.owner.clone())
+    }
+
+    /// Makes a call to hook-svc.
+    pub(crate) fn request<T>(&self, call: &ApiCall, message: T) -> tonic::Request<T> {
+        call.request_with_grant(&self.grant, message)
+    }
+}
+
+impl ApiCall {
+    /// Resolves the owner of a path and the permission of the caller for `operation`.
+    ///
+    /// # Errors
+    /// 401, 403 or 404 of repo-svc.
+    pub(crate) async fn hook_access(&self, path: &HookOwnerPath, operation: &str) -> Result<HookAccess, ApiError> {
+        let (owner, grant) = match path {
+            HookOwnerPath::Repository(path) => {
+                return Ok(HookAccess::of_repository(self.access(path, operation).await?));
+            }
+            HookOwnerPath::Organization(name) => {
+                let grant = self.grant(PermissionCheck::of(operation).on_organization(name)).await?;
+                (hook_owner::Owner::Organization(name.clone()), grant)
+            }
+            HookOwnerPath::Site => {
+                let grant = self.grant(PermissionCheck::of(operation).by_administrator(true)).await?;
+                (hook_owner::Owner::Site(true), grant)
+            }
+        };
+        Ok(HookAccess { owner: HookOwner { owner: Some(owner) }, grant })
+    }
+
+    /// Resolves the owner of a path, as [`Self::hook_access`], and decodes the body of the request.
+    ///
+    /// # Errors
+    /// As [`Self::hook_access`], and for mistakes in the body.
+    pub(crate) async fn hook_body<T>(
+        &self,
+        path: &HookOwnerPath,
+        operation: &str,
+        body: JsonBody,
+        decode: impl FnOnce(&mut FieldReader) -> T,
+    ) -> Result<(HookAccess, T), ApiError> {
+        let (access, begin) = (self.hook_access(path, operation).await?, Instant::now());
+        let (decoded, _permit) = body.decode(&self.body_limits, MAX_JSON_BYTES, decode).await?;
+        // As `confirm` does: the body may have taken long, and the name of a repository may lead to another one by now.
+        let access = match access.owner.owner {
+            _ if begin.elapsed() < self.reauthorizer.interval() => access,
+            Some(hook_owner::Owner::RepositoryId(id)) => {
+                HookAccess::of_repository(self.resolve(RepositoryRef::by_id(id), operation).await?)
+            }
+            _ => self.hook_access(path, operation).await?,
+        };
+        Ok((access, decoded))
+    }
+}

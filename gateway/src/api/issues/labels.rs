@@ -1,0 +1,195 @@
+//! Labels of a repository, and those of its issues: listed, added, replaced and removed.
+
+use ferrite_proto::issue::{
+    self, ChangeIssueLabelsRequest, CreateLabelRequest, DeleteLabelRequest, GetLabelRequest, LabelChange,
+    ListIssueLabelsRequest, ListLabelsRequest, UpdateLabelRequest,
+};
+use ferrite_proto::operation;
+
+use crate::api::access::{ResolvedAccess, after_refusal};
+use crate::api::call::{ApiCall, Authenticated, operations};
+use crate::dto::{Label, require};
+use crate::http::error::ApiResult;
+use crate::http::page::WholeList;
+use crate::http::path::{Params, RepoPath};
+use crate::http::request::{Integers, NonEmpty, Optional, OrDefault, RequestBody, Required, Text, fields};
+use crate::http::response::{Created, Json, List, NoContent};
+use crate::http::routes::variant;
+
+operations! {
+    "/api/v1/repos/{owner}/{repo}/labels" => get list as operation::LIST_LABELS, post create as operation::CREATE_LABEL;
+    "/api/v1/repos/{owner}/{repo}/labels/{id}" =>
+        get get as operation::GET_LABEL,
+        patch update as operation::UPDATE_LABEL,
+        delete remove as operation::DELETE_LABEL;
+    "/api/v1/repos/{owner}/{repo}/issues/{index}/labels" =>
+        get list_of_issue as operation::LIST_ISSUE_LABELS,
+        post add as variant(operation::CHANGE_ISSUE_LABELS, "Add"),
+        put replace as variant(operation::CHANGE_ISSUE_LABELS, "Replace"),
+        delete clear as variant(operation::CHANGE_ISSUE_LABELS, "Clear");
+    "/api/v1/repos/{owner}/{repo}/issues/{index}/labels/{id}" =>
+        delete remove_of_issue as variant(operation::CHANGE_ISSUE_LABELS, "Remove");
+}
+
+fields! {
+    /// A new label.
+    struct NewLabel {
+        name: Required<Text<50>> = "bug",
+        color: Required<Text<7>> = "#e11d21",
+    }
+}
+
+fields! {
+    /// The changes of a label.
+    struct ChangedLabel {
+        /// As of a new label. An empty name changes nothing.
+        name: NonEmpty<Text<50>> = "fault",
+        /// As of a new label.
+        color: Optional<Text<7>> = "#fbca04",
+    }
+}
+
+fields! {
+    /// Labels of an issue.
+    struct IssueLabels | labels {
+        /// Ids of labels of the repository.
+        labels: OrDefault<Integers<100>> = [5, 6],
+    }
+}
+
+fn label(label: Option<issue::Label>, access: &ResolvedAccess) -> ApiResult<Label> {
+    Ok(Label::new(require(label, "label")?, &access.urls))
+}
+
+fn labels(labels: Vec<issue::Label>, access: &ResolvedAccess) -> Vec<Label> {
+    labels.into_iter().map(|label| Label::new(label, &access.urls)).collect()
+}
+
+async fn list(Authenticated(call): Authenticated, path: RepoPath, query: WholeList) -> ApiResult<List<Label>> {
+    let access = call.access(&path, operation::LIST_LABELS).await?;
+    let request = ListLabelsRequest { repository_id: access.id, page: query.page.number, page_size: query.page.size };
+    let request = call.request_with_grant(&access.grant, request);
+    let response = call.clients.labels().list_labels(request).await?.into_inner();
+    Ok(query.list(labels(response.labels, &access), response.total_count, &call.links))
+}
+
+/// Responds with one label, by its id or its name.
+async fn get(Authenticated(call): Authenticated, path: RepoPath, params: Params) -> ApiResult<Json<Label>> {
+    let access = call.access(&path, operation::GET_LABEL).await?;
+    let request = GetLabelRequest { repository_id: access.id, label: params.name("id") };
+    let request = call.request_with_grant(&access.grant, request);
+    let response = call.clients.labels().get_label(request).await?.into_inner();
+    Ok(Json(label(response.label, &access)?))
+}
+
+async fn create(
+    Authenticated(call): Authenticated,
+    path: RepoPath,
+    body: RequestBody<NewLabel>,
+) -> ApiResult<Created<Label>> {
+    let (access, NewLabel { name, color }, _permit) =
+        call.access_and_body(&path, operation::CREATE_LABEL, body).await?;
+    let request = CreateLabelRequest { repository_id: access.id, name, color };
+    let request = call.request_with_grant(&access.grant, request);
+    let response = call.clients.labels().create_label(request).await?.into_inner();
+    Ok(Created(label(response.label, &access)?))
+}
+
+async fn update(
+    Authenticated(call): Authenticated,
+    path: RepoPath,
+    params: Params,
+    body: RequestBody<ChangedLabel>,
+) -> ApiResult<Json<Label>> {
+    let (access, ChangedLabel { name, color }, _permit) =
+        call.access_and_body(&path, operation::UPDATE_LABEL, body).await?;
+    let request = UpdateLabelRequest { repository_id: access.id, label_id: params.id("id"), name, color };
+    let request = call.request_with_grant(&access.grant, request);
+    let response = call.clients.labels().update_label(request).await?.into_inner();
+    Ok(Json(label(response.label, &access)?))
+}
+
+async fn remove(Authenticated(call): Authenticated, path: RepoPath, params: Params) -> ApiResult<NoContent> {
+    let access = call.access(&path, operation::DELETE_LABEL).await?;
+    let request = DeleteLabelRequest { repository_id: access.id, label_id: params.id("id") };
+    call.clients.labels().delete_label(call.request_with_grant(&access.grant, request)).await?;
+    Ok(NoContent)
+}
+
+async fn list_of_issue(
+    Authenticated(call): Authenticated,
+    path: RepoPath,
+    params: Params,
+) -> ApiResult<Json<Vec<Label>>> {
+    let access = call.access(&path, operation::LIST_ISSUE_LABELS).await?;
+    let request = ListIssueLabelsRequest { repository_id: access.id, issue_number: params.id("index") };
+    let request = call.request_with_grant(&access.grant, request);
+    let response = call.clients.labels().list_issue_labels(request).await?.into_inner();
+    Ok(Json(labels(response.labels, &access)))
+}
+
+async fn add(
+    Authenticated(call): Authenticated,
+    path: RepoPath,
+    params: Params,
+    body: RequestBody<IssueLabels>,
+) -> ApiResult<Json<Vec<Label>>> {
+    change_by_body(&call, &path, &params, body, LabelChange::Add).await
+}
+
+/// Replaces all labels by those of the body. One without labels clears them.
+async fn replace(
+    Authenticated(call): Authenticated,
+    path: RepoPath,
+    params: Params,
+    body: RequestBody<IssueLabels>,
+) -> ApiResult<Json<Vec<Label>>> {
+    change_by_body(&call, &path, &params, body, LabelChange::Replace).await
+}
+
+async fn clear(Authenticated(call): Authenticated, path: RepoPath, params: Params) -> ApiResult<NoContent> {
+    let access = call.access(&path, operation::CHANGE_ISSUE_LABELS).await?;
+    change(&call, &access, request(&access, &params, LabelChange::Replace)).await?;
+    Ok(NoContent)
+}
+
+async fn remove_of_issue(Authenticated(call): Authenticated, path: RepoPath, params: Params) -> ApiResult<NoContent> {
+    let access = call.access(&path, operation::CHANGE_ISSUE_LABELS).await?;
+    let request = request(&access, &params, LabelChange::Remove);
+    change(&call, &access, ChangeIssueLabelsRequest { label_ids: vec![params.id("id")], ..request }).await?;
+    Ok(NoContent)
+}
+
+/// Changes the labels by the ids in a body. issue-svc is asked before a mistake in it is told whether it refuses the caller.
+async fn change_by_body(
+    call: &ApiCall,
+    path: &RepoPath,
+    params: &Params,
+    body: RequestBody<IssueLabels>,
+    kind: LabelChange,
+) -> ApiResult<Json<Vec<Label>>> {
+    let access = call.access(path, operation::CHANGE_ISSUE_LABELS).await?;
+    let blank = request(&access, params, LabelChange::Unspecified);
+    let check = async { call.clients.labels().change_issue_labels(call.blank_with_grant(&access.grant, blank)).await };
+    let (IssueLabels { labels }, _permit) = after_refusal(check, body.read(&call.body_limits).await).await?;
+    let access = call.confirm(access, operation::CHANGE_ISSUE_LABELS).await?;
+    let request = ChangeIssueLabelsRequest { label_ids: labels, ..request(&access, params, kind) };
+    Ok(Json(change(call, &access, request).await?))
+}
+
+/// Returns the request for a change of the issue's labels, without labels.
+fn request(access: &ResolvedAccess, params: &Params, kind: LabelChange) -> ChangeIssueLabelsRequest {
+    ChangeIssueLabelsRequest {
+        repository_id: access.id,
+        issue_number: params.id("index"),
+        change: kind.into(),
+        ..Default::default()
+    }
+}
+
+/// Carries out a change and returns the labels of the issue after it.
+async fn change(call: &ApiCall, access: &ResolvedAccess, request: ChangeIssueLabelsRequest) -> ApiResult<Vec<Label>> {
+    let request = call.request_with_grant(&access.grant, request);
+    let response = call.clients.labels().change_issue_labels(request).await?.into_inner();
+    Ok(labels(response.labels, access))
+}

@@ -1,0 +1,9 @@
+//! Organizations, their members and their teams.
+
+mod members;
+pub(super) mod organizations;
+pub(super) mod teams;
+
+use super::call::groups;
+
+groups! { members organizations teams }

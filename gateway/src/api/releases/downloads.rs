@@ -1,0 +1,169 @@
+//! Downloads of files of releases, under an address that stays the same while the file has its name: piped from git-svc.
+
+use axum::body::Body;
+use axum::http::header::{
+    CACHE_CONTROL, CONTENT_RANGE, CONTENT_SECURITY_POLICY, CONTENT_TYPE, IF_NONE_MATCH, IF_RANGE, RANGE,
+};
+use axum::http::{HeaderMap, HeaderValue, Method, Response, StatusCode};
+use ferrite_proto::operation::ASSET;
+use ferrite_proto::repo::{self, AssetDownloads, CountDownloadsRequest, GetReleaseAssetRequest};
+use ferrite_rpc::grpc::with_timeout;
+use futures_util::TryStreamExt;
+use http_body_util::BodyExt;
+use hyper::body::Incoming;
+
+use crate::api::call::{ApiCall, MaybeAuthenticated, routes};
+use crate::api::git::response::{
+    git_request, insert_content_disposition, response_with_file, response_without_file, send_guarded,
+};
+use crate::api::state::ApiState;
+use crate::dto::require;
+use crate::http::error::{ApiError, ApiResult};
+use crate::http::path::PagePath;
+use crate::upstream::clients::CALL_DEADLINE;
+
+const NOT_FOUND: &str = "file does not exist";
+
+routes! {
+    "/{owner}/{repo}/releases/download/{*file}" => get download as ASSET;
+}
+
+async fn download(
+    MaybeAuthenticated(call): MaybeAuthenticated,
+    PagePath(path): PagePath,
+    method: Method,
+    headers: HeaderMap,
+) -> ApiResult {
+    let (tag_name, name) = split_file(&path.rest);
+    let request = GetReleaseAssetRequest {
+        repository: Some(path.repository()),
+        tag_name,
+        name,
+        ..GetReleaseAssetRequest::default()
+    };
+    let asset = call.clients.releases().get_release_asset(call.request(request)).await?.into_inner().asset;
+    let asset = require(asset, "asset")?;
+    let access = call.access(&path, ASSET).await?;
+    let uri = format!("/git/{}/asset?file={}&sha256={}", access.id, asset.file_id, asset.sha256);
+    let mut request =
+        git_request(&uri, &access, &headers, &[IF_NONE_MATCH, IF_RANGE, RANGE]).ok_or_else(ApiError::internal)?;
+    let is_head = method == Method::HEAD;
+    if is_head {
+        *request.method_mut() = Method::HEAD;
+    }
+    // The deadline is for the headers: the body may take as long as the client reads.
+    let (response, revoked) = send_guarded(&call, &access, request, CALL_DEADLINE).await?;
+    match response.status() {
+        StatusCode::OK | StatusCode::PARTIAL_CONTENT => {
+            let response = file_response(&call, response, &asset, is_head);
+            Ok(response.map(|body| call.reauthorizer.guard(body, revoked)))
+        }
+        _ => response_without_file(&response, NOT_FOUND, "range begins behind the end of the file"),
+    }
+}
+
+/// Splits `download/{tag}/{name}` into tag and name: a tag may have slashes, a name has none. A path that names nothing becomes a tag
+/// that does not exist.
+fn split_file(rest: &[u8]) -> (String, String) {
+    let text = String::from_utf8_lossy(rest.strip_prefix(b"download/").unwrap_or_default()).into_owned();
+    match text.rsplit_once('/') {
+        Some((tag_name, name)) if !tag_name.is_empty() => (tag_name.to_owned(), name.to_owned()),
+        _ => ("\u{fffd}".to_owned(), String::new()),
+    }
+}
+
+fn file_response(
+    call: &ApiCall,
+    upstream: Response<Incoming>,
+    asset: &repo::ReleaseAsset,
+    is_head: bool,
+) -> Response<Body> {
+    let (parts, body) = upstream.into_parts();
+    let is_counted = !is_head && is_whole(parts.status, &parts.headers, asset.size_bytes);
+    let mut count = is_counted.then(|| DownloadCounter::new(call, asset));
+    let content = body.into_data_stream().inspect_ok(move |bytes| {
+        if let Some(counter) = &mut count {
+            counter.sent(bytes.len());
+        }
+    });
+    let mut response = response_with_file(&parts, content);
+    let headers = response.headers_mut();
+    let content_type = HeaderValue::from_str(&asset.content_type);
+    headers.insert(CONTENT_TYPE, content_type.unwrap_or(HeaderValue::from_static("application/octet-stream")));
+    headers.insert(CACHE_CONTROL, HeaderValue::from_static("must-revalidate"));
+    // A browser that opens the URL runs no script of the file.
+    headers.insert(CONTENT_SECURITY_POLICY, HeaderValue::from_static("default-src 'none'; sandbox"));
+    insert_content_disposition(headers, asset.name.as_bytes());
+    response
+}
+
+/// Returns whether a response has all bytes of a file.
+fn is_whole(status: StatusCode, headers: &HeaderMap, size_bytes: i64) -> bool {
+    let whole = format!("bytes 0-{}/{size_bytes}", size_bytes - 1);
+    status == StatusCode::OK || headers.get(CONTENT_RANGE).is_some_and(|range| range.as_bytes() == whole.as_bytes())
+}
+
+/// Counts a download when the last byte of the file was taken to be sent.
+struct DownloadCounter {
+    state: ApiState,
+    asset_id: i64,
+    left_bytes: u64,
+}
+
+impl DownloadCounter {
+    fn new(call: &ApiCall, asset: &repo::ReleaseAsset) -> Self {
+        let left_bytes = u64::try_from(asset.size_bytes).unwrap_or_default();
+        let counter = Self { state: call.state.clone(), asset_id: asset.id, left_bytes };
+        if left_bytes == 0 {
+            counter.count();
+        }
+        counter
+    }
+
+    fn sent(&mut self, bytes: usize) {
+        if self.left_bytes > 0 {
+            self.left_bytes = self.left_bytes.saturating_sub(bytes as u64);
+            if self.left_bytes == 0 {
+                self.count();
+            }
+        }
+    }
+
+    fn count(&self) {
+        let downloads = vec![AssetDownloads { asset_id: self.asset_id, count: 1 }];
+        let request = with_timeout(CountDownloadsRequest { downloads }, CALL_DEADLINE);
+        let mut releases = self.state.clients.releases();
+        self.state.life.spawn("count download", async move {
+            if let Err(status) = releases.count_downloads(request).await {
+                tracing::debug!(%status, "a download is not counted");
+            }
+        });
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_name_is_behind_the_last_slash() {
+        let split = |rest: &str| split_file(rest.as_bytes());
+        assert_eq!(split("download/v1/a.zip"), ("v1".into(), "a.zip".into()));
+        assert_eq!(split("download/v1/rc/a.zip"), ("v1/rc".into(), "a.zip".into()));
+        for wrong in ["download/a.zip", "download/", "download//a.zip", "other/v1/a.zip"] {
+            assert_eq!(split(wrong), ("\u{fffd}".into(), String::new()), "{wrong}");
+        }
+    }
+
+    #[test]
+    fn a_range_counts_if_it_is_the_whole_file() {
+        let ranged = |range: &'static str| {
+            let headers = HeaderMap::from_iter([(CONTENT_RANGE, HeaderValue::from_static(range))]);
+            is_whole(StatusCode::PARTIAL_CONTENT, &headers, 10)
+        };
+        assert!(is_whole(StatusCode::OK, &HeaderMap::new(), 10));
+        assert!(ranged("bytes 0-9/10"));
+        assert!(!ranged("bytes 0-8/10") && !ranged("bytes 1-9/10"));
+        assert!(!is_whole(StatusCode::PARTIAL_CONTENT, &HeaderMap::new(), 10));
+    }
+}

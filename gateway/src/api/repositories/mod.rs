@@ -1,0 +1,17 @@
+//! Repositories: what repo-svc knows of them, such as settings, collaborators, stars and imports. Not here: their content.
+
+mod collaborators;
+mod deploy_keys;
+mod forks;
+mod imports;
+mod mirrors;
+pub(super) mod repositories;
+mod settings;
+mod stars;
+mod topics;
+mod transfers;
+mod watches;
+
+use super::call::groups;
+
+groups! { collaborators deploy_keys forks imports mirrors repositories settings stars topics transfers watches }

@@ -1,0 +1,64 @@
+//! Stars: those of users, and the users who gave one to a repository.
+
+use ferrite_proto::operation;
+use ferrite_proto::repo::{
+    IsStarredRequest, ListStargazersRequest, ListStarredRepositoriesRequest, RepositoryRef, StarRepositoryRequest,
+    UnstarRepositoryRequest,
+};
+
+use crate::api::call::{Authenticated, routes};
+use crate::http::error::{ApiError, ApiResult};
+use crate::http::json;
+use crate::http::page::PageLimits;
+use crate::http::path::{Params, RepoPath};
+use crate::http::query::Query;
+
+routes! {
+    "/api/v1/user/starred" => get list as operation::LIST_STARRED_REPOSITORIES;
+    "/api/v1/user/starred/{owner}/{repo}" =>
+        get is_starred as operation::IS_STARRED,
+        put star as operation::STAR_REPOSITORY,
+        delete unstar as operation::UNSTAR_REPOSITORY;
+    "/api/v1/users/{username}/starred" => get list as operation::LIST_STARRED_REPOSITORIES;
+    "/api/v1/repos/{owner}/{repo}/stargazers" => get stargazers as operation::LIST_STARGAZERS;
+}
+
+/// Returns the repository that a path names, whose first parts are not those of a [`RepoPath`].
+fn repository(path: &Params) -> RepositoryRef {
+    RepositoryRef::by_name(path.name("owner"), path.name("repo"))
+}
+
+async fn list(Authenticated(call): Authenticated, path: Params, query: Query) -> ApiResult {
+    let username = path.optional_name("username").unwrap_or_default();
+    let page = query.page(PageLimits::WHOLE_LIST);
+    let request = ListStarredRepositoriesRequest { username, page: page.number, page_size: page.size };
+    let response = call.clients.stars().list_starred_repositories(call.request(request)).await?.into_inner();
+    let repositories = call.repositories(response.repositories)?;
+    Ok(json::page(repositories, query.headers(page, response.total_count, &call.links)))
+}
+
+async fn stargazers(Authenticated(call): Authenticated, path: RepoPath, query: Query) -> ApiResult {
+    let page = query.page(PageLimits::WHOLE_LIST);
+    let repository = Some(path.repository());
+    let request = ListStargazersRequest { repository, page: page.number, page_size: page.size };
+    let response = call.clients.stars().list_stargazers(call.request(request)).await?.into_inner();
+    Ok(json::page(call.users(response.users), query.headers(page, response.total_count, &call.links)))
+}
+
+async fn is_starred(Authenticated(call): Authenticated, path: Params) -> ApiResult {
+    let request = call.request(IsStarredRequest { repository: Some(repository(&path)) });
+    let response = call.clients.stars().is_starred(request).await?.into_inner();
+    if response.is_starred { Ok(json::no_content()) } else { Err(ApiError::not_found("repository is not starred")) }
+}
+
+async fn star(Authenticated(call): Authenticated, path: Params) -> ApiResult {
+    let request = call.request(StarRepositoryRequest { repository: Some(repository(&path)) });
+    call.clients.stars().star_repository(request).await?;
+    Ok(json::no_content())
+}
+
+async fn unstar(Authenticated(call): Authenticated, path: Params) -> ApiResult {
+    let request = call.request(UnstarRepositoryRequest { repository: Some(repository(&path)) });
+    call.clients.stars().unstar_repository(request).await?;
+    Ok(json::no_content())
+}
