@@ -41,7 +41,7 @@ impl Schemas {
     ) -> Schema {
         let name = path.rsplit("::").next().unwrap_or(path);
         let first = self.paths.entry(name.to_owned()).or_insert_with(|| path.to_owned());
-        assert_eq!(first, path, "two types have one name in the document");
+        assert_eq!(*first, path, "two types have one name in the document");
         if !self.by_name.contains_key(name) {
             // Before its fields, one of which may have the same shape.
             self.by_name.insert(name.to_owned(), Value::Null);
