@@ -43,7 +43,7 @@ fields! {
         events: Optional<Texts>,
         scopes: OrDefault<Texts>,
         labels: OrDefault<Integers<100>> = [1, 2],
-        config: Present<TextMap> = {"url": "http://h"},
+        config: Present<TextMap> = json!({"url": "http://h"}),
         author: Optional<Object<Person>>,
         people: Required<Objects<Person>>,
     }
