@@ -3,23 +3,25 @@
 use ferrite_proto::issue;
 use serde::Serialize;
 
-use super::convert::{MissingField, time};
+use super::convert::{MissingField, Time};
 use super::user::{Accounts, User};
 use crate::LongTexts;
 use crate::links::RepositoryLinks;
 
-/// A comment on an issue or pull request.
-#[derive(Clone, Debug, Serialize)]
-pub struct Comment {
-    id: i64,
-    html_url: String,
-    user: User,
-    body: String,
-    /// True if `body` is the beginning only.
-    #[serde(skip_serializing_if = "std::ops::Not::not")]
-    truncated: bool,
-    created_at: String,
-    updated_at: String,
+crate::shape! {
+    /// A comment on an issue or pull request.
+    #[derive(Clone, Debug, Serialize)]
+    pub struct Comment {
+        id: i64,
+        html_url: String,
+        user: User,
+        body: String,
+        /// True if `body` is the beginning only.
+        #[serde(skip_serializing_if = "std::ops::Not::not")]
+        truncated: bool,
+        created_at: Time,
+        updated_at: Time,
+    }
 }
 
 impl Comment {
@@ -34,8 +36,8 @@ impl Comment {
             user: accounts.by_id(comment.user_id, urls.site()),
             body: comment.body,
             truncated: comment.is_truncated,
-            created_at: time(comment.create_time, "create_time")?,
-            updated_at: time(comment.update_time, "update_time")?,
+            created_at: Time::new(comment.create_time, "create_time")?,
+            updated_at: Time::new(comment.update_time, "update_time")?,
         })
     }
 }

@@ -1,10 +1,14 @@
-//! Conversions that many shapes use: required fields, times, states, and bytes as text.
+//! What many shapes have and use: required fields, times, states, and bytes as text.
 
 use std::ops::RangeInclusive;
 
 use chrono::{DateTime, SecondsFormat};
 use ferrite_proto::issue::IssueState;
 use prost_types::Timestamp;
+use serde::Serialize;
+use serde_json::json;
+
+use crate::schema::{Schema, Schemas, Shape};
 
 /// A field that a response of a service must have is missing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
@@ -41,15 +45,56 @@ pub fn optional_time(timestamp: Option<Timestamp>, name: &'static str) -> Result
     timestamp.map(|timestamp| time(Some(timestamp), name)).transpose()
 }
 
-/// Returns the word for the state of an issue or milestone.
-///
-/// # Errors
-/// When the state is not set.
-pub fn state(state: IssueState) -> Result<&'static str, MissingField> {
-    match state {
-        IssueState::Open => Ok("open"),
-        IssueState::Closed => Ok("closed"),
-        IssueState::Unspecified => Err(MissingField("state")),
+/// A time as JSON has it: by RFC 3339, in UTC, without a fraction.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Time(String);
+
+impl Time {
+    /// Converts a time, as [`time`].
+    ///
+    /// # Errors
+    /// When the field is missing.
+    pub fn new(timestamp: Option<Timestamp>, name: &'static str) -> Result<Self, MissingField> {
+        time(timestamp, name).map(Self)
+    }
+
+    /// Converts a time that may be absent, as [`time`].
+    ///
+    /// # Errors
+    /// When the time cannot be formatted.
+    pub fn optional(timestamp: Option<Timestamp>, name: &'static str) -> Result<Option<Self>, MissingField> {
+        Ok(optional_time(timestamp, name)?.map(Self))
+    }
+}
+
+impl Shape for Time {
+    fn schema(_: &mut Schemas) -> Schema {
+        json!({"type": "string", "format": "date-time"})
+    }
+}
+
+crate::word_shape! {
+    /// The state of an issue or milestone.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+    pub enum State {
+        /// There is something to do.
+        Open = "open",
+        /// There is nothing more to do.
+        Closed = "closed",
+    }
+}
+
+impl State {
+    /// Converts a state.
+    ///
+    /// # Errors
+    /// When the state is not set.
+    pub fn new(state: IssueState) -> Result<Self, MissingField> {
+        match state {
+            IssueState::Open => Ok(Self::Open),
+            IssueState::Closed => Ok(Self::Closed),
+            IssueState::Unspecified => Err(MissingField("state")),
+        }
     }
 }
 
@@ -72,5 +117,18 @@ mod tests {
         assert_eq!(at(i64::MAX).unwrap(), "9999-12-31T23:59:59Z");
         assert_eq!(at(i64::MIN).unwrap(), "0000-01-01T00:00:00Z");
         assert_eq!(time(None, "x"), Err(MissingField("x")));
+    }
+
+    #[test]
+    fn times_and_states_are_texts_of_a_form() {
+        let shown = |at| serde_json::to_value(Time::optional(at, "x").unwrap()).unwrap();
+        assert_eq!((shown(Some(Timestamp::default())), shown(None)), (json!("1970-01-01T00:00:00Z"), json!(null)));
+        assert_eq!(Time::new(None, "x"), Err(MissingField("x")));
+        let states = [IssueState::Open, IssueState::Closed].map(|state| State::new(state).unwrap());
+        assert_eq!(json!(states), json!(["open", "closed"]));
+        assert_eq!(State::new(IssueState::Unspecified), Err(MissingField("state")));
+        let schemas = &mut Schemas::default();
+        assert_eq!(Option::<Time>::schema(schemas), json!({"type": ["string", "null"], "format": "date-time"}));
+        assert_eq!(State::schema(schemas)["enum"], json!(["open", "closed"]));
     }
 }

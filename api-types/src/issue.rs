@@ -3,46 +3,50 @@
 use ferrite_proto::issue;
 use serde::Serialize;
 
-use super::convert::{MissingField, optional_time, state, time};
+use super::convert::{MissingField, State, Time};
 use super::milestone::Milestone;
 use super::user::{Accounts, User};
 use crate::LongTexts;
 use crate::links::RepositoryLinks;
 
-/// An issue, or a pull request.
-#[derive(Clone, Debug, Serialize)]
-pub struct Issue {
-    id: i64,
-    number: i64,
-    user: User,
-    title: String,
-    body: String,
-    /// True if `body` is the beginning only.
-    #[serde(skip_serializing_if = "std::ops::Not::not")]
-    truncated: bool,
-    labels: Vec<Label>,
-    milestone: Option<Milestone>,
-    assignee: Option<User>,
-    state: &'static str,
-    comments: i64,
-    created_at: String,
-    updated_at: String,
-    closed_at: Option<String>,
-    html_url: String,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pull_request: Option<PullRequest>,
+crate::shape! {
+    /// An issue, or a pull request.
+    #[derive(Clone, Debug, Serialize)]
+    pub struct Issue {
+        id: i64,
+        number: i64,
+        user: User,
+        title: String,
+        body: String,
+        /// True if `body` is the beginning only.
+        #[serde(skip_serializing_if = "std::ops::Not::not")]
+        truncated: bool,
+        labels: Vec<Label>,
+        milestone: Option<Milestone>,
+        assignee: Option<User>,
+        state: State,
+        comments: i64,
+        created_at: Time,
+        updated_at: Time,
+        closed_at: Option<Time>,
+        html_url: String,
+        #[serde(skip_serializing_if = "Option::is_none")]
+        pull_request: Option<PullRequest>,
+    }
 }
 
-/// The mark of a pull request.
-#[derive(Clone, Debug, Serialize)]
-struct PullRequest {
-    merged: bool,
-    merged_at: Option<String>,
+crate::shape! {
+    /// The mark of a pull request.
+    #[derive(Clone, Debug, Serialize)]
+    struct PullRequest {
+        merged: bool,
+        merged_at: Option<Time>,
+    }
 }
 
 impl PullRequest {
     fn new(pull: &issue::PullRequest) -> Result<Self, MissingField> {
-        Ok(Self { merged: pull.is_merged, merged_at: optional_time(pull.merge_time, "merge_time")? })
+        Ok(Self { merged: pull.is_merged, merged_at: Time::optional(pull.merge_time, "merge_time")? })
     }
 }
 
@@ -57,7 +61,7 @@ impl Issue {
     /// # Errors
     /// When the state or a time is missing.
     pub fn new(issue: issue::Issue, accounts: &Accounts, urls: &RepositoryLinks) -> Result<Self, MissingField> {
-        let state = state(issue.state())?;
+        let state = State::new(issue.state())?;
         let user = |id| accounts.by_id(id, urls.site());
         let pull_request = issue.pull_request.as_ref().map(PullRequest::new).transpose()?;
         Ok(Self {
@@ -72,9 +76,9 @@ impl Issue {
             assignee: Some(issue.assignee_id).filter(|id| *id != 0).map(user),
             state,
             comments: issue.comment_count,
-            created_at: time(issue.create_time, "create_time")?,
-            updated_at: time(issue.update_time, "update_time")?,
-            closed_at: optional_time(issue.close_time, "close_time")?,
+            created_at: Time::new(issue.create_time, "create_time")?,
+            updated_at: Time::new(issue.update_time, "update_time")?,
+            closed_at: Time::optional(issue.close_time, "close_time")?,
             html_url: urls.issue_html(issue.number, pull_request.is_some()),
             pull_request,
         })

@@ -17,6 +17,7 @@ pub mod schema;
 mod user;
 
 pub use comment::Comment;
+pub use convert::{State, Time};
 pub use issue::{Issue, Label};
 pub use milestone::Milestone;
 pub use repository::{Permissions, Repository, Viewer};

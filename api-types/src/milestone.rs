@@ -3,23 +3,25 @@
 use ferrite_proto::issue;
 use serde::Serialize;
 
-use super::convert::{MissingField, optional_time, state};
+use super::convert::{MissingField, State, Time};
 use crate::LongTexts;
 
-/// A milestone of a repository.
-#[derive(Clone, Debug, Serialize)]
-pub struct Milestone {
-    id: i64,
-    title: String,
-    description: String,
-    /// True if `description` is the beginning only.
-    #[serde(skip_serializing_if = "std::ops::Not::not")]
-    truncated: bool,
-    state: &'static str,
-    open_issues: i64,
-    closed_issues: i64,
-    closed_at: Option<String>,
-    due_on: Option<String>,
+crate::shape! {
+    /// A milestone of a repository.
+    #[derive(Clone, Debug, Serialize)]
+    pub struct Milestone {
+        id: i64,
+        title: String,
+        description: String,
+        /// True if `description` is the beginning only.
+        #[serde(skip_serializing_if = "std::ops::Not::not")]
+        truncated: bool,
+        state: State,
+        open_issues: i64,
+        closed_issues: i64,
+        closed_at: Option<Time>,
+        due_on: Option<Time>,
+    }
 }
 
 impl Milestone {
@@ -30,11 +32,11 @@ impl Milestone {
     pub fn new(milestone: issue::Milestone) -> Result<Self, MissingField> {
         Ok(Self {
             id: milestone.id,
-            state: state(milestone.state())?,
+            state: State::new(milestone.state())?,
             open_issues: milestone.open_issue_count,
             closed_issues: milestone.closed_issue_count,
-            closed_at: optional_time(milestone.close_time, "close_time")?,
-            due_on: optional_time(milestone.due_time, "due_time")?,
+            closed_at: Time::optional(milestone.close_time, "close_time")?,
+            due_on: Time::optional(milestone.due_time, "due_time")?,
             title: milestone.title,
             description: milestone.description,
             truncated: milestone.is_truncated,

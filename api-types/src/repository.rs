@@ -3,7 +3,7 @@
 use ferrite_proto::{Permission, repo};
 use serde::Serialize;
 
-use super::convert::{MissingField, optional_time, require, time};
+use super::convert::{MissingField, Time, require};
 use super::user::User;
 use crate::links::Links;
 
@@ -16,52 +16,65 @@ pub enum Viewer {
     Authenticated,
 }
 
-/// A repository as one caller sees it.
-#[derive(Clone, Debug, Serialize)]
-pub struct Repository {
-    id: i64,
-    owner: User,
-    name: String,
-    full_name: String,
-    description: String,
-    private: bool,
-    fork: bool,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    parent: Option<Box<Repository>>,
-    empty: bool,
-    mirror: bool,
-    size: i64,
-    html_url: String,
-    ssh_url: String,
-    clone_url: String,
-    website: String,
-    stars_count: i64,
-    forks_count: i64,
-    watchers_count: i64,
-    open_issues_count: i64,
-    default_branch: String,
-    archived: bool,
-    has_issues: bool,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    external_tracker: Option<ExternalTracker>,
-    has_wiki: bool,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    external_wiki: Option<ExternalWiki>,
-    topics: Vec<String>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    mirror_info: Option<MirrorInfo>,
-    created_at: String,
-    updated_at: String,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    permissions: Option<Permissions>,
+crate::shape! {
+    /// A repository as one caller sees it.
+    #[derive(Clone, Debug, Serialize)]
+    pub struct Repository {
+        id: i64,
+        owner: User,
+        name: String,
+        full_name: String,
+        description: String,
+        private: bool,
+        fork: bool,
+        #[serde(skip_serializing_if = "Option::is_none")]
+        parent: Option<Box<Repository>>,
+        empty: bool,
+        mirror: bool,
+        size: i64,
+        html_url: String,
+        ssh_url: String,
+        clone_url: String,
+        website: String,
+        stars_count: i64,
+        forks_count: i64,
+        watchers_count: i64,
+        open_issues_count: i64,
+        default_branch: String,
+        archived: bool,
+        has_issues: bool,
+        #[serde(skip_serializing_if = "Option::is_none")]
+        external_tracker: Option<ExternalTracker>,
+        has_wiki: bool,
+        #[serde(skip_serializing_if = "Option::is_none")]
+        external_wiki: Option<ExternalWiki>,
+        topics: Vec<String>,
+        #[serde(skip_serializing_if = "Option::is_none")]
+        mirror_info: Option<MirrorInfo>,
+        created_at: Time,
+        updated_at: Time,
+        #[serde(skip_serializing_if = "Option::is_none")]
+        permissions: Option<Permissions>,
+    }
 }
 
-/// An issue tracker elsewhere.
-#[derive(Clone, Debug, Serialize)]
-struct ExternalTracker {
-    external_tracker_url: String,
-    external_tracker_format: String,
-    external_tracker_style: &'static str,
+crate::shape! {
+    /// An issue tracker elsewhere.
+    #[derive(Clone, Debug, Serialize)]
+    struct ExternalTracker {
+        external_tracker_url: String,
+        external_tracker_format: String,
+        external_tracker_style: TrackerStyle,
+    }
+}
+
+crate::word_shape! {
+    /// The form of the names of issues in a tracker elsewhere.
+    #[derive(Clone, Copy, Debug)]
+    enum TrackerStyle {
+        Numeric = "numeric",
+        Alphanumeric = "alphanumeric",
+    }
 }
 
 impl From<repo::ExternalTracker> for ExternalTracker {
@@ -69,39 +82,49 @@ impl From<repo::ExternalTracker> for ExternalTracker {
         Self {
             external_tracker_url: tracker.url,
             external_tracker_format: tracker.url_format,
-            external_tracker_style: if tracker.is_alphanumeric { "alphanumeric" } else { "numeric" },
+            external_tracker_style: if tracker.is_alphanumeric {
+                TrackerStyle::Alphanumeric
+            } else {
+                TrackerStyle::Numeric
+            },
         }
     }
 }
 
-/// A wiki elsewhere.
-#[derive(Clone, Debug, Serialize)]
-struct ExternalWiki {
-    external_wiki_url: String,
+crate::shape! {
+    /// A wiki elsewhere.
+    #[derive(Clone, Debug, Serialize)]
+    struct ExternalWiki {
+        external_wiki_url: String,
+    }
 }
 
-/// The state of a mirror.
-#[derive(Clone, Debug, Serialize)]
-struct MirrorInfo {
-    interval: String,
-    #[serde(flatten)]
-    schedule: Option<MirrorSchedule>,
+crate::shape! {
+    /// The state of a mirror.
+    #[derive(Clone, Debug, Serialize)]
+    struct MirrorInfo {
+        interval: String,
+        #[serde(flatten)]
+        schedule: Option<MirrorSchedule>,
+    }
 }
 
-/// The part of a mirror's state that administrators of the repository see.
-#[derive(Clone, Debug, Serialize)]
-struct MirrorSchedule {
-    last_sync_at: Option<String>,
-    next_sync_at: Option<String>,
-    last_error: String,
+crate::shape! {
+    /// The part of a mirror's state that administrators of the repository see.
+    #[derive(Clone, Debug, Serialize)]
+    struct MirrorSchedule {
+        last_sync_at: Option<Time>,
+        next_sync_at: Option<Time>,
+        last_error: String,
+    }
 }
 
 impl MirrorInfo {
     fn new(mirror: repo::MirrorState, permission: Permission) -> Result<Self, MissingField> {
         let schedule = if permission >= Permission::Admin {
             Some(MirrorSchedule {
-                last_sync_at: optional_time(mirror.last_sync_time, "last_sync_time")?,
-                next_sync_at: optional_time(mirror.next_sync_time, "next_sync_time")?,
+                last_sync_at: Time::optional(mirror.last_sync_time, "last_sync_time")?,
+                next_sync_at: Time::optional(mirror.next_sync_time, "next_sync_time")?,
                 last_error: mirror.last_error,
             })
         } else {
@@ -121,12 +144,14 @@ fn go_duration(seconds: i64) -> String {
     }
 }
 
-/// Permissions of the caller.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
-pub struct Permissions {
-    admin: bool,
-    push: bool,
-    pull: bool,
+crate::shape! {
+    /// Permissions of the caller.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+    pub struct Permissions {
+        admin: bool,
+        push: bool,
+        pull: bool,
+    }
 }
 
 impl From<Permission> for Permissions {
@@ -189,8 +214,8 @@ impl Repository {
                 .map(|external_wiki_url| ExternalWiki { external_wiki_url }),
             topics: repository.topics,
             mirror_info: repository.mirror.map(|mirror| MirrorInfo::new(mirror, permission)).transpose()?,
-            created_at: time(repository.create_time, "create_time")?,
-            updated_at: time(repository.update_time, "update_time")?,
+            created_at: Time::new(repository.create_time, "create_time")?,
+            updated_at: Time::new(repository.update_time, "update_time")?,
             permissions: Some(permission.into()),
         })
     }

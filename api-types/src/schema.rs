@@ -1,4 +1,5 @@
-//! JSON Schemas of shapes, from which the API's document is made. [`shape!`](crate::shape) makes a struct and its schema of one text.
+//! JSON Schemas of shapes, from which the API's document is made. [`shape!`](crate::shape) makes a struct and its schema of one text,
+//! [`word_shape!`](crate::word_shape) an enum that is written as a word.
 //!
 //! Not here: the document, and the fields of requests.
 
@@ -20,26 +21,37 @@ pub trait Shape {
 
 /// The named schemas of a document.
 #[derive(Clone, Debug, Default)]
-pub struct Schemas(BTreeMap<String, Schema>);
+pub struct Schemas {
+    by_name: BTreeMap<String, Schema>,
+    /// The path of the type that each belongs to.
+    paths: BTreeMap<String, String>,
+}
 
 impl Schemas {
-    /// Adds the object `name` with the lines of its comment and the fields that `add_fields` adds. Returns a reference to it.
+    /// Adds the object of the type at `path`, with the lines of its comment and the fields that `add_fields` adds. Its name is the last part
+    /// of the path. Returns a reference to it.
+    ///
+    /// # Panics
+    /// When another type has the same name.
     pub fn object(
         &mut self,
-        name: &str,
+        path: &str,
         about: &[&str],
         add_fields: impl FnOnce(&mut ObjectFields, &mut Self),
     ) -> Schema {
-        if !self.0.contains_key(name) {
+        let name = path.rsplit("::").next().unwrap_or(path);
+        let first = self.paths.entry(name.to_owned()).or_insert_with(|| path.to_owned());
+        assert_eq!(*first, path, "two types have one name in the document");
+        if !self.by_name.contains_key(name) {
             // Before its fields, one of which may have the same shape.
-            self.0.insert(name.to_owned(), Value::Null);
+            self.by_name.insert(name.to_owned(), Value::Null);
             let mut fields = ObjectFields::default();
             add_fields(&mut fields, self);
             let mut object = json!({"type": "object", "properties": fields.properties});
             if !fields.required.is_empty() {
                 object["required"] = fields.required.into();
             }
-            self.0.insert(name.to_owned(), described(object, about));
+            self.by_name.insert(name.to_owned(), described(object, about));
         }
         json!({"$ref": format!("{COMPONENTS}{name}")})
     }
@@ -47,13 +59,13 @@ impl Schemas {
     /// Returns the named schema that `schema` refers to.
     #[must_use]
     pub fn resolve(&self, schema: &Schema) -> Option<&Schema> {
-        self.0.get(schema.get("$ref")?.as_str()?.strip_prefix(COMPONENTS)?)
+        self.by_name.get(schema.get("$ref")?.as_str()?.strip_prefix(COMPONENTS)?)
     }
 
     /// Returns the schemas by their names.
     #[must_use]
     pub fn into_map(self) -> BTreeMap<String, Schema> {
-        self.0
+        self.by_name
     }
 }
 
@@ -76,8 +88,12 @@ impl ObjectFields {
     /// Adds a field of a struct as serde writes it, by what its attribute says (`rename = "type"`).
     pub fn add_written(&mut self, name: &str, about: &[&str], serde: &str, schema: Schema, schemas: &Schemas) {
         if serde == "flatten" {
-            let object = schemas.resolve(&schema).cloned().unwrap_or_default();
+            let (reference, is_optional) = (without_null(schema.clone()), schema.get("anyOf").is_some());
+            let object = schemas.resolve(&reference).cloned().unwrap_or_default();
             self.properties.extend(object["properties"].as_object().cloned().unwrap_or_default());
+            if is_optional {
+                return;
+            }
             let required = object["required"].as_array().cloned().unwrap_or_default();
             self.required.extend(required.iter().filter_map(Value::as_str).map(str::to_owned));
             return;
@@ -95,6 +111,12 @@ fn described(mut schema: Schema, about: &[&str]) -> Schema {
         schema["description"] = lines.join(" ").into();
     }
     schema
+}
+
+/// Returns the schema of a text that is one of `words`.
+#[must_use]
+pub fn words(words: &[&str]) -> Schema {
+    json!({"type": "string", "enum": words})
 }
 
 /// Returns a schema of the same values and null.
@@ -138,6 +160,50 @@ impl Shape for i64 {
     }
 }
 
+impl Shape for i32 {
+    fn schema(_: &mut Schemas) -> Schema {
+        json!({"type": "integer", "format": "int32"})
+    }
+}
+
+impl Shape for usize {
+    fn schema(_: &mut Schemas) -> Schema {
+        json!({"type": "integer", "format": "int64", "minimum": 0})
+    }
+}
+
+impl Shape for &'static str {
+    fn schema(schemas: &mut Schemas) -> Schema {
+        String::schema(schemas)
+    }
+}
+
+/// Any value.
+impl Shape for Value {
+    fn schema(_: &mut Schemas) -> Schema {
+        json!({})
+    }
+}
+
+impl<T: Shape> Shape for BTreeMap<String, T> {
+    fn schema(schemas: &mut Schemas) -> Schema {
+        json!({"type": "object", "additionalProperties": T::schema(schemas)})
+    }
+}
+
+impl<T: Shape> Shape for Box<T> {
+    fn schema(schemas: &mut Schemas) -> Schema {
+        T::schema(schemas)
+    }
+}
+
+/// A list that is always empty.
+impl<T: Shape> Shape for [T; 0] {
+    fn schema(schemas: &mut Schemas) -> Schema {
+        json!({"type": "array", "items": T::schema(schemas), "maxItems": 0})
+    }
+}
+
 impl<T: Shape> Shape for Option<T> {
     fn schema(schemas: &mut Schemas) -> Schema {
         nullable(T::schema(schemas))
@@ -177,13 +243,52 @@ macro_rules! shape {
 
         impl $crate::schema::Shape for $name {
             fn schema(schemas: &mut $crate::schema::Schemas) -> $crate::schema::Schema {
-                schemas.object(stringify!($name), &[$($about),*], |fields, schemas| {
+                schemas.object(concat!(module_path!(), "::", stringify!($name)), &[$($about),*], |fields, schemas| {
                     $(
                         let schema = <$type as $crate::schema::Shape>::schema(schemas);
                         let serde = stringify!($($($serde)+)?);
                         fields.add_written(stringify!($field), &[$($doc),*], serde, schema, schemas);
                     )+
                 })
+            }
+        }
+    };
+}
+
+/// Makes an enum that JSON has as a word, and its [`Shape`](crate::schema::Shape):
+/// `word_shape! { #[derive(…)] enum Name { Variant = "word" } }`.
+#[macro_export]
+macro_rules! word_shape {
+    (
+        $(#[doc = $about:literal])*
+        #[derive($($derived:ident),+)]
+        $seen:vis enum $name:ident {
+            $(
+                $(#[doc = $doc:literal])*
+                $variant:ident = $word:literal
+            ),+ $(,)?
+        }
+    ) => {
+        $(#[doc = $about])*
+        #[derive($($derived),+)]
+        $seen enum $name {
+            $(
+                $(#[doc = $doc])*
+                $variant
+            ),+
+        }
+
+        impl serde::Serialize for $name {
+            fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+                serializer.serialize_str(match self {
+                    $(Self::$variant => $word),+
+                })
+            }
+        }
+
+        impl $crate::schema::Shape for $name {
+            fn schema(_: &mut $crate::schema::Schemas) -> $crate::schema::Schema {
+                $crate::schema::words(&[$($word),+])
             }
         }
     };
@@ -217,6 +322,63 @@ mod tests {
             parts: Vec<Part>,
             next: Option<Part>,
         }
+    }
+
+    word_shape! {
+        #[derive(Clone, Copy, Debug)]
+        enum Size {
+            Small = "small",
+            Large = "large",
+        }
+    }
+
+    shape! {
+        #[derive(Serialize)]
+        struct More {
+            #[serde(flatten)]
+            part: Option<Part>,
+            size: Size,
+            #[serde(skip_serializing_if = "Option::is_none")]
+            other: Option<Size>,
+            sizes: BTreeMap<String, i32>,
+            none: [&'static str; 0],
+            any: Box<Value>,
+        }
+    }
+
+    #[test]
+    #[should_panic(expected = "two types have one name")]
+    fn a_name_has_one_type() {
+        let mut schemas = Schemas::default();
+        Part::schema(&mut schemas);
+        schemas.object("other::Part", &[], |_, _| {});
+    }
+
+    #[test]
+    fn words_maps_and_parts_that_may_be_absent_are_described() {
+        let (sizes, any) = (BTreeMap::from([("a".to_owned(), 1)]), Box::new(json!([true])));
+        let more = More { part: None, size: Size::Small, other: Some(Size::Large), sizes, none: [], any };
+        let written = serde_json::to_value(more).unwrap();
+        let expected = json!({"size": "small", "other": "large", "sizes": {"a": 1}, "none": [], "any": [true]});
+        assert_eq!(written, expected);
+        let mut schemas = Schemas::default();
+        More::schema(&mut schemas);
+        let size = json!({"type": "string", "enum": ["small", "large"]});
+        let expected = json!({
+            "type": "object",
+            "properties": {
+                "id": {"type": "integer", "format": "int64"},
+                "note": {"type": "string"},
+                "size": size,
+                "other": size,
+                "sizes": {"type": "object", "additionalProperties": {"type": "integer", "format": "int32"}},
+                "none": {"type": "array", "items": {"type": "string"}, "maxItems": 0},
+                "any": {},
+            },
+            "required": ["size", "sizes", "none", "any"],
+        });
+        assert_eq!(schemas.into_map()["More"], expected);
+        assert_eq!(usize::schema(&mut Schemas::default())["minimum"], 0);
     }
 
     #[test]

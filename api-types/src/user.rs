@@ -7,18 +7,20 @@ use serde::Serialize;
 
 use crate::links::Links;
 
-/// A user, or an organization as an owner.
-#[derive(Clone, Debug, Serialize)]
-pub struct User {
-    /// The account.
-    pub id: i64,
-    /// The name in URLs.
-    pub username: String,
-    login: String,
-    full_name: String,
-    /// The primary address; empty for callers who may not see it.
-    pub email: String,
-    avatar_url: String,
+crate::shape! {
+    /// A user, or an organization as an owner.
+    #[derive(Clone, Debug, Serialize)]
+    pub struct User {
+        /// The account.
+        pub id: i64,
+        /// The name in URLs.
+        pub username: String,
+        login: String,
+        full_name: String,
+        /// The primary address; empty for callers who may not see it.
+        pub email: String,
+        avatar_url: String,
+    }
 }
 
 impl User {

@@ -47,7 +47,7 @@ use listeners::Transports;
 use state::AppState;
 
 pub use self::api::ASSIGNEE_WORDS;
-pub use self::http::describe::{BodyDescription, Description, QueryParameter, SchemaFn, Success};
+pub use self::http::describe::{BodyDescription, Description, Parameter, SchemaFn, Success};
 pub use self::http::routes::{Capacity, Route};
 use self::http::{middleware, redirect};
 

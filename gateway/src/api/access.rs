@@ -1,6 +1,8 @@
 //! Calls to repo-svc that many handlers make: access to a repository, the order of permission and field errors, and lookups of
 //! accounts.
 
+#![allow(dead_code, reason = "handlers move over one by one")]
+
 use std::collections::BTreeSet;
 use std::pin::pin;
 use std::time::{Duration, Instant};
@@ -219,6 +221,23 @@ impl ApiCall {
         self.decode_fields(check, fields, decode).await
     }
 
+    /// Reads the fields of a JSON body. A long one is read only if the caller has the permission of `check`.
+    ///
+    /// # Errors
+    /// As [`Self::decode_body`].
+    pub(crate) async fn checked_body<T: Fields>(
+        &self,
+        check: PermissionCheck,
+        body: RequestBody<T>,
+    ) -> Result<T, ApiError> {
+        if body.may_be_long() {
+            self.check(check.clone()).await?;
+        }
+        // The bodies of these operations are ordinary ones, without a permit to hold.
+        let read = body.read(&self.body_limits).await.map(|(fields, _permit)| fields);
+        self.after_permission(check, read).await
+    }
+
     /// Decodes the body of an operation on the repository of a path, as [`Self::decode_body`]. Returns the repository as well: by its id if
     /// the body is long or slow, because its name may lead to another one by the time that it has come.
     ///
@@ -249,28 +268,55 @@ impl ApiCall {
         max_bytes: usize,
         decode: impl FnOnce(&mut FieldReader) -> T,
     ) -> Result<(RepositoryRef, T, BodyPermit), ApiError> {
+        let may_be_long = body.may_be_long();
+        let read = body.decode(&self.body_limits, max_bytes, decode);
+        self.repository_and(path, operation, may_be_long, read).await
+    }
+
+    /// Reads the body of an operation on the repository of a path, as [`Self::checked_body`]. Returns the repository as well: by its id if
+    /// the body is long or slow, because its name may lead to another one by the time that it has come. The caller holds the permit until
+    /// the request is done.
+    ///
+    /// # Errors
+    /// As [`Self::checked_body`].
+    pub(crate) async fn repository_body<T: Fields>(
+        &self,
+        path: &RepoPath,
+        operation: &str,
+        body: RequestBody<T>,
+    ) -> Result<(RepositoryRef, T, BodyPermit), ApiError> {
+        let may_be_long = body.may_be_long();
+        self.repository_and(path, operation, may_be_long, body.read(&self.body_limits)).await
+    }
+
+    /// Returns the repository of a path, and what `read` reads of the body.
+    async fn repository_and<T>(
+        &self,
+        path: &RepoPath,
+        operation: &str,
+        may_be_long: bool,
+        read: impl Future<Output = Result<(T, BodyPermit), ApiError>>,
+    ) -> Result<(RepositoryRef, T, BodyPermit), ApiError> {
         let check = |repository: &RepositoryRef| PermissionCheck::of(operation).on_repository(repository.clone());
         let mut repository = path.repository();
-        let may_be_long = body.may_be_long();
-        let mut fields = pin!(body.fields(&self.body_limits, max_bytes));
+        let mut read = pin!(read);
         let prompt = match may_be_long {
             true => None,
-            false => tokio::time::timeout(PROMPT_BODY_TIME, fields.as_mut()).await.ok(),
+            false => tokio::time::timeout(PROMPT_BODY_TIME, read.as_mut()).await.ok(),
         };
-        let fields = match prompt {
-            Some(fields) => fields,
+        let read = match prompt {
+            Some(read) => read,
             None => {
                 let response = self.check_access(check(&repository)).await?;
                 // Zero from a repo-svc of the version before.
                 if response.repository_id != 0 {
                     repository = RepositoryRef::by_id(response.repository_id);
                 }
-                fields.await
+                read.await
             }
         };
-        let decoded = fields.and_then(|fields| fields.decode(decode));
-        let (decoded, permit) = self.after_permission(check(&repository), decoded).await?;
-        Ok((repository, decoded, permit))
+        let (read, permit) = self.after_permission(check(&repository), read).await?;
+        Ok((repository, read, permit))
     }
 
     /// Decodes the fields of a JSON body by `decode`.

@@ -158,6 +158,10 @@ impl FromRequestParts<ApiState> for Authenticated {
 
 impl Input for Authenticated {}
 
+impl Input for MaybeAuthenticated {}
+
+impl Input for BasicAuth {}
+
 /// Extracts a call with a name and a password; others are refused.
 pub(crate) struct BasicAuth(pub(crate) ApiCall, pub(crate) BasicCredential);
 

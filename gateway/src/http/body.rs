@@ -2,6 +2,8 @@
 //!
 //! Not here: JSON values ([`super::json_value`]) and the fields of an object ([`super::fields`]).
 
+#![allow(dead_code, reason = "handlers move over one by one")]
+
 use std::convert::Infallible;
 use std::time::Duration;
 
@@ -9,12 +11,14 @@ use axum::body::Body;
 use axum::extract::{FromRequest, Request};
 use axum::http::header::{CONTENT_LENGTH, CONTENT_TYPE};
 use axum::http::{HeaderMap, StatusCode};
+use ferrite_api_types::schema::Shape;
 use futures_util::StreamExt;
 use http_body::Body as _;
 use serde_json::{Map, Value};
 use tokio::time::Instant;
 
 use super::body_limits::{BodyLimits, BodyPermit, MAX_JSON_BYTES, MAX_UNVERIFIED_BODY_BYTES};
+use super::describe::{BodyDescription, Description, Input};
 use super::error::ApiError;
 use super::fields::FieldReader;
 use super::json_value::parse_object;
@@ -168,6 +172,34 @@ impl JsonBody {
             }
             bytes.extend_from_slice(&frame);
         }
+    }
+}
+
+/// A body with a text of at most `MAX_BYTES` bytes, whatever its content type, that is not read yet.
+pub(crate) struct TextBody<const MAX_BYTES: usize>(JsonBody);
+
+impl<S: Send + Sync, const MAX_BYTES: usize> FromRequest<S> for TextBody<MAX_BYTES> {
+    type Rejection = Infallible;
+
+    async fn from_request(request: Request, _: &S) -> Result<Self, Infallible> {
+        Ok(Self(JsonBody::of(request)))
+    }
+}
+
+impl<const MAX_BYTES: usize> TextBody<MAX_BYTES> {
+    /// Reads the body. The caller holds the permit until the request is done.
+    ///
+    /// # Errors
+    /// As [`JsonBody::bytes`].
+    pub(crate) async fn read(self, limits: &BodyLimits) -> Result<(Vec<u8>, BodyPermit), ApiError> {
+        self.0.bytes(limits, MAX_BYTES).await
+    }
+}
+
+impl<const MAX_BYTES: usize> Input for TextBody<MAX_BYTES> {
+    fn describe(about: &mut Description) {
+        let (media_type, schema) = ("text/plain", String::schema);
+        about.bodies.push(BodyDescription { media_type, schema, max_bytes: Some(MAX_BYTES) });
     }
 }
 
@@ -342,6 +374,20 @@ mod tests {
         deadline.begin_large();
         assert_eq!(deadline.left(MAX_JSON_BYTES), Duration::ZERO);
         assert_eq!(deadline.left(MAX_JSON_BYTES + MIN_LARGE_BYTES_PER_SECOND), deadline.max_pause);
+    }
+
+    #[tokio::test]
+    async fn a_text_has_any_content_type_and_a_limit() {
+        let read = async |text: &'static str| {
+            let mut request = Request::new(Body::from(text));
+            request.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static("image/png"));
+            let Ok(body) = TextBody::<3>::from_request(request, &()).await;
+            body.read(&limits()).await.map(|(bytes, _)| bytes).map_err(|error| error.status.as_u16())
+        };
+        assert_eq!((read("abc").await, read("abcd").await), (Ok(b"abc".to_vec()), Err(413)));
+        let mut about = Description::default();
+        TextBody::<3>::describe(&mut about);
+        assert_eq!((about.bodies[0].media_type, about.bodies[0].max_bytes), ("text/plain", Some(3)));
     }
 
     #[tokio::test]

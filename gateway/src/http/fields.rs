@@ -4,57 +4,12 @@
 
 use std::collections::BTreeMap;
 
-use chrono::DateTime;
 use prost_types::Timestamp;
 use serde_json::{Map, Value};
 
 use super::body_limits::BodyPermit;
 use super::error::{ApiError, FieldError};
-
-/// Error message for a text that is no time.
-pub(super) const MUST_BE_RFC_3339: &str = "must be a time by RFC 3339, such as `2026-01-02T03:04:05Z`";
-
-/// Units of a duration, in seconds.
-const DURATION_UNITS: [(char, i64); 3] = [('h', 3600), ('m', 60), ('s', 1)];
-
-/// A time, and its offset from UTC.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct OffsetTime {
-    pub(crate) time: Timestamp,
-    /// Minutes to the east.
-    pub(crate) offset_minutes: i32,
-}
-
-/// Parses a time by RFC 3339.
-pub(super) fn parse_time(text: &str) -> Option<Timestamp> {
-    parse_offset_time(text).map(|parsed| parsed.time)
-}
-
-fn parse_offset_time(text: &str) -> Option<OffsetTime> {
-    let time = DateTime::parse_from_rfc3339(text).ok()?;
-    // A leap second becomes the last nanosecond of the second before it.
-    let nanos = time.timestamp_subsec_nanos().min(999_999_999);
-    let offset_minutes = time.offset().local_minus_utc() / 60;
-    let time = Timestamp { seconds: time.timestamp(), nanos: i32::try_from(nanos).ok()? };
-    Some(OffsetTime { time, offset_minutes })
-}
-
-/// Parses a duration as Go writes it (`8h0m0s`, `90m`), or a whole number of seconds. Returns seconds.
-fn parse_duration(text: &str) -> Option<i64> {
-    if let Ok(seconds) = text.parse() {
-        return Some(seconds);
-    }
-    let (mut total, mut rest) = (0_i64, text);
-    while !rest.is_empty() {
-        let end = rest.find(|char: char| !char.is_ascii_digit())?;
-        let count: i64 = rest[..end].parse().ok()?;
-        let unit = rest[end..].chars().next()?;
-        let (_, seconds) = DURATION_UNITS.iter().find(|(known, _)| *known == unit)?;
-        total = total.checked_add(count.checked_mul(*seconds)?)?;
-        rest = &rest[end + 1..];
-    }
-    (!text.is_empty()).then_some(total)
-}
+use super::times::{MUST_BE_RFC_3339, OffsetTime, parse_duration, parse_offset_time};
 
 fn list(value: Value) -> Option<Vec<Value>> {
     if let Value::Array(items) = value { Some(items) } else { None }

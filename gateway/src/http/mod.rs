@@ -3,8 +3,9 @@
 //!
 //! Order of the files, each using those to its right: `middleware` → `client_bounds`, `query_token`, `unread_body`; `client_bounds` →
 //! `client_address`, `error`; `redirect` → `error`; `etag`; `upload` → `body_limits` → `client_address`; `body` → `json_value`, `fields` →
-//! `body_limits` → `error` → `json`; `request` → `body`; `page` → `query` → `fields`, `path`; `page` → `response`; `request`, `response`,
-//! `path` and `routes` → `describe` → `error`. Not here: the operations, and the services that carry them out.
+//! `body_limits` → `error` → `json`; `filters` → `request` → `body`, `words`; `filters` and `page` → `query` → `path`; `page` → `response`;
+//! `request`, `fields` and `query` → `times`; `body`, `headers`, `response`, `path` and `routes` → `describe` → `error`. Not here: the
+//! operations, and the services that carry them out.
 
 pub(crate) mod body;
 pub(crate) mod body_limits;
@@ -14,6 +15,8 @@ pub(crate) mod describe;
 pub(crate) mod error;
 pub(crate) mod etag;
 pub(crate) mod fields;
+pub(crate) mod filters;
+pub(crate) mod headers;
 pub(crate) mod json;
 mod json_value;
 pub(crate) mod middleware;
@@ -25,5 +28,7 @@ pub(crate) mod redirect;
 pub(crate) mod request;
 pub(crate) mod response;
 pub(crate) mod routes;
+mod times;
 mod unread_body;
 pub(crate) mod upload;
+pub(crate) mod words;

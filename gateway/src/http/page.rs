@@ -1,5 +1,7 @@
 //! Pages of lists: `page` and `limit` of a query, and the headers `X-Total-Count` and `Link` of the response.
 
+#![allow(dead_code, reason = "handlers move over one by one")]
+
 use std::convert::Infallible;
 
 use axum::extract::FromRequestParts;
@@ -8,9 +10,9 @@ use axum::http::request::Parts;
 use axum::http::{HeaderMap, HeaderName, HeaderValue};
 use serde_json::json;
 
-use super::describe::{Description, Input, QueryParameter};
+use super::describe::{Description, Input, Parameter};
 use super::query::{Query, is_named};
-use super::response::List;
+use super::response::{List, Paged, TextList};
 use ferrite_api_types::links::Links;
 
 const TOTAL_COUNT: HeaderName = HeaderName::from_static("x-total-count");
@@ -55,39 +57,111 @@ impl Page {
     }
 }
 
-/// The page of a list that a request asks for, of `DEFAULT` entries unless it names their number, and of at most `MAX`.
-pub(crate) struct PageQuery<const DEFAULT: i32, const MAX: i32> {
+/// How many entries a list has, as far as that is known.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Total {
+    /// So many.
+    All(i64),
+    /// So many were counted, and there are more.
+    AtLeast(i64),
+    /// Only whether there are more behind the page.
+    Unknown { has_more: bool },
+}
+
+impl Total {
+    /// Returns the number of a list that was counted, perhaps in part.
+    pub(crate) fn counted(total: i64, is_partial: bool) -> Self {
+        if is_partial { Self::AtLeast(total) } else { Self::All(total) }
+    }
+
+    /// Returns the number of a list that is known at its end only.
+    pub(crate) fn known_at_end(total: Option<i64>, has_more: bool) -> Self {
+        total.map_or(Self::Unknown { has_more }, Self::All)
+    }
+
+    /// Returns the number of a list that is there as a whole.
+    pub(crate) fn of<T>(entries: &[T]) -> Self {
+        Self::All(i64::try_from(entries.len()).unwrap_or(i64::MAX))
+    }
+}
+
+impl From<i64> for Total {
+    fn from(total: i64) -> Self {
+        Self::All(total)
+    }
+}
+
+/// The page of a list that a request asks for, of `DEFAULT` entries unless it names their number, and of at most `MAX`. With
+/// `HAS_PAGE_SIZE`, `pageSize` is another name of `limit`.
+pub(crate) struct PageQuery<const DEFAULT: i32, const MAX: i32, const HAS_PAGE_SIZE: bool = false> {
     query: Query,
     pub(crate) page: Page,
 }
 
 /// A page of [`PageLimits::WHOLE_LIST`].
 pub(crate) type WholeList = PageQuery<1000, 1000>;
+/// A page of [`PageLimits::LARGE_LIST`].
+pub(crate) type LargeList = PageQuery<10, 50>;
+/// A page of [`PageLimits::COMMITS`].
+pub(crate) type CommitList = PageQuery<30, 100, true>;
+/// A page of [`PageLimits::FOLLOWS`].
+pub(crate) type FollowList = PageQuery<40, 40>;
+/// A page of [`PageLimits::EXTENSION_LIST`].
+pub(crate) type ExtensionList = PageQuery<50, 100>;
 
-impl<S: Send + Sync, const DEFAULT: i32, const MAX: i32> FromRequestParts<S> for PageQuery<DEFAULT, MAX> {
+impl<S: Send + Sync, const DEFAULT: i32, const MAX: i32, const HAS_PAGE_SIZE: bool> FromRequestParts<S>
+    for PageQuery<DEFAULT, MAX, HAS_PAGE_SIZE>
+{
     type Rejection = Infallible;
 
     async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Self, Infallible> {
-        let query = Query::from_request_parts(parts, state).await?;
-        let page = query.page(PageLimits { default: DEFAULT, max: MAX });
-        Ok(Self { query, page })
+        Query::from_request_parts(parts, state).await.map(Self::of)
     }
 }
 
-impl<const DEFAULT: i32, const MAX: i32> PageQuery<DEFAULT, MAX> {
+impl<const DEFAULT: i32, const MAX: i32, const HAS_PAGE_SIZE: bool> PageQuery<DEFAULT, MAX, HAS_PAGE_SIZE> {
+    fn of(query: Query) -> Self {
+        let names: &[&str] = if HAS_PAGE_SIZE { &["limit", "pageSize"] } else { &["limit"] };
+        let page = query.page_with_size_names(PageLimits { default: DEFAULT, max: MAX }, names);
+        Self { query, page }
+    }
+
     /// Returns the page, with its entries, of a list of `total` entries.
-    pub(crate) fn list<T>(&self, entries: Vec<T>, total: i64, links: &Links) -> List<T> {
-        List { entries, headers: self.query.headers(self.page, total, links) }
+    pub(crate) fn list<T>(&self, entries: Vec<T>, total: impl Into<Total>, links: &Links) -> List<T> {
+        self.paged(entries, total, links)
+    }
+
+    /// Returns the page, as [`Self::list`], whose entries have long texts.
+    pub(crate) fn text_list<T>(&self, entries: Vec<T>, total: impl Into<Total>, links: &Links) -> TextList<T> {
+        TextList { entries, headers: self.headers(total.into(), links) }
+    }
+
+    /// Returns the page, as [`Self::list`], in a value that has more than its entries.
+    pub(crate) fn paged<T>(&self, value: T, total: impl Into<Total>, links: &Links) -> Paged<T> {
+        Paged { value, headers: self.headers(total.into(), links) }
+    }
+
+    fn headers(&self, total: Total, links: &Links) -> HeaderMap {
+        let end = i64::from(self.page.number).saturating_mul(i64::from(self.page.size));
+        let (total, has_more) = match total {
+            Total::All(total) => (Some(total), false),
+            Total::AtLeast(total) => (None, end < total),
+            Total::Unknown { has_more } => (None, has_more),
+        };
+        self.query.headers_of_uncounted(self.page, total, has_more, links)
     }
 }
 
-impl<const DEFAULT: i32, const MAX: i32> Input for PageQuery<DEFAULT, MAX> {
+impl<const DEFAULT: i32, const MAX: i32, const HAS_PAGE_SIZE: bool> Input for PageQuery<DEFAULT, MAX, HAS_PAGE_SIZE> {
     fn describe(about: &mut Description) {
         let schema = json!({"type": "integer", "minimum": 1, "default": 1});
-        about.query.push(QueryParameter { name: "page", about: "The number of the page.", schema });
+        about.query.push(Parameter::new("page", &["The number of the page."], schema));
         // No `maximum`: a client that asks for more gets as many.
         let schema = json!({"type": "integer", "minimum": 1, "default": DEFAULT, "x-maximum": MAX});
-        about.query.push(QueryParameter { name: "limit", about: "The entries of a page.", schema });
+        about.query.push(Parameter::new("limit", &["The entries of a page."], schema.clone()));
+        if HAS_PAGE_SIZE {
+            about.query.push(Parameter::new("pageSize", &["Another name of `limit`, which comes first."], schema));
+        }
     }
 }
 

@@ -89,6 +89,8 @@ impl<S: Send + Sync> FromRequestParts<S> for PagePath {
     }
 }
 
+impl Input for PagePath {}
+
 /// The parameters of a route, not decoded.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Params(Vec<(String, String)>);

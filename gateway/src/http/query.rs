@@ -7,8 +7,8 @@ use axum::http::request::Parts;
 use prost_types::Timestamp;
 
 use super::error::FieldError;
-use super::fields::{MUST_BE_RFC_3339, parse_time};
 use super::path::decode;
+use super::times::{MUST_BE_RFC_3339, parse_time};
 
 /// The path and query of a request, as the client wrote them.
 #[derive(Clone, Debug)]

@@ -1,34 +1,107 @@
 //! The responses of handlers as types, so that a signature tells the status and the value.
 //!
-//! Not here: their bytes, which [`super::json`] writes.
+//! Not here: the bytes of JSON, which [`super::json`] writes.
 
-use axum::http::HeaderMap;
+#![allow(dead_code, reason = "handlers move over one by one")]
+
+use std::marker::PhantomData;
+
+use axum::body::Body;
+use axum::http::header::{CACHE_CONTROL, CONTENT_SECURITY_POLICY, CONTENT_TYPE};
+use axum::http::{HeaderMap, HeaderValue, StatusCode};
 use axum::response::{IntoResponse, Response};
+use ferrite_api_types::LongTexts;
 use ferrite_api_types::schema::Shape;
 use serde::Serialize;
 
-use super::describe::{Description, Output, SchemaFn, Success};
-use super::json;
+use super::describe::{Description, Output, Success, bytes_schema};
+use super::json::{self, Shorten};
+
+/// Media type of server-sent events.
+pub(crate) const EVENT_STREAM: &str = "text/event-stream";
 
 /// 200 with a value.
 pub(crate) struct Json<T>(pub(crate) T);
 
+/// 200 with a value that leaves out what does not fit into a response.
+pub(crate) struct Shortened<T>(pub(crate) T);
+
 /// 201 with a value.
 pub(crate) struct Created<T>(pub(crate) T);
+
+/// 202 with a value, for an operation that goes on.
+pub(crate) struct Accepted<T>(pub(crate) T);
+
+/// 202 without a body.
+pub(crate) struct Started;
 
 /// 204, for an operation without a result.
 pub(crate) struct NoContent;
 
+/// 200 with a value that has a page of a list.
+pub(crate) struct Paged<T> {
+    pub(super) value: T,
+    /// Those of the page.
+    pub(super) headers: HeaderMap,
+}
+
 /// 200 with a page of a list.
-pub(crate) struct List<T> {
+pub(crate) type List<T> = Paged<Vec<T>>;
+
+/// 200 with a page of a list whose entries have long texts, which are cut where the page would not fit into a response.
+pub(crate) struct TextList<T> {
     pub(super) entries: Vec<T>,
     /// Those of the page.
     pub(super) headers: HeaderMap,
 }
 
+/// 200 with a value that has a part of a list and the cursor of the next one.
+pub(crate) struct CursorPage<T>(pub(crate) T);
+
+/// 200 with HTML that a browser shows as no part of this site.
+pub(crate) struct Html(pub(crate) String);
+
+/// 200 with a text.
+pub(crate) struct PlainText(pub(crate) String);
+
+/// 200 with server-sent events.
+pub(crate) struct EventStream(pub(crate) Body);
+
+/// A response with a file, which the handler made: the file or a range of it, or the statuses 304 and 416.
+pub(crate) struct File<M> {
+    response: Response,
+    media: PhantomData<fn() -> M>,
+}
+
+/// The media types of a [`File`].
+pub(crate) trait Media {
+    /// One for each form that the file may have.
+    const TYPES: &'static [&'static str];
+    /// True if a client may ask for a range.
+    const HAS_RANGES: bool = true;
+}
+
+/// One of two responses.
+pub(crate) enum Either<A, B> {
+    First(A),
+    Second(B),
+}
+
+impl<M> From<Response> for File<M> {
+    fn from(response: Response) -> Self {
+        Self { response, media: PhantomData }
+    }
+}
+
 impl<T: Serialize + Send + 'static> IntoResponse for Json<T> {
     fn into_response(self) -> Response {
         json::ok(self.0)
+    }
+}
+
+impl<T: Serialize + Shorten + Send + 'static> IntoResponse for Shortened<T> {
+    fn into_response(self) -> Response {
+        json::ok_with_parts(self.0)
     }
 }
 
@@ -38,42 +111,184 @@ impl<T: Serialize + Send + 'static> IntoResponse for Created<T> {
     }
 }
 
+impl<T: Serialize + Send + 'static> IntoResponse for Accepted<T> {
+    fn into_response(self) -> Response {
+        json::accepted(self.0)
+    }
+}
+
+impl IntoResponse for Started {
+    fn into_response(self) -> Response {
+        StatusCode::ACCEPTED.into_response()
+    }
+}
+
 impl IntoResponse for NoContent {
     fn into_response(self) -> Response {
         json::no_content()
     }
 }
 
-impl<T: Serialize + Send + 'static> IntoResponse for List<T> {
+impl<T: Serialize + Send + 'static> IntoResponse for Paged<T> {
     fn into_response(self) -> Response {
-        json::page(self.entries, self.headers)
+        json::page(self.value, self.headers)
     }
 }
 
-fn success(status: u16, schema: Option<SchemaFn>) -> Success {
-    Success { status, schema, is_page: false }
+impl<T: Serialize + LongTexts + Send + 'static> IntoResponse for TextList<T> {
+    fn into_response(self) -> Response {
+        json::page_of_texts(self.entries, self.headers)
+    }
+}
+
+impl<T: Serialize + Send + 'static> IntoResponse for CursorPage<T> {
+    fn into_response(self) -> Response {
+        json::page(self.0, HeaderMap::new())
+    }
+}
+
+/// Returns 200 with a body that is not JSON.
+fn response_of(content_type: &'static str, body: Body) -> Response {
+    let mut response = Response::new(body);
+    response.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static(content_type));
+    response
+}
+
+impl IntoResponse for Html {
+    fn into_response(self) -> Response {
+        let mut response = response_of("text/html; charset=utf-8", Body::from(self.0));
+        // A page of another site may send a form here.
+        let policy = HeaderValue::from_static("default-src 'none'; sandbox");
+        response.headers_mut().insert(CONTENT_SECURITY_POLICY, policy);
+        response
+    }
+}
+
+impl IntoResponse for PlainText {
+    fn into_response(self) -> Response {
+        response_of("text/plain", Body::from(self.0))
+    }
+}
+
+impl IntoResponse for EventStream {
+    fn into_response(self) -> Response {
+        let mut response = response_of(EVENT_STREAM, self.0);
+        response.headers_mut().insert(CACHE_CONTROL, HeaderValue::from_static("no-cache"));
+        response
+    }
+}
+
+impl<M> IntoResponse for File<M> {
+    fn into_response(self) -> Response {
+        self.response
+    }
+}
+
+impl<A: IntoResponse, B: IntoResponse> IntoResponse for Either<A, B> {
+    fn into_response(self) -> Response {
+        match self {
+            Self::First(response) => response.into_response(),
+            Self::Second(response) => response.into_response(),
+        }
+    }
 }
 
 impl<T: Shape> Output for Json<T> {
     fn describe(about: &mut Description) {
-        about.responses.push(success(200, Some(T::schema)));
+        about.responses.push(Success::json(200, T::schema));
+    }
+}
+
+impl<T: Shape> Output for Shortened<T> {
+    fn describe(about: &mut Description) {
+        about.responses.push(Success::json(200, T::schema));
     }
 }
 
 impl<T: Shape> Output for Created<T> {
     fn describe(about: &mut Description) {
-        about.responses.push(success(201, Some(T::schema)));
+        about.responses.push(Success::json(201, T::schema));
+    }
+}
+
+impl<T: Shape> Output for Accepted<T> {
+    fn describe(about: &mut Description) {
+        about.responses.push(Success::json(202, T::schema));
+    }
+}
+
+impl Output for Started {
+    fn describe(about: &mut Description) {
+        about.responses.push(Success::empty(202));
     }
 }
 
 impl Output for NoContent {
     fn describe(about: &mut Description) {
-        about.responses.push(success(204, None));
+        about.responses.push(Success::empty(204));
     }
 }
 
-impl<T: Shape> Output for List<T> {
+impl<T: Shape> Output for Paged<T> {
     fn describe(about: &mut Description) {
-        about.responses.push(Success { is_page: true, ..success(200, Some(Vec::<T>::schema)) });
+        about.responses.push(Success::json(200, T::schema).with_headers(&["Link", "X-Total-Count"]));
     }
 }
+
+impl<T: Shape> Output for TextList<T> {
+    fn describe(about: &mut Description) {
+        <List<T> as Output>::describe(about);
+    }
+}
+
+impl<T: Shape> Output for CursorPage<T> {
+    fn describe(about: &mut Description) {
+        about.responses.push(Success::json(200, T::schema));
+    }
+}
+
+impl Output for Html {
+    fn describe(about: &mut Description) {
+        about.responses.push(Success::other(200, "text/html", String::schema));
+    }
+}
+
+impl Output for PlainText {
+    fn describe(about: &mut Description) {
+        about.responses.push(Success::other(200, "text/plain", String::schema));
+    }
+}
+
+impl Output for EventStream {
+    fn describe(about: &mut Description) {
+        about.responses.push(Success::other(200, EVENT_STREAM, String::schema));
+    }
+}
+
+impl<M: Media> Output for File<M> {
+    fn describe(about: &mut Description) {
+        for media_type in M::TYPES {
+            let whole = Success::other(200, media_type, bytes_schema);
+            if M::HAS_RANGES {
+                let range = Success::other(206, media_type, bytes_schema);
+                about.responses.push(whole.with_headers(&["Accept-Ranges", "Content-Disposition", "ETag"]));
+                about.responses.push(range.with_headers(&["Content-Disposition", "Content-Range", "ETag"]));
+            } else {
+                about.responses.push(whole.with_headers(&["ETag"]));
+            }
+        }
+        if M::HAS_RANGES {
+            about.responses.push(Success::empty(416).with_headers(&["Content-Range"]));
+        }
+    }
+}
+
+impl<A: Output, B: Output> Output for Either<A, B> {
+    fn describe(about: &mut Description) {
+        A::describe(about);
+        B::describe(about);
+    }
+}
+
+#[cfg(test)]
+mod tests;

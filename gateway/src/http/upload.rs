@@ -1,25 +1,72 @@
 //! Bodies with one file: `multipart/form-data` with the file as its first part, or the bytes of the file alone. The file is never held
 //! in memory: it is read as fast as it is taken.
 
+#![allow(dead_code, reason = "handlers move over one by one")]
+
+use std::convert::Infallible;
+use std::marker::PhantomData;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::task::{Context, Poll};
 
 use axum::body::{Body, BodyDataStream};
-use axum::extract::Request;
+use axum::extract::{FromRequest, Request};
 use axum::http::StatusCode;
 use axum::http::header::{CONTENT_LENGTH, CONTENT_TYPE};
 use bytes::Bytes;
+use ferrite_api_types::schema::{Schema, Schemas};
 use futures_util::{Stream, StreamExt};
+use serde_json::json;
 
 use super::body_limits::{BodyLimits, UploadPermit};
+use super::describe::{BodyDescription, Description, Input, bytes_schema};
 use super::error::ApiError;
 
 /// Bytes in front of a part with a file that are read to find its beginning.
 const MAX_HEAD_BYTES: usize = 64 * 1024;
 /// Media type of a body that is a file.
 const FILE_TYPE: &str = "application/octet-stream";
+
+/// The part of a multipart body that has the file.
+pub(crate) trait Part {
+    const NAME: &'static str;
+}
+
+/// A request whose body is a file, which is not opened yet: a handler checks permissions first.
+pub(crate) struct FileBody<P> {
+    request: Request,
+    part: PhantomData<fn() -> P>,
+}
+
+impl<S: Send + Sync, P> FromRequest<S> for FileBody<P> {
+    type Rejection = Infallible;
+
+    async fn from_request(request: Request, _: &S) -> Result<Self, Infallible> {
+        Ok(Self { request, part: PhantomData })
+    }
+}
+
+impl<P: Part> FileBody<P> {
+    /// Reads the request up to the beginning of the file.
+    ///
+    /// # Errors
+    /// As [`Upload::open`].
+    pub(crate) async fn open(self, limits: &BodyLimits, user: i64, max_bytes: u64) -> Result<Upload, ApiError> {
+        Upload::open(self.request, limits, user, max_bytes, P::NAME).await
+    }
+}
+
+impl<P: Part> Input for FileBody<P> {
+    fn describe(about: &mut Description) {
+        let form = |_: &mut Schemas| -> Schema {
+            let file = json!({"contentMediaType": FILE_TYPE});
+            json!({"type": "object", "properties": {(P::NAME): file}, "required": [P::NAME]})
+        };
+        about.bodies.push(BodyDescription { media_type: "multipart/form-data", schema: form, max_bytes: None });
+        about.bodies.push(BodyDescription { media_type: FILE_TYPE, schema: bytes_schema, max_bytes: None });
+    }
+}
 
 /// A file of which the content is not read yet.
 pub(crate) struct Upload {
@@ -136,7 +183,6 @@ impl Stream for PacedChunks {
 
 #[cfg(test)]
 mod tests {
-    use std::convert::Infallible;
     use std::time::Duration;
 
     use futures_util::stream;
@@ -167,6 +213,26 @@ mod tests {
         assert_eq!(&upload.content.collect().await.unwrap().to_bytes()[..], b"abc");
         let upload = open("Application/Octet-Stream", Body::from("abc"), 3).await.unwrap();
         assert_eq!((upload.name, upload.content_type.as_str()), (None, FILE_TYPE));
+        assert_eq!(&upload.content.collect().await.unwrap().to_bytes()[..], b"abc");
+    }
+
+    #[tokio::test]
+    async fn a_body_with_a_file_is_described_and_opened() {
+        enum Attachment {}
+        impl Part for Attachment {
+            const NAME: &'static str = "attachment";
+        }
+        let mut about = Description::default();
+        FileBody::<Attachment>::describe(&mut about);
+        let types: Vec<_> = about.bodies.iter().map(|body| body.media_type).collect();
+        assert_eq!(types, ["multipart/form-data", "application/octet-stream"]);
+        let schema = (about.bodies[0].schema)(&mut Schemas::default());
+        assert_eq!(schema["required"], json!(["attachment"]));
+        assert_eq!(schema["properties"]["attachment"]["contentMediaType"], "application/octet-stream");
+        let mut request = Request::new(Body::from(form("attachment", "abc")));
+        request.headers_mut().insert(CONTENT_TYPE, FORM.parse().unwrap());
+        let Ok(body) = FileBody::<Attachment>::from_request(request, &()).await;
+        let upload = body.open(&BodyLimits::new(1, 1, Duration::from_secs(5)), 7, 3).await.unwrap();
         assert_eq!(&upload.content.collect().await.unwrap().to_bytes()[..], b"abc");
     }
 

@@ -4,6 +4,7 @@ use proptest::prelude::*;
 
 use super::*;
 use crate::http::json_value::parse_object;
+use crate::http::times::parse_time;
 
 fn reader(text: &str) -> FieldReader {
     FieldReader::new(parse_object(text.as_bytes(), None).unwrap(), BodyPermit::default())
@@ -167,30 +168,4 @@ fn a_list_that_must_be_there_has_something_in_it() {
     assert_eq!(body.required_texts("emails"), ["a"]);
     body.required_texts("other");
     assert_eq!(body.errors[0].code, "type");
-}
-
-proptest! {
-    #[test]
-    fn no_text_panics_when_read_as_a_time(text in any::<String>()) {
-        let _ = parse_time(&text);
-    }
-}
-
-#[test]
-fn durations_are_those_of_go_or_seconds() {
-    for (text, seconds) in
-        [("8h0m0s", 28_800), ("10m", 600), ("1h30m", 5_400), ("600", 600), ("90s", 90), ("0s", 0), ("-5", -5)]
-    {
-        assert_eq!(parse_duration(text), Some(seconds), "{text}");
-    }
-    for wrong in ["", "h", "8 h", "8d", "1.5h", "-8h", "8hm", "99999999999999999999h", "9223372036854775807h", "8ü"] {
-        assert_eq!(parse_duration(wrong), None, "{wrong}");
-    }
-}
-
-proptest! {
-    #[test]
-    fn no_text_panics_when_read_as_a_duration(text in any::<String>(), near in "[0-9hms.]{0,24}") {
-        let _ = (parse_duration(&text), parse_duration(&near));
-    }
 }

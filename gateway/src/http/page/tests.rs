@@ -108,3 +108,57 @@ proptest! {
         prop_assert_eq!(seen, total);
     }
 }
+
+/// Returns the headers of [`PageQuery::list`] and those of the functions of a query, for the same list.
+fn both<const DEFAULT: i32, const MAX: i32, const HAS_PAGE_SIZE: bool>(
+    text: &str,
+    limits: PageLimits,
+    total: Total,
+) -> [HeaderMap; 2] {
+    let (links, names) = (Links::new("http://h", "h:22"), ["limit", "pageSize"]);
+    let query = Query::new("/x", text);
+    let page = query.page_with_size_names(limits, &names[..if HAS_PAGE_SIZE { 2 } else { 1 }]);
+    let has_more = |total| i64::from(page.number).saturating_mul(i64::from(page.size)) < total;
+    let expected = match total {
+        Total::All(total) => query.headers(page, total, &links),
+        Total::AtLeast(total) => query.headers_of_uncounted(page, None, has_more(total), &links),
+        Total::Unknown { has_more } => query.headers_of_uncounted(page, None, has_more, &links),
+    };
+    let typed = PageQuery::<DEFAULT, MAX, HAS_PAGE_SIZE>::of(query);
+    assert_eq!(typed.page, page, "{text}");
+    let texts = typed.text_list(vec![1], total, &links).headers;
+    assert_eq!(texts, typed.paged((), total, &links).headers);
+    assert_eq!(texts, typed.list(vec![1], total, &links).headers);
+    [texts, expected]
+}
+
+#[test]
+fn a_typed_page_is_that_of_its_limits() {
+    for text in ["", "page=2&limit=7", "page=3&pageSize=8", "limit=99999", "page=x&limit=0&pageSize=4", "page=2"] {
+        for total in [Total::All(25), Total::All(0), Total::AtLeast(25), Total::Unknown { has_more: true }] {
+            for [typed, expected] in [
+                both::<1000, 1000, false>(text, PageLimits::WHOLE_LIST, total),
+                both::<10, 50, false>(text, PageLimits::LARGE_LIST, total),
+                both::<30, 100, true>(text, PageLimits::COMMITS, total),
+                both::<40, 40, false>(text, PageLimits::FOLLOWS, total),
+                both::<50, 100, false>(text, PageLimits::EXTENSION_LIST, total),
+            ] {
+                assert_eq!(typed, expected, "{text} {total:?}");
+            }
+        }
+    }
+}
+
+#[test]
+fn the_parameters_of_a_page_are_described() {
+    let mut about = Description::default();
+    CommitList::describe(&mut about);
+    let names: Vec<_> = about.query.iter().map(|one| one.name).collect();
+    assert_eq!(names, ["page", "limit", "pageSize"]);
+    let sizes = [LargeList::describe, FollowList::describe, ExtensionList::describe].map(|describe| {
+        let mut about = Description::default();
+        describe(&mut about);
+        (about.query[1].schema["default"].clone(), about.query[1].schema["x-maximum"].clone())
+    });
+    assert_eq!(sizes, [(json!(10), json!(50)), (json!(40), json!(40)), (json!(50), json!(100))]);
+}

@@ -1,0 +1,153 @@
+//! When a field of a body must be there, and what stands for its absence.
+
+use std::marker::PhantomData;
+
+use ferrite_api_types::schema::{Schema, Schemas, nullable};
+use serde_json::{Value, json};
+
+use super::{Field, Kind, Mistakes};
+
+/// A value that must be there. An empty one counts as absent.
+pub(crate) struct Required<K>(PhantomData<K>);
+
+impl<K: Kind> Field for Required<K> {
+    type Value = K::Value;
+
+    const IS_REQUIRED: bool = true;
+
+    fn read(name: &str, value: Option<Value>, mistakes: &mut Mistakes) -> Option<K::Value> {
+        Present::<K>::read(name, value.filter(|value| !K::is_empty(value)), mistakes)
+    }
+
+    fn schema(schemas: &mut Schemas) -> Schema {
+        let mut schema = K::schema(schemas);
+        match schema["type"].as_str() {
+            Some("string") => schema["minLength"] = json!(1),
+            Some("array") => schema["minItems"] = json!(1),
+            _ => {}
+        }
+        schema
+    }
+}
+
+/// A value that must be there. An empty one is a value.
+pub(crate) struct Present<K>(PhantomData<K>);
+
+impl<K: Kind> Field for Present<K> {
+    type Value = K::Value;
+
+    const IS_REQUIRED: bool = true;
+
+    fn read(name: &str, value: Option<Value>, mistakes: &mut Mistakes) -> Option<K::Value> {
+        match value {
+            Some(value) => K::read(name, value, mistakes),
+            None => mistakes.add(name, "required", "is required"),
+        }
+    }
+
+    fn schema(schemas: &mut Schemas) -> Schema {
+        K::schema(schemas)
+    }
+}
+
+/// A value that may be absent. An empty one is a value.
+pub(crate) struct Optional<K>(PhantomData<K>);
+
+impl<K: Kind> Field for Optional<K> {
+    type Value = Option<K::Value>;
+
+    fn read(name: &str, value: Option<Value>, mistakes: &mut Mistakes) -> Option<Option<K::Value>> {
+        match value {
+            Some(value) => K::read(name, value, mistakes).map(Some),
+            None => Some(None),
+        }
+    }
+
+    fn schema(schemas: &mut Schemas) -> Schema {
+        nullable(K::schema(schemas))
+    }
+}
+
+/// A value that may be absent, as an empty one is.
+pub(crate) struct NonEmpty<K>(PhantomData<K>);
+
+impl<K: Kind> Field for NonEmpty<K> {
+    type Value = Option<K::Value>;
+
+    fn read(name: &str, value: Option<Value>, mistakes: &mut Mistakes) -> Option<Option<K::Value>> {
+        Optional::<K>::read(name, value.filter(|value| !K::is_empty(value)), mistakes)
+    }
+
+    fn schema(schemas: &mut Schemas) -> Schema {
+        nullable(K::schema(schemas))
+    }
+}
+
+/// A text that may be absent, as one of blanks alone is.
+pub(crate) struct NonBlank<K>(PhantomData<K>);
+
+impl<K: Kind> Field for NonBlank<K> {
+    type Value = Option<K::Value>;
+
+    fn read(name: &str, value: Option<Value>, mistakes: &mut Mistakes) -> Option<Option<K::Value>> {
+        let is_blank = |value: &Value| value.as_str().is_some_and(|text| text.trim().is_empty());
+        Optional::<K>::read(name, value.filter(|value| !is_blank(value)), mistakes)
+    }
+
+    fn schema(schemas: &mut Schemas) -> Schema {
+        nullable(K::schema(schemas))
+    }
+}
+
+/// A value that stands for its default when it is absent.
+pub(crate) struct OrDefault<K>(PhantomData<K>);
+
+impl<K: Kind<Value: Default>> Field for OrDefault<K> {
+    type Value = K::Value;
+
+    fn read(name: &str, value: Option<Value>, mistakes: &mut Mistakes) -> Option<K::Value> {
+        Optional::<K>::read(name, value, mistakes).map(Option::unwrap_or_default)
+    }
+
+    fn schema(schemas: &mut Schemas) -> Schema {
+        nullable(K::schema(schemas))
+    }
+}
+
+/// A change of a value: `None` for an absent one, which changes nothing, and `Some(None)` for null, which takes the value away.
+pub(crate) struct Nullable<K>(PhantomData<K>);
+
+impl<K: Kind> Field for Nullable<K> {
+    type Value = Option<Option<K::Value>>;
+
+    const TAKES_NULL: bool = true;
+
+    fn read(name: &str, value: Option<Value>, mistakes: &mut Mistakes) -> Option<Option<Option<K::Value>>> {
+        match value {
+            Some(Value::Null) => Some(Some(None)),
+            value => Some(Optional::<K>::read(name, value, mistakes)?.map(Some)),
+        }
+    }
+
+    fn schema(schemas: &mut Schemas) -> Schema {
+        nullable(K::schema(schemas))
+    }
+}
+
+/// A change of a value: `None` for an absent one, which changes nothing, and `Some(None)` for an empty one, which takes the value away.
+pub(crate) struct Clearable<K>(PhantomData<K>);
+
+impl<K: Kind> Field for Clearable<K> {
+    type Value = Option<Option<K::Value>>;
+
+    fn read(name: &str, value: Option<Value>, mistakes: &mut Mistakes) -> Option<Option<Option<K::Value>>> {
+        match value {
+            Some(value) if K::is_empty(&value) => Some(Some(None)),
+            value => Some(Optional::<K>::read(name, value, mistakes)?.map(Some)),
+        }
+    }
+
+    fn schema(schemas: &mut Schemas) -> Schema {
+        json!({"anyOf": [K::schema(schemas), {"const": ""}, {"type": "null"}]})
+    }
+}

@@ -1,0 +1,223 @@
+//! Kinds of single values: texts, numbers, truth values, times, and what texts stand for.
+
+use std::marker::PhantomData;
+
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
+use ferrite_api_types::Time;
+use ferrite_api_types::schema::{Schema, Schemas, Shape};
+use prost_types::Timestamp;
+use serde_json::{Value, json};
+
+use super::{Kind, Mistakes};
+use crate::http::times::{MUST_BE_RFC_3339, OffsetTime, parse_duration, parse_offset_time, parse_time};
+use crate::http::words::{Words, meaning, word_schema};
+
+/// Longest text that is passed on to a service, in bytes: no field may be longer, and a whole message has a limit of its own.
+const MAX_TEXT_BYTES: usize = 1024 * 1024;
+
+/// Reads a text without NUL characters.
+pub(super) fn read_text(name: &str, value: Value, mistakes: &mut Mistakes) -> Option<String> {
+    match value {
+        Value::String(text) if text.contains('\0') => mistakes.add(name, "invalid", "must not contain NUL characters"),
+        Value::String(text) => Some(text),
+        _ => mistakes.add_type(name, "a string"),
+    }
+}
+
+fn is_empty_text(value: &Value) -> bool {
+    value.as_str().is_some_and(str::is_empty)
+}
+
+/// Returns a schema with a limit, unless the limit is that of the type.
+pub(super) fn limited(mut schema: Schema, keyword: &str, max: usize) -> Schema {
+    if max < usize::MAX {
+        schema[keyword] = max.into();
+    }
+    schema
+}
+
+/// A text without NUL characters. The service refuses one of more than `MAX` characters.
+pub(crate) enum Text<const MAX: usize = { usize::MAX }> {}
+
+impl<const MAX: usize> Kind for Text<MAX> {
+    type Value = String;
+
+    fn read(name: &str, value: Value, mistakes: &mut Mistakes) -> Option<String> {
+        read_text(name, value, mistakes)
+    }
+
+    fn is_empty(value: &Value) -> bool {
+        is_empty_text(value)
+    }
+
+    fn schema(_: &mut Schemas) -> Schema {
+        limited(json!({"type": "string"}), "maxLength", MAX)
+    }
+}
+
+/// A text of at most 1 MiB.
+pub(crate) enum LongText {}
+
+impl Kind for LongText {
+    type Value = String;
+
+    fn read(name: &str, value: Value, mistakes: &mut Mistakes) -> Option<String> {
+        let text = read_text(name, value, mistakes)?;
+        if text.len() > MAX_TEXT_BYTES {
+            return mistakes.add(name, "too_long", "must have at most 1 MiB");
+        }
+        Some(text)
+    }
+
+    fn is_empty(value: &Value) -> bool {
+        is_empty_text(value)
+    }
+
+    fn schema(_: &mut Schemas) -> Schema {
+        json!({"type": "string", "x-max-bytes": MAX_TEXT_BYTES})
+    }
+}
+
+/// True or false.
+pub(crate) enum Flag {}
+
+impl Kind for Flag {
+    type Value = bool;
+
+    fn read(name: &str, value: Value, mistakes: &mut Mistakes) -> Option<bool> {
+        value.as_bool().or_else(|| mistakes.add_type(name, "true or false"))
+    }
+
+    fn schema(_: &mut Schemas) -> Schema {
+        json!({"type": "boolean"})
+    }
+}
+
+/// A whole number. Zero is empty.
+pub(crate) enum Integer {}
+
+impl Kind for Integer {
+    type Value = i64;
+
+    fn read(name: &str, value: Value, mistakes: &mut Mistakes) -> Option<i64> {
+        value.as_i64().or_else(|| mistakes.add_type(name, "a whole number"))
+    }
+
+    fn is_empty(value: &Value) -> bool {
+        value.as_i64() == Some(0)
+    }
+
+    fn schema(schemas: &mut Schemas) -> Schema {
+        <i64 as Shape>::schema(schemas)
+    }
+}
+
+/// A time by RFC 3339.
+impl Kind for Time {
+    type Value = Timestamp;
+
+    fn read(name: &str, value: Value, mistakes: &mut Mistakes) -> Option<Timestamp> {
+        let text = read_text(name, value, mistakes)?;
+        parse_time(&text).or_else(|| mistakes.add(name, "invalid", MUST_BE_RFC_3339))
+    }
+
+    fn is_empty(value: &Value) -> bool {
+        is_empty_text(value)
+    }
+
+    fn schema(schemas: &mut Schemas) -> Schema {
+        <Self as Shape>::schema(schemas)
+    }
+}
+
+/// A time by RFC 3339, with its offset.
+impl Kind for OffsetTime {
+    type Value = Self;
+
+    fn read(name: &str, value: Value, mistakes: &mut Mistakes) -> Option<Self> {
+        let text = read_text(name, value, mistakes)?;
+        parse_offset_time(&text).or_else(|| mistakes.add(name, "invalid", MUST_BE_RFC_3339))
+    }
+
+    fn is_empty(value: &Value) -> bool {
+        is_empty_text(value)
+    }
+
+    fn schema(schemas: &mut Schemas) -> Schema {
+        <Time as Shape>::schema(schemas)
+    }
+}
+
+/// A duration in seconds: a number of them, or a text as Go writes durations.
+pub(crate) enum Seconds {}
+
+impl Kind for Seconds {
+    type Value = i64;
+
+    fn read(name: &str, value: Value, mistakes: &mut Mistakes) -> Option<i64> {
+        let seconds = match value {
+            Value::String(text) => parse_duration(&text),
+            value if value.is_i64() => value.as_i64(),
+            _ => return mistakes.add_type(name, "a duration or a whole number of seconds"),
+        };
+        let message = "must be a duration such as `8h0m0s`, or a number of seconds";
+        seconds.or_else(|| mistakes.add(name, "invalid", message))
+    }
+
+    fn is_empty(value: &Value) -> bool {
+        is_empty_text(value)
+    }
+
+    fn schema(schemas: &mut Schemas) -> Schema {
+        json!({"anyOf": [{"type": "string"}, <i64 as Shape>::schema(schemas)]})
+    }
+}
+
+/// One of the words `W`.
+pub(crate) struct Word<W>(PhantomData<W>);
+
+impl<W: Words> Kind for Word<W> {
+    type Value = W::Meaning;
+
+    fn read(name: &str, value: Value, mistakes: &mut Mistakes) -> Option<W::Meaning> {
+        let text = read_text(name, value, mistakes)?;
+        meaning::<W>(&text).or_else(|| mistakes.add(name, "unknown", &W::message()))
+    }
+
+    fn is_empty(value: &Value) -> bool {
+        is_empty_text(value)
+    }
+
+    fn schema(_: &mut Schemas) -> Schema {
+        word_schema::<W>()
+    }
+}
+
+/// Base64 in the standard alphabet. `MAY_HAVE_BLANKS` allows blanks around it, and otherwise it may have line breaks.
+pub(crate) enum Base64<const MAY_HAVE_BLANKS: bool = false> {}
+
+impl<const MAY_HAVE_BLANKS: bool> Kind for Base64<MAY_HAVE_BLANKS> {
+    type Value = Vec<u8>;
+
+    fn read(name: &str, value: Value, mistakes: &mut Mistakes) -> Option<Vec<u8>> {
+        let text = read_text(name, value, mistakes)?;
+        let decoded = if MAY_HAVE_BLANKS {
+            STANDARD.decode(text.trim())
+        } else {
+            let mut encoded = text.into_bytes();
+            encoded.retain(|byte| !matches!(byte, b'\r' | b'\n'));
+            STANDARD.decode(encoded)
+        };
+        let message = "must be base64 in the standard alphabet, with padding";
+        decoded.ok().or_else(|| mistakes.add(name, "invalid", message))
+    }
+
+    fn is_empty(value: &Value) -> bool {
+        is_empty_text(value)
+    }
+
+    fn schema(_: &mut Schemas) -> Schema {
+        json!({"type": "string", "contentEncoding": "base64"})
+    }
+}

@@ -1,0 +1,307 @@
+//! The JSON bodies of requests as structs, whose fields are read one by one, so that every mistake names its field and all are
+//! reported together. What a field takes is said once, by a kind of value ([`Kind`]) and when it must be there ([`Field`]): how it is read
+//! and its schema follow from it.
+//!
+//! `null` counts as absent everywhere but in [`Nullable`]. Fields that no struct has are ignored. Not here: the bytes of a body.
+
+#![allow(dead_code, unused_imports, unused_macros, reason = "handlers move over one by one")]
+
+mod composed;
+mod field;
+mod kinds;
+
+use std::convert::Infallible;
+use std::marker::PhantomData;
+
+use axum::extract::{FromRequest, Request};
+use ferrite_api_types::schema::{Schema, Schemas};
+use serde_json::{Value, json};
+
+use super::body::JsonBody;
+use super::body_limits::{BodyLimits, BodyPermit, MAX_JSON_BYTES};
+use super::describe::{BodyDescription, Description, Input, JSON};
+use super::error::{ApiError, FieldError};
+
+pub(crate) use self::composed::{Integers, Object, Objects, TextMap, Texts};
+pub(crate) use self::field::{Clearable, NonBlank, NonEmpty, Nullable, Optional, OrDefault, Present, Required};
+pub(crate) use self::kinds::{Base64, Flag, Integer, LongText, Seconds, Text, Word};
+pub(crate) use super::times::OffsetTime;
+pub(crate) use ferrite_api_types::Time;
+
+/// The fields of an object that are not read yet.
+pub(crate) type JsonObject = serde_json::Map<String, Value>;
+
+/// The mistakes in a body.
+#[derive(Debug, Default)]
+pub(crate) struct Mistakes {
+    errors: Vec<FieldError>,
+    /// Path of the object that is read, with a dot at its end; empty for the body itself.
+    prefix: String,
+}
+
+impl Mistakes {
+    /// Takes a field out of an object and reads it. `None` if there is a mistake in it, which is noted.
+    pub(crate) fn read<F: Field>(&mut self, object: &mut JsonObject, name: &str) -> Option<F::Value> {
+        F::read(name, take::<F>(object, name), self)
+    }
+
+    /// Reads a field that has two names, as [`Self::read`]. The first one counts, unless it is absent.
+    pub(crate) fn read_either<F: Field>(&mut self, object: &mut JsonObject, names: [&str; 2]) -> Option<F::Value> {
+        let [first, second] = names.map(|name| take::<F>(object, name));
+        let Some(first) = first else {
+            let name = names[usize::from(second.is_some())];
+            return F::read(name, second, self);
+        };
+        let read = F::read(names[0], Some(first), self);
+        if second.is_some() {
+            // For its mistakes.
+            F::read(names[1], second, self);
+        }
+        read
+    }
+
+    /// Notes a mistake in a field.
+    pub(crate) fn note(&mut self, name: &str, code: &'static str, message: &str) {
+        self.errors.push(FieldError::new(&format!("{}{name}", self.prefix), code, message));
+    }
+
+    /// Notes a mistake in a field, of which there is no value.
+    pub(crate) fn add<T>(&mut self, name: &str, code: &'static str, message: &str) -> Option<T> {
+        self.note(name, code, message);
+        None
+    }
+
+    /// Notes that the value of a field is not `expected`.
+    pub(crate) fn add_type<T>(&mut self, name: &str, expected: &str) -> Option<T> {
+        self.errors.push(FieldError::wrong_type(&format!("{}{name}", self.prefix), expected));
+        None
+    }
+
+    /// Calls `read`, which reads the object that the field `name` has.
+    fn within<T>(&mut self, name: &str, read: impl FnOnce(&mut Self) -> T) -> T {
+        let outer = self.prefix.clone();
+        self.prefix = format!("{outer}{name}.");
+        let object = read(self);
+        self.prefix = outer;
+        object
+    }
+
+    /// Returns what was read.
+    ///
+    /// # Errors
+    /// 422 with all mistakes that were noted.
+    fn finish<T>(self, read: Option<T>) -> Result<T, ApiError> {
+        match read {
+            Some(read) if self.errors.is_empty() => Ok(read),
+            _ => Err(ApiError::invalid(self.errors)),
+        }
+    }
+}
+
+/// Takes the value of a field out of an object.
+fn take<F: Field>(object: &mut JsonObject, name: &str) -> Option<Value> {
+    object.remove(name).filter(|value| F::TAKES_NULL || !value.is_null())
+}
+
+/// A kind of JSON value.
+pub(crate) trait Kind {
+    /// What is read.
+    type Value;
+
+    /// Reads a value that is not null. `None` if it is a mistake, which is noted.
+    fn read(name: &str, value: Value, mistakes: &mut Mistakes) -> Option<Self::Value>;
+
+    /// Returns whether a value counts as absent for fields that must have one.
+    fn is_empty(_: &Value) -> bool {
+        false
+    }
+
+    fn schema(schemas: &mut Schemas) -> Schema;
+}
+
+/// A kind of value, and when it must be there.
+pub(crate) trait Field {
+    /// What is read.
+    type Value;
+
+    /// True if every body has the field.
+    const IS_REQUIRED: bool = false;
+    /// True if null is a value.
+    const TAKES_NULL: bool = false;
+
+    /// Reads a value; `None` stands for absence. Returns `None` if there is a mistake, which is noted.
+    fn read(name: &str, value: Option<Value>, mistakes: &mut Mistakes) -> Option<Self::Value>;
+
+    fn schema(schemas: &mut Schemas) -> Schema;
+}
+
+/// A struct of the fields of a body or of an object in it, as [`fields!`] makes it.
+pub(crate) trait Fields: Sized {
+    /// Most bytes of the body.
+    const MAX_BYTES: usize = MAX_JSON_BYTES;
+    /// The field that the body may be alone, as a list.
+    const LIST_FIELD: Option<&'static str> = None;
+
+    /// Reads the fields. `None` if there are mistakes, which are noted.
+    fn read(object: &mut JsonObject, mistakes: &mut Mistakes) -> Option<Self>;
+
+    fn schema(schemas: &mut Schemas) -> Schema;
+}
+
+/// Returns a schema with an example.
+pub(crate) fn with_example(mut schema: Schema, example: Value) -> Schema {
+    schema["examples"] = Value::Array(vec![example]);
+    schema
+}
+
+/// Makes a struct of the fields of a body: `fields! { struct Name { field: Required<Text<50>> = "an example" } }`. Each field has the type
+/// of what is read.
+///
+/// - `struct Name | field` may be a list as well, which stands for that field.
+/// - `#[max_bytes = …] struct Name` may have another number of bytes than an ordinary body.
+/// - `kind as "type": …` is called `type` in the body; `text | "Text": …` has two names, of which the first counts.
+macro_rules! fields {
+    (
+        $(#[doc = $about:literal])*
+        $(#[max_bytes = $max_bytes:expr])?
+        $seen:vis struct $name:ident $(| $list:ident)? {
+            $(
+                $(#[doc = $doc:literal])*
+                $field_seen:vis $field:ident $(as $wire:literal)? $(| $other:literal)?: $kind:ty $(= $example:expr)?
+            ),+ $(,)?
+        }
+    ) => {
+        $(#[doc = $about])*
+        $seen struct $name {
+            $(
+                $(#[doc = $doc])*
+                $field_seen $field: <$kind as $crate::http::request::Field>::Value
+            ),+
+        }
+
+        impl $crate::http::request::Fields for $name {
+            $(const MAX_BYTES: usize = $max_bytes;)?
+            $(const LIST_FIELD: Option<&'static str> = Some(stringify!($list));)?
+
+            fn read(
+                object: &mut $crate::http::request::JsonObject,
+                mistakes: &mut $crate::http::request::Mistakes,
+            ) -> Option<Self> {
+                $(
+                    let name = $crate::http::request::wire_name!($field $($wire)?);
+                    let $field = $crate::http::request::read_field!(mistakes, object, $kind, name $(, $other)?);
+                )+
+                Some(Self { $($field: $field?),+ })
+            }
+
+            fn schema(schemas: &mut ferrite_api_types::schema::Schemas) -> ferrite_api_types::schema::Schema {
+                schemas.object(concat!(module_path!(), "::", stringify!($name)), &[$($about),*], |fields, schemas| {
+                    $(
+                        let schema = <$kind as $crate::http::request::Field>::schema(schemas);
+                        $(let schema = $crate::http::request::with_example(schema, serde_json::json!($example));)?
+                        let is_required = <$kind as $crate::http::request::Field>::IS_REQUIRED;
+                        let name = $crate::http::request::wire_name!($field $($wire)?);
+                        fields.add(name, &[$($doc),*], schema, is_required);
+                    )+
+                })
+            }
+        }
+    };
+}
+
+/// The name of a field or parameter on the wire.
+macro_rules! wire_name {
+    ($field:ident) => {
+        stringify!($field)
+    };
+    ($field:ident $wire:literal) => {
+        $wire
+    };
+}
+
+/// Reads a field that has one or two names.
+macro_rules! read_field {
+    ($mistakes:ident, $object:ident, $kind:ty, $name:ident) => {
+        $mistakes.read::<$kind>($object, $name)
+    };
+    ($mistakes:ident, $object:ident, $kind:ty, $name:ident, $other:literal) => {
+        $mistakes.read_either::<$kind>($object, [$name, $other])
+    };
+}
+
+pub(crate) use {fields, read_field, wire_name};
+
+/// A body with the fields `T` that is not read yet: a handler checks permissions first.
+pub(crate) struct RequestBody<T> {
+    body: JsonBody,
+    fields: PhantomData<fn() -> T>,
+}
+
+impl<S: Send + Sync, T> FromRequest<S> for RequestBody<T> {
+    type Rejection = Infallible;
+
+    async fn from_request(request: Request, _: &S) -> Result<Self, Infallible> {
+        Ok(Self { body: JsonBody::of(request), fields: PhantomData })
+    }
+}
+
+impl<T: Fields> RequestBody<T> {
+    /// Reads the fields. The caller holds the permit until the request is done.
+    ///
+    /// # Errors
+    /// As [`JsonBody::fields`], and 422 with all mistakes.
+    pub(crate) async fn read(self, limits: &BodyLimits) -> Result<(T, BodyPermit), ApiError> {
+        self.read_with(limits, T::read).await
+    }
+
+    /// Reads the fields by `read`, which calls [`Fields::read`] and notes mistakes of its own before or after it. The caller holds the permit
+    /// until the request is done.
+    ///
+    /// # Errors
+    /// As [`Self::read`].
+    pub(crate) async fn read_with<R>(
+        self,
+        limits: &BodyLimits,
+        read: impl FnOnce(&mut JsonObject, &mut Mistakes) -> Option<R>,
+    ) -> Result<(R, BodyPermit), ApiError> {
+        let (mut object, permit) = self.body.object(limits, T::MAX_BYTES, T::LIST_FIELD).await?;
+        let mut mistakes = Mistakes::default();
+        let read = read(&mut object, &mut mistakes);
+        Ok((mistakes.finish(read)?, permit))
+    }
+
+    /// True if the body may have more bytes than are read for anybody.
+    pub(crate) fn may_be_long(&self) -> bool {
+        self.body.may_be_long()
+    }
+
+    /// Returns the body as it is, for one that may have another media type.
+    pub(crate) fn into_body(self) -> JsonBody {
+        self.body
+    }
+
+    /// Returns the media type of the body in lower case, without parameters; empty if the client names none.
+    pub(crate) fn media_type(&self) -> String {
+        self.body.media_type()
+    }
+}
+
+impl<T: Fields> Input for RequestBody<T> {
+    fn describe(about: &mut Description) {
+        let max_bytes = Some(T::MAX_BYTES);
+        about.bodies.push(BodyDescription { media_type: JSON, schema: body_schema::<T>, max_bytes });
+    }
+}
+
+/// Returns the schema of a body: that of its fields, and of the list that may stand for one of them.
+fn body_schema<T: Fields>(schemas: &mut Schemas) -> Schema {
+    let object = T::schema(schemas);
+    let list = T::LIST_FIELD.and_then(|name| schemas.resolve(&object)?["properties"].get(name).cloned());
+    match list {
+        Some(list) => json!({"anyOf": [object, list]}),
+        None => object,
+    }
+}
+
+#[cfg(test)]
+mod tests;

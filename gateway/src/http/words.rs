@@ -1,0 +1,91 @@
+//! Words that requests have for values, such as the states of an issue.
+
+#![allow(dead_code, unused_imports, unused_macros, reason = "handlers move over one by one")]
+
+use ferrite_api_types::schema::{self, Schema};
+
+/// Words, with what each of them means. [`words!`] makes them.
+pub(crate) trait Words {
+    /// What a word means.
+    type Meaning: Copy + 'static;
+
+    const WORDS: &'static [(&'static str, Self::Meaning)];
+
+    /// Says what a field of a body must be.
+    fn message() -> String {
+        let names: Vec<_> = Self::WORDS.iter().map(|(word, _)| format!("`{word}`")).collect();
+        match names.split_last() {
+            Some((last, [])) => format!("must be {last}"),
+            Some((last, others)) => format!("must be {} or {last}", others.join(", ")),
+            None => String::new(),
+        }
+    }
+}
+
+/// Returns what a word means.
+pub(super) fn meaning<W: Words>(text: &str) -> Option<W::Meaning> {
+    W::WORDS.iter().find(|(word, _)| *word == text).map(|(_, meaning)| *meaning)
+}
+
+/// Returns the schema of a text that is one of the words.
+pub(super) fn word_schema<W: Words>() -> Schema {
+    let words: Vec<_> = W::WORDS.iter().map(|(word, _)| *word).collect();
+    schema::words(&words)
+}
+
+/// Makes a type with [`Words`]: `words! { enum Name: Meaning { "word" = Meaning::Variant } }`. A message behind the meaning, `Meaning,
+/// "must be …"`, stands in place of the usual one of a body.
+macro_rules! words {
+    (
+        $(#[doc = $about:literal])*
+        $seen:vis enum $name:ident: $meaning:ty $(, $message:literal)? {
+            $($word:literal = $value:expr),+ $(,)?
+        }
+    ) => {
+        $(#[doc = $about])*
+        $seen enum $name {}
+
+        impl $crate::http::words::Words for $name {
+            type Meaning = $meaning;
+
+            const WORDS: &'static [(&'static str, $meaning)] = &[$(($word, $value)),+];
+
+            $(
+                fn message() -> String {
+                    $message.to_owned()
+                }
+            )?
+        }
+    };
+}
+
+pub(crate) use words;
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    words! {
+        /// Directions.
+        enum Direction: i32 { "up" = 1, "down" = -1 }
+    }
+
+    words! {
+        enum Other: bool, "must be up" { "up" = true }
+    }
+
+    words! {
+        enum Three: u8 { "a" = 1, "b" = 2, "c" = 3 }
+    }
+
+    #[test]
+    fn words_have_meanings_and_a_message() {
+        assert_eq!(["up", "down", "Up", ""].map(meaning::<Direction>), [Some(1), Some(-1), None, None]);
+        assert_eq!(meaning::<Other>("up"), Some(true));
+        assert_eq!(Direction::message(), "must be `up` or `down`");
+        assert_eq!((Three::message(), Other::message()), ("must be `a`, `b` or `c`".into(), "must be up".into()));
+        assert_eq!(word_schema::<Direction>(), json!({"type": "string", "enum": ["up", "down"]}));
+    }
+}

@@ -1,0 +1,291 @@
+//! The document: paths, operations, responses, schemas.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use ferrite_api_types::schema::{Schema, Schemas};
+use ferrite_proto::operation::Operation;
+use ferrite_proto::{Rule, Scope};
+use http::StatusCode;
+use serde_json::{Map, Value, json};
+
+use super::contracts::{Contracts, Rpc, short_name};
+use super::parameters::path_parameter;
+use crate::{Capacity, Description, Route, Success};
+
+/// Errors of every request, and of every request with a body.
+const COMMON: [u16; 5] = [401, 404, 422, 500, 503];
+const OF_BODIES: [u16; 4] = [400, 408, 413, 415];
+
+fn table_row(route: &Route) -> &'static Operation {
+    let capacity = match route.capacity {
+        Capacity::Own => ferrite_proto::Capacity::Own,
+        Capacity::Organization => ferrite_proto::Capacity::Organization,
+        Capacity::Administrator => ferrite_proto::Capacity::Administrator,
+    };
+    Operation::find(route.operation, capacity).expect("every route names an operation of the table")
+}
+
+/// Returns the scope that a token needs.
+fn scope(rule: Rule) -> Option<Scope> {
+    match rule {
+        Rule::Service | Rule::Anyone | Rule::Password => None,
+        Rule::User(scope) => scope,
+        Rule::Administrator => Some(Scope::Admin),
+        Rule::Organization(_, scope) => Some(scope),
+        Rule::Team(_) => Some(Scope::Org),
+        Rule::Repository { unit, level, .. } => Some(unit.scope(level)),
+    }
+}
+
+fn security(row: &Operation) -> Value {
+    let scopes: Vec<_> = scope(row.rule).into_iter().chain(row.further_scope).map(Scope::as_str).collect();
+    match row.rule {
+        Rule::Password => json!([{"password": []}]),
+        Rule::Anyone | Rule::Repository { anonymous: true, .. } => json!([{}, {"token": scopes}]),
+        _ => json!([{"token": scopes}]),
+    }
+}
+
+/// Returns the name of a route in the document: that of its RPC, with what tells it from other routes.
+pub(super) fn operation_id(route: &Route) -> String {
+    let capacity = match route.capacity {
+        Capacity::Own => "",
+        Capacity::Organization => "OfOrganization",
+        Capacity::Administrator => "AsAdministrator",
+    };
+    [short_name(route.operation), route.variant, capacity].concat()
+}
+
+fn parameters(route: &Route, id: &str, row: &Operation, about: &Description) -> Vec<Value> {
+    let names = route.path.split('/').filter_map(|part| part.strip_prefix('{')?.strip_suffix('}'));
+    let in_path = names.map(|name| {
+        let name = name.trim_start_matches('*');
+        let (kind, about) = path_parameter([id, short_name(route.operation)], name);
+        let schema = if kind == "integer" {
+            json!({"type": "integer", "format": "int64", "minimum": 1})
+        } else {
+            json!({"type": kind, "minLength": 1})
+        };
+        json!({"name": name, "in": "path", "required": true, "description": about, "schema": schema})
+    });
+    let others = [("query", &about.query), ("header", &about.headers)].into_iter().flat_map(|(place, parameters)| {
+        parameters
+            .iter()
+            .map(move |one| json!({"name": one.name, "in": place, "description": one.about, "schema": one.schema}))
+    });
+    let header = match (row.is_write, route.method) {
+        (true, _) => Some("Idempotency-Key"),
+        (false, "GET") => Some("If-None-Match"),
+        (false, _) => None,
+    };
+    let header = header.map(|name| json!({"$ref": format!("#/components/parameters/{name}")}));
+    in_path.chain(others).chain(header).collect()
+}
+
+pub(super) fn content(schema: &Schema) -> Value {
+    json!({"application/json": {"schema": schema}})
+}
+
+/// Adds a response of success to those by their statuses.
+fn add_success(responses: &mut Map<String, Value>, success: &Success, is_read: bool, schemas: &mut Schemas) {
+    let empty = || json!({"description": reason_phrase(success.status)});
+    let response = responses.entry(success.status.to_string()).or_insert_with(empty);
+    let mut headers = success.headers.to_vec();
+    if let Some((media_type, schema)) = success.body {
+        let schema = schema(schemas);
+        let known = response["content"][media_type]["schema"].take();
+        response["content"][media_type]["schema"] = match known {
+            Value::Null => schema,
+            known if known == schema => schema,
+            known => json!({"anyOf": [known, schema]}),
+        };
+        headers.extend((is_read && media_type == "application/json").then_some("ETag"));
+    }
+    if let Value::Object(references) = header_references(&headers)
+        && !references.is_empty()
+    {
+        let mut all = response["headers"].as_object().cloned().unwrap_or_default();
+        all.extend(references);
+        response["headers"] = Value::Object(all);
+    }
+}
+
+fn header_references(names: &[&str]) -> Value {
+    let reference = |name: &&str| ((*name).to_owned(), json!({"$ref": format!("#/components/headers/{name}")}));
+    Value::Object(names.iter().map(reference).collect())
+}
+
+fn reason_phrase(status: u16) -> &'static str {
+    StatusCode::from_u16(status).ok().and_then(|status| status.canonical_reason()).unwrap_or_default()
+}
+
+/// Returns the response of an error, which is shared where the contract lists no reasons.
+fn error_response(status: u16, reasons: &BTreeSet<String>) -> Value {
+    if reasons.is_empty() {
+        return json!({"$ref": format!("#/components/responses/{status}")});
+    }
+    let reasons: Vec<_> = reasons.iter().map(String::as_str).collect();
+    described_error(status, &format!("{}: {}", reason_phrase(status), reasons.join(", ")))
+}
+
+fn described_error(status: u16, description: &str) -> Value {
+    let error = content(&json!({"$ref": "#/components/schemas/Error"}));
+    let mut response = json!({"description": description, "content": error});
+    match status {
+        301 | 307 => response["headers"] = header_references(&["Location"]),
+        429 | 503 => response["headers"] = header_references(&["Retry-After"]),
+        _ => {}
+    }
+    response
+}
+
+fn responses(route: &Route, row: &Operation, rpc: &Rpc, about: &Description, schemas: &mut Schemas) -> Value {
+    let is_read = route.method == "GET";
+    let mut responses = Map::new();
+    for success in &about.responses {
+        add_success(&mut responses, success, is_read, schemas);
+    }
+    if is_read {
+        let headers = header_references(&["ETag"]);
+        responses.insert("304".to_owned(), json!({"description": reason_phrase(304), "headers": headers}));
+    }
+    let mut errors = rpc.errors.clone();
+    let mut add = |statuses: &[u16]| {
+        for status in statuses {
+            errors.entry(*status).or_default();
+        }
+    };
+    add(&COMMON);
+    if row.is_write {
+        add(&[429]);
+    }
+    if !about.bodies.is_empty() {
+        add(&OF_BODIES);
+    }
+    if row.rule != Rule::Anyone {
+        add(&[403]);
+    }
+    if route.path.contains("{owner}/{repo}") {
+        add(&[if row.is_write { 307 } else { 301 }]);
+    }
+    responses.extend(errors.iter().map(|(status, reasons)| (status.to_string(), error_response(*status, reasons))));
+    Value::Object(responses)
+}
+
+/// Returns the name of the object that a schema of a body refers to.
+fn body_name(schema: &Schema) -> String {
+    let reference = schema.pointer("/anyOf/0/$ref").or_else(|| schema.get("$ref")).and_then(Value::as_str);
+    reference.and_then(|text| text.rsplit('/').next()).expect("a body has a name").to_owned()
+}
+
+/// Makes the document of the routes that are described.
+pub(super) fn document(routes: &[Route]) -> Value {
+    let (contracts, mut schemas, mut paths) = (Contracts::read(), Schemas::default(), Map::new());
+    let mut requests = BTreeMap::new();
+    for route in routes {
+        let Some(describe) = route.describe else { continue };
+        let mut about = Description::default();
+        describe(&mut about);
+        let (row, rpc, id) = (table_row(route), contracts.rpc(route.operation), operation_id(route));
+        let mut operation = json!({
+            "operationId": id,
+            "summary": rpc.about.first(),
+            "x-rpc": route.operation,
+            "security": security(row),
+            "parameters": parameters(route, &id, row, &about),
+            "responses": responses(route, row, &rpc, &about, &mut schemas),
+        });
+        if rpc.about.len() > 1 {
+            operation["description"] = rpc.about[1..].join("\n\n").into();
+        }
+        let (mut is_required, mut contents) = (true, Map::new());
+        for body in &about.bodies {
+            let schema = (body.schema)(&mut schemas);
+            if body.media_type == "application/json" {
+                let name = body_name(&schema);
+                let object = schemas.resolve(&json!({"$ref": format!("#/components/schemas/{name}")}));
+                is_required = object.is_some_and(|object| object.get("required").is_some());
+                requests.entry(name).or_insert(rpc.request.clone());
+            }
+            contents.insert(body.media_type.to_owned(), json!({"schema": schema}));
+        }
+        if !contents.is_empty() {
+            operation["requestBody"] = json!({"required": is_required, "content": contents});
+        }
+        if let Some(max_bytes) = about.bodies.iter().filter_map(|body| body.max_bytes).max() {
+            operation["requestBody"]["x-max-bytes"] = max_bytes.into();
+        }
+        let path = route.path.replace("{*", "{");
+        paths.entry(path).or_insert_with(|| json!({}))[route.method.to_lowercase()] = operation;
+    }
+    let mut schemas = schemas.into_map();
+    for (name, request) in requests {
+        let properties = schemas.get_mut(&name).and_then(|schema| schema["properties"].as_object_mut());
+        for (field, property) in properties.into_iter().flatten() {
+            // What the service's request has by the same name, its contract describes.
+            if property.get("description").is_none()
+                && let Some(text) = contracts.field(&request, field)
+            {
+                property["description"] = text.into();
+            }
+        }
+    }
+    schemas.insert("Error".to_owned(), error_schema());
+    json!({
+        "openapi": "3.1.1",
+        "info": {"title": "Ferrite", "version": "1"},
+        "servers": [{"url": "/"}],
+        "paths": paths,
+        "components": {
+            "schemas": schemas,
+            "responses": shared_errors(),
+            "headers": headers(),
+            "parameters": {
+                "Idempotency-Key": {
+                    "name": "Idempotency-Key", "in": "header",
+                    "schema": {"type": "string", "minLength": 1, "maxLength": 255, "pattern": "^[ -~]+$"},
+                },
+                "If-None-Match": {"name": "If-None-Match", "in": "header", "schema": {"type": "string"}},
+            },
+            "securitySchemes": {
+                "token": {"type": "http", "scheme": "bearer"},
+                "password": {"type": "http", "scheme": "basic"},
+            },
+        },
+    })
+}
+
+fn shared_errors() -> Value {
+    let statuses = COMMON.iter().chain(&OF_BODIES).chain(&[301, 307, 403, 429]);
+    Value::Object(
+        statuses.map(|status| (status.to_string(), described_error(*status, reason_phrase(*status)))).collect(),
+    )
+}
+
+fn headers() -> Value {
+    json!({
+        "Accept-Ranges": {"schema": {"const": "bytes"}},
+        "Content-Disposition": {"schema": {"type": "string"}},
+        "Content-Range": {"schema": {"type": "string"}},
+        "ETag": {"schema": {"type": "string"}},
+        "Link": {"schema": {"type": "string"}},
+        "Location": {"schema": {"type": "string", "format": "uri"}, "required": true},
+        "Preference-Applied": {"schema": {"type": "string"}},
+        "Retry-After": {"schema": {"type": "integer", "minimum": 0}, "required": true},
+        "X-Total-Count": {"schema": {"type": "integer", "minimum": 0}},
+    })
+}
+
+fn error_schema() -> Schema {
+    let text = json!({"type": "string"});
+    let field_error = json!({
+        "type": "object",
+        "properties": {"field": text, "code": text, "message": text},
+        "required": ["field", "code", "message"],
+    });
+    json!({
+        "type": "object",
+        "properties": {"message": text, "url": text, "errors": {"type": "array", "items": field_error}},
+        "required": ["message", "url"],
+    })
+}

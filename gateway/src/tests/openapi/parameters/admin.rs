@@ -1,0 +1,10 @@
+//! Operations of administrators of the site.
+
+use super::Row;
+
+pub(super) const ROWS: &[Row] = &[
+    ("SetEmailVerification", "email", "string", "The e-mail address."),
+    ("SetStore", "name", "string", "The name of the store."),
+    ("UpdateStore", "name", "string", "The name of the store."),
+    ("DeleteStore", "name", "string", "The name of the store."),
+];

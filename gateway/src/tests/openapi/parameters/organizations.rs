@@ -1,0 +1,5 @@
+//! Organizations, members and teams.
+
+use super::Row;
+
+pub(super) const ROWS: &[Row] = &[];

@@ -1,0 +1,6 @@
+//! Repositories, their collaborators, topics and settings.
+
+use super::Row;
+
+pub(super) const ROWS: &[Row] =
+    &[("", "collaborator", "string", "The name of the user."), ("", "topic", "string", "The topic.")];
