@@ -2,7 +2,7 @@
 //! `upstream`.
 //!
 //! Order of the files, each using those to its right: `middleware` → `client_bounds`, `query_token`, `unread_body`; `client_bounds` →
-//! `client_address`, `error`; `redirect` → `error`; `etag`; `upload` → `body_limits` → `client_address`; `body` → `json_value`, `fields` →
+//! `client_address`, `error`; `redirect`, `if_match` → `error`; `etag`; `upload` → `body_limits` → `client_address`; `body` → `json_value`, `fields` →
 //! `body_limits` → `error` → `json`; `request` → `body`; `page` → `query` → `fields`, `path`; `page` → `response`; `request`, `response`,
 //! `path` and `routes` → `describe` → `error`. Not here: the operations, and the services that carry them out.
 
@@ -14,6 +14,7 @@ pub(crate) mod describe;
 pub(crate) mod error;
 pub(crate) mod etag;
 pub(crate) mod fields;
+pub(crate) mod if_match;
 pub(crate) mod json;
 mod json_value;
 pub(crate) mod middleware;
