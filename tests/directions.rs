@@ -19,10 +19,10 @@ const ORDER: &[(&str, &str)] = &[
     ),
     (
         "kit/core",
-        "sealing telemetry startup readiness config lifecycle net id_or_name writer tls clock text panic secret \
+        "sealing telemetry startup readiness config lifecycle net id_or_name writer version tls clock text panic secret \
          page headers",
     ),
-    ("kit/rpc", "write_limit auth rate_limit grpc redis service_key"),
+    ("kit/rpc", "write_limit auth rate_limit grpc version redis service_key"),
     (
         "kit/db",
         "startup run idempotency reach full_text cache migrate vacuum handle sqlite_connections \

@@ -124,7 +124,7 @@ fn router(state: &AppState) -> Router {
         .merge(git::router().with_state(state.git_http()))
         .fallback(middleware::unknown_path)
         .method_not_allowed_fallback(middleware::method_not_allowed)
-        .layer(from_fn_with_state(api, api::respond));
+        .layer(from_fn_with_state(api::Responder::new(api), api::respond));
     Router::new().fallback_service(routes).layer(from_fn_with_state(state.middleware(), middleware::handle))
 }
 

@@ -20,7 +20,7 @@ use http::{HeaderMap, Request, Response, StatusCode};
 use prost::Message;
 use tower::ServiceExt;
 
-use crate::api::respond;
+use crate::api::{Responder, respond};
 use crate::blocking::BlockingPools;
 use crate::http::body_limits::BodyLimits;
 use crate::http::client_bounds::ClientBounds;
@@ -323,7 +323,7 @@ fn layered() -> Router {
     let routes = Router::new()
         .route("/api/v1/list", get(|| async { json::ok(["<a>"]) }))
         .route("/api/v1/panic", get(panics))
-        .layer(from_fn_with_state(unreachable_services().api(), respond));
+        .layer(from_fn_with_state(Responder::new(unreachable_services().api()), respond));
     Router::new()
         .fallback_service(routes)
         .layer(from_fn_with_state(unreachable_services().middleware(), middleware::handle))

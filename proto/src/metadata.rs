@@ -12,6 +12,10 @@ pub const CLIENT: &str = "ferrite-client";
 pub const STORE: &str = "ferrite-store";
 /// Key that makes a write safe to repeat: the same key and request get the same response.
 pub const IDEMPOTENCY_KEY: &str = "idempotency-key";
+/// Asks a read for the version of its resource, and in its response the version. A read that has none to tell leaves it out.
+pub const VERSION: &str = "x-ferrite-version";
+/// What must be true of the resource of a write when it is done: `exists`, `absent`, `version=` and a [`VERSION`], or `never`.
+pub const PRECONDITION: &str = "x-ferrite-precondition";
 /// Reason of a failure on plain HTTP between processes, the counterpart of `ErrorInfo.reason` on gRPC.
 pub const REASON: &str = "ferrite-reason";
 /// Id of a client's request in the logs of all processes.

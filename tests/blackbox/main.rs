@@ -22,6 +22,7 @@ mod closing;
 mod collaborators;
 mod comments;
 mod compatibility;
+mod conditional_writes;
 mod connections;
 mod contents;
 mod crashes;

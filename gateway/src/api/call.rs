@@ -12,6 +12,7 @@ use ferrite_core::headers::single_header;
 use ferrite_listener::Client;
 use ferrite_proto::metadata;
 use ferrite_proto::repo::BasicCredential;
+use ferrite_rpc::version::VersionedCall;
 use tonic::metadata::{Ascii, MetadataValue};
 
 use super::state::{ApiParts, ApiState};
@@ -27,7 +28,7 @@ const ADMIN_PREFIX: &str = "/api/v1/admin/";
 const MAX_IDEMPOTENCY_KEY_BYTES: usize = 255;
 
 /// One call of the API: the parts that its handler uses, and the metadata for every gRPC call that is made for it: token, request id,
-/// client address and idempotency key.
+/// client address, idempotency key and precondition.
 #[derive(Clone)]
 pub(crate) struct ApiCall {
     pub(super) state: ApiState,
@@ -37,6 +38,8 @@ pub(crate) struct ApiCall {
     client: ClientHeaders,
     address: Option<IpAddr>,
     idempotency_key: Option<MetadataValue<Ascii>>,
+    /// The precondition of a write, or the question for a version. The channel gives it to the call of its operation alone.
+    versioned: Option<VersionedCall>,
 }
 
 impl Deref for ApiCall {
@@ -57,6 +60,7 @@ impl ApiCall {
             client: ClientHeaders::of(&parts.headers),
             address: client_address::counted_client(&parts.headers, None).address,
             idempotency_key: idempotency_key(parts)?,
+            versioned: parts.extensions.get::<VersionedCall>().cloned(),
         })
     }
 
@@ -89,11 +93,12 @@ impl ApiCall {
         request
     }
 
-    /// Makes a call with a grant and a blank request, for [`after_refusal`](super::access::after_refusal). It has no idempotency key: that
-    /// one belongs to the write.
+    /// Makes a call with a grant and a blank request, for [`after_refusal`](super::access::after_refusal). It has neither
+    /// idempotency key nor precondition: those belong to the write.
     pub(crate) fn blank_with_grant<T>(&self, grant: &Grant, message: T) -> tonic::Request<T> {
         let mut request = self.request_with_grant(grant, message);
         request.metadata_mut().remove(metadata::IDEMPOTENCY_KEY);
+        request.extensions_mut().remove::<VersionedCall>();
         request
     }
 
@@ -102,6 +107,9 @@ impl ApiCall {
         let mut request = self.client.request(message);
         if let Some(key) = &self.idempotency_key {
             request.metadata_mut().insert(metadata::IDEMPOTENCY_KEY, key.clone());
+        }
+        if let Some(versioned) = &self.versioned {
+            request.extensions_mut().insert(versioned.clone());
         }
         request
     }

@@ -1,12 +1,13 @@
 //! REST v1: a folder for each group of resources, with one file for each resource, which has its routes.
 //!
 //! Order of the folders and files: `admin` → `accounts`, `organizations`, `repositories`, `hooks`, `releases` → `issues`, `git`,
-//! `markdown` → `access` → `call`, `response_layer` → `state`. Uses `auth`, `dto`, `upstream` and `http`.
+//! `markdown` → `access` → `call`, `response_layer` → `conditional`, `state`. Uses `auth`, `dto`, `upstream` and `http`.
 
 mod access;
 mod accounts;
 mod admin;
 mod call;
+mod conditional;
 mod git;
 mod hooks;
 mod issues;
@@ -19,7 +20,7 @@ mod state;
 
 use self::call::groups;
 pub use self::issues::ASSIGNEE_WORDS;
-pub(crate) use self::response_layer::respond;
+pub(crate) use self::response_layer::{Responder, respond};
 pub(crate) use self::state::{ApiParts, ApiState};
 
 groups! { accounts admin git hooks issues markdown organizations releases repositories }

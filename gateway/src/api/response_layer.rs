@@ -1,17 +1,20 @@
-//! The layer around all routes: the span of a request, its panics, and what completes its response. JSON is written here: small
+//! The layer around all routes: the span of a request, its panics, its conditions, and what completes its response. JSON is written here: small
 //! responses at once, large ones on a blocking thread, and none above the budget.
+
+use std::sync::Arc;
 
 use axum::body::Body;
 use axum::extract::{MatchedPath, Request, State};
 use axum::http::header::IF_NONE_MATCH;
 use axum::http::{Method, StatusCode};
-use axum::middleware::Next;
+use axum::middleware::{Next, from_fn_with_state};
 use axum::response::{IntoResponse, Response};
 use ferrite_core::contain_panic;
 use ferrite_core::telemetry::http_span;
 use ferrite_listener::Client;
 use serde::Serialize;
 
+use super::conditional::ConditionalWrites;
 use super::state::ApiState;
 use crate::http::client_address::counted_client;
 use crate::http::error::ApiError;
@@ -28,14 +31,36 @@ struct Truncated {
     truncated: bool,
 }
 
+/// State of [`respond`].
+#[derive(Clone)]
+pub(crate) struct Responder(Arc<ResponderParts>);
+
+struct ResponderParts {
+    api: ApiState,
+    conditional: ConditionalWrites,
+}
+
+impl Responder {
+    pub(crate) fn new(api: ApiState) -> Self {
+        let reads = super::router().with_state(api.clone()).layer(from_fn_with_state(api.clone(), complete));
+        let conditional = ConditionalWrites::new(reads, super::routes());
+        Self(Arc::new(ResponderParts { api, conditional }))
+    }
+}
+
 /// Middleware of all routes; a single one, because axum clones each layer with all those inside of it for every request.
-pub(crate) async fn respond(State(api): State<ApiState>, request: Request, next: Next) -> Response {
+pub(crate) async fn respond(State(responder): State<Responder>, request: Request, next: Next) -> Response {
     let on_panic = || ApiError::internal().into_response();
-    http_span(request, |request| contain_panic(complete(api, request, next), on_panic)).await
+    let work = |request: Request| async move {
+        let Responder(parts) = responder;
+        let handle = |request| complete(State(parts.api.clone()), request, next);
+        parts.conditional.carry_out(request, handle).await
+    };
+    http_span(request, |request| contain_panic(work(request), on_panic)).await
 }
 
 /// Makes the response of a handler: writes its JSON, with a tag if it is read, and sends requests by a former name of a repository on.
-async fn complete(api: ApiState, request: Request, next: Next) -> Response {
+async fn complete(State(api): State<ApiState>, request: Request, next: Next) -> Response {
     let (method, uri) = (request.method().clone(), request.uri().clone());
     let template = request.extensions().get::<MatchedPath>().cloned();
     let client = counted_client(request.headers(), None);

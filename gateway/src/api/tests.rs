@@ -35,6 +35,7 @@ mod archives;
 mod avatars;
 mod bodies;
 mod comments;
+mod conditional;
 mod deliveries;
 mod fake_repositories;
 mod git;

@@ -8,6 +8,7 @@ use ferrite_proto::grant::Grant;
 use ferrite_proto::id::RepositoryId;
 use ferrite_proto::issue::comment_service_server::CommentService;
 use ferrite_proto::issue::*;
+use ferrite_rpc::version;
 use tonic::Request;
 
 use super::{require_author_or, user};
@@ -49,8 +50,9 @@ async fn list_comments(
 async fn get_comment(state: &AppState, request: Request<GetCommentRequest>) -> Result<GetCommentResponse, IssueError> {
     state.authorize(&request, request.get_ref().repository_id).await?;
     let GetCommentRequest { repository_id, issue_number, comment_id } = request.into_inner();
-    let comment = state.comment(RepositoryId(repository_id), issue_number, comment_id).await?;
-    Ok(GetCommentResponse { comment: Some(encode::comment(comment)) })
+    let comment = encode::comment(state.comment(RepositoryId(repository_id), issue_number, comment_id).await?);
+    version::tell(&comment);
+    Ok(GetCommentResponse { comment: Some(comment) })
 }
 
 async fn create_comment(
@@ -108,6 +110,7 @@ async fn update_comment(
         let mut write = state.writer.begin(repository, CounterChange::default()).await?;
         let comment = write.comment(request.issue_number, request.comment_id).await?;
         require_author_or(&grant, comment.author, Permission::Admin)?;
+        write.require_comment(&comment)?;
         let comment = write.change_comment(comment, &body, &targets, actor).await?;
         let (id, response) = (comment.id, UpdateCommentResponse { comment: Some(encode::comment(comment)) });
         write.commit_with_subject(key.as_ref(), response, id).await
@@ -139,6 +142,7 @@ async fn delete_comment(
         let mut write = state.writer.begin(RepositoryId(request.repository_id), CounterChange::default()).await?;
         let comment = write.comment(request.issue_number, request.comment_id).await?;
         require_author_or(&grant, comment.author, Permission::Admin)?;
+        write.require_comment(&comment)?;
         write.delete_comment(comment, actor).await?;
         write.commit(key.as_ref(), DeleteCommentResponse {}).await
     };

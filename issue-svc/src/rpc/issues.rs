@@ -17,6 +17,7 @@ use ferrite_proto::issue::issue_service_server::IssueService;
 use ferrite_proto::issue::*;
 use ferrite_proto::repo::IssueAccess;
 use ferrite_rpc::auth::{AuthError, Caller, OperationSubject};
+use ferrite_rpc::version;
 use tonic::Request;
 
 use super::{require_author_or, user};
@@ -260,8 +261,9 @@ async fn list_user_issues(
 async fn get_issue(state: &AppState, request: Request<GetIssueRequest>) -> Result<GetIssueResponse, IssueError> {
     state.authorize(&request, request.get_ref().repository_id).await?;
     let GetIssueRequest { repository_id, number } = request.into_inner();
-    let issue = state.full_issue(RepositoryId(repository_id), number).await?;
-    Ok(GetIssueResponse { issue: Some(encode::issue(issue)) })
+    let issue = encode::issue(state.full_issue(RepositoryId(repository_id), number).await?);
+    version::tell(&issue);
+    Ok(GetIssueResponse { issue: Some(issue) })
 }
 
 async fn update_issue(
@@ -289,6 +291,7 @@ async fn update_issue(
         let mut write = state.writer.begin(RepositoryId(request.repository_id), CounterChange::default()).await?;
         let issue = write.issue(request.number).await?;
         require_author_or(&grant, issue.author, Permission::Write)?;
+        write.require_issue(&issue).await?;
         let issue = write.change(issue, change, &targets, user(&grant)?).await?;
         let response = UpdateIssueResponse { issue: Some(encode::issue(issue)) };
         write.commit_with_subject(key.as_ref(), response, request.number).await

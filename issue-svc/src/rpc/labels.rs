@@ -10,6 +10,7 @@ use ferrite_proto::error::FieldViolation;
 use ferrite_proto::id::RepositoryId;
 use ferrite_proto::issue::label_service_server::LabelService;
 use ferrite_proto::issue::*;
+use ferrite_rpc::version;
 use tonic::Request;
 
 use super::user;
@@ -48,7 +49,9 @@ async fn get_label(state: &AppState, request: Request<GetLabelRequest>) -> Resul
     let ids = reference.id();
     let found = store.labels_matching(store.reader(), repository, ids.as_slice(), std::slice::from_ref(&label)).await?;
     let label = reference.find(&found, |label| (label.id, &label.name)).cloned().ok_or(IssueError::LabelNotFound)?;
-    Ok(GetLabelResponse { label: Some(encode::label(label)) })
+    let label = encode::label(label);
+    version::tell(&label);
+    Ok(GetLabelResponse { label: Some(label) })
 }
 
 async fn create_label(
@@ -114,7 +117,9 @@ async fn list_issue_labels(
     state.authorize(&request, request.get_ref().repository_id).await?;
     let ListIssueLabelsRequest { repository_id, issue_number: number } = request.into_inner();
     let issue = state.full_issue(RepositoryId(repository_id), number).await?;
-    Ok(ListIssueLabelsResponse { labels: issue.labels.into_iter().map(encode::label).collect() })
+    let response = ListIssueLabelsResponse { labels: issue.labels.into_iter().map(encode::label).collect() };
+    version::tell(&response);
+    Ok(response)
 }
 
 async fn change_issue_labels(
@@ -138,6 +143,7 @@ async fn change_issue_labels(
         }
         let mut write = state.writer.begin(repository, CounterChange::default()).await?;
         let issue = write.issue(request.issue_number).await?;
+        write.require_issue_labels(&issue).await?;
         let labels = write.change_labels(&issue, change, &ids, actor).await?;
         let labels = labels.into_iter().map(encode::label).collect();
         write.commit_with_subject(key.as_ref(), ChangeIssueLabelsResponse { labels }, request.issue_number).await

@@ -7,6 +7,7 @@ use ferrite_proto::error::FieldViolation;
 use ferrite_proto::id::RepositoryId;
 use ferrite_proto::issue::milestone_service_server::MilestoneService;
 use ferrite_proto::issue::*;
+use ferrite_rpc::version;
 use tonic::Request;
 
 use super::user;
@@ -47,8 +48,9 @@ async fn get_milestone(
 ) -> Result<GetMilestoneResponse, IssueError> {
     state.authorize_settings(&request, request.get_ref().repository_id).await?;
     let GetMilestoneRequest { repository_id, milestone_id } = request.into_inner();
-    let milestone = state.milestone(RepositoryId(repository_id), milestone_id).await?;
-    Ok(GetMilestoneResponse { milestone: Some(encode::milestone(milestone)) })
+    let milestone = encode::milestone(state.milestone(RepositoryId(repository_id), milestone_id).await?);
+    version::tell(&milestone);
+    Ok(GetMilestoneResponse { milestone: Some(milestone) })
 }
 
 async fn create_milestone(

@@ -19,6 +19,8 @@ use tonic::{Code, Status};
 
 use crate::testing::{REPOSITORY, Service, TestCaller, on_each_url, reason};
 
+mod conditional;
+
 const TEXT_BYTES: usize = 1_000_000;
 const DESCRIPTION_BYTES: usize = 60_000;
 const NO_OTHER_LIMITS: [&str; 3] = ["--issues-per-hour=0", "--comments-per-hour=0", "--text-bytes-per-hour=0"];

@@ -2,8 +2,10 @@
 
 use ferrite_proto::events::CommentAction;
 use ferrite_proto::id::UserId;
+use ferrite_rpc::version::is_conditional;
 
 use super::{TextTargets, Write};
+use crate::encode;
 use crate::error::IssueError;
 use crate::model::{Body, Comment, Issue};
 use crate::store::{COMMENT_CLASS, List, MentionSource, Reader, TallyChanges};
@@ -88,5 +90,16 @@ impl Write<'_> {
         let reader = Reader::Tx(&mut self.tx);
         let comment = self.writer.store.comment(reader, self.repository, number, id).await?;
         comment.ok_or(IssueError::CommentNotFound)
+    }
+
+    /// Checks the precondition of the request against a comment.
+    ///
+    /// # Errors
+    /// A precondition that is not true.
+    pub(crate) fn require_comment(&self, comment: &Comment) -> Result<(), IssueError> {
+        if is_conditional() {
+            self.tx.require_version(Some(&encode::comment(comment.clone())))?;
+        }
+        Ok(())
     }
 }

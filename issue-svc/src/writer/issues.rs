@@ -4,9 +4,11 @@ use ferrite_proto::error::FieldViolation;
 use ferrite_proto::events::IssueAction;
 use ferrite_proto::id::UserId;
 use ferrite_proto::issue::TimelineAction;
+use ferrite_rpc::version::is_conditional;
 
 use super::references::TextTargets;
 use super::{IssueWriter, Write};
+use crate::encode;
 use crate::error::IssueError;
 use crate::model::{Class, CommitAction, FullIssue, Issue, IssueChange, NewIssue};
 use crate::store::{CounterChange, List, MentionSource, Reader, TallyChanges, TimelineEntry};
@@ -59,6 +61,18 @@ impl Write<'_> {
         };
         self.tell_opened(&issue);
         Ok(issue)
+    }
+
+    /// Checks the precondition of the request against an issue, with all that shows in it.
+    ///
+    /// # Errors
+    /// A precondition that is not true, or a failure of the database.
+    pub(crate) async fn require_issue(&mut self, issue: &Issue) -> Result<(), IssueError> {
+        if is_conditional() {
+            let full = self.complete(issue.clone()).await?;
+            self.tx.require_version(Some(&encode::issue(full)))?;
+        }
+        Ok(())
     }
 
     /// Changes an issue and returns it. `targets` is found in the new body. A change to what is there already is none.

@@ -5,9 +5,11 @@ use std::collections::BTreeSet;
 use ferrite_proto::error::FieldViolation;
 use ferrite_proto::events::IssueAction;
 use ferrite_proto::id::UserId;
-use ferrite_proto::issue::{LabelChange, TimelineAction};
+use ferrite_proto::issue::{LabelChange, ListIssueLabelsResponse, TimelineAction};
+use ferrite_rpc::version::is_conditional;
 
 use super::Write;
+use crate::encode;
 use crate::error::IssueError;
 use crate::model::{Color, Issue, Label, LabelName};
 use crate::store::{CounterChange, Deleted, List, Reader, TallyChanges, TimelineEntry};
@@ -30,19 +32,39 @@ impl Write<'_> {
         label.ok_or_else(|| IssueError::LabelExists { name: name.as_str().to_owned() })
     }
 
+    /// Checks the precondition of the request against the labels of an issue.
+    ///
+    /// # Errors
+    /// A precondition that is not true, or a failure of the database.
+    pub(crate) async fn require_issue_labels(&mut self, issue: &Issue) -> Result<(), IssueError> {
+        if is_conditional() {
+            let labels = self.complete(issue.clone()).await?.labels;
+            let labels = ListIssueLabelsResponse { labels: labels.into_iter().map(encode::label).collect() };
+            self.tx.require_version(Some(&labels))?;
+        }
+        Ok(())
+    }
+
+    /// Returns a label of the repository that is as the precondition of the request says.
+    async fn required_label(&mut self, id: i64) -> Result<Label, IssueError> {
+        let label = self.writer.store.label(Reader::Tx(&mut self.tx), self.repository, id).await?;
+        let label = label.ok_or(IssueError::LabelNotFound)?;
+        self.tx.require_version(Some(&encode::label(label.clone())))?;
+        Ok(label)
+    }
+
     /// Changes name and colour of a label.
     ///
     /// # Errors
-    /// [`IssueError::LabelNotFound`], [`IssueError::LabelExists`], or a failure of the database.
+    /// [`IssueError::LabelNotFound`], [`IssueError::LabelExists`], a precondition that is not true, or a failure of the database.
     pub(crate) async fn change_label(
         &mut self,
         id: i64,
         name: Option<&LabelName>,
         color: Option<&Color>,
     ) -> Result<Label, IssueError> {
+        let label = self.required_label(id).await?;
         let store = &self.writer.store;
-        let label = store.label(Reader::Tx(&mut self.tx), self.repository, id).await?;
-        let label = label.ok_or(IssueError::LabelNotFound)?;
         let new = Label {
             name: name.map_or(label.name, |name| name.as_str().to_owned()),
             color: color.map_or(label.color, |color| color.as_str().to_owned()),
@@ -61,8 +83,11 @@ impl Write<'_> {
     /// Deletes a label from the repository and from its issues.
     ///
     /// # Errors
-    /// [`IssueError::LabelNotFound`], or a failure of the database.
+    /// [`IssueError::LabelNotFound`], a precondition that is not true, or a failure of the database.
     pub(crate) async fn delete_label(&mut self, id: i64) -> Result<(), IssueError> {
+        if is_conditional() {
+            self.required_label(id).await?;
+        }
         if !self.writer.store.delete_label(&mut self.tx, self.repository, id).await? {
             return Err(IssueError::LabelNotFound);
         }

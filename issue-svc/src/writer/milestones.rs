@@ -1,6 +1,9 @@
 //! Milestones of repositories.
 
+use ferrite_rpc::version::is_conditional;
+
 use super::Write;
+use crate::encode;
 use crate::error::IssueError;
 use crate::model::{Description, Milestone, MilestoneTitle};
 use crate::store::{CounterChange, Deleted, Reader};
@@ -38,13 +41,22 @@ impl Write<'_> {
         Ok(store.insert_milestone(&mut self.tx, repository, title, description, due_us, now_us).await?)
     }
 
+    /// Returns a milestone of the repository that is as the precondition of the request says.
+    async fn required_milestone(&mut self, id: i64) -> Result<Milestone, IssueError> {
+        let milestone = self.writer.store.milestone(Reader::Tx(&mut self.tx), self.repository, id).await?;
+        let milestone = milestone.ok_or(IssueError::MilestoneNotFound)?;
+        if is_conditional() {
+            self.tx.require_version(Some(&encode::milestone(milestone.clone())))?;
+        }
+        Ok(milestone)
+    }
+
     /// Changes a milestone. One that is closed again keeps the time when it was closed.
     ///
     /// # Errors
-    /// [`IssueError::MilestoneNotFound`], or a failure of the database.
+    /// [`IssueError::MilestoneNotFound`], a precondition that is not true, or a failure of the database.
     pub(crate) async fn change_milestone(&mut self, id: i64, change: MilestoneChange) -> Result<Milestone, IssueError> {
-        let old = self.writer.store.milestone(Reader::Tx(&mut self.tx), self.repository, id).await?;
-        let old = old.ok_or(IssueError::MilestoneNotFound)?;
+        let old = self.required_milestone(id).await?;
         let is_closed = change.is_closed.unwrap_or(old.is_closed);
         let closed_us = match (old.is_closed, is_closed) {
             (true, true) => old.closed_us,
@@ -66,8 +78,11 @@ impl Write<'_> {
     /// Deletes a milestone from the repository and from its issues.
     ///
     /// # Errors
-    /// [`IssueError::MilestoneNotFound`], or a failure of the database.
+    /// [`IssueError::MilestoneNotFound`], a precondition that is not true, or a failure of the database.
     pub(crate) async fn delete_milestone(&mut self, id: i64) -> Result<(), IssueError> {
+        if is_conditional() {
+            self.required_milestone(id).await?;
+        }
         if !self.writer.store.delete_milestone(&mut self.tx, self.repository, id).await? {
             return Err(IssueError::MilestoneNotFound);
         }

@@ -19,6 +19,7 @@ pub mod telemetry;
 pub mod testing;
 pub mod text;
 pub mod tls;
+pub mod version;
 pub mod writer;
 
 pub use clock::{Clock, micros, timestamp};

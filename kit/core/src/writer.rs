@@ -13,6 +13,8 @@ use ferrite_proto::id::UserId;
 use futures_util::future::Either;
 use parking_lot::Mutex;
 
+use crate::version::VersionExchange;
+
 tokio::task_local! {
     static SCOPE: Arc<Scope>;
 }
@@ -35,7 +37,7 @@ impl Writer {
     }
 }
 
-/// What is known of the writes of one request.
+/// What is known of the writes of one request, and of the version of its resource.
 #[derive(Debug, Default)]
 pub struct Scope {
     writer: Mutex<Option<Writer>>,
@@ -43,6 +45,7 @@ pub struct Scope {
     is_counted: AtomicBool,
     /// True if a reached limit refuses the commits of the request, not its transactions.
     is_refused_at_commit: AtomicBool,
+    versions: VersionExchange,
 }
 
 /// Serves a request in a scope of its own, which writes for nobody yet.
@@ -108,6 +111,11 @@ impl Scope {
     /// Returns the account that the request writes for.
     pub fn writer(&self) -> Option<Writer> {
         *self.writer.lock()
+    }
+
+    /// Returns what the request says about the version of its resource.
+    pub fn versions(&self) -> &VersionExchange {
+        &self.versions
     }
 
     /// Returns whether the request counts as a write already.

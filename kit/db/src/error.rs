@@ -3,6 +3,7 @@
 use std::borrow::Cow;
 use std::time::Duration;
 
+use ferrite_core::version::PreconditionFailed;
 use ferrite_proto::error::Kind;
 use ferrite_rpc::write_limit::WriteRefused;
 use sqlx::error::ErrorKind;
@@ -40,6 +41,9 @@ pub enum DbError {
     /// The account of the request has written as much as it may within an hour.
     #[error(transparent)]
     Refused(#[from] WriteRefused),
+    /// The precondition of the request is not true, or was not checked.
+    #[error(transparent)]
+    Precondition(#[from] PreconditionFailed),
     /// Any other failure of the database or its connection.
     #[error("database failure")]
     Failed(#[source] sqlx::Error),
@@ -71,7 +75,12 @@ impl DbError {
         let error = match self {
             Self::Failed(error) => error,
             Self::Unanswered(_) => return true,
-            Self::Url | Self::Violation(..) | Self::Migrate(_) | Self::Io(_) | Self::Refused(_) => return false,
+            Self::Url
+            | Self::Violation(..)
+            | Self::Migrate(_)
+            | Self::Io(_)
+            | Self::Refused(_)
+            | Self::Precondition(_) => return false,
         };
         match error {
             sqlx::Error::Io(_)
@@ -93,6 +102,7 @@ impl DbError {
     pub fn classify(&self) -> (Kind, &'static str) {
         match self {
             Self::Refused(_) => (Kind::RateLimited, "WRITE_LIMIT_REACHED"),
+            Self::Precondition(_) => (Kind::Aborted, "PRECONDITION_FAILED"),
             _ if self.is_unavailable() => (Kind::Overloaded, "DATABASE_UNAVAILABLE"),
             _ => (Kind::Internal, "INTERNAL"),
         }
@@ -103,6 +113,7 @@ impl DbError {
     pub fn message(&self) -> Cow<'static, str> {
         match self {
             Self::Refused(refused) => refused.to_string().into(),
+            Self::Precondition(failed) => failed.to_string().into(),
             _ if self.is_unavailable() => "the database does not answer now, try again".into(),
             _ => "storage failure".into(),
         }
@@ -121,7 +132,7 @@ impl DbError {
     /// refused is no failure.
     pub fn log(&self, work: &str) {
         let error = self as &dyn std::error::Error;
-        if matches!(self, Self::Refused(_)) {
+        if matches!(self, Self::Refused(_) | Self::Precondition(_)) {
             return;
         }
         if self.is_unavailable() {

@@ -9,8 +9,10 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use ferrite_core::Secret;
+use ferrite_rpc::version;
 use ferrite_rpc::write_limit::{CountedWrite, WriteLimit};
 use futures_util::future::BoxFuture;
+use prost::Message;
 use sqlx::postgres::{PgConnectOptions, PgPoolOptions, PgRow};
 use sqlx::sqlite::{
     SqliteAutoVacuum, SqliteConnectOptions, SqliteJournalMode, SqlitePoolOptions, SqliteRow, SqliteSynchronous,
@@ -189,15 +191,13 @@ impl Db {
     /// # Errors
     /// [`DbError::Refused`] when the account has written as much as it may.
     pub async fn count_write(&self) -> Result<(), DbError> {
-        self.counted_write().await.map(drop)
+        require_room(self.begun_write().await?.as_ref())
     }
 
-    /// Counts the current request for a statement that commits by itself.
+    /// Counts the current request for a statement that commits by itself, and checks that it may.
     pub(super) async fn counted_write(&self) -> Result<Option<CountedWrite>, DbError> {
         let write = self.begun_write().await?;
-        if let Some(write) = &write {
-            write.require_room()?;
-        }
+        require_commit(write.as_ref())?;
         Ok(write)
     }
 
@@ -300,6 +300,19 @@ impl Db {
     }
 }
 
+/// Checks that a write may be committed: there is room for it, and the precondition of its request was checked.
+fn require_commit(write: Option<&CountedWrite>) -> Result<(), DbError> {
+    version::require_checked()?;
+    require_room(write)
+}
+
+fn require_room(write: Option<&CountedWrite>) -> Result<(), DbError> {
+    match write {
+        Some(write) => Ok(write.require_room()?),
+        None => Ok(()),
+    }
+}
+
 impl Tx {
     /// Returns the first value on PostgreSQL, the second on SQLite.
     #[must_use]
@@ -314,12 +327,13 @@ impl Tx {
     ///
     /// # Errors
     /// When the database does not confirm. The writes may or may not have been committed then. [`DbError::Refused`] when the request is
-    /// [refused at its commits](ferrite_core::writer::refuse_at_commit): nothing was committed then.
+    /// [refused at its commits](ferrite_core::writer::refuse_at_commit), and [`DbError::Precondition`] when it has a precondition that was
+    /// not checked: nothing was committed then.
     pub fn commit(self) -> BoxFuture<'static, Result<(), DbError>> {
         count_statement("transaction");
         let system = self.pick(POSTGRES, SQLITE);
         Box::pin(async move {
-            self.require_room()?;
+            self.require_commit()?;
             let commit = async move {
                 match self.kind {
                     TxKind::Postgres(tx) => tx.commit().await?,
@@ -334,12 +348,18 @@ impl Tx {
         })
     }
 
+    /// Checks the precondition of the current request, if it has one, against the resource as this transaction sees it; `None` for one that
+    /// does not exist. The resource is the message of which its read tells the version. The transaction must hold the lock of the resource.
+    ///
+    /// # Errors
+    /// [`DbError::Precondition`] if it is not true.
+    pub fn require_version(&self, resource: Option<&impl Message>) -> Result<(), DbError> {
+        Ok(version::require(resource)?)
+    }
+
     /// Checks that the transaction may be committed.
-    pub(super) fn require_room(&self) -> Result<(), DbError> {
-        match &self.write {
-            Some(write) => Ok(write.require_room()?),
-            None => Ok(()),
-        }
+    pub(super) fn require_commit(&self) -> Result<(), DbError> {
+        require_commit(self.write.as_ref())
     }
 
     /// Notes the values of a statement.

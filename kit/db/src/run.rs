@@ -349,7 +349,7 @@ impl Tx {
 
     fn fetch_and_commit<'a>(mut self, sql: &'a str, args: &'a [Value]) -> BoxFuture<'a, Result<RawRows, DbError>> {
         Box::pin(async move {
-            self.require_room()?;
+            self.require_commit()?;
             if let TxKind::Sqlite(tx) = &mut self.kind {
                 tx.add(sql, args);
                 count_statement("transaction");

@@ -1,6 +1,7 @@
 //! The database handle on PostgreSQL and SQLite: values, constraints, transactions.
 
 mod migrate;
+mod precondition;
 mod write_limit;
 
 use std::process::Stdio;

@@ -15,6 +15,7 @@ use ferrite_core::telemetry::request_span;
 use ferrite_core::writer;
 use ferrite_rpc::auth::AuthLayer;
 use ferrite_rpc::grpc::call_deadline;
+use ferrite_rpc::version;
 use tonic::Status;
 use tonic::server::NamedService;
 use tonic::service::{Routes, RoutesBuilder};
@@ -136,7 +137,7 @@ async fn serve_request(State(auth): State<AuthLayer>, request: Request, next: Ne
     request_span(request, handle).await
 }
 
-/// Serves a request whose credentials are valid. A call ends at the deadline of its client (`grpc-timeout`) or at [`SERVER_DEADLINE`],
+/// Serves a request whose credentials are valid, with what its metadata says about versions. A call ends at the deadline of its client (`grpc-timeout`) or at [`SERVER_DEADLINE`],
 /// whichever is earlier; calls that copy a repository may take longer.
 async fn serve_authenticated(auth: AuthLayer, mut request: Request, next: Next, is_grpc: bool) -> Response {
     if let Err(refusal) = auth.admit(&mut request).await {
@@ -145,9 +146,13 @@ async fn serve_authenticated(auth: AuthLayer, mut request: Request, next: Next, 
     if !is_grpc {
         return next.run(request).await;
     }
+    version::begin(request.headers());
     let limit = call_deadline(&request, SERVER_DEADLINE);
     match tokio::time::timeout(limit, next.run(request)).await {
-        Ok(response) => response,
+        Ok(mut response) => {
+            version::end(response.headers_mut());
+            response
+        }
         Err(_) => Status::deadline_exceeded("deadline exceeded").into_http(),
     }
 }

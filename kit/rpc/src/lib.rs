@@ -11,4 +11,5 @@ pub mod service_key;
 #[cfg(any(test, feature = "testing"))]
 #[expect(clippy::unwrap_used, reason = "a test that cannot be set up has failed")]
 pub mod testing;
+pub mod version;
 pub mod write_limit;

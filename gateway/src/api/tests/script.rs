@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex};
 
 use axum::body::{Body, to_bytes};
 use axum::extract::{Request, State};
-use ferrite_proto::metadata::{AUTHORIZATION, IDEMPOTENCY_KEY};
+use ferrite_proto::metadata::{AUTHORIZATION, IDEMPOTENCY_KEY, PRECONDITION, VERSION};
 use ferrite_proto::repo;
 use ferrite_rpc::auth::AuthError;
 use http::{HeaderMap, HeaderValue, Response, StatusCode};
@@ -37,6 +37,10 @@ struct Inner {
     /// Headers of the responses to files that are stored, by path.
     stored: HashMap<String, HeaderMap>,
     requests: HashMap<String, Vec<u8>>,
+    /// Versions of resources, by the method that reads them.
+    versions: HashMap<String, String>,
+    /// Preconditions of the last requests, by method.
+    preconditions: HashMap<String, String>,
     /// Methods whose last request had an idempotency key.
     keyed: HashSet<String>,
     /// Methods, and paths of bodies, that were called, and whether any of their requests had the client's token.
@@ -65,6 +69,16 @@ impl Script {
 
     pub(super) fn fail(&self, method: &str, error: impl Into<Status>) {
         self.0.lock().unwrap().responses.insert(full_name(method), Err(error.into()));
+    }
+
+    /// Has a method tell this version to those who ask for it.
+    pub(super) fn tell(&self, method: &str, version: &str) {
+        self.0.lock().unwrap().versions.insert(full_name(method), version.to_owned());
+    }
+
+    /// Takes the precondition of the last request of a method.
+    pub(super) fn take_precondition(&self, method: &str) -> Option<String> {
+        self.0.lock().unwrap().preconditions.remove(full_name(method).as_str())
     }
 
     /// Has git-svc store the files that are sent to a path.
@@ -108,6 +122,9 @@ async fn served(State(script): State<Script>, request: Request) -> Response<Body
     } else {
         inner.keyed.remove(&method);
     }
+    if let Some(precondition) = parts.headers.get(PRECONDITION) {
+        inner.preconditions.insert(method.clone(), precondition.to_str().unwrap().to_owned());
+    }
     inner.requests.insert(method.clone(), bytes.get(PREFIX_BYTES..).unwrap_or_default().to_vec());
     if let Some(headers) = inner.stored.get(&method) {
         let mut response = Response::new(Body::empty());
@@ -115,11 +132,15 @@ async fn served(State(script): State<Script>, request: Request) -> Response<Body
         *response.headers_mut() = headers.clone();
         return response;
     }
-    match inner.responses.get(&method) {
+    let mut response = match inner.responses.get(&method) {
         Some(Ok(message)) => framed(message),
         Some(Err(status)) => status.clone().into_http(),
-        None => Status::unimplemented(method).into_http(),
+        None => Status::unimplemented(&*method).into_http(),
+    };
+    if let Some(version) = inner.versions.get(&method).filter(|_| parts.headers.contains_key(VERSION)) {
+        response.headers_mut().insert(VERSION, version.parse().unwrap());
     }
+    response
 }
 
 fn framed(message: &[u8]) -> Response<Body> {

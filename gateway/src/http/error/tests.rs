@@ -83,6 +83,7 @@ fn some_reasons_have_a_status_of_their_own() {
     assert_eq!(of(Kind::FailedPrecondition, "MIRROR_READ_ONLY").status.as_u16(), 403);
     assert_eq!(of(Kind::FailedPrecondition, "WRONG_STORE").status.as_u16(), 503);
     assert_eq!(of(Kind::Aborted, "STALE_BLOB").status.as_u16(), 409);
+    assert_eq!(of(Kind::Aborted, "PRECONDITION_FAILED").status.as_u16(), 412);
     assert_eq!(of(Kind::Unauthenticated, "BAD_GRANT").status.as_u16(), 500);
     assert_eq!(of(Kind::NotFound, "REPOSITORY_NOT_FOUND").message, REPOSITORY_NOT_FOUND);
 }

@@ -21,10 +21,12 @@ use super::connection::{CallError, CallResult};
 use super::discovery::{Discovery, Resolver, system_resolver};
 use super::replicas::ReplicaSet;
 use super::retry;
+use crate::version::VersionedCall;
 
 /// A client channel to one service; cheap to clone. Connects when it is first used, and again after a connection is lost. Calls are
 /// spread over the replicas of the service that serve. Each call gets a deadline, the current trace and a service token; calls that
 /// change nothing are retried on `UNAVAILABLE`, others if they were never sent. A call with a user's access token is sent to repo-svc only.
+/// A [`VersionedCall`] among the extensions of a request goes with it.
 #[derive(Clone, Debug)]
 pub struct Channel(Arc<Inner>);
 
@@ -84,11 +86,17 @@ impl Service<Request<Body>> for Channel {
                 request.headers_mut().insert(ferrite_proto::metadata::SERVICE, value);
             }
         }
+        let versioned = VersionedCall::send(&mut request);
         // The channel, and with it the search for replicas, lives at least as long as the call.
         let channel = self.clone();
         Box::pin(async move {
             match retry::call(&channel.0.replicas, request).instrument(span).await {
-                Ok(response) => Ok(call.response(response)),
+                Ok(response) => {
+                    if let Some(versioned) = versioned {
+                        versioned.receive(response.headers());
+                    }
+                    Ok(call.response(response))
+                }
                 Err(error) => {
                     call.failed();
                     Err(error)

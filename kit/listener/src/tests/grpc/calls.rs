@@ -12,11 +12,16 @@ use ferrite_core::Lifecycle;
 use ferrite_core::net::Address;
 use ferrite_core::telemetry;
 use ferrite_core::testing::eventually;
+use ferrite_core::version::{Precondition, Version};
 use ferrite_proto::ServiceRole;
 use ferrite_proto::metadata::AUTHORIZATION;
+use ferrite_proto::operation::{GET_REPOSITORY, UPDATE_REPOSITORY};
 use ferrite_proto::repo::repository_service_client::RepositoryServiceClient;
-use ferrite_proto::repo::{CreateRepositoryRequest, DeleteRepositoryRequest, ListRepositoriesRequest};
+use ferrite_proto::repo::{
+    CreateRepositoryRequest, DeleteRepositoryRequest, ListRepositoriesRequest, UpdateRepositoryRequest,
+};
 use ferrite_rpc::grpc::{Channel, ChannelCredentials, channel};
+use ferrite_rpc::version::VersionedCall;
 use http::HeaderMap;
 use tonic::{Code, Request};
 use tonic_health::pb::HealthCheckRequest;
@@ -117,6 +122,34 @@ async fn a_call_that_hangs_ends_at_its_deadline_on_both_sides() {
     assert!(started.elapsed() < Duration::from_secs(20), "{:?}", started.elapsed());
     assert_eq!(repositories.calls(), 2, "one deadline for all attempts");
     eventually("the handler was dropped", || async { repositories.state().dropped.load(Ordering::SeqCst) }).await;
+}
+
+#[tokio::test]
+async fn a_call_is_told_the_version_that_it_asks_for_and_another_one_carries_it_as_its_precondition() {
+    let (_env, _, mut client) = start().await;
+    let asking = |operation| {
+        let (mut request, versioned) = (get(FINE), VersionedCall::asking(operation));
+        request.extensions_mut().insert(versioned.clone());
+        (request, versioned)
+    };
+    let (request, other) = asking(UPDATE_REPOSITORY);
+    client.get_repository(request).await.unwrap();
+    assert_eq!(other.told(), None, "asked of another operation");
+    let (request, versioned) = asking(GET_REPOSITORY);
+    client.get_repository(request).await.unwrap();
+    let told = versioned.told().expect("the version");
+    let outdated = Version::parse(&"0".repeat(32)).expect("a version");
+    for (precondition, code) in [
+        (Precondition::Version(told), None),
+        (Precondition::Exists, None),
+        (Precondition::Version(outdated), Some(Code::Aborted)),
+        (Precondition::Never, Some(Code::Aborted)),
+    ] {
+        let mut request = Request::new(UpdateRepositoryRequest::default());
+        request.extensions_mut().insert(VersionedCall::requiring(UPDATE_REPOSITORY, precondition));
+        let outcome = client.update_repository(request).await;
+        assert_eq!(outcome.err().map(|status| status.code()), code);
+    }
 }
 
 #[tokio::test]

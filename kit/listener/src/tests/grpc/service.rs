@@ -7,6 +7,7 @@ use std::time::Duration;
 use crate::MAX_MESSAGE_BYTES;
 use ferrite_proto::repo::repository_service_server::{RepositoryService, RepositoryServiceServer};
 use ferrite_proto::repo::*;
+use ferrite_rpc::version;
 use tonic::{Request, Response, Status};
 
 /// A fake `RepositoryService` whose responses the test chooses.
@@ -84,6 +85,7 @@ impl RepositoryService for Repositories {
             Some(repository_ref::By::Id(SLOW)) => tokio::time::sleep(Duration::from_millis(400)).await,
             _ => {}
         }
+        version::tell(&GetRepositoryResponse::default());
         Ok(Response::new(GetRepositoryResponse::default()))
     }
 
@@ -124,6 +126,8 @@ impl RepositoryService for Repositories {
         request: Request<ferrite_proto::repo::UpdateRepositoryRequest>,
     ) -> Result<Response<ferrite_proto::repo::UpdateRepositoryResponse>, Status> {
         self.enter(&request)?;
+        version::require(Some(&GetRepositoryResponse::default()))
+            .map_err(|failed| Status::aborted(failed.to_string()))?;
         Ok(Response::new(ferrite_proto::repo::UpdateRepositoryResponse::default()))
     }
 

@@ -1,0 +1,207 @@
+//! Writes with `If-Match`: which precondition the service gets for which header, and what the client gets in return.
+
+use axum::body::{Body, to_bytes};
+use ferrite_proto::error::Kind;
+use ferrite_proto::issue::{self, IssueState};
+use ferrite_rpc::auth::AuthError;
+use ferrite_rpc::testing::failure;
+use http::{HeaderMap, Request};
+use tower::ServiceExt;
+
+use super::GOOD;
+use super::tracker::{LABELS, MILESTONES, Tracker, label};
+use crate::router;
+
+const PATH: &str = "/repos/bob/demo/labels/5";
+const BODY: &str = r#"{"name":"fault"}"#;
+const VERSION: &str = "0123456789abcdef0123456789abcdef";
+
+/// A gateway in front of a label that has a version.
+struct Case {
+    tracker: Tracker,
+    etag: String,
+}
+
+struct Received {
+    status: u16,
+    headers: HeaderMap,
+    body: String,
+}
+
+impl Received {
+    fn etag(&self) -> Option<&str> {
+        self.headers.get("etag").map(|tag| tag.to_str().unwrap())
+    }
+}
+
+fn get_label() -> String {
+    format!("{LABELS}/GetLabel")
+}
+
+fn update_label() -> String {
+    format!("{LABELS}/UpdateLabel")
+}
+
+impl Case {
+    async fn new() -> Self {
+        let tracker = Tracker::new().await;
+        tracker.script.respond(&get_label(), &issue::GetLabelResponse { label: Some(label()) });
+        tracker.script.respond(&update_label(), &issue::UpdateLabelResponse { label: Some(label()) });
+        tracker.script.tell(&get_label(), VERSION);
+        let (_, headers, _) = tracker.gateway.send("GET", PATH, Some(GOOD), "").await;
+        tracker.script.take_request::<issue::GetLabelRequest>(&get_label());
+        Self { tracker, etag: headers["etag"].to_str().unwrap().to_owned() }
+    }
+
+    async fn send(&self, method: &str, path: &str, headers: &[(&str, &str)], body: &str) -> Received {
+        let mut request = Request::builder().method(method).uri(format!("/api/v1{path}")).header("authorization", GOOD);
+        for (name, value) in headers {
+            request = request.header(*name, *value);
+        }
+        let request = request.body(Body::from(body.to_owned())).unwrap();
+        let response = router(&self.tracker.gateway.state).oneshot(request).await.unwrap();
+        let (parts, body) = response.into_parts();
+        let bytes = to_bytes(body, usize::MAX).await.unwrap();
+        let body = String::from_utf8(bytes.to_vec()).unwrap();
+        Received { status: parts.status.as_u16(), headers: parts.headers, body }
+    }
+
+    async fn patch(&self, if_match: &str) -> Received {
+        self.send("PATCH", PATH, &[("if-match", if_match)], BODY).await
+    }
+
+    fn precondition(&self) -> Option<String> {
+        self.tracker.script.take_precondition(&update_label())
+    }
+
+    fn is_read(&self) -> bool {
+        self.tracker.script.took_request(&get_label())
+    }
+}
+
+#[tokio::test]
+async fn a_write_carries_the_version_of_what_its_tag_shows() {
+    let case = Case::new().await;
+    let (tag, version) = (&case.etag, format!("version={VERSION}"));
+    for (if_match, expected) in [
+        (tag.clone(), version.as_str()),
+        (format!("\"other\", {tag}"), version.as_str()),
+        ("*".to_owned(), "exists"),
+        ("\"other\"".to_owned(), "never"),
+        (format!("W/{tag}"), "never"),
+    ] {
+        assert_eq!(case.patch(&if_match).await.status, 200, "{if_match}");
+        assert_eq!(case.precondition().as_deref(), Some(expected), "{if_match}");
+        assert!(case.is_read());
+    }
+}
+
+#[tokio::test]
+async fn a_request_without_a_condition_is_not_read_before() {
+    let case = Case::new().await;
+    let of_read = [("if-none-match", "*"), ("x-ferrite-precondition", "never")];
+    assert_eq!(case.send("PATCH", PATH, &of_read, BODY).await.status, 200);
+    assert_eq!((case.precondition(), case.is_read()), (None, false));
+    assert_eq!(case.send("GET", PATH, &[("if-match", "\"other\"")], "").await.status, 200);
+}
+
+#[tokio::test]
+async fn the_read_has_the_credentials_of_the_client_and_nothing_of_the_write() {
+    let case = Case::new().await;
+    let tag = case.etag.clone();
+    let headers =
+        [("if-match", tag.as_str()), ("if-none-match", &tag), ("range", "bytes=0-1"), ("idempotency-key", "k")];
+    assert_eq!(case.send("PATCH", PATH, &headers, BODY).await.status, 200);
+    assert_eq!(case.precondition(), Some(format!("version={VERSION}")));
+    assert!(case.tracker.script.had_idempotency_key(&update_label()));
+    assert!(!case.tracker.script.had_idempotency_key(&get_label()));
+    let unknown = Request::patch(format!("/api/v1{PATH}")).header("if-match", tag).body(Body::from(BODY)).unwrap();
+    let response = router(&case.tracker.gateway.state).oneshot(unknown).await.unwrap();
+    assert_eq!(response.status().as_u16(), 401);
+}
+
+#[tokio::test]
+async fn a_refusal_of_the_service_is_412_with_the_tag_of_today() {
+    let case = Case::new().await;
+    case.tracker.script.fail(&update_label(), failure(Kind::Aborted, "PRECONDITION_FAILED"));
+    let changed = issue::Label { name: "feature".into(), ..label() };
+    case.tracker.script.respond(&get_label(), &issue::GetLabelResponse { label: Some(changed) });
+    let today = case.send("GET", PATH, &[], "").await.etag().unwrap().to_owned();
+    assert_ne!(today, case.etag);
+    let refused = case.patch(&case.etag).await;
+    assert_eq!((refused.status, refused.etag()), (412, Some(today.as_str())));
+    let body: serde_json::Value = serde_json::from_str(&refused.body).unwrap();
+    assert_eq!(body["url"], "http://git.example.com/docs/api");
+    assert!(body["message"].is_string() && body.get("errors").is_none(), "{body}");
+}
+
+#[tokio::test]
+async fn nothing_matches_what_the_client_cannot_read() {
+    let case = Case::new().await;
+    for error in [AuthError::RepositoryNotFound.into(), failure(Kind::NotFound, "LABEL_NOT_FOUND")] {
+        case.tracker.script.fail(&get_label(), error);
+        for if_match in [case.etag.as_str(), "*"] {
+            assert_eq!(case.patch(if_match).await.status, 200);
+            assert_eq!(case.precondition().as_deref(), Some("never"));
+        }
+    }
+    case.tracker.script.fail(&update_label(), failure(Kind::Aborted, "PRECONDITION_FAILED"));
+    let refused = case.patch("*").await;
+    assert_eq!((refused.status, refused.etag()), (412, None));
+}
+
+#[tokio::test]
+async fn a_failure_of_the_read_is_the_response() {
+    let case = Case::new().await;
+    case.tracker.script.fail(&get_label(), failure(Kind::Internal, "INTERNAL"));
+    assert_eq!(case.patch(&case.etag).await.status, 500);
+    assert!(!case.tracker.script.took_request(&update_label()));
+}
+
+#[tokio::test]
+async fn a_service_that_tells_no_version_is_not_asked_to_write() {
+    let case = Case::new().await;
+    let milestone = issue::Milestone { id: 9, state: IssueState::Open.into(), ..Default::default() };
+    let read = issue::GetMilestoneResponse { milestone: Some(milestone) };
+    case.tracker.script.respond(&format!("{MILESTONES}/GetMilestone"), &read);
+    let path = "/repos/bob/demo/milestones/9";
+    let tag = case.send("GET", path, &[], "").await.etag().unwrap().to_owned();
+    let stale = case.send("DELETE", path, &[("if-match", "\"other\"")], "").await;
+    assert_eq!((stale.status, stale.etag()), (412, Some(tag.as_str())));
+    assert_eq!(case.send("DELETE", path, &[("if-match", &tag)], "").await.status, 503);
+    assert!(!case.tracker.script.took_request(&format!("{MILESTONES}/DeleteMilestone")));
+}
+
+#[tokio::test]
+async fn nothing_matches_where_a_path_has_no_get() {
+    let case = Case::new().await;
+    let rpc = format!("{LABELS}/ChangeIssueLabels");
+    case.tracker.script.respond(&rpc, &issue::ChangeIssueLabelsResponse::default());
+    assert_eq!(case.send("DELETE", "/repos/bob/demo/issues/2/labels/5", &[("if-match", "*")], "").await.status, 204);
+    assert_eq!(case.tracker.script.take_precondition(&rpc).as_deref(), Some("never"));
+}
+
+#[tokio::test]
+async fn a_check_with_a_blank_request_has_no_precondition() {
+    let case = Case::new().await;
+    let rpc = format!("{LABELS}/ChangeIssueLabels");
+    case.tracker.script.fail(&rpc, failure(Kind::InvalidArgument, "INVALID_REQUEST"));
+    let path = "/repos/bob/demo/issues/2/labels";
+    let list = issue::ListIssueLabelsResponse { labels: vec![label()] };
+    case.tracker.script.respond(&format!("{LABELS}/ListIssueLabels"), &list);
+    case.tracker.script.tell(&format!("{LABELS}/ListIssueLabels"), VERSION);
+    assert_eq!(case.send("PUT", path, &[("if-match", "*")], r#"{"labels":"x"}"#).await.status, 422);
+    assert!(case.tracker.script.took_request(&rpc));
+    assert_eq!(case.tracker.script.take_precondition(&rpc), None);
+}
+
+#[tokio::test]
+async fn a_malformed_header_is_422_and_names_it() {
+    let case = Case::new().await;
+    for malformed in ["", "x", "\"a", "*, \"a\""] {
+        let refused = case.patch(malformed).await;
+        assert_eq!(refused.status, 422, "{malformed}");
+        assert!(refused.body.contains(r#""field":"If-Match","code":"invalid""#), "{}", refused.body);
+    }
+    assert!(!case.is_read() && !case.tracker.script.took_request(&update_label()));
+}

@@ -1,0 +1,264 @@
+//! Versions of resources, and the preconditions of writes.
+//!
+//! A read that is asked for it tells the version of the resource that it returns. A write with a precondition checks it inside of its
+//! transaction, against the resource as the same read would return it.
+//!
+//! Not here: `ETag` and `If-Match` of HTTP, of which the gateway makes preconditions.
+
+use std::fmt;
+
+use ferrite_proto::metadata;
+use http::{HeaderMap, HeaderValue};
+use parking_lot::Mutex;
+use prost::Message;
+
+use crate::headers::single_header;
+
+const VERSION_BYTES: usize = 16;
+const EXISTS: &str = "exists";
+const ABSENT: &str = "absent";
+const NEVER: &str = "never";
+const VERSION_PREFIX: &str = "version=";
+
+/// The version of a resource: a hash of the message that a read returns of it. Different contents have different versions.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Version(String);
+
+impl Version {
+    /// Returns the version of `resource`. Equal messages have the same encoding: maps are sorted.
+    #[must_use]
+    pub fn of(resource: &impl Message) -> Self {
+        Self(hex::encode(&blake3::hash(&resource.encode_to_vec()).as_bytes()[..VERSION_BYTES]))
+    }
+
+    /// Parses the text of a version; `None` for another text.
+    #[must_use]
+    pub fn parse(text: &str) -> Option<Self> {
+        let is_digit = |byte: u8| matches!(byte, b'0'..=b'9' | b'a'..=b'f');
+        (text.len() == 2 * VERSION_BYTES && text.bytes().all(is_digit)).then(|| Self(text.to_owned()))
+    }
+}
+
+impl fmt::Display for Version {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+/// What must be true of a resource when a write to it is done.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Precondition {
+    /// It exists.
+    Exists,
+    /// It does not exist.
+    Absent,
+    /// It has this version.
+    Version(Version),
+    /// Nothing would be enough: it is known to be another version than the caller's.
+    Never,
+}
+
+impl Precondition {
+    /// Parses the value of [`metadata::PRECONDITION`]. One that is malformed is never true.
+    #[must_use]
+    pub fn parse(text: &str) -> Self {
+        match text {
+            EXISTS => Self::Exists,
+            ABSENT => Self::Absent,
+            _ => text.strip_prefix(VERSION_PREFIX).and_then(Version::parse).map_or(Self::Never, Self::Version),
+        }
+    }
+
+    /// Returns whether it is true of a resource; `None` for one that does not exist.
+    #[must_use]
+    pub fn is_true(&self, resource: Option<&impl Message>) -> bool {
+        match self {
+            Self::Exists => resource.is_some(),
+            Self::Absent => resource.is_none(),
+            Self::Version(version) => resource.is_some_and(|resource| Version::of(resource) == *version),
+            Self::Never => false,
+        }
+    }
+}
+
+impl fmt::Display for Precondition {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Exists => f.write_str(EXISTS),
+            Self::Absent => f.write_str(ABSENT),
+            Self::Version(version) => write!(f, "{VERSION_PREFIX}{version}"),
+            Self::Never => f.write_str(NEVER),
+        }
+    }
+}
+
+/// The precondition of a write is not true. Nothing was changed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("precondition failed")]
+pub struct PreconditionFailed;
+
+/// What a request says about the version of its resource, and what its response tells.
+#[derive(Debug, Default)]
+pub struct VersionExchange(Mutex<Exchange>);
+
+#[derive(Debug, Default)]
+struct Exchange {
+    is_asked: bool,
+    told: Option<Version>,
+    precondition: Option<Precondition>,
+    is_checked: bool,
+}
+
+impl VersionExchange {
+    /// Takes what the metadata of a request says.
+    pub fn begin(&self, headers: &HeaderMap) {
+        let precondition = match single_header(headers, metadata::PRECONDITION) {
+            Ok(value) => value.map(|value| value.to_str().map_or(Precondition::Never, Precondition::parse)),
+            Err(_) => Some(Precondition::Never),
+        };
+        let is_asked = headers.contains_key(metadata::VERSION);
+        *self.0.lock() = Exchange { is_asked, precondition, ..Exchange::default() };
+    }
+
+    /// Adds the version to the metadata of a response, if the read told it.
+    pub fn end(&self, headers: &mut HeaderMap) {
+        let told = self.0.lock().told.take();
+        if let Some(value) = told.and_then(|version| HeaderValue::try_from(version.0).ok()) {
+            headers.insert(metadata::VERSION, value);
+        }
+    }
+
+    /// Tells the version of the resource that a read returns, if the request asks for it.
+    pub fn tell(&self, resource: &impl Message) {
+        let mut exchange = self.0.lock();
+        if exchange.is_asked {
+            exchange.told = Some(Version::of(resource));
+        }
+    }
+
+    /// Returns whether the request has a precondition.
+    pub fn is_conditional(&self) -> bool {
+        self.0.lock().precondition.is_some()
+    }
+
+    /// Checks the precondition of the request, if it has one, against the resource as it is now; `None` for one that does not exist.
+    ///
+    /// # Errors
+    /// [`PreconditionFailed`] if it is not true.
+    pub fn require(&self, resource: Option<&impl Message>) -> Result<(), PreconditionFailed> {
+        let mut exchange = self.0.lock();
+        exchange.is_checked = true;
+        match &exchange.precondition {
+            Some(precondition) if !precondition.is_true(resource) => Err(PreconditionFailed),
+            Some(_) | None => Ok(()),
+        }
+    }
+
+    /// Checks that the precondition of the request, if it has one, was checked.
+    ///
+    /// # Errors
+    /// [`PreconditionFailed`] if it was not.
+    pub fn require_checked(&self) -> Result<(), PreconditionFailed> {
+        let exchange = self.0.lock();
+        if exchange.precondition.is_some() && !exchange.is_checked { Err(PreconditionFailed) } else { Ok(()) }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use ferrite_proto::issue::Label;
+
+    use super::*;
+
+    fn label(name: &str) -> Label {
+        Label { id: 5, name: name.to_owned(), ..Label::default() }
+    }
+
+    fn exchange(headers: &[(&'static str, &str)]) -> VersionExchange {
+        let exchange = VersionExchange::default();
+        let mut map = HeaderMap::new();
+        for (name, value) in headers {
+            map.append(*name, value.parse().unwrap());
+        }
+        exchange.begin(&map);
+        exchange
+    }
+
+    fn told(exchange: &VersionExchange) -> Option<String> {
+        let mut headers = HeaderMap::new();
+        exchange.end(&mut headers);
+        headers.get(metadata::VERSION).map(|value| value.to_str().unwrap().to_owned())
+    }
+
+    #[test]
+    fn equal_resources_have_one_version_and_different_ones_have_two() {
+        let version = Version::of(&label("bug"));
+        assert_eq!(Version::of(&label("bug")), version);
+        assert_ne!(Version::of(&label("bug ")), version);
+        assert_eq!(Version::parse(&version.to_string()), Some(version));
+    }
+
+    #[test]
+    fn a_text_that_is_no_version_is_refused() {
+        let version = Version::of(&label("bug")).to_string();
+        for wrong in ["", "*", &version[1..], &format!("{version}0"), &version.replace(|_: char| true, "G")] {
+            assert_eq!(Version::parse(wrong), None, "{wrong}");
+        }
+    }
+
+    #[test]
+    fn a_precondition_is_read_as_it_is_written() {
+        let version = Precondition::Version(Version::of(&label("bug")));
+        for precondition in [Precondition::Exists, Precondition::Absent, Precondition::Never, version] {
+            assert_eq!(Precondition::parse(&precondition.to_string()), precondition);
+        }
+        for malformed in ["", "*", "version=", "version=x", "Exists"] {
+            assert_eq!(Precondition::parse(malformed), Precondition::Never, "{malformed}");
+        }
+    }
+
+    #[test]
+    fn a_precondition_is_true_of_what_it_names_alone() {
+        let (bug, other) = (label("bug"), label("fault"));
+        let of_bug = Precondition::Version(Version::of(&bug));
+        let resources = [Some(&bug), Some(&other), None];
+        for (precondition, expected) in [
+            (Precondition::Exists, [true, true, false]),
+            (Precondition::Absent, [false, false, true]),
+            (of_bug, [true, false, false]),
+            (Precondition::Never, [false, false, false]),
+        ] {
+            assert_eq!(resources.map(|resource| precondition.is_true(resource)), expected, "{precondition}");
+        }
+    }
+
+    #[test]
+    fn a_version_is_told_only_to_those_who_ask() {
+        let silent = exchange(&[]);
+        silent.tell(&label("bug"));
+        assert_eq!(told(&silent), None);
+        let asked = exchange(&[(metadata::VERSION, "?")]);
+        assert_eq!(told(&asked), None);
+        asked.tell(&label("bug"));
+        assert_eq!(told(&asked), Some(Version::of(&label("bug")).to_string()));
+    }
+
+    #[test]
+    fn a_precondition_that_was_never_checked_is_not_true() {
+        let none = exchange(&[]);
+        assert!(!none.is_conditional());
+        assert_eq!((none.require_checked(), none.require(None::<&Label>)), (Ok(()), Ok(())));
+        let exists = exchange(&[(metadata::PRECONDITION, "exists")]);
+        assert!(exists.is_conditional());
+        assert_eq!(exists.require_checked(), Err(PreconditionFailed));
+        assert_eq!(exists.require(None::<&Label>), Err(PreconditionFailed));
+        assert_eq!(exists.require(Some(&label("bug"))), Ok(()));
+        assert_eq!(exists.require_checked(), Ok(()));
+    }
+
+    #[test]
+    fn two_preconditions_at_once_are_never_true() {
+        let both = exchange(&[(metadata::PRECONDITION, "exists"), (metadata::PRECONDITION, "exists")]);
+        assert_eq!(both.require(Some(&label("bug"))), Err(PreconditionFailed));
+    }
+}
