@@ -53,6 +53,19 @@ impl Route {
     pub(crate) fn described(self, describe: fn(&mut Description)) -> Self {
         Self { describe: Some(describe), ..self }
     }
+
+    /// Returns the name of the route in the API's document (`operationId`): that of its RPC, with what tells it from other routes. It
+    /// is the route's anchor on the page of the documentation.
+    #[must_use]
+    pub fn operation_id(&self) -> String {
+        let (_, name) = self.operation.split_once('/').unwrap_or(("", self.operation));
+        let capacity = match self.capacity {
+            Capacity::Own => "",
+            Capacity::Organization => "OfOrganization",
+            Capacity::Administrator => "AsAdministrator",
+        };
+        [name, self.variant, capacity].concat()
+    }
 }
 
 impl From<&'static str> for Operation {

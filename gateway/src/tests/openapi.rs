@@ -158,17 +158,6 @@ fn security(row: &Operation) -> Value {
     }
 }
 
-/// Returns the name of a route in the document: that of its RPC, with what tells it from other routes.
-fn operation_id(route: &Route) -> String {
-    let (_, name) = route.operation.split_once('/').expect("an operation has the name of its service in front");
-    let capacity = match route.capacity {
-        Capacity::Own => "",
-        Capacity::Organization => "OfOrganization",
-        Capacity::Administrator => "AsAdministrator",
-    };
-    [name, route.variant, capacity].concat()
-}
-
 fn parameters(route: &Route, id: &str, row: &Operation, about: &Description) -> Vec<Value> {
     let names = route.path.split('/').filter_map(|part| part.strip_prefix('{')?.strip_suffix('}'));
     let in_path = names.map(|name| {
@@ -286,7 +275,7 @@ fn document(routes: &[Route]) -> Value {
         let Some(describe) = route.describe else { continue };
         let mut about = Description::default();
         describe(&mut about);
-        let (row, rpc, id) = (table_row(route), contracts.rpc(route.operation), operation_id(route));
+        let (row, rpc, id) = (table_row(route), contracts.rpc(route.operation), route.operation_id());
         let mut operation = json!({
             "operationId": id,
             "summary": rpc.about.first(),
@@ -392,7 +381,7 @@ fn keys(object: &Value) -> Vec<&str> {
 #[test]
 fn every_described_route_has_a_name_of_its_own() {
     let routes: Vec<_> = operations().into_iter().filter(|route| route.describe.is_some()).collect();
-    let ids: BTreeSet<_> = routes.iter().map(operation_id).collect();
+    let ids: BTreeSet<_> = routes.iter().map(Route::operation_id).collect();
     assert_eq!(ids.len(), routes.len(), "{ids:?}");
 }
 
