@@ -1,6 +1,6 @@
 # `make help` lists the targets.
 
-.PHONY: help run build test test-slow needs check dependencies advisories pin-images bench-idle bench-search bench-issues bench-outbox bench-hooks bench-mirrors bench-http bench-git bench-soak stress secrets image dist deb
+.PHONY: help run build test test-slow needs check dependencies advisories pin-images vendor-viewer bench-idle bench-search bench-issues bench-outbox bench-hooks bench-mirrors bench-http bench-git bench-soak stress secrets image dist deb
 
 help: ## lists the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 14
@@ -39,7 +39,7 @@ test: needs ## installs what tests need and runs every test; stress tests run a 
 test-slow: needs ## runs the tests that kill and restart processes and cut off clients, for all of their rounds
 	FERRITE_TEST_SLOW=1 tests/servers.sh cargo test --locked --test blackbox -- --nocapture crashes cut_clients chaos rolling
 
-needs: ## installs PostgreSQL, Redis and git if they are missing
+needs: ## installs PostgreSQL, Redis, git and Chromium if they are missing
 	tests/needs.sh
 
 dependencies: needs ## checks licences, sources and banned crates of the dependencies, as deny.toml has them
@@ -50,6 +50,9 @@ advisories: needs ## compares the dependencies with RustSec's advisories; needs 
 
 pin-images: ## pins the images of Dockerfile, Compose and the overlay dev by the digests of their registries; needs docker and network
 	deploy/pin-images.sh
+
+vendor-viewer: ## makes gateway/assets/swagger-ui-VERSION again from npm, VIEWER=5.36.0 for another version; needs npm and network
+	gateway/assets/vendor-viewer.sh $(VIEWER)
 
 check: ## formats and lints
 	cargo fmt --all --check

@@ -103,7 +103,11 @@ async fn start(config: Config, listeners: Vec<Listener>, life: Lifecycle) -> Res
 /// Returns all routes of the gateway: method, and path template of the router.
 #[must_use]
 pub fn routes() -> Vec<(&'static str, &'static str)> {
-    operations().into_iter().map(|route| (route.method, route.path)).chain([("GET", docs::PATH)]).collect()
+    operations()
+        .into_iter()
+        .map(|route| (route.method, route.path))
+        .chain(docs::paths().map(|path| ("GET", path)))
+        .collect()
 }
 
 /// Returns the routes that carry out operations, each with its operation: all of [`routes`] but the documentation.

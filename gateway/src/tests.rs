@@ -29,7 +29,7 @@ use crate::state::AppState;
 use crate::upstream::clients::Clients;
 use crate::upstream::git_client::GitHttpClient;
 use crate::upstream::reauthorize::Reauthorizer;
-use crate::{Capacity, operations, router, routes};
+use crate::{Capacity, docs, operations, router, routes};
 use ferrite_api_types::links::Links;
 
 mod contract;
@@ -114,7 +114,8 @@ impl Received {
     fn message(&self) -> String {
         assert_eq!(self.headers["content-type"], "application/json; charset=UTF-8");
         let value: serde_json::Value = serde_json::from_str(&self.body).unwrap();
-        assert_eq!(value["url"], "http://git.example.com/docs/api");
+        let anchor = value["url"].as_str().unwrap().strip_prefix("http://git.example.com/docs/api").unwrap();
+        assert!(anchor.is_empty() || anchor.starts_with('#'), "{anchor}");
         value["message"].as_str().unwrap().to_owned()
     }
 }
@@ -138,6 +139,20 @@ async fn unknown_paths_are_404_with_an_object() {
     {
         let response = send("GET", path, &[TOKEN]).await;
         assert_eq!((response.status, response.message().as_str()), (404, "not found"), "{path}");
+    }
+}
+
+#[tokio::test]
+async fn an_error_leads_to_the_documentation_of_its_operation() {
+    for (method, path, anchor) in [
+        ("GET", "/api/v1/repos/ada/demo/labels", "#ListLabels"),
+        ("PUT", "/api/v1/repos/ada/demo/issues/1/labels/", "#ChangeIssueLabelsReplace"),
+        ("PUT", "/api/v1/repos/ada/demo/labels", ""),
+        ("GET", "/api/v1/nothing", ""),
+    ] {
+        let response = send(method, path, &[]).await;
+        let url = format!(r#""url":"http://git.example.com/docs/api{anchor}""#);
+        assert!(response.body.contains(&url), "{method} {path}: {}", response.body);
     }
 }
 
@@ -208,7 +223,7 @@ fn every_route_but_the_documentation_names_an_operation_of_the_contracts() {
     }
     let named: BTreeSet<_> = operations().iter().map(|route| (route.method, route.path)).collect();
     let unnamed: Vec<_> = routes().into_iter().filter(|route| !named.contains(route)).collect();
-    assert_eq!(unnamed, [("GET", "/docs/api")]);
+    assert_eq!(unnamed, docs::paths().map(|path| ("GET", path)).collect::<Vec<_>>());
 }
 
 #[tokio::test]
@@ -224,6 +239,7 @@ async fn a_missing_token_is_the_first_error() {
         ("GET", "/api/v1/teams/abc"),
     ];
     let open = [
+        "/api/v1/openapi.json",
         "/api/v1/users/search",
         "/api/v1/users/{username}",
         "/api/v1/orgs/{org}",

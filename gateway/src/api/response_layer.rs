@@ -1,7 +1,7 @@
 //! The layer around all routes: the span of a request, its panics, its conditions, and what completes its response. JSON is written here: small
 //! responses at once, large ones on a blocking thread, and none above the budget.
 
-use std::sync::Arc;
+use std::sync::{Arc, LazyLock};
 
 use axum::body::Body;
 use axum::extract::{MatchedPath, Request, State};
@@ -17,13 +17,20 @@ use serde::Serialize;
 use super::conditional::ConditionalWrites;
 use super::state::ApiState;
 use crate::http::client_address::counted_client;
-use crate::http::error::ApiError;
+use crate::http::error::{ApiError, OperationId};
 use crate::http::etag::{self, BodyTag};
 use crate::http::json::{self, OverBudget, Unwritten};
 use crate::http::redirect;
+use crate::http::routes::Route;
 
 /// Most bytes of a response that is written without a change of threads.
 const MAX_INLINE_BYTES: usize = 64 * 1024;
+
+/// The routes that the API's document has, with their names there.
+static OPERATIONS: LazyLock<Vec<(Route, String)>> = LazyLock::new(|| {
+    let routes = super::routes().into_iter().filter(|route| route.describe.is_some());
+    routes.map(|route| (route, route.operation_id())).collect()
+});
 
 /// The response to a write that is done, in place of one that would be too large.
 #[derive(Serialize)]
@@ -51,12 +58,27 @@ impl Responder {
 /// Middleware of all routes; a single one, because axum clones each layer with all those inside of it for every request.
 pub(crate) async fn respond(State(responder): State<Responder>, request: Request, next: Next) -> Response {
     let on_panic = || ApiError::internal().into_response();
+    let (method, template) = (request.method().clone(), request.extensions().get::<MatchedPath>().cloned());
     let work = |request: Request| async move {
         let Responder(parts) = responder;
         let handle = |request| complete(State(parts.api.clone()), request, next);
         parts.conditional.carry_out(request, handle).await
     };
-    http_span(request, |request| contain_panic(work(request), on_panic)).await
+    let mut response = http_span(request, |request| contain_panic(work(request), on_panic)).await;
+    if response.extensions().get::<ApiError>().is_some() {
+        let id = template.and_then(|template| operation_id(&method, template.as_str()));
+        if let Some(id) = id {
+            response.extensions_mut().insert(OperationId(id));
+        }
+    }
+    response
+}
+
+/// Returns the name of an operation in the API's document, to which its errors lead.
+fn operation_id(method: &Method, template: &str) -> Option<&'static str> {
+    let mut operations = OPERATIONS.iter();
+    let (_, id) = operations.find(|(route, _)| route.method == method.as_str() && route.path == template)?;
+    Some(id)
 }
 
 /// Makes the response of a handler: writes its JSON, with a tag if it is read, and sends requests by a former name of a repository on.

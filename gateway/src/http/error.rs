@@ -237,6 +237,10 @@ impl IntoResponse for ApiError {
     }
 }
 
+/// Extension of an error's response: the operation that was asked for, by its name in the API's document.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct OperationId(pub(crate) &'static str);
+
 #[derive(Serialize)]
 struct ErrorBody<'a> {
     message: &'a str,
@@ -248,7 +252,11 @@ struct ErrorBody<'a> {
 /// Writes the body of a response that is an [`ApiError`]. Returns other responses unchanged.
 pub(crate) fn render(response: Response, links: &Links) -> Response {
     let Some(error) = response.extensions().get::<ApiError>() else { return response };
-    let body = ErrorBody { message: &error.message, url: links.docs(), errors: &error.errors };
+    let url = match response.extensions().get::<OperationId>() {
+        Some(OperationId(id)) => format!("{}#{id}", links.docs()),
+        None => links.docs(),
+    };
+    let body = ErrorBody { message: &error.message, url, errors: &error.errors };
     let bytes = json::encode(&body);
     let (mut parts, _) = response.into_parts();
     parts.headers.remove(CONTENT_LENGTH);

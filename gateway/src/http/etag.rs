@@ -23,11 +23,11 @@ impl BodyTag {
 /// Returns `response` with `body` and its tag, which is made here unless it is given; 304 without a body if `if_none_match` has the tag.
 pub(crate) fn conditional(
     mut response: Response,
-    body: Vec<u8>,
+    body: impl AsRef<[u8]> + Into<Body>,
     tag: Option<BodyTag>,
     if_none_match: &[HeaderValue],
 ) -> Response {
-    let BodyTag(tag) = tag.unwrap_or_else(|| BodyTag::of(&body));
+    let BodyTag(tag) = tag.unwrap_or_else(|| BodyTag::of(body.as_ref()));
     let matches = matches_etag(if_none_match, &tag);
     if let Ok(value) = HeaderValue::try_from(tag) {
         response.headers_mut().insert(ETAG, value);
@@ -38,5 +38,5 @@ pub(crate) fn conditional(
         response.headers_mut().remove(CONTENT_LENGTH);
         return response.map(|_| Body::empty());
     }
-    response.map(|_| Body::from(body))
+    response.map(|_| body.into())
 }

@@ -3,7 +3,17 @@
 //!
 //! Not here: the permission to carry out an operation, which repo-svc decides by the operation's name.
 
+use ferrite_proto::operation;
+
 use super::describe::Description;
+
+/// The names of operations that are no RPCs in the API's document.
+const OTHER_NAMES: [(&str, &str); 4] = [
+    (operation::RAW, "GetRawFile"),
+    (operation::ARCHIVE, "GetArchive"),
+    (operation::ASSET, "DownloadReleaseAsset"),
+    (operation::RENDER_MARKDOWN, "RenderMarkdown"),
+];
 
 /// The capacity in which the caller of an operation acts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -52,6 +62,26 @@ impl Route {
     /// Returns the same route, whose handler `describe` describes.
     pub(crate) fn described(self, describe: fn(&mut Description)) -> Self {
         Self { describe: Some(describe), ..self }
+    }
+
+    /// Returns the name of the route in the API's document (`operationId`): that of its RPC, with what tells it from other routes. It
+    /// is the route's anchor on the page of the documentation.
+    #[must_use]
+    pub fn operation_id(&self) -> String {
+        let capacity = match self.capacity {
+            Capacity::Own => "",
+            Capacity::Organization => "OfOrganization",
+            Capacity::Administrator => "AsAdministrator",
+        };
+        [self.operation_name(), self.variant, capacity].concat()
+    }
+
+    /// Returns the name of the operation without that of its service.
+    pub(crate) fn operation_name(&self) -> &'static str {
+        match OTHER_NAMES.iter().find(|(operation, _)| *operation == self.operation) {
+            Some((_, name)) => name,
+            None => self.operation.split_once('/').map_or(self.operation, |(_, name)| name),
+        }
     }
 }
 

@@ -4,6 +4,7 @@
 //! and their folders are removed.
 
 pub(crate) mod accounts;
+pub(crate) mod browser;
 pub(crate) mod certificates;
 pub(crate) mod client;
 pub(crate) mod cluster;

@@ -9,7 +9,7 @@ use ferrite_proto::operation;
 use serde_json::{Value, json};
 
 use super::contracts::Contracts;
-use super::document::{content, document, operation_id};
+use super::document::{content, document};
 use crate::Route;
 use crate::http::body::TextBody;
 use crate::http::describe::describe;
@@ -36,7 +36,7 @@ fn keys(object: &Value) -> Vec<&str> {
 #[test]
 fn every_described_route_has_a_name_of_its_own() {
     let routes: Vec<_> = operations().into_iter().filter(|route| route.describe.is_some()).collect();
-    let ids: BTreeSet<_> = routes.iter().map(operation_id).collect();
+    let ids: BTreeSet<_> = routes.iter().map(Route::operation_id).collect();
     assert_eq!(ids.len(), routes.len(), "{ids:?}");
 }
 

@@ -22,12 +22,12 @@ const CODES: [(&str, Code); 10] = [
     ("OUT_OF_RANGE", Code::OutOfRange),
     ("UNAVAILABLE", Code::Unavailable),
 ];
-/// The operations that are no RPCs, each with its name in the document and what it does.
-const OTHER_OPERATIONS: [(&str, &str, &str); 4] = [
-    (operation::RAW, "GetRawFile", "Returns a file as it is."),
-    (operation::ARCHIVE, "GetArchive", "Returns the files of a revision as one archive."),
-    (operation::ASSET, "DownloadReleaseAsset", "Returns a file of a release."),
-    (operation::RENDER_MARKDOWN, "RenderMarkdown", "Returns a text in Markdown as HTML."),
+/// The operations that are no RPCs, each with what it does.
+const OTHER_OPERATIONS: [(&str, &str); 4] = [
+    (operation::RAW, "Returns a file as it is."),
+    (operation::ARCHIVE, "Returns the files of a revision as one archive."),
+    (operation::ASSET, "Returns a file of a release."),
+    (operation::RENDER_MARKDOWN, "Returns a text in Markdown as HTML."),
 ];
 
 /// The contracts with their comments.
@@ -85,7 +85,7 @@ impl Contracts {
     }
 
     pub(super) fn rpc(&self, full_name: &str) -> Rpc {
-        if let Some((_, _, about)) = OTHER_OPERATIONS.iter().find(|row| row.0 == full_name) {
+        if let Some((_, about)) = OTHER_OPERATIONS.iter().find(|row| row.0 == full_name) {
             return Rpc { about: vec![(*about).to_owned()], errors: BTreeMap::new(), request: String::new() };
         }
         for file in &self.0 {
@@ -132,12 +132,4 @@ fn sentence(text: &str) -> String {
     let text = text.trim_start();
     let begin = text.chars().next().map(|char| char.to_ascii_uppercase());
     begin.into_iter().chain(text.chars().skip(1)).collect()
-}
-
-/// Returns the name of an operation in the document, without what tells routes of it apart.
-pub(super) fn short_name(operation: &str) -> &str {
-    match OTHER_OPERATIONS.iter().find(|row| row.0 == operation) {
-        Some((_, name, _)) => name,
-        None => operation.split_once('/').map_or(operation, |(_, name)| name),
-    }
 }

@@ -8,7 +8,7 @@ use ferrite_proto::{Rule, Scope};
 use http::StatusCode;
 use serde_json::{Map, Value, json};
 
-use super::contracts::{Contracts, Rpc, short_name};
+use super::contracts::{Contracts, Rpc};
 use super::parameters::path_parameter;
 use crate::{Capacity, Description, Route, Success};
 
@@ -46,21 +46,11 @@ fn security(row: &Operation) -> Value {
     }
 }
 
-/// Returns the name of a route in the document: that of its RPC, with what tells it from other routes.
-pub(super) fn operation_id(route: &Route) -> String {
-    let capacity = match route.capacity {
-        Capacity::Own => "",
-        Capacity::Organization => "OfOrganization",
-        Capacity::Administrator => "AsAdministrator",
-    };
-    [short_name(route.operation), route.variant, capacity].concat()
-}
-
 fn parameters(route: &Route, id: &str, row: &Operation, about: &Description) -> Vec<Value> {
     let names = route.path.split('/').filter_map(|part| part.strip_prefix('{')?.strip_suffix('}'));
     let in_path = names.map(|name| {
         let name = name.trim_start_matches('*');
-        let (kind, about) = path_parameter([id, short_name(route.operation)], name);
+        let (kind, about) = path_parameter([id, route.operation_name()], name);
         let schema = if kind == "integer" {
             json!({"type": "integer", "format": "int64", "minimum": 1})
         } else {
@@ -186,7 +176,7 @@ pub(super) fn document(routes: &[Route]) -> Value {
         let Some(describe) = route.describe else { continue };
         let mut about = Description::default();
         describe(&mut about);
-        let (row, rpc, id) = (table_row(route), contracts.rpc(route.operation), operation_id(route));
+        let (row, rpc, id) = (table_row(route), contracts.rpc(route.operation), route.operation_id());
         let mut operation = json!({
             "operationId": id,
             "summary": rpc.about.first(),

@@ -1,0 +1,157 @@
+//! Chromium without a window, driven over WebDriver (W3C) by chromedriver.
+//!
+//! By a few lines over reqwest, which is here already: the clients among the crates (fantoccini, thirtyfour) bring cookies, times and
+//! the segmentation of texts along, and have no call for the logs of chromedriver.
+
+use std::os::unix::process::CommandExt;
+use std::process::Command;
+use std::time::{Duration, Instant};
+
+use reqwest::Method;
+use serde_json::{Value, json};
+
+use super::client::unique;
+use super::process::{Lines, Process};
+use super::servers;
+
+const START_TIMEOUT: Duration = Duration::from_secs(60);
+/// Longest wait for an element of a page.
+const TIMEOUT: Duration = Duration::from_secs(30);
+/// The key under which WebDriver has the id of an element.
+const ELEMENT: &str = "element-6066-11e4-a52e-4f735466cecf";
+
+/// A browser with a profile of its own. It ends with the test, also with one that is killed.
+pub(crate) struct Browser {
+    http: reqwest::Client,
+    /// The URL of the session.
+    session: String,
+    _driver: Process,
+}
+
+impl Browser {
+    /// Starts a browser with one empty page.
+    pub(crate) async fn start() -> Self {
+        // All of the group, which has the browser as well: chromedriver leaves it running when it is killed.
+        let mut command = Command::new("sh");
+        command.args(["-c", "chromedriver --port=0 & cat; kill -KILL 0"]).process_group(0);
+        let log = Lines::default();
+        let driver = Process::start(&mut command, &log);
+        let started = driver.out.wait_for(START_TIMEOUT, |line| line.contains("started successfully on port"));
+        let line = started.unwrap_or_else(|| panic!("chromedriver does not start: {:?}", log.all()));
+        let port = line.rsplit(' ').next().unwrap().trim_end_matches('.');
+
+        let profile = servers::folder().join(unique("chromium"));
+        let arguments = [
+            "--headless=new",
+            "--no-sandbox",
+            "--disable-gpu",
+            "--disable-dev-shm-usage",
+            "--window-size=1200,1600",
+            &format!("--user-data-dir={}", profile.display()),
+        ];
+        let capabilities = json!({"capabilities": {"alwaysMatch": {
+            "goog:chromeOptions": {"args": arguments},
+            "goog:loggingPrefs": {"browser": "ALL", "performance": "ALL"},
+        }}});
+        let http = reqwest::Client::builder().no_proxy().build().unwrap();
+        let mut browser = Self { http, session: format!("http://127.0.0.1:{port}/session"), _driver: driver };
+        let made = browser.call(Method::POST, "", &capabilities).await.unwrap();
+        browser.session = format!("{}/{}", browser.session, made["sessionId"].as_str().unwrap());
+        browser
+    }
+
+    /// Sends a command of WebDriver. Returns its value, or its error.
+    async fn call(&self, method: Method, path: &str, body: &Value) -> Result<Value, String> {
+        let request = self.http.request(method.clone(), format!("{}{path}", self.session));
+        let request = if method == Method::POST { request.json(body) } else { request };
+        let response = request.send().await.unwrap();
+        let is_done = response.status().is_success();
+        let value = response.json::<Value>().await.unwrap()["value"].take();
+        if is_done { Ok(value) } else { Err(format!("{path}: {value}")) }
+    }
+
+    /// Opens a page and waits until it is loaded.
+    pub(crate) async fn open(&self, url: &str) {
+        self.call(Method::POST, "/url", &json!({ "url": url })).await.unwrap();
+    }
+
+    /// Runs no script of pages from now on.
+    pub(crate) async fn disable_scripts(&self) {
+        let command = json!({"cmd": "Emulation.setScriptExecutionDisabled", "params": {"value": true}});
+        self.call(Method::POST, "/goog/cdp/execute", &command).await.unwrap();
+    }
+
+    /// Returns the elements that a selector of CSS selects, by their ids in the session.
+    pub(crate) async fn all(&self, selector: &str) -> Vec<String> {
+        let query = json!({"using": "css selector", "value": selector});
+        let found = self.call(Method::POST, "/elements", &query).await.unwrap();
+        found.as_array().unwrap().iter().map(|element| element[ELEMENT].as_str().unwrap().to_owned()).collect()
+    }
+
+    /// Returns an attribute of every element that a selector selects; empty for those without it.
+    pub(crate) async fn attributes(&self, selector: &str, name: &str) -> Vec<String> {
+        let mut values = Vec::new();
+        for element in self.all(selector).await {
+            let value = self.call(Method::GET, &format!("/element/{element}/attribute/{name}"), &Value::Null).await;
+            values.push(value.unwrap().as_str().unwrap_or_default().to_owned());
+        }
+        values
+    }
+
+    /// Returns whether the first element that a selector selects can be seen.
+    pub(crate) async fn is_seen(&self, selector: &str) -> bool {
+        let element = self.all(selector).await.swap_remove(0);
+        self.call(Method::GET, &format!("/element/{element}/displayed"), &Value::Null).await.unwrap() == true
+    }
+
+    /// Clicks the first element that a selector selects, when it is there.
+    pub(crate) async fn click(&self, selector: &str) {
+        self.act(Method::POST, selector, "click", &json!({})).await;
+    }
+
+    /// Types a text into the first element that a selector selects, when it is there.
+    pub(crate) async fn write(&self, selector: &str, text: &str) {
+        self.act(Method::POST, selector, "value", &json!({ "text": text })).await;
+    }
+
+    /// Returns the text of the first element that a selector selects, when it is there.
+    pub(crate) async fn text(&self, selector: &str) -> String {
+        self.act(Method::GET, selector, "text", &Value::Null).await.as_str().unwrap().to_owned()
+    }
+
+    /// Sends a command for an element until it can be carried out: pages change while they are made.
+    async fn act(&self, method: Method, selector: &str, command: &str, body: &Value) -> Value {
+        let deadline = Instant::now() + TIMEOUT;
+        loop {
+            let outcome = match self.all(selector).await.first() {
+                Some(element) => self.call(method.clone(), &format!("/element/{element}/{command}"), body).await,
+                None => Err("there is no such element".to_owned()),
+            };
+            match outcome {
+                Ok(value) => return value,
+                Err(error) => assert!(Instant::now() < deadline, "{command} {selector}: {error}"),
+            }
+            tokio::time::sleep(Duration::from_millis(25)).await;
+        }
+    }
+
+    /// Returns the messages of the console since the last call, those about errors and policies included.
+    pub(crate) async fn console(&self) -> Vec<Value> {
+        self.log("browser").await
+    }
+
+    /// Returns the URLs that pages have asked for since the last call.
+    pub(crate) async fn requested(&self) -> Vec<String> {
+        let events = self.log("performance").await.into_iter().map(|entry| {
+            let event: Value = serde_json::from_str(entry["message"].as_str().unwrap()).unwrap();
+            event["message"].clone()
+        });
+        let requests = events.filter(|event| event["method"] == "Network.requestWillBeSent");
+        requests.map(|event| event["params"]["request"]["url"].as_str().unwrap().to_owned()).collect()
+    }
+
+    async fn log(&self, kind: &str) -> Vec<Value> {
+        let entries = self.call(Method::POST, "/se/log", &json!({ "type": kind })).await.unwrap();
+        entries.as_array().unwrap().clone()
+    }
+}
