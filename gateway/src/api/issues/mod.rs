@@ -20,9 +20,24 @@ use crate::http::error::{ApiError, FieldError};
 use crate::http::fields::FieldReader;
 use crate::http::page::Page;
 use crate::http::query::Query;
+use crate::http::words::words;
 use ferrite_api_types::links::Links;
 
 groups! { comments issues labels milestones settings }
+
+words! {
+    /// The states that a list may be asked for.
+    enum ListedState: IssueState {
+        "open" = IssueState::Open,
+        "closed" = IssueState::Closed,
+        "all" = IssueState::Unspecified,
+    }
+}
+
+words! {
+    /// The new state of an issue or milestone.
+    enum NewState: IssueState { "open" = IssueState::Open, "closed" = IssueState::Closed }
+}
 
 /// Longest text that is passed on to issue-svc, in bytes: none of its fields may be longer, and a whole message has a limit of its own.
 const MAX_TEXT_BYTES: usize = 1024 * 1024;
