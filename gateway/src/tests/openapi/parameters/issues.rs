@@ -11,4 +11,7 @@ pub(super) const ROWS: &[Row] = &[
     ("GetMilestone", "id", "integer", "The id of the milestone."),
     ("UpdateMilestone", "id", "integer", "The id of the milestone."),
     ("DeleteMilestone", "id", "integer", "The id of the milestone."),
+    ("GetComment", "id", "integer", "The id of the comment."),
+    ("UpdateComment", "id", "integer", "The id of the comment."),
+    ("DeleteComment", "id", "integer", "The id of the comment."),
 ];
