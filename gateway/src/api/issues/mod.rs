@@ -1,4 +1,4 @@
-//! Issues of repositories, with their comments, labels and milestones, and the settings of the issue tracker.
+//! Issues of repositories, with their comments, labels, milestones and timelines, and the settings of the issue tracker.
 //!
 //! Here are the helpers that they share: headers and errors of lists, words for states, and limits. Some serve lists and texts of other
 //! resources as well.
@@ -8,11 +8,14 @@ mod issues;
 mod labels;
 mod milestones;
 mod settings;
+mod timeline;
 
 pub use self::issues::ASSIGNEE_WORDS;
 
+use std::collections::HashMap;
+
 use axum::http::HeaderMap;
-use ferrite_proto::issue::IssueState;
+use ferrite_proto::issue::{IssueState, NamedRepository};
 use tonic::{Code, Status};
 
 use super::call::groups;
@@ -21,9 +24,9 @@ use crate::http::fields::FieldReader;
 use crate::http::page::Page;
 use crate::http::query::Query;
 use crate::http::words::words;
-use ferrite_api_types::links::Links;
+use ferrite_api_types::links::{Links, RepositoryLinks};
 
-groups! { comments issues labels milestones settings }
+groups! { comments issues labels milestones settings timeline }
 
 words! {
     /// The states that a list may be asked for.
@@ -48,6 +51,26 @@ fn list_error(status: Status) -> ApiError {
         return status.into();
     }
     ApiError::invalid_field("limit", "too_long", "the texts of this page are too long together, ask for fewer entries")
+}
+
+/// URLs of several repositories, by their ids.
+struct RepositoryUrls(HashMap<i64, RepositoryLinks>);
+
+impl RepositoryUrls {
+    fn new(repositories: Vec<NamedRepository>, links: &Links) -> Self {
+        let urls = |named: NamedRepository| (named.repository_id, links.repository(&named.owner, &named.name));
+        Self(repositories.into_iter().map(urls).collect())
+    }
+
+    /// Adds a repository whose URLs are known.
+    fn with(mut self, repository_id: i64, urls: RepositoryLinks) -> Self {
+        self.0.insert(repository_id, urls);
+        self
+    }
+
+    fn of(&self, repository_id: i64) -> Option<&RepositoryLinks> {
+        self.0.get(&repository_id)
+    }
 }
 
 /// Returns the headers for `page` of a list that may have been counted in part.

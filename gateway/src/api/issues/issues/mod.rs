@@ -1,10 +1,9 @@
 //! Issues of a repository and those of the caller, one file for each operation with rules of its own.
 //!
-//! Not here: comments, labels and milestones, which have files beside this folder.
+//! Not here: comments, labels, milestones and timelines, which have files beside this folder.
 
 mod create;
 mod list;
-mod timeline;
 mod update;
 mod user;
 
@@ -27,7 +26,6 @@ routes! {
     "/api/v1/repos/{owner}/{repo}/issues/{index}" =>
         get get as operation::GET_ISSUE,
         patch update::update as operation::UPDATE_ISSUE;
-    "/api/v1/repos/{owner}/{repo}/issues/{index}/timeline" => get timeline::list as operation::LIST_TIMELINE;
     "/api/v1/user/issues" => get user::list as operation::LIST_USER_ISSUES;
     "/api/v1/issues" => get user::list as operation::LIST_USER_ISSUES;
 }

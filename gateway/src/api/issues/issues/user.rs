@@ -3,8 +3,8 @@ use ferrite_proto::operation;
 
 use crate::api::access::PermissionCheck;
 use crate::api::call::Authenticated;
-use crate::api::issues::{list_error, listed_state};
-use crate::dto::{Issue, RepositoryUrls, require};
+use crate::api::issues::{RepositoryUrls, list_error, listed_state};
+use crate::dto::{Issue, require};
 use crate::http::error::{ApiError, ApiResult};
 use crate::http::json;
 use crate::http::page::PageLimits;
