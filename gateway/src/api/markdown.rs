@@ -1,63 +1,64 @@
 //! Rendering of Markdown, which the gateway does by itself: it needs no repository and looks nothing up.
 
-use axum::body::Body;
-use axum::http::header::{CONTENT_SECURITY_POLICY, CONTENT_TYPE};
-use axum::http::{HeaderValue, Response};
 use ferrite_markdown::render::{ReferenceLinks, render};
 use ferrite_proto::operation;
 
 use super::access::PermissionCheck;
-use super::call::{ApiCall, MaybeAuthenticated, routes};
+use super::call::{ApiCall, MaybeAuthenticated, operations};
 use crate::blocking::{Interrupt, Interrupted};
-use crate::http::body::JsonBody;
+use crate::http::body::TextBody;
 use crate::http::body_limits::MAX_TEXT_BODY_BYTES;
 use crate::http::error::ApiResult;
-use crate::http::fields::FieldReader;
+use crate::http::request::{Fields, OrDefault, RequestBody, Text, fields};
+use crate::http::response::Html;
+use crate::http::routes::variant;
 
 /// Longest text.
 const MAX_TEXT_BYTES: usize = 1024 * 1024;
 /// Mode in which references become links.
 const GFM: &str = "gfm";
 
-routes! {
+operations! {
     "/api/v1/markdown" => post of_fields as operation::RENDER_MARKDOWN;
-    "/api/v1/markdown/raw" => post of_body as operation::RENDER_MARKDOWN;
+    "/api/v1/markdown/raw" => post of_body as variant(operation::RENDER_MARKDOWN, "Raw");
 }
 
-async fn of_fields(MaybeAuthenticated(call): MaybeAuthenticated, body: JsonBody) -> ApiResult {
-    let user = call.check(PermissionCheck::of(operation::RENDER_MARKDOWN)).await?;
-    let mut fields = body.fields(&call.body_limits, MAX_TEXT_BODY_BYTES).await?;
-    let text = text_of(&mut fields, ["text", "Text"]);
-    let mode = text_of(&mut fields, ["mode", "Mode"]);
-    let repository = text_of(&mut fields, ["context", "Context"]);
-    if text.len() > MAX_TEXT_BYTES {
-        fields.add_error("text", "too_long", "must have at most 1,024 KiB");
+fields! {
+    /// A text in Markdown. Clients in Go send the names of its fields with a capital letter, and they may.
+    #[max_bytes = MAX_TEXT_BODY_BYTES]
+    struct MarkdownText {
+        /// The text, at most 1,024 KiB.
+        text | "Text": OrDefault<Text> = "See **#1**.",
+        /// With `gfm`, references to issues, users and commits become links; with any other mode they do not.
+        mode | "Mode": OrDefault<Text> = "gfm",
+        /// The repository that `#1` and ids of commits belong to, as `owner/repo` or by its URL.
+        context | "Context": OrDefault<Text> = "bob/demo",
     }
-    let _permit = fields.finish()?;
-    let links = (mode == GFM).then(|| ReferenceLinks::of_context(&repository, call.links.root()));
-    response(&call, user, text, links).await
 }
 
-async fn of_body(MaybeAuthenticated(call): MaybeAuthenticated, body: JsonBody) -> ApiResult {
+async fn of_fields(MaybeAuthenticated(call): MaybeAuthenticated, body: RequestBody<MarkdownText>) -> ApiResult<Html> {
     let user = call.check(PermissionCheck::of(operation::RENDER_MARKDOWN)).await?;
-    let (bytes, _permit) = body.bytes(&call.body_limits, MAX_TEXT_BYTES).await?;
-    response(&call, user, String::from_utf8_lossy(&bytes).into_owned(), None).await
+    let read = body.read_with(&call.body_limits, |object, mistakes| {
+        let read = MarkdownText::read(object, mistakes);
+        if read.as_ref().is_some_and(|read| read.text.len() > MAX_TEXT_BYTES) {
+            mistakes.note("text", "too_long", "must have at most 1,024 KiB");
+        }
+        read
+    });
+    let (MarkdownText { text, mode, context }, _permit) = read.await?;
+    let links = (mode == GFM).then(|| ReferenceLinks::of_context(&context, call.links.root()));
+    html(&call, user, text, links).await
 }
 
-/// Reads a text by the first of its names that the body has: clients in Go send them with a capital letter.
-fn text_of(fields: &mut FieldReader, names: [&str; 2]) -> String {
-    let [name, in_go] = names.map(|name| fields.optional_text(name));
-    name.or(in_go).unwrap_or_default()
+async fn of_body(MaybeAuthenticated(call): MaybeAuthenticated, body: TextBody<MAX_TEXT_BYTES>) -> ApiResult<Html> {
+    let user = call.check(PermissionCheck::of(operation::RENDER_MARKDOWN)).await?;
+    let (bytes, _permit) = body.read(&call.body_limits).await?;
+    html(&call, user, String::from_utf8_lossy(&bytes).into_owned(), None).await
 }
 
-async fn response(call: &ApiCall, user: Option<i64>, text: String, links: Option<ReferenceLinks>) -> ApiResult {
+async fn html(call: &ApiCall, user: Option<i64>, text: String, links: Option<ReferenceLinks>) -> ApiResult<Html> {
     let work = move |interrupt: &Interrupt| {
         render(&text, links.as_ref(), &|| interrupt.check().is_err()).map_err(|_| Interrupted)
     };
-    let html = call.blocking.markdown.run_interruptible(call.counted_client(user), work).await?;
-    let mut response = Response::new(Body::from(html));
-    response.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static("text/html; charset=utf-8"));
-    // A page of another site may send a form here: what a browser then shows is no part of this site.
-    response.headers_mut().insert(CONTENT_SECURITY_POLICY, HeaderValue::from_static("default-src 'none'; sandbox"));
-    Ok(response)
+    Ok(Html(call.blocking.markdown.run_interruptible(call.counted_client(user), work).await?))
 }

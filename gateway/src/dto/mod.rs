@@ -1,6 +1,6 @@
 //! JSON shapes of responses. They are types of their own, so a field that a service adds to a message changes no response.
 //!
-//! Order of the files: `content` → `commit`; `git_data` → `commit`; `timeline` → `repository_urls`.
+//! Order of the files: `content` → `commit`; `git_data` → `commit`.
 //!
 //! Not here: shapes that payloads of webhooks have too (`ferrite_api_types`).
 
@@ -17,9 +17,7 @@ mod organization;
 mod protection;
 mod quota;
 mod release;
-mod repository_urls;
 mod store;
-mod timeline;
 mod transfer;
 mod watch;
 
@@ -41,9 +39,7 @@ pub(crate) use organization::{Collaborator, Membership, Organization, Team};
 pub(crate) use protection::Protection;
 pub(crate) use quota::Quota;
 pub(crate) use release::{Release, ReleaseAsset};
-pub(crate) use repository_urls::RepositoryUrls;
 pub(crate) use store::Store;
-pub(crate) use timeline::TimelineEntry;
 pub(crate) use transfer::Transfer;
 pub(crate) use watch::Watch;
 

@@ -5,56 +5,82 @@ use ferrite_proto::issue::{
 };
 use ferrite_proto::operation;
 
-use super::{limit_text, list_error, list_headers};
+use super::list_error;
 use crate::api::access::{ResolvedAccess, after_refusal};
-use crate::api::call::{ApiCall, Authenticated, routes};
+use crate::api::call::{ApiCall, Authenticated, operations};
 use crate::dto::{Comment, require};
-use crate::http::body::JsonBody;
 use crate::http::body_limits::MAX_TEXT_BODY_BYTES;
-use crate::http::error::{ApiError, ApiResult};
-use crate::http::fields::FieldReader;
-use crate::http::json;
-use crate::http::page::PageLimits;
+use crate::http::error::ApiResult;
+use crate::http::filters::{QueryOf, filters};
+use crate::http::page::{Total, WholeList};
 use crate::http::path::{Params, RepoPath};
-use crate::http::query::Query;
+use crate::http::request::{LongText, RequestBody, Required, Time, fields};
+use crate::http::response::{Created, Json, NoContent, TextList};
+use crate::http::routes::variant;
 
-routes! {
-    "/api/v1/repos/{owner}/{repo}/issues/comments" => get list as operation::LIST_COMMENTS;
+operations! {
+    "/api/v1/repos/{owner}/{repo}/issues/comments" => get list as variant(operation::LIST_COMMENTS, "OfRepository");
     "/api/v1/repos/{owner}/{repo}/issues/comments/{id}" =>
-        get get as operation::GET_COMMENT,
-        patch update as operation::UPDATE_COMMENT,
-        delete remove as operation::DELETE_COMMENT;
+        get get as variant(operation::GET_COMMENT, "ById"),
+        patch update as variant(operation::UPDATE_COMMENT, "ById"),
+        delete remove as variant(operation::DELETE_COMMENT, "ById");
     "/api/v1/repos/{owner}/{repo}/issues/{index}/comments" =>
-        get list as operation::LIST_COMMENTS,
+        get list as variant(operation::LIST_COMMENTS, "OfIssue"),
         post create as operation::CREATE_COMMENT;
     "/api/v1/repos/{owner}/{repo}/issues/{index}/comments/{id}" =>
-        get get as operation::GET_COMMENT,
-        patch update as operation::UPDATE_COMMENT,
-        delete remove as operation::DELETE_COMMENT;
+        get get as variant(operation::GET_COMMENT, "OfIssue"),
+        patch update as variant(operation::UPDATE_COMMENT, "OfIssue"),
+        delete remove as variant(operation::DELETE_COMMENT, "OfIssue");
 }
 
-async fn list(Authenticated(call): Authenticated, path: RepoPath, params: Params, query: Query) -> ApiResult {
+filters! {
+    /// Filters of comments.
+    struct CommentFilters {
+        /// Only comments that changed at this time or later.
+        since: Time = "2026-01-02T03:04:05Z",
+    }
+}
+
+fields! {
+    /// A new comment.
+    #[max_bytes = MAX_TEXT_BODY_BYTES]
+    struct NewComment {
+        body: Required<LongText> = "It happens on Linux too.",
+    }
+}
+
+fields! {
+    /// The new text of a comment.
+    #[max_bytes = MAX_TEXT_BODY_BYTES]
+    struct ChangedComment {
+        body: Required<LongText> = "It happens on Linux and macOS too.",
+    }
+}
+
+async fn list(
+    Authenticated(call): Authenticated,
+    path: RepoPath,
+    params: Params,
+    query: WholeList,
+    filters: QueryOf<CommentFilters>,
+) -> ApiResult<TextList<Comment>> {
     let access = call.access(&path, operation::LIST_COMMENTS).await?;
     let (repository_id, issue_number) = (access.id, params.id_or_zero("index"));
     let blank = ListCommentsRequest { repository_id, issue_number, ..Default::default() };
     let check = async { call.clients.comments().list_comments(call.blank_with_grant(&access.grant, blank)).await };
-    let since = query.time("since").map_err(|error| ApiError::invalid(vec![error]));
-    let since = after_refusal(check, since).await?;
-    let page = query.page(PageLimits::WHOLE_LIST);
-    let request = ListCommentsRequest { repository_id, issue_number, since, page: page.number, page_size: page.size };
+    let CommentFilters { since } = after_refusal(check, filters.read()).await?;
+    let (page, page_size) = (query.page.number, query.page.size);
+    let request = ListCommentsRequest { repository_id, issue_number, since, page, page_size };
     let request = call.request_with_grant(&access.grant, request);
     let response = call.clients.comments().list_comments(request).await.map_err(list_error)?.into_inner();
     let accounts =
         call.accounts_beside_caller(&access, response.comments.iter().map(|comment| comment.user_id)).await?;
     let comments = response.comments.into_iter().map(|comment| Comment::new(comment, &accounts, &access.urls));
     let comments = comments.collect::<Result<Vec<_>, _>>()?;
-    Ok(json::page_of_texts(
-        comments,
-        list_headers(&query, page, response.total_count, response.is_partial, &call.links),
-    ))
+    Ok(query.text_list(comments, Total::counted(response.total_count, response.is_partial), &call.links))
 }
 
-async fn get(Authenticated(call): Authenticated, path: RepoPath, params: Params) -> ApiResult {
+async fn get(Authenticated(call): Authenticated, path: RepoPath, params: Params) -> ApiResult<Json<Comment>> {
     let access = call.access(&path, operation::GET_COMMENT).await?;
     let request = GetCommentRequest {
         repository_id: access.id,
@@ -63,24 +89,33 @@ async fn get(Authenticated(call): Authenticated, path: RepoPath, params: Params)
     };
     let request = call.request_with_grant(&access.grant, request);
     let response = call.clients.comments().get_comment(request).await?.into_inner();
-    Ok(json::ok(convert_comment(&call, &access, response.comment).await?))
+    Ok(Json(convert_comment(&call, &access, response.comment).await?))
 }
 
-async fn create(Authenticated(call): Authenticated, path: RepoPath, params: Params, body: JsonBody) -> ApiResult {
+async fn create(
+    Authenticated(call): Authenticated,
+    path: RepoPath,
+    params: Params,
+    body: RequestBody<NewComment>,
+) -> ApiResult<Created<Comment>> {
     let access = call.access(&path, operation::CREATE_COMMENT).await?;
     let blank =
         CreateCommentRequest { repository_id: access.id, issue_number: params.id("index"), body: String::new() };
     let check =
         async { call.clients.comments().create_comment(call.blank_with_grant(&access.grant, blank.clone())).await };
-    let decoded = body.decode(&call.body_limits, MAX_TEXT_BODY_BYTES, text).await;
-    let (text, _permit) = after_refusal(check, decoded).await?;
+    let (NewComment { body }, _permit) = after_refusal(check, body.read(&call.body_limits).await).await?;
     let access = call.confirm(access, operation::CREATE_COMMENT).await?;
-    let request = call.request_with_grant(&access.grant, CreateCommentRequest { body: text, ..blank });
+    let request = call.request_with_grant(&access.grant, CreateCommentRequest { body, ..blank });
     let response = call.clients.comments().create_comment(request).await?.into_inner();
-    Ok(json::created(convert_comment(&call, &access, response.comment).await?))
+    Ok(Created(convert_comment(&call, &access, response.comment).await?))
 }
 
-async fn update(Authenticated(call): Authenticated, path: RepoPath, params: Params, body: JsonBody) -> ApiResult {
+async fn update(
+    Authenticated(call): Authenticated,
+    path: RepoPath,
+    params: Params,
+    body: RequestBody<ChangedComment>,
+) -> ApiResult<Json<Comment>> {
     let access = call.access(&path, operation::UPDATE_COMMENT).await?;
     let blank = UpdateCommentRequest {
         repository_id: access.id,
@@ -90,15 +125,14 @@ async fn update(Authenticated(call): Authenticated, path: RepoPath, params: Para
     };
     let check =
         async { call.clients.comments().update_comment(call.blank_with_grant(&access.grant, blank.clone())).await };
-    let decoded = body.decode(&call.body_limits, MAX_TEXT_BODY_BYTES, text).await;
-    let (text, _permit) = after_refusal(check, decoded).await?;
+    let (ChangedComment { body }, _permit) = after_refusal(check, body.read(&call.body_limits).await).await?;
     let access = call.confirm(access, operation::UPDATE_COMMENT).await?;
-    let request = call.request_with_grant(&access.grant, UpdateCommentRequest { body: text, ..blank });
+    let request = call.request_with_grant(&access.grant, UpdateCommentRequest { body, ..blank });
     let response = call.clients.comments().update_comment(request).await?.into_inner();
-    Ok(json::ok(convert_comment(&call, &access, response.comment).await?))
+    Ok(Json(convert_comment(&call, &access, response.comment).await?))
 }
 
-async fn remove(Authenticated(call): Authenticated, path: RepoPath, params: Params) -> ApiResult {
+async fn remove(Authenticated(call): Authenticated, path: RepoPath, params: Params) -> ApiResult<NoContent> {
     let access = call.access(&path, operation::DELETE_COMMENT).await?;
     let request = DeleteCommentRequest {
         repository_id: access.id,
@@ -106,13 +140,7 @@ async fn remove(Authenticated(call): Authenticated, path: RepoPath, params: Para
         comment_id: params.id("id"),
     };
     call.clients.comments().delete_comment(call.request_with_grant(&access.grant, request)).await?;
-    Ok(json::no_content())
-}
-
-/// Reads the text of a comment.
-fn text(fields: &mut FieldReader) -> String {
-    let text = fields.required_non_empty("body");
-    limit_text(fields, "body", text)
+    Ok(NoContent)
 }
 
 /// Converts a comment of a response, with its account.
@@ -120,7 +148,7 @@ async fn convert_comment(
     call: &ApiCall,
     access: &ResolvedAccess,
     comment: Option<issue::Comment>,
-) -> Result<Comment, ApiError> {
+) -> ApiResult<Comment> {
     let comment = require(comment, "comment")?;
     let accounts = call.accounts_beside_caller(access, [comment.user_id]).await?;
     Ok(Comment::new(comment, &accounts, &access.urls)?)

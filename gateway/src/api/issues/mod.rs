@@ -1,18 +1,22 @@
-//! Issues of repositories, with their comments, labels and milestones, and the settings of the issue tracker.
+//! Issues of repositories, with their comments, labels, milestones and timelines, and the settings of the issue tracker.
 //!
-//! Here are the helpers that they share: headers and errors of lists, words for states, and limits. Some serve lists and texts of other
-//! resources as well.
+//! Here is what they share: words for states, errors of lists, and the URLs of several repositories.
+
+#![allow(dead_code, reason = "handlers of other folders move over one by one")]
 
 mod comments;
 mod issues;
 mod labels;
 mod milestones;
 mod settings;
+mod timeline;
 
 pub use self::issues::ASSIGNEE_WORDS;
 
+use std::collections::HashMap;
+
 use axum::http::HeaderMap;
-use ferrite_proto::issue::IssueState;
+use ferrite_proto::issue::{IssueState, NamedRepository};
 use tonic::{Code, Status};
 
 use super::call::groups;
@@ -20,9 +24,24 @@ use crate::http::error::{ApiError, FieldError};
 use crate::http::fields::FieldReader;
 use crate::http::page::Page;
 use crate::http::query::Query;
-use ferrite_api_types::links::Links;
+use crate::http::words::words;
+use ferrite_api_types::links::{Links, RepositoryLinks};
 
-groups! { comments issues labels milestones settings }
+groups! { comments issues labels milestones settings timeline }
+
+words! {
+    /// The states that a list may be asked for.
+    enum ListedState: IssueState {
+        "open" = IssueState::Open,
+        "closed" = IssueState::Closed,
+        "all" = IssueState::Unspecified,
+    }
+}
+
+words! {
+    /// The new state of an issue or milestone.
+    enum NewState: IssueState { "open" = IssueState::Open, "closed" = IssueState::Closed }
+}
 
 /// Longest text that is passed on to issue-svc, in bytes: none of its fields may be longer, and a whole message has a limit of its own.
 const MAX_TEXT_BYTES: usize = 1024 * 1024;
@@ -33,6 +52,26 @@ fn list_error(status: Status) -> ApiError {
         return status.into();
     }
     ApiError::invalid_field("limit", "too_long", "the texts of this page are too long together, ask for fewer entries")
+}
+
+/// URLs of several repositories, by their ids.
+struct RepositoryUrls(HashMap<i64, RepositoryLinks>);
+
+impl RepositoryUrls {
+    fn new(repositories: Vec<NamedRepository>, links: &Links) -> Self {
+        let urls = |named: NamedRepository| (named.repository_id, links.repository(&named.owner, &named.name));
+        Self(repositories.into_iter().map(urls).collect())
+    }
+
+    /// Adds a repository whose URLs are known.
+    fn with(mut self, repository_id: i64, urls: RepositoryLinks) -> Self {
+        self.0.insert(repository_id, urls);
+        self
+    }
+
+    fn of(&self, repository_id: i64) -> Option<&RepositoryLinks> {
+        self.0.get(&repository_id)
+    }
 }
 
 /// Returns the headers for `page` of a list that may have been counted in part.
@@ -49,28 +88,6 @@ pub(super) fn value<T>(parameter: Result<Option<T>, FieldError>, errors: &mut Ve
     })
 }
 
-/// Returns the state that `state` of a query asks for. `all` asks for both; absent and empty stand for `default`.
-///
-/// # Errors
-/// The error of the parameter, for another word.
-fn listed_state(query: &Query, default: IssueState) -> Result<IssueState, FieldError> {
-    let states = [("open", IssueState::Open), ("closed", IssueState::Closed), ("all", IssueState::Unspecified)];
-    Ok(query.word("state", &states)?.unwrap_or(default))
-}
-
-/// Reads the new `state` of an issue or milestone; absent and empty stand for no change.
-fn new_state(fields: &mut FieldReader) -> IssueState {
-    match fields.optional_non_empty("state").as_deref() {
-        None => IssueState::Unspecified,
-        Some("open") => IssueState::Open,
-        Some("closed") => IssueState::Closed,
-        Some(_) => {
-            fields.add_error("state", "unknown", "must be `open` or `closed`");
-            IssueState::Unspecified
-        }
-    }
-}
-
 /// Returns `text`, or notes a mistake in the field `name` if it is longer than any field may be.
 pub(super) fn limit_text(fields: &mut FieldReader, name: &str, text: String) -> String {
     if text.len() <= MAX_TEXT_BYTES {
@@ -82,30 +99,41 @@ pub(super) fn limit_text(fields: &mut FieldReader, name: &str, text: String) -> 
 
 #[cfg(test)]
 mod tests {
+    use axum::extract::FromRequestParts;
+    use axum::http::Request;
+    use axum::response::IntoResponse;
     use ferrite_rpc::auth::AuthError;
 
     use super::*;
+    use crate::http::filters::Filter;
+    use crate::http::page::{LargeList, Total};
+    use crate::http::request::Word;
 
-    #[test]
-    fn a_list_counted_in_part_has_a_next_page_and_no_last_one() {
+    #[tokio::test]
+    async fn a_list_counted_in_part_has_a_next_page_and_no_last_one() {
         let links = Links::new("http://h", "h:22");
-        let headers = |page: i32, is_partial| {
-            let query = Query::new("/x", &format!("page={page}"));
-            let headers = list_headers(&query, Page { number: page, size: 10 }, 25, is_partial, &links);
+        let headers = async |page: i32, is_partial: bool| {
+            let request = Request::get(format!("/x?page={page}")).body(()).unwrap();
+            let Ok(query) = LargeList::from_request_parts(&mut request.into_parts().0, &()).await;
+            let response = query.list(vec![1], Total::counted(25, is_partial), &links).into_response();
+            let headers = response.headers();
             let link = headers.get("link").map_or("", |link| link.to_str().unwrap()).to_owned();
             let relations: Vec<_> = ["next", "last", "first", "prev"].map(|name| link.contains(name)).into();
             (relations, headers.contains_key("x-total-count"))
         };
-        assert_eq!(headers(1, true), (vec![true, false, false, false], false));
-        assert_eq!(headers(2, true), (vec![true, false, true, true], false));
-        assert_eq!(headers(3, true), (vec![false, false, true, true], false));
-        assert_eq!(headers(2, false), (vec![true, true, true, true], true));
-        assert_eq!(headers(i32::MAX, true).0, [false, false, true, true]);
+        assert_eq!(headers(1, true).await, (vec![true, false, false, false], false));
+        assert_eq!(headers(2, true).await, (vec![true, false, true, true], false));
+        assert_eq!(headers(3, true).await, (vec![false, false, true, true], false));
+        assert_eq!(headers(2, false).await, (vec![true, true, true, true], true));
+        assert_eq!(headers(i32::MAX, true).await.0, [false, false, true, true]);
     }
 
     #[test]
     fn states_of_lists_are_words_and_others_are_mistakes() {
-        let state = |query: &str| listed_state(&Query::new("/", query), IssueState::Open);
+        let state = |query: &str| {
+            let state = <Word<ListedState> as Filter>::read(&Query::new("/", query), "state");
+            state.map(|state| state.unwrap_or(IssueState::Open))
+        };
         for (query, expected) in [
             ("", IssueState::Open),
             ("state=", IssueState::Open),

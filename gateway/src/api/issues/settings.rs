@@ -3,41 +3,51 @@
 use ferrite_proto::operation;
 use ferrite_proto::repo::{TrackerIssueStyle, UpdateIssueTrackerRequest};
 
-use crate::api::call::{Authenticated, routes};
-use crate::http::body::JsonBody;
+use crate::api::call::{Authenticated, operations};
 use crate::http::error::ApiResult;
-use crate::http::fields::FieldReader;
-use crate::http::json;
 use crate::http::path::RepoPath;
+use crate::http::request::{Flag, Optional, RequestBody, Text, Word, fields};
+use crate::http::response::NoContent;
+use crate::http::words::words;
 
-routes! {
+operations! {
     "/api/v1/repos/{owner}/{repo}/issue-tracker" => patch update as operation::UPDATE_ISSUE_TRACKER;
 }
 
-async fn update(Authenticated(call): Authenticated, path: RepoPath, body: JsonBody) -> ApiResult {
-    let (repository, decoded) =
-        call.decode_repository_body(&path, operation::UPDATE_ISSUE_TRACKER, body, decode).await?;
-    let request = call.request(UpdateIssueTrackerRequest { repository: Some(repository), ..decoded });
-    call.clients.repositories().update_issue_tracker(request).await?;
-    Ok(json::no_content())
+words! {
+    /// The way in which an external tracker numbers its issues.
+    enum Style: TrackerIssueStyle {
+        "numeric" = TrackerIssueStyle::Numeric,
+        "alphanumeric" = TrackerIssueStyle::Alphanumeric,
+    }
 }
 
-fn decode(fields: &mut FieldReader) -> UpdateIssueTrackerRequest {
-    let style = match fields.optional_text("tracker_issue_style").as_deref() {
-        None => TrackerIssueStyle::Unspecified,
-        Some("numeric") => TrackerIssueStyle::Numeric,
-        Some("alphanumeric") => TrackerIssueStyle::Alphanumeric,
-        Some(_) => {
-            fields.add_error("tracker_issue_style", "unknown", "must be `numeric` or `alphanumeric`");
-            TrackerIssueStyle::Unspecified
-        }
-    };
-    UpdateIssueTrackerRequest {
-        repository: None,
-        enable_issues: fields.optional_flag("enable_issues"),
-        enable_external_tracker: fields.optional_flag("enable_external_tracker"),
-        external_tracker_url: fields.optional_text("external_tracker_url"),
-        tracker_url_format: fields.optional_text("tracker_url_format"),
-        tracker_issue_style: style.into(),
+fields! {
+    /// The changes of an issue tracker. What is absent stays as it is.
+    struct ChangedIssueTracker {
+        /// The style of the numbers of an external tracker: `123` or `ABC-123`.
+        tracker_issue_style: Optional<Word<Style>> = "numeric",
+        enable_issues: Optional<Flag> = true,
+        enable_external_tracker: Optional<Flag> = false,
+        external_tracker_url: Optional<Text<2048>> = "https://tracker.example.com/acme",
+        tracker_url_format: Optional<Text<2048>> = "https://tracker.example.com/acme/issues/{index}",
     }
+}
+
+async fn update(
+    Authenticated(call): Authenticated,
+    path: RepoPath,
+    body: RequestBody<ChangedIssueTracker>,
+) -> ApiResult<NoContent> {
+    let (repository, changed, _permit) = call.repository_body(&path, operation::UPDATE_ISSUE_TRACKER, body).await?;
+    let request = UpdateIssueTrackerRequest {
+        repository: Some(repository),
+        enable_issues: changed.enable_issues,
+        enable_external_tracker: changed.enable_external_tracker,
+        external_tracker_url: changed.external_tracker_url,
+        tracker_url_format: changed.tracker_url_format,
+        tracker_issue_style: changed.tracker_issue_style.unwrap_or_default().into(),
+    };
+    call.clients.repositories().update_issue_tracker(call.request(request)).await?;
+    Ok(NoContent)
 }

@@ -1,72 +1,138 @@
 //! The timeline of an issue: its changes, and the references to it.
 
-use ferrite_proto::issue::{self, TimelineAction};
+use ferrite_api_types::convert::MissingField;
+use ferrite_api_types::links::RepositoryLinks;
+use ferrite_api_types::{Accounts, Label, Time, User};
+use ferrite_proto::issue::{self, ListTimelineRequest, TimelineAction};
+use ferrite_proto::operation;
 use serde::Serialize;
 
-use super::repository_urls::RepositoryUrls;
-use ferrite_api_types::Label;
-use ferrite_api_types::convert::{MissingField, time};
-use ferrite_api_types::links::RepositoryLinks;
-use ferrite_api_types::{Accounts, User};
+use super::RepositoryUrls;
+use crate::api::call::{Authenticated, operations};
+use crate::http::error::ApiResult;
+use crate::http::page::WholeList;
+use crate::http::path::{Params, RepoPath};
+use crate::http::response::List;
 
-/// One change of an issue, or one reference to it. A key that says nothing about the action is left out.
-#[derive(Clone, Debug, Serialize)]
-pub(crate) struct TimelineEntry {
-    id: i64,
-    action: &'static str,
-    user: User,
-    created_at: String,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    assignee: Option<User>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    label: Option<Label>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    milestone: Option<MilestoneTitle>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    rename: Option<Rename>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    commit: Option<SourceCommit>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    issue: Option<SourceIssue>,
+operations! {
+    "/api/v1/repos/{owner}/{repo}/issues/{index}/timeline" => get list as operation::LIST_TIMELINE;
 }
 
-/// A milestone as it was called at the time.
-#[derive(Clone, Debug, Serialize)]
-struct MilestoneTitle {
-    title: String,
+ferrite_api_types::shape! {
+    /// One change of an issue, or one reference to it. A key that says nothing about the action is left out.
+    #[derive(Clone, Debug, Serialize)]
+    struct TimelineEntry {
+        id: i64,
+        action: Action,
+        /// The user who did it.
+        user: User,
+        created_at: Time,
+        #[serde(skip_serializing_if = "Option::is_none")]
+        assignee: Option<User>,
+        /// As it was at the time.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        label: Option<Label>,
+        #[serde(skip_serializing_if = "Option::is_none")]
+        milestone: Option<MilestoneTitle>,
+        #[serde(skip_serializing_if = "Option::is_none")]
+        rename: Option<Rename>,
+        #[serde(skip_serializing_if = "Option::is_none")]
+        commit: Option<SourceCommit>,
+        #[serde(skip_serializing_if = "Option::is_none")]
+        issue: Option<SourceIssue>,
+    }
 }
 
-#[derive(Clone, Debug, Serialize)]
-struct Rename {
-    from: String,
-    to: String,
+ferrite_api_types::word_shape! {
+    /// What was done, or that the issue is referred to.
+    #[derive(Clone, Copy, Debug)]
+    enum Action {
+        Closed = "closed",
+        Reopened = "reopened",
+        Renamed = "renamed",
+        Edited = "edited",
+        Assigned = "assigned",
+        Unassigned = "unassigned",
+        Labeled = "labeled",
+        Unlabeled = "unlabeled",
+        Milestoned = "milestoned",
+        Demilestoned = "demilestoned",
+        Referenced = "referenced",
+    }
 }
 
-/// The commit that refers to the issue, or whose message closed or opened it.
-#[derive(Clone, Debug, Serialize)]
-struct SourceCommit {
-    repository: String,
-    sha: String,
-    url: String,
-    html_url: String,
+ferrite_api_types::shape! {
+    /// A milestone as it was called at the time.
+    #[derive(Clone, Debug, Serialize)]
+    struct MilestoneTitle {
+        title: String,
+    }
 }
 
-/// The issue that refers to this one.
-#[derive(Clone, Debug, Serialize)]
-struct SourceIssue {
-    repository: String,
-    number: i64,
-    html_url: String,
+ferrite_api_types::shape! {
+    /// The title of the issue before and after.
+    #[derive(Clone, Debug, Serialize)]
+    struct Rename {
+        from: String,
+        to: String,
+    }
+}
+
+ferrite_api_types::shape! {
+    /// The commit that refers to the issue, or whose message closed or opened it.
+    #[derive(Clone, Debug, Serialize)]
+    struct SourceCommit {
+        /// The owner and the name, with a slash between them.
+        repository: String,
+        sha: String,
+        url: String,
+        html_url: String,
+    }
+}
+
+ferrite_api_types::shape! {
+    /// The issue that refers to this one.
+    #[derive(Clone, Debug, Serialize)]
+    struct SourceIssue {
+        /// The owner and the name, with a slash between them.
+        repository: String,
+        number: i64,
+        html_url: String,
+    }
+}
+
+async fn list(
+    Authenticated(call): Authenticated,
+    path: RepoPath,
+    params: Params,
+    query: WholeList,
+) -> ApiResult<List<TimelineEntry>> {
+    let access = call.access(&path, operation::LIST_TIMELINE).await?;
+    let request = ListTimelineRequest {
+        repository_id: access.id,
+        number: params.id("index"),
+        page: query.page.number,
+        page_size: query.page.size,
+    };
+    let request = call.request_with_grant(&access.grant, request);
+    let response = call.clients.issues().list_timeline(request).await?.into_inner();
+    let accounts =
+        call.accounts_beside_caller(&access, response.entries.iter().flat_map(TimelineEntry::account_ids)).await?;
+    let sources = RepositoryUrls::new(response.repositories, &call.links).with(access.id, access.urls.clone());
+    let entries = response.entries.into_iter();
+    let entries = entries.map(|entry| TimelineEntry::new(entry, &accounts, &sources, &access.urls));
+    let entries = entries.collect::<Result<Vec<_>, _>>()?;
+    Ok(query.list(entries, response.total_count, &call.links))
 }
 
 impl TimelineEntry {
     /// Returns the accounts that `entry` names.
-    pub(crate) fn account_ids(entry: &issue::TimelineEntry) -> impl Iterator<Item = i64> + use<> {
+    fn account_ids(entry: &issue::TimelineEntry) -> impl Iterator<Item = i64> + use<> {
         [entry.user_id, entry.assignee_id].into_iter().filter(|id| *id != 0)
     }
 
     /// Returns an entry of an issue in the repository of `urls`. The source of a reference is shown if its repository is in `sources`.
-    pub(crate) fn new(
+    fn new(
         entry: issue::TimelineEntry,
         accounts: &Accounts,
         sources: &RepositoryUrls,
@@ -78,9 +144,9 @@ impl TimelineEntry {
         let (commit_id, source_number) = (entry.commit_id, entry.source_number);
         Ok(Self {
             id: entry.id,
-            action: word(action)?,
+            action: Action::new(action)?,
             user: user(entry.user_id),
-            created_at: time(entry.create_time, "create_time")?,
+            created_at: Time::new(entry.create_time, "create_time")?,
             assignee: Some(entry.assignee_id).filter(|id| *id != 0).map(user),
             label: entry.label.map(|label| Label::new(label, urls)),
             milestone: Some(entry.milestone_title)
@@ -103,31 +169,32 @@ impl TimelineEntry {
     }
 }
 
-/// Returns the word for an action.
-fn word(action: TimelineAction) -> Result<&'static str, MissingField> {
-    Ok(match action {
-        TimelineAction::Closed => "closed",
-        TimelineAction::Reopened => "reopened",
-        TimelineAction::Renamed => "renamed",
-        TimelineAction::Edited => "edited",
-        TimelineAction::Assigned => "assigned",
-        TimelineAction::Unassigned => "unassigned",
-        TimelineAction::Labeled => "labeled",
-        TimelineAction::Unlabeled => "unlabeled",
-        TimelineAction::Milestoned => "milestoned",
-        TimelineAction::Demilestoned => "demilestoned",
-        TimelineAction::Referenced => "referenced",
-        TimelineAction::Unspecified => return Err(MissingField("action")),
-    })
+impl Action {
+    fn new(action: TimelineAction) -> Result<Self, MissingField> {
+        Ok(match action {
+            TimelineAction::Closed => Self::Closed,
+            TimelineAction::Reopened => Self::Reopened,
+            TimelineAction::Renamed => Self::Renamed,
+            TimelineAction::Edited => Self::Edited,
+            TimelineAction::Assigned => Self::Assigned,
+            TimelineAction::Unassigned => Self::Unassigned,
+            TimelineAction::Labeled => Self::Labeled,
+            TimelineAction::Unlabeled => Self::Unlabeled,
+            TimelineAction::Milestoned => Self::Milestoned,
+            TimelineAction::Demilestoned => Self::Demilestoned,
+            TimelineAction::Referenced => Self::Referenced,
+            TimelineAction::Unspecified => return Err(MissingField("action")),
+        })
+    }
 }
 
 #[cfg(test)]
 mod tests {
+    use ferrite_api_types::links::Links;
     use ferrite_core::timestamp;
     use serde_json::{Value, json};
 
     use super::*;
-    use ferrite_api_types::links::Links;
 
     const SHA: &str = "0123456789012345678901234567890123456789";
 

@@ -1,0 +1,292 @@
+//! Issues of a repository and those of the caller.
+//!
+//! Not here: comments, labels, milestones and timelines, which have files beside this one.
+
+use ferrite_proto::issue::assignee_filter::Condition;
+use ferrite_proto::issue::{
+    self, AssigneeFilter, CreateIssueRequest, GetIssueRequest, IssueKind, IssueSort, IssueState, ListIssuesRequest,
+    ListUserIssuesRequest, UpdateIssueRequest,
+};
+use ferrite_proto::operation;
+use ferrite_proto::repo::GetUsersRequest;
+
+use super::{ListedState, NewState, RepositoryUrls, list_error};
+use crate::api::access::{PermissionCheck, ResolvedAccess, after_refusal};
+use crate::api::call::{ApiCall, Authenticated, operations};
+use crate::dto::{Issue, require};
+use crate::http::body_limits::MAX_TEXT_BODY_BYTES;
+use crate::http::error::ApiResult;
+use crate::http::filters::{QueryOf, Search, filters};
+use crate::http::page::{LargeList, Page, Total};
+use crate::http::path::{Params, RepoPath};
+use crate::http::request::{
+    Flag, Integer, Integers, LongText, NonBlank, NonEmpty, Optional, OrDefault, RequestBody, Required, Time, Word,
+    fields,
+};
+use crate::http::response::{Created, Json, TextList};
+use crate::http::routes::variant;
+use crate::http::words::words;
+
+/// Words of the filter by assignee in the place of a name: nobody, and anybody. No account may be called so.
+pub const ASSIGNEE_WORDS: [&str; 2] = [NOBODY, ANYBODY];
+const NOBODY: &str = "none";
+const ANYBODY: &str = "*";
+/// An id that no account has, in place of the id of an unknown name: no issue matches it.
+const NO_USER: i64 = i64::MAX;
+
+operations! {
+    "/api/v1/repos/{owner}/{repo}/issues" => get list as operation::LIST_ISSUES, post create as operation::CREATE_ISSUE;
+    "/api/v1/repos/{owner}/{repo}/issues/{index}" =>
+        get get as operation::GET_ISSUE,
+        patch update as operation::UPDATE_ISSUE;
+    "/api/v1/user/issues" => get list_of_user as operation::LIST_USER_ISSUES;
+    "/api/v1/issues" => get list_of_user as variant(operation::LIST_USER_ISSUES, "Alias");
+}
+
+words! {
+    /// The kinds of issues in a list.
+    enum Kind: IssueKind { "issues" = IssueKind::Issue, "pulls" = IssueKind::PullRequest, "all" = IssueKind::Any }
+}
+
+words! {
+    /// The orders of a list.
+    enum Sort: IssueSort {
+        "created" = IssueSort::Created,
+        "updated" = IssueSort::Updated,
+        "comments" = IssueSort::Comments,
+    }
+}
+
+words! {
+    /// The directions of an order: true if it is ascending.
+    enum Direction: bool { "asc" = true, "desc" = false }
+}
+
+filters! {
+    /// Filters of a repository's issues, which an issue must pass all, and their order.
+    struct IssueFilters {
+        /// The state of the issues: `open`, as without it, `closed` or `all`.
+        state: Word<ListedState> = "closed",
+        /// The kind: `issues`, as without it, `pulls` or `all`.
+        kind as "type": Word<Kind> = "all",
+        /// The order: `created`, as without it, `updated` or `comments`.
+        sort: Word<Sort> = "updated",
+        /// The direction of the order: `desc`, as without it, or `asc`.
+        direction: Word<Direction> = "asc",
+        /// Only issues that changed at this time or later.
+        since: Time = "2026-01-02T03:04:05Z",
+        /// Ids or names of labels with commas between them, at most 100. An issue must have all of them.
+        labels: Search = "bug,ui",
+        /// The name of a user that the body or a comment mentions.
+        mentioned: Search = "eve",
+        /// The id or the title of a milestone; `none`; `*` for any.
+        milestone: Search = "1.0",
+        /// Words of which each is the beginning of a word of the title or the body.
+        q: Search = "crash linux",
+        /// The name of the user to whom the issue is assigned; `none`; `*` for any.
+        assignee: Search = "bob",
+        /// The name of the user who opened the issue.
+        creator: Search = "eve",
+    }
+}
+
+filters! {
+    /// Filters of the caller's issues.
+    struct UserIssueFilters {
+        /// The state of the issues: `open`, as without it, `closed` or `all`.
+        state: Word<ListedState> = "closed",
+    }
+}
+
+fields! {
+    /// A new issue. Assignee, milestone and labels are ignored from callers without write permission.
+    #[max_bytes = MAX_TEXT_BODY_BYTES]
+    struct NewIssue {
+        title: Required<LongText> = "It crashes at the start",
+        body: OrDefault<LongText> = "Since version 1.0, on Linux.",
+        /// The name of the user to assign it to; empty for none.
+        assignee: OrDefault<LongText> = "bob",
+        /// True to create the issue in the state closed.
+        closed: OrDefault<Flag> = false,
+        /// The id of the milestone; 0 for none.
+        milestone: OrDefault<Integer> = 2,
+        /// Ids of labels of the repository.
+        labels: OrDefault<Integers<100>> = [5, 6],
+    }
+}
+
+fields! {
+    /// The changes of an issue. What is absent stays as it is.
+    #[max_bytes = MAX_TEXT_BODY_BYTES]
+    struct ChangedIssue {
+        /// As of a new issue. A blank title changes nothing.
+        title: NonBlank<LongText> = "It crashes at the start on Linux",
+        body: Optional<LongText> = "Since version 1.0.",
+        assignee: Optional<LongText> = "bob",
+        /// The id of the new milestone; 0 for none.
+        milestone: Optional<Integer> = 2,
+        /// The new state. An empty text changes nothing.
+        state: NonEmpty<Word<NewState>> = "closed",
+    }
+}
+
+async fn list(
+    Authenticated(call): Authenticated,
+    path: RepoPath,
+    query: LargeList,
+    filters: QueryOf<IssueFilters>,
+) -> ApiResult<TextList<Issue>> {
+    let access = call.access(&path, operation::LIST_ISSUES).await?;
+    let blank = ListIssuesRequest { repository_id: access.id, ..Default::default() };
+    let check = async { call.clients.issues().list_issues(call.blank_with_grant(&access.grant, blank)).await };
+    let filters = after_refusal(check, filters.read()).await?;
+    let (assignee, creator_id) = accounts_of_filters(&call, &filters.assignee, &filters.creator).await?;
+    let request = ListIssuesRequest { assignee, creator_id, ..list_request(filters, access.id, query.page) };
+    let request = call.request_with_grant(&access.grant, request);
+    let response = call.clients.issues().list_issues(request).await.map_err(list_error)?.into_inner();
+    let accounts = call.accounts_beside_caller(&access, response.issues.iter().flat_map(Issue::account_ids)).await?;
+    let issues = response.issues.into_iter().map(|issue| Issue::new(issue, &accounts, &access.urls));
+    let issues = issues.collect::<Result<Vec<_>, _>>()?;
+    Ok(query.text_list(issues, Total::counted(response.total_count, response.is_partial), &call.links))
+}
+
+/// Returns the request for a page of a list, without the filters that name accounts.
+fn list_request(filters: IssueFilters, repository_id: i64, page: Page) -> ListIssuesRequest {
+    let labels = filters.labels.split(',').map(str::trim).filter(|label| !label.is_empty());
+    ListIssuesRequest {
+        repository_id,
+        state: filters.state.unwrap_or(IssueState::Open).into(),
+        page: page.number,
+        page_size: page.size,
+        kind: filters.kind.unwrap_or(IssueKind::Issue).into(),
+        labels: labels.map(str::to_owned).collect(),
+        assignee: None,
+        creator_id: 0,
+        mentioned: filters.mentioned,
+        milestone: filters.milestone,
+        query: filters.q,
+        since: filters.since,
+        sort: filters.sort.unwrap_or(IssueSort::Created).into(),
+        is_ascending: filters.direction.unwrap_or(false),
+    }
+}
+
+/// Returns the filters by `assignee` and `creator`, whose names are looked up by one call.
+async fn accounts_of_filters(
+    call: &ApiCall,
+    assignee: &str,
+    creator: &str,
+) -> ApiResult<(Option<AssigneeFilter>, i64)> {
+    let is_assignee_name = !matches!(assignee, "" | NOBODY | ANYBODY);
+    let names = [(assignee, is_assignee_name), (creator, !creator.is_empty())];
+    let usernames: Vec<_> =
+        names.into_iter().filter(|(_, is_name)| *is_name).map(|(name, _)| name.to_owned()).collect();
+    let users = if usernames.is_empty() {
+        Vec::new()
+    } else {
+        let request = GetUsersRequest { usernames, ..Default::default() };
+        call.clients.accounts().get_users(call.request(request)).await?.into_inner().users
+    };
+    let id_of = |name: &str| {
+        let key = name.to_lowercase();
+        users.iter().find(|user| user.username.to_lowercase() == key).map_or(NO_USER, |user| user.id)
+    };
+    let condition = match assignee {
+        "" => None,
+        NOBODY => Some(Condition::None(true)),
+        ANYBODY => Some(Condition::Any(true)),
+        name => Some(Condition::UserId(id_of(name))),
+    };
+    let assignee = condition.map(|condition| AssigneeFilter { condition: Some(condition) });
+    Ok((assignee, if creator.is_empty() { 0 } else { id_of(creator) }))
+}
+
+/// Opens an issue. issue-svc ignores assignee, milestone and labels of callers without write permission, so that they do not learn what
+/// exists; a wrong type is a mistake of every caller.
+async fn create(
+    Authenticated(call): Authenticated,
+    path: RepoPath,
+    body: RequestBody<NewIssue>,
+) -> ApiResult<Created<Issue>> {
+    let access = call.access(&path, operation::CREATE_ISSUE).await?;
+    let blank = CreateIssueRequest { repository_id: access.id, ..Default::default() };
+    let check = async { call.clients.issues().create_issue(call.blank_with_grant(&access.grant, blank)).await };
+    let (new, _permit) = after_refusal(check, body.read(&call.body_limits).await).await?;
+    let access = call.confirm(access, operation::CREATE_ISSUE).await?;
+    let request = CreateIssueRequest {
+        repository_id: access.id,
+        title: new.title,
+        body: new.body,
+        is_closed: new.closed,
+        assignee: new.assignee,
+        milestone_id: new.milestone,
+        label_ids: new.labels,
+    };
+    let request = call.request_with_grant(&access.grant, request);
+    let response = call.clients.issues().create_issue(request).await?.into_inner();
+    Ok(Created(convert_issue(&call, &access, response.issue).await?))
+}
+
+async fn get(Authenticated(call): Authenticated, path: RepoPath, params: Params) -> ApiResult<Json<Issue>> {
+    let access = call.access(&path, operation::GET_ISSUE).await?;
+    let request = GetIssueRequest { repository_id: access.id, number: params.id("index") };
+    let response = call.clients.issues().get_issue(call.request_with_grant(&access.grant, request)).await?.into_inner();
+    Ok(Json(convert_issue(&call, &access, response.issue).await?))
+}
+
+async fn update(
+    Authenticated(call): Authenticated,
+    path: RepoPath,
+    params: Params,
+    body: RequestBody<ChangedIssue>,
+) -> ApiResult<Json<Issue>> {
+    let access = call.access(&path, operation::UPDATE_ISSUE).await?;
+    let (repository_id, number) = (access.id, params.id("index"));
+    // A request without changes is valid. One with an empty title is not.
+    let blank = UpdateIssueRequest { repository_id, number, title: Some(String::new()), ..Default::default() };
+    let check = async { call.clients.issues().update_issue(call.blank_with_grant(&access.grant, blank)).await };
+    let (changed, _permit) = after_refusal(check, body.read(&call.body_limits).await).await?;
+    let access = call.confirm(access, operation::UPDATE_ISSUE).await?;
+    let request = UpdateIssueRequest {
+        repository_id,
+        number,
+        title: changed.title,
+        body: changed.body,
+        assignee: changed.assignee,
+        milestone_id: changed.milestone,
+        state: changed.state.unwrap_or_default().into(),
+        ..Default::default()
+    };
+    let request = call.request_with_grant(&access.grant, request);
+    let response = call.clients.issues().update_issue(request).await?.into_inner();
+    Ok(Json(convert_issue(&call, &access, response.issue).await?))
+}
+
+/// Responds with the issues that are assigned to the caller. issue-svc asks repo-svc which of them the caller may see.
+async fn list_of_user(
+    Authenticated(call): Authenticated,
+    query: LargeList,
+    filters: QueryOf<UserIssueFilters>,
+) -> ApiResult<TextList<Issue>> {
+    let grant = call.grant(PermissionCheck::of(operation::LIST_USER_ISSUES)).await?;
+    let UserIssueFilters { state } = filters.read()?;
+    let state = state.unwrap_or(IssueState::Open).into();
+    let request = ListUserIssuesRequest { state, page: query.page.number, page_size: query.page.size };
+    let request = call.request_with_grant(&grant, request);
+    let response = call.clients.issues().list_user_issues(request).await.map_err(list_error)?.into_inner();
+    let accounts = call.accounts_by_id(response.issues.iter().flat_map(Issue::account_ids)).await?;
+    let repositories = RepositoryUrls::new(response.repositories, &call.links);
+    let mut issues = Vec::with_capacity(response.issues.len());
+    for issue in response.issues {
+        let urls = require(repositories.of(issue.repository_id), "repositories")?;
+        issues.push(Issue::new(issue, &accounts, urls)?);
+    }
+    Ok(query.text_list(issues, response.total_count, &call.links))
+}
+
+/// Converts an issue of a response, with its accounts.
+async fn convert_issue(call: &ApiCall, access: &ResolvedAccess, issue: Option<issue::Issue>) -> ApiResult<Issue> {
+    let issue = require(issue, "issue")?;
+    let accounts = call.accounts_beside_caller(access, Issue::account_ids(&issue)).await?;
+    Ok(Issue::new(issue, &accounts, &access.urls)?)
+}
