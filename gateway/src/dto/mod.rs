@@ -23,7 +23,9 @@ mod timeline;
 mod transfer;
 mod watch;
 
+use ferrite_api_types::schema::{Schema, Schemas, Shape};
 use serde::Serialize;
+use serde_json::json;
 
 pub(crate) use ferrite_api_types::convert::require;
 pub(crate) use ferrite_api_types::{Accounts, Comment, Issue, Label, Milestone, Repository, User, Viewer};
@@ -58,4 +60,11 @@ pub(crate) struct Topics {
 pub(crate) struct SearchResults<T> {
     pub(crate) data: Vec<T>,
     pub(crate) ok: bool,
+}
+
+impl<T: Shape> Shape for SearchResults<T> {
+    fn schema(schemas: &mut Schemas) -> Schema {
+        let properties = json!({"data": Vec::<T>::schema(schemas), "ok": {"type": "boolean"}});
+        json!({"type": "object", "properties": properties, "required": ["data", "ok"]})
+    }
 }
