@@ -30,7 +30,7 @@ use serde_json::json;
 pub(crate) use ferrite_api_types::convert::require;
 pub(crate) use ferrite_api_types::{Accounts, Comment, Issue, Label, Milestone, Repository, User, Viewer};
 
-pub(crate) use account::{AccessToken, DeployKey, Email, ListedToken, NewToken, OwnPublicKey, PublicKey};
+pub(crate) use account::DeployKey;
 pub(crate) use audit::AuditEvent;
 pub(crate) use commit::{Branch, Commit, Tag};
 pub(crate) use content::{Content, Contents, EntryLocation, FileRemoved, FileWritten, FilesChanged};
