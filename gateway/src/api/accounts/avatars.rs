@@ -222,4 +222,14 @@ mod tests {
             assert_eq!(side(query), expected, "{query}");
         }
     }
+
+    #[test]
+    fn a_body_is_json_or_a_picture_of_a_type_that_is_read() {
+        let mut about = Description::default();
+        PictureBody::describe(&mut about);
+        let bodies: Vec<_> = about.bodies.iter().map(|body| (body.media_type, body.max_bytes)).collect();
+        let expected =
+            [("application/json", Some(4 << 20)), ("image/png", Some(1 << 20)), ("image/jpeg", Some(1 << 20))];
+        assert_eq!(bodies, expected);
+    }
 }
