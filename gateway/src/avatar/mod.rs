@@ -17,7 +17,7 @@ use ferrite_proto::error::FieldViolation;
 pub(crate) use self::identicon::Identicon;
 
 /// Name of the field of a picture.
-pub(crate) const FIELD: &str = "image";
+const FIELD: &str = "image";
 /// Largest file that a client may send.
 pub(crate) const MAX_UPLOAD_BYTES: usize = 1024 * 1024;
 /// Largest width and height of a picture that a client may send.

@@ -21,12 +21,14 @@ mod store;
 mod transfer;
 mod watch;
 
+use ferrite_api_types::schema::{Schema, Schemas, Shape};
 use serde::Serialize;
+use serde_json::json;
 
 pub(crate) use ferrite_api_types::convert::require;
 pub(crate) use ferrite_api_types::{Accounts, Comment, Issue, Label, Milestone, Repository, User, Viewer};
 
-pub(crate) use account::{AccessToken, DeployKey, Email, ListedToken, NewToken, OwnPublicKey, PublicKey};
+pub(crate) use account::DeployKey;
 pub(crate) use audit::AuditEvent;
 pub(crate) use commit::{Branch, Commit, Tag};
 pub(crate) use content::{Content, Contents, EntryLocation, FileRemoved, FileWritten, FilesChanged};
@@ -54,4 +56,11 @@ pub(crate) struct Topics {
 pub(crate) struct SearchResults<T> {
     pub(crate) data: Vec<T>,
     pub(crate) ok: bool,
+}
+
+impl<T: Shape> Shape for SearchResults<T> {
+    fn schema(schemas: &mut Schemas) -> Schema {
+        let properties = json!({"data": Vec::<T>::schema(schemas), "ok": {"type": "boolean"}});
+        json!({"type": "object", "properties": properties, "required": ["data", "ok"]})
+    }
 }

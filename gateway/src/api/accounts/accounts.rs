@@ -3,36 +3,48 @@
 use ferrite_proto::operation;
 use ferrite_proto::repo::{GetAuthenticatedUserRequest, GetUserRequest, SearchUsersRequest};
 
-use crate::api::call::{Authenticated, MaybeAuthenticated, routes};
-use crate::dto::{SearchResults, require};
+use crate::api::call::{Authenticated, MaybeAuthenticated, operations};
+use crate::dto::{SearchResults, User, require};
 use crate::http::error::ApiResult;
-use crate::http::json;
-use crate::http::page::PageLimits;
+use crate::http::filters::{QueryOf, Search, filters};
+use crate::http::page::LargeList;
 use crate::http::path::Params;
-use crate::http::query::Query;
+use crate::http::response::{Json, Paged};
 
-routes! {
+operations! {
     "/api/v1/user" => get me as operation::GET_AUTHENTICATED_USER;
     "/api/v1/users/search" => get search as operation::SEARCH_USERS;
     "/api/v1/users/{username}" => get get as operation::GET_USER;
 }
 
-async fn me(Authenticated(call): Authenticated) -> ApiResult {
+filters! {
+    /// The users to search for.
+    struct UserFilters {
+        /// A part of a user name or full name, matched without case, literally. Nothing matches an empty one.
+        q: Search = "ada",
+    }
+}
+
+async fn me(Authenticated(call): Authenticated) -> ApiResult<Json<User>> {
     let request = call.request(GetAuthenticatedUserRequest {});
     let response = call.clients.accounts().get_authenticated_user(request).await?.into_inner();
-    Ok(json::ok(call.user(require(response.user, "user")?)))
+    Ok(Json(call.user(require(response.user, "user")?)))
 }
 
-async fn get(MaybeAuthenticated(call): MaybeAuthenticated, path: Params) -> ApiResult {
+async fn get(MaybeAuthenticated(call): MaybeAuthenticated, path: Params) -> ApiResult<Json<User>> {
     let request = call.request(GetUserRequest { username: path.name("username") });
     let response = call.clients.accounts().get_user(request).await?.into_inner();
-    Ok(json::ok(call.user(require(response.user, "user")?)))
+    Ok(Json(call.user(require(response.user, "user")?)))
 }
 
-async fn search(MaybeAuthenticated(call): MaybeAuthenticated, query: Query) -> ApiResult {
-    let page = query.page(PageLimits::LARGE_LIST);
-    let request = SearchUsersRequest { query: query.filter("q"), page: page.number, page_size: page.size };
+async fn search(
+    MaybeAuthenticated(call): MaybeAuthenticated,
+    query: LargeList,
+    filters: QueryOf<UserFilters>,
+) -> ApiResult<Paged<SearchResults<User>>> {
+    let UserFilters { q } = filters.read()?;
+    let request = SearchUsersRequest { query: q, page: query.page.number, page_size: query.page.size };
     let response = call.clients.accounts().search_users(call.request(request)).await?.into_inner();
     let found = SearchResults { data: call.users(response.users), ok: true };
-    Ok(json::page(found, query.headers(page, response.total_count, &call.links)))
+    Ok(query.paged(found, response.total_count, &call.links))
 }

@@ -1,25 +1,26 @@
 //! Pictures of users and organizations. They are public, as the accounts are.
 
+use std::convert::Infallible;
+
 use axum::body::Body;
+use axum::extract::{FromRequest, Request};
 use axum::http::header::{ACCEPT, CACHE_CONTROL, CONTENT_SECURITY_POLICY, CONTENT_TYPE, ETAG, IF_NONE_MATCH, VARY};
 use axum::http::{HeaderMap, HeaderValue, Response, StatusCode};
-use base64::Engine;
-use base64::engine::general_purpose::STANDARD;
 use ferrite_core::headers::matches_etag;
 use ferrite_proto::error::FieldViolation;
 use ferrite_proto::operation;
 use ferrite_proto::repo::{DeleteAvatarRequest, GetAvatarRequest, SetAvatarRequest};
 
 use crate::api::access::PermissionCheck;
-use crate::api::call::{ApiCall, Authenticated, MaybeAuthenticated, routes};
-use crate::avatar::{FIELD, Identicon, MAX_UPLOAD_BYTES, prepare};
-use crate::http::body::JsonBody;
-use crate::http::body_limits::MAX_JSON_BYTES;
+use crate::api::call::{Authenticated, MaybeAuthenticated, operations};
+use crate::avatar::{Identicon, MAX_UPLOAD_BYTES, prepare};
+use crate::http::body_limits::BodyLimits;
+use crate::http::describe::{BodyDescription, Description, Input, bytes_schema};
 use crate::http::error::{ApiError, ApiResult};
-use crate::http::fields::FieldReader;
-use crate::http::json;
+use crate::http::filters::{LooseInteger, QueryOf, filters};
 use crate::http::path::{Params, number};
-use crate::http::query::Query;
+use crate::http::request::{Base64, RequestBody, Required, fields};
+use crate::http::response::{File, Media, NoContent};
 use crate::http::routes::organization;
 
 /// Pixels a side of a drawn picture, by default and at most, and at least.
@@ -37,7 +38,7 @@ const TAG_DIGITS: usize = 32;
 /// Media types of pictures that are sent as they are.
 const PICTURE_TYPES: [&str; 2] = ["image/png", "image/jpeg"];
 
-routes! {
+operations! {
     "/avatars/{file}" => get get as operation::GET_AVATAR;
     "/api/v1/user/avatar" => post set as operation::SET_AVATAR, delete remove as operation::DELETE_AVATAR;
     "/api/v1/orgs/{org}/avatar" =>
@@ -52,16 +53,73 @@ enum Form {
     Svg,
 }
 
+/// The media types of pictures that are returned.
+enum Picture {}
+
+impl Media for Picture {
+    const TYPES: &'static [&'static str] = &["image/png", SVG];
+    const HAS_RANGES: bool = false;
+}
+
+filters! {
+    /// How a picture is drawn.
+    struct AvatarFilters {
+        /// The side of a drawn picture in pixels, from 16 to 512; 256 if it is absent or negative.
+        size: LooseInteger = 64,
+    }
+}
+
+fields! {
+    /// A new picture.
+    struct NewAvatar {
+        /// A PNG or JPEG file of at most 1,024 KiB and 4,096 × 4,096 pixels, as base64. Its middle is kept, of at most 512 × 512 pixels.
+        image: Required<Base64<true>> =
+            "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAIAAACQd1PeAAAADElEQVR4nGMwTpsJAAICATNWh+JUAAAAAElFTkSuQmCC",
+    }
+}
+
+/// A body with a picture that is not read yet: the picture as it is, or as base64 in JSON.
+struct PictureBody(RequestBody<NewAvatar>);
+
+impl<S: Send + Sync> FromRequest<S> for PictureBody {
+    type Rejection = Infallible;
+
+    async fn from_request(request: Request, state: &S) -> Result<Self, Infallible> {
+        <RequestBody<NewAvatar> as FromRequest<S>>::from_request(request, state).await.map(Self)
+    }
+}
+
+impl PictureBody {
+    /// Reads the picture.
+    async fn read(self, limits: &BodyLimits) -> Result<Vec<u8>, ApiError> {
+        let Self(body) = self;
+        if PICTURE_TYPES.contains(&body.media_type().as_str()) {
+            return body.into_body().bytes(limits, MAX_UPLOAD_BYTES).await.map(|(bytes, _permit)| bytes);
+        }
+        body.read(limits).await.map(|(NewAvatar { image }, _permit)| image)
+    }
+}
+
+impl Input for PictureBody {
+    fn describe(about: &mut Description) {
+        RequestBody::<NewAvatar>::describe(about);
+        for media_type in PICTURE_TYPES {
+            let max_bytes = Some(MAX_UPLOAD_BYTES);
+            about.bodies.push(BodyDescription { media_type, schema: bytes_schema, max_bytes });
+        }
+    }
+}
+
 async fn get(
     MaybeAuthenticated(call): MaybeAuthenticated,
     path: Params,
-    query: Query,
+    filters: QueryOf<AvatarFilters>,
     headers: HeaderMap,
-) -> ApiResult {
+) -> ApiResult<File<Picture>> {
     let (user_id, form) = parse_file(&path.name("file"), &headers);
     let avatar = call.clients.avatars().get_avatar(call.request(GetAvatarRequest { user_id })).await?.into_inner();
     let (content_type, tag, content) = if avatar.content.is_empty() {
-        let side = side_pixels(&query);
+        let side = side_pixels(filters.read()?.size);
         let tag = format!("\"drawn-{DRAWING_VERSION}-{user_id}-{side}-{form:?}\"");
         let drawing = Identicon::of(user_id);
         match form {
@@ -87,7 +145,7 @@ async fn get(
     if is_known {
         *response.status_mut() = StatusCode::NOT_MODIFIED;
     }
-    Ok(response)
+    Ok(File::from(response))
 }
 
 /// Returns the id of the account that a file name has, and the form in which its picture is drawn: that of the name's ending, or SVG for
@@ -105,14 +163,14 @@ fn parse_file(name: &str, headers: &HeaderMap) -> (i64, Form) {
     (number(id.as_bytes()).unwrap_or(i64::MAX), form)
 }
 
-fn side_pixels(query: &Query) -> usize {
-    let asked = query.number("size").and_then(|size| usize::try_from(size).ok());
+fn side_pixels(size: Option<i64>) -> usize {
+    let asked = size.and_then(|size| usize::try_from(size).ok());
     asked.map_or(DEFAULT_SIDE_PIXELS, |side| side.clamp(MIN_SIDE_PIXELS, MAX_SIDE_PIXELS))
 }
 
 /// Keeps a picture of the caller, or of the organization that the route names. The permission is checked first: a picture takes memory and
 /// time to decode.
-async fn set(Authenticated(call): Authenticated, path: Params, body: JsonBody) -> ApiResult {
+async fn set(Authenticated(call): Authenticated, path: Params, body: PictureBody) -> ApiResult<NoContent> {
     let organization = path.optional_name("org");
     let check = PermissionCheck::of(operation::SET_AVATAR);
     let check = match &organization {
@@ -120,7 +178,7 @@ async fn set(Authenticated(call): Authenticated, path: Params, body: JsonBody) -
         None => check,
     };
     let user = call.check(check).await?;
-    let file = read_picture(&call, body).await?;
+    let file = body.read(&call.body_limits).await?;
     let client = call.counted_client(user);
     let prepared = call.blocking.pictures.run(client, move |_| prepare(&file)).await?;
     let content = prepared.map_err(|error| ApiError::invalid(vec![FieldViolation::from(error).into()]))?;
@@ -128,32 +186,19 @@ async fn set(Authenticated(call): Authenticated, path: Params, body: JsonBody) -
         .avatars()
         .set_avatar(call.request(SetAvatarRequest { owner: organization.unwrap_or_default(), content }))
         .await?;
-    Ok(json::no_content())
+    Ok(NoContent)
 }
 
-/// Reads a picture: as it is, or as base64 in JSON.
-async fn read_picture(call: &ApiCall, body: JsonBody) -> Result<Vec<u8>, ApiError> {
-    if PICTURE_TYPES.contains(&body.media_type().as_str()) {
-        return body.bytes(&call.body_limits, MAX_UPLOAD_BYTES).await.map(|(bytes, _)| bytes);
-    }
-    let decode = |fields: &mut FieldReader| {
-        STANDARD.decode(fields.required_non_empty(FIELD).trim()).unwrap_or_else(|_| {
-            fields.add_error(FIELD, "invalid", "must be base64 in the standard alphabet, with padding");
-            Vec::new()
-        })
-    };
-    body.decode(&call.body_limits, MAX_JSON_BYTES, decode).await.map(|(file, _)| file)
-}
-
-async fn remove(Authenticated(call): Authenticated, path: Params) -> ApiResult {
+async fn remove(Authenticated(call): Authenticated, path: Params) -> ApiResult<NoContent> {
     let owner = path.optional_name("org").unwrap_or_default();
     call.clients.avatars().delete_avatar(call.request(DeleteAvatarRequest { owner })).await?;
-    Ok(json::no_content())
+    Ok(NoContent)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::http::query::Query;
 
     #[test]
     fn a_file_is_an_id_with_or_without_an_ending() {
@@ -169,11 +214,22 @@ mod tests {
 
     #[test]
     fn sizes_have_bounds() {
-        let side = |query: &str| side_pixels(&Query::new("/avatars/7", query));
+        let filters = |query: &str| QueryOf::<AvatarFilters>::of(Query::new("/avatars/7", query)).read().unwrap();
+        let side = |query: &str| side_pixels(filters(query).size);
         for (query, expected) in
             [("", 256), ("size=64", 64), ("size=1", 16), ("size=9999999999999", 512), ("size=-4", 256), ("size=x", 256)]
         {
             assert_eq!(side(query), expected, "{query}");
         }
+    }
+
+    #[test]
+    fn a_body_is_json_or_a_picture_of_a_type_that_is_read() {
+        let mut about = Description::default();
+        PictureBody::describe(&mut about);
+        let bodies: Vec<_> = about.bodies.iter().map(|body| (body.media_type, body.max_bytes)).collect();
+        let expected =
+            [("application/json", Some(4 << 20)), ("image/png", Some(1 << 20)), ("image/jpeg", Some(1 << 20))];
+        assert_eq!(bodies, expected);
     }
 }

@@ -1,51 +1,75 @@
 //! The caller's e-mail addresses.
 
+use ferrite_api_types::shape;
 use ferrite_proto::operation;
-use ferrite_proto::repo::{AddEmailsRequest, DeleteEmailsRequest, ListEmailsRequest};
+use ferrite_proto::repo::{self, AddEmailsRequest, DeleteEmailsRequest, ListEmailsRequest};
+use serde::Serialize;
 
 use crate::api::access::PermissionCheck;
-use crate::api::call::{Authenticated, routes};
-use crate::dto::Email;
-use crate::http::body::JsonBody;
-use crate::http::body_limits::MAX_JSON_BYTES;
+use crate::api::call::{Authenticated, operations};
 use crate::http::error::ApiResult;
-use crate::http::json;
-use crate::http::page::PageLimits;
-use crate::http::query::Query;
+use crate::http::page::WholeList;
+use crate::http::request::{OrDefault, RequestBody, Required, Texts, fields};
+use crate::http::response::{Created, List, NoContent};
 
-/// Name of the field of the bodies. A body that is a list counts as that field.
-const EMAILS_FIELD: &str = "emails";
-
-routes! {
+operations! {
     "/api/v1/user/emails" =>
         get list as operation::LIST_EMAILS,
         post add as operation::ADD_EMAILS,
         delete remove as operation::DELETE_EMAILS;
 }
 
-async fn list(Authenticated(call): Authenticated, query: Query) -> ApiResult {
-    let page = query.page(PageLimits::WHOLE_LIST);
-    let request = call.request(ListEmailsRequest { page: page.number, page_size: page.size });
+fields! {
+    /// Addresses to add.
+    struct NewEmails | emails {
+        emails: Required<Texts<100>> = ["ada@example.com"],
+    }
+}
+
+fields! {
+    /// Addresses to remove.
+    struct RemovedEmails | emails {
+        emails: OrDefault<Texts<100>> = ["ada@example.com"],
+    }
+}
+
+shape! {
+    /// An e-mail address.
+    #[derive(Clone, Debug, Serialize)]
+    struct Email {
+        email: String,
+        /// True if an administrator has set or verified the address, which then links commits to the account.
+        verified: bool,
+        /// True if commits made through the API carry the address.
+        primary: bool,
+    }
+}
+
+impl From<repo::Email> for Email {
+    fn from(email: repo::Email) -> Self {
+        Self { email: email.email, verified: email.is_verified, primary: email.is_primary }
+    }
+}
+
+async fn list(Authenticated(call): Authenticated, query: WholeList) -> ApiResult<List<Email>> {
+    let request = call.request(ListEmailsRequest { page: query.page.number, page_size: query.page.size });
     let response = call.clients.profiles().list_emails(request).await?.into_inner();
-    let emails: Vec<_> = response.emails.into_iter().map(Email::from).collect();
-    Ok(json::page(emails, query.headers(page, response.total_count, &call.links)))
+    let emails = response.emails.into_iter().map(Email::from).collect();
+    Ok(query.list(emails, response.total_count, &call.links))
 }
 
-async fn add(Authenticated(call): Authenticated, body: JsonBody) -> ApiResult {
-    let fields = body.fields_or_list(&call.body_limits, MAX_JSON_BYTES, EMAILS_FIELD).await;
-    let check = PermissionCheck::of(operation::ADD_EMAILS);
-    let decode =
-        call.decode_fields(check, fields, |fields| AddEmailsRequest { emails: fields.required_texts(EMAILS_FIELD) });
-    let request = call.request(decode.await?);
+async fn add(Authenticated(call): Authenticated, body: RequestBody<NewEmails>) -> ApiResult<Created<Vec<Email>>> {
+    let read = body.read(&call.body_limits).await.map(|(read, _permit)| read);
+    let NewEmails { emails } = call.after_permission(PermissionCheck::of(operation::ADD_EMAILS), read).await?;
+    let request = call.request(AddEmailsRequest { emails });
     let response = call.clients.profiles().add_emails(request).await?.into_inner();
-    Ok(json::created(response.emails.into_iter().map(Email::from).collect::<Vec<_>>()))
+    Ok(Created(response.emails.into_iter().map(Email::from).collect()))
 }
 
-async fn remove(Authenticated(call): Authenticated, body: JsonBody) -> ApiResult {
-    let fields = body.fields_or_list(&call.body_limits, MAX_JSON_BYTES, EMAILS_FIELD).await;
-    let check = PermissionCheck::of(operation::DELETE_EMAILS);
-    let decode = call.decode_fields(check, fields, |fields| DeleteEmailsRequest { emails: fields.texts(EMAILS_FIELD) });
-    let request = call.request(decode.await?);
+async fn remove(Authenticated(call): Authenticated, body: RequestBody<RemovedEmails>) -> ApiResult<NoContent> {
+    let read = body.read(&call.body_limits).await.map(|(read, _permit)| read);
+    let RemovedEmails { emails } = call.after_permission(PermissionCheck::of(operation::DELETE_EMAILS), read).await?;
+    let request = call.request(DeleteEmailsRequest { emails });
     call.clients.profiles().delete_emails(request).await?;
-    Ok(json::no_content())
+    Ok(NoContent)
 }

@@ -2,6 +2,7 @@
 
 use ferrite_api_types::convert::MissingField;
 use ferrite_api_types::links::Links;
+use ferrite_api_types::shape;
 use ferrite_proto::operation;
 use ferrite_proto::repo::{
     self, CreatePublicKeyRequest, DeletePublicKeyRequest, GetPublicKeyRequest, ListPublicKeysRequest,
@@ -9,67 +10,156 @@ use ferrite_proto::repo::{
 use serde::Serialize;
 
 use crate::api::access::PermissionCheck;
-use crate::api::call::{ApiCall, Authenticated, routes};
-use crate::dto::{OwnPublicKey, PublicKey, require};
-use crate::http::body::JsonBody;
+use crate::api::call::{ApiCall, Authenticated, operations};
+use crate::dto::require;
 use crate::http::error::ApiResult;
-use crate::http::json;
-use crate::http::page::PageLimits;
+use crate::http::page::WholeList;
 use crate::http::path::Params;
-use crate::http::query::Query;
+use crate::http::request::{RequestBody, Required, Text, Time, fields};
+use crate::http::response::{Created, Json, List, NoContent};
+use crate::http::routes::variant;
 
-routes! {
-    "/api/v1/user/keys" => get list_mine as operation::LIST_PUBLIC_KEYS, post create as operation::CREATE_PUBLIC_KEY;
+operations! {
+    "/api/v1/user/keys" =>
+        get list_mine as variant(operation::LIST_PUBLIC_KEYS, "OfCaller"),
+        post create as operation::CREATE_PUBLIC_KEY;
     "/api/v1/user/keys/{id}" => get get as operation::GET_PUBLIC_KEY, delete remove as operation::DELETE_PUBLIC_KEY;
-    "/api/v1/users/{username}/keys" => get list_of_user as operation::LIST_PUBLIC_KEYS;
+    "/api/v1/users/{username}/keys" => get list_of_user as variant(operation::LIST_PUBLIC_KEYS, "OfUser");
 }
 
-async fn list_mine(Authenticated(call): Authenticated, query: Query) -> ApiResult {
+fields! {
+    /// A new key.
+    pub(crate) struct NewPublicKey {
+        title: Required<Text<255>> = "laptop",
+        key: Required<Text<16384>> =
+            "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIIjCqQ4wSG3nZAjMgzNFF1g5UzIgCpLmTRdsht0e7rle ada@laptop",
+    }
+}
+
+shape! {
+    /// A key of a user.
+    #[derive(Clone, Debug, Serialize)]
+    struct PublicKey {
+        id: i64,
+        /// Type, base64 and comment, as OpenSSH writes them.
+        key: String,
+        url: String,
+        title: String,
+        created_at: Time,
+    }
+}
+
+shape! {
+    /// A key as its owner sees it.
+    #[derive(Clone, Debug, Serialize)]
+    pub(crate) struct OwnPublicKey {
+        #[serde(flatten)]
+        key: PublicKey,
+        /// The token to which the key is bound: it opens no more than the token and ends with it. Null for a key of the user's own.
+        token: Option<KeyToken>,
+    }
+}
+
+shape! {
+    /// The token to which a key is bound.
+    #[derive(Clone, Debug, Serialize)]
+    struct KeyToken {
+        id: i64,
+        name: String,
+    }
+}
+
+impl PublicKey {
+    fn new(key: repo::PublicKey, links: &Links) -> Result<Self, MissingField> {
+        Ok(Self {
+            id: key.id,
+            url: links.public_key(key.id),
+            key: key.key,
+            title: key.title,
+            created_at: Time::new(key.create_time, "create_time")?,
+        })
+    }
+}
+
+impl OwnPublicKey {
+    fn new(mut key: repo::PublicKey, links: &Links) -> Result<Self, MissingField> {
+        let token = key.token.take().map(|token| KeyToken { id: token.id, name: token.name });
+        Ok(Self { key: PublicKey::new(key, links)?, token })
+    }
+}
+
+async fn list_mine(Authenticated(call): Authenticated, query: WholeList) -> ApiResult<List<OwnPublicKey>> {
     list(&call, &query, String::new(), OwnPublicKey::new).await
 }
 
-async fn list_of_user(Authenticated(call): Authenticated, path: Params, query: Query) -> ApiResult {
+async fn list_of_user(
+    Authenticated(call): Authenticated,
+    path: Params,
+    query: WholeList,
+) -> ApiResult<List<PublicKey>> {
     list(&call, &query, path.name("username"), PublicKey::new).await
 }
 
-async fn list<T: Serialize + Send + 'static>(
+async fn list<T>(
     call: &ApiCall,
-    query: &Query,
+    query: &WholeList,
     username: String,
     show: fn(repo::PublicKey, &Links) -> Result<T, MissingField>,
-) -> ApiResult {
-    let page = query.page(PageLimits::WHOLE_LIST);
-    let request = call.request(ListPublicKeysRequest { username, page: page.number, page_size: page.size });
+) -> ApiResult<List<T>> {
+    let request = call.request(ListPublicKeysRequest { username, page: query.page.number, page_size: query.page.size });
     let response = call.clients.public_keys().list_public_keys(request).await?.into_inner();
     let keys = response.keys.into_iter().map(|key| show(key, &call.links)).collect::<Result<Vec<_>, _>>()?;
-    Ok(json::page(keys, query.headers(page, response.total_count, &call.links)))
+    Ok(query.list(keys, response.total_count, &call.links))
 }
 
-async fn get(Authenticated(call): Authenticated, path: Params) -> ApiResult {
+async fn get(Authenticated(call): Authenticated, path: Params) -> ApiResult<Json<OwnPublicKey>> {
     let request = call.request(GetPublicKeyRequest { key_id: path.id("id") });
     let response = call.clients.public_keys().get_public_key(request).await?.into_inner();
-    Ok(json::ok(OwnPublicKey::new(require(response.key, "key")?, &call.links)?))
+    Ok(Json(OwnPublicKey::new(require(response.key, "key")?, &call.links)?))
 }
 
 /// Adds a key to the caller's account, or to that of `username` for a caller that acts as an administrator.
-pub(crate) async fn create(Authenticated(call): Authenticated, path: Params, body: JsonBody) -> ApiResult {
+pub(crate) async fn create(
+    Authenticated(call): Authenticated,
+    path: Params,
+    body: RequestBody<NewPublicKey>,
+) -> ApiResult<Created<OwnPublicKey>> {
     let username = path.optional_name("username");
     let as_administrator = username.is_some();
     let check = PermissionCheck::of(operation::CREATE_PUBLIC_KEY).by_administrator(as_administrator);
-    let decode = call.decode_body(check, body, |fields| CreatePublicKeyRequest {
-        title: fields.required_non_empty("title"),
-        key: fields.required_non_empty("key"),
-        username: username.unwrap_or_default(),
-        as_administrator,
-    });
-    let request = call.request(decode.await?);
-    let response = call.clients.public_keys().create_public_key(request).await?.into_inner();
+    let NewPublicKey { title, key } = call.checked_body(check, body).await?;
+    let request = CreatePublicKeyRequest { title, key, username: username.unwrap_or_default(), as_administrator };
+    let response = call.clients.public_keys().create_public_key(call.request(request)).await?.into_inner();
     // A key that an administrator gives is bound to no token, as its owner sees as well.
-    Ok(json::created(OwnPublicKey::new(require(response.key, "key")?, &call.links)?))
+    Ok(Created(OwnPublicKey::new(require(response.key, "key")?, &call.links)?))
 }
 
-async fn remove(Authenticated(call): Authenticated, path: Params) -> ApiResult {
+async fn remove(Authenticated(call): Authenticated, path: Params) -> ApiResult<NoContent> {
     let request = call.request(DeletePublicKeyRequest { key_id: path.id("id") });
     call.clients.public_keys().delete_public_key(request).await?;
-    Ok(json::no_content())
+    Ok(NoContent)
+}
+
+#[cfg(test)]
+mod tests {
+    use prost_types::Timestamp;
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn keys_have_their_own_urls() {
+        let links = Links::new("http://git.example.com", "h:22");
+        let at = Some(Timestamp { seconds: 1, nanos: 0 });
+        let key = repo::PublicKey { id: 3, key: "k".into(), title: "t".into(), create_time: at, ..Default::default() };
+        let expected = json!({
+            "id": 3, "key": "k", "title": "t", "created_at": "1970-01-01T00:00:01Z",
+            "url": "http://git.example.com/api/v1/user/keys/3",
+        });
+        assert_eq!(serde_json::to_value(PublicKey::new(key.clone(), &links).unwrap()).unwrap(), expected);
+        let own = |key| serde_json::to_value(OwnPublicKey::new(key, &links).unwrap()).unwrap()["token"].take();
+        assert_eq!(own(key.clone()), json!(null));
+        let token = repo::KeyToken { id: 7, name: "ci".into() };
+        assert_eq!(own(repo::PublicKey { token: Some(token), ..key }), json!({"id": 7, "name": "ci"}));
+    }
 }

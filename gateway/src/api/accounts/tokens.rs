@@ -1,75 +1,195 @@
 //! Access tokens of a user: the only operations of the API that need a password.
 
-use ferrite_proto::operation;
+use ferrite_api_types::convert::MissingField;
+use ferrite_api_types::schema::{Schema, Schemas, Shape, words};
+use ferrite_api_types::shape;
 use ferrite_proto::repo::{
-    BasicCredential, CreateAccessTokenRequest, DeleteAccessTokenRequest, ListAccessTokensRequest,
+    self, BasicCredential, CreateAccessTokenRequest, DeleteAccessTokenRequest, ListAccessTokensRequest,
 };
+use ferrite_proto::{Scope, Scopes, operation};
+use serde::Serialize;
+use serde_json::Value;
 
-use crate::api::call::{ApiCall, BasicAuth, routes};
-use crate::dto::{AccessToken, ListedToken, NewToken, require};
-use crate::http::body::JsonBody;
+use crate::api::call::{ApiCall, BasicAuth, operations};
+use crate::dto::require;
 use crate::http::body_limits::MAX_UNVERIFIED_BODY_BYTES;
 use crate::http::error::{ApiError, ApiResult};
-use crate::http::fields::FieldReader;
-use crate::http::json;
-use crate::http::page::PageLimits;
+use crate::http::page::WholeList;
 use crate::http::path::Params;
-use crate::http::query::Query;
+use crate::http::request::{Kind, Mistakes, NonEmpty, OrDefault, RequestBody, Required, Text, Texts, Time, fields};
+use crate::http::response::{Created, Either, List, NoContent};
 
-routes! {
+operations! {
     "/api/v1/users/{username}/tokens" =>
         get list as operation::LIST_ACCESS_TOKENS,
         post create as operation::CREATE_ACCESS_TOKEN;
     "/api/v1/users/{username}/tokens/{name}" => delete remove as operation::DELETE_ACCESS_TOKEN;
 }
 
-async fn list(BasicAuth(call, credential): BasicAuth, path: Params, query: Query) -> ApiResult {
-    let page = query.page(PageLimits::WHOLE_LIST);
+fields! {
+    /// A new access token. The password is checked together with the request, so the body has no more bytes than are read for anybody.
+    #[max_bytes = MAX_UNVERIFIED_BODY_BYTES]
+    struct NewAccessToken {
+        name: Required<Text<255>> = "ci",
+        scopes: OrDefault<ScopeNames> = ["repo:read", "issue"],
+        /// When it expires; absent for never. Must lie in the future, within 100 years.
+        expires_at: NonEmpty<Time> = "2030-01-01T00:00:00Z",
+        repositories: OrDefault<Texts<100>> = ["acme/site"],
+    }
+}
+
+/// Names of scopes. Others are left to repo-svc, which refuses them.
+enum ScopeNames {}
+
+impl Kind for ScopeNames {
+    type Value = Vec<String>;
+
+    fn read(name: &str, value: Value, mistakes: &mut Mistakes) -> Option<Vec<String>> {
+        <Texts as Kind>::read(name, value, mistakes)
+    }
+
+    fn schema(schemas: &mut Schemas) -> Schema {
+        <Vec<ScopeName> as Shape>::schema(schemas)
+    }
+}
+
+/// The name of a scope.
+#[derive(Clone, Copy, Debug, Serialize)]
+struct ScopeName(&'static str);
+
+impl Shape for ScopeName {
+    fn schema(_: &mut Schemas) -> Schema {
+        words(&Scope::ALL.map(Scope::as_str))
+    }
+}
+
+shape! {
+    /// An access token.
+    #[derive(Clone, Debug, Serialize)]
+    struct AccessToken {
+        name: String,
+        /// The token itself when it was just created, else a digest that cannot be used to sign in.
+        sha1: String,
+    }
+}
+
+shape! {
+    /// Scopes, expiry and repositories of a token.
+    #[derive(Clone, Debug, Serialize)]
+    struct TokenLimits {
+        scopes: Vec<ScopeName>,
+        /// Null for never.
+        expires_at: Option<Time>,
+        /// The repositories to which the token gives access, beside public ones; absent for a token without such a limit.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        repositories: Option<Vec<String>>,
+    }
+}
+
+impl TokenLimits {
+    /// Takes the limits of `token`; leaves its list of repositories empty.
+    fn take(token: &mut repo::AccessToken) -> Result<Self, MissingField> {
+        let expires_at = Time::optional(token.expire_time, "expire_time")?;
+        let repositories = std::mem::take(&mut token.repositories);
+        Ok(Self {
+            scopes: Scopes::from_proto(&token.scopes).iter().map(|scope| ScopeName(scope.as_str())).collect(),
+            expires_at,
+            repositories: token.is_limited.then_some(repositories),
+        })
+    }
+}
+
+shape! {
+    /// A new token whose request had more than a name.
+    #[derive(Clone, Debug, Serialize)]
+    struct NewToken {
+        #[serde(flatten)]
+        token: AccessToken,
+        #[serde(flatten)]
+        limits: TokenLimits,
+    }
+}
+
+impl NewToken {
+    fn new(mut token: repo::AccessToken, value: String) -> Result<Self, MissingField> {
+        let limits = TokenLimits::take(&mut token)?;
+        Ok(Self { token: AccessToken { name: token.name, sha1: value }, limits })
+    }
+}
+
+shape! {
+    /// A token in the list of its owner, with a digest instead of its value.
+    #[derive(Clone, Debug, Serialize)]
+    struct ListedToken {
+        id: i64,
+        #[serde(flatten)]
+        token: AccessToken,
+        created_at: Time,
+        /// About when it was last used; null for never.
+        last_used_at: Option<Time>,
+        #[serde(flatten)]
+        limits: TokenLimits,
+    }
+}
+
+impl ListedToken {
+    fn new(mut token: repo::AccessToken) -> Result<Self, MissingField> {
+        let limits = TokenLimits::take(&mut token)?;
+        Ok(Self {
+            id: token.id,
+            created_at: Time::new(token.create_time, "create_time")?,
+            last_used_at: Time::optional(token.last_use_time, "last_use_time")?,
+            token: AccessToken { name: token.name, sha1: token.digest },
+            limits,
+        })
+    }
+}
+
+async fn list(BasicAuth(call, credential): BasicAuth, path: Params, query: WholeList) -> ApiResult<List<ListedToken>> {
     let request = ListAccessTokensRequest {
         credential: Some(credential),
         username: path.name("username"),
-        page: page.number,
-        page_size: page.size,
+        page: query.page.number,
+        page_size: query.page.size,
     };
     let request = call.request_without_token(request);
     let response =
         call.clients.accounts().list_access_tokens(request).await.map_err(error_with_challenge)?.into_inner();
     let tokens = response.tokens.into_iter().map(ListedToken::new).collect::<Result<Vec<_>, _>>()?;
-    Ok(json::page(tokens, query.headers(page, response.total_count, &call.links)))
+    Ok(query.list(tokens, response.total_count, &call.links))
 }
 
-async fn create(BasicAuth(call, credential): BasicAuth, path: Params, body: JsonBody) -> ApiResult {
+async fn create(
+    BasicAuth(call, credential): BasicAuth,
+    path: Params,
+    body: RequestBody<NewAccessToken>,
+) -> ApiResult<Either<Created<AccessToken>, Created<NewToken>>> {
     let username = path.name("username");
-    // The password is checked together with the request, so the body has no more bytes than are read for anybody.
-    let request = match body.decode(&call.body_limits, MAX_UNVERIFIED_BODY_BYTES, decode).await {
-        Ok((decoded, _permit)) => CreateAccessTokenRequest { credential: Some(credential), username, ..decoded },
+    let NewAccessToken { name, scopes, expires_at, repositories } = match body.read(&call.body_limits).await {
+        Ok((read, _permit)) => read,
         Err(error) => return Err(prefer_password_error(&call, credential, username, error).await),
     };
-    let is_plain = request.scopes.is_empty() && request.expire_time.is_none() && request.repositories.is_empty();
+    let is_plain = scopes.is_empty() && expires_at.is_none() && repositories.is_empty();
+    let request = CreateAccessTokenRequest {
+        credential: Some(credential),
+        username,
+        name,
+        scopes,
+        expire_time: expires_at,
+        repositories,
+    };
     let request = call.request_without_token(request);
     let response =
         call.clients.accounts().create_access_token(request).await.map_err(error_with_challenge)?.into_inner();
     let token = require(response.token, "token")?;
     if is_plain {
         // A request with a name only gets the response that older clients expect.
-        return Ok(json::created(AccessToken { name: token.name, sha1: response.value }));
+        return Ok(Either::First(Created(AccessToken { name: token.name, sha1: response.value })));
     }
-    Ok(json::created(NewToken::new(token, response.value)?))
+    Ok(Either::Second(Created(NewToken::new(token, response.value)?)))
 }
 
-/// Decodes a body. The caller adds the credential and the user name.
-fn decode(fields: &mut FieldReader) -> CreateAccessTokenRequest {
-    CreateAccessTokenRequest {
-        credential: None,
-        username: String::new(),
-        name: fields.required_non_empty("name"),
-        scopes: fields.texts("scopes"),
-        expire_time: fields.optional_time("expires_at"),
-        repositories: fields.texts("repositories"),
-    }
-}
-
-async fn remove(BasicAuth(call, credential): BasicAuth, path: Params) -> ApiResult {
+async fn remove(BasicAuth(call, credential): BasicAuth, path: Params) -> ApiResult<NoContent> {
     let request = DeleteAccessTokenRequest {
         credential: Some(credential),
         username: path.name("username"),
@@ -77,7 +197,7 @@ async fn remove(BasicAuth(call, credential): BasicAuth, path: Params) -> ApiResu
     };
     let request = call.request_without_token(request);
     call.clients.accounts().delete_access_token(request).await.map_err(error_with_challenge)?;
-    Ok(json::no_content())
+    Ok(NoContent)
 }
 
 fn error_with_challenge(status: tonic::Status) -> ApiError {
@@ -95,5 +215,59 @@ async fn prefer_password_error(
     match call.clients.accounts().list_access_tokens(call.request_without_token(request)).await {
         Ok(_) => error,
         Err(status) => error_with_challenge(status),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use prost_types::Timestamp;
+    use serde_json::json;
+
+    use super::*;
+
+    fn token() -> repo::AccessToken {
+        let scopes: Scopes = [Scope::Issue, Scope::RepoRead].into_iter().collect();
+        repo::AccessToken {
+            id: 7,
+            name: "ci".into(),
+            digest: "d".into(),
+            create_time: Some(Timestamp { seconds: 1, nanos: 0 }),
+            scopes: scopes.to_proto(),
+            ..Default::default()
+        }
+    }
+
+    #[test]
+    fn a_listed_token_has_everything_but_its_value() {
+        let plain = serde_json::to_value(ListedToken::new(token()).unwrap()).unwrap();
+        let expected = json!({
+            "id": 7, "name": "ci", "sha1": "d", "created_at": "1970-01-01T00:00:01Z", "last_used_at": null,
+            "scopes": ["repo:read", "issue"], "expires_at": null,
+        });
+        assert_eq!(plain, expected);
+        let limited = repo::AccessToken { is_limited: true, ..token() };
+        assert_eq!(serde_json::to_value(ListedToken::new(limited).unwrap()).unwrap()["repositories"], json!([]));
+    }
+
+    #[test]
+    fn a_new_token_has_its_limits() {
+        let made = repo::AccessToken {
+            is_limited: true,
+            repositories: vec!["bob/demo".into()],
+            expire_time: Some(Timestamp { seconds: 2, nanos: 0 }),
+            ..token()
+        };
+        let expected = json!({
+            "name": "ci", "sha1": "secret", "scopes": ["repo:read", "issue"], "expires_at": "1970-01-01T00:00:02Z",
+            "repositories": ["bob/demo"],
+        });
+        assert_eq!(serde_json::to_value(NewToken::new(made, "secret".into()).unwrap()).unwrap(), expected);
+    }
+
+    #[test]
+    fn scopes_are_described_by_their_names() {
+        let names: Vec<_> = Scope::ALL.map(Scope::as_str).into();
+        let expected = json!({"type": "array", "items": {"type": "string", "enum": names}});
+        assert_eq!(<ScopeNames as Kind>::schema(&mut Schemas::default()), expected);
     }
 }

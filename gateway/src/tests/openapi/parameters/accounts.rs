@@ -3,7 +3,7 @@
 use super::Row;
 
 pub(super) const ROWS: &[Row] = &[
-    ("DeleteAccessToken", "name", "string", "The name of the token."),
+    ("DeleteAccessToken", "name", "string", "The name of the token, or its id."),
     (
         "GetAvatar",
         "file",
