@@ -37,7 +37,7 @@ pub(crate) use event::{FeedEvent, FeedPage};
 pub(crate) use git_data::{Blob, Ref, TagObject, Tree};
 pub(crate) use hook::Hook;
 pub(crate) use import::Import;
-pub(crate) use organization::{Collaborator, Membership, Organization, Team};
+pub(crate) use organization::Collaborator;
 pub(crate) use protection::Protection;
 pub(crate) use quota::Quota;
 pub(crate) use release::{Release, ReleaseAsset};
