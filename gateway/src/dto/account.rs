@@ -1,10 +1,10 @@
-//! Access tokens, e-mail addresses and keys of accounts, and deploy keys.
+//! Access tokens, e-mail addresses and keys of accounts.
 
 use ferrite_proto::{Scopes, repo};
 use serde::Serialize;
 
 use ferrite_api_types::convert::{MissingField, optional_time, time};
-use ferrite_api_types::links::{Links, RepositoryLinks};
+use ferrite_api_types::links::Links;
 
 /// An access token: its name, and its value when it was just created, else a digest.
 #[derive(Clone, Debug, Serialize)]
@@ -134,30 +134,6 @@ impl OwnPublicKey {
     }
 }
 
-/// A key of a repository.
-#[derive(Clone, Debug, Serialize)]
-pub(crate) struct DeployKey {
-    id: i64,
-    key: String,
-    url: String,
-    title: String,
-    created_at: String,
-    read_only: bool,
-}
-
-impl DeployKey {
-    pub(crate) fn new(key: repo::DeployKey, urls: &RepositoryLinks) -> Result<Self, MissingField> {
-        Ok(Self {
-            id: key.id,
-            url: urls.deploy_key(key.id),
-            key: key.key,
-            title: key.title,
-            created_at: time(key.create_time, "create_time")?,
-            read_only: key.is_read_only,
-        })
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use ferrite_proto::Scope;
@@ -219,19 +195,5 @@ mod tests {
         assert_eq!(own(key.clone()), json!(null));
         let token = repo::KeyToken { id: 7, name: "ci".into() };
         assert_eq!(own(repo::PublicKey { token: Some(token), ..key }), json!({"id": 7, "name": "ci"}));
-        let key = repo::DeployKey {
-            id: 4,
-            key: "k".into(),
-            title: "t".into(),
-            create_time: at,
-            is_read_only: true,
-            ..Default::default()
-        };
-        let expected = json!({
-            "id": 4, "key": "k", "title": "t", "created_at": "1970-01-01T00:00:01Z", "read_only": true,
-            "url": "http://git.example.com/api/v1/repos/bob/demo/keys/4",
-        });
-        let urls = links.repository("bob", "demo");
-        assert_eq!(serde_json::to_value(DeployKey::new(key, &urls).unwrap()).unwrap(), expected);
     }
 }
