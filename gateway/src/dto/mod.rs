@@ -19,7 +19,6 @@ mod release;
 mod repository_urls;
 mod store;
 mod timeline;
-mod transfer;
 mod watch;
 
 use serde::Serialize;
@@ -42,14 +41,7 @@ pub(crate) use release::{Release, ReleaseAsset};
 pub(crate) use repository_urls::RepositoryUrls;
 pub(crate) use store::Store;
 pub(crate) use timeline::TimelineEntry;
-pub(crate) use transfer::Transfer;
 pub(crate) use watch::Watch;
-
-/// The topics of a repository.
-#[derive(Debug, Serialize)]
-pub(crate) struct Topics {
-    pub(crate) topics: Vec<String>,
-}
 
 /// The results of a search.
 #[derive(Debug, Serialize)]
