@@ -4,7 +4,6 @@
 //!
 //! Not here: shapes that payloads of webhooks have too (`ferrite_api_types`).
 
-mod account;
 mod audit;
 mod commit;
 mod content;
@@ -13,12 +12,10 @@ mod event;
 mod git_data;
 mod hook;
 mod import;
-mod organization;
 mod protection;
 mod quota;
 mod release;
 mod store;
-mod transfer;
 mod watch;
 
 use ferrite_api_types::schema::{Schema, Schemas, Shape};
@@ -28,7 +25,6 @@ use serde_json::json;
 pub(crate) use ferrite_api_types::convert::require;
 pub(crate) use ferrite_api_types::{Accounts, Comment, Issue, Label, Milestone, Repository, User, Viewer};
 
-pub(crate) use account::DeployKey;
 pub(crate) use audit::AuditEvent;
 pub(crate) use commit::{Branch, Commit, Tag};
 pub(crate) use content::{Content, Contents, EntryLocation, FileRemoved, FileWritten, FilesChanged};
@@ -37,19 +33,11 @@ pub(crate) use event::{FeedEvent, FeedPage};
 pub(crate) use git_data::{Blob, Ref, TagObject, Tree};
 pub(crate) use hook::Hook;
 pub(crate) use import::Import;
-pub(crate) use organization::{Collaborator, Membership, Organization, Team};
 pub(crate) use protection::Protection;
 pub(crate) use quota::Quota;
 pub(crate) use release::{Release, ReleaseAsset};
 pub(crate) use store::Store;
-pub(crate) use transfer::Transfer;
 pub(crate) use watch::Watch;
-
-/// The topics of a repository.
-#[derive(Debug, Serialize)]
-pub(crate) struct Topics {
-    pub(crate) topics: Vec<String>,
-}
 
 /// The results of a search.
 #[derive(Debug, Serialize)]
@@ -58,9 +46,13 @@ pub(crate) struct SearchResults<T> {
     pub(crate) ok: bool,
 }
 
+/// Without a name of its own: it differs for each kind of results.
 impl<T: Shape> Shape for SearchResults<T> {
     fn schema(schemas: &mut Schemas) -> Schema {
-        let properties = json!({"data": Vec::<T>::schema(schemas), "ok": {"type": "boolean"}});
-        json!({"type": "object", "properties": properties, "required": ["data", "ok"]})
+        json!({
+            "type": "object",
+            "properties": {"data": Vec::<T>::schema(schemas), "ok": bool::schema(schemas)},
+            "required": ["data", "ok"],
+        })
     }
 }

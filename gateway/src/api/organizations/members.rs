@@ -1,55 +1,99 @@
 //! Members of an organization: their roles, and whether their membership is public.
 
 use axum::http::StatusCode;
+use ferrite_api_types::convert::MissingField;
 use ferrite_proto::operation;
 use ferrite_proto::repo::{
     GetMembershipRequest, GetMembershipResponse, ListMembersRequest, MembershipRole, RemoveMemberRequest,
     SetMembershipRequest, SetMembershipVisibilityRequest,
 };
+use serde::Serialize;
 
 use crate::api::access::PermissionCheck;
-use crate::api::call::{ApiCall, Authenticated, routes};
-use crate::dto::{Membership, require};
-use crate::http::body::JsonBody;
+use crate::api::call::{ApiCall, Authenticated, operations};
+use crate::dto::{User, require};
 use crate::http::error::{ApiError, ApiResult};
-use crate::http::fields::FieldReader;
-use crate::http::json;
-use crate::http::page::PageLimits;
+use crate::http::page::WholeList;
 use crate::http::path::Params;
-use crate::http::query::Query;
+use crate::http::request::{NonEmpty, RequestBody, Word, fields};
+use crate::http::response::{Json, List, NoContent};
+use crate::http::routes::variant;
+use crate::http::words::words;
 
-routes! {
+operations! {
     "/api/v1/orgs/{org}/members" => get list as operation::LIST_MEMBERS;
     "/api/v1/orgs/{org}/members/{username}" =>
-        get is_member as operation::GET_MEMBERSHIP,
+        get is_member as variant(operation::GET_MEMBERSHIP, "Exists"),
         delete remove as operation::REMOVE_MEMBER;
     "/api/v1/orgs/{org}/memberships/{username}" =>
         get get as operation::GET_MEMBERSHIP,
         put set as operation::SET_MEMBERSHIP,
-        delete remove as operation::REMOVE_MEMBER;
+        delete remove as variant(operation::REMOVE_MEMBER, "ByMembership");
     "/api/v1/orgs/{org}/public_members/{username}" =>
-        put set_visibility::<true> as operation::SET_MEMBERSHIP_VISIBILITY,
-        delete set_visibility::<false> as operation::SET_MEMBERSHIP_VISIBILITY;
+        put set_visibility::<true> as variant(operation::SET_MEMBERSHIP_VISIBILITY, "Public"),
+        delete set_visibility::<false> as variant(operation::SET_MEMBERSHIP_VISIBILITY, "Private");
 }
 
-async fn list(Authenticated(call): Authenticated, path: Params, query: Query) -> ApiResult {
-    let page = query.page(PageLimits::WHOLE_LIST);
-    let request = ListMembersRequest { organization: path.name("org"), page: page.number, page_size: page.size };
+ferrite_api_types::word_shape! {
+    /// The role of a member.
+    #[derive(Clone, Copy, Debug)]
+    enum Role {
+        Member = "member",
+        Admin = "admin",
+    }
+}
+
+ferrite_api_types::shape! {
+    /// The membership of a user in an organization.
+    #[derive(Clone, Debug, Serialize)]
+    struct Membership {
+        role: Role,
+        public: bool,
+        user: User,
+    }
+}
+
+impl Membership {
+    fn new(role: MembershipRole, public: bool, user: User) -> Result<Self, MissingField> {
+        let role = match role {
+            MembershipRole::Member => Role::Member,
+            MembershipRole::Admin => Role::Admin,
+            MembershipRole::Unspecified => return Err(MissingField("role")),
+        };
+        Ok(Self { role, public, user })
+    }
+}
+
+words! {
+    /// The new role of a member.
+    enum NewRole: MembershipRole { "admin" = MembershipRole::Admin, "member" = MembershipRole::Member }
+}
+
+fields! {
+    /// The membership that a user gets.
+    struct NewMembership {
+        /// The role of the member: an ordinary member without it.
+        role: NonEmpty<Word<NewRole>> = "admin",
+    }
+}
+
+async fn list(Authenticated(call): Authenticated, path: Params, query: WholeList) -> ApiResult<List<User>> {
+    let organization = path.name("org");
+    let request = ListMembersRequest { organization, page: query.page.number, page_size: query.page.size };
     let response = call.clients.organizations().list_members(call.request(request)).await?.into_inner();
-    let members = call.users(response.users);
-    Ok(json::page(members, query.headers(page, response.total_count, &call.links)))
+    Ok(query.list(call.users(response.users), response.total_count, &call.links))
 }
 
-async fn is_member(Authenticated(call): Authenticated, path: Params) -> ApiResult {
+async fn is_member(Authenticated(call): Authenticated, path: Params) -> ApiResult<NoContent> {
     membership(&call, &path).await?;
-    Ok(json::no_content())
+    Ok(NoContent)
 }
 
-async fn get(Authenticated(call): Authenticated, path: Params) -> ApiResult {
+async fn get(Authenticated(call): Authenticated, path: Params) -> ApiResult<Json<Membership>> {
     let response = membership(&call, &path).await?;
     let role = response.role();
     let user = call.user(require(response.user, "user")?);
-    Ok(json::ok(Membership::new(role, response.is_public, user)?))
+    Ok(Json(Membership::new(role, response.is_public, user)?))
 }
 
 async fn membership(call: &ApiCall, path: &Params) -> Result<GetMembershipResponse, ApiError> {
@@ -57,32 +101,25 @@ async fn membership(call: &ApiCall, path: &Params) -> Result<GetMembershipRespon
     Ok(call.clients.organizations().get_membership(call.request(request)).await?.into_inner())
 }
 
-async fn set(Authenticated(call): Authenticated, path: Params, body: JsonBody) -> ApiResult {
+async fn set(
+    Authenticated(call): Authenticated,
+    path: Params,
+    body: RequestBody<NewMembership>,
+) -> ApiResult<NoContent> {
     let organization = path.name("org");
     let check = PermissionCheck::of(operation::SET_MEMBERSHIP).on_organization(&organization);
-    let decode = call.decode_body(check, body, |fields| SetMembershipRequest {
-        organization,
-        username: path.name("username"),
-        role: role(fields).into(),
-    });
-    let request = call.request(decode.await?);
-    call.clients.organizations().set_membership(request).await?;
-    Ok(json::no_content())
-}
-
-fn role(fields: &mut FieldReader) -> MembershipRole {
-    match fields.text_or_empty("role").as_str() {
-        "admin" => MembershipRole::Admin,
-        "" | "member" => MembershipRole::Member,
-        _ => {
-            fields.add_error("role", "unknown", "must be `admin` or `member`");
-            MembershipRole::Unspecified
-        }
-    }
+    let NewMembership { role } = call.checked_body(check, body).await?;
+    let role = role.unwrap_or(MembershipRole::Member).into();
+    let request = SetMembershipRequest { organization, username: path.name("username"), role };
+    call.clients.organizations().set_membership(call.request(request)).await?;
+    Ok(NoContent)
 }
 
 /// Shows or hides the membership of the caller. No other membership can be changed by it.
-async fn set_visibility<const IS_PUBLIC: bool>(Authenticated(call): Authenticated, path: Params) -> ApiResult {
+async fn set_visibility<const IS_PUBLIC: bool>(
+    Authenticated(call): Authenticated,
+    path: Params,
+) -> ApiResult<NoContent> {
     let organization = path.name("org");
     let caller = call.identity().await?;
     if !caller.username.eq_ignore_ascii_case(&path.name("username")) {
@@ -92,11 +129,11 @@ async fn set_visibility<const IS_PUBLIC: bool>(Authenticated(call): Authenticate
     }
     let request = SetMembershipVisibilityRequest { organization, is_public: IS_PUBLIC };
     call.clients.organizations().set_membership_visibility(call.request(request)).await?;
-    Ok(json::no_content())
+    Ok(NoContent)
 }
 
-async fn remove(Authenticated(call): Authenticated, path: Params) -> ApiResult {
+async fn remove(Authenticated(call): Authenticated, path: Params) -> ApiResult<NoContent> {
     let request = RemoveMemberRequest { organization: path.name("org"), username: path.name("username") };
     call.clients.organizations().remove_member(call.request(request)).await?;
-    Ok(json::no_content())
+    Ok(NoContent)
 }

@@ -1,82 +1,153 @@
 //! Organizations. Not here: their members and teams.
 
+use ferrite_api_types::links::Links;
 use ferrite_proto::operation;
 use ferrite_proto::repo::{
-    CreateOrganizationRequest, DeleteOrganizationRequest, GetOrganizationRequest, ListOrganizationsRequest,
+    self, CreateOrganizationRequest, DeleteOrganizationRequest, GetOrganizationRequest, ListOrganizationsRequest,
     UpdateOrganizationRequest,
 };
+use serde::Serialize;
 
 use crate::api::access::PermissionCheck;
-use crate::api::call::{Authenticated, MaybeAuthenticated, routes};
-use crate::dto::{Organization, require};
-use crate::http::body::JsonBody;
+use crate::api::call::{Authenticated, MaybeAuthenticated, operations};
+use crate::dto::require;
 use crate::http::error::ApiResult;
-use crate::http::json;
-use crate::http::page::PageLimits;
+use crate::http::page::WholeList;
 use crate::http::path::Params;
-use crate::http::query::Query;
+use crate::http::request::{Optional, OrDefault, RequestBody, Required, Text, fields};
+use crate::http::response::{Created, Json, List, NoContent};
+use crate::http::routes::variant;
 
-routes! {
+operations! {
     "/api/v1/user/orgs" => get list as operation::LIST_ORGANIZATIONS, post create as operation::CREATE_ORGANIZATION;
-    "/api/v1/users/{username}/orgs" => get list as operation::LIST_ORGANIZATIONS;
+    "/api/v1/users/{username}/orgs" => get list as variant(operation::LIST_ORGANIZATIONS, "OfUser");
     "/api/v1/orgs/{org}" =>
         get get as operation::GET_ORGANIZATION,
         patch update as operation::UPDATE_ORGANIZATION,
         delete remove as operation::DELETE_ORGANIZATION;
 }
 
-async fn list(Authenticated(call): Authenticated, path: Params, query: Query) -> ApiResult {
-    let username = path.optional_name("username").unwrap_or_default();
-    let page = query.page(PageLimits::WHOLE_LIST);
-    let request = call.request(ListOrganizationsRequest { username, page: page.number, page_size: page.size });
-    let response = call.clients.organizations().list_organizations(request).await?.into_inner();
-    let organizations =
-        response.organizations.into_iter().map(|organization| Organization::new(organization, &call.links));
-    Ok(json::page(organizations.collect::<Vec<_>>(), query.headers(page, response.total_count, &call.links)))
+ferrite_api_types::shape! {
+    /// An organization.
+    #[derive(Clone, Debug, Serialize)]
+    pub(crate) struct Organization {
+        id: i64,
+        username: String,
+        full_name: String,
+        avatar_url: String,
+        description: String,
+        website: String,
+        location: String,
+    }
 }
 
-async fn get(MaybeAuthenticated(call): MaybeAuthenticated, path: Params) -> ApiResult {
+impl Organization {
+    fn new(organization: repo::Organization, links: &Links) -> Self {
+        Self {
+            id: organization.id,
+            avatar_url: links.avatar(organization.id),
+            username: organization.username,
+            full_name: organization.full_name,
+            description: organization.description,
+            website: organization.website,
+            location: organization.location,
+        }
+    }
+}
+
+fields! {
+    /// A new organization.
+    pub(crate) struct NewOrganization {
+        username: Required<Text<35>> = "acme",
+        full_name: OrDefault<Text<100>> = "Acme Corporation",
+        description: OrDefault<Text<255>> = "Makers of everything.",
+        website: OrDefault<Text<100>> = "https://acme.example.com",
+        location: OrDefault<Text<50>> = "Berlin",
+    }
+}
+
+fields! {
+    /// The changes of an organization.
+    struct ChangedOrganization {
+        full_name: Optional<Text<100>> = "Acme Incorporated",
+        description: Optional<Text<255>> = "Makers of everything.",
+        website: Optional<Text<100>> = "https://acme.example.com",
+        location: Optional<Text<50>> = "Hamburg",
+    }
+}
+
+async fn list(Authenticated(call): Authenticated, path: Params, query: WholeList) -> ApiResult<List<Organization>> {
+    let username = path.optional_name("username").unwrap_or_default();
+    let request = ListOrganizationsRequest { username, page: query.page.number, page_size: query.page.size };
+    let response = call.clients.organizations().list_organizations(call.request(request)).await?.into_inner();
+    let organizations =
+        response.organizations.into_iter().map(|organization| Organization::new(organization, &call.links));
+    Ok(query.list(organizations.collect(), response.total_count, &call.links))
+}
+
+async fn get(MaybeAuthenticated(call): MaybeAuthenticated, path: Params) -> ApiResult<Json<Organization>> {
     let request = call.request(GetOrganizationRequest { organization: path.name("org") });
     let response = call.clients.organizations().get_organization(request).await?.into_inner();
-    Ok(json::ok(Organization::new(require(response.organization, "organization")?, &call.links)))
+    Ok(Json(Organization::new(require(response.organization, "organization")?, &call.links)))
 }
 
 /// Creates an organization of the caller, or of `owner` for a caller that acts as an administrator.
-pub(crate) async fn create(Authenticated(call): Authenticated, path: Params, body: JsonBody) -> ApiResult {
+pub(crate) async fn create(
+    Authenticated(call): Authenticated,
+    path: Params,
+    body: RequestBody<NewOrganization>,
+) -> ApiResult<Created<Organization>> {
     let owner = path.optional_name("username");
     let as_administrator = owner.is_some();
     let check = PermissionCheck::of(operation::CREATE_ORGANIZATION).by_administrator(as_administrator);
-    let decode = call.decode_body(check, body, |fields| CreateOrganizationRequest {
-        username: fields.required_non_empty("username"),
-        full_name: fields.text_or_empty("full_name"),
-        description: fields.text_or_empty("description"),
-        website: fields.text_or_empty("website"),
-        location: fields.text_or_empty("location"),
+    let NewOrganization { username, full_name, description, website, location } =
+        call.checked_body(check, body).await?;
+    let request = call.request(CreateOrganizationRequest {
+        username,
+        full_name,
+        description,
+        website,
+        location,
         owner: owner.unwrap_or_default(),
         as_administrator,
     });
-    let request = call.request(decode.await?);
     let response = call.clients.organizations().create_organization(request).await?.into_inner();
-    Ok(json::created(Organization::new(require(response.organization, "organization")?, &call.links)))
+    Ok(Created(Organization::new(require(response.organization, "organization")?, &call.links)))
 }
 
-async fn update(Authenticated(call): Authenticated, path: Params, body: JsonBody) -> ApiResult {
+async fn update(
+    Authenticated(call): Authenticated,
+    path: Params,
+    body: RequestBody<ChangedOrganization>,
+) -> ApiResult<Json<Organization>> {
     let organization = path.name("org");
     let check = PermissionCheck::of(operation::UPDATE_ORGANIZATION).on_organization(&organization);
-    let decode = call.decode_body(check, body, |fields| UpdateOrganizationRequest {
-        organization,
-        full_name: fields.optional_text("full_name"),
-        description: fields.optional_text("description"),
-        website: fields.optional_text("website"),
-        location: fields.optional_text("location"),
-    });
-    let request = call.request(decode.await?);
-    let response = call.clients.organizations().update_organization(request).await?.into_inner();
-    Ok(json::ok(Organization::new(require(response.organization, "organization")?, &call.links)))
+    let ChangedOrganization { full_name, description, website, location } = call.checked_body(check, body).await?;
+    let request = UpdateOrganizationRequest { organization, full_name, description, website, location };
+    let response = call.clients.organizations().update_organization(call.request(request)).await?.into_inner();
+    Ok(Json(Organization::new(require(response.organization, "organization")?, &call.links)))
 }
 
-async fn remove(Authenticated(call): Authenticated, path: Params) -> ApiResult {
+async fn remove(Authenticated(call): Authenticated, path: Params) -> ApiResult<NoContent> {
     let request = call.request(DeleteOrganizationRequest { organization: path.name("org") });
     call.clients.organizations().delete_organization(request).await?;
-    Ok(json::no_content())
+    Ok(NoContent)
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn organizations_have_the_shape_of_the_contract() {
+        let organization = repo::Organization { id: 2, username: "acme".into(), ..Default::default() };
+        let shown = Organization::new(organization, &Links::new("http://h", "h:22"));
+        let expected = json!({
+            "id": 2, "username": "acme", "full_name": "", "avatar_url": "http://h/avatars/2", "description": "",
+            "website": "", "location": "",
+        });
+        assert_eq!(serde_json::to_value(shown).unwrap(), expected);
+    }
 }

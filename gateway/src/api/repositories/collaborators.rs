@@ -1,21 +1,23 @@
 //! Collaborators of a repository.
 
-use ferrite_proto::operation;
+use ferrite_api_types::Permissions;
+use ferrite_api_types::convert::MissingField;
+use ferrite_api_types::links::Links;
 use ferrite_proto::repo::{
-    GetCollaboratorRequest, ListCollaboratorsRequest, RemoveCollaboratorRequest, SetCollaboratorRequest,
+    self, GetCollaboratorRequest, ListCollaboratorsRequest, RemoveCollaboratorRequest, SetCollaboratorRequest,
 };
+use ferrite_proto::{Permission, operation};
+use serde::Serialize;
 
-use crate::api::call::{Authenticated, routes};
-use crate::dto::Collaborator;
-use crate::http::body::JsonBody;
+use crate::api::call::{Authenticated, operations};
+use crate::dto::{User, require};
 use crate::http::error::ApiResult;
-use crate::http::fields::FieldReader;
-use crate::http::json;
-use crate::http::page::PageLimits;
+use crate::http::page::WholeList;
 use crate::http::path::{Params, RepoPath};
-use crate::http::query::Query;
+use crate::http::request::{Optional, RequestBody, Text, fields};
+use crate::http::response::{List, NoContent};
 
-routes! {
+operations! {
     "/api/v1/repos/{owner}/{repo}/collaborators" => get list as operation::LIST_COLLABORATORS;
     "/api/v1/repos/{owner}/{repo}/collaborators/{collaborator}" =>
         get get as operation::GET_COLLABORATOR,
@@ -23,36 +25,84 @@ routes! {
         delete remove as operation::REMOVE_COLLABORATOR;
 }
 
-async fn list(Authenticated(call): Authenticated, path: RepoPath, query: Query) -> ApiResult {
-    let page = query.page(PageLimits::WHOLE_LIST);
-    let request =
-        ListCollaboratorsRequest { repository: Some(path.repository()), page: page.number, page_size: page.size };
+ferrite_api_types::shape! {
+    /// A collaborator of a repository, with its permissions.
+    #[derive(Clone, Debug, Serialize)]
+    struct Collaborator {
+        #[serde(flatten)]
+        user: User,
+        permissions: Permissions,
+    }
+}
+
+impl Collaborator {
+    fn new(collaborator: repo::Collaborator, links: &Links) -> Result<Self, MissingField> {
+        let permissions = Permission::from(collaborator.permission()).into();
+        Ok(Self { user: User::new(require(collaborator.user, "user")?, links), permissions })
+    }
+}
+
+fields! {
+    /// The permission that a collaborator gets.
+    struct NewCollaborator {
+        permission: Optional<Text> = "write",
+    }
+}
+
+async fn list(Authenticated(call): Authenticated, path: RepoPath, query: WholeList) -> ApiResult<List<Collaborator>> {
+    let repository = Some(path.repository());
+    let request = ListCollaboratorsRequest { repository, page: query.page.number, page_size: query.page.size };
     let response = call.clients.collaborators().list_collaborators(call.request(request)).await?.into_inner();
     let collaborators =
         response.collaborators.into_iter().map(|collaborator| Collaborator::new(collaborator, &call.links));
     let collaborators = collaborators.collect::<Result<Vec<_>, _>>()?;
-    Ok(json::page(collaborators, query.headers(page, response.total_count, &call.links)))
+    Ok(query.list(collaborators, response.total_count, &call.links))
 }
 
-async fn get(Authenticated(call): Authenticated, path: RepoPath, params: Params) -> ApiResult {
+async fn get(Authenticated(call): Authenticated, path: RepoPath, params: Params) -> ApiResult<NoContent> {
     let request = GetCollaboratorRequest { repository: Some(path.repository()), username: params.name("collaborator") };
     call.clients.collaborators().get_collaborator(call.request(request)).await?;
-    Ok(json::no_content())
+    Ok(NoContent)
 }
 
-async fn set(Authenticated(call): Authenticated, path: RepoPath, params: Params, body: JsonBody) -> ApiResult {
-    let permission = |fields: &mut FieldReader| fields.optional_text("permission");
-    let (repository, permission) =
-        call.decode_repository_body(&path, operation::SET_COLLABORATOR, body, permission).await?;
+async fn set(
+    Authenticated(call): Authenticated,
+    path: RepoPath,
+    params: Params,
+    body: RequestBody<NewCollaborator>,
+) -> ApiResult<NoContent> {
+    let (repository, NewCollaborator { permission }, _permit) =
+        call.repository_body(&path, operation::SET_COLLABORATOR, body).await?;
     let (repository, username) = (Some(repository), params.name("collaborator"));
     let request = call.request(SetCollaboratorRequest { repository, username, permission });
     call.clients.collaborators().set_collaborator(request).await?;
-    Ok(json::no_content())
+    Ok(NoContent)
 }
 
-async fn remove(Authenticated(call): Authenticated, path: RepoPath, params: Params) -> ApiResult {
+async fn remove(Authenticated(call): Authenticated, path: RepoPath, params: Params) -> ApiResult<NoContent> {
     let request =
         RemoveCollaboratorRequest { repository: Some(path.repository()), username: params.name("collaborator") };
     call.clients.collaborators().remove_collaborator(call.request(request)).await?;
-    Ok(json::no_content())
+    Ok(NoContent)
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn a_collaborator_is_a_user_with_permissions() {
+        let links = Links::new("http://h", "h:22");
+        let message = repo::Collaborator {
+            user: Some(repo::User { id: 3, username: "bob".into(), ..Default::default() }),
+            permission: repo::Permission::Write.into(),
+        };
+        let expected = json!({
+            "id": 3, "username": "bob", "login": "bob", "full_name": "", "email": "", "avatar_url": "http://h/avatars/3",
+            "permissions": {"admin": false, "push": true, "pull": true},
+        });
+        assert_eq!(serde_json::to_value(Collaborator::new(message, &links).unwrap()).unwrap(), expected);
+    }
 }

@@ -8,28 +8,115 @@ use ferrite_proto::repo::{
 use ferrite_rpc::grpc::with_timeout;
 
 use crate::api::access::PermissionCheck;
-use crate::api::call::{ApiCall, Authenticated, MaybeAuthenticated, routes};
-use crate::api::issues::{list_headers, value};
+use crate::api::call::{ApiCall, Authenticated, MaybeAuthenticated, operations};
 use crate::dto::{Repository, SearchResults, Viewer, require};
-use crate::http::body::JsonBody;
 use crate::http::error::{ApiError, ApiResult};
-use crate::http::fields::FieldReader;
-use crate::http::json;
-use crate::http::page::{Page, PageLimits};
+use crate::http::filters::{QueryOf, Search, filters};
+use crate::http::page::{LargeList, Page, Total, WholeList};
 use crate::http::path::{Params, RepoPath};
-use crate::http::query::Query;
-use crate::http::routes::organization;
+use crate::http::request::{Flag, Integer, OrDefault, RequestBody, Required, Text, Word, fields};
+use crate::http::response::{Created, Json, List, NoContent, Paged};
+use crate::http::routes::{organization, variant};
+use crate::http::words::words;
 use crate::upstream::clients::LONG_CALL_DEADLINE;
 
-routes! {
+operations! {
     "/api/v1/user/repos" => get list as operation::LIST_REPOSITORIES, post create as operation::CREATE_REPOSITORY;
-    "/api/v1/users/{username}/repos" => get list as operation::LIST_REPOSITORIES;
+    "/api/v1/users/{username}/repos" => get list as variant(operation::LIST_REPOSITORIES, "OfUser");
     "/api/v1/orgs/{org}/repos" =>
-        get list as operation::LIST_REPOSITORIES,
+        get list as variant(operation::LIST_REPOSITORIES, "OfOrganization"),
         post create as organization(operation::CREATE_REPOSITORY);
-    "/api/v1/org/{org}/repos" => post create as organization(operation::CREATE_REPOSITORY);
+    "/api/v1/org/{org}/repos" => post create as variant(organization(operation::CREATE_REPOSITORY), "Alias");
     "/api/v1/repos/search" => get search as operation::SEARCH_REPOSITORIES;
     "/api/v1/repos/{owner}/{repo}" => get get as operation::GET_REPOSITORY, delete remove as operation::DELETE_REPOSITORY;
+}
+
+words! {
+    /// What a search orders repositories by.
+    enum SearchSort: RepositorySort {
+        "alpha" = RepositorySort::Name,
+        "created" = RepositorySort::Created,
+        "updated" = RepositorySort::Updated,
+        "size" = RepositorySort::Size,
+        "id" = RepositorySort::Id,
+        "stars" = RepositorySort::Stars,
+        "forks" = RepositorySort::Forks,
+    }
+}
+
+words! {
+    /// Whether the order of a search is reversed.
+    enum SearchOrder: bool { "asc" = false, "desc" = true }
+}
+
+words! {
+    /// The kinds of repositories in a search.
+    enum SearchMode: RepositoryMode {
+        "source" = RepositoryMode::Source,
+        "fork" = RepositoryMode::Fork,
+        "mirror" = RepositoryMode::Mirror,
+    }
+}
+
+words! {
+    /// Whether a search finds archived repositories or the others.
+    enum SearchArchived: bool { "true" = true, "false" = false }
+}
+
+filters! {
+    /// The terms of a search.
+    struct SearchTerms {
+        /// A part of the name or description, or `owner/part`, without regard to case. Every repository without it.
+        q: Search = "demo",
+        /// A topic that the repositories have.
+        topic: Search = "rust",
+        /// The order: by id without it, as of repositories that are equal in it.
+        sort: Word<SearchSort> = "updated",
+        /// `desc` reverses the order.
+        order: Word<SearchOrder> = "desc",
+        /// The kind of the repositories: `source` for neither forks nor mirrors. Every kind without it.
+        mode: Word<SearchMode> = "source",
+        /// The id of the owner. Zero selects every owner.
+        uid: Integer = 7,
+        /// `true` for archived repositories only, `false` for the others only. Both without it.
+        archived: Word<SearchArchived> = "false",
+    }
+}
+
+impl SearchTerms {
+    /// Returns the request for a page of what is found.
+    fn request(self, page: Page) -> SearchRepositoriesRequest {
+        SearchRepositoriesRequest {
+            query: self.q,
+            // Ids are positive, so a negative one selects nothing, as does the largest; zero selects every owner.
+            owner_id: self.uid.map_or(0, |id| if id < 0 { i64::MAX } else { id }),
+            page: page.number,
+            page_size: page.size,
+            sort: self.sort.unwrap_or_default().into(),
+            is_descending: self.order.unwrap_or_default(),
+            mode: self.mode.unwrap_or_default().into(),
+            topic: self.topic,
+            is_archived: self.archived,
+        }
+    }
+}
+
+fields! {
+    /// A new repository.
+    pub(crate) struct NewRepository {
+        name: Required<Text<100>> = "demo",
+        description: OrDefault<Text<255>> = "An example.",
+        /// True if only callers with access may see it.
+        is_private as "private": OrDefault<Flag> = true,
+        /// True if it is to have a first commit, of the templates that the other fields name.
+        auto_init: OrDefault<Flag> = true,
+        /// Names of at most 100 .gitignore templates, in order, with commas between them.
+        gitignores: OrDefault<Text> = "Rust,Vim",
+        /// The name of a licence, or empty for none.
+        license: OrDefault<Text<255>> = "MIT License",
+        /// The name of a README template; empty means `Default`.
+        readme: OrDefault<Text<255>> = "Default",
+    }
 }
 
 impl ApiCall {
@@ -54,114 +141,65 @@ impl ApiCall {
     }
 }
 
-async fn get(MaybeAuthenticated(call): MaybeAuthenticated, path: RepoPath) -> ApiResult {
+async fn get(MaybeAuthenticated(call): MaybeAuthenticated, path: RepoPath) -> ApiResult<Json<Repository>> {
     let request = call.request(GetRepositoryRequest { repository: Some(path.repository()) });
     let response = call.clients.repositories().get_repository(request).await?.into_inner();
-    Ok(json::ok(call.repository(response.repository)?))
+    Ok(Json(call.repository(response.repository)?))
 }
 
-async fn remove(Authenticated(call): Authenticated, path: RepoPath) -> ApiResult {
+async fn remove(Authenticated(call): Authenticated, path: RepoPath) -> ApiResult<NoContent> {
     let request = call.request(DeleteRepositoryRequest { repository: Some(path.repository()) });
     call.clients.repositories().delete_repository(request).await?;
-    Ok(json::no_content())
+    Ok(NoContent)
 }
 
 /// Responds with the repositories that the caller can reach, or with those of the user or organization that the route names.
-async fn list(Authenticated(call): Authenticated, path: Params, query: Query) -> ApiResult {
+async fn list(Authenticated(call): Authenticated, path: Params, query: WholeList) -> ApiResult<List<Repository>> {
     let (username, organization) = (path.optional_name("username"), path.optional_name("org"));
-    let page = query.page(PageLimits::WHOLE_LIST);
     let request = call.request(ListRepositoriesRequest {
         is_organization: organization.is_some(),
         owner: username.or(organization).unwrap_or_default(),
-        page: page.number,
-        page_size: page.size,
+        page: query.page.number,
+        page_size: query.page.size,
     });
     let response = call.clients.repositories().list_repositories(request).await?.into_inner();
-    let repositories = call.repositories(response.repositories)?;
-    Ok(json::page(repositories, query.headers(page, response.total_count, &call.links)))
+    Ok(query.list(call.repositories(response.repositories)?, response.total_count, &call.links))
 }
 
-async fn search(MaybeAuthenticated(call): MaybeAuthenticated, query: Query) -> ApiResult {
-    let page = query.page(PageLimits::LARGE_LIST);
+async fn search(
+    MaybeAuthenticated(call): MaybeAuthenticated,
+    query: LargeList,
+    terms: QueryOf<SearchTerms>,
+) -> ApiResult<Paged<SearchResults<Repository>>> {
     let check = PermissionCheck::of(operation::SEARCH_REPOSITORIES);
-    let request = call.after_permission(check, search_terms(&query, page)).await?;
+    let request = call.after_permission(check, terms.read()).await?.request(query.page);
     let response = call.clients.repositories().search_repositories(call.request(request)).await?.into_inner();
     let mut data = call.repositories(response.repositories)?;
     data.iter_mut().for_each(Repository::hide_permissions);
-    let headers = list_headers(&query, page, response.total_count, response.is_partial, &call.links);
-    Ok(json::page(SearchResults { data, ok: true }, headers))
-}
-
-/// Returns the terms of a search.
-///
-/// # Errors
-/// 422 with every parameter that cannot be read.
-fn search_terms(query: &Query, page: Page) -> Result<SearchRepositoriesRequest, ApiError> {
-    let sorts = [
-        ("alpha", RepositorySort::Name),
-        ("created", RepositorySort::Created),
-        ("updated", RepositorySort::Updated),
-        ("size", RepositorySort::Size),
-        ("id", RepositorySort::Id),
-        ("stars", RepositorySort::Stars),
-        ("forks", RepositorySort::Forks),
-    ];
-    let modes =
-        [("source", RepositoryMode::Source), ("fork", RepositoryMode::Fork), ("mirror", RepositoryMode::Mirror)];
-    let mut errors = Vec::new();
-    let sort = value(query.word("sort", &sorts), &mut errors);
-    let is_descending = value(query.word("order", &[("asc", false), ("desc", true)]), &mut errors);
-    let mode = value(query.word("mode", &modes), &mut errors);
-    let owner_id = value(query.whole_number("uid"), &mut errors);
-    let is_archived = value(query.word("archived", &[("true", true), ("false", false)]), &mut errors);
-    if !errors.is_empty() {
-        return Err(ApiError::invalid(errors));
-    }
-    Ok(SearchRepositoriesRequest {
-        query: query.filter("q"),
-        // Ids are positive, so a negative one selects nothing, as does the largest; zero selects every owner.
-        owner_id: owner_id.map_or(0, |id| if id < 0 { i64::MAX } else { id }),
-        page: page.number,
-        page_size: page.size,
-        sort: sort.unwrap_or_default().into(),
-        is_descending: is_descending.unwrap_or_default(),
-        mode: mode.unwrap_or_default().into(),
-        topic: query.filter("topic"),
-        is_archived,
-    })
+    let total = Total::counted(response.total_count, response.is_partial);
+    Ok(query.paged(SearchResults { data, ok: true }, total, &call.links))
 }
 
 /// Creates a repository of the caller, of the organization that the route names, or of the user that it names for a caller that acts as an
 /// administrator of the site.
-pub(crate) async fn create(Authenticated(call): Authenticated, path: Params, body: JsonBody) -> ApiResult {
+pub(crate) async fn create(
+    Authenticated(call): Authenticated,
+    path: Params,
+    body: RequestBody<NewRepository>,
+) -> ApiResult<Created<Repository>> {
     let check = PermissionCheck::of(operation::CREATE_REPOSITORY);
     let (check, owner, as_administrator) = match (path.optional_name("username"), path.optional_name("org")) {
         (Some(name), _) => (check.by_administrator(true), name, true),
         (None, Some(name)) => (check.on_organization(&name), name, false),
         (None, None) => (check, String::new(), false),
     };
-    let decoded = call.decode_body(check, body, decode).await?;
-    let request = call.request(CreateRepositoryRequest { owner, as_administrator, ..decoded });
+    let NewRepository { name, description, is_private, auto_init, gitignores, license, readme } =
+        call.checked_body(check, body).await?;
+    let gitignores = gitignores.split(',').map(str::trim).filter(|name| !name.is_empty()).map(str::to_owned).collect();
+    let auto_init = auto_init.then_some(AutoInit { gitignores, license, readme });
+    let request =
+        call.request(CreateRepositoryRequest { name, description, is_private, auto_init, owner, as_administrator });
     let response =
         call.clients.repositories().create_repository(with_timeout(request, LONG_CALL_DEADLINE)).await?.into_inner();
-    Ok(json::created(call.repository(response.repository)?))
-}
-
-fn decode(fields: &mut FieldReader) -> CreateRepositoryRequest {
-    let (name, description) = (fields.required_non_empty("name"), fields.text_or_empty("description"));
-    let (is_private, is_initialised) = (fields.flag("private"), fields.flag("auto_init"));
-    let gitignores = fields.text_or_empty("gitignores");
-    let auto_init = AutoInit {
-        gitignores: gitignores.split(',').map(str::trim).filter(|name| !name.is_empty()).map(str::to_owned).collect(),
-        license: fields.text_or_empty("license"),
-        readme: fields.text_or_empty("readme"),
-    };
-    CreateRepositoryRequest {
-        name,
-        description,
-        is_private,
-        auto_init: is_initialised.then_some(auto_init),
-        owner: String::new(),
-        as_administrator: false,
-    }
+    Ok(Created(call.repository(response.repository)?))
 }

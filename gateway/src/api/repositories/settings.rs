@@ -4,26 +4,68 @@ use ferrite_proto::operation;
 use ferrite_proto::repo::{RepositoryRef, UpdateRepositoryRequest, UpdateWikiRequest};
 use ferrite_rpc::grpc::with_timeout;
 
-use crate::api::call::{Authenticated, routes};
-use crate::http::body::JsonBody;
+use crate::api::call::{Authenticated, operations};
+use crate::dto::Repository;
 use crate::http::error::ApiResult;
-use crate::http::fields::FieldReader;
-use crate::http::json;
 use crate::http::path::RepoPath;
+use crate::http::request::{Flag, NonEmpty, Optional, RequestBody, Seconds, Text, fields};
+use crate::http::response::{Json, NoContent};
 use crate::upstream::clients::LONG_CALL_DEADLINE;
 
-routes! {
+operations! {
     "/api/v1/repos/{owner}/{repo}" => patch update as operation::UPDATE_REPOSITORY;
     "/api/v1/repos/{owner}/{repo}/wiki" => patch update_wiki as operation::UPDATE_WIKI;
 }
 
-async fn update(Authenticated(call): Authenticated, path: RepoPath, body: JsonBody) -> ApiResult {
-    let (mut repository, (decoded, mirror_interval)) =
-        call.decode_repository_body(&path, operation::UPDATE_REPOSITORY, body, decode).await?;
+fields! {
+    /// The changes of a repository.
+    struct ChangedRepository {
+        /// As of a new repository. An empty name changes nothing. The former one leads to the repository until another one takes it.
+        name: NonEmpty<Text<100>> = "demo-2",
+        description: Optional<Text<255>> = "An example.",
+        website: Optional<Text<1_024>> = "https://demo.example.com",
+        /// True if only callers with access may see it.
+        is_private as "private": Optional<Flag> = true,
+        /// The branch that HEAD is to point to, which must exist. An empty name changes nothing.
+        default_branch: NonEmpty<Text<255>> = "main",
+        /// True if nothing in it can be changed but its settings.
+        is_archived as "archived": Optional<Flag> = false,
+        /// The time between two syncs of a mirror, as Go writes durations or in seconds: at least ten minutes. It is changed before the
+        /// other settings.
+        mirror_interval: NonEmpty<Seconds> = "8h0m0s",
+    }
+}
+
+fields! {
+    /// The changes of the settings of a wiki.
+    struct ChangedWiki {
+        enable_wiki: Optional<Flag> = true,
+        allow_public_wiki: Optional<Flag> = false,
+        enable_external_wiki: Optional<Flag> = true,
+        external_wiki_url: Optional<Text<2_048>> = "https://wiki.example.com/demo",
+    }
+}
+
+async fn update(
+    Authenticated(call): Authenticated,
+    path: RepoPath,
+    body: RequestBody<ChangedRepository>,
+) -> ApiResult<Json<Repository>> {
+    let (mut repository, changed, _permit) = call.repository_body(&path, operation::UPDATE_REPOSITORY, body).await?;
+    let ChangedRepository { name, description, website, is_private, default_branch, is_archived, mirror_interval } =
+        changed;
     if let Some(seconds) = mirror_interval {
         repository = RepositoryRef::by_id(call.set_mirror_interval(repository, seconds).await?);
     }
-    let request = call.request(UpdateRepositoryRequest { repository: Some(repository), ..decoded });
+    let request = call.request(UpdateRepositoryRequest {
+        repository: Some(repository),
+        name,
+        description,
+        website,
+        is_private,
+        default_branch,
+        is_archived,
+    });
     let mut response =
         call.clients.repositories().update_repository(with_timeout(request, LONG_CALL_DEADLINE)).await?.into_inner();
     let mirror = response.repository.as_mut().and_then(|repository| repository.mirror.as_mut());
@@ -31,36 +73,23 @@ async fn update(Authenticated(call): Authenticated, path: RepoPath, body: JsonBo
     if let (Some(mirror), Some(seconds)) = (mirror, mirror_interval) {
         mirror.interval_seconds = seconds;
     }
-    Ok(json::ok(call.repository(response.repository)?))
+    Ok(Json(call.repository(response.repository)?))
 }
 
-/// Reads the fields, and the interval of a mirror in seconds. An empty name or branch counts as absent.
-fn decode(fields: &mut FieldReader) -> (UpdateRepositoryRequest, Option<i64>) {
-    let request = UpdateRepositoryRequest {
-        repository: None,
-        name: fields.optional_non_empty("name"),
-        description: fields.optional_text("description"),
-        website: fields.optional_text("website"),
-        is_private: fields.optional_flag("private"),
-        default_branch: fields.optional_non_empty("default_branch"),
-        is_archived: fields.optional_flag("archived"),
-    };
-    (request, fields.optional_duration("mirror_interval"))
-}
-
-async fn update_wiki(Authenticated(call): Authenticated, path: RepoPath, body: JsonBody) -> ApiResult {
-    let (repository, decoded) = call.decode_repository_body(&path, operation::UPDATE_WIKI, body, decode_wiki).await?;
-    let request = call.request(UpdateWikiRequest { repository: Some(repository), ..decoded });
+async fn update_wiki(
+    Authenticated(call): Authenticated,
+    path: RepoPath,
+    body: RequestBody<ChangedWiki>,
+) -> ApiResult<NoContent> {
+    let (repository, changed, _permit) = call.repository_body(&path, operation::UPDATE_WIKI, body).await?;
+    let ChangedWiki { enable_wiki, allow_public_wiki, enable_external_wiki, external_wiki_url } = changed;
+    let request = call.request(UpdateWikiRequest {
+        repository: Some(repository),
+        enable_wiki,
+        allow_public_wiki,
+        enable_external_wiki,
+        external_wiki_url,
+    });
     call.clients.repositories().update_wiki(request).await?;
-    Ok(json::no_content())
-}
-
-fn decode_wiki(fields: &mut FieldReader) -> UpdateWikiRequest {
-    UpdateWikiRequest {
-        repository: None,
-        enable_wiki: fields.optional_flag("enable_wiki"),
-        allow_public_wiki: fields.optional_flag("allow_public_wiki"),
-        enable_external_wiki: fields.optional_flag("enable_external_wiki"),
-        external_wiki_url: fields.optional_text("external_wiki_url"),
-    }
+    Ok(NoContent)
 }
