@@ -21,7 +21,6 @@ mod repository_urls;
 mod store;
 mod timeline;
 mod transfer;
-mod watch;
 
 use serde::Serialize;
 
@@ -45,7 +44,6 @@ pub(crate) use repository_urls::RepositoryUrls;
 pub(crate) use store::Store;
 pub(crate) use timeline::TimelineEntry;
 pub(crate) use transfer::Transfer;
-pub(crate) use watch::Watch;
 
 /// The topics of a repository.
 #[derive(Debug, Serialize)]
