@@ -38,7 +38,6 @@ const SHORT: &[&str] = &[
     "gateway/src/dto/event.rs",
     "gateway/src/dto/protection.rs",
     "gateway/src/dto/store.rs",
-    "gateway/src/dto/watch.rs",
     "gateway/src/git/target.rs",              // shared by HTTP and SSH
     "gateway/src/telemetry.rs",               // one per service, see architecture.md
     "gateway/src/upstream/grant.rs",          // shared by API, HTTP, SSH

@@ -11,12 +11,9 @@ mod delivery;
 mod event;
 mod git_data;
 mod hook;
-mod import;
 mod protection;
 mod quota;
-mod release;
 mod store;
-mod watch;
 
 use ferrite_api_types::schema::{Schema, Schemas, Shape};
 use serde::Serialize;
@@ -32,12 +29,9 @@ pub(crate) use delivery::{Delivery, DeliveryWithAttempts, ReplayCount};
 pub(crate) use event::{FeedEvent, FeedPage};
 pub(crate) use git_data::{Blob, Ref, TagObject, Tree};
 pub(crate) use hook::Hook;
-pub(crate) use import::Import;
 pub(crate) use protection::Protection;
 pub(crate) use quota::Quota;
-pub(crate) use release::{Release, ReleaseAsset};
 pub(crate) use store::Store;
-pub(crate) use watch::Watch;
 
 /// The results of a search.
 #[derive(Debug, Serialize)]

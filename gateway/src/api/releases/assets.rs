@@ -3,34 +3,35 @@
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use axum::body::Body;
 use axum::http::{HeaderMap, Method, Request, StatusCode};
+use ferrite_api_types::convert::{MissingField, require};
+use ferrite_api_types::links::RepositoryLinks;
+use ferrite_api_types::{Time, shape};
 use ferrite_proto::asset::{FILE_SHA256_HEADER, FILE_SIZE_HEADER};
 use ferrite_proto::operation::{self, UPLOAD_ASSET};
 use ferrite_proto::repo::{
-    BeginAssetUploadRequest, BeginAssetUploadResponse, ByteQuota, CreateReleaseAssetRequest, DeleteReleaseAssetRequest,
-    GetReleaseAssetRequest, ListReleaseAssetsRequest, RepositoryRef, UpdateReleaseAssetRequest,
+    self, BeginAssetUploadRequest, BeginAssetUploadResponse, ByteQuota, CreateReleaseAssetRequest,
+    DeleteReleaseAssetRequest, GetReleaseAssetRequest, ListReleaseAssetsRequest, RepositoryRef,
+    UpdateReleaseAssetRequest,
 };
+use serde::Serialize;
+use sha2::{Digest, Sha256};
 
 use crate::api::access::ResolvedAccess;
-use crate::api::call::{ApiCall, Authenticated, MaybeAuthenticated, routes};
+use crate::api::call::{ApiCall, Authenticated, MaybeAuthenticated, operations};
 use crate::api::git::response::{error_of_response, git_request, send};
-use crate::dto::{ReleaseAsset, require};
-use crate::http::body::JsonBody;
 use crate::http::error::{ApiError, ApiResult};
-use crate::http::fields::FieldReader;
-use crate::http::json;
-use crate::http::page::PageLimits;
+use crate::http::filters::{QueryOf, filters};
+use crate::http::page::{Total, WholeList};
 use crate::http::path::{Params, RepoPath};
-use crate::http::query::Query;
-use crate::http::upload::Upload;
+use crate::http::request::{NonEmpty, RequestBody, Text, fields};
+use crate::http::response::{Created, Json, List, NoContent};
+use crate::http::upload::{FileBody, Part, Upload};
 
-/// The part of a multipart body with the file.
-const PART: &str = "attachment";
 /// Deadline of an upload. git-svc has shorter ones itself.
 const UPLOAD_TIMEOUT: Duration = Duration::from_secs(2 * 3600);
 
-routes! {
+operations! {
     "/api/v1/repos/{owner}/{repo}/releases/{id}/assets" =>
         get list as operation::LIST_RELEASE_ASSETS,
         post upload as operation::CREATE_RELEASE_ASSET;
@@ -40,23 +41,97 @@ routes! {
         delete remove as operation::DELETE_RELEASE_ASSET;
 }
 
+filters! {
+    /// What the address of an upload says about the file.
+    struct UploadQuery {
+        /// The name of the file: 1 to 255 bytes without slashes and control characters, unique in the release. Without it, the file has
+        /// the name that the part of a multipart body has.
+        name: Text<255> = "demo-1.0.tar.gz",
+    }
+}
+
+fields! {
+    /// The changes of a file of a release.
+    struct ChangedReleaseAsset {
+        /// 1 to 255 bytes without slashes and control characters, unique in the release. An empty name changes nothing.
+        name: NonEmpty<Text<255>> = "demo-1.0.zip",
+    }
+}
+
+shape! {
+    /// A file of a release.
+    #[derive(Clone, Debug, Serialize)]
+    pub(super) struct ReleaseAsset {
+        id: i64,
+        name: String,
+        /// Bytes.
+        size: i64,
+        /// Complete downloads.
+        download_count: i64,
+        created_at: Time,
+        /// Always the same for a file.
+        uuid: String,
+        browser_download_url: String,
+        /// Of the content, 64 hexadecimal digits.
+        sha256: String,
+    }
+}
+
+impl ReleaseAsset {
+    /// Converts a file.
+    pub(super) fn new(asset: repo::ReleaseAsset, urls: &RepositoryLinks) -> Result<Self, MissingField> {
+        Ok(Self {
+            id: asset.id,
+            browser_download_url: urls.release_download(&asset.tag_name, &asset.name),
+            name: asset.name,
+            size: asset.size_bytes,
+            download_count: asset.download_count,
+            created_at: Time::new(asset.create_time, "create_time")?,
+            uuid: uuid_of(&asset.file_id),
+            sha256: asset.sha256,
+        })
+    }
+}
+
+/// Returns a UUID that is always the same for a file and does not tell its name on the store.
+fn uuid_of(file_id: &str) -> String {
+    let mut bytes = [0; 16];
+    bytes.copy_from_slice(&Sha256::digest(file_id.as_bytes())[..16]);
+    uuid::Builder::from_random_bytes(bytes).into_uuid().to_string()
+}
+
+/// The part of a multipart body with the file.
+enum Attachment {}
+
+impl Part for Attachment {
+    const NAME: &'static str = "attachment";
+}
+
 /// A file that git-svc has stored.
 struct StoredFile {
     size_bytes: i64,
     sha256: String,
 }
 
-async fn list(MaybeAuthenticated(call): MaybeAuthenticated, path: RepoPath, params: Params, query: Query) -> ApiResult {
+async fn list(
+    MaybeAuthenticated(call): MaybeAuthenticated,
+    path: RepoPath,
+    params: Params,
+    query: WholeList,
+) -> ApiResult<List<ReleaseAsset>> {
     let request = ListReleaseAssetsRequest { repository: Some(path.repository()), release_id: params.id("id") };
     let response = call.clients.releases().list_release_assets(call.request(request)).await?.into_inner();
     let urls = call.links_of(path.repository()).await?;
-    let page = query.page(PageLimits::WHOLE_LIST);
-    let total = i64::try_from(response.assets.len()).unwrap_or(i64::MAX);
-    let shown = page.of(response.assets).map(|asset| ReleaseAsset::new(asset, &urls));
-    Ok(json::page(shown.collect::<Result<Vec<_>, _>>()?, query.headers(page, total, &call.links)))
+    let total = Total::of(&response.assets);
+    let shown = query.page.of(response.assets).map(|asset| ReleaseAsset::new(asset, &urls));
+    Ok(query.list(shown.collect::<Result<Vec<_>, _>>()?, total, &call.links))
 }
 
-async fn get(MaybeAuthenticated(call): MaybeAuthenticated, path: RepoPath, params: Params) -> ApiResult {
+async fn get(
+    MaybeAuthenticated(call): MaybeAuthenticated,
+    path: RepoPath,
+    params: Params,
+) -> ApiResult<Json<ReleaseAsset>> {
     let request = GetReleaseAssetRequest {
         repository: Some(path.repository()),
         release_id: params.id("id"),
@@ -65,20 +140,21 @@ async fn get(MaybeAuthenticated(call): MaybeAuthenticated, path: RepoPath, param
     };
     let response = call.clients.releases().get_release_asset(call.request(request)).await?.into_inner();
     let urls = call.links_of(path.repository()).await?;
-    Ok(json::ok(ReleaseAsset::new(require(response.asset, "asset")?, &urls)?))
+    Ok(Json(ReleaseAsset::new(require(response.asset, "asset")?, &urls)?))
 }
 
 async fn upload(
     Authenticated(call): Authenticated,
     path: RepoPath,
     params: Params,
-    query: Query,
+    query: QueryOf<UploadQuery>,
     headers: HeaderMap,
-    request: Request<Body>,
-) -> ApiResult {
+    body: FileBody<Attachment>,
+) -> ApiResult<Created<ReleaseAsset>> {
     let access = call.access(&path, UPLOAD_ASSET).await?;
-    let upload = Upload::open(request, &call.body_limits, access.caller_id(), call.max_asset_bytes, PART).await?;
-    let name = query.text("name").filter(|name| !name.is_empty()).or_else(|| upload.name.clone()).unwrap_or_default();
+    let upload = body.open(&call.body_limits, access.caller_id(), call.max_asset_bytes).await?;
+    let UploadQuery { name } = query.read()?;
+    let name = name.or_else(|| upload.name.clone()).unwrap_or_default();
     let release_id = params.id("id");
     let begin = BeginAssetUploadRequest {
         repository_id: access.id,
@@ -103,7 +179,7 @@ async fn upload(
     };
     // With the token, so that the permission is checked again: the upload may have taken long.
     let response = call.clients.releases().create_release_asset(call.request(request)).await?.into_inner();
-    Ok(json::created(ReleaseAsset::new(require(response.asset, "asset")?, &access.urls)?))
+    Ok(Created(ReleaseAsset::new(require(response.asset, "asset")?, &access.urls)?))
 }
 
 /// Pipes a file to git-svc.
@@ -157,9 +233,14 @@ fn quota_exceeded(quota: Option<ByteQuota>) -> ApiError {
     ApiError::new(StatusCode::UNPROCESSABLE_ENTITY, message)
 }
 
-async fn update(Authenticated(call): Authenticated, path: RepoPath, params: Params, body: JsonBody) -> ApiResult {
-    let name = |fields: &mut FieldReader| fields.optional_non_empty("name");
-    let (repository, name) = call.decode_repository_body(&path, operation::UPDATE_RELEASE_ASSET, body, name).await?;
+async fn update(
+    Authenticated(call): Authenticated,
+    path: RepoPath,
+    params: Params,
+    body: RequestBody<ChangedReleaseAsset>,
+) -> ApiResult<Json<ReleaseAsset>> {
+    let (repository, ChangedReleaseAsset { name }, _permit) =
+        call.repository_body(&path, operation::UPDATE_RELEASE_ASSET, body).await?;
     let request = UpdateReleaseAssetRequest {
         repository: Some(repository.clone()),
         release_id: params.id("id"),
@@ -168,15 +249,15 @@ async fn update(Authenticated(call): Authenticated, path: RepoPath, params: Para
     };
     let response = call.clients.releases().update_release_asset(call.request(request)).await?.into_inner();
     let urls = call.links_of(repository).await?;
-    Ok(json::ok(ReleaseAsset::new(require(response.asset, "asset")?, &urls)?))
+    Ok(Json(ReleaseAsset::new(require(response.asset, "asset")?, &urls)?))
 }
 
-async fn remove(Authenticated(call): Authenticated, path: RepoPath, params: Params) -> ApiResult {
+async fn remove(Authenticated(call): Authenticated, path: RepoPath, params: Params) -> ApiResult<NoContent> {
     let request = DeleteReleaseAssetRequest {
         repository: Some(path.repository()),
         release_id: params.id("id"),
         asset_id: params.id("asset"),
     };
     call.clients.releases().delete_release_asset(call.request(request)).await?;
-    Ok(json::no_content())
+    Ok(NoContent)
 }

@@ -5,6 +5,7 @@ use axum::http::header::{
     CACHE_CONTROL, CONTENT_RANGE, CONTENT_SECURITY_POLICY, CONTENT_TYPE, IF_NONE_MATCH, IF_RANGE, RANGE,
 };
 use axum::http::{HeaderMap, HeaderValue, Method, Response, StatusCode};
+use ferrite_api_types::convert::require;
 use ferrite_proto::operation::ASSET;
 use ferrite_proto::repo::{self, AssetDownloads, CountDownloadsRequest, GetReleaseAssetRequest};
 use ferrite_rpc::grpc::with_timeout;
@@ -12,28 +13,36 @@ use futures_util::TryStreamExt;
 use http_body_util::BodyExt;
 use hyper::body::Incoming;
 
-use crate::api::call::{ApiCall, MaybeAuthenticated, routes};
+use crate::api::call::{ApiCall, MaybeAuthenticated, operations};
 use crate::api::git::response::{
     git_request, insert_content_disposition, response_with_file, response_without_file, send_guarded,
 };
 use crate::api::state::ApiState;
-use crate::dto::require;
 use crate::http::error::{ApiError, ApiResult};
+use crate::http::headers::{Headers, RangeHeaders};
 use crate::http::path::PagePath;
+use crate::http::response::{File, Media};
 use crate::upstream::clients::CALL_DEADLINE;
 
 const NOT_FOUND: &str = "file does not exist";
 
-routes! {
+operations! {
     "/{owner}/{repo}/releases/download/{*file}" => get download as ASSET;
+}
+
+/// The content of a file, which has the media type with which it was uploaded.
+enum AssetContent {}
+
+impl Media for AssetContent {
+    const TYPES: &'static [&'static str] = &["*/*"];
 }
 
 async fn download(
     MaybeAuthenticated(call): MaybeAuthenticated,
     PagePath(path): PagePath,
     method: Method,
-    headers: HeaderMap,
-) -> ApiResult {
+    headers: Headers<RangeHeaders>,
+) -> ApiResult<File<AssetContent>> {
     let (tag_name, name) = split_file(&path.rest);
     let request = GetReleaseAssetRequest {
         repository: Some(path.repository()),
@@ -46,7 +55,7 @@ async fn download(
     let access = call.access(&path, ASSET).await?;
     let uri = format!("/git/{}/asset?file={}&sha256={}", access.id, asset.file_id, asset.sha256);
     let mut request =
-        git_request(&uri, &access, &headers, &[IF_NONE_MATCH, IF_RANGE, RANGE]).ok_or_else(ApiError::internal)?;
+        git_request(&uri, &access, &headers.map, &[IF_NONE_MATCH, IF_RANGE, RANGE]).ok_or_else(ApiError::internal)?;
     let is_head = method == Method::HEAD;
     if is_head {
         *request.method_mut() = Method::HEAD;
@@ -56,9 +65,9 @@ async fn download(
     match response.status() {
         StatusCode::OK | StatusCode::PARTIAL_CONTENT => {
             let response = file_response(&call, response, &asset, is_head);
-            Ok(response.map(|body| call.reauthorizer.guard(body, revoked)))
+            Ok(File::from(response.map(|body| call.reauthorizer.guard(body, revoked))))
         }
-        _ => response_without_file(&response, NOT_FOUND, "range begins behind the end of the file"),
+        _ => response_without_file(&response, NOT_FOUND, "range begins behind the end of the file").map(File::from),
     }
 }
 

@@ -1,119 +1,276 @@
 //! Releases of a repository. Drafts do not exist for callers without write permission.
 
+use ferrite_api_types::convert::{MissingField, require};
+use ferrite_api_types::links::RepositoryLinks;
+use ferrite_api_types::{Accounts, LongTexts, Time, User, shape};
 use ferrite_proto::operation;
 use ferrite_proto::repo::get_release_request::By;
 use ferrite_proto::repo::{
-    CreateReleaseRequest, DeleteReleaseRequest, GetReleaseRequest, ListReleasesRequest, UpdateReleaseRequest,
+    self, CreateReleaseRequest, DeleteReleaseRequest, GetReleaseRequest, ListReleasesRequest, UpdateReleaseRequest,
 };
 use ferrite_rpc::grpc::with_timeout;
+use serde::Serialize;
 
-use crate::api::call::{ApiCall, Authenticated, MaybeAuthenticated, routes};
-use crate::api::issues::limit_text;
-use crate::dto::{Release, require};
-use crate::http::body::JsonBody;
+use super::assets::ReleaseAsset;
+use crate::api::call::{ApiCall, Authenticated, MaybeAuthenticated, operations};
 use crate::http::body_limits::MAX_TEXT_BODY_BYTES;
 use crate::http::error::ApiResult;
-use crate::http::fields::FieldReader;
-use crate::http::json;
-use crate::http::page::PageLimits;
+use crate::http::page::WholeList;
 use crate::http::path::{Params, RepoPath};
-use crate::http::query::Query;
+use crate::http::request::{Flag, LongText, NonEmpty, Optional, OrDefault, RequestBody, Required, Text, fields};
+use crate::http::response::{Created, Json, NoContent, TextList};
+use crate::http::routes::variant;
 use crate::upstream::clients::LONG_CALL_DEADLINE;
 
-routes! {
+operations! {
     "/api/v1/repos/{owner}/{repo}/releases" =>
         get list as operation::LIST_RELEASES,
         post create as operation::CREATE_RELEASE;
-    "/api/v1/repos/{owner}/{repo}/releases/latest" => get get_latest as operation::GET_RELEASE;
-    "/api/v1/repos/{owner}/{repo}/releases/tags/{*tag}" => get get_by_tag as operation::GET_RELEASE;
+    "/api/v1/repos/{owner}/{repo}/releases/latest" =>
+        get get_latest as variant(operation::GET_RELEASE, "Latest");
+    "/api/v1/repos/{owner}/{repo}/releases/tags/{*tag}" =>
+        get get_by_tag as variant(operation::GET_RELEASE, "ByTag");
     "/api/v1/repos/{owner}/{repo}/releases/{id}" =>
         get get as operation::GET_RELEASE,
         patch update as operation::UPDATE_RELEASE,
         delete remove as operation::DELETE_RELEASE;
 }
 
-async fn list(MaybeAuthenticated(call): MaybeAuthenticated, path: RepoPath, query: Query) -> ApiResult {
-    let page = query.page(PageLimits::WHOLE_LIST);
-    let request = ListReleasesRequest { repository: Some(path.repository()), page: page.number, page_size: page.size };
+fields! {
+    /// A new release.
+    #[max_bytes = MAX_TEXT_BODY_BYTES]
+    struct NewRelease {
+        tag_name: Required<Text<250>> = "v1.0",
+        /// The notes, in Markdown.
+        body: OrDefault<LongText> = "The first release.",
+        /// The branch or commit of which the tag is made if there is none; empty for the default branch.
+        target_commitish: OrDefault<Text<1000>> = "main",
+        /// The title, possibly empty.
+        name: OrDefault<Text<255>> = "Version 1.0",
+        /// True for one that only callers with write permission see.
+        draft: OrDefault<Flag> = false,
+        /// True for one that is not meant for everybody yet.
+        prerelease: OrDefault<Flag> = false,
+    }
+}
+
+fields! {
+    /// The changes of a release.
+    #[max_bytes = MAX_TEXT_BODY_BYTES]
+    struct ChangedRelease {
+        /// The notes, in Markdown. An empty text takes them away.
+        body: Optional<LongText> = "The first release, with notes.",
+        /// As of a new release. An empty name changes nothing.
+        tag_name: NonEmpty<Text<250>> = "v1.0.1",
+        /// As of a new release. An empty text changes nothing.
+        target_commitish: NonEmpty<Text<1000>> = "main",
+        /// The title. An empty text takes it away.
+        name: Optional<Text<255>> = "Version 1.0.1",
+        /// False publishes a draft; true makes one of a published release.
+        draft: Optional<Flag> = false,
+        /// As of a new release.
+        prerelease: Optional<Flag> = false,
+    }
+}
+
+shape! {
+    /// A release.
+    #[derive(Clone, Debug, Serialize)]
+    struct Release {
+        id: i64,
+        tag_name: String,
+        /// The branch or commit that the tag is made of, if it does not exist when the release is published.
+        target_commitish: String,
+        /// The title, possibly empty.
+        name: String,
+        /// The notes, in Markdown.
+        body: String,
+        /// True if `body` is the beginning only.
+        #[serde(skip_serializing_if = "std::ops::Not::not")]
+        truncated: bool,
+        url: String,
+        html_url: String,
+        tarball_url: String,
+        zipball_url: String,
+        /// True if only those with write permission see it.
+        draft: bool,
+        /// True if it is not meant for everybody yet.
+        prerelease: bool,
+        created_at: Time,
+        /// Null for a draft.
+        published_at: Option<Time>,
+        author: User,
+        assets: Vec<ReleaseAsset>,
+    }
+}
+
+impl Release {
+    /// Converts a release. The author of a deleted account is a placeholder.
+    fn new(release: repo::Release, urls: &RepositoryLinks) -> Result<Self, MissingField> {
+        let nobody = || Accounts::default().by_id(0, urls.site());
+        let assets = release.assets.into_iter().map(|asset| ReleaseAsset::new(asset, urls));
+        Ok(Self {
+            id: release.id,
+            url: urls.release(release.id),
+            html_url: urls.release_html(&release.tag_name),
+            tarball_url: urls.archive(&release.tag_name, "tar.gz"),
+            zipball_url: urls.archive(&release.tag_name, "zip"),
+            tag_name: release.tag_name,
+            target_commitish: release.target,
+            name: release.title,
+            body: release.body,
+            truncated: release.is_truncated,
+            draft: release.is_draft,
+            prerelease: release.is_prerelease,
+            created_at: Time::new(release.create_time, "create_time")?,
+            published_at: Time::optional(release.publish_time, "publish_time")?,
+            author: release.author.map_or_else(nobody, |author| User::new(author, urls.site())),
+            assets: assets.collect::<Result<_, _>>()?,
+        })
+    }
+}
+
+impl LongTexts for Release {
+    fn for_each_text(&mut self, visit: &mut dyn FnMut(&mut String, &mut bool)) {
+        visit(&mut self.body, &mut self.truncated);
+    }
+}
+
+async fn list(
+    MaybeAuthenticated(call): MaybeAuthenticated,
+    path: RepoPath,
+    query: WholeList,
+) -> ApiResult<TextList<Release>> {
+    let repository = Some(path.repository());
+    let request = ListReleasesRequest { repository, page: query.page.number, page_size: query.page.size };
     let response = call.clients.releases().list_releases(call.request(request)).await?.into_inner();
     let urls = call.links_of(path.repository()).await?;
     let releases = response.releases.into_iter().map(|release| Release::new(release, &urls));
     let releases = releases.collect::<Result<Vec<_>, _>>()?;
-    Ok(json::page_of_texts(releases, query.headers(page, response.total_count, &call.links)))
+    Ok(query.text_list(releases, response.total_count, &call.links))
 }
 
-async fn get(MaybeAuthenticated(call): MaybeAuthenticated, path: RepoPath, params: Params) -> ApiResult {
+async fn get(MaybeAuthenticated(call): MaybeAuthenticated, path: RepoPath, params: Params) -> ApiResult<Json<Release>> {
     find(&call, &path, By::ReleaseId(params.id("id"))).await
 }
 
-async fn get_latest(MaybeAuthenticated(call): MaybeAuthenticated, path: RepoPath) -> ApiResult {
+async fn get_latest(MaybeAuthenticated(call): MaybeAuthenticated, path: RepoPath) -> ApiResult<Json<Release>> {
     find(&call, &path, By::IsLatest(true)).await
 }
 
-async fn get_by_tag(MaybeAuthenticated(call): MaybeAuthenticated, path: RepoPath) -> ApiResult {
+async fn get_by_tag(MaybeAuthenticated(call): MaybeAuthenticated, path: RepoPath) -> ApiResult<Json<Release>> {
     // What is no UTF-8 becomes U+FFFD, which leaves the decision to repo-svc: it finds no such tag.
     let tag = String::from_utf8_lossy(path.rest.strip_prefix(b"tags/").unwrap_or_default()).into_owned();
     find(&call, &path, By::TagName(tag)).await
 }
 
-async fn find(call: &ApiCall, path: &RepoPath, by: By) -> ApiResult {
+async fn find(call: &ApiCall, path: &RepoPath, by: By) -> ApiResult<Json<Release>> {
     let request = GetReleaseRequest { repository: Some(path.repository()), by: Some(by) };
     let response = call.clients.releases().get_release(call.request(request)).await?.into_inner();
     let urls = call.links_of(path.repository()).await?;
-    Ok(json::ok(Release::new(require(response.release, "release")?, &urls)?))
+    Ok(Json(Release::new(require(response.release, "release")?, &urls)?))
 }
 
-async fn create(Authenticated(call): Authenticated, path: RepoPath, body: JsonBody) -> ApiResult {
-    let (repository, decoded, _permit) =
-        call.decode_repository_text(&path, operation::CREATE_RELEASE, body, MAX_TEXT_BODY_BYTES, decode_new).await?;
+async fn create(
+    Authenticated(call): Authenticated,
+    path: RepoPath,
+    body: RequestBody<NewRelease>,
+) -> ApiResult<Created<Release>> {
+    let (repository, new, _permit) = call.repository_body(&path, operation::CREATE_RELEASE, body).await?;
     let (repository, urls) = call.id_and_links_of(repository).await?;
-    let request = call.request(CreateReleaseRequest { repository: Some(repository), ..decoded });
-    let request = with_timeout(request, LONG_CALL_DEADLINE);
+    let request = CreateReleaseRequest {
+        repository: Some(repository),
+        tag_name: new.tag_name,
+        target: new.target_commitish,
+        title: new.name,
+        body: new.body,
+        is_draft: new.draft,
+        is_prerelease: new.prerelease,
+    };
+    let request = with_timeout(call.request(request), LONG_CALL_DEADLINE);
     let response = call.clients.releases().create_release(request).await?.into_inner();
-    Ok(json::created(Release::new(require(response.release, "release")?, &urls)?))
+    Ok(Created(Release::new(require(response.release, "release")?, &urls)?))
 }
 
-fn decode_new(fields: &mut FieldReader) -> CreateReleaseRequest {
-    let (tag_name, body) = (fields.required_non_empty("tag_name"), fields.text_or_empty("body"));
-    CreateReleaseRequest {
-        repository: None,
-        tag_name,
-        target: fields.text_or_empty("target_commitish"),
-        title: fields.text_or_empty("name"),
-        body: limit_text(fields, "body", body),
-        is_draft: fields.flag("draft"),
-        is_prerelease: fields.flag("prerelease"),
-    }
-}
-
-async fn update(Authenticated(call): Authenticated, path: RepoPath, params: Params, body: JsonBody) -> ApiResult {
-    let decode = |fields: &mut FieldReader| decode_change(fields, params.id("id"));
-    let (repository, decoded, _permit) =
-        call.decode_repository_text(&path, operation::UPDATE_RELEASE, body, MAX_TEXT_BODY_BYTES, decode).await?;
+async fn update(
+    Authenticated(call): Authenticated,
+    path: RepoPath,
+    params: Params,
+    body: RequestBody<ChangedRelease>,
+) -> ApiResult<Json<Release>> {
+    let (repository, changed, _permit) = call.repository_body(&path, operation::UPDATE_RELEASE, body).await?;
     let (repository, urls) = call.id_and_links_of(repository).await?;
-    let request = call.request(UpdateReleaseRequest { repository: Some(repository), ..decoded });
-    let request = with_timeout(request, LONG_CALL_DEADLINE);
+    let request = UpdateReleaseRequest {
+        repository: Some(repository),
+        release_id: params.id("id"),
+        tag_name: changed.tag_name,
+        target: changed.target_commitish,
+        title: changed.name,
+        body: changed.body,
+        is_draft: changed.draft,
+        is_prerelease: changed.prerelease,
+    };
+    let request = with_timeout(call.request(request), LONG_CALL_DEADLINE);
     let response = call.clients.releases().update_release(request).await?.into_inner();
-    Ok(json::ok(Release::new(require(response.release, "release")?, &urls)?))
+    Ok(Json(Release::new(require(response.release, "release")?, &urls)?))
 }
 
-/// Reads the changes of a release. An empty tag or target counts as absent; an empty name or body clears.
-fn decode_change(fields: &mut FieldReader, release_id: i64) -> UpdateReleaseRequest {
-    let body = fields.optional_text("body");
-    UpdateReleaseRequest {
-        repository: None,
-        release_id,
-        tag_name: fields.optional_non_empty("tag_name"),
-        target: fields.optional_non_empty("target_commitish"),
-        title: fields.optional_text("name"),
-        body: body.map(|body| limit_text(fields, "body", body)),
-        is_draft: fields.optional_flag("draft"),
-        is_prerelease: fields.optional_flag("prerelease"),
-    }
-}
-
-async fn remove(Authenticated(call): Authenticated, path: RepoPath, params: Params) -> ApiResult {
+async fn remove(Authenticated(call): Authenticated, path: RepoPath, params: Params) -> ApiResult<NoContent> {
     let request = DeleteReleaseRequest { repository: Some(path.repository()), release_id: params.id("id") };
     call.clients.releases().delete_release(call.request(request)).await?;
-    Ok(json::no_content())
+    Ok(NoContent)
+}
+
+#[cfg(test)]
+mod tests {
+    use ferrite_api_types::links::Links;
+    use ferrite_core::timestamp;
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn urls_of_a_release_encode_its_tag_and_names() {
+        let urls = Links::new("http://git.example.com", "h:22").repository("bob", "demo");
+        let asset = repo::ReleaseAsset {
+            id: 4,
+            name: "a b.zip".into(),
+            size_bytes: 3,
+            sha256: "ff".into(),
+            download_count: 2,
+            create_time: Some(timestamp(0)),
+            file_id: "0".repeat(32),
+            tag_name: "v1/rc#1".into(),
+            ..repo::ReleaseAsset::default()
+        };
+        let release = repo::Release {
+            id: 9,
+            tag_name: "v1/rc#1".into(),
+            target: "main".into(),
+            create_time: Some(timestamp(0)),
+            is_draft: true,
+            assets: vec![asset],
+            ..repo::Release::default()
+        };
+        let shown = serde_json::to_value(Release::new(release, &urls).unwrap()).unwrap();
+        let expected = json!({
+            "id": 9, "tag_name": "v1/rc#1", "target_commitish": "main", "name": "", "body": "", "draft": true,
+            "prerelease": false, "created_at": "1970-01-01T00:00:00Z", "published_at": null,
+            "url": "http://git.example.com/api/v1/repos/bob/demo/releases/9",
+            "html_url": "http://git.example.com/bob/demo/releases/tag/v1%2Frc%231",
+            "tarball_url": "http://git.example.com/api/v1/repos/bob/demo/archive/v1/rc%231.tar.gz",
+            "zipball_url": "http://git.example.com/api/v1/repos/bob/demo/archive/v1/rc%231.zip",
+            "author": {
+                "id": 0, "username": "ghost", "login": "ghost", "full_name": "", "email": "",
+                "avatar_url": "http://git.example.com/avatars/0",
+            },
+            "assets": [{
+                "id": 4, "name": "a b.zip", "size": 3, "download_count": 2, "created_at": "1970-01-01T00:00:00Z",
+                "uuid": shown["assets"][0]["uuid"], "sha256": "ff",
+                "browser_download_url": "http://git.example.com/bob/demo/releases/download/v1%2Frc%231/a%20b.zip",
+            }],
+        });
+        assert_eq!(shown, expected);
+        assert_eq!(shown["assets"][0]["uuid"].as_str().unwrap().len(), 36);
+    }
 }

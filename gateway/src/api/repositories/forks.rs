@@ -2,45 +2,52 @@
 
 use std::time::Duration;
 
+use ferrite_api_types::Repository;
 use ferrite_proto::operation;
 use ferrite_proto::repo::{ForkRepositoryRequest, ListForksRequest};
 use ferrite_rpc::grpc::with_timeout;
 
-use crate::api::call::{Authenticated, routes};
-use crate::http::body::JsonBody;
+use crate::api::call::{Authenticated, operations};
 use crate::http::error::ApiResult;
-use crate::http::fields::FieldReader;
-use crate::http::json;
-use crate::http::page::PageLimits;
+use crate::http::page::WholeList;
 use crate::http::path::RepoPath;
-use crate::http::query::Query;
+use crate::http::request::{OrDefault, RequestBody, Text, fields};
+use crate::http::response::{Created, List};
 
 /// Deadline of the call that makes a fork: more than repo-svc waits for the store.
 const FORK_DEADLINE: Duration = Duration::from_secs(14 * 60);
 
-routes! {
+operations! {
     "/api/v1/repos/{owner}/{repo}/forks" =>
         get list as operation::LIST_FORKS,
         post create as operation::FORK_REPOSITORY;
 }
 
-async fn create(Authenticated(call): Authenticated, path: RepoPath, body: JsonBody) -> ApiResult {
-    let decode = |fields: &mut FieldReader| ForkRepositoryRequest {
-        repository: None,
-        organization: fields.text_or_empty("organization"),
-        name: fields.text_or_empty("name"),
-    };
-    let (repository, decoded) = call.decode_repository_body(&path, operation::FORK_REPOSITORY, body, decode).await?;
-    let request = call.request(ForkRepositoryRequest { repository: Some(repository), ..decoded });
-    let request = with_timeout(request, FORK_DEADLINE);
-    let response = call.clients.repositories().fork_repository(request).await?.into_inner();
-    Ok(json::created(call.repository(response.repository)?))
+fields! {
+    /// A new fork.
+    struct NewFork {
+        organization: OrDefault<Text> = "acme",
+        name: OrDefault<Text<100>> = "demo",
+    }
 }
 
-async fn list(Authenticated(call): Authenticated, path: RepoPath, query: Query) -> ApiResult {
-    let page = query.page(PageLimits::WHOLE_LIST);
-    let request = ListForksRequest { repository: Some(path.repository()), page: page.number, page_size: page.size };
+async fn create(
+    Authenticated(call): Authenticated,
+    path: RepoPath,
+    body: RequestBody<NewFork>,
+) -> ApiResult<Created<Repository>> {
+    let (repository, NewFork { organization, name }, _permit) =
+        call.repository_body(&path, operation::FORK_REPOSITORY, body).await?;
+    let request = call.request(ForkRepositoryRequest { repository: Some(repository), organization, name });
+    let request = with_timeout(request, FORK_DEADLINE);
+    let response = call.clients.repositories().fork_repository(request).await?.into_inner();
+    Ok(Created(call.repository(response.repository)?))
+}
+
+async fn list(Authenticated(call): Authenticated, path: RepoPath, query: WholeList) -> ApiResult<List<Repository>> {
+    let repository = Some(path.repository());
+    let request = ListForksRequest { repository, page: query.page.number, page_size: query.page.size };
     let response = call.clients.repositories().list_forks(call.request(request)).await?.into_inner();
     let repositories = call.repositories(response.repositories)?;
-    Ok(json::page(repositories, query.headers(page, response.total_count, &call.links)))
+    Ok(query.list(repositories, response.total_count, &call.links))
 }

@@ -4,25 +4,32 @@ use std::time::Duration;
 
 use axum::http::header::LOCATION;
 use axum::http::{HeaderMap, HeaderName, HeaderValue};
+use axum::response::{IntoResponse, Response};
+use ferrite_api_types::convert::{MissingField, require};
+use ferrite_api_types::schema::Shape;
+use ferrite_api_types::{Repository, Time, shape, word_shape};
 use ferrite_proto::error::reason;
 use ferrite_proto::operation;
 use ferrite_proto::repo::{
-    GetMigrationRequest, GetMigrationResponse, ListMigrationsRequest, MigrateRepositoryRequest, MigrationPhase,
+    GetMigrationRequest, GetMigrationResponse, ListMigrationsRequest, MigrateRepositoryRequest, Migration,
+    MigrationPhase,
 };
 use ferrite_rpc::grpc::with_timeout;
+use serde::Serialize;
 use tokio::time::Instant;
 use tonic::Code;
 
 use crate::api::access::PermissionCheck;
-use crate::api::call::{ApiCall, Authenticated, routes};
-use crate::dto::{Import, require};
-use crate::http::body::JsonBody;
+use crate::api::call::{ApiCall, Authenticated, operations};
+use crate::http::describe::{Description, Output, Success};
 use crate::http::error::{ApiError, ApiResult};
-use crate::http::fields::FieldReader;
-use crate::http::json;
-use crate::http::page::PageLimits;
+use crate::http::headers::{HeaderNames, Headers};
+use crate::http::page::ExtensionList;
 use crate::http::path::Params;
-use crate::http::query::Query;
+use crate::http::request::{
+    Flag, Integer, NonEmpty, Optional, OrDefault, RequestBody, Required, Seconds, Text, fields,
+};
+use crate::http::response::{Accepted, Created, Either, Json, List};
 use crate::upstream::clients::LONG_CALL_DEADLINE;
 
 /// Longest wait of one call to repo-svc: less than the deadline of a call.
@@ -34,10 +41,120 @@ const PREFER: &str = "prefer";
 const PREFERENCE_APPLIED: HeaderName = HeaderName::from_static("preference-applied");
 const RESPOND_ASYNC: &str = "respond-async";
 
-routes! {
+operations! {
     "/api/v1/repos/migrate" => post import as operation::MIGRATE_REPOSITORY;
     "/api/v1/repos/migrations/{id}" => get get as operation::GET_MIGRATION;
     "/api/v1/user/migrations" => get list as operation::LIST_MIGRATIONS;
+}
+
+fields! {
+    /// A repository to import.
+    struct NewImport {
+        clone_addr: Required<Text<2048>> = "https://example.com/bob/demo.git",
+        uid: Required<Integer> = 3,
+        repo_name: Required<Text<100>> = "demo",
+        auth_username: OrDefault<Text<1024>> = "bob",
+        auth_password: OrDefault<Text<1024>> = "correct horse battery staple",
+        /// True if it is to follow the remote from then on.
+        mirror: OrDefault<Flag> = true,
+        /// The time between two syncs of a mirror: from 10 minutes to 365 days. Absent or 0 for 8 hours.
+        mirror_interval: NonEmpty<Seconds> = "8h0m0s",
+        /// True if only callers with access may see it.
+        private: OrDefault<Flag> = true,
+        description: OrDefault<Text<512>> = "A demonstration.",
+        /// True if its wiki is to be brought, too, if there is one. True if absent.
+        wiki: Optional<Flag> = true,
+    }
+}
+
+impl From<NewImport> for MigrateRepositoryRequest {
+    fn from(new: NewImport) -> Self {
+        Self {
+            clone_addr: new.clone_addr,
+            uid: new.uid,
+            repo_name: new.repo_name,
+            auth_username: new.auth_username,
+            auth_password: new.auth_password,
+            is_mirror: new.mirror,
+            mirror_interval_seconds: new.mirror_interval.unwrap_or_default(),
+            is_private: new.private,
+            description: new.description,
+            includes_wiki: new.wiki.unwrap_or(true),
+        }
+    }
+}
+
+word_shape! {
+    /// The phase of an import.
+    #[derive(Clone, Copy, Debug)]
+    enum Phase {
+        Queued = "queued",
+        Fetching = "fetching",
+        Indexing = "indexing",
+        Done = "done",
+        Failed = "failed",
+    }
+}
+
+impl Phase {
+    fn new(phase: MigrationPhase) -> Result<Self, MissingField> {
+        match phase {
+            MigrationPhase::Queued => Ok(Self::Queued),
+            MigrationPhase::Fetching => Ok(Self::Fetching),
+            MigrationPhase::Indexing => Ok(Self::Indexing),
+            MigrationPhase::Done => Ok(Self::Done),
+            MigrationPhase::Failed => Ok(Self::Failed),
+            MigrationPhase::Unspecified => Err(MissingField("phase")),
+        }
+    }
+}
+
+shape! {
+    /// An import of a repository from another host.
+    #[derive(Clone, Debug, Serialize)]
+    struct Import {
+        id: i64,
+        /// The repository, `owner/name`, as it was named when the import began.
+        repository: String,
+        phase: Phase,
+        /// Objects received.
+        objects: i64,
+        /// Bytes received.
+        bytes: i64,
+        /// The reason of a failure; empty if there was none.
+        error: String,
+        created_at: Time,
+        finished_at: Option<Time>,
+    }
+}
+
+impl Import {
+    /// Converts an import.
+    ///
+    /// # Errors
+    /// When its phase or a time is missing.
+    fn new(import: Migration) -> Result<Self, MissingField> {
+        Ok(Self {
+            id: import.id,
+            phase: Phase::new(import.phase())?,
+            repository: import.full_name,
+            objects: import.object_count,
+            bytes: import.received_bytes,
+            error: import.error,
+            created_at: Time::new(import.create_time, "create_time")?,
+            finished_at: Time::optional(import.finish_time, "finish_time")?,
+        })
+    }
+}
+
+/// The header of a request that says whether it waits.
+enum Preferring {}
+
+impl HeaderNames for Preferring {
+    const HEADERS: &'static [(&'static str, &'static str)] = &[(
+        "Prefer",
+        "`respond-async` asks for a response before the end, `respond-async, wait=10` after 10 seconds at most.",
+    )];
 }
 
 /// The preferences of a request.
@@ -76,35 +193,61 @@ impl Preferences {
     }
 }
 
-async fn import(Authenticated(call): Authenticated, headers: HeaderMap, body: JsonBody) -> ApiResult {
+/// 202 with an import that goes on, and its address.
+struct Continued {
+    import: Import,
+    location: HeaderValue,
+    /// True if the client wanted the response before the end.
+    is_async: bool,
+}
+
+impl IntoResponse for Continued {
+    fn into_response(self) -> Response {
+        let mut response = Accepted(self.import).into_response();
+        response.headers_mut().insert(LOCATION, self.location);
+        if self.is_async {
+            response.headers_mut().insert(PREFERENCE_APPLIED, HeaderValue::from_static(RESPOND_ASYNC));
+        }
+        response
+    }
+}
+
+impl Output for Continued {
+    fn describe(about: &mut Description) {
+        about.responses.push(Success::json(202, Import::schema).with_headers(&["Location", "Preference-Applied"]));
+    }
+}
+
+/// Imports a repository. Responds with it, or with the import if that goes on when the client does not wait any more.
+async fn import(
+    Authenticated(call): Authenticated,
+    headers: Headers<Preferring>,
+    body: RequestBody<NewImport>,
+) -> ApiResult<Either<Created<Repository>, Continued>> {
     let check = PermissionCheck::of(operation::MIGRATE_REPOSITORY);
-    let decoded = call.decode_body(check, body, decode).await?;
-    let request = with_timeout(call.request(decoded), LONG_CALL_DEADLINE);
+    let new = call.checked_body(check, body).await?;
+    let request = with_timeout(call.request(MigrateRepositoryRequest::from(new)), LONG_CALL_DEADLINE);
     let started = call.clients.imports().migrate_repository(request).await?.into_inner();
     let started = require(started.migration, "migration")?;
-    let preferences = Preferences::of(&headers);
+    let preferences = Preferences::of(&headers.map);
     let wait = preferences.wait(call.import_wait);
     let ended = if wait.is_zero() { None } else { call.import_end(started.id, wait).await? };
     let Some(GetMigrationResponse { migration: import, repository }) = ended else {
-        return accepted(&call, Import::new(started)?, preferences);
+        return Ok(Either::Second(continued(&call, Import::new(started)?, preferences)?));
     };
     let import = require(import, "migration")?;
     match (import.phase(), repository) {
-        (MigrationPhase::Done, Some(repository)) => Ok(json::created(call.repository(Some(repository))?)),
+        (MigrationPhase::Done, Some(repository)) => Ok(Either::First(Created(call.repository(Some(repository))?))),
         (MigrationPhase::Done, None) => Err(ApiError::repository_not_found()),
         _ => Err(ApiError::invalid_field("clone_addr", "invalid", import.error)),
     }
 }
 
-/// Returns 202 with the address of an import that goes on.
-fn accepted(call: &ApiCall, import: Import, preferences: Preferences) -> ApiResult {
+/// Returns the response with an import that goes on.
+fn continued(call: &ApiCall, import: Import, preferences: Preferences) -> ApiResult<Continued> {
     let location = format!("{}/api/v1/repos/migrations/{}", call.links.root(), import.id);
-    let mut response = json::accepted(import);
-    response.headers_mut().insert(LOCATION, HeaderValue::try_from(location).map_err(|_| ApiError::internal())?);
-    if preferences.is_async {
-        response.headers_mut().insert(PREFERENCE_APPLIED, HeaderValue::from_static(RESPOND_ASYNC));
-    }
-    Ok(response)
+    let location = HeaderValue::try_from(location).map_err(|_| ApiError::internal())?;
+    Ok(Continued { import, location, is_async: preferences.is_async })
 }
 
 impl ApiCall {
@@ -143,33 +286,18 @@ fn is_outage(status: &tonic::Status) -> bool {
         || matches!(status.code(), Code::Unavailable | Code::DeadlineExceeded | Code::Cancelled | Code::Internal)
 }
 
-async fn get(Authenticated(call): Authenticated, path: Params) -> ApiResult {
+async fn get(Authenticated(call): Authenticated, path: Params) -> ApiResult<Json<Import>> {
     let request = call.request(GetMigrationRequest { migration_id: path.id("id"), wait_seconds: 0 });
     let response = call.clients.imports().get_migration(request).await?.into_inner();
-    Ok(json::ok(Import::new(require(response.migration, "migration")?)?))
+    Ok(Json(Import::new(require(response.migration, "migration")?)?))
 }
 
-async fn list(Authenticated(call): Authenticated, query: Query) -> ApiResult {
-    let page = query.page(PageLimits::EXTENSION_LIST);
-    let request = call.request(ListMigrationsRequest { page: page.number, page_size: page.size });
+async fn list(Authenticated(call): Authenticated, query: ExtensionList) -> ApiResult<List<Import>> {
+    let request = ListMigrationsRequest { page: query.page.number, page_size: query.page.size };
+    let request = call.request(request);
     let response = call.clients.imports().list_migrations(request).await?.into_inner();
     let imports = response.migrations.into_iter().map(Import::new).collect::<Result<Vec<_>, _>>()?;
-    Ok(json::page(imports, query.headers(page, response.total_count, &call.links)))
-}
-
-fn decode(fields: &mut FieldReader) -> MigrateRepositoryRequest {
-    MigrateRepositoryRequest {
-        clone_addr: fields.required_non_empty("clone_addr"),
-        uid: fields.required_number("uid"),
-        repo_name: fields.required_non_empty("repo_name"),
-        auth_username: fields.text_or_empty("auth_username"),
-        auth_password: fields.text_or_empty("auth_password"),
-        is_mirror: fields.flag("mirror"),
-        mirror_interval_seconds: fields.optional_duration("mirror_interval").unwrap_or_default(),
-        is_private: fields.flag("private"),
-        description: fields.text_or_empty("description"),
-        includes_wiki: fields.optional_flag("wiki").unwrap_or(true),
-    }
+    Ok(query.list(imports, response.total_count, &call.links))
 }
 
 #[cfg(test)]

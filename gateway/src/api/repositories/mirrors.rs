@@ -1,26 +1,25 @@
 //! Mirrors: repositories that follow one elsewhere.
 
-use axum::http::StatusCode;
-use axum::response::IntoResponse;
 use ferrite_proto::error::{reason, violations};
 use ferrite_proto::git::{SyncMirrorRequest, UpdateMirrorRequest};
 use ferrite_proto::operation;
 use ferrite_proto::repo::RepositoryRef;
 use tonic::Status;
 
-use crate::api::call::{ApiCall, Authenticated, routes};
+use crate::api::call::{ApiCall, Authenticated, operations};
 use crate::http::error::{ApiError, ApiResult};
 use crate::http::path::RepoPath;
+use crate::http::response::Started;
 
-routes! {
+operations! {
     "/api/v1/repos/{owner}/{repo}/mirror-sync" => post sync as operation::SYNC_MIRROR;
 }
 
-async fn sync(Authenticated(call): Authenticated, path: RepoPath) -> ApiResult {
+async fn sync(Authenticated(call): Authenticated, path: RepoPath) -> ApiResult<Started> {
     let access = call.access(&path, operation::SYNC_MIRROR).await?;
     let request = call.request_with_grant(&access.grant, SyncMirrorRequest { repository_id: access.id });
     call.clients.mirrors().sync_mirror(request).await?;
-    Ok(StatusCode::ACCEPTED.into_response())
+    Ok(Started)
 }
 
 impl ApiCall {

@@ -1,25 +1,26 @@
 //! Stars: those of users, and the users who gave one to a repository.
 
+use ferrite_api_types::{Repository, User};
 use ferrite_proto::operation;
 use ferrite_proto::repo::{
     IsStarredRequest, ListStargazersRequest, ListStarredRepositoriesRequest, RepositoryRef, StarRepositoryRequest,
     UnstarRepositoryRequest,
 };
 
-use crate::api::call::{Authenticated, routes};
+use crate::api::call::{Authenticated, operations};
 use crate::http::error::{ApiError, ApiResult};
-use crate::http::json;
-use crate::http::page::PageLimits;
+use crate::http::page::WholeList;
 use crate::http::path::{Params, RepoPath};
-use crate::http::query::Query;
+use crate::http::response::{List, NoContent};
+use crate::http::routes::variant;
 
-routes! {
+operations! {
     "/api/v1/user/starred" => get list as operation::LIST_STARRED_REPOSITORIES;
     "/api/v1/user/starred/{owner}/{repo}" =>
         get is_starred as operation::IS_STARRED,
         put star as operation::STAR_REPOSITORY,
         delete unstar as operation::UNSTAR_REPOSITORY;
-    "/api/v1/users/{username}/starred" => get list as operation::LIST_STARRED_REPOSITORIES;
+    "/api/v1/users/{username}/starred" => get list as variant(operation::LIST_STARRED_REPOSITORIES, "OfUser");
     "/api/v1/repos/{owner}/{repo}/stargazers" => get stargazers as operation::LIST_STARGAZERS;
 }
 
@@ -28,37 +29,35 @@ fn repository(path: &Params) -> RepositoryRef {
     RepositoryRef::by_name(path.name("owner"), path.name("repo"))
 }
 
-async fn list(Authenticated(call): Authenticated, path: Params, query: Query) -> ApiResult {
+async fn list(Authenticated(call): Authenticated, path: Params, query: WholeList) -> ApiResult<List<Repository>> {
     let username = path.optional_name("username").unwrap_or_default();
-    let page = query.page(PageLimits::WHOLE_LIST);
-    let request = ListStarredRepositoriesRequest { username, page: page.number, page_size: page.size };
+    let request = ListStarredRepositoriesRequest { username, page: query.page.number, page_size: query.page.size };
     let response = call.clients.stars().list_starred_repositories(call.request(request)).await?.into_inner();
     let repositories = call.repositories(response.repositories)?;
-    Ok(json::page(repositories, query.headers(page, response.total_count, &call.links)))
+    Ok(query.list(repositories, response.total_count, &call.links))
 }
 
-async fn stargazers(Authenticated(call): Authenticated, path: RepoPath, query: Query) -> ApiResult {
-    let page = query.page(PageLimits::WHOLE_LIST);
+async fn stargazers(Authenticated(call): Authenticated, path: RepoPath, query: WholeList) -> ApiResult<List<User>> {
     let repository = Some(path.repository());
-    let request = ListStargazersRequest { repository, page: page.number, page_size: page.size };
+    let request = ListStargazersRequest { repository, page: query.page.number, page_size: query.page.size };
     let response = call.clients.stars().list_stargazers(call.request(request)).await?.into_inner();
-    Ok(json::page(call.users(response.users), query.headers(page, response.total_count, &call.links)))
+    Ok(query.list(call.users(response.users), response.total_count, &call.links))
 }
 
-async fn is_starred(Authenticated(call): Authenticated, path: Params) -> ApiResult {
+async fn is_starred(Authenticated(call): Authenticated, path: Params) -> ApiResult<NoContent> {
     let request = call.request(IsStarredRequest { repository: Some(repository(&path)) });
     let response = call.clients.stars().is_starred(request).await?.into_inner();
-    if response.is_starred { Ok(json::no_content()) } else { Err(ApiError::not_found("repository is not starred")) }
+    if response.is_starred { Ok(NoContent) } else { Err(ApiError::not_found("repository is not starred")) }
 }
 
-async fn star(Authenticated(call): Authenticated, path: Params) -> ApiResult {
+async fn star(Authenticated(call): Authenticated, path: Params) -> ApiResult<NoContent> {
     let request = call.request(StarRepositoryRequest { repository: Some(repository(&path)) });
     call.clients.stars().star_repository(request).await?;
-    Ok(json::no_content())
+    Ok(NoContent)
 }
 
-async fn unstar(Authenticated(call): Authenticated, path: Params) -> ApiResult {
+async fn unstar(Authenticated(call): Authenticated, path: Params) -> ApiResult<NoContent> {
     let request = call.request(UnstarRepositoryRequest { repository: Some(repository(&path)) });
     call.clients.stars().unstar_repository(request).await?;
-    Ok(json::no_content())
+    Ok(NoContent)
 }
