@@ -30,7 +30,7 @@ pub(crate) use ferrite_api_types::{Accounts, Comment, Issue, Label, Milestone, R
 
 pub(crate) use account::{AccessToken, DeployKey, Email, ListedToken, NewToken, OwnPublicKey, PublicKey};
 pub(crate) use audit::AuditEvent;
-pub(crate) use commit::{Branch, Commit, Tag};
+pub(crate) use commit::{Commit, Tag};
 pub(crate) use content::{Content, Contents, EntryLocation, FileRemoved, FileWritten, FilesChanged};
 pub(crate) use delivery::{Delivery, DeliveryWithAttempts, ReplayCount};
 pub(crate) use event::{FeedEvent, FeedPage};
