@@ -1,6 +1,6 @@
 //! JSON shapes of responses. They are types of their own, so a field that a service adds to a message changes no response.
 //!
-//! Order of the files: `content` → `commit`; `git_data` → `commit`; `timeline` → `repository_urls`.
+//! Order of the files: `content` → `commit`; `timeline` → `repository_urls`.
 //!
 //! Not here: shapes that payloads of webhooks have too (`ferrite_api_types`).
 
@@ -10,7 +10,6 @@ mod commit;
 mod content;
 mod delivery;
 mod event;
-mod git_data;
 mod hook;
 mod import;
 mod organization;
@@ -30,11 +29,10 @@ pub(crate) use ferrite_api_types::{Accounts, Comment, Issue, Label, Milestone, R
 
 pub(crate) use account::{AccessToken, DeployKey, Email, ListedToken, NewToken, OwnPublicKey, PublicKey};
 pub(crate) use audit::AuditEvent;
-pub(crate) use commit::{Commit, Tag};
+pub(crate) use commit::Commit;
 pub(crate) use content::{Content, Contents, EntryLocation, FileRemoved, FileWritten, FilesChanged};
 pub(crate) use delivery::{Delivery, DeliveryWithAttempts, ReplayCount};
 pub(crate) use event::{FeedEvent, FeedPage};
-pub(crate) use git_data::{Blob, Ref, TagObject, Tree};
 pub(crate) use hook::Hook;
 pub(crate) use import::Import;
 pub(crate) use organization::{Collaborator, Membership, Organization, Team};
