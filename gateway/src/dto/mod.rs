@@ -1,13 +1,11 @@
 //! JSON shapes of responses. They are types of their own, so a field that a service adds to a message changes no response.
 //!
-//! Order of the files: `content` → `commit`; `timeline` → `repository_urls`.
+//! Order of the files: `timeline` → `repository_urls`.
 //!
 //! Not here: shapes that payloads of webhooks have too (`ferrite_api_types`).
 
 mod account;
 mod audit;
-mod commit;
-mod content;
 mod delivery;
 mod event;
 mod hook;
@@ -29,8 +27,6 @@ pub(crate) use ferrite_api_types::{Accounts, Comment, Issue, Label, Milestone, R
 
 pub(crate) use account::{AccessToken, DeployKey, Email, ListedToken, NewToken, OwnPublicKey, PublicKey};
 pub(crate) use audit::AuditEvent;
-pub(crate) use commit::Commit;
-pub(crate) use content::{Content, Contents, EntryLocation, FileRemoved, FileWritten, FilesChanged};
 pub(crate) use delivery::{Delivery, DeliveryWithAttempts, ReplayCount};
 pub(crate) use event::{FeedEvent, FeedPage};
 pub(crate) use hook::Hook;
