@@ -40,7 +40,6 @@ const SHORT: &[&str] = &[
     "gateway/src/api/issues/issues/user.rs",
     "gateway/src/docs.rs", // grows with the OpenAPI document
     "gateway/src/dto/event.rs",
-    "gateway/src/dto/protection.rs",
     "gateway/src/dto/repository_urls.rs",
     "gateway/src/dto/store.rs",
     "gateway/src/dto/transfer.rs",
