@@ -76,12 +76,14 @@ mod tests {
     #[test]
     fn a_branch_has_empty_lists_and_the_author_date() {
         let links = Links::new("http://h", "h:22");
-        let time = Some(prost_types::Timestamp { seconds: 1_767_315_845, nanos: 0 });
-        let signature = |email: &[u8]| git::CommitSignature { name: b"Bob".to_vec(), email: email.to_vec(), time };
+        let signature = |email: &[u8], seconds| {
+            let time = Some(prost_types::Timestamp { seconds, nanos: 0 });
+            Some(git::CommitSignature { name: b"Bob".to_vec(), email: email.to_vec(), time })
+        };
         let commit = git::Commit {
             id: "c".repeat(40),
-            author: Some(signature(b"Bob@example.com")),
-            committer: Some(signature(b"unknown@example.com")),
+            author: signature(b"Bob@example.com", 1_767_315_845),
+            committer: signature(b"unknown@example.com", 1_767_315_846),
             ..git::Commit::default()
         };
         let user = repo::User { id: 2, username: "bob".into(), ..Default::default() };
@@ -97,5 +99,9 @@ mod tests {
         assert_eq!(value["commit"]["timestamp"], "2026-01-02T01:04:05Z");
         assert_eq!(value["commit"]["author"]["username"], "bob");
         assert_eq!(value["commit"]["committer"]["username"], "");
+        // By the names of Gitea.
+        assert_eq!(value["commit"]["id"], "c".repeat(40));
+        assert_eq!(value["commit"]["sha"], value["commit"]["id"]);
+        assert_eq!(value["commit"]["created"], "2026-01-02T01:04:06Z");
     }
 }

@@ -45,6 +45,8 @@ shape! {
     pub(super) struct Commit {
         url: String,
         sha: String,
+        /// When it was committed, as Gitea calls it.
+        created: Time,
         html_url: String,
         commit: CommitData,
         /// The account of the author; null if none has the address.
@@ -94,6 +96,8 @@ shape! {
     #[derive(Clone, Debug, Serialize)]
     pub(super) struct PayloadCommit {
         id: String,
+        /// The id, as Gitea calls it.
+        sha: String,
         message: String,
         /// The page of the commit.
         url: String,
@@ -104,6 +108,8 @@ shape! {
         modified: [String; 0],
         /// When it was authored.
         timestamp: Time,
+        /// When it was committed, as Gitea calls it.
+        created: Time,
         /// Only where it is true.
         #[serde(skip_serializing_if = "std::ops::Not::not")]
         truncated: bool,
@@ -141,6 +147,7 @@ impl Commit {
             url: url.clone(),
             html_url: urls.commit_html(&commit.id),
             sha: commit.id,
+            created: Time::new(committer.time, "time")?,
             author: accounts.by_email(&author.email).cloned(),
             committer: accounts.by_email(&committer.email).cloned(),
             parents: commit.parent_ids.into_iter().map(parent).collect(),
@@ -180,7 +187,8 @@ impl PayloadCommit {
         let committer = require(commit.committer, "committer")?;
         Ok(Self {
             url: urls.commit_html(&commit.id),
-            id: commit.id,
+            id: commit.id.clone(),
+            sha: commit.id,
             message: text(&commit.message),
             author: PayloadUser::new(&author, accounts),
             committer: PayloadUser::new(&committer, accounts),
@@ -188,6 +196,7 @@ impl PayloadCommit {
             removed: [],
             modified: [],
             timestamp: Time::new(author.time, "time")?,
+            created: Time::new(committer.time, "time")?,
             truncated: commit.is_truncated,
         })
     }
@@ -292,6 +301,7 @@ mod tests {
         assert_eq!(value["author"]["username"], "bob");
         assert!(value["committer"].is_null());
         assert_eq!(value["commit"]["author"]["date"], "2026-01-02T01:04:05Z");
+        assert_eq!(value["created"], value["commit"]["committer"]["date"]);
         assert_eq!(value["parents"][0]["sha"], "a".repeat(40));
         assert!(value.get("truncated").is_none());
         let cut = git::Commit { is_truncated: true, ..commit() };

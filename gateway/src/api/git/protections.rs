@@ -89,12 +89,16 @@ shape! {
     struct Protection {
         /// The name of a branch, where `*` stands for any text, slashes too.
         pattern: String,
+        /// The pattern, as Gitea calls it.
+        rule_name: String,
         /// True if force pushes are allowed.
         allow_force: bool,
         /// True if the branch may be deleted.
         allow_delete: bool,
         /// The users who may change the branch; none for everyone who may write.
         push_users: Vec<String>,
+        /// The same users, as Gitea calls them.
+        push_whitelist_usernames: Vec<String>,
         created_at: Time,
     }
 }
@@ -103,11 +107,14 @@ impl Protection {
     fn new(rule: git::Protection, accounts: &Accounts, links: &Links) -> Result<Self, MissingField> {
         // A deleted account stays in the list as `ghost`: an empty list would allow pushes of all writers.
         let name = |id: i64| accounts.by_id(id, links).username;
+        let push_users: Vec<_> = rule.push_user_ids.into_iter().map(name).collect();
         Ok(Self {
+            rule_name: rule.pattern.clone(),
             pattern: rule.pattern,
             allow_force: rule.allow_force,
             allow_delete: rule.allow_delete,
-            push_users: rule.push_user_ids.into_iter().map(name).collect(),
+            push_whitelist_usernames: push_users.clone(),
+            push_users,
             created_at: Time::new(rule.created_time, "created_time")?,
         })
     }
