@@ -96,6 +96,7 @@ async fn tags_show_their_commits(cluster: &Cluster) {
         let name = tag["name"].as_str().unwrap();
         let commit = git.run("origin.git", &["rev-parse", &format!("{name}^{{commit}}")]).await;
         assert_eq!(tag["commit"]["id"], commit, "{name}");
+        assert_eq!(tag["commit"]["sha"], commit, "{name}");
         assert!(tag["commit"]["message"].as_str().unwrap().starts_with("Commit "), "{tag}");
     }
     let second = ada.get(&ada.repo("tags", "/tags?limit=3&page=2")).await.expect(200);

@@ -44,6 +44,8 @@ async fn rules_are_kept_by_their_pattern(cluster: &Cluster) {
     let mut expected = [ada.name.as_str(), &bob.name];
     expected.sort_unstable();
     assert_eq!(users, expected);
+    // By the names of Gitea.
+    assert_eq!((&made["rule_name"], &made["push_whitelist_usernames"]), (&made["pattern"], &made["push_users"]));
     assert_eq!(ada.get(&branch).await.expect(200).json()["protected"], true);
     let again = json!({"pattern": "main", "allow_force": true});
     let again = ada.post(&rules(&ada, "kept", ""), &again).await.expect(200).json();

@@ -177,6 +177,7 @@ async fn branches_and_commits_have_every_field(cluster: &Cluster) {
     let commit = json!({
         "url": format!("{api}/commits/{head}"),
         "sha": head,
+        "created": "2026-01-02T01:04:05Z",
         "html_url": format!("{site}/commits/{head}"),
         "commit": {
             "url": format!("{api}/commits/{head}"),
@@ -198,7 +199,8 @@ async fn branches_and_commits_have_every_field(cluster: &Cluster) {
     let branch = json!({
         "name": "main",
         "commit": {
-            "id": head, "message": message, "url": format!("{site}/commits/{head}"), "timestamp": "2026-01-03T02:04:05Z",
+            "id": head, "sha": head, "message": message, "url": format!("{site}/commits/{head}"),
+            "timestamp": "2026-01-03T02:04:05Z", "created": "2026-01-02T01:04:05Z",
             "author": {"name": author.0, "email": author.1, "username": ""},
             "committer": {"name": committer.0, "email": committer.1, "username": ada.name},
             "added": [], "removed": [], "modified": [],

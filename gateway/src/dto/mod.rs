@@ -1,17 +1,14 @@
 //! JSON shapes of responses. They are types of their own, so a field that a service adds to a message changes no response.
 //!
 //! Order of the files: `content` → `commit`; `git_data` → `commit`.
+//! Order of the files: `timeline` → `repository_urls`.
 //!
 //! Not here: shapes that payloads of webhooks have too (`ferrite_api_types`).
 
 mod audit;
-mod commit;
-mod content;
 mod delivery;
 mod event;
-mod git_data;
 mod hook;
-mod protection;
 mod quota;
 mod store;
 
@@ -23,13 +20,9 @@ pub(crate) use ferrite_api_types::convert::require;
 pub(crate) use ferrite_api_types::{Accounts, Comment, Issue, Label, Milestone, Repository, User, Viewer};
 
 pub(crate) use audit::AuditEvent;
-pub(crate) use commit::{Branch, Commit, Tag};
-pub(crate) use content::{Content, Contents, EntryLocation, FileRemoved, FileWritten, FilesChanged};
 pub(crate) use delivery::{Delivery, DeliveryWithAttempts, ReplayCount};
 pub(crate) use event::{FeedEvent, FeedPage};
-pub(crate) use git_data::{Blob, Ref, TagObject, Tree};
 pub(crate) use hook::Hook;
-pub(crate) use protection::Protection;
 pub(crate) use quota::Quota;
 pub(crate) use store::Store;
 

@@ -5,7 +5,7 @@ use std::time::Duration;
 use axum::Extension;
 use axum::body::Body;
 use axum::http::header::{CACHE_CONTROL, CONTENT_TYPE, IF_NONE_MATCH, IF_RANGE, RANGE};
-use axum::http::{HeaderMap, HeaderValue, Method, Response, StatusCode};
+use axum::http::{HeaderValue, Method, Response, StatusCode};
 use ferrite_proto::operation;
 use http_body_util::BodyExt;
 use hyper::body::Incoming;
@@ -13,10 +13,12 @@ use hyper::body::Incoming;
 use super::response::{
     TRANSFER_ENCODING, git_request, insert_content_disposition, response_with_file, response_without_file, send_guarded,
 };
-use crate::api::call::{Authenticated, routes};
+use crate::api::call::{Authenticated, operations};
 use crate::http::error::{ApiError, ApiResult};
+use crate::http::headers::{Headers, RangeHeaders};
 use crate::http::middleware::HeadRequest;
 use crate::http::path::RepoPath;
+use crate::http::response::{File, Media};
 use ferrite_api_types::links::encode;
 
 /// Deadline for the headers of an archive. git-svc sends them once the archive is complete, and has a shorter deadline itself.
@@ -24,16 +26,23 @@ const ARCHIVE_TIMEOUT: Duration = Duration::from_secs(160);
 const NOT_FOUND: &str = "archive does not exist";
 const TOO_LARGE: &str = "holds more than an archive may, clone the repository instead";
 
-routes! {
+operations! {
     "/api/v1/repos/{owner}/{repo}/archive/{*archive}" => get get as operation::ARCHIVE;
+}
+
+/// An archive of a repository.
+enum Archive {}
+
+impl Media for Archive {
+    const TYPES: &'static [&'static str] = &["application/octet-stream"];
 }
 
 async fn get(
     Authenticated(call): Authenticated,
     path: RepoPath,
     head_request: Option<Extension<HeadRequest>>,
-    headers: HeaderMap,
-) -> ApiResult {
+    headers: Headers<RangeHeaders>,
+) -> ApiResult<File<Archive>> {
     let access = call.access(&path, operation::ARCHIVE).await?;
     let (revision, format) = split_name(&path.rest).ok_or(ApiError::not_found(NOT_FOUND))?;
     let uri = format!(
@@ -42,7 +51,7 @@ async fn get(
         encode(revision),
         encode(access.name.as_bytes())
     );
-    let mut request = git_request(&uri, &access, &headers, &[IF_NONE_MATCH, IF_RANGE, RANGE])
+    let mut request = git_request(&uri, &access, &headers.map, &[IF_NONE_MATCH, IF_RANGE, RANGE])
         .ok_or(ApiError::not_found(NOT_FOUND))?;
     if head_request.is_some() {
         // git-svc makes no archive for HEAD.
@@ -53,10 +62,10 @@ async fn get(
     match response.status() {
         StatusCode::OK | StatusCode::PARTIAL_CONTENT => {
             let response = archive_response(response, &file_name(&access.name, revision, format));
-            Ok(response.map(|body| call.reauthorizer.guard(body, revoked)))
+            Ok(File::from(response.map(|body| call.reauthorizer.guard(body, revoked))))
         }
         StatusCode::PAYLOAD_TOO_LARGE => Err(ApiError::invalid_field("archive", "too_large", TOO_LARGE)),
-        _ => response_without_file(&response, NOT_FOUND, "range begins behind the end of the archive"),
+        _ => response_without_file(&response, NOT_FOUND, "range begins behind the end of the archive").map(File::from),
     }
 }
 

@@ -1,41 +1,107 @@
 //! Branches of a repository. Not here: their protection.
 
-use ferrite_proto::git::{GetBranchRequest, ListBranchesRequest};
+use ferrite_api_types::convert::{MissingField, require, text};
+use ferrite_api_types::links::RepositoryLinks;
+use ferrite_api_types::{Accounts, LongTexts, shape};
+use ferrite_proto::git::{self, GetBranchRequest, ListBranchesRequest};
 use ferrite_proto::operation;
+use serde::Serialize;
 
+use super::commits::PayloadCommit;
 use super::response::read_error;
 use crate::api::access::Emails;
-use crate::api::call::{Authenticated, routes};
-use crate::dto::{Branch, require};
+use crate::api::call::{Authenticated, operations};
 use crate::http::error::ApiResult;
-use crate::http::json;
-use crate::http::page::PageLimits;
+use crate::http::page::WholeList;
 use crate::http::path::RepoPath;
-use crate::http::query::Query;
+use crate::http::response::{Json, TextList};
 
-routes! {
+operations! {
     "/api/v1/repos/{owner}/{repo}/branches" => get list as operation::LIST_BRANCHES;
     "/api/v1/repos/{owner}/{repo}/branches/{*branch}" => get get as operation::GET_BRANCH;
 }
 
-async fn list(Authenticated(call): Authenticated, path: RepoPath, query: Query) -> ApiResult {
+shape! {
+    /// A branch.
+    #[derive(Clone, Debug, Serialize)]
+    struct Branch {
+        name: String,
+        commit: PayloadCommit,
+        /// True if a protection rule matches its name.
+        protected: bool,
+    }
+}
+
+impl Branch {
+    fn new(branch: git::Branch, accounts: &Accounts, urls: &RepositoryLinks) -> Result<Self, MissingField> {
+        let commit = PayloadCommit::new(branch.commit, accounts, urls)?;
+        Ok(Self { name: text(&branch.name), commit, protected: branch.is_protected })
+    }
+}
+
+impl LongTexts for Branch {
+    fn for_each_text(&mut self, visit: &mut dyn FnMut(&mut String, &mut bool)) {
+        self.commit.for_each_text(visit);
+    }
+}
+
+async fn list(Authenticated(call): Authenticated, path: RepoPath, query: WholeList) -> ApiResult<TextList<Branch>> {
     let access = call.access(&path, operation::LIST_BRANCHES).await?;
-    let page = query.page(PageLimits::WHOLE_LIST);
-    let request = ListBranchesRequest { repository_id: access.id, page: page.number, page_size: page.size };
+    let request = ListBranchesRequest { repository_id: access.id, page: query.page.number, page_size: query.page.size };
     let response =
         call.clients.git().list_branches(call.request_with_grant(&access.grant, request)).await?.into_inner();
     let emails = Emails::of(response.branches.iter().filter_map(|branch| branch.commit.as_ref()));
     let accounts = call.accounts_by_email(emails).await?;
     let branches = response.branches.into_iter().map(|branch| Branch::new(branch, &accounts, &access.urls));
     let branches = branches.collect::<Result<Vec<_>, _>>()?;
-    Ok(json::page_of_texts(branches, query.headers(page, response.total_count, &call.links)))
+    Ok(query.text_list(branches, response.total_count, &call.links))
 }
 
-async fn get(Authenticated(call): Authenticated, path: RepoPath) -> ApiResult {
+async fn get(Authenticated(call): Authenticated, path: RepoPath) -> ApiResult<Json<Branch>> {
     let access = call.access(&path, operation::GET_BRANCH).await?;
     let request = GetBranchRequest { repository_id: access.id, name: path.rest };
     let response = call.clients.git().get_branch(call.request_with_grant(&access.grant, request)).await;
     let branch = require(response.map_err(read_error)?.into_inner().branch, "branch")?;
     let accounts = call.accounts_by_email(Emails::of(&branch.commit)).await?;
-    Ok(json::ok(Branch::new(branch, &accounts, &access.urls)?))
+    Ok(Json(Branch::new(branch, &accounts, &access.urls)?))
+}
+
+#[cfg(test)]
+mod tests {
+    use ferrite_api_types::links::Links;
+    use ferrite_proto::repo;
+
+    use super::*;
+
+    #[test]
+    fn a_branch_has_empty_lists_and_the_author_date() {
+        let links = Links::new("http://h", "h:22");
+        let signature = |email: &[u8], seconds| {
+            let time = Some(prost_types::Timestamp { seconds, nanos: 0 });
+            Some(git::CommitSignature { name: b"Bob".to_vec(), email: email.to_vec(), time })
+        };
+        let commit = git::Commit {
+            id: "c".repeat(40),
+            author: signature(b"Bob@example.com", 1_767_315_845),
+            committer: signature(b"unknown@example.com", 1_767_315_846),
+            ..git::Commit::default()
+        };
+        let user = repo::User { id: 2, username: "bob".into(), ..Default::default() };
+        let mut accounts = Accounts::default();
+        let user_id_by_email = [("Bob@example.com".to_owned(), 2)].into();
+        accounts.add(repo::GetUsersResponse { users: vec![user], user_id_by_email }, &links);
+        let branch = git::Branch { name: b"feature/one".to_vec(), commit: Some(commit), is_protected: true };
+        let branch = Branch::new(branch, &accounts, &links.repository("bob", "demo")).unwrap();
+        let value = serde_json::to_value(branch).unwrap();
+        assert_eq!(value["name"], "feature/one");
+        assert_eq!(value["protected"], true);
+        assert_eq!(value["commit"]["added"], serde_json::json!([]));
+        assert_eq!(value["commit"]["timestamp"], "2026-01-02T01:04:05Z");
+        assert_eq!(value["commit"]["author"]["username"], "bob");
+        assert_eq!(value["commit"]["committer"]["username"], "");
+        // By the names of Gitea.
+        assert_eq!(value["commit"]["id"], "c".repeat(40));
+        assert_eq!(value["commit"]["sha"], value["commit"]["id"]);
+        assert_eq!(value["commit"]["created"], "2026-01-02T01:04:06Z");
+    }
 }

@@ -1,66 +1,251 @@
-//! Commits: the history of a branch or path, and one commit.
+//! Commits: the history of a branch or path, and one commit; and the commits that branches and tags have, in the shape of push payloads.
 
 use std::time::Duration;
 
-use axum::body::Body;
-use axum::http::header::{ACCEPT, CONTENT_TYPE};
-use axum::http::{HeaderMap, HeaderValue};
-use axum::response::Response;
-use ferrite_proto::git::{GetCommitRequest, ListCommitsRequest};
+use axum::http::HeaderMap;
+use axum::http::header::ACCEPT;
+use ferrite_api_types::convert::{MissingField, require, text};
+use ferrite_api_types::links::RepositoryLinks;
+use ferrite_api_types::{Accounts, LongTexts, Time, User, shape};
+use ferrite_proto::git::{self, GetCommitRequest, ListCommitsRequest};
 use ferrite_proto::operation;
 use ferrite_rpc::grpc::with_timeout;
+use serde::Serialize;
 
 use super::response::read_error;
 use crate::api::access::Emails;
-use crate::api::call::{Authenticated, routes};
-use crate::dto::{Commit, require};
+use crate::api::call::{Authenticated, operations};
 use crate::http::error::ApiResult;
-use crate::http::json;
-use crate::http::page::PageLimits;
+use crate::http::filters::{QueryOf, RawText, filters};
+use crate::http::page::{CommitList, Total};
 use crate::http::path::RepoPath;
-use crate::http::query::Query;
+use crate::http::response::{Either, Json, PlainText, TextList};
 
 /// Deadline of a list. For the commits of a path, git-svc waits for a permit and then runs git.
 const LIST_TIMEOUT: Duration = Duration::from_secs(70);
 
-routes! {
+operations! {
     "/api/v1/repos/{owner}/{repo}/commits" => get list as operation::LIST_COMMITS;
     "/api/v1/repos/{owner}/{repo}/commits/{*sha}" => get get as operation::GET_COMMIT;
 }
 
-async fn list(Authenticated(call): Authenticated, path: RepoPath, query: Query) -> ApiResult {
+filters! {
+    /// Which commits of a history.
+    struct CommitFilters {
+        /// The branch, tag or id of a commit where the history begins; without it, the default branch.
+        sha: RawText = "main",
+        /// The path of a file or directory that the commits changed; without it, all commits.
+        path: RawText = "src/main.rs",
+    }
+}
+
+shape! {
+    /// A commit.
+    #[derive(Clone, Debug, Serialize)]
+    pub(super) struct Commit {
+        url: String,
+        sha: String,
+        /// When it was committed, as Gitea calls it.
+        created: Time,
+        html_url: String,
+        commit: CommitData,
+        /// The account of the author; null if none has the address.
+        author: Option<User>,
+        /// The account of the committer; null if none has the address.
+        committer: Option<User>,
+        parents: Vec<Reference>,
+        /// Only where it is true.
+        #[serde(skip_serializing_if = "std::ops::Not::not")]
+        truncated: bool,
+    }
+}
+
+shape! {
+    /// What a commit says.
+    #[derive(Clone, Debug, Serialize)]
+    struct CommitData {
+        url: String,
+        message: String,
+        author: Signature,
+        committer: Signature,
+        tree: Reference,
+    }
+}
+
+shape! {
+    /// The author or committer of a commit, or the tagger of a tag, with the time.
+    #[derive(Clone, Debug, Serialize)]
+    pub(super) struct Signature {
+        name: String,
+        email: String,
+        date: Time,
+    }
+}
+
+shape! {
+    /// The id and the URL of an object.
+    #[derive(Clone, Debug, Serialize)]
+    struct Reference {
+        url: String,
+        sha: String,
+    }
+}
+
+shape! {
+    /// A commit in the shape of branches and push payloads.
+    #[derive(Clone, Debug, Serialize)]
+    pub(super) struct PayloadCommit {
+        id: String,
+        /// The id, as Gitea calls it.
+        sha: String,
+        message: String,
+        /// The page of the commit.
+        url: String,
+        author: PayloadUser,
+        committer: PayloadUser,
+        added: [String; 0],
+        removed: [String; 0],
+        modified: [String; 0],
+        /// When it was authored.
+        timestamp: Time,
+        /// When it was committed, as Gitea calls it.
+        created: Time,
+        /// Only where it is true.
+        #[serde(skip_serializing_if = "std::ops::Not::not")]
+        truncated: bool,
+    }
+}
+
+shape! {
+    /// The author or committer of a commit in the shape of push payloads.
+    #[derive(Clone, Debug, Serialize)]
+    struct PayloadUser {
+        name: String,
+        email: String,
+        /// That of the account; empty if none has the address.
+        username: String,
+    }
+}
+
+impl Signature {
+    pub(super) fn new(signature: &git::CommitSignature) -> Result<Self, MissingField> {
+        Ok(Self {
+            name: text(&signature.name),
+            email: text(&signature.email),
+            date: Time::new(signature.time, "time")?,
+        })
+    }
+}
+
+impl Commit {
+    pub(super) fn new(commit: git::Commit, accounts: &Accounts, urls: &RepositoryLinks) -> Result<Self, MissingField> {
+        let author = require(commit.author, "author")?;
+        let committer = require(commit.committer, "committer")?;
+        let url = urls.commit(&commit.id);
+        let parent = |sha: String| Reference { url: urls.commit(&sha), sha };
+        Ok(Self {
+            url: url.clone(),
+            html_url: urls.commit_html(&commit.id),
+            sha: commit.id,
+            created: Time::new(committer.time, "time")?,
+            author: accounts.by_email(&author.email).cloned(),
+            committer: accounts.by_email(&committer.email).cloned(),
+            parents: commit.parent_ids.into_iter().map(parent).collect(),
+            truncated: commit.is_truncated,
+            commit: CommitData {
+                url,
+                message: text(&commit.message),
+                author: Signature::new(&author)?,
+                committer: Signature::new(&committer)?,
+                tree: Reference { url: urls.tree(&commit.tree_id), sha: commit.tree_id },
+            },
+        })
+    }
+}
+
+impl LongTexts for Commit {
+    fn for_each_text(&mut self, visit: &mut dyn FnMut(&mut String, &mut bool)) {
+        visit(&mut self.commit.message, &mut self.truncated);
+    }
+}
+
+impl PayloadUser {
+    fn new(signature: &git::CommitSignature, accounts: &Accounts) -> Self {
+        let username = accounts.by_email(&signature.email).map(|user| user.username.clone()).unwrap_or_default();
+        Self { name: text(&signature.name), email: text(&signature.email), username }
+    }
+}
+
+impl PayloadCommit {
+    pub(super) fn new(
+        commit: Option<git::Commit>,
+        accounts: &Accounts,
+        urls: &RepositoryLinks,
+    ) -> Result<Self, MissingField> {
+        let commit = require(commit, "commit")?;
+        let author = require(commit.author, "author")?;
+        let committer = require(commit.committer, "committer")?;
+        Ok(Self {
+            url: urls.commit_html(&commit.id),
+            id: commit.id.clone(),
+            sha: commit.id,
+            message: text(&commit.message),
+            author: PayloadUser::new(&author, accounts),
+            committer: PayloadUser::new(&committer, accounts),
+            added: [],
+            removed: [],
+            modified: [],
+            timestamp: Time::new(author.time, "time")?,
+            created: Time::new(committer.time, "time")?,
+            truncated: commit.is_truncated,
+        })
+    }
+}
+
+impl LongTexts for PayloadCommit {
+    fn for_each_text(&mut self, visit: &mut dyn FnMut(&mut String, &mut bool)) {
+        visit(&mut self.message, &mut self.truncated);
+    }
+}
+
+async fn list(
+    Authenticated(call): Authenticated,
+    path: RepoPath,
+    query: CommitList,
+    filters: QueryOf<CommitFilters>,
+) -> ApiResult<TextList<Commit>> {
     let access = call.access(&path, operation::LIST_COMMITS).await?;
-    let page = query.page_with_size_names(PageLimits::COMMITS, &["limit", "pageSize"]);
+    let CommitFilters { sha, path } = filters.read()?;
     let request = ListCommitsRequest {
         repository_id: access.id,
-        revision: query.bytes("sha").unwrap_or_default(),
-        path: query.bytes("path").unwrap_or_default(),
-        page: page.number,
-        page_size: page.size,
+        revision: sha,
+        path,
+        page: query.page.number,
+        page_size: query.page.size,
     };
     let request = with_timeout(call.request_with_grant(&access.grant, request), LIST_TIMEOUT);
     let response = call.clients.git_data().list_commits(request).await?.into_inner();
     let accounts = call.accounts_by_email(Emails::of(&response.commits)).await?;
     let commits = response.commits.into_iter().map(|commit| Commit::new(commit, &accounts, &access.urls));
     let commits = commits.collect::<Result<Vec<_>, _>>()?;
-    Ok(json::page_of_texts(
-        commits,
-        query.headers_of_uncounted(page, response.total_count, response.has_more, &call.links),
-    ))
+    Ok(query.text_list(commits, Total::known_at_end(response.total_count, response.has_more), &call.links))
 }
 
-async fn get(Authenticated(call): Authenticated, path: RepoPath, headers: HeaderMap) -> ApiResult {
+/// Responds with one commit, or with its id alone.
+async fn get(
+    Authenticated(call): Authenticated,
+    path: RepoPath,
+    headers: HeaderMap,
+) -> ApiResult<Either<Json<Commit>, PlainText>> {
     let access = call.access(&path, operation::GET_COMMIT).await?;
     let request = GetCommitRequest { repository_id: access.id, revision: path.rest };
     let found = call.clients.git().get_commit(call.request_with_grant(&access.grant, request)).await;
     let commit = require(found.map_err(read_error)?.into_inner().commit, "commit")?;
     if wants_id(&headers) {
-        let mut response = Response::new(Body::from(commit.id));
-        response.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static("text/plain"));
-        return Ok(response);
+        return Ok(Either::Second(PlainText(commit.id)));
     }
     let accounts = call.accounts_by_email(Emails::of([&commit])).await?;
-    Ok(json::ok(Commit::new(commit, &accounts, &access.urls)?))
+    Ok(Either::First(Json(Commit::new(commit, &accounts, &access.urls)?)))
 }
 
 /// Returns whether the client asks for the plain id, by a media type `application/vnd.<anything>.sha`.
@@ -74,7 +259,55 @@ fn wants_id(headers: &HeaderMap) -> bool {
 
 #[cfg(test)]
 mod tests {
+    use axum::http::HeaderValue;
+    use ferrite_api_types::links::Links;
+    use ferrite_proto::repo;
+
     use super::*;
+
+    fn signature(email: &[u8]) -> Option<git::CommitSignature> {
+        let time = Some(prost_types::Timestamp { seconds: 1_767_315_845, nanos: 0 });
+        Some(git::CommitSignature { name: b"Bob \xff".to_vec(), email: email.to_vec(), time })
+    }
+
+    fn commit() -> git::Commit {
+        git::Commit {
+            id: "c".repeat(40),
+            tree_id: "7".repeat(40),
+            parent_ids: vec!["a".repeat(40)],
+            message: b"First line\n\nMore\n".to_vec(),
+            author: signature(b"Bob@example.com"),
+            committer: signature(b"unknown@example.com"),
+            is_truncated: false,
+        }
+    }
+
+    fn accounts(links: &Links) -> Accounts {
+        let user = repo::User { id: 2, username: "bob".into(), ..Default::default() };
+        let mut accounts = Accounts::default();
+        let user_id_by_email = [("Bob@example.com".to_owned(), 2)].into();
+        accounts.add(repo::GetUsersResponse { users: vec![user], user_id_by_email }, links);
+        accounts
+    }
+
+    #[test]
+    fn a_commit_has_its_own_tree_and_its_whole_message() {
+        let links = Links::new("http://h", "h:22");
+        let shown = Commit::new(commit(), &accounts(&links), &links.repository("bob", "demo")).unwrap();
+        let value = serde_json::to_value(shown).unwrap();
+        assert_eq!(value["commit"]["message"], "First line\n\nMore\n");
+        assert_eq!(value["commit"]["tree"]["sha"], "7".repeat(40));
+        assert_eq!(value["url"], format!("http://h/api/v1/repos/bob/demo/commits/{}", "c".repeat(40)));
+        assert_eq!(value["author"]["username"], "bob");
+        assert!(value["committer"].is_null());
+        assert_eq!(value["commit"]["author"]["date"], "2026-01-02T01:04:05Z");
+        assert_eq!(value["created"], value["commit"]["committer"]["date"]);
+        assert_eq!(value["parents"][0]["sha"], "a".repeat(40));
+        assert!(value.get("truncated").is_none());
+        let cut = git::Commit { is_truncated: true, ..commit() };
+        let shown = Commit::new(cut, &accounts(&links), &links.repository("bob", "demo")).unwrap();
+        assert_eq!(serde_json::to_value(shown).unwrap()["truncated"], true);
+    }
 
     #[test]
     fn a_vendor_type_of_any_name_asks_for_the_id() {

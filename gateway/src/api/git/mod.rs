@@ -1,6 +1,6 @@
 //! The content of repositories: branches, commits, files, objects and archives, and the rules that protect branches.
 //!
-//! Order of the files: resources → `response`, which `releases` uses as well.
+//! Order of the files: `branches`, `contents` and `data` → `commits`; resources → `response`, which `releases` uses as well.
 
 mod archive;
 mod branches;

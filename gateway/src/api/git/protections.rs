@@ -2,84 +2,175 @@
 
 use std::collections::HashMap;
 
-use axum::http::StatusCode;
+use ferrite_api_types::convert::{MissingField, require};
+use ferrite_api_types::links::Links;
+use ferrite_api_types::schema::{Schema, Schemas};
+use ferrite_api_types::{Accounts, Time, shape};
 use ferrite_proto::git::{
     self, DeleteProtectionRequest, GetProtectionRequest, ListProtectionsRequest, SetProtectionRequest,
 };
 use ferrite_proto::operation;
 use ferrite_proto::repo::GetUsersRequest;
+use serde::Serialize;
+use serde_json::Value;
 
 use crate::api::access::ResolvedAccess;
-use crate::api::call::{ApiCall, Authenticated, routes};
-use crate::dto::{Protection, require};
-use crate::http::body::JsonBody;
-use crate::http::body_limits::MAX_JSON_BYTES;
+use crate::api::call::{ApiCall, Authenticated, operations};
 use crate::http::error::{ApiError, ApiResult, FieldError};
-use crate::http::fields::FieldReader;
-use crate::http::json;
-use crate::http::page::PageLimits;
+use crate::http::page::{Total, WholeList};
 use crate::http::path::RepoPath;
-use crate::http::query::Query;
+use crate::http::request::{Fields, Flag, Kind, Mistakes, OrDefault, RequestBody, Required, Text, Texts, fields};
+use crate::http::response::{Created, Either, Json, List, NoContent};
+use crate::http::routes::variant;
 
 /// Most accounts in one rule.
 const MAX_PUSH_USERS: usize = 100;
 /// A pattern that no rule has, in place of one that is not UTF-8.
 const UNPARSABLE_PATTERN: &str = "\u{fffd}";
 
-routes! {
+operations! {
     "/api/v1/repos/{owner}/{repo}/branch_protections" =>
         get list as operation::LIST_PROTECTIONS,
         post create as operation::SET_PROTECTION;
     "/api/v1/repos/{owner}/{repo}/branch_protections/{*pattern}" =>
         get get as operation::GET_PROTECTION,
-        put replace as operation::SET_PROTECTION,
+        put replace as variant(operation::SET_PROTECTION, "ByPattern"),
         delete remove as operation::DELETE_PROTECTION;
 }
 
-async fn list(Authenticated(call): Authenticated, path: RepoPath, query: Query) -> ApiResult {
+fields! {
+    /// A rule about branches. It replaces the one with the same pattern.
+    struct NewProtection {
+        /// The name of a branch, where `*` stands for any text, slashes too.
+        pattern: Required<Text<200>> = "release/*",
+        /// True to allow force pushes.
+        allow_force: OrDefault<Flag> = false,
+        /// True to allow that the branch is deleted.
+        allow_delete: OrDefault<Flag> = false,
+        /// The users who may change the branch; none for everyone who may write.
+        push_users: OrDefault<PushUsers> = ["bob"],
+    }
+}
+
+fields! {
+    /// What a rule about branches allows.
+    struct ChangedProtection {
+        /// True to allow force pushes.
+        allow_force: OrDefault<Flag> = false,
+        /// True to allow that the branch is deleted.
+        allow_delete: OrDefault<Flag> = false,
+        /// The users who may change the branch; none for everyone who may write.
+        push_users: OrDefault<PushUsers> = ["bob"],
+    }
+}
+
+/// Names of at most [`MAX_PUSH_USERS`] users.
+enum PushUsers {}
+
+impl Kind for PushUsers {
+    type Value = Vec<String>;
+
+    fn read(name: &str, value: Value, mistakes: &mut Mistakes) -> Option<Vec<String>> {
+        let names = <Texts<MAX_PUSH_USERS> as Kind>::read(name, value, mistakes)?;
+        if names.len() > MAX_PUSH_USERS {
+            return mistakes.add(name, "too_long", "must not be more than 100");
+        }
+        Some(names)
+    }
+
+    fn schema(schemas: &mut Schemas) -> Schema {
+        <Texts<MAX_PUSH_USERS> as Kind>::schema(schemas)
+    }
+}
+
+shape! {
+    /// A rule about branches.
+    #[derive(Clone, Debug, Serialize)]
+    struct Protection {
+        /// The name of a branch, where `*` stands for any text, slashes too.
+        pattern: String,
+        /// The pattern, as Gitea calls it.
+        rule_name: String,
+        /// True if force pushes are allowed.
+        allow_force: bool,
+        /// True if the branch may be deleted.
+        allow_delete: bool,
+        /// The users who may change the branch; none for everyone who may write.
+        push_users: Vec<String>,
+        /// The same users, as Gitea calls them.
+        push_whitelist_usernames: Vec<String>,
+        created_at: Time,
+    }
+}
+
+impl Protection {
+    fn new(rule: git::Protection, accounts: &Accounts, links: &Links) -> Result<Self, MissingField> {
+        // A deleted account stays in the list as `ghost`: an empty list would allow pushes of all writers.
+        let name = |id: i64| accounts.by_id(id, links).username;
+        let push_users: Vec<_> = rule.push_user_ids.into_iter().map(name).collect();
+        Ok(Self {
+            rule_name: rule.pattern.clone(),
+            pattern: rule.pattern,
+            allow_force: rule.allow_force,
+            allow_delete: rule.allow_delete,
+            push_whitelist_usernames: push_users.clone(),
+            push_users,
+            created_at: Time::new(rule.created_time, "created_time")?,
+        })
+    }
+}
+
+async fn list(Authenticated(call): Authenticated, path: RepoPath, query: WholeList) -> ApiResult<List<Protection>> {
     let access = call.access(&path, operation::LIST_PROTECTIONS).await?;
     let request = ListProtectionsRequest { repository_id: access.id };
     let request = call.request_with_grant(&access.grant, request);
     let rules = call.clients.protections().list_protections(request).await?.into_inner().protections;
-    let page = query.page(PageLimits::WHOLE_LIST);
-    let headers = query.headers(page, i64::try_from(rules.len()).unwrap_or(i64::MAX), &call.links);
     // A repository has few rules, so git-svc returns all of them.
-    Ok(json::page(convert(&call, page.of(rules).collect()).await?, headers))
+    let total = Total::of(&rules);
+    let shown = convert(&call, query.page.of(rules).collect()).await?;
+    Ok(query.list(shown, total, &call.links))
 }
 
-async fn get(Authenticated(call): Authenticated, path: RepoPath) -> ApiResult {
+async fn get(Authenticated(call): Authenticated, path: RepoPath) -> ApiResult<Json<Protection>> {
     let access = call.access(&path, operation::GET_PROTECTION).await?;
     let request = GetProtectionRequest { repository_id: access.id, protection_id: 0, pattern: pattern(&path) };
     let request = call.request_with_grant(&access.grant, request);
     let response = call.clients.protections().get_protection(request).await?.into_inner();
-    let rule = require(response.protection, "protection")?;
-    Ok(json::ok(convert(&call, vec![rule]).await?.pop()))
+    Ok(Json(convert_one(&call, response.protection).await?))
 }
 
-async fn create(Authenticated(call): Authenticated, path: RepoPath, body: JsonBody) -> ApiResult {
-    let access = call.access(&path, operation::SET_PROTECTION).await?;
-    let mut fields = body.fields(&call.body_limits, MAX_JSON_BYTES).await?;
-    let access = call.confirm(access, operation::SET_PROTECTION).await?;
-    let pattern = fields.required_non_empty("pattern");
-    set(&call, &access, fields, pattern).await
+async fn create(
+    Authenticated(call): Authenticated,
+    path: RepoPath,
+    body: RequestBody<NewProtection>,
+) -> ApiResult<Either<Created<Protection>, Json<Protection>>> {
+    let (access, NewProtection { pattern, allow_force, allow_delete, push_users }, _permit) =
+        call.access_and_body(&path, operation::SET_PROTECTION, body).await?;
+    set(&call, &access, pattern, ChangedProtection { allow_force, allow_delete, push_users }).await
 }
 
-async fn replace(Authenticated(call): Authenticated, path: RepoPath, body: JsonBody) -> ApiResult {
+async fn replace(
+    Authenticated(call): Authenticated,
+    path: RepoPath,
+    body: RequestBody<ChangedProtection>,
+) -> ApiResult<Either<Created<Protection>, Json<Protection>>> {
     let access = call.access(&path, operation::SET_PROTECTION).await?;
-    let mut fields = body.fields(&call.body_limits, MAX_JSON_BYTES).await?;
-    let access = call.confirm(access, operation::SET_PROTECTION).await?;
-    let pattern = String::from_utf8(path.rest).unwrap_or_else(|_| {
-        fields.add_error("pattern", "invalid", "must be UTF-8");
-        String::new()
+    let read = body.read_with(&call.body_limits, |object, mistakes| {
+        let pattern = String::from_utf8(path.rest).ok();
+        let pattern = pattern.or_else(|| mistakes.add("pattern", "invalid", "must be UTF-8"));
+        let rule = ChangedProtection::read(object, mistakes);
+        Some((pattern?, rule?))
     });
-    set(&call, &access, fields, pattern).await
+    let ((pattern, rule), _permit) = read.await?;
+    let access = call.confirm(access, operation::SET_PROTECTION).await?;
+    set(&call, &access, pattern, rule).await
 }
 
-async fn remove(Authenticated(call): Authenticated, path: RepoPath) -> ApiResult {
+async fn remove(Authenticated(call): Authenticated, path: RepoPath) -> ApiResult<NoContent> {
     let access = call.access(&path, operation::DELETE_PROTECTION).await?;
     let request = DeleteProtectionRequest { repository_id: access.id, protection_id: 0, pattern: pattern(&path) };
     call.clients.protections().delete_protection(call.request_with_grant(&access.grant, request)).await?;
-    Ok(json::no_content())
+    Ok(NoContent)
 }
 
 /// Returns the pattern in a path.
@@ -88,20 +179,19 @@ fn pattern(path: &RepoPath) -> String {
 }
 
 /// Creates or replaces a rule.
-async fn set(call: &ApiCall, access: &ResolvedAccess, mut fields: FieldReader, pattern: String) -> ApiResult {
-    let (allow_force, allow_delete) = (fields.flag("allow_force"), fields.flag("allow_delete"));
-    let names = fields.texts("push_users");
-    if names.len() > MAX_PUSH_USERS {
-        fields.add_error("push_users", "too_long", "must not be more than 100");
-    }
-    let _permit = fields.finish()?;
-    let push_user_ids = user_ids(call, &names).await?;
+async fn set(
+    call: &ApiCall,
+    access: &ResolvedAccess,
+    pattern: String,
+    rule: ChangedProtection,
+) -> ApiResult<Either<Created<Protection>, Json<Protection>>> {
+    let ChangedProtection { allow_force, allow_delete, push_users } = rule;
+    let push_user_ids = user_ids(call, &push_users).await?;
     let request = SetProtectionRequest { repository_id: access.id, pattern, allow_force, allow_delete, push_user_ids };
     let request = call.request_with_grant(&access.grant, request);
     let response = call.clients.protections().set_protection(request).await?.into_inner();
-    let status = if response.is_new { StatusCode::CREATED } else { StatusCode::OK };
-    let rule = require(response.protection, "protection")?;
-    Ok(json::with_status(status, convert(call, vec![rule]).await?.pop()))
+    let rule = convert_one(call, response.protection).await?;
+    Ok(if response.is_new { Either::First(Created(rule)) } else { Either::Second(Json(rule)) })
 }
 
 /// Returns the ids of the users with these names.
@@ -131,4 +221,10 @@ async fn convert(call: &ApiCall, rules: Vec<git::Protection>) -> Result<Vec<Prot
     let accounts = call.accounts_by_id(rules.iter().flat_map(|rule| rule.push_user_ids.clone())).await?;
     let rules = rules.into_iter().map(|rule| Protection::new(rule, &accounts, &call.links));
     Ok(rules.collect::<Result<_, _>>()?)
+}
+
+/// Converts the rule of a response, as [`convert`].
+async fn convert_one(call: &ApiCall, rule: Option<git::Protection>) -> Result<Protection, ApiError> {
+    let rule = require(rule, "protection")?;
+    Ok(require(convert(call, vec![rule]).await?.pop(), "protection")?)
 }

@@ -13,39 +13,48 @@ use hyper::body::Incoming;
 use super::response::{
     TRANSFER_ENCODING, git_request, insert_content_disposition, response_with_file, response_without_file, send_guarded,
 };
-use crate::api::call::{Authenticated, routes};
+use crate::api::call::{Authenticated, operations};
 use crate::http::error::{ApiError, ApiResult};
+use crate::http::headers::{Headers, RangeHeaders};
 use crate::http::middleware::HeadRequest;
 use crate::http::path::{RepoPath, decode};
+use crate::http::response::{File, Media};
 use crate::upstream::clients::CALL_DEADLINE;
 use ferrite_api_types::links::encode;
 
 const NOT_FOUND: &str = "file does not exist";
 
-routes! {
+operations! {
     "/api/v1/repos/{owner}/{repo}/raw/{*file}" => get get as operation::RAW;
+}
+
+/// A file of a repository.
+enum Raw {}
+
+impl Media for Raw {
+    const TYPES: &'static [&'static str] = &["text/plain"];
 }
 
 async fn get(
     Authenticated(call): Authenticated,
     path: RepoPath,
     head_request: Option<Extension<HeadRequest>>,
-    headers: HeaderMap,
-) -> ApiResult {
+    headers: Headers<RangeHeaders>,
+) -> ApiResult<File<Raw>> {
     let access = call.access(&path, operation::RAW).await?;
     let uri = format!("/git/{}/raw?path={}", access.id, encode(&path.rest));
     // A response to HEAD has no bytes of which a range could be sent.
     let names = if head_request.is_none() { &[IF_NONE_MATCH, IF_RANGE, RANGE][..] } else { &[IF_NONE_MATCH] };
-    let request = git_request(&uri, &access, &headers, names).ok_or(ApiError::not_found(NOT_FOUND))?;
+    let request = git_request(&uri, &access, &headers.map, names).ok_or(ApiError::not_found(NOT_FOUND))?;
     // The deadline is for the headers: the body may take as long as the client reads.
     let (response, revoked) = send_guarded(&call, &access, request, CALL_DEADLINE).await?;
     match response.status() {
         StatusCode::OK | StatusCode::PARTIAL_CONTENT => {
             let response = tokio::time::timeout(CALL_DEADLINE, file_response(response)).await;
             let response = response.map_err(|_| ApiError::unavailable())??;
-            Ok(response.map(|body| call.reauthorizer.guard(body, revoked)))
+            Ok(File::from(response.map(|body| call.reauthorizer.guard(body, revoked))))
         }
-        _ => response_without_file(&response, NOT_FOUND, "range begins behind the end of the file"),
+        _ => response_without_file(&response, NOT_FOUND, "range begins behind the end of the file").map(File::from),
     }
 }
 

@@ -124,6 +124,9 @@ async fn tags_have_commits_in_the_shape_of_branches() {
     let (_, shown, _) = case.send("GET", "/tags", &Value::Null).await;
     assert_eq!((&shown[0]["name"], &shown[0]["commit"]["id"]), (&json!("v1"), &json!("a".repeat(40))));
     assert_eq!(shown[0]["commit"]["author"]["username"], "Bob");
+    // By the names of Gitea.
+    assert_eq!(shown[0]["commit"]["sha"], shown[0]["commit"]["id"]);
+    assert_eq!(shown[0]["commit"]["created"], "1970-01-01T00:00:00Z");
     case.check_request(&rpc, git::ListTagsRequest { repository_id: 7, page: 1, page_size: 1000 });
 }
 
@@ -316,8 +319,8 @@ async fn rules_have_names_of_accounts_and_are_stored_by_ids() {
         push_user_ids: vec![3],
     };
     let shown = |users: &[&str]| {
-        json!({"pattern": "release/*", "allow_force": true, "allow_delete": false, "push_users": users,
-               "created_at": "1970-01-01T00:00:00Z"})
+        json!({"pattern": "release/*", "rule_name": "release/*", "allow_force": true, "allow_delete": false,
+               "push_users": users, "push_whitelist_usernames": users, "created_at": "1970-01-01T00:00:00Z"})
     };
     for (method, path, is_new, expected) in [
         ("POST", "/branch_protections", true, 201),

@@ -10,6 +10,8 @@ pub(super) const ROWS: &[Row] = &[
     ("GetBlob", "sha", "string", "The id of the blob."),
     ("GetTagObject", "sha", "string", "The id of the annotated tag."),
     ("GetRef", "name", "string", "The name of the ref behind `refs/`, or the beginning of such names."),
+    ("GetContents", "file", "string", "The path of the file or directory, which may have slashes."),
+    ("GetRawFile", "file", "string", "A revision, then the path of the file; both may have slashes."),
     ("", "file", "string", "The path of the file, which may have slashes."),
     ("", "archive", "string", "The revision, with `.zip` or `.tar.gz` behind it."),
 ];

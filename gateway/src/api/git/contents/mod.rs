@@ -1,70 +1,148 @@
-//! Files and directories of a repository, and the results of writing files.
+//! Files and directories: their routes, their shapes, and how they are read.
+//!
+//! `change` has their changes, and uses the shapes.
+
+mod change;
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
-use ferrite_proto::git;
-use serde::{Serialize, Serializer};
-
-use super::commit::Commit;
 use ferrite_api_types::convert::{MissingField, require, text};
 use ferrite_api_types::links::RepositoryLinks;
+use ferrite_api_types::schema::{Schema, Schemas, Shape};
+use ferrite_api_types::{shape, word_shape};
+use ferrite_proto::git::{self, GetContentsRequest};
+use ferrite_proto::operation;
+use serde::{Serialize, Serializer};
+use serde_json::json;
 
-/// A file, directory, symbolic link or submodule.
-#[derive(Clone, Debug, Serialize)]
-pub(crate) struct Content {
-    #[serde(rename = "type")]
-    kind: &'static str,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    encoding: Option<&'static str>,
-    size: i64,
-    name: String,
-    path: String,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    content: Option<String>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    target: Option<String>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    submodule_git_url: Option<String>,
-    sha: String,
-    url: String,
-    git_url: String,
-    html_url: String,
-    download_url: String,
-    #[serde(rename = "_links")]
-    links: ContentLinks,
+use super::response::read_error;
+use crate::api::call::{Authenticated, operations};
+use crate::http::error::ApiResult;
+use crate::http::filters::{QueryOf, RawText, filters};
+use crate::http::path::RepoPath;
+use crate::http::response::Json;
+use crate::http::routes::variant;
+
+operations! {
+    "/api/v1/repos/{owner}/{repo}/contents" =>
+        get get as variant(operation::GET_CONTENTS, "OfRoot"),
+        put change::put as variant(operation::PUT_CONTENTS, "OfRoot"),
+        post change::change as operation::CHANGE_FILES,
+        delete change::remove as variant(operation::DELETE_CONTENTS, "OfRoot");
+    "/api/v1/repos/{owner}/{repo}/contents/{*file}" =>
+        get get as operation::GET_CONTENTS,
+        put change::put as operation::PUT_CONTENTS,
+        delete change::remove as operation::DELETE_CONTENTS;
 }
 
-#[derive(Clone, Debug, Serialize)]
-struct ContentLinks {
-    git: String,
-    #[serde(rename = "self")]
-    this: String,
-    html: String,
+filters! {
+    /// Which revision of a file or directory.
+    struct RevisionFilter {
+        /// The branch, tag or id of a commit; without it, the default branch.
+        revision as "ref": RawText = "main",
+    }
+}
+
+word_shape! {
+    /// The kind of an entry.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+    enum ContentKind {
+        File = "file",
+        Directory = "dir",
+        Symlink = "symlink",
+        Submodule = "submodule",
+    }
+}
+
+word_shape! {
+    /// How the content of a file is written.
+    #[derive(Clone, Copy, Debug)]
+    enum ContentEncoding {
+        Base64 = "base64",
+        /// The content is left out.
+        None = "none",
+    }
+}
+
+shape! {
+    /// A file, directory, symbolic link or submodule.
+    #[derive(Clone, Debug, Serialize)]
+    struct Content {
+        #[serde(rename = "type")]
+        kind: ContentKind,
+        /// Of files only; `none` where the content is left out.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        encoding: Option<ContentEncoding>,
+        /// In bytes; zero for directories and submodules.
+        size: i64,
+        name: String,
+        path: String,
+        /// Of files only, unless they are large.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        content: Option<String>,
+        /// Of symbolic links only.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        target: Option<String>,
+        /// Of submodules only.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        submodule_git_url: Option<String>,
+        sha: String,
+        url: String,
+        /// Empty for symbolic links and submodules.
+        git_url: String,
+        html_url: String,
+        download_url: String,
+        #[serde(rename = "_links")]
+        links: ContentLinks,
+    }
+}
+
+shape! {
+    /// The URLs of an entry.
+    #[derive(Clone, Debug, Serialize)]
+    struct ContentLinks {
+        git: String,
+        #[serde(rename = "self")]
+        this: String,
+        html: String,
+    }
+}
+
+/// The contents at a path: one entry, or the entries of a directory. There may be very many, so each is converted when it is written.
+#[derive(Clone, Debug)]
+struct Contents {
+    contents: git::get_contents_response::Contents,
+    display_ref: Vec<u8>,
+    urls: RepositoryLinks,
+    requested_ref: Option<Vec<u8>>,
 }
 
 /// The repository and revision of an entry, for its links.
-pub(crate) struct EntryLocation<'a> {
-    pub(crate) urls: &'a RepositoryLinks,
+struct EntryLocation<'a> {
+    urls: &'a RepositoryLinks,
     /// The branch, tag or commit in links to the site.
-    pub(crate) display_ref: &'a [u8],
+    display_ref: &'a [u8],
     /// The revision that the client asked for, if any.
-    pub(crate) requested_ref: Option<&'a [u8]>,
+    requested_ref: Option<&'a [u8]>,
 }
 
 impl Content {
-    pub(crate) fn new(entry: git::TreeEntry, location: &EntryLocation<'_>) -> Result<Self, MissingField> {
+    fn new(entry: git::TreeEntry, location: &EntryLocation<'_>) -> Result<Self, MissingField> {
         let this = location.urls.contents(&entry.path, location.requested_ref);
         let html = location.urls.source(location.display_ref, &entry.path);
         let (kind, git) = match entry.kind() {
-            git::EntryKind::File => ("file", location.urls.blob(&entry.id)),
-            git::EntryKind::Directory => ("dir", location.urls.tree(&entry.id)),
-            git::EntryKind::Symlink => ("symlink", String::new()),
-            git::EntryKind::Submodule => ("submodule", String::new()),
+            git::EntryKind::File => (ContentKind::File, location.urls.blob(&entry.id)),
+            git::EntryKind::Directory => (ContentKind::Directory, location.urls.tree(&entry.id)),
+            git::EntryKind::Symlink => (ContentKind::Symlink, String::new()),
+            git::EntryKind::Submodule => (ContentKind::Submodule, String::new()),
             git::EntryKind::Unspecified => return Err(MissingField("kind")),
         };
-        let is_file = kind == "file";
-        let encoding = is_file.then_some(if entry.content.is_some() { "base64" } else { "none" });
-        let target = (kind == "symlink").then(|| text(entry.content.as_deref().unwrap_or_default()));
+        let is_file = kind == ContentKind::File;
+        let encoding = is_file.then_some(match entry.content {
+            Some(_) => ContentEncoding::Base64,
+            None => ContentEncoding::None,
+        });
+        let target = (kind == ContentKind::Symlink).then(|| text(entry.content.as_deref().unwrap_or_default()));
         Ok(Self {
             kind,
             encoding,
@@ -73,7 +151,7 @@ impl Content {
             path: text(&entry.path),
             content: entry.content.filter(|_| is_file).map(|content| STANDARD.encode(content)),
             target,
-            submodule_git_url: (kind == "submodule").then(|| entry.submodule_url.unwrap_or_default()),
+            submodule_git_url: (kind == ContentKind::Submodule).then(|| entry.submodule_url.unwrap_or_default()),
             sha: entry.id,
             download_url: location.urls.raw(location.display_ref, &entry.path),
             links: ContentLinks { git: git.clone(), this: this.clone(), html: html.clone() },
@@ -84,17 +162,8 @@ impl Content {
     }
 }
 
-/// The contents at a path: one entry, or the entries of a directory. There may be very many, so each is converted when it is written.
-#[derive(Clone, Debug)]
-pub(crate) struct Contents {
-    contents: git::get_contents_response::Contents,
-    display_ref: Vec<u8>,
-    urls: RepositoryLinks,
-    requested_ref: Option<Vec<u8>>,
-}
-
 impl Contents {
-    pub(crate) fn new(
+    fn new(
         response: git::GetContentsResponse,
         urls: &RepositoryLinks,
         requested_ref: Option<Vec<u8>>,
@@ -126,32 +195,31 @@ impl Serialize for Contents {
     }
 }
 
-/// A file that was written, and its commit.
-#[derive(Clone, Debug, Serialize)]
-pub(crate) struct FileWritten {
-    pub(crate) content: Content,
-    pub(crate) commit: Commit,
+impl Shape for Contents {
+    fn schema(schemas: &mut Schemas) -> Schema {
+        json!({"anyOf": [Content::schema(schemas), Vec::<Content>::schema(schemas)]})
+    }
 }
 
-/// The commit that removed a file.
-#[derive(Clone, Debug, Serialize)]
-pub(crate) struct FileRemoved {
-    /// Always null.
-    pub(crate) content: Option<Content>,
-    pub(crate) commit: Commit,
-}
-
-/// Files that were created, updated or moved, and their commit.
-#[derive(Clone, Debug, Serialize)]
-pub(crate) struct FilesChanged {
-    pub(crate) files: Vec<Content>,
-    pub(crate) commit: Commit,
+/// Returns a file, or the entries of a directory.
+async fn get(
+    Authenticated(call): Authenticated,
+    path: RepoPath,
+    filters: QueryOf<RevisionFilter>,
+) -> ApiResult<Json<Contents>> {
+    let access = call.access(&path, operation::GET_CONTENTS).await?;
+    let RevisionFilter { revision } = filters.read()?;
+    let requested_ref = Some(revision.clone()).filter(|revision| !revision.is_empty());
+    let request = GetContentsRequest { repository_id: access.id, revision, path: path.rest };
+    let response = call.clients.git().get_contents(call.request_with_grant(&access.grant, request)).await;
+    Ok(Json(Contents::new(response.map_err(read_error)?.into_inner(), &access.urls, requested_ref)?))
 }
 
 #[cfg(test)]
 mod tests {
-    use super::*;
     use ferrite_api_types::links::Links;
+
+    use super::*;
 
     fn entry(kind: git::EntryKind, content: Option<&[u8]>) -> git::TreeEntry {
         git::TreeEntry {

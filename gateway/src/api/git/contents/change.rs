@@ -1,0 +1,273 @@
+//! Changes of files, by one commit for each request.
+
+use ferrite_api_types::convert::require;
+use ferrite_api_types::shape;
+use ferrite_proto::git::{
+    self, ChangeFilesRequest, DeleteContentsRequest, FileChange, FileOperation, PutContentsRequest,
+};
+use ferrite_proto::operation;
+use ferrite_rpc::grpc::with_timeout;
+use serde::Serialize;
+use serde_json::json;
+
+use super::{Content, EntryLocation};
+use crate::api::access::{Emails, ResolvedAccess};
+use crate::api::call::{ApiCall, Authenticated};
+use crate::api::git::commits::Commit;
+use crate::http::body_limits::{BodyPermit, MAX_FILE_BODY_BYTES};
+use crate::http::error::{ApiError, ApiResult};
+use crate::http::path::RepoPath;
+use crate::http::request::{
+    Base64, Fields, NonEmpty, Object, Objects, OffsetTime, Optional, OrDefault, Present, RequestBody, Required, Text,
+    Word, fields,
+};
+use crate::http::response::{Created, Json};
+use crate::http::words::words;
+use crate::upstream::clients::LONG_CALL_DEADLINE;
+
+/// Longest commit message, in bytes: that of a commit of 1 MiB, without 16 KiB for the rest of it.
+const MAX_MESSAGE: usize = (1024 - 16) * 1024;
+
+fields! {
+    /// A file to write.
+    #[max_bytes = MAX_FILE_BODY_BYTES]
+    pub(super) struct NewFile {
+        message: Required<Text<MAX_MESSAGE>> = "Add a program.",
+        branch: OrDefault<Text<1000>> = "main",
+        author: Optional<Object<CommitIdentity>>,
+        committer: Optional<Object<CommitIdentity>>,
+        content: Present<Base64> = "Zm4gbWFpbigpIHt9Cg==",
+        /// The id of the blob that is replaced, to be sure of it.
+        sha: OrDefault<Text<40>> = "f328e4d9d04c31d0d70d16d21a07d1613be9d577",
+    }
+}
+
+fields! {
+    /// The removal of a file.
+    pub(super) struct RemovedFile {
+        message: Required<Text<MAX_MESSAGE>> = "Remove a program.",
+        branch: OrDefault<Text<1000>> = "main",
+        author: Optional<Object<CommitIdentity>>,
+        committer: Optional<Object<CommitIdentity>>,
+        /// The id of the blob that is removed, to be sure of it.
+        sha: OrDefault<Text<40>> = "f328e4d9d04c31d0d70d16d21a07d1613be9d577",
+    }
+}
+
+fields! {
+    /// Changes of files, for one commit.
+    #[max_bytes = MAX_FILE_BODY_BYTES]
+    pub(super) struct NewCommit {
+        message: Required<Text<MAX_MESSAGE>> = "Move a program.",
+        branch: OrDefault<Text<1000>> = "main",
+        author: Optional<Object<CommitIdentity>>,
+        committer: Optional<Object<CommitIdentity>>,
+        new_branch: OrDefault<Text<1000>> = "feature/one",
+        files: Required<Objects<ChangedFile>> =
+            json!([{"operation": "move", "path": "src/main.rs", "from_path": "main.rs"}]),
+    }
+}
+
+fields! {
+    /// A change of one file.
+    struct ChangedFile {
+        /// What is done to the file.
+        operation: Required<Word<ChangeOperation>> = "create",
+        /// The bytes of the file: required when it is created or updated, absent to move it as it is, never given to delete it.
+        content: Optional<Base64> = "Zm4gbWFpbigpIHt9Cg==",
+        /// The path from the root.
+        path: Required<Text<4096>> = "src/main.rs",
+        /// The present path of a file to move.
+        from_path: OrDefault<Text<4096>> = "main.rs",
+        /// The id of the blob that is updated, deleted or moved, to be sure of it.
+        sha: OrDefault<Text<40>> = "f328e4d9d04c31d0d70d16d21a07d1613be9d577",
+    }
+}
+
+words! {
+    /// What is done to a file.
+    enum ChangeOperation: FileOperation, "must be create, update, delete or move" {
+        "create" = FileOperation::Create,
+        "update" = FileOperation::Update,
+        "delete" = FileOperation::Delete,
+        "move" = FileOperation::Move,
+    }
+}
+
+fields! {
+    /// An author or committer to write into a commit.
+    struct CommitIdentity {
+        /// Empty together with the address for that of the caller.
+        name: OrDefault<Text<255>> = "Bob",
+        /// Empty together with the name for that of the caller.
+        email: OrDefault<Text<255>> = "bob@example.com",
+        /// When, from 1970 to 9999, with the offset that the commit keeps; absent for now.
+        date: NonEmpty<OffsetTime> = "2026-01-02T03:04:05+01:00",
+    }
+}
+
+shape! {
+    /// A file that was written, and its commit.
+    #[derive(Clone, Debug, Serialize)]
+    pub(super) struct FileWritten {
+        content: Content,
+        commit: Commit,
+    }
+}
+
+shape! {
+    /// The commit that removed a file.
+    #[derive(Clone, Debug, Serialize)]
+    pub(super) struct FileRemoved {
+        /// Always null.
+        content: Option<Content>,
+        commit: Commit,
+    }
+}
+
+shape! {
+    /// Files that were created, updated or moved, and their commit.
+    #[derive(Clone, Debug, Serialize)]
+    pub(super) struct FilesChanged {
+        files: Vec<Content>,
+        commit: Commit,
+    }
+}
+
+impl From<CommitIdentity> for git::CommitIdentity {
+    fn from(CommitIdentity { name, email, date }: CommitIdentity) -> Self {
+        let date_offset_minutes = date.map_or(0, |date| date.offset_minutes);
+        Self { name, email, date: date.map(|date| date.time), date_offset_minutes }
+    }
+}
+
+impl From<ChangedFile> for FileChange {
+    fn from(ChangedFile { operation, content, path, from_path, sha }: ChangedFile) -> Self {
+        Self {
+            path: path.into_bytes(),
+            operation: operation.into(),
+            from_path: from_path.into_bytes(),
+            content: content.map(Into::into),
+            expected_blob_id: sha,
+        }
+    }
+}
+
+pub(super) async fn put(
+    Authenticated(call): Authenticated,
+    path: RepoPath,
+    body: RequestBody<NewFile>,
+) -> ApiResult<Created<FileWritten>> {
+    let access = call.access(&path, operation::PUT_CONTENTS).await?;
+    let (NewFile { message, branch, author, committer, content, sha }, _permit) =
+        read_of_file(&call, &path, body).await?;
+    let access = call.confirm(access, operation::PUT_CONTENTS).await?;
+    let requested_ref = Some(branch.clone()).filter(|branch| !branch.is_empty());
+    let request = PutContentsRequest {
+        repository_id: access.id,
+        path: path.rest,
+        content: content.into(),
+        message,
+        branch,
+        expected_blob_id: sha,
+        author: author.map(Into::into),
+        committer: committer.map(Into::into),
+    };
+    let request = with_timeout(call.request_with_grant(&access.grant, request), LONG_CALL_DEADLINE);
+    let response = call.clients.git().put_contents(request).await.map_err(write_error)?.into_inner();
+    let commit = convert_commit(&call, &access, response.commit).await?;
+    let requested_ref = requested_ref.as_deref().map(str::as_bytes);
+    let location = EntryLocation { urls: &access.urls, display_ref: &response.branch, requested_ref };
+    Ok(Created(FileWritten { content: Content::new(require(response.entry, "entry")?, &location)?, commit }))
+}
+
+pub(super) async fn remove(
+    Authenticated(call): Authenticated,
+    path: RepoPath,
+    body: RequestBody<RemovedFile>,
+) -> ApiResult<Json<FileRemoved>> {
+    let access = call.access(&path, operation::DELETE_CONTENTS).await?;
+    let (RemovedFile { message, branch, author, committer, sha }, _permit) = read_of_file(&call, &path, body).await?;
+    let access = call.confirm(access, operation::DELETE_CONTENTS).await?;
+    let request = DeleteContentsRequest {
+        repository_id: access.id,
+        path: path.rest,
+        message,
+        branch,
+        expected_blob_id: sha,
+        author: author.map(Into::into),
+        committer: committer.map(Into::into),
+    };
+    let request = with_timeout(call.request_with_grant(&access.grant, request), LONG_CALL_DEADLINE);
+    let response = call.clients.git().delete_contents(request).await?.into_inner();
+    let commit = convert_commit(&call, &access, response.commit).await?;
+    Ok(Json(FileRemoved { content: None, commit }))
+}
+
+pub(super) async fn change(
+    Authenticated(call): Authenticated,
+    path: RepoPath,
+    body: RequestBody<NewCommit>,
+) -> ApiResult<Created<FilesChanged>> {
+    let (access, NewCommit { message, branch, author, committer, new_branch, files }, _permit) =
+        call.access_and_body(&path, operation::CHANGE_FILES, body).await?;
+    let requested_ref = [&new_branch, &branch].into_iter().find(|name| !name.is_empty()).cloned();
+    let request = ChangeFilesRequest {
+        repository_id: access.id,
+        branch,
+        new_branch,
+        message,
+        author: author.map(Into::into),
+        committer: committer.map(Into::into),
+        files: files.into_iter().map(Into::into).collect(),
+    };
+    let request = with_timeout(call.request_with_grant(&access.grant, request), LONG_CALL_DEADLINE);
+    let response = call.clients.git().change_files(request).await.map_err(write_error)?.into_inner();
+    let commit = convert_commit(&call, &access, response.commit).await?;
+    let requested_ref = requested_ref.as_deref().map(str::as_bytes);
+    let location = EntryLocation { urls: &access.urls, display_ref: &response.branch, requested_ref };
+    let files = response.entries.into_iter().map(|entry| Content::new(entry, &location));
+    Ok(Created(FilesChanged { files: files.collect::<Result<_, _>>()?, commit }))
+}
+
+/// Reads the body of a change of the file that the path names.
+///
+/// # Errors
+/// As [`RequestBody::read`], and 422 for a path that names none.
+async fn read_of_file<T: Fields>(call: &ApiCall, path: &RepoPath, body: RequestBody<T>) -> ApiResult<(T, BodyPermit)> {
+    let read = body.read_with(&call.body_limits, |object, mistakes| {
+        let read = T::read(object, mistakes);
+        if path.rest.is_empty() {
+            mistakes.note("path", "required", "is required");
+        }
+        read
+    });
+    read.await
+}
+
+/// Converts the commit of a response, with its accounts.
+async fn convert_commit(
+    call: &ApiCall,
+    access: &ResolvedAccess,
+    commit: Option<git::Commit>,
+) -> Result<Commit, ApiError> {
+    let commit = require(commit, "commit")?;
+    let accounts = call.accounts_by_email_beside_caller(access, Emails::of([&commit])).await?;
+    Ok(Commit::new(commit, &accounts, &access.urls)?)
+}
+
+/// Converts a status of git-svc. A message that is too long for git-svc has a file that is too large.
+fn write_error(status: tonic::Status) -> ApiError {
+    if status.code() == tonic::Code::OutOfRange { ApiError::too_large() } else { status.into() }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_message_too_long_for_git_svc_is_413() {
+        assert_eq!(write_error(tonic::Status::out_of_range("decoded message length too large")).status.as_u16(), 413);
+        assert_eq!(write_error(tonic::Status::unavailable("away")).status.as_u16(), 503);
+    }
+}
