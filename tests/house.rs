@@ -39,7 +39,6 @@ const SHORT: &[&str] = &[
     "gateway/src/api/issues/issues/timeline.rs",
     "gateway/src/api/issues/issues/user.rs",
     "gateway/src/docs.rs", // grows with the OpenAPI document
-    "gateway/src/dto/event.rs",
     "gateway/src/dto/protection.rs",
     "gateway/src/dto/repository_urls.rs",
     "gateway/src/dto/store.rs",

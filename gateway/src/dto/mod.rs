@@ -8,7 +8,6 @@ mod account;
 mod audit;
 mod commit;
 mod content;
-mod event;
 mod git_data;
 mod import;
 mod organization;
@@ -30,7 +29,6 @@ pub(crate) use account::{AccessToken, DeployKey, Email, ListedToken, NewToken, O
 pub(crate) use audit::AuditEvent;
 pub(crate) use commit::{Branch, Commit, Tag};
 pub(crate) use content::{Content, Contents, EntryLocation, FileRemoved, FileWritten, FilesChanged};
-pub(crate) use event::{FeedEvent, FeedPage};
 pub(crate) use git_data::{Blob, Ref, TagObject, Tree};
 pub(crate) use import::Import;
 pub(crate) use organization::{Collaborator, Membership, Organization, Team};
