@@ -41,7 +41,6 @@ const SHORT: &[&str] = &[
     "gateway/src/docs.rs", // grows with the OpenAPI document
     "gateway/src/dto/protection.rs",
     "gateway/src/dto/repository_urls.rs",
-    "gateway/src/dto/store.rs",
     "gateway/src/dto/transfer.rs",
     "gateway/src/dto/watch.rs",
     "gateway/src/git/target.rs",              // shared by HTTP and SSH
