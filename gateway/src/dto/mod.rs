@@ -5,7 +5,6 @@
 //! Not here: shapes that payloads of webhooks have too (`ferrite_api_types`).
 
 mod account;
-mod audit;
 mod commit;
 mod content;
 mod git_data;
@@ -24,7 +23,6 @@ pub(crate) use ferrite_api_types::convert::require;
 pub(crate) use ferrite_api_types::{Accounts, Comment, Issue, Label, Milestone, Repository, User, Viewer};
 
 pub(crate) use account::{AccessToken, DeployKey, Email, ListedToken, NewToken, OwnPublicKey, PublicKey};
-pub(crate) use audit::AuditEvent;
 pub(crate) use commit::{Branch, Commit, Tag};
 pub(crate) use content::{Content, Contents, EntryLocation, FileRemoved, FileWritten, FilesChanged};
 pub(crate) use git_data::{Blob, Ref, TagObject, Tree};
