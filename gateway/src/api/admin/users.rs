@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 
 use crate::api::access::PermissionCheck;
 use crate::api::accounts::public_keys;
-use crate::api::call::{Authenticated, routes};
+use crate::api::call::{Authenticated, operations};
 use crate::api::organizations::{organizations, teams};
 use crate::api::repositories::repositories;
 use crate::http::error::ApiResult;
@@ -20,7 +20,7 @@ use crate::http::request::{
 use crate::http::response::{Created, Json, NoContent};
 use crate::http::routes::{administrator, variant};
 
-routes! {
+operations! {
     "/api/v1/admin/users" => post create as operation::CREATE_USER;
     "/api/v1/admin/users/{username}" => patch update as operation::UPDATE_USER, delete remove as operation::DELETE_USER;
     "/api/v1/admin/users/{username}/emails/{email}/verified" =>
