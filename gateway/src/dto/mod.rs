@@ -5,12 +5,6 @@
 //!
 //! Not here: shapes that payloads of webhooks have too (`ferrite_api_types`).
 
-mod audit;
-mod delivery;
-mod event;
-mod hook;
-mod quota;
-mod store;
 
 use ferrite_api_types::schema::{Schema, Schemas, Shape};
 use serde::Serialize;
@@ -19,12 +13,6 @@ use serde_json::json;
 pub(crate) use ferrite_api_types::convert::require;
 pub(crate) use ferrite_api_types::{Accounts, Comment, Issue, Label, Milestone, Repository, User, Viewer};
 
-pub(crate) use audit::AuditEvent;
-pub(crate) use delivery::{Delivery, DeliveryWithAttempts, ReplayCount};
-pub(crate) use event::{FeedEvent, FeedPage};
-pub(crate) use hook::Hook;
-pub(crate) use quota::Quota;
-pub(crate) use store::Store;
 
 /// The results of a search.
 #[derive(Debug, Serialize)]

@@ -1,62 +1,130 @@
 //! The audit log, for administrators of the site.
 
+use std::collections::BTreeMap;
+
+use ferrite_api_types::convert::MissingField;
 use ferrite_proto::operation;
-use ferrite_proto::repo::ListAuditEventsRequest;
-use prost_types::Timestamp;
+use ferrite_proto::repo::{self, ListAuditEventsRequest};
+use serde::Serialize;
 
 use crate::api::access::PermissionCheck;
-use crate::api::call::{Authenticated, routes};
-use crate::api::issues::value;
-use crate::dto::AuditEvent;
-use crate::http::error::{ApiError, ApiResult};
-use crate::http::json;
-use crate::http::page::PageLimits;
-use crate::http::query::Query;
+use crate::api::call::{Authenticated, operations};
+use crate::http::error::ApiResult;
+use crate::http::filters::{QueryOf, Search, filters};
+use crate::http::page::ExtensionList;
+use crate::http::request::Time;
+use crate::http::response::List;
 
-routes! {
+operations! {
     "/api/v1/admin/audit" => get list as operation::LIST_AUDIT_EVENTS;
 }
 
-async fn list(Authenticated(call): Authenticated, query: Query) -> ApiResult {
-    let page = query.page(PageLimits::EXTENSION_LIST);
-    let check = PermissionCheck::of(operation::LIST_AUDIT_EVENTS);
-    let (since, until) = call.after_permission(check, period(&query)).await?;
-    let request = call.request(ListAuditEventsRequest {
-        actor: query.filter("actor"),
-        target: query.filter("target"),
-        action: query.filter("action"),
-        since,
-        until,
-        page: page.number,
-        page_size: page.size,
-    });
-    let response = call.clients.administration().list_audit_events(request).await?.into_inner();
-    let events = response.events.into_iter().map(AuditEvent::new).collect::<Result<Vec<_>, _>>()?;
-    Ok(json::page(events, query.headers(page, response.total_count, &call.links)))
+filters! {
+    /// Filters of the audit log.
+    struct AuditFilters {
+        /// The user name of the actor at the time of the event.
+        actor: Search = "bob",
+        /// The target: the name of a user or organization, `owner/name` of a repository, or `organization/team`.
+        target: Search = "bob/demo",
+        /// The action, or its part before the dot.
+        action: Search = "collaborator.add",
+        /// Not before this time.
+        since: Time = "2026-01-02T03:04:05Z",
+        /// Before this time.
+        until: Time = "2026-01-03T03:04:05Z",
+    }
 }
 
-/// Returns the times `since` and `until` of the query.
-///
-/// # Errors
-/// 422 with every malformed time.
-fn period(query: &Query) -> Result<(Option<Timestamp>, Option<Timestamp>), ApiError> {
-    let mut errors = Vec::new();
-    let period = (value(query.time("since"), &mut errors), value(query.time("until"), &mut errors));
-    if errors.is_empty() { Ok(period) } else { Err(ApiError::invalid(errors)) }
+ferrite_api_types::shape! {
+    /// An event of the audit log: one change of access, accounts, tokens or settings.
+    #[derive(Clone, Debug, Serialize)]
+    struct AuditEvent {
+        id: i64,
+        time: Time,
+        actor: AuditActor,
+        /// The token it was done with; zero for a password or the command line.
+        token_id: i64,
+        /// Such as `collaborator.add`.
+        action: String,
+        target: AuditTarget,
+        /// Further details, such as a permission or the name of a key; never a secret.
+        details: BTreeMap<String, String>,
+        /// The client's address; empty if it is unknown.
+        address: String,
+        /// The id of the request in the logs; empty when it had none.
+        request_id: String,
+    }
+}
+
+ferrite_api_types::shape! {
+    /// Who did it.
+    #[derive(Clone, Debug, Serialize)]
+    struct AuditActor {
+        /// Zero for the operator at the command line.
+        id: i64,
+        /// The name at that time.
+        username: String,
+    }
+}
+
+ferrite_api_types::shape! {
+    /// What it was done to.
+    #[derive(Clone, Debug, Serialize)]
+    struct AuditTarget {
+        /// `user`, `organization`, `team`, `repository`, `store` or `site`.
+        kind: String,
+        id: i64,
+        /// The name at that time.
+        name: String,
+    }
+}
+
+impl AuditEvent {
+    fn new(event: repo::AuditEvent) -> Result<Self, MissingField> {
+        Ok(Self {
+            id: event.id,
+            time: Time::new(event.time, "time")?,
+            actor: AuditActor { id: event.actor_id, username: event.actor },
+            token_id: event.token_id,
+            action: event.action,
+            target: AuditTarget { kind: event.target_kind, id: event.target_id, name: event.target },
+            details: event.details.into_iter().collect(),
+            address: event.address,
+            request_id: event.request_id,
+        })
+    }
+}
+
+async fn list(
+    Authenticated(call): Authenticated,
+    query: ExtensionList,
+    filters: QueryOf<AuditFilters>,
+) -> ApiResult<List<AuditEvent>> {
+    let check = PermissionCheck::of(operation::LIST_AUDIT_EVENTS);
+    let AuditFilters { actor, target, action, since, until } = call.after_permission(check, filters.read()).await?;
+    let (page, page_size) = (query.page.number, query.page.size);
+    let request = call.request(ListAuditEventsRequest { actor, target, action, since, until, page, page_size });
+    let response = call.clients.administration().list_audit_events(request).await?.into_inner();
+    let events = response.events.into_iter().map(AuditEvent::new).collect::<Result<Vec<_>, _>>()?;
+    Ok(query.list(events, response.total_count, &call.links))
 }
 
 #[cfg(test)]
 mod tests {
+    use prost_types::Timestamp;
+
     use super::*;
+    use crate::http::query::Query;
 
     #[test]
     fn a_period_has_two_times_or_every_mistake_in_them() {
-        let (since, until) =
-            period(&Query::new("/", "since=2026-01-02T03:04:05+02:00&until=2026-01-02T01:04:05.5Z")).unwrap();
+        let read = |query: &str| QueryOf::<AuditFilters>::of(Query::new("/", query)).read();
+        let period = |query: &str| read(query).map(|AuditFilters { since, until, .. }| (since, until));
+        let (since, until) = period("since=2026-01-02T03:04:05+02:00&until=2026-01-02T01:04:05.5Z").unwrap();
         assert_eq!(since, Some(Timestamp { seconds: 1_767_315_845, nanos: 0 }));
         assert_eq!(until, Some(Timestamp { seconds: 1_767_315_845, nanos: 500_000_000 }));
-        assert_eq!(period(&Query::new("/", "since=&x=1")).unwrap(), (None, None));
-        let error = period(&Query::new("/", "since=now&until=2026-01-02")).unwrap_err();
+        assert_eq!(period("since=&x=1").unwrap(), (None, None));
+        let error = period("since=now&until=2026-01-02").unwrap_err();
         assert_eq!(error.status.as_u16(), 422);
     }
 }

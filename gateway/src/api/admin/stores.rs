@@ -1,20 +1,21 @@
 //! Git stores, for administrators of the site.
 
+use ferrite_api_types::convert::{MissingField, require};
+use ferrite_api_types::schema::{Schema, Schemas};
 use ferrite_proto::operation;
-use ferrite_proto::repo::{DeleteStoreRequest, ListStoresRequest, SetStoreRequest, UpdateStoreRequest};
+use ferrite_proto::repo::{self, DeleteStoreRequest, ListStoresRequest, SetStoreRequest, UpdateStoreRequest};
+use serde::Serialize;
+use serde_json::{Value, json};
 
 use crate::api::access::PermissionCheck;
-use crate::api::call::{Authenticated, routes};
-use crate::dto::{Store, require};
-use crate::http::body::JsonBody;
+use crate::api::call::{Authenticated, operations};
 use crate::http::error::ApiResult;
-use crate::http::fields::FieldReader;
-use crate::http::json;
-use crate::http::page::PageLimits;
+use crate::http::page::ExtensionList;
 use crate::http::path::Params;
-use crate::http::query::Query;
+use crate::http::request::{Integer, Kind, Mistakes, Optional, RequestBody, Time, fields};
+use crate::http::response::{Created, Either, Json, List, NoContent};
 
-routes! {
+operations! {
     "/api/v1/admin/stores" => get list as operation::LIST_STORES;
     "/api/v1/admin/stores/{name}" =>
         put set as operation::SET_STORE,
@@ -22,41 +23,104 @@ routes! {
         delete remove as operation::DELETE_STORE;
 }
 
-async fn list(Authenticated(call): Authenticated, query: Query) -> ApiResult {
-    let page = query.page(PageLimits::EXTENSION_LIST);
-    let request = call.request(ListStoresRequest { page: page.number, page_size: page.size });
+/// A weight. One that is out of range is refused by the service, and stays so.
+enum Weight {}
+
+impl Kind for Weight {
+    type Value = i32;
+
+    fn read(name: &str, value: Value, mistakes: &mut Mistakes) -> Option<i32> {
+        let weight = <Integer as Kind>::read(name, value, mistakes)?;
+        Some(i32::try_from(weight).unwrap_or(if weight < 0 { i32::MIN } else { i32::MAX }))
+    }
+
+    fn schema(_: &mut Schemas) -> Schema {
+        json!({"type": "integer", "format": "int32", "minimum": 0, "maximum": 10_000})
+    }
+}
+
+fields! {
+    /// A git store to add or change.
+    struct NewStore {
+        /// Its share of new repositories, against that of the others; 0 takes none. Absent for 100, or for the weight that it has.
+        weight: Optional<Weight> = 100,
+    }
+}
+
+fields! {
+    /// The changes of a git store.
+    struct ChangedStore {
+        /// Its share of new repositories, against that of the others; 0 takes none.
+        weight: Optional<Weight> = 0,
+    }
+}
+
+ferrite_api_types::shape! {
+    /// A git store.
+    #[derive(Clone, Debug, Serialize)]
+    struct Store {
+        name: String,
+        /// Its share of new repositories, against that of the others.
+        weight: i32,
+        /// Repositories that are placed on it.
+        repositories: i64,
+        reachable: bool,
+        /// Null if it was not seen yet; so are the following.
+        free_bytes: Option<i64>,
+        total_bytes: Option<i64>,
+        last_seen_at: Option<Time>,
+        created_at: Time,
+    }
+}
+
+impl Store {
+    fn new(store: repo::Store) -> Result<Self, MissingField> {
+        Ok(Self {
+            name: store.name,
+            weight: store.weight,
+            repositories: store.repository_count,
+            reachable: store.is_reachable,
+            free_bytes: store.free_bytes,
+            total_bytes: store.total_bytes,
+            last_seen_at: Time::optional(store.seen_at, "seen_at")?,
+            created_at: Time::new(store.created_at, "created_at")?,
+        })
+    }
+}
+
+async fn list(Authenticated(call): Authenticated, query: ExtensionList) -> ApiResult<List<Store>> {
+    let request = call.request(ListStoresRequest { page: query.page.number, page_size: query.page.size });
     let response = call.clients.administration().list_stores(request).await?.into_inner();
     let stores = response.stores.into_iter().map(Store::new).collect::<Result<Vec<_>, _>>()?;
-    Ok(json::page(stores, query.headers(page, response.total_count, &call.links)))
+    Ok(query.list(stores, response.total_count, &call.links))
 }
 
-async fn set(Authenticated(call): Authenticated, path: Params, body: JsonBody) -> ApiResult {
-    let check = PermissionCheck::of(operation::SET_STORE);
-    let decode =
-        call.decode_body(check, body, |fields| SetStoreRequest { name: path.name("name"), weight: weight(fields) });
-    let request = call.request(decode.await?);
+/// Adds a store, or changes one that is there. The status tells which.
+async fn set(
+    Authenticated(call): Authenticated,
+    path: Params,
+    body: RequestBody<NewStore>,
+) -> ApiResult<Either<Created<Store>, Json<Store>>> {
+    let NewStore { weight } = call.checked_body(PermissionCheck::of(operation::SET_STORE), body).await?;
+    let request = call.request(SetStoreRequest { name: path.name("name"), weight });
     let response = call.clients.administration().set_store(request).await?.into_inner();
     let store = Store::new(require(response.store, "store")?)?;
-    Ok(if response.was_added { json::created(store) } else { json::ok(store) })
+    Ok(if response.was_added { Either::First(Created(store)) } else { Either::Second(Json(store)) })
 }
 
-async fn update(Authenticated(call): Authenticated, path: Params, body: JsonBody) -> ApiResult {
-    let check = PermissionCheck::of(operation::UPDATE_STORE);
-    let decode =
-        call.decode_body(check, body, |fields| UpdateStoreRequest { name: path.name("name"), weight: weight(fields) });
-    let request = call.request(decode.await?);
+async fn update(
+    Authenticated(call): Authenticated,
+    path: Params,
+    body: RequestBody<ChangedStore>,
+) -> ApiResult<Json<Store>> {
+    let ChangedStore { weight } = call.checked_body(PermissionCheck::of(operation::UPDATE_STORE), body).await?;
+    let request = call.request(UpdateStoreRequest { name: path.name("name"), weight });
     let response = call.clients.administration().update_store(request).await?.into_inner();
-    Ok(json::ok(Store::new(require(response.store, "store")?)?))
+    Ok(Json(Store::new(require(response.store, "store")?)?))
 }
 
-async fn remove(Authenticated(call): Authenticated, path: Params) -> ApiResult {
+async fn remove(Authenticated(call): Authenticated, path: Params) -> ApiResult<NoContent> {
     let request = call.request(DeleteStoreRequest { name: path.name("name") });
     call.clients.administration().delete_store(request).await?;
-    Ok(json::no_content())
-}
-
-/// Reads a weight. One that is out of range is refused by the service, and stays so.
-fn weight(fields: &mut FieldReader) -> Option<i32> {
-    let weight = fields.optional_number("weight")?;
-    Some(i32::try_from(weight).unwrap_or(if weight < 0 { i32::MIN } else { i32::MAX }))
+    Ok(NoContent)
 }

@@ -1,27 +1,31 @@
 //! Operations of administrators of the site: on accounts, and on the keys, organizations, repositories and teams of others.
 
+use ferrite_api_types::User;
+use ferrite_api_types::convert::require;
+use ferrite_api_types::schema::{Schema, Schemas};
 use ferrite_proto::operation;
 use ferrite_proto::repo::{CreateUserRequest, DeleteUserRequest, SetEmailVerificationRequest, UpdateUserRequest};
+use serde_json::{Value, json};
 
 use crate::api::access::PermissionCheck;
 use crate::api::accounts::public_keys;
-use crate::api::call::{Authenticated, routes};
+use crate::api::call::{Authenticated, operations};
 use crate::api::organizations::{organizations, teams};
 use crate::api::repositories::repositories;
-use crate::dto::require;
-use crate::http::body::JsonBody;
 use crate::http::error::ApiResult;
-use crate::http::fields::FieldReader;
-use crate::http::json;
 use crate::http::path::Params;
-use crate::http::routes::administrator;
+use crate::http::request::{
+    Flag, Integer, Kind, Mistakes, NonEmpty, Optional, OrDefault, RequestBody, Required, Text, fields,
+};
+use crate::http::response::{Created, Json, NoContent};
+use crate::http::routes::{administrator, variant};
 
-routes! {
+operations! {
     "/api/v1/admin/users" => post create as operation::CREATE_USER;
     "/api/v1/admin/users/{username}" => patch update as operation::UPDATE_USER, delete remove as operation::DELETE_USER;
     "/api/v1/admin/users/{username}/emails/{email}/verified" =>
-        put set_email_verification::<true> as operation::SET_EMAIL_VERIFICATION,
-        delete set_email_verification::<false> as operation::SET_EMAIL_VERIFICATION;
+        put set_email_verification::<true> as variant(operation::SET_EMAIL_VERIFICATION, "Add"),
+        delete set_email_verification::<false> as variant(operation::SET_EMAIL_VERIFICATION, "Remove");
     "/api/v1/admin/users/{username}/keys" => post public_keys::create as administrator(operation::CREATE_PUBLIC_KEY);
     "/api/v1/admin/users/{username}/orgs" => post organizations::create as administrator(operation::CREATE_ORGANIZATION);
     "/api/v1/admin/users/{username}/repos" => post repositories::create as administrator(operation::CREATE_REPOSITORY);
@@ -35,62 +39,100 @@ routes! {
         delete teams::remove_repository as administrator(operation::REMOVE_TEAM_REPOSITORY);
 }
 
-async fn create(Authenticated(call): Authenticated, body: JsonBody) -> ApiResult {
-    let check = PermissionCheck::of(operation::CREATE_USER);
-    let decode = call.decode_body(check, body, |fields| {
-        refuse_login_source(fields);
-        CreateUserRequest {
-            username: fields.required_non_empty("username"),
-            email: fields.required_non_empty("email"),
-            password: fields.required_non_empty("password"),
-            full_name: fields.text_or_empty("full_name"),
-            is_admin: false,
-        }
-    });
-    let request = call.request(decode.await?);
-    let response = call.clients.administration().create_user(request).await?.into_inner();
-    Ok(json::created(call.user(require(response.user, "user")?)))
-}
+/// The id of a source of logins. There is none but this site, which has zero.
+enum LoginSource {}
 
-async fn update(Authenticated(call): Authenticated, path: Params, body: JsonBody) -> ApiResult {
-    let check = PermissionCheck::of(operation::UPDATE_USER);
-    let decode = call.decode_body(check, body, |fields| {
-        refuse_login_source(fields);
-        UpdateUserRequest {
-            username: path.name("username"),
-            email: fields.optional_non_empty("email"),
-            full_name: fields.optional_text("full_name"),
-            password: fields.optional_non_empty("password"),
-            website: fields.optional_text("website"),
-            location: fields.optional_text("location"),
-            is_active: fields.optional_flag("active"),
-            is_admin: fields.optional_flag("admin"),
-            repository_limit: fields.optional_number("max_repo_creation"),
-        }
-    });
-    let request = call.request(decode.await?);
-    let response = call.clients.administration().update_user(request).await?.into_inner();
-    Ok(json::ok(call.user(require(response.user, "user")?)))
-}
+impl Kind for LoginSource {
+    type Value = ();
 
-fn refuse_login_source(fields: &mut FieldReader) {
-    if fields.number("source_id") != 0 {
-        fields.add_error("source_id", "unknown", "there are local accounts only");
+    fn read(name: &str, value: Value, mistakes: &mut Mistakes) -> Option<()> {
+        match <Integer as Kind>::read(name, value, mistakes)? {
+            0 => Some(()),
+            _ => mistakes.add(name, "unknown", "there are local accounts only"),
+        }
+    }
+
+    fn schema(_: &mut Schemas) -> Schema {
+        json!({"const": 0})
     }
 }
 
-async fn remove(Authenticated(call): Authenticated, path: Params) -> ApiResult {
+fields! {
+    /// A new account.
+    struct NewUser {
+        /// There are local accounts only.
+        source_id: OrDefault<LoginSource> = 0,
+        username: Required<Text<35>> = "bob",
+        email: Required<Text<254>> = "bob@example.com",
+        password: Required<Text<255>> = "correct horse battery staple",
+        full_name: OrDefault<Text<100>> = "Bob Smith",
+    }
+}
+
+fields! {
+    /// The changes of an account.
+    struct ChangedUser {
+        /// There are local accounts only.
+        source_id: OrDefault<LoginSource> = 0,
+        /// The primary e-mail address. An empty one changes nothing.
+        email: NonEmpty<Text<254>> = "bob@example.com",
+        full_name: Optional<Text<100>> = "Bob Smith",
+        /// 8 to 255 characters. An empty one changes nothing.
+        password: NonEmpty<Text<255>> = "correct horse battery staple",
+        website: Optional<Text<50>> = "https://example.com",
+        location: Optional<Text<50>> = "Berlin",
+        /// True if the account may sign in.
+        active: Optional<Flag> = true,
+        /// True if the account is an administrator of the site.
+        admin: Optional<Flag> = false,
+        /// Largest number of repositories it may own; negative for the site's limit.
+        max_repo_creation: Optional<Integer> = 500,
+    }
+}
+
+async fn create(Authenticated(call): Authenticated, body: RequestBody<NewUser>) -> ApiResult<Created<User>> {
+    let check = PermissionCheck::of(operation::CREATE_USER);
+    let NewUser { source_id: (), username, email, password, full_name } = call.checked_body(check, body).await?;
+    let request = call.request(CreateUserRequest { username, email, password, full_name, is_admin: false });
+    let response = call.clients.administration().create_user(request).await?.into_inner();
+    Ok(Created(call.user(require(response.user, "user")?)))
+}
+
+async fn update(
+    Authenticated(call): Authenticated,
+    path: Params,
+    body: RequestBody<ChangedUser>,
+) -> ApiResult<Json<User>> {
+    let check = PermissionCheck::of(operation::UPDATE_USER);
+    let ChangedUser { source_id: (), email, full_name, password, website, location, active, admin, max_repo_creation } =
+        call.checked_body(check, body).await?;
+    let request = call.request(UpdateUserRequest {
+        username: path.name("username"),
+        email,
+        full_name,
+        password,
+        website,
+        location,
+        is_active: active,
+        is_admin: admin,
+        repository_limit: max_repo_creation,
+    });
+    let response = call.clients.administration().update_user(request).await?.into_inner();
+    Ok(Json(call.user(require(response.user, "user")?)))
+}
+
+async fn remove(Authenticated(call): Authenticated, path: Params) -> ApiResult<NoContent> {
     let request = call.request(DeleteUserRequest { username: path.name("username") });
     call.clients.administration().delete_user(request).await?;
-    Ok(json::no_content())
+    Ok(NoContent)
 }
 
 async fn set_email_verification<const IS_VERIFIED: bool>(
     Authenticated(call): Authenticated,
     path: Params,
-) -> ApiResult {
+) -> ApiResult<NoContent> {
     let (username, email) = (path.name("username"), path.name("email"));
     let request = call.request(SetEmailVerificationRequest { username, email, is_verified: IS_VERIFIED });
     call.clients.administration().set_email_verification(request).await?;
-    Ok(json::no_content())
+    Ok(NoContent)
 }

@@ -7,22 +7,25 @@ use std::convert::Infallible;
 use std::time::Duration;
 
 use axum::body::Body;
-use axum::http::header::{ACCEPT, CACHE_CONTROL, CONTENT_TYPE};
-use axum::http::{HeaderMap, HeaderValue};
-use axum::response::Response;
+use axum::http::header::ACCEPT;
 use bytes::Bytes;
+use ferrite_api_types::convert::MissingField;
 use ferrite_proto::hook::{self, ListEventsRequest, ListEventsResponse};
 use ferrite_proto::operation;
 use ferrite_proto::repo::RepositoryRef;
 use futures_util::stream;
+use serde::Serialize;
+use serde_json::Value;
 use tokio::time::Instant;
 
-use crate::api::call::{ApiCall, Authenticated, routes};
-use crate::dto::{FeedEvent, FeedPage};
+use crate::api::call::{ApiCall, Authenticated, operations};
 use crate::http::error::{ApiError, ApiResult};
+use crate::http::filters::{LooseInteger, QueryOf, Search, filters};
+use crate::http::headers::{HeaderNames, Headers};
 use crate::http::json;
 use crate::http::path::RepoPath;
-use crate::http::query::Query;
+use crate::http::request::Time;
+use crate::http::response::{CursorPage, EVENT_STREAM, Either, EventStream};
 
 /// Events of a page, by default and at most.
 const DEFAULT_PAGE_EVENTS: i64 = 50;
@@ -31,13 +34,67 @@ const MAX_PAGE_EVENTS: i64 = 100;
 const MAX_WAIT_SECONDS: u64 = 60;
 /// Longest wait of one call to hook-svc, before which the permission is checked: a caller that lost it hears nothing for longer.
 const MAX_CALL_WAIT: Duration = Duration::from_secs(3);
-const EVENT_STREAM: &str = "text/event-stream";
-const LAST_EVENT_ID: &str = "last-event-id";
+const LAST_EVENT_ID: &str = "Last-Event-ID";
 /// A comment, by which clients and proxies see that the stream lives.
 const KEEP_ALIVE: &str = ": \n\n";
 
-routes! {
+operations! {
     "/api/v1/repos/{owner}/{repo}/events" => get list as operation::LIST_EVENTS;
+}
+
+filters! {
+    /// The part of a feed to return.
+    struct FeedFilters {
+        /// The cursor of a page or of an event, after which the page begins. Without it the page begins with the oldest event that is kept.
+        after: Search = "12",
+        /// The events of a page: 50 if it is absent, at most 100. A stream has all.
+        limit: LooseInteger = 100,
+        /// The seconds to wait for an event if there is none: 0 if it is absent, at most 60. A stream always waits.
+        wait: LooseInteger = 30,
+    }
+}
+
+/// The headers by which a client goes on with a stream.
+enum ResumeHeaders {}
+
+impl HeaderNames for ResumeHeaders {
+    const HEADERS: &'static [(&'static str, &'static str)] =
+        &[(LAST_EVENT_ID, "The id of the last event that the client has of a stream, in place of `after`.")];
+}
+
+ferrite_api_types::shape! {
+    /// An event of a repository.
+    #[derive(Clone, Debug, Serialize)]
+    struct FeedEvent {
+        /// A UUID.
+        id: String,
+        /// The name, such as `push`.
+        event: String,
+        created_at: Time,
+        /// What webhooks of the type `native` send.
+        payload: Value,
+    }
+}
+
+ferrite_api_types::shape! {
+    /// A page of a feed. The next one begins after the cursor.
+    #[derive(Clone, Debug, Serialize)]
+    struct FeedPage {
+        events: Vec<FeedEvent>,
+        cursor: String,
+    }
+}
+
+impl FeedEvent {
+    /// Converts an event.
+    ///
+    /// # Errors
+    /// When its time is missing, or its payload is no JSON.
+    fn new(event: hook::FeedEvent) -> Result<Self, MissingField> {
+        let payload = serde_json::from_str(&event.payload).map_err(|_| MissingField("payload"))?;
+        let created_at = Time::new(event.create_time, "create_time")?;
+        Ok(Self { id: event.id, event: event.event, created_at, payload })
+    }
 }
 
 /// The feed of one request.
@@ -48,20 +105,26 @@ struct FeedReader {
     after: String,
 }
 
-async fn list(Authenticated(call): Authenticated, path: RepoPath, headers: HeaderMap, query: Query) -> ApiResult {
-    let accepts = headers.get_all(ACCEPT).iter().filter_map(|value| value.to_str().ok());
+async fn list(
+    Authenticated(call): Authenticated,
+    path: RepoPath,
+    headers: Headers<ResumeHeaders>,
+    filters: QueryOf<FeedFilters>,
+) -> ApiResult<Either<EventStream, CursorPage<FeedPage>>> {
+    let accepts = headers.map.get_all(ACCEPT).iter().filter_map(|value| value.to_str().ok());
     let is_stream = accepts.flat_map(|value| value.split(',')).any(|one| {
         one.split(';').next().is_some_and(|media_type| media_type.trim().eq_ignore_ascii_case(EVENT_STREAM))
     });
-    let mut reader = FeedReader { call, repository: path.repository(), after: query.filter("after") };
+    let FeedFilters { after, limit, wait } = filters.read()?;
+    let mut reader = FeedReader { call, repository: path.repository(), after };
     if is_stream {
-        if let Some(last) = headers.get(LAST_EVENT_ID).and_then(|value| value.to_str().ok()) {
+        if let Some(last) = headers.map.get(LAST_EVENT_ID).and_then(|value| value.to_str().ok()) {
             last.clone_into(&mut reader.after);
         }
-        return reader.stream().await;
+        return reader.stream().await.map(Either::First);
     }
-    let limit = query.number("limit").filter(|limit| *limit > 0).unwrap_or(DEFAULT_PAGE_EVENTS).min(MAX_PAGE_EVENTS);
-    let wait = query.number("wait").and_then(|wait| u64::try_from(wait).ok()).unwrap_or(0).min(MAX_WAIT_SECONDS);
+    let limit = limit.filter(|limit| *limit > 0).unwrap_or(DEFAULT_PAGE_EVENTS).min(MAX_PAGE_EVENTS);
+    let wait = wait.and_then(|wait| u64::try_from(wait).ok()).unwrap_or(0).min(MAX_WAIT_SECONDS);
     let deadline = Instant::now() + Duration::from_secs(wait);
     let page = loop {
         let page = reader.page(limit, deadline.saturating_duration_since(Instant::now())).await?;
@@ -72,7 +135,7 @@ async fn list(Authenticated(call): Authenticated, path: RepoPath, headers: Heade
         }
     };
     let events = page.events.into_iter().map(FeedEvent::new).collect::<Result<Vec<_>, _>>()?;
-    Ok(json::page(FeedPage { events, cursor: page.cursor }, HeaderMap::new()))
+    Ok(Either::Second(CursorPage(FeedPage { events, cursor: page.cursor })))
 }
 
 impl FeedReader {
@@ -94,7 +157,7 @@ impl FeedReader {
     }
 
     /// Returns the feed as server-sent events. It ends when a page fails; the client then connects again and resumes after the last event.
-    async fn stream(mut self) -> ApiResult {
+    async fn stream(mut self) -> ApiResult<EventStream> {
         // The status is that of the first page.
         let first = self.page(MAX_PAGE_EVENTS, Duration::ZERO).await?;
         let pages = stream::unfold(Some((self, Some(first))), |state| async move {
@@ -107,10 +170,7 @@ impl FeedReader {
             let (text, is_whole) = encode(page);
             Some((Ok::<_, Infallible>(Bytes::from(text)), is_whole.then_some((reader, None))))
         });
-        let mut response = Response::new(Body::from_stream(pages));
-        response.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static(EVENT_STREAM));
-        response.headers_mut().insert(CACHE_CONTROL, HeaderValue::from_static("no-cache"));
-        Ok(response)
+        Ok(EventStream(Body::from_stream(pages)))
     }
 
     /// Returns the next page of a stream; `None` when the stream ends.

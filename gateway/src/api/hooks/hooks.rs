@@ -1,20 +1,26 @@
 //! Webhooks of a repository, of an organization, and of the site. Those of the last two are an extension of this API.
 
-use ferrite_proto::hook::{CreateHookRequest, DeleteHookRequest, GetHookRequest, ListHooksRequest, UpdateHookRequest};
+use std::collections::BTreeMap;
+
+use ferrite_api_types::convert::{MissingField, require};
+use ferrite_proto::hook::{
+    self, CreateHookRequest, DeleteHookRequest, GetHookRequest, ListHooksRequest, UpdateHookRequest,
+};
 use ferrite_proto::operation;
+use serde::Serialize;
 
 use super::owner::HookOwnerPath;
-use crate::api::call::{Authenticated, routes};
-use crate::dto::{Hook, require};
-use crate::http::body::JsonBody;
+use crate::api::call::{Authenticated, operations};
 use crate::http::error::ApiResult;
-use crate::http::json;
-use crate::http::page::PageLimits;
+use crate::http::page::WholeList;
 use crate::http::path::Params;
-use crate::http::query::Query;
+use crate::http::request::{
+    Flag, Optional, OrDefault, Present, RequestBody, Required, Text, TextMap, Texts, Time, fields,
+};
+use crate::http::response::{Created, Json, List, NoContent};
 use crate::http::routes::{administrator, organization};
 
-routes! {
+operations! {
     "/api/v1/repos/{owner}/{repo}/hooks" => get list as operation::LIST_HOOKS, post create as operation::CREATE_HOOK;
     "/api/v1/repos/{owner}/{repo}/hooks/{id}" =>
         get get as operation::GET_HOOK,
@@ -36,58 +42,117 @@ routes! {
         delete remove as administrator(operation::DELETE_HOOK);
 }
 
-async fn list(Authenticated(call): Authenticated, path: HookOwnerPath, query: Query) -> ApiResult {
-    let access = call.hook_access(&path, operation::LIST_HOOKS).await?;
-    let page = query.page(PageLimits::WHOLE_LIST);
-    let request = ListHooksRequest { owner: access.owner(), page: page.number, page_size: page.size };
-    let response = call.clients.hooks().list_hooks(access.request(&call, request)).await?.into_inner();
-    let hooks = response.hooks.into_iter().map(Hook::new).collect::<Result<Vec<_>, _>>()?;
-    Ok(json::page(hooks, query.headers(page, response.total_count, &call.links)))
+fields! {
+    /// A new webhook.
+    struct NewHook {
+        /// The format of deliveries: `native`, `gogs`, `gitea`, `slack`, `discord`, `dingtalk`, `chat_a`, `chat_b` or `chat_c`.
+        kind as "type": Required<Text> = "native",
+        config: Present<TextMap> = serde_json::json!({"url": "https://ci.example.com/hook", "content_type": "json"}),
+        events: OrDefault<Texts> = ["push", "issues"],
+        /// True if events are delivered.
+        active: OrDefault<Flag> = true,
+    }
 }
 
-async fn get(Authenticated(call): Authenticated, path: HookOwnerPath, params: Params) -> ApiResult {
+fields! {
+    /// The changes of a webhook.
+    struct ChangedHook {
+        /// Names of events, which replace those before; an empty list stands for `push`.
+        events: Optional<Texts> = ["push"],
+        config: Present<TextMap> = serde_json::json!({"secret": "a new secret"}),
+        /// True if events are to be delivered, false if not.
+        active: Optional<Flag> = false,
+        drop_previous_secret: OrDefault<Flag> = true,
+    }
+}
+
+ferrite_api_types::shape! {
+    /// A webhook. Its secret is never part of it, and `***` stands for the password in its URL.
+    #[derive(Clone, Debug, Serialize)]
+    struct Hook {
+        id: i64,
+        #[serde(rename = "type")]
+        kind: String,
+        config: BTreeMap<String, String>,
+        events: Vec<String>,
+        active: bool,
+        /// The reason for which deliveries wait; absent if they do not.
+        #[serde(skip_serializing_if = "String::is_empty")]
+        paused: String,
+        updated_at: Time,
+        created_at: Time,
+    }
+}
+
+impl Hook {
+    fn new(hook: hook::Hook) -> Result<Self, MissingField> {
+        let mut config: BTreeMap<_, _> = hook.options.into_iter().filter(|(name, _)| name != "secret").collect();
+        config.insert("url".into(), hook.url);
+        config.insert("content_type".into(), hook.content_type);
+        Ok(Self {
+            id: hook.id,
+            kind: hook.r#type,
+            config,
+            events: hook.events,
+            active: hook.is_active,
+            paused: hook.paused_reason,
+            updated_at: Time::new(hook.update_time, "update_time")?,
+            created_at: Time::new(hook.create_time, "create_time")?,
+        })
+    }
+}
+
+async fn list(Authenticated(call): Authenticated, path: HookOwnerPath, query: WholeList) -> ApiResult<List<Hook>> {
+    let access = call.hook_access(&path, operation::LIST_HOOKS).await?;
+    let request = ListHooksRequest { owner: access.owner(), page: query.page.number, page_size: query.page.size };
+    let response = call.clients.hooks().list_hooks(access.request(&call, request)).await?.into_inner();
+    let hooks = response.hooks.into_iter().map(Hook::new).collect::<Result<Vec<_>, _>>()?;
+    Ok(query.list(hooks, response.total_count, &call.links))
+}
+
+async fn get(Authenticated(call): Authenticated, path: HookOwnerPath, params: Params) -> ApiResult<Json<Hook>> {
     let access = call.hook_access(&path, operation::GET_HOOK).await?;
     let request = GetHookRequest { owner: access.owner(), hook_id: params.id("id") };
     let response = call.clients.hooks().get_hook(access.request(&call, request)).await?.into_inner();
-    Ok(json::ok(Hook::new(require(response.hook, "hook")?)?))
+    Ok(Json(Hook::new(require(response.hook, "hook")?)?))
 }
 
-async fn create(Authenticated(call): Authenticated, path: HookOwnerPath, body: JsonBody) -> ApiResult {
-    let decode = call.hook_body(&path, operation::CREATE_HOOK, body, |fields| CreateHookRequest {
-        owner: None,
-        r#type: fields.required_non_empty("type"),
-        config: fields.required_map("config"),
-        events: fields.texts("events"),
-        is_active: fields.flag("active"),
-    });
-    let (access, request) = decode.await?;
-    let request = CreateHookRequest { owner: access.owner(), ..request };
+async fn create(
+    Authenticated(call): Authenticated,
+    path: HookOwnerPath,
+    body: RequestBody<NewHook>,
+) -> ApiResult<Created<Hook>> {
+    let (access, NewHook { kind, config, events, active }) =
+        call.hook_body(&path, operation::CREATE_HOOK, body).await?;
+    let request = CreateHookRequest { owner: access.owner(), r#type: kind, config, events, is_active: active };
     let response = call.clients.hooks().create_hook(access.request(&call, request)).await?.into_inner();
-    Ok(json::created(Hook::new(require(response.hook, "hook")?)?))
+    Ok(Created(Hook::new(require(response.hook, "hook")?)?))
 }
 
-async fn update(Authenticated(call): Authenticated, path: HookOwnerPath, params: Params, body: JsonBody) -> ApiResult {
-    let decode = call.hook_body(&path, operation::UPDATE_HOOK, body, |fields| {
-        let events = fields.optional_texts("events");
-        UpdateHookRequest {
-            owner: None,
-            hook_id: params.id("id"),
-            config: fields.required_map("config"),
-            has_events: events.is_some(),
-            events: events.unwrap_or_default(),
-            is_active: fields.optional_flag("active"),
-            drop_previous_secret: fields.flag("drop_previous_secret"),
-        }
-    });
-    let (access, request) = decode.await?;
-    let request = UpdateHookRequest { owner: access.owner(), ..request };
+async fn update(
+    Authenticated(call): Authenticated,
+    path: HookOwnerPath,
+    params: Params,
+    body: RequestBody<ChangedHook>,
+) -> ApiResult<Json<Hook>> {
+    let (access, ChangedHook { events, config, active, drop_previous_secret }) =
+        call.hook_body(&path, operation::UPDATE_HOOK, body).await?;
+    let request = UpdateHookRequest {
+        owner: access.owner(),
+        hook_id: params.id("id"),
+        config,
+        has_events: events.is_some(),
+        events: events.unwrap_or_default(),
+        is_active: active,
+        drop_previous_secret,
+    };
     let response = call.clients.hooks().update_hook(access.request(&call, request)).await?.into_inner();
-    Ok(json::ok(Hook::new(require(response.hook, "hook")?)?))
+    Ok(Json(Hook::new(require(response.hook, "hook")?)?))
 }
 
-async fn remove(Authenticated(call): Authenticated, path: HookOwnerPath, params: Params) -> ApiResult {
+async fn remove(Authenticated(call): Authenticated, path: HookOwnerPath, params: Params) -> ApiResult<NoContent> {
     let access = call.hook_access(&path, operation::DELETE_HOOK).await?;
     let request = DeleteHookRequest { owner: access.owner(), hook_id: params.id("id") };
     call.clients.hooks().delete_hook(access.request(&call, request)).await?;
-    Ok(json::no_content())
+    Ok(NoContent)
 }

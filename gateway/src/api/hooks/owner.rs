@@ -12,11 +12,10 @@ use ferrite_proto::repo::RepositoryRef;
 
 use crate::api::access::{PermissionCheck, ResolvedAccess};
 use crate::api::call::ApiCall;
-use crate::http::body::JsonBody;
-use crate::http::body_limits::MAX_JSON_BYTES;
+use crate::http::describe::Input;
 use crate::http::error::ApiError;
-use crate::http::fields::FieldReader;
 use crate::http::path::{Params, RepoPath};
+use crate::http::request::{Fields, RequestBody};
 use crate::upstream::grant::Grant;
 
 /// The owner in a path: `/repos/{owner}/{repo}/hooks…`, `/orgs/{org}/hooks…` or `/admin/hooks…`.
@@ -38,6 +37,8 @@ impl<S: Send + Sync> FromRequestParts<S> for HookOwnerPath {
         Ok(params.optional_name("org").map_or(Self::Site, Self::Organization))
     }
 }
+
+impl Input for HookOwnerPath {}
 
 /// The owner of webhooks in a call to hook-svc.
 pub(crate) struct HookAccess {
@@ -84,19 +85,19 @@ impl ApiCall {
         Ok(HookAccess { owner: HookOwner { owner: Some(owner) }, grant })
     }
 
-    /// Resolves the owner of a path, as [`Self::hook_access`], and decodes the body of the request.
+    /// Resolves the owner of a path, as [`Self::hook_access`], and reads the body of the request.
     ///
     /// # Errors
     /// As [`Self::hook_access`], and for mistakes in the body.
-    pub(crate) async fn hook_body<T>(
+    pub(crate) async fn hook_body<T: Fields>(
         &self,
         path: &HookOwnerPath,
         operation: &str,
-        body: JsonBody,
-        decode: impl FnOnce(&mut FieldReader) -> T,
+        body: RequestBody<T>,
     ) -> Result<(HookAccess, T), ApiError> {
         let (access, begin) = (self.hook_access(path, operation).await?, Instant::now());
-        let (decoded, _permit) = body.decode(&self.body_limits, MAX_JSON_BYTES, decode).await?;
+        // The bodies of these operations are ordinary ones, without a permit to hold.
+        let (fields, _permit) = body.read(&self.body_limits).await?;
         // As `confirm` does: the body may have taken long, and the name of a repository may lead to another one by now.
         let access = match access.owner.owner {
             _ if begin.elapsed() < self.reauthorizer.interval() => access,
@@ -105,6 +106,6 @@ impl ApiCall {
             }
             _ => self.hook_access(path, operation).await?,
         };
-        Ok((access, decoded))
+        Ok((access, fields))
     }
 }
