@@ -1,10 +1,7 @@
 //! JSON shapes of responses. They are types of their own, so a field that a service adds to a message changes no response.
 //!
-//! Order of the files: `content` → `commit`; `git_data` → `commit`.
-//! Order of the files: `timeline` → `repository_urls`.
 //!
 //! Not here: shapes that payloads of webhooks have too (`ferrite_api_types`).
-
 
 use ferrite_api_types::schema::{Schema, Schemas, Shape};
 use serde::Serialize;
@@ -12,7 +9,6 @@ use serde_json::json;
 
 pub(crate) use ferrite_api_types::convert::require;
 pub(crate) use ferrite_api_types::{Accounts, Comment, Issue, Label, Milestone, Repository, User, Viewer};
-
 
 /// The results of a search.
 #[derive(Debug, Serialize)]

@@ -1,6 +1,7 @@
 //! The fields of a JSON object, read one by one, so that every mistake names its field and all are reported together.
 //!
 //! `null` counts as absent everywhere. Fields that no method asks for are ignored.
+#![allow(dead_code, reason = "goes when no handler uses it any more")]
 
 use std::collections::BTreeMap;
 
