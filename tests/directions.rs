@@ -45,7 +45,7 @@ const ORDER: &[(&str, &str)] = &[
     ),
     ("git-store", "repo disk git types"),
     ("git-svc", "config rpc http telemetry state imports maintenance transfer ref_updates admission db rpc_error"),
-    ("gateway", "state listeners config docs api ssh git auth dto avatar blocking upstream http telemetry"),
+    ("gateway", "state listeners config docs api ssh git auth avatar blocking upstream http telemetry"),
     ("benches", "rounds cpu memory installation databases processes history remote receiver git"),
     (".", "cli admin secrets health launcher password role usage output"),
 ];

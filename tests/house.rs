@@ -32,8 +32,7 @@ const NAMES: [(&str, &str); 9] = [
 /// Files with such a name. This list only shrinks.
 const MISNAMED: &[&str] = &[];
 
-/// Files with too few lines, each with the reason why it stands alone. Those of the gateway's `api` and `dto` go with the OpenAPI document.
-/// This list only shrinks.
+/// Files with too few lines, each with the reason why it stands alone. This list only shrinks.
 const SHORT: &[&str] = &[
     "gateway/src/git/target.rs",              // shared by HTTP and SSH
     "gateway/src/telemetry.rs",               // one per service, see architecture.md

@@ -5,7 +5,7 @@
 //!
 //! Order of the modules, upper to lower: `issue`, `comment`, `repository`, `milestone`, `user`, `convert`, `links`, `schema`.
 //!
-//! Not here: requests, and shapes that only responses have (`gateway::dto`).
+//! Not here: requests, and shapes that only responses have (`gateway::api`).
 
 mod comment;
 pub mod convert;

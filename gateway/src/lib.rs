@@ -10,7 +10,7 @@
 //! config
 //! api  docs  ssh           REST v1; its documentation; git over SSH
 //! git                      git over HTTP, and the names of repositories in git's paths
-//! auth  dto                credentials; JSON shapes of responses
+//! auth                     credentials
 //! avatar                   pictures of accounts
 //! blocking                 work that keeps a processor busy
 //! upstream  http           clients of the services; requests, errors and routes of the API
@@ -25,7 +25,6 @@ mod avatar;
 mod blocking;
 mod config;
 mod docs;
-mod dto;
 mod git;
 mod http;
 mod listeners;

@@ -7,6 +7,9 @@ use std::collections::BTreeSet;
 use std::pin::pin;
 use std::time::{Duration, Instant};
 
+use ferrite_api_types::convert::require;
+use ferrite_api_types::links::RepositoryLinks;
+use ferrite_api_types::{Accounts, User};
 use ferrite_proto::git::Commit;
 use ferrite_proto::repo::check_access_request::Target;
 use ferrite_proto::repo::{
@@ -16,7 +19,6 @@ use ferrite_proto::repo::{
 use tonic::{Code, Status};
 
 use super::call::ApiCall;
-use crate::dto::{Accounts, User, require};
 use crate::http::body::JsonBody;
 use crate::http::body_limits::{BodyPermit, MAX_JSON_BYTES};
 use crate::http::error::ApiError;
@@ -24,7 +26,6 @@ use crate::http::fields::FieldReader;
 use crate::http::path::RepoPath;
 use crate::http::request::{Fields, RequestBody};
 use crate::upstream::grant::Grant;
-use ferrite_api_types::links::RepositoryLinks;
 
 /// Most ids or e-mail addresses in one lookup.
 const MAX_LOOKUP_ITEMS: usize = 1000;

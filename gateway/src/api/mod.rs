@@ -1,7 +1,7 @@
 //! REST v1: a folder for each group of resources, with one file for each resource, which has its routes.
 //!
 //! Order of the folders and files: `admin` → `accounts`, `organizations`, `repositories`, `hooks`, `releases` → `issues`, `git`,
-//! `markdown` → `access` → `call`, `response_layer` → `conditional`, `state`. Uses `auth`, `dto`, `upstream` and `http`.
+//! `markdown` → `access` → `call`, `response_layer` → `conditional`, `state`. Uses `auth`, `upstream` and `http`.
 
 mod access;
 mod accounts;

@@ -11,8 +11,9 @@ use axum::http::header::{CACHE_CONTROL, CONTENT_SECURITY_POLICY, CONTENT_TYPE};
 use axum::http::{HeaderMap, HeaderValue, StatusCode};
 use axum::response::{IntoResponse, Response};
 use ferrite_api_types::LongTexts;
-use ferrite_api_types::schema::Shape;
+use ferrite_api_types::schema::{Schema, Schemas, Shape};
 use serde::Serialize;
+use serde_json::json;
 
 use super::describe::{Description, Output, Success, bytes_schema};
 use super::json::{self, Shorten};
@@ -79,6 +80,24 @@ pub(crate) trait Media {
     const TYPES: &'static [&'static str];
     /// True if a client may ask for a range.
     const HAS_RANGES: bool = true;
+}
+
+/// The results of a search.
+#[derive(Debug, Serialize)]
+pub(crate) struct SearchResults<T> {
+    pub(crate) data: Vec<T>,
+    pub(crate) ok: bool,
+}
+
+/// Without a name of its own: it differs for each kind of results.
+impl<T: Shape> Shape for SearchResults<T> {
+    fn schema(schemas: &mut Schemas) -> Schema {
+        json!({
+            "type": "object",
+            "properties": {"data": Vec::<T>::schema(schemas), "ok": bool::schema(schemas)},
+            "required": ["data", "ok"],
+        })
+    }
 }
 
 /// One of two responses.

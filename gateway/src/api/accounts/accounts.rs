@@ -1,15 +1,16 @@
 //! Users: the caller, others by name, and a search.
 
+use ferrite_api_types::User;
+use ferrite_api_types::convert::require;
 use ferrite_proto::operation;
 use ferrite_proto::repo::{GetAuthenticatedUserRequest, GetUserRequest, SearchUsersRequest};
 
 use crate::api::call::{Authenticated, MaybeAuthenticated, operations};
-use crate::dto::{SearchResults, User, require};
 use crate::http::error::ApiResult;
 use crate::http::filters::{QueryOf, Search, filters};
 use crate::http::page::LargeList;
 use crate::http::path::Params;
-use crate::http::response::{Json, Paged};
+use crate::http::response::{Json, Paged, SearchResults};
 
 operations! {
     "/api/v1/user" => get me as operation::GET_AUTHENTICATED_USER;

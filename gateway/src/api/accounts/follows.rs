@@ -1,12 +1,12 @@
 //! Followers of users, and the users whom they follow.
 
+use ferrite_api_types::User;
 use ferrite_proto::operation;
 use ferrite_proto::repo::{
     FollowUserRequest, IsFollowingRequest, ListFollowersRequest, ListFollowingRequest, UnfollowUserRequest,
 };
 
 use crate::api::call::{Authenticated, operations};
-use crate::dto::User;
 use crate::http::error::{ApiError, ApiResult};
 use crate::http::page::FollowList;
 use crate::http::path::Params;

@@ -1,6 +1,6 @@
 //! SSH keys of users.
 
-use ferrite_api_types::convert::MissingField;
+use ferrite_api_types::convert::{MissingField, require};
 use ferrite_api_types::links::Links;
 use ferrite_api_types::shape;
 use ferrite_proto::operation;
@@ -11,7 +11,6 @@ use serde::Serialize;
 
 use crate::api::access::PermissionCheck;
 use crate::api::call::{ApiCall, Authenticated, operations};
-use crate::dto::require;
 use crate::http::error::ApiResult;
 use crate::http::page::WholeList;
 use crate::http::path::Params;

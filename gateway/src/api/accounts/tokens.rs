@@ -1,6 +1,6 @@
 //! Access tokens of a user: the only operations of the API that need a password.
 
-use ferrite_api_types::convert::MissingField;
+use ferrite_api_types::convert::{MissingField, require};
 use ferrite_api_types::schema::{Schema, Schemas, Shape, words};
 use ferrite_api_types::shape;
 use ferrite_proto::repo::{
@@ -11,7 +11,6 @@ use serde::Serialize;
 use serde_json::Value;
 
 use crate::api::call::{ApiCall, BasicAuth, operations};
-use crate::dto::require;
 use crate::http::body_limits::MAX_UNVERIFIED_BODY_BYTES;
 use crate::http::error::{ApiError, ApiResult};
 use crate::http::page::WholeList;

@@ -1,5 +1,7 @@
 //! Comments on issues. A route without the number of the issue finds a comment by its id alone.
 
+use ferrite_api_types::Comment;
+use ferrite_api_types::convert::require;
 use ferrite_proto::issue::{
     self, CreateCommentRequest, DeleteCommentRequest, GetCommentRequest, ListCommentsRequest, UpdateCommentRequest,
 };
@@ -8,7 +10,6 @@ use ferrite_proto::operation;
 use super::list_error;
 use crate::api::access::{ResolvedAccess, after_refusal};
 use crate::api::call::{ApiCall, Authenticated, operations};
-use crate::dto::{Comment, require};
 use crate::http::body_limits::MAX_TEXT_BODY_BYTES;
 use crate::http::error::ApiResult;
 use crate::http::filters::{QueryOf, filters};

@@ -2,6 +2,8 @@
 //!
 //! Not here: comments, labels, milestones and timelines, which have files beside this one.
 
+use ferrite_api_types::Issue;
+use ferrite_api_types::convert::require;
 use ferrite_proto::issue::assignee_filter::Condition;
 use ferrite_proto::issue::{
     self, AssigneeFilter, CreateIssueRequest, GetIssueRequest, IssueKind, IssueSort, IssueState, ListIssuesRequest,
@@ -13,7 +15,6 @@ use ferrite_proto::repo::GetUsersRequest;
 use super::{ListedState, NewState, RepositoryUrls, list_error};
 use crate::api::access::{PermissionCheck, ResolvedAccess, after_refusal};
 use crate::api::call::{ApiCall, Authenticated, operations};
-use crate::dto::{Issue, require};
 use crate::http::body_limits::MAX_TEXT_BODY_BYTES;
 use crate::http::error::ApiResult;
 use crate::http::filters::{QueryOf, Search, filters};

@@ -1,5 +1,7 @@
 //! Labels of a repository, and those of its issues: listed, added, replaced and removed.
 
+use ferrite_api_types::Label;
+use ferrite_api_types::convert::require;
 use ferrite_proto::issue::{
     self, ChangeIssueLabelsRequest, CreateLabelRequest, DeleteLabelRequest, GetLabelRequest, LabelChange,
     ListIssueLabelsRequest, ListLabelsRequest, UpdateLabelRequest,
@@ -8,7 +10,6 @@ use ferrite_proto::operation;
 
 use crate::api::access::{ResolvedAccess, after_refusal};
 use crate::api::call::{ApiCall, Authenticated, operations};
-use crate::dto::{Label, require};
 use crate::http::error::ApiResult;
 use crate::http::page::WholeList;
 use crate::http::path::{Params, RepoPath};

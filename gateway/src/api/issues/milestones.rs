@@ -1,5 +1,7 @@
 //! Milestones of a repository.
 
+use ferrite_api_types::Milestone;
+use ferrite_api_types::convert::require;
 use ferrite_proto::issue::{
     self, CreateMilestoneRequest, DeleteMilestoneRequest, GetMilestoneRequest, IssueState, ListMilestonesRequest,
     UpdateMilestoneRequest,
@@ -8,7 +10,6 @@ use ferrite_proto::operation;
 
 use super::{ListedState, NewState, list_error};
 use crate::api::call::{Authenticated, operations};
-use crate::dto::{Milestone, require};
 use crate::http::error::ApiResult;
 use crate::http::filters::{QueryOf, filters};
 use crate::http::page::WholeList;

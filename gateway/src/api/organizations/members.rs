@@ -1,7 +1,8 @@
 //! Members of an organization: their roles, and whether their membership is public.
 
 use axum::http::StatusCode;
-use ferrite_api_types::convert::MissingField;
+use ferrite_api_types::User;
+use ferrite_api_types::convert::{MissingField, require};
 use ferrite_proto::operation;
 use ferrite_proto::repo::{
     GetMembershipRequest, GetMembershipResponse, ListMembersRequest, MembershipRole, RemoveMemberRequest,
@@ -11,7 +12,6 @@ use serde::Serialize;
 
 use crate::api::access::PermissionCheck;
 use crate::api::call::{ApiCall, Authenticated, operations};
-use crate::dto::{User, require};
 use crate::http::error::{ApiError, ApiResult};
 use crate::http::page::WholeList;
 use crate::http::path::Params;

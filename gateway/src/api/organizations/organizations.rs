@@ -1,5 +1,6 @@
 //! Organizations. Not here: their members and teams.
 
+use ferrite_api_types::convert::require;
 use ferrite_api_types::links::Links;
 use ferrite_proto::operation;
 use ferrite_proto::repo::{
@@ -10,7 +11,6 @@ use serde::Serialize;
 
 use crate::api::access::PermissionCheck;
 use crate::api::call::{Authenticated, MaybeAuthenticated, operations};
-use crate::dto::require;
 use crate::http::error::ApiResult;
 use crate::http::page::WholeList;
 use crate::http::path::Params;

@@ -1,5 +1,7 @@
 //! Teams, their members and their repositories. Some handlers also serve the routes of [`crate::api::admin`].
 
+use ferrite_api_types::convert::require;
+use ferrite_api_types::{Repository, User};
 use ferrite_proto::Permission;
 use ferrite_proto::operation;
 use ferrite_proto::repo::{
@@ -11,7 +13,6 @@ use serde::Serialize;
 
 use crate::api::access::PermissionCheck;
 use crate::api::call::{Authenticated, operations};
-use crate::dto::{Repository, User, require};
 use crate::http::error::ApiResult;
 use crate::http::page::WholeList;
 use crate::http::path::Params;

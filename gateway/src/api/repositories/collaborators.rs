@@ -1,8 +1,8 @@
 //! Collaborators of a repository.
 
-use ferrite_api_types::Permissions;
-use ferrite_api_types::convert::MissingField;
+use ferrite_api_types::convert::{MissingField, require};
 use ferrite_api_types::links::Links;
+use ferrite_api_types::{Permissions, User};
 use ferrite_proto::repo::{
     self, GetCollaboratorRequest, ListCollaboratorsRequest, RemoveCollaboratorRequest, SetCollaboratorRequest,
 };
@@ -10,7 +10,6 @@ use ferrite_proto::{Permission, operation};
 use serde::Serialize;
 
 use crate::api::call::{Authenticated, operations};
-use crate::dto::{User, require};
 use crate::http::error::ApiResult;
 use crate::http::page::WholeList;
 use crate::http::path::{Params, RepoPath};

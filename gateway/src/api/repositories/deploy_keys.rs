@@ -1,7 +1,7 @@
 //! Deploy keys of a repository.
 
 use ferrite_api_types::Time;
-use ferrite_api_types::convert::MissingField;
+use ferrite_api_types::convert::{MissingField, require};
 use ferrite_api_types::links::RepositoryLinks;
 use ferrite_proto::operation;
 use ferrite_proto::repo::{
@@ -10,7 +10,6 @@ use ferrite_proto::repo::{
 use serde::Serialize;
 
 use crate::api::call::{Authenticated, operations};
-use crate::dto::require;
 use crate::http::error::ApiResult;
 use crate::http::page::WholeList;
 use crate::http::path::{Params, RepoPath};

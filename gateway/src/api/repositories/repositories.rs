@@ -1,5 +1,7 @@
 //! Repositories: created, listed, searched, read and deleted.
 
+use ferrite_api_types::convert::require;
+use ferrite_api_types::{Repository, Viewer};
 use ferrite_proto::operation;
 use ferrite_proto::repo::{
     self, AutoInit, CreateRepositoryRequest, DeleteRepositoryRequest, GetRepositoryRequest, ListRepositoriesRequest,
@@ -9,13 +11,12 @@ use ferrite_rpc::grpc::with_timeout;
 
 use crate::api::access::PermissionCheck;
 use crate::api::call::{ApiCall, Authenticated, MaybeAuthenticated, operations};
-use crate::dto::{Repository, SearchResults, Viewer, require};
 use crate::http::error::{ApiError, ApiResult};
 use crate::http::filters::{QueryOf, Search, filters};
 use crate::http::page::{LargeList, Page, Total, WholeList};
 use crate::http::path::{Params, RepoPath};
 use crate::http::request::{Flag, Integer, OrDefault, RequestBody, Required, Text, Word, fields};
-use crate::http::response::{Created, Json, List, NoContent, Paged};
+use crate::http::response::{Created, Json, List, NoContent, Paged, SearchResults};
 use crate::http::routes::{organization, variant};
 use crate::http::words::words;
 use crate::upstream::clients::LONG_CALL_DEADLINE;

@@ -1,11 +1,11 @@
 //! Settings of a repository and of its wiki.
 
+use ferrite_api_types::Repository;
 use ferrite_proto::operation;
 use ferrite_proto::repo::{RepositoryRef, UpdateRepositoryRequest, UpdateWikiRequest};
 use ferrite_rpc::grpc::with_timeout;
 
 use crate::api::call::{Authenticated, operations};
-use crate::dto::Repository;
 use crate::http::error::ApiResult;
 use crate::http::path::RepoPath;
 use crate::http::request::{Flag, NonEmpty, Optional, RequestBody, Seconds, Text, fields};

@@ -1,6 +1,7 @@
 //! Transfers of repositories to other owners.
 
-use ferrite_api_types::Time;
+use ferrite_api_types::convert::require;
+use ferrite_api_types::{Repository, Time, User};
 use ferrite_proto::operation;
 use ferrite_proto::repo::{
     self, AcceptTransferRequest, CancelTransferRequest, GetTransferRequest, ListTransfersRequest,
@@ -9,7 +10,6 @@ use ferrite_proto::repo::{
 use serde::Serialize;
 
 use crate::api::call::{ApiCall, Authenticated, operations};
-use crate::dto::{Repository, User, require};
 use crate::http::error::{ApiError, ApiResult};
 use crate::http::page::ExtensionList;
 use crate::http::path::RepoPath;
