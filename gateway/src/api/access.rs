@@ -1,8 +1,6 @@
 //! Calls to repo-svc that many handlers make: access to a repository, the order of permission and field errors, and lookups of
 //! accounts.
 
-#![allow(dead_code, reason = "handlers move over one by one")]
-
 use std::collections::BTreeSet;
 use std::pin::pin;
 use std::time::{Duration, Instant};
@@ -19,10 +17,8 @@ use ferrite_proto::repo::{
 use tonic::{Code, Status};
 
 use super::call::ApiCall;
-use crate::http::body::JsonBody;
-use crate::http::body_limits::{BodyPermit, MAX_JSON_BYTES};
+use crate::http::body_limits::BodyPermit;
 use crate::http::error::ApiError;
-use crate::http::fields::FieldReader;
 use crate::http::path::RepoPath;
 use crate::http::request::{Fields, RequestBody};
 use crate::upstream::grant::Grant;
@@ -205,27 +201,10 @@ impl ApiCall {
         Ok(self.clients.access().check_access(self.request(check.0)).await?.into_inner())
     }
 
-    /// Decodes a JSON body by `decode`. A long one is read only if the caller has the permission of `check`.
-    ///
-    /// # Errors
-    /// For mistakes in the body, if the caller has the permission of `check`; else the permission error.
-    pub(crate) async fn decode_body<T>(
-        &self,
-        check: PermissionCheck,
-        body: JsonBody,
-        decode: impl FnOnce(&mut FieldReader) -> T,
-    ) -> Result<T, ApiError> {
-        if body.may_be_long() {
-            self.check(check.clone()).await?;
-        }
-        let fields = body.fields(&self.body_limits, MAX_JSON_BYTES).await;
-        self.decode_fields(check, fields, decode).await
-    }
-
     /// Reads the fields of a JSON body. A long one is read only if the caller has the permission of `check`.
     ///
     /// # Errors
-    /// As [`Self::decode_body`].
+    /// For mistakes in the body, if the caller has the permission of `check`; else the permission error.
     pub(crate) async fn checked_body<T: Fields>(
         &self,
         check: PermissionCheck,
@@ -237,41 +216,6 @@ impl ApiCall {
         // The bodies of these operations are ordinary ones, without a permit to hold.
         let read = body.read(&self.body_limits).await.map(|(fields, _permit)| fields);
         self.after_permission(check, read).await
-    }
-
-    /// Decodes the body of an operation on the repository of a path, as [`Self::decode_body`]. Returns the repository as well: by its id if
-    /// the body is long or slow, because its name may lead to another one by the time that it has come.
-    ///
-    /// # Errors
-    /// As [`Self::decode_body`].
-    pub(crate) async fn decode_repository_body<T>(
-        &self,
-        path: &RepoPath,
-        operation: &str,
-        body: JsonBody,
-        decode: impl FnOnce(&mut FieldReader) -> T,
-    ) -> Result<(RepositoryRef, T), ApiError> {
-        // The bodies of these operations are ordinary ones, without a permit to hold.
-        let (repository, decoded, _permit) =
-            self.decode_repository_text(path, operation, body, MAX_JSON_BYTES, decode).await?;
-        Ok((repository, decoded))
-    }
-
-    /// As [`Self::decode_repository_body`], for a body of up to `max_bytes`. The caller holds the permit until the request is done.
-    ///
-    /// # Errors
-    /// As [`Self::decode_body`].
-    pub(crate) async fn decode_repository_text<T>(
-        &self,
-        path: &RepoPath,
-        operation: &str,
-        body: JsonBody,
-        max_bytes: usize,
-        decode: impl FnOnce(&mut FieldReader) -> T,
-    ) -> Result<(RepositoryRef, T, BodyPermit), ApiError> {
-        let may_be_long = body.may_be_long();
-        let read = body.decode(&self.body_limits, max_bytes, decode);
-        self.repository_and(path, operation, may_be_long, read).await
     }
 
     /// Reads the body of an operation on the repository of a path, as [`Self::checked_body`]. Returns the repository as well: by its id if
@@ -286,21 +230,10 @@ impl ApiCall {
         operation: &str,
         body: RequestBody<T>,
     ) -> Result<(RepositoryRef, T, BodyPermit), ApiError> {
-        let may_be_long = body.may_be_long();
-        self.repository_and(path, operation, may_be_long, body.read(&self.body_limits)).await
-    }
-
-    /// Returns the repository of a path, and what `read` reads of the body.
-    async fn repository_and<T>(
-        &self,
-        path: &RepoPath,
-        operation: &str,
-        may_be_long: bool,
-        read: impl Future<Output = Result<(T, BodyPermit), ApiError>>,
-    ) -> Result<(RepositoryRef, T, BodyPermit), ApiError> {
         let check = |repository: &RepositoryRef| PermissionCheck::of(operation).on_repository(repository.clone());
         let mut repository = path.repository();
-        let mut read = pin!(read);
+        let may_be_long = body.may_be_long();
+        let mut read = pin!(body.read(&self.body_limits));
         let prompt = match may_be_long {
             true => None,
             false => tokio::time::timeout(PROMPT_BODY_TIME, read.as_mut()).await.ok(),
@@ -318,21 +251,6 @@ impl ApiCall {
         };
         let (read, permit) = self.after_permission(check(&repository), read).await?;
         Ok((repository, read, permit))
-    }
-
-    /// Decodes the fields of a JSON body by `decode`.
-    ///
-    /// # Errors
-    /// As [`Self::decode_body`].
-    pub(crate) async fn decode_fields<T>(
-        &self,
-        check: PermissionCheck,
-        fields: Result<FieldReader, ApiError>,
-        decode: impl FnOnce(&mut FieldReader) -> T,
-    ) -> Result<T, ApiError> {
-        // The bodies of these operations are ordinary ones, without a permit to hold.
-        let decoded = fields.and_then(|fields| fields.decode(decode)).map(|(decoded, _permit)| decoded);
-        self.after_permission(check, decoded).await
     }
 
     /// Returns the links of a repository, for responses of repo-svc that do not have its name.

@@ -1,8 +1,6 @@
 //! Request bodies with JSON: collected within limits of size and time, and only when a handler asks for them.
 //!
-//! Not here: JSON values ([`super::json_value`]) and the fields of an object ([`super::fields`]).
-
-#![allow(dead_code, reason = "handlers move over one by one")]
+//! Not here: JSON values ([`super::json_value`]) and the fields of an object ([`super::request`]).
 
 use std::convert::Infallible;
 use std::time::Duration;
@@ -20,7 +18,6 @@ use tokio::time::Instant;
 use super::body_limits::{BodyLimits, BodyPermit, MAX_JSON_BYTES, MAX_UNVERIFIED_BODY_BYTES};
 use super::describe::{BodyDescription, Description, Input};
 use super::error::ApiError;
-use super::fields::FieldReader;
 use super::json_value::parse_object;
 
 /// Slowest average rate, in bytes per second, of a body whose sender pauses for longer than [`BodyLimits`] allow in all.
@@ -34,54 +31,11 @@ pub(crate) struct JsonBody {
     body: Body,
 }
 
-impl<S: Send + Sync> FromRequest<S> for JsonBody {
-    type Rejection = Infallible;
-
-    async fn from_request(request: Request, _: &S) -> Result<Self, Infallible> {
-        Ok(Self::of(request))
-    }
-}
-
 impl JsonBody {
     /// Returns the body of a request.
     pub(super) fn of(request: Request) -> Self {
         let (parts, body) = request.into_parts();
         Self { headers: parts.headers, body }
-    }
-
-    /// Reads the JSON object in the body. An empty body and `null` are an empty object.
-    ///
-    /// # Errors
-    /// 415 for another content type, 413 above `max_bytes`, 401 for a long body with a credential that is not valid, 408 for a client that
-    /// sends too slowly, 503 when bodies take too much memory, 400 for what is not JSON, 422 for JSON that is not an object.
-    pub(crate) async fn fields(self, limits: &BodyLimits, max_bytes: usize) -> Result<FieldReader, ApiError> {
-        self.parse(limits, max_bytes, None).await
-    }
-
-    /// Reads the JSON object in the body by `decode`. The caller holds the permit until the request is done.
-    ///
-    /// # Errors
-    /// As [`Self::fields`], and 422 with all mistakes that `decode` noted.
-    pub(crate) async fn decode<T>(
-        self,
-        limits: &BodyLimits,
-        max_bytes: usize,
-        decode: impl FnOnce(&mut FieldReader) -> T,
-    ) -> Result<(T, BodyPermit), ApiError> {
-        self.fields(limits, max_bytes).await?.decode(decode)
-    }
-
-    /// Reads the JSON object in the body, or a list in the body as an object with that list in its field `name`.
-    ///
-    /// # Errors
-    /// As [`Self::fields`].
-    pub(crate) async fn fields_or_list(
-        self,
-        limits: &BodyLimits,
-        max_bytes: usize,
-        name: &str,
-    ) -> Result<FieldReader, ApiError> {
-        self.parse(limits, max_bytes, Some(name)).await
     }
 
     /// Returns the number of bytes that the client declares.
@@ -101,20 +55,12 @@ impl JsonBody {
         value.split(';').next().unwrap_or_default().trim().to_ascii_lowercase()
     }
 
-    async fn parse(
-        self,
-        limits: &BodyLimits,
-        max_bytes: usize,
-        list_field: Option<&str>,
-    ) -> Result<FieldReader, ApiError> {
-        let (values, permit) = self.object(limits, max_bytes, list_field).await?;
-        Ok(FieldReader::new(values, permit))
-    }
-
-    /// Reads the JSON object in the body; with `list_field`, a list in the body as an object with that list in the field.
+    /// Reads the JSON object in the body; with `list_field`, a list in the body as an object with that list in the field. An empty body and
+    /// `null` are an empty object.
     ///
     /// # Errors
-    /// As [`Self::fields`].
+    /// 415 for another content type, 413 above `max_bytes`, 401 for a long body with a credential that is not valid, 408 for a client that
+    /// sends too slowly, 503 when bodies take too much memory, 400 for what is not JSON, 422 for JSON that is not an object.
     pub(super) async fn object(
         self,
         limits: &BodyLimits,
@@ -131,7 +77,7 @@ impl JsonBody {
     /// Reads the body as it is, whatever its content type.
     ///
     /// # Errors
-    /// 413, 401, 408 and 503 as [`Self::fields`], 400 for a body that ends early.
+    /// 413, 401, 408 and 503 as [`Self::object`], 400 for a body that ends early.
     pub(crate) async fn bytes(self, limits: &BodyLimits, max_bytes: usize) -> Result<(Vec<u8>, BodyPermit), ApiError> {
         let declared = self.declared_bytes();
         if declared.is_some_and(|declared| declared > max_bytes) {
@@ -271,13 +217,14 @@ mod tests {
         BodyLimits::new(1, 1, MAX_PAUSE)
     }
 
-    async fn read(headers: &[(&'static str, &str)], body: Body, max_bytes: usize) -> Result<FieldReader, u16> {
+    async fn read(headers: &[(&'static str, &str)], body: Body, max_bytes: usize) -> Result<Map<String, Value>, u16> {
         let mut map = HeaderMap::new();
         for (name, value) in headers {
             map.insert(*name, value.parse().unwrap());
         }
         let body = JsonBody { headers: map, body };
-        body.fields(&limits(), max_bytes).await.map_err(|error| error.status.as_u16())
+        let read = body.object(&limits(), max_bytes, None).await;
+        read.map(|(object, _permit)| object).map_err(|error| error.status.as_u16())
     }
 
     fn endless() -> Body {
@@ -332,7 +279,8 @@ mod tests {
             headers.insert(CONTENT_LENGTH, HeaderValue::from(frames * 1024));
         }
         let body = JsonBody { headers, body: Body::from_stream(body) };
-        let status = body.fields(limits, MAX_JSON_BYTES).await.map_or_else(|error| error.status.as_u16(), |_| 200);
+        let status =
+            body.object(limits, MAX_JSON_BYTES, None).await.map_or_else(|error| error.status.as_u16(), |_| 200);
         (read.load(Ordering::Relaxed), status)
     }
 
@@ -403,11 +351,10 @@ mod tests {
     async fn large_bodies_wait_for_no_permit_and_return_theirs() {
         let limits = limits();
         let large = || JsonBody { headers: HeaderMap::new(), body: Body::from(vec![b' '; MAX_JSON_BYTES + 1]) };
-        let held = large().fields(&limits, MAX_FILE_BODY_BYTES).await.unwrap();
-        assert_eq!(large().fields(&limits, MAX_FILE_BODY_BYTES).await.unwrap_err().status.as_u16(), 503);
-        let permit = held.finish().unwrap();
-        assert!(large().fields(&limits, MAX_FILE_BODY_BYTES).await.is_err());
+        let read = async || large().object(&limits, MAX_FILE_BODY_BYTES, None).await;
+        let (_, permit) = read().await.unwrap();
+        assert_eq!(read().await.unwrap_err().status.as_u16(), 503);
         drop(permit);
-        assert!(large().fields(&limits, MAX_FILE_BODY_BYTES).await.is_ok());
+        assert!(read().await.is_ok());
     }
 }

@@ -99,7 +99,7 @@ pub(crate) struct UploadPermit {
 }
 
 /// Permit to hold a body in memory, returned when dropped.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(crate) struct BodyPermit {
     client: Client,
     /// True once the credential of the client was checked.

@@ -1,5 +1,5 @@
 //! JSON values of request bodies, parsed within a limit on their number. Not here: the fields of an operation
-//! ([`super::fields`]).
+//! ([`super::request`]).
 
 use std::fmt::Display;
 

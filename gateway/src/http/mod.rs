@@ -2,9 +2,9 @@
 //! `upstream`.
 //!
 //! Order of the files, each using those to its right: `middleware` → `client_bounds`, `query_token`, `unread_body`; `client_bounds` →
-//! `client_address`, `error`; `redirect`, `if_match` → `error`; `etag`; `upload` → `body_limits` → `client_address`; `body` → `json_value`, `fields` →
+//! `client_address`, `error`; `redirect`, `if_match` → `error`; `etag`; `upload` → `body_limits` → `client_address`; `body` → `json_value`,
 //! `body_limits` → `error` → `json`; `filters` → `request` → `body`, `words`; `filters` and `page` → `query` → `path`; `page` → `response`;
-//! `request`, `fields` and `query` → `times`; `body`, `headers`, `response`, `path` and `routes` → `describe` → `error`. Not here: the
+//! `request` and `query` → `times`; `body`, `headers`, `response`, `path` and `routes` → `describe` → `error`. Not here: the
 //! operations, and the services that carry them out.
 
 pub(crate) mod body;
@@ -14,7 +14,6 @@ pub(crate) mod client_bounds;
 pub(crate) mod describe;
 pub(crate) mod error;
 pub(crate) mod etag;
-pub(crate) mod fields;
 pub(crate) mod filters;
 pub(crate) mod headers;
 pub(crate) mod if_match;

@@ -59,16 +59,14 @@ async fn list(Authenticated(call): Authenticated, query: WholeList) -> ApiResult
 }
 
 async fn add(Authenticated(call): Authenticated, body: RequestBody<NewEmails>) -> ApiResult<Created<Vec<Email>>> {
-    let read = body.read(&call.body_limits).await.map(|(read, _permit)| read);
-    let NewEmails { emails } = call.after_permission(PermissionCheck::of(operation::ADD_EMAILS), read).await?;
+    let NewEmails { emails } = call.checked_body(PermissionCheck::of(operation::ADD_EMAILS), body).await?;
     let request = call.request(AddEmailsRequest { emails });
     let response = call.clients.profiles().add_emails(request).await?.into_inner();
     Ok(Created(response.emails.into_iter().map(Email::from).collect()))
 }
 
 async fn remove(Authenticated(call): Authenticated, body: RequestBody<RemovedEmails>) -> ApiResult<NoContent> {
-    let read = body.read(&call.body_limits).await.map(|(read, _permit)| read);
-    let RemovedEmails { emails } = call.after_permission(PermissionCheck::of(operation::DELETE_EMAILS), read).await?;
+    let RemovedEmails { emails } = call.checked_body(PermissionCheck::of(operation::DELETE_EMAILS), body).await?;
     let request = call.request(DeleteEmailsRequest { emails });
     call.clients.profiles().delete_emails(request).await?;
     Ok(NoContent)

@@ -2,8 +2,6 @@
 //!
 //! Here is what they share: words for states, errors of lists, and the URLs of several repositories.
 
-#![allow(dead_code, reason = "handlers of other folders move over one by one")]
-
 mod comments;
 mod issues;
 mod labels;
@@ -15,15 +13,11 @@ pub use self::issues::ASSIGNEE_WORDS;
 
 use std::collections::HashMap;
 
-use axum::http::HeaderMap;
 use ferrite_proto::issue::{IssueState, NamedRepository};
 use tonic::{Code, Status};
 
 use super::call::groups;
-use crate::http::error::{ApiError, FieldError};
-use crate::http::fields::FieldReader;
-use crate::http::page::Page;
-use crate::http::query::Query;
+use crate::http::error::ApiError;
 use crate::http::words::words;
 use ferrite_api_types::links::{Links, RepositoryLinks};
 
@@ -42,9 +36,6 @@ words! {
     /// The new state of an issue or milestone.
     enum NewState: IssueState { "open" = IssueState::Open, "closed" = IssueState::Closed }
 }
-
-/// Longest text that is passed on to issue-svc, in bytes: none of its fields may be longer, and a whole message has a limit of its own.
-const MAX_TEXT_BYTES: usize = 1024 * 1024;
 
 /// Converts a status of a list whose entries may have long texts. A response beyond the limit of messages is a page too large.
 fn list_error(status: Status) -> ApiError {
@@ -74,29 +65,6 @@ impl RepositoryUrls {
     }
 }
 
-/// Returns the headers for `page` of a list that may have been counted in part.
-pub(super) fn list_headers(query: &Query, page: Page, total: i64, is_partial: bool, links: &Links) -> HeaderMap {
-    let has_more = i64::from(page.number).saturating_mul(i64::from(page.size)) < total;
-    query.headers_of_uncounted(page, Some(total).filter(|_| !is_partial), has_more, links)
-}
-
-/// Returns the value of a parameter of a query; notes its error, so that a response has all of them.
-pub(super) fn value<T>(parameter: Result<Option<T>, FieldError>, errors: &mut Vec<FieldError>) -> Option<T> {
-    parameter.unwrap_or_else(|error| {
-        errors.push(error);
-        None
-    })
-}
-
-/// Returns `text`, or notes a mistake in the field `name` if it is longer than any field may be.
-pub(super) fn limit_text(fields: &mut FieldReader, name: &str, text: String) -> String {
-    if text.len() <= MAX_TEXT_BYTES {
-        return text;
-    }
-    fields.add_error(name, "too_long", "must have at most 1 MiB");
-    String::new()
-}
-
 #[cfg(test)]
 mod tests {
     use axum::extract::FromRequestParts;
@@ -107,6 +75,7 @@ mod tests {
     use super::*;
     use crate::http::filters::Filter;
     use crate::http::page::{LargeList, Total};
+    use crate::http::query::Query;
     use crate::http::request::Word;
 
     #[tokio::test]

@@ -249,7 +249,7 @@ impl<T: Fields> RequestBody<T> {
     /// Reads the fields. The caller holds the permit until the request is done.
     ///
     /// # Errors
-    /// As [`JsonBody::fields`], and 422 with all mistakes.
+    /// As [`JsonBody::object`], and 422 with all mistakes.
     pub(crate) async fn read(self, limits: &BodyLimits) -> Result<(T, BodyPermit), ApiError> {
         self.read_with(limits, T::read).await
     }
