@@ -24,7 +24,8 @@ use crate::api::{Responder, respond};
 use crate::blocking::BlockingPools;
 use crate::http::body_limits::BodyLimits;
 use crate::http::client_bounds::ClientBounds;
-use crate::http::{json, middleware};
+use crate::http::middleware;
+use crate::http::response::Json;
 use crate::state::AppState;
 use crate::upstream::clients::Clients;
 use crate::upstream::git_client::GitHttpClient;
@@ -337,7 +338,7 @@ async fn a_malformed_idempotency_key_is_422_and_only_for_writes() {
 /// Returns a router of the gateway's layers around a list and a handler that panics.
 fn layered() -> Router {
     let routes = Router::new()
-        .route("/api/v1/list", get(|| async { json::ok(["<a>"]) }))
+        .route("/api/v1/list", get(|| async { Json(["<a>"]) }))
         .route("/api/v1/panic", get(panics))
         .layer(from_fn_with_state(Responder::new(unreachable_services().api()), respond));
     Router::new()

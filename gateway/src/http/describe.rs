@@ -2,8 +2,6 @@
 //!
 //! Not here: what the contract says about an operation: its comment, its errors, who may call it, and whether it writes.
 
-#![allow(dead_code, reason = "handlers move over one by one")]
-
 use axum::Extension;
 use axum::http::{HeaderMap, Method};
 use ferrite_api_types::schema::{Schema, Schemas};

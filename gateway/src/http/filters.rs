@@ -3,8 +3,6 @@
 //!
 //! Not here: pages of lists ([`super::page`]).
 
-#![allow(dead_code, unused_imports, unused_macros, reason = "handlers move over one by one")]
-
 use std::convert::Infallible;
 use std::marker::PhantomData;
 

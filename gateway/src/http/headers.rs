@@ -1,7 +1,5 @@
 //! The headers of a request that mean something to its handler alone, such as `Prefer`.
 
-#![allow(dead_code, reason = "handlers move over one by one")]
-
 use std::convert::Infallible;
 use std::marker::PhantomData;
 

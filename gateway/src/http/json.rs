@@ -11,7 +11,7 @@ use std::sync::Arc;
 use axum::body::Body;
 use axum::http::header::CONTENT_TYPE;
 use axum::http::{HeaderMap, HeaderValue, StatusCode};
-use axum::response::{IntoResponse, Response};
+use axum::response::Response;
 use ferrite_api_types::LongTexts;
 use memchr::{memchr_iter, memchr3_iter};
 use parking_lot::Mutex;
@@ -167,7 +167,7 @@ impl<T: Serialize + Shorten + Send> Payload for T {
 
 /// A value of which nothing may be left out.
 #[derive(Serialize)]
-struct Whole<T>(T);
+pub(super) struct Whole<T>(pub(super) T);
 
 impl<T> Shorten for Whole<T> {
     fn shorten(&mut self, _: usize) {}
@@ -175,7 +175,7 @@ impl<T> Shorten for Whole<T> {
 
 /// A list whose entries have texts that may be cut.
 #[derive(Serialize)]
-struct Texts<T>(Vec<T>);
+pub(super) struct Texts<T>(pub(super) Vec<T>);
 
 impl<T: Serialize + LongTexts> Shorten for Texts<T> {
     /// Each text gets the same number of bytes of what the rest leaves.
@@ -274,48 +274,13 @@ impl Unwritten {
 }
 
 /// Returns a status with a value.
-pub(crate) fn with_status<T: Serialize + Send + 'static>(status: StatusCode, value: T) -> Response {
-    Unwritten::new(Whole(value), false).into_response(status)
-}
-
-/// Returns 200 with a value.
-pub(crate) fn ok<T: Serialize + Send + 'static>(value: T) -> Response {
-    with_status(StatusCode::OK, value)
-}
-
-/// Returns 200 with a value that leaves out what does not fit into a response.
-pub(crate) fn ok_with_parts<T: Serialize + Shorten + Send + 'static>(value: T) -> Response {
-    Unwritten::new(value, false).into_response(StatusCode::OK)
-}
-
-/// Returns 201 with a value.
-pub(crate) fn created<T: Serialize + Send + 'static>(value: T) -> Response {
-    with_status(StatusCode::CREATED, value)
-}
-
-/// Returns 202 with a value.
-pub(crate) fn accepted<T: Serialize + Send + 'static>(value: T) -> Response {
-    with_status(StatusCode::ACCEPTED, value)
-}
-
-/// Returns 204, for an operation without a result.
-pub(crate) fn no_content() -> Response {
-    StatusCode::NO_CONTENT.into_response()
+pub(super) fn value(status: StatusCode, value: impl Serialize + Shorten + Send + 'static) -> Response {
+    Unwritten::new(value, false).into_response(status)
 }
 
 /// Returns 200 with a page of a list and the headers of the page.
-pub(crate) fn page<T: Serialize + Send + 'static>(value: T, headers: HeaderMap) -> Response {
-    let mut response = Unwritten::new(Whole(value), true).into_response(StatusCode::OK);
-    response.headers_mut().extend(headers);
-    response
-}
-
-/// Returns 200 with a page of a list whose entries have long texts, which are cut where the page would not fit into a response.
-pub(crate) fn page_of_texts<T: Serialize + LongTexts + Send + 'static>(
-    entries: Vec<T>,
-    headers: HeaderMap,
-) -> Response {
-    let mut response = Unwritten::new(Texts(entries), true).into_response(StatusCode::OK);
+pub(super) fn page(value: impl Serialize + Shorten + Send + 'static, headers: HeaderMap) -> Response {
+    let mut response = Unwritten::new(value, true).into_response(StatusCode::OK);
     response.headers_mut().extend(headers);
     response
 }

@@ -1,7 +1,5 @@
 //! Pages of lists: `page` and `limit` of a query, and the headers `X-Total-Count` and `Link` of the response.
 
-#![allow(dead_code, reason = "handlers move over one by one")]
-
 use std::convert::Infallible;
 
 use axum::extract::FromRequestParts;
@@ -24,28 +22,6 @@ pub(crate) struct Page {
     pub(crate) number: i32,
     /// Items of a page, at least 1.
     pub(crate) size: i32,
-}
-
-/// Items of a page for one kind of list.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct PageLimits {
-    /// When the client names no size.
-    default: i32,
-    /// At most.
-    max: i32,
-}
-
-impl PageLimits {
-    /// Lists that existing clients expect whole.
-    pub(crate) const WHOLE_LIST: Self = Self { default: 1000, max: 1000 };
-    /// Lists that may be very long: searches and issues.
-    pub(crate) const LARGE_LIST: Self = Self { default: 10, max: 50 };
-    /// Commits.
-    pub(crate) const COMMITS: Self = Self { default: 30, max: 100 };
-    /// Followers, and accounts that a user follows.
-    pub(crate) const FOLLOWS: Self = Self { default: 40, max: 40 };
-    /// Lists that are an extension of this API: deliveries of a webhook, imports, the audit log, git stores.
-    pub(crate) const EXTENSION_LIST: Self = Self { default: 50, max: 100 };
 }
 
 impl Page {
@@ -98,15 +74,15 @@ pub(crate) struct PageQuery<const DEFAULT: i32, const MAX: i32, const HAS_PAGE_S
     pub(crate) page: Page,
 }
 
-/// A page of [`PageLimits::WHOLE_LIST`].
+/// A page of a list that existing clients expect whole.
 pub(crate) type WholeList = PageQuery<1000, 1000>;
-/// A page of [`PageLimits::LARGE_LIST`].
+/// A page of a list that may be very long: a search, or issues.
 pub(crate) type LargeList = PageQuery<10, 50>;
-/// A page of [`PageLimits::COMMITS`].
+/// A page of commits.
 pub(crate) type CommitList = PageQuery<30, 100, true>;
-/// A page of [`PageLimits::FOLLOWS`].
+/// A page of followers, or of accounts that a user follows.
 pub(crate) type FollowList = PageQuery<40, 40>;
-/// A page of [`PageLimits::EXTENSION_LIST`].
+/// A page of a list that is an extension of this API: deliveries of a webhook, imports, the audit log, git stores.
 pub(crate) type ExtensionList = PageQuery<50, 100>;
 
 impl<S: Send + Sync, const DEFAULT: i32, const MAX: i32, const HAS_PAGE_SIZE: bool> FromRequestParts<S>
@@ -120,10 +96,13 @@ impl<S: Send + Sync, const DEFAULT: i32, const MAX: i32, const HAS_PAGE_SIZE: bo
 }
 
 impl<const DEFAULT: i32, const MAX: i32, const HAS_PAGE_SIZE: bool> PageQuery<DEFAULT, MAX, HAS_PAGE_SIZE> {
+    /// Returns the page that the parameters ask for. Values that are not positive numbers count as absent.
     fn of(query: Query) -> Self {
+        let at_least_one = |value: i64| i32::try_from(value.min(i64::from(i32::MAX))).ok().filter(|value| *value > 0);
         let names: &[&str] = if HAS_PAGE_SIZE { &["limit", "pageSize"] } else { &["limit"] };
-        let page = query.page_with_size_names(PageLimits { default: DEFAULT, max: MAX }, names);
-        Self { query, page }
+        let size = names.iter().find_map(|name| query.number(name).and_then(at_least_one));
+        let number = query.number("page").and_then(at_least_one).unwrap_or(1);
+        Self { query, page: Page { number, size: size.unwrap_or(DEFAULT).min(MAX) } }
     }
 
     /// Returns the page, with its entries, of a list of `total` entries.
@@ -142,78 +121,26 @@ impl<const DEFAULT: i32, const MAX: i32, const HAS_PAGE_SIZE: bool> PageQuery<DE
     }
 
     fn headers(&self, total: Total, links: &Links) -> HeaderMap {
-        let end = i64::from(self.page.number).saturating_mul(i64::from(self.page.size));
-        let (total, has_more) = match total {
-            Total::All(total) => (Some(total), false),
-            Total::AtLeast(total) => (None, end < total),
-            Total::Unknown { has_more } => (None, has_more),
-        };
-        self.query.headers_of_uncounted(self.page, total, has_more, links)
-    }
-}
-
-impl<const DEFAULT: i32, const MAX: i32, const HAS_PAGE_SIZE: bool> Input for PageQuery<DEFAULT, MAX, HAS_PAGE_SIZE> {
-    fn describe(about: &mut Description) {
-        let schema = json!({"type": "integer", "minimum": 1, "default": 1});
-        about.query.push(Parameter::new("page", &["The number of the page."], schema));
-        // No `maximum`: a client that asks for more gets as many.
-        let schema = json!({"type": "integer", "minimum": 1, "default": DEFAULT, "x-maximum": MAX});
-        about.query.push(Parameter::new("limit", &["The entries of a page."], schema.clone()));
-        if HAS_PAGE_SIZE {
-            about.query.push(Parameter::new("pageSize", &["Another name of `limit`, which comes first."], schema));
-        }
-    }
-}
-
-impl Query {
-    /// Returns the page that `page` and `limit` ask for. Values that are not positive numbers count as absent.
-    pub(crate) fn page(&self, limits: PageLimits) -> Page {
-        self.page_with_size_names(limits, &["limit"])
-    }
-
-    /// Returns the page that is asked for, where the size has several names; the first with a positive number counts.
-    pub(crate) fn page_with_size_names(&self, limits: PageLimits, names: &[&str]) -> Page {
-        let at_least_one = |value: i64| i32::try_from(value.min(i64::from(i32::MAX))).ok().filter(|value| *value > 0);
-        let number = self.number("page").and_then(at_least_one).unwrap_or(1);
-        let size = names.iter().find_map(|name| self.number(name).and_then(at_least_one));
-        let size = size.unwrap_or(limits.default).min(limits.max);
-        Page { number, size }
-    }
-
-    /// Returns the headers for `page` of a list of `total` items.
-    pub(crate) fn headers(&self, page: Page, total: i64, links: &Links) -> HeaderMap {
-        let mut headers = HeaderMap::from_iter([(TOTAL_COUNT, HeaderValue::from(total))]);
-        let size = i64::from(page.size);
-        let last = total.saturating_add(size - 1) / size;
-        if last > 1 {
-            headers.extend(self.link_header(page, i64::from(page.number) < last, Some(last), links));
-        }
-        headers
-    }
-
-    /// Returns the headers for `page` of a list whose length is known at its end only: `total` is there if the end was reached.
-    pub(crate) fn headers_of_uncounted(
-        &self,
-        page: Page,
-        total: Option<i64>,
-        has_more: bool,
-        links: &Links,
-    ) -> HeaderMap {
+        let (number, size) = (i64::from(self.page.number), i64::from(self.page.size));
         match total {
-            Some(total) => self.headers(page, total, links),
-            None => self.link_header(page, has_more, None, links).into_iter().collect(),
+            Total::All(total) => {
+                let mut headers = HeaderMap::from_iter([(TOTAL_COUNT, HeaderValue::from(total))]);
+                let last = total.saturating_add(size - 1) / size;
+                if last > 1 {
+                    headers.extend(self.link_header(number < last, Some(last), links));
+                }
+                headers
+            }
+            Total::AtLeast(total) => {
+                self.link_header(number.saturating_mul(size) < total, None, links).into_iter().collect()
+            }
+            Total::Unknown { has_more } => self.link_header(has_more, None, links).into_iter().collect(),
         }
     }
 
-    /// Returns the `Link` header for `page`, with the last page if that is known; `None` for the only page.
-    fn link_header(
-        &self,
-        page: Page,
-        has_next: bool,
-        last: Option<i64>,
-        links: &Links,
-    ) -> Option<(HeaderName, HeaderValue)> {
-        let number = i64::from(page.number);
+    /// Returns the `Link` header, with the last page if that is known; `None` for the only page.
+    fn link_header(&self, has_next: bool, last: Option<i64>, links: &Links) -> Option<(HeaderName, HeaderValue)> {
+        let number = i64::from(self.page.number);
         let mut entries = Vec::new();
         if has_next {
             entries.push(self.link_to(number + 1, "next", links));
@@ -231,11 +158,25 @@ impl Query {
     /// Returns one link of a `Link` header (RFC 8288): the address of this request with another `page`, at the end of the query.
     fn link_to(&self, page: i64, relation: &str, links: &Links) -> String {
         let kept: String = self
+            .query
             .pairs()
             .filter(|pair| !is_named(pair.split_once('=').map_or(*pair, |(key, _)| key), "page"))
             .map(|pair| format!("{pair}&"))
             .collect();
-        format!("<{}{}?{kept}page={page}>; rel=\"{relation}\"", links.root(), self.path)
+        format!("<{}{}?{kept}page={page}>; rel=\"{relation}\"", links.root(), self.query.path)
+    }
+}
+
+impl<const DEFAULT: i32, const MAX: i32, const HAS_PAGE_SIZE: bool> Input for PageQuery<DEFAULT, MAX, HAS_PAGE_SIZE> {
+    fn describe(about: &mut Description) {
+        let schema = json!({"type": "integer", "minimum": 1, "default": 1});
+        about.query.push(Parameter::new("page", &["The number of the page."], schema));
+        // No `maximum`: a client that asks for more gets as many.
+        let schema = json!({"type": "integer", "minimum": 1, "default": DEFAULT, "x-maximum": MAX});
+        about.query.push(Parameter::new("limit", &["The entries of a page."], schema.clone()));
+        if HAS_PAGE_SIZE {
+            about.query.push(Parameter::new("pageSize", &["Another name of `limit`, which comes first."], schema));
+        }
     }
 }
 

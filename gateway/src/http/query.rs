@@ -37,7 +37,7 @@ impl Query {
     }
 
     /// Returns the first value of a parameter.
-    pub(crate) fn bytes(&self, name: &str) -> Option<Vec<u8>> {
+    pub(super) fn bytes(&self, name: &str) -> Option<Vec<u8>> {
         self.pairs().find_map(|pair| {
             let (key, value) = pair.split_once('=').unwrap_or((pair, ""));
             is_named(key, name).then(|| decode(&value.replace('+', " ")))
@@ -45,18 +45,18 @@ impl Query {
     }
 
     /// Returns the first value of a parameter as text. Invalid UTF-8 becomes U+FFFD.
-    pub(crate) fn text(&self, name: &str) -> Option<String> {
+    pub(super) fn text(&self, name: &str) -> Option<String> {
         self.bytes(name).map(|bytes| String::from_utf8_lossy(&bytes).into_owned())
     }
 
     /// Returns the first value of a parameter as a search text, empty when absent.
-    pub(crate) fn filter(&self, name: &str) -> String {
+    pub(super) fn filter(&self, name: &str) -> String {
         // No stored text has a NUL, and databases refuse parameters with one.
         self.text(name).unwrap_or_default().replace('\0', "\u{fffd}")
     }
 
     /// Returns the first value of a parameter as a whole number, clamped to 64 bits; `None` for what is not a number.
-    pub(crate) fn number(&self, name: &str) -> Option<i64> {
+    pub(super) fn number(&self, name: &str) -> Option<i64> {
         let text = self.text(name)?;
         let digits = text.strip_prefix('-').unwrap_or(&text);
         if digits.is_empty() || !digits.bytes().all(|byte| byte.is_ascii_digit()) {
@@ -69,7 +69,7 @@ impl Query {
     ///
     /// # Errors
     /// The error of the parameter, for another text.
-    pub(crate) fn whole_number(&self, name: &str) -> Result<Option<i64>, FieldError> {
+    pub(super) fn whole_number(&self, name: &str) -> Result<Option<i64>, FieldError> {
         if self.text(name).is_none_or(|text| text.is_empty()) {
             return Ok(None);
         }
@@ -80,7 +80,7 @@ impl Query {
     ///
     /// # Errors
     /// The error of the parameter, for another text.
-    pub(crate) fn time(&self, name: &str) -> Result<Option<Timestamp>, FieldError> {
+    pub(super) fn time(&self, name: &str) -> Result<Option<Timestamp>, FieldError> {
         let Some(text) = self.text(name).filter(|text| !text.is_empty()) else { return Ok(None) };
         // A `+` that was not encoded was decoded to a blank.
         let time = parse_time(&text.replace(' ', "+"));
@@ -91,7 +91,7 @@ impl Query {
     ///
     /// # Errors
     /// The error of the parameter, for another word.
-    pub(crate) fn word<T: Copy>(&self, name: &str, words: &[(&str, T)]) -> Result<Option<T>, FieldError> {
+    pub(super) fn word<T: Copy>(&self, name: &str, words: &[(&str, T)]) -> Result<Option<T>, FieldError> {
         let Some(text) = self.text(name).filter(|text| !text.is_empty()) else { return Ok(None) };
         match words.iter().find(|(word, _)| *word == text) {
             Some((_, meaning)) => Ok(Some(*meaning)),

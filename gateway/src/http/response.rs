@@ -2,8 +2,6 @@
 //!
 //! Not here: the bytes of JSON, which [`super::json`] writes.
 
-#![allow(dead_code, reason = "handlers move over one by one")]
-
 use std::marker::PhantomData;
 
 use axum::body::Body;
@@ -16,7 +14,7 @@ use serde::Serialize;
 use serde_json::json;
 
 use super::describe::{Description, Output, Success, bytes_schema};
-use super::json::{self, Shorten};
+use super::json::{self, Shorten, Texts, Whole};
 
 /// Media type of server-sent events.
 pub(crate) const EVENT_STREAM: &str = "text/event-stream";
@@ -114,25 +112,25 @@ impl<M> From<Response> for File<M> {
 
 impl<T: Serialize + Send + 'static> IntoResponse for Json<T> {
     fn into_response(self) -> Response {
-        json::ok(self.0)
+        json::value(StatusCode::OK, Whole(self.0))
     }
 }
 
 impl<T: Serialize + Shorten + Send + 'static> IntoResponse for Shortened<T> {
     fn into_response(self) -> Response {
-        json::ok_with_parts(self.0)
+        json::value(StatusCode::OK, self.0)
     }
 }
 
 impl<T: Serialize + Send + 'static> IntoResponse for Created<T> {
     fn into_response(self) -> Response {
-        json::created(self.0)
+        json::value(StatusCode::CREATED, Whole(self.0))
     }
 }
 
 impl<T: Serialize + Send + 'static> IntoResponse for Accepted<T> {
     fn into_response(self) -> Response {
-        json::accepted(self.0)
+        json::value(StatusCode::ACCEPTED, Whole(self.0))
     }
 }
 
@@ -144,25 +142,25 @@ impl IntoResponse for Started {
 
 impl IntoResponse for NoContent {
     fn into_response(self) -> Response {
-        json::no_content()
+        StatusCode::NO_CONTENT.into_response()
     }
 }
 
 impl<T: Serialize + Send + 'static> IntoResponse for Paged<T> {
     fn into_response(self) -> Response {
-        json::page(self.value, self.headers)
+        json::page(Whole(self.value), self.headers)
     }
 }
 
 impl<T: Serialize + LongTexts + Send + 'static> IntoResponse for TextList<T> {
     fn into_response(self) -> Response {
-        json::page_of_texts(self.entries, self.headers)
+        json::page(Texts(self.entries), self.headers)
     }
 }
 
 impl<T: Serialize + Send + 'static> IntoResponse for CursorPage<T> {
     fn into_response(self) -> Response {
-        json::page(self.0, HeaderMap::new())
+        json::page(Whole(self.0), HeaderMap::new())
     }
 }
 

@@ -1,8 +1,6 @@
 //! Bodies with one file: `multipart/form-data` with the file as its first part, or the bytes of the file alone. The file is never held
 //! in memory: it is read as fast as it is taken.
 
-#![allow(dead_code, reason = "handlers move over one by one")]
-
 use std::convert::Infallible;
 use std::marker::PhantomData;
 use std::pin::Pin;
@@ -88,7 +86,7 @@ impl Upload {
     /// # Errors
     /// 415 for another content type, 413 for a body that declares more than `max_bytes`, 503 for too many files at once, 408 for a client
     /// that sends too slowly, 400 for a malformed body, 422 for one with another first part.
-    pub(crate) async fn open(
+    async fn open(
         request: Request,
         limits: &BodyLimits,
         user: i64,

@@ -1,7 +1,5 @@
 //! Words that requests have for values, such as the states of an issue.
 
-#![allow(dead_code, unused_imports, unused_macros, reason = "handlers move over one by one")]
-
 use ferrite_api_types::schema::{self, Schema};
 
 /// Words, with what each of them means. [`words!`] makes them.

@@ -4,10 +4,13 @@ use proptest::prelude::*;
 
 use super::*;
 
+fn links() -> Links {
+    Links::new("http://git.example.com", "h:22")
+}
+
 fn link(query: &str, total: i64) -> Option<String> {
-    let query = Query::new("/api/v1/repos/bob/many/issues", query);
-    let links = Links::new("http://git.example.com", "h:22");
-    let headers = query.headers(query.page(PageLimits::LARGE_LIST), total, &links);
+    let query = LargeList::of(Query::new("/api/v1/repos/bob/many/issues", query));
+    let headers = query.headers(Total::All(total), &links());
     headers.get(LINK).map(|value| value.to_str().unwrap().to_owned())
 }
 
@@ -28,21 +31,19 @@ fn pairs(expected: &[(&str, &str)]) -> Vec<(String, String)> {
 fn a_list_without_a_count_links_to_the_next_page_while_there_is_more() {
     let base = "http://git.example.com/api/v1/repos/bob/many/commits";
     let query = Query::new("/api/v1/repos/bob/many/commits", "sha=main&page=2&pageSize=7");
-    let links = Links::new("http://git.example.com", "h:22");
-    let page = query.page_with_size_names(PageLimits::COMMITS, &["limit", "pageSize"]);
-    assert_eq!((page.number, page.size), (2, 7));
+    let query = CommitList::of(query);
+    assert_eq!(query.page, Page { number: 2, size: 7 });
     let kept = "sha=main&pageSize=7&page";
     let back = format!("<{base}?{kept}=1>; rel=\"first\",<{base}?{kept}=1>; rel=\"prev\"");
     let next = format!("<{base}?{kept}=3>; rel=\"next\"");
-    let open = query.headers_of_uncounted(page, None, true, &links);
+    let open = query.headers(Total::known_at_end(None, true), &links());
     assert_eq!(open[LINK], format!("{next},{back}"));
     assert!(!open.contains_key(TOTAL_COUNT));
-    let ended = query.headers_of_uncounted(page, Some(14), false, &links);
+    let ended = query.headers(Total::known_at_end(Some(14), false), &links());
     assert_eq!((&ended[LINK], &ended[TOTAL_COUNT]), (&back.parse().unwrap(), &HeaderValue::from(14)));
-    let only = Query::new("/x", "limit=0&pageSize=1000");
-    let page = only.page_with_size_names(PageLimits::COMMITS, &["limit", "pageSize"]);
-    assert_eq!(page.size, 100);
-    assert!(only.headers_of_uncounted(page, None, false, &links).is_empty());
+    let only = CommitList::of(Query::new("/x", "limit=0&pageSize=1000"));
+    assert_eq!(only.page.size, 100);
+    assert!(only.headers(Total::known_at_end(None, false), &links()).is_empty());
 }
 
 #[test]
@@ -74,33 +75,34 @@ fn the_first_page_has_no_previous_and_the_last_no_next_one() {
 
 #[test]
 fn pages_that_make_no_sense_are_the_first() {
+    let page = |query: &str| LargeList::of(Query::new("/", query)).page;
     for query in ["", "page=", "page=0", "page=-3", "page=abc", "page=1.5", "limit=0", "limit=-1", "limit=x"] {
-        assert_eq!(Query::new("/", query).page(PageLimits::LARGE_LIST), Page { number: 1, size: 10 }, "{query}");
+        assert_eq!(page(query), Page { number: 1, size: 10 }, "{query}");
     }
-    assert_eq!(Query::new("/", "limit=500&page=2").page(PageLimits::LARGE_LIST), Page { number: 2, size: 50 });
-    let huge = "page=123456789012345678901234567890&limit=99999999999999999999";
-    assert_eq!(Query::new("/", huge).page(PageLimits::WHOLE_LIST), Page { number: i32::MAX, size: 1000 });
+    assert_eq!(page("limit=500&page=2"), Page { number: 2, size: 50 });
+    let huge = Query::new("/", "page=123456789012345678901234567890&limit=99999999999999999999");
+    assert_eq!(WholeList::of(huge).page, Page { number: i32::MAX, size: 1000 });
 }
 
 proptest! {
     #[test]
     fn any_query_gives_a_page_in_bounds(query in any::<String>(), total in any::<i64>()) {
-        let parsed = Query::new("/x", &query);
-        let page = parsed.page(PageLimits::LARGE_LIST);
-        prop_assert!(page.number >= 1 && (1..=50).contains(&page.size));
-        let _ = parsed.headers(page, total, &Links::new("http://h", "h:22"));
+        let query = LargeList::of(Query::new("/x", &query));
+        prop_assert!(query.page.number >= 1 && (1..=50).contains(&query.page.size));
+        for total in [Total::All(total), Total::AtLeast(total)] {
+            let _ = query.headers(total, &links());
+        }
     }
 
     #[test]
     fn following_next_visits_every_page_once(total in 0_i64..200, size in 1_i32..60) {
-        let links = Links::new("http://h", "h:22");
         let mut query = format!("limit={size}");
         let mut seen = 0_i64;
         for _ in 0..300 {
-            let parsed = Query::new("/x", &query);
-            let page = parsed.page(PageLimits::LARGE_LIST);
+            let parsed = LargeList::of(Query::new("/x", &query));
+            let page = parsed.page;
             seen += (total - i64::from(page.number - 1) * i64::from(page.size)).clamp(0, i64::from(page.size));
-            let headers = parsed.headers(page, total, &links);
+            let headers = parsed.headers(Total::All(total), &links());
             let link = headers.get(LINK).and_then(|value| value.to_str().ok()).unwrap_or_default();
             let Some(next) = link.split(',').find(|entry| entry.ends_with("rel=\"next\"")) else { break };
             query = next.split_once('?').unwrap().1.split_once('>').unwrap().0.to_owned();
@@ -109,44 +111,46 @@ proptest! {
     }
 }
 
-/// Returns the headers of [`PageQuery::list`] and those of the functions of a query, for the same list.
-fn both<const DEFAULT: i32, const MAX: i32, const HAS_PAGE_SIZE: bool>(
-    text: &str,
-    limits: PageLimits,
-    total: Total,
-) -> [HeaderMap; 2] {
-    let (links, names) = (Links::new("http://h", "h:22"), ["limit", "pageSize"]);
-    let query = Query::new("/x", text);
-    let page = query.page_with_size_names(limits, &names[..if HAS_PAGE_SIZE { 2 } else { 1 }]);
-    let has_more = |total| i64::from(page.number).saturating_mul(i64::from(page.size)) < total;
-    let expected = match total {
-        Total::All(total) => query.headers(page, total, &links),
-        Total::AtLeast(total) => query.headers_of_uncounted(page, None, has_more(total), &links),
-        Total::Unknown { has_more } => query.headers_of_uncounted(page, None, has_more, &links),
-    };
-    let typed = PageQuery::<DEFAULT, MAX, HAS_PAGE_SIZE>::of(query);
-    assert_eq!(typed.page, page, "{text}");
-    let texts = typed.text_list(vec![1], total, &links).headers;
-    assert_eq!(texts, typed.paged((), total, &links).headers);
-    assert_eq!(texts, typed.list(vec![1], total, &links).headers);
-    [texts, expected]
+#[test]
+fn a_typed_page_is_that_of_its_limits() {
+    for (text, [whole, large, commits, follows, extension]) in [
+        ("", [(1, 1000), (1, 10), (1, 30), (1, 40), (1, 50)]),
+        ("page=2&limit=7", [(2, 7); 5]),
+        ("page=3&pageSize=8", [(3, 1000), (3, 10), (3, 8), (3, 40), (3, 50)]),
+        ("limit=99999", [(1, 1000), (1, 50), (1, 100), (1, 40), (1, 100)]),
+        ("page=x&limit=0&pageSize=4", [(1, 1000), (1, 10), (1, 4), (1, 40), (1, 50)]),
+        ("page=2", [(2, 1000), (2, 10), (2, 30), (2, 40), (2, 50)]),
+    ] {
+        let query = || Query::new("/x", text);
+        let pages = [WholeList::of(query()).page, LargeList::of(query()).page, CommitList::of(query()).page];
+        let others = [FollowList::of(query()).page, ExtensionList::of(query()).page];
+        let expected = [whole, large, commits, follows, extension].map(|(number, size)| Page { number, size });
+        assert_eq!([&pages[..], &others[..]].concat(), expected, "{text}");
+    }
 }
 
 #[test]
-fn a_typed_page_is_that_of_its_limits() {
-    for text in ["", "page=2&limit=7", "page=3&pageSize=8", "limit=99999", "page=x&limit=0&pageSize=4", "page=2"] {
-        for total in [Total::All(25), Total::All(0), Total::AtLeast(25), Total::Unknown { has_more: true }] {
-            for [typed, expected] in [
-                both::<1000, 1000, false>(text, PageLimits::WHOLE_LIST, total),
-                both::<10, 50, false>(text, PageLimits::LARGE_LIST, total),
-                both::<30, 100, true>(text, PageLimits::COMMITS, total),
-                both::<40, 40, false>(text, PageLimits::FOLLOWS, total),
-                both::<50, 100, false>(text, PageLimits::EXTENSION_LIST, total),
-            ] {
-                assert_eq!(typed, expected, "{text} {total:?}");
-            }
-        }
+fn a_page_has_the_headers_of_what_is_known_about_its_list() {
+    let base = "http://git.example.com/x?page";
+    let back = format!("<{base}=1>; rel=\"first\",<{base}=1>; rel=\"prev\"");
+    let next = format!("<{base}=3>; rel=\"next\"");
+    let query = LargeList::of(Query::new("/x", "page=2"));
+    for (total, link, count) in [
+        (Total::All(25), format!("{next},<{base}=3>; rel=\"last\",{back}"), Some("25")),
+        (Total::All(20), back.clone(), Some("20")),
+        (Total::AtLeast(25), format!("{next},{back}"), None),
+        (Total::AtLeast(20), back.clone(), None),
+        (Total::Unknown { has_more: true }, format!("{next},{back}"), None),
+        (Total::Unknown { has_more: false }, back.clone(), None),
+    ] {
+        let headers = query.list(vec![1], total, &links()).headers;
+        assert_eq!(headers[LINK], link);
+        assert_eq!(headers.get(TOTAL_COUNT).map(|value| value.to_str().unwrap()), count);
+        assert_eq!(headers, query.text_list(vec![1], total, &links()).headers);
+        assert_eq!(headers, query.paged((), total, &links()).headers);
     }
+    let empty = query.list(Vec::<i32>::new(), 0_i64, &links()).headers;
+    assert_eq!((empty.len(), &empty[TOTAL_COUNT]), (1, &HeaderValue::from(0)));
 }
 
 #[test]

@@ -4,8 +4,6 @@
 //!
 //! `null` counts as absent everywhere but in [`Nullable`]. Fields that no struct has are ignored. Not here: the bytes of a body.
 
-#![allow(dead_code, unused_imports, unused_macros, reason = "handlers move over one by one")]
-
 mod composed;
 mod field;
 mod kinds;

@@ -1,9 +1,8 @@
 //! What each response writes, and how it is described.
 
 use axum::http::HeaderName;
-use ferrite_api_types::schema::Schemas;
 use http_body_util::BodyExt;
-use serde_json::{Value, json};
+use serde_json::Value;
 
 use super::*;
 use crate::http::json::Unwritten;
@@ -46,23 +45,31 @@ async fn written(response: impl IntoResponse) -> (u16, Vec<(String, String)>, St
     (status, headers, String::from_utf8(json.unwrap_or(bytes)).unwrap())
 }
 
+fn named(headers: &[(&str, &str)]) -> Vec<(String, String)> {
+    headers.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect()
+}
+
 #[tokio::test]
-async fn every_type_writes_what_the_functions_write() {
+async fn every_type_writes_its_status_its_headers_and_its_value() {
+    let content_type = ("content-type", "application/json; charset=UTF-8");
+    let text = r#"{"id":7,"text":"a","truncated":false}"#;
+    let whole = |status| (status, named(&[content_type]), text.to_owned());
+    assert_eq!(written(Json(thing())).await, whole(200));
+    assert_eq!(written(Created(thing())).await, whole(201));
+    assert_eq!(written(Accepted(thing())).await, whole(202));
+    let shortened = r#"{"id":7,"text":"","truncated":false}"#.to_owned();
+    assert_eq!(written(Shortened(thing())).await, (200, named(&[content_type]), shortened));
+    assert_eq!(written(Started).await, (202, Vec::new(), String::new()));
+    assert_eq!(written(NoContent).await, (204, Vec::new(), String::new()));
     let headers = || HeaderMap::from_iter([(HeaderName::from_static("link"), HeaderValue::from_static("x"))]);
-    let paged = || Paged { value: thing(), headers: headers() };
-    let texts = || TextList { entries: vec![thing()], headers: headers() };
-    assert_eq!(written(Json(thing())).await, written(json::ok(thing())).await);
-    assert_eq!(written(Shortened(thing())).await, written(json::ok_with_parts(thing())).await);
-    assert_eq!(written(Created(thing())).await, written(json::created(thing())).await);
-    assert_eq!(written(Accepted(thing())).await, written(json::accepted(thing())).await);
-    assert_eq!(written(Started).await, written(StatusCode::ACCEPTED).await);
-    assert_eq!(written(NoContent).await, written(json::no_content()).await);
-    assert_eq!(written(paged()).await, written(json::page(thing(), headers())).await);
-    assert_eq!(written(texts()).await, written(json::page_of_texts(vec![thing()], headers())).await);
-    assert_eq!(written(CursorPage(thing())).await, written(json::page(thing(), HeaderMap::new())).await);
-    let first = || Either::<_, NoContent>::First(Created(thing()));
-    assert_eq!(written(first()).await, written(Created(thing())).await);
-    assert_eq!(written(Either::<Json<Thing>, _>::Second(NoContent)).await, written(NoContent).await);
+    let of_page = named(&[content_type, ("link", "x")]);
+    let paged = Paged { value: thing(), headers: headers() };
+    assert_eq!(written(paged).await, (200, of_page.clone(), text.to_owned()));
+    let texts = TextList { entries: vec![thing()], headers: headers() };
+    assert_eq!(written(texts).await, (200, of_page, format!("[{text}]")));
+    assert_eq!(written(CursorPage(thing())).await, whole(200));
+    assert_eq!(written(Either::<_, NoContent>::First(Created(thing()))).await, whole(201));
+    assert_eq!(written(Either::<Json<Thing>, _>::Second(NoContent)).await, (204, Vec::new(), String::new()));
 }
 
 #[test]
@@ -77,9 +84,6 @@ fn pages_are_marked_as_such() {
 #[tokio::test]
 async fn texts_and_files_have_their_media_types() {
     let policy = "default-src 'none'; sandbox";
-    let named = |headers: &[(&str, &str)]| -> Vec<(String, String)> {
-        headers.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect()
-    };
     let html = named(&[("content-security-policy", policy), ("content-type", "text/html; charset=utf-8")]);
     assert_eq!(written(Html("<p>".into())).await, (200, html, "<p>".to_owned()));
     let text = named(&[("content-type", "text/plain")]);

@@ -1,6 +1,6 @@
 //! What the document says, by the example of labels and of handlers that are made for these tests.
 
-#![allow(dead_code, reason = "no handler reads its request")]
+#![expect(dead_code, reason = "no handler reads its request")]
 
 use std::collections::BTreeSet;
 
