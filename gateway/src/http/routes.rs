@@ -40,7 +40,7 @@ pub struct Route {
     pub method: &'static str,
     /// Path template of the router, for example `/api/v1/users/{username}`.
     pub path: &'static str,
-    /// Describes what the handler takes and returns; `None` for a route that the API's document does not have yet.
+    /// Describes what the handler takes and returns; `None` for one of git, which the document of the API does not have.
     pub describe: Option<fn(&mut Description)>,
 }
 
