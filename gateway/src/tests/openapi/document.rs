@@ -9,6 +9,7 @@ use http::StatusCode;
 use serde_json::{Map, Value, json};
 
 use super::contracts::{Contracts, Rpc};
+use super::groups::group;
 use super::parameters::path_parameter;
 use crate::{Capacity, Description, Route, Success};
 
@@ -179,6 +180,7 @@ pub(super) fn document(routes: &[Route]) -> Value {
         let (row, rpc, id) = (table_row(route), contracts.rpc(route.operation), route.operation_id());
         let mut operation = json!({
             "operationId": id,
+            "tags": [group(route.operation)],
             "summary": rpc.about.first(),
             "x-rpc": route.operation,
             "security": security(row),
@@ -223,7 +225,7 @@ pub(super) fn document(routes: &[Route]) -> Value {
     schemas.insert("Error".to_owned(), error_schema());
     json!({
         "openapi": "3.1.1",
-        "info": {"title": "Ferrite", "version": "1"},
+        "info": info(),
         "servers": [{"url": "/"}],
         "paths": paths,
         "components": {
@@ -238,10 +240,27 @@ pub(super) fn document(routes: &[Route]) -> Value {
                 "If-None-Match": {"name": "If-None-Match", "in": "header", "schema": {"type": "string"}},
             },
             "securitySchemes": {
-                "token": {"type": "http", "scheme": "bearer"},
-                "password": {"type": "http", "scheme": "basic"},
+                "token": {
+                    "type": "http", "scheme": "bearer",
+                    "description": "An access token, as `Authorization: token T` or `Authorization: Bearer T`.",
+                },
+                "password": {
+                    "type": "http", "scheme": "basic",
+                    "description": "A user name and a password. They open the access tokens of the user alone.",
+                },
             },
         },
+    })
+}
+
+fn info() -> Value {
+    let license = env!("CARGO_PKG_LICENSE");
+    json!({
+        "title": "Ferrite",
+        "version": env!("CARGO_PKG_VERSION"),
+        "description": "The REST API of Ferrite. What all operations have in common, such as pages of lists, is in the guide at \
+                        `/docs/api/guide`.",
+        "license": {"name": license, "identifier": license},
     })
 }
 

@@ -4,4 +4,6 @@
 mod checks;
 mod contracts;
 mod document;
+mod groups;
 mod parameters;
+mod whole;
