@@ -40,6 +40,12 @@ impl Links {
         &self.root
     }
 
+    /// Returns the URL of a path in the API, such as `/teams/7`.
+    #[must_use]
+    pub fn api(&self, path: &str) -> String {
+        format!("{}/api/v1{path}", self.root)
+    }
+
     /// Returns the URL of the API's documentation.
     #[must_use]
     pub fn docs(&self) -> String {
@@ -55,7 +61,7 @@ impl Links {
     /// Returns the URL of a public key in the API.
     #[must_use]
     pub fn public_key(&self, id: i64) -> String {
-        format!("{}/api/v1/user/keys/{id}", self.root)
+        self.api(&format!("/user/keys/{id}"))
     }
 
     /// Returns the maker of URLs of one repository.

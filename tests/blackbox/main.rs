@@ -59,6 +59,7 @@ mod labels;
 mod launcher;
 mod limits;
 mod load;
+mod locations;
 mod markdown;
 mod matrix;
 mod members;

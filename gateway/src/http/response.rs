@@ -5,7 +5,7 @@
 use std::marker::PhantomData;
 
 use axum::body::Body;
-use axum::http::header::{CACHE_CONTROL, CONTENT_SECURITY_POLICY, CONTENT_TYPE};
+use axum::http::header::{CACHE_CONTROL, CONTENT_SECURITY_POLICY, CONTENT_TYPE, LOCATION};
 use axum::http::{HeaderMap, HeaderValue, StatusCode};
 use axum::response::{IntoResponse, Response};
 use ferrite_api_types::LongTexts;
@@ -25,8 +25,11 @@ pub(crate) struct Json<T>(pub(crate) T);
 /// 200 with a value that leaves out what does not fit into a response.
 pub(crate) struct Shortened<T>(pub(crate) T);
 
-/// 201 with a value.
-pub(crate) struct Created<T>(pub(crate) T);
+/// 201 with a value, and the URL that it has in the API.
+pub(crate) struct Created<T> {
+    value: T,
+    location: String,
+}
 
 /// 202 with a value, for an operation that goes on.
 pub(crate) struct Accepted<T>(pub(crate) T);
@@ -104,6 +107,13 @@ pub(crate) enum Either<A, B> {
     Second(B),
 }
 
+impl<T> Created<T> {
+    /// Makes the response with a value that is at `location`.
+    pub(crate) fn at(location: String, value: T) -> Self {
+        Self { value, location }
+    }
+}
+
 impl<M> From<Response> for File<M> {
     fn from(response: Response) -> Self {
         Self { response, media: PhantomData }
@@ -124,7 +134,12 @@ impl<T: Serialize + Shorten + Send + 'static> IntoResponse for Shortened<T> {
 
 impl<T: Serialize + Send + 'static> IntoResponse for Created<T> {
     fn into_response(self) -> Response {
-        json::value(StatusCode::CREATED, Whole(self.0))
+        let mut response = json::value(StatusCode::CREATED, Whole(self.value));
+        // URLs are encoded, so each is a value of a header.
+        if let Ok(location) = HeaderValue::try_from(self.location) {
+            response.headers_mut().insert(LOCATION, location);
+        }
+        response
     }
 }
 
@@ -224,7 +239,7 @@ impl<T: Shape> Output for Shortened<T> {
 
 impl<T: Shape> Output for Created<T> {
     fn describe(about: &mut Description) {
-        about.responses.push(Success::json(201, T::schema));
+        about.responses.push(Success::json(201, T::schema).with_headers(&["Location"]));
     }
 }
 

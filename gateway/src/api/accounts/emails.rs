@@ -62,7 +62,8 @@ async fn add(Authenticated(call): Authenticated, body: RequestBody<NewEmails>) -
     let NewEmails { emails } = call.checked_body(PermissionCheck::of(operation::ADD_EMAILS), body).await?;
     let request = call.request(AddEmailsRequest { emails });
     let response = call.clients.profiles().add_emails(request).await?.into_inner();
-    Ok(Created(response.emails.into_iter().map(Email::from).collect()))
+    let emails = response.emails.into_iter().map(Email::from).collect();
+    Ok(Created::at(call.links.api("/user/emails"), emails))
 }
 
 async fn remove(Authenticated(call): Authenticated, body: RequestBody<RemovedEmails>) -> ApiResult<NoContent> {

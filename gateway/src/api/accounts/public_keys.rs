@@ -130,7 +130,8 @@ pub(crate) async fn create(
     let request = CreatePublicKeyRequest { title, key, username: username.unwrap_or_default(), as_administrator };
     let response = call.clients.public_keys().create_public_key(call.request(request)).await?.into_inner();
     // A key that an administrator gives is bound to no token, as its owner sees as well.
-    Ok(Created(OwnPublicKey::new(require(response.key, "key")?, &call.links)?))
+    let key = OwnPublicKey::new(require(response.key, "key")?, &call.links)?;
+    Ok(Created::at(key.key.url.clone(), key))
 }
 
 async fn remove(Authenticated(call): Authenticated, path: Params) -> ApiResult<NoContent> {

@@ -1,6 +1,7 @@
 //! Access tokens of a user: the only operations of the API that need a password.
 
 use ferrite_api_types::convert::{MissingField, require};
+use ferrite_api_types::links::encode;
 use ferrite_api_types::schema::{Schema, Schemas, Shape, words};
 use ferrite_api_types::shape;
 use ferrite_proto::repo::{
@@ -169,6 +170,8 @@ async fn create(
         Err(error) => return Err(prefer_password_error(&call, credential, username, error).await),
     };
     let is_plain = scopes.is_empty() && expires_at.is_none() && repositories.is_empty();
+    // A token has no URL of its own that can be read.
+    let location = call.links.api(&format!("/users/{}/tokens", encode(username.as_bytes())));
     let request = CreateAccessTokenRequest {
         credential: Some(credential),
         username,
@@ -183,9 +186,10 @@ async fn create(
     let token = require(response.token, "token")?;
     if is_plain {
         // A request with a name only gets the response that older clients expect.
-        return Ok(Either::First(Created(AccessToken { name: token.name, sha1: response.value })));
+        let token = AccessToken { name: token.name, sha1: response.value };
+        return Ok(Either::First(Created::at(location, token)));
     }
-    Ok(Either::Second(Created(NewToken::new(token, response.value)?)))
+    Ok(Either::Second(Created::at(location, NewToken::new(token, response.value)?)))
 }
 
 async fn remove(BasicAuth(call, credential): BasicAuth, path: Params) -> ApiResult<NoContent> {

@@ -1,6 +1,7 @@
 //! Git stores, for administrators of the site.
 
 use ferrite_api_types::convert::{MissingField, require};
+use ferrite_api_types::links::encode;
 use ferrite_api_types::schema::{Schema, Schemas};
 use ferrite_proto::operation;
 use ferrite_proto::repo::{self, DeleteStoreRequest, ListStoresRequest, SetStoreRequest, UpdateStoreRequest};
@@ -105,7 +106,11 @@ async fn set(
     let request = call.request(SetStoreRequest { name: path.name("name"), weight });
     let response = call.clients.administration().set_store(request).await?.into_inner();
     let store = Store::new(require(response.store, "store")?)?;
-    Ok(if response.was_added { Either::First(Created(store)) } else { Either::Second(Json(store)) })
+    if !response.was_added {
+        return Ok(Either::Second(Json(store)));
+    }
+    let location = call.links.api(&format!("/admin/stores/{}", encode(store.name.as_bytes())));
+    Ok(Either::First(Created::at(location, store)))
 }
 
 async fn update(

@@ -95,7 +95,8 @@ async fn create(Authenticated(call): Authenticated, body: RequestBody<NewUser>) 
     let NewUser { source_id: (), username, email, password, full_name } = call.checked_body(check, body).await?;
     let request = call.request(CreateUserRequest { username, email, password, full_name, is_admin: false });
     let response = call.clients.administration().create_user(request).await?.into_inner();
-    Ok(Created(call.user(require(response.user, "user")?)))
+    let user = call.user(require(response.user, "user")?);
+    Ok(Created::at(call.links.api(&format!("/users/{}", user.username)), user))
 }
 
 async fn update(

@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 
 use ferrite_api_types::convert::{MissingField, require};
-use ferrite_api_types::links::Links;
+use ferrite_api_types::links::{Links, encode_path};
 use ferrite_api_types::schema::{Schema, Schemas};
 use ferrite_api_types::{Accounts, Time, shape};
 use ferrite_proto::git::{
@@ -191,7 +191,11 @@ async fn set(
     let request = call.request_with_grant(&access.grant, request);
     let response = call.clients.protections().set_protection(request).await?.into_inner();
     let rule = convert_one(call, response.protection).await?;
-    Ok(if response.is_new { Either::First(Created(rule)) } else { Either::Second(Json(rule)) })
+    if !response.is_new {
+        return Ok(Either::Second(Json(rule)));
+    }
+    let location = format!("{}/branch_protections/{}", access.urls.api(), encode_path(rule.pattern.as_bytes()));
+    Ok(Either::First(Created::at(location, rule)))
 }
 
 /// Returns the ids of the users with these names.

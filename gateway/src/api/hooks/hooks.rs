@@ -126,7 +126,8 @@ async fn create(
         call.hook_body(&path, operation::CREATE_HOOK, body).await?;
     let request = CreateHookRequest { owner: access.owner(), r#type: kind, config, events, is_active: active };
     let response = call.clients.hooks().create_hook(access.request(&call, request)).await?.into_inner();
-    Ok(Created(Hook::new(require(response.hook, "hook")?)?))
+    let hook = Hook::new(require(response.hook, "hook")?)?;
+    Ok(Created::at(access.hook_url(hook.id), hook))
 }
 
 async fn update(

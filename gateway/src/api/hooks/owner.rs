@@ -7,6 +7,7 @@ use std::time::Instant;
 
 use axum::extract::FromRequestParts;
 use axum::http::request::Parts;
+use ferrite_api_types::links::encode;
 use ferrite_proto::hook::{HookOwner, hook_owner};
 use ferrite_proto::repo::RepositoryRef;
 
@@ -44,17 +45,24 @@ impl Input for HookOwnerPath {}
 pub(crate) struct HookAccess {
     owner: HookOwner,
     grant: Grant,
+    /// The URL of the owner in the API.
+    url: String,
 }
 
 impl HookAccess {
     fn of_repository(access: ResolvedAccess) -> Self {
         let owner = Some(hook_owner::Owner::RepositoryId(access.id));
-        Self { owner: HookOwner { owner }, grant: access.grant }
+        Self { owner: HookOwner { owner }, url: access.urls.api(), grant: access.grant }
     }
 
     /// Returns the owner as requests name it.
     pub(crate) fn owner(&self) -> Option<HookOwner> {
         Some(self.owner.clone())
+    }
+
+    /// Returns the URL of a webhook of the owner in the API.
+    pub(crate) fn hook_url(&self, id: i64) -> String {
+        format!("{}/hooks/{id}", self.url)
     }
 
     /// Makes a call to hook-svc.
@@ -69,20 +77,21 @@ impl ApiCall {
     /// # Errors
     /// 401, 403 or 404 of repo-svc.
     pub(crate) async fn hook_access(&self, path: &HookOwnerPath, operation: &str) -> Result<HookAccess, ApiError> {
-        let (owner, grant) = match path {
+        let (owner, grant, url) = match path {
             HookOwnerPath::Repository(path) => {
                 return Ok(HookAccess::of_repository(self.access(path, operation).await?));
             }
             HookOwnerPath::Organization(name) => {
                 let grant = self.grant(PermissionCheck::of(operation).on_organization(name)).await?;
-                (hook_owner::Owner::Organization(name.clone()), grant)
+                let url = self.links.api(&format!("/orgs/{}", encode(name.as_bytes())));
+                (hook_owner::Owner::Organization(name.clone()), grant, url)
             }
             HookOwnerPath::Site => {
                 let grant = self.grant(PermissionCheck::of(operation).by_administrator(true)).await?;
-                (hook_owner::Owner::Site(true), grant)
+                (hook_owner::Owner::Site(true), grant, self.links.api("/admin"))
             }
         };
-        Ok(HookAccess { owner: HookOwner { owner: Some(owner) }, grant })
+        Ok(HookAccess { owner: HookOwner { owner: Some(owner) }, grant, url })
     }
 
     /// Resolves the owner of a path, as [`Self::hook_access`], and reads the body of the request.

@@ -108,7 +108,9 @@ async fn create(
     let access = call.confirm(access, operation::CREATE_COMMENT).await?;
     let request = call.request_with_grant(&access.grant, CreateCommentRequest { body, ..blank });
     let response = call.clients.comments().create_comment(request).await?.into_inner();
-    Ok(Created(convert_comment(&call, &access, response.comment).await?))
+    let made = require(response.comment, "comment")?;
+    let location = format!("{}/issues/comments/{}", access.urls.api(), made.id);
+    Ok(Created::at(location, convert_comment(&call, &access, Some(made)).await?))
 }
 
 async fn update(

@@ -225,7 +225,9 @@ async fn create(
     };
     let request = call.request_with_grant(&access.grant, request);
     let response = call.clients.issues().create_issue(request).await?.into_inner();
-    Ok(Created(convert_issue(&call, &access, response.issue).await?))
+    let made = require(response.issue, "issue")?;
+    let location = format!("{}/issues/{}", access.urls.api(), made.number);
+    Ok(Created::at(location, convert_issue(&call, &access, Some(made)).await?))
 }
 
 async fn get(Authenticated(call): Authenticated, path: RepoPath, params: Params) -> ApiResult<Json<Issue>> {

@@ -93,7 +93,8 @@ async fn create(
     let request = CreateLabelRequest { repository_id: access.id, name, color };
     let request = call.request_with_grant(&access.grant, request);
     let response = call.clients.labels().create_label(request).await?.into_inner();
-    Ok(Created(label(response.label, &access)?))
+    let made = require(response.label, "label")?;
+    Ok(Created::at(access.urls.label(made.id), Label::new(made, &access.urls)))
 }
 
 async fn update(

@@ -101,7 +101,9 @@ async fn create(
     let request = CreateMilestoneRequest { repository_id: access.id, title, description, due_time: due_on };
     let request = call.request_with_grant(&access.grant, request);
     let response = call.clients.milestones().create_milestone(request).await?.into_inner();
-    Ok(Created(milestone(response.milestone)?))
+    let made = require(response.milestone, "milestone")?;
+    let location = format!("{}/milestones/{}", access.urls.api(), made.id);
+    Ok(Created::at(location, Milestone::new(made)?))
 }
 
 async fn update(

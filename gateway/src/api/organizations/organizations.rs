@@ -112,7 +112,8 @@ pub(crate) async fn create(
         as_administrator,
     });
     let response = call.clients.organizations().create_organization(request).await?.into_inner();
-    Ok(Created(Organization::new(require(response.organization, "organization")?, &call.links)))
+    let organization = Organization::new(require(response.organization, "organization")?, &call.links);
+    Ok(Created::at(call.links.api(&format!("/orgs/{}", organization.username)), organization))
 }
 
 async fn update(

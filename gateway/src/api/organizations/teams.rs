@@ -93,7 +93,8 @@ pub(crate) async fn create(
     let NewTeam { name, description, permission } = call.checked_body(check, body).await?;
     let request = CreateTeamRequest { organization, name, description, permission, as_administrator };
     let response = call.clients.teams().create_team(call.request(request)).await?.into_inner();
-    Ok(Created(Team::from(require(response.team, "team")?)))
+    let team = Team::from(require(response.team, "team")?);
+    Ok(Created::at(call.links.api(&format!("/teams/{}", team.id)), team))
 }
 
 async fn get(Authenticated(call): Authenticated, path: Params) -> ApiResult<Json<Team>> {

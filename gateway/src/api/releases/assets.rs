@@ -179,7 +179,8 @@ async fn upload(
     };
     // With the token, so that the permission is checked again: the upload may have taken long.
     let response = call.clients.releases().create_release_asset(call.request(request)).await?.into_inner();
-    Ok(Created(ReleaseAsset::new(require(response.asset, "asset")?, &access.urls)?))
+    let asset = ReleaseAsset::new(require(response.asset, "asset")?, &access.urls)?;
+    Ok(Created::at(format!("{}/assets/{}", access.urls.release(release_id), asset.id), asset))
 }
 
 /// Pipes a file to git-svc.

@@ -189,7 +189,8 @@ async fn create(
     };
     let request = with_timeout(call.request(request), LONG_CALL_DEADLINE);
     let response = call.clients.releases().create_release(request).await?.into_inner();
-    Ok(Created(Release::new(require(response.release, "release")?, &urls)?))
+    let release = Release::new(require(response.release, "release")?, &urls)?;
+    Ok(Created::at(release.url.clone(), release))
 }
 
 async fn update(

@@ -89,7 +89,8 @@ async fn create(
     let request = call.request(CreateDeployKeyRequest { repository: of, title, key, can_write });
     let response = call.clients.deploy_keys().create_deploy_key(request).await?.into_inner();
     let urls = call.links_of(repository).await?;
-    Ok(Created(DeployKey::new(require(response.key, "key")?, &urls)?))
+    let key = DeployKey::new(require(response.key, "key")?, &urls)?;
+    Ok(Created::at(key.url.clone(), key))
 }
 
 async fn remove(Authenticated(call): Authenticated, path: RepoPath, params: Params) -> ApiResult<NoContent> {

@@ -41,7 +41,7 @@ async fn create(
     let request = call.request(ForkRepositoryRequest { repository: Some(repository), organization, name });
     let request = with_timeout(request, FORK_DEADLINE);
     let response = call.clients.repositories().fork_repository(request).await?.into_inner();
-    Ok(Created(call.repository(response.repository)?))
+    call.created_repository(response.repository)
 }
 
 async fn list(Authenticated(call): Authenticated, path: RepoPath, query: WholeList) -> ApiResult<List<Repository>> {

@@ -237,7 +237,7 @@ async fn import(
     };
     let import = require(import, "migration")?;
     match (import.phase(), repository) {
-        (MigrationPhase::Done, Some(repository)) => Ok(Either::First(Created(call.repository(Some(repository))?))),
+        (MigrationPhase::Done, Some(repository)) => Ok(Either::First(call.created_repository(Some(repository))?)),
         (MigrationPhase::Done, None) => Err(ApiError::repository_not_found()),
         _ => Err(ApiError::invalid_field("clone_addr", "invalid", import.error)),
     }
@@ -245,7 +245,7 @@ async fn import(
 
 /// Returns the response with an import that goes on.
 fn continued(call: &ApiCall, import: Import, preferences: Preferences) -> ApiResult<Continued> {
-    let location = format!("{}/api/v1/repos/migrations/{}", call.links.root(), import.id);
+    let location = call.links.api(&format!("/repos/migrations/{}", import.id));
     let location = HeaderValue::try_from(location).map_err(|_| ApiError::internal())?;
     Ok(Continued { import, location, is_async: preferences.is_async })
 }

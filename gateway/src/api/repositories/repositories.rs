@@ -126,6 +126,17 @@ impl ApiCall {
         Ok(Repository::new(require(repository, "repository")?, self.viewer(), &self.links)?)
     }
 
+    /// Returns the response with a repository that was created.
+    pub(crate) fn created_repository(
+        &self,
+        repository: Option<repo::Repository>,
+    ) -> Result<Created<Repository>, ApiError> {
+        let repository = require(repository, "repository")?;
+        let owner = repository.owner.as_ref().map_or("", |owner| owner.username.as_str());
+        let location = self.links.repository(owner, &repository.name).api();
+        Ok(Created::at(location, self.repository(Some(repository))?))
+    }
+
     /// Converts repositories. E-mail addresses are blank for a request without credentials.
     pub(crate) fn repositories(&self, repositories: Vec<repo::Repository>) -> Result<Vec<Repository>, ApiError> {
         let viewer = self.viewer();
@@ -202,5 +213,5 @@ pub(crate) async fn create(
         call.request(CreateRepositoryRequest { name, description, is_private, auto_init, owner, as_administrator });
     let response =
         call.clients.repositories().create_repository(with_timeout(request, LONG_CALL_DEADLINE)).await?.into_inner();
-    Ok(Created(call.repository(response.repository)?))
+    call.created_repository(response.repository)
 }

@@ -55,7 +55,9 @@ async fn every_type_writes_its_status_its_headers_and_its_value() {
     let text = r#"{"id":7,"text":"a","truncated":false}"#;
     let whole = |status| (status, named(&[content_type]), text.to_owned());
     assert_eq!(written(Json(thing())).await, whole(200));
-    assert_eq!(written(Created(thing())).await, whole(201));
+    let created = || Created::at("http://h/api/v1/things/7".into(), thing());
+    let located = named(&[content_type, ("location", "http://h/api/v1/things/7")]);
+    assert_eq!(written(created()).await, (201, located.clone(), text.to_owned()));
     assert_eq!(written(Accepted(thing())).await, whole(202));
     let shortened = r#"{"id":7,"text":"","truncated":false}"#.to_owned();
     assert_eq!(written(Shortened(thing())).await, (200, named(&[content_type]), shortened));
@@ -68,7 +70,7 @@ async fn every_type_writes_its_status_its_headers_and_its_value() {
     let texts = TextList { entries: vec![thing()], headers: headers() };
     assert_eq!(written(texts).await, (200, of_page, format!("[{text}]")));
     assert_eq!(written(CursorPage(thing())).await, whole(200));
-    assert_eq!(written(Either::<_, NoContent>::First(Created(thing()))).await, whole(201));
+    assert_eq!(written(Either::<_, NoContent>::First(created())).await, (201, located, text.to_owned()));
     assert_eq!(written(Either::<Json<Thing>, _>::Second(NoContent)).await, (204, Vec::new(), String::new()));
 }
 
@@ -124,7 +126,8 @@ fn every_type_is_described() {
     let thing = json!({"$ref": "#/components/schemas/Thing"});
     let json = |status: u16| json!([[status, "application/json", thing, []]]);
     assert_eq!((described::<Json<Thing>>(), described::<Shortened<Thing>>()), (json(200), json(200)));
-    assert_eq!((described::<Created<Thing>>(), described::<Accepted<Thing>>()), (json(201), json(202)));
+    let created = json!([[201, "application/json", thing, ["Location"]]]);
+    assert_eq!((described::<Created<Thing>>(), described::<Accepted<Thing>>()), (created, json(202)));
     assert_eq!(described::<CursorPage<Thing>>(), json(200));
     let empty = |status: u16| json!([[status, null, null, []]]);
     assert_eq!((described::<NoContent>(), described::<Started>()), (empty(204), empty(202)));
@@ -134,7 +137,7 @@ fn every_type_is_described() {
     let text = |media_type: &str| json!([[200, media_type, {"type": "string"}, []]]);
     assert_eq!((described::<Html>(), described::<PlainText>()), (text("text/html"), text("text/plain")));
     assert_eq!(described::<EventStream>(), text("text/event-stream"));
-    let both = json!([[201, "application/json", thing, []], [204, null, null, []]]);
+    let both = json!([[201, "application/json", thing, ["Location"]], [204, null, null, []]]);
     assert_eq!(described::<Either<Created<Thing>, NoContent>>(), both);
     let file = described::<File<Archive>>();
     let statuses: Vec<_> = file.as_array().unwrap().iter().map(|one| &one[0]).collect();

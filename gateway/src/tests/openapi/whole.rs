@@ -141,3 +141,14 @@ fn every_required_field_of_a_body_has_an_example() {
     }
     assert_eq!(unexplained, BTreeSet::new());
 }
+
+#[test]
+fn every_201_says_where_what_was_created_is() {
+    let document = whole();
+    let operations = all(&document);
+    let created: Vec<_> = operations.iter().filter(|(_, one)| one["responses"]["201"].is_object()).collect();
+    assert!(created.len() > 20, "{}", created.len());
+    for (place, operation) in created {
+        assert!(operation["responses"]["201"]["headers"]["Location"].is_object(), "{place}");
+    }
+}

@@ -178,7 +178,8 @@ pub(super) async fn put(
     let commit = convert_commit(&call, &access, response.commit).await?;
     let requested_ref = requested_ref.as_deref().map(str::as_bytes);
     let location = EntryLocation { urls: &access.urls, display_ref: &response.branch, requested_ref };
-    Ok(Created(FileWritten { content: Content::new(require(response.entry, "entry")?, &location)?, commit }))
+    let content = Content::new(require(response.entry, "entry")?, &location)?;
+    Ok(Created::at(content.url.clone(), FileWritten { content, commit }))
 }
 
 pub(super) async fn remove(
@@ -223,11 +224,14 @@ pub(super) async fn change(
     };
     let request = with_timeout(call.request_with_grant(&access.grant, request), LONG_CALL_DEADLINE);
     let response = call.clients.git().change_files(request).await.map_err(write_error)?.into_inner();
-    let commit = convert_commit(&call, &access, response.commit).await?;
+    let made = require(response.commit, "commit")?;
+    // What was created are not the files but the commit.
+    let url = access.urls.commit(&made.id);
+    let commit = convert_commit(&call, &access, Some(made)).await?;
     let requested_ref = requested_ref.as_deref().map(str::as_bytes);
     let location = EntryLocation { urls: &access.urls, display_ref: &response.branch, requested_ref };
     let files = response.entries.into_iter().map(|entry| Content::new(entry, &location));
-    Ok(Created(FilesChanged { files: files.collect::<Result<_, _>>()?, commit }))
+    Ok(Created::at(url, FilesChanged { files: files.collect::<Result<_, _>>()?, commit }))
 }
 
 /// Reads the body of a change of the file that the path names.
