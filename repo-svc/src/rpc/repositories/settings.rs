@@ -122,7 +122,11 @@ async fn set_default_branch(
     branch: &str,
 ) -> Result<Option<RefsUpdated>, RepoError> {
     state.db.count_write().await?;
-    let request = SetDefaultBranchRequest { repository_id: repository.id, default_branch: branch.to_owned() };
+    let request = SetDefaultBranchRequest {
+        repository_id: repository.id,
+        default_branch: branch.to_owned(),
+        former_branch: String::new(),
+    };
     let mut store = StorageServiceClient::new(state.storage.with_store(&repository.store));
     let changed = store.set_default_branch(request).await;
     let changed = changed.map_err(map_status)?.into_inner();
