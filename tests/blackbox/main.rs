@@ -24,6 +24,7 @@ mod collaborators;
 mod comments;
 mod compatibility;
 mod conditional_writes;
+mod conditional_writes_of_repositories;
 mod connections;
 mod contents;
 mod crashes;

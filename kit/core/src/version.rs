@@ -136,6 +136,11 @@ impl VersionExchange {
         }
     }
 
+    /// Returns whether the request asks for the version of what it reads.
+    pub fn is_asked(&self) -> bool {
+        self.0.lock().is_asked
+    }
+
     /// Returns whether the request has a precondition.
     pub fn is_conditional(&self) -> bool {
         self.0.lock().precondition.is_some()
@@ -236,9 +241,9 @@ mod tests {
     fn a_version_is_told_only_to_those_who_ask() {
         let silent = exchange(&[]);
         silent.tell(&label("bug"));
-        assert_eq!(told(&silent), None);
+        assert_eq!((silent.is_asked(), told(&silent)), (false, None));
         let asked = exchange(&[(metadata::VERSION, "?")]);
-        assert_eq!(told(&asked), None);
+        assert_eq!((asked.is_asked(), told(&asked)), (true, None));
         asked.tell(&label("bug"));
         assert_eq!(told(&asked), Some(Version::of(&label("bug")).to_string()));
     }
