@@ -155,7 +155,7 @@ mod tests {
         .await;
         asking.receive(&response);
         let told = asking.told().expect("the version");
-        let request = sent(&VersionedCall::requiring(UPDATE_LABEL, Precondition::Version(told)), UPDATE_LABEL);
+        let request = sent(&VersionedCall::requiring(UPDATE_LABEL, Precondition::Versions(vec![told])), UPDATE_LABEL);
         serve(async {
             begin(&request);
             assert!(is_conditional());
