@@ -188,14 +188,7 @@ impl FromRequestParts<ApiState> for BasicAuth {
     }
 }
 
-/// Makes the functions `routes` and `router` of the API's routes, as [`crate::http::routes::routes`].
-macro_rules! routes {
-    ($($routes:tt)+) => {
-        $crate::http::routes::routes! { $crate::api::ApiState: $($routes)+ }
-    };
-}
-
-/// Makes the same of handlers whose signatures describe them, as [`crate::http::routes::operations`].
+/// Makes the functions `routes` and `router` of the API's routes, as [`crate::http::routes::operations`].
 macro_rules! operations {
     ($($routes:tt)+) => {
         $crate::http::routes::operations! { $crate::api::ApiState: $($routes)+ }
@@ -217,4 +210,4 @@ macro_rules! groups {
     };
 }
 
-pub(super) use {groups, operations, routes};
+pub(super) use {groups, operations};
