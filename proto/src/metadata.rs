@@ -14,7 +14,8 @@ pub const STORE: &str = "ferrite-store";
 pub const IDEMPOTENCY_KEY: &str = "idempotency-key";
 /// Asks a read for the version of its resource, and in its response the version. A read that has none to tell leaves it out.
 pub const VERSION: &str = "x-ferrite-version";
-/// What must be true of the resource of a write when it is done: `exists`, `absent`, `version=` and a [`VERSION`], or `never`.
+/// What must be true of the resource of a write when it is done: `exists`, `absent`, `version=` and what its [`VERSION`] may be, with commas
+/// in between, or `never`.
 pub const PRECONDITION: &str = "x-ferrite-precondition";
 /// Reason of a failure on plain HTTP between processes, the counterpart of `ErrorInfo.reason` on gRPC.
 pub const REASON: &str = "ferrite-reason";

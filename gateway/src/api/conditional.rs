@@ -4,6 +4,9 @@
 //! version of the resource once more, in its transaction: so of several writers with one tag only the first succeeds, and those who may
 //! not write learn that first.
 //!
+//! Some tags end in the version of their resource ([`VERSION_TAGGED`]). If the body of a write names what it changes, as that of a file names
+//! its branch, there is no GET: the service compares the version in the tag with the one of what the body names ([`NAMED_BY_BODY`]).
+//!
 //! Not here: the form of the headers (`http/if_match.rs`), and the check in the services (`require_version` of `ferrite_db`).
 
 use axum::Router;
@@ -25,7 +28,11 @@ use crate::http::if_match::{IfMatch, is_create_only};
 use crate::http::routes::Route;
 
 /// Writes that take `If-None-Match: *`.
-const CREATE_ONLY: [&str; 1] = [operation::PUT_CONTENTS];
+const CREATE_ONLY: [&str; 2] = [operation::PUT_CONTENTS, operation::SET_PROTECTION];
+/// Reads whose tags end in the version, if the service tells one: `"TAG.VERSION"`. The JSON of a webhook does not show its secrets.
+const VERSION_TAGGED: [&str; 2] = [operation::GET_CONTENTS, operation::GET_HOOK];
+/// Writes whose body names what they change: the file of another branch than the GET of the path reads. Their GETs are version-tagged.
+const NAMED_BY_BODY: [&str; 2] = [operation::PUT_CONTENTS, operation::DELETE_CONTENTS];
 /// Headers of a write that its GET does not have: they are about the body, or make a read of another kind.
 const LEFT_OUT: [HeaderName; 13] = [
     CONTENT_ENCODING,
@@ -55,7 +62,7 @@ struct Conditions {
     operation: &'static str,
     if_match: Option<IfMatch>,
     is_create_only: bool,
-    /// The GET of the same path; `None` if it has none.
+    /// The GET of the same path; `None` if it has none, or reads something else than the body names.
     read: Option<Read>,
 }
 
@@ -93,14 +100,19 @@ impl ConditionalWrites {
     }
 
     /// Carries out a request by `handle`; a write with conditions with its precondition, if they are not known to be false. The response to
-    /// one that is false has the tag as it is now.
+    /// one that is false has the tag as it is now, unless the body names the resource.
     pub(super) async fn carry_out<F>(&self, mut request: Request, handle: impl FnOnce(Request) -> F) -> Response
     where
         F: Future<Output = Response>,
     {
         let conditions = match self.conditions(&request) {
             Ok(Some(conditions)) => conditions,
-            Ok(None) => return handle(request).await,
+            Ok(None) => {
+                return match self.version_tagged(&request) {
+                    Some(operation) => serve_read(operation, request, handle).await.0,
+                    None => handle(request).await,
+                };
+            }
             Err(error) => return error.into_response(),
         };
         let precondition = match self.precondition(&conditions).await {
@@ -133,8 +145,16 @@ impl ConditionalWrites {
         if if_match.is_none() && !is_create_only {
             return Ok(None);
         }
-        let read = self.operation("GET", template.as_str()).map(|operation| Read::of(request, operation));
+        let is_named_by_body = NAMED_BY_BODY.contains(&operation);
+        let read = if is_named_by_body { None } else { self.operation("GET", template.as_str()) };
+        let read = read.map(|operation| Read::of(request, operation));
         Ok(Some(Conditions { operation, if_match, is_create_only, read }))
+    }
+
+    /// Returns the operation of a read whose tag is to end in the version.
+    fn version_tagged(&self, request: &Request) -> Option<&'static str> {
+        let template = request.extensions().get::<MatchedPath>().filter(|_| request.method() == Method::GET)?;
+        self.operation("GET", template.as_str()).filter(|operation| VERSION_TAGGED.contains(operation))
     }
 
     fn operation(&self, method: &str, template: &str) -> Option<&'static str> {
@@ -148,6 +168,9 @@ impl ConditionalWrites {
     /// The failure of the GET. 412 or 503 if the service cannot compare versions.
     async fn precondition(&self, conditions: &Conditions) -> Result<Precondition, Box<Response>> {
         let Some(if_match) = &conditions.if_match else { return Ok(Precondition::Absent) };
+        if NAMED_BY_BODY.contains(&conditions.operation) {
+            return Ok(if conditions.is_create_only { Precondition::Never } else { of_versions(if_match) });
+        }
         let (tag, version) = match self.read(conditions.read.as_ref()).await {
             Found::Resource(tag, version) => (tag, version),
             Found::Nothing => return Ok(Precondition::Never),
@@ -158,7 +181,7 @@ impl ConditionalWrites {
         match version {
             Some(_) if !is_true => Ok(Precondition::Never),
             Some(_) if *if_match == IfMatch::Any => Ok(Precondition::Exists),
-            Some(version) => Ok(Precondition::Version(version)),
+            Some(version) => Ok(Precondition::Versions(vec![version])),
             // A service of the version before, which would not look at the precondition.
             None if is_true => Err(Box::new(ApiError::unavailable().into_response())),
             None => {
@@ -172,19 +195,120 @@ impl ConditionalWrites {
 
     async fn read(&self, read: Option<&Read>) -> Found {
         let Some(read) = read else { return Found::Nothing };
-        let versioned = VersionedCall::asking(read.operation);
         let mut request = Request::new(Body::empty());
         *request.uri_mut() = read.uri.clone();
         *request.headers_mut() = read.headers.clone();
-        request.extensions_mut().insert(versioned.clone());
-        let Ok(response) = self.reads.clone().oneshot(request).await;
+        let reads = self.reads.clone();
+        let serve = |request: Request| async move {
+            let Ok(response) = reads.oneshot(request).await;
+            response
+        };
+        let (response, version) = serve_read(read.operation, request, serve).await;
         let status = response.status();
         if status.is_server_error() || status == StatusCode::TOO_MANY_REQUESTS {
             return Found::Failed(response);
         }
         match response.headers().get(ETAG) {
-            Some(tag) if status == StatusCode::OK => Found::Resource(tag.clone(), versioned.told()),
+            Some(tag) if status == StatusCode::OK => Found::Resource(tag.clone(), version),
             Some(_) | None => Found::Nothing,
+        }
+    }
+}
+
+/// Serves a read that asks for the version of its resource. Adds it to the tag if that is to end in it, and returns it.
+async fn serve_read<F>(
+    operation: &'static str,
+    mut request: Request,
+    serve: impl FnOnce(Request) -> F,
+) -> (Response, Option<Version>)
+where
+    F: Future<Output = Response>,
+{
+    let versioned = VersionedCall::asking(operation);
+    request.extensions_mut().insert(versioned.clone());
+    for (name, value) in request.headers_mut() {
+        if name == IF_NONE_MATCH {
+            *value = without_versions(value);
+        }
+    }
+    let mut response = serve(request).await;
+    let version = versioned.told();
+    let told = version.as_ref().filter(|_| VERSION_TAGGED.contains(&operation));
+    let tag = response.headers().get(ETAG).zip(told).and_then(|(tag, version)| with_version(tag, version));
+    if let Some(tag) = tag {
+        response.headers_mut().insert(ETAG, tag);
+    }
+    (response, version)
+}
+
+/// Returns a tag with a version at its end.
+fn with_version(tag: &HeaderValue, version: &Version) -> Option<HeaderValue> {
+    let tag = tag.to_str().ok()?.strip_suffix('"')?;
+    HeaderValue::try_from(format!("{tag}.{version}\"")).ok()
+}
+
+/// Splits a tag at the version at its end. The first part has no closing quote.
+fn split_version(tag: &str) -> Option<(&str, Version)> {
+    let (tag, version) = tag.trim_end().strip_suffix('"')?.rsplit_once('.')?;
+    Some((tag, Version::parse(version)?))
+}
+
+/// Returns a list of tags without the versions at their ends, as the bodies have them.
+fn without_versions(list: &HeaderValue) -> HeaderValue {
+    let Ok(tags) = list.to_str() else { return list.clone() };
+    let without = |tag: &str| split_version(tag).map_or_else(|| tag.to_owned(), |(tag, _)| format!("{tag}\""));
+    let tags: Vec<_> = tags.split(',').map(without).collect();
+    HeaderValue::try_from(tags.join(",")).unwrap_or_else(|_| list.clone())
+}
+
+/// Returns the precondition that a resource has one of the versions in the tags.
+fn of_versions(if_match: &IfMatch) -> Precondition {
+    let IfMatch::Tags(tags) = if_match else { return Precondition::Exists };
+    let tags = tags.iter().filter_map(|tag| std::str::from_utf8(tag).ok());
+    let versions: Vec<_> = tags.filter_map(|tag| Some(split_version(tag)?.1)).collect();
+    if versions.is_empty() { Precondition::Never } else { Precondition::Versions(versions) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const VERSION: &str = "0123456789abcdef0123456789abcdef";
+
+    fn if_match(value: &str) -> IfMatch {
+        let headers = HeaderMap::from_iter([(IF_MATCH, HeaderValue::from_str(value).unwrap())]);
+        IfMatch::of(&headers).unwrap().unwrap()
+    }
+
+    #[test]
+    fn a_version_is_added_to_a_tag_and_taken_off_lists_of_tags() {
+        let version = Version::parse(VERSION).unwrap();
+        let tagged = format!("\"ab.{VERSION}\"");
+        assert_eq!(with_version(&HeaderValue::from_static("\"ab\""), &version).unwrap(), tagged.as_str());
+        for (list, expected) in [
+            ("*", "*"),
+            ("\"ab\"", "\"ab\""),
+            ("\"a.b\"", "\"a.b\""),
+            ("TAG", "\"ab\""),
+            ("W/TAG", "W/\"ab\""),
+            ("\"x\", TAG , TAG", "\"x\", \"ab\", \"ab\""),
+        ] {
+            let list = HeaderValue::try_from(list.replace("TAG", &tagged)).unwrap();
+            assert_eq!(without_versions(&list), expected, "{list:?}");
+        }
+    }
+
+    #[test]
+    fn the_versions_of_all_tags_are_the_precondition() {
+        let other = VERSION.replace('0', "f");
+        for (value, expected) in [
+            ("*".to_owned(), "exists".to_owned()),
+            (format!("\"ab.{VERSION}\""), format!("version={VERSION}")),
+            (format!("\"x\", \"ab.{VERSION}\",\"cd.{other}\""), format!("version={VERSION},{other}")),
+            (format!("W/\"ab.{VERSION}\""), "never".to_owned()),
+            (format!("\"{VERSION}\", \"ab.{}\"", &VERSION[1..]), "never".to_owned()),
+        ] {
+            assert_eq!(of_versions(&if_match(&value)).to_string(), expected, "{value}");
         }
     }
 }

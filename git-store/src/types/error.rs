@@ -65,6 +65,12 @@ pub enum GitError {
         /// Index of the file in the request.
         index: usize,
     },
+    /// The file on the branch is not as the precondition of the request says.
+    #[error("precondition failed")]
+    Precondition {
+        /// The short name of the branch.
+        branch: Vec<u8>,
+    },
     /// The branch protection rule does not exist.
     #[error("protection rule not found")]
     ProtectionNotFound,
@@ -314,6 +320,7 @@ impl ServiceError for GitError {
             Self::StoreFull => (Kind::FailedPrecondition, "STORE_FULL"),
             Self::StorageQuota { .. } => (Kind::FailedPrecondition, "STORAGE_QUOTA_EXCEEDED"),
             Self::StaleBlob | Self::StaleFile { .. } => (Kind::Aborted, "STALE_BLOB"),
+            Self::Precondition { .. } => (Kind::Aborted, "PRECONDITION_FAILED"),
             Self::RefConflict { .. } => (Kind::Aborted, "BRANCH_MOVED"),
             Self::TooLarge { .. } => (Kind::TooLarge, "TOO_LARGE"),
             Self::CpuTime { .. } => (Kind::TooLarge, "CPU_TIME_EXCEEDED"),

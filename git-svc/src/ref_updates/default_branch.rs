@@ -3,6 +3,8 @@
 //!
 //! Not here: the choice of a branch for HEAD when the branch that it names does not exist (`announce`).
 
+use ferrite_core::version::PreconditionFailed;
+use ferrite_db::DbError;
 use ferrite_proto::events::{RefsUpdateKind, RefsUpdated, event::Fact};
 use git_store::types::{error::GitError, name::BranchName};
 
@@ -47,6 +49,15 @@ impl RefUpdater {
         let change = self.finish_head(guard, branch).await?;
         inner.set_needs_recovery(id, false);
         Ok(Some(change))
+    }
+
+    /// Checks that HEAD points to a branch, for a change that is made only then.
+    ///
+    /// # Errors
+    /// [`PreconditionFailed`] if it points to another one, or those of the repository.
+    pub(crate) async fn require_default_branch(&self, guard: &WriteGuard, branch: &str) -> Result<(), RpcError> {
+        let head = self.inner().refs.head(guard.id).await?;
+        if head.branch.as_bytes() == branch.as_bytes() { Ok(()) } else { Err(DbError::from(PreconditionFailed).into()) }
     }
 
     /// Finishes a change of HEAD that a crash or a failure broke off. The caller holds the write lock.

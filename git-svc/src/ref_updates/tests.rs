@@ -3,6 +3,7 @@
 mod confirmation;
 mod writes;
 
+use ferrite_core::writer::serve;
 use ferrite_db::{
     Db, args,
     idempotency::{IdempotencyError, IdempotencyKey},
@@ -11,7 +12,9 @@ use ferrite_proto::{
     events::{Event, IssueReach as Reach, RefsUpdated, event::Fact},
     git::{PutContentsRequest, PutContentsResponse},
     grant::IssueReach,
+    metadata::PRECONDITION,
 };
+use ferrite_rpc::version;
 use git_store::{
     repo::refs::RefEdit,
     types::{
@@ -21,6 +24,7 @@ use git_store::{
     },
 };
 use git2::Oid;
+use http::{HeaderMap, HeaderName, HeaderValue};
 use prost::Message as _;
 
 use super::{
@@ -339,6 +343,27 @@ async fn open_updates_are_settled_before_the_next_write() {
         assert_eq!(events.iter().map(|event| event.number).collect::<Vec<_>>(), [1, 2]);
         assert_eq!(events[0].updates[0].new_id, one.to_string());
         assert!(updater.inner().needing_recovery().is_empty());
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn open_updates_are_settled_before_a_write_with_a_precondition() {
+    on_each(async |db| {
+        let test_repo = TestRepo::new(db).await;
+        let edits = [edit("main", None, Some(test_repo.commit("1")))];
+        let updater = test_repo.updater();
+        record_intent(&test_repo, &updater, &edits).await;
+        test_repo.refs.transact(test_repo.id, &edits).await.unwrap();
+        updater.inner().set_needs_recovery(test_repo.id, true);
+        serve(async {
+            let precondition = (HeaderName::from_static(PRECONDITION), HeaderValue::from_static("exists"));
+            version::begin(&HeaderMap::from_iter([precondition]));
+            drop(updater.lock(test_repo.id).await.unwrap());
+            assert!(version::is_conditional() && version::require_checked().is_err());
+        })
+        .await;
+        assert_eq!(states(&test_repo.db).await, ["confirmed"]);
     })
     .await;
 }

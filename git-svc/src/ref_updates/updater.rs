@@ -4,7 +4,7 @@
 
 use std::{collections::HashSet, sync::Arc, time::Duration};
 
-use ferrite_core::Clock;
+use ferrite_core::{Clock, writer::serve};
 use ferrite_db::{
     Db, DbError,
     idempotency::{IdempotencyError, IdempotencyKey},
@@ -175,7 +175,8 @@ impl RefUpdater {
     pub(crate) async fn lock(&self, id: RepositoryId) -> Result<WriteGuard, RpcError> {
         let guard = WriteGuard { id, _lock: self.0.locks.acquire(id).await? };
         if self.0.needs_recovery(id) {
-            self.recover(&guard).await?;
+            // Of an earlier request: the precondition of this one is not about it.
+            serve(self.recover(&guard)).await?;
         }
         Ok(guard)
     }

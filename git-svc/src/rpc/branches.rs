@@ -56,6 +56,9 @@ pub(super) async fn set_default_branch(
     let id = RepositoryId(request.repository_id);
     let work = async move |state: AppState| {
         let guard = state.updater.lock(id).await?;
+        if !request.former_branch.is_empty() {
+            state.updater.require_default_branch(&guard, &request.former_branch).await?;
+        }
         state.updater.set_default_branch(&guard, branch).await
     };
     let Some(change) = finish(state, work).await? else { return Ok(SetDefaultBranchResponse::default()) };

@@ -7,8 +7,12 @@ use git_store::{
         read,
         read::{BranchInfo, CommitInfo, Signature},
     },
-    types::protection::{Rule, Rules},
+    types::{
+        path::TreePath,
+        protection::{Rule, Rules},
+    },
 };
+use git2::Oid;
 
 pub(super) fn branch(branch: BranchInfo, rules: &Rules) -> Branch {
     let is_protected = rules.protect(&branch.name);
@@ -32,15 +36,18 @@ pub(super) fn signature(from: Signature) -> CommitSignature {
     CommitSignature { name: from.name.into_bytes(), email: from.email.into_bytes(), time: Some(time) }
 }
 
-pub(super) fn entry(entry: read::Entry) -> TreeEntry {
-    let kind = match entry.kind {
+fn entry_kind(kind: read::EntryKind) -> EntryKind {
+    match kind {
         read::EntryKind::File => EntryKind::File,
         read::EntryKind::Directory => EntryKind::Directory,
         read::EntryKind::Symlink => EntryKind::Symlink,
         read::EntryKind::Submodule => EntryKind::Submodule,
-    };
+    }
+}
+
+pub(super) fn entry(entry: read::Entry) -> TreeEntry {
     TreeEntry {
-        kind: kind.into(),
+        kind: entry_kind(entry.kind).into(),
         name: entry.name,
         path: entry.path,
         id: entry.id.to_string(),
@@ -48,6 +55,12 @@ pub(super) fn entry(entry: read::Entry) -> TreeEntry {
         content: entry.content.map(Into::into),
         submodule_url: entry.submodule_url,
     }
+}
+
+/// Returns what the version of an entry is made of: its kind, path and id, which name all of its content.
+pub(super) fn entry_version(kind: read::EntryKind, path: &TreePath, id: Oid) -> TreeEntry {
+    let (kind, path, id) = (entry_kind(kind).into(), path.as_bytes().to_vec(), id.to_string());
+    TreeEntry { kind, path, id, ..TreeEntry::default() }
 }
 
 pub(super) fn protection(rule: Rule) -> Protection {

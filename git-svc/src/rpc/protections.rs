@@ -1,5 +1,6 @@
 //! The RPCs of branch protection rules.
 
+use ferrite_db::DbError;
 use ferrite_listener::service;
 use ferrite_proto::{
     git::{
@@ -9,7 +10,7 @@ use ferrite_proto::{
     },
     id::RepositoryId,
 };
-use ferrite_rpc::auth::Caller;
+use ferrite_rpc::{auth::Caller, version};
 use git_store::types::{
     error::GitError,
     protection::{MAX_RULES, MAX_USERS, Pattern, Rule},
@@ -42,8 +43,9 @@ async fn get_protection(
     request: Request<GetProtectionRequest>,
 ) -> Result<GetProtectionResponse, RpcError> {
     let (request, id) = authorize(state, request, |request| request.repository_id).await?;
-    let rule = named(state, id, request.protection_id, &request.pattern).await?;
-    Ok(GetProtectionResponse { protection: Some(encode::protection(rule)) })
+    let rule = encode::protection(named(state, id, request.protection_id, &request.pattern).await?);
+    version::tell(&rule);
+    Ok(GetProtectionResponse { protection: Some(rule) })
 }
 
 /// The rule with an id or, without one, with a pattern.
@@ -82,6 +84,7 @@ async fn set(
     }
     let rules = state.protection.rules(id).await?.into_vec();
     let old = rules.iter().find(|old| old.pattern == rule.pattern);
+    require_version(old)?;
     if old.is_none() && rules.len() >= MAX_RULES {
         return Err(GitError::TooManyProtections { limit: MAX_RULES }.into());
     }
@@ -91,6 +94,11 @@ async fn set(
     drop(guard);
     delivered.await;
     Ok(SetProtectionResponse { protection: Some(encode::protection(rule)), is_new })
+}
+
+/// Checks the precondition of the request. The caller holds the repository's write lock.
+fn require_version(rule: Option<&Rule>) -> Result<(), DbError> {
+    Ok(version::require(rule.cloned().map(encode::protection).as_ref())?)
 }
 
 fn parse(request: SetProtectionRequest, now_us: i64) -> Result<Rule, GitError> {
@@ -134,6 +142,7 @@ async fn delete(
 ) -> Result<DeleteProtectionResponse, RpcError> {
     let guard = state.updater.lock(id).await?;
     let rule = named(state, id, request.protection_id, &request.pattern).await?;
+    require_version(Some(&rule))?;
     let delivered = state.updater.remove_rule(&guard, &rule, by).await?;
     drop(guard);
     delivered.await;

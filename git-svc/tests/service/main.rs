@@ -9,6 +9,8 @@ mod bodies;
 #[cfg(test)]
 mod bombs;
 #[cfg(test)]
+mod conditional;
+#[cfg(test)]
 mod data;
 #[cfg(test)]
 mod delta_files;

@@ -20,6 +20,7 @@ use ferrite_proto::hook::hook_service_server::HookService;
 use ferrite_proto::hook::*;
 use ferrite_proto::id::HookId;
 use ferrite_rpc::rate_limit::RateExceeded;
+use ferrite_rpc::version;
 use prost::Message;
 use tonic::Request;
 
@@ -87,6 +88,7 @@ async fn list_hooks(state: &AppState, request: Request<ListHooksRequest>) -> Res
 async fn get_hook(state: &AppState, request: Request<GetHookRequest>) -> Result<GetHookResponse, HookError> {
     let access = state.authorize_owner(&request, request.get_ref().owner.as_ref()).await?;
     let hook = state.store.find(access.owner, HookId(request.get_ref().hook_id)).await?;
+    version::tell(&versioned(&hook, &access.organization));
     Ok(GetHookResponse { hook: Some(encode(hook, &access.organization)) })
 }
 
@@ -101,6 +103,7 @@ async fn update_hook(state: &AppState, request: Request<UpdateHookRequest>) -> R
         let mut tx = state.store.db().begin().await?;
         let before = state.store.lock(&mut tx, access.owner, HookId(request.hook_id)).await?;
         let change = decode_change(request, &before, &state.policy)?;
+        tx.require_version(Some(&versioned(&before, organization)))?;
         let now_us = state.clock.now_us();
         let mut hook = before.clone();
         apply(change, &mut hook, sealer, now_us)?;
@@ -162,10 +165,12 @@ async fn delete_hook(state: &AppState, request: Request<DeleteHookRequest>) -> R
     let access = state.authorize_owner(&request, request.get_ref().owner.as_ref()).await?;
     let key = IdempotencyKey::of(&request, access.user.0, "DeleteHook")?;
     let id = HookId(request.get_ref().hook_id);
+    let (owner, organization) = (access.owner, access.organization.as_str());
     let delete = async {
         let now_us = state.clock.now_us();
         let mut tx = state.store.db().begin().await?;
-        let hook = state.store.delete(&mut tx, access.owner, id, now_us).await?;
+        let hook = state.store.delete(&mut tx, owner, id, now_us).await?;
+        tx.require_version(Some(&versioned(&hook, organization)))?;
         let sealer = state.store.sealer();
         let event = access.audit.record(&mut tx, sealer, &hook, HookAction::Deleted, now_us).await?;
         state.commit(tx, Some(event), key.as_ref(), DeleteHookResponse {}, now_us).await
@@ -200,6 +205,20 @@ fn redacted_key<T: Message + Clone>(
         });
     }
     Ok(key)
+}
+
+/// What the version of a webhook is made of: what its read shows, and its URL and secrets as they are sealed, which it does not show.
+#[derive(Clone, PartialEq, Message)]
+struct VersionedHook {
+    #[prost(message, optional, tag = "1")]
+    hook: Option<Hook>,
+    #[prost(bytes = "vec", repeated, tag = "2")]
+    sealed_parts: Vec<Vec<u8>>,
+}
+
+fn versioned(hook: &StoredHook, organization: &str) -> VersionedHook {
+    let sealed_parts = hook.sealed_parts().into_iter().map(<[u8]>::to_vec).collect();
+    VersionedHook { hook: Some(encode(hook.clone(), organization)), sealed_parts }
 }
 
 /// Encodes a webhook as a protobuf message, without its secrets. `organization` is the name of its owner, if that is an organization.

@@ -154,6 +154,12 @@ impl StoredHook {
         self.sealed.previous_until_us = 0;
     }
 
+    /// Returns the URL, the secret and the one before it as they are sealed; no bytes for a secret that there is not.
+    pub(crate) fn sealed_parts(&self) -> [&[u8]; 3] {
+        let SealedParts { url, secret, previous_secret, .. } = &self.sealed;
+        [url, secret.as_deref().unwrap_or_default(), previous_secret.as_deref().unwrap_or_default()]
+    }
+
     /// Returns whether deliveries are sent now; those of a hook that is inactive or paused wait.
     pub(crate) fn is_running(&self) -> bool {
         self.is_active && self.paused_reason.is_none()

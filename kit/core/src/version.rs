@@ -19,6 +19,7 @@ const EXISTS: &str = "exists";
 const ABSENT: &str = "absent";
 const NEVER: &str = "never";
 const VERSION_PREFIX: &str = "version=";
+const SEPARATOR: &str = ",";
 
 /// The version of a resource: a hash of the message that a read returns of it. Different contents have different versions.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -52,8 +53,8 @@ pub enum Precondition {
     Exists,
     /// It does not exist.
     Absent,
-    /// It has this version.
-    Version(Version),
+    /// It has one of these versions.
+    Versions(Vec<Version>),
     /// Nothing would be enough: it is known to be another version than the caller's.
     Never,
 }
@@ -65,7 +66,12 @@ impl Precondition {
         match text {
             EXISTS => Self::Exists,
             ABSENT => Self::Absent,
-            _ => text.strip_prefix(VERSION_PREFIX).and_then(Version::parse).map_or(Self::Never, Self::Version),
+            _ => {
+                let list = text.strip_prefix(VERSION_PREFIX);
+                let versions: Option<Vec<_>> =
+                    list.and_then(|list| list.split(SEPARATOR).map(Version::parse).collect());
+                versions.map_or(Self::Never, Self::Versions)
+            }
         }
     }
 
@@ -75,7 +81,7 @@ impl Precondition {
         match self {
             Self::Exists => resource.is_some(),
             Self::Absent => resource.is_none(),
-            Self::Version(version) => resource.is_some_and(|resource| Version::of(resource) == *version),
+            Self::Versions(versions) => resource.is_some_and(|resource| versions.contains(&Version::of(resource))),
             Self::Never => false,
         }
     }
@@ -86,7 +92,10 @@ impl fmt::Display for Precondition {
         match self {
             Self::Exists => f.write_str(EXISTS),
             Self::Absent => f.write_str(ABSENT),
-            Self::Version(version) => write!(f, "{VERSION_PREFIX}{version}"),
+            Self::Versions(versions) => {
+                let versions: Vec<_> = versions.iter().map(|version| version.0.as_str()).collect();
+                write!(f, "{VERSION_PREFIX}{}", versions.join(SEPARATOR))
+            }
             Self::Never => f.write_str(NEVER),
         }
     }
@@ -134,6 +143,11 @@ impl VersionExchange {
         if exchange.is_asked {
             exchange.told = Some(Version::of(resource));
         }
+    }
+
+    /// Returns whether the request asks for the version of what it reads.
+    pub fn is_asked(&self) -> bool {
+        self.0.lock().is_asked
     }
 
     /// Returns whether the request has a precondition.
@@ -208,11 +222,14 @@ mod tests {
 
     #[test]
     fn a_precondition_is_read_as_it_is_written() {
-        let version = Precondition::Version(Version::of(&label("bug")));
-        for precondition in [Precondition::Exists, Precondition::Absent, Precondition::Never, version] {
+        let (bug, fault) = (Version::of(&label("bug")), Version::of(&label("fault")));
+        let (one, two) = (Precondition::Versions(vec![bug.clone()]), Precondition::Versions(vec![bug, fault]));
+        for precondition in [Precondition::Exists, Precondition::Absent, Precondition::Never, one, two] {
             assert_eq!(Precondition::parse(&precondition.to_string()), precondition);
         }
-        for malformed in ["", "*", "version=", "version=x", "Exists"] {
+        let of_none = Precondition::Versions(Vec::new()).to_string();
+        let unfinished = format!("version={},", Version::of(&label("bug")));
+        for malformed in ["", "*", "version=x", "Exists", &of_none, &unfinished] {
             assert_eq!(Precondition::parse(malformed), Precondition::Never, "{malformed}");
         }
     }
@@ -220,12 +237,14 @@ mod tests {
     #[test]
     fn a_precondition_is_true_of_what_it_names_alone() {
         let (bug, other) = (label("bug"), label("fault"));
-        let of_bug = Precondition::Version(Version::of(&bug));
+        let of_bug = Precondition::Versions(vec![Version::of(&bug)]);
+        let of_both = Precondition::Versions(vec![Version::of(&other), Version::of(&bug)]);
         let resources = [Some(&bug), Some(&other), None];
         for (precondition, expected) in [
             (Precondition::Exists, [true, true, false]),
             (Precondition::Absent, [false, false, true]),
             (of_bug, [true, false, false]),
+            (of_both, [true, true, false]),
             (Precondition::Never, [false, false, false]),
         ] {
             assert_eq!(resources.map(|resource| precondition.is_true(resource)), expected, "{precondition}");
@@ -236,9 +255,9 @@ mod tests {
     fn a_version_is_told_only_to_those_who_ask() {
         let silent = exchange(&[]);
         silent.tell(&label("bug"));
-        assert_eq!(told(&silent), None);
+        assert_eq!((silent.is_asked(), told(&silent)), (false, None));
         let asked = exchange(&[(metadata::VERSION, "?")]);
-        assert_eq!(told(&asked), None);
+        assert_eq!((asked.is_asked(), told(&asked)), (true, None));
         asked.tell(&label("bug"));
         assert_eq!(told(&asked), Some(Version::of(&label("bug")).to_string()));
     }

@@ -35,6 +35,12 @@ pub fn tell(resource: &impl Message) {
     }
 }
 
+/// Returns whether the current request asks for the version of what it reads: if not, what costs more to tell need not be made.
+#[must_use]
+pub fn is_asked() -> bool {
+    Scope::current().is_some_and(|scope| scope.versions().is_asked())
+}
+
 /// Returns whether the current request has a precondition: if not, the resource need not be read for its check.
 #[must_use]
 pub fn is_conditional() -> bool {
@@ -142,13 +148,14 @@ mod tests {
         let mut response = HeaderMap::new();
         serve(async {
             begin(&request);
+            assert!(is_asked());
             tell(&label("bug"));
             end(&mut response);
         })
         .await;
         asking.receive(&response);
         let told = asking.told().expect("the version");
-        let request = sent(&VersionedCall::requiring(UPDATE_LABEL, Precondition::Version(told)), UPDATE_LABEL);
+        let request = sent(&VersionedCall::requiring(UPDATE_LABEL, Precondition::Versions(vec![told])), UPDATE_LABEL);
         serve(async {
             begin(&request);
             assert!(is_conditional());
@@ -178,7 +185,7 @@ mod tests {
     #[test]
     fn work_outside_of_a_request_has_no_precondition() {
         tell(&label("bug"));
-        assert!(!is_conditional());
+        assert!(!is_asked() && !is_conditional());
         assert_eq!((require(None::<&Label>), require_checked()), (Ok(()), Ok(())));
     }
 }

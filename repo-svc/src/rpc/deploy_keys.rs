@@ -5,6 +5,7 @@ use ferrite_proto::id::DeployKeyId;
 use ferrite_proto::repo::deploy_key_service_server::DeployKeyService;
 use ferrite_proto::repo::*;
 use ferrite_rpc::auth::AuthError;
+use ferrite_rpc::version::{self, is_conditional};
 use tonic::Request;
 
 use super::authorized::Authorized;
@@ -42,7 +43,9 @@ async fn get_deploy_key(
     let request = request.into_inner();
     let repository = authorized.repository(&state.repositories, request.repository).await?;
     let found = state.deploy_keys.find(repository.id(), DeployKeyId(request.key_id)).await?;
-    Ok(GetDeployKeyResponse { key: Some(encode::deploy_key(found.ok_or(RepoError::KeyNotFound)?)) })
+    let key = encode::deploy_key(found.ok_or(RepoError::KeyNotFound)?);
+    version::tell(&key);
+    Ok(GetDeployKeyResponse { key: Some(key) })
 }
 
 async fn create_deploy_key(
@@ -113,6 +116,9 @@ async fn delete(
     state.repositories.lock(&mut tx, repository.id()).await?.ok_or(AuthError::RepositoryNotFound)?;
     let removed = state.deploy_keys.delete(&mut tx, repository.id(), DeployKeyId(request.key_id)).await?;
     let removed = removed.ok_or(RepoError::KeyNotFound)?;
+    if is_conditional() {
+        tx.require_version(Some(&encode::deploy_key(removed.clone())))?;
+    }
     let details = [("fingerprint", removed.fingerprint), ("title", removed.title)];
     change::record(&mut tx, authorized, Action::DeployKeyRemove, Target::repository(&repository), &details, now)
         .await?;

@@ -29,6 +29,7 @@ mod stars;
 mod teams;
 mod topics;
 mod transfers;
+mod versions;
 mod watches;
 
 use ferrite_listener::{GrpcServer, MAX_MESSAGE_BYTES};

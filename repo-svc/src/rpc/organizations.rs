@@ -8,12 +8,13 @@ use ferrite_proto::Scope;
 use ferrite_proto::id::UserId;
 use ferrite_proto::repo::organization_service_server::OrganizationService;
 use ferrite_proto::repo::*;
+use ferrite_rpc::version::{self, is_conditional};
 use tonic::Request;
 
 use super::authorized::Authorized;
 use super::dispatch::{self, authorized_service};
 use super::lookup::{self, Owner};
-use super::{change, encode, lost_rights, repeat};
+use super::{change, encode, lost_rights, repeat, versions};
 use crate::access::{RequiredRole, Viewer};
 use crate::error::RepoError;
 use crate::model::{CheckedOrganization, OrganizationChange};
@@ -59,7 +60,9 @@ async fn get_organization(
     request: Request<GetOrganizationRequest>,
 ) -> Result<GetOrganizationResponse, RepoError> {
     let found = lookup::organization(state, &request.get_ref().organization, authorized.viewer()).await?;
-    Ok(GetOrganizationResponse { organization: Some(encode::organization(found)) })
+    let organization = encode::organization(found);
+    version::tell(&organization);
+    Ok(GetOrganizationResponse { organization: Some(organization) })
 }
 
 async fn create_organization(
@@ -111,6 +114,9 @@ async fn update(
     let mut tx = state.db.begin().await?;
     state.organizations.lock(&mut tx, id).await?;
     let old = state.organizations.reload(&mut tx, id, viewer).await?.ok_or(RepoError::OrganizationNotFound)?;
+    if is_conditional() {
+        tx.require_version(Some(&encode::organization(old.clone())))?;
+    }
     let fields = state.organizations.update(&mut tx, &old, &wanted).await?;
     if !fields.is_empty() {
         let target = Target::organization(id, &old.name);
@@ -141,6 +147,10 @@ async fn delete(
     let mut tx = state.db.begin().await?;
     if !state.organizations.lock(&mut tx, organization.id()).await? {
         return Err(RepoError::OrganizationNotFound);
+    }
+    if is_conditional() {
+        let current = state.organizations.reload(&mut tx, organization.id(), None).await?;
+        tx.require_version(current.map(encode::organization).as_ref())?;
     }
     state.organizations.delete(&mut tx, organization.id()).await?;
     let target = Target::organization(organization.id(), &organization.name);
@@ -177,12 +187,9 @@ async fn get_membership(
     let membership = membership
         .filter(|membership| membership.is_public || sees_all(viewer, &organization))
         .ok_or(RepoError::MemberNotFound)?;
-    let role = if membership.is_owner { MembershipRole::Admin } else { MembershipRole::Member };
-    Ok(GetMembershipResponse {
-        role: role.into(),
-        is_public: membership.is_public,
-        user: Some(encode::user(user, viewer)),
-    })
+    let membership = versions::membership(membership);
+    version::tell(&membership);
+    Ok(GetMembershipResponse { user: Some(encode::user(user, viewer)), ..membership })
 }
 
 /// Makes a user a member of an organization, as an owner or not.
@@ -228,7 +235,7 @@ async fn set_member(
     change::commit(tx, key, SetMembershipResponse {}, now).await
 }
 
-/// Makes the user a member or an owner. Returns `false` if it has that role already.
+/// Makes the user a member or an owner, if the precondition of the request is true. Returns `false` if it has that role already.
 async fn apply_role(
     state: &AppState,
     tx: &mut Tx,
@@ -239,6 +246,7 @@ async fn apply_role(
 ) -> Result<bool, RepoError> {
     let organizations = &state.organizations;
     let before = organizations.membership_in(tx, organization, user).await?;
+    tx.require_version(before.map(versions::membership).as_ref())?;
     if before.is_some_and(|before| before.is_owner == is_owner) {
         return Ok(false);
     }
@@ -323,6 +331,10 @@ async fn remove(
     let now = state.clock.now_us();
     let mut tx = state.db.begin().await?;
     state.organizations.lock(&mut tx, organization.id()).await?;
+    if is_conditional() {
+        let membership = state.organizations.membership_in(&mut tx, organization.id(), user.id).await?;
+        tx.require_version(Some(&versions::membership(membership.ok_or(RepoError::MemberNotFound)?)))?;
+    }
     if !state.organizations.leave(&mut tx, organization.id(), user.id).await? {
         return Err(RepoError::MemberNotFound);
     }

@@ -4,11 +4,12 @@ use ferrite_core::page::Page;
 use ferrite_db::idempotency::{IdempotencyKey, once_or_rebuild};
 use ferrite_proto::repo::profile_service_server::ProfileService;
 use ferrite_proto::repo::*;
+use ferrite_rpc::version::{self, is_conditional};
 use tonic::Request;
 
 use super::authorized::Authorized;
 use super::dispatch::authorized_service;
-use super::{change, encode, lookup};
+use super::{change, encode, lookup, versions};
 use crate::error::RepoError;
 use crate::model::{Email, Violations};
 use crate::state::AppState;
@@ -36,8 +37,12 @@ async fn list_emails(
     request: Request<ListEmailsRequest>,
 ) -> Result<ListEmailsResponse, RepoError> {
     let request = request.into_inner();
-    let page = lookup::page(request.page, request.page_size);
-    let (rows, total_count) = state.profiles.emails(authorized.user()?, page).await?;
+    let (user, page) = (authorized.user()?, lookup::page(request.page, request.page_size));
+    if version::is_asked() {
+        // Read before the page: a version may be older than what is shown, never newer.
+        version::tell(&versions::emails(state.profiles.all_emails(user).await?));
+    }
+    let (rows, total_count) = state.profiles.emails(user, page).await?;
     Ok(ListEmailsResponse { emails: rows.into_iter().map(encode::email).collect(), total_count })
 }
 
@@ -102,11 +107,18 @@ async fn delete_emails(
     // Invalid addresses are left out: no account has one, and PostgreSQL refuses text with NUL.
     let keys: Vec<String> =
         emails.iter().filter_map(|email| Email::parse(email, "emails").ok()).map(|email| email.key()).collect();
-    if keys.is_empty() {
+    if keys.is_empty() && !is_conditional() {
         return Ok(DeleteEmailsResponse {});
     }
     let (user, now) = (authorized.user()?, state.clock.now_us());
     let mut tx = state.db.begin().await?;
+    if is_conditional() {
+        let before = state.profiles.lock_emails(&mut tx, user).await?;
+        tx.require_version(Some(&versions::emails(before)))?;
+        if keys.is_empty() {
+            return Ok(DeleteEmailsResponse {});
+        }
+    }
     let removed = state.profiles.remove_emails(&mut tx, user, &keys).await?;
     let removed = removed
         .ok_or_else(|| RepoError::field("emails", "invalid", "must not hold the primary address of the account"))?;

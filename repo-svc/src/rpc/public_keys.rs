@@ -4,12 +4,13 @@ use ferrite_db::idempotency::{IdempotencyKey, once, once_or_rebuild};
 use ferrite_proto::id::PublicKeyId;
 use ferrite_proto::repo::public_key_service_server::PublicKeyService;
 use ferrite_proto::repo::*;
+use ferrite_rpc::version;
 use tonic::Request;
 
 use super::authorized::Authorized;
 use super::dispatch::authorized_service;
 use super::lookup::{self, Owner};
-use super::{change, encode};
+use super::{change, encode, versions};
 use crate::access::Capacity;
 use crate::error::RepoError;
 use crate::model::parse_titled_key;
@@ -47,6 +48,7 @@ async fn get_public_key(
 ) -> Result<GetPublicKeyResponse, RepoError> {
     let id = PublicKeyId(request.get_ref().key_id);
     let row = state.public_keys.find(authorized.user()?, id).await?.ok_or(RepoError::KeyNotFound)?;
+    version::tell(&versions::public_key(id, &row.title, &row.fingerprint));
     Ok(GetPublicKeyResponse { key: Some(encode::public_key(row)) })
 }
 
@@ -113,6 +115,7 @@ async fn delete(
     // A token for some repositories has no power over the keys that open others.
     let only_of = if authorized.identity()?.is_limited { authorized.limited_token()? } else { None };
     let row = state.public_keys.delete(&mut tx, user, id, only_of).await?.ok_or(RepoError::KeyNotFound)?;
+    tx.require_version(Some(&versions::public_key(id, &row.title, &row.fingerprint)))?;
     let target = Target::user(user, &authorized.identity()?.username);
     let details = [("title", row.title), ("fingerprint", row.fingerprint)];
     change::record(&mut tx, authorized, Action::KeyRemove, target, &details, now).await?;

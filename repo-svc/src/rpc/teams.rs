@@ -6,6 +6,7 @@ use ferrite_proto::id::{RepositoryId, TeamId};
 use ferrite_proto::repo::team_service_server::TeamService;
 use ferrite_proto::repo::*;
 use ferrite_rpc::auth::AuthError;
+use ferrite_rpc::version::{self, is_conditional};
 use tonic::Request;
 
 use super::authorized::Authorized;
@@ -49,7 +50,9 @@ async fn get_team(
     request: Request<GetTeamRequest>,
 ) -> Result<GetTeamResponse, RepoError> {
     let team = authorized.team(&state.teams, TeamId(request.get_ref().team_id)).await?;
-    Ok(GetTeamResponse { team: Some(encode::team(team)) })
+    let team = encode::team(team);
+    version::tell(&team);
+    Ok(GetTeamResponse { team: Some(team) })
 }
 
 async fn create_team(
@@ -110,6 +113,7 @@ async fn update(
     let now = state.clock.now_us();
     let mut tx = state.db.begin().await?;
     let old = lock(state, &mut tx, &found).await?;
+    require_version(&tx, &old)?;
     let fields = state.teams.update(&mut tx, &old, &wanted).await?;
     dispatch::never_refuse_if(fields == ["permission"] && is_lower(&old));
     let new = state.teams.reload(&mut tx, old.id(), None).await?.ok_or(RepoError::TeamNotFound)?;
@@ -141,6 +145,7 @@ async fn delete(
     let now = state.clock.now_us();
     let mut tx = state.db.begin().await?;
     let team = lock(state, &mut tx, &found).await?;
+    require_version(&tx, &team)?;
     state.teams.delete(&mut tx, &team).await?;
     change::record(&mut tx, authorized, Action::TeamDelete, Target::team(&team), &[], now).await?;
     change::commit(tx, key, DeleteTeamResponse {}, now).await
@@ -348,6 +353,14 @@ async fn remove_repository(
 async fn lock(state: &AppState, tx: &mut Tx, found: &Team) -> Result<Team, RepoError> {
     state.organizations.lock(tx, found.organization_id()).await?;
     state.teams.reload(tx, found.id(), None).await?.ok_or(RepoError::TeamNotFound)
+}
+
+/// Checks the precondition of the request against a team that was read under the lock.
+fn require_version(tx: &Tx, team: &Team) -> Result<(), RepoError> {
+    if is_conditional() {
+        tx.require_version(Some(&encode::team(team.clone())))?;
+    }
+    Ok(())
 }
 
 /// Returns the id and the name, as it is spelled, of a repository of the team's organization.

@@ -4,6 +4,7 @@ use ferrite_db::idempotency::IdempotencyKey;
 use ferrite_proto::repo::topic_service_server::TopicService;
 use ferrite_proto::repo::*;
 use ferrite_rpc::auth::AuthError;
+use ferrite_rpc::version::{self, is_conditional};
 use prost::Message;
 use tonic::Request;
 
@@ -28,8 +29,13 @@ async fn list_topics(
     request: Request<ListTopicsRequest>,
 ) -> Result<ListTopicsResponse, RepoError> {
     let repository = authorized.repository(&state.repositories, request.into_inner().repository).await?;
-    let topics = Topics::of_column(&repository.topics);
-    Ok(ListTopicsResponse { topics: topics.iter().map(|topic| topic.as_str().to_owned()).collect() })
+    let response = encode(&Topics::of_column(&repository.topics));
+    version::tell(&response);
+    Ok(response)
+}
+
+fn encode(topics: &Topics) -> ListTopicsResponse {
+    ListTopicsResponse { topics: topics.iter().map(|topic| topic.as_str().to_owned()).collect() }
 }
 
 async fn set_topics(
@@ -90,7 +96,8 @@ async fn remove_topic(
 /// Changes the topics of a repository by `after`, and records the change, if it is one, in the audit log.
 ///
 /// # Errors
-/// [`AuthError::RepositoryNotFound`] if the repository was deleted meanwhile, those of `after`, or those of the database.
+/// [`AuthError::RepositoryNotFound`] if the repository was deleted meanwhile, those of `after`, a precondition that is not true, or those of
+/// the database.
 async fn change_topics<A: Message>(
     state: &AppState,
     authorized: &Authorized,
@@ -103,6 +110,9 @@ async fn change_topics<A: Message>(
     let mut tx = state.db.begin().await?;
     let before = state.repositories.lock_topics(&mut tx, id).await?.ok_or(AuthError::RepositoryNotFound)?;
     let after = after(&before)?;
+    if is_conditional() {
+        tx.require_version(Some(&encode(&before)))?;
+    }
     if after != before {
         state.repositories.set_topics(&mut tx, id, &after, now).await?;
         let details = [("fields", "topics".to_owned())];

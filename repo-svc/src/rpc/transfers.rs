@@ -15,11 +15,12 @@ use ferrite_proto::id::{RepositoryId, UserId};
 use ferrite_proto::repo::transfer_service_server::TransferService;
 use ferrite_proto::repo::{self, *};
 use ferrite_rpc::auth::AuthError;
+use ferrite_rpc::version;
 use tonic::Request;
 
 use super::authorized::{Authorized, repository_key};
 use super::dispatch::authorized_service;
-use super::{change, encode, repeat};
+use super::{change, encode, repeat, versions};
 use crate::access::Viewer;
 use crate::error::RepoError;
 use crate::model::User;
@@ -141,7 +142,8 @@ async fn cancel(
     let (id, now) = (repository.id(), state.clock.now_us());
     let mut tx = state.db.begin().await?;
     state.repositories.lock(&mut tx, id).await?.ok_or(AuthError::RepositoryNotFound)?;
-    state.transfers.end(&mut tx, id, now).await?.ok_or(RepoError::TransferNotFound)?;
+    let ended = state.transfers.end(&mut tx, id, now).await?.ok_or(RepoError::TransferNotFound)?;
+    tx.require_version(Some(&versions::transfer(&ended)))?;
     change::record(&mut tx, authorized, Action::TransferCancel, Target::repository(&repository), &[], now).await?;
     change::commit(tx, key, CancelTransferResponse {}, now).await
 }
@@ -153,6 +155,7 @@ async fn get_transfer(
 ) -> Result<GetTransferResponse, RepoError> {
     let found = find(state, &authorized, request.into_inner().repository).await?;
     let accounts = accounts(state, &found.row).await?;
+    version::tell(&versions::transfer(&found.row));
     let transfer = encode_transfer(state, found.repository, &found.row, accounts, authorized.viewer());
     Ok(GetTransferResponse { transfer: Some(transfer) })
 }

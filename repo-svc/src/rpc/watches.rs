@@ -3,6 +3,7 @@
 use ferrite_core::timestamp;
 use ferrite_proto::repo::watch_service_server::WatchService;
 use ferrite_proto::repo::*;
+use ferrite_rpc::version;
 use tonic::Request;
 
 use super::authorized::Authorized;
@@ -55,6 +56,7 @@ async fn get_watch(
     let repository = authorized.visible_repository(&state.repositories, by).await?;
     let began_us = state.relations.find(Relation::Watch, authorized.user()?, repository.id()).await?;
     let began_us = began_us.ok_or(RepoError::WatchNotFound)?;
+    version::tell(&timestamp(began_us));
     Ok(GetWatchResponse { watch: Some(watch(repository, began_us)) })
 }
 

@@ -40,6 +40,8 @@ const TAKE_VERIFIED: &str =
     "DELETE FROM emails WHERE user_id = $1 AND email_key = $2 RETURNING user_id, email, created_us";
 const ADD_UNVERIFIED: &str = "INSERT INTO unverified_emails (user_id, email, email_key, created_us) VALUES ($1, $2, $3, $4) \
      ON CONFLICT DO NOTHING";
+/// Number of rows of a list that is read whole.
+const ALL: i64 = i64::MAX;
 /// Limit for the addresses of an account. No other account can add an address that one has, so none may add without limit.
 const MAX_EMAILS_PER_ACCOUNT: i64 = 100;
 
@@ -99,6 +101,17 @@ impl ProfileTable {
         let rows = self.db.all(EMAILS, &args![user, page.size(), page.offset()]).await?;
         let (count,): (i64,) = self.db.one(EMAIL_COUNT, &args![user]).await?;
         Ok((rows, count))
+    }
+
+    /// Returns all addresses of the user, in the order of [`ProfileTable::emails`].
+    pub(crate) async fn all_emails(&self, user: UserId) -> Result<Vec<EmailRow>, DbError> {
+        self.db.all(EMAILS, &args![user, ALL, 0_i64]).await
+    }
+
+    /// As [`ProfileTable::all_emails`], and locks the account against changes of its addresses until the transaction ends.
+    pub(crate) async fn lock_emails(&self, tx: &mut Tx, user: UserId) -> Result<Vec<EmailRow>, DbError> {
+        tx.optional::<(Option<String>,)>(LOCK_PRIMARY.sql(tx), &args![user]).await?;
+        tx.all(EMAILS, &args![user, ALL, 0_i64]).await
     }
 
     /// Adds one or more unverified addresses to an account; all, or none on an error.

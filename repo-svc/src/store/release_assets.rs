@@ -83,9 +83,14 @@ pub(crate) struct UnclaimedFile {
 impl ReleaseTable {
     /// Returns the files of releases, by id.
     pub(crate) async fn assets(&self, releases: impl IntoIterator<Item = i64>) -> Result<Vec<Asset>, DbError> {
-        let mut query = Query::new(SELECT);
-        query.push(" WHERE release_id IN ").bind_list(releases).push(" ORDER BY id");
+        let query = of_releases(releases);
         self.db.all(query.sql(), query.args()).await
+    }
+
+    /// Returns the files of a release of the locked repository, by id.
+    pub(crate) async fn assets_locked(&self, tx: &mut Tx, release: &Release) -> Result<Vec<Asset>, DbError> {
+        let query = of_releases([release.id]);
+        tx.all(query.sql(), query.args()).await
     }
 
     /// Returns a file of a release.
@@ -230,6 +235,12 @@ impl ReleaseTable {
         tx.commit().await?;
         Ok(some.len())
     }
+}
+
+fn of_releases(releases: impl IntoIterator<Item = i64>) -> Query {
+    let mut query = Query::new(SELECT);
+    query.push(" WHERE release_id IN ").bind_list(releases).push(" ORDER BY id");
+    query
 }
 
 fn by_key(release: &Release, key: &AssetKey) -> Query {

@@ -6,10 +6,12 @@
 //! Not here: lists of repositories (`repository_lists`).
 
 use ferrite_core::page::Page;
+use ferrite_core::timestamp;
 use ferrite_db::args;
 use ferrite_db::{Db, DbError, Tx};
 use ferrite_proto::id::{RepositoryId, UserId};
 use ferrite_rpc::auth::AuthError;
+use ferrite_rpc::version::is_conditional;
 
 use super::sql::{Locking, locking, or_missing};
 use crate::error::RepoError;
@@ -119,7 +121,8 @@ impl RelationTable {
     /// Begins a relation, if there is none, and returns when it began.
     ///
     /// # Errors
-    /// [`RepoError::UserNotFound`] or [`AuthError::RepositoryNotFound`] if one of them was deleted meanwhile, or those of the database.
+    /// [`RepoError::UserNotFound`] or [`AuthError::RepositoryNotFound`] if one of them was deleted meanwhile, a precondition that is not
+    /// true, or those of the database.
     pub(crate) async fn add(
         &self,
         relation: Relation,
@@ -130,6 +133,7 @@ impl RelationTable {
         let statements = relation.statements();
         let mut tx = self.db.begin().await?;
         lock(&mut tx, user, repository).await?;
+        require_version(&mut tx, statements, user, repository).await?;
         if tx.execute(statements.add, &args![user, repository, now_us]).await? == 1 {
             tx.execute(statements.count, &args![repository, 1_i64]).await?;
         }
@@ -151,6 +155,7 @@ impl RelationTable {
         let statements = relation.statements();
         let mut tx = self.db.begin().await?;
         lock(&mut tx, user, repository).await?;
+        require_version(&mut tx, statements, user, repository).await?;
         if tx.execute(statements.remove, &args![user, repository]).await? == 1 {
             tx.execute(statements.count, &args![repository, -1_i64]).await?;
         }
@@ -174,6 +179,21 @@ async fn lock(tx: &mut Tx, user: UserId, repository: RepositoryId) -> Result<(),
     tx.optional::<(i64,)>(LOCK_USER.sql(tx), &args![user]).await?.ok_or(RepoError::UserNotFound)?;
     let found: Option<(i64,)> = tx.optional(LOCK_REPOSITORY.sql(tx), &args![repository]).await?;
     Ok(found.map(drop).ok_or(AuthError::RepositoryNotFound)?)
+}
+
+/// Checks the precondition of the request against a relation of the locked user and repository. Its version is that of the time when it
+/// began.
+async fn require_version(
+    tx: &mut Tx,
+    statements: &Statements,
+    user: UserId,
+    repository: RepositoryId,
+) -> Result<(), DbError> {
+    if !is_conditional() {
+        return Ok(());
+    }
+    let began: Option<(i64,)> = tx.optional(statements.find, &args![user, repository]).await?;
+    tx.require_version(began.map(|(created_us,)| timestamp(created_us)).as_ref())
 }
 
 /// Makes a user watch a repository that is registered in the same transaction, with one watcher.

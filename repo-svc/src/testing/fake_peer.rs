@@ -22,7 +22,7 @@ pub(crate) enum StoreMode {
     Refuses,
     /// Fails to create a repository after having created it.
     FailsAfterCreate,
-    /// Creates no repository until it has another mode.
+    /// Creates no repository and moves no HEAD until it has another mode.
     Waits,
     /// Fails every request.
     Down,
@@ -129,6 +129,9 @@ impl FakeStorageService for FakePeer {
             return Err(Status::unavailable("down"));
         }
         self.note("set default branch", &request);
+        while *self.0.mode.lock().unwrap() == StoreMode::Waits {
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
         match request.get_ref().default_branch.as_str() {
             "main" => Ok(Response::new(git::SetDefaultBranchResponse::default())),
             "dev" => Ok(Response::new(git::SetDefaultBranchResponse { number: 9, size_bytes: 4_711, is_empty: false })),

@@ -147,7 +147,9 @@ impl Browser {
             event["message"].clone()
         });
         let requests = events.filter(|event| event["method"] == "Network.requestWillBeSent");
-        requests.map(|event| event["params"]["request"]["url"].as_str().unwrap().to_owned()).collect()
+        let urls = requests.map(|event| event["params"]["request"]["url"].as_str().unwrap().to_owned());
+        // Chromium's own first page.
+        urls.filter(|url| !url.starts_with("chrome://")).collect()
     }
 
     async fn log(&self, kind: &str) -> Vec<Value> {

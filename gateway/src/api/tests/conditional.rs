@@ -131,7 +131,7 @@ async fn a_refusal_of_the_service_is_412_with_the_tag_of_today() {
     let refused = case.patch(&case.etag).await;
     assert_eq!((refused.status, refused.etag()), (412, Some(today.as_str())));
     let body: serde_json::Value = serde_json::from_str(&refused.body).unwrap();
-    assert_eq!(body["url"], "http://git.example.com/docs/api");
+    assert_eq!(body["url"], "http://git.example.com/docs/api#UpdateLabel");
     assert!(body["message"].is_string() && body.get("errors").is_none(), "{body}");
 }
 

@@ -1,17 +1,18 @@
 //! The part that all commits by API share: the base, the message and the commit object. Not here: which files change
 //! (`files`). The caller writes the objects and moves the ref.
 
+use ferrite_core::version::PreconditionFailed;
 use git2::{ObjectType, Oid, Repository};
 
 use super::{
-    overlay::Overlay,
+    overlay::{Overlay, TreeEntry},
     signature::{Author, commit_content},
 };
 use crate::{
     disk::loose_objects::NewObject,
     repo::{
         objects,
-        read::{CommitInfo, Entry},
+        read::{CommitInfo, Entry, EntryKind},
         refs::{self, RefEdit},
     },
     types::{error::GitError, limits::MAX_COMMIT_BYTES, name::BranchName},
@@ -19,6 +20,9 @@ use crate::{
 
 /// Bytes of the longest message. The rest of a commit is for its header, which has two names and two addresses of 255 characters.
 const MAX_MESSAGE_BYTES: usize = MAX_COMMIT_BYTES - (16 << 10);
+
+/// A precondition on what is at the path of a file: its kind and id, `None` if the path is free.
+pub type EntryPrecondition<'a> = &'a dyn Fn(Option<(EntryKind, Oid)>) -> Result<(), PreconditionFailed>;
 
 /// Message, branch and identities of a commit.
 #[derive(Clone, Debug)]
@@ -100,6 +104,15 @@ impl<'repo> CommitBase<'repo> {
         let base = |commit| objects::tree_id(repo, commit).map(|tree| Base { commit, tree });
         let base = start.map(base).transpose()?;
         Ok(Self { repo, branch, old, base })
+    }
+
+    /// Checks the precondition of the request on the entry of the base that the commit is to replace or remove.
+    ///
+    /// # Errors
+    /// `Precondition`.
+    pub(super) fn require(&self, found: Option<TreeEntry>, require: EntryPrecondition<'_>) -> Result<(), GitError> {
+        let failed = |_| GitError::Precondition { branch: self.branch.as_bytes().to_vec() };
+        require(found.map(|found| (found.kind(), found.id))).map_err(failed)
     }
 
     /// Returns an overlay on the base's tree.

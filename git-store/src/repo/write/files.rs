@@ -7,7 +7,7 @@ use bytes::Bytes;
 use git2::{ObjectType, Oid, Repository};
 
 use super::{
-    commit::{CommitBase, CommitDraft, PreparedCommit},
+    commit::{CommitBase, CommitDraft, EntryPrecondition, PreparedCommit},
     overlay::{FILE_MODE, Overlay, TreeEntry},
 };
 use crate::{
@@ -207,15 +207,18 @@ pub fn written_file(repo: &Repository, tree: &git2::Tree<'_>, path: &TreePath) -
     Ok(Some(file_entry(path, id, read_blob(&LoadCheck::new(repo), id, 0)?.0)))
 }
 
-/// Creates or replaces one file. The caller holds the repository's write lock, and writes the objects.
+/// Creates or replaces one file. The caller holds the repository's write lock, and writes the objects. `require` gets what is at the path
+/// of the commit's base.
 ///
 /// # Errors
-/// `Invalid` (field `path`, `content`, `message`), `UnchangedContent`, `StaleBlob`, `TooLarge`.
-pub fn put_file(repo: &Repository, put: &PutFile) -> Result<PreparedCommit, GitError> {
+/// `Invalid` (field `path`, `content`, `message`), `Precondition`, `UnchangedContent`, `StaleBlob`, `TooLarge`.
+pub fn put_file(repo: &Repository, put: &PutFile, require: EntryPrecondition<'_>) -> Result<PreparedCommit, GitError> {
     let at = FieldPath(None);
     let start = CommitBase::find(repo, &put.draft, None)?;
     let mut builder = CommitBuilder::new(repo, &start)?;
     let found = at.file("path", &mut builder.overlay, &put.path)?;
+    at.check_special(&put.path, &put.content)?;
+    start.require(found, require)?;
     at.check_blob(put.expected_blob, found)?;
     at.write(&mut builder, &put.path, &put.content, found.map_or(FILE_MODE, |found| found.mode))?;
     start.commit(&put.draft, &builder.overlay, builder.blobs, builder.entries)
@@ -224,15 +227,21 @@ pub fn put_file(repo: &Repository, put: &PutFile) -> Result<PreparedCommit, GitE
 /// Removes one file or symbolic link, and directories that become empty. Otherwise as [`put_file`].
 ///
 /// # Errors
-/// `Invalid` (field `path` or `message`), `PathNotFound`, `StaleBlob`.
-pub fn delete_file(repo: &Repository, delete: &DeleteFile) -> Result<PreparedCommit, GitError> {
+/// `Invalid` (field `path` or `message`), `PathNotFound`, `Precondition`, `StaleBlob`.
+pub fn delete_file(
+    repo: &Repository,
+    delete: &DeleteFile,
+    require: EntryPrecondition<'_>,
+) -> Result<PreparedCommit, GitError> {
     let at = FieldPath(None);
     let start = CommitBase::find(repo, &delete.draft, None)?;
     let mut builder = CommitBuilder::new(repo, &start)?;
-    match removable(at, &mut builder.overlay, &delete.path)? {
-        None => return Err(GitError::PathNotFound),
-        found => at.check_blob(delete.expected_blob, found)?,
+    let found = removable(at, &mut builder.overlay, &delete.path)?;
+    if found.is_none() {
+        return Err(GitError::PathNotFound);
     }
+    start.require(found, require)?;
+    at.check_blob(delete.expected_blob, found)?;
     builder.overlay.remove(&delete.path)?;
     start.commit(&delete.draft, &builder.overlay, builder.blobs, builder.entries)
 }

@@ -8,7 +8,7 @@ mod signature;
 
 pub use self::files::written_file;
 pub use self::{
-    commit::{CommitDraft, PreparedCommit},
+    commit::{CommitDraft, EntryPrecondition, PreparedCommit},
     files::{
         ChangeFiles, DeleteFile, FileChange, MAX_COMMIT_BYTES, MAX_FILES, Operation, PutFile, change_files,
         delete_file, put_file,

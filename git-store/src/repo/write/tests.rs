@@ -11,6 +11,7 @@ use crate::{
     repo::{read, templates::ReadmeValues},
     types::{error::GitError, name::BranchName, path::TreePath},
 };
+use ferrite_core::version::PreconditionFailed;
 use ferrite_proto::error::ServiceError as _;
 
 struct Fixture {
@@ -42,6 +43,16 @@ fn draft(message: &str) -> CommitDraft {
 fn on(branch: &str, put: PutFile) -> PutFile {
     let branch = Some(BranchName::parse(branch.as_bytes()).unwrap());
     PutFile { draft: CommitDraft { branch, ..put.draft }, ..put }
+}
+
+/// Writes a file without a precondition.
+fn put_file(repo: &Repository, put: &PutFile) -> Result<PreparedCommit, GitError> {
+    super::put_file(repo, put, &|_| Ok(()))
+}
+
+/// Removes a file without a precondition.
+fn delete_file(repo: &Repository, delete: &DeleteFile) -> Result<PreparedCommit, GitError> {
+    super::delete_file(repo, delete, &|_| Ok(()))
 }
 
 impl Fixture {
@@ -189,6 +200,36 @@ fn path(path: &str) -> TreePath {
 
 fn delete(at: &str) -> DeleteFile {
     DeleteFile { path: path(at), expected_blob: None, draft: draft("Remove") }
+}
+
+#[test]
+fn a_precondition_gets_what_the_branch_has_after_the_fields_and_before_the_blob() {
+    let f = fixture();
+    let id = f.put(&file("dir/a", "1")).entries[0].id;
+    let fail = |_: Option<(read::EntryKind, Oid)>| Err(PreconditionFailed);
+    let put = |put: PutFile| super::put_file(&f.repo, &put, &fail).unwrap_err();
+    let stale = Some(f.tip("main"));
+    for at in ["dir/a", "new"] {
+        let refused = put(on("main", PutFile { expected_blob: stale, ..file(at, "2") }));
+        assert!(matches!(&refused, GitError::Precondition { branch } if branch == b"main"), "{refused}");
+        assert_eq!(refused.reason(), "PRECONDITION_FAILED");
+    }
+    assert_eq!(put(file("dir", "x")).violations()[0].field, "path");
+    assert_eq!(put(PutFile { draft: draft(""), ..file("dir/a", "2") }).violations()[0].field, "message");
+    assert_eq!(put(file(".gitattributes", &"a".repeat(3000))).violations()[0].field, "content");
+    let remove = |at: &str| super::delete_file(&f.repo, &DeleteFile { expected_blob: stale, ..delete(at) }, &fail);
+    assert!(matches!(remove("dir/a"), Err(GitError::Precondition { .. })));
+    assert!(matches!(remove("none"), Err(GitError::PathNotFound)));
+    // A branch that does not exist starts with the files of the default branch.
+    for (branch, at, expected) in [
+        ("main", "dir/a", Some((read::EntryKind::File, id))),
+        ("new", "dir/a", Some((read::EntryKind::File, id))),
+        ("main", "b", None),
+    ] {
+        let require =
+            |found: Option<(read::EntryKind, Oid)>| if found == expected { Ok(()) } else { Err(PreconditionFailed) };
+        super::put_file(&f.repo, &on(branch, file(at, "2")), &require).unwrap();
+    }
 }
 
 fn create(at: &str, content: &str) -> FileChange {

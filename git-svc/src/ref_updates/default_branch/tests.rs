@@ -1,4 +1,5 @@
 use ferrite_db::{Db, args};
+use ferrite_proto::error::{Kind, ServiceError as _};
 use ferrite_proto::events::{Event, RefsUpdated, event::Fact};
 use git_store::{
     repo::refs::RefEdit,
@@ -65,6 +66,21 @@ async fn a_default_branch_exists_and_its_change_is_told_once_to_repo_svc_alone()
         assert_eq!((told[1].number, told[1].is_empty), (change.number, false));
         assert!(change.number > told[0].number);
         assert_eq!(events(&test_repo.db, HOOK_SVC).await.len(), 1);
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn a_default_branch_is_required_as_it_is() {
+    on_each(async |db| {
+        let test_repo = with_branches(db).await;
+        let updater = test_repo.updater();
+        let guard = updater.lock(test_repo.id).await.unwrap();
+        updater.require_default_branch(&guard, "main").await.unwrap();
+        updater.set_default_branch(&guard, branch("dev")).await.unwrap();
+        let refused = updater.require_default_branch(&guard, "main").await.unwrap_err();
+        assert_eq!(refused.classify(), (Kind::Aborted, "PRECONDITION_FAILED"));
+        updater.require_default_branch(&guard, "dev").await.unwrap();
     })
     .await;
 }

@@ -20,7 +20,7 @@ use git_store::{
         error::{GitError, quota_exceeded},
         name::BranchName,
         path::TreePath,
-        protection::Actor,
+        protection::{Actor, Rules},
     },
 };
 use git2::Repository;
@@ -157,7 +157,10 @@ async fn run<A: Message + Default>(
             state.protection.rules(id),
             state.db.count_write()
         );
-        let mut prepared = prepared?;
+        let mut prepared = match prepared {
+            Err(GitError::Precondition { branch }) => return Err(not_true(&rules?, &context.actor, branch).into()),
+            prepared => prepared?,
+        };
         counted?;
         let edit = prepared.edit();
         if let Some(denial) = check_commit(&rules?, &context.actor, &edit) {
@@ -182,6 +185,14 @@ async fn run<A: Message + Default>(
             Err(RpcError::Git(GitError::RefConflict { .. })) if tries > 0 => {}
             Err(failure) => return Err(failure),
         }
+    }
+}
+
+/// Returns the error of a commit whose precondition is not true. That a user may not push to the branch comes first.
+fn not_true(rules: &Rules, actor: &Actor, branch: Vec<u8>) -> GitError {
+    match rules.effective(&branch, actor).and_then(|rule| rule.deny(false)) {
+        Some(denial) => GitError::BranchProtected { denial },
+        None => GitError::Precondition { branch },
     }
 }
 

@@ -4,11 +4,15 @@
 
 mod commit;
 
+use std::sync::Arc;
+
+use ferrite_core::{version::PreconditionFailed, writer::Scope};
 use ferrite_proto::git::{
     self, ChangeFilesRequest, ChangeFilesResponse, DeleteContentsRequest, DeleteContentsResponse, Directory,
     FileOperation, GetContentsRequest, GetContentsResponse, PutContentsRequest, PutContentsResponse,
     get_contents_response::Contents,
 };
+use ferrite_rpc::version;
 use git_store::{
     repo::{
         read,
@@ -21,6 +25,7 @@ use git_store::{
     },
     types::{error::GitError, path::TreePath},
 };
+use git2::Oid;
 use tonic::Request;
 
 use super::{authorize, decode, encode};
@@ -35,8 +40,20 @@ pub(super) async fn get_contents(
     let revision = Revision::parse(&request.revision)?;
     let path = TreePath::clean(&request.path).map_err(|_| GitError::PathNotFound)?;
     // The response is made on the thread of the pool, too: it may have very many entries.
-    let job = move |repo: &git2::Repository| Ok(response(read::contents(repo, &revision, &path)?));
-    Ok(state.pool.run(id, job).await?)
+    let job = move |repo: &git2::Repository| {
+        let found = read::contents(repo, &revision, &path)?;
+        let version = match &found.target {
+            Target::Entry(entry) => Some(encode::entry_version(entry.kind, &path, entry.id)),
+            Target::Directory(_) => None,
+        };
+        Ok((response(found), version))
+    };
+    let (response, version) = state.pool.run(id, job).await?;
+    // No write is about a directory, so it has no version.
+    if let Some(version) = version {
+        version::tell(&version);
+    }
+    Ok(response)
 }
 
 fn response(found: read::Contents) -> GetContentsResponse {
@@ -50,6 +67,26 @@ fn response(found: read::Contents) -> GetContentsResponse {
         contents: Some(contents),
         commit_id: found.commit.map(|id| id.to_string()).unwrap_or_default(),
         display_ref: found.display_ref,
+    }
+}
+
+/// The precondition of a request on the file that it writes, to be checked on the thread that reads the branch.
+struct FilePrecondition {
+    scope: Option<Arc<Scope>>,
+    path: TreePath,
+}
+
+impl FilePrecondition {
+    /// Returns the precondition of the current request, which is about the file at `path`.
+    fn of_request(path: &TreePath) -> Self {
+        Self { scope: Scope::current(), path: path.clone() }
+    }
+
+    /// Checks it against what is at the path of the branch that the request names: kind and id, or nothing.
+    fn require(&self, found: Option<(read::EntryKind, Oid)>) -> Result<(), PreconditionFailed> {
+        let Some(scope) = &self.scope else { return Ok(()) };
+        let version = found.map(|(kind, id)| encode::entry_version(kind, &self.path, id));
+        scope.versions().require(version.as_ref())
     }
 }
 
@@ -76,8 +113,9 @@ pub(super) async fn put_contents(
         let (commit, branch) = commit::result(prepared);
         PutContentsResponse { entry, commit, branch }
     };
-    let written = vec![put.path.clone()];
-    let mut response = commit::commit(state, context, written, move |repo| put_file(repo, &put), respond).await?;
+    let (written, precondition) = (vec![put.path.clone()], FilePrecondition::of_request(&put.path));
+    let prepare = move |repo: &git2::Repository| put_file(repo, &put, &|found| precondition.require(found));
+    let mut response = commit::commit(state, context, written, prepare, respond).await?;
     if let Some(entry) = &mut response.entry {
         entry.content = inline_content;
     }
@@ -101,7 +139,9 @@ pub(super) async fn delete_contents(
         let (commit, branch) = commit::result(prepared);
         DeleteContentsResponse { commit, branch }
     };
-    commit::commit(state, context, Vec::new(), move |repo| delete_file(repo, &delete), respond).await
+    let precondition = FilePrecondition::of_request(&delete.path);
+    let prepare = move |repo: &git2::Repository| delete_file(repo, &delete, &|found| precondition.require(found));
+    commit::commit(state, context, Vec::new(), prepare, respond).await
 }
 
 /// Changes several files in one commit.

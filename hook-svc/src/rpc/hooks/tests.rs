@@ -1,5 +1,6 @@
 //! Tests of the RPCs of webhooks over a real socket, on both databases.
 
+mod conditional;
 mod decode;
 mod limits;
 

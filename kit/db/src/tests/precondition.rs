@@ -50,7 +50,7 @@ async fn a_write_is_done_only_if_its_resource_is_as_the_precondition_says() {
     on_each(|test| async move {
         let db = &test.db;
         db.execute(TABLE, &[]).await.unwrap();
-        let of_bug = || Precondition::Version(Version::of(&label("bug")));
+        let of_bug = || Precondition::Versions(vec![Version::of(&label("bug"))]);
         serve_with(of_bug(), add(db, "bug")).await.unwrap();
         serve_with(Precondition::Exists, add(db, "bug")).await.unwrap();
         serve(add(db, "bug")).await.unwrap();

@@ -5,12 +5,13 @@ use ferrite_proto::error::FieldViolation;
 use ferrite_proto::repo::{
     GetQuotaRequest, GetQuotaResponse, LimitChange, Quota, QuotaUsage, UpdateQuotaRequest, UpdateQuotaResponse,
 };
+use ferrite_rpc::version::{self, is_conditional};
 use tonic::Request;
 
 use crate::error::RepoError;
 use crate::model::Violations;
 use crate::rpc::authorized::Authorized;
-use crate::rpc::{change, lookup};
+use crate::rpc::{change, lookup, versions};
 use crate::state::AppState;
 use crate::store::{Action, OwnLimits, OwnerLimits, OwnerQuota, Target, effective};
 
@@ -24,7 +25,9 @@ pub(super) async fn get_quota(
 ) -> Result<GetQuotaResponse, RepoError> {
     let owner = lookup::account(state, &request.get_ref().username).await?;
     let quota = state.quotas.read(owner.id).await?.ok_or(RepoError::UserNotFound)?;
-    Ok(GetQuotaResponse { quota: Some(encode(quota, state.quotas.site())) })
+    let quota = encode(quota, state.quotas.site());
+    version::tell(&versions::quota(quota));
+    Ok(GetQuotaResponse { quota: Some(quota) })
 }
 
 pub(super) async fn update_quota(
@@ -90,6 +93,9 @@ async fn update(
     let now = state.clock.now_us();
     let mut tx = state.db.begin().await?;
     let quota = state.quotas.lock(&mut tx, owner.id).await?.ok_or(RepoError::UserNotFound)?;
+    if is_conditional() {
+        tx.require_version(Some(&versions::quota(encode(quota, state.quotas.site()))))?;
+    }
     let (before, after) = (quota.limits, wanted.apply(quota.limits));
     if after != before {
         let target = match owner.is_organization {

@@ -2,6 +2,7 @@
 
 use ferrite_core::timestamp;
 use ferrite_core::writer::serve;
+use ferrite_db::Tx;
 use ferrite_db::idempotency::{IdempotencyError, IdempotencyKey};
 use ferrite_proto::id::{RepositoryId, UserId};
 use ferrite_proto::repo::{
@@ -11,13 +12,14 @@ use ferrite_proto::repo::{
     UpdateReleaseAssetRequest, UpdateReleaseAssetResponse,
 };
 use ferrite_rpc::auth::AuthError;
+use ferrite_rpc::version::{self, is_conditional};
 use tonic::Request;
 
 use super::{find_visible, storage};
 use crate::error::RepoError;
 use crate::model::{AssetName, NewAsset};
 use crate::rpc::authorized::Authorized;
-use crate::rpc::{change, dispatch, encode, repeat};
+use crate::rpc::{change, dispatch, encode, repeat, versions};
 use crate::state::AppState;
 use crate::store::{Asset, AssetKey, Release, ReleaseKey};
 
@@ -55,7 +57,11 @@ pub(super) async fn get_release_asset(
     };
     let release = find_visible(state, &authorized, &repository, &release).await?;
     let asset = state.releases.find_asset(&release, &asset).await?.ok_or(RepoError::AssetNotFound)?;
-    Ok(GetReleaseAssetResponse { asset: Some(encode_asset(asset, &release)) })
+    let asset = encode_asset(asset, &release);
+    if version::is_asked() {
+        version::tell(&versions::asset(asset.clone()));
+    }
+    Ok(GetReleaseAssetResponse { asset: Some(asset) })
 }
 
 /// Makes the checks that come before the bytes of a file, and reserves its file on the store.
@@ -190,6 +196,7 @@ async fn update(
     let release = release.ok_or(RepoError::ReleaseNotFound)?;
     let found = state.releases.find_asset_locked(&mut tx, &release, request.asset_id).await?;
     let mut asset = found.ok_or(RepoError::AssetNotFound)?;
+    require_version(&tx, &asset, &release)?;
     if let Some(name) = name {
         state.releases.rename_asset(&mut tx, asset.id, &name).await?;
         asset = Asset { name: name.as_str().to_owned(), ..asset };
@@ -224,6 +231,7 @@ async fn delete(
     let release = release.ok_or(RepoError::ReleaseNotFound)?;
     let asset = state.releases.find_asset_locked(&mut tx, &release, request.asset_id).await?;
     let asset = asset.ok_or(RepoError::AssetNotFound)?;
+    require_version(&tx, &asset, &release)?;
     state.releases.delete_asset(&mut tx, &release, &asset).await?;
     state.quotas.release(&mut tx, owner, asset.size_bytes).await?;
     let response = change::commit(tx, key, DeleteReleaseAssetResponse {}, state.clock.now_us()).await?;
@@ -240,6 +248,14 @@ pub(super) async fn count_downloads(
         state.downloads.note(downloads.asset_id, downloads.count.max(0));
     }
     Ok(CountDownloadsResponse {})
+}
+
+/// Checks the precondition of the request against a file of a release of the locked repository.
+fn require_version(tx: &Tx, asset: &Asset, release: &Release) -> Result<(), RepoError> {
+    if is_conditional() {
+        tx.require_version(Some(&versions::asset(encode_asset(asset.clone(), release))))?;
+    }
+    Ok(())
 }
 
 /// Encodes a file of a release.

@@ -3,8 +3,8 @@
 use std::collections::HashMap;
 
 use ferrite_core::timestamp;
-use ferrite_db::Tx;
 use ferrite_db::idempotency::IdempotencyKey;
+use ferrite_db::{DbError, Tx};
 use ferrite_events as outbox;
 use ferrite_proto::MAX_FACT_TEXT_BYTES;
 use ferrite_proto::events::ReleasePublished;
@@ -17,6 +17,7 @@ use ferrite_proto::repo::{
     UpdateReleaseResponse,
 };
 use ferrite_rpc::auth::AuthError;
+use ferrite_rpc::version::{self, is_conditional};
 use tonic::Request;
 
 use super::assets::encode_asset;
@@ -25,7 +26,7 @@ use crate::access::Viewer;
 use crate::error::RepoError;
 use crate::model::{ReleaseChange, ReleaseFields, User};
 use crate::rpc::authorized::Authorized;
-use crate::rpc::{change, encode, lookup, repeat};
+use crate::rpc::{change, encode, lookup, repeat, versions};
 use crate::state::AppState;
 use crate::store::{Asset, Release, ReleaseKey};
 
@@ -70,7 +71,11 @@ pub(super) async fn get_release(
     };
     let release = find_visible(state, &authorized, &repository, &key).await?;
     let assets = state.releases.assets([release.id]).await?;
-    Ok(GetReleaseResponse { release: Some(encode_release(release, assets, authorized.viewer())) })
+    let release = encode_release(release, assets, authorized.viewer());
+    if version::is_asked() {
+        version::tell(&versions::release(release.clone()));
+    }
+    Ok(GetReleaseResponse { release: Some(release) })
 }
 
 /// Makes the tag on the git store, then the row. After a crash between the two there is a tag without a release, which a repeated
@@ -149,6 +154,11 @@ async fn update(
     let id = request.release_id;
     let wanted = ReleaseChange::check(&request)?;
     let seen = find_visible(state, authorized, &repository, &ReleaseKey::Id(id)).await?;
+    if is_conditional() {
+        // Before the tag is made, and once more under the lock.
+        let assets = state.releases.assets([id]).await?;
+        version::require(Some(&versioned(&seen, assets, authorized.viewer()))).map_err(DbError::from)?;
+    }
     let after = wanted.apply(&seen.fields());
     if after.tag_name != seen.tag_name {
         state.releases.check_tag_is_free(repository.id(), &after.tag_name, Some(id)).await?;
@@ -162,6 +172,7 @@ async fn update(
     let mut tx = state.db.begin().await?;
     state.repositories.lock(&mut tx, repository.id()).await?.ok_or(AuthError::RepositoryNotFound)?;
     let before = state.releases.find_locked(&mut tx, repository.id(), id).await?.ok_or(RepoError::ReleaseNotFound)?;
+    require_version(state, &mut tx, authorized, &before).await?;
     // The tag was made for the row as it was: another change of these fields came in between.
     if (&before.tag_name, &before.target, before.is_draft) != (&seen.tag_name, &seen.target, seen.is_draft) {
         return Err(RepoError::Interrupted);
@@ -205,12 +216,35 @@ async fn delete(
     let owner = state.repositories.lock(&mut tx, repository.id()).await?.ok_or(AuthError::RepositoryNotFound)?;
     let found = state.releases.find_locked(&mut tx, repository.id(), request.release_id).await?;
     let release = found.ok_or(RepoError::ReleaseNotFound)?;
+    require_version(state, &mut tx, authorized, &release).await?;
     let bytes = state.releases.asset_bytes(&mut tx, &release).await?;
     let file_ids = state.releases.delete(&mut tx, &release).await?;
     state.quotas.release(&mut tx, owner, bytes).await?;
     let response = change::commit(tx, key, DeleteReleaseResponse {}, state.clock.now_us()).await?;
     storage::remove_files(state, repository.id(), &repository.store, file_ids).await;
     Ok(response)
+}
+
+/// Checks the precondition of the request against a release of the locked repository.
+///
+/// # Errors
+/// A precondition that is not true, or those of the database.
+async fn require_version(
+    state: &AppState,
+    tx: &mut Tx,
+    authorized: &Authorized,
+    release: &Release,
+) -> Result<(), RepoError> {
+    if is_conditional() {
+        let assets = state.releases.assets_locked(tx, release).await?;
+        tx.require_version(Some(&versioned(release, assets, authorized.viewer())))?;
+    }
+    Ok(())
+}
+
+/// Returns the message of which the version of a release with its files is computed.
+fn versioned(release: &Release, assets: Vec<Asset>, viewer: &Viewer) -> repo::Release {
+    versions::release(encode_release(release.clone(), assets, viewer))
 }
 
 /// Returns a release with its files for the response to a write, for a repeated request.

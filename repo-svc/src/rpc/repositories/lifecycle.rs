@@ -19,6 +19,7 @@ use ferrite_proto::repo::{
 };
 use ferrite_rpc::auth::AuthError;
 use ferrite_rpc::grpc::with_timeout;
+use ferrite_rpc::version::is_conditional;
 use prost::Message;
 use tonic::{Code, Request, Status};
 
@@ -28,7 +29,7 @@ use crate::error::RepoError;
 use crate::model::{Description, RepoName, Violations, check_templates};
 use crate::rpc::authorized::Authorized;
 use crate::rpc::lookup::{self, Owner};
-use crate::rpc::{change, encode, repeat};
+use crate::rpc::{change, encode, repeat, versions};
 use crate::state::AppState;
 use crate::store::{Action, CreatedOnDisk, NewRepository, Repository, Target, acts_for};
 
@@ -150,6 +151,10 @@ async fn delete(
     let mut tx = state.db.begin().await?;
     // Under the lock, because a push may make the wiki meanwhile.
     state.repositories.lock(&mut tx, repository.id()).await?.ok_or(AuthError::RepositoryNotFound)?;
+    if is_conditional() {
+        let current = state.repositories.find_in(&mut tx, repository.id(), authorized.viewer()).await?;
+        tx.require_version(current.as_ref().map(versions::repository).as_ref())?;
+    }
     let wiki_id = state.repositories.wiki_id(&mut tx, repository.id()).await?.unwrap_or(0);
     let fact = RepositoryDeleted { repository: Some(snapshot), user_id: authorized.user()?.0, wiki_id };
     let event = outbox::event(repository.id(), now, Fact::RepositoryDeleted(fact));

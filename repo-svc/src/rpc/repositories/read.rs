@@ -5,12 +5,13 @@ use ferrite_proto::repo::{
     GetRepositoryRequest, GetRepositoryResponse, ListForksRequest, ListForksResponse, ListRepositoriesRequest,
     ListRepositoriesResponse, SearchRepositoriesRequest, SearchRepositoriesResponse,
 };
+use ferrite_rpc::version;
 use tonic::Request;
 
 use crate::error::RepoError;
 use crate::model::RepositorySearch;
 use crate::rpc::authorized::Authorized;
-use crate::rpc::{encode, lookup};
+use crate::rpc::{encode, lookup, versions};
 use crate::state::AppState;
 
 /// Limit for the size of a page of a search.
@@ -22,6 +23,9 @@ pub(super) async fn get_repository(
     request: Request<GetRepositoryRequest>,
 ) -> Result<GetRepositoryResponse, RepoError> {
     let repository = authorized.repository_with_parent(&state.repositories, request.into_inner().repository).await?;
+    if version::is_asked() {
+        version::tell(&versions::repository(&repository));
+    }
     Ok(GetRepositoryResponse { repository: Some(encode::repository_with_parent(repository, authorized.viewer())) })
 }
 

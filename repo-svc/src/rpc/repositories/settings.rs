@@ -1,7 +1,8 @@
 //! The settings of repositories, their issue trackers and their wikis.
 
-use ferrite_db::Tx;
+use ferrite_core::version::PreconditionFailed;
 use ferrite_db::idempotency::IdempotencyKey;
+use ferrite_db::{DbError, Tx};
 use ferrite_events as outbox;
 use ferrite_proto::error::reason;
 use ferrite_proto::events::event::Fact;
@@ -14,12 +15,13 @@ use ferrite_proto::repo::{
     UpdateWikiRequest, UpdateWikiResponse,
 };
 use ferrite_rpc::auth::AuthError;
+use ferrite_rpc::version::{self, is_conditional};
 use tonic::{Code, Request, Status};
 
 use crate::error::RepoError;
 use crate::model::{IssueTrackerChange, RepositoryChange, RepositorySettings, WikiChange};
 use crate::rpc::authorized::Authorized;
-use crate::rpc::{change, dispatch, encode, repeat};
+use crate::rpc::{change, dispatch, encode, repeat, versions};
 use crate::state::AppState;
 use crate::store::{Action, Repository, Target, UsageChanges};
 
@@ -56,21 +58,20 @@ async fn update(
     let wanted = RepositoryChange::check(request)?;
     let parent = encode::parent(&repository, authorized.viewer());
     let id = repository.id();
-    let head = match &wanted.default_branch {
-        // No write, which a reached limit would refuse together with what takes access away.
-        Some(branch) if *branch == repository.default_branch => None,
-        Some(branch) => {
-            require_free_name(state, &repository, &wanted).await?;
-            set_default_branch(state, &repository, branch).await?
-        }
-        None => None,
-    };
+    let head = change_default_branch(state, &repository, &wanted).await?;
     let now = state.clock.now_us();
     let mut tx = state.db.begin().await?;
     let (owner, before) = state.repositories.lock_settings(&mut tx, id).await?.ok_or(AuthError::RepositoryNotFound)?;
     if owner.0 != repository.owner_id {
         // Transferred meanwhile: the caller may have lost its right.
         return Err(RepoError::Interrupted);
+    }
+    if let Err(error) = require_version(state, &mut tx, authorized, &repository, head.is_some()).await {
+        drop(tx);
+        if head.is_some() {
+            restore_default_branch(state, &repository, &wanted).await;
+        }
+        return Err(error);
     }
     let after = wanted.apply(&before);
     let mut fields = before.changed_fields(&after);
@@ -101,6 +102,55 @@ async fn update(
     Ok(response)
 }
 
+/// Changes the default branch on the store, if that is to change and nothing is in the way. Returns what the store tells of it.
+async fn change_default_branch(
+    state: &AppState,
+    repository: &Repository,
+    wanted: &RepositoryChange,
+) -> Result<Option<RefsUpdated>, RepoError> {
+    let new = wanted.default_branch.as_deref();
+    // One that is the same is no write, which a reached limit would refuse together with what takes access away.
+    let Some(branch) = new.filter(|branch| *branch != repository.default_branch) else { return Ok(None) };
+    let mut former = "";
+    if is_conditional() {
+        version::require(Some(&versions::repository(repository))).map_err(DbError::from)?;
+        former = &repository.default_branch;
+    }
+    require_free_name(state, repository, wanted).await?;
+    set_default_branch(state, repository, branch, former).await
+}
+
+/// Points HEAD back to where it pointed, for a request whose precondition was found false after that. If it fails, the new branch stays.
+async fn restore_default_branch(state: &AppState, repository: &Repository, wanted: &RepositoryChange) {
+    let Some(branch) = &wanted.default_branch else { return };
+    if let Err(error) = set_default_branch(state, repository, &repository.default_branch, branch).await {
+        tracing::warn!(repo.id = repository.id, %error, "the default branch of a change that was not made stays");
+    }
+}
+
+/// Checks the precondition of the request against a locked repository, which was read as `seen` before. Of the default branch the store has
+/// checked it, if that `is_branch_changed`.
+///
+/// # Errors
+/// A precondition that is not true, [`AuthError::RepositoryNotFound`], or those of the database.
+async fn require_version(
+    state: &AppState,
+    tx: &mut Tx,
+    authorized: &Authorized,
+    seen: &Repository,
+    is_branch_changed: bool,
+) -> Result<(), RepoError> {
+    if !is_conditional() {
+        return Ok(());
+    }
+    let current = state.repositories.find_in(tx, seen.id(), authorized.viewer()).await?;
+    let mut current = current.ok_or(AuthError::RepositoryNotFound)?;
+    if is_branch_changed {
+        current.default_branch.clone_from(&seen.default_branch);
+    }
+    Ok(tx.require_version(Some(&versions::repository(&current)))?)
+}
+
 /// Checks the name before the store is asked to change the default branch, so that a name that is taken changes nothing.
 async fn require_free_name(
     state: &AppState,
@@ -114,15 +164,20 @@ async fn require_free_name(
     }
 }
 
-/// Points HEAD to a branch. Returns the state of the repository after that, which the store tells by an event as well; `None` if HEAD
-/// pointed there already.
+/// Points HEAD to a branch, if it points to `former` or that is empty. Returns the state of the repository after that, which the store tells
+/// by an event as well; `None` if HEAD pointed there already.
 async fn set_default_branch(
     state: &AppState,
     repository: &Repository,
     branch: &str,
+    former: &str,
 ) -> Result<Option<RefsUpdated>, RepoError> {
     state.db.count_write().await?;
-    let request = SetDefaultBranchRequest { repository_id: repository.id, default_branch: branch.to_owned() };
+    let request = SetDefaultBranchRequest {
+        repository_id: repository.id,
+        default_branch: branch.to_owned(),
+        former_branch: former.to_owned(),
+    };
     let mut store = StorageServiceClient::new(state.storage.with_store(&repository.store));
     let changed = store.set_default_branch(request).await;
     let changed = changed.map_err(map_status)?.into_inner();
@@ -142,6 +197,7 @@ fn map_status(status: Status) -> RepoError {
             RepoError::Refused(Box::new(status))
         }
         (Code::NotFound, Some(_)) => AuthError::RepositoryNotFound.into(),
+        (Code::Aborted, Some("PRECONDITION_FAILED")) => DbError::from(PreconditionFailed).into(),
         _ => RepoError::of_store(&status),
     }
 }

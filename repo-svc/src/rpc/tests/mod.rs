@@ -3,6 +3,7 @@ mod accounts;
 mod administration;
 mod avatars;
 mod collaborators;
+mod conditional;
 mod deploy_keys;
 mod events;
 mod feed_access;

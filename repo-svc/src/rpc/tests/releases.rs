@@ -22,16 +22,16 @@ fn client(harness: &Harness) -> ReleaseServiceClient<Channel> {
 }
 
 /// A user with a repository.
-struct Fixture {
-    harness: Harness,
-    ada: String,
+pub(super) struct Fixture {
+    pub(super) harness: Harness,
+    pub(super) ada: String,
     ada_id: i64,
     token_id: i64,
     repository: i64,
 }
 
 impl Fixture {
-    async fn new(harness: Harness) -> Self {
+    pub(super) async fn new(harness: Harness) -> Self {
         let ada = harness.signed_in("ada").await;
         let made = harness.create(&ada, "demo", false).await.unwrap();
         let ada_id = made.owner.unwrap().id;
@@ -39,7 +39,7 @@ impl Fixture {
         Self { harness, ada, ada_id, token_id, repository: made.id }
     }
 
-    fn repository(&self) -> Option<RepositoryRef> {
+    pub(super) fn repository(&self) -> Option<RepositoryRef> {
         by_id(self.repository)
     }
 
@@ -52,7 +52,7 @@ impl Fixture {
         }
     }
 
-    async fn create(&self, tag_name: &str, is_draft: bool) -> Result<Release, Status> {
+    pub(super) async fn create(&self, tag_name: &str, is_draft: bool) -> Result<Release, Status> {
         let request = with_token(self.new_release(tag_name, is_draft), &self.ada);
         Ok(client(&self.harness).create_release(request).await?.into_inner().release.unwrap())
     }
@@ -86,7 +86,7 @@ impl Fixture {
         Ok(response.into_inner().file_id)
     }
 
-    async fn upload(&self, release_id: i64, name: &str, key: &str) -> Result<ReleaseAsset, Status> {
+    pub(super) async fn upload(&self, release_id: i64, name: &str, key: &str) -> Result<ReleaseAsset, Status> {
         let file_id = self.begin(release_id, name, key).await?;
         let request = CreateReleaseAssetRequest {
             repository: self.repository(),

@@ -140,9 +140,9 @@ async fn a_call_is_told_the_version_that_it_asks_for_and_another_one_carries_it_
     let told = versioned.told().expect("the version");
     let outdated = Version::parse(&"0".repeat(32)).expect("a version");
     for (precondition, code) in [
-        (Precondition::Version(told), None),
+        (Precondition::Versions(vec![told]), None),
         (Precondition::Exists, None),
-        (Precondition::Version(outdated), Some(Code::Aborted)),
+        (Precondition::Versions(vec![outdated]), Some(Code::Aborted)),
         (Precondition::Never, Some(Code::Aborted)),
     ] {
         let mut request = Request::new(UpdateRepositoryRequest::default());
