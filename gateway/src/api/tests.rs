@@ -315,7 +315,9 @@ async fn a_hidden_repository_is_404_and_a_missing_permission_403_before_the_body
     ] {
         let missing = gateway.send(method, &format!("/repos/bob/none/{operation}"), Some(GOOD), BROKEN).await;
         assert_eq!(missing.0, 404);
-        assert_eq!(missing.2, gateway.send("GET", "/repos/bob/none.git", Some(GOOD), "").await.2);
+        let read = gateway.send("GET", "/repos/bob/none.git", Some(GOOD), "").await.2;
+        let message = |body: &str| body.split('#').next().map(str::to_owned);
+        assert_eq!(message(&missing.2), message(&read));
         assert_eq!(gateway.status(method, &format!("/repos/bob/{level}/{operation}"), GOOD, BROKEN).await, 403);
     }
     assert_eq!(gateway.status("POST", "/admin/users", GOOD, BROKEN).await, 403);
