@@ -110,6 +110,27 @@ fn a_list_has_pages_and_a_read_has_a_tag() {
 }
 
 #[test]
+fn a_write_takes_the_tag_that_the_read_of_its_path_has() {
+    let routes: Vec<_> = operations().into_iter().filter(|route| route.path.contains("/contents/{")).collect();
+    let (labels, contents) = (labels(), document(&routes));
+    let shared = |operation: &Value| {
+        let parameters = operation["parameters"].as_array().unwrap().iter();
+        let names = parameters.filter_map(|one| one["$ref"].as_str()?.rsplit('/').next());
+        names.map(str::to_owned).collect::<Vec<_>>()
+    };
+    let label = &labels["paths"]["/api/v1/repos/{owner}/{repo}/labels/{id}"];
+    assert_eq!(shared(&label["patch"]), ["Idempotency-Key", "If-Match"]);
+    assert_eq!(label["patch"]["responses"]["412"]["$ref"], "#/components/responses/412");
+    assert_eq!(keys(&labels["components"]["responses"]["412"]["headers"]), ["ETag"]);
+    let of_issue = &labels["paths"]["/api/v1/repos/{owner}/{repo}/issues/{index}/labels/{id}"]["delete"];
+    assert_eq!((shared(of_issue), &of_issue["responses"]["412"]), (vec!["Idempotency-Key".to_owned()], &Value::Null));
+    let file = &contents["paths"]["/api/v1/repos/{owner}/{repo}/contents/{file}"];
+    assert_eq!(shared(&file["get"]), ["If-None-Match"]);
+    assert_eq!(shared(&file["put"]), ["Idempotency-Key", "If-Match", "If-None-Match-Any"]);
+    assert_eq!(shared(&file["delete"]), ["Idempotency-Key", "If-Match"]);
+}
+
+#[test]
 fn fields_are_described_by_the_contract_unless_they_are_here() {
     let document = labels();
     let fields = |name: &str| document["components"]["schemas"][name]["properties"].clone();
