@@ -123,7 +123,8 @@ fn a_write_takes_the_tag_that_the_read_of_its_path_has() {
     assert_eq!(label["patch"]["responses"]["412"]["$ref"], "#/components/responses/412");
     assert_eq!(keys(&labels["components"]["responses"]["412"]["headers"]), ["ETag"]);
     let of_issue = &labels["paths"]["/api/v1/repos/{owner}/{repo}/issues/{index}/labels/{id}"]["delete"];
-    assert_eq!((shared(of_issue), &of_issue["responses"]["412"]), (vec!["Idempotency-Key".to_owned()], &Value::Null));
+    assert_eq!(shared(of_issue), ["Idempotency-Key"]);
+    assert_eq!(of_issue["responses"]["412"]["$ref"], "#/components/responses/412");
     let file = &contents["paths"]["/api/v1/repos/{owner}/{repo}/contents/{file}"];
     assert_eq!(shared(&file["get"]), ["If-None-Match"]);
     assert_eq!(shared(&file["put"]), ["Idempotency-Key", "If-Match", "If-None-Match-Any"]);

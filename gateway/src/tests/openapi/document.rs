@@ -146,14 +146,7 @@ fn described_error(status: u16, description: &str) -> Value {
     response
 }
 
-fn responses(
-    route: &Route,
-    row: &Operation,
-    rpc: &Rpc,
-    about: &Description,
-    is_conditional: bool,
-    schemas: &mut Schemas,
-) -> Value {
+fn responses(route: &Route, row: &Operation, rpc: &Rpc, about: &Description, schemas: &mut Schemas) -> Value {
     let is_read = route.method == "GET";
     let mut responses = Map::new();
     for success in &about.responses {
@@ -173,7 +166,8 @@ fn responses(
     if row.is_write {
         add(&[429]);
     }
-    if is_conditional {
+    // Also where no read of the path has a tag: `If-Match` is never true there.
+    if matches!(route.method, "PATCH" | "PUT" | "DELETE") {
         add(&[412]);
     }
     if !about.bodies.is_empty() {
@@ -213,7 +207,7 @@ pub(super) fn document(routes: &[Route]) -> Value {
             "x-rpc": route.operation,
             "security": security(row),
             "parameters": parameters(route, &id, row, &about, is_conditional),
-            "responses": responses(route, row, &rpc, &about, is_conditional, &mut schemas),
+            "responses": responses(route, row, &rpc, &about, &mut schemas),
         });
         if rpc.about.len() > 1 {
             operation["description"] = rpc.about[1..].join("\n\n").into();
