@@ -222,8 +222,10 @@ fn a_file_has_ranges_and_the_headers_of_one() {
     assert_eq!((&raw["parameters"][3]["in"], &raw["parameters"][2]["in"]), (&json!("header"), &json!("path")));
     assert_eq!(raw["responses"]["200"]["content"], json!({"text/plain": {"schema": {}}}));
     let headers: BTreeSet<_> = keys(&raw["responses"]["206"]["headers"]).into_iter().collect();
-    assert_eq!(headers, BTreeSet::from(["Content-Disposition", "Content-Range", "ETag"]));
+    let expected = ["Accept-Ranges", "Content-Disposition", "Content-Range", "Content-Transfer-Encoding", "ETag"];
+    assert_eq!(headers, BTreeSet::from(expected));
     assert!(raw["responses"]["304"].is_object() && raw["responses"]["416"]["headers"].is_object());
+    assert_eq!(raw["responses"]["416"]["content"], content(&reference("Error")));
 }
 
 #[test]

@@ -107,6 +107,10 @@ fn add_success(responses: &mut Map<String, Value>, success: &Success, is_read: b
         };
         headers.extend((is_read && media_type == "application/json").then_some("ETag"));
     }
+    // A range that the file does not have.
+    if success.status == 416 {
+        response["content"] = content(&json!({"$ref": "#/components/schemas/Error"}));
+    }
     if let Value::Object(references) = header_references(&headers)
         && !references.is_empty()
     {
@@ -312,6 +316,7 @@ fn headers() -> Value {
         "Accept-Ranges": {"schema": {"const": "bytes"}},
         "Content-Disposition": {"schema": {"type": "string"}},
         "Content-Range": {"schema": {"type": "string"}},
+        "Content-Transfer-Encoding": {"schema": {"const": "binary"}},
         "ETag": {"schema": {"type": "string"}},
         "Link": {"schema": {"type": "string"}},
         "Location": {"schema": {"type": "string", "format": "uri"}, "required": true},
