@@ -143,6 +143,7 @@ fn described_error(status: u16, description: &str) -> Value {
     let mut response = json!({"description": description, "content": error});
     match status {
         301 | 307 => response["headers"] = header_references(&["Location"]),
+        401 => response["headers"] = header_references(&["WWW-Authenticate"]),
         412 => response["headers"] = header_references(&["ETag"]),
         429 | 503 => response["headers"] = header_references(&["Retry-After"]),
         _ => {}
@@ -322,6 +323,7 @@ fn headers() -> Value {
         "Location": {"schema": {"type": "string", "format": "uri"}, "required": true},
         "Preference-Applied": {"schema": {"type": "string"}},
         "Retry-After": {"schema": {"type": "integer", "minimum": 0}, "required": true},
+        "WWW-Authenticate": {"schema": {"type": "string"}, "description": "Where a password is accepted."},
         "X-Total-Count": {"schema": {"type": "integer", "minimum": 0}},
     })
 }
