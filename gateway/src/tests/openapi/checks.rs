@@ -102,6 +102,7 @@ fn a_list_has_pages_and_a_read_has_a_tag() {
     let list = &document["paths"]["/api/v1/repos/{owner}/{repo}/labels"]["get"];
     let headers: BTreeSet<_> = keys(&list["responses"]["200"]["headers"]).into_iter().collect();
     assert_eq!(headers, BTreeSet::from(["ETag", "Link", "X-Total-Count"]));
+    assert_eq!(list["responses"]["304"]["headers"], list["responses"]["200"]["headers"]);
     assert!(keys(&list["responses"]).contains(&"304") && !keys(&list["responses"]).contains(&"429"));
     let limit = list["parameters"].as_array().unwrap().iter().find(|one| one["name"] == "limit").unwrap();
     assert_eq!((&limit["schema"]["default"], &limit["schema"]["x-maximum"]), (&json!(1000), &json!(1000)));

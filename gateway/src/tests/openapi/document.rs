@@ -158,7 +158,9 @@ fn responses(route: &Route, row: &Operation, rpc: &Rpc, about: &Description, sch
         add_success(&mut responses, success, is_read, schemas);
     }
     if is_read {
-        let headers = header_references(&["ETag"]);
+        let json = about.responses.iter().filter(|one| one.body.is_some_and(|body| body.0 == "application/json"));
+        let headers: Vec<_> = json.flat_map(|one| one.headers).copied().chain(["ETag"]).collect();
+        let headers = header_references(&headers);
         responses.insert("304".to_owned(), json!({"description": reason_phrase(304), "headers": headers}));
     }
     let mut errors = rpc.errors.clone();
