@@ -30,11 +30,15 @@ deb: dist ## makes the Debian packages target/deb/ferrite_VERSION_ARCH.deb and f
 secrets: build ## makes keys and passwords for docker-compose.yml in ./secrets, those that are missing
 	target/release/ferrite secrets secrets
 
+# Which operations of the API the black-box tests exercised, for tests/exercised.rs.
+RESPONSES = $(CURDIR)/target/responses
+
 # Many tests wait: for processes, for responses, for time that passes.
 TEST_THREADS ?= $(shell echo $$((4 * $$(getconf _NPROCESSORS_ONLN))))
 
 test: needs ## installs what tests need and runs every test; stress tests run a tenth of their rounds
-	tests/servers.sh cargo test --workspace --exclude ferrite-benches --locked --no-fail-fast --lib --bins --tests -- --test-threads=$(TEST_THREADS)
+	mkdir -p target && rm -f $(RESPONSES)
+	FERRITE_TEST_RESPONSES=$(RESPONSES) tests/servers.sh cargo test --workspace --exclude ferrite-benches --locked --no-fail-fast --lib --bins --tests -- --test-threads=$(TEST_THREADS)
 
 test-slow: needs ## runs the tests that kill and restart processes and cut off clients, for all of their rounds
 	FERRITE_TEST_SLOW=1 tests/servers.sh cargo test --locked --test blackbox -- --nocapture crashes cut_clients chaos rolling

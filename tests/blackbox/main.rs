@@ -6,6 +6,8 @@
 
 #[macro_use]
 mod harness;
+#[path = "../json_schema/mod.rs"]
+mod json_schema;
 
 mod accounts;
 mod administration;

@@ -6,6 +6,8 @@
 
 mod compose;
 mod image;
+#[path = "../json_schema/mod.rs"]
+mod json_schema;
 mod kubernetes;
 mod package;
 mod rootfs;

@@ -28,7 +28,7 @@ use crate::http::if_match::{IfMatch, is_create_only};
 use crate::http::routes::Route;
 
 /// Writes that take `If-None-Match: *`.
-const CREATE_ONLY: [&str; 2] = [operation::PUT_CONTENTS, operation::SET_PROTECTION];
+pub(crate) const CREATE_ONLY: [&str; 2] = [operation::PUT_CONTENTS, operation::SET_PROTECTION];
 /// Reads whose tags end in the version, if the service tells one: `"TAG.VERSION"`. The JSON of a webhook does not show its secrets.
 const VERSION_TAGGED: [&str; 2] = [operation::GET_CONTENTS, operation::GET_HOOK];
 /// Writes whose body names what they change: the file of another branch than the GET of the path reads. Their GETs are version-tagged.

@@ -7,7 +7,7 @@ mod access;
 mod accounts;
 mod admin;
 mod call;
-mod conditional;
+pub(crate) mod conditional;
 mod git;
 mod hooks;
 mod issues;

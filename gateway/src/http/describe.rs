@@ -52,7 +52,7 @@ impl Parameter {
 pub struct BodyDescription {
     /// Its media type.
     pub media_type: &'static str,
-    /// Its value; that of bytes allows anything.
+    /// Its value.
     pub schema: SchemaFn,
     /// Most bytes; `None` if a setting says how many.
     pub max_bytes: Option<usize>,
@@ -91,9 +91,14 @@ impl Success {
     }
 }
 
-/// The schema of bytes, which allows anything.
+/// The schema of bytes in a response, which allows anything.
 pub(crate) fn bytes_schema(_: &mut Schemas) -> Schema {
     json!({})
+}
+
+/// The schema of a file in a request. Generators of clients know files by this format, and take any other body for a value.
+pub(crate) fn file_schema(_: &mut Schemas) -> Schema {
+    json!({"type": "string", "format": "binary"})
 }
 
 /// A part of a request that a handler takes. Paths and credentials add nothing: the route and the contract tell about them.

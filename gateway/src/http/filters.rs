@@ -84,7 +84,7 @@ impl Filter for Flag {
     }
 
     fn schema() -> Schema {
-        json!({"enum": [true, false, 1, 0], "default": false})
+        json!({"type": "boolean", "default": false})
     }
 }
 

@@ -303,8 +303,19 @@ impl<M: Media> Output for File<M> {
             let whole = Success::other(200, media_type, bytes_schema);
             if M::HAS_RANGES {
                 let range = Success::other(206, media_type, bytes_schema);
-                about.responses.push(whole.with_headers(&["Accept-Ranges", "Content-Disposition", "ETag"]));
-                about.responses.push(range.with_headers(&["Content-Disposition", "Content-Range", "ETag"]));
+                about.responses.push(whole.with_headers(&[
+                    "Accept-Ranges",
+                    "Content-Disposition",
+                    "Content-Transfer-Encoding",
+                    "ETag",
+                ]));
+                about.responses.push(range.with_headers(&[
+                    "Accept-Ranges",
+                    "Content-Disposition",
+                    "Content-Range",
+                    "Content-Transfer-Encoding",
+                    "ETag",
+                ]));
             } else {
                 about.responses.push(whole.with_headers(&["ETag"]));
             }

@@ -18,7 +18,7 @@ use futures_util::{Stream, StreamExt};
 use serde_json::json;
 
 use super::body_limits::{BodyLimits, UploadPermit};
-use super::describe::{BodyDescription, Description, Input, bytes_schema};
+use super::describe::{BodyDescription, Description, Input, file_schema};
 use super::error::ApiError;
 
 /// Bytes in front of a part with a file that are read to find its beginning.
@@ -57,12 +57,11 @@ impl<P: Part> FileBody<P> {
 
 impl<P: Part> Input for FileBody<P> {
     fn describe(about: &mut Description) {
-        let form = |_: &mut Schemas| -> Schema {
-            let file = json!({"contentMediaType": FILE_TYPE});
-            json!({"type": "object", "properties": {(P::NAME): file}, "required": [P::NAME]})
+        let form = |schemas: &mut Schemas| -> Schema {
+            json!({"type": "object", "properties": {(P::NAME): file_schema(schemas)}, "required": [P::NAME]})
         };
         about.bodies.push(BodyDescription { media_type: "multipart/form-data", schema: form, max_bytes: None });
-        about.bodies.push(BodyDescription { media_type: FILE_TYPE, schema: bytes_schema, max_bytes: None });
+        about.bodies.push(BodyDescription { media_type: FILE_TYPE, schema: file_schema, max_bytes: None });
     }
 }
 
@@ -226,7 +225,7 @@ mod tests {
         assert_eq!(types, ["multipart/form-data", "application/octet-stream"]);
         let schema = (about.bodies[0].schema)(&mut Schemas::default());
         assert_eq!(schema["required"], json!(["attachment"]));
-        assert_eq!(schema["properties"]["attachment"]["contentMediaType"], "application/octet-stream");
+        assert_eq!(schema["properties"]["attachment"], json!({"type": "string", "format": "binary"}));
         let mut request = Request::new(Body::from(form("attachment", "abc")));
         request.headers_mut().insert(CONTENT_TYPE, FORM.parse().unwrap());
         let Ok(body) = FileBody::<Attachment>::from_request(request, &()).await;

@@ -8,6 +8,7 @@ use reqwest::{Method, RequestBuilder, StatusCode};
 use serde_json::{Value, json};
 
 use super::cluster::{ADMIN, Cluster};
+use super::document;
 
 /// Idle connections are closed after this time: the gateway closes them after a minute, perhaps just when a request is sent.
 const POOL_IDLE_TIMEOUT: Duration = Duration::from_secs(5);
@@ -26,16 +27,21 @@ pub(crate) struct Response {
 }
 
 impl Response {
-    /// Sends a request.
+    /// Sends a request. Fails unless the API's document has the response.
     pub(crate) async fn of(request: RequestBuilder) -> Self {
         Self::try_of(request).await.unwrap()
     }
 
-    /// Sends a request to a gateway that may be down.
+    /// As [`Self::of`], to a gateway that may be down.
     pub(crate) async fn try_of(request: RequestBuilder) -> Result<Self, reqwest::Error> {
-        let response = request.send().await?;
+        let (client, request) = request.build_split();
+        let request = request?;
+        let (method, path) = (request.method().clone(), request.url().path().to_owned());
+        let response = client.execute(request).await?;
         let (status, headers) = (response.status(), response.headers().clone());
-        Ok(Self { status, headers, body: response.bytes().await?.into() })
+        let response = Self { status, headers, body: response.bytes().await?.into() };
+        document::check(&method, &path, &response);
+        Ok(response)
     }
 
     /// The body as text.

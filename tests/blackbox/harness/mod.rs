@@ -9,6 +9,7 @@ pub(crate) mod certificates;
 pub(crate) mod client;
 pub(crate) mod cluster;
 pub(crate) mod concurrent;
+pub(crate) mod document;
 pub(crate) mod gateway;
 pub(crate) mod git;
 pub(crate) mod git_server;

@@ -15,7 +15,7 @@ use crate::api::access::PermissionCheck;
 use crate::api::call::{Authenticated, MaybeAuthenticated, operations};
 use crate::avatar::{Identicon, MAX_UPLOAD_BYTES, prepare};
 use crate::http::body_limits::BodyLimits;
-use crate::http::describe::{BodyDescription, Description, Input, bytes_schema};
+use crate::http::describe::{BodyDescription, Description, Input, file_schema};
 use crate::http::error::{ApiError, ApiResult};
 use crate::http::filters::{LooseInteger, QueryOf, filters};
 use crate::http::path::{Params, number};
@@ -105,7 +105,7 @@ impl Input for PictureBody {
         RequestBody::<NewAvatar>::describe(about);
         for media_type in PICTURE_TYPES {
             let max_bytes = Some(MAX_UPLOAD_BYTES);
-            about.bodies.push(BodyDescription { media_type, schema: bytes_schema, max_bytes });
+            about.bodies.push(BodyDescription { media_type, schema: file_schema, max_bytes });
         }
     }
 }

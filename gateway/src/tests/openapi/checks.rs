@@ -102,11 +102,34 @@ fn a_list_has_pages_and_a_read_has_a_tag() {
     let list = &document["paths"]["/api/v1/repos/{owner}/{repo}/labels"]["get"];
     let headers: BTreeSet<_> = keys(&list["responses"]["200"]["headers"]).into_iter().collect();
     assert_eq!(headers, BTreeSet::from(["ETag", "Link", "X-Total-Count"]));
+    assert_eq!(list["responses"]["304"]["headers"], list["responses"]["200"]["headers"]);
     assert!(keys(&list["responses"]).contains(&"304") && !keys(&list["responses"]).contains(&"429"));
     let limit = list["parameters"].as_array().unwrap().iter().find(|one| one["name"] == "limit").unwrap();
     assert_eq!((&limit["schema"]["default"], &limit["schema"]["x-maximum"]), (&json!(1000), &json!(1000)));
     let get = &document["paths"]["/api/v1/repos/{owner}/{repo}/labels/{id}"]["get"];
     assert_eq!(get["parameters"][2]["schema"]["type"], "string");
+}
+
+#[test]
+fn a_write_takes_the_tag_that_the_read_of_its_path_has() {
+    let routes: Vec<_> = operations().into_iter().filter(|route| route.path.contains("/contents/{")).collect();
+    let (labels, contents) = (labels(), document(&routes));
+    let shared = |operation: &Value| {
+        let parameters = operation["parameters"].as_array().unwrap().iter();
+        let names = parameters.filter_map(|one| one["$ref"].as_str()?.rsplit('/').next());
+        names.map(str::to_owned).collect::<Vec<_>>()
+    };
+    let label = &labels["paths"]["/api/v1/repos/{owner}/{repo}/labels/{id}"];
+    assert_eq!(shared(&label["patch"]), ["Idempotency-Key", "If-Match"]);
+    assert_eq!(label["patch"]["responses"]["412"]["$ref"], "#/components/responses/412");
+    assert_eq!(keys(&labels["components"]["responses"]["412"]["headers"]), ["ETag"]);
+    let of_issue = &labels["paths"]["/api/v1/repos/{owner}/{repo}/issues/{index}/labels/{id}"]["delete"];
+    assert_eq!(shared(of_issue), ["Idempotency-Key"]);
+    assert_eq!(of_issue["responses"]["412"]["$ref"], "#/components/responses/412");
+    let file = &contents["paths"]["/api/v1/repos/{owner}/{repo}/contents/{file}"];
+    assert_eq!(shared(&file["get"]), ["If-None-Match"]);
+    assert_eq!(shared(&file["put"]), ["Idempotency-Key", "If-Match", "If-None-Match-Any"]);
+    assert_eq!(shared(&file["delete"]), ["Idempotency-Key", "If-Match"]);
 }
 
 #[test]
@@ -200,8 +223,10 @@ fn a_file_has_ranges_and_the_headers_of_one() {
     assert_eq!((&raw["parameters"][3]["in"], &raw["parameters"][2]["in"]), (&json!("header"), &json!("path")));
     assert_eq!(raw["responses"]["200"]["content"], json!({"text/plain": {"schema": {}}}));
     let headers: BTreeSet<_> = keys(&raw["responses"]["206"]["headers"]).into_iter().collect();
-    assert_eq!(headers, BTreeSet::from(["Content-Disposition", "Content-Range", "ETag"]));
+    let expected = ["Accept-Ranges", "Content-Disposition", "Content-Range", "Content-Transfer-Encoding", "ETag"];
+    assert_eq!(headers, BTreeSet::from(expected));
     assert!(raw["responses"]["304"].is_object() && raw["responses"]["416"]["headers"].is_object());
+    assert_eq!(raw["responses"]["416"]["content"], content(&reference("Error")));
 }
 
 #[test]

@@ -11,6 +11,7 @@ use serde_json::{Map, Value, json};
 use super::contracts::{Contracts, Rpc};
 use super::groups::group;
 use super::parameters::path_parameter;
+use crate::api::conditional::CREATE_ONLY;
 use crate::{Capacity, Description, Route, Success};
 
 /// Errors of every request, and of every request with a body.
@@ -47,7 +48,19 @@ fn security(row: &Operation) -> Value {
     }
 }
 
-fn parameters(route: &Route, id: &str, row: &Operation, about: &Description) -> Vec<Value> {
+/// Returns the paths that a GET responds to with JSON, which has a tag.
+fn tagged_paths(routes: &[Route]) -> BTreeSet<&'static str> {
+    let is_tagged = |route: &&Route| {
+        let mut about = Description::default();
+        if let Some(describe) = route.describe.filter(|_| route.method == "GET") {
+            describe(&mut about);
+        }
+        about.responses.iter().any(|one| one.status == 200 && one.body.is_some_and(|body| body.0 == "application/json"))
+    };
+    routes.iter().filter(is_tagged).map(|route| route.path).collect()
+}
+
+fn parameters(route: &Route, id: &str, row: &Operation, about: &Description, is_conditional: bool) -> Vec<Value> {
     let names = route.path.split('/').filter_map(|part| part.strip_prefix('{')?.strip_suffix('}'));
     let in_path = names.map(|name| {
         let name = name.trim_start_matches('*');
@@ -64,13 +77,15 @@ fn parameters(route: &Route, id: &str, row: &Operation, about: &Description) -> 
             .iter()
             .map(move |one| json!({"name": one.name, "in": place, "description": one.about, "schema": one.schema}))
     });
-    let header = match (row.is_write, route.method) {
-        (true, _) => Some("Idempotency-Key"),
-        (false, "GET") => Some("If-None-Match"),
-        (false, _) => None,
-    };
-    let header = header.map(|name| json!({"$ref": format!("#/components/parameters/{name}")}));
-    in_path.chain(others).chain(header).collect()
+    let shared = [
+        ("Idempotency-Key", row.is_write),
+        ("If-Match", is_conditional),
+        ("If-None-Match", !row.is_write && route.method == "GET"),
+        ("If-None-Match-Any", is_conditional && CREATE_ONLY.contains(&route.operation)),
+    ];
+    let shared = shared.into_iter().filter(|(_, is_taken)| *is_taken);
+    let shared = shared.map(|(name, _)| json!({"$ref": format!("#/components/parameters/{name}")}));
+    in_path.chain(others).chain(shared).collect()
 }
 
 pub(super) fn content(schema: &Schema) -> Value {
@@ -91,6 +106,10 @@ fn add_success(responses: &mut Map<String, Value>, success: &Success, is_read: b
             known => json!({"anyOf": [known, schema]}),
         };
         headers.extend((is_read && media_type == "application/json").then_some("ETag"));
+    }
+    // A range that the file does not have.
+    if success.status == 416 {
+        response["content"] = content(&json!({"$ref": "#/components/schemas/Error"}));
     }
     if let Value::Object(references) = header_references(&headers)
         && !references.is_empty()
@@ -124,6 +143,8 @@ fn described_error(status: u16, description: &str) -> Value {
     let mut response = json!({"description": description, "content": error});
     match status {
         301 | 307 => response["headers"] = header_references(&["Location"]),
+        401 => response["headers"] = header_references(&["WWW-Authenticate"]),
+        412 => response["headers"] = header_references(&["ETag"]),
         429 | 503 => response["headers"] = header_references(&["Retry-After"]),
         _ => {}
     }
@@ -137,7 +158,9 @@ fn responses(route: &Route, row: &Operation, rpc: &Rpc, about: &Description, sch
         add_success(&mut responses, success, is_read, schemas);
     }
     if is_read {
-        let headers = header_references(&["ETag"]);
+        let json = about.responses.iter().filter(|one| one.body.is_some_and(|body| body.0 == "application/json"));
+        let headers: Vec<_> = json.flat_map(|one| one.headers).copied().chain(["ETag"]).collect();
+        let headers = header_references(&headers);
         responses.insert("304".to_owned(), json!({"description": reason_phrase(304), "headers": headers}));
     }
     let mut errors = rpc.errors.clone();
@@ -149,6 +172,10 @@ fn responses(route: &Route, row: &Operation, rpc: &Rpc, about: &Description, sch
     add(&COMMON);
     if row.is_write {
         add(&[429]);
+    }
+    // Also where no read of the path has a tag: `If-Match` is never true there.
+    if matches!(route.method, "PATCH" | "PUT" | "DELETE") {
+        add(&[412]);
     }
     if !about.bodies.is_empty() {
         add(&OF_BODIES);
@@ -172,19 +199,21 @@ fn body_name(schema: &Schema) -> String {
 /// Makes the document of the routes that are described.
 pub(super) fn document(routes: &[Route]) -> Value {
     let (contracts, mut schemas, mut paths) = (Contracts::read(), Schemas::default(), Map::new());
+    let tagged = tagged_paths(routes);
     let mut requests = BTreeMap::new();
     for route in routes {
         let Some(describe) = route.describe else { continue };
         let mut about = Description::default();
         describe(&mut about);
         let (row, rpc, id) = (table_row(route), contracts.rpc(route.operation), route.operation_id());
+        let is_conditional = matches!(route.method, "PATCH" | "PUT" | "DELETE") && tagged.contains(route.path);
         let mut operation = json!({
             "operationId": id,
             "tags": [group(route.operation)],
             "summary": rpc.about.first(),
             "x-rpc": route.operation,
             "security": security(row),
-            "parameters": parameters(route, &id, row, &about),
+            "parameters": parameters(route, &id, row, &about, is_conditional),
             "responses": responses(route, row, &rpc, &about, &mut schemas),
         });
         if rpc.about.len() > 1 {
@@ -223,6 +252,7 @@ pub(super) fn document(routes: &[Route]) -> Value {
         }
     }
     schemas.insert("Error".to_owned(), error_schema());
+    schemas.insert("FieldError".to_owned(), field_error_schema());
     json!({
         "openapi": "3.1.1",
         "info": info(),
@@ -232,13 +262,7 @@ pub(super) fn document(routes: &[Route]) -> Value {
             "schemas": schemas,
             "responses": shared_errors(),
             "headers": headers(),
-            "parameters": {
-                "Idempotency-Key": {
-                    "name": "Idempotency-Key", "in": "header",
-                    "schema": {"type": "string", "minLength": 1, "maxLength": 255, "pattern": "^[ -~]+$"},
-                },
-                "If-None-Match": {"name": "If-None-Match", "in": "header", "schema": {"type": "string"}},
-            },
+            "parameters": shared_parameters(),
             "securitySchemes": {
                 "token": {
                     "type": "http", "scheme": "bearer",
@@ -264,8 +288,27 @@ fn info() -> Value {
     })
 }
 
+fn shared_parameters() -> Value {
+    json!({
+        "Idempotency-Key": {
+            "name": "Idempotency-Key", "in": "header",
+            "schema": {"type": "string", "minLength": 1, "maxLength": 255, "pattern": "^[ -~]+$"},
+        },
+        "If-Match": {
+            "name": "If-Match", "in": "header", "schema": {"type": "string"},
+            "description": "The `ETag` that a GET of the path responded with: the write is done only if the resource still has it. `*` asks \
+                            only that the resource exists.",
+        },
+        "If-None-Match": {"name": "If-None-Match", "in": "header", "schema": {"type": "string"}},
+        "If-None-Match-Any": {
+            "name": "If-None-Match", "in": "header", "schema": {"type": "string", "examples": ["*"]},
+            "description": "`*` has the write create the resource, and replace none.",
+        },
+    })
+}
+
 fn shared_errors() -> Value {
-    let statuses = COMMON.iter().chain(&OF_BODIES).chain(&[301, 307, 403, 429]);
+    let statuses = COMMON.iter().chain(&OF_BODIES).chain(&[301, 307, 403, 412, 429]);
     Value::Object(
         statuses.map(|status| (status.to_string(), described_error(*status, reason_phrase(*status)))).collect(),
     )
@@ -276,22 +319,29 @@ fn headers() -> Value {
         "Accept-Ranges": {"schema": {"const": "bytes"}},
         "Content-Disposition": {"schema": {"type": "string"}},
         "Content-Range": {"schema": {"type": "string"}},
+        "Content-Transfer-Encoding": {"schema": {"const": "binary"}},
         "ETag": {"schema": {"type": "string"}},
         "Link": {"schema": {"type": "string"}},
         "Location": {"schema": {"type": "string", "format": "uri"}, "required": true},
         "Preference-Applied": {"schema": {"type": "string"}},
         "Retry-After": {"schema": {"type": "integer", "minimum": 0}, "required": true},
+        "WWW-Authenticate": {"schema": {"type": "string"}, "description": "Where a password is accepted."},
         "X-Total-Count": {"schema": {"type": "integer", "minimum": 0}},
+    })
+}
+
+fn field_error_schema() -> Schema {
+    let text = json!({"type": "string"});
+    json!({
+        "type": "object",
+        "properties": {"field": text, "code": text, "message": text},
+        "required": ["field", "code", "message"],
     })
 }
 
 fn error_schema() -> Schema {
     let text = json!({"type": "string"});
-    let field_error = json!({
-        "type": "object",
-        "properties": {"field": text, "code": text, "message": text},
-        "required": ["field", "code", "message"],
-    });
+    let field_error = json!({"$ref": "#/components/schemas/FieldError"});
     json!({
         "type": "object",
         "properties": {"message": text, "url": text, "errors": {"type": "array", "items": field_error}},
