@@ -16,7 +16,7 @@ on_profiles! {
 
 const ROOT: &str = env!("CARGO_MANIFEST_DIR");
 /// What the calls print.
-const PRINTED: [&str; 12] = [
+const PRINTED: [&str; 13] = [
     "repository typed, private: true",
     "labels bug docs later",
     "issue 1: It breaks, bug",
@@ -28,6 +28,7 @@ const PRINTED: [&str; 12] = [
     "missing: 404, issue 99 does not exist",
     "written: docs/read me.md",
     "read: # Hello",
+    "uploaded: a.bin, 3 bytes",
     "deleted: 204",
 ];
 /// The only operation that the generator of Python leaves out: it knows no texts as bodies. `POST /markdown` takes the same text in JSON.

@@ -1,6 +1,7 @@
 """Calls of the API by the client that openapi-python-client makes of docs/openapi.json. Prints a line for each call."""
 
 import base64
+import io
 import os
 
 from ferrite_client import AuthenticatedClient
@@ -8,6 +9,7 @@ from ferrite_client.api.comments import create_comment
 from ferrite_client.api.git import get_contents, put_contents
 from ferrite_client.api.issues import create_issue, get_issue
 from ferrite_client.api.labels import create_label, get_label, list_labels, update_label
+from ferrite_client.api.releases import create_release, create_release_asset
 from ferrite_client.api.repositories import create_repository, delete_repository
 from ferrite_client.models import (
     ChangedLabel,
@@ -21,9 +23,13 @@ from ferrite_client.models import (
     NewFile,
     NewIssue,
     NewLabel,
+    NewRelease,
     NewRepository,
+    Release,
+    ReleaseAsset,
     Repository,
 )
+from ferrite_client.types import File
 
 client = AuthenticatedClient(base_url=os.environ["FERRITE_URL"], token=os.environ["FERRITE_TOKEN"])
 FILE = "docs/read me.md"
@@ -75,5 +81,12 @@ print(f"written: {written.content.path}")
 
 content = typed(Content, get_contents.sync_detailed(owner, repo, FILE, client=client))
 print(f"read: {base64.b64decode(content.content).decode().strip()}")
+
+new_release = NewRelease(tag_name="v1")
+release = typed(Release, create_release.sync_detailed(owner, repo, client=client, body=new_release))
+file = File(payload=io.BytesIO(b"\x00\xff\n"))
+uploaded = create_release_asset.sync_detailed(owner, repo, release.id, client=client, body=file, name="a.bin")
+asset = typed(ReleaseAsset, uploaded)
+print(f"uploaded: {asset.name}, {asset.size} bytes")
 
 print(f"deleted: {delete_repository.sync_detailed(owner, repo, client=client).status_code}")

@@ -72,5 +72,17 @@ const content = body(await client.GET(contents, { params: file }));
 if (Array.isArray(content)) throw new Error("it is a file");
 console.log(`read: ${Buffer.from(content.content ?? "", "base64").toString().trim()}`);
 
+const newRelease = { tag_name: "v1" };
+const release = body(await client.POST("/api/v1/repos/{owner}/{repo}/releases", { params: { path }, body: newRelease }));
+const uploaded = await client.POST("/api/v1/repos/{owner}/{repo}/releases/{id}/assets", {
+  params: { path: { ...path, id: release.id }, query: { name: "a.bin" } },
+  headers: { "Content-Type": "application/octet-stream" },
+  // The type of a file is that of a text: bytes come from the serializer.
+  body: "",
+  bodySerializer: () => Uint8Array.of(0x00, 0xff, 0x0a),
+});
+const asset = body(uploaded);
+console.log(`uploaded: ${asset.name}, ${asset.size} bytes`);
+
 const deleted = await client.DELETE("/api/v1/repos/{owner}/{repo}", { params: { path } });
 console.log(`deleted: ${deleted.response.status}`);
