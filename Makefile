@@ -43,7 +43,7 @@ test: needs ## installs what tests need and runs every test; stress tests run a 
 test-slow: needs ## runs the tests that kill and restart processes and cut off clients, for all of their rounds
 	FERRITE_TEST_SLOW=1 tests/servers.sh cargo test --locked --test blackbox -- --nocapture crashes cut_clients chaos rolling
 
-needs: ## installs PostgreSQL, Redis, git, Chromium and Go if they are missing
+needs: ## installs PostgreSQL, Redis, git, Chromium, Go and Node if they are missing
 	tests/needs.sh
 
 dependencies: needs ## checks licences, sources and banned crates of the dependencies, as deny.toml has them

