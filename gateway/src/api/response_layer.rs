@@ -50,7 +50,7 @@ struct ResponderParts {
 impl Responder {
     pub(crate) fn new(api: ApiState) -> Self {
         let reads = super::router().with_state(api.clone()).layer(from_fn_with_state(api.clone(), complete));
-        let conditional = ConditionalWrites::new(reads, super::routes());
+        let conditional = ConditionalWrites::new(reads, &super::routes());
         Self(Arc::new(ResponderParts { api, conditional }))
     }
 }

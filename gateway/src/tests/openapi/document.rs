@@ -11,6 +11,7 @@ use serde_json::{Map, Value, json};
 use super::contracts::{Contracts, Rpc};
 use super::groups::group;
 use super::parameters::path_parameter;
+use crate::api::ConditionalWrite;
 use crate::{Capacity, Description, Route, Success};
 
 /// Errors of every request, and of every request with a body.
@@ -24,6 +25,30 @@ fn table_row(route: &Route) -> &'static Operation {
         Capacity::Administrator => ferrite_proto::Capacity::Administrator,
     };
     Operation::find(route.operation, capacity).expect("every route names an operation of the table")
+}
+
+/// The part of the document about the conditions of a request.
+struct Conditions {
+    /// Names of parameters that several operations share.
+    parameters: Vec<&'static str>,
+    /// The status of a response to a false condition.
+    status: Option<u16>,
+}
+
+impl Conditions {
+    /// Returns those of a route, as the gateway treats them.
+    fn of(route: &Route, routes: &[Route]) -> Self {
+        if route.has_tag() {
+            return Self { parameters: vec!["If-None-Match"], status: Some(304) };
+        }
+        let write = ConditionalWrite::of(route, routes);
+        let takes_tags = write.is_some_and(|write| write.takes_tags());
+        let may_only_create = write.is_some_and(|write| write.may_only_create());
+        let if_match = takes_tags.then_some("If-Match");
+        let parameters: Vec<_> = if_match.into_iter().chain(may_only_create.then_some("If-None-Match-Any")).collect();
+        let status = (!parameters.is_empty()).then_some(412);
+        Self { parameters, status }
+    }
 }
 
 /// Returns the scope that a token needs.
@@ -47,7 +72,7 @@ fn security(row: &Operation) -> Value {
     }
 }
 
-fn parameters(route: &Route, id: &str, row: &Operation, about: &Description) -> Vec<Value> {
+fn parameters(route: &Route, id: &str, row: &Operation, about: &Description, conditions: &Conditions) -> Vec<Value> {
     let names = route.path.split('/').filter_map(|part| part.strip_prefix('{')?.strip_suffix('}'));
     let in_path = names.map(|name| {
         let name = name.trim_start_matches('*');
@@ -64,13 +89,9 @@ fn parameters(route: &Route, id: &str, row: &Operation, about: &Description) -> 
             .iter()
             .map(move |one| json!({"name": one.name, "in": place, "description": one.about, "schema": one.schema}))
     });
-    let header = match (row.is_write, route.method) {
-        (true, _) => Some("Idempotency-Key"),
-        (false, "GET") => Some("If-None-Match"),
-        (false, _) => None,
-    };
-    let header = header.map(|name| json!({"$ref": format!("#/components/parameters/{name}")}));
-    in_path.chain(others).chain(header).collect()
+    let shared = row.is_write.then_some("Idempotency-Key").into_iter().chain(conditions.parameters.iter().copied());
+    let shared = shared.map(|name| json!({"$ref": format!("#/components/parameters/{name}")}));
+    in_path.chain(others).chain(shared).collect()
 }
 
 pub(super) fn content(schema: &Schema) -> Value {
@@ -124,19 +145,27 @@ fn described_error(status: u16, description: &str) -> Value {
     let mut response = json!({"description": description, "content": error});
     match status {
         301 | 307 => response["headers"] = header_references(&["Location"]),
+        412 => response["headers"] = header_references(&["ETag"]),
         429 | 503 => response["headers"] = header_references(&["Retry-After"]),
         _ => {}
     }
     response
 }
 
-fn responses(route: &Route, row: &Operation, rpc: &Rpc, about: &Description, schemas: &mut Schemas) -> Value {
+fn responses(
+    route: &Route,
+    row: &Operation,
+    rpc: &Rpc,
+    about: &Description,
+    conditions: &Conditions,
+    schemas: &mut Schemas,
+) -> Value {
     let is_read = route.method == "GET";
     let mut responses = Map::new();
     for success in &about.responses {
         add_success(&mut responses, success, is_read, schemas);
     }
-    if is_read {
+    if conditions.status == Some(304) {
         let headers = header_references(&["ETag"]);
         responses.insert("304".to_owned(), json!({"description": reason_phrase(304), "headers": headers}));
     }
@@ -147,6 +176,9 @@ fn responses(route: &Route, row: &Operation, rpc: &Rpc, about: &Description, sch
         }
     };
     add(&COMMON);
+    if conditions.status == Some(412) {
+        add(&[412]);
+    }
     if row.is_write {
         add(&[429]);
     }
@@ -178,14 +210,15 @@ pub(super) fn document(routes: &[Route]) -> Value {
         let mut about = Description::default();
         describe(&mut about);
         let (row, rpc, id) = (table_row(route), contracts.rpc(route.operation), route.operation_id());
+        let conditions = Conditions::of(route, routes);
         let mut operation = json!({
             "operationId": id,
             "tags": [group(route.operation)],
             "summary": rpc.about.first(),
             "x-rpc": route.operation,
             "security": security(row),
-            "parameters": parameters(route, &id, row, &about),
-            "responses": responses(route, row, &rpc, &about, &mut schemas),
+            "parameters": parameters(route, &id, row, &about, &conditions),
+            "responses": responses(route, row, &rpc, &about, &conditions, &mut schemas),
         });
         if rpc.about.len() > 1 {
             operation["description"] = rpc.about[1..].join("\n\n").into();
@@ -232,13 +265,7 @@ pub(super) fn document(routes: &[Route]) -> Value {
             "schemas": schemas,
             "responses": shared_errors(),
             "headers": headers(),
-            "parameters": {
-                "Idempotency-Key": {
-                    "name": "Idempotency-Key", "in": "header",
-                    "schema": {"type": "string", "minLength": 1, "maxLength": 255, "pattern": "^[ -~]+$"},
-                },
-                "If-None-Match": {"name": "If-None-Match", "in": "header", "schema": {"type": "string"}},
-            },
+            "parameters": shared_parameters(),
             "securitySchemes": {
                 "token": {
                     "type": "http", "scheme": "bearer",
@@ -265,10 +292,40 @@ fn info() -> Value {
 }
 
 fn shared_errors() -> Value {
-    let statuses = COMMON.iter().chain(&OF_BODIES).chain(&[301, 307, 403, 429]);
+    let statuses = COMMON.iter().chain(&OF_BODIES).chain(&[301, 307, 403, 412, 429]);
     Value::Object(
         statuses.map(|status| (status.to_string(), described_error(*status, reason_phrase(*status)))).collect(),
     )
+}
+
+/// Describes a header of requests.
+fn request_header(name: &str, about: &str, schema: &Schema) -> Value {
+    json!({"name": name, "in": "header", "description": about, "schema": schema})
+}
+
+/// Returns the parameters that many operations have, by the names of their components.
+fn shared_parameters() -> Value {
+    let text = json!({"type": "string"});
+    let key = json!({"type": "string", "minLength": 1, "maxLength": 255, "pattern": "^[ -~]+$"});
+    json!({
+        "Idempotency-Key": {"name": "Idempotency-Key", "in": "header", "schema": key},
+        "If-Match": request_header(
+            "If-Match",
+            "Tags from the `ETag` of earlier responses to the GET of this path, or `*` for any. The write is done only if the resource \
+             has one of them still.",
+            &text,
+        ),
+        "If-None-Match": request_header(
+            "If-None-Match",
+            "Tags from the `ETag` of earlier responses. A response that has one of them still is a 304 without a body.",
+            &text,
+        ),
+        "If-None-Match-Any": request_header(
+            "If-None-Match",
+            "With `*`, the write is done only if it creates the resource.",
+            &json!({"type": "string", "enum": ["*"]}),
+        ),
+    })
 }
 
 fn headers() -> Value {
@@ -277,6 +334,7 @@ fn headers() -> Value {
         "Content-Disposition": {"schema": {"type": "string"}},
         "Content-Range": {"schema": {"type": "string"}},
         "ETag": {"schema": {"type": "string"}},
+        "Last-Modified": {"schema": {"type": "string"}},
         "Link": {"schema": {"type": "string"}},
         "Location": {"schema": {"type": "string", "format": "uri"}, "required": true},
         "Preference-Applied": {"schema": {"type": "string"}},
