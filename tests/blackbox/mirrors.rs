@@ -16,6 +16,7 @@ on_outward_installations! {
     embedded Embedded {
         a_sync_brings_a_push_a_forced_push_a_deletion_and_a_tag
         only_syncs_change_a_mirror
+        a_change_that_is_refused_changes_neither_interval_nor_settings
         a_sync_that_fails_is_told_to_administrators
     }
     production Production {
@@ -160,6 +161,39 @@ async fn only_syncs_change_a_mirror(cluster: &Cluster) {
     user.patch(&plain, &json!({"mirror_interval": "1h"})).await.refused_field("mirror_interval");
     let response = reader.patch(&mirror.path(""), &json!({"mirror_interval": "1h"})).await;
     response.refused(403);
+}
+
+async fn a_change_that_is_refused_changes_neither_interval_nor_settings(cluster: &Cluster) {
+    let mirror = Mirror::new(cluster).await;
+    mirror.follows().await;
+    let (user, path) = (&mirror.user, mirror.path(""));
+    let shown = async || {
+        let shown = user.get(&path).await.expect(200);
+        let (tag, shown) = (shown.header("etag"), shown.json());
+        (tag, shown["mirror_info"]["interval"].clone(), shown["description"].clone())
+    };
+    let patch = async |if_match: &str, body: Value| {
+        Response::of(user.request(Method::PATCH, &path).header("if-match", if_match).json(&body)).await
+    };
+    let (_, interval, description) = shown().await;
+    let both = json!({"mirror_interval": "1h", "description": "Other"});
+    patch("\"stale\"", both.clone()).await.refused(412);
+    patch("*", json!({"mirror_interval": "9m", "description": "Other"})).await.refused_field("mirror_interval");
+    patch("*", json!({"mirror_interval": "1h", "name": "a b"})).await.refused_field("name");
+    let (mut tag, interval_after, description_after) = shown().await;
+    assert_eq!((interval_after, description_after), (interval, description));
+    // Syncs change the tag as well.
+    let deadline = tokio::time::Instant::now() + SYNC_TIMEOUT;
+    while patch(&tag, both.clone()).await.status != 200 {
+        assert!(tokio::time::Instant::now() < deadline, "{tag} is not that of today");
+        tag = shown().await.0;
+    }
+    assert_eq!(shown().await.2, "Other");
+    user.eventually(&path, |now| now["mirror_info"]["interval"] == "1h0m0s").await;
+    user.new_repository("plain", json!({})).await;
+    let plain = user.repo("plain", "");
+    user.patch(&plain, &json!({"mirror_interval": "1h", "description": "x"})).await.refused_field("mirror_interval");
+    assert_eq!(user.get(&plain).await.expect(200).json()["description"], "");
 }
 
 async fn a_sync_that_fails_is_told_to_administrators(cluster: &Cluster) {

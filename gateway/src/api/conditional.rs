@@ -1,25 +1,25 @@
-//! Conditional writes: a PATCH, PUT or DELETE with `If-Match` changes its resource only if that has the tag which its GET responds with.
+//! Conditional writes: a PATCH, PUT or DELETE with `If-Match` is carried out only if its resource has the tag with which the GET of the same path
+//! responds.
 //!
-//! The gateway makes the GET of the same path with the client's credentials, and compares the tags. The service that writes compares the
-//! version of the resource once more, in its transaction: so of several writers with one tag only the first succeeds, and those who may
-//! not write learn that first.
+//! The gateway makes that GET with the client's credentials and compares the tags. If they are the same, the service that writes compares the
+//! version of the resource once more, in its transaction: of several writers with one tag only the first succeeds. If not, the service refuses
+//! the write all the same, after what else is wrong with it, so that those who may not write learn nothing about the tag.
 //!
-//! Some tags end in the version of their resource ([`VERSION_TAGGED`]). If the body of a write names what it changes, as that of a file names
-//! its branch, there is no GET: the service compares the version in the tag with the one of what the body names ([`NAMED_BY_BODY`]).
+//! Where the body of a write names what it changes, as that of a file names its branch, there is no GET: the tags of files end in a version,
+//! which the service compares with that of what the body names.
 //!
 //! Not here: the form of the headers (`http/if_match.rs`), and the check in the services (`require_version` of `ferrite_db`).
+
+use std::collections::HashMap;
 
 use axum::Router;
 use axum::body::Body;
 use axum::extract::{MatchedPath, Request};
-use axum::http::header::{
-    CONTENT_ENCODING, CONTENT_LENGTH, CONTENT_TYPE, ETAG, EXPECT, HeaderName, IF_MATCH, IF_MODIFIED_SINCE,
-    IF_NONE_MATCH, IF_RANGE, IF_UNMODIFIED_SINCE, RANGE, TRANSFER_ENCODING,
-};
+use axum::http::header::{ETAG, HeaderName, IF_MODIFIED_SINCE, IF_NONE_MATCH, RANGE};
 use axum::http::{HeaderMap, HeaderValue, Method, StatusCode, Uri};
 use axum::response::{IntoResponse, Response};
 use ferrite_core::version::{Precondition, Version};
-use ferrite_proto::{metadata, operation};
+use ferrite_proto::operation;
 use ferrite_rpc::version::VersionedCall;
 use tower::ServiceExt;
 
@@ -33,36 +33,60 @@ pub(crate) const CREATE_ONLY: [&str; 2] = [operation::PUT_CONTENTS, operation::S
 const VERSION_TAGGED: [&str; 2] = [operation::GET_CONTENTS, operation::GET_HOOK];
 /// Writes whose body names what they change: the file of another branch than the GET of the path reads. Their GETs are version-tagged.
 const NAMED_BY_BODY: [&str; 2] = [operation::PUT_CONTENTS, operation::DELETE_CONTENTS];
-/// Headers of a write that its GET does not have: they are about the body, or make a read of another kind.
-const LEFT_OUT: [HeaderName; 13] = [
-    CONTENT_ENCODING,
-    CONTENT_LENGTH,
-    CONTENT_TYPE,
-    EXPECT,
-    IF_MATCH,
-    IF_MODIFIED_SINCE,
-    IF_NONE_MATCH,
-    IF_RANGE,
-    IF_UNMODIFIED_SINCE,
-    RANGE,
-    TRANSFER_ENCODING,
-    HeaderName::from_static(metadata::IDEMPOTENCY_KEY),
-    HeaderName::from_static(metadata::PRECONDITION),
-];
+/// Headers of a write that its GET does not have: with them it might respond with something else than the whole resource.
+const LEFT_OUT: [HeaderName; 3] = [IF_MODIFIED_SINCE, IF_NONE_MATCH, RANGE];
+
+/// A write, and the GET whose tag its `If-Match` takes.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct ConditionalWrite {
+    method: &'static str,
+    operation: &'static str,
+    /// `None` if no GET of the path has a tag: then no tag is that of the resource, and `If-Match` is never true.
+    read: Option<&'static str>,
+}
+
+impl ConditionalWrite {
+    /// Returns what is known of a write by its route and the others; `None` for another route.
+    pub(crate) fn of(route: &Route, routes: &[Route]) -> Option<Self> {
+        if !matches!(route.method, "PATCH" | "PUT" | "DELETE") {
+            return None;
+        }
+        let read = routes.iter().find(|read| read.path == route.path && read.has_tag());
+        Some(Self { method: route.method, operation: route.operation, read: read.map(|read| read.operation) })
+    }
+
+    /// Returns whether there are tags for its `If-Match`.
+    #[cfg(test)]
+    pub(crate) fn takes_tags(&self) -> bool {
+        self.read.is_some()
+    }
+
+    /// Returns whether it takes `If-None-Match: *`.
+    pub(crate) fn may_only_create(&self) -> bool {
+        CREATE_ONLY.contains(&self.operation)
+    }
+
+    fn is_named_by_body(&self) -> bool {
+        NAMED_BY_BODY.contains(&self.operation)
+    }
+}
 
 /// Carries out writes with preconditions.
 pub(super) struct ConditionalWrites {
     /// The routes of the API without the layers that count requests of clients.
     reads: Router,
-    routes: Vec<Route>,
+    /// The writes by the paths of their routes.
+    writes: HashMap<&'static str, Vec<ConditionalWrite>>,
+    /// The reads whose tags end in the version, by the paths of their routes.
+    version_tagged: HashMap<&'static str, &'static str>,
 }
 
-/// The conditions of one write.
+/// The conditions of one request.
 struct Conditions {
-    operation: &'static str,
+    write: ConditionalWrite,
     if_match: Option<IfMatch>,
     is_create_only: bool,
-    /// The GET of the same path; `None` if it has none, or reads something else than the body names.
+    /// The GET of the same path; `None` if it has no tag, or reads something else than the body names.
     read: Option<Read>,
 }
 
@@ -95,8 +119,16 @@ impl Read {
 
 impl ConditionalWrites {
     /// Returns one whose GETs are served by `reads`, which has `routes`.
-    pub(super) fn new(reads: Router, routes: Vec<Route>) -> Self {
-        Self { reads, routes }
+    pub(super) fn new(reads: Router, routes: &[Route]) -> Self {
+        let mut writes: HashMap<_, Vec<_>> = HashMap::new();
+        for route in routes {
+            if let Some(write) = ConditionalWrite::of(route, routes) {
+                writes.entry(route.path).or_default().push(write);
+            }
+        }
+        let version_tagged = routes.iter().filter(|route| VERSION_TAGGED.contains(&route.operation));
+        let version_tagged = version_tagged.map(|route| (route.path, route.operation)).collect();
+        Self { reads, writes, version_tagged }
     }
 
     /// Carries out a request by `handle`; a write with conditions with its precondition, if they are not known to be false. The response to
@@ -119,7 +151,7 @@ impl ConditionalWrites {
             Ok(precondition) => precondition,
             Err(refusal) => return *refusal,
         };
-        request.extensions_mut().insert(VersionedCall::requiring(conditions.operation, precondition));
+        request.extensions_mut().insert(VersionedCall::requiring(conditions.write.operation, precondition));
         let mut response = handle(request).await;
         if response.status() == StatusCode::PRECONDITION_FAILED
             && let Found::Resource(tag, _) = self.read(conditions.read.as_ref()).await
@@ -134,32 +166,22 @@ impl ConditionalWrites {
     /// # Errors
     /// 422 for a malformed `If-Match`.
     fn conditions(&self, request: &Request) -> Result<Option<Conditions>, ApiError> {
-        let method = request.method();
-        if !matches!(*method, Method::PATCH | Method::PUT | Method::DELETE) {
-            return Ok(None);
-        }
         let Some(template) = request.extensions().get::<MatchedPath>() else { return Ok(None) };
-        let Some(operation) = self.operation(method.as_str(), template.as_str()) else { return Ok(None) };
+        let mut writes = self.writes.get(template.as_str()).into_iter().flatten();
+        let Some(write) = writes.find(|write| write.method == request.method().as_str()) else { return Ok(None) };
         let if_match = IfMatch::of(request.headers())?;
-        let is_create_only = CREATE_ONLY.contains(&operation) && is_create_only(request.headers());
+        let is_create_only = write.may_only_create() && is_create_only(request.headers());
         if if_match.is_none() && !is_create_only {
             return Ok(None);
         }
-        let is_named_by_body = NAMED_BY_BODY.contains(&operation);
-        let read = if is_named_by_body { None } else { self.operation("GET", template.as_str()) };
-        let read = read.map(|operation| Read::of(request, operation));
-        Ok(Some(Conditions { operation, if_match, is_create_only, read }))
+        let read = write.read.filter(|_| !write.is_named_by_body()).map(|operation| Read::of(request, operation));
+        Ok(Some(Conditions { write: *write, if_match, is_create_only, read }))
     }
 
     /// Returns the operation of a read whose tag is to end in the version.
     fn version_tagged(&self, request: &Request) -> Option<&'static str> {
         let template = request.extensions().get::<MatchedPath>().filter(|_| request.method() == Method::GET)?;
-        self.operation("GET", template.as_str()).filter(|operation| VERSION_TAGGED.contains(operation))
-    }
-
-    fn operation(&self, method: &str, template: &str) -> Option<&'static str> {
-        let is_this = |route: &&Route| route.method == method && route.path == template;
-        self.routes.iter().find(is_this).map(|route| route.operation)
+        self.version_tagged.get(template.as_str()).copied()
     }
 
     /// Returns what the service must find when it writes.
@@ -168,16 +190,19 @@ impl ConditionalWrites {
     /// The failure of the GET. 412 or 503 if the service cannot compare versions.
     async fn precondition(&self, conditions: &Conditions) -> Result<Precondition, Box<Response>> {
         let Some(if_match) = &conditions.if_match else { return Ok(Precondition::Absent) };
-        if NAMED_BY_BODY.contains(&conditions.operation) {
-            return Ok(if conditions.is_create_only { Precondition::Never } else { of_versions(if_match) });
+        // What exists is not created, and what does not exist has no tag.
+        if conditions.is_create_only {
+            return Ok(Precondition::Never);
+        }
+        if conditions.write.is_named_by_body() {
+            return Ok(of_versions(if_match));
         }
         let (tag, version) = match self.read(conditions.read.as_ref()).await {
             Found::Resource(tag, version) => (tag, version),
             Found::Nothing => return Ok(Precondition::Never),
             Found::Failed(response) => return Err(Box::new(response)),
         };
-        // What exists is not created.
-        let is_true = if_match.matches(&tag) && !conditions.is_create_only;
+        let is_true = if_match.matches(&tag);
         match version {
             Some(_) if !is_true => Ok(Precondition::Never),
             Some(_) if *if_match == IfMatch::Any => Ok(Precondition::Exists),
@@ -271,6 +296,8 @@ fn of_versions(if_match: &IfMatch) -> Precondition {
 
 #[cfg(test)]
 mod tests {
+    use axum::http::header::IF_MATCH;
+
     use super::*;
 
     const VERSION: &str = "0123456789abcdef0123456789abcdef";
@@ -278,6 +305,26 @@ mod tests {
     fn if_match(value: &str) -> IfMatch {
         let headers = HeaderMap::from_iter([(IF_MATCH, HeaderValue::from_str(value).unwrap())]);
         IfMatch::of(&headers).unwrap().unwrap()
+    }
+
+    #[test]
+    fn a_write_is_compared_with_the_get_of_its_path_if_that_has_a_tag() {
+        let routes = crate::operations();
+        let write = |method: &str, path: &str| {
+            let path = format!("/api/v1{path}");
+            let route = routes.iter().find(|route| route.method == method && route.path == path).unwrap();
+            ConditionalWrite::of(route, &routes)
+        };
+        let label = write("PATCH", "/repos/{owner}/{repo}/labels/{id}").unwrap();
+        assert_eq!((label.operation, label.read), (operation::UPDATE_LABEL, Some(operation::GET_LABEL)));
+        assert!(label.takes_tags() && !label.may_only_create() && !label.is_named_by_body());
+        let file = write("PUT", "/repos/{owner}/{repo}/contents/{*file}").unwrap();
+        assert!(file.takes_tags() && file.may_only_create() && file.is_named_by_body());
+        // The GET of a star has no body, and that of one label of an issue does not exist.
+        for path in ["/user/starred/{owner}/{repo}", "/repos/{owner}/{repo}/issues/{index}/labels/{id}"] {
+            assert!(!write("DELETE", path).unwrap().takes_tags(), "{path}");
+        }
+        assert!(write("POST", "/repos/{owner}/{repo}/labels").is_none());
     }
 
     #[test]

@@ -19,6 +19,8 @@ mod response_layer;
 mod state;
 
 use self::call::groups;
+#[cfg(test)]
+pub(crate) use self::conditional::ConditionalWrite;
 pub use self::issues::ASSIGNEE_WORDS;
 pub(crate) use self::response_layer::{Responder, respond};
 pub(crate) use self::state::{ApiParts, ApiState};

@@ -50,7 +50,7 @@ struct ResponderParts {
 impl Responder {
     pub(crate) fn new(api: ApiState) -> Self {
         let reads = super::router().with_state(api.clone()).layer(from_fn_with_state(api.clone(), complete));
-        let conditional = ConditionalWrites::new(reads, super::routes());
+        let conditional = ConditionalWrites::new(reads, &super::routes());
         Self(Arc::new(ResponderParts { api, conditional }))
     }
 }
@@ -81,7 +81,8 @@ fn operation_id(method: &Method, template: &str) -> Option<&'static str> {
     Some(id)
 }
 
-/// Makes the response of a handler: writes its JSON, with a tag if it is read, and sends requests by a former name of a repository on.
+/// Makes the response of a handler: writes its JSON unless the client has it, with a tag if it is read, and sends requests by a former name of
+/// a repository on.
 async fn complete(State(api): State<ApiState>, request: Request, next: Next) -> Response {
     let (method, uri) = (request.method().clone(), request.uri().clone());
     let template = request.extensions().get::<MatchedPath>().cloned();
@@ -92,7 +93,13 @@ async fn complete(State(api): State<ApiState>, request: Request, next: Next) -> 
         return redirect::to_present_name(&api.links, template.as_ref(), &method, &uri, response);
     };
     let is_read = method == Method::GET;
-    match bytes(&api, client, &unwritten).await {
+    let known = response.extensions_mut().remove::<BodyTag>();
+    if let Some(tag) = &known
+        && etag::matches(tag, &if_none_match)
+    {
+        return etag::not_modified(response, tag);
+    }
+    match bytes(&api, client, &unwritten, known).await {
         Ok((bytes, tag)) if is_read && response.status() == StatusCode::OK => {
             etag::conditional(response, bytes, tag, &if_none_match)
         }
@@ -107,17 +114,23 @@ async fn complete(State(api): State<ApiState>, request: Request, next: Next) -> 
     }
 }
 
-/// Returns the bytes of a response, and their tag if they are many.
+/// Returns the bytes of a response, and their tag if it is `known` or they are many.
 ///
 /// # Errors
 /// 422 for a response above the budget, 503 when too many large ones are written.
-async fn bytes(api: &ApiState, client: Client, unwritten: &Unwritten) -> Result<(Vec<u8>, Option<BodyTag>), ApiError> {
+async fn bytes(
+    api: &ApiState,
+    client: Client,
+    unwritten: &Unwritten,
+    known: Option<BodyTag>,
+) -> Result<(Vec<u8>, Option<BodyTag>), ApiError> {
     let max_bytes = api.max_response_bytes;
     if let Ok(bytes) = unwritten.try_write(max_bytes.min(MAX_INLINE_BYTES)) {
-        return Ok((bytes, None));
+        return Ok((bytes, known));
     }
     let large = unwritten.clone();
-    let write = move |_: &_| large.write(max_bytes).map(|bytes| (BodyTag::of(&bytes), bytes));
+    let tagged = |bytes: Vec<u8>| (known.unwrap_or_else(|| BodyTag::of(&bytes)), bytes);
+    let write = move |_: &_| large.write(max_bytes).map(tagged);
     match api.blocking.json.run(client, write).await? {
         Ok((tag, bytes)) => Ok((bytes, Some(tag))),
         Err(OverBudget) => {

@@ -46,6 +46,7 @@ mod issue_checks;
 mod issues;
 mod labels;
 mod markdown;
+mod mirrors;
 mod operations;
 mod quotas;
 mod script;

@@ -85,6 +85,12 @@ impl Success {
         Self { status, body: Some((media_type, schema)), headers: &[] }
     }
 
+    /// Returns whether the response of a read has a tag: all JSON has one, and of the rest, what says so.
+    pub(crate) fn has_tag(&self) -> bool {
+        let is_json = self.body.is_some_and(|(media_type, _)| media_type == JSON);
+        self.status == 200 && (is_json || self.headers.contains(&"ETag"))
+    }
+
     /// Returns the same response with headers.
     pub(crate) fn with_headers(self, headers: &'static [&'static str]) -> Self {
         Self { headers, ..self }

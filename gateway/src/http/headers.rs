@@ -18,10 +18,21 @@ pub(crate) trait HeaderNames {
 /// The headers of a range of a file.
 pub(crate) enum RangeHeaders {}
 
+/// The headers of a range of a file that has a date.
+pub(crate) enum DatedRangeHeaders {}
+
 impl HeaderNames for RangeHeaders {
     const HEADERS: &'static [(&'static str, &'static str)] = &[
         ("Range", "The bytes that are asked for."),
         ("If-Range", "The tag of the file of which the client has the rest."),
+    ];
+}
+
+impl HeaderNames for DatedRangeHeaders {
+    const HEADERS: &'static [(&'static str, &'static str)] = &[
+        RangeHeaders::HEADERS[0],
+        RangeHeaders::HEADERS[1],
+        ("If-Modified-Since", "The date of the file that the client has. Without effect if there is `If-None-Match`."),
     ];
 }
 

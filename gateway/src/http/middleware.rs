@@ -1,4 +1,5 @@
-//! Middleware around the whole router: request ids, internal headers, the bounds of clients, normalized paths, and the bodies of errors.
+//! Middleware around the whole router: request ids, internal headers, the bounds of clients, normalized paths, the bodies of
+//! errors, and what caches may do.
 //!
 //! Not here: credentials, and what needs to know the route.
 
@@ -18,6 +19,7 @@ use http_body::Body as _;
 use percent_encoding::percent_decode_str;
 use uuid::Uuid;
 
+use super::caching;
 use super::client_address::{ClientAddress, client_address, resolve};
 use super::client_bounds::ClientBounds;
 use super::error::{ApiError, render};
@@ -57,12 +59,14 @@ pub(crate) async fn handle(State(state): State<Arc<MiddlewareState>>, mut reques
         request.headers_mut().extend(client_address(address).map(|counted| (CLIENT, counted)));
     }
     let body = BodyWatch::of(&mut request);
-    let is_head = request.method() == Method::HEAD;
+    let (is_head, is_read) =
+        (request.method() == Method::HEAD, matches!(*request.method(), Method::GET | Method::HEAD));
     let is_api =
         request.uri().path().strip_prefix(API_PREFIX).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'));
     let response =
         if is_api { handle_api(&state, request, next).await } else { state.client_bounds.run(request, next).await };
     let mut response = render(response, &state.links);
+    caching::complete(&mut response, is_api, is_read);
     if is_head && is_api {
         response = without_body(response);
     }

@@ -6,7 +6,7 @@
 
 use axum::Router;
 use axum::extract::{MatchedPath, Request, State};
-use axum::http::header::{CACHE_CONTROL, CONNECTION, LOCATION};
+use axum::http::header::{CONNECTION, LOCATION};
 use axum::http::{HeaderValue, Method, StatusCode, Uri};
 use axum::response::{IntoResponse, Response};
 
@@ -55,8 +55,6 @@ fn redirect(method: &Method, location: HeaderValue) -> Response {
     let status = if *method == Method::GET { StatusCode::MOVED_PERMANENTLY } else { StatusCode::TEMPORARY_REDIRECT };
     let mut response = ApiError::new(status, "repository has another name").into_response();
     response.headers_mut().insert(LOCATION, location);
-    // Another repository may take the name.
-    response.headers_mut().insert(CACHE_CONTROL, HeaderValue::from_static("no-cache"));
     response
 }
 

@@ -13,6 +13,7 @@ use ferrite_api_types::schema::{Schema, Schemas, Shape};
 use serde::Serialize;
 use serde_json::json;
 
+use super::caching::NO_STORE;
 use super::describe::{Description, Output, Success, bytes_schema};
 use super::json::{self, Shorten, Texts, Whole};
 
@@ -81,6 +82,8 @@ pub(crate) trait Media {
     const TYPES: &'static [&'static str];
     /// True if a client may ask for a range.
     const HAS_RANGES: bool = true;
+    /// True if it has a date, `Last-Modified`.
+    const HAS_DATE: bool = false;
 }
 
 /// The results of a search.
@@ -205,7 +208,7 @@ impl IntoResponse for PlainText {
 impl IntoResponse for EventStream {
     fn into_response(self) -> Response {
         let mut response = response_of(EVENT_STREAM, self.0);
-        response.headers_mut().insert(CACHE_CONTROL, HeaderValue::from_static("no-cache"));
+        response.headers_mut().insert(CACHE_CONTROL, NO_STORE);
         response
     }
 }
@@ -299,25 +302,23 @@ impl Output for EventStream {
 
 impl<M: Media> Output for File<M> {
     fn describe(about: &mut Description) {
+        const WHOLE: &[&str] =
+            &["Accept-Ranges", "Content-Disposition", "Content-Transfer-Encoding", "ETag", "Last-Modified"];
+        const RANGE: &[&str] = &[
+            "Accept-Ranges",
+            "Content-Disposition",
+            "Content-Range",
+            "Content-Transfer-Encoding",
+            "ETag",
+            "Last-Modified",
+        ];
+        let without = usize::from(!M::HAS_DATE);
+        let of_whole = if M::HAS_RANGES { &WHOLE[..WHOLE.len() - without] } else { &["ETag"] };
+        let of_range = &RANGE[..RANGE.len() - without];
         for media_type in M::TYPES {
-            let whole = Success::other(200, media_type, bytes_schema);
+            about.responses.push(Success::other(200, media_type, bytes_schema).with_headers(of_whole));
             if M::HAS_RANGES {
-                let range = Success::other(206, media_type, bytes_schema);
-                about.responses.push(whole.with_headers(&[
-                    "Accept-Ranges",
-                    "Content-Disposition",
-                    "Content-Transfer-Encoding",
-                    "ETag",
-                ]));
-                about.responses.push(range.with_headers(&[
-                    "Accept-Ranges",
-                    "Content-Disposition",
-                    "Content-Range",
-                    "Content-Transfer-Encoding",
-                    "ETag",
-                ]));
-            } else {
-                about.responses.push(whole.with_headers(&["ETag"]));
+                about.responses.push(Success::other(206, media_type, bytes_schema).with_headers(of_range));
             }
         }
         if M::HAS_RANGES {

@@ -5,7 +5,7 @@
 
 use ferrite_proto::operation;
 
-use super::describe::Description;
+use super::describe::{Description, Success};
 
 /// The names of operations that are no RPCs in the API's document.
 const OTHER_NAMES: [(&str, &str); 4] = [
@@ -74,6 +74,15 @@ impl Route {
             Capacity::Administrator => "AsAdministrator",
         };
         [self.operation_name(), self.variant, capacity].concat()
+    }
+
+    /// Returns whether it is a read whose responses have tags, as the description of its handler says.
+    pub(crate) fn has_tag(&self) -> bool {
+        let mut about = Description::default();
+        if let Some(describe) = self.describe {
+            describe(&mut about);
+        }
+        self.method == "GET" && about.responses.iter().any(Success::has_tag)
     }
 
     /// Returns the name of the operation without that of its service.

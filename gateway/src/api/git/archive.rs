@@ -14,6 +14,7 @@ use super::response::{
     TRANSFER_ENCODING, git_request, insert_content_disposition, response_with_file, response_without_file, send_guarded,
 };
 use crate::api::call::{Authenticated, operations};
+use crate::http::caching::IMMUTABLE;
 use crate::http::error::{ApiError, ApiResult};
 use crate::http::headers::{Headers, RangeHeaders};
 use crate::http::middleware::HeadRequest;
@@ -23,6 +24,8 @@ use ferrite_api_types::links::encode;
 
 /// Deadline for the headers of an archive. git-svc sends them once the archive is complete, and has a shorter deadline itself.
 const ARCHIVE_TIMEOUT: Duration = Duration::from_secs(160);
+/// Header of a response of git-svc: the id of the commit.
+const COMMIT_HEADER: &str = "ferrite-commit";
 const NOT_FOUND: &str = "archive does not exist";
 const TOO_LARGE: &str = "holds more than an archive may, clone the repository instead";
 
@@ -59,14 +62,21 @@ async fn get(
     }
     // The body may take as long as the client reads.
     let (response, revoked) = send_guarded(&call, &access, request, ARCHIVE_TIMEOUT).await?;
-    match response.status() {
+    // The id of a commit leads to one archive for good, unless git writes it in another way some day.
+    let commit = response.headers().get(COMMIT_HEADER);
+    let is_by_id = commit.is_some_and(|commit| commit.as_bytes().eq_ignore_ascii_case(revision));
+    let mut response = match response.status() {
         StatusCode::OK | StatusCode::PARTIAL_CONTENT => {
             let response = archive_response(response, &file_name(&access.name, revision, format));
-            Ok(File::from(response.map(|body| call.reauthorizer.guard(body, revoked))))
+            response.map(|body| call.reauthorizer.guard(body, revoked))
         }
-        StatusCode::PAYLOAD_TOO_LARGE => Err(ApiError::invalid_field("archive", "too_large", TOO_LARGE)),
-        _ => response_without_file(&response, NOT_FOUND, "range begins behind the end of the archive").map(File::from),
+        StatusCode::PAYLOAD_TOO_LARGE => return Err(ApiError::invalid_field("archive", "too_large", TOO_LARGE)),
+        _ => response_without_file(&response, NOT_FOUND, "range begins behind the end of the archive")?,
+    };
+    if is_by_id {
+        response.headers_mut().insert(CACHE_CONTROL, IMMUTABLE);
     }
+    Ok(File::from(response))
 }
 
 /// Splits the name of an archive into revision and format.
@@ -89,7 +99,6 @@ fn archive_response(upstream: Response<Incoming>, name: &[u8]) -> Response<Body>
     let headers = response.headers_mut();
     headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/octet-stream"));
     headers.insert(TRANSFER_ENCODING, HeaderValue::from_static("binary"));
-    headers.insert(CACHE_CONTROL, HeaderValue::from_static("must-revalidate"));
     insert_content_disposition(headers, name);
     response
 }

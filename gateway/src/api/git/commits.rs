@@ -15,6 +15,7 @@ use serde::Serialize;
 use super::response::read_error;
 use crate::api::access::Emails;
 use crate::api::call::{Authenticated, operations};
+use crate::http::caching::Negotiated;
 use crate::http::error::ApiResult;
 use crate::http::filters::{QueryOf, RawText, filters};
 use crate::http::page::{CommitList, Total};
@@ -231,21 +232,21 @@ async fn list(
     Ok(query.text_list(commits, Total::known_at_end(response.total_count, response.has_more), &call.links))
 }
 
-/// Responds with one commit, or with its id alone.
+/// Responds with one commit, or with its id alone. The id does not determine the JSON: the accounts beside the commit may change.
 async fn get(
     Authenticated(call): Authenticated,
     path: RepoPath,
     headers: HeaderMap,
-) -> ApiResult<Either<Json<Commit>, PlainText>> {
+) -> ApiResult<Negotiated<Either<Json<Commit>, PlainText>>> {
     let access = call.access(&path, operation::GET_COMMIT).await?;
     let request = GetCommitRequest { repository_id: access.id, revision: path.rest };
     let found = call.clients.git().get_commit(call.request_with_grant(&access.grant, request)).await;
     let commit = require(found.map_err(read_error)?.into_inner().commit, "commit")?;
     if wants_id(&headers) {
-        return Ok(Either::Second(PlainText(commit.id)));
+        return Ok(Negotiated(Either::Second(PlainText(commit.id))));
     }
     let accounts = call.accounts_by_email(Emails::of([&commit])).await?;
-    Ok(Either::First(Json(Commit::new(commit, &accounts, &access.urls)?)))
+    Ok(Negotiated(Either::First(Json(Commit::new(commit, &accounts, &access.urls)?))))
 }
 
 /// Returns whether the client asks for the plain id, by a media type `application/vnd.<anything>.sha`.

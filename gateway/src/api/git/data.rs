@@ -1,5 +1,6 @@
 //! Objects and refs of git: tags, trees, blobs, refs and annotated tags.
 
+use axum::http::HeaderMap;
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use ferrite_api_types::convert::{MissingField, require, text};
@@ -16,10 +17,11 @@ use serde::ser::SerializeStruct;
 use serde::{Serialize, Serializer};
 
 use super::commits::{PayloadCommit, Signature};
-use super::response::read_error;
+use super::response::{ObjectTags, read_error};
 use crate::api::access::Emails;
 use crate::api::call::{ApiCall, Authenticated, operations};
 use crate::http::error::{ApiError, ApiResult};
+use crate::http::etag::Tagged;
 use crate::http::filters::{QueryOf, filters};
 use crate::http::json::{Shorten, json_bytes};
 use crate::http::page::WholeList;
@@ -327,27 +329,52 @@ async fn tree(
     Authenticated(call): Authenticated,
     path: RepoPath,
     filters: QueryOf<TreeFilters>,
-) -> ApiResult<Shortened<Tree>> {
+    headers: HeaderMap,
+) -> ApiResult<Tagged<Shortened<Tree>>> {
     let access = call.access(&path, operation::GET_TREE).await?;
     let TreeFilters { recursive } = filters.read()?;
     let tree_ish = path_after(&path, b"trees");
+    // Entries that do not fit into a response are left out.
+    let form = format!("{recursive} {}", call.max_response_bytes);
+    let tags = ObjectTags::new("tree", &access, &tree_ish, form);
+    if let Some(unchanged) = tags.unchanged(&headers) {
+        return Ok(unchanged);
+    }
     let request = GetTreeRequest { repository_id: access.id, tree_ish, is_recursive: recursive };
     let response = call.clients.git_data().get_tree(call.request_with_grant(&access.grant, request)).await;
-    Ok(Shortened(Tree::new(response.map_err(read_error)?.into_inner(), &access.urls)?))
+    let response = response.map_err(read_error)?.into_inner();
+    let id = response.tree_id.clone();
+    Ok(tags.tagged(&id, Shortened(Tree::new(response, &access.urls)?)))
 }
 
-async fn blob(Authenticated(call): Authenticated, path: RepoPath) -> ApiResult<Json<Blob>> {
+async fn blob(Authenticated(call): Authenticated, path: RepoPath, headers: HeaderMap) -> ApiResult<Tagged<Json<Blob>>> {
     let access = call.access(&path, operation::GET_BLOB).await?;
-    let request = GetBlobRequest { repository_id: access.id, blob_id: object_id(&path, b"blobs") };
+    let blob_id = object_id(&path, b"blobs");
+    let tags = ObjectTags::new("blob", &access, blob_id.as_bytes(), String::new());
+    if let Some(unchanged) = tags.unchanged(&headers) {
+        return Ok(unchanged);
+    }
+    let request = GetBlobRequest { repository_id: access.id, blob_id };
     let response = call.clients.git_data().get_blob(call.request_with_grant(&access.grant, request)).await;
-    Ok(Json(Blob::new(response.map_err(read_error)?.into_inner(), &access.urls)))
+    let blob = Blob::new(response.map_err(read_error)?.into_inner(), &access.urls);
+    Ok(tags.tagged(&blob.sha.clone(), Json(blob)))
 }
 
-async fn tag_object(Authenticated(call): Authenticated, path: RepoPath) -> ApiResult<Json<TagObject>> {
+async fn tag_object(
+    Authenticated(call): Authenticated,
+    path: RepoPath,
+    headers: HeaderMap,
+) -> ApiResult<Tagged<Json<TagObject>>> {
     let access = call.access(&path, operation::GET_TAG_OBJECT).await?;
-    let request = GetTagObjectRequest { repository_id: access.id, tag_id: object_id(&path, b"tags") };
+    let tag_id = object_id(&path, b"tags");
+    let tags = ObjectTags::new("tag", &access, tag_id.as_bytes(), String::new());
+    if let Some(unchanged) = tags.unchanged(&headers) {
+        return Ok(unchanged);
+    }
+    let request = GetTagObjectRequest { repository_id: access.id, tag_id };
     let response = call.clients.git_data().get_tag_object(call.request_with_grant(&access.grant, request)).await;
-    Ok(Json(TagObject::new(response.map_err(read_error)?.into_inner(), &access.urls)?))
+    let tag = TagObject::new(response.map_err(read_error)?.into_inner(), &access.urls)?;
+    Ok(tags.tagged(&tag.sha.clone(), Json(tag)))
 }
 
 async fn refs(Authenticated(call): Authenticated, path: RepoPath, query: WholeList) -> ApiResult<List<Ref>> {

@@ -1,4 +1,4 @@
-//! Files and archives of git-svc: the request for a body, and the responses that files and archives have in common.
+//! Files and archives of git-svc: the request for a body, and the responses that files and archives have in common; and the tags of objects.
 
 use std::time::Duration;
 
@@ -15,12 +15,50 @@ use tonic::Status;
 use crate::api::access::ResolvedAccess;
 use crate::api::call::ApiCall;
 use crate::http::error::{ApiError, ApiResult};
+use crate::http::etag::{BodyTag, Tagged};
 use crate::upstream::client_headers::ClientHeaders;
 use crate::upstream::git_client::{GitClientError, GitHttpClient, OVERLOADED, reason_of};
 use crate::upstream::reauthorize::Revoked;
 use ferrite_api_types::links::encode;
 
 pub(super) const TRANSFER_ENCODING: HeaderName = HeaderName::from_static("content-transfer-encoding");
+
+/// Digits of the full id of an object.
+const ID_DIGITS: usize = 40;
+
+/// The tags of the JSON of objects that nothing determines but their id, the repository, and the form that the client asks for.
+pub(super) struct ObjectTags {
+    /// The parts of a tag besides the id. The id of the repository is one of them: a later one of the same name may not have the object.
+    parts: [Vec<u8>; 4],
+    /// The full id that the client asks for, if it does not use another name of the object.
+    asked: Option<String>,
+}
+
+impl ObjectTags {
+    /// Returns those for a request that names an object by `text`.
+    pub(super) fn new(kind: &str, access: &ResolvedAccess, text: &[u8], form: String) -> Self {
+        let is_id = text.len() == ID_DIGITS && text.iter().all(u8::is_ascii_hexdigit);
+        let asked = is_id.then(|| String::from_utf8_lossy(text).to_ascii_lowercase());
+        let (repository, url) = (access.id.to_string(), access.urls.api());
+        Self { parts: [kind.to_owned(), repository, url, form].map(String::into_bytes), asked }
+    }
+
+    fn of(&self, id: &str) -> BodyTag {
+        let [kind, repository, url, form] = self.parts.each_ref().map(Vec::as_slice);
+        BodyTag::of_parts(&[kind, repository, url, form, id.as_bytes()])
+    }
+
+    /// Returns the response to a client that has the object already, which is not read then: an id never stands for another object.
+    pub(super) fn unchanged<R>(&self, headers: &HeaderMap) -> Option<Tagged<R>> {
+        let tag = self.of(self.asked.as_deref()?);
+        tag.is_named(headers).then(|| Tagged::unchanged(tag).immutable_if(true))
+    }
+
+    /// Returns the response with the object of this full id.
+    pub(super) fn tagged<R>(&self, id: &str, response: R) -> Tagged<R> {
+        Tagged::new(self.of(id), response).immutable_if(self.asked.as_deref() == Some(id))
+    }
+}
 
 fn copy_headers(from: &HeaderMap, names: &[HeaderName], to: &mut HeaderMap) {
     for name in names {

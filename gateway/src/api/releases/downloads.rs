@@ -2,10 +2,14 @@
 
 use axum::body::Body;
 use axum::http::header::{
-    CACHE_CONTROL, CONTENT_RANGE, CONTENT_SECURITY_POLICY, CONTENT_TYPE, IF_NONE_MATCH, IF_RANGE, RANGE,
+    CONTENT_RANGE, CONTENT_SECURITY_POLICY, CONTENT_TYPE, ETAG, IF_MODIFIED_SINCE, IF_NONE_MATCH, IF_RANGE,
+    LAST_MODIFIED, RANGE,
 };
 use axum::http::{HeaderMap, HeaderValue, Method, Response, StatusCode};
+use axum::response::IntoResponse;
+use chrono::DateTime;
 use ferrite_api_types::convert::require;
+use ferrite_core::headers::matches_etag;
 use ferrite_proto::operation::ASSET;
 use ferrite_proto::repo::{self, AssetDownloads, CountDownloadsRequest, GetReleaseAssetRequest};
 use ferrite_rpc::grpc::with_timeout;
@@ -18,8 +22,9 @@ use crate::api::git::response::{
     git_request, insert_content_disposition, response_with_file, response_without_file, send_guarded,
 };
 use crate::api::state::ApiState;
+use crate::http::caching;
 use crate::http::error::{ApiError, ApiResult};
-use crate::http::headers::{Headers, RangeHeaders};
+use crate::http::headers::{DatedRangeHeaders, Headers};
 use crate::http::path::PagePath;
 use crate::http::response::{File, Media};
 use crate::upstream::clients::CALL_DEADLINE;
@@ -35,13 +40,14 @@ enum AssetContent {}
 
 impl Media for AssetContent {
     const TYPES: &'static [&'static str] = &["*/*"];
+    const HAS_DATE: bool = true;
 }
 
 async fn download(
     MaybeAuthenticated(call): MaybeAuthenticated,
     PagePath(path): PagePath,
     method: Method,
-    headers: Headers<RangeHeaders>,
+    headers: Headers<DatedRangeHeaders>,
 ) -> ApiResult<File<AssetContent>> {
     let (tag_name, name) = split_file(&path.rest);
     let request = GetReleaseAssetRequest {
@@ -53,9 +59,14 @@ async fn download(
     let asset = call.clients.releases().get_release_asset(call.request(request)).await?.into_inner().asset;
     let asset = require(asset, "asset")?;
     let access = call.access(&path, ASSET).await?;
+    let version = FileVersion::of(&asset);
+    if version.is_known(&headers.map) {
+        let mut response = StatusCode::NOT_MODIFIED.into_response();
+        version.insert_into(response.headers_mut());
+        return Ok(File::from(response));
+    }
     let uri = format!("/git/{}/asset?file={}&sha256={}", access.id, asset.file_id, asset.sha256);
-    let mut request =
-        git_request(&uri, &access, &headers.map, &[IF_NONE_MATCH, IF_RANGE, RANGE]).ok_or_else(ApiError::internal)?;
+    let mut request = git_request(&uri, &access, &headers.map, &[IF_RANGE, RANGE]).ok_or_else(ApiError::internal)?;
     let is_head = method == Method::HEAD;
     if is_head {
         *request.method_mut() = Method::HEAD;
@@ -64,10 +75,45 @@ async fn download(
     let (response, revoked) = send_guarded(&call, &access, request, CALL_DEADLINE).await?;
     match response.status() {
         StatusCode::OK | StatusCode::PARTIAL_CONTENT => {
-            let response = file_response(&call, response, &asset, is_head);
+            let mut response = file_response(&call, response, &asset, is_head);
+            version.insert_into(response.headers_mut());
             Ok(File::from(response.map(|body| call.reauthorizer.guard(body, revoked))))
         }
         _ => response_without_file(&response, NOT_FOUND, "range begins behind the end of the file").map(File::from),
+    }
+}
+
+/// What tells one file of an address from another: its hash, which is its tag, and when it was uploaded.
+struct FileVersion {
+    tag: String,
+    date: Option<HeaderValue>,
+}
+
+impl FileVersion {
+    fn of(asset: &repo::ReleaseAsset) -> Self {
+        let uploaded = asset.create_time.and_then(|time| DateTime::from_timestamp(time.seconds, 0));
+        let date = uploaded.map(|time| time.format("%a, %d %b %Y %H:%M:%S GMT").to_string());
+        Self { tag: format!("\"{}\"", asset.sha256), date: date.and_then(|date| HeaderValue::try_from(date).ok()) }
+    }
+
+    /// Returns whether the client has this file: by the tags that it names, and if it names none, by the date. A later date is another one:
+    /// an older file that is renamed may take the place of a newer one.
+    fn is_known(&self, headers: &HeaderMap) -> bool {
+        if headers.contains_key(IF_NONE_MATCH) {
+            return matches_etag(headers.get_all(IF_NONE_MATCH), &self.tag);
+        }
+        self.date.is_some() && headers.get(IF_MODIFIED_SINCE) == self.date.as_ref()
+    }
+
+    /// Adds tag and date to a response, and what caches may do with it.
+    fn insert_into(&self, headers: &mut HeaderMap) {
+        if let Ok(tag) = HeaderValue::from_str(&self.tag) {
+            headers.insert(ETAG, tag);
+        }
+        if let Some(date) = &self.date {
+            headers.insert(LAST_MODIFIED, date.clone());
+        }
+        caching::depends_on_caller(headers);
     }
 }
 
@@ -99,7 +145,6 @@ fn file_response(
     let headers = response.headers_mut();
     let content_type = HeaderValue::from_str(&asset.content_type);
     headers.insert(CONTENT_TYPE, content_type.unwrap_or(HeaderValue::from_static("application/octet-stream")));
-    headers.insert(CACHE_CONTROL, HeaderValue::from_static("must-revalidate"));
     // A browser that opens the URL runs no script of the file.
     headers.insert(CONTENT_SECURITY_POLICY, HeaderValue::from_static("default-src 'none'; sandbox"));
     insert_content_disposition(headers, asset.name.as_bytes());
@@ -152,7 +197,37 @@ impl DownloadCounter {
 
 #[cfg(test)]
 mod tests {
+    use axum::http::HeaderName;
+
     use super::*;
+
+    #[test]
+    fn a_file_is_known_by_the_tags_that_the_client_names_or_else_by_its_date() {
+        let create_time = Some(prost_types::Timestamp { seconds: 1_767_315_845, nanos: 7 });
+        let asset = repo::ReleaseAsset { sha256: "ab".into(), create_time, ..Default::default() };
+        let version = FileVersion::of(&asset);
+        let date = "Fri, 02 Jan 2026 01:04:05 GMT";
+        let is_known = |headers: &[(HeaderName, &str)]| {
+            let headers = headers.iter().map(|(name, value)| (name.clone(), value.parse().unwrap()));
+            version.is_known(&headers.collect())
+        };
+        for (headers, expected) in [
+            (&[][..], false),
+            (&[(IF_NONE_MATCH, "\"ab\"")], true),
+            (&[(IF_NONE_MATCH, "\"x\"")], false),
+            (&[(IF_MODIFIED_SINCE, date)], true),
+            (&[(IF_MODIFIED_SINCE, "Fri, 02 Jan 2026 01:04:06 GMT")], false),
+            (&[(IF_MODIFIED_SINCE, "Fri, 02 Jan 2026 01:04:04 GMT")], false),
+            (&[(IF_NONE_MATCH, "\"x\""), (IF_MODIFIED_SINCE, date)], false),
+            (&[(IF_NONE_MATCH, "\"ab\""), (IF_MODIFIED_SINCE, "never")], true),
+        ] {
+            assert_eq!(is_known(headers), expected, "{headers:?}");
+        }
+        let mut headers = HeaderMap::new();
+        version.insert_into(&mut headers);
+        assert_eq!((&headers["etag"], &headers["last-modified"]), (&"\"ab\"".parse().unwrap(), &date.parse().unwrap()));
+        assert_eq!(&headers["cache-control"], "private, no-cache");
+    }
 
     #[test]
     fn the_name_is_behind_the_last_slash() {

@@ -1,9 +1,11 @@
 //! Mirrors: repositories that follow one elsewhere.
 
+use ferrite_core::version::Precondition;
 use ferrite_proto::error::{reason, violations};
 use ferrite_proto::git::{SyncMirrorRequest, UpdateMirrorRequest};
 use ferrite_proto::operation;
 use ferrite_proto::repo::RepositoryRef;
+use ferrite_rpc::version::VersionedCall;
 use tonic::Status;
 
 use crate::api::call::{ApiCall, Authenticated, operations};
@@ -23,7 +25,25 @@ async fn sync(Authenticated(call): Authenticated, path: RepoPath) -> ApiResult<S
 }
 
 impl ApiCall {
-    /// Changes the schedule of a mirror. Returns the id of its repository.
+    /// Checks that [`Self::set_mirror_interval`] would change the schedule, and changes nothing. Returns the id of the repository.
+    ///
+    /// # Errors
+    /// Those of [`Self::set_mirror_interval`].
+    pub(super) async fn check_mirror_interval(
+        &self,
+        repository: RepositoryRef,
+        interval_seconds: i64,
+    ) -> Result<i64, ApiError> {
+        // git-svc commits nothing under a precondition that is never true, and finds every other mistake before that.
+        let never = VersionedCall::requiring(operation::UPDATE_MIRROR, Precondition::Never);
+        let (id, outcome) = self.update_mirror(repository, interval_seconds, Some(never)).await?;
+        match outcome {
+            Err(status) if reason(&status).as_deref() != Some("PRECONDITION_FAILED") => Err(interval_error(status)),
+            Ok(()) | Err(_) => Ok(id),
+        }
+    }
+
+    /// Changes the schedule of a mirror.
     ///
     /// # Errors
     /// 401, 403 or 404 of repo-svc; 422 that names the field `mirror_interval`, also for a repository that is no mirror.
@@ -31,13 +51,25 @@ impl ApiCall {
         &self,
         repository: RepositoryRef,
         interval_seconds: i64,
-    ) -> Result<i64, ApiError> {
+    ) -> Result<(), ApiError> {
+        let (_, outcome) = self.update_mirror(repository, interval_seconds, None).await?;
+        outcome.map_err(interval_error)
+    }
+
+    /// Asks git-svc for another schedule. Returns the id of the repository, and what git-svc responds.
+    async fn update_mirror(
+        &self,
+        repository: RepositoryRef,
+        interval_seconds: i64,
+        versioned: Option<VersionedCall>,
+    ) -> Result<(i64, Result<(), Status>), ApiError> {
         let access = self.resolve(repository, operation::UPDATE_MIRROR).await?;
         let request = UpdateMirrorRequest { repository_id: access.id, interval_seconds };
-        match self.clients.mirrors().update_mirror(self.request_with_grant(&access.grant, request)).await {
-            Ok(_) => Ok(access.id),
-            Err(status) => Err(interval_error(status)),
+        let mut request = self.request_with_grant(&access.grant, request);
+        if let Some(versioned) = versioned {
+            request.extensions_mut().insert(versioned);
         }
+        Ok((access.id, self.clients.mirrors().update_mirror(request).await.map(drop)))
     }
 }
 

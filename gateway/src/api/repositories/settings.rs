@@ -30,8 +30,8 @@ fields! {
         default_branch: NonEmpty<Text<255>> = "main",
         /// True if nothing in it can be changed but its settings.
         is_archived as "archived": Optional<Flag> = false,
-        /// The time between two syncs of a mirror, as Go writes durations or in seconds: at least ten minutes. It is changed before the
-        /// other settings.
+        /// The time between two syncs of a mirror, as Go writes durations or in seconds: at least ten minutes. It is changed after the
+        /// other settings, and none of them is if it is refused.
         mirror_interval: NonEmpty<Seconds> = "8h0m0s",
     }
 }
@@ -54,9 +54,11 @@ async fn update(
     let (mut repository, changed, _permit) = call.repository_body(&path, operation::UPDATE_REPOSITORY, body).await?;
     let ChangedRepository { name, description, website, is_private, default_branch, is_archived, mirror_interval } =
         changed;
+    // The precondition of the request goes with the other settings, so those are changed first.
     if let Some(seconds) = mirror_interval {
-        repository = RepositoryRef::by_id(call.set_mirror_interval(repository, seconds).await?);
+        repository = RepositoryRef::by_id(call.check_mirror_interval(repository, seconds).await?);
     }
+    let of_mirror = mirror_interval.map(|seconds| (repository.clone(), seconds));
     let request = call.request(UpdateRepositoryRequest {
         repository: Some(repository),
         name,
@@ -68,10 +70,12 @@ async fn update(
     });
     let mut response =
         call.clients.repositories().update_repository(with_timeout(request, LONG_CALL_DEADLINE)).await?.into_inner();
-    let mirror = response.repository.as_mut().and_then(|repository| repository.mirror.as_mut());
-    // The store tells repo-svc of the interval a moment later.
-    if let (Some(mirror), Some(seconds)) = (mirror, mirror_interval) {
-        mirror.interval_seconds = seconds;
+    if let Some((repository, seconds)) = of_mirror {
+        call.set_mirror_interval(repository, seconds).await?;
+        // The store tells repo-svc of the interval a moment later.
+        if let Some(mirror) = response.repository.as_mut().and_then(|repository| repository.mirror.as_mut()) {
+            mirror.interval_seconds = seconds;
+        }
     }
     Ok(Json(call.repository(response.repository)?))
 }

@@ -32,6 +32,10 @@ pub(super) async fn archive(method: Method, headers: HeaderMap, uri: Uri) -> (St
             response.insert("content-range", HeaderValue::from_static("bytes */9"));
             (StatusCode::RANGE_NOT_SATISFIABLE, Body::empty())
         }
+        "revision=cccccccccccccccccccccccccccccccccccccccc&format=zip&prefix=read" => {
+            response.insert("ferrite-commit", HeaderValue::from_static("cccccccccccccccccccccccccccccccccccccccc"));
+            (StatusCode::NOT_MODIFIED, Body::empty())
+        }
         "revision=known&format=zip&prefix=read" => (StatusCode::NOT_MODIFIED, Body::empty()),
         "revision=huge&format=zip&prefix=read" => (StatusCode::PAYLOAD_TOO_LARGE, Body::from("/srv/secret")),
         "revision=busy&format=zip&prefix=read" => (StatusCode::SERVICE_UNAVAILABLE, Body::from("wait")),
@@ -60,7 +64,8 @@ async fn an_archive_is_offered_under_a_name_without_slashes_and_can_be_resumed()
         ("content-disposition", "attachment; filename=\"read-feature-one.zip\""),
         ("accept-ranges", "bytes"),
         ("content-transfer-encoding", "binary"),
-        ("cache-control", "must-revalidate"),
+        ("cache-control", "private, no-cache"),
+        ("vary", "authorization"),
         ("x-content-type-options", "nosniff"),
         ("etag", "\"x\""),
     ] {
@@ -73,6 +78,17 @@ async fn an_archive_is_offered_under_a_name_without_slashes_and_can_be_resumed()
     assert_eq!(gateway.send("HEAD", "/repos/bob/read/archive/feature%2Fone.zip", Some(GOOD), "").await.2, "");
     let (status, headers, _) = gateway.send("HEAD", "/repos/bob/read/archive/heads.zip", Some(GOOD), "").await;
     assert!(status == 200 && headers["etag"] == "\"x\"" && !headers.contains_key("content-length"), "{headers:?}");
+}
+
+#[tokio::test]
+async fn an_archive_may_be_kept_if_its_name_is_the_id_of_the_commit() {
+    let gateway = TestGateway::new().await;
+    let id = "c".repeat(40);
+    for (name, cache) in [(id.as_str(), "private, max-age=86400, immutable"), ("known", "private, no-cache")] {
+        let path = format!("/repos/bob/read/archive/{name}.zip");
+        let (status, headers, _) = gateway.send("GET", &path, Some(GOOD), "").await;
+        assert_eq!((status, headers["cache-control"].to_str().unwrap()), (304, cache), "{name}");
+    }
 }
 
 #[tokio::test]

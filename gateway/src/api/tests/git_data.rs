@@ -3,14 +3,18 @@
 
 use std::fmt::Debug;
 
+use axum::body::Body;
 use ferrite_core::timestamp;
 use ferrite_proto::git::{self, ObjectType};
 use ferrite_proto::{error, repo};
+use http::Request;
 use prost::Message;
 use serde_json::{Value, json};
+use tower::ServiceExt;
 
 use super::script::Script;
 use super::{GOOD, TestGateway};
+use crate::router;
 
 const ACCESS: &str = "AccessService/ResolveAccess";
 const DATA: &str = "ferrite.git.v1.GitDataService";
@@ -113,6 +117,46 @@ async fn history_comes_in_pages_with_accounts() {
         &rpc,
         git::ListCommitsRequest { repository_id: 7, page: 1, page_size: 30, ..Default::default() },
     );
+}
+
+#[tokio::test]
+async fn an_object_that_the_client_has_is_not_read() {
+    let case = Case::new().await;
+    let (blob, tree) = (format!("{DATA}/GetBlob"), format!("{DATA}/GetTree"));
+    let (one, other) = ("a".repeat(40), "b".repeat(40));
+    case.script.respond(&blob, &git::GetBlobResponse { blob_id: one.clone(), ..Default::default() });
+    case.script.respond(&tree, &git::GetTreeResponse { tree_id: other.clone(), ..Default::default() });
+    let get = async |path: &str, if_none_match: &str| {
+        let request = Request::get(format!("/api/v1/repos/bob/demo/git/{path}")).header("authorization", GOOD);
+        let request = request.header("if-none-match", if_none_match).body(Body::empty()).unwrap();
+        let response = router(&case.gateway.state).oneshot(request).await.unwrap();
+        let header = |name: &str| response.headers()[name].to_str().unwrap().to_owned();
+        (response.status().as_u16(), header("etag"), header("cache-control"))
+    };
+    let immutable = "private, max-age=86400, immutable";
+    for (path, id, rpc) in [("blobs", &one, &blob), ("trees", &other, &tree)] {
+        let path = format!("{path}/{id}");
+        let (status, tag, cache) = get(&path, "").await;
+        assert_eq!((status, cache.as_str(), case.script.took_request(rpc)), (200, immutable, true), "{path}");
+        let weak = format!("\"x\", W/{tag}");
+        let cases = [(tag.as_str(), false, 304), (weak.as_str(), false, 304), ("*", true, 304), ("\"x\"", true, 200)];
+        for (list, is_read, expected) in cases {
+            let shown = get(&path, list).await;
+            assert_eq!(shown, (expected, tag.clone(), immutable.to_owned()), "{path} {list}");
+            assert_eq!(case.script.took_request(rpc), is_read, "{path} {list}");
+        }
+    }
+    // A tree by another name has the tag of its id, and is read: the name may lead to another tree by now.
+    let (_, tag, _) = get(&format!("trees/{other}"), "").await;
+    for name in ["main", &one, &other[..39]] {
+        case.script.took_request(&tree);
+        let shown = get(&format!("trees/{name}"), &tag).await;
+        assert_eq!(shown, (304, tag.clone(), "private, no-cache".to_owned()), "{name}");
+        assert!(case.script.took_request(&tree), "{name}");
+    }
+    let (status, recursive, _) = get(&format!("trees/{other}?recursive=true"), &tag).await;
+    assert_eq!(status, 200);
+    assert_ne!(recursive, tag);
 }
 
 #[tokio::test]

@@ -124,6 +124,8 @@ async fn served(State(script): State<Script>, request: Request) -> Response<Body
     }
     if let Some(precondition) = parts.headers.get(PRECONDITION) {
         inner.preconditions.insert(method.clone(), precondition.to_str().unwrap().to_owned());
+    } else {
+        inner.preconditions.remove(&method);
     }
     inner.requests.insert(method.clone(), bytes.get(PREFIX_BYTES..).unwrap_or_default().to_vec());
     if let Some(headers) = inner.stored.get(&method) {

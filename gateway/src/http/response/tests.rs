@@ -90,7 +90,7 @@ async fn texts_and_files_have_their_media_types() {
     assert_eq!(written(Html("<p>".into())).await, (200, html, "<p>".to_owned()));
     let text = named(&[("content-type", "text/plain")]);
     assert_eq!(written(PlainText("abc".into())).await, (200, text, "abc".to_owned()));
-    let events = named(&[("cache-control", "no-cache"), ("content-type", "text/event-stream")]);
+    let events = named(&[("cache-control", "no-store"), ("content-type", "text/event-stream")]);
     assert_eq!(written(EventStream(Body::from("id: 1"))).await, (200, events, "id: 1".to_owned()));
     let response = || (StatusCode::PARTIAL_CONTENT, [("etag", "\"x\"")], "ab").into_response();
     assert_eq!(written(File::<Archive>::from(response())).await, written(response()).await);
@@ -107,6 +107,13 @@ enum Picture {}
 impl Media for Picture {
     const TYPES: &'static [&'static str] = &["image/png", "image/svg+xml"];
     const HAS_RANGES: bool = false;
+}
+
+enum Dated {}
+
+impl Media for Dated {
+    const TYPES: &'static [&'static str] = &["*/*"];
+    const HAS_DATE: bool = true;
 }
 
 /// Returns the statuses, media types, schemas and headers of a response.
@@ -143,6 +150,10 @@ fn every_type_is_described() {
     let statuses: Vec<_> = file.as_array().unwrap().iter().map(|one| &one[0]).collect();
     assert_eq!(statuses, [200, 206, 416]);
     assert_eq!((&file[0][1], &file[0][2]), (&json!("application/zip"), &json!({})));
+    assert_eq!(file[0][3], json!(["Accept-Ranges", "Content-Disposition", "ETag"]));
+    let dated = described::<File<Dated>>();
+    assert_eq!(dated[0][3], json!(["Accept-Ranges", "Content-Disposition", "ETag", "Last-Modified"]));
+    assert_eq!(dated[1][3], json!(["Content-Disposition", "Content-Range", "ETag", "Last-Modified"]));
     let picture = described::<File<Picture>>();
     assert_eq!((picture[0][1].as_str(), picture[1][1].as_str()), (Some("image/png"), Some("image/svg+xml")));
     assert_eq!(picture.as_array().unwrap().len(), 2);

@@ -29,6 +29,10 @@ fn labels() -> Value {
     document(&routes)
 }
 
+fn document_of(routes: impl Iterator<Item = Route>) -> Value {
+    document(&routes.collect::<Vec<_>>())
+}
+
 fn keys(object: &Value) -> Vec<&str> {
     object.as_object().expect("an object").keys().map(String::as_str).collect()
 }
@@ -110,26 +114,34 @@ fn a_list_has_pages_and_a_read_has_a_tag() {
     assert_eq!(get["parameters"][2]["schema"]["type"], "string");
 }
 
+/// Returns the names of the shared parameters of an operation.
+fn shared(operation: &Value) -> Vec<&str> {
+    let references = operation["parameters"].as_array().unwrap().iter().filter_map(|one| one["$ref"].as_str());
+    references.map(|reference| reference.rsplit('/').next().unwrap()).collect()
+}
+
 #[test]
-fn a_write_takes_the_tag_that_the_read_of_its_path_has() {
-    let routes: Vec<_> = operations().into_iter().filter(|route| route.path.contains("/contents/{")).collect();
-    let (labels, contents) = (labels(), document(&routes));
-    let shared = |operation: &Value| {
-        let parameters = operation["parameters"].as_array().unwrap().iter();
-        let names = parameters.filter_map(|one| one["$ref"].as_str()?.rsplit('/').next());
-        names.map(str::to_owned).collect::<Vec<_>>()
-    };
-    let label = &labels["paths"]["/api/v1/repos/{owner}/{repo}/labels/{id}"];
-    assert_eq!(shared(&label["patch"]), ["Idempotency-Key", "If-Match"]);
-    assert_eq!(label["patch"]["responses"]["412"]["$ref"], "#/components/responses/412");
-    assert_eq!(keys(&labels["components"]["responses"]["412"]["headers"]), ["ETag"]);
-    let of_issue = &labels["paths"]["/api/v1/repos/{owner}/{repo}/issues/{index}/labels/{id}"]["delete"];
+fn a_write_takes_the_tag_of_the_get_of_its_path() {
+    let document = labels();
+    let paths = &document["paths"];
+    let of_label = &paths["/api/v1/repos/{owner}/{repo}/labels/{id}"];
+    assert_eq!(shared(&of_label["get"]), ["If-None-Match"]);
+    for method in ["patch", "delete"] {
+        assert_eq!(shared(&of_label[method]), ["Idempotency-Key", "If-Match"]);
+        assert_eq!(of_label[method]["responses"]["412"]["$ref"], "#/components/responses/412");
+    }
+    assert!(document["components"]["responses"]["412"]["headers"]["ETag"].is_object());
+    // The path of one label of an issue has no GET.
+    let of_issue = &paths["/api/v1/repos/{owner}/{repo}/issues/{index}/labels/{id}"]["delete"];
     assert_eq!(shared(of_issue), ["Idempotency-Key"]);
     assert_eq!(of_issue["responses"]["412"]["$ref"], "#/components/responses/412");
-    let file = &contents["paths"]["/api/v1/repos/{owner}/{repo}/contents/{file}"];
-    assert_eq!(shared(&file["get"]), ["If-None-Match"]);
-    assert_eq!(shared(&file["put"]), ["Idempotency-Key", "If-Match", "If-None-Match-Any"]);
-    assert_eq!(shared(&file["delete"]), ["Idempotency-Key", "If-Match"]);
+    let file = operations().into_iter().filter(|route| route.path.ends_with("/contents/{*file}"));
+    let document = document_of(file);
+    let of_file = document["paths"].as_object().unwrap().values().next().unwrap();
+    assert_eq!(shared(&of_file["put"]), ["Idempotency-Key", "If-Match", "If-None-Match-Any"]);
+    assert_eq!(shared(&of_file["delete"]), ["Idempotency-Key", "If-Match"]);
+    let any = &document["components"]["parameters"]["If-None-Match-Any"];
+    assert_eq!((&any["name"], &any["schema"]["enum"]), (&json!("If-None-Match"), &json!(["*"])));
 }
 
 #[test]

@@ -11,7 +11,7 @@ use serde_json::{Map, Value, json};
 use super::contracts::{Contracts, Rpc};
 use super::groups::group;
 use super::parameters::path_parameter;
-use crate::api::conditional::CREATE_ONLY;
+use crate::api::ConditionalWrite;
 use crate::{Capacity, Description, Route, Success};
 
 /// Errors of every request, and of every request with a body.
@@ -25,6 +25,17 @@ fn table_row(route: &Route) -> &'static Operation {
         Capacity::Administrator => ferrite_proto::Capacity::Administrator,
     };
     Operation::find(route.operation, capacity).expect("every route names an operation of the table")
+}
+
+/// Returns the names of the parameters by which a request of the route sets conditions, as the gateway treats them.
+fn conditions(route: &Route, routes: &[Route]) -> Vec<&'static str> {
+    let write = ConditionalWrite::of(route, routes);
+    let taken = [
+        ("If-None-Match", route.has_tag()),
+        ("If-Match", write.is_some_and(|write| write.takes_tags())),
+        ("If-None-Match-Any", write.is_some_and(|write| write.may_only_create())),
+    ];
+    taken.into_iter().filter(|(_, is_taken)| *is_taken).map(|(name, _)| name).collect()
 }
 
 /// Returns the scope that a token needs.
@@ -48,19 +59,7 @@ fn security(row: &Operation) -> Value {
     }
 }
 
-/// Returns the paths that a GET responds to with JSON, which has a tag.
-fn tagged_paths(routes: &[Route]) -> BTreeSet<&'static str> {
-    let is_tagged = |route: &&Route| {
-        let mut about = Description::default();
-        if let Some(describe) = route.describe.filter(|_| route.method == "GET") {
-            describe(&mut about);
-        }
-        about.responses.iter().any(|one| one.status == 200 && one.body.is_some_and(|body| body.0 == "application/json"))
-    };
-    routes.iter().filter(is_tagged).map(|route| route.path).collect()
-}
-
-fn parameters(route: &Route, id: &str, row: &Operation, about: &Description, is_conditional: bool) -> Vec<Value> {
+fn parameters(route: &Route, id: &str, row: &Operation, about: &Description, conditions: &[&str]) -> Vec<Value> {
     let names = route.path.split('/').filter_map(|part| part.strip_prefix('{')?.strip_suffix('}'));
     let in_path = names.map(|name| {
         let name = name.trim_start_matches('*');
@@ -77,14 +76,8 @@ fn parameters(route: &Route, id: &str, row: &Operation, about: &Description, is_
             .iter()
             .map(move |one| json!({"name": one.name, "in": place, "description": one.about, "schema": one.schema}))
     });
-    let shared = [
-        ("Idempotency-Key", row.is_write),
-        ("If-Match", is_conditional),
-        ("If-None-Match", !row.is_write && route.method == "GET"),
-        ("If-None-Match-Any", is_conditional && CREATE_ONLY.contains(&route.operation)),
-    ];
-    let shared = shared.into_iter().filter(|(_, is_taken)| *is_taken);
-    let shared = shared.map(|(name, _)| json!({"$ref": format!("#/components/parameters/{name}")}));
+    let shared = row.is_write.then_some("Idempotency-Key").into_iter().chain(conditions.iter().copied());
+    let shared = shared.map(|name| json!({"$ref": format!("#/components/parameters/{name}")}));
     in_path.chain(others).chain(shared).collect()
 }
 
@@ -157,7 +150,7 @@ fn responses(route: &Route, row: &Operation, rpc: &Rpc, about: &Description, sch
     for success in &about.responses {
         add_success(&mut responses, success, is_read, schemas);
     }
-    if is_read {
+    if route.has_tag() {
         let json = about.responses.iter().filter(|one| one.body.is_some_and(|body| body.0 == "application/json"));
         let headers: Vec<_> = json.flat_map(|one| one.headers).copied().chain(["ETag"]).collect();
         let headers = header_references(&headers);
@@ -199,21 +192,19 @@ fn body_name(schema: &Schema) -> String {
 /// Makes the document of the routes that are described.
 pub(super) fn document(routes: &[Route]) -> Value {
     let (contracts, mut schemas, mut paths) = (Contracts::read(), Schemas::default(), Map::new());
-    let tagged = tagged_paths(routes);
     let mut requests = BTreeMap::new();
     for route in routes {
         let Some(describe) = route.describe else { continue };
         let mut about = Description::default();
         describe(&mut about);
         let (row, rpc, id) = (table_row(route), contracts.rpc(route.operation), route.operation_id());
-        let is_conditional = matches!(route.method, "PATCH" | "PUT" | "DELETE") && tagged.contains(route.path);
         let mut operation = json!({
             "operationId": id,
             "tags": [group(route.operation)],
             "summary": rpc.about.first(),
             "x-rpc": route.operation,
             "security": security(row),
-            "parameters": parameters(route, &id, row, &about, is_conditional),
+            "parameters": parameters(route, &id, row, &about, &conditions(route, routes)),
             "responses": responses(route, row, &rpc, &about, &mut schemas),
         });
         if rpc.about.len() > 1 {
@@ -314,6 +305,36 @@ fn shared_errors() -> Value {
     )
 }
 
+/// Describes a header of requests.
+fn request_header(name: &str, about: &str, schema: &Schema) -> Value {
+    json!({"name": name, "in": "header", "description": about, "schema": schema})
+}
+
+/// Returns the parameters that many operations have, by the names of their components.
+fn shared_parameters() -> Value {
+    let text = json!({"type": "string"});
+    let key = json!({"type": "string", "minLength": 1, "maxLength": 255, "pattern": "^[ -~]+$"});
+    json!({
+        "Idempotency-Key": {"name": "Idempotency-Key", "in": "header", "schema": key},
+        "If-Match": request_header(
+            "If-Match",
+            "Tags from the `ETag` of earlier responses to the GET of this path, or `*` for any. The write is done only if the resource \
+             has one of them still.",
+            &text,
+        ),
+        "If-None-Match": request_header(
+            "If-None-Match",
+            "Tags from the `ETag` of earlier responses. A response that has one of them still is a 304 without a body.",
+            &text,
+        ),
+        "If-None-Match-Any": request_header(
+            "If-None-Match",
+            "With `*`, the write is done only if it creates the resource.",
+            &json!({"type": "string", "enum": ["*"]}),
+        ),
+    })
+}
+
 fn headers() -> Value {
     json!({
         "Accept-Ranges": {"schema": {"const": "bytes"}},
@@ -321,6 +342,7 @@ fn headers() -> Value {
         "Content-Range": {"schema": {"type": "string"}},
         "Content-Transfer-Encoding": {"schema": {"const": "binary"}},
         "ETag": {"schema": {"type": "string"}},
+        "Last-Modified": {"schema": {"type": "string"}},
         "Link": {"schema": {"type": "string"}},
         "Location": {"schema": {"type": "string", "format": "uri"}, "required": true},
         "Preference-Applied": {"schema": {"type": "string"}},

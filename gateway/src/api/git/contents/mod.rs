@@ -18,6 +18,7 @@ use serde_json::json;
 use super::response::read_error;
 use crate::api::call::{Authenticated, operations};
 use crate::http::error::ApiResult;
+use crate::http::etag::{BodyTag, Tagged};
 use crate::http::filters::{QueryOf, RawText, filters};
 use crate::http::path::RepoPath;
 use crate::http::response::Json;
@@ -180,6 +181,33 @@ impl Contents {
     }
 }
 
+impl Contents {
+    /// Returns the tag of the JSON. It is made of all that the JSON is made of, except for the content of a file, for which its id stands.
+    fn tag(&self) -> BodyTag {
+        let (kind, entries) = match &self.contents {
+            git::get_contents_response::Contents::Entry(entry) => ("entry", std::slice::from_ref(entry)),
+            git::get_contents_response::Contents::Directory(directory) => ("directory", directory.entries.as_slice()),
+        };
+        let url = self.urls.api();
+        let requested_ref = self.requested_ref.as_deref();
+        let mut parts: Vec<&[u8]> = vec![kind.as_bytes(), url.as_bytes(), self.display_ref.as_slice()];
+        parts.extend([presence(requested_ref.is_some()), requested_ref.unwrap_or_default()]);
+        for entry in entries {
+            let module = entry.submodule_url.as_deref().unwrap_or_default();
+            // Of a file whose id is the same, the content may be left out all the same: that depends on how git has stored it.
+            let has_content = presence(entry.content.is_some());
+            parts.extend([entry.kind().as_str_name().as_bytes(), entry.id.as_bytes(), has_content]);
+            parts.extend([entry.path.as_slice(), entry.name.as_slice(), module.as_bytes()]);
+        }
+        BodyTag::of_parts(&parts)
+    }
+}
+
+/// Returns a part of a tag that tells whether something is there.
+fn presence(is_there: bool) -> &'static [u8] {
+    if is_there { b"1" } else { b"0" }
+}
+
 impl Serialize for Contents {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         let (urls, display_ref) = (&self.urls, self.display_ref.as_slice());
@@ -206,13 +234,14 @@ async fn get(
     Authenticated(call): Authenticated,
     path: RepoPath,
     filters: QueryOf<RevisionFilter>,
-) -> ApiResult<Json<Contents>> {
+) -> ApiResult<Tagged<Json<Contents>>> {
     let access = call.access(&path, operation::GET_CONTENTS).await?;
     let RevisionFilter { revision } = filters.read()?;
     let requested_ref = Some(revision.clone()).filter(|revision| !revision.is_empty());
     let request = GetContentsRequest { repository_id: access.id, revision, path: path.rest };
     let response = call.clients.git().get_contents(call.request_with_grant(&access.grant, request)).await;
-    Ok(Json(Contents::new(response.map_err(read_error)?.into_inner(), &access.urls, requested_ref)?))
+    let contents = Contents::new(response.map_err(read_error)?.into_inner(), &access.urls, requested_ref)?;
+    Ok(Tagged::new(contents.tag(), Json(contents)))
 }
 
 #[cfg(test)]
@@ -256,6 +285,37 @@ mod tests {
             },
         });
         assert_eq!(to_json(entry(git::EntryKind::File, Some(b"fn main() {}\n"))), expected);
+    }
+
+    #[test]
+    fn all_that_the_json_shows_is_part_of_the_tag() {
+        let urls = Links::new("http://git.example.com", "h:22").repository("bob", "demo");
+        let contents = |entry, display_ref: &[u8], requested_ref: Option<&[u8]>| Contents {
+            contents: git::get_contents_response::Contents::Entry(entry),
+            display_ref: display_ref.to_vec(),
+            urls: urls.clone(),
+            requested_ref: requested_ref.map(<[u8]>::to_vec),
+        };
+        let file = || entry(git::EntryKind::File, Some(b"fn main() {}\n"));
+        let first = contents(file(), b"main", None);
+        assert_eq!(first.tag(), contents(file(), b"main", None).tag());
+        let named = |id: &str, path: &[u8]| git::TreeEntry { id: id.repeat(40), path: path.to_vec(), ..file() };
+        let directory = git::Directory { entries: vec![file()] };
+        let of_directory = git::get_contents_response::Contents::Directory(directory);
+        for other in [
+            contents(file(), b"master", None),
+            contents(file(), b"main", Some(b"")),
+            contents(file(), b"main", Some(b"main")),
+            contents(named("c", b"src/main.rs"), b"main", None),
+            contents(named("b", b"main.rs"), b"main", None),
+            contents(entry(git::EntryKind::File, None), b"main", None),
+            contents(entry(git::EntryKind::Symlink, Some(b"fn main() {}\n")), b"main", None),
+            contents(git::TreeEntry { submodule_url: Some("u".into()), ..file() }, b"main", None),
+            Contents { urls: Links::new("http://h", "h:22").repository("bob", "demo"), ..first.clone() },
+            Contents { contents: of_directory, ..first.clone() },
+        ] {
+            assert_ne!(other.tag(), first.tag(), "{other:?}");
+        }
     }
 
     #[test]

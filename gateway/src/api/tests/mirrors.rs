@@ -1,0 +1,95 @@
+//! Changes of a repository that name the interval of a mirror: it is checked before the other settings are changed, and changed after them.
+
+use axum::body::Body;
+use ferrite_core::timestamp;
+use ferrite_proto::error::Kind;
+use ferrite_proto::git::{UpdateMirrorRequest, UpdateMirrorResponse};
+use ferrite_proto::repo::{self, GetRepositoryResponse, UpdateRepositoryResponse};
+use ferrite_rpc::testing::failure;
+use http::{Request, StatusCode};
+use tower::ServiceExt;
+
+use super::script::Script;
+use super::tracker::bob;
+use super::{GOOD, TestGateway};
+use crate::router;
+
+const GET: &str = "RepositoryService/GetRepository";
+const UPDATE: &str = "RepositoryService/UpdateRepository";
+const UPDATE_MIRROR: &str = "ferrite.git.v1.MirrorService/UpdateMirror";
+const BODY: &str = r#"{"mirror_interval":"1h","description":"Other"}"#;
+
+struct Case {
+    gateway: TestGateway,
+    script: Script,
+}
+
+fn repository() -> Option<repo::Repository> {
+    Some(repo::Repository {
+        id: 7,
+        owner: Some(bob()),
+        name: "demo".into(),
+        create_time: Some(timestamp(0)),
+        update_time: Some(timestamp(0)),
+        ..Default::default()
+    })
+}
+
+impl Case {
+    async fn new() -> Self {
+        let (gateway, script) = Script::gateway().await;
+        let access =
+            repo::ResolveAccessResponse { repository: repository(), grant: "grant".into(), ..Default::default() };
+        script.respond("AccessService/ResolveAccess", &access);
+        script.respond(GET, &GetRepositoryResponse { repository: repository() });
+        script.tell(GET, "0123456789abcdef0123456789abcdef");
+        script.respond(UPDATE, &UpdateRepositoryResponse { repository: repository() });
+        script.respond(UPDATE_MIRROR, &UpdateMirrorResponse {});
+        Self { gateway, script }
+    }
+
+    async fn patch(&self, if_match: Option<&str>) -> StatusCode {
+        let mut request = Request::patch("/api/v1/repos/bob/demo").header("authorization", GOOD);
+        if let Some(tag) = if_match {
+            request = request.header("if-match", tag);
+        }
+        router(&self.gateway.state).oneshot(request.body(Body::from(BODY)).unwrap()).await.unwrap().status()
+    }
+}
+
+#[tokio::test]
+async fn the_interval_is_changed_after_the_other_settings() {
+    let case = Case::new().await;
+    assert_eq!(case.patch(None).await, 200);
+    // The last request: the one before it was the check.
+    assert_eq!(case.script.take_precondition(UPDATE_MIRROR), None);
+    let asked: UpdateMirrorRequest = case.script.take_request(UPDATE_MIRROR).unwrap();
+    assert_eq!((asked.repository_id, asked.interval_seconds), (7, 3600));
+}
+
+#[tokio::test]
+async fn a_stale_tag_leaves_the_interval_as_it_is() {
+    let case = Case::new().await;
+    case.script.fail(UPDATE, failure(Kind::Aborted, "PRECONDITION_FAILED"));
+    assert_eq!(case.patch(Some("\"stale\"")).await, 412);
+    assert_eq!(case.script.take_precondition(UPDATE).as_deref(), Some("never"));
+    // git-svc was asked for the check alone, which changes nothing.
+    assert_eq!(case.script.take_precondition(UPDATE_MIRROR).as_deref(), Some("never"));
+}
+
+#[tokio::test]
+async fn an_interval_that_is_refused_leaves_the_other_settings_as_they_are() {
+    let case = Case::new().await;
+    case.script.fail(UPDATE_MIRROR, failure(Kind::NotFound, "NOT_A_MIRROR"));
+    assert_eq!(case.patch(None).await, 422);
+    assert!(!case.script.took_request(UPDATE));
+}
+
+#[tokio::test]
+async fn a_check_that_git_svc_does_not_commit_has_found_no_mistake() {
+    let case = Case::new().await;
+    case.script.fail(UPDATE_MIRROR, failure(Kind::Aborted, "PRECONDITION_FAILED"));
+    // The script refuses the change behind it as well.
+    assert_eq!(case.patch(None).await, 412);
+    assert!(case.script.took_request(UPDATE));
+}
