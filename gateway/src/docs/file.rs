@@ -119,10 +119,16 @@ fn decompress(gzip: &[u8]) -> Vec<u8> {
 fn accepts_gzip(headers: &HeaderMap) -> bool {
     let lists = headers.get_all(ACCEPT_ENCODING).iter().filter_map(|value| value.to_str().ok());
     lists.flat_map(|list| list.split(',')).any(|coding| {
-        let (name, weight) = coding.split_once(';').unwrap_or((coding, ""));
-        let weight = weight.trim().strip_prefix("q=").and_then(|weight| weight.parse::<f32>().ok());
-        name.trim().eq_ignore_ascii_case("gzip") && weight.is_none_or(|weight| weight > 0.0)
+        let mut parts = coding.split(';').map(str::trim);
+        let is_gzip = parts.next().is_some_and(|name| name.eq_ignore_ascii_case("gzip"));
+        is_gzip && parts.filter_map(weight).all(|weight| weight > 0.0)
     })
+}
+
+/// Returns the weight that a parameter of a coding is; `None` for another parameter.
+fn weight(parameter: &str) -> Option<f32> {
+    let (name, value) = parameter.split_once('=')?;
+    if name.trim().eq_ignore_ascii_case("q") { value.trim().parse().ok() } else { None }
 }
 
 #[cfg(test)]
@@ -138,7 +144,9 @@ mod tests {
         for yes in [&["gzip"][..], &["br, GZip;q=0.5"], &["br", "gzip"], &["gzip ; q=1.0"]] {
             assert!(accepts(yes), "{yes:?}");
         }
-        for no in [&[][..], &["br"], &["gzip;q=0"], &["gzip;q=0.000, br"], &["x-gzip2"]] {
+        for no in
+            [&[][..], &["br"], &["gzip;q=0"], &["gzip;q=0.000, br"], &["x-gzip2"], &["gzip; Q = 0"], &["gzip;x=1;q=0"]]
+        {
             assert!(!accepts(no), "{no:?}");
         }
     }
