@@ -42,9 +42,11 @@ impl IfMatch {
     }
 }
 
-/// Returns whether a request has `If-None-Match: *`, by which a write creates its resource and replaces none.
+/// Returns whether a request has `If-None-Match: *`, by which a write creates its resource and replaces none. A star among tags counts, as for
+/// reads: a client that sends one wants nothing replaced.
 pub(crate) fn is_create_only(headers: &HeaderMap) -> bool {
-    headers.get_all(IF_NONE_MATCH).iter().any(|value| value.as_bytes().trim_ascii() == b"*")
+    let lists = headers.get_all(IF_NONE_MATCH).iter().map(HeaderValue::as_bytes);
+    lists.flat_map(|list| list.split(|byte| *byte == b',')).any(|item| item.trim_ascii() == b"*")
 }
 
 /// Returns the strong tags of some lists of tags; `None` if one is malformed, or there is no tag at all.
@@ -160,7 +162,7 @@ mod tests {
     #[test]
     fn a_star_alone_is_create_only() {
         let of = |value| HeaderMap::from_iter([(IF_NONE_MATCH, HeaderValue::from_static(value))]);
-        assert!(is_create_only(&of("*")) && is_create_only(&of(" * ")));
+        assert!(is_create_only(&of("*")) && is_create_only(&of(" * ")) && is_create_only(&of("\"a\", *")));
         assert!(!is_create_only(&of("\"*\"")) && !is_create_only(&of("\"a\"")) && !is_create_only(&HeaderMap::new()));
     }
 }
