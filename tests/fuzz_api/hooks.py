@@ -35,9 +35,14 @@ KNOWN = {
     "pattern": "release/*",
     "topic": "fuzzing",
     "delivery": "1",
+    "id": "1",
     "email": f"{seed.USER}@example.com",
 }
-KNOWN_OF = {"GetRawFile": {"file": "main/README.md"}, "GetAvatar": {"file": "1"}}
+KNOWN_OF = {
+    "GetRawFile": {"file": "main/README.md"},
+    "GetAvatar": {"file": "1"},
+    "DownloadReleaseAsset": {"file": "v1/a.txt"},
+}
 # Fields of new things whose values are taken after the first request, and how to make another value of one.
 UNIQUE = {
     "username": lambda value, number: f"{value[:20]}-{number}",
