@@ -1,6 +1,6 @@
 # `make help` lists the targets.
 
-.PHONY: help run build test test-slow needs check dependencies advisories pin-images vendor-viewer bench-idle bench-search bench-issues bench-outbox bench-hooks bench-mirrors bench-http bench-git bench-soak stress secrets image dist deb
+.PHONY: help run build test test-slow needs check dependencies advisories pin-images vendor-viewer bench-idle bench-search bench-issues bench-outbox bench-hooks bench-mirrors bench-http bench-git bench-soak stress fuzz-api secrets image dist deb
 
 help: ## lists the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 14
@@ -36,9 +36,12 @@ RESPONSES = $(CURDIR)/target/responses
 # Many tests wait: for processes, for responses, for time that passes.
 TEST_THREADS ?= $(shell echo $$((4 * $$(getconf _NPROCESSORS_ONLN))))
 
+# What `make test` builds, and target/debug/ferrite with it.
+TESTED = --workspace --exclude ferrite-benches --locked --lib --bins --tests
+
 test: needs ## installs what tests need and runs every test; stress tests run a tenth of their rounds
 	mkdir -p target && rm -f $(RESPONSES)
-	FERRITE_TEST_RESPONSES=$(RESPONSES) tests/servers.sh cargo test --workspace --exclude ferrite-benches --locked --no-fail-fast --lib --bins --tests -- --test-threads=$(TEST_THREADS)
+	FERRITE_TEST_RESPONSES=$(RESPONSES) tests/servers.sh cargo test $(TESTED) --no-fail-fast -- --test-threads=$(TEST_THREADS)
 
 test-slow: needs ## runs the tests that kill and restart processes and cut off clients, for all of their rounds
 	FERRITE_TEST_SLOW=1 tests/servers.sh cargo test --locked --test blackbox -- --nocapture crashes cut_clients chaos rolling
@@ -94,3 +97,8 @@ bench-soak: needs build ## writes to and reads from repositories for 10 minutes 
 
 stress: needs build ## attacks an installation with everything known for 10 minutes, beside an honest client; SECONDS=60 for less, ATTACKS="streams passwords"
 	TMPDIR=$${TMPDIR:-/tmp} $(BENCH) stress -- $(if $(SECONDS),--seconds $(SECONDS)) $(ATTACKS)
+
+fuzz-api: needs ## sends requests made from docs/openapi.json for 20 minutes, on both profiles; SECONDS=120 for less, SEED=1, PHASES="coverage", PROFILES="embedded", ROLES="user"
+	cargo test $(TESTED) --no-run
+	tests/servers.sh target/python/bin/python3 tests/fuzz_api/run.py --binary target/debug/ferrite --seconds $(or $(SECONDS),$(and $(MINUTES),$$((60 * $(MINUTES)))),1200) \
+		$(if $(SEED),--seed $(SEED)) $(if $(PHASES),--phases $(PHASES)) --profiles $(PROFILES) --roles $(ROLES)

