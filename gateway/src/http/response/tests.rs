@@ -150,9 +150,9 @@ fn every_type_is_described() {
     let statuses: Vec<_> = file.as_array().unwrap().iter().map(|one| &one[0]).collect();
     assert_eq!(statuses, [200, 206, 416]);
     assert_eq!((&file[0][1], &file[0][2]), (&json!("application/zip"), &json!({})));
-    assert_eq!(file[0][3], json!(["Accept-Ranges", "Content-Disposition", "ETag"]));
+    assert_eq!(file[0][3], json!(["Accept-Ranges", "Content-Disposition", "Content-Transfer-Encoding", "ETag"]));
     let dated = described::<File<Dated>>();
-    assert_eq!(dated[0][3], json!(["Accept-Ranges", "Content-Disposition", "ETag", "Last-Modified"]));
+    assert_eq!(dated[0][3], json!(["Accept-Ranges", "Content-Disposition", "Content-Transfer-Encoding", "ETag", "Last-Modified"]));
     assert_eq!(dated[1][3], json!(["Content-Disposition", "Content-Range", "ETag", "Last-Modified"]));
     let picture = described::<File<Picture>>();
     assert_eq!((picture[0][1].as_str(), picture[1][1].as_str()), (Some("image/png"), Some("image/svg+xml")));

@@ -279,25 +279,6 @@ fn info() -> Value {
     })
 }
 
-fn shared_parameters() -> Value {
-    json!({
-        "Idempotency-Key": {
-            "name": "Idempotency-Key", "in": "header",
-            "schema": {"type": "string", "minLength": 1, "maxLength": 255, "pattern": "^[ -~]+$"},
-        },
-        "If-Match": {
-            "name": "If-Match", "in": "header", "schema": {"type": "string"},
-            "description": "The `ETag` that a GET of the path responded with: the write is done only if the resource still has it. `*` asks \
-                            only that the resource exists.",
-        },
-        "If-None-Match": {"name": "If-None-Match", "in": "header", "schema": {"type": "string"}},
-        "If-None-Match-Any": {
-            "name": "If-None-Match", "in": "header", "schema": {"type": "string", "examples": ["*"]},
-            "description": "`*` has the write create the resource, and replace none.",
-        },
-    })
-}
-
 fn shared_errors() -> Value {
     let statuses = COMMON.iter().chain(&OF_BODIES).chain(&[301, 307, 403, 412, 429]);
     Value::Object(
