@@ -14,6 +14,7 @@ fn tests_and_replays_are_sent_like_other_deliveries() {
     run(&cluster, async {
         a_test_is_a_real_push(&cluster).await;
         the_log_is_filtered_and_what_it_has_is_sent_again(&cluster).await;
+        hooks_of_every_owner_have_a_log_of_what_is_sent_again(&cluster).await;
     });
 }
 
@@ -136,4 +137,25 @@ async fn the_log_is_filtered_and_what_it_has_is_sent_again(cluster: &Cluster) {
     receiver.until(|all| all.iter().filter(is_new).count() == total - 1).await;
     replay(json!({"from": "x"})).await.refused(422);
     replay(json!({})).await.refused(422);
+}
+
+async fn hooks_of_every_owner_have_a_log_of_what_is_sent_again(cluster: &Cluster) {
+    let (ada, admin) = (cluster.user("ada").await, cluster.admin().await);
+    let organization = ada.new_organization("acme").await;
+    for (user, hooks) in [(&ada, format!("/orgs/{organization}/hooks")), (&admin, "/admin/hooks".to_owned())] {
+        let receiver = Receiver::start().await;
+        let hook = &hook(user, &hooks, &receiver.url("/"), true).await;
+        user.post(&format!("{hook}/test"), &json!({})).await.expect(202);
+        let one = received(&receiver, 1).await.remove(0);
+        let log = &format!("{hook}/deliveries");
+        let is_done = |list: &Value| list.as_array().unwrap().iter().all(|one| one["status"] == "succeeded");
+        user.eventually(log, is_done).await;
+        let read = user.get(&format!("{log}/{}", one.id())).await.expect(200).json();
+        assert_eq!(read["log"].as_array().unwrap().len(), 1, "{read}");
+        user.post(&format!("{log}/{}/redeliver", one.id()), &json!({})).await.expect(202);
+        receiver.until(|all| all.iter().filter(|other| other.id() == one.id()).count() == 2).await;
+        let period = json!({"from": "2000-01-01T00:00:00Z", "to": "2100-01-01T00:00:00Z"});
+        assert_eq!(user.post(&format!("{hook}/replay"), &period).await.expect(202).json(), json!({"count": 0}));
+        user.delete(hook).await.expect(204);
+    }
 }

@@ -152,7 +152,9 @@ fn responses(route: &Route, row: &Operation, rpc: &Rpc, about: &Description, sch
     }
     if route.has_tag() {
         let json = about.responses.iter().filter(|one| one.body.is_some_and(|body| body.0 == "application/json"));
-        let headers: Vec<_> = json.flat_map(|one| one.headers).copied().chain(["ETag"]).collect();
+        let has_date = about.responses.iter().any(|one| one.headers.contains(&"Last-Modified"));
+        let of_all = ["ETag"].into_iter().chain(has_date.then_some("Last-Modified"));
+        let headers: Vec<_> = json.flat_map(|one| one.headers).copied().chain(of_all).collect();
         let headers = header_references(&headers);
         responses.insert("304".to_owned(), json!({"description": reason_phrase(304), "headers": headers}));
     }
