@@ -20,6 +20,7 @@ on_profiles! {
         a_change_of_what_shows_in_an_issue_makes_its_tag_stale
         refusals_for_other_reasons_come_first
         a_malformed_condition_names_its_header
+        a_malformed_condition_is_found_after_what_else_is_wrong
         nothing_matches_where_nothing_is_read
     }
 }
@@ -236,6 +237,27 @@ async fn a_malformed_condition_names_its_header(cluster: &Cluster) {
         patch(&ada, path, malformed, &json!({"name": "x"})).await.refused_fields(&[("If-Match", "invalid")]);
     }
     assert_eq!(ada.get(path).await.expect(200).text(), before);
+}
+
+async fn a_malformed_condition_is_found_after_what_else_is_wrong(cluster: &Cluster) {
+    let (ada, bob) = (cluster.user("ada").await, cluster.outsider().await);
+    let nouns = Nouns::of(&ada).await;
+    let (path, body) = (&nouns.changes[0].0, json!({"name": "x"}));
+    let mut revoked = ada.clone();
+    revoked.token = Some("0".repeat(40));
+    for user in [&cluster.anonymous(), &revoked] {
+        patch(user, path, "x", &body).await.refused(401);
+    }
+    patch(&bob, path, "x", &body).await.refused(403);
+    patch(&bob, &hidden_label(&ada).await, "x", &body).await.refused(404);
+    patch(&ada, &format!("{}/labels/999999999", nouns.repo), "x", &body).await.refused(404);
+    patch(&ada, path, "x", &json!({"name": 7})).await.refused_field("name");
+    let send = async |if_match: &str| {
+        let request = ada.request(Method::PATCH, path).header(IF_MATCH, if_match).header("idempotency-key", "once");
+        Response::of(request.json(&body)).await
+    };
+    let first = send("*").await.expect(200).text();
+    assert_eq!(send("x").await.expect(200).text(), first);
 }
 
 async fn nothing_matches_where_nothing_is_read(cluster: &Cluster) {

@@ -3,7 +3,8 @@
 //!
 //! The gateway makes that GET with the client's credentials and compares the tags. If they are the same, the service that writes compares the
 //! version of the resource once more, in its transaction: of several writers with one tag only the first succeeds. If not, the service refuses
-//! the write all the same, after what else is wrong with it, so that those who may not write learn nothing about the tag.
+//! the write all the same, after what else is wrong with it, so that those who may not write learn nothing about the tag. A malformed header
+//! is found the same way: the gateway names it in place of that refusal.
 //!
 //! Where the body of a write names what it changes, as that of a file names its branch, there is no GET: the tags of files end in a version,
 //! which the service compares with that of what the body names.
@@ -23,7 +24,7 @@ use ferrite_proto::operation;
 use ferrite_rpc::version::VersionedCall;
 use tower::ServiceExt;
 
-use crate::http::error::ApiError;
+use crate::http::error::{ApiError, FieldError};
 use crate::http::if_match::{IfMatch, is_create_only};
 use crate::http::routes::Route;
 
@@ -86,6 +87,8 @@ struct Conditions {
     write: ConditionalWrite,
     if_match: Option<IfMatch>,
     is_create_only: bool,
+    /// What is wrong with the headers. No condition is true then.
+    mistakes: Vec<FieldError>,
     /// The GET of the same path; `None` if it has no tag, or reads something else than the body names.
     read: Option<Read>,
 }
@@ -137,15 +140,11 @@ impl ConditionalWrites {
     where
         F: Future<Output = Response>,
     {
-        let conditions = match self.conditions(&request) {
-            Ok(Some(conditions)) => conditions,
-            Ok(None) => {
-                return match self.version_tagged(&request) {
-                    Some(operation) => serve_read(operation, request, handle).await.0,
-                    None => handle(request).await,
-                };
-            }
-            Err(error) => return error.into_response(),
+        let Some(conditions) = self.conditions(&request) else {
+            return match self.version_tagged(&request) {
+                Some(operation) => serve_read(operation, request, handle).await.0,
+                None => handle(request).await,
+            };
         };
         let precondition = match self.precondition(&conditions).await {
             Ok(precondition) => precondition,
@@ -153,29 +152,33 @@ impl ConditionalWrites {
         };
         request.extensions_mut().insert(VersionedCall::requiring(conditions.write.operation, precondition));
         let mut response = handle(request).await;
-        if response.status() == StatusCode::PRECONDITION_FAILED
-            && let Found::Resource(tag, _) = self.read(conditions.read.as_ref()).await
-        {
+        if response.status() != StatusCode::PRECONDITION_FAILED {
+            return response;
+        }
+        if !conditions.mistakes.is_empty() {
+            return ApiError::invalid(conditions.mistakes).into_response();
+        }
+        if let Found::Resource(tag, _) = self.read(conditions.read.as_ref()).await {
             response.headers_mut().insert(ETAG, tag);
         }
         response
     }
 
     /// Returns the conditions of a request, if it is a write that has some.
-    ///
-    /// # Errors
-    /// 422 for a malformed `If-Match`.
-    fn conditions(&self, request: &Request) -> Result<Option<Conditions>, ApiError> {
-        let Some(template) = request.extensions().get::<MatchedPath>() else { return Ok(None) };
-        let mut writes = self.writes.get(template.as_str()).into_iter().flatten();
-        let Some(write) = writes.find(|write| write.method == request.method().as_str()) else { return Ok(None) };
-        let if_match = IfMatch::of(request.headers())?;
+    fn conditions(&self, request: &Request) -> Option<Conditions> {
+        let template = request.extensions().get::<MatchedPath>()?;
+        let mut writes = self.writes.get(template.as_str())?.iter();
+        let write = writes.find(|write| write.method == request.method().as_str())?;
+        let (if_match, mistakes) = match IfMatch::of(request.headers()) {
+            Ok(if_match) => (if_match, Vec::new()),
+            Err(mistake) => (None, vec![mistake]),
+        };
         let is_create_only = write.may_only_create() && is_create_only(request.headers());
-        if if_match.is_none() && !is_create_only {
-            return Ok(None);
+        if if_match.is_none() && !is_create_only && mistakes.is_empty() {
+            return None;
         }
         let read = write.read.filter(|_| !write.is_named_by_body()).map(|operation| Read::of(request, operation));
-        Ok(Some(Conditions { write: *write, if_match, is_create_only, read }))
+        Some(Conditions { write: *write, if_match, is_create_only, mistakes, read })
     }
 
     /// Returns the operation of a read whose tag is to end in the version.
@@ -189,6 +192,9 @@ impl ConditionalWrites {
     /// # Errors
     /// The failure of the GET. 412 or 503 if the service cannot compare versions.
     async fn precondition(&self, conditions: &Conditions) -> Result<Precondition, Box<Response>> {
+        if !conditions.mistakes.is_empty() {
+            return Ok(Precondition::Never);
+        }
         let Some(if_match) = &conditions.if_match else { return Ok(Precondition::Absent) };
         // What exists is not created, and what does not exist has no tag.
         if conditions.is_create_only {

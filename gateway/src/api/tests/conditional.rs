@@ -198,10 +198,35 @@ async fn a_check_with_a_blank_request_has_no_precondition() {
 #[tokio::test]
 async fn a_malformed_header_is_422_and_names_it() {
     let case = Case::new().await;
+    case.tracker.script.fail(&update_label(), failure(Kind::Aborted, "PRECONDITION_FAILED"));
     for malformed in ["", "x", "\"a", "*, \"a\""] {
         let refused = case.patch(malformed).await;
-        assert_eq!(refused.status, 422, "{malformed}");
+        assert_eq!((refused.status, refused.etag()), (422, None), "{malformed}");
         assert!(refused.body.contains(r#""field":"If-Match","code":"invalid""#), "{}", refused.body);
+        assert!(refused.body.contains("/docs/api#UpdateLabel"), "{}", refused.body);
+        assert_eq!(case.precondition().as_deref(), Some("never"), "{malformed}");
     }
-    assert!(!case.is_read() && !case.tracker.script.took_request(&update_label()));
+    assert!(!case.is_read());
+}
+
+#[tokio::test]
+async fn a_malformed_header_is_found_after_what_else_is_wrong() {
+    let case = Case::new().await;
+    let malformed = [("if-match", "x")];
+    let unknown = Request::patch(format!("/api/v1{PATH}")).header("if-match", "x").body(Body::from(BODY)).unwrap();
+    let response = router(&case.tracker.gateway.state).oneshot(unknown).await.unwrap();
+    assert_eq!(response.status().as_u16(), 401);
+    // A stored response, which the service has before it looks at the precondition.
+    let repeat = [("if-match", "x"), ("idempotency-key", "k")];
+    assert_eq!(case.send("PATCH", PATH, &repeat, BODY).await.status, 200);
+    for (error, status) in [
+        (AuthError::RepositoryNotFound.into(), 404),
+        (failure(Kind::PermissionDenied, "PERMISSION_DENIED"), 403),
+        (failure(Kind::InvalidArgument, "INVALID_REQUEST"), 422),
+    ] {
+        case.tracker.script.fail(&update_label(), error);
+        let refused = case.send("PATCH", PATH, &malformed, BODY).await;
+        assert_eq!(refused.status, status);
+        assert!(!refused.body.contains("If-Match"), "{}", refused.body);
+    }
 }
