@@ -1,7 +1,8 @@
-//! Writes with `If-Match`: done if the resource has the tag, and refused with 412 otherwise, without any change.
+//! Writes with `If-Match` and `If-None-Match`: done if the resource has the tag or has it not, and refused with 412 otherwise, without any
+//! change.
 
-use reqwest::Method;
-use reqwest::header::IF_MATCH;
+use reqwest::header::{HeaderName, IF_MATCH, IF_NONE_MATCH, IF_UNMODIFIED_SINCE};
+use reqwest::{Method, RequestBuilder};
 use serde_json::{Value, json};
 
 use crate::harness::concurrent::join_all;
@@ -22,6 +23,8 @@ on_profiles! {
         a_malformed_condition_names_its_header
         a_malformed_condition_is_found_after_what_else_is_wrong
         nothing_matches_where_nothing_is_read
+        a_resource_with_a_tag_of_if_none_match_is_left_alone
+        what_exists_is_not_created_with_a_star
     }
 }
 
@@ -275,4 +278,56 @@ async fn nothing_matches_where_nothing_is_read(cluster: &Cluster) {
         Response::of(ada.request(Method::PUT, &starred).header(IF_MATCH, if_match)).await.refused(412);
         ada.get(&starred).await.refused(404);
     }
+}
+
+async fn a_resource_with_a_tag_of_if_none_match_is_left_alone(cluster: &Cluster) {
+    let ada = cluster.user("ada").await;
+    for (path, method, body, _) in Nouns::of(&ada).await.changes {
+        let shown = ada.get(&path).await.expect(200);
+        let today = shown.header("etag");
+        let send = async |headers: &[(HeaderName, &str)]| {
+            let request = ada.request(method.clone(), &path).json(&body);
+            let add =
+                |request: RequestBuilder, (name, value): &(HeaderName, &str)| request.header(name.clone(), *value);
+            Response::of(headers.iter().fold(request, add)).await
+        };
+        for form in ["TAG", "W/TAG", "\"x\", TAG", "*"] {
+            let if_none_match = form.replace("TAG", &today);
+            let refused = send(&[(IF_NONE_MATCH, &if_none_match)]).await.refused(412);
+            assert_eq!(refused.header("etag"), today, "{path} {form}");
+            send(&[(IF_NONE_MATCH, &if_none_match), (IF_MATCH, &today)]).await.refused(412);
+        }
+        send(&[(IF_NONE_MATCH, "x")]).await.refused_fields(&[("If-None-Match", "invalid")]);
+        assert_eq!(ada.get(&path).await.expect(200).text(), shown.text(), "{path}");
+        send(&[(IF_NONE_MATCH, "\"x\""), (IF_MATCH, &today)]).await.expect(200);
+        // No resource has a date that this could be compared with.
+        let dated = [(IF_NONE_MATCH, "\"x\""), (IF_UNMODIFIED_SINCE, "Thu, 01 Jan 1970 00:00:00 GMT")];
+        send(&dated).await.expect(200);
+    }
+}
+
+async fn what_exists_is_not_created_with_a_star(cluster: &Cluster) {
+    let ada = cluster.user("ada").await;
+    let nouns = Nouns::of(&ada).await;
+    let subscription = &format!("{}/subscription", nouns.repo);
+    let watch = async |user: User| {
+        Response::of(user.request(Method::PUT, subscription).header(IF_NONE_MATCH, "*").json(&json!({}))).await
+    };
+    watch(ada.clone()).await.refused(412);
+    ada.delete(subscription).await.empty(204);
+    let responses = join_all((0..WRITERS).map(|_| watch(ada.reconnected()))).await;
+    let (done, refused): (Vec<_>, Vec<_>) = responses.into_iter().partition(|response| response.status == 200);
+    assert_eq!((done.len(), refused.len()), (1, WRITERS - 1));
+    for response in refused {
+        response.refused(412);
+    }
+    // The GET of a star has no tag.
+    let starred = nouns.repo.replace("/repos/", "/user/starred/");
+    let star = async |if_none_match: &str| {
+        Response::of(ada.request(Method::PUT, &starred).header(IF_NONE_MATCH, if_none_match)).await
+    };
+    star("*").await.refused_fields(&[("If-None-Match", "invalid")]);
+    ada.get(&starred).await.refused(404);
+    star("\"x\"").await.empty(204);
+    ada.get(&starred).await.empty(204);
 }
