@@ -49,8 +49,17 @@
     return null;
   };
 
+  // The name in the address; empty for one that is not encoded (`#%`).
+  const named = () => {
+    try {
+      return decodeURIComponent(window.location.hash.slice(1));
+    } catch {
+      return "";
+    }
+  };
+
   const open = async () => {
-    const id = decodeURIComponent(window.location.hash.slice(1));
+    const id = named();
     const section = document.getElementById(id);
     if (section?.className !== "operation") {
       return;
@@ -65,8 +74,8 @@
       if (paths && section.contains(place)) {
         // Requests go to the host and folder that served this page. The viewer stays the same, so that it keeps the token.
         const root = new URL("../..", documentUrl).href.replace(/\/$/, "");
-        const named = JSON.stringify(Object.values(Object.values(paths)[0])[0].security ?? []);
-        const schemes = Object.entries(api.components.securitySchemes).filter(([name]) => named.includes(`"${name}"`));
+        const accepted = JSON.stringify(Object.values(Object.values(paths)[0])[0].security ?? []);
+        const schemes = Object.entries(api.components.securitySchemes).filter(([name]) => accepted.includes(`"${name}"`));
         const components = { ...api.components, securitySchemes: Object.fromEntries(schemes) };
         ui.specActions.updateSpec(JSON.stringify({ ...api, servers: [{ url: root }], components, paths }));
       }

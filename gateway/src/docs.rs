@@ -10,7 +10,8 @@ mod schema;
 use std::sync::LazyLock;
 
 use axum::Router;
-use axum::http::HeaderMap;
+use axum::http::header::LOCATION;
+use axum::http::{HeaderMap, StatusCode};
 use axum::routing::get;
 
 use self::file::File;
@@ -55,19 +56,25 @@ static FILES: [(&str, LazyLock<File>); 8] = [
     ("/api/v1/openapi.json", LazyLock::new(|| File::text(JSON, DOCUMENT))),
 ];
 
+/// The pages with a slash at the end, and where each is without it, seen from there: their links hold there alone.
+const WITH_SLASH: [(&str, &str); 2] = [("/docs/api/", "../api"), ("/docs/api/guide/", "../guide")];
+
 fn document() -> serde_json::Value {
     serde_json::from_str(DOCUMENT).expect("the document is JSON, as its test holds")
 }
 
-/// Returns the paths that [`router`] serves to GET.
+/// Returns the paths of the files that [`router`] serves to GET.
 pub(crate) fn paths() -> impl Iterator<Item = &'static str> {
     FILES.iter().map(|(path, _)| *path)
 }
 
 /// Returns the router of the documentation.
 pub(crate) fn router() -> Router {
-    FILES.iter().fold(Router::new(), |router, (path, file)| {
+    let files = FILES.iter().fold(Router::new(), |router, (path, file)| {
         router.route(path, get(move |headers: HeaderMap| async move { file.respond(&headers) }))
+    });
+    WITH_SLASH.into_iter().fold(files, |router, (path, page)| {
+        router.route(path, get(move || async move { (StatusCode::MOVED_PERMANENTLY, [(LOCATION, page)]) }))
     })
 }
 

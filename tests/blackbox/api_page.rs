@@ -11,6 +11,7 @@ on_profiles! {
     embedded {
         every_operation_of_the_document_is_on_the_page_without_scripts
         an_error_leads_to_its_operation_and_a_request_is_sent_from_there
+        an_address_that_names_no_operation_opens_none
     }
 }
 
@@ -79,4 +80,16 @@ async fn an_error_leads_to_its_operation_and_a_request_is_sent_from_there(cluste
     let requested = is_quiet_and_alone(&browser, cluster).await;
     let sent = format!("{}/api/v1{repo}/labels", cluster.url);
     assert!(requested.iter().any(|url| url.starts_with(&sent)), "{requested:?}");
+}
+
+async fn an_address_that_names_no_operation_opens_none(cluster: &Cluster) {
+    let browser = Browser::start().await;
+    for anchor in ["#%", "#%E4", "#NoOperation", "#responses", "#"] {
+        browser.open(&format!("{}/docs/api{anchor}", cluster.url)).await;
+        assert!(browser.all(".viewer").await.is_empty(), "{anchor}");
+        is_quiet_and_alone(&browser, cluster).await;
+    }
+    // The script goes on after that.
+    browser.click("#ListLabels .try").await;
+    browser.text("#ListLabels .viewer .execute").await;
 }

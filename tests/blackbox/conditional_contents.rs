@@ -1,4 +1,4 @@
-//! Files that are written and removed with `If-Match`, and made with `If-None-Match: *`: done if the branch which the body names has the file
+//! Files that are written and removed with `If-Match`, and made with `If-None-Match`: done if the branch which the body names has the file
 //! as the tag says.
 
 use base64::Engine;
@@ -22,6 +22,7 @@ on_profiles! {
         a_push_makes_the_tag_of_a_file_stale
         a_star_and_lists_match_and_weak_tags_never_do
         a_file_that_exists_is_not_created
+        a_file_with_a_tag_of_if_none_match_is_left_alone
         a_read_with_the_tag_of_a_file_is_304
         refusals_for_other_reasons_come_first
         a_repeat_with_its_key_gets_the_first_response_with_a_stale_tag_too
@@ -234,6 +235,43 @@ async fn a_file_that_exists_is_not_created(cluster: &Cluster) {
     let both = ada.request(Method::PUT, &other).header(IF_NONE_MATCH, "*").header(IF_MATCH, "*");
     Response::of(both.json(&content("2"))).await.refused(412);
     create(&ada, &other, &content("2")).await.expect(201);
+}
+
+async fn a_file_with_a_tag_of_if_none_match_is_left_alone(cluster: &Cluster) {
+    let ada = cluster.user("ada").await;
+    let path = new_file(&ada, "other").await;
+    let first = tag(&ada, &path).await;
+    let put_other = async |if_none_match: &str, body: &Value| {
+        send(&ada, Method::PUT, &path, (IF_NONE_MATCH, if_none_match), body).await
+    };
+    let remove_other = async |if_none_match: &str| {
+        send(&ada, Method::DELETE, &path, (IF_NONE_MATCH, if_none_match), &json!({"message": "Remove"})).await
+    };
+    for form in ["TAG", "W/TAG", "\"x\", TAG", "*", "\"x\", *"] {
+        let if_none_match = form.replace("TAG", &first);
+        put_other(&if_none_match, &content("2")).await.refused(412);
+        put_other(&if_none_match, &on("topic", "2")).await.refused(412);
+        remove_other(&if_none_match).await.refused(412);
+    }
+    for malformed in ["", "abc", "\"abc"] {
+        put_other(malformed, &content("2")).await.refused_fields(&[("If-None-Match", "invalid")]);
+    }
+    let both = async |if_match: &str, if_none_match: &str| {
+        let request = ada.request(Method::PUT, &path).header(IF_MATCH, if_match).header(IF_NONE_MATCH, if_none_match);
+        Response::of(request.json(&content("2"))).await
+    };
+    both(&first, &first).await.refused(412);
+    both("*", &first).await.refused_fields(&[("If-None-Match", "invalid")]);
+    assert_eq!(text(&ada, &path).await, "1");
+    both(&first, "\"x\"").await.expect(201);
+    put_other(&first, &content("3")).await.expect(201);
+    put_other("\"x\"", &content("4")).await.expect(201);
+    let second = tag(&ada, &path).await;
+    remove_other(&second).await.refused(412);
+    remove_other(&first).await.expect(200);
+    // What is gone has no tag.
+    remove_other(&second).await.refused(404);
+    put_other(&second, &content("4")).await.expect(201);
 }
 
 async fn a_read_with_the_tag_of_a_file_is_304(cluster: &Cluster) {

@@ -1,9 +1,10 @@
-//! Every write that takes `If-Match` by the document of the API, with a tag that is none of its resource: it is refused and changes nothing.
+//! Every write that takes conditions by the document of the API, with a tag in `If-Match` that is none of its resource, and with its tag or `*`
+//! in `If-None-Match`: it is refused and changes nothing.
 
 use std::collections::BTreeMap;
 
 use reqwest::Method;
-use reqwest::header::IF_MATCH;
+use reqwest::header::{IF_MATCH, IF_NONE_MATCH};
 use serde_json::{Value, json};
 
 use crate::harness::client::unique;
@@ -12,7 +13,7 @@ use crate::harness::{Cluster, Response, User};
 
 on_profiles! {
     embedded {
-        every_write_with_a_tag_of_something_else_is_412
+        every_write_with_a_condition_that_is_not_true_is_412
     }
 }
 
@@ -98,14 +99,19 @@ impl World {
     }
 }
 
-/// Returns the writes with `If-Match`: their methods and paths, without the beginning of all paths.
+/// Returns the writes with conditions: their methods and paths, without the beginning of all paths.
 fn writes() -> Vec<(String, String)> {
     let document: Value = serde_json::from_str(DOCUMENT).unwrap();
     let mut writes = Vec::new();
     for (path, item) in document["paths"].as_object().unwrap() {
         for (method, operation) in item.as_object().unwrap() {
             let parameters = operation["parameters"].as_array().unwrap();
-            if parameters.iter().any(|one| one["$ref"] == "#/components/parameters/If-Match") {
+            let takes = |name: &str| {
+                let reference = format!("#/components/parameters/{name}");
+                parameters.iter().any(|one| one["$ref"] == reference.as_str())
+            };
+            assert_eq!(takes("If-Match"), takes("If-None-Match-Write"), "{method} {path}");
+            if takes("If-Match") {
                 writes.push((method.clone(), path.strip_prefix("/api/v1").unwrap().to_owned()));
             }
         }
@@ -127,7 +133,7 @@ async fn settled_tag(user: &User, path: &str) -> String {
     panic!("{path} changes again and again");
 }
 
-async fn every_write_with_a_tag_of_something_else_is_412(cluster: &Cluster) {
+async fn every_write_with_a_condition_that_is_not_true_is_412(cluster: &Cluster) {
     let World(world) = World::of(cluster).await;
     let writes = writes();
     assert!(writes.len() > 30, "{}", writes.len());
@@ -140,15 +146,20 @@ async fn every_write_with_a_tag_of_something_else_is_412(cluster: &Cluster) {
         let body = BODIES.iter().find(|row| row.0 == method && template.ends_with(row.1));
         let body = body.map_or("{}", |row| row.2);
         let today = settled_tag(user, path).await;
-        let request = user.request(method.to_uppercase().parse().unwrap(), path).header(IF_MATCH, STALE);
-        let request = request.header("content-type", "application/json").body(body);
-        let refused = Response::of(request).await;
-        assert_eq!(refused.status, 412, "{method} {path}: {}", refused.text());
-        let refused = refused.refused(412);
-        // The body of a write to a file may name another branch than the GET of the path reads.
-        let expected = if template.contains("/contents/") { "" } else { today.as_str() };
-        assert_eq!(refused.header("etag"), expected, "{method} {path}");
-        assert_eq!(refused.header("cache-control"), "no-store");
-        assert_eq!(user.get(path).await.expect(200).header("etag"), today, "{method} {path}");
+        let weak = format!("W/{today}");
+        let conditions =
+            [(IF_MATCH, STALE), (IF_NONE_MATCH, today.as_str()), (IF_NONE_MATCH, weak.as_str()), (IF_NONE_MATCH, "*")];
+        for (name, value) in conditions {
+            let request = user.request(method.to_uppercase().parse().unwrap(), path).header(name.clone(), value);
+            let request = request.header("content-type", "application/json").body(body);
+            let refused = Response::of(request).await;
+            assert_eq!(refused.status, 412, "{method} {path} {name}: {value}: {}", refused.text());
+            let refused = refused.refused(412);
+            // The body of a write to a file may name another branch than the GET of the path reads.
+            let expected = if template.contains("/contents/") { "" } else { today.as_str() };
+            assert_eq!(refused.header("etag"), expected, "{method} {path} {name}");
+            assert_eq!(refused.header("cache-control"), "no-store");
+            assert_eq!(user.get(path).await.expect(200).header("etag"), today, "{method} {path} {name}");
+        }
     }
 }

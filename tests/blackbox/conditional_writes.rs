@@ -1,7 +1,8 @@
-//! Writes with `If-Match`: done if the resource has the tag, and refused with 412 otherwise, without any change.
+//! Writes with `If-Match` and `If-None-Match`: done if the resource has the tag or has it not, and refused with 412 otherwise, without any
+//! change.
 
-use reqwest::Method;
-use reqwest::header::IF_MATCH;
+use reqwest::header::{HeaderName, IF_MATCH, IF_NONE_MATCH, IF_UNMODIFIED_SINCE};
+use reqwest::{Method, RequestBuilder};
 use serde_json::{Value, json};
 
 use crate::harness::concurrent::join_all;
@@ -20,7 +21,10 @@ on_profiles! {
         a_change_of_what_shows_in_an_issue_makes_its_tag_stale
         refusals_for_other_reasons_come_first
         a_malformed_condition_names_its_header
+        a_malformed_condition_is_found_after_what_else_is_wrong
         nothing_matches_where_nothing_is_read
+        a_resource_with_a_tag_of_if_none_match_is_left_alone
+        what_exists_is_not_created_with_a_star
     }
 }
 
@@ -238,6 +242,27 @@ async fn a_malformed_condition_names_its_header(cluster: &Cluster) {
     assert_eq!(ada.get(path).await.expect(200).text(), before);
 }
 
+async fn a_malformed_condition_is_found_after_what_else_is_wrong(cluster: &Cluster) {
+    let (ada, bob) = (cluster.user("ada").await, cluster.outsider().await);
+    let nouns = Nouns::of(&ada).await;
+    let (path, body) = (&nouns.changes[0].0, json!({"name": "x"}));
+    let mut revoked = ada.clone();
+    revoked.token = Some("0".repeat(40));
+    for user in [&cluster.anonymous(), &revoked] {
+        patch(user, path, "x", &body).await.refused(401);
+    }
+    patch(&bob, path, "x", &body).await.refused(403);
+    patch(&bob, &hidden_label(&ada).await, "x", &body).await.refused(404);
+    patch(&ada, &format!("{}/labels/999999999", nouns.repo), "x", &body).await.refused(404);
+    patch(&ada, path, "x", &json!({"name": 7})).await.refused_field("name");
+    let send = async |if_match: &str| {
+        let request = ada.request(Method::PATCH, path).header(IF_MATCH, if_match).header("idempotency-key", "once");
+        Response::of(request.json(&body)).await
+    };
+    let first = send("*").await.expect(200).text();
+    assert_eq!(send("x").await.expect(200).text(), first);
+}
+
 async fn nothing_matches_where_nothing_is_read(cluster: &Cluster) {
     let ada = cluster.user("ada").await;
     let nouns = Nouns::of(&ada).await;
@@ -253,4 +278,56 @@ async fn nothing_matches_where_nothing_is_read(cluster: &Cluster) {
         Response::of(ada.request(Method::PUT, &starred).header(IF_MATCH, if_match)).await.refused(412);
         ada.get(&starred).await.refused(404);
     }
+}
+
+async fn a_resource_with_a_tag_of_if_none_match_is_left_alone(cluster: &Cluster) {
+    let ada = cluster.user("ada").await;
+    for (path, method, body, _) in Nouns::of(&ada).await.changes {
+        let shown = ada.get(&path).await.expect(200);
+        let today = shown.header("etag");
+        let send = async |headers: &[(HeaderName, &str)]| {
+            let request = ada.request(method.clone(), &path).json(&body);
+            let add =
+                |request: RequestBuilder, (name, value): &(HeaderName, &str)| request.header(name.clone(), *value);
+            Response::of(headers.iter().fold(request, add)).await
+        };
+        for form in ["TAG", "W/TAG", "\"x\", TAG", "*"] {
+            let if_none_match = form.replace("TAG", &today);
+            let refused = send(&[(IF_NONE_MATCH, &if_none_match)]).await.refused(412);
+            assert_eq!(refused.header("etag"), today, "{path} {form}");
+            send(&[(IF_NONE_MATCH, &if_none_match), (IF_MATCH, &today)]).await.refused(412);
+        }
+        send(&[(IF_NONE_MATCH, "x")]).await.refused_fields(&[("If-None-Match", "invalid")]);
+        assert_eq!(ada.get(&path).await.expect(200).text(), shown.text(), "{path}");
+        send(&[(IF_NONE_MATCH, "\"x\""), (IF_MATCH, &today)]).await.expect(200);
+        // No resource has a date that this could be compared with.
+        let dated = [(IF_NONE_MATCH, "\"x\""), (IF_UNMODIFIED_SINCE, "Thu, 01 Jan 1970 00:00:00 GMT")];
+        send(&dated).await.expect(200);
+    }
+}
+
+async fn what_exists_is_not_created_with_a_star(cluster: &Cluster) {
+    let ada = cluster.user("ada").await;
+    let nouns = Nouns::of(&ada).await;
+    let subscription = &format!("{}/subscription", nouns.repo);
+    let watch = async |user: User| {
+        Response::of(user.request(Method::PUT, subscription).header(IF_NONE_MATCH, "*").json(&json!({}))).await
+    };
+    watch(ada.clone()).await.refused(412);
+    ada.delete(subscription).await.empty(204);
+    let responses = join_all((0..WRITERS).map(|_| watch(ada.reconnected()))).await;
+    let (done, refused): (Vec<_>, Vec<_>) = responses.into_iter().partition(|response| response.status == 200);
+    assert_eq!((done.len(), refused.len()), (1, WRITERS - 1));
+    for response in refused {
+        response.refused(412);
+    }
+    // The GET of a star has no tag.
+    let starred = nouns.repo.replace("/repos/", "/user/starred/");
+    let star = async |if_none_match: &str| {
+        Response::of(ada.request(Method::PUT, &starred).header(IF_NONE_MATCH, if_none_match)).await
+    };
+    star("*").await.refused_fields(&[("If-None-Match", "invalid")]);
+    ada.get(&starred).await.refused(404);
+    star("\"x\"").await.empty(204);
+    ada.get(&starred).await.empty(204);
 }

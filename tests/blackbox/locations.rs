@@ -77,4 +77,10 @@ async fn accounts_keys_and_repositories_are_where_the_response_says(cluster: &Cl
     assert!(listed.as_array().unwrap().iter().any(|one| one["email"] == address.as_str()), "{listed}");
     let token = ada.make_token(&json!({"name": "ci"})).await.expect(201);
     assert_eq!(token.header("location"), format!("{}/api/v1/users/{}/tokens", ada.url, ada.name));
+
+    // So are keys that an administrator gives.
+    let key = json!({"title": "given", "key": ed25519("c")});
+    let given = admin.post(&format!("/admin/users/{}/keys", ada.name), &key).await.expect(201);
+    let listed = followed(&admin, &given).await;
+    assert!(listed.as_array().unwrap().iter().any(|one| one["id"] == given.json()["id"]), "{listed}");
 }

@@ -253,7 +253,9 @@ async fn a_store_is_added(cluster: &Cluster, ada: &User, admin: &User) {
         cluster.start_replica(Role::Git, 3);
         cluster.wait_replica_ready(Role::Git, 3);
     });
-    let added = admin.put("/admin/stores/git-3", &json!({"weight": 10_000})).await.expect(201).json();
+    let added = admin.put("/admin/stores/git-3", &json!({"weight": 10_000})).await.expect(201);
+    assert_eq!(added.header("location"), format!("{}/api/v1/admin/stores", admin.url));
+    let added = added.json();
     assert_eq!((&added["name"], &added["repositories"]), (&json!("git-3"), &json!(0)));
     admin.put("/admin/stores/git-3", &json!({})).await.expect(200);
     until_reachable(admin, "git-3", true).await;

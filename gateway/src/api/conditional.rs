@@ -1,9 +1,13 @@
 //! Conditional writes: a PATCH, PUT or DELETE with `If-Match` is carried out only if its resource has the tag with which the GET of the same path
-//! responds.
+//! responds, and one with `If-None-Match` only if it has not.
 //!
 //! The gateway makes that GET with the client's credentials and compares the tags. If they are the same, the service that writes compares the
 //! version of the resource once more, in its transaction: of several writers with one tag only the first succeeds. If not, the service refuses
-//! the write all the same, after what else is wrong with it, so that those who may not write learn nothing about the tag.
+//! the write all the same, after what else is wrong with it, so that those who may not write learn nothing about the tag. A malformed header
+//! is found the same way: the gateway names it in place of that refusal.
+//!
+//! `If-None-Match: *` has the service find in its transaction that there is no such resource. Tags in it are compared with that of the GET, or
+//! those of files with the version in the service: a resource that has none of them is written to, whatever happens to it in between.
 //!
 //! Where the body of a write names what it changes, as that of a file names its branch, there is no GET: the tags of files end in a version,
 //! which the service compares with that of what the body names.
@@ -23,12 +27,10 @@ use ferrite_proto::operation;
 use ferrite_rpc::version::VersionedCall;
 use tower::ServiceExt;
 
-use crate::http::error::ApiError;
-use crate::http::if_match::{IfMatch, is_create_only};
+use crate::http::error::{ApiError, FieldError};
+use crate::http::if_match::{IfMatch, IfNoneMatch};
 use crate::http::routes::Route;
 
-/// Writes that take `If-None-Match: *`.
-pub(crate) const CREATE_ONLY: [&str; 2] = [operation::PUT_CONTENTS, operation::SET_PROTECTION];
 /// Reads whose tags end in the version, if the service tells one: `"TAG.VERSION"`. The JSON of a webhook does not show its secrets.
 const VERSION_TAGGED: [&str; 2] = [operation::GET_CONTENTS, operation::GET_HOOK];
 /// Writes whose body names what they change: the file of another branch than the GET of the path reads. Their GETs are version-tagged.
@@ -36,7 +38,7 @@ const NAMED_BY_BODY: [&str; 2] = [operation::PUT_CONTENTS, operation::DELETE_CON
 /// Headers of a write that its GET does not have: with them it might respond with something else than the whole resource.
 const LEFT_OUT: [HeaderName; 3] = [IF_MODIFIED_SINCE, IF_NONE_MATCH, RANGE];
 
-/// A write, and the GET whose tag its `If-Match` takes.
+/// A write, and the GET whose tag its conditions take.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct ConditionalWrite {
     method: &'static str,
@@ -55,15 +57,23 @@ impl ConditionalWrite {
         Some(Self { method: route.method, operation: route.operation, read: read.map(|read| read.operation) })
     }
 
-    /// Returns whether there are tags for its `If-Match`.
+    /// Returns whether there are tags for its conditions.
     #[cfg(test)]
     pub(crate) fn takes_tags(&self) -> bool {
         self.read.is_some()
     }
 
-    /// Returns whether it takes `If-None-Match: *`.
-    pub(crate) fn may_only_create(&self) -> bool {
-        CREATE_ONLY.contains(&self.operation)
+    /// Returns why its service cannot check these conditions, if it cannot.
+    fn mistake(&self, if_match: Option<&IfMatch>, if_none_match: Option<&IfNoneMatch>) -> Option<FieldError> {
+        let message = match if_none_match? {
+            // Their services need not check preconditions.
+            IfNoneMatch::Any if self.read.is_none() => "must not be `*` where the GET of the path has no tag",
+            IfNoneMatch::Tags(_) if self.is_named_by_body() && if_match == Some(&IfMatch::Any) => {
+                "must not have tags if `If-Match` is `*`"
+            }
+            IfNoneMatch::Any | IfNoneMatch::Tags(_) => return None,
+        };
+        Some(FieldError::new("If-None-Match", "invalid", message))
     }
 
     fn is_named_by_body(&self) -> bool {
@@ -85,7 +95,9 @@ pub(super) struct ConditionalWrites {
 struct Conditions {
     write: ConditionalWrite,
     if_match: Option<IfMatch>,
-    is_create_only: bool,
+    if_none_match: Option<IfNoneMatch>,
+    /// What is wrong with the headers. No condition is true then.
+    mistakes: Vec<FieldError>,
     /// The GET of the same path; `None` if it has no tag, or reads something else than the body names.
     read: Option<Read>,
 }
@@ -137,45 +149,47 @@ impl ConditionalWrites {
     where
         F: Future<Output = Response>,
     {
-        let conditions = match self.conditions(&request) {
-            Ok(Some(conditions)) => conditions,
-            Ok(None) => {
-                return match self.version_tagged(&request) {
-                    Some(operation) => serve_read(operation, request, handle).await.0,
-                    None => handle(request).await,
-                };
-            }
-            Err(error) => return error.into_response(),
+        let Some(conditions) = self.conditions(&request) else {
+            return match self.version_tagged(&request) {
+                Some(operation) => serve_read(operation, request, handle).await.0,
+                None => handle(request).await,
+            };
         };
         let precondition = match self.precondition(&conditions).await {
             Ok(precondition) => precondition,
             Err(refusal) => return *refusal,
         };
-        request.extensions_mut().insert(VersionedCall::requiring(conditions.write.operation, precondition));
+        if let Some(precondition) = precondition {
+            request.extensions_mut().insert(VersionedCall::requiring(conditions.write.operation, precondition));
+        }
         let mut response = handle(request).await;
-        if response.status() == StatusCode::PRECONDITION_FAILED
-            && let Found::Resource(tag, _) = self.read(conditions.read.as_ref()).await
-        {
+        if response.status() != StatusCode::PRECONDITION_FAILED {
+            return response;
+        }
+        if !conditions.mistakes.is_empty() {
+            return ApiError::invalid(conditions.mistakes).into_response();
+        }
+        if let Found::Resource(tag, _) = self.read(conditions.read.as_ref()).await {
             response.headers_mut().insert(ETAG, tag);
         }
         response
     }
 
     /// Returns the conditions of a request, if it is a write that has some.
-    ///
-    /// # Errors
-    /// 422 for a malformed `If-Match`.
-    fn conditions(&self, request: &Request) -> Result<Option<Conditions>, ApiError> {
-        let Some(template) = request.extensions().get::<MatchedPath>() else { return Ok(None) };
-        let mut writes = self.writes.get(template.as_str()).into_iter().flatten();
-        let Some(write) = writes.find(|write| write.method == request.method().as_str()) else { return Ok(None) };
-        let if_match = IfMatch::of(request.headers())?;
-        let is_create_only = write.may_only_create() && is_create_only(request.headers());
-        if if_match.is_none() && !is_create_only {
-            return Ok(None);
+    fn conditions(&self, request: &Request) -> Option<Conditions> {
+        let template = request.extensions().get::<MatchedPath>()?;
+        let mut writes = self.writes.get(template.as_str())?.iter();
+        let write = writes.find(|write| write.method == request.method().as_str())?;
+        let (if_match, if_none_match) = (IfMatch::of(request.headers()), IfNoneMatch::of(request.headers()));
+        let mut mistakes: Vec<_> =
+            if_match.as_ref().err().into_iter().chain(if_none_match.as_ref().err()).cloned().collect();
+        let (if_match, if_none_match) = (if_match.ok().flatten(), if_none_match.ok().flatten());
+        mistakes.extend(write.mistake(if_match.as_ref(), if_none_match.as_ref()));
+        if if_match.is_none() && if_none_match.is_none() && mistakes.is_empty() {
+            return None;
         }
         let read = write.read.filter(|_| !write.is_named_by_body()).map(|operation| Read::of(request, operation));
-        Ok(Some(Conditions { write: *write, if_match, is_create_only, read }))
+        Some(Conditions { write: *write, if_match, if_none_match, mistakes, read })
     }
 
     /// Returns the operation of a read whose tag is to end in the version.
@@ -184,37 +198,38 @@ impl ConditionalWrites {
         self.version_tagged.get(template.as_str()).copied()
     }
 
-    /// Returns what the service must find when it writes.
+    /// Returns what the service must find when it writes; `None` if that does not matter.
     ///
     /// # Errors
     /// The failure of the GET. 412 or 503 if the service cannot compare versions.
-    async fn precondition(&self, conditions: &Conditions) -> Result<Precondition, Box<Response>> {
-        let Some(if_match) = &conditions.if_match else { return Ok(Precondition::Absent) };
-        // What exists is not created, and what does not exist has no tag.
-        if conditions.is_create_only {
-            return Ok(Precondition::Never);
+    async fn precondition(&self, conditions: &Conditions) -> Result<Option<Precondition>, Box<Response>> {
+        if !conditions.mistakes.is_empty() {
+            return Ok(Some(Precondition::Never));
         }
+        let (if_match, if_none_match) = (conditions.if_match.as_ref(), conditions.if_none_match.as_ref());
         if conditions.write.is_named_by_body() {
-            return Ok(of_versions(if_match));
+            return Ok(of_versions(if_match, if_none_match));
         }
         let (tag, version) = match self.read(conditions.read.as_ref()).await {
             Found::Resource(tag, version) => (tag, version),
-            Found::Nothing => return Ok(Precondition::Never),
+            Found::Nothing => return Ok(of_nothing(if_match, if_none_match)),
             Found::Failed(response) => return Err(Box::new(response)),
         };
-        let is_true = if_match.matches(&tag);
-        match version {
-            Some(_) if !is_true => Ok(Precondition::Never),
-            Some(_) if *if_match == IfMatch::Any => Ok(Precondition::Exists),
-            Some(version) => Ok(Precondition::Versions(vec![version])),
+        let is_true = if_match.is_none_or(|condition| condition.matches(&tag))
+            && if_none_match.is_none_or(|condition| !condition.names(&tag));
+        match (if_match, version) {
+            (_, Some(_)) if !is_true => Ok(Some(Precondition::Never)),
             // A service of the version before, which would not look at the precondition.
-            None if is_true => Err(Box::new(ApiError::unavailable().into_response())),
-            None => {
+            (_, None) if !is_true => {
                 let error = ApiError::new(StatusCode::PRECONDITION_FAILED, "precondition failed");
                 let mut response = error.into_response();
                 response.headers_mut().insert(ETAG, tag);
                 Err(Box::new(response))
             }
+            (None, _) => Ok(None),
+            (Some(_), None) => Err(Box::new(ApiError::unavailable().into_response())),
+            (Some(IfMatch::Any), Some(_)) => Ok(Some(Precondition::Exists)),
+            (Some(IfMatch::Tags(_)), Some(version)) => Ok(Some(Precondition::Versions(vec![version]))),
         }
     }
 
@@ -286,12 +301,40 @@ fn without_versions(list: &HeaderValue) -> HeaderValue {
     HeaderValue::try_from(tags.join(",")).unwrap_or_else(|_| list.clone())
 }
 
-/// Returns the precondition that a resource has one of the versions in the tags.
-fn of_versions(if_match: &IfMatch) -> Precondition {
-    let IfMatch::Tags(tags) = if_match else { return Precondition::Exists };
+/// Returns the precondition of a write whose resource has no tag, or cannot be read.
+fn of_nothing(if_match: Option<&IfMatch>, if_none_match: Option<&IfNoneMatch>) -> Option<Precondition> {
+    match (if_match, if_none_match) {
+        (Some(_), _) => Some(Precondition::Never),
+        (None, Some(IfNoneMatch::Any)) => Some(Precondition::Absent),
+        (None, Some(IfNoneMatch::Tags(_)) | None) => None,
+    }
+}
+
+/// Returns the precondition of a write whose tags end in the version.
+fn of_versions(if_match: Option<&IfMatch>, if_none_match: Option<&IfNoneMatch>) -> Option<Precondition> {
+    let others = match if_none_match {
+        // What exists is not created, and what does not exist has no tag.
+        Some(IfNoneMatch::Any) if if_match.is_some() => return Some(Precondition::Never),
+        Some(IfNoneMatch::Any) => return Some(Precondition::Absent),
+        Some(IfNoneMatch::Tags(tags)) => versions(tags),
+        None => Vec::new(),
+    };
+    match if_match {
+        Some(IfMatch::Any) => Some(Precondition::Exists),
+        Some(IfMatch::Tags(tags)) => {
+            let mut versions = versions(tags);
+            versions.retain(|version| !others.contains(version));
+            Some(if versions.is_empty() { Precondition::Never } else { Precondition::Versions(versions) })
+        }
+        None if others.is_empty() => None,
+        None => Some(Precondition::NotVersions(others)),
+    }
+}
+
+/// Returns the versions at the ends of tags. A tag without one is that of nothing.
+fn versions(tags: &[Vec<u8>]) -> Vec<Version> {
     let tags = tags.iter().filter_map(|tag| std::str::from_utf8(tag).ok());
-    let versions: Vec<_> = tags.filter_map(|tag| Some(split_version(tag)?.1)).collect();
-    if versions.is_empty() { Precondition::Never } else { Precondition::Versions(versions) }
+    tags.filter_map(|tag| Some(split_version(tag)?.1)).collect()
 }
 
 #[cfg(test)]
@@ -307,6 +350,11 @@ mod tests {
         IfMatch::of(&headers).unwrap().unwrap()
     }
 
+    fn if_none_match(value: &str) -> IfNoneMatch {
+        let headers = HeaderMap::from_iter([(IF_NONE_MATCH, HeaderValue::from_str(value).unwrap())]);
+        IfNoneMatch::of(&headers).unwrap().unwrap()
+    }
+
     #[test]
     fn a_write_is_compared_with_the_get_of_its_path_if_that_has_a_tag() {
         let routes = crate::operations();
@@ -317,9 +365,9 @@ mod tests {
         };
         let label = write("PATCH", "/repos/{owner}/{repo}/labels/{id}").unwrap();
         assert_eq!((label.operation, label.read), (operation::UPDATE_LABEL, Some(operation::GET_LABEL)));
-        assert!(label.takes_tags() && !label.may_only_create() && !label.is_named_by_body());
+        assert!(label.takes_tags() && !label.is_named_by_body());
         let file = write("PUT", "/repos/{owner}/{repo}/contents/{*file}").unwrap();
-        assert!(file.takes_tags() && file.may_only_create() && file.is_named_by_body());
+        assert!(file.takes_tags() && file.is_named_by_body());
         // The GET of a star has no body, and that of one label of an issue does not exist.
         for path in ["/user/starred/{owner}/{repo}", "/repos/{owner}/{repo}/issues/{index}/labels/{id}"] {
             assert!(!write("DELETE", path).unwrap().takes_tags(), "{path}");
@@ -355,7 +403,54 @@ mod tests {
             (format!("W/\"ab.{VERSION}\""), "never".to_owned()),
             (format!("\"{VERSION}\", \"ab.{}\"", &VERSION[1..]), "never".to_owned()),
         ] {
-            assert_eq!(of_versions(&if_match(&value)).to_string(), expected, "{value}");
+            let precondition = of_versions(Some(&if_match(&value)), None).unwrap();
+            assert_eq!(precondition.to_string(), expected, "{value}");
         }
+    }
+
+    #[test]
+    fn a_file_has_none_of_the_versions_of_if_none_match() {
+        let other = VERSION.replace('0', "f");
+        let (one, both) = (format!("\"ab.{VERSION}\""), format!("\"ab.{VERSION}\", \"cd.{other}\""));
+        for (is, is_not, expected) in [
+            ("", "*", Some("absent".to_owned())),
+            ("*", "*", Some("never".to_owned())),
+            (&one, "*", Some("never".to_owned())),
+            ("", &one, Some(format!("not-version={VERSION}"))),
+            ("", &format!("W/{one}"), Some(format!("not-version={VERSION}"))),
+            ("", &both, Some(format!("not-version={VERSION},{other}"))),
+            ("", "\"x\"", None),
+            (&both, &one, Some(format!("version={other}"))),
+            (&one, &both, Some("never".to_owned())),
+            (&one, "\"x\"", Some(format!("version={VERSION}"))),
+        ] {
+            let if_match = (!is.is_empty()).then(|| if_match(is));
+            let precondition = of_versions(if_match.as_ref(), Some(&if_none_match(is_not)));
+            assert_eq!(precondition.as_ref().map(Precondition::to_string), expected, "{is} {is_not}");
+        }
+    }
+
+    #[test]
+    fn conditions_that_no_service_checks_are_mistakes() {
+        let write = |operation, read| ConditionalWrite { method: "PUT", operation, read };
+        let (any, tags) = (IfNoneMatch::Any, if_none_match("\"a\""));
+        let star = write(operation::STAR_REPOSITORY, None);
+        let file = write(operation::PUT_CONTENTS, Some(operation::GET_CONTENTS));
+        let label = write(operation::UPDATE_LABEL, Some(operation::GET_LABEL));
+        for (write, if_match, if_none_match, is_mistake) in [
+            (star, None, &any, true),
+            (star, None, &tags, false),
+            (file, None, &any, false),
+            (file, Some("*"), &any, false),
+            (file, Some("*"), &tags, true),
+            (file, Some("\"b\""), &tags, false),
+            (label, Some("*"), &tags, false),
+            (label, None, &any, false),
+        ] {
+            let if_match = if_match.map(self::if_match);
+            let mistake = write.mistake(if_match.as_ref(), Some(if_none_match));
+            assert_eq!(mistake.is_some(), is_mistake, "{write:?} {if_match:?} {if_none_match:?}");
+        }
+        assert!(star.mistake(Some(&IfMatch::Any), None).is_none());
     }
 }

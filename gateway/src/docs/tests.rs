@@ -82,6 +82,18 @@ async fn the_page_loads_files_of_its_own_alone() {
     }
 }
 
+#[tokio::test]
+async fn a_page_with_a_slash_at_its_end_is_found_without_it() {
+    for (path, expected) in [("/docs/api/", "../api"), ("/docs/api/guide/", "../guide")] {
+        let (moved, body) = get_with(path, &[]).await;
+        assert_eq!((moved.status().as_u16(), body.len()), (301, 0), "{path}");
+        // Relative, as the links of the page: the site may be below a path.
+        assert_eq!(moved.headers()["location"], expected, "{path}");
+        assert!(paths().any(|page| page == path.trim_end_matches('/')), "{path}");
+    }
+    assert_eq!(get_with("/docs/api/api.css/", &[]).await.0.status().as_u16(), 404);
+}
+
 #[test]
 fn texts_of_the_document_are_no_html() {
     let evil = "<script>\"'&";

@@ -1,11 +1,11 @@
-//! The conditions of requests that write: `If-Match`, and `If-None-Match: *` (RFC 9110, section 13.1).
+//! The conditions of requests that write: `If-Match` and `If-None-Match` (RFC 9110, section 13.1).
 //!
 //! Not here: `If-None-Match` of reads, which is in `etag`, and the resource that a condition is about.
 
 use axum::http::header::{IF_MATCH, IF_NONE_MATCH};
 use axum::http::{HeaderMap, HeaderValue};
 
-use super::error::ApiError;
+use super::error::FieldError;
 
 /// The condition of `If-Match`.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -20,15 +20,15 @@ impl IfMatch {
     /// Returns the condition of a request, if it has one.
     ///
     /// # Errors
-    /// 422 for a malformed header.
-    pub(crate) fn of(headers: &HeaderMap) -> Result<Option<Self>, ApiError> {
+    /// What is wrong with a malformed header.
+    pub(crate) fn of(headers: &HeaderMap) -> Result<Option<Self>, FieldError> {
         let values: Vec<_> = headers.get_all(IF_MATCH).iter().map(|value| value.as_bytes().trim_ascii()).collect();
         match values.as_slice() {
             [] => Ok(None),
             [b"*"] => Ok(Some(Self::Any)),
             lists => match strong_tags(lists) {
                 Some(tags) => Ok(Some(Self::Tags(tags))),
-                None => Err(ApiError::invalid_field("If-Match", "invalid", "must be `*` or entity tags in quotes")),
+                None => Err(FieldError::new("If-Match", "invalid", "must be `*` or entity tags in quotes")),
             },
         }
     }
@@ -42,17 +42,65 @@ impl IfMatch {
     }
 }
 
-/// Returns whether a request has `If-None-Match: *`, by which a write creates its resource and replaces none. A star among tags counts, as for
-/// reads: a client that sends one wants nothing replaced.
-pub(crate) fn is_create_only(headers: &HeaderMap) -> bool {
-    let lists = headers.get_all(IF_NONE_MATCH).iter().map(HeaderValue::as_bytes);
-    lists.flat_map(|list| list.split(|byte| *byte == b',')).any(|item| item.trim_ascii() == b"*")
+/// The condition of `If-None-Match`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum IfNoneMatch {
+    /// The resource does not exist.
+    Any,
+    /// The resource has none of these tags, which are in their quotes and without `W/`.
+    Tags(Vec<Vec<u8>>),
 }
 
-/// Returns the strong tags of some lists of tags; `None` if one is malformed, or there is no tag at all.
-fn strong_tags(lists: &[&[u8]]) -> Option<Vec<Vec<u8>>> {
-    let mut strong = Vec::new();
-    let mut is_empty = true;
+impl IfNoneMatch {
+    /// Returns the condition of a request, if it has one. A star among tags counts, as for reads: a client that sends one wants nothing
+    /// replaced.
+    ///
+    /// # Errors
+    /// What is wrong with a malformed header.
+    pub(crate) fn of(headers: &HeaderMap) -> Result<Option<Self>, FieldError> {
+        let lists: Vec<_> = headers.get_all(IF_NONE_MATCH).iter().map(HeaderValue::as_bytes).collect();
+        if lists.is_empty() {
+            return Ok(None);
+        }
+        let Some(items) = items(&lists) else {
+            return Err(FieldError::new("If-None-Match", "invalid", "must be `*` or entity tags in quotes"));
+        };
+        let tags: Option<Vec<_>> = items.into_iter().map(Item::tag).collect();
+        Ok(Some(tags.map_or(Self::Any, Self::Tags)))
+    }
+
+    /// Returns whether it is false of a resource with this tag, by the weak comparison of RFC 9110, section 8.8.3.2.
+    pub(crate) fn names(&self, etag: &HeaderValue) -> bool {
+        let etag = etag.as_bytes();
+        let etag = etag.strip_prefix(b"W/").unwrap_or(etag);
+        match self {
+            Self::Any => true,
+            Self::Tags(tags) => tags.iter().any(|tag| tag == etag),
+        }
+    }
+}
+
+/// An item of a list.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Item<'a> {
+    Star,
+    Strong(&'a [u8]),
+    Weak(&'a [u8]),
+}
+
+impl Item<'_> {
+    /// Returns the tag in its quotes; `None` for a star.
+    fn tag(self) -> Option<Vec<u8>> {
+        match self {
+            Self::Star => None,
+            Self::Strong(tag) | Self::Weak(tag) => Some(tag.to_vec()),
+        }
+    }
+}
+
+/// Returns the items of some lists; `None` if one is malformed, or there is none at all.
+fn items<'a>(lists: &[&'a [u8]]) -> Option<Vec<Item<'a>>> {
+    let mut items = Vec::new();
     for list in lists {
         let (mut rest, mut is_separated) = (*list, true);
         loop {
@@ -62,20 +110,30 @@ fn strong_tags(lists: &[&[u8]]) -> Option<Vec<Vec<u8>>> {
                 [b',', after @ ..] => (rest, is_separated) = (after, true),
                 _ if !is_separated => return None,
                 _ => {
-                    let (is_weak, tag, after) = first_tag(rest)?;
-                    if !is_weak {
-                        strong.push(tag.to_vec());
-                    }
-                    (rest, is_separated, is_empty) = (after, false, false);
+                    let (item, after) = first_item(rest)?;
+                    items.push(item);
+                    (rest, is_separated) = (after, false);
                 }
             }
         }
     }
-    (!is_empty).then_some(strong)
+    (!items.is_empty()).then_some(items)
 }
 
-/// Splits off the tag at the beginning of a list. Returns whether it is weak, the tag in its quotes, and the rest.
-fn first_tag(list: &[u8]) -> Option<(bool, &[u8], &[u8])> {
+/// Returns the strong tags of some lists of tags; `None` if one is malformed, or there is no tag at all.
+fn strong_tags(lists: &[&[u8]]) -> Option<Vec<Vec<u8>>> {
+    let items = items(lists)?;
+    if items.contains(&Item::Star) {
+        return None;
+    }
+    Some(items.into_iter().filter(|item| matches!(item, Item::Strong(_))).filter_map(Item::tag).collect())
+}
+
+/// Splits off the item at the beginning of a list.
+fn first_item(list: &[u8]) -> Option<(Item<'_>, &[u8])> {
+    if let Some(rest) = list.strip_prefix(b"*") {
+        return Some((Item::Star, rest));
+    }
     let (is_weak, quoted) = match list.strip_prefix(b"W/") {
         Some(quoted) => (true, quoted),
         None => (false, list),
@@ -84,15 +142,23 @@ fn first_tag(list: &[u8]) -> Option<(bool, &[u8], &[u8])> {
     let length = inner.iter().position(|byte| *byte == b'"')?;
     let is_sane = |byte: &u8| matches!(byte, 0x21..=0x7e | 0x80..);
     let (tag, rest) = quoted.split_at(length + 2);
-    inner[..length].iter().all(is_sane).then_some((is_weak, tag, rest))
+    let item = if is_weak { Item::Weak(tag) } else { Item::Strong(tag) };
+    inner[..length].iter().all(is_sane).then_some((item, rest))
 }
 
 #[cfg(test)]
 mod tests {
+    use axum::http::HeaderName;
+
     use super::*;
 
+    fn headers_of(name: &'static str, values: &[&str]) -> HeaderMap {
+        let value = |value: &&str| HeaderValue::from_bytes(value.as_bytes()).unwrap();
+        values.iter().map(|one| (HeaderName::from_static(name), value(one))).collect()
+    }
+
     fn headers(values: &[&str]) -> HeaderMap {
-        values.iter().map(|value| (IF_MATCH, HeaderValue::from_bytes(value.as_bytes()).unwrap())).collect()
+        headers_of("if-match", values)
     }
 
     #[test]
@@ -117,7 +183,7 @@ mod tests {
     }
 
     #[test]
-    fn a_malformed_condition_is_422_and_names_the_header() {
+    fn a_malformed_condition_names_its_header() {
         for values in [
             &[""][..],
             &[","],
@@ -135,8 +201,7 @@ mod tests {
             &["**"],
         ] {
             let error = IfMatch::of(&headers(values)).expect_err("it is malformed");
-            assert_eq!(error.status.as_u16(), 422, "{values:?}");
-            assert!(format!("{error:?}").contains("field: \"If-Match\""), "{error:?}");
+            assert_eq!((error.field.as_str(), &*error.code), ("If-Match", "invalid"), "{values:?}");
         }
     }
 
@@ -160,9 +225,30 @@ mod tests {
     }
 
     #[test]
-    fn a_star_alone_is_create_only() {
-        let of = |value| HeaderMap::from_iter([(IF_NONE_MATCH, HeaderValue::from_static(value))]);
-        assert!(is_create_only(&of("*")) && is_create_only(&of(" * ")) && is_create_only(&of("\"a\", *")));
-        assert!(!is_create_only(&of("\"*\"")) && !is_create_only(&of("\"a\"")) && !is_create_only(&HeaderMap::new()));
+    fn a_star_among_tags_is_one_and_weak_tags_are_as_good_as_strong_ones() {
+        let of = |values: &[&str]| IfNoneMatch::of(&headers_of("if-none-match", values));
+        let tags = |tags: &[&str]| Some(IfNoneMatch::Tags(tags.iter().map(|tag| tag.as_bytes().to_vec()).collect()));
+        for (values, expected) in [
+            (&[][..], None),
+            (&["*"], Some(IfNoneMatch::Any)),
+            (&[" * "], Some(IfNoneMatch::Any)),
+            (&["\"a\", *"], Some(IfNoneMatch::Any)),
+            (&["\"a\"", "*"], Some(IfNoneMatch::Any)),
+            (&["\"*\""], tags(&["\"*\""])),
+            (&["\"a,*,b\""], tags(&["\"a,*,b\""])),
+            (&["W/\"a\", \"b\"", "\"c\""], tags(&["\"a\"", "\"b\"", "\"c\""])),
+        ] {
+            assert_eq!(of(values).unwrap(), expected, "{values:?}");
+        }
+        for values in [&[""][..], &[","], &["a"], &["\"a"], &["**"], &["* \"a\""], &["\"a\"", "x"]] {
+            let mistake = of(values).expect_err("it is malformed");
+            assert_eq!((mistake.field.as_str(), &*mistake.code), ("If-None-Match", "invalid"), "{values:?}");
+        }
+        let names =
+            |value: &str, tag: &'static str| of(&[value]).unwrap().unwrap().names(&HeaderValue::from_static(tag));
+        for value in ["\"a\"", "W/\"a\"", "\"b\", \"a\"", "*"] {
+            assert!(names(value, "\"a\"") && names(value, "W/\"a\""), "{value}");
+        }
+        assert!(!names("\"b\"", "\"a\"") && !names("\"A\"", "\"a\""));
     }
 }

@@ -19,6 +19,7 @@ const EXISTS: &str = "exists";
 const ABSENT: &str = "absent";
 const NEVER: &str = "never";
 const VERSION_PREFIX: &str = "version=";
+const NOT_VERSION_PREFIX: &str = "not-version=";
 const SEPARATOR: &str = ",";
 
 /// The version of a resource: a hash of the message that a read returns of it. Different contents have different versions.
@@ -55,6 +56,8 @@ pub enum Precondition {
     Absent,
     /// It has one of these versions.
     Versions(Vec<Version>),
+    /// It does not exist, or has none of these versions.
+    NotVersions(Vec<Version>),
     /// Nothing would be enough: it is known to be another version than the caller's.
     Never,
 }
@@ -67,10 +70,8 @@ impl Precondition {
             EXISTS => Self::Exists,
             ABSENT => Self::Absent,
             _ => {
-                let list = text.strip_prefix(VERSION_PREFIX);
-                let versions: Option<Vec<_>> =
-                    list.and_then(|list| list.split(SEPARATOR).map(Version::parse).collect());
-                versions.map_or(Self::Never, Self::Versions)
+                let versions = listed(text, VERSION_PREFIX).map(Self::Versions);
+                versions.or_else(|| listed(text, NOT_VERSION_PREFIX).map(Self::NotVersions)).unwrap_or(Self::Never)
             }
         }
     }
@@ -82,6 +83,7 @@ impl Precondition {
             Self::Exists => resource.is_some(),
             Self::Absent => resource.is_none(),
             Self::Versions(versions) => resource.is_some_and(|resource| versions.contains(&Version::of(resource))),
+            Self::NotVersions(versions) => resource.is_none_or(|resource| !versions.contains(&Version::of(resource))),
             Self::Never => false,
         }
     }
@@ -92,13 +94,20 @@ impl fmt::Display for Precondition {
         match self {
             Self::Exists => f.write_str(EXISTS),
             Self::Absent => f.write_str(ABSENT),
-            Self::Versions(versions) => {
-                let versions: Vec<_> = versions.iter().map(|version| version.0.as_str()).collect();
-                write!(f, "{VERSION_PREFIX}{}", versions.join(SEPARATOR))
-            }
+            Self::Versions(versions) => write!(f, "{VERSION_PREFIX}{}", list(versions)),
+            Self::NotVersions(versions) => write!(f, "{NOT_VERSION_PREFIX}{}", list(versions)),
             Self::Never => f.write_str(NEVER),
         }
     }
+}
+
+/// Returns the versions that a text lists after `prefix`; `None` for another text.
+fn listed(text: &str, prefix: &str) -> Option<Vec<Version>> {
+    text.strip_prefix(prefix)?.split(SEPARATOR).map(Version::parse).collect()
+}
+
+fn list(versions: &[Version]) -> String {
+    versions.iter().map(|version| version.0.as_str()).collect::<Vec<_>>().join(SEPARATOR)
 }
 
 /// The precondition of a write is not true. Nothing was changed.
@@ -223,13 +232,21 @@ mod tests {
     #[test]
     fn a_precondition_is_read_as_it_is_written() {
         let (bug, fault) = (Version::of(&label("bug")), Version::of(&label("fault")));
-        let (one, two) = (Precondition::Versions(vec![bug.clone()]), Precondition::Versions(vec![bug, fault]));
-        for precondition in [Precondition::Exists, Precondition::Absent, Precondition::Never, one, two] {
+        let (one, two) = (vec![bug.clone()], vec![bug, fault]);
+        for precondition in [
+            Precondition::Exists,
+            Precondition::Absent,
+            Precondition::Never,
+            Precondition::Versions(one.clone()),
+            Precondition::Versions(two.clone()),
+            Precondition::NotVersions(one),
+            Precondition::NotVersions(two),
+        ] {
             assert_eq!(Precondition::parse(&precondition.to_string()), precondition);
         }
         let of_none = Precondition::Versions(Vec::new()).to_string();
         let unfinished = format!("version={},", Version::of(&label("bug")));
-        for malformed in ["", "*", "version=x", "Exists", &of_none, &unfinished] {
+        for malformed in ["", "*", "version=x", "not-version=", "not-version=x", "Exists", &of_none, &unfinished] {
             assert_eq!(Precondition::parse(malformed), Precondition::Never, "{malformed}");
         }
     }
@@ -238,13 +255,16 @@ mod tests {
     fn a_precondition_is_true_of_what_it_names_alone() {
         let (bug, other) = (label("bug"), label("fault"));
         let of_bug = Precondition::Versions(vec![Version::of(&bug)]);
-        let of_both = Precondition::Versions(vec![Version::of(&other), Version::of(&bug)]);
+        let both = vec![Version::of(&other), Version::of(&bug)];
+        let not_bug = Precondition::NotVersions(vec![Version::of(&bug)]);
         let resources = [Some(&bug), Some(&other), None];
         for (precondition, expected) in [
             (Precondition::Exists, [true, true, false]),
             (Precondition::Absent, [false, false, true]),
             (of_bug, [true, false, false]),
-            (of_both, [true, true, false]),
+            (Precondition::Versions(both.clone()), [true, true, false]),
+            (not_bug, [false, true, true]),
+            (Precondition::NotVersions(both), [false, false, true]),
             (Precondition::Never, [false, false, false]),
         ] {
             assert_eq!(resources.map(|resource| precondition.is_true(resource)), expected, "{precondition}");

@@ -1,7 +1,7 @@
 //! SSH keys of users.
 
 use ferrite_api_types::convert::{MissingField, require};
-use ferrite_api_types::links::Links;
+use ferrite_api_types::links::{Links, encode};
 use ferrite_api_types::shape;
 use ferrite_proto::operation;
 use ferrite_proto::repo::{
@@ -127,11 +127,14 @@ pub(crate) async fn create(
     let as_administrator = username.is_some();
     let check = PermissionCheck::of(operation::CREATE_PUBLIC_KEY).by_administrator(as_administrator);
     let NewPublicKey { title, key } = call.checked_body(check, body).await?;
+    // A key alone is for its owner to read.
+    let keys_of_user = username.as_ref().map(|name| format!("/users/{}/keys", encode(name.as_bytes())));
     let request = CreatePublicKeyRequest { title, key, username: username.unwrap_or_default(), as_administrator };
     let response = call.clients.public_keys().create_public_key(call.request(request)).await?.into_inner();
     // A key that an administrator gives is bound to no token, as its owner sees as well.
     let key = OwnPublicKey::new(require(response.key, "key")?, &call.links)?;
-    Ok(Created::at(key.key.url.clone(), key))
+    let location = keys_of_user.map_or_else(|| key.key.url.clone(), |path| call.links.api(&path));
+    Ok(Created::at(location, key))
 }
 
 async fn remove(Authenticated(call): Authenticated, path: Params) -> ApiResult<NoContent> {

@@ -1,7 +1,6 @@
 //! Git stores, for administrators of the site.
 
 use ferrite_api_types::convert::{MissingField, require};
-use ferrite_api_types::links::encode;
 use ferrite_api_types::schema::{Schema, Schemas};
 use ferrite_proto::operation;
 use ferrite_proto::repo::{self, DeleteStoreRequest, ListStoresRequest, SetStoreRequest, UpdateStoreRequest};
@@ -109,8 +108,8 @@ async fn set(
     if !response.was_added {
         return Ok(Either::Second(Json(store)));
     }
-    let location = call.links.api(&format!("/admin/stores/{}", encode(store.name.as_bytes())));
-    Ok(Either::First(Created::at(location, store)))
+    // A store is read in the list of all.
+    Ok(Either::First(Created::at(call.links.api("/admin/stores"), store)))
 }
 
 async fn update(

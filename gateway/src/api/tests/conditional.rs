@@ -1,4 +1,4 @@
-//! Writes with `If-Match`: which precondition the service gets for which header, and what the client gets in return.
+//! Writes with `If-Match` and `If-None-Match`: which precondition the service gets for which header, and what the client gets in return.
 
 use axum::body::{Body, to_bytes};
 use ferrite_proto::error::Kind;
@@ -97,10 +97,58 @@ async fn a_write_carries_the_version_of_what_its_tag_shows() {
 }
 
 #[tokio::test]
+async fn a_write_has_none_of_the_tags_of_if_none_match() {
+    let case = Case::new().await;
+    let (tag, weak, version) = (case.etag.as_str(), format!("W/{}", case.etag), format!("version={VERSION}"));
+    for (if_match, if_none_match, expected) in [
+        (None, tag, Some("never")),
+        (None, weak.as_str(), Some("never")),
+        (None, "*", Some("never")),
+        (None, "\"other\"", None),
+        (Some(tag), tag, Some("never")),
+        (Some(tag), "*", Some("never")),
+        (Some(tag), "\"other\"", Some(version.as_str())),
+        (Some("*"), "\"other\"", Some("exists")),
+        (Some("\"other\""), "\"other\"", Some("never")),
+    ] {
+        let if_match = if_match.map(|value| ("if-match", value));
+        let headers: Vec<_> = if_match.into_iter().chain([("if-none-match", if_none_match)]).collect();
+        assert_eq!(case.send("PATCH", PATH, &headers, BODY).await.status, 200, "{headers:?}");
+        assert_eq!(case.precondition().as_deref(), expected, "{headers:?}");
+        assert!(case.is_read());
+    }
+}
+
+#[tokio::test]
+async fn what_is_not_read_is_created_or_has_none_of_the_tags() {
+    let case = Case::new().await;
+    case.tracker.script.fail(&get_label(), failure(Kind::NotFound, "LABEL_NOT_FOUND"));
+    for (if_none_match, expected) in [("*", Some("absent")), (case.etag.as_str(), None)] {
+        assert_eq!(case.send("PATCH", PATH, &[("if-none-match", if_none_match)], BODY).await.status, 200);
+        assert_eq!(case.precondition().as_deref(), expected, "{if_none_match}");
+    }
+}
+
+#[tokio::test]
+async fn a_star_in_if_none_match_is_422_where_a_path_has_no_get() {
+    let case = Case::new().await;
+    let (rpc, path) = (format!("{LABELS}/ChangeIssueLabels"), "/repos/bob/demo/issues/2/labels/5");
+    case.tracker.script.respond(&rpc, &issue::ChangeIssueLabelsResponse::default());
+    assert_eq!(case.send("DELETE", path, &[("if-none-match", "\"x\"")], "").await.status, 204);
+    assert_eq!(case.tracker.script.take_precondition(&rpc), None);
+    case.tracker.script.fail(&rpc, failure(Kind::Aborted, "PRECONDITION_FAILED"));
+    let refused = case.send("DELETE", path, &[("if-none-match", "*")], "").await;
+    assert_eq!(refused.status, 422);
+    assert!(refused.body.contains(r#""field":"If-None-Match","code":"invalid""#), "{}", refused.body);
+    assert_eq!(case.tracker.script.take_precondition(&rpc).as_deref(), Some("never"));
+}
+
+#[tokio::test]
 async fn a_request_without_a_condition_is_not_read_before() {
     let case = Case::new().await;
-    let of_read = [("if-none-match", "*"), ("x-ferrite-precondition", "never")];
-    assert_eq!(case.send("PATCH", PATH, &of_read, BODY).await.status, 200);
+    // A label has no date, and RFC 9110 (section 13.1.4) has that condition ignored then.
+    let dated = [("if-unmodified-since", "Thu, 01 Jan 1970 00:00:00 GMT"), ("x-ferrite-precondition", "never")];
+    assert_eq!(case.send("PATCH", PATH, &dated, BODY).await.status, 200);
     assert_eq!((case.precondition(), case.is_read()), (None, false));
     assert_eq!(case.send("GET", PATH, &[("if-match", "\"other\"")], "").await.status, 200);
 }
@@ -110,7 +158,7 @@ async fn the_read_has_the_credentials_of_the_client_and_nothing_of_the_write() {
     let case = Case::new().await;
     let tag = case.etag.clone();
     let headers =
-        [("if-match", tag.as_str()), ("if-none-match", &tag), ("range", "bytes=0-1"), ("idempotency-key", "k")];
+        [("if-match", tag.as_str()), ("if-none-match", "\"x\""), ("range", "bytes=0-1"), ("idempotency-key", "k")];
     assert_eq!(case.send("PATCH", PATH, &headers, BODY).await.status, 200);
     assert_eq!(case.precondition(), Some(format!("version={VERSION}")));
     assert!(case.tracker.script.had_idempotency_key(&update_label()));
@@ -169,7 +217,14 @@ async fn a_service_that_tells_no_version_is_not_asked_to_write() {
     let stale = case.send("DELETE", path, &[("if-match", "\"other\"")], "").await;
     assert_eq!((stale.status, stale.etag()), (412, Some(tag.as_str())));
     assert_eq!(case.send("DELETE", path, &[("if-match", &tag)], "").await.status, 503);
-    assert!(!case.tracker.script.took_request(&format!("{MILESTONES}/DeleteMilestone")));
+    for if_none_match in [tag.as_str(), "*"] {
+        let refused = case.send("DELETE", path, &[("if-none-match", if_none_match)], "").await;
+        assert_eq!((refused.status, refused.etag()), (412, Some(tag.as_str())));
+    }
+    let delete = format!("{MILESTONES}/DeleteMilestone");
+    assert!(!case.tracker.script.took_request(&delete));
+    case.tracker.script.respond(&delete, &issue::DeleteMilestoneResponse::default());
+    assert_eq!(case.send("DELETE", path, &[("if-none-match", "\"other\"")], "").await.status, 204);
 }
 
 #[tokio::test]
@@ -198,10 +253,39 @@ async fn a_check_with_a_blank_request_has_no_precondition() {
 #[tokio::test]
 async fn a_malformed_header_is_422_and_names_it() {
     let case = Case::new().await;
+    case.tracker.script.fail(&update_label(), failure(Kind::Aborted, "PRECONDITION_FAILED"));
     for malformed in ["", "x", "\"a", "*, \"a\""] {
         let refused = case.patch(malformed).await;
-        assert_eq!(refused.status, 422, "{malformed}");
+        assert_eq!((refused.status, refused.etag()), (422, None), "{malformed}");
         assert!(refused.body.contains(r#""field":"If-Match","code":"invalid""#), "{}", refused.body);
+        assert!(refused.body.contains("/docs/api#UpdateLabel"), "{}", refused.body);
+        assert_eq!(case.precondition().as_deref(), Some("never"), "{malformed}");
     }
-    assert!(!case.is_read() && !case.tracker.script.took_request(&update_label()));
+    let both = case.send("PATCH", PATH, &[("if-match", "x"), ("if-none-match", "y")], BODY).await;
+    let body: serde_json::Value = serde_json::from_str(&both.body).unwrap();
+    let fields: Vec<_> = body["errors"].as_array().unwrap().iter().map(|one| one["field"].as_str().unwrap()).collect();
+    assert_eq!((both.status, fields), (422, vec!["If-Match", "If-None-Match"]));
+    assert!(!case.is_read());
+}
+
+#[tokio::test]
+async fn a_malformed_header_is_found_after_what_else_is_wrong() {
+    let case = Case::new().await;
+    let malformed = [("if-match", "x")];
+    let unknown = Request::patch(format!("/api/v1{PATH}")).header("if-match", "x").body(Body::from(BODY)).unwrap();
+    let response = router(&case.tracker.gateway.state).oneshot(unknown).await.unwrap();
+    assert_eq!(response.status().as_u16(), 401);
+    // A stored response, which the service has before it looks at the precondition.
+    let repeat = [("if-match", "x"), ("idempotency-key", "k")];
+    assert_eq!(case.send("PATCH", PATH, &repeat, BODY).await.status, 200);
+    for (error, status) in [
+        (AuthError::RepositoryNotFound.into(), 404),
+        (failure(Kind::PermissionDenied, "PERMISSION_DENIED"), 403),
+        (failure(Kind::InvalidArgument, "INVALID_REQUEST"), 422),
+    ] {
+        case.tracker.script.fail(&update_label(), error);
+        let refused = case.send("PATCH", PATH, &malformed, BODY).await;
+        assert_eq!(refused.status, status);
+        assert!(!refused.body.contains("If-Match"), "{}", refused.body);
+    }
 }

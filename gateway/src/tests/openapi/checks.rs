@@ -127,7 +127,7 @@ fn a_write_takes_the_tag_of_the_get_of_its_path() {
     let of_label = &paths["/api/v1/repos/{owner}/{repo}/labels/{id}"];
     assert_eq!(shared(&of_label["get"]), ["If-None-Match"]);
     for method in ["patch", "delete"] {
-        assert_eq!(shared(&of_label[method]), ["Idempotency-Key", "If-Match"]);
+        assert_eq!(shared(&of_label[method]), ["Idempotency-Key", "If-Match", "If-None-Match-Write"]);
         assert_eq!(of_label[method]["responses"]["412"]["$ref"], "#/components/responses/412");
     }
     assert!(document["components"]["responses"]["412"]["headers"]["ETag"].is_object());
@@ -138,10 +138,10 @@ fn a_write_takes_the_tag_of_the_get_of_its_path() {
     let file = operations().into_iter().filter(|route| route.path.ends_with("/contents/{*file}"));
     let document = document_of(file);
     let of_file = document["paths"].as_object().unwrap().values().next().unwrap();
-    assert_eq!(shared(&of_file["put"]), ["Idempotency-Key", "If-Match", "If-None-Match-Any"]);
-    assert_eq!(shared(&of_file["delete"]), ["Idempotency-Key", "If-Match"]);
-    let any = &document["components"]["parameters"]["If-None-Match-Any"];
-    assert_eq!((&any["name"], &any["schema"]["enum"]), (&json!("If-None-Match"), &json!(["*"])));
+    for method in ["put", "delete"] {
+        assert_eq!(shared(&of_file[method]), ["Idempotency-Key", "If-Match", "If-None-Match-Write"]);
+    }
+    assert_eq!(document["components"]["parameters"]["If-None-Match-Write"]["name"], "If-None-Match");
 }
 
 #[test]

@@ -29,12 +29,8 @@ fn table_row(route: &Route) -> &'static Operation {
 
 /// Returns the names of the parameters by which a request of the route sets conditions, as the gateway treats them.
 fn conditions(route: &Route, routes: &[Route]) -> Vec<&'static str> {
-    let write = ConditionalWrite::of(route, routes);
-    let taken = [
-        ("If-None-Match", route.has_tag()),
-        ("If-Match", write.is_some_and(|write| write.takes_tags())),
-        ("If-None-Match-Any", write.is_some_and(|write| write.may_only_create())),
-    ];
+    let is_write = ConditionalWrite::of(route, routes).is_some_and(|write| write.takes_tags());
+    let taken = [("If-None-Match", route.has_tag()), ("If-Match", is_write), ("If-None-Match-Write", is_write)];
     taken.into_iter().filter(|(_, is_taken)| *is_taken).map(|(name, _)| name).collect()
 }
 
@@ -310,10 +306,11 @@ fn shared_parameters() -> Value {
             "Tags from the `ETag` of earlier responses. A response that has one of them still is a 304 without a body.",
             &text,
         ),
-        "If-None-Match-Any": request_header(
+        "If-None-Match-Write": request_header(
             "If-None-Match",
-            "With `*`, the write is done only if it creates the resource.",
-            &json!({"type": "string", "enum": ["*"]}),
+            "Tags from the `ETag` of earlier responses to the GET of this path, or `*` for any. The write is done only if the resource \
+             has none of them. With `*`, it is done only if it creates the resource.",
+            &text,
         ),
     })
 }
