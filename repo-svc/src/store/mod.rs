@@ -20,6 +20,7 @@ mod profiles;
 mod public_keys;
 mod quotas;
 mod release_assets;
+mod release_claims;
 mod releases;
 mod repositories;
 mod repository_links;
@@ -57,6 +58,7 @@ pub(crate) use profiles::{EmailRow, FollowDirection, ProfileTable, unverify_emai
 pub(crate) use public_keys::{NewPublicKey, PublicKeyRow, PublicKeyTable};
 pub(crate) use quotas::{OwnLimits, OwnerLimits, OwnerQuota, QuotaRow, QuotaTable, UsageChanges, effective};
 pub(crate) use release_assets::{Asset, AssetKey};
+pub(crate) use release_claims::ReleaseClaim;
 pub(crate) use releases::{Release, ReleaseKey, ReleaseTable};
 pub(crate) use repositories::{CreatedOnDisk, NewRepository, Repository, RepositoryKey, RepositoryTable};
 pub(crate) use repository_lists::RepositoryName;

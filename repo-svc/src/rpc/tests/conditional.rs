@@ -16,6 +16,7 @@ use ferrite_proto::repo::topic_service_client::TopicServiceClient;
 use ferrite_proto::repo::transfer_service_client::TransferServiceClient;
 use ferrite_proto::repo::watch_service_client::WatchServiceClient;
 use ferrite_proto::repo::*;
+use ferrite_rpc::grpc::Channel;
 use futures_util::future::join_all;
 use tonic::{Code, Request, Response, Status};
 
@@ -329,7 +330,7 @@ async fn shown(fixture: &Fixture) -> (Repository, String) {
     (shown.into_inner().repository.unwrap(), version)
 }
 
-/// Returns how often the store was asked to move HEAD since the last call.
+/// Returns how often the store was asked to move HEAD, or to make a tag, since the last call.
 fn asked(harness: &Harness, wanted: &str) -> usize {
     harness.take_asked_stores().iter().filter(|(call, _)| *call == wanted).count()
 }
@@ -452,6 +453,138 @@ async fn a_repeat_of_a_change_of_the_default_branch_gets_its_response() {
         assert_eq!((first.default_branch.as_str(), first.size_bytes), ("dev", 4_711));
         assert_eq!(update(harness, change()).await.unwrap(), first);
         assert_eq!(asked(harness, MOVE_HEAD), 1);
+    })
+    .await;
+}
+
+/// A draft of a release.
+struct Draft {
+    fixture: Fixture,
+    id: i64,
+}
+
+impl Draft {
+    async fn new(url: Secret) -> Self {
+        let fixture = fixture(url).await;
+        let id = fixture.create("v1", true).await.unwrap().id;
+        Self { fixture, id }
+    }
+
+    fn client(&self) -> ReleaseServiceClient<Channel> {
+        ReleaseServiceClient::new(self.fixture.harness.service.clone())
+    }
+
+    async fn version(&self) -> String {
+        let by = Some(By::ReleaseId(self.id));
+        let read = GetReleaseRequest { repository: self.fixture.repository(), by };
+        told(&self.client().get_release(asking(read, &self.fixture.ada)).await.unwrap())
+    }
+
+    /// Publishes it with another tag, under a precondition if that is not empty.
+    async fn publish(&self, tag_name: &str, precondition: &str) -> Result<Release, Status> {
+        let change = UpdateReleaseRequest {
+            repository: self.fixture.repository(),
+            release_id: self.id,
+            tag_name: Some(tag_name.to_owned()),
+            is_draft: Some(false),
+            ..UpdateReleaseRequest::default()
+        };
+        let ada = &self.fixture.ada;
+        let request = match precondition {
+            "" => with_token(change, ada),
+            precondition => requiring(change, ada, precondition),
+        };
+        Ok(self.client().update_release(request).await?.into_inner().release.unwrap())
+    }
+
+    /// Returns the names of the tags that the store made.
+    fn tags(&self) -> Vec<String> {
+        self.fixture.harness.tags().into_iter().map(|tag| tag.tag_name).collect()
+    }
+}
+
+const MAKE_TAG: &str = "create tag";
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn of_publications_with_one_version_at_once_one_makes_a_tag() {
+    on_each_url(|url| async move {
+        let draft = Draft::new(url).await;
+        let version = draft.version().await;
+        let names: Vec<_> = (0..WRITERS).map(|number| format!("x-{number}")).collect();
+        let outcomes = join_all(names.iter().map(|name| draft.publish(name, &version))).await;
+        let (done, refused): (Vec<_>, Vec<_>) = outcomes.into_iter().partition(Result::is_ok);
+        assert_eq!((done.len(), refused.len()), (1, WRITERS - 1));
+        assert!(refused.iter().all(is_refused));
+        let published: Vec<_> = done.into_iter().map(|release| release.unwrap().tag_name).collect();
+        assert_eq!(draft.tags(), published);
+    })
+    .await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_release_is_left_alone_while_its_tag_is_made() {
+    on_each_url(|url| async move {
+        let draft = Draft::new(url).await;
+        let (harness, version) = (&draft.fixture.harness, draft.version().await);
+        harness.set_store(StoreMode::Waits);
+        let others = async {
+            until_asked(harness, MAKE_TAG).await;
+            let delete = DeleteReleaseRequest { repository: draft.fixture.repository(), release_id: draft.id };
+            let request = requiring(delete, &draft.fixture.ada, &version);
+            let mut client = draft.client();
+            let (deleted, published) = (client.delete_release(request), draft.publish("x-2", ""));
+            tokio::pin!(deleted, published);
+            let pause = Duration::from_millis(300);
+            assert!(tokio::time::timeout(pause, &mut deleted).await.is_err());
+            assert!(tokio::time::timeout(pause, &mut published).await.is_err());
+            // Files are no part of what the tag is made for.
+            draft.fixture.upload(draft.id, "a.txt", "").await.unwrap();
+            assert_eq!(draft.tags(), ["x-1"]);
+            harness.set_store(StoreMode::Works);
+            (deleted.await, published.await)
+        };
+        let (first, (deleted, second)) = tokio::join!(draft.publish("x-1", &version), others);
+        assert_eq!(first.unwrap().assets.len(), 1);
+        assert!(is_refused(&deleted));
+        assert_eq!(second.unwrap().tag_name, "x-2");
+        assert_eq!(draft.tags(), ["x-1", "x-2"]);
+    })
+    .await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_claim_of_a_release_ends_with_a_failure_and_with_a_crash() {
+    on_each_url(|url| async move {
+        let draft = Draft::new(url).await;
+        let (harness, version) = (&draft.fixture.harness, draft.version().await);
+        let db = harness.db().await;
+        let is_claimed = async || {
+            let (count,): (i64,) = db.one("SELECT COUNT(*) FROM release_claims", &[]).await.unwrap();
+            count > 0
+        };
+        for (mode, code) in [(StoreMode::Down, Code::Unavailable), (StoreMode::Refuses, Code::InvalidArgument)] {
+            harness.set_store(mode);
+            assert_eq!(draft.publish("x-1", &version).await.unwrap_err().code(), code);
+            assert!(!is_claimed().await, "{mode:?}");
+        }
+        // Another release gets the name while the tag is made.
+        harness.set_store(StoreMode::Waits);
+        let other = async {
+            until_asked(harness, MAKE_TAG).await;
+            assert!(is_claimed().await);
+            draft.fixture.create("x-0", true).await.unwrap();
+            harness.set_store(StoreMode::Works);
+        };
+        let (taken, ()) = tokio::join!(draft.publish("x-0", &version), other);
+        assert_eq!(taken.unwrap_err().code(), Code::InvalidArgument);
+        assert!(!is_claimed().await);
+
+        // As after a crash.
+        db.execute("INSERT INTO release_claims (release_id, claimed_us) VALUES ($1, $2)", &args![draft.id, 1])
+            .await
+            .unwrap();
+        assert_eq!(draft.publish("x-1", &version).await.unwrap().tag_name, "x-1");
+        assert_eq!(draft.tags(), ["x-0", "x-1"]);
     })
     .await;
 }
