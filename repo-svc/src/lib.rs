@@ -80,6 +80,7 @@ async fn start(config: Config, listeners: Vec<Listener>, life: Lifecycle) -> Res
     state.relay.start(state.config.database.event_retention, &life);
     StorePoller::new(state.stores.clone(), state.config.placement.poll_interval()).start(&life);
     Sweeper::new(state.repositories.clone(), state.storage.clone(), state.clock.clone()).start(&life);
+    state.heads.clone().start(&life);
     let (repositories, imports) = (state.repositories.clone(), state.imports.clone());
     let sweeper =
         ImportSweeper::new(state.db.clone(), repositories, imports, state.storage.clone(), state.clock.clone());

@@ -14,7 +14,7 @@ use ferrite_rpc::auth::TokenCacheWriter;
 use ferrite_rpc::grpc::StoreChannel;
 
 use crate::auth::{CredentialChecker, Grants, LastUse, Passwords, Throttle, TokenAuthenticator};
-use crate::background::DownloadCounts;
+use crate::background::{DownloadCounts, HeadMover};
 use crate::config::Config;
 use crate::creation_limit::CreationLimit;
 use crate::placement::GitStores;
@@ -60,6 +60,8 @@ pub(crate) struct Parts {
     pub(crate) cache: Option<TokenCacheWriter>,
     /// Channel to git-svc: to the store that each call names.
     pub(crate) storage: StoreChannel,
+    /// Makes changes of default branches on git stores.
+    pub(crate) heads: HeadMover,
     /// The git stores as this process sees them.
     pub(crate) stores: GitStores,
     pub(crate) relay: Relay,
@@ -95,6 +97,8 @@ impl AppState {
         let storage = trust.store_channel(&config.git_address);
         let (table, reserve) = (GitStoreTable::new(db.clone()), config.placement.store_reserve_bytes);
         let stores = GitStores::new(table, storage.clone(), relay.clone(), reserve, clock.clone());
+        let repositories = RepositoryTable::new(db.clone());
+        let heads = HeadMover::new(db.clone(), repositories.clone(), storage.clone(), clock.clone());
         let accounts = AccountTable::new(db.clone());
         let tokens = TokenTable::new(db.clone());
         let passwords = Passwords::new();
@@ -116,7 +120,7 @@ impl AppState {
             accounts,
             tokens,
             relations: RelationTable::new(db.clone()),
-            repositories: RepositoryTable::new(db.clone()),
+            repositories,
             transfers: TransferTable::new(db.clone(), config.transfers.limits()),
             imports: ImportTable::new(db.clone()),
             releases: ReleaseTable::new(db.clone()),
@@ -137,6 +141,7 @@ impl AppState {
             grants: Grants::new(signer, clock.clone()),
             cache,
             storage,
+            heads,
             stores,
             relay,
             db,

@@ -16,6 +16,7 @@ on_profiles! {
         each_is_deleted_only_with_its_tag_of_today
         of_writers_with_one_tag_at_once_one_succeeds
         of_changes_of_the_default_branch_with_one_tag_one_is_made
+        of_publications_with_one_tag_one_makes_a_tag_of_git
     }
     embedded {
         refusals_for_other_reasons_come_before_the_tag
@@ -228,6 +229,37 @@ async fn of_changes_of_the_default_branch_with_one_tag_one_is_made(cluster: &Clu
     let git = Git::new();
     let heads = git.run("", &["ls-remote", "--symref", &ada.git_url(&ada.name, "demo"), "HEAD"]).await;
     assert!(heads.starts_with(&format!("ref: refs/heads/{branch}\tHEAD")), "{heads}");
+}
+
+async fn of_publications_with_one_tag_one_makes_a_tag_of_git(cluster: &Cluster) {
+    let ada = cluster.user("ada").await;
+    ada.new_repository("demo", json!({"auto_init": true})).await;
+    let draft = json!({"tag_name": "draft", "draft": true});
+    let made = ada.post(&ada.repo("demo", "/releases"), &draft).await.expect(201).json();
+    let path = ada.repo("demo", &format!("/releases/{}", made["id"]));
+    let write = |number: usize| {
+        let body = json!({"draft": false, "tag_name": format!("x-{number}")});
+        Write::new(&ada, Method::PATCH, &path, body)
+    };
+    let one = &write(0).tag().await;
+    let writes: Vec<_> = (0..WRITERS).map(write).collect();
+    let responses = join_all(writes.iter().map(|write| write.send(one))).await;
+    let (done, refused): (Vec<_>, Vec<_>) = responses.into_iter().partition(succeeded);
+    assert_eq!((done.len(), refused.len()), (1, WRITERS - 1));
+    for response in refused {
+        response.refused(412);
+    }
+    let published = done[0].json()["tag_name"].clone();
+    assert_eq!(ada.get(&ada.repo("demo", "/tags")).await.expect(200).each("name"), [published.as_str().unwrap()]);
+    // Whoever follows the repository is told of that tag alone.
+    let told = |feed: &Value, event: &str, field: &str| -> Vec<Value> {
+        let events = feed["events"].as_array().unwrap().iter().filter(|one| one["event"] == event);
+        events.map(|one| one["payload"].pointer(field).cloned().unwrap_or_default()).collect()
+    };
+    let feed = ada.repo("demo", "/events?after=0&limit=100");
+    let feed = ada.eventually(&feed, |feed| !told(feed, "release", "/release/tag_name").is_empty()).await;
+    assert_eq!(told(&feed, "release", "/release/tag_name"), [published.clone()]);
+    assert_eq!(told(&feed, "create", "/ref"), [json!("main"), published]);
 }
 
 async fn refusals_for_other_reasons_come_before_the_tag(cluster: &Cluster) {

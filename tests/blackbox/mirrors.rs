@@ -17,6 +17,7 @@ on_outward_installations! {
         a_sync_brings_a_push_a_forced_push_a_deletion_and_a_tag
         only_syncs_change_a_mirror
         a_change_that_is_refused_changes_neither_interval_nor_settings
+        a_repeated_change_leaves_a_later_interval
         a_sync_that_fails_is_told_to_administrators
     }
     production Production {
@@ -194,6 +195,28 @@ async fn a_change_that_is_refused_changes_neither_interval_nor_settings(cluster:
     let plain = user.repo("plain", "");
     user.patch(&plain, &json!({"mirror_interval": "1h", "description": "x"})).await.refused_field("mirror_interval");
     assert_eq!(user.get(&plain).await.expect(200).json()["description"], "");
+}
+
+async fn a_repeated_change_leaves_a_later_interval(cluster: &Cluster) {
+    let mirror = Mirror::new(cluster).await;
+    mirror.follows().await;
+    let (user, path) = (&mirror.user, mirror.path(""));
+    let patch = async |key: &str, interval: &str| {
+        let body = json!({"mirror_interval": interval});
+        Response::of(user.request(Method::PATCH, &path).header("idempotency-key", key).json(&body)).await
+    };
+    for (key, interval) in [("first", "30h"), ("second", "40h")] {
+        patch(key, interval).await.expect(200);
+    }
+    user.eventually(&path, |now| now["mirror_info"]["interval"] == "40h0m0s").await;
+    patch("first", "30h").await.expect(200);
+    patch("first", "50h").await.refused_field("Idempotency-Key");
+    // What the store tells comes in order: the next change is told after that of the repeat.
+    user.patch(&path, &json!({"mirror_interval": "41h"})).await.expect(200);
+    user.eventually(&path, |now| now["mirror_info"]["interval"] == "41h0m0s").await;
+    patch("second", "40h").await.expect(200);
+    tokio::time::sleep(Duration::from_secs(1)).await;
+    assert_eq!(user.get(&path).await.expect(200).json()["mirror_info"]["interval"], "41h0m0s");
 }
 
 async fn a_sync_that_fails_is_told_to_administrators(cluster: &Cluster) {

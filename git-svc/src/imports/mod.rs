@@ -23,10 +23,11 @@ mod turns;
 use std::{collections::HashMap, sync::Arc, time::Duration};
 
 use ferrite_core::{Clock, Lifecycle, Secret, sealing::Sealer};
-use ferrite_db::Db;
+use ferrite_db::{Db, idempotency::IdempotencyKey};
 use ferrite_outbound::{Client, SendError};
 use ferrite_proto::{
     events::{MirrorChanged, event::Fact},
+    git::UpdateMirrorResponse,
     grant::ByteQuota,
     id::RepositoryId,
     repo::MirrorState,
@@ -276,24 +277,35 @@ impl ImportService {
         Ok(())
     }
 
-    /// Changes the interval of a mirror; the next sync is one interval after the last one.
+    /// Changes the interval of a mirror; the next sync is one interval after the last one. The response is stored under `key`.
     ///
     /// # Errors
     /// `NotAMirror`; `Invalid` (field `interval_seconds`).
-    pub(crate) async fn set_interval(&self, id: RepositoryId, interval_secs: i64) -> Result<(), RpcError> {
+    pub(crate) async fn set_interval(
+        &self,
+        id: RepositoryId,
+        interval_secs: i64,
+        key: Option<&IdempotencyKey>,
+    ) -> Result<UpdateMirrorResponse, RpcError> {
         let row = self.mirrors.find(id).await?.ok_or(GitError::NotAMirror)?;
         check_interval("interval_seconds", interval_secs)?;
-        if row.interval_secs == interval_secs {
-            return Ok(());
+        let (response, is_new) = (UpdateMirrorResponse {}, row.interval_secs != interval_secs);
+        if !is_new && key.is_none() {
+            return Ok(response);
         }
         let now = self.clock.now_us();
-        let next = schedule::next_sync_us(row.last_sync_us.max(0), interval_secs, 0).max(now);
         let mut tx = self.db.begin().await?;
-        let row = MirrorTable::reschedule(&mut tx, id, interval_secs, next).await?.ok_or(GitError::NotAMirror)?;
-        self.updater.announce(&mut tx, id, mirror_changed(&row)).await?;
+        if is_new {
+            let next = schedule::next_sync_us(row.last_sync_us.max(0), interval_secs, 0).max(now);
+            let row = MirrorTable::reschedule(&mut tx, id, interval_secs, next).await?.ok_or(GitError::NotAMirror)?;
+            self.updater.announce(&mut tx, id, mirror_changed(&row)).await?;
+        }
+        if let Some(key) = key {
+            key.store(&mut tx, &response, now).await?;
+        }
         tx.commit().await?;
         self.updater.wake_relay();
-        Ok(())
+        Ok(response)
     }
 
     /// Stops the job of a repository that is being deleted, and waits for its end.

@@ -3,8 +3,6 @@
 //!
 //! Not here: the choice of a branch for HEAD when the branch that it names does not exist (`announce`).
 
-use ferrite_core::version::PreconditionFailed;
-use ferrite_db::DbError;
 use ferrite_proto::events::{RefsUpdateKind, RefsUpdated, event::Fact};
 use git_store::types::{error::GitError, name::BranchName};
 
@@ -35,11 +33,8 @@ impl RefUpdater {
         branch: BranchName,
     ) -> Result<Option<HeadChange>, RpcError> {
         let (inner, id) = (self.inner(), guard.id);
-        if inner.refs.head(id).await?.branch == branch {
+        if !self.is_new_default_branch(guard, &branch).await? {
             return Ok(None);
-        }
-        if inner.refs.resolve(id, branch.to_ref()).await?.is_none() {
-            return Err(GitError::invalid("default_branch", "unknown", "branch does not exist").into());
         }
         inner.set_needs_recovery(id, true);
         if !inner.repositories.begin_head(id, &branch).await? {
@@ -51,13 +46,23 @@ impl RefUpdater {
         Ok(Some(change))
     }
 
-    /// Checks that HEAD points to a branch, for a change that is made only then.
+    /// Returns whether HEAD has to change for it to point to a branch.
     ///
     /// # Errors
-    /// [`PreconditionFailed`] if it points to another one, or those of the repository.
-    pub(crate) async fn require_default_branch(&self, guard: &WriteGuard, branch: &str) -> Result<(), RpcError> {
-        let head = self.inner().refs.head(guard.id).await?;
-        if head.branch.as_bytes() == branch.as_bytes() { Ok(()) } else { Err(DbError::from(PreconditionFailed).into()) }
+    /// `Invalid` (field `default_branch`) if there is no such branch, `RepositoryNotFound`.
+    pub(crate) async fn is_new_default_branch(
+        &self,
+        guard: &WriteGuard,
+        branch: &BranchName,
+    ) -> Result<bool, RpcError> {
+        let (inner, id) = (self.inner(), guard.id);
+        if inner.refs.head(id).await?.branch == *branch {
+            return Ok(false);
+        }
+        if inner.refs.resolve(id, branch.to_ref()).await?.is_none() {
+            return Err(GitError::invalid("default_branch", "unknown", "branch does not exist").into());
+        }
+        Ok(true)
     }
 
     /// Finishes a change of HEAD that a crash or a failure broke off. The caller holds the write lock.

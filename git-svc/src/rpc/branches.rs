@@ -45,7 +45,7 @@ pub(super) async fn get_branch(
     Ok(GetBranchResponse { branch: Some(encode::branch(branch, &rules)) })
 }
 
-/// Points HEAD to a branch.
+/// Points HEAD to a branch, or checks that it could.
 pub(super) async fn set_default_branch(
     state: &AppState,
     request: Request<SetDefaultBranchRequest>,
@@ -56,8 +56,9 @@ pub(super) async fn set_default_branch(
     let id = RepositoryId(request.repository_id);
     let work = async move |state: AppState| {
         let guard = state.updater.lock(id).await?;
-        if !request.former_branch.is_empty() {
-            state.updater.require_default_branch(&guard, &request.former_branch).await?;
+        if request.check_only {
+            state.updater.is_new_default_branch(&guard, &branch).await?;
+            return Ok(None);
         }
         state.updater.set_default_branch(&guard, branch).await
     };

@@ -1,6 +1,7 @@
 //! The RPCs of imports and mirrors: repositories that come from other hosts.
 
 use ferrite_core::Secret;
+use ferrite_db::idempotency::{IdempotencyKey, once};
 use ferrite_listener::service;
 use ferrite_proto::{
     git::{
@@ -11,7 +12,7 @@ use ferrite_proto::{
     id::RepositoryId,
 };
 use ferrite_rpc::auth::Caller;
-use git_store::types::{error::GitError, name::BranchName};
+use git_store::types::{error::GitError, name::BranchName, protection::Actor};
 use tonic::Request;
 
 use super::{authorize, finish};
@@ -99,7 +100,11 @@ async fn update_mirror(
     state: &AppState,
     request: Request<UpdateMirrorRequest>,
 ) -> Result<UpdateMirrorResponse, RpcError> {
-    let (request, id) = authorize(state, request, |request| request.repository_id).await?;
-    finish(state, async move |state| state.imports.set_interval(id, request.interval_seconds).await).await?;
-    Ok(UpdateMirrorResponse {})
+    let (id, seconds) = (RepositoryId(request.get_ref().repository_id), request.get_ref().interval_seconds);
+    let grant = state.authorize(&Caller::of(&request), id).await?;
+    let key = IdempotencyKey::of(&request, Actor::of(&grant).user, "UpdateMirror")?;
+    let write = async move |state: AppState| {
+        once(&state.db, key.as_ref(), state.imports.set_interval(id, seconds, key.as_ref())).await
+    };
+    finish(state, write).await
 }

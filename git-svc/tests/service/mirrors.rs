@@ -232,3 +232,32 @@ async fn a_schedule_is_changed_and_other_repositories_are_no_mirrors() {
     service.storage().delete_repository(deleted).await.unwrap();
     assert_eq!(reason(&update(ID, 9000).await.unwrap_err()), "REPOSITORY_NOT_FOUND");
 }
+
+#[tokio::test]
+async fn a_repeated_change_of_a_schedule_changes_nothing() {
+    let remote = Remote::start().await;
+    remote.repository("demo.git").commit("refs/heads/main", "one", &[]);
+    let service = mirror(&remote, &[]).await;
+    let update = async |seconds: i64, key: &str| {
+        let mut grant = service.grant(ID, ferrite_proto::operation::UPDATE_MIRROR);
+        (grant.is_mirror, grant.permission) = (true, Permission::Admin);
+        let asked = UpdateMirrorRequest { repository_id: ID, interval_seconds: seconds };
+        let mut request = crate::harness::with_token(asked, &service.sign(grant));
+        request.metadata_mut().insert("idempotency-key", key.parse().unwrap());
+        service.mirrors().update_mirror(request).await
+    };
+    update(7200, "k1").await.unwrap();
+    update(9000, "k2").await.unwrap();
+    // The same interval as now is a write to repeat as well.
+    update(9000, "k3").await.unwrap();
+    for (seconds, key) in [(7200, "k1"), (9000, "k2")] {
+        update(seconds, key).await.unwrap();
+    }
+    assert_eq!(reason(&update(7200, "k3").await.unwrap_err()), "IDEMPOTENCY_KEY_REUSED");
+    update(10_800, "k4").await.unwrap();
+    update(9000, "k3").await.unwrap();
+    wait_until("the new states are told", || states(&service).len() > 3).await;
+    let told: Vec<_> =
+        states(&service).into_iter().skip(1).map(|changed| changed.state.unwrap().interval_seconds).collect();
+    assert_eq!(told, [7200, 9000, 10_800]);
+}

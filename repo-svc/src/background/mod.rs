@@ -3,6 +3,7 @@
 //! Not here: the relay of events, which is part of the kit.
 
 mod audit_purge;
+mod default_branches;
 mod download_counts;
 mod file_sweeper;
 mod import_sweeper;
@@ -12,6 +13,7 @@ mod sweeper;
 mod transfer_sweeper;
 
 pub(crate) use audit_purge::AuditPurge;
+pub(crate) use default_branches::HeadMover;
 pub(crate) use download_counts::{DownloadCounts, DownloadWriter};
 pub(crate) use file_sweeper::FileSweeper;
 pub(crate) use import_sweeper::ImportSweeper;

@@ -207,18 +207,27 @@ impl ReleaseTable {
         tx.optional(query.sql(), query.args()).await
     }
 
-    /// Checks that no other release of the repository than `except` has the tag.
+    /// Checks that no release of the repository has the tag.
     ///
     /// # Errors
     /// [`RepoError::Invalid`] (field `tag_name`), or those of the database.
-    pub(crate) async fn check_tag_is_free(
-        &self,
-        repository: RepositoryId,
-        tag_name: &str,
-        except: Option<i64>,
-    ) -> Result<(), RepoError> {
+    pub(crate) async fn check_tag_is_free(&self, repository: RepositoryId, tag_name: &str) -> Result<(), RepoError> {
         let holder: Option<(i64,)> = self.db.optional(TAG_HOLDER, &args![repository, tag_name]).await?;
-        if holder.is_some_and(|(id,)| Some(id) != except) { Err(tag_is_taken()) } else { Ok(()) }
+        if holder.is_some() { Err(tag_is_taken()) } else { Ok(()) }
+    }
+
+    /// Checks that no other release of the locked repository than this one has the tag.
+    ///
+    /// # Errors
+    /// As [`ReleaseTable::check_tag_is_free`].
+    pub(crate) async fn check_tag_is_free_for(
+        &self,
+        tx: &mut Tx,
+        release: &Release,
+        tag_name: &str,
+    ) -> Result<(), RepoError> {
+        let holder: Option<(i64,)> = tx.optional(TAG_HOLDER, &args![release.repository_id, tag_name]).await?;
+        if holder.is_some_and(|(id,)| id != release.id) { Err(tag_is_taken()) } else { Ok(()) }
     }
 
     /// Adds a release. `published_us` is zero for a draft.

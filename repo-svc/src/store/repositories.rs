@@ -27,8 +27,8 @@ use crate::model::{Description, RepoName, lookup_key};
 pub(super) const COLUMNS: &str = "SELECT r.id, r.name, r.description, r.website, r.is_private, r.is_mirror, r.is_empty, r.is_issues_enabled, \
      r.is_external_tracker, r.external_tracker_url, r.tracker_url_format, r.tracker_issue_style, r.is_archived, r.is_wiki_enabled, \
      r.is_wiki_public, r.is_external_wiki, r.external_wiki_url, r.topics, r.parent_id, r.mirror_interval_secs, r.mirror_last_sync_us, \
-     r.mirror_next_sync_us, r.mirror_error, \
-     r.default_branch, r.size_bytes, r.star_count, r.fork_count, r.watcher_count, r.open_issue_count, r.created_us, r.updated_us, \
+     r.mirror_next_sync_us, r.mirror_error, COALESCE(r.new_default_branch, r.default_branch) AS default_branch, \
+     r.size_bytes, r.star_count, r.fork_count, r.watcher_count, r.open_issue_count, r.created_us, r.updated_us, \
      r.owner_id, u.name AS owner_name, u.full_name AS owner_full_name, u.email AS owner_email, u.kind AS owner_kind, \
      u.is_admin AS owner_is_admin, p.store, p.epoch, c.permission AS collaborator, ";
 /// Tables of a query of repositories; the viewer's id follows.
@@ -107,6 +107,7 @@ pub(crate) struct Repository {
     pub(crate) mirror_next_sync_us: i64,
     /// Empty if the last sync did not fail.
     pub(crate) mirror_error: String,
+    /// The one that is decided, also if the git store has yet to point HEAD to it.
     pub(crate) default_branch: String,
     pub(crate) size_bytes: i64,
     pub(crate) star_count: i64,

@@ -22,8 +22,10 @@ pub(crate) enum StoreMode {
     Refuses,
     /// Fails to create a repository after having created it.
     FailsAfterCreate,
-    /// Creates no repository and moves no HEAD until it has another mode.
+    /// Creates no repository, makes no tag and moves no HEAD until it has another mode.
     Waits,
+    /// Checks branches, and fails to move HEAD.
+    KeepsHead,
     /// Fails every request.
     Down,
 }
@@ -74,6 +76,13 @@ impl FakePeer {
     fn note<T>(&self, call: &'static str, request: &Request<T>) {
         self.0.asked_stores.lock().unwrap().push((call, store_of(request)));
     }
+
+    /// Waits while it has the mode for that.
+    async fn wait(&self) {
+        while *self.0.mode.lock().unwrap() == StoreMode::Waits {
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+    }
 }
 
 /// Returns the store that a request names.
@@ -91,16 +100,16 @@ impl FakeStorageService for FakePeer {
         let request = request.into_inner();
         let (id, is_empty) = (request.repository_id, request.first_commit.is_none());
         self.0.create_requests.lock().unwrap().push(request);
-        while *self.0.mode.lock().unwrap() == StoreMode::Waits {
-            tokio::time::sleep(Duration::from_millis(5)).await;
-        }
+        self.wait().await;
         let mode = *self.0.mode.lock().unwrap();
         match mode {
             StoreMode::Down => return Err(Status::unavailable("down")),
             StoreMode::Refuses => {
                 return Err(crate::error::RepoError::field("license", "unknown", "no such template").into());
             }
-            StoreMode::Works | StoreMode::FailsAfterCreate | StoreMode::Waits => self.0.made.lock().unwrap().insert(id),
+            StoreMode::Works | StoreMode::FailsAfterCreate | StoreMode::Waits | StoreMode::KeepsHead => {
+                self.0.made.lock().unwrap().insert(id)
+            }
         };
         if mode == StoreMode::FailsAfterCreate {
             return Err(Status::internal("internal error"));
@@ -128,9 +137,12 @@ impl FakeStorageService for FakePeer {
         if *self.0.mode.lock().unwrap() == StoreMode::Down {
             return Err(Status::unavailable("down"));
         }
-        self.note("set default branch", &request);
-        while *self.0.mode.lock().unwrap() == StoreMode::Waits {
-            tokio::time::sleep(Duration::from_millis(5)).await;
+        if !request.get_ref().check_only {
+            self.note("set default branch", &request);
+            self.wait().await;
+            if *self.0.mode.lock().unwrap() == StoreMode::KeepsHead {
+                return Err(Status::unavailable("down"));
+            }
         }
         match request.get_ref().default_branch.as_str() {
             "main" => Ok(Response::new(git::SetDefaultBranchResponse::default())),
@@ -175,7 +187,7 @@ impl MigrationService for FakePeer {
                     crate::error::RepoError::field("url", "invalid", "has a scheme that is not permitted").into()
                 );
             }
-            StoreMode::Works | StoreMode::FailsAfterCreate | StoreMode::Waits => {
+            StoreMode::Works | StoreMode::FailsAfterCreate | StoreMode::Waits | StoreMode::KeepsHead => {
                 self.0.made.lock().unwrap().insert(request.get_ref().repository_id);
                 self.0.import_requests.lock().unwrap().push(request.into_inner());
             }
@@ -213,11 +225,12 @@ impl ReleaseStorageService for FakePeer {
             StoreMode::Refuses => {
                 return Err(crate::error::RepoError::field("target_commitish", "unknown", "is no branch").into());
             }
-            StoreMode::Works | StoreMode::FailsAfterCreate | StoreMode::Waits => {
+            StoreMode::Works | StoreMode::FailsAfterCreate | StoreMode::Waits | StoreMode::KeepsHead => {
                 self.note("create tag", &request);
                 self.0.tags.lock().unwrap().push(request.into_inner());
             }
         }
+        self.wait().await;
         Ok(Response::new(git::CreateTagResponse { was_made: true }))
     }
 

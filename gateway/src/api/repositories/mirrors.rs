@@ -25,7 +25,8 @@ async fn sync(Authenticated(call): Authenticated, path: RepoPath) -> ApiResult<S
 }
 
 impl ApiCall {
-    /// Checks that [`Self::set_mirror_interval`] would change the schedule, and changes nothing. Returns the id of the repository.
+    /// Checks that [`Self::set_mirror_interval`] would change the schedule or has done so under the idempotency key, and changes nothing.
+    /// Returns the id of the repository.
     ///
     /// # Errors
     /// Those of [`Self::set_mirror_interval`].
@@ -43,7 +44,7 @@ impl ApiCall {
         }
     }
 
-    /// Changes the schedule of a mirror.
+    /// Changes the schedule of a mirror, once for each idempotency key.
     ///
     /// # Errors
     /// 401, 403 or 404 of repo-svc; 422 that names the field `mirror_interval`, also for a repository that is no mirror.
@@ -73,9 +74,11 @@ impl ApiCall {
     }
 }
 
-/// Returns the error of a request whose field for the interval has another name than that of the service.
+/// Returns the error of a request whose field for the interval has another name than that of the service. An idempotency key that is
+/// refused stays the mistake.
 fn interval_error(status: Status) -> ApiError {
-    let message = match (violations(&status).pop(), reason(&status).as_deref()) {
+    let violation = violations(&status).into_iter().find(|(field, ..)| field == "interval_seconds");
+    let message = match (violation, reason(&status).as_deref()) {
         (Some((_, _, message)), _) => message,
         (None, Some("NOT_A_MIRROR")) => "is for mirrors only".to_owned(),
         (None, _) => return status.into(),

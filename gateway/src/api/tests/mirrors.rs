@@ -1,12 +1,12 @@
 //! Changes of a repository that name the interval of a mirror: it is checked before the other settings are changed, and changed after them.
 
-use axum::body::Body;
+use axum::body::{Body, to_bytes};
 use ferrite_core::timestamp;
-use ferrite_proto::error::Kind;
+use ferrite_proto::error::{FieldViolation, Kind, ServiceError, to_status};
 use ferrite_proto::git::{UpdateMirrorRequest, UpdateMirrorResponse};
 use ferrite_proto::repo::{self, GetRepositoryResponse, UpdateRepositoryResponse};
 use ferrite_rpc::testing::failure;
-use http::{Request, StatusCode};
+use http::{Request, Response, StatusCode};
 use tower::ServiceExt;
 
 use super::script::Script;
@@ -18,6 +18,25 @@ const GET: &str = "RepositoryService/GetRepository";
 const UPDATE: &str = "RepositoryService/UpdateRepository";
 const UPDATE_MIRROR: &str = "ferrite.git.v1.MirrorService/UpdateMirror";
 const BODY: &str = r#"{"mirror_interval":"1h","description":"Other"}"#;
+
+/// The refusal of an idempotency key that was used with another request.
+#[derive(Debug, thiserror::Error)]
+#[error("used with another request")]
+struct KeyReused;
+
+impl ServiceError for KeyReused {
+    fn classify(&self) -> (Kind, &'static str) {
+        (Kind::InvalidArgument, "IDEMPOTENCY_KEY_REUSED")
+    }
+
+    fn domain(&self) -> &'static str {
+        "idempotency"
+    }
+
+    fn violations(&self) -> Vec<FieldViolation> {
+        vec![FieldViolation::new("Idempotency-Key", "invalid", self.to_string())]
+    }
+}
 
 struct Case {
     gateway: TestGateway,
@@ -49,11 +68,15 @@ impl Case {
     }
 
     async fn patch(&self, if_match: Option<&str>) -> StatusCode {
+        self.patch_with(if_match.map(|tag| ("if-match", tag))).await.status()
+    }
+
+    async fn patch_with(&self, header: Option<(&str, &str)>) -> Response<Body> {
         let mut request = Request::patch("/api/v1/repos/bob/demo").header("authorization", GOOD);
-        if let Some(tag) = if_match {
-            request = request.header("if-match", tag);
+        if let Some((name, value)) = header {
+            request = request.header(name, value);
         }
-        router(&self.gateway.state).oneshot(request.body(Body::from(BODY)).unwrap()).await.unwrap().status()
+        router(&self.gateway.state).oneshot(request.body(Body::from(BODY)).unwrap()).await.unwrap()
     }
 }
 
@@ -92,4 +115,20 @@ async fn a_check_that_git_svc_does_not_commit_has_found_no_mistake() {
     // The script refuses the change behind it as well.
     assert_eq!(case.patch(None).await, 412);
     assert!(case.script.took_request(UPDATE));
+}
+
+#[tokio::test]
+async fn the_idempotency_key_goes_with_the_interval_and_its_refusal_names_it() {
+    let case = Case::new().await;
+    let key = Some(("idempotency-key", "k"));
+    assert_eq!(case.patch_with(key).await.status(), 200);
+    assert!(case.script.had_idempotency_key(UPDATE_MIRROR) && case.script.had_idempotency_key(UPDATE));
+    case.script.fail(UPDATE_MIRROR, to_status(&KeyReused));
+    case.script.take_request::<repo::UpdateRepositoryRequest>(UPDATE).unwrap();
+    let refused = case.patch_with(key).await;
+    assert_eq!(refused.status(), 422);
+    let body = to_bytes(refused.into_body(), usize::MAX).await.unwrap();
+    let body: serde_json::Value = serde_json::from_slice(&body).unwrap();
+    assert_eq!(body["errors"][0]["field"], "Idempotency-Key");
+    assert!(!case.script.took_request(UPDATE));
 }

@@ -71,16 +71,17 @@ async fn a_default_branch_exists_and_its_change_is_told_once_to_repo_svc_alone()
 }
 
 #[tokio::test]
-async fn a_default_branch_is_required_as_it_is() {
+async fn a_check_of_a_default_branch_changes_nothing() {
     on_each(async |db| {
         let test_repo = with_branches(db).await;
         let updater = test_repo.updater();
         let guard = updater.lock(test_repo.id).await.unwrap();
-        updater.require_default_branch(&guard, "main").await.unwrap();
-        updater.set_default_branch(&guard, branch("dev")).await.unwrap();
-        let refused = updater.require_default_branch(&guard, "main").await.unwrap_err();
-        assert_eq!(refused.classify(), (Kind::Aborted, "PRECONDITION_FAILED"));
-        updater.require_default_branch(&guard, "dev").await.unwrap();
+        for (name, is_new) in [("main", false), ("dev", true)] {
+            assert_eq!(updater.is_new_default_branch(&guard, &branch(name)).await.unwrap(), is_new);
+        }
+        let refused = updater.is_new_default_branch(&guard, &branch("absent")).await.unwrap_err();
+        assert_eq!(refused.classify(), (Kind::InvalidArgument, "INVALID_FIELDS"));
+        assert_eq!((events(&test_repo.db, REPO_SVC).await.len(), head(&test_repo).await), (1, branch("main")));
     })
     .await;
 }

@@ -1,10 +1,11 @@
 //! Releases: their rows, their tags, and the event of their publication.
 
 use std::collections::HashMap;
+use std::time::{Duration, Instant};
 
 use ferrite_core::timestamp;
+use ferrite_db::Tx;
 use ferrite_db::idempotency::IdempotencyKey;
-use ferrite_db::{DbError, Tx};
 use ferrite_events as outbox;
 use ferrite_proto::MAX_FACT_TEXT_BYTES;
 use ferrite_proto::events::ReleasePublished;
@@ -28,10 +29,14 @@ use crate::model::{ReleaseChange, ReleaseFields, User};
 use crate::rpc::authorized::Authorized;
 use crate::rpc::{change, encode, lookup, repeat, versions};
 use crate::state::AppState;
-use crate::store::{Asset, Release, ReleaseKey};
+use crate::store::{Asset, Release, ReleaseClaim, ReleaseKey, Repository};
 
 /// Subscribers to releases. No response waits for them.
 const SUBSCRIBERS: &[&str] = &["hook-svc"];
+/// Longest time for which a change of a release waits for its tag, which another one makes.
+const MAX_WAIT: Duration = Duration::from_secs(25);
+/// Time between two looks.
+const WAIT_INTERVAL: Duration = Duration::from_millis(50);
 
 pub(super) async fn list_releases(
     state: &AppState,
@@ -106,7 +111,7 @@ async fn create(
 ) -> Result<CreateReleaseResponse, RepoError> {
     let repository = authorized.repository(&state.repositories, request.repository.take()).await?;
     let fields = ReleaseFields::check(&request, &repository.default_branch)?;
-    state.releases.check_tag_is_free(repository.id(), &fields.tag_name, None).await?;
+    state.releases.check_tag_is_free(repository.id(), &fields.tag_name).await?;
     state.creation_limit.count(authorized.identity()?).await?;
     if !fields.is_draft {
         storage::create_tag(state, authorized, &repository, &fields).await?;
@@ -125,7 +130,8 @@ async fn create(
     Ok(response)
 }
 
-/// Changes a release. One that is public after the change has a tag: that is made before the row changes, as by [`create_release`].
+/// Changes a release. One that is public after the change has a tag: that is made before the row changes, as by [`create_release`], and by the
+/// request that has claimed the release. So one that is refused makes none.
 pub(super) async fn update_release(
     state: &AppState,
     authorized: Authorized,
@@ -134,63 +140,140 @@ pub(super) async fn update_release(
     let key =
         repeat::key_for_repository(state, &authorized, &request, "UpdateRelease", |request| &mut request.repository)
             .await?;
-    let (repository, authorized) = (request.get_ref().repository.clone(), &authorized);
-    let access = repeat::repository(state, authorized, repository.clone());
+    let (repository, reader) = (request.get_ref().repository.clone(), &authorized);
+    let access = repeat::repository(state, reader, repository.clone());
     let rebuild = |id: i64| async move {
-        let release = Some(read(state, authorized, repository, id).await?);
+        let release = Some(read(state, reader, repository, id).await?);
         Ok(UpdateReleaseResponse { release })
     };
-    let work = update(state, request.into_inner(), authorized, key.as_ref());
+    let work = async {
+        // A task of its own, because a request that is cancelled must still end its claim.
+        let update = update(state.clone(), request.into_inner(), reader.clone(), key.clone());
+        state.life.spawn_for_request("update release", update).await.unwrap_or(Err(RepoError::Interrupted))
+    };
     repeat::once_or_rebuild(&state.db, key.as_ref(), access, rebuild, work).await
 }
 
 async fn update(
-    state: &AppState,
+    state: AppState,
     mut request: UpdateReleaseRequest,
-    authorized: &Authorized,
-    key: Option<&IdempotencyKey>,
+    authorized: Authorized,
+    key: Option<IdempotencyKey>,
 ) -> Result<UpdateReleaseResponse, RepoError> {
+    let (state, authorized, key) = (&state, &authorized, key.as_ref());
     let repository = authorized.repository(&state.repositories, request.repository.take()).await?;
     let id = request.release_id;
     let wanted = ReleaseChange::check(&request)?;
-    let seen = find_visible(state, authorized, &repository, &ReleaseKey::Id(id)).await?;
-    if is_conditional() {
-        // Before the tag is made, and once more under the lock.
-        let assets = state.releases.assets([id]).await?;
-        version::require(Some(&versioned(&seen, assets, authorized.viewer()))).map_err(DbError::from)?;
+    find_visible(state, authorized, &repository, &ReleaseKey::Id(id)).await?;
+    let (mut tx, _, before) = lock(state, &repository, id).await?;
+    require_version(state, &mut tx, authorized, &before).await?;
+    let after = wanted.apply(&before.fields());
+    let is_tagged_anew = before.is_draft || after.tag_name != before.tag_name;
+    if after.is_draft || !is_tagged_anew {
+        return write(state, authorized, key, tx, &before, &after).await;
     }
-    let after = wanted.apply(&seen.fields());
-    if after.tag_name != seen.tag_name {
-        state.releases.check_tag_is_free(repository.id(), &after.tag_name, Some(id)).await?;
+    if after.tag_name != before.tag_name {
+        state.releases.check_tag_is_free_for(&mut tx, &before, &after.tag_name).await?;
     }
-    let is_published = seen.is_draft && !after.is_draft;
-    if is_published || (!after.is_draft && after.tag_name != seen.tag_name) {
-        storage::create_tag(state, authorized, &repository, &after).await?;
+    let claim = state.releases.claim(&mut tx, &before, state.clock.now_us()).await?;
+    tx.commit().await?;
+    let outcome = tag_and_write(state, authorized, key, &repository, claim, &before, &wanted).await;
+    if outcome.is_err() {
+        give_up(state, claim).await;
     }
-    let assets = state.releases.assets([id]).await?;
-    let now = state.clock.now_us();
+    outcome
+}
+
+/// Makes the tag of a claimed release, which is `before` until then, and changes the release in the transaction that ends the claim. A tag that a
+/// crash leaves without its release is found and used by a repeated request.
+///
+/// # Errors
+/// Those of [`storage::create_tag`], [`RepoError::Interrupted`] if the claim was passed over, or those of [`write`].
+async fn tag_and_write(
+    state: &AppState,
+    authorized: &Authorized,
+    key: Option<&IdempotencyKey>,
+    repository: &Repository,
+    claim: ReleaseClaim,
+    before: &Release,
+    wanted: &ReleaseChange,
+) -> Result<UpdateReleaseResponse, RepoError> {
+    storage::create_tag(state, authorized, repository, &wanted.apply(&before.fields())).await?;
     let mut tx = state.db.begin().await?;
     state.repositories.lock(&mut tx, repository.id()).await?.ok_or(AuthError::RepositoryNotFound)?;
-    let before = state.releases.find_locked(&mut tx, repository.id(), id).await?.ok_or(RepoError::ReleaseNotFound)?;
-    require_version(state, &mut tx, authorized, &before).await?;
-    // The tag was made for the row as it was: another change of these fields came in between.
-    if (&before.tag_name, &before.target, before.is_draft) != (&seen.tag_name, &seen.target, seen.is_draft) {
+    let is_ours = state.releases.end_claim(&mut tx, claim).await?;
+    let release = state.releases.find_locked(&mut tx, repository.id(), before.id).await?;
+    let release = release.ok_or(RepoError::ReleaseNotFound)?;
+    // The tag was made for the row as it was. Replicas of the version before know no claims.
+    let tagged = |row: &Release| (row.tag_name.clone(), row.target.clone(), row.is_draft);
+    if !is_ours || tagged(&release) != tagged(before) {
         return Err(RepoError::Interrupted);
     }
-    let after = wanted.apply(&before.fields());
+    write(state, authorized, key, tx, &release, &wanted.apply(&release.fields())).await
+}
+
+/// Ends the claim of a request that fails. If that fails as well, the claim is passed over once it is old.
+async fn give_up(state: &AppState, claim: ReleaseClaim) {
+    let end = async {
+        let mut tx = state.db.begin().await?;
+        state.releases.end_claim(&mut tx, claim).await?;
+        tx.commit().await
+    };
+    if let Err(error) = end.await {
+        tracing::warn!(%error, "the claim of a release is not ended");
+    }
+}
+
+/// Changes a release of the locked repository, and ends the transaction.
+///
+/// # Errors
+/// [`RepoError::Invalid`] if another release has the tag, or those of the database.
+async fn write(
+    state: &AppState,
+    authorized: &Authorized,
+    key: Option<&IdempotencyKey>,
+    mut tx: Tx,
+    before: &Release,
+    after: &ReleaseFields,
+) -> Result<UpdateReleaseResponse, RepoError> {
+    let (now, is_published) = (state.clock.now_us(), before.is_draft && !after.is_draft);
     let published_us = match (after.is_draft, is_published) {
         (true, _) => 0,
         (false, true) => now,
         (false, false) => before.published_us,
     };
-    let release = state.releases.update(&mut tx, &before, &after, published_us).await?;
+    let assets = state.releases.assets_locked(&mut tx, before).await?;
+    let release = state.releases.update(&mut tx, before, after, published_us).await?;
     if is_published {
         publish(&mut tx, authorized, release.clone(), assets.clone(), now).await?;
     }
     let response = UpdateReleaseResponse { release: Some(encode_release(release, assets, authorized.viewer())) };
-    let response = change::commit_with_subject(tx, key, response, &id, now).await?;
+    let response = change::commit_with_subject(tx, key, response, &before.id, now).await?;
     state.relay.wake();
     Ok(response)
+}
+
+/// Begins a transaction that holds the lock of the repository, once nobody makes the tag of its release. Returns the owner and the release.
+///
+/// # Errors
+/// [`RepoError::Interrupted`] if that takes long, [`AuthError::RepositoryNotFound`], [`RepoError::ReleaseNotFound`], or those of the
+/// database.
+async fn lock(state: &AppState, repository: &Repository, id: i64) -> Result<(Tx, UserId, Release), RepoError> {
+    let begun = Instant::now();
+    loop {
+        let mut tx = state.db.begin().await?;
+        let owner = state.repositories.lock(&mut tx, repository.id()).await?.ok_or(AuthError::RepositoryNotFound)?;
+        let release = state.releases.find_locked(&mut tx, repository.id(), id).await?;
+        let release = release.ok_or(RepoError::ReleaseNotFound)?;
+        if !state.releases.is_claimed(&mut tx, &release, state.clock.now_us()).await? {
+            return Ok((tx, owner, release));
+        }
+        tx.rollback().await?;
+        if begun.elapsed() > MAX_WAIT {
+            return Err(RepoError::Interrupted);
+        }
+        tokio::time::sleep(WAIT_INTERVAL).await;
+    }
 }
 
 pub(super) async fn delete_release(
@@ -212,10 +295,7 @@ async fn delete(
     key: Option<&IdempotencyKey>,
 ) -> Result<DeleteReleaseResponse, RepoError> {
     let repository = authorized.repository(&state.repositories, request.repository).await?;
-    let mut tx = state.db.begin().await?;
-    let owner = state.repositories.lock(&mut tx, repository.id()).await?.ok_or(AuthError::RepositoryNotFound)?;
-    let found = state.releases.find_locked(&mut tx, repository.id(), request.release_id).await?;
-    let release = found.ok_or(RepoError::ReleaseNotFound)?;
+    let (mut tx, owner, release) = lock(state, &repository, request.release_id).await?;
     require_version(state, &mut tx, authorized, &release).await?;
     let bytes = state.releases.asset_bytes(&mut tx, &release).await?;
     let file_ids = state.releases.delete(&mut tx, &release).await?;

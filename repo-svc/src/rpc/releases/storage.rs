@@ -1,9 +1,12 @@
 //! Calls to git-svc about tags and files of releases.
 
+use std::time::Duration;
+
 use ferrite_proto::error::reason;
 use ferrite_proto::git::release_storage_service_client::ReleaseStorageServiceClient;
 use ferrite_proto::git::{CreateTagRequest, DeleteAssetFilesRequest};
 use ferrite_proto::id::RepositoryId;
+use ferrite_rpc::grpc::with_timeout;
 use tonic::{Code, Status};
 
 use crate::error::RepoError;
@@ -11,6 +14,9 @@ use crate::model::ReleaseFields;
 use crate::rpc::authorized::Authorized;
 use crate::state::AppState;
 use crate::store::Repository;
+
+/// Deadline of the call that makes a tag, during which its release is claimed.
+const TAG_TIMEOUT: Duration = Duration::from_secs(20);
 
 /// Makes the tag of a release, unless it exists.
 ///
@@ -33,7 +39,7 @@ pub(super) async fn create_tag(
         is_mirror: repository.is_mirror,
     };
     let mut store = ReleaseStorageServiceClient::new(state.storage.with_store(&repository.store));
-    let made = store.create_tag(request).await;
+    let made = store.create_tag(with_timeout(request, TAG_TIMEOUT)).await;
     made.map(drop).map_err(map_status)
 }
 

@@ -1,14 +1,13 @@
 //! The settings of repositories, their issue trackers and their wikis.
 
-use ferrite_core::version::PreconditionFailed;
-use ferrite_db::idempotency::IdempotencyKey;
+use std::time::{Duration, Instant};
+
+use ferrite_db::idempotency::{self, IdempotencyKey};
 use ferrite_db::{DbError, Tx};
 use ferrite_events as outbox;
 use ferrite_proto::error::reason;
 use ferrite_proto::events::event::Fact;
-use ferrite_proto::events::{RefsUpdated, RepositoryAction, RepositoryUpdated};
-use ferrite_proto::git::SetDefaultBranchRequest;
-use ferrite_proto::git::storage_service_client::StorageServiceClient;
+use ferrite_proto::events::{RepositoryAction, RepositoryUpdated};
 use ferrite_proto::id::UserId;
 use ferrite_proto::repo::{
     self, UpdateIssueTrackerRequest, UpdateIssueTrackerResponse, UpdateRepositoryRequest, UpdateRepositoryResponse,
@@ -23,12 +22,18 @@ use crate::model::{IssueTrackerChange, RepositoryChange, RepositorySettings, Wik
 use crate::rpc::authorized::Authorized;
 use crate::rpc::{change, dispatch, encode, repeat, versions};
 use crate::state::AppState;
-use crate::store::{Action, Repository, Target, UsageChanges};
+use crate::store::{Action, HeadClaim, Repository, Target, UsageChanges};
 
 /// Subscribers to changes of repositories. The response waits for none of them.
 const SUBSCRIBERS: &[&str] = &["hook-svc"];
 
-/// Changes the default branch on the store, then the row, and appends one event for each kind of change.
+/// Longest time for which a change of the default branch waits for another one.
+const MAX_WAIT: Duration = Duration::from_secs(10);
+/// Time between two looks.
+const WAIT_INTERVAL: Duration = Duration::from_millis(50);
+
+/// Changes the row, with one event for each kind of change. Another default branch is a part of it, which readers see at once; then the
+/// store points HEAD to it. So HEAD moves for a request that has won alone, and for that in any case, after a crash as well.
 pub(super) async fn update_repository(
     state: &AppState,
     authorized: Authorized,
@@ -37,53 +42,44 @@ pub(super) async fn update_repository(
     let key =
         repeat::key_for_repository(state, &authorized, &request, "UpdateRepository", |request| &mut request.repository)
             .await?;
-    let authorized = &authorized;
-    let access = repeat::repository(state, authorized, request.get_ref().repository.clone());
+    let reader = &authorized;
+    let access = repeat::repository(state, reader, request.get_ref().repository.clone());
     let rebuild = |id: i64| async move {
-        let repository = Some(repeat::read_repository(state, authorized, id).await?);
+        let repository = Some(repeat::read_repository(state, reader, id).await?);
         Ok(UpdateRepositoryResponse { repository })
     };
-    let work = update(state, request.into_inner(), authorized, key.as_ref());
+    let work = async {
+        // A task of its own, because a request that is cancelled after it has won must still move HEAD.
+        let update = update(state.clone(), request.into_inner(), reader.clone(), key.clone());
+        state.life.spawn_for_request("update repository", update).await.unwrap_or(Err(RepoError::Interrupted))
+    };
     repeat::once_or_rebuild(&state.db, key.as_ref(), access, rebuild, work).await
 }
 
 async fn update(
-    state: &AppState,
+    state: AppState,
     mut request: UpdateRepositoryRequest,
-    authorized: &Authorized,
-    key: Option<&IdempotencyKey>,
+    authorized: Authorized,
+    key: Option<IdempotencyKey>,
 ) -> Result<UpdateRepositoryResponse, RepoError> {
+    let (state, authorized, key) = (&state, &authorized, key.as_ref());
     let repository = authorized.repository_with_parent(&state.repositories, request.repository.take()).await?;
     dispatch::refuse_at_commit_if(request.is_private == Some(true) && !repository.is_private);
     let wanted = RepositoryChange::check(request)?;
     let parent = encode::parent(&repository, authorized.viewer());
     let id = repository.id();
-    let head = change_default_branch(state, &repository, &wanted).await?;
+    let new_branch = check_default_branch(state, &repository, &wanted).await?;
+    let (mut tx, before) = lock(state, authorized, &repository, new_branch.is_some()).await?;
     let now = state.clock.now_us();
-    let mut tx = state.db.begin().await?;
-    let (owner, before) = state.repositories.lock_settings(&mut tx, id).await?.ok_or(AuthError::RepositoryNotFound)?;
-    if owner.0 != repository.owner_id {
-        // Transferred meanwhile: the caller may have lost its right.
-        return Err(RepoError::Interrupted);
-    }
-    if let Err(error) = require_version(state, &mut tx, authorized, &repository, head.is_some()).await {
-        drop(tx);
-        if head.is_some() {
-            restore_default_branch(state, &repository, &wanted).await;
-        }
-        return Err(error);
-    }
     let after = wanted.apply(&before);
     let mut fields = before.changed_fields(&after);
-    dispatch::never_refuse_if(before.loses_only_readers(&after) && head.is_none());
+    dispatch::never_refuse_if(before.loses_only_readers(&after) && new_branch.is_none());
     if !fields.is_empty() {
         state.repositories.set_settings(&mut tx, &repository, &before, &after, now).await?;
     }
-    let mut usage = UsageChanges::default();
-    if let Some(head) = &head {
-        if let Some(change) = state.repositories.apply_refs(&mut tx, id, head, now).await? {
-            usage.add(change.owner, change.bytes);
-        }
+    let mut claim = None;
+    if let Some(branch) = new_branch {
+        claim = Some(state.repositories.begin_head(&mut tx, &repository, branch, now).await?);
         fields.push("default_branch");
     }
     let changed = state.repositories.find_in(&mut tx, id, authorized.viewer()).await?;
@@ -94,42 +90,49 @@ async fn update(
             .await?;
     }
     publish(&mut tx, authorized, &before, &changed, now).await?;
-    usage.write(&mut tx).await?;
-    let encoded = repo::Repository { parent, ..encode::repository(changed, authorized.viewer()) };
+    let encoded = repo::Repository { parent: parent.clone(), ..encode::repository(changed, authorized.viewer()) };
     let response = UpdateRepositoryResponse { repository: Some(encoded) };
     let response = change::commit_with_subject(tx, key, response, &id.0, now).await?;
     state.relay.wake();
-    Ok(response)
+    match claim {
+        Some(claim) => move_head(state, authorized, key, &claim, parent).await,
+        None => Ok(response),
+    }
 }
 
-/// Changes the default branch on the store, if that is to change and nothing is in the way. Returns what the store tells of it.
-async fn change_default_branch(
+/// Begins a transaction that holds the lock of a repository, and in which the precondition of the request is true. For another default branch
+/// it waits until no change of that is being made. Returns the settings until now.
+///
+/// # Errors
+/// A precondition that is not true, [`RepoError::Interrupted`], [`AuthError::RepositoryNotFound`], or those of the database.
+async fn lock(
     state: &AppState,
+    authorized: &Authorized,
     repository: &Repository,
-    wanted: &RepositoryChange,
-) -> Result<Option<RefsUpdated>, RepoError> {
-    let new = wanted.default_branch.as_deref();
-    // One that is the same is no write, which a reached limit would refuse together with what takes access away.
-    let Some(branch) = new.filter(|branch| *branch != repository.default_branch) else { return Ok(None) };
-    let mut former = "";
-    if is_conditional() {
-        version::require(Some(&versions::repository(repository))).map_err(DbError::from)?;
-        former = &repository.default_branch;
+    is_branch_new: bool,
+) -> Result<(Tx, RepositorySettings), RepoError> {
+    let (id, begun) = (repository.id(), Instant::now());
+    loop {
+        let mut tx = state.db.begin().await?;
+        let locked = state.repositories.lock_settings(&mut tx, id).await?;
+        let (owner, before) = locked.ok_or(AuthError::RepositoryNotFound)?;
+        if owner.0 != repository.owner_id {
+            // Transferred meanwhile: the caller may have lost its right.
+            return Err(RepoError::Interrupted);
+        }
+        require_version(state, &mut tx, authorized, repository).await?;
+        if !is_branch_new || !state.repositories.is_head_claimed(&mut tx, id, state.clock.now_us()).await? {
+            return Ok((tx, before));
+        }
+        tx.rollback().await?;
+        if begun.elapsed() > MAX_WAIT {
+            return Err(RepoError::Interrupted);
+        }
+        tokio::time::sleep(WAIT_INTERVAL).await;
     }
-    require_free_name(state, repository, wanted).await?;
-    set_default_branch(state, repository, branch, former).await
 }
 
-/// Points HEAD back to where it pointed, for a request whose precondition was found false after that. If it fails, the new branch stays.
-async fn restore_default_branch(state: &AppState, repository: &Repository, wanted: &RepositoryChange) {
-    let Some(branch) = &wanted.default_branch else { return };
-    if let Err(error) = set_default_branch(state, repository, &repository.default_branch, branch).await {
-        tracing::warn!(repo.id = repository.id, %error, "the default branch of a change that was not made stays");
-    }
-}
-
-/// Checks the precondition of the request against a locked repository, which was read as `seen` before. Of the default branch the store has
-/// checked it, if that `is_branch_changed`.
+/// Checks the precondition of the request against a locked repository.
 ///
 /// # Errors
 /// A precondition that is not true, [`AuthError::RepositoryNotFound`], or those of the database.
@@ -137,21 +140,68 @@ async fn require_version(
     state: &AppState,
     tx: &mut Tx,
     authorized: &Authorized,
-    seen: &Repository,
-    is_branch_changed: bool,
+    repository: &Repository,
 ) -> Result<(), RepoError> {
     if !is_conditional() {
         return Ok(());
     }
-    let current = state.repositories.find_in(tx, seen.id(), authorized.viewer()).await?;
-    let mut current = current.ok_or(AuthError::RepositoryNotFound)?;
-    if is_branch_changed {
-        current.default_branch.clone_from(&seen.default_branch);
-    }
+    let current = state.repositories.find_in(tx, repository.id(), authorized.viewer()).await?;
+    let current = current.ok_or(AuthError::RepositoryNotFound)?;
     Ok(tx.require_version(Some(&versions::repository(&current)))?)
 }
 
-/// Checks the name before the store is asked to change the default branch, so that a name that is taken changes nothing.
+/// Returns the default branch that is to be, if that is another one, once the store could point HEAD to it and nothing else is in the way.
+/// Changes nothing.
+async fn check_default_branch<'a>(
+    state: &AppState,
+    repository: &Repository,
+    wanted: &'a RepositoryChange,
+) -> Result<Option<&'a str>, RepoError> {
+    let new = wanted.default_branch.as_deref();
+    // One that is the same is no write, which a reached limit would refuse together with what takes access away.
+    let Some(branch) = new.filter(|branch| *branch != repository.default_branch) else { return Ok(None) };
+    // A false precondition and a name that is taken come before a branch that does not exist.
+    if is_conditional() {
+        version::require(Some(&versions::repository(repository))).map_err(DbError::from)?;
+    }
+    require_free_name(state, repository, wanted).await?;
+    state.db.count_write().await?;
+    state.heads.check(repository.id, &repository.store, branch).await.map_err(map_status)?;
+    Ok(Some(branch))
+}
+
+/// Has the store make a change of the default branch that is committed. Returns the repository after that. If the store does not respond, the
+/// change is made later.
+async fn move_head(
+    state: &AppState,
+    authorized: &Authorized,
+    key: Option<&IdempotencyKey>,
+    claim: &HeadClaim,
+    parent: Option<Box<repo::Repository>>,
+) -> Result<UpdateRepositoryResponse, RepoError> {
+    let outcome = state.heads.move_head(claim).await.map_err(|status| {
+        tracing::warn!(repo.id = %claim.repository(), %status, "the default branch is not changed on the store yet");
+        RepoError::StoreUnavailable
+    })?;
+    let (id, now) = (claim.repository(), state.clock.now_us());
+    let mut tx = state.db.begin().await?;
+    let mut usage = UsageChanges::default();
+    if let Some(change) = state.repositories.end_head(&mut tx, claim, &outcome, now).await? {
+        usage.add(change.owner, change.bytes);
+    }
+    let changed = state.repositories.find_in(&mut tx, id, authorized.viewer()).await?;
+    let changed = changed.ok_or(AuthError::RepositoryNotFound)?;
+    usage.write(&mut tx).await?;
+    let encoded = repo::Repository { parent, ..encode::repository(changed, authorized.viewer()) };
+    let response = UpdateRepositoryResponse { repository: Some(encoded) };
+    if let Some(key) = key {
+        // In place of the one before the store has made the change.
+        idempotency::withdraw(&mut tx, key.id()).await?;
+    }
+    change::commit_with_subject(tx, key, response, &id.0, now).await
+}
+
+/// Checks the name before the store is asked about the default branch.
 async fn require_free_name(
     state: &AppState,
     repository: &Repository,
@@ -164,40 +214,12 @@ async fn require_free_name(
     }
 }
 
-/// Points HEAD to a branch, if it points to `former` or that is empty. Returns the state of the repository after that, which the store tells
-/// by an event as well; `None` if HEAD pointed there already.
-async fn set_default_branch(
-    state: &AppState,
-    repository: &Repository,
-    branch: &str,
-    former: &str,
-) -> Result<Option<RefsUpdated>, RepoError> {
-    state.db.count_write().await?;
-    let request = SetDefaultBranchRequest {
-        repository_id: repository.id,
-        default_branch: branch.to_owned(),
-        former_branch: former.to_owned(),
-    };
-    let mut store = StorageServiceClient::new(state.storage.with_store(&repository.store));
-    let changed = store.set_default_branch(request).await;
-    let changed = changed.map_err(map_status)?.into_inner();
-    let head = RefsUpdated {
-        number: changed.number,
-        size_bytes: changed.size_bytes,
-        is_empty: changed.is_empty,
-        default_branch: branch.as_bytes().to_vec(),
-        ..RefsUpdated::default()
-    };
-    Ok((changed.number > 0).then_some(head))
-}
-
 fn map_status(status: Status) -> RepoError {
     match (status.code(), reason(&status).as_deref()) {
         (Code::InvalidArgument, Some(_)) | (Code::FailedPrecondition, Some("STORE_FULL")) => {
             RepoError::Refused(Box::new(status))
         }
         (Code::NotFound, Some(_)) => AuthError::RepositoryNotFound.into(),
-        (Code::Aborted, Some("PRECONDITION_FAILED")) => DbError::from(PreconditionFailed).into(),
         _ => RepoError::of_store(&status),
     }
 }

@@ -1,5 +1,7 @@
 //! Reads tell a version, and writes with it as their precondition are done once, on both databases.
 
+use std::time::Duration;
+
 use ferrite_core::Secret;
 use ferrite_db::args;
 use ferrite_db::testing::on_each_url;
@@ -14,6 +16,7 @@ use ferrite_proto::repo::topic_service_client::TopicServiceClient;
 use ferrite_proto::repo::transfer_service_client::TransferServiceClient;
 use ferrite_proto::repo::watch_service_client::WatchServiceClient;
 use ferrite_proto::repo::*;
+use ferrite_rpc::grpc::Channel;
 use futures_util::future::join_all;
 use tonic::{Code, Request, Response, Status};
 
@@ -305,47 +308,283 @@ async fn a_version_is_not_of_what_others_change() {
     .await;
 }
 
+/// Returns a change of the default branch and the description of the repository of a fixture.
+fn branch_change(fixture: &Fixture, default_branch: Option<&str>, description: &str) -> UpdateRepositoryRequest {
+    UpdateRepositoryRequest {
+        repository: fixture.repository(),
+        default_branch: default_branch.map(str::to_owned),
+        description: Some(description.to_owned()),
+        ..UpdateRepositoryRequest::default()
+    }
+}
+
+async fn update(harness: &Harness, request: Request<UpdateRepositoryRequest>) -> Result<Repository, Status> {
+    Ok(harness.repository().update_repository(request).await?.into_inner().repository.unwrap())
+}
+
+/// Returns the repository of a fixture with the precondition that names its version.
+async fn shown(fixture: &Fixture) -> (Repository, String) {
+    let read = GetRepositoryRequest { repository: fixture.repository() };
+    let shown = fixture.harness.repository().get_repository(asking(read, &fixture.ada)).await.unwrap();
+    let version = told(&shown);
+    (shown.into_inner().repository.unwrap(), version)
+}
+
+/// Returns how often the store was asked to move HEAD, or to make a tag, since the last call.
+fn asked(harness: &Harness, wanted: &str) -> usize {
+    harness.take_asked_stores().iter().filter(|(call, _)| *call == wanted).count()
+}
+
+async fn until_asked(harness: &Harness, wanted: &str) {
+    while asked(harness, wanted) == 0 {
+        tokio::time::sleep(Duration::from_millis(5)).await;
+    }
+}
+
+const MOVE_HEAD: &str = "set default branch";
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_default_branch_is_changed_on_the_store_only_with_the_rest() {
+async fn head_moves_only_for_a_change_that_has_won() {
     on_each_url(|url| async move {
         let fixture = fixture(url).await;
         let (harness, ada) = (&fixture.harness, fixture.ada.as_str());
-        let read = || GetRepositoryRequest { repository: fixture.repository() };
-        let change = |default_branch: Option<&str>, description: &str| UpdateRepositoryRequest {
-            repository: fixture.repository(),
-            default_branch: default_branch.map(str::to_owned),
-            description: Some(description.to_owned()),
-            ..UpdateRepositoryRequest::default()
-        };
-        let moves = || harness.take_asked_stores().iter().filter(|(call, _)| *call == "set default branch").count();
-        let update = |request: Request<UpdateRepositoryRequest>| {
-            let mut client = harness.repository();
-            async move { client.update_repository(request).await }
-        };
-        let version = told(&harness.repository().get_repository(asking(read(), ada)).await.unwrap());
-        let never = requiring(change(Some("dev"), "x"), ada, "never");
-        assert!(is_refused(&update(never).await));
-        assert_eq!(moves(), 0);
+        let (_, version) = shown(&fixture).await;
+        let conditional =
+            |branch: Option<&str>, text: &str| requiring(branch_change(&fixture, branch, text), ada, &version);
+        let never = requiring(branch_change(&fixture, Some("dev"), "x"), ada, "never");
+        assert!(is_refused(&update(harness, never).await));
+        assert_eq!(asked(harness, MOVE_HEAD), 0);
 
-        // Another change comes in between: the branch is set back.
+        // The store has not moved HEAD yet, and the change is decided.
         harness.set_store(StoreMode::Waits);
-        let slow = update(requiring(change(Some("dev"), "slow"), ada, &version));
-        let fast = async {
-            while moves() == 0 {
-                tokio::time::sleep(std::time::Duration::from_millis(5)).await;
+        let first = update(harness, conditional(Some("dev"), "first"));
+        let others = async {
+            until_asked(harness, MOVE_HEAD).await;
+            for branch in [Some("dev"), Some("main"), None] {
+                assert!(is_refused(&update(harness, conditional(branch, "late")).await), "{branch:?}");
             }
-            update(with_token(change(None, "fast"), ada)).await.unwrap();
+            let described = update(harness, with_token(branch_change(&fixture, None, "second"), ada)).await.unwrap();
+            assert_eq!((described.default_branch.as_str(), described.description.as_str()), ("dev", "second"));
             harness.set_store(StoreMode::Works);
         };
-        let (outcome, ()) = tokio::join!(slow, fast);
-        assert!(is_refused(&outcome));
-        assert_eq!(moves(), 1);
-        let shown = harness.repository().get_repository(asking(read(), ada)).await.unwrap();
-        let version = told(&shown);
-        let shown = shown.into_inner().repository.unwrap();
-        assert_eq!((shown.default_branch.as_str(), shown.description.as_str()), ("main", "fast"));
-        let changed = update(requiring(change(Some("dev"), "third"), ada, &version)).await.unwrap();
-        assert_eq!(changed.into_inner().repository.unwrap().default_branch, "dev");
+        let (done, ()) = tokio::join!(first, others);
+        assert_eq!(done.unwrap().default_branch, "dev");
+        assert_eq!(asked(harness, MOVE_HEAD), 0, "once in all");
+        let (shown, _) = shown(&fixture).await;
+        assert_eq!((shown.default_branch.as_str(), shown.description.as_str()), ("dev", "second"));
+        assert_eq!(shown.size_bytes, 4_711);
+    })
+    .await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn of_changes_of_the_default_branch_at_once_each_waits_for_the_one_before() {
+    on_each_url(|url| async move {
+        let fixture = fixture(url).await;
+        let (harness, ada) = (&fixture.harness, fixture.ada.as_str());
+        harness.set_store(StoreMode::Waits);
+        let change = |branch: &str| update(harness, with_token(branch_change(&fixture, Some(branch), branch), ada));
+        let second = async {
+            until_asked(harness, MOVE_HEAD).await;
+            let second = change("main");
+            tokio::pin!(second);
+            let waited = tokio::time::timeout(Duration::from_millis(300), &mut second).await;
+            assert!(waited.is_err() && asked(harness, MOVE_HEAD) == 0);
+            harness.set_store(StoreMode::Works);
+            second.await
+        };
+        let (first, second) = tokio::join!(change("dev"), second);
+        first.unwrap();
+        assert_eq!(second.unwrap().default_branch, "main");
+        assert_eq!(shown(&fixture).await.0.default_branch, "main");
+    })
+    .await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_change_of_the_default_branch_that_the_store_missed_is_made_later() {
+    on_each_url(|url| async move {
+        let fixture = fixture(url).await;
+        let (harness, ada) = (&fixture.harness, fixture.ada.as_str());
+        let (_, version) = shown(&fixture).await;
+        harness.set_store(StoreMode::KeepsHead);
+        let change = || requiring(branch_change(&fixture, Some("dev"), "changed"), ada, &version);
+        let failed = update(harness, change()).await.unwrap_err();
+        assert_eq!(reason(&failed).as_deref(), Some("STORE_UNAVAILABLE"));
+        assert!(is_refused(&update(harness, change()).await));
+        let decided = shown(&fixture).await;
+        assert_eq!((decided.0.default_branch.as_str(), decided.0.description.as_str()), ("dev", "changed"));
+        assert_eq!(asked(harness, MOVE_HEAD), 1);
+
+        // As after a crash.
+        let (state, db) = (harness.state().await, harness.db().await);
+        let sweep = || state.heads.sweep();
+        sweep().await.unwrap();
+        assert_eq!(asked(harness, MOVE_HEAD), 0, "somebody may be at it");
+        db.execute("UPDATE repositories SET head_claimed_us = 1", &[]).await.unwrap();
+        harness.set_store(StoreMode::Works);
+        let left = async || {
+            let sql = "SELECT COUNT(*) FROM repositories WHERE new_default_branch IS NOT NULL";
+            let (count,): (i64,) = db.one(sql, &[]).await.unwrap();
+            count
+        };
+        // The service sweeps as well.
+        while left().await > 0 {
+            sweep().await.unwrap();
+        }
+        assert_eq!(asked(harness, MOVE_HEAD), 1);
+        assert_eq!(shown(&fixture).await.1, decided.1);
+    })
+    .await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_repeat_of_a_change_of_the_default_branch_gets_its_response() {
+    on_each_url(|url| async move {
+        let fixture = fixture(url).await;
+        let (harness, ada) = (&fixture.harness, fixture.ada.as_str());
+        let (_, version) = shown(&fixture).await;
+        let change = || {
+            let mut request = requiring(branch_change(&fixture, Some("dev"), "changed"), ada, &version);
+            request.metadata_mut().insert("idempotency-key", "k1".parse().unwrap());
+            request
+        };
+        let first = update(harness, change()).await.unwrap();
+        assert_eq!((first.default_branch.as_str(), first.size_bytes), ("dev", 4_711));
+        assert_eq!(update(harness, change()).await.unwrap(), first);
+        assert_eq!(asked(harness, MOVE_HEAD), 1);
+    })
+    .await;
+}
+
+/// A draft of a release.
+struct Draft {
+    fixture: Fixture,
+    id: i64,
+}
+
+impl Draft {
+    async fn new(url: Secret) -> Self {
+        let fixture = fixture(url).await;
+        let id = fixture.create("v1", true).await.unwrap().id;
+        Self { fixture, id }
+    }
+
+    fn client(&self) -> ReleaseServiceClient<Channel> {
+        ReleaseServiceClient::new(self.fixture.harness.service.clone())
+    }
+
+    async fn version(&self) -> String {
+        let by = Some(By::ReleaseId(self.id));
+        let read = GetReleaseRequest { repository: self.fixture.repository(), by };
+        told(&self.client().get_release(asking(read, &self.fixture.ada)).await.unwrap())
+    }
+
+    /// Publishes it with another tag, under a precondition if that is not empty.
+    async fn publish(&self, tag_name: &str, precondition: &str) -> Result<Release, Status> {
+        let change = UpdateReleaseRequest {
+            repository: self.fixture.repository(),
+            release_id: self.id,
+            tag_name: Some(tag_name.to_owned()),
+            is_draft: Some(false),
+            ..UpdateReleaseRequest::default()
+        };
+        let ada = &self.fixture.ada;
+        let request = match precondition {
+            "" => with_token(change, ada),
+            precondition => requiring(change, ada, precondition),
+        };
+        Ok(self.client().update_release(request).await?.into_inner().release.unwrap())
+    }
+
+    /// Returns the names of the tags that the store made.
+    fn tags(&self) -> Vec<String> {
+        self.fixture.harness.tags().into_iter().map(|tag| tag.tag_name).collect()
+    }
+}
+
+const MAKE_TAG: &str = "create tag";
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn of_publications_with_one_version_at_once_one_makes_a_tag() {
+    on_each_url(|url| async move {
+        let draft = Draft::new(url).await;
+        let version = draft.version().await;
+        let names: Vec<_> = (0..WRITERS).map(|number| format!("x-{number}")).collect();
+        let outcomes = join_all(names.iter().map(|name| draft.publish(name, &version))).await;
+        let (done, refused): (Vec<_>, Vec<_>) = outcomes.into_iter().partition(Result::is_ok);
+        assert_eq!((done.len(), refused.len()), (1, WRITERS - 1));
+        assert!(refused.iter().all(is_refused));
+        let published: Vec<_> = done.into_iter().map(|release| release.unwrap().tag_name).collect();
+        assert_eq!(draft.tags(), published);
+    })
+    .await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_release_is_left_alone_while_its_tag_is_made() {
+    on_each_url(|url| async move {
+        let draft = Draft::new(url).await;
+        let (harness, version) = (&draft.fixture.harness, draft.version().await);
+        harness.set_store(StoreMode::Waits);
+        let others = async {
+            until_asked(harness, MAKE_TAG).await;
+            let delete = DeleteReleaseRequest { repository: draft.fixture.repository(), release_id: draft.id };
+            let request = requiring(delete, &draft.fixture.ada, &version);
+            let mut client = draft.client();
+            let (deleted, published) = (client.delete_release(request), draft.publish("x-2", ""));
+            tokio::pin!(deleted, published);
+            let pause = Duration::from_millis(300);
+            assert!(tokio::time::timeout(pause, &mut deleted).await.is_err());
+            assert!(tokio::time::timeout(pause, &mut published).await.is_err());
+            // Files are no part of what the tag is made for.
+            draft.fixture.upload(draft.id, "a.txt", "").await.unwrap();
+            assert_eq!(draft.tags(), ["x-1"]);
+            harness.set_store(StoreMode::Works);
+            (deleted.await, published.await)
+        };
+        let (first, (deleted, second)) = tokio::join!(draft.publish("x-1", &version), others);
+        assert_eq!(first.unwrap().assets.len(), 1);
+        assert!(is_refused(&deleted));
+        assert_eq!(second.unwrap().tag_name, "x-2");
+        assert_eq!(draft.tags(), ["x-1", "x-2"]);
+    })
+    .await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_claim_of_a_release_ends_with_a_failure_and_with_a_crash() {
+    on_each_url(|url| async move {
+        let draft = Draft::new(url).await;
+        let (harness, version) = (&draft.fixture.harness, draft.version().await);
+        let db = harness.db().await;
+        let is_claimed = async || {
+            let (count,): (i64,) = db.one("SELECT COUNT(*) FROM release_claims", &[]).await.unwrap();
+            count > 0
+        };
+        for (mode, code) in [(StoreMode::Down, Code::Unavailable), (StoreMode::Refuses, Code::InvalidArgument)] {
+            harness.set_store(mode);
+            assert_eq!(draft.publish("x-1", &version).await.unwrap_err().code(), code);
+            assert!(!is_claimed().await, "{mode:?}");
+        }
+        // Another release gets the name while the tag is made.
+        harness.set_store(StoreMode::Waits);
+        let other = async {
+            until_asked(harness, MAKE_TAG).await;
+            assert!(is_claimed().await);
+            draft.fixture.create("x-0", true).await.unwrap();
+            harness.set_store(StoreMode::Works);
+        };
+        let (taken, ()) = tokio::join!(draft.publish("x-0", &version), other);
+        assert_eq!(taken.unwrap_err().code(), Code::InvalidArgument);
+        assert!(!is_claimed().await);
+
+        // As after a crash.
+        db.execute("INSERT INTO release_claims (release_id, claimed_us) VALUES ($1, $2)", &args![draft.id, 1])
+            .await
+            .unwrap();
+        assert_eq!(draft.publish("x-1", &version).await.unwrap().tag_name, "x-1");
+        assert_eq!(draft.tags(), ["x-0", "x-1"]);
     })
     .await;
 }

@@ -147,10 +147,37 @@ async fn a_tag_has_one_release() {
         assert_field(fixture.add(&release("v1"), NOW).await, "tag_name", "taken");
         assert_field(fixture.add(&release("v2"), NOW).await, "tag_name", "taken");
         assert_field(fixture.update(&second, &release("v1")).await, "tag_name", "taken");
-        let free = async |tag: &str, except| fixture.store.check_tag_is_free(fixture.repository, tag, except).await;
-        assert_field(free("v1", Some(second.id)).await, "tag_name", "taken");
-        free("v1", Some(first.id)).await.unwrap();
-        free("V1", None).await.unwrap();
+        assert_field(fixture.store.check_tag_is_free(fixture.repository, "v1").await, "tag_name", "taken");
+        fixture.store.check_tag_is_free(fixture.repository, "V1").await.unwrap();
+        let mut tx = fixture.db.begin().await.unwrap();
+        assert_field(fixture.store.check_tag_is_free_for(&mut tx, &second, "v1").await, "tag_name", "taken");
+        fixture.store.check_tag_is_free_for(&mut tx, &first, "v1").await.unwrap();
+        tx.rollback().await.unwrap();
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn a_claim_holds_until_it_ends_or_is_old() {
+    const MINUTE_US: i64 = 60 * 1_000_000;
+    on_both(async |db: Db| {
+        let fixture = Fixture::new(db).await;
+        let made = fixture.add(&ReleaseFields { is_draft: true, ..release("v1") }, NOW).await.unwrap();
+        let mut tx = fixture.db.begin().await.unwrap();
+        assert!(!fixture.store.is_claimed(&mut tx, &made, NOW).await.unwrap());
+        let first = fixture.store.claim(&mut tx, &made, NOW).await.unwrap();
+        assert!(fixture.store.is_claimed(&mut tx, &made, NOW + MINUTE_US - 1).await.unwrap());
+        // Whoever has claimed it has crashed.
+        assert!(!fixture.store.is_claimed(&mut tx, &made, NOW + MINUTE_US).await.unwrap());
+        let second = fixture.store.claim(&mut tx, &made, NOW + MINUTE_US).await.unwrap();
+        assert!(!fixture.store.end_claim(&mut tx, first).await.unwrap());
+        assert!(fixture.store.is_claimed(&mut tx, &made, NOW + MINUTE_US).await.unwrap());
+        assert!(fixture.store.end_claim(&mut tx, second).await.unwrap());
+        assert!(!fixture.store.is_claimed(&mut tx, &made, NOW + MINUTE_US).await.unwrap());
+        // A claim goes with its release.
+        fixture.store.claim(&mut tx, &made, NOW).await.unwrap();
+        fixture.store.delete(&mut tx, &made).await.unwrap();
+        tx.commit().await.unwrap();
     })
     .await;
 }

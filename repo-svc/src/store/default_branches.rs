@@ -1,0 +1,109 @@
+//! Changes of default branches. One is decided in a transaction of this database, and then made by the git store: until that has pointed HEAD to
+//! the branch, the row of the repository has it as the new one, which readers see. One process at a time claims to have the store do it; after
+//! a crash another one does.
+//!
+//! Not here: the call to the store (`background`), and what the store tells of refs (`repository_sizes`).
+
+use ferrite_db::args;
+use ferrite_db::{DbError, Tx};
+use ferrite_proto::events::RefsUpdated;
+use ferrite_proto::id::RepositoryId;
+
+use super::repositories::{Repository, RepositoryTable};
+use super::repository_sizes::SizeChange;
+
+/// Age at which a claim counts as left by a crash. The call to the store has a deadline far below it.
+const MAX_AGE_US: i64 = 60 * 1_000_000;
+const FIND: &str = "SELECT head_claimed_us FROM repositories WHERE id = $1 AND new_default_branch IS NOT NULL AND head_claimed_us > $2";
+const BEGIN: &str = "UPDATE repositories SET new_default_branch = $2, head_claimed_us = $3 WHERE id = $1";
+const DUE: &str = "SELECT r.id, p.store, r.new_default_branch AS branch, r.head_claimed_us AS claimed_us FROM repositories r \
+     JOIN placements p ON p.repository_id = r.id WHERE r.new_default_branch IS NOT NULL AND r.head_claimed_us <= $1 \
+     ORDER BY r.head_claimed_us, r.id LIMIT 100";
+const TAKE_OVER: &str = "UPDATE repositories SET head_claimed_us = $3 WHERE id = $1 AND head_claimed_us = $2 \
+     AND new_default_branch IS NOT NULL";
+const ADOPT: &str = "UPDATE repositories SET default_branch = new_default_branch WHERE id = $1 AND head_claimed_us = $2 \
+     AND new_default_branch IS NOT NULL";
+const END: &str = "UPDATE repositories SET new_default_branch = NULL WHERE id = $1 AND head_claimed_us = $2";
+
+/// A change of a default branch that this process has the git store make.
+#[derive(Clone, Debug, PartialEq, Eq, sqlx_macros::FromRow)]
+pub(crate) struct HeadClaim {
+    id: i64,
+    /// The git store of the repository.
+    pub(crate) store: String,
+    /// Short name of the branch.
+    pub(crate) branch: String,
+    claimed_us: i64,
+}
+
+impl HeadClaim {
+    /// Returns the id of the repository.
+    pub(crate) fn repository(&self) -> RepositoryId {
+        RepositoryId(self.id)
+    }
+}
+
+/// What the git store responds to a change.
+#[derive(Clone, Debug)]
+pub(crate) enum HeadOutcome {
+    /// HEAD points to the branch now. The store tells the state of the repository by an event as well.
+    Moved(Box<RefsUpdated>),
+    /// HEAD pointed there already.
+    Unchanged,
+    /// The branch is gone since it was checked: HEAD is left where the store has it.
+    NoBranch,
+}
+
+impl RepositoryTable {
+    /// Returns whether a change of the default branch of a locked repository is being made.
+    pub(crate) async fn is_head_claimed(&self, tx: &mut Tx, id: RepositoryId, now_us: i64) -> Result<bool, DbError> {
+        let claim: Option<(i64,)> = tx.optional(FIND, &args![id, now_us - MAX_AGE_US]).await?;
+        Ok(claim.is_some())
+    }
+
+    /// Decides a change of the default branch of a locked repository, of which [none is being made](Self::is_head_claimed).
+    pub(crate) async fn begin_head(
+        &self,
+        tx: &mut Tx,
+        repository: &Repository,
+        branch: &str,
+        now_us: i64,
+    ) -> Result<HeadClaim, DbError> {
+        tx.execute(BEGIN, &args![repository.id, branch, now_us]).await?;
+        let (store, branch) = (repository.store.clone(), branch.to_owned());
+        Ok(HeadClaim { id: repository.id, store, branch, claimed_us: now_us })
+    }
+
+    /// Returns changes that a crash, or a store that did not respond, left to be made, at most 100.
+    pub(crate) async fn due_heads(&self, now_us: i64) -> Result<Vec<HeadClaim>, DbError> {
+        self.db.all(DUE, &args![now_us - MAX_AGE_US]).await
+    }
+
+    /// Takes over a change that is due. Returns `None` if another process was faster, or it was made meanwhile.
+    pub(crate) async fn take_over_head(&self, due: HeadClaim, now_us: i64) -> Result<Option<HeadClaim>, DbError> {
+        let taken = self.db.execute(TAKE_OVER, &args![due.id, due.claimed_us, now_us]).await?;
+        Ok((taken == 1).then_some(HeadClaim { claimed_us: now_us, ..due }))
+    }
+
+    /// Ends a change with what the store responds. Returns the change of size that the store tells.
+    pub(crate) async fn end_head(
+        &self,
+        tx: &mut Tx,
+        claim: &HeadClaim,
+        outcome: &HeadOutcome,
+        now_us: i64,
+    ) -> Result<Option<SizeChange>, DbError> {
+        let (id, claimed) = (claim.repository(), args![claim.id, claim.claimed_us]);
+        self.lock(tx, id).await?;
+        let mut size = None;
+        match outcome {
+            HeadOutcome::Moved(update) => size = self.apply_refs(tx, id, update, now_us).await?,
+            HeadOutcome::Unchanged => {
+                tx.execute(ADOPT, &claimed).await?;
+            }
+            HeadOutcome::NoBranch => {}
+        }
+        tx.execute(END, &claimed).await?;
+        Ok(size)
+    }
+}
