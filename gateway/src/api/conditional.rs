@@ -109,7 +109,7 @@ struct Read {
     headers: HeaderMap,
 }
 
-/// What a GET responds with.
+/// The result of the GET that a conditional write makes first.
 enum Found {
     /// A resource with its tag, and with its version if the service tells that.
     Resource(HeaderValue, Option<Version>),

@@ -43,7 +43,10 @@ fn is_refused<T>(outcome: Result<T, Status>) -> bool {
 fn assert_one_succeeded<T>(outcomes: Vec<Result<T, Status>>) {
     let (done, refused): (Vec<_>, Vec<_>) = outcomes.into_iter().partition(Result::is_ok);
     assert_eq!((done.len(), refused.len()), (1, WRITERS - 1));
-    assert!(refused.into_iter().all(is_refused));
+    for outcome in refused {
+        let status = outcome.err().unwrap();
+        assert_eq!((status.code(), reason(&status).as_str()), (Code::Aborted, "PRECONDITION_FAILED"), "{status:?}");
+    }
 }
 
 /// Returns the precondition that names the version of the file at a path of a branch.
@@ -135,7 +138,9 @@ async fn of_writers_at_once_one_succeeds() {
     let service = Service::start().await;
     let id = service.create().await;
     let write = async |precondition: &str, path: &str| {
-        let contents: Vec<_> = (0..WRITERS).map(|index| format!("{path} by {index}").into_bytes()).collect();
+        // What a file has already is refused for that reason.
+        let content = |index| format!("{path} by {index} for {precondition}").into_bytes();
+        let contents: Vec<_> = (0..WRITERS).map(content).collect();
         let writes = contents.iter().map(|content| put(&service, precondition, put_request(id, path, content)));
         assert_one_succeeded(futures_util::future::join_all(writes).await);
     };

@@ -57,7 +57,7 @@ ferrite_api_types::shape! {
 }
 
 ferrite_api_types::shape! {
-    /// Who did it.
+    /// The account that made a change.
     #[derive(Clone, Debug, Serialize)]
     struct AuditActor {
         /// Zero for the operator at the command line.

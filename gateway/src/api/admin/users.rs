@@ -39,7 +39,7 @@ operations! {
         delete teams::remove_repository as administrator(operation::REMOVE_TEAM_REPOSITORY);
 }
 
-/// The id of a source of logins. There is none but this site, which has zero.
+/// The id of a login source. Only zero is accepted: the accounts of this site.
 enum LoginSource {}
 
 impl Kind for LoginSource {

@@ -62,7 +62,7 @@ shape! {
 }
 
 shape! {
-    /// What a commit says.
+    /// The message, the people and the tree of a commit.
     #[derive(Clone, Debug, Serialize)]
     struct CommitData {
         url: String,

@@ -53,7 +53,7 @@ fields! {
 }
 
 fields! {
-    /// What a rule about branches allows.
+    /// The settings of a branch protection rule.
     struct ChangedProtection {
         /// True to allow force pushes.
         allow_force: OrDefault<Flag> = false,

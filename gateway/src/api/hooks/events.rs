@@ -49,7 +49,7 @@ filters! {
         after: Search = "12",
         /// The events of a page: 50 if it is absent, at most 100. A stream has all.
         limit: LooseInteger = 100,
-        /// The seconds to wait for an event if there is none: 0 if it is absent, at most 60. A stream always waits.
+        /// How many seconds to wait for the next event, from 0 (the default) to 60. A stream always waits.
         wait: LooseInteger = 30,
     }
 }

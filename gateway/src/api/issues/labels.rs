@@ -162,7 +162,7 @@ async fn remove_of_issue(Authenticated(call): Authenticated, path: RepoPath, par
     Ok(NoContent)
 }
 
-/// Changes the labels by the ids in a body. issue-svc is asked before a mistake in it is told whether it refuses the caller.
+/// Changes the labels by the ids in a body. issue-svc checks the caller's permission before the client is told about mistakes in the body.
 async fn change_by_body(
     call: &ApiCall,
     path: &RepoPath,

@@ -71,7 +71,7 @@ fields! {
 fields! {
     /// A change of one file.
     struct ChangedFile {
-        /// What is done to the file.
+        /// The operation on the file.
         operation: Required<Word<ChangeOperation>> = "create",
         /// The bytes of the file: required when it is created or updated, absent to move it as it is, never given to delete it.
         content: Optional<Base64> = "Zm4gbWFpbigpIHt9Cg==",
@@ -85,7 +85,7 @@ fields! {
 }
 
 words! {
-    /// What is done to a file.
+    /// The operation on a file.
     enum ChangeOperation: FileOperation, "must be create, update, delete or move" {
         "create" = FileOperation::Create,
         "update" = FileOperation::Update,

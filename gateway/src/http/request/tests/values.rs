@@ -47,7 +47,7 @@ const VALUES: [&str; 31] = [
 /// Those of the values that are texts without NUL, which Rust shows as JSON has them.
 const TEXTS: [&str; 5] = ["\"x\"", "\" \"", "\"2026-01-02T03:04:05Z\"", "\"2026-13-02T03:04:05Z\"", "\"90\""];
 /// The time among the values.
-const TIME: Timestamp = Timestamp { seconds: 1_767_323_045, nanos: 0 };
+const SAMPLE_TIME: Timestamp = Timestamp { seconds: 1_767_323_045, nanos: 0 };
 
 const REQUIRED: &str = "field required: is required";
 const NUL: &str = "field invalid: must not contain NUL characters";
@@ -149,10 +149,10 @@ fn times_are_texts_of_their_form() {
         let right = vec![("\"2026-01-02T03:04:05Z\"", time), ("\"\"", plain(empty)), ("\"a\\u0000b\"", plain(NUL))];
         [right, wrong, of_absence("None")].concat()
     };
-    assert_reads::<NonEmpty<Time>>(NO_TEXT, &rows(format!("{:?}", Some(TIME)), "None"));
-    let time = OffsetTime { time: TIME, offset_minutes: 0 };
+    assert_reads::<NonEmpty<Time>>(NO_TEXT, &rows(format!("{:?}", Some(SAMPLE_TIME)), "None"));
+    let time = OffsetTime { time: SAMPLE_TIME, offset_minutes: 0 };
     assert_reads::<NonEmpty<OffsetTime>>(NO_TEXT, &rows(format!("{:?}", Some(time)), "None"));
-    assert_reads::<Clearable<Time>>(NO_TEXT, &rows(format!("{:?}", Some(Some(TIME))), "Some(None)"));
+    assert_reads::<Clearable<Time>>(NO_TEXT, &rows(format!("{:?}", Some(Some(SAMPLE_TIME))), "Some(None)"));
 }
 
 #[test]
@@ -341,7 +341,7 @@ fn times_are_rfc_3339_with_any_offset() {
         ("2026-01-03T03:03:05+23:59", 1439),
         ("2026-01-01T03:05:05-23:59", -1439),
     ] {
-        assert_eq!(parse_offset_time(text), Some(OffsetTime { time: TIME, offset_minutes }), "{text}");
+        assert_eq!(parse_offset_time(text), Some(OffsetTime { time: SAMPLE_TIME, offset_minutes }), "{text}");
     }
     for wrong in [
         "2026-01-02T03:04:05+24:00",
