@@ -242,6 +242,15 @@ fn a_file_has_ranges_and_the_headers_of_one() {
 }
 
 #[test]
+fn what_is_too_large_to_be_shown_is_422() {
+    let routes = operations().into_iter().filter(|route| route.operation == operation::GET_BLOB);
+    let document = document_of(routes);
+    let blob = &document["paths"]["/api/v1/repos/{owner}/{repo}/git/blobs/{sha}"]["get"]["responses"];
+    assert!(blob.get("413").is_none());
+    assert_eq!(blob["422"]["description"], "Unprocessable Entity: TOO_LARGE");
+}
+
+#[test]
 fn a_body_may_be_a_file_or_a_form_with_one() {
     let path = "/api/v1/repos/{owner}/{repo}/releases/{id}/assets";
     let route = Route::new("POST", path, operation::CREATE_RELEASE_ASSET);
