@@ -22,7 +22,7 @@ use super::error::{ApiError, FieldError};
 
 pub(crate) use self::composed::{Integers, Object, Objects, TextMap, Texts};
 pub(crate) use self::field::{Clearable, NonBlank, NonEmpty, Nullable, Optional, OrDefault, Present, Required};
-pub(crate) use self::kinds::{Base64, Flag, Integer, LongText, Seconds, Text, Word};
+pub(crate) use self::kinds::{AccountName, Base64, Email, Flag, Integer, LongText, Seconds, Text, Word};
 pub(crate) use super::times::OffsetTime;
 pub(crate) use ferrite_api_types::Time;
 

@@ -301,4 +301,8 @@ fn a_body_is_described_as_it_is_read() {
     assert_eq!(<Word<State> as Kind>::schema(schemas), json!({"type": "string", "enum": ["open", "closed"]}));
     assert_eq!(<Base64 as Kind>::schema(schemas)["contentEncoding"], "base64");
     assert_eq!(<LongText as Kind>::schema(schemas)["x-max-bytes"], 1 << 20);
+    let password = json!({"type": "string", "minLength": 8, "maxLength": 255});
+    assert_eq!(<Required<Text<255, 8>> as Field>::schema(schemas), password);
+    assert_eq!(<Required<Email> as Field>::schema(schemas)["minLength"], 1);
+    assert_eq!(<AccountName as Kind>::schema(schemas)["maxLength"], 35);
 }
