@@ -85,17 +85,22 @@ impl ObjectFields {
         }
     }
 
+    /// Adds the fields of the object that `schema` refers to.
+    pub fn add_fields_of(&mut self, schema: &Schema, schemas: &Schemas) {
+        let object = schemas.resolve(schema).cloned().unwrap_or_default();
+        self.properties.extend(object["properties"].as_object().cloned().unwrap_or_default());
+        let required = object["required"].as_array().cloned().unwrap_or_default();
+        self.required.extend(required.iter().filter_map(Value::as_str).map(str::to_owned));
+    }
+
     /// Adds a field of a struct as serde writes it, by what its attribute says (`rename = "type"`).
     pub fn add_written(&mut self, name: &str, about: &[&str], serde: &str, schema: Schema, schemas: &Schemas) {
         if serde == "flatten" {
-            let (reference, is_optional) = (without_null(schema.clone()), schema.get("anyOf").is_some());
-            let object = schemas.resolve(&reference).cloned().unwrap_or_default();
-            self.properties.extend(object["properties"].as_object().cloned().unwrap_or_default());
+            let (is_optional, required) = (schema.get("anyOf").is_some(), self.required.len());
+            self.add_fields_of(&without_null(schema), schemas);
             if is_optional {
-                return;
+                self.required.truncate(required);
             }
-            let required = object["required"].as_array().cloned().unwrap_or_default();
-            self.required.extend(required.iter().filter_map(Value::as_str).map(str::to_owned));
             return;
         }
         let renamed = serde.split_once("rename = \"").and_then(|(_, rest)| rest.split('"').next());

@@ -1,10 +1,13 @@
-//! HTTP headers that git-svc sends to the gateway with the content of a file, and the rule that tells text from binary files.
+//! HTTP headers that git-svc sends to the gateway with the content of a file and with an archive, and the rule that tells text from
+//! binary files.
 
 /// Header with the name of the file, percent-encoded.
 pub const FILE_NAME_HEADER: &str = "ferrite-file-name";
 /// Header of a response with a range: `true` if the whole file is text, else `false`. A range need not contain the beginning of the
 /// file, from which the gateway could tell.
 pub const FILE_IS_TEXT_HEADER: &str = "ferrite-file-text";
+/// Header of an archive: the id of the commit that it was made of.
+pub const ARCHIVE_COMMIT_HEADER: &str = "ferrite-commit";
 /// Number of bytes at the beginning of a file that decide whether the file is text.
 pub const TEXT_CHECK_BYTES: usize = 1024;
 

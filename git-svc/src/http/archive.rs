@@ -5,7 +5,7 @@ use std::io;
 use axum::{body::Body, response::Response};
 use bytes::Bytes;
 use ferrite_core::headers::matches_etag;
-use ferrite_proto::{id::RepositoryId, operation::ARCHIVE};
+use ferrite_proto::{id::RepositoryId, operation::ARCHIVE, raw::ARCHIVE_COMMIT_HEADER};
 use futures_util::stream;
 use git_store::{
     repo::revision::Revision,
@@ -21,9 +21,6 @@ use super::{
 };
 use crate::{admission::limiter::ClientKey, rpc_error::RpcError, state::AppState, transfer::archive::ArchiveSpec};
 
-/// Response header with the id of the commit.
-const COMMIT_HEADER: &str = "ferrite-commit";
-
 /// `GET /git/{id}/archive?revision=…&format=…&prefix=…`: the tree of the commit that a revision names, below the folder
 /// `prefix`. `HEAD` makes no archive: `Content-Length` is set only if the archive is cached.
 pub(super) async fn archive(
@@ -32,7 +29,7 @@ pub(super) async fn archive(
     let grant = state.authorize_as(&caller, ARCHIVE, id).await?;
     let spec = spec(&state, id, request.uri().query().unwrap_or_default()).await?;
     let etag = format!("\"{}\"", spec.key());
-    let head = FileHead::new(&etag).with(COMMIT_HEADER, &spec.commit.to_string());
+    let head = FileHead::new(&etag).with(ARCHIVE_COMMIT_HEADER, &spec.commit.to_string());
     if matches_etag(request.headers().get_all(header::IF_NONE_MATCH), &etag) {
         return Ok(head.not_modified());
     }

@@ -56,7 +56,8 @@ impl OwnStore {
     fn refuse(&self, asked: &str, headers: &HeaderMap) -> Response {
         metrics::counter!("ferrite_git_misrouted_requests_total").increment(1);
         if self.is_log_due(Instant::now()) {
-            tracing::error!(
+            // No error of this store: its caller has a wrong address, or an administrator has added a store that is not there.
+            tracing::warn!(
                 "requests for the store `{}` come to the store `{}`: check FERRITE_GIT_ADDRESS of the callers",
                 asked.escape_debug(),
                 self.name

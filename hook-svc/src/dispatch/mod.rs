@@ -140,8 +140,15 @@ impl Dispatcher {
                 match failure {
                     StreamFailure::GitUnavailable => pass.is_git_down = true,
                     StreamFailure::RepositoryUnknown | StreamFailure::Git(_) => {
-                        tracing::warn!(%failure, repo.id = %stream.0, "payloads cannot be made; trying again later");
                         backoff.add_failure(*stream, now_us);
+                        let attempts = backoff.failures(*stream);
+                        let id = stream.0;
+                        if is_ordinary(failure, attempts) {
+                            tracing::debug!(%failure, repo.id = %id, attempts, "events wait for their payloads");
+                        } else {
+                            let message = "payloads cannot be made; trying again later";
+                            tracing::warn!(%failure, repo.id = %id, attempts, "{message}");
+                        }
                     }
                 }
             }
@@ -243,6 +250,12 @@ impl Dispatcher {
         metrics::counter!("ferrite_hook_events_total").increment(marked.len() as u64);
         Ok(marked.len())
     }
+}
+
+/// Returns whether a failure is none to care about after so many attempts: a repository that was just created or deleted is not known for a
+/// moment, until the event about that comes. It is one if only the last attempt is left, which makes payloads without the repository.
+fn is_ordinary(failure: &StreamFailure, attempts: u32) -> bool {
+    matches!(failure, StreamFailure::RepositoryUnknown) && attempts + 1 < MAX_LOOKUPS
 }
 
 fn payload_of<'a>(event: &StoredEvent, rendering: &'a Rendering) -> Option<&'a str> {

@@ -262,6 +262,15 @@ async fn a_repository_that_cannot_be_described_holds_up_itself_only_and_is_told_
     .await;
 }
 
+#[test]
+fn an_unknown_repository_is_a_fault_if_its_event_does_not_come() {
+    for attempts in 1..MAX_LOOKUPS {
+        let is_last = attempts == MAX_LOOKUPS - 1;
+        assert_eq!(is_ordinary(&StreamFailure::RepositoryUnknown, attempts), !is_last, "{attempts}");
+        assert!(!is_ordinary(&StreamFailure::Git(Code::Internal), attempts), "{attempts}");
+    }
+}
+
 #[tokio::test]
 async fn events_wait_while_a_service_is_down() {
     on_each_schema(&crate::migrations(), |db| async move {

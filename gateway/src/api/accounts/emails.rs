@@ -1,15 +1,17 @@
 //! The caller's e-mail addresses.
 
+use ferrite_api_types::schema::{Schema, Schemas};
 use ferrite_api_types::shape;
 use ferrite_proto::operation;
 use ferrite_proto::repo::{self, AddEmailsRequest, DeleteEmailsRequest, ListEmailsRequest};
 use serde::Serialize;
+use serde_json::Value;
 
 use crate::api::access::PermissionCheck;
 use crate::api::call::{Authenticated, operations};
 use crate::http::error::ApiResult;
 use crate::http::page::WholeList;
-use crate::http::request::{OrDefault, RequestBody, Required, Texts, fields};
+use crate::http::request::{self, Kind, Mistakes, OrDefault, RequestBody, Required, Texts, fields};
 use crate::http::response::{Created, List, NoContent};
 
 operations! {
@@ -19,10 +21,31 @@ operations! {
         delete remove as operation::DELETE_EMAILS;
 }
 
+/// At most 100 addresses. The service refuses other texts.
+enum Addresses {}
+
+impl Kind for Addresses {
+    type Value = Vec<String>;
+
+    fn read(name: &str, value: Value, mistakes: &mut Mistakes) -> Option<Vec<String>> {
+        Texts::<100>::read(name, value, mistakes)
+    }
+
+    fn is_empty(value: &Value) -> bool {
+        Texts::<100>::is_empty(value)
+    }
+
+    fn schema(schemas: &mut Schemas) -> Schema {
+        let mut schema = Texts::<100>::schema(schemas);
+        schema["items"] = request::Email::schema(schemas);
+        schema
+    }
+}
+
 fields! {
     /// Addresses to add.
     struct NewEmails | emails {
-        emails: Required<Texts<100>> = ["ada@example.com"],
+        emails: Required<Addresses> = ["ada@example.com"],
     }
 }
 

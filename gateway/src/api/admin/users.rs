@@ -15,7 +15,8 @@ use crate::api::repositories::repositories;
 use crate::http::error::ApiResult;
 use crate::http::path::Params;
 use crate::http::request::{
-    Flag, Integer, Kind, Mistakes, NonEmpty, Optional, OrDefault, RequestBody, Required, Text, fields,
+    AccountName, Email, Flag, Integer, Kind, Mistakes, NonEmpty, Optional, OrDefault, RequestBody, Required, Text,
+    fields,
 };
 use crate::http::response::{Created, Json, NoContent};
 use crate::http::routes::{administrator, variant};
@@ -62,9 +63,9 @@ fields! {
     struct NewUser {
         /// There are local accounts only.
         source_id: OrDefault<LoginSource> = 0,
-        username: Required<Text<35>> = "bob",
-        email: Required<Text<254>> = "bob@example.com",
-        password: Required<Text<255>> = "correct horse battery staple",
+        username: Required<AccountName> = "bob",
+        email: Required<Email> = "bob@example.com",
+        password: Required<Text<255, 8>> = "correct horse battery staple",
         full_name: OrDefault<Text<100>> = "Bob Smith",
     }
 }

@@ -7,6 +7,7 @@ use axum::body::Body;
 use axum::http::header::{CACHE_CONTROL, CONTENT_TYPE, IF_NONE_MATCH, IF_RANGE, RANGE};
 use axum::http::{HeaderValue, Method, Response, StatusCode};
 use ferrite_proto::operation;
+use ferrite_proto::raw::ARCHIVE_COMMIT_HEADER;
 use http_body_util::BodyExt;
 use hyper::body::Incoming;
 
@@ -24,8 +25,6 @@ use ferrite_api_types::links::encode;
 
 /// Deadline for the headers of an archive. git-svc sends them once the archive is complete, and has a shorter deadline itself.
 const ARCHIVE_TIMEOUT: Duration = Duration::from_secs(160);
-/// Header of a response of git-svc: the id of the commit.
-const COMMIT_HEADER: &str = "ferrite-commit";
 const NOT_FOUND: &str = "archive does not exist";
 const TOO_LARGE: &str = "holds more than an archive may, clone the repository instead";
 
@@ -63,7 +62,7 @@ async fn get(
     // The body may take as long as the client reads.
     let (response, revoked) = send_guarded(&call, &access, request, ARCHIVE_TIMEOUT).await?;
     // The id of a commit leads to one archive for good, unless git writes it in another way some day.
-    let commit = response.headers().get(COMMIT_HEADER);
+    let commit = response.headers().get(ARCHIVE_COMMIT_HEADER);
     let is_by_id = commit.is_some_and(|commit| commit.as_bytes().eq_ignore_ascii_case(revision));
     let mut response = match response.status() {
         StatusCode::OK | StatusCode::PARTIAL_CONTENT => {

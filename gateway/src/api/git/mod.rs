@@ -1,6 +1,7 @@
 //! The content of repositories: branches, commits, files, objects and archives, and the rules that protect branches.
 //!
-//! Order of the files: `branches`, `contents` and `data` → `commits`; resources → `response`, which `releases` uses as well.
+//! Order of the files: `branches`, `contents` and `data` → `commits`; `trees` → `data`; resources → `response`, which `releases` uses
+//! as well.
 
 mod archive;
 mod branches;
@@ -10,7 +11,8 @@ mod data;
 mod protections;
 mod raw;
 pub(super) mod response;
+mod trees;
 
 use super::call::groups;
 
-groups! { archive branches commits contents data protections raw }
+groups! { archive branches commits contents data protections raw trees }

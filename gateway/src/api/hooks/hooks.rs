@@ -3,11 +3,13 @@
 use std::collections::BTreeMap;
 
 use ferrite_api_types::convert::{MissingField, require};
+use ferrite_api_types::schema::{Schema, Schemas, words};
 use ferrite_proto::hook::{
     self, CreateHookRequest, DeleteHookRequest, GetHookRequest, ListHooksRequest, UpdateHookRequest,
 };
 use ferrite_proto::operation;
 use serde::Serialize;
+use serde_json::{Value, json};
 
 use super::owner::HookOwnerPath;
 use crate::api::call::{Authenticated, operations};
@@ -15,7 +17,7 @@ use crate::http::error::ApiResult;
 use crate::http::page::WholeList;
 use crate::http::path::Params;
 use crate::http::request::{
-    Flag, Optional, OrDefault, Present, RequestBody, Required, Text, TextMap, Texts, Time, fields,
+    Flag, Kind, Mistakes, Optional, OrDefault, Present, RequestBody, Required, Text, TextMap, Texts, Time, fields,
 };
 use crate::http::response::{Created, Json, List, NoContent};
 use crate::http::routes::{administrator, organization};
@@ -42,12 +44,52 @@ operations! {
         delete remove as administrator(operation::DELETE_HOOK);
 }
 
+/// The type of a webhook. The service refuses other texts.
+enum HookType {}
+
+impl Kind for HookType {
+    type Value = String;
+
+    fn read(name: &str, value: Value, mistakes: &mut Mistakes) -> Option<String> {
+        <Text as Kind>::read(name, value, mistakes)
+    }
+
+    fn is_empty(value: &Value) -> bool {
+        <Text as Kind>::is_empty(value)
+    }
+
+    fn schema(_: &mut Schemas) -> Schema {
+        words(&["native", "gogs", "gitea", "slack", "discord", "dingtalk", "chat_a", "chat_b", "chat_c"])
+    }
+}
+
+/// The options of a new webhook, two of which the service requires.
+enum NewOptions {}
+
+impl Kind for NewOptions {
+    type Value = BTreeMap<String, String>;
+
+    fn read(name: &str, value: Value, mistakes: &mut Mistakes) -> Option<BTreeMap<String, String>> {
+        TextMap::read(name, value, mistakes)
+    }
+
+    fn schema(schemas: &mut Schemas) -> Schema {
+        let mut schema = TextMap::schema(schemas);
+        schema["properties"] = json!({
+            "url": {"type": "string", "minLength": 1, "examples": ["https://ci.example.com/hook"]},
+            "content_type": {"type": "string", "enum": ["json", "form"], "examples": ["json"]},
+        });
+        schema["required"] = json!(["url", "content_type"]);
+        schema
+    }
+}
+
 fields! {
     /// A new webhook.
     struct NewHook {
-        /// The format of deliveries: `native`, `gogs`, `gitea`, `slack`, `discord`, `dingtalk`, `chat_a`, `chat_b` or `chat_c`.
-        kind as "type": Required<Text> = "native",
-        config: Present<TextMap> = serde_json::json!({"url": "https://ci.example.com/hook", "content_type": "json"}),
+        /// The format of deliveries.
+        kind as "type": Required<HookType> = "native",
+        config: Present<NewOptions> = json!({"url": "https://ci.example.com/hook", "content_type": "json"}),
         events: OrDefault<Texts> = ["push", "issues"],
         /// True if events are delivered.
         active: OrDefault<Flag> = true,
@@ -59,7 +101,7 @@ fields! {
     struct ChangedHook {
         /// Names of events, which replace those before; an empty list stands for `push`.
         events: Optional<Texts> = ["push"],
-        config: Present<TextMap> = serde_json::json!({"secret": "a new secret"}),
+        config: Present<TextMap> = json!({"secret": "a new secret"}),
         /// True if events are to be delivered, false if not.
         active: Optional<Flag> = false,
         drop_previous_secret: OrDefault<Flag> = true,

@@ -14,7 +14,7 @@ use crate::api::call::{Authenticated, MaybeAuthenticated, operations};
 use crate::http::error::ApiResult;
 use crate::http::page::WholeList;
 use crate::http::path::Params;
-use crate::http::request::{Optional, OrDefault, RequestBody, Required, Text, fields};
+use crate::http::request::{AccountName, Optional, OrDefault, RequestBody, Required, Text, fields};
 use crate::http::response::{Created, Json, List, NoContent};
 use crate::http::routes::variant;
 
@@ -58,7 +58,7 @@ impl Organization {
 fields! {
     /// A new organization.
     pub(crate) struct NewOrganization {
-        username: Required<Text<35>> = "acme",
+        username: Required<AccountName> = "acme",
         full_name: OrDefault<Text<100>> = "Acme Corporation",
         description: OrDefault<Text<255>> = "Makers of everything.",
         website: OrDefault<Text<100>> = "https://acme.example.com",

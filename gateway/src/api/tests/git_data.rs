@@ -295,6 +295,25 @@ async fn several_files_are_changed_in_one_commit() {
 }
 
 #[tokio::test]
+async fn mistakes_in_a_new_file_have_an_order() {
+    let case = Case::new().await;
+    for (path, body, expected) in [
+        ("/contents/a", json!({"message": "m", "sha": 7}), json!(["content required", "sha type"])),
+        ("/contents/a", json!({"message": "m", "content": 7, "sha": 7}), json!(["content type", "sha type"])),
+        (
+            "/contents",
+            json!({"content": "?", "branch": 7, "sha": 7}),
+            json!(["message required", "branch type", "sha type", "content invalid", "path required"]),
+        ),
+    ] {
+        let (status, shown, _) = case.send("PUT", path, &body).await;
+        let told = |error: &Value| format!("{} {}", error["field"].as_str().unwrap(), error["code"].as_str().unwrap());
+        let mistakes: Vec<_> = shown["errors"].as_array().unwrap().iter().map(told).collect();
+        assert_eq!((status, json!(mistakes)), (422, expected), "{body}");
+    }
+}
+
+#[tokio::test]
 async fn a_removed_file_leaves_a_commit() {
     let case = Case::new().await;
     let rpc = "ferrite.git.v1.GitService/DeleteContents";

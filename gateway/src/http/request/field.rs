@@ -22,7 +22,7 @@ impl<K: Kind> Field for Required<K> {
     fn schema(schemas: &mut Schemas) -> Schema {
         let mut schema = K::schema(schemas);
         match schema["type"].as_str() {
-            Some("string") => schema["minLength"] = json!(1),
+            Some("string") if schema.get("minLength").is_none() => schema["minLength"] = json!(1),
             Some("array") => schema["minItems"] = json!(1),
             _ => {}
         }

@@ -37,10 +37,10 @@ pub(super) fn limited(mut schema: Schema, keyword: &str, max: usize) -> Schema {
     schema
 }
 
-/// A text without NUL characters. The service refuses one of more than `MAX` characters.
-pub(crate) enum Text<const MAX: usize = { usize::MAX }> {}
+/// A text without NUL characters. The service refuses one of more than `MAX` characters, and one of fewer than `MIN`.
+pub(crate) enum Text<const MAX: usize = { usize::MAX }, const MIN: usize = 0> {}
 
-impl<const MAX: usize> Kind for Text<MAX> {
+impl<const MAX: usize, const MIN: usize> Kind for Text<MAX, MIN> {
     type Value = String;
 
     fn read(name: &str, value: Value, mistakes: &mut Mistakes) -> Option<String> {
@@ -52,7 +52,50 @@ impl<const MAX: usize> Kind for Text<MAX> {
     }
 
     fn schema(_: &mut Schemas) -> Schema {
-        limited(json!({"type": "string"}), "maxLength", MAX)
+        let mut schema = limited(json!({"type": "string"}), "maxLength", MAX);
+        if MIN > 0 {
+            schema["minLength"] = MIN.into();
+        }
+        schema
+    }
+}
+
+/// The name of a user or organization. The service refuses others.
+pub(crate) enum AccountName {}
+
+impl Kind for AccountName {
+    type Value = String;
+
+    fn read(name: &str, value: Value, mistakes: &mut Mistakes) -> Option<String> {
+        read_text(name, value, mistakes)
+    }
+
+    fn is_empty(value: &Value) -> bool {
+        is_empty_text(value)
+    }
+
+    fn schema(_: &mut Schemas) -> Schema {
+        json!({"type": "string", "maxLength": 35, "pattern": "^[A-Za-z0-9_.][A-Za-z0-9_.-]*$"})
+    }
+}
+
+/// An e-mail address. The service refuses others.
+pub(crate) enum Email {}
+
+impl Kind for Email {
+    type Value = String;
+
+    fn read(name: &str, value: Value, mistakes: &mut Mistakes) -> Option<String> {
+        read_text(name, value, mistakes)
+    }
+
+    fn is_empty(value: &Value) -> bool {
+        is_empty_text(value)
+    }
+
+    /// Not the format `email`: the service takes addresses that it leaves out, such as `ä@example.com`.
+    fn schema(_: &mut Schemas) -> Schema {
+        json!({"type": "string", "maxLength": 254, "pattern": "^[^@]+@[^@]+$"})
     }
 }
 

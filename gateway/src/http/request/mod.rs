@@ -22,7 +22,7 @@ use super::error::{ApiError, FieldError};
 
 pub(crate) use self::composed::{Integers, Object, Objects, TextMap, Texts};
 pub(crate) use self::field::{Clearable, NonBlank, NonEmpty, Nullable, Optional, OrDefault, Present, Required};
-pub(crate) use self::kinds::{Base64, Flag, Integer, LongText, Seconds, Text, Word};
+pub(crate) use self::kinds::{AccountName, Base64, Email, Flag, Integer, LongText, Seconds, Text, Word};
 pub(crate) use super::times::OffsetTime;
 pub(crate) use ferrite_api_types::Time;
 
@@ -61,6 +61,12 @@ impl Mistakes {
     /// Notes a mistake in a field.
     pub(crate) fn note(&mut self, name: &str, code: &'static str, message: &str) {
         self.errors.push(FieldError::new(&format!("{}{name}", self.prefix), code, message));
+    }
+
+    /// Moves the mistakes in a field that have this code behind all others.
+    pub(crate) fn move_last(&mut self, name: &str, code: &str) {
+        // The sort is stable.
+        self.errors.sort_by_key(|error| error.field == name && error.code == code);
     }
 
     /// Notes a mistake in a field, of which there is no value.
@@ -158,11 +164,13 @@ pub(crate) fn with_example(mut schema: Schema, example: Value) -> Schema {
 /// - `struct Name | field` may be a list as well, which stands for that field.
 /// - `#[max_bytes = …] struct Name` may have another number of bytes than an ordinary body.
 /// - `kind as "type": …` is called `type` in the body; `text | "Text": …` has two names, of which the first counts.
+/// - `..part: Part`, at the beginning, stands for the fields of another such struct, which are read first.
 macro_rules! fields {
     (
         $(#[doc = $about:literal])*
         $(#[max_bytes = $max_bytes:expr])?
         $seen:vis struct $name:ident $(| $list:ident)? {
+            $(..$part:ident: $part_fields:ty,)?
             $(
                 $(#[doc = $doc:literal])*
                 $field_seen:vis $field:ident $(as $wire:literal)? $(| $other:literal)?: $kind:ty $(= $example:expr)?
@@ -171,6 +179,7 @@ macro_rules! fields {
     ) => {
         $(#[doc = $about])*
         $seen struct $name {
+            $($part: $part_fields,)?
             $(
                 $(#[doc = $doc])*
                 $field_seen $field: <$kind as $crate::http::request::Field>::Value
@@ -185,15 +194,20 @@ macro_rules! fields {
                 object: &mut $crate::http::request::JsonObject,
                 mistakes: &mut $crate::http::request::Mistakes,
             ) -> Option<Self> {
+                $(let $part = <$part_fields as $crate::http::request::Fields>::read(object, mistakes);)?
                 $(
                     let name = $crate::http::request::wire_name!($field $($wire)?);
                     let $field = $crate::http::request::read_field!(mistakes, object, $kind, name $(, $other)?);
                 )+
-                Some(Self { $($field: $field?),+ })
+                Some(Self { $($part: $part?,)? $($field: $field?),+ })
             }
 
             fn schema(schemas: &mut ferrite_api_types::schema::Schemas) -> ferrite_api_types::schema::Schema {
                 schemas.object(concat!(module_path!(), "::", stringify!($name)), &[$($about),*], |fields, schemas| {
+                    $(
+                        let part = <$part_fields as $crate::http::request::Fields>::schema(schemas);
+                        fields.add_fields_of(&part, schemas);
+                    )?
                     $(
                         let schema = <$kind as $crate::http::request::Field>::schema(schemas);
                         $(let schema = $crate::http::request::with_example(schema, serde_json::json!($example));)?

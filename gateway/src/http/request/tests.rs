@@ -238,6 +238,67 @@ async fn a_handler_notes_mistakes_before_and_after_the_fields() {
     assert_eq!((request("").media_type(), request("").into_body().media_type()), (String::new(), String::new()));
 }
 
+fields! {
+    /// A person at a place.
+    struct Resident {
+        ..person: Named,
+        name_of_place as "place": Required<Text> = "Rome",
+    }
+}
+
+fields! {
+    /// A name.
+    struct Named {
+        name: Required<Text<50>> = "bob",
+        title: Optional<Text> = "Dr.",
+    }
+}
+
+#[test]
+fn the_fields_of_a_part_are_read_before_the_others() {
+    let read = |body: &str| {
+        let (mut object, mut mistakes) = (parse_object(body.as_bytes(), None).unwrap(), Mistakes::default());
+        let read = Resident::read(&mut object, &mut mistakes);
+        (read, mistakes.errors.into_iter().map(|error| error.field).collect::<Vec<_>>())
+    };
+    let (resident, _) = read("{\"name\":\"a\",\"place\":\"b\"}");
+    let Resident { person: Named { name, title }, name_of_place } = resident.unwrap();
+    assert_eq!((name.as_str(), title, name_of_place.as_str()), ("a", None, "b"));
+    for (body, expected) in [
+        ("{}", &["name", "place"][..]),
+        ("{\"place\":7,\"title\":7,\"name\":7}", &["name", "title", "place"][..]),
+        ("{\"name\":\"a\"}", &["place"][..]),
+        ("{\"place\":\"a\"}", &["name"][..]),
+    ] {
+        let (resident, mistakes) = read(body);
+        assert!(resident.is_none() && mistakes == expected, "{body}: {mistakes:?}");
+    }
+    let mut schemas = Schemas::default();
+    Resident::schema(&mut schemas);
+    let expected = json!({
+        "type": "object",
+        "description": "A person at a place.",
+        "properties": {
+            "name": {"type": "string", "minLength": 1, "maxLength": 50, "examples": ["bob"]},
+            "title": {"type": ["string", "null"], "examples": ["Dr."]},
+            "place": {"type": "string", "minLength": 1, "examples": ["Rome"]},
+        },
+        "required": ["name", "place"],
+    });
+    assert_eq!(schemas.into_map()["Resident"], expected);
+}
+
+#[test]
+fn mistakes_may_be_told_last() {
+    let mut mistakes = Mistakes::default();
+    for (name, code) in [("a", "invalid"), ("b", "type"), ("a", "type"), ("c", "invalid")] {
+        mistakes.note(name, code, "");
+    }
+    mistakes.move_last("a", "invalid");
+    let order: Vec<_> = mistakes.errors.iter().map(|error| (error.field.as_str(), &*error.code)).collect();
+    assert_eq!(order, [("b", "type"), ("a", "type"), ("c", "invalid"), ("a", "invalid")]);
+}
+
 #[test]
 fn a_body_is_described_as_it_is_read() {
     let mut about = Description::default();
@@ -301,4 +362,8 @@ fn a_body_is_described_as_it_is_read() {
     assert_eq!(<Word<State> as Kind>::schema(schemas), json!({"type": "string", "enum": ["open", "closed"]}));
     assert_eq!(<Base64 as Kind>::schema(schemas)["contentEncoding"], "base64");
     assert_eq!(<LongText as Kind>::schema(schemas)["x-max-bytes"], 1 << 20);
+    let password = json!({"type": "string", "minLength": 8, "maxLength": 255});
+    assert_eq!(<Required<Text<255, 8>> as Field>::schema(schemas), password);
+    assert_eq!(<Required<Email> as Field>::schema(schemas)["minLength"], 1);
+    assert_eq!(<AccountName as Kind>::schema(schemas)["maxLength"], 35);
 }

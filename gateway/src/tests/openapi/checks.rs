@@ -162,6 +162,20 @@ fn fields_are_described_by_the_contract_unless_they_are_here() {
     assert_eq!(document["components"]["schemas"]["Label"]["required"], json!(["id", "name", "color", "url"]));
 }
 
+#[test]
+fn fields_have_the_rules_of_the_service() {
+    let routes = ["/api/v1/admin/users", "/api/v1/admin/hooks", "/api/v1/admin/hooks/{id}", "/api/v1/user/emails"];
+    let document = document_of(operations().into_iter().filter(|route| routes.contains(&route.path)));
+    let field = |name: &str| document.pointer(&format!("/components/schemas/{name}")).unwrap().clone();
+    assert_eq!(field("NewUser/properties/password/minLength"), 8);
+    assert_eq!(field("NewUser/properties/email/pattern"), field("NewEmails/properties/emails/items/pattern"));
+    assert_eq!(field("NewHook/properties/type/enum")[0], "native");
+    let options = field("NewHook/properties/config");
+    assert_eq!(options["required"], json!(["url", "content_type"]));
+    assert_eq!(options["additionalProperties"]["type"], "string");
+    assert!(field("ChangedHook/properties/config").get("required").is_none());
+}
+
 enum Raw {}
 
 impl Media for Raw {
@@ -239,6 +253,15 @@ fn a_file_has_ranges_and_the_headers_of_one() {
     assert_eq!(headers, BTreeSet::from(expected));
     assert!(raw["responses"]["304"].is_object() && raw["responses"]["416"]["headers"].is_object());
     assert_eq!(raw["responses"]["416"]["content"], content(&reference("Error")));
+}
+
+#[test]
+fn what_is_too_large_to_be_shown_is_422() {
+    let routes = operations().into_iter().filter(|route| route.operation == operation::GET_BLOB);
+    let document = document_of(routes);
+    let blob = &document["paths"]["/api/v1/repos/{owner}/{repo}/git/blobs/{sha}"]["get"]["responses"];
+    assert!(blob.get("413").is_none());
+    assert_eq!(blob["422"]["description"], "Unprocessable Entity: TOO_LARGE");
 }
 
 #[test]

@@ -155,6 +155,12 @@ fn responses(route: &Route, row: &Operation, rpc: &Rpc, about: &Description, sch
         responses.insert("304".to_owned(), json!({"description": reason_phrase(304), "headers": headers}));
     }
     let mut errors = rpc.errors.clone();
+    // Without a body, what is too large is what the request asks for. The gateway sends 422 for that.
+    if about.bodies.is_empty()
+        && let Some(reasons) = errors.remove(&413)
+    {
+        errors.entry(422).or_default().extend(reasons);
+    }
     let mut add = |statuses: &[u16]| {
         for status in statuses {
             errors.entry(*status).or_default();
@@ -242,6 +248,8 @@ pub(super) fn document(routes: &[Route]) -> Value {
     }
     schemas.insert("Error".to_owned(), error_schema());
     schemas.insert("FieldError".to_owned(), field_error_schema());
+    let errors = shared_errors();
+    keep_used(&mut schemas, paths.values().chain([&errors]));
     json!({
         "openapi": "3.1.1",
         "info": info(),
@@ -249,7 +257,7 @@ pub(super) fn document(routes: &[Route]) -> Value {
         "paths": paths,
         "components": {
             "schemas": schemas,
-            "responses": shared_errors(),
+            "responses": errors,
             "headers": headers(),
             "parameters": shared_parameters(),
             "securitySchemes": {
@@ -264,6 +272,29 @@ pub(super) fn document(routes: &[Route]) -> Value {
             },
         },
     })
+}
+
+/// Removes the schemas to which nothing in `roots` leads, such as those whose fields are part of others.
+fn keep_used<'a>(schemas: &mut BTreeMap<String, Schema>, roots: impl Iterator<Item = &'a Value>) {
+    let mut used = BTreeSet::new();
+    roots.for_each(|root| add_used(root, schemas, &mut used));
+    schemas.retain(|name, _| used.contains(name));
+}
+
+/// Adds the names of the schemas to which `value` refers, and of those to which these refer.
+fn add_used(value: &Value, schemas: &BTreeMap<String, Schema>, used: &mut BTreeSet<String>) {
+    let reference = value.get("$ref").and_then(Value::as_str);
+    if let Some(name) = reference.and_then(|text| text.strip_prefix("#/components/schemas/"))
+        && used.insert(name.to_owned())
+        && let Some(schema) = schemas.get(name)
+    {
+        add_used(schema, schemas, used);
+    }
+    match value {
+        Value::Object(entries) => entries.values().for_each(|entry| add_used(entry, schemas, used)),
+        Value::Array(items) => items.iter().for_each(|item| add_used(item, schemas, used)),
+        Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => {}
+    }
 }
 
 fn info() -> Value {

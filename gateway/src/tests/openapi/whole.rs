@@ -103,6 +103,27 @@ fn every_reference_leads_to_something() {
 }
 
 #[test]
+fn every_schema_is_used() {
+    let document = whole();
+    let text = document.to_string();
+    let schemas = document["components"]["schemas"].as_object().unwrap();
+    let is_used = |name: &&String| text.contains(&format!("\"#/components/schemas/{name}\""));
+    assert_eq!(schemas.keys().filter(|name| !is_used(name)).collect::<Vec<_>>(), Vec::<&String>::new());
+    assert!(schemas.len() > 50, "{}", schemas.len());
+    // Their fields are part of others.
+    assert!(!schemas.contains_key("MirrorSchedule") && !schemas.contains_key("TokenLimits"));
+}
+
+#[test]
+fn only_a_body_may_be_too_large() {
+    let document = whole();
+    for (place, operation) in all(&document) {
+        let has_body = operation.get("requestBody").is_some();
+        assert_eq!(operation["responses"].get("413").is_some(), has_body, "{place}");
+    }
+}
+
+#[test]
 fn every_parameter_of_a_path_is_described() {
     let document = whole();
     for (place, operation) in all(&document) {

@@ -29,13 +29,20 @@ use crate::upstream::clients::LONG_CALL_DEADLINE;
 const MAX_MESSAGE: usize = (1024 - 16) * 1024;
 
 fields! {
-    /// A file to write.
-    #[max_bytes = MAX_FILE_BODY_BYTES]
-    pub(super) struct NewFile {
-        message: Required<Text<MAX_MESSAGE>> = "Add a program.",
+    /// The fields about a commit, which every change has.
+    struct CommitFields {
+        message: Required<Text<MAX_MESSAGE>> = "Change a program.",
         branch: OrDefault<Text<1000>> = "main",
         author: Optional<Object<CommitIdentity>>,
         committer: Optional<Object<CommitIdentity>>,
+    }
+}
+
+fields! {
+    /// A file to write.
+    #[max_bytes = MAX_FILE_BODY_BYTES]
+    pub(super) struct NewFile {
+        ..commit: CommitFields,
         content: Present<Base64> = "Zm4gbWFpbigpIHt9Cg==",
         /// The id of the blob that is replaced, to be sure of it.
         sha: OrDefault<Text<40>> = "f328e4d9d04c31d0d70d16d21a07d1613be9d577",
@@ -45,10 +52,7 @@ fields! {
 fields! {
     /// The removal of a file.
     pub(super) struct RemovedFile {
-        message: Required<Text<MAX_MESSAGE>> = "Remove a program.",
-        branch: OrDefault<Text<1000>> = "main",
-        author: Optional<Object<CommitIdentity>>,
-        committer: Optional<Object<CommitIdentity>>,
+        ..commit: CommitFields,
         /// The id of the blob that is removed, to be sure of it.
         sha: OrDefault<Text<40>> = "f328e4d9d04c31d0d70d16d21a07d1613be9d577",
     }
@@ -58,10 +62,7 @@ fields! {
     /// Changes of files, for one commit.
     #[max_bytes = MAX_FILE_BODY_BYTES]
     pub(super) struct NewCommit {
-        message: Required<Text<MAX_MESSAGE>> = "Move a program.",
-        branch: OrDefault<Text<1000>> = "main",
-        author: Optional<Object<CommitIdentity>>,
-        committer: Optional<Object<CommitIdentity>>,
+        ..commit: CommitFields,
         new_branch: OrDefault<Text<1000>> = "feature/one",
         files: Required<Objects<ChangedFile>> =
             json!([{"operation": "move", "path": "src/main.rs", "from_path": "main.rs"}]),
@@ -159,8 +160,8 @@ pub(super) async fn put(
     body: RequestBody<NewFile>,
 ) -> ApiResult<Created<FileWritten>> {
     let access = call.access(&path, operation::PUT_CONTENTS).await?;
-    let (NewFile { message, branch, author, committer, content, sha }, _permit) =
-        read_of_file(&call, &path, body).await?;
+    let (NewFile { commit, content, sha }, _permit) = read_of_file(&call, &path, body).await?;
+    let CommitFields { message, branch, author, committer } = commit;
     let access = call.confirm(access, operation::PUT_CONTENTS).await?;
     let requested_ref = Some(branch.clone()).filter(|branch| !branch.is_empty());
     let request = PutContentsRequest {
@@ -188,7 +189,8 @@ pub(super) async fn remove(
     body: RequestBody<RemovedFile>,
 ) -> ApiResult<Json<FileRemoved>> {
     let access = call.access(&path, operation::DELETE_CONTENTS).await?;
-    let (RemovedFile { message, branch, author, committer, sha }, _permit) = read_of_file(&call, &path, body).await?;
+    let (RemovedFile { commit, sha }, _permit) = read_of_file(&call, &path, body).await?;
+    let CommitFields { message, branch, author, committer } = commit;
     let access = call.confirm(access, operation::DELETE_CONTENTS).await?;
     let request = DeleteContentsRequest {
         repository_id: access.id,
@@ -210,8 +212,9 @@ pub(super) async fn change(
     path: RepoPath,
     body: RequestBody<NewCommit>,
 ) -> ApiResult<Created<FilesChanged>> {
-    let (access, NewCommit { message, branch, author, committer, new_branch, files }, _permit) =
+    let (access, NewCommit { commit, new_branch, files }, _permit) =
         call.access_and_body(&path, operation::CHANGE_FILES, body).await?;
+    let CommitFields { message, branch, author, committer } = commit;
     let requested_ref = [&new_branch, &branch].into_iter().find(|name| !name.is_empty()).cloned();
     let request = ChangeFilesRequest {
         repository_id: access.id,
@@ -241,6 +244,8 @@ pub(super) async fn change(
 async fn read_of_file<T: Fields>(call: &ApiCall, path: &RepoPath, body: RequestBody<T>) -> ApiResult<(T, BodyPermit)> {
     let read = body.read_with(&call.body_limits, |object, mistakes| {
         let read = T::read(object, mistakes);
+        // That it is no base64 is told behind the mistakes in other fields.
+        mistakes.move_last("content", "invalid");
         if path.rest.is_empty() {
             mistakes.note("path", "required", "is required");
         }

@@ -1,0 +1,224 @@
+//! Trees of git: the entries of a folder, or of all folders below it.
+
+use axum::http::HeaderMap;
+use ferrite_api_types::convert::{MissingField, text};
+use ferrite_api_types::links::RepositoryLinks;
+use ferrite_api_types::schema::{Schema, Schemas, Shape};
+use ferrite_api_types::shape;
+use ferrite_proto::git::{self, GetTreeRequest, ObjectType};
+use ferrite_proto::operation;
+use serde::ser::SerializeStruct;
+use serde::{Serialize, Serializer};
+
+use super::data::{ObjectKind, path_after, type_and_url};
+use super::response::{ObjectTags, read_error};
+use crate::api::call::{Authenticated, operations};
+use crate::http::error::ApiResult;
+use crate::http::etag::Tagged;
+use crate::http::filters::{QueryOf, filters};
+use crate::http::json::{Shorten, json_bytes};
+use crate::http::path::RepoPath;
+use crate::http::request::Flag;
+use crate::http::response::Shortened;
+
+/// Bytes of a tree in JSON besides its entries and its URL.
+const TREE_BYTES: usize = 128;
+
+operations! {
+    "/api/v1/repos/{owner}/{repo}/git/trees/{*sha}" => get tree as operation::GET_TREE;
+}
+
+filters! {
+    /// Which entries of a tree.
+    struct TreeFilters {
+        /// True to return the entries of the subtrees as well, each after its tree.
+        recursive: Flag = true,
+    }
+}
+
+/// The entries of a tree. There may be very many, so each is converted when it is written.
+#[derive(Clone, Debug)]
+struct Tree {
+    response: git::GetTreeResponse,
+    urls: RepositoryLinks,
+}
+
+/// Entries that are converted one after the other.
+struct TreeItems<'a>(&'a Tree);
+
+shape! {
+    /// An entry of a tree.
+    #[derive(Clone, Debug, Serialize)]
+    struct TreeItem {
+        /// From the tree that was asked for.
+        path: String,
+        /// Six octal digits.
+        mode: String,
+        #[serde(rename = "type")]
+        kind: ObjectKind,
+        /// For blobs only.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        size: Option<i64>,
+        sha: String,
+        /// Not for submodules, which are in another repository.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        url: Option<String>,
+    }
+}
+
+impl TreeItem {
+    fn new(item: &git::TreeItem, urls: &RepositoryLinks) -> Result<Self, MissingField> {
+        let (kind, url) = type_and_url(item.r#type(), &item.id, urls)?;
+        Ok(Self {
+            path: text(&item.path),
+            mode: format!("{:06o}", item.mode),
+            kind,
+            size: item.size_bytes,
+            url: (kind != ObjectKind::Commit).then_some(url),
+            sha: item.id.clone(),
+        })
+    }
+}
+
+impl Tree {
+    fn new(response: git::GetTreeResponse, urls: &RepositoryLinks) -> Result<Self, MissingField> {
+        if response.items.iter().any(|item| item.r#type() == ObjectType::Unspecified) {
+            return Err(MissingField("type"));
+        }
+        Ok(Self { response, urls: urls.clone() })
+    }
+
+    fn items(&self) -> impl Iterator<Item = TreeItem> {
+        // No entry is left out: their types are known.
+        self.response.items.iter().filter_map(|item| TreeItem::new(item, &self.urls).ok())
+    }
+}
+
+impl Serialize for Tree {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let mut tree = serializer.serialize_struct("Tree", 4)?;
+        tree.serialize_field("sha", &self.response.tree_id)?;
+        tree.serialize_field("url", &self.urls.tree(&self.response.tree_id))?;
+        tree.serialize_field("tree", &TreeItems(self))?;
+        tree.serialize_field("truncated", &self.response.is_truncated)?;
+        tree.end()
+    }
+}
+
+impl Serialize for TreeItems<'_> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_seq(self.0.items())
+    }
+}
+
+impl Shape for Tree {
+    fn schema(schemas: &mut Schemas) -> Schema {
+        let about = "The entries of a tree.";
+        schemas.object(concat!(module_path!(), "::Tree"), &[about], |fields, schemas| {
+            fields.add("sha", &[], String::schema(schemas), true);
+            fields.add("url", &[], String::schema(schemas), true);
+            fields.add("tree", &[], Vec::<TreeItem>::schema(schemas), true);
+            fields.add("truncated", &["True if there are more entries."], bool::schema(schemas), true);
+        })
+    }
+}
+
+impl Shorten for Tree {
+    fn shorten(&mut self, max_bytes: usize) {
+        let mut left = max_bytes.saturating_sub(TREE_BYTES + json_bytes(&self.urls.tree(&self.response.tree_id)));
+        let fits = |item: &TreeItem| {
+            // An entry has a comma behind it.
+            let rest = left.checked_sub(json_bytes(item) + 1);
+            left = rest.unwrap_or(0);
+            rest.is_some()
+        };
+        let count = self.items().take_while(fits).count();
+        if count < self.response.items.len() {
+            self.response.items.truncate(count);
+            self.response.is_truncated = true;
+        }
+    }
+}
+
+async fn tree(
+    Authenticated(call): Authenticated,
+    path: RepoPath,
+    filters: QueryOf<TreeFilters>,
+    headers: HeaderMap,
+) -> ApiResult<Tagged<Shortened<Tree>>> {
+    let access = call.access(&path, operation::GET_TREE).await?;
+    let TreeFilters { recursive } = filters.read()?;
+    let tree_ish = path_after(&path, b"trees");
+    // Entries that do not fit into a response are left out.
+    let form = format!("{recursive} {}", call.max_response_bytes);
+    let tags = ObjectTags::new("tree", &access, &tree_ish, form);
+    if let Some(unchanged) = tags.unchanged(&headers) {
+        return Ok(unchanged);
+    }
+    let request = GetTreeRequest { repository_id: access.id, tree_ish, is_recursive: recursive };
+    let response = call.clients.git_data().get_tree(call.request_with_grant(&access.grant, request)).await;
+    let response = response.map_err(read_error)?.into_inner();
+    let id = response.tree_id.clone();
+    Ok(tags.tagged(&id, Shortened(Tree::new(response, &access.urls)?)))
+}
+
+#[cfg(test)]
+mod tests {
+    use ferrite_api_types::links::Links;
+    use serde_json::json;
+
+    use super::*;
+
+    fn urls() -> RepositoryLinks {
+        Links::new("http://h", "h:22").repository("bob", "demo")
+    }
+
+    #[test]
+    fn entries_of_a_tree_have_modes_of_six_digits_and_the_url_of_their_object() {
+        let item = |path: &[u8], mode, kind: ObjectType, size_bytes| git::TreeItem {
+            path: path.to_vec(),
+            mode,
+            r#type: kind.into(),
+            id: "a".repeat(40),
+            size_bytes,
+        };
+        let items = vec![
+            item(b"run.sh", 0o100_755, ObjectType::Blob, Some(0)),
+            item(b"src", 0o040_000, ObjectType::Tree, None),
+            item(b"\xff", 0o160_000, ObjectType::Commit, None),
+        ];
+        let tree = git::GetTreeResponse { tree_id: "b".repeat(40), items, is_truncated: true };
+        let (base, id) = ("http://h/api/v1/repos/bob/demo/git", "a".repeat(40));
+        let expected = json!({
+            "sha": "b".repeat(40), "url": format!("{base}/trees/{}", "b".repeat(40)), "truncated": true,
+            "tree": [
+                {"path": "run.sh", "mode": "100755", "type": "blob", "size": 0, "sha": id, "url": format!("{base}/blobs/{id}")},
+                {"path": "src", "mode": "040000", "type": "tree", "sha": id, "url": format!("{base}/trees/{id}")},
+                {"path": "\u{fffd}", "mode": "160000", "type": "commit", "sha": id},
+            ],
+        });
+        assert_eq!(serde_json::to_value(Tree::new(tree, &urls()).unwrap()).unwrap(), expected);
+    }
+
+    #[test]
+    fn a_tree_that_does_not_fit_ends_early_and_says_so() {
+        let item = |index: usize| git::TreeItem {
+            path: format!("folder/<{index}>").into_bytes(),
+            mode: 0o100_644,
+            r#type: ObjectType::Blob.into(),
+            id: "a".repeat(40),
+            size_bytes: Some(7),
+        };
+        let items = (0..1000).map(item).collect();
+        let mut tree =
+            Tree::new(git::GetTreeResponse { tree_id: "b".repeat(40), items, is_truncated: false }, &urls()).unwrap();
+        let whole = json_bytes(&tree);
+        tree.shorten(whole + TREE_BYTES);
+        assert_eq!((tree.response.items.len(), tree.response.is_truncated), (1000, false));
+        tree.shorten(whole / 2);
+        assert!(json_bytes(&tree) <= whole / 2 && tree.response.is_truncated);
+        assert!((480..500).contains(&tree.response.items.len()), "{}", tree.response.items.len());
+        tree.shorten(0);
+        assert!(tree.response.items.is_empty());
+    }
+}
