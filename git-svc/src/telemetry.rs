@@ -1,6 +1,4 @@
-//! The metrics of git-svc, and the measurement of its store.
-//!
-//! Not here: what is counted where it happens.
+//! The metrics of git-svc, and the loop that measures its store.
 
 use std::time::Duration;
 
@@ -8,10 +6,8 @@ use ferrite_core::{Lifecycle, telemetry::Metric};
 
 use crate::{rpc_error::RpcError, state::AppState};
 
-/// Time between two measurements of the store.
 const STORE_INTERVAL: Duration = Duration::from_secs(15);
 
-/// Metrics of this service alone.
 pub(crate) const METRICS: &[Metric] = &[
     // requests
     Metric::counter("ferrite_git_fetches_total", &[], "Fetches and clones."),
@@ -93,7 +89,6 @@ pub(crate) const METRICS: &[Metric] = &[
     ),
 ];
 
-/// Measures the store until `life` stops.
 pub(crate) async fn measure_store(state: AppState, life: Lifecycle) {
     while !life.is_stopping() {
         if let Err(error) = measure(&state).await {
