@@ -1,5 +1,3 @@
-//! Handler of archives: a tree as one file.
-
 use std::io;
 
 use axum::{body::Body, response::Response};
@@ -21,11 +19,11 @@ use super::{
 };
 use crate::{admission::limiter::ClientKey, rpc_error::RpcError, state::AppState, transfer::archive::ArchiveSpec};
 
-/// Response header with the id of the commit.
+/// Response header with the commit id.
 const COMMIT_HEADER: &str = "ferrite-commit";
 
-/// `GET /git/{id}/archive?revision=…&format=…&prefix=…`: the tree of the commit that a revision names, below the folder
-/// `prefix`. `HEAD` makes no archive: `Content-Length` is set only if the archive is cached.
+/// `GET /git/{id}/archive?revision=…&format=…&prefix=…`: the tree of a commit, below the directory
+/// `prefix`. `HEAD` makes no archive, and sets `Content-Length` only if the archive is cached.
 pub(super) async fn archive(
     RepositoryRequest { state, id, caller, request }: RepositoryRequest,
 ) -> Result<Response, ErrorResponse> {
@@ -38,7 +36,7 @@ pub(super) async fn archive(
     }
     let client = ClientKey::of(&caller, &grant, request.headers());
     if request.method() == Method::HEAD {
-        // A stream of unknown size: the size of an empty body would become the archive's length.
+        // A stream, because an empty body would set the archive's length to 0.
         let size = state.archives.check(&spec, &client).await?;
         return Ok(head.whole(Body::from_stream(stream::empty::<io::Result<Bytes>>()), size));
     }
@@ -47,7 +45,7 @@ pub(super) async fn archive(
         let size = reader.begun().await?;
         return Ok(head.whole(Body::from_stream(reader.bytes(0, None).await?), size));
     };
-    // The end of a range is known once the archive is finished.
+    // The end of a range is known once the archive is complete.
     let size = reader.whole().await?;
     let Some((start, end)) = range.within(size) else {
         return Ok(head.not_satisfiable(size));
@@ -56,7 +54,6 @@ pub(super) async fn archive(
     Ok(head.part(body, start..end, size))
 }
 
-/// Parses the query, and resolves the revision to a commit.
 async fn spec(state: &AppState, id: RepositoryId, query: &str) -> Result<ArchiveSpec, RpcError> {
     let value = |name: &'static str| {
         let found = query::value(query, name);
