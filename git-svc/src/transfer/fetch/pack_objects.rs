@@ -14,19 +14,18 @@ use super::{
     service::FetchService,
 };
 
-/// Error message for a request that gets no permit to make its pack.
+/// For a request that gets no permit to make its pack.
 pub(super) const BUSY_MESSAGE: &str = "too many packs are being made; try again in a moment";
-/// Progress phase that `upload-pack` shows to no client.
+/// Progress phase that `upload-pack` hides from clients.
 const HIDDEN_PHASE: &[u8] = b"Writing objects";
 
-/// Standard input of git, with its reservation of memory.
+/// Standard input of git, with its reserved memory.
 pub(super) struct PackInput {
     pub(super) bytes: Vec<u8>,
     pub(super) _room: OwnedSemaphorePermit,
 }
 
 impl FetchService {
-    /// Spawns the task that makes the pack.
     pub(super) fn start(&self, fetch: &Fetch, request: &Request, input: PackInput, producer: Producer) {
         let (own, fetch, request) = (self.clone(), fetch.clone(), request.clone());
         self.life.spawn_for_request("pack", async move {
@@ -129,7 +128,8 @@ async fn work(child: &mut GitChild, input: PackInput, producer: &Producer) -> Re
     Err(ProduceError::Failed("the pack could not be made".to_owned()))
 }
 
-/// Splits git's progress output into lines; a line that ends in a carriage return is overwritten by the next.
+/// Splits git's progress output into lines. A line that ends in a carriage return is overwritten by
+/// the next.
 #[derive(Default)]
 struct ProgressLines {
     line: Vec<u8>,

@@ -1,5 +1,3 @@
-//! Tests of the check with packs that git itself makes.
-
 use std::io::Write as _;
 
 use flate2::{Compression, write::ZlibEncoder};
@@ -9,7 +7,7 @@ use git2::{Commit, PackBuilder, Repository, Signature, Time};
 use super::*;
 use crate::testing::pack_limits;
 
-/// Folder for objects with one pack, which has the objects `ids` of `repo`.
+/// An object directory with one pack of the objects `ids` of `repo`.
 fn packed(repo: &Repository, ids: &[Oid]) -> tempfile::TempDir {
     let folder = tempfile::tempdir().unwrap();
     let packs = folder.path().join("pack");
@@ -75,7 +73,8 @@ fn a_delta_counts_as_the_object_that_it_makes() {
     assert!(find_flaw(folder.path(), None).unwrap().is_some());
 }
 
-/// Returns a folder for objects with one pack: an object of `kind` and one byte, and a delta that claims these sizes.
+/// Returns an object directory with one pack: an object of `kind` and one byte, and a delta that
+/// claims these sizes.
 fn with_delta(kind: u8, sizes: DeltaSizes) -> tempfile::TempDir {
     let entry = |kind: u8, size: u64, base: &[u8], content: &[u8]| {
         let (mut bytes, mut rest) = (vec![kind << 4 | (size & 15) as u8], size >> 4);
