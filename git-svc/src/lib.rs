@@ -293,7 +293,7 @@ async fn assemble(
 async fn find_git(config: &Config) -> Result<Git, GitError> {
     if !sees_children() {
         tracing::warn!(
-            "the kernel does not list child processes: the CPU time of pushes is limited for each process only"
+            "the kernel does not list child processes, so the CPU time of pushes is limited per process only"
         );
     }
     let options = config.limits.process.git_options();

@@ -39,7 +39,7 @@ impl From<DbError> for RpcError {
             return Self::Store(error);
         }
         metrics::counter!("ferrite_git_store_full_total").increment(1);
-        tracing::warn!(%error, "the journal's disk is full");
+        tracing::warn!(%error, "the disk of the database is full");
         Self::Git(GitError::StoreFull)
     }
 }

@@ -92,7 +92,7 @@ pub(crate) const METRICS: &[Metric] = &[
 pub(crate) async fn measure_store(state: AppState, life: Lifecycle) {
     while !life.is_stopping() {
         if let Err(error) = measure(&state).await {
-            tracing::warn!(%error, "the store could not be measured");
+            tracing::warn!(%error, "cannot measure the store");
         }
         life.pause(STORE_INTERVAL).await;
     }

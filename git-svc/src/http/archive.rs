@@ -57,7 +57,7 @@ pub(super) async fn archive(
 async fn spec(state: &AppState, id: RepositoryId, query: &str) -> Result<ArchiveSpec, RpcError> {
     let value = |name: &'static str| {
         let found = query::value(query, name);
-        found.ok_or_else(|| GitError::invalid(name, "required", "must be given, percent-encoded"))
+        found.ok_or_else(|| GitError::invalid(name, "required", "is required and must be percent-encoded"))
     };
     let format = Format::parse(&value("format")?)?;
     let prefix = Prefix::parse(&value("prefix")?)?;

@@ -97,7 +97,7 @@ pub(super) async fn download(
         return Ok(head.not_satisfiable(size));
     };
     if start > 0 {
-        file.seek(SeekFrom::Start(start)).await.map_err(GitError::io("reading a file of a release"))?;
+        file.seek(SeekFrom::Start(start)).await.map_err(GitError::io("reading a release asset"))?;
     }
     let body = Body::from_stream(ReaderStream::with_capacity(file.take(end - start), CHUNK_BYTES));
     Ok(if range.is_some() { head.part(body, start..end, size) } else { head.whole(body, Some(size)) })
@@ -105,7 +105,7 @@ pub(super) async fn download(
 
 fn file_id(query: &str) -> Result<AssetFileId, GitError> {
     let id = query::value(query, "file").and_then(|id| AssetFileId::parse(&id));
-    id.ok_or_else(|| GitError::invalid("file", "invalid", "must be 32 hexadecimal digits in lower case"))
+    id.ok_or_else(|| GitError::invalid("file", "invalid", "must be 32 lowercase hexadecimal digits"))
 }
 
 fn max_bytes(query: &str) -> Result<u64, GitError> {

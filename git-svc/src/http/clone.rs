@@ -175,7 +175,7 @@ async fn copy(
         at += count as u64;
         match pack.size() {
             Some(size) if size == at => return Ok(Ok(())),
-            Some(_) if count == 0 => return Ok(Err("the pack is not whole; try again".to_owned())),
+            Some(_) if count == 0 => return Ok(Err("the pack is incomplete; try again".to_owned())),
             Some(_) => continue,
             None => {}
         }

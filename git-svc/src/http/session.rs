@@ -213,7 +213,7 @@ async fn serve(state: &AppState, upgrade: OnUpgrade, started: RunningSession) {
     };
     let ended_well = outcome.is_ok();
     if let Err(error) = outcome {
-        tracing::debug!(service = service.name(), %error, "a session was ended");
+        tracing::debug!(service = service.name(), %error, "a session failed");
         if let Some(child) = child {
             child.end().await;
         }

@@ -15,14 +15,14 @@ pub(crate) enum FetchError {
     #[error("the address is not allowed")]
     RefusedAddress,
     /// The remote requires credentials, or rejects the given ones.
-    #[error("the remote asks for credentials, or refuses these")]
+    #[error("the remote requires credentials, or rejected the given ones")]
     Credentials,
     #[error("there is no repository at this address")]
     NotFound,
     /// A sign-in page, the dumb protocol, or anything else.
-    #[error("the address does not answer in git's smart protocol")]
+    #[error("the remote does not speak git's smart protocol")]
     NotSmart,
-    #[error("the repository has object ids that are not SHA-1")]
+    #[error("only repositories with SHA-1 object ids are supported")]
     ObjectFormat,
     /// Counts branches, tags and notes.
     #[error("the repository has more than {limit} branches and tags")]
@@ -42,10 +42,10 @@ pub(crate) enum FetchError {
         limit: u64,
     },
     /// Received (almost) nothing for too long.
-    #[error("the remote was silent or too slow")]
+    #[error("the remote stopped sending or was too slow")]
     Idle,
     /// Received less than the minimum rate after the first minutes.
-    #[error("the remote sent less than {limit} bytes a second")]
+    #[error("the remote sent less than {limit} bytes per second")]
     TooSlow {
         /// In bytes per second.
         limit: u64,
@@ -53,7 +53,7 @@ pub(crate) enum FetchError {
     #[error("the transfer took too long")]
     TimedOut,
     /// Objects that fail the checks also applied to pushes.
-    #[error("the repository has objects that are not valid{}", .finding.as_ref().map(described).unwrap_or_default())]
+    #[error("the repository has invalid objects{}", .finding.as_ref().map(described).unwrap_or_default())]
     BadObjects {
         /// What git found, and in which object, if it says so.
         finding: Option<Finding>,
@@ -65,25 +65,25 @@ pub(crate) enum FetchError {
     #[error("the repository takes too long to unpack")]
     CpuTime,
     /// An advertised object is no longer sent.
-    #[error("the repository changed again and again during the transfer")]
+    #[error("the repository kept changing during the transfer")]
     Changed,
     #[error("the transfer failed")]
     Broken,
     #[error("the store is full")]
     StoreFull,
     /// The credentials were sealed with another key.
-    #[error("the credentials cannot be opened any more: give them again")]
+    #[error("the stored credentials can no longer be decrypted: enter them again")]
     Sealed,
     /// The process is stopping, or the repository is being deleted.
     #[error("the transfer was stopped")]
     Stopped,
     /// An internal error. Its cause is only logged.
-    #[error("an internal error")]
+    #[error("internal error")]
     Internal(#[source] RpcError),
 }
 
 fn described(finding: &Finding) -> String {
-    format!(": `{}` in the object {}", finding.message_id, finding.object)
+    format!(": `{}` in object {}", finding.message_id, finding.object)
 }
 
 impl FetchError {

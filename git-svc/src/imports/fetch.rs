@@ -371,7 +371,7 @@ mod tests {
         let id = "1".repeat(40);
         let refused =
             reason(&format!("error: object {id}: gitmodulesUrl: disallowed submodule url: -x\nfatal: fsck failed"));
-        let expected = format!("the repository has objects that are not valid: `gitmodulesUrl` in the object {id}");
+        let expected = format!("the repository has invalid objects: `gitmodulesUrl` in object {id}");
         assert_eq!((refused.label(), refused.to_string()), ("bad_objects", expected));
     }
 }

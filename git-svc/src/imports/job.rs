@@ -58,7 +58,7 @@ impl ImportService {
         };
         self.0.progress.lock().remove(&row.id());
         if let Err(error) = recorded {
-            tracing::warn!(repo.id = row.repository_id, %error, cause = error.causes(), "an import cannot be ended yet");
+            tracing::warn!(repo.id = row.repository_id, %error, cause = error.causes(), "cannot record the end of an import");
             self.pause_before_retry(&job).await;
         }
     }
@@ -276,7 +276,7 @@ impl Inner {
     /// Removes a directory in `incoming/`. If that fails, the next start removes it.
     pub(super) async fn remove(&self, incoming: PathBuf) {
         if let Err(error) = self.pool.run_blocking(move |store| store.remove_incoming(&incoming)).await {
-            tracing::warn!(%error, "a folder stays in `incoming` until the next start");
+            tracing::warn!(%error, "cannot remove a directory in `incoming`; the next start will");
         }
     }
 }

@@ -160,7 +160,7 @@ impl ImportService {
         let quota = match self.authorizer.storage_quota(id).await {
             Ok(quota) => quota.filter(|quota| quota.left() < bytes),
             Err(error) => {
-                tracing::debug!(repo.id = %id, %error, "the quota of the owner is not known");
+                tracing::debug!(repo.id = %id, %error, "cannot get the quota of the owner");
                 None
             }
         };
@@ -321,7 +321,7 @@ fn check_interval(field: &str, interval_secs: i64) -> Result<(), GitError> {
     if (MIN_INTERVAL_SECS..=MAX_INTERVAL_SECS).contains(&interval_secs) {
         return Ok(());
     }
-    Err(GitError::invalid(field, "invalid", format!("must be from {MIN_INTERVAL_SECS} to {MAX_INTERVAL_SECS}")))
+    Err(GitError::invalid(field, "invalid", format!("must be between {MIN_INTERVAL_SECS} and {MAX_INTERVAL_SECS}")))
 }
 
 /// Returns the event with the state of a mirror.

@@ -43,7 +43,7 @@ impl FromStr for Protocols {
                 "http" => protocols.http = true,
                 "https" => protocols.https = true,
                 "git" => protocols.git = true,
-                other => return Err(format!("`{other}` is none of http, https and git")),
+                other => return Err(format!("`{other}` is not one of `http`, `https` and `git`")),
             }
         }
         Ok(protocols)

@@ -87,16 +87,16 @@ impl Remote {
             Transport::Git => protocols.git,
         };
         if !is_permitted {
-            return Err(refused(format!("must not have the scheme {}", transport.scheme())));
+            return Err(refused(format!("must not use the scheme `{}`", transport.scheme())));
         }
         if plain.contains(['?', '#']) {
-            return Err(refused("must have neither query nor fragment".to_owned()));
+            return Err(refused("must not have a query or fragment".to_owned()));
         }
         let own =
             (!username.is_empty() || !password.is_empty()).then(|| Login { username, password: Secret::new(password) });
         let login = login.or(own);
         if is_git && login.is_some() {
-            return Err(refused("must have no user and password: the scheme git has none".to_owned()));
+            return Err(refused("must not have a user or password: the scheme `git` has no login".to_owned()));
         }
         if let Some(login) = &login {
             check_login(login)?;
@@ -212,12 +212,12 @@ fn check_login(login: &Login) -> Result<(), GitError> {
             return Err(GitError::invalid(field, "too_long", "is too long"));
         }
         if text.chars().any(char::is_control) {
-            return Err(GitError::invalid(field, "invalid", "must not have control characters"));
+            return Err(GitError::invalid(field, "invalid", "must not contain control characters"));
         }
     }
     // Basic authentication splits at the first colon.
     if login.username.contains(':') {
-        return Err(GitError::invalid("username", "invalid", "must not have a colon"));
+        return Err(GitError::invalid("username", "invalid", "must not contain a colon"));
     }
     Ok(())
 }

@@ -118,7 +118,7 @@ impl ImportService {
     async fn look_after_rows(&self, life: &Lifecycle) {
         while !life.is_stopping() {
             if let Err(error) = self.look_after_rows_once().await {
-                tracing::warn!(%error, "imports cannot be counted");
+                tracing::warn!(%error, "cannot count imports");
             }
             life.pause(ROWS_INTERVAL).await;
         }
@@ -144,7 +144,7 @@ where
     let task = life.spawn("fetch job", job);
     async move {
         if let Err(error) = task.await {
-            tracing::error!(repo.id = %id, %error, "an import or sync ended early");
+            tracing::error!(repo.id = %id, %error, "an import or sync panicked or was aborted");
             // Otherwise it would restart at once.
             tokio::time::sleep(POLL_INTERVAL).await;
         }
@@ -163,7 +163,7 @@ pub(super) fn next_sync_us(from_us: i64, interval_secs: i64, failures: i64) -> i
 
 fn logged<T, E: std::fmt::Display>(rows: Result<Vec<T>, E>) -> Vec<T> {
     rows.unwrap_or_else(|error| {
-        tracing::warn!(%error, "jobs cannot be looked for");
+        tracing::warn!(%error, "cannot look for jobs");
         Vec::new()
     })
 }

@@ -62,7 +62,7 @@ impl ImportService {
             Err(error) => Some(error),
         };
         if let Err(error) = self.record_sync(&row, error.as_ref()).await {
-            tracing::warn!(repo.id = row.repository_id, %error, cause = error.causes(), "a sync cannot be recorded");
+            tracing::warn!(repo.id = row.repository_id, %error, cause = error.causes(), "cannot record a sync");
             self.pause_before_retry(&job).await;
         }
     }

@@ -33,7 +33,7 @@ impl MaintenanceService {
         for _ in 1..MAX_ATTEMPTS {
             match self.try_renew_base(job, lock, reservation).await {
                 Err(JobError::Failed(failure)) if has_lost_a_race(&failure) => {
-                    tracing::debug!(repo.id = %job.id, error = %failure, "making a base again");
+                    tracing::debug!(repo.id = %job.id, error = %failure, "retrying to build a base");
                 }
                 outcome => return outcome,
             }

@@ -63,7 +63,7 @@ impl MaintenanceService {
                 }
                 Err(JobError::Stopped) => return Err(JobError::Stopped),
                 Err(JobError::Failed(failure)) => {
-                    tracing::warn!(repo.id = %id, error = %failure, "a repository could not be checked");
+                    tracing::warn!(repo.id = %id, error = %failure, "cannot check a repository");
                     return Ok("failed");
                 }
             }
@@ -74,7 +74,7 @@ impl MaintenanceService {
     /// Schedules a check for the next round, unless the repository was checked within the last day.
     pub(super) async fn mark_suspect(&self, id: RepositoryId) {
         if let Err(error) = self.maintenance.mark_suspect(id, self.before(DAY)).await {
-            tracing::warn!(repo.id = %id, %error, "a check cannot be planned");
+            tracing::warn!(repo.id = %id, %error, "cannot schedule a check");
         }
     }
 
@@ -91,7 +91,7 @@ impl MaintenanceService {
                 let count = u32::try_from(count).unwrap_or(u32::MAX);
                 metrics::gauge!("ferrite_git_broken_repositories").set(f64::from(count));
             }
-            Err(error) => tracing::warn!(%error, "broken repositories cannot be counted"),
+            Err(error) => tracing::warn!(%error, "cannot count broken repositories"),
         }
     }
 }

@@ -86,7 +86,7 @@ impl ScratchFolder {
     pub(super) fn new(repository: &Path, job: &str) -> Result<Self, GitError> {
         let path = repository.join("objects").join(format!("tmp_upkeep_{job}"));
         remove_if_present(&path)?;
-        fs::create_dir(&path).map_err(GitError::io("making a folder for packs"))?;
+        fs::create_dir(&path).map_err(GitError::io("creating a directory for packs"))?;
         Ok(Self(path))
     }
 

@@ -73,7 +73,7 @@ impl MaintenanceService {
             Ok(Some(row)) => self.maintain_for(row, Cause::OutgrownBase).await,
             // The repository was deleted, or its last job failed recently.
             Ok(None) => {}
-            Err(error) => tracing::warn!(repo.id = %id, %error, "maintenance cannot be planned"),
+            Err(error) => tracing::warn!(repo.id = %id, %error, "cannot plan maintenance"),
         }
     }
 

@@ -107,7 +107,7 @@ impl MaintenanceService {
             }
         };
         if let Err(error) = recorded {
-            tracing::warn!(repo.id = %id, %error, "maintenance cannot be recorded");
+            tracing::warn!(repo.id = %id, %error, "cannot record maintenance");
         }
     }
 
@@ -296,7 +296,7 @@ impl MaintenanceService {
         // deletion does not wait for it.
         let marked = job.unless_stopped(self.pool.run_blocking(move |store| deltas::mark(store, id, u64::MAX))).await;
         if let Some(Err(error)) = marked {
-            tracing::warn!(repo.id = %id, %error, "the packs were not searched for large deltas");
+            tracing::warn!(repo.id = %id, %error, "cannot search the packs for large deltas");
         }
         Ok(())
     }
@@ -395,7 +395,7 @@ fn check_free_space(store: &RepositoryStore, bytes: u64) -> Result<(), GitError>
     if free > bytes.saturating_add(bytes / 4) {
         return Ok(());
     }
-    Err(GitError::Internal(format!("{free} bytes are free: too little to pack {bytes} anew")))
+    Err(GitError::Internal(format!("not enough disk space to repack {bytes} bytes: {free} bytes are free")))
 }
 
 /// Sets the modification time of all packs except cruft packs to now. git uses it as the age of
@@ -422,11 +422,11 @@ pub(super) fn restore_if_changed(trash: &Path, repository: &Path, changed: bool)
         files.sort_by_key(|entry| entry.path().extension().is_some_and(|extension| extension == "idx"));
         for entry in files {
             let place = pack_folder(repository).join(entry.file_name());
-            fs::rename(entry.path(), place).map_err(GitError::io("putting expired objects back"))?;
+            fs::rename(entry.path(), place).map_err(GitError::io("restoring expired objects"))?;
         }
     }
     if list("listing expired objects")?.next().is_none() {
-        fs::remove_dir(trash).map_err(GitError::io("removing an empty folder"))?;
+        fs::remove_dir(trash).map_err(GitError::io("removing an empty directory"))?;
     }
     Ok(())
 }

@@ -149,7 +149,7 @@ impl MaintenanceService {
             // A running job is about to change the row of its repository.
             Ok(rows) => rows.into_iter().filter(|row| !self.running.has(RepositoryId(row.repository_id))).collect(),
             Err(error) => {
-                tracing::warn!(%error, "maintenance cannot be planned");
+                tracing::warn!(%error, "cannot plan maintenance");
                 VecDeque::new()
             }
         }
@@ -159,12 +159,12 @@ impl MaintenanceService {
     /// hour, until the process stops.
     pub(crate) async fn clean_up_in_background(&self, life: Lifecycle) {
         if let Err(error) = self.clean_up_all(&life).await {
-            tracing::warn!(%error, "leftovers cannot be looked for");
+            tracing::warn!(%error, "cannot look for files of killed processes");
         }
         while life.pause(TRASH_INTERVAL).await {
             let now = std::time::SystemTime::now();
             if let Err(error) = self.pool.run_blocking(move |store| store.empty_trash(now)).await {
-                tracing::warn!(%error, "the trash cannot be emptied");
+                tracing::warn!(%error, "cannot empty the trash");
             }
         }
     }

@@ -29,7 +29,7 @@ const SAVED_FILES: [&str; 3] = ["pack", "rev", "idx"];
 pub(super) fn save(repository: &Path, packs: &[Pack]) -> Result<(), GitError> {
     let (from, to) = (pack_folder(repository), folder(repository));
     discard(repository)?;
-    fs::create_dir(&to).map_err(GitError::io("making a folder for packs"))?;
+    fs::create_dir(&to).map_err(GitError::io("creating a directory for packs"))?;
     for pack in packs.iter().filter(|pack| matches!(pack.role, PackRole::Recent | PackRole::Kept)) {
         for file in SAVED_FILES.map(|ending| format!("{}.{ending}", pack.name)) {
             match fs::hard_link(from.join(&file), to.join(&file)) {
@@ -60,7 +60,7 @@ pub(super) fn restore(repository: &Path) -> Result<(), GitError> {
         for path in names.iter().filter(|path| path.extension().is_some_and(|found| found == ending)) {
             let place = to.join(path.file_name().unwrap_or_default());
             if !place.exists() {
-                fs::rename(path, place).map_err(GitError::io("putting a pack back"))?;
+                fs::rename(path, place).map_err(GitError::io("restoring a pack"))?;
             }
         }
     }

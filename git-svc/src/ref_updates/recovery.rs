@@ -35,7 +35,7 @@ pub(crate) async fn recover_at_start(updater: &RefUpdater) -> Result<(), RpcErro
     for id in open {
         inner.set_needs_recovery(id, true);
         if let Err(error) = updater.lock(id).await {
-            tracing::warn!(repo.id = %id, %error, cause = error.causes(), "open updates cannot be settled yet");
+            tracing::warn!(repo.id = %id, %error, cause = error.causes(), "cannot settle open updates yet");
         }
     }
     Ok(())
@@ -46,7 +46,7 @@ pub(crate) async fn purge_in_background(updater: RefUpdater, life: Lifecycle) {
     while !life.is_stopping() {
         let inner = updater.inner();
         if let Err(error) = inner.journal.purge(inner.clock.now_us() - JOURNAL_RETENTION_US).await {
-            tracing::warn!(%error, "the journal cannot be purged");
+            tracing::warn!(%error, "cannot purge the journal");
         }
         life.pause(PURGE_INTERVAL).await;
     }
@@ -58,7 +58,7 @@ pub(crate) async fn recover_in_background(updater: RefUpdater, life: Lifecycle) 
     while life.pause(RETRY_INTERVAL).await {
         for id in updater.inner().needing_recovery() {
             if let Err(error) = updater.lock(id).await {
-                tracing::warn!(repo.id = %id, %error, cause = error.causes(), "open updates cannot be settled yet");
+                tracing::warn!(repo.id = %id, %error, cause = error.causes(), "cannot settle open updates yet");
             }
         }
     }

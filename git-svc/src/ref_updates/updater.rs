@@ -222,7 +222,7 @@ impl RefUpdater {
             }
             Err(error) => {
                 if let Err(failure) = self.recover(guard).await {
-                    tracing::warn!(repo.id = %guard.id, error = %failure, "an update stays open for now");
+                    tracing::warn!(repo.id = %guard.id, error = %failure, "an update will be settled later");
                 }
                 return Err(error.into());
             }
@@ -384,7 +384,9 @@ impl Inner {
     async fn drop_batch(&self, id: RepositoryId, batch: &NewBatch) {
         match self.journal.drop_batch(id, batch, self.clock.now_us()).await {
             Ok(()) => self.set_needs_recovery(id, false),
-            Err(error) => tracing::warn!(repo.id = %id, %error, "a refused update stays open for now"),
+            Err(error) => {
+                tracing::warn!(repo.id = %id, %error, "a rejected update will be settled later");
+            }
         }
     }
 }

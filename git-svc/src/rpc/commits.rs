@@ -162,7 +162,7 @@ pub(super) async fn describe_updates(
 
 fn check_description(request: &DescribeUpdatesRequest) -> Result<DescriptionRequest, GitError> {
     if request.updates.len() > MAX_DESCRIBED_UPDATES {
-        return Err(GitError::invalid("updates", "too_long", "at most 64 updates can be asked for at once"));
+        return Err(GitError::invalid("updates", "too_long", "must have at most 64 updates"));
     }
     let refs = request.updates.iter().enumerate().map(|(index, update)| {
         Ok(DescribedRef {

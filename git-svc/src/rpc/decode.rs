@@ -17,7 +17,7 @@ pub(super) fn parse_page(number: i32, size: i32) -> Result<Page, GitError> {
 /// Checks the item limit in `field` of a request.
 pub(super) fn parse_limit(field: &str, limit: i32, max: usize) -> Result<usize, GitError> {
     let limit = usize::try_from(limit).ok().filter(|limit| (1..=max).contains(limit));
-    limit.ok_or_else(|| GitError::invalid(field, "invalid", format!("must be from 1 to {max}")))
+    limit.ok_or_else(|| GitError::invalid(field, "invalid", format!("must be between 1 and {max}")))
 }
 
 /// Parses the short name of a branch in `field`; `None` if it is empty.

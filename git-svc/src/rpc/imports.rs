@@ -46,10 +46,10 @@ async fn start_migration(
 fn parse(state: &AppState, request: StartMigrationRequest) -> Result<NewImport, GitError> {
     let (id, wiki) = (request.repository_id, request.wiki_repository_id);
     if id <= 0 {
-        return Err(GitError::invalid("repository_id", "invalid", "must be above 0"));
+        return Err(GitError::invalid("repository_id", "invalid", "must be greater than 0"));
     }
     if wiki < 0 || wiki == id {
-        return Err(GitError::invalid("wiki_repository_id", "invalid", "must be another id, or 0"));
+        return Err(GitError::invalid("wiki_repository_id", "invalid", "must be 0 or differ from `repository_id`"));
     }
     if request.store != state.store.name() {
         return Err(GitError::WrongStore);

@@ -104,7 +104,7 @@ fn parse(request: SetProtectionRequest, now_us: i64) -> Result<Rule, GitError> {
         return Err(GitError::invalid("push_user_ids", "too_long", "must not be more than 100"));
     }
     if users.iter().any(|user| *user <= 0) {
-        return Err(GitError::invalid("push_user_ids", "invalid", "must be above 0"));
+        return Err(GitError::invalid("push_user_ids", "invalid", "must be greater than 0"));
     }
     Ok(Rule {
         id: 0,

@@ -88,7 +88,7 @@ async fn make_tag(state: &AppState, tag: NewTag) -> Result<bool, RpcError> {
     let applied = state.updater.apply::<()>(&guard, &change, None).await;
     let delivered = applied.map_err(|error| match error {
         RpcError::Git(GitError::RefNameClash { .. }) => {
-            GitError::invalid("tag_name", "taken", "collides with another tag").into()
+            GitError::invalid("tag_name", "taken", "conflicts with another tag").into()
         }
         error => error,
     })?;
@@ -99,7 +99,9 @@ async fn make_tag(state: &AppState, tag: NewTag) -> Result<bool, RpcError> {
 
 fn unknown_target(error: GitError) -> GitError {
     match error {
-        GitError::RevisionNotFound => GitError::invalid("target_commitish", "unknown", "is no branch and no commit"),
+        GitError::RevisionNotFound => {
+            GitError::invalid("target_commitish", "unknown", "is neither a branch nor a commit")
+        }
         error => error,
     }
 }
@@ -110,7 +112,7 @@ async fn delete_asset_files(
 ) -> Result<DeleteAssetFilesResponse, RpcError> {
     Caller::of(&request).require_service()?;
     let request = request.into_inner();
-    let invalid = || GitError::invalid("file_ids", "invalid", "must be at most 1,000 names of files");
+    let invalid = || GitError::invalid("file_ids", "invalid", "must be at most 1,000 file ids");
     let ids = request.file_ids.iter().map(|id| AssetFileId::parse(id.as_bytes()));
     let ids: Vec<_> = ids.collect::<Option<_>>().ok_or_else(invalid)?;
     if ids.len() > MAX_FILES {

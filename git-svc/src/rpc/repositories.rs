@@ -92,7 +92,7 @@ async fn copy(state: &AppState, id: RepositoryId, source: RepositoryId, user: i6
 
 fn parse(state: &AppState, request: CreateRepositoryRequest) -> Result<NewRepository, GitError> {
     if request.repository_id <= 0 {
-        return Err(GitError::invalid("repository_id", "invalid", "must be above 0"));
+        return Err(GitError::invalid("repository_id", "invalid", "must be greater than 0"));
     }
     if request.store != state.store.name() {
         return Err(GitError::WrongStore);
@@ -100,7 +100,7 @@ fn parse(state: &AppState, request: CreateRepositoryRequest) -> Result<NewReposi
     let (id, epoch, is_wiki) = (RepositoryId(request.repository_id), request.epoch, request.is_wiki);
     if request.source_repository_id != 0 {
         if request.first_commit.is_some() {
-            return Err(GitError::invalid("first_commit", "invalid", "must be absent for a copy"));
+            return Err(GitError::invalid("first_commit", "invalid", "must not be set for a copy"));
         }
         let content = Content::CopyOf(RepositoryId(request.source_repository_id));
         return Ok(NewRepository { id, epoch, content, is_wiki, user: request.user_id });

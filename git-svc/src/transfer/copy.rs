@@ -61,7 +61,7 @@ impl CopyService {
         for _ in 1..MAX_ATTEMPTS {
             match self.attempt(id, source, deadline).await {
                 Err(GitError::Command { command, stderr, .. }) => {
-                    tracing::warn!(repo.id = %source, command, stderr, "copying a repository again");
+                    tracing::warn!(repo.id = %source, command, stderr, "retrying to copy a repository");
                 }
                 outcome => return outcome,
             }

@@ -62,7 +62,7 @@ impl Inflate {
         if sink.is_full {
             return Err(GitError::TooLarge { what: "the request", limit: self.limit });
         }
-        outcome.map_err(|_| GitError::invalid("body", "invalid", "is not in gzip form"))?;
+        outcome.map_err(|_| GitError::invalid("body", "invalid", "is not valid gzip"))?;
         Ok(std::mem::take(&mut sink.bytes))
     }
 }

@@ -217,7 +217,7 @@ async fn serve(limits: &TransferLimits, mut child: GitChild, mut input: RequestB
     let outcome = tokio::select! {
         outcome = work(&mut child, &mut input, &pipe) => outcome,
         () = pipe.sender.closed() => {
-            tracing::debug!(name, "the client left");
+            tracing::debug!(name, "the client disconnected");
             child.end().await;
             return false;
         }
@@ -258,7 +258,7 @@ async fn work(child: &mut GitChild, input: &mut RequestBody, pipe: &ProcessPipe<
         tracing::debug!(name, stderr = stderr_text, "git complained");
     }
     if let Some(refusal) = refusal {
-        tracing::debug!(name, "a push was refused before its pack");
+        tracing::debug!(name, "rejected a push before its pack");
         // Fails only if the client has disconnected, which `serve` handles.
         let _ = pipe.sender.send(Ok(refusal)).await;
         return Ok(());

@@ -148,7 +148,7 @@ impl<W: AsyncWrite + Unpin> SessionPipe<'_, W> {
             match header.kind {
                 FrameKind::Data => {
                     let Some(rest) = left.checked_sub(content.len() as u64) else {
-                        return GitError::TooLarge { what: "what the client sends", limit: self.limit };
+                        return GitError::TooLarge { what: "the data from the client", limit: self.limit };
                     };
                     left = rest;
                     let sum = self.limit - left;
@@ -220,7 +220,7 @@ impl<W: AsyncWrite + Unpin> SessionPipe<'_, W> {
                 FrameKind::Data | FrameKind::Exit | FrameKind::End => {
                     let rest = left.checked_sub(count as u64);
                     let limit = self.output_limit;
-                    left = rest.ok_or(GitError::TooLarge { what: "what git sends", limit })?;
+                    left = rest.ok_or(GitError::TooLarge { what: "the output of git", limit })?;
                     throughput.wait(self.writer.send(kind, &chunk[..count])).await??;
                 }
             }

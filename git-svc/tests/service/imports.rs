@@ -160,7 +160,7 @@ async fn bad_remotes_fail_with_neutral_reasons_and_leave_nothing() {
     let bad = remote.repository("bad.git");
     bad_tree(&bad.0);
     let service = service_for(&remote, &SHORT).await;
-    let (smart, allowed) = ("the address does not answer in git's smart protocol", "the address is not allowed");
+    let (smart, allowed) = ("the remote does not speak git's smart protocol", "the address is not allowed");
     let cases = [
         ("page", "demo.git", smart),
         ("dumb", "demo.git", smart),
@@ -169,12 +169,12 @@ async fn bad_remotes_fail_with_neutral_reasons_and_leave_nothing() {
         ("to-inner", "demo.git", allowed),
         ("gone", "demo.git", "there is no repository at this address"),
         ("open", "missing.git", "there is no repository at this address"),
-        ("secret", "demo.git", "the remote asks for credentials, or refuses these"),
-        ("silent", "demo.git", "the remote was silent or too slow"),
-        ("hang", "demo.git", "the remote was silent or too slow"),
+        ("secret", "demo.git", "the remote requires credentials, or rejected the given ones"),
+        ("silent", "demo.git", "the remote stopped sending or was too slow"),
+        ("hang", "demo.git", "the remote stopped sending or was too slow"),
         ("late", "demo.git", "the transfer failed"),
         ("endless", "demo.git", "the repository is larger than 2000000 bytes"),
-        ("open", "bad.git", "the repository has objects that are not valid"),
+        ("open", "bad.git", "the repository has invalid objects"),
     ];
     for (id, (way, name, _)) in (1..).zip(&cases) {
         let asked = StartMigrationRequest {
@@ -252,7 +252,7 @@ async fn an_import_goes_on_after_a_restart() {
     assert_eq!(state(&service, 2).await.phase(), MigrationPhase::Queued);
     service.stop().await;
     service.launch().await;
-    assert_eq!(end(&service, 1).await.0.error, "the remote was silent or too slow");
+    assert_eq!(end(&service, 1).await.0.error, "the remote stopped sending or was too slow");
     assert_eq!(end(&service, 2).await.0.error, "");
     assert_eq!(followed_refs(&service.on_disk(2)), remote.repository("demo.git").refs());
     assert_eq!(incoming(&service), 0);
@@ -307,7 +307,7 @@ async fn a_remote_has_to_send_a_minimum_after_some_time() {
     let service = service_for(&remote, &flags).await;
     service.imports().start_migration(request(1, &remote.url("drip", "demo.git"))).await.unwrap();
     let (state, told) = end(&service, 1).await;
-    assert_eq!(state.error, "the remote sent less than 100000 bytes a second");
+    assert_eq!(state.error, "the remote sent less than 100000 bytes per second");
     assert!(told.received_bytes > 2000, "it was not silent: {told:?}");
 }
 

@@ -228,8 +228,8 @@ async fn an_import_that_is_refused_names_object_and_finding() {
     let modules = b"[submodule \"x\"]\n\tpath = x\n\turl = -u./payload\n";
     let (dot_git, blob) = (w.tree(&[("40000", b".git", &w.tree(&[]))]), w.object("blob", modules));
     let cases = [
-        ("a.git", w.commit(&dot_git), format!("`hasDotgit` in the object {dot_git}")),
-        ("b.git", w.file("100644", b".gitmodules", modules), format!("`gitmodulesUrl` in the object {blob}")),
+        ("a.git", w.commit(&dot_git), format!("`hasDotgit` in object {dot_git}")),
+        ("b.git", w.file("100644", b".gitmodules", modules), format!("`gitmodulesUrl` in object {blob}")),
     ];
     for (number, (name, commit, finding)) in (70..).zip(cases) {
         let source = remote.repository(name).0.path().to_owned();
@@ -237,6 +237,6 @@ async fn an_import_that_is_refused_names_object_and_finding() {
         service.imports().start_migration(request(number, &remote.url("open", name))).await.unwrap();
         let (state, _) = end(&service, number).await;
         assert_eq!(state.phase(), MigrationPhase::Failed);
-        assert_eq!(state.error, format!("the repository has objects that are not valid: {finding}"));
+        assert_eq!(state.error, format!("the repository has invalid objects: {finding}"));
     }
 }

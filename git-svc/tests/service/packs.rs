@@ -385,7 +385,7 @@ async fn a_full_disk_fails_one_fetch_with_a_reason() {
         let (id, newest) = with_large_file(service).await;
         let want = format!("want {newest}");
         let response = fetch(service, id, &[&want]).await;
-        assert!(response.error.contains("there is no room on the disk"), "{}", response.error);
+        assert!(response.error.contains("the disk is full"), "{}", response.error);
         let expected = by_git(service.on_disk(id).path(), &["no-progress", &want]);
         assert!(fetch(service, id, &["no-progress", &want]).await == expected, "the next one does without the disk");
         wait_until("it goes", || kept(service) == 0).await;
@@ -478,7 +478,7 @@ fn a_hook_ends_with_the_service() {
         assert_eq!(begun, said.as_bytes());
         drop(service);
         let output = child.wait_with_output().unwrap();
-        let is_told = String::from_utf8_lossy(&output.stderr).contains("the service is not there");
+        let is_told = String::from_utf8_lossy(&output.stderr).contains("git-svc is not available");
         assert!(!output.status.success() && (is_told || response == "r"), "{response} {output:?}");
     }
 }

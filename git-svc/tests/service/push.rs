@@ -180,8 +180,8 @@ async fn refused_refs_do_not_hold_up_the_others() {
     ];
     let (succeeded, text) = try_git(&work, &[&["push", remote.as_str()], &refs[..]].concat()).await;
     assert!(!succeeded);
-    assert!(text.contains("good") && text.contains("not open to pushes"), "{text}");
-    assert!(text.contains("default branch cannot be deleted") && text.contains("collides"), "{text}");
+    assert!(text.contains("good") && text.contains("you cannot push to this ref"), "{text}");
+    assert!(text.contains("default branch cannot be deleted") && text.contains("conflicts"), "{text}");
     let listed = git(&work, &["ls-remote", &remote]).await;
     assert!(listed.contains("refs/heads/good") && listed.contains("refs/heads/main"), "{listed}");
     assert_eq!(listed.lines().count(), 3, "{listed}");
@@ -208,7 +208,7 @@ async fn a_deleted_ref_makes_room_for_one_above_or_below_it() {
     assert_eq!(names, ["a", "c/d/e", "main", "other"]);
     // git cannot delete and create such refs in one transaction, so an atomic push is refused.
     let (succeeded, text) = try_git(&work, &["push", "--atomic", &remote, ":a", "main:a/b", "main:new"]).await;
-    assert!(!succeeded && text.contains("collides"), "{text}");
+    assert!(!succeeded && text.contains("conflicts"), "{text}");
     assert_eq!(git(&work, &["ls-remote", "--heads", &remote]).await, listed);
     gateway.service.updates(id, 3).await;
 }

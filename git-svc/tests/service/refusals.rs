@@ -121,12 +121,12 @@ async fn a_push_of_refused_refs_leaves_no_objects() {
     let blob = format!("{blob}:refs/heads/blob");
     let listed = git(test.work(), &["ls-remote", &remote]).await;
     for (refs, reason) in [
-        (vec!["main:refs/heads/HEAD"], "refs/heads/HEAD: this name is not open to pushes"),
-        (vec!["main:refs/ferrite/x"], "refs/ferrite/x: this name is not open to pushes"),
-        (vec!["main:refs/pull/1/head"], "refs/pull/1/head: this name is not open to pushes"),
+        (vec!["main:refs/heads/HEAD"], "refs/heads/HEAD: you cannot push to this ref"),
+        (vec!["main:refs/ferrite/x"], "refs/ferrite/x: you cannot push to this ref"),
+        (vec!["main:refs/pull/1/head"], "refs/pull/1/head: you cannot push to this ref"),
         (vec!["main:closed"], "refs/heads/closed: protected branch: you are not allowed to push to it"),
         (vec!["--force", "main:firm"], "refs/heads/firm: protected branch: force pushes are not allowed"),
-        (vec!["main:refs/heads/main/below"], "refs/heads/main/below: the name collides with another ref"),
+        (vec!["main:refs/heads/main/below"], "refs/heads/main/below: the name conflicts with another ref"),
         (vec!["main:refs/ferrite/x", ":main"], "refs/heads/main: the default branch cannot be deleted"),
         (vec![blob.as_str()], "refs/heads/blob: cannot point to that object"),
     ] {
@@ -142,9 +142,9 @@ async fn one_refused_ref_refuses_the_objects_of_an_atomic_push() {
     protect(&test.gateway.service, rule(test.id, "firm")).await;
     for remote in [test.gateway.remote(test.id), format!("{}/{}", daemon.url, test.id)] {
         for (refs, reason) in [
-            (["main:good", "main:refs/ferrite/x"], "refs/heads/good: another ref of the atomic push was refused"),
+            (["main:good", "main:refs/ferrite/x"], "refs/heads/good: another ref of the atomic push was rejected"),
             (["main:good", "+main:firm"], "refs/heads/firm: protected branch: force pushes are not allowed"),
-            (["main:good", "main:good/below"], "the name collides with another ref"),
+            (["main:good", "main:good/below"], "the name conflicts with another ref"),
         ] {
             test.refuses(&[&["--atomic", remote.as_str()], &refs[..]].concat(), reason).await;
         }
@@ -156,7 +156,7 @@ async fn a_push_that_is_refused_in_part_is_done_in_part() {
     let test = Rewritten::new(&[]).await;
     let remote = test.gateway.remote(test.id);
     let (succeeded, text) = try_git(test.work(), &["push", &remote, "main:good", "main:refs/ferrite/x"]).await;
-    assert!(!succeeded && text.contains("x (this name is not open to pushes)"), "{text}");
+    assert!(!succeeded && text.contains("x (you cannot push to this ref)"), "{text}");
     let listed = git(test.work(), &["ls-remote", &remote]).await;
     assert!(listed.contains("refs/heads/good") && !listed.contains("refs/ferrite"), "{listed}");
 }
@@ -180,7 +180,7 @@ async fn a_push_counts_as_one_write_and_leaves_no_objects_beyond_the_limit() {
     test.commit(&[]).await;
     test.refuses(&[&remote, "main:third", "main:fourth"], "refs/heads/fourth: too many writes: at most 2").await;
     // Pushes of refused refs are no writes.
-    test.refuses(&[&remote, "main:refs/ferrite/x"], "this name is not open to pushes").await;
+    test.refuses(&[&remote, "main:refs/ferrite/x"], "you cannot push to this ref").await;
 }
 
 #[tokio::test]
@@ -249,7 +249,7 @@ async fn an_atomic_push_of_which_git_refuses_a_ref_moves_none() {
     // The commit without its parents is in the repository now, and no ref has it: that is left to `proc-receive`.
     git(&clone, &["commit", "-q", "--allow-empty", "-m", "more"]).await;
     let (succeeded, text) = try_git(&clone, &["push", "--atomic", &remote, "main:a", "orphan:c"]).await;
-    assert!(!succeeded && text.contains("c (another ref of the atomic push was refused)"), "{text}");
+    assert!(!succeeded && text.contains("c (another ref of the atomic push was rejected)"), "{text}");
     assert_eq!(git(&clone, &["ls-remote", &remote]).await, listed);
     wait_until("the size is told", || service.told_size(id).is_some()).await;
 }

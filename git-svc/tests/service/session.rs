@@ -181,7 +181,10 @@ async fn a_session_serves_every_service_of_git() {
     git(folder.path(), &["archive", "--format=tar", "-o", "all.tar", "--remote", &remote, "main"]).await;
     assert!(std::fs::read(folder.path().join("all.tar")).unwrap().len() > 1024);
     let (succeeded, text) = try_git(&work, &["push", &remote, ":refs/heads/main", "HEAD:refs/ferrite/x"]).await;
-    assert!(!succeeded && text.contains("default branch cannot be deleted") && text.contains("not open"), "{text}");
+    assert!(
+        !succeeded && text.contains("default branch cannot be deleted") && text.contains("you cannot push to this ref"),
+        "{text}"
+    );
     let store = daemon.service.store();
     wait_until("every git has ended", || running_in(&store) == 0).await;
 }

@@ -172,18 +172,18 @@ fn parse_change(index: usize, file: git::FileChange) -> Result<FileChange, GitEr
     let expected_blob = decode::blob(&field("sha"), &file.expected_blob_id)?;
     let kind = file.operation();
     if kind != FileOperation::Move && !file.from_path.is_empty() {
-        return Err(GitError::invalid(&field("from_path"), "invalid", "is for moves only"));
+        return Err(GitError::invalid(&field("from_path"), "invalid", "is only allowed for moves"));
     }
-    let required = || GitError::invalid(&field("content"), "required", "must be given");
+    let required = || GitError::invalid(&field("content"), "required", "is required");
     let operation = match (kind, file.content) {
         (FileOperation::Create, _) if expected_blob.is_some() => {
-            return Err(GitError::invalid(&field("sha"), "invalid", "is for files that exist"));
+            return Err(GitError::invalid(&field("sha"), "invalid", "is only allowed for existing files"));
         }
         (FileOperation::Create, content) => Operation::Create(content.ok_or_else(required)?),
         (FileOperation::Update, content) => Operation::Update(content.ok_or_else(required)?),
         (FileOperation::Delete, None) => Operation::Delete,
         (FileOperation::Delete, Some(_)) => {
-            return Err(GitError::invalid(&field("content"), "invalid", "must not be given to delete a file"));
+            return Err(GitError::invalid(&field("content"), "invalid", "must not be set when deleting a file"));
         }
         (FileOperation::Move, content) => {
             let from = TreePath::strict(&file.from_path).map_err(|error| error.of(&field("from_path")))?;

@@ -148,12 +148,12 @@ impl Reader {
     /// Waits until the archive is complete. Returns its size in bytes.
     pub(crate) async fn whole(&mut self) -> Result<u64, GitError> {
         let size = self.reached(|progress| progress.end.is_some()).await?;
-        size.ok_or_else(|| GitError::Internal("an archive has ended without an end".to_owned()))
+        size.ok_or_else(|| GitError::Internal("an archive ended without a result".to_owned()))
     }
 
     async fn reached(&mut self, wanted: impl FnMut(&Progress) -> bool) -> Result<Option<u64>, GitError> {
         let progress = self.state.wait_for(wanted).await;
-        let progress = progress.map_err(|_| GitError::Internal("an archive has lost its maker".to_owned()))?;
+        let progress = progress.map_err(|_| GitError::Internal("an archive lost its producer".to_owned()))?;
         match &progress.end {
             None => Ok(None),
             Some(Ok(())) => Ok(Some(progress.written)),

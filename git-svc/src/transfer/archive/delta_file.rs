@@ -59,7 +59,7 @@ impl ArchiveService {
                     stopped = producer.stopped() => Err(stopped),
                 };
                 if let Err(error) = &end {
-                    tracing::debug!(repo.id = %file.repository, %error, "a file was not built");
+                    tracing::debug!(repo.id = %file.repository, %error, "cannot build a file");
                 }
                 producer.finish(end);
             });

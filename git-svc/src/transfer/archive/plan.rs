@@ -145,7 +145,7 @@ fn is_selected(path: &[u8], selected: &[Vec<u8>]) -> bool {
 /// Rejects a name that escapes the directory. git accepts no such tree, so this is a second check.
 fn check_name(name: &[u8]) -> Result<(), GitError> {
     if matches!(name, b"" | b"." | b"..") || name.contains(&b'/') {
-        return Err(GitError::invalid("revision", "invalid", "the tree holds a name that leads out of it"));
+        return Err(GitError::invalid("revision", "invalid", "the tree contains a name that escapes it"));
     }
     Ok(())
 }

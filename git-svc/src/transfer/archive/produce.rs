@@ -48,7 +48,7 @@ impl ArchiveService {
                     stopped = producer.stopped() => Err(stopped),
                 };
                 if let Err(error) = &end {
-                    tracing::debug!(repo.id = %spec.repository, %error, "an archive was not made");
+                    tracing::debug!(repo.id = %spec.repository, %error, "cannot make an archive");
                 }
                 producer.finish(end);
             });

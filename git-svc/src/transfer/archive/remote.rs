@@ -61,7 +61,7 @@ pub(crate) fn request_length(bytes: &[u8]) -> Result<Option<usize>, GitError> {
 }
 
 fn malformed() -> GitError {
-    GitError::invalid("request", "invalid", "is no request for an archive")
+    GitError::invalid("request", "invalid", "is not an archive request")
 }
 
 /// Returns the packet that rejects a request, as git sends it.
@@ -110,14 +110,14 @@ impl RemoteArchive {
                 b"-l" | b"--list" => request.is_list = true,
                 b"-v" | b"--verbose" | [b'-', b'0'..=b'9'] => request.options.push(argument),
                 b"--format" | b"--prefix" => {
-                    let value = arguments.next().ok_or("an option has no value")?;
+                    let value = arguments.next().ok_or("missing value of an option")?;
                     request.option([argument.as_slice(), b"=", &value].concat())?;
                 }
                 _ => request.option(argument)?,
             }
         }
         if !has_tree && !request.is_list {
-            return Err("no tree is named".to_owned());
+            return Err("missing tree".to_owned());
         }
         request.paths.iter_mut().for_each(normalize);
         // An empty path means the whole tree.
@@ -134,7 +134,7 @@ impl RemoteArchive {
             None => option.starts_with(b"--prefix=") || option.starts_with(b"--mtime="),
         };
         if !is_known {
-            return Err(format!("`{}` is not served", String::from_utf8_lossy(&option)));
+            return Err(format!("`{}` is not supported", String::from_utf8_lossy(&option)));
         }
         self.options.push(option);
         Ok(())

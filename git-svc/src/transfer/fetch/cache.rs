@@ -112,7 +112,7 @@ impl StreamState for State {
 
     fn abandon(&mut self) {
         let error = if self.begun { ProduceError::Failed } else { ProduceError::Retryable };
-        self.end = Some(Err(error("the pack was left unfinished; try again".to_owned())));
+        self.end = Some(Err(error("the pack is incomplete; try again".to_owned())));
     }
 }
 
@@ -256,7 +256,7 @@ impl Producer {
             match self.pack.stop() {
                 None => {}
                 Some(Stop::NoReader) => {
-                    return ProduceError::Failed("no reader waits for the pack any more".to_owned());
+                    return ProduceError::Failed("no client is waiting for the pack".to_owned());
                 }
                 Some(Stop::TimedOut) => return ProduceError::Failed("the pack took too long to make".to_owned()),
             }
@@ -275,7 +275,7 @@ impl Producer {
         }
         self.cache.0.packs.evict();
         if size > self.cache.0.packs.capacity() {
-            return Err(ProduceError::Failed("the pack is larger than was expected; try again".to_owned()));
+            return Err(ProduceError::Failed("the pack is larger than expected; try again".to_owned()));
         }
         Ok(size)
     }

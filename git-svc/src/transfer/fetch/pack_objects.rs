@@ -31,7 +31,7 @@ impl FetchService {
         self.life.spawn_for_request("pack", async move {
             let end = own.make(&fetch, &request, input, &producer).await;
             if let Err(failure) = &end {
-                tracing::debug!(repo.id = %fetch.repository, ?failure, "a pack was not made");
+                tracing::debug!(repo.id = %fetch.repository, ?failure, "cannot make a pack");
             }
             producer.finish(end);
         });
@@ -58,7 +58,7 @@ impl FetchService {
             }
         }
         let (file, child) = self.begin(fetch, request, producer).map_err(|error| {
-            tracing::warn!(repo.id = %fetch.repository, %error, "a pack cannot be kept");
+            tracing::warn!(repo.id = %fetch.repository, %error, "cannot cache a pack");
             ProduceError::NotCacheable
         })?;
         producer.begin();
@@ -123,7 +123,7 @@ async fn work(child: &mut GitChild, input: PackInput, producer: &Producer) -> Re
     }
     if producer.log_says_full() {
         producer.disk_is_full();
-        return Err(ProduceError::Failed("there is no room on the disk; try again in a moment".to_owned()));
+        return Err(ProduceError::Failed("the disk is full; try again later".to_owned()));
     }
     Err(ProduceError::Failed("the pack could not be made".to_owned()))
 }

@@ -85,7 +85,7 @@ impl FetchService {
             Ok(marking) => marking,
             // Maintenance may have removed a pack.
             Err(error) => {
-                tracing::debug!(repo.id = %id, %error, "the packs were not searched for large deltas");
+                tracing::debug!(repo.id = %id, %error, "cannot search the packs for large deltas");
                 Marking::NotSearched
             }
         };

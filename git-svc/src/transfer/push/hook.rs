@@ -51,9 +51,9 @@ pub(crate) const REJECTED: &str = "rejected";
 
 /// Reason for the client if git-svc and its hook have different versions.
 pub(crate) const OTHER_VERSION: &str =
-    "the hook of git-svc is of another version: restart git-svc after an update, then push again";
+    "git-svc and its hook have different versions: restart git-svc after an update, then push again";
 /// The same for a git-svc that is too old to say so.
-const NO_ANSWER: &str = "git-svc does not answer: restart it after an update, then push again";
+const NO_ANSWER: &str = "git-svc does not respond: restart it after an update, then push again";
 
 /// Environment variable of `pre-receive` with the limit on the refs of a push.
 pub(crate) const MAX_REFS: &str = "FERRITE_HOOK_MAX_REFS";
@@ -80,7 +80,7 @@ pub fn main() -> ExitCode {
     let called_as = args.next().unwrap_or_default();
     let is_called = |name: &str| Path::new(&called_as).file_name().is_some_and(|called| called == name);
     let (Some(socket), Some(session)) = (std::env::var_os(SOCKET), std::env::var_os(SESSION)) else {
-        eprintln!("this is run by git, for git-svc");
+        eprintln!("this program is only run by git");
         return ExitCode::from(2);
     };
     let socket = Path::new(&socket);
@@ -88,7 +88,7 @@ pub fn main() -> ExitCode {
         return match rejection(socket, session.as_bytes(), io::stdin().lock()) {
             Ok(None) => ExitCode::SUCCESS,
             Ok(Some(reason)) => failed(&reason),
-            Err(error) => failed(&format!("the push cannot be taken now: {error}")),
+            Err(error) => failed(&format!("the push cannot be accepted now: {error}")),
         };
     }
     if is_called(PACK_OBJECTS) {
@@ -99,7 +99,7 @@ pub fn main() -> ExitCode {
     }
     match relay(socket, &session) {
         Ok(()) => ExitCode::SUCCESS,
-        Err(error) => failed(&format!("the store cannot be asked now: {error}")),
+        Err(error) => failed(&format!("git-svc is not available now: {error}")),
     }
 }
 
@@ -124,7 +124,7 @@ fn rejection(socket: &Path, session: &[u8], refs: impl BufRead) -> io::Result<Op
         }
     }
     if let Some(limit) = limit.filter(|limit| count > *limit) {
-        return Ok(Some(format!("a push may change {limit} refs at most")));
+        return Ok(Some(format!("a push may change at most {limit} refs")));
     }
     let quarantine = std::env::var_os(QUARANTINE).map(PathBuf::from);
     // Before git-svc reads any of the objects. `PushInspector` has already checked their sizes.

@@ -140,7 +140,7 @@ impl PushInspector {
         if let Err(error) = pack.read(bytes, received) {
             self.pack = None;
             count_refusal(error.label());
-            return Some(self.report(&error.to_string(), "the pack was refused"));
+            return Some(self.report(&error.to_string(), "the pack was rejected"));
         }
         // Before git gets the delta, and so before it runs `pre-receive`.
         if let Some(push) = self.push.as_ref().filter(|_| pack.has_large_deltas()) {
@@ -157,7 +157,7 @@ impl PushInspector {
                     used += count;
                     if packet.line().is_some_and(|line| line.split(|byte| *byte == 0).next() == Some(b"push-cert")) {
                         count_refusal("signed");
-                        return Some(self.report("signed pushes are not taken", "signed pushes are not taken"));
+                        return Some(self.report("signed pushes are not supported", "signed pushes are not supported"));
                     }
                     if let Some(refusal) = self.packet(&packet) {
                         return Some(refusal);
@@ -226,13 +226,13 @@ impl PushInspector {
     fn check(&mut self, header: [u8; 12]) -> Option<Vec<u8>> {
         let [b'P', b'A', b'C', b'K', _, _, _, _, count @ ..] = header else {
             count_refusal("malformed");
-            return Some(self.report("there is no pack", "no pack"));
+            return Some(self.report("the pack is missing", "no pack"));
         };
         let (count, limit) = (u64::from(u32::from_be_bytes(count)), self.limits.objects);
         self.objects = Some(count);
         if count > limit {
             count_refusal("objects");
-            let reason = format!("the pack has {count} objects, at most {limit} are taken");
+            let reason = format!("the pack has {count} objects, the limit is {limit}");
             return Some(self.report(&reason, "too many objects"));
         }
         if let Some(push) = self.push.as_ref().filter(|_| count > 0) {
@@ -309,7 +309,7 @@ pub(crate) fn count_refusal(limit: &'static str) {
 /// Appends a packet. A line that is too long for one is omitted.
 fn append(data: Vec<u8>, out: &mut Vec<u8>) {
     if let Err(error) = Packet::Data(data).encode(out) {
-        tracing::debug!(%error, "a line of a report is left out");
+        tracing::debug!(%error, "a line of a report is too long and was omitted");
     }
 }
 

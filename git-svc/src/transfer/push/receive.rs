@@ -32,11 +32,11 @@ const REFS_PER_TRANSACTION: usize = 1000;
 const MAX_REFUSED_REFS: usize = 16;
 
 /// Reason if the name of a ref is a directory of another ref's name, or the reverse.
-pub(super) const NAME_CLASH: &str = "the name collides with another ref";
+pub(super) const NAME_CLASH: &str = "the name conflicts with another ref";
 /// Reason if a ref must not point to its object, such as a branch to a file.
 pub(super) const BAD_TARGET: &str = "cannot point to that object";
 /// Reason for the other refs of an atomic push.
-pub(super) const OTHER_REFUSED: &str = "another ref of the atomic push was refused";
+pub(super) const OTHER_REFUSED: &str = "another ref of the atomic push was rejected";
 
 /// One ref command of a push.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -123,14 +123,14 @@ async fn count_objects(service: &PushService, repository: RepositoryId) {
         service.updater.publish_size(&guard).await
     };
     if let Err(error) = counted.await {
-        tracing::warn!(repo.id = %repository, %error, "the objects of a refused push are not counted until maintenance");
+        tracing::warn!(repo.id = %repository, %error, "the objects of a rejected push count only after maintenance");
     }
 }
 
 /// Rejects the commands without a result, for a failure that concerns none of them in particular.
 pub(super) fn refuse_rest(push: &Push, failure: &RpcError, answers: &mut [Option<CommandResult>]) {
     failure.log();
-    tracing::warn!(repo.id = %push.repository, error = %failure, "a push is not taken");
+    tracing::warn!(repo.id = %push.repository, error = %failure, "cannot accept a push");
     fill_unanswered(answers, &last_reason(failure));
 }
 
@@ -149,7 +149,7 @@ pub(super) fn check_commands(
 ) -> Vec<CheckedCommand> {
     let (mut wanted, mut seen) = (Vec::new(), HashSet::new());
     if commands.len() > max_refs {
-        fill_unanswered(answers, &format!("a push may change {max_refs} refs at most"));
+        fill_unanswered(answers, &format!("a push may change at most {max_refs} refs"));
         return wanted;
     }
     for (index, command) in commands.iter().enumerate() {
@@ -165,10 +165,10 @@ pub(super) fn check_commands(
 fn check(command: &RefCommand, is_first: bool) -> Result<RefEdit, String> {
     let name = RefName::parse(&command.name).map_err(|error| format!("the name {error}"))?;
     if !name.is_pushable() {
-        return Err("this name is not open to pushes".to_owned());
+        return Err("you cannot push to this ref".to_owned());
     }
     if !is_first {
-        return Err("the ref is named twice".to_owned());
+        return Err("duplicate ref in the push".to_owned());
     }
     Ok(RefEdit { name, old: command.old, new: command.new })
 }
@@ -267,7 +267,7 @@ async fn change_part(
             return Ok(None);
         }
     }
-    part.iter().for_each(|wanted| answers[wanted.index] = Some(Err("too many other refs were refused".to_owned())));
+    part.iter().for_each(|wanted| answers[wanted.index] = Some(Err("too many other refs were rejected".to_owned())));
     Ok(None)
 }
 
@@ -324,7 +324,7 @@ async fn apply_protection(
 /// Returns the ref that made the whole transaction fail, and the reason for the client.
 fn refused(failure: &RpcError) -> Option<(&str, &'static str)> {
     match failure {
-        RpcError::Git(GitError::RefConflict { name }) => Some((name, "is being changed by somebody else")),
+        RpcError::Git(GitError::RefConflict { name }) => Some((name, "is being changed by another write")),
         RpcError::Git(GitError::RefNameClash { name }) => Some((name, NAME_CLASH)),
         RpcError::Git(GitError::RefTarget { name }) => Some((name, BAD_TARGET)),
         _ => None,
@@ -339,6 +339,6 @@ fn last_reason(failure: &RpcError) -> String {
         RpcError::Auth(_) => "access was revoked".to_owned(),
         RpcError::Store(error @ DbError::Refused(_)) => error.message().into_owned(),
         RpcError::Git(GitError::StoreFull) => "the store's disk is full".to_owned(),
-        _ => "the push cannot be taken now".to_owned(),
+        _ => "the push cannot be accepted now".to_owned(),
     }
 }

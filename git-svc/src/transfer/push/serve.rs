@@ -105,7 +105,7 @@ impl HookServer {
                     let own = self.clone();
                     self.life.spawn("hook", async move {
                         if let Err(error) = own.serve_connection(stream).await {
-                            tracing::debug!(%error, "a hook left early");
+                            tracing::debug!(%error, "a hook disconnected early");
                         }
                     });
                 }
@@ -183,7 +183,7 @@ async fn serve_pre_receive(
     writer: OwnedWriteHalf,
 ) -> io::Result<()> {
     let asked = async {
-        let line = read_line(&mut reader).await?.ok_or_else(|| invalid("no quarantine is named"))?;
+        let line = read_line(&mut reader).await?.ok_or_else(|| invalid("missing quarantine"))?;
         let quarantine = parse_quarantine(&line).ok_or_else(|| invalid("not a quarantine"))?;
         let capabilities = PushCapabilities { is_atomic: push.state.is_atomic(), has_options: false };
         Ok::<_, io::Error>((quarantine, read_request(&mut reader, capabilities).await?))
@@ -191,7 +191,7 @@ async fn serve_pre_receive(
     let asked = tokio::time::timeout(HOOK_TIMEOUT, asked);
     let (quarantine, request) = asked.await.map_err(|_| io::ErrorKind::TimedOut)??;
     let rejection = match find_rejection(service, push, request, quarantine).await {
-        None => clear_mark(service, push).await.err().map(|_| vec!["the push cannot be taken now".to_owned()]),
+        None => clear_mark(service, push).await.err().map(|_| vec!["the push cannot be accepted now".to_owned()]),
         rejection => rejection,
     };
     answer_pre_receive(writer, rejection).await
@@ -204,7 +204,7 @@ where
     R: AsyncRead + Unpin,
     W: AsyncWrite + Unpin,
 {
-    tracing::warn!("a hook is of another version: the program was replaced, restart git-svc");
+    tracing::warn!("a hook has a different version: the program was replaced, restart git-svc");
     // Read the rest first, because unread lines would make the answer get lost.
     let rest = async {
         while let Some(Packet::Data(_)) = Packet::read(&mut reader).await? {}
@@ -239,7 +239,7 @@ async fn clear_mark(service: &PushService, push: &Push) -> Result<(), GitError> 
     };
     let cleared = service.pool.run_blocking(clear).await;
     if let Err(error) = &cleared {
-        tracing::error!(repo.id = %id, %error, "a push is not taken");
+        tracing::error!(repo.id = %id, %error, "cannot accept a push");
     }
     cleared
 }

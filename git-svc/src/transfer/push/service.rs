@@ -62,7 +62,7 @@ impl PushService {
         }
         let Some(before) = self.sessions.aborted_before(repository) else { return };
         if let Err(error) = self.pool.run_blocking(move |store| store.remove_quarantines(repository, before)).await {
-            tracing::warn!(repo.id = %repository, %error, "what a broken push left waits to be tidied");
+            tracing::warn!(repo.id = %repository, %error, "cannot clean up after an aborted push yet");
         }
     }
 }

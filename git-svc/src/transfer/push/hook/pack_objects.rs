@@ -59,7 +59,7 @@ struct ServiceConnection {
 
 fn serve_git(socket: &Path, session: &[u8], args: &[OsString]) -> io::Result<ExitCode> {
     if args.iter().any(|arg| is_refused_filter(arg.as_bytes())) {
-        return Err(io::Error::other("this filter is not served"));
+        return Err(io::Error::other("this filter is not supported"));
     }
     let mut input = Vec::new();
     io::stdin().lock().take(MAX_INPUT as u64 + 1).read_to_end(&mut input)?;
@@ -73,14 +73,14 @@ fn serve_git(socket: &Path, session: &[u8], args: &[OsString]) -> io::Result<Exi
             HookReply::Follow(path) => return service.follow(&path).map(|()| ExitCode::SUCCESS),
             HookReply::Failed(reason) => return Err(io::Error::other(reason)),
             HookReply::Text(_) | HookReply::Done(_) => {
-                return Err(io::Error::other("git-svc said something out of place"));
+                return Err(io::Error::other("unexpected reply from git-svc"));
             }
         }
     }
 }
 
 fn gone() -> io::Error {
-    io::Error::other("the service is not there; try again in a moment")
+    io::Error::other("git-svc is not available; try again in a moment")
 }
 
 impl ServiceConnection {
@@ -116,7 +116,7 @@ impl ServiceConnection {
                 self.received.drain(..length);
                 return HookReply::parse(&packet)
                     .map(Some)
-                    .ok_or_else(|| io::Error::other("git-svc said something unknown"));
+                    .ok_or_else(|| io::Error::other("unknown reply from git-svc"));
             }
             let mut chunk = [0; 4096];
             match self.stream.read(&mut chunk) {
@@ -141,7 +141,7 @@ impl ServiceConnection {
             copied += copy(&file, &out)?;
             match size {
                 Some(size) if copied == size => return Ok(()),
-                Some(_) => return Err(io::Error::other("the pack is not whole; try again")),
+                Some(_) => return Err(io::Error::other("the pack is incomplete; try again")),
                 None => {}
             }
             match self.read_reply()? {
@@ -149,7 +149,7 @@ impl ServiceConnection {
                 Some(HookReply::Text(text)) => io::stderr().write_all(&text)?,
                 Some(HookReply::Done(whole)) => size = Some(whole),
                 Some(HookReply::Failed(reason)) => return Err(io::Error::other(reason)),
-                Some(_) => return Err(io::Error::other("git-svc said something out of place")),
+                Some(_) => return Err(io::Error::other("unexpected reply from git-svc")),
             }
         }
     }
@@ -175,9 +175,9 @@ fn copy(file: &File, out: &File) -> io::Result<u64> {
 /// Makes the pack. git-svc holds a permit while the connection is open; if git-svc closes it, the
 /// process is killed.
 fn run(service: UnixStream, args: &[OsString], input: &[u8]) -> io::Result<ExitCode> {
-    let (program, args) = args.split_first().ok_or_else(|| io::Error::other("this is run by git, for git-svc"))?;
+    let (program, args) = args.split_first().ok_or_else(|| io::Error::other("this program is only run by git"))?;
     if program != "git" {
-        return Err(io::Error::other("this is run by git, for git-svc"));
+        return Err(io::Error::other("this program is only run by git"));
     }
     let mut child = Command::new(program).args(args).stdin(Stdio::piped()).spawn()?;
     let leader = i32::try_from(child.id()).ok().and_then(Pid::from_raw);

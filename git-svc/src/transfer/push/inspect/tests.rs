@@ -37,7 +37,7 @@ fn push(capabilities: &str, count: u32) -> Vec<u8> {
 fn too_many_objects_are_reported_as_git_would() {
     let answer = inspect(&mut inspector(10), &push("report-status", 11)).unwrap();
     let (first, used) = Packet::decode(&answer).unwrap().unwrap();
-    assert_eq!(first.line(), Some(&b"unpack the pack has 11 objects, at most 10 are taken"[..]));
+    assert_eq!(first.line(), Some(&b"unpack the pack has 11 objects, the limit is 10"[..]));
     let (second, _) = Packet::decode(&answer[used..]).unwrap().unwrap();
     assert_eq!(second.line(), Some(&b"ng refs/heads/a too many objects"[..]));
     assert!(answer.ends_with(b"0000"));
@@ -172,7 +172,7 @@ fn objects_beyond_the_limits_are_refused_beside_every_ref() {
         let text = String::from_utf8_lossy(&answers.concat()).into_owned();
         assert_eq!(answers.len(), 1, "{size}");
         assert_eq!(text.matches("the pack has an object of 1000 bytes, at most 999 are taken").count(), 2, "{text}");
-        assert_eq!(text.matches("the pack was refused").count(), 2, "{text}");
+        assert_eq!(text.matches("the pack was rejected").count(), 2, "{text}");
     }
 }
 
