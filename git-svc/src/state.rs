@@ -104,7 +104,6 @@ pub(crate) struct Parts {
     pub(crate) transfers: Transfers,
     /// Running pushes and fetches whose hooks may call back.
     pub(crate) sessions: HookSessions,
-    /// Directories of the git hooks.
     pub(crate) hooks: Hooks,
     pub(crate) pushes: PushService,
     pub(crate) fetches: FetchService,
@@ -129,7 +128,6 @@ impl AppState {
         Self(Arc::new(parts))
     }
 
-    /// Returns the caller's grant for the current RPC, on a repository of this store.
     pub(crate) async fn authorize(&self, caller: &Caller, id: RepositoryId) -> Result<Arc<Grant>, RpcError> {
         self.authorize_as(caller, &caller.operation, id).await
     }

@@ -22,7 +22,6 @@ use tokio::{
 const MAX_RECENT_PACKS: u64 = 32;
 const MAX_LOOSE_OBJECTS: u64 = 2000;
 const OBJECTS_PER_WRITE: u64 = 8;
-/// Longest wait of one write.
 const MAX_WRITE_WAIT: Duration = Duration::from_secs(5);
 /// Minimum time between two consolidations of one repository: after one that combined something,
 /// and after one that did not.
@@ -76,7 +75,6 @@ struct State {
 struct Backlog {
     packs: u64,
     loose: u64,
-    /// Running writes.
     writes: u64,
     is_running: bool,
     failures: u32,
@@ -123,7 +121,6 @@ impl Backlogs {
         self.0.limits == ConsolidationLimits::default()
     }
 
-    /// Records the disk usage measured after a write.
     pub(crate) fn record(&self, id: RepositoryId, usage: &DiskUsage) {
         if self.is_off() {
             return;

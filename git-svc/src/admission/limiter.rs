@@ -55,7 +55,6 @@ pub(crate) struct Limiters {
     pub(crate) session: Arc<Limiter>,
     /// Packs for fetches (`pack-objects`). Heavy.
     pub(crate) pack: Arc<Limiter>,
-    /// Archives. Heavy.
     pub(crate) archive: Arc<Limiter>,
     /// Path history (`git rev-list`). Heavy.
     pub(crate) log: Arc<Limiter>,
@@ -134,7 +133,6 @@ pub(crate) struct Limiter {
     waiting_gauge: Gauge,
 }
 
-/// Adds to a gauge until dropped.
 #[derive(Debug)]
 pub(super) struct Counted(Gauge);
 
@@ -159,7 +157,6 @@ struct QueueLimits {
     per_client: usize,
 }
 
-/// The limit that was reached.
 #[derive(Clone, Copy, Debug)]
 enum Full {
     Client,
@@ -175,7 +172,6 @@ pub(crate) enum ClientKey {
     /// An account. A deploy key belongs to the user who added it, or else to the owner of the
     /// repository.
     User(i64),
-    /// A deploy key: its account and fingerprint.
     DeployKey(i64, String),
     /// Anonymous, address known.
     Address(String),
@@ -339,7 +335,6 @@ impl Limiter {
         }
     }
 
-    /// Returns the number of held permits.
     pub(crate) fn running(&self) -> usize {
         self.permits.saturating_sub(self.store.available_permits())
     }

@@ -9,7 +9,6 @@ use super::limiter::{ClientKey, Counted};
 
 /// Bytes per semaphore permit.
 const UNIT_BYTES: u64 = 1 << 20;
-/// Label in metrics.
 const NAME: &str = "delta";
 
 /// Memory shared by all clients. A client may take half of it.

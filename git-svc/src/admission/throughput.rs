@@ -32,7 +32,6 @@ impl MinThroughput {
         self.bytes += bytes as u64;
     }
 
-    /// Adds time spent waiting for the client.
     pub(crate) fn add_wait(&mut self, time: Duration) {
         self.waited += time;
     }

@@ -30,7 +30,6 @@ pub struct MaintenanceArgs {
     pub expire_after: Duration,
 }
 
-/// Returns a parser of seconds with an optional fraction.
 fn fractional_seconds() -> impl TypedValueParser<Value = Duration> {
     within::<f64>(0.0..=f64::from(MAX_SECONDS)).map(Duration::from_secs_f64)
 }

@@ -26,7 +26,6 @@ const PURGE: &str = "DELETE FROM migrations WHERE finished_us > 0 AND finished_u
 pub(crate) enum ImportPhase {
     #[default]
     Queued,
-    /// Receiving objects.
     Fetching,
     /// Checking and indexing what was received.
     Indexing,
@@ -37,7 +36,6 @@ pub(crate) enum ImportPhase {
 impl ImportPhase {
     const ALL: [Self; 5] = [Self::Queued, Self::Fetching, Self::Indexing, Self::Done, Self::Failed];
 
-    /// Value in the database.
     pub(crate) fn as_str(self) -> &'static str {
         match self {
             Self::Queued => "queued",
@@ -56,10 +54,8 @@ impl ImportPhase {
 #[derive(Clone, Debug, PartialEq, Eq, sqlx_macros::FromRow)]
 pub(crate) struct ImportRow {
     pub(crate) repository_id: i64,
-    /// Store that fetches the repository.
     pub(crate) store: String,
     pub(crate) epoch: i64,
-    /// User who requested the import.
     pub(crate) user_id: i64,
     /// Branch for HEAD if the remote names none.
     pub(crate) default_branch: String,
@@ -77,7 +73,6 @@ pub(crate) struct ImportRow {
     pub(crate) received_bytes: i64,
     /// Why it failed; empty if it did not.
     pub(crate) error: String,
-    /// In microseconds since 1970.
     pub(crate) created_us: i64,
     /// In microseconds since 1970; 0 until the import ends.
     pub(crate) finished_us: i64,
@@ -113,7 +108,6 @@ impl ImportRow {
         (self.wiki_id > 0).then_some(RepositoryId(self.wiki_id))
     }
 
-    /// The last recorded phase.
     pub(crate) fn phase(&self) -> ImportPhase {
         ImportPhase::parse(&self.phase)
     }
@@ -139,7 +133,6 @@ impl ImportTable {
         Self { db }
     }
 
-    /// Adds an import unless its repository has one.
     pub(crate) async fn add(&self, row: &ImportRow) -> Result<(), DbError> {
         let args = args![
             row.repository_id,
@@ -171,7 +164,6 @@ impl ImportTable {
         Ok((all.unsigned_abs(), own.unsigned_abs()))
     }
 
-    /// Counts the unfinished imports of a store by account.
     pub(crate) async fn count_by_account(&self, store: &str) -> Result<Vec<(i64, i64)>, DbError> {
         self.db.all(COUNT_BY_ACCOUNT, &args![store]).await
     }

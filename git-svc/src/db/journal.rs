@@ -46,16 +46,13 @@ const CONFIRM: &str =
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum UpdateKind {
     Push,
-    /// A commit through the API.
     Api,
-    /// A sync of a mirror.
     Mirror,
     /// The initial commit of a new repository.
     Init,
 }
 
 impl UpdateKind {
-    /// Value in the journal.
     pub(crate) fn as_str(self) -> &'static str {
         match self {
             Self::Push => "push",
@@ -69,7 +66,6 @@ impl UpdateKind {
         [Self::Push, Self::Api, Self::Mirror, Self::Init].into_iter().find(|kind| kind.as_str() == text)
     }
 
-    /// Value in events.
     pub(crate) fn to_event(self) -> RefsUpdateKind {
         match self {
             Self::Push => RefsUpdateKind::Push,
@@ -89,7 +85,6 @@ pub(crate) struct RefTransaction {
     /// Repositories whose issues the commit messages may change.
     pub(crate) issue_reach: IssueReach,
     pub(crate) edits: Vec<RefEdit>,
-    /// Options of `git push -o`.
     pub(crate) options: PushOptions,
     /// Objects to write before the refs change.
     pub(crate) objects: Vec<NewObject>,
@@ -111,7 +106,6 @@ pub(crate) struct JournalEntry {
     pub(crate) batch: String,
     /// Number of the update in its repository.
     pub(crate) number: i64,
-    /// Full ref name.
     pub(crate) name: Vec<u8>,
     /// Old object id in hex; zeros if the ref did not exist.
     pub(crate) old: String,
@@ -120,7 +114,6 @@ pub(crate) struct JournalEntry {
     /// User who asked for the update; 0 for none.
     pub(crate) user: i64,
     pub(crate) kind: UpdateKind,
-    /// In microseconds since 1970.
     pub(crate) created_us: i64,
     /// Push options of the update. Only one of its rows has them.
     pub(crate) options: Option<PushOptions>,
@@ -243,7 +236,6 @@ impl Journal {
         tx.commit().await
     }
 
-    /// Drops one open entry that was not applied.
     pub(crate) async fn drop_entry(tx: &mut Tx, id: i64, now_us: i64) -> Result<(), DbError> {
         tx.execute_later(DROP, &args![id, now_us]).await
     }

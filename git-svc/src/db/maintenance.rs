@@ -50,7 +50,6 @@ pub(crate) struct MaintenanceRow {
     pub(crate) graph_number: i64,
     /// Loose objects left by the last repack.
     pub(crate) loose_left: i64,
-    /// Failed jobs since the last success.
     pub(crate) failures: i64,
     /// Time of the last object check; 0 to check now.
     pub(crate) checked_us: i64,
@@ -107,7 +106,6 @@ impl MaintenanceTable {
         self.db.execute(FAILED, &args![id, not_before_us]).await.map(drop)
     }
 
-    /// Postpones the next job to `not_before_us`.
     pub(crate) async fn later(&self, id: RepositoryId, not_before_us: i64) -> Result<(), DbError> {
         self.db.execute(LATER, &args![id, not_before_us]).await.map(drop)
     }
@@ -117,7 +115,6 @@ impl MaintenanceTable {
         self.db.execute(MARK_SUSPECT, &args![id, since_us]).await.map(drop)
     }
 
-    /// Records the result of an object check.
     pub(crate) async fn checked(&self, row: &MaintenanceRow) -> Result<(), DbError> {
         self.db.execute(CHECKED, &args![row.repository_id, row.checked_us, row.broken]).await.map(drop)
     }

@@ -36,14 +36,12 @@ pub(crate) struct MirrorRow {
     pub(crate) credentials: Option<Vec<u8>>,
     /// Repository of the wiki; 0 for none.
     pub(crate) wiki_id: i64,
-    /// Sync interval.
     pub(crate) interval_secs: i64,
     pub(crate) next_sync_us: i64,
     /// Time of the last successful sync; 0 for none.
     pub(crate) last_sync_us: i64,
     /// Why the last sync failed; empty if it succeeded.
     pub(crate) last_error: String,
-    /// Failures since the last successful sync.
     pub(crate) failure_count: i64,
     /// Increases with every event of the mirror.
     pub(crate) version: i64,
@@ -100,7 +98,6 @@ impl MirrorTable {
         self.db.all(DUE, &args![store, user, now_us, i64::try_from(limit).unwrap_or(i64::MAX)]).await
     }
 
-    /// Counts the due mirrors of a store by account.
     pub(crate) async fn count_due_by_account(&self, store: &str, now_us: i64) -> Result<Vec<(i64, i64)>, DbError> {
         self.db.all(COUNT_DUE_BY_ACCOUNT, &args![store, now_us]).await
     }

@@ -41,9 +41,7 @@ const END_HEAD: &str = "UPDATE repositories SET new_head = NULL WHERE repository
 
 #[derive(Clone, Debug, PartialEq, Eq, sqlx_macros::FromRow)]
 pub(crate) struct RepositoryRow {
-    /// Store that holds the repository.
     pub(crate) store: String,
-    /// Newest placement epoch seen.
     pub(crate) epoch: i64,
     /// Newest journal number; 0 before the first update.
     pub(crate) last_number: i64,
@@ -158,7 +156,6 @@ impl RepositoryTable {
         Ok(rows.into_iter().map(|(id,)| RepositoryId(id)).collect())
     }
 
-    /// Records the end of a change of HEAD.
     pub(crate) async fn end_head(tx: &mut Tx, id: RepositoryId) -> Result<(), DbError> {
         tx.execute(END_HEAD, &args![id]).await.map(drop)
     }

@@ -19,7 +19,6 @@ use super::{
 };
 use crate::{admission::limiter::ClientKey, rpc_error::RpcError, state::AppState, transfer::archive::ArchiveSpec};
 
-/// Response header with the commit id.
 const COMMIT_HEADER: &str = "ferrite-commit";
 
 /// `GET /git/{id}/archive?revision=…&format=…&prefix=…`: the tree of a commit, below the directory

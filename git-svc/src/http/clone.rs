@@ -44,7 +44,6 @@ const PACKETS_PER_CHUNK: usize = CHUNK_BYTES / MAX_PACKET;
 /// Above this many clones a chunk is a single packet, because each clone has up to three chunks in
 /// memory.
 const MAX_CLONES_WITH_LARGE_CHUNKS: usize = 64;
-/// Chunks waiting for the client.
 const MAX_WAITING_CHUNKS: usize = 1;
 const BAND_PACK: u8 = 1;
 /// Progress text shown by the client.
@@ -233,7 +232,6 @@ fn fill(file: &File, chunk: &mut [u8], at: u64, flags: ReadWriteFlags) -> rustix
     preadv2(file, &mut places, at, flags)
 }
 
-/// Writes the length and the band of a packet.
 fn set_header(packet: &mut [u8], band: u8) {
     let length = format!("{:04x}", packet.len());
     packet[..4].copy_from_slice(length.as_bytes());

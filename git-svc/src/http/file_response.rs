@@ -39,7 +39,6 @@ impl FileHead {
         self.response(StatusCode::OK, body)
     }
 
-    /// A range of a file of `size` bytes.
     pub(super) fn part(mut self, body: Body, range: Range<u64>, size: u64) -> Response {
         let Range { start, end } = range;
         self.0.insert(header::CONTENT_LENGTH, HeaderValue::from(end - start));

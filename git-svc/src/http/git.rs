@@ -31,7 +31,6 @@ use crate::{
     },
 };
 
-/// Limit on a fetch request, inflated.
 pub(super) const MAX_FETCH_REQUEST_BYTES: u64 = 32 << 20;
 /// Limit on the commands before the pack of a push.
 pub(super) const MAX_PUSH_COMMANDS_BYTES: u64 = 64 << 20;

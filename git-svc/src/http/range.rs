@@ -23,7 +23,6 @@ pub(super) fn requested_range(method: &Method, headers: &HeaderMap, etag: &str) 
     headers.get(header::RANGE).and_then(range)
 }
 
-/// Parses a `Range` header; `None` unless it has exactly one byte range.
 fn range(value: &HeaderValue) -> Option<ByteRange> {
     let text = value.to_str().ok()?;
     let (unit, text) = text.split_once('=')?;

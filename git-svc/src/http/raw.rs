@@ -107,7 +107,6 @@ impl LargeFile<'_> {
         Ok(self.state.transfers.output(child, permit).boxed())
     }
 
-    /// Returns a reader of the file in the cache, once git has built it.
     async fn built(&self, client: &ClientKey) -> Result<Reader, GitError> {
         let file = DeltaFile { repository: self.id, blob: self.blob, size: self.size, memory: self.delta_bytes };
         self.state.archives.open_file(file, client).await

@@ -12,7 +12,6 @@ use tokio_stream::wrappers::ReceiverStream;
 use crate::state::AppState;
 
 pub(super) const CHUNK_BYTES: usize = 64 << 10;
-/// Chunks waiting for the client.
 const CHUNKS_IN_FLIGHT: usize = 2;
 /// Time limit for the client to take one chunk.
 const IDLE_TIMEOUT: Duration = Duration::from_secs(60);

@@ -36,7 +36,6 @@ use crate::{
     },
 };
 
-/// Time limit to upgrade the connection.
 const UPGRADE_TIMEOUT: Duration = Duration::from_secs(10);
 /// Limit on the bytes from a client in a session that is not a push.
 const MAX_REQUEST_BYTES: u64 = 4 * MAX_FETCH_REQUEST_BYTES;
@@ -57,7 +56,6 @@ fn max_input_bytes(service: GitService, state: &AppState) -> u64 {
     }
 }
 
-/// Limit on the bytes from git in one session.
 fn max_output_bytes(service: GitService, state: &AppState) -> u64 {
     match service {
         GitService::UploadPack | GitService::ReceivePack => u64::MAX,

@@ -21,7 +21,6 @@ use tonic::Status;
 use super::error_response::ErrorResponse;
 use crate::rpc_error::RpcError;
 
-/// Interval of log entries.
 const LOG_INTERVAL: Duration = Duration::from_secs(60);
 
 /// Name of this store, and time of the last log entry.

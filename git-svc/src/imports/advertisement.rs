@@ -19,18 +19,15 @@ pub(crate) const TAKEN_REFS: [&str; 3] = ["refs/heads/", "refs/tags/", "refs/not
 /// Preferred branches for HEAD if the remote names none.
 const PREFERRED_BRANCHES: [&[u8]; 2] = [b"main", b"master"];
 
-/// Snapshot of the refs of a remote.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct RemoteRefs {
     /// Branches, tags and notes, sorted by name.
     pub(super) refs: Vec<(RefName, Oid)>,
     /// Branch that HEAD points to. It need not exist.
     head: Option<BranchName>,
-    /// Commit of HEAD.
     head_id: Option<Oid>,
 }
 
-/// First response of a remote.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Advertisement {
     /// Version 2: refs need a second request.
@@ -207,7 +204,6 @@ fn split_ref(line: &[u8]) -> Result<(Option<Oid>, &[u8]), FetchError> {
 struct Packets<'a>(&'a [u8]);
 
 impl Packets<'_> {
-    /// Returns the next packet; `None` at the end.
     fn next(&mut self) -> Result<Option<Packet>, FetchError> {
         if self.0.is_empty() {
             return Ok(None);

@@ -18,9 +18,7 @@ use super::{
     remote::{Remote, Transport},
 };
 
-/// Limit on a list of refs.
 const MAX_ANSWER_BYTES: usize = 32 << 20;
-/// Redirects to follow in a row.
 const MAX_REDIRECTS: usize = 5;
 /// Path and query of the first request.
 const INFO_REFS: &str = "/info/refs?service=git-upload-pack";
@@ -33,7 +31,6 @@ const USER_AGENT: &str = concat!("git/ferrite-", env!("CARGO_PKG_VERSION"));
 pub(super) struct Discovery {
     pub(super) client: Client,
     pub(super) protocols: Protocols,
-    /// Timeout of one request.
     pub(super) timeout: Duration,
 }
 

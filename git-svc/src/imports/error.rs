@@ -35,21 +35,13 @@ pub(crate) enum FetchError {
     TooLarge { limit: u64 },
     /// More bytes than the owner's quota leaves.
     #[error("the repositories of the account take {used} bytes of its quota of {limit}")]
-    Quota {
-        /// Bytes in use.
-        used: u64,
-        /// Allowed bytes.
-        limit: u64,
-    },
+    Quota { used: u64, limit: u64 },
     /// Received (almost) nothing for too long.
     #[error("the remote stopped sending or was too slow")]
     Idle,
     /// Received less than the minimum rate after the first minutes.
     #[error("the remote sent less than {limit} bytes per second")]
-    TooSlow {
-        /// In bytes per second.
-        limit: u64,
-    },
+    TooSlow { limit: u64 },
     #[error("the transfer took too long")]
     TimedOut,
     /// Objects that fail the checks also applied to pushes.
@@ -87,7 +79,6 @@ fn described(finding: &Finding) -> String {
 }
 
 impl FetchError {
-    /// Label in metrics.
     pub(super) fn label(&self) -> &'static str {
         match self {
             Self::Unreachable => "unreachable",

@@ -33,7 +33,6 @@ use crate::{
     transfer::push::{PackFlaw, RemoteLogins, UnreadPacks, find_flaw},
 };
 
-/// Interval of checks on a running fetch.
 const CHECK_INTERVAL: Duration = Duration::from_secs(1);
 /// Checks between two updates of the progress in the import's row.
 const CHECKS_PER_RECORD: u32 = 5;
@@ -76,7 +75,6 @@ pub(super) struct FetchPlan<'a> {
     /// The repository, or for a wiki the repository it belongs to.
     pub(super) id: RepositoryId,
     pub(super) remote: &'a Remote,
-    /// The repository to fetch into.
     pub(super) repository: &'a Path,
     /// Directory for new objects; `None` for a repository that is still being built.
     pub(super) quarantine: Option<&'a Path>,
@@ -86,7 +84,6 @@ pub(super) struct FetchPlan<'a> {
 }
 
 impl FetchPlan<'_> {
-    /// The directory that receives the objects.
     fn objects(&self) -> PathBuf {
         self.quarantine.map_or_else(|| self.repository.join("objects"), Path::to_owned)
     }

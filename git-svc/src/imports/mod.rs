@@ -103,7 +103,6 @@ pub(crate) struct Inner {
     imports: ImportTable,
     mirrors: MirrorTable,
     running: RunningJobs,
-    /// Progress of running imports.
     progress: Mutex<HashMap<RepositoryId, Arc<Progress>>>,
     /// Wakes the schedulers of imports and of mirrors.
     new_import: Notify,
@@ -230,7 +229,6 @@ impl ImportService {
         Ok(())
     }
 
-    /// Returns the progress or result of an import.
     pub(crate) async fn state(&self, id: RepositoryId) -> Result<ImportState, RpcError> {
         let row = self.imports.find(id).await?.ok_or(GitError::ImportNotFound)?;
         if row.finished_us == 0

@@ -8,7 +8,6 @@ pub(crate) struct ImportOptions {
     pub(crate) max_bytes: u64,
     /// Longest time to wait for a remote that sends nothing.
     pub(crate) idle: Duration,
-    /// Time limit of a whole transfer.
     pub(crate) total: Duration,
     pub(crate) imports_at_once: usize,
     /// Limit on unfinished imports.
@@ -25,7 +24,6 @@ pub(crate) struct ImportOptions {
     pub(crate) pack: PackLimits,
 }
 
-/// Allowed schemes of remotes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Protocols {
     pub(crate) http: bool,

@@ -8,10 +8,8 @@ use std::sync::{
 use super::meter::Budget;
 use crate::db::{ImportPhase, ImportState};
 
-/// Limit on a progress line.
 const MAX_LINE_BYTES: usize = 1024;
 
-/// What a running git does.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 pub(super) enum Stage {
@@ -46,7 +44,6 @@ impl Progress {
         self.objects.store(0, Ordering::Relaxed);
     }
 
-    /// Parses one line of git's progress.
     pub(super) fn note(&self, line: &str) {
         if let Some(rest) = line.strip_prefix("Receiving objects:") {
             self.stage.store(Stage::Receiving as u8, Ordering::Relaxed);
@@ -100,7 +97,6 @@ pub(super) struct Lines {
     kept: Vec<String>,
 }
 
-/// Lines kept to classify a failure.
 const MAX_KEPT_LINES: usize = 32;
 
 impl Lines {

@@ -44,7 +44,6 @@ use super::{
 };
 use crate::transfer::push::RemoteLogin;
 
-/// Concurrent connections of one transfer.
 const MAX_CONNECTIONS: usize = 8;
 /// Time limit to connect to the remote.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(20);
@@ -107,7 +106,6 @@ impl Proxy {
         Ok(Self { address, tunnel, _stop: stop.drop_guard() })
     }
 
-    /// The address git connects to.
     pub(super) fn address(&self) -> SocketAddr {
         self.address
     }

@@ -8,13 +8,11 @@ use git_store::types::error::GitError;
 use super::{error::FetchError, options::Protocols};
 use crate::transfer::push::RemoteLogin;
 
-/// Default port of `git:` addresses.
 const GIT_PORT: u16 = 9418;
 /// Limit on the length of a user name or password.
 const MAX_LOGIN_BYTES: usize = 1024;
 const GIT_SCHEME: &str = "git://";
 
-/// Protocol of a remote.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Transport {
     Http,
@@ -24,7 +22,6 @@ pub(super) enum Transport {
 }
 
 impl Transport {
-    /// Scheme of the address.
     pub(super) fn scheme(self) -> &'static str {
         match self {
             Self::Http => "http",
@@ -138,7 +135,6 @@ impl Remote {
         &self.path
     }
 
-    /// Returns a URL of the server to connect to.
     pub(super) fn server(&self) -> &OutboundUrl {
         &self.server
     }

@@ -39,7 +39,6 @@ const MAX_ATTEMPTS: usize = 3;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum SyncOutcome {
     Unchanged,
-    /// Refs or HEAD changed.
     Changed,
 }
 
@@ -113,7 +112,6 @@ impl ImportService {
         Ok(outcome)
     }
 
-    /// Makes one repository follow its remote.
     async fn follow(&self, sync: &Sync<'_>, id: RepositoryId, remote: &Remote) -> Result<SyncOutcome, FetchError> {
         for attempt in 1.. {
             let (remote, remote_refs) = self.unless_stopped(sync.job, self.discovery.discover(remote)).await?;

@@ -68,7 +68,6 @@ impl Turns {
         (has_place || (self.running_of(account) == 0 && self.free_place(now))).then_some(account)
     }
 
-    /// Records the start of a job.
     pub(super) fn begin(&mut self, id: RepositoryId, account: i64, now: Instant) {
         self.running.insert(id, Job { account, begin: now, is_extra: false });
         self.last = account;

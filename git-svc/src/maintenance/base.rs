@@ -86,7 +86,6 @@ impl MaintenanceService {
         Ok(plan.inputs.into_iter().filter(|name| !new.contains(name)).collect())
     }
 
-    /// Reserves all packs and returns them.
     pub(super) async fn reserve_all(&self, job: &JobHandle, reservation: &Reservation) -> Result<Vec<Pack>, JobError> {
         let _guard = job.unless_stopped(reservation.lock()).await.ok_or(JobError::Stopped)?;
         let packs = self.on_disk(job.id, |path: &Path| list_packs(path)).await?;

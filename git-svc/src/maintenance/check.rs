@@ -83,7 +83,6 @@ impl MaintenanceService {
         self.clock.now_us().saturating_sub(micros(pause))
     }
 
-    /// Updates the gauge `ferrite_git_broken_repositories`.
     pub(super) async fn report_broken(&self) {
         match self.maintenance.broken(self.store.name()).await {
             Ok(count) => {

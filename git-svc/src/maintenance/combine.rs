@@ -23,10 +23,8 @@ use super::{MaintenanceService, job::JobError, running::JobHandle};
 /// together.
 const GEOMETRIC_FACTOR: u64 = 2;
 
-/// What to combine in a repository.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(super) struct CombinePlan {
-    /// Names of the packs to combine.
     pub(super) inputs: Vec<String>,
     /// Names of packs whose objects are left out.
     pub(super) excluded: Vec<String>,

@@ -92,7 +92,6 @@ impl MaintenanceService {
         }
     }
 
-    /// Consolidates a repository and records the job.
     async fn consolidate(&self, job: &JobHandle) -> Result<Consolidated, JobError> {
         let id = job.id;
         // A deletion is recorded before the job is stopped, so jobs that start later see the

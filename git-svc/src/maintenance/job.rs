@@ -51,7 +51,6 @@ pub(super) enum JobOutcome {
     Busy,
     /// The repository is being deleted, or the service is stopping.
     Stopped,
-    /// The whole plan was executed.
     Done,
 }
 
@@ -63,7 +62,6 @@ struct Inspection {
     reservation: Reservation,
 }
 
-/// Why a job runs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Cause {
     /// The row says that the repository is due.
@@ -331,7 +329,6 @@ pub(super) fn has_lost_a_race(failure: &RpcError) -> bool {
     matches!(failure, RpcError::Git(GitError::Command { stderr, .. }) if stderr.contains("could not write multi-pack bitmap"))
 }
 
-/// Returns the metric label of a job's outcome.
 pub(super) fn outcome_label<T>(outcome: &Result<T, JobError>) -> &'static str {
     match outcome {
         Ok(_) => "ok",
@@ -341,7 +338,6 @@ pub(super) fn outcome_label<T>(outcome: &Result<T, JobError>) -> &'static str {
     }
 }
 
-/// Counts a finished job.
 pub(super) fn record_job(kind: &'static str, outcome: &'static str, elapsed: Duration) {
     metrics::counter!("ferrite_git_upkeep_jobs_total", "kind" => kind, "outcome" => outcome).increment(1);
     metrics::histogram!("ferrite_git_upkeep_duration_seconds", "kind" => kind).record(elapsed);

@@ -40,7 +40,6 @@ use crate::{
 
 /// Added to the longest transfer time before a job deletes git's temporary files.
 const LEFTOVER_MARGIN: Duration = Duration::from_secs(3600);
-/// Interval of deleting old trash.
 const TRASH_INTERVAL: Duration = Duration::from_secs(3600);
 
 pub(crate) struct MaintenanceParts {
@@ -50,7 +49,6 @@ pub(crate) struct MaintenanceParts {
     pub(crate) pool: Pool,
     pub(crate) git: Arc<Git>,
     pub(crate) updater: RefUpdater,
-    /// Repositories waiting for consolidation.
     pub(crate) backlogs: Backlogs,
     /// Running pushes, whose files must not be removed.
     pub(crate) sessions: HookSessions,

@@ -14,7 +14,6 @@ pub(crate) const STEP_DEADLINE: Duration = Duration::from_secs(3600);
 pub(crate) const UPDATES_PER_BASE: u64 = 50;
 /// Percentage of unreachable bytes above which they are removed as soon as they expire.
 pub(crate) const MAX_CRUFT_PERCENT: u64 = 20;
-/// Interval of checks for missing objects.
 pub(crate) const CHECK_INTERVAL: Duration = Duration::from_secs(30 * 24 * 3600);
 /// Loose refs above which all refs are packed.
 pub(crate) const MAX_LOOSE_REFS: u64 = 200;
@@ -25,7 +24,6 @@ pub(crate) struct MaintenanceOptions {
     pub(crate) interval: Duration,
     /// Time limit of one step of a job.
     pub(crate) deadline: Duration,
-    /// Loose objects that trigger packing.
     pub(crate) loose_objects: u64,
     /// Packs newer than the base that trigger a combination.
     pub(crate) packs: u64,
@@ -37,7 +35,6 @@ pub(crate) struct MaintenanceOptions {
     pub(crate) full_after: Duration,
     /// Percentage of unreferenced bytes above which they are removed as soon as possible.
     pub(crate) cruft_percent: u64,
-    /// Interval of object checks.
     pub(crate) check_after: Duration,
     /// How long objects are kept after maintenance found them unreferenced.
     pub(crate) expire_after: Duration,

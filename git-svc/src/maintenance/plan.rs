@@ -17,7 +17,6 @@ const UPDATED_SHARE: u64 = 4;
 /// Time until the next check of a repository that lacked objects or could not be checked.
 pub(super) const DAY: Duration = Duration::from_secs(24 * 3600);
 
-/// Scope of a repack.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Repack {
     /// Loose objects and packs newer than the base.

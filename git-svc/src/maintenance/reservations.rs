@@ -13,7 +13,6 @@ use tokio::sync::{Mutex as AsyncMutex, OwnedMutexGuard};
 #[derive(Clone, Debug, Default)]
 pub(super) struct PackReservations(Arc<WeakMap<RepositoryId, RepositoryPacks>>);
 
-/// Lock and reserved packs of one repository.
 #[derive(Debug, Default)]
 pub(super) struct RepositoryPacks {
     lock: Arc<AsyncMutex<()>>,

@@ -51,7 +51,6 @@ impl RunningJobs {
         }
     }
 
-    /// Stops all jobs without waiting.
     pub(crate) fn stop_all(&self) {
         self.0.lock().values().for_each(|signals| signals.stop.cancel());
     }

@@ -13,9 +13,7 @@ use crate::{db::RepositoryTable, rpc_error::RpcError};
 pub(crate) struct HeadChange {
     /// Number of the change in the journal.
     pub(crate) number: i64,
-    /// Size of the repository on disk.
     pub(crate) size_bytes: i64,
-    /// Whether the repository has no branch.
     pub(crate) is_empty: bool,
 }
 

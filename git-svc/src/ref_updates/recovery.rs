@@ -21,7 +21,6 @@ const ORPHAN_LIFETIME_US: i64 = 1_000_000;
 const RECHECK_AFTER_US: i64 = 24 * 3600 * 1_000_000;
 /// Interval of attempts to settle open entries.
 const RETRY_INTERVAL: Duration = Duration::from_secs(2);
-/// Interval of deleting old journal rows.
 const PURGE_INTERVAL: Duration = Duration::from_secs(3600);
 /// How long settled rows are kept for operators: 30 days, in microseconds.
 const JOURNAL_RETENTION_US: i64 = 30 * 24 * 3600 * 1_000_000;

@@ -45,7 +45,6 @@ const LOCK_TIMEOUT: Duration = Duration::from_secs(30);
 #[derive(Debug)]
 pub(crate) struct IdempotentResponse<'a, A> {
     pub(crate) key: &'a IdempotencyKey,
-    /// Response for a repeated call.
     pub(crate) message: &'a A,
     /// Stored instead of a response that is too large.
     pub(crate) subject: CommitSubject,
@@ -129,7 +128,6 @@ pub(super) struct BatchOutcome {
     pub(super) done: Vec<AppliedEdit>,
     /// Journal rows of edits that were not applied.
     pub(super) dropped: Vec<i64>,
-    /// HEAD and disk usage after the batch, if they were read.
     pub(super) state: Option<(HeadState, DiskUsage)>,
 }
 

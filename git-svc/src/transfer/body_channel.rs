@@ -29,7 +29,6 @@ pub(crate) struct BodySender {
     is_whole: Arc<AtomicBool>,
 }
 
-/// The client has disconnected.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Disconnected;
 
@@ -43,7 +42,6 @@ impl BodySender {
         self.chunks.reserve().await.map(drop).map_err(|_| Disconnected)
     }
 
-    /// Waits until the client disconnects.
     pub(crate) async fn closed(&self) {
         self.chunks.closed().await;
     }

@@ -23,7 +23,6 @@ pub(super) struct CacheDisk {
     folder: PathBuf,
     /// Limit on the bytes of all files.
     pub(super) capacity: u64,
-    /// Number of the next file.
     count: AtomicU64,
     bytes: AtomicU64,
     gauge: Gauge,

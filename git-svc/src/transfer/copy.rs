@@ -27,7 +27,6 @@ use crate::admission::limiter::{ClientKey, Limiter};
 
 const COPY_TIMEOUT: Duration = Duration::from_secs(600);
 const MAX_ATTEMPTS: usize = 2;
-/// Refs to copy.
 const COPIED_REFS: [&[u8]; 2] = [b"refs/heads/", b"refs/tags/"];
 
 /// Copies repositories. Clones share everything.
@@ -37,7 +36,6 @@ pub(crate) struct CopyService {
     pub(crate) store: Arc<RepositoryStore>,
     pub(crate) pool: Pool,
     pub(crate) refs: Refs,
-    /// Permits for concurrent copies.
     pub(crate) limiter: Arc<Limiter>,
     /// Stops running copies when the service stops.
     pub(crate) life: Lifecycle,

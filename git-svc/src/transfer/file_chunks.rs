@@ -8,7 +8,6 @@ use std::{
 use bytes::{Bytes, BytesMut};
 use rustix::io::{Errno, ReadWriteFlags, preadv2};
 
-/// Reads a file in chunks.
 pub(super) struct FileChunks {
     file: Arc<File>,
     /// The last chunk. Its memory is reused if the client has taken it.

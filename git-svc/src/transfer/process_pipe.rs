@@ -36,7 +36,6 @@ use crate::admission::throughput::{IdleTimer, MinThroughput};
 /// How long a long response waits for more output after a short read, because a few large chunks
 /// cost less than many small ones.
 const COALESCE_DELAY: Duration = Duration::from_millis(1);
-/// Chunks waiting for the client.
 const MAX_WAITING_CHUNKS: usize = 2;
 /// How long to read the rest of a request whose response ended early.
 const DRAIN_TIMEOUT: Duration = Duration::from_secs(1);
@@ -58,7 +57,6 @@ struct ProcessPipe<'a> {
     received: AtomicU64,
     /// Set after a push was rejected, to drop the output of the process.
     is_output_discarded: AtomicBool,
-    /// Output already sent to the client.
     sent: Mutex<SentOutput>,
 }
 

@@ -10,7 +10,6 @@ use crate::admission::throughput::MinThroughput;
 
 pub(crate) struct RequestBody {
     body: BodyDataStream,
-    /// Whether the body's stream has ended.
     has_ended: bool,
     /// Inflated bytes read by [`Self::peek`]. The process gets them first.
     pub(super) buffered: Vec<u8>,

@@ -201,7 +201,6 @@ impl<W: AsyncWrite + Unpin> SessionPipe<'_, W> {
         }
     }
 
-    /// Forwards the output of the process.
     async fn forward<R: AsyncRead + Unpin>(&self, from: Option<R>, kind: FrameKind) -> Result<(), GitError> {
         let Some(mut from) = from else { return Ok(()) };
         let (mut chunk, mut throughput) =

@@ -72,7 +72,6 @@ pub(super) struct StreamProducer<S: StreamState> {
 /// it is then dropped later, when the stream is unused.
 struct EvictOnDrop<S>(StreamCache<S>);
 
-/// Why a producer has to stop.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Stop {
     NoReader,

@@ -266,7 +266,6 @@ async fn get_first_bytes(service: &Service, id: i64, path: &str) {
     }
 }
 
-/// Counts the archives in the cache, complete or not.
 fn cached_archives(service: &Service) -> usize {
     std::fs::read_dir(service.store().join("cache/archives")).unwrap().count()
 }

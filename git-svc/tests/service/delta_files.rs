@@ -86,7 +86,6 @@ fn path(id: i64) -> String {
     format!("/git/{id}/raw?path=main/file")
 }
 
-/// Returns a grant for a different user.
 fn grant_of(service: &Service, id: i64, user: i64) -> Grant {
     let mut grant = service.grant(id, RAW);
     grant.user.as_mut().unwrap().id = user;

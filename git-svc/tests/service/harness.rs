@@ -93,7 +93,6 @@ impl Subscriber {
         subscriber
     }
 
-    /// Returns all facts of a repository, in order of arrival.
     fn facts(&self, repository: i64) -> Vec<Fact> {
         let events = self.0.lock().unwrap().clone();
         events.into_iter().filter(|event| event.repository_id == repository).filter_map(|event| event.fact).collect()
@@ -275,7 +274,6 @@ impl Service {
         self.trust.channel(ServiceRole::GitSvc, &self.address)
     }
 
-    /// Returns a channel with the credential of the role `from`.
     pub(crate) fn channel_of(&self, from: ServiceRole) -> Channel {
         self.keys.channel(from, ServiceRole::GitSvc, &self.address)
     }
@@ -351,7 +349,6 @@ impl Service {
         self.signer.sign(grant, now(), Duration::from_secs(60))
     }
 
-    /// Returns a request of `message` with a grant for its operation.
     pub(crate) fn with_grant<T: Operation>(&self, repository: i64, message: T) -> Request<T> {
         with_token(message, &self.sign(self.grant(repository, T::OPERATION)))
     }
@@ -377,7 +374,6 @@ impl Service {
         self.subscriber.facts(repository)
     }
 
-    /// Waits for `count` update events of a repository and returns them.
     pub(crate) async fn updates(&self, repository: i64, count: usize) -> Vec<RefsUpdated> {
         Self::wait_for_updates(&self.subscriber, repository, count).await
     }
@@ -470,7 +466,6 @@ pub(crate) fn with_token<T>(message: T, grant: &str) -> Request<T> {
     request
 }
 
-/// Returns the reason in a status.
 pub(crate) fn reason(status: &Status) -> String {
     ferrite_proto::error::reason(status).unwrap_or_else(|| format!("{status:?}"))
 }

@@ -17,7 +17,6 @@ use crate::{
 
 const ID: i64 = 60;
 
-/// Returns the published states of the mirror.
 fn states(service: &Service) -> Vec<MirrorChanged> {
     let facts = service.facts(ID).into_iter();
     facts.filter_map(|fact| if let Fact::MirrorChanged(changed) = fact { Some(changed) } else { None }).collect()

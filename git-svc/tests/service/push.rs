@@ -327,7 +327,6 @@ async fn a_push_interrupted_in_its_pack_leaves_no_quarantine() {
     assert_eq!(git(service.folder.path(), &["ls-remote", &gateway.remote(id)]).await, "");
 }
 
-/// Returns the path of the only repository of a store.
 pub(crate) fn find_repository(store: &Path) -> std::path::PathBuf {
     let mut path = store.join("repos");
     for _ in 0..3 {

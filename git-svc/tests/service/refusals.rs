@@ -94,7 +94,6 @@ struct RawPush<'a> {
 }
 
 impl RawPush<'_> {
-    /// A pack of one blob.
     fn of_a_blob() -> Self {
         let blob = b"unused";
         RawPush { capabilities: "report-status side-band-64k", pack: pack(1, &[entry(BLOB, 6, b"", blob)]) }

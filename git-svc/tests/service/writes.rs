@@ -183,7 +183,6 @@ async fn author_and_committer_may_be_given() {
     }
 }
 
-/// Returns a request of `message` with a grant for another user.
 fn as_user<T: Operation>(service: &Service, id: i64, user: i64, message: T) -> Request<T> {
     let mut grant: Grant = service.grant(id, T::OPERATION);
     grant.user.as_mut().unwrap().id = user;

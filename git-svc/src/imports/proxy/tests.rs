@@ -42,7 +42,6 @@ async fn proxy(client: &Client, url: &str, max_bytes: u64, life: &Lifecycle) -> 
     (Proxy::start(client.clone(), remote, Arc::clone(&budget), life).await.unwrap(), budget)
 }
 
-/// Sends a request to a proxy and returns the response.
 async fn exchange(proxy: &Proxy, request: &str, has_password: bool) -> String {
     let login = proxy.login();
     let pair = BASE64_STANDARD.encode(format!("{}:{}", login.username, login.password.expose()));

@@ -192,7 +192,6 @@ impl Reader {
         }))
     }
 
-    /// Returns the next bytes; `None` at the end.
     async fn next_chunk(&mut self, chunks: &mut FileChunks, at: u64, end: u64) -> io::Result<Option<Bytes>> {
         loop {
             if at >= end {

@@ -72,9 +72,7 @@ pub(crate) struct ArchiveService {
     pub(crate) git: Arc<Git>,
     pub(crate) store: Arc<RepositoryStore>,
     pub(crate) pool: Pool,
-    /// Permits for concurrent archives.
     pub(crate) limiter: Arc<Limiter>,
-    /// Memory for files that are built from deltas.
     pub(crate) delta_memory: Arc<MemoryBudget>,
     pub(crate) cache: ArchiveCache,
     pub(crate) life: Lifecycle,

@@ -179,7 +179,6 @@ fn from_io(error: io::Error) -> GitError {
     error.downcast::<GitError>().unwrap_or_else(GitError::io("writing an archive"))
 }
 
-/// Writes the output of git to the file, up to `limit` bytes.
 pub(super) async fn write_with_git(mut child: GitChild, producer: &Producer, limit: u64) -> Result<(), GitError> {
     let command = child.name();
     let (stdout, stderr) = (child.stdout.take(), child.stderr.take());

@@ -24,7 +24,6 @@ use git2::{ObjectType, Oid, Repository};
 
 use super::{ArchiveService, plan::check_tree};
 
-/// Limit on a request.
 pub(crate) const MAX_REQUEST_BYTES: usize = 256 << 10;
 /// Limit on the arguments of a request, as in git itself (`MAX_ARGS`).
 const MAX_ARGUMENTS: usize = 64;

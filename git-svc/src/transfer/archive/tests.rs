@@ -315,7 +315,6 @@ async fn files(folder: &Path, expected: usize) {
     eventually(&format!("{expected} files"), || std::future::ready(count() == expected)).await;
 }
 
-/// Adds an archive of 100 bytes and returns its reader.
 fn keep(archives: &ArchiveCache, repository: RepositoryId, key: &str) -> Reader {
     let (reader, producer) = archives.reader(repository, key);
     let producer = producer.unwrap();

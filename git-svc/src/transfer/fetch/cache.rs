@@ -62,12 +62,10 @@ struct Inner {
 pub(super) struct State {
     /// Whether the process runs and the file exists.
     begun: bool,
-    /// git's progress output.
     log: Vec<u8>,
     end: Option<Result<u64, ProduceError>>,
 }
 
-/// Why there is no pack.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum ProduceError {
     /// The producer failed before its first byte, for a reason specific to its request, such as its
@@ -79,7 +77,6 @@ pub(super) enum ProduceError {
     Failed(String),
 }
 
-/// Result of a lookup.
 pub(super) enum Lookup {
     /// The request has to make its own pack.
     Bypass,

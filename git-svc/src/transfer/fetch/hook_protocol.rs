@@ -22,12 +22,10 @@ pub(crate) const MAX_ARGS: usize = 32;
 /// Limit on one such argument, in bytes.
 pub(crate) const MAX_ARG: usize = 4096;
 
-/// Reply of git-svc to the hook.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum HookReply {
     /// Make the pack yourself. git-svc holds a permit while the connection is open.
     Run,
-    /// Send the input.
     Send,
     /// Copy this file while it grows, until a reply gives its size.
     Follow(PathBuf),
@@ -82,7 +80,6 @@ pub(crate) struct InputSummary {
 }
 
 impl InputSummary {
-    /// Summarizes a complete input.
     pub(crate) fn of(input: &[u8]) -> Self {
         let mut is_after_not = false;
         let mut has_something = false;

@@ -6,7 +6,6 @@ use git_store::git::pktline::Packet;
 
 /// Limit on the prefixes of one request.
 const MAX_PREFIXES: usize = 1024;
-/// Limit on the bytes of these prefixes.
 const MAX_PREFIX_BYTES: usize = 256 << 10;
 
 /// Forwards what a client of `upload-pack` sends, packet by packet. Drops the prefixes of requests

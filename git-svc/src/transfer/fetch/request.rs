@@ -10,7 +10,6 @@ use sha2::{Digest as _, Sha256};
 use super::hook_protocol::InputSummary;
 use crate::admission::limiter::ClientKey;
 
-/// Repository and client of one fetch.
 #[derive(Clone, Debug)]
 pub(crate) struct Fetch {
     pub(crate) repository: RepositoryId,
@@ -36,7 +35,6 @@ pub(super) struct Request {
     /// Arguments of git, without those for progress.
     args: Vec<Vec<u8>>,
     pub(super) wants_progress: bool,
-    /// Summary of the standard input.
     pub(super) input: InputSummary,
 }
 

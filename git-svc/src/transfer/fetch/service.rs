@@ -20,7 +20,6 @@ use crate::admission::{
     memory_budget::{MemoryBudget, MemoryPermit},
 };
 
-/// How often unused packs are removed.
 const EXPIRY_INTERVAL: Duration = Duration::from_secs(30);
 /// Repositories with more objects than this are searched for large deltas while a pack is made,
 /// smaller ones before. Searching this many takes at most half a second.
@@ -36,9 +35,7 @@ pub(crate) struct FetchService {
     pub(crate) git: Arc<Git>,
     pub(crate) store: Arc<RepositoryStore>,
     pub(crate) pool: Pool,
-    /// Permits for concurrent packs.
     pub(crate) limiter: Arc<Limiter>,
-    /// Memory for files that are built from deltas.
     pub(crate) delta_memory: Arc<MemoryBudget>,
     pub(crate) cache: PackCache,
     /// Repositories that were found to have large deltas.

@@ -10,12 +10,10 @@ use tokio::{
     time::timeout,
 };
 
-/// Limit on a request of git.
 const MAX_REQUEST_BYTES: u64 = 64 << 10;
 /// Time limit of a request, which git sends at once.
 const REQUEST_TIMEOUT: Duration = Duration::from_secs(30);
 
-/// User and password for one server.
 #[derive(Clone, Debug)]
 pub(crate) struct RemoteLogin {
     pub(crate) protocol: &'static str,

@@ -20,7 +20,6 @@ use super::{push::PushState, status_report::StatusReport};
 /// than allowed anyway.
 const MAX_KEPT_NAME_BYTES: usize = 4 << 20;
 
-/// Inspector of one push.
 pub(crate) struct PushInspector {
     limits: PushLimits,
     state: State,
@@ -129,7 +128,6 @@ impl PushInspector {
         StatusReport::new(self.push.clone().filter(|_| !self.capabilities.has_bands))
     }
 
-    /// Inspects bytes of the pack, starting with its header.
     fn inspect_pack(&mut self, bytes: &[u8], received: u64) -> Option<Vec<u8>> {
         let refusal = self.count(bytes.len());
         if refusal.is_some() {
@@ -301,7 +299,6 @@ impl ClientCapabilities {
     }
 }
 
-/// Counts a push that a limit ended.
 pub(crate) fn count_refusal(limit: &'static str) {
     metrics::counter!("ferrite_git_pushes_refused_total", "limit" => limit).increment(1);
 }

@@ -26,7 +26,6 @@ impl PushInspection {
         Self { inspector: Arc::new(Mutex::new(inspector)), cpu }
     }
 
-    /// See [`PushInspector::inspect`].
     pub(crate) async fn inspect(&self, bytes: &[u8], received: u64) -> Option<Vec<u8>> {
         if bytes.len() <= MAX_INLINE_BYTES {
             return self.inspector.lock().inspect(bytes, received);
@@ -41,17 +40,14 @@ impl PushInspection {
         })
     }
 
-    /// See [`PushInspector::is_complete`].
     pub(crate) fn is_complete(&self) -> bool {
         self.inspector.lock().is_complete()
     }
 
-    /// See [`PushInspector::rejection_report`].
     pub(crate) fn rejection_report(&self, reason: &str) -> Option<Vec<u8>> {
         self.inspector.lock().rejection_report(reason)
     }
 
-    /// See [`PushInspector::status_report`].
     pub(crate) fn status_report(&self) -> StatusReport {
         self.inspector.lock().status_report()
     }

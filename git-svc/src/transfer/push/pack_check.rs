@@ -21,7 +21,6 @@ use git2::{ObjectType, Odb, Oid};
 
 use super::delta_depth::{DeltaChains, MAX_CHAIN_DEPTH, NO_BASE};
 
-/// Why a pack is rejected.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum PackFlaw {
     /// A delta chain that is expensive to read.

@@ -24,7 +24,6 @@ const MAX_SHALLOW_IDS: usize = 10_000;
 #[derive(Clone, Debug)]
 pub(crate) struct Push {
     pub(crate) repository: RepositoryId,
-    /// User who pushes, with their permission.
     pub(crate) actor: Actor,
     pub(crate) begun: SystemTime,
     /// Sent to repo-svc to check the user's access again before refs move. Absent in grants of an

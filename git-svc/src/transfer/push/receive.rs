@@ -38,7 +38,6 @@ pub(super) const BAD_TARGET: &str = "cannot point to that object";
 /// Reason for the other refs of an atomic push.
 pub(super) const OTHER_REFUSED: &str = "another ref of the atomic push was rejected";
 
-/// One ref command of a push.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct RefCommand {
     /// Full name of the ref, as git sent it.
@@ -55,7 +54,6 @@ pub(super) struct PushRequest {
     pub(super) commands: Vec<RefCommand>,
     /// Whether the commands are done together or not at all.
     pub(super) is_atomic: bool,
-    /// Options of `git push -o`.
     pub(super) options: PushOptions,
 }
 

@@ -17,7 +17,6 @@ pub(crate) struct SentOutput {
     left: usize,
     /// Whether the next byte is the first of a packet, which names its band.
     is_at_band: bool,
-    /// Band of the current packet.
     band: u8,
     /// Set once part of git's report, or anything that is not in packets, was sent.
     has_report: bool,

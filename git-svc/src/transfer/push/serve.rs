@@ -51,7 +51,6 @@ const MAX_COMMANDS: usize = 100_000;
 pub(crate) struct Hooks(PathBuf);
 
 impl Hooks {
-    /// Returns the directory with all hooks.
     pub(crate) fn all(&self) -> &Path {
         &self.0
     }
@@ -61,7 +60,6 @@ impl Hooks {
         self.0.join(hook::PACK_OBJECTS)
     }
 
-    /// Returns the path of the credential helper.
     pub(crate) fn credential(&self) -> PathBuf {
         self.0.join(hook::CREDENTIAL)
     }

@@ -24,7 +24,6 @@ use crate::transfer::fetch::Fetch;
 /// Limit on the socket's path; the address of a Unix socket has room for 108 bytes.
 const MAX_SOCKET_PATH_BYTES: usize = 100;
 
-/// Operation that a hook runs for.
 #[derive(Clone, Debug)]
 pub(crate) enum HookKind {
     Push(Push),

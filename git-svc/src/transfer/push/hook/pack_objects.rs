@@ -27,9 +27,7 @@ use crate::transfer::fetch::{
 
 /// How long to wait for a reply before reading a growing file again.
 const READ_TIMEOUT: Duration = Duration::from_millis(20);
-/// Limit of one `sendfile`.
 const COPY_BYTES: usize = 1 << 20;
-/// Size of the pipe to git.
 const PIPE_BYTES: usize = 1 << 20;
 /// How often to check whether the pipe to git is full.
 const POLL_INTERVAL: Duration = Duration::from_millis(500);
