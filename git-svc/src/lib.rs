@@ -1,22 +1,21 @@
-//! The git service: bare repositories on one disk, with reads, commits, fetches, pushes, and the journal of ref changes.
+//! The git service: bare repositories on one disk. It serves reads, commits, fetches and pushes,
+//! and keeps the journal of ref changes.
 //!
-//! Not here: who may do what (grants say so), and anything about accounts or issues.
-//!
-//! Each module uses only those below it, and no files use each other in a circle:
+//! Each module uses only those below it:
 //!
 //! | modules | contents |
 //! |---|---|
-//! | `config`, this file | settings, and the only wiring |
+//! | `config`, this file | settings and wiring |
 //! | `rpc`, `http` | transports: gRPC and HTTP |
-//! | `state` | `AppState`: the services, built once; only the two transports and this file know it |
-//! | `imports` | repositories from other hosts: imports and mirrors |
+//! | `state` | `AppState`, which holds the services; only the transports and this file know it |
+//! | `imports` | imports and mirrors of repositories on other hosts |
 //! | `maintenance` | repacking, checks and clean-up in the background |
 //! | `transfer` | fetches, pushes and archives |
 //! | `ref_updates` | ref transactions under the journal, branch protection |
-//! | `admission`, `db` | limits on concurrent work; the tables of the database |
+//! | `admission`, `db` | limits on concurrent work; database tables |
 //! | `rpc_error` | the error of all RPCs |
 //!
-//! Below all of them is the crate `git_store`: repositories, files of the store, processes of git, values and errors.
+//! Below all of them is the crate `git_store`.
 
 mod admission;
 mod config;
@@ -91,30 +90,25 @@ pub use self::{
 };
 
 /// Serves on `listeners` until `life` stops and requests in flight are done.
-///
-/// # Errors
-/// When a component cannot start: no usable git, a store that another process holds, a database that is out of reach.
 pub fn run(config: Config, listeners: Vec<Listener>, life: Lifecycle) -> ServiceFuture {
     Box::pin(start(config, listeners, life))
 }
 
-/// Checks the settings and the files that they name, before an address is bound.
-///
-/// # Errors
-/// When a key cannot be read or is not that of this role, or the URL of the database is malformed.
+/// Checks the settings, and the files they name, before any address is bound.
 pub fn check(config: &Config) -> Result<(), StartError> {
     config.process.trust.load(ServiceRole::GitSvc, &Clock::system())?;
     Sealer::read(&config.secret_key_file, "git-svc").map_err(|error| error.of("FERRITE_SECRET_KEY_FILE"))?;
     config.database.check()
 }
 
-/// Waits until the database and Redis can be used, and migrates the schema.
+/// Waits for the database and Redis, then migrates the schema.
 pub fn wait_for_servers(config: &Config, life: &Lifecycle) -> ServiceFuture {
     config.process.wait_for_servers(config.database.wait(db::migrations(), life), life)
 }
 
 async fn start(config: Config, listeners: Vec<Listener>, life: Lifecycle) -> Result<(), StartError> {
-    // Handled, so that a write beyond the file size limit (`RLIMIT_FSIZE`) fails instead of ending the process.
+    // Handle the signal, so that a write beyond `RLIMIT_FSIZE` fails instead of killing the
+    // process.
     let _too_large = signal(SignalKind::from_raw(Signal::XFSZ.as_raw()))?;
     ferrite_core::telemetry::describe(telemetry::METRICS);
     let clock = Clock::system();
@@ -153,7 +147,6 @@ async fn start(config: Config, listeners: Vec<Listener>, life: Lifecycle) -> Res
     Ok(())
 }
 
-/// Opens git, the database, the store and its caches, and builds the shared state from them.
 async fn assemble(
     config: &Config,
     clock: &Clock,
@@ -300,7 +293,7 @@ async fn assemble(
 async fn find_git(config: &Config) -> Result<Git, GitError> {
     if !sees_children() {
         tracing::warn!(
-            "the kernel does not list child processes: the CPU time of pushes is limited for each process only"
+            "the kernel does not list child processes, so the CPU time of pushes is limited per process only"
         );
     }
     let options = config.limits.process.git_options();
@@ -318,11 +311,11 @@ async fn open_caches(config: &Config, pool: &Pool) -> Result<(ArchiveCache, Pack
     .await
 }
 
-/// Converts an error for the launcher, with its cause in the text.
+/// Converts an error for the launcher, including its cause.
 fn start_error(error: impl Into<RpcError>) -> StartError {
     match error.into() {
         RpcError::Store(error) => error.into(),
-        // The text of these errors includes their source.
+        // Their text already includes the source.
         failure => StartError::Other(failure.to_string()),
     }
 }

@@ -1,6 +1,5 @@
-//! The error type of git-svc's RPCs: errors of the git core, and those of the parts around it.
-//!
-//! Not here: the kinds and reasons of core errors (`error`).
+//! The error of git-svc's RPCs. It wraps the errors of the git core, the database and the other
+//! parts.
 
 use std::time::Duration;
 
@@ -11,41 +10,36 @@ use ferrite_rpc::auth::AuthError;
 use git_store::types::error::GitError;
 use tonic::Status;
 
-/// An error of an RPC.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum RpcError {
-    /// The caller is not authorized.
     #[error(transparent)]
     Auth(#[from] AuthError),
-    /// An error of the git core.
     #[error(transparent)]
     Git(GitError),
-    /// The idempotency key was used for another request, or cannot be checked.
+    /// The idempotency key was used for a different request, or could not be checked.
     #[error(transparent)]
     Idempotency(#[from] IdempotencyError),
-    /// The event of another service cannot be applied.
     #[error(transparent)]
     Delivery(#[from] DeliveryError),
-    /// The database failed.
     #[error("{}", .0.message())]
     Store(#[source] DbError),
 }
 
-/// Turns every error that a full disk caused into `StoreFull`.
+/// Errors caused by a full disk become `StoreFull`.
 impl From<GitError> for RpcError {
     fn from(error: GitError) -> Self {
         Self::Git(error.or_full())
     }
 }
 
-/// Turns a full disk of the database, which may be the store's disk, into `StoreFull`.
+/// A full database disk becomes `StoreFull`: it may be the disk of the store.
 impl From<DbError> for RpcError {
     fn from(error: DbError) -> Self {
         if !error.is_full() {
             return Self::Store(error);
         }
         metrics::counter!("ferrite_git_store_full_total").increment(1);
-        tracing::warn!(%error, "the journal's disk is full");
+        tracing::warn!(%error, "the disk of the database is full");
         Self::Git(GitError::StoreFull)
     }
 }
@@ -61,7 +55,7 @@ impl RpcError {
         }
     }
 
-    /// Logs the cause of an internal error, which the status for the caller does not contain.
+    /// Logs the cause of an internal error, which the caller's status leaves out.
     pub(crate) fn log(&self) {
         if self.kind() != Kind::Internal {
             return;
@@ -69,7 +63,7 @@ impl RpcError {
         tracing::error!(error = %self, cause = self.causes(), "a call failed");
     }
 
-    /// Returns the chain of causes as text, from the nearest to the farthest.
+    /// Returns the chain of causes as text, outermost first.
     pub(crate) fn causes(&self) -> String {
         let causes = std::iter::successors(std::error::Error::source(self), |cause| cause.source());
         causes.map(ToString::to_string).collect::<Vec<_>>().join(": ")

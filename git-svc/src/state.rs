@@ -1,4 +1,4 @@
-//! Shared state of all RPC and HTTP handlers, with the caches of repositories, and the check of a caller's grant.
+//! Shared state of all RPC and HTTP handlers, per-repository caches, and the check of grants.
 
 use std::sync::Arc;
 
@@ -30,9 +30,8 @@ use crate::{
     },
 };
 
-/// Repositories whose epochs are cached.
 pub(crate) const MAX_CACHED_EPOCHS: u64 = 100_000;
-/// Operations that do not change the refs of a repository, and those that are about mirrors. All others are refused on mirrors.
+/// Operations allowed on mirrors: reads, and those that manage the mirror itself.
 const MIRROR_OPERATIONS: &[&str] = &[
     operation::LIST_BRANCHES,
     operation::GET_BRANCH,
@@ -56,17 +55,14 @@ const MIRROR_OPERATIONS: &[&str] = &[
     operation::UPDATE_MIRROR,
 ];
 
-/// Shared state of the service. Clones share one [`Parts`].
 #[derive(Clone)]
 pub(crate) struct AppState(Arc<Parts>);
 
-/// All caches that hold something of single repositories.
+/// Caches with data of single repositories.
 pub(crate) struct RepositoryCaches {
-    /// The newest known epochs. Always equal to the table's, because no other process writes it.
+    /// Newest known epochs. Always equal to the table, because no other process writes it.
     pub(crate) epochs: Cache<RepositoryId, i64>,
-    /// Open handles of repositories.
     pub(crate) pool: Pool,
-    /// Tables of refs.
     pub(crate) refs: Refs,
     pub(crate) packs: PackCache,
     pub(crate) archives: ArchiveCache,
@@ -74,9 +70,10 @@ pub(crate) struct RepositoryCaches {
 }
 
 impl RepositoryCaches {
-    /// Drops everything about a repository that was deleted. Readers of packs and archives read theirs to the end.
+    /// Drops all cached data of a deleted repository. Open readers of packs and archives finish
+    /// undisturbed.
     pub(crate) fn forget(&self, id: RepositoryId) {
-        // Without `..`: a new cache is forgotten here, too, or does not compile.
+        // No `..`: a new cache does not compile until it is cleared here.
         let Self { epochs, pool, refs, packs, archives, path_logs } = self;
         epochs.invalidate(&id);
         pool.forget(id);
@@ -87,7 +84,6 @@ impl RepositoryCaches {
     }
 }
 
-/// Components that handlers use.
 pub(crate) struct Parts {
     pub(crate) db: Db,
     pub(crate) clock: Clock,
@@ -102,13 +98,12 @@ pub(crate) struct Parts {
     pub(crate) repositories: RepositoryTable,
     pub(crate) protection: BranchProtection,
     pub(crate) limiters: Limiters,
-    /// Where writes wait for a repository that has far too many packs or loose objects.
+    /// Makes writes wait while a repository has far too many packs or loose objects.
     pub(crate) backlogs: Backlogs,
     pub(crate) caches: RepositoryCaches,
     pub(crate) transfers: Transfers,
-    /// Pushes and fetches whose hooks may call.
+    /// Running pushes and fetches whose hooks may call back.
     pub(crate) sessions: HookSessions,
-    /// Folders of the hooks that git runs.
     pub(crate) hooks: Hooks,
     pub(crate) pushes: PushService,
     pub(crate) fetches: FetchService,
@@ -116,7 +111,7 @@ pub(crate) struct Parts {
     pub(crate) copies: CopyService,
     pub(crate) maintenance: Arc<MaintenanceService>,
     pub(crate) imports: ImportService,
-    /// Largest file that can be written through the API, in bytes.
+    /// Size limit of a file written through the API.
     pub(crate) max_file_bytes: u64,
 }
 
@@ -129,24 +124,18 @@ impl std::ops::Deref for AppState {
 }
 
 impl AppState {
-    /// Wraps the components of the service.
     pub(crate) fn new(parts: Parts) -> Self {
         Self(Arc::new(parts))
     }
 
-    /// Returns the caller's grant for the RPC it is calling, on a repository of this store.
-    ///
-    /// # Errors
-    /// Those of [`AppState::authorize_as`].
     pub(crate) async fn authorize(&self, caller: &Caller, id: RepositoryId) -> Result<Arc<Grant>, RpcError> {
         self.authorize_as(caller, &caller.operation, id).await
     }
 
     /// Returns the caller's grant for `operation` on a repository of this store.
     ///
-    /// # Errors
-    /// When the caller has no valid grant for it; `WrongStore` for another store or an old epoch; `RepositoryNotFound`;
-    /// `MirrorReadOnly` when the operation would change a mirror.
+    /// Besides missing or invalid grants it rejects another store or an old epoch (`WrongStore`),
+    /// missing repositories, and changes to a mirror (`MirrorReadOnly`).
     pub(crate) async fn authorize_as(
         &self,
         caller: &Caller,
@@ -164,7 +153,7 @@ impl AppState {
         Ok(grant)
     }
 
-    /// Refuses an epoch that is older than the newest one seen, and records a newer one.
+    /// Rejects an epoch older than the newest one seen, and records a newer one.
     async fn check_epoch(&self, id: RepositoryId, epoch: i64) -> Result<(), RpcError> {
         let known = match self.caches.epochs.get(&id) {
             Some(known) => known,

@@ -29,14 +29,14 @@ use crate::{
     transfer::push::{HookSessions, HookSocket},
 };
 
-/// A store with one empty repository, and the components that write to it.
+/// A store with one empty repository, and what writes to it.
 pub(crate) struct TestRepo {
     pub(crate) db: Db,
     pub(crate) store: Arc<RepositoryStore>,
     pub(crate) refs: Refs,
     pub(crate) pool: Pool,
     pub(crate) git: Arc<Git>,
-    /// What the writes of `updater` leave to be consolidated: nothing, unless a test has set limits.
+    /// Without limits, unless a test sets some.
     pub(crate) backlogs: Backlogs,
     pub(crate) id: RepositoryId,
     _folder: tempfile::TempDir,
@@ -55,12 +55,11 @@ impl TestRepo {
         Self { db, store, refs, pool, git, backlogs: Backlogs::default(), id, _folder: folder }
     }
 
-    /// Uses these backlogs in place of some without limits.
     pub(crate) fn with_backlogs(self, backlogs: Backlogs) -> Self {
         Self { backlogs, ..self }
     }
 
-    /// Creates an updater as a starting process does: it has no state but what is on disk.
+    /// Creates an updater with no state but what is on disk, as after a restart.
     pub(crate) fn updater(&self) -> RefUpdater {
         let subscriber = channel(Address::Unix("/nonexistent/socket".into()), None);
         let subscribers = Subscribers::from([REPO_SVC, ISSUE_SVC, HOOK_SVC].map(|name| (name, subscriber.clone())));
@@ -69,7 +68,7 @@ impl TestRepo {
         RefUpdater::new(self.db.clone(), Clock::system(), relay, store, pool, self.refs.clone(), self.backlogs.clone())
     }
 
-    /// Pushes under way: none. Hooks cannot call.
+    /// No running pushes, so hooks cannot call.
     pub(crate) fn sessions(&self) -> HookSessions {
         HookSocket::bind(self.store.root()).unwrap().sessions(10)
     }
@@ -82,7 +81,7 @@ impl TestRepo {
         repo.commit(None, &who, &who, message, &tree, &[]).unwrap()
     }
 
-    /// Returns objects of the repository as they are written.
+    /// Reads objects of the repository in the form in which they are written.
     pub(crate) fn objects(&self, ids: &[Oid]) -> Vec<NewObject> {
         let repo = git2::Repository::open_bare(self.store.path(self.id)).unwrap();
         let odb = repo.odb().unwrap();
@@ -91,7 +90,7 @@ impl TestRepo {
     }
 }
 
-/// Runs `test` on a database of each kind, with the schema in place.
+/// Runs `test` on SQLite and on PostgreSQL, with the schema in place.
 pub(crate) async fn on_each<T>(test: impl Fn(Db) -> T)
 where
     T: Future<Output = ()> + Send + 'static,
@@ -99,12 +98,10 @@ where
     on_each_schema(&migrations(), test).await;
 }
 
-/// Returns the default limits of packs.
 pub(crate) fn pack_limits() -> PackLimits {
     PackArgs::default().limits()
 }
 
-/// Returns the limits of pushes with at most `objects` objects.
 pub(crate) fn push_limits(objects: u64) -> PushLimits {
     PushLimits { bytes: 1 << 20, objects, refs: 10, pack: pack_limits() }
 }

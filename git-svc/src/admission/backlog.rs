@@ -1,8 +1,7 @@
-//! Packs and loose objects that wait to be consolidated, by repository: which repository is consolidated next, and how long its writers
-//! wait when it has far too many.
+//! Packs and loose objects waiting for consolidation, by repository. Decides which repository comes
+//! next, and how long writers wait if it has far too many.
 //!
-//! Only repositories with a write under way or with enough to consolidate are in memory. Not here: how they are measured (`disk::usage`)
-//! and consolidated (`maintenance`).
+//! Only repositories with a running write, or with enough to consolidate, are in memory.
 
 use std::{
     collections::{HashMap, HashSet, VecDeque},
@@ -18,29 +17,31 @@ use tokio::{
     time::Instant,
 };
 
-/// Recent packs and loose objects of a repository above which its writes wait. Writes under way count as one pack and as some objects.
+/// Writes wait while a repository has more recent packs or loose objects than this. A running write
+/// counts as one pack and as some objects.
 const MAX_RECENT_PACKS: u64 = 32;
 const MAX_LOOSE_OBJECTS: u64 = 2000;
 const OBJECTS_PER_WRITE: u64 = 8;
-/// Longest wait of one write.
 const MAX_WRITE_WAIT: Duration = Duration::from_secs(5);
-/// Time between two consolidations of one repository: after one that combined something, and after one that did not.
+/// Minimum time between two consolidations of one repository: after one that combined something,
+/// and after one that did not.
 const CONSOLIDATION_INTERVAL: Duration = Duration::from_millis(200);
 const IDLE_CONSOLIDATION_INTERVAL: Duration = Duration::from_secs(2);
-/// Time after a failed consolidation, doubled with each further one.
+/// Delay after a failed consolidation. Doubles with each further failure.
 const RETRY_DELAY: Duration = Duration::from_secs(5);
 const MAX_RETRY_DOUBLINGS: u32 = 8;
-/// Repositories in memory. Those beyond are consolidated when maintenance looks for due repositories.
+/// Repositories in memory. Further ones are consolidated when maintenance looks for due
+/// repositories.
 const MAX_REPOSITORIES: usize = 10_000;
 
-/// Numbers from which on a repository is consolidated; 0 switches one off.
+/// Thresholds for a consolidation; 0 disables one.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct ConsolidationLimits {
     pub(crate) packs: u64,
     pub(crate) loose: u64,
 }
 
-/// What waits to be consolidated. Clones share everything.
+/// Repositories waiting for consolidation. Clones share everything.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Backlogs(Arc<Inner>);
 
@@ -64,27 +65,25 @@ impl Default for Inner {
 #[derive(Debug, Default)]
 struct State {
     repositories: HashMap<RepositoryId, Backlog>,
-    /// Repositories that were consolidated while others waited: those come first.
+    /// Repositories consolidated while others waited. The others come first.
     served: HashSet<RepositoryId>,
-    /// Repositories whose base is to be made anew, oldest first.
+    /// Repositories whose base is due for a rebuild, oldest first.
     bases: VecDeque<RepositoryId>,
 }
 
-/// The backlog of one repository.
 #[derive(Debug)]
 struct Backlog {
     packs: u64,
     loose: u64,
-    /// Writes that were let in and are not over.
     writes: u64,
     is_running: bool,
     failures: u32,
     not_before: Instant,
-    /// Notified when writes that wait may go on.
+    /// Wakes waiting writes.
     released: Arc<Notify>,
 }
 
-/// Permission to write to a repository, held until the write is over.
+/// Permission to write to a repository, held until the write ends.
 #[derive(Debug)]
 pub(crate) struct WriteAdmission {
     admitted: Option<(Backlogs, RepositoryId)>,
@@ -96,15 +95,15 @@ impl Backlog {
         Self { packs: 0, loose: 0, writes: 0, is_running: false, failures: 0, not_before, released }
     }
 
-    /// Need of a consolidation in thousandths of the limits; 1000 is enough for one.
+    /// Urgency in thousandths of the limits. A consolidation is due at 1000.
     fn need(&self, limits: ConsolidationLimits) -> u64 {
         let share = |value: u64, limit: u64| value.saturating_mul(1000).checked_div(limit).unwrap_or(0);
         share(self.packs, limits.packs).max(share(self.loose, limits.loose))
     }
 
-    /// Returns whether a write has to wait. While consolidations fail none does.
+    /// Returns whether writes have to wait. They never wait while consolidations fail.
     fn is_full(&self, limits: ConsolidationLimits) -> bool {
-        // Settings above the bounds move these.
+        // Limits set above the bounds raise the bounds.
         let is_above = |value, limit: u64, bound: u64| limit > 0 && value >= bound.max(2 * limit);
         self.failures == 0
             && (is_above(self.packs + self.writes, limits.packs, MAX_RECENT_PACKS)
@@ -113,7 +112,7 @@ impl Backlog {
 }
 
 impl Backlogs {
-    /// Backlogs that are consolidated from `limits` on.
+    /// Creates backlogs that consolidate once `limits` are reached.
     pub(crate) fn new(limits: ConsolidationLimits) -> Self {
         Self(Arc::new(Inner { limits, ..Inner::default() }))
     }
@@ -122,7 +121,6 @@ impl Backlogs {
         self.0.limits == ConsolidationLimits::default()
     }
 
-    /// Records what was measured after a write.
     pub(crate) fn record(&self, id: RepositoryId, usage: &DiskUsage) {
         if self.is_off() {
             return;
@@ -142,7 +140,8 @@ impl Backlogs {
         }
     }
 
-    /// Lets a write to a repository begin: at once, or after a wait of at most 5 seconds if too much waits to be consolidated.
+    /// Admits a write at once, or after a wait of at most 5 seconds if the repository has too much
+    /// to consolidate.
     pub(crate) async fn admit(&self, id: RepositoryId) -> WriteAdmission {
         if self.is_off() {
             return WriteAdmission { admitted: None };
@@ -165,7 +164,7 @@ impl Backlogs {
         }
     }
 
-    /// Counts a write, or returns the notification after which it may be tried again.
+    /// Admits a write, or returns the notification to wait for before the next try.
     fn try_admit(&self, id: RepositoryId, is_forced: bool) -> Result<WriteAdmission, OwnedNotified> {
         let mut state = self.0.state.lock();
         if !state.repositories.contains_key(&id) && state.repositories.len() >= MAX_REPOSITORIES {
@@ -180,8 +179,8 @@ impl Backlogs {
         Ok(WriteAdmission { admitted: Some((self.clone(), id)) })
     }
 
-    /// Waits for the repository that is to be consolidated next, and marks it as being consolidated until [`Backlogs::consolidated`]. The
-    /// fullest comes first, but none twice while another waits.
+    /// Waits for the repository to consolidate next, and marks it as running until
+    /// [`Backlogs::consolidated`]. The fullest comes first, but never twice while another waits.
     pub(crate) async fn next(&self) -> RepositoryId {
         loop {
             let changed = self.0.changed.notified();
@@ -193,7 +192,7 @@ impl Backlogs {
         }
     }
 
-    /// Returns the next repository, or the time when one is due again.
+    /// Returns the next repository, or the time when one becomes due.
     fn try_next(&self) -> Result<RepositoryId, Option<Instant>> {
         let (mut state, now, limits) = (self.0.state.lock(), Instant::now(), self.0.limits);
         let State { repositories, served, .. } = &mut *state;
@@ -213,7 +212,7 @@ impl Backlogs {
         metrics::gauge!("ferrite_git_consolidation_queue").set(f64::from(waiting));
         let Some(((is_new, _), id)) = due else { return Err(later) };
         if !is_new {
-            // All that wait had their turn.
+            // All waiting repositories had their turn.
             served.clear();
         }
         if waiting > 1 {
@@ -229,7 +228,8 @@ impl Backlogs {
         Ok(id)
     }
 
-    /// Records the end of a consolidation: what is left, and whether anything was combined; `None` if it failed.
+    /// Records the end of a consolidation: the remaining usage and whether anything was combined;
+    /// `None` if it failed.
     pub(crate) fn consolidated(&self, id: RepositoryId, outcome: Option<(&DiskUsage, bool)>) {
         let mut state = self.0.state.lock();
         let State { repositories, bases, .. } = &mut *state;
@@ -256,7 +256,7 @@ impl Backlogs {
         self.0.changed.notify_one();
     }
 
-    /// Puts a consolidation off because another one of the repository is running.
+    /// Postpones a consolidation because the repository already has one running.
     pub(crate) fn postpone(&self, id: RepositoryId) {
         if let Some(backlog) = self.0.state.lock().repositories.get_mut(&id) {
             backlog.is_running = false;
@@ -265,7 +265,7 @@ impl Backlogs {
         self.0.changed.notify_one();
     }
 
-    /// Waits for the next repository whose base is to be made anew.
+    /// Waits for the next repository whose base is due for a rebuild.
     pub(crate) async fn next_base(&self) -> RepositoryId {
         loop {
             let changed = self.0.bases_changed.notified();
@@ -276,7 +276,7 @@ impl Backlogs {
         }
     }
 
-    /// Drops what is known about a repository that is gone. Its writes go on, and fail.
+    /// Drops the backlog of a deleted repository. Its running writes go on, and fail.
     pub(crate) fn forget(&self, id: RepositoryId) {
         let mut state = self.0.state.lock();
         if let Some(backlog) = state.repositories.remove(&id) {

@@ -1,5 +1,5 @@
-//! Limits on concurrent work (git processes, large reads, clones) per store, per repository and per client, and on the requests that
-//! wait for it.
+//! Limits on concurrent work (git processes, large reads, clones) and on waiting requests, per
+//! store, repository and client.
 
 use std::{sync::Arc, time::Duration};
 
@@ -14,60 +14,58 @@ use http::HeaderMap;
 use metrics::Gauge;
 use tokio::sync::{AcquireError, OwnedSemaphorePermit, Semaphore};
 
-/// Longest client address that is accepted as a key, in bytes; with a longer one the client counts as unknown.
+/// Maximum length of a client address used as a key. A longer one counts as unknown.
 const MAX_ADDRESS_BYTES: usize = 64;
 
-/// Pushes at once by default, at least: an account has a quarter of them, as has each of its deploy keys, and half with all of these.
+/// Lower bound of the default for concurrent pushes: a deploy key gets a quarter of them, an
+/// account with all its deploy keys half.
 const MIN_PUSHES: usize = 4;
 
-/// Work of each class that is done at once; 0 for a number that follows from the processor's cores.
+/// Concurrent work of each class; 0 derives the number from the CPU cores.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct LimiterOptions {
     /// Requests that may wait for one repository.
     pub(crate) queue_per_repository: usize,
-    /// Longest time that a request waits.
     pub(crate) queue_timeout: Duration,
-    /// Clones whose pack is cached, or made to be cached: no processes. Not 0.
+    /// Clones from the pack cache, which need no process. Not 0.
     pub(crate) clones: usize,
-    /// Light work, which mostly waits for its clients.
+    /// Light work, which mostly waits for clients.
     pub(crate) light: usize,
     /// Heavy work, which keeps a core busy.
     pub(crate) heavy: usize,
-    /// Pushes.
     pub(crate) pushes: usize,
 }
 
-/// One limiter per kind of work. A kind never waits for another of its class: a session over SSH also holds a permit of `fetch`, `archive`
-/// or `push` while it works, and a fetch one of `pack` while its pack is made.
+/// One limiter per kind of work, so that one kind never waits for another of its class. An SSH
+/// session also holds a permit of `fetch`, `archive` or `push` while it works, and a fetch one of
+/// `pack` while its pack is made.
 #[derive(Debug)]
 pub(crate) struct Limiters {
     /// Lists of refs: short processes. Light.
     pub(crate) advertise: Arc<Limiter>,
-    /// Clones that read a cached pack: no process, mostly waiting for clients.
+    /// Clones from the pack cache: no process, mostly waiting for clients.
     pub(crate) clone: Arc<Limiter>,
-    /// Other fetches, busy or waiting for their clients. Light.
+    /// Other fetches. Light.
     pub(crate) fetch: Arc<Limiter>,
-    /// Large files that are being read. Light.
+    /// Reads of large files. Light.
     pub(crate) raw: Arc<Limiter>,
-    /// Files of releases that are being received. Light.
+    /// Uploads of release assets. Light.
     pub(crate) upload: Arc<Limiter>,
-    /// Sessions over SSH, busy or idle. Light.
+    /// SSH sessions, even idle ones. Light.
     pub(crate) session: Arc<Limiter>,
-    /// Packs made for fetches (`pack-objects`). Heavy.
+    /// Packs for fetches (`pack-objects`). Heavy.
     pub(crate) pack: Arc<Limiter>,
-    /// Archives being made. Heavy.
     pub(crate) archive: Arc<Limiter>,
-    /// Searches for the commits of a path (`git rev-list`). Heavy.
+    /// Path history (`git rev-list`). Heavy.
     pub(crate) log: Arc<Limiter>,
     /// Copies of repositories for forks. Heavy.
     pub(crate) copy: Arc<Limiter>,
-    /// Pushes.
     pub(crate) push: Arc<Limiter>,
 }
 
 impl Limiters {
-    /// Creates the limiters: each kind of work has a share of its class. Of heavy work two are done at once at least, so that one account
-    /// never has all.
+    /// Gives each kind of work a share of its class. Allows at least two heavy jobs, so that one
+    /// account never holds all permits.
     pub(crate) fn new(options: &LimiterOptions) -> Self {
         let cores = std::thread::available_parallelism().map_or(2, usize::from);
         let or_default = |set: usize, default: usize| if set == 0 { default } else { set };
@@ -93,11 +91,12 @@ impl Limiters {
             archive: limiter("archive", (heavy / 2).max(2), (heavy / 4).max(4)),
             log: limiter("log", heavy.max(2), (heavy / 4).max(2)),
             copy: limiter("copy", (heavy / 2).max(2), (heavy / 4).max(2)),
-            // The costliest for the store: a client sends little, and all of its pack has to be checked.
+            // The most expensive work for the store: a client sends little, and its whole pack has
+            // to be checked.
             push: Arc::new(Limiter {
                 waiting,
                 per_user: (pushes / 4).max(1),
-                // Of deploy keys in grants of an older repo-svc, which name no account for them.
+                // For deploy keys in grants of an older repo-svc, which do not name their account.
                 per_address: (pushes / 4).max(1),
                 ..Limiter::new("push", pushes, (pushes / 2).max(4))
             }),
@@ -105,9 +104,11 @@ impl Limiters {
     }
 }
 
-/// Limit on concurrent work of one kind: in the store, for each repository and for each client. A client, which is an account or an address
-/// without one, has half of the permits and of the line for one repository. Of pushes an account has a quarter, as has each of its deploy
-/// keys, and half with all of these.
+/// Limits concurrent work of one kind for the store, each repository and each client.
+///
+/// A client is an account, or an address without an account. It gets half of the permits, and half
+/// of the queue of a repository. For pushes, an account gets a quarter, each of its deploy keys
+/// too, and all of them together half.
 #[derive(Debug)]
 pub(crate) struct Limiter {
     name: &'static str,
@@ -116,23 +117,22 @@ pub(crate) struct Limiter {
     store: Arc<Semaphore>,
     per_repository: usize,
     repositories: WeakMap<RepositoryId, KeyedSemaphore>,
-    /// Permits of a user without its deploy keys, and of each of these.
+    /// Permits of a user without deploy keys, and of each deploy key.
     per_user: usize,
-    /// Permits of a user with all of its deploy keys.
+    /// Permits of a user with all deploy keys.
     per_account: usize,
     per_address: usize,
     /// By user or deploy key.
     shares: WeakMap<ClientKey, KeyedSemaphore>,
-    /// By account, as are the lines: deploy keys do not multiply what an account has.
+    /// By account, like `lines`, so that adding deploy keys gains nothing.
     clients: WeakMap<ClientKey, KeyedSemaphore>,
-    /// One permit per request of one client that runs on one repository or waits for it.
+    /// One permit per request of a client that runs on a repository or waits for it.
     lines: WeakMap<(RepositoryId, ClientKey), Semaphore>,
-    /// Gauges of permits that are held, and of requests that wait for one.
+    /// Held permits and waiting requests.
     running_gauge: Gauge,
     waiting_gauge: Gauge,
 }
 
-/// Part of a gauge, until dropped.
 #[derive(Debug)]
 pub(super) struct Counted(Gauge);
 
@@ -149,7 +149,7 @@ impl Drop for Counted {
     }
 }
 
-/// Limits on waiting requests: the time that each waits, and their number per repository and per client.
+/// Limits of the queue: wait time, and number of requests per repository and per client.
 #[derive(Clone, Copy, Debug)]
 struct QueueLimits {
     timeout: Duration,
@@ -157,7 +157,6 @@ struct QueueLimits {
     per_client: usize,
 }
 
-/// The limit that leaves no room for a request.
 #[derive(Clone, Copy, Debug)]
 enum Full {
     Client,
@@ -166,25 +165,27 @@ enum Full {
     Store,
 }
 
-/// Key of the limits per client: the account, or the address for anonymous requests if the gateway sent it.
+/// Key of the limits per client: the account, or the address for anonymous requests if the gateway
+/// sent it.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum ClientKey {
-    /// An account, by its id. That of a deploy key is the user who added it, or else the owner of the repository.
+    /// An account. A deploy key belongs to the user who added it, or else to the owner of the
+    /// repository.
     User(i64),
-    /// A deploy key: its account, by id, and its fingerprint.
     DeployKey(i64, String),
-    /// Anonymous, from a known address.
+    /// Anonymous, address known.
     Address(String),
     /// Anonymous, address unknown. All such requests share one limit.
     Unknown,
 }
 
 impl ClientKey {
-    /// Returns the key of a request. The header with the client's address is trusted only if the caller is the gateway of the
-    /// installation.
+    /// Returns the key of a request. Trusts the client address header only if the caller is the
+    /// gateway.
     pub(crate) fn of(caller: &Caller, grant: &Grant, headers: &HeaderMap) -> Self {
         if let Some(account) = grant.limited_account() {
-            // Only grants for pushes name the credential. Without it, the keys share the places of their account.
+            // Only grants for pushes name the credential. Without it, deploy keys share the permits
+            // of their account.
             return match grant.reauthorization.as_ref().map(|access| &access.credential) {
                 Some(Credential::Key(fingerprint)) if grant.user.is_none() => {
                     Self::DeployKey(account.0, fingerprint.clone())
@@ -199,7 +200,7 @@ impl ClientKey {
         }
     }
 
-    /// Returns the key of the client with all its deploy keys.
+    /// Returns the key that a client shares with its deploy keys.
     pub(super) fn with_deploy_keys(&self) -> Self {
         match self {
             Self::DeployKey(account, _) => Self::User(*account),
@@ -208,12 +209,12 @@ impl ClientKey {
     }
 }
 
-/// Semaphores of one repository, account, user or deploy key, dropped with the last permit or waiter.
+/// Semaphores of one key, dropped with the last permit or waiter.
 #[derive(Debug)]
 struct KeyedSemaphore {
     /// One permit per running request.
     running: Arc<Semaphore>,
-    /// One permit per request that runs or waits.
+    /// One permit per running or waiting request.
     queued: Arc<Semaphore>,
 }
 
@@ -224,7 +225,7 @@ impl KeyedSemaphore {
     }
 }
 
-/// Permission to do one unit of work (run one process), until dropped.
+/// Permission to do one unit of work, such as running a process, until dropped.
 #[derive(Debug)]
 pub(crate) struct Permit {
     _store: OwnedSemaphorePermit,
@@ -235,7 +236,8 @@ pub(crate) struct Permit {
 }
 
 impl Limiter {
-    /// Creates a limiter of `store` permits, of which one repository may hold `per_repository` and one client half.
+    /// Creates a limiter with `store` permits. A repository may hold `per_repository` of them, a
+    /// client half.
     pub(crate) fn new(name: &'static str, store: usize, per_repository: usize) -> Self {
         Self {
             name,
@@ -258,16 +260,15 @@ impl Limiter {
 
     /// Waits for a permit.
     ///
-    /// # Errors
-    /// `ShareFull` when the client or the repository has as many requests as it may have, or none of its permits is free in time;
-    /// `Overloaded` when no permit of the store is.
+    /// Fails with `ShareFull` if the client or repository has too many requests or gets no permit
+    /// in time, and with `Overloaded` if the store has no free permit in time.
     pub(crate) async fn acquire(&self, id: RepositoryId, client: &ClientKey) -> Result<Permit, GitError> {
         self.wait(id, client).await.map_err(|full| self.refuse(full, client))
     }
 
     async fn wait(&self, id: RepositoryId, client: &ClientKey) -> Result<Permit, Full> {
         let (share, lines) = (self.share_of(client), &self.waiting);
-        // A deploy key leaves half of the line to its account.
+        // A deploy key leaves half of the queue to its account.
         let waiting = match client {
             ClientKey::DeployKey(..) => lines.per_repository.div_ceil(4),
             ClientKey::User(_) | ClientKey::Address(_) | ClientKey::Unknown => lines.per_client,
@@ -289,7 +290,8 @@ impl Limiter {
             [Ok(_), ..] => return Err(Full::Account),
             [Err(_), ..] => return Err(Full::Client),
         };
-        // In this order: a request that waits for its client's or repository's permit holds no permit of the store meanwhile.
+        // In this order, so that a request waiting for its client or repository does not hold a
+        // permit of the store.
         let mut full = Full::Client;
         let all = async {
             let share = Arc::clone(&share.running).acquire_owned().await?;
@@ -318,7 +320,6 @@ impl Limiter {
         }
     }
 
-    /// Returns the number of permits that the client may hold.
     fn share_of(&self, client: &ClientKey) -> usize {
         match client {
             ClientKey::User(_) | ClientKey::DeployKey(..) => self.per_user,
@@ -334,12 +335,11 @@ impl Limiter {
         }
     }
 
-    /// Returns the number of permits that are held.
     pub(crate) fn running(&self) -> usize {
         self.permits.saturating_sub(self.store.available_permits())
     }
 
-    /// Counts a refusal and returns its error.
+    /// Counts a rejected request and returns its error.
     fn refuse(&self, full: Full, client: &ClientKey) -> GitError {
         metrics::counter!("ferrite_git_refused_total", "gate" => self.name).increment(1);
         match (full, client) {

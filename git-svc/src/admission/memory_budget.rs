@@ -1,4 +1,4 @@
-//! A limit on the memory of git processes that build files from deltas, in all and for each client, and the wait for it.
+//! Limits the memory of git processes that build files from deltas, in total and per client.
 
 use std::{sync::Arc, time::Duration};
 
@@ -7,15 +7,15 @@ use tokio::sync::{AcquireError, OwnedSemaphorePermit, Semaphore};
 
 use super::limiter::{ClientKey, Counted};
 
-/// Bytes of one permit of the semaphores.
+/// Bytes per semaphore permit.
 const UNIT_BYTES: u64 = 1 << 20;
-/// Label in metrics.
 const NAME: &str = "delta";
 
-/// Memory that is shared by all clients. One has half of it.
+/// Memory shared by all clients. A client may take half of it.
 ///
-/// A file that needs more than there is takes all of it, and one that needs more than a client has all of that: such files are built one at
-/// a time. Who waits is served in the order of arrival.
+/// A file that needs more than the total takes all of it, and one that needs more than a client's
+/// half takes that half, so that such files are built one at a time. Waiting requests are served in
+/// order of arrival.
 #[derive(Debug)]
 pub(crate) struct MemoryBudget {
     timeout: Duration,
@@ -25,7 +25,6 @@ pub(crate) struct MemoryBudget {
     clients: WeakMap<ClientKey, Semaphore>,
 }
 
-/// A part of the memory, until dropped.
 #[derive(Debug)]
 pub(crate) struct MemoryPermit {
     _client: OwnedSemaphorePermit,
@@ -34,22 +33,19 @@ pub(crate) struct MemoryPermit {
 }
 
 impl MemoryBudget {
-    /// Creates a budget of `bytes`, for a part of which a client waits as long as `timeout`.
+    /// Creates a budget of `bytes`. Clients wait up to `timeout` for their part.
     pub(crate) fn new(bytes: u64, timeout: Duration) -> Self {
         let total = units(bytes);
         let all = Arc::new(Semaphore::new(total as usize));
         Self { timeout, total, all, share: (total / 2).max(1), clients: WeakMap::default() }
     }
 
-    /// Waits for a part of `bytes`.
-    ///
-    /// # Errors
-    /// `Overloaded` when it is not free in time.
+    /// Waits for `bytes` of memory. Fails with `Overloaded` if they are not free in time.
     pub(crate) async fn acquire(&self, bytes: u64, client: &ClientKey) -> Result<MemoryPermit, GitError> {
         let (of_client, of_all) = (units(bytes).min(self.share), units(bytes).min(self.total));
         let share = || Semaphore::new(self.share as usize);
         let client = self.clients.get_or_insert_with(client.with_deploy_keys(), share);
-        // In this order: who waits for the client's part holds nothing of the others.
+        // In this order, so that waiting for the client's part does not hold memory of others.
         let both = async {
             let client = client.acquire_many_owned(of_client).await?;
             Ok::<_, AcquireError>((client, Arc::clone(&self.all).acquire_many_owned(of_all).await?))
@@ -66,7 +62,7 @@ impl MemoryBudget {
     }
 }
 
-/// Returns the number of permits for so many bytes, one at least.
+/// Returns the number of permits for `bytes`, at least one.
 fn units(bytes: u64) -> u32 {
     u32::try_from(bytes.div_ceil(UNIT_BYTES)).unwrap_or(u32::MAX).max(1)
 }

@@ -1,4 +1,5 @@
-//! Admission of requests: limits on concurrent work per store, repository and client, and the minimum throughput of a client.
+//! Limits on concurrent work per store, repository and client, and the minimum throughput of a
+//! client.
 
 pub(crate) mod backlog;
 pub(crate) mod limiter;

@@ -1,6 +1,7 @@
-//! Ends transfers of clients that are slower than a minimum rate (bytes per second), and measures the time since bytes last moved.
+//! Ends transfers of clients that are slower than a minimum rate, and measures the time since bytes
+//! last moved.
 //!
-//! For the rate, only the time that is spent waiting for the client counts.
+//! The rate counts only time spent waiting for the client.
 
 use std::{
     sync::atomic::{AtomicU64, Ordering},
@@ -10,12 +11,12 @@ use std::{
 use git_store::types::error::GitError;
 use tokio::time::Instant;
 
-/// Bytes moved by one client in one direction, and the time that was spent waiting for them.
+/// Bytes moved by one client in one direction, and the time spent waiting for them.
 #[derive(Debug)]
 pub(crate) struct MinThroughput {
-    /// Longest single wait, and also the total wait that is allowed on top of what the bytes earn.
+    /// Longest single wait, and the total wait allowed on top of what the bytes earn.
     pause: Duration,
-    /// Minimum rate in bytes per second; 0 for none.
+    /// In bytes per second; 0 for no minimum.
     min_rate: u64,
     waited: Duration,
     bytes: u64,
@@ -26,17 +27,16 @@ impl MinThroughput {
         Self { pause, min_rate, waited: Duration::ZERO, bytes: 0 }
     }
 
-    /// Adds bytes that the client sent or took.
+    /// Adds bytes that the client sent or received.
     pub(crate) fn add_bytes(&mut self, bytes: usize) {
         self.bytes += bytes as u64;
     }
 
-    /// Adds time that was spent waiting for the client.
     pub(crate) fn add_wait(&mut self, time: Duration) {
         self.waited += time;
     }
 
-    /// Forgets bytes and waits, as if the transfer began now.
+    /// Forgets bytes and waits, as if the transfer started now.
     pub(crate) fn reset(&mut self) {
         (self.waited, self.bytes) = (Duration::ZERO, 0);
     }
@@ -46,10 +46,8 @@ impl MinThroughput {
         self.waited > self.allowed()
     }
 
-    /// Awaits `moving`, which ends when the client sends or takes bytes, and adds the time it took.
-    ///
-    /// # Errors
-    /// `TooSlow` when that takes longer than the client is allowed.
+    /// Awaits `moving`, which ends when the client sends or receives bytes, and adds the time it
+    /// took. Fails with `TooSlow` if that exceeds the allowed wait.
     pub(crate) async fn wait<T>(&mut self, moving: impl Future<Output = T>) -> Result<T, GitError> {
         let asked = Instant::now();
         let moved = tokio::time::timeout(self.left(), moving).await.map_err(|_| GitError::TooSlow)?;
@@ -82,7 +80,6 @@ impl IdleTimer {
         Self { start: Instant::now(), moved_ms: AtomicU64::new(0) }
     }
 
-    /// Records that bytes moved now.
     pub(crate) fn touch(&self) {
         let now = u64::try_from(self.start.elapsed().as_millis()).unwrap_or(u64::MAX);
         self.moved_ms.store(now, Ordering::Relaxed);
@@ -106,7 +103,8 @@ mod tests {
 
     const IDLE_TIMEOUT: Duration = Duration::from_millis(300);
 
-    /// Returns how many times a client may move `bytes`, each time after a pause of `pause` ms; at most a thousand.
+    /// Returns how many times a client may move `bytes` after a pause of `pause` ms each, up to
+    /// 1000.
     fn allowed_moves(min_rate: u64, bytes: usize, pause: u64) -> usize {
         let (mut throughput, pause) = (MinThroughput::new(IDLE_TIMEOUT, min_rate), Duration::from_millis(pause));
         (0..1000)

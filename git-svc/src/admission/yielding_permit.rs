@@ -1,5 +1,5 @@
-//! A permit that is released while its session is idle, so that a client that stays connected for long and does little does not
-//! keep others from being served.
+//! A permit that is released while its session is idle, so that long, quiet connections do not keep
+//! others from being served.
 
 use std::time::Duration;
 
@@ -12,10 +12,10 @@ use super::{
     throughput::{IdleTimer, MinThroughput},
 };
 
-/// Time without a byte after which the permit of a process that may be waiting for its client is released. Longer than the five seconds
-/// between two keepalives of a git that makes a pack.
+/// Idle time after which the permit is released if the process may be waiting for its client.
+/// Longer than git's keepalive interval while it makes a pack, which is five seconds.
 const IDLE_BEFORE_RELEASE: Duration = Duration::from_secs(7);
-/// Time between two attempts to get a permit while the limiter refuses.
+/// Interval of attempts to get a permit while the limiter rejects them.
 const RETRY_INTERVAL: Duration = Duration::from_secs(1);
 
 /// Permit of a limiter, held only while the session is busy.
@@ -28,18 +28,17 @@ pub(crate) struct YieldingPermit<'a> {
 }
 
 impl<'a> YieldingPermit<'a> {
-    /// Wraps a permit that was acquired already.
     pub(crate) fn new(limiter: &'a Limiter, repository: RepositoryId, client: ClientKey, permit: Permit) -> Self {
         Self { limiter, repository, client, permit: Mutex::new(Some(permit)), idle: IDLE_BEFORE_RELEASE }
     }
 
-    /// Releases the permit after another time than usual.
+    /// Overrides the idle time after which the permit is released.
     #[cfg(test)]
     pub(crate) fn released_after(self, idle: Duration) -> Self {
         Self { idle, ..self }
     }
 
-    /// Acquires the permit if it was released, however long that takes.
+    /// Acquires the permit again if it was released, however long that takes.
     pub(crate) async fn acquire(&self) {
         let mut permit = self.permit.lock().await;
         while permit.is_none() {
@@ -50,8 +49,8 @@ impl<'a> YieldingPermit<'a> {
         }
     }
 
-    /// Acquires the permit for `bytes` that the client sent since `asked`. If the client is too slow, the permit is released
-    /// first, so that requests that wait for it come before this one.
+    /// Acquires the permit for `bytes` that the client sent since `asked`. If the client is too
+    /// slow, releases the permit first to let waiting requests go ahead.
     pub(crate) async fn acquire_for(&self, throughput: &mut MinThroughput, asked: Instant, bytes: usize) {
         throughput.add_wait(asked.elapsed());
         throughput.add_bytes(bytes);
@@ -62,7 +61,8 @@ impl<'a> YieldingPermit<'a> {
         self.acquire().await;
     }
 
-    /// Releases the permit whenever the session has been idle and its process may be waiting for the client; never returns.
+    /// Releases the permit whenever the session is idle and its process may be waiting for the
+    /// client. Never returns.
     pub(crate) async fn release_when_idle(
         &self,
         timer: &IdleTimer,
@@ -70,7 +70,8 @@ impl<'a> YieldingPermit<'a> {
     ) -> std::convert::Infallible {
         loop {
             timer.expired(self.idle).await;
-            // Locked while a task waits in `acquire`: then there is no permit to release.
+            // The lock is taken while a task waits in `acquire`; then there is no permit to
+            // release.
             if may_wait_for_client()
                 && let Ok(mut permit) = self.permit.try_lock()
             {

@@ -1,5 +1,3 @@
-//! Settings of imports and mirrors (`imports/`).
-
 use std::time::Duration;
 
 use clap::Args;
@@ -54,7 +52,6 @@ pub struct ImportArgs {
 }
 
 impl ImportArgs {
-    /// Options of the service.
     pub(crate) fn options(&self, pack: PackLimits) -> ImportOptions {
         ImportOptions {
             max_bytes: self.migration_max_bytes,

@@ -1,4 +1,4 @@
-//! Settings that limit clients: concurrency, sizes and times. Not here: the settings of maintenance (`config::maintenance`).
+//! Settings that limit clients: concurrency, sizes and times.
 
 use std::time::Duration;
 
@@ -102,7 +102,6 @@ pub struct ProcessArgs {
 }
 
 impl LimitArgs {
-    /// Limits of transfers.
     pub(crate) fn transfers(&self) -> TransferLimits {
         let Self { idle, transfer: total, slowest: min_rate, .. } = *self;
         TransferLimits { idle, total, pause: idle / 2, min_rate, session_idle: idle.saturating_mul(10) }
@@ -110,7 +109,6 @@ impl LimitArgs {
 }
 
 impl LimiterArgs {
-    /// Options of the limiters.
     pub(crate) fn options(&self) -> LimiterOptions {
         LimiterOptions {
             queue_per_repository: self.waiting.into(),
@@ -124,7 +122,7 @@ impl LimiterArgs {
 }
 
 impl ProcessArgs {
-    /// Default options of git with these limits.
+    /// Default options of git under these limits.
     pub(crate) fn git_options(&self) -> GitOptions {
         let defaults = GitOptions::default();
         let pack_threads = if self.pack_threads == 0 { defaults.pack_threads } else { self.pack_threads.into() };

@@ -1,5 +1,3 @@
-//! Settings of background maintenance (`maintenance/`).
-
 use std::time::Duration;
 
 use clap::{Args, builder::TypedValueParser};
@@ -32,13 +30,11 @@ pub struct MaintenanceArgs {
     pub expire_after: Duration,
 }
 
-/// Returns a parser of seconds, which may have a fraction.
 fn fractional_seconds() -> impl TypedValueParser<Value = Duration> {
     within::<f64>(0.0..=f64::from(MAX_SECONDS)).map(Duration::from_secs_f64)
 }
 
 impl MaintenanceArgs {
-    /// Options of the service.
     pub(crate) fn options(&self) -> MaintenanceOptions {
         MaintenanceOptions {
             interval: self.interval,

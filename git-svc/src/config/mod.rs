@@ -1,5 +1,3 @@
-//! All settings of git-svc.
-
 pub(crate) mod imports;
 pub(crate) mod limits;
 pub(crate) mod maintenance;
@@ -19,7 +17,7 @@ use git_store::repo::refs::DEFAULT_CACHE_BYTES;
 
 use self::{imports::ImportArgs, limits::LimitArgs, maintenance::MaintenanceArgs, packs::PackArgs};
 
-/// Most bytes that the largest pack of a push may have: git reads its own limit as a number with a sign.
+/// Upper bound of the setting, because git parses its limit as a signed number.
 const MAX_PUSH_BYTES: u64 = 1 << 60;
 
 /// Settings of `git-svc`: flags, or the variables named beside them.
@@ -121,10 +119,8 @@ pub struct Config {
 }
 
 impl Config {
-    /// Checks that neither gRPC nor Redis leaves this machine without TLS.
-    ///
-    /// # Errors
-    /// When it would, and the settings do not permit it.
+    /// Checks that no plaintext gRPC or Redis connection leaves this machine, unless the settings
+    /// permit it.
     pub fn check_addresses(&self) -> Result<(), PlaintextAddress> {
         let peers = [&self.repo_address, &self.issue_address, &self.hook_address].into_iter().flatten();
         self.process.check_addresses(peers)

@@ -1,4 +1,4 @@
-//! Settings that limit what a pack contains, in a push, an import or a sync. Not here: the size of a push (`config`).
+//! Settings that limit the contents of a pack in a push, an import or a sync.
 
 use std::time::Duration;
 
@@ -39,7 +39,6 @@ pub struct PackArgs {
 }
 
 impl PackArgs {
-    /// Limits on packs.
     pub(crate) fn limits(&self) -> PackLimits {
         PackLimits {
             object_bytes: self.max_object_bytes,

@@ -1,4 +1,5 @@
-//! The `migrations` table: repositories that are fetched from other hosts, from the request until some days after the end.
+//! The `migrations` table: repositories fetched from other hosts. Rows are deleted some days after
+//! the import ended.
 
 use ferrite_db::{Db, DbError, Tx, Value, args};
 use ferrite_proto::id::RepositoryId;
@@ -21,26 +22,20 @@ const FINISH: &str = "UPDATE migrations SET phase = $2, object_count = $3, recei
 const FORGET: &str = "DELETE FROM migrations WHERE repository_id = $1";
 const PURGE: &str = "DELETE FROM migrations WHERE finished_us > 0 AND finished_us < $1";
 
-/// The phase of an import.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) enum ImportPhase {
-    /// The job has not begun.
     #[default]
     Queued,
-    /// Objects are received.
     Fetching,
-    /// Everything was received and is checked and indexed.
+    /// Checking and indexing what was received.
     Indexing,
-    /// The job ended well.
     Done,
-    /// The job failed.
     Failed,
 }
 
 impl ImportPhase {
     const ALL: [Self; 5] = [Self::Queued, Self::Fetching, Self::Indexing, Self::Done, Self::Failed];
 
-    /// Name in rows.
     pub(crate) fn as_str(self) -> &'static str {
         match self {
             Self::Queued => "queued",
@@ -56,42 +51,35 @@ impl ImportPhase {
     }
 }
 
-/// Row of an import.
 #[derive(Clone, Debug, PartialEq, Eq, sqlx_macros::FromRow)]
 pub(crate) struct ImportRow {
     pub(crate) repository_id: i64,
-    /// Name of the store that fetches the repository.
     pub(crate) store: String,
-    /// Placement epoch of the repository.
     pub(crate) epoch: i64,
-    /// The user who asked for it.
     pub(crate) user_id: i64,
-    /// The branch HEAD is to point to if the remote names none.
+    /// Branch for HEAD if the remote names none.
     pub(crate) default_branch: String,
     /// Address of the remote, without user and password.
     pub(crate) url: String,
     /// User and password, sealed.
     pub(crate) credentials: Option<Vec<u8>>,
-    /// Seconds between syncs of a mirror; 0 for a repository that is fetched once.
+    /// Sync interval of a mirror; 0 for a one-time import.
     pub(crate) mirror_interval_secs: i64,
-    /// Id for the repository of the wiki; 0 if it is not brought.
+    /// Repository for the wiki; 0 if the wiki is not imported.
     pub(crate) wiki_id: i64,
-    /// Name of the phase as last recorded; see [`ImportRow::phase`].
+    /// Last recorded phase; see [`ImportRow::phase`].
     pub(crate) phase: String,
-    /// Objects received.
     pub(crate) object_count: i64,
-    /// Bytes received.
     pub(crate) received_bytes: i64,
-    /// The reason for a failure; empty for none.
+    /// Why it failed; empty if it did not.
     pub(crate) error: String,
-    /// Time of the request, in microseconds since 1970.
     pub(crate) created_us: i64,
-    /// Time of the end; 0 before it.
+    /// In microseconds since 1970; 0 until the import ends.
     pub(crate) finished_us: i64,
 }
 
 impl ImportRow {
-    /// Returns the row of an import that has not begun.
+    /// Creates the row of a queued import.
     pub(crate) fn queued(id: RepositoryId, store: &str, url: String, now_us: i64) -> Self {
         Self {
             repository_id: id.0,
@@ -112,48 +100,39 @@ impl ImportRow {
         }
     }
 
-    /// The repository.
     pub(crate) fn id(&self) -> RepositoryId {
         RepositoryId(self.repository_id)
     }
 
-    /// The repository of the wiki, if the wiki is to be brought.
     pub(crate) fn wiki(&self) -> Option<RepositoryId> {
         (self.wiki_id > 0).then_some(RepositoryId(self.wiki_id))
     }
 
-    /// The phase as last recorded.
     pub(crate) fn phase(&self) -> ImportPhase {
         ImportPhase::parse(&self.phase)
     }
 }
 
-/// How far an import is, or how it ended.
+/// Progress or result of an import.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct ImportState {
-    /// The phase.
     pub(crate) phase: ImportPhase,
-    /// Objects received.
     pub(crate) objects: u64,
-    /// Bytes received.
     pub(crate) bytes: u64,
-    /// The reason for a failure; empty for none.
+    /// Why it failed; empty if it did not.
     pub(crate) error: String,
 }
 
-/// The `migrations` table.
 #[derive(Clone, Debug)]
 pub(crate) struct ImportTable {
     db: Db,
 }
 
 impl ImportTable {
-    /// Wraps the table in `db`.
     pub(crate) fn new(db: Db) -> Self {
         Self { db }
     }
 
-    /// Adds an import unless its repository has one.
     pub(crate) async fn add(&self, row: &ImportRow) -> Result<(), DbError> {
         let args = args![
             row.repository_id,
@@ -170,34 +149,32 @@ impl ImportTable {
         self.db.execute(ADD, &args).await.map(drop)
     }
 
-    /// Returns the import of a repository.
     pub(crate) async fn find(&self, id: RepositoryId) -> Result<Option<ImportRow>, DbError> {
         self.db.optional(FIND, &args![id]).await
     }
 
-    /// Returns up to `limit` imports of an account on a store that have not ended, in the order of their requests.
+    /// Returns up to `limit` unfinished imports of an account on a store, oldest request first.
     pub(crate) async fn waiting(&self, store: &str, user: i64, limit: usize) -> Result<Vec<ImportRow>, DbError> {
         self.db.all(WAITING, &args![store, user, i64::try_from(limit).unwrap_or(i64::MAX)]).await
     }
 
-    /// Counts the imports of a store that have not ended: all, and those of one account.
+    /// Counts the unfinished imports of a store: all, and those of one account.
     pub(crate) async fn count_waiting(&self, store: &str, user: i64) -> Result<(u64, u64), DbError> {
         let (all, own): (i64, i64) = self.db.one(COUNT_WAITING, &args![store, user]).await?;
         Ok((all.unsigned_abs(), own.unsigned_abs()))
     }
 
-    /// Counts the imports of a store that have not ended, by account.
     pub(crate) async fn count_by_account(&self, store: &str) -> Result<Vec<(i64, i64)>, DbError> {
         self.db.all(COUNT_BY_ACCOUNT, &args![store]).await
     }
 
-    /// Records how far an import is.
     pub(crate) async fn progress(&self, id: RepositoryId, state: &ImportState) -> Result<(), DbError> {
         let args = args![id, state.phase.as_str(), count(state.objects), count(state.bytes)];
         self.db.execute(PROGRESS, &args).await.map(drop)
     }
 
-    /// Records the end of an import and drops its credentials. Returns whether it had not ended before.
+    /// Records the end of an import and drops its credentials. Returns `false` if it had ended
+    /// before.
     pub(crate) async fn finish(
         tx: &mut Tx,
         id: RepositoryId,
@@ -209,7 +186,6 @@ impl ImportTable {
         Ok(tx.execute(FINISH, &args).await? > 0)
     }
 
-    /// Deletes the row of a repository that is being deleted.
     pub(crate) async fn forget(tx: &mut Tx, id: RepositoryId) -> Result<(), DbError> {
         tx.execute(FORGET, &args![id]).await.map(drop)
     }
@@ -220,7 +196,7 @@ impl ImportTable {
     }
 }
 
-/// Converts a count to the type of the database.
+/// Converts a count for the database.
 pub(crate) fn count(number: u64) -> i64 {
     i64::try_from(number).unwrap_or(i64::MAX)
 }

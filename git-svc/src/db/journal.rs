@@ -1,5 +1,5 @@
-//! The journal of ref changes (`ref_journal`): one row per change of one ref. A row is `open` from the intent until it is
-//! settled: `confirmed` if the ref changed, else `dropped`.
+//! The journal of ref changes (`ref_journal`): one row per changed ref. A row is `open` from the
+//! intent until it is settled: `confirmed` if the ref changed, else `dropped`.
 
 use std::time::Duration;
 
@@ -11,21 +11,20 @@ use uuid::Uuid;
 
 use super::repositories::RepositoryTable;
 
-/// Object id of 40 zeros: no object.
+/// Stands for a missing object.
 pub(crate) const ZERO: &str = "0000000000000000000000000000000000000000";
 
-/// Rows inserted by one statement.
 const ROWS_PER_STATEMENT: usize = 200;
 
 const OPEN: &str = "SELECT id, batch_id, number, ref_name, old_id, new_id, user_id, kind, created_us, push_options, issue_reach \
      FROM ref_journal WHERE repository_id = $1 AND state = 'open' ORDER BY id";
 const OPEN_REPOSITORIES: &str = "SELECT DISTINCT j.repository_id FROM ref_journal j JOIN repositories r ON r.repository_id = j.repository_id \
      WHERE j.state = 'open' AND r.store = $1 ORDER BY j.repository_id";
-/// Counts later changes of the ref that started at this change's new id.
+/// Counts later changes of the ref that start at this change's new id.
 const FOLLOWED: &str =
     "SELECT COUNT(*) FROM ref_journal WHERE repository_id = $1 AND ref_name = $2 AND id > $3 AND old_id = $4";
 const DROP: &str = "UPDATE ref_journal SET state = 'dropped', settled_us = $2 WHERE id = $1 AND state = 'open'";
-/// The rows of an update, which an index finds by repository and number.
+/// The rows of an update. An index finds them by repository and number.
 macro_rules! of_batch {
     () => {
         " WHERE repository_id = $1 AND number = $2 AND batch_id = $3"
@@ -33,32 +32,27 @@ macro_rules! of_batch {
 }
 const DROP_BATCH: &str =
     concat!("UPDATE ref_journal SET state = 'dropped', settled_us = $4", of_batch!(), " AND state = 'open'");
-/// Rows that one transaction deletes, so that no writer waits long for it.
+/// Rows deleted per transaction, so that writers do not wait long.
 const MAX_PURGED_ROWS: u64 = 200;
-/// Time between two batches, for the writers.
+/// Pause between two batches, to let writers in.
 const PURGE_PAUSE: Duration = Duration::from_millis(20);
 const PURGE: &str = "DELETE FROM ref_journal WHERE id IN (SELECT id FROM ref_journal WHERE settled_us < $1 \
      ORDER BY settled_us LIMIT $2)";
-/// Idempotency key of the response that was stored with an update.
+/// Idempotency key of the response stored with an update.
 const RECEIPT: &str = concat!("SELECT receipt FROM ref_journal", of_batch!(), " AND receipt IS NOT NULL LIMIT 1");
 const CONFIRM: &str =
     concat!("UPDATE ref_journal SET state = 'confirmed', settled_us = $4", of_batch!(), " AND state = 'open'");
 
-/// Origin of an update of refs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum UpdateKind {
-    /// A push.
     Push,
-    /// A commit through the API.
     Api,
-    /// A mirror's fetch from its remote.
     Mirror,
     /// The initial commit of a new repository.
     Init,
 }
 
 impl UpdateKind {
-    /// Name in rows of the journal.
     pub(crate) fn as_str(self) -> &'static str {
         match self {
             Self::Push => "push",
@@ -72,7 +66,6 @@ impl UpdateKind {
         [Self::Push, Self::Api, Self::Mirror, Self::Init].into_iter().find(|kind| kind.as_str() == text)
     }
 
-    /// Value in events.
     pub(crate) fn to_event(self) -> RefsUpdateKind {
         match self {
             Self::Push => RefsUpdateKind::Push,
@@ -83,25 +76,22 @@ impl UpdateKind {
     }
 }
 
-/// A requested update of refs: all of its edits are applied, or none.
+/// Edits of refs that are applied together or not at all.
 #[derive(Clone, Debug)]
 pub(crate) struct RefTransaction {
-    /// Origin of the update.
     pub(crate) kind: UpdateKind,
-    /// Id of the user who asked for the update; 0 if none.
+    /// User who asked for the update; 0 for none.
     pub(crate) user: i64,
     /// Repositories whose issues the commit messages may change.
     pub(crate) issue_reach: IssueReach,
-    /// Changes of single refs.
     pub(crate) edits: Vec<RefEdit>,
-    /// Push options (`git push -o`).
     pub(crate) options: PushOptions,
-    /// Objects that the update needs and that are still to be written.
+    /// Objects to write before the refs change.
     pub(crate) objects: Vec<NewObject>,
 }
 
 impl RefTransaction {
-    /// Creates an update that changes no issues, without push options and without objects to write.
+    /// Creates an update without push options or objects, whose messages change no issues.
     pub(crate) fn new(kind: UpdateKind, user: i64, edits: Vec<RefEdit>) -> Self {
         let (issue_reach, options) = (IssueReach::None, PushOptions::default());
         Self { kind, user, issue_reach, edits, options, objects: Vec::new() }
@@ -111,25 +101,21 @@ impl RefTransaction {
 /// An open row of the journal: the change of one ref.
 #[derive(Clone, Debug)]
 pub(crate) struct JournalEntry {
-    /// Id of the row.
     pub(crate) id: i64,
-    /// Id of the update (batch) that the row is part of.
+    /// Id of the update that the row belongs to.
     pub(crate) batch: String,
     /// Number of the update in its repository.
     pub(crate) number: i64,
-    /// Full name of the ref.
     pub(crate) name: Vec<u8>,
-    /// Object id before, in hex; zeros if the ref did not exist.
+    /// Old object id in hex; zeros if the ref did not exist.
     pub(crate) old: String,
-    /// Object id after, in hex; zeros for a deletion.
+    /// New object id in hex; zeros for a deletion.
     pub(crate) new: String,
-    /// Id of the user who asked for the update; 0 if none.
+    /// User who asked for the update; 0 for none.
     pub(crate) user: i64,
-    /// Origin of the update.
     pub(crate) kind: UpdateKind,
-    /// Time when the row was written, in microseconds since 1970.
     pub(crate) created_us: i64,
-    /// Push options of the update; stored on one of its rows.
+    /// Push options of the update. Only one of its rows has them.
     pub(crate) options: Option<PushOptions>,
     /// Repositories whose issues the commit messages may change.
     pub(crate) issue_reach: IssueReach,
@@ -150,33 +136,31 @@ struct EntryRow {
     issue_reach: String,
 }
 
-/// An update whose intent was recorded.
+/// An update with a recorded intent.
 #[derive(Clone, Debug)]
 pub(crate) struct NewBatch {
-    /// Id of the update.
     pub(crate) id: String,
     /// Number of the update in its repository.
     pub(crate) number: i64,
-    /// True for an update of a wiki, of which no service is told.
+    /// Whether this is a wiki. Wikis emit no events.
     pub(crate) is_wiki: bool,
 }
 
-/// The `ref_journal` table.
 #[derive(Clone, Debug)]
 pub(crate) struct Journal {
     db: Db,
 }
 
 impl Journal {
-    /// Wraps the table in `db`.
     pub(crate) fn new(db: Db) -> Self {
         Self { db }
     }
 
-    /// Records the intent of an update as open rows. Returns `None` if this service has no such repository.
+    /// Records the intent of an update as open rows. Returns `None` if this service has no such
+    /// repository.
     ///
-    /// `receipt` is the idempotency key of a response that the caller stores in the same transaction; the response is withdrawn
-    /// if the update is dropped.
+    /// `receipt` is the idempotency key of a response that the caller stores in the same
+    /// transaction. The response is withdrawn if the update is dropped.
     pub(crate) async fn record_intent(
         tx: &mut Tx,
         repository: RepositoryId,
@@ -222,20 +206,20 @@ impl Journal {
         Ok(rows.into_iter().filter_map(JournalEntry::of).collect())
     }
 
-    /// Returns the repositories of a store that have open entries.
     pub(crate) async fn open_repositories(&self, store: &str) -> Result<Vec<RepositoryId>, DbError> {
         let rows: Vec<(i64,)> = self.db.all(OPEN_REPOSITORIES, &args![store]).await?;
         Ok(rows.into_iter().map(|(id,)| RepositoryId(id)).collect())
     }
 
-    /// Returns whether a later entry of the same ref shows that this one was applied: the later one started at its new id.
+    /// Returns whether a later entry proves that this one was applied, because it starts at the new
+    /// id of this one.
     pub(crate) async fn is_followed(&self, repository: RepositoryId, entry: &JournalEntry) -> Result<bool, DbError> {
         let args = args![repository, entry.name.as_slice(), entry.id, entry.new.as_str()];
         let (count,): (i64,) = self.db.one(FOLLOWED, &args).await?;
         Ok(count > 0)
     }
 
-    /// Drops all open entries of an update that was not applied, and withdraws its stored response.
+    /// Drops all open entries of an update that was not applied, and its stored response.
     pub(crate) async fn drop_batch(
         &self,
         repository: RepositoryId,
@@ -252,12 +236,11 @@ impl Journal {
         tx.commit().await
     }
 
-    /// Drops one open entry that was not applied.
     pub(crate) async fn drop_entry(tx: &mut Tx, id: i64, now_us: i64) -> Result<(), DbError> {
         tx.execute_later(DROP, &args![id, now_us]).await
     }
 
-    /// Confirms the open entries of an update that was applied. Returns their number.
+    /// Confirms the open entries of an applied update. Returns how many there were.
     pub(crate) async fn confirm(
         tx: &mut Tx,
         repository: RepositoryId,
@@ -267,7 +250,7 @@ impl Journal {
         tx.execute(CONFIRM, &args![repository, batch.number, batch.id.as_str(), now_us]).await
     }
 
-    /// Deletes rows that were settled before `before_us` (microseconds since 1970), in batches.
+    /// Deletes rows settled before `before_us` (microseconds since 1970), in batches.
     pub(crate) async fn purge(&self, before_us: i64) -> Result<(), DbError> {
         while self.db.execute(PURGE, &args![before_us, MAX_PURGED_ROWS as i64]).await? == MAX_PURGED_ROWS {
             tokio::time::sleep(PURGE_PAUSE).await;
@@ -295,7 +278,7 @@ impl JournalEntry {
     }
 }
 
-/// Returns the name of a reach in rows of the journal.
+/// Value of a reach in the journal.
 fn reach_name(reach: IssueReach) -> &'static str {
     match reach {
         IssueReach::None => "none",
@@ -304,13 +287,13 @@ fn reach_name(reach: IssueReach) -> &'static str {
     }
 }
 
-/// Parses the result of [`reach_name`]; other text is no reach.
+/// Inverse of [`reach_name`]. Unknown text means no reach.
 fn parse_reach(name: &str) -> IssueReach {
     let reaches = [IssueReach::Repository, IssueReach::All];
     reaches.into_iter().find(|reach| reach_name(*reach) == name).unwrap_or_default()
 }
 
-/// Returns the text of an object id in the journal: [`ZERO`] for no object.
+/// Hex form of an id; [`ZERO`] for no object.
 pub(crate) fn hex(id: Option<Oid>) -> String {
     id.map_or_else(|| ZERO.to_owned(), |id| id.to_string())
 }

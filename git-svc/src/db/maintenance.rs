@@ -1,9 +1,10 @@
-//! The `maintenance` table: for each repository, its newest update, the state after the last jobs, and the time of the next one.
+//! The `maintenance` table: the newest update of each repository, its state after the last jobs,
+//! and the time of the next one.
 
 use ferrite_db::{Db, DbError, Tx, args};
 use ferrite_proto::id::RepositoryId;
 
-/// Time of the next job of a repository that needs none until it changes: later than any time in microseconds since 1970.
+/// Due time of a repository that needs no job until it changes.
 pub(crate) const NEVER: i64 = i64::MAX;
 
 const CHANGED: &str = "INSERT INTO maintenance (repository_id, number, changed_us, packed_number, packed_us, full_number, full_us, graph_number, \
@@ -17,7 +18,7 @@ const DUE: &str = "SELECT m.repository_id, m.number, m.packed_number, m.packed_u
      WHERE m.next_us <= $2 AND m.not_before_us <= $2 AND r.store = $1 AND NOT r.deleted ORDER BY m.next_us LIMIT 256";
 const FIND: &str = "SELECT m.repository_id, m.number, m.packed_number, m.packed_us, m.full_number, m.full_us, m.graph_number, m.loose_left, m.failures, \
      m.checked_us, m.broken FROM maintenance m WHERE m.repository_id = $1 AND m.not_before_us <= $2";
-/// Keeps a repository due if it changed, or was marked suspect, while the job ran.
+/// Keeps a repository due if it changed, or was marked suspect, during the job.
 const DONE: &str = "UPDATE maintenance SET packed_number = $2, packed_us = $3, full_number = $4, full_us = $5, graph_number = $6, loose_left = $7, \
      next_us = CASE WHEN number > $8 THEN changed_us WHEN checked_us < $10 THEN 0 ELSE $9 END, not_before_us = 0, failures = 0 WHERE repository_id = $1";
 const FAILED: &str = "UPDATE maintenance SET failures = failures + 1, not_before_us = $2 WHERE repository_id = $1";
@@ -31,10 +32,10 @@ const FORGET: &str = "DELETE FROM maintenance WHERE repository_id = $1";
 const LIST_AFTER: &str = "SELECT repository_id FROM repositories WHERE store = $1 AND NOT deleted AND repository_id > $2 \
      ORDER BY repository_id LIMIT 1000";
 
-/// Maintenance state of one repository. Numbers are those of updates in the journal; times are microseconds since 1970.
+/// Maintenance state of one repository. `…_number` counts updates in the journal; `…_us` is in
+/// microseconds since 1970.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, sqlx_macros::FromRow)]
 pub(crate) struct MaintenanceRow {
-    /// Id of the repository.
     pub(crate) repository_id: i64,
     /// Newest update.
     pub(crate) number: i64,
@@ -44,49 +45,46 @@ pub(crate) struct MaintenanceRow {
     pub(crate) packed_us: i64,
     /// Newest update at the last full repack.
     pub(crate) full_number: i64,
-    /// Time of the last full repack.
     pub(crate) full_us: i64,
     /// Newest update when the commit-graph was written.
     pub(crate) graph_number: i64,
-    /// Loose objects that the last repack left loose.
+    /// Loose objects left by the last repack.
     pub(crate) loose_left: i64,
-    /// Failed jobs since the last one that succeeded.
     pub(crate) failures: i64,
-    /// Time of the last check of the objects; 0 if a check is due at once.
+    /// Time of the last object check; 0 to check now.
     pub(crate) checked_us: i64,
-    /// Not 0 if objects were missing at the last check.
+    /// Not 0 if the last check found objects missing.
     pub(crate) broken: i64,
 }
 
-/// The `maintenance` table.
 #[derive(Clone, Debug)]
 pub(crate) struct MaintenanceTable {
     db: Db,
 }
 
 impl MaintenanceTable {
-    /// Wraps the table in `db`.
     pub(crate) fn new(db: Db) -> Self {
         Self { db }
     }
 
-    /// Records the update `number` of a repository, in the transaction that confirms it.
+    /// Records update `number` of a repository, in the transaction that confirms it.
     pub(crate) async fn changed(tx: &mut Tx, id: RepositoryId, number: i64, now_us: i64) -> Result<(), DbError> {
         tx.execute_later(CHANGED, &args![id, number, now_us]).await
     }
 
-    /// Returns up to 256 repositories of a store that are due, longest overdue first.
+    /// Returns up to 256 due repositories of a store, longest overdue first.
     pub(crate) async fn due(&self, store: &str, now_us: i64) -> Result<Vec<MaintenanceRow>, DbError> {
         self.db.all(DUE, &args![store, now_us]).await
     }
 
-    /// Returns the row of a repository; `None` if it has none, or if its jobs wait until a time after `now_us`.
+    /// Returns the row of a repository; `None` if it has none or its jobs are postponed beyond
+    /// `now_us`.
     pub(crate) async fn find(&self, id: RepositoryId, now_us: i64) -> Result<Option<MaintenanceRow>, DbError> {
         self.db.optional(FIND, &args![id, now_us]).await
     }
 
-    /// Records the state after a job that saw updates up to `seen`, and the time of the next job unless the repository changes
-    /// before.
+    /// Records the state after a job that saw updates up to `seen`. The repository is next due at
+    /// `next_us`, or earlier if it changes.
     pub(crate) async fn done(&self, now: &MaintenanceRow, seen: i64, next_us: i64) -> Result<(), DbError> {
         let args = args![
             now.repository_id,
@@ -103,38 +101,35 @@ impl MaintenanceTable {
         self.db.execute(DONE, &args).await.map(drop)
     }
 
-    /// Records a failed job; the repository is not due again before `not_before_us`.
+    /// Records a failed job. The repository is not due before `not_before_us`.
     pub(crate) async fn failed(&self, id: RepositoryId, not_before_us: i64) -> Result<(), DbError> {
         self.db.execute(FAILED, &args![id, not_before_us]).await.map(drop)
     }
 
-    /// Postpones the next job of a repository to `not_before_us`.
     pub(crate) async fn later(&self, id: RepositoryId, not_before_us: i64) -> Result<(), DbError> {
         self.db.execute(LATER, &args![id, not_before_us]).await.map(drop)
     }
 
-    /// Makes a check of the repository's objects due at once, unless one was made at or after `since_us`.
+    /// Makes an object check due now, unless one ran at or after `since_us`.
     pub(crate) async fn mark_suspect(&self, id: RepositoryId, since_us: i64) -> Result<(), DbError> {
         self.db.execute(MARK_SUSPECT, &args![id, since_us]).await.map(drop)
     }
 
-    /// Records the result of a check of the objects.
     pub(crate) async fn checked(&self, row: &MaintenanceRow) -> Result<(), DbError> {
         self.db.execute(CHECKED, &args![row.repository_id, row.checked_us, row.broken]).await.map(drop)
     }
 
-    /// Counts the repositories of a store that lacked objects at their last check.
+    /// Counts the repositories of a store whose last check found objects missing.
     pub(crate) async fn broken(&self, store: &str) -> Result<i64, DbError> {
         let (count,): (i64,) = self.db.one(BROKEN, &args![store]).await?;
         Ok(count)
     }
 
-    /// Deletes the row of a repository that is being deleted.
     pub(crate) async fn forget(tx: &mut Tx, id: RepositoryId) -> Result<(), DbError> {
         tx.execute(FORGET, &args![id]).await.map(drop)
     }
 
-    /// Returns up to 1000 repositories of a store whose ids are above `after`, ordered by id.
+    /// Returns up to 1000 repositories of a store with ids above `after`, ordered by id.
     pub(crate) async fn list_after(&self, store: &str, after: RepositoryId) -> Result<Vec<RepositoryId>, DbError> {
         let rows: Vec<(i64,)> = self.db.all(LIST_AFTER, &args![store, after]).await?;
         Ok(rows.into_iter().map(|(id,)| RepositoryId(id)).collect())

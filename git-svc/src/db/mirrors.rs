@@ -1,4 +1,4 @@
-//! The `mirrors` table: repositories that follow a remote, and when each is synced next.
+//! The `mirrors` table: repositories that follow a remote, and when each is due for a sync.
 
 use ferrite_db::{Db, DbError, Tx, Value, args};
 use ferrite_proto::id::RepositoryId;
@@ -24,57 +24,50 @@ const FAILED: &str = "UPDATE mirrors SET next_sync_us = $2, last_error = $3, fai
      RETURNING repository_id, user_id, url, credentials, wiki_id, interval_secs, next_sync_us, last_sync_us, last_error, failure_count, version";
 const FORGET: &str = "DELETE FROM mirrors WHERE repository_id = $1";
 
-/// Row of a mirror. Times are microseconds since 1970.
+/// Times are in microseconds since 1970.
 #[derive(Clone, Debug, PartialEq, Eq, sqlx_macros::FromRow)]
 pub(crate) struct MirrorRow {
     pub(crate) repository_id: i64,
-    /// The user who set the mirror up.
+    /// User who set up the mirror.
     pub(crate) user_id: i64,
-    /// Address of the remote, without user and password.
+    /// Without user and password.
     pub(crate) url: String,
     /// User and password, sealed.
     pub(crate) credentials: Option<Vec<u8>>,
-    /// The repository of the wiki; 0 if it has none.
+    /// Repository of the wiki; 0 for none.
     pub(crate) wiki_id: i64,
-    /// Seconds between syncs.
     pub(crate) interval_secs: i64,
-    /// Time of the next sync.
     pub(crate) next_sync_us: i64,
-    /// Time of the last sync that ended well; 0 for none.
+    /// Time of the last successful sync; 0 for none.
     pub(crate) last_sync_us: i64,
-    /// The reason why the last sync failed; empty if it did not.
+    /// Why the last sync failed; empty if it succeeded.
     pub(crate) last_error: String,
-    /// Failures since the last sync that ended well.
     pub(crate) failure_count: i64,
-    /// Grows with every event of the mirror.
+    /// Increases with every event of the mirror.
     pub(crate) version: i64,
 }
 
 impl MirrorRow {
-    /// The repository.
     pub(crate) fn id(&self) -> RepositoryId {
         RepositoryId(self.repository_id)
     }
 
-    /// The repository of the wiki, if there is one.
     pub(crate) fn wiki(&self) -> Option<RepositoryId> {
         (self.wiki_id > 0).then_some(RepositoryId(self.wiki_id))
     }
 }
 
-/// The `mirrors` table.
 #[derive(Clone, Debug)]
 pub(crate) struct MirrorTable {
     db: Db,
 }
 
 impl MirrorTable {
-    /// Wraps the table in `db`.
     pub(crate) fn new(db: Db) -> Self {
         Self { db }
     }
 
-    /// Adds a mirror that was just fetched, unless the repository is one.
+    /// Adds a mirror after its first fetch, unless the repository already is one.
     pub(crate) async fn add(tx: &mut Tx, store: &str, row: &MirrorRow) -> Result<(), DbError> {
         let args = args![
             row.repository_id,
@@ -90,12 +83,11 @@ impl MirrorTable {
         tx.execute(ADD, &args).await.map(drop)
     }
 
-    /// Returns the mirror of a repository.
     pub(crate) async fn find(&self, id: RepositoryId) -> Result<Option<MirrorRow>, DbError> {
         self.db.optional(FIND, &args![id]).await
     }
 
-    /// Returns up to `limit` mirrors on a store that an account set up and that are due, longest overdue first.
+    /// Returns up to `limit` due mirrors of an account on a store, longest overdue first.
     pub(crate) async fn due(
         &self,
         store: &str,
@@ -106,23 +98,21 @@ impl MirrorTable {
         self.db.all(DUE, &args![store, user, now_us, i64::try_from(limit).unwrap_or(i64::MAX)]).await
     }
 
-    /// Counts the mirrors of a store that are due, by the account that set them up.
     pub(crate) async fn count_due_by_account(&self, store: &str, now_us: i64) -> Result<Vec<(i64, i64)>, DbError> {
         self.db.all(COUNT_DUE_BY_ACCOUNT, &args![store, now_us]).await
     }
 
-    /// Counts the mirrors of a store that are due.
     pub(crate) async fn count_due(&self, store: &str, now_us: i64) -> Result<i64, DbError> {
         let (count,): (i64,) = self.db.one(COUNT_DUE, &args![store, now_us]).await?;
         Ok(count)
     }
 
-    /// Makes a mirror due now, unless it is due already.
+    /// Makes a mirror due now if it is not due yet.
     pub(crate) async fn hasten(&self, id: RepositoryId, now_us: i64) -> Result<(), DbError> {
         self.db.execute(HASTEN, &args![id, now_us]).await.map(drop)
     }
 
-    /// Changes the schedule of a mirror. Returns the row after it, or `None` if there is none.
+    /// Changes the schedule of a mirror. Returns the new row, or `None` if there is no such mirror.
     pub(crate) async fn reschedule(
         tx: &mut Tx,
         id: RepositoryId,
@@ -132,7 +122,7 @@ impl MirrorTable {
         tx.optional(RESCHEDULE, &args![id, interval_secs, next_us]).await
     }
 
-    /// Records a sync that ended well. Returns the row after it, or `None` if the mirror was deleted.
+    /// Records a successful sync. Returns the new row, or `None` if the mirror was deleted.
     pub(crate) async fn synced(
         tx: &mut Tx,
         id: RepositoryId,
@@ -142,7 +132,7 @@ impl MirrorTable {
         tx.optional(SYNCED, &args![id, next_us, now_us]).await
     }
 
-    /// Records a sync that failed. Returns the row after it, or `None` if the mirror was deleted.
+    /// Records a failed sync. Returns the new row, or `None` if the mirror was deleted.
     pub(crate) async fn failed(
         tx: &mut Tx,
         id: RepositoryId,
@@ -152,7 +142,6 @@ impl MirrorTable {
         tx.optional(FAILED, &args![id, next_us, error]).await
     }
 
-    /// Deletes the row of a repository that is being deleted.
     pub(crate) async fn forget(tx: &mut Tx, id: RepositoryId) -> Result<(), DbError> {
         tx.execute(FORGET, &args![id]).await.map(drop)
     }

@@ -1,4 +1,4 @@
-//! Tables of git-svc. All SQL of this crate is here.
+//! Database tables. All SQL of this crate is here.
 
 mod imports;
 mod journal;
@@ -18,7 +18,6 @@ pub(crate) use self::{
     repositories::RepositoryTable,
 };
 
-/// Migrations of the schema, for both databases.
 pub(crate) fn migrations() -> Migrations {
     Migrations {
         postgres: sqlx_macros::migrate!("migrations/postgres"),

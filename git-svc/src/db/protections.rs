@@ -1,4 +1,4 @@
-//! Branch protection rules, with the users that each of them admits.
+//! Branch protection rules and the users they allow.
 
 use ferrite_db::{Db, DbError, Query, Tx, args};
 use ferrite_proto::id::RepositoryId;
@@ -17,7 +17,6 @@ const DELETE_ALL_USERS: &str = "DELETE FROM protection_users WHERE protection_id
      (SELECT id FROM protections WHERE repository_id = $1)";
 const DELETE_ALL: &str = "DELETE FROM protections WHERE repository_id = $1";
 
-/// The tables `protections` and `protection_users`.
 #[derive(Clone, Debug)]
 pub(crate) struct ProtectionTable {
     db: Db,
@@ -35,12 +34,10 @@ struct Row {
 }
 
 impl ProtectionTable {
-    /// Wraps the tables in `db`.
     pub(crate) fn new(db: Db) -> Self {
         Self { db }
     }
 
-    /// Returns the rules of a repository.
     pub(crate) async fn list(&self, repository: RepositoryId) -> Result<Rules, DbError> {
         let rows: Vec<Row> = self.db.lookup_all(LIST, &args![repository]).await?;
         let mut rules: Vec<Rule> = Vec::new();
@@ -63,7 +60,8 @@ impl ProtectionTable {
         Ok(Rules::new(rules))
     }
 
-    /// Creates a rule, or replaces the one with the same pattern and keeps its id. Returns the id; `rule.id` is ignored.
+    /// Creates a rule, or replaces the one with the same pattern and keeps its id. Returns the id
+    /// and ignores `rule.id`.
     pub(crate) async fn set(tx: &mut Tx, repository: RepositoryId, rule: &Rule) -> Result<i64, DbError> {
         let args = args![repository, rule.pattern.as_str(), rule.allow_force, rule.allow_delete, rule.created_us];
         let (id,): (i64,) = tx.one(SET, &args).await?;
@@ -83,7 +81,6 @@ impl ProtectionTable {
         Ok(count > 0)
     }
 
-    /// Deletes all rules of a repository that is being deleted.
     pub(crate) async fn delete_all(tx: &mut Tx, repository: RepositoryId) -> Result<(), DbError> {
         tx.execute(DELETE_ALL_USERS, &args![repository]).await?;
         tx.execute(DELETE_ALL, &args![repository]).await.map(drop)

@@ -1,5 +1,5 @@
-//! The `repositories` table: the repositories that are or were on the stores of this service, with their epochs and journal
-//! numbers.
+//! The `repositories` table: current and deleted repositories of the stores of this service, with
+//! their epochs and journal numbers.
 
 use std::{
     sync::Arc,
@@ -12,17 +12,20 @@ use git_store::types::name::BranchName;
 use parking_lot::Mutex;
 
 const FIND: &str = "SELECT store, epoch, last_number, deleted, is_wiki FROM repositories WHERE repository_id = $1";
-/// An existing row keeps its epoch and number, so that a repeated creation makes no second repository.
+/// An existing row keeps its epoch and number, so that repeating a creation does not create a
+/// second repository.
 const PLACE: &str = "INSERT INTO repositories (repository_id, store, epoch, last_number, created_us, deleted, is_wiki) \
      VALUES ($1, $2, $3, 0, $4, $5, $6) \
      ON CONFLICT (repository_id) DO NOTHING";
 const RAISE: &str = "UPDATE repositories SET epoch = $2 WHERE repository_id = $1 AND epoch < $2";
 const NUMBER_POSTGRES: &str = "UPDATE repositories SET last_number = last_number + 1 WHERE repository_id = $1 AND NOT deleted \
      RETURNING last_number, is_wiki";
-/// Two statements that are sent together: SQLite collects returned rows in a temporary table first.
+/// Two statements sent together, because SQLite would first collect returned rows in a temporary
+/// table.
 const NUMBER_SQLITE: &str = "UPDATE repositories SET last_number = last_number + 1 WHERE repository_id = $1 AND NOT deleted; \
      SELECT last_number, is_wiki FROM repositories WHERE repository_id = $1 AND NOT deleted";
-/// Waits for an open transaction that took a number (PostgreSQL). SQLite has one writer at a time and needs no row lock.
+/// Waits for an open transaction that took a number (PostgreSQL). SQLite has one writer at a time
+/// and needs no row lock.
 const LOCK_ROW: &str = "SELECT last_number FROM repositories WHERE repository_id = $1 FOR UPDATE";
 const READ_ROW: &str = "SELECT last_number FROM repositories WHERE repository_id = $1";
 const DELETED: &str = "SELECT repository_id FROM repositories WHERE store = $1 AND deleted ORDER BY repository_id";
@@ -36,51 +39,45 @@ const WITH_NEW_HEAD: &str = "SELECT repository_id FROM repositories WHERE new_he
      ORDER BY repository_id";
 const END_HEAD: &str = "UPDATE repositories SET new_head = NULL WHERE repository_id = $1";
 
-/// Row of a repository.
 #[derive(Clone, Debug, PartialEq, Eq, sqlx_macros::FromRow)]
 pub(crate) struct RepositoryRow {
-    /// Name of the store that holds the repository.
     pub(crate) store: String,
-    /// Newest placement epoch that was seen.
     pub(crate) epoch: i64,
-    /// Newest number in the journal; 0 before the first update.
+    /// Newest journal number; 0 before the first update.
     pub(crate) last_number: i64,
-    /// True if the repository was deleted; its id is never used again.
+    /// Whether the repository was deleted. Its id is never reused.
     pub(crate) deleted: bool,
-    /// True for the wiki of a repository, of which no service is told.
+    /// Whether this is a wiki. Wikis emit no events.
     pub(crate) is_wiki: bool,
 }
 
-/// The next place in the journal of a repository.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, sqlx_macros::FromRow)]
 pub(crate) struct NextNumber {
-    /// The number.
     #[sqlx(rename = "last_number")]
     pub(crate) number: i64,
-    /// True for the wiki of a repository, of which no service is told.
+    /// Whether this is a wiki. Wikis emit no events.
     pub(crate) is_wiki: bool,
 }
 
-/// Age up to which a large number of repositories is given again: counting reads the whole table.
+/// How long a large count is cached, because counting reads the whole table.
 const MAX_COUNT_AGE: Duration = Duration::from_secs(60);
-/// Number of repositories from which on it is large.
+/// Counts below this are not cached.
 const MIN_KEPT_COUNT: i64 = 10_000;
 
-/// The `repositories` table.
 #[derive(Clone, Debug)]
 pub(crate) struct RepositoryTable {
     db: Db,
-    /// The number of repositories, and when they were counted.
+    /// Cached number of repositories, and when they were counted.
     count: Arc<Mutex<Option<(Instant, i64)>>>,
 }
 
 impl RepositoryTable {
-    /// Wraps the table in `db`.
     pub(crate) fn new(db: Db) -> Self {
         Self { db, count: Arc::default() }
     }
 
-    /// Returns the number of repositories on a store, without deleted ones and wikis. A large one is up to a minute old.
+    /// Counts the repositories of a store, without deleted ones and wikis. A large count may be up
+    /// to a minute old.
     pub(crate) async fn count(&self, store: &str) -> Result<i64, DbError> {
         let last = *self.count.lock();
         if let Some((counted, count)) = last
@@ -94,12 +91,12 @@ impl RepositoryTable {
         Ok(count)
     }
 
-    /// Returns the row of a repository, deleted ones included.
+    /// Returns the row of a repository, even a deleted one.
     pub(crate) async fn find(&self, id: RepositoryId) -> Result<Option<RepositoryRow>, DbError> {
         self.db.lookup(FIND, &args![id]).await
     }
 
-    /// Inserts a repository, or the wiki of one, unless it has a row, and returns the row.
+    /// Inserts a repository or wiki unless it has a row. Returns the row.
     pub(crate) async fn place(
         &self,
         id: RepositoryId,
@@ -120,13 +117,15 @@ impl RepositoryTable {
         self.db.execute(RAISE, &args![id, epoch]).await.map(drop)
     }
 
-    /// Marks a repository as deleted, and inserts a row if there is none: a creation that arrives later must not bring it back.
+    /// Marks a repository as deleted. Inserts a row if there is none, so that a creation arriving
+    /// late cannot bring it back.
     pub(crate) async fn delete(tx: &mut Tx, id: RepositoryId, store: &str, now_us: i64) -> Result<(), DbError> {
         tx.execute(PLACE, &args![id, store, 0_i64, now_us, true, false]).await?;
         tx.execute(DELETE, &args![id, true]).await.map(drop)
     }
 
-    /// Waits until every transaction that took a number has ended: one whose caller was cancelled may still commit.
+    /// Waits for every transaction that took a number: one whose caller was cancelled may still
+    /// commit.
     pub(crate) async fn wait_for_numbers(&self, id: RepositoryId) -> Result<(), DbError> {
         let mut tx = self.db.begin().await?;
         let statement = tx.pick(LOCK_ROW, READ_ROW);
@@ -134,35 +133,35 @@ impl RepositoryTable {
         tx.rollback().await
     }
 
-    /// Returns all deleted repositories of a store.
     pub(crate) async fn deleted(&self, store: &str) -> Result<Vec<RepositoryId>, DbError> {
         let rows: Vec<(i64,)> = self.db.all(DELETED, &args![store]).await?;
         Ok(rows.into_iter().map(|(id,)| RepositoryId(id)).collect())
     }
 
-    /// Records the branch that HEAD is about to point to. Returns `false` if the repository has no row or was deleted.
+    /// Records the branch that HEAD is about to point to. Returns `false` if the repository has no
+    /// row or was deleted.
     pub(crate) async fn begin_head(&self, id: RepositoryId, branch: &BranchName) -> Result<bool, DbError> {
         Ok(self.db.execute(BEGIN_HEAD, &args![id, branch.as_bytes()]).await? == 1)
     }
 
-    /// Returns the branch of a change of HEAD that has begun and not ended.
+    /// Returns the target branch of an unfinished change of HEAD.
     pub(crate) async fn new_head(&self, id: RepositoryId) -> Result<Option<Vec<u8>>, DbError> {
         let row: Option<(Vec<u8>,)> = self.db.optional(NEW_HEAD, &args![id]).await?;
         Ok(row.map(|(name,)| name))
     }
 
-    /// Returns the repositories of a store with a change of HEAD that has begun and not ended.
+    /// Returns the repositories of a store with an unfinished change of HEAD.
     pub(crate) async fn with_new_head(&self, store: &str) -> Result<Vec<RepositoryId>, DbError> {
         let rows: Vec<(i64,)> = self.db.all(WITH_NEW_HEAD, &args![store]).await?;
         Ok(rows.into_iter().map(|(id,)| RepositoryId(id)).collect())
     }
 
-    /// Records the end of a change of HEAD.
     pub(crate) async fn end_head(tx: &mut Tx, id: RepositoryId) -> Result<(), DbError> {
         tx.execute(END_HEAD, &args![id]).await.map(drop)
     }
 
-    /// Takes the next number of the repository's journal. Returns `None` if the repository has no row or was deleted.
+    /// Takes the next journal number of the repository. Returns `None` if the repository has no row
+    /// or was deleted.
     pub(crate) async fn next_number(tx: &mut Tx, id: RepositoryId) -> Result<Option<NextNumber>, DbError> {
         tx.optional(tx.pick(NUMBER_POSTGRES, NUMBER_SQLITE), &args![id]).await
     }

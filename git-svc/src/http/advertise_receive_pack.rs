@@ -1,5 +1,5 @@
-//! Ref advertisement of a push, in version 0 of the protocol, from the ref table in memory. git itself answers for
-//! repositories whose refs it may show differently.
+//! Ref advertisement of a push (protocol version 0) from the ref table in memory. git itself
+//! answers for repositories whose refs it may show differently.
 
 use std::{iter, sync::Arc};
 
@@ -23,7 +23,7 @@ pub(super) async fn try_advertise(state: &AppState, id: RepositoryId) -> Result<
     Ok(Some(body_of_chunks(state, chunks(table, can))))
 }
 
-/// Yields all refs by name, in chunks; the first ref has the capabilities behind a NUL.
+/// Yields all refs by name, in chunks. The first ref has the capabilities after a NUL.
 fn chunks(table: Arc<RefTable>, capabilities: Bytes) -> impl Iterator<Item = Vec<u8>> {
     let mut next = Some(0);
     iter::from_fn(move || {

@@ -1,5 +1,3 @@
-//! Handler of archives: a tree as one file.
-
 use std::io;
 
 use axum::{body::Body, response::Response};
@@ -21,8 +19,8 @@ use super::{
 };
 use crate::{admission::limiter::ClientKey, rpc_error::RpcError, state::AppState, transfer::archive::ArchiveSpec};
 
-/// `GET /git/{id}/archive?revision=…&format=…&prefix=…`: the tree of the commit that a revision names, below the folder
-/// `prefix`. `HEAD` makes no archive: `Content-Length` is set only if the archive is cached.
+/// `GET /git/{id}/archive?revision=…&format=…&prefix=…`: the tree of a commit, below the directory
+/// `prefix`. `HEAD` makes no archive, and sets `Content-Length` only if the archive is cached.
 pub(super) async fn archive(
     RepositoryRequest { state, id, caller, request }: RepositoryRequest,
 ) -> Result<Response, ErrorResponse> {
@@ -35,7 +33,7 @@ pub(super) async fn archive(
     }
     let client = ClientKey::of(&caller, &grant, request.headers());
     if request.method() == Method::HEAD {
-        // A stream of unknown size: the size of an empty body would become the archive's length.
+        // A stream, because an empty body would set the archive's length to 0.
         let size = state.archives.check(&spec, &client).await?;
         return Ok(head.whole(Body::from_stream(stream::empty::<io::Result<Bytes>>()), size));
     }
@@ -44,7 +42,7 @@ pub(super) async fn archive(
         let size = reader.begun().await?;
         return Ok(head.whole(Body::from_stream(reader.bytes(0, None).await?), size));
     };
-    // The end of a range is known once the archive is finished.
+    // The end of a range is known once the archive is complete.
     let size = reader.whole().await?;
     let Some((start, end)) = range.within(size) else {
         return Ok(head.not_satisfiable(size));
@@ -53,11 +51,10 @@ pub(super) async fn archive(
     Ok(head.part(body, start..end, size))
 }
 
-/// Parses the query, and resolves the revision to a commit.
 async fn spec(state: &AppState, id: RepositoryId, query: &str) -> Result<ArchiveSpec, RpcError> {
     let value = |name: &'static str| {
         let found = query::value(query, name);
-        found.ok_or_else(|| GitError::invalid(name, "required", "must be given, percent-encoded"))
+        found.ok_or_else(|| GitError::invalid(name, "required", "is required and must be percent-encoded"))
     };
     let format = Format::parse(&value("format")?)?;
     let prefix = Prefix::parse(&value("prefix")?)?;

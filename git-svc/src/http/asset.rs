@@ -1,4 +1,4 @@
-//! Handlers of the files of releases: upload, and download of a file or a range of it.
+//! Handlers of release assets: upload and download, also of a range.
 
 use std::{io::SeekFrom, time::Duration};
 
@@ -26,14 +26,14 @@ use super::{
 };
 use crate::{admission::limiter::ClientKey, rpc_error::RpcError, state::AppState, transfer::request_body::RequestBody};
 
-/// Maximum bytes of one chunk of a download.
+/// Limit on one chunk of a download.
 const CHUNK_BYTES: usize = 128 << 10;
-/// Time in which the rest of a refused upload is read, so that its sender reads the response.
+/// How long to read the rest of a rejected upload, so that its sender gets to read the response.
 const DRAIN_TIMEOUT: Duration = Duration::from_secs(5);
 const SHA256_DIGITS: usize = 64;
 
-/// `PUT /git/{id}/asset?file=…&max_bytes=…`: stores the body as the file with this id, which no file had before. For services only: they
-/// get the id and the limit from nobody else.
+/// `PUT /git/{id}/asset?file=…&max_bytes=…`: stores the body under a new file id. Called by
+/// services only, which choose the id and the limit.
 pub(super) async fn upload(
     RepositoryRequest { state, id, caller, request }: RepositoryRequest,
 ) -> Result<Response, ErrorResponse> {
@@ -51,7 +51,7 @@ pub(super) async fn upload(
     let stored = match received {
         Ok(stored) => stored,
         Err(error) => {
-            // In a task of its own: the sender reads the response while it still sends.
+            // In a separate task, because the sender reads the response while still sending.
             state.life.spawn_for_request("drain", async move {
                 drop(tokio::time::timeout(DRAIN_TIMEOUT, body.discard()).await);
             });
@@ -80,7 +80,7 @@ async fn receive(
     upload.finish().await
 }
 
-/// `GET /git/{id}/asset?file=…&sha256=…`: the file with this id, or a range of it. The hash is its entity tag.
+/// `GET /git/{id}/asset?file=…&sha256=…`: a file or a range of it. The hash is its entity tag.
 pub(super) async fn download(
     RepositoryRequest { state, id, caller, request }: RepositoryRequest,
 ) -> Result<Response, ErrorResponse> {
@@ -97,7 +97,7 @@ pub(super) async fn download(
         return Ok(head.not_satisfiable(size));
     };
     if start > 0 {
-        file.seek(SeekFrom::Start(start)).await.map_err(GitError::io("reading a file of a release"))?;
+        file.seek(SeekFrom::Start(start)).await.map_err(GitError::io("reading a release asset"))?;
     }
     let body = Body::from_stream(ReaderStream::with_capacity(file.take(end - start), CHUNK_BYTES));
     Ok(if range.is_some() { head.part(body, start..end, size) } else { head.whole(body, Some(size)) })
@@ -105,7 +105,7 @@ pub(super) async fn download(
 
 fn file_id(query: &str) -> Result<AssetFileId, GitError> {
     let id = query::value(query, "file").and_then(|id| AssetFileId::parse(&id));
-    id.ok_or_else(|| GitError::invalid("file", "invalid", "must be 32 hexadecimal digits in lower case"))
+    id.ok_or_else(|| GitError::invalid("file", "invalid", "must be 32 lowercase hexadecimal digits"))
 }
 
 fn max_bytes(query: &str) -> Result<u64, GitError> {

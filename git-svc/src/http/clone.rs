@@ -1,6 +1,5 @@
-//! Clones over HTTP without a git process between the pack and the client: `fetch` requests in version 2 of the
-//! protocol, for all objects, from clients that have none. git answers all other requests. Not here: making the pack
-//! (`transfer::fetch`).
+//! Clones over HTTP without a git process between pack and client: `fetch` requests of protocol
+//! version 2 that want all objects, from clients that have none. git answers all other requests.
 
 use std::{fs::File, io, io::IoSliceMut, sync::Arc, time::Duration};
 
@@ -29,29 +28,27 @@ use crate::{
     },
 };
 
-/// Time to wait for a pack to grow.
+/// How often to look for more data in a growing pack.
 const GROWTH_POLL_INTERVAL: Duration = Duration::from_millis(20);
-/// Maximum time without a packet, after which a keep-alive is sent, as by git (`uploadpack.keepAlive`).
+/// Longest time without a packet. Then a keepalive is sent, as by git (`uploadpack.keepAlive`).
 const KEEP_ALIVE: Duration = Duration::from_secs(5);
-/// Maximum bytes of a request that is read without a permit, as those of `ls-refs` are: some 1,300 wants.
+/// Limit on a request read without a permit, as for `ls-refs`: about 1,300 wants.
 pub(super) const MAX_SHORT_REQUEST_BYTES: usize = 64 << 10;
-/// Maximum bytes of a request that is read under a permit of the fetch limiter: some 20,000 wants.
+/// Limit on a request read under a permit of the fetch limiter: about 20,000 wants.
 pub(super) const MAX_REQUEST_BYTES: usize = 1 << 20;
 /// Bytes before the data of a packet: its length and its band.
 const HEADER_BYTES: usize = 5;
-/// Bytes of a packet's data.
 const MAX_DATA_BYTES: usize = MAX_PACKET - HEADER_BYTES;
-/// Packets of one chunk: a few large chunks cost less than many small ones.
+/// Packets per chunk. A few large chunks cost less than many small ones.
 const PACKETS_PER_CHUNK: usize = CHUNK_BYTES / MAX_PACKET;
-/// Clones at once beyond which a chunk is one packet, because each clone has up to three chunks in memory.
+/// Above this many clones a chunk is a single packet, because each clone has up to three chunks in
+/// memory.
 const MAX_CLONES_WITH_LARGE_CHUNKS: usize = 64;
-/// Chunks that wait for the client at once.
 const MAX_WAITING_CHUNKS: usize = 1;
-/// Band of the pack.
 const BAND_PACK: u8 = 1;
-/// Band of progress text that the client shows.
+/// Progress text shown by the client.
 const BAND_PROGRESS: u8 = 2;
-/// Band of the error that ends the response.
+/// The error that ends the response.
 const BAND_ERROR: u8 = 3;
 
 impl V2Command for CloneRequest {
@@ -81,13 +78,14 @@ fn want(line: &[u8]) -> Option<Oid> {
     full_id(line.strip_prefix(b"want ")?)
 }
 
-/// Reads the request of a plain clone, if it has at most `max_bytes`; `None` for any other request, which stays in `input`.
+/// Reads the request of a plain clone of up to `max_bytes`; `None` for any other request, which
+/// stays in `input`.
 pub(super) async fn read_request(input: &mut RequestBody, max_bytes: usize) -> Result<Option<CloneRequest>, GitError> {
     let request = protocol_v2::read::<CloneRequest>(input, max_bytes).await?;
     Ok(request.filter(|request| request.is_done))
 }
 
-/// Returns the response body: the pack in packets of the side band.
+/// Returns the response body: the pack in side-band packets.
 pub(super) fn send(state: &AppState, pack: Pack, permit: Permit) -> Body {
     let (sender, receiver) = channel(MAX_WAITING_CHUNKS);
     let (limits, limiter) = (state.transfers.limits, Arc::clone(&state.limiters.clone));
@@ -106,11 +104,9 @@ pub(super) fn send(state: &AppState, pack: Pack, permit: Permit) -> Body {
     Body::from_stream(receiver.into_stream())
 }
 
-/// Sends packets to the client.
 struct PacketWriter<'a> {
     sender: &'a BodySender,
     throughput: MinThroughput,
-    /// Time of the last packet.
     last_sent: Instant,
 }
 
@@ -140,7 +136,7 @@ impl PacketWriter<'_> {
     }
 }
 
-/// Sends the pack to its end, or the reason why it failed.
+/// Sends the whole pack, or the reason why it failed.
 async fn serve(
     limits: &TransferLimits,
     limiter: &Limiter,
@@ -159,7 +155,8 @@ async fn serve(
     }
 }
 
-/// Sends the pack as it grows. The outer error is one of the transfer, the inner one is that of making the pack.
+/// Sends the pack while it grows. The outer error comes from the transfer, the inner one from
+/// making the pack.
 async fn copy(
     pack: &mut Pack,
     limiter: &Limiter,
@@ -167,7 +164,7 @@ async fn copy(
 ) -> Result<Result<(), String>, GitError> {
     let mut at = 0;
     loop {
-        // Before the read: a chunk takes memory only once there is room for it.
+        // Before the read, so that a chunk takes memory only once there is room for it.
         writer.ready().await?;
         let packets = if limiter.running() > MAX_CLONES_WITH_LARGE_CHUNKS { 1 } else { PACKETS_PER_CHUNK };
         let (chunk, count) = read(pack.file(), at, packets).await.map_err(GitError::io("reading a pack"))?;
@@ -177,11 +174,12 @@ async fn copy(
         at += count as u64;
         match pack.size() {
             Some(size) if size == at => return Ok(Ok(())),
-            Some(_) if count == 0 => return Ok(Err("the pack is not whole; try again".to_owned())),
+            Some(_) if count == 0 => return Ok(Err("the pack is incomplete; try again".to_owned())),
             Some(_) => continue,
             None => {}
         }
-        // Short read: wait for the pack to grow, as a few large chunks cost less than many small ones.
+        // On a short read, wait for the pack to grow: a few large chunks cost less than many small
+        // ones.
         let is_full = count == packets * MAX_DATA_BYTES;
         let (text, outcome) = pack.read_progress(if is_full { Duration::ZERO } else { GROWTH_POLL_INTERVAL }).await;
         writer.send_band(BAND_PROGRESS, &text).await?;
@@ -194,7 +192,7 @@ async fn copy(
     }
 }
 
-/// Reads the file at `at`; returns at most this many packets, and the number of file bytes in them.
+/// Reads the file at `at`. Returns at most `packets` packets, and the number of file bytes in them.
 async fn read(file: &Arc<File>, at: u64, packets: usize) -> io::Result<(Bytes, usize)> {
     let available = usize::try_from(file.metadata()?.len().saturating_sub(at)).unwrap_or(usize::MAX);
     let bytes = available.min(packets * MAX_DATA_BYTES);
@@ -227,14 +225,13 @@ async fn read(file: &Arc<File>, at: u64, packets: usize) -> io::Result<(Bytes, u
     Ok((chunk.into(), count))
 }
 
-/// Reads into the packets, behind their headers.
+/// Reads into the packets, after their headers.
 fn fill(file: &File, chunk: &mut [u8], at: u64, flags: ReadWriteFlags) -> rustix::io::Result<usize> {
     let mut places: Vec<_> =
         chunk.chunks_mut(MAX_PACKET).map(|packet| IoSliceMut::new(&mut packet[HEADER_BYTES..])).collect();
     preadv2(file, &mut places, at, flags)
 }
 
-/// Writes the length and the band of a packet.
 fn set_header(packet: &mut [u8], band: u8) {
     let length = format!("{:04x}", packet.len());
     packet[..4].copy_from_slice(length.as_bytes());

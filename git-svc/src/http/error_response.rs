@@ -1,5 +1,3 @@
-//! Errors as HTTP responses.
-
 use axum::{
     body::Body,
     response::{IntoResponse, Response},
@@ -13,7 +11,6 @@ use http::{HeaderValue, StatusCode, header};
 
 use crate::rpc_error::RpcError;
 
-/// Error that a handler returns to the client.
 #[derive(Debug)]
 pub(super) struct ErrorResponse(RpcError);
 

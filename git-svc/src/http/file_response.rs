@@ -1,5 +1,4 @@
-//! Responses to a request for a file: all of it, a range of it, or the news that the client has it or that the range has no
-//! byte of it. Not here: how a range is parsed (`range`).
+//! Responses to a request for a file: all of it, a range, not modified, or range not satisfiable.
 
 use std::ops::Range;
 
@@ -15,7 +14,7 @@ use super::headers::insert_header;
 pub(super) struct FileHead(HeaderMap);
 
 impl FileHead {
-    /// The head of a file with this entity tag, quotes included.
+    /// Creates the headers for a file with this entity tag, including its quotes.
     pub(super) fn new(etag: &str) -> Self {
         let mut headers = HeaderMap::new();
         headers.insert(header::CONTENT_TYPE, HeaderValue::from_static("application/octet-stream"));
@@ -24,24 +23,22 @@ impl FileHead {
         Self(headers)
     }
 
-    /// Adds a header with a value of plain ASCII.
+    /// Adds a header with a plain ASCII value.
     pub(super) fn with(mut self, name: &'static str, value: &str) -> Self {
         insert_header(&mut self.0, HeaderName::from_static(name), value);
         self
     }
 
-    /// The response to a client that has the file.
     pub(super) fn not_modified(self) -> Response {
         self.response(StatusCode::NOT_MODIFIED, Body::empty())
     }
 
-    /// The response with the whole file; `size` is that of the file in bytes, if it is known.
+    /// The whole file. `size` is in bytes, if known.
     pub(super) fn whole(mut self, body: Body, size: Option<u64>) -> Response {
         self.0.extend(size.map(|size| (header::CONTENT_LENGTH, HeaderValue::from(size))));
         self.response(StatusCode::OK, body)
     }
 
-    /// The response with a range of a file of `size` bytes.
     pub(super) fn part(mut self, body: Body, range: Range<u64>, size: u64) -> Response {
         let Range { start, end } = range;
         self.0.insert(header::CONTENT_LENGTH, HeaderValue::from(end - start));
@@ -49,7 +46,7 @@ impl FileHead {
         self.response(StatusCode::PARTIAL_CONTENT, body)
     }
 
-    /// The response to a range without a byte of a file of `size` bytes.
+    /// No byte of the range is in a file of `size` bytes.
     pub(super) fn not_satisfiable(mut self, size: u64) -> Response {
         insert_header(&mut self.0, header::CONTENT_RANGE, &format!("bytes */{size}"));
         self.response(StatusCode::RANGE_NOT_SATISFIABLE, Body::empty())

@@ -1,5 +1,4 @@
-//! Handlers of fetches and pushes over HTTP: `info-refs`, `upload-pack`, `receive-pack`. Not here: sessions over SSH
-//! (`session`).
+//! Handlers of fetches and pushes over HTTP: `info-refs`, `upload-pack`, `receive-pack`.
 
 use axum::{body::Body, extract::Request, response::Response};
 use ferrite_proto::{
@@ -32,9 +31,8 @@ use crate::{
     },
 };
 
-/// Maximum bytes of a fetch request, inflated.
 pub(super) const MAX_FETCH_REQUEST_BYTES: u64 = 32 << 20;
-/// Maximum bytes of a push beside its pack: the commands before it.
+/// Limit on the commands before the pack of a push.
 pub(super) const MAX_PUSH_COMMANDS_BYTES: u64 = 64 << 20;
 
 fn is_version_2(headers: &HeaderMap) -> bool {
@@ -42,7 +40,7 @@ fn is_version_2(headers: &HeaderMap) -> bool {
     value.is_some_and(|value| value.as_str().split(':').any(|part| part == "version=2"))
 }
 
-/// Returns whether the client asks for version 2 and nothing beside it, as current clients do.
+/// Returns whether the client asks for version 2 and nothing else, as current clients do.
 fn is_plain_version_2(headers: &HeaderMap) -> bool {
     git_protocol(headers).is_some_and(|protocol| protocol == GitProtocol::version_2())
 }
@@ -55,7 +53,7 @@ fn response(body: Body, content_type: &'static str) -> Response {
     response
 }
 
-/// Returns the body of the request, to be inflated if it is gzip.
+/// Returns the request body, which inflates gzip.
 fn input(state: &AppState, request: Request, limit: u64) -> Result<RequestBody, RpcError> {
     let encoding = request.headers().get(header::CONTENT_ENCODING).map(|value| value.as_bytes().to_ascii_lowercase());
     match encoding.as_deref() {
@@ -82,7 +80,7 @@ pub(super) async fn info_refs(
             let permit = state.limiters.advertise.acquire(id, &client).await?;
             let protocol = git_protocol(request.headers());
             let child = state.git.upload_pack(&path, Exchange::Advertise, protocol.as_ref(), None)?;
-            // Version 2 has no service header: its response names the version.
+            // In version 2 the response itself names the version, so it has no service header.
             let prefix = if is_version_2(request.headers()) { Vec::new() } else { service_header("git-upload-pack") };
             let body = state
                 .transfers
@@ -126,7 +124,7 @@ pub(super) async fn upload_pack(
         }
     }
     let permit = state.limiters.fetch.acquire(fetch.repository, &fetch.client).await?;
-    // A clone with many wants, which take memory, holds one of the fewer permits.
+    // A clone with many wants takes memory, so it needs one of the scarcer permits.
     if is_plain
         && input.buffered().len() > clone::MAX_SHORT_REQUEST_BYTES
         && let Some(wanted) = clone::read_request(&mut input, clone::MAX_REQUEST_BYTES).await?
@@ -150,7 +148,7 @@ pub(super) async fn receive_pack(
 ) -> Result<Response, ErrorResponse> {
     let grant = state.authorize_as(&caller, RECEIVE_PACK, id).await?;
     let client = ClientKey::of(&caller, &grant, request.headers());
-    // Before the permit, of which other repositories need some, too.
+    // Before taking a permit, which other repositories need too.
     let admission = state.backlogs.admit(id).await;
     let permit = state.limiters.push.acquire(id, &client).await?;
     let input = input(&state, request, state.pushes.limits.bytes.saturating_add(MAX_PUSH_COMMANDS_BYTES))?;

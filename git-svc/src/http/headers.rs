@@ -1,4 +1,4 @@
-//! Reads the path and headers of requests, and sets headers of responses.
+//! Reads path and headers of requests, and sets headers of responses.
 
 use axum::{
     Extension,
@@ -37,12 +37,11 @@ impl FromRequest<AppState> for RepositoryRequest {
     }
 }
 
-/// Returns the `Git-Protocol` that the client asks for.
 pub(super) fn git_protocol(headers: &HeaderMap) -> Option<GitProtocol> {
     GitProtocol::parse(headers.get(GIT_PROTOCOL_HEADER)?.as_bytes())
 }
 
-/// Sets a header to a value of plain ASCII, which is always valid.
+/// Sets a header to a plain ASCII value, which is always valid.
 pub(super) fn insert_header(headers: &mut HeaderMap, name: header::HeaderName, value: &str) {
     if let Ok(value) = HeaderValue::from_str(value) {
         headers.insert(name, value);

@@ -1,5 +1,6 @@
-//! The first two requests of a fetch, answered from memory: the capabilities, and `ls-refs` of version 2 of the
-//! protocol. git answers requests that are not known here, and for repositories whose refs it may show differently.
+//! Answers the first two requests of a fetch from memory: the capabilities, and `ls-refs` of
+//! protocol version 2. git answers unknown requests, and those for repositories whose refs it may
+//! show differently.
 
 use std::{ops::Range, sync::Arc, vec};
 
@@ -15,18 +16,18 @@ use super::{
 };
 use crate::{state::AppState, transfer::request_body::RequestBody};
 
-/// Maximum bytes of a request that is answered here: below any that reaches git's limit of 65,536 prefixes, at which git
+/// Limit on a request answered here. It stays below git's limit of 65,536 prefixes, above which git
 /// ignores all of them (`ls-refs.c`).
 const MAX_REQUEST_BYTES: usize = 64 << 10;
 
-/// Returns the capabilities of the server as git itself advertises them, if the repository exists.
+/// Returns the capabilities that git itself advertises, if the repository exists.
 pub(super) async fn capabilities(state: &AppState, id: RepositoryId) -> Result<Bytes, GitError> {
     state.store.check_exists(id)?;
     state.git.capabilities(&state.store.path(id)).await
 }
 
-/// Returns the response to an `ls-refs` request; `None` if git has to answer, because the request is another one or the
-/// ref table is not plain. The request stays in `input` then.
+/// Returns the response to an `ls-refs` request. Returns `None` and leaves the request in `input`
+/// if git has to answer, because it is a different request or the ref table is not plain.
 pub(super) async fn try_answer(
     state: &AppState,
     id: RepositoryId,
@@ -41,7 +42,6 @@ pub(super) async fn try_answer(
     Ok(Some(body_of_chunks(state, LsRefsResponse::new(table, request))))
 }
 
-/// Arguments of an `ls-refs` request.
 #[derive(Debug, Default, PartialEq, Eq)]
 struct LsRefsRequest {
     peel: bool,
@@ -73,7 +73,7 @@ struct LsRefsResponse {
     table: Arc<RefTable>,
     request: LsRefsRequest,
     has_head: bool,
-    /// Ranges of table rows that are left to write.
+    /// Ranges of table rows still to write.
     spans: vec::IntoIter<Range<usize>>,
     span: Range<usize>,
     is_over: bool,
@@ -85,8 +85,8 @@ impl LsRefsResponse {
         Self { table, request, has_head: false, spans, span: 0..0, is_over: false }
     }
 
-    /// Writes the line of HEAD, which comes first. If its branch does not exist, the line has no id, and is written
-    /// only if the client asked for `unborn` and `symrefs`.
+    /// Writes the line of HEAD, which comes first. If its branch does not exist, the line has no
+    /// id, and is written only if the client asked for `unborn` and `symrefs`.
     fn head(&self, chunk: &mut Vec<u8>) {
         let prefixes = &self.request.prefixes;
         let is_wanted = prefixes.is_empty() || prefixes.iter().any(|prefix| b"HEAD".starts_with(prefix));
@@ -158,14 +158,14 @@ impl Iterator for LsRefsResponse {
     }
 }
 
-/// Returns the ranges of rows whose names begin with any of the prefixes, in order, each row once.
+/// Returns the ranges of rows whose names start with any of the prefixes, in order, each row once.
 fn spans(table: &RefTable, prefixes: &[Vec<u8>]) -> Vec<Range<usize>> {
     let mut wanted: Vec<&[u8]> = prefixes.iter().map(Vec::as_slice).collect();
     if wanted.is_empty() {
         wanted.push(b"");
     }
     wanted.sort_unstable();
-    // A prefix that begins with the one before it is covered by that one.
+    // A prefix that starts with the previous one is covered by it.
     wanted.dedup_by(|later, earlier| later.starts_with(earlier));
     wanted.into_iter().map(|prefix| table.span(prefix)).filter(|span| !span.is_empty()).collect()
 }

@@ -1,7 +1,7 @@
-//! Routes for large bodies over plain HTTP: packs, raw files, archives and files of releases. They share the port and the authentication
-//! of the gRPC services.
+//! Routes for large bodies over plain HTTP: packs, raw files, archives and release assets. They
+//! share the port and the authentication of the gRPC services.
 //!
-//! Errors are a status, the header `ferrite-reason` and one line of text.
+//! An error is a status, the header `ferrite-reason` and one line of text.
 
 mod advertise_receive_pack;
 mod archive;
@@ -28,7 +28,6 @@ use axum::{
 pub(crate) use self::store_header::refuse_other_stores;
 use crate::state::AppState;
 
-/// Returns the router of these routes.
 pub(crate) fn router(state: AppState) -> Router {
     Router::new()
         .route("/git/{id}/info-refs", get(git::info_refs))

@@ -1,5 +1,5 @@
-//! Parser of requests in version 2 of the protocol. Accepts only requests that it knows completely; git answers all
-//! others.
+//! Parses requests of protocol version 2. Accepts only requests it understands completely; git
+//! answers all others.
 //!
 //! The format is that of git's `gitprotocol-v2`: capabilities, a delimiter, arguments, a flush.
 
@@ -12,11 +12,12 @@ pub(super) trait V2Command: Default {
     /// Capability that names the command.
     const NAME: &'static [u8];
 
-    /// Adds an argument; returns whether it is known.
+    /// Adds an argument. Returns whether it is known.
     fn argument(&mut self, line: &[u8]) -> bool;
 }
 
-/// Reads the request from `input`, if it has at most `max_bytes`; `None` for any other request, which stays in `input`.
+/// Reads a request of up to `max_bytes` from `input`; `None` for any other request, which stays in
+/// `input`.
 pub(super) async fn read<C: V2Command>(input: &mut RequestBody, max_bytes: usize) -> Result<Option<C>, GitError> {
     let mut parser = Parser::<C>::default();
     loop {
@@ -35,7 +36,7 @@ pub(super) async fn read<C: V2Command>(input: &mut RequestBody, max_bytes: usize
 /// Result of parsing the bytes received so far.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Step {
-    /// The end of the request is missing.
+    /// The request is incomplete.
     More,
     /// The request is complete, unless more bytes follow.
     Done,
@@ -46,7 +47,7 @@ pub(super) enum Step {
 /// Incremental parser of one request.
 #[derive(Debug, Default)]
 pub(super) struct Parser<C> {
-    /// Number of bytes parsed so far.
+    /// Bytes parsed so far.
     at: usize,
     has_command: bool,
     has_arguments: bool,
@@ -55,7 +56,7 @@ pub(super) struct Parser<C> {
 }
 
 impl<C: V2Command> Parser<C> {
-    /// Continues parsing; `bytes` holds everything received so far.
+    /// Continues parsing. `bytes` holds everything received so far.
     pub(super) fn read(&mut self, bytes: &[u8]) -> Step {
         while let Some(rest) = bytes.get(self.at..).filter(|rest| !rest.is_empty()) {
             if self.is_done {
@@ -70,7 +71,7 @@ impl<C: V2Command> Parser<C> {
         if self.is_done { Step::Done } else { Step::More }
     }
 
-    /// Parses one packet; returns whether it is known.
+    /// Parses one packet. Returns whether it is known.
     fn take(&mut self, packet: &Packet) -> bool {
         match (packet, packet.line()) {
             (Packet::Flush, _) => {

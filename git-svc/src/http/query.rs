@@ -1,11 +1,12 @@
-//! Query strings as bytes: paths and refs need not be UTF-8.
+//! Query strings as bytes, because paths and refs need not be UTF-8.
 
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, percent_decode_str, percent_encode};
 
-/// Characters that are encoded: all but the unreserved ones of RFC 3986.
+/// Encodes everything but the unreserved characters of RFC 3986.
 const RESERVED: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'.').remove(b'_').remove(b'~');
 
-/// Returns the value of `name`, percent-decoded; `None` if it is absent or badly encoded. `+` is not a space.
+/// Returns the percent-decoded value of `name`; `None` if it is absent or badly encoded. `+` is not
+/// a space.
 pub(super) fn value(query: &str, name: &str) -> Option<Vec<u8>> {
     let found = query.split('&').find_map(|pair| pair.strip_prefix(name)?.strip_prefix('='))?;
     decode(found)
@@ -16,7 +17,7 @@ fn decode(text: &str) -> Option<Vec<u8>> {
     text.split('%').skip(1).all(is_escape).then(|| percent_decode_str(text).collect())
 }
 
-/// Encodes bytes for a header: all but letters, digits and `-._~` are percent-encoded.
+/// Percent-encodes everything but letters, digits and `-._~`, for use in a header.
 pub(super) fn encode(bytes: &[u8]) -> String {
     percent_encode(bytes, RESERVED).to_string()
 }

@@ -1,9 +1,8 @@
-//! `Range` requests with one range of bytes (RFC 9110). A list of ranges is answered with the whole file, as HTTP
-//! allows.
+//! `Range` requests with a single byte range (RFC 9110). A list of ranges is answered with the
+//! whole file, as HTTP allows.
 
 use http::{HeaderMap, HeaderValue, Method, header};
 
-/// One range of bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum ByteRange {
     /// From the first to the last byte, both included.
@@ -14,8 +13,8 @@ pub(super) enum ByteRange {
     Last(u64),
 }
 
-/// Returns the range of the file that a request asks for; `None`, and so the whole file, if the method is not `GET` or
-/// `If-Range` names another entity tag.
+/// Returns the requested range; `None` for the whole file, also if the method is not `GET` or
+/// `If-Range` has another entity tag.
 pub(super) fn requested_range(method: &Method, headers: &HeaderMap, etag: &str) -> Option<ByteRange> {
     let is_same = headers.get(header::IF_RANGE).is_none_or(|value| value.as_bytes() == etag.as_bytes());
     if *method != Method::GET || !is_same {
@@ -24,7 +23,6 @@ pub(super) fn requested_range(method: &Method, headers: &HeaderMap, etag: &str) 
     headers.get(header::RANGE).and_then(range)
 }
 
-/// Parses a `Range` header; `None` unless it has exactly one range of bytes.
 fn range(value: &HeaderValue) -> Option<ByteRange> {
     let text = value.to_str().ok()?;
     let (unit, text) = text.split_once('=')?;
@@ -48,8 +46,8 @@ fn number(text: &str) -> Option<u64> {
 }
 
 impl ByteRange {
-    /// Returns the first byte and the one behind the last, in a file of `size` bytes; `None` if the range has no byte
-    /// of it.
+    /// Returns start and end (exclusive) in a file of `size` bytes; `None` if no byte of the range
+    /// is in it.
     pub(super) fn within(self, size: u64) -> Option<(u64, u64)> {
         let (start, end) = match self {
             Self::Between(first, last) => (first, last.saturating_add(1).min(size)),

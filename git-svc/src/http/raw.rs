@@ -1,4 +1,4 @@
-//! Handler of raw files: the bytes of one file, or a range of them.
+//! Handler of raw files, or ranges of them.
 
 use std::{future::ready, io};
 
@@ -24,7 +24,8 @@ use crate::{
     transfer::archive::{DeltaFile, Reader},
 };
 
-/// `GET /git/{id}/raw?path=…`: the file that `path` names, a branch, tag or commit followed by a path in it.
+/// `GET /git/{id}/raw?path=…`: a file. `path` is a branch, tag or commit followed by the path in
+/// it.
 pub(super) async fn raw(
     RepositoryRequest { state, id, caller, request }: RepositoryRequest,
 ) -> Result<Response, ErrorResponse> {
@@ -40,7 +41,7 @@ pub(super) async fn raw(
         return Ok(head.not_modified());
     }
     if parts.method == Method::HEAD {
-        // A stream of unknown size: the size of an empty body would become the file's length.
+        // A stream, because an empty body would set the file's length to 0.
         return Ok(head.whole(Body::from_stream(stream::empty::<io::Result<Bytes>>()), Some(file.size)));
     }
     let client = ClientKey::of(&caller, &grant, &parts.headers);
@@ -66,7 +67,6 @@ pub(super) async fn raw(
     Ok(head.part(Body::from_stream(chunks), start..end, file.size))
 }
 
-/// Chunks of a body.
 type Chunks = BoxStream<'static, io::Result<Bytes>>;
 
 /// A file that git writes: to the client, or to the cache if it is stored as a delta.
@@ -79,7 +79,6 @@ struct LargeFile<'a> {
 }
 
 impl LargeFile<'_> {
-    /// Returns the whole content.
     async fn whole(&self, client: &ClientKey) -> Result<Chunks, GitError> {
         let permit = self.state.limiters.raw.acquire(self.id, client).await?;
         if self.delta_bytes == 0 {
@@ -102,21 +101,20 @@ impl LargeFile<'_> {
         Ok((is_text(&first), self.state.transfers.paced(chunks, permit).boxed()))
     }
 
-    /// Returns the content as a stream from `git cat-file`.
+    /// Streams the content from `git cat-file`.
     fn stream(&self, permit: Permit) -> Result<Chunks, GitError> {
         let child = self.state.git.cat_file(&self.state.store.path(self.id), self.blob)?;
         Ok(self.state.transfers.output(child, permit).boxed())
     }
 
-    /// Returns a reader of the file in the cache, once git has built it.
     async fn built(&self, client: &ClientKey) -> Result<Reader, GitError> {
         let file = DeltaFile { repository: self.id, blob: self.blob, size: self.size, memory: self.delta_bytes };
         self.state.archives.open_file(file, client).await
     }
 }
 
-/// Reads the first [`TEXT_CHECK_BYTES`] bytes or more, which show whether the file is text; returns them and the chunks that
-/// follow.
+/// Reads at least [`TEXT_CHECK_BYTES`] bytes, which show whether the file is text. Returns them and
+/// the chunks that follow.
 async fn begun(mut chunks: Chunks) -> Result<(Bytes, Chunks), GitError> {
     let mut head = BytesMut::new();
     while head.len() < TEXT_CHECK_BYTES
@@ -127,7 +125,8 @@ async fn begun(mut chunks: Chunks) -> Result<(Bytes, Chunks), GitError> {
     Ok((head.freeze(), chunks))
 }
 
-/// Returns the bytes from `start` up to `end`. The stream ends there, and with it the process that reads the file.
+/// Returns the bytes from `start` up to `end`. Dropping the stream there also ends the process that
+/// reads the file.
 fn part(chunks: impl Stream<Item = io::Result<Bytes>>, start: u64, end: u64) -> impl Stream<Item = io::Result<Bytes>> {
     let cut = move |at: &mut u64, chunk: io::Result<Bytes>| {
         let chunk = match chunk {
@@ -137,7 +136,7 @@ fn part(chunks: impl Stream<Item = io::Result<Bytes>>, start: u64, end: u64) -> 
         };
         let (begin, size) = (*at, chunk.len() as u64);
         *at += size;
-        // Fits: it is at most the size of the chunk, which is a `usize`.
+        // Fits, because it is at most the chunk size, a `usize`.
         let within = |place: u64| usize::try_from(place.saturating_sub(begin).min(size)).unwrap_or(chunk.len());
         ready(Some(Ok(chunk.slice(within(start)..within(end)))))
     };

@@ -1,4 +1,4 @@
-//! Response bodies for long lists of refs, made chunk by chunk as the client reads them.
+//! Response bodies for long lists of refs, built chunk by chunk as the client reads them.
 
 use std::{io, time::Duration};
 
@@ -11,14 +11,13 @@ use tokio_stream::wrappers::ReceiverStream;
 
 use crate::state::AppState;
 
-/// Bytes of one chunk.
 pub(super) const CHUNK_BYTES: usize = 64 << 10;
-/// Chunks that wait for the client at once.
 const CHUNKS_IN_FLIGHT: usize = 2;
-/// Maximum time for the client to take one chunk.
+/// Time limit for the client to take one chunk.
 const IDLE_TIMEOUT: Duration = Duration::from_secs(60);
 
-/// Returns a body of the chunks. A single chunk is complete at once; more are made as the client reads them.
+/// Returns a body of the chunks. A single chunk is sent as a whole; more are built as the client
+/// reads them.
 pub(super) fn body_of_chunks<I>(state: &AppState, mut chunks: I) -> Body
 where
     I: Iterator<Item = Vec<u8>> + Send + 'static,
@@ -30,8 +29,8 @@ where
         for chunk in [first, second].into_iter().chain(chunks) {
             let sent = tokio::time::timeout(IDLE_TIMEOUT, sender.send(chunk)).await;
             if !matches!(sent, Ok(Ok(()))) {
-                // The client left, or does not read. Without the final flush packet it knows that the response is
-                // incomplete.
+                // The client disconnected or does not read. The missing final flush packet tells it
+                // that the response is incomplete.
                 return;
             }
         }
@@ -47,7 +46,7 @@ pub(super) fn push_id(chunk: &mut Vec<u8>, id: Oid) {
     }
 }
 
-/// Writes the length of the packet that begins at `start` and ends here into its first four bytes.
+/// Writes the length of the packet that starts at `start` and ends here into its first four bytes.
 pub(super) fn set_length(chunk: &mut [u8], start: usize) {
     let length = format!("{:04x}", chunk.len() - start);
     chunk[start..start + 4].copy_from_slice(length.as_bytes());

@@ -1,5 +1,5 @@
-//! Handler of sessions: a git process and an SSH client that exchange frames of [`ferrite_proto::session`] over an
-//! upgraded connection. Not here: the exchange itself (`transfer::session_pipe`).
+//! Handler of sessions: connects a git process and an SSH client that exchange frames of
+//! [`ferrite_proto::session`] over an upgraded connection.
 
 use std::{sync::atomic::AtomicBool, time::Duration};
 
@@ -36,12 +36,10 @@ use crate::{
     },
 };
 
-/// Maximum time for the upgrade of the connection.
 const UPGRADE_TIMEOUT: Duration = Duration::from_secs(10);
-/// Maximum bytes that a client may send in a session that is not a push.
+/// Limit on the bytes from a client in a session that is not a push.
 const MAX_REQUEST_BYTES: u64 = 4 * MAX_FETCH_REQUEST_BYTES;
 
-/// Returns the limiter of the service's processes.
 fn limiter_of(service: GitService, state: &AppState) -> &Limiter {
     match service {
         GitService::UploadPack => &state.limiters.fetch,
@@ -50,7 +48,7 @@ fn limiter_of(service: GitService, state: &AppState) -> &Limiter {
     }
 }
 
-/// Returns the maximum bytes that a client of the service may send in one session.
+/// Limit on the bytes from a client in one session.
 fn max_input_bytes(service: GitService, state: &AppState) -> u64 {
     match service {
         GitService::UploadPack | GitService::UploadArchive => MAX_REQUEST_BYTES,
@@ -58,7 +56,6 @@ fn max_input_bytes(service: GitService, state: &AppState) -> u64 {
     }
 }
 
-/// Returns the maximum bytes that git may send to a client of the service in one session.
 fn max_output_bytes(service: GitService, state: &AppState) -> u64 {
     match service {
         GitService::UploadPack | GitService::ReceivePack => u64::MAX,
@@ -66,18 +63,18 @@ fn max_output_bytes(service: GitService, state: &AppState) -> u64 {
     }
 }
 
-/// A git process, with the permits and the registration that it holds.
+/// A git process, with its permits and its registration.
 struct RunningSession {
     service: GitService,
     repository: RepositoryId,
     client: ClientKey,
-    /// `None` for `upload-archive`, whose process starts when its request was checked.
+    /// `None` for `upload-archive`, whose process starts after its request was checked.
     child: Option<GitChild>,
     permit: Permit,
     session: Permit,
     /// Registration for the hooks of the process; `None` for `upload-archive`.
     hooked: Option<HookSession>,
-    /// Inspector of what the client sends, for a push.
+    /// Inspects what the client sends; `None` unless the session is a push.
     inspector: Option<PushInspector>,
     /// `None` unless the session is a push.
     admission: Option<WriteAdmission>,
@@ -97,7 +94,7 @@ pub(super) async fn session(
     }
     let upgrade = hyper::upgrade::on(&mut request);
     let client = ClientKey::of(&caller, &grant, request.headers());
-    // Before the permits, of which other repositories need some, too.
+    // Before taking permits, which other repositories need too.
     let admission = match service {
         GitService::ReceivePack => Some(state.backlogs.admit(repository).await),
         GitService::UploadPack | GitService::UploadArchive => None,
@@ -158,7 +155,8 @@ fn start(
     child.map(Some)
 }
 
-/// Reads the request for an archive and starts its process; `None` if the request was refused, which the client has heard.
+/// Reads the request for an archive and starts its process; `None` if the request was rejected,
+/// which the client was told.
 async fn start_archive<R, W>(
     state: &AppState,
     repository: RepositoryId,
@@ -178,7 +176,7 @@ where
     }
 }
 
-/// Runs the process to its end, or ends it if the session fails.
+/// Runs the process to its end, or kills it if the session fails.
 async fn serve(state: &AppState, upgrade: OnUpgrade, started: RunningSession) {
     let RunningSession { service, repository, client, mut child, permit, session, hooked, inspector, admission } =
         started;
@@ -213,7 +211,7 @@ async fn serve(state: &AppState, upgrade: OnUpgrade, started: RunningSession) {
     };
     let ended_well = outcome.is_ok();
     if let Err(error) = outcome {
-        tracing::debug!(service = service.name(), %error, "a session was ended");
+        tracing::debug!(service = service.name(), %error, "a session failed");
         if let Some(child) = child {
             child.end().await;
         }

@@ -1,5 +1,5 @@
-//! The check that a request came to the store that it names. A caller with a wrong address learns that it has one: without this check it
-//! would hear that its repository does not exist.
+//! Checks that a request is meant for this store. A caller with a wrong address gets that as the
+//! error, rather than that its repository does not exist.
 
 use std::{
     sync::Arc,
@@ -21,18 +21,17 @@ use tonic::Status;
 use super::error_response::ErrorResponse;
 use crate::rpc_error::RpcError;
 
-/// Time between two entries in the log.
 const LOG_INTERVAL: Duration = Duration::from_secs(60);
 
-/// The store's own name, and the last entry in the log.
+/// Name of this store, and time of the last log entry.
 #[derive(Debug)]
 struct OwnStore {
     name: String,
     logged: Mutex<Option<Instant>>,
 }
 
-/// Adds the check to all routes of `router`: requests that name a store other than `name` are refused. Those that name none are for the
-/// only store of an installation.
+/// Makes all routes of `router` reject requests that name a store other than `name`. Requests
+/// without a store are accepted: the installation then has only one.
 pub(crate) fn refuse_other_stores(router: Router, name: &str) -> Router {
     let own = Arc::new(OwnStore { name: name.to_owned(), logged: Mutex::default() });
     router.layer(from_fn(move |request: Request, next: Next| {
@@ -47,7 +46,7 @@ pub(crate) fn refuse_other_stores(router: Router, name: &str) -> Router {
 }
 
 impl OwnStore {
-    /// Returns the name of the store that a request is for, if that is another one.
+    /// Returns the requested store if it is a different one.
     fn other(&self, headers: &HeaderMap) -> Option<String> {
         let asked = headers.get(metadata::STORE)?;
         (asked.as_bytes() != self.name.as_bytes()).then(|| String::from_utf8_lossy(asked.as_bytes()).into_owned())

@@ -1,6 +1,5 @@
-//! The lists of refs that remotes send (gitprotocol-v2, gitprotocol-pack): of versions 0, 1 and 2 of the protocol.
-//!
-//! Not here: the connections that they come over (`discovery`).
+//! Parses the ref lists of remotes in protocol versions 0, 1 and 2 (gitprotocol-v2,
+//! gitprotocol-pack).
 
 use std::collections::HashSet;
 
@@ -13,38 +12,33 @@ use git2::Oid;
 
 use super::error::FetchError;
 
-/// Branches, tags and notes that a repository may have.
+/// Limit on branches, tags and notes together.
 pub(super) const MAX_REMOTE_REFS: usize = 100_000;
-/// The refs that are taken; others are those of pull requests, or internal.
+/// Refs to fetch. All others belong to pull requests or are internal.
 pub(crate) const TAKEN_REFS: [&str; 3] = ["refs/heads/", "refs/tags/", "refs/notes/"];
-/// Branches that HEAD is pointed to in preference to others when the remote does not name one.
+/// Preferred branches for HEAD if the remote names none.
 const PREFERRED_BRANCHES: [&[u8]; 2] = [b"main", b"master"];
 
-/// The refs of a remote at one moment.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct RemoteRefs {
     /// Branches, tags and notes, sorted by name.
     pub(super) refs: Vec<(RefName, Oid)>,
-    /// The branch that HEAD points to, which need not exist.
+    /// Branch that HEAD points to. It need not exist.
     head: Option<BranchName>,
-    /// The commit of HEAD.
     head_id: Option<Oid>,
 }
 
-/// The first answer of a remote.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Advertisement {
-    /// Version 2: refs have to be asked for, by this request.
-    Version2 {
-        /// The request for the refs.
-        request: Vec<u8>,
-    },
-    /// Version 0 or 1: all refs.
+    /// Version 2: refs need a second request.
+    Version2 { request: Vec<u8> },
+    /// Version 0 or 1: includes all refs.
     Refs(RemoteRefs),
 }
 
 impl RemoteRefs {
-    /// Returns the branch for HEAD: that of the remote, or one of its branches, `fallback` first.
+    /// Returns the branch for HEAD: the remote's, or else one of its branches, preferably
+    /// `fallback`.
     pub(super) fn default_branch(&self, fallback: &BranchName) -> BranchName {
         let branches: Vec<_> = self.refs.iter().filter_map(|(name, id)| Some((name.branch()?, *id))).collect();
         let has = |name: &BranchName| branches.iter().any(|(branch, _)| branch == name);
@@ -60,7 +54,7 @@ impl RemoteRefs {
         preferred.or(candidates.first()).map_or_else(|| fallback.clone(), |name| (*name).clone())
     }
 
-    /// Adds a ref if it is one that is taken.
+    /// Adds a ref if it is one of [`TAKEN_REFS`].
     fn add(&mut self, id: Oid, name: &[u8]) -> Result<(), FetchError> {
         if name == b"HEAD" {
             self.head_id = Some(id);
@@ -77,7 +71,7 @@ impl RemoteRefs {
         self.head = RefName::parse(target).ok().and_then(|name| name.branch());
     }
 
-    /// Sorts the refs, and checks that all of them can exist at once: none twice, none below another.
+    /// Sorts the refs and checks that they can coexist: no duplicates, none below another.
     fn finish(mut self) -> Result<Self, FetchError> {
         self.refs.sort();
         let names: HashSet<&[u8]> = self.refs.iter().map(|(name, _)| name.as_bytes()).collect();
@@ -87,7 +81,7 @@ impl RemoteRefs {
     }
 }
 
-/// Parses the answer to `info/refs`, or the greeting of a git server.
+/// Parses the response to `info/refs`, or the greeting of a git server.
 pub(super) fn parse_advertisement(bytes: &[u8]) -> Result<Advertisement, FetchError> {
     let mut packets = Packets(bytes);
     let mut first = packets.line()?.ok_or(FetchError::NotSmart)?;
@@ -108,7 +102,7 @@ pub(super) fn parse_advertisement(bytes: &[u8]) -> Result<Advertisement, FetchEr
     }
 }
 
-/// Reads the capabilities of version 2, up to the flush, and returns the request for the refs.
+/// Reads the capabilities of version 2 up to the flush. Returns the request for the refs.
 fn version_2(mut packets: Packets<'_>) -> Result<Advertisement, FetchError> {
     let (mut has_ls_refs, mut has_unborn, mut has_format) = (false, false, false);
     while let Some(line) = packets.line()? {
@@ -143,7 +137,7 @@ fn version_2(mut packets: Packets<'_>) -> Result<Advertisement, FetchError> {
     Ok(Advertisement::Version2 { request })
 }
 
-/// Reads all refs of version 0 or 1. The first line has the capabilities.
+/// Reads all refs of version 0 or 1. The first line also has the capabilities.
 fn version_0(mut packets: Packets<'_>, first: Option<Vec<u8>>) -> Result<Advertisement, FetchError> {
     let mut refs = RemoteRefs::default();
     let mut next = match first {
@@ -168,7 +162,7 @@ fn version_0(mut packets: Packets<'_>, first: Option<Vec<u8>>) -> Result<Adverti
         }
         if !line.starts_with(b"shallow ") {
             let (id, name) = split_ref(&line)?;
-            // A repository without refs has one line, for the capabilities.
+            // A repository without refs sends one line, for the capabilities.
             if name != b"capabilities^{}" {
                 refs.add(id.ok_or(FetchError::NotSmart)?, name)?;
             }
@@ -178,7 +172,7 @@ fn version_0(mut packets: Packets<'_>, first: Option<Vec<u8>>) -> Result<Adverti
     refs.finish().map(Advertisement::Refs)
 }
 
-/// Parses the answer to `ls-refs` of version 2.
+/// Parses the response to `ls-refs` of version 2.
 pub(super) fn parse_refs(bytes: &[u8]) -> Result<RemoteRefs, FetchError> {
     let (mut packets, mut refs) = (Packets(bytes), RemoteRefs::default());
     while let Some(line) = packets.line()? {
@@ -196,7 +190,7 @@ pub(super) fn parse_refs(bytes: &[u8]) -> Result<RemoteRefs, FetchError> {
     refs.finish()
 }
 
-/// Splits `<id> <name>`; the id is `None` if it is all zeros.
+/// Splits `<id> <name>`. The id is `None` if it is all zeros.
 fn split_ref(line: &[u8]) -> Result<(Option<Oid>, &[u8]), FetchError> {
     let space = line.iter().position(|byte| *byte == b' ').ok_or(FetchError::NotSmart)?;
     let (id, name) = (&line[..space], &line[space + 1..]);
@@ -206,11 +200,10 @@ fn split_ref(line: &[u8]) -> Result<(Option<Oid>, &[u8]), FetchError> {
     if id == [b'0'; 40] { Ok((None, name)) } else { full_id(id).map(|id| (Some(id), name)).ok_or(FetchError::NotSmart) }
 }
 
-/// The packets of a whole answer.
+/// The packets of a complete response.
 struct Packets<'a>(&'a [u8]);
 
 impl Packets<'_> {
-    /// Returns the next packet; `None` at the end.
     fn next(&mut self) -> Result<Option<Packet>, FetchError> {
         if self.0.is_empty() {
             return Ok(None);
@@ -220,7 +213,7 @@ impl Packets<'_> {
         Ok(Some(packet))
     }
 
-    /// Returns the next line; `None` at the flush that ends the lines. An answer without that flush was cut off.
+    /// Returns the next line; `None` at the final flush. A response without that flush was cut off.
     fn line(&mut self) -> Result<Option<Vec<u8>>, FetchError> {
         let packet = self.next()?.ok_or(FetchError::Broken)?;
         match packet.line() {

@@ -1,7 +1,5 @@
-//! The quick look at a remote: what it is, and which refs it has. Costs two small requests and no process, so an unchanged mirror is
-//! cheap, and an address that is no repository is told apart from one that is.
-//!
-//! Not here: the formats of the answers (`advertisement`).
+//! Finds out what a remote is and which refs it has. Takes two small requests and no process, so
+//! syncing an unchanged mirror is cheap, and addresses without a repository are recognized.
 
 use std::{sync::Arc, time::Duration};
 
@@ -20,28 +18,24 @@ use super::{
     remote::{Remote, Transport},
 };
 
-/// Bytes of the longest list of refs.
 const MAX_ANSWER_BYTES: usize = 32 << 20;
-/// Redirects that are followed, one after the other.
 const MAX_REDIRECTS: usize = 5;
-/// The part of an address that the first request asks for.
+/// Path and query of the first request.
 const INFO_REFS: &str = "/info/refs?service=git-upload-pack";
 const ADVERTISEMENT_TYPE: &str = "application/x-git-upload-pack-advertisement";
 const REQUEST_TYPE: &str = "application/x-git-upload-pack-request";
 const RESULT_TYPE: &str = "application/x-git-upload-pack-result";
 const USER_AGENT: &str = concat!("git/ferrite-", env!("CARGO_PKG_VERSION"));
 
-/// Looks at remotes.
 #[derive(Clone)]
 pub(super) struct Discovery {
     pub(super) client: Client,
     pub(super) protocols: Protocols,
-    /// Longest time of one request.
     pub(super) timeout: Duration,
 }
 
 impl Discovery {
-    /// Returns the refs of a remote, and the remote that they came from: another one after a redirect.
+    /// Returns the refs of a remote, and the remote they came from, which differs after a redirect.
     pub(super) async fn discover(&self, remote: &Remote) -> Result<(Remote, RemoteRefs), FetchError> {
         match remote.transport {
             Transport::Git => Ok((remote.clone(), self.over_git(remote).await?)),
@@ -99,7 +93,7 @@ impl Discovery {
         Ok(self.client.send(Request { url, method, headers, body, limits }).await?)
     }
 
-    /// Asks a git server; it speaks version 2 of the protocol, or sends all refs at once.
+    /// Asks a git server. It speaks version 2 of the protocol, or sends all refs at once.
     async fn over_git(&self, remote: &Remote) -> Result<RemoteRefs, FetchError> {
         let stream = self.client.connect(remote.server(), self.timeout).await?;
         let budget = Arc::new(Budget::new(MAX_ANSWER_BYTES as u64));
@@ -118,12 +112,12 @@ impl Discovery {
     }
 }
 
-/// Returns the first packet to a git server.
+/// Returns the first packet sent to a git server.
 pub(super) fn greeting(remote: &Remote) -> Vec<u8> {
     format!("git-upload-pack {}\0host={}\0\0version=2\0", remote.path(), remote.authority()).into_bytes()
 }
 
-/// Reads packets up to the first flush, and returns them encoded.
+/// Reads packets up to the first flush. Returns them encoded.
 async fn read_to_flush(stream: &mut Metered<TcpStream>, budget: &Budget) -> Result<Vec<u8>, FetchError> {
     let mut bytes = Vec::new();
     loop {
@@ -139,7 +133,7 @@ async fn read_to_flush(stream: &mut Metered<TcpStream>, budget: &Budget) -> Resu
     }
 }
 
-/// Returns the address of the repository that a redirect leads to; `None` if the response is none.
+/// Returns the repository address that a redirect points to; `None` if the response is no redirect.
 fn redirect(url: &OutboundUrl, response: &Response) -> Result<Option<String>, FetchError> {
     let is_redirect = [
         StatusCode::MOVED_PERMANENTLY,
@@ -154,12 +148,12 @@ fn redirect(url: &OutboundUrl, response: &Response) -> Result<Option<String>, Fe
     let location = response.headers.get(header::LOCATION).and_then(|value| value.to_str().ok());
     let base = url::Url::parse(url.expose()).map_err(|_| FetchError::NotSmart)?;
     let target = location.and_then(|location| base.join(location).ok()).ok_or(FetchError::NotSmart)?;
-    // A sign-in page has another address.
+    // A redirect to a sign-in page does not end like this.
     let target = target.as_str().strip_suffix(INFO_REFS).ok_or(FetchError::NotSmart)?;
     Ok(Some(target.to_owned()))
 }
 
-/// Returns the body of a whole answer of this type.
+/// Returns the body of a complete response with this content type.
 fn checked_body<'a>(response: &'a Response, content_type: &str) -> Result<&'a [u8], FetchError> {
     match response.status {
         StatusCode::OK => {}

@@ -1,105 +1,84 @@
-//! Reasons why an import or a sync fails. Their texts are stable and neutral: users see them, so they hold nothing that the remote
-//! sent, no address and no words of libraries.
+//! Reasons why an import or a sync fails. Users see the texts, so they are stable and contain no
+//! address and nothing sent by the remote or a library.
 
 use ferrite_outbound::SendError;
 use git_store::{git::fsck::Finding, types::error::GitError};
 
 use crate::rpc_error::RpcError;
 
-/// The reason why a repository could not be fetched.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum FetchError {
-    /// No connection, no answer, or an answer that says that the server is out of order.
+    /// No connection, no response, or a response saying that the server is down.
     #[error("the remote cannot be reached")]
     Unreachable,
-    /// An address that is neither public nor permitted, at first or after a redirect.
+    /// The address is neither public nor permitted, initially or after a redirect.
     #[error("the address is not allowed")]
     RefusedAddress,
-    /// The remote wants credentials, or others.
-    #[error("the remote asks for credentials, or refuses these")]
+    /// The remote requires credentials, or rejects the given ones.
+    #[error("the remote requires credentials, or rejected the given ones")]
     Credentials,
-    /// The remote knows no repository there.
     #[error("there is no repository at this address")]
     NotFound,
     /// A sign-in page, the dumb protocol, or anything else.
-    #[error("the address does not answer in git's smart protocol")]
+    #[error("the remote does not speak git's smart protocol")]
     NotSmart,
-    /// Another hash function.
-    #[error("the repository has object ids that are not SHA-1")]
+    #[error("only repositories with SHA-1 object ids are supported")]
     ObjectFormat,
-    /// More branches, tags and notes than are taken.
+    /// Counts branches, tags and notes.
     #[error("the repository has more than {limit} branches and tags")]
-    TooManyRefs {
-        /// The limit.
-        limit: usize,
-    },
-    /// Refs that no store of files can hold, or that lead to objects of the wrong kind.
+    TooManyRefs { limit: usize },
+    /// Refs that cannot be stored as files, or that point to objects of the wrong kind.
     #[error("the repository has branches or tags that cannot be stored")]
     BadRefs,
-    /// More bytes than are taken.
+    /// More bytes than the limit.
     #[error("the repository is larger than {limit} bytes")]
-    TooLarge {
-        /// The limit.
-        limit: u64,
-    },
-    /// More bytes than the quota of the owner leaves.
+    TooLarge { limit: u64 },
+    /// More bytes than the owner's quota leaves.
     #[error("the repositories of the account take {used} bytes of its quota of {limit}")]
-    Quota {
-        /// Bytes that they take.
-        used: u64,
-        /// Bytes that they may take.
-        limit: u64,
-    },
-    /// Nothing, or next to nothing, was received for too long.
-    #[error("the remote was silent or too slow")]
+    Quota { used: u64, limit: u64 },
+    /// Received (almost) nothing for too long.
+    #[error("the remote stopped sending or was too slow")]
     Idle,
-    /// Less than the minimum rate was received after the first minutes.
-    #[error("the remote sent less than {limit} bytes a second")]
-    TooSlow {
-        /// The minimum.
-        limit: u64,
-    },
-    /// The whole transfer took too long.
+    /// Received less than the minimum rate after the first minutes.
+    #[error("the remote sent less than {limit} bytes per second")]
+    TooSlow { limit: u64 },
     #[error("the transfer took too long")]
     TimedOut,
-    /// Objects that do not pass the checks that pushed ones have to pass.
-    #[error("the repository has objects that are not valid{}", .finding.as_ref().map(described).unwrap_or_default())]
+    /// Objects that fail the checks also applied to pushes.
+    #[error("the repository has invalid objects{}", .finding.as_ref().map(described).unwrap_or_default())]
     BadObjects {
-        /// What git found in which object, if it says so.
+        /// What git found, and in which object, if it says so.
         finding: Option<Finding>,
     },
-    /// Objects beyond the limits of pushed ones, each or in all.
+    /// Objects beyond the limits for pushes, each or in total.
     #[error("the repository has objects that are too large")]
     OversizedObjects,
-    /// git used up the CPU time for what it received.
+    /// git used up the CPU time allowed for the received bytes.
     #[error("the repository takes too long to unpack")]
     CpuTime,
-    /// An object that was listed is no longer sent.
-    #[error("the repository changed again and again during the transfer")]
+    /// An advertised object is no longer sent.
+    #[error("the repository kept changing during the transfer")]
     Changed,
-    /// The transfer broke off.
     #[error("the transfer failed")]
     Broken,
-    /// The store's disk is full.
     #[error("the store is full")]
     StoreFull,
     /// The credentials were sealed with another key.
-    #[error("the credentials cannot be opened any more: give them again")]
+    #[error("the stored credentials can no longer be decrypted: enter them again")]
     Sealed,
-    /// The process stops, or the repository is being deleted.
+    /// The process is stopping, or the repository is being deleted.
     #[error("the transfer was stopped")]
     Stopped,
-    /// A fault of the service, which is logged.
-    #[error("an internal error")]
+    /// An internal error. Its cause is only logged.
+    #[error("internal error")]
     Internal(#[source] RpcError),
 }
 
 fn described(finding: &Finding) -> String {
-    format!(": `{}` in the object {}", finding.message_id, finding.object)
+    format!(": `{}` in object {}", finding.message_id, finding.object)
 }
 
 impl FetchError {
-    /// Label in metrics.
     pub(super) fn label(&self) -> &'static str {
         match self {
             Self::Unreachable => "unreachable",
@@ -127,7 +106,7 @@ impl FetchError {
         }
     }
 
-    /// Logs the cause of a fault of the service, which the text for users does not contain.
+    /// Logs the cause of an internal error, which the text for users leaves out.
     pub(super) fn log(&self) {
         if let Self::Internal(error) = self {
             error.log();

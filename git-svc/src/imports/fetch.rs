@@ -1,6 +1,4 @@
-//! One run of `git fetch`: its proxy, its login, its progress, and the limits that end it.
-//!
-//! Not here: which objects are wanted (`job`, `sync`), and the arguments of git (`git::command::fetch`).
+//! One run of `git fetch`: its proxy, login and progress, and the limits that end it.
 
 use std::{
     fs,
@@ -35,18 +33,18 @@ use crate::{
     transfer::push::{PackFlaw, RemoteLogins, UnreadPacks, find_flaw},
 };
 
-/// Time between two looks at a running fetch.
 const CHECK_INTERVAL: Duration = Duration::from_secs(1);
-/// Looks between two records of the progress in the row of an import.
+/// Checks between two updates of the progress in the import's row.
 const CHECKS_PER_RECORD: u32 = 5;
-/// Bytes a second, over the longest idle time, below which a remote that sends a pack is too slow.
+/// Minimum rate while a remote sends a pack, averaged over the idle timeout.
 const MIN_RECEIVED_BYTES_PER_SECOND: u64 = 256;
-/// Idle times that a remote may take to count and compress, while it sends signs of life only.
+/// Idle timeouts that a remote may take to count and compress while it only sends keepalives.
 const MAX_WAITING_PERIODS: u32 = 10;
 
 type Reason = fn() -> FetchError;
 
-/// Words of git (`LC_ALL=C` keeps them constant) and the reasons that they stand for, in the order in which they are looked for.
+/// Messages of git, which `LC_ALL=C` keeps constant, and the reasons they stand for, in order of
+/// precedence.
 const REASONS: &[(&str, Reason)] = &[
     ("not our ref", || FetchError::Changed),
     ("unadvertised object", || FetchError::Changed),
@@ -73,30 +71,27 @@ const REASONS: &[(&str, Reason)] = &[
     ("Failed to connect", || FetchError::Unreachable),
 ];
 
-/// Objects to fetch.
 pub(super) struct FetchPlan<'a> {
-    /// The repository, or that whose wiki is fetched.
+    /// The repository, or for a wiki the repository it belongs to.
     pub(super) id: RepositoryId,
     pub(super) remote: &'a Remote,
-    /// The repository that is fetched into.
     pub(super) repository: &'a Path,
-    /// The folder for new objects; absent for a repository that is being built.
+    /// Directory for new objects; `None` for a repository that is still being built.
     pub(super) quarantine: Option<&'a Path>,
-    /// Ids of the objects.
     pub(super) wants: &'a [Oid],
-    /// Begin of the job, from which its time is counted.
+    /// Start of the job, for its time limit.
     pub(super) begin: Instant,
 }
 
 impl FetchPlan<'_> {
-    /// The folder that gets the objects.
     fn objects(&self) -> PathBuf {
         self.quarantine.map_or_else(|| self.repository.join("objects"), Path::to_owned)
     }
 }
 
 impl Inner {
-    /// Fetches objects. On return they are on disk, complete and checked; after an error the caller removes what was received.
+    /// Fetches objects. On success they are on disk, complete and checked. After an error the
+    /// caller removes what was received.
     pub(super) async fn fetch(
         &self,
         plan: &FetchPlan<'_>,
@@ -114,7 +109,7 @@ impl Inner {
         let logins = RemoteLogins::new([proxy.login()].into_iter().chain(login).collect());
         let session = self.sessions.open_remote_fetch(plan.id, logins);
         let (url, address) = match remote.transport {
-            // git's own protocol knows no proxy: the proxy stands for the server.
+            // git's own protocol has no proxies, so the proxy acts as the server.
             Transport::Git => (format!("git://{}{}", proxy.address(), remote.path()), None),
             Transport::Http | Transport::Https => (remote.url(), Some(proxy.address())),
         };
@@ -142,7 +137,7 @@ impl Inner {
         self.check_packs(plan.objects(), plan.repository.to_owned()).await
     }
 
-    /// Runs git to its end, or ends it when the job is stopped or a limit is reached.
+    /// Runs git to its end. Ends it early if the job is stopped or a limit is reached.
     async fn watch(
         &self,
         mut child: GitChild,
@@ -196,7 +191,7 @@ impl Inner {
             ticks.tick().await;
             let folder = objects.clone();
             let on_disk = self.pool.run_blocking(move |_| Ok(pack_bytes(&folder))).await;
-            // A pool that is busy is asked again with the next look.
+            // If the pool is busy, the next check tries again.
             if progress.budget.is_spent() || on_disk.is_ok_and(|bytes| bytes > max) {
                 return FetchError::TooLarge { limit: max };
             }
@@ -204,14 +199,15 @@ impl Inner {
                 return error;
             }
             if plan.quarantine.is_none() && check.is_multiple_of(CHECKS_PER_RECORD) {
-                // Only for those who ask after a restart; the end is recorded in any case.
+                // Only for readers after a restart, so a failure is harmless: the end is recorded
+                // in any case.
                 drop(self.imports.progress(plan.id, &progress.state()).await);
             }
         }
         FetchError::TimedOut
     }
 
-    /// Refuses packs that a push could not have either.
+    /// Rejects packs that a push could not bring either.
     async fn check_packs(&self, objects: PathBuf, repository: PathBuf) -> Result<(), FetchError> {
         let limits = self.options.pack;
         let check = move |_: &_| {
@@ -226,7 +222,8 @@ impl Inner {
     }
 }
 
-/// Returns when the processes of a fetch have used up the CPU time for what was received; never without a watch.
+/// Returns when the processes of a fetch have used up the CPU time allowed for the received bytes.
+/// Never returns without a watch.
 async fn cpu_spent(cpu: Option<CpuWatch>, progress: &Progress) {
     match cpu {
         Some(cpu) => drop(cpu.spent(|| progress.budget.received()).await),
@@ -234,7 +231,7 @@ async fn cpu_spent(cpu: Option<CpuWatch>, progress: &Progress) {
     }
 }
 
-/// Returns the reason for which git failed, by its own messages.
+/// Derives the reason of a failure from git's own messages.
 fn reason(messages: &str) -> FetchError {
     if says_full(messages) {
         return FetchError::StoreFull;
@@ -246,13 +243,13 @@ fn reason(messages: &str) -> FetchError {
     found.map_or(FetchError::Broken, |(_, reason)| reason())
 }
 
-/// Returns the bytes of the packs in a folder for objects, those that are being received included.
+/// Returns the bytes of the packs in an object directory, including unfinished ones.
 fn pack_bytes(objects: &Path) -> u64 {
     let entries = fs::read_dir(objects.join("pack")).into_iter().flatten().flatten();
     entries.filter_map(|entry| entry.metadata().ok()).map(|data| data.len()).sum()
 }
 
-/// The rate that a remote has to reach after the first minutes.
+/// Minimum rate of a remote after the first minutes.
 #[derive(Clone, Copy, Debug)]
 struct SlowLimit {
     from: Instant,
@@ -264,12 +261,12 @@ struct SlowLimit {
 struct StallDetector {
     idle: Duration,
     slow: SlowLimit,
-    /// Begin of the present period, and the bytes received before it.
+    /// Start of the current period, and the bytes received before it.
     since: Instant,
     before: u64,
-    /// Periods in which the remote sent signs of life only.
+    /// Periods in which the remote only sent keepalives.
     waiting_periods: u32,
-    /// True once objects came: a period in which the remote began to send them is not measured.
+    /// Whether any objects came. The period in which the first ones arrive is not measured.
     has_received: bool,
 }
 
@@ -340,11 +337,11 @@ mod tests {
         assert!(stall.check(at(3), 100_000, Stage::Receiving).is_ok(), "the minimum");
         let ended = stall.check(at(4), 159_999, Stage::Receiving);
         assert!(matches!(ended, Err(FetchError::TooSlow { limit: 1000 })), "a byte less");
-        // A remote that counts and compresses sends signs of life, and git at work needs nothing.
+        // A remote that counts and compresses sends keepalives, and git at work needs nothing.
         let mut stall = StallDetector::new(idle, slow, at(9));
         assert!(stall.check(at(10), 100, Stage::Waiting).is_ok());
         assert!(stall.check(at(11), 100, Stage::Indexing).is_ok());
-        // What it sends at the end of a period does not have to be enough for the whole of it.
+        // What it sends at the end of a period need not be enough for the whole period.
         let mut stall = StallDetector::new(idle, slow, at(9));
         assert!(stall.check(at(10), 100, Stage::Waiting).is_ok());
         assert!(stall.check(at(11), 5_000, Stage::Receiving).is_ok());
@@ -371,7 +368,7 @@ mod tests {
         let id = "1".repeat(40);
         let refused =
             reason(&format!("error: object {id}: gitmodulesUrl: disallowed submodule url: -x\nfatal: fsck failed"));
-        let expected = format!("the repository has objects that are not valid: `gitmodulesUrl` in the object {id}");
+        let expected = format!("the repository has invalid objects: `gitmodulesUrl` in object {id}");
         assert_eq!((refused.label(), refused.to_string()), ("bad_objects", expected));
     }
 }

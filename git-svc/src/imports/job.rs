@@ -1,6 +1,4 @@
-//! One import: fetched into a repository in `incoming/`, then published, then told.
-//!
-//! Not here: the order of imports (`schedule`), and the fetch itself (`fetch`).
+//! One import: fetch into a repository in `incoming/`, publish it, announce it.
 
 use std::{
     path::{Path, PathBuf},
@@ -35,13 +33,13 @@ use crate::{
     rpc_error::RpcError,
 };
 
-/// Attempts to fetch a repository that changes meanwhile.
+/// Attempts to fetch a repository that keeps changing.
 const MAX_ATTEMPTS: usize = 3;
-/// Time until an import or sync whose end cannot be recorded is begun again.
+/// Delay before an import or sync is restarted because its end could not be recorded.
 const RETRY_INTERVAL: Duration = Duration::from_secs(5);
 
 impl ImportService {
-    /// Carries out an import, and records and tells its end.
+    /// Runs an import. Records and announces its end.
     pub(super) async fn import(&self, job: JobHandle, row: ImportRow) {
         let limit = self.fetch_limit(row.id(), self.options.max_bytes);
         let Some(limit) = job.unless_stopped(limit).await else { return };
@@ -60,12 +58,12 @@ impl ImportService {
         };
         self.0.progress.lock().remove(&row.id());
         if let Err(error) = recorded {
-            tracing::warn!(repo.id = row.repository_id, %error, cause = error.causes(), "an import cannot be ended yet");
+            tracing::warn!(repo.id = row.repository_id, %error, cause = error.causes(), "cannot record the end of an import");
             self.pause_before_retry(&job).await;
         }
     }
 
-    /// Waits after an end that could not be recorded, because the job is begun again then.
+    /// Waits after an end that could not be recorded, because the job restarts then.
     pub(super) async fn pause_before_retry(&self, job: &JobHandle) {
         tokio::select! {
             () = self.life.stopping() => {}
@@ -79,7 +77,7 @@ impl ImportService {
         if self.unless_stopped(job, self.repositories.find(id)).await?.is_some_and(|row| row.deleted) {
             return Err(FetchError::Stopped);
         }
-        // An earlier process published the repository, and ended before it recorded that.
+        // An earlier process may have published the repository and stopped before it recorded that.
         if !self.store.exists(id) {
             self.fetch_and_publish(job, row, progress).await?;
         }
@@ -104,7 +102,8 @@ impl ImportService {
         published
     }
 
-    /// Fetches and publishes the wiki if there is one. A remote that does not answer for a wiki has none.
+    /// Fetches and publishes the wiki, if there is one. A remote that does not respond for a wiki
+    /// has none.
     async fn bring_wiki(&self, build: &Build<'_>, row: &ImportRow, remote: &Remote) -> Result<(), FetchError> {
         let (Some(id), Some(remote)) = (row.wiki(), remote.wiki()) else { return Ok(()) };
         if self.store.exists(id) {
@@ -129,7 +128,8 @@ impl ImportService {
         published
     }
 
-    /// Fetches a repository into `incoming/`, and returns its folder. `found` are its refs if they are known.
+    /// Fetches a repository into `incoming/` and returns its directory. `found` has its refs if
+    /// they are known.
     async fn build(
         &self,
         build: &Build<'_>,
@@ -156,7 +156,7 @@ impl ImportService {
         Err(FetchError::Changed)
     }
 
-    /// Receives the objects of a repository in `incoming/`, and writes its refs.
+    /// Receives the objects of a repository in `incoming/` and writes its refs.
     async fn fill(
         &self,
         build: &Build<'_>,
@@ -194,7 +194,8 @@ impl ImportService {
         Ok(self.pool.run_blocking(move |store| store.publish_built(id, &incoming)).await?)
     }
 
-    /// Records the end of an import whose repository is published, and tells it. The caller holds the write lock.
+    /// Records and announces the end of an import whose repository is published. The caller must
+    /// hold the write lock.
     async fn finish(&self, row: &ImportRow, progress: &Progress) -> Result<(), FetchError> {
         let id = row.id();
         let (head, size) = self.refs.head_and_size(id).await?;
@@ -235,7 +236,7 @@ impl ImportService {
         Ok(())
     }
 
-    /// Removes what there is of an import that failed, and records and tells its end.
+    /// Removes the remains of a failed import, and records and announces its end.
     async fn fail(
         &self,
         job: &JobHandle,
@@ -246,7 +247,8 @@ impl ImportService {
         error.log();
         let (id, now) = (row.id(), self.clock.now_us());
         let state = ImportState { phase: ImportPhase::Failed, error: error.to_string(), ..progress.state() };
-        // Without a lock the repository is being deleted, by a task that holds it and waits for this job.
+        // If the lock is not available, the repository is being deleted by a task that holds it and
+        // waits for this job.
         let Some(guard) = job.unless_stopped(self.updater.lock(id)).await.transpose()? else { return Ok(()) };
         let mut tx = self.db.begin().await?;
         if !ImportTable::finish(&mut tx, id, &state, now).await? {
@@ -271,24 +273,24 @@ impl ImportService {
 }
 
 impl Inner {
-    /// Removes a folder in `incoming/`; one that stays is removed at the next start.
+    /// Removes a directory in `incoming/`. If that fails, the next start removes it.
     pub(super) async fn remove(&self, incoming: PathBuf) {
         if let Err(error) = self.pool.run_blocking(move |store| store.remove_incoming(&incoming)).await {
-            tracing::warn!(%error, "a folder stays in `incoming` until the next start");
+            tracing::warn!(%error, "cannot remove a directory in `incoming`; the next start will");
         }
     }
 }
 
-/// The parts that the fetches of one import share.
+/// Shared by the fetches of one import.
 struct Build<'a> {
     job: &'a JobHandle,
     progress: &'a Progress,
-    /// The branch for HEAD if the remote names none.
+    /// Branch for HEAD if the remote names none.
     branch: &'a BranchName,
     begin: Instant,
 }
 
-/// Returns the row of a mirror that was just fetched.
+/// Returns the row of a mirror after its first fetch.
 fn new_mirror(row: &ImportRow, wiki: Option<RepositoryId>, now_us: i64) -> MirrorRow {
     MirrorRow {
         repository_id: row.repository_id,
@@ -305,8 +307,8 @@ fn new_mirror(row: &ImportRow, wiki: Option<RepositoryId>, now_us: i64) -> Mirro
     }
 }
 
-/// Writes the refs of a repository in `incoming/`. Returns whether all of them can be: their objects are there, and branches lead to
-/// commits. Blocking.
+/// Writes the refs of a repository in `incoming/`. Returns `false` if some cannot be written,
+/// because objects are missing or a branch does not point to a commit. Blocking.
 fn write_refs(repository: &Path, remote_refs: &[(RefName, Oid)]) -> Result<bool, GitError> {
     let repo = Repository::open_bare(repository)?;
     let entries = refs::describe(&repo, remote_refs)?;
@@ -320,7 +322,8 @@ fn write_refs(repository: &Path, remote_refs: &[(RefName, Oid)]) -> Result<bool,
     Ok(true)
 }
 
-/// Returns whether git lets a ref have its object: branches lead to commits, and tags to something.
+/// Returns whether git allows the ref to point to its object: branches to commits, tags to anything
+/// that exists.
 pub(super) fn is_storable(entry: &RefEntry) -> bool {
     let is_branch = entry.name.as_bytes().starts_with(b"refs/heads/");
     let is_commit = entry.kind == ObjectType::Commit && entry.peeled.is_none();

@@ -1,4 +1,4 @@
-//! Counts the bytes that one transfer receives, whatever the remote says about sizes.
+//! Counts the bytes that a transfer actually receives, whatever the remote claims.
 
 use std::{
     io,
@@ -10,7 +10,7 @@ use std::{
 
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
-/// Bytes received so far, and the most that may be.
+/// Bytes received so far, and their limit.
 #[derive(Debug)]
 pub(super) struct Budget {
     received: AtomicU64,
@@ -22,17 +22,14 @@ impl Budget {
         Self { received: AtomicU64::new(0), max }
     }
 
-    /// Returns the bytes received so far.
     pub(super) fn received(&self) -> u64 {
         self.received.load(Ordering::Relaxed)
     }
 
-    /// Returns the most bytes that may be received.
     pub(super) fn max(&self) -> u64 {
         self.max
     }
 
-    /// Returns whether more was received than may be.
     pub(super) fn is_spent(&self) -> bool {
         self.received() > self.max
     }
@@ -42,7 +39,7 @@ impl Budget {
     }
 }
 
-/// A stream whose received bytes count; it fails when the budget is spent.
+/// A stream that counts received bytes and fails once the budget is spent.
 #[derive(Debug)]
 pub(super) struct Metered<S> {
     stream: S,

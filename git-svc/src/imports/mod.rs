@@ -1,10 +1,9 @@
-//! Repositories that come from other hosts: imports, and mirrors that follow their remote.
+//! Repositories from other hosts: imports, and mirrors that follow their remote.
 //!
-//! An import is fetched into a repository that nobody can reach, and published when it is complete. A sync of a mirror receives objects
-//! beside the repository, and then applies the difference as updates of refs like a push. Requests are rows; jobs are begun again after a
-//! restart. Two jobs never run on one repository: the process holds the lock of its store, and knows its jobs.
-//!
-//! Not here: accounts, names and rights (repo-svc), and which addresses may be reached (`ferrite_outbound`).
+//! An import is fetched into a hidden repository and published once it is complete. A sync of a
+//! mirror receives objects into a quarantine, then applies the difference as ref updates, like a
+//! push. Requests are rows, so jobs restart with the process. Two jobs never run on one repository:
+//! only this process uses the store, and it tracks its jobs.
 
 mod advertisement;
 mod discovery;
@@ -57,14 +56,13 @@ use crate::{
     transfer::push::{HookSessions, Hooks},
 };
 
-/// Shortest time between two syncs of a mirror, in seconds.
+/// Shortest sync interval of a mirror, in seconds.
 pub(crate) const MIN_INTERVAL_SECS: i64 = 600;
-/// Longest time between two syncs of a mirror, in seconds: ten years.
+/// Longest sync interval of a mirror, in seconds: ten years.
 const MAX_INTERVAL_SECS: i64 = 10 * 366 * 24 * 3600;
-/// Longest time that a request to sync waits for the resolution of the remote's name.
+/// Longest time that a sync request waits to resolve the remote's name.
 const RESOLVE_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// The parts that imports and mirrors work with.
 pub(crate) struct ImportParts {
     pub(crate) clock: Clock,
     pub(crate) db: Db,
@@ -81,11 +79,10 @@ pub(crate) struct ImportParts {
     pub(crate) authorizer: Authorizer,
 }
 
-/// Fetches repositories from elsewhere. Clones share everything.
+/// Fetches repositories from other hosts. Clones share everything.
 #[derive(Clone)]
 pub(crate) struct ImportService(Arc<Inner>);
 
-/// The parts of [`ImportService`].
 pub(crate) struct Inner {
     clock: Clock,
     db: Db,
@@ -106,14 +103,12 @@ pub(crate) struct Inner {
     imports: ImportTable,
     mirrors: MirrorTable,
     running: RunningJobs,
-    /// Progress of running imports.
     progress: Mutex<HashMap<RepositoryId, Arc<Progress>>>,
-    /// Wakes the schedule of imports, and that of mirrors.
+    /// Wakes the schedulers of imports and of mirrors.
     new_import: Notify,
     new_sync: Notify,
 }
 
-/// A request for an import.
 #[derive(Clone, Debug)]
 pub(crate) struct NewImport {
     pub(crate) id: RepositoryId,
@@ -123,7 +118,7 @@ pub(crate) struct NewImport {
     pub(crate) url: String,
     pub(crate) username: String,
     pub(crate) password: Secret,
-    /// Seconds between syncs of a mirror; 0 for a repository that is fetched once.
+    /// Sync interval of a mirror; 0 for a one-time import.
     pub(crate) interval_secs: i64,
     pub(crate) wiki: Option<RepositoryId>,
 }
@@ -136,16 +131,16 @@ impl std::ops::Deref for ImportService {
     }
 }
 
-/// The most bytes that a fetch may receive.
+/// Limit on the bytes that a fetch may receive.
 #[derive(Clone, Copy, Debug)]
 struct FetchLimit {
     bytes: u64,
-    /// The quota of the owner, if that is what limits the bytes.
+    /// The owner's quota, if it is what limits the fetch.
     quota: Option<ByteQuota>,
 }
 
 impl FetchLimit {
-    /// Returns the error of a fetch, which names the quota if that was exceeded.
+    /// Turns an error about size into one that names the quota, if the quota was the limit.
     fn explain(self, error: FetchError) -> FetchError {
         match (error, self.quota) {
             (FetchError::TooLarge { .. }, Some(quota)) => {
@@ -158,20 +153,19 @@ impl FetchLimit {
 }
 
 impl ImportService {
-    /// Returns the most bytes that a fetch into a repository may receive: `bytes`, or what the quota of its owner leaves. Without an answer
-    /// of repo-svc the quota is checked when it hears of the size.
+    /// Returns the byte limit of a fetch into a repository: `bytes`, or what the owner's quota
+    /// leaves. If repo-svc does not respond, it checks the quota later, when it learns the size.
     async fn fetch_limit(&self, id: RepositoryId, bytes: u64) -> FetchLimit {
         let quota = match self.authorizer.storage_quota(id).await {
             Ok(quota) => quota.filter(|quota| quota.left() < bytes),
             Err(error) => {
-                tracing::debug!(repo.id = %id, %error, "the quota of the owner is not known");
+                tracing::debug!(repo.id = %id, %error, "cannot get the quota of the owner");
                 None
             }
         };
         FetchLimit { bytes: quota.map_or(bytes, ByteQuota::left), quota }
     }
 
-    /// A service that keeps `options`.
     pub(crate) fn new(parts: ImportParts, options: ImportOptions) -> Self {
         let (protocols, timeout) = (options.protocols, options.idle);
         Self(Arc::new(Inner {
@@ -200,10 +194,9 @@ impl ImportService {
         }))
     }
 
-    /// Notes an import, which a job carries out soon. A repository whose import is noted already, or has ended, stays as it is.
+    /// Queues an import. Does nothing if the repository already has one, even a finished one.
     ///
-    /// # Errors
-    /// `Invalid` with its field, `TooManyImports`, `TooManyImportsOfUser`.
+    /// Fails with `Invalid` for a field, `TooManyImports` or `TooManyImportsOfUser`.
     pub(crate) async fn start(&self, new: NewImport) -> Result<(), RpcError> {
         if self.imports.find(new.id).await?.is_some() {
             return Ok(());
@@ -236,10 +229,6 @@ impl ImportService {
         Ok(())
     }
 
-    /// Returns how far an import is.
-    ///
-    /// # Errors
-    /// `ImportNotFound`.
     pub(crate) async fn state(&self, id: RepositoryId) -> Result<ImportState, RpcError> {
         let row = self.imports.find(id).await?.ok_or(GitError::ImportNotFound)?;
         if row.finished_us == 0
@@ -248,24 +237,23 @@ impl ImportService {
             return Ok(progress.state());
         }
         let count = |number: i64| u64::try_from(number).unwrap_or(0);
-        // One that was begun by an earlier process waits for its turn.
+        // An import started by an earlier process waits for its turn again.
         let phase = if row.finished_us == 0 { ImportPhase::Queued } else { row.phase() };
         Ok(ImportState { phase, objects: count(row.object_count), bytes: count(row.received_bytes), error: row.error })
     }
 
-    /// Returns the id that an import has for the wiki of its repository; `None` if there is no such import, or it brings no wiki.
+    /// Returns the wiki's repository id of an import; `None` if there is no such import, or it has
+    /// no wiki.
     pub(crate) async fn wiki_of(&self, id: RepositoryId) -> Result<Option<RepositoryId>, RpcError> {
         Ok(self.imports.find(id).await?.and_then(|row| row.wiki()))
     }
 
-    /// Has a mirror synced soon. A sync that is due or running is joined.
-    ///
-    /// # Errors
-    /// `NotAMirror`; `Invalid` (field `url`) if the remote's address is not permitted now.
+    /// Makes a mirror due now, unless a sync is due or running already. Fails with `Invalid` (field
+    /// `url`) if the remote's address is no longer permitted.
     pub(crate) async fn sync_soon(&self, id: RepositoryId) -> Result<(), RpcError> {
         let row = self.mirrors.find(id).await?.ok_or(GitError::NotAMirror)?;
         let remote = Remote::parse(&row.url, None, self.client.policy(), self.options.protocols)?;
-        // A name that cannot be resolved now is a failed sync, which is told there.
+        // A name that cannot be resolved makes the sync fail, which is reported there.
         let resolved = timeout(RESOLVE_TIMEOUT, self.client.resolve(remote.server())).await;
         if matches!(resolved, Ok(Err(SendError::RefusedAddress))) {
             return Err(GitError::invalid("url", "invalid", FetchError::RefusedAddress.to_string()).into());
@@ -277,10 +265,8 @@ impl ImportService {
         Ok(())
     }
 
-    /// Changes the interval of a mirror; the next sync is one interval after the last one. The response is stored under `key`.
-    ///
-    /// # Errors
-    /// `NotAMirror`; `Invalid` (field `interval_seconds`).
+    /// Changes the interval of a mirror. The next sync is one interval after the last one. The
+    /// response is stored under `key`.
     pub(crate) async fn set_interval(
         &self,
         id: RepositoryId,
@@ -308,14 +294,14 @@ impl ImportService {
         Ok(response)
     }
 
-    /// Stops the job of a repository that is being deleted, and waits for its end.
+    /// Stops the job of a repository that is being deleted, and waits until it ends.
     pub(crate) async fn stop(&self, id: RepositoryId) {
         self.running.stop(id).await;
     }
 }
 
 impl Inner {
-    /// Waits for `work`, or until the job is to stop.
+    /// Waits for `work`, or until the job has to stop.
     async fn unless_stopped<T, E, F>(&self, job: &JobHandle, work: F) -> Result<T, FetchError>
     where
         E: Into<FetchError>,
@@ -333,10 +319,10 @@ fn check_interval(field: &str, interval_secs: i64) -> Result<(), GitError> {
     if (MIN_INTERVAL_SECS..=MAX_INTERVAL_SECS).contains(&interval_secs) {
         return Ok(());
     }
-    Err(GitError::invalid(field, "invalid", format!("must be from {MIN_INTERVAL_SECS} to {MAX_INTERVAL_SECS}")))
+    Err(GitError::invalid(field, "invalid", format!("must be between {MIN_INTERVAL_SECS} and {MAX_INTERVAL_SECS}")))
 }
 
-/// Returns the event about the state of a mirror.
+/// Returns the event with the state of a mirror.
 fn mirror_changed(row: &MirrorRow) -> Fact {
     let time = |us: i64| (us > 0).then(|| ferrite_core::timestamp(us));
     Fact::MirrorChanged(MirrorChanged {

@@ -2,34 +2,28 @@ use std::{str::FromStr, time::Duration};
 
 use git_store::types::limits::PackLimits;
 
-/// Limits of imports and mirrors.
 #[derive(Clone, Debug)]
 pub(crate) struct ImportOptions {
-    /// Bytes that one repository may have and one transfer receive.
+    /// Limit on the bytes of a repository, and of one transfer.
     pub(crate) max_bytes: u64,
-    /// Longest time in which nothing is received while the remote is waited for.
+    /// Longest time to wait for a remote that sends nothing.
     pub(crate) idle: Duration,
-    /// Longest time of a whole transfer.
     pub(crate) total: Duration,
-    /// Imports at once.
     pub(crate) imports_at_once: usize,
-    /// Imports that have not ended.
+    /// Limit on unfinished imports.
     pub(crate) max_waiting: u64,
-    /// Imports of one user that have not ended.
+    /// Limit on unfinished imports of one user.
     pub(crate) max_waiting_of_user: u64,
-    /// Time from the begin of a job after which it leaves its place to others that wait, and has to receive `slowest_bytes` a second.
+    /// Run time after which a job gives up its slot to waiting jobs, and must receive
+    /// `slowest_bytes` per second.
     pub(crate) slow_after: Duration,
-    /// Bytes a second, over `idle`, that a remote has to send by then while it sends a pack.
+    /// Minimum rate of a slow job's remote while it sends a pack, averaged over `idle`.
     pub(crate) slowest_bytes: u64,
-    /// Syncs of mirrors at once.
     pub(crate) syncs_at_once: usize,
-    /// Schemes of remotes.
     pub(crate) protocols: Protocols,
-    /// Limits on what a pack contains.
     pub(crate) pack: PackLimits,
 }
 
-/// Schemes that remotes may have.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Protocols {
     pub(crate) http: bool,
@@ -47,7 +41,7 @@ impl FromStr for Protocols {
                 "http" => protocols.http = true,
                 "https" => protocols.https = true,
                 "git" => protocols.git = true,
-                other => return Err(format!("`{other}` is none of http, https and git")),
+                other => return Err(format!("`{other}` is not one of `http`, `https` and `git`")),
             }
         }
         Ok(protocols)

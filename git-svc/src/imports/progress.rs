@@ -1,4 +1,4 @@
-//! How far a fetch is: git's progress lines, and what others may see of it.
+//! Progress of a fetch, read from git's progress lines.
 
 use std::sync::{
     Arc,
@@ -8,46 +8,42 @@ use std::sync::{
 use super::meter::Budget;
 use crate::db::{ImportPhase, ImportState};
 
-/// Bytes of the longest progress line that is read.
 const MAX_LINE_BYTES: usize = 1024;
 
-/// The work of a running git.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 pub(super) enum Stage {
     /// Waits for the remote, which counts and compresses.
     Waiting = 0,
-    /// Receives objects.
     Receiving = 1,
-    /// Checks and indexes all that came.
+    /// Checks and indexes what was received.
     Indexing = 2,
 }
 
-/// The state of one transfer, shared with those who ask for it.
+/// State of one transfer, shared with its observers.
 #[derive(Debug)]
 pub(super) struct Progress {
     stage: AtomicU8,
-    /// Objects of the pack that is being received, and of those before it.
+    /// Objects of the current pack and of those before it.
     objects: AtomicU64,
     earlier_objects: AtomicU64,
     pub(super) budget: Arc<Budget>,
 }
 
 impl Progress {
-    /// The state of a transfer that has not begun and may receive `max_bytes`.
+    /// A transfer that has not started and may receive `max_bytes`.
     pub(super) fn new(max_bytes: u64) -> Self {
         let budget = Arc::new(Budget::new(max_bytes));
         Self { stage: AtomicU8::new(0), objects: AtomicU64::new(0), earlier_objects: AtomicU64::new(0), budget }
     }
 
-    /// Begins another fetch of the same transfer.
+    /// Starts another fetch of the same transfer.
     pub(super) fn begin_fetch(&self) {
         self.stage.store(Stage::Waiting as u8, Ordering::Relaxed);
         self.earlier_objects.store(self.objects(), Ordering::Relaxed);
         self.objects.store(0, Ordering::Relaxed);
     }
 
-    /// Takes one line of git's progress.
     pub(super) fn note(&self, line: &str) {
         if let Some(rest) = line.strip_prefix("Receiving objects:") {
             self.stage.store(Stage::Receiving as u8, Ordering::Relaxed);
@@ -65,7 +61,6 @@ impl Progress {
         }
     }
 
-    /// The present work of git.
     pub(super) fn stage(&self) -> Stage {
         match self.stage.load(Ordering::Relaxed) {
             0 => Stage::Waiting,
@@ -74,12 +69,11 @@ impl Progress {
         }
     }
 
-    /// Objects received so far.
     pub(super) fn objects(&self) -> u64 {
         self.objects.load(Ordering::Relaxed) + self.earlier_objects.load(Ordering::Relaxed)
     }
 
-    /// The state for rows and answers.
+    /// The state for rows and responses.
     pub(super) fn state(&self) -> ImportState {
         let phase = match self.stage() {
             Stage::Waiting | Stage::Receiving => ImportPhase::Fetching,
@@ -95,19 +89,17 @@ fn received(text: &str) -> Option<u64> {
     rest.split('/').next()?.parse().ok()
 }
 
-/// Splits standard error of git into lines, which end with a line feed or a carriage return.
+/// Splits git's standard error into lines, which end with a line feed or a carriage return.
 #[derive(Debug, Default)]
 pub(super) struct Lines {
     part: Vec<u8>,
-    /// The last lines that were neither progress nor from the remote.
+    /// The last lines that are neither progress nor sent by the remote.
     kept: Vec<String>,
 }
 
-/// Lines that are kept for the classification of a failure.
 const MAX_KEPT_LINES: usize = 32;
 
 impl Lines {
-    /// Takes bytes as they come.
     pub(super) fn push(&mut self, bytes: &[u8], progress: &Progress) {
         for byte in bytes {
             match byte {

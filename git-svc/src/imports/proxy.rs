@@ -1,10 +1,9 @@
-//! The forward proxy of one transfer, on loopback: git reaches its remote through it and nothing else.
+//! A forward proxy on loopback for one transfer. It is the only way for git to reach its remote.
 //!
-//! Each connection goes to an address that was checked for it, and what it receives counts. The proxy serves one host and port only, and
-//! only who knows its password. TLS passes through it unread (`CONNECT`); plain HTTP is passed on request by request. For git's own
-//! protocol it is a relay that puts the name of the server into the first packet.
-//!
-//! Not here: which addresses are permitted (`ferrite_outbound`).
+//! The address of each connection is checked, and received bytes are counted. The proxy serves a
+//! single host and port, and only clients with its password. TLS passes through unread (`CONNECT`);
+//! plain HTTP is forwarded request by request. For git's own protocol the proxy is a relay that
+//! writes the real server name into the first packet.
 
 use std::{
     convert::Infallible,
@@ -45,14 +44,13 @@ use super::{
 };
 use crate::transfer::push::RemoteLogin;
 
-/// Connections of one transfer at once.
 const MAX_CONNECTIONS: usize = 8;
-/// Longest time until a connection to the remote is made.
+/// Time limit to connect to the remote.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(20);
-/// Longest time for the head of a request, which git sends at once.
+/// Time limit for the head of a request, which git sends at once.
 const HEAD_TIMEOUT: Duration = Duration::from_secs(15);
 const MAX_HEAD_BYTES: usize = 64 << 10;
-/// Headers that are about one connection.
+/// Headers that belong to one connection.
 const HOP_HEADERS: [HeaderName; 7] = [
     header::CONNECTION,
     header::PROXY_AUTHENTICATE,
@@ -65,14 +63,14 @@ const HOP_HEADERS: [HeaderName; 7] = [
 
 type ProxyBody = Either<Incoming, Empty<Bytes>>;
 
-/// A running proxy; it ends its connections when dropped.
+/// A running proxy. Ends its connections when dropped.
 pub(super) struct Proxy {
     address: SocketAddr,
     tunnel: Arc<Tunnel>,
     _stop: DropGuard,
 }
 
-/// The parts that the connections of one proxy share.
+/// Shared by the connections of one proxy.
 struct Tunnel {
     client: Client,
     remote: Remote,
@@ -84,7 +82,7 @@ struct Tunnel {
 }
 
 impl Proxy {
-    /// Starts a proxy for one remote, whose answers count against `budget`.
+    /// Starts a proxy for one remote. Received bytes count against `budget`.
     pub(super) async fn start(
         client: Client,
         remote: Remote,
@@ -108,12 +106,11 @@ impl Proxy {
         Ok(Self { address, tunnel, _stop: stop.drop_guard() })
     }
 
-    /// The address that git is pointed at.
     pub(super) fn address(&self) -> SocketAddr {
         self.address
     }
 
-    /// The login of this proxy, which git may be told.
+    /// The login of this proxy. git may know it.
     pub(super) fn login(&self) -> RemoteLogin {
         RemoteLogin {
             protocol: "http",
@@ -123,7 +120,7 @@ impl Proxy {
         }
     }
 
-    /// Returns whether a connection was refused because of its address.
+    /// Returns whether a connection was rejected because of its address.
     pub(super) fn is_refused(&self) -> bool {
         self.tunnel.is_refused.load(Ordering::Relaxed)
     }
@@ -171,7 +168,7 @@ impl Tunnel {
         }
     }
 
-    /// Connects to the remote, at an address that is checked now.
+    /// Connects to the remote, after checking its address.
     async fn connect(&self) -> Result<Metered<TcpStream>, SendError> {
         let connected = self.client.connect(self.remote.server(), CONNECT_TIMEOUT).await;
         if matches!(connected, Err(SendError::RefusedAddress)) {
@@ -212,7 +209,7 @@ impl Tunnel {
         given.and_then(|value| value.strip_prefix("Basic ")) == Some(expected.as_str())
     }
 
-    /// Returns whether a request is for the remote of this proxy, in the way of its scheme.
+    /// Returns whether a request targets the remote of this proxy, in the way its scheme requires.
     fn is_for_remote(&self, method: &Method, uri: &Uri) -> bool {
         match self.remote.transport {
             Transport::Https => {
@@ -243,7 +240,7 @@ impl Tunnel {
         }
     }
 
-    /// Passes one request on, over a connection of its own, and its response back.
+    /// Forwards one request over a new connection, and returns its response.
     async fn forward(
         &self,
         request: Request<Incoming>,
@@ -268,7 +265,8 @@ impl Tunnel {
         Ok(Response::from_parts(parts, Either::Left(body)))
     }
 
-    /// Relays a connection of git's own protocol. Its first packet names this proxy as the server, because git knows no other.
+    /// Relays a connection of git's own protocol. Its first packet names this proxy as the server,
+    /// because git knows no other.
     async fn relay(&self, mut stream: TcpStream) -> io::Result<()> {
         let first = tokio::time::timeout(HEAD_TIMEOUT, Packet::read(&mut stream)).await;
         first.map_err(|_| io::ErrorKind::TimedOut)??.ok_or(io::ErrorKind::UnexpectedEof)?;

@@ -1,6 +1,4 @@
-//! A remote: its address in one form, its login, and how both are stored.
-//!
-//! Not here: what the remote answers (`discovery`), and where addresses may lead (`ferrite_outbound`).
+//! A remote: its normalized address, its login, and how both are stored.
 
 use ferrite_core::{Secret, sealing::Sealer};
 use ferrite_outbound::{OutboundUrl, Policy, Scheme, UrlRefusal};
@@ -10,23 +8,20 @@ use git_store::types::error::GitError;
 use super::{error::FetchError, options::Protocols};
 use crate::transfer::push::RemoteLogin;
 
-/// Port of `git:` addresses without one.
 const GIT_PORT: u16 = 9418;
-/// Longest user or password, in bytes.
+/// Limit on the length of a user name or password.
 const MAX_LOGIN_BYTES: usize = 1024;
 const GIT_SCHEME: &str = "git://";
 
-/// The way in which a remote is spoken to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Transport {
     Http,
     Https,
-    /// git's own, without any protection.
+    /// git's own protocol, without encryption.
     Git,
 }
 
 impl Transport {
-    /// Scheme of the address.
     pub(super) fn scheme(self) -> &'static str {
         match self {
             Self::Http => "http",
@@ -44,31 +39,28 @@ impl Transport {
     }
 }
 
-/// User and password at a remote.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Login {
     pub(crate) username: String,
     pub(crate) password: Secret,
 }
 
-/// A checked address without user and password, in one form, and the login for its server.
+/// A checked, normalized address without user and password, and the login for its server.
 #[derive(Clone, Debug)]
 pub(crate) struct Remote {
     pub(super) transport: Transport,
-    /// Host and port; with scheme http for a `git:` address.
+    /// Host and port. Has scheme http for a `git:` address.
     server: OutboundUrl,
     host: String,
     port: u16,
-    /// Without slashes at the end.
+    /// Without trailing slashes.
     path: String,
     pub(super) login: Option<Login>,
 }
 
 impl Remote {
-    /// Parses an address. A user and a password in it count unless `login` is given.
-    ///
-    /// # Errors
-    /// `Invalid` with field `url`, `username` or `password`.
+    /// Parses an address. Uses the user and password in it unless `login` is given. Fails with
+    /// `Invalid` for `url`, `username` or `password`.
     pub(crate) fn parse(
         text: &str,
         login: Option<Login>,
@@ -92,16 +84,16 @@ impl Remote {
             Transport::Git => protocols.git,
         };
         if !is_permitted {
-            return Err(refused(format!("must not have the scheme {}", transport.scheme())));
+            return Err(refused(format!("must not use the scheme `{}`", transport.scheme())));
         }
         if plain.contains(['?', '#']) {
-            return Err(refused("must have neither query nor fragment".to_owned()));
+            return Err(refused("must not have a query or fragment".to_owned()));
         }
         let own =
             (!username.is_empty() || !password.is_empty()).then(|| Login { username, password: Secret::new(password) });
         let login = login.or(own);
         if is_git && login.is_some() {
-            return Err(refused("must have no user and password: the scheme git has none".to_owned()));
+            return Err(refused("must not have a user or password: the scheme `git` has no login".to_owned()));
         }
         if let Some(login) = &login {
             check_login(login)?;
@@ -114,10 +106,8 @@ impl Remote {
         Ok(Self { transport, server, host, port, path, login })
     }
 
-    /// Returns the remote of a stored address and login.
-    ///
-    /// # Errors
-    /// `RefusedAddress` for an address that is no longer permitted, `Sealed` for a login that does not open.
+    /// Returns the remote of a stored address and login. Fails with `RefusedAddress` if the address
+    /// is no longer permitted, and with `Sealed` if the login cannot be opened.
     pub(super) fn stored(
         id: RepositoryId,
         url: &str,
@@ -130,28 +120,25 @@ impl Remote {
         Self::parse(url, login, policy, protocols).map_err(|_| FetchError::RefusedAddress)
     }
 
-    /// Returns the address without user and password: equal for equal remotes.
+    /// Returns the address without user and password. Equal remotes have equal addresses.
     pub(crate) fn url(&self) -> String {
         format!("{}://{}{}", self.transport.scheme(), self.authority(), self.path)
     }
 
-    /// Returns the host, with the port if it is not that of the scheme.
+    /// Returns the host, and the port unless it is the scheme's default.
     pub(super) fn authority(&self) -> String {
         let Self { host, port, .. } = self;
         if *port == self.transport.default_port() { host.clone() } else { format!("{host}:{port}") }
     }
 
-    /// Returns path and name of the repository.
     pub(super) fn path(&self) -> &str {
         &self.path
     }
 
-    /// Returns a URL of the server, to connect to it.
     pub(super) fn server(&self) -> &OutboundUrl {
         &self.server
     }
 
-    /// Returns host and port, always with the port.
     pub(super) fn host_port(&self) -> String {
         format!("{}:{}", self.host, self.port)
     }
@@ -161,7 +148,8 @@ impl Remote {
         OutboundUrl::parse(&format!("{}{part}", self.url()), policy).map_err(|_| FetchError::RefusedAddress)
     }
 
-    /// Returns the remote at another address, where a redirect led. The login stays with its scheme, host and port.
+    /// Returns the remote at the target of a redirect. The login is kept only for the same scheme,
+    /// host and port.
     pub(super) fn redirected(&self, url: &str, policy: &Policy, protocols: Protocols) -> Result<Self, FetchError> {
         let mut other = Self::parse(url, None, policy, protocols).map_err(|_| FetchError::RefusedAddress)?;
         let is_same =
@@ -170,23 +158,21 @@ impl Remote {
         Ok(other)
     }
 
-    /// Returns the remote of the wiki, as the large hosts name it: `name.wiki.git` beside `name` or `name.git`.
+    /// Returns the remote of the wiki, by the convention of the large hosts: `name.wiki.git` beside
+    /// `name` or `name.git`.
     pub(super) fn wiki(&self) -> Option<Self> {
         let name = self.path.strip_suffix(".git").unwrap_or(&self.path);
         let is_named = !name.is_empty() && !name.ends_with('/') && !name.ends_with(".wiki");
         is_named.then(|| Self { path: format!("{name}.wiki.git"), ..self.clone() })
     }
 
-    /// Returns what git may be told: the login, for this server only.
+    /// Returns the login for git, valid for this server only.
     pub(super) fn remote_login(&self) -> Option<RemoteLogin> {
         let Login { username, password } = self.login.clone()?;
         Some(RemoteLogin { protocol: self.transport.scheme(), host: self.authority(), username, password })
     }
 
-    /// Seals the login for the row of a repository; `None` if there is none.
-    ///
-    /// # Errors
-    /// `Internal` when the system gives no random numbers.
+    /// Seals the login for the row of a repository. Fails only if the system has no random numbers.
     pub(crate) fn seal_login(&self, id: RepositoryId, sealer: &Sealer) -> Result<Option<Vec<u8>>, GitError> {
         let Some(login) = &self.login else { return Ok(None) };
         let text = format!("{}\n{}", login.username, login.password.expose());
@@ -195,19 +181,20 @@ impl Remote {
     }
 }
 
-/// Opens the sealed login of a repository.
 fn open(sealer: &Sealer, id: RepositoryId, url: &str, sealed: &[u8]) -> Result<Login, FetchError> {
     let text = sealer.open(&place(id, url), sealed).map_err(|_| FetchError::Sealed)?;
     let (username, password) = text.expose().split_once('\n').ok_or(FetchError::Sealed)?;
     Ok(Login { username: username.to_owned(), password: Secret::new(password) })
 }
 
-/// The place of a sealed login: bound to repository and address, so that a login never goes to another server.
+/// Context of a sealed login: repository and address, so that a login is never sent to another
+/// server.
 fn place(id: RepositoryId, url: &str) -> Vec<u8> {
     format!("remote.login\0{id}\0{url}").into_bytes()
 }
 
-/// Returns an http URL for the part of a `git:` URL after the scheme, with the port of git if there is none.
+/// Returns an http URL for the part of a `git:` URL after the scheme, with git's default port if it
+/// has none.
 fn with_git_port(rest: &str) -> String {
     let (authority, path) = rest.split_at(rest.find(['/', '?', '#']).unwrap_or(rest.len()));
     let has_port = authority.rsplit(']').next().is_some_and(|end| end.contains(':'));
@@ -221,12 +208,12 @@ fn check_login(login: &Login) -> Result<(), GitError> {
             return Err(GitError::invalid(field, "too_long", "is too long"));
         }
         if text.chars().any(char::is_control) {
-            return Err(GitError::invalid(field, "invalid", "must not have control characters"));
+            return Err(GitError::invalid(field, "invalid", "must not contain control characters"));
         }
     }
-    // Basic authentication ends the user at the first colon.
+    // Basic authentication splits at the first colon.
     if login.username.contains(':') {
-        return Err(GitError::invalid("username", "invalid", "must not have a colon"));
+        return Err(GitError::invalid("username", "invalid", "must not contain a colon"));
     }
     Ok(())
 }

@@ -1,5 +1,6 @@
-//! The order of jobs: accounts take turns (`turns`), and those of one account come as they were asked for, or as its mirrors are due. Of
-//! each kind a bounded number runs at once, and no more rows than that are in memory. A mirror is of the account that set it up.
+//! Schedules jobs: accounts take turns (`turns`). Within an account, imports run in order of
+//! request and mirrors by due time; a mirror belongs to the account that set it up. The number of
+//! running jobs of each kind is limited, and only their rows are in memory.
 
 use std::time::Duration;
 
@@ -15,21 +16,22 @@ use crate::{
     rpc_error::RpcError,
 };
 
-/// Time between two looks for jobs without a wake-up.
+/// Interval of looking for jobs without a wake-up.
 const POLL_INTERVAL: Duration = Duration::from_secs(2);
-/// Time for which the number of waiting jobs by account is used, unless there are new ones.
+/// How long the count of waiting jobs by account is reused, unless new jobs arrive.
 const COUNT_INTERVAL: Duration = Duration::from_secs(1);
-/// Time between two counts of what waits, and deletions of old rows.
+/// Interval of counting waiting jobs and deleting old rows.
 const ROWS_INTERVAL: Duration = Duration::from_secs(30);
-/// Time that rows of imports stay after the end: 7 days, in microseconds.
+/// How long rows of finished imports are kept: 7 days, in microseconds.
 const RETENTION_US: i64 = 7 * 24 * 3600 * 1_000_000;
 /// Longest delay after failures, in seconds, unless the interval is longer.
 const MAX_RETRY_SECS: i64 = 24 * 3600;
-/// The part of a delay by which it is made longer or shorter at random.
+/// Random variation of a delay, as a fraction.
 const JITTER: f64 = 0.1;
 
 impl ImportService {
-    /// Runs imports and syncs until the process stops. Running ones are stopped then, and begun again by the next process.
+    /// Runs imports and syncs until the process stops. Running jobs are stopped then, and restarted
+    /// by the next process.
     pub(crate) async fn run(self, life: Lifecycle) {
         tokio::join!(self.run_imports(&life), self.run_syncs(&life), self.look_after_rows(&life));
     }
@@ -98,23 +100,25 @@ impl ImportService {
         Turns::new(places, self.options.slow_after)
     }
 
-    /// Begins the job of the first import of an account that waits and has none. `running` are among those that have not ended.
+    /// Starts the oldest waiting import of an account. `running` of its unfinished imports run
+    /// already.
     async fn next_import(&self, account: i64, running: usize) -> Option<(JobHandle, ImportRow)> {
         let rows = logged(self.imports.waiting(self.store.name(), account, running + 1).await);
         rows.into_iter().find_map(|row| Some((self.running.begin(row.id())?, row)))
     }
 
-    /// Begins the job of the mirror of an account that is longest overdue and has none. `running` are among those that are due.
+    /// Starts the sync of the account's longest overdue mirror. `running` of its due mirrors are
+    /// being synced already.
     async fn next_sync(&self, account: i64, running: usize) -> Option<(JobHandle, MirrorRow)> {
         let due = self.mirrors.due(self.store.name(), account, self.clock.now_us(), running + 1);
         logged(due.await).into_iter().find_map(|row| Some((self.running.begin(row.id())?, row)))
     }
 
-    /// Counts what waits, and deletes the rows of imports that ended long ago.
+    /// Counts waiting jobs, and deletes the rows of imports that ended long ago.
     async fn look_after_rows(&self, life: &Lifecycle) {
         while !life.is_stopping() {
             if let Err(error) = self.look_after_rows_once().await {
-                tracing::warn!(%error, "imports cannot be counted");
+                tracing::warn!(%error, "cannot count imports");
             }
             life.pause(ROWS_INTERVAL).await;
         }
@@ -131,7 +135,8 @@ impl ImportService {
     }
 }
 
-/// Runs a job as a task of its own, so that it goes on while its schedule waits for the database. Returns what waits for its end.
+/// Spawns a job as a task, so that it continues while the scheduler waits for the database. The
+/// returned future waits for its end.
 fn spawn_job<F>(life: &Lifecycle, id: RepositoryId, job: F) -> impl Future<Output = RepositoryId> + use<F>
 where
     F: Future<Output = ()> + Send + 'static,
@@ -139,16 +144,16 @@ where
     let task = life.spawn("fetch job", job);
     async move {
         if let Err(error) = task.await {
-            tracing::error!(repo.id = %id, %error, "an import or sync ended early");
-            // It would be begun again at once.
+            tracing::error!(repo.id = %id, %error, "an import or sync panicked or was aborted");
+            // Otherwise it would restart at once.
             tokio::time::sleep(POLL_INTERVAL).await;
         }
         id
     }
 }
 
-/// Returns the time of the next sync: the interval from `from_us`, twice as long for each failure but at most a day, and up to a tenth
-/// more or less, so that mirrors that were set up together do not stay together.
+/// Returns the time of the next sync: one interval after `from_us`, doubled for each failure up to
+/// a day, plus or minus up to a tenth so that mirrors set up together spread out.
 pub(super) fn next_sync_us(from_us: i64, interval_secs: i64, failures: i64) -> i64 {
     let doubled = interval_secs.saturating_mul(1 << failures.clamp(0, 20));
     let delay = Duration::from_secs(doubled.min(MAX_RETRY_SECS.max(interval_secs)).max(0).unsigned_abs());
@@ -158,7 +163,7 @@ pub(super) fn next_sync_us(from_us: i64, interval_secs: i64, failures: i64) -> i
 
 fn logged<T, E: std::fmt::Display>(rows: Result<Vec<T>, E>) -> Vec<T> {
     rows.unwrap_or_else(|error| {
-        tracing::warn!(%error, "jobs cannot be looked for");
+        tracing::warn!(%error, "cannot look for jobs");
         Vec::new()
     })
 }

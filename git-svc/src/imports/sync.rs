@@ -1,6 +1,4 @@
-//! One sync of a mirror: a look at the remote, a fetch of what is new, and the difference applied like a push.
-//!
-//! Not here: when a mirror is synced (`schedule`), and the fetch itself (`fetch`).
+//! One sync of a mirror: look at the remote, fetch what is new, apply the difference like a push.
 
 use std::{cmp::Ordering, collections::HashSet, path::Path};
 
@@ -33,22 +31,19 @@ use crate::{
     rpc_error::RpcError,
 };
 
-/// Refs that one transaction changes; see `transfer::push`.
+/// Refs changed per transaction; see `transfer::push`.
 const REFS_PER_TRANSACTION: usize = 1000;
-/// Attempts of a sync whose remote changes meanwhile.
+/// Attempts of a sync whose remote keeps changing.
 const MAX_ATTEMPTS: usize = 3;
 
-/// The result of a sync.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum SyncOutcome {
-    /// The remote had nothing new.
     Unchanged,
-    /// Refs were changed, or HEAD.
     Changed,
 }
 
 impl ImportService {
-    /// Syncs a mirror, and records and tells the outcome.
+    /// Syncs a mirror. Records and announces the outcome.
     pub(super) async fn sync(&self, job: JobHandle, row: MirrorRow) {
         let start = Instant::now();
         let outcome = self.run_sync(&job, &row).await;
@@ -66,17 +61,18 @@ impl ImportService {
             Err(error) => Some(error),
         };
         if let Err(error) = self.record_sync(&row, error.as_ref()).await {
-            tracing::warn!(repo.id = row.repository_id, %error, cause = error.causes(), "a sync cannot be recorded");
+            tracing::warn!(repo.id = row.repository_id, %error, cause = error.causes(), "cannot record a sync");
             self.pause_before_retry(&job).await;
         }
     }
 
-    /// Records and tells how a sync ended, and when the next one is due. A mirror that was deleted meanwhile has no row any more.
+    /// Records and announces how a sync ended, and when the next one is due. A mirror deleted
+    /// meanwhile has no row any more.
     async fn record_sync(&self, row: &MirrorRow, error: Option<&FetchError>) -> Result<(), RpcError> {
         if let Some(error) = error {
             error.log();
         }
-        // The interval may have been changed meanwhile.
+        // The interval may have changed meanwhile.
         let Some(current) = self.mirrors.find(row.id()).await? else { return Ok(()) };
         let now = self.clock.now_us();
         let failures = error.map_or(0, |_| current.failure_count + 1);
@@ -98,7 +94,7 @@ impl ImportService {
         let id = row.id();
         let found = self.unless_stopped(job, self.repositories.find(id)).await?;
         if found.is_none_or(|row| row.deleted) || !self.store.exists(id) {
-            // Recorded, so that the other mirrors of the account have their turn.
+            // Record a failure, so that other mirrors of the account get their turn.
             return Err(FetchError::Broken);
         }
         let (policy, protocols) = (self.client.policy(), self.options.protocols);
@@ -109,14 +105,13 @@ impl ImportService {
         if let (Some(id), Some(remote)) = (row.wiki(), remote.wiki())
             && let Err(error) = self.follow(&sync, id, &remote).await
         {
-            // A wiki that is switched off there stays as it was.
+            // A wiki that is switched off at the remote stays as it was.
             tracing::info!(repo.id = row.repository_id, reason = error.label(), "the wiki of a mirror was not synced");
             error.log();
         }
         Ok(outcome)
     }
 
-    /// Makes one repository follow its remote.
     async fn follow(&self, sync: &Sync<'_>, id: RepositoryId, remote: &Remote) -> Result<SyncOutcome, FetchError> {
         for attempt in 1.. {
             let (remote, remote_refs) = self.unless_stopped(sync.job, self.discovery.discover(remote)).await?;
@@ -138,7 +133,8 @@ impl ImportService {
         let table = self.refs.table(id).await?;
         let head = self.refs.head(id).await?.branch;
         let edits = difference(&table, &remote_refs.refs);
-        // The same choice as at the import, where the present branch was chosen among those that the remote does not name.
+        // The same choice as at the import. If the remote names no branch, the current one is
+        // preferred.
         let new_head = remote_refs.default_branch(&head);
         if edits.is_empty() && new_head == head {
             return Ok(SyncOutcome::Unchanged);
@@ -157,7 +153,7 @@ impl ImportService {
         Ok(SyncOutcome::Changed)
     }
 
-    /// Receives objects beside the repository, checks them, and takes them into it.
+    /// Receives objects into a quarantine, checks them, and moves them into the repository.
     async fn receive(
         &self,
         sync: &Sync<'_>,
@@ -195,7 +191,7 @@ impl ImportService {
         Ok(self.pool.run_blocking(move |store| store.adopt_packs(id, &folder)).await?)
     }
 
-    /// Refuses refs whose objects are missing or of the wrong kind, before any of them is changed.
+    /// Rejects refs with missing objects or objects of the wrong kind, before changing any ref.
     async fn check_refs(&self, id: RepositoryId, edits: &[RefEdit]) -> Result<(), FetchError> {
         let new: Vec<_> = edits.iter().filter_map(|edit| Some((edit.name.clone(), edit.new?))).collect();
         let check = move |repo: &git2::Repository| {
@@ -205,7 +201,8 @@ impl ImportService {
         if self.pool.run(id, check).await? { Ok(()) } else { Err(FetchError::BadRefs) }
     }
 
-    /// Applies the difference, in transactions like those of pushes, and points HEAD to its new branch before the old one goes.
+    /// Applies the difference in transactions like those of pushes. Points HEAD to its new branch
+    /// before the old one is deleted.
     async fn apply(
         &self,
         id: RepositoryId,
@@ -215,7 +212,7 @@ impl ImportService {
         new_head: Option<BranchName>,
     ) -> Result<(), FetchError> {
         let (set, deleted): (Vec<_>, Vec<_>) = edits.into_iter().partition(|edit| edit.new.is_some());
-        // A ref that is in the way of a new one goes first.
+        // Delete refs that conflict with new ones first.
         let (in_the_way, deleted) = {
             let clashes = clashes_with_set(set.iter());
             deleted.into_iter().partition(|edit| clashes(&edit.name))
@@ -241,21 +238,22 @@ impl ImportService {
     }
 }
 
-/// The parts that the steps of one sync share.
+/// Shared by the steps of one sync.
 struct Sync<'a> {
     job: &'a JobHandle,
     user: i64,
     begin: Instant,
 }
 
-/// Returns the refs of a table that a mirror follows, sorted by name.
+/// Returns the refs that a mirror follows, sorted by name.
 fn taken(table: &RefTable) -> impl Iterator<Item = &refs::RefEntry> {
     let mut spans = TAKEN_REFS.map(|prefix| table.span(prefix.as_bytes()));
     spans.sort_by_key(|span| span.start);
     spans.into_iter().flat_map(|span| table.rows(span))
 }
 
-/// Returns the edits that make the followed refs of a repository equal to those of its remote. Both are sorted by name.
+/// Returns the edits that make a repository's followed refs equal to its remote's. Both are sorted
+/// by name.
 fn difference(table: &RefTable, remote: &[(RefName, Oid)]) -> Vec<RefEdit> {
     let edit = |name: &RefName, old, new| RefEdit { name: name.clone(), old, new };
     let (mut own, mut other, mut edits) = (taken(table).peekable(), remote.iter().peekable(), Vec::new());

@@ -1,10 +1,10 @@
-//! Turns between accounts: whose job begins next, so that no account's slow remotes hold up the jobs of others.
+//! Decides whose job starts next, so that slow remotes of one account do not hold up other
+//! accounts.
 //!
-//! A bounded number of jobs has *places*. The next job is one of the account with the fewest running ones, and among equals they take
-//! turns. If an account with no running job waits while all places are taken, one job leaves its place and goes on beside them: one of an
-//! account with several, or else one that has run for long. There are as many such extra jobs at most as there are places.
-//!
-//! Not here: the rows of the jobs (`db`), and the rate below which a remote is given up (`fetch`).
+//! There is a limited number of *slots*. The next job belongs to the account with the fewest
+//! running jobs; equals take turns. If an account without a running job waits while all slots are
+//! taken, one running job gives up its slot and continues as an extra job: one of an account with
+//! several, or else one that has run for long. There are never more extra jobs than slots.
 
 use std::{
     collections::{BTreeMap, HashMap},
@@ -14,16 +14,16 @@ use std::{
 use ferrite_proto::id::RepositoryId;
 use tokio::time::Instant;
 
-/// The running jobs of one kind, and the accounts whose jobs wait.
+/// The running jobs of one kind, and the accounts with waiting jobs.
 #[derive(Debug)]
 pub(super) struct Turns {
     places: usize,
-    /// Time after which a job leaves its place to others that wait.
+    /// Run time after which a job gives up its slot to waiting jobs.
     slow_after: Duration,
     running: HashMap<RepositoryId, Job>,
-    /// Number of jobs that wait, by account, as last counted.
+    /// Last count of waiting jobs, by account.
     waiting: BTreeMap<i64, usize>,
-    /// The account whose job began last.
+    /// The account whose job started last.
     last: i64,
 }
 
@@ -31,7 +31,7 @@ pub(super) struct Turns {
 struct Job {
     account: i64,
     begin: Instant,
-    /// True if it has left its place.
+    /// Whether it has given up its slot.
     is_extra: bool,
 }
 
@@ -40,7 +40,7 @@ impl Turns {
         Self { places, slow_after, running: HashMap::new(), waiting: BTreeMap::new(), last: 0 }
     }
 
-    /// Takes the numbers of jobs that wait or run, by account.
+    /// Sets the number of waiting and running jobs by account.
     pub(super) fn count(&mut self, jobs: impl IntoIterator<Item = (i64, i64)>) {
         let waiting = jobs.into_iter().map(|(account, count)| {
             let running = self.running_of(account);
@@ -49,27 +49,25 @@ impl Turns {
         self.waiting = waiting.filter(|(_, count)| *count > 0).collect();
     }
 
-    /// Returns the number of running jobs of an account.
     pub(super) fn running_of(&self, account: i64) -> usize {
         self.running.values().filter(|job| job.account == account).count()
     }
 
-    /// Returns the number of running jobs that have left their places.
+    /// Returns the number of running jobs without a slot.
     pub(super) fn extra(&self) -> usize {
         self.running.values().filter(|job| job.is_extra).count()
     }
 
-    /// Returns the account whose job may begin now; `None` if none waits or there is no place.
+    /// Returns the account that may start a job now; `None` if none waits or no slot is free.
     pub(super) fn next(&mut self, now: Instant) -> Option<i64> {
         let candidates = self.waiting.keys().filter(|account| self.running_of(**account) < self.places);
-        // In the order of their ids, beginning behind the account whose turn was last.
+        // By id, starting after the account that had the last turn.
         let account =
             *candidates.min_by_key(|account| (self.running_of(**account), **account <= self.last, **account))?;
         let has_place = self.running.len() - self.extra() < self.places;
         (has_place || (self.running_of(account) == 0 && self.free_place(now))).then_some(account)
     }
 
-    /// Notes that a job of an account begins.
     pub(super) fn begin(&mut self, id: RepositoryId, account: i64, now: Instant) {
         self.running.insert(id, Job { account, begin: now, is_extra: false });
         self.last = account;
@@ -79,20 +77,20 @@ impl Turns {
         }
     }
 
-    /// Notes that a job ended. Then another one of its account may wait even if none was counted: a job whose row ended before the count
-    /// was taken for one of those that run.
+    /// Records the end of a job. Afterwards another one of its account may wait even if none was
+    /// counted: the count may have taken it for a running one.
     pub(super) fn end(&mut self, id: RepositoryId) {
         if let Some(job) = self.running.remove(&id) {
             self.waiting.entry(job.account).or_insert(1);
         }
     }
 
-    /// Notes that no job of an account waits, whatever was counted.
+    /// Records that no job of an account waits, whatever was counted.
     pub(super) fn none_waits(&mut self, account: i64) {
         self.waiting.remove(&account);
     }
 
-    /// Takes one job out of its place. Returns `false` if none has to leave it.
+    /// Makes one job give up its slot. Returns `false` if none has to.
     fn free_place(&mut self, now: Instant) -> bool {
         if self.extra() >= self.places {
             return false;
@@ -115,7 +113,7 @@ mod tests {
 
     const SLOW: Duration = Duration::from_secs(120);
 
-    /// Begins jobs until no further one may begin, and returns their accounts. `next` is the id of the first.
+    /// Starts jobs until no more may start. Returns their accounts. `next` is the id of the first.
     fn begin_all(turns: &mut Turns, next: &mut i64, now: Instant) -> Vec<i64> {
         let mut begun = Vec::new();
         while let Some(account) = turns.next(now) {
@@ -131,10 +129,10 @@ mod tests {
         let (mut turns, mut id, start) = (Turns::new(2, SLOW), 1, Instant::now());
         turns.count([(7, 5)]);
         assert_eq!(begin_all(&mut turns, &mut id, start), [7, 7]);
-        // A job of another account begins beside the two, whatever the first one has.
+        // A job of another account starts beside the two, however many the first account has.
         turns.count([(7, 5), (8, 1)]);
         assert_eq!((begin_all(&mut turns, &mut id, start), turns.extra()), (vec![8], 1));
-        // The next one has to wait until somebody's job ends or takes long.
+        // The next one waits until a job ends or takes long.
         turns.count([(7, 5), (8, 1), (9, 1)]);
         assert_eq!(begin_all(&mut turns, &mut id, start + SLOW / 2), [0; 0]);
         assert_eq!((begin_all(&mut turns, &mut id, start + SLOW), turns.extra()), (vec![9], 2));
@@ -187,7 +185,7 @@ mod tests {
     fn a_job_that_ends_makes_way_for_one_that_was_not_counted() {
         let (mut turns, now) = (Turns::new(1, SLOW), Instant::now());
         turns.begin(RepositoryId(1), 7, now);
-        // The row of the running job has ended, and the one that is counted waits.
+        // The row of the running job has ended, and the counted one waits.
         turns.count([(7, 1)]);
         assert_eq!(turns.next(now), None);
         turns.end(RepositoryId(1));

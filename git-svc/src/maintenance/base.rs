@@ -1,7 +1,6 @@
-//! Makes the base of a repository anew: combines packs and loose objects geometrically, and covers them all by one multi-pack index with a
-//! bitmap. Packs that come meanwhile are consolidated, and are not part of it.
-//!
-//! Not here: full repacks (`job`).
+//! Rebuilds the base of a repository: combines packs and loose objects geometrically, and covers
+//! them with one multi-pack index with a bitmap. Packs that arrive meanwhile are consolidated and
+//! stay outside the base.
 
 use std::{fs, path::Path};
 
@@ -20,11 +19,11 @@ use super::{
     running::JobHandle,
 };
 
-/// File with the ids of all refs, in the folder of a job.
+/// File with the ids of all refs, in the job's directory.
 const TIPS_FILE: &str = "tips";
 
 impl MaintenanceService {
-    /// Makes the base anew. Repeated if it lost a race against a push.
+    /// Rebuilds the base. Retries if it lost a race against a push.
     pub(super) async fn renew_base(
         &self,
         job: &JobHandle,
@@ -34,7 +33,7 @@ impl MaintenanceService {
         for _ in 1..MAX_ATTEMPTS {
             match self.try_renew_base(job, lock, reservation).await {
                 Err(JobError::Failed(failure)) if has_lost_a_race(&failure) => {
-                    tracing::debug!(repo.id = %job.id, error = %failure, "making a base again");
+                    tracing::debug!(repo.id = %job.id, error = %failure, "retrying to build a base");
                 }
                 outcome => return outcome,
             }
@@ -49,7 +48,8 @@ impl MaintenanceService {
         reservation: &Reservation,
     ) -> Result<(), JobError> {
         let id = job.id;
-        // The refs come first: all that they reach is in the packs and loose objects that are listed later.
+        // Read the refs first: everything they reach is then in the packs and loose objects listed
+        // later.
         let index = self.on_disk(id, |path| ScratchFolder::new(path, "index")).await?;
         let tips = index.path().join(TIPS_FILE);
         let file = fs::File::create(&tips).map_err(GitError::io("listing refs"))?;
@@ -64,11 +64,12 @@ impl MaintenanceService {
             self.output_of(job, child, names.as_bytes(), self.options.deadline).await?;
         }
         let _guard = reservation.lock().await;
-        // Not before: the old index names them.
+        // Not earlier, because the old index names them.
         Ok(self.on_disk(id, move |path| remove_inputs(path, &inputs, &[])).await?)
     }
 
-    /// Combines packs of base and recent tier, and loose objects. Returns the names of packs that are to be removed.
+    /// Combines packs of the base and the recent tier, and loose objects. Returns the names of
+    /// packs to remove.
     async fn combine_all(&self, job: &JobHandle, reservation: &Reservation) -> Result<Vec<String>, JobError> {
         let id = job.id;
         let packs = self.reserve_all(job, reservation).await?;
@@ -85,7 +86,6 @@ impl MaintenanceService {
         Ok(plan.inputs.into_iter().filter(|name| !new.contains(name)).collect())
     }
 
-    /// Reserves all packs, and returns them.
     pub(super) async fn reserve_all(&self, job: &JobHandle, reservation: &Reservation) -> Result<Vec<Pack>, JobError> {
         let _guard = job.unless_stopped(reservation.lock()).await.ok_or(JobError::Stopped)?;
         let packs = self.on_disk(job.id, |path: &Path| list_packs(path)).await?;

@@ -1,5 +1,5 @@
-//! Runs `git fsck --connectivity-only` on a repository: are all objects there that its refs lead to? Missing objects are logged
-//! and counted in a gauge; nothing is repaired, and maintenance of other repositories continues.
+//! Runs `git fsck --connectivity-only` to find out whether all objects reachable from refs exist.
+//! Missing objects are logged and counted in a gauge, but not repaired.
 
 use std::{fs, sync::atomic::Ordering};
 
@@ -18,11 +18,11 @@ use super::{
 };
 use crate::{db::MaintenanceRow, rpc_error::RpcError};
 
-/// Longest part of git's findings that is logged, in characters.
+/// Limit on the logged part of git's findings.
 const MAX_FINDINGS_CHARS: usize = 2000;
 
 impl MaintenanceService {
-    /// Checks a repository and records the result in `row` and in the database.
+    /// Checks a repository. Records the result in `row` and in the database.
     pub(super) async fn check(
         &self,
         job: &JobHandle,
@@ -34,7 +34,7 @@ impl MaintenanceService {
         match result {
             "ok" => (row.checked_us, row.broken) = (self.clock.now_us(), 0),
             "broken" => (row.checked_us, row.broken) = (self.clock.now_us(), 1),
-            // No result: the next check is due in a day.
+            // No result, so check again in a day.
             _ => row.checked_us = self.before(self.options.check_after.saturating_sub(DAY)),
         }
         self.maintenance.checked(row).await?;
@@ -42,8 +42,8 @@ impl MaintenanceService {
         Ok(())
     }
 
-    /// Runs fsck. Returns the result as the metric's label: `ok`, `broken`, `failed`, or `disturbed` if each attempt failed while
-    /// refs changed.
+    /// Runs fsck. Returns the metric label: `ok`, `broken`, `failed`, or `disturbed` if refs
+    /// changed during every attempt.
     async fn fsck(&self, job: &JobHandle, lock: &fs::File) -> Result<&'static str, JobError> {
         let id = job.id;
         for _ in 0..MAX_ATTEMPTS {
@@ -53,7 +53,8 @@ impl MaintenanceService {
                 Err(JobError::Failed(RpcError::Git(GitError::Command { status, stderr, .. })))
                     if status.starts_with("exit status") =>
                 {
-                    // git lists objects first and refs later, so objects that a push adds in between seem to be missing.
+                    // git lists objects before refs, so objects pushed in between seem to be
+                    // missing.
                     if self.last_number(job).await? == before {
                         let findings: String = stderr.chars().take(MAX_FINDINGS_CHARS).collect();
                         tracing::error!(repo.id = %id, findings, "objects of a repository are missing or unreadable");
@@ -62,7 +63,7 @@ impl MaintenanceService {
                 }
                 Err(JobError::Stopped) => return Err(JobError::Stopped),
                 Err(JobError::Failed(failure)) => {
-                    tracing::warn!(repo.id = %id, error = %failure, "a repository could not be checked");
+                    tracing::warn!(repo.id = %id, error = %failure, "cannot check a repository");
                     return Ok("failed");
                 }
             }
@@ -70,10 +71,10 @@ impl MaintenanceService {
         Ok("disturbed")
     }
 
-    /// Plans a check of a repository for the next round, unless it was checked within the last day.
+    /// Schedules a check for the next round, unless the repository was checked within the last day.
     pub(super) async fn mark_suspect(&self, id: RepositoryId) {
         if let Err(error) = self.maintenance.mark_suspect(id, self.before(DAY)).await {
-            tracing::warn!(repo.id = %id, %error, "a check cannot be planned");
+            tracing::warn!(repo.id = %id, %error, "cannot schedule a check");
         }
     }
 
@@ -82,7 +83,6 @@ impl MaintenanceService {
         self.clock.now_us().saturating_sub(micros(pause))
     }
 
-    /// Counts the repositories that lacked objects at their last check, for the gauge `ferrite_git_broken_repositories`.
     pub(super) async fn report_broken(&self) {
         match self.maintenance.broken(self.store.name()).await {
             Ok(count) => {
@@ -90,7 +90,7 @@ impl MaintenanceService {
                 let count = u32::try_from(count).unwrap_or(u32::MAX);
                 metrics::gauge!("ferrite_git_broken_repositories").set(f64::from(count));
             }
-            Err(error) => tracing::warn!(%error, "broken repositories cannot be counted"),
+            Err(error) => tracing::warn!(%error, "cannot count broken repositories"),
         }
     }
 }

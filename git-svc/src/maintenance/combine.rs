@@ -1,7 +1,5 @@
-//! Combines packs and loose objects of a repository into one pack, so that the sizes of packs grow geometrically. The new pack is on disk
-//! before anything is removed; a crash leaves what was there, or both.
-//!
-//! Not here: when that is done, and of which packs (`consolidation`, `base`).
+//! Combines packs and loose objects of a repository into one pack, so that pack sizes grow
+//! geometrically. The new pack is on disk before anything is removed, so a crash loses nothing.
 
 use std::{
     fs,
@@ -21,28 +19,28 @@ use git_store::{
 
 use super::{MaintenanceService, job::JobError, running::JobHandle};
 
-/// A pack stays as it is if it has at least this many times the objects of all smaller ones together.
+/// A pack is kept as it is if it has at least this many times the objects of all smaller packs
+/// together.
 const GEOMETRIC_FACTOR: u64 = 2;
 
-/// The part of a repository that is combined.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(super) struct CombinePlan {
-    /// Names of the packs that are combined.
     pub(super) inputs: Vec<String>,
     /// Names of packs whose objects are left out.
     pub(super) excluded: Vec<String>,
-    /// True if there are loose objects, which are all combined.
+    /// Whether there are loose objects. All of them are combined.
     has_loose: bool,
 }
 
 impl CombinePlan {
-    /// Plans to combine `loose` objects and as many of the packs as it takes for the sizes to grow geometrically, among those that
-    /// `may_combine` allows; `packs` has all of them, smallest first.
+    /// Plans to combine `loose` objects with as many of the packs allowed by `may_combine` as
+    /// geometric growth requires. `packs` lists all packs, smallest first.
     pub(super) fn of(packs: &[Pack], loose: u64, may_combine: impl Fn(&Pack) -> bool) -> Self {
         let (candidates, others): (Vec<_>, Vec<_>) = packs.iter().partition(|pack| may_combine(pack));
         let sizes: Vec<_> = candidates.iter().map(|pack| pack.objects).collect();
         let (inputs, left) = candidates.split_at(count_to_combine(&sizes, loose));
-        // Not the objects of cruft packs, which may expire, nor those of packs whose push may yet fail.
+        // Cruft packs may expire, and the push of a pack may still fail, so their objects do not
+        // count.
         let is_lasting = |pack: &&Pack| matches!(pack.role, PackRole::Base | PackRole::Recent);
         let excluded = left.iter().copied().chain(others.into_iter().filter(is_lasting));
         let names = |packs: &mut dyn Iterator<Item = &Pack>| packs.map(|pack| pack.name.clone()).collect();
@@ -53,20 +51,19 @@ impl CombinePlan {
         }
     }
 
-    /// Returns whether there is nothing to combine.
     pub(super) fn is_empty(&self) -> bool {
         !self.has_loose && self.inputs.len() < 2
     }
 
-    /// Returns the plan as the standard input of `pack-objects --stdin-packs`.
+    /// Input for `pack-objects --stdin-packs`.
     fn stdin(&self) -> String {
         let included = self.inputs.iter().map(|name| format!("{name}.pack\n"));
         included.chain(self.excluded.iter().map(|name| format!("^{name}.pack\n"))).collect()
     }
 }
 
-/// Returns how many of the packs, given by their numbers of objects in ascending order, are combined with each other and with `loose`
-/// objects.
+/// Returns how many of the packs to combine with each other and with `loose` objects. `sizes` are
+/// their object counts, ascending.
 fn count_to_combine(sizes: &[u64], loose: u64) -> usize {
     let (mut count, mut smaller) = (0, loose);
     for (index, size) in sizes.iter().enumerate() {
@@ -78,20 +75,19 @@ fn count_to_combine(sizes: &[u64], loose: u64) -> usize {
     count
 }
 
-/// Folder in which a job writes new packs, which git does not look into; removed when dropped.
+/// Directory for new packs of a job, which git ignores. Removed when dropped.
 pub(super) struct ScratchFolder(PathBuf);
 
 impl ScratchFolder {
-    /// Makes the folder for one kind of job, of which one runs on a repository at a time, after removing what a killed job left there.
-    /// Blocking.
+    /// Creates the directory for one kind of job, after removing what a killed job left there. Only
+    /// one job of a kind may run on a repository. Blocking.
     pub(super) fn new(repository: &Path, job: &str) -> Result<Self, GitError> {
         let path = repository.join("objects").join(format!("tmp_upkeep_{job}"));
         remove_if_present(&path)?;
-        fs::create_dir(&path).map_err(GitError::io("making a folder for packs"))?;
+        fs::create_dir(&path).map_err(GitError::io("creating a directory for packs"))?;
         Ok(Self(path))
     }
 
-    /// The folder.
     pub(super) fn path(&self) -> &Path {
         &self.0
     }
@@ -99,7 +95,7 @@ impl ScratchFolder {
 
 impl Drop for ScratchFolder {
     fn drop(&mut self) {
-        // Removed by the next job if a process still writes to it.
+        // If a process still writes to it, the next job removes it.
         drop(remove_if_present(&self.0));
     }
 }
@@ -109,7 +105,7 @@ fn remove_if_present(path: &Path) -> Result<(), GitError> {
 }
 
 impl MaintenanceService {
-    /// Writes the pack of a plan to the folder, without changing the repository.
+    /// Writes the planned pack to the scratch directory, without changing the repository.
     pub(super) async fn write_combined(
         &self,
         job: &JobHandle,
@@ -121,8 +117,8 @@ impl MaintenanceService {
         self.output_of(job, child, plan.stdin().as_bytes(), self.options.deadline).await.map(drop)
     }
 
-    /// Moves the new packs of the folder into the repository, durably, and removes the loose objects that are in packs now. Returns the
-    /// names of the new packs. The caller holds the lock on the packs.
+    /// Moves the new packs into the repository durably, and removes the loose objects they contain.
+    /// Returns the names of the new packs. The caller must hold the lock on the packs.
     pub(super) async fn install_combined(
         &self,
         job: &JobHandle,
@@ -144,7 +140,7 @@ impl MaintenanceService {
         Ok(names)
     }
 
-    /// Runs a blocking operation on the folder of a repository.
+    /// Runs a blocking operation on the directory of a repository.
     pub(super) async fn on_disk<T, F>(&self, id: RepositoryId, job: F) -> Result<T, GitError>
     where
         T: Send + 'static,
@@ -153,7 +149,8 @@ impl MaintenanceService {
         self.pool.run_blocking(move |store| job(&store.path(id))).await
     }
 
-    /// Runs a git process to its end and returns its output. It is killed when the job is stopped or `deadline` has passed.
+    /// Runs a git process to its end and returns its output. Kills it when the job is stopped or
+    /// `deadline` passes.
     pub(super) async fn output_of(
         &self,
         job: &JobHandle,

@@ -1,7 +1,8 @@
-//! Consolidation: combines loose objects and packs that came since the base, soon after the writes that brought them. The cost of an object
-//! is logarithmic in their number: no history is walked, and the base with its index and bitmap stays as it is.
+//! Consolidation: combines loose objects and packs newer than the base, soon after they were
+//! written. It walks no history and leaves the base with its index and bitmap as it is, so the cost
+//! per object is logarithmic in their number.
 //!
-//! Runs beside long jobs on the same repository, whose packs it leaves alone. Not here: the base (`base`).
+//! Runs beside long jobs on the same repository, whose packs it leaves alone.
 
 use std::{path::Path, time::Instant};
 
@@ -26,20 +27,20 @@ use super::{
 };
 use crate::rpc_error::RpcError;
 
-/// The nice value of consolidations: that of requests, as reads and writes get slower while one waits.
+/// Same priority as requests, because reads and writes get slower while a consolidation waits.
 const CONSOLIDATION_NICENESS: i32 = 0;
 
-/// Percent of its size that a repository keeps at most for a consolidation to publish it: each write publishes it, too.
+/// The new size is published only if it is below this percentage of the old one, because each write
+/// publishes the size anyway.
 const PUBLISHED_PERCENT: u64 = 80;
 
-/// Result of a consolidation.
 struct Consolidated {
     usage: DiskUsage,
     has_combined: bool,
 }
 
 impl MaintenanceService {
-    /// Consolidates repositories as their writes make it due, until the process stops.
+    /// Consolidates repositories when their writes make them due, until the process stops.
     pub(crate) async fn consolidate_in_background(&self, life: Lifecycle) {
         let (max_jobs, mut jobs) = (MaintenanceOptions::max_consolidations(), FuturesUnordered::new());
         loop {
@@ -53,7 +54,7 @@ impl MaintenanceService {
         while jobs.next().await.is_some() {}
     }
 
-    /// Makes the bases anew that consolidations found outgrown, until the process stops.
+    /// Rebuilds bases that a consolidation found outgrown, until the process stops.
     pub(crate) async fn renew_bases_in_background(&self, life: Lifecycle) {
         let (max_jobs, mut jobs) = (MaintenanceOptions::max_jobs(), FuturesUnordered::new());
         loop {
@@ -70,9 +71,9 @@ impl MaintenanceService {
     async fn renew_base_due(&self, id: RepositoryId) {
         match self.maintenance.find(id, self.clock.now_us()).await {
             Ok(Some(row)) => self.maintain_for(row, Cause::OutgrownBase).await,
-            // Deleted, or its last job has failed shortly before.
+            // The repository was deleted, or its last job failed recently.
             Ok(None) => {}
-            Err(error) => tracing::warn!(repo.id = %id, %error, "maintenance cannot be planned"),
+            Err(error) => tracing::warn!(repo.id = %id, %error, "cannot plan maintenance"),
         }
     }
 
@@ -91,10 +92,10 @@ impl MaintenanceService {
         }
     }
 
-    /// Consolidates a repository, and records the job.
     async fn consolidate(&self, job: &JobHandle) -> Result<Consolidated, JobError> {
         let id = job.id;
-        // Deletion of a repository is recorded before its job is stopped, so a job that begins later sees the record.
+        // A deletion is recorded before the job is stopped, so jobs that start later see the
+        // record.
         if self.repositories.find(id).await?.is_none_or(|row| row.deleted) || !self.store.exists(id) {
             return Err(JobError::Stopped);
         }
@@ -114,14 +115,15 @@ impl MaintenanceService {
         Ok(Consolidated { usage, has_combined })
     }
 
-    /// Combines what is due under the lock on the packs. Returns what was combined; `None` if there was nothing.
+    /// Combines what is due, under the lock on the packs. Returns what was combined; `None` for
+    /// nothing.
     async fn consolidate_objects(&self, job: &JobHandle) -> Result<Option<CombinePlan>, JobError> {
         let (id, packs) = (job.id, self.reservations.of(job.id));
         let guard = job.unless_stopped(packs.lock()).await.ok_or(JobError::Stopped)?;
         if !packs.has_reservation() && self.on_disk(id, has_foreign_job).await? {
             return Ok(None);
         }
-        // Writes have counted theirs: to measure a repository reads 256 folders.
+        // Writes already counted their loose objects. Measuring again would read 256 directories.
         let loose = self.pool.run_blocking(move |store| store.usage(id)).await?.loose;
         let listed = self.on_disk(id, list_packs).await?;
         let may_combine = |pack: &Pack| pack.role == PackRole::Recent && !packs.is_reserved(&pack.name);
@@ -140,25 +142,26 @@ impl MaintenanceService {
         Ok(Some(plan))
     }
 
-    /// Consolidates a repository in a job that holds the maintenance lock and has reserved no packs.
+    /// Consolidates a repository within a job that holds the maintenance lock and has reserved no
+    /// packs.
     pub(super) async fn consolidate_in_job(&self, job: &JobHandle) -> Result<(), JobError> {
-        // Running already: it does the same.
+        // A running consolidation does the same work.
         let Some(own) = self.consolidating.begin(job.id) else { return Ok(()) };
         job.unless_stopped(self.consolidate_objects(&own)).await.ok_or(JobError::Stopped)?.map(drop)
     }
 }
 
-/// Removes packs whose objects are in new ones, `new`, or in others that stay. Blocking.
+/// Removes packs whose objects are in the `new` packs or in others that stay. Blocking.
 pub(super) fn remove_inputs(repository: &Path, inputs: &[String], new: &[String]) -> Result<(), GitError> {
-    // A pack is named by its contents: one that was combined alone is its own result.
+    // Packs are named by content, so a pack combined alone may keep its name.
     for name in inputs.iter().filter(|name| !new.contains(name)) {
         remove_pack(repository, name)?;
     }
     Ok(())
 }
 
-/// Returns whether a git process of an earlier service process holds the maintenance lock: it may read any pack. Called while no job of this
-/// process holds it. Blocking.
+/// Returns whether a git process of an earlier service process holds the maintenance lock and may
+/// read any pack. Call only while no job of this process holds it. Blocking.
 fn has_foreign_job(repository: &Path) -> Result<bool, GitError> {
     Ok(lock::take(repository)?.is_none())
 }

@@ -1,7 +1,7 @@
-//! One maintenance job: inspects a repository, plans, and runs the git commands of the plan.
+//! One maintenance job: measure a repository, plan, run the planned git commands.
 //!
-//! Pushes continue meanwhile. The write lock is taken for short steps only: to pack refs, to decide about expired objects, and to
-//! publish the new size. Not here: the choice of repositories (`MaintenanceService::run`) and of the work (`plan`).
+//! Pushes continue meanwhile. The write lock is held only for short steps: packing refs, deciding
+//! about expired objects, and publishing the new size.
 
 use std::{
     fs,
@@ -33,25 +33,24 @@ use super::{
 };
 use crate::{db::MaintenanceRow, rpc_error::RpcError};
 
-/// Lock files below `objects/` that only maintenance commands create: stale while none of them runs.
+/// Lock files below `objects/` that only maintenance commands create, so they are stale while none
+/// runs.
 const MAINTENANCE_LOCKS: &[&str] = &["pack/multi-pack-index.lock", "info/commit-graph.lock"];
-/// Time limit of `git pack-refs`, during which the repository's write lock is held.
+/// Timeout of `git pack-refs`, which runs under the repository's write lock.
 const PACK_REFS_TIMEOUT: Duration = Duration::from_secs(30);
-/// Attempts of a repack or a check that concurrent pushes make fail.
+/// Attempts of a repack or a check that fails because of concurrent pushes.
 pub(super) const MAX_ATTEMPTS: usize = 4;
-/// Longest delay after failures. The delay begins with the interval between two rounds and doubles with each failure.
+/// Longest delay after failures. The delay starts with the interval between two rounds and doubles
+/// with each failure.
 const MAX_RETRY_DELAY: Duration = Duration::from_secs(24 * 3600);
 
-/// Result of a job that did not fail.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum JobOutcome {
-    /// Nothing was due.
     Idle,
     /// A git process of an earlier service process still holds the maintenance lock.
     Busy,
-    /// The job was stopped: the repository is being deleted, or the service is stopping.
+    /// The repository is being deleted, or the service is stopping.
     Stopped,
-    /// The whole plan was carried out.
     Done,
 }
 
@@ -63,16 +62,15 @@ struct Inspection {
     reservation: Reservation,
 }
 
-/// Cause of a job.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Cause {
-    /// The repository is due by its row.
+    /// The row says that the repository is due.
     Due,
     /// A consolidation found that the base is outgrown.
     OutgrownBase,
 }
 
-/// Reason why a job ended early. `Stopped` is an error so that `?` can return it.
+/// Why a job ended early. `Stopped` is an error so that `?` can return it.
 pub(super) enum JobError {
     Stopped,
     Failed(RpcError),
@@ -85,12 +83,12 @@ impl<E: Into<RpcError>> From<E> for JobError {
 }
 
 impl MaintenanceService {
-    /// Runs a job on a repository unless one is running already, and records a failure or a postponement.
+    /// Runs a job on a repository unless one is running. Records a failure or a postponement.
     pub(super) async fn maintain(&self, row: MaintenanceRow) {
         self.maintain_for(row, Cause::Due).await;
     }
 
-    /// Runs a job for a cause, as [`Self::maintain`] does.
+    /// Like [`Self::maintain`], for a given cause.
     pub(super) async fn maintain_for(&self, row: MaintenanceRow, cause: Cause) {
         let Some(job) = self.running.begin(RepositoryId(row.repository_id)) else { return };
         let id = job.id;
@@ -107,16 +105,16 @@ impl MaintenanceService {
             }
         };
         if let Err(error) = recorded {
-            tracing::warn!(repo.id = %id, %error, "maintenance cannot be recorded");
+            tracing::warn!(repo.id = %id, %error, "cannot record maintenance");
         }
     }
 
-    /// Returns the time in `pause` from now, in microseconds since 1970.
+    /// Returns the time `pause` from now, in microseconds since 1970.
     pub(super) fn after(&self, pause: Duration) -> i64 {
         self.clock.now_us().saturating_add(micros(pause))
     }
 
-    /// Runs the job itself: inspects, plans, executes and records what was done. Failures are recorded by the caller.
+    /// Measures, plans, executes and records what was done. The caller records failures.
     pub(super) async fn run_job(
         &self,
         job: &JobHandle,
@@ -124,7 +122,8 @@ impl MaintenanceService {
         cause: Cause,
     ) -> Result<JobOutcome, RpcError> {
         let id = job.id;
-        // Deletion of a repository is recorded before its job is stopped, so a job that begins later sees the record.
+        // A deletion is recorded before the job is stopped, so jobs that start later see the
+        // record.
         if self.repositories.find(id).await?.is_none_or(|row| row.deleted) || !self.store.exists(id) {
             return Ok(JobOutcome::Idle);
         }
@@ -163,11 +162,11 @@ impl MaintenanceService {
         }
     }
 
-    /// Takes the maintenance lock of a repository, measures it, and begins a reservation of its packs. Returns `None` if another process
-    /// holds the lock.
+    /// Takes the maintenance lock of a repository, measures it, and starts a reservation of its
+    /// packs. Returns `None` if another process holds the lock.
     async fn inspect(&self, job: &JobHandle) -> Result<Option<Inspection>, JobError> {
         let (id, packs) = (job.id, self.reservations.of(job.id));
-        // A consolidation that runs ends first. None looks for the maintenance lock meanwhile.
+        // Lets a running consolidation finish first. None checks the maintenance lock meanwhile.
         let _guard = job.unless_stopped(packs.lock()).await.ok_or(JobError::Stopped)?;
         let (limit, percent) = (self.options.loose_refs, self.options.cruft_percent);
         let found = self.pool.run_blocking(move |store| inspect(store, id, limit, percent)).await?;
@@ -178,7 +177,7 @@ impl MaintenanceService {
         Ok(found.map(begin))
     }
 
-    /// Carries out a plan, and records what was done.
+    /// Executes a plan and records what was done.
     async fn execute(
         &self,
         job: &JobHandle,
@@ -228,7 +227,7 @@ impl MaintenanceService {
         Ok(self.maintenance.done(&row, row.number, next).await?)
     }
 
-    /// Runs a git command to its end, or kills it when the job is stopped or one step has taken too long.
+    /// Runs a git command to its end. Kills it when the job is stopped or the step takes too long.
     pub(super) async fn run_task(
         &self,
         job: &JobHandle,
@@ -248,23 +247,23 @@ impl MaintenanceService {
         self.output_of(job, child, &[], PACK_REFS_TIMEOUT).await.map(drop)
     }
 
-    /// Waits for the repository's write lock, or until the job is stopped: a deletion holds the lock while it waits for this job
-    /// to end.
+    /// Waits for the repository's write lock, or until the job is stopped: a deletion holds the
+    /// lock while it waits for this job.
     pub(super) async fn locked(&self, job: &JobHandle) -> Result<crate::ref_updates::WriteGuard, JobError> {
         Ok(job.unless_stopped(self.updater.lock(job.id)).await.ok_or(JobError::Stopped)??)
     }
 
-    /// Repacks all objects. The commit-graph is written first, from the refs, so that it names no commit that expires in the
-    /// repack.
+    /// Repacks all objects. Writes the commit-graph from the refs first, so that it names no commit
+    /// that expires in the repack.
     async fn full(&self, job: &JobHandle, inspection: &Inspection) -> Result<(), JobError> {
         let id = job.id;
         let before = self.last_number(job).await?;
         self.run_task(job, MaintenanceTask::CommitGraph, &inspection.lock, NICENESS).await?;
         if inspection.usage.loose > 0 {
-            // Packs loose objects; those that are unreachable count as touched now.
+            // Packs loose objects. Unreachable ones count as just touched.
             self.consolidate_in_job(job).await?;
         }
-        // Packs that come later stay as they are.
+        // Packs that arrive later stay as they are.
         let packs = self.reserve_all(job, &inspection.reservation).await?;
         let bytes = inspection.usage.bytes;
         let trash = self.pool.run_blocking(move |store| {
@@ -278,7 +277,7 @@ impl MaintenanceService {
         let outcome = self.run_task(job, task, &inspection.lock, NICENESS).await;
         let path = self.store.path(id);
         if outcome.is_err() {
-            // The command may have moved some objects already.
+            // The command may already have moved some objects.
             let restore = move |_: &_| restore_if_changed(&trash, &path, true).and(saved_packs::restore(&path));
             self.pool.run_blocking(restore).await?;
             return outcome;
@@ -291,21 +290,22 @@ impl MaintenanceService {
         };
         self.pool.run_blocking(settle).await?;
         drop(guard);
-        // One of an earlier version has no mark yet. That may take a while, and a deletion does not wait for it.
+        // A repository from an earlier version has no mark yet. Creating it may take a while, and a
+        // deletion does not wait for it.
         let marked = job.unless_stopped(self.pool.run_blocking(move |store| deltas::mark(store, id, u64::MAX))).await;
         if let Some(Err(error)) = marked {
-            tracing::warn!(repo.id = %id, %error, "the packs were not searched for large deltas");
+            tracing::warn!(repo.id = %id, %error, "cannot search the packs for large deltas");
         }
         Ok(())
     }
 
-    /// Returns the journal's newest number for the repository of a job.
+    /// Returns the newest journal number of the job's repository.
     pub(super) async fn last_number(&self, job: &JobHandle) -> Result<i64, JobError> {
         let row = self.repositories.find(job.id).await?;
         row.map(|row| row.last_number).ok_or(JobError::Stopped)
     }
 
-    /// Syncs the changed folders, publishes the repository's new size, and returns its usage.
+    /// Syncs the changed directories, publishes the new size, and returns the usage.
     async fn finish(&self, job: &JobHandle) -> Result<DiskUsage, JobError> {
         let id = job.id;
         self.pool
@@ -323,13 +323,12 @@ impl MaintenanceService {
     }
 }
 
-/// Returns whether an index failed because objects that a ref reaches are in no pack that it covers. git then writes neither index nor
-/// bitmap.
+/// Returns whether indexing failed because no covered pack has some object reachable from a ref.
+/// git then writes neither index nor bitmap.
 pub(super) fn has_lost_a_race(failure: &RpcError) -> bool {
     matches!(failure, RpcError::Git(GitError::Command { stderr, .. }) if stderr.contains("could not write multi-pack bitmap"))
 }
 
-/// Returns the outcome of a job as the metric's label.
 pub(super) fn outcome_label<T>(outcome: &Result<T, JobError>) -> &'static str {
     match outcome {
         Ok(_) => "ok",
@@ -339,14 +338,13 @@ pub(super) fn outcome_label<T>(outcome: &Result<T, JobError>) -> &'static str {
     }
 }
 
-/// Counts a job that has ended.
 pub(super) fn record_job(kind: &'static str, outcome: &'static str, elapsed: Duration) {
     metrics::counter!("ferrite_git_upkeep_jobs_total", "kind" => kind, "outcome" => outcome).increment(1);
     metrics::histogram!("ferrite_git_upkeep_duration_seconds", "kind" => kind).record(elapsed);
 }
 
-/// Takes the maintenance lock of a repository, removes the leftovers of killed commands, and measures it and its loose refs. Returns `None`
-/// if another process holds the lock. Blocking.
+/// Takes the maintenance lock of a repository, removes what killed commands left, and measures the
+/// repository and its loose refs. Returns `None` if another process holds the lock. Blocking.
 fn inspect(
     store: &RepositoryStore,
     id: RepositoryId,
@@ -360,8 +358,9 @@ fn inspect(
     Ok(Some((lock, usage(store, id, percent)?, loose_refs(&path, limit))))
 }
 
-/// Removes the temporary files of a killed repack. Must precede the next repack: git takes an unfinished pack for a complete one
-/// and removes loose objects that are in it, which would then be lost with the pack.
+/// Removes the temporary files of a killed repack. Must run before the next repack: git mistakes an
+/// unfinished pack for a complete one and removes loose objects that are in it, which would then be
+/// lost with the pack.
 pub(super) fn remove_leftovers(repository: &Path) {
     let objects = repository.join("objects");
     for lock in MAINTENANCE_LOCKS {
@@ -376,26 +375,28 @@ pub(super) fn remove_leftovers(repository: &Path) {
     }
 }
 
-/// Measures a repository, with the age of its unreachable objects if they take more than `percent`. Blocking.
+/// Measures a repository, including the age of its unreachable objects if they take more than
+/// `percent`. Blocking.
 fn usage(store: &RepositoryStore, id: RepositoryId, percent: u64) -> Result<DiskUsage, GitError> {
     let mut usage = store.measure(id)?;
     usage.date_cruft(&store.path(id), percent);
     Ok(usage)
 }
 
-/// Checks that the disk has room for a full repack of `bytes`, which has old and new packs on disk at once: `bytes` and a quarter
-/// more must be free.
+/// Checks that the disk has room for a full repack of `bytes`. Old and new packs exist at once, so
+/// `bytes` plus a quarter must be free.
 fn check_free_space(store: &RepositoryStore, bytes: u64) -> Result<(), GitError> {
     let disk = rustix::fs::statvfs(store.root()).map_err(|error| GitError::io("measuring the disk")(error.into()))?;
     let free = disk.f_bavail.saturating_mul(disk.f_frsize);
     if free > bytes.saturating_add(bytes / 4) {
         return Ok(());
     }
-    Err(GitError::Internal(format!("{free} bytes are free: too little to pack {bytes} anew")))
+    Err(GitError::Internal(format!("not enough disk space to repack {bytes} bytes: {free} bytes are free")))
 }
 
-/// Sets the modification time of every pack but cruft packs to now. git takes it as the age of objects that become unreachable,
-/// so they expire `expire_after` after maintenance first found them unreachable, however old they are.
+/// Sets the modification time of all packs except cruft packs to now. git uses it as the age of
+/// objects that become unreachable, so they expire `expire_after` after maintenance first found
+/// them unreachable, however old they are.
 fn touch_packs(repository: &Path) -> Result<(), GitError> {
     let entries = fs::read_dir(pack_folder(repository)).map_err(GitError::io("listing packs"))?;
     for path in entries.flatten().map(|entry| entry.path()) {
@@ -407,8 +408,8 @@ fn touch_packs(repository: &Path) -> Result<(), GitError> {
     Ok(())
 }
 
-/// Moves expired objects from `trash` back into the repository if refs `changed` meanwhile, because an update may use them again.
-/// Otherwise they stay in the trash. Removes `trash` if it is empty.
+/// Moves expired objects from `trash` back into the repository if refs `changed` meanwhile, because
+/// an update may use them again. Otherwise they stay in the trash. Removes an empty `trash`.
 pub(super) fn restore_if_changed(trash: &Path, repository: &Path, changed: bool) -> Result<(), GitError> {
     let list = |what: &'static str| fs::read_dir(trash).map_err(GitError::io(what));
     if changed {
@@ -417,11 +418,11 @@ pub(super) fn restore_if_changed(trash: &Path, repository: &Path, changed: bool)
         files.sort_by_key(|entry| entry.path().extension().is_some_and(|extension| extension == "idx"));
         for entry in files {
             let place = pack_folder(repository).join(entry.file_name());
-            fs::rename(entry.path(), place).map_err(GitError::io("putting expired objects back"))?;
+            fs::rename(entry.path(), place).map_err(GitError::io("restoring expired objects"))?;
         }
     }
     if list("listing expired objects")?.next().is_none() {
-        fs::remove_dir(trash).map_err(GitError::io("removing an empty folder"))?;
+        fs::remove_dir(trash).map_err(GitError::io("removing an empty directory"))?;
     }
     Ok(())
 }

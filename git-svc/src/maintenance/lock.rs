@@ -1,5 +1,5 @@
-//! The maintenance lock of a repository: a file that is locked while a maintenance command of git runs. git inherits the lock, so it
-//! outlives a crash of this service.
+//! The maintenance lock of a repository: a file that is locked while a maintenance command of git
+//! runs. git inherits the lock, so it outlives a crash of this service.
 
 use std::{
     fs,
@@ -10,17 +10,15 @@ use std::{
 
 use git_store::types::error::GitError;
 
-/// The file in the repository. Commands that an earlier version started may still hold it, so it keeps the name that it had then.
+/// The name must not change: commands started by an earlier version may still hold the lock.
 const LOCK_FILE: &str = "upkeep";
-/// A process that this service starts has copies of its open files, and so of every lock, until it executes its program. A lock is held by
-/// a command of git if it is held for longer than this.
+/// A new process holds copies of all open files, and so of all locks, until it executes its
+/// program. Only a lock held longer than this is held by a git command.
 const MAX_START_OF_PROCESS: Duration = Duration::from_millis(500);
 const RETRY_INTERVAL: Duration = Duration::from_millis(5);
 
-/// Takes the lock, which is held until the file is closed everywhere. Returns `None` if a git process holds it. Blocking.
-///
-/// # Errors
-/// `Io`.
+/// Takes the lock, which is held until all copies of the file are closed. Returns `None` if a git
+/// process holds it. Blocking.
 pub(super) fn take(repository: &Path) -> Result<Option<fs::File>, GitError> {
     let file = fs::File::options().create(true).truncate(false).write(true).read(true).open(repository.join(LOCK_FILE));
     let file = file.map_err(GitError::io("taking the maintenance lock"))?;

@@ -1,8 +1,5 @@
-//! Background maintenance of the repositories of a store: packs objects and refs, writes indexes, checks objects, removes
-//! leftovers of killed processes.
-//!
-//! Not here: the git commands ([`MaintenanceTask`](git_store::git::command::MaintenanceTask)) and the measurements
-//! ([`usage`](git_store::disk::usage)).
+//! Background maintenance of the repositories of a store: packs objects and refs, writes indexes,
+//! checks objects, and removes what killed processes left.
 
 mod base;
 mod check;
@@ -41,12 +38,10 @@ use crate::{
     transfer::push::HookSessions,
 };
 
-/// Extra age of git's temporary files, beyond the longest transfer, before a job deletes them.
+/// Added to the longest transfer time before a job deletes git's temporary files.
 const LEFTOVER_MARGIN: Duration = Duration::from_secs(3600);
-/// Time between two deletions of old trash.
 const TRASH_INTERVAL: Duration = Duration::from_secs(3600);
 
-/// The parts that maintenance works with.
 pub(crate) struct MaintenanceParts {
     pub(crate) clock: Clock,
     pub(crate) db: Db,
@@ -54,9 +49,8 @@ pub(crate) struct MaintenanceParts {
     pub(crate) pool: Pool,
     pub(crate) git: Arc<Git>,
     pub(crate) updater: RefUpdater,
-    /// What the writes of repositories leave to be consolidated.
     pub(crate) backlogs: Backlogs,
-    /// Pushes under way, whose files are not to be removed.
+    /// Running pushes, whose files must not be removed.
     pub(crate) sessions: HookSessions,
 }
 
@@ -76,16 +70,15 @@ pub(crate) struct MaintenanceService {
     reservations: PackReservations,
     backlogs: Backlogs,
     options: MaintenanceOptions,
-    /// Longest time that a transfer may take.
     transfer_timeout: Duration,
-    /// Age of files that no process can still use: only older ones are removed.
+    /// Minimum age of files to remove, so that no process can still use them.
     leftover_age: Duration,
     /// Repositories that lacked objects at their last check; negative while unknown.
     broken: AtomicI64,
 }
 
 impl MaintenanceService {
-    /// A service that leaves files alone which a transfer, of at most `transfer_timeout`, may still use.
+    /// Files that a transfer may still use, for up to `transfer_timeout`, are left alone.
     pub(crate) fn new(parts: MaintenanceParts, options: MaintenanceOptions, transfer_timeout: Duration) -> Self {
         let MaintenanceParts { clock, db, store, pool, git, updater, backlogs, sessions } = parts;
         let (repositories, maintenance) = (RepositoryTable::new(db.clone()), MaintenanceTable::new(db));
@@ -110,14 +103,15 @@ impl MaintenanceService {
         }
     }
 
-    /// Stops the jobs of a repository that is being deleted, and waits for their ends.
+    /// Stops the jobs of a repository that is being deleted, and waits until they end.
     pub(crate) async fn stop(&self, id: RepositoryId) {
         self.running.stop(id).await;
         self.consolidating.stop(id).await;
         self.backlogs.forget(id);
     }
 
-    /// Looks for due repositories once per interval and runs their jobs, until the process stops. Running jobs are stopped then.
+    /// Runs the jobs of due repositories once per interval, until the process stops. Running jobs
+    /// are stopped then.
     pub(crate) async fn run(&self, life: Lifecycle) {
         if self.options.interval.is_zero() {
             return;
@@ -143,31 +137,32 @@ impl MaintenanceService {
         while jobs.next().await.is_some() {}
     }
 
-    /// Returns the repositories that are due and have no running job, longest overdue first.
+    /// Returns the due repositories without a running job, longest overdue first.
     async fn due(&self) -> VecDeque<MaintenanceRow> {
-        // A broken repository may have been deleted since it was counted.
+        // A broken repository may have been deleted since the last count.
         if self.broken.load(Ordering::Relaxed) != 0 {
             self.report_broken().await;
         }
         match self.maintenance.due(self.store.name(), self.clock.now_us()).await {
-            // The row of a repository with a running job is about to change.
+            // A running job is about to change the row of its repository.
             Ok(rows) => rows.into_iter().filter(|row| !self.running.has(RepositoryId(row.repository_id))).collect(),
             Err(error) => {
-                tracing::warn!(%error, "maintenance cannot be planned");
+                tracing::warn!(%error, "cannot plan maintenance");
                 VecDeque::new()
             }
         }
     }
 
-    /// Removes leftovers of killed processes from every repository, once, and then old trash every hour, until the process stops.
+    /// Removes what killed processes left in any repository, once. Then deletes old trash every
+    /// hour, until the process stops.
     pub(crate) async fn clean_up_in_background(&self, life: Lifecycle) {
         if let Err(error) = self.clean_up_all(&life).await {
-            tracing::warn!(%error, "leftovers cannot be looked for");
+            tracing::warn!(%error, "cannot look for files of killed processes");
         }
         while life.pause(TRASH_INTERVAL).await {
             let now = std::time::SystemTime::now();
             if let Err(error) = self.pool.run_blocking(move |store| store.empty_trash(now)).await {
-                tracing::warn!(%error, "the trash cannot be emptied");
+                tracing::warn!(%error, "cannot empty the trash");
             }
         }
     }

@@ -1,5 +1,5 @@
-//! Decides from a repository's row and its measurements which maintenance is due now, and when the next one is. No input or
-//! output.
+//! Decides from a repository's row and measurements which maintenance is due now, and when the next
+//! one is. Does no I/O.
 
 use std::time::Duration;
 
@@ -9,39 +9,35 @@ use git_store::disk::usage::DiskUsage;
 use super::options::MaintenanceOptions;
 use crate::db::{MaintenanceRow, NEVER};
 
-/// Delay of a full repack for expired objects, after the earliest time at which one may have expired.
+/// Delay of a full repack for expired objects, after the earliest time at which one may have
+/// expired.
 const EXPIRY_MARGIN: Duration = DAY;
-/// Share of objects that no bitmap covers from which on many updates make a new base: a quarter of the base.
+/// Many updates trigger a new base once objects without a bitmap reach a quarter of the base.
 const UPDATED_SHARE: u64 = 4;
 /// Time until the next check of a repository that lacked objects or could not be checked.
 pub(super) const DAY: Duration = Duration::from_secs(24 * 3600);
 
-/// Scope of a repack.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Repack {
-    /// Loose objects and packs that came since the base.
+    /// Loose objects and packs newer than the base.
     Recent,
-    /// The base, made anew: small packs are combined, all are indexed.
+    /// Rebuild the base: combine small packs, index all.
     Base,
-    /// All objects.
     Full,
 }
 
-/// Work of one job.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct JobPlan {
-    /// Pack refs.
     pub(super) refs: bool,
-    /// Repack objects.
     pub(super) repack: Option<Repack>,
-    /// Write the commit-graph: there were updates since it was written.
+    /// Write the commit-graph, because refs were updated since the last one.
     pub(super) graph: bool,
     /// Check that all objects are present.
     pub(super) check: bool,
 }
 
 impl JobPlan {
-    /// Plans the work for a repository at time `now_us` (microseconds since 1970).
+    /// Plans the work for a repository at `now_us` (microseconds since 1970).
     pub(super) fn of(
         row: &MaintenanceRow,
         usage: &DiskUsage,
@@ -54,7 +50,7 @@ impl JobPlan {
         let loose = usage.loose.saturating_sub(u64::try_from(row.loose_left).unwrap_or(0));
         let is_above = |value: u64, limit: u64| limit > 0 && value > limit;
         let is_at_least = |value: u64, limit: u64| limit > 0 && value >= limit;
-        // Many updates of a small repository make a new base before the objects are many.
+        // In a small repository, many updates trigger a new base before there are many objects.
         let has_share = usage.recent_objects().saturating_mul(UPDATED_SHARE) >= usage.base.objects;
         let repack = if is_due(full_at(row, usage, options)) {
             Some(Repack::Full)
@@ -75,7 +71,6 @@ impl JobPlan {
         Self { refs: self.refs, repack: Some(Repack::Base), graph: row.number > row.graph_number, check: false }
     }
 
-    /// Returns whether there is nothing to do.
     pub(super) fn is_empty(&self) -> bool {
         !self.check && !self.changes()
     }
@@ -97,7 +92,8 @@ impl JobPlan {
     }
 }
 
-/// Time of the next job if the repository does not change before, in microseconds since 1970; [`NEVER`] if none is needed.
+/// Time of the next job if the repository does not change before, in microseconds since 1970;
+/// [`NEVER`] if none is needed.
 pub(super) fn next_us(row: &MaintenanceRow, usage: &DiskUsage, options: &MaintenanceOptions) -> i64 {
     let times = [full_at(row, usage, options), packed_at(row, options), check_at(row, options)];
     times.into_iter().flatten().min().unwrap_or(NEVER)

@@ -1,5 +1,6 @@
-//! Packs that a long job reads, and the lock under which packs are listed, moved into place and removed: a consolidation leaves reserved
-//! packs alone, so both work on a repository at once.
+//! Packs that a long job reads, and the lock under which packs are listed, moved into place and
+//! removed. Consolidations leave reserved packs alone, so that both can work on a repository at
+//! once.
 
 use std::{collections::HashSet, sync::Arc};
 
@@ -12,7 +13,6 @@ use tokio::sync::{Mutex as AsyncMutex, OwnedMutexGuard};
 #[derive(Clone, Debug, Default)]
 pub(super) struct PackReservations(Arc<WeakMap<RepositoryId, RepositoryPacks>>);
 
-/// The lock on the packs of one repository, and the reserved ones.
 #[derive(Debug, Default)]
 pub(super) struct RepositoryPacks {
     lock: Arc<AsyncMutex<()>>,
@@ -20,12 +20,12 @@ pub(super) struct RepositoryPacks {
     reserved: Mutex<Option<HashSet<String>>>,
 }
 
-/// The packs that one long job has reserved, until dropped.
+/// The packs reserved by one long job, until dropped.
 #[derive(Debug)]
 pub(super) struct Reservation(Arc<RepositoryPacks>);
 
 impl PackReservations {
-    /// Returns the entry of a repository, which lives as long as one of its users.
+    /// Returns the entry of a repository, which exists while it is used.
     pub(super) fn of(&self, id: RepositoryId) -> Arc<RepositoryPacks> {
         self.0.get_or_insert_with(id, RepositoryPacks::default)
     }
@@ -37,7 +37,7 @@ impl RepositoryPacks {
         Arc::clone(&self.lock).lock_owned().await
     }
 
-    /// Returns whether a long job of this process has reserved packs.
+    /// Returns whether a long job of this process is running.
     pub(super) fn has_reservation(&self) -> bool {
         self.reserved.lock().is_some()
     }
@@ -49,7 +49,8 @@ impl RepositoryPacks {
 }
 
 impl Reservation {
-    /// Begins a long job, with no pack reserved. The caller holds the lock on the packs, and is the only long job of the repository.
+    /// Starts a long job without reserved packs. The caller must hold the lock on the packs and be
+    /// the only long job of the repository.
     pub(super) fn begin(packs: Arc<RepositoryPacks>) -> Self {
         *packs.reserved.lock() = Some(HashSet::new());
         Self(packs)
@@ -60,7 +61,7 @@ impl Reservation {
         self.0.lock().await
     }
 
-    /// Reserves these packs and no others. The caller holds the lock on the packs.
+    /// Reserves exactly these packs. The caller must hold the lock on the packs.
     pub(super) fn reserve(&self, packs: &[Pack]) {
         *self.0.reserved.lock() = Some(packs.iter().map(|pack| pack.name.clone()).collect());
     }

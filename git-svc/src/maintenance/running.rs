@@ -1,4 +1,4 @@
-//! Background jobs on repositories that are running, and how to stop them.
+//! Running background jobs on repositories, and how to stop them.
 
 use std::{collections::HashMap, sync::Arc};
 
@@ -6,18 +6,18 @@ use ferrite_proto::id::RepositoryId;
 use parking_lot::Mutex;
 use tokio_util::sync::CancellationToken;
 
-/// Running jobs by repository, at most one each. Clones share one map.
+/// Running jobs, at most one per repository. Clones share one map.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct RunningJobs(Arc<Mutex<HashMap<RepositoryId, Signals>>>);
 
-/// Requests the end of a job, and reports it.
+/// Asks a job to stop, and reports its end.
 #[derive(Clone, Debug, Default)]
 struct Signals {
     stop: CancellationToken,
     ended: CancellationToken,
 }
 
-/// Registration of the running job of one repository; removed when dropped.
+/// Registration of the running job of one repository. Removed when dropped.
 #[derive(Debug)]
 pub(crate) struct JobHandle {
     pub(crate) id: RepositoryId,
@@ -26,7 +26,7 @@ pub(crate) struct JobHandle {
 }
 
 impl RunningJobs {
-    /// Registers a job. Returns `None` if one is running on the repository already.
+    /// Registers a job. Returns `None` if the repository already has one.
     pub(crate) fn begin(&self, id: RepositoryId) -> Option<JobHandle> {
         let mut jobs = self.0.lock();
         if jobs.contains_key(&id) {
@@ -37,12 +37,12 @@ impl RunningJobs {
         Some(JobHandle { id, running: self.clone(), signals })
     }
 
-    /// Returns whether a job is running on the repository.
+    /// Returns whether the repository has a running job.
     pub(crate) fn has(&self, id: RepositoryId) -> bool {
         self.0.lock().contains_key(&id)
     }
 
-    /// Stops the job of a repository that is being deleted, and waits for its end.
+    /// Stops the job of a repository that is being deleted, and waits until it ends.
     pub(crate) async fn stop(&self, id: RepositoryId) {
         let signals = self.0.lock().get(&id).cloned();
         if let Some(signals) = signals {
@@ -51,19 +51,18 @@ impl RunningJobs {
         }
     }
 
-    /// Stops all jobs, without waiting for their ends.
     pub(crate) fn stop_all(&self) {
         self.0.lock().values().for_each(|signals| signals.stop.cancel());
     }
 }
 
 impl JobHandle {
-    /// Waits until the job is to stop.
+    /// Waits until the job has to stop.
     pub(crate) async fn stopped(&self) {
         self.signals.stop.cancelled().await;
     }
 
-    /// Waits for `work`; `None` if the job is to stop before its end.
+    /// Waits for `work`; `None` if the job has to stop first.
     pub(crate) async fn unless_stopped<T>(&self, work: impl Future<Output = T>) -> Option<T> {
         tokio::select! {
             () = self.stopped() => None,

@@ -1,9 +1,11 @@
-//! Packs that `git repack` may remove although a push has begun to use them.
+//! Saves packs that `git repack` may remove although a push has started to use them.
 //!
-//! A push that fails leaves its pack, whose objects no ref reaches. The same push again brings a pack of the same name, and git keeps the one
-//! that is there. A repack that has begun in between removes that pack by its list, but leaves the objects of a pack that a push has marked
-//! with `.keep` out of its new packs: the push would then move a ref to objects that are gone. So packs are linked to a folder before a full
-//! repack, and put back if refs have changed meanwhile. What a killed service leaves there is put back by the next job.
+//! A failed push leaves its pack, whose objects no ref reaches. If the same push is repeated, it
+//! brings a pack of the same name, and git keeps the existing one. A repack that started in between
+//! removes that pack by its list, but does not copy the objects of a pack that a push has marked
+//! with `.keep`: the push would then move a ref to missing objects. So packs are hard-linked to a
+//! directory before a full repack, and restored if refs changed meanwhile. If the service is
+//! killed, the next job restores them.
 
 use std::{
     fs, io,
@@ -19,18 +21,15 @@ use git_store::{
     types::error::GitError,
 };
 
-/// Endings of the files of a pack that git cannot do without or make anew at once, in the order in which they are put back.
+/// Extensions of pack files that git needs and cannot quickly rebuild, in the order of restoring.
 const SAVED_FILES: [&str; 3] = ["pack", "rev", "idx"];
 
-/// Links the packs of writes to a folder of the repository that git does not look into. Blocking. A file system without hard links is left
-/// without them.
-///
-/// # Errors
-/// `Io`.
+/// Links the packs of writes to a directory that git ignores. Does nothing on file systems without
+/// hard links. Blocking.
 pub(super) fn save(repository: &Path, packs: &[Pack]) -> Result<(), GitError> {
     let (from, to) = (pack_folder(repository), folder(repository));
     discard(repository)?;
-    fs::create_dir(&to).map_err(GitError::io("making a folder for packs"))?;
+    fs::create_dir(&to).map_err(GitError::io("creating a directory for packs"))?;
     for pack in packs.iter().filter(|pack| matches!(pack.role, PackRole::Recent | PackRole::Kept)) {
         for file in SAVED_FILES.map(|ending| format!("{}.{ending}", pack.name)) {
             match fs::hard_link(from.join(&file), to.join(&file)) {
@@ -42,15 +41,13 @@ pub(super) fn save(repository: &Path, packs: &[Pack]) -> Result<(), GitError> {
             }
         }
     }
-    // Before git removes a pack: a machine that fails then must find the link.
+    // Must be on disk before git removes a pack, in case the machine fails.
     sync(&to)?;
     sync(&repository.join("objects"))
 }
 
-/// Puts back the saved packs that are gone, and removes the folder; without it there is nothing to do. Blocking.
-///
-/// # Errors
-/// `Io`; the packs stay saved then.
+/// Restores missing packs and removes the directory, if it exists. After an error the packs stay
+/// saved. Blocking.
 pub(super) fn restore(repository: &Path) -> Result<(), GitError> {
     let (from, to) = (folder(repository), pack_folder(repository));
     let entries = match fs::read_dir(&from) {
@@ -63,7 +60,7 @@ pub(super) fn restore(repository: &Path) -> Result<(), GitError> {
         for path in names.iter().filter(|path| path.extension().is_some_and(|found| found == ending)) {
             let place = to.join(path.file_name().unwrap_or_default());
             if !place.exists() {
-                fs::rename(path, place).map_err(GitError::io("putting a pack back"))?;
+                fs::rename(path, place).map_err(GitError::io("restoring a pack"))?;
             }
         }
     }
@@ -71,10 +68,7 @@ pub(super) fn restore(repository: &Path) -> Result<(), GitError> {
     discard(repository)
 }
 
-/// Removes the folder. Blocking.
-///
-/// # Errors
-/// `Io`.
+/// Blocking.
 pub(super) fn discard(repository: &Path) -> Result<(), GitError> {
     ignore_missing(fs::remove_dir_all(folder(repository))).map_err(GitError::io("removing saved packs"))
 }
@@ -125,7 +119,7 @@ mod tests {
         let (folder, _, packs) = repository();
         let path = folder.path();
         save(path, &packs).unwrap();
-        // What an earlier job has left is replaced.
+        // Replaces what an earlier job left.
         save(path, &packs).unwrap();
         remove_pack(path, &packs[0].name).unwrap();
         discard(path).unwrap();

@@ -1,4 +1,5 @@
-//! Maintenance of real repositories by real git: the files it writes and removes, and the state after a kill at any moment.
+//! Maintenance of real repositories by real git: the files it writes and removes, and the state
+//! after a kill at any moment.
 
 mod check;
 mod consolidation;
@@ -49,7 +50,6 @@ struct Settings {
     maintenance: MaintenanceArgs,
 }
 
-/// The options of a service without settings.
 fn options() -> MaintenanceOptions {
     Settings::parse_from(["x"]).maintenance.options()
 }
@@ -108,7 +108,7 @@ async fn set(test_repo: &TestRepo, updater: &RefUpdater, name: &str, old: Option
     drop(updater.apply::<()>(&guard, &RefTransaction::new(UpdateKind::Push, 7, edits), None).await.unwrap());
 }
 
-/// Updates `main` `count` times by one commit each. Returns the last commit.
+/// Adds `count` commits to `main`, one update each. Returns the last one.
 async fn updates(test_repo: &TestRepo, from: Option<Oid>, count: usize) -> Oid {
     let (updater, mut tip) = (test_repo.updater(), from);
     for index in 0..count {
@@ -139,13 +139,12 @@ fn has(path: &Path, id: Oid) -> bool {
     git(path, &["cat-file", "-e", &id.to_string()]).status.success()
 }
 
-/// Counts the files in `objects/pack` whose names end in `suffix`.
 fn files(path: &Path, suffix: &str) -> usize {
     let entries = fs::read_dir(path.join("objects/pack")).unwrap();
     entries.filter(|entry| entry.as_ref().unwrap().file_name().to_str().unwrap().ends_with(suffix)).count()
 }
 
-/// Returns the sizes that were published by events of their own, oldest first.
+/// Returns the sizes published by separate events, oldest first.
 async fn sizes(db: &Db) -> Vec<SizeChanged> {
     let sql = "SELECT payload FROM outbox WHERE kind = $1 ORDER BY id";
     let rows: Vec<(Vec<u8>,)> = db.all(sql, &args!["size.changed"]).await.unwrap();
@@ -169,7 +168,7 @@ async fn enough_updates_trigger_a_repack_with_index_bitmap_and_commit_graph() {
         assert_eq!((files(&path, ".pack"), files(&path, ".bitmap"), files(&path, "multi-pack-index")), (1, 1, 1));
         let graph = fs::read(path.join("objects/info/commit-graph")).unwrap();
         let has_chunk = |name: &[u8]| graph[..200].windows(4).any(|bytes| bytes == name);
-        // libgit2 ignores a file that has generation numbers of version 2.
+        // libgit2 ignores files with generation numbers of version 2.
         assert!(has_chunk(b"CDAT") && has_chunk(b"BIDX") && !has_chunk(b"GDA2"));
         assert!(git(&path, &["count-objects"]).stdout.starts_with(b"0 objects"));
         is_whole(&path);
@@ -224,11 +223,11 @@ async fn unused_objects_stay_until_they_expire_however_old_they_are() {
             expire_after: Duration::from_secs(3),
             ..options()
         };
-        // The objects may not expire in the first round, however long that takes.
+        // The objects must not expire in the first round, however long it takes.
         let patient = MaintenanceOptions { expire_after: Duration::from_secs(3600), ..eager };
         let (eager, patient, path) =
             (maintenance(&test_repo, eager), maintenance(&test_repo, patient), path(&test_repo));
-        // As one of an earlier version.
+        // As in a repository from an earlier version.
         delta_mark::remove(&path).unwrap();
         let (tip, updater) = (updates(&test_repo, None, 2).await, test_repo.updater());
         let unused = commit(&path, Some(tip), "unused");
@@ -292,7 +291,7 @@ async fn open_handles_find_objects_after_repacks() {
         let lock = fs::File::create(path(&test_repo).join("upkeep")).unwrap();
         let trash = test_repo.store.make_trash(test_repo.id).unwrap();
         for expire in [Duration::from_secs(60), Duration::ZERO] {
-            // So many reads that each worker of the pool opens a handle before the repack.
+            // Enough reads for each worker of the pool to open a handle before the repack.
             let reads =
                 (0..8).map(|_| test_repo.pool.run(test_repo.id, move |repo| Ok(repo.find_commit(tip)?.tree()?.len())));
             for count in futures_util::future::join_all(reads).await {
@@ -310,7 +309,8 @@ async fn open_handles_find_objects_after_repacks() {
     .await;
 }
 
-/// Kills maintenance commands at random moments. The repository is whole after each kill, and the next job succeeds.
+/// Kills maintenance commands at random moments. After each kill the repository is intact and the
+/// next job succeeds.
 #[tokio::test]
 async fn a_kill_at_any_moment_leaves_a_whole_repository() {
     on_each(async |db| {
@@ -362,7 +362,7 @@ async fn a_kill_at_any_moment_leaves_a_whole_repository() {
     .await;
 }
 
-/// A git program that takes a minute for an index, and makes the file `begun` in `folder` before.
+/// A git program that takes a minute to index. It creates the file `begun` in `folder` first.
 async fn slow_git(folder: &Path) -> Arc<Git> {
     let (program, begun) = (folder.join("git"), folder.join("begun"));
     let index = format!(": > '{}'; sleep 60", begun.display());
@@ -383,7 +383,8 @@ async fn a_job_ends_when_it_must_and_never_blocks_writers() {
         let start = Instant::now();
         let meanwhile = async {
             eventually("the index is being written", || async { folder.path().join("begun").exists() }).await;
-            // Another service process finds the maintenance lock taken; that is not counted as a failure.
+            // Another service process finds the maintenance lock taken, which does not count as a
+            // failure.
             let other = maintenance(&test_repo, eager);
             other.maintain(before).await;
             assert_eq!(files(&path(&test_repo), "multi-pack-index"), 0);
@@ -401,7 +402,8 @@ async fn a_job_ends_when_it_must_and_never_blocks_writers() {
             git: Arc::clone(&slow.git),
             ..maintenance(&test_repo, MaintenanceOptions { updates: 1, deadline: Duration::from_secs(1), ..options() })
         };
-        // The processes of the stopped job keep the maintenance lock until the system has ended them.
+        // The processes of the stopped job hold the maintenance lock until the system has ended
+        // them.
         let start = Instant::now();
         while row(&test_repo.db).await.failures == 0 {
             assert!(start.elapsed() < Duration::from_secs(60), "the job never failed");

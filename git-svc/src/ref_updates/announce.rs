@@ -1,5 +1,6 @@
-//! Events about repositories: those of a batch of updates, for which HEAD gets a branch that exists, and those of other parts of this
-//! service, written in their transactions. All events of a repository go one way, and stay in order.
+//! Events about repositories. Those of a batch of updates also point HEAD to an existing branch;
+//! other parts of this service write theirs in their own transactions. All events of a repository
+//! take the same path, so they stay in order.
 
 use ferrite_db::{DbError, Tx};
 use ferrite_events as outbox;
@@ -22,12 +23,12 @@ use crate::{
     rpc_error::RpcError,
 };
 
-/// Approximate maximum size of one event, in bytes: several are delivered in one gRPC message of limited size.
+/// Approximate size limit of one event, because several share one gRPC message.
 const MAX_EVENT_BYTES: usize = 48 << 10;
-/// Branches that HEAD is pointed to in preference to others when the branch it names does not exist.
+/// Preferred branches for HEAD if the branch it names does not exist.
 const PREFERRED_DEFAULT_BRANCHES: &[&[u8]] = &[b"main", b"master"];
 
-/// Rows and events that the confirming transaction writes.
+/// Rows and events written by the confirming transaction.
 pub(super) struct BatchFacts {
     pub(super) batch: NewBatch,
     pub(super) dropped: Vec<i64>,
@@ -35,13 +36,14 @@ pub(super) struct BatchFacts {
 }
 
 impl RefUpdater {
-    /// Appends an event about a repository to the outbox. Call [`RefUpdater::wake_relay`] after the commit.
+    /// Appends an event about a repository to the outbox. Call [`RefUpdater::wake_relay`] after the
+    /// commit.
     pub(crate) async fn announce(&self, tx: &mut Tx, id: RepositoryId, fact: Fact) -> Result<(), DbError> {
         let (now, subscribers) = (self.inner().clock.now_us(), subscribers(&fact));
         outbox::append(tx, &outbox::event(id, now, fact), subscribers, now).await
     }
 
-    /// Has the events of committed transactions delivered now.
+    /// Starts delivering the events of committed transactions now.
     pub(crate) fn wake_relay(&self) {
         self.inner().relay.wake();
     }
@@ -56,7 +58,7 @@ impl Inner {
         };
         self.backlogs.record(id, &usage);
         let size = usage.bytes;
-        // HEAD has a tip, so there is a branch: the list of refs need not be read.
+        // HEAD has a tip, so a branch exists and the refs need not be read.
         let is_empty = head.tip.is_none() && self.refs.is_empty(id).await?;
         let branch = self.resolve_head(id, head, &outcome.done).await?;
         let whole = RefsUpdated {
@@ -70,7 +72,8 @@ impl Inner {
             push_options: outcome.options.lines().to_vec(),
             issue_reach: events::IssueReach::from(outcome.issue_reach).into(),
         };
-        // Of what may have changed when the batch is confirmed again after a crash, the most: the events have the same refs then.
+        // Reserve room for the largest values of fields that may differ when the batch is confirmed
+        // again after a crash, so that the events are split in the same way.
         let most = RefsUpdated { size_bytes: i64::MAX, is_empty: true, default_branch: Vec::new(), ..whole.clone() };
         let taken = most.encoded_len() + MAX_BRANCH;
         let events = split_into_events(outcome.done, taken)
@@ -80,8 +83,8 @@ impl Inner {
         Ok(BatchFacts { batch: outcome.batch, dropped: outcome.dropped, events })
     }
 
-    /// Points HEAD to a branch of this batch if the branch it names does not exist. Returns the branch that HEAD names
-    /// afterwards.
+    /// Points HEAD to a branch of this batch if the branch it names does not exist. Returns the
+    /// branch of HEAD afterwards.
     async fn resolve_head(
         &self,
         id: RepositoryId,
@@ -103,7 +106,8 @@ impl Inner {
     }
 }
 
-/// Splits updates into parts that fit an event whose other fields take `taken` bytes. Returns no part for no update.
+/// Splits updates to fit into events whose other fields take `taken` bytes. Returns no parts for no
+/// updates.
 fn split_into_events(done: Vec<AppliedEdit>, taken: usize) -> Vec<Vec<RefUpdate>> {
     let mut parts = Vec::new();
     let mut room = 0;

@@ -1,7 +1,6 @@
-//! Changes of the branch that HEAD points to: the intent in the row of the repository, then HEAD, then the event together with the end of
-//! the intent. So a change once begun is finished and told, also after a crash.
-//!
-//! Not here: the choice of a branch for HEAD when the branch that it names does not exist (`announce`).
+//! Changes the branch that HEAD points to: first the intent in the repository's row, then HEAD,
+//! then the event together with the end of the intent. So a started change is completed and
+//! announced even after a crash.
 
 use ferrite_proto::events::{RefsUpdateKind, RefsUpdated, event::Fact};
 use git_store::types::{error::GitError, name::BranchName};
@@ -9,24 +8,20 @@ use git_store::types::{error::GitError, name::BranchName};
 use super::updater::{RefUpdater, WriteGuard};
 use crate::{db::RepositoryTable, rpc_error::RpcError};
 
-/// A repository after HEAD was changed.
+/// State of a repository after HEAD changed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct HeadChange {
     /// Number of the change in the journal.
     pub(crate) number: i64,
-    /// Bytes of the repository on disk.
     pub(crate) size_bytes: i64,
-    /// True if the repository has no branch.
     pub(crate) is_empty: bool,
 }
 
 impl RefUpdater {
-    /// Points HEAD to a branch. Returns `None` if it points there already.
+    /// Points HEAD to a branch. Returns `None` if it already points there. Fails with `Invalid`
+    /// (field `default_branch`) if there is no such branch.
     ///
     /// Must run to completion, like [`RefUpdater::apply`].
-    ///
-    /// # Errors
-    /// `Invalid` (field `default_branch`) if there is no such branch, `RepositoryNotFound`.
     pub(crate) async fn set_default_branch(
         &self,
         guard: &WriteGuard,
@@ -46,10 +41,8 @@ impl RefUpdater {
         Ok(Some(change))
     }
 
-    /// Returns whether HEAD has to change for it to point to a branch.
-    ///
-    /// # Errors
-    /// `Invalid` (field `default_branch`) if there is no such branch, `RepositoryNotFound`.
+    /// Returns whether HEAD would have to change to point to a branch. Fails with `Invalid` (field
+    /// `default_branch`) if there is no such branch.
     pub(crate) async fn is_new_default_branch(
         &self,
         guard: &WriteGuard,
@@ -65,14 +58,14 @@ impl RefUpdater {
         Ok(true)
     }
 
-    /// Finishes a change of HEAD that a crash or a failure broke off. The caller holds the write lock.
+    /// Completes a change of HEAD that was interrupted. The caller must hold the write lock.
     pub(super) async fn recover_head(&self, guard: &WriteGuard) -> Result<(), RpcError> {
         let Some(name) = self.inner().repositories.new_head(guard.id).await? else { return Ok(()) };
         let Ok(branch) = BranchName::parse(&name) else {
-            return Err(GitError::Internal("the branch for HEAD is not valid".to_owned()).into());
+            return Err(GitError::Internal("the recorded branch for HEAD is invalid".to_owned()).into());
         };
         self.finish_head(guard, branch).await?;
-        tracing::info!(repo.id = %guard.id, "finished a change of the default branch");
+        tracing::info!(repo.id = %guard.id, "completed an interrupted change of the default branch");
         Ok(())
     }
 

@@ -1,6 +1,4 @@
 //! Checks ref updates against the protection rules of their branches.
-//!
-//! Not here: the rules themselves (`types::protection`) and changing them (`protection_rules`).
 
 use std::{collections::HashSet, sync::Arc};
 
@@ -22,27 +20,28 @@ use parking_lot::Mutex;
 
 use crate::{db::ProtectionTable, rpc_error::RpcError};
 
-/// Branch protection by the rules in the database. Clones share the pool and the database handle.
+/// Branch protection with rules from the database. Clones share the pool and the database handle.
 #[derive(Clone)]
 pub(crate) struct BranchProtection {
     table: ProtectionTable,
     pool: Pool,
 }
 
-/// The commits of a push. Clones share what is known of them.
+/// The commits of a push. Clones share what is known about them.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct PushedCommits {
-    /// Name of the folder that has them while they are in quarantine.
+    /// Name of the quarantine directory that contains them.
     quarantine: Option<String>,
-    /// Moves from the first commit to the second that remove no commit. Ids of commits name their whole history, so this stays true.
+    /// Moves from the first commit to the second that remove no commit. A commit id identifies its
+    /// whole history, so this stays true.
     fast_forwards: Arc<Mutex<HashSet<(Oid, Oid)>>>,
 }
 
-/// A move of the edit with this index, from the first commit to the second.
+/// Moves the ref of the edit with this index from the first commit to the second.
 type Move = (usize, Oid, Oid);
 
 impl PushedCommits {
-    /// Returns the same commits, to be found in this quarantine.
+    /// Returns the same commits, located in this quarantine.
     pub(crate) fn in_quarantine(&self, folder: Option<String>) -> Self {
         Self { quarantine: folder, ..self.clone() }
     }
@@ -53,15 +52,15 @@ impl BranchProtection {
         Self { table: ProtectionTable::new(db), pool }
     }
 
-    /// Returns the rules of a repository.
     pub(crate) async fn rules(&self, id: RepositoryId) -> Result<Rules, DbError> {
         self.table.list(id).await
     }
 
-    /// Returns one verdict for each edit, in their order: `None` where the rules allow it.
+    /// Returns one verdict for each edit, in order: `None` if the rules allow it.
     ///
-    /// An edit is judged by its `old` and `new` ids alone; the ref's current value is not read. A caller that goes on to change refs holds
-    /// the repository's write lock, so that no rule changes meanwhile.
+    /// An edit is judged by its `old` and `new` ids alone, not by the current value of the ref. To
+    /// change refs afterwards, the caller must hold the repository's write lock, so that rules
+    /// cannot change meanwhile.
     pub(crate) async fn check(
         &self,
         id: RepositoryId,
@@ -88,7 +87,7 @@ impl BranchProtection {
         Ok(verdicts)
     }
 
-    /// Returns the indexes of the moves that remove commits.
+    /// Returns the indexes of moves that remove commits.
     async fn find_forced(
         &self,
         id: RepositoryId,
@@ -116,21 +115,22 @@ impl BranchProtection {
     }
 }
 
-/// Returns why the rules do not allow a commit that is made on top of its branch, or with a new branch; `None` if they do. It takes no
-/// commits away, so it is judged before it is written. The caller has held the repository's write lock since it read the rules.
+/// Returns why the rules forbid a commit on top of a branch or on a new branch; `None` if they
+/// allow it. Such a commit removes no commits, so it can be judged before it is written. The caller
+/// must have held the repository's write lock since it read the rules.
 pub(crate) fn check_commit(rules: &Rules, actor: &Actor, edit: &RefEdit) -> Option<Denial> {
     effective_rule(rules, actor, edit).and_then(|rule| rule.deny(false))
 }
 
-/// Returns what the rules of a branch say to a user, if the ref is a branch with rules.
+/// Returns the rule that applies to a user, if the ref is a protected branch.
 fn effective_rule(rules: &Rules, actor: &Actor, edit: &RefEdit) -> Option<EffectiveRule> {
     edit.name.as_bytes().strip_prefix(b"refs/heads/").and_then(|name| rules.effective(name, actor))
 }
 
-/// Returns whether moving a branch from `old` to `new` removes commits from it. True also if they cannot be compared, for example because
-/// one is not a commit.
+/// Returns whether moving a branch from `old` to `new` removes commits. Also true if they cannot be
+/// compared, for example because one is not a commit.
 fn is_forced(repo: &Repository, old: Oid, new: Oid) -> bool {
-    // libgit2 fails where a commit of the history has no readable committer.
+    // libgit2 fails if a commit in the history has no readable committer.
     let has_old = repo.graph_descendant_of(new, old).or_else(|_| {
         let (deadline, _waiting) = Deadline::start(READ_TIMEOUT);
         has_ancestor(repo, new, old, &deadline)

@@ -16,10 +16,10 @@ use super::{
 };
 use crate::{db::ProtectionTable, rpc_error::RpcError};
 
-/// Longest client address or request id that is recorded, in bytes; a longer one is recorded as empty.
+/// Limit on a recorded client address or request id. A longer one is recorded as empty.
 const MAX_AUDIT_TEXT_BYTES: usize = 200;
 
-/// The user, client address and request id that the audit event of a rule change names.
+/// User, client address and request id for the audit event of a rule change.
 #[derive(Clone, Debug)]
 pub(crate) struct AuditContext {
     user: i64,
@@ -29,8 +29,8 @@ pub(crate) struct AuditContext {
 }
 
 impl AuditContext {
-    /// Takes the user from `grant`, and client address and request id from the request's metadata, if the caller is the gateway of the
-    /// installation.
+    /// Takes the user from `grant`. Takes client address and request id from the request's metadata
+    /// if the caller is the gateway.
     pub(crate) fn of(caller: &Caller, grant: &Grant, request: &MetadataMap) -> Self {
         let text = |name| caller.gateway_text(request, name, MAX_AUDIT_TEXT_BYTES);
         let (user, name) = grant.user.as_ref().map_or((0, String::new()), |user| (user.id, user.username.clone()));
@@ -53,7 +53,7 @@ impl AuditContext {
 }
 
 impl RefUpdater {
-    /// Creates a rule, or replaces the one with the same pattern; writes the id of the row to `rule.id`.
+    /// Creates a rule, or replaces the one with the same pattern. Sets `rule.id`.
     pub(crate) async fn set_rule(
         &self,
         guard: &WriteGuard,
@@ -65,10 +65,7 @@ impl RefUpdater {
         self.commit_with_event(guard, tx, by.fact(rule, false)).await
     }
 
-    /// Deletes a rule.
-    ///
-    /// # Errors
-    /// `ProtectionNotFound` when the repository has no such rule.
+    /// Deletes a rule. Fails with `ProtectionNotFound` if there is none.
     pub(crate) async fn remove_rule(
         &self,
         guard: &WriteGuard,

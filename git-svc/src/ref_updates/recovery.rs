@@ -1,7 +1,7 @@
-//! Settles journal entries that stayed open after a crash, or after a failure that left the result of a transaction unknown, and those
-//! whose confirmation was lost with the power.
+//! Settles journal entries left open by a crash, by a failure that made the result of a transaction
+//! uncertain, or by a power loss that undid their confirmation.
 //!
-//! An entry is confirmed or dropped by comparing the ref with the old and new id that the entry recorded.
+//! An entry is confirmed or dropped by comparing the ref with the recorded old and new ids.
 
 use std::time::Duration;
 
@@ -15,22 +15,18 @@ use crate::{
     rpc_error::RpcError,
 };
 
-/// Time that a git process may outlive the service that started it, in microseconds.
+/// How long a git process may outlive the service that started it, in microseconds.
 const ORPHAN_LIFETIME_US: i64 = 1_000_000;
-/// A recovered repository is not checked again if its last check is younger than this: a day, in microseconds.
+/// A recovered repository is not checked again within this time: a day, in microseconds.
 const RECHECK_AFTER_US: i64 = 24 * 3600 * 1_000_000;
-/// Time between two attempts to settle what is open.
+/// Interval of attempts to settle open entries.
 const RETRY_INTERVAL: Duration = Duration::from_secs(2);
-/// Time between two deletions of old journal rows.
 const PURGE_INTERVAL: Duration = Duration::from_secs(3600);
-/// Time that settled rows stay in the journal, for operators to read: 30 days, in microseconds.
+/// How long settled rows are kept for operators: 30 days, in microseconds.
 const JOURNAL_RETENTION_US: i64 = 30 * 24 * 3600 * 1_000_000;
 
-/// Settles the open entries of all repositories of this store. A repository where this fails is marked, and is recovered before
-/// its next write.
-///
-/// # Errors
-/// When the journal cannot be read.
+/// Settles the open entries of all repositories of this store. If that fails for a repository, it
+/// is recovered before its next write.
 pub(crate) async fn recover_at_start(updater: &RefUpdater) -> Result<(), RpcError> {
     let inner = updater.inner();
     let mut open = inner.journal.open_repositories(inner.store.name()).await?;
@@ -38,37 +34,38 @@ pub(crate) async fn recover_at_start(updater: &RefUpdater) -> Result<(), RpcErro
     for id in open {
         inner.set_needs_recovery(id, true);
         if let Err(error) = updater.lock(id).await {
-            tracing::warn!(repo.id = %id, %error, cause = error.causes(), "open updates cannot be settled yet");
+            tracing::warn!(repo.id = %id, %error, cause = error.causes(), "cannot settle open updates yet");
         }
     }
     Ok(())
 }
 
-/// Deletes rows that were settled more than 30 days ago, once an hour, until the process stops.
+/// Deletes rows settled more than 30 days ago, once an hour, until the process stops.
 pub(crate) async fn purge_in_background(updater: RefUpdater, life: Lifecycle) {
     while !life.is_stopping() {
         let inner = updater.inner();
         if let Err(error) = inner.journal.purge(inner.clock.now_us() - JOURNAL_RETENTION_US).await {
-            tracing::warn!(%error, "the journal cannot be purged");
+            tracing::warn!(%error, "cannot purge the journal");
         }
         life.pause(PURGE_INTERVAL).await;
     }
 }
 
-/// Retries the recovery of all repositories that need one, every 2 seconds, until the process stops.
+/// Retries the recovery of all repositories that need one, every 2 seconds, until the process
+/// stops.
 pub(crate) async fn recover_in_background(updater: RefUpdater, life: Lifecycle) {
     while life.pause(RETRY_INTERVAL).await {
         for id in updater.inner().needing_recovery() {
             if let Err(error) = updater.lock(id).await {
-                tracing::warn!(repo.id = %id, %error, cause = error.causes(), "open updates cannot be settled yet");
+                tracing::warn!(repo.id = %id, %error, cause = error.causes(), "cannot settle open updates yet");
             }
         }
     }
 }
 
 impl RefUpdater {
-    /// Settles the open entries of a repository by the current values of its refs, and plans a check of its objects if there were
-    /// any. The caller holds its write lock.
+    /// Settles the open entries of a repository by the current values of its refs. Schedules an
+    /// object check if there were any. The caller must hold the write lock.
     pub(super) async fn recover(&self, guard: &WriteGuard) -> Result<(), RpcError> {
         let inner = self.inner();
         inner.repositories.wait_for_numbers(guard.id).await?;
@@ -81,7 +78,7 @@ impl RefUpdater {
         }
         self.recover_head(guard).await?;
         if !entries.is_empty() {
-            // The same crash or failure may have damaged objects, too.
+            // The same crash or failure may also have damaged objects.
             let maintenance = MaintenanceTable::new(inner.db.clone());
             maintenance.mark_suspect(guard.id, inner.clock.now_us() - RECHECK_AFTER_US).await?;
         }
@@ -89,7 +86,7 @@ impl RefUpdater {
         Ok(())
     }
 
-    /// Removes the lock files of these refs: the process that held them has ended.
+    /// Removes the lock files of these refs. The process that held them has ended.
     async fn remove_locks(&self, guard: &WriteGuard, entries: &[JournalEntry]) -> Result<(), RpcError> {
         let names: Vec<_> = entries.iter().filter_map(|entry| RefName::parse(&entry.name).ok()).collect();
         let id = guard.id;
@@ -100,7 +97,7 @@ impl RefUpdater {
         Ok(removed.await?)
     }
 
-    /// Settles one update: confirms the entries that were applied, with their event, and drops the others.
+    /// Settles one update: confirms the applied entries with their event, and drops the others.
     async fn recover_batch(&self, guard: &WriteGuard, entries: &[JournalEntry]) -> Result<(), RpcError> {
         let Some(first) = entries.first() else { return Ok(()) };
         let inner = self.inner();
@@ -129,7 +126,7 @@ impl RefUpdater {
     /// Returns whether the change of an open entry reached its ref.
     async fn was_applied(&self, id: RepositoryId, entry: &JournalEntry) -> Result<bool, RpcError> {
         let inner = self.inner();
-        // Invalid names and deleted repositories: no ref was changed.
+        // An invalid name or a deleted repository means that no ref was changed.
         let Ok(name) = RefName::parse(&entry.name) else { return Ok(false) };
         if !inner.store.exists(id) {
             return Ok(false);
@@ -142,7 +139,8 @@ impl RefUpdater {
     }
 }
 
-/// Waits until git processes that may have outlived the service have ended: one second after the newest entry was written.
+/// Waits until git processes that may have outlived the service have ended: one second after the
+/// newest entry was written.
 async fn wait_for_orphans(entries: &[JournalEntry], now_us: i64) {
     let newest = entries.iter().map(|entry| entry.created_us).max().unwrap_or(0);
     let left = (newest + ORPHAN_LIFETIME_US - now_us).clamp(0, ORPHAN_LIFETIME_US);

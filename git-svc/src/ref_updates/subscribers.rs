@@ -2,21 +2,20 @@
 
 use ferrite_proto::events::{IssueReach, RefsUpdated, event::Fact};
 
-/// Subscriber to all events.
+/// Receives all events.
 pub(crate) const REPO_SVC: &str = "repo-svc";
-/// Subscriber to updates of default branches whose commit messages may close issues.
+/// Receives updates of default branches whose commit messages may close issues.
 pub(crate) const ISSUE_SVC: &str = "issue-svc";
-/// Subscriber to all updates of refs, for webhooks.
+/// Receives all ref updates, for webhooks.
 pub(crate) const HOOK_SVC: &str = "hook-svc";
 
-/// Those whose acceptance the writer of an event waits for, so that a client that writes and then reads sees what it did. The others only
-/// record an event when they receive it.
+/// Writers wait until these subscribers have accepted an event, so that a client that writes and
+/// then reads sees its own change. The others only record an event when they receive it.
 pub(super) const AWAITED: &[&str] = &[REPO_SVC];
 
-/// Returns the services that receive an event.
 pub(super) fn subscribers(fact: &Fact) -> &'static [&'static str] {
     match fact {
-        // A change of HEAD alone.
+        // Only HEAD changed.
         Fact::RefsUpdated(fact) if fact.updates.is_empty() => &[REPO_SVC],
         Fact::RefsUpdated(fact) if may_change_issues(fact) => &[REPO_SVC, ISSUE_SVC, HOOK_SVC],
         Fact::RefsUpdated(_) => &[REPO_SVC, HOOK_SVC],
@@ -24,8 +23,8 @@ pub(super) fn subscribers(fact: &Fact) -> &'static [&'static str] {
     }
 }
 
-/// Returns whether one of the updated refs is the default branch, and messages may change issues. Of an update in several events, one has the
-/// default branch.
+/// Returns whether an updated ref is the default branch and messages may change issues. If an
+/// update is split into several events, one of them has the default branch.
 fn may_change_issues(fact: &RefsUpdated) -> bool {
     let branch = fact.default_branch.as_slice();
     let reaches_issues = matches!(fact.issue_reach(), IssueReach::Repository | IssueReach::All);

@@ -1,4 +1,4 @@
-//! Crashes at each step of an update of refs, and recovery from them.
+//! Crashes at each step of a ref update, and the recovery.
 
 mod confirmation;
 mod writes;
@@ -52,12 +52,12 @@ async fn apply(test_repo: &TestRepo, updater: &RefUpdater, edits: Vec<RefEdit>) 
     Ok(())
 }
 
-/// Records an intent and nothing more, like a process that is killed before the transaction of refs.
+/// Only records an intent, like a process that is killed before it changes refs.
 async fn record_intent(test_repo: &TestRepo, updater: &RefUpdater, edits: &[RefEdit]) -> NewBatch {
     record_intent_with_key(test_repo, updater, edits, None).await
 }
 
-/// Records an intent, with the response for an idempotency key if there is one.
+/// Records an intent, optionally with the response for an idempotency key.
 async fn record_intent_with_key(
     test_repo: &TestRepo,
     updater: &RefUpdater,
@@ -206,7 +206,7 @@ async fn a_crash_after_the_transaction_confirms_the_update() {
         assert_eq!(states(&test_repo.db).await, ["confirmed"]);
         let events = events(&test_repo.db).await;
         assert_eq!(events.len(), 1);
-        // HEAD had not moved either: recovery points it to the new branch.
+        // HEAD had not moved either. Recovery points it to the new branch.
         assert_eq!(events[0].default_branch, b"trunk");
         assert_eq!(test_repo.refs.head(test_repo.id).await.unwrap().branch.as_bytes(), b"trunk");
     })
@@ -226,7 +226,7 @@ async fn push_options_outlive_a_crash() {
         let guard = WriteGuard::lock_only(&updater, test_repo.id).await;
         updater.record_intent::<PutContentsResponse>(&guard, &change, None).await.unwrap();
         drop(guard);
-        // The row that holds the options is of the edit that is not applied.
+        // The row with the options belongs to the edit that is not applied.
         test_repo.refs.transact(test_repo.id, &change.edits[1..]).await.unwrap();
         recover_at_start(&updater).await.unwrap();
         let more = RefTransaction { edits: vec![edit("late", None, Some(one))], ..change };
@@ -246,7 +246,7 @@ async fn the_issue_reach_outlives_a_crash() {
         for (branch, issue_reach) in
             [("main", IssueReach::Repository), ("all", IssueReach::All), ("none", IssueReach::None)]
         {
-            // The row that comes first is of the edit that is not applied.
+            // The first row belongs to the edit that is not applied.
             let edits = vec![edit(&format!("dropped-{branch}"), None, Some(one)), edit(branch, None, Some(one))];
             let change = RefTransaction { issue_reach, ..RefTransaction::new(UpdateKind::Push, 7, edits) };
             let guard = WriteGuard::lock_only(&updater, test_repo.id).await;
@@ -256,7 +256,7 @@ async fn the_issue_reach_outlives_a_crash() {
         recover_at_start(&test_repo.updater()).await.unwrap();
         let reaches: Vec<_> = events(&test_repo.db).await.iter().map(RefsUpdated::issue_reach).collect();
         assert_eq!(reaches, [Reach::Repository, Reach::All, Reach::None]);
-        // Recovery sends the events to the same services as an update without a crash.
+        // Recovery notifies the same services as an update without a crash.
         assert_eq!(events_for(&test_repo.db, ISSUE_SVC).await, events(&test_repo.db).await[..1]);
     })
     .await;
@@ -273,7 +273,7 @@ async fn only_the_event_with_the_default_branch_goes_to_issue_svc() {
             |edits| RefTransaction { issue_reach: IssueReach::All, ..RefTransaction::new(UpdateKind::Push, 7, edits) };
         let change = reaching(edits.clone());
         let batch = record_intent(&test_repo, &updater, &edits).await;
-        // One file instead of one per ref, which would take long.
+        // A single file, because one per ref would take long.
         std::fs::write(test_repo.store.path(test_repo.id).join("packed-refs"), format!("{one} refs/heads/main\n"))
             .unwrap();
         let guard = WriteGuard::lock_only(&updater, test_repo.id).await;
@@ -321,7 +321,7 @@ async fn a_later_entry_decides_when_the_ref_moved_on() {
         record_intent(&test_repo, &updater, &[edit("other", Some(one), None)]).await;
         test_repo.refs.transact(test_repo.id, &[edit("main", None, Some(two))]).await.unwrap();
         recover_at_start(&test_repo.updater()).await.unwrap();
-        // `other` does not exist, which is the new value of its deletion.
+        // `other` does not exist, which is what its deletion wanted.
         assert_eq!(states(&test_repo.db).await, ["confirmed"; 3]);
         assert_eq!(events(&test_repo.db).await.iter().map(|event| event.number).collect::<Vec<_>>(), [1, 2, 3]);
     })
@@ -429,7 +429,7 @@ async fn an_update_of_very_many_refs_is_split_into_several_events() {
         let edits: Vec<_> = (0..1200).map(|index| edit(&format!("branch-{index}"), None, Some(one))).collect();
         let updater = test_repo.updater();
         record_intent(&test_repo, &updater, &edits).await;
-        // Written as packed refs: one file per ref would take long.
+        // Packed, because one file per ref would take long.
         let packed: String = edits.iter().map(|edit| format!("{one} {}\n", edit.name)).collect();
         std::fs::write(test_repo.store.path(test_repo.id).join("packed-refs"), packed).unwrap();
         recover_at_start(&test_repo.updater()).await.unwrap();

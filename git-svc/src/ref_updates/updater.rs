@@ -1,6 +1,5 @@
-//! The only way to change refs: intent in the journal, transaction of refs, confirmation together with its event.
-//!
-//! Not here: permission to change them (`protection`, and the callers), and the choice of refs.
+//! The only way to change refs: intent in the journal, ref transaction, confirmation together with
+//! its event. Callers have already checked permissions.
 
 use std::{collections::HashSet, sync::Arc, time::Duration};
 
@@ -39,25 +38,21 @@ use crate::{
     rpc_error::RpcError,
 };
 
-/// Longest wait for the lock of a repository.
 const LOCK_TIMEOUT: Duration = Duration::from_secs(30);
 
-/// Response of a write with an idempotency key. Stored in the transaction of the intent, so that a crash after the refs changed
-/// does not lose it.
+/// Response of a write with an idempotency key. It is stored together with the intent, so that a
+/// crash after the refs changed does not lose it.
 #[derive(Debug)]
 pub(crate) struct IdempotentResponse<'a, A> {
-    /// The caller's key.
     pub(crate) key: &'a IdempotencyKey,
-    /// The response that a repeated call gets.
     pub(crate) message: &'a A,
-    /// What is stored of a response that is too large.
+    /// Stored instead of a response that is too large.
     pub(crate) subject: CommitSubject,
 }
 
-/// The commit of a response, of which a repeated call gets it anew.
+/// The commit of a response. A repeated call reads it again.
 #[derive(Clone, PartialEq, Eq, prost::Message)]
 pub(crate) struct CommitSubject {
-    /// Id of the commit.
     #[prost(string, tag = "1")]
     pub(crate) commit_id: String,
     /// Short name of the branch.
@@ -70,10 +65,7 @@ pub(crate) struct CommitSubject {
 struct Locks(WeakMap<RepositoryId, AsyncMutex<()>>);
 
 impl Locks {
-    /// Waits for the write lock of a repository, at most 30 seconds.
-    ///
-    /// # Errors
-    /// `Overloaded` when the lock does not become free in time.
+    /// Waits up to 30 seconds for the write lock of a repository, then fails with `Overloaded`.
     async fn acquire(&self, id: RepositoryId) -> Result<OwnedMutexGuard<()>, GitError> {
         let lock = self.0.get_or_insert_with(id, AsyncMutex::default);
         tokio::time::timeout(LOCK_TIMEOUT, lock.lock_owned()).await.map_err(|_| GitError::Overloaded)
@@ -89,13 +81,14 @@ pub(crate) struct WriteGuard {
 
 #[cfg(test)]
 impl WriteGuard {
-    /// Takes the lock without recovering what is open.
+    /// Takes the lock without recovering open entries.
     pub(super) async fn lock_only(updater: &RefUpdater, id: RepositoryId) -> Self {
         Self { id, _lock: updater.0.locks.acquire(id).await.unwrap() }
     }
 }
 
-/// Waits for the delivery of an event to the subscribers that its writer waits for, at most 50 ms. A late event is still delivered.
+/// Waits up to 50 ms for the delivery of an event to the awaited subscribers. Otherwise it is
+/// delivered later.
 pub(crate) type DeliveryWait = BoxFuture<'static, ()>;
 
 /// Changes refs under the journal. Clones share one state.
@@ -112,20 +105,20 @@ pub(super) struct Inner {
     pub(super) journal: Journal,
     pub(super) repositories: RepositoryTable,
     locks: Locks,
-    /// Gets what the repository takes on disk after each write.
+    /// Receives the disk usage of the repository after each write.
     pub(super) backlogs: Backlogs,
-    /// Repositories that may have open entries, to be settled before their next write.
+    /// Repositories that may have open entries, which must be settled before the next write.
     needing_recovery: Mutex<HashSet<RepositoryId>>,
 }
 
-/// Change of one ref by a batch that committed.
+/// A changed ref in a committed batch.
 pub(super) struct AppliedEdit {
     pub(super) name: Vec<u8>,
     pub(super) old: String,
     pub(super) new: String,
 }
 
-/// Result of a batch of which at least one edit was applied.
+/// Result of a batch with at least one applied edit.
 pub(super) struct BatchOutcome {
     pub(super) batch: NewBatch,
     pub(super) kind: UpdateKind,
@@ -133,9 +126,8 @@ pub(super) struct BatchOutcome {
     pub(super) issue_reach: IssueReach,
     pub(super) options: PushOptions,
     pub(super) done: Vec<AppliedEdit>,
-    /// Journal rows of the batch whose edit was not applied.
+    /// Journal rows of edits that were not applied.
     pub(super) dropped: Vec<i64>,
-    /// State of HEAD and disk usage after the batch, if they were read.
     pub(super) state: Option<(HeadState, DiskUsage)>,
 }
 
@@ -171,32 +163,33 @@ impl RefUpdater {
         &self.0
     }
 
-    /// Waits for the write lock of a repository, then settles what a crash or a failure left open in it.
+    /// Waits for the write lock of a repository, then settles open entries left by a crash or a
+    /// failure.
     pub(crate) async fn lock(&self, id: RepositoryId) -> Result<WriteGuard, RpcError> {
         let guard = WriteGuard { id, _lock: self.0.locks.acquire(id).await? };
         if self.0.needs_recovery(id) {
-            // Of an earlier request: the precondition of this one is not about it.
+            // Recovery belongs to an earlier request, so the precondition of this one does not
+            // apply.
             serve(self.recover(&guard)).await?;
         }
         Ok(guard)
     }
 
-    /// Counts the current request as a write, if it is not yet. [`RefUpdater::apply`] does so by itself: this is for a write that is to
-    /// be refused earlier.
-    ///
-    /// # Errors
-    /// [`DbError::Refused`] when the account has written as much as it may.
+    /// Counts the current request as a write, unless it was counted before. [`RefUpdater::apply`]
+    /// does so itself; call this to reject a write earlier. Fails with [`DbError::Refused`] if the
+    /// account has reached its write limit.
     pub(crate) async fn count_write(&self) -> Result<(), DbError> {
         self.0.db.count_write().await
     }
 
-    /// Applies all edits of a transaction or none. On return, intent and refs are on disk, from which journal and event follow.
+    /// Applies all edits of a transaction or none. On return, intent and refs are on disk; journal
+    /// and event follow from them.
     ///
-    /// Must run to completion: call it in a task of its own, which a client that disconnects does not cancel.
+    /// Must run to completion: call it in its own task, so that a client that disconnects cannot
+    /// cancel it.
     ///
-    /// # Errors
-    /// The refusals of [`Refs::commit`], after which nothing was changed. After any other error the refs may have changed; if
-    /// so, recovery sends the event.
+    /// If [`Refs::commit`] rejects the edits, nothing was changed. After any other error the refs
+    /// may have changed; then recovery sends the event.
     pub(crate) async fn apply<A: Message>(
         &self,
         guard: &WriteGuard,
@@ -204,7 +197,8 @@ impl RefUpdater {
         response: Option<IdempotentResponse<'_, A>>,
     ) -> Result<DeliveryWait, RpcError> {
         let inner = &self.0;
-        // All wait for the disk, so they run concurrently; the refs change only after all.
+        // All of these wait for the disk, so they run concurrently. The refs change only after all
+        // of them.
         let (batch, synced, prepared) = tokio::join!(
             self.record_intent(guard, change, response),
             inner.write(guard.id, &change.objects),
@@ -226,7 +220,7 @@ impl RefUpdater {
             }
             Err(error) => {
                 if let Err(failure) = self.recover(guard).await {
-                    tracing::warn!(repo.id = %guard.id, error = %failure, "an update stays open for now");
+                    tracing::warn!(repo.id = %guard.id, error = %failure, "an update will be settled later");
                 }
                 return Err(error.into());
             }
@@ -237,8 +231,9 @@ impl RefUpdater {
         Ok(delivered)
     }
 
-    /// Records the intent in the journal, together with the response for the idempotency key. From here on the repository counts
-    /// as needing recovery until the batch is settled, so that any failure is resolved before the next write.
+    /// Records the intent in the journal, with the response for the idempotency key. From here
+    /// until the batch is settled the repository needs recovery, so that any failure is resolved
+    /// before the next write.
     pub(super) async fn record_intent<A: Message>(
         &self,
         guard: &WriteGuard,
@@ -252,7 +247,8 @@ impl RefUpdater {
         let batch = Journal::record_intent(&mut tx, guard.id, change, key, now).await?;
         let batch = batch.ok_or(GitError::RepositoryNotFound)?;
         if let Some(response) = response {
-            // The key was free a moment ago and this repository is ours: it was used for another one meanwhile.
+            // The key was free a moment ago and this repository is locked, so it was used for
+            // another repository meanwhile.
             let stored = response.key.store_with_subject(&mut tx, response.message, &response.subject, now).await;
             stored.map_err(|error| if error.is_unique() { IdempotencyError::Reused } else { error.into() })?;
         }
@@ -261,8 +257,8 @@ impl RefUpdater {
         Ok(batch)
     }
 
-    /// Records the initial commit of a new repository in the journal. No ref is changed: the repository was created with the
-    /// branch.
+    /// Records the initial commit of a new repository in the journal. Changes no ref, because the
+    /// repository was created with the branch.
     pub(crate) async fn record_first(&self, guard: &WriteGuard, user: i64) -> Result<(), RpcError> {
         let inner = &self.0;
         let head = inner.refs.head(guard.id).await?;
@@ -276,30 +272,33 @@ impl RefUpdater {
         Ok(())
     }
 
-    /// Settles a batch that was applied: writes rows and events in one database transaction.
+    /// Settles an applied batch: writes rows and events in one database transaction.
     ///
-    /// On SQLite its commit does not wait for the disk: if the power fails before the next one that does, such as that of the next intent,
-    /// the batch is open again, and recovery at the start confirms it by its refs. Its events have the same ids and refs then, so that
-    /// subscribers ignore those that they have.
+    /// On SQLite this commit does not wait for the disk. If the power fails before the next commit
+    /// that does, such as that of the next intent, the batch is open again, and recovery at the
+    /// start confirms it from its refs. Its events then have the same ids and refs, so subscribers
+    /// ignore those they already have.
     pub(super) async fn confirm(&self, guard: &WriteGuard, outcome: BatchOutcome) -> Result<DeliveryWait, RpcError> {
         let inner = &self.0;
         let facts = inner.batch_facts(guard.id, outcome).await?;
         let told: Vec<_> = if facts.batch.is_wiki {
-            // No service knows wikis as repositories, but their bytes count for the owner.
+            // Wikis emit no ref events, but their bytes count for the owner.
             let size = |last: &RefsUpdated| SizeChanged { size_bytes: last.size_bytes, number: last.number };
             facts.events.last().map(size).map(Fact::SizeChanged).into_iter().collect()
         } else {
             facts.events.into_iter().map(Fact::RefsUpdated).collect()
         };
         let now = inner.clock.now_us();
-        // A server of PostgreSQL may crash while this process goes on, and nothing would recover the batch.
+        // PostgreSQL may crash while this process goes on, and then nothing would recover the
+        // batch.
         let begun = if inner.db.pick(false, true) { inner.db.begin_relaxed() } else { inner.db.begin() };
         let mut tx = begun.await?;
         for row in &facts.dropped {
             Journal::drop_entry(&mut tx, *row, now).await?;
         }
         if Journal::confirm(&mut tx, guard.id, &facts.batch, now).await? == 0 {
-            // An earlier confirmation, whose caller was cancelled, has committed meanwhile and wrote the event.
+            // An earlier confirmation, whose caller was cancelled, has committed meanwhile and
+            // wrote the event.
             tx.rollback().await?;
             return Ok(std::future::ready(()).boxed());
         }
@@ -321,8 +320,8 @@ impl RefUpdater {
         Ok(flush.wait().boxed())
     }
 
-    /// Measures a repository or wiki on disk and publishes its size (bytes) as an event of its own, after something else than an update of
-    /// refs changed it. Returns the size.
+    /// Measures a repository or wiki and publishes its size in a separate event, after something
+    /// other than a ref update changed it. Returns the size in bytes.
     pub(crate) async fn publish_size(&self, guard: &WriteGuard) -> Result<u64, RpcError> {
         let (inner, id) = (&self.0, guard.id);
         let size = inner.pool.run_blocking(move |store| store.measure(id)).await?.bytes;
@@ -362,13 +361,13 @@ impl Inner {
             return Ok(());
         }
         let mut objects = objects.to_vec();
-        // Those of one folder stay together.
+        // Keeps objects of the same directory together.
         objects.sort_unstable_by_key(NewObject::id);
         let parts = objects.chunks(objects.len().div_ceil(PARALLEL_SYNCS)).map(|part| {
             let (store, part) = (Arc::clone(&self.store), part.to_vec());
             self.store.sync_threads().run(move || store.write_objects(id, &part))
         });
-        // A folder that an earlier process has made may be new to the disk, too.
+        // A directory created by an earlier process may not be on disk yet.
         let was_synced = self.store.take_synced(id);
         let has_new_folder = try_join_all(parts).await?.contains(&true);
         if was_synced && !has_new_folder {
@@ -383,7 +382,9 @@ impl Inner {
     async fn drop_batch(&self, id: RepositoryId, batch: &NewBatch) {
         match self.journal.drop_batch(id, batch, self.clock.now_us()).await {
             Ok(()) => self.set_needs_recovery(id, false),
-            Err(error) => tracing::warn!(repo.id = %id, %error, "a refused update stays open for now"),
+            Err(error) => {
+                tracing::warn!(repo.id = %id, %error, "a rejected update will be settled later");
+            }
         }
     }
 }

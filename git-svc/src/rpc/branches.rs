@@ -1,5 +1,3 @@
-//! The RPCs of branches.
-
 use ferrite_proto::{
     git::{
         GetBranchRequest, GetBranchResponse, ListBranchesRequest, ListBranchesResponse, SetDefaultBranchRequest,
@@ -17,7 +15,6 @@ use tonic::Request;
 use super::{authorize, decode, encode, finish};
 use crate::{rpc_error::RpcError, state::AppState};
 
-/// Returns a page of branches.
 pub(super) async fn list_branches(
     state: &AppState,
     request: Request<ListBranchesRequest>,
@@ -33,7 +30,7 @@ pub(super) async fn list_branches(
     })
 }
 
-/// Returns one branch. An invalid name is refused with `BranchNotFound`, like the name of a missing branch.
+/// Returns one branch. An invalid name yields `BranchNotFound`, like a missing branch.
 pub(super) async fn get_branch(
     state: &AppState,
     request: Request<GetBranchRequest>,
@@ -45,7 +42,7 @@ pub(super) async fn get_branch(
     Ok(GetBranchResponse { branch: Some(encode::branch(branch, &rules)) })
 }
 
-/// Points HEAD to a branch, or checks that it could.
+/// Points HEAD to a branch, or only checks that this is possible.
 pub(super) async fn set_default_branch(
     state: &AppState,
     request: Request<SetDefaultBranchRequest>,

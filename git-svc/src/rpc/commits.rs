@@ -1,5 +1,3 @@
-//! The RPCs of commits: single ones, the log, and what an update of a branch brought.
-
 use std::time::Duration;
 
 use ferrite_proto::{
@@ -32,10 +30,8 @@ use tonic::Request;
 use super::{authorize, decode, encode};
 use crate::{admission::limiter::ClientKey, rpc_error::RpcError, state::AppState};
 
-/// Time limit of a search by `git rev-list` for the commits that changed a path.
 const REV_LIST_TIMEOUT: Duration = Duration::from_secs(30);
 
-/// Returns the commit that a revision names.
 pub(super) async fn get_commit(
     state: &AppState,
     request: Request<GetCommitRequest>,
@@ -47,7 +43,7 @@ pub(super) async fn get_commit(
     Ok(GetCommitResponse { commit: Some(encode::commit(commit)) })
 }
 
-/// Returns a page of the log of a revision, or of a path in it.
+/// Returns a page of the log of a revision, optionally limited to a path.
 pub(super) async fn list_commits(
     state: &AppState,
     request: Request<ListCommitsRequest>,
@@ -68,14 +64,14 @@ pub(super) async fn list_commits(
     })
 }
 
-/// Part of the history that a client asks for.
 struct LogQuery {
     revision: Revision,
     path: TreePath,
     page: Page,
 }
 
-/// Returns a page of history, walked by libgit2; by git if the walk along a path takes more than `steps` commits.
+/// Returns a page of history. Walks with libgit2; switches to git if the walk along a path takes
+/// more than `steps` commits.
 async fn history(
     state: &AppState,
     client: &ClientKey,
@@ -96,7 +92,8 @@ async fn history(
     }
 }
 
-/// Searches with `git rev-list`, which is fast where maintenance has written changed-path filters. Results are cached.
+/// Searches with `git rev-list`, which is fast once maintenance has written changed-path filters.
+/// Caches the result.
 async fn page_by_git(
     state: &AppState,
     client: &ClientKey,
@@ -105,7 +102,7 @@ async fn page_by_git(
     path: &TreePath,
     page: Page,
 ) -> Result<LogPage, GitError> {
-    // git reads paths from its input one per line, so a path with a line break cannot be given.
+    // git reads one path per line, so a path with a line break cannot be passed.
     if path.as_bytes().iter().any(|byte| matches!(byte, b'\n' | b'\r')) {
         return Err(GitError::TimedOut { what: "the log" });
     }
@@ -121,7 +118,8 @@ async fn page_by_git(
     state.pool.run(id, move |repo| page_of(repo, &ids, page)).await
 }
 
-/// Returns the newest commits that an update brought to a branch, oldest first: for services that act on their messages.
+/// Returns the newest commits that an update added to a branch, oldest first. Used to act on their
+/// messages.
 pub(super) async fn list_pushed_commits(
     state: &AppState,
     request: Request<ListPushedCommitsRequest>,
@@ -137,8 +135,8 @@ pub(super) async fn list_pushed_commits(
     Ok(ListPushedCommitsResponse { commits: commits.into_iter().map(encode).collect() })
 }
 
-/// Returns the commits of updates with messages, people and changed paths, and the newest commit of the default branch if asked
-/// for: for services that tell others about updates of refs.
+/// Returns the commits of updates with messages, people and changed paths, and optionally the
+/// newest commit of the default branch. Used to report ref updates.
 pub(super) async fn describe_updates(
     state: &AppState,
     request: Request<DescribeUpdatesRequest>,
@@ -154,7 +152,7 @@ pub(super) async fn describe_updates(
             (DescriptionRequest { allows_missing, ..checked.clone() }, table.clone(), deadline.clone());
         state.pool.run(id, move |repo| read::describe(repo, &table, &request, &deadline))
     };
-    // The pool opens the repository anew when an object is missing, so a missing one is believed at the second time only.
+    // The pool reopens the repository when an object is missing, so only the second miss counts.
     let described = match job(false).await {
         Err(error) if error.is_missing_object() => job(true).await?,
         described => described?,
@@ -162,10 +160,9 @@ pub(super) async fn describe_updates(
     Ok(encode_descriptions(described))
 }
 
-/// Checks the fields of a request.
 fn check_description(request: &DescribeUpdatesRequest) -> Result<DescriptionRequest, GitError> {
     if request.updates.len() > MAX_DESCRIBED_UPDATES {
-        return Err(GitError::invalid("updates", "too_long", "at most 64 updates can be asked for at once"));
+        return Err(GitError::invalid("updates", "too_long", "must have at most 64 updates"));
     }
     let refs = request.updates.iter().enumerate().map(|(index, update)| {
         Ok(DescribedRef {

@@ -25,7 +25,6 @@ service!(GitDataService for AppState {
     get_tag_object(GetTagObjectRequest) -> GetTagObjectResponse;
 });
 
-/// Returns a page of tags.
 async fn list_tags(state: &AppState, request: Request<ListTagsRequest>) -> Result<ListTagsResponse, RpcError> {
     let (request, id) = authorize(state, request, |request| request.repository_id).await?;
     let page = decode::parse_page(request.page, request.page_size)?;
@@ -39,13 +38,12 @@ async fn list_tags(state: &AppState, request: Request<ListTagsRequest>) -> Resul
     Ok(ListTagsResponse { tags: tags.collect(), total_count: encode::total_count(listed.total) })
 }
 
-/// Returns the entries of a tree.
 async fn get_tree(state: &AppState, request: Request<GetTreeRequest>) -> Result<GetTreeResponse, RpcError> {
     let (request, id) = authorize(state, request, |request| request.repository_id).await?;
     let revision = Revision::parse(&request.tree_ish)?;
     let (deadline, _waiting) = Deadline::start(READ_TIMEOUT);
     let is_recursive = request.is_recursive;
-    // The response is made on the thread of the pool, too: it may have very many entries.
+    // Build the response on the pool thread too: a tree may have very many entries.
     let job = move |repo: &git2::Repository| {
         let found = read::tree(repo, &revision, is_recursive, &deadline)?;
         Ok(GetTreeResponse {
@@ -72,14 +70,12 @@ fn item(item: read::tree::TreeItem) -> TreeItem {
     }
 }
 
-/// Returns the bytes of a blob.
 async fn get_blob(state: &AppState, request: Request<GetBlobRequest>) -> Result<GetBlobResponse, RpcError> {
     let (request, id) = authorize(state, request, |request| request.repository_id).await?;
     let (id, content) = state.pool.run(id, move |repo| read::blob(repo, &request.blob_id)).await?;
     Ok(GetBlobResponse { blob_id: id.to_string(), content: content.into() })
 }
 
-/// Returns a page of refs.
 async fn list_refs(state: &AppState, request: Request<ListRefsRequest>) -> Result<ListRefsResponse, RpcError> {
     let (request, id) = authorize(state, request, |request| request.repository_id).await?;
     let page = decode::parse_page(request.page, request.page_size)?;
@@ -88,7 +84,7 @@ async fn list_refs(state: &AppState, request: Request<ListRefsRequest>) -> Resul
     Ok(ListRefsResponse { references: references.collect(), total_count: encode::total_count(listed.total) })
 }
 
-/// Returns one ref. An invalid name is refused with `RefNotFound`, like the name of a missing ref.
+/// Returns one ref. An invalid name yields `RefNotFound`, like a missing ref.
 async fn get_ref(state: &AppState, request: Request<GetRefRequest>) -> Result<GetRefResponse, RpcError> {
     let (request, id) = authorize(state, request, |request| request.repository_id).await?;
     let name = RefName::parse(&request.name).map_err(|_| GitError::RefNotFound)?;
@@ -97,7 +93,6 @@ async fn get_ref(state: &AppState, request: Request<GetRefRequest>) -> Result<Ge
     Ok(GetRefResponse { reference: Some(reference(&found)) })
 }
 
-/// Returns an annotated tag.
 async fn get_tag_object(
     state: &AppState,
     request: Request<GetTagObjectRequest>,

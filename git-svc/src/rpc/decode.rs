@@ -1,4 +1,4 @@
-//! Checks of fields that several RPCs have.
+//! Checks of fields that several RPCs share.
 
 use git_store::{
     repo::{objects::full_id, refs::Page},
@@ -6,20 +6,18 @@ use git_store::{
 };
 use git2::Oid;
 
-/// Most items in a page.
 const MAX_PAGE_SIZE: usize = 1000;
 
-/// Checks the page of a request.
 pub(super) fn parse_page(number: i32, size: i32) -> Result<Page, GitError> {
     let number = usize::try_from(number).ok().filter(|number| *number >= 1);
     let number = number.ok_or_else(|| GitError::invalid("page", "invalid", "must be at least 1"))?;
     Ok(Page { number, size: parse_limit("page_size", size, MAX_PAGE_SIZE)? })
 }
 
-/// Checks the number of things that `field` of a request asks for at most.
+/// Checks the item limit in `field` of a request.
 pub(super) fn parse_limit(field: &str, limit: i32, max: usize) -> Result<usize, GitError> {
     let limit = usize::try_from(limit).ok().filter(|limit| (1..=max).contains(limit));
-    limit.ok_or_else(|| GitError::invalid(field, "invalid", format!("must be from 1 to {max}")))
+    limit.ok_or_else(|| GitError::invalid(field, "invalid", format!("must be between 1 and {max}")))
 }
 
 /// Parses the short name of a branch in `field`; `None` if it is empty.

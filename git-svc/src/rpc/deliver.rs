@@ -1,4 +1,4 @@
-//! The intake of events of other services.
+//! Receives events of other services.
 
 use ferrite_events as outbox;
 use ferrite_listener::service;
@@ -16,15 +16,15 @@ service!(EventSink for AppState {
     deliver(DeliverRequest) -> DeliverResponse;
 });
 
-/// Applies events of other services. Only deletions of repositories have an effect here.
+/// Only deletions of repositories matter here.
 async fn deliver(state: &AppState, request: Request<DeliverRequest>) -> Result<DeliverResponse, RpcError> {
     let events = outbox::delivered(request)?;
     finish(state, async move |state| apply(&state, events).await).await?;
     Ok(DeliverResponse {})
 }
 
-/// Applies events one after the other. Deletion is idempotent, so an event that was seen before is simply applied again: this
-/// happens when a later event of its delivery failed and the whole delivery is repeated.
+/// Applies events in order. Deletion is idempotent, so a repeated event does no harm: a delivery is
+/// repeated as a whole if one of its events fails.
 async fn apply(state: &AppState, events: Vec<Event>) -> Result<(), RpcError> {
     for event in &events {
         apply_one(state, event).instrument(outbox::apply_span(event)).await?;
@@ -35,7 +35,7 @@ async fn apply(state: &AppState, events: Vec<Event>) -> Result<(), RpcError> {
 async fn apply_one(state: &AppState, event: &Event) -> Result<(), RpcError> {
     match &event.fact {
         Some(Fact::RepositoryDeleted(fact)) => {
-            // The wiki first: the event counts as seen with the deletion of its repository.
+            // Delete the wiki first: deleting the repository marks the event as seen.
             if fact.wiki_id > 0 {
                 delete(state, RepositoryId(fact.wiki_id), &[]).await?;
             }

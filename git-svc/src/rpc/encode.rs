@@ -57,7 +57,8 @@ pub(super) fn entry(entry: read::Entry) -> TreeEntry {
     }
 }
 
-/// Returns what the version of an entry is made of: its kind, path and id, which name all of its content.
+/// Returns the kind, path and id of an entry, from which its version is computed. They determine
+/// its content.
 pub(super) fn entry_version(kind: read::EntryKind, path: &TreePath, id: Oid) -> TreeEntry {
     let (kind, path, id) = (entry_kind(kind).into(), path.as_bytes().to_vec(), id.to_string());
     TreeEntry { kind, path, id, ..TreeEntry::default() }
@@ -74,7 +75,6 @@ pub(super) fn protection(rule: Rule) -> Protection {
     }
 }
 
-/// Returns the number of all items of a list, for a response.
 pub(super) fn total_count(total: usize) -> i64 {
     i64::try_from(total).unwrap_or(i64::MAX)
 }

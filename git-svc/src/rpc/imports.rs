@@ -1,4 +1,4 @@
-//! The RPCs of imports and mirrors: repositories that come from other hosts.
+//! The RPCs of imports and mirrors.
 
 use ferrite_core::Secret;
 use ferrite_db::idempotency::{IdempotencyKey, once};
@@ -33,7 +33,6 @@ service!(MirrorService for AppState {
     update_mirror(UpdateMirrorRequest) -> UpdateMirrorResponse;
 });
 
-/// Notes an import.
 async fn start_migration(
     state: &AppState,
     request: Request<StartMigrationRequest>,
@@ -47,10 +46,10 @@ async fn start_migration(
 fn parse(state: &AppState, request: StartMigrationRequest) -> Result<NewImport, GitError> {
     let (id, wiki) = (request.repository_id, request.wiki_repository_id);
     if id <= 0 {
-        return Err(GitError::invalid("repository_id", "invalid", "must be above 0"));
+        return Err(GitError::invalid("repository_id", "invalid", "must be greater than 0"));
     }
     if wiki < 0 || wiki == id {
-        return Err(GitError::invalid("wiki_repository_id", "invalid", "must be another id, or 0"));
+        return Err(GitError::invalid("wiki_repository_id", "invalid", "must be 0 or differ from `repository_id`"));
     }
     if request.store != state.store.name() {
         return Err(GitError::WrongStore);
@@ -70,7 +69,6 @@ fn parse(state: &AppState, request: StartMigrationRequest) -> Result<NewImport, 
     })
 }
 
-/// Returns how far an import is.
 async fn get_migration(
     state: &AppState,
     request: Request<GetMigrationRequest>,
@@ -88,14 +86,14 @@ async fn get_migration(
     Ok(GetMigrationResponse { phase: phase.into(), object_count, received_bytes, error: found.error })
 }
 
-/// Has a mirror synced soon.
+/// Makes a mirror due now.
 async fn sync_mirror(state: &AppState, request: Request<SyncMirrorRequest>) -> Result<SyncMirrorResponse, RpcError> {
     let (_, id) = authorize(state, request, |request| request.repository_id).await?;
     state.imports.sync_soon(id).await?;
     Ok(SyncMirrorResponse {})
 }
 
-/// Changes the schedule of a mirror.
+/// Changes the sync interval of a mirror.
 async fn update_mirror(
     state: &AppState,
     request: Request<UpdateMirrorRequest>,

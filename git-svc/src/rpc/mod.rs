@@ -1,6 +1,5 @@
-//! The gRPC services: each RPC decodes, calls and encodes. One noun per file.
-//!
-//! A service stands in the file of its noun; `GitService` and `StorageService`, which have several, stand here.
+//! The gRPC services. Each RPC decodes, calls and encodes; there is one file per noun. `GitService`
+//! and `StorageService` span several nouns and live here.
 
 mod branches;
 mod commits;
@@ -43,11 +42,10 @@ use self::{
 };
 use crate::{rpc_error::RpcError, state::AppState};
 
-/// Largest request message of `GitService`, in bytes: one file may have 50 MiB, several files 48 MiB together and two paths each;
-/// the other fields are small.
+/// Size limit of a request message of `GitService`: one file of up to 50 MiB, or several files of
+/// up to 48 MiB together with two paths each. The other fields are small.
 const MAX_PUT_MESSAGE_BYTES: usize = 60 << 20;
 
-/// Returns the server with all gRPC services of the process.
 pub(crate) fn server(state: &AppState) -> GrpcServer {
     GrpcServer::default()
         .add(GitServiceServer::new(state.clone()).max_decoding_message_size(MAX_PUT_MESSAGE_BYTES))
@@ -79,10 +77,8 @@ service!(StorageService for AppState {
     get_store_status(GetStoreStatusRequest) -> GetStoreStatusResponse;
 });
 
-/// Checks that the caller has a grant for the RPC on the repository whose id `repository` returns. Returns the message and the id.
-///
-/// # Errors
-/// Those of [`AppState::authorize`].
+/// Checks the caller's grant for the RPC on the repository whose id `repository` returns. Returns
+/// the message and the id.
 async fn authorize<T>(
     state: &AppState,
     request: Request<T>,
@@ -95,7 +91,7 @@ async fn authorize<T>(
     Ok((request, id))
 }
 
-/// Runs a write in a task of its own, so that it is completed even if the caller disconnects. `work` gets a clone of the state.
+/// Runs a write in its own task, so that it completes even if the caller disconnects.
 async fn finish<T, F>(state: &AppState, work: impl FnOnce(AppState) -> F) -> Result<T, RpcError>
 where
     T: Send + 'static,

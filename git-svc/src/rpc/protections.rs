@@ -1,5 +1,3 @@
-//! The RPCs of branch protection rules.
-
 use ferrite_db::DbError;
 use ferrite_listener::service;
 use ferrite_proto::{
@@ -27,7 +25,6 @@ service!(ProtectionService for AppState {
     delete_protection(DeleteProtectionRequest) -> DeleteProtectionResponse;
 });
 
-/// Returns the branch protection rules of a repository.
 async fn list_protections(
     state: &AppState,
     request: Request<ListProtectionsRequest>,
@@ -37,7 +34,6 @@ async fn list_protections(
     Ok(ListProtectionsResponse { protections: rules.into_vec().into_iter().map(encode::protection).collect() })
 }
 
-/// Returns one branch protection rule.
 async fn get_protection(
     state: &AppState,
     request: Request<GetProtectionRequest>,
@@ -48,14 +44,13 @@ async fn get_protection(
     Ok(GetProtectionResponse { protection: Some(rule) })
 }
 
-/// The rule with an id or, without one, with a pattern.
+/// Returns the rule with this id, or with this pattern if there is no id.
 async fn named(state: &AppState, repository: RepositoryId, id: i64, pattern: &str) -> Result<Rule, RpcError> {
     let rules = state.protection.rules(repository).await?;
     let is_named = |rule: &Rule| if id == 0 { rule.pattern.as_str() == pattern } else { rule.id == id };
     Ok(rules.into_vec().into_iter().find(is_named).ok_or(GitError::ProtectionNotFound)?)
 }
 
-/// Creates a branch protection rule or replaces the one with the same pattern.
 async fn set_protection(
     state: &AppState,
     request: Request<SetProtectionRequest>,
@@ -69,8 +64,8 @@ async fn set_protection(
     finish(state, async move |state| set(&state, id, rule, by).await).await
 }
 
-/// Stores a rule under the repository's write lock, so that all later changes of refs are checked against it. A repository that
-/// was deleted meanwhile gets no rule.
+/// Stores a rule under the repository's write lock, so that every later ref change is checked
+/// against it. A repository deleted meanwhile gets no rule.
 async fn set(
     state: &AppState,
     id: RepositoryId,
@@ -96,7 +91,7 @@ async fn set(
     Ok(SetProtectionResponse { protection: Some(encode::protection(rule)), is_new })
 }
 
-/// Checks the precondition of the request. The caller holds the repository's write lock.
+/// Checks the precondition of the request. The caller must hold the repository's write lock.
 fn require_version(rule: Option<&Rule>) -> Result<(), DbError> {
     Ok(version::require(rule.cloned().map(encode::protection).as_ref())?)
 }
@@ -109,7 +104,7 @@ fn parse(request: SetProtectionRequest, now_us: i64) -> Result<Rule, GitError> {
         return Err(GitError::invalid("push_user_ids", "too_long", "must not be more than 100"));
     }
     if users.iter().any(|user| *user <= 0) {
-        return Err(GitError::invalid("push_user_ids", "invalid", "must be above 0"));
+        return Err(GitError::invalid("push_user_ids", "invalid", "must be greater than 0"));
     }
     Ok(Rule {
         id: 0,
@@ -121,7 +116,6 @@ fn parse(request: SetProtectionRequest, now_us: i64) -> Result<Rule, GitError> {
     })
 }
 
-/// Deletes a branch protection rule.
 async fn delete_protection(
     state: &AppState,
     request: Request<DeleteProtectionRequest>,

@@ -1,4 +1,4 @@
-//! The RPCs of what releases keep here: their tags and the files of their assets.
+//! The RPCs of releases: their tags and asset files.
 
 use ferrite_listener::service;
 use ferrite_proto::{
@@ -30,7 +30,6 @@ use crate::{
     state::AppState,
 };
 
-/// Most files of one request.
 const MAX_FILES: usize = 1_000;
 
 service!(ReleaseStorageService for AppState {
@@ -38,7 +37,7 @@ service!(ReleaseStorageService for AppState {
     delete_asset_files(DeleteAssetFilesRequest) -> DeleteAssetFilesResponse;
 });
 
-/// Makes a lightweight tag unless there is one of that name.
+/// Creates a lightweight tag unless one with this name exists.
 async fn create_tag(state: &AppState, request: Request<CreateTagRequest>) -> Result<CreateTagResponse, RpcError> {
     Caller::of(&request).require_service()?;
     let tag = parse_tag(&request.into_inner())?;
@@ -46,7 +45,6 @@ async fn create_tag(state: &AppState, request: Request<CreateTagRequest>) -> Res
     Ok(CreateTagResponse { was_made })
 }
 
-/// A checked request for a tag.
 struct NewTag {
     repository: RepositoryId,
     name: RefName,
@@ -57,7 +55,7 @@ struct NewTag {
 
 fn parse_tag(request: &CreateTagRequest) -> Result<NewTag, GitError> {
     let short = request.tag_name.as_bytes();
-    // The rules for names of branches keep tags from being taken for something else, too.
+    // The rules for branch names also keep a tag from being mistaken for something else.
     BranchName::parse(short).map_err(|error| error.of("tag_name"))?;
     let name = RefName::parse(&[b"refs/tags/", short].concat()).map_err(|error| error.of("tag_name"))?;
     let target = Revision::parse(request.target.as_bytes()).map_err(unknown_target)?;
@@ -70,7 +68,7 @@ fn parse_tag(request: &CreateTagRequest) -> Result<NewTag, GitError> {
     })
 }
 
-/// Returns true if the tag was made by this call.
+/// Returns whether this call created the tag.
 async fn make_tag(state: &AppState, tag: NewTag) -> Result<bool, RpcError> {
     let id = tag.repository;
     let guard = state.updater.lock(id).await?;
@@ -90,7 +88,7 @@ async fn make_tag(state: &AppState, tag: NewTag) -> Result<bool, RpcError> {
     let applied = state.updater.apply::<()>(&guard, &change, None).await;
     let delivered = applied.map_err(|error| match error {
         RpcError::Git(GitError::RefNameClash { .. }) => {
-            GitError::invalid("tag_name", "taken", "collides with another tag").into()
+            GitError::invalid("tag_name", "taken", "conflicts with another tag").into()
         }
         error => error,
     })?;
@@ -101,19 +99,20 @@ async fn make_tag(state: &AppState, tag: NewTag) -> Result<bool, RpcError> {
 
 fn unknown_target(error: GitError) -> GitError {
     match error {
-        GitError::RevisionNotFound => GitError::invalid("target_commitish", "unknown", "is no branch and no commit"),
+        GitError::RevisionNotFound => {
+            GitError::invalid("target_commitish", "unknown", "is neither a branch nor a commit")
+        }
         error => error,
     }
 }
 
-/// Removes files of releases.
 async fn delete_asset_files(
     state: &AppState,
     request: Request<DeleteAssetFilesRequest>,
 ) -> Result<DeleteAssetFilesResponse, RpcError> {
     Caller::of(&request).require_service()?;
     let request = request.into_inner();
-    let invalid = || GitError::invalid("file_ids", "invalid", "must be at most 1,000 names of files");
+    let invalid = || GitError::invalid("file_ids", "invalid", "must be at most 1,000 file ids");
     let ids = request.file_ids.iter().map(|id| AssetFileId::parse(id.as_bytes()));
     let ids: Vec<_> = ids.collect::<Option<_>>().ok_or_else(invalid)?;
     if ids.len() > MAX_FILES {

@@ -1,5 +1,5 @@
-//! The RPCs of repositories and of the store that holds them, and the removal of repositories that were deleted shortly before a
-//! crash.
+//! The RPCs of repositories and of the store. On startup, finishes the removal of repositories that
+//! were deleted shortly before a crash.
 
 use ferrite_proto::{
     events::Event,
@@ -27,8 +27,8 @@ use crate::{
     state::AppState,
 };
 
-/// Creates a bare repository, with its first commit or as a copy of another one if the request asks for that. One that exists is
-/// left as it is, but for its epoch, which is raised if the request has a newer one.
+/// Creates a bare repository, optionally with an initial commit or as a copy of another one. An
+/// existing repository stays as it is, except that a newer epoch is recorded.
 pub(super) async fn create_repository(
     state: &AppState,
     request: Request<CreateRepositoryRequest>,
@@ -38,22 +38,18 @@ pub(super) async fn create_repository(
     finish(state, async move |state| create(&state, repository).await).await
 }
 
-/// A checked request for a repository.
 struct NewRepository {
     id: RepositoryId,
     epoch: i64,
     content: Content,
-    /// True for the wiki of a repository.
     is_wiki: bool,
-    /// Id of the user of the initial commit or the copy; 0 if none.
+    /// Author of the initial commit, or user who asked for the copy; 0 for none.
     user: i64,
 }
 
-/// The content of a new repository.
 enum Content {
-    /// HEAD points to the branch, which has the commit if there is one.
+    /// HEAD points to the branch, which has the initial commit if there is one.
     New(BranchName, Option<Box<InitialCommit>>),
-    /// A copy of a repository.
     CopyOf(RepositoryId),
 }
 
@@ -76,7 +72,7 @@ async fn create(state: &AppState, repository: NewRepository) -> Result<CreateRep
         }
         Content::CopyOf(source) => copy(state, id, source, repository.user).await?,
     }
-    // Also for a repeated call after a crash that came before the first entry in the journal.
+    // True also when a call is repeated after a crash before the first journal entry.
     if row.last_number == 0 {
         state.updater.record_first(&guard, repository.user).await?;
     }
@@ -96,7 +92,7 @@ async fn copy(state: &AppState, id: RepositoryId, source: RepositoryId, user: i6
 
 fn parse(state: &AppState, request: CreateRepositoryRequest) -> Result<NewRepository, GitError> {
     if request.repository_id <= 0 {
-        return Err(GitError::invalid("repository_id", "invalid", "must be above 0"));
+        return Err(GitError::invalid("repository_id", "invalid", "must be greater than 0"));
     }
     if request.store != state.store.name() {
         return Err(GitError::WrongStore);
@@ -104,7 +100,7 @@ fn parse(state: &AppState, request: CreateRepositoryRequest) -> Result<NewReposi
     let (id, epoch, is_wiki) = (RepositoryId(request.repository_id), request.epoch, request.is_wiki);
     if request.source_repository_id != 0 {
         if request.first_commit.is_some() {
-            return Err(GitError::invalid("first_commit", "invalid", "must be absent for a copy"));
+            return Err(GitError::invalid("first_commit", "invalid", "must not be set for a copy"));
         }
         let content = Content::CopyOf(RepositoryId(request.source_repository_id));
         return Ok(NewRepository { id, epoch, content, is_wiki, user: request.user_id });
@@ -114,7 +110,7 @@ fn parse(state: &AppState, request: CreateRepositoryRequest) -> Result<NewReposi
     let seconds = i64::try_from(state.clock.now_secs()).unwrap_or(i64::MAX);
     let first = request.first_commit.map(|first| first_commit(first, seconds));
     if let Some(first) = &first {
-        // Refuses unknown templates before anything is created.
+        // Reject unknown templates before creating anything.
         first.files()?;
     }
     Ok(NewRepository { id, epoch, content: Content::New(branch, first.map(Box::new)), is_wiki, user })
@@ -136,7 +132,7 @@ fn first_commit(first: git::FirstCommit, seconds: i64) -> InitialCommit {
     }
 }
 
-/// Deletes a repository: its folder moves to the trash.
+/// Deletes a repository by moving its directory to the trash.
 pub(super) async fn delete_repository(
     state: &AppState,
     request: Request<DeleteRepositoryRequest>,
@@ -144,7 +140,7 @@ pub(super) async fn delete_repository(
     Caller::of(&request).require_service()?;
     let id = RepositoryId(request.into_inner().repository_id);
     let remove = async move |state: AppState| {
-        // Of an import that is given up nobody else knows the wiki.
+        // Nobody else knows the wiki of an abandoned import.
         let wiki = state.imports.wiki_of(id).await?;
         delete(&state, id, &[]).await?;
         match wiki {
@@ -156,10 +152,11 @@ pub(super) async fn delete_repository(
     Ok(DeleteRepositoryResponse {})
 }
 
-/// Marks a repository as deleted, together with the delivered events that ask for it, and moves its folder to the trash.
+/// Marks a repository as deleted together with the events that caused it, and moves its directory
+/// to the trash.
 ///
-/// The mark is committed first: from then on all requests are refused. A folder that a crash leaves behind is moved at the next
-/// start.
+/// The mark is committed first, so that all further requests are rejected. If a crash leaves the
+/// directory behind, it is moved at the next start.
 pub(super) async fn delete(state: &AppState, id: RepositoryId, events: &[Event]) -> Result<(), RpcError> {
     let guard = state.updater.lock(id).await?;
     let now = state.clock.now_us();
@@ -173,7 +170,7 @@ pub(super) async fn delete(state: &AppState, id: RepositoryId, events: &[Event])
     ImportTable::forget(&mut tx, id).await?;
     MirrorTable::forget(&mut tx, id).await?;
     tx.commit().await?;
-    // Requests that were let in before may still fill caches: their contents go again when the folder has moved.
+    // Requests admitted earlier may still fill caches, so they are cleared again after the move.
     state.caches.forget(id);
     state.maintenance.stop(id).await;
     state.imports.stop(id).await;
@@ -183,10 +180,8 @@ pub(super) async fn delete(state: &AppState, id: RepositoryId, events: &[Event])
     Ok(())
 }
 
-/// Moves the folders of repositories to the trash that were marked as deleted shortly before a crash.
-///
-/// # Errors
-/// When the table cannot be read, or a folder cannot be moved.
+/// Moves the directories of repositories to the trash that were marked as deleted shortly before a
+/// crash.
 pub(crate) async fn remove_deleted(state: &AppState) -> Result<(), RpcError> {
     for id in state.repositories.deleted(state.store.name()).await? {
         if state.store.exists(id) {
@@ -196,7 +191,7 @@ pub(crate) async fn remove_deleted(state: &AppState) -> Result<(), RpcError> {
     Ok(())
 }
 
-/// Returns the name of the store, the room on its disk, and the number of its repositories.
+/// Returns the name of the store, its free disk space and its number of repositories.
 pub(super) async fn get_store_status(
     state: &AppState,
     request: Request<GetStoreStatusRequest>,

@@ -1,5 +1,5 @@
-//! Bounded channel from the producer of a response body to the client. A body that was not completed ends in an error,
-//! so that a truncated response never looks complete.
+//! Bounded channel from the producer of a response body to the client. An incomplete body ends in
+//! an error, so that a truncated response never looks complete.
 
 use std::{
     io,
@@ -14,10 +14,9 @@ use futures_util::{Stream, stream};
 use git_store::types::error::GitError;
 use tokio::sync::mpsc;
 
-/// Bytes of one chunk of a body.
 pub(crate) const CHUNK_BYTES: usize = 128 << 10;
 
-/// Returns the channel of one response body, in which at most `max_waiting` chunks wait for the client.
+/// Creates the channel of one response body. At most `max_waiting` chunks wait for the client.
 pub(crate) fn channel(max_waiting: usize) -> (BodySender, BodyReceiver) {
     let (chunks, receiver) = mpsc::channel(max_waiting);
     let is_whole = Arc::new(AtomicBool::new(false));
@@ -30,27 +29,24 @@ pub(crate) struct BodySender {
     is_whole: Arc<AtomicBool>,
 }
 
-/// Error of a send: the client has disconnected.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Disconnected;
 
 impl BodySender {
-    /// Waits for room, and sends a chunk, or the error that ends the body.
+    /// Waits for room, then sends a chunk or the error that ends the body.
     pub(crate) async fn send(&self, chunk: Result<Bytes, GitError>) -> Result<(), Disconnected> {
         self.chunks.send(chunk).await.map_err(|_| Disconnected)
     }
 
-    /// Waits for room for a chunk.
     pub(crate) async fn ready(&self) -> Result<(), Disconnected> {
         self.chunks.reserve().await.map(drop).map_err(|_| Disconnected)
     }
 
-    /// Waits until the client has disconnected.
     pub(crate) async fn closed(&self) {
         self.chunks.closed().await;
     }
 
-    /// Marks the body as complete. Called after the last chunk.
+    /// Marks the body as complete. Call it after the last chunk.
     pub(crate) fn end(&self) {
         self.is_whole.store(true, Ordering::Release);
     }
@@ -63,7 +59,6 @@ pub(crate) struct BodyReceiver {
 }
 
 impl BodyReceiver {
-    /// Returns the next chunk; `None` after the last.
     pub(crate) async fn next(&mut self) -> Option<Result<Bytes, GitError>> {
         match self.receiver.recv().await {
             Some(chunk) => Some(chunk),

@@ -1,5 +1,5 @@
-//! Files of a cache of packs or archives: the bytes that they take, the choice of those to remove, and their deletion.
-//! Not here: the entries of each cache, and how its files are made and read.
+//! Files of a pack or archive cache: accounts for their bytes, chooses which to remove, and deletes
+//! them.
 
 use std::{
     fs,
@@ -15,22 +15,21 @@ use std::{
 use git_store::{disk::repositories::recreate_dir, types::error::GitError};
 use metrics::Gauge;
 
-/// Maximum number of files of a cache, whatever their size; unused ones beyond it are removed.
+/// Limit on the number of cached files, whatever their size. Unused files above it are removed.
 const MAX_FILES: usize = 4096;
 
-/// The folder of a cache, the bytes of its files, and the thread that deletes them.
+/// Directory of a cache, bytes of its files, and the thread that deletes them.
 pub(super) struct CacheDisk {
     folder: PathBuf,
-    /// Maximum bytes of all files.
+    /// Limit on the bytes of all files.
     pub(super) capacity: u64,
-    /// Number of the next file.
     count: AtomicU64,
     bytes: AtomicU64,
     gauge: Gauge,
     remover: mpsc::Sender<PathBuf>,
 }
 
-/// A file of a cache, which its maker creates. Deleted when dropped.
+/// A cache file. Its producer creates it, and dropping deletes it.
 pub(super) struct CacheFile {
     path: PathBuf,
     bytes: AtomicU64,
@@ -38,16 +37,17 @@ pub(super) struct CacheFile {
 }
 
 impl CacheDisk {
-    /// Makes the folder, deletes the files of an earlier process in it, and starts the thread. `gauge` shows the bytes of
-    /// all files. Blocking.
+    /// Creates the directory, deletes files of an earlier process, and starts the thread. `gauge`
+    /// shows the bytes of all files. Blocking.
     pub(super) fn open(folder: PathBuf, capacity: u64, gauge: Gauge) -> Result<Arc<Self>, GitError> {
         recreate_dir(&folder)?;
         let (remover, files) = mpsc::channel::<PathBuf>();
         let thread = std::thread::Builder::new().name("cache-remover".to_owned());
-        // Deleting a large file takes long, so the task that drops the last handle does not wait for it.
+        // Deleting a large file takes long, so the task that drops the last handle must not wait
+        // for it.
         let removing = thread.spawn(move || {
             for path in files {
-                // The file is missing if its producer failed before it began.
+                // The file is missing if its producer failed before creating it.
                 drop(fs::remove_file(path));
             }
         });
@@ -56,20 +56,20 @@ impl CacheDisk {
         Ok(Arc::new(Self { folder, capacity, count, bytes, gauge, remover }))
     }
 
-    /// Returns a new file, of which nothing exists but its path.
+    /// Returns a handle to a new file, which is not created yet.
     pub(super) fn new_file(self: &Arc<Self>) -> CacheFile {
         let path = self.folder.join(self.count.fetch_add(1, Ordering::Relaxed).to_string());
         CacheFile { path, bytes: AtomicU64::new(0), disk: Arc::clone(self) }
     }
 
-    /// Returns the bytes of all files, whether or not the cache still lists them.
+    /// Returns the bytes of all files, listed in the cache or not.
     pub(super) fn used_bytes(&self) -> u64 {
         self.bytes.load(Ordering::Relaxed)
     }
 
-    /// Returns the keys of the least recently used files whose removal makes the rest fit, as far as unused ones suffice.
-    /// `listed` is the number of entries; `unused` returns the time of the last use, the bytes and the key of those whose
-    /// file has no handle but the entry's.
+    /// Returns the keys of the least recently used files to remove until the rest fits, as far as
+    /// unused ones suffice. `listed` is the number of entries; `unused` yields the last use, bytes
+    /// and key of each entry whose file has no other handle.
     pub(super) fn keys_to_remove<K>(&self, listed: usize, unused: impl Iterator<Item = (Instant, u64, K)>) -> Vec<K> {
         let mut excess_bytes = self.used_bytes().saturating_sub(self.capacity);
         let mut excess_files = listed.saturating_sub(MAX_FILES);
@@ -113,7 +113,7 @@ impl CacheFile {
 impl Drop for CacheFile {
     fn drop(&mut self) {
         self.set_bytes(0);
-        // Fails only if the thread has ended with the process; the next process empties the folder.
+        // Fails only if the thread ended with the process. The next process empties the directory.
         drop(self.disk.remover.send(std::mem::take(&mut self.path)));
     }
 }
@@ -122,7 +122,7 @@ impl Drop for CacheFile {
 mod tests {
     use super::*;
 
-    /// A disk whose deletions the test receives instead of the thread.
+    /// A disk that passes deletions to the test instead of the thread.
     fn disk(folder: &Path, capacity: u64) -> (Arc<CacheDisk>, mpsc::Receiver<PathBuf>) {
         let (remover, files) = mpsc::channel();
         let (count, bytes) = (AtomicU64::new(0), AtomicU64::new(0));

@@ -1,13 +1,12 @@
-//! Copies of repositories within this store, for forks.
+//! Copies repositories within this store, for forks.
 //!
-//! A copy has the branches, tags and HEAD of its source, and one pack of the objects that these reach. What else the source has, such as
-//! objects that a forced push left behind, is not in it, because readers of the copy may read each of its objects. The two share nothing.
+//! A copy has the branches, tags and HEAD of its source, and one pack of the objects they reach.
+//! Other objects, such as those left behind by a force push, are not copied, because readers of the
+//! copy may read all of its objects. Source and copy share no files.
 //!
-//! No lock keeps maintenance from repacking the source meanwhile: git holds on to the packs that it has found, looks again for those that
-//! are gone, and objects stay for days after the last ref to them went. If one is missing nevertheless, the copy is made again, of the
-//! refs of that moment.
-//!
-//! Not here: rows, the journal and events of the copy (`rpc`).
+//! Maintenance may repack the source meanwhile: git keeps the packs it has opened, looks again for
+//! those that are gone, and unreferenced objects are kept for days. If one is missing nevertheless,
+//! the copy is repeated with the current refs.
 
 use std::{path::Path, sync::Arc, time::Duration};
 
@@ -26,11 +25,8 @@ use tokio::time::Instant;
 
 use crate::admission::limiter::{ClientKey, Limiter};
 
-/// Longest time that git works on one copy.
 const COPY_TIMEOUT: Duration = Duration::from_secs(600);
-/// Attempts of a copy that git fails to make.
 const MAX_ATTEMPTS: usize = 2;
-/// The refs that a copy has.
 const COPIED_REFS: [&[u8]; 2] = [b"refs/heads/", b"refs/tags/"];
 
 /// Copies repositories. Clones share everything.
@@ -40,19 +36,15 @@ pub(crate) struct CopyService {
     pub(crate) store: Arc<RepositoryStore>,
     pub(crate) pool: Pool,
     pub(crate) refs: Refs,
-    /// Permits of copies that are made at once.
     pub(crate) limiter: Arc<Limiter>,
-    /// Ends the copies when it stops.
+    /// Stops running copies when the service stops.
     pub(crate) life: Lifecycle,
 }
 
 impl CopyService {
-    /// Makes the repository `id` as a copy of `source`. One that exists is left as it is. On return all of the copy is on disk; after an
-    /// error nothing of it is left.
-    ///
-    /// # Errors
-    /// `RepositoryNotFound` without a source, `StoreFull`, `TimedOut`, `Overloaded` when too many copies are being made or the process
-    /// stops, and those of git and the file system.
+    /// Creates repository `id` as a copy of `source`. Does nothing if `id` exists. On success the
+    /// whole copy is on disk; after an error nothing of it remains. Fails with `Overloaded` also
+    /// when the process stops.
     pub(crate) async fn copy(
         &self,
         id: RepositoryId,
@@ -67,13 +59,13 @@ impl CopyService {
         for _ in 1..MAX_ATTEMPTS {
             match self.attempt(id, source, deadline).await {
                 Err(GitError::Command { command, stderr, .. }) => {
-                    tracing::warn!(repo.id = %source, command, stderr, "copying a repository again");
+                    tracing::warn!(repo.id = %source, command, stderr, "retrying to copy a repository");
                 }
                 outcome => return outcome,
             }
         }
         let outcome = self.attempt(id, source, deadline).await;
-        // git has other words for a repository that is deleted under its hands.
+        // git fails with a different error if the repository is deleted under it.
         if outcome.is_err() && !self.store.exists(source) {
             return Err(GitError::RepositoryNotFound);
         }
@@ -85,7 +77,7 @@ impl CopyService {
         let table = self.refs.table(source).await?;
         let refs: Vec<_> = COPIED_REFS.iter().flat_map(|prefix| table.rows(table.span(prefix))).cloned().collect();
         drop(table);
-        // About the size of the copy, or more: what is not copied counts, too.
+        // An upper bound, because it includes objects that are not copied.
         let begin = move |store: &RepositoryStore| store.begin_build(id, &branch, store.size(source)?);
         let incoming = self.pool.run_blocking(begin).await?;
         match self.fill(source, &incoming, refs, deadline).await {
@@ -94,7 +86,7 @@ impl CopyService {
         }
     }
 
-    /// Writes the refs and all objects that they reach to the repository at `incoming`.
+    /// Writes the refs, and all objects they reach, to the repository at `incoming`.
     async fn fill(
         &self,
         source: RepositoryId,
@@ -115,7 +107,7 @@ impl CopyService {
         }
         let incoming = incoming.to_owned();
         let write = move |store: &RepositoryStore| {
-            // Once git has read the source, which may have got large deltas meanwhile.
+            // After git has read the source, which may have received large deltas meanwhile.
             let marked = delta_mark::copy(was_marked, &store.path(source), &incoming);
             marked.map_err(GitError::io("marking a copy"))?;
             write_packed(&incoming, &refs)

@@ -1,5 +1,3 @@
-//! Chunks of a file for a response body. Not here: which bytes of the file may be read.
-
 use std::{
     fs::File,
     io::{self, IoSliceMut},
@@ -10,10 +8,9 @@ use std::{
 use bytes::{Bytes, BytesMut};
 use rustix::io::{Errno, ReadWriteFlags, preadv2};
 
-/// Reader of a file in chunks.
 pub(super) struct FileChunks {
     file: Arc<File>,
-    /// The last chunk. The next one reuses its memory if the client has taken it.
+    /// The last chunk. Its memory is reused if the client has taken it.
     last: Bytes,
 }
 
@@ -22,12 +19,8 @@ impl FileChunks {
         Self { file: Arc::new(file), last: Bytes::new() }
     }
 
-    /// Reads at least one and at most `max_bytes` bytes at `at`. Bytes in the page cache are read on this thread; only a read that waits
-    /// for the disk takes another.
-    ///
-    /// # Errors
-    ///
-    /// When the file has no byte at `at`, or cannot be read.
+    /// Reads up to `max_bytes` bytes at `at`, at least one. Cached pages are read on this thread; a
+    /// read that waits for the disk uses another thread.
     pub(super) async fn read(&mut self, at: u64, max_bytes: usize) -> io::Result<Bytes> {
         let mut chunk = std::mem::take(&mut self.last).try_into_mut().unwrap_or_else(|_| BytesMut::new());
         chunk.resize(max_bytes, 0);

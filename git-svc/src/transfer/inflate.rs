@@ -1,14 +1,14 @@
-//! Inflates gzip bodies in small steps, up to a limit of inflated bytes: a small body can expand to a very large one.
+//! Inflates gzip bodies in small steps, up to a limit, because a small body can expand to a very
+//! large one.
 
 use std::io::{self, Write};
 
 use flate2::write::MultiGzDecoder;
 use git_store::types::error::GitError;
 
-/// Compressed bytes per step; each expands to about 1,000 bytes at most.
+/// Compressed bytes per step. Each expands to about 1,000 bytes at most.
 const STEP: usize = 1024;
 
-/// Decoder of one gzip body.
 pub(super) struct Inflate {
     decoder: MultiGzDecoder<Sink>,
     limit: u64,
@@ -38,25 +38,20 @@ impl Write for Sink {
 }
 
 impl Inflate {
-    /// Returns a decoder for a body of at most `limit` inflated bytes.
+    /// Creates a decoder of up to `limit` inflated bytes.
     pub(super) fn new(limit: u64) -> Self {
         Self { decoder: MultiGzDecoder::new(Sink { bytes: Vec::new(), left: limit, is_full: false }), limit }
     }
 
-    /// Consumes the front of `bytes` and returns the bytes inflated from it; the rest of `bytes` is for the next call.
-    ///
-    /// # Errors
-    /// `Invalid` (field `body`) for a body that is not valid gzip, `TooLarge`.
+    /// Inflates the front of `bytes`; call it again with the rest. Fails with `Invalid` (field
+    /// `body`) for invalid gzip, and with `TooLarge`.
     pub(super) fn step(&mut self, bytes: &mut bytes::Bytes) -> Result<Vec<u8>, GitError> {
         let part = bytes.split_to(bytes.len().min(STEP));
         let fed = self.decoder.write_all(&part).and_then(|()| self.decoder.flush());
         self.out(fed)
     }
 
-    /// Ends the body; returns its last inflated bytes.
-    ///
-    /// # Errors
-    /// Those of [`Self::step`].
+    /// Ends the body and returns its last inflated bytes. Fails like [`Self::step`].
     pub(super) fn finish(&mut self) -> Result<Vec<u8>, GitError> {
         let ended = self.decoder.try_finish();
         self.out(ended)
@@ -67,7 +62,7 @@ impl Inflate {
         if sink.is_full {
             return Err(GitError::TooLarge { what: "the request", limit: self.limit });
         }
-        outcome.map_err(|_| GitError::invalid("body", "invalid", "is not in gzip form"))?;
+        outcome.map_err(|_| GitError::invalid("body", "invalid", "is not valid gzip"))?;
         Ok(std::mem::take(&mut sink.bytes))
     }
 }

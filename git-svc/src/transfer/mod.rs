@@ -1,6 +1,5 @@
-//! Transfers of packs and archives: fetches, pushes, archive files, copies within the store, and the pipes between clients and git
-//! processes.
-//! Not here: the routes (`http`).
+//! Transfers: fetches, pushes, archives, copies within the store, and the pipes between clients and
+//! git processes.
 
 pub(crate) mod archive;
 pub(crate) mod body_channel;

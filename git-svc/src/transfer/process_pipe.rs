@@ -1,5 +1,5 @@
-//! Pipe between a git process and the bodies of a request and its response: bounded buffers in both directions, and
-//! time limits after which the process is ended. Not here: the frames of SSH sessions (`session_pipe`).
+//! Connects a git process to the bodies of a request and its response. Buffers are bounded in both
+//! directions, and time limits end the process.
 
 use std::{
     io,
@@ -33,47 +33,46 @@ use super::{
 };
 use crate::admission::throughput::{IdleTimer, MinThroughput};
 
-/// Time that a long response waits for more output after a short read: a few large chunks cost less than many small
-/// ones.
+/// How long a long response waits for more output after a short read, because a few large chunks
+/// cost less than many small ones.
 const COALESCE_DELAY: Duration = Duration::from_millis(1);
-/// Chunks of output that wait for the client at once.
 const MAX_WAITING_CHUNKS: usize = 2;
-/// Maximum time for reading the rest of a request after its response was ended early.
+/// How long to read the rest of a request whose response ended early.
 const DRAIN_TIMEOUT: Duration = Duration::from_secs(1);
-/// Bytes of a process's stderr that are kept for the log.
+/// Bytes of stderr to keep for the log.
 const MAX_LOGGED_STDERR_BYTES: u64 = 4 << 10;
 
-/// Error text of `upload-pack` after a request of protocol version 0 or 1 for the boundary of a shallow history: the
-/// process expects more input, which the client sends in its next request.
+/// Error of `upload-pack` when a request of protocol version 0 or 1 asks for the boundary of a
+/// shallow history: git expects more input, which the client sends in its next request.
 const SHALLOW_ROUND: &str = "the remote end hung up unexpectedly";
 
-/// State shared by the stdin and the stdout task of one git process.
+/// Shared by the stdin and the stdout task of one git process.
 struct ProcessPipe<'a> {
     limits: &'a TransferLimits,
     idle: IdleTimer,
     sender: BodySender,
     /// Inspects the bytes of a push before the process gets them.
     inspection: Option<PushInspection>,
-    /// Bytes that the client has sent so far.
+    /// Bytes received from the client so far.
     received: AtomicU64,
-    /// True after a push was rejected: the output of the process is dropped.
+    /// Set after a push was rejected, to drop the output of the process.
     is_output_discarded: AtomicBool,
-    /// The output of the process that was sent to the client.
     sent: Mutex<SentOutput>,
 }
 
 impl ProcessPipe<'_> {
-    /// Passes bytes to the inspector. If they are rejected, closes the stdin of the process and returns the report for
-    /// the client.
+    /// Inspects bytes. If they are rejected, closes the stdin of the process and returns the report
+    /// for the client.
     async fn inspect(&self, bytes: &[u8], stdin: &mut Option<ChildStdin>) -> Option<Bytes> {
         let response = self.inspection.as_ref()?.inspect(bytes, self.received.load(Ordering::Relaxed)).await?;
-        // Set before stdin is closed, because the process writes output as soon as its input ends.
+        // Set this before closing stdin, because the process writes output as soon as its input
+        // ends.
         self.is_output_discarded.store(true, Ordering::Relaxed);
         *stdin = None;
         Some(Bytes::from(response))
     }
 
-    /// Writes the next bytes of a request to the stdin of the process, without what `filter` leaves out; returns the report
+    /// Writes the next bytes of a request, filtered by `filter`, to the process. Returns the report
     /// for the client if they are rejected.
     async fn pass_on(
         &self,
@@ -90,8 +89,8 @@ impl ProcessPipe<'_> {
         refusal
     }
 
-    /// Returns the last chunk of a failed transfer: a rejection report in git's format if a push exceeded a limit
-    /// before git has sent its own, otherwise the error.
+    /// Returns the last chunk of a failed transfer: a rejection report in git's format if a push
+    /// exceeded a limit before git sent its own, otherwise the error.
     fn final_chunk(&self, error: GitError) -> Result<Bytes, GitError> {
         if !error.is_transfer_limit() || !self.sent.lock().may_report() {
             return Err(error);
@@ -100,7 +99,8 @@ impl ProcessPipe<'_> {
         response.map(Bytes::from).ok_or(error)
     }
 
-    /// Returns when the git processes of a push have used up their CPU time; never for anything else.
+    /// Returns when the git processes of a push have used up their CPU time. Never returns for
+    /// other transfers.
     async fn cpu_spent(&self, cpu: Option<CpuWatch>) -> GitError {
         let Some(cpu) = cpu else { return std::future::pending().await };
         let error = cpu.spent(|| self.received.load(Ordering::Relaxed)).await;
@@ -112,15 +112,15 @@ impl ProcessPipe<'_> {
 /// Runs git processes between requests and responses.
 #[derive(Clone)]
 pub(crate) struct Transfers {
-    /// Limits of each transfer.
     pub(crate) limits: TransferLimits,
     pub(crate) life: Lifecycle,
 }
 
 impl Transfers {
-    /// Spawns a task that runs the process to its end, and returns the response body, which begins with `prefix`. Waits for
-    /// the first chunk, so that an early failure becomes an HTTP status. `on_exit` runs after the process has ended; its argument
-    /// is false if the transfer failed or the client left before its end. Dropping the body ends the process.
+    /// Spawns a task that runs the process, and returns the response body, which starts with
+    /// `prefix`. Waits for the first chunk, so that an early failure becomes an HTTP status.
+    /// `on_exit` runs after the process has ended; its argument is false if the transfer failed or
+    /// the client disconnected early. Dropping the body kills the process.
     pub(crate) async fn run<F>(
         &self,
         child: GitChild,
@@ -143,8 +143,8 @@ impl Transfers {
         Ok(Body::from_stream(head.map(Ok).chain(chunks.into_stream())))
     }
 
-    /// Returns the output of a process that needs no input, as a stream that ends in an error if the process fails.
-    /// `on_exit` is dropped after the process has ended.
+    /// Streams the output of a process that needs no input. The stream ends in an error if the
+    /// process fails. `on_exit` is dropped after the process has ended.
     pub(crate) fn output<K>(&self, child: GitChild, on_exit: K) -> impl Stream<Item = io::Result<Bytes>> + use<K>
     where
         K: Send + 'static,
@@ -158,7 +158,8 @@ impl Transfers {
         chunks.into_stream()
     }
 
-    /// Passes chunks on to the client, within the limits of transfers. `on_exit` is dropped after the last one.
+    /// Forwards chunks to the client within the limits of transfers. `on_exit` is dropped after the
+    /// last one.
     pub(crate) fn paced<S, K>(&self, chunks: S, on_exit: K) -> impl Stream<Item = io::Result<Bytes>> + use<S, K>
     where
         S: Stream<Item = io::Result<Bytes>> + Send + 'static,
@@ -182,7 +183,6 @@ impl Transfers {
     }
 }
 
-/// Sends chunks to their end.
 async fn forward(
     limits: &TransferLimits,
     chunks: impl Stream<Item = io::Result<Bytes>>,
@@ -199,7 +199,7 @@ async fn forward(
     Ok(())
 }
 
-/// Runs the transfer; returns false if it failed or the client left before its end.
+/// Runs the transfer. Returns false if it failed or the client disconnected early.
 async fn serve(limits: &TransferLimits, mut child: GitChild, mut input: RequestBody, sender: BodySender) -> bool {
     let pipe = ProcessPipe {
         limits,
@@ -215,7 +215,7 @@ async fn serve(limits: &TransferLimits, mut child: GitChild, mut input: RequestB
     let outcome = tokio::select! {
         outcome = work(&mut child, &mut input, &pipe) => outcome,
         () = pipe.sender.closed() => {
-            tracing::debug!(name, "the client left");
+            tracing::debug!(name, "the client disconnected");
             child.end().await;
             return false;
         }
@@ -230,14 +230,14 @@ async fn serve(limits: &TransferLimits, mut child: GitChild, mut input: RequestB
     tracing::debug!(name, %error, "a transfer failed");
     let report = pipe.final_chunk(error);
     let is_whole = report.is_ok();
-    // A failed send is ignored: the client is gone.
+    // Ignore errors: the client has disconnected.
     let report = tokio::time::timeout(limits.idle, pipe.sender.send(report));
     let (report, ()) = tokio::join!(report, child.end());
     if is_whole && report == Ok(Ok(())) {
         pipe.sender.end();
     }
-    // Dropping the pipe ends the response. The rest of the request is read, because a client that still sends must not
-    // find the connection closed before it has read the response.
+    // Dropping the pipe ends the response. Then read the rest of the request, because a client that
+    // is still sending must not find the connection closed before it has read the response.
     drop(pipe);
     if is_whole {
         drop(tokio::time::timeout(DRAIN_TIMEOUT, input.discard()).await);
@@ -256,13 +256,13 @@ async fn work(child: &mut GitChild, input: &mut RequestBody, pipe: &ProcessPipe<
         tracing::debug!(name, stderr = stderr_text, "git complained");
     }
     if let Some(refusal) = refusal {
-        tracing::debug!(name, "a push was refused before its pack");
-        // Fails only if the client has disconnected; `serve` waits for that too.
+        tracing::debug!(name, "rejected a push before its pack");
+        // Fails only if the client has disconnected, which `serve` handles.
         let _ = pipe.sender.send(Ok(refusal)).await;
         return Ok(());
     }
-    // git reports a failure in its output, unless that is a pack or a file that breaks off: then the body must end in
-    // an error.
+    // git reports a failure in its output, unless the output is a truncated pack or file. Then the
+    // body must end in an error.
     let is_cut = match name {
         "upload-pack" => {
             sent > pktline::MAX_PACKET && !stderr_text.contains(SHALLOW_ROUND) && !pktline::ends_in_reason(&last)
@@ -279,9 +279,9 @@ async fn work(child: &mut GitChild, input: &mut RequestBody, pipe: &ProcessPipe<
     Err(GitError::invalid("body", "invalid", "git did not understand the request"))
 }
 
-/// Writes the body to the process's stdin. When the process stops reading, the rest is read and dropped, so that the
-/// client can read its response. Returns the report of the inspector if it rejected the push; stdin is closed and the
-/// output is discarded then.
+/// Writes the body to the process's stdin. If the process stops reading, reads and drops the rest,
+/// so that the client can read its response. Returns the inspector's report if it rejected the
+/// push; stdin is then closed and the output discarded.
 async fn feed(
     input: &mut RequestBody,
     mut stdin: Option<ChildStdin>,
@@ -297,7 +297,8 @@ async fn feed(
         let mut bytes = match input.next().await {
             Ok(Some(bytes)) => bytes,
             Ok(None) => break,
-            // The process does not read any more: an error in the rest of the body does not change the response.
+            // The process has stopped reading, so an error in the rest of the body does not change
+            // the response.
             Err(_) if stdin.is_none() => return Ok(refusal),
             Err(error) => return Err(error),
         };
@@ -324,7 +325,7 @@ async fn feed(
     Ok(refusal)
 }
 
-/// Writes to stdin, and closes it if the process does not read any more.
+/// Writes to stdin, and closes it if the process has stopped reading.
 async fn write(stdin: &mut Option<ChildStdin>, bytes: &[u8]) {
     if let Some(open) = stdin
         && open.write_all(bytes).await.is_err()
@@ -333,8 +334,8 @@ async fn write(stdin: &mut Option<ChildStdin>, bytes: &[u8]) {
     }
 }
 
-/// Sends the process's output to the client, unless it is discarded; returns the number of bytes sent and the last
-/// chunk.
+/// Sends the process's output to the client, unless it is discarded. Returns the number of bytes
+/// sent and the last chunk.
 async fn drain<R>(stdout: Option<R>, pipe: &ProcessPipe<'_>) -> Result<(usize, Bytes), GitError>
 where
     R: AsyncRead + Unpin,
@@ -351,7 +352,7 @@ where
         }
         if sent > CHUNK_BYTES && count < CHUNK_BYTES / 2 {
             tokio::time::sleep(COALESCE_DELAY).await;
-            // A read that is pending or fails now is repeated by the next iteration.
+            // A read that is pending or fails is repeated in the next iteration.
             count += stdout.read_buf(&mut chunk).now_or_never().and_then(Result::ok).unwrap_or(0);
         }
         if pipe.is_output_discarded.load(Ordering::Relaxed) {
@@ -370,13 +371,13 @@ where
         sent += count;
         pipe.idle.touch();
         if throughput.wait(pipe.sender.send(Ok(last.clone()))).await?.is_err() {
-            // The client disconnected: `serve` waits for that too, and ends the process.
+            // The client disconnected. `serve` notices that too, and kills the process.
             return std::future::pending().await;
         }
         throughput.add_bytes(count);
         pipe.idle.touch();
     }
-    // A packet that git did not write to its end.
+    // A packet that git left incomplete.
     let rest = report.map(StatusReport::finish).unwrap_or_default();
     let is_sent = !rest.is_empty() && !pipe.is_output_discarded.load(Ordering::Relaxed);
     if is_sent && pipe.sender.send(Ok(rest.into())).await.is_err() {

@@ -1,5 +1,4 @@
-//! Body of a client's request: limited in size, inflated if it is gzip, and read at a minimum rate. Not here: the
-//! process that gets it (`process_pipe`).
+//! Request body: limited in size, inflated if it is gzip, and read at a minimum rate.
 
 use axum::body::{Body, BodyDataStream};
 use bytes::Bytes;
@@ -9,19 +8,17 @@ use git_store::types::{error::GitError, limits::TransferLimits};
 use super::{fetch::PrefixFilter, inflate::Inflate, push::PushInspector};
 use crate::admission::throughput::MinThroughput;
 
-/// Body of a request, read chunk by chunk.
 pub(crate) struct RequestBody {
     body: BodyDataStream,
-    /// True once the body's stream has ended.
     has_ended: bool,
-    /// Inflated bytes that [`Self::peek`] has read. The process gets them first.
+    /// Inflated bytes read by [`Self::peek`]. The process gets them first.
     pub(super) buffered: Vec<u8>,
-    /// Bytes of the last chunk that are not in `buffered`, not inflated yet.
+    /// Rest of the last chunk, not inflated yet.
     rest: Bytes,
     pub(super) inflate: Option<Inflate>,
     /// Inspects the bytes before the process gets them; `None` for fetches.
     pub(super) inspector: Option<PushInspector>,
-    /// Bounds what git gets of the bytes; `None` for pushes.
+    /// Limits the ref prefixes that git gets; `None` for pushes.
     pub(super) prefixes: Option<PrefixFilter>,
     /// Bytes that the body may still have, before inflating.
     left: u64,
@@ -30,12 +27,11 @@ pub(crate) struct RequestBody {
 }
 
 impl RequestBody {
-    /// Returns an empty body.
     pub(crate) fn empty(limits: &TransferLimits) -> Self {
         Self::plain(limits, Body::empty(), 0)
     }
 
-    /// Returns a body of at most `limit` bytes that is passed on unchanged.
+    /// A body of up to `limit` bytes, passed on unchanged.
     pub(crate) fn plain(limits: &TransferLimits, body: Body, limit: u64) -> Self {
         let (throughput, body) = (MinThroughput::new(limits.pause, limits.min_rate), body.into_data_stream());
         let (buffered, rest) = (Vec::new(), Bytes::new());
@@ -53,32 +49,31 @@ impl RequestBody {
         }
     }
 
-    /// Returns a gzip body of at most `limit` bytes, both compressed and inflated.
+    /// A gzip body of up to `limit` bytes, both compressed and inflated.
     pub(crate) fn gzip(limits: &TransferLimits, body: Body, limit: u64) -> Self {
         Self { inflate: Some(Inflate::new(limit)), ..Self::plain(limits, body, limit) }
     }
 
-    /// Returns the body with an inspector of its bytes.
     pub(crate) fn inspected(self, inspector: PushInspector) -> Self {
         Self { inspector: Some(inspector), ..self }
     }
 
-    /// Returns the body of a fetch, without prefixes of refs beyond what git is to compare.
+    /// Removes the ref prefixes of a fetch if there are too many for git to compare.
     pub(crate) fn with_few_prefixes(self) -> Self {
         Self { prefixes: Some(PrefixFilter::default()), ..self }
     }
 
-    /// Returns the inflated bytes that were peeked at.
     pub(crate) fn buffered(&self) -> &[u8] {
         &self.buffered
     }
 
-    /// Returns the bytes that the client has sent so far, before they are inflated.
+    /// Returns the bytes received so far, before inflating.
     pub(super) fn received(&self) -> u64 {
         self.limit - self.left
     }
 
-    /// Reads on until `buffered` grows; the process still gets these bytes. Returns false at the end of the body.
+    /// Reads until `buffered` grows. The process still gets these bytes. Returns false at the end
+    /// of the body.
     pub(crate) async fn peek(&mut self) -> Result<bool, GitError> {
         let before = self.buffered.len();
         while self.buffered.len() == before {
@@ -104,7 +99,7 @@ impl RequestBody {
         while self.body.next().await.is_some_and(|bytes| bytes.is_ok()) {}
     }
 
-    /// Returns the next bytes of the body, not inflated yet; `None` at its end.
+    /// Returns the next bytes of the body before inflating; `None` at its end.
     pub(crate) async fn next(&mut self) -> Result<Option<Bytes>, GitError> {
         if !self.rest.is_empty() {
             return Ok(Some(std::mem::take(&mut self.rest)));

@@ -1,7 +1,5 @@
-//! Pipe between a git process and an SSH client that exchange frames, as [`ferrite_proto::session`] defines them, until
-//! the process exits or the session fails.
-//!
-//! Not here: the HTTP request that is upgraded to a session (`http`).
+//! Connects a git process to an SSH client that exchanges frames of [`ferrite_proto::session`],
+//! until the process exits or the session fails.
 
 use std::{
     io,
@@ -31,27 +29,26 @@ use crate::admission::{
     yielding_permit::YieldingPermit,
 };
 
-/// Maximum time for sending the error that ends a session.
+/// Time limit to send the error that ends a session.
 const CLOSE_TIMEOUT: Duration = Duration::from_secs(5);
-/// Bytes read from a process at once.
 const CHUNK_BYTES: usize = MAX_CONTENT_BYTES;
-/// Exit status reported for a process that was ended by a signal.
+/// Exit status of a process killed by a signal.
 const EXIT_SIGNALLED: u8 = 255;
 
 /// One session, with its limits and the client's side of the connection.
 pub(crate) struct SessionPipe<'a, W> {
     pub(crate) idle: IdleTimer,
     pub(crate) permit: YieldingPermit<'a>,
-    /// Maximum data bytes that the client may send.
+    /// Limit on the data from the client, in bytes.
     pub(crate) limit: u64,
-    /// Maximum data bytes that the process may send.
+    /// Limit on the data from the process, in bytes.
     pub(crate) output_limit: u64,
-    /// True once git waits for no more input of the client.
+    /// Whether git has received all of the client's input.
     pub(crate) has_all_input: AtomicBool,
-    /// True for fetches, whose requests name prefixes of refs.
+    /// Set for fetches, whose requests have ref prefixes.
     pub(crate) filters_prefixes: bool,
     pub(crate) limits: &'a TransferLimits,
-    /// Path of the repository; removed from messages sent to the client.
+    /// Path of the repository, which is removed from messages to the client.
     pub(crate) secret: std::path::PathBuf,
     pub(crate) writer: FrameWriter<W>,
 }
@@ -78,20 +75,21 @@ impl<W: AsyncWrite + Unpin> SessionPipe<'_, W> {
         outcome
     }
 
-    /// Returns whether git may be waiting for the client to send or to read. Without side-band a working git is as silent as one that waits.
+    /// Returns whether git may be waiting for the client. Without side-band, a working git is as
+    /// silent as a waiting one.
     fn may_wait_for_client(&self) -> bool {
         !self.has_all_input.load(Ordering::Relaxed) || self.writer.is_writing()
     }
 
-    /// Ends the session with an error, unless the client is gone.
+    /// Ends the session with an error, unless the client has disconnected.
     pub(crate) async fn close_with(&self, error: &GitError) {
         if !matches!(error, GitError::ClientGone) {
-            // A failed send is ignored: the client is gone or does not read.
+            // Ignore errors: the client has disconnected or does not read.
             drop(tokio::time::timeout(CLOSE_TIMEOUT, self.writer.send_error_and_close(error)).await);
         }
     }
 
-    /// Ends the session with a response of ours in place of that of a process, which would have failed.
+    /// Ends the session with our response instead of running a process, which would have failed.
     pub(crate) async fn refuse(&self, response: &[u8]) -> Result<(), GitError> {
         let sent = tokio::time::timeout(CLOSE_TIMEOUT, async {
             self.writer.send(FrameKind::Data, response).await?;
@@ -120,9 +118,9 @@ impl<W: AsyncWrite + Unpin> SessionPipe<'_, W> {
         }
     }
 
-    /// Writes the client's data to the process's stdin; returns the error that ends the session. Data that the process
-    /// does not read any more is dropped. So is the rest of a rejected push: a client reads the report only after it
-    /// has sent its whole pack.
+    /// Writes the client's data to the process's stdin. Returns the error that ends the session.
+    /// Drops data once the process has stopped reading, and the rest of a rejected push: a client
+    /// reads the report only after it has sent its whole pack.
     async fn feed<R: AsyncRead + Unpin>(
         &self,
         reader: R,
@@ -150,7 +148,7 @@ impl<W: AsyncWrite + Unpin> SessionPipe<'_, W> {
             match header.kind {
                 FrameKind::Data => {
                     let Some(rest) = left.checked_sub(content.len() as u64) else {
-                        return GitError::TooLarge { what: "what the client sends", limit: self.limit };
+                        return GitError::TooLarge { what: "the data from the client", limit: self.limit };
                     };
                     left = rest;
                     let sum = self.limit - left;
@@ -159,8 +157,8 @@ impl<W: AsyncWrite + Unpin> SessionPipe<'_, W> {
                         && let Some(inspection) = &inspection
                         && let Some(response) = inspection.inspect(content, sum).await
                     {
-                        // The process gets neither these bytes nor the end of its input: it would write an error of its
-                        // own.
+                        // The process gets neither these bytes nor the end of its input, because it
+                        // would report an error.
                         is_refused = true;
                         if let Err(error) = self.writer.send(FrameKind::Data, &response).await {
                             return error;
@@ -177,13 +175,13 @@ impl<W: AsyncWrite + Unpin> SessionPipe<'_, W> {
                     }
                     self.idle.touch();
                 }
-                // There is nothing more to say, whether the client hears this or not.
+                // Nothing is left to say, whether or not the client receives this.
                 FrameKind::End if is_refused => {
                     return self.writer.send(FrameKind::Exit, &[1]).await.err().unwrap_or(GitError::ClientGone);
                 }
                 FrameKind::End => {
                     if let (Some(open), Some(filter)) = (&mut stdin, &mut prefixes) {
-                        // A process that does not read any more has ended its part.
+                        // A process that has stopped reading has finished its part.
                         drop(open.write_all(&filter.finish()).await);
                     }
                     stdin = None;
@@ -194,16 +192,15 @@ impl<W: AsyncWrite + Unpin> SessionPipe<'_, W> {
         }
     }
 
-    /// Notes that git gets input now, which may be the last of a push.
+    /// Records that git is getting input, which may be the last of a push.
     fn note_input(&self, inspection: Option<&PushInspection>) {
-        // The permit may have taken long, which was no pause of the client.
+        // Waiting for the permit may have taken long, which does not count as the client's pause.
         self.idle.touch();
         if inspection.is_some_and(PushInspection::is_complete) {
             self.has_all_input.store(true, Ordering::Relaxed);
         }
     }
 
-    /// Passes on what the process writes, to its end.
     async fn forward<R: AsyncRead + Unpin>(&self, from: Option<R>, kind: FrameKind) -> Result<(), GitError> {
         let Some(mut from) = from else { return Ok(()) };
         let (mut chunk, mut throughput) =
@@ -222,7 +219,7 @@ impl<W: AsyncWrite + Unpin> SessionPipe<'_, W> {
                 FrameKind::Data | FrameKind::Exit | FrameKind::End => {
                     let rest = left.checked_sub(count as u64);
                     let limit = self.output_limit;
-                    left = rest.ok_or(GitError::TooLarge { what: "what git sends", limit })?;
+                    left = rest.ok_or(GitError::TooLarge { what: "the output of git", limit })?;
                     throughput.wait(self.writer.send(kind, &chunk[..count])).await??;
                 }
             }
@@ -232,10 +229,9 @@ impl<W: AsyncWrite + Unpin> SessionPipe<'_, W> {
     }
 }
 
-/// Reads frames with data until `length` finds a whole message in it; returns the message. What follows it in the last frame is dropped.
-///
-/// # Errors
-/// `ClientGone` for other frames and at the end of the stream, `TooLarge` for a message of more than `max_bytes`, those of `length`.
+/// Reads data frames until `length` finds a complete message, and returns it. Drops what follows it
+/// in the last frame. Fails with `ClientGone` for other frames or the end of the stream, and with
+/// `TooLarge` above `max_bytes`.
 pub(crate) async fn read_message<R: AsyncRead + Unpin>(
     reader: &mut R,
     max_bytes: usize,
@@ -262,7 +258,8 @@ pub(crate) async fn read_message<R: AsyncRead + Unpin>(
     }
 }
 
-/// Returns when the git processes of a push have used up their CPU time; never without a watch.
+/// Returns when the git processes of a push have used up their CPU time. Never returns without a
+/// watch.
 async fn cpu_spent(cpu: Option<CpuWatch>, received: &AtomicU64) -> GitError {
     let Some(cpu) = cpu else { return std::future::pending().await };
     let error = cpu.spent(|| received.load(Ordering::Relaxed)).await;
@@ -270,7 +267,7 @@ async fn cpu_spent(cpu: Option<CpuWatch>, received: &AtomicU64) -> GitError {
     error
 }
 
-/// Returns `text` with the path of the repository replaced.
+/// Replaces the path of the repository in `text`.
 fn redact(text: &[u8], secret: &Path) -> Vec<u8> {
     String::from_utf8_lossy(text).replace(&*secret.to_string_lossy(), "repository").into_bytes()
 }
@@ -278,7 +275,7 @@ fn redact(text: &[u8], secret: &Path) -> Vec<u8> {
 /// Writes frames to the client, one at a time.
 pub(crate) struct FrameWriter<W> {
     writer: Mutex<W>,
-    /// False if the last frame was written only in part.
+    /// False if the last frame was only partly written.
     is_whole: AtomicBool,
 }
 
@@ -345,10 +342,10 @@ mod tests {
         min_rate: 0,
         session_idle: Duration::from_secs(60),
     };
-    /// Time without a byte after which a permit is released.
+    /// Idle time after which a permit is released.
     const IDLE: Duration = Duration::from_millis(100);
 
-    /// Returns what a client without side-band sends to push a commit.
+    /// What a client without side-band sends to push a commit.
     fn push_of_a_commit(folder: &Path) -> Vec<u8> {
         let repo = git2::Repository::init_bare(folder).unwrap();
         let tree = repo.find_tree(repo.treebuilder(None).unwrap().write().unwrap()).unwrap();
@@ -366,7 +363,7 @@ mod tests {
         stream.write_all(&[&header, content].concat()).await.unwrap();
     }
 
-    /// Reads frames until one meets `is_last`; returns their contents.
+    /// Reads frames until `is_last` returns true. Returns their contents.
     async fn receive(stream: &mut DuplexStream, is_last: impl Fn(FrameKind, &[u8]) -> bool) -> Vec<u8> {
         let mut contents = Vec::new();
         loop {

@@ -1,6 +1,6 @@
-//! A cache of streams: files that are made once and read by all who ask for them, while they are being made and after, and deleted when
-//! others need the space. The files take at most the capacity, and beyond it only those that are being made or read.
-//! Not here: what the files contain, how they are made, and which requests may use them.
+//! A cache of files that are produced once. All requests for a file read it while it grows and
+//! afterwards, and it is deleted when others need the space. The files may exceed the capacity only
+//! while they are produced or read.
 
 use std::{
     collections::HashMap,
@@ -15,19 +15,19 @@ use tokio::sync::watch;
 
 use super::cache_file::{CacheDisk, CacheFile};
 
-/// Key of a stream: a digest of all that decides its bytes.
+/// Digest of everything that determines the bytes of a stream.
 pub(super) type StreamKey = [u8; 32];
 
-/// What readers of a stream are told while it is made.
+/// Progress of a stream, as seen by its readers.
 pub(super) trait StreamState: Default {
-    /// Returns whether the stream is whole; `None` while it is being made.
+    /// Returns whether the stream is complete; `None` while it is being produced.
     fn is_whole(&self) -> Option<bool>;
 
-    /// Records that the producer was dropped before the end.
+    /// Records that the producer was dropped early.
     fn abandon(&mut self);
 }
 
-/// The streams of a store, by their keys. Clones share their state.
+/// The streams of a store. Clones share their state.
 pub(super) struct StreamCache<S>(Arc<Inner<S>>);
 
 struct Inner<S> {
@@ -48,7 +48,7 @@ struct Stream<S> {
     state: watch::Sender<S>,
 }
 
-/// A reader, and the producer if the caller has to make the stream, because it is not cached.
+/// A reader, and a producer if the stream is not cached and the caller has to produce it.
 pub(super) type Opened<S> = (StreamReader<S>, Option<StreamProducer<S>>);
 
 /// Reader of a stream. A producer without readers stops.
@@ -59,7 +59,7 @@ pub(crate) struct StreamReader<S> {
     _evict: EvictOnDrop<S>,
 }
 
-/// Handle for making a stream. If it is dropped before [`Self::end`], the stream has failed.
+/// Produces a stream. If it is dropped before [`Self::end`], the stream has failed.
 pub(super) struct StreamProducer<S: StreamState> {
     key: StreamKey,
     stream: Arc<Stream<S>>,
@@ -68,16 +68,13 @@ pub(super) struct StreamProducer<S: StreamState> {
     cache: EvictOnDrop<S>,
 }
 
-/// Removes streams if they take too much, when a reader or producer is dropped. Declared after its handle on the stream, and so dropped
-/// after it: the stream is unused by then.
+/// Evicts streams when a reader or producer is dropped. Must be declared after the stream handle:
+/// it is then dropped later, when the stream is unused.
 struct EvictOnDrop<S>(StreamCache<S>);
 
-/// Reasons for which a producer has to stop.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Stop {
-    /// Nobody waits for the stream any more.
     NoReader,
-    /// The time for making it is over.
     TimedOut,
 }
 
@@ -94,27 +91,26 @@ impl<S> Drop for EvictOnDrop<S> {
 }
 
 impl<S> StreamCache<S> {
-    /// Returns an empty cache of the files in `disk`.
+    /// Creates an empty cache of the files in `disk`.
     pub(super) fn new(disk: Arc<CacheDisk>) -> Self {
         Self(Arc::new(Inner { disk, entries: Mutex::default() }))
     }
 
-    /// Returns the maximum bytes of all files.
     pub(super) fn capacity(&self) -> u64 {
         self.0.disk.capacity
     }
 
-    /// Returns the bytes of all files.
     pub(super) fn used_bytes(&self) -> u64 {
         self.0.disk.used_bytes()
     }
 
-    /// Forgets the streams of a repository that is gone. Current readers read to the end; the files are deleted then.
+    /// Drops the streams of a deleted repository. Current readers read to the end, then the files
+    /// are deleted.
     pub(super) fn forget(&self, repository: RepositoryId) {
         self.0.entries.lock().retain(|_, entry| entry.repository != repository);
     }
 
-    /// Removes the streams without readers that were not asked for during `retention`.
+    /// Removes streams without readers that were not requested within `retention`.
     pub(super) fn remove_unused(&self, retention: Duration) {
         self.0.entries.lock().retain(|_, entry| !entry.is_idle() || entry.used.elapsed() < retention);
     }
@@ -131,14 +127,14 @@ impl<S> StreamCache<S> {
 }
 
 impl<S: StreamState> StreamCache<S> {
-    /// Opens the stream with this key, whose producer may take `time`.
+    /// Opens the stream with this key. Its producer may take `time`.
     pub(super) fn open(&self, key: StreamKey, repository: RepositoryId, time: Duration) -> Opened<S> {
         let mut entries = self.0.entries.lock();
         let joined = self.join(&mut entries, key);
         joined.unwrap_or_else(|| self.insert(&mut entries, key, repository, time))
     }
 
-    /// Returns the same; `None` if the stream is not cached and `may_make` says no.
+    /// Like [`Self::open`]; `None` if the stream is not cached and `may_make` returns false.
     pub(super) fn open_if(
         &self,
         key: StreamKey,
@@ -180,7 +176,7 @@ impl<S: StreamState> StreamCache<S> {
         StreamReader { stream, state, _waiting: waiting, _evict: EvictOnDrop(self.clone()) }
     }
 
-    /// Returns the size of the stream with this key in bytes, if it is whole.
+    /// Returns the size of a complete stream in bytes.
     pub(super) fn size(&self, key: StreamKey) -> Option<u64> {
         let entries = self.0.entries.lock();
         let stream = &entries.get(&key)?.stream;
@@ -190,8 +186,8 @@ impl<S: StreamState> StreamCache<S> {
 }
 
 impl<S: StreamState> Entry<S> {
-    /// Returns the token of a new reader, which keeps the producer running; `None` if the stream has failed or its producer has lost all
-    /// readers.
+    /// Returns the token of a new reader, which keeps the producer running; `None` if the stream
+    /// has failed or its producer has lost all readers.
     fn join(&self) -> Option<Arc<()>> {
         let is_whole = self.stream.state.borrow().is_whole();
         match is_whole {
@@ -203,36 +199,34 @@ impl<S: StreamState> Entry<S> {
 }
 
 impl<S> Entry<S> {
-    /// Returns whether the stream has no producer and no reader.
+    /// Returns whether the stream has neither producer nor reader.
     fn is_idle(&self) -> bool {
         Arc::strong_count(&self.stream) == 1
     }
 }
 
 impl<S> StreamReader<S> {
-    /// Returns the path of the file, which exists once its producer has made it.
+    /// Returns the path of the file, which exists once its producer has created it.
     pub(super) fn path(&self) -> &Path {
         self.stream.file.path()
     }
 }
 
 impl<S: StreamState> StreamProducer<S> {
-    /// Returns the path of the file to make.
+    /// Returns the path of the file to create.
     pub(super) fn path(&self) -> &Path {
         self.stream.file.path()
     }
 
-    /// Returns the cache.
     pub(super) fn cache(&self) -> &StreamCache<S> {
         &self.cache.0
     }
 
-    /// Returns what readers are told.
     pub(super) fn state(&self) -> &watch::Sender<S> {
         &self.stream.state
     }
 
-    /// Returns the reason for which the producer has to stop.
+    /// Returns why the producer has to stop, if it has to.
     pub(super) fn stop(&self) -> Option<Stop> {
         if self.readers.strong_count() == 0 {
             return Some(Stop::NoReader);
@@ -240,12 +234,11 @@ impl<S: StreamState> StreamProducer<S> {
         (Instant::now() >= self.deadline).then_some(Stop::TimedOut)
     }
 
-    /// Sets the size of the file, in bytes.
     pub(super) fn set_bytes(&self, bytes: u64) {
         self.stream.file.set_bytes(bytes);
     }
 
-    /// Tells readers the end. The entry of a stream that failed is removed.
+    /// Publishes the end to readers. Removes the entry of a failed stream.
     pub(super) fn end(&self, tell: impl FnOnce(&mut S)) {
         self.stream.state.send_modify(tell);
         if self.stream.state.borrow().is_whole() == Some(false) {
@@ -253,7 +246,7 @@ impl<S: StreamState> StreamProducer<S> {
         }
     }
 
-    /// Removes the entry, unless another producer has replaced it, so that no further reader joins.
+    /// Removes the entry, unless another producer has replaced it, so that no new reader joins.
     pub(super) fn unlist(&self) {
         let mut entries = self.cache.0.0.entries.lock();
         if entries.get(&self.key).is_some_and(|entry| Arc::ptr_eq(&entry.stream, &self.stream)) {

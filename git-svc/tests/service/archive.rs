@@ -127,7 +127,7 @@ async fn export_subst_placeholders_stay_as_they_are() {
     let (service, id, _) = filled().await;
     let text = b"$Format:%H %an$\n";
     service.put(id, "version.txt", text).await;
-    // The first archive is made by git-svc, the second one by git.
+    // git-svc makes the first archive, git the second one.
     for attributes in ["version.txt export-subst\n", "version.txt export-subst\nsecret export-ignore\n"] {
         let commit = service.put(id, ".gitattributes", attributes.as_bytes()).await;
         for format in ["zip", "tar.gz"] {
@@ -266,7 +266,6 @@ async fn get_first_bytes(service: &Service, id: i64, path: &str) {
     }
 }
 
-/// Counts the archives in the cache, finished or not.
 fn cached_archives(service: &Service) -> usize {
     std::fs::read_dir(service.store().join("cache/archives")).unwrap().count()
 }
@@ -279,7 +278,8 @@ async fn wait_for_cached_archives(service: &Service, expected: usize) {
 async fn an_archive_is_not_finished_after_its_client_left() {
     let (service, id, _) = filled().await;
     noise(&service, id);
-    // On a busy machine an archive may be finished before the service sees that the client left: it stays in the cache.
+    // On a busy machine an archive may be complete, and so stay in the cache, before the service
+    // notices the disconnect.
     for finished in 0..5 {
         get_first_bytes(&service, id, &format!("/git/{id}/archive?revision=odd&format=zip&prefix=demo{finished}"))
             .await;
@@ -312,7 +312,8 @@ async fn archives_are_deleted_with_their_repository_and_readers_finish() {
     let (service, id, _) = filled().await;
     let other = service.create().await;
     service.put(other, "f", b"x").await;
-    // More than is buffered on its way: the client is still reading when the repository is deleted.
+    // More than fits into buffers, so that the client is still reading when the repository is
+    // deleted.
     noise(&service, id);
     for (id, format) in [(id, "tar.gz"), (other, "zip")] {
         get(&service, id, &path(id, "main", format), &[]).await;
@@ -326,7 +327,7 @@ async fn archives_are_deleted_with_their_repository_and_readers_finish() {
         let mut body = sender.send_request(again).await.unwrap().into_body();
         let first = body.frame().await.unwrap().unwrap().into_data().unwrap();
         service.storage().delete_repository(DeleteRepositoryRequest { repository_id: id }).await.unwrap();
-        // The one that is being read, and the other repository's.
+        // The archive that is being read, and that of the other repository.
         wait_for_cached_archives(&service, 2).await;
         [first, body.collect().await.unwrap().to_bytes()].concat()
     };

@@ -1,4 +1,5 @@
-//! Pushes that only a malicious client sends. Each is refused with a reason, and the store is unchanged.
+//! Pushes that only a malicious client sends. Each is rejected with a reason, and the store does
+//! not change.
 
 use std::{
     io::Write as _,
@@ -60,7 +61,7 @@ impl Workshop {
         std::fs::write(path, format!("{id}\n")).unwrap();
     }
 
-    /// Writes a tree of `(mode, name, id)` entries, in this order, and returns its id.
+    /// Writes a tree of `(mode, name, id)` entries in this order and returns its id.
     pub(crate) fn tree(&self, entries: &[(&str, &[u8], &str)]) -> String {
         let mut bytes = Vec::new();
         for (mode, name, id) in entries {
@@ -133,7 +134,7 @@ async fn malformed_objects_are_refused_with_the_fsck_error() {
         (tree(&[("100644", &long, &blob)]), "largePathname"),
         (tree(&[("100644", b"b", &blob), ("100644", b"a", &blob)]), "treeNotSorted"),
         (tree(&[("100644", b"a", &blob), ("100755", b"a", &blob)]), "duplicateEntries"),
-        // A symbolic link and a folder of the same name, to write through the link.
+        // A symbolic link and a directory of the same name, to write through the link.
         (tree(&[("120000", b"a", &blob), ("40000", b"a", &w.tree(&[("100644", b"b", &blob)]))]), "duplicateEntries"),
         (tree(&[("120000", b"a", &blob), ("100644", b"a/b", &blob)]), "fullPathname"),
         // Entries and commits that point to objects of another type.
@@ -173,7 +174,7 @@ async fn malformed_objects_are_refused_with_the_fsck_error() {
         let text = push(&gateway.service, id, &[("refs/heads/main", &commit)], &mut pack).await;
         assert!(!text.contains("ok refs/heads/main"), "{reason}: {text}");
         assert!(reason.split('|').any(|reason| text.contains(reason)), "{reason}: {text}");
-        // Where it is fsck that refuses, the pusher learns of which object, and git's id of the finding.
+        // If fsck rejects an object, the pusher reads its id and git's id of the finding.
         let names = |part: &str| {
             let (id, rest) = part.split_at_checked(40)?;
             Some(id.bytes().all(|byte| byte.is_ascii_hexdigit()) && rest.starts_with(&format!(": {reason}: ")))
@@ -185,8 +186,8 @@ async fn malformed_objects_are_refused_with_the_fsck_error() {
     assert_empty(&gateway.service).await;
 }
 
-/// Returns the ids of all objects that `commit` leads to, one per line. Ids are searched in the objects' bytes, because git
-/// cannot walk malformed ones.
+/// Returns the ids of all objects reachable from `commit`, one per line. Searches the bytes of
+/// objects for ids, because git cannot walk malformed ones.
 fn reachable(w: &Workshop, commit: &str) -> String {
     let mut wanted = vec![commit.to_owned()];
     let mut index = 0;
@@ -221,7 +222,7 @@ pub(crate) fn filter_bytes(folder: &Path, args: &[&str], input: &[u8]) -> Vec<u8
     output.stdout
 }
 
-/// Pushes new refs with a pack, and returns the response. Takes the bytes of the pack out of `pack`.
+/// Pushes new refs with a pack and returns the response. Takes the bytes out of `pack`.
 pub(crate) async fn push(service: &Service, id: i64, refs: &[(&str, &str)], pack: &mut Vec<u8>) -> String {
     let mut body = Vec::new();
     for (index, (name, new)) in refs.iter().enumerate() {
@@ -238,7 +239,8 @@ pub(crate) async fn push(service: &Service, id: i64, refs: &[(&str, &str)], pack
     String::from_utf8_lossy(&response).into_owned()
 }
 
-/// Returns an entry of a pack whose header claims `size` bytes; `base` is the reference to a delta's base.
+/// Returns a pack entry whose header claims `size` bytes. `base` is the reference to a delta's
+/// base.
 pub(crate) fn entry(kind: u8, size: u64, base: &[u8], bytes: &[u8]) -> Vec<u8> {
     let mut out = vec![kind << 4 | (size & 15) as u8];
     let mut rest = size >> 4;
@@ -261,7 +263,8 @@ pub(crate) fn pack(count: u32, entries: &[Vec<u8>]) -> Vec<u8> {
     bytes
 }
 
-/// Returns a delta that repeats the first byte of a base of `base` bytes `size` times. Sizes are below 128.
+/// Returns a delta that repeats the first byte of a base of `base` bytes `size` times. Sizes are
+/// below 128.
 fn delta(base: u8, size: u8) -> Vec<u8> {
     [&[base, size], [0x90, 1].repeat(usize::from(size)).as_slice()].concat()
 }
@@ -313,10 +316,10 @@ async fn too_many_objects_or_refs_are_refused_with_the_limit() {
     let gateway = Gateway::start().await;
     let id = gateway.service.create().await;
     let commit = gateway.service.put(id, "a", b"a").await;
-    // The object count in the header is refused; the bytes after it do not matter.
+    // The object count in the header is rejected; the following bytes do not matter.
     let mut many = [b"PACK\0\0\0\x02".as_slice(), &100_001_u32.to_be_bytes(), &[0; 300_000]].concat();
     let text = push(&gateway.service, id, &[("refs/heads/x", &commit)], &mut many).await;
-    assert!(text.contains("unpack the pack has 100001 objects, at most 100000 are taken"), "{text}");
+    assert!(text.contains("unpack the pack has 100001 objects, the limit is 100000"), "{text}");
     assert!(text.contains("ng refs/heads/x too many objects"), "{text}");
 
     let w = Workshop::new().await;
@@ -324,7 +327,7 @@ async fn too_many_objects_or_refs_are_refused_with_the_limit() {
     let packed: String = (0..1101).map(|index| format!("{tip} refs/heads/n{index:04}\n")).collect();
     std::fs::write(w.path().join("packed-refs"), packed).unwrap();
     let (succeeded, text) = try_git(w.path(), &["push", &gateway.remote(id), "refs/heads/*:refs/heads/*"]).await;
-    assert!(!succeeded && text.contains("a push may change 1100 refs at most"), "{text}");
+    assert!(!succeeded && text.contains("a push may change at most 1100 refs"), "{text}");
     let kept = git(&find_repository(&gateway.service.store()), &["count-objects", "-v"]).await;
     assert!(kept.contains("in-pack: 0"), "nothing refused is kept: {kept}");
     assert_unharmed(&gateway.service, 1).await;
@@ -379,7 +382,7 @@ async fn ambiguous_and_reserved_ref_names_are_refused() {
     gateway.service.updates(id, 2).await;
 }
 
-/// Returns the id of a blob, and a pack of it and of delta chains based on it, with these lengths.
+/// Returns the id of a blob, and a pack of it and of delta chains with these lengths based on it.
 fn chains(w: &Workshop, lengths: &[u32]) -> (String, Vec<u8>) {
     let mut entries = vec![entry(BLOB, 4, b"", b"base")];
     let mut number = 0_u32;

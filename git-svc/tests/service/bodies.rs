@@ -1,4 +1,4 @@
-//! Plain HTTP requests: raw files, advertisements of refs, fetches and pushes without a git client.
+//! Plain HTTP requests without a git client: raw files, ref advertisements, fetches and pushes.
 
 use std::io::Write as _;
 
@@ -15,7 +15,7 @@ use hyper_util::rt::TokioIo;
 
 use crate::harness::Service;
 
-/// Sends a request on a connection of its own and reads the whole response.
+/// Sends a request on a new connection and reads the whole response.
 pub(crate) async fn send(service: &Service, request: Request<Body>) -> (StatusCode, HeaderMap, Bytes) {
     let stream = service.address.connect().await.unwrap();
     let (mut sender, connection) = hyper::client::conn::http1::handshake(TokioIo::new(stream)).await.unwrap();
@@ -41,7 +41,6 @@ pub(crate) fn request(
     request_as(service, method, path, service.grant(id, operation))
 }
 
-/// Returns a request with this grant.
 pub(crate) fn request_as(service: &Service, method: Method, path: &str, grant: Grant) -> http::request::Builder {
     let grant = service.sign(grant);
     Request::builder().method(method).uri(path).header("host", "git-svc").header("ferrite-grant", grant)
@@ -221,7 +220,7 @@ async fn requests_may_be_compressed_up_to_a_limit() {
     assert!(String::from_utf8_lossy(&plain).contains("refs/heads/main"), "{plain:?}");
     let (_, _, packed) = fetch(&service, id, gzip(ls_refs), Some("gzip")).await;
     assert_eq!(packed, plain);
-    // Valid packets that do not end: git reads until the limit stops it.
+    // Valid packets without an end: git reads until the limit stops it.
     let packet = [b"fff0".as_slice(), &[b'x'; 0xffec]].concat();
     let bomb = gzip(&[b"0014command=ls-refs\n0001".to_vec(), packet.repeat(600)].concat());
     assert!(bomb.len() < 1 << 20);

@@ -1,5 +1,5 @@
-//! Small pushes with huge contents: trees, deltas, compression. Each is refused with a reason or served within limits, and the
-//! rest of the store is unchanged.
+//! Small pushes with huge contents: trees, deltas, compression. Each is rejected with a reason or
+//! served within limits, and the rest of the store does not change.
 
 use std::io::Write as _;
 
@@ -21,14 +21,15 @@ use crate::{
     push::{Gateway, git},
 };
 
-/// Returns a pack of all objects in the workshop. Listed by id, because git's own walk has a depth limit.
+/// Returns a pack of all objects in the workshop. Listed by id, because git's own walk has a depth
+/// limit.
 fn pack_of_all(w: &Workshop) -> Vec<u8> {
     let all = filter(w.path(), "git", &["cat-file", "--batch-all-objects", "--batch-check=%(objectname)"], b"");
     filter_bytes(w.path(), &["pack-objects", "--stdout", "-q", "--window=0"], format!("{all}\n").as_bytes())
 }
 
-/// Reads the branch `main` in each way (contents of a path, recursive tree, log of the branch and of the path, archives) and
-/// returns the results as text.
+/// Reads the branch `main` in each way (contents of a path, recursive tree, log of the branch and
+/// of the path, archives). Returns the results as text.
 async fn read(service: &Service, id: i64, path: &[u8]) -> Vec<String> {
     let describe = |name: &str, outcome: Result<usize, tonic::Status>| match outcome {
         Ok(count) => format!("{name} {count}"),
@@ -55,7 +56,7 @@ async fn read(service: &Service, id: i64, path: &[u8]) -> Vec<String> {
     results
 }
 
-/// Asserts that another push and a commit by API still succeed.
+/// Asserts that another push and an API commit still succeed.
 async fn assert_open(gateway: &Gateway, id: i64) {
     let w = Workshop::new().await;
     let tip = w.file("100644", b"fine", b"fine");
@@ -87,7 +88,7 @@ async fn a_tree_of_very_many_entries_is_read_within_limits() {
     assert_unharmed(&gateway.service, 2).await;
 }
 
-/// Writes nested folders of `levels` levels, and returns their commit.
+/// Writes `levels` nested directories and returns their commit.
 fn chain(w: &Workshop, levels: usize) -> String {
     let objects = git2::Repository::open_bare(w.path()).unwrap();
     let mut id = objects.blob(b"x").unwrap();
@@ -152,7 +153,8 @@ async fn deltas_with_huge_results_are_refused() {
     let id = gateway.service.create().await;
     let base = entry(BLOB, 15 << 20, b"", &vec![0; 15 << 20]);
     let distance = distance(base.len());
-    // A delta with a true result of three gigabytes, and two that only claim results larger than any memory.
+    // A delta that really makes three gigabytes, and two that only claim results larger than any
+    // memory.
     let copies = copy(15 << 20).repeat(205);
     for (result, copies) in [(205 * (15 << 20), &copies), (1 << 50, &copies), (u64::MAX, &copies)] {
         let delta = [size(15 << 20), size(result), copies.clone()].concat();
@@ -197,7 +199,8 @@ async fn a_compressed_push_is_limited_by_its_decompressed_size() {
     let gateway = Gateway::start().await;
     let service = &gateway.service;
     let id = service.create().await;
-    // Stored without compression in the pack, so that only the request's gzip encoding makes it small.
+    // Stored without compression in the pack, so that only the request's gzip encoding makes it
+    // small.
     let length = 90_u64 << 20;
     let mut stored = entry(BLOB, length, b"", b"");
     stored.truncate(5);
@@ -229,7 +232,7 @@ async fn bytes_after_a_pack_do_no_harm() {
     let mut bytes = pack_of_all(&w);
     bytes.extend_from_slice(&b"PACK and more of it".repeat(1000));
     let text = push(&gateway.service, id, &[("refs/heads/main", &tip)], &mut bytes).await;
-    // git ignores the trailing bytes, or refuses the pack because of them.
+    // git ignores the trailing bytes, or rejects the pack because of them.
     let is_taken = text.contains("ok refs/heads/main");
     assert!(is_taken || text.contains("ng refs/heads/main"), "{text}");
     assert_open(&gateway, id).await;

@@ -1,4 +1,5 @@
-//! Reads tell a version, and writes of files and of protection rules with it as their precondition are done once.
+//! Reads return a version, and writes of files and protection rules with it as precondition succeed
+//! once.
 
 use ferrite_proto::{
     git::{
@@ -16,7 +17,7 @@ use crate::{
 
 const WRITERS: usize = 8;
 
-/// Returns a request with a grant that asks for the version of what it reads.
+/// Returns a request with a grant that asks for the version of its result.
 fn asking<T: Operation>(service: &Service, id: i64, message: T) -> Request<T> {
     let mut request = service.with_grant(id, message);
     request.metadata_mut().insert(VERSION, "?".parse().unwrap());
@@ -29,7 +30,7 @@ fn requiring<T: Operation>(service: &Service, id: i64, precondition: &str, messa
     request
 }
 
-/// Returns the precondition that names the version of a response, if it tells one.
+/// Returns the precondition for the version in a response, if it has one.
 fn told<T>(response: &Response<T>) -> Option<String> {
     let version = response.metadata().get(VERSION)?.to_str().unwrap();
     Some(format!("version={version}"))
@@ -39,7 +40,7 @@ fn is_refused<T>(outcome: Result<T, Status>) -> bool {
     outcome.is_err_and(|status| (status.code(), reason(&status).as_str()) == (Code::Aborted, "PRECONDITION_FAILED"))
 }
 
-/// Asserts that one of the writers at once succeeded, and the others were refused.
+/// Asserts that exactly one of the concurrent writers succeeded.
 fn assert_one_succeeded<T>(outcomes: Vec<Result<T, Status>>) {
     let (done, refused): (Vec<_>, Vec<_>) = outcomes.into_iter().partition(Result::is_ok);
     assert_eq!((done.len(), refused.len()), (1, WRITERS - 1));
@@ -49,7 +50,7 @@ fn assert_one_succeeded<T>(outcomes: Vec<Result<T, Status>>) {
     }
 }
 
-/// Returns the precondition that names the version of the file at a path of a branch.
+/// Returns the precondition for the version of a file on a branch.
 async fn version(service: &Service, id: i64, branch: &str, path: &str) -> Option<String> {
     let message = GetContentsRequest { repository_id: id, revision: branch.into(), path: path.into() };
     told(&service.git().get_contents(asking(service, id, message)).await.unwrap())
@@ -82,7 +83,7 @@ async fn a_file_is_written_and_removed_only_in_the_version_that_was_read() {
     service.put(id, "dir/a", b"1").await;
     let file = |content: &[u8]| put_request(id, "dir/a", content);
     let first = version(&service, id, "", "dir/a").await.unwrap();
-    // Other files, and other commits, are no part of it.
+    // Other files and commits do not affect it.
     service.put(id, "b", b"b").await;
     assert_eq!(version(&service, id, "main", "dir/a").await.unwrap(), first);
     put(&service, &first, file(b"2")).await.unwrap();
@@ -138,13 +139,13 @@ async fn of_writers_at_once_one_succeeds() {
     let service = Service::start().await;
     let id = service.create().await;
     let write = async |precondition: &str, path: &str| {
-        // What a file has already is refused for that reason.
+        // A file that already has the content is rejected for that reason.
         let content = |index| format!("{path} by {index} for {precondition}").into_bytes();
         let contents: Vec<_> = (0..WRITERS).map(content).collect();
         let writes = contents.iter().map(|content| put(&service, precondition, put_request(id, path, content)));
         assert_one_succeeded(futures_util::future::join_all(writes).await);
     };
-    // The first commit of the repository is among them.
+    // Includes the first commit of the repository.
     write("absent", "first").await;
     write("absent", "second").await;
     let read = version(&service, id, "", "first").await.unwrap();

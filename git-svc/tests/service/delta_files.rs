@@ -1,4 +1,5 @@
-//! Files that are stored as deltas: git builds each in memory, which no slow client may hold, and this process none of a large one.
+//! Files that are stored as deltas: git builds each in memory. No slow client may block that
+//! memory, and this process must not hold a large file.
 
 use std::sync::Arc;
 
@@ -22,9 +23,9 @@ use crate::{
     session::GitDaemon,
 };
 
-/// Bytes of the base of all deltas.
+/// Size of the base of all deltas.
 const BASE: u32 = 64 << 10;
-/// Name of the file that marks a repository without large deltas.
+/// File that marks a repository without large deltas.
 const MARK: &str = "no-large-deltas";
 
 fn base() -> Vec<u8> {
@@ -37,14 +38,15 @@ fn repeated(times: u32) -> Vec<u8> {
     [size(BASE.into()), size(result), copy(BASE).repeat(times as usize)].concat()
 }
 
-/// A pack, and the ids of its commit and of the file of that.
+/// A pack, the id of its commit, and the id of the file in that commit.
 struct PackedFile {
     pack: Vec<u8>,
     tip: String,
     blob: String,
 }
 
-/// Returns a pack with a commit of the file `file` with this content, which is the last of a chain of deltas of [`base`].
+/// Returns a pack with a commit of the file `file`, which is the last of a chain of deltas of
+/// [`base`].
 async fn packed_file(content: &[u8], chain: &[Vec<u8>]) -> PackedFile {
     let w = Workshop::new().await;
     let blob = w.object("blob", content);
@@ -72,7 +74,8 @@ async fn push_file(service: &Service, id: i64, content: &[u8], chain: &[Vec<u8>]
     file.blob
 }
 
-/// Creates a repository with a file of 3 MiB that is stored as a delta, and returns its id and the content.
+/// Creates a repository with a file of 3 MiB that is stored as a delta. Returns its id and the
+/// content.
 async fn with_file(service: &Service) -> (i64, Vec<u8>) {
     let (id, content) = (service.create().await, base().repeat(48));
     push_file(service, id, &content, &[repeated(48)]).await;
@@ -83,7 +86,6 @@ fn path(id: i64) -> String {
     format!("/git/{id}/raw?path=main/file")
 }
 
-/// Returns a grant for another user than that of other requests.
 fn grant_of(service: &Service, id: i64, user: i64) -> Grant {
     let mut grant = service.grant(id, RAW);
     grant.user.as_mut().unwrap().id = user;
@@ -104,7 +106,7 @@ async fn start(flags: &[&str]) -> Gateway {
 
 #[tokio::test]
 async fn a_slow_reader_of_a_file_holds_no_memory_and_no_process() {
-    // Each build needs more than there is, and so all of it.
+    // Each build needs more than the total, and so takes all of it.
     let gateway = start(&["--delta-memory-bytes=1"]).await;
     let service = &gateway.service;
     let ((slow, content), (other, _)) = (with_file(service).await, with_file(service).await);
@@ -184,7 +186,7 @@ async fn a_small_file_that_is_a_delta_of_a_large_one_is_left_to_git() {
     let archive = bodies::request(service, Method::GET, &archive, ARCHIVE, id).body(Body::empty()).unwrap();
     let (status, _, archive) = bodies::send(service, archive).await;
     assert!(status == StatusCode::OK && archive.starts_with(b"PK"), "{status}");
-    // Over SSH the client could read as slowly as it likes, while git has the large one in memory.
+    // Over SSH the client could read very slowly while git holds the large file in memory.
     let daemon = GitDaemon::over(Arc::clone(service)).await;
     let remote = format!("{}/{id}", daemon.url);
     let (succeeded, text) = try_git(service.folder.path(), &["archive", "--remote", &remote, "main"]).await;

@@ -1,5 +1,5 @@
-//! First steps of a fetch or a push (capabilities, refs), answered from memory: they start no process and equal git's own
-//! responses.
+//! First steps of a fetch or a push (capabilities, refs), answered from memory: they start no
+//! process and equal git's own responses.
 
 use std::{io::Write as _, path::PathBuf, process::Command};
 
@@ -39,7 +39,6 @@ impl Counted {
         Self { service: Service::start_with(folder, &["--git-program", &program]).await, log }
     }
 
-    /// Counts the git processes so far.
     fn processes(&self) -> usize {
         std::fs::read_to_string(&self.log).unwrap().lines().count()
     }
@@ -75,7 +74,8 @@ fn ls_refs(arguments: &[&str]) -> Vec<u8> {
     format!("{}{}0001{arguments}0000", line("command=ls-refs"), line("object-format=sha1")).into_bytes()
 }
 
-/// Returns a response with the packets of the pack (band 1) joined: git cuts the pack into packets as it is written.
+/// Returns a response with the packets of the pack (band 1) joined: git splits the pack into
+/// packets as it is written.
 fn content(mut bytes: &[u8]) -> Vec<u8> {
     let mut all = Vec::new();
     while let Some((packet, used)) = Packet::decode(bytes).unwrap() {
@@ -135,7 +135,8 @@ async fn refs_for_a_push_are_advertised_without_a_process() {
     let repo = counted.service.on_disk(full);
     let who = git2::Signature::now("Ada", "ada@example.com").unwrap();
     repo.tag("v1", &repo.find_object(tip.parse().unwrap(), None).unwrap(), &who, "first", false).unwrap();
-    // A ref written by hand is noticed at once in `packed-refs` only; a loose one when the table of refs is read again.
+    // A ref written by hand is noticed at once only in `packed-refs`; a loose one when the ref
+    // table is read again.
     assert!(Command::new("git").arg("-C").arg(repo.path()).args(["pack-refs", "--all"]).status().unwrap().success());
     let advertise = async |id: i64| {
         let path = format!("/git/{id}/info-refs?service=git-receive-pack");
@@ -227,7 +228,7 @@ async fn other_requests_reach_git_unchanged() {
     let commit = counted.service.put(id, "a.txt", b"a").await;
     let input = ls_refs(&[]);
     let fetch = format!("0011command=fetch0001000fno-progress000cdeepen 10032want {commit}\n0009done\n0000");
-    // Longer than what git-svc responds to, and as many as it lets git compare.
+    // Longer than what git-svc answers itself, and as many as it lets git compare.
     let many: Vec<_> = (0..1000).map(|number| format!("ref-prefix refs/heads/{number:080}")).collect();
     let many: Vec<_> = many.iter().map(String::as_str).chain(["ref-prefix refs/heads/main"]).collect();
     for (request, is_good) in [
@@ -293,7 +294,7 @@ async fn a_long_list_of_protocol_keys_is_still_version_2() {
         let body = ask(&format!("version=2:{}", "k".repeat(length))).await;
         assert!(body.starts_with(b"000eversion 2\n"), "{length}: {body:?}");
     }
-    // What is not a value is ignored, as git ignores keys that it does not know.
+    // Invalid values are ignored, as git ignores unknown keys.
     for value in [&format!("version=2:{}", "k".repeat(247)), "version=2:", "version=2;x"] {
         let body = ask(value).await;
         assert!(body.starts_with(b"001e# service=git-upload-pack\n"), "{value}: {body:?}");

@@ -1,4 +1,4 @@
-//! Grants and service credentials: requests that are refused.
+//! Grants and service credentials that are rejected.
 
 use std::time::Duration;
 

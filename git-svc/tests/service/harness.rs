@@ -1,6 +1,6 @@
-//! Starts git-svc, and a repo-svc, an issue-svc and a hook-svc that receive events; repo-svc also refuses whatever it is asked about again,
-//! unless a test lets it confirm some accesses first.
-//! Clients, grants and requests for the tests.
+//! Starts git-svc, and fakes of repo-svc, issue-svc and hook-svc that receive events. The fake
+//! repo-svc rejects every repeated access check, unless a test lets it confirm some. Also clients,
+//! grants and requests for the tests.
 
 use std::{
     path::{Path, PathBuf},
@@ -62,11 +62,11 @@ pub(crate) struct Service {
     life: Lifecycle,
     done: Option<tokio::task::JoinHandle<()>>,
     subscriber: Subscriber,
-    /// The subscriber in the place of issue-svc.
+    /// The fake of issue-svc.
     issues: Subscriber,
-    /// The subscriber in the place of hook-svc.
+    /// The fake of hook-svc.
     webhooks: Subscriber,
-    /// Accesses that repo-svc still confirms.
+    /// Number of accesses that repo-svc still confirms.
     confirmations: Arc<AtomicI64>,
     next: AtomicI64,
     others: Lifecycle,
@@ -74,7 +74,7 @@ pub(crate) struct Service {
     flags: Vec<String>,
 }
 
-/// Stores the events that it receives.
+/// Stores the events it receives.
 #[derive(Clone, Default)]
 struct Subscriber(Arc<Mutex<Vec<Event>>>);
 
@@ -93,13 +93,12 @@ impl Subscriber {
         subscriber
     }
 
-    /// Returns all facts of a repository, in the order of their arrival.
     fn facts(&self, repository: i64) -> Vec<Fact> {
         let events = self.0.lock().unwrap().clone();
         events.into_iter().filter(|event| event.repository_id == repository).filter_map(|event| event.fact).collect()
     }
 
-    /// Returns the update events of a repository, in the order of their arrival.
+    /// Returns the update events of a repository, in order of arrival.
     fn updates(&self, repository: i64) -> Vec<RefsUpdated> {
         let events = self.0.lock().unwrap().clone();
         let of = events.into_iter().filter(|event| event.repository_id == repository);
@@ -115,8 +114,8 @@ impl EventSink for Subscriber {
     }
 }
 
-/// Returns the part of a repo-svc that decides anew about accesses: it confirms so many, and then all have been revoked. Grants name no such
-/// access unless a test adds it.
+/// The access checks of repo-svc: confirms the given number, then treats all as revoked. Grants
+/// name no such access unless a test adds it.
 fn decisions(confirmations: Arc<AtomicI64>) -> axum::Router {
     let decide = || async move {
         if confirmations.fetch_sub(1, Ordering::SeqCst) > 0 {
@@ -137,7 +136,7 @@ fn confirmed() -> http::Response<axum::body::Body> {
     response.body(axum::body::Body::new(message)).unwrap()
 }
 
-/// A token authority that knows no token.
+/// A token authority without tokens.
 struct NoTokens;
 
 #[tonic::async_trait]
@@ -235,7 +234,7 @@ impl Service {
         service
     }
 
-    /// Starts git-svc, at first or after [`Service::stop`], and waits until it is ready.
+    /// Starts git-svc, also after [`Service::stop`], and waits until it is ready.
     pub(crate) async fn launch(&mut self) {
         let settings = config(self.folder.path(), &self.flags);
         let listeners = settings.process.serve.bind().await.unwrap();
@@ -252,7 +251,7 @@ impl Service {
         panic!("git-svc does not get ready");
     }
 
-    /// Stops git-svc as a signal does. Returns the time that took.
+    /// Stops git-svc as a signal does. Returns how long that took.
     pub(crate) async fn stop(&mut self) -> Duration {
         let start = std::time::Instant::now();
         self.life.stop();
@@ -261,12 +260,11 @@ impl Service {
         start.elapsed()
     }
 
-    /// Lets repo-svc confirm the next `count` accesses that it is asked about again. It refuses those after them.
+    /// Lets repo-svc confirm the next `count` access checks. It rejects later ones.
     pub(crate) fn confirm_accesses(&self, count: i64) {
         self.confirmations.store(count, Ordering::SeqCst);
     }
 
-    /// Returns the folder of the repository store.
     pub(crate) fn store(&self) -> PathBuf {
         self.folder.path().join("store")
     }
@@ -276,7 +274,6 @@ impl Service {
         self.trust.channel(ServiceRole::GitSvc, &self.address)
     }
 
-    /// Returns a channel with the credential of the role `from`.
     pub(crate) fn channel_of(&self, from: ServiceRole) -> Channel {
         self.keys.channel(from, ServiceRole::GitSvc, &self.address)
     }
@@ -325,7 +322,8 @@ impl Service {
         id
     }
 
-    /// Returns a grant with write permission for user 7, named ada, whose commits may close issues everywhere.
+    /// Returns a grant with write permission for user 7, named ada, whose commits may close issues
+    /// everywhere.
     pub(crate) fn grant(&self, repository: i64, operation: &str) -> Grant {
         let user = GrantUser {
             id: 7,
@@ -351,7 +349,6 @@ impl Service {
         self.signer.sign(grant, now(), Duration::from_secs(60))
     }
 
-    /// Returns a request of `message` with a grant for its operation.
     pub(crate) fn with_grant<T: Operation>(&self, repository: i64, message: T) -> Request<T> {
         with_token(message, &self.sign(self.grant(repository, T::OPERATION)))
     }
@@ -362,7 +359,7 @@ impl Service {
         self.git().put_contents(request).await.unwrap().into_inner().commit.unwrap().id
     }
 
-    /// Returns the last size of a repository that was published without an update of refs, in bytes.
+    /// Returns the last size in bytes that was published without a ref update.
     pub(crate) fn told_size(&self, repository: i64) -> Option<i64> {
         let events = self.subscriber.0.lock().unwrap();
         let of = events.iter().rev().filter(|event| event.repository_id == repository);
@@ -372,22 +369,21 @@ impl Service {
         .next()
     }
 
-    /// Returns all facts of a repository that repo-svc has received, in the order of their arrival.
+    /// Returns all facts of a repository that repo-svc has received, in order of arrival.
     pub(crate) fn facts(&self, repository: i64) -> Vec<Fact> {
         self.subscriber.facts(repository)
     }
 
-    /// Waits until `count` update events of a repository have arrived, and returns them.
     pub(crate) async fn updates(&self, repository: i64, count: usize) -> Vec<RefsUpdated> {
         Self::wait_for_updates(&self.subscriber, repository, count).await
     }
 
-    /// As [`Service::updates`], of the events that issue-svc receives.
+    /// Like [`Service::updates`], for issue-svc.
     pub(crate) async fn updates_for_issues(&self, repository: i64, count: usize) -> Vec<RefsUpdated> {
         Self::wait_for_updates(&self.issues, repository, count).await
     }
 
-    /// As [`Service::updates`], of the events that hook-svc receives.
+    /// Like [`Service::updates`], for hook-svc.
     pub(crate) async fn updates_for_hooks(&self, repository: i64, count: usize) -> Vec<RefsUpdated> {
         Self::wait_for_updates(&self.webhooks, repository, count).await
     }
@@ -409,9 +405,7 @@ impl Drop for Service {
     }
 }
 
-/// Request message of one operation.
 pub(crate) trait Operation {
-    /// Name of the operation.
     const OPERATION: &'static str;
 }
 
@@ -446,7 +440,6 @@ operations! {
     UpdateMirrorRequest = UPDATE_MIRROR,
 }
 
-/// Returns a request to create an empty repository.
 pub(crate) fn creation(id: i64) -> CreateRepositoryRequest {
     CreateRepositoryRequest {
         repository_id: id,
@@ -473,7 +466,6 @@ pub(crate) fn with_token<T>(message: T, grant: &str) -> Request<T> {
     request
 }
 
-/// Returns the reason in a status.
 pub(crate) fn reason(status: &Status) -> String {
     ferrite_proto::error::reason(status).unwrap_or_else(|| format!("{status:?}"))
 }

@@ -45,7 +45,7 @@ async fn state(service: &Service, id: i64) -> GetMigrationResponse {
     service.imports().get_migration(GetMigrationRequest { repository_id: id }).await.unwrap().into_inner()
 }
 
-/// Waits for the end of an import, and returns its last state and what was told of it.
+/// Waits for the end of an import. Returns its last state and the event about it.
 pub(crate) async fn end(service: &Service, id: i64) -> (GetMigrationResponse, MigrationEnded) {
     for _ in 0..3000 {
         let found = state(service, id).await;
@@ -61,7 +61,7 @@ pub(crate) async fn end(service: &Service, id: i64) -> (GetMigrationResponse, Mi
     panic!("the import of {id} does not end: {:?}", state(service, id).await);
 }
 
-/// Returns the files below a folder whose bytes contain `text`.
+/// Returns the files below a directory whose bytes contain `text`.
 fn files_with(folder: &Path, text: &[u8]) -> Vec<String> {
     let (mut folders, mut found) = (vec![folder.to_owned()], Vec::new());
     while let Some(folder) = folders.pop() {
@@ -80,7 +80,7 @@ fn incoming(service: &Service) -> usize {
     std::fs::read_dir(service.store().join("incoming")).unwrap().count()
 }
 
-/// A repository with everything that is taken, and a pull request, which is not.
+/// A repository with everything that is imported, and a pull request, which is not.
 fn fill(remote: &Remote, name: &str) -> Oid {
     let repo = remote.repository(name);
     let first = repo.commit("refs/heads/trunk", "one", &[]);
@@ -160,7 +160,7 @@ async fn bad_remotes_fail_with_neutral_reasons_and_leave_nothing() {
     let bad = remote.repository("bad.git");
     bad_tree(&bad.0);
     let service = service_for(&remote, &SHORT).await;
-    let (smart, allowed) = ("the address does not answer in git's smart protocol", "the address is not allowed");
+    let (smart, allowed) = ("the remote does not speak git's smart protocol", "the address is not allowed");
     let cases = [
         ("page", "demo.git", smart),
         ("dumb", "demo.git", smart),
@@ -169,12 +169,12 @@ async fn bad_remotes_fail_with_neutral_reasons_and_leave_nothing() {
         ("to-inner", "demo.git", allowed),
         ("gone", "demo.git", "there is no repository at this address"),
         ("open", "missing.git", "there is no repository at this address"),
-        ("secret", "demo.git", "the remote asks for credentials, or refuses these"),
-        ("silent", "demo.git", "the remote was silent or too slow"),
-        ("hang", "demo.git", "the remote was silent or too slow"),
+        ("secret", "demo.git", "the remote requires credentials, or rejected the given ones"),
+        ("silent", "demo.git", "the remote stopped sending or was too slow"),
+        ("hang", "demo.git", "the remote stopped sending or was too slow"),
         ("late", "demo.git", "the transfer failed"),
         ("endless", "demo.git", "the repository is larger than 2000000 bytes"),
-        ("open", "bad.git", "the repository has objects that are not valid"),
+        ("open", "bad.git", "the repository has invalid objects"),
     ];
     for (id, (way, name, _)) in (1..).zip(&cases) {
         let asked = StartMigrationRequest {
@@ -188,7 +188,7 @@ async fn bad_remotes_fail_with_neutral_reasons_and_leave_nothing() {
     }
     for (id, (way, name, reason)) in (1..).zip(&cases) {
         let (state, told) = end(&service, id).await;
-        // What git found in which object follows the reason.
+        // What git found, and in which object, follows the reason.
         let found = state.error.split(": `").next().unwrap_or_default();
         assert_eq!((state.phase(), found), (MigrationPhase::Failed, *reason), "{way}/{name}");
         assert_eq!(told.error, state.error);
@@ -213,7 +213,7 @@ async fn an_import_that_is_given_up_leaves_no_wiki() {
     service.imports().start_migration(asked).await.unwrap();
     assert!(end(&service, 50).await.1.has_wiki);
     assert_eq!(walk_repositories(&service.store().join("repos")), 2);
-    // As repo-svc does with one that does not fit into the quota, or whose user lost the right to it.
+    // As repo-svc does if a repository exceeds the quota or its user lost the permission.
     let deleted = ferrite_proto::git::DeleteRepositoryRequest { repository_id: 50 };
     service.storage().delete_repository(deleted).await.unwrap();
     assert_eq!(walk_repositories(&service.store().join("repos")), 0);
@@ -252,13 +252,13 @@ async fn an_import_goes_on_after_a_restart() {
     assert_eq!(state(&service, 2).await.phase(), MigrationPhase::Queued);
     service.stop().await;
     service.launch().await;
-    assert_eq!(end(&service, 1).await.0.error, "the remote was silent or too slow");
+    assert_eq!(end(&service, 1).await.0.error, "the remote stopped sending or was too slow");
     assert_eq!(end(&service, 2).await.0.error, "");
     assert_eq!(followed_refs(&service.on_disk(2)), remote.repository("demo.git").refs());
     assert_eq!(incoming(&service), 0);
 }
 
-/// Returns how many packs a remote was asked for. The refs of a repository are asked for in the same way before.
+/// Counts the requests for packs to a remote. Each is preceded by one for refs.
 pub(crate) fn packs_asked_for(remote: &Remote) -> usize {
     remote.seen().iter().filter(|(path, _)| path.ends_with("/git-upload-pack")).count() / 2
 }
@@ -273,7 +273,7 @@ async fn imports_of_one_user_that_wait_together_take_all_places() {
     }
     wait_until("two fetches hang", || packs_asked_for(&remote) >= 2).await;
     service.stop().await;
-    // Now all of them wait when the first is begun.
+    // Now all of them wait when the first one starts.
     let before = packs_asked_for(&remote);
     service.launch().await;
     wait_until("two fetches hang again", || packs_asked_for(&remote) >= before + 2).await;
@@ -307,7 +307,7 @@ async fn a_remote_has_to_send_a_minimum_after_some_time() {
     let service = service_for(&remote, &flags).await;
     service.imports().start_migration(request(1, &remote.url("drip", "demo.git"))).await.unwrap();
     let (state, told) = end(&service, 1).await;
-    assert_eq!(state.error, "the remote sent less than 100000 bytes a second");
+    assert_eq!(state.error, "the remote sent less than 100000 bytes per second");
     assert!(told.received_bytes > 2000, "it was not silent: {told:?}");
 }
 
@@ -332,7 +332,8 @@ async fn one_user_does_not_fill_the_queue() {
 async fn git_servers_are_asked_where_the_operator_permits_it() {
     let remote = Remote::start().await;
     fill(&remote, "demo.git");
-    // The daemon takes no port that it chooses itself. At an address of its own, no other test gets the port meanwhile.
+    // The daemon cannot choose a free port itself. At a separate address, no other test gets the
+    // port meanwhile.
     let host = "127.9.4.18";
     let port = std::net::TcpListener::bind((host, 0)).unwrap().local_addr().unwrap().port();
     // Not `git daemon`, which starts this program and would leave it behind when killed.
@@ -358,7 +359,7 @@ async fn git_servers_are_asked_where_the_operator_permits_it() {
     assert!(service.imports().start_migration(request(3, &remote.url("open", "demo.git"))).await.is_err());
 }
 
-/// Counts the repositories below a folder.
+/// Counts the repositories below a directory.
 fn walk_repositories(folder: &Path) -> usize {
     let mut count = 0;
     for entry in std::fs::read_dir(folder).into_iter().flatten().flatten() {
@@ -368,7 +369,7 @@ fn walk_repositories(folder: &Path) -> usize {
     count
 }
 
-/// Writes a branch whose tree has an entry that some file systems take for git's own folder.
+/// Writes a branch whose tree has an entry that some file systems take for git's own directory.
 fn bad_tree(repo: &Repository) {
     let blob = repo.blob(b"x").unwrap();
     let tree = [b"100644 .GIT\0".as_slice(), blob.as_bytes()].concat();

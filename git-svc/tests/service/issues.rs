@@ -1,4 +1,4 @@
-//! The parts that issue-svc closes issues with: events of default branches, and the messages of pushed commits.
+//! Events of default branches and messages of pushed commits, which issue-svc uses to close issues.
 
 use ferrite_proto::{
     ServiceRole,
@@ -25,7 +25,7 @@ async fn pushed(service: &Service, request: ListPushedCommitsRequest) -> Result<
     Ok(storage.list_pushed_commits(request).await?.into_inner().commits)
 }
 
-/// Writes a file by a commit whose message names an issue.
+/// Commits a file with a message that names an issue.
 async fn put_for_issue(service: &Service, id: i64, path: &str, grant: &Grant) {
     let request = PutContentsRequest { message: "See ada/site#1".into(), ..put_request(id, path, b"x") };
     service.git().put_contents(with_token(request, &service.sign(grant.clone()))).await.unwrap();

@@ -1,4 +1,5 @@
-//! Tests of git-svc as a whole: real sockets, keys, git and database, and a subscriber that receives its events.
+//! Tests of git-svc as a whole: real sockets, keys, git and database, and subscribers that receive
+//! its events.
 
 #[cfg(test)]
 mod archive;

@@ -16,7 +16,7 @@ use crate::{
 /// Settings by which maintenance is always due.
 const EAGER: &[&str] = &["--upkeep-interval-seconds=0.02", "--upkeep-repack-seconds=0.2"];
 
-/// Starts a service that makes a base anew at once, where its index takes a minute.
+/// Starts a service that rebuilds a base at once, with an index that takes a minute.
 async fn start_slow() -> Service {
     let folder = tempfile::tempdir().unwrap();
     let program = folder.path().join("git");

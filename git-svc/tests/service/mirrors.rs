@@ -17,13 +17,12 @@ use crate::{
 
 const ID: i64 = 60;
 
-/// Returns the states that were told of the mirror.
 fn states(service: &Service) -> Vec<MirrorChanged> {
     let facts = service.facts(ID).into_iter();
     facts.filter_map(|fact| if let Fact::MirrorChanged(changed) = fact { Some(changed) } else { None }).collect()
 }
 
-/// Asks for a sync, and waits for the state after it.
+/// Requests a sync and waits for the state after it.
 async fn sync(service: &Service) -> MirrorChanged {
     let before = states(service).len();
     let asked = SyncMirrorRequest { repository_id: ID };
@@ -111,7 +110,7 @@ async fn a_mirror_follows_its_remote_with_the_events_of_pushes() {
     assert_eq!(found, expected.map(str::to_owned).into());
     assert!(events.iter().all(|event| event.kind() == RefsUpdateKind::Mirror && event.user_id == 7), "{events:?}");
 
-    // The default branch gets another name there.
+    // The default branch is renamed there.
     let seen = events.len();
     repo.point("refs/heads/trunk", repo.0.refname_to_id("refs/heads/main").unwrap());
     repo.0.set_head("refs/heads/trunk").unwrap();
@@ -189,7 +188,7 @@ async fn failures_are_told_and_a_mirror_recovers() {
     assert!((1050..=1330).contains(&delay(&failed)), "twice the interval: {}", delay(&failed));
     std::fs::rename(path.with_extension("away"), &path).unwrap();
 
-    // More than may be received: nothing of it is kept.
+    // Over the limit, so nothing of it is kept.
     let mut noise = vec![0; 4 << 20];
     rand::RngCore::fill_bytes(&mut rand::rng(), &mut noise);
     let blob = repo.0.blob(&noise).unwrap();
@@ -227,7 +226,7 @@ async fn a_schedule_is_changed_and_other_repositories_are_no_mirrors() {
     let sync = service.with_grant(id, SyncMirrorRequest { repository_id: id });
     assert_eq!(reason(&service.mirrors().sync_mirror(sync).await.unwrap_err()), "NOT_A_MIRROR");
 
-    // A deleted mirror goes with its schedule.
+    // Deleting a mirror deletes its schedule.
     let deleted = ferrite_proto::git::DeleteRepositoryRequest { repository_id: ID };
     service.storage().delete_repository(deleted).await.unwrap();
     assert_eq!(reason(&update(ID, 9000).await.unwrap_err()), "REPOSITORY_NOT_FOUND");
@@ -248,7 +247,7 @@ async fn a_repeated_change_of_a_schedule_changes_nothing() {
     };
     update(7200, "k1").await.unwrap();
     update(9000, "k2").await.unwrap();
-    // The same interval as now is a write to repeat as well.
+    // Setting the same interval again is a repeatable write too.
     update(9000, "k3").await.unwrap();
     for (seconds, key) in [(7200, "k1"), (9000, "k2")] {
         update(seconds, key).await.unwrap();

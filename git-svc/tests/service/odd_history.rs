@@ -1,4 +1,5 @@
-//! Old histories: what tools of their time wrote wrongly is taken by push, import and fork alike, and every read and write works on it.
+//! Old histories with faults written by old tools: push, import and fork accept them, and every
+//! read and write works on them.
 
 use axum::body::Body;
 use ferrite_proto::{
@@ -24,7 +25,7 @@ use crate::{
     writes::{protect, rule},
 };
 
-/// Asks git-svc for the bytes of a file or an archive.
+/// Requests the bytes of a file or an archive.
 async fn bytes(service: &Service, id: i64, operation: &str, path: &str) -> Vec<u8> {
     let request = bodies::request(service, Method::GET, &format!("/git/{id}/{path}"), operation, id);
     let (status, _, body) = bodies::send(service, request.body(Body::empty()).unwrap()).await;
@@ -150,7 +151,7 @@ async fn each_fault_is_taken_from_a_push_and_nothing_stumbles_over_it() {
     let (id, w) = (service.create().await, Workshop::new().await);
     let history = odd_history(&w);
     history.assert_odd(&w);
-    // One by one, each on top of what is there.
+    // One by one, each on top of the existing ones.
     let remote = gateway.remote(id);
     for commit in &history.commits {
         let (is_done, text) = try_git(w.path(), &["push", &remote, &format!("{commit}:refs/heads/main")]).await;
@@ -228,8 +229,8 @@ async fn an_import_that_is_refused_names_object_and_finding() {
     let modules = b"[submodule \"x\"]\n\tpath = x\n\turl = -u./payload\n";
     let (dot_git, blob) = (w.tree(&[("40000", b".git", &w.tree(&[]))]), w.object("blob", modules));
     let cases = [
-        ("a.git", w.commit(&dot_git), format!("`hasDotgit` in the object {dot_git}")),
-        ("b.git", w.file("100644", b".gitmodules", modules), format!("`gitmodulesUrl` in the object {blob}")),
+        ("a.git", w.commit(&dot_git), format!("`hasDotgit` in object {dot_git}")),
+        ("b.git", w.file("100644", b".gitmodules", modules), format!("`gitmodulesUrl` in object {blob}")),
     ];
     for (number, (name, commit, finding)) in (70..).zip(cases) {
         let source = remote.repository(name).0.path().to_owned();
@@ -237,6 +238,6 @@ async fn an_import_that_is_refused_names_object_and_finding() {
         service.imports().start_migration(request(number, &remote.url("open", name))).await.unwrap();
         let (state, _) = end(&service, number).await;
         assert_eq!(state.phase(), MigrationPhase::Failed);
-        assert_eq!(state.error, format!("the repository has objects that are not valid: {finding}"));
+        assert_eq!(state.error, format!("the repository has invalid objects: {finding}"));
     }
 }

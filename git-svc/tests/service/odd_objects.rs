@@ -1,5 +1,4 @@
-//! Commits, tags and trees that tools of their time wrote wrongly, one of each kind that repositories elsewhere have. Not here: what is
-//! asked of a store that has them (`odd_history`).
+//! Faulty commits, tags and trees of old tools, one of each kind found in real repositories.
 
 use std::process::Command;
 
@@ -7,7 +6,8 @@ use crate::attacks::Workshop;
 
 const WHO: &str = "Ada <ada@example.com> 1700000000 +0000";
 
-/// A fault in the line of an author, committer or tagger: git's message, the rest of the line, and what readers show of it.
+/// A fault in the line of an author, committer or tagger: git's message, the rest of the line, and
+/// what readers show of it.
 pub(crate) struct OddLine {
     pub(crate) fault: &'static str,
     pub(crate) line: &'static str,
@@ -53,16 +53,17 @@ pub(crate) struct OddObject {
     pub(crate) id: String,
 }
 
-/// A branch of commits with every fault, the oldest first, and tags.
+/// A branch of commits with every fault, oldest first, and tags.
 pub(crate) struct OddHistory {
     pub(crate) objects: Vec<OddObject>,
-    /// The commits of `main`, the oldest first: one for each of [`ODD_LINES`], then the others.
+    /// The commits of `main`, oldest first: one for each of [`ODD_LINES`], then the others.
     pub(crate) commits: Vec<String>,
     /// Names and ids of annotated tags.
     pub(crate) tags: Vec<(String, String)>,
 }
 
-/// Writes the history into the workshop, as `main` and tags there. `f` has another content in every commit.
+/// Writes the history into the workshop, as `main` and tags. The content of `f` differs in every
+/// commit.
 pub(crate) fn odd_history(w: &Workshop) -> OddHistory {
     let mut history = OddHistory { objects: Vec::new(), commits: Vec::new(), tags: Vec::new() };
     let file = |text: &str| w.tree(&[("100644", b"f", &w.object("blob", text.as_bytes()))]);

@@ -1,4 +1,5 @@
-//! Packs that expand or keep a processor busy: they are refused with the limit, nothing of them is left, and others push meanwhile.
+//! Packs that expand or use much CPU time: they are rejected with the limit, leave nothing behind,
+//! and do not block other pushes.
 
 use std::{io::Write as _, path::Path, sync::Arc};
 
@@ -23,14 +24,14 @@ use crate::{
 };
 
 const MIB: usize = 1 << 20;
-/// A limit on sums that no test reaches.
+/// Limits on sums that no test reaches.
 const LOOSE: [&str; 2] = ["--pack-expansion-base-bytes=100000000000", "--delta-expansion-base-bytes=100000000000"];
 
 async fn start(flags: &[&str]) -> Gateway {
     Gateway::over(Service::start_with(tempfile::tempdir().unwrap(), flags).await).await
 }
 
-/// Pushes a pack that is refused with `reason`, and returns the response.
+/// Pushes a pack that is rejected with `reason`, and returns the response.
 async fn refused(gateway: &Gateway, id: i64, mut pack: Vec<u8>, reason: &str) -> String {
     let text = push(&gateway.service, id, &[("refs/heads/main", &"1".repeat(40))], &mut pack).await;
     assert!(text.contains(&format!("unpack {reason}")), "{reason}: {text}");
@@ -58,7 +59,8 @@ fn zeros(bytes: usize) -> Vec<u8> {
     pack(1, &[entry(BLOB, bytes as u64, b"", &vec![0; bytes])])
 }
 
-/// Returns a pack of a blob of `bytes` bytes, and of as many deltas, each of which makes another blob of that size.
+/// Returns a pack of a blob of `bytes` bytes, and of `count` deltas, each of which makes another
+/// blob of that size.
 fn copies(bytes: usize, count: u32) -> Vec<u8> {
     let mut entries = vec![entry(BLOB, bytes as u64, b"", &vec![0; bytes])];
     let mut back = entries[0].len();
@@ -80,10 +82,10 @@ async fn a_small_pack_that_inflates_to_much_is_refused_with_the_limit() {
     assert!(bomb.len() < MIB);
     let text = refused(&gateway, id, bomb, "the pack inflates to more than ").await;
     assert!(text.contains(" bytes, 100 times these and 67108864"), "{text}");
-    // A header that says less than the content has, which git would inflate to its end.
+    // The header claims less than the content, which git would inflate to its end.
     let liar = pack(1, &[entry(BLOB, 40 * MIB as u64, b"", &vec![0; 50 * MIB])]);
     refused(&gateway, id, liar, "the pack is malformed").await;
-    // As much as every pack may have.
+    // Exactly what every pack may have.
     let text = push(&gateway.service, id, &[("refs/heads/main", &"1".repeat(40))], &mut zeros(60 * MIB)).await;
     assert!(!text.contains("inflates"), "{text}");
 }
@@ -156,7 +158,7 @@ async fn a_push_that_keeps_a_processor_busy_is_ended_with_a_report() {
     let id = gateway.service.create().await;
     let reason = "the push took more than 1 s of CPU time";
     refused(&gateway, id, copies(15 * MIB, 400), reason).await;
-    // The same pack within its time, with the time that its bytes give.
+    // The same pack within its time, including the time that its bytes earn.
     let gateway = start(&LOOSE).await;
     let id = gateway.service.create().await;
     let text = push(&gateway.service, id, &[("refs/heads/main", &"1".repeat(40))], &mut copies(15 * MIB, 2)).await;
@@ -195,7 +197,7 @@ async fn two_accounts_that_hold_pushes_leave_places_for_others() {
     let command = format!("{} {} refs/heads/main\0report-status", "0".repeat(40), "1".repeat(40));
     let head = format!("{:04x}{command}0000PACK\0\0\0\x02\0\0\0\x01", command.len() + 4);
     let mut senders = Vec::new();
-    // User 7 is the one of sessions: both of its transports count together.
+    // User 7 also owns the sessions, so that both transports count together.
     let daemon = GitDaemon::over(Arc::clone(service)).await;
     let id = service.create().await;
     let mut session = daemon.connect(id).await;
@@ -252,7 +254,7 @@ async fn others_push_while_two_accounts_send_bombs() {
 async fn an_import_is_held_to_the_limits_of_pushes() {
     let remote = Remote::start().await;
     let repo = remote.repository("zeros.git");
-    // So large that git is at work for more than one look at its CPU time.
+    // Large enough for git to work through more than one check of its CPU time.
     let blob = repo.0.blob(&vec![0; 200 * MIB]).unwrap();
     let mut tree = repo.0.treebuilder(None).unwrap();
     tree.insert("zeros", blob, 0o100_644).unwrap();

@@ -24,8 +24,8 @@ use crate::{
     push::{Gateway, git, running_in, try_git, wait_until, work_tree},
 };
 
-/// Writes a git program that runs git, but first logs each `pack-objects` for the cache and runs the shell command `instead`,
-/// which may exit.
+/// Writes a git program that runs git. For each `pack-objects` for the cache it first writes a log
+/// line and runs the shell command `instead`, which may exit.
 fn wrapped(folder: &Path, instead: &str) -> PathBuf {
     let path = folder.join("git-wrapped");
     let note = format!("printf '%s\\n' \"$*\" >> '{}'", folder.join("runs").display());
@@ -40,7 +40,7 @@ async fn start(instead: &str, flags: &[&str]) -> Gateway {
     Gateway::over(Service::start_with(folder, &flags).await).await
 }
 
-/// Counts the `pack-objects` processes that were started for the cache.
+/// Counts the `pack-objects` processes started for the cache.
 fn made(service: &Service) -> usize {
     fs::read_to_string(service.folder.path().join("runs")).map_or(0, |text| text.lines().count())
 }
@@ -130,7 +130,8 @@ async fn with_history(gateway: &Gateway) -> (i64, String, String) {
     (id, newest, name(&git(&work, &["rev-list", "--max-parents=0", "HEAD"]).await))
 }
 
-/// Creates a repository with a file (8 MiB) that fills every buffer on the way. Returns its id and its commit.
+/// Creates a repository with a file (8 MiB) that fills every buffer on the way. Returns its id and
+/// its commit.
 async fn with_large_file(service: &Service) -> (i64, String) {
     let id = service.create().await;
     let mut state = 1_u64;
@@ -203,7 +204,7 @@ async fn real_clients_get_whole_repositories_from_the_cache() {
             assert_eq!(!missing.contains("\n?"), objects, "{target}");
         }
     }
-    // A mirror and a work tree may share a pack; a shallow and a partial clone need their own.
+    // A mirror and a work tree may share a pack; a shallow and a partial clone need separate ones.
     assert!((3..=4).contains(&made(&gateway.service)), "{}", made(&gateway.service));
 }
 
@@ -287,7 +288,7 @@ async fn slow_clients_do_not_block_other_fetches() {
         let cores = std::thread::available_parallelism().map_or(2, usize::from);
         let mut readers = Vec::new();
         for number in 0..=cores.min(4) {
-            // A filter of its own, so that each client needs another pack.
+            // A different filter for each client, so that each needs another pack.
             let filter = format!("filter blob:limit={}", (100 << 20) + number);
             readers.push(stuck(&gateway, id, &[&filter, "no-progress", &want]).await.0);
         }
@@ -350,11 +351,11 @@ async fn large_packs_are_served_and_not_kept() {
     wait_until("it goes", || kept(service) == 0).await;
 }
 
-/// A small file system (tmpfs of 4 MiB) mounted on a folder until dropped.
+/// A small file system (tmpfs of 4 MiB) mounted on a directory until dropped.
 struct Disk(PathBuf);
 
 impl Disk {
-    /// Mounts it; `None` if the user may not mount.
+    /// Mounts it; `None` without permission to mount.
     fn mount(folder: &Path) -> Option<Self> {
         fs::create_dir_all(folder).unwrap();
         let mut command = Command::new("mount");
@@ -385,7 +386,7 @@ async fn a_full_disk_fails_one_fetch_with_a_reason() {
         let (id, newest) = with_large_file(service).await;
         let want = format!("want {newest}");
         let response = fetch(service, id, &[&want]).await;
-        assert!(response.error.contains("there is no room on the disk"), "{}", response.error);
+        assert!(response.error.contains("the disk is full"), "{}", response.error);
         let expected = by_git(service.on_disk(id).path(), &["no-progress", &want]);
         assert!(fetch(service, id, &["no-progress", &want]).await == expected, "the next one does without the disk");
         wait_until("it goes", || kept(service) == 0).await;
@@ -461,7 +462,8 @@ fn a_hook_ends_with_the_service() {
     let file = folder.path().join("pack");
     fs::write(&file, "begun").unwrap();
     let follow = format!("f{}", file.display());
-    // A git that is ended right after its fork leaves the shell behind, which holds the pipes for that time. git fails all the same.
+    // If git is killed right after its fork, the shell survives and holds the pipes for that time.
+    // git fails all the same.
     let long = ["git", "-c", "alias.long=!printf begun; exec sleep 20", "long"];
     for (response, args, said) in
         [(follow.as_str(), &["git", "pack-objects"][..], "begun"), ("r", &long, "begun"), ("", &["git"], "")]
@@ -478,7 +480,7 @@ fn a_hook_ends_with_the_service() {
         assert_eq!(begun, said.as_bytes());
         drop(service);
         let output = child.wait_with_output().unwrap();
-        let is_told = String::from_utf8_lossy(&output.stderr).contains("the service is not there");
+        let is_told = String::from_utf8_lossy(&output.stderr).contains("git-svc is not available");
         assert!(!output.status.success() && (is_told || response == "r"), "{response} {output:?}");
     }
 }

@@ -20,7 +20,7 @@ async fn a_protected_branch_cannot_be_forced_or_deleted() {
         let (succeeded, text) = try_git(&work, &push).await;
         assert!(!succeeded && text.contains("protected branch: "), "{text}");
     }
-    // The rule binds owners too. A refused ref does not stop the others, except in an atomic push.
+    // The rule binds owners too. A rejected ref does not stop the others, except in an atomic push.
     let owner = gateway.remote_as(id, 9, "owner");
     let both = ["push", "--force", &owner, "main~2:release/1", "main~1:topic"];
     let (succeeded, text) = try_git(&work, &both).await;

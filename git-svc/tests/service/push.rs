@@ -27,7 +27,8 @@ use tokio::process::Command;
 
 use crate::harness::Service;
 
-/// HTTP server that forwards `/{id}/info/refs` and the other requests of git to git-svc, with a grant.
+/// HTTP server that forwards `/{id}/info/refs` and the other requests of git to git-svc, with a
+/// grant.
 pub(crate) struct Gateway {
     url: String,
     life: Lifecycle,
@@ -39,7 +40,8 @@ impl Gateway {
         Self::over(Service::start().await).await
     }
 
-    /// Starts with an empty repository, and the work tree of [`work_tree`]. Returns the id of the one and the path of the other, too.
+    /// Starts with an empty repository, and the work tree of [`work_tree`]. Also returns the
+    /// repository's id and the work tree's path.
     pub(crate) async fn with_work_tree() -> (Self, i64, PathBuf) {
         let gateway = Self::start().await;
         let id = gateway.service.create().await;
@@ -68,8 +70,9 @@ impl Gateway {
         format!("{}/{id}", self.url)
     }
 
-    /// Returns the URL at which requests get a grant for another user and level: `owner`, `revoked` for write that repo-svc does not confirm
-    /// ([`Service::confirm_accesses`]), or any other text for write.
+    /// Returns a URL whose requests get a grant for another user and level: `owner`, `revoked` for
+    /// write access that repo-svc does not confirm ([`Service::confirm_accesses`]), or any other
+    /// text for write.
     pub(crate) fn remote_as(&self, id: i64, user: i64, level: &str) -> String {
         format!("{}/{id}-{user}-{level}", self.url)
     }
@@ -180,8 +183,8 @@ async fn refused_refs_do_not_hold_up_the_others() {
     ];
     let (succeeded, text) = try_git(&work, &[&["push", remote.as_str()], &refs[..]].concat()).await;
     assert!(!succeeded);
-    assert!(text.contains("good") && text.contains("not open to pushes"), "{text}");
-    assert!(text.contains("default branch cannot be deleted") && text.contains("collides"), "{text}");
+    assert!(text.contains("good") && text.contains("you cannot push to this ref"), "{text}");
+    assert!(text.contains("default branch cannot be deleted") && text.contains("conflicts"), "{text}");
     let listed = git(&work, &["ls-remote", &remote]).await;
     assert!(listed.contains("refs/heads/good") && listed.contains("refs/heads/main"), "{listed}");
     assert_eq!(listed.lines().count(), 3, "{listed}");
@@ -206,9 +209,9 @@ async fn a_deleted_ref_makes_room_for_one_above_or_below_it() {
     let listed = git(&work, &["ls-remote", "--heads", &remote]).await;
     let names: Vec<_> = listed.lines().map(|line| line.split_once("refs/heads/").unwrap().1).collect();
     assert_eq!(names, ["a", "c/d/e", "main", "other"]);
-    // git cannot delete and create such refs in one transaction, so an atomic push is refused.
+    // git cannot delete and create such refs in one transaction, so an atomic push is rejected.
     let (succeeded, text) = try_git(&work, &["push", "--atomic", &remote, ":a", "main:a/b", "main:new"]).await;
-    assert!(!succeeded && text.contains("collides"), "{text}");
+    assert!(!succeeded && text.contains("conflicts"), "{text}");
     assert_eq!(git(&work, &["ls-remote", "--heads", &remote]).await, listed);
     gateway.service.updates(id, 3).await;
 }
@@ -244,7 +247,8 @@ async fn a_push_without_the_newest_commit_is_refused() {
     git(&work, &["push", &remote, "main"]).await;
     gateway.service.put(id, "api.txt", b"api\n").await;
     let (succeeded, text) = try_git(&work, &["push", &remote, "main"]).await;
-    // The client itself may refuse this push, by the advertised old id. The wrong lease below is refused in any case.
+    // The client itself may reject this push, by the advertised old id. The wrong lease below is
+    // rejected in any case.
     assert!(succeeded || text.contains("fetch first"), "{text}");
     let lease = ["push", "--force-with-lease=main:1111111111111111111111111111111111111111", &remote, "main"];
     let (succeeded, _) = try_git(&work, &lease).await;
@@ -323,7 +327,6 @@ async fn a_push_interrupted_in_its_pack_leaves_no_quarantine() {
     assert_eq!(git(service.folder.path(), &["ls-remote", &gateway.remote(id)]).await, "");
 }
 
-/// Returns the path of the only repository of a store.
 pub(crate) fn find_repository(store: &Path) -> std::path::PathBuf {
     let mut path = store.join("repos");
     for _ in 0..3 {
@@ -332,13 +335,13 @@ pub(crate) fn find_repository(store: &Path) -> std::path::PathBuf {
     path
 }
 
-/// Returns a body that sends what is passed to the sender, and does not end before the sender is dropped.
+/// Returns a body that sends what the sender gets, and does not end until the sender is dropped.
 pub(crate) fn endless() -> (Body, tokio::sync::mpsc::Sender<std::io::Result<bytes::Bytes>>) {
     let (sender, receiver) = tokio::sync::mpsc::channel(1);
     (Body::from_stream(tokio_stream::wrappers::ReceiverStream::new(receiver)), sender)
 }
 
-/// As [`eventually`], of something that is known without waiting.
+/// Like [`eventually`], for a condition that can be checked without waiting.
 pub(crate) async fn wait_until(what: &str, check: impl Fn() -> bool) {
     eventually(what, || std::future::ready(check())).await;
 }

@@ -1,5 +1,6 @@
-//! Commits by API whose branch moves while they are made. A git program that moves the branch before it runs `update-ref` makes
-//! that certain; a lock file of the ref makes the service run git instead of writing the ref itself.
+//! API commits whose branch moves while they are made. To make that certain, a git program moves
+//! the branch before it runs `update-ref`, and a lock file of the ref makes the service run git
+//! instead of writing the ref itself.
 
 use std::path::PathBuf;
 
@@ -50,7 +51,8 @@ impl Race {
     }
 }
 
-/// Writes a chain of commits on top of `tip` that no ref points to; each adds or replaces a file of one of the names.
+/// Writes a chain of commits on top of `tip` that no ref points to; each adds or replaces a file of
+/// one of the names.
 fn others(service: &Service, id: i64, tip: &str, names: &[&str]) -> Vec<String> {
     let repo = service.on_disk(id);
     let mut parent = repo.find_commit(tip.parse().unwrap()).unwrap();
@@ -98,11 +100,11 @@ async fn the_expected_blob_must_still_be_there_when_the_branch_moved() {
     let (service, id) = (&race.service, race.id);
     let tip = service.put(id, "a", b"a").await;
     let named = PutContentsRequest { expected_blob_id: blob(b"a"), ..put_request(id, "a", b"new") };
-    // Another file changed: the commit is made again.
+    // Another file changed, so the commit is made again.
     race.before_each(&others(service, id, &tip, &["x"]));
     let made = service.git().put_contents(service.with_grant(id, named.clone())).await.unwrap().into_inner();
     let tip = made.commit.unwrap().id;
-    // The same file changed: the commit is refused.
+    // The same file changed, so the commit is rejected.
     race.before_each(&others(service, id, &tip, &["a"]));
     let again = PutContentsRequest { expected_blob_id: blob(b"new"), content: b"newer".to_vec().into(), ..named };
     let error = service.git().put_contents(service.with_grant(id, again.clone())).await.unwrap_err();

@@ -1,4 +1,5 @@
-//! Refused pushes: the client reads the reason for each ref, and nothing of a push that changes nothing stays on the store.
+//! Rejected pushes: the client reads the reason for each ref, and a push that changes nothing
+//! leaves nothing in the store.
 
 use std::{
     collections::BTreeMap,
@@ -19,7 +20,8 @@ use crate::{
     writes::{protect, rule},
 };
 
-/// A repository whose `main` was pushed, and a work tree with a rewritten `main` that the repository does not have.
+/// A repository whose `main` was pushed, and a work tree with a rewritten `main` that the
+/// repository does not have.
 struct Rewritten {
     gateway: Gateway,
     id: i64,
@@ -41,7 +43,7 @@ impl Rewritten {
         self.folder.path()
     }
 
-    /// Commits a file of its own.
+    /// Commits a new file.
     async fn commit(&self, options: &[&str]) {
         let text = git(self.work(), &["rev-parse", "HEAD"]).await.repeat(100);
         std::fs::write(self.work().join("new"), text).unwrap();
@@ -53,7 +55,7 @@ impl Rewritten {
         find_repository(&self.gateway.service.store()).join("objects")
     }
 
-    /// Pushes, and asserts that the push is refused with this line and leaves the folder of objects as it was.
+    /// Asserts that a push is rejected with this line and leaves the object directory as it was.
     async fn refuses(&self, push: &[&str], reason: &str) {
         let before = files(&self.objects());
         let (succeeded, text) = try_git(self.work(), &[&["push"], push].concat()).await;
@@ -61,7 +63,7 @@ impl Rewritten {
         self.has_only(&before, push).await;
     }
 
-    /// Waits until git has ended, and the folder of objects has these files.
+    /// Waits until git has ended and the object directory has these files.
     async fn has_only(&self, before: &BTreeMap<PathBuf, u64>, push: &[&str]) {
         let store = self.gateway.service.store();
         wait_until("git has ended", || running_in(&store) == 0).await;
@@ -69,7 +71,7 @@ impl Rewritten {
     }
 }
 
-/// Returns all files below a folder, with their sizes in bytes.
+/// Returns all files below a directory, with their sizes in bytes.
 fn files(folder: &Path) -> BTreeMap<PathBuf, u64> {
     let mut found = BTreeMap::new();
     // Quarantines come and go.
@@ -85,14 +87,13 @@ fn files(folder: &Path) -> BTreeMap<PathBuf, u64> {
     found
 }
 
-/// What a client sends beside its command.
+/// What a client sends besides its command.
 struct RawPush<'a> {
     capabilities: &'a str,
     pack: Vec<u8>,
 }
 
 impl RawPush<'_> {
-    /// A pack of one blob.
     fn of_a_blob() -> Self {
         let blob = b"unused";
         RawPush { capabilities: "report-status side-band-64k", pack: pack(1, &[entry(BLOB, 6, b"", blob)]) }
@@ -121,12 +122,12 @@ async fn a_push_of_refused_refs_leaves_no_objects() {
     let blob = format!("{blob}:refs/heads/blob");
     let listed = git(test.work(), &["ls-remote", &remote]).await;
     for (refs, reason) in [
-        (vec!["main:refs/heads/HEAD"], "refs/heads/HEAD: this name is not open to pushes"),
-        (vec!["main:refs/ferrite/x"], "refs/ferrite/x: this name is not open to pushes"),
-        (vec!["main:refs/pull/1/head"], "refs/pull/1/head: this name is not open to pushes"),
+        (vec!["main:refs/heads/HEAD"], "refs/heads/HEAD: you cannot push to this ref"),
+        (vec!["main:refs/ferrite/x"], "refs/ferrite/x: you cannot push to this ref"),
+        (vec!["main:refs/pull/1/head"], "refs/pull/1/head: you cannot push to this ref"),
         (vec!["main:closed"], "refs/heads/closed: protected branch: you are not allowed to push to it"),
         (vec!["--force", "main:firm"], "refs/heads/firm: protected branch: force pushes are not allowed"),
-        (vec!["main:refs/heads/main/below"], "refs/heads/main/below: the name collides with another ref"),
+        (vec!["main:refs/heads/main/below"], "refs/heads/main/below: the name conflicts with another ref"),
         (vec!["main:refs/ferrite/x", ":main"], "refs/heads/main: the default branch cannot be deleted"),
         (vec![blob.as_str()], "refs/heads/blob: cannot point to that object"),
     ] {
@@ -142,9 +143,9 @@ async fn one_refused_ref_refuses_the_objects_of_an_atomic_push() {
     protect(&test.gateway.service, rule(test.id, "firm")).await;
     for remote in [test.gateway.remote(test.id), format!("{}/{}", daemon.url, test.id)] {
         for (refs, reason) in [
-            (["main:good", "main:refs/ferrite/x"], "refs/heads/good: another ref of the atomic push was refused"),
+            (["main:good", "main:refs/ferrite/x"], "refs/heads/good: another ref of the atomic push was rejected"),
             (["main:good", "+main:firm"], "refs/heads/firm: protected branch: force pushes are not allowed"),
-            (["main:good", "main:good/below"], "the name collides with another ref"),
+            (["main:good", "main:good/below"], "the name conflicts with another ref"),
         ] {
             test.refuses(&[&["--atomic", remote.as_str()], &refs[..]].concat(), reason).await;
         }
@@ -156,7 +157,7 @@ async fn a_push_that_is_refused_in_part_is_done_in_part() {
     let test = Rewritten::new(&[]).await;
     let remote = test.gateway.remote(test.id);
     let (succeeded, text) = try_git(test.work(), &["push", &remote, "main:good", "main:refs/ferrite/x"]).await;
-    assert!(!succeeded && text.contains("x (this name is not open to pushes)"), "{text}");
+    assert!(!succeeded && text.contains("x (you cannot push to this ref)"), "{text}");
     let listed = git(test.work(), &["ls-remote", &remote]).await;
     assert!(listed.contains("refs/heads/good") && !listed.contains("refs/ferrite"), "{listed}");
 }
@@ -166,21 +167,21 @@ async fn a_push_with_a_revoked_credential_leaves_no_objects() {
     let test = Rewritten::new(&[]).await;
     let remote = test.gateway.remote_as(test.id, 7, "revoked");
     test.refuses(&[&remote, "main:new"], "refs/heads/new: access was revoked").await;
-    // Rules are not told to those who may not push.
+    // Rules are not revealed to users without permission to push.
     protect(&test.gateway.service, rule(test.id, "firm")).await;
     test.refuses(&[&remote, "--force", "main:firm"], "refs/heads/firm: access was revoked").await;
 }
 
 #[tokio::test]
 async fn a_push_counts_as_one_write_and_leaves_no_objects_beyond_the_limit() {
-    // The first one was made already.
+    // This includes the first push.
     let test = Rewritten::new(&["--writes-per-hour=2"]).await;
     let remote = test.gateway.remote(test.id);
     git(test.work(), &["push", "-q", &remote, "main:second"]).await;
     test.commit(&[]).await;
     test.refuses(&[&remote, "main:third", "main:fourth"], "refs/heads/fourth: too many writes: at most 2").await;
-    // Pushes of refused refs are no writes.
-    test.refuses(&[&remote, "main:refs/ferrite/x"], "this name is not open to pushes").await;
+    // Pushes of rejected refs are not counted.
+    test.refuses(&[&remote, "main:refs/ferrite/x"], "you cannot push to this ref").await;
 }
 
 #[tokio::test]
@@ -201,7 +202,7 @@ async fn a_push_that_changes_nothing_leaves_no_objects() {
     let text = RawPush::of_a_blob().send(service, test.id, &tip, &tip).await;
     assert!(text.contains("refs/heads/main: nothing to do") && text.contains("ng refs/heads/main "), "{text}");
     test.has_only(&before, &["main"]).await;
-    // Some clients name refs that are there already, with an empty pack.
+    // Some clients name existing refs, with an empty pack.
     let empty = RawPush { pack: pack(0, &[]), ..RawPush::of_a_blob() };
     let text = empty.send(service, test.id, &tip, &tip).await;
     assert!(text.contains("ok refs/heads/main"), "{text}");
@@ -246,10 +247,11 @@ async fn an_atomic_push_of_which_git_refuses_a_ref_moves_none() {
     let listed = git(&clone, &["ls-remote", &remote]).await;
     assert!(listed.contains("refs/heads/b") && !listed.contains("refs/heads/a"), "{listed}");
 
-    // The commit without its parents is in the repository now, and no ref has it: that is left to `proc-receive`.
+    // The repository now has the commit without its parents, and no ref to it, so the decision is
+    // left to `proc-receive`.
     git(&clone, &["commit", "-q", "--allow-empty", "-m", "more"]).await;
     let (succeeded, text) = try_git(&clone, &["push", "--atomic", &remote, "main:a", "orphan:c"]).await;
-    assert!(!succeeded && text.contains("c (another ref of the atomic push was refused)"), "{text}");
+    assert!(!succeeded && text.contains("c (another ref of the atomic push was rejected)"), "{text}");
     assert_eq!(git(&clone, &["ls-remote", &remote]).await, listed);
     wait_until("the size is told", || service.told_size(id).is_some()).await;
 }
@@ -263,7 +265,7 @@ async fn an_atomic_push_from_a_shallow_clone_is_taken() {
     work_tree(&source).await;
     git(&source, &["push", "-q", &remote, "main"]).await;
     let clone = shallow_clone(&remote, folder.path()).await;
-    // The client does not know this commit, and sends its own history from the first one on.
+    // The client does not know this commit, and sends its own history from the first commit on.
     service.put(id, "api.txt", b"api\n").await;
     git(&clone, &["push", "-q", "--atomic", &remote, "main:old", "orphan:new"]).await;
     let listed = git(&clone, &["ls-remote", &remote]).await;

@@ -1,4 +1,5 @@
-//! Another host: an HTTP server that serves repositories by git's own `http-backend`, and misbehaves where a test wants it to.
+//! Another host: an HTTP server that serves repositories by git's own `http-backend`, and
+//! misbehaves on request.
 //!
 //! The first part of a path says how a repository is served: see [`respond`].
 
@@ -26,16 +27,16 @@ use git2::{Oid, Repository, Signature, Time};
 use http::{HeaderMap, StatusCode, header};
 use tokio::{io::AsyncWriteExt as _, process::Command};
 
-/// User and password that `/secret/` wants.
+/// User and password required below `/secret/`.
 pub(crate) const LOGIN: (&str, &str) = ("ada", "hunter2-\u{fc}");
 /// An address of this machine that no test permits.
 const INNER_HOST: &str = "127.0.0.2";
 /// Pause between two pieces of a kilobyte below `/drip/`.
 const DRIP_PAUSE: Duration = Duration::from_millis(250);
-/// Heads of packs, with the number of their objects.
+/// Headers of packs, with the number of their objects.
 const PACK_OF_ONE: &[u8] = b"PACK\0\0\0\x02\0\0\0\x01";
 const PACK_OF_A_MILLION: &[u8] = b"PACK\0\0\0\x02\0\x0f\x42\x40";
-/// Begin of the way that redirects to another port of this machine.
+/// Prefix of a redirect to another port of this machine.
 const TO_PORT: &str = "to-port-";
 
 /// A running host. It stops when dropped.
@@ -72,12 +73,11 @@ impl Remote {
         Self { folder, port, life, seen, is_stuck }
     }
 
-    /// Returns the host and port.
     pub(crate) fn host(&self) -> String {
         format!("127.0.0.1:{}", self.port)
     }
 
-    /// Returns the address of a repository, served in a certain way.
+    /// Returns the address of a repository, served in the given way.
     pub(crate) fn url(&self, way: &str, name: &str) -> String {
         format!("http://127.0.0.1:{}/{way}/{name}", self.port)
     }
@@ -87,19 +87,19 @@ impl Remote {
         self.url(&format!("{TO_PORT}{}", other.port), name)
     }
 
-    /// The folder of the repositories.
+    /// The directory of the repositories.
     pub(crate) fn folder(&self) -> &Path {
         self.folder.path()
     }
 
-    /// Opens a repository, and makes it if it does not exist.
+    /// Opens a repository, creating it if it does not exist.
     pub(crate) fn repository(&self, name: &str) -> RemoteRepo {
         let path = self.folder.path().join(name);
         let repo = if path.exists() { Repository::open_bare(&path) } else { Repository::init_bare(&path) };
         RemoteRepo(repo.unwrap())
     }
 
-    /// From now on hangs in fetches of what is served below `/stuck/`.
+    /// Makes fetches below `/stuck/` hang.
     pub(crate) fn get_stuck(&self) {
         self.is_stuck.store(true, Ordering::Relaxed);
     }
@@ -120,7 +120,7 @@ impl Drop for Remote {
 pub(crate) struct RemoteRepo(pub(crate) Repository);
 
 impl RemoteRepo {
-    /// Adds a commit with a file of its own, and points a ref to it, whatever the ref pointed to.
+    /// Adds a commit with a new file, and points a ref to it, whatever the ref pointed to.
     pub(crate) fn commit(&self, name: &str, message: &str, parents: &[Oid]) -> Oid {
         let repo = &self.0;
         let parents: Vec<_> = parents.iter().map(|id| repo.find_commit(*id).unwrap()).collect();
@@ -138,7 +138,6 @@ impl RemoteRepo {
         self.0.reference(name, id, true, "test").unwrap();
     }
 
-    /// Deletes a ref.
     pub(crate) fn delete(&self, name: &str) {
         self.0.find_reference(name).unwrap().delete().unwrap();
     }
@@ -170,7 +169,7 @@ pub(crate) fn followed_refs(repo: &Repository) -> Vec<(String, String)> {
     refs
 }
 
-/// Responds to one request in the way that its path begins with.
+/// Responds in the way that the path starts with.
 async fn respond(State(host): State<Host>, request: Request) -> Response {
     let (mut parts, body) = request.into_parts();
     let body = to_bytes(body, 64 << 20).await.unwrap();
@@ -204,7 +203,7 @@ async fn respond(State(host): State<Host>, request: Request) -> Response {
         "hang" if is_fetch => std::future::pending().await,
         "stuck" if is_fetch && host.is_stuck.load(Ordering::Relaxed) => std::future::pending().await,
         "drip" if is_fetch => return dripping_pack(),
-        // A redirect after the first look.
+        // Redirects after the discovery of refs.
         "late" if is_fetch => return redirect(format!("http://{INNER_HOST}:{}/open/{rest}", host.port)),
         "endless" if is_fetch => return endless_pack(),
         _ => {}
@@ -215,7 +214,7 @@ async fn respond(State(host): State<Host>, request: Request) -> Response {
 
 /// A pack of one file that never ends.
 fn endless_pack() -> Response {
-    // A blob of 2^39 bytes or so, and the head of a zlib stream.
+    // A blob of about 2^39 bytes, and the header of a zlib stream.
     let start = [PACK_OF_ONE, b"\xbf\xff\xff\xff\xff\x7f\x78\x01"].concat();
     let block = [b"\0\xff\x7f\0\x80".as_slice(), &[7; 0x7fff]].concat();
     pack_without_end(&start, &block, Duration::ZERO)
@@ -229,7 +228,7 @@ fn dripping_pack() -> Response {
     pack_without_end(PACK_OF_A_MILLION, &file, DRIP_PAUSE)
 }
 
-/// The response to a fetch: the begin of a pack, and then one block again and again, each after a pause.
+/// The response to a fetch: the start of a pack, then one block repeatedly, each after a pause.
 fn pack_without_end(start: &[u8], block: &[u8], pause: Duration) -> Response {
     let packet = |data: &[u8]| [format!("{:04x}", data.len() + 5).as_bytes(), b"\x01", data].concat();
     let start = [b"000dpackfile\n".as_slice(), &packet(start)].concat();

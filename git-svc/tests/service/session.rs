@@ -1,4 +1,5 @@
-//! Sessions by a real git client, through a server that speaks git's own TCP protocol and only adds the grant.
+//! Sessions by a real git client, through a server that speaks git's own TCP protocol and only adds
+//! the grant.
 
 use std::{sync::Arc, time::Duration};
 
@@ -74,7 +75,8 @@ async fn accept(listener: Listener, service: Arc<Service>, life: Lifecycle) {
     }
 }
 
-/// Reads the request, one packet like `git-upload-pack /7\0host=…\0\0version=2\0`, opens a session and forwards it.
+/// Reads the request, one packet like `git-upload-pack /7\0host=…\0\0version=2\0`, opens a session
+/// and forwards it.
 async fn pass_on(service: &Service, mut client: Stream, life: &Lifecycle) {
     let mut length = [0; 4];
     client.read_exact(&mut length).await.unwrap();
@@ -111,7 +113,7 @@ async fn pass_on(service: &Service, mut client: Stream, life: &Lifecycle) {
     tokio::select! { () = up => {}, () = down => {} }
 }
 
-/// Opens a session; returns the HTTP status if it is refused.
+/// Opens a session. Returns the HTTP status if it is rejected.
 async fn open(
     service: &Service,
     life: &Lifecycle,
@@ -181,7 +183,10 @@ async fn a_session_serves_every_service_of_git() {
     git(folder.path(), &["archive", "--format=tar", "-o", "all.tar", "--remote", &remote, "main"]).await;
     assert!(std::fs::read(folder.path().join("all.tar")).unwrap().len() > 1024);
     let (succeeded, text) = try_git(&work, &["push", &remote, ":refs/heads/main", "HEAD:refs/ferrite/x"]).await;
-    assert!(!succeeded && text.contains("default branch cannot be deleted") && text.contains("not open"), "{text}");
+    assert!(
+        !succeeded && text.contains("default branch cannot be deleted") && text.contains("you cannot push to this ref"),
+        "{text}"
+    );
     let store = daemon.service.store();
     wait_until("every git has ended", || running_in(&store) == 0).await;
 }
@@ -223,7 +228,7 @@ async fn git_ends_when_the_client_leaves_its_session() {
         assert!(running_in(&store) > 0);
         drop(session);
         wait_until("git has ended", || running_in(&store) == 0).await;
-        // Bytes that are not frames end the session, too.
+        // Bytes that are not frames also end the session.
         let mut session = open(&daemon.service, &daemon.life, id, name, None).await.unwrap();
         session.write_all(b"GET / HTTP/1.1\r\n").await.unwrap();
         wait_until("git has ended", || running_in(&store) == 0).await;
@@ -245,7 +250,8 @@ async fn a_refused_push_may_send_the_rest_of_its_pack() {
         kind == FrameKind::Data
             && String::from_utf8_lossy(&report).contains("ng refs/heads/main a push may have 64 options at most")
     );
-    // The session stays open after the report: a client reads the report only after it could send its whole pack.
+    // The session stays open after the report, because a client reads the report only after it has
+    // sent its whole pack.
     let early = tokio::time::timeout(Duration::from_millis(200), receive(&mut session)).await;
     assert!(early.is_err(), "{early:?}");
     for _ in 0..100 {

@@ -1,4 +1,4 @@
-//! The store itself, over a real socket: how it is, and requests that are for another one.
+//! The store itself, over a real socket: its status, and requests for another store.
 
 use ferrite_proto::{
     ServiceRole,

@@ -1,4 +1,4 @@
-//! Commits by API: deletions, several files, authors, and protection rules.
+//! API commits: deletions, several files, authors, and protection rules.
 
 use ferrite_proto::{
     git::{
@@ -183,7 +183,6 @@ async fn author_and_committer_may_be_given() {
     }
 }
 
-/// Returns a request of `message` with a grant for another user.
 fn as_user<T: Operation>(service: &Service, id: i64, user: i64, message: T) -> Request<T> {
     let mut grant: Grant = service.grant(id, T::OPERATION);
     grant.user.as_mut().unwrap().id = user;
@@ -354,7 +353,7 @@ async fn a_repeated_commit_gets_a_large_response_anew() {
     };
     let made = service.git().change_files(change()).await.unwrap().into_inner();
     assert_eq!(made.entries.len(), 100);
-    // Later commits do not show in it.
+    // Later commits do not affect it.
     service.put(id, &path(7), b"other").await;
     assert_eq!(service.git().change_files(change()).await.unwrap().into_inner(), made);
     service.updates(id, 3).await;

@@ -168,7 +168,7 @@ async fn a_part_of_a_tree_is_archived_over_ssh(cluster: &Cluster) {
         (&["main", "absent"][..], "did not match any files"),
         (&["absent"], "no such ref"),
         (&["main:README.md"], "no such ref"),
-        (&["--worktree-attributes", "main"], "is not served"),
+        (&["--worktree-attributes", "main"], "is not supported"),
     ] {
         let stderr = git.fails("", &[&["archive", remote.as_str()][..], arguments].concat()).await;
         assert!(stderr.contains(reason), "{arguments:?}: {stderr}");

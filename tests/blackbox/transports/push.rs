@@ -86,15 +86,15 @@ async fn refs_that_are_not_open_are_refused_with_a_reason(cluster: &Cluster) {
         git.small("work").await;
         git.run("work", &["push", "-q", url, "main"]).await;
         for (name, reason) in [
-            ("main:refs/pull/1/head", "this name is not open to pushes"),
-            ("main:refs/pull/9/merge", "this name is not open to pushes"),
-            ("main:refs/ferrite/keep/y", "this name is not open to pushes"),
-            ("main:refs/replace/abc", "this name is not open to pushes"),
-            ("main:refs/heads/main/below", "the name collides with another ref"),
+            ("main:refs/pull/1/head", "you cannot push to this ref"),
+            ("main:refs/pull/9/merge", "you cannot push to this ref"),
+            ("main:refs/ferrite/keep/y", "you cannot push to this ref"),
+            ("main:refs/replace/abc", "you cannot push to this ref"),
+            ("main:refs/heads/main/below", "the name conflicts with another ref"),
             (":refs/heads/main", "the default branch cannot be deleted"),
-            ("main:refs/heads/-x", "this name is not open to pushes"),
-            ("main:refs/heads/--upload-pack=x", "this name is not open to pushes"),
-            ("main:refs/heads/HEAD", "this name is not open to pushes"),
+            ("main:refs/heads/-x", "you cannot push to this ref"),
+            ("main:refs/heads/--upload-pack=x", "you cannot push to this ref"),
+            ("main:refs/heads/HEAD", "you cannot push to this ref"),
         ] {
             let stderr = git.fails("work", &["push", url, name]).await;
             assert!(stderr.contains("[remote rejected]") && stderr.contains(reason), "{name}: {stderr}");

@@ -1,5 +1,3 @@
-//! Tests of the order of consolidations and of the waits of writes.
-
 use git_store::disk::usage::PackCount;
 
 use super::*;
@@ -15,7 +13,7 @@ fn due(backlogs: &Backlogs) -> Option<i64> {
     backlogs.try_next().ok().map(|id| id.0)
 }
 
-/// Returns how long a repository is left alone from now on, and ends that.
+/// Ends the pause of a repository and returns how long it would have lasted.
 fn end_pause(backlogs: &Backlogs, id: RepositoryId) -> Duration {
     let (mut state, now) = (backlogs.0.state.lock(), Instant::now());
     let backlog = state.repositories.get_mut(&id).unwrap();
@@ -34,7 +32,7 @@ async fn the_fullest_repository_comes_first_and_none_twice_while_others_wait() {
     }
     assert_eq!(known(&backlogs), 3, "the first needs nothing");
     assert_eq!((due(&backlogs), due(&backlogs)), (Some(3), Some(4)));
-    // It is full again before the others had their turn.
+    // It fills up again before the others had their turn.
     backlogs.consolidated(RepositoryId(3), Some((&usage(0, 900), true)));
     assert_eq!(due(&backlogs), Some(2));
     assert_eq!(due(&backlogs), None, "not at once again");

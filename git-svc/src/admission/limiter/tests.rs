@@ -1,5 +1,3 @@
-//! Tests of the limiter: fairness between clients and repositories, queues, and the keys of clients.
-
 use ferrite_proto::grant::Reauthorization;
 
 use super::*;
@@ -14,7 +12,7 @@ fn limiter_with_short_timeout(store: usize, per_repository: usize) -> Limiter {
 async fn one_repository_cannot_take_all_permits() {
     let limiter = limiter_with_short_timeout(3, 1);
     let busy = limiter.acquire(RepositoryId(1), &ClientKey::User(1)).await.unwrap();
-    // The account has a share of one as well, so another one asks.
+    // The account also has a share of one, so ask as another account.
     let refused = limiter.acquire(RepositoryId(1), &ClientKey::User(3)).await.unwrap_err();
     assert!(matches!(refused, GitError::ShareFull { limit: 1, holder: "repository" }), "{refused}");
     let other = limiter.acquire(RepositoryId(2), &ClientKey::User(2)).await.unwrap();
@@ -85,7 +83,7 @@ async fn three_accounts_leave_permits_for_a_fourth() {
         let limiter = Limiter { per_user: (store / 4).max(1), ..limiter_with_short_timeout(store, store) };
         let mut held = Vec::new();
         for user in 1..=3 {
-            // Each tries to have all permits, one in each repository.
+            // Each tries to take all permits, one per repository.
             let all = (0..store).map(|id| (RepositoryId(id as i64), ClientKey::User(user))).collect::<Vec<_>>();
             let all = futures_util::future::join_all(all.iter().map(|(id, user)| limiter.acquire(*id, user))).await;
             held.extend(all.into_iter().flatten());
@@ -104,7 +102,7 @@ async fn a_deploy_key_has_a_share_of_its_own_and_an_account_half_with_all_its_ke
         other => panic!("{other}"),
     };
     let user = limiter.acquire(RepositoryId(1), &ClientKey::User(1)).await.unwrap();
-    // Not the place of the user.
+    // This does not use the permit of the user.
     let first = limiter.acquire(RepositoryId(2), &key(1)).await.unwrap();
     assert_eq!(refused(&key(1)).await, (1, "deploy key"));
     assert_eq!(refused(&ClientKey::User(1)).await, (1, "account"));
@@ -114,7 +112,7 @@ async fn a_deploy_key_has_a_share_of_its_own_and_an_account_half_with_all_its_ke
     drop(user);
     let second = limiter.acquire(RepositoryId(1), &key(2)).await.unwrap();
     assert_eq!(refused(&ClientKey::User(1)).await, (2, "account"));
-    // The same key, added to another repository by somebody else.
+    // The same key, added to another repository by another user.
     let other = limiter.acquire(RepositoryId(3), &ClientKey::DeployKey(2, "1".to_owned())).await.unwrap();
     drop((first, second, other));
 }
@@ -122,7 +120,7 @@ async fn a_deploy_key_has_a_share_of_its_own_and_an_account_half_with_all_its_ke
 #[tokio::test]
 async fn deploy_keys_do_not_multiply_the_line_of_their_account() {
     let limiter = Limiter { per_user: 1, ..Limiter::new("test", 4, 4) };
-    // Two run, which are all that the account has.
+    // Two run, which is all the account may have.
     let line = 2 + limiter.waiting.per_repository / 2;
     let keys: Vec<_> = (0..=line).map(|number| ClientKey::DeployKey(1, number.to_string())).collect();
     let mut held = Vec::new();
@@ -162,7 +160,7 @@ async fn an_account_has_half_of_the_line_for_a_repository() {
     }));
     let busy = busy.await;
     let (ada, bob) = (ClientKey::User(11), ClientKey::User(12));
-    // Three run, which are all that one repository has.
+    // Three run, which is all one repository may have.
     let line = limiter.waiting.per_repository / 2 + 2;
     let waiting: Vec<_> = (0..line).map(|_| Box::pin(limiter.acquire(RepositoryId(1), &ada))).collect();
     let mut waiting = futures_util::future::join_all(waiting);

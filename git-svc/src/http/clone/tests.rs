@@ -1,4 +1,4 @@
-//! Tests of plain clones: which requests are recognized, and how the pack is cut into packets.
+//! Which requests count as plain clones, and how the pack is split into packets.
 
 use std::io::Write as _;
 

@@ -1,4 +1,4 @@
-//! Tests of `ls-refs`: the responses are compared with git's own, byte by byte.
+//! Compares our `ls-refs` responses with git's, byte by byte.
 
 use std::{path::PathBuf, process::Command, time::Duration};
 
@@ -165,8 +165,8 @@ async fn refs_are_listed_as_by_git() {
     f.agree_on_everything().await;
     f.refs.set_head(ID, BranchName::parse(b"z").unwrap()).await.unwrap();
     f.agree_on_everything().await;
-    // As other versions of git write the header, without `fully-peeled`: refs outside `refs/tags` may lack their peeled
-    // id.
+    // The header of other git versions, without `fully-peeled`: refs outside `refs/tags` may lack
+    // their peeled id.
     let packed = std::fs::read(f.path.join("packed-refs")).unwrap();
     let header = packed.iter().position(|byte| *byte == b'\n').unwrap();
     let packed = [b"# pack-refs with: peeled ", &packed[header..]].concat();
@@ -197,7 +197,7 @@ async fn what_git_may_see_differently_is_left_to_git() {
         let before = std::fs::read(&file).ok();
         std::fs::create_dir_all(file.parent().unwrap()).unwrap();
         std::fs::write(&file, content).unwrap();
-        // The cache does not notice files that are written below `refs`.
+        // The cache does not notice files written below `refs`.
         f.refs.forget(ID);
         assert_eq!(f.ours(&all).await, None, "{name}");
         match before {
@@ -295,7 +295,8 @@ async fn a_tag_that_cannot_be_followed_is_left_to_git() {
     assert_eq!(f.ours(&request).await, None);
 }
 
-/// Some versions of git leave such a name out once it is packed, so our response is compared with our own.
+/// Some versions of git omit such a name once it is packed, so our response is compared with an
+/// earlier one of ours.
 #[tokio::test]
 async fn a_name_that_only_begins_like_a_hidden_one_is_listed() {
     let f = Fixture::new().await;
@@ -332,7 +333,7 @@ async fn after_any_changes_the_answer_is_still_gits() {
     }
 }
 
-/// Runs one transaction of several refs, some of which may be refused.
+/// Runs one transaction of several refs, some of which may be rejected.
 async fn change(f: &Fixture, random: &mut StdRng, spaces: &[&str], now: &mut std::collections::BTreeMap<RefName, Oid>) {
     let mut edits: Vec<RefEdit> = Vec::new();
     for _ in 0..random.random_range(1..6) {

@@ -8,7 +8,7 @@ use crate::imports::options::Protocols;
 
 const ALL: Protocols = Protocols { http: true, https: true, git: true };
 
-/// A server on loopback that answers each connection with what it received, until it has received `until`.
+/// A loopback server that echoes what each connection sends, up to `until`.
 async fn echo(life: &Lifecycle, until: &'static str) -> u16 {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let port = listener.local_addr().unwrap().port();
@@ -26,7 +26,7 @@ async fn echo(life: &Lifecycle, until: &'static str) -> u16 {
     port
 }
 
-/// A name with one address after the other.
+/// A name that resolves to another address each time.
 struct Rebinding(std::sync::Mutex<Vec<IpAddr>>);
 
 #[async_trait::async_trait]
@@ -42,7 +42,6 @@ async fn proxy(client: &Client, url: &str, max_bytes: u64, life: &Lifecycle) -> 
     (Proxy::start(client.clone(), remote, Arc::clone(&budget), life).await.unwrap(), budget)
 }
 
-/// Sends a request to a proxy and returns the response.
 async fn exchange(proxy: &Proxy, request: &str, has_password: bool) -> String {
     let login = proxy.login();
     let pair = BASE64_STANDARD.encode(format!("{}:{}", login.username, login.password.expose()));
@@ -52,7 +51,8 @@ async fn exchange(proxy: &Proxy, request: &str, has_password: bool) -> String {
     stream.write_all(format!("{head}\r\n{password}Connection: close\r\n\r\n").as_bytes()).await.unwrap();
     let mut response = vec![0; 4096];
     let mut count = stream.read(&mut response).await.unwrap();
-    // A proxy that has refused the request closes the connection, so that more bytes would be answered by a reset.
+    // After rejecting a request the proxy closes the connection, so sending more bytes would cause
+    // a reset.
     if !body.is_empty() && response.starts_with(b"HTTP/1.1 200") {
         stream.write_all(body.as_bytes()).await.unwrap();
         count += stream.read(&mut response[count..]).await.unwrap();

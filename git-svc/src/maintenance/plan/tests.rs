@@ -1,5 +1,3 @@
-//! Tests of the plan: which task a repository is due for, and when.
-
 use std::time::Duration;
 
 use clap::Parser as _;

@@ -1,12 +1,10 @@
-//! Repositories with missing objects are found and counted, until their objects are back.
-
 use std::sync::atomic::Ordering;
 
 use git_store::repo::objects;
 
 use super::*;
 
-/// Checks the repository at once. Returns its `broken` column and the count of broken repositories.
+/// Checks the repository now. Returns its `broken` column and the count of broken repositories.
 async fn checked(maintenance: &MaintenanceService, test_repo: &TestRepo) -> (i64, i64) {
     maintenance.maintenance.mark_suspect(test_repo.id, i64::MAX).await.unwrap();
     assert!(round(maintenance).await);

@@ -1,4 +1,5 @@
-//! Consolidation of real repositories: few packs and loose objects whatever is written, nothing lost, and the base left as it is.
+//! Consolidation of real repositories: packs and loose objects stay few, nothing is lost, and the
+//! base does not change.
 
 use ferrite_core::Lifecycle;
 use git_store::disk::{
@@ -12,7 +13,7 @@ use crate::{
     maintenance::{job::JobError, reservations::Reservation},
 };
 
-/// Writes a pack as a push does, of one commit on top of `parent` with files of its own, and moves `main` there.
+/// Writes a pack with one commit on top of `parent`, as a push does, and moves `main` to it.
 async fn push(test_repo: &TestRepo, updater: &RefUpdater, parent: Option<Oid>, text: &str) -> Oid {
     let path = path(test_repo);
     let next = commit(&path, parent, text);
@@ -32,7 +33,7 @@ async fn push(test_repo: &TestRepo, updater: &RefUpdater, parent: Option<Oid>, t
     next
 }
 
-/// Writes a commit as the API does, of loose objects, and moves `main` there.
+/// Writes a commit as loose objects, as the API does, and moves `main` to it.
 async fn put(test_repo: &TestRepo, updater: &RefUpdater, parent: Option<Oid>, text: &str) -> Oid {
     let path = path(test_repo);
     let next = commit(&path, parent, text);
@@ -57,7 +58,7 @@ fn all_objects(path: &Path) -> String {
     String::from_utf8(listed.stdout).unwrap()
 }
 
-/// Consolidates a repository now. Returns whether that was stopped.
+/// Consolidates a repository now. Returns whether it was stopped.
 async fn consolidate(maintenance: &MaintenanceService, test_repo: &TestRepo) -> bool {
     let job = maintenance.running.begin(test_repo.id).unwrap();
     match maintenance.consolidate_in_job(&job).await {
@@ -123,7 +124,7 @@ async fn a_consolidation_leaves_the_base_and_keeps_every_object() {
             tip = push(&test_repo, &updater, Some(tip), &format!("p{index}")).await;
         }
         let unused = commit(&path, Some(tip), "unused");
-        // No write has counted these objects: they are found once a minute.
+        // No write has counted these objects; a measurement once a minute finds them.
         test_repo.store.measure(test_repo.id).unwrap();
         let before = all_objects(&path);
         assert!(!consolidate(&maintenance, &test_repo).await);
@@ -131,7 +132,7 @@ async fn a_consolidation_leaves_the_base_and_keeps_every_object() {
         assert_eq!(test_repo.store.measure(test_repo.id).unwrap().loose, 0);
         assert_eq!(fs::read(path.join("objects/pack/multi-pack-index")).unwrap(), midx);
         assert!(before == all_objects(&path) && has(&path, unused));
-        // One that was combined already, as a crash between the two steps leaves it.
+        // A pack that was already combined, as a crash between the two steps leaves it.
         let only = list_packs(&path).unwrap().into_iter().find(|pack| pack.role == PackRole::Recent).unwrap().name;
         push(&test_repo, &updater, Some(tip), "again").await;
         assert!(!consolidate(&maintenance, &test_repo).await);
@@ -187,7 +188,7 @@ async fn nothing_is_touched_while_a_git_process_of_an_earlier_service_works() {
     .await;
 }
 
-/// Ends consolidations at random moments, as a kill does: what they have begun stays as it is.
+/// Stops consolidations at random moments, which leaves unfinished work like a kill.
 #[tokio::test]
 async fn a_consolidation_that_ends_at_any_moment_loses_nothing() {
     on_each(async |db| {
@@ -235,7 +236,7 @@ async fn unused_objects_expire_although_they_were_consolidated() {
             expire_after: Duration::from_secs(3),
             ..options()
         };
-        // The objects may not expire in the first round, however long that takes.
+        // The objects must not expire in the first round, however long it takes.
         let patient = MaintenanceOptions { expire_after: Duration::from_secs(3600), ..eager };
         let (eager, patient, path) =
             (maintenance(&test_repo, eager), maintenance(&test_repo, patient), path(&test_repo));
@@ -245,7 +246,7 @@ async fn unused_objects_expire_although_they_were_consolidated() {
         tokio::time::sleep(Duration::from_secs(1)).await;
         assert!(round(&patient).await);
         assert!(has(&path, unused) && files(&path, ".mtimes") == 1);
-        // Cruft is no part of what is consolidated.
+        // Cruft is not consolidated.
         let tip = updates(&test_repo, Some(tip), 1).await;
         assert!(!consolidate(&eager, &test_repo).await);
         assert_eq!(files(&path, ".mtimes"), 1);

@@ -1,4 +1,4 @@
-//! libgit2 reads the commit-graph that maintenance writes: walks take parents from it, not from the commits.
+//! libgit2 takes the parents of commits from the commit-graph that maintenance writes.
 
 use git_store::repo::{read, read::Deadline, refs::Page};
 
@@ -18,8 +18,8 @@ fn unpack(path: &Path) {
     }
 }
 
-/// Walks that count commits: the total of a long log's last page, and whether `first` is an ancestor of `tip`. `None` where one
-/// fails.
+/// Walks history: the total count of a long log's last page, and whether `first` is an ancestor of
+/// `tip`. `None` if a walk fails.
 fn walks(path: &Path, tip: Oid, first: Oid) -> (Option<usize>, Option<bool>) {
     let repo = git2::Repository::open_bare(path).unwrap();
     let (deadline, _waiting) = Deadline::start(Duration::from_secs(60));

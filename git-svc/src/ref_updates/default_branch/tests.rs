@@ -18,7 +18,6 @@ fn branch(name: &str) -> BranchName {
     BranchName::parse(name.as_bytes()).unwrap()
 }
 
-/// A repository with the branches `main` and `dev`.
 async fn with_branches(db: Db) -> TestRepo {
     let test_repo = TestRepo::new(db).await;
     let (updater, tip) = (test_repo.updater(), Some(test_repo.commit("1")));

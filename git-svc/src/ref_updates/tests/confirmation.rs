@@ -1,4 +1,4 @@
-//! Confirmations that are repeated, lost with the power, or of an intent that commits late.
+//! Confirmations that are repeated, lost in a power failure, or of an intent that commits late.
 
 use super::*;
 
@@ -27,7 +27,7 @@ async fn a_confirmation_that_is_lost_with_the_power_is_made_again_with_the_same_
         let branches = (1..1200).map(|index| format!("branch-{index}")).chain([long.clone()]);
         let edits: Vec<_> = branches.map(|branch| edit(&branch, None, Some(one))).collect();
         let batch = record_intent(&test_repo, &updater, &edits).await;
-        // One file instead of one per ref, which would take long.
+        // A single file, because one per ref would take long.
         let packed: String = edits.iter().map(|edit| format!("{one} {}\n", edit.name)).collect();
         std::fs::write(test_repo.store.path(test_repo.id).join("packed-refs"), packed).unwrap();
         let change = RefTransaction::new(UpdateKind::Push, 7, edits);
@@ -49,7 +49,7 @@ async fn a_confirmation_that_is_lost_with_the_power_is_made_again_with_the_same_
         ] {
             test_repo.db.execute(sql, &[]).await.unwrap();
         }
-        // What the events tell beside refs may have changed.
+        // Other fields of the events may have changed.
         test_repo.refs.set_head(test_repo.id, BranchName::parse(long.as_bytes()).unwrap()).await.unwrap();
         recover_at_start(&test_repo.updater()).await.unwrap();
         assert_eq!(told().await, before);
@@ -69,7 +69,7 @@ async fn an_intent_that_commits_late_is_settled_all_the_same() {
         Journal::record_intent(&mut tx, test_repo.id, &change, None, 0).await.unwrap();
         updater.inner().set_needs_recovery(test_repo.id, true);
         let commit = async {
-            // Long enough that a recovery which did not wait would read the journal too early.
+            // Long enough that a recovery without this wait would read the journal too early.
             tokio::time::sleep(std::time::Duration::from_millis(50)).await;
             tx.commit().await.unwrap();
         };

@@ -1,4 +1,4 @@
-//! Updates of which a part fails before the refs change, and the size that updates tell.
+//! Updates that fail in part before the refs change, and the sizes in events.
 
 use git_store::disk::{loose_objects::NewObject, usage::DiskUsageCache};
 use git2::ObjectType;
@@ -48,7 +48,7 @@ async fn an_update_whose_value_or_objects_cannot_be_written_is_dropped() {
         let new = test_repo.objects(&[two]);
         let change = RefTransaction { objects: new, ..RefTransaction::new(UpdateKind::Api, 7, edits.clone()) };
         let objects = test_repo.store.path(test_repo.id).join("objects");
-        // A file where a folder is expected.
+        // A file where a directory is expected.
         let (folder, aside) = (objects.join(&two.to_string()[..2]), objects.join("aside"));
         std::fs::rename(&folder, &aside).unwrap();
         std::fs::write(&folder, "").unwrap();
@@ -74,7 +74,7 @@ async fn the_size_in_events_is_that_on_disk_after_each_write() {
             let branch = format!("b{index}");
             let edits = vec![edit("main", tip, Some(next)), edit(&branch, None, Some(next))];
             let edits = if index % 2 == 0 { edits[..1].to_vec() } else { edits };
-            // The commits are there already, and so are the last files.
+            // The commits exist already, and so do the last files.
             let file = NewObject::new(ObjectType::Blob, format!("{}", index % 15)).unwrap();
             let objects = [test_repo.objects(&[next]), vec![file]].concat();
             let change = RefTransaction { objects, ..RefTransaction::new(UpdateKind::Api, 7, edits) };

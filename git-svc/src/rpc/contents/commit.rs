@@ -1,4 +1,5 @@
-//! Common steps of the RPCs that make a commit: authorization, idempotency, branch protection, retries when the branch moved.
+//! Steps shared by the RPCs that commit: authorization, idempotency, branch protection, and retries
+//! when the branch moved.
 
 use std::sync::Arc;
 
@@ -35,24 +36,20 @@ use crate::{
     state::AppState,
 };
 
-/// Attempts to make a commit whose branch moves meanwhile.
+/// Attempts to commit while the branch keeps moving.
 const MAX_ATTEMPTS: usize = 5;
 
-/// Repository, user and idempotency key of an authorized request for a commit.
+/// An authorized commit request: repository, user and idempotency key.
 pub(super) struct CommitContext {
     repository: RepositoryId,
     grant: Arc<Grant>,
     actor: Actor,
-    /// Key that makes the call safe to repeat.
     key: Option<IdempotencyKey>,
-    /// Bytes of files that the commit brings.
+    /// Total size of the files in the commit.
     content_bytes: u64,
 }
 
-/// Authorizes the caller of a request for a commit to `repository`. `name` is the name of the method in idempotency keys.
-///
-/// # Errors
-/// Those of [`AppState::authorize`], and of a malformed idempotency key.
+/// Authorizes a request to commit to `repository`. `name` is the method name in idempotency keys.
 pub(super) async fn begin<T: Message>(
     state: &AppState,
     request: &Request<T>,
@@ -67,12 +64,12 @@ pub(super) async fn begin<T: Message>(
 }
 
 impl CommitContext {
-    /// Returns the context of a commit that brings files of so many bytes, which have to fit into the quota of the owner.
+    /// Sets the total size of the files in the commit, for the quota check.
     pub(super) fn with_content(self, bytes: usize) -> Self {
         Self { content_bytes: bytes as u64, ..self }
     }
 
-    /// Checks that the owner of the repository is below its quota, and stays below it with the files of the commit.
+    /// Checks that the commit fits into the owner's quota.
     fn check_quota(&self) -> Result<(), GitError> {
         match self.grant.limits.bytes {
             Some(quota) if self.content_bytes >= quota.left() => Err(quota_exceeded(quota)),
@@ -80,10 +77,7 @@ impl CommitContext {
         }
     }
 
-    /// Checks the fields and builds the draft of the commit. Author and committer default to the user of the grant.
-    ///
-    /// # Errors
-    /// `Invalid` (field `branch`, `author.name` and so on).
+    /// Checks the fields and builds a draft. Author and committer default to the user of the grant.
     pub(super) fn draft(
         &self,
         state: &AppState,
@@ -102,9 +96,12 @@ impl CommitContext {
     }
 }
 
-/// Makes a commit: `prepare` builds its objects, again when the branch moved before the ref was updated, and `respond` builds the
-/// response, which is stored for a repeated request. Of a response that is too large the commit is stored: a repeated request gets it anew,
-/// with the files that were `written`. Once begun, this is completed even if the caller disconnects.
+/// Makes a commit. `prepare` builds its objects, and runs again if the branch moved before the ref
+/// was updated. `respond` builds the response, which is stored for repeated requests. If it is too
+/// large to store, the commit is stored instead, and a repeated request reads it again with the
+/// `written` files.
+///
+/// Once started, this completes even if the caller disconnects.
 pub(super) async fn commit<A>(
     state: &AppState,
     context: CommitContext,
@@ -124,7 +121,8 @@ where
     finish(state, write).await
 }
 
-/// Runs under the repository's lock. The idempotency key is looked up under it too, so two writes with one key are serialized.
+/// Runs under the repository's lock. The idempotency key is looked up under the same lock, so that
+/// two writes with one key run in turn.
 async fn run<A: Message + Default>(
     state: &AppState,
     context: &CommitContext,
@@ -145,13 +143,14 @@ async fn run<A: Message + Default>(
             }
         };
     }
-    // Not before: a repeated call is answered although the first one has used the quota up.
+    // Not earlier: a repeated call must succeed even if the first one used up the quota.
     context.check_quota()?;
     let mut tries = MAX_ATTEMPTS;
     loop {
-        // Reads the branch anew in each attempt: the blob that the caller expects must still be there.
+        // Each attempt reads the branch anew, because the blob the caller expects must still be
+        // there.
         let prepare = Arc::clone(&prepare);
-        // Counted before any object is written, so that a commit that is refused leaves none.
+        // Count the write before writing any object, so that a rejected commit leaves none behind.
         let (prepared, rules, counted) = tokio::join!(
             state.pool.run(id, move |repo| prepare(repo)),
             state.protection.rules(id),
@@ -167,7 +166,8 @@ async fn run<A: Message + Default>(
             return Err(GitError::BranchProtected { denial }.into());
         }
         let (objects, user) = (std::mem::take(&mut prepared.objects), context.actor.user);
-        // The only new commit is this one: issue-svc need not ask for its message.
+        // There is only one new commit, so its message need not be fetched by issue-svc if it names
+        // no issue.
         let issue_reach =
             if names_issue(&prepared.commit.message) { context.actor.issue_reach } else { IssueReach::None };
         let change = RefTransaction { objects, issue_reach, ..RefTransaction::new(UpdateKind::Api, user, vec![edit]) };
@@ -188,7 +188,8 @@ async fn run<A: Message + Default>(
     }
 }
 
-/// Returns the error of a commit whose precondition is not true. That a user may not push to the branch comes first.
+/// Returns the error for a failed precondition. A missing permission to push to the branch takes
+/// priority.
 fn not_true(rules: &Rules, actor: &Actor, branch: Vec<u8>) -> GitError {
     match rules.effective(&branch, actor).and_then(|rule| rule.deny(false)) {
         Some(denial) => GitError::BranchProtected { denial },
@@ -196,7 +197,8 @@ fn not_true(rules: &Rules, actor: &Actor, branch: Vec<u8>) -> GitError {
     }
 }
 
-/// Reads a commit for the response to a repeated request, with the files that it wrote; `None` if the repository no longer has it.
+/// Reads a commit, and the files it wrote, for the response to a repeated request; `None` if the
+/// commit is gone.
 fn read_again(
     repo: &Repository,
     subject: &CommitSubject,
@@ -215,16 +217,11 @@ fn read_again(
     Ok(Some(PreparedCommit { branch, old: None, new_commit: id, entries, commit, objects: Vec::new() }))
 }
 
-/// Checks the size of a file that is written through the API.
-///
-/// # Errors
-/// `TooLarge` above the limit.
 pub(super) fn check_file_size(state: &AppState, bytes: usize) -> Result<(), GitError> {
     let limit = state.max_file_bytes;
     if bytes as u64 > limit { Err(GitError::TooLarge { what: "the file", limit }) } else { Ok(()) }
 }
 
-/// Returns whether a commit message names an issue.
 fn names_issue(message: &str) -> bool {
     Scanner::new(message).any(|token| matches!(token, Token::Issue { .. }))
 }
@@ -246,7 +243,6 @@ fn identity(field: &str, given: Option<CommitIdentity>, grant: &Grant, now: i64)
     Author::exact(field, &given.name, &given.email, time)
 }
 
-/// Returns the commit and the branch for a response.
 pub(super) fn result(prepared: PreparedCommit) -> (Option<Commit>, Vec<u8>) {
     (Some(encode::commit(prepared.commit)), prepared.branch.as_bytes().to_vec())
 }

@@ -1,7 +1,3 @@
-//! The RPCs of files and directories at a revision.
-//!
-//! Not here: the steps of a commit (`commit`).
-
 mod commit;
 
 use std::sync::Arc;
@@ -31,7 +27,8 @@ use tonic::Request;
 use super::{authorize, decode, encode};
 use crate::{rpc_error::RpcError, state::AppState};
 
-/// Returns the file or directory at a path. An invalid path is refused with `PathNotFound`, like a missing one.
+/// Returns the file or directory at a path. An invalid path yields `PathNotFound`, like a missing
+/// one.
 pub(super) async fn get_contents(
     state: &AppState,
     request: Request<GetContentsRequest>,
@@ -39,7 +36,7 @@ pub(super) async fn get_contents(
     let (request, id) = authorize(state, request, |request| request.repository_id).await?;
     let revision = Revision::parse(&request.revision)?;
     let path = TreePath::clean(&request.path).map_err(|_| GitError::PathNotFound)?;
-    // The response is made on the thread of the pool, too: it may have very many entries.
+    // Build the response on the pool thread too: a directory may have very many entries.
     let job = move |repo: &git2::Repository| {
         let found = read::contents(repo, &revision, &path)?;
         let version = match &found.target {
@@ -49,7 +46,7 @@ pub(super) async fn get_contents(
         Ok((response(found), version))
     };
     let (response, version) = state.pool.run(id, job).await?;
-    // No write is about a directory, so it has no version.
+    // Directories have no version, because no write targets one.
     if let Some(version) = version {
         version::tell(&version);
     }
@@ -70,19 +67,18 @@ fn response(found: read::Contents) -> GetContentsResponse {
     }
 }
 
-/// The precondition of a request on the file that it writes, to be checked on the thread that reads the branch.
+/// A precondition of a request on the file it writes. Checked on the thread that reads the branch.
 struct FilePrecondition {
     scope: Option<Arc<Scope>>,
     path: TreePath,
 }
 
 impl FilePrecondition {
-    /// Returns the precondition of the current request, which is about the file at `path`.
     fn of_request(path: &TreePath) -> Self {
         Self { scope: Scope::current(), path: path.clone() }
     }
 
-    /// Checks it against what is at the path of the branch that the request names: kind and id, or nothing.
+    /// Checks the precondition against the entry at the path, if there is one.
     fn require(&self, found: Option<(read::EntryKind, Oid)>) -> Result<(), PreconditionFailed> {
         let Some(scope) = &self.scope else { return Ok(()) };
         let version = found.map(|(kind, id)| encode::entry_version(kind, &self.path, id));
@@ -90,8 +86,8 @@ impl FilePrecondition {
     }
 }
 
-/// Creates or replaces one file in one commit. The content of the file is not stored with the response: a repeated request has it,
-/// too.
+/// Creates or replaces one file in one commit. The stored response leaves out the content, because
+/// a repeated request carries it again.
 pub(super) async fn put_contents(
     state: &AppState,
     request: Request<PutContentsRequest>,
@@ -122,7 +118,6 @@ pub(super) async fn put_contents(
     Ok(response)
 }
 
-/// Deletes one file in one commit.
 pub(super) async fn delete_contents(
     state: &AppState,
     request: Request<DeleteContentsRequest>,
@@ -144,7 +139,6 @@ pub(super) async fn delete_contents(
     commit::commit(state, context, Vec::new(), prepare, respond).await
 }
 
-/// Changes several files in one commit.
 pub(super) async fn change_files(
     state: &AppState,
     request: Request<ChangeFilesRequest>,
@@ -154,7 +148,7 @@ pub(super) async fn change_files(
     let draft = context.draft(state, &request.branch, request.message, request.author, request.committer)?;
     let content_bytes = request.files.iter().filter_map(|file| file.content.as_ref()).map(bytes::Bytes::len).sum();
     let context = context.with_content(content_bytes);
-    // One file above the limit is enough for the refusal.
+    // One file above the limit is enough to reject the request.
     let files = request.files.into_iter().take(MAX_FILES + 1).enumerate();
     let files = files.map(|(index, file)| {
         file.content.iter().try_for_each(|content| commit::check_file_size(state, content.len()))?;
@@ -178,18 +172,18 @@ fn parse_change(index: usize, file: git::FileChange) -> Result<FileChange, GitEr
     let expected_blob = decode::blob(&field("sha"), &file.expected_blob_id)?;
     let kind = file.operation();
     if kind != FileOperation::Move && !file.from_path.is_empty() {
-        return Err(GitError::invalid(&field("from_path"), "invalid", "is for moves only"));
+        return Err(GitError::invalid(&field("from_path"), "invalid", "is only allowed for moves"));
     }
-    let required = || GitError::invalid(&field("content"), "required", "must be given");
+    let required = || GitError::invalid(&field("content"), "required", "is required");
     let operation = match (kind, file.content) {
         (FileOperation::Create, _) if expected_blob.is_some() => {
-            return Err(GitError::invalid(&field("sha"), "invalid", "is for files that exist"));
+            return Err(GitError::invalid(&field("sha"), "invalid", "is only allowed for existing files"));
         }
         (FileOperation::Create, content) => Operation::Create(content.ok_or_else(required)?),
         (FileOperation::Update, content) => Operation::Update(content.ok_or_else(required)?),
         (FileOperation::Delete, None) => Operation::Delete,
         (FileOperation::Delete, Some(_)) => {
-            return Err(GitError::invalid(&field("content"), "invalid", "must not be given to delete a file"));
+            return Err(GitError::invalid(&field("content"), "invalid", "must not be set when deleting a file"));
         }
         (FileOperation::Move, content) => {
             let from = TreePath::strict(&file.from_path).map_err(|error| error.of(&field("from_path")))?;

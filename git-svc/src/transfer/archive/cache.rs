@@ -1,5 +1,4 @@
-//! Cache of archive files: what the readers of an archive are told, and how they read it while it is made. Not here: the cache itself
-//! (`transfer::stream_cache`), and making an archive (`produce`).
+//! Cache of archives: their progress, and how to read one while it is being made.
 
 use std::{io, path::Path, sync::Arc, time::Duration};
 
@@ -20,21 +19,21 @@ use crate::{
     },
 };
 
-/// Maximum bytes of one chunk of a reader.
+/// Limit on one chunk for a reader.
 const CHUNK_BYTES: usize = 128 << 10;
-/// Maximum time for making one archive, including the wait for a permit.
+/// Time limit to make one archive, including the wait for a permit.
 const PRODUCE_TIMEOUT: Duration = Duration::from_secs(150);
-/// Interval at which a producer checks its readers, its deadline and the size of the cache.
+/// How often a producer checks its readers, its deadline and the size of the cache.
 const POLL_INTERVAL: Duration = Duration::from_millis(250);
 
-/// All cached archives of a store. Clones share their state.
+/// The archives of a store. Clones share their state.
 #[derive(Clone)]
 pub(crate) struct ArchiveCache {
     archives: StreamCache<Progress>,
     pub(super) limits: ArchiveLimits,
 }
 
-/// What the readers of an archive are told.
+/// Progress of an archive, as seen by its readers.
 #[derive(Clone, Default)]
 pub(crate) struct Progress {
     written: u64,
@@ -44,7 +43,6 @@ pub(crate) struct Progress {
 /// Reader of a cached archive. A producer without readers stops.
 pub(crate) type Reader = StreamReader<Progress>;
 
-/// Handle for making a cached archive.
 pub(super) type Producer = StreamProducer<Progress>;
 
 impl StreamState for Progress {
@@ -65,7 +63,7 @@ impl ArchiveCache {
         Ok(Self { archives: StreamCache::new(disk), limits })
     }
 
-    /// Returns the size of the archive with this key in bytes, if it is finished.
+    /// Returns the size of a complete archive in bytes.
     pub(super) fn size(&self, key: &str) -> Option<u64> {
         self.archives.size(digest(key))
     }
@@ -78,8 +76,8 @@ impl ArchiveCache {
         (reader, producer)
     }
 
-    /// Returns a reader of a file that is stored as a delta, and a producer if the caller has to build it. With an `owner`, only that
-    /// client's requests share it.
+    /// Returns a reader of a file that is stored as a delta, and a producer if the caller has to
+    /// build it. With an `owner`, it is shared only by requests of that client.
     pub(super) fn file_reader(
         &self,
         repository: RepositoryId,
@@ -93,19 +91,15 @@ impl ArchiveCache {
         self.archives.open(digest(&key), repository, PRODUCE_TIMEOUT)
     }
 
-    /// Removes the archives of a repository that is gone. A reader that has one of them reads it to its end; the file is
-    /// deleted then.
+    /// Drops the archives of a deleted repository. Current readers read to the end, then the files
+    /// are deleted.
     pub(crate) fn forget(&self, repository: RepositoryId) {
         self.archives.forget(repository);
     }
 }
 
 impl Producer {
-    /// Checks that there are readers and that the deadline has not passed.
-    ///
-    /// # Errors
-    ///
-    /// `ClientGone` without readers, `TimedOut` after the deadline.
+    /// Fails with `ClientGone` without readers, and with `TimedOut` after the deadline.
     pub(super) fn check(&self) -> Result<(), GitError> {
         match self.stop() {
             None => Ok(()),
@@ -114,7 +108,8 @@ impl Producer {
         }
     }
 
-    /// Waits until [`Self::check`] fails; returns its error. Removes other archives as this one grows.
+    /// Waits until [`Self::check`] fails, and returns its error. Evicts other archives as this one
+    /// grows.
     pub(super) async fn stopped(&self) -> GitError {
         loop {
             if let Err(error) = self.check() {
@@ -125,8 +120,8 @@ impl Producer {
         }
     }
 
-    /// Publishes the number of written bytes to readers. A smaller number is ignored: a second run writes the same
-    /// bytes again.
+    /// Publishes the number of written bytes to readers. A smaller number is ignored, because a
+    /// second run writes the same bytes again.
     pub(super) fn set_written(&self, bytes: u64) {
         let is_more = self.state().send_if_modified(|progress| {
             let is_more = bytes > progress.written;
@@ -138,28 +133,27 @@ impl Producer {
         }
     }
 
-    /// Records the result.
     pub(super) fn finish(&self, end: Result<(), GitError>) {
         self.end(|progress| progress.end = Some(end.map_err(Arc::new)));
     }
 }
 
 impl Reader {
-    /// Waits for the first bytes, so that an early failure becomes an HTTP status. Returns the size if the archive is
-    /// finished by then.
+    /// Waits for the first bytes, so that an early failure becomes an HTTP status. Returns the size
+    /// if the archive is complete by then.
     pub(crate) async fn begun(&mut self) -> Result<Option<u64>, GitError> {
         self.reached(|progress| progress.written > 0 || progress.end.is_some()).await
     }
 
-    /// Waits until the archive is finished; returns its size in bytes.
+    /// Waits until the archive is complete. Returns its size in bytes.
     pub(crate) async fn whole(&mut self) -> Result<u64, GitError> {
         let size = self.reached(|progress| progress.end.is_some()).await?;
-        size.ok_or_else(|| GitError::Internal("an archive has ended without an end".to_owned()))
+        size.ok_or_else(|| GitError::Internal("an archive ended without a result".to_owned()))
     }
 
     async fn reached(&mut self, wanted: impl FnMut(&Progress) -> bool) -> Result<Option<u64>, GitError> {
         let progress = self.state.wait_for(wanted).await;
-        let progress = progress.map_err(|_| GitError::Internal("an archive has lost its maker".to_owned()))?;
+        let progress = progress.map_err(|_| GitError::Internal("an archive lost its producer".to_owned()))?;
         match &progress.end {
             None => Ok(None),
             Some(Ok(())) => Ok(Some(progress.written)),
@@ -181,8 +175,8 @@ impl Reader {
         Ok(first.freeze())
     }
 
-    /// Returns a stream of the bytes from `start` up to `end`, or to the last. The stream ends in an error if the
-    /// producer fails.
+    /// Streams the bytes from `start` up to `end`, or to the last. The stream ends in an error if
+    /// the producer fails.
     pub(crate) async fn bytes(
         self,
         start: u64,
@@ -198,7 +192,6 @@ impl Reader {
         }))
     }
 
-    /// Returns the next bytes; `None` at the end.
     async fn next_chunk(&mut self, chunks: &mut FileChunks, at: u64, end: u64) -> io::Result<Option<Bytes>> {
         loop {
             if at >= end {
@@ -225,13 +218,13 @@ fn digest(key: &str) -> StreamKey {
     Sha256::digest(key).into()
 }
 
-/// Copies the error of a producer, for each of its readers.
+/// Copies the error of a producer for each of its readers.
 fn repeat_error(error: &GitError) -> GitError {
     match error {
         GitError::TooLarge { what, limit } => GitError::TooLarge { what, limit: *limit },
         GitError::Invalid(violation) => GitError::Invalid(violation.clone()),
         GitError::TimedOut { what } => GitError::TimedOut { what },
-        // The share is that of whoever asked first.
+        // The exceeded share belongs to the first client that asked.
         GitError::Overloaded | GitError::ShareFull { .. } => GitError::Overloaded,
         GitError::RepositoryNotFound => GitError::RepositoryNotFound,
         GitError::StoreFull => GitError::StoreFull,

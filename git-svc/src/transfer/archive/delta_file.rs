@@ -1,7 +1,6 @@
-//! Large files that are stored as deltas. git has such a file in memory as a whole until its last byte is written, so it writes to a file of
-//! the cache of archives, under a budget of memory, and clients read that at their own speed.
-//!
-//! Not here: files that are stored as a whole, which git streams to the client itself.
+//! Large files that are stored as deltas. git holds such a file in memory until its last byte is
+//! written, so it writes to the archive cache, within a memory budget, and clients read the cached
+//! file at their own speed.
 
 use std::{fs, sync::Arc};
 
@@ -19,25 +18,22 @@ use super::{
 };
 use crate::admission::limiter::ClientKey;
 
-/// A file of a repository.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct DeltaFile {
     pub(crate) repository: RepositoryId,
     pub(crate) blob: Oid,
-    /// Size of the file in bytes.
     pub(crate) size: u64,
-    /// Bytes of memory that git takes to write it.
+    /// Memory that git needs to write it, in bytes.
     pub(crate) memory: u64,
 }
 
 impl ArchiveService {
-    /// Returns a reader of the file once its first bytes are built, and starts that unless it is cached or being built. The memory for it
-    /// counts for `client`.
+    /// Returns a reader of the file once its first bytes are built. Starts building it unless it is
+    /// cached or being built. The memory counts for `client`.
     ///
-    /// If it was being built for another client who got no memory, this one builds it: after a second such failure in a file of its own.
-    ///
-    /// # Errors
-    /// Those of building it; `Overloaded` if `client` gets no memory.
+    /// If it was being built for another client that got no memory, this client builds it instead;
+    /// after a second such failure it builds a private copy. Fails with `Overloaded` if `client`
+    /// gets no memory.
     pub(crate) async fn open_file(&self, file: DeltaFile, client: &ClientKey) -> Result<Reader, GitError> {
         for owner in [None, None, Some(client)] {
             let (mut reader, is_builder) = self.start_file(file, client, owner);
@@ -49,7 +45,8 @@ impl ArchiveService {
         Err(GitError::Overloaded)
     }
 
-    /// Returns a reader of the file, of that of one client if there is an `owner`, and whether it is built for `client`.
+    /// Returns a reader of the file, or of the private copy of `owner`, and whether it is built for
+    /// `client`.
     fn start_file(&self, file: DeltaFile, client: &ClientKey, owner: Option<&ClientKey>) -> (Reader, bool) {
         let (reader, producer) = self.cache.file_reader(file.repository, file.blob, owner);
         let is_builder = producer.is_some();
@@ -62,7 +59,7 @@ impl ArchiveService {
                     stopped = producer.stopped() => Err(stopped),
                 };
                 if let Err(error) = &end {
-                    tracing::debug!(repo.id = %file.repository, %error, "a file was not built");
+                    tracing::debug!(repo.id = %file.repository, %error, "cannot build a file");
                 }
                 producer.finish(end);
             });

@@ -1,10 +1,9 @@
-//! Archives of a tree as zip or tar.gz files. Each is made once, into a cached file; a request that comes while it is
-//! being made reads the growing file. The least recently used archives are deleted when the cache exceeds its size.
+//! Archives of a tree as zip or tar.gz files. Each is made once, into a cached file; requests that
+//! arrive meanwhile read the growing file. The least recently used archives are deleted when the
+//! cache exceeds its size. Large files that are stored as deltas are handled in the same way.
 //!
-//! Large files that are stored as deltas are made and kept in the same way.
-//!
-//! The bytes of an archive depend on the commit, the format and the prefix, and on git's version if git makes the archive: on no
-//! clock and no other setting.
+//! The bytes of an archive depend only on the commit, the format and the prefix, and on git's
+//! version if git makes the archive.
 
 mod cache;
 mod delta_file;
@@ -38,11 +37,11 @@ pub(crate) use self::{
 };
 use crate::admission::{limiter::Limiter, memory_budget::MemoryBudget};
 
-/// Version of the archive writers, part of every entity tag. Raised when the same commit gives other bytes than before, because of
-/// our code or the compressor. A test holds the bytes.
+/// Version of the archive writers, part of every entity tag. Raise it when the same commit gives
+/// different bytes, because of our code or the compressor. A test checks the bytes.
 const WRITER_VERSION: u32 = 4;
 
-/// Compression level: a fifth less work than the default, for archives that are about a hundredth larger.
+/// A fifth less work than the default, for archives about 1% larger.
 const COMPRESSION_LEVEL: Compression = Compression::new(5);
 
 /// Everything that determines the bytes of an archive.
@@ -73,9 +72,7 @@ pub(crate) struct ArchiveService {
     pub(crate) git: Arc<Git>,
     pub(crate) store: Arc<RepositoryStore>,
     pub(crate) pool: Pool,
-    /// Permits of archives that are made at once.
     pub(crate) limiter: Arc<Limiter>,
-    /// Memory for files that are built from deltas.
     pub(crate) delta_memory: Arc<MemoryBudget>,
     pub(crate) cache: ArchiveCache,
     pub(crate) life: Lifecycle,

@@ -1,4 +1,5 @@
-//! Walks a tree before the first byte is sent: checks the limits of an archive, and decides whether git has to make it.
+//! Walks a tree before the first byte is sent: checks the limits of an archive, and decides whether
+//! git has to make it.
 
 use git_store::{
     repo::{
@@ -14,17 +15,16 @@ use git_store::{
 };
 use git2::{Oid, Repository, Tree};
 
-/// Limits of one archive.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct ArchiveLimits {
-    /// Maximum number of files and folders.
+    /// Limit on the number of files and directories.
     pub(crate) entries: u64,
-    /// Maximum bytes of all files.
+    /// Limit on the bytes of all files.
     pub(crate) bytes: u64,
-    /// Maximum bytes of all paths.
+    /// Limit on the bytes of all paths.
     pub(crate) paths: u64,
-    /// Maximum bytes of a file that is read into memory as a whole; with a larger one, or one that is a delta of an object that is too large
-    /// to load, git makes the archive.
+    /// Limit on the bytes of a file that is read into memory. git makes archives with a larger
+    /// file, or with a delta of an object that is too large to load.
     pub(crate) whole: u64,
 }
 
@@ -35,43 +35,42 @@ impl Default for ArchiveLimits {
 }
 
 impl ArchiveLimits {
-    /// Maximum bytes of an archive that git makes, whatever attributes do to its files.
+    /// Limit on the bytes of an archive that git makes, whatever attributes do to its files.
     pub(crate) fn output(&self) -> u64 {
         let entries = self.entries.saturating_mul(BYTES_PER_ENTRY).saturating_add(self.paths.saturating_mul(2));
         self.bytes.saturating_add(entries).saturating_add(BYTES_PER_ARCHIVE)
     }
 }
 
-/// Tree, time and writer of one archive.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct ArchivePlan {
     pub(super) tree: Oid,
     /// Time of the commit, in seconds since 1970.
     pub(super) seconds: i64,
-    /// True if git has to make the archive: attributes leave files out or change them, or a file is large.
+    /// Whether git has to make the archive, because attributes exclude or change files, or a file
+    /// is large.
     pub(super) by_git: bool,
-    /// Bytes of memory that git takes for files that are stored as deltas; 0 if the repository is marked to have no large ones.
+    /// Memory that git needs for files that are stored as deltas, in bytes; 0 if the repository is
+    /// marked to have no large ones.
     pub(super) delta_bytes: u64,
 }
 
-/// Maximum bytes of a `.gitattributes` file that is searched; with a larger one, git makes the archive.
+/// Limit on the bytes of a `.gitattributes` file to search. With a larger one, git makes the
+/// archive.
 const MAX_ATTRIBUTES: u64 = 1 << 20;
 
-/// Texts of the attributes that change the content of an archive. `export-subst` is not among them: it would let a small tree expand to an
-/// archive of any size, so nobody expands it.
+/// Attributes that change the content of an archive. `export-subst` is missing on purpose: it could
+/// expand a small tree to an archive of any size, so it is never expanded.
 const ATTRIBUTES: [&[u8]; 4] = [b"export-ignore", b"eol=crlf", b"ident", b"working-tree-encoding"];
 
-/// Bytes of an archive for each of its entries, beside content and paths: headers, extended headers and padding.
+/// Overhead of each entry beside content and paths: headers, extended headers and padding.
 const BYTES_PER_ENTRY: u64 = 2048;
-/// Bytes of an archive beside its entries.
+/// Overhead of an archive beside its entries.
 const BYTES_PER_ARCHIVE: u64 = 1 << 20;
 
-/// Checks the tree of `commit` against the limits, and chooses the writer.
-///
-/// # Errors
-///
-/// `TooLarge`; `Invalid` for a name that leads out of the folder; the errors of `check`, which is called for every
-/// entry.
+/// Checks the tree of `commit` against the limits, and chooses the writer. Fails with `TooLarge`,
+/// with `Invalid` for a name that escapes the directory, and with errors of `check`, which is
+/// called for every entry.
 pub(super) fn plan(
     repo: &Repository,
     commit: Oid,
@@ -87,19 +86,16 @@ pub(super) fn plan(
 /// A tree within the limits.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct CheckedTree {
-    /// True if git has to make its archive.
+    /// Whether git has to make the archive.
     by_git: bool,
-    /// True if a file of the archive is a delta of an object that is too large to load.
+    /// Whether a file is a delta of an object that is too large to load.
     pub(super) has_large_deltas: bool,
-    /// The most memory that a file takes that is stored as a delta, in bytes.
+    /// Largest memory need of a file that is stored as a delta, in bytes.
     delta_bytes: u64,
 }
 
-/// Checks a tree against the limits. With `selected` paths, only their files count as bytes; git lists the whole tree in either case.
-///
-/// # Errors
-///
-/// Those of [`plan`].
+/// Checks a tree against the limits. With `selected` paths, only the bytes of their files count;
+/// git lists the whole tree in either case. Fails like [`plan`].
 pub(super) fn check_tree(
     repo: &Repository,
     tree: Tree<'_>,
@@ -139,17 +135,17 @@ pub(super) fn check_tree(
     Ok(checked)
 }
 
-/// Returns whether a path is among the selected ones or below one of them; all are, if none is selected.
+/// Returns whether a path is selected or below a selected one. If none is selected, all are.
 fn is_selected(path: &[u8], selected: &[Vec<u8>]) -> bool {
     let leads_to =
         |one: &Vec<u8>| path.strip_prefix(one.as_slice()).is_some_and(|rest| matches!(rest, [] | [b'/', ..]));
     selected.is_empty() || selected.iter().any(leads_to)
 }
 
-/// Rejects a name that leads out of the folder. git accepts no such tree, so this is a second check.
+/// Rejects a name that escapes the directory. git accepts no such tree, so this is a second check.
 fn check_name(name: &[u8]) -> Result<(), GitError> {
     if matches!(name, b"" | b"." | b"..") || name.contains(&b'/') {
-        return Err(GitError::invalid("revision", "invalid", "the tree holds a name that leads out of it"));
+        return Err(GitError::invalid("revision", "invalid", "the tree contains a name that escapes it"));
     }
     Ok(())
 }

@@ -1,5 +1,5 @@
-//! Makes archives: with libgit2 and the writers of this module, or with `git archive` if attributes or large files
-//! require it.
+//! Makes archives: with libgit2 and the writers of this module, or with `git archive` if attributes
+//! or large files require it.
 
 use std::{
     fs,
@@ -32,12 +32,11 @@ use super::{
 };
 use crate::admission::limiter::ClientKey;
 
-/// Bytes that are written, or read from git, at once.
 const CHUNK_BYTES: usize = 64 << 10;
 
 impl ArchiveService {
-    /// Returns a reader of the archive, and starts making it unless it is cached or being made. The permit for that counts
-    /// against the limits of `client`.
+    /// Returns a reader of the archive. Starts making it unless it is cached or being made. The
+    /// permit counts against the limits of `client`.
     pub(crate) fn open(&self, spec: ArchiveSpec, client: ClientKey) -> Reader {
         let (reader, producer) = self.cache.reader(spec.repository, &spec.key());
         if let Some(producer) = producer {
@@ -49,7 +48,7 @@ impl ArchiveService {
                     stopped = producer.stopped() => Err(stopped),
                 };
                 if let Err(error) = &end {
-                    tracing::debug!(repo.id = %spec.repository, %error, "an archive was not made");
+                    tracing::debug!(repo.id = %spec.repository, %error, "cannot make an archive");
                 }
                 producer.finish(end);
             });
@@ -57,11 +56,8 @@ impl ArchiveService {
         reader
     }
 
-    /// Checks that the archive can be made; returns its size if it is cached.
-    ///
-    /// # Errors
-    ///
-    /// The errors of making it, as far as they are known without making it.
+    /// Checks that the archive can be made, as far as that is known in advance. Returns its size if
+    /// it is cached.
     pub(crate) async fn check(&self, spec: &ArchiveSpec, client: &ClientKey) -> Result<Option<u64>, GitError> {
         let size = self.cache.size(&spec.key());
         if size.is_some() {
@@ -122,14 +118,13 @@ impl Write for Output<'_> {
 }
 
 fn write_native(repo: &Repository, spec: &ArchiveSpec, plan: ArchivePlan, producer: &Producer) -> Result<(), GitError> {
-    // Not truncated: the pool may run this a second time, and readers may have begun to read the bytes of the first
-    // run.
+    // Not truncated: the pool may run this a second time, and readers may already be reading the
+    // bytes of the first run.
     let file = fs::File::options().write(true).open(producer.path()).map_err(GitError::io("making an archive"))?;
     let out = BufWriter::with_capacity(CHUNK_BYTES, Output { file, producer, written: 0 });
     write(repo, spec, plan, out)
 }
 
-/// Writes the whole archive to `out`.
 pub(super) fn write<W: Write>(
     repo: &Repository,
     spec: &ArchiveSpec,
@@ -143,7 +138,8 @@ pub(super) fn write<W: Write>(
             zip.finish(spec.commit).and_then(|mut out| out.flush())
         }
         Format::TarGz => {
-            // No time and no operating system in the header: they would be those of the machine.
+            // Leave time and operating system out of the header, because they would be those of the
+            // machine.
             let gzip = GzBuilder::new().mtime(0).operating_system(255).write(out, COMPRESSION_LEVEL);
             let mut tar = Tar::begin(gzip, spec.commit, plan.seconds).map_err(from_io)?;
             each(repo, spec, plan, |path, kind, mode, id, content| tar.add(path, kind, mode, id, content))?;
@@ -153,7 +149,7 @@ pub(super) fn write<W: Write>(
     written.map_err(from_io)
 }
 
-/// Calls `add` for the prefix folder and every entry of the tree.
+/// Calls `add` for the prefix directory and every entry of the tree.
 fn each(
     repo: &Repository,
     spec: &ArchiveSpec,
@@ -183,7 +179,6 @@ fn from_io(error: io::Error) -> GitError {
     error.downcast::<GitError>().unwrap_or_else(GitError::io("writing an archive"))
 }
 
-/// Writes the output of git to the file, up to `limit` bytes.
 pub(super) async fn write_with_git(mut child: GitChild, producer: &Producer, limit: u64) -> Result<(), GitError> {
     let command = child.name();
     let (stdout, stderr) = (child.stdout.take(), child.stderr.take());
@@ -210,7 +205,7 @@ async fn copy(mut from: tokio::process::ChildStdout, producer: &Producer, limit:
         }
         let wrote = async {
             file.write_all(&chunk[..count]).await?;
-            // The file buffers: the bytes are in it only after the flush.
+            // The file is buffered, so the bytes are in it only after the flush.
             file.flush().await
         };
         wrote.await.map_err(|error| GitError::io("writing an archive")(error).or_full())?;

@@ -1,7 +1,9 @@
-//! Archives for `git archive --remote`: the request, which passes the same checks as one over HTTP, and the process that serves it. git
-//! gets a request of ours, in which the tree is an id and nothing is an option that we do not know.
+//! Archives for `git archive --remote`: checks the request like one over HTTP, and starts the
+//! process that serves it. git gets a rewritten request with the id of the tree and only options we
+//! know.
 //!
-//! The format is that of git's `gitprotocol-common` and `upload-archive`: packets `argument …`, then a flush.
+//! The format is that of git's `gitprotocol-common` and `upload-archive`: packets `argument …`,
+//! then a flush.
 
 use std::path::Path;
 
@@ -22,32 +24,28 @@ use git2::{ObjectType, Oid, Repository};
 
 use super::{ArchiveService, plan::check_tree};
 
-/// Maximum bytes of a request.
 pub(crate) const MAX_REQUEST_BYTES: usize = 256 << 10;
-/// Maximum arguments of a request, as in git itself (`MAX_ARGS`).
+/// Limit on the arguments of a request, as in git itself (`MAX_ARGS`).
 const MAX_ARGUMENTS: usize = 64;
-/// Maximum characters of the reason of a refusal, which may repeat a text of the client.
+/// Limit on the reason of a rejection, which may repeat text of the client.
 const MAX_REASON_CHARS: usize = 200;
 /// Formats of git that need no program of the operator.
 const FORMATS: [&[u8]; 4] = [b"tar", b"tgz", b"tar.gz", b"zip"];
 
-/// A request for an archive.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct RemoteArchive {
-    /// Options for git, each one argument.
+    /// Options for git, each a single argument.
     options: Vec<Vec<u8>>,
-    /// True for the list of formats, which is about no tree.
+    /// Whether the client asks for the list of formats, which needs no tree.
     is_list: bool,
-    /// Name of a ref, and after a colon the path of a folder in it.
+    /// Name of a ref, optionally followed by a colon and the path of a directory in it.
     tree: Vec<u8>,
-    /// Paths that the archive is about; all if empty.
+    /// Paths to include; all if empty.
     paths: Vec<Vec<u8>>,
 }
 
-/// Returns the length of the request at the beginning of `bytes`, with its flush; `None` if more bytes are needed.
-///
-/// # Errors
-/// `Invalid` for bytes that are no packets.
+/// Returns the length of the request at the beginning of `bytes`, including its flush; `None` if
+/// more bytes are needed. Fails with `Invalid` if the bytes are no packets.
 pub(crate) fn request_length(bytes: &[u8]) -> Result<Option<usize>, GitError> {
     let mut at = 0;
     while let Some((packet, length)) = Packet::decode(&bytes[at..]).map_err(|_| malformed())? {
@@ -62,10 +60,10 @@ pub(crate) fn request_length(bytes: &[u8]) -> Result<Option<usize>, GitError> {
 }
 
 fn malformed() -> GitError {
-    GitError::invalid("request", "invalid", "is no request for an archive")
+    GitError::invalid("request", "invalid", "is not an archive request")
 }
 
-/// Returns the packet that refuses a request, as git sends it.
+/// Returns the packet that rejects a request, as git sends it.
 pub(crate) fn refusal(reason: &str) -> Vec<u8> {
     let reason: String = reason.chars().filter(|letter| !letter.is_control()).take(MAX_REASON_CHARS).collect();
     let mut bytes = Vec::new();
@@ -75,7 +73,7 @@ pub(crate) fn refusal(reason: &str) -> Vec<u8> {
 }
 
 impl RemoteArchive {
-    /// Parses a whole request; the error is the reason for the client.
+    /// Parses a complete request. The error is the reason for the client.
     fn parse(mut bytes: &[u8]) -> Result<Self, String> {
         let mut arguments = Vec::new();
         while let Ok(Some((packet, length))) = Packet::decode(bytes) {
@@ -111,31 +109,31 @@ impl RemoteArchive {
                 b"-l" | b"--list" => request.is_list = true,
                 b"-v" | b"--verbose" | [b'-', b'0'..=b'9'] => request.options.push(argument),
                 b"--format" | b"--prefix" => {
-                    let value = arguments.next().ok_or("an option has no value")?;
+                    let value = arguments.next().ok_or("missing value of an option")?;
                     request.option([argument.as_slice(), b"=", &value].concat())?;
                 }
                 _ => request.option(argument)?,
             }
         }
         if !has_tree && !request.is_list {
-            return Err("no tree is named".to_owned());
+            return Err("missing tree".to_owned());
         }
         request.paths.iter_mut().for_each(normalize);
-        // The whole tree.
+        // An empty path means the whole tree.
         if request.paths.iter().any(Vec::is_empty) {
             request.paths.clear();
         }
         Ok(request)
     }
 
-    /// Adds an option that has its value in the same argument.
+    /// Adds an option whose value is in the same argument.
     fn option(&mut self, option: Vec<u8>) -> Result<(), String> {
         let is_known = match option.strip_prefix(b"--format=") {
             Some(format) => FORMATS.contains(&format),
             None => option.starts_with(b"--prefix=") || option.starts_with(b"--mtime="),
         };
         if !is_known {
-            return Err(format!("`{}` is not served", String::from_utf8_lossy(&option)));
+            return Err(format!("`{}` is not supported", String::from_utf8_lossy(&option)));
         }
         self.options.push(option);
         Ok(())
@@ -158,7 +156,8 @@ impl RemoteArchive {
         Ok(bytes)
     }
 
-    /// Finds the tree: the commit of a ref, or a folder in it. Only refs lead to one, as in git itself.
+    /// Finds the tree: the commit of a ref, or a directory in it. As in git itself, it can only be
+    /// reached through a ref.
     fn resolve(&self, repo: &Repository) -> Result<Oid, GitError> {
         let mut parts = self.tree.splitn(2, |byte| *byte == b':');
         let (name, path) = (parts.next().unwrap_or_default(), parts.next());
@@ -180,7 +179,7 @@ impl RemoteArchive {
     }
 }
 
-/// Removes what leads nowhere from a path: `./` at its beginning and slashes at its end.
+/// Removes `./` at the beginning of a path and slashes at its end.
 fn normalize(path: &mut Vec<u8>) {
     while path.starts_with(b"./") {
         path.drain(..2);
@@ -194,16 +193,13 @@ fn normalize(path: &mut Vec<u8>) {
 }
 
 impl ArchiveService {
-    /// Maximum bytes of an archive that git sends.
+    /// Limit on the bytes of an archive that git sends.
     pub(crate) fn max_output_bytes(&self) -> u64 {
         self.cache.limits.output()
     }
 
-    /// Starts the process that serves a whole request; the inner error is the reason why it is refused, for the client. The caller holds
-    /// the permit.
-    ///
-    /// # Errors
-    /// Those of reading the repository and of starting git.
+    /// Starts the process that serves a complete request. The inner error is the reason for the
+    /// client why it is rejected. The caller must hold the permit.
     pub(crate) async fn start_remote(
         &self,
         repository: RepositoryId,
@@ -243,7 +239,7 @@ impl ArchiveService {
             let tree = objects::find_tree(repo, tree)?;
             let checked = check_tree(repo, tree, &request.paths, &limits, || deadline.check())?;
             if checked.has_large_deltas {
-                // git would have it in memory for as long as the client reads.
+                // git would hold it in memory for as long as the client reads.
                 let what = "a file that is stored as a delta, or its base (get the archive over HTTP),";
                 return Err(GitError::TooLarge { what, limit: MAX_LOADED_DELTA_OBJECT_BYTES });
             }

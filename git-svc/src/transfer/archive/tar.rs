@@ -1,4 +1,5 @@
-//! Tar writer. Its files equal those of `git archive` byte for byte: ustar, with pax headers where a name is too long.
+//! Tar writer. Its files equal those of `git archive` byte for byte: ustar, with pax headers where
+//! a name is too long.
 
 use std::io::{self, Write};
 
@@ -10,7 +11,7 @@ const BLOCK: u64 = 20 * RECORD as u64;
 /// Latest time that fits into a header, in seconds since 1970.
 const LATEST: i64 = 0o77_777_777_777;
 
-/// Offsets of the fields in a header, and the lengths of two of them, in bytes.
+/// Offsets of header fields, and the lengths of two of them, in bytes.
 const NAME: usize = 0;
 const NAME_LENGTH: usize = 100;
 const MODE: usize = 100;
@@ -29,7 +30,6 @@ const MINOR: usize = 337;
 const PREFIX: usize = 345;
 const PREFIX_LENGTH: usize = 155;
 
-/// Writer of one tar file.
 pub(super) struct Tar<W> {
     out: W,
     written: u64,
@@ -63,7 +63,7 @@ impl Header {
 }
 
 impl<W: Write> Tar<W> {
-    /// Begins a file whose entries have the time `seconds`; its first record names the commit.
+    /// Starts a file whose entries have the time `seconds`. Its first record names the commit.
     pub(super) fn begin(out: W, commit: Oid, seconds: i64) -> io::Result<Self> {
         let mut tar = Self { out, written: 0, seconds: seconds.clamp(0, LATEST) };
         let record = extended(b"comment", commit.to_string().as_bytes());
@@ -71,7 +71,7 @@ impl<W: Write> Tar<W> {
         Ok(tar)
     }
 
-    /// Adds an entry. The path of a folder ends in a slash.
+    /// Adds an entry. The path of a directory ends in a slash.
     pub(super) fn add(&mut self, path: &[u8], kind: EntryKind, mode: i32, id: Oid, content: &[u8]) -> io::Result<()> {
         let mut header = Header([0; RECORD]);
         let mut records = Vec::new();
@@ -105,7 +105,7 @@ impl<W: Write> Tar<W> {
         self.body(body)
     }
 
-    /// Ends the file; returns the inner writer.
+    /// Ends the file and returns the inner writer.
     pub(super) fn finish(mut self) -> io::Result<W> {
         let tail = BLOCK - self.written % BLOCK;
         let zeros = if tail < 2 * RECORD as u64 { tail + BLOCK } else { tail };
@@ -149,7 +149,7 @@ fn split(path: &[u8]) -> Option<(&[u8], &[u8])> {
     (name.len() <= NAME_LENGTH).then_some((before, name))
 }
 
-/// Returns a pax record, `length key=value\n`, whose length counts its own digits.
+/// Returns a pax record, `length key=value\n`, whose length includes its own digits.
 fn extended(key: &[u8], value: &[u8]) -> Vec<u8> {
     let rest = key.len() + value.len() + 3;
     let mut length = rest + 1;

@@ -1,4 +1,5 @@
-//! Tests of archives: their bytes against `git archive` and other programs, their limits, and the cache.
+//! Archives: their bytes compared with `git archive` and other programs, their limits, and the
+//! cache.
 
 mod memory;
 
@@ -141,7 +142,7 @@ fn number(bytes: &[u8], at: usize, size: usize) -> usize {
     bytes[at..at + size].iter().rev().fold(0, |number, byte| number << 8 | usize::from(*byte))
 }
 
-/// Reads a zip file by its directory; returns the entries and the comment.
+/// Reads a zip file through its directory. Returns the entries and the comment.
 fn unzip(file: &[u8]) -> (Vec<Unzipped>, Vec<u8>) {
     let end = file.windows(4).rposition(|found| found == b"PK\x05\x06").unwrap();
     let comment = file[end + 22..].to_vec();
@@ -314,7 +315,6 @@ async fn files(folder: &Path, expected: usize) {
     eventually(&format!("{expected} files"), || std::future::ready(count() == expected)).await;
 }
 
-/// Adds an archive of 100 bytes; returns its reader.
 fn keep(archives: &ArchiveCache, repository: RepositoryId, key: &str) -> Reader {
     let (reader, producer) = archives.reader(repository, key);
     let producer = producer.unwrap();
@@ -324,7 +324,7 @@ fn keep(archives: &ArchiveCache, repository: RepositoryId, key: &str) -> Reader 
     reader
 }
 
-/// Returns which of these archives are cached and finished.
+/// Returns which of these archives are cached and complete.
 fn kept<'a>(archives: &ArchiveCache, keys: &[&'a str]) -> Vec<&'a str> {
     keys.iter().copied().filter(|key| archives.size(key).is_some()).collect()
 }
@@ -351,7 +351,7 @@ async fn one_makes_and_all_read() {
             producer.set_written(part * 100);
             tokio::time::sleep(Duration::from_millis(5)).await;
         }
-        // A smaller number, as of a second run, is ignored.
+        // A smaller number, as from a second run, is ignored.
         producer.set_written(100);
         producer.finish(Ok(()));
     };

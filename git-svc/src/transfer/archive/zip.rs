@@ -15,12 +15,11 @@ const DEFLATED: u16 = 8;
 const UTF8: u16 = 1 << 11;
 /// Version of the format needed to read an entry: 2.0.
 const NEEDED: u16 = 20;
-/// Made on Unix, whose modes the entries have.
+/// Made on Unix, so that the modes of entries count.
 const MADE_BY: u16 = 3 << 8 | NEEDED;
 /// Version of the format needed to read a zip64 directory: 4.5.
 const NEEDED_64: u16 = 45;
 
-/// Writer of one zip file.
 pub(super) struct Zip<W> {
     out: W,
     written: u64,
@@ -34,14 +33,14 @@ pub(super) struct Zip<W> {
 }
 
 impl<W: Write> Zip<W> {
-    /// Begins a file whose entries have the time `seconds`.
+    /// Starts a file whose entries have the time `seconds`.
     pub(super) fn begin(out: W, seconds: i64) -> Self {
         let deflate = DeflateEncoder::new(Vec::new(), COMPRESSION_LEVEL);
         let (stamp, sampler) = (stamp(seconds), CompressionSampler::default());
         Self { out, written: 0, stamp, directory: Vec::new(), entries: 0, deflate, sampler }
     }
 
-    /// Adds an entry. The path of a folder ends in a slash.
+    /// Adds an entry. The path of a directory ends in a slash.
     pub(super) fn add(&mut self, path: &[u8], kind: EntryKind, mode: i32, content: &[u8]) -> io::Result<()> {
         let (attributes, content) = match kind {
             EntryKind::Directory | EntryKind::Submodule => (0o040_755 << 16 | 0x10, b"".as_slice()),
@@ -77,7 +76,7 @@ impl<W: Write> Zip<W> {
         self.write(body)
     }
 
-    /// Ends the file with the commit as its comment; returns the inner writer.
+    /// Ends the file with the commit as its comment. Returns the inner writer.
     pub(super) fn finish(mut self, commit: Oid) -> io::Result<W> {
         let (start, length) = (self.written, self.directory.len() as u64);
         let directory = std::mem::take(&mut self.directory);
@@ -142,8 +141,8 @@ fn length(name: &[u8]) -> io::Result<u16> {
     u16::try_from(name.len()).map_err(|_| io::Error::other("a name of more than 64 KiB in a zip file"))
 }
 
-/// Returns the time in UTC as DOS date and time, which range from 1980 to 2107 in steps of two seconds, and as seconds
-/// since 1970.
+/// Returns a UTC time as DOS date and time, in steps of two seconds from 1980 to 2107, and as
+/// seconds since 1970.
 fn stamp(seconds: i64) -> (u16, u16, u32) {
     const FIRST: i64 = 315_532_800;
     const LAST: i64 = 4_354_819_198;

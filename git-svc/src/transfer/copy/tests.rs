@@ -1,4 +1,4 @@
-//! Copies by real git: what is in them, and what a failure leaves.
+//! Copies made by real git: what they contain, and what a failure leaves.
 
 use std::{fs, path::PathBuf, process::Command};
 
@@ -40,7 +40,7 @@ impl Fixture {
         self.store.path(id)
     }
 
-    /// Runs git in a repository and returns its output without the last line break.
+    /// Runs git in a repository. Returns its output without the last line break.
     fn git(&self, id: RepositoryId, args: &[&str]) -> String {
         let who = [("NAME", "Ada"), ("EMAIL", "ada@example.com")];
         let who = who
@@ -51,7 +51,7 @@ impl Fixture {
         String::from_utf8(output.stdout).unwrap().trim_end().to_owned()
     }
 
-    /// Writes a commit with a file of its own, without a ref.
+    /// Writes a commit with a new file, without a ref.
     fn commit(&self, text: &str, parent: Option<&str>) -> String {
         let file = self.folder.path().join("file");
         fs::write(&file, text).unwrap();
@@ -66,7 +66,8 @@ impl Fixture {
         self.git(SOURCE, &args.concat())
     }
 
-    /// Fills the source: two branches, tags of both kinds, a hidden ref and an object without a ref. Returns the last two.
+    /// Fills the source: two branches, tags of both kinds, a hidden ref and an object without a
+    /// ref. Returns the last two.
     fn fill(&self) -> [String; 2] {
         let first = self.commit("one", None);
         let second = self.commit("two", Some(&first));
@@ -114,7 +115,7 @@ async fn a_copy_has_what_branches_and_tags_reach_and_nothing_else() {
         assert_eq!(tag.peeled.unwrap().to_string(), f.git(COPY, &["rev-parse", "trunk"]));
         assert!(!f.path(COPY).join("objects/info/alternates").exists());
         assert!(f.is_incoming_empty());
-        // Again: it stays as it is.
+        // A second copy changes nothing.
         f.git(COPY, &["update-ref", "-d", "refs/tags/light"]);
         f.copy().await.unwrap();
         assert_eq!(f.git(COPY, &["tag"]), "heavy");

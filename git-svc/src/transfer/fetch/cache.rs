@@ -1,9 +1,9 @@
-//! Cache of pack files: which packs are cached, what their readers are told, and the bounds of making one. Not here: the cache itself
-//! (`transfer::stream_cache`), the process that makes a pack, and the connections that read it.
+//! Cache of packs: which packs are cached, their progress, and the limits of making one.
 //!
-//! As long as the files take more than `capacity` bytes, no pack is begun. A pack that grows beyond a quarter of the
-//! capacity gets no further readers and is deleted with its last one; a pack that grows beyond the whole capacity is aborted.
-//! The keys of both are remembered, and later requests bypass the cache.
+//! While the files take more than `capacity` bytes, no pack is started. A pack that grows beyond a
+//! quarter of the capacity gets no new readers and is deleted with its last one; a pack that grows
+//! beyond the whole capacity is aborted. The keys of both are remembered, and later requests bypass
+//! the cache.
 
 use std::{
     fs,
@@ -24,22 +24,24 @@ use crate::transfer::{
     stream_cache::{Stop, StreamCache, StreamProducer, StreamReader, StreamState},
 };
 
-/// Time that an unused pack is kept, and time within which the second request for a pack makes it cacheable.
+/// How long an unused pack is kept, and how soon a second request for a pack has to follow to make
+/// it cacheable.
 const RETENTION: Duration = Duration::from_secs(300);
-/// Time that the key of a pack that is too large is remembered.
+/// How long the key of a pack that is too large is remembered.
 const LARGE_RETENTION: Duration = Duration::from_secs(3600);
-/// Time in which no pack is begun after the disk was full.
+/// How long no pack is started after the disk was full.
 const DISK_FULL_BACKOFF: Duration = Duration::from_secs(60);
-/// Maximum keys remembered, for first requests and for large packs each.
+/// Limit on remembered keys, for first requests and for large packs each.
 const MAX_REMEMBERED_KEYS: u64 = 10_000;
-/// Maximum time for making one pack, including the wait for a permit.
+/// Time limit to make one pack, including the wait for a permit.
 const PRODUCE_TIMEOUT: Duration = Duration::from_secs(3600);
-/// Interval at which a producer checks the size of its file, its readers and its deadline.
+/// How often a producer checks the size of its file, its readers and its deadline.
 const POLL_INTERVAL: Duration = Duration::from_millis(100);
-/// Bytes of git's progress output kept per pack; lines that end in a line feed may take twice as much.
+/// Limit on git's progress output kept per pack. Lines that end in a line feed may take twice as
+/// much.
 const MAX_LOG_BYTES: usize = 64 << 10;
 
-/// All cached packs of a store. Clones share their state.
+/// The packs of a store. Clones share their state.
 #[derive(Clone)]
 pub(crate) struct PackCache(Arc<Inner>);
 
@@ -51,52 +53,49 @@ struct Inner {
     large: Cache<Key, ()>,
     paused_until: Mutex<Option<Instant>>,
     detached_permits: Arc<Semaphore>,
-    /// Semaphore of the KiB of inputs in memory.
+    /// Limits the memory of inputs, in KiB.
     inputs: Arc<Semaphore>,
 }
 
-/// What the readers of a pack are told.
+/// Progress of a pack, as seen by its readers.
 #[derive(Default)]
 pub(super) struct State {
-    /// True once the process runs and the file exists.
+    /// Whether the process runs and the file exists.
     begun: bool,
-    /// git's progress output.
     log: Vec<u8>,
     end: Option<Result<u64, ProduceError>>,
 }
 
-/// Reasons why there is no pack.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum ProduceError {
-    /// The producer failed before its first byte, for a reason specific to its request (for example its wait for a
-    /// permit). Another request may retry.
+    /// The producer failed before its first byte, for a reason specific to its request, such as its
+    /// wait for a permit. Another request may retry.
     Retryable(String),
     /// Not cacheable: each request makes its own pack.
     NotCacheable,
-    /// The producer failed after it had begun.
+    /// The producer failed after its first byte.
     Failed(String),
 }
 
-/// Result of a lookup.
 pub(super) enum Lookup {
-    /// Bypass the cache: the request makes its own pack.
+    /// The request has to make its own pack.
     Bypass,
     /// The pack is complete or being made.
     Hit(Reader),
-    /// The pack is not cached, and the caller makes it with the producer.
+    /// The pack is not cached. The caller makes it with the producer.
     Miss(Reader, Producer),
 }
 
 /// Reader of a cached pack. A producer without readers stops.
 pub(super) type Reader = StreamReader<State>;
 
-/// New progress text, and the size of the pack or its failure, once it has ended.
+/// New progress text, and the size of the pack or its failure once it has ended.
 pub(super) struct Progress {
     pub(super) text: Vec<u8>,
     pub(super) end: Option<Result<u64, ProduceError>>,
 }
 
-/// Handle for making a cached pack. If it is dropped before [`Producer::finish`], the pack has failed.
+/// Makes a cached pack. If it is dropped before [`Producer::finish`], the pack has failed.
 pub(super) struct Producer {
     cache: PackCache,
     key: Key,
@@ -110,7 +109,7 @@ impl StreamState for State {
 
     fn abandon(&mut self) {
         let error = if self.begun { ProduceError::Failed } else { ProduceError::Retryable };
-        self.end = Some(Err(error("the pack was left unfinished; try again".to_owned())));
+        self.end = Some(Err(error("the pack is incomplete; try again".to_owned())));
     }
 }
 
@@ -152,7 +151,8 @@ impl PackCache {
         }
     }
 
-    /// Returns whether a pack that is not cached gets a file. Remembers the key for the second request.
+    /// Returns whether a pack that is not cached should be. Remembers the key for the second
+    /// request.
     fn is_cacheable(&self, key: Key, is_clone: bool) -> bool {
         let is_paused = self.0.paused_until.lock().is_some_and(|until| Instant::now() < until);
         if is_paused || self.0.large.contains_key(&key) || self.used_bytes() > self.0.packs.capacity() {
@@ -165,12 +165,11 @@ impl PackCache {
         false
     }
 
-    /// Returns the bytes of all files.
     pub(super) fn used_bytes(&self) -> u64 {
         self.0.packs.used_bytes()
     }
 
-    /// Returns the semaphore of packs that are made without a permit of the pack limiter, because their reader is
+    /// Limits packs that are made without a permit of the pack limiter, because their reader is
     /// slower than their producer.
     pub(super) fn detached_permits(&self) -> Arc<Semaphore> {
         Arc::clone(&self.0.detached_permits)
@@ -182,12 +181,12 @@ impl PackCache {
         Arc::clone(&self.0.inputs).try_acquire_many_owned(count).ok()
     }
 
-    /// Forgets the packs of a deleted repository. Current readers read to the end.
+    /// Drops the packs of a deleted repository. Current readers read to the end.
     pub(crate) fn forget(&self, repository: RepositoryId) {
         self.0.packs.forget(repository);
     }
 
-    /// Removes packs that were not requested for [`RETENTION`].
+    /// Removes packs that were not requested within [`RETENTION`].
     pub(super) fn expire(&self) {
         self.0.packs.remove_unused(RETENTION);
     }
@@ -217,24 +216,23 @@ impl Producer {
         });
     }
 
-    /// Returns whether the log reports a full disk.
     pub(super) fn log_says_full(&self) -> bool {
         says_full(&String::from_utf8_lossy(&self.pack.state().borrow().log))
     }
 
-    /// Remembers that this pack is too large to cache, and removes its entry, so that no further reader joins.
+    /// Remembers that this pack is too large to cache, and removes its entry so that no new reader
+    /// joins.
     pub(super) fn is_too_large(&self) {
         self.cache.0.large.insert(self.key, ());
         self.pack.unlist();
     }
 
-    /// Returns whether a pack of this size is too large to cache.
     pub(super) fn is_large(&self, bytes: u64) -> bool {
         bytes > self.cache.0.packs.capacity() / 4
     }
 
-    /// Reports that a write failed because the disk is full: removes all unused packs, and begins no others for
-    /// [`DISK_FULL_BACKOFF`].
+    /// Reports that a write failed because the disk is full. Removes all unused packs, and starts
+    /// no others for [`DISK_FULL_BACKOFF`].
     pub(super) fn disk_is_full(&self) {
         *self.cache.0.paused_until.lock() = Some(Instant::now() + DISK_FULL_BACKOFF);
         self.cache.0.packs.remove_unused(Duration::ZERO);
@@ -247,14 +245,15 @@ impl Producer {
         }
     }
 
-    /// Watches the size of the file, the readers and the deadline; returns the error that ends the process.
+    /// Watches the size of the file, the readers and the deadline. Returns the error that ends the
+    /// process.
     pub(super) async fn watch(&self, file: &fs::File) -> ProduceError {
         loop {
             tokio::time::sleep(POLL_INTERVAL).await;
             match self.pack.stop() {
                 None => {}
                 Some(Stop::NoReader) => {
-                    return ProduceError::Failed("no reader waits for the pack any more".to_owned());
+                    return ProduceError::Failed("no client is waiting for the pack".to_owned());
                 }
                 Some(Stop::TimedOut) => return ProduceError::Failed("the pack took too long to make".to_owned()),
             }
@@ -264,7 +263,7 @@ impl Producer {
         }
     }
 
-    /// Updates the size of the file in the cache, and returns it. Fails if it exceeds the capacity.
+    /// Updates the size of the file in the cache and returns it. Fails if it exceeds the capacity.
     pub(super) fn update_size(&self, file: &fs::File) -> Result<u64, ProduceError> {
         let size = file.metadata().map_err(|error| ProduceError::Failed(error.to_string()))?.len();
         self.pack.set_bytes(size);
@@ -273,32 +272,33 @@ impl Producer {
         }
         self.cache.0.packs.evict();
         if size > self.cache.0.packs.capacity() {
-            return Err(ProduceError::Failed("the pack is larger than was expected; try again".to_owned()));
+            return Err(ProduceError::Failed("the pack is larger than expected; try again".to_owned()));
         }
         Ok(size)
     }
 
-    /// Records the result.
     pub(super) fn finish(self, end: Result<u64, ProduceError>) {
         self.pack.end(|state| state.end = Some(end));
     }
 }
 
 impl Reader {
-    /// Waits until the file exists, and returns its path; the error if the producer failed before that.
+    /// Waits until the file exists and returns its path. Returns the error if the producer failed
+    /// earlier.
     pub(super) async fn begun(&mut self) -> Result<&Path, ProduceError> {
         let state = self.state.wait_for(|state| state.begun || state.end.is_some()).await;
-        // Never an error: the stream, of which the reader has a handle, holds the sender.
+        // Never an error: the reader holds the stream, which holds the sender.
         let failure = state.ok().filter(|state| !state.begun).and_then(|state| state.end.clone()).and_then(Result::err);
         failure.map_or(Ok(self.path()), Err)
     }
 
-    /// Waits for text in the log after its first `log_offset` bytes, or for the end, and advances the offset. Of a pack
-    /// that had ended before the first call, only the last state of each line is returned.
+    /// Waits for text in the log after its first `log_offset` bytes, or for the end, and advances
+    /// the offset. If the pack ended before the first call, returns only the last state of each
+    /// line.
     pub(super) async fn progress(&mut self, log_offset: &mut usize) -> Progress {
         let seen = *log_offset;
         let state = self.state.wait_for(|state| state.log.len() > seen || state.end.is_some()).await;
-        // Never an error: the stream, of which the reader has a handle, holds the sender.
+        // Never an error: the reader holds the stream, which holds the sender.
         let Ok(state) = state else { return Progress { text: Vec::new(), end: Some(Err(ProduceError::NotCacheable)) } };
         let text = state.log.get(seen..).unwrap_or_default();
         let text = if seen == 0 && state.end.is_some() { final_lines(text) } else { text.to_vec() };

@@ -1,5 +1,5 @@
-//! Packs of clones that are answered without git's `upload-pack`: each is looked up by the request that `upload-pack`
-//! would make, and git-svc reads its file. Not here: the requests and responses (`http`).
+//! Packs of clones that need no `upload-pack` of git: looks up each by the request `upload-pack`
+//! would make, and reads its file.
 
 use std::{collections::HashSet, fs::File, sync::Arc, time::Duration};
 
@@ -17,17 +17,17 @@ use super::{
 /// Request of a client that has no objects yet and wants all of them.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct CloneRequest {
-    /// Wanted objects in the client's order; may contain duplicates.
+    /// Wanted objects in the client's order. May contain duplicates.
     pub(crate) wants: Vec<Oid>,
-    /// True if the client accepts deltas against objects that are not in the pack.
+    /// Whether the client accepts deltas against objects that are not in the pack.
     pub(crate) thin_pack: bool,
-    /// True if the client accepts deltas that name their base by its offset.
+    /// Whether the client accepts deltas that name their base by its offset.
     pub(crate) ofs_delta: bool,
-    /// True if the client wants the annotated tags of objects in the pack.
+    /// Whether the client wants the annotated tags of objects in the pack.
     pub(crate) include_tag: bool,
-    /// True if the client wants no progress messages.
+    /// Whether the client wants no progress messages.
     pub(crate) no_progress: bool,
-    /// True after `done`: the request is complete, and the client wants the pack.
+    /// Set by `done`: the request is complete, and the client wants the pack.
     pub(crate) is_done: bool,
 }
 
@@ -61,12 +61,9 @@ pub(crate) struct Pack {
 }
 
 impl FetchService {
-    /// Returns the pack for a clone; `None` if git has to answer, because the request is wrong (git's error message is
-    /// better) or the pack cannot be cached.
-    ///
-    /// # Errors
-    ///
-    /// `Overloaded` when too many packs are being made.
+    /// Returns the pack for a clone; `None` if git has to answer, because the request is wrong
+    /// (git's error message is better) or the pack cannot be cached. Fails with `Overloaded` when
+    /// too many packs are being made.
     pub(crate) async fn find_pack(&self, fetch: &Fetch, asked: &CloneRequest) -> Result<Option<Pack>, GitError> {
         let Some((request, input)) = asked.to_process() else { return Ok(None) };
         if asked.wants.is_empty() || !self.has_all(fetch, asked.wants.clone()).await? {
@@ -78,7 +75,8 @@ impl FetchService {
                 Lookup::Bypass => return Ok(None),
                 Lookup::Hit(reader) => reader,
                 Lookup::Miss(reader, producer) => {
-                    // This request is the producer, so it returns the producer's result and does not retry.
+                    // This request is the producer, so it returns the producer's result and does
+                    // not retry.
                     may_ask_again = false;
                     match self.cache.reserve_input(input.len()) {
                         Some(room) => {
@@ -103,7 +101,7 @@ impl FetchService {
         }
     }
 
-    /// Returns whether the repository has all these objects, and is not shallow itself.
+    /// Returns whether the repository has all these objects and is not shallow itself.
     async fn has_all(&self, fetch: &Fetch, wants: Vec<Oid>) -> Result<bool, GitError> {
         let look = move |repo: &git2::Repository| {
             let objects = repo.odb()?;
@@ -124,7 +122,8 @@ impl Pack {
         self.size
     }
 
-    /// Waits up to `timeout` for progress; returns the text for the client, and the reason if the pack has failed.
+    /// Waits up to `timeout` for progress. Returns the text for the client, and the reason if the
+    /// pack has failed.
     pub(crate) async fn read_progress(&mut self, timeout: Duration) -> (Vec<u8>, Result<(), String>) {
         let Ok(progress) = tokio::time::timeout(timeout, self.reader.progress(&mut self.log_offset)).await else {
             return (Vec::new(), Ok(()));

@@ -1,8 +1,10 @@
-//! Messages between git-svc and its `pack-objects` hook, all of them packets, after the packet that names the session.
+//! Messages between git-svc and its `pack-objects` hook. All are packets, and follow the packet
+//! with the session id.
 //!
-//! The hook sends its arguments, one packet each, and a flush; then an [`InputSummary`] of its input. git-svc sends an
-//! [`HookReply`]. After [`HookReply::Send`] the hook sends its input and a flush, and gets another reply. After
-//! [`HookReply::Run`] any byte of the hook means that git waits for the client rather than the client for git.
+//! The hook sends its arguments, one packet each, and a flush; then an [`InputSummary`] of its
+//! input. git-svc sends an [`HookReply`]. After [`HookReply::Send`] the hook sends its input and a
+//! flush, and gets another reply. After [`HookReply::Run`] any byte from the hook means that git is
+//! waiting for the client, not the client for git.
 
 use std::{
     ffi::OsString,
@@ -13,25 +15,23 @@ use std::{
 use git_store::git::pktline::{MAX_DATA, Packet};
 use sha2::{Digest as _, Sha256};
 
-/// Maximum bytes of an input that the hook describes; with a longer one the hook makes the pack.
+/// Limit on an input that the hook describes, in bytes. Above it the hook makes the pack.
 pub(crate) const MAX_INPUT: usize = 32 << 20;
-/// Maximum number of arguments that the hook describes; with more the hook makes the pack.
+/// Limit on the number of arguments that the hook describes. Above it the hook makes the pack.
 pub(crate) const MAX_ARGS: usize = 32;
-/// Maximum bytes of one such argument.
+/// Limit on one such argument, in bytes.
 pub(crate) const MAX_ARG: usize = 4096;
 
-/// Reply of git-svc to the hook.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum HookReply {
-    /// Make the pack yourself; git-svc holds a permit while the connection is open.
+    /// Make the pack yourself. git-svc holds a permit while the connection is open.
     Run,
-    /// Send the input.
     Send,
     /// Copy this file while it grows, until a reply gives its size.
     Follow(PathBuf),
     /// Progress text for the client.
     Text(Vec<u8>),
-    /// The file is complete, and has this many bytes.
+    /// The file is complete and has this many bytes.
     Done(u64),
     /// The pack was not made, or not completed, for this reason.
     Failed(String),
@@ -69,19 +69,17 @@ impl HookReply {
     }
 }
 
-/// Summary of the hook's input.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct InputSummary {
     /// SHA-256 of the input, in hexadecimal digits.
     pub(crate) hash: String,
-    /// Length of the input in bytes.
+    /// In bytes.
     pub(crate) length: usize,
-    /// True if the input excludes no objects: the client has none yet.
+    /// Whether the input excludes no objects, because the client has none yet.
     pub(crate) is_clone: bool,
 }
 
 impl InputSummary {
-    /// Returns the summary of a complete input.
     pub(crate) fn of(input: &[u8]) -> Self {
         let mut is_after_not = false;
         let mut has_something = false;

@@ -1,12 +1,14 @@
-//! Packs for fetches. git's `upload-pack` runs our hook for each pack, and the hook connects to git-svc; a plain clone
-//! is answered without either.
+//! Packs for fetches. git's `upload-pack` runs our hook for each pack, and the hook connects to
+//! git-svc. Plain clones need neither.
 //!
-//! A pack that several requests need is made once, into a file that all of them read while it grows. The pack of a
-//! clone is cached at its first request, because another clone soon needs it; the pack of any other fetch at its second
-//! request within a few minutes, and the hook makes it before that. Making a pack takes a permit of the pack limiter;
-//! reading one takes none, however slow the client is.
+//! A pack that several requests need is made once, into a file that all of them read while it
+//! grows. The pack of a clone is cached at its first request, because another clone will probably
+//! need it. The pack of any other fetch is cached at its second request within a few minutes;
+//! before that the hook makes it. Making a pack takes a permit of the pack limiter; reading one
+//! takes none, however slow the client is.
 //!
-//! Access is checked before git starts, and the repository is the one of that check, whatever the hook sends.
+//! Access is checked before git starts, and the repository is fixed by that check, whatever the
+//! hook sends.
 
 mod cache;
 pub(crate) mod clone;

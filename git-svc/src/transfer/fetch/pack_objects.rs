@@ -14,25 +14,24 @@ use super::{
     service::FetchService,
 };
 
-/// Error message for a request that gets no permit to make its pack.
+/// For a request that gets no permit to make its pack.
 pub(super) const BUSY_MESSAGE: &str = "too many packs are being made; try again in a moment";
-/// Progress phase that `upload-pack` shows to no client.
+/// Progress phase that `upload-pack` hides from clients.
 const HIDDEN_PHASE: &[u8] = b"Writing objects";
 
-/// Standard input of git, with its reservation of memory.
+/// Standard input of git, with its reserved memory.
 pub(super) struct PackInput {
     pub(super) bytes: Vec<u8>,
     pub(super) _room: OwnedSemaphorePermit,
 }
 
 impl FetchService {
-    /// Spawns the task that makes the pack.
     pub(super) fn start(&self, fetch: &Fetch, request: &Request, input: PackInput, producer: Producer) {
         let (own, fetch, request) = (self.clone(), fetch.clone(), request.clone());
         self.life.spawn_for_request("pack", async move {
             let end = own.make(&fetch, &request, input, &producer).await;
             if let Err(failure) = &end {
-                tracing::debug!(repo.id = %fetch.repository, ?failure, "a pack was not made");
+                tracing::debug!(repo.id = %fetch.repository, ?failure, "cannot make a pack");
             }
             producer.finish(end);
         });
@@ -59,7 +58,7 @@ impl FetchService {
             }
         }
         let (file, child) = self.begin(fetch, request, producer).map_err(|error| {
-            tracing::warn!(repo.id = %fetch.repository, %error, "a pack cannot be kept");
+            tracing::warn!(repo.id = %fetch.repository, %error, "cannot cache a pack");
             ProduceError::NotCacheable
         })?;
         producer.begin();
@@ -124,12 +123,13 @@ async fn work(child: &mut GitChild, input: PackInput, producer: &Producer) -> Re
     }
     if producer.log_says_full() {
         producer.disk_is_full();
-        return Err(ProduceError::Failed("there is no room on the disk; try again in a moment".to_owned()));
+        return Err(ProduceError::Failed("the disk is full; try again later".to_owned()));
     }
     Err(ProduceError::Failed("the pack could not be made".to_owned()))
 }
 
-/// Splits git's progress output into lines; a line that ends in a carriage return is overwritten by the next.
+/// Splits git's progress output into lines. A line that ends in a carriage return is overwritten by
+/// the next.
 #[derive(Default)]
 struct ProgressLines {
     line: Vec<u8>,

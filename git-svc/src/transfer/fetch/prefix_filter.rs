@@ -1,24 +1,25 @@
-//! Bound on the prefixes of an `ls-refs` request that git answers: git compares each of them with every ref. A client whose request names
-//! more is sent all refs, as git's `gitprotocol-v2` allows: prefixes only make the list shorter.
+//! Limits the prefixes of `ls-refs` requests that git answers, because git compares each of them
+//! with every ref. A client that sends more gets all refs, as git's `gitprotocol-v2` allows:
+//! prefixes are only an optimization.
 
 use git_store::git::pktline::Packet;
 
-/// Maximum prefixes of one request that git gets.
+/// Limit on the prefixes of one request.
 const MAX_PREFIXES: usize = 1024;
-/// Maximum bytes of these prefixes.
 const MAX_PREFIX_BYTES: usize = 256 << 10;
 
-/// Passes on what a client of `upload-pack` sends, packet by packet, without the prefixes of requests that have too many.
+/// Forwards what a client of `upload-pack` sends, packet by packet. Drops the prefixes of requests
+/// that have too many.
 #[derive(Debug, Default)]
 pub(crate) struct PrefixFilter {
-    /// Bytes of a packet whose end is missing.
+    /// Bytes of an incomplete packet.
     partial: Vec<u8>,
-    /// Prefixes of the running request, which git gets at its end.
+    /// Prefixes of the current request, which git gets at its end.
     held: Vec<u8>,
     count: usize,
-    /// True between the name of the command and the end of the request.
+    /// Whether the command name was read but not the end of the request.
     is_ls_refs: bool,
-    /// True once bytes were no packets: git refuses them.
+    /// Set after bytes that are no packets, which git will reject.
     is_broken: bool,
 }
 
@@ -77,11 +78,11 @@ impl PrefixFilter {
         out.extend_from_slice(bytes);
     }
 
-    /// Keeps a prefix, unless the request has too many: then none is kept.
+    /// Keeps a prefix. If the request has too many, drops them all.
     fn hold(&mut self, bytes: &[u8]) {
         if self.count > MAX_PREFIXES || self.held.len() + bytes.len() > MAX_PREFIX_BYTES {
             self.held.clear();
-            // Above the limit for the rest of the request.
+            // Stay above the limit for the rest of the request.
             self.count = MAX_PREFIXES + 1;
         } else {
             self.held.extend_from_slice(bytes);

@@ -1,4 +1,5 @@
-//! Requests for `git pack-objects`, as `upload-pack` makes them: which are known, and the cache key of a pack.
+//! Requests for `git pack-objects`, as `upload-pack` makes them: which ones are known, and the
+//! cache key of a pack.
 
 use std::{ffi::OsString, os::unix::ffi::OsStringExt as _};
 
@@ -9,12 +10,10 @@ use sha2::{Digest as _, Sha256};
 use super::hook_protocol::InputSummary;
 use crate::admission::limiter::ClientKey;
 
-/// Repository and client of one fetch.
 #[derive(Clone, Debug)]
 pub(crate) struct Fetch {
-    /// Repository that is fetched from.
     pub(crate) repository: RepositoryId,
-    /// Epoch of the repository's placement: packs made before a move are not found after it.
+    /// Epoch of the repository's placement. After a move, packs made before it are not found.
     pub(crate) epoch: i64,
     /// Client whose limits apply.
     pub(crate) client: ClientKey,
@@ -27,7 +26,7 @@ pub(super) type Key = [u8; 32];
 const OPTIONS: &[&[u8]] = &[b"--revs", b"--thin", b"--stdout", b"--shallow", b"--delta-base-offset", b"--include-tag"];
 /// Prefixes of filters whose meaning does not depend on refs.
 const FILTERS: &[&str] = &["blob:none", "blob:limit=", "tree:", "object:type="];
-/// Maximum bytes of a filter, which bounds the parts that one combines.
+/// Limit on a filter, which also limits the parts it combines.
 const MAX_FILTER_BYTES: usize = 256;
 
 /// A request whose pack git-svc can make itself.
@@ -35,14 +34,13 @@ const MAX_FILTER_BYTES: usize = 256;
 pub(super) struct Request {
     /// Arguments of git, without those for progress.
     args: Vec<Vec<u8>>,
-    /// True if the client wants progress messages.
     pub(super) wants_progress: bool,
-    /// Summary of the standard input.
     pub(super) input: InputSummary,
 }
 
 impl Request {
-    /// Parses the hook's arguments; `None` if one of them is not known, in which case the hook makes the pack.
+    /// Parses the hook's arguments; `None` if one is unknown, in which case the hook makes the
+    /// pack.
     pub(super) fn parse(args: &[Vec<u8>], input: InputSummary) -> Option<Self> {
         let args = args.strip_prefix(&[b"git".to_vec()])?;
         let shallow = [b"--shallow-file".to_vec(), Vec::new()];
@@ -74,8 +72,8 @@ impl Request {
         !self.args.iter().any(|arg| arg == b"--shallow" || arg.starts_with(b"--filter="))
     }
 
-    /// Returns the arguments of the process that makes the pack. With `--all-progress` it always writes to stderr, and
-    /// so notices that the reader is gone, even if that is because git-svc was killed.
+    /// Returns the arguments of the process that makes the pack. With `--all-progress` it always
+    /// writes to stderr, so it notices that the reader is gone, even if git-svc was killed.
     pub(super) fn args(&self) -> Vec<OsString> {
         let args = self.args.iter().map(|arg| OsString::from_vec(arg.clone()));
         args.chain(["--all-progress".into()]).collect()
@@ -92,8 +90,8 @@ impl Request {
     }
 }
 
-/// Returns whether an argument of `pack-objects` is a filter that is not served: git's own settings leave out its kind, this bounds how many
-/// parts are combined.
+/// Returns whether an argument of `pack-objects` is an unsupported filter. git's own settings
+/// exclude kinds of filters; this limits how many parts are combined.
 pub(crate) fn is_refused_filter(option: &[u8]) -> bool {
     option.starts_with(b"--filter") && !is_filter(option)
 }
@@ -102,7 +100,7 @@ fn is_filter(option: &[u8]) -> bool {
     let Some(filter) = option.strip_prefix(b"--filter=").and_then(|filter| std::str::from_utf8(filter).ok()) else {
         return false;
     };
-    // Filters with percent-encoded parts are not known.
+    // Filters with percent-encoded parts are unknown.
     let is_plain = filter.bytes().all(|byte| byte.is_ascii_alphanumeric() || b":=+".contains(&byte));
     let parts = filter.strip_prefix("combine:").unwrap_or(filter);
     is_plain && filter.len() <= MAX_FILTER_BYTES && parts.split('+').all(is_part)

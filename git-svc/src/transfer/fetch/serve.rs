@@ -1,5 +1,4 @@
-//! Serves `pack-objects` hooks: sends a hook to a cached pack, or lets it make the pack. Not here: the hook itself
-//! (`push::hook`).
+//! Serves `pack-objects` hooks: sends a hook to a cached pack, or lets it make the pack.
 
 use std::{io, time::Duration};
 
@@ -14,7 +13,7 @@ use super::{
     service::FetchService,
 };
 
-/// Maximum time for a hook to send its request or its input; it sends both at once.
+/// Time limit for a hook to send its request or its input, which it sends at once.
 const HOOK_TIMEOUT: Duration = Duration::from_secs(30);
 
 /// Connection of a hook that makes or copies one pack. The hook closes it when it ends.
@@ -34,7 +33,7 @@ enum FollowOutcome {
 }
 
 impl FetchService {
-    /// Serves one hook, until it has its pack or disconnects.
+    /// Serves one hook until it has its pack or disconnects.
     pub(crate) async fn serve_hook<R, W>(&self, fetch: Fetch, reader: R, writer: W) -> io::Result<()>
     where
         R: AsyncBufRead + Unpin,
@@ -51,7 +50,8 @@ impl FetchService {
                 Lookup::Bypass => return hook.run(self, &fetch).await,
                 Lookup::Hit(reader) => reader,
                 Lookup::Miss(reader, producer) => {
-                    // This request is the producer, so it returns the producer's result and does not retry.
+                    // This request is the producer, so it returns the producer's result and does
+                    // not retry.
                     may_ask_again = false;
                     match self.cache.reserve_input(request.input.length) {
                         Some(room) => {
@@ -75,7 +75,7 @@ impl FetchService {
 }
 
 impl<R: AsyncBufRead + Unpin, W: AsyncWrite + Unpin> HookConnection<R, W> {
-    /// Reads the request; `None` if the hook has to make the pack because the request is not known.
+    /// Reads the request; `None` if it is unknown, so that the hook has to make the pack.
     async fn request(&mut self) -> io::Result<Option<Request>> {
         let mut args = Vec::new();
         loop {
@@ -117,8 +117,9 @@ impl<R: AsyncBufRead + Unpin, W: AsyncWrite + Unpin> HookConnection<R, W> {
         };
         self.send(&HookReply::Run).await?;
         while self.wait_for_signal().await? {
-            // The process waits for its client now, so its permit goes to another. Each keeps its memory: their number is limited,
-            // and a part of the budget for large deltas stays theirs.
+            // The process is waiting for its client, so release its permit. It keeps its memory:
+            // the number of such processes is limited, and part of the budget for large deltas is
+            // reserved for them.
             if let Ok(_place) = service.cache.detached_permits().try_acquire_owned() {
                 drop(permit);
                 while self.wait_for_signal().await? {}
@@ -128,14 +129,15 @@ impl<R: AsyncBufRead + Unpin, W: AsyncWrite + Unpin> HookConnection<R, W> {
         Ok(())
     }
 
-    /// Waits for any bytes from the hook, and drops them; false when it has disconnected.
+    /// Waits for any bytes from the hook and drops them. Returns false once it has disconnected.
     async fn wait_for_signal(&mut self) -> io::Result<bool> {
         let count = self.reader.fill_buf().await?.len();
         self.reader.consume(count);
         Ok(count > 0)
     }
 
-    /// Sends the hook the path of a file, then progress and the result. The file is kept until the hook disconnects.
+    /// Sends the hook the path of a file, then progress and the result. The file is kept until the
+    /// hook disconnects.
     async fn follow(&mut self, mut reader: Reader, wants_progress: bool) -> io::Result<FollowOutcome> {
         let begun = tokio::select! {
             begun = reader.begun() => begun,
@@ -169,7 +171,7 @@ impl<R: AsyncBufRead + Unpin, W: AsyncWrite + Unpin> HookConnection<R, W> {
                 Some(Err(ProduceError::NotCacheable)) => HookReply::Failed("the pack could not be made".to_owned()),
             };
             self.send(&end).await?;
-            // The hook may still be copying: the file is kept until it disconnects.
+            // The hook may still be copying, so keep the file until it disconnects.
             self.reader.fill_buf().await?;
             return Ok(FollowOutcome::Delivered);
         }

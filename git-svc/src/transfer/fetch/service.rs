@@ -1,5 +1,3 @@
-//! The parts that fetches work with.
-
 use std::{sync::Arc, time::Duration};
 
 use ferrite_core::Lifecycle;
@@ -22,12 +20,12 @@ use crate::admission::{
     memory_budget::{MemoryBudget, MemoryPermit},
 };
 
-/// Interval between two removals of unused packs.
 const EXPIRY_INTERVAL: Duration = Duration::from_secs(30);
-/// Most objects of a repository that is searched for large deltas before a pack of it is made. That takes half a second at most; larger
-/// ones are searched meanwhile.
+/// Repositories with more objects than this are searched for large deltas while a pack is made,
+/// smaller ones before. Searching this many takes at most half a second.
 const MAX_SEARCHED_OBJECTS: u64 = 50_000;
-/// Repositories with large deltas that are remembered, and for how long: they are not searched again for each fetch.
+/// How many repositories with large deltas are remembered, and for how long, to avoid searching
+/// them for each fetch.
 const MAX_REMEMBERED: u64 = 10_000;
 const REMEMBERED_FOR: Duration = Duration::from_secs(600);
 
@@ -37,9 +35,7 @@ pub(crate) struct FetchService {
     pub(crate) git: Arc<Git>,
     pub(crate) store: Arc<RepositoryStore>,
     pub(crate) pool: Pool,
-    /// Permits of packs that are made at once.
     pub(crate) limiter: Arc<Limiter>,
-    /// Memory for files that are built from deltas.
     pub(crate) delta_memory: Arc<MemoryBudget>,
     pub(crate) cache: PackCache,
     /// Repositories that were found to have large deltas.
@@ -47,21 +43,18 @@ pub(crate) struct FetchService {
     pub(crate) life: Lifecycle,
 }
 
-/// Returns an empty memory of repositories with large deltas.
 pub(crate) fn large_repositories() -> Cache<RepositoryId, ()> {
     Cache::builder().max_capacity(MAX_REMEMBERED).time_to_live(REMEMBERED_FOR).build()
 }
 
-/// Permit to make a pack, with the memory for that if the repository has large deltas.
+/// Permit to make a pack, with memory if the repository has large deltas.
 pub(super) type PackPermit = (Permit, Option<MemoryPermit>);
 
 impl FetchService {
-    /// Waits for the permit to make a pack. git builds a file whose delta it cannot copy, for example because the base is not in the pack. How
-    /// large it is, is not known: in a repository with large deltas it counts as the largest. One of an earlier version is searched
-    /// for them first; if that would take long, the pack is made meanwhile.
-    ///
-    /// # Errors
-    /// `Overloaded`.
+    /// Waits for the permit to make a pack. git builds a file if it cannot copy its delta, for
+    /// example because the base is not in the pack. Its size is unknown, so in a repository with
+    /// large deltas it counts as the largest. A repository from an earlier version is searched for
+    /// them first, or while the pack is made if that would take long.
     pub(super) async fn admit(&self, fetch: &Fetch) -> Result<PackPermit, GitError> {
         let id = fetch.repository;
         let permit = self.limiter.acquire(id, &fetch.client).await?;
@@ -82,13 +75,14 @@ impl FetchService {
         Ok((permit, Some(memory)))
     }
 
-    /// Searches a repository that is not marked for large deltas, marks it if it has none, and remembers it otherwise.
+    /// Searches an unmarked repository for large deltas. Marks it if it has none, and remembers it
+    /// otherwise.
     async fn search(&self, id: RepositoryId, max_objects: u64) -> Marking {
         let marking = match self.pool.run_blocking(move |store| deltas::mark(store, id, max_objects)).await {
             Ok(marking) => marking,
             // Maintenance may have removed a pack.
             Err(error) => {
-                tracing::debug!(repo.id = %id, %error, "the packs were not searched for large deltas");
+                tracing::debug!(repo.id = %id, %error, "cannot search the packs for large deltas");
                 Marking::NotSearched
             }
         };
@@ -98,7 +92,7 @@ impl FetchService {
         marking
     }
 
-    /// Removes packs from the cache that have not been used lately, until the process stops.
+    /// Removes unused packs from the cache, until the process stops.
     pub(crate) async fn expire_in_background(self) {
         while self.life.pause(EXPIRY_INTERVAL).await {
             self.cache.expire();

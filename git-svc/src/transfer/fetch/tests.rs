@@ -1,5 +1,3 @@
-//! Tests of the pack cache: hits, misses, joins, eviction and deletion.
-
 use std::{fs, path::Path};
 
 use ferrite_core::testing::eventually;
@@ -35,7 +33,7 @@ fn runs(packs: &PackCache, number: u8, is_clone: bool) -> bool {
     matches!(packs.lookup(key(number), ONE, is_clone), Lookup::Bypass)
 }
 
-/// Writes `bytes` bytes, and completes the pack.
+/// Writes `bytes` bytes and completes the pack.
 fn finish(producer: Producer, bytes: usize) {
     producer.begin();
     fs::write(producer.path(), vec![b'x'; bytes]).unwrap();

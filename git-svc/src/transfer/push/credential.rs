@@ -1,5 +1,5 @@
-//! The credential helper of git's fetches from remotes (`gitcredentials`): answers for the servers that it has logins for, and no
-//! other.
+//! Credential helper for git's fetches from remotes (`gitcredentials`). Only answers for servers
+//! whose login it has.
 
 use std::io;
 use std::time::Duration;
@@ -10,17 +10,14 @@ use tokio::{
     time::timeout,
 };
 
-/// Longest question of git, in bytes.
 const MAX_REQUEST_BYTES: u64 = 64 << 10;
-/// Longest time for a question; git sends it at once.
+/// Time limit of a request, which git sends at once.
 const REQUEST_TIMEOUT: Duration = Duration::from_secs(30);
 
-/// User and password for one server.
 #[derive(Clone, Debug)]
 pub(crate) struct RemoteLogin {
-    /// Scheme of the URL.
     pub(crate) protocol: &'static str,
-    /// Host as the URL has it, with its port if the URL has one.
+    /// Host as in the URL, with its port if the URL has one.
     pub(crate) host: String,
     pub(crate) username: String,
     pub(crate) password: Secret,
@@ -31,14 +28,14 @@ pub(crate) struct RemoteLogin {
 pub(crate) struct RemoteLogins(Vec<RemoteLogin>);
 
 impl RemoteLogins {
-    /// Logins without line breaks or NULs in them.
+    /// Drops logins that contain line breaks or NULs.
     pub(crate) fn new(logins: Vec<RemoteLogin>) -> Self {
         let is_line = |text: &str| !text.contains(['\n', '\r', '\0']);
         let is_valid = |login: &RemoteLogin| is_line(&login.username) && is_line(login.password.expose());
         Self(logins.into_iter().filter(is_valid).collect())
     }
 
-    /// Returns the answer to a question of git; `None` for a server without a login here.
+    /// Returns the answer to a request of git; `None` for a server without a login.
     fn answer(&self, request: &str) -> Option<String> {
         let value = |key: &str| request.lines().find_map(|line| line.strip_prefix(key)?.strip_prefix('='));
         let (protocol, host, username) = (value("protocol")?, value("host")?, value("username"));
@@ -49,7 +46,7 @@ impl RemoteLogins {
     }
 }
 
-/// Answers one question, which ends with the stream.
+/// Answers one request, which ends with the stream.
 pub(super) async fn serve<R, W>(logins: &RemoteLogins, reader: R, mut writer: W) -> io::Result<()>
 where
     R: AsyncRead + Unpin,

@@ -1,7 +1,8 @@
-//! The decision about a push while its objects are in quarantine. If nothing of it would be done, git drops its objects: they would stay on
-//! the store until maintenance otherwise.
+//! Decides about a push while its objects are in quarantine. If it would change nothing, git drops
+//! its objects, which otherwise would stay in the store until maintenance.
 //!
-//! Not here: the same rules when the refs move (`receive`). They are asked again then, as refs, rules and rights may have changed.
+//! The same rules are checked again when the refs move (`receive`), because refs, rules and
+//! permissions may have changed.
 
 use std::collections::HashSet;
 
@@ -22,19 +23,20 @@ use super::{
 };
 use crate::rpc_error::RpcError;
 
-/// Most characters of a ref's name before the reason for the client.
+/// Limit on a ref name before the reason for the client.
 const MAX_SHOWN_NAME_CHARS: usize = 256;
 
-/// Reason to refuse the refs of a push with objects whose refs all point to their new objects already.
+/// Reason if all refs of a push with objects already point to their new objects.
 const NOTHING_TO_DO: &str = "nothing to do: the ref already points there";
-/// Reason to refuse an atomic push with a history whose beginning neither the client nor the repository has.
+/// Reason if neither client nor repository has the beginning of the history in an atomic push.
 const SHALLOW: &str = "shallow update not allowed: run `git fetch --unshallow` first";
 
 /// Results of the commands of a push so far, in their order.
 type Answers = Vec<Option<CommandResult>>;
 
-/// Returns why nothing of a push would be done, with one line for each refused ref; `None` if something would. The push counts as a write
-/// of its account then. `quarantine` is the name of the folder with its objects.
+/// Returns why a push would change nothing, with one line for each rejected ref; `None` if it would
+/// change something. The push then counts as a write of its account. `quarantine` is the name of
+/// the directory with its objects.
 pub(super) async fn find_rejection(
     service: &PushService,
     push: &Push,
@@ -49,7 +51,8 @@ pub(super) async fn find_rejection(
     let is_refused = is_atomic && has_refusal(&answers);
     if !is_refused && !wanted.is_empty() {
         let judged = judge(service, push, is_atomic, wanted, quarantine, answers.clone());
-        // At the same time, as each takes a while. A client that may not push learns nothing about refs and rules.
+        // Concurrently, because each takes a while. A client without permission to push learns
+        // nothing about refs and rules.
         let (allowed, judged) = tokio::join!(service.reauthorize(push), judged);
         match allowed.map_err(RpcError::from).and(judged) {
             Ok((judged, commands)) => (answers, left) = (judged, commands.len()),
@@ -83,7 +86,7 @@ fn has_refusal(answers: &[Option<CommandResult>]) -> bool {
     answers.iter().any(|answer| matches!(answer, Some(Err(_))))
 }
 
-/// Judges commands as they would be when they are done now. Returns those that would change something.
+/// Judges commands as if they ran now. Returns those that would change something.
 async fn judge(
     service: &PushService,
     push: &Push,
@@ -100,7 +103,8 @@ async fn judge(
     Ok((answers, left))
 }
 
-/// Refuses new refs whose names collide with others. Of new refs that collide with each other, one may be created.
+/// Rejects new refs whose names conflict with others. If new refs conflict with each other, one may
+/// be created.
 async fn refuse_clashes(
     service: &PushService,
     push: &Push,
@@ -124,7 +128,7 @@ async fn refuse_clashes(
     Ok(refuse(part, is_clash, NAME_CLASH, answers))
 }
 
-/// Refuses refs that may not point to their objects.
+/// Rejects refs that must not point to their objects.
 async fn refuse_targets(
     service: &PushService,
     push: &Push,
@@ -142,8 +146,9 @@ async fn refuse_targets(
     Ok(refuse(part, |_| fits.next() == Some(false), BAD_TARGET, answers))
 }
 
-/// Refuses an atomic push with a commit whose parents the client does not have, unless the repository had that commit before. git refuses
-/// the refs that lead to it, and its hooks do not hear of that. What is not found here is refused in `receive`.
+/// Rejects an atomic push with a commit whose parents the client does not have, unless the
+/// repository already had that commit. git rejects the refs that lead to it without telling its
+/// hooks. Anything missed here is rejected in `receive`.
 async fn refuse_shallow(
     service: &PushService,
     push: &Push,
@@ -166,7 +171,7 @@ async fn refuse_shallow(
     Ok(refuse(part, |_| is_refused, SHALLOW, answers))
 }
 
-/// Refuses the commands for whose edits `is_refused` returns true. Returns the others.
+/// Rejects the commands whose edits match `is_refused`. Returns the others.
 fn refuse(
     part: Vec<CheckedCommand>,
     mut is_refused: impl FnMut(&RefEdit) -> bool,
@@ -186,7 +191,8 @@ async fn count_write(service: &PushService, push: &Push) -> Result<(), RpcError>
     Ok(())
 }
 
-/// Returns the reason for one ref as the client reads it. Names that git would not take have any bytes.
+/// Returns the reason for one ref as the client reads it. Names that git would not accept may
+/// contain any bytes.
 fn line(name: &[u8], reason: &str) -> String {
     let name = String::from_utf8_lossy(name);
     let visible = |character: char| if character.is_control() { char::REPLACEMENT_CHARACTER } else { character };

@@ -1,9 +1,7 @@
-//! Delta chains of a new pack: their depth, and the objects that they begin with. git accepts any depth, and then every read of the
-//! deepest object costs the whole chain.
-//!
-//! Not here: the pack itself (`git::pack_file`).
+//! Delta chains of a new pack: their depth, and the objects they start with. git accepts any depth,
+//! but every read of the deepest object has to resolve the whole chain.
 
-/// Maximum depth of a chain; git itself makes none that is deeper, whatever its settings.
+/// Limit on the depth of a chain. git itself never makes deeper ones, whatever its settings.
 pub(super) const MAX_CHAIN_DEPTH: u32 = 4095;
 /// Marks an entry without a delta base.
 pub(super) const NO_BASE: u32 = u32::MAX;
@@ -48,8 +46,8 @@ impl DeltaChains {
         deepest
     }
 
-    /// Returns for each entry the position of the entry that its chain begins with: itself, if it is no delta. The chains must have
-    /// no cycle.
+    /// Returns for each entry the position of the entry that its chain starts with: itself, if it
+    /// is no delta. The chains must have no cycle.
     pub(super) fn roots(&self) -> Vec<u32> {
         let mut roots = vec![NO_BASE; self.bases.len()];
         let mut chain = Vec::new();

@@ -1,8 +1,11 @@
-//! The program that git runs as its hooks. `pre-receive` rejects a push as a whole while its objects are in quarantine,
-//! so that nothing of it is kept: it looks at the objects itself, and asks git-svc about the refs. `proc-receive` is a pipe between git and
-//! git-svc, which decides about each ref.
-//! `pack-objects` copies a pack that git-svc has, or makes it. `credential` is a pipe, too: git asks git-svc through it for the
-//! user and the password of a remote, which so appear in no argument, environment or file.
+//! The program that git runs as its hooks.
+//!
+//! - `pre-receive` accepts or rejects a push as a whole while its objects are in quarantine. It checks the objects
+//!   itself, and asks git-svc about the refs.
+//! - `proc-receive` is a pipe between git and git-svc, which decides about each ref.
+//! - `pack-objects` copies a pack that git-svc has, or makes it.
+//! - `credential` is a pipe through which git asks git-svc for the login of a remote, so that it appears in no argument,
+//!   environment variable or file.
 
 mod pack_objects;
 
@@ -19,41 +22,43 @@ use git_store::git::pktline::Packet;
 
 use super::pack_check::find_flaw;
 
-/// Environment variable of the hooks: path of git-svc's socket.
+/// Environment variable with the path of git-svc's socket.
 pub(crate) const SOCKET: &str = "FERRITE_HOOK_SOCKET";
-/// Environment variable of the hooks: secret id of the push or fetch.
+/// Environment variable with the secret id of the push or fetch.
 pub(crate) const SESSION: &str = "FERRITE_HOOK_SESSION";
-/// Name of the hook that updates the refs of a push.
+/// Hook that updates the refs of a push.
 pub(crate) const PROC_RECEIVE: &str = "proc-receive";
-/// Name of the hook that makes the packs of fetches.
+/// Hook that makes the packs of fetches.
 pub(crate) const PACK_OBJECTS: &str = "pack-objects";
-/// Name of the hook that checks a push in quarantine, and the first word of its question to git-svc: git begins the protocol of
-/// `proc-receive` with another one.
+/// Hook that checks a push in quarantine, and the first word of its question to git-svc. The
+/// protocol of `proc-receive` starts with a different word.
 pub(crate) const PRE_RECEIVE: &str = "pre-receive";
-/// First line of that question, with its version. Raise the version with every change of the question or its answer: after an update, hooks
-/// run the new program at once, and git-svc only after a restart. Every version ends its question with a flush and understands [`REJECTED`].
+/// First line of that question, with its version. Raise the version with every change of the
+/// question or its answer: after an update, hooks run the new program at once, but git-svc only
+/// after a restart. Every version ends its question with a flush and understands [`REJECTED`].
 pub(crate) const QUESTION: &str = "pre-receive 1";
-/// Name of the credential helper of fetches from remotes (`gitcredentials`).
+/// Credential helper for fetches from remotes (`gitcredentials`).
 pub(crate) const CREDENTIAL: &str = "credential";
-/// Names of all hooks.
 pub(crate) const NAMES: [&str; 4] = [PRE_RECEIVE, PROC_RECEIVE, PACK_OBJECTS, CREDENTIAL];
-/// Argument with which git asks its credential helper for credentials; the others tell it about their use.
+/// Argument with which git asks its credential helper for credentials. The others report their use.
 const GET_CREDENTIALS: &str = "get";
 
-/// First line of the answer to `pre-receive` for a push that goes on.
+/// First line of the answer if the push may continue.
 pub(crate) const ACCEPTED: &str = "accepted";
-/// First line of the answer for a push that is rejected as a whole. The lines after it are for the client.
+/// First line of the answer if the push is rejected as a whole. The following lines are for the
+/// client.
 pub(crate) const REJECTED: &str = "rejected";
 
-/// Reason for the client if git-svc and its hook are of different versions.
+/// Reason for the client if git-svc and its hook have different versions.
 pub(crate) const OTHER_VERSION: &str =
-    "the hook of git-svc is of another version: restart git-svc after an update, then push again";
+    "git-svc and its hook have different versions: restart git-svc after an update, then push again";
 /// The same for a git-svc that is too old to say so.
-const NO_ANSWER: &str = "git-svc does not answer: restart it after an update, then push again";
+const NO_ANSWER: &str = "git-svc does not respond: restart it after an update, then push again";
 
-/// Environment variable of `pre-receive`: maximum refs that a push may change.
+/// Environment variable of `pre-receive` with the limit on the refs of a push.
 pub(crate) const MAX_REFS: &str = "FERRITE_HOOK_MAX_REFS";
-/// Environment variable that git sets: folder of a push's objects until `pre-receive` has succeeded.
+/// Environment variable that git sets to the directory of a push's objects until `pre-receive` has
+/// succeeded.
 const QUARANTINE: &str = "GIT_QUARANTINE_PATH";
 
 /// Returns whether git starts a hook under this name.
@@ -62,19 +67,20 @@ pub fn is_name(name: &OsStr) -> bool {
     NAMES.into_iter().any(|hook| name == hook)
 }
 
-/// Returns whether this first line of a hook is the question of `pre-receive` in a version other than ours.
+/// Returns whether this first line of a hook is a `pre-receive` question of a different version.
 pub(crate) fn is_other_question(line: &[u8]) -> bool {
     line != QUESTION.as_bytes() && line.starts_with(PRE_RECEIVE.as_bytes())
 }
 
-/// Runs the hook under whose name the program was started. Call it first in `main` if [`is_name`] returns true.
+/// Runs the hook under whose name the program was started. Call it first in `main` if [`is_name`]
+/// returns true.
 #[must_use]
 pub fn main() -> ExitCode {
     let mut args = std::env::args_os();
     let called_as = args.next().unwrap_or_default();
     let is_called = |name: &str| Path::new(&called_as).file_name().is_some_and(|called| called == name);
     let (Some(socket), Some(session)) = (std::env::var_os(SOCKET), std::env::var_os(SESSION)) else {
-        eprintln!("this is run by git, for git-svc");
+        eprintln!("this program is only run by git");
         return ExitCode::from(2);
     };
     let socket = Path::new(&socket);
@@ -82,7 +88,7 @@ pub fn main() -> ExitCode {
         return match rejection(socket, session.as_bytes(), io::stdin().lock()) {
             Ok(None) => ExitCode::SUCCESS,
             Ok(Some(reason)) => failed(&reason),
-            Err(error) => failed(&format!("the push cannot be taken now: {error}")),
+            Err(error) => failed(&format!("the push cannot be accepted now: {error}")),
         };
     }
     if is_called(PACK_OBJECTS) {
@@ -93,18 +99,20 @@ pub fn main() -> ExitCode {
     }
     match relay(socket, &session) {
         Ok(()) => ExitCode::SUCCESS,
-        Err(error) => failed(&format!("the store cannot be asked now: {error}")),
+        Err(error) => failed(&format!("git-svc is not available now: {error}")),
     }
 }
 
 /// Prints the reason, which git passes on to the client.
 fn failed(reason: &str) -> ExitCode {
-    // At once: git passes on what it reads in pieces. A closed stderr is ignored.
+    // In a single write, because git forwards what it reads piece by piece. A closed stderr is
+    // ignored.
     drop(io::stderr().write_all(format!("{reason}\n").as_bytes()));
     ExitCode::FAILURE
 }
 
-/// Returns the reason to reject the whole push, of one or more lines. `refs` has one line for each ref, written by git.
+/// Returns the reason to reject the whole push, in one or more lines. `refs` has one line for each
+/// ref, written by git.
 fn rejection(socket: &Path, session: &[u8], refs: impl BufRead) -> io::Result<Option<String>> {
     let limit: Option<usize> = std::env::var_os(MAX_REFS).and_then(|limit| limit.to_str()?.parse().ok());
     let (mut commands, mut count) = (Vec::new(), 0_usize);
@@ -116,10 +124,10 @@ fn rejection(socket: &Path, session: &[u8], refs: impl BufRead) -> io::Result<Op
         }
     }
     if let Some(limit) = limit.filter(|limit| count > *limit) {
-        return Ok(Some(format!("a push may change {limit} refs at most")));
+        return Ok(Some(format!("a push may change at most {limit} refs")));
     }
     let quarantine = std::env::var_os(QUARANTINE).map(PathBuf::from);
-    // Before git-svc reads any of the objects. `PushInspector` has checked their sizes.
+    // Before git-svc reads any of the objects. `PushInspector` has already checked their sizes.
     let flaw = quarantine.as_deref().map(|objects| find_flaw(objects, None)).transpose()?.flatten();
     if let Some(flaw) = flaw {
         return Ok(Some(flaw.to_string()));
@@ -127,7 +135,8 @@ fn rejection(socket: &Path, session: &[u8], refs: impl BufRead) -> io::Result<Op
     ask(socket, session, quarantine.as_deref(), commands)
 }
 
-/// Asks git-svc about the refs of the push. Returns its reasons to reject the whole push, one a line.
+/// Asks git-svc about the refs of the push. Returns its reasons to reject the whole push, one per
+/// line.
 fn ask(socket: &Path, session: &[u8], quarantine: Option<&Path>, commands: Vec<Vec<u8>>) -> io::Result<Option<String>> {
     let quarantine = quarantine.and_then(Path::file_name).unwrap_or_default();
     let head = [session, QUESTION.as_bytes(), quarantine.as_bytes()].map(<[u8]>::to_vec);
@@ -138,7 +147,7 @@ fn ask(socket: &Path, session: &[u8], quarantine: Option<&Path>, commands: Vec<V
     Packet::Flush.encode(&mut question)?;
     let mut stream = UnixStream::connect(socket)?;
     let mut answer = Vec::new();
-    // Either may fail where git-svc closes the connection without an answer.
+    // Either may fail if git-svc closes the connection without an answer.
     drop(stream.write_all(&question).and_then(|()| stream.read_to_end(&mut answer)));
     let (mut lines, mut rest) = (Vec::new(), answer.as_slice());
     while let Some((packet, used)) = Packet::decode(rest)? {
@@ -152,7 +161,7 @@ fn ask(socket: &Path, session: &[u8], quarantine: Option<&Path>, commands: Vec<V
     }
 }
 
-/// Relays git's messages to git-svc and the replies back, until git-svc closes the connection.
+/// Relays messages between git and git-svc until git-svc closes the connection.
 fn relay(socket: &Path, session: &OsStr) -> io::Result<()> {
     let mut to = UnixStream::connect(socket)?;
     let mut from = to.try_clone()?;
@@ -168,7 +177,7 @@ fn relay(socket: &Path, session: &OsStr) -> io::Result<()> {
     copy_unbuffered(&mut from, &mut io::stdout().lock())
 }
 
-/// Copies without buffering: each side waits for the messages of the other.
+/// Copies without buffering, because each side waits for the messages of the other.
 fn copy_unbuffered(from: &mut impl Read, to: &mut impl Write) -> io::Result<()> {
     let mut buffer = [0; 8192];
     loop {

@@ -1,6 +1,6 @@
-//! Inspects a push on its way to git: the commands, the push options, the object count in the header of the pack, and the sizes of the
-//! objects. git has no limits of its own for these, and reads exactly as many objects as the header says. Not here: anything
-//! that git checks itself.
+//! Inspects a push on its way to git: the commands, the push options, the object count in the pack
+//! header, and the sizes of the objects. git itself has no limits for these, and reads exactly as
+//! many objects as the header says.
 
 use std::sync::Arc;
 
@@ -16,37 +16,36 @@ use git_store::{
 
 use super::{push::PushState, status_report::StatusReport};
 
-/// Maximum bytes of ref names kept for the rejection report. A push with more names changes more refs than allowed
-/// anyway.
+/// Limit on the ref names kept for the rejection report. A push with more names changes more refs
+/// than allowed anyway.
 const MAX_KEPT_NAME_BYTES: usize = 4 << 20;
 
-/// Inspector of one push.
 pub(crate) struct PushInspector {
     limits: PushLimits,
     state: State,
     /// Bytes of an incomplete packet or pack header.
     buffer: Vec<u8>,
-    /// Refs that the commands name; `kept` is the sum of their lengths in bytes.
+    /// Refs in the commands. `kept` is the sum of their lengths in bytes.
     names: Vec<Vec<u8>>,
     kept: usize,
     capabilities: ClientCapabilities,
     options: PushOptions,
-    /// True if a command needs objects: otherwise git reads no pack.
+    /// Whether a command needs objects. Otherwise git reads no pack.
     wants_pack: bool,
-    /// Number of objects in the pack, once it is known.
+    /// Number of objects in the pack, once known.
     objects: Option<u64>,
-    /// State of the push, which learns of its capabilities.
+    /// State of the push, which receives its capabilities.
     push: Option<Arc<PushState>>,
-    /// Quota of the owner of the repository, into which the pack has to fit.
+    /// The owner's quota, into which the pack has to fit.
     quota: Option<ByteQuota>,
-    /// Bytes of the pack so far, counted if there is a quota.
+    /// Bytes of the pack so far. Only counted if there is a quota.
     pack_bytes: u64,
-    /// Reads the pack, once it has begun.
+    /// Reads the pack, once it has started.
     pack: Option<PackStream>,
 }
 
-/// Capabilities that the client sends behind its commands. git accepts them behind any command, with or without a
-/// value.
+/// Capabilities that the client sends after its commands. git accepts them after any command, with
+/// or without a value.
 #[derive(Clone, Copy, Debug, Default)]
 struct ClientCapabilities {
     has_options: bool,
@@ -66,7 +65,6 @@ enum State {
 }
 
 impl PushInspector {
-    /// Returns an inspector for a push with these limits.
     pub(crate) fn new(limits: PushLimits) -> Self {
         Self {
             limits,
@@ -85,25 +83,26 @@ impl PushInspector {
         }
     }
 
-    /// The limits of the push.
     pub(super) fn limits(&self) -> &PushLimits {
         &self.limits
     }
 
-    /// Returns the inspector for a push whose pack has to fit into a quota, if there is one.
+    /// Makes the pack fit into a quota, if there is one.
     pub(crate) fn within(self, quota: Option<ByteQuota>) -> Self {
         Self { quota, ..self }
     }
 
-    /// Returns the inspector, which tells the state of the push what its hooks do not hear from git.
+    /// Sets the state of the push, which receives what git does not tell its hooks.
     pub(crate) fn with_push(self, push: Arc<PushState>) -> Self {
         Self { push: Some(push), ..self }
     }
 
-    /// Inspects the next bytes. Returns the response for the client if the push is rejected; git must not get these
-    /// bytes then. `received` is the number of bytes that the client has sent so far, before they are decompressed.
+    /// Inspects the next bytes. Returns the response for the client if the push is rejected; git
+    /// must not get these bytes then. `received` counts the bytes sent so far, before they are
+    /// decompressed.
     ///
-    /// Input that git would read in another way than this parser is rejected, so that nothing passes uninspected.
+    /// Rejects input that git would read differently than this parser, so that nothing passes
+    /// uninspected.
     pub(crate) fn inspect(&mut self, bytes: &[u8], received: u64) -> Option<Vec<u8>> {
         if self.state == State::Done {
             return self.inspect_pack(bytes, received);
@@ -118,18 +117,17 @@ impl PushInspector {
         refusal.or_else(|| self.inspect_pack(&buffer, received))
     }
 
-    /// Returns whether the client has sent everything that git reads of a push that was not refused.
+    /// Returns whether the client has sent everything that git reads of an accepted push.
     pub(super) fn is_complete(&self) -> bool {
         self.state == State::Done && self.pack.as_ref().map_or(!self.wants_pack, PackStream::is_whole)
     }
 
-    /// Returns the filter of git's report for the client of the push, once its commands are inspected.
+    /// Returns the filter of git's report for the client. Call it after the commands are inspected.
     pub(super) fn status_report(&self) -> StatusReport {
-        // With side bands, the client reads the reasons as the output of the hook.
+        // With side bands, the client reads the reasons in the output of the hook.
         StatusReport::new(self.push.clone().filter(|_| !self.capabilities.has_bands))
     }
 
-    /// Inspects bytes of the pack, from its header on.
     fn inspect_pack(&mut self, bytes: &[u8], received: u64) -> Option<Vec<u8>> {
         let refusal = self.count(bytes.len());
         if refusal.is_some() {
@@ -140,7 +138,7 @@ impl PushInspector {
         if let Err(error) = pack.read(bytes, received) {
             self.pack = None;
             count_refusal(error.label());
-            return Some(self.report(&error.to_string(), "the pack was refused"));
+            return Some(self.report(&error.to_string(), "the pack was rejected"));
         }
         // Before git gets the delta, and so before it runs `pre-receive`.
         if let Some(push) = self.push.as_ref().filter(|_| pack.has_large_deltas()) {
@@ -157,7 +155,7 @@ impl PushInspector {
                     used += count;
                     if packet.line().is_some_and(|line| line.split(|byte| *byte == 0).next() == Some(b"push-cert")) {
                         count_refusal("signed");
-                        return Some(self.report("signed pushes are not taken", "signed pushes are not taken"));
+                        return Some(self.report("signed pushes are not supported", "signed pushes are not supported"));
                     }
                     if let Some(refusal) = self.packet(&packet) {
                         return Some(refusal);
@@ -194,8 +192,8 @@ impl PushInspector {
         None
     }
 
-    /// Parses `<old> <new> <name>`, with capabilities behind a NUL. Reads them where git does: up to a second NUL, and not of a line about a
-    /// shallow clone.
+    /// Parses `<old> <new> <name>`, with capabilities after a NUL. Reads them where git does: up to
+    /// a second NUL, and never on a line about a shallow clone.
     fn command(&mut self, line: &[u8]) {
         if let Some(id) = line.strip_prefix(b"shallow ") {
             if let (Some(push), Some(id)) = (&self.push, id.get(..40).and_then(full_id)) {
@@ -226,13 +224,13 @@ impl PushInspector {
     fn check(&mut self, header: [u8; 12]) -> Option<Vec<u8>> {
         let [b'P', b'A', b'C', b'K', _, _, _, _, count @ ..] = header else {
             count_refusal("malformed");
-            return Some(self.report("there is no pack", "no pack"));
+            return Some(self.report("the pack is missing", "no pack"));
         };
         let (count, limit) = (u64::from(u32::from_be_bytes(count)), self.limits.objects);
         self.objects = Some(count);
         if count > limit {
             count_refusal("objects");
-            let reason = format!("the pack has {count} objects, at most {limit} are taken");
+            let reason = format!("the pack has {count} objects, the limit is {limit}");
             return Some(self.report(&reason, "too many objects"));
         }
         if let Some(push) = self.push.as_ref().filter(|_| count > 0) {
@@ -242,7 +240,8 @@ impl PushInspector {
         None
     }
 
-    /// Counts bytes of a pack with objects. Returns the response for the client if it does not fit into the quota.
+    /// Counts bytes of a pack with objects. Returns the response for the client if it does not fit
+    /// into the quota.
     fn count(&mut self, bytes: usize) -> Option<Vec<u8>> {
         let quota = self.quota.filter(|_| self.objects.is_some_and(|objects| objects > 0))?;
         self.pack_bytes = self.pack_bytes.saturating_add(bytes as u64);
@@ -255,8 +254,8 @@ impl PushInspector {
         Some(self.report(&error.to_string(), "the storage quota is exceeded"))
     }
 
-    /// Returns the response that ends a push for `reason` before git has sent anything; `None` if the client has not
-    /// named its refs yet, or wants no report.
+    /// Returns the response that ends a push for `reason` before git has sent anything; `None` if
+    /// the client has not sent its refs yet, or wants no report.
     pub(crate) fn rejection_report(&self, reason: &str) -> Option<Vec<u8>> {
         let answer = self.report(reason, "not done");
         (!self.names.is_empty() && answer.len() > b"0000".len()).then_some(answer)
@@ -300,15 +299,14 @@ impl ClientCapabilities {
     }
 }
 
-/// Counts a push that a limit ended.
 pub(crate) fn count_refusal(limit: &'static str) {
     metrics::counter!("ferrite_git_pushes_refused_total", "limit" => limit).increment(1);
 }
 
-/// Appends a packet; a line that is too long for one is left out.
+/// Appends a packet. A line that is too long for one is omitted.
 fn append(data: Vec<u8>, out: &mut Vec<u8>) {
     if let Err(error) = Packet::Data(data).encode(out) {
-        tracing::debug!(%error, "a line of a report is left out");
+        tracing::debug!(%error, "a line of a report is too long and was omitted");
     }
 }
 

@@ -1,5 +1,6 @@
-//! The inspector of a push, shared by the tasks of its transfer. Long pieces of a pack are read on a blocking thread: they may inflate to
-//! a thousand times their size, which other requests must not wait for.
+//! The inspector of a push, shared by the tasks of its transfer. Long pieces of a pack are read on
+//! a blocking thread: they may inflate to a thousand times their size, and other requests must not
+//! wait for that.
 
 use std::sync::Arc;
 
@@ -8,15 +9,14 @@ use parking_lot::Mutex;
 
 use super::{inspect::PushInspector, status_report::StatusReport};
 
-/// Longest piece that is read on the thread of the caller. It inflates to 4 MiB at most.
+/// Longest piece to read on the caller's thread. It inflates to at most 4 MiB.
 const MAX_INLINE_BYTES: usize = 4 << 10;
-/// Bytes that are read before others may use the inspector.
+/// Bytes to read before others get to use the inspector.
 const BYTES_PER_TURN: usize = 16 << 10;
 
-/// A shared inspector.
 pub(crate) struct PushInspection {
     inspector: Arc<Mutex<PushInspector>>,
-    /// CPU time of the git processes that take the push.
+    /// CPU time of the git processes that receive the push.
     pub(crate) cpu: CpuAllowance,
 }
 
@@ -26,7 +26,6 @@ impl PushInspection {
         Self { inspector: Arc::new(Mutex::new(inspector)), cpu }
     }
 
-    /// Inspects the next bytes, as [`PushInspector::inspect`] does.
     pub(crate) async fn inspect(&self, bytes: &[u8], received: u64) -> Option<Vec<u8>> {
         if bytes.len() <= MAX_INLINE_BYTES {
             return self.inspector.lock().inspect(bytes, received);
@@ -41,17 +40,14 @@ impl PushInspection {
         })
     }
 
-    /// Returns whether the client has sent everything, as [`PushInspector::is_complete`] does.
     pub(crate) fn is_complete(&self) -> bool {
         self.inspector.lock().is_complete()
     }
 
-    /// Returns the response that ends a push for `reason`, as [`PushInspector::rejection_report`] does.
     pub(crate) fn rejection_report(&self, reason: &str) -> Option<Vec<u8>> {
         self.inspector.lock().rejection_report(reason)
     }
 
-    /// Returns the filter of git's report, as [`PushInspector::status_report`] does.
     pub(crate) fn status_report(&self) -> StatusReport {
         self.inspector.lock().status_report()
     }

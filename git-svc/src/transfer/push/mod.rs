@@ -1,5 +1,6 @@
-//! Pushes. git's `receive-pack` takes the objects into quarantine, and runs our hooks: `pre-receive` accepts or rejects
-//! the push as a whole, by its objects and by what git-svc says about its refs, and `proc-receive` lets git-svc update the refs.
+//! Pushes. git's `receive-pack` receives the objects into quarantine and runs our hooks.
+//! `pre-receive` accepts or rejects the push as a whole, by its objects and by git-svc's answer
+//! about its refs. `proc-receive` lets git-svc update the refs.
 
 mod credential;
 mod decision;

@@ -1,7 +1,8 @@
-//! Checks of received packs that git does not make, before any of it is kept: the depth of delta chains, and the sizes of commits, tags
-//! and trees.
+//! Checks of received packs that git does not make, before any of a pack is kept: the depth of
+//! delta chains, and the sizes of commits, tags and trees.
 //!
-//! Reads the headers of entries. An object is only loaded to count its parents or entries, where its size leaves room for too many.
+//! Reads the headers of entries. Loads an object only to count its parents or entries, if it is
+//! large enough to have too many.
 
 use std::{fs, io, path::Path};
 
@@ -20,24 +21,20 @@ use git2::{ObjectType, Odb, Oid};
 
 use super::delta_depth::{DeltaChains, MAX_CHAIN_DEPTH, NO_BASE};
 
-/// The reason for which a pack is refused.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum PackFlaw {
     /// A delta chain that is expensive to read.
     #[error("the pack has delta chains that are too deep")]
     DeepChains,
     /// A commit, tag or tree beyond a limit.
-    #[error("the {kind} {id} has {count} {unit}, at most {limit} are taken")]
+    #[error("the {kind} {id} has {count} {unit}, the limit is {limit}")]
     TooLarge {
-        /// The type of the object.
         kind: ObjectType,
-        /// The object.
         id: Oid,
-        /// Its bytes, parents or entries.
+        /// Bytes, parents or entries of the object.
         count: u64,
-        /// The unit of count and limit.
+        /// Unit of `count` and `limit`.
         unit: &'static str,
-        /// The most that is taken.
         limit: u64,
     },
     /// Objects beyond the limits of a pack.
@@ -50,11 +47,12 @@ pub(crate) enum PackFlaw {
 pub(crate) struct UnreadPacks<'a> {
     /// Limits of all objects and of their sums.
     pub(crate) limits: &'a PackLimits,
-    /// The repository that gets the packs, which loses the mark of one without large deltas if they have any.
+    /// Repository that receives the packs. Loses its mark of having no large deltas if they have
+    /// any.
     pub(crate) repository: &'a Path,
 }
 
-/// Returns the first flaw of the packs in the folder for objects `objects`.
+/// Returns the first flaw of the packs in the object directory `objects`.
 pub(crate) fn find_flaw(objects: &Path, unread: Option<UnreadPacks<'_>>) -> io::Result<Option<PackFlaw>> {
     let entries = match fs::read_dir(objects.join("pack")) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
@@ -78,7 +76,7 @@ pub(crate) fn find_flaw(objects: &Path, unread: Option<UnreadPacks<'_>>) -> io::
             }
         }
     }
-    // Packs that are refused leave the mark.
+    // A rejected pack does not change the mark.
     if let Some(UnreadPacks { repository, .. }) = unread.filter(|_| has_large_deltas) {
         delta_mark::clear(repository)?;
     }
@@ -135,8 +133,8 @@ impl ReceivedPack {
         find_too_many(objects, &self.pack.ids_at(&uncounted)?).map_err(io::Error::other)
     }
 
-    /// Returns the size of the object that an entry is. For a delta it is that of the delta, its base or what it makes, whichever is the
-    /// largest: who reads the object has all of them in memory.
+    /// Returns the memory needed to read the object of an entry: the largest of the delta, its base
+    /// and its result, because a reader holds all of them.
     fn bytes(&self, entry: &PackedEntry) -> io::Result<u64> {
         match entry.kind {
             PackedKind::Whole(_) => Ok(entry.size),
@@ -149,7 +147,7 @@ impl ReceivedPack {
         Ok(DeltaSizes { delta: entry.size, base, result })
     }
 
-    /// Checks the sizes of all entries and objects, and returns whether a delta is large.
+    /// Checks the sizes of all entries and objects. Returns whether a delta is large.
     fn check_sizes(&self, limits: &PackLimits) -> io::Result<Result<bool, PackRefusal>> {
         let (mut sums, mut has_large_deltas) = (PackSums::default(), false);
         for offset in &self.offsets {
@@ -175,9 +173,8 @@ impl ReceivedPack {
 /// Limits of the objects of one type.
 struct Limits {
     kind: ObjectType,
-    /// Most bytes.
     bytes: u64,
-    /// Bytes up to which an object cannot have too many parents or entries.
+    /// Objects up to this size cannot have too many parents or entries.
     uncounted_bytes: u64,
 }
 
@@ -193,7 +190,8 @@ impl Limits {
     }
 }
 
-/// Loads commits and trees that are within their limits of bytes, and returns the first with too many parents or entries.
+/// Loads commits and trees within their size limits. Returns the first with too many parents or
+/// entries.
 fn find_too_many(objects: &Path, ids: &[Oid]) -> Result<Option<PackFlaw>, git2::Error> {
     let odb = Odb::new()?;
     odb.add_disk_alternate(&objects.to_string_lossy())?;

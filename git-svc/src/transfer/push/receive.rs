@@ -1,5 +1,4 @@
-//! Ref updates of a push: checks the commands, and applies them in transactions that are short. Not here: the protocol
-//! of the hook (`serve`), and the rejection of a push that is still in quarantine (`decision`).
+//! Ref updates of a push: checks the commands, and applies them in short transactions.
 
 use std::collections::HashSet;
 
@@ -24,26 +23,26 @@ use crate::{
     rpc_error::RpcError,
 };
 
-/// Refs per transaction of a push that is not atomic. More would block other writers for longer, as each ref is synced
-/// to the disk under the repository's lock; fewer would make long pushes slow, as git reads all existing refs for every
-/// transaction.
+/// Refs per transaction of a push that is not atomic. More would block other writers for longer,
+/// because each ref is synced to disk under the repository's lock. Fewer would make long pushes
+/// slow, because git reads all existing refs for every transaction.
 const REFS_PER_TRANSACTION: usize = 1000;
-/// Refused refs per part, each of which costs a failed transaction; after that the rest of the part is refused.
+/// Rejected refs per part, each of which costs a failed transaction. After that the rest of the
+/// part is rejected.
 const MAX_REFUSED_REFS: usize = 16;
 
-/// Reason to refuse a ref whose name is a folder of another ref's name, or the reverse.
-pub(super) const NAME_CLASH: &str = "the name collides with another ref";
-/// Reason to refuse a ref that may not point to its object, such as a branch to a file.
+/// Reason if the name of a ref is a directory of another ref's name, or the reverse.
+pub(super) const NAME_CLASH: &str = "the name conflicts with another ref";
+/// Reason if a ref must not point to its object, such as a branch to a file.
 pub(super) const BAD_TARGET: &str = "cannot point to that object";
-/// Reason to refuse the other refs of an atomic push.
-pub(super) const OTHER_REFUSED: &str = "another ref of the atomic push was refused";
+/// Reason for the other refs of an atomic push.
+pub(super) const OTHER_REFUSED: &str = "another ref of the atomic push was rejected";
 
-/// One ref command of a push.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct RefCommand {
     /// Full name of the ref, as git sent it.
     pub(super) name: Vec<u8>,
-    /// Current target that the client expects; `None` if the ref shall not exist.
+    /// Current target that the client expects; `None` if the ref must not exist.
     pub(super) old: Option<Oid>,
     /// New target; `None` to delete the ref.
     pub(super) new: Option<Oid>,
@@ -53,13 +52,12 @@ pub(super) struct RefCommand {
 #[derive(Debug, Default)]
 pub(super) struct PushRequest {
     pub(super) commands: Vec<RefCommand>,
-    /// True if either all commands are done or none.
+    /// Whether the commands are done together or not at all.
     pub(super) is_atomic: bool,
-    /// Push options (`git push -o`).
     pub(super) options: PushOptions,
 }
 
-/// Parameters of a push that are the same for all its commands.
+/// Parameters shared by all commands of a push.
 #[derive(Clone, Copy)]
 struct PushContext<'a> {
     push: &'a Push,
@@ -73,13 +71,13 @@ pub(super) struct CheckedCommand {
     pub(super) edit: RefEdit,
 }
 
-/// Result of one command; the error is the reason that the client reads.
+/// Result of one command. The error is the reason that the client reads.
 pub(super) type CommandResult = Result<(), String>;
 
 /// Applies the commands that the rules allow. Returns one result per command, in their order.
 pub(super) async fn receive(service: &PushService, push: &Push, request: PushRequest) -> Vec<(Vec<u8>, CommandResult)> {
     let PushRequest { commands, is_atomic, options } = request;
-    // git leaves out the commands that it has refused itself, such as those for a shallow history.
+    // git omits commands that it has rejected itself, such as those for a shallow history.
     let is_whole = commands.len() >= push.state.asked_commands();
     let mut has_moved = false;
     let mut answers = vec![None; commands.len()];
@@ -87,7 +85,7 @@ pub(super) async fn receive(service: &PushService, push: &Push, request: PushReq
     let is_clean = answers.iter().all(Option::is_none);
     if !is_atomic || (is_clean && is_whole) {
         let changing = change(service, PushContext { push, is_atomic, options: &options }, wanted, &mut answers);
-        // The hook runs apart from the request of the push.
+        // The hook runs outside of the push's request.
         let changed = match push.writer {
             Some(writer) if push.state.is_counted() => serve_counted(writer, changing).await,
             Some(writer) => serve_for(writer, changing).await,
@@ -113,23 +111,24 @@ pub(super) async fn receive(service: &PushService, push: &Push, request: PushReq
     names.zip(answers.into_iter().map(|answer| answer.unwrap_or_else(|| Err("not done".to_owned())))).collect()
 }
 
-/// Tells the size of a repository after a push in which no ref moved: git has moved its objects out of quarantine before, and they stay until
-/// maintenance removes them. That is rare, as such a push is rejected in quarantine: a ref or a right has changed since, or git itself has
-/// refused a ref.
+/// Publishes the size of a repository after a push that moved no ref: git has already moved its
+/// objects out of quarantine, where they stay until maintenance removes them. This is rare, because
+/// such a push is rejected in quarantine, unless a ref or permission changed since, or git itself
+/// rejected a ref.
 async fn count_objects(service: &PushService, repository: RepositoryId) {
     let counted = async {
         let guard = service.updater.lock(repository).await?;
         service.updater.publish_size(&guard).await
     };
     if let Err(error) = counted.await {
-        tracing::warn!(repo.id = %repository, %error, "the objects of a refused push are not counted until maintenance");
+        tracing::warn!(repo.id = %repository, %error, "the objects of a rejected push count only after maintenance");
     }
 }
 
-/// Refuses the commands without a result, for a failure that is not about one of them.
+/// Rejects the commands without a result, for a failure that concerns none of them in particular.
 pub(super) fn refuse_rest(push: &Push, failure: &RpcError, answers: &mut [Option<CommandResult>]) {
     failure.log();
-    tracing::warn!(repo.id = %push.repository, error = %failure, "a push is not taken");
+    tracing::warn!(repo.id = %push.repository, error = %failure, "cannot accept a push");
     fill_unanswered(answers, &last_reason(failure));
 }
 
@@ -139,7 +138,8 @@ pub(super) fn fill_unanswered(answers: &mut [Option<CommandResult>], reason: &st
     }
 }
 
-/// Checks the commands as far as that needs no access to the repository. Returns those that are left.
+/// Checks the commands as far as possible without access to the repository. Returns those that are
+/// left.
 pub(super) fn check_commands(
     commands: &[RefCommand],
     max_refs: usize,
@@ -147,7 +147,7 @@ pub(super) fn check_commands(
 ) -> Vec<CheckedCommand> {
     let (mut wanted, mut seen) = (Vec::new(), HashSet::new());
     if commands.len() > max_refs {
-        fill_unanswered(answers, &format!("a push may change {max_refs} refs at most"));
+        fill_unanswered(answers, &format!("a push may change at most {max_refs} refs"));
         return wanted;
     }
     for (index, command) in commands.iter().enumerate() {
@@ -159,14 +159,14 @@ pub(super) fn check_commands(
     wanted
 }
 
-/// Checks a command as far as that needs no access to the repository.
+/// Checks a command as far as possible without access to the repository.
 fn check(command: &RefCommand, is_first: bool) -> Result<RefEdit, String> {
     let name = RefName::parse(&command.name).map_err(|error| format!("the name {error}"))?;
     if !name.is_pushable() {
-        return Err("this name is not open to pushes".to_owned());
+        return Err("you cannot push to this ref".to_owned());
     }
     if !is_first {
-        return Err("the ref is named twice".to_owned());
+        return Err("duplicate ref in the push".to_owned());
     }
     Ok(RefEdit { name, old: command.old, new: command.new })
 }
@@ -178,14 +178,15 @@ async fn change(
     answers: &mut [Option<CommandResult>],
 ) -> Result<Option<DeliveryWait>, RpcError> {
     let id = context.push.repository;
-    // git has synced the objects, but not the folder that names them.
+    // git has synced the objects, but not the directory that names them.
     service.pool.run_blocking(move |store| store.sync_packs(id)).await?;
     let head = service.refs.head(id).await?.branch;
     // HEAD moves to a branch of the first part that creates one, so preferred branches come first.
     wanted.sort_by_key(|wanted| rank(&wanted.edit.name, &head));
     let mut delivered = None;
     if !context.is_atomic {
-        // Of `a` and `a/b`, one must be deleted before the other is created; git cannot do both in one transaction.
+        // Of `a` and `a/b`, one must be deleted before the other is created; git cannot do both in
+        // one transaction.
         let early = conflicting_deletes(&wanted);
         let (first, others): (Vec<_>, Vec<_>) = wanted.into_iter().partition(|wanted| early.contains(&wanted.index));
         wanted = others;
@@ -202,7 +203,8 @@ async fn change(
     Ok(delivered)
 }
 
-/// Returns the indexes of deletions of refs whose name is a folder of a created ref's name, or the reverse.
+/// Returns the indexes of deletions of refs whose name is a directory of a created ref's name, or
+/// the reverse.
 fn conflicting_deletes(wanted: &[CheckedCommand]) -> HashSet<usize> {
     let clashes = clashes_with_set(wanted.iter().map(|wanted| &wanted.edit));
     let early = wanted.iter().filter(|wanted| wanted.edit.new.is_none() && clashes(&wanted.edit.name));
@@ -220,7 +222,8 @@ fn rank(name: &RefName, head: &BranchName) -> usize {
     }
 }
 
-/// Applies one part under the repository's lock. Refused refs are left out, unless the push is atomic.
+/// Applies one part under the repository's lock. Rejected refs are left out, unless the push is
+/// atomic.
 async fn change_part(
     service: &PushService,
     context: PushContext<'_>,
@@ -233,7 +236,7 @@ async fn change_part(
     let guard = service.updater.lock(push.repository).await?;
     let mut part = compare_with_current(service, push, &push.state.commits, part, answers).await?;
     if is_atomic && answers.iter().any(|answer| matches!(answer, Some(Err(_)))) {
-        // Commands that change nothing are refused with the others.
+        // Commands that change nothing are rejected with the others.
         answers.iter_mut().filter(|answer| matches!(answer, Some(Ok(())))).for_each(|answer| *answer = None);
         return Ok(None);
     }
@@ -262,11 +265,12 @@ async fn change_part(
             return Ok(None);
         }
     }
-    part.iter().for_each(|wanted| answers[wanted.index] = Some(Err("too many other refs were refused".to_owned())));
+    part.iter().for_each(|wanted| answers[wanted.index] = Some(Err("too many other refs were rejected".to_owned())));
     Ok(None)
 }
 
-/// Compares the commands with the current refs and the branch protection; returns those left to apply.
+/// Compares the commands with the current refs and the branch protection. Returns those left to
+/// apply.
 pub(super) async fn compare_with_current(
     service: &PushService,
     push: &Push,
@@ -295,7 +299,7 @@ pub(super) async fn compare_with_current(
     apply_protection(service, push, commits, left, answers).await
 }
 
-/// Checks the commands against the branch protection; returns those that are allowed.
+/// Checks the commands against the branch protection. Returns those that are allowed.
 async fn apply_protection(
     service: &PushService,
     push: &Push,
@@ -318,14 +322,14 @@ async fn apply_protection(
 /// Returns the ref that made the whole transaction fail, and the reason for the client.
 fn refused(failure: &RpcError) -> Option<(&str, &'static str)> {
     match failure {
-        RpcError::Git(GitError::RefConflict { name }) => Some((name, "is being changed by somebody else")),
+        RpcError::Git(GitError::RefConflict { name }) => Some((name, "is being changed by another write")),
         RpcError::Git(GitError::RefNameClash { name }) => Some((name, NAME_CLASH)),
         RpcError::Git(GitError::RefTarget { name }) => Some((name, BAD_TARGET)),
         _ => None,
     }
 }
 
-/// Returns the reason for all commands that are left without a result.
+/// Returns the reason for all commands without a result.
 fn last_reason(failure: &RpcError) -> String {
     match failure {
         RpcError::Auth(AuthError::Unavailable) => "access cannot be checked now; try again in a moment".to_owned(),
@@ -333,6 +337,6 @@ fn last_reason(failure: &RpcError) -> String {
         RpcError::Auth(_) => "access was revoked".to_owned(),
         RpcError::Store(error @ DbError::Refused(_)) => error.message().into_owned(),
         RpcError::Git(GitError::StoreFull) => "the store's disk is full".to_owned(),
-        _ => "the push cannot be taken now".to_owned(),
+        _ => "the push cannot be accepted now".to_owned(),
     }
 }

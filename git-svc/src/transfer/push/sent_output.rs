@@ -1,8 +1,9 @@
-//! The output of a push that its client has: whether a report of our own may follow it. git may have sent progress by then.
+//! Tracks the output of a push that its client already has, to decide whether our own report may
+//! follow. git may have sent progress by then.
 
 use git_store::git::pktline;
 
-/// Bytes of the length of a packet.
+/// Length prefix of a packet.
 const LENGTH_BYTES: usize = 4;
 /// The side band of the report.
 const REPORT_BAND: u8 = 1;
@@ -12,18 +13,16 @@ const REPORT_BAND: u8 = 1;
 pub(crate) struct SentOutput {
     /// Digits of the length of the next packet.
     length: Vec<u8>,
-    /// Bytes of the present packet that are still to come.
+    /// Bytes left of the current packet.
     left: usize,
-    /// True before the first byte of a packet, which names its band.
+    /// Whether the next byte is the first of a packet, which names its band.
     is_at_band: bool,
-    /// Band of the present packet.
     band: u8,
-    /// True once a part of git's report was sent, or anything that is not in packets.
+    /// Set once part of git's report, or anything that is not in packets, was sent.
     has_report: bool,
 }
 
 impl SentOutput {
-    /// Adds the next bytes.
     pub(crate) fn add(&mut self, mut bytes: &[u8]) {
         while let Some((first, rest)) = bytes.split_first() {
             if self.left == 0 {

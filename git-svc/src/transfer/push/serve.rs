@@ -1,5 +1,5 @@
-//! The socket that hooks connect to, the hook's side of git's `proc-receive` protocol, version 1 (`githooks`),
-//! which the hook relays to here, and the question of `pre-receive`. Not here: the rules for ref updates (`receive`, `decision`).
+//! The socket for hooks, git's `proc-receive` protocol, version 1 (`githooks`), which the hook
+//! relays to it, and the question of `pre-receive`.
 
 use std::{
     error::Error,
@@ -40,19 +40,17 @@ use super::{
 };
 use crate::transfer::fetch::FetchService;
 
-/// Maximum time for each step of a hook's request; git sends them at once.
+/// Time limit for each step of a hook's request; git sends them at once.
 const HOOK_TIMEOUT: Duration = Duration::from_secs(30);
-/// Interval at which to check whether the process stops and no push or fetch is left.
+/// How often to check whether the process is stopping and no push or fetch is left.
 const STOP_POLL_INTERVAL: Duration = Duration::from_millis(100);
-/// Maximum ref commands of one push.
 const MAX_COMMANDS: usize = 100_000;
 
-/// Folder in which git finds its hooks.
+/// Directory in which git finds its hooks.
 #[derive(Clone, Debug)]
 pub(crate) struct Hooks(PathBuf);
 
 impl Hooks {
-    /// Returns the folder with all hooks.
     pub(crate) fn all(&self) -> &Path {
         &self.0
     }
@@ -62,14 +60,13 @@ impl Hooks {
         self.0.join(hook::PACK_OBJECTS)
     }
 
-    /// Returns the path of the credential helper of fetches from remotes.
     pub(crate) fn credential(&self) -> PathBuf {
         self.0.join(hook::CREDENTIAL)
     }
 }
 
-/// Installs links to the hook program under the names of our hooks, each replaced in one step. Every other hook stays
-/// absent.
+/// Installs links to the hook program under the names of our hooks, each replaced in one step.
+/// Other hooks do not exist.
 pub(crate) fn install_hooks(store: &Path, program: &Path) -> Result<Hooks, GitError> {
     let hooks = Hooks(store.join("hooks"));
     let install = |path: PathBuf| {
@@ -106,7 +103,7 @@ impl HookServer {
                     let own = self.clone();
                     self.life.spawn("hook", async move {
                         if let Err(error) = own.serve_connection(stream).await {
-                            tracing::debug!(%error, "a hook left early");
+                            tracing::debug!(%error, "a hook disconnected early");
                         }
                     });
                 }
@@ -176,7 +173,7 @@ async fn serve_push(
     writer.shutdown().await
 }
 
-/// Answers `pre-receive` whether to reject the push as a whole, and with which lines for the client.
+/// Answers `pre-receive` whether to reject the push as a whole, with lines for the client.
 async fn serve_pre_receive(
     service: &PushService,
     push: &Push,
@@ -184,7 +181,7 @@ async fn serve_pre_receive(
     writer: OwnedWriteHalf,
 ) -> io::Result<()> {
     let asked = async {
-        let line = read_line(&mut reader).await?.ok_or_else(|| invalid("no quarantine is named"))?;
+        let line = read_line(&mut reader).await?.ok_or_else(|| invalid("missing quarantine"))?;
         let quarantine = parse_quarantine(&line).ok_or_else(|| invalid("not a quarantine"))?;
         let capabilities = PushCapabilities { is_atomic: push.state.is_atomic(), has_options: false };
         Ok::<_, io::Error>((quarantine, read_request(&mut reader, capabilities).await?))
@@ -192,20 +189,21 @@ async fn serve_pre_receive(
     let asked = tokio::time::timeout(HOOK_TIMEOUT, asked);
     let (quarantine, request) = asked.await.map_err(|_| io::ErrorKind::TimedOut)??;
     let rejection = match find_rejection(service, push, request, quarantine).await {
-        None => clear_mark(service, push).await.err().map(|_| vec!["the push cannot be taken now".to_owned()]),
+        None => clear_mark(service, push).await.err().map(|_| vec!["the push cannot be accepted now".to_owned()]),
         rejection => rejection,
     };
     answer_pre_receive(writer, rejection).await
 }
 
-/// Rejects a push whose `pre-receive` asks in another version: the program was replaced, and git-svc is still the one before.
+/// Rejects a push whose `pre-receive` asks in another version: the program was replaced while
+/// git-svc still runs the old one.
 async fn refuse_question<R, W>(mut reader: R, writer: W) -> io::Result<()>
 where
     R: AsyncRead + Unpin,
     W: AsyncWrite + Unpin,
 {
-    tracing::warn!("a hook is of another version: the program was replaced, restart git-svc");
-    // The answer would be lost with lines that are not read.
+    tracing::warn!("a hook has a different version: the program was replaced, restart git-svc");
+    // Read the rest first, because unread lines would make the answer get lost.
     let rest = async {
         while let Some(Packet::Data(_)) = Packet::read(&mut reader).await? {}
         Ok::<_, io::Error>(())
@@ -214,7 +212,8 @@ where
     answer_pre_receive(writer, Some(vec![hook::OTHER_VERSION.to_owned()])).await
 }
 
-/// Writes the answer to `pre-receive`. `rejection` has the lines for the client if the push is rejected.
+/// Writes the answer to `pre-receive`. `rejection` has the lines for the client if the push is
+/// rejected.
 async fn answer_pre_receive<W: AsyncWrite + Unpin>(mut writer: W, rejection: Option<Vec<String>>) -> io::Result<()> {
     let mut bytes = Vec::new();
     let verdict = if rejection.is_some() { hook::REJECTED } else { hook::ACCEPTED };
@@ -226,8 +225,8 @@ async fn answer_pre_receive<W: AsyncWrite + Unpin>(mut writer: W, rejection: Opt
     writer.shutdown().await
 }
 
-/// Removes the mark of a repository without large deltas if an accepted push has some. git moves them out of quarantine once it has the
-/// answer.
+/// Removes the mark of having no large deltas from a repository if an accepted push has some. git
+/// moves them out of quarantine once it has the answer.
 async fn clear_mark(service: &PushService, push: &Push) -> Result<(), GitError> {
     if !push.state.has_large_deltas() {
         return Ok(());
@@ -238,19 +237,20 @@ async fn clear_mark(service: &PushService, push: &Push) -> Result<(), GitError> 
     };
     let cleared = service.pool.run_blocking(clear).await;
     if let Err(error) = &cleared {
-        tracing::error!(repo.id = %id, %error, "a push is not taken");
+        tracing::error!(repo.id = %id, %error, "cannot accept a push");
     }
     cleared
 }
 
-/// Parses the name of a quarantine in the folder of objects; the inner value is `None` for a push without objects, whose name is empty.
+/// Parses the name of a quarantine in the object directory. The inner value is `None` for a push
+/// without objects, whose name is empty.
 fn parse_quarantine(line: &[u8]) -> Option<Option<String>> {
     let name = std::str::from_utf8(line).ok()?;
     let is_quarantine = name.starts_with(QUARANTINE_PREFIX) && !name.contains('/');
     (name.is_empty() || is_quarantine).then(|| Some(name.to_owned()).filter(|name| !name.is_empty()))
 }
 
-/// Negotiates the version, and returns the capabilities of the push. `first` is the first packet of git.
+/// Negotiates the version and returns the capabilities of the push. `first` is git's first packet.
 async fn negotiate<R: AsyncRead + Unpin>(
     first: Option<Packet>,
     reader: &mut R,
@@ -278,7 +278,6 @@ async fn negotiate<R: AsyncRead + Unpin>(
     Ok(asked)
 }
 
-/// Reads the ref commands and the push options.
 async fn read_request<R: AsyncRead + Unpin>(reader: &mut R, capabilities: PushCapabilities) -> io::Result<PushRequest> {
     let mut request = PushRequest { is_atomic: capabilities.is_atomic, ..PushRequest::default() };
     while let Some(line) = read_line(reader).await? {
@@ -290,7 +289,7 @@ async fn read_request<R: AsyncRead + Unpin>(reader: &mut R, capabilities: PushCa
     }
     if capabilities.has_options {
         while let Some(line) = read_line(reader).await? {
-            // Not expected: `PushInspector` has rejected options beyond the limits.
+            // Not expected, because `PushInspector` has rejected options beyond the limits.
             request.options.add(&line).map_err(invalid)?;
         }
     }
@@ -314,7 +313,7 @@ fn parse_command(line: &[u8]) -> Option<RefCommand> {
     Some(RefCommand { name: name.strip_prefix(b" ")?.to_vec(), old: id(old)?, new: id(new)? })
 }
 
-/// Parses an object id; the inner value is `None` for zeros.
+/// Parses an object id. The inner value is `None` for zeros.
 fn id(digits: &[u8]) -> Option<Option<Oid>> {
     let id = full_id(digits)?;
     Some((!id.is_zero()).then_some(id))

@@ -1,5 +1,4 @@
-//! Running pushes and fetches, by the secret id that their hooks know. Not here: the protocols of the hooks (`serve`,
-//! `fetch`, `credential`).
+//! Registry of running pushes and fetches, by the secret id that their hooks know.
 
 use std::{
     collections::HashMap,
@@ -22,15 +21,14 @@ use uuid::Uuid;
 use super::{credential::RemoteLogins, hook, push::Push};
 use crate::transfer::fetch::Fetch;
 
-/// Maximum bytes of the socket's path; the address of a Unix socket has room for 108.
+/// Limit on the socket's path; the address of a Unix socket has room for 108 bytes.
 const MAX_SOCKET_PATH_BYTES: usize = 100;
 
-/// Operation that a hook runs for.
 #[derive(Clone, Debug)]
 pub(crate) enum HookKind {
     Push(Push),
     Fetch(Fetch),
-    /// A fetch of git-svc itself from a remote.
+    /// A fetch by git-svc itself from a remote.
     RemoteFetch(RemoteLogins),
 }
 
@@ -48,19 +46,19 @@ pub(crate) struct HookSessions(Arc<Inner>);
 #[derive(Debug)]
 struct Inner {
     socket: PathBuf,
-    /// Maximum refs that one push may change.
+    /// Limit on the refs of one push.
     max_refs: usize,
     served: Mutex<HashMap<String, Served>>,
     /// Repositories in which an aborted push may have left files, with the time of the last abort.
     aborted: Mutex<HashMap<RepositoryId, SystemTime>>,
 }
 
-/// Socket that hooks connect to; its file is deleted on drop.
+/// Socket for hooks. Its file is deleted on drop.
 #[derive(Debug)]
 pub(crate) struct HookSocket {
     pub(super) listener: UnixListener,
     path: PathBuf,
-    /// Temporary folder of the socket, if the path in the store's folder is too long.
+    /// Temporary directory of the socket, if the path in the store is too long.
     folder: Option<PathBuf>,
 }
 
@@ -73,8 +71,8 @@ pub(crate) struct HookSession {
 }
 
 impl HookSocket {
-    /// Listens in the store's folder or, if that path is too long, in a new folder of our own in the system's temporary
-    /// folder.
+    /// Listens in the store's directory or, if that path is too long, in a new subdirectory of the
+    /// system's temporary directory.
     pub(crate) fn bind(store: &Path) -> Result<Self, GitError> {
         let mut path = store.join("hook.sock");
         let mut folder = None;
@@ -89,15 +87,16 @@ impl HookSocket {
         Ok(Self { listener, path, folder })
     }
 
-    /// Returns the registry for hooks that connect to this socket; a push may change at most `max_refs` refs.
+    /// Returns the registry for hooks that connect to this socket. A push may change up to
+    /// `max_refs` refs.
     pub(crate) fn sessions(&self, max_refs: usize) -> HookSessions {
         let (served, aborted) = (Mutex::default(), Mutex::default());
         HookSessions(Arc::new(Inner { socket: self.path.clone(), max_refs, served, aborted }))
     }
 }
 
-/// Listens on `path`, and replaces a file that is there: the store's lock excludes other processes that listen, so the
-/// file belongs to a dead one.
+/// Listens on `path`, replacing an existing file: the store's lock excludes other listeners, so the
+/// file belongs to a dead process.
 fn listen(path: &Path) -> io::Result<UnixListener> {
     ignore_missing(fs::remove_file(path))?;
     let listener = UnixListener::bind(path)?;
@@ -126,7 +125,8 @@ impl HookSessions {
         self.remember(fetch.repository, HookKind::Fetch(fetch))
     }
 
-    /// Registers a fetch from a remote until the returned session is dropped: git may ask for `logins` as long.
+    /// Registers a fetch from a remote until the returned session is dropped. git may ask for
+    /// `logins` until then.
     pub(crate) fn open_remote_fetch(&self, repository: RepositoryId, logins: RemoteLogins) -> HookSession {
         self.remember(repository, HookKind::RemoteFetch(logins))
     }
@@ -142,8 +142,8 @@ impl HookSessions {
         self.0.served.lock().get(std::str::from_utf8(id).ok()?).map(|served| served.kind.clone())
     }
 
-    /// Returns the span of a hook of the push or fetch with this secret id: one of its own if the trace is exported, else that of the
-    /// request.
+    /// Returns the span for a hook of the push or fetch with this secret id: a new one if the trace
+    /// is exported, else that of the request.
     pub(super) fn hook_span(&self, id: &[u8]) -> Span {
         let span = std::str::from_utf8(id).ok().and_then(|id| Some(self.0.served.lock().get(id)?.span.clone()));
         let span = span.unwrap_or_else(Span::none);
@@ -154,10 +154,10 @@ impl HookSessions {
         }
     }
 
-    /// Returns the start time of the oldest running push to a repository; now if there is none. Temporary files older
-    /// than that belong to no running push.
+    /// Returns the start time of the oldest running push to a repository; now if there is none.
+    /// Older temporary files belong to no running push.
     pub(crate) fn oldest(&self, repository: RepositoryId) -> SystemTime {
-        // Read before the lock is taken: a push that begins meanwhile is not older.
+        // Read before taking the lock: a push that starts meanwhile is not older.
         let now = SystemTime::now();
         let served = self.0.served.lock();
         let begun = served.values().filter_map(|served| match &served.kind {
@@ -167,14 +167,13 @@ impl HookSessions {
         begun.min().map_or(now, |begun| begun.min(now))
     }
 
-    /// Records that a push to a repository was aborted.
     pub(crate) fn mark_aborted(&self, repository: RepositoryId) {
         self.0.aborted.lock().insert(repository, SystemTime::now());
     }
 
-    /// Returns the time before which temporary files of pushes belong to no running push and may be deleted; `None` if
-    /// no push was aborted. While an older push runs, the record of the abort stays, so that the end of that push
-    /// triggers another removal.
+    /// Returns the time before which temporary files of pushes belong to no running push and may be
+    /// deleted; `None` if no push was aborted. While an older push runs, the record of the abort
+    /// stays, so that the end of that push triggers another removal.
     pub(crate) fn aborted_before(&self, repository: RepositoryId) -> Option<SystemTime> {
         let mut aborted = self.0.aborted.lock();
         let last = *aborted.get(&repository)?;
@@ -192,7 +191,6 @@ impl HookSessions {
 }
 
 impl HookSession {
-    /// Returns the repository of the push or fetch.
     pub(crate) fn repository(&self) -> RepositoryId {
         self.repository
     }

@@ -1,5 +1,6 @@
-//! git's report about the refs of a push. A client without side bands does not read what our hooks print: of a push that is rejected in
-//! quarantine, git tells it no reason but the name of the hook. Here it gets the reason of each ref.
+//! git's report about the refs of a push. A client without side bands does not see what our hooks
+//! print. If a push is rejected in quarantine, git tells it only the name of the hook, so this adds
+//! the reason for each ref.
 
 use std::sync::Arc;
 
@@ -13,19 +14,20 @@ const DECLINED: &[u8] = b" pre-receive hook declined";
 /// Filter of the report for one client.
 #[derive(Debug)]
 pub(crate) struct StatusReport {
-    /// Knows the reasons. Absent if the output passes as it is.
+    /// Has the reasons; `None` to pass the output unchanged.
     push: Option<Arc<PushState>>,
-    /// Bytes of a packet that is incomplete.
+    /// Bytes of an incomplete packet.
     buffer: Vec<u8>,
 }
 
 impl StatusReport {
-    /// Returns a filter that puts the reasons of `push` in place of git's; without one, a filter that changes nothing.
+    /// Creates a filter that replaces git's reasons with those of `push`; without one, it changes
+    /// nothing.
     pub(super) fn new(push: Option<Arc<PushState>>) -> Self {
         Self { push, buffer: Vec::new() }
     }
 
-    /// Takes the next bytes of git's output. Returns those that the client gets.
+    /// Filters the next bytes of git's output. Returns what the client gets.
     pub(crate) fn pass(&mut self, bytes: &[u8]) -> Vec<u8> {
         let Some(push) = self.push.clone() else { return bytes.to_vec() };
         self.buffer.extend_from_slice(bytes);
@@ -60,7 +62,7 @@ impl StatusReport {
     }
 }
 
-/// Returns the packet of a refused ref with our reason, if git has none.
+/// Returns the packet of a rejected ref with our reason, if git has none.
 fn explain(push: &PushState, packet: &Packet) -> Option<Packet> {
     let name = packet.line()?.strip_prefix(b"ng ")?.strip_suffix(DECLINED)?;
     let reason = push.refusal(name)?;

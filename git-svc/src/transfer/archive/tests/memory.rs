@@ -1,4 +1,5 @@
-//! Memory for files that are stored as deltas: who it counts for, and what is not begun without it.
+//! Memory for files that are stored as deltas: which client it counts for, and what does not start
+//! without it.
 
 use std::sync::Arc;
 
@@ -16,10 +17,10 @@ use crate::admission::{
     memory_budget::MemoryBudget,
 };
 
-/// Bytes that one client may have.
+/// Memory limit of one client, in bytes.
 const SHARE: u64 = 2 << 20;
 
-/// Returns a service with a repository, in which nobody waits for memory.
+/// Returns a service with a repository. Requests for memory fail at once instead of waiting.
 async fn service(limits: ArchiveLimits) -> (tempfile::TempDir, ArchiveService) {
     let folder = tempfile::tempdir().unwrap();
     let store = Arc::new(RepositoryStore::open(folder.path(), "s", Duration::from_secs(10)).await.unwrap());
@@ -49,7 +50,7 @@ async fn a_client_without_memory_keeps_a_file_from_no_other() {
     assert_eq!(all(second.unwrap()).await.unwrap(), b"content");
     archives.cache.forget(ONE);
     drop(held);
-    // Two clients have a part of the share that the file takes.
+    // Two clients hold a part of the share that the file needs.
     let file = DeltaFile { memory: SHARE, ..file };
     let _held = (
         archives.delta_memory.acquire(1, &full).await.unwrap(),

@@ -1,5 +1,5 @@
-//! The hook of fetches: git runs it instead of `git pack-objects`, passes that command as its arguments, and reads the
-//! pack from its standard output.
+//! The hook of fetches. git runs it instead of `git pack-objects`, passes that command as its
+//! arguments, and reads the pack from its standard output.
 
 use std::{
     ffi::OsString,
@@ -25,15 +25,13 @@ use crate::transfer::fetch::{
     is_refused_filter,
 };
 
-/// Time to wait for a reply before a growing file is read again.
+/// How long to wait for a reply before reading a growing file again.
 const READ_TIMEOUT: Duration = Duration::from_millis(20);
-/// Maximum bytes per `sendfile`.
 const COPY_BYTES: usize = 1 << 20;
-/// Size of the pipe to git in bytes.
 const PIPE_BYTES: usize = 1 << 20;
-/// Interval at which to check whether the pipe to git is full.
+/// How often to check whether the pipe to git is full.
 const POLL_INTERVAL: Duration = Duration::from_millis(500);
-/// Checks in a row that find the pipe full, after which the client counts as slower than git.
+/// If the pipe is full in this many checks in a row, the client is slower than git.
 const MAX_FULL_POLLS: usize = 4;
 
 /// Writes a pack to git: makes it, or copies one that git-svc has.
@@ -43,7 +41,8 @@ pub(super) fn main(socket: &Path, session: &[u8], args: &[OsString]) -> ExitCode
         Err(error) => {
             // git passes the message on to the client. A closed stderr is ignored.
             drop(writeln!(io::stderr(), "Ferrite: {error}"));
-            // git writes all of its input first: if nobody read the rest of that, a signal would end git before it passes the message on.
+            // git writes all of its input first. If nobody read the rest, a signal would kill git
+            // before it passes the message on.
             drop(io::copy(&mut io::stdin().lock(), &mut io::sink()));
             ExitCode::FAILURE
         }
@@ -58,7 +57,7 @@ struct ServiceConnection {
 
 fn serve_git(socket: &Path, session: &[u8], args: &[OsString]) -> io::Result<ExitCode> {
     if args.iter().any(|arg| is_refused_filter(arg.as_bytes())) {
-        return Err(io::Error::other("this filter is not served"));
+        return Err(io::Error::other("this filter is not supported"));
     }
     let mut input = Vec::new();
     io::stdin().lock().take(MAX_INPUT as u64 + 1).read_to_end(&mut input)?;
@@ -72,19 +71,19 @@ fn serve_git(socket: &Path, session: &[u8], args: &[OsString]) -> io::Result<Exi
             HookReply::Follow(path) => return service.follow(&path).map(|()| ExitCode::SUCCESS),
             HookReply::Failed(reason) => return Err(io::Error::other(reason)),
             HookReply::Text(_) | HookReply::Done(_) => {
-                return Err(io::Error::other("git-svc said something out of place"));
+                return Err(io::Error::other("unexpected reply from git-svc"));
             }
         }
     }
 }
 
 fn gone() -> io::Error {
-    io::Error::other("the service is not there; try again in a moment")
+    io::Error::other("git-svc is not available; try again in a moment")
 }
 
 impl ServiceConnection {
-    /// Sends the session id, the arguments and a summary of the input; instead of the last two, `unknown` if they
-    /// exceed the limits.
+    /// Sends the session id, the arguments and a summary of the input. Sends `unknown` instead of
+    /// the last two if they exceed the limits.
     fn send_request(&mut self, session: &[u8], args: &[OsString], input: &[u8]) -> io::Result<()> {
         let mut bytes = Vec::new();
         Packet::Data(session.to_vec()).encode(&mut bytes)?;
@@ -115,7 +114,7 @@ impl ServiceConnection {
                 self.received.drain(..length);
                 return HookReply::parse(&packet)
                     .map(Some)
-                    .ok_or_else(|| io::Error::other("git-svc said something unknown"));
+                    .ok_or_else(|| io::Error::other("unknown reply from git-svc"));
             }
             let mut chunk = [0; 4096];
             match self.stream.read(&mut chunk) {
@@ -132,7 +131,7 @@ impl ServiceConnection {
     fn follow(&mut self, path: &Path) -> io::Result<()> {
         let file = File::open(path)?;
         let out = File::from(io::stdout().as_fd().try_clone_to_owned()?);
-        // Only an optimization: a failure is ignored.
+        // Only an optimization, so a failure is ignored.
         let _ = rustix::pipe::fcntl_setpipe_size(&out, PIPE_BYTES);
         self.stream.set_read_timeout(Some(READ_TIMEOUT))?;
         let (mut copied, mut size) = (0, None);
@@ -140,7 +139,7 @@ impl ServiceConnection {
             copied += copy(&file, &out)?;
             match size {
                 Some(size) if copied == size => return Ok(()),
-                Some(_) => return Err(io::Error::other("the pack is not whole; try again")),
+                Some(_) => return Err(io::Error::other("the pack is incomplete; try again")),
                 None => {}
             }
             match self.read_reply()? {
@@ -148,13 +147,14 @@ impl ServiceConnection {
                 Some(HookReply::Text(text)) => io::stderr().write_all(&text)?,
                 Some(HookReply::Done(whole)) => size = Some(whole),
                 Some(HookReply::Failed(reason)) => return Err(io::Error::other(reason)),
-                Some(_) => return Err(io::Error::other("git-svc said something out of place")),
+                Some(_) => return Err(io::Error::other("unexpected reply from git-svc")),
             }
         }
     }
 }
 
-/// Copies the available bytes, in the kernel if possible: bytes in the file never change once they are written.
+/// Copies the available bytes, in the kernel if possible. Bytes in the file never change once
+/// written.
 fn copy(file: &File, out: &File) -> io::Result<u64> {
     let mut copied = 0;
     loop {
@@ -170,11 +170,12 @@ fn copy(file: &File, out: &File) -> io::Result<u64> {
     }
 }
 
-/// Makes the pack. git-svc holds a permit while the connection is open; when git-svc closes it, the process is ended.
+/// Makes the pack. git-svc holds a permit while the connection is open; if git-svc closes it, the
+/// process is killed.
 fn run(service: UnixStream, args: &[OsString], input: &[u8]) -> io::Result<ExitCode> {
-    let (program, args) = args.split_first().ok_or_else(|| io::Error::other("this is run by git, for git-svc"))?;
+    let (program, args) = args.split_first().ok_or_else(|| io::Error::other("this program is only run by git"))?;
     if program != "git" {
-        return Err(io::Error::other("this is run by git, for git-svc"));
+        return Err(io::Error::other("this program is only run by git"));
     }
     let mut child = Command::new(program).args(args).stdin(Stdio::piped()).spawn()?;
     let leader = i32::try_from(child.id()).ok().and_then(Pid::from_raw);
@@ -182,12 +183,13 @@ fn run(service: UnixStream, args: &[OsString], input: &[u8]) -> io::Result<ExitC
     // Both threads end with this process.
     std::thread::spawn(move || {
         while matches!(watched.read(&mut [0; 64]), Ok(1..)) {}
-        // The process id is still valid: the child is waited for only at the end of this process.
+        // The process id is still valid, because the child is waited for only at the end of this
+        // process.
         let _ = leader.map(|leader| kill_process(leader, Signal::TERM));
     });
     std::thread::spawn(move || report_slow_reader(service));
     if let Some(mut stdin) = child.stdin.take() {
-        // A process that failed early has closed its stdin; its exit status is checked below.
+        // A process that failed early has closed its stdin. Its exit status is checked below.
         let fed = stdin.write_all(input).and_then(|()| io::copy(&mut io::stdin().lock(), &mut stdin));
         drop(fed);
     }
@@ -196,8 +198,8 @@ fn run(service: UnixStream, args: &[OsString], input: &[u8]) -> io::Result<ExitC
     Ok(ExitCode::from(code.and_then(|code| u8::try_from(code).ok()).unwrap_or(1)))
 }
 
-/// Sends git-svc one byte once the pipe to git has been full for [`MAX_FULL_POLLS`] checks in a row: the client is
-/// slower than the making of the pack.
+/// Sends git-svc one byte once the pipe to git has been full for [`MAX_FULL_POLLS`] checks in a
+/// row, which means that the client is slower than git.
 fn report_slow_reader(mut service: UnixStream) {
     let out = io::stdout();
     let now = Timespec { tv_sec: 0, tv_nsec: 0 };

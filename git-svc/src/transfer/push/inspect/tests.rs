@@ -1,4 +1,4 @@
-//! Tests of the inspector: limits are found wherever the stream is cut.
+//! The inspector finds violations of limits wherever the stream is cut.
 
 use std::io::Write as _;
 
@@ -37,7 +37,7 @@ fn push(capabilities: &str, count: u32) -> Vec<u8> {
 fn too_many_objects_are_reported_as_git_would() {
     let answer = inspect(&mut inspector(10), &push("report-status", 11)).unwrap();
     let (first, used) = Packet::decode(&answer).unwrap().unwrap();
-    assert_eq!(first.line(), Some(&b"unpack the pack has 11 objects, at most 10 are taken"[..]));
+    assert_eq!(first.line(), Some(&b"unpack the pack has 11 objects, the limit is 10"[..]));
     let (second, _) = Packet::decode(&answer[used..]).unwrap().unwrap();
     assert_eq!(second.line(), Some(&b"ng refs/heads/a too many objects"[..]));
     assert!(answer.ends_with(b"0000"));
@@ -111,7 +111,8 @@ fn a_push_is_complete_with_its_pack_or_with_its_commands_if_it_needs_none() {
 fn options_that_git_does_not_read_hide_no_pack() {
     let (zero, one) = ("0".repeat(40), "1".repeat(40));
     let command = format!("{zero} {one} refs/heads/a\0report-status");
-    // Behind a second NUL, as a part of another word, and on a line that is no command: git reads no options and then the pack.
+    // After a second NUL, as part of another word, and on a line that is no command: git reads no
+    // options and then the pack.
     for lines in [
         vec![format!("{command}\0 push-options")],
         vec![format!("{command} x\x0cpush-options")],
@@ -139,7 +140,7 @@ fn what_is_no_packet_is_refused() {
 #[test]
 fn a_pack_beyond_the_quota_is_refused_once_wherever_it_is_cut() {
     let quota = |left: u64| Some(ByteQuota { used: 1_000, limit: 1_000 + left });
-    // The beginning of a blob of a thousand bytes, as a block of zlib that is not compressed.
+    // The beginning of a blob of a thousand bytes, as an uncompressed zlib block.
     let begin = [0xb8, 62, 0x78, 1, 1, 0xe8, 3, 0x17, 0xfc];
     let (header, rest) = (push("report-status", 1), [begin.as_slice(), &[0; 91]].concat());
     let mut fits = inspector(10).within(quota(112));
@@ -154,7 +155,7 @@ fn a_pack_beyond_the_quota_is_refused_once_wherever_it_is_cut() {
         let refusals: Vec<_> = whole.chunks(size).filter_map(|chunk| inspect(&mut inspector, chunk)).collect();
         assert_eq!(refusals, [expected.as_slice()], "{size}");
     }
-    // A pack without objects takes no room, nor does the removal of a ref.
+    // A pack without objects takes no room, nor does deleting a ref.
     assert_eq!(inspect(&mut inspector(10).within(quota(0)), &push("report-status", 0)), None);
     assert_eq!(inspect(&mut inspector(10).within(quota(0)), b"0000"), None);
     assert!(inspect(&mut inspector(10).within(quota(0)), &push("report-status", 1)).is_some());
@@ -171,7 +172,7 @@ fn objects_beyond_the_limits_are_refused_beside_every_ref() {
         let text = String::from_utf8_lossy(&answers.concat()).into_owned();
         assert_eq!(answers.len(), 1, "{size}");
         assert_eq!(text.matches("the pack has an object of 1000 bytes, at most 999 are taken").count(), 2, "{text}");
-        assert_eq!(text.matches("the pack was refused").count(), 2, "{text}");
+        assert_eq!(text.matches("the pack was rejected").count(), 2, "{text}");
     }
 }
 
@@ -179,7 +180,7 @@ fn objects_beyond_the_limits_are_refused_beside_every_ref() {
 fn unusual_input_does_not_pass_uninspected() {
     let limited = push("report-status", 11);
     let (commands, pack) = limited.split_at(limited.len() - 12);
-    // git looks for the name of a capability only, behind every command.
+    // git looks only for the name of a capability, after every command.
     for capabilities in ["push-options=1", "atomic push-options report-status", "push-options"] {
         let mut lines = Vec::new();
         for (name, capabilities) in [("a", capabilities), ("b", "report-status")] {

@@ -1,5 +1,3 @@
-//! Tests of the check with packs that git itself makes.
-
 use std::io::Write as _;
 
 use flate2::{Compression, write::ZlibEncoder};
@@ -9,7 +7,7 @@ use git2::{Commit, PackBuilder, Repository, Signature, Time};
 use super::*;
 use crate::testing::pack_limits;
 
-/// Folder for objects with one pack, which has the objects `ids` of `repo`.
+/// An object directory with one pack of the objects `ids` of `repo`.
 fn packed(repo: &Repository, ids: &[Oid]) -> tempfile::TempDir {
     let folder = tempfile::tempdir().unwrap();
     let packs = folder.path().join("pack");
@@ -53,7 +51,7 @@ fn a_commit_or_tag_that_is_too_long_is_named_with_its_size() {
     let (first, long) = (commit(&repo, "first", &[]), commit(&repo, &message, &[]));
     let text = flaw_of(&repo, &[first, long]).unwrap();
     assert!(text.starts_with(&format!("the commit {long} has 10")), "{text}");
-    assert!(text.ends_with(" bytes, at most 1048576 are taken"), "{text}");
+    assert!(text.ends_with(" bytes, the limit is 1048576"), "{text}");
     let (target, who) = (repo.find_object(first, None).unwrap(), Signature::now("Ada", "a@example.com").unwrap());
     let tag = repo.tag_annotation_create("v1", &target, &who, &message).unwrap();
     assert!(flaw_of(&repo, &[first, tag]).unwrap().starts_with(&format!("the tag {tag} has 10")));
@@ -75,7 +73,8 @@ fn a_delta_counts_as_the_object_that_it_makes() {
     assert!(find_flaw(folder.path(), None).unwrap().is_some());
 }
 
-/// Returns a folder for objects with one pack: an object of `kind` and one byte, and a delta that claims these sizes.
+/// Returns an object directory with one pack: an object of `kind` and one byte, and a delta that
+/// claims these sizes.
 fn with_delta(kind: u8, sizes: DeltaSizes) -> tempfile::TempDir {
     let entry = |kind: u8, size: u64, base: &[u8], content: &[u8]| {
         let (mut bytes, mut rest) = (vec![kind << 4 | (size & 15) as u8], size >> 4);
@@ -167,5 +166,5 @@ fn a_commit_with_too_many_parents_is_named() {
     let merge = |count: usize| commit(&repo, "merge", &parents.iter().take(count).collect::<Vec<_>>());
     assert_eq!(flaw_of(&repo, &[merge(MAX_COMMIT_PARENTS)]), None);
     let wide = merge(5000);
-    assert_eq!(flaw_of(&repo, &[wide]), Some(format!("the commit {wide} has 5000 parents, at most 4096 are taken")));
+    assert_eq!(flaw_of(&repo, &[wide]), Some(format!("the commit {wide} has 5000 parents, the limit is 4096")));
 }
