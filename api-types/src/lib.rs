@@ -7,6 +7,8 @@
 //!
 //! Not here: requests, and shapes that only responses have (`gateway::api`).
 
+#![warn(missing_docs, clippy::missing_errors_doc)]
+
 mod comment;
 pub mod convert;
 mod issue;

@@ -10,10 +10,7 @@
 //! | `git`, `disk` | processes and packets of git; files of the store |
 //! | `types` | plain values, limits and errors |
 
-#![expect(
-    clippy::missing_errors_doc,
-    reason = "only this workspace uses the crate, and `GitError` names the failures of all of it"
-)]
+#![warn(missing_docs)]
 
 pub mod disk;
 pub mod git;

@@ -12,6 +12,8 @@
 //!
 //! Not here: looking up what is named, and limits on the length of a text.
 
+#![warn(missing_docs, clippy::missing_errors_doc)]
+
 pub mod bounds;
 pub mod commit;
 #[cfg(feature = "references")]

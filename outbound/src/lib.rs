@@ -16,6 +16,8 @@
 //!
 //! Not here: retries, signatures and the log of deliveries (hook-svc), git processes (git-svc).
 
+#![warn(missing_docs, clippy::missing_errors_doc)]
+
 mod address;
 mod allow;
 mod client;

@@ -2,6 +2,8 @@
 //!
 //! Not here: databases, sockets and HTTP. This is the only crate about a service that other services depend on.
 
+#![warn(missing_docs, clippy::missing_errors_doc)]
+
 pub mod asset;
 mod call;
 pub mod callers;

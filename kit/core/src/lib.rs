@@ -2,6 +2,8 @@
 //!
 //! Not here: databases, gRPC, servers, and rules of a single service.
 
+#![warn(missing_docs, clippy::missing_errors_doc)]
+
 mod clock;
 pub mod config;
 pub mod headers;

@@ -8,6 +8,8 @@
 //!
 //! Not here: an ORM, and any table of a service.
 
+#![warn(missing_docs, clippy::missing_errors_doc)]
+
 mod cache;
 mod config;
 mod connections;

@@ -6,6 +6,8 @@
 //!
 //! Not here: the effects of an event, which each subscriber implements as [`Apply`].
 
+#![warn(missing_docs, clippy::missing_errors_doc)]
+
 mod append;
 mod commit;
 mod delivery;

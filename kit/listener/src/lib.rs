@@ -3,6 +3,8 @@
 //!
 //! Not here: routes and RPCs of a service.
 
+#![warn(missing_docs, clippy::missing_errors_doc)]
+
 mod activity;
 mod admin;
 mod connections;

@@ -3,6 +3,8 @@
 //!
 //! Not here: servers, and databases.
 
+#![warn(missing_docs, clippy::missing_errors_doc)]
+
 pub mod auth;
 pub mod grpc;
 pub mod rate_limit;
