@@ -5,7 +5,10 @@ pub(crate) mod limits;
 pub(crate) mod maintenance;
 pub(crate) mod packs;
 
-use std::{path::PathBuf, time::Duration};
+use std::{
+    path::{Path, PathBuf},
+    time::Duration,
+};
 
 use clap::Parser;
 use ferrite_core::{
@@ -67,8 +70,8 @@ pub struct Config {
     #[arg(long, env = "FERRITE_GIT_HOOK_PROGRAM")]
     pub hook_program: Option<PathBuf>,
 
-    /// The git program; searched for in the usual folders if left out.
-    #[arg(long, env = "FERRITE_GIT_PROGRAM")]
+    /// Git executable: an absolute path, or a name in /usr/local/bin, /usr/bin or /bin; `git` by default.
+    #[arg(long, env = "FERRITE_GIT_PROGRAM", value_parser = git_program)]
     pub git_program: Option<PathBuf>,
 
     /// The largest pack that one push may send, in bytes.
@@ -128,5 +131,32 @@ impl Config {
     pub fn check_addresses(&self) -> Result<(), PlaintextAddress> {
         let peers = [&self.repo_address, &self.issue_address, &self.hook_address].into_iter().flatten();
         self.process.check_addresses(peers)
+    }
+}
+
+/// Parses the git program. A relative path would change its meaning with the working folder of each process.
+///
+/// # Errors
+/// When `text` is neither an absolute path nor a name.
+pub fn git_program(text: &str) -> Result<PathBuf, String> {
+    let path = Path::new(text);
+    if path.is_absolute() || !(text.is_empty() || text.contains('/')) {
+        return Ok(path.to_owned());
+    }
+    Err("must be an absolute path, or a name such as `git`".to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_git_program_is_an_absolute_path_or_a_name() {
+        for good in ["git", "git-2.51", "/opt/git/bin/git"] {
+            assert_eq!(git_program(good).unwrap(), Path::new(good));
+        }
+        for bad in ["", "./git", "bin/git", "../git"] {
+            assert!(git_program(bad).is_err(), "{bad}");
+        }
     }
 }
