@@ -18,15 +18,15 @@ use crate::role::in_runtime;
 /// The process to ask, and the time that it has.
 #[derive(Args, Debug)]
 pub(crate) struct HealthArgs {
-    /// Address of the private listener of a process: `HOST:PORT` or `unix:PATH`. Without it all processes of `ferrite up` are asked.
+    /// Address to check, `HOST:PORT` or `unix:PATH`; all processes of `ferrite up` by default.
     #[arg(long, env = "FERRITE_ADMIN_LISTEN")]
     address: Option<Address>,
 
-    /// The data folder of `ferrite up`.
+    /// Data folder of `ferrite up`.
     #[arg(long, env = "FERRITE_DATA", default_value = "./ferrite-data")]
     data: PathBuf,
 
-    /// Seconds to wait for the response.
+    /// Timeout, in seconds.
     #[arg(long, env = "FERRITE_HEALTH_SECONDS", default_value_t = 3, value_parser = within::<u64>(1..=60))]
     timeout: u64,
 }

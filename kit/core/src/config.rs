@@ -25,24 +25,23 @@ const MAX_DRAIN_SECONDS: u64 = 300;
 /// Listeners, shutdown and threads of a process.
 #[derive(Args, Clone, Debug)]
 pub struct ServeArgs {
-    /// Addresses to listen on, separated by commas: `HOST:PORT` or `unix:PATH`.
+    /// Listen addresses, comma-separated: `HOST:PORT` or `unix:PATH`.
     #[arg(long, env = "FERRITE_LISTEN", value_delimiter = ',', required = true)]
     pub listen: Vec<Address>,
 
-    /// Address of the private listener for `/livez`, `/readyz` and `/metrics`; none if left out.
+    /// Listen address for `/livez`, `/readyz` and `/metrics`; off by default.
     #[arg(long, env = "FERRITE_ADMIN_LISTEN")]
     pub admin_listen: Option<Address>,
 
-    /// Seconds that requests in flight get to finish when the process stops.
+    /// Time for running requests to finish at shutdown, in seconds.
     #[arg(long, env = "FERRITE_GRACE_SECONDS", default_value = "20", value_parser = seconds_within(0..))]
     pub grace: Duration,
 
-    /// Seconds for which a process that is asked to stop goes on serving, but is not ready: the time that others take to send their
-    /// requests elsewhere. Requests in flight get the grace period after it.
+    /// Time to keep serving while not ready, before the shutdown begins, in seconds.
     #[arg(long, env = "FERRITE_DRAIN_SECONDS", default_value = "0", value_parser = seconds_within(0..=MAX_DRAIN_SECONDS))]
     pub drain: Duration,
 
-    /// Threads that serve requests; as many as the machine has cores if left out.
+    /// Threads that serve requests; one per core by default.
     #[arg(long, env = "FERRITE_WORKERS", value_parser = within::<u16>(1..=1024))]
     pub workers: Option<u16>,
 
@@ -54,11 +53,11 @@ pub struct ServeArgs {
 /// The log of a process. Traces are set by the `OTEL_*` variables, which [`crate::telemetry`] reads.
 #[derive(Args, Clone, Debug)]
 pub struct TelemetryArgs {
-    /// Filter of the log, in the syntax of `tracing`: `info`, `info,gateway=debug`.
+    /// Log filter in the syntax of `tracing`, such as `info` or `info,gateway=debug`.
     #[arg(long, env = "FERRITE_LOG", default_value = "info", value_parser = log_filter)]
     pub log: String,
 
-    /// Format of the log: `text` or `json`. By default `text` if standard error is a terminal, else `json`.
+    /// Log format; by default `text` on a terminal and `json` elsewhere.
     #[arg(long, env = "FERRITE_LOG_FORMAT")]
     pub log_format: Option<LogFormat>,
 }
@@ -75,14 +74,11 @@ pub enum LogFormat {
 /// The limit on what one account writes to the databases. Where there is Redis, all services count together.
 #[derive(Args, Clone, Copy, Debug)]
 pub struct WriteLimitArgs {
-    /// Requests within an hour by which one account may change something; 0 for no limit. Administrators of the site have a hundred times
-    /// as many. Without Redis each process counts for itself.
+    /// Writes per account and hour, 100 times as many for administrators; 0: no limit.
     #[arg(long, env = "FERRITE_WRITES_PER_HOUR", default_value_t = 100_000, value_parser = within::<u32>(0..))]
     pub writes_per_hour: u32,
 
-    /// Bytes that the requests of one account may write to the databases within an hour; 0 for no limit. Administrators of the site have a
-    /// hundred times as many. A request is checked before it writes, so the last one may exceed the limit. Without Redis each process
-    /// counts for itself.
+    /// Bytes written per account and hour, 100 times as many for administrators; 0: no limit.
     #[arg(long, env = "FERRITE_WRITE_BYTES_PER_HOUR", default_value_t = 256 << 20, value_parser = within::<u64>(0..))]
     pub write_bytes_per_hour: u64,
 }
@@ -90,11 +86,11 @@ pub struct WriteLimitArgs {
 /// Addresses of the site, of which URLs in responses, payloads and new repositories are made.
 #[derive(Args, Clone, Debug)]
 pub struct SiteArgs {
-    /// The URL by which clients reach the site: every link to the site begins with it.
+    /// Public URL of the site, used in all links.
     #[arg(long, env = "FERRITE_PUBLIC_URL", default_value = "http://127.0.0.1:3000", value_parser = public_url)]
     pub public_url: String,
 
-    /// The `HOST:PORT` in SSH clone URLs.
+    /// Public `HOST:PORT` of SSH, used in clone URLs.
     #[arg(long, env = "FERRITE_SSH", default_value = "127.0.0.1:2222", value_parser = host_and_port)]
     pub ssh: String,
 }
@@ -102,21 +98,19 @@ pub struct SiteArgs {
 /// The Redis that the processes of one installation share.
 #[derive(Args, Clone, Debug, Default)]
 pub struct RedisArgs {
-    /// URL of the Redis that holds validated tokens and the counts of rate limits: `rediss://…` with TLS, `redis://…` without. Without
-    /// Redis every validation of a token asks repo-svc, and each process counts for itself.
+    /// Redis URL for tokens and rate limits, `rediss://…` (TLS) or `redis://…`; optional.
     #[arg(long, env = "FERRITE_REDIS_URL", hide_env_values = true, conflicts_with = "redis_url_file")]
     pub redis_url: Option<Secret>,
 
-    /// File that holds the URL of Redis, in place of the URL itself.
+    /// File with the Redis URL.
     #[arg(long, env = "FERRITE_REDIS_URL_FILE", value_name = "FILE", value_parser = secret_file)]
     pub redis_url_file: Option<Secret>,
 
-    /// File with the certificates of the authority that signs the certificate of Redis, in PEM form; if left out, the authorities that
-    /// the system trusts. Read once, at start.
+    /// CA certificates for TLS to Redis, a PEM file; those of the system by default.
     #[arg(long, env = "FERRITE_REDIS_CA_FILE")]
     pub redis_ca_file: Option<PathBuf>,
 
-    /// Permits Redis without TLS on other machines: the network between them is trusted.
+    /// Allow Redis on another machine without TLS, over a trusted network.
     #[arg(long, env = "FERRITE_REDIS_PLAINTEXT")]
     pub redis_plaintext: bool,
 }
@@ -141,19 +135,19 @@ impl RedisArgs {
 /// TLS between the processes of one installation, over TCP: gRPC, and the HTTP bodies of git-svc. Both sides show a certificate.
 #[derive(Args, Clone, Debug, Default)]
 pub struct GrpcTlsArgs {
-    /// File with the certificates of the authority that signs those of all processes, in PEM form. Turns TLS on.
+    /// CA certificates for TLS between the processes, a PEM file; turns TLS on.
     #[arg(long, env = "FERRITE_GRPC_CA_FILE", requires = "grpc_certificate_file")]
     pub grpc_ca_file: Option<PathBuf>,
 
-    /// File with the certificate of this process and its chain, in PEM form. It names the host or address by which others reach the process.
+    /// Certificate of this process with its chain, a PEM file; must name its host or address.
     #[arg(long, env = "FERRITE_GRPC_CERTIFICATE_FILE", requires = "grpc_key_file")]
     pub grpc_certificate_file: Option<PathBuf>,
 
-    /// File with the private key of the certificate, in PEM form.
+    /// Private key of that certificate, a PEM file.
     #[arg(long, env = "FERRITE_GRPC_KEY_FILE", requires = "grpc_ca_file")]
     pub grpc_key_file: Option<PathBuf>,
 
-    /// Permits gRPC without TLS to and from other machines: the network between them is trusted.
+    /// Allow gRPC to other machines without TLS, over a trusted network.
     #[arg(long, env = "FERRITE_GRPC_PLAINTEXT")]
     pub grpc_plaintext: bool,
 }
