@@ -11,7 +11,7 @@ use crate::health::HealthArgs;
 use crate::launcher::UpArgs;
 use crate::output::exit_code;
 use crate::secrets::SecretsArgs;
-use crate::{admin, health, launcher, role, secrets, usage};
+use crate::{admin, health, launcher, role, secrets, settings, usage};
 
 /// A self-hosted git hosting service.
 #[derive(Debug, Parser)]
@@ -51,17 +51,21 @@ struct KeysArgs {
     folder: PathBuf,
 }
 
-/// Returns the command line, whose help tells the ranges of numbers.
-fn command_line() -> clap::Command {
-    Cli::command().mut_subcommands(|command| command.mut_args(with_range))
+/// Returns the command line. Its help includes the ranges of numbers, and with `shows_all` the advanced settings.
+fn command_line(shows_all: bool) -> clap::Command {
+    Cli::command().mut_subcommands(|command| {
+        let command = command.mut_args(with_range);
+        if settings::is_process(command.get_name()) { settings::with_help(command, shows_all) } else { command }
+    })
 }
 
 /// Runs the command that the command line names.
 pub(crate) fn run() -> ExitCode {
-    let parsed = command_line().try_get_matches().and_then(|matches| Cli::from_arg_matches(&matches));
+    let shows_all = std::env::args_os().any(|word| word == settings::HELP_ALL);
+    let parsed = command_line(shows_all).try_get_matches().and_then(|matches| Cli::from_arg_matches(&matches));
     let cli = match parsed {
         Ok(cli) => cli,
-        Err(error) => return usage::report(&error, command_line()),
+        Err(error) => return usage::report(&error, command_line(shows_all)),
     };
     match cli.command {
         Command::Up(args) => launcher::start(&args),
@@ -83,6 +87,7 @@ mod tests {
 
     #[test]
     fn the_command_line_is_consistent() {
-        command_line().debug_assert();
+        command_line(false).debug_assert();
+        command_line(true).debug_assert();
     }
 }

@@ -2,8 +2,8 @@
 //!
 //! Each role is a crate of its own; this one parses the command line, runs a role in its process, and supervises processes.
 //!
-//! Order of the modules, upper to lower; each uses only those below it: `cli`, `admin`, `secrets`, `health`, `launcher`,
-//! `role`, `password`, `usage`, `output`.
+//! Order of the modules, upper to lower; each uses only those below it: `cli`, `settings`, `admin`, `secrets`, `health`,
+//! `launcher`, `role`, `password`, `usage`, `output`.
 //!
 //! Not here: tables, routes and rules.
 
@@ -15,6 +15,7 @@ mod output;
 mod password;
 mod role;
 mod secrets;
+mod settings;
 mod usage;
 
 use std::path::Path;

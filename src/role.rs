@@ -61,6 +61,9 @@ macro_rules! roles {
         }
     )*
 
+        /// The names of all roles.
+        pub(crate) const NAMES: &[&str] = &[$($name),*];
+
         /// Returns the command line of the role of this name; `None` if there is none.
         pub(crate) fn command_line(role: &str) -> Option<clap::Command> {
             match role {

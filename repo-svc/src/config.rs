@@ -193,7 +193,7 @@ pub struct CreationArgs {
     #[arg(long, env = "FERRITE_REPO_CREATIONS_PER_HOUR", default_value_t = 1_000, value_parser = within::<u32>(0..))]
     pub creations_per_hour: u32,
 
-    /// The same for site administrators; 0: no limit.
+    /// New repositories, keys and others per administrator and hour; 0: no limit.
     #[arg(long, env = "FERRITE_REPO_ADMINISTRATOR_CREATIONS_PER_HOUR", default_value_t = 100_000, value_parser = within::<u32>(0..))]
     pub administrator_creations_per_hour: u32,
 }

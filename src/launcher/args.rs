@@ -35,6 +35,10 @@ pub(crate) struct UpArgs {
     #[arg(long, env = "FERRITE_OUTBOUND_ALLOW", default_value = "", value_parser = outbound_allow)]
     pub(super) outbound_allow: String,
 
+    /// Git executable: an absolute path, or a name in /usr/local/bin, /usr/bin or /bin.
+    #[arg(long, env = "FERRITE_GIT_PROGRAM", value_parser = git_svc::git_program)]
+    pub(super) git_program: Option<PathBuf>,
+
     /// Open the loopback ports 7001 to 7004 for gRPC.
     #[arg(long, env = "FERRITE_GRPC_TCP")]
     pub(super) grpc_tcp: bool,
@@ -61,7 +65,7 @@ pub(crate) struct UpArgs {
     )]
     admin_password: Option<Secret>,
 
-    /// First administrator's password in a file (or FERRITE_ADMIN_PASSWORD); else generated.
+    /// First administrator's password in a file (or `FERRITE_ADMIN_PASSWORD`); else generated.
     #[arg(long, env = "FERRITE_ADMIN_PASSWORD_FILE", value_name = "FILE", value_parser = ferrite_core::config::secret_file)]
     admin_password_file: Option<Secret>,
 

@@ -17,16 +17,15 @@ pub(crate) mod probe;
 
 use std::net::{SocketAddr, TcpListener, ToSocketAddrs};
 use std::path::PathBuf;
-use std::process::{ExitCode, Stdio};
+use std::process::ExitCode;
 use std::time::Duration;
 
 use ferrite_core::{Lifecycle, telemetry};
 use sd_notify::NotifyState;
-use tokio::process::Command;
 use tokio::sync::mpsc;
 use tokio::time::Instant;
 
-use crate::output::{Failure, print_line};
+use crate::output::{Failure, error_chain, print_line};
 use crate::role::{StopSignals, in_runtime, stop_with_stdin};
 pub(crate) use args::UpArgs;
 use child::{ChildEvent, Children};
@@ -34,7 +33,7 @@ use folder::DataFolder;
 pub(crate) use folder::create_private_folder;
 pub(crate) use keys::{SERVICE_PUBLIC_FOLDER, ensure as ensure_keys, write as write_file};
 use plan::Plan;
-pub(crate) use plan::{KEY_FOLDER, admin_sockets, connectable};
+pub(crate) use plan::{KEY_FOLDER, admin_sockets, connectable, is_passed_on};
 
 /// Time limit for all children together to become ready for the first time.
 const START_TIMEOUT: Duration = Duration::from_secs(60);
@@ -53,7 +52,7 @@ async fn up(args: &UpArgs) -> Result<(), Failure> {
     let ssh = address("--ssh (FERRITE_SSH)", &args.ssh)?;
     Plan::new(args, http, ssh).check()?;
     first_administrator::check(args)?;
-    require_git().await?;
+    git_svc::check_git(args.git_program.as_deref()).await.map_err(|error| error_chain(&error))?;
     let folder = DataFolder::open(&args.data)?;
     let http = free_port(&args.http)?;
     let ssh = free_port(&args.ssh)?;
@@ -76,19 +75,6 @@ async fn up(args: &UpArgs) -> Result<(), Failure> {
     children.stop(args.grace, &mut signals).await;
     drop(folder);
     outcome
-}
-
-/// Fails unless the program `git` runs.
-async fn require_git() -> Result<(), String> {
-    let status = Command::new("git")
-        .arg("--version")
-        .stdin(Stdio::null())
-        .stdout(Stdio::null())
-        .stderr(Stdio::null())
-        .status()
-        .await
-        .map_err(|_| "git is not installed: the program `git` is not on PATH".to_owned())?;
-    if status.success() { Ok(()) } else { Err(format!("`git --version` fails ({status})")) }
 }
 
 /// Returns the address that `text` names, which is the value of `setting`.

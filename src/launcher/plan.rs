@@ -40,6 +40,16 @@ const INHERITED_VARIABLES: &[&str] = &[
     "FERRITE_WRITE_BYTES_PER_HOUR",
 ];
 
+/// Settings of roles that the launcher decides, by flags. A variable does not change them.
+const DECIDED_VARIABLES: &[&str] = &[
+    "FERRITE_GATEWAY_SSH_HOST_KEY_FOLDER",
+    "FERRITE_GATEWAY_SSH_LISTEN",
+    "FERRITE_GIT_STORE",
+    "FERRITE_GIT_STORE_PATH",
+    "FERRITE_REPO_GRANT_KEY_FILE",
+    "FERRITE_REPO_STORE",
+];
+
 /// Beginning of the variables that set the export of traces, which children inherit too.
 const TRACE_PREFIX: &str = "OTEL_";
 
@@ -113,7 +123,9 @@ impl Plan {
         let hook = builder.service("hook-svc", "hook", own);
         let store = strings(&["--store-path", "git", "--store", "default"]);
         let secrets = sealing(keys::GIT_SEALING_KEY_FILE);
-        let own = [address_flags(&["repo", "issue", "hook"]), database("git"), store, secrets, outbound.clone()];
+        let program = args.git_program.iter().map(|program| format!("--git-program={}", program.display())).collect();
+        let own =
+            [address_flags(&["repo", "issue", "hook"]), database("git"), store, secrets, outbound.clone(), program];
         let git = builder.service("git-svc", "git", own);
         let signing = vec!["--grant-key-file".to_owned(), format!("{KEY_FOLDER}/{}", keys::GRANT_KEY_FILE)];
         let store = strings(&["--store", "default", "--database-url", REPO_DATABASE_URL]);
@@ -264,9 +276,60 @@ fn is_inherited(role: &str, name: &str) -> bool {
     INHERITED_VARIABLES.contains(&name) || name.starts_with(TRACE_PREFIX) || name.starts_with(&prefix)
 }
 
+/// Returns whether a variable of the launcher is a setting of its child with this role.
+pub(crate) fn is_passed_on(role: &str, variable: &str) -> bool {
+    is_inherited(role, variable) && !DECIDED_VARIABLES.contains(&variable)
+}
+
 #[cfg(test)]
 mod tests {
+    use clap::Parser;
+
     use super::*;
+
+    #[derive(Parser)]
+    struct Outer {
+        #[command(flatten)]
+        up: UpArgs,
+    }
+
+    fn plan(flags: &[&str]) -> Plan {
+        let outer = Outer::try_parse_from([&["up"], flags].concat()).unwrap();
+        let address = "127.0.0.1:0".parse().unwrap();
+        Plan::new(&outer.up, address, address)
+    }
+
+    #[test]
+    fn what_the_launcher_decides_is_not_passed_on() {
+        let plan = plan(&["--git-program=/opt/git/bin/git"]);
+        let mut decided = Vec::new();
+        for spec in plan.groups.iter().flatten() {
+            let command = role::command_line(spec.role).unwrap();
+            let is_set = |flag: &str| {
+                let prefix = format!("--{flag}=");
+                spec.arguments.iter().any(|word| word.strip_prefix("--") == Some(flag) || word.starts_with(&prefix))
+            };
+            let set = command.get_arguments().filter(|argument| argument.get_long().is_some_and(is_set));
+            let variables = set.filter_map(|argument| argument.get_env().and_then(OsStr::to_str));
+            let inherited = variables.filter(|variable| is_inherited(spec.role, variable)).map(str::to_owned);
+            decided.extend(inherited.collect::<Vec<_>>());
+        }
+        decided.sort_unstable();
+        // The launcher has a setting of this name as well.
+        decided.retain(|variable| variable != "FERRITE_GIT_PROGRAM");
+        assert_eq!(decided, DECIDED_VARIABLES);
+    }
+
+    #[test]
+    fn git_svc_gets_the_git_program() {
+        let given = |plan: &Plan| {
+            let words = plan.groups.iter().flatten().flat_map(|spec| &spec.arguments);
+            words.filter(|word| word.starts_with("--git-program")).cloned().collect::<Vec<_>>()
+        };
+        assert_eq!(given(&plan(&["--git-program=/opt/git/bin/git"])), ["--git-program=/opt/git/bin/git"]);
+        let refusal = Outer::try_parse_from(["up", "--git-program=bin/git"]).map(drop).unwrap_err().to_string();
+        assert!(refusal.contains("absolute path"), "{refusal}");
+    }
 
     #[test]
     fn an_unspecified_address_becomes_the_loopback_address() {

@@ -32,20 +32,31 @@ pub fn seconds_within(range: impl RangeBounds<u64>) -> impl TypedValueParser<Val
     Numbers(range.start_bound().cloned(), end).map(Duration::from_secs)
 }
 
-/// Returns an argument whose help tells the range of its numbers, if its parser has one.
+/// Adds the range of numbers to the help of an argument, and the unit as the name of its value. An argument whose parser has no range stays
+/// as it is.
 #[must_use]
 pub fn with_range(argument: Arg) -> Arg {
     let values = argument.get_possible_values();
     let range = values.iter().find(|value| value.is_hide_set() && value.get_name() == RANGE);
     let Some(range) = range.and_then(PossibleValue::get_help) else { return argument };
-    let add = |help: String| format!("{help}\n\n[range: {range}]");
+    let add = |help: String| format!("{help} [range: {range}]");
     let help = argument.get_help().map(|help| add(help.to_string()));
     let long_help = argument.get_long_help().map(|help| add(help.to_string()));
-    let argument = argument.hide_possible_values(true).help(help.unwrap_or_default());
+    let unit = argument.get_env().and_then(OsStr::to_str).map(unit_of);
+    let mut argument = argument.hide_possible_values(true).help(help.unwrap_or_default());
+    if let Some(unit) = unit {
+        argument = argument.value_name(unit);
+    }
     match long_help {
         Some(help) => argument.long_help(help),
         None => argument,
     }
+}
+
+/// Returns the unit in the name of a setting's variable; `N` for a plain number.
+fn unit_of(variable: &str) -> &'static str {
+    let units = [("_SECONDS", "SECONDS"), ("_BYTES", "BYTES"), ("_DAYS", "DAYS")];
+    units.into_iter().find(|(part, _)| variable.contains(part)).map_or("N", |(_, unit)| unit)
 }
 
 impl<T: Copy + Display + FromStr<Err: Display> + PartialOrd> Numbers<T> {
@@ -166,11 +177,31 @@ mod tests {
     #[test]
     fn the_help_tells_the_range() {
         let help = command().mut_args(with_range).render_long_help().to_string();
-        for range in
-            ["[range: 1 to 3,650]", "[range: at least 65,536]", "[range: 0 to 300]", "[range: 1 to 315,360,000]"]
-        {
-            assert_eq!(help.lines().filter(|line| line.trim() == range).count(), 1, "{range} in {help}");
+        for text in [
+            "Days [range: 1 to 3,650]",
+            "Bytes [range: at least 65,536]",
+            "Wait [range: 0 to 300]",
+            "Idle [range: 1 to 315,360,000]",
+        ] {
+            assert_eq!(help.matches(text).count(), 1, "{text} in {help}");
         }
         assert!(!help.contains("possible values") && help.matches("[range: ").count() == 4, "{help}");
+    }
+
+    #[test]
+    fn the_help_names_the_unit() {
+        let value_name = |variable: &'static str| {
+            let argument = Arg::new("x").long("x").env(variable).help("X").value_parser(within::<u64>(1..));
+            with_range(argument).get_value_names().unwrap()[0].to_string()
+        };
+        for (variable, expected) in [
+            ("TEST_IDLE_SECONDS", "SECONDS"),
+            ("TEST_BYTES_PER_ADDRESS", "BYTES"),
+            ("TEST_FEED_DAYS", "DAYS"),
+            ("TEST_MILLISECONDS_PER_MIB", "N"),
+            ("TEST_CONNECTIONS", "N"),
+        ] {
+            assert_eq!(value_name(variable), expected, "{variable}");
+        }
     }
 }
