@@ -1,5 +1,3 @@
-//! The command line.
-
 use std::path::PathBuf;
 use std::process::ExitCode;
 
@@ -23,35 +21,35 @@ struct Cli {
 
 #[derive(Debug, Subcommand)]
 enum Command {
-    /// Runs the whole service on this machine: five processes over one data folder.
+    /// Run all of Ferrite on this machine: five processes over one data folder.
     Up(Box<UpArgs>),
-    /// The public interface: REST, and git over HTTP and SSH.
+    /// Run the gateway: REST API, and git over HTTP and SSH.
     Gateway(Box<gateway::Config>),
-    /// Users, access tokens and repository metadata.
+    /// Run the service for accounts, access tokens and repository metadata.
     RepoSvc(Box<repo_svc::Config>),
-    /// Issues.
+    /// Run the service for issues.
     IssueSvc(Box<issue_svc::Config>),
-    /// Webhooks.
+    /// Run the service for webhooks and events.
     HookSvc(Box<hook_svc::Config>),
-    /// Repositories on disk.
+    /// Run a git store: the repositories on disk.
     GitSvc(Box<git_svc::Config>),
-    /// Says whether a process, or all processes of `ferrite up`, are ready: one line, and status 0 or 1.
+    /// Check whether a process, or all processes of `ferrite up`, are ready; exit status 0 or 1.
     Health(HealthArgs),
-    /// Makes the keys of an installation in a folder, those that are missing there: for roles that run one by one.
+    /// Generate the missing keys of an installation, for roles that run separately.
     Keys(KeysArgs),
-    /// Makes keys and passwords for containers in a folder, those that are missing there: files that `docker-compose.yml` mounts.
+    /// Generate the missing keys and passwords for containers, as mounted by `docker-compose.yml`.
     Secrets(SecretsArgs),
-    /// Administration of an installation, on its machine.
+    /// Administer an installation on its machine.
     Admin(AdminArgs),
 }
 
 #[derive(Args, Debug)]
 struct KeysArgs {
-    /// The folder. Created if it does not exist. Each role gets its own private key and the folder `public`; only repo-svc gets `grant.pem`.
+    /// Folder of the keys, created if missing.
     folder: PathBuf,
 }
 
-/// Returns the command line. Its help includes the ranges of numbers, and with `shows_all` the advanced settings.
+/// Returns the command line. With `shows_all`, `--help` includes advanced settings.
 fn command_line(shows_all: bool) -> clap::Command {
     Cli::command().mut_subcommands(|command| {
         let command = command.mut_args(with_range);
@@ -59,7 +57,6 @@ fn command_line(shows_all: bool) -> clap::Command {
     })
 }
 
-/// Runs the command that the command line names.
 pub(crate) fn run() -> ExitCode {
     let shows_all = std::env::args_os().any(|word| word == settings::HELP_ALL);
     let parsed = command_line(shows_all).try_get_matches().and_then(|matches| Cli::from_arg_matches(&matches));

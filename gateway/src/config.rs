@@ -1,4 +1,4 @@
-//! The settings of the gateway. Doc comments are the text of `--help`.
+//! Settings of the gateway. Doc comments are the text of `--help`.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -12,11 +12,11 @@ mod connections;
 
 use connections::ConnectionArgs;
 
-/// Settings of the gateway: flags, or the variables named beside them.
+/// REST API, and git over HTTP and SSH.
 #[derive(Clone, Debug, Parser)]
 #[command(name = "gateway", version)]
 pub struct Config {
-    /// Settings that every role has.
+    /// Settings of every role.
     #[command(flatten)]
     pub process: ProcessArgs,
 
@@ -36,7 +36,7 @@ pub struct Config {
     #[arg(long, env = "FERRITE_GIT_ADDRESS", default_value = "127.0.0.1:7004")]
     pub git_address: StoreAddresses,
 
-    /// Addresses of the site.
+    /// Public addresses.
     #[command(flatten)]
     pub site: SiteArgs,
 
@@ -60,7 +60,7 @@ pub struct Config {
     #[arg(long, env = "FERRITE_GATEWAY_SSH_CONNECTIONS_PER_NETWORK", default_value_t = 256, value_parser = within::<u16>(1..=u16::MAX))]
     pub ssh_connections_per_network: u16,
 
-    /// Connections over HTTP.
+    /// HTTP connections.
     #[command(flatten)]
     pub connections: ConnectionArgs,
 
@@ -80,7 +80,7 @@ pub struct Config {
     #[arg(long = "body-pause-seconds", env = "FERRITE_GATEWAY_BODY_PAUSE_SECONDS", default_value = "30", value_parser = seconds_within(0..))]
     pub body_pause: Duration,
 
-    /// Sizes of bodies.
+    /// Limits on bodies.
     #[command(flatten)]
     pub bodies: BodyArgs,
 
@@ -121,7 +121,7 @@ pub struct Config {
     pub http_redirect_listen: Option<Address>,
 }
 
-/// Bodies of requests to the API, and of responses.
+/// Limits on bodies of requests and responses.
 #[derive(Args, Clone, Debug)]
 pub struct BodyArgs {
     /// Maximum size of a JSON response, in bytes.
@@ -138,7 +138,7 @@ pub struct BodyArgs {
 }
 
 impl BodyArgs {
-    /// Returns the most bytes of a JSON response.
+    /// Maximum size of a JSON response.
     #[must_use]
     pub fn max_response_bytes(&self) -> usize {
         usize::try_from(self.max_response_bytes).unwrap_or(usize::MAX)
@@ -146,10 +146,10 @@ impl BodyArgs {
 }
 
 impl Config {
-    /// Checks that calls to the services do not leave this machine without TLS.
+    /// Checks that gRPC and Redis use TLS, or stay on this machine.
     ///
     /// # Errors
-    /// When one would, and the settings do not permit it.
+    /// If one does not, and the settings do not allow it.
     pub fn check_addresses(&self) -> Result<(), PlaintextAddress> {
         let peers = [&self.repo_address, &self.issue_address, &self.hook_address].into_iter().flatten();
         self.process.trust.check_addresses(peers.chain(self.git_address.addresses()))
@@ -160,7 +160,7 @@ impl Config {
 mod tests {
     use super::*;
 
-    /// Returns the arguments without which there is no configuration.
+    /// Returns the required arguments.
     fn needed() -> [&'static str; 5] {
         let keys = ["--service-key-file=key", "--service-public-keys=keys", "--grant-public-key-file=public"];
         ["gateway", "--listen=127.0.0.1:0", keys[0], keys[1], keys[2]]

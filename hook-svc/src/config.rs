@@ -10,11 +10,11 @@ use ferrite_outbound::OutboundArgs;
 use crate::feed::FeedArgs;
 use crate::sender::DeliveryArgs;
 
-/// Settings of `hook-svc`: flags, or the variables named beside them.
+/// Webhooks and events.
 #[derive(Clone, Debug, Parser)]
 #[command(name = "hook-svc", version)]
 pub struct Config {
-    /// Settings that every role has.
+    /// Settings of every role.
     #[command(flatten)]
     pub process: ProcessArgs,
 
@@ -22,7 +22,7 @@ pub struct Config {
     #[arg(long, env = "FERRITE_SECRET_KEY_FILE")]
     pub secret_key_file: PathBuf,
 
-    /// The database of webhooks.
+    /// Database settings.
     #[command(flatten)]
     pub database: DatabaseArgs,
 
@@ -34,19 +34,19 @@ pub struct Config {
     #[arg(long, env = "FERRITE_GIT_ADDRESS")]
     pub git_address: StoreAddresses,
 
-    /// Addresses of the site.
+    /// Public addresses.
     #[command(flatten)]
     pub site: SiteArgs,
 
-    /// Addresses that webhooks may have.
+    /// Private destinations of webhooks.
     #[command(flatten)]
     pub outbound: OutboundArgs,
 
-    /// Deliveries of webhooks.
+    /// Webhook deliveries.
     #[command(flatten)]
     pub delivery: DeliveryArgs,
 
-    /// Feeds of events.
+    /// Event feeds.
     #[command(flatten)]
     pub feed: FeedArgs,
 
@@ -64,10 +64,10 @@ pub struct Config {
 }
 
 impl Config {
-    /// Checks that neither gRPC nor Redis leaves this machine without TLS.
+    /// Checks that gRPC and Redis use TLS, or stay on this machine.
     ///
     /// # Errors
-    /// When it would, and the settings do not permit it.
+    /// If one does not, and the settings do not allow it.
     pub fn check_addresses(&self) -> Result<(), PlaintextAddress> {
         let peers = self.repo_address.iter().chain(self.git_address.addresses());
         self.process.check_addresses(peers)

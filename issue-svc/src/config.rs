@@ -6,15 +6,15 @@ use ferrite_listener::ProcessArgs;
 
 use crate::writer::TimelineArgs;
 
-/// Settings of `issue-svc`: flags, or the variables named beside them.
+/// Issues, comments, labels and milestones.
 #[derive(Clone, Debug, Parser)]
 #[command(name = "issue-svc", version)]
 pub struct Config {
-    /// Settings that every role has.
+    /// Settings of every role.
     #[command(flatten)]
     pub process: ProcessArgs,
 
-    /// The database of issues.
+    /// Database settings.
     #[command(flatten)]
     pub database: DatabaseArgs,
 
@@ -42,16 +42,16 @@ pub struct Config {
     #[arg(long, env = "FERRITE_ISSUE_TEXT_BYTES_PER_HOUR", default_value_t = 128 << 20, value_parser = within::<u32>(0..))]
     pub text_bytes_per_hour: u32,
 
-    /// Bounds of timelines.
+    /// Limits on timelines.
     #[command(flatten)]
     pub timeline: TimelineArgs,
 }
 
 impl Config {
-    /// Checks that neither gRPC nor Redis leaves this machine without TLS.
+    /// Checks that gRPC and Redis use TLS, or stay on this machine.
     ///
     /// # Errors
-    /// When it would, and the settings do not permit it.
+    /// If one does not, and the settings do not allow it.
     pub fn check_addresses(&self) -> Result<(), PlaintextAddress> {
         let peers = [&self.repo_address, &self.hook_address].into_iter().flatten().chain(self.git_address.addresses());
         self.process.check_addresses(peers)

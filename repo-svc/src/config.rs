@@ -1,6 +1,4 @@
-//! The settings of this service.
-//!
-//! Not here: settings that all services share, which are part of the kit.
+//! Settings of repo-svc. Doc comments are the text of `--help`.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -14,15 +12,15 @@ use ferrite_outbound::OutboundArgs;
 
 use crate::store::{OwnerLimits, TransferLimits};
 
-/// Settings of `repo-svc`: flags, or the variables named beside them.
+/// Accounts, access tokens and repository metadata.
 #[derive(Clone, Debug, Parser)]
 #[command(name = "repo-svc", version)]
 pub struct Config {
-    /// Settings that every role has.
+    /// Settings of every role.
     #[command(flatten)]
     pub process: ProcessArgs,
 
-    /// The database of accounts and repository metadata.
+    /// Database settings.
     #[command(flatten)]
     pub database: DatabaseArgs,
 
@@ -62,11 +60,11 @@ pub struct Config {
     #[command(flatten)]
     pub quotas: QuotaArgs,
 
-    /// Limits on transfers of repositories that wait for the new owner.
+    /// Limits on pending repository transfers.
     #[command(flatten)]
     pub transfers: TransferArgs,
 
-    /// Limits on wrong passwords.
+    /// Limits on failed sign-ins.
     #[command(flatten)]
     pub sign_in: SignInArgs,
 
@@ -78,27 +76,28 @@ pub struct Config {
     #[arg(long, env = "FERRITE_REPO_AUDIT_DAYS", default_value_t = 365, value_parser = within::<u32>(0..=36_500))]
     pub audit_days: u32,
 
-    /// Destinations of imports and mirrors that are permitted although they are not public.
+    /// Private destinations of imports and mirrors.
     #[command(flatten)]
     pub outbound: OutboundArgs,
 
-    /// Addresses of the site, for README templates.
+    /// Public addresses, for README templates.
     #[command(flatten)]
     pub site: SiteArgs,
 }
 
 impl Config {
-    /// Checks that neither gRPC nor Redis leaves this machine without TLS.
+    /// Checks that gRPC and Redis use TLS, or stay on this machine.
     ///
     /// # Errors
-    /// When it would, and the settings do not permit it.
+    /// If one does not, and the settings do not allow it.
     pub fn check_addresses(&self) -> Result<(), PlaintextAddress> {
         let peers = [&self.issue_address, &self.hook_address].into_iter().flatten().chain(self.git_address.addresses());
         self.process.check_addresses(peers)
     }
 }
 
-/// Limits on wrong passwords. They are counted in windows of time; further sign-ins are refused until the window ends.
+/// Limits on failed sign-ins, counted in windows. Beyond a limit, sign-ins are refused until the
+/// window ends.
 #[derive(Args, Clone, Debug)]
 pub struct SignInArgs {
     /// Failed sign-ins per account and address within the window.
@@ -131,13 +130,13 @@ pub struct PlacementArgs {
 }
 
 impl PlacementArgs {
-    /// Returns the time between two questions to each store.
+    /// Interval between checks of each store.
     pub(crate) fn poll_interval(&self) -> Duration {
         Duration::from_secs(self.store_poll_seconds.into())
     }
 }
 
-/// Limits on what one account owns, for accounts for which administrators have set none.
+/// Default quotas of an account. Administrators can set others per account.
 #[derive(Args, Clone, Debug)]
 pub struct QuotaArgs {
     /// Repositories per account; 0: no limit.
@@ -154,7 +153,6 @@ pub struct QuotaArgs {
 }
 
 impl QuotaArgs {
-    /// Returns the limits of the site.
     pub(crate) fn limits(&self) -> OwnerLimits {
         OwnerLimits {
             repositories: (self.repository_limit > 0).then(|| i64::from(self.repository_limit)),
@@ -164,7 +162,7 @@ impl QuotaArgs {
     }
 }
 
-/// Limits on transfers of repositories that wait for the new owner.
+/// Limits on pending repository transfers.
 #[derive(Args, Clone, Debug)]
 pub struct TransferArgs {
     /// Time for the new owner to accept a repository transfer, in seconds.
@@ -185,8 +183,8 @@ impl TransferArgs {
     }
 }
 
-/// Limits on what one account creates within an hour: repositories, organizations, teams, keys, access tokens and e-mail addresses
-/// together.
+/// Limits on what one account creates per hour: repositories, organizations, teams, keys, access
+/// tokens and e-mail addresses together.
 #[derive(Args, Clone, Debug)]
 pub struct CreationArgs {
     /// New repositories, keys, tokens and others per account and hour; 0: no limit.
@@ -198,7 +196,7 @@ pub struct CreationArgs {
     pub administrator_creations_per_hour: u32,
 }
 
-/// Parses a branch name. Stricter than git's own rule (`git check-ref-format`) on purpose.
+/// Parses a branch name. Deliberately stricter than git (`git check-ref-format`).
 fn branch(text: &str) -> Result<String, String> {
     let is_plain = text.bytes().all(|byte| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_' | b'.' | b'/'));
     let has_bad_part = text

@@ -1,4 +1,4 @@
-//! Settings of `ferrite up`: flags, or the variables named beside them.
+//! Settings of `ferrite up`. Doc comments are the text of `--help`.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -8,7 +8,6 @@ use ferrite_core::Secret;
 use ferrite_core::config::{TelemetryArgs, host_and_port, seconds_within};
 use ferrite_outbound::{AllowList, AllowListError};
 
-/// Settings of `ferrite up`.
 #[derive(Args, Clone, Debug)]
 pub(crate) struct UpArgs {
     /// Data folder, created if missing.
@@ -78,14 +77,14 @@ pub(crate) struct UpArgs {
 }
 
 impl UpArgs {
-    /// Returns the password that the settings give the first administrator.
+    /// Returns the password of the first administrator, if one is set.
     pub(super) fn admin_password(&self) -> Option<&Secret> {
         let given = self.admin_password.as_ref().filter(|password| !password.expose().is_empty());
         given.or(self.admin_password_file.as_ref())
     }
 }
 
-/// Checks a list of destinations, which the services get as it is.
+/// Checks the list. The services get it unchanged.
 fn outbound_allow(text: &str) -> Result<String, AllowListError> {
     text.parse::<AllowList>().map(|_| text.to_owned())
 }

@@ -1,4 +1,4 @@
-//! Settings of the connections of the public: their number, their times, and what waits for slow clients.
+//! Settings of HTTP connections: their number, timeouts, and memory for slow clients.
 
 use std::num::NonZeroU32;
 use std::time::Duration;
@@ -7,10 +7,11 @@ use clap::Args;
 use ferrite_core::config::{seconds_within, within};
 use ferrite_listener::{ListenerLimits, PublicLimits, Quota, QuotaLimits, ResponseMemory, fit_descriptors};
 
-/// Eighths of the file descriptors of the process that connections over HTTP may use. Each may need a second one, to a service.
+/// Share of the file descriptors for HTTP connections, in eighths. Each may need a second one, to a
+/// service.
 const HTTP_DESCRIPTOR_EIGHTHS: usize = 3;
 
-/// Connections over HTTP.
+/// HTTP connections.
 #[derive(Args, Clone, Debug)]
 pub struct ConnectionArgs {
     /// HTTP connections; the one idle for longest is closed to make room.
@@ -63,7 +64,8 @@ pub struct ConnectionArgs {
 }
 
 impl ConnectionArgs {
-    /// Returns the limits of the listeners for HTTP. Fewer connections than configured, if the file descriptors do not suffice.
+    /// Limits of the HTTP listeners. The number of connections is reduced if there are too few file
+    /// descriptors.
     #[must_use]
     pub fn listener_limits(&self) -> ListenerLimits {
         let public = PublicLimits {
@@ -82,13 +84,13 @@ impl ConnectionArgs {
         }
     }
 
-    /// Returns the quota of requests at once.
+    /// Quota of concurrent requests.
     #[must_use]
     pub fn request_quota(&self) -> Quota {
         Quota::new(QuotaLimits { per_address: number(self.requests_per_address), ..QuotaLimits::NONE })
     }
 
-    /// Returns the count of responses that wait for their clients, with its bounds.
+    /// Memory for responses that clients have not read.
     #[must_use]
     pub fn response_memory(&self) -> ResponseMemory {
         let bytes = |setting| usize::try_from(setting).unwrap_or(usize::MAX);

@@ -8,7 +8,7 @@ use git_store::types::limits::PackLimits;
 
 use crate::imports::options::{ImportOptions, Protocols};
 
-/// Limits of imports and mirrors.
+/// Limits on imports and mirrors.
 #[derive(Args, Clone, Debug)]
 pub struct ImportArgs {
     /// Allowed schemes of remotes, comma-separated: `http`, `https`, `git` (unprotected).
@@ -53,7 +53,6 @@ pub struct ImportArgs {
 }
 
 impl ImportArgs {
-    /// Options of the service.
     pub(crate) fn options(&self, pack: PackLimits) -> ImportOptions {
         ImportOptions {
             max_bytes: self.migration_max_bytes,

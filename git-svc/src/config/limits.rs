@@ -1,4 +1,4 @@
-//! Settings that limit clients: concurrency, sizes and times. Not here: the settings of maintenance (`config::maintenance`).
+//! Settings that limit clients: concurrency, sizes and times.
 
 use std::time::Duration;
 
@@ -11,7 +11,7 @@ use git_store::{
 
 use crate::admission::limiter::LimiterOptions;
 
-/// Limits that keep one client, or one repository, from taking what others need.
+/// Limits on clients and repositories, so that each leaves room for others.
 #[derive(Args, Clone, Debug)]
 pub struct LimitArgs {
     /// Idle timeout of a transfer, in seconds; ten times as long for SSH sessions.
@@ -30,16 +30,16 @@ pub struct LimitArgs {
     #[arg(long, env = "FERRITE_GIT_MAX_FILE_BYTES", default_value_t = MAX_FILE_BYTES, value_parser = within::<u64>(1..=MAX_FILE_BYTES))]
     pub max_file_bytes: u64,
 
-    /// Processes that run at once, and requests that wait for one.
+    /// Limits on concurrent work and its queue.
     #[command(flatten)]
     pub limiters: LimiterArgs,
 
-    /// Threads and memory of one git process.
+    /// Limits on one git process.
     #[command(flatten)]
     pub process: ProcessArgs,
 }
 
-/// Limits on the work of each class that is done at once. 0 selects a number that follows from the processor's cores.
+/// Limits on concurrent work by class. 0 selects a number based on the cores.
 #[derive(Args, Clone, Debug)]
 pub struct LimiterArgs {
     /// Queued requests per repository; twice as many per client.
@@ -67,7 +67,7 @@ pub struct LimiterArgs {
     pub pushes: u16,
 }
 
-/// Threads and memory of one git process.
+/// Limits on one git process.
 #[derive(Args, Clone, Debug)]
 pub struct ProcessArgs {
     /// Threads per packing process; 0: two, or one on a single core.
@@ -96,7 +96,6 @@ pub struct ProcessArgs {
 }
 
 impl LimitArgs {
-    /// Limits of transfers.
     pub(crate) fn transfers(&self) -> TransferLimits {
         let Self { idle, transfer: total, slowest: min_rate, .. } = *self;
         TransferLimits { idle, total, pause: idle / 2, min_rate, session_idle: idle.saturating_mul(10) }
@@ -104,7 +103,6 @@ impl LimitArgs {
 }
 
 impl LimiterArgs {
-    /// Options of the limiters.
     pub(crate) fn options(&self) -> LimiterOptions {
         LimiterOptions {
             queue_per_repository: self.waiting.into(),
@@ -118,7 +116,6 @@ impl LimiterArgs {
 }
 
 impl ProcessArgs {
-    /// Default options of git with these limits.
     pub(crate) fn git_options(&self) -> GitOptions {
         let defaults = GitOptions::default();
         let pack_threads = if self.pack_threads == 0 { defaults.pack_threads } else { self.pack_threads.into() };

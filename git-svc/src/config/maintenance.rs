@@ -10,7 +10,7 @@ use crate::maintenance::options::{
     STEP_DEADLINE, UPDATES_PER_BASE,
 };
 
-/// How often repositories are looked at, and when their objects are packed anew and removed. 0 switches a trigger off.
+/// When repositories are maintained: indexed, repacked and cleaned up. 0 disables a trigger.
 #[derive(Args, Clone, Debug)]
 pub struct MaintenanceArgs {
     /// Interval between searches for repositories to maintain, in seconds; 0: no maintenance.
@@ -30,13 +30,12 @@ pub struct MaintenanceArgs {
     pub expire_after: Duration,
 }
 
-/// Returns a parser of seconds, which may have a fraction.
+/// Parses seconds, which can have a fraction.
 fn fractional_seconds() -> impl TypedValueParser<Value = Duration> {
     within::<f64>(0.0..=f64::from(MAX_SECONDS)).map(Duration::from_secs_f64)
 }
 
 impl MaintenanceArgs {
-    /// Options of the service.
     pub(crate) fn options(&self) -> MaintenanceOptions {
         MaintenanceOptions {
             interval: self.interval,

@@ -1,4 +1,4 @@
-//! All settings of git-svc.
+//! Settings of git-svc. Doc comments are the text of `--help`.
 
 pub(crate) mod imports;
 pub(crate) mod limits;
@@ -22,14 +22,14 @@ use git_store::repo::refs::DEFAULT_CACHE_BYTES;
 
 use self::{imports::ImportArgs, limits::LimitArgs, maintenance::MaintenanceArgs, packs::PackArgs};
 
-/// Most bytes that the largest pack of a push may have: git reads its own limit as a number with a sign.
+/// Upper bound of the push limit: git reads its limit as a signed number.
 const MAX_PUSH_BYTES: u64 = 1 << 60;
 
-/// Settings of `git-svc`: flags, or the variables named beside them.
+/// A git store: the repositories on disk.
 #[derive(Clone, Debug, Parser)]
 #[command(name = "git-svc", version)]
 pub struct Config {
-    /// Settings that every role has.
+    /// Settings of every role.
     #[command(flatten)]
     pub process: ProcessArgs,
 
@@ -37,7 +37,7 @@ pub struct Config {
     #[arg(long, env = "FERRITE_SECRET_KEY_FILE")]
     pub secret_key_file: PathBuf,
 
-    /// Database that holds the journal.
+    /// Database settings.
     #[command(flatten)]
     pub database: DatabaseArgs,
 
@@ -77,11 +77,11 @@ pub struct Config {
     #[arg(long, env = "FERRITE_GIT_MAX_PUSH_BYTES", default_value_t = 2 << 30, value_parser = within::<u64>(1..=MAX_PUSH_BYTES))]
     pub max_push_bytes: u64,
 
-    /// Limits on clients: concurrency, sizes and times.
+    /// Limits on clients.
     #[command(flatten)]
     pub limits: LimitArgs,
 
-    /// Contents of packs.
+    /// Limits on packs.
     #[command(flatten)]
     pub packs: PackArgs,
 
@@ -89,7 +89,7 @@ pub struct Config {
     #[command(flatten)]
     pub maintenance: MaintenanceArgs,
 
-    /// Addresses that imports and mirrors may have.
+    /// Private destinations of imports and mirrors.
     #[command(flatten)]
     pub outbound: OutboundArgs,
 
@@ -123,20 +123,21 @@ pub struct Config {
 }
 
 impl Config {
-    /// Checks that neither gRPC nor Redis leaves this machine without TLS.
+    /// Checks that gRPC and Redis use TLS, or stay on this machine.
     ///
     /// # Errors
-    /// When it would, and the settings do not permit it.
+    /// If one does not, and the settings do not allow it.
     pub fn check_addresses(&self) -> Result<(), PlaintextAddress> {
         let peers = [&self.repo_address, &self.issue_address, &self.hook_address].into_iter().flatten();
         self.process.check_addresses(peers)
     }
 }
 
-/// Parses the git program. A relative path would change its meaning with the working folder of each process.
+/// Parses the name or absolute path of git. A relative path would depend on the working folder of
+/// each process.
 ///
 /// # Errors
-/// When `text` is neither an absolute path nor a name.
+/// If `text` is neither.
 pub fn git_program(text: &str) -> Result<PathBuf, String> {
     let path = Path::new(text);
     if path.is_absolute() || !(text.is_empty() || text.contains('/')) {

@@ -1,4 +1,4 @@
-//! Settings that limit what a pack contains, in a push, an import or a sync. Not here: the size of a push (`config`).
+//! Settings that limit the contents of a pack in a push, import or sync.
 
 use std::time::Duration;
 
@@ -6,7 +6,7 @@ use clap::Args;
 use ferrite_core::config::{seconds_within, within};
 use git_store::types::limits::{CpuAllowance, Expansion, PackLimits};
 
-/// Limits on what a pack contains.
+/// Limits on the contents of a pack.
 #[derive(Args, Clone, Debug)]
 pub struct PackArgs {
     /// Maximum size of an object in a push, import or sync, in bytes.
@@ -39,7 +39,6 @@ pub struct PackArgs {
 }
 
 impl PackArgs {
-    /// Limits on packs.
     pub(crate) fn limits(&self) -> PackLimits {
         PackLimits {
             object_bytes: self.max_object_bytes,

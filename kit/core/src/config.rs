@@ -1,7 +1,7 @@
-//! Groups of settings that several processes have in common. Each is a group of `clap` arguments: a flag and a `FERRITE_*` variable.
+//! Settings that several processes share, as groups of `clap` arguments: a flag and a `FERRITE_*`
+//! variable each.
 //!
-//! Not here: settings of a single process, which are in the `config` module of its crate; those of a database and of keys, which stand beside
-//! what is made of them.
+//! Settings of one process are in the `config` module of its crate.
 
 mod range;
 
@@ -16,10 +16,10 @@ use crate::secret::{Secret, SecretFileError};
 
 pub use range::{MAX_SECONDS, Numbers, seconds_within, with_range, within};
 
-/// Counters of rate limits in memory at once, unless the settings say otherwise.
+/// Default number of rate limit counters in memory.
 pub const DEFAULT_RATE_LIMIT_COUNTERS: u32 = 20_000;
 
-/// Longest time for which a stopping process goes on serving.
+/// Upper bound of the drain time.
 const MAX_DRAIN_SECONDS: u64 = 300;
 
 /// Listeners, shutdown and threads of a process.
@@ -50,7 +50,7 @@ pub struct ServeArgs {
     pub stop_with_stdin: bool,
 }
 
-/// The log of a process. Traces are set by the `OTEL_*` variables, which [`crate::telemetry`] reads.
+/// The log. Traces are configured by the `OTEL_*` variables, which [`crate::telemetry`] reads.
 #[derive(Args, Clone, Debug)]
 pub struct TelemetryArgs {
     /// Log filter in the syntax of `tracing`, such as `info` or `info,gateway=debug`.
@@ -71,7 +71,9 @@ pub enum LogFormat {
     Json,
 }
 
-/// The limit on what one account writes to the databases. Where there is Redis, all services count together.
+/// Limits on the writes of one account. All services share the counts in Redis; without Redis each
+/// process counts by itself. A request is checked before it writes, so the last one can exceed the
+/// limit.
 #[derive(Args, Clone, Copy, Debug)]
 pub struct WriteLimitArgs {
     /// Writes per account and hour, 100 times as many for administrators; 0: no limit.
@@ -83,7 +85,7 @@ pub struct WriteLimitArgs {
     pub write_bytes_per_hour: u64,
 }
 
-/// Addresses of the site, of which URLs in responses, payloads and new repositories are made.
+/// Public addresses, used for URLs in responses, payloads and new repositories.
 #[derive(Args, Clone, Debug)]
 pub struct SiteArgs {
     /// Public URL of the site, used in all links.
@@ -116,23 +118,24 @@ pub struct RedisArgs {
 }
 
 impl RedisArgs {
-    /// Returns the URL of Redis, which may have come from a file.
+    /// Returns the Redis URL, from the setting or its file.
     #[must_use]
     pub fn url(&self) -> Option<&Secret> {
         self.redis_url.as_ref().or(self.redis_url_file.as_ref())
     }
 
-    /// Checks the address of a Redis without TLS: it must be a Unix socket or a loopback address.
+    /// Checks the address of a Redis without TLS.
     ///
     /// # Errors
-    /// [`PlaintextAddress::Redis`], unless the settings permit such addresses.
+    /// [`PlaintextAddress::Redis`] if it is on another machine and the settings do not allow that.
     pub fn check_plaintext(&self, address: &Address) -> Result<(), PlaintextAddress> {
         let is_permitted = self.redis_plaintext || address.is_local();
         if is_permitted { Ok(()) } else { Err(PlaintextAddress::Redis(address.clone())) }
     }
 }
 
-/// TLS between the processes of one installation, over TCP: gRPC, and the HTTP bodies of git-svc. Both sides show a certificate.
+/// TLS between the processes of an installation, over TCP, for gRPC and the HTTP bodies of git-svc.
+/// Both sides present a certificate.
 #[derive(Args, Clone, Debug, Default)]
 pub struct GrpcTlsArgs {
     /// CA certificates for TLS between the processes, a PEM file; turns TLS on.
@@ -152,7 +155,7 @@ pub struct GrpcTlsArgs {
     pub grpc_plaintext: bool,
 }
 
-/// The error of an address to which a connection would leave the machine without TLS.
+/// An address on another machine that would be used without TLS.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum PlaintextAddress {
     /// Of gRPC.
@@ -170,16 +173,17 @@ pub enum PlaintextAddress {
 }
 
 impl GrpcTlsArgs {
-    /// Returns the files of authority, certificate and key, if TLS is on.
+    /// Returns the files of CA, certificate and key if TLS is on.
     #[must_use]
     pub fn files(&self) -> Option<(&Path, &Path, &Path)> {
         Some((self.grpc_ca_file.as_deref()?, self.grpc_certificate_file.as_deref()?, self.grpc_key_file.as_deref()?))
     }
 
-    /// Checks the addresses of gRPC listeners and of other processes: one that is neither a Unix socket nor a loopback address takes TLS.
+    /// Checks the addresses of gRPC listeners and of other processes.
     ///
     /// # Errors
-    /// [`PlaintextAddress::Grpc`], unless the settings permit such addresses.
+    /// [`PlaintextAddress::Grpc`] if one is on another machine, TLS is off, and the settings do not
+    /// allow that.
     pub fn check<'a>(&self, addresses: impl IntoIterator<Item = &'a Address>) -> Result<(), PlaintextAddress> {
         if self.grpc_plaintext || self.files().is_some() {
             return Ok(());
@@ -191,20 +195,19 @@ impl GrpcTlsArgs {
     }
 }
 
-/// Reads the file of a secret; a `value_parser` for the twin `…_FILE` of a secret setting.
+/// Reads the file of a secret: the `value_parser` of a `…_FILE` setting.
 ///
 /// # Errors
-/// When the file cannot be read, is empty or larger than 64 KiB, or is not UTF-8.
+/// If the file cannot be read, is empty or larger than 64 KiB, or is not UTF-8.
 pub fn secret_file(path: &str) -> Result<Secret, SecretFileError> {
     Secret::read(Path::new(path))
 }
 
-/// Checks a filter of the log.
 fn log_filter(text: &str) -> Result<String, String> {
     EnvFilter::builder().parse(text).map(|_| text.to_owned()).map_err(|error| error.to_string())
 }
 
-/// Parses an absolute http or https URL without query. Removes slashes at its end.
+/// Parses an absolute http or https URL without query. Removes trailing slashes.
 fn public_url(text: &str) -> Result<String, String> {
     let invalid = || "must be an absolute http or https URL without query".to_owned();
     let uri: http::Uri = text.parse().map_err(|_| invalid())?;
@@ -216,10 +219,10 @@ fn public_url(text: &str) -> Result<String, String> {
     Ok(text.trim_end_matches('/').to_owned())
 }
 
-/// Parses a `HOST:PORT`.
+/// Parses `HOST:PORT`.
 ///
 /// # Errors
-/// When `text` has another form.
+/// If `text` has another form.
 pub fn host_and_port(text: &str) -> Result<String, String> {
     match text.parse() {
         Ok(Address::Tcp(authority)) => Ok(authority),

@@ -8,7 +8,8 @@ use ferrite_core::{
     config::{WriteLimitArgs, seconds_within, secret_file, within},
 };
 
-/// Shortest time for which events stay after their delivery: longer than deliveries are repeated after a crash.
+/// Minimum retention of delivered events. Must exceed the time in which deliveries repeat after a
+/// crash.
 const MIN_EVENT_RETENTION_SECONDS: u64 = 60;
 
 /// The database of a service.
@@ -39,7 +40,7 @@ pub struct DatabaseArgs {
     /// Largest SQLite file of an older version to compact at start, in bytes; 0: none.
     #[arg(long, env = "FERRITE_SQLITE_VACUUM_BYTES", default_value_t = 268_435_456, value_parser = within::<u64>(0..))]
     pub sqlite_vacuum_bytes: u64,
-    /// The limit on what one account writes.
+    /// Limits on the writes of one account.
     #[command(flatten)]
     pub write_limit: WriteLimitArgs,
 
@@ -53,7 +54,7 @@ pub struct DatabaseArgs {
 }
 
 impl DatabaseArgs {
-    /// Returns the URL of the database, which may have come from a file.
+    /// Returns the database URL, from the setting or its file.
     #[must_use]
     pub fn url(&self) -> &Secret {
         let url = self.database_url.as_ref().or(self.database_url_file.as_ref());

@@ -1,4 +1,4 @@
-//! Parsers of numbers with a range, which the help of their setting tells.
+//! Parsers of numbers with a range, which `--help` shows.
 
 use std::ffi::OsStr;
 use std::fmt::{self, Display};
@@ -9,21 +9,22 @@ use std::time::Duration;
 use clap::builder::{PossibleValue, TypedValueParser};
 use clap::{Arg, Command};
 
-/// The longest time that a setting may give, in seconds: ten years. A point in time plus this is one, too.
+/// Maximum of settings in seconds: ten years. It can be added to any point in time without
+/// overflow.
 pub const MAX_SECONDS: u32 = 10 * 365 * 24 * 3_600;
-/// The name of the hidden value that has the text of a range.
+/// Name of the hidden possible value that carries the text of the range.
 const RANGE: &str = "range";
 
-/// A parser of whole numbers within a range. It displays as the range: `1 to 1,000`.
+/// A parser of numbers within a range. Displays as the range: `1 to 1,000`.
 #[derive(Clone, Debug)]
 pub struct Numbers<T>(Bound<T>, Bound<T>);
 
-/// Returns a parser of whole numbers within `range`.
+/// Returns a parser of numbers within `range`.
 pub fn within<T: Copy>(range: impl RangeBounds<T>) -> Numbers<T> {
     Numbers(range.start_bound().cloned(), range.end_bound().cloned())
 }
 
-/// Returns a parser of whole seconds within `range`. A range without an end ends at [`MAX_SECONDS`].
+/// Returns a parser of whole seconds within `range`. An open range ends at [`MAX_SECONDS`].
 pub fn seconds_within(range: impl RangeBounds<u64>) -> impl TypedValueParser<Value = Duration> {
     let end = match range.end_bound() {
         Bound::Unbounded => Bound::Included(u64::from(MAX_SECONDS)),
@@ -32,8 +33,8 @@ pub fn seconds_within(range: impl RangeBounds<u64>) -> impl TypedValueParser<Val
     Numbers(range.start_bound().cloned(), end).map(Duration::from_secs)
 }
 
-/// Adds the range of numbers to the help of an argument, and the unit as the name of its value. An argument whose parser has no range stays
-/// as it is.
+/// Adds the range to the help of a number, and its unit as the name of the value. Leaves other
+/// arguments unchanged.
 #[must_use]
 pub fn with_range(argument: Arg) -> Arg {
     let values = argument.get_possible_values();
@@ -53,7 +54,7 @@ pub fn with_range(argument: Arg) -> Arg {
     }
 }
 
-/// Returns the unit in the name of a setting's variable; `N` for a plain number.
+/// Returns the unit in the name of a variable, or `N`.
 fn unit_of(variable: &str) -> &'static str {
     let units = [("_SECONDS", "SECONDS"), ("_BYTES", "BYTES"), ("_DAYS", "DAYS")];
     units.into_iter().find(|(part, _)| variable.contains(part)).map_or("N", |(_, unit)| unit)
@@ -64,9 +65,9 @@ impl<T: Copy + Display + FromStr<Err: Display> + PartialOrd> Numbers<T> {
         match text.parse() {
             Ok(number) if RangeBounds::<T>::contains(&(self.0, self.1), &number) => Ok(number),
             Ok(_) => Err(format!("must be {self}")),
-            // Too large for the type. A range without an end does not tell so.
+            // Too large for the type, which an open range does not show.
             Err(error) if is_positive(text) && matches!(self.1, Bound::Unbounded) => Err(error.to_string()),
-            // Another number that the type does not have.
+            // A number outside the type.
             Err(_) if is_number(text) => Err(format!("must be {self}")),
             Err(error) => Err(error.to_string()),
         }
@@ -81,7 +82,7 @@ where
 
     fn parse_ref(&self, command: &Command, argument: Option<&Arg>, value: &OsStr) -> Result<T, clap::Error> {
         let numbers = self.clone();
-        // The parser that clap makes of a function names the argument and the value in its errors.
+        // clap wraps a function in a parser whose errors name the argument and the value.
         let parser = move |text: &str| numbers.read(text);
         parser.parse_ref(command, argument, value)
     }
