@@ -9,6 +9,7 @@ const POLL_INTERVAL: Duration = Duration::from_millis(15);
 const REQUEST_TIMEOUT: Duration = Duration::from_secs(2);
 const REQUEST: &[u8] = b"GET /readyz HTTP/1.1\r\nhost: ferrite\r\nconnection: close\r\n\r\n";
 const READY_STATUS_LINE: &str = "HTTP/1.1 200 ";
+/// Longest response that is read: a status line, headers and the reason.
 const MAX_RESPONSE_BYTES: u64 = 4096;
 
 /// Waits until the process at `address` is ready.
