@@ -1,5 +1,3 @@
-//! The command line.
-
 use std::path::PathBuf;
 use std::process::ExitCode;
 
@@ -11,7 +9,7 @@ use crate::health::HealthArgs;
 use crate::launcher::UpArgs;
 use crate::output::exit_code;
 use crate::secrets::SecretsArgs;
-use crate::{admin, health, launcher, role, secrets, usage};
+use crate::{admin, health, launcher, role, secrets, settings, usage};
 
 /// A self-hosted git hosting service.
 #[derive(Debug, Parser)]
@@ -23,45 +21,48 @@ struct Cli {
 
 #[derive(Debug, Subcommand)]
 enum Command {
-    /// Runs the whole service on this machine: five processes over one data folder.
+    /// Run all of Ferrite on this machine: five processes over one data folder.
     Up(Box<UpArgs>),
-    /// The public interface: REST, and git over HTTP and SSH.
+    /// Run the gateway: REST API, and git over HTTP and SSH.
     Gateway(Box<gateway::Config>),
-    /// Users, access tokens and repository metadata.
+    /// Run the service for accounts, access tokens and repository metadata.
     RepoSvc(Box<repo_svc::Config>),
-    /// Issues.
+    /// Run the service for issues.
     IssueSvc(Box<issue_svc::Config>),
-    /// Webhooks.
+    /// Run the service for webhooks and events.
     HookSvc(Box<hook_svc::Config>),
-    /// Repositories on disk.
+    /// Run a git store: the repositories on disk.
     GitSvc(Box<git_svc::Config>),
-    /// Says whether a process, or all processes of `ferrite up`, are ready: one line, and status 0 or 1.
+    /// Check whether a process, or all processes of `ferrite up`, are ready; exit status 0 or 1.
     Health(HealthArgs),
-    /// Makes the keys of an installation in a folder, those that are missing there: for roles that run one by one.
+    /// Generate the missing keys of an installation, for roles that run separately.
     Keys(KeysArgs),
-    /// Makes keys and passwords for containers in a folder, those that are missing there: files that `docker-compose.yml` mounts.
+    /// Generate the missing keys and passwords for containers, as mounted by `docker-compose.yml`.
     Secrets(SecretsArgs),
-    /// Administration of an installation, on its machine.
+    /// Administer an installation on its machine.
     Admin(AdminArgs),
 }
 
 #[derive(Args, Debug)]
 struct KeysArgs {
-    /// The folder. Created if it does not exist. Each role gets its own private key and the folder `public`; only repo-svc gets `grant.pem`.
+    /// Folder of the keys, created if missing.
     folder: PathBuf,
 }
 
-/// Returns the command line, whose help tells the ranges of numbers.
-fn command_line() -> clap::Command {
-    Cli::command().mut_subcommands(|command| command.mut_args(with_range))
+/// Returns the command line. With `shows_all`, `--help` includes advanced settings.
+fn command_line(shows_all: bool) -> clap::Command {
+    Cli::command().mut_subcommands(|command| {
+        let command = command.mut_args(with_range);
+        if settings::is_process(command.get_name()) { settings::with_help(command, shows_all) } else { command }
+    })
 }
 
-/// Runs the command that the command line names.
 pub(crate) fn run() -> ExitCode {
-    let parsed = command_line().try_get_matches().and_then(|matches| Cli::from_arg_matches(&matches));
+    let shows_all = std::env::args_os().any(|word| word == settings::HELP_ALL);
+    let parsed = command_line(shows_all).try_get_matches().and_then(|matches| Cli::from_arg_matches(&matches));
     let cli = match parsed {
         Ok(cli) => cli,
-        Err(error) => return usage::report(&error, command_line()),
+        Err(error) => return usage::report(&error, command_line(shows_all)),
     };
     match cli.command {
         Command::Up(args) => launcher::start(&args),
@@ -83,6 +84,7 @@ mod tests {
 
     #[test]
     fn the_command_line_is_consistent() {
-        command_line().debug_assert();
+        command_line(false).debug_assert();
+        command_line(true).debug_assert();
     }
 }

@@ -1,6 +1,4 @@
-//! `ferrite health`: asks a process, or all processes of `ferrite up`, whether it is ready, for health checks of containers.
-//!
-//! Not here: what makes a process ready, which each process knows by itself.
+//! `ferrite health`: checks whether processes are ready, for health checks of containers.
 
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -15,23 +13,22 @@ use crate::launcher::{self, admin_sockets, probe};
 use crate::output::print_line;
 use crate::role::in_runtime;
 
-/// The process to ask, and the time that it has.
 #[derive(Args, Debug)]
 pub(crate) struct HealthArgs {
-    /// Address of the private listener of a process: `HOST:PORT` or `unix:PATH`. Without it all processes of `ferrite up` are asked.
+    /// Address to check, `HOST:PORT` or `unix:PATH`; all processes of `ferrite up` by default.
     #[arg(long, env = "FERRITE_ADMIN_LISTEN")]
     address: Option<Address>,
 
-    /// The data folder of `ferrite up`.
+    /// Data folder of `ferrite up`.
     #[arg(long, env = "FERRITE_DATA", default_value = "./ferrite-data")]
     data: PathBuf,
 
-    /// Seconds to wait for the response.
+    /// Timeout, in seconds.
     #[arg(long, env = "FERRITE_HEALTH_SECONDS", default_value_t = 3, value_parser = within::<u64>(1..=60))]
     timeout: u64,
 }
 
-/// Asks, prints one line, and returns success if every process that was asked is ready.
+/// Prints `ready` and returns success if every process is ready.
 pub(crate) fn start(args: &HealthArgs) -> ExitCode {
     in_runtime("health", Some(1), check(args))
 }
@@ -48,7 +45,7 @@ async fn ask(args: &HealthArgs) -> Result<(), String> {
     if let Some(address) = &args.address {
         return ready(&connectable(address)).await;
     }
-    // Entered, because paths of Unix sockets must be short.
+    // Paths of Unix sockets must be short.
     std::env::set_current_dir(&args.data).map_err(|error| format!("data folder {}: {error}", args.data.display()))?;
     for (role, address) in admin_sockets() {
         ready(&address).await.map_err(|reason| format!("{role}: {reason}"))?;
@@ -60,7 +57,7 @@ async fn ready(address: &Address) -> Result<(), String> {
     probe::ask(address).await.map_err(|error| format!("{address}: {error}"))?
 }
 
-/// Replaces the address of a listener on all interfaces by the loopback address.
+/// Replaces an unspecified address, such as `0.0.0.0`, by the loopback address.
 fn connectable(address: &Address) -> Address {
     let Address::Tcp(text) = address else { return address.clone() };
     let Ok(socket) = text.parse::<SocketAddr>() else { return address.clone() };

@@ -1,15 +1,14 @@
-//! Output of the program: single lines on standard output and standard error, and the status to end with. A closed output is not an error.
+//! Output lines and exit statuses. Writing to a closed output is not an error.
 
 use std::io::Write;
 use std::process::ExitCode;
 
 pub(crate) use ferrite_core::startup::error_chain;
 
-/// Status of a process whose settings are missing or wrong.
+/// Exit status for missing or invalid settings.
 pub(crate) const USAGE_STATUS: u8 = 2;
 const FAILURE_STATUS: u8 = 1;
 
-/// Why a command failed.
 #[derive(Debug)]
 pub(crate) struct Failure {
     message: String,
@@ -17,7 +16,7 @@ pub(crate) struct Failure {
 }
 
 impl Failure {
-    /// Returns the failure of a command whose settings are missing or wrong.
+    /// A failure because of missing or invalid settings.
     pub(crate) fn of_settings(message: String) -> Self {
         Self { message, status: USAGE_STATUS }
     }
@@ -29,13 +28,12 @@ impl From<String> for Failure {
     }
 }
 
-/// Writes one line to standard output and flushes it.
 pub(crate) fn print_line(line: &str) {
     let mut out = std::io::stdout().lock();
     let _ = writeln!(out, "{line}").and_then(|()| out.flush());
 }
 
-/// Returns the status to end a command with. Prints an error as one line on standard error.
+/// Prints an error as one line and returns the exit status.
 pub(crate) fn exit_code(command: &str, outcome: Result<(), impl Into<Failure>>) -> ExitCode {
     match outcome {
         Ok(()) => ExitCode::SUCCESS,
@@ -47,7 +45,6 @@ pub(crate) fn exit_code(command: &str, outcome: Result<(), impl Into<Failure>>) 
     }
 }
 
-/// Writes one line to standard error.
 pub(crate) fn print_error(line: &str) {
     let _ = writeln!(std::io::stderr().lock(), "{line}");
 }

@@ -8,10 +8,6 @@ use rand::rngs::OsRng;
 const ALPHABET: &[u8; 32] = b"abcdefghijkmnpqrstuvwxyz23456789";
 const LENGTH_CHARS: usize = 24;
 
-/// Returns a password of 120 random bits.
-///
-/// # Errors
-/// When the system's random number generator fails.
 pub(crate) fn generate() -> Result<String, OsError> {
     let mut bytes = [0; LENGTH_CHARS];
     OsRng.try_fill_bytes(&mut bytes)?;

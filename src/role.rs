@@ -1,6 +1,5 @@
-//! Runs one role in this process: telemetry, listeners, signals, and a stop within the grace period.
-//!
-//! Not here: the roles themselves, and processes of other roles (`launcher`).
+//! Runs one role in this process: telemetry, listeners, signals, and shutdown within the grace
+//! period.
 
 use std::io::Read;
 use std::process::ExitCode;
@@ -15,22 +14,17 @@ use tokio::signal::unix::{Signal, SignalKind, signal};
 
 use crate::output::{Failure, error_chain, exit_code, print_line};
 
-/// The settings of a role, as far as running it needs them.
+/// The settings of a role.
 pub(crate) trait Role: Send + 'static {
-    /// The role's name on the command line, in logs and in traces.
+    /// Name on the command line, in logs and in traces.
     const NAME: &'static str;
 
-    /// Returns the settings that every role has.
     fn process(&self) -> &ProcessArgs;
 
-    /// Checks the settings and the files that they name, before an address is bound.
-    ///
-    /// # Errors
-    /// When one is missing, malformed, or does not fit to the others, or gRPC would leave this machine without TLS and they do not permit
-    /// it.
+    /// Checks settings and files before an address is bound.
     fn check(&self) -> Result<(), String>;
 
-    /// Waits until the servers that the role needs can be used: database and Redis.
+    /// Waits until the database and Redis can be used.
     fn wait_for_servers(&self, life: &Lifecycle) -> ServiceFuture;
 
     /// Serves until `life` stops and requests have drained.
@@ -61,7 +55,8 @@ macro_rules! roles {
         }
     )*
 
-        /// Returns the command line of the role of this name; `None` if there is none.
+        pub(crate) const NAMES: &[&str] = &[$($name),*];
+
         pub(crate) fn command_line(role: &str) -> Option<clap::Command> {
             match role {
                 $($name => Some(<$service::Config as clap::CommandFactory>::command()),)*
@@ -69,10 +64,8 @@ macro_rules! roles {
             }
         }
 
-        /// Checks the parsed settings of the role of this name, and the files that they name. Does nothing if there is no such role.
-        ///
-        /// # Errors
-        /// As [`Role::check`].
+        /// Checks parsed settings and their files as [`Role::check`]. Does nothing for an unknown
+        /// role.
         pub(crate) fn check_settings(role: &str, settings: &clap::ArgMatches) -> Result<(), String> {
             match role {
                 $($name => {
@@ -93,20 +86,18 @@ roles! {
     git_svc = "git-svc"
 }
 
-/// Time limit for the runtime to shut down once requests have drained.
 const RUNTIME_SHUTDOWN_TIMEOUT: Duration = Duration::from_millis(200);
 
-/// Time between a failed start and the end of the process.
+/// Delay of the exit after a failed start.
 const FAILED_START_PAUSE: Duration = Duration::from_secs(5);
 
-/// Runs a role until a signal, the end of standard input (if the settings ask for that), or a failure to start.
 pub(crate) fn start<R: Role>(config: R) -> ExitCode {
     let workers = config.process().serve.workers;
     in_runtime(R::NAME, workers, serve(config))
 }
 
-/// Runs `work` on a runtime of its own with `workers` threads, by default one for each core. Prints an error as one line on
-/// standard error.
+/// Runs `work` on a new runtime with `workers` threads, by default one per core. Prints an error as
+/// one line.
 pub(crate) fn in_runtime<E: Into<Failure>>(
     name: &str,
     workers: Option<u16>,
@@ -137,13 +128,13 @@ async fn serve<R: Role>(config: R) -> Result<(), String> {
         let listener = address.bind().await.map_err(|error| format!("FERRITE_ADMIN_LISTEN: {error}"))?;
         life.spawn("admin listener", server::serve_admin(listener, telemetry.metrics.clone(), life.clone()));
     }
-    // A process of a launcher is the only one of its role: there is no other to which requests could go.
+    // Under the launcher there is no other process of the role to take the requests.
     let drain = if settings.stop_with_stdin { Duration::ZERO } else { settings.drain };
     stop_with_signals(&life, drain).map_err(|error| format!("cannot watch signals: {error}"))?;
     if settings.stop_with_stdin {
         stop_with_stdin(&life);
     }
-    // Before the addresses are bound: until the role can serve, its clients are refused at once and go elsewhere.
+    // Addresses are bound later, so that clients are refused at once and go elsewhere until then.
     config.wait_for_servers(&life).await.map_err(|error| error_chain(&error))?;
     if life.is_stopping() {
         return Ok(());
@@ -155,31 +146,31 @@ async fn serve<R: Role>(config: R) -> Result<(), String> {
     }
     let outcome = config.run(listeners, life.clone()).await;
     if let (Err(error), false) = (&outcome, settings.stop_with_stdin) {
-        // Under the launcher, which waits between starts itself, this would only take time.
+        // The launcher itself waits between starts.
         linger(&error_chain(error), &life).await;
     }
     let is_expected = life.is_stopping();
     life.stop();
     if !life.finished().await {
-        tracing::warn!("requests or tasks were still running at the end of the grace period");
+        tracing::warn!("grace period over with requests or tasks still running");
     }
     telemetry.flush();
     match outcome {
         Err(error) => Err(error_chain(&error)),
         Ok(()) if is_expected => Ok(()),
-        Ok(()) => Err("stopped serving without being asked to".to_owned()),
+        Ok(()) => Err("stopped serving unexpectedly".to_owned()),
     }
 }
 
-/// Stays alive and unready for a while after a failed start, so that no supervisor starts the process many times a second and `/readyz`
-/// can tell the reason.
+/// Stays alive but not ready after a failed start, so that a supervisor does not restart the
+/// process in a tight loop and `/readyz` can report the reason.
 async fn linger(reason: &str, life: &Lifecycle) {
     life.set_ready(false);
     life.set_unready_reason(reason);
     life.pause(FAILED_START_PAUSE).await;
 }
 
-/// The signals that ask this process to stop: SIGTERM, SIGINT, SIGHUP.
+/// SIGTERM, SIGINT and SIGHUP.
 pub(crate) struct StopSignals {
     terminate: Signal,
     interrupt: Signal,
@@ -187,7 +178,7 @@ pub(crate) struct StopSignals {
 }
 
 impl StopSignals {
-    /// Starts to receive the signals in place of their default action.
+    /// Replaces the default actions of the signals.
     pub(crate) fn new() -> std::io::Result<Self> {
         Ok(Self {
             terminate: signal(SignalKind::terminate())?,
@@ -196,7 +187,6 @@ impl StopSignals {
         })
     }
 
-    /// Waits for the next signal and returns its name.
     pub(crate) async fn next(&mut self) -> &'static str {
         tokio::select! {
             _ = self.terminate.recv() => "SIGTERM",
@@ -206,7 +196,7 @@ impl StopSignals {
     }
 }
 
-/// Stops `life` at the first signal that asks for it, after the time `drain`, or at the second one at once.
+/// Stops `life` after `drain` at the first signal, and at once at the second.
 fn stop_with_signals(life: &Lifecycle, drain: Duration) -> std::io::Result<()> {
     let mut signals = StopSignals::new()?;
     let watched = life.clone();
@@ -223,7 +213,8 @@ fn stop_with_signals(life: &Lifecycle, drain: Duration) -> std::io::Result<()> {
     Ok(())
 }
 
-/// Stops `life` when standard input ends. Uses a thread, because a blocking read of standard input cannot be cancelled.
+/// Stops `life` when standard input ends. Uses a thread because a blocking read cannot be
+/// cancelled.
 pub(crate) fn stop_with_stdin(life: &Lifecycle) {
     let life = life.clone();
     std::thread::spawn(move || {

@@ -1,20 +1,20 @@
-//! `ferrite secrets`: keys, random passwords, and the files that are made of them, for roles that run in containers.
+//! `ferrite secrets`: keys, passwords and the files derived from them, for roles in containers.
 //!
 //! ```text
-//! keys/                        as `ferrite keys` makes them
+//! keys/                        as made by `ferrite keys`
 //! postgres-password            of PostgreSQL's superuser
 //! ROLE-database-password       of the login `ferrite_ROLE`, for repo, issue, hook and git
-//! ROLE-database-url            the same in a URL
-//! ROLE-redis-password          of the user `ROLE` in Redis (`gateway`, `repo-svc` and so on), for gateway, repo, issue, hook and git
-//! ROLE-redis-url               the same in a URL
-//! redis-operator-password      of the user `operator` in Redis, by whom people look at it and load its users
-//! redis-users.acl              users of Redis: what each may do, and a hash of its password
+//! ROLE-database-url            URL with that password
+//! ROLE-redis-password          of the Redis user of a role, for gateway, repo, issue, hook and git
+//! ROLE-redis-url               URL with that password
+//! redis-operator-password      of the Redis user `operator`, for people
+//! redis-users.acl              Redis users with their permissions and password hashes
 //! admin-password               of the first administrator
 //! grafana-password             of Grafana's administrator
 //! ```
 //!
-//! The folder is closed to other users, and the files in it are not: Compose mounts each one by itself into a container, whose user is
-//! another one. A file that is there is never written again.
+//! The folder is closed to other users but the files are not: Compose mounts each file into a
+//! container that runs as another user. Existing files are never overwritten.
 
 use std::collections::BTreeSet;
 use std::fs::Permissions;
@@ -33,16 +33,15 @@ use crate::launcher::{self, KEY_FOLDER, SERVICE_PUBLIC_FOLDER};
 use crate::output::{exit_code, print_line};
 use crate::password;
 
-/// Mode of files that a container reads under another user.
+/// Containers read the files as another user.
 const MOUNTED_FILE_MODE: u32 = 0o644;
-/// Mode of the folder of public keys, which is mounted whole.
+/// Mode of the folder of public keys, which is mounted as a whole.
 const MOUNTED_FOLDER_MODE: u32 = 0o755;
-/// Services with a database of their own.
 const DATABASES: [&str; 4] = ["repo", "issue", "hook", "git"];
-/// Commands of Redis that roles use, in the syntax of its ACLs.
+/// Redis commands that roles use, in ACL syntax.
 const REDIS_COMMANDS: &str = "+ping +select +multi +exec +getrange +set +incrby +pttl +del";
-/// The keys in Redis of each role, in that syntax: `%R` is for reading alone. Validated tokens are written by repo-svc, counters that all
-/// services share by these, and each role has counters of its own.
+/// Redis keys of each role, in ACL syntax (`%R`: read only). Only repo-svc writes validated tokens;
+/// all services write shared counters, and each role its own.
 const REDIS_KEYS: [(ServiceRole, &str); 5] = [
     (ServiceRole::Gateway, "~ferrite:limit:gateway:*"),
     (ServiceRole::RepoSvc, "~ferrite:token:* ~ferrite:count:* ~ferrite:limit:repo-svc:*"),
@@ -50,27 +49,26 @@ const REDIS_KEYS: [(ServiceRole, &str); 5] = [
     (ServiceRole::HookSvc, "%R~ferrite:token:* ~ferrite:count:* ~ferrite:limit:hook-svc:*"),
     (ServiceRole::GitSvc, "%R~ferrite:token:* ~ferrite:count:* ~ferrite:limit:git-svc:*"),
 ];
-/// The user of Redis for people, and its commands. It has no keys.
+/// The Redis user for people, which cannot access any key.
 const REDIS_OPERATOR: &str = "operator";
 const REDIS_OPERATOR_COMMANDS: &str = "+acl +info +ping +config|get +client +latency +slowlog";
-/// Passwords from which no other file is made.
+/// Passwords without derived files.
 const PLAIN_PASSWORDS: [&str; 3] = ["postgres-password", "admin-password", "grafana-password"];
 
-/// Settings of `ferrite secrets`.
 #[derive(Args, Debug)]
 pub(crate) struct SecretsArgs {
-    /// The folder. Created if it does not exist, and closed to other users.
+    /// Folder of the files, created if missing and closed to other users.
     folder: PathBuf,
 
-    /// Host and port of PostgreSQL in the URLs of databases.
+    /// Address of PostgreSQL in the database URLs.
     #[arg(long, value_name = "HOST:PORT", default_value = "postgres:5432", value_parser = host_and_port)]
     postgres: String,
 
-    /// Host and port of Redis in its URLs.
+    /// Address of Redis in its URLs.
     #[arg(long, value_name = "HOST:PORT", default_value = "redis:6379", value_parser = host_and_port)]
     redis: String,
 
-    /// Redis has TLS: its URLs begin with `rediss://`.
+    /// Use TLS for Redis (`rediss://`).
     #[arg(long)]
     redis_tls: bool,
 }
@@ -82,23 +80,25 @@ fn host_and_port(text: &str) -> Result<String, &'static str> {
     }
 }
 
-/// Makes the files that are missing, and prints their names.
+/// Generates the missing files and prints their names.
 pub(crate) fn start(args: &SecretsArgs) -> ExitCode {
     let made = make(args).map(|folder| {
         if folder.made.is_empty() {
-            print_line(&format!("nothing is missing in {}", args.folder.display()));
+            print_line(&format!("{} is complete: nothing to generate", args.folder.display()));
         }
         for name in &folder.made {
-            print_line(&format!("made {}", args.folder.join(name).display()));
+            print_line(&format!("created {}", args.folder.join(name).display()));
         }
         for name in &folder.different {
-            print_line(&format!("kept {}: made anew, it would be different", args.folder.join(name).display()));
+            print_line(&format!(
+                "kept {}, which differs from what would be generated now",
+                args.folder.join(name).display()
+            ));
         }
     });
     exit_code("secrets", made)
 }
 
-/// Makes the files that are missing.
 fn make(args: &SecretsArgs) -> Result<Folder<'_>, String> {
     let failed = |error: std::io::Error| format!("{}: {error}", args.folder.display());
     launcher::create_private_folder(&args.folder).map_err(failed)?;
@@ -129,12 +129,12 @@ fn make(args: &SecretsArgs) -> Result<Folder<'_>, String> {
         let url = format!("{scheme}://{role}:{password}@{}", args.redis);
         folder.derived(&format!("{name}-redis-url"), &url, &[(source, password)])?;
     }
-    // No proof for the operator: files of earlier versions are without that user.
+    // Files of earlier versions have no operator, so its password is not checked.
     folder.derived("redis-users.acl", &users, &proofs)?;
     Ok(folder)
 }
 
-/// Returns the hash of a password by which Redis knows it.
+/// Returns the password hash as Redis stores it.
 fn hash(password: &Secret) -> String {
     hex::encode(Sha256::digest(password.expose()))
 }
@@ -143,7 +143,7 @@ fn encoded(password: &Secret) -> String {
     utf8_percent_encode(password.expose(), NON_ALPHANUMERIC).to_string()
 }
 
-/// Makes the keys that are missing, and returns the names of their files.
+/// Generates the missing keys and returns their file names.
 fn make_keys(folder: &Path) -> Result<Vec<String>, String> {
     let keys = folder.join(KEY_FOLDER);
     let public = keys.join(SERVICE_PUBLIC_FOLDER);
@@ -165,7 +165,7 @@ fn set_mode(path: &Path, mode: u32) -> Result<(), String> {
     std::fs::set_permissions(path, Permissions::from_mode(mode)).map_err(|error| format!("{}: {error}", path.display()))
 }
 
-/// Returns the files in a folder and its folder of public keys; none if the folder does not exist.
+/// Returns the files in the folder and in its folder of public keys.
 fn files_below(folder: &Path) -> Result<BTreeSet<PathBuf>, String> {
     let mut found = BTreeSet::new();
     for folder in [folder.to_owned(), folder.join(SERVICE_PUBLIC_FOLDER)] {
@@ -183,33 +183,33 @@ fn files_below(folder: &Path) -> Result<BTreeSet<PathBuf>, String> {
     Ok(found)
 }
 
-/// The folder, and the names of files in it.
 struct Folder<'a> {
     path: &'a Path,
-    /// Files that were missing.
+    /// Generated files.
     made: Vec<String>,
-    /// Files that were kept although they would be made differently now: by other settings, or by another version.
+    /// Existing files that differ from what the settings or this version would generate.
     different: Vec<String>,
 }
 
 impl Folder<'_> {
-    /// Returns the password in a file, which is made if it is missing.
+    /// Returns the password in a file. Generates it if the file is missing.
     fn password(&mut self, name: &str) -> Result<Secret, String> {
         if let Some(password) = self.read(name)? {
             return Ok(password);
         }
-        let password = password::generate().map_err(|error| format!("the system gives no random numbers: {error}"))?;
+        let password =
+            password::generate().map_err(|error| format!("cannot get random bytes from the system: {error}"))?;
         self.write(name, &password)?;
         Ok(Secret::new(password))
     }
 
-    /// Writes a file that is made of passwords, if it is missing. One that is there has to hold all `proofs`, each of which is made of the
-    /// password in the file beside it.
+    /// Writes a file derived from passwords if it is missing. An existing file must contain all
+    /// `proofs`, each derived from the password file beside it.
     fn derived(&mut self, name: &str, content: &str, proofs: &[(String, String)]) -> Result<(), String> {
         let Some(there) = self.read(name)? else { return self.write(name, content) };
         if let Some((source, _)) = proofs.iter().find(|(_, proof)| !there.expose().contains(proof)) {
             return Err(format!(
-                "{} is not made of the password in {source}: remove the one that is out of date",
+                "{} does not match the password in {source}: remove the outdated file",
                 self.path.join(name).display()
             ));
         }
@@ -244,7 +244,7 @@ mod tests {
         SecretsArgs { folder: folder.to_owned(), postgres, redis, redis_tls: false }
     }
 
-    /// Returns the names of the files that were missing.
+    /// Returns the names of the generated files.
     fn make(args: &SecretsArgs) -> Result<Vec<String>, String> {
         super::make(args).map(|folder| folder.made)
     }
@@ -371,7 +371,7 @@ mod tests {
         let moved = SecretsArgs { postgres: "other:5432".into(), ..args(folder) };
         assert_eq!(different(&moved), DATABASES.map(|service| format!("{service}-database-url")));
         assert!(read(folder, "repo-database-url").contains("@postgres:5432/"));
-        // As a version without the operator made it.
+        // As generated by a version without the operator.
         let users = read(folder, "redis-users.acl");
         let roles: Vec<_> = users.lines().filter(|line| !line.contains("user operator ")).collect();
         std::fs::write(folder.join("redis-users.acl"), roles.join("\n")).unwrap();

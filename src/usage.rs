@@ -1,6 +1,4 @@
-//! Errors of the command line and of settings, as one line that names the setting: its flag and its variable.
-//!
-//! Not here: help and versions, which the parser prints as they are.
+//! Errors of the command line as one line that names the setting by flag and variable.
 
 use std::process::ExitCode;
 
@@ -9,11 +7,12 @@ use clap::error::ErrorKind;
 
 use crate::output::{USAGE_STATUS, print_error};
 
-/// Prints `error` of parsing the command line of this process with `command`, and returns the status to end with.
+/// Prints an error of parsing the command line with `command`, or its help, and returns the exit
+/// status.
 pub(crate) fn report(error: &clap::Error, command: Command) -> ExitCode {
     let is_help = error.kind() == ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand;
     if is_help || !error.use_stderr() {
-        // Help or the version; a closed output is not an error.
+        // Help or version. A closed output is not an error.
         let _ = error.print();
         return if is_help { ExitCode::from(USAGE_STATUS) } else { ExitCode::SUCCESS };
     }
@@ -22,12 +21,13 @@ pub(crate) fn report(error: &clap::Error, command: Command) -> ExitCode {
     ExitCode::from(USAGE_STATUS)
 }
 
-/// Returns `error` of parsing settings with `command` as one line.
+/// Returns an error of parsing settings with `command` as one line.
 pub(crate) fn message(error: &clap::Error, command: Command) -> String {
     line(&error.to_string(), command, std::iter::empty())
 }
 
-/// Returns the first paragraph of `text` as one line, with the variable beside each flag of the subcommand that `words` name.
+/// Returns the first paragraph of `text` as one line. Adds the variable to each flag of the
+/// subcommand in `words`.
 fn line(text: &str, mut command: Command, words: impl Iterator<Item = String>) -> String {
     command.build();
     let mut name = command.get_name().to_owned();
@@ -37,7 +37,7 @@ fn line(text: &str, mut command: Command, words: impl Iterator<Item = String>) -
         chosen = subcommand;
         name = format!("{name} {word}");
     }
-    // What follows the paragraph is usage, which no log needs.
+    // The usage follows after the first paragraph.
     let mut lines = text.lines().map(str::trim).take_while(|line| !line.is_empty());
     let first = lines.next().unwrap_or_default().trim_start_matches("error: ");
     let rest = lines.collect::<Vec<_>>().join(", ");

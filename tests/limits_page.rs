@@ -13,34 +13,10 @@ fn page() -> String {
     std::fs::read_to_string(PAGE).expect("the page")
 }
 
-/// Defaults by the variable of the setting, as the help of a role shows them.
-fn settings_of(role: &str) -> BTreeMap<String, String> {
-    let output = Command::new(env!("CARGO_BIN_EXE_ferrite"))
-        .args([role, "--help"])
-        .env_clear()
-        .output()
-        .expect("the binary runs");
-    assert!(output.status.success(), "{role} --help");
-    let help = String::from_utf8(output.stdout).expect("help is text");
-    let mut settings = BTreeMap::new();
-    let mut current = None;
-    for line in help.lines().map(str::trim) {
-        if let Some(name) = line.strip_prefix("[env: ").and_then(|rest| rest.split(['=', ']']).next()) {
-            settings.insert(name.to_owned(), NONE.to_owned());
-            current = Some(name.to_owned());
-        } else if let Some(default) = line.strip_prefix("[default: ").and_then(|rest| rest.strip_suffix(']')) {
-            if let Some(name) = current.take() {
-                settings.insert(name, default.to_owned());
-            }
-        } else if line.starts_with("--") || line.starts_with('-') {
-            current = None;
-        }
-    }
-    settings
-}
-
+/// Returns the default of every setting by its variable.
 fn settings() -> BTreeMap<String, String> {
-    ROLES.into_iter().flat_map(settings_of).collect()
+    let named = ROLES.into_iter().flat_map(described).map(|setting| (setting.variable, setting.default));
+    named.map(|(name, default)| (name, if default.is_empty() { NONE.to_owned() } else { default })).collect()
 }
 
 /// The cells of the rows of the page whose second cell is a variable.
@@ -87,76 +63,108 @@ fn the_defaults_in_the_page_are_those_of_the_program() {
     assert_eq!(wrong, Vec::<String>::new());
 }
 
-/// A setting as the help of the program tells it.
+/// A setting as the help of the program describes it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 struct Setting {
     variable: String,
     default: String,
-    /// The least and the greatest number, for one whose parser knows them.
+    /// The range of a number.
     range: String,
     meaning: String,
+    /// Whether `--help` shows it, not only `--help-all`.
+    is_basic: bool,
 }
 
-/// Returns the settings of a subcommand in the order of its help. What has no variable is left out.
+/// Returns the settings of a subcommand in the order of its help, the basic ones first. Flags without a variable are left out.
 fn described(subcommand: &str) -> Vec<Setting> {
+    let flag = if subcommand == "health" { "--help" } else { "--help-all" };
     let output = Command::new(env!("CARGO_BIN_EXE_ferrite"))
-        .args([subcommand, "--help"])
+        .args([subcommand, flag])
         .env_clear()
         .output()
         .expect("the binary runs");
+    assert!(output.status.success(), "{subcommand} {flag}");
     let help = String::from_utf8(output.stdout).expect("help is text");
-    let (_, options) = help.split_once("\nOptions:\n").expect("the help has options");
-    let is_flag = |line: &str| line.trim_start().starts_with("--") || line.trim_start().starts_with("-h");
-    let mut settings = Vec::new();
-    let mut lines = options.lines().peekable();
-    while lines.next().is_some() {
-        let mut setting = Setting::default();
-        let mut is_list = false;
-        while let Some(line) = lines.next_if(|line| !is_flag(line)) {
-            let line = line.trim();
-            is_list |= line == "Possible values:";
-            if let Some(name) = line.strip_prefix("[env: ").and_then(|rest| rest.split(['=', ']']).next()) {
-                name.clone_into(&mut setting.variable);
-            } else if let Some(default) = line.strip_prefix("[default: ").and_then(|rest| rest.strip_suffix(']')) {
-                default.clone_into(&mut setting.default);
-            } else if let Some(range) = line.strip_prefix("[range: ").and_then(|rest| rest.strip_suffix(']')) {
-                range.clone_into(&mut setting.range);
-            } else if !line.is_empty() && !is_list && !line.starts_with('[') {
-                setting.meaning.push_str(if setting.meaning.is_empty() { "" } else { " " });
-                setting.meaning.push_str(line);
-            }
+    // The flags of each section, each with its text in one line.
+    let (mut section, mut flags) = ("", Vec::<(&str, String)>::new());
+    for line in help.lines() {
+        let words = line.trim();
+        if words.is_empty() {
+            continue;
         }
-        settings.push(setting);
+        if line == words {
+            section = words;
+        } else if words.starts_with('-') {
+            flags.push((section, words.split_once("  ").map(|(_, text)| text.trim().to_owned()).unwrap_or_default()));
+        } else if let Some((_, text)) = flags.last_mut().filter(|(of, _)| *of == section) {
+            text.push_str(if text.is_empty() { "" } else { " " });
+            text.push_str(words);
+        }
     }
-    settings.retain(|setting| !setting.variable.is_empty());
-    settings
+    let settings = flags.into_iter().filter_map(|(section, text)| {
+        let tag = |name: &str| {
+            let (_, rest) = text.split_once(&format!("[{name}: "))?;
+            Some(rest.split(']').next().unwrap_or_default().to_owned())
+        };
+        let variable = tag("env")?.split('=').next().unwrap_or_default().to_owned();
+        Some(Setting {
+            variable,
+            default: tag("default").unwrap_or_default(),
+            range: tag("range").unwrap_or_default(),
+            meaning: text.split(" [").next().unwrap_or_default().to_owned(),
+            is_basic: section == "Options:",
+        })
+    });
+    settings.collect()
 }
 
-fn table(settings: &[Setting]) -> String {
+/// Returns the tables of basic and of advanced settings, with a heading between them.
+fn tables(settings: &[Setting]) -> String {
+    let (basic, advanced): (Vec<_>, Vec<_>) = settings.iter().partition(|setting| setting.is_basic);
+    match (basic.is_empty(), advanced.is_empty()) {
+        (false, false) => format!("{}\nAdvanced:\n\n{}", table(&basic), table(&advanced)),
+        (true, _) => format!("Advanced:\n\n{}", table(&advanced)),
+        (_, true) => table(&basic),
+    }
+}
+
+fn table(settings: &[&Setting]) -> String {
     let rows = settings.iter().map(|setting| {
         let default = if setting.default.is_empty() { String::new() } else { format!("`{}`", setting.default) };
         let Setting { variable, range, meaning, .. } = setting;
-        format!("| `{variable}` | {default} | {range} | {} |\n", meaning.replace('|', "\\|"))
+        format!("| `{variable}` | {} | {default} | {range} |\n", meaning.replace('|', "\\|"))
     });
-    format!("| variable | default | range | |\n|---|---|---|---|\n{}", rows.collect::<String>())
+    format!("| variable | meaning | default | range |\n|---|---|---|---|\n{}", rows.collect::<String>())
 }
 
-/// The page, from the program.
-fn settings_page() -> String {
-    let roles = ROLES.map(|role| (role, described(role)));
+/// Returns the settings that several roles have with the same text and default.
+fn shared(roles: &[(&str, Vec<Setting>)]) -> Vec<Setting> {
     let in_all = |setting: &&Setting| roles.iter().all(|(_, settings)| settings.contains(setting));
-    let common: Vec<_> = roles[0].1.iter().filter(in_all).cloned().collect();
+    roles[0].1.iter().filter(in_all).cloned().collect()
+}
+
+/// Returns the page, made from the help of the program.
+fn settings_page() -> String {
+    let mut roles: Vec<_> = ROLES.into_iter().map(|role| (role, described(role))).collect();
+    let common = shared(&roles);
+    for (_, settings) in &mut roles {
+        settings.retain(|setting| !common.contains(setting));
+    }
+    let services = shared(&roles[1..]);
+    for (_, settings) in &mut roles[1..] {
+        settings.retain(|setting| !services.contains(setting));
+    }
     let mut page = String::from(
-        "# Settings\n\nEvery setting of every process, as the program tells them (`ferrite ROLE --help`): a test holds this page to the \
-         program and writes\nit anew with `FERRITE_TEST_WRITE=1 cargo test --test limits_page`. Each is a flag of its role as well. What the \
-         limits among them answer is in\n[limits.md](limits.md). A number outside of its range ends the process at its start, with status \
-         2.\n\n`ferrite up` has settings of its own, and hands every variable of this page on to its processes, but for what it decides \
-         itself: addresses,\nkeys and databases.\n\n",
+        "# Settings\n\nEvery setting is an environment variable and a flag of its process. `ferrite ROLE --help` prints the basic \
+         ones,\n`ferrite ROLE --help-all` all of them. A number outside its range stops the process at start, with exit status \
+         2.\n[limits.md](limits.md) says what happens beyond a limit.\n\n`ferrite up` has settings of its own and passes variables \
+         of the roles on to its processes; `ferrite up --help-all` lists them. It\nsets their addresses, keys and databases \
+         itself.\n\nThe program writes this page: `FERRITE_TEST_WRITE=1 cargo test --test limits_page`.\n\n",
     );
-    page.push_str(&format!("## ferrite up\n\n{}\n## All roles\n\n{}", table(&described("up")), table(&common)));
+    page.push_str(&format!("## ferrite up\n\n{}\n## All roles\n\n{}", tables(&described("up")), tables(&common)));
+    page.push_str(&format!("\n## All roles with a database\n\n{}", tables(&services)));
     for (role, settings) in &roles {
-        let own: Vec<_> = settings.iter().filter(|setting| !common.contains(setting)).cloned().collect();
-        page.push_str(&format!("\n## {role}\n\n{}", table(&own)));
+        page.push_str(&format!("\n## {role}\n\n{}", tables(settings)));
     }
     page
 }
@@ -195,5 +203,8 @@ fn the_page_of_settings_is_what_the_program_tells() {
     }
     let written = std::fs::read_to_string(path).unwrap_or_default();
     let differs = page.lines().zip(written.lines()).find(|(ours, theirs)| ours != theirs);
-    assert!(page == written, "docs/settings.md is not what the program tells, first here: {differs:?}");
+    assert!(
+        page == written,
+        "docs/settings.md is out of date, first here: {differs:?}; write it with FERRITE_TEST_WRITE=1"
+    );
 }

@@ -68,7 +68,7 @@ echo /etc/ferrite/ferrite.env >"$root/DEBIAN/conffiles"
 for script in postinst prerm postrm; do
     install -m 755 "deploy/deb/$script" "$root/DEBIAN/$script"
 done
-control ferrite "${depends}git (>= 1:2.41), ca-certificates, systemd | systemd-standalone-sysusers" \
+control ferrite "${depends}git (>= 1:2.39), ca-certificates, systemd | systemd-standalone-sysusers" \
     "self-hosted git hosting service
  REST, git over HTTP and SSH, issues and webhooks, in one binary. The service is
  neither enabled nor started by the installation: look at

@@ -32,7 +32,7 @@ mod telemetry;
 mod testing;
 mod transfer;
 
-use std::{sync::Arc, time::SystemTime};
+use std::{path::Path, sync::Arc, time::SystemTime};
 
 use ferrite_core::{
     Clock, Lifecycle,
@@ -46,7 +46,7 @@ use ferrite_listener::serve_all;
 use ferrite_rpc::rate_limit::RateLimiter;
 use git_store::{
     disk::{repositories::RepositoryStore, space::DiskSpaceMeter},
-    git::command::{Git, GitOptions, sees_children},
+    git::command::{Git, GitOptions, find_program, sees_children},
     repo::{
         pool::{Pool, PoolOptions},
         read::PathLogCache,
@@ -79,7 +79,7 @@ use self::{
 };
 pub use self::{
     config::{
-        Config,
+        Config, git_program,
         imports::ImportArgs,
         limits::{LimitArgs, LimiterArgs, ProcessArgs},
         maintenance::MaintenanceArgs,
@@ -88,6 +88,10 @@ pub use self::{
     imports::options::Protocols,
     transfer::push::hook,
 };
+
+/// How to get a git that can be used.
+const GIT_HINT: &str = "on Debian 12, Ubuntu 24.04 and newer, `apt-get install git` installs one that is new enough; for \
+                        another one, set FERRITE_GIT_PROGRAM (--git-program) to its path";
 
 /// Serves on `listeners` until `life` stops and requests in flight are done.
 pub fn run(config: Config, listeners: Vec<Listener>, life: Lifecycle) -> ServiceFuture {
@@ -156,7 +160,7 @@ async fn assemble(
     life: &Lifecycle,
 ) -> Result<(AppState, HookSocket, Relay), StartError> {
     let sealer = Sealer::read(&config.secret_key_file, "git-svc")?;
-    let git = Arc::new(find_git(config).await.map_err(start_error)?);
+    let git = Arc::new(find_git(config).await.map_err(git_error)?);
     let db = config.database.open(&db::migrations(), limiter).await?;
     let store = RepositoryStore::open(&config.store_path, config.store.as_str(), config.store_patience).await;
     let store = Arc::new(store.map_err(start_error)?);
@@ -290,6 +294,14 @@ async fn assemble(
     Ok((state, socket, relay))
 }
 
+/// Checks that a usable git is installed: that of the setting, or the one in the usual folders.
+///
+/// # Errors
+/// When git is missing, too old, or does not answer. The text says how to get one.
+pub async fn check_git(program: Option<&Path>) -> Result<(), StartError> {
+    find_program(program).await.map(drop).map_err(git_error)
+}
+
 async fn find_git(config: &Config) -> Result<Git, GitError> {
     if !sees_children() {
         tracing::warn!(
@@ -311,7 +323,15 @@ async fn open_caches(config: &Config, pool: &Pool) -> Result<(ArchiveCache, Pack
     .await
 }
 
-/// Converts an error for the launcher, including its cause.
+/// Converts an error of finding git. One about the program says how to get another one.
+fn git_error(error: GitError) -> StartError {
+    match error {
+        GitError::Program(reason) => StartError::Other(format!("{reason}; {GIT_HINT}")),
+        error => start_error(error),
+    }
+}
+
+/// Converts an error for the launcher, with its cause in the text.
 fn start_error(error: impl Into<RpcError>) -> StartError {
     match error.into() {
         RpcError::Store(error) => error.into(),

@@ -10,67 +10,64 @@ use ferrite_outbound::OutboundArgs;
 use crate::feed::FeedArgs;
 use crate::sender::DeliveryArgs;
 
-/// Settings of `hook-svc`: flags, or the variables named beside them.
+/// Webhooks and events.
 #[derive(Clone, Debug, Parser)]
 #[command(name = "hook-svc", version)]
 pub struct Config {
-    /// Settings that every role has.
+    /// Settings of every role.
     #[command(flatten)]
     pub process: ProcessArgs,
 
-    /// File of the key that seals URLs and secrets of webhooks in the database: 64 hexadecimal digits. Without this key they are lost. Keys
-    /// that it replaced follow, one a line: they only open.
+    /// Key that encrypts webhook URLs and secrets: 64 hex digits, followed by older keys.
     #[arg(long, env = "FERRITE_SECRET_KEY_FILE")]
     pub secret_key_file: PathBuf,
 
-    /// The database of webhooks.
+    /// Database settings.
     #[command(flatten)]
     pub database: DatabaseArgs,
 
-    /// Address of repo-svc: `HOST:PORT` or `unix:PATH`, or those of its replicas, separated by commas.
+    /// Addresses of repo-svc, comma-separated: `HOST:PORT` or `unix:PATH`.
     #[arg(long, env = "FERRITE_REPO_ADDRESS")]
     pub repo_address: ServiceAddresses,
 
-    /// Address of git-svc.
-    /// With several stores a pattern, `{store}.git-svc:7004`, or a list, `git-0=HOST:PORT,git-1=HOST:PORT`.
+    /// Address of git-svc; with several stores `{store}.host:7004` or `git-0=HOST:PORT,…`.
     #[arg(long, env = "FERRITE_GIT_ADDRESS")]
     pub git_address: StoreAddresses,
 
-    /// Addresses of the site.
+    /// Public addresses.
     #[command(flatten)]
     pub site: SiteArgs,
 
-    /// Addresses that webhooks may have.
+    /// Private destinations of webhooks.
     #[command(flatten)]
     pub outbound: OutboundArgs,
 
-    /// Deliveries of webhooks.
+    /// Webhook deliveries.
     #[command(flatten)]
     pub delivery: DeliveryArgs,
 
-    /// Feeds of events.
+    /// Event feeds.
     #[command(flatten)]
     pub feed: FeedArgs,
 
-    /// Most webhooks of one repository, of one organization, and of the site.
+    /// Webhooks per repository, per organization, and of the site.
     #[arg(long, env = "FERRITE_HOOK_OWNER_LIMIT", default_value_t = 100, value_parser = within::<i64>(0..=1000))]
     pub owner_limit: i64,
 
-    /// Webhooks that one user may make within an hour; 0 for no limit. Administrators of the site may make a hundred times as many.
+    /// New webhooks per user and hour, 100 times as many for administrators; 0: no limit.
     #[arg(long, env = "FERRITE_HOOK_CREATIONS_PER_HOUR", default_value_t = 300, value_parser = within::<u32>(0..))]
     pub creations_per_hour: u32,
 
-    /// Deliveries that one user may ask for within an hour, by tests and by sending old ones again; 0 for no limit. Administrators of the
-    /// site may ask for a hundred times as many.
+    /// Tests and redeliveries per user and hour, 100 times for administrators; 0: no limit.
     #[arg(long, env = "FERRITE_HOOK_MANUAL_DELIVERIES_PER_HOUR", default_value_t = 5000, value_parser = within::<u32>(0..))]
     pub manual_deliveries_per_hour: u32,
 }
 
 impl Config {
-    /// Checks that neither gRPC nor Redis leaves this machine without TLS.
+    /// Checks that gRPC and Redis use TLS, or stay on this machine.
     ///
     /// # Errors
-    /// When it would, and the settings do not permit it.
+    /// If one does not, and the settings do not allow it.
     pub fn check_addresses(&self) -> Result<(), PlaintextAddress> {
         let peers = self.repo_address.iter().chain(self.git_address.addresses());
         self.process.check_addresses(peers)

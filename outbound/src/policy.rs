@@ -11,8 +11,7 @@ use crate::host::Host;
 /// Settings of requests to URLs that users give.
 #[derive(Args, Clone, Debug)]
 pub struct OutboundArgs {
-    /// Destinations of webhooks, imports and mirrors that are permitted although they are not public, separated by commas: networks
-    /// (`10.0.0.0/8`), addresses (`127.0.0.1`) and host names, each with an optional `:port`.
+    /// Private destinations of webhooks, imports and mirrors, such as `10.0.0.0/8,host:8080`.
     #[arg(long, env = "FERRITE_OUTBOUND_ALLOW", default_value = "")]
     pub outbound_allow: AllowList,
 }

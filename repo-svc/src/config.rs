@@ -1,6 +1,4 @@
-//! The settings of this service.
-//!
-//! Not here: settings that all services share, which are part of the kit.
+//! Settings of repo-svc. Doc comments are the text of `--help`.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -14,37 +12,35 @@ use ferrite_outbound::OutboundArgs;
 
 use crate::store::{OwnerLimits, TransferLimits};
 
-/// Settings of `repo-svc`: flags, or the variables named beside them.
+/// Accounts, access tokens and repository metadata.
 #[derive(Clone, Debug, Parser)]
 #[command(name = "repo-svc", version)]
 pub struct Config {
-    /// Settings that every role has.
+    /// Settings of every role.
     #[command(flatten)]
     pub process: ProcessArgs,
 
-    /// The database of accounts and repository metadata.
+    /// Database settings.
     #[command(flatten)]
     pub database: DatabaseArgs,
 
-    /// File of the private key that signs grants: Ed25519 in PEM form (PKCS#8).
+    /// Private key that signs grants (Ed25519), a PEM file.
     #[arg(long, env = "FERRITE_REPO_GRANT_KEY_FILE")]
     pub grant_key_file: PathBuf,
 
-    /// Address of issue-svc, for events.
+    /// Addresses of issue-svc, comma-separated: `HOST:PORT` or `unix:PATH`.
     #[arg(long, env = "FERRITE_ISSUE_ADDRESS", default_value = "127.0.0.1:7002")]
     pub issue_address: ServiceAddresses,
 
-    /// Address of hook-svc, for events.
+    /// Addresses of hook-svc, comma-separated: `HOST:PORT` or `unix:PATH`.
     #[arg(long, env = "FERRITE_HOOK_ADDRESS", default_value = "127.0.0.1:7003")]
     pub hook_address: ServiceAddresses,
 
-    /// Address of git-svc, for events and to create and delete repositories.
-    /// With several stores a pattern, `{store}.git-svc:7004`, or a list, `git-0=HOST:PORT,git-1=HOST:PORT`.
+    /// Address of git-svc; with several stores `{store}.host:7004` or `git-0=HOST:PORT,…`.
     #[arg(long, env = "FERRITE_GIT_ADDRESS", default_value = "127.0.0.1:7004")]
     pub git_address: StoreAddresses,
 
-    /// Names of the git stores of a new installation, with commas between them. Without effect once there is a store: further ones are
-    /// added by administrators.
+    /// Names of the git stores of a new installation, comma-separated.
     #[arg(long, env = "FERRITE_REPO_STORE", default_value = "default", value_delimiter = ',')]
     pub store: Vec<StoreName>,
 
@@ -52,11 +48,11 @@ pub struct Config {
     #[command(flatten)]
     pub placement: PlacementArgs,
 
-    /// Seconds for which a validated token is cached in Redis. Who can write to Redis may put a revoked token back for as long.
+    /// Time to cache a validated token in Redis, in seconds.
     #[arg(long, env = "FERRITE_TOKEN_CACHE_SECONDS", default_value = "5", value_parser = seconds_within(1..=3_600))]
     pub token_cache: Duration,
 
-    /// Branch that HEAD of a new repository points to.
+    /// Default branch of new repositories.
     #[arg(long, env = "FERRITE_REPO_DEFAULT_BRANCH", default_value = "main", value_parser = branch)]
     pub default_branch: String,
 
@@ -64,11 +60,11 @@ pub struct Config {
     #[command(flatten)]
     pub quotas: QuotaArgs,
 
-    /// Limits on transfers of repositories that wait for the new owner.
+    /// Limits on pending repository transfers.
     #[command(flatten)]
     pub transfers: TransferArgs,
 
-    /// Limits on wrong passwords.
+    /// Limits on failed sign-ins.
     #[command(flatten)]
     pub sign_in: SignInArgs,
 
@@ -76,48 +72,47 @@ pub struct Config {
     #[command(flatten)]
     pub creations: CreationArgs,
 
-    /// Days for which the audit log keeps its entries; 0 for ever.
+    /// Retention of the audit log, in days; 0: forever.
     #[arg(long, env = "FERRITE_REPO_AUDIT_DAYS", default_value_t = 365, value_parser = within::<u32>(0..=36_500))]
     pub audit_days: u32,
 
-    /// Destinations of imports and mirrors that are permitted although they are not public.
+    /// Private destinations of imports and mirrors.
     #[command(flatten)]
     pub outbound: OutboundArgs,
 
-    /// Addresses of the site, for README templates.
+    /// Public addresses, for README templates.
     #[command(flatten)]
     pub site: SiteArgs,
 }
 
 impl Config {
-    /// Checks that neither gRPC nor Redis leaves this machine without TLS.
+    /// Checks that gRPC and Redis use TLS, or stay on this machine.
     ///
     /// # Errors
-    /// When it would, and the settings do not permit it.
+    /// If one does not, and the settings do not allow it.
     pub fn check_addresses(&self) -> Result<(), PlaintextAddress> {
         let peers = [&self.issue_address, &self.hook_address].into_iter().flatten().chain(self.git_address.addresses());
         self.process.check_addresses(peers)
     }
 }
 
-/// Limits on wrong passwords. They are counted in windows of time; further sign-ins are refused until the window ends.
+/// Limits on failed sign-ins, counted in windows. Beyond a limit, sign-ins are refused until the
+/// window ends.
 #[derive(Args, Clone, Debug)]
 pub struct SignInArgs {
-    /// Wrong passwords for one account from one address.
+    /// Failed sign-ins per account and address within the window.
     #[arg(long, env = "FERRITE_REPO_SIGN_IN_FAILURES_PAIR", default_value_t = 20, value_parser = within::<u32>(1..))]
     pub sign_in_failures_pair: u32,
 
-    /// Wrong passwords from one address, for all accounts together. Does not apply to accounts whose right password came from it within
-    /// 30 days.
+    /// Failed sign-ins per address within the window; accounts known there are exempt.
     #[arg(long, env = "FERRITE_REPO_SIGN_IN_FAILURES_ADDRESS", default_value_t = 200, value_parser = within::<u32>(1..))]
     pub sign_in_failures_address: u32,
 
-    /// Wrong passwords for one account, from all addresses together. Does not apply to addresses from which its right password came
-    /// within 30 days.
+    /// Failed sign-ins per account within the window; its known addresses are exempt.
     #[arg(long, env = "FERRITE_REPO_SIGN_IN_FAILURES_ACCOUNT", default_value_t = 100, value_parser = within::<u32>(1..))]
     pub sign_in_failures_account: u32,
 
-    /// Window in which wrong passwords are counted together, in seconds.
+    /// Window for counting failed sign-ins, in seconds.
     #[arg(long, env = "FERRITE_REPO_SIGN_IN_WINDOW", default_value_t = 600, value_parser = within::<u32>(1..=86_400))]
     pub sign_in_window: u32,
 }
@@ -125,40 +120,39 @@ pub struct SignInArgs {
 /// Choice of a git store for new repositories.
 #[derive(Args, Clone, Debug)]
 pub struct PlacementArgs {
-    /// Seconds between two questions to each git store how much space it has.
+    /// Interval between checks of the free space of each git store, in seconds.
     #[arg(long, env = "FERRITE_REPO_STORE_POLL_SECONDS", default_value_t = 10, value_parser = within::<u32>(1..=3_600))]
     pub store_poll_seconds: u32,
 
-    /// Bytes that stay free on a git store: one with no more gets no new repositories while there are several stores.
+    /// Free space to keep on each git store if there are several, in bytes.
     #[arg(long, env = "FERRITE_REPO_STORE_RESERVE_BYTES", default_value_t = 1 << 30, value_parser = within::<u64>(0..))]
     pub store_reserve_bytes: u64,
 }
 
 impl PlacementArgs {
-    /// Returns the time between two questions to each store.
+    /// Interval between checks of each store.
     pub(crate) fn poll_interval(&self) -> Duration {
         Duration::from_secs(self.store_poll_seconds.into())
     }
 }
 
-/// Limits on what one account owns, for accounts for which administrators have set none.
+/// Default quotas of an account. Administrators can set others per account.
 #[derive(Args, Clone, Debug)]
 pub struct QuotaArgs {
-    /// Number of repositories that one account may own; 0 for no limit.
+    /// Repositories per account; 0: no limit.
     #[arg(long, env = "FERRITE_REPO_REPOSITORY_LIMIT", default_value_t = 100_000, value_parser = within::<u32>(0..))]
     pub repository_limit: u32,
 
-    /// Number of organizations that one user may create; 0 for no limit. Administrators of the site may create any number.
+    /// Organizations that one user can create; 0: no limit.
     #[arg(long, env = "FERRITE_REPO_ORGANIZATION_LIMIT", default_value_t = 100, value_parser = within::<u32>(0..))]
     pub organization_limit: u32,
 
-    /// Bytes that the repositories of one account may take, with wikis and files of releases; 0 for no limit.
+    /// Storage quota per account, with wikis and release files, in bytes; 0: no limit.
     #[arg(long, env = "FERRITE_REPO_OWNER_BYTES", default_value_t = 100 << 30, value_parser = within::<i64>(0..))]
     pub owner_bytes: i64,
 }
 
 impl QuotaArgs {
-    /// Returns the limits of the site.
     pub(crate) fn limits(&self) -> OwnerLimits {
         OwnerLimits {
             repositories: (self.repository_limit > 0).then(|| i64::from(self.repository_limit)),
@@ -168,14 +162,14 @@ impl QuotaArgs {
     }
 }
 
-/// Limits on transfers of repositories that wait for the new owner.
+/// Limits on pending repository transfers.
 #[derive(Args, Clone, Debug)]
 pub struct TransferArgs {
-    /// Seconds for which a transfer of a repository waits for the new owner.
+    /// Time for the new owner to accept a repository transfer, in seconds.
     #[arg(long, env = "FERRITE_REPO_TRANSFER_SECONDS", default_value_t = 604_800, value_parser = within::<u32>(1..=MAX_SECONDS))]
     pub transfer_seconds: u32,
 
-    /// Transfers that one user started and that wait for their new owners.
+    /// Pending repository transfers per user.
     #[arg(long, env = "FERRITE_REPO_TRANSFERS_WAITING", default_value_t = 1_000, value_parser = within::<u32>(1..))]
     pub transfers_waiting: u32,
 }
@@ -189,20 +183,20 @@ impl TransferArgs {
     }
 }
 
-/// Limits on what one account creates within an hour: repositories, organizations, teams, keys, access tokens and e-mail addresses
-/// together.
+/// Limits on what one account creates per hour: repositories, organizations, teams, keys, access
+/// tokens and e-mail addresses together.
 #[derive(Args, Clone, Debug)]
 pub struct CreationArgs {
-    /// Creations of one account within an hour; 0 for no limit.
+    /// New repositories, keys, tokens and others per account and hour; 0: no limit.
     #[arg(long, env = "FERRITE_REPO_CREATIONS_PER_HOUR", default_value_t = 1_000, value_parser = within::<u32>(0..))]
     pub creations_per_hour: u32,
 
-    /// Creations of one administrator of the site within an hour; 0 for no limit.
+    /// New repositories, keys and others per administrator and hour; 0: no limit.
     #[arg(long, env = "FERRITE_REPO_ADMINISTRATOR_CREATIONS_PER_HOUR", default_value_t = 100_000, value_parser = within::<u32>(0..))]
     pub administrator_creations_per_hour: u32,
 }
 
-/// Parses a branch name. Stricter than git's own rule (`git check-ref-format`) on purpose.
+/// Parses a branch name. Deliberately stricter than git (`git check-ref-format`).
 fn branch(text: &str) -> Result<String, String> {
     let is_plain = text.bytes().all(|byte| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_' | b'.' | b'/'));
     let has_bad_part = text

@@ -1,6 +1,4 @@
 //! `ferrite admin create-user`.
-//!
-//! Not here: the rules of accounts, which repo-svc has.
 
 use std::io::BufRead;
 
@@ -13,34 +11,33 @@ use super::AdminDatabaseArgs;
 use crate::output::{error_chain, print_line};
 use crate::password;
 
-/// An account to create.
 #[derive(Args, Debug)]
 pub(super) struct CreateUserArgs {
-    /// The name the account signs in with.
+    /// User name.
     #[arg(long)]
     username: String,
 
-    /// The e-mail address of the account.
+    /// E-mail address.
     #[arg(long)]
     email: String,
 
-    /// The display name of the account.
+    /// Display name.
     #[arg(long, default_value = "")]
     full_name: String,
 
-    /// Makes the account an administrator of the site.
+    /// Make the account a site administrator.
     #[arg(long)]
     admin: bool,
 
-    /// Does nothing if the installation has an account already.
+    /// Do nothing if an account already exists.
     #[arg(long, requires = "admin", conflicts_with = "full_name")]
     if_empty: bool,
 
-    /// Reads the password from the first line of standard input.
+    /// Read the password from the first line of standard input.
     #[arg(long)]
     password_stdin: bool,
 
-    /// The password, when it does not come from standard input.
+    /// Password, unless it comes from standard input.
     #[arg(
         long = "password-from-environment",
         env = "FERRITE_USER_PASSWORD",
@@ -50,7 +47,7 @@ pub(super) struct CreateUserArgs {
     )]
     password: Option<Secret>,
 
-    /// File that holds the password.
+    /// File with the password.
     #[arg(long, env = "FERRITE_USER_PASSWORD_FILE", value_name = "FILE", value_parser = secret_file)]
     password_file: Option<Secret>,
 
@@ -58,7 +55,6 @@ pub(super) struct CreateUserArgs {
     database: AdminDatabaseArgs,
 }
 
-/// Creates an account.
 pub(super) async fn create_user(args: CreateUserArgs) -> Result<(), String> {
     let database = args.database.url()?;
     let (password, generated) = match password_for(&args)? {
@@ -72,7 +68,7 @@ pub(super) async fn create_user(args: CreateUserArgs) -> Result<(), String> {
     if args.if_empty {
         let made = accounts.ensure_first_administrator(&args.username, &args.email, &password).await;
         if !made.map_err(|error| error_chain(&error))? {
-            print_line("there is an account already");
+            print_line("an account already exists");
             return Ok(());
         }
         print_created(&args.username, generated.as_deref());

@@ -1,6 +1,4 @@
-//! `ferrite admin`: administration of an installation on its machine, directly in its database.
-//!
-//! Not here: the rules of what is administered, which repo-svc has.
+//! `ferrite admin`: administration commands, which work directly on the database of repo-svc.
 
 mod create_user;
 mod store;
@@ -16,7 +14,7 @@ use self::create_user::{CreateUserArgs, create_user};
 use self::store::{StoreArgs, store};
 use crate::role::in_runtime;
 
-/// Administration of an installation, on its machine.
+/// Administer an installation on its machine.
 #[derive(Args, Debug)]
 pub(crate) struct AdminArgs {
     #[command(subcommand)]
@@ -25,15 +23,13 @@ pub(crate) struct AdminArgs {
 
 #[derive(Debug, Subcommand)]
 enum AdminCommand {
-    /// Creates an account. Its password is read from `FERRITE_USER_PASSWORD`, `FERRITE_USER_PASSWORD_FILE` or standard input, or generated
-    /// and printed.
+    /// Create an account. Without a password, one is generated and printed.
     CreateUser(CreateUserArgs),
 
-    /// Lists, adds, weighs or removes git stores.
+    /// List, add, weight or remove git stores.
     Store(StoreArgs),
 }
 
-/// Runs an administration command.
 pub(crate) fn start(args: AdminArgs) -> ExitCode {
     match args.command {
         AdminCommand::CreateUser(args) => in_runtime("admin create-user", Some(1), create_user(args)),
@@ -41,27 +37,23 @@ pub(crate) fn start(args: AdminArgs) -> ExitCode {
     }
 }
 
-/// The database in which a command of administration works.
 #[derive(Args, Debug)]
 struct AdminDatabaseArgs {
-    /// The data folder of `ferrite up`. Not looked at when a database is named: the image names a folder always.
+    /// Data folder of `ferrite up`; ignored if a database URL is given.
     #[arg(long, env = "FERRITE_DATA", default_value = "./ferrite-data")]
     data: PathBuf,
 
-    /// The database of repo-svc, `postgres://…` or `sqlite://PATH`, instead of a data folder.
+    /// Database URL of repo-svc, `postgres://…` or `sqlite://PATH`, instead of a data folder.
     #[arg(long, env = "FERRITE_DATABASE_URL", hide_env_values = true, conflicts_with = "database_url_file")]
     database_url: Option<Secret>,
 
-    /// File that holds the URL of that database.
+    /// File with the database URL.
     #[arg(long, env = "FERRITE_DATABASE_URL_FILE", value_name = "FILE", value_parser = secret_file)]
     database_url_file: Option<Secret>,
 }
 
 impl AdminDatabaseArgs {
-    /// Returns the URL of the database.
-    ///
-    /// # Errors
-    /// When no database is named, and the data folder does not exist.
+    /// Returns the database URL. Fails if none is given and the data folder does not exist.
     fn url(&self) -> Result<Secret, String> {
         match self.database_url.as_ref().or(self.database_url_file.as_ref()) {
             Some(url) => Ok(url.clone()),

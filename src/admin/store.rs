@@ -1,6 +1,5 @@
-//! `ferrite admin store`: the git stores of an installation, whether or not it runs.
-//!
-//! Not here: whether stores respond, which running services know (`GET /admin/stores`).
+//! `ferrite admin store`: the git stores of an installation, which may be running. `GET
+//! /admin/stores` says whether they respond.
 
 use clap::{Args, Subcommand};
 use ferrite_core::net::StoreName;
@@ -9,10 +8,9 @@ use repo_svc::admin::GitStores;
 use super::AdminDatabaseArgs;
 use crate::output::{error_chain, print_line};
 
-/// Width of the column of names in the list; longer names move the rest of their line.
+/// Width of the name column. Longer names shift the rest of the line.
 const NAME_COLUMN_CHARS: usize = 24;
 
-/// Git stores.
 #[derive(Args, Debug)]
 pub(super) struct StoreArgs {
     #[command(subcommand)]
@@ -21,18 +19,18 @@ pub(super) struct StoreArgs {
 
 #[derive(Debug, Subcommand)]
 enum StoreCommand {
-    /// Lists the stores: name, weight, and number of repositories.
+    /// List the stores with their weights and numbers of repositories.
     List {
         #[command(flatten)]
         database: AdminDatabaseArgs,
     },
 
-    /// Adds a store, so that new repositories are placed on it. One that is there already is left as it is, but for a weight.
+    /// Add a store for new repositories. Sets the weight of a store that already exists.
     Add {
-        /// The name: `a-z`, `0-9` and `-`, the first no dash; that of the git-svc (`FERRITE_GIT_STORE`).
+        /// Name of the store, as in `FERRITE_GIT_STORE` of its git-svc: `a-z`, `0-9` and `-`.
         name: StoreName,
 
-        /// The share of new repositories, against that of the other stores: 0 to 10000. 0 takes none. 100 if left out.
+        /// Share of new repositories relative to other stores, 0 to 10000; 100 by default; 0: none.
         #[arg(long)]
         weight: Option<i32>,
 
@@ -40,21 +38,21 @@ enum StoreCommand {
         database: AdminDatabaseArgs,
     },
 
-    /// Sets the weight of a store.
+    /// Set the weight of a store.
     Weight {
-        /// The name.
+        /// Name of the store.
         name: StoreName,
 
-        /// The share of new repositories: 0 to 10000. 0 takes none.
+        /// Share of new repositories relative to other stores, 0 to 10000; 0: none.
         weight: i32,
 
         #[command(flatten)]
         database: AdminDatabaseArgs,
     },
 
-    /// Removes a store that has no repositories.
+    /// Remove a store without repositories.
     Remove {
-        /// The name.
+        /// Name of the store.
         name: StoreName,
 
         #[command(flatten)]
@@ -62,13 +60,12 @@ enum StoreCommand {
     },
 }
 
-/// Runs a command about git stores.
 pub(super) async fn store(args: StoreArgs) -> Result<(), String> {
     match args.command {
         StoreCommand::List { database } => list(&open(&database).await?).await,
         StoreCommand::Add { name, weight, database } => {
             let is_new = open(&database).await?.add(&name, weight).await.map_err(|error| error_chain(&error))?;
-            print_line(&if is_new { format!("added store {name}") } else { format!("store {name} is there already") });
+            print_line(&if is_new { format!("added store {name}") } else { format!("store {name} already exists") });
             Ok(())
         }
         StoreCommand::Weight { name, weight, database } => {

@@ -1,4 +1,4 @@
-//! Settings of `ferrite up`: flags, or the variables named beside them.
+//! Settings of `ferrite up`. Doc comments are the text of `--help`.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -8,52 +8,53 @@ use ferrite_core::Secret;
 use ferrite_core::config::{TelemetryArgs, host_and_port, seconds_within};
 use ferrite_outbound::{AllowList, AllowListError};
 
-/// Settings of `ferrite up`.
 #[derive(Args, Clone, Debug)]
 pub(crate) struct UpArgs {
-    /// The data folder. Created if it does not exist.
+    /// Data folder, created if missing.
     #[arg(long, env = "FERRITE_DATA", default_value = "./ferrite-data")]
     pub(super) data: PathBuf,
 
-    /// The address to serve REST and git over HTTP on. Port 0 lets the system choose.
+    /// Listen address of the REST API and git over HTTP; port 0: any free port.
     #[arg(long, env = "FERRITE_HTTP", default_value = "127.0.0.1:3000", value_parser = host_and_port)]
     pub(super) http: String,
 
-    /// The address to serve git over SSH on. Port 0 lets the system choose.
+    /// Listen address of git over SSH; port 0: any free port.
     #[arg(long, env = "FERRITE_SSH", default_value = "127.0.0.1:2222", value_parser = host_and_port)]
     pub(super) ssh: String,
 
-    /// The `HOST:PORT` that SSH clone addresses name; by default the SSH address.
+    /// Public `HOST:PORT` of SSH, used in clone URLs; the SSH address by default.
     #[arg(long, env = "FERRITE_PUBLIC_SSH", value_parser = host_and_port)]
     pub(super) public_ssh: Option<String>,
 
-    /// The URL under which clients reach this installation; by default the HTTP address.
+    /// Public URL of the site, used in all links; the HTTP address by default.
     #[arg(long, env = "FERRITE_PUBLIC_URL")]
     pub(super) public_url: Option<String>,
 
-    /// Destinations of webhooks, imports and mirrors that are permitted although they are not public, separated by commas: networks
-    /// (`10.0.0.0/8`), addresses and host names, each with an optional `:port`. To try webhooks out on this machine:
-    /// `127.0.0.1,::1`.
+    /// Private destinations of webhooks, imports and mirrors, such as `10.0.0.0/8,host:8080`.
     #[arg(long, env = "FERRITE_OUTBOUND_ALLOW", default_value = "", value_parser = outbound_allow)]
     pub(super) outbound_allow: String,
 
-    /// Opens the loopback ports 7001 to 7004 for gRPC, for internal consumers and debugging.
+    /// Git executable: an absolute path, or a name in /usr/local/bin, /usr/bin or /bin.
+    #[arg(long, env = "FERRITE_GIT_PROGRAM", value_parser = git_svc::git_program)]
+    pub(super) git_program: Option<PathBuf>,
+
+    /// Open the loopback ports 7001 to 7004 for gRPC.
     #[arg(long, env = "FERRITE_GRPC_TCP")]
     pub(super) grpc_tcp: bool,
 
-    /// Time limit for stopping, in seconds.
+    /// Time limit for the shutdown, in seconds.
     #[arg(long, env = "FERRITE_GRACE_SECONDS", default_value = "20", value_parser = seconds_within(0..))]
     pub(super) grace: Duration,
 
-    /// The name of the first administrator.
+    /// User name of the first administrator.
     #[arg(long, env = "FERRITE_ADMIN_USERNAME", default_value = "admin")]
     pub(super) admin_username: String,
 
-    /// The e-mail address of the first administrator.
+    /// E-mail address of the first administrator.
     #[arg(long, env = "FERRITE_ADMIN_EMAIL", default_value = "admin@example.com")]
     pub(super) admin_email: String,
 
-    /// The password of the first administrator; generated and printed once if left out.
+    /// Password of the first administrator.
     #[arg(
         long = "admin-password-from-environment",
         env = "FERRITE_ADMIN_PASSWORD",
@@ -63,12 +64,11 @@ pub(crate) struct UpArgs {
     )]
     admin_password: Option<Secret>,
 
-    /// File that holds the password of the first administrator. `FERRITE_ADMIN_PASSWORD` holds the password itself. Without both one is
-    /// generated and printed once.
+    /// First administrator's password in a file (or `FERRITE_ADMIN_PASSWORD`); else generated.
     #[arg(long, env = "FERRITE_ADMIN_PASSWORD_FILE", value_name = "FILE", value_parser = ferrite_core::config::secret_file)]
     admin_password_file: Option<Secret>,
 
-    /// Stops when standard input ends.
+    /// Stop when standard input ends.
     #[arg(long, env = "FERRITE_STOP_WITH_STDIN", hide = true)]
     pub(super) stop_with_stdin: bool,
 
@@ -77,14 +77,14 @@ pub(crate) struct UpArgs {
 }
 
 impl UpArgs {
-    /// Returns the password that the settings give the first administrator.
+    /// Returns the password of the first administrator, if one is set.
     pub(super) fn admin_password(&self) -> Option<&Secret> {
         let given = self.admin_password.as_ref().filter(|password| !password.expose().is_empty());
         given.or(self.admin_password_file.as_ref())
     }
 }
 
-/// Checks a list of destinations, which the services get as it is.
+/// Checks the list. The services get it unchanged.
 fn outbound_allow(text: &str) -> Result<String, AllowListError> {
     text.parse::<AllowList>().map(|_| text.to_owned())
 }

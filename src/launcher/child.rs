@@ -1,9 +1,8 @@
-//! Supervision of child processes: start, readiness, restart, stop.
+//! Supervises child processes: start, readiness, restart, stop.
 //!
-//! A child stops when its standard input ends, so that none outlives a killed launcher. Each child has its own process group: a
-//! Ctrl-C in the terminal signals the launcher alone, which then stops the children in order.
-//!
-//! Not here: which processes there are, and their command lines (`plan`).
+//! A child stops when its standard input ends, so no child outlives a killed launcher. Each child
+//! has its own process group: Ctrl-C in the terminal signals only the launcher, which then stops
+//! the children in order.
 
 use std::path::{Path, PathBuf};
 use std::process::{ExitStatus, Stdio};
@@ -21,26 +20,25 @@ use super::probe;
 use crate::output::USAGE_STATUS;
 use crate::role::StopSignals;
 
-/// Delay before the first restart of a child; doubled for each further one.
+/// Delay before the first restart of a child. Doubles with each further restart.
 const MIN_RESTART_DELAY: Duration = Duration::from_millis(100);
 const MAX_RESTART_DELAY: Duration = Duration::from_secs(5);
-/// Uptime after which a child counts as healthy, so that its next restart waits for the minimum again.
+/// Uptime after which the restart delay is reset.
 const HEALTHY_UPTIME: Duration = Duration::from_secs(30);
-/// Limit for failed starts of one child in a row until all children have been ready once.
+/// Failed starts in a row before the launcher gives up, until all children have been ready once.
 const MAX_START_ATTEMPTS: u32 = 5;
 
-/// An event of a child process.
 #[derive(Debug)]
 pub(super) enum ChildEvent {
-    /// The child of this role reports to be ready.
+    /// The child with this role is ready.
     Ready(&'static str),
-    /// The child of this role exited too often before all were ready, the last time in this way. It is not restarted.
+    /// The child with this role exited too often during the start and is not restarted. The text is
+    /// its last exit status.
     StartFailed(&'static str, String),
-    /// The child of this role refused its settings, which no restart changes.
+    /// The child with this role rejected its settings. A restart would not help.
     SettingsRefused(&'static str),
 }
 
-/// A command to the supervisors of a group of children.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum ChildCommand {
     Run,
@@ -53,14 +51,12 @@ struct Group {
     supervisors: JoinSet<()>,
 }
 
-/// All child processes, in groups that stop one after the other.
 pub(super) struct Children {
     groups: Vec<Group>,
     all_ready: Arc<AtomicBool>,
 }
 
 impl Children {
-    /// Starts every process of the plan.
     pub(super) fn start(plan: &Plan, events: &mpsc::UnboundedSender<ChildEvent>) -> Result<Self, String> {
         let program = std::env::current_exe().map_err(|error| format!("cannot find this program: {error}"))?;
         let all_ready = Arc::new(AtomicBool::new(false));
@@ -82,20 +78,21 @@ impl Children {
         Ok(Self { groups: groups.collect(), all_ready })
     }
 
-    /// Notes that all children have been ready once: from now on a child is restarted however often it exits.
+    /// Marks the start as complete. Afterwards a child is restarted no matter how often it exits.
     pub(super) fn set_all_ready(&self) {
         self.all_ready.store(true, Ordering::SeqCst);
     }
 
-    /// Stops group after group. Kills the children that still run after `grace`, or when the next signal comes.
+    /// Stops the groups one after the other. Kills the remaining children after `grace` or at the
+    /// next signal.
     pub(super) async fn stop(&mut self, grace: Duration, signals: &mut StopSignals) {
         let deadline = Instant::now() + grace;
         for group in &mut self.groups {
             let _ = group.command.send(ChildCommand::Stop);
             tokio::select! {
                 () = join_all(&mut group.supervisors) => continue,
-                () = tokio::time::sleep_until(deadline) => tracing::warn!("the grace period is over: killing what still runs"),
-                name = signals.next() => tracing::warn!(signal = name, "asked again: killing what still runs"),
+                () = tokio::time::sleep_until(deadline) => tracing::warn!("grace period over, killing the remaining children"),
+                name = signals.next() => tracing::warn!(signal = name, "second signal, killing the remaining children"),
             }
             break;
         }
@@ -112,7 +109,6 @@ async fn join_all(supervisors: &mut JoinSet<()>) {
     while supervisors.join_next().await.is_some() {}
 }
 
-/// Runs one child process and restarts it when it exits.
 struct Supervisor {
     program: PathBuf,
     spec: Spec,
@@ -122,7 +118,8 @@ struct Supervisor {
 }
 
 impl Supervisor {
-    /// Returns when the child was stopped by a command, its start failed too often, or it refused its settings.
+    /// Runs the child and restarts it when it exits. Returns when it was stopped by a command,
+    /// failed to start too often, or rejected its settings.
     async fn supervise(mut self) {
         let mut delay = MIN_RESTART_DELAY;
         let mut failures = 0;
@@ -157,10 +154,11 @@ impl Supervisor {
         }
     }
 
-    /// Waits for the child to exit and reports when it is ready. Returns the status of an exit that no command asked for.
+    /// Reports when the child is ready and waits for it to exit. Returns the status of an
+    /// unexpected exit.
     async fn wait(&mut self, mut child: Child) -> Option<ExitStatus> {
         tracing::debug!(child = self.spec.role, pid = child.id(), "child started");
-        // Taken out of the child, because `Child::wait` would close it, and the child stops when its standard input ends.
+        // Taken out of the child because `Child::wait` would close it, which stops the child.
         let stdin = child.stdin.take();
         let mut is_ready = false;
         let command = loop {
@@ -185,7 +183,7 @@ impl Supervisor {
                 _ = self.commands.wait_for(|command| *command == ChildCommand::Kill) => {}
             }
         }
-        tracing::warn!(child = self.spec.role, "killing a child");
+        tracing::warn!(child = self.spec.role, "killing the child");
         let _ = child.kill().await;
         None
     }
@@ -198,7 +196,7 @@ fn spawn(program: &Path, spec: &Spec) -> std::io::Result<Child> {
         .env_clear()
         .envs(spec.environment.iter().cloned())
         .stdin(Stdio::piped())
-        // Discarded: standard output carries the launcher's own lines, which scripts read.
+        // Scripts read the launcher's own lines on standard output.
         .stdout(Stdio::null())
         .process_group(0)
         .kill_on_drop(true)

@@ -1,6 +1,4 @@
 //! The first administrator of an installation.
-//!
-//! Not here: the rules of accounts, which repo-svc has.
 
 use ferrite_core::Secret;
 use repo_svc::{RepoError, admin};
@@ -10,7 +8,8 @@ use super::plan;
 use crate::output::{Failure, error_chain, print_line};
 use crate::password;
 
-/// Checks the settings of the administrator, unless there is a database: an installation that has an account does not need them.
+/// Checks the settings of the administrator. Skipped if a database exists, because it then has an
+/// account.
 pub(super) fn check(args: &UpArgs) -> Result<(), Failure> {
     if args.data.join(plan::REPO_DATABASE_FILE).exists() {
         return Ok(());
@@ -19,7 +18,7 @@ pub(super) fn check(args: &UpArgs) -> Result<(), Failure> {
     admin::check_first_administrator(&args.admin_username, &args.admin_email, &password).map_err(failure)
 }
 
-/// Creates the administrator if the installation has no account yet. A generated password is printed, this once.
+/// Creates the administrator if there is no account yet. Prints a generated password once.
 pub(super) async fn ensure_first_administrator(args: &UpArgs) -> Result<(), Failure> {
     let database = Secret::new(plan::REPO_DATABASE_URL);
     let accounts = admin::open(&database).await.map_err(|error| error_chain(&error))?;
@@ -31,16 +30,17 @@ pub(super) async fn ensure_first_administrator(args: &UpArgs) -> Result<(), Fail
     Ok(())
 }
 
-/// Returns the password of the settings, or else a generated one, and whether it is generated.
+/// Returns the password and whether it was generated.
 fn password_of(args: &UpArgs) -> Result<(Secret, bool), String> {
     if let Some(given) = args.admin_password() {
         return Ok((given.clone(), false));
     }
-    let generated = password::generate().map_err(|error| format!("the system gives no random numbers: {error}"))?;
+    let generated =
+        password::generate().map_err(|error| format!("cannot get random bytes from the system: {error}"))?;
     Ok((Secret::new(generated), true))
 }
 
-/// Returns the failure that names the settings whose values break a rule.
+/// Names the settings with invalid values.
 fn failure(error: RepoError) -> Failure {
     match error {
         RepoError::Invalid(violations) => {
@@ -51,7 +51,6 @@ fn failure(error: RepoError) -> Failure {
     }
 }
 
-/// Returns the setting of a field of the administrator.
 fn setting_of(field: &str) -> &'static str {
     match field {
         "username" => "--admin-username (FERRITE_ADMIN_USERNAME)",

@@ -1,14 +1,13 @@
-//! The data folder: locked by one launcher at a time, and accessible to its owner only.
+//! The data folder, locked by one launcher and accessible only to its owner.
 
 use std::fs::{DirBuilder, File, OpenOptions, Permissions, TryLockError};
 use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
 const PRIVATE_FOLDER_MODE: u32 = 0o700;
-/// Mode of files that only their owner reads.
 pub(super) const PRIVATE_FILE_MODE: u32 = 0o600;
 
-/// The data folder, locked until this is dropped.
+/// Holds the lock until dropped.
 #[derive(Debug)]
 pub(super) struct DataFolder {
     path: PathBuf,
@@ -16,7 +15,6 @@ pub(super) struct DataFolder {
 }
 
 impl DataFolder {
-    /// Creates the folder if necessary and locks it.
     pub(super) fn open(path: &Path) -> Result<Self, String> {
         let failed = |error: std::io::Error| format!("data folder {}: {error}", path.display());
         create_private_folder(path).map_err(failed)?;
@@ -31,7 +29,7 @@ impl DataFolder {
         match lock.try_lock() {
             Ok(()) => {}
             Err(TryLockError::WouldBlock) => {
-                return Err(format!("data folder {}: another launcher holds it", path.display()));
+                return Err(format!("data folder {}: in use by another launcher", path.display()));
             }
             Err(TryLockError::Error(error)) => return Err(failed(error)),
         }
@@ -40,13 +38,14 @@ impl DataFolder {
         Ok(Self { path, _lock: lock })
     }
 
-    /// Makes the folder the working directory of this process and its children, because paths of Unix sockets must be short.
+    /// Makes the folder the working directory of this process and its children, because paths of
+    /// Unix sockets must be short.
     pub(super) fn enter(&self) -> Result<(), String> {
         std::env::set_current_dir(&self.path).map_err(|error| format!("data folder {}: {error}", self.path.display()))
     }
 }
 
-/// Creates a folder if necessary and makes it accessible to its owner only.
+/// Creates the folder if necessary and closes it to other users.
 pub(crate) fn create_private_folder(path: &Path) -> std::io::Result<()> {
     DirBuilder::new().recursive(true).mode(PRIVATE_FOLDER_MODE).create(path)?;
     std::fs::set_permissions(path, Permissions::from_mode(PRIVATE_FOLDER_MODE))

@@ -1,11 +1,11 @@
-//! `ferrite up`: the whole service on one machine.
+//! `ferrite up`: all of Ferrite on one machine.
 //!
-//! The launcher locks the data folder, creates keys and the first administrator, runs one child process per role over Unix sockets
-//! inside the folder, restarts children that exit, and stops them in order. It serves nothing itself and knows of its children only
-//! their command lines and whether they report to be ready.
+//! The launcher locks the data folder, creates keys and the first administrator, runs one child
+//! process per role over Unix sockets inside the folder, restarts children that exit, and stops
+//! them in order. It serves nothing itself.
 //!
-//! Order of the files, each using only those after it: this file, `child`, `probe`, `first_administrator`, `plan`, `args`, `keys`,
-//! `folder`.
+//! Each file uses only those after it: this file, `child`, `probe`, `first_administrator`, `plan`,
+//! `args`, `keys`, `folder`.
 
 mod args;
 mod child;
@@ -17,16 +17,15 @@ pub(crate) mod probe;
 
 use std::net::{SocketAddr, TcpListener, ToSocketAddrs};
 use std::path::PathBuf;
-use std::process::{ExitCode, Stdio};
+use std::process::ExitCode;
 use std::time::Duration;
 
 use ferrite_core::{Lifecycle, telemetry};
 use sd_notify::NotifyState;
-use tokio::process::Command;
 use tokio::sync::mpsc;
 use tokio::time::Instant;
 
-use crate::output::{Failure, print_line};
+use crate::output::{Failure, error_chain, print_line};
 use crate::role::{StopSignals, in_runtime, stop_with_stdin};
 pub(crate) use args::UpArgs;
 use child::{ChildEvent, Children};
@@ -34,12 +33,11 @@ use folder::DataFolder;
 pub(crate) use folder::create_private_folder;
 pub(crate) use keys::{SERVICE_PUBLIC_FOLDER, ensure as ensure_keys, write as write_file};
 use plan::Plan;
-pub(crate) use plan::{KEY_FOLDER, admin_sockets, connectable};
+pub(crate) use plan::{KEY_FOLDER, admin_sockets, connectable, is_passed_on};
 
-/// Time limit for all children together to become ready for the first time.
+/// Time limit for all children to become ready.
 const START_TIMEOUT: Duration = Duration::from_secs(60);
 
-/// Runs the launcher until a signal.
 pub(crate) fn start(args: &UpArgs) -> ExitCode {
     in_runtime("up", Some(1), up(args))
 }
@@ -53,7 +51,7 @@ async fn up(args: &UpArgs) -> Result<(), Failure> {
     let ssh = address("--ssh (FERRITE_SSH)", &args.ssh)?;
     Plan::new(args, http, ssh).check()?;
     first_administrator::check(args)?;
-    require_git().await?;
+    git_svc::check_git(args.git_program.as_deref()).await.map_err(|error| error_chain(&error))?;
     let folder = DataFolder::open(&args.data)?;
     let http = free_port(&args.http)?;
     let ssh = free_port(&args.ssh)?;
@@ -78,20 +76,7 @@ async fn up(args: &UpArgs) -> Result<(), Failure> {
     outcome
 }
 
-/// Fails unless the program `git` runs.
-async fn require_git() -> Result<(), String> {
-    let status = Command::new("git")
-        .arg("--version")
-        .stdin(Stdio::null())
-        .stdout(Stdio::null())
-        .stderr(Stdio::null())
-        .status()
-        .await
-        .map_err(|_| "git is not installed: the program `git` is not on PATH".to_owned())?;
-    if status.success() { Ok(()) } else { Err(format!("`git --version` fails ({status})")) }
-}
-
-/// Returns the address that `text` names, which is the value of `setting`.
+/// Resolves the value of `setting`.
 fn address(setting: &str, text: &str) -> Result<SocketAddr, Failure> {
     resolve(text).map_err(|reason| Failure::of_settings(format!("invalid value '{text}' for {setting}: {reason}")))
 }
@@ -101,21 +86,22 @@ fn resolve(text: &str) -> Result<SocketAddr, String> {
     addresses.next().ok_or_else(|| "the host has no address".to_owned())
 }
 
-/// Returns the address that `text` names if no process listens there, with a free port in the place of port 0.
+/// Resolves an address and checks that it is free. Replaces port 0 by a free port.
 fn free_port(text: &str) -> Result<SocketAddr, String> {
     let address = resolve(text).map_err(|reason| format!("cannot listen on {text}: {reason}"))?;
     let listener = TcpListener::bind(address).map_err(|error| format!("cannot listen on {address}: {error}"))?;
     listener.local_addr().map_err(|error| format!("cannot listen on {address}: {error}"))
 }
 
-/// Tells systemd the state of the service, where systemd started it and wants to know.
+/// Reports the state to systemd, if systemd started the launcher.
 fn notify_service_manager(state: NotifyState<'_>) {
     if let Err(error) = sd_notify::notify(&[state]) {
-        tracing::warn!(%error, "cannot tell the service manager");
+        tracing::warn!(%error, "cannot notify the service manager");
     }
 }
 
-/// Handles the events of the children. Returns when the launcher is asked to stop, or a child cannot be started or refuses its settings.
+/// Handles events of the children. Returns when asked to stop, or when a child cannot start or
+/// rejects its settings.
 async fn watch(
     plan: &Plan,
     events: &mut mpsc::UnboundedReceiver<ChildEvent>,
@@ -146,10 +132,10 @@ async fn watch(
                 }
                 ChildEvent::Ready(role) => tracing::info!(child = role, "ready again"),
                 ChildEvent::StartFailed(role, status) => {
-                    return Err(format!("{role} does not start ({status}); its message is above").into());
+                    return Err(format!("{role} does not start ({status}); see its message above").into());
                 }
                 ChildEvent::SettingsRefused(role) => {
-                    return Err(Failure::of_settings(format!("{role} refuses its settings; its message is above")));
+                    return Err(Failure::of_settings(format!("{role} rejected its settings; see its message above")));
                 }
             },
         }

@@ -1,6 +1,4 @@
 //! The processes of an installation and their command lines. Paths are relative to the data folder.
-//!
-//! Not here: running them (`child`).
 
 use std::ffi::{OsStr, OsString};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
@@ -13,20 +11,17 @@ use super::keys;
 use crate::output::Failure;
 use crate::{role, usage};
 
-/// Folder of the keys.
 pub(crate) const KEY_FOLDER: &str = "keys";
-/// File of repo-svc's database.
 pub(super) const REPO_DATABASE_FILE: &str = "repo.db";
-/// URL of repo-svc's database.
 pub(super) const REPO_DATABASE_URL: &str = "sqlite://repo.db";
-/// The TCP addresses that `--grpc-tcp` opens, by role.
+/// Addresses that `--grpc-tcp` opens, by role.
 pub(super) const GRPC_ADDRESSES: &[(&str, &str)] = &[
     ("repo-svc", "127.0.0.1:7001"),
     ("issue-svc", "127.0.0.1:7002"),
     ("hook-svc", "127.0.0.1:7003"),
     ("git-svc", "127.0.0.1:7004"),
 ];
-/// Environment variables that children inherit from the launcher; their other settings are on their command lines.
+/// Variables that all children inherit. Other settings are on their command lines.
 const INHERITED_VARIABLES: &[&str] = &[
     "PATH",
     "LANG",
@@ -40,27 +35,32 @@ const INHERITED_VARIABLES: &[&str] = &[
     "FERRITE_WRITE_BYTES_PER_HOUR",
 ];
 
-/// Beginning of the variables that set the export of traces, which children inherit too.
+/// Settings that the launcher sets with flags, so their variables have no effect.
+const DECIDED_VARIABLES: &[&str] = &[
+    "FERRITE_GATEWAY_SSH_HOST_KEY_FOLDER",
+    "FERRITE_GATEWAY_SSH_LISTEN",
+    "FERRITE_GIT_STORE",
+    "FERRITE_GIT_STORE_PATH",
+    "FERRITE_REPO_GRANT_KEY_FILE",
+    "FERRITE_REPO_STORE",
+];
+
+/// Prefix of the variables for the export of traces, which children inherit as well.
 const TRACE_PREFIX: &str = "OTEL_";
 
-/// One process.
 #[derive(Clone, Debug)]
 pub(super) struct Spec {
-    /// The role, which is also the process's first argument.
+    /// The role, which is also the first argument.
     pub(super) role: &'static str,
-    /// The arguments after the role.
     pub(super) arguments: Vec<String>,
     /// The complete environment.
     pub(super) environment: Vec<(OsString, OsString)>,
-    /// Address of its private listener, which responds to `/readyz`.
+    /// Private listener, which serves `/readyz`.
     pub(super) admin: Address,
 }
 
 impl Spec {
-    /// Parses the settings of the process as it will do.
-    ///
-    /// # Errors
-    /// [`Failure::of_settings`] with the setting that is missing or wrong.
+    /// Parses the settings in the same way as the process.
     fn parse(&self) -> Result<ArgMatches, Failure> {
         let command = role::command_line(self.role).unwrap_or_default();
         let is_withheld = |variable: &OsStr| variable.to_str().is_none_or(|name| !is_inherited(self.role, name));
@@ -73,26 +73,21 @@ impl Spec {
         parsed.map_err(|error| Failure::of_settings(usage::message(&error, command)))
     }
 
-    /// Checks that the settings of the process fit together, and the files that they name, as it will do.
-    ///
-    /// # Errors
-    /// [`Failure::of_settings`] with the setting or the file.
+    /// Checks settings and files in the same way as the process.
     fn check_files(&self) -> Result<(), Failure> {
         role::check_settings(self.role, &self.parse()?)
             .map_err(|error| Failure::of_settings(format!("{}: {error}", self.role)))
     }
 }
 
-/// All processes.
 #[derive(Clone, Debug)]
 pub(super) struct Plan {
-    /// Groups in the order in which they stop; the processes of a group stop together.
+    /// Groups in the order in which they stop. Processes of a group stop together.
     pub(super) groups: Vec<Vec<Spec>>,
     http_url: String,
 }
 
 impl Plan {
-    /// Plans the processes for the public addresses `http` and `ssh`.
     pub(super) fn new(args: &UpArgs, http: SocketAddr, ssh: SocketAddr) -> Self {
         let http_url = format!("{}://{}", http_scheme(), connectable(http));
         let public_url = args.public_url.clone().unwrap_or_else(|| http_url.clone());
@@ -113,7 +108,9 @@ impl Plan {
         let hook = builder.service("hook-svc", "hook", own);
         let store = strings(&["--store-path", "git", "--store", "default"]);
         let secrets = sealing(keys::GIT_SEALING_KEY_FILE);
-        let own = [address_flags(&["repo", "issue", "hook"]), database("git"), store, secrets, outbound.clone()];
+        let program = args.git_program.iter().map(|program| format!("--git-program={}", program.display())).collect();
+        let own =
+            [address_flags(&["repo", "issue", "hook"]), database("git"), store, secrets, outbound.clone(), program];
         let git = builder.service("git-svc", "git", own);
         let signing = vec!["--grant-key-file".to_owned(), format!("{KEY_FOLDER}/{}", keys::GRANT_KEY_FILE)];
         let store = strings(&["--store", "default", "--database-url", REPO_DATABASE_URL]);
@@ -122,41 +119,35 @@ impl Plan {
         Self { groups: vec![vec![gateway], vec![issue, hook], vec![git], vec![repo]], http_url }
     }
 
-    /// Checks the settings of all processes, before one is started.
-    ///
-    /// # Errors
-    /// [`Failure::of_settings`] with the first setting that is missing or wrong.
+    /// Checks the settings of all processes.
     pub(super) fn check(&self) -> Result<(), Failure> {
         self.groups.iter().flatten().try_for_each(|spec| spec.parse().map(drop))
     }
 
-    /// Checks that the settings of each process fit together, and the files that they name. Needs the keys, and the data folder as the
+    /// Checks settings and files of all processes. Needs the keys, and the data folder as the
     /// working directory.
-    ///
-    /// # Errors
-    /// [`Failure::of_settings`] with the first setting or file that cannot be used.
     pub(super) fn check_files(&self) -> Result<(), Failure> {
         self.groups.iter().flatten().try_for_each(Spec::check_files)
     }
 
-    /// Returns the names of all roles.
     pub(super) fn roles(&self) -> Vec<&'static str> {
         self.groups.iter().flatten().map(|spec| spec.role).collect()
     }
 
-    /// Returns the root URL to which a client on this machine can connect.
+    /// The root URL for clients on this machine.
     pub(super) fn http_url(&self) -> &str {
         &self.http_url
     }
 }
 
-/// Returns the number of worker threads of each process: half of the cores, because the processes share the machine. Most requests
-/// are worked on by one process at a time, and waking a thread for nothing costs more than a small request.
+/// Half of the cores, because the processes share the machine. Most requests keep one process busy
+/// at a time, and waking an idle thread costs more than a small request.
 fn worker_threads() -> usize {
     std::thread::available_parallelism().map_or(1, usize::from).div_ceil(2)
 }
 
-/// Replaces an unspecified address (`0.0.0.0`, `::`), to which not every system can connect, by the loopback address.
+/// Replaces an unspecified address (`0.0.0.0`, `::`), which not every system can connect to, by the
+/// loopback address.
 pub(crate) fn connectable(address: SocketAddr) -> SocketAddr {
     let ip = match address.ip() {
         IpAddr::V4(ip) if ip.is_unspecified() => IpAddr::V4(Ipv4Addr::LOCALHOST),
@@ -174,7 +165,7 @@ fn admin_socket(role: &str) -> String {
     format!("run/{}.admin.sock", role.trim_end_matches("-svc"))
 }
 
-/// Returns the roles and the addresses of their private listeners, relative to the data folder.
+/// Returns each role with the address of its private listener, relative to the data folder.
 pub(crate) fn admin_sockets() -> impl Iterator<Item = (&'static str, Address)> {
     let services = GRPC_ADDRESSES.iter().map(|(role, _)| *role);
     services.chain(["gateway"]).map(|role| (role, Address::Unix(admin_socket(role).into())))
@@ -188,7 +179,6 @@ fn database(name: &str) -> Vec<String> {
     vec!["--database-url".to_owned(), format!("sqlite://{name}.db")]
 }
 
-/// Builds the specs of processes from the launcher's settings.
 struct SpecBuilder<'a> {
     args: &'a UpArgs,
     public_url: String,
@@ -207,7 +197,7 @@ impl SpecBuilder<'_> {
 
     fn spec<const N: usize>(&self, role: &'static str, listen: &str, role_arguments: [Vec<String>; N]) -> Spec {
         let admin = admin_socket(role);
-        // Half of the launcher's grace period each, because the groups stop one after the other.
+        // Half of the launcher's grace period, because the groups stop one after the other.
         let grace = (self.args.grace.as_secs() / 2).max(1).to_string();
         let mut arguments = strings(&["--listen", listen, "--admin-listen", &format!("unix:{admin}")]);
         arguments.extend(strings(&[
@@ -245,28 +235,78 @@ impl SpecBuilder<'_> {
     }
 }
 
-/// Returns the scheme that the gateway serves by its own settings, which it inherits.
+/// Returns the scheme that the gateway will serve, based on the variables it inherits.
 fn http_scheme() -> &'static str {
     let has_tls =
         |(name, value): &(OsString, OsString)| name == "FERRITE_GATEWAY_TLS_CERTIFICATE_FILE" && !value.is_empty();
     if environment("gateway").iter().any(has_tls) { "https" } else { "http" }
 }
 
-/// Returns the environment of a child.
 fn environment(role: &str) -> Vec<(OsString, OsString)> {
     std::env::vars_os().filter(|(name, _)| name.to_str().is_some_and(|name| is_inherited(role, name))).collect()
 }
 
-/// Returns whether a child has a variable of the launcher: a few general ones, those of traces, and the settings of its own role (such as
-/// `FERRITE_GIT_…`).
+/// Returns whether a child inherits a variable: general ones, those of traces, and the settings of
+/// its role (such as `FERRITE_GIT_…`).
 fn is_inherited(role: &str, name: &str) -> bool {
     let prefix = format!("FERRITE_{}_", role.trim_end_matches("-svc").to_uppercase());
     INHERITED_VARIABLES.contains(&name) || name.starts_with(TRACE_PREFIX) || name.starts_with(&prefix)
 }
 
+/// Returns whether a variable takes effect in the child with this role.
+pub(crate) fn is_passed_on(role: &str, variable: &str) -> bool {
+    is_inherited(role, variable) && !DECIDED_VARIABLES.contains(&variable)
+}
+
 #[cfg(test)]
 mod tests {
+    use clap::Parser;
+
     use super::*;
+
+    #[derive(Parser)]
+    struct Outer {
+        #[command(flatten)]
+        up: UpArgs,
+    }
+
+    fn plan(flags: &[&str]) -> Plan {
+        let outer = Outer::try_parse_from([&["up"], flags].concat()).unwrap();
+        let address = "127.0.0.1:0".parse().unwrap();
+        Plan::new(&outer.up, address, address)
+    }
+
+    #[test]
+    fn what_the_launcher_decides_is_not_passed_on() {
+        let plan = plan(&["--git-program=/opt/git/bin/git"]);
+        let mut decided = Vec::new();
+        for spec in plan.groups.iter().flatten() {
+            let command = role::command_line(spec.role).unwrap();
+            let is_set = |flag: &str| {
+                let prefix = format!("--{flag}=");
+                spec.arguments.iter().any(|word| word.strip_prefix("--") == Some(flag) || word.starts_with(&prefix))
+            };
+            let set = command.get_arguments().filter(|argument| argument.get_long().is_some_and(is_set));
+            let variables = set.filter_map(|argument| argument.get_env().and_then(OsStr::to_str));
+            let inherited = variables.filter(|variable| is_inherited(spec.role, variable)).map(str::to_owned);
+            decided.extend(inherited.collect::<Vec<_>>());
+        }
+        decided.sort_unstable();
+        // Also a setting of the launcher.
+        decided.retain(|variable| variable != "FERRITE_GIT_PROGRAM");
+        assert_eq!(decided, DECIDED_VARIABLES);
+    }
+
+    #[test]
+    fn git_svc_gets_the_git_program() {
+        let given = |plan: &Plan| {
+            let words = plan.groups.iter().flatten().flat_map(|spec| &spec.arguments);
+            words.filter(|word| word.starts_with("--git-program")).cloned().collect::<Vec<_>>()
+        };
+        assert_eq!(given(&plan(&["--git-program=/opt/git/bin/git"])), ["--git-program=/opt/git/bin/git"]);
+        let refusal = Outer::try_parse_from(["up", "--git-program=bin/git"]).map(drop).unwrap_err().to_string();
+        assert!(refusal.contains("absolute path"), "{refusal}");
+    }
 
     #[test]
     fn an_unspecified_address_becomes_the_loopback_address() {

@@ -1,4 +1,4 @@
-//! Asks a process for its readiness on its private listener.
+//! Queries the readiness of a process on its private listener.
 
 use std::time::Duration;
 
@@ -9,10 +9,10 @@ const POLL_INTERVAL: Duration = Duration::from_millis(15);
 const REQUEST_TIMEOUT: Duration = Duration::from_secs(2);
 const REQUEST: &[u8] = b"GET /readyz HTTP/1.1\r\nhost: ferrite\r\nconnection: close\r\n\r\n";
 const READY_STATUS_LINE: &str = "HTTP/1.1 200 ";
-/// Longest response that is read.
+/// Longest response that is read: a status line, headers and the reason.
 const MAX_RESPONSE_BYTES: u64 = 4096;
 
-/// Returns once the process behind `address` is ready.
+/// Waits until the process at `address` is ready.
 pub(super) async fn until_ready(address: &Address) {
     loop {
         if matches!(tokio::time::timeout(REQUEST_TIMEOUT, ask(address)).await, Ok(Ok(Ok(())))) {
@@ -22,10 +22,7 @@ pub(super) async fn until_ready(address: &Address) {
     }
 }
 
-/// Asks the process behind `address` once. Returns what it says if it is not ready, as one line.
-///
-/// # Errors
-/// When the process cannot be reached.
+/// Queries the process once. If it is not ready, the inner error is its answer as one line.
 pub(crate) async fn ask(address: &Address) -> std::io::Result<Result<(), String>> {
     let mut stream = address.connect().await?;
     stream.write_all(REQUEST).await?;

@@ -112,5 +112,5 @@ fn the_topology_starts_and_runs_the_tour() {
     topology.check_accounts();
     // Started again, as by a second `docker compose up`, nothing is made twice.
     let output = topology.run_to_end("administrator");
-    assert!(output.contains("there is an account already"), "{output}");
+    assert!(output.contains("an account already exists"), "{output}");
 }

@@ -60,7 +60,7 @@ fn the_package_is_installed_runs_and_goes_again() {
     let (package, symbols) = packages(&rootfs, folder.path());
     let field = |name: &str| succeeds(Command::new("dpkg-deb").args(["--field", &package, name])).trim().to_owned();
     let depends = field("Depends");
-    for needed in ["libc6 (>= 2.", "git (>= 1:2.41)", "ca-certificates", "systemd"] {
+    for needed in ["libc6 (>= 2.", "git (>= 1:2.39)", "ca-certificates", "systemd"] {
         assert!(depends.contains(needed), "{depends}");
     }
     assert!(read("Cargo.toml").contains(&format!("version = \"{}\"", field("Version").trim_end_matches("-1"))));
@@ -106,7 +106,7 @@ fn the_package_is_installed_runs_and_goes_again() {
 #[track_caller]
 fn assert_settings_are_known(machine: &Machine) {
     let settings = fs::read_to_string(machine.path("/etc/ferrite/ferrite.env")).unwrap();
-    let help = succeeds(&mut machine.run(&["ferrite", "up", "--help"])) + "FERRITE_ADMIN_PASSWORD ";
+    let help = succeeds(&mut machine.run(&["ferrite", "up", "--help-all"])) + "FERRITE_ADMIN_PASSWORD ";
     let names = settings.lines().filter_map(|line| line.trim_start_matches('#').split_once('=')).map(|(name, _)| name);
     let names: Vec<_> = names.filter(|name| name.starts_with("FERRITE_")).collect();
     assert!(names.len() > 5, "{names:?}");
@@ -127,7 +127,9 @@ fn seconds(unit: &str, name: &str) -> u64 {
 #[test]
 fn the_unit_gives_the_service_its_time_and_takes_its_rights() {
     let unit = read("deploy/systemd/ferrite.service");
-    let help = succeeds(Command::new(env!("CARGO_BIN_EXE_ferrite")).args(["up", "--help"]).env_clear());
+    let help = succeeds(Command::new(env!("CARGO_BIN_EXE_ferrite")).args(["up", "--help-all"]).env_clear());
+    // Long lines are broken anywhere.
+    let help = help.split_whitespace().collect::<Vec<_>>().join(" ");
     let grace = help.split("[env: FERRITE_GRACE_SECONDS=]").nth(1).unwrap();
     let grace: u64 = grace.split("[default: ").nth(1).unwrap().split(']').next().unwrap().parse().unwrap();
     assert!(seconds(&unit, "TimeoutStopSec") > grace, "systemd must not kill within the grace period of {grace} s");

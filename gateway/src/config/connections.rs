@@ -1,4 +1,4 @@
-//! Settings of the connections of the public: their number, their times, and what waits for slow clients.
+//! Settings of HTTP connections: their number, timeouts, and memory for slow clients.
 
 use std::num::NonZeroU32;
 use std::time::Duration;
@@ -7,65 +7,65 @@ use clap::Args;
 use ferrite_core::config::{seconds_within, within};
 use ferrite_listener::{ListenerLimits, PublicLimits, Quota, QuotaLimits, ResponseMemory, fit_descriptors};
 
-/// Eighths of the file descriptors of the process that connections over HTTP may use. Each may need a second one, to a service.
+/// Share of the file descriptors for HTTP connections, in eighths. Each may need a second one, to a
+/// service.
 const HTTP_DESCRIPTOR_EIGHTHS: usize = 3;
 
-/// Connections over HTTP.
+/// HTTP connections.
 #[derive(Args, Clone, Debug)]
 pub struct ConnectionArgs {
-    /// Most connections over HTTP at once. When all are in use, the one that has been idle for longest is closed. One eighth is kept for
-    /// addresses with few connections.
+    /// HTTP connections; the one idle for longest is closed to make room.
     #[arg(long, env = "FERRITE_GATEWAY_CONNECTIONS", default_value_t = 4096, value_parser = within::<u32>(1..))]
     pub connections: u32,
 
-    /// Most connections over HTTP at once of one IPv4 address, or of one IPv6 network of 64 bits. Trusted proxies have no limit.
+    /// HTTP connections per IPv4 address or IPv6 /64; trusted proxies are exempt.
     #[arg(long, env = "FERRITE_GATEWAY_CONNECTIONS_PER_ADDRESS", default_value_t = 256, value_parser = within::<u32>(1..))]
     pub connections_per_address: u32,
 
-    /// Most connections over HTTP at once of one IPv6 network of 48 bits.
+    /// HTTP connections per IPv6 /48.
     #[arg(long, env = "FERRITE_GATEWAY_CONNECTIONS_PER_NETWORK", default_value_t = 1024, value_parser = within::<u32>(1..))]
     pub connections_per_network: u32,
 
-    /// Seconds after which a connection over HTTP without a request is closed. PING frames of HTTP/2 are no requests.
+    /// Idle timeout of an HTTP connection, in seconds.
     #[arg(long = "idle-connection-seconds", env = "FERRITE_GATEWAY_IDLE_CONNECTION_SECONDS", default_value = "75", value_parser = seconds_within(1..))]
     pub idle_connection: Duration,
 
-    /// Seconds after which a connection over HTTP ends with the requests that it has.
+    /// Maximum age of an HTTP connection, in seconds.
     #[arg(long = "connection-seconds", env = "FERRITE_GATEWAY_CONNECTION_SECONDS", default_value = "86400", value_parser = seconds_within(1..))]
     pub connection_age: Duration,
 
-    /// Seconds in which a client must send the headers of a request.
+    /// Time limit for the TLS handshake and for request headers, in seconds.
     #[arg(long = "header-seconds", env = "FERRITE_GATEWAY_HEADER_SECONDS", default_value = "15", value_parser = seconds_within(1..))]
     pub header: Duration,
 
-    /// Most requests at once on a connection of HTTP/2.
+    /// Concurrent requests per HTTP/2 connection.
     #[arg(long, env = "FERRITE_GATEWAY_HTTP2_STREAMS", default_value_t = 64, value_parser = within::<u32>(1..))]
     pub http2_streams: u32,
 
-    /// Most requests over HTTP at once of one IPv4 address, or of one IPv6 network of 64 bits. Further ones are answered with 503.
+    /// Concurrent HTTP requests per IPv4 address or IPv6 /64.
     #[arg(long, env = "FERRITE_GATEWAY_REQUESTS_PER_ADDRESS", default_value_t = 512, value_parser = within::<u32>(1..))]
     pub requests_per_address: u32,
 
-    /// Seconds that a client may pause in reading responses. If its pauses are longer in all, it needs an average rate.
+    /// Time that a client can pause while it reads a response, in seconds.
     #[arg(long = "response-pause-seconds", env = "FERRITE_GATEWAY_RESPONSE_PAUSE_SECONDS", default_value = "60", value_parser = seconds_within(1..))]
     pub response_pause: Duration,
 
-    /// The slowest average rate, in bytes per second, of a client that pauses in reading responses.
+    /// Minimum average rate of a client that pauses longer, in bytes per second.
     #[arg(long, env = "FERRITE_GATEWAY_MIN_RESPONSE_BYTES_PER_SECOND", default_value_t = NonZeroU32::new(1024).expect("not zero"), value_parser = within::<NonZeroU32>(NonZeroU32::MIN..))]
     pub min_response_bytes_per_second: NonZeroU32,
 
-    /// Most bytes of responses that wait to be read by the clients of one address, or of one IPv6 network of 64 bits. Responses beyond
-    /// are answered with 503. Streams, such as clones, files and archives, do not count.
+    /// Unread responses in memory per IPv4 address or IPv6 /64, in bytes.
     #[arg(long, env = "FERRITE_GATEWAY_WAITING_RESPONSE_BYTES_PER_ADDRESS", default_value_t = 64 << 20, value_parser = within::<u64>(1..))]
     pub waiting_response_bytes_per_address: u64,
 
-    /// Most bytes of responses that wait to be read by all clients together. One quarter is kept for addresses for which none waits.
+    /// Unread responses in memory for all clients, in bytes.
     #[arg(long, env = "FERRITE_GATEWAY_WAITING_RESPONSE_BYTES", default_value_t = 256 << 20, value_parser = within::<u64>(1..))]
     pub waiting_response_bytes: u64,
 }
 
 impl ConnectionArgs {
-    /// Returns the limits of the listeners for HTTP. Fewer connections than configured, if the file descriptors do not suffice.
+    /// Limits of the HTTP listeners. The number of connections is reduced if there are too few file
+    /// descriptors.
     #[must_use]
     pub fn listener_limits(&self) -> ListenerLimits {
         let public = PublicLimits {
@@ -84,13 +84,13 @@ impl ConnectionArgs {
         }
     }
 
-    /// Returns the quota of requests at once.
+    /// Quota of concurrent requests.
     #[must_use]
     pub fn request_quota(&self) -> Quota {
         Quota::new(QuotaLimits { per_address: number(self.requests_per_address), ..QuotaLimits::NONE })
     }
 
-    /// Returns the count of responses that wait for their clients, with its bounds.
+    /// Memory for responses that clients have not read.
     #[must_use]
     pub fn response_memory(&self) -> ResponseMemory {
         let bytes = |setting| usize::try_from(setting).unwrap_or(usize::MAX);

@@ -36,8 +36,12 @@ use crate::types::{
     limits::MAX_LOADED_DELTA_OBJECT_BYTES,
 };
 
-/// The oldest supported git, as major and minor version.
-const MIN_VERSION: (u32, u32) = (2, 41);
+/// The oldest supported git, as major and minor version: the first with `repack --expire-to`.
+const MIN_VERSION: (u32, u32) = (2, 39);
+/// The first git with `archive --mtime`.
+const ARCHIVE_MTIME_VERSION: (u32, u32) = (2, 40);
+/// The first git in which `pack.allowPackReuse` is more than a boolean. Older ones reuse objects of a single pack only.
+const PACK_REUSE_MODES_VERSION: (u32, u32) = (2, 44);
 
 /// The `PATH` of git processes, and the folders searched for git. No variable of the service's environment is passed on.
 const SEARCH_PATH: &str = "/usr/local/bin:/usr/bin:/bin";
@@ -64,9 +68,6 @@ const SETTINGS: &[&str] = &[
     "gpg.ssh.program=/bin/false",
     "gpg.x509.program=/bin/false",
     "maintenance.auto=false",
-    // Not `multi`: git 2.47 then makes packs for clones that lack objects or have damaged deltas, where objects are in several packs of a
-    // multi-pack index.
-    "pack.allowPackReuse=single",
     "protocol.allow=never",
     "receive.advertiseAtomic=true",
     "receive.advertisePushOptions=true",
@@ -103,7 +104,7 @@ const ARCHIVE_CPU: Duration = Duration::from_secs(160);
 /// Options of git processes.
 #[derive(Clone, Debug)]
 pub struct GitOptions {
-    /// The git program; searched for in the usual folders when absent.
+    /// The git program: an absolute path, or a name that is searched for. `git` if absent.
     pub program: Option<PathBuf>,
     /// Threads of one `pack-objects` process.
     pub pack_threads: usize,
@@ -182,31 +183,7 @@ impl Git {
     /// # Errors
     /// `Program` when git is missing, too old, or silent for 10 seconds; `Io` when the reaper thread cannot be started.
     pub async fn find(options: GitOptions) -> Result<Self, GitError> {
-        let program = match &options.program {
-            Some(program) => program.clone(),
-            None => std::env::split_paths(SEARCH_PATH)
-                .map(|folder| folder.join("git"))
-                .find(|path| path.is_file())
-                .ok_or_else(|| {
-                    GitError::Program(format!("git was not found in {SEARCH_PATH}: install it, or name the program"))
-                })?,
-        };
-        let mut command = Command::new(&program);
-        command.arg("--version").env_clear().stdin(Stdio::null()).kill_on_drop(true);
-        let output = tokio::time::timeout(Duration::from_secs(10), command.output()).await;
-        let output = output.map_err(|_| GitError::Program(format!("`{}` does not answer", program.display())))?;
-        let output =
-            output.map_err(|error| GitError::Program(format!("`{}` cannot be run: {error}", program.display())))?;
-        let text = String::from_utf8_lossy(&output.stdout).trim().to_owned();
-        let version = parse_version(&text)
-            .ok_or_else(|| GitError::Program(format!("`{}` is no git: it says `{text}`", program.display())))?;
-        if version < MIN_VERSION {
-            let (major, minor) = MIN_VERSION;
-            return Err(GitError::Program(format!(
-                "git {major}.{minor} or newer is needed; `{}` is `{text}`",
-                program.display()
-            )));
-        }
+        let (program, version) = find_program(options.program.as_deref()).await?;
         let (capabilities, push_capabilities) = (OnceCell::new(), OnceCell::new());
         Ok(Self { program, version, options, reaper: Reaper::start()?, capabilities, push_capabilities })
     }
@@ -318,8 +295,12 @@ impl Git {
         let mut command = self.command(repository);
         command.args(["-c", "tar.umask=0022"]).arg(option("--git-dir", repository)).arg("archive");
         command.arg(format!("--format={}", format.name())).arg(format!("--prefix={prefix}/"));
-        // git parses smaller numbers as a part of a date.
-        command.arg(format!("--mtime=@{}", seconds.max(100_000_000))).arg(commit.to_string()).stdin(Stdio::null());
+        if self.version >= ARCHIVE_MTIME_VERSION {
+            // git parses smaller numbers as a part of a date.
+            command.arg(format!("--mtime=@{}", seconds.max(100_000_000)));
+        }
+        // An older git takes the time of the commit by itself.
+        command.arg(commit.to_string()).stdin(Stdio::null());
         self.spawn_with("archive", &mut command, ARCHIVE_CPU)
     }
 
@@ -342,6 +323,7 @@ impl Git {
         for setting in SETTINGS {
             command.args(["-c", setting]);
         }
+        command.arg("-c").arg(pack_reuse(self.version));
         command.arg("-c").arg(format!("core.bigFileThreshold={}", self.options.big_file_bytes));
         command.arg("-c").arg(format!("pack.threads={}", self.options.pack_threads));
         command.arg("-c").arg(format!("pack.windowMemory={}", self.options.pack_window_bytes));
@@ -381,6 +363,42 @@ impl Git {
             reaper: self.reaper.clone(),
         })
     }
+}
+
+/// Finds the program and returns its path and version. A name without a folder is searched for in `/usr/local/bin`, `/usr/bin` and `/bin`;
+/// `None` is the name `git`.
+///
+/// # Errors
+/// `Program` when git is missing, too old, or does not answer within 10 seconds.
+pub async fn find_program(program: Option<&Path>) -> Result<(PathBuf, (u32, u32)), GitError> {
+    let name = program.unwrap_or_else(|| Path::new("git"));
+    let path = if name.is_absolute() {
+        name.to_owned()
+    } else {
+        let mut paths = std::env::split_paths(SEARCH_PATH).map(|folder| folder.join(name));
+        let missing = || GitError::Program(format!("`{}` was not found in {SEARCH_PATH}", name.display()));
+        paths.find(|path| path.is_file()).ok_or_else(missing)?
+    };
+    let failed = |reason: String| GitError::Program(format!("`{}` {reason}", path.display()));
+    let mut command = Command::new(&path);
+    command.arg("--version").env_clear().stdin(Stdio::null()).kill_on_drop(true);
+    let output = tokio::time::timeout(Duration::from_secs(10), command.output()).await;
+    let output = output.map_err(|_| failed("does not answer".to_owned()))?;
+    let output = output.map_err(|error| failed(format!("cannot be run: {error}")))?;
+    let text = String::from_utf8_lossy(&output.stdout).trim().to_owned();
+    let version = parse_version(&text).ok_or_else(|| failed(format!("is not git: it says `{text}`")))?;
+    if version < MIN_VERSION {
+        let (major, minor) = MIN_VERSION;
+        return Err(failed(format!("is `{text}`, but git {major}.{minor} or newer is needed")));
+    }
+    Ok((path, version))
+}
+
+/// Returns the setting that lets git reuse objects of a single pack. Not `multi`: git 2.47 then makes packs for clones that lack objects or
+/// have damaged deltas, where objects are in several packs of a multi-pack index.
+fn pack_reuse(version: (u32, u32)) -> &'static str {
+    // An older git dies of a value that is not a boolean.
+    if version >= PACK_REUSE_MODES_VERSION { "pack.allowPackReuse=single" } else { "pack.allowPackReuse=true" }
 }
 
 fn set_protocol(command: &mut Command, protocol: Option<&GitProtocol>) {

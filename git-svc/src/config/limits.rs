@@ -11,92 +11,86 @@ use git_store::{
 
 use crate::admission::limiter::LimiterOptions;
 
-/// Limits that keep one client, or one repository, from taking what others need.
+/// Limits on clients and repositories, so that each leaves room for others.
 #[derive(Args, Clone, Debug)]
 pub struct LimitArgs {
-    /// Seconds after which a transfer in which no byte moves is ended; ten times as many for a session over SSH, whose client may have to
-    /// pack much before it sends. A client may pause for half of it inside its request, and in all before its rate is measured.
+    /// Idle timeout of a transfer, in seconds; ten times as long for SSH sessions.
     #[arg(long = "idle-seconds", env = "FERRITE_GIT_IDLE_SECONDS", default_value = "60", value_parser = seconds_within(1..))]
     pub idle: Duration,
 
-    /// Seconds that a whole transfer or session may take.
+    /// Maximum duration of a transfer or SSH session, in seconds.
     #[arg(long = "transfer-seconds", env = "FERRITE_GIT_TRANSFER_SECONDS", default_value = "3600", value_parser = seconds_within(1..))]
     pub transfer: Duration,
 
-    /// The fewest bytes per second that a client may send or take, counted while git-svc waits for it; 0 for no such limit.
+    /// Minimum rate of a client, in bytes per second; 0: no limit.
     #[arg(long = "slowest-bytes", env = "FERRITE_GIT_SLOWEST_BYTES", default_value_t = 1024, value_parser = within::<u64>(0..))]
     pub slowest: u64,
 
-    /// The largest file that can be written through the API, in bytes; at most 50 MiB.
+    /// Maximum size of a file written through the API, in bytes.
     #[arg(long, env = "FERRITE_GIT_MAX_FILE_BYTES", default_value_t = MAX_FILE_BYTES, value_parser = within::<u64>(1..=MAX_FILE_BYTES))]
     pub max_file_bytes: u64,
 
-    /// Processes that run at once, and requests that wait for one.
+    /// Limits on concurrent work and its queue.
     #[command(flatten)]
     pub limiters: LimiterArgs,
 
-    /// Threads and memory of one git process.
+    /// Limits on one git process.
     #[command(flatten)]
     pub process: ProcessArgs,
 }
 
-/// Limits on the work of each class that is done at once. 0 selects a number that follows from the processor's cores.
+/// Limits on concurrent work by class. 0 selects a number based on the cores.
 #[derive(Args, Clone, Debug)]
 pub struct LimiterArgs {
-    /// Requests that may wait for one repository, half of them of one account or address; twice as many of one client for all
-    /// repositories.
+    /// Queued requests per repository; twice as many per client.
     #[arg(long = "waiting", env = "FERRITE_GIT_WAITING", default_value_t = 32, value_parser = within::<u16>(0..=u16::MAX))]
     pub waiting: u16,
 
-    /// Seconds that a request may wait before it is refused.
+    /// Time limit in the queue, in seconds.
     #[arg(long = "wait-seconds", env = "FERRITE_GIT_WAIT_SECONDS", default_value = "30", value_parser = seconds_within(0..))]
     pub timeout: Duration,
 
-    /// Light work at once, which mostly waits for its clients: so many other fetches and sessions over SSH, a quarter as many uploads of
-    /// files, an eighth raw files, a sixteenth lists of refs; 0 for 64 per core. One repository gets half, one client half.
+    /// Concurrent light work, such as fetches and SSH sessions; 0: 64 per core.
     #[arg(long, env = "FERRITE_GIT_LIGHT", default_value_t = 0, value_parser = within::<u16>(0..=u16::MAX))]
     pub light: u16,
 
-    /// Clones at once whose pack is cached or made to be cached, without a process for each. One repository has three quarters of them,
-    /// one client half.
+    /// Concurrent clones from the pack cache.
     #[arg(long, env = "FERRITE_GIT_CLONES", default_value_t = 1024, value_parser = within::<u16>(1..=u16::MAX))]
     pub clones: u16,
 
-    /// Heavy work at once, which keeps a core busy: so many packs and walks through history, half as many archives and copies of
-    /// repositories, two of each at least; 0 for one per core. One client has half. Sending a cached pack does not count.
+    /// Concurrent heavy work, such as packing and history walks; 0: one per core.
     #[arg(long, env = "FERRITE_GIT_HEAVY", default_value_t = 0, value_parser = within::<u16>(0..=u16::MAX))]
     pub heavy: u16,
 
-    /// Pushes at once, half of them to one repository and a quarter by one account or deploy key; 0 for two per core, and four at least.
+    /// Concurrent pushes; 0: two per core, at least four.
     #[arg(long, env = "FERRITE_GIT_PUSHES", default_value_t = 0, value_parser = within::<u16>(0..=u16::MAX))]
     pub pushes: u16,
 }
 
-/// Threads and memory of one git process.
+/// Limits on one git process.
 #[derive(Args, Clone, Debug)]
 pub struct ProcessArgs {
-    /// Threads that one process packs with; 0 for two, or one where there is one core.
+    /// Threads per packing process; 0: two, or one on a single core.
     #[arg(long, env = "FERRITE_GIT_PACK_THREADS", default_value_t = 0, value_parser = within::<u16>(0..=u16::MAX))]
     pub pack_threads: u16,
 
-    /// Bytes that each of those threads keeps in memory to compare objects.
+    /// Memory per packing thread to search for deltas, in bytes.
     #[arg(long, env = "FERRITE_GIT_PACK_WINDOW_BYTES", default_value_t = 100 << 20, value_parser = within::<u64>(1..))]
     pub pack_window_bytes: u64,
 
-    /// Files above this size are neither compared with others nor held in memory as a whole, in bytes; at most 32 MiB.
+    /// Size above which files are streamed and stored without deltas, in bytes.
     #[arg(long, env = "FERRITE_GIT_BIG_FILE_BYTES", default_value_t = MAX_LOADED_DELTA_OBJECT_BYTES, value_parser = within::<u64>(1..=MAX_LOADED_DELTA_OBJECT_BYTES))]
     pub big_file_bytes: u64,
 
-    /// Address space that one process may take, in bytes, with the packs that it maps; 0 for no limit.
+    /// Address space per git process, in bytes; 0: no limit.
     #[arg(long, env = "FERRITE_GIT_PROCESS_MEMORY_BYTES", default_value_t = 8 << 30, value_parser = within::<u64>(0..))]
     pub process_memory_bytes: u64,
 
-    /// Bytes of memory for building large files that are stored as deltas, for all reads at once. One client has half. A file that needs
-    /// more is built alone.
+    /// Memory to rebuild large files from deltas, in bytes; half of it per client.
     #[arg(long, env = "FERRITE_GIT_DELTA_MEMORY_BYTES", default_value_t = 1 << 30, value_parser = within::<u64>(1..))]
     pub delta_memory_bytes: u64,
 
-    /// CPU seconds that one process may use, over all its threads; 0 for no limit. An archive has 160 at most.
+    /// CPU time per git process, in seconds; 0: no limit.
     #[arg(long = "process-cpu-seconds", env = "FERRITE_GIT_PROCESS_CPU_SECONDS", default_value = "7200", value_parser = seconds_within(0..))]
     pub process_cpu: Duration,
 }
@@ -122,7 +116,6 @@ impl LimiterArgs {
 }
 
 impl ProcessArgs {
-    /// Default options of git under these limits.
     pub(crate) fn git_options(&self) -> GitOptions {
         let defaults = GitOptions::default();
         let pack_threads = if self.pack_threads == 0 { defaults.pack_threads } else { self.pack_threads.into() };

@@ -8,28 +8,27 @@ use crate::maintenance::options::{
     STEP_DEADLINE, UPDATES_PER_BASE,
 };
 
-/// How often repositories are looked at, and when their objects are packed anew and removed. 0 switches a trigger off.
+/// When repositories are maintained: indexed, repacked and cleaned up. 0 disables a trigger.
 #[derive(Args, Clone, Debug)]
 pub struct MaintenanceArgs {
-    /// Seconds between two searches for repositories that need maintenance; 0 for no maintenance.
+    /// Interval between searches for repositories to maintain, in seconds; 0: no maintenance.
     #[arg(long = "upkeep-interval-seconds", env = "FERRITE_GIT_UPKEEP_INTERVAL_SECONDS", default_value = "60", value_parser = fractional_seconds())]
     pub interval: Duration,
 
-    /// Packs since the last index from which on they are combined, at once, as far as their sizes do not grow geometrically; and sixteen
-    /// times as many loose objects, which are packed.
+    /// New packs (or 16 times as many loose objects) of a repository that are combined.
     #[arg(long = "upkeep-packs", env = "FERRITE_GIT_UPKEEP_PACKS", default_value_t = 16, value_parser = within::<u64>(0..))]
     pub packs: u64,
 
-    /// Seconds after which a repository that changed gets a new index with a bitmap; after seven times as many all of its objects are
-    /// repacked.
+    /// Time until a changed repository is reindexed, in seconds; fully repacked after 7 times.
     #[arg(long = "upkeep-repack-seconds", env = "FERRITE_GIT_UPKEEP_REPACK_SECONDS", default_value = "86400", value_parser = fractional_seconds())]
     pub repack_after: Duration,
 
-    /// Seconds that unreachable objects stay after maintenance first found them unreachable.
+    /// Retention of unreachable objects, in seconds.
     #[arg(long = "upkeep-expire-seconds", env = "FERRITE_GIT_UPKEEP_EXPIRE_SECONDS", default_value = "1209600", value_parser = seconds_within(0..))]
     pub expire_after: Duration,
 }
 
+/// Parses seconds, which can have a fraction.
 fn fractional_seconds() -> impl TypedValueParser<Value = Duration> {
     within::<f64>(0.0..=f64::from(MAX_SECONDS)).map(Duration::from_secs_f64)
 }

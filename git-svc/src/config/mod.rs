@@ -1,9 +1,14 @@
+//! Settings of git-svc. Doc comments are the text of `--help`.
+
 pub(crate) mod imports;
 pub(crate) mod limits;
 pub(crate) mod maintenance;
 pub(crate) mod packs;
 
-use std::{path::PathBuf, time::Duration};
+use std::{
+    path::{Path, PathBuf},
+    time::Duration,
+};
 
 use clap::Parser;
 use ferrite_core::{
@@ -17,67 +22,66 @@ use git_store::repo::refs::DEFAULT_CACHE_BYTES;
 
 use self::{imports::ImportArgs, limits::LimitArgs, maintenance::MaintenanceArgs, packs::PackArgs};
 
-/// Upper bound of the setting, because git parses its limit as a signed number.
+/// Upper bound of the push limit: git reads its limit as a signed number.
 const MAX_PUSH_BYTES: u64 = 1 << 60;
 
-/// Settings of `git-svc`: flags, or the variables named beside them.
+/// A git store: the repositories on disk.
 #[derive(Clone, Debug, Parser)]
 #[command(name = "git-svc", version)]
 pub struct Config {
-    /// Settings that every role has.
+    /// Settings of every role.
     #[command(flatten)]
     pub process: ProcessArgs,
 
-    /// File of the key that seals the credentials of mirrors in the database: 64 hexadecimal digits. Without this key they are lost. Keys
-    /// that it replaced follow, one a line: they only open.
+    /// Key that encrypts mirror credentials: 64 hex digits, followed by older keys.
     #[arg(long, env = "FERRITE_SECRET_KEY_FILE")]
     pub secret_key_file: PathBuf,
 
-    /// Database that holds the journal.
+    /// Database settings.
     #[command(flatten)]
     pub database: DatabaseArgs,
 
-    /// Address of repo-svc.
+    /// Addresses of repo-svc, comma-separated: `HOST:PORT` or `unix:PATH`.
     #[arg(long, env = "FERRITE_REPO_ADDRESS")]
     pub repo_address: ServiceAddresses,
 
-    /// Address of issue-svc, for events.
+    /// Addresses of issue-svc, comma-separated: `HOST:PORT` or `unix:PATH`.
     #[arg(long, env = "FERRITE_ISSUE_ADDRESS", default_value = "127.0.0.1:7002")]
     pub issue_address: ServiceAddresses,
 
-    /// Address of hook-svc, for events.
+    /// Addresses of hook-svc, comma-separated: `HOST:PORT` or `unix:PATH`.
     #[arg(long, env = "FERRITE_HOOK_ADDRESS", default_value = "127.0.0.1:7003")]
     pub hook_address: ServiceAddresses,
 
-    /// The folder that holds the repositories; created if it is missing.
+    /// Folder of the repositories, created if missing.
     #[arg(long, env = "FERRITE_GIT_STORE_PATH")]
     pub store_path: PathBuf,
 
-    /// The store's name, as repo-svc knows it: `a-z`, `0-9` and `-`, the first no dash.
+    /// Name of this store in repo-svc: `a-z`, `0-9` and `-`.
     #[arg(long, env = "FERRITE_GIT_STORE", default_value = "default")]
     pub store: StoreName,
 
-    /// Seconds to wait at start while another process still holds the folder.
+    /// Time to wait at start for another process to release the folder, in seconds.
     #[arg(long, env = "FERRITE_GIT_STORE_PATIENCE_SECONDS", default_value = "10", value_parser = seconds_within(0..))]
     pub store_patience: Duration,
 
-    /// The program that git runs as its hooks; this one if left out.
+    /// Program that git runs as its hooks; this program by default.
     #[arg(long, env = "FERRITE_GIT_HOOK_PROGRAM")]
     pub hook_program: Option<PathBuf>,
 
-    /// The git program; searched for in the usual folders if left out.
-    #[arg(long, env = "FERRITE_GIT_PROGRAM")]
+    /// Git executable: an absolute path, or a name in /usr/local/bin, /usr/bin or /bin.
+    #[arg(long, env = "FERRITE_GIT_PROGRAM", value_parser = git_program)]
     pub git_program: Option<PathBuf>,
 
-    /// The largest pack that one push may send, in bytes.
+    /// Maximum size of the pack of a push, in bytes.
     #[arg(long, env = "FERRITE_GIT_MAX_PUSH_BYTES", default_value_t = 2 << 30, value_parser = within::<u64>(1..=MAX_PUSH_BYTES))]
     pub max_push_bytes: u64,
 
-    /// Limits on clients: concurrency, sizes and times.
+    /// Limits on clients.
     #[command(flatten)]
     pub limits: LimitArgs,
 
-    /// Contents of packs.
+    /// Limits on packs.
     #[command(flatten)]
     pub packs: PackArgs,
 
@@ -85,7 +89,7 @@ pub struct Config {
     #[command(flatten)]
     pub maintenance: MaintenanceArgs,
 
-    /// Addresses that imports and mirrors may have.
+    /// Private destinations of imports and mirrors.
     #[command(flatten)]
     pub outbound: OutboundArgs,
 
@@ -93,36 +97,64 @@ pub struct Config {
     #[command(flatten)]
     pub imports: ImportArgs,
 
-    /// The largest tree that one archive may hold, in bytes of its files.
+    /// Maximum total size of the files in an archive, in bytes.
     #[arg(long, env = "FERRITE_GIT_MAX_ARCHIVE_BYTES", default_value_t = 2 << 30, value_parser = within::<u64>(0..))]
     pub max_archive_bytes: u64,
 
-    /// Bytes that archives, and large files that are stored as deltas, may take in the store's cache; 0 keeps none.
+    /// Size of the disk cache of archives and rebuilt files, in bytes; 0: no cache.
     #[arg(long, env = "FERRITE_GIT_ARCHIVE_CACHE_BYTES", default_value_t = 4 << 30, value_parser = within::<u64>(0..))]
     pub archive_cache_bytes: u64,
 
-    /// Bytes that packs made for fetches may take in the store's cache; 0 keeps none.
+    /// Size of the disk cache of packs for fetches, in bytes; 0: no cache.
     #[arg(long, env = "FERRITE_GIT_PACK_CACHE_BYTES", default_value_t = 4 << 30, value_parser = within::<u64>(0..))]
     pub pack_cache_bytes: u64,
 
-    /// Bytes of memory that lists of refs may take.
+    /// Memory for ref lists, in bytes.
     #[arg(long, env = "FERRITE_GIT_REF_TABLE_BYTES", default_value_t = DEFAULT_CACHE_BYTES, value_parser = within::<u64>(0..))]
     pub ref_table_bytes: u64,
 
-    /// The most objects that one push may send.
+    /// Maximum number of objects in a push.
     #[arg(long, env = "FERRITE_GIT_MAX_PUSH_OBJECTS", default_value_t = 5_000_000, value_parser = within::<u64>(0..))]
     pub max_push_objects: u64,
 
-    /// The most refs that one push may change.
+    /// Maximum number of refs in a push.
     #[arg(long, env = "FERRITE_GIT_MAX_PUSH_REFS", default_value_t = 10_000, value_parser = within::<usize>(0..))]
     pub max_push_refs: usize,
 }
 
 impl Config {
-    /// Checks that no plaintext gRPC or Redis connection leaves this machine, unless the settings
-    /// permit it.
+    /// Checks that gRPC and Redis use TLS, or stay on this machine.
+    ///
     pub fn check_addresses(&self) -> Result<(), PlaintextAddress> {
         let peers = [&self.repo_address, &self.issue_address, &self.hook_address].into_iter().flatten();
         self.process.check_addresses(peers)
+    }
+}
+
+/// Parses the name or absolute path of git. A relative path would depend on the working folder of
+/// each process.
+///
+/// # Errors
+/// If `text` is neither.
+pub fn git_program(text: &str) -> Result<PathBuf, String> {
+    let path = Path::new(text);
+    if path.is_absolute() || !(text.is_empty() || text.contains('/')) {
+        return Ok(path.to_owned());
+    }
+    Err("must be an absolute path, or a name such as `git`".to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_git_program_is_an_absolute_path_or_a_name() {
+        for good in ["git", "git-2.51", "/opt/git/bin/git"] {
+            assert_eq!(git_program(good).unwrap(), Path::new(good));
+        }
+        for bad in ["", "./git", "bin/git", "../git"] {
+            assert!(git_program(bad).is_err(), "{bad}");
+        }
     }
 }

@@ -1,4 +1,4 @@
-//! Settings that limit the contents of a pack in a push, an import or a sync.
+//! Settings that limit the contents of a pack in a push, import or sync.
 
 use std::time::Duration;
 
@@ -6,34 +6,34 @@ use clap::Args;
 use ferrite_core::config::{seconds_within, within};
 use git_store::types::limits::{CpuAllowance, Expansion, PackLimits};
 
-/// Limits on what a pack contains.
+/// Limits on the contents of a pack.
 #[derive(Args, Clone, Debug)]
 pub struct PackArgs {
-    /// The largest object that a push, an import or a sync may bring, in bytes.
+    /// Maximum size of an object in a push, import or sync, in bytes.
     #[arg(long, env = "FERRITE_GIT_MAX_OBJECT_BYTES", default_value_t = 4 << 30, value_parser = within::<u64>(1..))]
     pub max_object_bytes: u64,
 
-    /// Bytes to which each byte of a pack may inflate, on average.
+    /// Maximum expansion of a pack: inflated bytes per received byte.
     #[arg(long, env = "FERRITE_GIT_MAX_PACK_EXPANSION", default_value_t = 100, value_parser = within::<u64>(1..))]
     pub max_pack_expansion: u64,
 
-    /// Bytes to which any pack may inflate, beside those that follow from its size.
+    /// Inflated bytes allowed for any pack, in addition to its expansion.
     #[arg(long, env = "FERRITE_GIT_PACK_EXPANSION_BASE_BYTES", default_value_t = 64 << 20, value_parser = within::<u64>(0..))]
     pub pack_expansion_base_bytes: u64,
 
-    /// Bytes of objects that deltas may make for each byte of a pack, on average.
+    /// Maximum expansion by deltas: bytes of objects per received byte.
     #[arg(long, env = "FERRITE_GIT_MAX_DELTA_EXPANSION", default_value_t = 1000, value_parser = within::<u64>(1..))]
     pub max_delta_expansion: u64,
 
-    /// Bytes of objects that the deltas of any pack may make, beside those that follow from its size.
+    /// Bytes of objects that deltas may produce in any pack, in addition to the expansion.
     #[arg(long, env = "FERRITE_GIT_DELTA_EXPANSION_BASE_BYTES", default_value_t = 1 << 30, value_parser = within::<u64>(0..))]
     pub delta_expansion_base_bytes: u64,
 
-    /// CPU seconds that the git processes of any push, import or sync may use, beside those that follow from the bytes received.
+    /// CPU time per push, import or sync, in seconds, in addition to that per MiB.
     #[arg(long = "pack-cpu-seconds", env = "FERRITE_GIT_PACK_CPU_SECONDS", default_value = "60", value_parser = seconds_within(0..))]
     pub pack_cpu: Duration,
 
-    /// CPU milliseconds that they may use for each MiB received.
+    /// CPU time per received MiB of a push, import or sync, in milliseconds.
     #[arg(long, env = "FERRITE_GIT_PACK_CPU_MILLISECONDS_PER_MIB", default_value_t = 3000, value_parser = within::<u64>(0..))]
     pub pack_cpu_milliseconds_per_mib: u64,
 }

@@ -25,12 +25,11 @@ const DAY: Duration = Duration::from_secs(24 * 3600);
 /// Bounds of timelines.
 #[derive(Args, Clone, Copy, Debug)]
 pub struct TimelineArgs {
-    /// Most entries in the timeline of one issue. Beyond them the oldest about titles, texts, assignees, labels and milestones go, then
-    /// the oldest of the others.
+    /// Timeline entries to keep per issue.
     #[arg(long, env = "FERRITE_ISSUE_TIMELINE_ENTRIES", default_value_t = 5_000, value_parser = within::<i64>(100..=1_000_000))]
     pub timeline_entries: i64,
 
-    /// Days for which timelines keep entries about titles, texts, assignees, labels and milestones; 0 for ever. The others stay.
+    /// Retention of minor timeline entries (titles, labels and others), in days; 0: forever.
     #[arg(long, env = "FERRITE_ISSUE_TIMELINE_DAYS", default_value_t = 0, value_parser = within::<u32>(0..=36_500))]
     pub timeline_days: u32,
 }

@@ -1,7 +1,7 @@
-//! Groups of settings that several processes have in common. Each is a group of `clap` arguments: a flag and a `FERRITE_*` variable.
+//! Settings that several processes share, as groups of `clap` arguments: a flag and a `FERRITE_*`
+//! variable each.
 //!
-//! Not here: settings of a single process, which are in the `config` module of its crate; those of a database and of keys, which stand beside
-//! what is made of them.
+//! Settings of one process are in the `config` module of its crate.
 
 mod range;
 
@@ -16,33 +16,32 @@ use crate::secret::{Secret, SecretFileError};
 
 pub use range::{MAX_SECONDS, Numbers, seconds_within, with_range, within};
 
-/// Counters of rate limits in memory at once, unless the settings say otherwise.
+/// Default number of rate limit counters in memory.
 pub const DEFAULT_RATE_LIMIT_COUNTERS: u32 = 20_000;
 
-/// Longest time for which a stopping process goes on serving.
+/// Upper bound of the drain time.
 const MAX_DRAIN_SECONDS: u64 = 300;
 
 /// Listeners, shutdown and threads of a process.
 #[derive(Args, Clone, Debug)]
 pub struct ServeArgs {
-    /// Addresses to listen on, separated by commas: `HOST:PORT` or `unix:PATH`.
+    /// Listen addresses, comma-separated: `HOST:PORT` or `unix:PATH`.
     #[arg(long, env = "FERRITE_LISTEN", value_delimiter = ',', required = true)]
     pub listen: Vec<Address>,
 
-    /// Address of the private listener for `/livez`, `/readyz` and `/metrics`; none if left out.
+    /// Listen address for `/livez`, `/readyz` and `/metrics`; off by default.
     #[arg(long, env = "FERRITE_ADMIN_LISTEN")]
     pub admin_listen: Option<Address>,
 
-    /// Seconds that requests in flight get to finish when the process stops.
+    /// Time for running requests to finish at shutdown, in seconds.
     #[arg(long, env = "FERRITE_GRACE_SECONDS", default_value = "20", value_parser = seconds_within(0..))]
     pub grace: Duration,
 
-    /// Seconds for which a process that is asked to stop goes on serving, but is not ready: the time that others take to send their
-    /// requests elsewhere. Requests in flight get the grace period after it.
+    /// Time to keep serving while not ready, before the shutdown begins, in seconds.
     #[arg(long, env = "FERRITE_DRAIN_SECONDS", default_value = "0", value_parser = seconds_within(0..=MAX_DRAIN_SECONDS))]
     pub drain: Duration,
 
-    /// Threads that serve requests; as many as the machine has cores if left out.
+    /// Threads that serve requests; one per core by default.
     #[arg(long, env = "FERRITE_WORKERS", value_parser = within::<u16>(1..=1024))]
     pub workers: Option<u16>,
 
@@ -51,14 +50,14 @@ pub struct ServeArgs {
     pub stop_with_stdin: bool,
 }
 
-/// The log of a process. Traces are set by the `OTEL_*` variables, which [`crate::telemetry`] reads.
+/// The log. Traces are configured by the `OTEL_*` variables, which [`crate::telemetry`] reads.
 #[derive(Args, Clone, Debug)]
 pub struct TelemetryArgs {
-    /// Filter of the log, in the syntax of `tracing`: `info`, `info,gateway=debug`.
+    /// Log filter in the syntax of `tracing`, such as `info` or `info,gateway=debug`.
     #[arg(long, env = "FERRITE_LOG", default_value = "info", value_parser = log_filter)]
     pub log: String,
 
-    /// Format of the log: `text` or `json`. By default `text` if standard error is a terminal, else `json`.
+    /// Log format; by default `text` on a terminal and `json` elsewhere.
     #[arg(long, env = "FERRITE_LOG_FORMAT")]
     pub log_format: Option<LogFormat>,
 }
@@ -72,29 +71,28 @@ pub enum LogFormat {
     Json,
 }
 
-/// The limit on what one account writes to the databases. Where there is Redis, all services count together.
+/// Limits on the writes of one account. All services share the counts in Redis; without Redis each
+/// process counts by itself. A request is checked before it writes, so the last one can exceed the
+/// limit.
 #[derive(Args, Clone, Copy, Debug)]
 pub struct WriteLimitArgs {
-    /// Requests within an hour by which one account may change something; 0 for no limit. Administrators of the site have a hundred times
-    /// as many. Without Redis each process counts for itself.
+    /// Writes per account and hour, 100 times as many for administrators; 0: no limit.
     #[arg(long, env = "FERRITE_WRITES_PER_HOUR", default_value_t = 100_000, value_parser = within::<u32>(0..))]
     pub writes_per_hour: u32,
 
-    /// Bytes that the requests of one account may write to the databases within an hour; 0 for no limit. Administrators of the site have a
-    /// hundred times as many. A request is checked before it writes, so the last one may exceed the limit. Without Redis each process
-    /// counts for itself.
+    /// Bytes written per account and hour, 100 times as many for administrators; 0: no limit.
     #[arg(long, env = "FERRITE_WRITE_BYTES_PER_HOUR", default_value_t = 256 << 20, value_parser = within::<u64>(0..))]
     pub write_bytes_per_hour: u64,
 }
 
-/// Addresses of the site, of which URLs in responses, payloads and new repositories are made.
+/// Public addresses, used for URLs in responses, payloads and new repositories.
 #[derive(Args, Clone, Debug)]
 pub struct SiteArgs {
-    /// The URL by which clients reach the site: every link to the site begins with it.
+    /// Public URL of the site, used in all links.
     #[arg(long, env = "FERRITE_PUBLIC_URL", default_value = "http://127.0.0.1:3000", value_parser = public_url)]
     pub public_url: String,
 
-    /// The `HOST:PORT` in SSH clone URLs.
+    /// Public `HOST:PORT` of SSH, used in clone URLs.
     #[arg(long, env = "FERRITE_SSH", default_value = "127.0.0.1:2222", value_parser = host_and_port)]
     pub ssh: String,
 }
@@ -102,63 +100,62 @@ pub struct SiteArgs {
 /// The Redis that the processes of one installation share.
 #[derive(Args, Clone, Debug, Default)]
 pub struct RedisArgs {
-    /// URL of the Redis that holds validated tokens and the counts of rate limits: `rediss://…` with TLS, `redis://…` without. Without
-    /// Redis every validation of a token asks repo-svc, and each process counts for itself.
+    /// Redis URL for tokens and rate limits, `rediss://…` (TLS) or `redis://…`; optional.
     #[arg(long, env = "FERRITE_REDIS_URL", hide_env_values = true, conflicts_with = "redis_url_file")]
     pub redis_url: Option<Secret>,
 
-    /// File that holds the URL of Redis, in place of the URL itself.
+    /// File with the Redis URL.
     #[arg(long, env = "FERRITE_REDIS_URL_FILE", value_name = "FILE", value_parser = secret_file)]
     pub redis_url_file: Option<Secret>,
 
-    /// File with the certificates of the authority that signs the certificate of Redis, in PEM form; if left out, the authorities that
-    /// the system trusts. Read once, at start.
+    /// CA certificates for TLS to Redis, a PEM file; those of the system by default.
     #[arg(long, env = "FERRITE_REDIS_CA_FILE")]
     pub redis_ca_file: Option<PathBuf>,
 
-    /// Permits Redis without TLS on other machines: the network between them is trusted.
+    /// Allow Redis on another machine without TLS, over a trusted network.
     #[arg(long, env = "FERRITE_REDIS_PLAINTEXT")]
     pub redis_plaintext: bool,
 }
 
 impl RedisArgs {
-    /// Returns the URL of Redis, which may have come from a file.
+    /// Returns the Redis URL, from the setting or its file.
     #[must_use]
     pub fn url(&self) -> Option<&Secret> {
         self.redis_url.as_ref().or(self.redis_url_file.as_ref())
     }
 
-    /// Checks the address of a Redis without TLS: it must be a Unix socket or a loopback address.
+    /// Checks the address of a Redis without TLS.
     ///
     /// # Errors
-    /// [`PlaintextAddress::Redis`], unless the settings permit such addresses.
+    /// [`PlaintextAddress::Redis`] if it is on another machine and the settings do not allow that.
     pub fn check_plaintext(&self, address: &Address) -> Result<(), PlaintextAddress> {
         let is_permitted = self.redis_plaintext || address.is_local();
         if is_permitted { Ok(()) } else { Err(PlaintextAddress::Redis(address.clone())) }
     }
 }
 
-/// TLS between the processes of one installation, over TCP: gRPC, and the HTTP bodies of git-svc. Both sides show a certificate.
+/// TLS between the processes of an installation, over TCP, for gRPC and the HTTP bodies of git-svc.
+/// Both sides present a certificate.
 #[derive(Args, Clone, Debug, Default)]
 pub struct GrpcTlsArgs {
-    /// File with the certificates of the authority that signs those of all processes, in PEM form. Turns TLS on.
+    /// CA certificates for TLS between the processes, a PEM file; turns TLS on.
     #[arg(long, env = "FERRITE_GRPC_CA_FILE", requires = "grpc_certificate_file")]
     pub grpc_ca_file: Option<PathBuf>,
 
-    /// File with the certificate of this process and its chain, in PEM form. It names the host or address by which others reach the process.
+    /// Certificate of this process with its chain, a PEM file; must name its host or address.
     #[arg(long, env = "FERRITE_GRPC_CERTIFICATE_FILE", requires = "grpc_key_file")]
     pub grpc_certificate_file: Option<PathBuf>,
 
-    /// File with the private key of the certificate, in PEM form.
+    /// Private key of that certificate, a PEM file.
     #[arg(long, env = "FERRITE_GRPC_KEY_FILE", requires = "grpc_ca_file")]
     pub grpc_key_file: Option<PathBuf>,
 
-    /// Permits gRPC without TLS to and from other machines: the network between them is trusted.
+    /// Allow gRPC to other machines without TLS, over a trusted network.
     #[arg(long, env = "FERRITE_GRPC_PLAINTEXT")]
     pub grpc_plaintext: bool,
 }
 
-/// The error of an address to which a connection would leave the machine without TLS.
+/// An address on another machine that would be used without TLS.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum PlaintextAddress {
     /// Of gRPC.
@@ -176,16 +173,17 @@ pub enum PlaintextAddress {
 }
 
 impl GrpcTlsArgs {
-    /// Returns the files of authority, certificate and key, if TLS is on.
+    /// Returns the files of CA, certificate and key if TLS is on.
     #[must_use]
     pub fn files(&self) -> Option<(&Path, &Path, &Path)> {
         Some((self.grpc_ca_file.as_deref()?, self.grpc_certificate_file.as_deref()?, self.grpc_key_file.as_deref()?))
     }
 
-    /// Checks the addresses of gRPC listeners and of other processes: one that is neither a Unix socket nor a loopback address takes TLS.
+    /// Checks the addresses of gRPC listeners and of other processes.
     ///
     /// # Errors
-    /// [`PlaintextAddress::Grpc`], unless the settings permit such addresses.
+    /// [`PlaintextAddress::Grpc`] if one is on another machine, TLS is off, and the settings do not
+    /// allow that.
     pub fn check<'a>(&self, addresses: impl IntoIterator<Item = &'a Address>) -> Result<(), PlaintextAddress> {
         if self.grpc_plaintext || self.files().is_some() {
             return Ok(());
@@ -197,20 +195,19 @@ impl GrpcTlsArgs {
     }
 }
 
-/// Reads the file of a secret; a `value_parser` for the twin `…_FILE` of a secret setting.
+/// Reads the file of a secret: the `value_parser` of a `…_FILE` setting.
 ///
 /// # Errors
-/// When the file cannot be read, is empty or larger than 64 KiB, or is not UTF-8.
+/// If the file cannot be read, is empty or larger than 64 KiB, or is not UTF-8.
 pub fn secret_file(path: &str) -> Result<Secret, SecretFileError> {
     Secret::read(Path::new(path))
 }
 
-/// Checks a filter of the log.
 fn log_filter(text: &str) -> Result<String, String> {
     EnvFilter::builder().parse(text).map(|_| text.to_owned()).map_err(|error| error.to_string())
 }
 
-/// Parses an absolute http or https URL without query. Removes slashes at its end.
+/// Parses an absolute http or https URL without query. Removes trailing slashes.
 fn public_url(text: &str) -> Result<String, String> {
     let invalid = || "must be an absolute http or https URL without query".to_owned();
     let uri: http::Uri = text.parse().map_err(|_| invalid())?;
@@ -222,10 +219,10 @@ fn public_url(text: &str) -> Result<String, String> {
     Ok(text.trim_end_matches('/').to_owned())
 }
 
-/// Parses a `HOST:PORT`.
+/// Parses `HOST:PORT`.
 ///
 /// # Errors
-/// When `text` has another form.
+/// If `text` has another form.
 pub fn host_and_port(text: &str) -> Result<String, String> {
     match text.parse() {
         Ok(Address::Tcp(authority)) => Ok(authority),

@@ -8,13 +8,14 @@ use ferrite_core::{
     config::{WriteLimitArgs, seconds_within, secret_file, within},
 };
 
-/// Shortest time for which events stay after their delivery: longer than deliveries are repeated after a crash.
+/// Minimum retention of delivered events. Must exceed the time in which deliveries repeat after a
+/// crash.
 const MIN_EVENT_RETENTION_SECONDS: u64 = 60;
 
 /// The database of a service.
 #[derive(Args, Clone, Debug)]
 pub struct DatabaseArgs {
-    /// URL of the database: `postgres://…` or `sqlite://PATH`.
+    /// Database URL: `postgres://…` or `sqlite://PATH`.
     #[arg(
         long,
         env = "FERRITE_DATABASE_URL",
@@ -24,37 +25,36 @@ pub struct DatabaseArgs {
     )]
     pub database_url: Option<Secret>,
 
-    /// File that holds the URL of the database, in place of the URL itself.
+    /// File with the database URL.
     #[arg(long, env = "FERRITE_DATABASE_URL_FILE", value_name = "FILE", value_parser = secret_file)]
     pub database_url_file: Option<Secret>,
 
-    /// Maximum number of connections to PostgreSQL.
+    /// Connections of this process to PostgreSQL.
     #[arg(long, env = "FERRITE_DATABASE_CONNECTIONS", default_value_t = 16, value_parser = within::<u32>(1..))]
     pub database_connections: u32,
 
-    /// Seconds for which events stay in the database after their delivery. An event that another process delivers again
-    /// after that time is applied again.
+    /// Retention of delivered events in the database, in seconds.
     #[arg(long, env = "FERRITE_EVENT_RETENTION_SECONDS", default_value = "1800", value_parser = seconds_within(MIN_EVENT_RETENTION_SECONDS..))]
     pub event_retention: Duration,
 
-    /// Largest SQLite file of an older version that is written again at start, so that it can give space back; 0 for none.
+    /// Largest SQLite file of an older version to compact at start, in bytes; 0: none.
     #[arg(long, env = "FERRITE_SQLITE_VACUUM_BYTES", default_value_t = 268_435_456, value_parser = within::<u64>(0..))]
     pub sqlite_vacuum_bytes: u64,
-    /// The limit on what one account writes.
+    /// Limits on the writes of one account.
     #[command(flatten)]
     pub write_limit: WriteLimitArgs,
 
-    /// Do not migrate the schema at start; refuse to start when it is behind.
+    /// Do not migrate the schema at start; fail if it is out of date.
     #[arg(long, env = "FERRITE_NO_MIGRATE")]
     pub no_migrate: bool,
 
-    /// Start although a newer program has migrated the schema: for the way back from an upgrade to the version before it.
+    /// Start although a newer version has migrated the schema, to undo an upgrade.
     #[arg(long, env = "FERRITE_ALLOW_NEWER_SCHEMA")]
     pub allow_newer_schema: bool,
 }
 
 impl DatabaseArgs {
-    /// Returns the URL of the database, which may have come from a file.
+    /// Returns the database URL, from the setting or its file.
     #[must_use]
     pub fn url(&self) -> &Secret {
         let url = self.database_url.as_ref().or(self.database_url_file.as_ref());

@@ -33,15 +33,15 @@ const REDIS_PATIENCE: Duration = Duration::from_secs(10);
 /// Keys by which the processes of one installation authenticate each other and each other's grants, and the Redis they share.
 #[derive(Args, Clone, Debug)]
 pub struct CredentialArgs {
-    /// File with the private key of this process's role, by which it proves the role to other processes: Ed25519 in PEM form.
+    /// Private key of this role (Ed25519), a PEM file.
     #[arg(long, env = "FERRITE_SERVICE_KEY_FILE")]
     pub service_key_file: PathBuf,
 
-    /// Folder with the public keys of all roles, `ROLE.pub.pem`, and while the key of a role is changed `ROLE.next.pub.pem`.
+    /// Folder with the public keys of all roles: `ROLE.pub.pem`, `ROLE.next.pub.pem`.
     #[arg(long, env = "FERRITE_SERVICE_PUBLIC_KEYS")]
     pub service_public_keys: PathBuf,
 
-    /// File with the public key of grants: Ed25519 in PEM form.
+    /// Public key that verifies grants (Ed25519), a PEM file.
     #[arg(long, env = "FERRITE_GRANT_PUBLIC_KEY_FILE")]
     pub grant_public_key_file: PathBuf,
 
@@ -49,7 +49,7 @@ pub struct CredentialArgs {
     #[command(flatten)]
     pub redis: RedisArgs,
 
-    /// Counters of rate limits that the process keeps in memory, without Redis or while it does not answer.
+    /// Rate limit counters in memory, used without Redis and while it is down.
     #[arg(long, env = "FERRITE_RATE_LIMIT_COUNTERS", default_value_t = DEFAULT_RATE_LIMIT_COUNTERS, value_parser = within::<u32>(16..=10_000_000))]
     pub rate_limit_counters: u32,
 

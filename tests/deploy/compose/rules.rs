@@ -120,14 +120,13 @@ pub(super) struct Settings(BTreeMap<String, BTreeSet<String>>);
 impl Settings {
     /// Reads them from the help of the program.
     pub(super) fn of_the_program() -> Self {
-        let commands = ROLES.iter().map(|role| (*role, vec![*role]));
-        let commands = commands.chain([("administrator", vec!["admin", "create-user"])]);
+        let commands = ROLES.iter().map(|role| (*role, vec![*role, "--help-all"]));
+        let commands = commands.chain([("administrator", vec!["admin", "create-user", "--help"])]);
         Self(commands.map(|(service, words)| (service.to_owned(), Self::of(&words))).collect())
     }
 
     fn of(words: &[&str]) -> BTreeSet<String> {
-        let output =
-            Command::new(env!("CARGO_BIN_EXE_ferrite")).args(words).arg("--help").env_clear().output().unwrap();
+        let output = Command::new(env!("CARGO_BIN_EXE_ferrite")).args(words).env_clear().output().unwrap();
         // Long lines are broken anywhere.
         let help = String::from_utf8(output.stdout).unwrap().split_whitespace().collect::<Vec<_>>().join(" ");
         let names = help.split("[env: ").skip(1).filter_map(|rest| rest.split(['=', ']']).next());

@@ -268,9 +268,9 @@ impl Drop for Topology {
     }
 }
 
-/// Fills the folder of secrets, twice: the second time nothing is missing.
+/// Fills the folder of secrets, twice: the second time there is nothing to generate.
 fn make_secrets(folder: &Path, addresses: &BTreeMap<String, String>) {
-    for expected in ["made ", "nothing is missing"] {
+    for expected in ["created ", "nothing to generate"] {
         let mut command = Command::new(env!("CARGO_BIN_EXE_ferrite"));
         command.arg("secrets").arg(folder);
         command.args(["--postgres", &format!("{}:{POSTGRES_PORT}", addresses["postgres"])]);

@@ -21,10 +21,11 @@ pub(crate) fn settings() -> &'static BTreeMap<&'static str, BTreeSet<String>> {
 }
 
 fn settings_of(role: &str) -> BTreeSet<String> {
-    let output = Command::new(FERRITE).args([role, "--help"]).env_clear().output().unwrap();
-    assert!(output.status.success(), "{role} --help");
-    let help = String::from_utf8(output.stdout).unwrap();
-    let names = help.lines().filter_map(|line| line.trim().strip_prefix("[env: ")?.split(['=', ']']).next());
+    let output = Command::new(FERRITE).args([role, "--help-all"]).env_clear().output().unwrap();
+    assert!(output.status.success(), "{role} --help-all");
+    // Long lines are broken anywhere.
+    let help = String::from_utf8(output.stdout).unwrap().split_whitespace().collect::<Vec<_>>().join(" ");
+    let names = help.split("[env: ").skip(1).filter_map(|rest| rest.split(['=', ']']).next());
     names.map(str::to_owned).collect()
 }
 

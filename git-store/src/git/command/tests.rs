@@ -43,10 +43,50 @@ async fn a_missing_or_old_program_is_one_clear_line() {
     let folder = tempfile::tempdir().unwrap();
     let error = Git::find(with_program(folder.path().join("git"))).await.unwrap_err();
     assert!(error.to_string().contains("cannot be run"), "{error}");
-    let error = Git::find(with_program(script(folder.path(), "echo git version 2.30.1"))).await.unwrap_err();
-    assert!(error.to_string().contains("2.41 or newer"), "{error}");
+    let old = script(folder.path(), "echo git version 2.38.9");
+    let error = Git::find(with_program(old.clone())).await.unwrap_err().to_string();
+    for part in [old.to_str().unwrap(), "2.38.9", "2.39 or newer"] {
+        assert!(error.contains(part), "{error}");
+    }
     let error = Git::find(with_program(script(folder.path(), "echo something else"))).await.unwrap_err();
-    assert!(error.to_string().contains("is no git"), "{error}");
+    assert!(error.to_string().contains("is not git"), "{error}");
+}
+
+#[tokio::test]
+async fn a_name_is_searched_for_and_a_path_is_taken_as_it_is() {
+    let (found, version) = find_program(Some(Path::new("git"))).await.unwrap();
+    assert!(found.is_absolute() && version >= MIN_VERSION);
+    assert_eq!(find_program(None).await.unwrap(), (found, version));
+    let error = find_program(Some(Path::new("git-of-nobody"))).await.unwrap_err().to_string();
+    assert!(error.contains("`git-of-nobody` was not found in /usr/local/bin:"), "{error}");
+    let folder = tempfile::tempdir().unwrap();
+    let path = script(folder.path(), "echo git version 2.39.5");
+    let found = find_program(Some(path.as_path())).await.unwrap();
+    assert_eq!(found, (path, (2, 39)));
+}
+
+/// git 2.39 to 2.43 die of `pack.allowPackReuse=single`, and git 2.39 does not know `archive --mtime`.
+#[tokio::test]
+async fn an_older_git_gets_only_options_that_it_knows() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = bare(folder.path());
+    let text = async |version: &str| {
+        let script =
+            script(folder.path(), &format!("[ \"$1\" = --version ] && echo git version {version} || echo \"$@\""));
+        let git = Git::find(with_program(script)).await.unwrap();
+        let prefix = Prefix::parse(b"x").unwrap();
+        let archive = git.archive(&path, Format::Zip, &prefix, git2::Oid::ZERO_SHA1, 1_500_000_000).unwrap();
+        String::from_utf8(archive.finish(b"", Duration::from_secs(10)).await.unwrap()).unwrap()
+    };
+    for (version, reuse, has_time) in [
+        ("2.39.5", "pack.allowPackReuse=true", false),
+        ("2.43.0", "pack.allowPackReuse=true", true),
+        ("2.44.0", "pack.allowPackReuse=single", true),
+    ] {
+        let text = text(version).await;
+        assert!(text.contains(reuse), "{version}: {text}");
+        assert_eq!(text.contains("--mtime=@1500000000"), has_time, "{version}: {text}");
+    }
 }
 
 #[tokio::test]

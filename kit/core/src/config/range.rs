@@ -1,4 +1,4 @@
-//! Parsers of numbers with a range, which the help of their setting tells.
+//! Parsers of numbers with a range, which `--help` shows.
 
 use std::ffi::OsStr;
 use std::fmt::{self, Display};
@@ -9,21 +9,22 @@ use std::time::Duration;
 use clap::builder::{PossibleValue, TypedValueParser};
 use clap::{Arg, Command};
 
-/// The longest time that a setting may give, in seconds: ten years. A point in time plus this is one, too.
+/// Maximum of settings in seconds: ten years. It can be added to any point in time without
+/// overflow.
 pub const MAX_SECONDS: u32 = 10 * 365 * 24 * 3_600;
-/// The name of the hidden value that has the text of a range.
+/// Name of the hidden possible value that carries the text of the range.
 const RANGE: &str = "range";
 
-/// A parser of whole numbers within a range. It displays as the range: `1 to 1,000`.
+/// A parser of numbers within a range. Displays as the range: `1 to 1,000`.
 #[derive(Clone, Debug)]
 pub struct Numbers<T>(Bound<T>, Bound<T>);
 
-/// Returns a parser of whole numbers within `range`.
+/// Returns a parser of numbers within `range`.
 pub fn within<T: Copy>(range: impl RangeBounds<T>) -> Numbers<T> {
     Numbers(range.start_bound().cloned(), range.end_bound().cloned())
 }
 
-/// Returns a parser of whole seconds within `range`. A range without an end ends at [`MAX_SECONDS`].
+/// Returns a parser of whole seconds within `range`. An open range ends at [`MAX_SECONDS`].
 pub fn seconds_within(range: impl RangeBounds<u64>) -> impl TypedValueParser<Value = Duration> {
     let end = match range.end_bound() {
         Bound::Unbounded => Bound::Included(u64::from(MAX_SECONDS)),
@@ -32,20 +33,31 @@ pub fn seconds_within(range: impl RangeBounds<u64>) -> impl TypedValueParser<Val
     Numbers(range.start_bound().cloned(), end).map(Duration::from_secs)
 }
 
-/// Returns an argument whose help tells the range of its numbers, if its parser has one.
+/// Adds the range to the help of a number, and its unit as the name of the value. Leaves other
+/// arguments unchanged.
 #[must_use]
 pub fn with_range(argument: Arg) -> Arg {
     let values = argument.get_possible_values();
     let range = values.iter().find(|value| value.is_hide_set() && value.get_name() == RANGE);
     let Some(range) = range.and_then(PossibleValue::get_help) else { return argument };
-    let add = |help: String| format!("{help}\n\n[range: {range}]");
+    let add = |help: String| format!("{help} [range: {range}]");
     let help = argument.get_help().map(|help| add(help.to_string()));
     let long_help = argument.get_long_help().map(|help| add(help.to_string()));
-    let argument = argument.hide_possible_values(true).help(help.unwrap_or_default());
+    let unit = argument.get_env().and_then(OsStr::to_str).map(unit_of);
+    let mut argument = argument.hide_possible_values(true).help(help.unwrap_or_default());
+    if let Some(unit) = unit {
+        argument = argument.value_name(unit);
+    }
     match long_help {
         Some(help) => argument.long_help(help),
         None => argument,
     }
+}
+
+/// Returns the unit in the name of a variable, or `N`.
+fn unit_of(variable: &str) -> &'static str {
+    let units = [("_SECONDS", "SECONDS"), ("_BYTES", "BYTES"), ("_DAYS", "DAYS")];
+    units.into_iter().find(|(part, _)| variable.contains(part)).map_or("N", |(_, unit)| unit)
 }
 
 impl<T: Copy + Display + FromStr<Err: Display> + PartialOrd> Numbers<T> {
@@ -53,9 +65,9 @@ impl<T: Copy + Display + FromStr<Err: Display> + PartialOrd> Numbers<T> {
         match text.parse() {
             Ok(number) if RangeBounds::<T>::contains(&(self.0, self.1), &number) => Ok(number),
             Ok(_) => Err(format!("must be {self}")),
-            // Too large for the type. A range without an end does not tell so.
+            // Too large for the type, which an open range does not show.
             Err(error) if is_positive(text) && matches!(self.1, Bound::Unbounded) => Err(error.to_string()),
-            // Another number that the type does not have.
+            // A number outside the type.
             Err(_) if is_number(text) => Err(format!("must be {self}")),
             Err(error) => Err(error.to_string()),
         }
@@ -70,7 +82,7 @@ where
 
     fn parse_ref(&self, command: &Command, argument: Option<&Arg>, value: &OsStr) -> Result<T, clap::Error> {
         let numbers = self.clone();
-        // The parser that clap makes of a function names the argument and the value in its errors.
+        // clap wraps a function in a parser whose errors name the argument and the value.
         let parser = move |text: &str| numbers.read(text);
         parser.parse_ref(command, argument, value)
     }
@@ -166,11 +178,31 @@ mod tests {
     #[test]
     fn the_help_tells_the_range() {
         let help = command().mut_args(with_range).render_long_help().to_string();
-        for range in
-            ["[range: 1 to 3,650]", "[range: at least 65,536]", "[range: 0 to 300]", "[range: 1 to 315,360,000]"]
-        {
-            assert_eq!(help.lines().filter(|line| line.trim() == range).count(), 1, "{range} in {help}");
+        for text in [
+            "Days [range: 1 to 3,650]",
+            "Bytes [range: at least 65,536]",
+            "Wait [range: 0 to 300]",
+            "Idle [range: 1 to 315,360,000]",
+        ] {
+            assert_eq!(help.matches(text).count(), 1, "{text} in {help}");
         }
         assert!(!help.contains("possible values") && help.matches("[range: ").count() == 4, "{help}");
+    }
+
+    #[test]
+    fn the_help_names_the_unit() {
+        let value_name = |variable: &'static str| {
+            let argument = Arg::new("x").long("x").env(variable).help("X").value_parser(within::<u64>(1..));
+            with_range(argument).get_value_names().unwrap()[0].to_string()
+        };
+        for (variable, expected) in [
+            ("TEST_IDLE_SECONDS", "SECONDS"),
+            ("TEST_BYTES_PER_ADDRESS", "BYTES"),
+            ("TEST_FEED_DAYS", "DAYS"),
+            ("TEST_MILLISECONDS_PER_MIB", "N"),
+            ("TEST_CONNECTIONS", "N"),
+        ] {
+            assert_eq!(value_name(variable), expected, "{variable}");
+        }
     }
 }
