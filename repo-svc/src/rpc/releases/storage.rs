@@ -1,4 +1,4 @@
-//! Calls to git-svc about tags and files of releases.
+//! Calls to git-svc about the tags and files of releases.
 
 use std::time::Duration;
 
@@ -15,21 +15,17 @@ use crate::rpc::authorized::Authorized;
 use crate::state::AppState;
 use crate::store::Repository;
 
-/// Deadline of the call that makes a tag, during which its release is claimed.
+/// Deadline for creating a tag. The release is claimed meanwhile.
 const TAG_TIMEOUT: Duration = Duration::from_secs(20);
 
-/// Makes the tag of a release, unless it exists.
-///
-/// # Errors
-/// [`RepoError::Refused`] for a tag or target that cannot be, a mirror without the tag, or a full disk;
-/// [`RepoError::StoreUnavailable`].
+/// Creates the tag of a release if it does not exist.
 pub(super) async fn create_tag(
     state: &AppState,
     authorized: &Authorized,
     repository: &Repository,
     fields: &ReleaseFields,
 ) -> Result<(), RepoError> {
-    // A release that is refused afterwards must not leave a tag.
+    // Count first: a release rejected later must not leave a tag.
     state.db.count_write().await?;
     let request = CreateTagRequest {
         repository_id: repository.id,
@@ -51,7 +47,8 @@ fn map_status(status: Status) -> RepoError {
     }
 }
 
-/// Removes the bytes of files that are due for removal from the store of their repository. If that fails, the sweeper does it later.
+/// Removes the bytes of released files from the store of their repository. If that fails, the
+/// sweeper does it later.
 pub(super) async fn remove_files(state: &AppState, repository: RepositoryId, store: &str, file_ids: Vec<String>) {
     if file_ids.is_empty() {
         return;
