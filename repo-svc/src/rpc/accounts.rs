@@ -66,7 +66,7 @@ async fn get_users(
     let with_emails = request.get_ref().with_emails && Caller::of(&request).service.is_some();
     let request = request.into_inner();
     if request.user_ids.len() + request.emails.len() + request.usernames.len() > MAX_USERS_PER_REQUEST {
-        return Err(RepoError::field("user_ids", "too_long", "at most 1,000 users can be asked for at once"));
+        return Err(RepoError::field("user_ids", "too_long", "a request can look up at most 1,000 users"));
     }
     // Skip invalid names and addresses: no account has one, and PostgreSQL rejects text with NUL.
     let query = AccountQuery {

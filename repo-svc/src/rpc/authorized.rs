@@ -53,7 +53,7 @@ impl Authorized {
     pub(crate) fn for_operation<T>(request: &Request<T>, name: &str, capacity: Capacity) -> Result<Self, RepoError> {
         let operation = Operation::find(name, capacity)
             .filter(|operation| operation.rule != Rule::Service)
-            .ok_or_else(|| RepoError::field("operation", "unknown", "is not in the table"))?;
+            .ok_or_else(|| RepoError::field("operation", "unknown", "must be a known operation"))?;
         Ok(Self::new(operation, request))
     }
 

@@ -81,7 +81,7 @@ async fn check(
     let user = match lookup::account(state, &request.username).await {
         Err(RepoError::UserNotFound) => refuse("unknown", "does not exist"),
         Err(error) => return Err(error),
-        Ok(account) if account.id == owner => refuse("invalid", "is the owner"),
+        Ok(account) if account.id == owner => refuse("invalid", "already owns the repository"),
         Ok(account) if account.is_organization => refuse("invalid", "must not be an organization"),
         Ok(account) => Ok(account),
     };

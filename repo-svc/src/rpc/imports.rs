@@ -46,7 +46,7 @@ authorized_service!(MigrationService {
 /// How long to keep asking the store to start an import. Shorter than the caller's deadline.
 const START_TIMEOUT: Duration = Duration::from_secs(15);
 const START_RETRY_PAUSE: Duration = Duration::from_millis(500);
-const NOT_STARTED: &str = "the git store could not be reached";
+const NOT_STARTED: &str = "cannot reach the git store";
 const MAX_WAIT_SECONDS: u64 = 20;
 /// Polling interval for an import: a fraction of its age, within these bounds.
 const MIN_LOOK_PAUSE: Duration = Duration::from_millis(25);
@@ -132,7 +132,7 @@ async fn find_owner(state: &AppState, authorized: &Authorized, uid: UserId) -> R
         return Ok(Owner::caller(authorized)?);
     }
     let found = state.accounts.find_active(uid).await?;
-    let found = found.ok_or_else(|| RepoError::field("uid", "unknown", "is no account"))?;
+    let found = found.ok_or_else(|| RepoError::field("uid", "unknown", "does not exist"))?;
     if !authorized.viewer().is_site_administrator() {
         if !found.is_organization {
             return Err(AuthError::AdminRequired.into());
@@ -252,7 +252,7 @@ async fn abandon(state: &AppState, import: &Import, is_refused: bool, key: Optio
     let is_absent = is_refused || delete_on_store(state, import).await.is_ok();
     if let Err(error) = forget(state, import, is_absent, key).await {
         let id = import.repository_id();
-        tracing::warn!(repo.id = %id, %error, "repository {id} was not imported; the sweeper will remove it");
+        tracing::warn!(repo.id = %id, %error, "cannot remove repository {id} after its import failed; the sweeper will");
     }
 }
 
@@ -447,14 +447,14 @@ pub(super) async fn apply_end(
     }
     if let Some(error) = quotas.refusal(tx, id, end.size_bytes).await? {
         repositories.release_name_in(tx, id).await?;
-        tracing::info!(repo.id = %id, "import {} does not fit: {error}", import.id);
+        tracing::info!(repo.id = %id, "import {} exceeds the quota: {error}", import.id);
         let refused = MigrationEnded { error, ..end.clone() };
         imports.end(tx, import.id, &refused, now_us).await?;
         return Ok(None);
     }
     if !imports.is_owned(tx, import.id).await? {
         repositories.release_name_in(tx, id).await?;
-        tracing::info!(repo.id = %id, "import {} ends without the right to it", import.id);
+        tracing::info!(repo.id = %id, "import {} rejected: its user lost the right to create it", import.id);
         let refused = MigrationEnded { error: lost_rights::RIGHT_LOST.to_owned(), ..end.clone() };
         imports.end(tx, import.id, &refused, now_us).await?;
         return Ok(None);
@@ -465,7 +465,7 @@ pub(super) async fn apply_end(
         return Ok(None);
     };
     tell(repositories, tx, &import, now_us).await?;
-    tracing::info!(repo.id = %id, "import {} is done", import.id);
+    tracing::info!(repo.id = %id, "import {} finished", import.id);
     imports.end(tx, import.id, end, now_us).await?;
     Ok(Some(change))
 }

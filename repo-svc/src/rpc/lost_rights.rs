@@ -14,8 +14,7 @@ use crate::state::AppState;
 use crate::store::{Action, Target};
 
 /// Error of an import that ends this way.
-pub(super) const RIGHT_LOST: &str =
-    "the user who started the import may not create repositories for this owner any more";
+pub(super) const RIGHT_LOST: &str = "the user who started the import can no longer create repositories for this owner";
 
 /// Ends the pending work of a user that the user has lost the right to.
 pub(super) async fn end_waiting(
@@ -32,7 +31,7 @@ pub(super) async fn end_waiting(
         state.imports.end(tx, import, &end, now_us).await?;
         // The sweeper deletes it on the store, which also stops the import there.
         state.repositories.release_name_in(tx, repository).await?;
-        tracing::info!(repo.id = %repository, user.id = user.0, "import {import} ended with the right to it");
+        tracing::info!(repo.id = %repository, user.id = user.0, "cancelled import {import}: its user lost the right to create it");
     }
     Ok(())
 }

@@ -62,7 +62,7 @@ fn check_emails(emails: &[String]) -> Result<Vec<Email>, RepoError> {
         return Err(RepoError::field("emails", "required", "is required"));
     }
     if emails.len() > MAX_EMAILS_PER_REQUEST {
-        return Err(RepoError::field("emails", "too_long", "must hold at most 100 addresses"));
+        return Err(RepoError::field("emails", "too_long", "must have at most 100 addresses"));
     }
     let mut violations = Violations::default();
     let parse = |email: &String| Email::parse(&Email::lookup_key(email), "emails");
@@ -101,7 +101,7 @@ async fn delete_emails(
 ) -> Result<DeleteEmailsResponse, RepoError> {
     let emails = request.into_inner().emails;
     if emails.len() > MAX_EMAILS_PER_REQUEST {
-        return Err(RepoError::field("emails", "too_long", "must hold at most 100 addresses"));
+        return Err(RepoError::field("emails", "too_long", "must have at most 100 addresses"));
     }
     // Skip invalid addresses: no account has one, and PostgreSQL rejects text with NUL.
     let keys: Vec<String> =
@@ -120,7 +120,7 @@ async fn delete_emails(
     }
     let removed = state.profiles.remove_emails(&mut tx, user, &keys).await?;
     let removed = removed
-        .ok_or_else(|| RepoError::field("emails", "invalid", "must not hold the primary address of the account"))?;
+        .ok_or_else(|| RepoError::field("emails", "invalid", "must not include the primary address of the account"))?;
     for email in removed {
         let target = Target::user(user, &authorized.identity()?.username);
         change::record(&mut tx, &authorized, Action::EmailRemove, target, &[("email", email)], now).await?;
@@ -172,7 +172,7 @@ async fn follow_user(
     let followed = lookup::user(state, &request.get_ref().username).await?.id;
     let follower = authorized.user()?;
     if followed == follower {
-        return Err(RepoError::field("username", "invalid", "must not be the caller itself"));
+        return Err(RepoError::field("username", "invalid", "you cannot follow yourself"));
     }
     state.profiles.follow(follower, followed, state.clock.now_us()).await?;
     Ok(FollowUserResponse {})

@@ -112,10 +112,9 @@ async fn new_owner(state: &AppState, repository: &Repository, name: &str) -> Res
         Some(user) => state.accounts.find_active(user.id).await?,
         None => None,
     };
-    let found =
-        found.ok_or_else(|| RepoError::field(NEW_OWNER_FIELD, "unknown", "there is no such user or organization"))?;
+    let found = found.ok_or_else(|| RepoError::field(NEW_OWNER_FIELD, "unknown", "does not exist"))?;
     match found.id == UserId(repository.owner_id) {
-        true => Err(RepoError::field(NEW_OWNER_FIELD, "invalid", "owns the repository already")),
+        true => Err(RepoError::field(NEW_OWNER_FIELD, "invalid", "already owns the repository")),
         false => Ok(found),
     }
 }

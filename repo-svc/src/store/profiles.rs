@@ -212,7 +212,7 @@ impl ProfileTable {
 async fn require_room(tx: &mut Tx, user: UserId, field: &str) -> Result<(), RepoError> {
     let (count,): (i64,) = tx.one(EMAIL_COUNT, &args![user]).await?;
     if count > MAX_EMAILS_PER_ACCOUNT {
-        let message = format!("would give the account more than {MAX_EMAILS_PER_ACCOUNT} addresses");
+        let message = format!("an account can have at most {MAX_EMAILS_PER_ACCOUNT} addresses");
         return Err(RepoError::field(field, "too_long", &message));
     }
     Ok(())

@@ -258,5 +258,5 @@ fn check_count(count: i64) -> Result<(), RepoError> {
 }
 
 fn name_is_taken() -> RepoError {
-    RepoError::field("name", "taken", "is the name of another file of the release")
+    RepoError::field("name", "taken", "another file of the release has this name")
 }

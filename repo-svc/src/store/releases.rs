@@ -305,7 +305,7 @@ fn by_key(repository: RepositoryId, key: &ReleaseKey) -> Query {
 }
 
 fn tag_is_taken() -> RepoError {
-    RepoError::field("tag_name", "taken", "has a release already")
+    RepoError::field("tag_name", "taken", "already has a release")
 }
 
 #[cfg(test)]

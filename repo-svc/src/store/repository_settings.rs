@@ -75,7 +75,7 @@ impl RepositoryTable {
         if before.is_private && !after.is_private {
             let parent: Option<(bool,)> = tx.optional(PARENT_IS_PRIVATE, &args![id]).await?;
             if parent.is_some_and(|(is_private,)| is_private) {
-                let message = "a fork of a private repository stays private";
+                let message = "a fork of a private repository must stay private";
                 return Err(RepoError::field("private", "invalid", message));
             }
         }

@@ -51,7 +51,7 @@ pub(super) async fn resolve_issue_access(
     request: Request<ResolveIssueAccessRequest>,
 ) -> Result<ResolveIssueAccessResponse, RepoError> {
     if request.get_ref().repositories.len() > MAX_REPOSITORIES_PER_REQUEST {
-        let message = "at most 1,000 repositories can be asked for at once";
+        let message = "a request can look up at most 1,000 repositories";
         return Err(RepoError::field("repositories", "too_long", message));
     }
     let caller = Authorized::for_operation(&request, operation::LIST_USER_ISSUES, Capacity::Own)?;
@@ -106,7 +106,7 @@ pub(super) async fn describe_repositories(
 ) -> Result<DescribeRepositoriesResponse, RepoError> {
     let mut ids = request.into_inner().repository_ids;
     if ids.len() > MAX_REPOSITORIES_PER_REQUEST {
-        let message = "at most 1,000 repositories can be asked for at once";
+        let message = "a request can look up at most 1,000 repositories";
         return Err(RepoError::field("repository_ids", "too_long", message));
     }
     ids.sort_unstable();

@@ -56,7 +56,7 @@ pub(super) async fn resolve_access(
     }
     if let Some(fingerprint) = &request.ssh_fingerprint {
         if request.basic.is_some() {
-            return Err(RepoError::field("ssh_fingerprint", "invalid", "is for nothing beside it"));
+            return Err(RepoError::field("ssh_fingerprint", "invalid", "cannot be combined with `basic`"));
         }
         authorized = for_ssh_key(state, authorized, fingerprint).await?;
         credential = Credential::Key(fingerprint.clone());
@@ -100,7 +100,7 @@ async fn for_ssh_key(state: &AppState, authorized: Authorized, fingerprint: &str
 fn require_git_body(authorized: &Authorized, field: &str) -> Result<(), RepoError> {
     match [operation::UPLOAD_PACK, operation::RECEIVE_PACK].contains(&authorized.operation()) {
         true => Ok(()),
-        false => Err(RepoError::field(field, "invalid", "is for git's bodies")),
+        false => Err(RepoError::field(field, "invalid", "is only allowed for git fetch and push")),
     }
 }
 
@@ -160,7 +160,7 @@ async fn decide<T>(
 ) -> Result<(Authorized, Repository), RepoError> {
     let authorized = Authorized::for_operation(request, &access.operation, Capacity::Own)?;
     if authorized.identity().is_ok() {
-        return Err(RepoError::field("credential", "invalid", "is for nothing beside it"));
+        return Err(RepoError::field("credential", "invalid", "cannot be combined with an access token"));
     }
     let with = |authorized: Authorized, identity: Identity| {
         if access.is_git { authorized.for_git(identity) } else { authorized.for_identity(identity) }
@@ -243,12 +243,12 @@ pub(super) async fn resolve_feed_access(
     let asked = request.get_ref();
     for (field, ids) in [("repository_ids", &asked.repository_ids), ("release_ids", &asked.release_ids)] {
         if ids.len() > MAX_IDS {
-            return Err(RepoError::field(field, "too_long", "must be at most 100"));
+            return Err(RepoError::field(field, "too_long", "must have at most 100 entries"));
         }
     }
     let access = asked.access.as_ref().ok_or_else(|| RepoError::field("access", "required", "is required"))?;
     if ![operation::LIST_EVENTS, operation::WATCH_EVENTS].contains(&access.operation.as_str()) {
-        return Err(RepoError::field("access.operation", "invalid", "must be the reading of events"));
+        return Err(RepoError::field("access.operation", "invalid", "must be an operation that reads events"));
     }
     let (authorized, repository) = decide(state, &request, access).await?;
     let viewer = authorized.viewer();

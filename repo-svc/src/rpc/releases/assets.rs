@@ -139,7 +139,7 @@ async fn discard(state: &AppState, file_id: &str) {
     // Counts against nobody: the caller may have reached the write limit, and this must still
     // succeed.
     if let Err(error) = serve(try_discard(state, file_id)).await {
-        tracing::warn!(%error, "a file that no release got is removed later");
+        tracing::warn!(%error, "cannot remove an unused release file now; the sweeper will");
     }
 }
 

@@ -220,7 +220,7 @@ async fn give_up(state: &AppState, claim: ReleaseClaim) {
         tx.commit().await
     };
     if let Err(error) = end.await {
-        tracing::warn!(%error, "the claim of a release is not ended");
+        tracing::warn!(%error, "cannot end the claim of a release; it will expire");
     }
 }
 

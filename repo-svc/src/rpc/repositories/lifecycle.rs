@@ -304,7 +304,7 @@ impl<A: Message> Creation<A> {
                 }
                 () = tokio::time::sleep(SIGN_OF_LIFE_INTERVAL) => {
                     if let Err(error) = state.repositories.keep_unfinished(id, state.clock.now_us()).await {
-                        tracing::warn!(repo.id = %id, %error, "a copy that goes on may be taken for interrupted");
+                        tracing::warn!(repo.id = %id, %error, "cannot record that a copy is running; the sweeper may remove it");
                     }
                 }
             }
@@ -394,7 +394,7 @@ fn forked(mut fork: repo::Repository, parent: &Repository, user_id: i64) -> Repo
 /// Undoes a creation. If that fails, the sweeper does it later.
 async fn undo(state: &AppState, id: RepositoryId, store: &str, may_be_stored: bool) {
     if let Err(error) = try_undo(state, id, store, may_be_stored).await {
-        tracing::warn!(repo.id = %id, %error, "repository {id} was not finished; the sweeper will remove it");
+        tracing::warn!(repo.id = %id, %error, "cannot undo the creation of repository {id}; the sweeper will");
     }
 }
 

@@ -104,7 +104,7 @@ struct Values<A>(A);
 
 impl<'de, A: SeqAccess<'de>> Values<A> {
     fn next<T: Deserialize<'de>>(&mut self) -> Result<T, A::Error> {
-        self.0.next_element()?.ok_or_else(|| A::Error::custom("a row lacks a value"))
+        self.0.next_element()?.ok_or_else(|| A::Error::custom("missing value in row"))
     }
 
     /// Returns a boolean, which SQLite has as a number.
