@@ -252,7 +252,7 @@ async fn abandon(state: &AppState, import: &Import, is_refused: bool, key: Optio
     let is_absent = is_refused || delete_on_store(state, import).await.is_ok();
     if let Err(error) = forget(state, import, is_absent, key).await {
         let id = import.repository_id();
-        tracing::warn!(repo.id = %id, %error, "cannot remove repository {id} after its import failed; the sweeper will");
+        tracing::warn!(repo.id = %id, %error, "cannot undo the import of repository {id}; the sweeper will");
     }
 }
 
@@ -454,7 +454,7 @@ pub(super) async fn apply_end(
     }
     if !imports.is_owned(tx, import.id).await? {
         repositories.release_name_in(tx, id).await?;
-        tracing::info!(repo.id = %id, "import {} rejected: its user lost the right to create it", import.id);
+        tracing::info!(repo.id = %id, "import {} rejected: right to create it lost", import.id);
         let refused = MigrationEnded { error: lost_rights::RIGHT_LOST.to_owned(), ..end.clone() };
         imports.end(tx, import.id, &refused, now_us).await?;
         return Ok(None);

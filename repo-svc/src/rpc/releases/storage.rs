@@ -56,10 +56,10 @@ pub(super) async fn remove_files(state: &AppState, repository: RepositoryId, sto
     let request = DeleteAssetFilesRequest { repository_id: repository.0, file_ids: file_ids.clone() };
     let removed = ReleaseStorageServiceClient::new(state.storage.with_store(store)).delete_asset_files(request).await;
     if let Err(status) = removed {
-        tracing::warn!(repo.id = %repository, %status, "cannot remove release files from the store now; the sweeper will");
+        tracing::warn!(repo.id = %repository, %status, "cannot remove release files now; the sweeper will");
         return;
     }
     if let Err(error) = state.releases.forget_files(&file_ids).await {
-        tracing::warn!(repo.id = %repository, %error, "cannot forget removed release files; the sweeper will remove them again");
+        tracing::warn!(repo.id = %repository, %error, "cannot record that release files are removed");
     }
 }

@@ -304,7 +304,7 @@ impl<A: Message> Creation<A> {
                 }
                 () = tokio::time::sleep(SIGN_OF_LIFE_INTERVAL) => {
                     if let Err(error) = state.repositories.keep_unfinished(id, state.clock.now_us()).await {
-                        tracing::warn!(repo.id = %id, %error, "cannot record that a copy is running; the sweeper may remove it");
+                        tracing::warn!(repo.id = %id, %error, "cannot tell the sweeper that the copy is running");
                     }
                 }
             }

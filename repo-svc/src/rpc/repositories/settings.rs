@@ -175,7 +175,7 @@ async fn move_head(
     parent: Option<Box<repo::Repository>>,
 ) -> Result<UpdateRepositoryResponse, RepoError> {
     let outcome = state.heads.move_head(claim).await.map_err(|status| {
-        tracing::warn!(repo.id = %claim.repository(), %status, "cannot change the default branch on the store now; will retry");
+        tracing::warn!(repo.id = %claim.repository(), %status, "cannot move HEAD on the store now; will retry");
         RepoError::StoreUnavailable
     })?;
     let (id, now) = (claim.repository(), state.clock.now_us());
