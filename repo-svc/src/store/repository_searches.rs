@@ -1,13 +1,13 @@
 //! Searches for repositories: chooses the cheapest way to find a page.
 //!
-//! - A search by owner or topic, or for forks or mirrors, has few results: an index finds them all, and they
-//!   are counted.
-//! - A search for everything, or for a text too short for an index, reads repositories in the order of the
-//!   search until it has the page and at most [`MAX_ROWS_COUNTED_AHEAD`] more.
+//! - A search by owner or topic, or for forks or mirrors, has few results: an index finds them all,
+//!   and they are counted.
+//! - A search for everything, or for a text too short for an index, reads repositories in the order
+//!   of the search until it has the page and at most [`MAX_ROWS_COUNTED_AHEAD`] more.
 //! - SQLite's index returns results in the order of ids, and is read only that far too.
-//! - An index that does not return the order must find everything. If there are many repositories, a sample of
-//!   the first ones tells whether the text is common (`search`). A common text is searched by reading in
-//!   order, a rare one by the index.
+//! - An index that does not return the order must find everything. If there are many repositories, a
+//!   sample of the first ones tells whether the text is common (`search`). A common text is searched
+//!   by reading in order, a rare one by the index.
 
 use ferrite_core::page::Page;
 use ferrite_db::{DbError, Query};
