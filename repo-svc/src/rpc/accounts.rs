@@ -45,7 +45,7 @@ async fn get_authenticated_user(
     authorized: Authorized,
     _: Request<GetAuthenticatedUserRequest>,
 ) -> Result<GetAuthenticatedUserResponse, RepoError> {
-    // Up to date: a change of the account revokes what is cached of its tokens.
+    // Never stale: changing an account revokes the cached identities of its tokens.
     Ok(GetAuthenticatedUserResponse { user: Some(encode::identity(authorized.identity()?)) })
 }
 
@@ -66,9 +66,9 @@ async fn get_users(
     let with_emails = request.get_ref().with_emails && Caller::of(&request).service.is_some();
     let request = request.into_inner();
     if request.user_ids.len() + request.emails.len() + request.usernames.len() > MAX_USERS_PER_REQUEST {
-        return Err(RepoError::field("user_ids", "too_long", "at most 1,000 users can be asked for at once"));
+        return Err(RepoError::field("user_ids", "too_long", "a request can look up at most 1,000 users"));
     }
-    // Invalid names and addresses are left out: no account has one, and PostgreSQL refuses text with NUL.
+    // Skip invalid names and addresses: no account has one, and PostgreSQL rejects text with NUL.
     let query = AccountQuery {
         ids: request.user_ids,
         name_keys: request.usernames.iter().filter_map(|name| lookup_key(name)).collect(),
@@ -107,8 +107,8 @@ async fn search_users(
     Ok(SearchUsersResponse { users: encode::users(rows, authorized.viewer()), total_count })
 }
 
-/// Creates a token with scopes, expiry and repositories; its text is in the response and nowhere else.
-/// Takes no idempotency key: the response contains the token, which must not be stored.
+/// Creates a token. Its text is in the response and stored nowhere, so the request takes no
+/// idempotency key: that would store the response.
 async fn create_access_token(
     state: &AppState,
     authorized: Authorized,
@@ -136,7 +136,7 @@ async fn create_access_token(
     Ok(CreateAccessTokenResponse { token: Some(encode::token(row, &names)), value })
 }
 
-/// Checks a request. Returns the token to create and the names of the repositories that it is limited to.
+/// Returns the token to create and the names of the repositories it is limited to.
 async fn check_token(
     state: &AppState,
     request: &CreateAccessTokenRequest,
@@ -158,7 +158,7 @@ async fn check_token(
     Ok((NewToken { name, scopes, expire_us, only }, names))
 }
 
-/// Finds repositories by path, in the order of `texts`. Missing and hidden ones give the same violation.
+/// Returns repositories in the order of `texts`. Missing and hidden ones give the same violation.
 async fn find_repositories(
     state: &AppState,
     texts: &[String],
@@ -177,7 +177,6 @@ async fn find_repositories(
         .collect())
 }
 
-/// Returns the details of a new token for the audit log.
 fn token_details(row: &TokenRow) -> [(&'static str, String); 4] {
     let scopes: Vec<_> = row.scopes().iter().map(Scope::as_str).collect();
     let expires = if row.expire_us > 0 { timestamp(row.expire_us).to_string() } else { "never".to_owned() };
@@ -185,7 +184,7 @@ fn token_details(row: &TokenRow) -> [(&'static str, String); 4] {
     [("name", row.name.clone()), ("scopes", scopes.join(" ")), ("expires", expires), ("repositories", repositories)]
 }
 
-/// Returns 160 random bits from the operating system as 40 lower-case hexadecimal digits.
+/// 160 random bits from the operating system as 40 lower-case hexadecimal digits.
 fn new_token() -> Result<String, RepoError> {
     let mut bytes = [0; 20];
     OsRng.try_fill_bytes(&mut bytes).map_err(|error| RepoError::Hashing(error.to_string()))?;
@@ -220,7 +219,8 @@ async fn delete_access_token(
         return Err(RepoError::TokenNotFound);
     }
     let (shared, name) = (state.clone(), request.name);
-    // A task of its own, because a request that is cancelled after its commit must still revoke the cached tokens.
+    // Runs in its own task: a request cancelled after its commit must still revoke the cached
+    // tokens.
     let task = state
         .life
         .spawn_for_request("delete token", async move { delete_token(&shared, &authorized, &owner, &name).await });

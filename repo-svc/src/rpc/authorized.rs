@@ -1,7 +1,5 @@
-//! Authorized requests: proof that a request passed the permission table as far as its caller alone decides, and the lookups that check
-//! the rest of the rule against what the request is about.
-//!
-//! Not here: the table and the levels (`access`).
+//! Authorized requests: proof that a caller passed the permission table. The lookups here check the
+//! part of the rule that depends on the target.
 
 use ferrite_proto::id::{RepositoryId, TeamId, TokenId, UserId};
 use ferrite_proto::repo::{Identity, RepositoryRef, repository_ref};
@@ -17,11 +15,12 @@ use crate::store::{
     Team, TeamTable,
 };
 
-/// Begin of the names of this service's own operations.
+/// Prefix of the operations that this service implements.
 const OWN_PACKAGE: &str = "ferrite.repo.v1.";
 
-/// A request that passed the permission table as far as its caller alone decides. An operation on a repository, organization or
-/// team checks the rest of its rule when it looks that up: [`Authorized::repository`], [`Authorized::organization`], [`Authorized::team`].
+/// A request whose caller passed the permission table. If the operation is on a repository,
+/// organization or team, the rest of its rule is checked when that is looked up:
+/// [`Authorized::repository`], [`Authorized::organization`], [`Authorized::team`].
 #[derive(Clone, Debug)]
 pub(crate) struct Authorized {
     operation: &'static Operation,
@@ -29,17 +28,14 @@ pub(crate) struct Authorized {
     viewer: Viewer,
     address: ClientAddress,
     request_id: String,
-    /// True for an operation on the wiki of a repository.
+    /// The operation is on the wiki of a repository.
     is_wiki: bool,
-    /// The deploy key by which the caller authenticated, for each repository that has it.
+    /// The deploy key the caller authenticated with, once per repository that has it.
     deploy_keys: Vec<AddedKey>,
 }
 
 impl Authorized {
-    /// Checks a request against the table's rule for its RPC.
-    ///
-    /// # Errors
-    /// [`RepoError::UnlistedOperation`], or those of [`Authorized::check_caller`].
+    /// Checks the caller against the table's rule for this RPC.
     pub(crate) fn of<T>(request: &Request<T>, capacity: Capacity) -> Result<Self, RepoError> {
         let caller = Caller::of(request);
         let operation = Operation::find(&caller.operation, capacity)
@@ -52,20 +48,18 @@ impl Authorized {
         Ok(authorized)
     }
 
-    /// Returns the request as one for another operation than the one that it calls, not checked yet: for requests that ask about access.
-    ///
-    /// # Errors
-    /// [`RepoError::Invalid`] if the operation is not in the table, or is one for services only.
+    /// Treats the request as one for another operation, without checking it yet. Used by RPCs that
+    /// ask about access. Rejects unknown operations and those for services only.
     pub(crate) fn for_operation<T>(request: &Request<T>, name: &str, capacity: Capacity) -> Result<Self, RepoError> {
         let operation = Operation::find(name, capacity)
             .filter(|operation| operation.rule != Rule::Service)
-            .ok_or_else(|| RepoError::field("operation", "unknown", "is not in the table"))?;
+            .ok_or_else(|| RepoError::field("operation", "unknown", "must be a known operation"))?;
         Ok(Self::new(operation, request))
     }
 
     fn new<T>(operation: &'static Operation, request: &Request<T>) -> Self {
         let caller = Caller::of(request);
-        // A longer id is dropped, because ids are kept in the audit log.
+        // Ids are stored in the audit log, so ignore overlong ones.
         let id = request.metadata().get(metadata::REQUEST_ID).and_then(|value| value.to_str().ok());
         let request_id = id.filter(|id| id.len() <= metadata::MAX_REQUEST_ID_BYTES);
         Self {
@@ -79,40 +73,39 @@ impl Authorized {
         }
     }
 
-    /// Replaces the caller by a user whose token is known.
+    /// Replaces the caller with a user whose token is known.
     pub(crate) fn for_identity(self, identity: Identity) -> Self {
         Self { viewer: Viewer::of(Some(&identity)), identity: Some(identity), ..self }
     }
 
-    /// Replaces the caller by a user who authenticated to git, with the rights that the user has there.
+    /// Replaces the caller with a user who authenticated to git, and reduces the rights to git's.
     pub(crate) fn for_git(self, identity: Identity) -> Self {
         Self { viewer: Viewer::for_git(&identity), identity: Some(identity), ..self }
     }
 
-    /// Makes the operation one on the wiki of a repository, with the level on the repository, or read where the wiki is public.
+    /// Makes this an operation on the wiki: it needs the level on the repository, or only read
+    /// access if the wiki is public.
     pub(crate) fn for_wiki(self) -> Self {
         Self { is_wiki: true, ..self }
     }
 
-    /// Replaces the caller by a deploy key.
+    /// Replaces the caller with a deploy key.
     pub(crate) fn for_deploy_key(self, deploy_keys: Vec<AddedKey>) -> Self {
         let repositories: Vec<_> = deploy_keys.iter().map(|added| (added.repository, added.level)).collect();
         Self { viewer: Viewer::deploy_key(&repositories), identity: None, deploy_keys, ..self }
     }
 
-    /// Returns the deploy key by which the caller authenticated, as it was added to a repository; `None` for other callers.
+    /// The caller's deploy key as added to this repository; `None` for other callers.
     pub(crate) fn deploy_key(&self, repository: RepositoryId) -> Option<&AddedKey> {
         self.deploy_keys.iter().find(|added| added.repository == repository)
     }
 
     /// Checks the part of the rule that depends on the caller alone.
-    ///
-    /// # Errors
-    /// [`AuthError::CredentialsRequired`], [`AuthError::AdminRequired`], [`AuthError::InsufficientScope`].
     pub(crate) fn check_caller(&self) -> Result<(), RepoError> {
         let scope = match self.operation.rule {
             Rule::Service | Rule::Anyone | Rule::Password => return Ok(()),
-            // Checked with the repository: only a caller who may see it learns which scope is missing.
+            // Checked with the repository: only callers who can see it learn which scope is
+            // missing.
             Rule::Repository { anonymous: true, .. } => return Ok(()),
             Rule::Repository { anonymous: false, .. } => None,
             Rule::User(scope) => scope,
@@ -133,69 +126,55 @@ impl Authorized {
         }
     }
 
-    /// Returns the name of the operation in the table.
     pub(crate) fn operation(&self) -> &'static str {
         self.operation.name
     }
 
-    /// Returns whether another service does the operation, on what is no repository: one that needs a grant for it.
+    /// Whether another service runs the operation on something other than a repository, so that it
+    /// needs a grant.
     pub(crate) fn is_for_another_service(&self) -> bool {
         let is_of_no_repository =
             matches!(self.operation.rule, Rule::User(_) | Rule::Organization(..) | Rule::Administrator);
         is_of_no_repository && !self.operation.name.starts_with(OWN_PACKAGE)
     }
 
-    /// Returns the capacity in which the caller acts.
     pub(crate) fn capacity(&self) -> Capacity {
         self.operation.capacity
     }
 
-    /// Returns the caller as the viewer of the response.
     pub(crate) fn viewer(&self) -> &Viewer {
         &self.viewer
     }
 
-    /// Returns the address of the client.
     pub(crate) fn client_address(&self) -> &ClientAddress {
         &self.address
     }
 
-    /// Returns the authenticated user.
-    ///
-    /// # Errors
-    /// [`AuthError::CredentialsRequired`] for any other caller.
+    /// The authenticated user, or [`AuthError::CredentialsRequired`].
     pub(crate) fn identity(&self) -> Result<&Identity, AuthError> {
         self.identity.as_ref().ok_or(AuthError::CredentialsRequired)
     }
 
-    /// Returns the account of the authenticated user.
-    ///
-    /// # Errors
-    /// [`AuthError::CredentialsRequired`] for any other caller.
+    /// The id of the authenticated user, or [`AuthError::CredentialsRequired`].
     pub(crate) fn user(&self) -> Result<UserId, AuthError> {
         self.identity().map(|identity| UserId(identity.user_id))
     }
 
-    /// Returns the caller's token if it has limits: not all scopes, an expiry, or a list of repositories. What is made with such a token
-    /// and outlives the request must not open more than the token.
-    ///
-    /// # Errors
-    /// [`AuthError::CredentialsRequired`] if no user is authenticated.
+    /// The caller's token if it is limited: not all scopes, an expiry, or a list of repositories.
+    /// Anything created with such a token that outlives the request must not grant more than the
+    /// token does.
     pub(crate) fn limited_token(&self) -> Result<Option<TokenId>, AuthError> {
         let identity = self.identity()?;
         let has_limits = !self.viewer.scopes().is_all() || identity.expire_us != 0 || identity.is_limited;
         Ok((identity.token_id != 0 && has_limits).then_some(TokenId(identity.token_id)))
     }
 
-    /// Returns the actor for an entry in the audit log.
-    ///
-    /// # Errors
-    /// [`AuthError::CredentialsRequired`] if no user is authenticated.
+    /// The caller as an actor in the audit log.
     pub(crate) fn actor(&self) -> Result<Actor, AuthError> {
         self.identity().map(|identity| self.actor_as(identity))
     }
 
-    /// Returns the actor for an entry in the audit log, for a caller who authenticated by password in the request itself.
+    /// The actor for the audit log if the request authenticated by password.
     pub(crate) fn actor_as(&self, identity: &Identity) -> Actor {
         Actor {
             id: identity.user_id,
@@ -206,12 +185,9 @@ impl Authorized {
         }
     }
 
-    /// Returns the repository, if the caller may do the operation on it. A missing and a hidden repository are refused alike, after
-    /// the same queries.
-    ///
-    /// # Errors
-    /// [`RepoError::RepositoryMoved`] for the former name of a repository that the caller may see, or those of
-    /// [`Authorized::repository_by_any_name`].
+    /// Returns the repository if the caller may run the operation on it. Missing and hidden
+    /// repositories give the same error after the same number of queries. Fails with
+    /// [`RepoError::RepositoryMoved`] for a former name if the caller can see the repository.
     pub(crate) async fn repository(
         &self,
         repositories: &RepositoryTable,
@@ -220,10 +196,8 @@ impl Authorized {
         self.lookup(repositories, by, Lookup::Plain).await
     }
 
-    /// As [`Authorized::repository`], a fork with its parent, which the caller may not be able to see.
-    ///
-    /// # Errors
-    /// As [`Authorized::repository`].
+    /// Like [`Authorized::repository`], but includes the parent of a fork, which the caller may not
+    /// be able to see.
     pub(crate) async fn repository_with_parent(
         &self,
         repositories: &RepositoryTable,
@@ -232,11 +206,7 @@ impl Authorized {
         self.lookup(repositories, by, Lookup::WithParent).await
     }
 
-    /// As [`Authorized::repository`], but a former name leads to its repository.
-    ///
-    /// # Errors
-    /// [`AuthError::RepositoryNotFound`], [`AuthError::CredentialsRequired`], [`AuthError::InsufficientScope`],
-    /// [`AuthError::PermissionRequired`], [`AuthError::RepositoryArchived`], or those of the database.
+    /// Like [`Authorized::repository`], but resolves former names.
     pub(crate) async fn repository_by_any_name(
         &self,
         repositories: &RepositoryTable,
@@ -265,10 +235,8 @@ impl Authorized {
         Ok(found)
     }
 
-    /// Returns the repository, if the caller may see it: for operations whose rule is about no repository.
-    ///
-    /// # Errors
-    /// [`AuthError::RepositoryNotFound`], [`RepoError::RepositoryMoved`], or those of the database.
+    /// Returns the repository if the caller can see it. For operations whose rule does not involve
+    /// a repository. Fails with [`RepoError::RepositoryMoved`] for a former name.
     pub(crate) async fn visible_repository(
         &self,
         repositories: &RepositoryTable,
@@ -277,10 +245,8 @@ impl Authorized {
         self.find_visible(repositories, by, Lookup::Plain).await
     }
 
-    /// As [`Authorized::visible_repository`], a fork with its parent, which the caller may not be able to see.
-    ///
-    /// # Errors
-    /// As [`Authorized::visible_repository`].
+    /// Like [`Authorized::visible_repository`], but includes the parent of a fork, which the caller
+    /// may not be able to see.
     pub(crate) async fn visible_repository_with_parent(
         &self,
         repositories: &RepositoryTable,
@@ -289,10 +255,7 @@ impl Authorized {
         self.find_visible(repositories, by, Lookup::WithParent).await
     }
 
-    /// As [`Authorized::visible_repository`], but a former name leads to its repository.
-    ///
-    /// # Errors
-    /// [`AuthError::RepositoryNotFound`], or those of the database.
+    /// Like [`Authorized::visible_repository`], but resolves former names.
     pub(crate) async fn visible_repository_by_any_name(
         &self,
         repositories: &RepositoryTable,
@@ -301,7 +264,6 @@ impl Authorized {
         self.find_visible(repositories, by, Lookup::ByAnyName).await
     }
 
-    /// Returns the facts that decide about the access to a repository, or to its wiki.
     fn access(&self, repository: &Repository) -> RepositoryAccess {
         if self.is_wiki { repository.wiki_access() } else { repository.access() }
     }
@@ -323,8 +285,8 @@ impl Authorized {
         if let Some(found) = found.filter(is_visible) {
             return Ok(found);
         }
-        // Also if a hidden repository has the name, so that the response is that for a name that no repository has, after as many
-        // queries.
+        // Runs even if a hidden repository has the name: the response and the number of queries
+        // must be the same as for an unused name.
         let moved = repositories.find_redirected(&key, &self.viewer).await?.filter(is_visible);
         match moved.ok_or(AuthError::RepositoryNotFound)? {
             moved if way == Lookup::ByAnyName => Ok(moved),
@@ -332,7 +294,7 @@ impl Authorized {
         }
     }
 
-    /// Returns the caller's level on the part of a repository that the operation belongs to.
+    /// The caller's level on the repository or wiki, whichever the operation is on.
     pub(crate) fn level(&self, repository: &Repository) -> Permission {
         match self.operation.rule {
             Rule::Repository { unit, .. } => self.access(repository).level(&self.viewer, unit),
@@ -340,11 +302,7 @@ impl Authorized {
         }
     }
 
-    /// Returns the organization, if the caller may do the operation on it.
-    ///
-    /// # Errors
-    /// [`RepoError::OrganizationNotFound`], [`RepoError::OrganizationMemberRequired`], [`RepoError::OrganizationOwnerRequired`], or
-    /// those of the database.
+    /// Returns the organization if the caller may run the operation on it.
     pub(crate) async fn organization(
         &self,
         organizations: &OrganizationTable,
@@ -356,11 +314,8 @@ impl Authorized {
         Ok(found)
     }
 
-    /// Returns the team, if the caller may do the operation on it.
-    ///
-    /// # Errors
-    /// [`RepoError::TeamNotFound`] for a missing and for a hidden team, [`RepoError::OrganizationOwnerRequired`], or those of the
-    /// database.
+    /// Returns the team if the caller may run the operation on it. Missing and hidden teams give
+    /// the same error.
     pub(crate) async fn team(&self, teams: &TeamTable, id: TeamId) -> Result<Team, RepoError> {
         let found = teams.find(id, self.viewer.user()).await?.ok_or(RepoError::TeamNotFound)?;
         match self.operation.rule {
@@ -376,10 +331,7 @@ impl Authorized {
         }
     }
 
-    /// Checks that a role in an organization is the required one, or more. Administrators of the site have every role.
-    ///
-    /// # Errors
-    /// [`RepoError::OrganizationMemberRequired`], [`RepoError::OrganizationOwnerRequired`].
+    /// Checks for at least the required role. Site administrators have every role.
     pub(crate) fn require_role(&self, required: RequiredRole, role: OrganizationRole) -> Result<(), RepoError> {
         match (required, role) {
             _ if self.viewer.is_site_administrator() => Ok(()),
@@ -394,24 +346,24 @@ impl Authorized {
         }
     }
 
-    /// The error of a lookup that the operation's rule does not provide for.
+    /// The error for a lookup that the operation's rule does not allow.
     fn unlisted(&self) -> RepoError {
         RepoError::UnlistedOperation { operation: self.operation.name.to_owned() }
     }
 }
 
-/// The way in which a repository is looked up.
+/// How to look up a repository.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Lookup {
-    /// By its present name: a former one is refused.
+    /// By current name; rejects former names.
     Plain,
-    /// As [`Lookup::Plain`]; the parent of a fork is read as well.
+    /// Like [`Lookup::Plain`], with the parent of a fork.
     WithParent,
-    /// By its present name or a former one.
+    /// By current or former name.
     ByAnyName,
 }
 
-/// Returns the key of a repository; `None` if no repository can have this name.
+/// Returns `None` if no repository can have this name.
 pub(crate) fn repository_key(by: &repository_ref::By) -> Option<RepositoryKey> {
     match by {
         repository_ref::By::Id(id) => Some(RepositoryKey::Id(RepositoryId(*id))),
@@ -419,12 +371,8 @@ pub(crate) fn repository_key(by: &repository_ref::By) -> Option<RepositoryKey> {
     }
 }
 
-/// Checks that a viewer has `level` on a part of a repository; `anonymous` also admits callers without a token, if the repository
-/// is public.
-///
-/// # Errors
-/// [`AuthError::RepositoryNotFound`] if the repository is hidden from the viewer, [`AuthError::CredentialsRequired`],
-/// [`AuthError::PermissionRequired`], [`AuthError::InsufficientScope`].
+/// Checks that the viewer has `level` on a part of a repository. With `anonymous`, a public
+/// repository needs no token.
 fn require_level(
     viewer: &Viewer,
     access: RepositoryAccess,

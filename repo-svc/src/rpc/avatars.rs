@@ -1,6 +1,5 @@
-//! Pictures of users and organizations, as files that are ready to be shown.
-//!
-//! Not here: decoding and scaling of pictures that clients send, and pictures of accounts without an uploaded one (gateway).
+//! Pictures of users and organizations, ready to serve. The gateway decodes and scales uploads and
+//! draws pictures for accounts without one.
 
 use ferrite_db::idempotency::IdempotencyKey;
 use ferrite_proto::id::UserId;
@@ -85,14 +84,14 @@ async fn delete(
     change::commit(tx, key, DeleteAvatarResponse {}, now).await
 }
 
-/// The account that a change of a picture is about, and the change's entry in the audit log.
+/// The account whose picture changes, with the audit log entry for the change.
 struct Account {
     id: UserId,
     action: Action,
     target: Target,
 }
 
-/// Returns the account of a request: the organization `owner`, or the caller.
+/// The organization `owner`, or the caller if `owner` is empty.
 async fn account(state: &AppState, authorized: &Authorized, owner: &str) -> Result<Account, RepoError> {
     if owner.is_empty() {
         let identity = authorized.identity()?;

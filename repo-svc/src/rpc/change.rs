@@ -1,5 +1,5 @@
-//! The end of every change: its entry in the audit log, its commit together with the response for repetitions of the request, and the
-//! tokens that it revoked.
+//! How every change ends: append to the audit log, commit together with the response for repeated
+//! requests, and revoke cached tokens.
 
 use ferrite_db::Tx;
 use ferrite_db::idempotency::IdempotencyKey;
@@ -10,11 +10,7 @@ use crate::error::RepoError;
 use crate::rpc::authorized::Authorized;
 use crate::store::{Action, Entry, Target, append};
 
-/// Appends a change to the audit log, in its transaction.
-///
-/// # Errors
-/// [`AuthError::CredentialsRequired`](ferrite_rpc::auth::AuthError::CredentialsRequired) if no user is authenticated, or those of
-/// the database.
+/// Appends to the audit log in the transaction of the change.
 pub(super) async fn record(
     tx: &mut Tx,
     authorized: &Authorized,
@@ -27,10 +23,8 @@ pub(super) async fn record(
     Ok(append(tx, entry, now_us).await?)
 }
 
-/// Commits a change. If the request has an idempotency key, the response, which is always a small one, is stored in the same transaction.
-///
-/// # Errors
-/// Those of the database.
+/// Commits a change. If the request has an idempotency key, stores the response (which must be
+/// small) in the same transaction.
 pub(super) async fn commit<A: Message>(
     tx: Tx,
     key: Option<&IdempotencyKey>,
@@ -40,10 +34,8 @@ pub(super) async fn commit<A: Message>(
     commit_with_subject(tx, key, response, &(), now_us).await
 }
 
-/// As [`commit`], for a response that may be too large to be stored: then `subject` is, of which a repeated request gets it anew.
-///
-/// # Errors
-/// Those of the database.
+/// Like [`commit`], for responses that may be too large to store. Then `subject` is stored, and a
+/// repeated request builds the response from it.
 pub(super) async fn commit_with_subject<A: Message, S: Message>(
     mut tx: Tx,
     key: Option<&IdempotencyKey>,
@@ -58,8 +50,8 @@ pub(super) async fn commit_with_subject<A: Message, S: Message>(
     Ok(response)
 }
 
-/// Removes the cached identities of these tokens in all processes. Called after the change of the tokens is committed, so that the
-/// next lookup reads the new rows.
+/// Removes the cached identities of these tokens in all processes. Call it after the commit, so
+/// that the next lookup reads the new rows.
 pub(super) async fn revoke_cached(cache: Option<&TokenCacheWriter>, hashes: &[TokenHash]) {
     if let Some(cache) = cache {
         cache.revoke(hashes).await;

@@ -1,4 +1,4 @@
-//! The collaborators of a repository: users who were added to it, with a level each.
+//! Collaborators: users added to a repository, each with a level.
 
 use ferrite_db::idempotency::IdempotencyKey;
 use ferrite_proto::Permission;
@@ -24,9 +24,9 @@ authorized_service!(CollaboratorService {
     remove_collaborator(RemoveCollaboratorRequest) -> RemoveCollaboratorResponse;
 });
 
-/// The field that violations about the user name.
+/// The field in violations about the user.
 const USER_FIELD: &str = "collaborator";
-/// Level of a new collaborator if the request names none.
+/// Level of a new collaborator if the request does not set one.
 const DEFAULT_PERMISSION: Permission = Permission::Write;
 
 async fn list_collaborators(
@@ -58,7 +58,7 @@ async fn get_collaborator(
     Ok(GetCollaboratorResponse { collaborator: Some(encode::collaborator(found, authorized.viewer())) })
 }
 
-/// Gives a user a permission on a repository, at most the caller's own.
+/// Sets a user's permission on a repository. Callers can grant at most their own level.
 async fn set_collaborator(
     state: &AppState,
     authorized: Authorized,
@@ -71,7 +71,7 @@ async fn set_collaborator(
     repeat::once(&state.db, key.as_ref(), access, set(state, request.into_inner(), &authorized, key.as_ref())).await
 }
 
-/// Checks a request. Without a permission, a collaborator keeps its level.
+/// If the request has no permission, an existing collaborator keeps its level.
 async fn check(
     state: &AppState,
     owner: UserId,
@@ -81,7 +81,7 @@ async fn check(
     let user = match lookup::account(state, &request.username).await {
         Err(RepoError::UserNotFound) => refuse("unknown", "does not exist"),
         Err(error) => return Err(error),
-        Ok(account) if account.id == owner => refuse("invalid", "is the owner"),
+        Ok(account) if account.id == owner => refuse("invalid", "already owns the repository"),
         Ok(account) if account.is_organization => refuse("invalid", "must not be an organization"),
         Ok(account) => Ok(account),
     };
@@ -158,11 +158,8 @@ async fn remove(
     change::commit(tx, key, RemoveCollaboratorResponse {}, now).await
 }
 
-/// Checks that the caller, whose level is `own`, gives no higher level than that, and changes or removes no collaborator who has
-/// one.
-///
-/// # Errors
-/// [`AuthError::PermissionRequired`] with the level that the caller lacks.
+/// Rejects the change if the collaborator has, or would get, a higher level than the caller
+/// (`own`).
 fn require_at_most(own: Permission, levels: [Permission; 2]) -> Result<(), AuthError> {
     match levels.into_iter().max() {
         Some(needed) if needed > own => Err(AuthError::PermissionRequired { needed }),

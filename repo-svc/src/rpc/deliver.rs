@@ -1,4 +1,5 @@
-//! Events of the other services, about refs, sizes, open issues, branch protection, webhooks, imports and mirrors.
+//! Receives events of the other services: refs, sizes, open issues, branch protection, webhooks,
+//! imports and mirrors.
 
 use ferrite_db::{DbError, Tx};
 use ferrite_events as outbox;
@@ -34,10 +35,9 @@ async fn deliver(
     Ok(response)
 }
 
-/// Applies the events of other services to the repositories they are about.
 struct EventHandler<'a> {
     state: &'a AppState,
-    /// Changes of the bytes that owners use, of all events together.
+    /// Changes of owners' byte usage, summed over all events.
     usage: Mutex<UsageChanges>,
 }
 
@@ -53,7 +53,7 @@ impl Apply for EventHandler<'_> {
             Some(Fact::HookChanged(change)) => record_hook(state, tx, id, change, time_us).await?,
             Some(Fact::MigrationEnded(end)) => self.note(imports::apply_end(state, tx, id, end, now_us).await?),
             Some(Fact::MirrorChanged(change)) => repositories.apply_mirror(tx, id, change).await?,
-            // Events of this service itself, and those for others.
+            // Our own events, and events for other services.
             _ => {}
         }
         Ok(())
@@ -66,7 +66,7 @@ impl Apply for EventHandler<'_> {
 }
 
 impl EventHandler<'_> {
-    /// Notes a change of the bytes that an owner uses, for the end of the transaction.
+    /// Adds to the usage changes that are written at the end of the transaction.
     fn note(&self, change: Option<SizeChange>) {
         if let Some(change) = change {
             self.usage.lock().add(change.owner, change.bytes);
@@ -74,7 +74,8 @@ impl EventHandler<'_> {
     }
 }
 
-/// Records a change of a webhook in the audit log. If its repository or organization is deleted by now, the entry has the id only.
+/// Records a webhook change in the audit log. If the repository or organization was deleted in the
+/// meantime, the entry has only the id.
 async fn record_hook(
     state: &AppState,
     tx: &mut Tx,
@@ -101,7 +102,8 @@ async fn record_hook(
     append(tx, Entry { actor: &actor, action, target, details: &details }, time_us).await
 }
 
-/// Records a change of a branch protection in the audit log. If the repository is deleted by now, the entry has its id only.
+/// Records a branch protection change in the audit log. If the repository was deleted in the
+/// meantime, the entry has only the id.
 async fn record_protection(
     state: &AppState,
     tx: &mut Tx,
@@ -123,7 +125,7 @@ async fn record_protection(
     append(tx, entry, time_us).await
 }
 
-/// Returns the actor of a change that an event tells. Its token is unknown, because a grant does not name it.
+/// The actor named in an event. Its token is unknown, because grants do not name it.
 fn actor(id: i64, name: &str, address: &str, request_id: &str) -> Actor {
     let [name, address, request_id] = [name, address, request_id].map(str::to_owned);
     Actor { id, name, token_id: 0, address, request_id }

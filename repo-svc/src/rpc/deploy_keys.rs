@@ -1,5 +1,3 @@
-//! Deploy keys: SSH keys with access to one repository.
-
 use ferrite_db::idempotency::IdempotencyKey;
 use ferrite_proto::id::DeployKeyId;
 use ferrite_proto::repo::deploy_key_service_server::DeployKeyService;

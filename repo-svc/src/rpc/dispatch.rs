@@ -1,7 +1,5 @@
-//! What every request passes before its RPC: the permission table, and the account that it writes for, with the percentage of the limits
-//! per hour that applies to it.
-//!
-//! Not here: counting, which the database handle does.
+//! Runs before every RPC: checks the permission table and sets the account whose hourly limits the
+//! write counts against. The database handle does the counting.
 
 use ferrite_core::writer::{Writer, never_refuse, refuse_at_commit, set_writer};
 use ferrite_proto::id::UserId;
@@ -11,9 +9,9 @@ use super::authorized::Authorized;
 use crate::error::RepoError;
 use crate::state::AppState;
 
-/// Implements the methods of one service for [`AppState`]: each request passes the permission table, and is then handled by the function
-/// named like the method. After a request type stand its fields that decide the capacity of its caller; see
-/// [`Capacity::named`](crate::access::Capacity::named).
+/// Implements a gRPC service for [`AppState`]: each request passes the permission table and then
+/// goes to the function named like the method. List the request fields that decide the caller's
+/// capacity after the request type; see [`Capacity::named`](crate::access::Capacity::named).
 macro_rules! authorized_service {
     ($service:ident { $($method:ident($request:ty $(, $field:ident)*) -> $response:ty;)* }) => {
         #[tonic::async_trait]
@@ -40,10 +38,7 @@ macro_rules! authorized_service {
 }
 pub(super) use authorized_service;
 
-/// Names the caller as the writer of a request that changes something.
-///
-/// # Errors
-/// Those of the database.
+/// Sets the caller as the writer if the operation changes something.
 pub(super) async fn write_as_caller(state: &AppState, authorized: &Authorized) -> Result<(), RepoError> {
     match authorized.identity() {
         Ok(caller) if is_write(authorized.operation()) => {
@@ -53,27 +48,24 @@ pub(super) async fn write_as_caller(state: &AppState, authorized: &Authorized) -
     }
 }
 
-/// Has a reached limit refuse the commit of the current request and not its transaction, if it may take access away. Called before the
-/// transaction, which calls [`never_refuse_if`].
+/// If the request may revoke access, a reached limit rejects it at commit instead of at the first
+/// write. Call it before the transaction, which then calls [`never_refuse_if`].
 pub(super) fn refuse_at_commit_if(may_take_access_away: bool) {
     if may_take_access_away {
         refuse_at_commit();
     }
 }
 
-/// Has the current request done at a reached limit as well, if it does nothing but take access away. Called in its transaction, under the
-/// lock of what it changes: of requests at the same time only one finds the access that it takes. So this cannot be done more often than
-/// what gave the access, which is counted.
+/// Exempts the request from the limit if all it does is revoke access. Call it in the transaction,
+/// while the changed row is locked: of concurrent requests only one then finds access to revoke. So
+/// revoking cannot happen more often than granting, which counts against the limit.
 pub(super) fn never_refuse_if(takes_only_access_away: bool) {
     if takes_only_access_away {
         never_refuse();
     }
 }
 
-/// Names a user as the writer of the current request, for requests in which the user is not the caller that was authenticated.
-///
-/// # Errors
-/// Those of the database.
+/// Sets a user other than the authenticated caller as the writer.
 pub(super) async fn write_as(state: &AppState, user: UserId, is_admin: bool) -> Result<(), RepoError> {
     let rate_percent = state.creation_limit.rate_percent(user, is_admin).await?;
     set_writer(Writer { account: user, rate_percent });

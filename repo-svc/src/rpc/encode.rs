@@ -1,6 +1,5 @@
-//! Conversion of rows and domain values to protobuf messages. Forks have their parents if the viewer may see those.
-//!
-//! Not here: the other way round, which each RPC does for its own request.
+//! Converts rows and domain values to protobuf messages. Forks include their parent if the viewer
+//! can see it.
 
 use std::collections::{BTreeSet, HashMap};
 
@@ -16,7 +15,6 @@ use crate::store::{
     RepositoryTable, Team, TokenRow,
 };
 
-/// Encodes a user as `viewer` sees it.
 pub(super) fn user(user: User, viewer: &Viewer) -> repo::User {
     repo::User {
         id: user.id.0,
@@ -28,12 +26,11 @@ pub(super) fn user(user: User, viewer: &Viewer) -> repo::User {
     }
 }
 
-/// Encodes users as `viewer` sees them.
 pub(super) fn users(rows: Vec<User>, viewer: &Viewer) -> Vec<repo::User> {
     rows.into_iter().map(|row| user(row, viewer)).collect()
 }
 
-/// Encodes an authenticated user, who sees all of its account.
+/// Encodes the authenticated user, who sees the whole account.
 pub(super) fn identity(identity: &repo::Identity) -> repo::User {
     repo::User {
         id: identity.user_id,
@@ -45,7 +42,7 @@ pub(super) fn identity(identity: &repo::Identity) -> repo::User {
     }
 }
 
-/// Encodes a repository as `viewer` sees it; the row must have been read for the same viewer.
+/// The row must have been read for `viewer`.
 pub(super) fn repository(row: Repository, viewer: &Viewer) -> repo::Repository {
     let permission = repo::Permission::from(row.level(viewer)).into();
     let is_administrator = row.level(viewer) >= Permission::Admin;
@@ -59,18 +56,18 @@ pub(super) fn repository(row: Repository, viewer: &Viewer) -> repo::Repository {
     repository
 }
 
-/// Encodes a repository as `viewer` sees it, for which the row was read with its parent.
+/// The row must have been read for `viewer`, with its parent.
 pub(super) fn repository_with_parent(row: Repository, viewer: &Viewer) -> repo::Repository {
     let parent = parent(&row, viewer);
     repo::Repository { parent, ..repository(row, viewer) }
 }
 
-/// Encodes the parent of a repository for `viewer`. `None` if it has no parent or the viewer cannot see it.
+/// Returns `None` if there is no parent or the viewer cannot see it.
 pub(super) fn parent(row: &Repository, viewer: &Viewer) -> Option<Box<repo::Repository>> {
     row.parent.as_deref().and_then(|parent| readable_parent(parent, viewer))
 }
 
-/// Encodes repositories as `viewer` sees them, for which the rows were read. The parents of all forks among them take one query.
+/// The rows must have been read for `viewer`. Reads the parents of all forks with one query.
 pub(super) async fn repositories(
     store: &RepositoryTable,
     rows: Vec<Repository>,
@@ -91,7 +88,7 @@ fn readable_parent(parent: &Repository, viewer: &Viewer) -> Option<Box<repo::Rep
     (parent.level(viewer) >= Permission::Read).then(|| Box::new(repository(parent.clone(), viewer)))
 }
 
-/// Encodes a repository for services, with the address of its owner and without a permission.
+/// Encodes a repository for other services: with the owner's address, without a permission.
 pub(super) fn repository_snapshot(row: Repository) -> repo::Repository {
     let (has_issues, has_wiki) = (row.has_issues(), row.has_wiki());
     let (mirror, external_tracker) = (mirror_state(&row), external_tracker(&row));
@@ -152,7 +149,7 @@ fn external_tracker(row: &Repository) -> Option<repo::ExternalTracker> {
     })
 }
 
-/// Encodes a token for its owner, with the names of those of its repositories that are among `names`.
+/// Encodes a token for its owner. Leaves out repositories that are not in `names`.
 pub(super) fn token(row: TokenRow, names: &HashMap<i64, RepositoryName>) -> repo::AccessToken {
     let only = row.only();
     let known = only.iter().flatten().filter_map(|id| names.get(id));
@@ -169,7 +166,6 @@ pub(super) fn token(row: TokenRow, names: &HashMap<i64, RepositoryName>) -> repo
     }
 }
 
-/// Encodes an organization.
 pub(super) fn organization(row: Organization) -> repo::Organization {
     repo::Organization {
         id: row.id,
@@ -181,7 +177,6 @@ pub(super) fn organization(row: Organization) -> repo::Organization {
     }
 }
 
-/// Encodes a team.
 pub(super) fn team(row: Team) -> repo::Team {
     repo::Team {
         id: row.id,
@@ -192,7 +187,6 @@ pub(super) fn team(row: Team) -> repo::Team {
     }
 }
 
-/// Encodes a collaborator as `viewer` sees it.
 pub(super) fn collaborator(collaborator: Collaborator, viewer: &Viewer) -> repo::Collaborator {
     repo::Collaborator {
         user: Some(user(collaborator.user, viewer)),
@@ -200,7 +194,6 @@ pub(super) fn collaborator(collaborator: Collaborator, viewer: &Viewer) -> repo:
     }
 }
 
-/// Encodes a deploy key.
 pub(super) fn deploy_key(key: DeployKey) -> repo::DeployKey {
     repo::DeployKey {
         id: key.id,
@@ -212,7 +205,6 @@ pub(super) fn deploy_key(key: DeployKey) -> repo::DeployKey {
     }
 }
 
-/// Encodes a public key of a user.
 pub(super) fn public_key(row: PublicKeyRow) -> repo::PublicKey {
     let token = row.token_id.map(|id| repo::KeyToken { id, name: row.token_name.unwrap_or_default() });
     repo::PublicKey {
@@ -225,18 +217,18 @@ pub(super) fn public_key(row: PublicKeyRow) -> repo::PublicKey {
     }
 }
 
-/// Encodes an e-mail address. Addresses are never confirmed by a message to them; only those that an administrator has set or verified
-/// count as verified.
+/// Addresses are never confirmed by mail. Only those that an administrator set or verified count as
+/// verified.
 pub(super) fn email(row: EmailRow) -> repo::Email {
     repo::Email { email: row.email, is_verified: row.is_verified, is_primary: row.is_primary }
 }
 
-/// Encodes the bytes of a quota; `None` if there is no limit.
+/// Returns `None` if there is no limit.
 pub(super) fn byte_quota(row: QuotaRow, site: OwnerLimits) -> Option<repo::ByteQuota> {
     row.max_bytes(site).map(|limit_bytes| repo::ByteQuota { used_bytes: row.used_bytes(), limit_bytes })
 }
 
-/// Returns the address if `viewer` may see it, else the empty string.
+/// Returns an empty string if `viewer` may not see the address.
 fn visible_email(email: String, viewer: &Viewer) -> String {
     if viewer.sees_emails() { email } else { String::new() }
 }

@@ -1,6 +1,5 @@
-//! Imports of repositories from other hosts: begun and looked up by users, ended by events of the store.
-//!
-//! Not here: fetching, which the store does, and imports that nobody ends (`background`).
+//! Imports of repositories from other hosts: users start them and look them up, and events of the
+//! git store end them. The store does the fetching.
 
 use std::time::Duration;
 
@@ -44,24 +43,24 @@ authorized_service!(MigrationService {
     get_storage_quota(GetStorageQuotaRequest) -> GetStorageQuotaResponse;
 });
 
-/// Time for which the store is asked to start an import: shorter than the deadline of the caller.
+/// How long to keep asking the store to start an import. Shorter than the caller's deadline.
 const START_TIMEOUT: Duration = Duration::from_secs(15);
 const START_RETRY_PAUSE: Duration = Duration::from_millis(500);
-const NOT_STARTED: &str = "the git store could not be reached";
+const NOT_STARTED: &str = "cannot reach the git store";
 const MAX_WAIT_SECONDS: u64 = 20;
-/// Pauses between two looks at an import: as long as a part of its age, within these bounds.
+/// Polling interval for an import: a fraction of its age, within these bounds.
 const MIN_LOOK_PAUSE: Duration = Duration::from_millis(25);
 const MAX_LOOK_PAUSE: Duration = Duration::from_secs(1);
 const PAUSES_OF_AGE: u32 = 8;
-/// Deadline of the question to the store, without whose response the caller gets what was known before.
+/// Deadline for asking the store about progress. After that the caller gets the last known state.
 const PROGRESS_TIMEOUT: Duration = Duration::from_secs(5);
 const MAX_PAGE_SIZE: i32 = 100;
-/// Subscribers to new repositories.
+/// Subscribers to `RepositoryCreated`.
 const SUBSCRIBERS: &[&str] = &["hook-svc"];
-/// The reason of an import whose repository was removed while it went on.
+/// Error of an import whose repository was removed while it was running.
 const REMOVED: &str = "the repository was removed";
 
-/// Checks the request, then registers the repository and the import, and has the store fetch it.
+/// Registers the repository and the import, and tells the store to fetch.
 async fn migrate_repository(
     state: &AppState,
     authorized: Authorized,
@@ -84,7 +83,8 @@ async fn migrate_repository(
         let mut checked = checked?;
         state.creation_limit.count(authorized.identity()?).await?;
         checked.new.store = state.stores.place().await?;
-        // A task of its own, because a cancelled request must not leave a repository of which the store knows nothing.
+        // Runs in its own task: a cancelled request must not leave a repository that the store does
+        // not know.
         let task = state
             .life
             .spawn_for_request("import repository", start(state.clone(), authorized, owner, checked, key.clone()));
@@ -93,7 +93,8 @@ async fn migrate_repository(
     repeat::once(&state.db, key.as_ref(), access, work).await
 }
 
-/// Returns the request as its hash is kept for repetitions: without anything from which a password could be guessed.
+/// Strips everything that could help to guess a password: the hash of the request is stored to
+/// detect repeated requests.
 fn without_credentials(request: MigrateRepositoryRequest, checked: &CheckedImport) -> MigrateRepositoryRequest {
     MigrateRepositoryRequest { clone_addr: checked.address.url.clone(), auth_password: String::new(), ..request }
 }
@@ -117,21 +118,21 @@ fn check(request: &MigrateRepositoryRequest, config: &Config, creator: UserId) -
         description,
         is_private: request.is_private,
         default_branch: config.default_branch.clone(),
-        // Chosen when nothing else is in the way.
+        // Chosen after all other checks.
         store: String::new(),
         creator,
     };
     Ok(CheckedImport { new, address, interval_secs, includes_wiki: request.includes_wiki })
 }
 
-/// Returns the account that is to own the repository: the caller, an organization of the caller, or any for an administrator of the
-/// site.
+/// The account that will own the repository: the caller, an organization that the caller owns, or
+/// any account if the caller is a site administrator.
 async fn find_owner(state: &AppState, authorized: &Authorized, uid: UserId) -> Result<Owner, RepoError> {
     if uid == authorized.user()? {
         return Ok(Owner::caller(authorized)?);
     }
     let found = state.accounts.find_active(uid).await?;
-    let found = found.ok_or_else(|| RepoError::field("uid", "unknown", "is no account"))?;
+    let found = found.ok_or_else(|| RepoError::field("uid", "unknown", "does not exist"))?;
     if !authorized.viewer().is_site_administrator() {
         if !found.is_organization {
             return Err(AuthError::AdminRequired.into());
@@ -144,16 +145,16 @@ async fn find_owner(state: &AppState, authorized: &Authorized, uid: UserId) -> R
     Ok(found.into())
 }
 
-/// The checked fields of a request to import a repository.
 struct CheckedImport {
     new: NewRepository,
     address: CloneAddress,
-    /// Seconds between syncs of a mirror; zero for a repository that is fetched once.
+    /// Seconds between syncs of a mirror; zero for a one-time import.
     interval_secs: i64,
     includes_wiki: bool,
 }
 
-/// Registers a repository and its import, and starts the import on the store. Nothing stays of one that is refused.
+/// Registers a repository and its import, and starts the import on the store. Undoes both if the
+/// store rejects it.
 async fn start(
     state: AppState,
     authorized: Authorized,
@@ -175,7 +176,7 @@ async fn start(
     }
 }
 
-/// Registers a repository and its import. Returns the import, the epoch of the repository, and the response.
+/// Returns the import, the epoch of the repository, and the response.
 async fn register(
     state: &AppState,
     authorized: &Authorized,
@@ -207,7 +208,8 @@ async fn register(
     Ok((import, epoch, response))
 }
 
-/// Has the store note the import. Asks again while the store cannot be reached: only this process has the credentials.
+/// Starts the import on the store. Retries while the store is unreachable, because only this
+/// process has the credentials.
 async fn start_on_store(state: &AppState, import: &Import, epoch: i64, checked: &CheckedImport) -> Result<(), Status> {
     let request = StartMigrationRequest {
         repository_id: import.repository_id().0,
@@ -238,18 +240,19 @@ fn is_temporary(status: &Status) -> bool {
     matches!(status.code(), Code::Unavailable | Code::DeadlineExceeded | Code::Cancelled | Code::Unknown)
 }
 
-/// Returns whether the store said that it has not noted the import.
+/// Whether the store has definitely not started the import.
 fn is_refusal(status: &Status) -> bool {
     let codes = [Code::InvalidArgument, Code::FailedPrecondition, Code::ResourceExhausted];
     reason(status).is_some() && codes.contains(&status.code())
 }
 
-/// Removes an import that did not start, and its repository. If that fails, the sweeper does it later.
+/// Removes an import that did not start, and its repository. If that fails, the sweeper does it
+/// later.
 async fn abandon(state: &AppState, import: &Import, is_refused: bool, key: Option<&IdempotencyKey>) {
     let is_absent = is_refused || delete_on_store(state, import).await.is_ok();
     if let Err(error) = forget(state, import, is_absent, key).await {
         let id = import.repository_id();
-        tracing::warn!(repo.id = %id, %error, "repository {id} was not imported; the sweeper will remove it");
+        tracing::warn!(repo.id = %id, %error, "cannot undo the import of repository {id}; the sweeper will");
     }
 }
 
@@ -261,8 +264,8 @@ async fn delete_on_store(state: &AppState, import: &Import) -> Result<(), Status
     Ok(())
 }
 
-/// Deletes the rows of an import that the store has not. If it may have it, the repository keeps its row without its name, so that the
-/// sweeper deletes it there too.
+/// Deletes the rows of an import. If the store may have it, only frees the repository's name and
+/// leaves the row, so that the sweeper deletes it on the store too.
 async fn forget(
     state: &AppState,
     import: &Import,
@@ -285,7 +288,7 @@ async fn forget(
     Ok(tx.commit().await?)
 }
 
-/// Converts a refusal of the store. Its fields have other names than those of the caller's request.
+/// Converts an error of the store, whose field names differ from those of the caller's request.
 fn map_status(status: Status) -> RepoError {
     let known = |field: &str| match field {
         "url" => "clone_addr",
@@ -300,7 +303,7 @@ fn map_status(status: Status) -> RepoError {
             let fields = fields.map(|(field, _, message)| FieldViolation::new(known(&field), "invalid", message));
             RepoError::Invalid(fields.collect())
         }
-        // Passed on to the client: both stay so for a while.
+        // Passed on to the client: retrying soon does not help.
         (Code::FailedPrecondition, Some("STORE_FULL")) | (Code::ResourceExhausted, Some(_)) => {
             RepoError::Refused(Box::new(status))
         }
@@ -309,7 +312,7 @@ fn map_status(status: Status) -> RepoError {
     }
 }
 
-/// Tells how far an import is, as its store says, or its end.
+/// Returns the progress of an import as the store reports it, or its result.
 async fn get_migration(
     state: &AppState,
     authorized: Authorized,
@@ -329,7 +332,7 @@ async fn get_migration(
     Ok(GetMigrationResponse { migration: Some(encode_import(import, None)), repository })
 }
 
-/// Returns an import when it has ended, or when `wait` is over.
+/// Waits until the import ends, but at most for `wait`.
 async fn awaited(state: &AppState, authorized: &Authorized, id: i64, wait: Duration) -> Result<Import, RepoError> {
     let deadline = Instant::now() + wait;
     loop {
@@ -344,8 +347,8 @@ async fn awaited(state: &AppState, authorized: &Authorized, id: i64, wait: Durat
     }
 }
 
-/// Returns whether an import is the caller's. With a token that is limited to repositories it is, if the token asked for it, or if it is
-/// about one of these.
+/// Whether the import is the caller's. A token limited to repositories sees the imports it started
+/// and those of its repositories.
 fn may_see(authorized: &Authorized, import: &Import) -> bool {
     let (viewer, token) = (authorized.viewer(), authorized.identity().map_or(0, |identity| identity.token_id));
     let is_covered = |only: &[i64]| import.token_id == token || only.contains(&import.repository_id().0);
@@ -353,7 +356,8 @@ fn may_see(authorized: &Authorized, import: &Import) -> bool {
         || viewer.user() == Some(import.user_id()) && viewer.only_repositories().is_none_or(is_covered)
 }
 
-/// Asks the store how far an import is that goes on here. Its end counts when the store's event about it has arrived.
+/// Asks the store about the progress of a running import. The import ends here only when the
+/// store's event arrives.
 async fn live_progress(state: &AppState, import: &Import) -> Option<Progress> {
     let request = git::GetMigrationRequest { repository_id: import.repository_id().0 };
     let mut store = MigrationServiceClient::new(state.storage.with_store(&import.store));
@@ -361,7 +365,8 @@ async fn live_progress(state: &AppState, import: &Import) -> Option<Progress> {
     Some(Progress::of(&response))
 }
 
-/// Returns the repository of an import, if the caller's account may see it, whatever the token is limited to.
+/// Returns the repository of an import if the caller's account can see it, whatever the token is
+/// limited to.
 async fn imported_repository(
     state: &AppState,
     authorized: &Authorized,
@@ -399,7 +404,7 @@ async fn get_storage_quota(
     Ok(GetStorageQuotaResponse { quota: encode::byte_quota(row, state.quotas.site()) })
 }
 
-/// Encodes an import with how far it is: as its store says now, if it does, or else as the row has it.
+/// Uses the progress reported by the store if there is any, else that of the row.
 fn encode_import(row: Import, live: Option<Progress>) -> repo::Migration {
     let progress = live.unwrap_or(row.progress());
     let phase = match progress.phase {
@@ -421,9 +426,10 @@ fn encode_import(row: Import, live: Option<Progress>) -> repo::Migration {
     }
 }
 
-/// Applies the end of an import, as its store tells it: the repository becomes visible, or is gone. An import that was given up
-/// meanwhile stays so: the sweeper deletes what the store has of it. So is one whose repository does not fit into the quota of its
-/// owner, or whose user may not create repositories for the owner any more. Returns the change of the bytes that the owner uses.
+/// Applies the end of an import that the store reports: the repository becomes visible or is
+/// removed. If the import was given up in the meantime, it stays so and the sweeper deletes its
+/// data on the store. The same happens if the repository exceeds the owner's quota, or if the user
+/// may no longer create repositories for the owner. Returns the change in the owner's usage.
 pub(super) async fn apply_end(
     state: &AppState,
     tx: &mut Tx,
@@ -441,14 +447,14 @@ pub(super) async fn apply_end(
     }
     if let Some(error) = quotas.refusal(tx, id, end.size_bytes).await? {
         repositories.release_name_in(tx, id).await?;
-        tracing::info!(repo.id = %id, "import {} does not fit: {error}", import.id);
+        tracing::info!(repo.id = %id, "import {} exceeds the quota: {error}", import.id);
         let refused = MigrationEnded { error, ..end.clone() };
         imports.end(tx, import.id, &refused, now_us).await?;
         return Ok(None);
     }
     if !imports.is_owned(tx, import.id).await? {
         repositories.release_name_in(tx, id).await?;
-        tracing::info!(repo.id = %id, "import {} ends without the right to it", import.id);
+        tracing::info!(repo.id = %id, "import {} rejected: right to create it lost", import.id);
         let refused = MigrationEnded { error: lost_rights::RIGHT_LOST.to_owned(), ..end.clone() };
         imports.end(tx, import.id, &refused, now_us).await?;
         return Ok(None);
@@ -459,12 +465,12 @@ pub(super) async fn apply_end(
         return Ok(None);
     };
     tell(repositories, tx, &import, now_us).await?;
-    tracing::info!(repo.id = %id, "import {} is done", import.id);
+    tracing::info!(repo.id = %id, "import {} finished", import.id);
     imports.end(tx, import.id, end, now_us).await?;
     Ok(Some(change))
 }
 
-/// Tells of the new repository, and records it in the audit log.
+/// Publishes the event about the new repository and records it in the audit log.
 async fn tell(repositories: &RepositoryTable, tx: &mut Tx, import: &Import, now_us: i64) -> Result<(), DbError> {
     let found = repositories.find_in(tx, import.repository_id(), &Viewer::of(None)).await?;
     let Some(repository) = found else { return Ok(()) };

@@ -1,7 +1,7 @@
-//! What an account began and what waits since, ended in the transaction in which the account loses the right to it: transfers of
-//! repositories that it owns no longer, and imports to owners for whom it may create repositories no longer.
-//!
-//! Not here: what belongs to a repository whoever made it, such as webhooks, deploy keys and mirrors.
+//! When a user loses a right, ends the pending work that needs it, in the same transaction:
+//! transfers of repositories that the user no longer owns, and imports to owners for whom the user
+//! may no longer create repositories. Webhooks, deploy keys and mirrors belong to the repository
+//! and stay.
 
 use ferrite_db::Tx;
 use ferrite_proto::events::MigrationEnded;
@@ -13,14 +13,10 @@ use crate::rpc::authorized::Authorized;
 use crate::state::AppState;
 use crate::store::{Action, Target};
 
-/// The reason of an import that ended in this way.
-pub(super) const RIGHT_LOST: &str =
-    "the user who started the import may not create repositories for this owner any more";
+/// Error of an import that ends this way.
+pub(super) const RIGHT_LOST: &str = "the user who started the import can no longer create repositories for this owner";
 
-/// Ends what waits of a user, as far as the user has lost the right to it in this transaction.
-///
-/// # Errors
-/// Those of the database.
+/// Ends the pending work of a user that the user has lost the right to.
 pub(super) async fn end_waiting(
     state: &AppState,
     tx: &mut Tx,
@@ -33,17 +29,15 @@ pub(super) async fn end_waiting(
     for (import, repository) in state.imports.lock_unowned(tx, user).await? {
         let end = MigrationEnded { error: RIGHT_LOST.to_owned(), ..MigrationEnded::default() };
         state.imports.end(tx, import, &end, now_us).await?;
-        // The sweeper deletes it on the store, which ends the job there.
+        // The sweeper deletes it on the store, which also stops the import there.
         state.repositories.release_name_in(tx, repository).await?;
-        tracing::info!(repo.id = %repository, user.id = user.0, "import {import} ended with the right to it");
+        tracing::info!(repo.id = %repository, user.id = user.0, "cancelled import {import}: right to create it lost");
     }
     Ok(())
 }
 
-/// Ends all transfers that a user started who is about to be deleted in this transaction. Its imports go with its row.
-///
-/// # Errors
-/// Those of the database.
+/// Ends all transfers started by a user who is about to be deleted. The user's imports are deleted
+/// with the account.
 pub(super) async fn end_transfers(
     state: &AppState,
     tx: &mut Tx,

@@ -1,9 +1,8 @@
-//! The services of `ferrite.repo.v1` and the event sink: one file per service, or a folder of a few. Each RPC decodes its request,
-//! calls the tables and services of the application state, and encodes the response.
+//! The gRPC services of `ferrite.repo.v1` and the event sink, one file or small folder per service.
+//! Each RPC decodes the request, calls tables and services, and encodes the response.
 //!
-//! Every request passes the permission table before its RPC runs, which gets it as [`Authorized`](authorized::Authorized).
-//!
-//! Not here: SQL, and the rules of names and levels.
+//! Every request passes the permission table first and reaches the RPC as
+//! [`Authorized`](authorized::Authorized).
 
 mod access;
 mod accounts;
@@ -38,14 +37,13 @@ use ferrite_proto::repo;
 
 use crate::state::AppState;
 
-/// Adds services to a server, with the limit for messages.
+/// Adds services with the message size limit.
 macro_rules! add_services {
     ($server:ident, $state:ident, $($($service:ident)::+),* $(,)?) => {
         $server$(.add($($service)::+::new($state.clone()).max_decoding_message_size(MAX_MESSAGE_BYTES)))*
     };
 }
 
-/// Adds the services of this process to `server`.
 pub(crate) fn register(server: GrpcServer, state: &AppState) -> GrpcServer {
     add_services!(
         server,

@@ -1,6 +1,6 @@
 //! Organizations and their members.
 //!
-//! Private memberships are visible to members of the organization and administrators of the site, with a token of scope `org`.
+//! Members and site administrators see private memberships, with a token of scope `org`.
 
 use ferrite_db::Tx;
 use ferrite_db::idempotency::{IdempotencyKey, once};
@@ -174,7 +174,7 @@ async fn list_members(
     Ok(ListMembersResponse { users: encode::users(rows, viewer), total_count })
 }
 
-/// Refuses an unknown user, a user who is no member, and a private membership alike, after the same queries.
+/// Unknown users, non-members and private memberships give the same error after the same queries.
 async fn get_membership(
     state: &AppState,
     authorized: Authorized,
@@ -192,7 +192,7 @@ async fn get_membership(
     Ok(GetMembershipResponse { user: Some(encode::user(user, viewer)), ..membership })
 }
 
-/// Makes a user a member of an organization, as an owner or not.
+/// Adds a user to an organization, or changes the user's role.
 async fn set_membership(
     state: &AppState,
     authorized: Authorized,
@@ -235,7 +235,8 @@ async fn set_member(
     change::commit(tx, key, SetMembershipResponse {}, now).await
 }
 
-/// Makes the user a member or an owner, if the precondition of the request is true. Returns `false` if it has that role already.
+/// Gives the user the role if the request's precondition holds. Returns `false` if the user already
+/// has it.
 async fn apply_role(
     state: &AppState,
     tx: &mut Tx,
@@ -250,7 +251,7 @@ async fn apply_role(
     if before.is_some_and(|before| before.is_owner == is_owner) {
         return Ok(false);
     }
-    // An owner becomes a member.
+    // Demotes an owner to a member.
     dispatch::never_refuse_if(!is_owner && before.is_some());
     organizations.join(tx, organization, user, now_us).await?;
     match (is_owner, before) {
@@ -287,7 +288,7 @@ async fn set_visibility(
     let (id, caller, now) = (organization.id(), authorized.user()?, state.clock.now_us());
     let mut tx = state.db.begin().await?;
     state.organizations.lock(&mut tx, id).await?;
-    // An administrator of the site gets here without being a member.
+    // Site administrators can get here without being a member.
     if state.organizations.membership_in(&mut tx, id, caller).await?.is_none() {
         return Err(RepoError::MemberNotFound);
     }
@@ -307,7 +308,7 @@ async fn remove_member(
     let key = IdempotencyKey::of(&request, authorized.user()?.0, "RemoveMember")?;
     let RemoveMemberRequest { organization, username } = request.get_ref().clone();
     let access = async {
-        // After a member has left, there is no role of its own to check.
+        // Once a member has left, there is no role to check.
         if username.eq_ignore_ascii_case(&authorized.identity()?.username) {
             return Ok(());
         }
@@ -344,12 +345,13 @@ async fn remove(
     change::commit(tx, key, RemoveMemberResponse {}, now).await
 }
 
-/// Returns whether a viewer may see private memberships of organizations that it is a member of.
+/// Whether the viewer can see private memberships of organizations it belongs to.
 fn sees_own_private(viewer: &Viewer) -> bool {
     viewer.user().is_some() && viewer.scopes().contain(Scope::Org)
 }
 
-/// Returns whether a viewer may see all memberships of an organization that was read for it.
+/// Whether the viewer can see all memberships. The organization must have been read for this
+/// viewer.
 fn sees_all(viewer: &Viewer, organization: &Organization) -> bool {
     viewer.is_site_administrator() || (organization.role() != OrganizationRole::Outsider && sees_own_private(viewer))
 }

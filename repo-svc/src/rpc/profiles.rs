@@ -1,4 +1,4 @@
-//! E-mail addresses of accounts, and which user follows which.
+//! E-mail addresses of accounts, and follows.
 
 use ferrite_core::page::Page;
 use ferrite_db::idempotency::{IdempotencyKey, once_or_rebuild};
@@ -26,9 +26,8 @@ authorized_service!(ProfileService {
     unfollow_user(UnfollowUserRequest) -> UnfollowUserResponse;
 });
 
-/// Limit for the users on a page of followers or followed users.
+/// Maximum page size for followers and followed users.
 const MAX_FOLLOWS_PAGE_SIZE: i32 = 40;
-/// Limit for the e-mail addresses in one request.
 const MAX_EMAILS_PER_REQUEST: usize = 100;
 
 async fn list_emails(
@@ -39,7 +38,7 @@ async fn list_emails(
     let request = request.into_inner();
     let (user, page) = (authorized.user()?, lookup::page(request.page, request.page_size));
     if version::is_asked() {
-        // Read before the page: a version may be older than what is shown, never newer.
+        // Read before the page, so that the version is never newer than the page.
         version::tell(&versions::emails(state.profiles.all_emails(user).await?));
     }
     let (rows, total_count) = state.profiles.emails(user, page).await?;
@@ -53,7 +52,7 @@ async fn add_emails(
 ) -> Result<AddEmailsResponse, RepoError> {
     let key = IdempotencyKey::of(&request, authorized.user()?.0, "AddEmails")?;
     let emails = &request.get_ref().emails;
-    // The request has them all.
+    // The request contains all of them.
     let rebuild = |_: bool| std::future::ready(check_emails(emails).map(|emails| added_emails(&emails)));
     once_or_rebuild(&state.db, key.as_ref(), rebuild, add(state, emails, &authorized, key.as_ref())).await
 }
@@ -63,7 +62,7 @@ fn check_emails(emails: &[String]) -> Result<Vec<Email>, RepoError> {
         return Err(RepoError::field("emails", "required", "is required"));
     }
     if emails.len() > MAX_EMAILS_PER_REQUEST {
-        return Err(RepoError::field("emails", "too_long", "must hold at most 100 addresses"));
+        return Err(RepoError::field("emails", "too_long", "must have at most 100 addresses"));
     }
     let mut violations = Violations::default();
     let parse = |email: &String| Email::parse(&Email::lookup_key(email), "emails");
@@ -102,9 +101,9 @@ async fn delete_emails(
 ) -> Result<DeleteEmailsResponse, RepoError> {
     let emails = request.into_inner().emails;
     if emails.len() > MAX_EMAILS_PER_REQUEST {
-        return Err(RepoError::field("emails", "too_long", "must hold at most 100 addresses"));
+        return Err(RepoError::field("emails", "too_long", "must have at most 100 addresses"));
     }
-    // Invalid addresses are left out: no account has one, and PostgreSQL refuses text with NUL.
+    // Skip invalid addresses: no account has one, and PostgreSQL rejects text with NUL.
     let keys: Vec<String> =
         emails.iter().filter_map(|email| Email::parse(email, "emails").ok()).map(|email| email.key()).collect();
     if keys.is_empty() && !is_conditional() {
@@ -121,7 +120,7 @@ async fn delete_emails(
     }
     let removed = state.profiles.remove_emails(&mut tx, user, &keys).await?;
     let removed = removed
-        .ok_or_else(|| RepoError::field("emails", "invalid", "must not hold the primary address of the account"))?;
+        .ok_or_else(|| RepoError::field("emails", "invalid", "must not include the primary address of the account"))?;
     for email in removed {
         let target = Target::user(user, &authorized.identity()?.username);
         change::record(&mut tx, &authorized, Action::EmailRemove, target, &[("email", email)], now).await?;
@@ -173,7 +172,7 @@ async fn follow_user(
     let followed = lookup::user(state, &request.get_ref().username).await?.id;
     let follower = authorized.user()?;
     if followed == follower {
-        return Err(RepoError::field("username", "invalid", "must not be the caller itself"));
+        return Err(RepoError::field("username", "invalid", "you cannot follow yourself"));
     }
     state.profiles.follow(follower, followed, state.clock.now_us()).await?;
     Ok(FollowUserResponse {})

@@ -1,4 +1,4 @@
-//! Public keys of users, by which they authenticate to git over SSH.
+//! SSH keys of users.
 
 use ferrite_db::idempotency::{IdempotencyKey, once, once_or_rebuild};
 use ferrite_proto::id::PublicKeyId;
@@ -35,7 +35,7 @@ async fn list_public_keys(
     let (rows, total_count) = state.public_keys.list(user, page).await?;
     let mut keys: Vec<_> = rows.into_iter().map(encode::public_key).collect();
     if user != authorized.user()? {
-        // Names of tokens are their owner's.
+        // Only the owner may see the names of tokens.
         keys.iter_mut().for_each(|key| key.token = None);
     }
     Ok(ListPublicKeysResponse { keys, total_count })
@@ -52,7 +52,7 @@ async fn get_public_key(
     Ok(GetPublicKeyResponse { key: Some(encode::public_key(row)) })
 }
 
-/// Adds an SSH key of the caller, or of the account that an administrator names.
+/// Adds an SSH key to the caller's account, or to the account that an administrator names.
 async fn create_public_key(
     state: &AppState,
     authorized: Authorized,
@@ -74,14 +74,14 @@ async fn create(
     authorized: &Authorized,
     key: Option<&IdempotencyKey>,
 ) -> Result<CreatePublicKeyResponse, RepoError> {
-    // Before the other fields are checked.
+    // Comes before the other fields.
     lookup::is_for_caller(authorized, &request.username)?;
     let (title, ssh_key) = parse_titled_key(&request.title, &request.key)?;
     let owner = Owner::user(state, authorized, &request.username).await?;
     state.creation_limit.count(authorized.identity()?).await?;
     let now = state.clock.now_us();
     let mut tx = state.db.begin().await?;
-    // An administrator gives the user a key of its own.
+    // A key added by an administrator is not bound to the administrator's token.
     let token = if authorized.capacity() == Capacity::Own { authorized.limited_token()? } else { None };
     let row =
         state.public_keys.insert(&mut tx, owner.id, NewPublicKey { title: &title, key: &ssh_key, token }, now).await?;
@@ -112,7 +112,7 @@ async fn delete(
 ) -> Result<DeletePublicKeyResponse, RepoError> {
     let (user, now) = (authorized.user()?, state.clock.now_us());
     let mut tx = state.db.begin().await?;
-    // A token for some repositories has no power over the keys that open others.
+    // A token limited to some repositories must not remove keys that open others.
     let only_of = if authorized.identity()?.is_limited { authorized.limited_token()? } else { None };
     let row = state.public_keys.delete(&mut tx, user, id, only_of).await?.ok_or(RepoError::KeyNotFound)?;
     tx.require_version(Some(&versions::public_key(id, &row.title, &row.fingerprint)))?;

@@ -1,7 +1,8 @@
-//! Repeated requests with an idempotency key: a stored response is given only after the access of the caller was checked anew.
+//! Repeated requests with an idempotency key. Checks the caller's access again before returning a
+//! stored response.
 //!
-//! Not here: operations whose whole rule [`Authorized`] has checked before, and deletions, after which there is nothing left to check;
-//! they call [`ferrite_db::idempotency::once`] themselves.
+//! Operations whose whole rule [`Authorized`] has already checked, and deletions, call
+//! [`ferrite_db::idempotency::once`] directly.
 
 use std::future::Future;
 
@@ -22,11 +23,8 @@ use crate::error::RepoError;
 use crate::state::AppState;
 use crate::store::RepositoryKey;
 
-/// Returns the idempotency key of a request about a repository, which `reference` returns. Requests that name the same repository in
-/// different ways are the same.
-///
-/// # Errors
-/// [`IdempotencyError::BadKey`], or those of the database.
+/// Returns the idempotency key of a request. `reference` selects its repository; requests that name
+/// the same repository in different ways get the same hash.
 pub(super) async fn key_for_repository<T: Message + Clone>(
     state: &AppState,
     authorized: &Authorized,
@@ -39,7 +37,8 @@ pub(super) async fn key_for_repository<T: Message + Clone>(
     let by = reference(&mut content).clone();
     let found = match authorized.visible_repository_by_any_name(&state.repositories, by.clone()).await {
         Ok(found) => found,
-        // The write fails by itself, unless it needs no sight of the repository, which its first request may have had.
+        // Then the write fails by itself, unless the operation needs no access to the repository.
+        // The first request may have had access.
         Err(RepoError::Auth(_) | RepoError::Invalid(_)) => {
             let by = by.and_then(|reference| reference.by).and_then(|by| repository_key(&by));
             let Some(by) = by else { return Ok(Some(key)) };
@@ -55,10 +54,8 @@ pub(super) async fn key_for_repository<T: Message + Clone>(
     Ok(Some(key.in_form(&content)))
 }
 
-/// As [`key_for_repository`], by the name without case alone: for a request after which the repository cannot be looked up.
-///
-/// # Errors
-/// [`IdempotencyError::BadKey`].
+/// Like [`key_for_repository`], but uses only the case-folded name. For requests after which the
+/// repository cannot be looked up.
 pub(super) fn key_for_name<T: Message + Clone>(
     authorized: &Authorized,
     request: &Request<T>,
@@ -73,10 +70,8 @@ pub(super) fn key_for_name<T: Message + Clone>(
     Ok(Some(key.in_form(&content)))
 }
 
-/// Returns the stored response of `key` if `access` still succeeds, or else runs `write`, which checks the access by itself.
-///
-/// # Errors
-/// Those of `access` for a repeated request, those of `write`, or those of [`idempotency::once`].
+/// Returns the stored response of `key` if `access` still succeeds. Otherwise runs `write`, which
+/// checks access itself.
 pub(super) async fn once<A: Message + Default>(
     db: &Db,
     key: Option<&IdempotencyKey>,
@@ -87,10 +82,8 @@ pub(super) async fn once<A: Message + Default>(
     idempotency::once(db, key, write).await
 }
 
-/// As [`once`], for a response that may be too large to be stored: `rebuild` makes it again from its subject.
-///
-/// # Errors
-/// As those of [`once`], and those of `rebuild`.
+/// Like [`once`], for responses that may be too large to store: `rebuild` makes them from their
+/// subject.
 pub(super) async fn once_or_rebuild<A, S, R>(
     db: &Db,
     key: Option<&IdempotencyKey>,
@@ -118,11 +111,7 @@ async fn check_access(
     }
 }
 
-/// Returns the repository of a response that was too large to be stored, as the caller sees it.
-///
-/// # Errors
-/// [`AuthError::RepositoryNotFound`](ferrite_rpc::auth::AuthError::RepositoryNotFound) if the caller sees it no longer, or those of the
-/// database.
+/// Rebuilds a response that was too large to store: the repository as the caller sees it now.
 pub(super) async fn read_repository(
     state: &AppState,
     authorized: &Authorized,
@@ -133,7 +122,8 @@ pub(super) async fn read_repository(
     Ok(encode::repository_with_parent(row, authorized.viewer()))
 }
 
-/// Checks the access to the repository of an operation. Its name may be a former one: the repeated request may have changed it.
+/// Checks access to the repository. Resolves former names, because the first request may have
+/// renamed it.
 pub(super) async fn repository(
     state: &AppState,
     authorized: &Authorized,
@@ -142,7 +132,7 @@ pub(super) async fn repository(
     authorized.repository_by_any_name(&state.repositories, repository).await.map(drop)
 }
 
-/// Checks that the repository of an operation of which it is not the rule is visible to the caller.
+/// Checks that the caller can see the repository, for operations whose rule does not involve it.
 pub(super) async fn visible_repository(
     state: &AppState,
     authorized: &Authorized,
@@ -151,7 +141,7 @@ pub(super) async fn visible_repository(
     authorized.visible_repository_by_any_name(&state.repositories, repository).await.map(drop)
 }
 
-/// Checks the role in the organization of an operation. Administrators of the site, who act as such, need none.
+/// Checks the role in the organization. Administrators acting as such need none.
 pub(super) async fn organization(state: &AppState, authorized: &Authorized, name: String) -> Result<(), RepoError> {
     if authorized.capacity() == Capacity::Administrator {
         return Ok(());
@@ -159,7 +149,7 @@ pub(super) async fn organization(state: &AppState, authorized: &Authorized, name
     authorized.organization(&state.organizations, &name).await.map(drop)
 }
 
-/// Checks the role in the organization of a team.
+/// Checks the role in the team's organization.
 pub(super) async fn team(state: &AppState, authorized: &Authorized, id: i64) -> Result<(), RepoError> {
     authorized.team(&state.teams, TeamId(id)).await.map(drop)
 }

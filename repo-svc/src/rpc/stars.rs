@@ -1,5 +1,3 @@
-//! Stars that users give to repositories.
-
 use ferrite_proto::repo::star_service_server::StarService;
 use ferrite_proto::repo::*;
 use tonic::Request;

@@ -1,4 +1,4 @@
-//! Teams: groups of members of an organization, with a level on some of its repositories.
+//! Teams: groups of organization members with a level on some of its repositories.
 
 use ferrite_db::Tx;
 use ferrite_db::idempotency::{IdempotencyKey, once};
@@ -118,7 +118,7 @@ async fn update(
     dispatch::never_refuse_if(fields == ["permission"] && is_lower(&old));
     let new = state.teams.reload(&mut tx, old.id(), None).await?.ok_or(RepoError::TeamNotFound)?;
     if !fields.is_empty() {
-        // The target has the old name, the details have the new one.
+        // The target has the old name, the details the new one.
         let details =
             [("fields", fields.join(",")), ("name", new.name.clone()), ("permission", new.permission().to_string())];
         change::record(&mut tx, authorized, Action::TeamUpdate, Target::team(&old), &details, now).await?;
@@ -281,7 +281,7 @@ async fn add_repository(
     let mut tx = state.db.begin().await?;
     let team = lock(state, &mut tx, &found).await?;
     if team.is_owners() {
-        // The team of owners holds every repository of its organization.
+        // The owners team already holds every repository.
         return change::commit(tx, key, AddTeamRepositoryResponse {}, now).await;
     }
     if state.teams.add_repository(&mut tx, team.id(), id, now).await? {
@@ -345,17 +345,14 @@ async fn remove_repository(
     change::commit(tx, key, RemoveTeamRepositoryResponse {}, now).await
 }
 
-/// Locks the organization of a team that was found before, and reads the team again: until the transaction ends, no other one
-/// changes the team or its members.
-///
-/// # Errors
-/// [`RepoError::TeamNotFound`] if the team was deleted meanwhile, or those of the database.
+/// Locks the organization of a team and reads the team again. Until the transaction ends, nothing
+/// else changes the team or its members.
 async fn lock(state: &AppState, tx: &mut Tx, found: &Team) -> Result<Team, RepoError> {
     state.organizations.lock(tx, found.organization_id()).await?;
     state.teams.reload(tx, found.id(), None).await?.ok_or(RepoError::TeamNotFound)
 }
 
-/// Checks the precondition of the request against a team that was read under the lock.
+/// The team must have been read under the lock.
 fn require_version(tx: &Tx, team: &Team) -> Result<(), RepoError> {
     if is_conditional() {
         tx.require_version(Some(&encode::team(team.clone())))?;
@@ -363,10 +360,7 @@ fn require_version(tx: &Tx, team: &Team) -> Result<(), RepoError> {
     Ok(())
 }
 
-/// Returns the id and the name, as it is spelled, of a repository of the team's organization.
-///
-/// # Errors
-/// [`AuthError::RepositoryNotFound`], or those of the database.
+/// Returns the id and the exact name of a repository of the team's organization.
 async fn find_repository(state: &AppState, team: &Team, name: &str) -> Result<(RepositoryId, String), RepoError> {
     let found = state.teams.find_repository(team.organization_id(), name).await?;
     Ok(found.ok_or(AuthError::RepositoryNotFound)?)

@@ -1,5 +1,3 @@
-//! Topics of repositories.
-
 use ferrite_db::idempotency::IdempotencyKey;
 use ferrite_proto::repo::topic_service_server::TopicService;
 use ferrite_proto::repo::*;
@@ -85,7 +83,7 @@ async fn remove_topic(
     let request = request.into_inner();
     let work = async {
         let repository = authorized.repository(&state.repositories, request.repository).await?;
-        // A text that is no topic is one that the repository does not have.
+        // No repository has an invalid topic.
         let topic = Topic::parse(&request.topic, "topic").map_err(|_| RepoError::TopicNotFound)?;
         let without_it = |before: &Topics| before.without(&topic).ok_or(RepoError::TopicNotFound);
         change_topics(state, &authorized, &repository, key.as_ref(), RemoveTopicResponse {}, without_it).await
@@ -93,11 +91,8 @@ async fn remove_topic(
     repeat::once(&state.db, key.as_ref(), access, work).await
 }
 
-/// Changes the topics of a repository by `after`, and records the change, if it is one, in the audit log.
-///
-/// # Errors
-/// [`AuthError::RepositoryNotFound`] if the repository was deleted meanwhile, those of `after`, a precondition that is not true, or those of
-/// the database.
+/// Changes the topics of a repository with `after`. Records the change in the audit log if there is
+/// one.
 async fn change_topics<A: Message>(
     state: &AppState,
     authorized: &Authorized,

@@ -1,5 +1,5 @@
-//! Transfers of repositories to other owners. A transfer that waits can be looked up by its new owner, who need not see the repository
-//! otherwise.
+//! Transfers of repositories to other owners. The new owner can look up a pending transfer without
+//! access to the repository.
 
 use std::collections::HashMap;
 
@@ -29,7 +29,7 @@ use crate::store::{AccountQuery, AccountsFound, Action, Repository, Target, Tran
 
 const MAX_PAGE_SIZE: i32 = 100;
 const NEW_OWNER_FIELD: &str = "new_owner";
-/// Subscribers to changes of repositories. The response waits for none of them.
+/// Subscribers to changes of repositories. The response does not wait for them.
 const SUBSCRIBERS: &[&str] = &["hook-svc"];
 
 authorized_service!(TransferService {
@@ -97,13 +97,13 @@ async fn start(
     change::commit_with_subject(tx, key, response, &subject, now).await
 }
 
-/// Returns what is stored of a response that is too large: the id of the repository.
+/// What is stored if the response is too large: the id of the repository.
 fn subject_of(repository: &Repository, is_pending: bool) -> StartTransferResponse {
     let repository = Some(repo::Repository { id: repository.id, ..repo::Repository::default() });
     StartTransferResponse { repository, is_pending }
 }
 
-/// Returns the account that a request names, which must not own the repository already.
+/// Finds the new owner, who must not already own the repository.
 async fn new_owner(state: &AppState, repository: &Repository, name: &str) -> Result<User, RepoError> {
     if name.is_empty() {
         return Err(RepoError::field(NEW_OWNER_FIELD, "required", "is required"));
@@ -112,10 +112,9 @@ async fn new_owner(state: &AppState, repository: &Repository, name: &str) -> Res
         Some(user) => state.accounts.find_active(user.id).await?,
         None => None,
     };
-    let found =
-        found.ok_or_else(|| RepoError::field(NEW_OWNER_FIELD, "unknown", "there is no such user or organization"))?;
+    let found = found.ok_or_else(|| RepoError::field(NEW_OWNER_FIELD, "unknown", "does not exist"))?;
     match found.id == UserId(repository.owner_id) {
-        true => Err(RepoError::field(NEW_OWNER_FIELD, "invalid", "owns the repository already")),
+        true => Err(RepoError::field(NEW_OWNER_FIELD, "invalid", "already owns the repository")),
         false => Ok(found),
     }
 }
@@ -177,7 +176,7 @@ async fn list_transfers(
     let accounts = state.accounts.find_many(AccountQuery { ids, ..AccountQuery::default() }).await?;
     let transfers = listed.into_iter().filter_map(|one| {
         let repository = repositories.remove(&one.row.repository().0)?;
-        // The owner of a fork of a hidden repository does not see it.
+        // An owner cannot see a fork whose parent is hidden from them.
         if !one.is_received() && repository.level(viewer) < Permission::Owner {
             return None;
         }
@@ -217,7 +216,7 @@ async fn accept(
     let mut tx = state.db.begin().await?;
     require_rights(state, &mut tx, authorized, &found.row).await?;
     let changed = change_owner(state, &mut tx, authorized, &found.repository, &new_owner, now).await?;
-    // Withdrawn meanwhile, or ended with the right of its starter, and possibly started again.
+    // It was withdrawn or ended in the meantime, and possibly started again.
     if changed.pending != Some(found.row) {
         return Err(RepoError::TransferNotFound);
     }
@@ -247,7 +246,8 @@ async fn reject_transfer(
     let repository = request.get_ref().repository.clone();
     let work = reject(state, request.into_inner(), authorized, key.as_ref());
     let response = once_or_rebuild(&state.db, key.as_ref(), rebuild, work).await?;
-    // The right to reject ended with the first request, so a repeated one has only what it shows to check.
+    // After the first request the right to reject is gone, so check access only to what the stored
+    // response shows.
     let shows_more = key.is_some() && response.repository.is_some();
     if shows_more && repeat::visible_repository(state, authorized, repository).await.is_err() {
         return Ok(RejectTransferResponse::default());
@@ -265,19 +265,19 @@ async fn reject(
     let (id, now) = (found.repository.id(), state.clock.now_us());
     let mut tx = state.db.begin().await?;
     state.repositories.lock(&mut tx, id).await?.ok_or(AuthError::RepositoryNotFound)?;
-    // Withdrawn meanwhile, and possibly started again for another account.
+    // It was withdrawn in the meantime, and possibly started again for another account.
     if state.transfers.end(&mut tx, id, now).await? != Some(found.row) {
         return Err(RepoError::TransferNotFound);
     }
     change::record(&mut tx, authorized, Action::TransferReject, Target::repository(&found.repository), &[], now)
         .await?;
-    // The rejection ends the right to see a private repository.
+    // Rejecting ends the right to see a private repository.
     let is_visible = found.repository.access().is_visible(authorized.viewer());
     let repository = is_visible.then(|| encode::repository(found.repository, authorized.viewer()));
     change::commit_with_subject(tx, key, RejectTransferResponse { repository }, &id.0, now).await
 }
 
-/// A repository that was given to another account, and the transfer that waited until then.
+/// A repository with its new owner, and the transfer that was pending.
 #[derive(Clone, Debug)]
 struct OwnerChange {
     /// Read for the caller.
@@ -285,11 +285,8 @@ struct OwnerChange {
     pending: Option<TransferRow>,
 }
 
-/// Gives a repository to another account, in the transaction of the caller. A transfer that waits ends.
-///
-/// # Errors
-/// [`RepoError::Interrupted`] if the repository got another owner meanwhile, or those of
-/// [`RepositoryTable::set_owner`](crate::store::RepositoryTable::set_owner).
+/// Gives a repository to another account, in the caller's transaction, and ends a pending transfer.
+/// Fails with [`RepoError::Interrupted`] if the owner changed in the meantime.
 async fn change_owner(
     state: &AppState,
     tx: &mut Tx,
@@ -321,20 +318,17 @@ async fn change_owner(
     Ok(OwnerChange { repository, pending })
 }
 
-/// A transfer that waits, with its repository as it was read for the caller.
+/// A pending transfer and its repository, read for the caller.
 #[derive(Clone, Debug)]
 struct PendingTransfer {
     repository: Repository,
     row: TransferRow,
-    /// True if the caller may accept it.
+    /// The caller may accept it.
     is_receiver: bool,
 }
 
-/// Returns the transfer of a repository that waits, to its receivers and to owners of the repository.
-///
-/// # Errors
-/// [`AuthError::RepositoryNotFound`] if the caller is no receiver and may not see the repository, [`AuthError::PermissionRequired`] if
-/// it sees it and does not own it, [`RepoError::TransferNotFound`], [`RepoError::RepositoryMoved`], or those of the database.
+/// Returns the pending transfer of a repository, to its receivers and to owners of the repository.
+/// For anybody else a private repository does not exist.
 async fn find(
     state: &AppState,
     authorized: &Authorized,
@@ -345,7 +339,7 @@ async fn find(
         Some(key) => state.repositories.find(key, authorized.viewer()).await?,
         None => None,
     };
-    // A missing repository takes as many queries as a hidden one.
+    // Makes a missing repository take as many queries as a hidden one.
     let id = found.as_ref().map_or(RepositoryId(0), Repository::id);
     let row = state.transfers.find(id, state.clock.now_us()).await?;
     if let (Some(repository), Some(row)) = (found, row)
@@ -361,10 +355,7 @@ async fn find(
     Ok(PendingTransfer { repository, row, is_receiver: false })
 }
 
-/// As [`find`], for operations of receivers alone.
-///
-/// # Errors
-/// [`RepoError::TransferReceiverRequired`] for owners of the repository who are no receivers, or those of [`find`].
+/// Like [`find`], but only for receivers.
 async fn find_for_receiver(
     state: &AppState,
     authorized: &Authorized,
@@ -374,7 +365,8 @@ async fn find_for_receiver(
     if found.is_receiver { Ok(found) } else { Err(RepoError::TransferReceiverRequired) }
 }
 
-/// Returns whether the caller may accept a transfer of the repository to `new_owner`. A limited token has to cover the repository.
+/// Whether the caller may accept a transfer to `new_owner`. A limited token must cover the
+/// repository.
 async fn is_receiver(
     state: &AppState,
     authorized: &Authorized,
@@ -385,38 +377,33 @@ async fn is_receiver(
     Ok(only.is_none_or(|only| only.contains(&repository.id)) && may_act_for(state, authorized, new_owner).await?)
 }
 
-/// Returns whether the caller administers an account: it is the account, owns the organization, or administers the site.
+/// Whether the caller is the account, owns the organization, or is a site administrator.
 async fn may_act_for(state: &AppState, authorized: &Authorized, account: UserId) -> Result<bool, RepoError> {
     let user = authorized.user()?;
     if user == account || authorized.viewer().is_site_administrator() {
         return Ok(true);
     }
-    // No user has members.
+    // Users have no members.
     let membership = state.organizations.membership(account, user).await?;
     Ok(membership.is_some_and(|membership| membership.is_owner))
 }
 
-/// Returns the new owner and the user who started the transfer.
-///
-/// # Errors
-/// [`RepoError::TransferNotFound`] if one of them was deleted, with which the transfer ended, or those of the database.
+/// Returns the new owner and the user who started the transfer. If one was deleted, so was the
+/// transfer.
 async fn accounts(state: &AppState, row: &TransferRow) -> Result<(User, User), RepoError> {
     let ids = vec![row.new_owner().0, row.user().0];
     let found = state.accounts.find_many(AccountQuery { ids, ..AccountQuery::default() }).await?;
     accounts_of(row, &found).ok_or(RepoError::TransferNotFound)
 }
 
-/// Returns the new owner and the user who started a transfer, if both are among the accounts that were found.
+/// Like [`accounts`], from accounts that were already read.
 fn accounts_of(row: &TransferRow, found: &AccountsFound) -> Option<(User, User)> {
     let account = |id: UserId| found.users.iter().find(|user| user.id == id).cloned();
     account(row.new_owner()).zip(account(row.user()))
 }
 
-/// Checks, in the transaction of an acceptance, that the user who started the transfer still owns the repository, and that the caller may
-/// still act for the new owner. The rights that a request was checked for may be lost before it takes effect.
-///
-/// # Errors
-/// [`RepoError::TransferNotFound`], [`RepoError::TransferReceiverRequired`], or those of the database.
+/// Checks again, in the transaction that accepts: the user who started the transfer must still own
+/// the repository, and the caller must still be able to act for the new owner.
 async fn require_rights(
     state: &AppState,
     tx: &mut Tx,
@@ -434,7 +421,7 @@ async fn require_rights(
     }
 }
 
-/// Encodes a transfer from `user` to `new_owner` as `viewer` sees it.
+/// Encodes a transfer as `viewer` sees it.
 fn encode_transfer(
     state: &AppState,
     repository: Repository,

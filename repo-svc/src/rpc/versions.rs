@@ -1,7 +1,6 @@
-//! The messages of which versions of resources are computed, where those are not what reads return. They leave out what depends on the
-//! viewer, and what is changed by others than the requests to change the resource: counts, sizes, and the accounts that are shown.
-//!
-//! Not here: telling and checking versions, which each RPC does.
+//! The messages from which resource versions are computed, where they differ from what reads
+//! return. They leave out what depends on the viewer and what changes without a request to change
+//! the resource: counts, sizes, and the accounts shown.
 
 use ferrite_core::timestamp;
 use ferrite_proto::id::{PublicKeyId, UserId};
@@ -10,7 +9,7 @@ use ferrite_proto::repo;
 use super::encode;
 use crate::store::{EmailRow, Membership, Repository, TransferRow};
 
-/// Returns that of a repository: its settings, its topics and its owner. A mirror's state is the store's.
+/// Settings, topics and owner. A mirror's state belongs to the git store.
 pub(super) fn repository(row: &Repository) -> repo::Repository {
     repo::Repository {
         owner: Some(account(UserId(row.owner_id))),
@@ -27,24 +26,24 @@ pub(super) fn repository(row: &Repository) -> repo::Repository {
     }
 }
 
-/// Returns that of a release: all but its author, with its files.
+/// Everything except the author, with the files.
 pub(super) fn release(shown: repo::Release) -> repo::Release {
     let assets = shown.assets.into_iter().map(asset).collect();
     repo::Release { author: None, assets, ..shown }
 }
 
-/// Returns that of a file of a release: all but the number of downloads.
+/// Everything except the download count.
 pub(super) fn asset(shown: repo::ReleaseAsset) -> repo::ReleaseAsset {
     repo::ReleaseAsset { download_count: 0, ..shown }
 }
 
-/// Returns that of a membership, which is what a read returns of it without the user.
+/// Everything except the user.
 pub(super) fn membership(row: Membership) -> repo::GetMembershipResponse {
     let role = if row.is_owner { repo::MembershipRole::Admin } else { repo::MembershipRole::Member };
     repo::GetMembershipResponse { role: role.into(), is_public: row.is_public, user: None }
 }
 
-/// Returns that of a quota: its limits.
+/// The limits.
 pub(super) fn quota(shown: repo::Quota) -> repo::Quota {
     let limit = |usage: Option<repo::QuotaUsage>| usage.map(|usage| repo::QuotaUsage { used: 0, ..usage });
     repo::Quota {
@@ -55,7 +54,7 @@ pub(super) fn quota(shown: repo::Quota) -> repo::Quota {
     }
 }
 
-/// Returns that of a transfer: its accounts, and when it began.
+/// The accounts and the start time.
 pub(super) fn transfer(row: &TransferRow) -> repo::Transfer {
     repo::Transfer {
         new_owner: Some(account(row.new_owner())),
@@ -65,7 +64,7 @@ pub(super) fn transfer(row: &TransferRow) -> repo::Transfer {
     }
 }
 
-/// Returns that of a public key, of which nothing else changes.
+/// Nothing else of a public key changes.
 pub(super) fn public_key(id: PublicKeyId, title: &str, fingerprint: &str) -> repo::PublicKey {
     repo::PublicKey {
         id: id.0,
@@ -75,7 +74,7 @@ pub(super) fn public_key(id: PublicKeyId, title: &str, fingerprint: &str) -> rep
     }
 }
 
-/// Returns that of the e-mail addresses of an account, which are all of them.
+/// All addresses of the account.
 pub(super) fn emails(all: Vec<EmailRow>) -> repo::ListEmailsResponse {
     repo::ListEmailsResponse { emails: all.into_iter().map(encode::email).collect(), total_count: 0 }
 }

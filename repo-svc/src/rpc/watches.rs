@@ -1,5 +1,3 @@
-//! Watches of users on repositories.
-
 use ferrite_core::timestamp;
 use ferrite_proto::repo::watch_service_server::WatchService;
 use ferrite_proto::repo::*;
@@ -83,7 +81,7 @@ async fn unwatch_repository(
     Ok(UnwatchRepositoryResponse {})
 }
 
-/// Encodes the watch on a repository that began at a time (microseconds since 1970).
+/// `created_us` is in microseconds since 1970.
 fn watch(repository: Repository, created_us: i64) -> Watch {
     Watch { create_time: Some(timestamp(created_us)), owner: repository.owner_name, name: repository.name }
 }

@@ -1,6 +1,4 @@
-//! Accounts: creation, lookup and search of users, and lookup of organizations as accounts.
-//!
-//! Not here: changes and deletions of users (`users`), and organizations themselves (`organizations`).
+//! Accounts: creation, lookup and search. Organizations are accounts too.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -16,9 +14,11 @@ use super::sql::{Locking, locking};
 use crate::error::RepoError;
 use crate::model::{CheckedUser, Email, SearchText, User, lookup_key};
 
-/// Results of [`AccountTable::find_many`] that are cached until the database changes: at most a few tens of kilobytes each.
+/// Cached results of [`AccountTable::find_many`], each at most a few tens of kilobytes. Dropped
+/// when the database changes.
 const MAX_CACHED_QUERIES: u64 = 256;
-/// Accounts in a query whose result is cached. A page of a repository's log, which many clients request, has fewer authors.
+/// Results for more accounts are not cached. A page of a repository's log, which many clients
+/// request, has fewer authors.
 const MAX_CACHED_QUERY_ACCOUNTS: usize = 100;
 const INSERT: &str = "INSERT INTO users \
      (kind, name, name_key, full_name, full_name_key, email, email_key, password_hash, is_admin, is_active, created_us) \
@@ -27,7 +27,7 @@ const INSERT: &str = "INSERT INTO users \
 const NAME_IS_TAKEN: &str = "SELECT id FROM users WHERE name_key = $1";
 const ADD_TEXT: &str = "INSERT INTO users_text (rowid, name_key, full_name_key) VALUES ($1, $2, $3)";
 const REMOVE_TEXT: &str = "DELETE FROM users_text WHERE rowid = $1";
-/// Reads the rows of a page; follows its ids.
+/// Reads the rows of a page; its ids follow.
 const SEARCH: &str = ") SELECT u.id, u.kind, u.name, u.full_name, u.email, u.is_admin FROM page g CROSS JOIN users u \
      WHERE u.id = g.id ORDER BY u.id";
 const SEARCH_COLUMNS: SearchColumns = SearchColumns {
@@ -42,7 +42,8 @@ const FIND: &str = "SELECT id, kind, name, full_name, email, is_admin FROM users
 const FIND_ACTIVE: &str = "SELECT id, kind, name, full_name, email, is_admin FROM users WHERE id = $1 AND is_active";
 const FIND_ACTIVE_USER: &str =
     "SELECT id, kind, name, full_name, email, is_admin FROM users WHERE name_key = $1 AND is_active AND kind = 'user'";
-/// Parts of the statement of [`AccountTable::find_many`], each read from its own index; a list of keys follows.
+/// Parts of the statement of [`AccountTable::find_many`], each with its own index; a list of keys
+/// follows.
 const FIND_BY_ID: &str =
     "SELECT id, kind, name, full_name, email, is_admin, CAST(NULL AS TEXT) AS email_key FROM users WHERE id IN ";
 const FIND_BY_NAME: &str =
@@ -53,16 +54,17 @@ const LOGIN: &str = "SELECT id, kind, name, full_name, email, is_admin, is_activ
      WHERE (name_key = $1 OR id = (SELECT user_id FROM emails WHERE email_key = $1)) AND kind = 'user'";
 const LOGIN_BY_ID: &str = "SELECT id, kind, name, full_name, email, is_admin, is_active, password_hash FROM users \
      WHERE id = $1 AND kind = 'user'";
-/// Locks the row until the transaction ends, so that a later change of the account sees what this transaction wrote.
+/// Keeps the row locked until the transaction ends, so that a later change of the account sees what
+/// this transaction wrote.
 const LOCK_PASSWORD: Locking =
     locking!("SELECT id FROM users WHERE id = $1 AND password_hash = $2 AND is_active", " FOR SHARE");
 const ANY: &str = "SELECT id FROM users LIMIT 1";
-/// Lock for first starts, so that of two at once only one finds an empty table. SQLite has a single writer anyway.
+/// Of two concurrent first starts, only one must find an empty table. SQLite has a single writer
+/// anyway.
 const LOCK_FIRST_USER_POSTGRES: &str =
     "SELECT CAST(1 AS BIGINT) FROM (SELECT pg_advisory_xact_lock(hashtext('ferrite.first-user'))) AS lock";
 const LOCK_FIRST_USER_SQLITE: &str = "SELECT 1";
 
-/// The columns of a [`User`].
 #[derive(Debug, sqlx_macros::FromRow)]
 struct UserRow {
     id: i64,
@@ -84,35 +86,29 @@ where
     }
 }
 
-/// An account that was looked up.
 #[derive(Debug, sqlx_macros::FromRow)]
 struct FoundRow {
     #[sqlx(flatten)]
     user: User,
-    /// The folded address by which it was found.
+    /// The folded address that matched.
     email_key: Option<String>,
 }
 
-/// An account as it is needed to check a password.
+/// What a password check needs to know about an account.
 #[derive(Debug, sqlx_macros::FromRow)]
 pub(crate) struct Login {
-    /// The account.
     #[sqlx(flatten)]
     pub(crate) user: User,
-    /// False if the account is disabled.
     pub(crate) is_active: bool,
-    /// The hash of its password; `None` if it has no password.
+    /// `None` if the account has no password.
     pub(crate) password_hash: Option<String>,
 }
 
-/// Keys of accounts to look up.
+/// Accounts to look up.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub(crate) struct AccountQuery {
-    /// Ids.
     pub(crate) ids: Vec<i64>,
-    /// Folded names.
     pub(crate) name_keys: Vec<String>,
-    /// Folded e-mail addresses.
     pub(crate) email_keys: Vec<String>,
 }
 
@@ -122,17 +118,16 @@ impl AccountQuery {
     }
 }
 
-/// The result of an [`AccountQuery`].
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct AccountsFound {
-    /// The accounts that exist, each once, ordered by id.
+    /// Each account once, ordered by id.
     pub(crate) users: Vec<User>,
-    /// Ids of the accounts that own the folded e-mail addresses. Addresses without an owner are left out.
+    /// Owners by folded e-mail address, without addresses that nobody owns.
     pub(crate) email_owners: HashMap<String, i64>,
 }
 
-/// Returns the statement of a lookup: an account once for each key that it was found by, ordered by id. Without arguments if there are no
-/// keys.
+/// Returns an account once per key that matched, ordered by id. The query has no arguments if there
+/// are no keys.
 fn lookup(wanted: &AccountQuery) -> Query {
     let mut query = Query::default();
     let mut is_first = true;
@@ -151,12 +146,11 @@ fn lookup(wanted: &AccountQuery) -> Query {
         next_part(&mut query, FIND_BY_EMAIL);
         query.bind_list(&wanted.email_keys);
     }
-    // By position: the name stands for columns of two tables where the e-mail addresses alone are asked for.
+    // By position, because with e-mail addresses alone the name is ambiguous between two tables.
     query.push(" ORDER BY 1");
     query
 }
 
-/// The table of users and organizations.
 #[derive(Clone, Debug)]
 pub(crate) struct AccountTable {
     db: Db,
@@ -164,15 +158,11 @@ pub(crate) struct AccountTable {
 }
 
 impl AccountTable {
-    /// Creates the table over `db`.
     pub(crate) fn new(db: Db) -> Self {
         Self { db, cache: QueryCache::new("accounts", MAX_CACHED_QUERIES) }
     }
 
-    /// Creates an account, in the transaction of the caller.
-    ///
-    /// # Errors
-    /// [`RepoError::UserExists`] or [`RepoError::EmailUsed`] if one of them is taken, or those of the database.
+    /// Creates an account in the caller's transaction.
     pub(crate) async fn insert(
         &self,
         tx: &mut Tx,
@@ -208,7 +198,7 @@ impl AccountTable {
         })
     }
 
-    /// Returns a page of the users whose names match the search, ordered by id, and their total number.
+    /// Returns a page of matching users, ordered by id, and the total.
     pub(crate) async fn search(&self, text: &SearchText, page: Page) -> Result<(Vec<User>, i64), DbError> {
         let filtered = |start: &'static str| {
             let mut query = Query::new(start);
@@ -225,31 +215,29 @@ impl AccountTable {
         Ok((self.db.all(rows.sql(), rows.args()).await?, total))
     }
 
-    /// Returns whether there is no account at all. Other callers wait until the transaction ends.
+    /// Whether there are no accounts at all. Other callers wait until the transaction ends.
     pub(crate) async fn is_empty(&self, tx: &mut Tx) -> Result<bool, DbError> {
         let sql = tx.pick(LOCK_FIRST_USER_POSTGRES, LOCK_FIRST_USER_SQLITE);
         let _: (i64,) = tx.one(sql, &[]).await?;
         Ok(tx.optional::<(i64,)>(ANY, &[]).await?.is_none())
     }
 
-    /// Returns the account with a name.
     pub(crate) async fn find(&self, name: &str) -> Result<Option<User>, DbError> {
         let Some(key) = lookup_key(name) else { return Ok(None) };
         self.db.lookup(FIND, &args![key]).await
     }
 
-    /// Returns the user or organization with this id; `None` also for a disabled one.
+    /// Returns `None` if the user or organization is disabled.
     pub(crate) async fn find_active(&self, id: UserId) -> Result<Option<User>, DbError> {
         self.db.lookup(FIND_ACTIVE, &args![id]).await
     }
 
-    /// Returns the user with a name; `None` also for a disabled one and for an organization.
+    /// Returns `None` for disabled users and for organizations.
     pub(crate) async fn find_active_user(&self, name: &str) -> Result<Option<User>, DbError> {
         let Some(key) = lookup_key(name) else { return Ok(None) };
         self.db.lookup(FIND_ACTIVE_USER, &args![key]).await
     }
 
-    /// Returns the accounts that `wanted` names.
     pub(crate) async fn find_many(&self, wanted: AccountQuery) -> Result<Arc<AccountsFound>, DbError> {
         let query = self.look_up(&wanted);
         if wanted.len() > MAX_CACHED_QUERY_ACCOUNTS {
@@ -274,23 +262,23 @@ impl AccountTable {
         Ok(Arc::new(found))
     }
 
-    /// Returns the user with the name or e-mail address `login`.
+    /// Finds a user by name or e-mail address.
     pub(crate) async fn login(&self, login: &str) -> Result<Option<Login>, DbError> {
         self.db.optional(LOGIN, &args![Email::lookup_key(login)]).await
     }
 
-    /// Returns the user with this id.
     pub(crate) async fn login_by_id(&self, user: UserId) -> Result<Option<Login>, DbError> {
         self.db.optional(LOGIN_BY_ID, &args![user]).await
     }
 
-    /// Returns whether `hash` is the user's password hash and the user is active, and keeps it so until the transaction ends.
+    /// Whether `hash` is the password hash of an active user. It stays so until the transaction
+    /// ends.
     pub(crate) async fn is_password(&self, tx: &mut Tx, user: UserId, hash: &str) -> Result<bool, DbError> {
         Ok(tx.optional::<(i64,)>(LOCK_PASSWORD.sql(tx), &args![user, hash]).await?.is_some())
     }
 }
 
-/// Adds the names of an account to SQLite's full-text table. PostgreSQL's indexes need no such step.
+/// Adds an account to SQLite's full-text table. PostgreSQL's indexes need no such step.
 pub(super) async fn index(tx: &mut Tx, id: UserId, name_key: &str, full_name_key: &str) -> Result<(), DbError> {
     if tx.pick(false, true) {
         tx.execute(ADD_TEXT, &args![id, name_key, full_name_key]).await?;
@@ -298,7 +286,6 @@ pub(super) async fn index(tx: &mut Tx, id: UserId, name_key: &str, full_name_key
     Ok(())
 }
 
-/// Removes the names that [`index`] added.
 pub(super) async fn unindex(tx: &mut Tx, id: UserId) -> Result<(), DbError> {
     if tx.pick(false, true) {
         tx.execute(REMOVE_TEXT, &args![id]).await?;

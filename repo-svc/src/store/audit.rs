@@ -1,4 +1,4 @@
-//! The audit log: entries, which are written in the transaction of the change; filtered lists; and the deletion of old entries.
+//! The audit log: append entries in the transaction of the change, list them, and purge old ones.
 
 use std::collections::BTreeMap;
 
@@ -16,42 +16,39 @@ const APPEND: &str = "INSERT INTO audit_log (time_us, actor_id, actor, actor_key
 const LIST: &str = "SELECT id, time_us, actor_id, actor, token_id, action, target_kind, target_id, target, details, address, \
      request_id";
 const COUNT: &str = "SELECT COUNT(*)";
-/// Entries that one transaction deletes, so that no writer waits long for it.
+/// Deleted per transaction, so that no writer waits long.
 const MAX_PURGED_ROWS: i64 = 200;
-/// Other replicas delete at the same time; rows that one has locked are left to it.
+/// Skips rows that another replica is deleting.
 const PURGE_POSTGRES: &str = "DELETE FROM audit_log WHERE id IN (SELECT id FROM audit_log WHERE time_us < $1 \
      ORDER BY time_us LIMIT $2 FOR UPDATE SKIP LOCKED) RETURNING id";
 const PURGE_SQLITE: &str = "DELETE FROM audit_log WHERE id IN (SELECT id FROM audit_log WHERE time_us < $1 \
      ORDER BY time_us LIMIT $2) RETURNING id";
 
-/// The account that made a change, and the origin of its request.
+/// Who made a change, and from where.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Actor {
-    /// Id of the account; zero for the operator at the command line, and for what ended by itself.
+    /// Zero for the operator at the command line and for automatic changes.
     pub(crate) id: i64,
-    /// Name of the account.
     pub(crate) name: String,
-    /// Id of the token in the request; zero for a password or the command line.
+    /// Zero for a password or the command line.
     pub(crate) token_id: i64,
     /// Address of the client; empty if unknown.
     pub(crate) address: String,
-    /// Id of the request in the logs; may be empty.
+    /// May be empty.
     pub(crate) request_id: String,
 }
 
 impl Actor {
-    /// Returns the operator at the command line.
     pub(crate) fn operator() -> Self {
         Self { id: 0, name: String::new(), token_id: 0, address: String::new(), request_id: String::new() }
     }
 
-    /// Returns nobody, for what ended by itself.
+    /// For changes that happen automatically.
     pub(crate) fn nobody() -> Self {
         Self::operator()
     }
 }
 
-/// The object of a change.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Target {
     kind: &'static str,
@@ -60,42 +57,38 @@ pub(crate) struct Target {
 }
 
 impl Target {
-    /// A user.
     pub(crate) fn user(id: UserId, name: &str) -> Self {
         Self { kind: "user", id: id.0, name: name.to_owned() }
     }
 
-    /// An organization.
     pub(crate) fn organization(id: UserId, name: &str) -> Self {
         Self { kind: "organization", id: id.0, name: name.to_owned() }
     }
 
-    /// A team, as `organization/team`.
+    /// Named `organization/team`.
     pub(crate) fn team(team: &Team) -> Self {
         Self::team_named(team.id(), &team.organization, &team.name)
     }
 
-    /// A team of which only the id and the names are at hand.
+    /// For callers without the [`Team`].
     pub(crate) fn team_named(id: TeamId, organization: &str, name: &str) -> Self {
         Self { kind: "team", id: id.0, name: format!("{organization}/{name}") }
     }
 
-    /// A git store.
     pub(crate) fn git_store(name: &StoreName) -> Self {
         Self { kind: "store", id: 0, name: name.as_str().to_owned() }
     }
 
-    /// The site as a whole.
     pub(crate) fn site() -> Self {
         Self { kind: "site", id: 0, name: String::new() }
     }
 
-    /// A repository of which only the id and `owner/name` are at hand.
+    /// For callers without the [`Repository`]. `name` is `owner/name`.
     pub(crate) fn repository_named(id: RepositoryId, name: String) -> Self {
         Self { kind: "repository", id: id.0, name }
     }
 
-    /// A repository, as `owner/name`.
+    /// Named `owner/name`.
     pub(crate) fn repository(row: &Repository) -> Self {
         Self { kind: "repository", id: row.id, name: format!("{}/{}", row.owner_name, row.name) }
     }
@@ -103,21 +96,20 @@ impl Target {
 
 macro_rules! actions {
     ($($(#[$doc:meta])* $name:ident = $word:literal;)*) => {
-        /// The kinds of changes. Their words are part of the API: never reused, never changed.
+        /// The kinds of changes. The words are part of the API: never reuse or change one.
         #[derive(Clone, Copy, Debug, PartialEq, Eq)]
         pub(crate) enum Action {
             $($(#[$doc])* $name,)*
         }
 
         impl Action {
-            /// Returns the word in the log.
             pub(crate) fn as_str(self) -> &'static str {
                 match self {
                     $(Self::$name => $word,)*
                 }
             }
 
-            /// Returns the words that match `text`: the equal one, and those of which it is the part before the dot.
+            /// Returns the words that equal `text` or have it before the dot.
             pub(crate) fn matching(text: &str) -> impl Iterator<Item = &'static str> {
                 let is_match = move |word: &&str| {
                     *word == text || word.split_once('.').is_some_and(|(thing, _)| thing == text)
@@ -129,109 +121,76 @@ macro_rules! actions {
 }
 
 actions! {
-    /// An account was created.
     UserCreate = "user.create";
-    /// An account was changed; the details name the fields, never their values.
+    /// The details name the changed fields, never their values.
     UserUpdate = "user.update";
-    /// An account was deleted.
     UserDelete = "user.delete";
-    /// Limits of an account were set; the details name them.
+    /// The details name the changed limits.
     QuotaUpdate = "quota.update";
-    /// An access token was created.
     TokenCreate = "token.create";
-    /// An access token was revoked.
     TokenDelete = "token.delete";
-    /// An e-mail address was added.
     EmailAdd = "email.add";
-    /// An e-mail address was removed.
     EmailRemove = "email.remove";
-    /// An administrator made an e-mail address a verified one of an account.
+    /// By an administrator.
     EmailVerify = "email.verify";
-    /// An administrator made a verified e-mail address an unverified one.
+    /// By an administrator.
     EmailUnverify = "email.unverify";
-    /// A public key was added to an account.
     KeyAdd = "key.add";
-    /// A public key was removed from an account.
     KeyRemove = "key.remove";
-    /// An organization was created.
     OrganizationCreate = "organization.create";
-    /// An organization was changed; the details name the fields.
+    /// The details name the changed fields.
     OrganizationUpdate = "organization.update";
-    /// An organization was deleted.
     OrganizationDelete = "organization.delete";
-    /// A user became a member or an owner of an organization, changed from one to the
-    /// other, or made its membership public or private.
+    /// A user joined, became an owner or a plain member, or made the membership public or private.
     MemberSet = "member.set";
-    /// A user was removed from an organization.
     MemberRemove = "member.remove";
-    /// A team was created.
     TeamCreate = "team.create";
-    /// A team was changed; the details name the fields.
+    /// The details name the changed fields.
     TeamUpdate = "team.update";
-    /// A team was deleted.
     TeamDelete = "team.delete";
-    /// A user was added to a team.
     TeamMemberAdd = "team_member.add";
-    /// A user was removed from a team.
     TeamMemberRemove = "team_member.remove";
-    /// A repository was added to a team.
     TeamRepositoryAdd = "team_repository.add";
-    /// A repository was removed from a team.
     TeamRepositoryRemove = "team_repository.remove";
-    /// A repository was created.
     RepositoryCreate = "repository.create";
-    /// Settings of a repository were changed; the details name the fields.
+    /// The details name the changed fields.
     RepositoryUpdate = "repository.update";
-    /// A repository was given to another owner; the details name both.
+    /// The details name both owners.
     RepositoryTransfer = "repository.transfer";
-    /// A repository was deleted.
     RepositoryDelete = "repository.delete";
-    /// A transfer was started that waits for the new owner.
+    /// A transfer was started and is pending.
     TransferStart = "transfer.start";
-    /// A transfer that waited was withdrawn, or ended for the reason in the details.
+    /// A pending transfer was withdrawn, or ended for the reason in the details.
     TransferCancel = "transfer.cancel";
-    /// A transfer that waited was rejected by the new owner.
+    /// The new owner rejected a pending transfer.
     TransferReject = "transfer.reject";
-    /// A collaborator was added, or its permission changed.
     CollaboratorSet = "collaborator.set";
-    /// A collaborator was removed.
     CollaboratorRemove = "collaborator.remove";
-    /// A deploy key was added to a repository.
     DeployKeyAdd = "deploy_key.add";
-    /// A deploy key was removed from a repository.
     DeployKeyRemove = "deploy_key.remove";
-    /// A branch protection was created or replaced.
+    /// Created or replaced.
     ProtectionSet = "protection.set";
-    /// A branch protection was removed.
     ProtectionRemove = "protection.remove";
-    /// A git store was added; the details have its weight.
+    /// The details contain the weight.
     StoreAdd = "store.add";
-    /// The weight of a git store was set, which the details have.
+    /// The details contain the weight.
     StoreUpdate = "store.update";
-    /// A git store was removed.
     StoreRemove = "store.remove";
-    /// A webhook was created.
     HookCreate = "hook.create";
-    /// A webhook was changed.
     HookUpdate = "hook.update";
-    /// A webhook was deleted.
     HookDelete = "hook.delete";
 }
 
-/// One change, as an entry of the audit log.
 #[derive(Clone, Debug)]
 pub(crate) struct Entry<'a> {
-    /// The account that made the change.
     pub(crate) actor: &'a Actor,
-    /// The kind of change.
     pub(crate) action: Action,
-    /// The object of the change.
     pub(crate) target: Target,
-    /// Further details; never a secret.
+    /// Never contains a secret.
     pub(crate) details: &'a [(&'static str, String)],
 }
 
-/// Appends an entry to the audit log, in the transaction of the change.
+/// Appends an entry in the transaction of the change.
 pub(crate) async fn append(tx: &mut Tx, entry: Entry<'_>, now_us: i64) -> Result<(), DbError> {
     let details: BTreeMap<_, _> = entry.details.iter().map(|(name, value)| (*name, value.as_str())).collect();
     let details = serde_json::to_string(&details).expect("a map of strings is JSON");
@@ -254,22 +213,19 @@ pub(crate) async fn append(tx: &mut Tx, entry: Entry<'_>, now_us: i64) -> Result
     tx.execute(APPEND, &args).await.map(|_| ())
 }
 
-/// Filter of a list of events; an event has to match every field that is set.
+/// A filter for events. Events must match every field that is set.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct AuditFilter {
-    /// Folded name of the actor.
     pub(crate) actor_key: Option<String>,
-    /// Folded name of the target.
     pub(crate) target_key: Option<String>,
-    /// The action, or the part of it before the dot.
+    /// An action, or the part before its dot.
     pub(crate) action: Option<String>,
-    /// Earliest time, inclusive.
+    /// Inclusive.
     pub(crate) since_us: Option<i64>,
-    /// Latest time, exclusive.
+    /// Exclusive.
     pub(crate) until_us: Option<i64>,
 }
 
-/// One event of the log.
 #[derive(Clone, Debug, PartialEq, Eq, sqlx_macros::FromRow)]
 pub(crate) struct AuditRow {
     pub(crate) id: i64,
@@ -287,25 +243,23 @@ pub(crate) struct AuditRow {
 }
 
 impl AuditRow {
-    /// Returns the further details.
     pub(crate) fn details(&self) -> BTreeMap<String, String> {
         serde_json::from_str(&self.details).unwrap_or_default()
     }
 }
 
-/// The table of the audit log, for reading. Entries are written by [`append`].
+/// Reads the audit log. [`append`] writes it.
 #[derive(Clone, Debug)]
 pub(crate) struct AuditTable {
     db: Db,
 }
 
 impl AuditTable {
-    /// Creates the table over `db`.
     pub(crate) fn new(db: Db) -> Self {
         Self { db }
     }
 
-    /// Returns a page of the events that match the filter, newest first, and their total number.
+    /// Returns a page of matching events, newest first, and the total.
     pub(crate) async fn list(&self, filter: &AuditFilter, page: Page) -> Result<(Vec<AuditRow>, i64), DbError> {
         let mut rows = filtered(LIST, filter);
         rows.push(" ORDER BY id DESC LIMIT ").bind(page.size()).push(" OFFSET ").bind(page.offset());
@@ -314,7 +268,7 @@ impl AuditTable {
         Ok((self.db.all(rows.sql(), rows.args()).await?, total))
     }
 
-    /// Deletes a batch of the events before `before_us`, oldest first. Returns their number, which is zero if none is left.
+    /// Deletes a batch of the events before `before_us`, oldest first. Returns the number deleted.
     pub(crate) async fn purge(&self, before_us: i64) -> Result<usize, DbError> {
         let args = args![before_us, MAX_PURGED_ROWS];
         let sql = self.db.pick(PURGE_POSTGRES, PURGE_SQLITE);
@@ -333,7 +287,7 @@ fn filtered(start: &'static str, filter: &AuditFilter) -> Query {
         query.push(" AND target_key = ").bind(key);
     }
     if let Some(action) = &filter.action {
-        // A prefix is expanded to the actions that have it, because the index finds equal words only.
+        // Expand a prefix to its actions: the index only finds equal words.
         query.push(" AND action IN ").bind_list(Action::matching(action));
     }
     if let Some(since) = filter.since_us {

@@ -9,40 +9,35 @@ use crate::error::RepoError;
 use crate::model::Avatar;
 
 const FIND: &str = "SELECT a.content, a.sha256 FROM users u LEFT JOIN avatars a ON a.user_id = u.id WHERE u.id = $1";
-/// Changes nothing if the account has the same picture.
+/// Does nothing if the picture is unchanged.
 const SET: &str = "INSERT INTO avatars (user_id, content, sha256, created_us) VALUES ($1, $2, $3, $4) \
      ON CONFLICT (user_id) DO UPDATE SET content = excluded.content, sha256 = excluded.sha256, created_us = excluded.created_us \
      WHERE avatars.sha256 <> excluded.sha256";
 const DELETE: &str = "DELETE FROM avatars WHERE user_id = $1";
 
-/// The picture of an account; without content if none was uploaded.
+/// The picture of an account, without content if nothing was uploaded.
 #[derive(Clone, Debug, PartialEq, Eq, sqlx_macros::FromRow)]
 pub(crate) struct AvatarRow {
     pub(crate) content: Option<Vec<u8>>,
     pub(crate) sha256: Option<String>,
 }
 
-/// The table of pictures.
 #[derive(Clone, Debug)]
 pub(crate) struct AvatarTable {
     db: Db,
 }
 
 impl AvatarTable {
-    /// Creates the table over `db`.
     pub(crate) fn new(db: Db) -> Self {
         Self { db }
     }
 
-    /// Returns the picture of an account; `None` if there is no such account.
+    /// Returns `None` if there is no such account.
     pub(crate) async fn find(&self, account: UserId) -> Result<Option<AvatarRow>, DbError> {
         self.db.optional(FIND, &args![account]).await
     }
 
-    /// Keeps the picture of an account. Returns whether it is another one than before.
-    ///
-    /// # Errors
-    /// [`RepoError::UserNotFound`] if the account was deleted meanwhile, or those of the database.
+    /// Stores the picture of an account. Returns whether it changed.
     pub(crate) async fn set(
         &self,
         tx: &mut Tx,
@@ -55,7 +50,7 @@ impl AvatarTable {
         Ok(set.map_err(or_missing(RepoError::UserNotFound))? > 0)
     }
 
-    /// Removes the picture of an account. Returns whether there was one.
+    /// Returns whether there was one.
     pub(crate) async fn delete(&self, tx: &mut Tx, account: UserId) -> Result<bool, DbError> {
         Ok(tx.execute(DELETE, &args![account]).await? > 0)
     }

@@ -1,7 +1,3 @@
-//! Collaborators of repositories.
-//!
-//! Not here: the repositories of teams (`teams`).
-
 use ferrite_core::page::Page;
 use ferrite_db::args;
 use ferrite_db::{Db, DbError, Tx};
@@ -28,12 +24,10 @@ struct CollaboratorRow {
     permission: String,
 }
 
-/// A user who was added to a repository.
+/// A user added to a repository.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Collaborator {
-    /// The user.
     pub(crate) user: User,
-    /// Its level on the repository.
     pub(crate) permission: Permission,
 }
 
@@ -43,33 +37,31 @@ impl From<CollaboratorRow> for Collaborator {
     }
 }
 
-/// The table of collaborators. A transaction that changes some must first [lock](super::RepositoryTable::lock) the repository, so that
-/// the levels it reads stay valid until it ends.
+/// Before changing collaborators, [lock](super::RepositoryTable::lock) the repository in the same
+/// transaction, so that the levels read stay valid.
 #[derive(Clone, Debug)]
 pub(crate) struct CollaboratorTable {
     db: Db,
 }
 
 impl CollaboratorTable {
-    /// Creates the table over `db`.
     pub(crate) fn new(db: Db) -> Self {
         Self { db }
     }
 
-    /// Returns a page of a repository's collaborators, ordered by user id, and their total number.
+    /// Returns a page of collaborators, ordered by user id, and the total.
     pub(crate) async fn list(&self, repository: RepositoryId, page: Page) -> Result<(Vec<Collaborator>, i64), DbError> {
         let (total,): (i64,) = self.db.one(COUNT, &args![repository]).await?;
         let rows: Vec<CollaboratorRow> = self.db.all(LIST, &args![repository, page.size(), page.offset()]).await?;
         Ok((rows.into_iter().map(Collaborator::from).collect(), total))
     }
 
-    /// Returns a user as a collaborator of a repository.
     pub(crate) async fn find(&self, repository: RepositoryId, user: UserId) -> Result<Option<Collaborator>, DbError> {
         let row: Option<CollaboratorRow> = self.db.optional(FIND, &args![repository, user]).await?;
         Ok(row.map(Collaborator::from))
     }
 
-    /// Returns a user's level as a collaborator; [`Permission::None`] if it is none.
+    /// Returns [`Permission::None`] if the user is not a collaborator.
     pub(crate) async fn level(
         &self,
         tx: &mut Tx,
@@ -80,10 +72,8 @@ impl CollaboratorTable {
         Ok(level_from_str(row.as_ref().map(|(word,)| word.as_str())))
     }
 
-    /// Adds a collaborator or changes its level.
-    ///
-    /// # Errors
-    /// An error with [`DbError::is_foreign_key`] if the user was deleted, or others of the database.
+    /// Adds a collaborator or changes the level. Fails with [`DbError::is_foreign_key`] if the user
+    /// was deleted.
     pub(crate) async fn set(
         &self,
         tx: &mut Tx,
@@ -95,7 +85,7 @@ impl CollaboratorTable {
         tx.execute(SET, &args![repository, user, permission.to_string(), now_us]).await.map(drop)
     }
 
-    /// Removes a collaborator. Returns `false` if the user was none.
+    /// Returns `false` if the user was not a collaborator.
     pub(crate) async fn remove(&self, tx: &mut Tx, repository: RepositoryId, user: UserId) -> Result<bool, DbError> {
         Ok(tx.execute(REMOVE, &args![repository, user]).await? == 1)
     }

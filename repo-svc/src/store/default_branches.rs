@@ -1,8 +1,6 @@
-//! Changes of default branches. One is decided in a transaction of this database, and then made by the git store: until that has pointed HEAD to
-//! the branch, the row of the repository has it as the new one, which readers see. One process at a time claims to have the store do it; after
-//! a crash another one does.
-//!
-//! Not here: the call to the store (`background`), and what the store tells of refs (`repository_sizes`).
+//! Changes of default branches. A change is committed to this database first, so that readers see
+//! the new branch. Then the git store points HEAD to it: one process claims the change and asks the
+//! store. After a crash another process does.
 
 use ferrite_db::args;
 use ferrite_db::{DbError, Tx};
@@ -12,7 +10,7 @@ use ferrite_proto::id::RepositoryId;
 use super::repositories::{Repository, RepositoryTable};
 use super::repository_sizes::SizeChange;
 
-/// Age at which a claim counts as left by a crash. The call to the store has a deadline far below it.
+/// Older claims are considered lost in a crash. The call to the store has a far shorter deadline.
 const MAX_AGE_US: i64 = 60 * 1_000_000;
 const FIND: &str = "SELECT head_claimed_us FROM repositories WHERE id = $1 AND new_default_branch IS NOT NULL AND head_claimed_us > $2";
 const BEGIN: &str = "UPDATE repositories SET new_default_branch = $2, head_claimed_us = $3 WHERE id = $1";
@@ -25,43 +23,42 @@ const ADOPT: &str = "UPDATE repositories SET default_branch = new_default_branch
      AND new_default_branch IS NOT NULL";
 const END: &str = "UPDATE repositories SET new_default_branch = NULL WHERE id = $1 AND head_claimed_us = $2";
 
-/// A change of a default branch that this process has the git store make.
+/// A change of a default branch that this process is making on the git store.
 #[derive(Clone, Debug, PartialEq, Eq, sqlx_macros::FromRow)]
 pub(crate) struct HeadClaim {
     id: i64,
-    /// The git store of the repository.
     pub(crate) store: String,
-    /// Short name of the branch.
+    /// Short name.
     pub(crate) branch: String,
     claimed_us: i64,
 }
 
 impl HeadClaim {
-    /// Returns the id of the repository.
     pub(crate) fn repository(&self) -> RepositoryId {
         RepositoryId(self.id)
     }
 }
 
-/// What the git store responds to a change.
+/// The git store's response.
 #[derive(Clone, Debug)]
 pub(crate) enum HeadOutcome {
-    /// HEAD points to the branch now. The store tells the state of the repository by an event as well.
+    /// HEAD now points to the branch. The store also sends an event with the repository's state.
     Moved(Box<RefsUpdated>),
-    /// HEAD pointed there already.
+    /// HEAD already pointed there.
     Unchanged,
-    /// The branch is gone since it was checked: HEAD is left where the store has it.
+    /// The branch has been deleted since it was checked. HEAD stays where it was.
     NoBranch,
 }
 
 impl RepositoryTable {
-    /// Returns whether a change of the default branch of a locked repository is being made.
+    /// Whether a change of the default branch is in progress. The repository must be locked.
     pub(crate) async fn is_head_claimed(&self, tx: &mut Tx, id: RepositoryId, now_us: i64) -> Result<bool, DbError> {
         let claim: Option<(i64,)> = tx.optional(FIND, &args![id, now_us - MAX_AGE_US]).await?;
         Ok(claim.is_some())
     }
 
-    /// Decides a change of the default branch of a locked repository, of which [none is being made](Self::is_head_claimed).
+    /// Commits to a new default branch for a locked repository without a [change in
+    /// progress](Self::is_head_claimed).
     pub(crate) async fn begin_head(
         &self,
         tx: &mut Tx,
@@ -74,18 +71,19 @@ impl RepositoryTable {
         Ok(HeadClaim { id: repository.id, store, branch, claimed_us: now_us })
     }
 
-    /// Returns changes that a crash, or a store that did not respond, left to be made, at most 100.
+    /// Returns up to 100 changes left over by a crash or an unresponsive store.
     pub(crate) async fn due_heads(&self, now_us: i64) -> Result<Vec<HeadClaim>, DbError> {
         self.db.all(DUE, &args![now_us - MAX_AGE_US]).await
     }
 
-    /// Takes over a change that is due. Returns `None` if another process was faster, or it was made meanwhile.
+    /// Takes over a leftover change. Returns `None` if another process was faster, or if the change
+    /// is done.
     pub(crate) async fn take_over_head(&self, due: HeadClaim, now_us: i64) -> Result<Option<HeadClaim>, DbError> {
         let taken = self.db.execute(TAKE_OVER, &args![due.id, due.claimed_us, now_us]).await?;
         Ok((taken == 1).then_some(HeadClaim { claimed_us: now_us, ..due }))
     }
 
-    /// Ends a change with what the store responds. Returns the change of size that the store tells.
+    /// Ends a change with the store's response. Returns the change in size that the store reported.
     pub(crate) async fn end_head(
         &self,
         tx: &mut Tx,

@@ -1,6 +1,5 @@
-//! Deploy keys of repositories.
-//!
-//! Not here: claims on fingerprints (`keys`), and the lookup of a key's holder (`key_lookup`).
+//! Deploy keys. `key_fingerprints` claims their fingerprints, and `key_lookup` finds the holder of
+//! a key.
 
 use ferrite_core::page::Page;
 use ferrite_db::args;
@@ -25,7 +24,6 @@ const HAS_KEY: &str = "SELECT id FROM deploy_keys WHERE repository_id = $1 AND f
 const DELETE: &str = "DELETE FROM deploy_keys WHERE repository_id = $1 AND id = $2 \
      RETURNING id, content, title, fingerprint, is_read_only, created_us";
 
-/// A deploy key of a repository.
 #[derive(Clone, Debug, PartialEq, Eq, sqlx_macros::FromRow)]
 pub(crate) struct DeployKey {
     pub(crate) id: i64,
@@ -36,35 +34,29 @@ pub(crate) struct DeployKey {
     pub(crate) created_us: i64,
 }
 
-/// The table of deploy keys, each of which gives access to one repository. A transaction that adds or removes some must first
-/// [lock](super::RepositoryTable::lock) the repository, so that no key is added to one that is being deleted.
+/// Before adding or removing keys, [lock](super::RepositoryTable::lock) the repository in the same
+/// transaction, so that no key is added to a repository that is being deleted.
 #[derive(Clone, Debug)]
 pub(crate) struct DeployKeyTable {
     db: Db,
 }
 
 impl DeployKeyTable {
-    /// Creates the table over `db`.
     pub(crate) fn new(db: Db) -> Self {
         Self { db }
     }
 
-    /// Returns a page of a repository's keys, ordered by id, and their total number.
+    /// Returns a page of keys, ordered by id, and the total.
     pub(crate) async fn list(&self, repository: RepositoryId, page: Page) -> Result<(Vec<DeployKey>, i64), DbError> {
         let (total,): (i64,) = self.db.one(COUNT, &args![repository]).await?;
         Ok((self.db.all(LIST, &args![repository, page.size(), page.offset()]).await?, total))
     }
 
-    /// Returns a key of a repository; keys of other repositories are not found.
+    /// Does not find keys of other repositories.
     pub(crate) async fn find(&self, repository: RepositoryId, id: DeployKeyId) -> Result<Option<DeployKey>, DbError> {
         self.db.optional(FIND, &args![repository, id]).await
     }
 
-    /// Adds a key, whose pushes count for `user`.
-    ///
-    /// # Errors
-    /// [`RepoError::KeyUsed`] if the repository or a user has the key already, [`RepoError::KeyTitleUsed`], [`RepoError::UserNotFound`] if
-    /// the user was deleted, or those of the database.
     pub(crate) async fn insert(
         &self,
         tx: &mut Tx,
@@ -88,7 +80,7 @@ impl DeployKeyTable {
         })
     }
 
-    /// Removes a key and returns it; `None` if the repository has no such key.
+    /// Returns the removed key; `None` if the repository has no such key.
     pub(crate) async fn delete(
         &self,
         tx: &mut Tx,

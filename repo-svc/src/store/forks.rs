@@ -1,9 +1,8 @@
-//! Forks: the relation of a repository to the one that it was made of, and the number of forks, which is a column of that.
+//! Forks: the relation to the parent, and the parent's fork count.
 //!
-//! The number changes in the transaction that finishes or deletes a fork. Such a transaction locks the parent before the fork, as the
-//! deletion of a parent does, which leaves its forks without one.
-//!
-//! Not here: the deletion of a fork (`repository_links`), and the rule that hides the forks of hidden repositories (`visibility`).
+//! The count changes in the transaction that finishes or deletes a fork. Such a transaction locks
+//! the parent before the fork. So does the deletion of a parent, which turns its forks into
+//! ordinary repositories.
 
 use ferrite_core::page::Page;
 use ferrite_db::args;
@@ -19,13 +18,14 @@ use super::visibility;
 use crate::access::Viewer;
 use crate::error::RepoError;
 
-/// Most repositories in a chain of forks of forks, with the one at its beginning: access to a private fork is decided along the chain.
+/// Maximum length of a chain of forks of forks, including the first repository. Access to a private
+/// fork depends on the whole chain.
 const MAX_CHAIN_LENGTH: i64 = 16;
 
 const CHAIN_LENGTH: &str = "WITH RECURSIVE chain (id, parent_id) AS (SELECT id, parent_id FROM repositories WHERE id = $1 \
      UNION ALL SELECT r.id, r.parent_id FROM chain c JOIN repositories r ON r.id = c.parent_id) SELECT COUNT(*) FROM chain";
 const SET_PARENT: &str = "UPDATE repositories SET parent_id = $2 WHERE id = $1";
-/// An unfinished repository is as old as the last sign that its creation goes on.
+/// The age of an unfinished repository counts from the last sign of life.
 const KEEP_UNFINISHED: &str =
     "UPDATE repositories SET created_us = $2, updated_us = $2 WHERE id = $1 AND state = 'creating'";
 const ADD_FORK: &str =
@@ -33,12 +33,8 @@ const ADD_FORK: &str =
 const SET_PRIVATE: &str = "UPDATE repositories SET is_private = $2 WHERE id = $1";
 
 impl RepositoryTable {
-    /// Registers a fork of `parent` as [`RepositoryTable::insert`] registers a repository. With those that the owner is making already, it
-    /// must fit into the owner's quota.
-    ///
-    /// # Errors
-    /// [`RepoError::ForksTooDeep`], [`AuthError::RepositoryNotFound`] if the parent was deleted, or those of
-    /// [`RepositoryTable::insert`].
+    /// Like [`RepositoryTable::insert`], but for a fork of `parent`. The fork must fit into the
+    /// owner's quota together with unfinished ones.
     pub(crate) async fn insert_fork(
         &self,
         owner: UserId,
@@ -60,17 +56,14 @@ impl RepositoryTable {
         Ok(Some((id, epoch)))
     }
 
-    /// Notes that the creation of an unfinished repository goes on, so that the sweeper leaves it.
+    /// Tells the sweeper that the creation is still running.
     pub(crate) async fn keep_unfinished(&self, id: RepositoryId, now_us: i64) -> Result<(), DbError> {
         self.db.execute(KEEP_UNFINISHED, &args![id, now_us]).await.map(drop)
     }
 
-    /// Marks a fork as finished, as [`RepositoryTable::finish`] does, and counts it. It becomes private if its parent did so while the
-    /// copy was made. Returns the fork and its parent, read for `viewer`.
-    ///
-    /// # Errors
-    /// [`AuthError::RepositoryNotFound`] if the parent was deleted, [`RepoError::Interrupted`] if the fork was removed meanwhile, or
-    /// those of the database.
+    /// Like [`RepositoryTable::finish`], and increments the fork count. The fork becomes private if
+    /// the parent became private during the copy. Returns the fork and its parent, read for
+    /// `viewer`. Fails with [`RepoError::Interrupted`] if the fork was removed in the meantime.
     pub(crate) async fn finish_fork(
         &self,
         tx: &mut Tx,
@@ -89,7 +82,7 @@ impl RepositoryTable {
         Ok((fork, parent))
     }
 
-    /// Returns a page of the forks of a repository that the viewer may see, ordered by id, and their total number.
+    /// Returns a page of the forks that the viewer can see, ordered by id, and the total.
     pub(crate) async fn list_forks(
         &self,
         parent: RepositoryId,
@@ -103,7 +96,8 @@ impl RepositoryTable {
         self.list_page(ListQueries::by_id(), filter, viewer, page).await
     }
 
-    /// Returns those of the repositories that exist and that the viewer may see, unordered. The caller limits their number.
+    /// Returns the repositories that exist and that the viewer can see, unordered. Callers limit
+    /// their number.
     pub(crate) async fn find_many_visible(&self, ids: &[i64], viewer: &Viewer) -> Result<Vec<Repository>, DbError> {
         let mut query = rows(viewer);
         query.push(" AND r.id IN ").bind_list(ids.iter().copied());

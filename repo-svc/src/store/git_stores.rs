@@ -1,6 +1,5 @@
-//! The git stores of the installation: names, weights, and the number of repositories that are placed on each.
-//!
-//! Not here: the stores as they respond, and the choice of one for a new repository (`placement`).
+//! The git stores of the installation: names, weights, and how many repositories each has.
+//! `placement` knows their state and chooses one for new repositories.
 
 use std::collections::HashMap;
 
@@ -15,9 +14,8 @@ use super::sql::{Locking, locking};
 use crate::error::RepoError;
 use crate::model::DEFAULT_STORE_WEIGHT;
 
-/// Most stores of an installation.
 pub(crate) const MAX_STORES: i64 = 1_024;
-/// Subscriber of events for the store of an installation, before there could be several. Their rows name it still after an upgrade.
+/// Subscriber name from when there was a single store. After an upgrade, old rows still use it.
 pub(crate) const FORMER_SUBSCRIBER: &str = "git-svc";
 
 const ADD: &str = "INSERT INTO stores (name, created_us, weight) VALUES ($1, $2, $3) ON CONFLICT DO NOTHING";
@@ -28,7 +26,6 @@ const COLUMNS: &str = "SELECT s.name, s.weight, s.created_us, \
      (SELECT COUNT(*) FROM placements p WHERE p.store = s.name) AS repository_count FROM stores s";
 const PAGE: &str = " ORDER BY s.name LIMIT ";
 const COUNT: &str = "SELECT COUNT(*) FROM stores";
-/// Lock against other changes of a store.
 const LOCK: Locking = locking!("SELECT weight FROM stores WHERE name = $1", " FOR UPDATE");
 const SET_WEIGHT: &str = "UPDATE stores SET weight = $2 WHERE name = $1";
 const HAS_REPOSITORY: &str = "SELECT repository_id FROM placements WHERE store = $1 LIMIT 1";
@@ -37,20 +34,18 @@ const DELETE_EVENTS: &str = "DELETE FROM outbox WHERE subscriber = $1 AND delive
 const DELETE_LANES: &str = "DELETE FROM outbox_lanes WHERE subscriber = $1";
 const HAS_FORMER_EVENT: &str = "SELECT repository_id FROM outbox_lanes WHERE subscriber = $1 LIMIT 1";
 
-/// A git store.
 #[derive(Clone, Debug, PartialEq, Eq, sqlx_macros::FromRow)]
 pub struct GitStore {
-    /// Its name.
     pub name: String,
-    /// Its share of new repositories; 0 takes none.
+    /// Share of new repositories; 0 gets none.
     pub weight: i64,
-    /// Repositories that are placed on it, unfinished ones included.
+    /// Includes unfinished repositories.
     pub repository_count: i64,
-    /// When it was added, in microseconds since 1970.
+    /// Microseconds since 1970.
     pub created_us: i64,
 }
 
-/// A git store that takes new repositories.
+/// A git store that accepts new repositories.
 #[derive(Clone, Debug, PartialEq, Eq, sqlx_macros::FromRow)]
 pub(crate) struct OpenStore {
     pub(crate) name: String,
@@ -58,24 +53,21 @@ pub(crate) struct OpenStore {
     pub(crate) weight: i64,
 }
 
-/// The tables of git stores and placements.
 #[derive(Clone, Debug)]
 pub(crate) struct GitStoreTable {
     db: Db,
 }
 
-/// Returns the name under which events for a store are in the outbox.
 pub(crate) fn store_subscriber(store: &str) -> String {
     format!("git-svc/{store}")
 }
 
 impl GitStoreTable {
-    /// Creates the table over `db`.
     pub(crate) fn new(db: Db) -> Self {
         Self { db }
     }
 
-    /// Adds the stores of a new installation. Does nothing if there is a store already.
+    /// Adds the stores of a new installation. Does nothing if there are stores already.
     pub(crate) async fn add_first(&self, names: &[StoreName], now_us: i64) -> Result<(), DbError> {
         let mut tx = self.db.begin().await?;
         if tx.optional::<(String,)>(IS_ANY, &[]).await?.is_none() {
@@ -86,19 +78,18 @@ impl GitStoreTable {
         tx.commit().await
     }
 
-    /// Returns the names of all stores, oldest first.
+    /// Oldest first.
     pub(crate) async fn names(&self) -> Result<Vec<String>, DbError> {
-        // More than the limit, as two may be added at once.
+        // Two added at the same time may exceed the limit.
         let rows: Vec<(String,)> = self.db.all(NAMES, &args![MAX_STORES * 2]).await?;
         Ok(rows.into_iter().map(|(name,)| name).collect())
     }
 
-    /// Returns the stores that take new repositories.
     pub(crate) async fn open_stores(&self) -> Result<Vec<OpenStore>, DbError> {
         self.db.all(OPEN, &args![MAX_STORES]).await
     }
 
-    /// Returns a page of the stores, ordered by name, and their total number.
+    /// Returns a page of stores, ordered by name, and the total.
     pub(crate) async fn list(&self, page: Page) -> Result<(Vec<GitStore>, i64), DbError> {
         let mut query = Query::new(COLUMNS);
         query.push(PAGE).bind(page.size()).push(" OFFSET ").bind(page.offset());
@@ -106,23 +97,19 @@ impl GitStoreTable {
         Ok((self.db.all(query.sql(), query.args()).await?, total))
     }
 
-    /// Returns a store as it is within a transaction.
     pub(crate) async fn find_in(&self, tx: &mut Tx, name: &StoreName) -> Result<Option<GitStore>, DbError> {
         let mut query = Query::new(COLUMNS);
         query.push(" WHERE s.name = ").bind(name.as_str());
         tx.optional(query.sql(), query.args()).await
     }
 
-    /// Locks a store against other changes until the transaction ends. Returns its weight; `None` if there is no such store.
+    /// Locks a store until the transaction ends. Returns its weight; `None` if it does not exist.
     pub(crate) async fn lock(&self, tx: &mut Tx, name: &StoreName) -> Result<Option<i64>, DbError> {
         let row: Option<(i64,)> = tx.optional(LOCK.sql(tx), &args![name.as_str()]).await?;
         Ok(row.map(|(weight,)| weight))
     }
 
-    /// Adds a store. One of that name is left as it is.
-    ///
-    /// # Errors
-    /// [`RepoError::StoreLimit`] if there are as many as there may be, or those of the database.
+    /// Does nothing if the store exists.
     pub(crate) async fn add(&self, tx: &mut Tx, name: &StoreName, weight: i32, now_us: i64) -> Result<(), RepoError> {
         let (count,): (i64,) = tx.one(COUNT, &[]).await?;
         if count >= MAX_STORES {
@@ -132,11 +119,8 @@ impl GitStoreTable {
         Ok(())
     }
 
-    /// Adds a store, with the usual weight if none is given, or sets the weight of one that is there to the given one. Returns what it did,
-    /// with the weight; `None` if nothing had to be changed.
-    ///
-    /// # Errors
-    /// Those of [`GitStoreTable::add`].
+    /// Adds a store (with the default weight if none is given), or sets the given weight of an
+    /// existing one. Returns what it did and the weight; `None` if nothing changed.
     pub(crate) async fn set(
         &self,
         tx: &mut Tx,
@@ -154,15 +138,11 @@ impl GitStoreTable {
         Ok(Some((Action::StoreUpdate, weight)))
     }
 
-    /// Sets the weight of a store.
     pub(crate) async fn set_weight(&self, tx: &mut Tx, name: &StoreName, weight: i32) -> Result<(), DbError> {
         tx.execute(SET_WEIGHT, &args![name.as_str(), i64::from(weight)]).await.map(drop)
     }
 
-    /// Removes a store, with the events that wait for it.
-    ///
-    /// # Errors
-    /// [`RepoError::StoreNotFound`], [`RepoError::StoreNotEmpty`] if repositories are placed on it, or those of the database.
+    /// Removes a store and its pending events. Fails if it has repositories.
     pub(crate) async fn delete(&self, tx: &mut Tx, name: &StoreName) -> Result<(), RepoError> {
         self.lock(tx, name).await?.ok_or(RepoError::StoreNotFound)?;
         let repository: Option<(i64,)> = tx.optional(HAS_REPOSITORY, &args![name.as_str()]).await?;
@@ -176,13 +156,13 @@ impl GitStoreTable {
         Ok(())
     }
 
-    /// Returns whether events wait under the subscriber's former name.
+    /// Whether events are pending under [`FORMER_SUBSCRIBER`].
     pub(crate) async fn has_former_events(&self) -> Result<bool, DbError> {
         let row: Option<(i64,)> = self.db.optional(HAS_FORMER_EVENT, &args![FORMER_SUBSCRIBER]).await?;
         Ok(row.is_some())
     }
 
-    /// Returns the stores of those of the repositories that exist, finished or not.
+    /// Returns the stores of the repositories that exist, finished or not.
     pub(crate) async fn of_repositories(&self, ids: &[RepositoryId]) -> Result<HashMap<RepositoryId, String>, DbError> {
         let mut query = Query::new("SELECT repository_id, store FROM placements WHERE repository_id IN ");
         query.bind_list(ids.iter().map(|id| id.0));

@@ -1,7 +1,6 @@
-//! Imports of repositories from other hosts: the jobs as their users see them, the repositories that they make, and the state of those
-//! that stay mirrors.
-//!
-//! Not here: the migrations of the schema ([`super::migrations`]), and addresses and credentials, which the store has.
+//! Imports from other hosts: the jobs as users see them, the repositories they create, and the
+//! state of mirrors. Addresses and credentials are only on the git store. For migrations of the
+//! schema see [`super::migrations`].
 
 use ferrite_core::page::Page;
 use ferrite_db::args;
@@ -25,7 +24,7 @@ const INSERT: &str = "INSERT INTO migrations (repository_id, user_id, owner_name
      interval_secs, wiki_id, token_id, address, request_id, created_us, heard_us, finished_us) \
      VALUES ($1, $2, $3, $4, 'queued', 0, 0, '', $5, $6, $7, $8, $9, $10, $10, 0) RETURNING id";
 const DELETE: &str = "DELETE FROM migrations WHERE id = $1 AND finished_us = 0";
-/// Lock for the end of an import, which the store may tell while the sweeper gives it up.
+/// The store may report the end while the sweeper gives the import up.
 const UNFINISHED_LOCK: Locking = locking!(" AND m.finished_us = 0", " FOR UPDATE OF m");
 const UNOWNED: Locking = locking!(
     concat!(
@@ -48,25 +47,24 @@ const FINISH: &str = "UPDATE repositories SET state = 'ready', size_bytes = $2, 
 const APPLY_MIRROR: &str = "UPDATE repositories SET mirror_interval_secs = $2, mirror_last_sync_us = $3, mirror_next_sync_us = $4, \
      mirror_error = $5, mirror_version = $6 WHERE id = $1 AND is_mirror AND mirror_version < $6";
 
-/// Imports of one look of the sweeper.
+/// Imports checked per run of the sweeper.
 const MAX_UNHEARD: i64 = 100;
 const MAX_ERROR_CHARS: usize = 500;
 
-/// An import to note, before the store knows it.
+/// An import to register before telling the store.
 #[derive(Clone, Debug)]
 pub(crate) struct NewImport<'a> {
     pub(crate) repository: RepositoryId,
     pub(crate) owner_name: &'a str,
     pub(crate) name: &'a str,
-    /// Seconds between syncs of a mirror; zero for a repository that is fetched once.
+    /// Seconds between syncs of a mirror; zero for a one-time import.
     pub(crate) interval_secs: i64,
-    /// The id of its wiki; zero if the wiki is not brought.
+    /// Zero if the wiki is not imported.
     pub(crate) wiki_id: i64,
-    /// The account that asked for it.
     pub(crate) actor: &'a Actor,
 }
 
-/// The words of the column `phase`.
+/// The values of the column `phase`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Phase {
     Queued,
@@ -90,7 +88,6 @@ impl Phase {
     }
 }
 
-/// How far an import is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Progress {
     pub(crate) phase: Phase,
@@ -99,7 +96,8 @@ pub(crate) struct Progress {
 }
 
 impl Progress {
-    /// Decodes what a store says. An import that has ended there goes on here until the store's event about it has arrived.
+    /// If the import has ended on the store, it still counts as running until the store's event
+    /// arrives.
     pub(crate) fn of(response: &git::GetMigrationResponse) -> Self {
         let phase = match response.phase() {
             git::MigrationPhase::Unspecified | git::MigrationPhase::Queued => Phase::Queued,
@@ -110,7 +108,6 @@ impl Progress {
     }
 }
 
-/// An import.
 #[derive(Clone, Debug, PartialEq, Eq, sqlx_macros::FromRow)]
 pub(crate) struct Import {
     pub(crate) id: i64,
@@ -130,7 +127,7 @@ pub(crate) struct Import {
     request_id: String,
     pub(crate) created_us: i64,
     pub(crate) heard_us: i64,
-    /// Zero while it goes on.
+    /// Zero while running.
     pub(crate) finished_us: i64,
     /// The git store of the repository; empty if that was deleted.
     pub(crate) store: String,
@@ -141,7 +138,6 @@ impl Import {
         RepositoryId(self.repository_id)
     }
 
-    /// Returns the account that asked for it.
     pub(crate) fn user_id(&self) -> UserId {
         UserId(self.user_id)
     }
@@ -155,7 +151,7 @@ impl Import {
         Progress { phase, object_count: self.object_count, received_bytes: self.received_bytes }
     }
 
-    /// Returns the account that asked for it and the origin of its request, for the audit log.
+    /// Who started it and from where, for the audit log.
     pub(crate) fn actor(&self) -> Actor {
         Actor {
             id: self.user_id,
@@ -167,19 +163,18 @@ impl Import {
     }
 }
 
-/// The table of imports from other hosts.
 #[derive(Clone, Debug)]
 pub(crate) struct ImportTable {
     db: Db,
 }
 
 impl ImportTable {
-    /// Creates the table over `db`.
     pub(crate) fn new(db: Db) -> Self {
         Self { db }
     }
 
-    /// Notes an import in the transaction that registers its repository, and returns its id.
+    /// Registers an import in the transaction that registers its repository. Returns the import's
+    /// id.
     pub(crate) async fn insert(&self, tx: &mut Tx, new: &NewImport<'_>, now_us: i64) -> Result<i64, DbError> {
         let args = args![
             new.repository,
@@ -197,20 +192,19 @@ impl ImportTable {
         Ok(id)
     }
 
-    /// Deletes an import that never began.
+    /// Deletes an import that never started.
     pub(crate) async fn delete(&self, tx: &mut Tx, id: i64) -> Result<(), DbError> {
         tx.execute(DELETE, &args![id]).await.map(|_| ())
     }
 
-    /// Returns an import.
     pub(crate) async fn find(&self, id: i64) -> Result<Option<Import>, DbError> {
         let mut query = Query::new(COLUMNS);
         query.push(" WHERE m.id = ").bind(id);
         self.db.optional(query.sql(), query.args()).await
     }
 
-    /// Returns a page of the imports of a user, newest first, and their total number. With `only`, those of these repositories and
-    /// those that the token asked for.
+    /// Returns a page of a user's imports, newest first, and the total. `only` limits them to these
+    /// repositories and to imports that this token started.
     pub(crate) async fn list(
         &self,
         user: UserId,
@@ -233,27 +227,26 @@ impl ImportTable {
         Ok((self.db.all(rows.sql(), rows.args()).await?, total))
     }
 
-    /// Returns the import that makes a repository, and keeps others from ending it until the transaction ends; `None` if it has
-    /// ended.
+    /// Locks the running import of a repository against ending; `None` if it has ended.
     pub(crate) async fn lock(&self, tx: &mut Tx, id: RepositoryId) -> Result<Option<Import>, DbError> {
         let mut query = Query::new(COLUMNS);
         query.push(" WHERE m.repository_id = ").bind(id).push(UNFINISHED_LOCK.sql(tx));
         tx.optional(query.sql(), query.args()).await
     }
 
-    /// Returns the imports of a user that go on and make repositories for owners for whom it may not create them any more, each with
-    /// its repository, and keeps others from ending them until the transaction ends.
+    /// Locks the user's running imports to owners for whom the user can no longer create
+    /// repositories. Returns each with its repository.
     pub(crate) async fn lock_unowned(&self, tx: &mut Tx, user: UserId) -> Result<Vec<(i64, RepositoryId)>, DbError> {
         let rows: Vec<(i64, i64)> = tx.all(UNOWNED.sql(tx), &args![user]).await?;
         Ok(rows.into_iter().map(|(id, repository)| (id, RepositoryId(repository))).collect())
     }
 
-    /// Returns whether the user who asked for an import may create repositories for the owner now.
+    /// Whether the user who started the import can still create repositories for the owner.
     pub(crate) async fn is_owned(&self, tx: &mut Tx, id: i64) -> Result<bool, DbError> {
         Ok(tx.optional::<(i64,)>(IS_OWNED, &args![id]).await?.is_some())
     }
 
-    /// Returns imports that go on and of which nothing was heard since a time, at most 100, longest unheard first.
+    /// Returns up to 100 running imports without news since a time, oldest news first.
     pub(crate) async fn unheard(&self, since_us: i64) -> Result<Vec<Import>, DbError> {
         let mut query = Query::new(COLUMNS);
         query.push(" WHERE m.finished_us = 0 AND m.heard_us < ").bind(since_us);
@@ -261,13 +254,13 @@ impl ImportTable {
         self.db.all(query.sql(), query.args()).await
     }
 
-    /// Keeps how far an import is, as its store told it now.
+    /// Stores the progress that the store reported.
     pub(crate) async fn update(&self, id: i64, progress: Progress, now_us: i64) -> Result<(), DbError> {
         let Progress { phase, object_count, received_bytes } = progress;
         self.db.execute(UPDATE, &args![id, phase.as_str(), object_count, received_bytes, now_us]).await.map(|_| ())
     }
 
-    /// Ends an import; with an error if that is not empty.
+    /// Ends an import; as failed if `end.error` is not empty.
     pub(crate) async fn end(&self, tx: &mut Tx, id: i64, end: &MigrationEnded, now_us: i64) -> Result<(), DbError> {
         let phase = if end.error.is_empty() { Phase::Done } else { Phase::Failed };
         let error: String = end.error.chars().filter(|char| !char.is_control()).take(MAX_ERROR_CHARS).collect();
@@ -275,15 +268,14 @@ impl ImportTable {
         tx.execute(END, &args).await.map(|_| ())
     }
 
-    /// Deletes imports that ended before a time.
     pub(crate) async fn purge(&self, before_us: i64) -> Result<u64, DbError> {
         self.db.execute(PURGE, &args![before_us]).await
     }
 }
 
 impl RepositoryTable {
-    /// Marks a repository as finished that an import brought, with its wiki if that came too, which makes it visible. Returns the change
-    /// of the bytes that its owner uses; `None` if it was removed meanwhile.
+    /// Marks an imported repository, and its wiki if there is one, as finished, which makes it
+    /// visible. Returns the change in the owner's usage; `None` if it was removed in the meantime.
     pub(crate) async fn finish_imported(
         &self,
         tx: &mut Tx,
@@ -314,7 +306,7 @@ impl RepositoryTable {
         Ok(Some(SizeChange { owner: UserId(owner), bytes: end.size_bytes }))
     }
 
-    /// Applies the state of a mirror, unless a later one was applied already.
+    /// Applies the state of a mirror unless a later one was applied.
     pub(crate) async fn apply_mirror(
         &self,
         tx: &mut Tx,
@@ -330,7 +322,7 @@ impl RepositoryTable {
     }
 }
 
-/// Returns a time in microseconds since 1970; zero if it is out of range.
+/// Microseconds since 1970; zero if out of range.
 fn micros(seconds: i64, nanos: i32) -> i64 {
     seconds.checked_mul(1_000_000).and_then(|us| us.checked_add(i64::from(nanos) / 1_000)).unwrap_or(0)
 }

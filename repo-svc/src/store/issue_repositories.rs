@@ -1,6 +1,4 @@
-//! Lookup of many repositories at once, for decisions about access to their issues.
-//!
-//! Not here: single repositories (`repositories`), and the settings of issue trackers (`repository_settings`).
+//! Looks up many repositories at once, to decide about access to their issues.
 
 use std::collections::BTreeSet;
 
@@ -13,7 +11,7 @@ use super::sql::{level_from_number, level_from_str};
 use super::visibility;
 use crate::access::{RepositoryAccess, Viewer};
 
-/// Begins a query by names; the pairs of them follow.
+/// Begins a query by names; the pairs follow.
 const WANTED: &str = "WITH wanted (owner_key, name_key) AS (VALUES ";
 const COLUMNS: &str = "SELECT r.id, r.name, r.name_key, r.owner_id, r.is_private, r.is_archived, u.name AS owner_name, u.name_key AS owner_key, \
      c.permission AS collaborator, ";
@@ -25,7 +23,7 @@ const FROM: &str = " AS team_level FROM repositories r JOIN users u ON u.id = r.
 const WITH_ISSUES: &str = " WHERE r.state = 'ready' AND r.is_issues_enabled AND NOT r.is_external_tracker";
 const IS_WANTED: &str = " AND u.name_key = w.owner_key AND r.owner_id = u.id AND r.name_key = w.name_key";
 
-/// A repository whose issue tracker can be used, with the roles of one viewer.
+/// A repository whose issue tracker is usable, with the roles of one viewer.
 #[derive(Clone, Debug, PartialEq, Eq, sqlx_macros::FromRow)]
 pub(crate) struct IssueRepository {
     pub(crate) id: i64,
@@ -42,13 +40,13 @@ pub(crate) struct IssueRepository {
 }
 
 impl IssueRepository {
-    /// Returns the two keys by which the repository may have been asked for.
+    /// The two keys under which it may have been requested.
     pub(crate) fn keys(&self) -> [RepositoryKey; 2] {
         let by_name = RepositoryKey::Name { owner: self.owner_key.clone(), name: self.name_key.clone() };
         [RepositoryKey::Id(RepositoryId(self.id)), by_name]
     }
 
-    /// Returns the facts that decide about the access of the viewer that the row was read for.
+    /// For the viewer that the row was read for.
     pub(crate) fn access(&self) -> RepositoryAccess {
         RepositoryAccess {
             repository: RepositoryId(self.id),
@@ -76,7 +74,7 @@ fn by_ids(ids: BTreeSet<i64>, viewer: &Viewer) -> Query {
     query
 }
 
-/// Joins with the pairs instead of comparing names with lists: the latter tries every owner with every name.
+/// Joins with the pairs. Comparing with lists of names would try every owner with every name.
 fn by_names(names: BTreeSet<(&str, &str)>, viewer: &Viewer) -> Query {
     let mut query = Query::new(WANTED);
     query.bind_rows(names.into_iter().map(|(owner, name)| args![owner, name])).push(") ");
@@ -86,9 +84,9 @@ fn by_names(names: BTreeSet<(&str, &str)>, viewer: &Viewer) -> Query {
 }
 
 impl RepositoryTable {
-    /// Returns those of the repositories that exist and whose issue tracker can be used, read for `viewer`, by one query for ids and
-    /// one for names. The caller limits their number and checks whether the viewer may see them. One that is asked for by id and by
-    /// name is returned twice.
+    /// Returns the repositories that exist and have a usable issue tracker, with one query for ids
+    /// and one for names. One requested by id and by name appears twice. Callers limit the number
+    /// and check that the viewer can see them.
     pub(crate) async fn find_with_issues(
         &self,
         keys: impl Iterator<Item = &RepositoryKey>,

@@ -1,7 +1,7 @@
-//! Claims on key fingerprints. A key belongs to one user or to any number of repositories, never to both, so that the key of an SSH
-//! client identifies its holder.
+//! Claims on key fingerprints. A key belongs to one user or to any number of repositories, never
+//! both, so that an SSH key identifies its holder.
 //!
-//! The transaction that stores a key claims its fingerprint; the one that removes the key releases it.
+//! Whoever stores or removes a key claims or releases its fingerprint in the same transaction.
 
 use ferrite_db::args;
 use ferrite_db::{DbError, Tx};
@@ -19,8 +19,8 @@ const RELEASE_OF_USER: &str = "DELETE FROM key_fingerprints WHERE kind = 'user' 
      AND fingerprint IN (SELECT fingerprint FROM public_keys WHERE user_id = $1)";
 const RELEASE_OF_TOKEN: &str = "DELETE FROM key_fingerprints WHERE kind = 'user' \
      AND fingerprint IN (SELECT fingerprint FROM public_keys WHERE token_id = $1)";
-/// Locks rows ordered by fingerprint, so that two deletions of repositories with the same keys do not deadlock. SQLite has a single
-/// writer anyway.
+/// Locks rows in the order of fingerprints, so that deleting two repositories with the same keys
+/// does not deadlock. SQLite has a single writer anyway.
 const LOCK_OF_REPOSITORY: &str = "SELECT fingerprint FROM key_fingerprints WHERE fingerprint IN \
      (SELECT fingerprint FROM deploy_keys WHERE repository_id = $1) ORDER BY fingerprint FOR UPDATE";
 const RELEASE_OF_REPOSITORY: &str = "UPDATE key_fingerprints SET uses = uses - 1 WHERE kind = 'deploy' \
@@ -28,19 +28,17 @@ const RELEASE_OF_REPOSITORY: &str = "UPDATE key_fingerprints SET uses = uses - 1
 const DELETE_RELEASED_OF_REPOSITORY: &str = "DELETE FROM key_fingerprints WHERE kind = 'deploy' AND uses <= 0 \
      AND fingerprint IN (SELECT fingerprint FROM deploy_keys WHERE repository_id = $1)";
 
-/// The kind of holder that claims a key.
+/// The kind of key holder.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum KeyKind {
-    /// A user, who holds the key alone.
+    /// Holds the key alone.
     User,
-    /// A repository, beside others that have the same deploy key.
+    /// Shares the key with other repositories.
     Deployment,
 }
 
-/// Claims a fingerprint until it is released.
-///
-/// # Errors
-/// [`RepoError::KeyUsed`] if a user holds the key already, or a user claims a key that repositories hold; or those of the database.
+/// Claims a fingerprint. Fails with [`RepoError::KeyUsed`] if a user holds the key, or if a user
+/// claims a key that repositories hold.
 pub(crate) async fn claim_key(tx: &mut Tx, fingerprint: &str, kind: KeyKind) -> Result<(), RepoError> {
     let sql = match kind {
         KeyKind::User => CLAIM_FOR_USER,
@@ -52,25 +50,24 @@ pub(crate) async fn claim_key(tx: &mut Tx, fingerprint: &str, kind: KeyKind) -> 
     }
 }
 
-/// Releases one claim on a fingerprint.
 pub(crate) async fn release_key(tx: &mut Tx, fingerprint: &str) -> Result<(), DbError> {
     tx.execute(RELEASE, &args![fingerprint]).await?;
     tx.execute(DELETE_RELEASED, &args![fingerprint]).await?;
     Ok(())
 }
 
-/// Releases the claims of all keys of a user. Called before the keys are deleted.
+/// Releases all keys of a user. Call it before deleting the keys.
 pub(crate) async fn release_user_keys(tx: &mut Tx, user: UserId) -> Result<(), DbError> {
     tx.execute(RELEASE_OF_USER, &args![user]).await.map(drop)
 }
 
-/// Releases the claims of all keys that are bound to a token, and returns their number. Called before the token is deleted, and the keys
-/// with it.
+/// Releases all keys bound to a token, and returns their number. Call it before deleting the token,
+/// which deletes the keys.
 pub(crate) async fn release_token_keys(tx: &mut Tx, token: TokenId) -> Result<u64, DbError> {
     tx.execute(RELEASE_OF_TOKEN, &args![token]).await
 }
 
-/// Releases the claims of all deploy keys of a repository. Called before the keys or the repository are deleted.
+/// Releases all deploy keys of a repository. Call it before deleting the keys or the repository.
 pub(crate) async fn release_repository_keys(tx: &mut Tx, repository: RepositoryId) -> Result<(), DbError> {
     if tx.pick(true, false) {
         let _: Vec<(String,)> = tx.all(LOCK_OF_REPOSITORY, &args![repository]).await?;

@@ -1,6 +1,4 @@
-//! Lookup of the holder of an SSH key by the key's fingerprint.
-//!
-//! Not here: adding and removing keys.
+//! Finds the holder of an SSH key by its fingerprint.
 
 use ferrite_db::args;
 use ferrite_db::{Db, DbError};
@@ -10,11 +8,12 @@ use ferrite_proto::repo::Identity;
 
 use super::tokens::IdentityRow;
 
-/// A key that is bound to a token is no key once the token has expired. It is deleted with the token.
+/// A key bound to a token expires with the token, and is deleted with it.
 const USER: &str = "SELECT u.id AS user_id, u.name, u.full_name, u.email, u.is_admin, k.token_id, t.scopes, t.expire_us, t.repository_ids \
      FROM public_keys k JOIN users u ON u.id = k.user_id LEFT JOIN access_tokens t ON t.id = k.token_id \
      WHERE k.fingerprint = $1 AND u.is_active AND (k.token_id IS NULL OR t.expire_us = 0 OR t.expire_us > $2)";
-/// The user who added a key counts only while it may administer the repository, as the rules of `access` have it.
+/// The user who added the key counts only while able to administer the repository, by the rules of
+/// `access`.
 const REPOSITORIES: &str = "SELECT k.repository_id, k.is_read_only, u.id, u.is_admin FROM deploy_keys k \
      JOIN repositories r ON r.id = k.repository_id \
      LEFT JOIN users u ON u.id = k.user_id AND u.is_active AND (u.is_admin OR u.id = r.owner_id \
@@ -23,31 +22,30 @@ const REPOSITORIES: &str = "SELECT k.repository_id, k.is_read_only, u.id, u.is_a
      WHERE m.user_id = u.id AND t.organization_id = r.owner_id AND (t.level = 4 OR (t.level = 3 \
      AND EXISTS (SELECT 1 FROM team_repositories x WHERE x.team_id = t.id AND x.repository_id = r.id))))) \
      WHERE k.fingerprint = $1";
-/// Limit for the text of a fingerprint, above any real one.
+/// Longer than any real fingerprint.
 const MAX_FINGERPRINT_BYTES: usize = 128;
 
-/// A deploy key, as it was added to one repository.
+/// A deploy key, as added to one repository.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct AddedKey {
     pub(crate) repository: RepositoryId,
-    /// Its level on the repository.
     pub(crate) level: Permission,
-    /// The user who added it, and whether that administers the site. `None` if the user was deleted or disabled or may no longer administer
-    /// the repository, and for keys from before users were stored with them.
+    /// The user who added it, and whether that is a site administrator. `None` if the user is
+    /// deleted, disabled or no longer able to administer the repository, and for keys older than
+    /// this column.
     pub(crate) added_by: Option<(UserId, bool)>,
 }
 
-/// The holder of a key: one user, or any number of repositories, never both.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum KeyHolder {
-    /// The user who added the key, with the rights that a password would give, or those of the token to which the key is bound.
+    /// The user who added the key, with the rights of a password, or those of the token the key is
+    /// bound to.
     User(Identity),
-    /// The repositories that have the key as a deploy key.
+    /// The repositories with this deploy key.
     Repositories(Vec<AddedKey>),
 }
 
-/// Returns the holder of the key with this fingerprint; `None` for unknown keys, keys of disabled users, and keys whose token has
-/// expired.
+/// Returns `None` for unknown keys, keys of disabled users, and keys whose token has expired.
 pub(crate) async fn key_holder(db: &Db, fingerprint: &str, now_us: i64) -> Result<Option<KeyHolder>, DbError> {
     if fingerprint.len() > MAX_FINGERPRINT_BYTES || fingerprint.contains('\0') {
         return Ok(None);

@@ -1,6 +1,4 @@
-//! SQL and rows, one file per aggregate: the only module that names tables.
-//!
-//! Not here: validation (`model`) and the rules of access (`access`).
+//! SQL and rows, one file per aggregate. No other module names tables.
 
 mod accounts;
 mod audit;
@@ -74,7 +72,6 @@ pub(crate) use wikis::take_wiki_id;
 
 use ferrite_db::Migrations;
 
-/// Returns the migrations of this service's schema.
 pub(crate) fn migrations() -> Migrations {
     Migrations {
         postgres: sqlx_macros::migrate!("migrations/postgres"),

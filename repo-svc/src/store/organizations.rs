@@ -1,6 +1,4 @@
 //! Organizations, their members and their owners.
-//!
-//! Not here: their teams (`teams`).
 
 use ferrite_core::page::Page;
 use ferrite_db::args;
@@ -20,7 +18,8 @@ const INSERT: &str = "INSERT INTO users \
      (kind, name, name_key, full_name, full_name_key, email, is_admin, is_active, created_us, description, website, location, \
      creator_id) \
      VALUES ('organization', $1, $2, $3, $4, '', $5, $6, $7, $8, $9, $10, $11) ON CONFLICT DO NOTHING RETURNING id";
-/// Lock for creations for one user, so that its limit holds. Transactions that only refer to the user do not wait for it.
+/// Serializes creations for one user, so that the limit holds. Transactions that only refer to the
+/// user do not wait.
 const LOCK_CREATOR: Locking =
     locking!("SELECT is_admin, organization_limit FROM users WHERE id = $1", " FOR NO KEY UPDATE");
 const INSERT_OWNERS_TEAM: &str = "INSERT INTO teams (organization_id, name, name_key, description, level, created_us) \
@@ -62,30 +61,27 @@ pub(crate) struct Organization {
 }
 
 impl Organization {
-    /// Returns the id of its account.
     pub(crate) fn id(&self) -> UserId {
         UserId(self.id)
     }
 
-    /// Returns the role of the viewer that the row was read for.
+    /// The role of the viewer that the row was read for.
     pub(crate) fn role(&self) -> OrganizationRole {
         OrganizationRole::from_number(self.role)
     }
 }
 
-/// The role of a user in an organization.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum OrganizationRole {
-    /// No member.
+    /// Not a member.
     Outsider,
-    /// A member.
     Member,
-    /// A member of the team of owners.
+    /// A member of the owners team.
     Owner,
 }
 
 impl OrganizationRole {
-    /// Decodes the column `role` of [`push_role`].
+    /// Decodes the column of [`push_role`].
     pub(super) fn from_number(number: i32) -> Self {
         match number {
             2 => Self::Owner,
@@ -95,23 +91,20 @@ impl OrganizationRole {
     }
 }
 
-/// The memberships of a user that a list shows.
+/// Which memberships of a user to list.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum MembershipFilter {
-    /// All memberships.
     All,
-    /// Public memberships, and those in organizations that the viewer is a member of.
+    /// Public ones, and those in organizations that the viewer belongs to.
     PublicAndShared,
-    /// Public memberships.
     Public,
 }
 
-/// The membership of a user in an organization.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Membership {
-    /// True if the membership is visible to users who are no members.
+    /// Visible to non-members.
     pub(crate) is_public: bool,
-    /// True if the user is in the team of owners.
+    /// In the owners team.
     pub(crate) is_owner: bool,
 }
 
@@ -121,21 +114,20 @@ impl Membership {
     }
 }
 
-/// The tables of organizations and their members.
 #[derive(Clone, Debug)]
 pub(crate) struct OrganizationTable {
     db: Db,
 }
 
-/// Begins a query of organizations with the role of `viewer` in each.
+/// Begins a query with the role of `viewer` in each organization.
 fn rows(viewer: Option<UserId>) -> Query {
     let mut query = Query::new(COLUMNS);
     push_role(&mut query, "u.id", viewer);
     query
 }
 
-/// Adds the column `role` to a query: the role of `viewer` in the organization whose id is the expression `organization`, as the
-/// number of an [`OrganizationRole`].
+/// Adds the column `role`: the role of `viewer` as a number of [`OrganizationRole`]. `organization`
+/// is an expression for the organization's id.
 pub(super) fn push_role(query: &mut Query, organization: &'static str, viewer: Option<UserId>) {
     let viewer = viewer.map_or(0, |user| user.0);
     query
@@ -154,18 +146,15 @@ pub(super) fn push_role(query: &mut Query, organization: &'static str, viewer: O
 }
 
 impl OrganizationTable {
-    /// Creates the table over `db`.
     pub(crate) fn new(db: Db) -> Self {
         Self { db }
     }
 
-    /// Returns the name of an organization.
     pub(crate) async fn name(&self, tx: &mut Tx, id: UserId) -> Result<Option<String>, DbError> {
         let row: Option<(String,)> = tx.optional(NAME, &args![id]).await?;
         Ok(row.map(|(name,)| name))
     }
 
-    /// Returns the organization with a name, read for `viewer`.
     pub(crate) async fn find(&self, name: &str, viewer: Option<UserId>) -> Result<Option<Organization>, DbError> {
         let Some(key) = lookup_key(name) else { return Ok(None) };
         let mut query = rows(viewer);
@@ -173,8 +162,8 @@ impl OrganizationTable {
         self.db.optional(query.sql(), query.args()).await
     }
 
-    /// Returns a page of the organizations that `member` belongs to, as far as `which` selects them, ordered by id and read for
-    /// `viewer`, and their total number.
+    /// Returns a page of the organizations `member` belongs to, filtered by `which`, ordered by id
+    /// and read for `viewer`, and the total.
     pub(crate) async fn list(
         &self,
         member: UserId,
@@ -205,12 +194,9 @@ impl OrganizationTable {
         Ok((self.db.all(rows.sql(), rows.args()).await?, total))
     }
 
-    /// Creates an organization whose team of owners has the member `owner`, in the transaction of the caller. Returns the
-    /// organization, read for `viewer`. Administrators of the site may own any number, others as their own limit or `limits` say.
-    ///
-    /// # Errors
-    /// [`RepoError::OrganizationLimit`] if as many were made for the owner as may be, [`RepoError::UserExists`] if the name is taken,
-    /// [`RepoError::UserNotFound`] if the owner was deleted, or those of the database.
+    /// Creates an organization owned by `owner`, in the caller's transaction, and returns it, read
+    /// for `viewer`. Site administrators can own any number, others as many as their own limit or
+    /// `limits` allow.
     pub(crate) async fn insert(
         &self,
         tx: &mut Tx,
@@ -250,13 +236,12 @@ impl OrganizationTable {
         self.reload(tx, id, viewer).await?.ok_or(RepoError::OrganizationNotFound)
     }
 
-    /// Locks the organization, its members and its teams against other changes until the transaction ends. Returns `false` if the
-    /// organization was deleted.
+    /// Locks the organization, its members and its teams until the transaction ends. Returns
+    /// `false` if it was deleted.
     pub(crate) async fn lock(&self, tx: &mut Tx, id: UserId) -> Result<bool, DbError> {
         Ok(tx.optional::<(i64,)>(LOCK.sql(tx), &args![id]).await?.is_some())
     }
 
-    /// Returns the organization, read for `viewer` within a transaction.
     pub(crate) async fn reload(
         &self,
         tx: &mut Tx,
@@ -268,7 +253,8 @@ impl OrganizationTable {
         tx.optional(query.sql(), query.args()).await
     }
 
-    /// Changes a locked organization, which was read as `old` after the lock. Returns the names of the fields that changed.
+    /// Changes a locked organization. `old` must have been read under the lock. Returns the names
+    /// of the changed fields.
     pub(crate) async fn update(
         &self,
         tx: &mut Tx,
@@ -292,12 +278,9 @@ impl OrganizationTable {
         Ok(fields)
     }
 
-    /// Deletes a locked organization with its memberships and teams.
-    ///
-    /// # Errors
-    /// [`RepoError::OwnsRepositories`] if it owns any, or those of the database.
+    /// Deletes a locked organization with its memberships and teams. Fails if it owns repositories.
     pub(crate) async fn delete(&self, tx: &mut Tx, id: UserId) -> Result<(), RepoError> {
-        // Unfinished ones as well, because the sweeper needs their rows.
+        // Count unfinished ones too: the sweeper needs their rows.
         let (owned,): (i64,) = tx.one(COUNT_OWNED, &args![id]).await?;
         if owned > 0 {
             return Err(RepoError::OwnsRepositories);
@@ -307,9 +290,9 @@ impl OrganizationTable {
     }
 }
 
-/// Members of organizations. Methods that change members expect the organization to be locked in the same transaction.
+/// Members. Lock the organization in the same transaction before changing them.
 impl OrganizationTable {
-    /// Returns a page of the members of an organization, ordered by id, and their total number.
+    /// Returns a page of members, ordered by id, and the total.
     pub(crate) async fn members(&self, id: UserId, only_public: bool, page: Page) -> Result<(Vec<User>, i64), DbError> {
         let filtered = |start: &'static str| {
             let mut query = Query::new(start);
@@ -326,12 +309,11 @@ impl OrganizationTable {
         Ok((self.db.all(rows.sql(), rows.args()).await?, total))
     }
 
-    /// Returns the membership of a user; `None` if the user is no member.
+    /// Returns `None` if the user is not a member.
     pub(crate) async fn membership(&self, id: UserId, user: UserId) -> Result<Option<Membership>, DbError> {
         Ok(self.db.optional(FIND_MEMBERSHIP, &args![id, user]).await?.map(Membership::of))
     }
 
-    /// As [`OrganizationTable::membership`], within a transaction.
     pub(crate) async fn membership_in(
         &self,
         tx: &mut Tx,
@@ -341,44 +323,32 @@ impl OrganizationTable {
         Ok(tx.optional(FIND_MEMBERSHIP, &args![id, user]).await?.map(Membership::of))
     }
 
-    /// Adds a user as a member, with a private membership. Returns `false` if the user is a member already.
-    ///
-    /// # Errors
-    /// [`RepoError::UserNotFound`] if the user was deleted, or those of the database.
+    /// Adds a user with a private membership. Returns `false` if the user is already a member.
     pub(crate) async fn join(&self, tx: &mut Tx, id: UserId, user: UserId, now_us: i64) -> Result<bool, RepoError> {
         let joined = tx.execute(JOIN, &args![id, user, false, now_us]).await;
         Ok(joined.map_err(or_missing(RepoError::UserNotFound))? == 1)
     }
 
-    /// Adds a member to the team of owners.
-    ///
-    /// # Errors
-    /// [`RepoError::UserNotFound`] if the user was deleted, or those of the database.
+    /// Adds a member to the owners team.
     pub(crate) async fn add_owner(&self, tx: &mut Tx, id: UserId, user: UserId, now_us: i64) -> Result<(), RepoError> {
         let added = tx.execute(ADD_OWNER, &args![id, user, now_us]).await;
         added.map(drop).map_err(or_missing(RepoError::UserNotFound))
     }
 
-    /// Removes a member from the team of owners.
-    ///
-    /// # Errors
-    /// [`RepoError::LastOwner`] if there is no other owner, or those of the database.
+    /// Removes a member from the owners team. Fails if there is no other owner.
     pub(crate) async fn remove_owner(&self, tx: &mut Tx, id: UserId, user: UserId) -> Result<(), RepoError> {
         self.require_other_owner(tx, id, user).await?;
         tx.execute(REMOVE_OWNER, &args![id, user]).await?;
         Ok(())
     }
 
-    /// Checks that the organization has an owner other than `user`.
-    ///
-    /// # Errors
-    /// [`RepoError::LastOwner`], or those of the database.
+    /// Fails unless the organization has an owner other than `user`.
     pub(crate) async fn require_other_owner(&self, tx: &mut Tx, id: UserId, user: UserId) -> Result<(), RepoError> {
         let other: Option<(i64,)> = tx.optional(OTHER_OWNER, &args![id, user]).await?;
         other.map(|_| ()).ok_or(RepoError::LastOwner)
     }
 
-    /// Makes a membership public or private. Returns `false` if it was so already.
+    /// Makes a membership public or private. Returns `false` if it already was.
     pub(crate) async fn set_visibility(
         &self,
         tx: &mut Tx,
@@ -389,10 +359,8 @@ impl OrganizationTable {
         Ok(tx.execute(SET_VISIBILITY, &args![id, user, is_public]).await? == 1)
     }
 
-    /// Removes a user from an organization and all its teams. Returns `false` if the user is no member.
-    ///
-    /// # Errors
-    /// [`RepoError::LastOwner`] if no owner would be left, or those of the database.
+    /// Removes a user from the organization and its teams. Returns `false` if the user is not a
+    /// member. Fails if no owner would be left.
     pub(crate) async fn leave(&self, tx: &mut Tx, id: UserId, user: UserId) -> Result<bool, RepoError> {
         let Some(membership) = self.membership_in(tx, id, user).await? else { return Ok(false) };
         if membership.is_owner {

@@ -1,9 +1,8 @@
-//! Profiles: e-mail addresses of accounts, and the follows between users.
+//! E-mail addresses of accounts, and follows between users.
 //!
-//! An address in `emails` is verified: it belongs to one account, signs in to it and links commits to it. Those that users have added stand
-//! in `unverified_emails` until an administrator verifies them, and do none of that.
-//!
-//! Not here: primary addresses and the other columns of an account (`accounts`, `users`).
+//! Addresses in `emails` are verified: each belongs to one account, which can sign in with it and
+//! owns the commits with it. Addresses that users add are in `unverified_emails` and do nothing
+//! until an administrator verifies them.
 
 use ferrite_core::page::Page;
 use ferrite_db::args;
@@ -14,7 +13,7 @@ use super::sql::{Locking, locking, or_missing};
 use crate::error::RepoError;
 use crate::model::{Email, User};
 
-/// The verified addresses, which are in `emails`, and the unverified ones.
+/// The verified addresses (in `emails`) and the unverified ones.
 const EMAILS: &str = "SELECT email, is_primary, is_verified FROM ( \
      SELECT e.email, CASE WHEN e.email_key = u.email_key THEN TRUE ELSE FALSE END AS is_primary, TRUE AS is_verified, \
      CASE WHEN e.email_key = u.email_key THEN 0 ELSE 1 END AS place, e.created_us, e.id \
@@ -23,26 +22,26 @@ const EMAILS: &str = "SELECT email, is_primary, is_verified FROM ( \
      ORDER BY place, created_us, id LIMIT $2 OFFSET $3";
 const ARE_VERIFIED: &str = "SELECT user_id FROM emails WHERE email_key IN ";
 const ADD_EMAILS: &str = "INSERT INTO unverified_emails (user_id, email, email_key, created_us) VALUES ";
-/// Locks the account, so that the primary address does not change meanwhile.
+/// Locks the account, so that the primary address does not change.
 const LOCK_PRIMARY: Locking = locking!("SELECT email_key FROM users WHERE id = $1", " FOR NO KEY UPDATE");
 const REMOVE_EMAILS: [&str; 2] =
     ["DELETE FROM emails WHERE user_id = ", "DELETE FROM unverified_emails WHERE user_id = "];
 
-/// Counts the verified and the unverified addresses of an account.
+/// Counts verified and unverified addresses.
 const EMAIL_COUNT: &str = "SELECT (SELECT COUNT(*) FROM emails WHERE user_id = $1) \
      + (SELECT COUNT(*) FROM unverified_emails WHERE user_id = $1)";
 const OWNER: &str = "SELECT user_id FROM emails WHERE email_key = $1";
 const TAKE_UNVERIFIED: &str = "DELETE FROM unverified_emails WHERE email_key = $1 RETURNING user_id, email, created_us";
-/// Adds a verified address, unless an account has it.
+/// Does nothing if an account already has the address.
 pub(super) const ADD_VERIFIED: &str =
     "INSERT INTO emails (user_id, email, email_key, created_us) VALUES ($1, $2, $3, $4) ON CONFLICT DO NOTHING";
 const TAKE_VERIFIED: &str =
     "DELETE FROM emails WHERE user_id = $1 AND email_key = $2 RETURNING user_id, email, created_us";
 const ADD_UNVERIFIED: &str = "INSERT INTO unverified_emails (user_id, email, email_key, created_us) VALUES ($1, $2, $3, $4) \
      ON CONFLICT DO NOTHING";
-/// Number of rows of a list that is read whole.
+/// Page size to read a whole list.
 const ALL: i64 = i64::MAX;
-/// Limit for the addresses of an account. No other account can add an address that one has, so none may add without limit.
+/// Limits an account, because no other account can add an address that it has.
 const MAX_EMAILS_PER_ACCOUNT: i64 = 100;
 
 const FOLLOWERS: &str = "SELECT u.id, u.kind, u.name, u.full_name, u.email, u.is_admin FROM follows f \
@@ -58,16 +57,14 @@ const FOLLOW: &str =
     "INSERT INTO follows (follower_id, followed_id, created_us) VALUES ($1, $2, $3) ON CONFLICT DO NOTHING";
 const UNFOLLOW: &str = "DELETE FROM follows WHERE follower_id = $1 AND followed_id = $2";
 
-/// An e-mail address of an account.
 #[derive(Clone, Debug, PartialEq, Eq, sqlx_macros::FromRow)]
 pub(crate) struct EmailRow {
     pub(crate) email: String,
     pub(crate) is_primary: bool,
-    /// True for addresses that an administrator has set or verified.
+    /// True for addresses that an administrator set or verified.
     pub(crate) is_verified: bool,
 }
 
-/// An address that was moved between the verified and the unverified ones.
 #[derive(Debug, sqlx_macros::FromRow)]
 struct MovedEmailRow {
     user_id: i64,
@@ -75,50 +72,44 @@ struct MovedEmailRow {
     created_us: i64,
 }
 
-/// The side of the follow relation that a list shows.
+/// Which side of the follow relation to list.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum FollowDirection {
-    /// Users who follow the user.
     Followers,
-    /// Users whom the user follows.
     Following,
 }
 
-/// The tables of e-mail addresses and follows.
 #[derive(Clone, Debug)]
 pub(crate) struct ProfileTable {
     db: Db,
 }
 
 impl ProfileTable {
-    /// Creates the table over `db`.
     pub(crate) fn new(db: Db) -> Self {
         Self { db }
     }
 
-    /// Returns a page of the user's addresses, the primary one first, then the verified ones, and their total number.
+    /// Returns a page of addresses (primary first, then verified) and the total.
     pub(crate) async fn emails(&self, user: UserId, page: Page) -> Result<(Vec<EmailRow>, i64), DbError> {
         let rows = self.db.all(EMAILS, &args![user, page.size(), page.offset()]).await?;
         let (count,): (i64,) = self.db.one(EMAIL_COUNT, &args![user]).await?;
         Ok((rows, count))
     }
 
-    /// Returns all addresses of the user, in the order of [`ProfileTable::emails`].
+    /// All addresses, in the order of [`ProfileTable::emails`].
     pub(crate) async fn all_emails(&self, user: UserId) -> Result<Vec<EmailRow>, DbError> {
         self.db.all(EMAILS, &args![user, ALL, 0_i64]).await
     }
 
-    /// As [`ProfileTable::all_emails`], and locks the account against changes of its addresses until the transaction ends.
+    /// Like [`ProfileTable::all_emails`]. Also locks the account's addresses until the transaction
+    /// ends.
     pub(crate) async fn lock_emails(&self, tx: &mut Tx, user: UserId) -> Result<Vec<EmailRow>, DbError> {
         tx.optional::<(Option<String>,)>(LOCK_PRIMARY.sql(tx), &args![user]).await?;
         tx.all(EMAILS, &args![user, ALL, 0_i64]).await
     }
 
-    /// Adds one or more unverified addresses to an account; all, or none on an error.
-    ///
-    /// # Errors
-    /// [`RepoError::OneOfEmailsUsed`] if an account has one of them already, or one is listed twice; [`RepoError::Invalid`] if the
-    /// account would have too many; [`RepoError::UserNotFound`] if the user was deleted meanwhile; or those of the database.
+    /// Adds unverified addresses, all or none. Fails with [`RepoError::OneOfEmailsUsed`] if an
+    /// account has one of them, or if one is listed twice.
     pub(crate) async fn add_emails(
         &self,
         tx: &mut Tx,
@@ -133,7 +124,7 @@ impl ProfileTable {
         if tx.optional::<(i64,)>(verified.sql(), verified.args()).await?.is_some() {
             return Err(RepoError::OneOfEmailsUsed);
         }
-        // Inserted in one order, so that two requests with the same addresses do not deadlock.
+        // Insert in a fixed order, so that two requests with the same addresses do not deadlock.
         let mut sorted: Vec<&Email> = emails.iter().collect();
         sorted.sort_by_key(|email| email.key());
         let mut query = Query::new(ADD_EMAILS);
@@ -143,12 +134,12 @@ impl ProfileTable {
         if added != emails.len() as u64 {
             return Err(RepoError::OneOfEmailsUsed);
         }
-        // The account is locked, so no other request adds addresses to it meanwhile.
+        // The account is locked, so no other request adds addresses.
         require_room(tx, user, "emails").await
     }
 
-    /// Removes those of the addresses that belong to the user, and returns them. If one of them is the primary one, removes nothing
-    /// and returns `None`.
+    /// Removes the listed addresses that belong to the user, and returns them. Removes nothing and
+    /// returns `None` if one is the primary address.
     pub(crate) async fn remove_emails(
         &self,
         tx: &mut Tx,
@@ -169,7 +160,7 @@ impl ProfileTable {
         Ok(Some(removed))
     }
 
-    /// Returns a page of the users who follow a user, or whom it follows, oldest follow first, and their total number.
+    /// Returns a page of followers or followed users, oldest follow first, and the total.
     pub(crate) async fn follows(
         &self,
         user: UserId,
@@ -185,50 +176,39 @@ impl ProfileTable {
         Ok((rows, count))
     }
 
-    /// Returns whether one user follows another.
     pub(crate) async fn is_following(&self, follower: UserId, followed: UserId) -> Result<bool, DbError> {
         Ok(self.db.optional::<(i64,)>(IS_FOLLOWING, &args![follower, followed]).await?.is_some())
     }
 
-    /// Makes one user follow another, if it does not already.
-    ///
-    /// # Errors
-    /// [`RepoError::UserNotFound`] if one of them was deleted meanwhile, or those of the database.
+    /// Does nothing if the user already follows.
     pub(crate) async fn follow(&self, follower: UserId, followed: UserId, now_us: i64) -> Result<(), RepoError> {
         let done = self.db.execute(FOLLOW, &args![follower, followed, now_us]).await;
         done.map(drop).map_err(or_missing(RepoError::UserNotFound))
     }
 
-    /// Removes the follow of one user by another, if there is one.
+    /// Does nothing if the user does not follow.
     pub(crate) async fn unfollow(&self, follower: UserId, followed: UserId) -> Result<(), DbError> {
         self.db.execute(UNFOLLOW, &args![follower, followed]).await.map(drop)
     }
 }
 
-/// Refuses more addresses than an account may have.
-///
-/// # Errors
-/// [`RepoError::Invalid`] with a violation of `field`, or those of the database.
+/// Fails with a violation of `field` if the account has too many addresses.
 async fn require_room(tx: &mut Tx, user: UserId, field: &str) -> Result<(), RepoError> {
     let (count,): (i64,) = tx.one(EMAIL_COUNT, &args![user]).await?;
     if count > MAX_EMAILS_PER_ACCOUNT {
-        let message = format!("would give the account more than {MAX_EMAILS_PER_ACCOUNT} addresses");
+        let message = format!("an account can have at most {MAX_EMAILS_PER_ACCOUNT} addresses");
         return Err(RepoError::field(field, "too_long", &message));
     }
     Ok(())
 }
 
-/// Drops the unverified claim of an account to an address, which has become a verified one of this account or another.
+/// Drops an unverified address that has just become a verified one of this or another account.
 pub(super) async fn drop_unverified(tx: &mut Tx, email_key: &str) -> Result<(), DbError> {
     tx.optional::<MovedEmailRow>(TAKE_UNVERIFIED, &args![email_key]).await.map(drop)
 }
 
-/// Makes an address a verified one of a locked account, whether or not the user has added it, and takes it from the account that has it
-/// unverified. Returns `false` if it was verified before.
-///
-/// # Errors
-/// [`RepoError::EmailUsed`] if it is a verified one of another account, [`RepoError::Invalid`] if the account would have too many,
-/// or those of the database.
+/// Verifies an address of a locked account, even if the user has not added it. Takes it from the
+/// account that has it unverified. Returns `false` if it was already verified.
 pub(crate) async fn verify_email(tx: &mut Tx, user: UserId, email: &Email, now_us: i64) -> Result<bool, RepoError> {
     match tx.optional::<(i64,)>(OWNER, &args![email.key()]).await? {
         Some((owner,)) if owner == user.0 => return Ok(false),
@@ -236,7 +216,7 @@ pub(crate) async fn verify_email(tx: &mut Tx, user: UserId, email: &Email, now_u
         None => {}
     }
     let claimed: Option<MovedEmailRow> = tx.optional(TAKE_UNVERIFIED, &args![email.key()]).await?;
-    // An address that the user has added keeps its spelling and its time.
+    // Keep the spelling and time of an address that the user added.
     let (text, created_us) = match claimed.filter(|row| row.user_id == user.0) {
         Some(own) => (own.email, own.created_us),
         None => (email.as_str().to_owned(), now_us),
@@ -248,8 +228,8 @@ pub(crate) async fn verify_email(tx: &mut Tx, user: UserId, email: &Email, now_u
     Ok(true)
 }
 
-/// Makes a verified address of a locked account, which is not the primary one, an unverified one. Returns `false` if the account has no
-/// such verified address.
+/// Marks a verified address of a locked account as unverified. It must not be the primary one.
+/// Returns `false` if the account has no such verified address.
 pub(crate) async fn unverify_email(tx: &mut Tx, user: UserId, email: &Email) -> Result<bool, DbError> {
     let Some(row) = tx.optional::<MovedEmailRow>(TAKE_VERIFIED, &args![user, email.key()]).await? else {
         return Ok(false);

@@ -1,6 +1,5 @@
-//! Public keys of users.
-//!
-//! Not here: claims on fingerprints (`keys`), and the lookup of a key's holder (`key_lookup`).
+//! SSH keys of users. `key_fingerprints` claims their fingerprints, and `key_lookup` finds the
+//! holder of a key.
 
 use ferrite_core::page::Page;
 use ferrite_db::args;
@@ -22,7 +21,6 @@ const INSERT: &str = "INSERT INTO public_keys (user_id, fingerprint, content, ti
 const DELETE: &str = "DELETE FROM public_keys WHERE user_id = $1 AND id = $2 AND ($3 = 0 OR token_id = $3) \
      RETURNING title, fingerprint";
 
-/// A public key of a user.
 #[derive(Clone, Debug, PartialEq, Eq, sqlx_macros::FromRow)]
 pub(crate) struct PublicKeyRow {
     pub(crate) id: i64,
@@ -31,59 +29,49 @@ pub(crate) struct PublicKeyRow {
     pub(crate) title: String,
     pub(crate) fingerprint: String,
     pub(crate) created_us: i64,
-    /// The token whose limits the key has; `None` for a key of the user's own.
+    /// The token whose limits apply to the key; `None` if there is none.
     pub(crate) token_id: Option<i64>,
     pub(crate) token_name: Option<String>,
 }
 
-/// A removed key.
 #[derive(Clone, Debug, PartialEq, Eq, sqlx_macros::FromRow)]
 pub(crate) struct RemovedKey {
     pub(crate) title: String,
     pub(crate) fingerprint: String,
 }
 
-/// A key to add.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct NewPublicKey<'a> {
-    /// Name, unique per user.
+    /// Unique per user.
     pub(crate) title: &'a Title,
-    /// The key.
     pub(crate) key: &'a SshKey,
-    /// The token whose limits the key gets; `None` for a key of the user's own.
+    /// The token whose limits apply to the key; `None` if there is none.
     pub(crate) token: Option<TokenId>,
 }
 
-/// The table of the keys by which users authenticate to git over SSH.
 #[derive(Clone, Debug)]
 pub(crate) struct PublicKeyTable {
     db: Db,
 }
 
 impl PublicKeyTable {
-    /// Creates the table over `db`.
     pub(crate) fn new(db: Db) -> Self {
         Self { db }
     }
 
-    /// Returns a page of the user's keys, ordered by id, and their total number.
+    /// Returns a page of keys, ordered by id, and the total.
     pub(crate) async fn list(&self, user: UserId, page: Page) -> Result<(Vec<PublicKeyRow>, i64), DbError> {
         let rows = self.db.all(LIST, &args![user, page.size(), page.offset()]).await?;
         let (count,): (i64,) = self.db.one(COUNT, &args![user]).await?;
         Ok((rows, count))
     }
 
-    /// Returns the user's key with this id.
     pub(crate) async fn find(&self, user: UserId, id: PublicKeyId) -> Result<Option<PublicKeyRow>, DbError> {
         self.db.optional(FIND, &args![user, id]).await
     }
 
-    /// Adds a key to an account.
-    ///
-    /// # Errors
-    /// [`RepoError::KeyUsed`] if a user or a repository holds the key already, [`RepoError::KeyTitleUsed`] if the user has a key of
-    /// that title, [`RepoError::UserNotFound`] if the user was deleted meanwhile, [`AuthError::BadCredentials`] if the token was, or those
-    /// of the database.
+    /// Adds a key. Fails with [`AuthError::BadCredentials`] if the token was deleted in the
+    /// meantime.
     pub(crate) async fn insert(
         &self,
         tx: &mut Tx,
@@ -104,8 +92,8 @@ impl PublicKeyTable {
         }
     }
 
-    /// Removes the user's key with this id and returns it; `None` if there is none. With `only_of`, only a key that is bound to that token
-    /// is removed.
+    /// Returns the removed key; `None` if there is none. With `only_of`, only removes a key bound
+    /// to that token.
     pub(crate) async fn delete(
         &self,
         tx: &mut Tx,

@@ -1,9 +1,8 @@
-//! Files of releases, and files on the store that no release has.
+//! Files of releases, and files on the store that no release uses.
 //!
-//! A file is reserved before it is uploaded: a row of `unclaimed_files` stands for it until the release gets it, and again once it is
-//! removed from the release. So at any moment a crash leaves no file on the store that no row names.
-//!
-//! Not here: the bytes, which git-svc keeps.
+//! A file is reserved before it is uploaded: it has a row in `unclaimed_files` until a release uses
+//! it, and again once it is removed from the release. So a crash never leaves a file on the store
+//! without a row.
 
 use ferrite_db::args;
 use ferrite_db::{DbError, Query, Tx};
@@ -14,13 +13,13 @@ use super::sql::or_taken;
 use crate::error::RepoError;
 use crate::model::{AssetName, NewAsset};
 
-/// Files of one release.
+/// Per release.
 const MAX_ASSETS: i64 = 100;
-/// Time for which a reserved file waits for its release.
+/// How long a reserved file waits for its release.
 const RESERVATION_US: i64 = 24 * 3600 * 1_000_000;
-/// Files that are removed at once.
+/// Files removed at once.
 const FILES_PER_SWEEP: i64 = 500;
-/// Counts in one transaction of SQLite. Its other writers wait while it runs.
+/// Counts per SQLite transaction. Other writers wait meanwhile.
 const COUNTS_PER_TRANSACTION: usize = 500;
 
 const SELECT: &str = "SELECT id, release_id, file_id, name, content_type, size_bytes, sha256, download_count, created_us FROM release_assets";
@@ -41,16 +40,15 @@ const ASSET_BYTES: &str =
     "SELECT CAST(COALESCE(SUM(size_bytes), 0) AS BIGINT) FROM release_assets WHERE release_id = $1";
 const DISCARD: &str = "UPDATE unclaimed_files SET due_us = 0 WHERE file_id = $1 RETURNING repository_id";
 const IS_ANY_DUE: &str = "SELECT file_id FROM unclaimed_files WHERE due_us <= $1 LIMIT 1";
-/// Marks files so that they are not claimed any more, before their bytes are removed.
+/// Marks files as no longer claimable before their bytes are removed.
 const TAKE_DUE_SQLITE: &str = "UPDATE unclaimed_files SET due_us = 0 WHERE file_id IN \
      (SELECT file_id FROM unclaimed_files WHERE due_us <= $1 ORDER BY due_us, file_id LIMIT $2) RETURNING repository_id, file_id";
-/// Rows that another replica takes at the same time are left to it.
+/// Skips rows that another replica is taking.
 const TAKE_DUE_POSTGRES: &str = "UPDATE unclaimed_files SET due_us = 0 WHERE file_id IN \
      (SELECT file_id FROM unclaimed_files WHERE due_us <= $1 ORDER BY due_us, file_id LIMIT $2 FOR UPDATE SKIP LOCKED) \
      RETURNING repository_id, file_id";
 const FORGET: &str = "DELETE FROM unclaimed_files WHERE due_us = 0 AND file_id IN ";
 
-/// A file of a release.
 #[derive(Clone, Debug, PartialEq, Eq, sqlx_macros::FromRow)]
 pub(crate) struct Asset {
     pub(crate) id: i64,
@@ -64,16 +62,13 @@ pub(crate) struct Asset {
     pub(crate) created_us: i64,
 }
 
-/// A reference to a file of a release.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum AssetKey {
-    /// Its id.
     Id(i64),
-    /// Its name.
     Name(String),
 }
 
-/// A file on the store that no release has.
+/// A file on the store that no release uses.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, sqlx_macros::FromRow)]
 pub(crate) struct UnclaimedFile {
     pub(crate) repository_id: i64,
@@ -81,25 +76,23 @@ pub(crate) struct UnclaimedFile {
 }
 
 impl ReleaseTable {
-    /// Returns the files of releases, by id.
+    /// Ordered by id.
     pub(crate) async fn assets(&self, releases: impl IntoIterator<Item = i64>) -> Result<Vec<Asset>, DbError> {
         let query = of_releases(releases);
         self.db.all(query.sql(), query.args()).await
     }
 
-    /// Returns the files of a release of the locked repository, by id.
+    /// Ordered by id. The repository must be locked.
     pub(crate) async fn assets_locked(&self, tx: &mut Tx, release: &Release) -> Result<Vec<Asset>, DbError> {
         let query = of_releases([release.id]);
         tx.all(query.sql(), query.args()).await
     }
 
-    /// Returns a file of a release.
     pub(crate) async fn find_asset(&self, release: &Release, key: &AssetKey) -> Result<Option<Asset>, DbError> {
         let query = by_key(release, key);
         self.db.optional(query.sql(), query.args()).await
     }
 
-    /// Returns a file of a release of the locked repository.
     pub(crate) async fn find_asset_locked(
         &self,
         tx: &mut Tx,
@@ -110,11 +103,8 @@ impl ReleaseTable {
         tx.optional(query.sql(), query.args()).await
     }
 
-    /// Checks that a release can get one more file, and one of this name unless that is `may_be_taken`. Then reserves a file on the
-    /// store.
-    ///
-    /// # Errors
-    /// [`RepoError::Invalid`] (field `name`), [`RepoError::AssetLimit`], or those of the database.
+    /// Checks that the release has room for a file and that the name is free, unless it is
+    /// `may_be_taken`. Then reserves a file on the store.
     pub(crate) async fn reserve_file(
         &self,
         release: &Release,
@@ -134,11 +124,8 @@ impl ReleaseTable {
         Ok(())
     }
 
-    /// Adds a reserved file to a release of the locked repository.
-    ///
-    /// # Errors
-    /// [`RepoError::Interrupted`] if the file is not reserved, or not any more; [`RepoError::Invalid`] (field `name`) if the release has
-    /// a file of that name; [`RepoError::AssetLimit`]; or those of the database.
+    /// Adds a reserved file to a release of the locked repository. Fails with
+    /// [`RepoError::Interrupted`] if the file is not reserved, or no longer.
     pub(crate) async fn insert_asset(
         &self,
         tx: &mut Tx,
@@ -165,28 +152,26 @@ impl ReleaseTable {
         tx.optional(INSERT, &args).await?.ok_or_else(name_is_taken)
     }
 
-    /// Gives a file of the locked repository another name.
-    ///
-    /// # Errors
-    /// [`RepoError::Invalid`] (field `name`) if its release has a file of that name, or those of the database.
+    /// Renames a file of the locked repository.
     pub(crate) async fn rename_asset(&self, tx: &mut Tx, id: i64, name: &AssetName) -> Result<(), RepoError> {
         let renamed = tx.execute(RENAME, &args![id, name.as_str()]).await;
         renamed.map(drop).map_err(or_taken(name_is_taken))
     }
 
-    /// Removes a file from a release. Its bytes are due for removal then.
+    /// Removes a file from a release. Its bytes become due for removal.
     pub(crate) async fn delete_asset(&self, tx: &mut Tx, release: &Release, asset: &Asset) -> Result<(), DbError> {
         tx.execute(RESERVE, &args![asset.file_id.as_str(), release.repository_id, 0_i64]).await?;
         tx.execute(DELETE, &args![asset.id]).await.map(drop)
     }
 
-    /// Returns the bytes of all files of a release of the locked repository.
+    /// Total size of a release's files. The repository must be locked.
     pub(crate) async fn asset_bytes(&self, tx: &mut Tx, release: &Release) -> Result<i64, DbError> {
         let (bytes,): (i64,) = tx.one(ASSET_BYTES, &args![release.id]).await?;
         Ok(bytes)
     }
 
-    /// Ends the reservation of a file, so that no release gets it. Returns its repository; `None` if it is not reserved.
+    /// Ends the reservation of a file, so that no release can use it. Returns its repository;
+    /// `None` if it is not reserved.
     pub(crate) async fn discard_file(&self, file_id: &str) -> Result<Option<RepositoryId>, DbError> {
         let mut tx = self.db.begin().await?;
         let row: Option<(i64,)> = tx.optional(DISCARD, &args![file_id]).await?;
@@ -194,18 +179,18 @@ impl ReleaseTable {
         Ok(row.map(|(repository,)| RepositoryId(repository)))
     }
 
-    /// Removes a release of the locked repository and its files, whose bytes are due for removal then. Returns the names of the files on
-    /// the store.
+    /// Deletes a release of the locked repository and its files, whose bytes become due for
+    /// removal. Returns their names on the store.
     pub(crate) async fn delete(&self, tx: &mut Tx, release: &Release) -> Result<Vec<String>, DbError> {
         let rows: Vec<(String,)> = tx.all(UNCLAIM_RELEASE, &args![release.id, release.repository_id]).await?;
         tx.execute(DELETE_RELEASE, &args![release.id]).await?;
         Ok(rows.into_iter().map(|(file_id,)| file_id).collect())
     }
 
-    /// Returns files that are due for removal from the store, and keeps releases from getting them. Each is returned until
-    /// [`ReleaseTable::forget_files`] is called with it.
+    /// Returns files due for removal from the store, and keeps releases from using them. Returns
+    /// each again until [`ReleaseTable::forget_files`].
     pub(crate) async fn take_due_files(&self, now_us: i64) -> Result<Vec<UnclaimedFile>, DbError> {
-        // Mostly there is none, and nothing to write.
+        // Usually nothing is due, so there is nothing to write.
         if self.db.optional::<(String,)>(IS_ANY_DUE, &args![now_us]).await?.is_none() {
             return Ok(Vec::new());
         }
@@ -223,10 +208,10 @@ impl ReleaseTable {
         self.db.execute(query.sql(), query.args()).await.map(drop)
     }
 
-    /// Adds complete downloads to the first of the files, as pairs of id and number, in one transaction. Files that do not exist any more
-    /// are ignored. Returns how many entries are done.
+    /// Adds download counts (pairs of file id and number) in one transaction. Ignores deleted
+    /// files. Returns how many pairs, from the beginning, are done; call it again with the rest.
     pub(crate) async fn add_downloads(&self, counts: &[(i64, i64)]) -> Result<usize, DbError> {
-        // On PostgreSQL a transaction that locks several rows could deadlock with one that deletes a release.
+        // On PostgreSQL, locking several rows could deadlock with the deletion of a release.
         let some = &counts[..counts.len().min(self.db.pick(1, COUNTS_PER_TRANSACTION))];
         let mut tx = self.db.begin().await?;
         for &(id, count) in some {
@@ -258,5 +243,5 @@ fn check_count(count: i64) -> Result<(), RepoError> {
 }
 
 fn name_is_taken() -> RepoError {
-    RepoError::field("name", "taken", "is the name of another file of the release")
+    RepoError::field("name", "taken", "another file of the release has this name")
 }

@@ -1,7 +1,6 @@
-//! Releases of repositories. A transaction that adds, changes or removes one must first [lock](super::RepositoryTable::lock) the
-//! repository, so that limits hold and no release is added to a repository that is being deleted.
-//!
-//! Not here: the files of releases, and the removal of a release with its files (`release_assets`).
+//! Releases. Before adding, changing or removing one, [lock](super::RepositoryTable::lock) the
+//! repository in the same transaction, so that limits hold and no release is added to a repository
+//! being deleted.
 
 use ferrite_core::page::Page;
 use ferrite_db::args;
@@ -13,22 +12,22 @@ use super::sql::or_taken;
 use crate::error::RepoError;
 use crate::model::ReleaseFields;
 
-/// Releases of one repository.
+/// Per repository.
 const MAX_RELEASES: i64 = 10_000;
-/// Most bytes of the notes of one release in a list.
+/// Lists truncate longer notes.
 const MAX_LISTED_NOTES_BYTES: i64 = 64 << 10;
-/// Most bytes of the notes of one page together.
+/// Limit for the notes of a whole page.
 #[cfg(not(test))]
 const MAX_PAGE_NOTES_BYTES: i64 = 16 << 20;
 #[cfg(test)]
 const MAX_PAGE_NOTES_BYTES: i64 = 1 << 20;
-/// Releases whose listed notes cannot have more than [`MAX_PAGE_NOTES_BYTES`].
+/// A page of this size never reaches [`MAX_PAGE_NOTES_BYTES`].
 const ALWAYS_SMALL_ROWS: i64 = MAX_PAGE_NOTES_BYTES / MAX_LISTED_NOTES_BYTES;
 
 const SELECT: &str = "SELECT r.id, r.repository_id, r.tag_name, r.target, r.title, r.body, r.is_draft, r.is_prerelease, \
      r.created_us, r.published_us, r.author_id, u.name AS author_name, u.full_name AS author_full_name, u.email AS author_email, \
      u.is_admin AS author_is_admin FROM releases r LEFT JOIN users u ON u.id = r.author_id";
-/// The columns of a list but for those of the notes, which follow.
+/// The columns of a list. Those of the notes follow.
 const SELECT_LISTED: &str = "SELECT r.id, r.repository_id, r.tag_name, r.target, r.title, '' AS body, r.is_draft, r.is_prerelease, \
      r.created_us, r.published_us, r.author_id, u.name AS author_name, u.full_name AS author_full_name, u.email AS author_email, \
      u.is_admin AS author_is_admin, CAST(OCTET_LENGTH(r.body) AS BIGINT) AS notes_bytes, ";
@@ -55,29 +54,29 @@ pub(crate) struct Release {
     pub(crate) created_us: i64,
     /// Zero for a draft.
     pub(crate) published_us: i64,
-    /// `None` if the account was deleted, as are the other columns of the author.
+    /// `None` if the account was deleted; so are the other columns of the author.
     pub(crate) author_id: Option<i64>,
     pub(crate) author_name: Option<String>,
     pub(crate) author_full_name: Option<String>,
     pub(crate) author_email: Option<String>,
     pub(crate) author_is_admin: Option<bool>,
-    /// True if `body` is the beginning only, in lists.
+    /// In lists: `body` is only the beginning.
     #[sqlx(skip)]
     pub(crate) is_truncated: bool,
 }
 
-/// A release of a list, whose body is empty.
+/// A release in a list, with an empty body.
 #[derive(sqlx_macros::FromRow)]
 struct ListedRelease {
     #[sqlx(flatten)]
     release: Release,
-    /// The first bytes of the notes; on SQLite `None` for none.
+    /// The first bytes of the notes. On SQLite `None` if there are none.
     notes_head: Option<Vec<u8>>,
-    /// Bytes of all notes.
+    /// Size of the whole notes.
     notes_bytes: i64,
 }
 
-/// Returns the beginning of a text; a character that was cut in two is left out.
+/// Drops a character at the end that was cut in two.
 fn whole_characters(beginning: Vec<u8>) -> String {
     String::from_utf8(beginning).unwrap_or_else(|error| {
         let whole = error.utf8_error().valid_up_to();
@@ -96,7 +95,7 @@ impl From<ListedRelease> for Release {
 }
 
 impl Release {
-    /// Returns the fields that requests set.
+    /// The fields that requests set.
     pub(crate) fn fields(&self) -> ReleaseFields {
         ReleaseFields {
             tag_name: self.tag_name.clone(),
@@ -109,31 +108,27 @@ impl Release {
     }
 }
 
-/// A reference to a release of a repository.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum ReleaseKey {
-    /// Its id.
     Id(i64),
     /// The short name of its tag.
     Tag(String),
-    /// The one that was published last and is no prerelease.
+    /// The most recently published one that is not a prerelease.
     Latest,
 }
 
-/// The tables of releases and their files.
 #[derive(Clone, Debug)]
 pub(crate) struct ReleaseTable {
     pub(super) db: Db,
 }
 
 impl ReleaseTable {
-    /// Creates the table over `db`.
     pub(crate) fn new(db: Db) -> Self {
         Self { db }
     }
 
-    /// Returns a page of a repository's releases, ordered by id and with the beginnings of long notes, and their total number; with drafts
-    /// if `with_drafts`.
+    /// Returns a page of releases, ordered by id, with truncated notes, and the total. Includes
+    /// drafts only `with_drafts`.
     pub(crate) async fn list(
         &self,
         repository: RepositoryId,
@@ -144,7 +139,7 @@ impl ReleaseTable {
         let mut count = Query::new(COUNT_OF);
         count.bind(repository).push(drafts);
         let (total,): (i64,) = self.db.one(count.sql(), count.args()).await?;
-        // Finds the ids by the index alone, and reads texts of the page only.
+        // Finds the ids with the index alone, and reads texts only for the page.
         let ids = |query: &mut Query| {
             query.push("SELECT id FROM releases WHERE repository_id = ").bind(repository).push(drafts);
             query.push(" ORDER BY id LIMIT ").bind(page.size()).push(" OFFSET ").bind(page.offset());
@@ -160,7 +155,8 @@ impl ReleaseTable {
                 max_bytes = MAX_PAGE_NOTES_BYTES / page.size();
             }
         }
-        // Bytes are cut, not characters: of these the databases would return up to four bytes each.
+        // Cuts bytes instead of characters, of which the databases would return up to four bytes
+        // each.
         let mut query = Query::new(SELECT_LISTED);
         query
             .push(self.db.pick("SUBSTR(CONVERT_TO(r.body, 'UTF8'), 1, CAST(", "SUBSTR(CAST(r.body AS BLOB), 1, CAST("));
@@ -173,14 +169,14 @@ impl ReleaseTable {
         Ok((rows.into_iter().map(Release::from).collect(), total))
     }
 
-    /// Returns a release of the repository, also if it is a draft.
+    /// Finds drafts too.
     pub(crate) async fn find(&self, repository: RepositoryId, key: &ReleaseKey) -> Result<Option<Release>, DbError> {
         let query = by_key(repository, key);
         self.db.optional(query.sql(), query.args()).await
     }
 
-    /// Returns those of the releases that the repository has, with the first [`MAX_FACT_TEXT_BYTES`] of their notes; drafts only
-    /// `with_drafts`. The caller limits their number.
+    /// Returns the repository's releases among these, with the first [`MAX_FACT_TEXT_BYTES`] of
+    /// their notes. Includes drafts only `with_drafts`. Callers limit the number.
     pub(crate) async fn find_notes(
         &self,
         repository: RepositoryId,
@@ -196,7 +192,7 @@ impl ReleaseTable {
         Ok(rows.into_iter().map(|(id, notes)| (id, whole_characters(notes.unwrap_or_default()))).collect())
     }
 
-    /// Returns a release of the locked repository.
+    /// The repository must be locked.
     pub(crate) async fn find_locked(
         &self,
         tx: &mut Tx,
@@ -207,19 +203,14 @@ impl ReleaseTable {
         tx.optional(query.sql(), query.args()).await
     }
 
-    /// Checks that no release of the repository has the tag.
-    ///
-    /// # Errors
-    /// [`RepoError::Invalid`] (field `tag_name`), or those of the database.
+    /// Fails with a violation of `tag_name` if a release of the repository has the tag.
     pub(crate) async fn check_tag_is_free(&self, repository: RepositoryId, tag_name: &str) -> Result<(), RepoError> {
         let holder: Option<(i64,)> = self.db.optional(TAG_HOLDER, &args![repository, tag_name]).await?;
         if holder.is_some() { Err(tag_is_taken()) } else { Ok(()) }
     }
 
-    /// Checks that no other release of the locked repository than this one has the tag.
-    ///
-    /// # Errors
-    /// As [`ReleaseTable::check_tag_is_free`].
+    /// Like [`ReleaseTable::check_tag_is_free`], but ignores this release. The repository must be
+    /// locked.
     pub(crate) async fn check_tag_is_free_for(
         &self,
         tx: &mut Tx,
@@ -231,9 +222,6 @@ impl ReleaseTable {
     }
 
     /// Adds a release. `published_us` is zero for a draft.
-    ///
-    /// # Errors
-    /// [`RepoError::Invalid`] (field `tag_name`) if a release has the tag, [`RepoError::ReleaseLimit`], or those of the database.
     pub(crate) async fn insert(
         &self,
         tx: &mut Tx,
@@ -264,9 +252,6 @@ impl ReleaseTable {
     }
 
     /// Replaces the fields of a release.
-    ///
-    /// # Errors
-    /// [`RepoError::Invalid`] (field `tag_name`) if another release has the tag, or those of the database.
     pub(crate) async fn update(
         &self,
         tx: &mut Tx,
@@ -305,7 +290,7 @@ fn by_key(repository: RepositoryId, key: &ReleaseKey) -> Query {
 }
 
 fn tag_is_taken() -> RepoError {
-    RepoError::field("tag_name", "taken", "has a release already")
+    RepoError::field("tag_name", "taken", "already has a release")
 }
 
 #[cfg(test)]

@@ -1,7 +1,4 @@
 //! Single repositories: creation, deletion, rows, and the number of open issues.
-//!
-//! Not here: lookups (`repository_lookup`), lists and searches (`repository_lists`), and the effects of events of the git store
-//! (`repository_sizes`).
 
 pub(super) mod packed;
 
@@ -31,17 +28,18 @@ pub(super) const COLUMNS: &str = "SELECT r.id, r.name, r.description, r.website,
      r.size_bytes, r.star_count, r.fork_count, r.watcher_count, r.open_issue_count, r.created_us, r.updated_us, \
      r.owner_id, u.name AS owner_name, u.full_name AS owner_full_name, u.email AS owner_email, u.kind AS owner_kind, \
      u.is_admin AS owner_is_admin, p.store, p.epoch, c.permission AS collaborator, ";
-/// Tables of a query of repositories; the viewer's id follows.
+/// The tables of a query; the viewer's id follows.
 pub(super) const FROM: &str = " FROM repositories r JOIN users u ON u.id = r.owner_id JOIN placements p ON p.repository_id = r.id \
      LEFT JOIN collaborators c ON c.repository_id = r.id AND c.user_id = ";
 pub(super) const READY: &str = " WHERE r.state = 'ready'";
 const ADD_TEXT: &str = "INSERT INTO repositories_text (rowid, name_key, description_key) VALUES ($1, $2, $3)";
 const REMOVE_TEXT: &str = "DELETE FROM repositories_text WHERE rowid = $1";
-/// Lock for changes of rows that belong to a repository, which also keeps it from being deleted.
+/// Serializes changes to rows of a repository, and prevents its deletion.
 const LOCK: Locking =
     locking!("SELECT owner_id FROM repositories WHERE id = $1 AND state = 'ready'", " FOR NO KEY UPDATE");
-/// Lock for creations by one owner, so that its limit holds. With `FOR UPDATE` a transaction that refers to the account would wait, such as
-/// one that finishes a repository of the same name, for which this one waits.
+/// Serializes creations by one owner, so that the limit holds. `FOR UPDATE` would deadlock with a
+/// transaction that refers to the account, such as one finishing a repository of the same name, for
+/// which this one waits.
 const LOCK_OWNER: Locking = locking!("SELECT repository_limit, kind FROM users WHERE id = $1", " FOR NO KEY UPDATE");
 const INSERT: &str = "INSERT INTO repositories (owner_id, name, name_key, description, description_key, website, state, is_private, \
      is_mirror, is_empty, is_issues_enabled, default_branch, size_bytes, star_count, fork_count, watcher_count, open_issue_count, \
@@ -50,7 +48,7 @@ const INSERT: &str = "INSERT INTO repositories (owner_id, name, name_key, descri
      ON CONFLICT DO NOTHING RETURNING id";
 const INSERT_PLACEMENT: &str = "INSERT INTO placements (repository_id, store, epoch) VALUES ($1, $2, $3)";
 const STATE: &str = "SELECT state FROM repositories WHERE owner_id = $1 AND name_key = $2";
-/// Keeps the size of an event about the first commit if that arrived earlier, because it is newer.
+/// If the event about the first commit arrived earlier, its size is newer: keep it.
 const FINISH: &str = "UPDATE repositories SET state = 'ready', \
      size_bytes = CASE WHEN refs_number = 0 THEN $2 ELSE size_bytes END, \
      is_empty = CASE WHEN refs_number = 0 THEN $3 ELSE is_empty END WHERE id = $1 AND state = 'creating' \
@@ -60,7 +58,7 @@ const DELETE_UNFINISHED: &str = "DELETE FROM repositories WHERE id = $1 AND stat
 /// Sets a key that no name can have.
 const RELEASE_NAME: &str =
     "UPDATE repositories SET name_key = '!' || CAST(id AS TEXT) WHERE id = $1 AND state = 'creating'";
-/// Without those whose import goes on, which may take hours.
+/// Excludes running imports, which may take hours.
 const UNFINISHED: &str = "SELECT r.id, p.store FROM repositories r JOIN placements p ON p.repository_id = r.id \
      WHERE r.state = 'creating' AND r.created_us < $1 AND NOT EXISTS \
      (SELECT 1 FROM migrations m WHERE m.repository_id = r.id AND m.finished_us = 0) ORDER BY r.id LIMIT 100";
@@ -70,11 +68,11 @@ pub(super) const FULL_NAME: &str =
 const APPLY_ISSUES: &str =
     "UPDATE repositories SET open_issue_count = $2, issues_version = $3 WHERE id = $1 AND issues_version < $3";
 
-/// Rows that are cached until the database changes, each for one viewer: about a kilobyte each.
+/// Rows cached until the database changes, each for one viewer: about a kilobyte each.
 const MAX_CACHED_REPOSITORIES: u64 = 10_000;
-/// Pages of lists that are cached likewise.
+/// Cached pages of lists.
 const MAX_CACHED_PAGES: u64 = 256;
-/// Epoch of the first placement of a repository.
+/// Epoch of a repository's first placement.
 const FIRST_EPOCH: i64 = 1;
 
 /// A repository with its owner, its placement, and the roles of one viewer.
@@ -97,17 +95,17 @@ pub(crate) struct Repository {
     pub(crate) is_wiki_public: bool,
     pub(crate) is_external_wiki: bool,
     pub(crate) external_wiki_url: String,
-    /// With commas between them.
+    /// Comma-separated.
     pub(crate) topics: String,
-    /// The repository that a fork was made of, if that exists.
+    /// The parent of a fork, if it still exists.
     pub(crate) parent_id: Option<i64>,
     pub(crate) mirror_interval_secs: i64,
-    /// Zero if there was none.
+    /// Zero before the first sync.
     pub(crate) mirror_last_sync_us: i64,
     pub(crate) mirror_next_sync_us: i64,
-    /// Empty if the last sync did not fail.
+    /// Empty if the last sync succeeded.
     pub(crate) mirror_error: String,
-    /// The one that is decided, also if the git store has yet to point HEAD to it.
+    /// The committed one, even if the git store has not moved HEAD yet.
     pub(crate) default_branch: String,
     pub(crate) size_bytes: i64,
     pub(crate) star_count: i64,
@@ -127,18 +125,18 @@ pub(crate) struct Repository {
     collaborator: Option<String>,
     pub(super) is_parent_hidden: bool,
     team_level: Option<i64>,
-    /// The repository that a fork was made of, read for the same viewer; only after [`RepositoryTable::find_with_parent`].
+    /// The parent of a fork, read for the same viewer. Only set by
+    /// [`RepositoryTable::find_with_parent`].
     #[sqlx(skip)]
     pub(crate) parent: Option<Arc<Repository>>,
 }
 
 impl Repository {
-    /// Returns the id.
     pub(crate) fn id(&self) -> RepositoryId {
         RepositoryId(self.id)
     }
 
-    /// Returns the facts that decide about the access of the viewer that the row was read for.
+    /// What decides the access of the viewer that the row was read for.
     pub(crate) fn access(&self) -> RepositoryAccess {
         RepositoryAccess {
             repository: self.id(),
@@ -150,57 +148,52 @@ impl Repository {
         }
     }
 
-    /// Returns whether the user owns the repository, collaborates on it or has a team for it. The row must have been read for the user.
+    /// Whether the user owns the repository, collaborates on it or has a team for it. The row must
+    /// have been read for this user.
     pub(super) fn has_role(&self, user: UserId) -> bool {
         self.owner_id == user.0 || self.collaborator.is_some() || self.team_level.is_some()
     }
 
-    /// Returns the facts that decide about the access to the wiki: a public one may be read by everybody.
+    /// What decides the access to the wiki. Everybody can read a public one.
     pub(crate) fn wiki_access(&self) -> RepositoryAccess {
         RepositoryAccess { is_private: self.is_private && !self.is_wiki_public, ..self.access() }
     }
 
-    /// Returns whether the issue tracker can be used: it is switched on, and no external one is.
+    /// Whether the issue tracker is enabled and not external.
     pub(crate) fn has_issues(&self) -> bool {
         self.is_issues_enabled && !self.is_external_tracker
     }
 
-    /// Returns whether the wiki can be used: it is switched on, and no external one is.
+    /// Whether the wiki is enabled and not external.
     pub(crate) fn has_wiki(&self) -> bool {
         self.is_wiki_enabled && !self.is_external_wiki
     }
 
-    /// Returns the level on content and settings; `viewer` must be the one that the row was read for.
+    /// The level on content and settings. The row must have been read for `viewer`.
     pub(crate) fn level(&self, viewer: &Viewer) -> Permission {
         self.access().level(viewer, Unit::Repository)
     }
 }
 
-/// A reference to a repository.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum RepositoryKey {
-    /// Its id.
     Id(RepositoryId),
-    /// Folded names.
+    /// Case-folded names.
     Name {
-        /// Name of the owner.
         owner: String,
-        /// Name of the repository.
         name: String,
     },
 }
 
 impl RepositoryKey {
-    /// Returns the key of `owner/name`; `None` if no repository can have this name.
+    /// Returns `None` if no repository can have this name.
     pub(crate) fn of(owner: &str, name: &str) -> Option<Self> {
         Some(Self::Name { owner: lookup_key(owner)?, name: lookup_key(name)? })
     }
 }
 
-/// A repository to register.
 #[derive(Clone, Debug)]
 pub(crate) struct NewRepository {
-    /// The user who makes it.
     pub(crate) creator: UserId,
     pub(crate) name: RepoName,
     pub(crate) description: Description,
@@ -209,32 +202,31 @@ pub(crate) struct NewRepository {
     pub(crate) store: String,
 }
 
-/// The result of a repository's creation in git-svc.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct CreatedOnDisk {
     pub(crate) size_bytes: i64,
     pub(crate) is_empty: bool,
 }
 
-/// The tables of repositories and their placements.
 #[derive(Clone, Debug)]
 pub(crate) struct RepositoryTable {
     pub(super) db: Db,
-    /// Rows by repository and account of the viewer.
+    /// Rows by repository and the viewer's account.
     pub(super) cache: RowCache,
-    /// The same with the parents of forks.
+    /// The same, with the parents of forks.
     pub(super) with_parent: RowCache,
-    /// The same by a former name.
+    /// The same, by former name.
     pub(super) redirected: RowCache,
-    /// Pages of lists with the number of all rows, by their statements.
+    /// Pages of lists and their totals, by statement.
     pub(super) pages: QueryCache<(String, Vec<Value>), (Vec<Repository>, i64)>,
-    /// Facts about all repositories, for a while.
+    /// Statistics about all repositories, refreshed from time to time.
     pub(super) search_statistics: SearchStatistics,
 }
 
 type RowCache = QueryCache<(RepositoryKey, CachedViewer), Option<Repository>>;
 
-/// The part of a viewer that its rows depend on: its account, and whether it is anonymous. They do not depend on its token.
+/// The part of a viewer that rows depend on: the account, and whether the viewer is anonymous. The
+/// token does not matter.
 pub(super) type CachedViewer = (Option<UserId>, bool);
 
 /// Begins a query of finished repositories, read for `viewer`.
@@ -267,11 +259,8 @@ pub(super) fn by_key(query: &mut Query, key: &RepositoryKey) {
     };
 }
 
-/// Locks an account against other creations of repositories until the transaction ends. Returns the kind of the account.
-///
-/// # Errors
-/// [`RepoError::RepositoryLimit`] and [`RepoError::StorageQuota`] if the account has reached its own limits, or else `limits`;
-/// [`RepoError::UserNotFound`] if it was deleted; or those of the database.
+/// Locks an account against other creations of repositories until the transaction ends. Returns the
+/// kind of the account. Fails if it has reached its own limits, or else `limits`.
 pub(super) async fn lock_owner(tx: &mut Tx, owner: UserId, limits: OwnerLimits) -> Result<String, RepoError> {
     let account: Option<(Option<i64>, String)> = tx.optional(LOCK_OWNER.sql(tx), &args![owner]).await?;
     let (own_limit, kind) = account.ok_or(RepoError::UserNotFound)?;
@@ -284,7 +273,6 @@ pub(super) async fn lock_owner(tx: &mut Tx, owner: UserId, limits: OwnerLimits) 
 }
 
 impl RepositoryTable {
-    /// Creates the table over `db`.
     pub(crate) fn new(db: Db) -> Self {
         let [cache, with_parent, redirected] = ["repositories", "repositories_with_parents", "redirected_repositories"]
             .map(|name| QueryCache::new(name, MAX_CACHED_REPOSITORIES));
@@ -292,21 +280,21 @@ impl RepositoryTable {
         Self { db, cache, with_parent, redirected, pages, search_statistics: SearchStatistics::new() }
     }
 
-    /// Returns those of the repositories that exist, by id, read for `viewer`, who need not see them.
+    /// Returns the repositories that exist, ordered by id. The viewer may not be able to see them.
     pub(crate) async fn find_many(&self, ids: &[i64], viewer: &Viewer) -> Result<Vec<Repository>, DbError> {
         let mut query = rows(viewer);
         query.push(" AND r.id IN ").bind_list(ids.iter().copied()).push(" ORDER BY r.id");
         self.db.all(query.sql(), query.args()).await
     }
 
-    /// Locks a repository, and the rows that belong to it, against other changes until the transaction ends. Returns the owning
-    /// account; `None` if the repository was deleted.
+    /// Locks a repository and the rows that belong to it until the transaction ends. Returns the
+    /// owner; `None` if the repository was deleted.
     pub(crate) async fn lock(&self, tx: &mut Tx, id: RepositoryId) -> Result<Option<UserId>, DbError> {
         let owner: Option<(i64,)> = tx.optional(LOCK.sql(tx), &args![id]).await?;
         Ok(owner.map(|(owner,)| UserId(owner)))
     }
 
-    /// Adds the texts of a repository to SQLite's full-text table. PostgreSQL's indexes need no such step.
+    /// Adds a repository to SQLite's full-text table. PostgreSQL's indexes need no such step.
     pub(super) async fn index(
         &self,
         tx: &mut Tx,
@@ -320,7 +308,6 @@ impl RepositoryTable {
         Ok(())
     }
 
-    /// Removes the texts that [`RepositoryTable::index`] added.
     pub(super) async fn unindex(&self, tx: &mut Tx, id: RepositoryId) -> Result<(), DbError> {
         if tx.pick(false, true) {
             tx.execute(REMOVE_TEXT, &args![id]).await?;
@@ -328,12 +315,10 @@ impl RepositoryTable {
         Ok(())
     }
 
-    /// Registers a repository and its placement before its creation in git-svc. The owning user watches it, or the creator if an
-    /// organization owns it. Returns its id and epoch; `None` if the owner has a repository of that name.
-    ///
-    /// # Errors
-    /// [`RepoError::RepositoryLimit`] and [`RepoError::StorageQuota`] if the owner has reached its own limits, or else `limits`;
-    /// [`RepoError::UserNotFound`] if the owner was deleted; or those of the database.
+    /// Registers a repository and its placement before it is created on the store. The owner
+    /// watches it, or the creator if the owner is an organization. Returns its id and epoch; `None`
+    /// if the owner already has a repository with this name. Fails if the owner has reached its own
+    /// limits, or else `limits`.
     pub(crate) async fn insert(
         &self,
         owner: UserId,
@@ -347,10 +332,7 @@ impl RepositoryTable {
         Ok(inserted)
     }
 
-    /// Registers a repository as [`RepositoryTable::insert`], in the transaction of the caller.
-    ///
-    /// # Errors
-    /// As [`RepositoryTable::insert`].
+    /// Like [`RepositoryTable::insert`], in the caller's transaction.
     pub(crate) async fn insert_in(
         &self,
         tx: &mut Tx,
@@ -375,7 +357,7 @@ impl RepositoryTable {
         ];
         let Some((id,)) = tx.optional::<(i64,)>(INSERT, &args).await? else { return Ok(None) };
         let placed = tx.execute(INSERT_PLACEMENT, &args![id, new.store.as_str(), FIRST_EPOCH]).await;
-        // If the store was removed meanwhile, the next attempt gets another one.
+        // If the store was removed in the meantime, a retry gets another one.
         placed.map_err(or_missing(RepoError::StoreUnavailable))?;
         self.index(tx, id, &new.name.key(), &new.description.key()).await?;
         let watcher = if kind == "user" { owner } else { new.creator };
@@ -383,14 +365,14 @@ impl RepositoryTable {
         Ok(Some((RepositoryId(id), FIRST_EPOCH)))
     }
 
-    /// Returns whether a repository of that name is being created.
+    /// Whether a repository with this name is being created.
     pub(crate) async fn is_name_in_creation(&self, owner: UserId, name: &RepoName) -> Result<bool, DbError> {
         let row: Option<(String,)> = self.db.optional(STATE, &args![owner, name.key()]).await?;
         Ok(row.is_some_and(|(state,)| state == "creating"))
     }
 
-    /// Marks a repository as finished, which makes it visible and counts its size, in the transaction of the caller. Returns it, read
-    /// for `viewer`; `None` if it was removed meanwhile.
+    /// Marks a repository as finished, which makes it visible, and counts its size. Returns it,
+    /// read for `viewer`; `None` if it was removed in the meantime.
     pub(crate) async fn finish(
         &self,
         tx: &mut Tx,
@@ -406,7 +388,6 @@ impl RepositoryTable {
         self.find_in(tx, id, viewer).await
     }
 
-    /// Returns the repository as it is within a transaction, read for `viewer`.
     pub(crate) async fn find_in(
         &self,
         tx: &mut Tx,
@@ -418,19 +399,19 @@ impl RepositoryTable {
         tx.optional(query.sql(), query.args()).await
     }
 
-    /// Returns whether a repository is registered and not finished.
+    /// Whether a repository is registered but unfinished.
     pub(crate) async fn is_creating(&self, id: RepositoryId) -> Result<bool, DbError> {
         Ok(self.db.optional::<(String,)>(IS_CREATING, &args![id]).await?.is_some())
     }
 
-    /// Deletes a repository that was not finished.
+    /// Does nothing to a finished repository.
     pub(crate) async fn delete_unfinished(&self, id: RepositoryId) -> Result<(), DbError> {
         let mut tx = self.db.begin().await?;
         self.delete_unfinished_in(&mut tx, id).await?;
         tx.commit().await
     }
 
-    /// Deletes a repository that was not finished, in the transaction of the caller.
+    /// Like [`RepositoryTable::delete_unfinished`], in the caller's transaction.
     pub(crate) async fn delete_unfinished_in(&self, tx: &mut Tx, id: RepositoryId) -> Result<(), DbError> {
         if tx.execute(DELETE_UNFINISHED, &args![id]).await? == 1 {
             self.unindex(tx, id).await?;
@@ -438,14 +419,15 @@ impl RepositoryTable {
         Ok(())
     }
 
-    /// Frees the name of an unfinished repository that cannot be deleted in git-svc now; the sweeper deletes it later.
+    /// Frees the name of an unfinished repository that cannot be deleted on the store now. The
+    /// sweeper deletes it later.
     pub(crate) async fn release_name(&self, id: RepositoryId) -> Result<(), DbError> {
         let mut tx = self.db.begin().await?;
         self.release_name_in(&mut tx, id).await?;
         tx.commit().await
     }
 
-    /// Frees a name as [`RepositoryTable::release_name`], in the transaction of the caller.
+    /// Like [`RepositoryTable::release_name`], in the caller's transaction.
     pub(crate) async fn release_name_in(&self, tx: &mut Tx, id: RepositoryId) -> Result<(), DbError> {
         if tx.execute(RELEASE_NAME, &args![id]).await? == 1 {
             self.unindex(tx, id).await?;
@@ -453,14 +435,15 @@ impl RepositoryTable {
         Ok(())
     }
 
-    /// Returns unfinished repositories whose creation began before a time, at most 100, each with its git store.
+    /// Returns up to 100 repositories that were begun before a time and are unfinished, each with
+    /// its git store.
     pub(crate) async fn unfinished(&self, before_us: i64) -> Result<Vec<(RepositoryId, String)>, DbError> {
         let rows: Vec<(i64, String)> = self.db.all(UNFINISHED, &args![before_us]).await?;
         Ok(rows.into_iter().map(|(id, store)| (RepositoryId(id), store)).collect())
     }
 
-    /// Deletes a repository and all rows that belong to it, in the transaction of the caller. Returns `false` if it was deleted
-    /// already.
+    /// Deletes a repository and all its rows, in the caller's transaction. Returns `false` if it
+    /// was already deleted.
     pub(crate) async fn delete(&self, tx: &mut Tx, id: RepositoryId) -> Result<bool, DbError> {
         repository_links::lock_parent(tx, id).await?;
         let Some(owner) = self.lock(tx, id).await? else { return Ok(false) };
@@ -475,13 +458,13 @@ impl RepositoryTable {
         Ok(deleted == 1)
     }
 
-    /// Returns the `owner/name` of a repository.
+    /// Returns `owner/name`.
     pub(crate) async fn full_name(&self, tx: &mut Tx, id: RepositoryId) -> Result<Option<String>, DbError> {
         let row: Option<(String, String)> = tx.optional(FULL_NAME, &args![id]).await?;
         Ok(row.map(|(owner, name)| format!("{owner}/{name}")))
     }
 
-    /// Applies the number of open issues, unless a later one was applied already.
+    /// Applies the number of open issues unless a later one was applied.
     pub(crate) async fn apply_issues(
         &self,
         tx: &mut Tx,

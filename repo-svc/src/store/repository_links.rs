@@ -1,9 +1,7 @@
-//! What leads to a repository or counts it: its former names, and the number of forks of its parent.
+//! Redirects from a repository's former names, and its parent's fork count.
 //!
-//! A repository that bears a name comes before a redirect from it in every lookup; the redirect that it hides ends when that repository is
-//! deleted or gets another name.
-//!
-//! Not here: lookups by former and by present names (`repository_lookup`), and the creation of forks (`forks`).
+//! A repository always takes precedence over a redirect from the same name. Such a hidden redirect
+//! ends when that repository is deleted or renamed.
 
 use ferrite_db::args;
 use ferrite_db::{DbError, Tx};
@@ -11,7 +9,7 @@ use ferrite_proto::id::{RepositoryId, UserId};
 
 use super::sql::{Locking, locking};
 
-/// Former names of one repository that are kept, the newest.
+/// Former names kept per repository: the most recent ones.
 const MAX_FORMER_NAMES: i64 = 100;
 const ADD_REDIRECT: &str = "INSERT INTO repository_redirects (owner_id, name_key, repository_id, created_us) VALUES ($1, $2, $3, $4) \
      ON CONFLICT (owner_id, name_key) DO UPDATE SET repository_id = excluded.repository_id, created_us = excluded.created_us";
@@ -28,7 +26,8 @@ const LOCK_PARENT: Locking = locking!(
 const REMOVE_FORK: &str = "UPDATE repositories SET fork_count = fork_count - 1 WHERE id = \
      (SELECT parent_id FROM repositories WHERE id = $1 AND state = 'ready')";
 
-/// Redirects the old name here and drops any redirect from the new name, in the transaction of the change.
+/// Redirects the old name here and drops any redirect from the new name, in the transaction of the
+/// change.
 pub(super) async fn move_name(
     tx: &mut Tx,
     id: RepositoryId,
@@ -41,17 +40,18 @@ pub(super) async fn move_name(
     tx.execute(PRUNE_REDIRECTS, &args![id, MAX_FORMER_NAMES]).await.map(drop)
 }
 
-/// Removes the redirect that the name of a repository hides, before the repository is deleted.
+/// Removes a redirect hidden by the repository's name. Call it before deleting the repository.
 pub(super) async fn release_name(tx: &mut Tx, id: RepositoryId) -> Result<(), DbError> {
     tx.execute(REMOVE_HIDDEN_REDIRECT, &args![id]).await.map(drop)
 }
 
-/// Locks the parent of a repository that is going to be deleted, before that is locked.
+/// Locks the parent of a repository that is about to be deleted. Call it before locking the
+/// repository itself.
 pub(super) async fn lock_parent(tx: &mut Tx, id: RepositoryId) -> Result<(), DbError> {
     tx.optional::<(i64,)>(LOCK_PARENT.sql(tx), &args![id]).await.map(drop)
 }
 
-/// Takes a repository that is locked and going to be deleted out of the number of its parent's forks.
+/// Decrements the fork count of the parent. The repository must be locked and about to be deleted.
 pub(super) async fn remove_fork(tx: &mut Tx, id: RepositoryId) -> Result<(), DbError> {
     tx.execute(REMOVE_FORK, &args![id]).await.map(drop)
 }

@@ -1,6 +1,5 @@
-//! Lists of repositories: a query finds ids first and reads whole rows only for the requested page.
-//!
-//! Not here: single repositories (`repositories`), searches (`repository_searches`), and the filters by access (`visibility`).
+//! Lists of repositories. A query finds ids first, and reads whole rows only for the requested
+//! page.
 
 use std::collections::{BTreeSet, HashMap};
 
@@ -20,10 +19,10 @@ use crate::model::RepositoryPath;
 const NAMES: &str = "SELECT r.id, u.name AS owner_name, r.name FROM repositories r JOIN users u ON u.id = r.owner_id \
      WHERE r.state = 'ready'";
 pub(super) const COUNT: &str = "SELECT COUNT(*) FROM repositories r WHERE r.state = 'ready'";
-/// Find the ids of a list, each with the value that places it in the order; filters follow.
+/// Find the ids of a list, each with its sort value; filters follow.
 const FOUND_BY_UPDATE: &str = "SELECT r.id, r.updated_us AS place FROM repositories r WHERE r.state = 'ready'";
 const FOUND_BY_ID: &str = "SELECT r.id, r.id AS place FROM repositories r WHERE r.state = 'ready'";
-/// The same of the repositories to which users have a relation: those of one user, whose id follows.
+/// The same for repositories that a user has a relation to; the user's id follows.
 macro_rules! related {
     ($table:literal) => {
         ListQueries {
@@ -42,20 +41,20 @@ macro_rules! related {
         }
     };
 }
-/// Most rows of a page that is planned once; a constant of the statement.
+/// Larger pages are not planned once. This is a constant in the statement.
 pub(super) const MAX_SHORT_PAGE_SIZE: i64 = 50;
-/// Reads the rows of a page whose ids are known, and counts the list; the viewer's id follows. `CROSS JOIN` makes SQLite join in this
-/// order.
+/// Reads the rows of a page by id and counts the list; the viewer's id follows. `CROSS JOIN` makes
+/// SQLite join in this order.
 const PAGE: &str = ", (SELECT COUNT(*) FROM found) AS total FROM page g CROSS JOIN repositories r CROSS JOIN users u \
      CROSS JOIN placements p LEFT JOIN collaborators c ON c.repository_id = g.id AND c.user_id = ";
-/// Ends the ids of a page that is planned once. Without this limit, which is no argument, PostgreSQL would expect a tenth of all ids.
+/// Ends the ids of a page that is planned once. Without this constant limit PostgreSQL would
+/// estimate a tenth of all ids.
 const OF_SHORT_PAGE: &str = ") f LIMIT 50) ";
-/// The same on SQLite, with all rows as one value.
+/// The same on SQLite, with all rows packed into one value.
 const PACKED_PAGE: &str = "SELECT (SELECT COUNT(*) FROM found) AS total, ";
 const OF_PAGE: &str = " WHERE r.id = g.id AND u.id = r.owner_id AND p.repository_id = g.id";
-/// Most rows of a page that is cached: each takes about a kilobyte.
+/// Larger pages are not cached: each row takes about a kilobyte.
 const MAX_CACHED_PAGE_SIZE: i64 = 50;
-/// Ids in one query of names.
 const NAMES_PER_QUERY: usize = 10_000;
 
 /// The order of a list: for the ids, and for the rows of a page.
@@ -66,24 +65,24 @@ pub(super) const BY_PLACE_DESC: Order = [" ORDER BY f.place DESC, f.id DESC", " 
 pub(super) const BY_ID: Order = [" ORDER BY f.id", " ORDER BY g.id"];
 pub(super) const BY_ID_DESC: Order = [" ORDER BY f.id DESC", " ORDER BY g.id DESC"];
 
-/// The queries of a list, to which filters are added.
+/// The queries of a list, before filters are added.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct ListQueries {
     count: &'static str,
     found: &'static str,
     order: Order,
-    /// True if the ids are found by an index and materialized before they are ordered (see [`search::found`]).
+    /// An index finds the ids, which are materialized before sorting (see [`search::found`]).
     is_gathered: bool,
 }
 
-/// How a page of a list is read.
+/// How to read a page of a list.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct PagePlan {
     pub(super) order: Order,
-    /// True if the ids are materialized before they are ordered (see [`search::found`]).
+    /// Materializes the ids before sorting (see [`search::found`]).
     pub(super) is_gathered: bool,
-    /// True if neither the number of ids nor a limit that is an argument may change the plan, so that PostgreSQL needs to plan the statement
-    /// only once for each connection: planning takes longer than such a search.
+    /// PostgreSQL can plan the statement once per connection, because neither the number of ids nor
+    /// a limit passed as an argument changes the plan. Planning takes longer than such a search.
     pub(super) is_planned_once: bool,
 }
 
@@ -91,17 +90,17 @@ const STARRED: ListQueries = related!("stars");
 const WATCHED: ListQueries = related!("watches");
 
 impl ListQueries {
-    /// Returns the queries of a list of repositories, last updated first.
+    /// Lists repositories by last update, newest first.
     pub(super) const fn last_updated_first(is_gathered: bool) -> Self {
         Self { count: COUNT, found: FOUND_BY_UPDATE, order: BY_PLACE_DESC, is_gathered }
     }
 
-    /// Returns the queries of a list of repositories by id, which an index finds.
+    /// Lists repositories by id, which an index finds.
     pub(super) const fn by_id() -> Self {
         Self { count: COUNT, found: FOUND_BY_ID, order: BY_ID, is_gathered: true }
     }
 
-    /// Returns the queries of a list of the repositories to which a user has a relation, latest first.
+    /// Lists repositories that a user has a relation to, newest relation first.
     fn related(relation: Relation) -> Self {
         match relation {
             Relation::Star => STARRED,
@@ -110,16 +109,14 @@ impl ListQueries {
     }
 }
 
-/// A row of a page.
 #[derive(Debug, sqlx_macros::FromRow)]
 struct PageRow {
     #[sqlx(flatten)]
     repository: Repository,
-    /// Number of all repositories in the list.
+    /// Repositories in the whole list.
     total: i64,
 }
 
-/// The full name of a repository.
 #[derive(Clone, Debug, PartialEq, Eq, sqlx_macros::FromRow)]
 pub(crate) struct RepositoryName {
     pub(crate) id: i64,
@@ -128,20 +125,20 @@ pub(crate) struct RepositoryName {
 }
 
 impl RepositoryName {
-    /// Returns `owner/name` as they are spelled.
+    /// `owner/name` as spelled.
     pub(crate) fn full(&self) -> String {
         format!("{}/{}", self.owner_name, self.name)
     }
 
-    /// Returns `owner/name` folded, to compare it with a [`RepositoryPath`].
+    /// `owner/name` case-folded, to compare with a [`RepositoryPath`].
     pub(crate) fn key(&self) -> String {
         self.full().to_ascii_lowercase()
     }
 }
 
 impl RepositoryTable {
-    /// Returns a page of the repositories that the viewer may see, last updated first, and their total number: those of one owner,
-    /// or all that the viewer owns, collaborates on or has a team for.
+    /// Returns a page of repositories that the viewer can see, last updated first, and the total:
+    /// those of one owner, or all that the viewer owns, collaborates on or has a team for.
     pub(crate) async fn list(
         &self,
         owner: Option<UserId>,
@@ -158,8 +155,8 @@ impl RepositoryTable {
         self.list_page(ListQueries::last_updated_first(owner.is_none()), filter, viewer, page).await
     }
 
-    /// Returns a page of the repositories to which a user has a relation and that the viewer may see, latest relation first, and their
-    /// total number.
+    /// Returns a page of repositories that a user has a relation to and that the viewer can see,
+    /// newest relation first, and the total.
     pub(crate) async fn list_related(
         &self,
         relation: Relation,
@@ -174,7 +171,7 @@ impl RepositoryTable {
         self.list_page(ListQueries::related(relation), filter, viewer, page).await
     }
 
-    /// Returns those of the repositories that exist and that the viewer may see, unordered.
+    /// Returns the repositories that exist and that the viewer can see, unordered.
     pub(crate) async fn find_paths(
         &self,
         paths: &[RepositoryPath],
@@ -189,7 +186,7 @@ impl RepositoryTable {
         self.db.all(query.sql(), query.args()).await
     }
 
-    /// Returns the full names of those of the repositories that exist and that the viewer may see, by id.
+    /// Returns the names of the repositories that exist and that the viewer can see, by id.
     pub(crate) async fn names(
         &self,
         ids: &BTreeSet<i64>,
@@ -207,7 +204,8 @@ impl RepositoryTable {
         Ok(names)
     }
 
-    /// Returns a page of the repositories that a team holds and the viewer may see, last updated first, and their total number.
+    /// Returns a page of a team's repositories that the viewer can see, last updated first, and the
+    /// total.
     pub(crate) async fn list_of_team(
         &self,
         team: &Team,
@@ -225,7 +223,6 @@ impl RepositoryTable {
         self.list_page(ListQueries::last_updated_first(true), filter, viewer, page).await
     }
 
-    /// Reads a page of a list (see [`Self::page`]).
     pub(super) async fn list_page(
         &self,
         ListQueries { count, found, order, is_gathered }: ListQueries,
@@ -239,8 +236,9 @@ impl RepositoryTable {
         self.page(plan, (find, count), viewer, page).await
     }
 
-    /// Finds the ids of a list and reads whole rows for one page of them. The same statement counts the ids; on PostgreSQL not for a page
-    /// behind the last one, which has no row to carry the count: `count` does, or it is zero.
+    /// Finds the ids of a list, reads whole rows for one page, and counts the ids, all in one
+    /// statement. On PostgreSQL a page past the end has no row to carry the count: then `count`
+    /// counts, or it is zero.
     pub(super) async fn page(
         &self,
         PagePlan { order: [ids, whole], is_gathered, is_planned_once }: PagePlan,
@@ -263,11 +261,10 @@ impl RepositoryTable {
         if page.size() > MAX_CACHED_PAGE_SIZE {
             return read.await;
         }
-        // The viewer is in the text and the arguments.
+        // The key includes the viewer, through the statement and its arguments.
         self.pages.get_or_query(&self.db, (query.sql().to_owned(), query.args().to_vec()), read).await
     }
 
-    /// Runs the statement of [`Self::page`].
     async fn read_page(
         &self,
         (query, is_planned_once): (&Query, bool),

@@ -1,6 +1,5 @@
-//! Lookups of single repositories, by their present and former names and ids.
-//!
-//! Not here: the decision whether a viewer may see what is found (`access`).
+//! Finds single repositories by id and by current or former name. Callers check whether the viewer
+//! may see them.
 
 use std::sync::Arc;
 
@@ -12,14 +11,15 @@ use super::repositories::{
 use super::visibility;
 use crate::access::Viewer;
 
-/// Returns the part of a viewer that its rows depend on.
+/// The part of a viewer that rows depend on.
 fn cached_viewer(viewer: &Viewer) -> CachedViewer {
     (viewer.user(), viewer.is_anonymous())
 }
 
-/// As [`rows`], but `is_parent_hidden` is true for every private fork, unless the viewer is a deploy key:
-/// [`RepositoryTable::check_parents`] must follow. Most repositories are none, and setting up the search for hidden parents takes
-/// PostgreSQL as long as all the rest.
+/// Like [`rows`], but `is_parent_hidden` is true for every private fork (unless the viewer is a
+/// deploy key), so [`RepositoryTable::check_parents`] must follow. Most repositories are not
+/// private forks, and setting up the search for hidden parents takes PostgreSQL as long as all the
+/// rest.
 fn unchecked_rows(viewer: &Viewer) -> Query {
     if viewer.user().is_none() && !viewer.is_anonymous() {
         return rows(viewer);
@@ -32,7 +32,7 @@ fn unchecked_rows(viewer: &Viewer) -> Query {
 }
 
 impl RepositoryTable {
-    /// Returns the repository, read for `viewer`. The caller checks whether the viewer may see it.
+    /// Reads a repository for `viewer`. The caller checks whether the viewer can see it.
     pub(crate) async fn find(&self, key: &RepositoryKey, viewer: &Viewer) -> Result<Option<Repository>, DbError> {
         let query = async {
             let mut query = unchecked_rows(viewer);
@@ -44,7 +44,8 @@ impl RepositoryTable {
         self.cache.get_or_query(&self.db, (key.clone(), cached_viewer(viewer)), query).await
     }
 
-    /// Returns the repository as [`RepositoryTable::find`], a fork with its parent, which the viewer may not be able to see.
+    /// Like [`RepositoryTable::find`], but with the parent of a fork, which the viewer may not be
+    /// able to see.
     pub(crate) async fn find_with_parent(
         &self,
         key: &RepositoryKey,
@@ -78,8 +79,8 @@ impl RepositoryTable {
         self.with_parent.get_or_query(&self.db, (key.clone(), cached_viewer(viewer)), query).await
     }
 
-    /// Returns the repository that had a name and has another one now, read for `viewer`. The caller checks whether the viewer may see
-    /// it. An id is no name.
+    /// Returns the repository that used to have a name, read for `viewer`. The caller checks
+    /// whether the viewer can see it. Returns nothing for an id.
     pub(crate) async fn find_redirected(
         &self,
         key: &RepositoryKey,
@@ -104,8 +105,9 @@ impl RepositoryTable {
         self.redirected.get_or_query(&self.db, (key.clone(), cached_viewer(viewer)), query).await
     }
 
-    /// Finds which of the private forks among rows of [`unchecked_rows`] have a parent that is hidden from the viewer. For a viewer without
-    /// a role this decides nothing, and is left out: the answer to it takes as many queries as if there were no such repository.
+    /// Finds out which private forks among [`unchecked_rows`] have a parent hidden from the viewer.
+    /// Skips viewers without a role, whose access does not depend on it. So they cause as many
+    /// queries as if there were no such repository.
     async fn check_parents(&self, rows: &mut [Repository], viewer: &Viewer) -> Result<(), DbError> {
         let Some(user) = viewer.user() else { return Ok(()) };
         let is_checked = |row: &&Repository| row.is_parent_hidden && row.has_role(user);
@@ -124,7 +126,6 @@ impl RepositoryTable {
     }
 }
 
-/// Returns whether a row is that of the repository with a key.
 fn has_key(row: &Repository, key: &RepositoryKey) -> bool {
     match key {
         RepositoryKey::Id(id) => *id == row.id(),

@@ -1,13 +1,13 @@
-//! Searches for repositories: from the terms to the cheapest way to find one page.
+//! Searches for repositories: chooses the cheapest way to find a page.
 //!
-//! - A search by an owner or a topic, for forks or for mirrors finds few: an index finds all, which are counted.
-//! - A search for everything, or for a part too short for an index, reads the repositories in its order, until the page and at most
-//!   [`MAX_ROWS_COUNTED_AHEAD`] more are found.
-//! - SQLite's index finds a part in the order of ids, and is read so far as well.
-//! - An index that does not find in the order has to find all. Where there are many repositories, a sample of the first ones of the order
-//!   tells whether the part is common (`search`). If it is, its page is found by reading in the order. If not, the index finds it.
-//!
-//! Not here: other lists (`repository_lists`), and the checks of the terms (`model`).
+//! - A search by owner or topic, or for forks or mirrors, has few results: an index finds them all,
+//!   and they are counted.
+//! - A search for everything, or for a text too short for an index, reads repositories in the order
+//!   of the search until it has the page and at most [`MAX_ROWS_COUNTED_AHEAD`] more.
+//! - SQLite's index returns results in the order of ids, and is read only that far too.
+//! - An index that does not return the order must find everything. If there are many repositories, a
+//!   sample of the first ones tells whether the text is common (`search`). A common text is searched
+//!   by reading in order, a rare one by the index.
 
 use ferrite_core::page::Page;
 use ferrite_db::{DbError, Query};
@@ -30,61 +30,61 @@ const COLUMNS: SearchColumns = SearchColumns {
         [" AND (instr(r.name_key, ", ") > 0 OR instr(r.description_key, ", ") > 0)"],
     ],
 };
-/// Finds repositories by SQLite's index, in the order of ids; its query and filters follow.
+/// Finds repositories with SQLite's index, in the order of ids; its query and filters follow.
 const FOUND_IN_TEXTS: &str = "SELECT r.id, r.id AS place FROM repositories_text CROSS JOIN repositories r \
      WHERE r.id = repositories_text.rowid AND r.state = 'ready' AND repositories_text MATCH ";
 
-/// The rows that are read in the order, as a table `r` whose columns are those that filters and orders name. PostgreSQL makes a row of
-/// all columns that are listed here before it compares one of them, so that all of the table would take as long as the comparison.
+/// The rows to read in order, as a table `r` with the columns that filters and orders use.
+/// PostgreSQL builds a row from all of these columns before it compares one, so with all columns
+/// building the row would take as long as comparing.
 const FIRST_ROWS: &str = " FROM (SELECT r.id, r.owner_id, r.parent_id, r.state, r.is_private, r.is_mirror, r.is_archived, r.name_key, \
      r.description_key, r.updated_us, r.size_bytes, r.star_count, r.fork_count FROM repositories r";
 
-/// Rows behind a page that are counted, to tell the length of the list if it has no more.
+/// Rows counted past a page, to know the length of the list if there are no more.
 #[cfg(not(test))]
 pub(crate) const MAX_ROWS_COUNTED_AHEAD: i64 = 500;
 #[cfg(test)]
 pub(crate) const MAX_ROWS_COUNTED_AHEAD: i64 = 25;
-/// Repositories from which the first ones of the order are asked whether a part is common: among fewer an index finds all as fast.
+/// With fewer repositories, sampling does not pay: an index finds everything as fast.
 #[cfg(not(test))]
 const MIN_REPOSITORIES_TO_SAMPLE: i64 = 50_000;
 #[cfg(test)]
 const MIN_REPOSITORIES_TO_SAMPLE: i64 = 300;
-/// Most rows that are read in the order for a page of a common part; in a statement a constant, because PostgreSQL may plan it once.
+/// Rows read in order for a page of a common text. A constant in the statement, because PostgreSQL
+/// may plan it once.
 const MAX_SCANNED_ROWS: i64 = 20_000;
 const MAX_SCANNED: &str = "20000";
-/// Rows that are read in the order in the time in which an index finds one: 0.25 µs and 2 µs on PostgreSQL.
+/// Rows read in order in the time an index finds one: 0.25 µs and 2 µs on PostgreSQL.
 const SCANNED_PER_FOUND_ROW: i64 = 8;
 
-/// A page of a search.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(crate) struct FoundRepositories {
     /// In the order of the search.
     pub(crate) repositories: Vec<Repository>,
-    /// In all pages; with `is_partial` at least this many.
+    /// In all pages; a lower bound if `is_partial`.
     pub(crate) total: i64,
-    /// True if there are more than were counted.
+    /// There are more than were counted.
     pub(crate) is_partial: bool,
 }
 
-/// Where the ids of a search are found.
+/// Where the ids come from. Numbers are the maximum rows to read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Source {
-    /// In an index or a scan, all of them.
+    /// All results, from an index or a scan.
     All,
-    /// In the table, read in the order, so many of them.
+    /// The table, in the order of the search.
     InOrder(i64),
-    /// In SQLite's index, which is read in the order of ids, so many of them.
+    /// SQLite's index, in the order of ids.
     InTexts(i64),
-    /// In the first rows of the order, so many of them.
+    /// The first rows of the order.
     FirstRows(i64),
 }
 
-/// A search for one viewer, as SQL.
 struct SearchStatement<'a> {
     store: &'a RepositoryTable,
     search: &'a RepositorySearch,
     viewer: &'a Viewer,
-    /// The column that places a row.
+    /// The sort column.
     place: &'static str,
     /// The direction, and the order for ids and whole rows.
     direction: &'static str,
@@ -92,7 +92,7 @@ struct SearchStatement<'a> {
 }
 
 impl RepositoryTable {
-    /// Returns a page of the repositories that match a search and that the viewer may see, in the order of the search.
+    /// Returns a page of matching repositories that the viewer can see.
     pub(crate) async fn search(
         &self,
         search: &RepositorySearch,
@@ -113,9 +113,9 @@ impl RepositoryTable {
 impl<'a> SearchStatement<'a> {
     fn new(store: &'a RepositoryTable, search: &'a RepositorySearch, viewer: &'a Viewer) -> Self {
         let place = match search.sort {
-            // Ids are given in the order of creation.
+            // Ids are assigned in the order of creation.
             RepositorySort::Unspecified | RepositorySort::Id | RepositorySort::Created => "r.id",
-            // PostgreSQL compares the bytes of names, as SQLite does, and has an index in that order.
+            // PostgreSQL compares bytes, like SQLite, and has an index for this order.
             RepositorySort::Name => store.db.pick("r.name_key COLLATE \"C\"", "r.name_key"),
             RepositorySort::Updated => "r.updated_us",
             RepositorySort::Size => "r.size_bytes",
@@ -132,7 +132,7 @@ impl<'a> SearchStatement<'a> {
         Self { store, search, viewer, place, direction, order }
     }
 
-    /// Returns whether an index other than that of texts finds all.
+    /// Whether an index other than the full-text one finds all results.
     fn is_narrow(&self) -> bool {
         let RepositorySearch { text, owner, mode, topic, .. } = self.search;
         owner.is_some()
@@ -141,7 +141,7 @@ impl<'a> SearchStatement<'a> {
             || matches!(mode, RepositoryMode::Fork | RepositoryMode::Mirror)
     }
 
-    /// Returns whether the ids are in SQLite's index in the order of the search.
+    /// Whether SQLite's index returns ids in the order of the search.
     fn is_in_texts(&self) -> bool {
         self.search.text.is_indexed() && self.place == "r.id" && self.store.db.pick(false, true)
     }
@@ -156,8 +156,8 @@ impl<'a> SearchStatement<'a> {
         }
     }
 
-    /// Returns the first rows as the source of a page that they probably fill, if another source would have to find all repositories that
-    /// match.
+    /// Returns the first rows as the source if they probably fill the page and other sources would
+    /// have to find all results.
     async fn first_rows(&self, page: Page) -> Result<Option<Source>, DbError> {
         let limit = page.offset().saturating_add(page.size() + 1);
         let Some(part) = self.search.text.part.as_deref().filter(|_| self.search.text.is_indexed()) else {
@@ -170,7 +170,8 @@ impl<'a> SearchStatement<'a> {
         if repositories < MIN_REPOSITORIES_TO_SAMPLE {
             return Ok(None);
         }
-        // With a share `s` of all rows, a scan reads `limit / s` rows, and an index finds `s * repositories`.
+        // With a share `s` of all rows, a scan reads `limit / s` rows, and an index finds `s *
+        // repositories`.
         let for_index = limit * SAMPLED_ROWS * SAMPLED_ROWS / (SCANNED_PER_FOUND_ROW * repositories);
         let min_sampled = for_index.isqrt().max(limit * SAMPLED_ROWS / MAX_SCANNED_ROWS) + 1;
         if min_sampled > SAMPLED_ROWS {
@@ -197,7 +198,6 @@ impl<'a> SearchStatement<'a> {
         Ok(FoundRepositories { repositories, total: total.min(limit - 1), is_partial: total >= limit })
     }
 
-    /// Adds the query that finds the ids.
     fn find(&self, source: Source, query: &mut Query) {
         let (db, text) = (&self.store.db, &self.search.text);
         match source {
@@ -226,7 +226,7 @@ impl<'a> SearchStatement<'a> {
         query.push("SELECT r.id, ").push(self.place).push(" AS place")
     }
 
-    /// Adds the order of the search, in which rows of the same place are ordered by id. A limit follows.
+    /// Adds the order of the search; ties are ordered by id. A limit follows.
     fn in_order<'q>(&self, query: &'q mut Query, place: &'static str) -> &'q mut Query {
         query.push(" ORDER BY ").push(place).push(self.direction);
         if self.place != "r.id" {
@@ -235,13 +235,12 @@ impl<'a> SearchStatement<'a> {
         query.push(" LIMIT ")
     }
 
-    /// Adds all filters.
     fn filter(&self, query: &mut Query) {
         search::only_found(query, &self.store.db, &COLUMNS, &self.search.text);
         self.filter_rows(query);
     }
 
-    /// Adds all filters but that of the part.
+    /// Adds all filters except the one for the text.
     fn filter_rows(&self, query: &mut Query) {
         let search = self.search;
         if let Some(owner) = search.owner {

@@ -1,6 +1,5 @@
-//! The settings of repositories and of their issue trackers, which are columns of their rows, and the change of their owner.
-//!
-//! Not here: the effect of the settings on access (`repositories`, `issue_repositories`).
+//! The settings of repositories and issue trackers, which are columns of the repository, and the
+//! change of a repository's owner.
 
 use ferrite_db::args;
 use ferrite_db::{DbError, Tx};
@@ -14,7 +13,6 @@ use super::sql::{Locking, locking, or_taken};
 use crate::error::RepoError;
 use crate::model::{IssueTracker, RepositorySettings, TrackerStyle};
 
-/// Locks the row as other changes of a repository do.
 const LOCK: Locking = locking!(
     "SELECT owner_id, name, description, website, is_private, is_archived FROM repositories WHERE id = $1 AND state = 'ready'",
     " FOR NO KEY UPDATE"
@@ -38,14 +36,14 @@ const UPDATE_TRACKER: &str = "UPDATE repositories SET is_issues_enabled = $2, is
      WHERE id = $1";
 
 impl RepositoryTable {
-    /// Returns whether an owner has a repository of that folded name other than `id`, finished or not.
+    /// Whether the owner has a repository with that folded name other than `id`, finished or not.
     pub(crate) async fn is_name_taken(&self, owner: UserId, name_key: &str, id: RepositoryId) -> Result<bool, DbError> {
         let other: Option<(i64,)> = self.db.optional(OTHER_OF_NAME, &args![owner, name_key, id]).await?;
         Ok(other.is_some())
     }
 
-    /// Returns the owner and the settings of a repository and locks the repository as [`RepositoryTable::lock`] does; `None` if it was
-    /// deleted.
+    /// Returns the owner and settings of a repository, and locks it like [`RepositoryTable::lock`];
+    /// `None` if it was deleted.
     pub(crate) async fn lock_settings(
         &self,
         tx: &mut Tx,
@@ -57,12 +55,8 @@ impl RepositoryTable {
         }))
     }
 
-    /// Replaces the settings of a locked repository, which are `before` until now, and moves the time of its last update. A name that it
-    /// leaves leads to it.
-    ///
-    /// # Errors
-    /// [`RepoError::RepositoryExists`] if the owner has another repository of the new name; [`RepoError::Invalid`] if a fork of a
-    /// private repository would become public; or those of the database.
+    /// Replaces the settings of a locked repository (`before`) and updates its time of last update.
+    /// A former name redirects here. Fails if a fork of a private repository would become public.
     pub(crate) async fn set_settings(
         &self,
         tx: &mut Tx,
@@ -75,7 +69,7 @@ impl RepositoryTable {
         if before.is_private && !after.is_private {
             let parent: Option<(bool,)> = tx.optional(PARENT_IS_PRIVATE, &args![id]).await?;
             if parent.is_some_and(|(is_private,)| is_private) {
-                let message = "a fork of a private repository stays private";
+                let message = "a fork of a private repository must stay private";
                 return Err(RepoError::field("private", "invalid", message));
             }
         }
@@ -104,8 +98,8 @@ impl RepositoryTable {
         Ok(())
     }
 
-    /// Returns the settings of a repository's issue tracker and locks the repository as [`RepositoryTable::lock`] does; `None` if it
-    /// was deleted.
+    /// Returns the settings of an issue tracker, and locks the repository like
+    /// [`RepositoryTable::lock`]; `None` if it was deleted.
     pub(crate) async fn lock_issue_tracker(
         &self,
         tx: &mut Tx,
@@ -119,7 +113,8 @@ impl RepositoryTable {
         }))
     }
 
-    /// Replaces the settings of a locked repository's issue tracker, and moves the time of its last update.
+    /// Replaces the issue tracker settings of a locked repository and updates its time of last
+    /// update.
     pub(crate) async fn set_issue_tracker(
         &self,
         tx: &mut Tx,
@@ -139,13 +134,9 @@ impl RepositoryTable {
         tx.execute(UPDATE_TRACKER, &args).await.map(drop)
     }
 
-    /// Gives a repository to another account and locks both. Its collaborators stay, but for the new owner; the teams of its owner until
-    /// now lose it. The former name leads to it. Returns the owner until now.
-    ///
-    /// # Errors
-    /// [`RepoError::RepositoryLimit`] and [`RepoError::StorageQuota`] if the new owner would exceed its own limits, or else `limits`;
-    /// [`RepoError::UserNotFound`] if it was deleted; [`RepoError::RepositoryExists`] if it has a repository of that name;
-    /// [`AuthError::RepositoryNotFound`] if the repository was deleted; or those of the database.
+    /// Gives a repository to another account and locks both. Collaborators stay, except the new
+    /// owner. The old owner's teams lose the repository. The former name redirects here. Returns
+    /// the old owner. Fails if the new owner would exceed its own limits, or else `limits`.
     pub(crate) async fn set_owner(
         &self,
         tx: &mut Tx,
@@ -154,7 +145,7 @@ impl RepositoryTable {
         limits: OwnerLimits,
         now_us: i64,
     ) -> Result<UserId, RepoError> {
-        // The owner before the repository, as in creations.
+        // Lock the owner before the repository, like creations do.
         lock_owner(tx, new_owner, limits).await?;
         let (former, settings) = self.lock_settings(tx, id).await?.ok_or(AuthError::RepositoryNotFound)?;
         let stored = quotas::stored_bytes(tx, id).await?;

@@ -1,6 +1,5 @@
-//! The effects of events of the git store on repositories and wikis: refs, emptiness, default branch, and size.
-//!
-//! Not here: the bytes that the owner uses (`quotas`), which the caller writes at the end of its transaction.
+//! Applies events of the git store to repositories and wikis: refs, emptiness, default branch, and
+//! size. The caller writes the change in the owner's usage at the end of its transaction.
 
 use ferrite_db::args;
 use ferrite_db::{DbError, Tx};
@@ -10,7 +9,6 @@ use ferrite_proto::id::{RepositoryId, UserId};
 use super::repositories::RepositoryTable;
 use super::sql::{Locking, locking};
 
-/// Locks the row as other changes of a repository do.
 const LOCK_SIZE: Locking =
     locking!("SELECT owner_id, size_bytes, refs_number, state FROM repositories WHERE id = $1", " FOR NO KEY UPDATE");
 const LOCK_WIKI_SIZE: Locking = locking!(
@@ -25,36 +23,34 @@ const APPLY_SIZE: &str = "UPDATE repositories SET size_bytes = $2 WHERE id = $1"
 const APPLY_WIKI_REFS: &str = "UPDATE wikis SET size_bytes = $2, refs_number = $3 WHERE wiki_id = $1";
 const APPLY_WIKI_SIZE: &str = "UPDATE wikis SET size_bytes = $2 WHERE wiki_id = $1";
 
-/// A change of the bytes that an owner uses.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct SizeChange {
-    /// The owner of the repository.
     pub(crate) owner: UserId,
-    /// The bytes that were added, negative for those that were removed.
+    /// Bytes added; negative if removed.
     pub(crate) bytes: i64,
 }
 
-/// A locked repository or wiki with its size until now.
+/// A locked repository or wiki with its current size.
 struct Measured {
     owner: UserId,
     size_bytes: i64,
-    /// Number of the last applied update of refs.
+    /// Number of the last update of refs that was applied.
     refs_number: i64,
-    /// False for a repository that is not finished: its size counts once it is.
+    /// False for an unfinished repository, whose size counts only when it is finished.
     counts: bool,
     is_wiki: bool,
 }
 
 impl Measured {
-    /// Returns the change to a size that is applied.
+    /// What applying a new size changes.
     fn change(&self, size_bytes: i64) -> Option<SizeChange> {
         let bytes = size_bytes.saturating_sub(self.size_bytes);
         self.counts.then_some(SizeChange { owner: self.owner, bytes })
     }
 }
 
-/// Returns the name of a default branch as the column has it, which is text. `None` for no name and for one that is not valid UTF-8, which
-/// leaves the last valid one in place.
+/// A default branch for the text column. `None` if the name is empty or not valid UTF-8: then the
+/// last valid one stays.
 pub(super) fn branch_column(name: &[u8]) -> Option<String> {
     let name = std::str::from_utf8(name).ok();
     name.filter(|name| !name.is_empty() && !name.contains('\0')).map(str::to_owned)
@@ -77,8 +73,8 @@ async fn lock_size(tx: &mut Tx, id: RepositoryId) -> Result<Option<Measured>, Db
 }
 
 impl RepositoryTable {
-    /// Applies an update of refs to size, emptiness, default branch and time, or to the size of a wiki, unless a later update was applied
-    /// already. Returns the change of size.
+    /// Applies an update of refs to size, emptiness, default branch and time, or to the size of a
+    /// wiki, unless a later one was applied. Returns the change in size.
     pub(crate) async fn apply_refs(
         &self,
         tx: &mut Tx,
@@ -98,8 +94,8 @@ impl RepositoryTable {
         Ok(before.change(update.size_bytes))
     }
 
-    /// Applies the size of a repository or wiki on disk, unless it was measured before the last applied update of refs. Returns the change of
-    /// size.
+    /// Applies the disk size of a repository or wiki, unless it was measured before the last update
+    /// of refs. Returns the change in size.
     pub(crate) async fn apply_size(
         &self,
         tx: &mut Tx,

@@ -1,6 +1,5 @@
-//! Addresses from which the right password of an account came.
-//!
-//! Not here: what they are exempt from, which `auth::throttle` decides.
+//! Client addresses that have signed in to an account with the right password. `auth::throttle`
+//! exempts them from limits.
 
 use std::time::Duration;
 
@@ -9,11 +8,11 @@ use ferrite_db::args;
 use ferrite_db::{Db, DbError};
 use ferrite_proto::id::UserId;
 
-/// Time for which an address is known after the last right password.
+/// How long an address stays known after the last sign-in.
 pub(crate) const KNOWN_ADDRESS_LIFETIME: Duration = Duration::from_secs(30 * 24 * 60 * 60);
-/// Age after which the time of an address is written again: most sign-ins write nothing.
+/// How old a time must be to be written again, so that most sign-ins write nothing.
 const REFRESH_AGE: Duration = Duration::from_secs(24 * 60 * 60);
-/// Addresses that are kept of one account, the latest ones.
+/// Addresses kept per account: the most recent ones.
 pub(crate) const MAX_KNOWN_ADDRESSES: i64 = 64;
 
 const FIND: &str = "SELECT used_us FROM sign_in_addresses WHERE user_id = $1 AND address = $2";
@@ -22,29 +21,28 @@ const RECORD: &str = "INSERT INTO sign_in_addresses (user_id, address, used_us) 
 const TRIM: &str = "DELETE FROM sign_in_addresses WHERE user_id = $1 AND address NOT IN \
      (SELECT address FROM sign_in_addresses WHERE user_id = $1 ORDER BY used_us DESC, address LIMIT $2)";
 const PURGE_SQLITE: &str = "DELETE FROM sign_in_addresses WHERE used_us <= $1";
-/// Leaves rows that another sign-in refreshes: two that wait for each other's row would be a deadlock.
+/// Skips rows that another sign-in is refreshing, to avoid deadlocks.
 const PURGE_POSTGRES: &str = "DELETE FROM sign_in_addresses WHERE (user_id, address) IN (SELECT user_id, address \
      FROM sign_in_addresses WHERE used_us <= $1 FOR UPDATE SKIP LOCKED)";
 
-/// The table of known addresses.
 #[derive(Clone, Debug)]
 pub(crate) struct SignInAddressTable {
     db: Db,
 }
 
 impl SignInAddressTable {
-    /// Creates the table over `db`.
     pub(crate) fn new(db: Db) -> Self {
         Self { db }
     }
 
-    /// Returns whether the right password of the account came from this address within [`KNOWN_ADDRESS_LIFETIME`].
+    /// Whether a sign-in with the right password came from this address within
+    /// [`KNOWN_ADDRESS_LIFETIME`].
     pub(crate) async fn is_known(&self, user: UserId, address: &str, now_us: i64) -> Result<bool, DbError> {
         let used_us = self.used_us(user, address).await?;
         Ok(used_us.is_some_and(|used_us| used_us > now_us - micros(KNOWN_ADDRESS_LIFETIME)))
     }
 
-    /// Notes that the right password came from this address, and forgets addresses that are too old or too many.
+    /// Records a sign-in from this address. Forgets addresses that are too old or too many.
     pub(crate) async fn record(&self, user: UserId, address: &str, now_us: i64) -> Result<(), DbError> {
         let used_us = self.used_us(user, address).await?;
         if used_us.is_some_and(|used_us| used_us > now_us - micros(REFRESH_AGE)) {
@@ -89,7 +87,7 @@ mod tests {
             tx.commit().await.unwrap();
             store.record(users[0], "192.0.2.1", NOW).await.unwrap();
             let later = NOW + 2 * micros(KNOWN_ADDRESS_LIFETIME);
-            // The other replica is about to refresh the address that is too old by now.
+            // The other replica is refreshing the address that has just become too old.
             let mut other = db.begin().await.unwrap();
             other.execute(RECORD, &args![users[0], "192.0.2.1", later]).await.unwrap();
             let sign_in = store.record(users[1], "192.0.2.2", later);

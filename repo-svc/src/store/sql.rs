@@ -1,4 +1,4 @@
-//! Helpers for the SQL of several files: row locks, errors for violated constraints, and access levels as stored in columns.
+//! SQL helpers: row locks, errors for violated constraints, and levels as stored in columns.
 
 use ferrite_db::{DbError, Tx};
 use ferrite_proto::Permission;
@@ -6,22 +6,22 @@ use ferrite_proto::Permission;
 use crate::error::RepoError;
 use crate::model::level_named;
 
-/// A statement that locks the rows that it reads. On SQLite it locks nothing, because there is a single writer anyway.
+/// A statement that locks the rows it reads. On SQLite, which has a single writer, it takes no
+/// lock.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Locking {
     pub(super) postgres: &'static str,
-    /// The statement without the lock.
+    /// Without the lock.
     pub(super) plain: &'static str,
 }
 
 impl Locking {
-    /// Returns the statement for the database of a transaction.
     pub(super) fn sql(self, tx: &Tx) -> &'static str {
         tx.pick(self.postgres, self.plain)
     }
 }
 
-/// Makes a [`Locking`] of a statement and of the clause that locks on PostgreSQL.
+/// Builds a [`Locking`] from a statement and PostgreSQL's locking clause.
 macro_rules! locking {
     ($plain:expr, $clause:literal) => {
         $crate::store::sql::Locking { postgres: concat!($plain, $clause), plain: $plain }
@@ -29,22 +29,24 @@ macro_rules! locking {
 }
 pub(super) use locking;
 
-/// Returns a conversion to `missing` for a foreign key whose row was deleted. Other errors stay what they are.
+/// Maps a foreign key error (the referenced row was deleted) to `missing`. Keeps other errors.
 pub(crate) fn or_missing(missing: impl Into<RepoError>) -> impl FnOnce(DbError) -> RepoError {
     |error| if error.is_foreign_key() { missing.into() } else { error.into() }
 }
 
-/// Returns a conversion to the error that `taken` makes for a value that another row has. Other errors stay what they are.
+/// Maps a unique constraint error to the error of `taken`. Keeps other errors.
 pub(super) fn or_taken(taken: impl FnOnce() -> RepoError) -> impl FnOnce(DbError) -> RepoError {
     |error| if error.is_unique() { taken() } else { error.into() }
 }
 
-/// Decodes a level of a collaborator, which is stored as a word. Returns [`Permission::None`] for `None` and unknown words.
+/// Decodes a collaborator's level, stored as a word. Returns [`Permission::None`] for `None` and
+/// unknown words.
 pub(super) fn level_from_str(word: Option<&str>) -> Permission {
     word.and_then(level_named).unwrap_or(Permission::None)
 }
 
-/// Decodes a level of a team, which is stored as a number. Returns [`Permission::None`] for `None` and unknown numbers.
+/// Decodes a team's level, stored as a number. Returns [`Permission::None`] for `None` and unknown
+/// numbers.
 pub(super) fn level_from_number(number: Option<i64>) -> Permission {
     match number {
         Some(1) => Permission::Read,
@@ -55,7 +57,7 @@ pub(super) fn level_from_number(number: Option<i64>) -> Permission {
     }
 }
 
-/// Encodes a level that a team may have; decoded by [`level_from_number`].
+/// Encodes a team's level for [`level_from_number`].
 pub(super) fn level_number(permission: Permission) -> i64 {
     match permission {
         Permission::None | Permission::Read => 1,

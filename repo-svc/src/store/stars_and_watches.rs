@@ -1,9 +1,8 @@
-//! Stars and watches: rows between users and repositories, and their numbers, which are columns of the repositories.
+//! Stars and watches: rows between users and repositories, and their counts, which are columns of
+//! the repositories.
 //!
-//! A number changes in the transaction of the row, which holds the locks of the user and the repository, in this order. So the numbers
-//! are those of the rows, also while accounts and repositories are deleted.
-//!
-//! Not here: lists of repositories (`repository_lists`).
+//! A count changes in the transaction of the row, which locks the user first and then the
+//! repository. So counts always match the rows, even while accounts and repositories are deleted.
 
 use ferrite_core::page::Page;
 use ferrite_core::timestamp;
@@ -30,26 +29,22 @@ const NEXT_RELATED: Locking = locking!(
      ORDER BY id LIMIT $3",
     " FOR NO KEY UPDATE"
 );
-/// Repositories whose numbers are changed at once when an account is deleted.
+/// Repositories updated at once when an account is deleted.
 const REPOSITORIES_PER_BATCH: i64 = 1_000;
 
-/// A relation of a user to a repository.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Relation {
-    /// The user gave it a star.
     Star,
-    /// The user watches it.
     Watch,
 }
 
-/// The statements about one relation.
 struct Statements {
     add: &'static str,
     remove: &'static str,
     find: &'static str,
     count: &'static str,
     users: &'static str,
-    /// Subtracts the rows of a user with repositories in a range of ids.
+    /// Subtracts the user's rows with repositories in a range of ids.
     subtract: &'static str,
 }
 
@@ -95,19 +90,17 @@ impl Relation {
     }
 }
 
-/// The tables of stars and watches.
 #[derive(Clone, Debug)]
 pub(crate) struct RelationTable {
     db: Db,
 }
 
 impl RelationTable {
-    /// Creates the table over `db`.
     pub(crate) fn new(db: Db) -> Self {
         Self { db }
     }
 
-    /// Returns when a relation began (microseconds since 1970); `None` if there is none.
+    /// Returns when the relation began (microseconds since 1970); `None` if there is none.
     pub(crate) async fn find(
         &self,
         relation: Relation,
@@ -118,11 +111,7 @@ impl RelationTable {
         Ok(row.map(|(created_us,)| created_us))
     }
 
-    /// Begins a relation, if there is none, and returns when it began.
-    ///
-    /// # Errors
-    /// [`RepoError::UserNotFound`] or [`AuthError::RepositoryNotFound`] if one of them was deleted meanwhile, a precondition that is not
-    /// true, or those of the database.
+    /// Begins a relation if there is none. Returns when it began.
     pub(crate) async fn add(
         &self,
         relation: Relation,
@@ -142,10 +131,7 @@ impl RelationTable {
         Ok(created_us)
     }
 
-    /// Ends a relation, if there is one.
-    ///
-    /// # Errors
-    /// As [`RelationTable::add`].
+    /// Does nothing if there is no relation.
     pub(crate) async fn remove(
         &self,
         relation: Relation,
@@ -162,7 +148,7 @@ impl RelationTable {
         Ok(tx.commit().await?)
     }
 
-    /// Returns a page of the users with a relation to a repository, oldest relation first.
+    /// Returns a page of users, oldest relation first.
     pub(crate) async fn users(
         &self,
         relation: Relation,
@@ -174,15 +160,15 @@ impl RelationTable {
     }
 }
 
-/// Locks a user against deletion, and a repository and the rows that belong to it against other changes.
+/// Locks a user against deletion, and a repository and the rows that belong to it.
 async fn lock(tx: &mut Tx, user: UserId, repository: RepositoryId) -> Result<(), RepoError> {
     tx.optional::<(i64,)>(LOCK_USER.sql(tx), &args![user]).await?.ok_or(RepoError::UserNotFound)?;
     let found: Option<(i64,)> = tx.optional(LOCK_REPOSITORY.sql(tx), &args![repository]).await?;
     Ok(found.map(drop).ok_or(AuthError::RepositoryNotFound)?)
 }
 
-/// Checks the precondition of the request against a relation of the locked user and repository. Its version is that of the time when it
-/// began.
+/// Checks the request's precondition. The version of a relation is its start time. The user and
+/// repository must be locked.
 async fn require_version(
     tx: &mut Tx,
     statements: &Statements,
@@ -196,10 +182,7 @@ async fn require_version(
     tx.require_version(began.map(|(created_us,)| timestamp(created_us)).as_ref())
 }
 
-/// Makes a user watch a repository that is registered in the same transaction, with one watcher.
-///
-/// # Errors
-/// [`RepoError::UserNotFound`] if the user was deleted meanwhile, or those of the database.
+/// Makes a user watch a repository that the same transaction registers, with one watcher.
 pub(super) async fn watch_new(
     tx: &mut Tx,
     repository: RepositoryId,
@@ -210,7 +193,8 @@ pub(super) async fn watch_new(
     added.map(drop).map_err(or_missing(RepoError::UserNotFound))
 }
 
-/// Subtracts the stars and watches of a locked user, whose rows go with its account, from the numbers of their repositories.
+/// Subtracts a locked user's stars and watches from the counts. The rows are deleted with the
+/// account.
 pub(super) async fn subtract_user(tx: &mut Tx, user: UserId) -> Result<(), DbError> {
     let mut before = 0;
     loop {

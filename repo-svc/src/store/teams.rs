@@ -1,5 +1,3 @@
-//! Teams of organizations, their members and their repositories.
-
 use ferrite_core::page::Page;
 use ferrite_db::args;
 use ferrite_db::{Db, DbError, Query, Tx};
@@ -42,45 +40,41 @@ pub(crate) struct Team {
     pub(crate) name: String,
     pub(crate) description: String,
     level: i64,
-    /// The name of its organization.
+    /// Name of its organization.
     pub(crate) organization: String,
     role: i32,
 }
 
 impl Team {
-    /// Returns the id.
     pub(crate) fn id(&self) -> TeamId {
         TeamId(self.id)
     }
 
-    /// Returns the id of its organization.
     pub(crate) fn organization_id(&self) -> UserId {
         UserId(self.organization_id)
     }
 
-    /// Returns the level of its members on its repositories.
+    /// The level of members on the team's repositories.
     pub(crate) fn permission(&self) -> Permission {
         level_from_number(Some(self.level))
     }
 
-    /// Returns whether it is the organization's team of owners.
     pub(crate) fn is_owners(&self) -> bool {
         self.permission() == Permission::Owner
     }
 
-    /// Returns the role in the organization of the viewer that the row was read for.
+    /// The role in the organization of the viewer that the row was read for.
     pub(crate) fn role(&self) -> OrganizationRole {
         OrganizationRole::from_number(self.role)
     }
 }
 
-/// The tables of teams, their members and their repositories.
 #[derive(Clone, Debug)]
 pub(crate) struct TeamTable {
     db: Db,
 }
 
-/// Begins a query of teams, read for `viewer`; a condition follows.
+/// Begins a query read for `viewer`; a condition follows.
 fn rows(viewer: Option<UserId>) -> Query {
     let mut query = Query::new(COLUMNS);
     push_role(&mut query, "t.organization_id", viewer);
@@ -88,21 +82,18 @@ fn rows(viewer: Option<UserId>) -> Query {
     query
 }
 
-/// Teams themselves. Methods that change a team expect that the same transaction locked its organization.
+/// Teams themselves. Lock the organization in the same transaction before changing one.
 impl TeamTable {
-    /// Creates the table over `db`.
     pub(crate) fn new(db: Db) -> Self {
         Self { db }
     }
 
-    /// Returns the team, read for `viewer`.
     pub(crate) async fn find(&self, id: TeamId, viewer: Option<UserId>) -> Result<Option<Team>, DbError> {
         let mut query = rows(viewer);
         query.push("t.id = ").bind(id);
         self.db.optional(query.sql(), query.args()).await
     }
 
-    /// As [`TeamTable::find`], within a transaction.
     pub(crate) async fn reload(
         &self,
         tx: &mut Tx,
@@ -114,7 +105,8 @@ impl TeamTable {
         tx.optional(query.sql(), query.args()).await
     }
 
-    /// Returns a page of the teams of an organization, ordered by id and read for `viewer`, and their total number.
+    /// Returns a page of an organization's teams, ordered by id and read for `viewer`, and the
+    /// total.
     pub(crate) async fn list(
         &self,
         organization: UserId,
@@ -128,10 +120,7 @@ impl TeamTable {
         Ok((self.db.all(query.sql(), query.args()).await?, total))
     }
 
-    /// Creates a team without members and returns it, read for `viewer`.
-    ///
-    /// # Errors
-    /// [`RepoError::TeamExists`] if the organization has a team of that name, or those of the database.
+    /// Creates a team without members, and returns it, read for `viewer`.
     pub(crate) async fn insert(
         &self,
         tx: &mut Tx,
@@ -154,11 +143,8 @@ impl TeamTable {
         self.reload(tx, TeamId(id), viewer).await?.ok_or(RepoError::TeamNotFound)
     }
 
-    /// Changes a team, which was read as `old` after its organization was locked. Returns the names of the fields that changed.
-    ///
-    /// # Errors
-    /// [`RepoError::TeamExists`] if the organization has another team of that name, [`RepoError::OwnersTeam`] if name or permission
-    /// of the team of owners would change, or those of the database.
+    /// Changes a team. `old` must have been read after locking the organization. Returns the names
+    /// of the changed fields. Fails if this changes the name or permission of the owners team.
     pub(crate) async fn update(
         &self,
         tx: &mut Tx,
@@ -185,10 +171,7 @@ impl TeamTable {
         Ok(fields)
     }
 
-    /// Deletes a team other than the team of owners.
-    ///
-    /// # Errors
-    /// [`RepoError::OwnersTeam`], or those of the database.
+    /// Deletes a team. Fails for the owners team.
     pub(crate) async fn delete(&self, tx: &mut Tx, team: &Team) -> Result<(), RepoError> {
         if team.is_owners() {
             return Err(RepoError::OwnersTeam);
@@ -198,29 +181,24 @@ impl TeamTable {
     }
 }
 
-/// Members and repositories of teams. Methods that change some expect that the same transaction locked the organization and read
-/// the team after that.
+/// Members and repositories of teams. Before changing them, lock the organization and then read the
+/// team in the same transaction.
 impl TeamTable {
-    /// Returns a page of the members of a team, ordered by id, and their total number.
+    /// Returns a page of members, ordered by id, and the total.
     pub(crate) async fn members(&self, team: TeamId, page: Page) -> Result<(Vec<User>, i64), DbError> {
         let (total,): (i64,) = self.db.one(COUNT_MEMBERS, &args![team]).await?;
         Ok((self.db.all(MEMBERS, &args![team, page.size(), page.offset()]).await?, total))
     }
 
-    /// Returns whether a user is in a team.
     pub(crate) async fn is_member(&self, team: TeamId, user: UserId) -> Result<bool, DbError> {
         Ok(self.db.optional::<(i64,)>(IS_MEMBER, &args![team, user]).await?.is_some())
     }
 
-    /// As [`TeamTable::is_member`], within a transaction.
     pub(crate) async fn has_member(&self, tx: &mut Tx, team: TeamId, user: UserId) -> Result<bool, DbError> {
         Ok(tx.optional::<(i64,)>(IS_MEMBER, &args![team, user]).await?.is_some())
     }
 
-    /// Adds a member of the organization to a team. Returns `false` if it is in the team already.
-    ///
-    /// # Errors
-    /// [`RepoError::UserNotFound`] if the user was deleted, or those of the database.
+    /// Adds a member of the organization. Returns `false` if the member is already in the team.
     pub(crate) async fn add_member(
         &self,
         tx: &mut Tx,
@@ -232,12 +210,12 @@ impl TeamTable {
         Ok(added.map_err(or_missing(RepoError::UserNotFound))? == 1)
     }
 
-    /// Removes a user from a team. Returns `false` if it is not in the team. The caller checks that an owner is left.
+    /// Returns `false` if the user is not in the team. The caller checks that an owner is left.
     pub(crate) async fn remove_member(&self, tx: &mut Tx, team: TeamId, user: UserId) -> Result<bool, DbError> {
         Ok(tx.execute(REMOVE_MEMBER, &args![team, user]).await? == 1)
     }
 
-    /// Returns the id and the name, as it is spelled, of the organization's repository with a name.
+    /// Returns the id and exact name of the organization's repository.
     pub(crate) async fn find_repository(
         &self,
         organization: UserId,
@@ -248,15 +226,11 @@ impl TeamTable {
         Ok(row.map(|(id, name)| (RepositoryId(id), name)))
     }
 
-    /// Returns whether a team holds a repository.
     pub(crate) async fn holds(&self, team: TeamId, repository: RepositoryId) -> Result<bool, DbError> {
         Ok(self.db.optional::<(i64,)>(HOLDS, &args![team, repository]).await?.is_some())
     }
 
-    /// Adds a repository to a team. Returns `false` if the team holds it already.
-    ///
-    /// # Errors
-    /// [`AuthError::RepositoryNotFound`] if the repository was deleted, or those of the database.
+    /// Returns `false` if the team already holds the repository.
     pub(crate) async fn add_repository(
         &self,
         tx: &mut Tx,
@@ -268,7 +242,7 @@ impl TeamTable {
         Ok(added.map_err(or_missing(AuthError::RepositoryNotFound))? == 1)
     }
 
-    /// Removes a repository from a team. Returns `false` if the team does not hold it.
+    /// Returns `false` if the team does not hold the repository.
     pub(crate) async fn remove_repository(
         &self,
         tx: &mut Tx,

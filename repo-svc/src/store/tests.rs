@@ -1,4 +1,4 @@
-//! Tests of the tables of repo-svc, on both databases: accounts and repositories here, the rest in files of their own.
+//! Tests of the tables, on both databases: accounts and repositories here, the rest in other files.
 
 mod features;
 mod forks;
@@ -217,7 +217,7 @@ async fn a_repository_is_finished_while_its_name_is_asked_for_again() {
         };
         let finish = async {
             locked.notified().await;
-            // The first row about the usage of the account refers to it.
+            // The first usage row references the account.
             let usage = "INSERT INTO owner_quotas (owner_id, used_bytes) VALUES ($1, 9)";
             first.execute(usage, &args![ada.id]).await.unwrap();
             first.commit().await.unwrap();

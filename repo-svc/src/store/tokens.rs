@@ -1,6 +1,4 @@
-//! Access tokens: creation, lists, deletion, last use, and the lookup of the identity behind a token.
-//!
-//! Not here: the cache in Redis, which is part of the kit.
+//! Access tokens: create, list, delete, record the last use, and look up the identity.
 
 use ferrite_core::id_or_name::IdOrName;
 use ferrite_core::page::Page;
@@ -27,26 +25,28 @@ const INSERT: &str = "INSERT INTO access_tokens (user_id, hash, name, name_key, 
 const LIST: &str = "SELECT id, name, digest, created_us, scopes, expire_us, last_use_us, repository_ids FROM access_tokens \
      WHERE user_id = $1 ORDER BY id DESC LIMIT $2 OFFSET $3";
 const COUNT: &str = "SELECT COUNT(*) FROM access_tokens WHERE user_id = $1";
-/// Locks the tokens, so that no transaction binds a key to one after its keys were released.
+/// Locks the tokens, so that no key is bound to one after its keys were released.
 const LOCK: Locking = locking!(
     "SELECT id, name FROM access_tokens WHERE user_id = $1 AND (id = $2 OR name_key = $3) ORDER BY id",
     " FOR UPDATE"
 );
 const DELETE: &str = "DELETE FROM access_tokens WHERE id = $1 RETURNING name, hash";
 const RECORD_USE: &str = "UPDATE access_tokens SET last_use_us = $2 WHERE id = $1 AND last_use_us < $2";
-/// Skips locked rows, so that it cannot deadlock with a transaction that deletes several tokens. A locked row is being deleted, or
-/// another replica is writing its last use.
+/// Skips locked rows, to avoid deadlocks with deletions of several tokens. A locked row is being
+/// deleted, or another replica is writing its last use.
 const RECORD_USE_UNLESS_LOCKED: &str = "UPDATE access_tokens SET last_use_us = $2 WHERE id = \
      (SELECT id FROM access_tokens WHERE id = $1 AND last_use_us < $2 FOR UPDATE SKIP LOCKED)";
 
-/// Digits of the digest in lists: as long as a token, but only part of its hash, so that it authenticates no one.
+/// Digits of the digest in lists: as long as a token, but only part of its hash, so it cannot be
+/// used to authenticate.
 const DIGEST_DIGITS: usize = 40;
-/// Uses in one transaction. Other writers of SQLite wait while it runs.
+/// Uses per SQLite transaction. Other writers wait meanwhile.
 const USES_PER_TRANSACTION: usize = 500;
-/// Identities that are cached until the database changes: well below a kilobyte each.
+/// Identities cached until the database changes: well below a kilobyte each.
 const MAX_CACHED_IDENTITIES: u64 = 10_000;
 
-/// A user with the token that limits its rights; `None` in the columns of the token for all rights.
+/// A user and the token that limits the user's rights. The token's columns are `None` for all
+/// rights.
 #[derive(Debug, sqlx_macros::FromRow)]
 pub(super) struct IdentityRow {
     user_id: i64,
@@ -79,25 +79,23 @@ impl From<IdentityRow> for Identity {
     }
 }
 
-/// Parses a comma-separated list of ids. Skips invalid ones, so that a broken list allows less, not more.
+/// Parses comma-separated ids. Skips invalid ones, so that a broken list grants less, not more.
 fn ids(list: Option<&str>) -> Vec<i64> {
     list.unwrap_or_default().split(',').filter_map(|id| id.parse().ok()).collect()
 }
 
-/// A token to create.
 #[derive(Clone, Debug)]
 pub(crate) struct NewToken {
-    /// Name, unique per user.
+    /// Unique per user.
     pub(crate) name: Title,
-    /// Scopes.
     pub(crate) scopes: Scopes,
-    /// Time of expiry; zero for none.
+    /// Zero if it does not expire.
     pub(crate) expire_us: i64,
-    /// The only private repositories that the token may be used for; `None` for no such limit.
+    /// The only private repositories the token can be used for; `None` for all.
     pub(crate) only: Option<Vec<RepositoryId>>,
 }
 
-/// An access token without its hash.
+/// An access token, without its hash.
 #[derive(Clone, Debug, PartialEq, Eq, sqlx_macros::FromRow)]
 pub(crate) struct TokenRow {
     pub(crate) id: i64,
@@ -111,30 +109,26 @@ pub(crate) struct TokenRow {
 }
 
 impl TokenRow {
-    /// Returns the scopes.
     pub(crate) fn scopes(&self) -> Scopes {
         Scopes::from_bits(self.scopes)
     }
 
-    /// Returns the ids of the only private repositories that the token may be used for, some of which may be deleted; `None` for no
-    /// such limit.
+    /// The ids of the only private repositories the token can be used for, possibly deleted; `None`
+    /// for all.
     pub(crate) fn only(&self) -> Option<Vec<i64>> {
         self.repository_ids.as_deref().map(|list| ids(Some(list)))
     }
 }
 
-/// A deleted token.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct DeletedToken {
-    /// Name, as it was spelled.
+    /// As spelled.
     pub(crate) name: String,
-    /// Hash of its value.
     pub(crate) hash: TokenHash,
-    /// Number of the SSH keys that were bound to it, and are deleted with it.
+    /// SSH keys that were bound to it and deleted with it.
     pub(crate) key_count: u64,
 }
 
-/// The table of access tokens.
 #[derive(Clone, Debug)]
 pub(crate) struct TokenTable {
     db: Db,
@@ -142,16 +136,14 @@ pub(crate) struct TokenTable {
 }
 
 impl TokenTable {
-    /// Creates the table over `db`.
     pub(crate) fn new(db: Db) -> Self {
         Self { db, cache: QueryCache::new("tokens", MAX_CACHED_IDENTITIES) }
     }
 
-    /// Returns the identity behind the token with this hash; `None` if there is no such token, it has expired, or its owner is
-    /// disabled.
+    /// Returns `None` if there is no such token, it has expired, or its owner is disabled.
     pub(crate) async fn identity(&self, hash: &TokenHash, now_us: i64) -> Result<Option<Identity>, DbError> {
         let identity = self.cache.get_or_query(&self.db, *hash, self.find_identity(hash, now_us)).await?;
-        // A cached identity may have expired since it was read.
+        // A cached identity may have expired.
         Ok(identity.filter(|identity| identity.expire_us == 0 || identity.expire_us > now_us))
     }
 
@@ -160,13 +152,14 @@ impl TokenTable {
         Ok(row.map(Identity::from))
     }
 
-    /// Returns the identity behind the token with this id, as [`TokenTable::identity`].
+    /// Like [`TokenTable::identity`], by id.
     pub(crate) async fn identity_by_id(&self, token: TokenId, now_us: i64) -> Result<Option<Identity>, DbError> {
         let row: Option<IdentityRow> = self.db.lookup(IDENTITY_BY_ID, &args![token, now_us]).await?;
         Ok(row.map(Identity::from))
     }
 
-    /// Inserts a token in the transaction of the caller. Returns `None` if the user has a token of that name.
+    /// Creates a token in the caller's transaction. Returns `None` if the user already has one with
+    /// this name.
     pub(crate) async fn insert(
         &self,
         tx: &mut Tx,
@@ -192,14 +185,15 @@ impl TokenTable {
         tx.optional(INSERT, &args).await
     }
 
-    /// Returns a page of the user's tokens, newest first, and their total number.
+    /// Returns a page of tokens, newest first, and the total.
     pub(crate) async fn list(&self, user: UserId, page: Page) -> Result<(Vec<TokenRow>, i64), DbError> {
         let rows = self.db.all(LIST, &args![user, page.size(), page.offset()]).await?;
         let (count,): (i64,) = self.db.one(COUNT, &args![user]).await?;
         Ok((rows, count))
     }
 
-    /// Deletes a token of the user and the keys that are bound to it, in the transaction of the caller. Returns `None` if there is none.
+    /// Deletes a token and the keys bound to it, in the caller's transaction. Returns `None` if
+    /// there is none.
     pub(crate) async fn delete(
         &self,
         tx: &mut Tx,
@@ -217,7 +211,7 @@ impl TokenTable {
         Ok(row.and_then(deleted))
     }
 
-    /// Records last uses of tokens, as pairs of token id and time. A later use that is recorded already stays.
+    /// Records last uses (pairs of token id and time). A later time that is already recorded stays.
     pub(crate) async fn record_uses(&self, uses: &[(i64, i64)]) -> Result<(), DbError> {
         for some in uses.chunks(USES_PER_TRANSACTION) {
             let mut tx = self.db.begin().await?;

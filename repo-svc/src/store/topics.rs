@@ -1,6 +1,5 @@
-//! Topics of repositories: rows by which searches find them, and a column with all of a repository in their order.
-//!
-//! Not here: the search itself (`repository_lists`).
+//! Topics of repositories: rows for searches, and a column with all topics of a repository in
+//! order.
 
 use ferrite_db::args;
 use ferrite_db::{DbError, Query, Tx};
@@ -10,7 +9,7 @@ use super::repositories::RepositoryTable;
 use super::sql::{Locking, locking};
 use crate::model::Topics;
 
-/// Locks the row as other changes of a repository do.
+/// Locks the row like other changes of a repository.
 const LOCK: Locking =
     locking!("SELECT topics FROM repositories WHERE id = $1 AND state = 'ready'", " FOR NO KEY UPDATE");
 const UPDATE: &str = "UPDATE repositories SET topics = $2, updated_us = CASE WHEN updated_us < $3 THEN $3 ELSE updated_us END \
@@ -19,13 +18,14 @@ const CLEAR: &str = "DELETE FROM repository_topics WHERE repository_id = $1";
 const ADD: &str = "INSERT INTO repository_topics (repository_id, topic) VALUES ";
 
 impl RepositoryTable {
-    /// Returns the topics of a repository and locks it as [`RepositoryTable::lock`] does; `None` if it was deleted.
+    /// Returns the topics and locks the repository like [`RepositoryTable::lock`]; `None` if it was
+    /// deleted.
     pub(crate) async fn lock_topics(&self, tx: &mut Tx, id: RepositoryId) -> Result<Option<Topics>, DbError> {
         let row: Option<(String,)> = tx.optional(LOCK.sql(tx), &args![id]).await?;
         Ok(row.map(|(topics,)| Topics::of_column(&topics)))
     }
 
-    /// Replaces the topics of a locked repository, and moves the time of its last update.
+    /// Replaces the topics of a locked repository and updates its time of last update.
     pub(crate) async fn set_topics(
         &self,
         tx: &mut Tx,

@@ -1,7 +1,5 @@
-//! Transfers of repositories that wait for their new owners. One waits for a while only, and only as long as the user who started it
-//! owns the repository.
-//!
-//! Not here: the change of the owner itself (`repository_settings`).
+//! Pending transfers of repositories. A transfer expires after a while, and ends when the user who
+//! started it no longer owns the repository.
 
 use ferrite_core::page::Page;
 use ferrite_db::args;
@@ -39,9 +37,9 @@ const END_UNOWNED: &str = concat!(
     " RETURNING repository_id"
 );
 const END_OF_USER: &str = "DELETE FROM repository_transfers WHERE user_id = $1 RETURNING repository_id";
-/// Transfers that one transaction of the sweeper ends, so that no writer waits long for it.
+/// Transfers that the sweeper ends per transaction, so that no writer waits long.
 const MAX_PURGED_ROWS: i64 = 200;
-/// Other replicas delete at the same time; rows that one has locked are left to it.
+/// Skips rows that another replica is deleting.
 const PURGE_POSTGRES: &str = "DELETE FROM repository_transfers WHERE repository_id IN (SELECT repository_id FROM repository_transfers \
      WHERE created_us <= $1 ORDER BY created_us LIMIT $2 FOR UPDATE SKIP LOCKED) RETURNING repository_id, created_us";
 const PURGE_SQLITE: &str = "DELETE FROM repository_transfers WHERE repository_id IN (SELECT repository_id FROM repository_transfers \
@@ -50,7 +48,6 @@ const LIST: &str = "SELECT x.repository_id, x.new_owner_id, x.user_id, x.created
      CASE WHEN x.new_owner_id IN (SELECT id FROM own) THEN 1 ELSE 0 END AS is_received";
 const COUNT: &str = "SELECT COUNT(*)";
 
-/// A transfer that waits for the new owner.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, sqlx_macros::FromRow)]
 pub(crate) struct TransferRow {
     repository_id: i64,
@@ -60,23 +57,20 @@ pub(crate) struct TransferRow {
 }
 
 impl TransferRow {
-    /// Returns the repository.
     pub(crate) fn repository(&self) -> RepositoryId {
         RepositoryId(self.repository_id)
     }
 
-    /// Returns the account that is to own the repository.
     pub(crate) fn new_owner(&self) -> UserId {
         UserId(self.new_owner_id)
     }
 
-    /// Returns the user who started it.
     pub(crate) fn user(&self) -> UserId {
         UserId(self.user_id)
     }
 }
 
-/// A transfer in the list of a user.
+/// A transfer in a user's list.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, sqlx_macros::FromRow)]
 pub(crate) struct ListedTransfer {
     #[sqlx(flatten)]
@@ -85,22 +79,21 @@ pub(crate) struct ListedTransfer {
 }
 
 impl ListedTransfer {
-    /// Returns whether the user may accept it.
+    /// Whether the user can accept it.
     pub(crate) fn is_received(&self) -> bool {
         self.is_received == 1
     }
 }
 
-/// Bounds on transfers that wait.
+/// Limits on pending transfers.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct TransferLimits {
-    /// Microseconds after which a transfer ends.
+    /// Lifetime of a transfer, in microseconds.
     pub(crate) lifetime_us: i64,
-    /// Transfers that one user started and that wait.
+    /// Pending transfers per user who started them.
     pub(crate) per_user: i64,
 }
 
-/// The table of transfers that wait. Methods that change one expect that the same transaction locked the repository.
 #[derive(Clone, Debug)]
 pub(crate) struct TransferTable {
     db: Db,
@@ -108,28 +101,27 @@ pub(crate) struct TransferTable {
 }
 
 impl TransferTable {
-    /// Creates the table over `db`.
     pub(crate) fn new(db: Db, limits: TransferLimits) -> Self {
         Self { db, limits }
     }
 
-    /// Returns when a transfer ends, in microseconds since 1970.
+    /// Microseconds since 1970.
     pub(crate) fn expire_us(&self, row: &TransferRow) -> i64 {
         row.created_us.saturating_add(self.limits.lifetime_us)
     }
 
-    /// Returns the time since which transfers wait.
+    /// Transfers started before this have expired.
     fn since_us(&self, now_us: i64) -> i64 {
         now_us.saturating_sub(self.limits.lifetime_us)
     }
 
-    /// Returns the transfer of a repository that waits.
+    /// The repository's pending transfer.
     pub(crate) async fn find(&self, repository: RepositoryId, now_us: i64) -> Result<Option<TransferRow>, DbError> {
         self.db.optional(FIND, &args![repository, self.since_us(now_us)]).await
     }
 
-    /// Returns a page of the transfers to or from a user and the organizations that it owns, oldest first, and their total number. With
-    /// `only`, those of these repositories.
+    /// Returns a page of the transfers to or from a user and the organizations that the user owns,
+    /// oldest first, and the total. `only` limits them to these repositories.
     pub(crate) async fn list(
         &self,
         user: UserId,
@@ -156,11 +148,8 @@ impl TransferTable {
         Ok((self.db.all(rows.sql(), rows.args()).await?, total))
     }
 
-    /// Starts a transfer that waits.
-    ///
-    /// # Errors
-    /// [`RepoError::TransferPending`] if another one of the repository waits, [`RepoError::TransferLimit`] if as many that the user
-    /// started wait as may, [`RepoError::UserNotFound`] if the new owner was deleted, or those of the database.
+    /// Starts a transfer. Fails if one is already pending, or if the user has too many pending
+    /// transfers.
     pub(crate) async fn insert(
         &self,
         tx: &mut Tx,
@@ -181,7 +170,7 @@ impl TransferTable {
         if inserted == 1 { Ok(()) } else { Err(RepoError::TransferPending) }
     }
 
-    /// Ends the transfer that waits, and returns it; `None` if there is none.
+    /// Ends and returns the pending transfer; `None` if there is none.
     pub(crate) async fn end(
         &self,
         tx: &mut Tx,
@@ -191,18 +180,18 @@ impl TransferTable {
         tx.optional(END, &args![repository, self.since_us(now_us)]).await
     }
 
-    /// Ends the transfers that a user started of repositories that it does not own any more, and returns these repositories. The
-    /// transaction took the right to them before.
+    /// Ends the transfers that a user started of repositories the user no longer owns. Returns
+    /// those repositories. The transaction must have removed the rights before.
     pub(crate) async fn end_unowned(&self, tx: &mut Tx, user: UserId) -> Result<Vec<RepositoryId>, DbError> {
         repositories(tx.all(END_UNOWNED, &args![user]).await)
     }
 
-    /// Ends all transfers that a user started, and returns the repositories.
+    /// Ends all transfers that a user started. Returns their repositories.
     pub(crate) async fn end_of_user(&self, tx: &mut Tx, user: UserId) -> Result<Vec<RepositoryId>, DbError> {
         repositories(tx.all(END_OF_USER, &args![user]).await)
     }
 
-    /// Deletes a batch of the transfers whose time is over, oldest first. Returns their number, which is zero if none is left.
+    /// Deletes a batch of expired transfers, oldest first. Returns the number deleted.
     pub(crate) async fn purge(&self, now_us: i64) -> Result<u64, DbError> {
         let since_us = self.since_us(now_us);
         let mut tx = self.db.begin().await?;
@@ -215,8 +204,8 @@ impl TransferTable {
     }
 }
 
-/// Records transfers that ended by themselves, by their repository and beginning: their time is over, or their starter owns the
-/// repository no longer.
+/// Records in the audit log that transfers (repository and start time) ended automatically: they
+/// expired, or their starter no longer owns the repository.
 async fn record_ended(tx: &mut Tx, ended: Vec<(i64, i64)>, since_us: i64, now_us: i64) -> Result<(), DbError> {
     for (id, created_us) in ended {
         let name: Option<(String, String)> = tx.optional(FULL_NAME, &args![id]).await?;

@@ -1,6 +1,4 @@
-//! Changes and deletions of users, in transactions that lock the user's row when they read it.
-//!
-//! Not here: creation and lookup (`accounts`).
+//! Changes and deletions of users. Transactions lock the user's row when they read it.
 
 use ferrite_db::args;
 use ferrite_db::{DbError, Tx};
@@ -20,7 +18,8 @@ const LOCK_USER: Locking = locking!(
      FROM users WHERE name_key = $1 AND kind = 'user'",
     " FOR UPDATE"
 );
-/// Lock for transactions that may remove an administrator, so that two at once cannot remove the last two.
+/// Lock for transactions that may remove an administrator, so that two concurrent ones cannot
+/// remove the last two.
 const LOCK_ADMINISTRATORS_POSTGRES: &str =
     "SELECT CAST(1 AS BIGINT) FROM (SELECT pg_advisory_xact_lock(hashtext('ferrite.administrators'))) AS lock";
 const LOCK_ADMINISTRATORS_SQLITE: &str = "SELECT 1";
@@ -30,7 +29,7 @@ const UPDATE: &str = "UPDATE users SET full_name = $2, full_name_key = $3, email
      location = $7, is_active = $8, is_admin = $9, repository_limit = $10, \
      password_hash = COALESCE($11, password_hash) WHERE id = $1";
 const REMOVE_EMAIL: &str = "DELETE FROM emails WHERE user_id = $1 AND email_key = $2";
-/// Also succeeds for an address that the user has already, which becomes the primary one.
+/// Also succeeds if the user already has the address; it becomes the primary one.
 const ADD_EMAIL: &str = "INSERT INTO emails (user_id, email, email_key, created_us) VALUES ($1, $2, $3, $4) \
      ON CONFLICT (email_key) DO UPDATE SET email = excluded.email WHERE emails.user_id = excluded.user_id";
 const TOKENS: &str = "SELECT hash FROM access_tokens WHERE user_id = $1";
@@ -38,12 +37,12 @@ const OWNS: &str = "SELECT id FROM repositories WHERE owner_id = $1 LIMIT 1";
 const BELONGS: &str = "SELECT organization_id FROM memberships WHERE user_id = $1 LIMIT 1";
 const DELETE: &str = "DELETE FROM users WHERE id = $1";
 
-/// The columns of a user that an administrator may change.
+/// The columns that an administrator can change.
 #[derive(Clone, Debug, PartialEq, Eq, sqlx_macros::FromRow)]
 pub(crate) struct UserRecord {
     pub(crate) id: i64,
     pub(crate) name: String,
-    /// Folded name.
+    /// Case-folded.
     pub(crate) name_key: String,
     pub(crate) full_name: String,
     pub(crate) email: String,
@@ -51,12 +50,11 @@ pub(crate) struct UserRecord {
     pub(crate) location: String,
     pub(crate) is_active: bool,
     pub(crate) is_admin: bool,
-    /// Number of repositories that the user may own; `None` for the site's limit.
+    /// `None` means the site's limit.
     pub(crate) repository_limit: Option<i64>,
 }
 
 impl UserRecord {
-    /// Returns the id of the account.
     pub(crate) fn id(&self) -> UserId {
         UserId(self.id)
     }
@@ -79,29 +77,27 @@ impl From<UserRecord> for User {
     }
 }
 
-/// Locks the set of administrators until the transaction ends. A transaction that may remove one calls it before [`lock_user`].
+/// Locks the set of administrators until the transaction ends. Call it before [`lock_user`] in a
+/// transaction that may remove one.
 pub(crate) async fn lock_administrators(tx: &mut Tx) -> Result<(), DbError> {
     let sql = tx.pick(LOCK_ADMINISTRATORS_POSTGRES, LOCK_ADMINISTRATORS_SQLITE);
     tx.one::<(i64,)>(sql, &[]).await.map(drop)
 }
 
-/// Returns the user with the folded name `key`, locked until the transaction ends; `None` if there is none, or it is an
-/// organization.
+/// Returns the user with the folded name `key` and locks the row until the transaction ends; `None`
+/// if there is none, or for an organization.
 pub(crate) async fn lock_user(tx: &mut Tx, key: &str) -> Result<Option<UserRecord>, DbError> {
     tx.optional(LOCK_USER.sql(tx), &args![key]).await
 }
 
-/// Returns the hashes of the tokens of a locked user, to which no transaction can add tokens meanwhile.
+/// Returns the token hashes of a locked user. No transaction can add tokens meanwhile.
 pub(crate) async fn token_hashes(tx: &mut Tx, user: UserId) -> Result<Vec<TokenHash>, DbError> {
     let rows: Vec<(Vec<u8>,)> = tx.all(TOKENS, &args![user]).await?;
     Ok(rows.into_iter().filter_map(|(hash,)| hash.try_into().ok()).map(TokenHash).collect())
 }
 
-/// Changes a locked user from `before` to `after`, and its password if `password_hash` is given.
-///
-/// # Errors
-/// [`RepoError::EmailUsed`] if another account has the address, [`RepoError::LastAdministrator`] if no administrator would be left,
-/// or those of the database.
+/// Changes a locked user, and the password if `password_hash` is given. Fails if no administrator
+/// would be left.
 pub(crate) async fn change_user(
     tx: &mut Tx,
     before: &UserRecord,
@@ -127,8 +123,8 @@ pub(crate) async fn change_user(
         after.repository_limit,
         password_hash,
     ];
-    // Writes the account before its addresses, in the order of account creation, so that it waits for a concurrent creation with
-    // the same address instead of deadlocking with it.
+    // Write the account before its addresses, like account creation does, so that this waits for a
+    // concurrent creation with the same address instead of deadlocking.
     tx.execute(UPDATE, &args).await.map_err(or_taken(|| RepoError::EmailUsed))?;
     if after.email != before.email {
         if key != old_key {
@@ -146,11 +142,8 @@ pub(crate) async fn change_user(
     Ok(())
 }
 
-/// Deletes a locked user with all rows that belong to it.
-///
-/// # Errors
-/// [`RepoError::OwnsRepositories`], [`RepoError::BelongsToOrganizations`], [`RepoError::LastAdministrator`], or those of the
-/// database.
+/// Deletes a locked user and all rows that belong to the user. Fails if the user owns repositories,
+/// belongs to organizations, or is the last administrator.
 pub(crate) async fn delete_user(tx: &mut Tx, user: &UserRecord) -> Result<(), RepoError> {
     if user.is_administrator() {
         require_other_administrator(tx, user.id()).await?;

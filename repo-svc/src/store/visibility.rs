@@ -6,7 +6,8 @@ use ferrite_proto::{Permission, Scope};
 
 use crate::access::Viewer;
 
-/// Adds a column: the highest level of the viewer's teams that hold the repository, as a number or null.
+/// Adds a column with the highest level of the viewer's teams that hold the repository, as a number
+/// or null.
 pub(super) fn team_level(query: &mut Query, viewer: &Viewer) {
     let Some(user) = viewer.user() else {
         query.push("CAST(NULL AS BIGINT)");
@@ -22,7 +23,7 @@ pub(super) fn team_level(query: &mut Query, viewer: &Viewer) {
         .push(")");
 }
 
-/// Adds a filter: repositories that the viewer may see.
+/// Filters for repositories that the viewer can see.
 pub(super) fn only_visible(query: &mut Query, viewer: &Viewer) {
     let Some(user) = viewer.user().filter(|_| viewer.scopes().contain(Scope::RepoRead)) else {
         query.push(" AND NOT r.is_private");
@@ -38,7 +39,7 @@ pub(super) fn only_visible(query: &mut Query, viewer: &Viewer) {
     only_covered(query, viewer);
 }
 
-/// Adds a filter: repositories that the viewer owns, collaborates on or has a team for.
+/// Filters for repositories that the viewer owns, collaborates on or has a team for.
 pub(super) fn only_own(query: &mut Query, viewer: &Viewer) {
     query.push(" AND r.id IN ");
     push_own(query, Some(viewer.user().unwrap_or(UserId(0))));
@@ -49,9 +50,10 @@ pub(super) fn only_own(query: &mut Query, viewer: &Viewer) {
     only_covered(query, viewer);
 }
 
-/// Adds an expression: true for a private fork whose parent is private, too, unless the viewer's roles let it read the parent; likewise
-/// for the parent of that, up to the first repository that is public or no fork. A viewer without an account, such as a deploy key, has
-/// the roles of the fork's owner there. The rule knows neither administrators of the site nor tokens.
+/// Adds an expression that is true for a private fork whose parent is private, unless the viewer's
+/// roles allow reading the parent. The same holds for the parent's parent, up to the first
+/// repository that is public or not a fork. A viewer without an account, such as a deploy key, has
+/// the roles of the fork's owner. Site administrators and tokens do not matter here.
 pub(super) fn is_parent_hidden(query: &mut Query, viewer: &Viewer) {
     query.push(
         "(r.is_private AND r.parent_id IS NOT NULL AND EXISTS (WITH RECURSIVE ancestors (id, parent_id) AS (\
@@ -63,8 +65,9 @@ pub(super) fn is_parent_hidden(query: &mut Query, viewer: &Viewer) {
     query.push("))");
 }
 
-/// Adds a subquery: the ids of the repositories that a user owns, collaborates on or has a team for; without a user those of the owner
-/// of the row outside. Each part uses its own index. For a user the subquery runs once per query, because it refers to no row outside.
+/// Adds a subquery for the ids of the repositories that a user owns, collaborates on or has a team
+/// for. Without a user, uses the owner of the outer row. Each part uses its own index. With a user
+/// the subquery runs once per query, because it references no outer row.
 fn push_own(query: &mut Query, user: Option<UserId>) {
     let parts = [
         "(SELECT id FROM repositories WHERE owner_id = ",
@@ -83,7 +86,7 @@ fn push_own(query: &mut Query, user: Option<UserId>) {
     query.push(")");
 }
 
-/// Adds a filter for a token that is limited to some repositories: those, and public ones.
+/// For a token limited to repositories, filters for those and public ones.
 fn only_covered(query: &mut Query, viewer: &Viewer) {
     if let Some(only) = viewer.only_repositories() {
         query.push(" AND (NOT r.is_private OR r.id IN ").bind_list(only.iter().copied()).push(")");

@@ -1,5 +1,5 @@
-//! The limits in grants: the quota of the owner for operations that store bytes, and the percentage of the limits per hour for operations
-//! that are counted.
+//! The limits in grants: the owner's quota for operations that store bytes, and the percentage of
+//! the hourly limits for writes.
 
 use ferrite_proto::grant::{ByteQuota, GrantLimits};
 use ferrite_proto::id::UserId;
@@ -11,16 +11,12 @@ use crate::rpc::authorized::Authorized;
 use crate::state::AppState;
 use crate::store::{OwnerLimits, QuotaRow, Repository};
 
-/// Operations that store bytes for the owner of the repository.
+/// Operations that store bytes for the repository's owner.
 const OPERATIONS_THAT_STORE: [&str; 4] =
     [operation::RECEIVE_PACK, operation::PUT_CONTENTS, operation::DELETE_CONTENTS, operation::CHANGE_FILES];
-/// Steps in which the used bytes are told while less than half of a quota is used.
+/// Below half of the quota, the used bytes are rounded up to 1/1024 of it.
 const QUOTA_STEPS: u64 = 1024;
 
-/// Returns the limits for a grant of the operation on a repository.
-///
-/// # Errors
-/// Those of the database.
 pub(super) async fn of(
     state: &AppState,
     authorized: &Authorized,
@@ -30,9 +26,10 @@ pub(super) async fn of(
     let owner = (UserId(repository.owner_id), repository.owner_is_admin);
     let account = match authorized.identity() {
         Ok(caller) => Some((UserId(caller.user_id), caller.is_admin)),
-        // A deploy key counts for the user who added it: else an account would have the limits once more for each of its repositories and
-        // organizations. Once that user may not administer the repository, the key counts for the owner: else the user could stop its
-        // pushes.
+        // A deploy key counts against the user who added it: otherwise an account would get the
+        // limits again for each of its repositories and organizations. If that user can no longer
+        // administer the repository, the key counts against the owner: otherwise the user could
+        // block its pushes.
         Err(_) => authorized.deploy_key(repository.id()).map(|added| added.added_by.unwrap_or(owner)),
     };
     if authorized.identity().is_err() {
@@ -45,7 +42,7 @@ pub(super) async fn of(
         owner_quota = Some(quota);
     }
     limits.rate_percent = match (account.filter(|_| is_write(authorized.operation())), owner_quota) {
-        // Most who write own the repository: their quota is read once.
+        // Most writers own the repository. This avoids reading their quota twice.
         (Some((id, is_admin)), Some(quota)) if id == owner.0 => CreationLimit::percent_of(is_admin, quota),
         (Some((id, is_admin)), _) => state.creation_limit.rate_percent(id, is_admin).await?,
         (None, _) => None,
@@ -53,10 +50,8 @@ pub(super) async fn of(
     Ok(limits)
 }
 
-/// Returns the percentage of the limits per hour that applies to the caller; `None` for 100, and for reads, which are not counted.
-///
-/// # Errors
-/// Those of the database.
+/// The percentage of the hourly limits that applies to the caller. `None` for 100 %, and for reads,
+/// which do not count.
 pub(super) async fn rate_percent(state: &AppState, authorized: &Authorized) -> Result<Option<u32>, RepoError> {
     match authorized.identity() {
         Ok(caller) if is_write(authorized.operation()) => {
@@ -66,8 +61,8 @@ pub(super) async fn rate_percent(state: &AppState, authorized: &Authorized) -> R
     }
 }
 
-/// Returns a quota as grants have it; `None` if there is no limit. While less than half of it is used, the used bytes are rounded up, so
-/// that the grants for a repository stay equal, and are signed and verified once.
+/// The quota for a grant; `None` if there is no limit. Below half of the quota, the used bytes are
+/// rounded up, so that grants for a repository stay equal and are signed and verified once.
 fn byte_quota(row: QuotaRow, site: OwnerLimits) -> Option<ByteQuota> {
     let limit = u64::try_from(row.max_bytes(site)?).ok()?;
     let used = u64::try_from(row.used_bytes()).unwrap_or_default();

@@ -1,4 +1,4 @@
-//! Lookups for other services: who a credential belongs to, and what many repositories are or allow.
+//! Lookups for other services: the owner of a credential, and facts about many repositories.
 
 use std::collections::HashMap;
 
@@ -45,14 +45,13 @@ pub(super) async fn resolve_key(
     }
 }
 
-/// Returns the level of one account on the issues of many repositories.
 pub(super) async fn resolve_issue_access(
     state: &AppState,
     _: Authorized,
     request: Request<ResolveIssueAccessRequest>,
 ) -> Result<ResolveIssueAccessResponse, RepoError> {
     if request.get_ref().repositories.len() > MAX_REPOSITORIES_PER_REQUEST {
-        let message = "at most 1,000 repositories can be asked for at once";
+        let message = "a request can look up at most 1,000 repositories";
         return Err(RepoError::field("repositories", "too_long", message));
     }
     let caller = Authorized::for_operation(&request, operation::LIST_USER_ISSUES, Capacity::Own)?;
@@ -63,27 +62,27 @@ pub(super) async fn resolve_issue_access(
         Some(Account::UserId(id)) => of_account(&caller, state.accounts.find_active(UserId(id)).await?)?,
         Some(Account::Username(name)) => of_account(&caller, state.accounts.find_active_user(&name).await?)?,
     };
-    // Names that no repository can have are left out like those that none has.
+    // Skip invalid names like unknown ones.
     let keys: Vec<_> = repositories.iter().map(|wanted| repository_key(wanted.by.as_ref()?)).collect();
     let mut found = state.repositories.find_with_issues(keys.iter().flatten(), &viewer).await?;
     found.retain(|row| !(to_change && row.is_archived));
     Ok(ResolveIssueAccessResponse { accesses: accesses(&keys, &found, &viewer), user: Some(user) })
 }
 
-/// Returns the owner of a token, with the reach that the token has.
+/// The owner of a token, limited to what the token allows.
 fn of_token(caller: &Authorized) -> Result<(proto::User, Viewer), RepoError> {
     caller.check_caller()?;
     Ok((encode::identity(caller.identity()?), caller.viewer().clone()))
 }
 
-/// Returns an account with all its roles.
+/// An account with all its roles.
 fn of_account(caller: &Authorized, found: Option<User>) -> Result<(proto::User, Viewer), RepoError> {
     let user = found.ok_or(RepoError::UserNotFound)?;
     let viewer = Viewer::account(user.id, user.is_admin);
     Ok((encode::user(user, caller.viewer()), viewer))
 }
 
-/// Returns the levels of a viewer on the issues of those repositories that it may read, by the places of their keys.
+/// The viewer's levels on the issues of the repositories it can read, by the index of their keys.
 fn accesses(keys: &[Option<RepositoryKey>], found: &[IssueRepository], viewer: &Viewer) -> Vec<IssueAccess> {
     let by_key: HashMap<_, _> = found.iter().flat_map(|row| row.keys().map(|key| (key, row))).collect();
     let access = |(index, key): (u32, &Option<RepositoryKey>)| {
@@ -107,7 +106,7 @@ pub(super) async fn describe_repositories(
 ) -> Result<DescribeRepositoriesResponse, RepoError> {
     let mut ids = request.into_inner().repository_ids;
     if ids.len() > MAX_REPOSITORIES_PER_REQUEST {
-        let message = "at most 1,000 repositories can be asked for at once";
+        let message = "a request can look up at most 1,000 repositories";
         return Err(RepoError::field("repository_ids", "too_long", message));
     }
     ids.sort_unstable();

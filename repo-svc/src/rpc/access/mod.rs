@@ -1,4 +1,4 @@
-//! Authentication and access checks, for services of this installation only.
+//! Authentication and access checks for the other services of this installation.
 
 mod limits;
 mod lookups;

@@ -1,4 +1,4 @@
-//! Decisions about access to repositories, with the grants by which other services act on them.
+//! Access decisions, with the grants that let other services act on repositories.
 
 use ferrite_proto::grant::{Credential, Grant, GrantLimits, GrantUser, IssueReach, Reauthorization, Subject};
 use ferrite_proto::id::{RepositoryId, TeamId, UserId};
@@ -21,15 +21,17 @@ use crate::rpc::encode;
 use crate::state::AppState;
 use crate::store::{KeyHolder, Repository, key_holder};
 
-/// Operations that move refs, so that the messages of commits may close issues.
+/// Operations that move refs, so that commit messages may close issues.
 const OPERATIONS_ON_REFS: [&str; 4] =
     [operation::RECEIVE_PACK, operation::PUT_CONTENTS, operation::DELETE_CONTENTS, operation::CHANGE_FILES];
-/// Most repositories, and most releases, of one question: the events of a page.
+/// Maximum number of repositories, and of releases, per request: the events of one page.
 const MAX_IDS: usize = 100;
 
-/// Returns the repository, and a grant for one operation on it, for a token, a password, or an SSH key.
+/// Returns the repository and a grant for one operation on it, for a token, a password, or an SSH
+/// key.
 ///
-/// For services only: a grant is valid for up to a minute after its token was revoked, so users never get one.
+/// For services only: a grant stays valid for up to a minute after its token was revoked, so users
+/// never get one.
 pub(super) async fn resolve_access(
     state: &AppState,
     _: Authorized,
@@ -39,13 +41,14 @@ pub(super) async fn resolve_access(
     let role = Caller::of(&request).require_service()?;
     let request = request.into_inner();
     let is_git = request.basic.is_some() || request.ssh_fingerprint.is_some();
-    // Only the gateway has seen a client prove that it holds a key; others act for users by the users' tokens.
+    // Only the gateway sees a client prove that it holds a key. Other services act with the user's
+    // token.
     if is_git && role != ServiceRole::Gateway {
         return Err(AuthError::ServiceNotPermitted { role }.into());
     }
     let mut credential =
         authorized.identity().map_or(Credential::Anonymous, |caller| Credential::Token(caller.token_id));
-    // Only git clients authenticate by HTTP Basic.
+    // Only git clients use HTTP Basic.
     if let Some(basic) = &request.basic {
         let identity;
         (identity, credential) = state.credentials.check_basic(basic, authorized.client_address()).await?;
@@ -53,7 +56,7 @@ pub(super) async fn resolve_access(
     }
     if let Some(fingerprint) = &request.ssh_fingerprint {
         if request.basic.is_some() {
-            return Err(RepoError::field("ssh_fingerprint", "invalid", "is for nothing beside it"));
+            return Err(RepoError::field("ssh_fingerprint", "invalid", "cannot be combined with `basic`"));
         }
         authorized = for_ssh_key(state, authorized, fingerprint).await?;
         credential = Credential::Key(fingerprint.clone());
@@ -83,7 +86,7 @@ pub(super) async fn resolve_access(
     Ok(ResolveAccessResponse { repository, stored_id, grant, identity, reauthorization, store })
 }
 
-/// Returns the request as one of the holder of an SSH key.
+/// Replaces the caller with the holder of an SSH key.
 async fn for_ssh_key(state: &AppState, authorized: Authorized, fingerprint: &str) -> Result<Authorized, RepoError> {
     require_git_body(&authorized, "ssh_fingerprint")?;
     match key_holder(&state.db, fingerprint, state.clock.now_us()).await? {
@@ -93,15 +96,15 @@ async fn for_ssh_key(state: &AppState, authorized: Authorized, fingerprint: &str
     }
 }
 
-/// Refuses a field of the request unless the operation is one of git's bodies.
+/// Rejects a field that is only for git fetch and push.
 fn require_git_body(authorized: &Authorized, field: &str) -> Result<(), RepoError> {
     match [operation::UPLOAD_PACK, operation::RECEIVE_PACK].contains(&authorized.operation()) {
         true => Ok(()),
-        false => Err(RepoError::field(field, "invalid", "is for git's bodies")),
+        false => Err(RepoError::field(field, "invalid", "is only allowed for git fetch and push")),
     }
 }
 
-/// Returns the grant for a repository, or for its wiki if that is stored under `stored_id`.
+/// `stored_id` is the id of the repository on the store, or that of its wiki.
 fn grant(authorized: &Authorized, repository: &Repository, stored_id: i64) -> Grant {
     Grant {
         user: authorized.identity().ok().map(grant_user),
@@ -113,14 +116,13 @@ fn grant(authorized: &Authorized, repository: &Repository, stored_id: i64) -> Gr
         is_mirror: repository.is_mirror,
         store: repository.store.clone(),
         epoch: repository.epoch,
-        // Messages of commits to a wiki are about no issues.
+        // Commit messages in a wiki do not affect issues.
         issue_reach: if stored_id == repository.id { issue_reach(authorized) } else { IssueReach::None },
         reauthorization: None,
         limits: GrantLimits::default(),
     }
 }
 
-/// Returns the user of a grant.
 fn grant_user(identity: &Identity) -> GrantUser {
     GrantUser {
         id: identity.user_id,
@@ -131,7 +133,7 @@ fn grant_user(identity: &Identity) -> GrantUser {
     }
 }
 
-/// Returns where the messages of commits that the operation brings may close and open issues.
+/// Where commit messages in a push may close and open issues.
 fn issue_reach(authorized: &Authorized) -> IssueReach {
     match OPERATIONS_ON_REFS.contains(&authorized.operation()) {
         true => authorized.viewer().issue_reach(),
@@ -139,7 +141,7 @@ fn issue_reach(authorized: &Authorized) -> IssueReach {
     }
 }
 
-/// Decides anew about an access that was given, by the id of its credential.
+/// Repeats an access decision, given the id of the credential.
 pub(super) async fn reauthorize_access(
     state: &AppState,
     _: Authorized,
@@ -149,10 +151,8 @@ pub(super) async fn reauthorize_access(
     Ok(ReauthorizeAccessResponse {})
 }
 
-/// Decides anew about `access`, which `request` asks about. Returns the caller of the access and the repository.
-///
-/// # Errors
-/// Those of the operation for a caller who may not do it any more, and [`RepoError::Invalid`] for a request with a caller of its own.
+/// Decides again about `access`. Returns the caller of that access and the repository. The request
+/// itself must not have a user's credential.
 async fn decide<T>(
     state: &AppState,
     request: &Request<T>,
@@ -160,7 +160,7 @@ async fn decide<T>(
 ) -> Result<(Authorized, Repository), RepoError> {
     let authorized = Authorized::for_operation(request, &access.operation, Capacity::Own)?;
     if authorized.identity().is_ok() {
-        return Err(RepoError::field("credential", "invalid", "is for nothing beside it"));
+        return Err(RepoError::field("credential", "invalid", "cannot be combined with an access token"));
     }
     let with = |authorized: Authorized, identity: Identity| {
         if access.is_git { authorized.for_git(identity) } else { authorized.for_identity(identity) }
@@ -186,8 +186,8 @@ async fn decide<T>(
     Ok((authorized, repository))
 }
 
-/// Makes the same checks against the table as the operation itself. For services only: a grant is valid for up to a minute after its
-/// token was revoked, so users never get one.
+/// Checks the table like the operation itself does. For services only: a grant stays valid for up
+/// to a minute after its token was revoked, so users never get one.
 pub(super) async fn check_access(
     state: &AppState,
     _: Authorized,
@@ -234,7 +234,7 @@ pub(super) async fn check_access(
     Ok(response)
 }
 
-/// Decides anew about the reader of a feed, and returns which of some events it may read.
+/// Decides again about the reader of an event feed, and returns which events it may read.
 pub(super) async fn resolve_feed_access(
     state: &AppState,
     _: Authorized,
@@ -243,12 +243,12 @@ pub(super) async fn resolve_feed_access(
     let asked = request.get_ref();
     for (field, ids) in [("repository_ids", &asked.repository_ids), ("release_ids", &asked.release_ids)] {
         if ids.len() > MAX_IDS {
-            return Err(RepoError::field(field, "too_long", "must be at most 100"));
+            return Err(RepoError::field(field, "too_long", "must have at most 100 entries"));
         }
     }
     let access = asked.access.as_ref().ok_or_else(|| RepoError::field("access", "required", "is required"))?;
     if ![operation::LIST_EVENTS, operation::WATCH_EVENTS].contains(&access.operation.as_str()) {
-        return Err(RepoError::field("access.operation", "invalid", "must be the reading of events"));
+        return Err(RepoError::field("access.operation", "invalid", "must be an operation that reads events"));
     }
     let (authorized, repository) = decide(state, &request, access).await?;
     let viewer = authorized.viewer();

@@ -1,6 +1,7 @@
-//! The wiki of a repository: its id on the store, where it is made when a push to it is asked for.
+//! The wiki of a repository: its id on the store. The first push to a wiki creates it.
 //!
-//! Every step can be repeated: a wiki that was registered here and not made there, because a process stopped, is made by the next push.
+//! Every step can be repeated: if a process stops after registering the wiki, the next push creates
+//! it on the store.
 
 use ferrite_proto::error::reason;
 use ferrite_proto::git::CreateRepositoryRequest;
@@ -14,14 +15,10 @@ use crate::rpc::authorized::Authorized;
 use crate::state::AppState;
 use crate::store::Repository;
 
-/// Default branch of a wiki whose repository has none.
+/// Default branch of the wiki if the repository has none.
 const DEFAULT_BRANCH: &str = "main";
 
-/// Returns the id under which the store has the wiki of a repository.
-///
-/// # Errors
-/// [`AuthError::RepositoryNotFound`] if there is no wiki and the operation is no push, or the repository was deleted meanwhile;
-/// [`RepoError::StoreUnavailable`] and [`RepoError::Storage`] if the store does not make it; or those of the database.
+/// Returns the id of the wiki on the store. A push creates the wiki if there is none.
 pub(super) async fn stored_id(
     state: &AppState,
     authorized: &Authorized,
@@ -37,10 +34,7 @@ pub(super) async fn stored_id(
     }
 }
 
-/// Returns whether the store has the wiki of a repository.
-///
-/// # Errors
-/// Those of the database.
+/// Whether the wiki exists on the store.
 pub(super) async fn is_made(state: &AppState, repository: &Repository) -> Result<bool, RepoError> {
     let found = state.repositories.find_wiki(repository.id()).await?;
     Ok(found.is_some_and(|wiki| wiki.is_made))

@@ -1,4 +1,4 @@
-//! The audit log, narrowed by actor, target, action and time.
+//! The audit log, filtered by actor, target, action and time.
 
 use ferrite_core::page::Page;
 use ferrite_core::timestamp;
@@ -13,7 +13,7 @@ use crate::state::AppState;
 use crate::store::{AuditFilter, AuditRow};
 
 const MAX_PAGE_SIZE: i32 = 100;
-/// Limit for the text of a filter, above the length of any name.
+/// Maximum length of a filter. No name is that long.
 const MAX_FILTER_CHARS: usize = 255;
 
 pub(super) async fn list_audit_events(
@@ -46,14 +46,14 @@ fn filter(request: &ListAuditEventsRequest) -> Result<AuditFilter, RepoError> {
     }
 }
 
-/// Parses the text of a filter. Returns `None` for the empty text, which is no filter.
+/// Returns `None` for an empty text, which does not filter.
 fn text<'a>(text: &'a str, field: &str) -> Result<Option<&'a str>, FieldViolation> {
     check_length(text, MAX_FILTER_CHARS, field)?;
     refuse_nul(text, field)?;
     Ok((!text.is_empty()).then_some(text))
 }
 
-/// Converts a time to microseconds since 1970, rounded up.
+/// Returns microseconds since 1970, rounded up.
 fn micros(seconds: i64, nanos: i32, field: &str) -> Result<i64, FieldViolation> {
     let part = (0..1_000_000_000).contains(&nanos).then(|| i64::from(nanos + 999) / 1_000);
     let whole = seconds.checked_mul(1_000_000);

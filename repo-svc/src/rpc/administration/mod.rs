@@ -1,4 +1,5 @@
-//! Operations of administrators of the site: accounts with their addresses and quotas, git stores, and the audit log.
+//! Operations of site administrators: accounts with their addresses and quotas, git stores, and the
+//! audit log.
 
 mod audit;
 mod quotas;

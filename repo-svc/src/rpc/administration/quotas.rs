@@ -1,4 +1,4 @@
-//! Quotas of single accounts, which replace those of the site.
+//! Quotas of accounts, which override those of the site.
 
 use ferrite_db::idempotency::{IdempotencyKey, once};
 use ferrite_proto::error::FieldViolation;
@@ -15,7 +15,7 @@ use crate::rpc::{change, lookup, versions};
 use crate::state::AppState;
 use crate::store::{Action, OwnLimits, OwnerLimits, OwnerQuota, Target, effective};
 
-/// Largest percentage of the limits per hour that is no absence of limits.
+/// Higher percentages would be no limit at all.
 const MAX_RATE_PERCENT: i64 = 1_000_000;
 
 pub(super) async fn get_quota(
@@ -39,7 +39,7 @@ pub(super) async fn update_quota(
     once(&state.db, key.as_ref(), update(state, &request.into_inner(), &authorized, key.as_ref())).await
 }
 
-/// The checked changes; the outer `None` keeps a limit.
+/// The outer `None` keeps a limit.
 struct QuotaChange {
     repositories: Option<Option<i64>>,
     organizations: Option<Option<i64>>,
@@ -62,7 +62,6 @@ impl QuotaChange {
         }
     }
 
-    /// Returns the limits after the change.
     fn apply(&self, before: OwnLimits) -> OwnLimits {
         OwnLimits {
             repositories: self.repositories.unwrap_or(before.repositories),
@@ -110,7 +109,7 @@ async fn update(
     change::commit(tx, key, response, now).await
 }
 
-/// Returns the limits that differ, as they are now; `site` for those that are the site's again.
+/// The changed limits with their new values; `site` if the site's limit applies again.
 fn details(before: OwnLimits, after: OwnLimits) -> Vec<(&'static str, String)> {
     let limits = [
         ("repositories", before.repositories, after.repositories),
@@ -122,7 +121,7 @@ fn details(before: OwnLimits, after: OwnLimits) -> Vec<(&'static str, String)> {
     changed.map(|(name, _, after)| (name, after.map_or_else(|| "site".to_owned(), |limit| limit.to_string()))).collect()
 }
 
-/// Encodes a quota with the limits that hold for it.
+/// Encodes a quota with the limits in effect.
 fn encode(quota: OwnerQuota, site: OwnerLimits) -> Quota {
     let OwnerQuota { repository_count, organization_count, used_bytes, limits } = quota;
     let usage = |used, own: Option<i64>, site| QuotaUsage { used, limit: effective(own, site), is_own: own.is_some() };

@@ -1,5 +1,3 @@
-//! The git stores and their weights.
-
 use ferrite_core::net::StoreName;
 use ferrite_core::page::Page;
 use ferrite_core::timestamp;
@@ -20,7 +18,7 @@ use crate::store::{Action, GitStore, Target};
 
 const MAX_PAGE_SIZE: i32 = 100;
 
-/// Lists the git stores with their weights, and how this process has last seen them.
+/// Lists the git stores with their weights and their state as this process last saw it.
 pub(super) async fn list_stores(
     state: &AppState,
     _: Authorized,
@@ -33,7 +31,6 @@ pub(super) async fn list_stores(
     Ok(ListStoresResponse { stores, total_count })
 }
 
-/// Adds a git store, or sets the weight of one.
 pub(super) async fn set_store(
     state: &AppState,
     authorized: Authorized,
@@ -72,7 +69,6 @@ async fn set(
     change::commit(tx, key, response, now).await
 }
 
-/// Sets the weight of a git store.
 pub(super) async fn update_store(
     state: &AppState,
     authorized: Authorized,
@@ -88,7 +84,7 @@ async fn update(
     authorized: &Authorized,
     key: Option<&IdempotencyKey>,
 ) -> Result<UpdateStoreResponse, RepoError> {
-    // A name that no store can have is that of no store.
+    // No store has an invalid name.
     let name = parse_store_name(&request.name, "name").map_err(|_| RepoError::StoreNotFound)?;
     let (table, now) = (state.stores.table(), state.clock.now_us());
     let mut tx = state.db.begin().await?;
@@ -105,7 +101,6 @@ async fn update(
     change::commit(tx, key, UpdateStoreResponse { store: Some(encode(row, &state.stores)) }, now).await
 }
 
-/// Removes a git store that has no repositories.
 pub(super) async fn delete_store(
     state: &AppState,
     authorized: Authorized,
@@ -123,7 +118,7 @@ async fn delete(
     authorized: &Authorized,
     key: Option<&IdempotencyKey>,
 ) -> Result<DeleteStoreResponse, RepoError> {
-    // A name that no store can have is that of no store.
+    // No store has an invalid name.
     let name = parse_store_name(&request.name, "name").map_err(|_| RepoError::StoreNotFound)?;
     let now = state.clock.now_us();
     let mut tx = state.db.begin().await?;
@@ -132,7 +127,6 @@ async fn delete(
     change::commit(tx, key, DeleteStoreResponse {}, now).await
 }
 
-/// Encodes a store with what is known about it.
 fn encode(row: GitStore, stores: &GitStores) -> Store {
     let status = stores.status(&row.name).unwrap_or_default();
     let bytes = |bytes: u64| (status.seen_us > 0).then(|| i64::try_from(bytes).unwrap_or(i64::MAX));

@@ -1,4 +1,4 @@
-//! Accounts, and the verification of their addresses, by administrators of the site.
+//! Accounts and the verification of their addresses, for site administrators.
 
 use ferrite_core::Secret;
 use ferrite_db::idempotency::{IdempotencyKey, once};
@@ -26,7 +26,8 @@ pub(super) async fn create_user(
     authorized: Authorized,
     mut request: Request<CreateUserRequest>,
 ) -> Result<CreateUserResponse, RepoError> {
-    // Removed before the request is hashed for its idempotency key: a fast hash of a password must not be stored.
+    // Take the password out before the request is hashed for its idempotency key: a fast hash of a
+    // password must not be stored.
     let password = Secret::new(std::mem::take(&mut request.get_mut().password));
     let key = IdempotencyKey::of(&request, authorized.user()?.0, "CreateUser")?;
     let request = request.into_inner();
@@ -57,24 +58,26 @@ async fn create(
     change::commit(tx, key, response, now).await
 }
 
-/// Changes an account; disabling it revokes what other processes have cached of it.
+/// Changes an account. Disabling it revokes its cached identities in other processes.
 pub(super) async fn update_user(
     state: &AppState,
     authorized: Authorized,
     mut request: Request<UpdateUserRequest>,
 ) -> Result<UpdateUserResponse, RepoError> {
-    // Removed before the request is hashed for its idempotency key: a fast hash of a password must not be stored.
+    // Take the password out before the request is hashed for its idempotency key: a fast hash of a
+    // password must not be stored.
     let password = request.get_mut().password.take().map(Secret::new);
     let key = IdempotencyKey::of(&request, authorized.user()?.0, "UpdateUser")?;
     let (request, shared) = (request.into_inner(), state.clone());
-    // A task of its own, because a request that is cancelled after its commit must still revoke the cached tokens.
+    // Runs in its own task: a request cancelled after its commit must still revoke the cached
+    // tokens.
     let task = state.life.spawn_for_request("update user", async move {
         once(&shared.db, key.as_ref(), update(&shared, request, password, &authorized, key.as_ref())).await
     });
     task.await.unwrap_or(Err(RepoError::Interrupted))
 }
 
-/// The checked changes of a user; `None` keeps a field.
+/// `None` keeps a field.
 #[derive(Debug)]
 struct UserChange {
     email: Option<Email>,
@@ -115,17 +118,15 @@ impl UserChange {
         })
     }
 
-    /// Returns whether the change may remove an administrator.
     fn may_remove_administrator(&self) -> bool {
         self.is_active == Some(false) || self.is_admin == Some(false)
     }
 
-    /// Returns whether the change may take access from an account, if that is active now.
+    /// Whether the change may revoke access, if the account is active now.
     fn may_take_access_away(&self, active: Option<&User>) -> bool {
         active.is_some_and(|user| self.is_active == Some(false) || (self.is_admin == Some(false) && user.is_admin))
     }
 
-    /// Returns the account after the change.
     fn apply(&self, before: &UserRecord) -> UserRecord {
         let text = |new: Option<&str>, old: &String| new.map_or_else(|| old.clone(), str::to_owned);
         UserRecord {
@@ -144,7 +145,7 @@ impl UserChange {
     }
 }
 
-/// Returns the names of the fields that differ, except the password.
+/// The names of the changed fields, without the password.
 fn changes(before: &UserRecord, after: &UserRecord) -> Vec<&'static str> {
     changed_fields([
         ("email", before.email != after.email),
@@ -157,18 +158,18 @@ fn changes(before: &UserRecord, after: &UserRecord) -> Vec<&'static str> {
     ])
 }
 
-/// Returns whether a change with these fields does nothing but take access from an account.
+/// Whether a change of these fields only revokes access.
 fn takes_only_access_away(before: &UserRecord, fields: &[&str]) -> bool {
     let is_less = |field: &&str| match *field {
         "is_active" => before.is_active,
         "is_admin" => before.is_admin,
         _ => false,
     };
-    // The role of a disabled account opens nothing.
+    // The role of a disabled account grants nothing.
     before.is_active && !fields.is_empty() && fields.iter().all(is_less)
 }
 
-/// Returns whether a change of this field revokes the cached identities of the user's tokens.
+/// Whether changing this field must revoke the cached identities of the user's tokens.
 fn affects_identity(field: &str) -> bool {
     matches!(field, "email" | "full_name" | "password" | "is_active" | "is_admin")
 }
@@ -225,7 +226,8 @@ pub(super) async fn delete_user(
 ) -> Result<DeleteUserResponse, RepoError> {
     let key = IdempotencyKey::of(&request, authorized.user()?.0, "DeleteUser")?;
     let (username, shared) = (request.into_inner().username, state.clone());
-    // A task of its own, because a request that is cancelled after its commit must still revoke the cached tokens.
+    // Runs in its own task: a request cancelled after its commit must still revoke the cached
+    // tokens.
     let task = state.life.spawn_for_request("delete user", async move {
         once(&shared.db, key.as_ref(), delete(&shared, &username, &authorized, key.as_ref())).await
     });
@@ -253,7 +255,7 @@ async fn delete(
     Ok(response)
 }
 
-/// Makes an address a verified one of an account, or no longer so.
+/// Verifies an address of an account, or marks it unverified.
 pub(super) async fn set_email_verification(
     state: &AppState,
     authorized: Authorized,
@@ -315,7 +317,7 @@ mod tests {
             (&user, &[], false),
             (&user, &["full_name", "is_active"], false),
             (&user, &["is_active", "password"], false),
-            // One that makes an administrator of whom it disables.
+            // Disables the user and makes them an administrator.
             (&user, &["is_active", "is_admin"], false),
             (&disabled, &["is_active"], false),
             (&disabled, &["is_admin"], false),

@@ -1,4 +1,5 @@
-//! Files of releases: the reservation of a file on the store, its entry, and the count of its downloads.
+//! Files of releases: reserving a file on the store, adding it to a release, and counting
+//! downloads.
 
 use ferrite_core::timestamp;
 use ferrite_core::writer::serve;
@@ -23,7 +24,6 @@ use crate::rpc::{change, dispatch, encode, repeat, versions};
 use crate::state::AppState;
 use crate::store::{Asset, AssetKey, Release, ReleaseKey};
 
-/// Most entries of a request to count downloads.
 const MAX_DOWNLOADS: usize = 1_000;
 
 pub(super) async fn list_release_assets(
@@ -46,7 +46,7 @@ pub(super) async fn get_release_asset(
 ) -> Result<GetReleaseAssetResponse, RepoError> {
     let request = request.into_inner();
     let repository = authorized.repository(&state.repositories, request.repository).await?;
-    // PostgreSQL takes no NUL, and no name has one.
+    // PostgreSQL rejects NUL, and no name contains one.
     if request.tag_name.contains('\0') || request.name.contains('\0') {
         return Err(RepoError::ReleaseNotFound);
     }
@@ -64,7 +64,7 @@ pub(super) async fn get_release_asset(
     Ok(GetReleaseAssetResponse { asset: Some(asset) })
 }
 
-/// Makes the checks that come before the bytes of a file, and reserves its file on the store.
+/// Checks an upload before its bytes arrive, and reserves the file on the store.
 pub(super) async fn begin_asset_upload(
     state: &AppState,
     _: Authorized,
@@ -72,12 +72,12 @@ pub(super) async fn begin_asset_upload(
 ) -> Result<BeginAssetUploadResponse, RepoError> {
     let is_repeated = is_repeated(state, &request).await?;
     let request = request.into_inner();
-    // The call is one of the gateway, for this user.
+    // The gateway makes this call for the user.
     let user = state.accounts.find_active(UserId(request.user_id)).await?.ok_or(AuthError::BadCredentials)?;
     dispatch::write_as(state, user.id, user.is_admin).await?;
     let name = AssetName::parse(&request.name)?;
     let repository = RepositoryId(request.repository_id);
-    // The user may write to the repository, so drafts are no secret.
+    // The user can write to the repository, so drafts are visible.
     let release = state.releases.find(repository, &ReleaseKey::Id(request.release_id)).await?;
     let release = release.ok_or(RepoError::ReleaseNotFound)?;
     // A repeated upload adds nothing: its bytes are removed again.
@@ -87,18 +87,16 @@ pub(super) async fn begin_asset_upload(
     Ok(BeginAssetUploadResponse { file_id, quota })
 }
 
-/// Returns the quota of the owner of a repository; `None` if it has none.
-///
-/// # Errors
-/// [`RepoError::StorageQuota`] if it is used up, or those of the database.
+/// Returns the quota of the repository's owner; `None` if there is none. Fails if it is used up.
 async fn check_quota(state: &AppState, repository: RepositoryId) -> Result<Option<ByteQuota>, RepoError> {
     let (row, site) = (state.quotas.of_repository(repository).await?, state.quotas.site());
     row.check_bytes(site, 0)?;
     Ok(encode::byte_quota(row, site))
 }
 
-/// Returns whether the idempotency key was used by a `CreateReleaseAsset` of the same user and token. That call finds out whether it is repeated,
-/// for which it needs the size and the hash of the file.
+/// Whether the idempotency key was used by a `CreateReleaseAsset` of the same user and token. That
+/// call decides whether it is really a repetition, because only it knows the size and hash of the
+/// file.
 async fn is_repeated(state: &AppState, request: &Request<BeginAssetUploadRequest>) -> Result<bool, RepoError> {
     let BeginAssetUploadRequest { user_id, token_id, .. } = request.get_ref();
     let Some(key) = IdempotencyKey::of_token(request, *user_id, *token_id, "CreateReleaseAsset")? else {
@@ -111,14 +109,14 @@ async fn is_repeated(state: &AppState, request: &Request<BeginAssetUploadRequest
     }
 }
 
-/// Makes the entry of a file whose bytes are on the store.
+/// Adds a file to a release. Its bytes are already on the store.
 pub(super) async fn create_release_asset(
     state: &AppState,
     authorized: Authorized,
     request: Request<CreateReleaseAssetRequest>,
 ) -> Result<CreateReleaseAssetResponse, RepoError> {
     let (metadata, extensions, request) = request.into_parts();
-    // A repeated upload has another file on the store, of the same content.
+    // A repeated upload has a new file on the store with the same content.
     let content = CreateReleaseAssetRequest { file_id: String::new(), ..request.clone() };
     let content = Request::from_parts(metadata, extensions, content);
     let key = repeat::key_for_repository(state, &authorized, &content, "CreateReleaseAsset", |content| {
@@ -135,11 +133,13 @@ pub(super) async fn create_release_asset(
     outcome
 }
 
-/// Removes the bytes of a file that no release got, so that refused and repeated uploads do not fill the disk until the reservation ends.
+/// Removes the bytes of a file that no release uses, so that rejected and repeated uploads do not
+/// fill the disk until the reservation ends.
 async fn discard(state: &AppState, file_id: &str) {
-    // Done for nobody, so that it is not refused: the caller may have written as much as it may.
+    // Counts against nobody: the caller may have reached the write limit, and this must still
+    // succeed.
     if let Err(error) = serve(try_discard(state, file_id)).await {
-        tracing::warn!(%error, "a file that no release got is removed later");
+        tracing::warn!(%error, "cannot remove an unused release file now; the sweeper will");
     }
 }
 
@@ -250,7 +250,7 @@ pub(super) async fn count_downloads(
     Ok(CountDownloadsResponse {})
 }
 
-/// Checks the precondition of the request against a file of a release of the locked repository.
+/// The repository of the release must be locked.
 fn require_version(tx: &Tx, asset: &Asset, release: &Release) -> Result<(), RepoError> {
     if is_conditional() {
         tx.require_version(Some(&versions::asset(encode_asset(asset.clone(), release))))?;
@@ -258,7 +258,6 @@ fn require_version(tx: &Tx, asset: &Asset, release: &Release) -> Result<(), Repo
     Ok(())
 }
 
-/// Encodes a file of a release.
 pub(super) fn encode_asset(row: Asset, release: &Release) -> repo::ReleaseAsset {
     repo::ReleaseAsset {
         id: row.id,

@@ -1,5 +1,6 @@
-//! Releases and the entries of their files. The bytes of files and the tags are on the store: a tag is made before its release, and
-//! the bytes of a file are there before its entry, and removed after it. A draft does not exist for viewers without write permission.
+//! Releases and their files. Tags and file contents are on the git store: a tag is created before
+//! its release, contents before their row, and contents are removed after their row. Drafts do not
+//! exist for viewers without write permission.
 
 mod assets;
 mod releases;
@@ -35,15 +36,11 @@ authorized_service!(ReleaseService {
     count_downloads(CountDownloadsRequest) -> CountDownloadsResponse;
 });
 
-/// Returns whether the caller may see drafts of a repository.
+/// Whether the caller can see drafts.
 fn sees_drafts(authorized: &Authorized, repository: &Repository) -> bool {
     authorized.level(repository) >= Permission::Write
 }
 
-/// Returns a release of the repository.
-///
-/// # Errors
-/// [`RepoError::ReleaseNotFound`], or those of the database.
 async fn find_visible(
     state: &AppState,
     authorized: &Authorized,

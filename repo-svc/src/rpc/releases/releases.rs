@@ -1,4 +1,4 @@
-//! Releases: their rows, their tags, and the event of their publication.
+//! Releases: their rows, their tags, and the event when they are published.
 
 use std::collections::HashMap;
 use std::time::{Duration, Instant};
@@ -31,11 +31,11 @@ use crate::rpc::{change, encode, lookup, repeat, versions};
 use crate::state::AppState;
 use crate::store::{Asset, Release, ReleaseClaim, ReleaseKey, Repository};
 
-/// Subscribers to releases. No response waits for them.
+/// Subscribers to releases. Responses do not wait for them.
 const SUBSCRIBERS: &[&str] = &["hook-svc"];
-/// Longest time for which a change of a release waits for its tag, which another one makes.
+/// How long a change waits while another request creates the tag of the release.
 const MAX_WAIT: Duration = Duration::from_secs(25);
-/// Time between two looks.
+/// Polling interval.
 const WAIT_INTERVAL: Duration = Duration::from_millis(50);
 
 pub(super) async fn list_releases(
@@ -68,7 +68,7 @@ pub(super) async fn get_release(
     let repository = authorized.repository(&state.repositories, request.repository).await?;
     let key = match request.by {
         Some(By::ReleaseId(id)) => ReleaseKey::Id(id),
-        // PostgreSQL takes no NUL, and no tag has one.
+        // PostgreSQL rejects NUL, and no tag contains one.
         Some(By::TagName(name)) if name.contains('\0') => return Err(RepoError::ReleaseNotFound),
         Some(By::TagName(name)) => ReleaseKey::Tag(name),
         Some(By::IsLatest(true)) => ReleaseKey::Latest,
@@ -83,8 +83,8 @@ pub(super) async fn get_release(
     Ok(GetReleaseResponse { release: Some(release) })
 }
 
-/// Makes the tag on the git store, then the row. After a crash between the two there is a tag without a release, which a repeated
-/// request finds and uses.
+/// Creates the tag on the git store, then the row. A crash in between leaves a tag without a
+/// release. A repeated request uses that tag.
 pub(super) async fn create_release(
     state: &AppState,
     authorized: Authorized,
@@ -130,8 +130,8 @@ async fn create(
     Ok(response)
 }
 
-/// Changes a release. One that is public after the change has a tag: that is made before the row changes, as by [`create_release`], and by the
-/// request that has claimed the release. So one that is refused makes none.
+/// Changes a release. If the release becomes public or gets another tag, the request claims it and
+/// creates the tag before the row changes, so a request that loses creates no tag.
 pub(super) async fn update_release(
     state: &AppState,
     authorized: Authorized,
@@ -147,7 +147,7 @@ pub(super) async fn update_release(
         Ok(UpdateReleaseResponse { release })
     };
     let work = async {
-        // A task of its own, because a request that is cancelled must still end its claim.
+        // Runs in its own task: a cancelled request must still end its claim.
         let update = update(state.clone(), request.into_inner(), reader.clone(), key.clone());
         state.life.spawn_for_request("update release", update).await.unwrap_or(Err(RepoError::Interrupted))
     };
@@ -184,11 +184,10 @@ async fn update(
     outcome
 }
 
-/// Makes the tag of a claimed release, which is `before` until then, and changes the release in the transaction that ends the claim. A tag that a
-/// crash leaves without its release is found and used by a repeated request.
-///
-/// # Errors
-/// Those of [`storage::create_tag`], [`RepoError::Interrupted`] if the claim was passed over, or those of [`write`].
+/// Creates the tag of a claimed release, and changes the release in the transaction that ends the
+/// claim. `before` is the release as it was claimed. If a crash leaves a tag without its release, a
+/// repeated request uses that tag. Fails with [`RepoError::Interrupted`] if another request took
+/// over the claim.
 async fn tag_and_write(
     state: &AppState,
     authorized: &Authorized,
@@ -204,7 +203,8 @@ async fn tag_and_write(
     let is_ours = state.releases.end_claim(&mut tx, claim).await?;
     let release = state.releases.find_locked(&mut tx, repository.id(), before.id).await?;
     let release = release.ok_or(RepoError::ReleaseNotFound)?;
-    // The tag was made for the row as it was. Replicas of the version before know no claims.
+    // The tag must match the row. Compare, because replicas of the previous version do not use
+    // claims.
     let tagged = |row: &Release| (row.tag_name.clone(), row.target.clone(), row.is_draft);
     if !is_ours || tagged(&release) != tagged(before) {
         return Err(RepoError::Interrupted);
@@ -212,7 +212,7 @@ async fn tag_and_write(
     write(state, authorized, key, tx, &release, &wanted.apply(&release.fields())).await
 }
 
-/// Ends the claim of a request that fails. If that fails as well, the claim is passed over once it is old.
+/// Ends the claim of a failed request. If that fails too, the claim expires.
 async fn give_up(state: &AppState, claim: ReleaseClaim) {
     let end = async {
         let mut tx = state.db.begin().await?;
@@ -220,14 +220,11 @@ async fn give_up(state: &AppState, claim: ReleaseClaim) {
         tx.commit().await
     };
     if let Err(error) = end.await {
-        tracing::warn!(%error, "the claim of a release is not ended");
+        tracing::warn!(%error, "cannot end the claim of a release; it will expire");
     }
 }
 
-/// Changes a release of the locked repository, and ends the transaction.
-///
-/// # Errors
-/// [`RepoError::Invalid`] if another release has the tag, or those of the database.
+/// Changes a release and commits. The repository must be locked.
 async fn write(
     state: &AppState,
     authorized: &Authorized,
@@ -253,11 +250,9 @@ async fn write(
     Ok(response)
 }
 
-/// Begins a transaction that holds the lock of the repository, once nobody makes the tag of its release. Returns the owner and the release.
-///
-/// # Errors
-/// [`RepoError::Interrupted`] if that takes long, [`AuthError::RepositoryNotFound`], [`RepoError::ReleaseNotFound`], or those of the
-/// database.
+/// Begins a transaction, locks the repository, and waits until no other request is creating the
+/// release's tag. Returns the owner and the release. Fails with [`RepoError::Interrupted`] on
+/// timeout.
 async fn lock(state: &AppState, repository: &Repository, id: i64) -> Result<(Tx, UserId, Release), RepoError> {
     let begun = Instant::now();
     loop {
@@ -305,10 +300,7 @@ async fn delete(
     Ok(response)
 }
 
-/// Checks the precondition of the request against a release of the locked repository.
-///
-/// # Errors
-/// A precondition that is not true, or those of the database.
+/// The repository of the release must be locked.
 async fn require_version(
     state: &AppState,
     tx: &mut Tx,
@@ -322,15 +314,12 @@ async fn require_version(
     Ok(())
 }
 
-/// Returns the message of which the version of a release with its files is computed.
+/// The message from which the version of a release is computed.
 fn versioned(release: &Release, assets: Vec<Asset>, viewer: &Viewer) -> repo::Release {
     versions::release(encode_release(release.clone(), assets, viewer))
 }
 
-/// Returns a release with its files for the response to a write, for a repeated request.
-///
-/// # Errors
-/// As [`find_visible`].
+/// Returns a release with its files, for a repeated write.
 async fn read(
     state: &AppState,
     authorized: &Authorized,
@@ -343,11 +332,7 @@ async fn read(
     Ok(encode_release(row, assets, authorized.viewer()))
 }
 
-/// Appends the event of a publication to the outbox, in its transaction.
-///
-/// # Errors
-/// [`AuthError::CredentialsRequired`](ferrite_rpc::auth::AuthError::CredentialsRequired) if no user is authenticated, or those of the
-/// database.
+/// Appends the `ReleasePublished` event in the transaction of the change.
 async fn publish(
     tx: &mut Tx,
     authorized: &Authorized,
@@ -362,7 +347,6 @@ async fn publish(
     Ok(outbox::append(tx, &outbox::event(repository, now_us, fact), SUBSCRIBERS, now_us).await?)
 }
 
-/// Encodes a release with its files as `viewer` sees it.
 fn encode_release(row: Release, assets: Vec<Asset>, viewer: &Viewer) -> repo::Release {
     let author = author(&row).map(|author| encode::user(author, viewer));
     let assets = assets.into_iter().map(|asset| encode_asset(asset, &row)).collect();

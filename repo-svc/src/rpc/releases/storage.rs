@@ -1,4 +1,4 @@
-//! Calls to git-svc about tags and files of releases.
+//! Calls to git-svc about the tags and files of releases.
 
 use std::time::Duration;
 
@@ -15,21 +15,17 @@ use crate::rpc::authorized::Authorized;
 use crate::state::AppState;
 use crate::store::Repository;
 
-/// Deadline of the call that makes a tag, during which its release is claimed.
+/// Deadline for creating a tag. The release is claimed meanwhile.
 const TAG_TIMEOUT: Duration = Duration::from_secs(20);
 
-/// Makes the tag of a release, unless it exists.
-///
-/// # Errors
-/// [`RepoError::Refused`] for a tag or target that cannot be, a mirror without the tag, or a full disk;
-/// [`RepoError::StoreUnavailable`].
+/// Creates the tag of a release if it does not exist.
 pub(super) async fn create_tag(
     state: &AppState,
     authorized: &Authorized,
     repository: &Repository,
     fields: &ReleaseFields,
 ) -> Result<(), RepoError> {
-    // A release that is refused afterwards must not leave a tag.
+    // Count first: a release rejected later must not leave a tag.
     state.db.count_write().await?;
     let request = CreateTagRequest {
         repository_id: repository.id,
@@ -51,7 +47,8 @@ fn map_status(status: Status) -> RepoError {
     }
 }
 
-/// Removes the bytes of files that are due for removal from the store of their repository. If that fails, the sweeper does it later.
+/// Removes the bytes of released files from the store of their repository. If that fails, the
+/// sweeper does it later.
 pub(super) async fn remove_files(state: &AppState, repository: RepositoryId, store: &str, file_ids: Vec<String>) {
     if file_ids.is_empty() {
         return;
@@ -59,10 +56,10 @@ pub(super) async fn remove_files(state: &AppState, repository: RepositoryId, sto
     let request = DeleteAssetFilesRequest { repository_id: repository.0, file_ids: file_ids.clone() };
     let removed = ReleaseStorageServiceClient::new(state.storage.with_store(store)).delete_asset_files(request).await;
     if let Err(status) = removed {
-        tracing::warn!(repo.id = %repository, %status, "files of a release are not removed yet");
+        tracing::warn!(repo.id = %repository, %status, "cannot remove release files now; the sweeper will");
         return;
     }
     if let Err(error) = state.releases.forget_files(&file_ids).await {
-        tracing::warn!(repo.id = %repository, %error, "removed files of a release are removed once more");
+        tracing::warn!(repo.id = %repository, %error, "cannot record that release files are removed");
     }
 }

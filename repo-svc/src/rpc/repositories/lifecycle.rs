@@ -1,5 +1,6 @@
-//! The creation of repositories, also as forks, and their deletion. A creation makes the row, the folder on the git store, and the row
-//! again with what the store made, which makes it visible. What is interrupted before is undone, here or by the sweeper.
+//! Creates, forks and deletes repositories. To create one: insert the row, create the directory on
+//! the git store, then update the row with the result, which makes it visible. If this is
+//! interrupted, it is undone here or by the sweeper.
 
 use std::time::Duration;
 
@@ -33,21 +34,23 @@ use crate::rpc::{change, encode, repeat, versions};
 use crate::state::AppState;
 use crate::store::{Action, CreatedOnDisk, NewRepository, Repository, Target, acts_for};
 
-/// Time for which a repeated request waits for the first one to finish, unless that copies a repository.
+/// How long a repeated request waits for the first one to finish, unless that one is a fork.
 const DUPLICATE_WAIT: Duration = Duration::from_secs(10);
 const DUPLICATE_POLL_INTERVAL: Duration = Duration::from_millis(50);
 const MAX_DUPLICATE_POLL_INTERVAL: Duration = Duration::from_secs(1);
-/// Deadline of a copy: more than the store takes for one, with the wait for its turn.
+/// Deadline for a copy: longer than the store takes, including queueing.
 const COPY_DEADLINE: Duration = Duration::from_secs(13 * 60);
-/// Deadline of a creation that is no copy, and of its removal: together they are below the deadline of the caller.
+/// Deadline for creating a repository without a copy, and for removing it. Their sum is below the
+/// caller's deadline.
 const CREATION_DEADLINE: Duration = Duration::from_secs(20);
 const REMOVAL_DEADLINE: Duration = Duration::from_secs(5);
-/// Time between two signs that a copy goes on, well below the age at which the sweeper takes a creation for interrupted.
+/// How often a running copy reports that it is alive. Well below the age at which the sweeper
+/// treats a creation as interrupted.
 const SIGN_OF_LIFE_INTERVAL: Duration = Duration::from_secs(20);
-/// Subscribers to new repositories and forks. The response waits for none of them.
+/// Subscribers to new repositories and forks. The response does not wait for them.
 const SUBSCRIBERS: &[&str] = &["hook-svc"];
 
-/// Creates a repository, with a first commit from templates if the request asks for one.
+/// Creates a repository, with a first commit from templates if requested.
 pub(super) async fn create_repository(
     state: &AppState,
     authorized: Authorized,
@@ -70,14 +73,13 @@ pub(super) async fn create_repository(
         let first_commit = auto_init.map(|init| first_commit(init, author, &owner, &new, &state.config));
         let respond = |repository| CreateRepositoryResponse { repository: Some(repository) };
         let creation = Creation { owner, new, first_commit, parent: None, key: key.clone(), respond };
-        // A task of its own, because a cancelled request must not leave an unfinished repository.
+        // Runs in its own task: a cancelled request must not leave an unfinished repository.
         let task = state.life.spawn_for_request("create repository", creation.run(state.clone(), authorized));
         task.await.unwrap_or(Err(RepoError::Interrupted))
     };
     repeat::once_or_rebuild(&state.db, key.as_ref(), access, rebuild, work).await
 }
 
-/// Returns the account that will own the repository.
 async fn owner_of_new(state: &AppState, authorized: &Authorized, name: &str) -> Result<Owner, RepoError> {
     match authorized.capacity() {
         Capacity::Own => Ok(Owner::caller(authorized)?),
@@ -89,7 +91,7 @@ async fn owner_of_new(state: &AppState, authorized: &Authorized, name: &str) -> 
     }
 }
 
-/// Checks a request. Returns the repository to register, and the templates for its first commit.
+/// Returns the repository to register and the templates for its first commit.
 fn check(
     request: CreateRepositoryRequest,
     creator: UserId,
@@ -108,7 +110,7 @@ fn check(
         description,
         is_private: request.is_private,
         default_branch: config.default_branch.clone(),
-        // Chosen when nothing else is in the way.
+        // Chosen after all other checks.
         store: String::new(),
     };
     Ok((new, auto_init))
@@ -149,7 +151,7 @@ async fn delete(
     let now = state.clock.now_us();
     let snapshot = encode::repository_snapshot(repository.clone());
     let mut tx = state.db.begin().await?;
-    // Under the lock, because a push may make the wiki meanwhile.
+    // Needs the lock, because a push may create the wiki meanwhile.
     state.repositories.lock(&mut tx, repository.id()).await?.ok_or(AuthError::RepositoryNotFound)?;
     if is_conditional() {
         let current = state.repositories.find_in(&mut tx, repository.id(), authorized.viewer()).await?;
@@ -159,7 +161,7 @@ async fn delete(
     let fact = RepositoryDeleted { repository: Some(snapshot), user_id: authorized.user()?.0, wiki_id };
     let event = outbox::event(repository.id(), now, Fact::RepositoryDeleted(fact));
     let store = state.stores.subscriber(&repository.store);
-    // The response waits for those who show or keep the repository.
+    // Wait for the services that show or store the repository.
     let flush = state.relay.flush(&event, &["issue-svc", &store]);
     if !state.repositories.delete(&mut tx, repository.id()).await? {
         return Err(AuthError::RepositoryNotFound.into());
@@ -173,7 +175,7 @@ async fn delete(
     Ok(response)
 }
 
-/// Copies a repository. The copy remembers it as its parent.
+/// Forks a repository.
 pub(super) async fn fork_repository(
     state: &AppState,
     authorized: Authorized,
@@ -200,14 +202,14 @@ pub(super) async fn fork_repository(
         state.creation_limit.count(authorized.identity()?).await?;
         let respond = |repository| ForkRepositoryResponse { repository: Some(repository) };
         let creation = Creation { owner, new, first_commit: None, parent: Some(parent), key: key.clone(), respond };
-        // A task of its own: a copy that takes long is finished although the caller has left.
+        // Runs in its own task: a long copy finishes even if the caller disconnects.
         let task = state.life.spawn_for_request("fork repository", creation.run(state.clone(), authorized));
         task.await.unwrap_or(Err(RepoError::Interrupted))
     };
     repeat::once_or_rebuild(&state.db, key.as_ref(), access, rebuild, work).await
 }
 
-/// Returns the fork to make: with the description and the visibility of its parent, and with its name if `name` is empty.
+/// A fork has its parent's description and visibility, and its parent's name if `name` is empty.
 fn new_fork(parent: &Repository, name: &str, creator: UserId) -> Result<NewRepository, RepoError> {
     Ok(NewRepository {
         creator,
@@ -219,7 +221,7 @@ fn new_fork(parent: &Repository, name: &str, creator: UserId) -> Result<NewRepos
     })
 }
 
-/// Returns the account that will own the fork: the caller, or an organization that it owns.
+/// The caller, or an organization the caller owns.
 async fn owner_of_fork(state: &AppState, authorized: &Authorized, organization: &str) -> Result<Owner, RepoError> {
     if organization.is_empty() {
         return Ok(Owner::caller(authorized)?);
@@ -230,7 +232,7 @@ async fn owner_of_fork(state: &AppState, authorized: &Authorized, organization: 
     Ok(Owner { id: found.id(), name: found.name })
 }
 
-/// A repository to create, all of whose fields are checked.
+/// A repository to create, with all fields checked.
 struct Creation<A> {
     owner: Owner,
     new: NewRepository,
@@ -238,17 +240,12 @@ struct Creation<A> {
     /// The repository to copy.
     parent: Option<Repository>,
     key: Option<IdempotencyKey>,
-    /// Makes the response.
     respond: fn(repo::Repository) -> A,
 }
 
 impl<A: Message> Creation<A> {
-    /// Creates the repository and returns the response, which has it as the caller sees it. Must run to its end: call it in a task of
-    /// its own.
-    ///
-    /// # Errors
-    /// [`RepoError::RepositoryExists`], [`RepoError::RepositoryLimit`], [`RepoError::StorageQuota`], [`RepoError::ForksTooDeep`],
-    /// [`AuthError::RepositoryNotFound`] if the repository to copy is deleted meanwhile, those of the store, or those of the database.
+    /// Creates the repository and returns the response for the caller. Must run to completion, so
+    /// call it in its own task.
     async fn run(self, state: AppState, authorized: Authorized) -> Result<A, RepoError> {
         let Some((id, epoch)) = self.insert(&state).await? else { return Err(self.name_taken(&state).await) };
         let made = match self.make(&state, &authorized, id, epoch).await {
@@ -276,7 +273,8 @@ impl<A: Message> Creation<A> {
         }
     }
 
-    /// Makes the repository on the store. While a copy is being made, tells the sweeper that it goes on.
+    /// Creates the repository on the store. During a copy, tells the sweeper that it is still
+    /// running.
     async fn make(
         &self,
         state: &AppState,
@@ -306,7 +304,7 @@ impl<A: Message> Creation<A> {
                 }
                 () = tokio::time::sleep(SIGN_OF_LIFE_INTERVAL) => {
                     if let Err(error) = state.repositories.keep_unfinished(id, state.clock.now_us()).await {
-                        tracing::warn!(repo.id = %id, %error, "a copy that goes on may be taken for interrupted");
+                        tracing::warn!(repo.id = %id, %error, "cannot tell the sweeper that the copy is running");
                     }
                 }
             }
@@ -327,7 +325,7 @@ impl<A: Message> Creation<A> {
             Some(parent) => {
                 self.require_owner(&mut tx, authorized).await?;
                 let (fork, parent) = state.repositories.finish_fork(&mut tx, id, parent.id(), made, viewer).await?;
-                // The copy may have taken long, and the right to read the parent been lost meanwhile.
+                // During a long copy the caller may have lost access to the parent.
                 if !parent.access().is_visible(viewer) {
                     return Err(AuthError::RepositoryNotFound.into());
                 }
@@ -357,7 +355,7 @@ impl<A: Message> Creation<A> {
         Ok(response)
     }
 
-    /// Checks that the caller may still create repositories for the owner: a copy may have taken minutes.
+    /// Checks again that the caller can create repositories for the owner: a copy may take minutes.
     async fn require_owner(&self, tx: &mut Tx, authorized: &Authorized) -> Result<(), RepoError> {
         let user = authorized.user()?;
         if acts_for(tx, user, self.owner.id, authorized.viewer().is_site_administrator()).await? {
@@ -367,8 +365,9 @@ impl<A: Message> Creation<A> {
         Err(if is_own { AuthError::BadCredentials.into() } else { RepoError::OrganizationOwnerRequired })
     }
 
-    /// Returns the error for a name that is taken. If the request has an idempotency key, waits first while the repository of that name
-    /// is being created: that may be an earlier request with the same key, whose response can then be repeated.
+    /// The error for a name that is taken. If the request has an idempotency key and that
+    /// repository is still being created, waits first: the creator may be an earlier request with
+    /// the same key, whose response can then be returned.
     async fn name_taken(&self, state: &AppState) -> RepoError {
         let wait = if self.parent.is_some() { COPY_DEADLINE } else { DUPLICATE_WAIT };
         let (deadline, mut pause) = (tokio::time::Instant::now() + wait, DUPLICATE_POLL_INTERVAL);
@@ -384,10 +383,9 @@ impl<A: Message> Creation<A> {
     }
 }
 
-/// Returns the fact about a repository that a fork was made of it.
 fn forked(mut fork: repo::Repository, parent: &Repository, user_id: i64) -> RepositoryForked {
     let parent = encode::repository_snapshot(parent.clone());
-    // The level that the maker of a fork has at least.
+    // Everybody who forks a repository can at least read it.
     let shown = repo::Repository { permission: repo::Permission::Read.into(), ..parent };
     fork.parent = Some(Box::new(shown));
     RepositoryForked { fork: Some(fork), user_id }
@@ -396,12 +394,12 @@ fn forked(mut fork: repo::Repository, parent: &Repository, user_id: i64) -> Repo
 /// Undoes a creation. If that fails, the sweeper does it later.
 async fn undo(state: &AppState, id: RepositoryId, store: &str, may_be_stored: bool) {
     if let Err(error) = try_undo(state, id, store, may_be_stored).await {
-        tracing::warn!(repo.id = %id, %error, "repository {id} was not finished; the sweeper will remove it");
+        tracing::warn!(repo.id = %id, %error, "cannot undo the creation of repository {id}; the sweeper will");
     }
 }
 
 async fn try_undo(state: &AppState, id: RepositoryId, store: &str, may_be_stored: bool) -> Result<(), RepoError> {
-    // A commit with an unknown result may have succeeded: then the repository is finished and stays.
+    // If the result of the commit is unknown, it may have succeeded. Then the repository stays.
     if !state.repositories.is_creating(id).await? {
         return Ok(());
     }
@@ -416,7 +414,7 @@ async fn try_undo(state: &AppState, id: RepositoryId, store: &str, may_be_stored
     Ok(state.repositories.delete_unfinished(id).await?)
 }
 
-/// Returns whether the transport did not reach the store: a refusal of the store itself has a reason.
+/// Whether the call did not reach the store. Errors of the store itself have a reason.
 fn is_unreachable(status: &Status) -> bool {
     matches!(status.code(), Code::Unavailable | Code::DeadlineExceeded) && reason(status).is_none()
 }
@@ -424,11 +422,12 @@ fn is_unreachable(status: &Status) -> bool {
 fn map_status(status: Status) -> RepoError {
     match (status.code(), reason(&status).as_deref()) {
         (Code::InvalidArgument, Some(_)) => RepoError::Refused(Box::new(status)),
-        // Passed on to the client: the disk is full, and stays so until an administrator frees space; or the copy takes too long.
+        // Passed on to the client: the disk stays full until an administrator frees space, or the
+        // copy takes too long.
         (Code::FailedPrecondition, Some("STORE_FULL")) | (Code::Unavailable, Some("TIMED_OUT")) => {
             RepoError::Refused(Box::new(status))
         }
-        // The repository to copy.
+        // The repository to copy is gone.
         (Code::NotFound, Some("REPOSITORY_NOT_FOUND")) => AuthError::RepositoryNotFound.into(),
         _ => RepoError::of_store(&status),
     }

@@ -1,4 +1,4 @@
-//! Metadata of repositories, their creation and deletion, and the settings of their issue trackers and wikis.
+//! Repositories: metadata, creation and deletion, and the settings of issue trackers and wikis.
 
 mod lifecycle;
 mod read;

@@ -1,5 +1,3 @@
-//! Lookups, lists and searches of repositories.
-
 use ferrite_core::page::Page;
 use ferrite_proto::repo::{
     GetRepositoryRequest, GetRepositoryResponse, ListForksRequest, ListForksResponse, ListRepositoriesRequest,
@@ -14,7 +12,7 @@ use crate::rpc::authorized::Authorized;
 use crate::rpc::{encode, lookup, versions};
 use crate::state::AppState;
 
-/// Limit for the size of a page of a search.
+/// Maximum page size of a search.
 const MAX_SEARCH_PAGE_SIZE: i32 = 50;
 
 pub(super) async fn get_repository(
@@ -40,7 +38,7 @@ pub(super) async fn list_repositories(
         name if request.is_organization => Some(lookup::organization(state, name, authorized.viewer()).await?.id()),
         name => {
             let account = lookup::account(state, name).await?.id;
-            // Of itself the caller lists all that it can reach.
+            // Callers list everything they can reach of their own.
             Some(account).filter(|account| authorized.user().ok() != Some(*account))
         }
     };

@@ -1,5 +1,3 @@
-//! The settings of repositories, their issue trackers and their wikis.
-
 use std::time::{Duration, Instant};
 
 use ferrite_db::idempotency::{self, IdempotencyKey};
@@ -24,16 +22,17 @@ use crate::rpc::{change, dispatch, encode, repeat, versions};
 use crate::state::AppState;
 use crate::store::{Action, HeadClaim, Repository, Target, UsageChanges};
 
-/// Subscribers to changes of repositories. The response waits for none of them.
+/// Subscribers to changes of repositories. The response does not wait for them.
 const SUBSCRIBERS: &[&str] = &["hook-svc"];
 
-/// Longest time for which a change of the default branch waits for another one.
+/// How long a change of the default branch waits for another one.
 const MAX_WAIT: Duration = Duration::from_secs(10);
-/// Time between two looks.
+/// Polling interval.
 const WAIT_INTERVAL: Duration = Duration::from_millis(50);
 
-/// Changes the row, with one event for each kind of change. Another default branch is a part of it, which readers see at once; then the
-/// store points HEAD to it. So HEAD moves for a request that has won alone, and for that in any case, after a crash as well.
+/// Changes the row and publishes one event per kind of change. A new default branch is visible at
+/// once; then the store points HEAD to it. So HEAD moves only for a committed change, and after a
+/// crash too.
 pub(super) async fn update_repository(
     state: &AppState,
     authorized: Authorized,
@@ -49,7 +48,7 @@ pub(super) async fn update_repository(
         Ok(UpdateRepositoryResponse { repository })
     };
     let work = async {
-        // A task of its own, because a request that is cancelled after it has won must still move HEAD.
+        // Runs in its own task: a request cancelled after its commit must still move HEAD.
         let update = update(state.clone(), request.into_inner(), reader.clone(), key.clone());
         state.life.spawn_for_request("update repository", update).await.unwrap_or(Err(RepoError::Interrupted))
     };
@@ -100,11 +99,9 @@ async fn update(
     }
 }
 
-/// Begins a transaction that holds the lock of a repository, and in which the precondition of the request is true. For another default branch
-/// it waits until no change of that is being made. Returns the settings until now.
-///
-/// # Errors
-/// A precondition that is not true, [`RepoError::Interrupted`], [`AuthError::RepositoryNotFound`], or those of the database.
+/// Begins a transaction, locks the repository and checks the request's precondition. If the default
+/// branch changes, waits until no other change of it is in progress. Returns the settings before
+/// the change. Fails with [`RepoError::Interrupted`] on timeout, or if the owner changed.
 async fn lock(
     state: &AppState,
     authorized: &Authorized,
@@ -117,7 +114,7 @@ async fn lock(
         let locked = state.repositories.lock_settings(&mut tx, id).await?;
         let (owner, before) = locked.ok_or(AuthError::RepositoryNotFound)?;
         if owner.0 != repository.owner_id {
-            // Transferred meanwhile: the caller may have lost its right.
+            // It was transferred, so the caller may have lost its rights.
             return Err(RepoError::Interrupted);
         }
         require_version(state, &mut tx, authorized, repository).await?;
@@ -132,10 +129,7 @@ async fn lock(
     }
 }
 
-/// Checks the precondition of the request against a locked repository.
-///
-/// # Errors
-/// A precondition that is not true, [`AuthError::RepositoryNotFound`], or those of the database.
+/// The repository must be locked.
 async fn require_version(
     state: &AppState,
     tx: &mut Tx,
@@ -150,17 +144,18 @@ async fn require_version(
     Ok(tx.require_version(Some(&versions::repository(&current)))?)
 }
 
-/// Returns the default branch that is to be, if that is another one, once the store could point HEAD to it and nothing else is in the way.
-/// Changes nothing.
+/// Returns the new default branch if it differs. Checks that the store can point HEAD to it and
+/// that the rest of the request is acceptable. Changes nothing.
 async fn check_default_branch<'a>(
     state: &AppState,
     repository: &Repository,
     wanted: &'a RepositoryChange,
 ) -> Result<Option<&'a str>, RepoError> {
     let new = wanted.default_branch.as_deref();
-    // One that is the same is no write, which a reached limit would refuse together with what takes access away.
+    // An unchanged branch must not count as a write: at the limit that would reject a request that
+    // also revokes access.
     let Some(branch) = new.filter(|branch| *branch != repository.default_branch) else { return Ok(None) };
-    // A false precondition and a name that is taken come before a branch that does not exist.
+    // A failed precondition or a taken name is reported before a missing branch.
     if is_conditional() {
         version::require(Some(&versions::repository(repository))).map_err(DbError::from)?;
     }
@@ -170,8 +165,8 @@ async fn check_default_branch<'a>(
     Ok(Some(branch))
 }
 
-/// Has the store make a change of the default branch that is committed. Returns the repository after that. If the store does not respond, the
-/// change is made later.
+/// Tells the store to make a committed change of the default branch. Returns the repository after
+/// that. If the store does not respond, the change is made later.
 async fn move_head(
     state: &AppState,
     authorized: &Authorized,
@@ -180,7 +175,7 @@ async fn move_head(
     parent: Option<Box<repo::Repository>>,
 ) -> Result<UpdateRepositoryResponse, RepoError> {
     let outcome = state.heads.move_head(claim).await.map_err(|status| {
-        tracing::warn!(repo.id = %claim.repository(), %status, "the default branch is not changed on the store yet");
+        tracing::warn!(repo.id = %claim.repository(), %status, "cannot move HEAD on the store now; will retry");
         RepoError::StoreUnavailable
     })?;
     let (id, now) = (claim.repository(), state.clock.now_us());
@@ -195,13 +190,13 @@ async fn move_head(
     let encoded = repo::Repository { parent, ..encode::repository(changed, authorized.viewer()) };
     let response = UpdateRepositoryResponse { repository: Some(encoded) };
     if let Some(key) = key {
-        // In place of the one before the store has made the change.
+        // Replaces the response stored before the store made the change.
         idempotency::withdraw(&mut tx, key.id()).await?;
     }
     change::commit_with_subject(tx, key, response, &id.0, now).await
 }
 
-/// Checks the name before the store is asked about the default branch.
+/// Checks the name before asking the store about the default branch.
 async fn require_free_name(
     state: &AppState,
     repository: &Repository,
@@ -224,7 +219,8 @@ fn map_status(status: Status) -> RepoError {
     }
 }
 
-/// Returns the details for the audit log: the names of the fields, and of those that decide about access or about the name the values.
+/// Details for the audit log: the names of the changed fields, with values for those that affect
+/// access or the name.
 fn details(
     fields: &[&'static str],
     before: &RepositorySettings,
@@ -243,7 +239,7 @@ fn details(
     details
 }
 
-/// Appends an event for each kind of change that others are told of.
+/// Appends one event per kind of change.
 async fn publish(
     tx: &mut Tx,
     authorized: &Authorized,

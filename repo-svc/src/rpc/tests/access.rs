@@ -1,4 +1,4 @@
-//! Tests of access: levels, scopes, grants, and which calls tell hidden from missing.
+//! Access: levels, scopes, grants, and that hidden looks like missing.
 
 use ferrite_db::args;
 use ferrite_db::testing::on_each_url;
@@ -262,7 +262,7 @@ async fn a_check_for_another_service_is_answered_with_a_grant_about_its_subject(
             let user = grant.user.clone().unwrap();
             assert_eq!((user.username.as_str(), user.token_id > 0), (username, true), "{operation}");
             assert_eq!((&grant.subject, grant.operation.as_str(), grant.repository), (&subject, operation, 0));
-            // It gives nothing on a repository.
+            // It grants nothing on a repository.
             assert_eq!(
                 (grant.permission, grant.issues_enabled, grant.reauthorization),
                 (Permission::None, false, None)
@@ -275,7 +275,7 @@ async fn a_check_for_another_service_is_answered_with_a_grant_about_its_subject(
             let outcome = check(operation, as_administrator, organization, token).await;
             assert_eq!(refusal(outcome), refused(Code::PermissionDenied, reason));
         }
-        // What this service does itself needs none, and what anybody may do gives none.
+        // This service's own operations need no grant, and public operations give none.
         for operation in ["ferrite.repo.v1.ProfileService/ListEmails", operation::RENDER_MARKDOWN] {
             assert_eq!(check(operation, false, None, &ada).await.unwrap(), "", "{operation}");
         }

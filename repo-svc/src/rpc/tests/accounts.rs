@@ -1,5 +1,3 @@
-//! Tests of accounts: sign-in by password, search, and the fields that each caller sees.
-
 use ferrite_core::Secret;
 use ferrite_db::Db;
 use ferrite_proto::error::violations;
@@ -205,7 +203,7 @@ async fn tokens_are_created_by_password_for_oneself_under_a_new_name() {
     );
 }
 
-/// Tries a password, with the client address that the gateway would send.
+/// Tries a password from the client address `origin`.
 async fn try_from(client: &mut AccountServiceClient<Channel>, password: &str, origin: &str) -> Option<Code> {
     let mut request = Request::new(ListAccessTokensRequest {
         credential: Some(basic("ada", password)),
@@ -241,9 +239,9 @@ async fn concurrent_guesses_are_limited_like_successive_ones() {
     let codes = tasks.join_all().await;
     let tried = codes.iter().filter(|code| **code == Some(Code::Unauthenticated)).count();
     let cores = std::thread::available_parallelism().map_or(2, usize::from);
-    // When the last counted one fails, as many more may be in progress as are hashed concurrently.
+    // When the last counted attempt fails, others may already be hashing.
     assert!((20..=20 + 2 * cores).contains(&tried), "{tried} passwords were tried");
-    // Beyond the checks of one address that may wait, the response is that the service is busy.
+    // Beyond the checks that may wait for one address, the service responds that it is busy.
     let refused = |code: &Option<Code>| matches!(code, Some(Code::ResourceExhausted | Code::Unavailable));
     assert!(codes.iter().all(|code| *code == Some(Code::Unauthenticated) || refused(code)), "{codes:?}");
 }

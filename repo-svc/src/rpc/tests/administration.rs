@@ -1,4 +1,4 @@
-//! Tests of administration: accounts made, changed and deleted, and the audit log.
+//! Administration of accounts, and the audit log.
 
 use std::convert::Infallible;
 
@@ -323,7 +323,7 @@ async fn cached_identities_of_a_changed_user_are_revoked_before_the_response() {
         put(&token).await;
         update(&harness, &root, change.clone()).await.unwrap();
         assert_eq!(cache.get(&TokenHash::of(&token)).await.is_some(), is_kept, "{change:?}");
-        // A lookup that began before the change and ends after it is not cached either.
+        // A lookup that overlaps the change is not cached either.
         put(&token).await;
         assert_eq!(cache.get(&TokenHash::of(&token)).await.is_some(), is_kept);
         if change.is_active != Some(false) {

@@ -1,5 +1,3 @@
-//! Tests of pictures of accounts, on both databases.
-
 use ferrite_db::testing::{TestDb, on_each};
 use ferrite_proto::error::violations;
 use ferrite_proto::repo::avatar_service_client::AvatarServiceClient;
@@ -10,7 +8,7 @@ use tonic::{Code, Status};
 use super::{refusal, refused};
 use crate::testing::{Harness, with_token};
 
-/// A file with the header of a PNG of one pixel; `rest` makes it another one.
+/// A PNG header of one pixel; `rest` makes the file distinct.
 fn picture(rest: &str) -> Vec<u8> {
     [b"\x89PNG\r\n\x1a\n\0\0\0\rIHDR\0\0\0\x01\0\0\0\x01", rest.as_bytes()].concat()
 }

@@ -1,5 +1,3 @@
-//! Tests of collaborators.
-
 use ferrite_db::args;
 use ferrite_db::testing::on_each_url;
 use ferrite_proto::error::violations;
@@ -16,7 +14,6 @@ use tonic::{Code, Status};
 use super::{by_id, by_name, refusal, refused};
 use crate::testing::{Harness, with_token};
 
-/// A service with one repository, and calls to it.
 struct Fixture {
     harness: Harness,
     repository: i64,
@@ -71,7 +68,6 @@ impl Fixture {
     }
 }
 
-/// Starts a service with a private repository of ada.
 async fn fixture() -> (Fixture, String) {
     let harness = Harness::start().await;
     let ada = harness.signed_in("ada").await;
@@ -160,7 +156,7 @@ async fn only_administrators_of_the_repository_manage_collaborators() {
     let hidden = || refused(Code::NotFound, "REPOSITORY_NOT_FOUND");
     let small = || refused(Code::PermissionDenied, "PERMISSION_REQUIRED");
     for (token, response) in [(&eve, hidden()), (&bob, small())] {
-        // Access is checked before the fields of the request and before the existence of users.
+        // Access is checked before the fields of the request and before the user is looked up.
         assert_eq!(refusal(fixture.set(token, "unknown", Some("x")).await), response);
         assert_eq!(refusal(fixture.get(token, "unknown").await), response);
         assert_eq!(refusal(fixture.remove(token, "unknown").await), response);
@@ -249,7 +245,7 @@ async fn requests_that_name_one_repository_in_different_ways_are_the_same() {
                 assert_eq!(reused, refused(Code::InvalidArgument, "IDEMPOTENCY_KEY_REUSED"));
             }
         }
-        // As it was stored before hashes went by the id.
+        // Hash as stored by versions that hashed the name.
         let stored = hex::encode(Sha256::digest(named(by_name("ada", "Demo")).encode_to_vec()));
         harness.db().await.execute("UPDATE idempotency SET request_hash = $1", &args![stored]).await.unwrap();
         for again in [by_name("ada", "Demo"), by_id(demo)] {

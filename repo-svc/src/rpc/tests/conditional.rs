@@ -1,4 +1,4 @@
-//! Reads tell a version, and writes with it as their precondition are done once, on both databases.
+//! Reads return a version, and writes that require it succeed once. On both databases.
 
 use std::time::Duration;
 
@@ -25,10 +25,10 @@ use super::releases::Fixture;
 use crate::testing::{Harness, StoreMode, with_token};
 
 const KEY: &str = include_str!("../../model/key/examples/ed25519.pub");
-/// Writers at once.
+/// Concurrent writers.
 const WRITERS: usize = 8;
 
-/// Returns a request that asks for the version of what it reads.
+/// Asks for the version in the response.
 fn asking<T>(message: T, token: &str) -> Request<T> {
     let mut request = with_token(message, token);
     request.metadata_mut().insert(VERSION, "?".parse().unwrap());
@@ -41,7 +41,7 @@ fn requiring<T>(message: T, token: &str, precondition: &str) -> Request<T> {
     request
 }
 
-/// Returns the precondition that names the version of a response.
+/// Returns the response's version as a precondition.
 #[track_caller]
 fn told<T>(response: &Response<T>) -> String {
     format!("version={}", response.metadata().get(VERSION).expect("the version").to_str().unwrap())
@@ -53,7 +53,7 @@ fn is_refused<T>(outcome: &Result<T, Status>) -> bool {
         .is_err_and(|status| (status.code(), reason(status).as_deref()) == (Code::Aborted, Some("PRECONDITION_FAILED")))
 }
 
-/// Checks that a write is done with the version that is told, not with another one, and not once more.
+/// Checks that a write succeeds with this version, not with another one, and not a second time.
 async fn is_done_once<T, F>(version: String, write: impl Fn(String) -> F)
 where
     F: Future<Output = Result<Response<T>, Status>>,
@@ -68,7 +68,7 @@ where
     assert!(is_gone || is_refused(&again));
 }
 
-/// As [`is_done_once`], with the read that tells the version: the client, the read and the write.
+/// Like [`is_done_once`], but reads the version first. Takes the client, the read and the write.
 macro_rules! done_once {
     ($token:expr, $client:expr, $get:ident($read:expr), $write:ident($change:expr)) => {{
         let version = told(&$client.$get(asking($read, $token)).await.unwrap());
@@ -80,7 +80,6 @@ macro_rules! done_once {
     }};
 }
 
-/// A user with the repository `demo`.
 async fn fixture(url: Secret) -> Fixture {
     Fixture::new(Harness::start_on(url).await).await
 }
@@ -211,7 +210,7 @@ async fn a_release_and_its_files_are_changed_once() {
         };
         let before = told(&client().get_release(asking(get(), ada)).await.unwrap());
         let asset_id = fixture.upload(release_id, "a.txt", "").await.unwrap().id;
-        // A file more is another release, and no tag is made for one that is refused.
+        // Adding a file changes the release's version. A rejected request creates no tag.
         assert!(is_refused(&client().update_release(requiring(publish(), ada, &before)).await));
         assert_eq!(harness.tags().len(), 0);
         done_once!(ada, client(), get_release(get()), update_release(publish()));
@@ -273,7 +272,7 @@ async fn what_belongs_to_an_account_is_changed_once() {
 
         let emails = vec!["one@x".to_owned(), "two@x".to_owned()];
         harness.profile().add_emails(with_token(AddEmailsRequest { emails }, ada)).await.unwrap();
-        // Whatever the page, the version is that of the list.
+        // Every page has the version of the whole list.
         let list = ListEmailsRequest { page: 2, page_size: 1 };
         let delete = || DeleteEmailsRequest { emails: vec!["one@x".to_owned()] };
         done_once!(ada, harness.profile(), list_emails(list), delete_emails(delete()));
@@ -308,7 +307,6 @@ async fn a_version_is_not_of_what_others_change() {
     .await;
 }
 
-/// Returns a change of the default branch and the description of the repository of a fixture.
 fn branch_change(fixture: &Fixture, default_branch: Option<&str>, description: &str) -> UpdateRepositoryRequest {
     UpdateRepositoryRequest {
         repository: fixture.repository(),
@@ -322,7 +320,7 @@ async fn update(harness: &Harness, request: Request<UpdateRepositoryRequest>) ->
     Ok(harness.repository().update_repository(request).await?.into_inner().repository.unwrap())
 }
 
-/// Returns the repository of a fixture with the precondition that names its version.
+/// Returns the repository and its version as a precondition.
 async fn shown(fixture: &Fixture) -> (Repository, String) {
     let read = GetRepositoryRequest { repository: fixture.repository() };
     let shown = fixture.harness.repository().get_repository(asking(read, &fixture.ada)).await.unwrap();
@@ -330,7 +328,7 @@ async fn shown(fixture: &Fixture) -> (Repository, String) {
     (shown.into_inner().repository.unwrap(), version)
 }
 
-/// Returns how often the store was asked to move HEAD, or to make a tag, since the last call.
+/// How often the store was asked to move HEAD or create a tag since the last call.
 fn asked(harness: &Harness, wanted: &str) -> usize {
     harness.take_asked_stores().iter().filter(|(call, _)| *call == wanted).count()
 }
@@ -355,7 +353,7 @@ async fn head_moves_only_for_a_change_that_has_won() {
         assert!(is_refused(&update(harness, never).await));
         assert_eq!(asked(harness, MOVE_HEAD), 0);
 
-        // The store has not moved HEAD yet, and the change is decided.
+        // The change is committed although the store has not moved HEAD yet.
         harness.set_store(StoreMode::Waits);
         let first = update(harness, conditional(Some("dev"), "first"));
         let others = async {
@@ -416,7 +414,7 @@ async fn a_change_of_the_default_branch_that_the_store_missed_is_made_later() {
         assert_eq!((decided.0.default_branch.as_str(), decided.0.description.as_str()), ("dev", "changed"));
         assert_eq!(asked(harness, MOVE_HEAD), 1);
 
-        // As after a crash.
+        // Like after a crash.
         let (state, db) = (harness.state().await, harness.db().await);
         let sweep = || state.heads.sweep();
         sweep().await.unwrap();
@@ -428,7 +426,7 @@ async fn a_change_of_the_default_branch_that_the_store_missed_is_made_later() {
             let (count,): (i64,) = db.one(sql, &[]).await.unwrap();
             count
         };
-        // The service sweeps as well.
+        // The service sweeps too.
         while left().await > 0 {
             sweep().await.unwrap();
         }
@@ -457,7 +455,6 @@ async fn a_repeat_of_a_change_of_the_default_branch_gets_its_response() {
     .await;
 }
 
-/// A draft of a release.
 struct Draft {
     fixture: Fixture,
     id: i64,
@@ -480,7 +477,7 @@ impl Draft {
         told(&self.client().get_release(asking(read, &self.fixture.ada)).await.unwrap())
     }
 
-    /// Publishes it with another tag, under a precondition if that is not empty.
+    /// Publishes it with another tag, with a precondition unless that is empty.
     async fn publish(&self, tag_name: &str, precondition: &str) -> Result<Release, Status> {
         let change = UpdateReleaseRequest {
             repository: self.fixture.repository(),
@@ -497,7 +494,7 @@ impl Draft {
         Ok(self.client().update_release(request).await?.into_inner().release.unwrap())
     }
 
-    /// Returns the names of the tags that the store made.
+    /// The tags that the store created.
     fn tags(&self) -> Vec<String> {
         self.fixture.harness.tags().into_iter().map(|tag| tag.tag_name).collect()
     }
@@ -537,7 +534,7 @@ async fn a_release_is_left_alone_while_its_tag_is_made() {
             let pause = Duration::from_millis(300);
             assert!(tokio::time::timeout(pause, &mut deleted).await.is_err());
             assert!(tokio::time::timeout(pause, &mut published).await.is_err());
-            // Files are no part of what the tag is made for.
+            // Files do not affect the tag.
             draft.fixture.upload(draft.id, "a.txt", "").await.unwrap();
             assert_eq!(draft.tags(), ["x-1"]);
             harness.set_store(StoreMode::Works);
@@ -567,7 +564,7 @@ async fn a_claim_of_a_release_ends_with_a_failure_and_with_a_crash() {
             assert_eq!(draft.publish("x-1", &version).await.unwrap_err().code(), code);
             assert!(!is_claimed().await, "{mode:?}");
         }
-        // Another release gets the name while the tag is made.
+        // Another release gets the tag name while the tag is being created.
         harness.set_store(StoreMode::Waits);
         let other = async {
             until_asked(harness, MAKE_TAG).await;
@@ -579,7 +576,7 @@ async fn a_claim_of_a_release_ends_with_a_failure_and_with_a_crash() {
         assert_eq!(taken.unwrap_err().code(), Code::InvalidArgument);
         assert!(!is_claimed().await);
 
-        // As after a crash.
+        // Like after a crash.
         db.execute("INSERT INTO release_claims (release_id, claimed_us) VALUES ($1, $2)", &args![draft.id, 1])
             .await
             .unwrap();

@@ -1,5 +1,3 @@
-//! Tests of deploy keys.
-
 use ferrite_db::args;
 use ferrite_proto::error::violations;
 use ferrite_proto::repo::deploy_key_service_client::DeployKeyServiceClient;

@@ -1,5 +1,3 @@
-//! Tests of events that other services deliver to repo-svc.
-
 use ferrite_core::page::Page;
 use ferrite_db::testing::on_each_url;
 use ferrite_events as outbox;

@@ -1,5 +1,3 @@
-//! Tests of `ResolveFeedAccess`, on both databases.
-
 use ferrite_db::args;
 use ferrite_db::testing::on_each_url;
 use ferrite_proto::operation::{GET_CONTENTS, LIST_EVENTS};
@@ -19,7 +17,7 @@ use crate::testing::{Harness, with_token};
 const ADD_COLLABORATOR: &str = "INSERT INTO collaborators (repository_id, user_id, permission, created_us) \
      SELECT $1, id, 'read', 0 FROM users WHERE name_key = 'bob'";
 
-/// Returns the access of the holder of a token to the feed of `ada/demo`.
+/// The token holder's access to the feed of `ada/demo`.
 async fn given(harness: &Harness, token: &str, operation: &str) -> ReauthorizeAccessRequest {
     let response = harness.access().resolve_access(with_token(of_demo(operation), token)).await.unwrap();
     response.into_inner().reauthorization.unwrap()

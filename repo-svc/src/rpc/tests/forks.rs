@@ -1,4 +1,4 @@
-//! Tests of forks: what is asked of the store, told, and shown; and requests that are refused.
+//! Forks: calls to the store, events, what viewers see, and rejected requests.
 
 use ferrite_core::page::Page;
 use ferrite_db::args;
@@ -96,7 +96,7 @@ async fn a_fork_goes_where_its_maker_may_create() {
     let parent = harness.create(&ada, "demo", false).await.unwrap();
     let of_acme = fork(&harness, parent.id, &bob, "aCME", "other").await.unwrap();
     assert_eq!((of_acme.owner.unwrap().id, of_acme.name.as_str()), (acme.id, "other"));
-    // Into the same account under another name, and several for one account.
+    // The same account can have several forks under different names.
     fork(&harness, parent.id, &ada, "", "again").await.unwrap();
     fork(&harness, parent.id, &bob, "", "").await.unwrap();
     let taken = refused(Code::AlreadyExists, "REPOSITORY_ALREADY_EXISTS");
@@ -139,7 +139,7 @@ async fn forking_takes_what_creating_and_reading_take() {
     assert_eq!(refusal(forks(&harness, open.id, "").await), refused(Code::Unauthenticated, "CREDENTIALS_REQUIRED"));
     assert_eq!(forks(&harness, open.id, &bob).await.unwrap().1, 0);
 
-    // A private fork: without its parent for those who lose it, and then not at all.
+    // Viewers who lose access to the parent first see the fork without it, then not at all.
     let db = harness.db().await;
     let sql = "INSERT INTO collaborators (repository_id, user_id, permission, created_us) \
          SELECT $1, id, 'read', 0 FROM users WHERE name_key = 'bob'";

@@ -1,5 +1,3 @@
-//! Tests of imports: their start, the end that the store tells, and those that nobody ends.
-
 use ferrite_core::timestamp;
 use ferrite_db::args;
 use ferrite_db::testing::on_each_url;
@@ -78,7 +76,7 @@ fn failed(error: &str) -> MigrationEnded {
     MigrationEnded { error: error.into(), ..MigrationEnded::default() }
 }
 
-/// Returns the id of the repository that the last accepted import makes.
+/// The id of the repository of the last accepted import.
 fn repository_of(harness: &Harness) -> i64 {
     harness.import_requests().last().unwrap().repository_id
 }

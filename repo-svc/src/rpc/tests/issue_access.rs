@@ -1,5 +1,3 @@
-//! Tests of `ResolveIssueAccess`, on both databases.
-
 use ferrite_db::args;
 use ferrite_db::testing::on_each_url;
 use ferrite_proto::repo::access_service_client::AccessServiceClient;
@@ -19,14 +17,13 @@ use crate::testing::{Harness, PASSWORD, basic, with_token};
 
 const ADD_COLLABORATOR: &str = "INSERT INTO collaborators (repository_id, user_id, permission, created_us) \
      SELECT $1, id, 'write', 0 FROM users WHERE name_key = $2";
-/// Adds a team of level write.
 const ADD_TEAM: &str = "INSERT INTO teams (organization_id, name, name_key, description, level, created_us) \
      VALUES ($1, 'core', 'core', '', 2, 0)";
 const ADD_TEAM_MEMBER: &str = "INSERT INTO team_members (team_id, user_id, created_us) \
      SELECT t.id, u.id, 0 FROM teams t CROSS JOIN users u WHERE t.name_key = 'core' AND u.name_key = $1";
 const ADD_TEAM_REPOSITORY: &str = "INSERT INTO team_repositories (team_id, repository_id, created_us) \
      SELECT id, $1, 0 FROM teams WHERE name_key = 'core'";
-/// Adds private repositories named by their numbers.
+/// Adds private repositories named by number.
 const ADD_MANY: &str = "WITH RECURSIVE numbers (i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM numbers WHERE i < $2) \
      INSERT INTO repositories (owner_id, name, name_key, description, description_key, website, state, is_private, is_mirror, \
      is_empty, is_issues_enabled, default_branch, size_bytes, star_count, fork_count, watcher_count, open_issue_count, \
@@ -48,19 +45,19 @@ async fn resolve(
     Ok(client.resolve_issue_access(with_token(request, token)).await?.into_inner())
 }
 
-/// Returns the places and levels of a response as text, such as `0:read 3:owner`.
+/// The indexes and levels of a response, such as `0:read 3:owner`.
 fn levels(response: &ResolveIssueAccessResponse) -> String {
     let level = |number| ferrite_proto::Permission::from(ferrite_proto::repo::Permission::try_from(number).unwrap());
     let all = response.accesses.iter().map(|access| format!("{}:{}", access.index, level(access.permission)));
     all.collect::<Vec<_>>().join(" ")
 }
 
-/// A service with accounts of all roles and repositories of all kinds.
+/// Accounts of all roles and repositories of all kinds.
 struct Fixture {
     harness: Harness,
     ada: String,
-    /// A public one, a private one, that of an organization, one without issues, one with an external tracker, one that does not
-    /// exist, names that none can have, and again the public one by name.
+    /// Public, private, of an organization, without issues, with an external tracker, missing, with
+    /// invalid names, and the public one again by name.
     repositories: Vec<RepositoryRef>,
     organization: i64,
 }
@@ -138,7 +135,7 @@ async fn a_named_account_has_the_levels_of_all_its_roles() {
             assert_eq!((user.username.as_str(), user.email.as_str(), user.is_admin), (name, "", name == "root"));
             let by_id = fixture.resolve("", Some(Account::UserId(user.id))).await.unwrap();
             assert_eq!(by_id, response, "{name}");
-            // The token is that of another user and does not count.
+            // The token belongs to another user and does not count.
             let with_token = fixture.resolve(&fixture.ada, username(name)).await.unwrap();
             assert_eq!(levels(&with_token), expected, "{name}");
         }
@@ -226,7 +223,7 @@ async fn the_owner_of_a_token_has_the_levels_that_it_leaves_as_long_as_it_is_val
         assert_eq!((levels(&response).as_str(), response.user.unwrap().username.as_str()), ("0:owner 9:owner", "ada"));
         let (test,): (i64,) = db.one("SELECT id FROM access_tokens WHERE name = 'test' AND user_id = (SELECT id FROM users WHERE name_key = 'ada')", &[]).await.unwrap();
         assert_eq!(levels(&by_id(test).await.unwrap()), "0:owner 1:owner 9:owner");
-        // The token of the request is that of another one and does not count.
+        // The request's token belongs to another user and does not count.
         let beside = fixture.resolve(&fixture.ada, Some(Account::TokenId(limited))).await.unwrap();
         assert_eq!(levels(&beside), "0:owner 9:owner");
         narrow(harness, "test", &[Scope::RepoAdmin]).await;

@@ -1,4 +1,4 @@
-//! Tests of where the messages of pushed commits may close issues, as grants tell it.
+//! Where commit messages in a push may close issues.
 
 use ferrite_db::args;
 use ferrite_proto::grant::IssueReach;

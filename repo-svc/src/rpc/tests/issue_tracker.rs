@@ -1,5 +1,3 @@
-//! Tests of the settings of issue trackers, on both databases.
-
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -40,7 +38,7 @@ async fn update(harness: &Harness, token: &str, request: UpdateIssueTrackerReque
     harness.repository().update_issue_tracker(with_token(request, token)).await.map(drop)
 }
 
-/// Returns whether grants for issues say that the tracker is switched on.
+/// Whether grants for issues say that the tracker is enabled.
 async fn has_issues(harness: &Harness, token: &str, id: i64) -> bool {
     let request = ResolveAccessRequest {
         repository: by_id(id),
@@ -51,7 +49,7 @@ async fn has_issues(harness: &Harness, token: &str, id: i64) -> bool {
     harness.trust().verifier.verify(&response.grant).unwrap().0.issues_enabled
 }
 
-/// Returns the changes of settings in the audit log, oldest first.
+/// Settings changes in the audit log, oldest first.
 async fn log(harness: &Harness) -> Vec<String> {
     let sql =
         "SELECT actor || ' ' || target || ' ' || details FROM audit_log WHERE action = 'repository.update' ORDER BY id";
@@ -118,7 +116,7 @@ async fn administrators_of_the_repository_change_its_settings_and_nobody_else() 
         for id in [closed, 999] {
             assert_eq!(attempt(&bob, id).await, refused(Code::NotFound, "REPOSITORY_NOT_FOUND"));
         }
-        // The right to the change is checked before its fields.
+        // Permission is checked before the fields.
         let invalid = UpdateIssueTrackerRequest { external_tracker_url: Some("x".into()), ..nothing(open) };
         let outcome = refusal(update(&harness, &bob, invalid).await);
         assert_eq!(outcome, refused(Code::PermissionDenied, "PERMISSION_REQUIRED"));
@@ -160,7 +158,7 @@ async fn an_invalid_change_reports_its_fields_and_changes_nothing() {
         );
         assert!(has_issues(&harness, &ada, id).await && log(&harness).await.is_empty());
 
-        // One of the two addresses is stored already; then neither can be cleared while the tracker is external.
+        // While one of the addresses is stored and the tracker is external, neither can be cleared.
         let stored = UpdateIssueTrackerRequest { external_tracker_url: Some(URL.into()), ..nothing(id) };
         update(&harness, &ada, stored).await.unwrap();
         assert_eq!(fields(bare).await, required[1..]);

@@ -1,5 +1,3 @@
-//! Tests of public keys.
-
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use ferrite_proto::error::violations;
@@ -9,7 +7,7 @@ use tonic::{Code, Status};
 use super::{refusal, refused};
 use crate::testing::{Harness, with_token};
 
-/// Returns a made-up key, another one for each number.
+/// A made-up key, distinct for each number.
 fn line(number: u8) -> String {
     let mut blob = b"\0\0\0\x0bssh-ed25519\0\0\0\x20".to_vec();
     blob.extend([number; 32]);
@@ -87,7 +85,7 @@ async fn a_key_or_title_in_use_and_an_invalid_one_are_refused() {
     let status = create(&harness, &ada, new("", "ssh-dss AAAA")).await.unwrap_err();
     let found: Vec<_> = violations(&status).into_iter().map(|(field, code, _)| (field, code)).collect();
     assert_eq!(found, [("title".into(), "required".into()), ("key".into(), "invalid".into())]);
-    // The refused request left its title free.
+    // The rejected request did not use up its title.
     create(&harness, &ada, new("three", &line(4))).await.unwrap();
 }
 
@@ -105,7 +103,7 @@ async fn only_administrators_add_keys_for_others() {
         let outcome = create(&harness, token, request).await;
         assert_eq!(refusal(outcome), refused(Code::PermissionDenied, "ADMIN_REQUIRED"));
     }
-    // Violations are reported only to callers who may make the request.
+    // Violations are only reported to callers who may make the request.
     let broken = |request| CreatePublicKeyRequest { key: "x".into(), ..request };
     let outcome = create(&harness, &ada, broken(of("unknown", false))).await;
     assert_eq!(refusal(outcome), refused(Code::PermissionDenied, "ADMIN_REQUIRED"));

@@ -1,4 +1,4 @@
-//! Tests of limits: wrong passwords, and creations per hour.
+//! Limits on wrong passwords and on creations per hour.
 
 use ferrite_core::testing::setting;
 use ferrite_proto::repo::account_service_client::AccountServiceClient;
@@ -15,7 +15,7 @@ use super::{refusal, refused};
 use crate::error::RepoError;
 use crate::testing::{Harness, PASSWORD, basic, with_token};
 
-/// Tries a password, with the client address that the gateway would send.
+/// Tries a password from a client address.
 async fn try_from(
     client: &mut AccountServiceClient<Channel>,
     login: &str,
@@ -62,11 +62,11 @@ async fn an_address_that_guesses_at_accounts_existing_or_not_is_refused() {
 
 #[tokio::test]
 async fn creations_beyond_the_limit_of_an_hour_are_refused() {
-    // The token of ada is the first of the three.
+    // Creating Ada's token counts as the first of three.
     let harness = Harness::start_with(&["--creations-per-hour", "3", "--administrator-creations-per-hour", "5"]).await;
     let ada = harness.signed_in("ada").await;
     assert!(harness.create(&ada, "one", false).await.is_ok());
-    // An invalid request is not counted.
+    // Invalid requests do not count.
     assert_eq!(refusal(harness.create(&ada, "-", false).await), refused(Code::InvalidArgument, "INVALID_FIELDS"));
     assert!(harness.create(&ada, "two", false).await.is_ok());
     let outcome = harness.create(&ada, "three", false).await;
@@ -92,7 +92,7 @@ async fn creations_beyond_the_limit_of_an_hour_are_refused() {
 
 #[tokio::test]
 async fn teams_are_creations_like_others() {
-    // The token and the organization are the first two.
+    // The token and the organization count.
     let harness = Harness::start_with(&["--creations-per-hour", "3"]).await;
     let ada = harness.signed_in("ada").await;
     let request = CreateOrganizationRequest { username: "acme".into(), ..CreateOrganizationRequest::default() };

@@ -1,4 +1,5 @@
-//! Tests of what an account began and what waits since: it takes no effect once the account has lost the right to it. On both databases.
+//! Pending work of an account has no effect once the account loses the right to it. On both
+//! databases.
 
 use ferrite_core::testing::eventually;
 use ferrite_db::args;
@@ -19,26 +20,25 @@ use super::repository_settings::{get, log};
 use super::{by_name, refusal, refused};
 use crate::testing::{Harness, StoreMode, with_token};
 
-/// The ways in which an owner of an organization loses what owners may do.
+/// How an owner of an organization loses the owner's rights.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Loss {
     Removed,
     Demoted,
     LeftTeam,
     Disabled,
-    /// By a change that ends nothing itself, as one that was made before transfers ended with rights.
+    /// By a change that does not end pending work, like one by an older version.
     InDatabase,
 }
 
 const LOSSES: [Loss; 5] = [Loss::Removed, Loss::Demoted, Loss::LeftTeam, Loss::Disabled, Loss::InDatabase];
 
-/// An organization `acme` whose owners are Ada and Bob.
+/// An organization `acme` owned by Ada and Bob.
 struct Site {
     harness: Harness,
     root: String,
     ada: String,
     bob: String,
-    /// The account of the organization.
     acme: i64,
 }
 
@@ -53,7 +53,6 @@ impl Site {
         Self { harness, root, ada, bob, acme }
     }
 
-    /// Makes a private repository of the organization.
     async fn create(&self, name: &str) -> Repository {
         let request =
             CreateRepositoryRequest { name: name.into(), owner: "acme".into(), is_private: true, ..Default::default() };
@@ -61,7 +60,6 @@ impl Site {
         response.into_inner().repository.unwrap()
     }
 
-    /// Takes Bob's rights away.
     async fn lose(&self, way: Loss) {
         let harness = &self.harness;
         match way {
@@ -108,7 +106,7 @@ impl Site {
         Ok(self.transfers().get_transfer(with_token(request, token)).await?.into_inner().transfer.unwrap())
     }
 
-    /// Starts an import to the organization by Bob. Returns the import, and the repository that it makes.
+    /// Starts an import to the organization as Bob. Returns the import and its repository.
     async fn import(&self, name: &str) -> (i64, RepositoryId) {
         let request = MigrateRepositoryRequest {
             clone_addr: "https://example.com/them/demo.git".into(),
@@ -121,7 +119,7 @@ impl Site {
         (response.into_inner().migration.unwrap().id, RepositoryId(repository))
     }
 
-    /// Has the store tell that an import brought its repository. Returns the import after that.
+    /// Delivers the event that the import succeeded. Returns the import after that.
     async fn end(&self, (migration_id, repository): (i64, RepositoryId)) -> Migration {
         let end = MigrationEnded { size_bytes: 900, number: 3, ..MigrationEnded::default() };
         self.harness.deliver(vec![outbox::event(repository, 0, Fact::MigrationEnded(end))]).await.unwrap();
@@ -148,7 +146,7 @@ async fn a_transfer_ends_with_the_ownership_of_the_user_who_started_it() {
             assert_eq!(refusal(site.accept(&eve, secret).await), hidden(), "{way:?}");
             let gone = refused(Code::NotFound, "TRANSFER_NOT_FOUND");
             assert_eq!(refusal(site.pending(&site.ada, secret).await), gone, "{way:?}");
-            // It stays ended when the right is given again.
+            // It stays ended when Bob gets the right back.
             site.set_bob(Some(true), None).await;
             set(&site.harness, &site.ada, "acme", "bob", MembershipRole::Member).await.unwrap();
             set(&site.harness, &site.ada, "acme", "bob", MembershipRole::Admin).await.unwrap();
@@ -175,7 +173,7 @@ async fn a_transfer_by_an_administrator_ends_with_that_role_and_with_the_account
         for name in ["chief", "other"] {
             site.harness.user(name, true).await;
         }
-        // Of an administrator none waits any more. These are from the time before that role was given.
+        // Administrators no longer get pending transfers. These are from before they got that role.
         let sql = "INSERT INTO repository_transfers (repository_id, new_owner_id, user_id, created_us) \
              SELECT r.id, e.id, u.id, $3 FROM repositories r, users e, users u \
              WHERE r.name_key = $1 AND e.name_key = 'eve' AND u.name_key = $2";

@@ -36,7 +36,7 @@ use ferrite_proto::error::reason;
 use ferrite_proto::repo::{RepositoryRef, ResolveAccessRequest};
 use tonic::{Code, Status};
 
-/// Returns the code and the reason of an error response.
+/// The code and reason of an error.
 fn refusal<T: std::fmt::Debug>(response: Result<T, Status>) -> (Code, String) {
     let status = response.unwrap_err();
     (status.code(), reason(&status).unwrap_or_default())
@@ -54,7 +54,6 @@ fn by_name(owner: &str, name: &str) -> Option<RepositoryRef> {
     Some(RepositoryRef::by_name(owner, name))
 }
 
-/// Returns a request for access to the repository `ada/demo`.
 fn of_demo(operation: &str) -> ResolveAccessRequest {
     ResolveAccessRequest {
         repository: by_name("ada", "demo"),

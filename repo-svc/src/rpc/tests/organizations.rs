@@ -1,5 +1,3 @@
-//! Tests of organizations and their members.
-
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -77,14 +75,14 @@ async fn organizations(harness: &Harness, token: &str, username: &str) -> Result
     Ok(response.organizations.into_iter().map(|row| row.username).collect())
 }
 
-/// Sets the scopes of every token of that name.
+/// Sets the scopes of all tokens with this name.
 pub(super) async fn narrow(harness: &Harness, token_name: &str, scopes: &[Scope]) {
     let bits = scopes.iter().copied().collect::<Scopes>().bits();
     let sql = "UPDATE access_tokens SET scopes = $1 WHERE name = $2";
     harness.db().await.execute(sql, &args![bits, token_name]).await.unwrap();
 }
 
-/// Returns the entries of the audit log, oldest first, except those about users, tokens and repositories.
+/// The audit log, oldest first, without users, tokens and repositories.
 pub(super) async fn log_entries(harness: &Harness) -> Vec<String> {
     let sql = "SELECT actor || ' ' || action || ' ' || target || ' ' || details FROM audit_log \
                WHERE action NOT LIKE 'user.%' AND action NOT LIKE 'token.%' AND action NOT LIKE 'repository.%' ORDER BY id";
@@ -374,7 +372,7 @@ async fn a_user_creates_a_limited_number_of_organizations() {
         let request = CreateOrganizationRequest { owner: "ada".into(), as_administrator: true, ..named(name) };
         client(&harness).create_organization(with_token(request, &root)).await
     };
-    // One that an administrator makes for a user counts for the user.
+    // An organization that an administrator creates for a user counts for the user.
     for_ada("two").await.unwrap();
     let limit = refused(Code::FailedPrecondition, "ORGANIZATION_LIMIT_REACHED");
     assert_eq!(refusal(for_ada("three").await), limit);

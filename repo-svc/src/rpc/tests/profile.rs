@@ -1,5 +1,3 @@
-//! Tests of profiles: e-mail addresses and follows.
-
 use ferrite_proto::error::violations;
 use ferrite_proto::repo::*;
 use tonic::{Code, Status};

@@ -1,4 +1,4 @@
-//! Tests of quotas: administrators see and set them, grants carry them, and imports end within them.
+//! Quotas: administrators read and set them, grants contain them, and imports respect them.
 
 use ferrite_events as outbox;
 use ferrite_proto::ServiceRole;
@@ -42,7 +42,7 @@ fn set(limit: i64) -> Option<LimitChange> {
     Some(LimitChange { limit: Some(limit) })
 }
 
-/// Tells that a repository has a size.
+/// Delivers an event with the size of a repository.
 async fn push(harness: &Harness, id: i64, number: i64, size_bytes: i64) {
     let update = RefsUpdated { number, size_bytes, ..RefsUpdated::default() };
     harness.deliver(vec![outbox::event(RepositoryId(id), 0, Fact::RefsUpdated(update))]).await.unwrap();
@@ -162,7 +162,7 @@ async fn grants_for_writes_carry_the_quota_of_the_owner() {
 #[tokio::test]
 async fn grants_for_what_is_counted_carry_a_percentage() {
     let harness = Harness::start_with(&["--creations-per-hour", "4"]).await;
-    // Her token is the first creation.
+    // Creating her token counts.
     let (root, ada) = (administrator(&harness).await, harness.signed_in("ada").await);
     let demo = harness.create(&ada, "demo", false).await.unwrap();
     let percent = async |token: &str| limits(&harness, token, demo.id, CREATE_ISSUE).await.rate_percent;
@@ -171,7 +171,7 @@ async fn grants_for_what_is_counted_carry_a_percentage() {
         update(&harness, &root, UpdateQuotaRequest { rate_percent: set(limit), ..of(username) }).await.unwrap();
     }
     assert_eq!((percent(&ada).await, percent(&root).await), (Some(50), Some(5_000)));
-    // Two of four are half.
+    // Two is half of the limit of four.
     let refused_creation = harness.create(&ada, "more", false).await;
     assert_eq!(refusal(refused_creation), refused(Code::ResourceExhausted, "TOO_MANY_CREATIONS"));
     update(&harness, &root, UpdateQuotaRequest { rate_percent: set(-1), ..of("ada") }).await.unwrap();

@@ -1,4 +1,4 @@
-//! Tests of new decisions about accesses that were given.
+//! Repeated access decisions.
 
 use ferrite_db::args;
 use ferrite_proto::grant::Credential;
@@ -13,18 +13,18 @@ use crate::testing::{Harness, PASSWORD, basic, with_token};
 const FORGET_TOKENS: &str = "DELETE FROM access_tokens";
 const CHANGE_PASSWORDS: &str = "UPDATE users SET password_hash = $1";
 
-/// Resolves an access and returns the request that asks about it again.
+/// Resolves an access and returns the request that checks it again.
 async fn given(harness: &Harness, token: &str, request: ResolveAccessRequest) -> ReauthorizeAccessRequest {
     let response = harness.access().resolve_access(with_token(request, token)).await.unwrap().into_inner();
     let access = response.reauthorization.unwrap();
     let (grant, _) = harness.trust().verifier.verify(&response.grant).unwrap();
-    // Only the grant of a push names its credential, in the same way.
+    // Only the grant for a push names its credential.
     let named = grant.reauthorization.map(|named| named.request(grant.operation.clone()));
     assert_eq!(named, (grant.operation == RECEIVE_PACK).then(|| access.clone()));
     access
 }
 
-/// Returns the code and the reason with which an access is refused by now; `None` if it is not.
+/// The code and reason with which the access is now rejected; `None` if it is not.
 async fn refused_now(harness: &Harness, access: &ReauthorizeAccessRequest) -> Option<(Code, String)> {
     match harness.access().reauthorize_access(access.clone()).await {
         Ok(_) => None,

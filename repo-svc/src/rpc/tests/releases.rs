@@ -1,5 +1,3 @@
-//! Tests of releases and their files.
-
 use ferrite_db::testing::on_each_url;
 use ferrite_proto::error::violations;
 use ferrite_proto::events::event::Fact;
@@ -21,7 +19,6 @@ fn client(harness: &Harness) -> ReleaseServiceClient<Channel> {
     ReleaseServiceClient::new(harness.service.clone())
 }
 
-/// A user with a repository.
 pub(super) struct Fixture {
     pub(super) harness: Harness,
     pub(super) ada: String,
@@ -101,7 +98,7 @@ impl Fixture {
         Ok(client(&self.harness).create_release_asset(request).await?.into_inner().asset.unwrap())
     }
 
-    /// Returns the tags of the releases that hook-svc was told of.
+    /// The tags of the releases in events to hook-svc.
     async fn told(&self, count: usize) -> Vec<String> {
         loop {
             let facts = self.harness.events().into_iter().filter_map(|event| event.fact);
@@ -131,7 +128,7 @@ async fn an_upload_begins_with_the_limits_of_its_user() {
         for number in 0..5 {
             fixture.begin(release.id, &format!("file-{number}"), "").await.unwrap();
         }
-        // The token is the first write of bob.
+        // Creating Bob's token counts as a write.
         let bob = fixture.harness.user("bob", false).await.id.0;
         fixture.harness.token("bob", "test").await;
         let of_bob = Fixture { ada_id: bob, ..fixture };

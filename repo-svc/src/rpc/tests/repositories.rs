@@ -1,4 +1,4 @@
-//! Tests of repositories: creation with a store that fails, deletion, lists and search.
+//! Repositories: creation with a failing store, deletion, lists and search.
 
 use std::collections::HashSet;
 use std::time::Duration;
@@ -29,7 +29,7 @@ fn keyed<T>(message: T, token: &str, key: &str) -> Request<T> {
     request
 }
 
-/// Waits until `count` events of a kind have arrived, and returns them with their repositories.
+/// Waits for `count` events of a kind, and returns them with their repositories.
 async fn told<T>(harness: &Harness, count: usize, kind: fn(Fact) -> Option<T>) -> Vec<(i64, T)> {
     for _ in 0..2000 {
         let events = harness.events().into_iter();

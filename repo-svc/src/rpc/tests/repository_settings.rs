@@ -1,4 +1,4 @@
-//! Tests of the settings of repositories, of archived ones, and of former names, on both databases.
+//! Settings of repositories, archived repositories, and former names. On both databases.
 
 use std::time::Duration;
 
@@ -38,7 +38,7 @@ pub(super) async fn get(harness: &Harness, token: &str, owner: &str, name: &str)
     Ok(harness.repository().get_repository(with_token(request, token)).await?.into_inner().repository.unwrap())
 }
 
-/// Returns the `owner/name` that a former name leads to.
+/// The `owner/name` that a former name redirects to.
 #[track_caller]
 pub(super) fn moved_to(outcome: Result<Repository, Status>) -> String {
     let status = outcome.unwrap_err();
@@ -46,7 +46,7 @@ pub(super) fn moved_to(outcome: Result<Repository, Status>) -> String {
     format!("{}/{}", detail(&status, "owner").unwrap(), detail(&status, "name").unwrap())
 }
 
-/// Waits until `count` events about changes of repositories have arrived, and returns them.
+/// Waits for `count` `RepositoryUpdated` events.
 pub(super) async fn told(harness: &Harness, count: usize) -> Vec<RepositoryUpdated> {
     for _ in 0..2000 {
         let facts = harness.events().into_iter().filter_map(|event| match event.fact {
@@ -110,7 +110,7 @@ async fn what_is_set_is_changed_and_told_and_recorded_once() {
             ["ada ada/Other {\"archived\":\"true\",\"fields\":\"name,description,website,private,archived,default_branch\",\
               \"old_name\":\"Demo\",\"private\":\"true\"}"]
         );
-        // The text is found by its new words, and not by the old name.
+        // Search finds the new text and not the old name.
         for (query, expected) in [("other", 1), ("some word", 1), ("demo", 0)] {
             let request = SearchRepositoriesRequest {
                 query: query.to_owned(),
@@ -153,7 +153,7 @@ async fn a_name_that_is_taken_and_a_branch_that_does_not_exist_change_nothing() 
         assert_eq!(refusal, refused(Code::Unavailable, "STORE_UNAVAILABLE"));
         assert_eq!(get(&harness, &ada, "ada", "one").await.unwrap(), before);
         assert_eq!(log(&harness, "repository.update").await, [""; 0]);
-        // A change of case alone leaves no former name behind.
+        // A change of case alone creates no redirect.
         assert_eq!(update(&harness, &ada, renamed("ada", "one", "ONE")).await.unwrap().name, "ONE");
         let (count,): (i64,) = harness.db().await.one("SELECT COUNT(*) FROM repository_redirects", &[]).await.unwrap();
         assert_eq!(count, 0);
@@ -207,7 +207,7 @@ async fn a_former_name_leads_those_who_may_see_it_to_the_repository() {
                 assert_eq!((hidden.message(), hidden.details()), (missing.message(), missing.details()));
             }
         }
-        // git follows the name, and its grant is for the repository.
+        // git follows the redirect, and the grant is for the repository.
         let mut request = ResolveAccessRequest {
             repository: by_name("ada", "one"),
             operation: UPLOAD_PACK.to_owned(),
@@ -221,7 +221,7 @@ async fn a_former_name_leads_those_who_may_see_it_to_the_repository() {
         request.follow_redirect = false;
         let refused_here = harness.access().resolve_access(with_token(request, &ada)).await;
         assert_eq!(refusal(refused_here), refused(Code::NotFound, "REPOSITORY_MOVED"));
-        // Back to a former name: it is the name again, and leads nowhere else.
+        // Renamed back to a former name: no redirect from it any more.
         update(&harness, &ada, renamed("ada", "three", "one")).await.unwrap();
         assert_eq!(get(&harness, &ada, "ada", "one").await.unwrap().name, "one");
         assert_eq!(moved_to(get(&harness, &ada, "ada", "three").await), "ada/one");
@@ -242,7 +242,7 @@ async fn a_repository_takes_a_former_name_over_for_good() {
         harness.repository().delete_repository(with_token(delete, &ada)).await.unwrap();
         let outcome = get(&harness, &ada, "ada", "old").await;
         assert_eq!(refusal(outcome), refused(Code::NotFound, "REPOSITORY_NOT_FOUND"));
-        // Names that a deleted repository had lead nowhere.
+        // Former names of a deleted repository do not redirect.
         update(&harness, &ada, renamed("ada", "new", "newer")).await.unwrap();
         let delete = DeleteRepositoryRequest { repository: by_name("ada", "newer") };
         harness.repository().delete_repository(with_token(delete, &ada)).await.unwrap();

@@ -1,5 +1,3 @@
-//! Tests of access by SSH key.
-
 use ferrite_db::testing::on_each_url;
 use ferrite_db::{Db, args};
 use ferrite_proto::repo::access_service_client::AccessServiceClient;
@@ -31,7 +29,7 @@ async fn resolve(
     Ok(harness.access().resolve_access(request).await?.into_inner())
 }
 
-/// Returns the level in the grant for a key, or the reason of the refusal.
+/// The level in the grant for a key, or the reason of the error.
 async fn outcome(harness: &Harness, key: &str, operation: &str, name: &str) -> Result<Permission, String> {
     match resolve(harness, key, operation, name).await {
         Ok(response) => Ok(harness.trust().verifier.verify(&response.grant).unwrap().0.permission),
@@ -74,7 +72,7 @@ async fn a_users_key_authenticates_the_user_until_it_is_disabled() {
     let response = resolve(&harness, "SHA256:ada", operation::RECEIVE_PACK, "demo").await.unwrap();
     let (grant, _) = harness.trust().verifier.verify(&response.grant).unwrap();
     assert_eq!((grant.user.unwrap().username.as_str(), grant.permission), ("ada", Permission::Owner));
-    // Site administrators may read every repository over git, and push to none.
+    // Over git, site administrators can read every repository and push to none.
     assert_eq!(outcome(&harness, "SHA256:root", operation::UPLOAD_PACK, "demo").await, Ok(Permission::Read));
     let refused_push = outcome(&harness, "SHA256:root", operation::RECEIVE_PACK, "demo").await;
     assert_eq!(refused_push, Err("PERMISSION_REQUIRED".to_owned()));
@@ -113,7 +111,7 @@ async fn a_deploy_key_reads_its_repositories_and_public_ones() {
     assert!(grant.user.is_none() && response.identity.is_none());
 }
 
-/// Returns the account that an operation with a deploy key counts for, and the percentage of its limits.
+/// The account that an operation with a deploy key counts for, and its percentage of the limits.
 async fn counted(harness: &Harness, repository: i64, operation: &str) -> (Option<i64>, Option<u32>) {
     let request = ResolveAccessRequest {
         repository: by_id(repository),
@@ -138,7 +136,7 @@ async fn a_deploy_key_counts_for_the_user_who_added_it_and_without_it_for_the_ow
             db.execute(ADD_DEPLOY_KEY, &args![made.id, "SHA256:bot", false]).await.unwrap();
             owners.push((made.id, made.owner.unwrap().id));
         }
-        // In another repository the same key was added by somebody else.
+        // Somebody else added the same key to another repository.
         let [(one, ada), (two, _)] = owners[..] else { panic!("{owners:?}") };
         db.execute("UPDATE deploy_keys SET user_id = $1 WHERE repository_id = $2", &args![bob, one]).await.unwrap();
         db.execute("UPDATE deploy_keys SET user_id = $1 WHERE repository_id = $2", &args![ada, two]).await.unwrap();
@@ -205,7 +203,7 @@ async fn a_deploy_key_of_no_known_user_has_the_limits_of_the_owner() {
             ids.push((made.id, made.owner.unwrap().id));
         }
         for ((id, owner), rate_percent) in ids.into_iter().zip([None, None, Some(10_000)]) {
-            // Reads count against no limit per hour, but take places on the store.
+            // Reads do not count against the hourly limits, but take slots on the store.
             assert_eq!(counted(&harness, id, operation::RECEIVE_PACK).await, (Some(owner), rate_percent), "{id}");
             assert_eq!(counted(&harness, id, operation::UPLOAD_PACK).await, (Some(owner), None), "{id}");
         }

@@ -1,4 +1,4 @@
-//! Tests of stars, watches and topics: who may, and what they show.
+//! Stars, watches and topics.
 
 use ferrite_proto::Scope;
 use ferrite_proto::error::violations;

@@ -1,4 +1,4 @@
-//! Tests of git stores: their administration, the placement of repositories, and the calls and events that go to the store of each.
+//! Git stores: administration, placement of repositories, and the calls and events to each store.
 
 use std::collections::BTreeSet;
 use std::time::{Duration, Instant};
@@ -141,7 +141,7 @@ async fn the_first_store_that_responds_is_known_at_once() {
     harness.set_store(StoreMode::Works);
     eventually("a store is known to answer", async || state.stores.place().await.is_ok()).await;
     assert!(begin.elapsed() < Duration::from_millis(1500), "{:?}", begin.elapsed());
-    // One that goes down is noticed by the request that it fails, and is then asked as often.
+    // A store that goes down is noticed by the first failed request, and then polled as often.
     harness.set_store(StoreMode::Down);
     for store in ["git-0", "git-1"] {
         state.stores.note_unreachable(store);

@@ -1,5 +1,3 @@
-//! Tests of teams, their members and repositories.
-
 use ferrite_proto::error::violations;
 use ferrite_proto::repo::team_service_client::TeamServiceClient;
 use ferrite_proto::repo::{
@@ -87,7 +85,7 @@ async fn repository(harness: &Harness, token: &str, name: &str, is_private: bool
     response.into_inner().repository.unwrap().id
 }
 
-/// Returns the caller's access to a repository over git: `nothing`, `read` or `write`.
+/// The caller's git access to a repository: `nothing`, `read` or `write`.
 async fn git(harness: &Harness, token: &str, id: i64) -> &'static str {
     let ask = async |operation: &str| {
         let request = ResolveAccessRequest {
@@ -119,7 +117,7 @@ fn owners_only() -> (Code, String) {
     refused(Code::PermissionDenied, "ORGANIZATION_OWNER_REQUIRED")
 }
 
-/// Starts a service with the tokens of ada, who owns `acme`; bob, a member of it; eve, who is none; and root, a site administrator.
+/// Tokens of Ada, who owns `acme`; Bob, a member; Eve, an outsider; and root, a site administrator.
 async fn setup() -> (Harness, [String; 4]) {
     let harness = Harness::start().await;
     let (ada, bob, eve) =

@@ -1,4 +1,4 @@
-//! Tests of access tokens: scopes, expiry, limits to repositories, revocation.
+//! Access tokens: scopes, expiry, limits to repositories, revocation.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -56,7 +56,7 @@ async fn delete(harness: &Harness, name: &str) -> Result<(), Status> {
     harness.account().delete_access_token(request).await.map(|_| ())
 }
 
-/// Returns the entries of the audit log about tokens: action, actor, target, token id, details.
+/// Token entries in the audit log: action, actor, target, token id, details.
 async fn log(harness: &Harness) -> Vec<(String, String, String, i64, String)> {
     let sql = "SELECT action, actor, target, token_id, details FROM audit_log WHERE action LIKE 'token.%' ORDER BY id";
     harness.db().await.all(sql, &args![]).await.unwrap()
@@ -146,7 +146,7 @@ async fn a_token_is_limited_to_repositories_that_its_owner_sees() {
     harness.db().await.execute("DELETE FROM repositories WHERE name = 'One'", &[]).await.unwrap();
     let after = list(&harness, "ada").await;
     assert_eq!((after[0].is_limited, after[0].repositories.clone()), (true, texts(&["bob/open"])));
-    // A later repository of the same name is another one.
+    // A new repository with the same name is not covered.
     harness.create(&ada, "One", true).await.unwrap();
     assert_eq!(open(&harness, &made.value, "ada", "one").await, Err(refused(Code::NotFound, "REPOSITORY_NOT_FOUND")));
 }

@@ -1,5 +1,3 @@
-//! Tests of transfers of repositories, on both databases.
-
 use ferrite_db::args;
 use ferrite_db::testing::on_each_url;
 use ferrite_proto::error::violations;
@@ -69,7 +67,7 @@ async fn a_caller_who_administers_both_sides_transfers_at_once() {
         assert!(!response.is_pending);
         assert_eq!(owner(response.repository.as_ref().unwrap()), "acme");
         assert_eq!(moved_to(get(&harness, &ada, "ada", "demo").await), "acme/demo");
-        // The rows of teams belong to the organization's teams.
+        // Team rows belong to the organization's teams.
         let team = "INSERT INTO teams (organization_id, name, name_key, description, level, created_us) \
              SELECT id, 'T', 't', '', 1, 0 FROM users WHERE name_key = 'acme'";
         db.execute(team, &[]).await.unwrap();
@@ -88,7 +86,7 @@ async fn a_caller_who_administers_both_sides_transfers_at_once() {
             let (count,): (i64,) = db.one(sql, &[]).await.unwrap();
             assert_eq!(count, 0, "{table}");
         }
-        // The former owner has lost it, and both former names are hidden from it.
+        // The former owner lost it, and both former names are hidden from the former owner.
         for name in ["ada", "acme", "bob"] {
             let outcome = get(&harness, &ada, name, "demo").await;
             assert_eq!(refusal(outcome), refused(Code::NotFound, "REPOSITORY_NOT_FOUND"), "{name}");
@@ -178,7 +176,7 @@ async fn names_and_limits_of_the_new_owner_count_when_it_becomes_the_owner() {
         db.execute("UPDATE users SET repository_limit = 2 WHERE name_key = 'bob'", &[]).await.unwrap();
         let limit = refusal(accept(&harness, &bob, "other").await);
         assert_eq!(limit, refused(Code::FailedPrecondition, "REPOSITORY_LIMIT_REACHED"));
-        // Still as it was.
+        // Unchanged.
         assert_eq!(owner(&get(&harness, &ada, "ada", "other").await.unwrap()), "ada");
         assert!(pending(&harness, &bob, "other").await.is_ok());
     })
@@ -203,7 +201,7 @@ async fn of_a_withdrawal_and_an_acceptance_at_once_one_wins() {
     .await;
 }
 
-/// Returns the repositories of the caller's transfers, each with its new owner, and checks the number of all.
+/// The repositories of the caller's transfers with their new owners. Checks the total.
 async fn list(harness: &Harness, token: &str) -> Vec<(String, String)> {
     let request = ListTransfersRequest { page: 1, page_size: 100 };
     let response = client(harness).list_transfers(with_token(request, token)).await.unwrap().into_inner();
@@ -242,7 +240,7 @@ async fn owners_and_receivers_list_the_transfers_that_wait() {
         assert_eq!((response.total_count, shown.repository.as_ref().unwrap().id), (3, ids[1]));
         let (begin, end) = (shown.create_time.unwrap().seconds, shown.expire_time.unwrap().seconds);
         assert_eq!(end - begin, 7 * 24 * 3600);
-        // A token that is limited to repositories shows the transfers of these.
+        // A token limited to repositories only lists their transfers.
         let limit = "UPDATE access_tokens SET repository_ids = $1 WHERE user_id = (SELECT id FROM users WHERE name_key = 'ada')";
         harness.db().await.execute(limit, &args![ids[2].to_string()]).await.unwrap();
         assert_eq!(list(&harness, &harness.token("ada", "again").await).await.len(), 3);
@@ -297,7 +295,7 @@ async fn a_transfer_ends_after_a_week() {
         assert_eq!(refusal(cancel(&harness, &ada, "demo").await), none());
         assert_eq!(refusal(accept(&harness, &bob, "demo").await), refused(Code::NotFound, "REPOSITORY_NOT_FOUND"));
         assert_eq!(list(&harness, &ada).await, []);
-        // Another one may be started before the sweeper comes.
+        // A new transfer can start before the sweeper runs.
         start(&harness, &ada, "demo", "bob").await.unwrap();
         let state = harness.state().await;
         let sweeper = TransferSweeper::new(state.transfers.clone(), state.clock.clone());

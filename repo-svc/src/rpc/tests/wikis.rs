@@ -1,5 +1,3 @@
-//! Tests of wikis: their settings, access to them, and their creation on the store.
-
 use ferrite_core::testing::eventually;
 use ferrite_db::args;
 use ferrite_db::testing::on_each_url;
@@ -29,7 +27,7 @@ fn request(name: &str, operation: &str) -> ResolveAccessRequest {
     }
 }
 
-/// Returns the grant for a wiki, for a token or nobody.
+/// Returns the grant for a wiki. An empty token is anonymous.
 async fn resolve(harness: &Harness, token: &str, name: &str, operation: &str) -> Result<Grant, Status> {
     let response = harness.access().resolve_access(with_token(request(name, operation), token)).await?.into_inner();
     let (grant, _) = harness.trust().verifier.verify(&response.grant).unwrap();
@@ -57,7 +55,7 @@ async fn a_wiki_is_made_by_the_first_push_and_deleted_with_its_repository() {
         let id = harness.create(&ada, "demo", false).await.unwrap().id;
         let missing = refused(Code::NotFound, "REPOSITORY_NOT_FOUND");
         assert_eq!(refusal(resolve(&harness, &ada, "demo", FETCH).await), missing);
-        // The first attempt stops half-way, on one side or the other.
+        // The first attempt fails on one side or the other.
         harness.set_store(StoreMode::Down);
         let down = refusal(resolve(&harness, &ada, "demo", PUSH).await);
         assert_eq!(down, refused(Code::Unavailable, "STORE_UNAVAILABLE"));
@@ -69,7 +67,7 @@ async fn a_wiki_is_made_by_the_first_push_and_deleted_with_its_repository() {
         assert!(push.repository > id && harness.stored().contains(&push.repository));
         assert_eq!((push.permission, push.issue_reach), (Permission::Owner, IssueReach::None));
         let made: Vec<_> = harness.create_requests().into_iter().filter(|made| made.is_wiki).collect();
-        // The call that was refused as unavailable was repeated.
+        // The call that failed as unavailable was retried.
         assert!(made.len() >= 3 && made.iter().all(|made| made.repository_id == push.repository), "{made:?}");
         assert!(made.iter().all(|made| made.default_branch == "main" && made.first_commit.is_none()));
         assert_eq!(resolve(&harness, "", "demo", FETCH).await.unwrap().repository, push.repository);
@@ -84,7 +82,7 @@ async fn a_wiki_is_made_by_the_first_push_and_deleted_with_its_repository() {
                 _ => None,
             })
         };
-        // The call waits for its event only for a moment.
+        // The call waits only briefly for its event.
         eventually("the deletion is told", || async { told().is_some() }).await;
         assert_eq!(told(), Some((id, push.repository)));
         assert_eq!(refusal(resolve(&harness, &ada, "demo", PUSH).await), missing);
@@ -116,7 +114,7 @@ async fn the_level_is_that_of_the_repository_and_a_public_wiki_is_read_by_everyb
         let public = UpdateWikiRequest { allow_public_wiki: Some(true), ..Default::default() };
         update(&harness, &ada, "hidden", public).await.unwrap();
         assert_eq!(outcomes("hidden").await, ["read", "CREDENTIALS_REQUIRED", "read", denied]);
-        // The repository itself stays hidden, and so does a wiki that is not there.
+        // The repository itself stays hidden, and so does a missing wiki.
         let itself = ResolveAccessRequest { is_wiki: false, ..request("hidden", FETCH) };
         let hidden = refusal(harness.access().resolve_access(with_token(itself, &bob)).await);
         assert_eq!(hidden, refused(Code::NotFound, missing));

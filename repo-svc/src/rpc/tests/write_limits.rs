@@ -1,4 +1,4 @@
-//! Tests of the limit on what an account writes, and of repeated requests whose response is too large to be kept.
+//! The limit on an account's writes, and repeated requests whose response is too large to store.
 
 use ferrite_db::args;
 use ferrite_db::idempotency::MAX_STORED_RESPONSE_BYTES;
@@ -81,12 +81,13 @@ async fn edits_of_the_notes_of_a_release_count_with_the_bytes_that_they_store() 
             }
             assert!(edits < 10, "nothing counts");
         };
-        // Each edit is a little more than its text, and the last one that was begun below the limit is done.
+        // Each edit is a little larger than its text. The last edit that starts below the limit
+        // succeeds.
         assert!((3..=4).contains(&edits), "{edits}");
         assert_eq!(refusal(Err::<(), _>(status)), write_limit_reached());
         assert!(longest_response(&harness).await <= MAX_STORED_RESPONSE_BYTES);
 
-        // What is refused changes nothing, on the store either, and others may write.
+        // A rejected write changes nothing, on the store either. Others can still write.
         let outcome = create(&harness, &ada, by_id(demo), "v2", false).await;
         assert_eq!(refusal(outcome), write_limit_reached());
         assert!(harness.tags().is_empty());
@@ -102,7 +103,7 @@ async fn edits_of_the_notes_of_a_release_count_with_the_bytes_that_they_store() 
 async fn changes_of_settings_count_and_refused_ones_leave_no_entry_in_the_audit_log() {
     on_each_url(|url| async move {
         let harness = Harness::start_on_with(url, &["--writes-per-hour", "6"]).await;
-        // The token and the repository are the first two.
+        // The token and the repository count.
         let ada = harness.signed_in("ada").await;
         let demo = harness.create(&ada, "demo", false).await.unwrap().id;
         let describe = async |text: String, key: &str| {
@@ -143,7 +144,7 @@ async fn make_private(harness: &Harness, token: &str, repository: i64, text: Opt
 async fn at_a_reached_limit_a_request_is_done_only_if_it_takes_access_away_and_does_nothing_else() {
     on_each_url(|url| async move {
         let harness = Harness::start_on_with(url, &["--writes-per-hour", "3"]).await;
-        // The token and the repositories are the three.
+        // The token and the two repositories count.
         let ada = harness.signed_in("ada").await;
         let demo = harness.create(&ada, "demo", false).await.unwrap().id;
         let other = harness.create(&ada, "other", false).await.unwrap().id;
@@ -154,7 +155,7 @@ async fn at_a_reached_limit_a_request_is_done_only_if_it_takes_access_away_and_d
         };
         assert_eq!(state().await, (String::new(), false));
 
-        // Of requests at the same time one takes the access, and the others have nothing left to take.
+        // Of concurrent requests only one revokes access. The others have nothing left to revoke.
         let requests = (0..6).map(|_| make_private(&harness, &ada, demo, None));
         let outcomes = futures_util::future::join_all(requests).await;
         let (done, others): (Vec<_>, Vec<_>) = outcomes.into_iter().partition(Result::is_ok);
@@ -163,7 +164,7 @@ async fn at_a_reached_limit_a_request_is_done_only_if_it_takes_access_away_and_d
             assert_eq!(refusal(outcome), write_limit_reached());
         }
         assert_eq!(state().await, (String::new(), true));
-        // A value that stays is no change: clients send whole objects.
+        // An unchanged value is not a change: clients send whole objects.
         make_private(&harness, &ada, other, Some("")).await.unwrap();
         let sql = "SELECT COUNT(*) FROM audit_log WHERE action = 'repository.update'";
         let (count,): (i64,) = harness.db().await.one(sql, &[]).await.unwrap();
@@ -176,7 +177,7 @@ async fn at_a_reached_limit_a_request_is_done_only_if_it_takes_access_away_and_d
 async fn at_a_reached_limit_a_default_branch_that_stays_is_no_change() {
     on_each_url(|url| async move {
         let harness = Harness::start_on_with(url, &["--writes-per-hour", "2"]).await;
-        // The token and the repository are the two.
+        // The token and the repository count.
         let ada = harness.signed_in("ada").await;
         let demo = harness.create(&ada, "demo", false).await.unwrap().id;
         let close = async |branch: &str| {
@@ -200,7 +201,7 @@ async fn at_a_reached_limit_levels_of_collaborators_and_teams_can_be_lowered() {
     on_each_url(|url| async move {
         let harness = Harness::start_on_with(url, &["--writes-per-hour", "5"]).await;
         harness.user("bob", false).await;
-        // The token, the repository, the organization, the team and the collaborator are the five.
+        // The token, repository, organization, team and collaborator count.
         let ada = harness.signed_in("ada").await;
         let demo = harness.create(&ada, "demo", false).await.unwrap().id;
         create_organization(&harness, &ada, "acme").await;
@@ -251,7 +252,7 @@ async fn administrators_have_a_hundred_times_the_limit() {
     for name in ["a", "b", "c"] {
         harness.create(&root, name, false).await.unwrap();
     }
-    // The token is the only write of ada.
+    // Creating Ada's token is her only write.
     let ada = harness.signed_in("ada").await;
     assert_eq!(refusal(harness.create(&ada, "demo", false).await), write_limit_reached());
 }
@@ -266,7 +267,7 @@ async fn a_repeated_request_gets_a_large_response_anew() {
         assert_eq!(create(&harness, &ada, by_id(demo), "v1", false).await.unwrap(), made);
         let edited = edit(&harness, &ada, (demo, made.id), notes("b"), "edit").await.unwrap();
         assert_eq!(edit(&harness, &ada, (demo, made.id), notes("b"), "edit").await.unwrap(), edited);
-        // As it is today.
+        // The response shows the release as it is now.
         assert_eq!(create(&harness, &ada, by_id(demo), "v1", false).await.unwrap(), edited);
         assert_eq!(edited.body.len(), NOTES_BYTES);
 

@@ -1,4 +1,4 @@
-//! Tests of the collaborator store, on both databases.
+//! On both databases.
 
 use std::time::Duration;
 

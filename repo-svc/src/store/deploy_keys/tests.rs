@@ -1,4 +1,4 @@
-//! Tests of the deploy key store, on both databases.
+//! On both databases.
 
 use std::time::Duration;
 

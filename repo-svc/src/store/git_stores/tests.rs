@@ -1,4 +1,4 @@
-//! Tests of the table of git stores, on both databases.
+//! On both databases.
 
 use std::time::Duration;
 

@@ -1,4 +1,4 @@
-//! Tests of the store of releases and their files, on both databases.
+//! Releases and their files, on both databases.
 
 use ferrite_db::Db;
 
@@ -85,7 +85,8 @@ impl Fixture {
         };
         let mut tx = self.db.begin().await.unwrap();
         let asset = self.store.insert_asset(&mut tx, release, &new, self.author, now_us).await;
-        // A transaction that is only dropped ends a little later: until then PostgreSQL passes over the file among those that are due.
+        // A dropped transaction ends a little later. Until then PostgreSQL skips the file when it
+        // takes those that are due.
         let ended = if asset.is_ok() { tx.commit().await } else { tx.rollback().await };
         ended.unwrap();
         asset
@@ -167,14 +168,14 @@ async fn a_claim_holds_until_it_ends_or_is_old() {
         assert!(!fixture.store.is_claimed(&mut tx, &made, NOW).await.unwrap());
         let first = fixture.store.claim(&mut tx, &made, NOW).await.unwrap();
         assert!(fixture.store.is_claimed(&mut tx, &made, NOW + MINUTE_US - 1).await.unwrap());
-        // Whoever has claimed it has crashed.
+        // The claimant has crashed.
         assert!(!fixture.store.is_claimed(&mut tx, &made, NOW + MINUTE_US).await.unwrap());
         let second = fixture.store.claim(&mut tx, &made, NOW + MINUTE_US).await.unwrap();
         assert!(!fixture.store.end_claim(&mut tx, first).await.unwrap());
         assert!(fixture.store.is_claimed(&mut tx, &made, NOW + MINUTE_US).await.unwrap());
         assert!(fixture.store.end_claim(&mut tx, second).await.unwrap());
         assert!(!fixture.store.is_claimed(&mut tx, &made, NOW + MINUTE_US).await.unwrap());
-        // A claim goes with its release.
+        // A claim is deleted with its release.
         fixture.store.claim(&mut tx, &made, NOW).await.unwrap();
         fixture.store.delete(&mut tx, &made).await.unwrap();
         tx.commit().await.unwrap();
@@ -226,7 +227,8 @@ async fn names_of_files_are_unique_in_their_release() {
         let first = fixture.upload(&one, "a.txt", 'a').await.unwrap();
         fixture.upload(&two, "a.txt", 'b').await.unwrap();
         assert_field(fixture.upload(&one, "a.txt", 'c').await, "name", "taken");
-        // Two uploads of one name at once: the second to end is refused, and its file stays reserved.
+        // Of two concurrent uploads with one name, the one that finishes second fails and its file
+        // stays reserved.
         let name = AssetName::parse("a.txt").unwrap();
         fixture.store.reserve_file(&one, (&name, true), &"d".repeat(32), NOW).await.unwrap();
         assert_field(fixture.claim(&one, &name, &"d".repeat(32), NOW).await, "name", "taken");
@@ -270,7 +272,7 @@ async fn a_file_belongs_to_its_release_or_is_due_and_never_both() {
         fixture.store.reserve_file(&made, (&name("b"), false), &b, NOW).await.unwrap();
         assert!(fixture.due(NOW + DAY_US - 1).await.is_empty());
         fixture.claim(&made, &name("a"), &a, NOW).await.unwrap();
-        // What was never reserved, was claimed before, or is due, no release gets.
+        // No release gets a file that was never reserved, is already used, or is due for removal.
         for (file_id, now_us) in [(&"c".repeat(32), NOW), (&a, NOW), (&b, NOW + DAY_US)] {
             let refused = fixture.claim(&made, &name("x"), file_id, now_us).await;
             assert!(matches!(refused, Err(RepoError::Interrupted)), "{refused:?}");

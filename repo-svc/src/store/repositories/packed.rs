@@ -1,9 +1,8 @@
-//! Rows of repositories that SQLite returns as one value: a JSON array of an array for each row.
+//! Rows of repositories that SQLite returns as one value: a JSON array with an array per row.
 //!
-//! The driver copies each value of each row on SQLite's thread and hands the rows over one by one. For a page of fifty rows with forty
-//! columns that takes several times as long as it takes SQLite to write them as JSON and serde to read it.
-//!
-//! Not here: rows of PostgreSQL, and statements that return few rows.
+//! The driver copies every value of every row on SQLite's thread, and hands over rows one by one.
+//! For a page of fifty rows with forty columns this takes several times as long as writing JSON in
+//! SQLite and reading it with serde.
 
 use std::fmt;
 
@@ -12,7 +11,8 @@ use serde::de::{Deserialize, Deserializer, Error, SeqAccess, Visitor};
 
 use super::Repository;
 
-/// Begins a query that returns the rows of a subquery as one value; the subquery follows. Its order is kept.
+/// Begins a query that returns the rows of a subquery as one value; the subquery follows. Keeps its
+/// order.
 pub(in crate::store) const PACKED: &str = "json_group_array(json_array(id, name, description, website, is_private, is_mirror, is_empty, \
      is_issues_enabled, is_external_tracker, external_tracker_url, tracker_url_format, tracker_issue_style, is_archived, \
      is_wiki_enabled, is_wiki_public, is_external_wiki, external_wiki_url, topics, parent_id, mirror_interval_secs, \
@@ -20,16 +20,13 @@ pub(in crate::store) const PACKED: &str = "json_group_array(json_array(id, name,
      open_issue_count, created_us, updated_us, owner_id, owner_name, owner_full_name, owner_email, owner_kind, owner_is_admin, store, \
      epoch, collaborator, is_parent_hidden, team_level)) AS packed FROM (";
 
-/// Returns the rows of a value that a query with [`PACKED`] returned.
-///
-/// # Errors
-/// When the value has another shape.
+/// Decodes the value of a query with [`PACKED`].
 pub(in crate::store) fn unpack(packed: &str) -> Result<Vec<Repository>, DbError> {
     let rows: Vec<Packed> = serde_json::from_str(packed).map_err(|error| sqlx::Error::Decode(error.into()))?;
     Ok(rows.into_iter().map(|Packed(row)| row).collect())
 }
 
-/// A row as an array of its values.
+/// A row as an array of values.
 struct Packed(Repository);
 
 impl<'de> Deserialize<'de> for Packed {
@@ -99,15 +96,15 @@ impl<'de> Visitor<'de> for PackedVisitor {
     }
 }
 
-/// The values of a row that are not read yet.
+/// The values of a row that are not yet read.
 struct Values<A>(A);
 
 impl<'de, A: SeqAccess<'de>> Values<A> {
     fn next<T: Deserialize<'de>>(&mut self) -> Result<T, A::Error> {
-        self.0.next_element()?.ok_or_else(|| A::Error::custom("a row lacks a value"))
+        self.0.next_element()?.ok_or_else(|| A::Error::custom("missing value in row"))
     }
 
-    /// Returns a boolean, which SQLite has as a number.
+    /// SQLite stores booleans as numbers.
     fn flag(&mut self) -> Result<bool, A::Error> {
         Ok(self.next::<i64>()? != 0)
     }

@@ -1,4 +1,4 @@
-//! Compares the pages of searches with a plain scan, from each source.
+//! Compares the pages of searches with a plain scan, for each source.
 
 use ferrite_db::Db;
 use ferrite_db::args;
@@ -9,7 +9,8 @@ use crate::testing::{default_store, on_both};
 
 const ADD_OWNER: &str = "INSERT INTO users (kind, name, name_key, full_name, full_name_key, email, is_admin, is_active, created_us) \
      VALUES ('user', 'ada', 'ada', '', '', '', $1, $2, 0) RETURNING id";
-/// Each tenth name begins with `common`, and one is `rarely-found`; each seventh repository is private.
+/// Every tenth name starts with `common`, one is `rarely-found`; every seventh repository is
+/// private.
 const ADD_MANY: &str = "WITH RECURSIVE numbers (i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM numbers WHERE i < $2), \
      named AS (SELECT i, CASE WHEN i = 398 THEN 'rarely-found' WHEN i % 10 = 3 THEN 'common-' || (i * 37 % 100) || '-' || i \
      ELSE 'plain-' || i END AS name FROM numbers) \
@@ -18,7 +19,7 @@ const ADD_MANY: &str = "WITH RECURSIVE numbers (i) AS (SELECT 1 UNION ALL SELECT
      issues_version, refs_number, created_us, updated_us) \
      SELECT $1, name, name, '', '', '', 'ready', i % 7 = 0, $3, $3, $3, 'main', i * 31 % 50, i % 9, 0, 1, 0, 0, 0, i, i * 17 % 400 \
      FROM named";
-/// Gives some repositories values that are not the usual ones, and characters that JSON escapes.
+/// Gives some repositories unusual values, and characters that JSON escapes.
 const VARY: &str = "UPDATE repositories SET description = $1, topics = $2, is_archived = $3, is_wiki_public = $3, mirror_error = $1, \
      mirror_interval_secs = 28800, size_bytes = 9007199254740993, parent_id = id - 1 WHERE id % 5 = 0";
 const PLACE_ALL: &str =
@@ -29,7 +30,7 @@ const CLEAR_INDEX: &str = "DELETE FROM repositories_text";
 const HIDE_COMMON: &str = "UPDATE repositories SET is_private = $1 WHERE name_key LIKE 'common-%'";
 const RENAME_PLAIN: &str = "UPDATE repositories SET name = 'newly-common' || id, name_key = 'newly-common' || id \
      WHERE name_key LIKE 'plain-%'";
-/// Enough for the first ones of an order to be asked.
+/// Enough for sampling.
 const REPOSITORIES: i64 = 400;
 
 async fn filled(db: &Db) -> RepositoryTable {
@@ -45,7 +46,8 @@ async fn filled(db: &Db) -> RepositoryTable {
     RepositoryTable::new(db.clone())
 }
 
-/// Returns the names of all pages, and for each page its number of rows behind it that are counted, and whether there are more.
+/// Returns the names on all pages, and for each page the rows counted past it and whether there are
+/// more.
 async fn pages(store: &RepositoryTable, search: &RepositorySearch, size: i32) -> (Vec<String>, Vec<(i64, bool)>) {
     let (mut names, mut counts) = (Vec::new(), Vec::new());
     for number in 1.. {
@@ -107,13 +109,13 @@ async fn the_first_rows_are_read_for_a_common_part_only() {
             let found = store.search(&search, &Viewer::of(None), Page::nearest(1, size, size)).await.unwrap();
             (found.repositories.len(), found.total, found.is_partial, db.statements() - before)
         };
-        // The first search asks how many repositories there are, and for a sample.
+        // The first search also counts the repositories and takes a sample.
         assert_eq!(find("warm", 1, None).await, (0, 0, false, 3));
         assert_eq!(find("common-", 5, None).await, (5, 5, true, 1));
         assert_eq!(find("rarely-found", 5, None).await, (1, 1, false, 1));
-        // Too few of the first rows for such a page.
+        // Too few of the first rows match to fill a page.
         assert_eq!(find("common-", 50, None).await, (35, 35, false, 1));
-        // The sample does not tell that a filter leaves none.
+        // The sample does not know that a filter excludes everything.
         assert_eq!(find("common-", 5, Some(true)).await, (0, 0, false, 2));
     })
     .await;
@@ -131,7 +133,7 @@ async fn an_old_sample_changes_no_result() {
         };
         assert_eq!(find("common-").await.len(), 5);
         assert_eq!(find("newly-common").await, Vec::<String>::new());
-        // The sample has texts of repositories that nobody may see any more, and lacks new ones.
+        // The sample contains repositories that are hidden now, and lacks new ones.
         db.execute(HIDE_COMMON, &args![true]).await.unwrap();
         db.execute(RENAME_PLAIN, &[]).await.unwrap();
         if db.pick(false, true) {

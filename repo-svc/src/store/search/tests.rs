@@ -95,7 +95,7 @@ impl Random {
         (0..end.max(1)).new_tree(&mut self.0).unwrap().current()
     }
 
-    /// Returns a part of one of the texts, of one to six characters.
+    /// Returns a substring of one to six characters of one of the texts.
     fn part(&mut self, texts: &[String]) -> String {
         let chars: Vec<char> = texts[self.below(texts.len())].chars().collect();
         let begin = self.below(chars.len());
@@ -104,7 +104,7 @@ impl Random {
     }
 }
 
-/// Texts of characters that are special to one of the two databases, or that fold in unusual ways.
+/// Texts with characters that are special to one of the databases or have unusual case folding.
 const SPECIAL_TEXTS: &str = "[a-dA-D %_!\"'*(){}^:+\\\\~äÄßẞΣσςİıé日本語\u{1f980}.-]{0,24}";
 
 #[tokio::test]
@@ -217,7 +217,6 @@ async fn deleted_and_unfinished_repositories_leave_the_index() {
     .await;
 }
 
-/// Creates a team of this level with this member, and returns its id.
 async fn team(db: &Db, organization: UserId, level: i64, member: UserId) -> i64 {
     let sql = "INSERT INTO teams (organization_id, name, name_key, description, level, created_us) \
          VALUES ($1, $2, $2, '', $3, $4) RETURNING id";
@@ -247,7 +246,7 @@ async fn teams_list_their_repositories_and_owners_all() {
         let foreign = ready(&db, &store, other, &wanted("foreign", "", true).unwrap()).await.unwrap();
         let writers = team(&db, guild, 2, bob).await;
         give(&db, writers, &held).await;
-        // An invalid row: a team holds repositories of its own organization only.
+        // An invalid row: a team only holds repositories of its own organization.
         give(&db, writers, &foreign).await;
         team(&db, guild, 4, eve).await;
 
@@ -300,7 +299,7 @@ async fn a_page_of_a_thousand_costs_as_many_statements_as_one_of_ten() {
         }
         let text = SearchText::parse("demo", "q").unwrap();
         let any = RepositorySearch { text: text.clone(), ..RepositorySearch::default() };
-        // The first search asks how many repositories there are.
+        // The first search also counts the repositories.
         store.search(&any, &viewer(ada), Page::nearest(1, 1, 1)).await.unwrap();
         for (owner, total) in [(None, 3000), (Some(ada), 1000), (Some(bob), 1000), (Some(guild), 1000)] {
             let mut statements = Vec::new();
@@ -315,7 +314,7 @@ async fn a_page_of_a_thousand_costs_as_many_statements_as_one_of_ten() {
                 let before = db.statements();
                 let found = store.search(&search, &viewer, page).await.unwrap();
                 statements.push((listed, db.statements() - before));
-                // Repositories of one owner are counted.
+                // Repositories of one owner are always counted.
                 let counted = if owner.is_none() { found.total.min(total) } else { total };
                 let rows = found.repositories;
                 assert_eq!((rows.len() as i64, found.total, found.is_partial), (page.size(), counted, owner.is_none()));
@@ -345,7 +344,7 @@ async fn a_page_is_read_again_for_another_viewer_and_after_a_change() {
             assert_eq!(found.repositories.len() as i64, found.total);
             (found.total, db.statements() - before)
         };
-        // The first search asks how many repositories there are.
+        // The first search also counts the repositories.
         find(UserId(0)).await;
         assert_eq!((find(ada).await, find(bob).await), ((2, 1), (1, 1)));
         let repeated = db.pick(1, 0);

@@ -1,4 +1,4 @@
-//! Searches with an order and filters, topics, and wikis.
+//! Sorted and filtered searches, topics, and wikis.
 
 use ferrite_proto::repo::{RepositoryMode, RepositorySort};
 
@@ -22,7 +22,7 @@ async fn found(store: &RepositoryTable, search: RepositorySearch) -> String {
     let FoundRepositories { repositories: rows, total, is_partial } =
         store.search(&search, &Viewer::of(None), all()).await.unwrap();
     assert_eq!((rows.len() as i64, false), (total, is_partial));
-    // The pages have the same order.
+    // Pages have the same order.
     let mut paged = Vec::new();
     for number in 1..=3 {
         paged.extend(store.search(&search, &Viewer::of(None), Page::nearest(number, 3, 3)).await.unwrap().repositories);
@@ -57,7 +57,7 @@ async fn a_search_has_the_order_that_it_asks_for() {
             (RepositorySort::Stars, "b_x b-x B1 a.z"),
             (RepositorySort::Forks, "b-x a.z B1 b_x"),
         ] {
-            // All of them, those that an index finds, and those that a scan finds.
+            // All repositories, those found by an index, and those found by a scan.
             for part in ["", "some", "om"] {
                 let search = RepositorySearch { text: text(part), sort, ..RepositorySearch::default() };
                 assert_eq!(found(&store, search.clone()).await, ascending, "{sort:?} {part}");

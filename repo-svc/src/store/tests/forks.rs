@@ -1,4 +1,4 @@
-//! Tests of forks, on both databases: their number, and the rule that hides a fork with its parent.
+//! Forks, on both databases: the fork count, and hiding forks whose parent is hidden.
 
 use std::collections::BTreeSet;
 
@@ -9,7 +9,7 @@ use crate::access::Unit;
 
 const DONE: CreatedOnDisk = CreatedOnDisk { size_bytes: 7, is_empty: false };
 
-/// Forks a repository, with its visibility.
+/// Forks a repository and keeps its visibility.
 async fn fork(db: &Db, store: &RepositoryTable, owner: &User, parent: &Repository, name: &str) -> Repository {
     let new = new(name, "", parent.is_private);
     let (id, _) = store.insert_fork(owner.id, &new, parent.id(), OwnerLimits::default(), NOW).await.unwrap().unwrap();
@@ -40,7 +40,7 @@ async fn read(store: &RepositoryTable, repository: &Repository, viewer: &Viewer)
     store.find(&RepositoryKey::Id(repository.id()), viewer).await.unwrap().unwrap()
 }
 
-/// Returns the names of the repositories that a viewer sees. Every way to ask has the same answer.
+/// The names of the repositories that a viewer sees. Checks that all ways to ask agree.
 async fn seen(store: &RepositoryTable, all: &[&Repository], viewer: &Viewer) -> Vec<String> {
     let ids: BTreeSet<i64> = all.iter().map(|row| row.id).collect();
     let listed = store.names(&ids, viewer).await.unwrap();

@@ -1,4 +1,4 @@
-//! Public keys of users, and the claims of fingerprints by users and repositories.
+//! Public keys of users, and claims on fingerprints.
 
 use ferrite_proto::id::{PublicKeyId, TokenId};
 
@@ -6,7 +6,7 @@ use super::*;
 use crate::model::{SshKey, Title};
 use crate::store::key_fingerprints::{KeyKind, claim_key, release_key};
 
-/// Returns a made-up key, another one for each number.
+/// A made-up key, distinct for each number.
 pub(super) fn key(number: u8) -> SshKey {
     let mut blob = b"\0\0\0\x0bssh-ed25519\0\0\0\x20".to_vec();
     blob.extend([number; 32]);

@@ -1,4 +1,4 @@
-//! Tests of the organization store, on both databases.
+//! On both databases.
 
 use ferrite_proto::repo::CreateOrganizationRequest;
 
@@ -40,7 +40,7 @@ pub(super) async fn make(db: &Db, name: &str, owner: &User) -> Organization {
     try_make(db, name, owner.id).await.unwrap()
 }
 
-/// Adds a user as a member, and as an owner if `is_owner`.
+/// Adds a user as a member or owner.
 pub(super) async fn join(db: &Db, organization: &Organization, user: &User, is_owner: bool) {
     let store = OrganizationTable::new(db.clone());
     let mut tx = db.begin().await.unwrap();
@@ -305,7 +305,7 @@ async fn an_organization_counts_for_its_creator_whoever_owns_it_later() {
         make_with(&db, "second", ada.id, TWO).await.unwrap();
         assert!(is_at_limit(&make_with(&db, "third", ada.id, TWO).await));
 
-        // Those to which others added a user leave it its own.
+        // Organizations that others added the user to do not count.
         for name in ["one", "two"] {
             make_with(&db, name, bob.id, TWO).await.unwrap();
         }

@@ -1,5 +1,3 @@
-//! E-mail addresses, follows, changes of users, and the audit log.
-
 use ferrite_proto::id::TeamId;
 
 use ferrite_rpc::auth::TokenHash;
@@ -36,7 +34,7 @@ async fn verify(db: &Db, user: &User, email: &str) -> Result<bool, RepoError> {
     Ok(is_changed)
 }
 
-/// Changes a user like the RPC of an administrator.
+/// Changes a user like the administrators' RPC.
 async fn change(db: &Db, name: &str, change: impl FnOnce(&mut UserRecord)) -> Result<(), RepoError> {
     let mut tx = db.begin().await?;
     lock_administrators(&mut tx).await?;

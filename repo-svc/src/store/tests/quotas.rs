@@ -1,4 +1,4 @@
-//! Tests of quotas, on both databases: the bytes that an owner uses follow every change of a size and of an owner.
+//! Usage follows every change of a size and of an owner. On both databases.
 
 use ferrite_db::Tx;
 
@@ -14,7 +14,7 @@ async fn used(db: &Db, owner: &User) -> i64 {
     QuotaTable::new(db.clone(), OwnerLimits::default()).find(owner.id).await.unwrap().used_bytes()
 }
 
-/// Commits changes of size as a delivery of events does.
+/// Commits changes in size like a delivery of events.
 async fn settle(mut tx: Tx, changes: Vec<Option<SizeChange>>) {
     let mut usage = UsageChanges::default();
     for change in changes.into_iter().flatten() {
@@ -24,7 +24,7 @@ async fn settle(mut tx: Tx, changes: Vec<Option<SizeChange>>) {
     tx.commit().await.unwrap();
 }
 
-/// Tells that a repository has a size after its first push.
+/// Reports the size of a repository after its first push.
 async fn push(db: &Db, store: &RepositoryTable, id: RepositoryId, size_bytes: i64) {
     let mut tx = db.begin().await.unwrap();
     let change = store.apply_refs(&mut tx, id, &refs(1, size_bytes, b"main"), NOW).await.unwrap();
@@ -42,7 +42,7 @@ async fn the_bytes_of_an_owner_follow_events_about_repositories_and_wikis() {
         let mut tx = db.begin().await.unwrap();
         let changes = vec![
             store.apply_refs(&mut tx, id, &refs(2, 200, b"main"), NOW).await.unwrap(),
-            // Late, and repeated.
+            // Late and repeated events.
             store.apply_refs(&mut tx, id, &refs(1, 900, b"main"), NOW).await.unwrap(),
             store.apply_refs(&mut tx, id, &refs(2, 900, b"main"), NOW).await.unwrap(),
             store.apply_refs(&mut tx, RepositoryId(wiki.id), &refs(1, 30, b"main"), NOW).await.unwrap(),

@@ -1,4 +1,4 @@
-//! Stars and watches, and their numbers.
+//! Stars, watches, and their counts.
 
 use super::*;
 
@@ -6,7 +6,7 @@ fn relations(db: &Db) -> RelationTable {
     RelationTable::new(db.clone())
 }
 
-/// Returns the numbers of stars and watchers that a repository shows, after a comparison with the rows.
+/// The counts of stars and watchers, compared with the rows.
 async fn numbers(db: &Db, id: RepositoryId) -> (i64, i64) {
     let sql = "SELECT star_count, watcher_count, (SELECT COUNT(*) FROM stars WHERE repository_id = $1), \
          (SELECT COUNT(*) FROM watches WHERE repository_id = $1) FROM repositories WHERE id = $1";

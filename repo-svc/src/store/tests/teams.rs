@@ -1,4 +1,4 @@
-//! Tests of the team store, on both databases.
+//! On both databases.
 
 use ferrite_proto::id::TeamId;
 use ferrite_proto::repo::{CreateTeamRequest, UpdateTeamRequest};
@@ -51,7 +51,6 @@ async fn give(db: &Db, team: &Team, repository: RepositoryId) {
     tx.commit().await.unwrap();
 }
 
-/// Creates a repository of an organization.
 async fn owned(db: &Db, organization: &Organization, name: &str, is_private: bool) -> RepositoryId {
     let store = repositories(db).await;
     let (id, _) = store

@@ -1,4 +1,4 @@
-//! Tests of the token store, on both databases.
+//! On both databases.
 
 use std::collections::{BTreeSet, HashMap};
 
