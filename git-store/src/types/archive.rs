@@ -1,10 +1,10 @@
-//! Archive formats, and the name of the folder that holds an archive's entries.
+//! Archive formats and the top folder of an archive.
 
 use std::fmt;
 
 use super::error::GitError;
 
-/// Bytes of the longest prefix.
+/// Longest prefix, in bytes.
 const MAX_PREFIX: usize = 100;
 
 /// The format of an archive.
@@ -17,10 +17,7 @@ pub enum Format {
 }
 
 impl Format {
-    /// Parses a format name, which is also the extension of the file name.
-    ///
-    /// # Errors
-    /// `Invalid` (field `format`).
+    /// Parses a format name, which is also the file extension.
     pub fn parse(name: &[u8]) -> Result<Self, GitError> {
         match name {
             b"zip" => Ok(Self::Zip),
@@ -29,7 +26,7 @@ impl Format {
         }
     }
 
-    /// The name of the format, which is also the extension of the file name.
+    /// The format name, which is also the file extension.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {
@@ -39,15 +36,13 @@ impl Format {
     }
 }
 
-/// The name of the top folder of an archive. Safe as one component of a path: no `.`, `..`, `.git` or leading dash.
+/// The name of an archive's top folder. Safe as one path component: no `.`, `..`, `.git` or leading
+/// dash.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Prefix(String);
 
 impl Prefix {
     /// Checks a prefix against the rules for repository names.
-    ///
-    /// # Errors
-    /// `Invalid` (field `prefix`).
     pub fn parse(name: &[u8]) -> Result<Self, GitError> {
         let is_plain = |byte: &u8| byte.is_ascii_alphanumeric() || b"._-".contains(byte);
         let is_named = name.iter().any(|byte| *byte != b'.') && !name.starts_with(b"-");
