@@ -1,22 +1,19 @@
-//! Which findings of git's object check (fsck) are accepted: one table for pushes, imports and mirrors. A fork copies objects that have
-//! passed it.
+//! Which findings of git's object check (fsck) we accept: one table for pushes, imports and
+//! mirrors. Forks copy objects that have passed it.
 //!
-//! Histories on GitHub and GitLab have commits, tags and trees that tools of their time wrote wrongly. No program runs into danger by
-//! them, and they cannot be corrected without new ids for everything after them, so they are accepted. Whatever can harm a server or a
-//! client stays refused.
-//!
-//! Not here: reading such objects (`repo::objects`, `repo::text`).
+//! Histories on GitHub and GitLab contain malformed commits, tags and trees written by old tools.
+//! They harm no program, and fixing them would change every later id, so they are accepted.
+//! Anything that could harm a server or a client is refused.
 
 use git2::Oid;
 
-/// The verdict on a finding.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Verdict {
-    /// Accepted without a word.
+    /// Accepted silently.
     Accept,
     /// Accepted; git warns the pusher.
     Warn,
-    /// Refused. git does so by itself: by default, or because `--strict` makes errors of its warnings.
+    /// Refused by git itself: by default, or because `--strict` turns warnings into errors.
     Refuse,
     /// Not about objects: only `git refs verify` reports it.
     Refs,
@@ -24,7 +21,8 @@ enum Verdict {
 
 use Verdict::{Accept, Refs, Refuse, Warn};
 
-/// Every message id of git, in alphabetical order, with the reason of the verdict. A test compares it with `git help --config`.
+/// Every message id of git in alphabetical order, with the reason for the verdict. A test compares
+/// the list with `git help --config`.
 const VERDICTS: &[(&str, Verdict, &str)] = &[
     ("badDate", Accept, "no digits where the date should be, or an address in between; rabbitmq-c, dropwizard"),
     ("badDateOverflow", Accept, "a number that no date has; the line is a field for display, whatever is in it"),
@@ -109,7 +107,8 @@ pub fn push_settings() -> impl Iterator<Item = String> {
     settings("receive.fsck", "warn")
 }
 
-/// Returns the settings for `git fetch`. Nobody reads its warnings, which would take the place of its errors.
+/// Returns the settings for `git fetch`, without warnings: nobody reads them, and they would hide
+/// its errors.
 pub fn fetch_settings() -> impl Iterator<Item = String> {
     settings("fetch.fsck", "ignore")
 }
@@ -125,13 +124,13 @@ fn settings(prefix: &'static str, warn: &'static str) -> impl Iterator<Item = St
 /// An object that git refused.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Finding {
-    /// The object.
+    /// The refused object.
     pub object: Oid,
-    /// The id of git's message.
+    /// git's id of the message.
     pub message_id: String,
 }
 
-/// Longest message id that is believed.
+/// Longer message ids are not trusted.
 const MAX_MESSAGE_ID_BYTES: usize = 40;
 
 impl Finding {

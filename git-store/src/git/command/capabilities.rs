@@ -1,5 +1,5 @@
-//! Capability advertisements of git, cached: they are the same for every repository as long as git and its settings do not
-//! change.
+//! Cached capability advertisements. They are the same for every repository until git or its
+//! settings change.
 
 use std::{path::Path, time::Duration};
 
@@ -9,11 +9,10 @@ use ferrite_proto::git_transport::GitProtocol;
 use super::{Exchange, Git};
 use crate::{git::pktline::Packet, types::error::GitError};
 
-/// Time limit of the process that prints the advertisement.
 const DEADLINE: Duration = Duration::from_secs(10);
 
 impl Git {
-    /// Returns git's reply to `info/refs` in protocol version 2. Cached after the first call, which runs git in
+    /// Returns git's reply to `info/refs` in protocol version 2. The first call runs git in
     /// `repository`.
     pub async fn capabilities(&self, repository: &Path) -> Result<Bytes, GitError> {
         let cached = self.capabilities.get_or_try_init(|| async {
@@ -27,8 +26,8 @@ impl Git {
         cached.await.cloned()
     }
 
-    /// Returns the capability list that follows the first ref in the advertisement of `receive-pack`. Cached after the
-    /// first call, which runs git in `repository`.
+    /// Returns the capabilities that follow the first ref in the advertisement of `receive-pack`.
+    /// The first call runs git in `repository`.
     pub async fn push_capabilities(&self, repository: &Path) -> Result<Bytes, GitError> {
         let cached = self.push_capabilities.get_or_try_init(|| async {
             let child = self.receive_pack(repository, Exchange::Advertise, None, None)?;
