@@ -12,7 +12,7 @@ use crate::schema::{Schema, Schemas, Shape};
 
 /// A service's response lacks a required field.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("an answer lacks `{0}`")]
+#[error("the response lacks the field `{0}`")]
 pub struct MissingField(pub &'static str);
 
 /// Returns a required field of a response.

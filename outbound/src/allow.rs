@@ -40,16 +40,16 @@ pub enum AllowListError {
     #[error("more than {MAX_ENTRIES} entries")]
     TooMany,
     /// Neither a network, nor an address, nor a host name.
-    #[error("`{0}` is neither a network (`10.0.0.0/8`) nor an address nor a host name, each with an optional `:port`")]
+    #[error("`{0}` is not a network (`10.0.0.0/8`), address or host name, with an optional `:port`")]
     Destination(String),
     /// The prefix length is not a number, or exceeds the address length.
-    #[error("`{0}`: the length of the prefix must be a number from 0 to {1}")]
+    #[error("`{0}`: the prefix length must be from 0 to {1}")]
     Prefix(String, u8),
     /// The address has bits after its prefix.
-    #[error("`{0}`: the address has bits after its prefix; the network may be `{1}`")]
+    #[error("`{0}`: the address has bits set after the prefix; use `{1}`")]
     HostBits(String, IpNet),
     /// The port is not a number from 1 to 65535.
-    #[error("`{0}`: the port must be a number from 1 to 65535")]
+    #[error("`{0}`: the port must be from 1 to 65535")]
     Port(String),
 }
 
@@ -189,15 +189,15 @@ mod tests {
     fn a_fault_in_the_list_is_named_with_its_entry() {
         for (text, message) in [
             ("10.0.0.0/8,", "an entry is empty"),
-            ("10.0.0.0/33", "`10.0.0.0/33`: the length of the prefix must be a number from 0 to 32"),
-            ("10.0.0.0/+8", "`10.0.0.0/+8`: the length of the prefix must be a number from 0 to 32"),
-            ("fd00::/129", "`fd00::/129`: the length of the prefix must be a number from 0 to 128"),
-            ("10.1.2.3/8", "`10.1.2.3/8`: the address has bits after its prefix; the network may be `10.0.0.0/8`"),
-            ("fd00::1/8", "`fd00::1/8`: the address has bits after its prefix; the network may be `fd00::/8`"),
-            ("ci:0", "`ci:0`: the port must be a number from 1 to 65535"),
-            ("ci:65536", "`ci:65536`: the port must be a number from 1 to 65535"),
-            ("ci:", "`ci:`: the port must be a number from 1 to 65535"),
-            ("10.0.0.0/8:x", "`10.0.0.0/8:x`: the port must be a number from 1 to 65535"),
+            ("10.0.0.0/33", "`10.0.0.0/33`: the prefix length must be from 0 to 32"),
+            ("10.0.0.0/+8", "`10.0.0.0/+8`: the prefix length must be from 0 to 32"),
+            ("fd00::/129", "`fd00::/129`: the prefix length must be from 0 to 128"),
+            ("10.1.2.3/8", "`10.1.2.3/8`: the address has bits set after the prefix; use `10.0.0.0/8`"),
+            ("fd00::1/8", "`fd00::1/8`: the address has bits set after the prefix; use `fd00::/8`"),
+            ("ci:0", "`ci:0`: the port must be from 1 to 65535"),
+            ("ci:65536", "`ci:65536`: the port must be from 1 to 65535"),
+            ("ci:", "`ci:`: the port must be from 1 to 65535"),
+            ("10.0.0.0/8:x", "`10.0.0.0/8:x`: the port must be from 1 to 65535"),
         ] {
             assert_eq!(text.parse::<AllowList>().unwrap_err().to_string(), message);
         }

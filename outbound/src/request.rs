@@ -66,13 +66,13 @@ pub struct Headers(HeaderMap);
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum HeaderRefusal {
     /// The name is not a token.
-    #[error("the name of the header is not valid")]
+    #[error("invalid header name")]
     Name,
     /// The value has a control character, such as a line break, or more than 8 KiB.
-    #[error("the value of the header is not valid")]
+    #[error("invalid header value")]
     Value,
     /// The client sets this header.
-    #[error("the header is set by the client")]
+    #[error("this header is set by the client")]
     Reserved,
     /// More than 64 headers.
     #[error("too many headers")]

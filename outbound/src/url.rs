@@ -96,7 +96,7 @@ pub enum UrlRefusal {
     #[error("has a user or password that is ambiguous: percent-encode it")]
     Credentials,
     /// The host is neither a canonical address nor a plain DNS name.
-    #[error("must have a DNS name or an IP address in its usual form as the host")]
+    #[error("must have a DNS name or an IP address in canonical form as its host")]
     Host,
     /// The port is not from 1 to 65535.
     #[error("must have a port from 1 to 65535")]

@@ -73,11 +73,11 @@ impl AssetUpload {
         match tokio::fs::create_dir(&folder).await {
             Ok(()) => sync_folder(&repository).await?,
             Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
-            Err(error) => return Err(or_missing_repository("making the folder of files of releases")(error)),
+            Err(error) => return Err(or_missing_repository("creating the folder of release files")(error)),
         }
         let temporary = id.temporary(&folder);
         let file = tokio::fs::File::options().write(true).create_new(true).open(&temporary).await;
-        let file = file.map_err(or_missing_repository("making a file of a release"))?;
+        let file = file.map_err(or_missing_repository("creating a release file"))?;
         Ok(Self { folder, id, temporary: TemporaryFile(temporary), file, hash: Sha256::new(), size: 0 })
     }
 
@@ -85,16 +85,16 @@ impl AssetUpload {
     pub async fn write(&mut self, bytes: &[u8]) -> Result<(), GitError> {
         self.hash.update(bytes);
         self.size += bytes.len() as u64;
-        self.file.write_all(bytes).await.map_err(GitError::io("writing a file of a release"))
+        self.file.write_all(bytes).await.map_err(GitError::io("writing a release file"))
     }
 
     /// Syncs the file and gives it its final name.
     pub async fn finish(mut self) -> Result<StoredAsset, GitError> {
         // Only a flush reports errors of earlier writes.
-        self.file.flush().await.map_err(GitError::io("writing a file of a release"))?;
-        self.file.sync_all().await.map_err(GitError::io("syncing a file of a release"))?;
+        self.file.flush().await.map_err(GitError::io("writing a release file"))?;
+        self.file.sync_all().await.map_err(GitError::io("syncing a release file"))?;
         let renamed = tokio::fs::rename(&self.temporary.0, self.folder.join(&self.id.0)).await;
-        renamed.map_err(or_missing_repository("naming a file of a release"))?;
+        renamed.map_err(or_missing_repository("renaming a release file"))?;
         sync_folder(&self.folder).await?;
         Ok(StoredAsset { size: self.size, sha256: hex::encode(self.hash.finalize()) })
     }
@@ -114,7 +114,7 @@ pub async fn open_asset(
     };
     opened.await.map_err(|error: io::Error| match error.kind() {
         io::ErrorKind::NotFound => GitError::PathNotFound,
-        _ => GitError::io("opening a file of a release")(error),
+        _ => GitError::io("opening a release file")(error),
     })
 }
 
@@ -123,14 +123,14 @@ pub async fn open_asset(
 pub fn delete_assets(store: &RepositoryStore, repository: RepositoryId, ids: &[AssetFileId]) -> Result<(), GitError> {
     let folder = store.path(repository).join(FOLDER);
     for path in ids.iter().flat_map(|id| [folder.join(&id.0), id.temporary(&folder)]) {
-        ignore_missing(fs::remove_file(&path)).map_err(GitError::io("removing a file of a release"))?;
+        ignore_missing(fs::remove_file(&path)).map_err(GitError::io("removing a release file"))?;
     }
     Ok(())
 }
 
 async fn sync_folder(folder: &Path) -> Result<(), GitError> {
     let synced = async { tokio::fs::File::open(folder).await?.sync_all().await };
-    synced.await.map_err(or_missing_repository("syncing a folder of files of releases"))
+    synced.await.map_err(or_missing_repository("syncing the folder of release files"))
 }
 
 /// Returns a function for `map_err`: if something is missing, the repository was deleted.

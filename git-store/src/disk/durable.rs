@@ -44,7 +44,7 @@ impl SyncThreads {
         };
         #[expect(clippy::disallowed_methods, reason = "bounded by the permits")]
         let done = tokio::task::spawn_blocking(work).await;
-        done.map_err(|error| GitError::Internal(format!("a sync ended early: {error}")))?
+        done.map_err(|error| GitError::Internal(format!("a sync job failed: {error}")))?
     }
 }
 

@@ -27,11 +27,11 @@ pub fn classify_disk_full(error: GitError, folder: &Path) -> GitError {
 
 /// Fails with `StoreFull` unless more than `bytes` are free in the file system of `folder`.
 pub fn require_free_space(folder: &Path, bytes: u64) -> Result<(), GitError> {
-    let disk = rustix::fs::statvfs(folder).map_err(|error| GitError::io("measuring the disk")(error.into()))?;
+    let disk = rustix::fs::statvfs(folder).map_err(|error| GitError::io("measuring the free space")(error.into()))?;
     if disk.f_bavail.saturating_mul(disk.f_frsize) > bytes {
         return Ok(());
     }
-    Err(GitError::io("looking for room")(io::ErrorKind::StorageFull.into()).or_full())
+    Err(GitError::io("checking the free space")(io::ErrorKind::StorageFull.into()).or_full())
 }
 
 /// Allocates the size of the largest file and frees it. Succeeds without support for `fallocate`.

@@ -233,7 +233,7 @@ impl RepositoryStore {
     /// Creates a folder in `trash/` for expired unreachable objects. Blocking.
     pub fn make_trash(&self, id: RepositoryId) -> Result<PathBuf, GitError> {
         let folder = self.root.join("trash").join(format!("{id}-expired-{}", Uuid::new_v4()));
-        fs::create_dir(&folder).map_err(GitError::io("making a folder in `trash`"))?;
+        fs::create_dir(&folder).map_err(GitError::io("creating a folder in `trash`"))?;
         Ok(folder)
     }
 
@@ -302,7 +302,7 @@ fn make_private(folder: &Path) -> Result<(), GitError> {
         && let Err(error) = fs::set_permissions(folder, fs::Permissions::from_mode(PRIVATE_MODE))
     {
         // A volume may belong to another user who grants access through a group.
-        tracing::warn!(folder = %folder.display(), %error, "a folder of the store is open to other users");
+        tracing::warn!(folder = %folder.display(), %error, "cannot restrict a folder of the store to this user");
     }
     Ok(())
 }

@@ -49,7 +49,7 @@ impl DiskSpaceMeter {
         };
         #[expect(clippy::disallowed_methods, reason = "one at a time, under the lock")]
         let measured = tokio::task::spawn_blocking(work).await;
-        measured.map_err(|error| GitError::Internal(format!("the disk was not measured: {error}")))?
+        measured.map_err(|error| GitError::Internal(format!("could not measure the disk: {error}")))?
     }
 }
 

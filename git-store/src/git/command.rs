@@ -192,22 +192,22 @@ impl Git {
                 .map(|folder| folder.join("git"))
                 .find(|path| path.is_file())
                 .ok_or_else(|| {
-                    GitError::Program(format!("git was not found in {SEARCH_PATH}: install it, or name the program"))
+                    GitError::Program(format!("git not found in {SEARCH_PATH}: install it, or set its path"))
                 })?,
         };
         let mut command = Command::new(&program);
         command.arg("--version").env_clear().stdin(Stdio::null()).kill_on_drop(true);
         let output = tokio::time::timeout(Duration::from_secs(10), command.output()).await;
-        let output = output.map_err(|_| GitError::Program(format!("`{}` does not answer", program.display())))?;
+        let output = output.map_err(|_| GitError::Program(format!("`{}` does not respond", program.display())))?;
         let output =
             output.map_err(|error| GitError::Program(format!("`{}` cannot be run: {error}", program.display())))?;
         let text = String::from_utf8_lossy(&output.stdout).trim().to_owned();
         let version = parse_version(&text)
-            .ok_or_else(|| GitError::Program(format!("`{}` is no git: it says `{text}`", program.display())))?;
+            .ok_or_else(|| GitError::Program(format!("`{}` is not git: it printed `{text}`", program.display())))?;
         if version < MIN_VERSION {
             let (major, minor) = MIN_VERSION;
             return Err(GitError::Program(format!(
-                "git {major}.{minor} or newer is needed; `{}` is `{text}`",
+                "git {major}.{minor} or newer is required; `{}` is `{text}`",
                 program.display()
             )));
         }

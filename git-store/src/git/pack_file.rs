@@ -136,7 +136,7 @@ impl PackFile {
         let mut bytes = [0; 32];
         let count = self.pack.read_at(&mut bytes, offset)?;
         let Some((kind, size, used)) = entry_header(&bytes[..count]) else {
-            return Err(io::Error::new(io::ErrorKind::InvalidData, "an entry of a pack is cut off"));
+            return Err(io::Error::new(io::ErrorKind::InvalidData, "a pack entry is truncated"));
         };
         let rest = &bytes[used..count];
         let (kind, base_bytes) = match kind {
@@ -164,7 +164,7 @@ impl PackFile {
     pub fn delta_sizes(&self, delta: &PackedEntry) -> io::Result<(u64, u64)> {
         let mut sizes = Vec::new();
         self.content(delta).take(MAX_DELTA_SIZES_BYTES as u64).read_to_end(&mut sizes)?;
-        delta_sizes(&sizes).ok_or_else(|| io::Error::new(io::ErrorKind::InvalidData, "a delta of a pack has no size"))
+        delta_sizes(&sizes).ok_or_else(|| io::Error::new(io::ErrorKind::InvalidData, "a delta in a pack has no sizes"))
     }
 
     fn table(&self, column: u64) -> u64 {

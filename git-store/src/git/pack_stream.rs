@@ -28,7 +28,7 @@ pub enum PackRefusal {
     #[error("the pack is malformed")]
     Malformed,
     /// An object is too large.
-    #[error("the pack has an object of {bytes} bytes, at most {limit} are taken")]
+    #[error("the pack has an object of {bytes} bytes; the limit is {limit}")]
     LargeObject {
         /// Size of the object, in bytes.
         bytes: u64,
@@ -37,7 +37,7 @@ pub enum PackRefusal {
     },
     /// The base or the result of a delta is so large that git itself would not make deltas of it.
     #[error(
-        "the pack has a delta of an object of {bytes} bytes, at most {limit} are taken: pack larger files whole (core.bigFileThreshold)"
+        "the pack has a delta for an object of {bytes} bytes; the limit is {limit}: pack large files without deltas (core.bigFileThreshold)"
     )]
     LargeDelta {
         /// Size of the object, in bytes.
@@ -46,7 +46,7 @@ pub enum PackRefusal {
         limit: u64,
     },
     /// A delta is longer than its result.
-    #[error("the pack has a delta of {bytes} bytes that makes an object of {result}, at most {limit} are taken")]
+    #[error("the pack has a delta of {bytes} bytes for an object of {result} bytes; the limit is {limit}")]
     LongDelta {
         /// Size of the delta.
         bytes: u64,
@@ -56,7 +56,7 @@ pub enum PackRefusal {
         limit: u64,
     },
     /// The entries inflate to too much.
-    #[error("the pack inflates to more than {limit} bytes after {bytes} bytes, {} times these and {}", of.factor, of.base_bytes)]
+    #[error("the pack inflates to more than {limit} bytes after {bytes} bytes (limit: {} times that plus {})", of.factor, of.base_bytes)]
     Inflated {
         /// The limit at this point.
         limit: u64,
@@ -66,7 +66,7 @@ pub enum PackRefusal {
         of: Expansion,
     },
     /// The deltas build too much.
-    #[error("the deltas of the pack make more than {limit} bytes, {} times its size and {}: push fewer commits at once", of.factor, of.base_bytes)]
+    #[error("the deltas of the pack expand to more than {limit} bytes ({} times its size plus {}): push fewer commits at once", of.factor, of.base_bytes)]
     Deltas {
         /// The limit for a pack of this size.
         limit: u64,

@@ -47,7 +47,7 @@ impl Prefix {
         let is_plain = |byte: &u8| byte.is_ascii_alphanumeric() || b"._-".contains(byte);
         let is_named = name.iter().any(|byte| *byte != b'.') && !name.starts_with(b"-");
         if name.len() > MAX_PREFIX || !is_named || !name.iter().all(is_plain) || name.eq_ignore_ascii_case(b".git") {
-            return Err(GitError::invalid("prefix", "invalid", "must be a name of letters, digits, `.`, `_` and `-`"));
+            return Err(GitError::invalid("prefix", "invalid", "must contain only letters, digits, `.`, `_` and `-`"));
         }
         Ok(Self(String::from_utf8_lossy(name).into_owned()))
     }

@@ -49,16 +49,16 @@ pub enum GitError {
     #[error("`{}`: {}", .0.field, .0.message)]
     Invalid(FieldViolation),
     /// The commit would not change anything.
-    #[error("the file has this content already")]
+    #[error("the file already has this content")]
     UnchangedContent,
     /// The repository is a mirror of a remote.
     #[error("the repository is a mirror and cannot be written")]
     MirrorReadOnly,
     /// The blob at the path is not the one that the caller expects.
-    #[error("the file is not at the given blob any more")]
+    #[error("the file has changed since the given blob")]
     StaleBlob,
     /// The blob of one of several files is not the one that the caller expects.
-    #[error("`files[{index}]` is not at the given blob any more")]
+    #[error("`files[{index}]` has changed since the given blob")]
     StaleFile {
         /// Index of the file in the request.
         index: usize,
@@ -73,7 +73,7 @@ pub enum GitError {
     #[error("protection rule not found")]
     ProtectionNotFound,
     /// The repository has as many branch protection rules as it may have.
-    #[error("the repository has {limit} protection rules already")]
+    #[error("the repository already has {limit} protection rules, the maximum")]
     TooManyProtections {
         /// The maximum number of rules.
         limit: usize,
@@ -88,19 +88,19 @@ pub enum GitError {
     #[error("import not found")]
     ImportNotFound,
     /// The repository is not a mirror.
-    #[error("the repository is no mirror")]
+    #[error("the repository is not a mirror")]
     NotAMirror,
     /// The import queue is full.
-    #[error("too many imports are waiting")]
+    #[error("the import queue is full")]
     TooManyImports,
     /// The user's share of the import queue is full.
-    #[error("{limit} of your imports are waiting, which is the limit")]
+    #[error("you already have {limit} imports in the queue, the maximum")]
     TooManyImportsOfUser {
         /// The limit.
         limit: u64,
     },
     /// The ref is not at the expected value, or is locked by another writer.
-    #[error("`{name}` has moved or is being changed")]
+    #[error("`{name}` has changed or is locked")]
     RefConflict {
         /// The ref's full name.
         name: String,
@@ -113,16 +113,16 @@ pub enum GitError {
     },
     /// The ref cannot point to this object: it is missing, or it is not a commit and the ref is a
     /// branch.
-    #[error("`{name}` cannot be set to that object")]
+    #[error("`{name}` cannot point to this object")]
     RefTarget {
         /// The ref's full name.
         name: String,
     },
     /// The request names another store.
-    #[error("this is not the store that holds the repository")]
+    #[error("this store does not hold the repository")]
     WrongStore,
     /// A size is above its limit.
-    #[error("{what} is larger than {limit} allowed")]
+    #[error("{what} exceeds the limit of {limit}")]
     TooLarge {
         /// The thing that is too large.
         what: &'static str,
@@ -144,10 +144,10 @@ pub enum GitError {
         limit: u64,
     },
     /// Every worker is busy and the queue is full.
-    #[error("too much work is waiting")]
+    #[error("the server is overloaded, try again later")]
     Overloaded,
     /// A client or a repository has reached its limit of concurrent requests of one kind.
-    #[error("too many requests of this kind at once: {limit} per {holder}, try again")]
+    #[error("too many concurrent requests of this kind: at most {limit} per {holder}, try again")]
     ShareFull {
         /// The limit.
         limit: usize,
@@ -161,10 +161,10 @@ pub enum GitError {
         what: &'static str,
     },
     /// Another process holds the store.
-    #[error("the store `{}` is held by another process", .0.display())]
+    #[error("the store `{}` is in use by another process", .0.display())]
     StoreHeld(PathBuf),
     /// The folder belongs to a store of another name.
-    #[error("the folder is the store `{found}`, not `{expected}`")]
+    #[error("the folder belongs to the store `{found}`, not `{expected}`")]
     StoreIdentity {
         /// The configured name.
         expected: String,
@@ -197,13 +197,13 @@ pub enum GitError {
         source: io::Error,
     },
     /// The client disconnected before the end of its request, so it gets no reply.
-    #[error("the request was broken off")]
+    #[error("the client disconnected")]
     ClientGone,
     /// The client sends or receives more slowly than the minimum rate.
     #[error("the client was too slow")]
     TooSlow,
     /// The git processes of a push used up the CPU time allowed for a pack of this size.
-    #[error("the push took more than {seconds} s of CPU time, which a pack of its size may take")]
+    #[error("the push took more than {seconds} s of CPU time, the limit for a pack of its size")]
     CpuTime {
         /// The limit, in seconds.
         seconds: u64,

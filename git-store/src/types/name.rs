@@ -18,13 +18,13 @@ pub enum NameError {
     #[error("is too long")]
     TooLong,
     /// A control byte or space, or one of `~^:?*[\`.
-    #[error("holds a character that git does not allow")]
+    #[error("contains a character that git does not allow")]
     Character,
     /// `..`, `@{`, `//`, a component that starts with a dot or ends in `.lock`, a final dot.
-    #[error("holds a sequence that git does not allow")]
+    #[error("contains a sequence that git does not allow")]
     Sequence,
     /// `-…`, `refs/…`, `HEAD`, `@` or forty hex digits, which git would read as something else.
-    #[error("could be taken for an option, a ref or an object id")]
+    #[error("could be mistaken for an option, a ref or an object id")]
     Misleading,
     /// The name does not start with `refs/`.
     #[error("is not a full ref name")]

@@ -18,13 +18,13 @@ pub enum PathError {
     #[error("is too long")]
     TooLong,
     /// Not UTF-8, a control character, or a backslash.
-    #[error("holds a character that is not allowed")]
+    #[error("contains a character that is not allowed")]
     Character,
     /// An empty component, `.` or `..`.
-    #[error("must not hold an empty component, `.` or `..`")]
+    #[error("must not contain an empty component, `.` or `..`")]
     Component,
     /// A component that some file system reads as `.git`.
-    #[error("must not lead into `.git`")]
+    #[error("must not be inside `.git`")]
     DotGit,
 }
 

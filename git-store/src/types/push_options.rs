@@ -18,13 +18,13 @@ pub struct PushOptions {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum OptionError {
     /// Too many options.
-    #[error("a push may have {MAX_OPTIONS} options at most")]
+    #[error("a push may have at most {MAX_OPTIONS} options")]
     TooMany,
     /// The option is too long.
-    #[error("a push option may have {MAX_OPTION_BYTES} bytes at most")]
+    #[error("a push option may have at most {MAX_OPTION_BYTES} bytes")]
     TooLong,
     /// All options together are too long.
-    #[error("push options may have {MAX_TOTAL_BYTES} bytes in all at most")]
+    #[error("push options may have at most {MAX_TOTAL_BYTES} bytes in total")]
     TooLarge,
     /// The option is not UTF-8, or contains a control character, which could end a line or move a
     /// terminal's cursor.

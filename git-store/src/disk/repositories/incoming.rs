@@ -76,7 +76,7 @@ impl RepositoryStore {
         // Probe before space is freed.
         let error = classify_disk_full(error, incoming);
         if let Err(failure) = remove(incoming) {
-            tracing::warn!(error = %failure, "a half-made repository stays until the next start");
+            tracing::warn!(error = %failure, "cannot remove an unfinished repository; the next start removes it");
         }
         error
     }

@@ -39,7 +39,7 @@ impl RepositoryStore {
         let packs = self.path(id).join("objects/pack");
         for entry in &files {
             let moved = fs::rename(entry.path(), packs.join(entry.file_name()));
-            moved.map_err(GitError::io("taking packs into a repository"))?;
+            moved.map_err(GitError::io("moving packs into a repository"))?;
         }
         if files.is_empty() { Ok(()) } else { self.sync_packs(id) }
     }

@@ -21,7 +21,7 @@ impl Git {
             if reply.starts_with(b"000eversion 2\n") && reply.ends_with(b"0000") {
                 return Ok(Bytes::from(reply));
             }
-            Err(GitError::Internal("git does not speak version 2 of its protocol".to_owned()))
+            Err(GitError::Internal("git does not support protocol version 2".to_owned()))
         });
         cached.await.cloned()
     }
@@ -36,7 +36,7 @@ impl Git {
             let line = first.as_ref().and_then(|(packet, _)| packet.line()).unwrap_or_default();
             let list = line.splitn(2, |byte| *byte == 0).nth(1);
             let list = list.filter(|list| list.windows(13).any(|word| word == b"report-status"));
-            list.map(Bytes::copy_from_slice).ok_or_else(|| GitError::Internal("git does not report pushes".to_owned()))
+            list.map(Bytes::copy_from_slice).ok_or_else(|| GitError::Internal("git lacks `report-status`".to_owned()))
         });
         cached.await.cloned()
     }

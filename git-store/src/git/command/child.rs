@@ -55,14 +55,14 @@ impl GitChild {
     /// `Internal` if the process was waited for before.
     pub async fn wait(&mut self) -> Result<ExitStatus, GitError> {
         let Some(child) = &mut self.child else {
-            return Err(GitError::Internal(format!("git {} was waited for twice", self.name)));
+            return Err(GitError::Internal(format!("waited twice for git {}", self.name)));
         };
         let status = child.wait().await.map_err(GitError::io(format!("waiting for git {}", self.name)))?;
         self.child = None;
         self.running.ended(status);
         if status.signal() == Some(Signal::XCPU.as_raw()) {
             metrics::counter!("ferrite_git_processes_limited_total", "command" => self.name).increment(1);
-            tracing::warn!(name = self.name, "a git process has used up its CPU time");
+            tracing::warn!(name = self.name, "a git process reached its CPU limit");
         }
         Ok(status)
     }

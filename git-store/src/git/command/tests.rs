@@ -44,7 +44,7 @@ async fn a_missing_or_old_program_is_one_clear_line() {
     let error = Git::find(with_program(script(folder.path(), "echo git version 2.30.1"))).await.unwrap_err();
     assert!(error.to_string().contains("2.41 or newer"), "{error}");
     let error = Git::find(with_program(script(folder.path(), "echo something else"))).await.unwrap_err();
-    assert!(error.to_string().contains("is no git"), "{error}");
+    assert!(error.to_string().contains("is not git"), "{error}");
 }
 
 #[tokio::test]

@@ -162,7 +162,7 @@ fn a_delta_that_is_longer_than_its_object_is_refused_by_its_header() {
     assert_eq!(read(32 * mib, 32 * mib, 1000), (PackRefusal::Malformed, false));
     assert_eq!(read(32 * mib + 1, 32 * mib, 1000), (PackRefusal::Malformed, true), "the delta itself is large");
     let text = refusal(1035, 10, 1034).0.to_string();
-    assert_eq!(text, "the pack has a delta of 1035 bytes that makes an object of 10, at most 1034 are taken");
+    assert_eq!(text, "the pack has a delta of 1035 bytes for an object of 10 bytes; the limit is 1034");
 }
 
 #[test]
@@ -200,7 +200,8 @@ fn the_limit_holds_at_every_point_of_a_pack() {
     let refused = read(&pack(&first)).unwrap_err();
     let PackRefusal::Inflated { limit, bytes, .. } = refused else { panic!("{refused}") };
     assert!(bytes < 100, "{bytes}");
-    let told = format!("the pack inflates to more than {limit} bytes after {bytes} bytes, 10 times these and 1000");
+    let told =
+        format!("the pack inflates to more than {limit} bytes after {bytes} bytes (limit: 10 times that plus 1000)");
     assert_eq!(refused.to_string(), told);
 }
 

@@ -169,12 +169,12 @@ impl ResponseSize {
 impl EntryReader<'_> {
     fn directory(&mut self, tree: &Tree<'_>, path: &TreePath) -> Result<Vec<Entry>, GitError> {
         if tree.len() > MAX_ENTRIES {
-            let what = "the number of the folder's entries (use git/trees)";
+            let what = "the number of entries in the folder (use git/trees)";
             return Err(GitError::TooLarge { what, limit: MAX_ENTRIES as u64 });
         }
         let sizes = tree.iter().map(|entry| self.size.of_entry(path.join(entry.name_bytes()).as_slice()));
         let Some(left) = MAX_JSON_BYTES.checked_sub(sizes.sum()) else {
-            let what = "the list of the folder in bytes (use git/trees)";
+            let what = "the size of the folder listing (use git/trees)";
             return Err(GitError::TooLarge { what, limit: MAX_JSON_BYTES });
         };
         // Base64 turns three bytes into four.

@@ -45,7 +45,7 @@ impl Deadline {
             return Err(GitError::ClientGone);
         }
         if Instant::now() >= self.at {
-            return Err(GitError::TimedOut { what: "the read" });
+            return Err(GitError::TimedOut { what: "reading" });
         }
         Ok(())
     }

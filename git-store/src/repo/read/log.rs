@@ -193,7 +193,11 @@ impl<'a> TimeWalk<'a> {
         self.has_oversized |= objects::header(self.repo, id)?.1 > MAX_COMMIT_BYTES as u64;
         let (time, _) = time_and_parents(self.repo, id)?;
         self.queue.push((time, Reverse(self.seen.len()), id));
-        if self.seen.len() > MAX_FOUND_COMMITS { Err(GitError::TimedOut { what: "the log" }) } else { Ok(()) }
+        if self.seen.len() > MAX_FOUND_COMMITS {
+            Err(GitError::TimedOut { what: "reading the history" })
+        } else {
+            Ok(())
+        }
     }
 
     fn next(&mut self) -> Result<Option<Oid>, GitError> {
@@ -260,7 +264,7 @@ impl<'repo> PathWalk<'repo> {
             let before = self.trail(parent, &trail)?;
             held += before.len();
             if held > MAX_TRAIL_OBJECTS {
-                return Err(GitError::TimedOut { what: "the log" });
+                return Err(GitError::TimedOut { what: "reading the history" });
             }
             if self.target(&before) == own {
                 self.push(parent, Some(before))?;

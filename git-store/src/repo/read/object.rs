@@ -111,12 +111,10 @@ pub fn blob(repo: &Repository, id: &str) -> Result<(Oid, Vec<u8>), GitError> {
     match read_blob(&LoadCheck::new(repo), id, MAX_RESPONSE_BYTES) {
         Ok((_, Some(content))) => Ok((id, content)),
         Ok((size, None)) if size <= MAX_RESPONSE_BYTES => {
-            let what = "what the blob is a delta of (read it as a raw file)";
+            let what = "the size of the blob's delta or base (read the raw file)";
             Err(GitError::TooLarge { what, limit: MAX_LOADED_DELTA_OBJECT_BYTES })
         }
-        Ok((_, None)) => {
-            Err(GitError::TooLarge { what: "the blob (a raw file may be larger)", limit: MAX_RESPONSE_BYTES })
-        }
+        Ok((_, None)) => Err(GitError::TooLarge { what: "the blob (read the raw file)", limit: MAX_RESPONSE_BYTES }),
         Err(GitError::PathNotFound) => Err(GitError::ObjectNotFound),
         Err(error) => Err(error),
     }

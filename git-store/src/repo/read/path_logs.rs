@@ -51,7 +51,7 @@ impl PathLogCache {
     /// Drops the entries of a deleted repository.
     pub fn forget(&self, repository: RepositoryId) {
         if let Err(error) = self.0.invalidate_entries_if(move |key, _| key.repository == repository) {
-            tracing::warn!(repo.id = %repository, %error, "logs of paths are still kept");
+            tracing::warn!(repo.id = %repository, %error, "cannot drop the cached path logs of a repository");
         }
     }
 

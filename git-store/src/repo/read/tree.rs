@@ -90,7 +90,7 @@ pub fn tree(
 pub fn blob_size(odb: &git2::Odb<'_>, id: Oid) -> Result<u64, GitError> {
     let (size, kind) = odb.read_header(id)?;
     if kind != ObjectType::Blob {
-        return Err(GitError::Internal(format!("`{id}` stands for a file and is a {kind}")));
+        return Err(GitError::Internal(format!("`{id}` should be a blob but is a {kind}")));
     }
     Ok(size as u64)
 }
@@ -132,7 +132,7 @@ pub fn walk(
         *next += 1;
         path.extend_from_slice(entry.name_bytes());
         if path.len() > MAX_PATH {
-            return Err(GitError::TooLarge { what: "a path of the tree", limit: MAX_PATH as u64 });
+            return Err(GitError::TooLarge { what: "the length of a path in the tree", limit: MAX_PATH as u64 });
         }
         let (mode, id) = (objects::entry_mode(&entry), entry.id());
         match visit(&WalkEntry { path: &path, name: entry.name_bytes(), mode, id })? {
@@ -145,7 +145,10 @@ pub fn walk(
                 let below = objects::sized_tree(repo, id)?;
                 bytes += below.1;
                 if bytes > MAX_WALK_BYTES {
-                    return Err(GitError::TooLarge { what: "the folders above a path", limit: MAX_WALK_BYTES });
+                    return Err(GitError::TooLarge {
+                        what: "the size of the folders above a path",
+                        limit: MAX_WALK_BYTES,
+                    });
                 }
                 levels.push((below, 0, base));
             }

@@ -165,7 +165,7 @@ impl Refs {
             // The refs have changed; only their new entries cannot be read. The table is loaded
             // again.
             Err(error) => {
-                tracing::warn!(repo.id = %id, %error, "refs cannot be kept in memory");
+                tracing::warn!(repo.id = %id, %error, "cannot update the cached refs; they are loaded again");
                 self.cache.forget(id);
                 update.committed(&path, Vec::new());
             }

@@ -128,7 +128,7 @@ fn remove_stale(lock: &Path, deadline: Duration) -> bool {
 /// Removes a lock file, if it exists.
 pub(super) fn remove(lock: &Path) {
     if let Err(error) = ignore_missing(fs::remove_file(lock)) {
-        tracing::warn!(path = %lock.display(), %error, "a lock of a dead process stays for now");
+        tracing::warn!(path = %lock.display(), %error, "cannot remove a stale ref lock");
     }
 }
 

@@ -103,7 +103,7 @@ pub fn gitignore(names: &[String]) -> Result<String, GitError> {
             continue;
         }
         if used.len() == MAX_TEMPLATES {
-            return Err(GitError::invalid("gitignores", "too_long", "names too many templates"));
+            return Err(GitError::invalid("gitignores", "too_long", "has too many templates"));
         }
         used.push(name);
         text.push_str("# ---> ");

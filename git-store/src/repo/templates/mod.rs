@@ -65,7 +65,7 @@ fn replace_placeholders(template: &str, openings: &[char], value: impl Fn(&str) 
 /// and control characters are removed.
 fn unknown(field: &str, name: &str) -> GitError {
     let shown: String = name.chars().filter(|letter| !letter.is_control()).take(64).collect();
-    GitError::invalid(field, "unknown", format!("there is no template `{shown}`"))
+    GitError::invalid(field, "unknown", format!("unknown template `{shown}`"))
 }
 
 /// Normalizes a name for comparison: lower-case letters and digits, plus the signs that tell `C`

@@ -93,7 +93,7 @@ impl<'repo> CommitBase<'repo> {
             None => (branch, tip, tip.or(head.tip)),
             Some(_) if tip.is_none() => return Err(GitError::BranchNotFound),
             Some(new) if refs::lookup(repo, &new.to_ref())?.is_some() => {
-                return Err(GitError::invalid("new_branch", "invalid", "exists already"));
+                return Err(GitError::invalid("new_branch", "invalid", "already exists"));
             }
             Some(new) => (new.clone(), None, tip),
         };
@@ -152,7 +152,7 @@ fn check_message(message: &str) -> Result<(), GitError> {
         return Err(GitError::invalid("message", "too_long", "is too long"));
     }
     if message.contains('\0') {
-        return Err(GitError::invalid("message", "invalid", "must not hold a NUL"));
+        return Err(GitError::invalid("message", "invalid", "must not contain a NUL character"));
     }
     Ok(())
 }

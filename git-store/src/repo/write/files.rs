@@ -136,11 +136,11 @@ impl FieldPath {
         let name = String::from_utf8_lossy(path.name());
         let is_large = content.len() as u64 > MAX_GITMODULES;
         if is_dot_gitmodules(&name) && (is_large || !Submodules::parse(content).is_harmless()) {
-            return Err(self.refuse("content", "invalid", "names a submodule that git would refuse"));
+            return Err(self.refuse("content", "invalid", "contains a submodule that git would reject"));
         }
         let has_long_line = || content.split(|byte| *byte == b'\n').any(|line| line.len() >= MAX_ATTRIBUTES_LINE);
         if is_dot_gitattributes(&name) && has_long_line() {
-            return Err(self.refuse("content", "invalid", "has a line that is longer than git accepts"));
+            return Err(self.refuse("content", "invalid", "has a line that is too long for git"));
         }
         Ok(())
     }
@@ -302,7 +302,7 @@ fn apply_write(
     }
     let found = at.file("path", &mut builder.overlay, &file.path)?;
     match (&file.operation, found, moved) {
-        (Operation::Create(_) | Operation::Move(..), Some(_), _) => Err(at.refuse("path", "invalid", "exists already")),
+        (Operation::Create(_) | Operation::Move(..), Some(_), _) => Err(at.refuse("path", "invalid", "already exists")),
         (Operation::Create(content), None, _) => at.write(builder, &file.path, content, FILE_MODE),
         (Operation::Update(content), found, _) => {
             at.check_blob(file.expected_blob, found)?;
@@ -319,7 +319,7 @@ fn apply_write(
             if let Some(content) = content {
                 at.check_special(&file.path, &content)?;
             } else if is_special(&file.path) {
-                return Err(at.refuse("path", "invalid", "would make a large file one that git reads"));
+                return Err(at.refuse("path", "invalid", "the moved file is too large for this name"));
             }
             builder.overlay.set(&file.path, moved)?;
             builder.add_entry(&file.path, moved.id, size);
@@ -340,14 +340,14 @@ fn check_files(files: &[FileChange]) -> Result<(), GitError> {
         return Err(GitError::invalid("files", "required", "must not be empty"));
     }
     if files.len() > MAX_FILES {
-        return Err(GitError::invalid("files", "too_long", "must not be more than 1000"));
+        return Err(GitError::invalid("files", "too_long", "must have at most 1000 entries"));
     }
     let size = |file: &FileChange| match &file.operation {
         Operation::Create(content) | Operation::Update(content) | Operation::Move(_, Some(content)) => content.len(),
         Operation::Delete | Operation::Move(_, None) => 0,
     };
     if files.iter().map(size).sum::<usize>() as u64 > MAX_COMMIT_BYTES {
-        return Err(GitError::TooLarge { what: "the content of all files", limit: MAX_COMMIT_BYTES });
+        return Err(GitError::TooLarge { what: "the total size of all files", limit: MAX_COMMIT_BYTES });
     }
     let mut seen = HashSet::new();
     for (index, file) in files.iter().enumerate() {
@@ -357,7 +357,7 @@ fn check_files(files: &[FileChange]) -> Result<(), GitError> {
         };
         for (name, path) in [Some(("path", &file.path)), from].into_iter().flatten() {
             if !seen.insert(path.as_bytes()) {
-                return Err(FieldPath(Some(index)).refuse(name, "invalid", "is named twice"));
+                return Err(FieldPath(Some(index)).refuse(name, "invalid", "duplicate path"));
             }
         }
     }

@@ -115,21 +115,21 @@ impl<'repo> Overlay<'repo> {
                         let below = Folder::load(repo, id)?;
                         self.loaded_bytes += below.base_bytes;
                         if self.loaded_bytes > MAX_LOADED_BYTES {
-                            let what = "the size of all folders that are changed";
+                            let what = "the total size of the changed folders";
                             return Err(GitError::TooLarge { what, limit: MAX_LOADED_BYTES });
                         }
                         below
                     }
-                    Some((EntryKind::File, _)) => return Ok(Err("leads through a file")),
-                    Some((EntryKind::Symlink, _)) => return Ok(Err("leads through a symbolic link")),
-                    Some((EntryKind::Submodule, _)) => return Ok(Err("leads into a submodule")),
+                    Some((EntryKind::File, _)) => return Ok(Err("is below a file")),
+                    Some((EntryKind::Symlink, _)) => return Ok(Err("is below a symbolic link")),
+                    Some((EntryKind::Submodule, _)) => return Ok(Err("is inside a submodule")),
                 };
                 folder.changes.insert(part.to_vec(), Change::Folder(below));
             }
             folder = match folder.changes.get_mut(part) {
                 Some(Change::Folder(below)) => below,
                 Some(Change::Removed | Change::Set(_)) | None => {
-                    return Err(GitError::Internal("a folder that was just made is not there".to_owned()));
+                    return Err(GitError::Internal("a folder that was just created is missing".to_owned()));
                 }
             };
         }
@@ -160,7 +160,7 @@ impl<'repo> Folder<'repo> {
         }
         let entries = self.base.as_ref().map_or(0, Tree::len) + added().count();
         if entries > MAX_TREE_ENTRIES {
-            let what = "the number of entries of the folder";
+            let what = "the number of entries in the folder";
             return Err(GitError::TooLarge { what, limit: MAX_TREE_ENTRIES as u64 });
         }
         Ok(())

@@ -59,13 +59,13 @@ impl Author {
         for (part, text) in [("name", name), ("email", email)] {
             let refuse = |code, message| Err(GitError::invalid(&format!("{field}.{part}"), code, message));
             if text.is_empty() {
-                return refuse("required", "must hold more than blanks and punctuation");
+                return refuse("required", "must contain more than spaces and punctuation");
             }
             if text.len() > MAX_IDENTITY_BYTES {
                 return refuse("too_long", "is too long");
             }
             if text.contains(|letter: char| matches!(letter, '<' | '>') || letter.is_control()) {
-                return refuse("invalid", "must not hold `<`, `>` or control characters");
+                return refuse("invalid", "must not contain `<`, `>` or control characters");
             }
         }
         Self { name: name.to_owned(), email: email.to_owned(), time: 0.into() }.at(field, time)
@@ -76,10 +76,10 @@ impl Author {
         let time = time.into();
         let refuse = |message| Err(GitError::invalid(&format!("{field}.date"), "invalid", message));
         if !(0..=LAST_SECOND).contains(&time.seconds) {
-            return refuse("must be from 1970 to 9999");
+            return refuse("must be between 1970 and 9999");
         }
         if !(-MAX_OFFSET_MINUTES..=MAX_OFFSET_MINUTES).contains(&time.offset_minutes) {
-            return refuse("must have an offset of less than 24 hours");
+            return refuse("must have a UTC offset below 24 hours");
         }
         Ok(Self { time, ..self })
     }

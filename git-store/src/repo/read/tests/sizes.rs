@@ -138,6 +138,6 @@ fn folders_in_each_other_are_bounded_together() {
     set(&repo, "refs/heads/main", write_commit(&repo, below, &[], "m"));
     let (deadline, _waiting) = Deadline::start(Duration::from_secs(60));
     let listed = tree(&repo, &revision("main"), true, &deadline);
-    assert!(matches!(listed, Err(GitError::TooLarge { what: "the folders above a path", .. })));
+    assert!(matches!(listed, Err(GitError::TooLarge { what: "the size of the folders above a path", .. })));
     assert!(tree(&repo, &revision("main"), false, &deadline).unwrap().is_truncated);
 }
