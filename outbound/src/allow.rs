@@ -215,7 +215,7 @@ mod tests {
             "ci.",
         ] {
             let error = text.parse::<AllowList>().unwrap_err().to_string();
-            assert!(error.contains("is neither a network") || error.contains("the port must be"), "{text}: {error}");
+            assert!(error.contains("is not a network") || error.contains("the port must be"), "{text}: {error}");
         }
         assert_eq!(vec!["ci"; 1025].join(",").parse::<AllowList>(), Err(AllowListError::TooMany));
     }

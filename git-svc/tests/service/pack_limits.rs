@@ -111,11 +111,11 @@ async fn deltas_count_with_what_they_make() {
     let bomb = copies(4 * MIB, 100);
     assert!(bomb.len() < 20_000, "{}", bomb.len());
     refused(&gateway, id, bomb, "the deltas of the pack expand to more than ").await;
-    refused(&gateway, id, zeros(20 * MIB), "the pack has an object of 20971520 bytes, at most 20000000").await;
+    refused(&gateway, id, zeros(20 * MIB), "the pack has an object of 20971520 bytes; the limit is 20000000").await;
     let large = [size(4), size(20_000_001), copy(4)].concat();
     let large = entry(OFS_DELTA, large.len() as u64, &distance(13), &large);
     let made = pack(2, &[entry(BLOB, 4, b"", b"base"), large]);
-    refused(&gateway, id, made, "the pack has an object of 20000001 bytes, at most 20000000").await;
+    refused(&gateway, id, made, "the pack has an object of 20000001 bytes; the limit is 20000000").await;
 }
 
 #[tokio::test]
@@ -123,7 +123,7 @@ async fn a_delta_of_an_object_that_git_makes_none_of_is_refused() {
     let gateway = start(&LOOSE).await;
     let id = gateway.service.create().await;
     let base = entry(BLOB, 4, b"", b"base");
-    let reason = "the pack has a delta of an object of 536870913 bytes, at most 536870912 are taken";
+    let reason = "the pack has a delta for an object of 536870913 bytes; the limit is 536870912";
     for sizes in [(4, (512 << 20) + 1), ((512 << 20) + 1, 4)] {
         let delta = [size(sizes.0), size(sizes.1), copy(4)].concat();
         let delta = entry(OFS_DELTA, delta.len() as u64, &distance(base.len()), &delta);

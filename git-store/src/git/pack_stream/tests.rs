@@ -136,7 +136,7 @@ fn a_delta_of_an_object_that_git_makes_none_of_is_refused_by_its_header() {
     assert_eq!(read(delta(OFS_DELTA, &[9], (loaded + 1, 1))), Ok(true));
     assert_eq!(read(delta(OFS_DELTA, &[9], (loaded, loaded))), Ok(false));
     let text = refusal().to_string();
-    assert!(text.contains("536870913 bytes, at most 536870912 are taken"), "{text}");
+    assert!(text.contains("536870913 bytes; the limit is 536870912"), "{text}");
     // A whole file may be of any size.
     assert!(matches!(read(entry(BLOB, limit + 1, b"", b"")), Err(PackRefusal::Malformed)));
 }

@@ -170,7 +170,7 @@ fn objects_beyond_the_limits_are_refused_beside_every_ref() {
         let answers: Vec<_> = whole.chunks(size).filter_map(|chunk| inspect(&mut inspector, chunk)).collect();
         let text = String::from_utf8_lossy(&answers.concat()).into_owned();
         assert_eq!(answers.len(), 1, "{size}");
-        assert_eq!(text.matches("the pack has an object of 1000 bytes, at most 999 are taken").count(), 2, "{text}");
+        assert_eq!(text.matches("the pack has an object of 1000 bytes; the limit is 999").count(), 2, "{text}");
         assert_eq!(text.matches("the pack was refused").count(), 2, "{text}");
     }
 }
