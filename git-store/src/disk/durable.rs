@@ -15,7 +15,6 @@ use crate::types::error::GitError;
 
 /// Threads that sync the files of one write in parallel, so that the disk groups them.
 pub const PARALLEL_SYNCS: usize = 8;
-/// Most threads waiting for syncs.
 const MAX_SYNC_THREADS: usize = 32;
 
 /// Threads that wait for the disk. They are reused, so a write starts none.

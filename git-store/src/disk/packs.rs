@@ -21,7 +21,6 @@ const WRITTEN_FILES: [&str; 3] = ["pack", "rev", "idx"];
 /// Sizes of the header of a multi-pack index and of a chunk table entry (gitformat-pack(5)).
 const MIDX_HEADER_BYTES: usize = 12;
 const MIDX_CHUNK_BYTES: usize = 12;
-/// Largest list of pack names read from a multi-pack index.
 const MAX_MIDX_NAMES_BYTES: u64 = 1 << 20;
 
 /// The role of a pack.

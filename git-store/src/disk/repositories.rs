@@ -35,7 +35,6 @@ use crate::types::{
     name::{BranchName, RefName},
 };
 
-/// How long a deleted repository stays in `trash/`.
 const TRASH_RETENTION: Duration = Duration::from_secs(7 * 24 * 3600);
 
 /// How far file times lag behind the system clock: the kernel uses the time of its last tick.
@@ -391,7 +390,6 @@ fn write_file(path: &Path, text: &str) -> Result<(), GitError> {
     written.map_err(GitError::io(format!("writing `{}`", path.display())))
 }
 
-/// Builds a repository at `path` and syncs it; returns the first commit.
 fn build<F>(path: &Path, branch: &BranchName, fill: F) -> Result<Option<git2::Oid>, GitError>
 where
     F: FnOnce(&git2::Repository) -> Result<Option<git2::Oid>, GitError>,
@@ -434,7 +432,6 @@ fn list_dir(folder: &Path) -> Result<Vec<fs::DirEntry>, GitError> {
     entries.map_err(GitError::io(format!("listing `{}`", folder.display())))
 }
 
-/// Removes a file, or a folder with its contents, if it exists.
 fn remove(path: &Path) -> Result<(), GitError> {
     let removed = if path.is_dir() { fs::remove_dir_all(path) } else { fs::remove_file(path) };
     ignore_missing(removed).map_err(GitError::io(format!("removing `{}`", path.display())))

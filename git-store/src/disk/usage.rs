@@ -9,7 +9,6 @@ use parking_lot::Mutex;
 
 use super::packs::{PackRole, packs_among};
 
-/// Repositories with cached usage.
 const MAX_CACHED_REPOSITORIES: u64 = 1000;
 /// How long writes keep a measurement up to date. A new one finds what writes do not report:
 /// objects of rejected writes and leftovers of failed maintenance. Until then, writes during a

@@ -37,7 +37,6 @@ use crate::types::{
     limits::MAX_LOADED_DELTA_OBJECT_BYTES,
 };
 
-/// The oldest supported git, as major and minor version.
 const MIN_VERSION: (u32, u32) = (2, 41);
 
 /// The `PATH` of git processes, also searched for git itself. The service's environment is not
@@ -348,7 +347,6 @@ impl Git {
         self.spawn_with(name, command, self.options.process_cpu)
     }
 
-    /// Starts a process with a CPU time limit.
     fn spawn_with(&self, name: &'static str, command: &mut Command, cpu: Duration) -> Result<GitChild, GitError> {
         let mut child = command.spawn().map_err(|error| {
             // The working folder is the repository. If git itself exists, the repository is what is

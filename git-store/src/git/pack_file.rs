@@ -33,7 +33,6 @@ pub struct PackFile {
     count: u32,
 }
 
-/// Reads a file from an offset.
 struct FileReader {
     file: Arc<File>,
     offset: u64,
@@ -219,7 +218,6 @@ fn distance(bytes: &[u8]) -> Option<(u64, usize)> {
     None
 }
 
-/// Decodes the sizes of base and result from an inflated delta.
 pub(super) fn delta_sizes(delta: &[u8]) -> Option<(u64, u64)> {
     let (base, used) = delta_size(delta)?;
     let (result, _) = delta_size(&delta[used..])?;

@@ -40,7 +40,6 @@ impl DeltaCost {
         self.is_large |= sizes.is_large();
     }
 
-    /// Adds the delta chain that starts at `offset`.
     fn add_chain(&mut self, pack: &PackFile, mut offset: u64) -> io::Result<()> {
         for _ in 0..=MAX_CHAIN_DEPTH {
             let entry = pack.entry(offset)?;

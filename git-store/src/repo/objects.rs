@@ -21,7 +21,6 @@ use crate::{
 
 /// How much of an oversized object is read for its fields, in bytes.
 const MAX_SCANNED_BYTES: u64 = 64 << 20;
-/// Longest chain of tags that point to tags.
 pub(super) const MAX_TAG_DEPTH: usize = 1000;
 /// Header lines of oversized objects are cut at this many bytes.
 const MAX_LINE_BYTES: usize = 4096;
@@ -117,7 +116,6 @@ pub fn tag_target(repo: &Repository, tag: Oid) -> Result<Oid, GitError> {
     tag_head(repo, tag, 0)?.target()
 }
 
-/// Returns the size of an object of this type if it is within its limit.
 fn check_size(repo: &Repository, id: Oid, kind: ObjectType) -> Result<u64, GitError> {
     let (found, size) = header(repo, id)?;
     let (what, limit) = match kind {

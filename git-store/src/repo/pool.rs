@@ -208,7 +208,6 @@ impl Shared {
     }
 }
 
-/// The open repositories of one worker.
 struct RepoCache {
     shared: Arc<Shared>,
     open: HashMap<RepositoryId, (git2::Repository, Instant)>,

@@ -9,7 +9,6 @@ use super::{
 };
 use crate::types::{error::GitError, name::RefName};
 
-/// Fewest digits of an abbreviated object id.
 const MIN_SHORT: usize = 7;
 
 /// A validated, unresolved revision.

@@ -4,7 +4,6 @@ use std::fmt;
 
 use super::error::GitError;
 
-/// Longest prefix, in bytes.
 const MAX_PREFIX: usize = 100;
 
 /// The format of an archive.

@@ -174,7 +174,6 @@ fn is_ignorable(letter: char) -> bool {
     matches!(letter, '\u{ad}' | '\u{200b}'..='\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2060}'..='\u{206f}' | '\u{feff}')
 }
 
-/// Returns whether some file system treats `component` as `.git`.
 fn is_dot_git(component: &str) -> bool {
     let folded = folded(component);
     folded == ".GIT" || is_short_name(&folded, "GIT")

@@ -10,7 +10,6 @@ use super::{
     name::BranchName,
 };
 
-/// Longest pattern, in bytes.
 const MAX_PATTERN: usize = 200;
 /// Most rules per repository.
 pub const MAX_RULES: usize = 50;

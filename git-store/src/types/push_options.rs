@@ -1,10 +1,7 @@
 //! Push options (`git push -o ci.skip`): stored in the journal and passed on in push events.
 
-/// Most options per push.
 const MAX_OPTIONS: usize = 64;
-/// Longest option, in bytes.
 const MAX_OPTION_BYTES: usize = 1 << 10;
-/// Most bytes of all options of a push.
 const MAX_TOTAL_BYTES: usize = 16 << 10;
 
 /// The options of one push, in the order sent.

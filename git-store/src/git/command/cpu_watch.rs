@@ -9,7 +9,6 @@ use tokio::time::sleep;
 use super::{GitChild, reaper};
 use crate::types::{error::GitError, limits::CpuAllowance};
 
-/// Interval between measurements.
 const CHECK_INTERVAL: Duration = Duration::from_millis(500);
 /// Ticks per second in `/proc` (`USER_HZ`), the same on all processors.
 const TICKS_PER_SECOND: u32 = 100;
@@ -64,7 +63,6 @@ fn cpu_time(id: &str, levels: usize) -> Duration {
     below.fold(own, Duration::saturating_add)
 }
 
-/// Sums the times in a `stat` line.
 fn time_in(stat: &str) -> Option<Duration> {
     // The name is in parentheses and may contain any characters.
     let (_, fields) = stat.rsplit_once(')')?;

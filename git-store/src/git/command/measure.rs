@@ -17,7 +17,6 @@ struct Running {
 }
 
 impl RunningProcess {
-    /// Starts measuring a process, with a span if the trace is exported.
     pub(super) fn start(name: &'static str) -> Self {
         metrics::counter!("ferrite_git_processes_total", "command" => name).increment(1);
         metrics::gauge!("ferrite_git_processes_running", "command" => name).increment(1.0);

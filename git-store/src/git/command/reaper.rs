@@ -13,7 +13,6 @@ use tokio::{process::Child, sync::oneshot};
 
 use crate::types::error::GitError;
 
-/// Time from TERM to KILL.
 const KILL_DELAY: Duration = Duration::from_secs(2);
 
 const POLL_INTERVAL: Duration = Duration::from_millis(20);

@@ -221,7 +221,6 @@ fn the_objects_that_deltas_make_are_counted() {
     );
 }
 
-/// Returns the refusal of a pack whose deltas make too much.
 fn refusal_of_deltas(pack: &[u8]) -> PackRefusal {
     let of = limits().deltas;
     PackRefusal::Deltas { limit: of.limit(pack.len() as u64), of }

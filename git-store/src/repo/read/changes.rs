@@ -28,14 +28,10 @@ pub struct ChangedPaths {
     pub is_cut: bool,
 }
 
-/// A comparison of two trees within limits.
 pub(super) struct TreeComparison<'a> {
     pub(super) repo: &'a Repository,
-    /// Most paths per list.
     pub(super) max_paths: usize,
-    /// Bytes left for paths in the message.
     pub(super) bytes_left: &'a mut usize,
-    /// Tree entries left to read.
     pub(super) entries_left: &'a mut usize,
     pub(super) deadline: &'a Deadline,
     pub(super) paths: ChangedPaths,

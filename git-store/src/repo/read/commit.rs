@@ -46,7 +46,6 @@ pub struct CommitInfo {
     pub is_truncated: bool,
 }
 
-/// Limits on what is read of a commit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct CommitBounds {
     pub(super) message_bytes: usize,
@@ -84,7 +83,6 @@ pub fn commit_info(repo: &Repository, id: Oid) -> Result<CommitInfo, GitError> {
     bounded_commit(repo, id, &CommitBounds::SINGLE)
 }
 
-/// Reads a commit within limits.
 pub(super) fn bounded_commit(repo: &Repository, id: Oid, bounds: &CommitBounds) -> Result<CommitInfo, GitError> {
     let head = objects::commit_head(repo, id, bounds.message_bytes.saturating_mul(STORED_BYTES_PER_BYTE))?;
     let (message, is_message_cut) = text::decode(&head.message, head.encoding(), bounds.message_bytes);

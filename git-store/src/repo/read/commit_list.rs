@@ -12,7 +12,6 @@ pub const MAX_LISTED_MESSAGE_BYTES: usize = 64 << 10;
 pub const MAX_LISTED_PARENTS: usize = 100;
 /// Longest name or address, in bytes.
 const MAX_IDENTITY_BYTES: usize = 256;
-/// Most bytes of all texts of a page in JSON.
 const MAX_TEXT_BYTES: usize = 8 << 20;
 /// Message bytes that every commit gets however long the others are. 1,000 of these fit on a page.
 const MIN_MESSAGE_BYTES: usize = 256;
@@ -20,7 +19,6 @@ const MIN_MESSAGE_BYTES: usize = 256;
 pub(super) struct CommitList {
     commits: Vec<CommitInfo>,
     bounds: CommitBounds,
-    /// Bytes of all texts in JSON.
     bytes: usize,
 }
 

@@ -152,7 +152,6 @@ struct EntryReader<'repo> {
 /// Size of a response in JSON. Every entry has its path and the revision in several URLs.
 #[derive(Clone, Copy, Debug)]
 struct ResponseSize {
-    /// Bytes per entry besides its path.
     entry_bytes: u64,
 }
 

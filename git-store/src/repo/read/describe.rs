@@ -28,7 +28,6 @@ pub const MAX_DESCRIBED_COMMITS: usize = 20;
 pub const MAX_CHANGED_PATHS: usize = 1000;
 /// Longest message, in bytes.
 pub const MAX_DESCRIBED_MESSAGE_BYTES: usize = 64 << 10;
-/// Largest response, in bytes.
 const MAX_DESCRIPTION_BYTES: usize = 2 << 20;
 /// Response bytes per commit besides its texts, and per update and for the head.
 const OVERHEAD_BYTES: usize = 128;
@@ -43,7 +42,6 @@ const MIN_READ_COMMITS: usize = 1000;
 /// Branches whose commits a new branch does not count as added. If there are more, the first by
 /// name.
 const MAX_OTHER_BRANCHES: usize = 10_000;
-/// Tree entries compared per request.
 const MAX_COMPARED_ENTRIES: usize = 1_000_000;
 
 /// A changed ref.
@@ -224,7 +222,6 @@ fn commit_of(repo: &Repository, id: Oid) -> Result<Option<Oid>, GitError> {
     peel(repo, id)
 }
 
-/// Describes commits within the limits of the response.
 struct Writer<'a> {
     repo: &'a Repository,
     limits: DescriptionLimits,

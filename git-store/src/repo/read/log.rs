@@ -184,7 +184,6 @@ impl<'a> TimeWalk<'a> {
         Self { repo, deadline, queue: BinaryHeap::new(), seen: HashSet::new(), has_oversized: false }
     }
 
-    /// Queues a commit once.
     fn push(&mut self, id: Oid) -> Result<(), GitError> {
         if !self.seen.insert(id) {
             return Ok(());
@@ -220,7 +219,6 @@ struct PathWalk<'repo> {
     queue: BinaryHeap<(i64, Reverse<u64>, Queued)>,
     seen: HashSet<Oid>,
     found: u64,
-    /// Total length of all trails.
     trail_objects: usize,
     deadline: &'repo Deadline,
 }
@@ -237,7 +235,6 @@ impl<'repo> PathWalk<'repo> {
         Self { repo, parts, queue: BinaryHeap::new(), seen: HashSet::new(), found: 0, trail_objects: 0, deadline }
     }
 
-    /// Queues a commit once.
     fn push(&mut self, id: Oid, trail: Option<Trail>) -> Result<(), GitError> {
         if !self.seen.insert(id) {
             return Ok(());
@@ -279,7 +276,6 @@ impl<'repo> PathWalk<'repo> {
         Ok(Some((id, is_change)))
     }
 
-    /// Returns the entry at the path, if it exists.
     fn target(&self, trail: &Trail) -> Option<(i32, Oid)> {
         // Index zero is the root tree.
         trail.get(self.parts.len()).copied()

@@ -151,7 +151,6 @@ pub fn tag_object(repo: &Repository, id: &str) -> Result<TagObject, GitError> {
     })
 }
 
-/// Returns the object with this full or abbreviated id.
 fn find(repo: &Repository, id: &str) -> Result<Oid, GitError> {
     let digits = object_id(id.as_bytes()).ok_or(GitError::ObjectNotFound)?;
     object_by_id(repo, &digits)?.ok_or(GitError::ObjectNotFound)

@@ -12,7 +12,6 @@ use crate::{
     types::{error::GitError, path::TreePath},
 };
 
-/// Approximate size of the cache.
 const MAX_CACHE_BYTES: u64 = 16 << 20;
 /// Bytes of an entry besides its ids and its path.
 const ENTRY_OVERHEAD_BYTES: usize = 200;

@@ -24,11 +24,8 @@ pub const MAX_PUSHED_COMMITS: usize = 1000;
 const MAX_MESSAGE_BYTES: usize = 64 << 10;
 /// Most bytes of all messages in a response of 2 MiB, which has up to 64 other bytes per commit.
 const MAX_MESSAGES_BYTES: usize = (2 << 20) - 64 * MAX_PUSHED_COMMITS;
-/// Limits for reading only the message.
 const BOUNDS: CommitBounds = CommitBounds { message_bytes: MAX_MESSAGE_BYTES, parents: 0, identity_bytes: 0 };
-/// Most commits read by a walk.
 pub(super) const MAX_READ_COMMITS: usize = 100_000;
-/// Most parents of all commits read by a walk.
 const MAX_READ_PARENTS: usize = 1_000_000;
 /// Commits visited after a walk seems complete, in case clocks were behind. The same number as in
 /// git.
@@ -62,14 +59,12 @@ pub fn pushed_commits(
     with_messages(repo, &walk.oldest_first())
 }
 
-/// The commits that an update added to a branch.
 #[derive(Default)]
 pub(super) struct NewCommits {
     /// The newest, each before its parents.
     pub(super) newest: Vec<Oid>,
     /// Number of commits added.
     pub(super) total: usize,
-    /// Number of commits that the walk read.
     pub(super) read: usize,
 }
 
@@ -132,7 +127,6 @@ struct Walk<'a> {
 struct Seen {
     time: i64,
     parents: Vec<Oid>,
-    /// Whether the old tip has the commit.
     is_old: bool,
     is_queued: bool,
 }

@@ -15,7 +15,6 @@ use crate::{
     types::{error::GitError, path::TreePath},
 };
 
-/// Longest `ref/path`, in bytes.
 const MAX_INPUT: usize = 8192;
 
 /// A file found by `ref/path`.

@@ -13,7 +13,6 @@ use crate::{
 /// Largest `.gitmodules` that is read, in bytes.
 pub const MAX_GITMODULES: u64 = 1 << 20;
 
-/// A `[submodule]` section.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 struct Submodule {
     name: String,
@@ -93,7 +92,6 @@ fn section(line: &str) -> Option<String> {
     kind.eq_ignore_ascii_case("submodule").then(|| unquoted(name))
 }
 
-/// Strips quotes, escapes and comments from a value.
 fn unquoted(value: &str) -> String {
     let mut text = String::new();
     let mut quoted = false;

@@ -23,7 +23,6 @@ use crate::types::error::GitError;
 /// read within this time are not cached.
 const QUARANTINE: Duration = Duration::from_secs(5);
 
-/// The ref tables of all repositories.
 pub(super) struct RefCache {
     ready: Cache<RepositoryId, Arc<RefTable>>,
     /// Repositories that are being loaded or in quarantine. Tables are inserted and changed only
@@ -36,10 +35,8 @@ type SharedLoad = OnceCell<Arc<RefTable>>;
 
 #[derive(Default)]
 struct RepositoryState {
-    /// Requests waiting for a load.
     waiters: usize,
     load: Arc<SharedLoad>,
-    /// Running loads.
     loading: usize,
     /// Changes committed since the oldest running load began. A load may have missed them, so they
     /// are applied to its result.
@@ -209,7 +206,6 @@ impl RefCache {
     }
 }
 
-/// Counts a waiting request until it is dropped.
 struct LoadWaiter<'a> {
     cache: &'a RefCache,
     id: RepositoryId,
@@ -244,7 +240,6 @@ pub(super) struct PendingUpdate<'a> {
 }
 
 impl PendingUpdate<'_> {
-    /// The transaction failed and changed nothing.
     pub(super) fn rolled_back(mut self) {
         self.has_outcome = true;
     }

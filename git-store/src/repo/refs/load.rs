@@ -20,10 +20,8 @@ use crate::{
     types::{error::GitError, name::RefName},
 };
 
-/// Largest loose ref file, in bytes.
 const MAX_REF_FILE_BYTES: u64 = 4096;
 
-/// A ref as stored.
 struct RawRef {
     name: RefName,
     /// The object id; `None` for symbolic and broken refs, which still hide a packed ref of that
@@ -89,7 +87,6 @@ pub(super) fn changes(repo: &Repository, edits: &[RefEdit]) -> Result<Vec<TableC
 }
 
 impl RefScan {
-    /// Reads all files below `refs`.
     fn loose(&mut self, repository: &Path) -> Result<(), GitError> {
         let mut folders = vec![(repository.join("refs"), b"refs".to_vec())];
         while let Some((folder, prefix)) = folders.pop() {

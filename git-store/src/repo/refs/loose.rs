@@ -106,7 +106,6 @@ fn is_left_to_git(error: io::ErrorKind) -> bool {
     matches!(error, AlreadyExists | NotFound | PermissionDenied | Unsupported)
 }
 
-/// Returns whether the file is a symbolic ref or a folder.
 fn is_symbolic(path: &Path) -> Result<bool, GitError> {
     match fs::read(path) {
         Ok(content) => Ok(content.starts_with(b"ref:")),

@@ -194,7 +194,6 @@ impl Refs {
         self.pool.run(id, job).await
     }
 
-    /// Returns the job that reads a repository after a transaction.
     fn read_after(&self, id: RepositoryId, edits: &[RefEdit]) -> impl Fn(&Repository) -> AfterTransaction + use<> {
         let (store, cache, edits) = (Arc::clone(&self.store), Arc::clone(&self.cache), edits.to_vec());
         move |repo| {

@@ -7,7 +7,6 @@ use crate::types::{
     name::{BranchName, RefName},
 };
 
-/// Longest chain of symbolic refs.
 const MAX_SYMBOLIC: usize = 5;
 
 /// The state of HEAD.

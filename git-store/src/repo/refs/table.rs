@@ -35,7 +35,6 @@ pub struct RefPage {
     pub total: usize,
 }
 
-/// A change of one ref in a table.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum TableChange {
     Set(RefEntry),

@@ -48,7 +48,6 @@ pub(super) async fn run(git: &Git, repository: &Path, edits: &[RefEdit]) -> Resu
     outcome.map(drop).map_err(|error| classify(error, edits))
 }
 
-/// Returns the input for `git update-ref --stdin -z`.
 fn script(edits: &[RefEdit]) -> Result<Vec<u8>, GitError> {
     let mut script = b"start\0".to_vec();
     for edit in edits {
@@ -125,7 +124,6 @@ fn remove_stale(lock: &Path, deadline: Duration) -> bool {
         && fs::remove_file(lock).is_ok()
 }
 
-/// Removes a lock file, if it exists.
 pub(super) fn remove(lock: &Path) {
     if let Err(error) = ignore_missing(fs::remove_file(lock)) {
         tracing::warn!(path = %lock.display(), %error, "cannot remove a stale ref lock");

@@ -3,7 +3,6 @@
 use super::{key, unknown};
 use crate::types::error::GitError;
 
-/// Most templates in one file.
 const MAX_TEMPLATES: usize = 32;
 
 macro_rules! bundled {

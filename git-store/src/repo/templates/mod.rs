@@ -8,7 +8,6 @@ use chrono::{DateTime, Datelike as _};
 pub use self::{gitignore::gitignore, license::license};
 use crate::types::error::GitError;
 
-/// The README template `Default`.
 const README: &str = "# {Name}\n\n{Description}\n";
 
 /// Values for the placeholders in a README.

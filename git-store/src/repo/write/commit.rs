@@ -63,7 +63,6 @@ impl PreparedCommit {
     }
 }
 
-/// The base of a commit.
 pub(super) struct CommitBase<'repo> {
     repo: &'repo Repository,
     branch: BranchName,
@@ -112,7 +111,6 @@ impl<'repo> CommitBase<'repo> {
         Overlay::new(self.repo, self.base.map(|base| base.tree))
     }
 
-    /// Builds the trees and the commit. Fails if nothing changed.
     pub(super) fn commit(
         self,
         draft: &CommitDraft,

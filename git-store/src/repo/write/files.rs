@@ -145,7 +145,6 @@ impl FieldPath {
         Ok(())
     }
 
-    /// Writes content to a path with the given mode.
     fn write(
         self,
         builder: &mut CommitBuilder<'_>,
@@ -290,7 +289,6 @@ fn apply_removal(
     Ok(found)
 }
 
-/// Applies the write in a change.
 fn apply_write(
     at: FieldPath,
     builder: &mut CommitBuilder<'_>,

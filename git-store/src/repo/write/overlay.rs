@@ -22,7 +22,6 @@ const ENTRY_BYTES: usize = 6 + 1 + 1 + 20;
 pub(super) const FILE_MODE: i32 = 0o100_644;
 const DIRECTORY_MODE: i32 = 0o040_000;
 
-/// Mode and id of the entry at a path.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct TreeEntry {
     pub(super) mode: i32,
@@ -35,7 +34,6 @@ impl TreeEntry {
         EntryKind::of(self.mode)
     }
 
-    /// Appends the entry as stored in a tree.
     fn encode(self, name: &[u8], content: &mut Vec<u8>) {
         content.extend_from_slice(format!("{:o} ", self.mode).as_bytes());
         content.extend_from_slice(name);
@@ -56,14 +54,12 @@ pub(super) type Obstacle = &'static str;
 pub(super) struct Overlay<'repo> {
     repo: &'repo Repository,
     root: Folder<'repo>,
-    /// Stored bytes of the loaded trees.
     loaded_bytes: u64,
 }
 
 #[derive(Default)]
 struct Folder<'repo> {
     base: Option<Tree<'repo>>,
-    /// Stored bytes of `base`.
     base_bytes: u64,
     changes: BTreeMap<Vec<u8>, Change<'repo>>,
 }
@@ -75,7 +71,6 @@ enum Change<'repo> {
 }
 
 impl<'repo> Overlay<'repo> {
-    /// Creates an overlay on a root tree, or on an empty one.
     pub(super) fn new(repo: &'repo Repository, base: Option<Oid>) -> Result<Self, GitError> {
         let root = base.map(|id| Folder::load(repo, id)).transpose()?.unwrap_or_default();
         let loaded_bytes = root.base_bytes;
@@ -231,7 +226,6 @@ impl<'repo> Folder<'repo> {
     }
 }
 
-/// Appends a tree to `objects` and returns its id.
 fn push_tree(objects: &mut Vec<NewObject>, content: Vec<u8>) -> Result<Oid, GitError> {
     let tree = NewObject::new(ObjectType::Tree, content)?;
     let id = tree.id();

@@ -21,7 +21,6 @@ pub struct CommitTime {
 }
 
 impl From<i64> for CommitTime {
-    /// Returns the time in UTC.
     fn from(seconds: i64) -> Self {
         Self { seconds, offset_minutes: 0 }
     }
@@ -102,7 +101,6 @@ impl Author {
         Signature { name, email, seconds: self.time.seconds, offset_minutes: self.time.offset_minutes }
     }
 
-    /// Returns the text of an `author` or `committer` line.
     fn line(&self) -> String {
         let CommitTime { seconds, offset_minutes } = self.time;
         let (sign, minutes) = (if offset_minutes < 0 { '-' } else { '+' }, offset_minutes.unsigned_abs());

@@ -43,12 +43,10 @@ fn on(branch: &str, put: PutFile) -> PutFile {
     PutFile { draft: CommitDraft { branch, ..put.draft }, ..put }
 }
 
-/// Writes a file without a precondition.
 fn put_file(repo: &Repository, put: &PutFile) -> Result<PreparedCommit, GitError> {
     super::put_file(repo, put, &|_| Ok(()))
 }
 
-/// Removes a file without a precondition.
 fn delete_file(repo: &Repository, delete: &DeleteFile) -> Result<PreparedCommit, GitError> {
     super::delete_file(repo, delete, &|_| Ok(()))
 }

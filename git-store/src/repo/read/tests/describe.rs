@@ -66,7 +66,6 @@ impl Fixture {
         self.repo.commit(None, &who, &who, message, &tree, &parents.iter().collect::<Vec<_>>()).unwrap()
     }
 
-    /// A chain of commits without files.
     fn chain(&self, count: i64, parent: Option<Oid>) -> Vec<Oid> {
         let mut ids: Vec<Oid> = Vec::new();
         for index in 0..count {

@@ -11,7 +11,6 @@ use crate::{
 
 const ZERO: Oid = Oid::ZERO_SHA1;
 
-/// A repository whose commits have the empty tree.
 struct History {
     _folder: tempfile::TempDir,
     repo: Repository,

@@ -38,7 +38,6 @@ impl Fixture {
         self.folder.path()
     }
 
-    /// Loads a table with one ref.
     fn read(&self) -> RefTable {
         self.loads.fetch_add(1, Ordering::SeqCst);
         RefTable::new(vec![entry("refs/heads/a", 1)], None, true, Stamp::of(self.path()).unwrap())
