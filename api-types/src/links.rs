@@ -28,8 +28,7 @@ pub struct Links {
 }
 
 impl Links {
-    /// Creates links below `public_url`, without trailing slash. `ssh` is the `HOST:PORT` of SSH
-    /// URLs.
+    /// Creates links below `public_url` (no trailing slash). `ssh` is the `HOST:PORT` of SSH URLs.
     #[must_use]
     pub fn new(public_url: &str, ssh: &str) -> Self {
         Self { root: public_url.into(), ssh: ssh.into() }

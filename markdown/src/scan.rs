@@ -114,8 +114,7 @@ impl<'t> Scanner<'t> {
         Some(Token::Issue { range: run_start..self.at, issue: IssueRef { repository, number } })
     }
 
-    /// Returns whether the sign here starts a word: after a boundary, with only dots and dashes in
-    /// between.
+    /// Returns whether the sign here starts a word, after optional dots and dashes.
     fn is_free(&self) -> bool {
         let is_punctuation = |byte| matches!(byte, b'.' | b'-');
         self.text[self.run_start..self.at].bytes().all(is_punctuation) && self.is_boundary(self.run_start)
@@ -182,8 +181,7 @@ fn is_word_char(char: char) -> bool {
     char.is_alphanumeric() || char == '_'
 }
 
-/// Returns whether a user or organization may have the name. Includes reserved names: no account
-/// has them.
+/// Returns whether a user or organization may have the name. Accepts reserved names.
 #[must_use]
 pub fn is_owner_name(name: &str) -> bool {
     is_plain_name(name, MAX_OWNER_NAME_BYTES) && !ends_with(name, ".keys")

@@ -122,8 +122,7 @@ fn basic(credentials: &Credentials) -> HeaderValue {
     value
 }
 
-/// Reads a body within limits. Returns the bytes kept, the number of bytes read, and why reading
-/// ended.
+/// Reads a body within limits. Returns the bytes kept, the bytes read, and why it ended.
 async fn read_body(mut body: Incoming, limits: Limits, deadline: Instant) -> (Bytes, usize, BodyEnd) {
     let (mut kept, mut read) = (BytesMut::new(), 0);
     let end = loop {

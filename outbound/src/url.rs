@@ -85,8 +85,7 @@ pub enum UrlRefusal {
     /// The text is too long.
     #[error("must have at most {MAX_URL_BYTES} bytes")]
     TooLong,
-    /// A character that must be percent-encoded: spaces, line breaks, backslashes, and everything
-    /// outside ASCII.
+    /// A character that must be percent-encoded: spaces, backslashes, anything outside ASCII.
     #[error("has a character that must be percent-encoded")]
     Character,
     /// Another scheme, or none.
@@ -131,8 +130,7 @@ impl OutboundUrl {
         &self.text
     }
 
-    /// Returns the URL with `***` for its password, or for a user without a password, usually a
-    /// token.
+    /// Returns the URL with `***` for its password, or for a user without one, usually a token.
     #[must_use]
     pub fn shown(&self) -> &str {
         &self.shown

@@ -118,8 +118,7 @@ pub async fn open_asset(
     })
 }
 
-/// Removes stored files, and what a killed upload of them left behind. Ignores missing ones.
-/// Blocking.
+/// Removes stored files and leftovers of killed uploads, if they exist. Blocking.
 pub fn delete_assets(store: &RepositoryStore, repository: RepositoryId, ids: &[AssetFileId]) -> Result<(), GitError> {
     let folder = store.path(repository).join(FOLDER);
     for path in ids.iter().flat_map(|id| [folder.join(&id.0), id.temporary(&folder)]) {

@@ -11,8 +11,7 @@ pub const MIN_SAMPLED_BYTES: usize = 8 * SAMPLE_BYTES;
 /// Largest compressed sample of content worth compressing.
 const MAX_COMPRESSED_BYTES: usize = SAMPLE_BYTES - SAMPLE_BYTES / 32;
 
-/// Compresses samples. The encoder's tables are larger than most files, so one encoder serves all
-/// samples.
+/// Compresses samples with one encoder, because its tables are larger than most files.
 #[derive(Debug, Default)]
 pub struct CompressionSampler(Option<DeflateEncoder<Vec<u8>>>);
 

@@ -1,5 +1,4 @@
-//! The folder of a store: paths, creation, deletion and clean-up of repositories, and the store's
-//! lock.
+//! The folder of a store: its lock, and creation, deletion and clean-up of repositories.
 
 mod incoming;
 mod objects;
@@ -46,8 +45,7 @@ pub const QUARANTINE_PREFIX: &str = "tmp_objdir-incoming-";
 /// The new content of `packed-refs`. git does not replace a leftover of a killed process.
 pub const PACKED_REFS_NEW: &str = "packed-refs.new";
 
-/// The `config` of a new repository. Only the format: git processes get all settings on the command
-/// line.
+/// The `config` of a new repository. git processes get all other settings as arguments.
 const CONFIG: &str = "[core]\n\trepositoryformatversion = 0\n\tfilemode = true\n\tbare = true\n";
 
 /// Folders created at start; the first is the store itself.
@@ -189,8 +187,7 @@ impl RepositoryStore {
         self.synced_folders.invalidate(&id);
         let path = self.path(id);
         let trash = self.root.join("trash");
-        // `empty_trash` goes by this time; without it, the retention would count from the last
-        // change.
+        // `empty_trash` goes by this time, or else by the last change.
         if let Ok(folder) = fs::File::open(&path) {
             folder.set_modified(SystemTime::now()).map_err(GitError::io("marking the repository deleted"))?;
         }
@@ -255,8 +252,7 @@ impl RepositoryStore {
         self.usage(id).map(|usage| usage.bytes)
     }
 
-    /// Returns the repository's disk usage: measured within the last minute, plus writes since.
-    /// Blocking.
+    /// Returns the disk usage: measured within the last minute, plus writes since. Blocking.
     pub fn usage(&self, id: RepositoryId) -> Result<DiskUsage, GitError> {
         if self.exists(id) { Ok(self.usages.get(id, &self.path(id))) } else { Err(GitError::RepositoryNotFound) }
     }
@@ -284,15 +280,13 @@ impl RepositoryStore {
         written.map_err(GitError::io("writing the repository's attributes"))
     }
 
-    /// Returns a new path for a file to rename into the repository. A leftover is removed at the
-    /// next start.
+    /// Returns a new path for a file to rename into the repository. Start-up removes leftovers.
     pub fn incoming_file(&self, id: RepositoryId) -> PathBuf {
         self.root.join("incoming").join(format!("{id}-file-{}", Uuid::new_v4()))
     }
 }
 
-/// Creates a folder and its parents, or restricts an existing one, so that only this user can
-/// enter. Blocking.
+/// Creates a folder and its parents, or restricts it, for this user only. Blocking.
 fn make_private(folder: &Path) -> Result<(), GitError> {
     let made = fs::DirBuilder::new().recursive(true).mode(PRIVATE_MODE).create(folder);
     made.map_err(GitError::io(format!("creating `{}`", folder.display())))?;

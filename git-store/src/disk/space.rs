@@ -1,5 +1,4 @@
-//! Free space on the store's disk, for placing repositories. Cached for seconds, however many
-//! callers ask.
+//! Free space on the store's disk, for placing repositories. Cached for a few seconds.
 
 use std::{
     fs, io,

@@ -1,5 +1,4 @@
-//! Disk usage of repositories: measured from their folders, and updated by writes, which report
-//! what they add.
+//! Disk usage of repositories, measured from their folders and updated by writes.
 
 use std::{fs, ops::AddAssign, path::Path, sync::Arc, time::Duration};
 
@@ -173,7 +172,7 @@ impl DiskUsage {
         self.recent_objects() >= MIN_RECENT_OBJECTS.max(self.base.objects / RECENT_SHARE)
     }
 
-    /// Sets `oldest_cruft_us` if cruft packs take more than `percent` of all bytes; 0 disables it.
+    /// Sets `oldest_cruft_us` if cruft packs exceed `percent` of all bytes; 0 disables it.
     /// Blocking.
     pub fn date_cruft(&mut self, repository: &Path, percent: u64) {
         if percent > 0 && self.cruft > self.bytes / 100 * percent {

@@ -39,8 +39,7 @@ use crate::types::{
 
 const MIN_VERSION: (u32, u32) = (2, 41);
 
-/// The `PATH` of git processes, also searched for git itself. The service's environment is not
-/// passed on.
+/// The only `PATH` of git processes, also searched for git itself.
 const SEARCH_PATH: &str = "/usr/local/bin:/usr/bin:/bin";
 
 /// Largest allocation of a process that receives a pack, where the sender declares object sizes.
@@ -59,8 +58,7 @@ const SETTINGS: &[&str] = &[
     "core.packedGitWindowSize=256m",
     "core.useReplaceRefs=false",
     "gc.auto=0",
-    // `export-subst` in `.gitattributes` can make `git archive` verify signatures: run no program
-    // then.
+    // For `export-subst`, `git archive` may verify signatures. Run no program then.
     "gpg.program=/bin/false",
     "gpg.ssh.program=/bin/false",
     "gpg.x509.program=/bin/false",
@@ -349,8 +347,7 @@ impl Git {
 
     fn spawn_with(&self, name: &'static str, command: &mut Command, cpu: Duration) -> Result<GitChild, GitError> {
         let mut child = command.spawn().map_err(|error| {
-            // The working folder is the repository. If git itself exists, the repository is what is
-            // missing.
+            // The working folder is the repository. If git exists, the repository is missing.
             let is_gone = error.kind() == io::ErrorKind::NotFound && self.program.is_file();
             if is_gone { GitError::RepositoryNotFound } else { GitError::io(format!("starting git {name}"))(error) }
         })?;

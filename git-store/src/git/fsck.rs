@@ -107,8 +107,7 @@ pub fn push_settings() -> impl Iterator<Item = String> {
     settings("receive.fsck", "warn")
 }
 
-/// Returns the settings for `git fetch`, without warnings: nobody reads them, and they would hide
-/// its errors.
+/// Returns the settings for `git fetch`, without warnings, which would hide its errors.
 pub fn fetch_settings() -> impl Iterator<Item = String> {
     settings("fetch.fsck", "ignore")
 }

@@ -166,8 +166,7 @@ impl ObjectHead {
         }
     }
 
-    /// Streams the fields of an oversized object; `None` if it is a delta, which cannot be read in
-    /// part.
+    /// Streams the fields of an oversized object; `None` for a delta, which must be read whole.
     fn stream(repo: &Repository, id: Oid, max_message_bytes: usize) -> Result<Option<Self>, GitError> {
         let parse = |stream: &mut dyn Read| {
             let stream = BufReader::new(stream.take(MAX_SCANNED_BYTES));

@@ -271,8 +271,7 @@ fn panicked(panic: &(dyn Any + Send)) -> GitError {
     GitError::Internal(format!("a job panicked: {}", panic_text(panic)))
 }
 
-/// Sets process-wide options of libgit2. Cache sizes need `unsafe` functions, so they keep their
-/// defaults.
+/// Sets process-wide options of libgit2. Cache sizes need `unsafe`, so they stay at defaults.
 fn set_library_options() {
     static ONCE: Once = Once::new();
     // Hashing on each read would detect bit rot. So does `git fsck`, outside of requests.

@@ -33,8 +33,7 @@ pub struct Resolved {
     pub commit: Oid,
     /// The named branch or tag, or the branch of HEAD; `None` for object ids.
     pub name: Option<RefName>,
-    /// Whether the short name resolves to something else, such as a branch of the same name as this
-    /// tag.
+    /// Whether the short name resolves to something else, such as a branch named like this tag.
     is_shadowed: bool,
 }
 
@@ -75,8 +74,7 @@ impl Revision {
         Ok(Self { digits, names })
     }
 
-    /// Finds the commit. Ids take precedence over names, and branches over tags; annotated tags are
-    /// peeled.
+    /// Finds the commit, peeling tags. Ids take precedence over names, and branches over tags.
     pub fn resolve(&self, repo: &Repository) -> Result<Resolved, GitError> {
         let (commit, name) = self.find(repo)?;
         let is_shadowed = match &name {
@@ -158,8 +156,7 @@ pub fn object_id(text: &[u8]) -> Option<String> {
     has_form.then(|| String::from_utf8_lossy(text).to_ascii_lowercase())
 }
 
-/// Finds the commit with this full or abbreviated id, peeling tag objects; `None` if missing or
-/// ambiguous.
+/// Finds the commit with this full or abbreviated id, peeling tags; `None` if ambiguous.
 pub fn commit_by_id(repo: &Repository, digits: &str) -> Result<Option<Oid>, GitError> {
     object_by_id(repo, digits)?.map_or(Ok(None), |id| peel(repo, id))
 }

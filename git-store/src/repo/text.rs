@@ -11,8 +11,7 @@ use encoding_rs::{CoderResult, Encoding, UTF_8};
 /// Extra room for a decoder, so that it stops after the limit and not before it.
 const SLACK_BYTES: usize = 16;
 
-/// Decodes up to `max_bytes` of UTF-8 without splitting a character. Returns whether there was
-/// more.
+/// Decodes up to `max_bytes` of UTF-8 in whole characters. Returns whether there was more.
 pub fn decode(bytes: &[u8], label: Option<&[u8]>, max_bytes: usize) -> (String, bool) {
     let end = bytes.iter().position(|byte| *byte == 0);
     let bytes = &bytes[..end.unwrap_or(bytes.len())];
@@ -51,8 +50,7 @@ fn escaped(text: &str) -> usize {
     text.chars().map(bytes).sum()
 }
 
-/// Returns the size of a text in a URL, where all but letters, digits and a few marks take three
-/// bytes.
+/// Returns the size of a text in a URL, where most punctuation and non-ASCII is encoded.
 #[must_use]
 pub fn url_bytes(text: &[u8]) -> usize {
     let is_plain = |byte: &u8| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'.' | b'_' | b'~' | b'/');

@@ -111,8 +111,7 @@ pub enum GitError {
         /// The ref's full name.
         name: String,
     },
-    /// The ref cannot point to this object: it is missing, or it is not a commit and the ref is a
-    /// branch.
+    /// The ref cannot point to this object: it is missing, or not a commit and the ref is a branch.
     #[error("`{name}` cannot point to this object")]
     RefTarget {
         /// The ref's full name.
@@ -181,8 +180,8 @@ pub enum GitError {
         command: &'static str,
         /// The exit status.
         status: String,
-        /// Start of its standard error, or of its standard output if that is empty; at most 16 KiB
-        /// or 1 MiB.
+        /// Start of its standard error (16 KiB), or of its standard output (1 MiB) if that is
+        /// empty.
         stderr: String,
     },
     /// libgit2 returned an error.
@@ -218,8 +217,7 @@ pub enum GitError {
 
 /// When to retry an import that found the queue full.
 const IMPORT_RETRY_AFTER: Duration = Duration::from_secs(60);
-/// Error kinds of a full disk: no space, quota used up, or file size limit (`RLIMIT_FSIZE`)
-/// reached.
+/// Error kinds of a full disk: no space, quota used up, `RLIMIT_FSIZE` reached.
 const FULL_KINDS: &[io::ErrorKind] =
     &[io::ErrorKind::StorageFull, io::ErrorKind::QuotaExceeded, io::ErrorKind::FileTooLarge];
 /// Messages of the C library for these kinds, which `LC_ALL=C` keeps constant, and one of git's.

@@ -12,17 +12,14 @@ pub const MAX_DELTA_OBJECT_BYTES: u64 = 512 << 20;
 /// How far a delta may exceed its result, in bytes, plus one byte per [`BYTES_PER_DELTA_EXCESS`]
 /// bytes of the result. git and libgit2 make no delta longer than half the result.
 pub const MAX_DELTA_EXCESS_BYTES: u64 = 1 << 10;
-/// Result bytes for which a delta may have one byte more: about half of what one insert instruction
-/// covers.
+/// Result bytes per extra delta byte: about half of what one insert instruction covers.
 pub const BYTES_PER_DELTA_EXCESS: u64 = 64;
-/// Largest object or delta that libgit2 may load to resolve a delta, in bytes. Larger ones go to a
-/// git process.
+/// Largest object or delta, in bytes, that libgit2 may load. git handles larger ones.
 pub const MAX_LOADED_DELTA_OBJECT_BYTES: u64 = 32 << 20;
 
 /// Largest commit or annotated tag accepted, in bytes, header and message together.
 pub const MAX_COMMIT_BYTES: usize = 1 << 20;
-/// Most parents of a commit accepted. Of a stored commit with more, only the first ones are
-/// followed.
+/// Most parents of an accepted commit, and most that are read of a stored one.
 pub const MAX_COMMIT_PARENTS: usize = 4096;
 /// Bytes of a `parent` line: `parent`, a space, the id, and the line feed.
 pub const PARENT_LINE_BYTES: u64 = 48;

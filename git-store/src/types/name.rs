@@ -70,8 +70,7 @@ fn check(name: &[u8]) -> Result<(), NameError> {
     Ok(())
 }
 
-/// The short name of a branch. git accepts it and cannot mistake it for an option, a full ref name
-/// or an object id.
+/// The short name of a branch, which git cannot mistake for an option, a full ref or an id.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct BranchName(Vec<u8>);
 
@@ -150,8 +149,7 @@ impl RefName {
             .any(|space| self.0.strip_prefix(*space).is_some_and(|rest| rest.is_empty() || rest.starts_with(b"/")))
     }
 
-    /// Returns whether clients may push to the ref: not internal, and with a valid short name if it
-    /// is a branch or tag.
+    /// Returns whether clients may push to the ref: not internal, with a valid short name.
     #[must_use]
     pub fn is_pushable(&self) -> bool {
         if self.is_hidden() {

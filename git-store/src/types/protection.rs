@@ -149,8 +149,7 @@ pub struct Actor {
     pub user: i64,
     /// The account's permission on the repository.
     pub permission: Permission,
-    /// The repositories whose issues the account may change by commit messages, limited by its
-    /// credential.
+    /// Repositories whose issues the account may change by commit messages.
     pub issue_reach: IssueReach,
 }
 

@@ -231,8 +231,7 @@ impl<'t, I: Iterator<Item = Event<'t>>> Document<'t, I> {
         }
     }
 
-    /// Closes an HTML element opened in the current Markdown element, and those inside it. Drops
-    /// other end tags.
+    /// Closes an HTML element of the current Markdown element, and those inside it.
     fn close_html(&mut self, element: &'static Element) {
         let of_present = self.open.iter().rev().take_while(|open| matches!(open, Open::Html(_)));
         let place = of_present.map(|open| matches!(open, Open::Html(open) if *open == element)).position(|is_it| is_it);

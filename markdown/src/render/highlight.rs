@@ -162,8 +162,7 @@ fn word_length(text: &str) -> usize {
     text.find(|char: char| !char.is_alphanumeric() && char != '_').unwrap_or(text.len())
 }
 
-/// Returns the length up to and including `end`, searched after `begin` bytes; the whole text if
-/// there is none.
+/// Returns the length up to and including `end`, searched from `begin`, or of the whole text.
 fn length_past(text: &str, begin: usize, end: &str) -> usize {
     text[begin..].find(end).map_or(text.len(), |at| begin + at + end.len())
 }

@@ -185,8 +185,7 @@ fn without_punctuation(address: &str) -> &str {
     &address[..end]
 }
 
-/// Finds words that are commit ids: hex digits with at least one letter and one number, which
-/// excludes words and dates.
+/// Finds commit ids: words of hex digits with both letters and numbers.
 fn commit_ids(text: &str) -> impl Iterator<Item = Range<usize>> {
     let is_part = |char: char| {
         char.is_alphanumeric()

@@ -26,8 +26,7 @@ use self::sanitize::Unsanitized;
 use crate::bounds::bounded;
 use crate::walk::walk;
 
-/// Longest HTML of a text, in bytes, before and after sanitising. A longer text is shown
-/// unrendered.
+/// Longest HTML in bytes, before and after sanitising. Above it, the text is not rendered.
 const MAX_HTML_BYTES: usize = 8 * 1024 * 1024;
 
 /// The rendering was interrupted.

@@ -34,8 +34,7 @@ impl Authority {
         roots
     }
 
-    /// Starts a server for one connection, with a certificate for `name` that expires with
-    /// `last_year`.
+    /// Starts a server for one connection, with a certificate for `name` until `last_year`.
     fn serve(&self, name: &str, last_year: i32) -> (u16, JoinHandle<Option<String>>) {
         let mut params = CertificateParams::new([name.to_owned()]).unwrap();
         (params.not_before, params.not_after) = (date_time_ymd(2000, 1, 1), date_time_ymd(last_year, 12, 31));

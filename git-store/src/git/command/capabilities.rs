@@ -1,5 +1,4 @@
-//! Cached capability advertisements. They are the same for every repository until git or its
-//! settings change.
+//! Cached capability advertisements. They depend only on git and its settings.
 
 use std::{path::Path, time::Duration};
 
@@ -12,7 +11,7 @@ use crate::{git::pktline::Packet, types::error::GitError};
 const DEADLINE: Duration = Duration::from_secs(10);
 
 impl Git {
-    /// Returns git's reply to `info/refs` in protocol version 2. The first call runs git in
+    /// Returns git's `info/refs` reply in protocol version 2. The first call runs git in
     /// `repository`.
     pub async fn capabilities(&self, repository: &Path) -> Result<Bytes, GitError> {
         let cached = self.capabilities.get_or_try_init(|| async {

@@ -12,11 +12,9 @@ use crate::types::{error::GitError, limits::CpuAllowance};
 const CHECK_INTERVAL: Duration = Duration::from_millis(500);
 /// Ticks per second in `/proc` (`USER_HZ`), the same on all processors.
 const TICKS_PER_SECOND: u32 = 100;
-/// Depth of descendants: `receive-pack` runs `index-pack` and hooks, and `fetch` runs helpers that
-/// run others.
+/// Depth of descendants: `receive-pack` and `fetch` run programs that run others.
 const MAX_LEVELS: usize = 4;
-/// Fields of `/proc/<id>/stat` after the name: user and kernel time, and those of children waited
-/// for.
+/// Fields of `/proc/<id>/stat` after the name: user and kernel time, own and of reaped children.
 const TIMES: std::ops::Range<usize> = 11..15;
 
 /// Watches the CPU time of a process and its descendants.
@@ -41,8 +39,7 @@ impl GitChild {
 }
 
 impl CpuWatch {
-    /// Completes once the processes exceed the CPU time allowed for the bytes that `received`
-    /// returns.
+    /// Completes once the processes exceed the CPU time for the bytes that `received` returns.
     pub async fn spent(&self, received: impl Fn() -> u64) -> GitError {
         loop {
             sleep(CHECK_INTERVAL).await;

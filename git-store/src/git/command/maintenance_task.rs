@@ -100,8 +100,7 @@ impl Git {
         let mut command = self.command(repository);
         command.args(["-c", "commitGraph.generationVersion=1"]);
         if matches!(task, MaintenanceTask::Check) {
-            // fsck also verifies the commit-graph, and reports dates that do not fit into it as
-            // damage.
+            // fsck verifies the commit-graph too, and reports dates that do not fit as damage.
             command.args(["-c", "core.commitGraph=false"]);
         }
         command.arg(option("--git-dir", repository)).args(task.args());
@@ -133,8 +132,7 @@ impl Git {
         Ok(child)
     }
 
-    /// Starts `prune-packed --dry-run`, which lists loose objects that are also in packs, as `rm -f
-    /// <path>`.
+    /// Starts `prune-packed --dry-run`, which lists packed loose objects as `rm -f <path>`.
     pub fn list_packed_loose(&self, repository: &Path) -> Result<GitChild, GitError> {
         let mut command = self.command(repository);
         command.arg(option("--git-dir", repository)).args(["prune-packed", "--dry-run"]).stdin(Stdio::null());

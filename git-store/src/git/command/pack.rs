@@ -1,5 +1,4 @@
-//! The `pack-objects` processes that write to the pack cache or to another repository, and quoting
-//! of paths for git.
+//! `pack-objects` for the pack cache and for copies, and quoting of paths for git.
 
 use std::{
     ffi::{OsStr, OsString},

@@ -17,8 +17,7 @@ const KILL_DELAY: Duration = Duration::from_secs(2);
 
 const POLL_INTERVAL: Duration = Duration::from_millis(20);
 
-/// A handle to the reaper thread, which ends once the last handle is dropped and all processes are
-/// reaped.
+/// A handle to the reaper thread, which ends after the last handle and the last process.
 #[derive(Clone, Debug)]
 pub(super) struct Reaper {
     ending: mpsc::Sender<Ending>,
@@ -32,15 +31,13 @@ impl Reaper {
         Ok(Self { ending })
     }
 
-    /// Stops `child` and its process group. The receiver completes, with an error, once the process
-    /// is reaped.
+    /// Stops `child` and its process group. The receiver errors once the process is reaped.
     pub(super) fn end(&self, child: Child) -> oneshot::Receiver<()> {
         signal(&child, Signal::TERM);
         let (ended, has_ended) = oneshot::channel();
         let ending = Ending { child, kill_at: Instant::now() + KILL_DELAY, _ended: ended };
         if let Err(mpsc::SendError(ending)) = self.ending.send(ending) {
-            // Unreachable: the thread lives as long as a handle. Dropping the child kills the
-            // leader as well.
+            // Unreachable while a handle exists. Dropping the child kills the leader as well.
             signal(&ending.child, Signal::KILL);
         }
         has_ended
@@ -76,12 +73,10 @@ fn reap(children: &mpsc::Receiver<Ending>) {
 }
 
 impl Ending {
-    /// Kills the group once the leader has exited or `kill_at` has passed. Returns whether the
-    /// leader is reaped.
+    /// Kills the group once the leader has exited or at `kill_at`. Returns whether it is reaped.
     fn has_ended(&mut self) -> bool {
         let Some(leader) = pid(&self.child) else { return true };
-        // `NOWAIT` does not reap the leader, so no other process can take its id before the signal
-        // below.
+        // `NOWAIT` does not reap the leader, so its id is not reused before the signal below.
         let status = waitid(WaitId::Pid(leader), WaitIdOptions::EXITED | WaitIdOptions::NOHANG | WaitIdOptions::NOWAIT);
         let is_over = !matches!(status, Ok(None));
         if !is_over && Instant::now() < self.kill_at {

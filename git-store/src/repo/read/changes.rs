@@ -8,8 +8,7 @@ use git2::{Oid, Repository, Tree, TreeEntry};
 use super::deadline::Deadline;
 use crate::{repo::objects, types::error::GitError};
 
-/// Deeper folders are not compared and count as cut. Each level takes a frame of the worker's
-/// stack.
+/// Deeper folders count as cut. Each level takes a frame of the worker's stack.
 const MAX_TREE_DEPTH: usize = 256;
 /// Bytes of a path in a message besides its text.
 const PATH_OVERHEAD_BYTES: usize = 4;
@@ -43,8 +42,7 @@ type Entry = (i32, Oid);
 type Differences = BTreeMap<Vec<u8>, (Option<Entry>, Option<Entry>)>;
 
 impl TreeComparison<'_> {
-    /// Compares the trees of two commits. `None` stands for the empty tree; unreadable trees count
-    /// as cut.
+    /// Compares the trees of two commits; `None` is the empty tree. Unreadable trees count as cut.
     pub(super) fn compare_commits(&mut self, old: Option<Oid>, new: Oid) -> Result<(), GitError> {
         match self.try_compare_commits(old, new) {
             Err(error) if error.is_unreadable() => {

@@ -87,8 +87,7 @@ pub fn contents(repo: &Repository, revision: &Revision, path: &TreePath) -> Resu
     Ok(Contents { commit: Some(commit), display_ref, target })
 }
 
-/// Returns an empty directory for the root of a repository without commits. Other paths do not
-/// exist.
+/// Returns an empty directory for the root of a repository without commits.
 fn empty(repo: &Repository, revision: &Revision, path: &TreePath) -> Result<Contents, GitError> {
     if !is_unborn(repo, revision)? {
         return Err(GitError::RevisionNotFound);

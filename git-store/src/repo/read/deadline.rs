@@ -38,8 +38,7 @@ impl Deadline {
         (Self { at: Instant::now() + allowed, gone: Arc::clone(&gone) }, CancelOnDrop(gone))
     }
 
-    /// Fails with `TimedOut` after the deadline, and with `ClientGone` once [`CancelOnDrop`] was
-    /// dropped.
+    /// Fails with `TimedOut` after the deadline, or `ClientGone` once [`CancelOnDrop`] is dropped.
     pub fn check(&self) -> Result<(), GitError> {
         if self.gone.load(Ordering::Relaxed) {
             return Err(GitError::ClientGone);

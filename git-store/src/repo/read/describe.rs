@@ -36,11 +36,9 @@ const MAX_IDENTITY_BYTES: usize = 256;
 /// Slightly more than the longest texts, to detect longer ones.
 const READ_BOUNDS: CommitBounds =
     CommitBounds { message_bytes: MAX_DESCRIBED_MESSAGE_BYTES + 8, parents: 2, identity_bytes: MAX_IDENTITY_BYTES + 8 };
-/// Commits that every update's walk may read, even if earlier ones have used up
-/// [`MAX_READ_COMMITS`].
+/// Commits that every walk may read, even if earlier ones used up [`MAX_READ_COMMITS`].
 const MIN_READ_COMMITS: usize = 1000;
-/// Branches whose commits a new branch does not count as added. If there are more, the first by
-/// name.
+/// Branches, first by name, whose commits a new branch does not count as added.
 const MAX_OTHER_BRANCHES: usize = 10_000;
 const MAX_COMPARED_ENTRIES: usize = 1_000_000;
 
@@ -184,8 +182,7 @@ impl DescriptionRequest {
     }
 }
 
-/// Returns the commits added by the update at `index`; none for a deleted ref, or one that is not a
-/// commit.
+/// Returns the commits added by the update at `index`; none for deleted refs and non-commits.
 fn brought(
     repo: &Repository,
     table: &RefTable,

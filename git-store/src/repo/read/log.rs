@@ -47,8 +47,7 @@ pub enum PathLog {
     TooLong(Oid),
 }
 
-/// Resolves the first commit of a history; `None` for the default branch of a repository without
-/// commits.
+/// Resolves the first commit of a history; `None` for an empty repository's default branch.
 pub fn start(repo: &Repository, revision: &Revision) -> Result<Option<Oid>, GitError> {
     match revision.resolve(repo) {
         Ok(resolved) => Ok(Some(resolved.commit)),
@@ -211,8 +210,7 @@ impl<'a> TimeWalk<'a> {
 /// Mode and id of each object from the root tree to the path; shorter if the path does not exist.
 type Trail = Vec<(i32, Oid)>;
 
-/// Walks history by commit time, newest first, as git does. Of commits with equal times, the first
-/// queued comes first.
+/// Walks history by commit time, newest first, then in queue order, as git does.
 struct PathWalk<'repo> {
     repo: &'repo Repository,
     parts: Vec<Vec<u8>>,

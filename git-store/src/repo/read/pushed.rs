@@ -27,8 +27,7 @@ const MAX_MESSAGES_BYTES: usize = (2 << 20) - 64 * MAX_PUSHED_COMMITS;
 const BOUNDS: CommitBounds = CommitBounds { message_bytes: MAX_MESSAGE_BYTES, parents: 0, identity_bytes: 0 };
 pub(super) const MAX_READ_COMMITS: usize = 100_000;
 const MAX_READ_PARENTS: usize = 1_000_000;
-/// Commits visited after a walk seems complete, in case clocks were behind. The same number as in
-/// git.
+/// Commits visited after a walk seems complete, in case clocks were behind. As in git.
 const SLACK_COMMITS: usize = 5;
 
 /// A commit with the start of its message.
@@ -186,8 +185,7 @@ impl<'a> Walk<'a> {
         }
     }
 
-    /// Visits commits until the newest `limit` commits reachable from `new` but from none of `old`
-    /// are known.
+    /// Visits commits until the newest `limit` that only `new` reaches are known.
     fn run(&mut self, new: Oid, old: impl IntoIterator<Item = Oid>) -> Result<(), GitError> {
         self.push(new, false)?;
         let mut old = old.into_iter();
@@ -214,8 +212,7 @@ impl<'a> Walk<'a> {
                 }
                 is_line &= parents.len() == 1;
                 if is_line && parents.first() == only_old.as_ref() {
-                    // Every new commit has the old tip as an ancestor, so the old tip has none of
-                    // them, whatever their times.
+                    // The old tip is an ancestor of every new commit, so it has none of them.
                     break;
                 }
             }

@@ -119,8 +119,7 @@ pub fn walk(
 ) -> Result<(), GitError> {
     let mut path = Vec::new();
     let (_, mut bytes) = objects::header(repo, root.id())?;
-    // Per level: the tree and its size, the index of the next entry, and the length of the tree's
-    // path.
+    // Per level: the tree and its size, the index of the next entry, the length of its path.
     let mut levels = vec![((root, bytes), 0_usize, 0_usize)];
     while let Some(((tree, tree_bytes), next, base)) = levels.last_mut() {
         path.truncate(*base);

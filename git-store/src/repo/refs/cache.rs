@@ -25,8 +25,7 @@ const QUARANTINE: Duration = Duration::from_secs(5);
 
 pub(super) struct RefCache {
     ready: Cache<RepositoryId, Arc<RefTable>>,
-    /// Repositories that are being loaded or in quarantine. Tables are inserted and changed only
-    /// under this lock.
+    /// Repositories being loaded or in quarantine. Tables change only under this lock.
     states: Mutex<HashMap<RepositoryId, RepositoryState>>,
 }
 
@@ -138,8 +137,7 @@ impl RefCache {
         LoadGuard { cache: self, id, start: entry.log.len(), generation: entry.generation }
     }
 
-    /// Returns whether a table is cached or being loaded, so that a transaction must report its
-    /// changes.
+    /// Returns whether transactions must report changes: the table is cached or being loaded.
     pub(super) fn is_cached_or_loading(&self, id: RepositoryId) -> bool {
         let states = self.states.lock();
         states.get(&id).is_some_and(|entry| entry.loading > 0) || self.ready.contains_key(&id)

@@ -24,8 +24,7 @@ const MAX_REF_FILE_BYTES: u64 = 4096;
 
 struct RawRef {
     name: RefName,
-    /// The object id; `None` for symbolic and broken refs, which still hide a packed ref of that
-    /// name.
+    /// The object id; `None` for symbolic and broken refs, which still hide a packed ref.
     target: Option<Oid>,
     /// The peeled object in `packed-refs`: `Some(None)` if it is not a tag, `None` if unknown.
     peeled: Option<Option<Oid>>,

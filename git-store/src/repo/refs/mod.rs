@@ -67,8 +67,7 @@ impl Refs {
         self.cache.table(id, &path, self.pool.run(id, load)).await
     }
 
-    /// Returns a page of the refs that start with `prefix`, sorted by name, without hidden and
-    /// broken ones.
+    /// Returns a page of the visible, unbroken refs that start with `prefix`, sorted by name.
     pub async fn list(&self, id: RepositoryId, prefix: impl AsRef<[u8]>, page: Page) -> Result<RefPage, GitError> {
         Ok(self.table(id).await?.page(prefix.as_ref(), page))
     }
@@ -113,8 +112,7 @@ impl Refs {
         Ok(self.table(id).await?.span(b"refs/heads/").is_empty())
     }
 
-    /// Points HEAD durably to a branch, which need not exist. The caller holds the repository's
-    /// write lock.
+    /// Points HEAD durably to a branch, which need not exist. The caller holds the write lock.
     pub async fn set_head(&self, id: RepositoryId, branch: BranchName) -> Result<(), GitError> {
         self.pool.run(id, move |repo| write_head(repo.path(), &branch)).await
     }
@@ -162,8 +160,7 @@ impl Refs {
         };
         match after.changes {
             Ok(changes) => update.committed(&path, changes),
-            // The refs have changed; only their new entries cannot be read. The table is loaded
-            // again.
+            // The refs have changed, but their new entries cannot be read. Load the table again.
             Err(error) => {
                 tracing::warn!(repo.id = %id, %error, "cannot update the cached refs; they are loaded again");
                 self.cache.forget(id);
@@ -222,8 +219,7 @@ pub fn remove_locks(repository: &Path, names: &[RefName]) {
 /// Writes `HEAD.new`, renames it to `HEAD` and syncs the folder.
 fn write_head(repository: &Path, branch: &BranchName) -> Result<(), GitError> {
     let text = [b"ref: ", branch.to_ref().as_bytes(), b"\n"].concat();
-    // Not `HEAD.lock`: left behind by a crash, it would block later writes. A leftover `HEAD.new`
-    // is overwritten.
+    // Not `HEAD.lock`, which would block later writes after a crash.
     let beside = repository.join("HEAD.new");
     let written = fs::File::create(&beside).and_then(|mut file| {
         file.write_all(&text)?;
@@ -234,8 +230,7 @@ fn write_head(repository: &Path, branch: &BranchName) -> Result<(), GitError> {
     sync(repository)
 }
 
-/// Writes the sorted refs of an unpublished repository to its `packed-refs`. The caller syncs the
-/// file.
+/// Writes sorted refs to `packed-refs` of an unpublished repository. The caller syncs.
 pub fn write_packed(repository: &Path, sorted: &[RefEntry]) -> Result<(), GitError> {
     let mut text = PACKED_HEADER.to_vec();
     for entry in sorted {

@@ -51,8 +51,7 @@ fn lookup_bytes(repo: &Repository, name: &RefName) -> Result<Option<Oid>, GitErr
     Ok(None)
 }
 
-/// Returns the branch of HEAD, and its tip if the branch exists; `Internal` if HEAD is not on a
-/// branch.
+/// Returns the branch of HEAD, and its tip if it exists; `Internal` if HEAD has no branch.
 pub fn head(repo: &Repository) -> Result<HeadState, GitError> {
     let reference = repo.find_reference("HEAD")?;
     let name = reference.symbolic_target_bytes().and_then(|target| RefName::parse(target).ok());

@@ -63,8 +63,7 @@ impl FileStamp {
     }
 }
 
-/// Stamps of the files whose changes are detected without reading them. git always replaces them as
-/// a whole.
+/// Stamps of files that git always replaces as a whole, to detect changes without reading.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Stamp {
     /// `HEAD`; `None` if the repository does not exist.

@@ -1,5 +1,4 @@
-//! Ref transactions of any kind: one `git update-ref` process, then a sync of the folders that hold
-//! the refs.
+//! Ref transactions with one `git update-ref` process and a sync of the ref folders.
 
 use std::{
     collections::BTreeSet,
@@ -102,8 +101,7 @@ fn quoted_ref(stderr: &str, edits: &[RefEdit]) -> String {
     named.or(edits.first()).map_or_else(String::new, |edit| edit.name.to_string())
 }
 
-/// Removes stale locks of the edited refs, `packed-refs` and `HEAD`. Returns whether there were
-/// any.
+/// Removes stale locks of the edited refs, `packed-refs` and `HEAD`. Returns whether it did.
 fn remove_stale_locks(repository: &Path, edits: &[RefEdit], deadline: Duration) -> bool {
     let mut locks: Vec<_> = edits.iter().map(|edit| lock_path(repository, &edit.name)).collect();
     locks.push(repository.join("HEAD.lock"));
@@ -111,8 +109,7 @@ fn remove_stale_locks(repository: &Path, edits: &[RefEdit], deadline: Duration) 
     is_packed_removed | (locks.iter().filter(|lock| remove_stale(lock, deadline)).count() > 0)
 }
 
-/// Removes stale files of a killed process that changed `packed-refs`. Returns whether there were
-/// any.
+/// Removes stale files of a killed change of `packed-refs`. Returns whether there were any.
 pub(super) fn remove_stale_packed(repository: &Path, deadline: Duration) -> bool {
     PACKED_REFS_FILES.iter().filter(|name| remove_stale(&repository.join(name), deadline)).count() > 0
 }

@@ -49,8 +49,7 @@ const ALIASES: &[(&str, &str)] = &[
 /// placeholders in their instructions.
 const MAX_FORM: usize = 6000;
 
-/// Returns the text of a licence by SPDX id or common name, ignoring case, with year and holder
-/// filled in.
+/// Returns a licence by SPDX id or common name in any case, with year and holder filled in.
 pub fn license(name: &str, year: i32, holder: &str) -> Result<String, GitError> {
     let id = find(name).ok_or_else(|| unknown("license", name))?;
     let text = id.text();

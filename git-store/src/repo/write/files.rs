@@ -130,8 +130,7 @@ impl FieldPath {
         if is_stale { Err(self.stale()) } else { Ok(()) }
     }
 
-    /// Checks files that git itself reads, so that they cannot harm a clone. For pushes, git checks
-    /// them.
+    /// Checks files that git itself reads and that could harm a clone. For pushes, git does.
     fn check_special(self, path: &TreePath, content: &[u8]) -> Result<(), GitError> {
         let name = String::from_utf8_lossy(path.name());
         let is_large = content.len() as u64 > MAX_GITMODULES;

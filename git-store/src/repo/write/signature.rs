@@ -35,8 +35,7 @@ pub struct Author {
 }
 
 impl Author {
-    /// Removes characters that git cannot store from name and address. An empty result becomes a
-    /// neutral text.
+    /// Removes characters that git cannot store. An empty result becomes a neutral text.
     #[must_use]
     pub fn new(name: &str, email: &str, seconds: i64) -> Self {
         let email: String = clean(email).split_whitespace().collect();

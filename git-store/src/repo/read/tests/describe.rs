@@ -24,8 +24,7 @@ impl Fixture {
         Self { _folder: folder, repo }
     }
 
-    /// Writes a tree of files, given by path and content. Content of 40 digits is a submodule's
-    /// commit.
+    /// Writes a tree from paths and contents. 40 digits are a submodule's commit.
     fn tree(&self, files: &[(&[u8], &str)]) -> Oid {
         let mut index = Index::new().unwrap();
         for (path, content) in files {
