@@ -80,7 +80,9 @@ pub(super) fn changes(repo: &Repository, edits: &[RefEdit]) -> Result<Vec<TableC
         // git lets branches point only to commits.
         let known = name.as_bytes().starts_with(b"refs/heads/").then_some(None);
         let entry = complete(repo, &odb, name, target, known)?;
-        entry.map(TableChange::Set).ok_or_else(|| GitError::Internal(format!("`{}` leads nowhere", edit.name)))
+        entry
+            .map(TableChange::Set)
+            .ok_or_else(|| GitError::Internal(format!("the target of `{}` is missing", edit.name)))
     };
     edits.iter().filter(|edit| !edit.name.is_hidden()).map(change).collect()
 }
